@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From staged IR to machine code. The only room that knows LLVM; nothing above sees its types. */
+#ifndef TESSERA_CODEGEN_CODEGEN_H
+#define TESSERA_CODEGEN_CODEGEN_H
+
+#include "ir/ir.h"
+#include "runtime/device/plan.h"
+
+typedef enum EmitKind {
+    EMIT_LLVM,  /* LLVM IR, text, after its optimizer */
+    EMIT_PTX,   /* NVIDIA: text */
+    EMIT_CUBIN, /* NVIDIA: needs an assembler (ptxas or libnvJitLink) */
+    EMIT_ASM,   /* assembly text of the target (NVIDIA: SASS is not ours to print; this is PTX) */
+    EMIT_HSACO, /* AMD: a linked code object */
+    EMIT_OBJ,   /* CPU: a relocatable object */
+} EmitKind;
+
+typedef struct CodegenOptions {
+    int optimize;      /* LLVM's level, 0…3; 3 is normal */
+    const char *ptxas; /* a path, or NULL: look for one */
+} CodegenOptions;
+
+typedef struct Code {
+    char *bytes;
+    size_t n;
+} Code;
+
+/* False after a diagnostic. `plan` is filled whatever `kind` is. */
+bool codegen_emit(Func *func, EmitKind kind, const CodegenOptions *options, Code *code, Plan *plan);
+
+/* The host's own code, ready to call. */
+typedef struct JitCode JitCode;
+JitCode *codegen_jit(Func *func, const CodegenOptions *options, Plan *plan);
+void *jit_symbol(JitCode *jit, const char *symbol);
+void jit_free(JitCode *jit);
+
+#endif

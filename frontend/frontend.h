@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From text to tensor IR: lexer → parser (AST) → names and types → IR. Everything that the user can
+ * get wrong is reported here, with its place; what comes out is verified IR of STAGE_TENSOR. */
+#ifndef TESSERA_FRONTEND_FRONTEND_H
+#define TESSERA_FRONTEND_FRONTEND_H
+
+#include "ir/ir.h"
+
+/* A parsed file. Opaque; lives in the arena. */
+typedef struct Module Module;
+
+/* NULL when there were errors. `source` indexes diags->sources. */
+Module *frontend_parse(Arena *arena, Diags *diags, int source);
+
+/* A generic or const parameter's value: T=bf16, D=128, causal=true. */
+typedef struct Binding {
+    const char *name;
+    const char *text; /* as written by the user: "bf16", "128", "true", "0.5" */
+} Binding;
+
+/* The signature of a kernel before anything is bound. */
+typedef struct KernelParam {
+    const char *name;
+    const char *dtype;  /* "f32", or the name of a generic: "T" */
+    int rank;           /* -1: a scalar */
+    const char **dims;  /* as written: "M", "128" */
+    bool is_const;      /* `const bool`: bound at compile time */
+    ParamIo io;
+    const char *fallback; /* default of a const, or NULL */
+} KernelParam;
+
+typedef struct KernelSignature {
+    const char *name;
+    struct { KernelParam *items; size_t n, cap; } params; /* inputs, then outputs */
+    struct { const char **items; size_t n, cap; } generics; /* T */
+    struct { const char **items; size_t n, cap; } sizes;    /* M, N, … in order of appearance */
+} KernelSignature;
+
+size_t frontend_kernel_count(const Module *module);
+const KernelSignature *frontend_kernel(const Module *module, size_t n);
+/* By name; name NULL: the only one. Failure of kind usage (unknown name: the nearest one is named). */
+const KernelSignature *frontend_find(Module *module, const char *name);
+/* The values that `assume D in 64, 80, …` allows; NULL and *n = 0 when there is no such line. */
+const int64_t *frontend_allowed(const Module *module, const KernelSignature *kernel,
+                                const char *size, size_t *n);
+
+/* Type checks and lowers one kernel with its generics and consts bound. Sizes listed in an
+ * `assume … in` become constants and must be bound too. The kernel's `schedule` blocks whose
+ * selector matches `target_name` are given to func->schedule. NULL after errors. */
+Func *frontend_lower(Module *module, const KernelSignature *kernel, const Binding *bindings, size_t n,
+                     const char *target_name);
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the compiler has to say. Two verbs, kept apart:
+ *   diag_error  the user's mistake: a code, a place, both sides, a way out; compilation goes on
+ *   diag_bug    our mistake: it names the pass, and ends the compilation by a jump to the guard
+ * Neither prints: the caller renders the list when it wants text. */
+#ifndef TESSERA_IR_BASE_DIAG_H
+#define TESSERA_IR_BASE_DIAG_H
+
+#include "ir/base/arena.h"
+#include "ir/base/text.h"
+
+#include <stdint.h>
+
+/* Half-open byte range of one source. `source` is an index into Diags.sources; spans of made-up
+ * code have source -1. */
+typedef struct Span {
+    int32_t source;
+    uint32_t start, end;
+} Span;
+
+#define SPAN_NONE ((Span){-1, 0, 0})
+
+typedef struct Source {
+    const char *name; /* as the user wrote it: a path, or "<text>" */
+    const char *text;
+    size_t n;
+} Source;
+
+typedef enum Severity { SEVERITY_ERROR, SEVERITY_WARNING, SEVERITY_NOTE } Severity;
+
+typedef struct DiagLabel {
+    Span span;
+    const char *text;
+} DiagLabel;
+
+/* What kind of failure ended the work; the CLI's exit code and the API's error code follow. */
+typedef enum DiagClass {
+    DIAG_SOURCE,      /* the program text, or a size or value it does not allow */
+    DIAG_USAGE,       /* an unknown target, option, kernel name */
+    DIAG_ENVIRONMENT, /* a driver, a device, a file */
+    DIAG_FAULT,       /* the kernel failed while running */
+    DIAG_DIFFERENT,   /* answers differ */
+    DIAG_INTERNAL,    /* our bug */
+} DiagClass;
+
+typedef struct Diag {
+    Severity severity;
+    DiagClass kind;
+    int code; /* E0412 has code 412; 0: none */
+    Span span;
+    const char *message;
+    struct { DiagLabel *items; size_t n, cap; } labels; /* further places */
+    const char *span_label;                             /* beside the caret; may be NULL */
+    const char *help, *note;                            /* may be NULL */
+} Diag;
+
+typedef struct Diags {
+    Arena *arena;
+    struct { Source *items; size_t n, cap; } sources;
+    struct { Diag *items; size_t n, cap; } list;
+    int errors;         /* of severity error */
+    const char *pass;   /* the pass at work, for diag_bug */
+    jmp_buf *bug_guard; /* where diag_bug jumps, with value 2 */
+} Diags;
+
+void diags_init(Diags *diags, Arena *arena);
+/* Keeps a copy of the text. Returns the source's index. */
+int diags_add_source(Diags *diags, const char *name, const char *text, size_t n);
+
+/* The returned Diag is valid until the next one is added; use it to add labels and help. */
+Diag *diag_error(Diags *diags, int code, Span span, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+Diag *diag_warning(Diags *diags, int code, Span span, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* An error without a place in a source: usage, environment, … */
+Diag *diag_failure(Diags *diags, DiagClass kind, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void diag_label(Diags *diags, Diag *diag, Span span, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+void diag_span_label(Diags *diags, Diag *diag, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void diag_help(Diags *diags, Diag *diag, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void diag_note(Diags *diags, Diag *diag, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Our own bug. Does not return. */
+_Noreturn void diag_bug(Diags *diags, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+typedef struct Place {
+    int line, column; /* from 1; column counts characters of the terminal (tabs as 4) */
+} Place;
+Place diag_place(const Diags *diags, Span span);
+
+/* Renders one diagnostic as rustc does: message, place, source line, caret, labels, help. */
+void diag_render(const Diags *diags, const Diag *diag, Text *out);
+void diags_render(const Diags *diags, Text *out);
+
+#endif

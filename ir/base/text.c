@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ir/base/text.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+Text text_new(Arena *arena)
+{
+    Text text = {.arena = arena, .cap = 64};
+    text.data = arena_alloc(arena, text.cap);
+    return text;
+}
+
+static void reserve(Text *text, size_t more)
+{
+    size_t wanted = text->n + more + 1;
+    if (wanted <= text->cap) {
+        return;
+    }
+    size_t cap = text->cap;
+    while (cap < wanted) {
+        cap *= 2;
+    }
+    char *data = arena_alloc(text->arena, cap);
+    memcpy(data, text->data, text->n);
+    text->data = data;
+    text->cap = cap;
+}
+
+void text_add_n(Text *text, const char *piece, size_t n)
+{
+    reserve(text, n);
+    memcpy(text->data + text->n, piece, n);
+    text->n += n;
+    text->data[text->n] = 0;
+}
+
+void text_add(Text *text, const char *piece)
+{
+    text_add_n(text, piece, strlen(piece));
+}
+
+void text_char(Text *text, char c)
+{
+    text_add_n(text, &c, 1);
+}
+
+void text_repeat(Text *text, char c, int times)
+{
+    for (int i = 0; i < times; i++) {
+        text_char(text, c);
+    }
+}
+
+void text_vprintf(Text *text, const char *format, va_list args)
+{
+    va_list again;
+    va_copy(again, args);
+    int n = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    reserve(text, (size_t)n);
+    vsnprintf(text->data + text->n, (size_t)n + 1, format, args);
+    text->n += (size_t)n;
+}
+
+void text_printf(Text *text, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    text_vprintf(text, format, args);
+    va_end(args);
+}
+
+void text_double(Text *text, double value)
+{
+    if (isnan(value)) {
+        text_add(text, "nan");
+        return;
+    }
+    if (isinf(value)) {
+        text_add(text, value < 0 ? "-inf" : "inf");
+        return;
+    }
+    char digits[40];
+    for (int precision = 1; precision <= 17; precision++) {
+        snprintf(digits, sizeof digits, "%.*g", precision, value);
+        if (strtod(digits, NULL) == value) {
+            break;
+        }
+    }
+    text_add(text, digits);
+    if (!strpbrk(digits, ".e")) {
+        text_add(text, ".0");
+    }
+}
+
+bool text_same(const char *a, const char *b)
+{
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+int text_distance(const char *a, const char *b)
+{
+    enum { LONGEST = 63 };
+    size_t na = strlen(a), nb = strlen(b);
+    if (na > LONGEST || nb > LONGEST) {
+        return LONGEST;
+    }
+    int row[LONGEST + 1];
+    for (size_t j = 0; j <= nb; j++) {
+        row[j] = (int)j;
+    }
+    for (size_t i = 1; i <= na; i++) {
+        int diagonal = row[0];
+        row[0] = (int)i;
+        for (size_t j = 1; j <= nb; j++) {
+            int substitute = diagonal + (a[i - 1] != b[j - 1]);
+            int best = row[j] + 1 < row[j - 1] + 1 ? row[j] + 1 : row[j - 1] + 1;
+            diagonal = row[j];
+            row[j] = substitute < best ? substitute : best;
+        }
+    }
+    return row[nb];
+}

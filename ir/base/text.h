@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A growing text. Held by an arena; `data` is always terminated. */
+#ifndef TESSERA_IR_BASE_TEXT_H
+#define TESSERA_IR_BASE_TEXT_H
+
+#include "ir/base/arena.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+
+typedef struct Text {
+    Arena *arena;
+    char *data;
+    size_t n, cap;
+} Text;
+
+Text text_new(Arena *arena);
+void text_add(Text *text, const char *piece);
+void text_add_n(Text *text, const char *piece, size_t n);
+void text_char(Text *text, char c);
+void text_repeat(Text *text, char c, int times);
+void text_printf(Text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void text_vprintf(Text *text, const char *format, va_list args);
+/* The shortest decimal that reads back as the same double; "inf", "-inf" and "nan" by name. */
+void text_double(Text *text, double value);
+
+bool text_same(const char *a, const char *b);
+/* Edit distance (Levenshtein), for "did you mean". */
+int text_distance(const char *a, const char *b);
+
+#endif

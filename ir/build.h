@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The builder: the only maker of ops. It has a cursor and infers result types; a wrong operand
+ * is a bug of the caller (diag_bug). Front ends check before they build. */
+#ifndef TESSERA_IR_BUILD_H
+#define TESSERA_IR_BUILD_H
+
+#include "ir/ir.h"
+
+typedef struct Builder {
+    Func *func;
+    Block *block;
+    Op *before; /* new ops go before this one; NULL: at the end of the block */
+    Span span;  /* given to new ops */
+} Builder;
+
+Builder build_at_end(Func *func, Block *block);
+Builder build_before(Func *func, Op *op);
+Builder build_after(Func *func, Op *op);
+
+Block *build_block(Func *func, Op *parent);
+/* Appends an argument. For ranges pass type_range(var): the variable's binder is set. */
+Value *block_arg(Func *func, Block *block, Type type, const char *name);
+
+/* The general form: operands may hold NULL indices. Result types are given. */
+Op *build_op(Builder *b, OpKind kind, int n_operands, Value *const *operands, int n_results,
+             const Type *results, int n_regions);
+void op_set_int(Func *func, Op *op, AttrKey key, int64_t value);
+void op_set_num(Func *func, Op *op, AttrKey key, double f, int64_t i);
+void op_set_word(Func *func, Op *op, AttrKey key, const char *word);
+void op_set_ints(Func *func, Op *op, AttrKey key, int n, const int64_t *ints);
+void op_set_dims(Func *func, Op *op, AttrKey key, int n, const Dim *dims);
+void op_drop_attr(Op *op, AttrKey key);
+/* Replaces the whole operand list. */
+void op_set_operands(Func *func, Op *op, int n, Value *const *operands);
+
+/* Values */
+Value *build_float(Builder *b, Type type, double value);
+Value *build_int(Builder *b, Type type, int64_t value);
+Value *build_i64(Builder *b, int64_t value);
+Value *build_size(Builder *b, Dim dim);                      /* i64 */
+Value *build_index(Builder *b, Value *range, DType dtype);   /* dtype[r] */
+Value *build_range_fact(Builder *b, OpKind start_end_or_len, Value *range);
+
+Value *build_unary(Builder *b, OpKind kind, Value *a);       /* isnan: bool */
+Value *build_binary(Builder *b, OpKind kind, Value *a, Value *c);
+Value *build_cmp(Builder *b, const char *pred, Value *a, Value *c);
+Value *build_fma(Builder *b, Value *a, Value *c, Value *d);
+Value *build_select(Builder *b, Value *condition, Value *a, Value *c);
+Value *build_cast(Builder *b, Value *a, DType dtype);        /* a itself when it has that type */
+Value *build_bitcast(Builder *b, Value *a, DType dtype);
+
+Value *build_broadcast(Builder *b, Value *a, int rank, const Dim *dims); /* a itself when equal */
+Value *build_expand(Builder *b, Value *a, int axis);
+Value *build_squeeze(Builder *b, Value *a, int axis);
+Value *build_permute(Builder *b, Value *a, const int64_t *perm);
+Value *build_mask(Builder *b, Value *a, int axis, double value);
+Value *build_reduce(Builder *b, const char *fn, Value *a, int axis);
+/* acc may be NULL; result type: acc's, else `dtype`. Register operands. */
+Value *build_dot(Builder *b, Value *a, Value *c, Value *acc, DType dtype);
+
+/* indices: rank of them, NULL for a whole axis. The result keeps the axes that are not scalars. */
+Value *build_load(Builder *b, Value *tensor, Value *const *indices);
+Op *build_store(Builder *b, Value *tensor, Value *const *indices, Value *value);
+
+/* Result: the op; its block arguments are made (i64 where step 0, else a new range of capacity
+ * step, or 0 for auto (-1)). `names` may hold NULLs. */
+Op *build_parallel(Builder *b, OpKind parallel_or_launch, int n, const Dim *dims,
+                   const int64_t *steps, const char *const *names);
+/* One iterator argument, then one argument a carried value; the region is empty: end it in yield. */
+Op *build_for(Builder *b, Dim dim, int64_t step, const char *name, Value *lo, Value *hi, int n,
+              Value *const *inits);
+Op *build_yield(Builder *b, int n, Value *const *values);
+
+/* ---- surgery ---- */
+void op_remove(Op *op);                       /* unlinks; its results must have no uses */
+void op_move_before(Op *op, Op *where);
+void op_move_to_end(Op *op, Block *block);
+void func_replace_uses(Func *func, const Value *old, Value *by);      /* in the whole function */
+void block_replace_uses(Block *block, const Value *old, Value *by);   /* in it and below */
+bool value_has_uses(const Func *func, const Value *value);
+int value_count_uses(const Func *func, const Value *value);
+
+/* Cloning with renaming. `values` is indexed by id; NULL: keeps the old value. */
+typedef struct CloneMap {
+    Func *func;
+    Value **values;   /* grows */
+    size_t n_values;
+    Dim *dims;        /* by DimVar id; NULL: keeps */
+    size_t n_dims;
+} CloneMap;
+CloneMap clone_map_new(Func *func);
+void clone_map_value(CloneMap *map, const Value *old, Value *by);
+void clone_map_dim(CloneMap *map, const DimVar *old, Dim by);
+Value *clone_get(const CloneMap *map, Value *old);
+Type clone_type(const CloneMap *map, Type type);
+/* Clones one op with its regions at the cursor; fresh ranges for the ranges bound inside. */
+Op *clone_op(Builder *b, CloneMap *map, const Op *op);
+/* Clones all ops of a block (without its arguments). */
+void clone_block_into(Builder *b, CloneMap *map, const Block *block);
+
+/* ---- walks ---- */
+typedef void WalkFn(Op *op, void *user);
+/* Pre-order over all ops below; the callback may remove or replace the op that it is given. */
+void block_walk(Block *block, WalkFn *fn, void *user);
+void func_walk(Func *func, WalkFn *fn, void *user);
+/* Removes pure ops without uses until none is left. Returns how many. */
+int func_remove_dead(Func *func);
+
+#endif

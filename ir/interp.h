@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The interpreter: the oracle. Runs a function at any stage, by the meaning of its ops alone. With
+ * roles it runs one agent a role, switching at every synchronizing op in an order drawn from a seed,
+ * and reports races, deadlocks, reads of unsettled products and accesses outside of tensors. */
+#ifndef TESSERA_IR_INTERP_H
+#define TESSERA_IR_INTERP_H
+
+#include "ir/ir.h"
+
+/* A tensor as the interpreter sees it: row-major, contiguous, in the parameter's element type. */
+typedef struct InterpTensor {
+    void *data;
+    /* For outputs, optional: absolute error bound per element (how far an executor that reassociates
+     * reductions, or uses approximate ops within their bounds, may be from `data`). 0: exact bits. */
+    double *bound;
+} InterpTensor;
+
+typedef struct InterpArg {
+    InterpTensor tensor; /* for tensor parameters */
+    double number;       /* for float scalars */
+    int64_t integer;     /* for integer and bool scalars */
+} InterpArg;
+
+typedef struct InterpOptions {
+    uint64_t seed;      /* order of roles, blocks and poison */
+    bool bounds;        /* compute error bounds (slower) */
+    int64_t most_steps; /* 0: no limit; else an error when exceeded */
+} InterpOptions;
+
+/* args: one per func->params entry; sizes: indexed by DimVar.id (ranges ignored).
+ * False with one line in `problem` when the program does something it may not. */
+bool interp_func(Func *func, const InterpArg *args, const int64_t *sizes,
+                 const InterpOptions *options, Text *problem);
+
+/* ---- the meaning of one element (scalar.c), also used for constant folding ---- */
+typedef union Scalar {
+    double f;   /* f64 and, exactly held, f32, f16, bf16 */
+    int64_t i;  /* integers (sign- or zero-extended) and bool (0, 1) */
+} Scalar;
+/* operands of element type `in` (of the first data operand; cmp and select see their data type),
+ * result of type `out`. `pred` for cmp. */
+Scalar scalar_op(OpKind kind, const char *pred, DType in, DType out, const Scalar *operands);
+Scalar scalar_load(DType dtype, const void *from);
+void scalar_store(DType dtype, void *to, Scalar value); /* rounds floats to the type */
+
+#endif

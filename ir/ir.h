@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The IR: one kernel, from whole-tensor statements to staged tiles, in one set of structures.
+ *
+ * A Func holds a body Block; a Block is a list of Ops; an Op may hold regions, which are Blocks.
+ * There are no jumps: control is structure, dominance is nesting. Types are interned: compare
+ * pointers. Only the builder (build.h) makes ops. docs/ir.md is the reference of the text form. */
+#ifndef TESSERA_IR_IR_H
+#define TESSERA_IR_IR_H
+
+#include "ir/base/arena.h"
+#include "ir/base/diag.h"
+#include "ir/dtype.h"
+#include "ir/poly.h"
+
+typedef struct Op Op;
+typedef struct Block Block;
+typedef struct Layout Layout;     /* layout.h: how a tile is spread over registers, lanes, warps */
+typedef struct Schedule Schedule; /* schedule.h */
+typedef struct Target Target;     /* target.h */
+
+/* ---- types ---- */
+
+typedef enum TypeKind {
+    TYPE_ARRAY,   /* elements in registers (a scalar has rank 0); layout NULL until assigned */
+    TYPE_TENSOR,  /* a parameter in the device's memory, row-major contiguous */
+    TYPE_RANGE,   /* a part of an axis; dims[0] is its variable */
+    TYPE_SHARED,  /* memory of a block; dims are constants */
+    TYPE_BARRIER, /* a ring of barriers; dims[0] is the count */
+} TypeKind;
+
+enum { MAX_RANK = 8 };
+
+typedef struct TypeData {
+    TypeKind kind;
+    DType dtype;
+    uint8_t rank;
+    const Layout *layout;
+    Dim dims[]; /* rank of them */
+} TypeData;
+typedef const TypeData *Type;
+
+Type type_array(Func *func, DType dtype, int rank, const Dim *dims);
+Type type_scalar(Func *func, DType dtype);
+Type type_tensor(Func *func, DType dtype, int rank, const Dim *dims);
+Type type_range(Func *func, DimVar *var);
+Type type_shared(Func *func, DType dtype, int rank, const int64_t *dims);
+Type type_barrier(Func *func, int64_t count);
+/* The same with another element type, other dimensions, another layout. */
+Type type_with_dtype(Func *func, Type type, DType dtype);
+Type type_with_dims(Func *func, Type type, int rank, const Dim *dims);
+Type type_with_layout(Func *func, Type type, const Layout *layout);
+/* A tensor, shared memory or barrier: an operand that is followed by its indices. */
+bool type_is_memory(Type type);
+bool type_is_scalar(Type type);
+
+/* ---- operations ---- */
+
+typedef enum OpKind {
+#define OP(id, name, operands, results, traits, stages, doc) OP_##id,
+#include "ir/ops.def"
+#undef OP
+    OP_COUNT
+} OpKind;
+
+typedef enum OpTrait {
+    TRAIT_ELEMENTWISE = 1,
+    TRAIT_PURE = 2,
+    TRAIT_ACCESS = 4,
+    TRAIT_REGION = 8,
+    TRAIT_TERMINATOR = 16,
+    TRAIT_APPROX = 32,
+    TRAIT_ASYNC = 64,
+} OpTrait;
+
+/* How far down a function is. Which ops are legal follows (ops.def). */
+typedef enum Stage {
+    STAGE_TENSOR = 1, /* after the front end: what, nothing about how */
+    STAGE_LAUNCH = 2, /* tiled: the body is a list of launches */
+    STAGE_STAGED = 4, /* shared memory, roles, layouts */
+} Stage;
+
+enum { VARIES = -1 };
+
+typedef struct OpInfo {
+    const char *name;
+    int8_t operands, results;
+    uint8_t traits;
+    uint8_t stages;
+    const char *doc;
+} OpInfo;
+const OpInfo *op_info(OpKind kind);
+bool op_has(const Op *op, OpTrait trait);
+bool op_from_name(const char *name, size_t n, OpKind *out);
+
+typedef enum AttrKey {
+#define ATTR(id, name, kind) ATTR_##id,
+#include "ir/attrs.def"
+#undef ATTR
+    ATTR_COUNT
+} AttrKey;
+typedef enum AttrKind { ATTR_KIND_INT, ATTR_KIND_NUM, ATTR_KIND_WORD, ATTR_KIND_INTS, ATTR_KIND_DIMS } AttrKind;
+const char *attr_name(AttrKey key);
+AttrKind attr_kind(AttrKey key);
+
+typedef struct Attr {
+    AttrKey key;
+    int n;             /* INTS, DIMS: how many */
+    int64_t i;         /* INT; NUM of an integer type */
+    double f;          /* NUM of a float type */
+    const char *word;  /* WORD */
+    int64_t *ints;     /* INTS */
+    Dim *dims;         /* DIMS */
+} Attr;
+
+struct Value {
+    Type type;
+    const char *name; /* as the source calls it; may be NULL; not unique */
+    Op *def;          /* the op whose result it is, or */
+    Block *block;     /* the block whose argument it is; both NULL: a parameter of the function */
+    uint32_t id;      /* unique in the function, < Func.n_values */
+    uint32_t index;   /* which result, argument or parameter */
+};
+
+struct Op {
+    OpKind kind;
+    uint16_t n_operands, n_results, n_regions, n_attrs;
+    Value **operands; /* NULL only as an index: the whole axis */
+    Value **results;
+    Block **regions;
+    Attr *attrs;
+    Op *prev, *next;
+    Block *parent;
+    Span span;
+};
+
+struct Block {
+    Value **args;
+    uint16_t n_args;
+    Op *first, *last;
+    Op *parent; /* NULL: the body of the function */
+};
+
+typedef enum ParamIo { PARAM_IN, PARAM_OUT, PARAM_INOUT } ParamIo;
+
+typedef struct Param {
+    Value *value; /* a tensor, or a scalar (always PARAM_IN) */
+    ParamIo io;
+    const char *name;
+} Param;
+
+struct Func {
+    Arena *arena;
+    Diags *diags;
+    const char *name;
+    Stage stage;
+    bool padded; /* established by `bounds`: tiles have their full capacity, padding is poison */
+    struct { Param *items; size_t n, cap; } params;
+    struct { DimVar **items; size_t n, cap; } dimvars;
+    Block *body;
+    Schedule *schedule;
+    const Target *target; /* NULL before a target is chosen */
+    uint32_t n_values;
+    struct FuncInterns *interns;
+};
+
+Func *func_new(Arena *arena, Diags *diags, const char *name);
+/* A new size variable, or the one of that name. */
+DimVar *func_size(Func *func, const char *name);
+/* A new range variable; a range of that name may exist already. */
+DimVar *func_range(Func *func, const char *name, Dim whole, int64_t capacity);
+Value *func_param(Func *func, const char *name, Type type, ParamIo io);
+const Layout *func_intern_layout(Func *func, const Layout *layout);
+
+/* ---- reading ops ---- */
+
+/* NULL when the op has no such attribute. */
+const Attr *op_attr(const Op *op, AttrKey key);
+int64_t op_int(const Op *op, AttrKey key, int64_t otherwise);
+const char *op_word(const Op *op, AttrKey key); /* NULL when absent */
+
+/* The memory operand at `at` and its indices, or a plain operand. Use to walk operands:
+ *     for (int at = 0; at < op->n_operands; at = access_next(op, at)) … */
+typedef struct Access {
+    Value *memory;   /* or the plain operand */
+    Value **indices; /* into op->operands; NULL entries: whole axis */
+    int n;           /* indices; 0 for a plain operand */
+    int at;          /* operand number of `memory` */
+} Access;
+Access op_access(const Op *op, int at);
+int access_next(const Op *op, int at);
+/* The n-th operand counted with memory operands and their indices as one. */
+Access op_access_nth(const Op *op, int nth);
+
+/* Where does op sit: the innermost op of that kind around it, or NULL. */
+Op *op_enclosing(const Op *op, OpKind kind);
+
+/* FOR: operands lo, hi, then the carried values' inits. */
+static inline Value *for_lo(const Op *op) { return op->operands[0]; }
+static inline Value *for_hi(const Op *op) { return op->operands[1]; }
+static inline int for_carried(const Op *op) { return op->n_operands - 2; }
+
+#endif

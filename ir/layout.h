@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Layouts: how a tile of registers is spread over a block's threads.
+ *
+ * A layout is a linear map over bits (F2): the bits of (register, lane, warp) are XORed into the
+ * coordinates of an element. `basis[in][bit][axis]` is what one input bit contributes to one axis.
+ * Several inputs may hold the same element (a zero basis vector: replication). Extents that are not
+ * powers of two are padded up; registers whose element lies outside for every thread do not exist.
+ * Source: "Linear Layouts", Zhou et al. 2025 (arXiv 2505.23819). */
+#ifndef TESSERA_IR_LAYOUT_H
+#define TESSERA_IR_LAYOUT_H
+
+#include "ir/ir.h"
+
+typedef enum LayoutIn { IN_REGISTER, IN_LANE, IN_WARP, IN_COUNT } LayoutIn;
+
+enum { LAYOUT_BITS = 12 };
+
+struct Layout {
+    uint8_t rank;
+    uint8_t bits[IN_COUNT];                           /* input bits of each kind */
+    int32_t basis[IN_COUNT][LAYOUT_BITS][MAX_RANK];   /* powers of two or zero, mostly */
+    uint32_t id;                                      /* set when interned: prints as L<id> */
+};
+
+/* Coordinates of the element that (reg, lane, warp) holds. */
+void layout_apply(const Layout *layout, uint32_t reg, uint32_t lane, uint32_t warp, int32_t *coords);
+/* What a register alone contributes (lane and warp add by XOR). */
+int layout_registers(const Layout *layout); /* 1 << bits[IN_REGISTER] */
+bool layout_equal(const Layout *a, const Layout *b);
+/* Every element of a tile of these (padded) extents is held by someone. */
+bool layout_covers(const Layout *layout, const int64_t *extents);
+/* The layout of a reduction along `axis`: that axis has extent 1; contributions become zero. */
+Layout layout_drop_axis(const Layout *layout, int axis);
+/* The layout of a broadcast's operand: `rank` trailing axes kept, stretched axes made zero. Same
+ * registers, lanes and warps: element (r,l,w) of the result comes from (r,l,w) of the operand. */
+Layout layout_project(const Layout *layout, int rank, const bool *stretched);
+/* The layout of permute's operand, given the result's. */
+Layout layout_permute(const Layout *layout, const int64_t *perm);
+/* Contiguous elements along the last axis that one thread holds in consecutive registers (bits 0…). */
+int layout_contiguous(const Layout *layout, int axis);
+
+/* A blocked layout: `order[0]` is the fastest axis. Per axis: elements a thread holds contiguously,
+ * lanes, warps, all powers of two; what remains of `extents` repeats in registers. */
+Layout layout_blocked(int rank, const int64_t *extents, const int *order, const int *per_thread,
+                      const int *lanes, const int *warps);
+/* The accumulator of wgmma m64nNk16 over `warps` warps (4 a group; groups along axis 0 of m×n), as in
+ * PTX ISA "wgmma register fragments, D". */
+Layout layout_wgmma_acc(int64_t m, int64_t n, int warps);
+
+/* Shared tiles: bytes from the start of one ring slot to element (row, col). The slot is held as
+ * column chunks of `swizzle` bytes (0: one chunk, rows contiguous), each rows × swizzle bytes; inside
+ * a chunk, 16-byte pieces are XORed by the row as the bulk copy engine does (128: 3 bits, 64: 2, 32: 1). */
+int64_t shared_offset(int64_t rows, int64_t cols, int elem_bytes, int swizzle, int64_t row, int64_t col);
+
+#endif

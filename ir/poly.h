@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Size expressions: polynomials with i64 coefficients over dimension variables, interned, so that
+ * two extents are equal exactly when their pointers are. */
+#ifndef TESSERA_IR_POLY_H
+#define TESSERA_IR_POLY_H
+
+#include "ir/base/arena.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct Func Func;
+typedef struct Value Value;
+typedef struct Poly Poly;
+typedef const Poly *Dim;
+
+typedef enum DimKind {
+    DIM_SIZE,  /* a size of the kernel's tensors: known at launch */
+    DIM_RANGE, /* a part of an axis, bound by an argument of a parallel, launch or for */
+} DimKind;
+
+/* A variable of size expressions. Names are unique among the sizes of a kernel. */
+typedef struct DimVar {
+    DimKind kind;
+    uint32_t id; /* index into Func.dimvars */
+    const char *name;
+    /* DIM_SIZE: facts that hold for every launch of this compilation; the plan checks them. */
+    int64_t multiple; /* the size is a multiple of this; 1: nothing known */
+    int64_t least;    /* 0: nothing known */
+    int64_t most;     /* INT64_MAX: nothing known */
+    /* DIM_RANGE */
+    Dim whole;        /* the extent that this is a part of: M, N, K */
+    int64_t capacity; /* most elements it holds: the step; 0: not yet chosen (`by auto`) */
+    Value *binder;    /* the block argument, of type range */
+} DimVar;
+
+typedef struct PolyTerm {
+    int64_t coef;
+    uint8_t n;       /* factors, sorted by id, repeated for powers */
+    DimVar *vars[4];
+} PolyTerm;
+
+struct Poly {
+    uint16_t n_terms;
+    PolyTerm terms[]; /* sorted; no zero coefficients; the constant term, if any, first */
+};
+
+Dim poly_const(Func *func, int64_t value);
+Dim poly_var(Func *func, DimVar *var);
+/* NULL on overflow of a coefficient or of the degree (4). */
+Dim poly_add(Func *func, Dim a, Dim b);
+Dim poly_mul(Func *func, Dim a, Dim b);
+
+bool poly_is_const(Dim poly, int64_t *value);
+/* The variable if the polynomial is exactly one; else NULL. */
+DimVar *poly_as_var(Dim poly);
+/* The range if the polynomial is exactly one range variable; else NULL. */
+DimVar *poly_as_range(Dim poly);
+bool poly_mentions(Dim poly, const DimVar *var);
+/* Replaces a variable. */
+Dim poly_substitute(Func *func, Dim poly, const DimVar *var, Dim by);
+/* A number that divides the value whatever the sizes are, from the variables' facts. */
+int64_t poly_divisor(Dim poly);
+/* Bounds from the facts; INT64_MAX when there is none. Ranges count as their capacity. */
+int64_t poly_most(Dim poly);
+int64_t poly_least(Dim poly);
+/* The static extent of a tile axis: the constant, or the capacity of the range; -1 when neither. */
+int64_t poly_capacity(Dim poly);
+/* Value under `sizes`, indexed by DimVar.id. False on overflow. */
+bool poly_eval(Dim poly, const int64_t *sizes, int64_t *out);
+
+#endif

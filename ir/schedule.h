@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The schedule: every decision about how, one line each. A pass asks for a line; if the user gave
+ * it, that value is taken, else the pass derives one and records it with its reason. Printing the
+ * lines gives the `schedule` block that a user may write.
+ *
+ * A line is a key and a value, under an optional subkey: `tile M 128, N 256` is two lines,
+ * (tile, M, 128) and (tile, N, 256); `warps 8 producer 4` is (warps, "", 8) and (warps, producer, 4). */
+#ifndef TESSERA_IR_SCHEDULE_H
+#define TESSERA_IR_SCHEDULE_H
+
+#include "ir/ir.h"
+
+typedef enum LineOrigin { LINE_DERIVED, LINE_SOURCE, LINE_COMMAND } LineOrigin;
+
+typedef struct Line {
+    const char *key, *sub; /* sub "": none */
+    const char *word;      /* a value that is a name; NULL: the number counts */
+    int64_t number;
+    LineOrigin origin;
+    const char *reason;    /* derived lines */
+    Span span;             /* lines from the source */
+    bool used;             /* a pass asked for it: an unused user line gets a warning */
+} Line;
+
+struct Schedule {
+    struct { Line *items; size_t n, cap; } lines;
+};
+
+/* What a key may look like; the parser of schedule blocks and the docs read it. */
+typedef struct LineKind {
+    const char *key;
+    const char *subs;   /* space separated; "*": a dimension's name; "" alone: a bare value */
+    const char *values; /* "int", or names separated by spaces */
+    const char *pass, *doc;
+    bool changes_bits;
+} LineKind;
+const LineKind *schedule_kinds(size_t *n);
+const LineKind *schedule_kind(const char *key);
+
+/* Adds or replaces a user's line. Command beats source. */
+void schedule_give(Func *func, const char *key, const char *sub, const char *word, int64_t number,
+                   LineOrigin origin, Span span);
+/* The user's line, marked used, or NULL. */
+const Line *schedule_given(Func *func, const char *key, const char *sub);
+/* The user's number if there is one, else `derived`, recorded with the reason (printf). */
+int64_t schedule_number(Func *func, const char *key, const char *sub, int64_t derived,
+                        const char *reason, ...) __attribute__((format(printf, 5, 6)));
+const char *schedule_word(Func *func, const char *key, const char *sub, const char *derived,
+                          const char *reason, ...) __attribute__((format(printf, 5, 6)));
+
+/* One line a key, in the table's order; with `reasons`, each followed by `# reason`. */
+void schedule_print(const Func *func, bool reasons, Text *out);
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Verifying, printing and parsing a function. */
+#ifndef TESSERA_IR_VERIFY_H
+#define TESSERA_IR_VERIFY_H
+
+#include "ir/ir.h"
+
+/* Collects every failure into `out`, one line each; returns how many. Stage-aware. */
+int verify_func(Func *func, Text *out);
+
+/* The text form. Prints → parses → prints the same. */
+void print_func(const Func *func, Text *out);
+void print_type(const Func *func, Type type, Text *out);
+void print_dim(const Func *func, Dim dim, Text *out);
+/* One op without its regions, for messages. */
+void print_op(const Func *func, const Op *op, Text *out);
+
+/* NULL, with diagnostics that point into the text, when it is not a function. `source` is an index
+ * of diags->sources. */
+Func *parse_func(Arena *arena, Diags *diags, int source);
+
+#endif

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The plan: all that a launch needs to know about a compiled kernel, and nothing about compilers.
+ * Code generation makes it; launching reads it. Pointers are into the owner's arena. */
+#ifndef TESSERA_RUNTIME_DEVICE_PLAN_H
+#define TESSERA_RUNTIME_DEVICE_PLAN_H
+
+#include "ir/dtype.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A size expression over the plan's sizes: sum of coef * product of sizes[var]. */
+typedef struct PlanTerm {
+    int64_t coef;
+    int n;
+    int vars[4]; /* indices into Plan.sizes */
+} PlanTerm;
+typedef struct PlanExpr {
+    int n;
+    PlanTerm *terms;
+} PlanExpr;
+
+/* A size of the kernel and what this code assumes of it. */
+typedef struct PlanSize {
+    const char *name;
+    int64_t multiple, least, most; /* 1, 0, INT64_MAX: nothing assumed */
+} PlanSize;
+
+typedef enum PlanParamIo { PLAN_IN, PLAN_OUT, PLAN_INOUT } PlanParamIo;
+typedef struct PlanParam {
+    const char *name;
+    DType dtype;
+    PlanParamIo io;
+    int rank;       /* -1: a scalar, passed by value */
+    PlanExpr *dims; /* rank of them */
+    int align;      /* the pointer must be a multiple of this many bytes */
+} PlanParam;
+
+/* A bulk copy descriptor (CUDA tensor map) over a tensor parameter, made at launch. Axis 0 is the
+ * slowest, as in the parameter; the box has one extent an axis. */
+typedef struct PlanMap {
+    int param;
+    int rank;
+    int64_t box[8];
+    int swizzle; /* bytes: 0, 32, 64, 128 */
+    bool wide_l2; /* promote to 256 bytes in L2 */
+} PlanMap;
+
+typedef enum PlanArgKind {
+    ARG_POINTER, /* of tensor parameter `index` */
+    ARG_SCALAR,  /* scalar parameter `index`, in its own type */
+    ARG_SIZE,    /* sizes[index], as i64 */
+    ARG_MAP,     /* maps[index], 128 bytes by value, aligned to 64 */
+} PlanArgKind;
+typedef struct PlanArg {
+    PlanArgKind kind;
+    int index;
+} PlanArg;
+
+/* One axis of a launch: ceil(extent / step) tiles (step 0: extent of them). */
+typedef struct PlanAxis {
+    PlanExpr extent;
+    int64_t step;
+} PlanAxis;
+
+typedef struct PlanLaunch {
+    const char *symbol;
+    int n_axes;
+    PlanAxis *axes;    /* number of blocks: the product; nothing is launched when it is 0 */
+    int threads;       /* a block; CPU: 1 */
+    int shared_bytes;  /* dynamic shared memory of a block */
+    bool persistent;   /* at most one block a multiprocessor × blocks_per_unit */
+    int blocks_per_unit;
+    int cluster;       /* blocks of a cluster; 1: none */
+    int n_args;
+    PlanArg *args;     /* the kernel's parameters in order. CPU symbols instead are
+                          void f(void *const *args, int64_t first, int64_t last): args[i] points to the
+                          value (for ARG_POINTER: is the data pointer itself) */
+} PlanLaunch;
+
+typedef struct Plan {
+    const char *kernel;
+    const char *target;
+    int n_sizes;
+    PlanSize *sizes;
+    int n_params;
+    PlanParam *params; /* inputs and outputs in the order of the signature */
+    int n_maps;
+    PlanMap *maps;
+    int n_launches;
+    PlanLaunch *launches; /* in order */
+} Plan;
+
+#endif
