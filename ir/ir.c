@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ir/ir.h"
+
+#include "ir/build.h"
+#include "ir/interns.h"
+#include "ir/schedule.h"
+
+#include <string.h>
+
+/* ---- tables ---- */
+
+enum {
+    ELEMENTWISE = TRAIT_ELEMENTWISE,
+    PURE = TRAIT_PURE,
+    ACCESS = TRAIT_ACCESS,
+    REGION = TRAIT_REGION,
+    TERMINATOR = TRAIT_TERMINATOR,
+    APPROX = TRAIT_APPROX,
+    ASYNC = TRAIT_ASYNC,
+    T = STAGE_TENSOR,
+    L = STAGE_LAUNCH,
+    S = STAGE_STAGED,
+    TL = T | L,
+    LS = L | S,
+    TLS = T | L | S,
+    V = VARIES,
+};
+
+static const OpInfo op_table[OP_COUNT] = {
+#define OP(id, name, operands, results, traits, stages, doc)                                       \
+    {name, operands, results, traits, stages, doc},
+#include "ir/ops.def"
+#undef OP
+};
+
+static const struct {
+    const char *name;
+    AttrKind kind;
+} attr_table[ATTR_COUNT] = {
+#define ATTR(id, name, kind) {name, ATTR_KIND_##kind},
+#include "ir/attrs.def"
+#undef ATTR
+};
+
+const OpInfo *op_info(OpKind kind)
+{
+    return &op_table[kind];
+}
+
+bool op_has(const Op *op, OpTrait trait)
+{
+    return (op_table[op->kind].traits & trait) != 0;
+}
+
+bool op_from_name(const char *name, size_t n, OpKind *out)
+{
+    for (int i = 0; i < OP_COUNT; i++) {
+        if (strlen(op_table[i].name) == n && memcmp(op_table[i].name, name, n) == 0) {
+            *out = (OpKind)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *attr_name(AttrKey key)
+{
+    return attr_table[key].name;
+}
+
+AttrKind attr_kind(AttrKey key)
+{
+    return attr_table[key].kind;
+}
+
+/* ---- types ---- */
+
+static bool type_is_same(const TypeData *a, const TypeData *b)
+{
+    return a->kind == b->kind && a->dtype == b->dtype && a->rank == b->rank &&
+           a->layout == b->layout && memcmp(a->dims, b->dims, a->rank * sizeof(Dim)) == 0;
+}
+
+static Type type_intern(Func *func, TypeKind kind, DType dtype, int rank, const Dim *dims,
+                        const Layout *layout)
+{
+    if (rank < 0 || rank > MAX_RANK) {
+        diag_bug(func->diags, "a type of rank %d", rank);
+    }
+    TypeData *type = arena_alloc(func->arena, sizeof(TypeData) + sizeof(Dim) * (size_t)rank);
+    type->kind = kind;
+    type->dtype = dtype;
+    type->rank = (uint8_t)rank;
+    type->layout = layout;
+    if (rank) {
+        memcpy(type->dims, dims, sizeof(Dim) * (size_t)rank);
+    }
+    for (size_t i = 0; i < func->interns->types.n; i++) {
+        if (type_is_same(func->interns->types.items[i], type)) {
+            return func->interns->types.items[i];
+        }
+    }
+    ARENA_PUSH(func->arena, &func->interns->types, type);
+    return type;
+}
+
+Type type_array(Func *func, DType dtype, int rank, const Dim *dims)
+{
+    return type_intern(func, TYPE_ARRAY, dtype, rank, dims, NULL);
+}
+
+Type type_scalar(Func *func, DType dtype)
+{
+    return type_array(func, dtype, 0, NULL);
+}
+
+Type type_tensor(Func *func, DType dtype, int rank, const Dim *dims)
+{
+    return type_intern(func, TYPE_TENSOR, dtype, rank, dims, NULL);
+}
+
+Type type_range(Func *func, DimVar *var)
+{
+    Dim dim = poly_var(func, var);
+    return type_intern(func, TYPE_RANGE, DT_I64, 1, &dim, NULL);
+}
+
+static Type type_fixed(Func *func, TypeKind kind, DType dtype, int rank, const int64_t *extents)
+{
+    Dim dims[MAX_RANK];
+    for (int i = 0; i < rank && i < MAX_RANK; i++) {
+        dims[i] = poly_const(func, extents[i]);
+    }
+    return type_intern(func, kind, dtype, rank, dims, NULL);
+}
+
+Type type_shared(Func *func, DType dtype, int rank, const int64_t *dims)
+{
+    return type_fixed(func, TYPE_SHARED, dtype, rank, dims);
+}
+
+Type type_barrier(Func *func, int64_t count)
+{
+    return type_fixed(func, TYPE_BARRIER, DT_I64, 1, &count);
+}
+
+Type type_with_dtype(Func *func, Type type, DType dtype)
+{
+    return type_intern(func, type->kind, dtype, type->rank, type->dims, type->layout);
+}
+
+Type type_with_dims(Func *func, Type type, int rank, const Dim *dims)
+{
+    return type_intern(func, type->kind, type->dtype, rank, dims, NULL);
+}
+
+Type type_with_layout(Func *func, Type type, const Layout *layout)
+{
+    return type_intern(func, type->kind, type->dtype, type->rank, type->dims, layout);
+}
+
+bool type_is_memory(Type type)
+{
+    return type->kind == TYPE_TENSOR || type->kind == TYPE_SHARED || type->kind == TYPE_BARRIER;
+}
+
+bool type_is_scalar(Type type)
+{
+    return type->kind == TYPE_ARRAY && type->rank == 0;
+}
+
+/* ---- functions ---- */
+
+Func *func_new(Arena *arena, Diags *diags, const char *name)
+{
+    Func *func = ARENA_NEW(arena, Func);
+    func->arena = arena;
+    func->diags = diags;
+    func->name = arena_strdup(arena, name);
+    func->stage = STAGE_TENSOR;
+    func->interns = ARENA_NEW(arena, struct FuncInterns);
+    func->schedule = ARENA_NEW(arena, Schedule);
+    func->body = build_block(func, NULL);
+    return func;
+}
+
+static DimVar *dimvar_new(Func *func, DimKind kind, const char *name)
+{
+    DimVar *var = ARENA_NEW(func->arena, DimVar);
+    var->kind = kind;
+    var->id = (uint32_t)func->dimvars.n;
+    var->name = name ? arena_strdup(func->arena, name) : NULL;
+    var->multiple = 1;
+    var->most = INT64_MAX;
+    ARENA_PUSH(func->arena, &func->dimvars, var);
+    return var;
+}
+
+DimVar *func_size(Func *func, const char *name)
+{
+    for (size_t i = 0; i < func->dimvars.n; i++) {
+        DimVar *var = func->dimvars.items[i];
+        if (var->kind == DIM_SIZE && text_same(var->name, name)) {
+            return var;
+        }
+    }
+    return dimvar_new(func, DIM_SIZE, name);
+}
+
+DimVar *func_range(Func *func, const char *name, Dim whole, int64_t capacity)
+{
+    DimVar *var = dimvar_new(func, DIM_RANGE, name);
+    var->whole = whole;
+    var->capacity = capacity;
+    return var;
+}
+
+static Value *value_new(Func *func, Type type, const char *name)
+{
+    Value *value = ARENA_NEW(func->arena, Value);
+    value->type = type;
+    value->name = name ? arena_strdup(func->arena, name) : NULL;
+    value->id = func->n_values++;
+    return value;
+}
+
+Value *func_param(Func *func, const char *name, Type type, ParamIo io)
+{
+    Param param = {value_new(func, type, name), io, arena_strdup(func->arena, name)};
+    param.value->index = (uint32_t)func->params.n;
+    ARENA_PUSH(func->arena, &func->params, param);
+    return param.value;
+}
+
+/* ---- blocks and ops: the raw making that build.c, clone.c and parse.c share ---- */
+
+Block *build_block(Func *func, Op *parent)
+{
+    Block *block = ARENA_NEW(func->arena, Block);
+    block->parent = parent;
+    return block;
+}
+
+Value *block_arg(Func *func, Block *block, Type type, const char *name)
+{
+    Value **args = ARENA_ARRAY(func->arena, Value *, block->n_args + 1);
+    if (block->n_args) {
+        memcpy(args, block->args, sizeof(Value *) * block->n_args);
+    }
+    Value *arg = value_new(func, type, name);
+    arg->block = block;
+    arg->index = block->n_args;
+    args[block->n_args++] = arg;
+    block->args = args;
+    if (type->kind == TYPE_RANGE) {
+        DimVar *var = poly_as_range(type->dims[0]);
+        var->binder = arg;
+    }
+    return arg;
+}
+
+static void block_insert(Block *block, Op *op, Op *before)
+{
+    op->parent = block;
+    op->next = before;
+    op->prev = before ? before->prev : block->last;
+    if (op->prev) {
+        op->prev->next = op;
+    } else {
+        block->first = op;
+    }
+    if (before) {
+        before->prev = op;
+    } else {
+        block->last = op;
+    }
+}
+
+Op *build_op(Builder *b, OpKind kind, int n_operands, Value *const *operands, int n_results,
+             const Type *results, int n_regions)
+{
+    Arena *arena = b->func->arena;
+    Op *op = ARENA_NEW(arena, Op);
+    op->kind = kind;
+    op->span = b->span;
+    op->n_operands = (uint16_t)n_operands;
+    op->operands = arena_copy(arena, operands, sizeof(Value *) * (size_t)n_operands);
+    op->n_results = (uint16_t)n_results;
+    op->results = ARENA_ARRAY(arena, Value *, n_results);
+    for (int i = 0; i < n_results; i++) {
+        op->results[i] = value_new(b->func, results[i], NULL);
+        op->results[i]->def = op;
+        op->results[i]->index = (uint32_t)i;
+    }
+    op->n_regions = (uint16_t)n_regions;
+    op->regions = ARENA_ARRAY(arena, Block *, n_regions);
+    for (int i = 0; i < n_regions; i++) {
+        op->regions[i] = build_block(b->func, op);
+    }
+    block_insert(b->block, op, b->before);
+    return op;
+}
+
+void op_remove(Op *op)
+{
+    Block *block = op->parent;
+    if (op->prev) {
+        op->prev->next = op->next;
+    } else {
+        block->first = op->next;
+    }
+    if (op->next) {
+        op->next->prev = op->prev;
+    } else {
+        block->last = op->prev;
+    }
+    op->prev = op->next = NULL;
+    op->parent = NULL;
+}
+
+void op_move_before(Op *op, Op *where)
+{
+    op_remove(op);
+    block_insert(where->parent, op, where);
+}
+
+void op_move_to_end(Op *op, Block *block)
+{
+    op_remove(op);
+    block_insert(block, op, NULL);
+}
+
+void op_set_operands(Func *func, Op *op, int n, Value *const *operands)
+{
+    op->operands = arena_copy(func->arena, operands, sizeof(Value *) * (size_t)n);
+    op->n_operands = (uint16_t)n;
+}
+
+/* ---- attributes ---- */
+
+static Attr *attr_slot(Func *func, Op *op, AttrKey key)
+{
+    for (int i = 0; i < op->n_attrs; i++) {
+        if (op->attrs[i].key == key) {
+            op->attrs[i] = (Attr){.key = key};
+            return &op->attrs[i];
+        }
+    }
+    Attr *attrs = ARENA_ARRAY(func->arena, Attr, op->n_attrs + 1);
+    if (op->n_attrs) {
+        memcpy(attrs, op->attrs, sizeof(Attr) * op->n_attrs);
+    }
+    op->attrs = attrs;
+    op->attrs[op->n_attrs].key = key;
+    return &op->attrs[op->n_attrs++];
+}
+
+void op_set_int(Func *func, Op *op, AttrKey key, int64_t value)
+{
+    attr_slot(func, op, key)->i = value;
+}
+
+void op_set_num(Func *func, Op *op, AttrKey key, double f, int64_t i)
+{
+    Attr *attr = attr_slot(func, op, key);
+    attr->f = f;
+    attr->i = i;
+}
+
+void op_set_word(Func *func, Op *op, AttrKey key, const char *word)
+{
+    attr_slot(func, op, key)->word = arena_strdup(func->arena, word);
+}
+
+void op_set_ints(Func *func, Op *op, AttrKey key, int n, const int64_t *ints)
+{
+    Attr *attr = attr_slot(func, op, key);
+    attr->n = n;
+    attr->ints = arena_copy(func->arena, ints, sizeof(int64_t) * (size_t)n);
+}
+
+void op_set_dims(Func *func, Op *op, AttrKey key, int n, const Dim *dims)
+{
+    Attr *attr = attr_slot(func, op, key);
+    attr->n = n;
+    attr->dims = arena_copy(func->arena, dims, sizeof(Dim) * (size_t)n);
+}
+
+void op_drop_attr(Op *op, AttrKey key)
+{
+    for (int i = 0; i < op->n_attrs; i++) {
+        if (op->attrs[i].key == key) {
+            op->attrs[i] = op->attrs[--op->n_attrs];
+            return;
+        }
+    }
+}
+
+const Attr *op_attr(const Op *op, AttrKey key)
+{
+    for (int i = 0; i < op->n_attrs; i++) {
+        if (op->attrs[i].key == key) {
+            return &op->attrs[i];
+        }
+    }
+    return NULL;
+}
+
+int64_t op_int(const Op *op, AttrKey key, int64_t otherwise)
+{
+    const Attr *attr = op_attr(op, key);
+    return attr ? attr->i : otherwise;
+}
+
+const char *op_word(const Op *op, AttrKey key)
+{
+    const Attr *attr = op_attr(op, key);
+    return attr ? attr->word : NULL;
+}
+
+/* ---- operands ---- */
+
+Access op_access(const Op *op, int at)
+{
+    Value *value = op->operands[at];
+    Access access = {value, op->operands + at + 1, 0, at};
+    if (value && type_is_memory(value->type)) {
+        access.n = value->type->rank;
+    }
+    return access;
+}
+
+int access_next(const Op *op, int at)
+{
+    return at + 1 + op_access(op, at).n;
+}
+
+Access op_access_nth(const Op *op, int nth)
+{
+    int at = 0;
+    for (int i = 0; i < nth; i++) {
+        at = access_next(op, at);
+    }
+    return op_access(op, at);
+}
+
+Op *op_enclosing(const Op *op, OpKind kind)
+{
+    for (Op *up = op->parent ? op->parent->parent : NULL; up; up = up->parent ? up->parent->parent : NULL) {
+        if (up->kind == kind) {
+            return up;
+        }
+    }
+    return NULL;
+}
