@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Walking, replacing, cloning. Uses are found by walking: functions are small. */
+#include "ir/build.h"
+
+#include <string.h>
+
+/* ---- walks ---- */
+
+void block_walk(Block *block, WalkFn *fn, void *user)
+{
+    for (Op *op = block->first; op;) {
+        Op *next = op->next;
+        int n_regions = op->n_regions;
+        Block **regions = op->regions;
+        fn(op, user);
+        for (int i = 0; op->parent == block && i < n_regions; i++) {
+            block_walk(regions[i], fn, user);
+        }
+        /* What fn inserted after op is walked only if op stayed. */
+        op = op->parent == block ? op->next : next;
+    }
+}
+
+void func_walk(Func *func, WalkFn *fn, void *user)
+{
+    block_walk(func->body, fn, user);
+}
+
+typedef struct Replace {
+    const Value *old;
+    Value *by;
+} Replace;
+
+static void replace_in_op(Op *op, void *user)
+{
+    const Replace *replace = user;
+    for (int i = 0; i < op->n_operands; i++) {
+        if (op->operands[i] == replace->old) {
+            op->operands[i] = replace->by;
+        }
+    }
+}
+
+void block_replace_uses(Block *block, const Value *old, Value *by)
+{
+    block_walk(block, replace_in_op, &(Replace){old, by});
+}
+
+void func_replace_uses(Func *func, const Value *old, Value *by)
+{
+    block_replace_uses(func->body, old, by);
+}
+
+typedef struct Count {
+    const Value *value;
+    int n;
+} Count;
+
+static void count_in_op(Op *op, void *user)
+{
+    Count *count = user;
+    for (int i = 0; i < op->n_operands; i++) {
+        count->n += op->operands[i] == count->value;
+    }
+}
+
+int value_count_uses(const Func *func, const Value *value)
+{
+    Count count = {value, 0};
+    block_walk(func->body, count_in_op, &count);
+    return count.n;
+}
+
+bool value_has_uses(const Func *func, const Value *value)
+{
+    return value_count_uses(func, value) > 0;
+}
+
+/* ---- dead code ---- */
+
+typedef struct Uses {
+    uint32_t *of; /* by value id */
+} Uses;
+
+static void count_all(Op *op, void *user)
+{
+    Uses *uses = user;
+    for (int i = 0; i < op->n_operands; i++) {
+        if (op->operands[i]) {
+            uses->of[op->operands[i]->id]++;
+        }
+    }
+}
+
+typedef struct DeadOps {
+    Func *func;
+    const Uses *uses;
+    int removed;
+} DeadOps;
+
+/* A loop whose body does nothing but compute unused values is dead too: its ops are pure. */
+static bool region_is_pure(const Block *block)
+{
+    for (const Op *op = block->first; op; op = op->next) {
+        if (op_has(op, TRAIT_TERMINATOR)) {
+            continue;
+        }
+        if (op->kind == OP_FOR || op->kind == OP_IF) {
+            for (int i = 0; i < op->n_regions; i++) {
+                if (!region_is_pure(op->regions[i])) {
+                    return false;
+                }
+            }
+        } else if (!op_has(op, TRAIT_PURE)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void remove_if_dead(Op *op, void *user)
+{
+    DeadOps *dead = user;
+    bool pure = op_has(op, TRAIT_PURE);
+    if (op->kind == OP_FOR || op->kind == OP_IF) {
+        pure = true;
+        for (int i = 0; i < op->n_regions; i++) {
+            pure = pure && region_is_pure(op->regions[i]);
+        }
+    }
+    for (int i = 0; i < op->n_results; i++) {
+        pure = pure && dead->uses->of[op->results[i]->id] == 0;
+    }
+    if (pure) {
+        op_remove(op);
+        dead->removed++;
+    }
+}
+
+int func_remove_dead(Func *func)
+{
+    int total = 0;
+    for (;;) {
+        Uses uses = {ARENA_ARRAY(func->arena, uint32_t, func->n_values)};
+        func_walk(func, count_all, &uses);
+        DeadOps dead = {func, &uses, 0};
+        func_walk(func, remove_if_dead, &dead);
+        total += dead.removed;
+        if (dead.removed == 0) {
+            return total;
+        }
+    }
+}
+
+/* ---- cloning ---- */
+
+CloneMap clone_map_new(Func *func)
+{
+    return (CloneMap){.func = func};
+}
+
+void clone_map_value(CloneMap *map, const Value *old, Value *by)
+{
+    if (old->id >= map->n_values) {
+        size_t n = map->func->n_values + 64;
+        Value **values = ARENA_ARRAY(map->func->arena, Value *, n);
+        if (map->n_values) {
+            memcpy(values, map->values, sizeof(Value *) * map->n_values);
+        }
+        map->values = values;
+        map->n_values = n;
+    }
+    map->values[old->id] = by;
+}
+
+void clone_map_dim(CloneMap *map, const DimVar *old, Dim by)
+{
+    if (old->id >= map->n_dims) {
+        size_t n = map->func->dimvars.n + 16;
+        Dim *dims = ARENA_ARRAY(map->func->arena, Dim, n);
+        if (map->n_dims) {
+            memcpy(dims, map->dims, sizeof(Dim) * map->n_dims);
+        }
+        map->dims = dims;
+        map->n_dims = n;
+    }
+    map->dims[old->id] = by;
+}
+
+Value *clone_get(const CloneMap *map, Value *old)
+{
+    if (old && old->id < map->n_values && map->values[old->id]) {
+        return map->values[old->id];
+    }
+    return old;
+}
+
+static Dim clone_dim(const CloneMap *map, Dim dim)
+{
+    for (size_t i = 0; i < map->n_dims; i++) {
+        if (map->dims[i]) {
+            dim = poly_substitute(map->func, dim, map->func->dimvars.items[i], map->dims[i]);
+        }
+    }
+    return dim;
+}
+
+Type clone_type(const CloneMap *map, Type type)
+{
+    Dim dims[MAX_RANK];
+    bool changed = false;
+    for (int i = 0; i < type->rank; i++) {
+        dims[i] = clone_dim(map, type->dims[i]);
+        changed = changed || dims[i] != type->dims[i];
+    }
+    if (!changed) {
+        return type;
+    }
+    if (type->kind == TYPE_RANGE) {
+        return type_range(map->func, poly_as_range(dims[0]));
+    }
+    return type_with_layout(map->func, type_with_dims(map->func, type, type->rank, dims), type->layout);
+}
+
+static void clone_attrs(Func *func, const CloneMap *map, Op *to, const Op *from)
+{
+    to->n_attrs = from->n_attrs;
+    to->attrs = arena_copy(func->arena, from->attrs, sizeof(Attr) * from->n_attrs);
+    for (int i = 0; i < to->n_attrs; i++) {
+        Attr *attr = &to->attrs[i];
+        if (attr->ints) {
+            attr->ints = arena_copy(func->arena, attr->ints, sizeof(int64_t) * (size_t)attr->n);
+        }
+        if (attr->dims) {
+            attr->dims = arena_copy(func->arena, attr->dims, sizeof(Dim) * (size_t)attr->n);
+            for (int k = 0; k < attr->n; k++) {
+                attr->dims[k] = clone_dim(map, attr->dims[k]);
+            }
+        }
+    }
+}
+
+static void clone_args(Func *func, CloneMap *map, Block *to, const Block *from)
+{
+    for (int i = 0; i < from->n_args; i++) {
+        Value *arg = from->args[i];
+        Type type;
+        if (arg->type->kind == TYPE_RANGE) {
+            DimVar *old = poly_as_range(arg->type->dims[0]);
+            DimVar *var = func_range(func, old->name, clone_dim(map, old->whole), old->capacity);
+            clone_map_dim(map, old, poly_var(func, var));
+            type = type_range(func, var);
+        } else {
+            type = clone_type(map, arg->type);
+        }
+        clone_map_value(map, arg, block_arg(func, to, type, arg->name));
+    }
+}
+
+Op *clone_op(Builder *b, CloneMap *map, const Op *op)
+{
+    Func *func = b->func;
+    Value **operands = ARENA_ARRAY(func->arena, Value *, op->n_operands);
+    Type *types = ARENA_ARRAY(func->arena, Type, op->n_results);
+    for (int i = 0; i < op->n_operands; i++) {
+        operands[i] = clone_get(map, op->operands[i]);
+    }
+    for (int i = 0; i < op->n_results; i++) {
+        types[i] = clone_type(map, op->results[i]->type);
+    }
+    Builder at = *b;
+    at.span = op->span;
+    Op *copy = build_op(&at, op->kind, op->n_operands, operands, op->n_results, types, op->n_regions);
+    clone_attrs(func, map, copy, op);
+    for (int i = 0; i < op->n_results; i++) {
+        copy->results[i]->name = op->results[i]->name;
+        clone_map_value(map, op->results[i], copy->results[i]);
+    }
+    for (int i = 0; i < op->n_regions; i++) {
+        clone_args(func, map, copy->regions[i], op->regions[i]);
+        Builder inside = build_at_end(func, copy->regions[i]);
+        clone_block_into(&inside, map, op->regions[i]);
+    }
+    return copy;
+}
+
+void clone_block_into(Builder *b, CloneMap *map, const Block *block)
+{
+    for (const Op *op = block->first; op; op = op->next) {
+        clone_op(b, map, op);
+    }
+}

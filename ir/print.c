@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The text form (docs/ir.md). What it prints, parse.c reads back to the same function. */
+#include "ir/interns.h"
+#include "ir/layout.h"
+#include "ir/schedule.h"
+#include "ir/target.h"
+#include "ir/verify.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+typedef struct Printer {
+    const Func *func;
+    Text *out;
+    const char **names; /* by value id: without the %; NULL until printed once */
+    uint32_t unnamed;
+    int indent;
+} Printer;
+
+/* ---- names: the source's name, made unique by a suffix; else a number ---- */
+
+static bool name_is_taken(const Printer *p, const char *name)
+{
+    for (uint32_t i = 0; i < p->func->n_values; i++) {
+        if (p->names[i] && strcmp(p->names[i], name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static const char *value_name(Printer *p, const Value *value)
+{
+    if (p->names[value->id]) {
+        return p->names[value->id];
+    }
+    const char *name;
+    Arena *arena = p->func->arena;
+    if (!value->name || (value->name[0] >= '0' && value->name[0] <= '9')) {
+        name = arena_printf(arena, "%" PRIu32, p->unnamed++);
+    } else {
+        /* A name that came from printed text carries its suffix: strip it, so that print → parse →
+         * print is a fixed point. */
+        size_t n = strcspn(value->name, ".");
+        const char *plain = arena_strndup(arena, value->name, n);
+        name = plain;
+        for (int i = 2; name_is_taken(p, name); i++) {
+            name = arena_printf(arena, "%s.%d", plain, i);
+        }
+    }
+    p->names[value->id] = name;
+    return name;
+}
+
+/* ---- dimensions and types ---- */
+
+static void put_var(Printer *p, const DimVar *var)
+{
+    if (var->kind == DIM_RANGE && var->binder) {
+        text_printf(p->out, "%%%s", value_name(p, var->binder));
+    } else {
+        text_add(p->out, var->name ? var->name : "?");
+    }
+}
+
+static void put_dim(Printer *p, Dim dim)
+{
+    if (dim->n_terms == 0) {
+        text_char(p->out, '0');
+    }
+    for (int i = 0; i < dim->n_terms; i++) {
+        const PolyTerm *term = &dim->terms[i];
+        text_add(p->out, i ? " + " : "");
+        if (term->coef != 1 || term->n == 0) {
+            text_printf(p->out, "%" PRId64 "%s", term->coef, term->n ? "*" : "");
+        }
+        for (int k = 0; k < term->n; k++) {
+            text_add(p->out, k ? "*" : "");
+            put_var(p, term->vars[k]);
+        }
+    }
+}
+
+static void put_dims(Printer *p, int n, const Dim *dims)
+{
+    text_char(p->out, '[');
+    for (int i = 0; i < n; i++) {
+        text_add(p->out, i ? ", " : "");
+        put_dim(p, dims[i]);
+    }
+    text_char(p->out, ']');
+}
+
+static void put_shaped(Printer *p, Type type)
+{
+    text_add(p->out, dtype_name(type->dtype));
+    if (type->rank) {
+        put_dims(p, type->rank, type->dims);
+    }
+}
+
+static void put_type(Printer *p, Type type)
+{
+    switch (type->kind) {
+    case TYPE_ARRAY:
+        put_shaped(p, type);
+        if (type->layout) {
+            text_printf(p->out, "@L%" PRIu32, type->layout->id);
+        }
+        break;
+    case TYPE_TENSOR:
+    case TYPE_SHARED:
+        text_add(p->out, type->kind == TYPE_TENSOR ? "tensor<" : "shared<");
+        put_shaped(p, type);
+        text_char(p->out, '>');
+        break;
+    case TYPE_RANGE:
+        text_add(p->out, "range");
+        break;
+    case TYPE_BARRIER:
+        text_add(p->out, "barrier<");
+        put_dim(p, type->dims[0]);
+        text_char(p->out, '>');
+        break;
+    }
+}
+
+/* ---- operations ---- */
+
+static void put_value(Printer *p, const Value *value)
+{
+    text_printf(p->out, "%%%s", value_name(p, value));
+}
+
+static void put_operands(Printer *p, const Op *op)
+{
+    for (int at = 0; at < op->n_operands; at = access_next(op, at)) {
+        Access access = op_access(op, at);
+        text_add(p->out, at ? ", " : " ");
+        put_value(p, access.memory);
+        if (!type_is_memory(access.memory->type)) {
+            continue;
+        }
+        text_char(p->out, '[');
+        for (int i = 0; i < access.n; i++) {
+            text_add(p->out, i ? ", " : "");
+            if (access.indices[i]) {
+                put_value(p, access.indices[i]);
+            } else {
+                text_char(p->out, ':');
+            }
+        }
+        text_char(p->out, ']');
+    }
+}
+
+static void put_attr(Printer *p, const Op *op, const Attr *attr)
+{
+    text_printf(p->out, " %s=", attr_name(attr->key));
+    switch (attr_kind(attr->key)) {
+    case ATTR_KIND_INT:
+        text_printf(p->out, "%" PRId64, attr->i);
+        break;
+    case ATTR_KIND_NUM:
+        if (op->n_results && !dtype_is_float(op->results[0]->type->dtype)) {
+            text_printf(p->out, "%" PRId64, attr->i);
+        } else {
+            text_double(p->out, attr->f);
+        }
+        break;
+    case ATTR_KIND_WORD:
+        text_add(p->out, attr->word);
+        break;
+    case ATTR_KIND_INTS:
+        text_char(p->out, '[');
+        for (int i = 0; i < attr->n; i++) {
+            text_printf(p->out, "%s%" PRId64, i ? ", " : "", attr->ints[i]);
+        }
+        text_char(p->out, ']');
+        break;
+    case ATTR_KIND_DIMS:
+        put_dims(p, attr->n, attr->dims);
+        break;
+    }
+}
+
+static void put_line_start(Printer *p)
+{
+    text_repeat(p->out, ' ', 2 * p->indent);
+}
+
+/* Everything but the regions. */
+static void put_op_head(Printer *p, const Op *op)
+{
+    for (int i = 0; i < op->n_results; i++) {
+        text_add(p->out, i ? ", " : "");
+        put_value(p, op->results[i]);
+    }
+    text_printf(p->out, "%s%s", op->n_results ? " = " : "", op_info(op->kind)->name);
+    put_operands(p, op);
+    for (int key = 0; key < ATTR_COUNT; key++) {
+        const Attr *attr = op_attr(op, (AttrKey)key);
+        if (attr) {
+            put_attr(p, op, attr);
+        }
+    }
+}
+
+static void put_result_types(Printer *p, const Op *op)
+{
+    for (int i = 0; i < op->n_results; i++) {
+        text_add(p->out, i ? ", " : " : ");
+        put_type(p, op->results[i]->type);
+    }
+}
+
+static void put_block(Printer *p, const Block *block);
+
+static void put_op(Printer *p, const Op *op)
+{
+    put_line_start(p);
+    put_op_head(p, op);
+    for (int i = 0; i < op->n_regions; i++) {
+        text_add(p->out, " ");
+        put_block(p, op->regions[i]);
+    }
+    put_result_types(p, op);
+    text_char(p->out, '\n');
+}
+
+static void put_args(Printer *p, const Block *block)
+{
+    put_line_start(p);
+    text_char(p->out, '(');
+    for (int i = 0; i < block->n_args; i++) {
+        text_add(p->out, i ? ", " : "");
+        put_value(p, block->args[i]);
+        text_add(p->out, ": ");
+        put_type(p, block->args[i]->type);
+    }
+    text_add(p->out, ")\n");
+}
+
+static void put_block(Printer *p, const Block *block)
+{
+    text_add(p->out, "{\n");
+    p->indent++;
+    if (block->n_args) {
+        put_args(p, block);
+    }
+    for (const Op *op = block->first; op; op = op->next) {
+        put_op(p, op);
+    }
+    p->indent--;
+    put_line_start(p);
+    text_char(p->out, '}');
+}
+
+/* ---- the header ---- */
+
+static const char *stage_name(Stage stage)
+{
+    return stage == STAGE_TENSOR ? "tensor" : stage == STAGE_LAUNCH ? "launch" : "staged";
+}
+
+static void put_sizes(Printer *p)
+{
+    for (size_t i = 0; i < p->func->dimvars.n; i++) {
+        const DimVar *var = p->func->dimvars.items[i];
+        if (var->kind != DIM_SIZE) {
+            continue;
+        }
+        text_printf(p->out, "  size %s", var->name);
+        if (var->multiple != 1) {
+            text_printf(p->out, " multiple %" PRId64, var->multiple);
+        }
+        if (var->least != 0) {
+            text_printf(p->out, " least %" PRId64, var->least);
+        }
+        if (var->most != INT64_MAX) {
+            text_printf(p->out, " most %" PRId64, var->most);
+        }
+        text_char(p->out, '\n');
+    }
+}
+
+static void put_params(Printer *p)
+{
+    static const char *const io[] = {"in", "out", "inout"};
+    for (size_t i = 0; i < p->func->params.n; i++) {
+        const Param *param = &p->func->params.items[i];
+        text_printf(p->out, "  %s ", io[param->io]);
+        put_value(p, param->value);
+        text_add(p->out, ": ");
+        put_type(p, param->value->type);
+        text_char(p->out, '\n');
+    }
+}
+
+static void put_schedule(Printer *p)
+{
+    static const char *const origins[] = {"derived", "source", "command"};
+    for (size_t i = 0; i < p->func->schedule->lines.n; i++) {
+        const Line *line = &p->func->schedule->lines.items[i];
+        text_printf(p->out, "  line %s%s%s = ", line->key, line->sub[0] ? "." : "", line->sub);
+        if (line->word) {
+            text_add(p->out, line->word);
+        } else {
+            text_printf(p->out, "%" PRId64, line->number);
+        }
+        text_printf(p->out, " %s\n", origins[line->origin]);
+    }
+}
+
+static void put_layouts(Printer *p)
+{
+    static const char *const inputs[] = {" register [", " lane [", " warp ["};
+    for (size_t i = 0; i < p->func->interns->layouts.n; i++) {
+        const Layout *layout = p->func->interns->layouts.items[i];
+        text_printf(p->out, "  layout L%" PRIu32 " = rank %d", layout->id, layout->rank);
+        for (int in = 0; in < IN_COUNT; in++) {
+            text_add(p->out, inputs[in]);
+            for (int bit = 0; bit < layout->bits[in]; bit++) {
+                text_add(p->out, bit ? ", [" : "[");
+                for (int axis = 0; axis < layout->rank; axis++) {
+                    text_printf(p->out, "%s%" PRId32, axis ? ", " : "", layout->basis[in][bit][axis]);
+                }
+                text_char(p->out, ']');
+            }
+            text_char(p->out, ']');
+        }
+        text_char(p->out, '\n');
+    }
+}
+
+static Printer printer_new(const Func *func, Text *out)
+{
+    Printer p = {.func = func, .out = out};
+    p.names = ARENA_ARRAY(func->arena, const char *, func->n_values);
+    return p;
+}
+
+void print_func(const Func *func, Text *out)
+{
+    Printer p = printer_new(func, out);
+    text_printf(out, "func %s stage %s%s", func->name, stage_name(func->stage),
+                func->padded ? " padded" : "");
+    if (func->target) {
+        text_printf(out, " target %s", func->target->name);
+    }
+    text_add(out, " {\n");
+    put_sizes(&p);
+    put_params(&p);
+    put_schedule(&p);
+    put_layouts(&p);
+    text_add(out, "  body ");
+    p.indent = 1;
+    put_block(&p, func->body);
+    text_add(out, "\n}\n");
+}
+
+void print_type(const Func *func, Type type, Text *out)
+{
+    Printer p = printer_new(func, out);
+    put_type(&p, type);
+}
+
+void print_dim(const Func *func, Dim dim, Text *out)
+{
+    Printer p = printer_new(func, out);
+    put_dim(&p, dim);
+}
+
+void print_op(const Func *func, const Op *op, Text *out)
+{
+    Printer p = printer_new(func, out);
+    put_op_head(&p, op);
+    put_result_types(&p, op);
+}
