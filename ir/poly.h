@@ -47,7 +47,7 @@ struct Poly {
 
 Dim poly_const(Func *func, int64_t value);
 Dim poly_var(Func *func, DimVar *var);
-/* NULL on overflow of a coefficient or of the degree (4). */
+/* NULL on overflow of a coefficient or of the degree (4), and when an operand is NULL. */
 Dim poly_add(Func *func, Dim a, Dim b);
 Dim poly_mul(Func *func, Dim a, Dim b);
 
@@ -61,7 +61,8 @@ bool poly_mentions(Dim poly, const DimVar *var);
 Dim poly_substitute(Func *func, Dim poly, const DimVar *var, Dim by);
 /* A number that divides the value whatever the sizes are, from the variables' facts. */
 int64_t poly_divisor(Dim poly);
-/* Bounds from the facts; INT64_MAX when there is none. Ranges count as their capacity. */
+/* Bounds from the facts; INT64_MAX (least: INT64_MIN) when there is none. Ranges count as their
+ * capacity. */
 int64_t poly_most(Dim poly);
 int64_t poly_least(Dim poly);
 /* The static extent of a tile axis: the constant, or the capacity of the range; -1 when neither. */

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Polynomials over dimension variables. A polynomial under construction is a Sum: terms in any
+ * order, like ones not yet merged; poly_intern sorts, merges and looks for its equal. */
+#include "ir/poly.h"
+
+#include "ir/interns.h"
+
+#include <limits.h>
+#include <string.h>
+
+enum { MAX_DEGREE = 4 };
+
+typedef struct Sum {
+    Arena *arena;
+    struct { PolyTerm *items; size_t n, cap; } terms;
+} Sum;
+
+/* Constant first, then by degree, then by the variables' ids. */
+static int term_compare(const PolyTerm *a, const PolyTerm *b)
+{
+    if (a->n != b->n) {
+        return a->n < b->n ? -1 : 1;
+    }
+    for (int i = 0; i < a->n; i++) {
+        if (a->vars[i]->id != b->vars[i]->id) {
+            return a->vars[i]->id < b->vars[i]->id ? -1 : 1;
+        }
+    }
+    return 0;
+}
+
+static void sort_terms(PolyTerm *terms, size_t n)
+{
+    for (size_t i = 1; i < n; i++) {
+        PolyTerm moving = terms[i];
+        size_t at = i;
+        while (at > 0 && term_compare(&terms[at - 1], &moving) > 0) {
+            terms[at] = terms[at - 1];
+            at--;
+        }
+        terms[at] = moving;
+    }
+}
+
+/* Adds up like terms of a sorted list and drops zeros. Returns the new length, or -1 on overflow. */
+static int merge_terms(PolyTerm *terms, size_t n)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (kept > 0 && term_compare(&terms[kept - 1], &terms[i]) == 0) {
+            int64_t *coef = &terms[kept - 1].coef;
+            if (__builtin_add_overflow(*coef, terms[i].coef, coef)) {
+                return -1;
+            }
+        } else {
+            terms[kept++] = terms[i];
+        }
+    }
+    size_t out = 0;
+    for (size_t i = 0; i < kept; i++) {
+        if (terms[i].coef != 0) {
+            terms[out++] = terms[i];
+        }
+    }
+    return (int)out;
+}
+
+static bool same_terms(Dim poly, const PolyTerm *terms, int n)
+{
+    if (poly->n_terms != n) {
+        return false;
+    }
+    for (int i = 0; i < n; i++) {
+        if (poly->terms[i].coef != terms[i].coef || term_compare(&poly->terms[i], &terms[i]) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static Dim poly_intern(Func *func, PolyTerm *terms, size_t count)
+{
+    sort_terms(terms, count);
+    int n = merge_terms(terms, count);
+    if (n < 0 || n > UINT16_MAX) {
+        return NULL;
+    }
+    FuncInterns *interns = func->interns;
+    for (size_t i = 0; i < interns->polys.n; i++) {
+        if (same_terms(interns->polys.items[i], terms, n)) {
+            return interns->polys.items[i];
+        }
+    }
+    size_t bytes = sizeof(PolyTerm) * (size_t)n;
+    Poly *poly = arena_alloc(func->arena, sizeof(Poly) + bytes);
+    poly->n_terms = (uint16_t)n;
+    memcpy(poly->terms, terms, bytes);
+    ARENA_PUSH(func->arena, &interns->polys, poly);
+    return poly;
+}
+
+Dim poly_const(Func *func, int64_t value)
+{
+    PolyTerm term = {.coef = value};
+    return poly_intern(func, &term, 1);
+}
+
+Dim poly_var(Func *func, DimVar *var)
+{
+    PolyTerm term = {.coef = 1, .n = 1, .vars = {var}};
+    return poly_intern(func, &term, 1);
+}
+
+Dim poly_add(Func *func, Dim a, Dim b)
+{
+    if (!a || !b) {
+        return NULL;
+    }
+    Sum sum = {.arena = func->arena};
+    for (int i = 0; i < a->n_terms; i++) {
+        ARENA_PUSH(func->arena, &sum.terms, a->terms[i]);
+    }
+    for (int i = 0; i < b->n_terms; i++) {
+        ARENA_PUSH(func->arena, &sum.terms, b->terms[i]);
+    }
+    return poly_intern(func, sum.terms.items, sum.terms.n);
+}
+
+static bool term_mul(const PolyTerm *a, const PolyTerm *b, PolyTerm *out)
+{
+    if (a->n + b->n > MAX_DEGREE || __builtin_mul_overflow(a->coef, b->coef, &out->coef)) {
+        return false;
+    }
+    out->n = (uint8_t)(a->n + b->n);
+    for (int i = 0, at_a = 0, at_b = 0; i < out->n; i++) {
+        bool take_a = at_b == b->n || (at_a < a->n && a->vars[at_a]->id <= b->vars[at_b]->id);
+        out->vars[i] = take_a ? a->vars[at_a++] : b->vars[at_b++];
+    }
+    return true;
+}
+
+Dim poly_mul(Func *func, Dim a, Dim b)
+{
+    if (!a || !b) {
+        return NULL;
+    }
+    Sum sum = {.arena = func->arena};
+    for (int i = 0; i < a->n_terms; i++) {
+        for (int j = 0; j < b->n_terms; j++) {
+            PolyTerm term = {0};
+            if (!term_mul(&a->terms[i], &b->terms[j], &term)) {
+                return NULL;
+            }
+            ARENA_PUSH(func->arena, &sum.terms, term);
+        }
+    }
+    return poly_intern(func, sum.terms.items, sum.terms.n);
+}
+
+bool poly_is_const(Dim poly, int64_t *value)
+{
+    if (poly->n_terms > 1 || (poly->n_terms == 1 && poly->terms[0].n > 0)) {
+        return false;
+    }
+    *value = poly->n_terms == 1 ? poly->terms[0].coef : 0;
+    return true;
+}
+
+DimVar *poly_as_var(Dim poly)
+{
+    bool is_var = poly->n_terms == 1 && poly->terms[0].n == 1 && poly->terms[0].coef == 1;
+    return is_var ? poly->terms[0].vars[0] : NULL;
+}
+
+DimVar *poly_as_range(Dim poly)
+{
+    DimVar *var = poly_as_var(poly);
+    return var && var->kind == DIM_RANGE ? var : NULL;
+}
+
+bool poly_mentions(Dim poly, const DimVar *var)
+{
+    for (int i = 0; i < poly->n_terms; i++) {
+        for (int j = 0; j < poly->terms[i].n; j++) {
+            if (poly->terms[i].vars[j] == var) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static Dim substitute_term(Func *func, const PolyTerm *term, const DimVar *var, Dim by)
+{
+    Dim product = poly_const(func, term->coef);
+    for (int i = 0; i < term->n; i++) {
+        DimVar *factor = term->vars[i];
+        product = poly_mul(func, product, factor == var ? by : poly_var(func, factor));
+    }
+    return product;
+}
+
+Dim poly_substitute(Func *func, Dim poly, const DimVar *var, Dim by)
+{
+    if (!poly_mentions(poly, var)) {
+        return poly;
+    }
+    Dim sum = poly_const(func, 0);
+    for (int i = 0; i < poly->n_terms; i++) {
+        sum = poly_add(func, sum, substitute_term(func, &poly->terms[i], var, by));
+    }
+    return sum;
+}
+
+/* ---- facts ---- */
+
+static uint64_t gcd(uint64_t a, uint64_t b)
+{
+    while (b) {
+        uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+static uint64_t magnitude(int64_t value)
+{
+    return value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+}
+
+/* Divides the term's value; a product that overflows is cut off, which still divides. */
+static uint64_t term_divisor(const PolyTerm *term)
+{
+    uint64_t divisor = magnitude(term->coef);
+    for (int i = 0; i < term->n; i++) {
+        const DimVar *var = term->vars[i];
+        uint64_t multiple = var->kind == DIM_SIZE ? magnitude(var->multiple) : 1;
+        uint64_t product;
+        if (multiple > 1 && !__builtin_mul_overflow(divisor, multiple, &product)) {
+            divisor = product;
+        }
+    }
+    return divisor;
+}
+
+int64_t poly_divisor(Dim poly)
+{
+    uint64_t divisor = 0;
+    for (int i = 0; i < poly->n_terms; i++) {
+        divisor = gcd(divisor, term_divisor(&poly->terms[i]));
+    }
+    /* Everything divides zero; one large power of two says so without being zero itself. */
+    bool as_zero = divisor == 0 || divisor > INT64_MAX;
+    return as_zero ? (int64_t)1 << 62 : (int64_t)divisor;
+}
+
+static int64_t var_most(const DimVar *var)
+{
+    if (var->kind == DIM_SIZE) {
+        return var->most;
+    }
+    int64_t whole = var->whole ? poly_most(var->whole) : INT64_MAX;
+    return var->capacity > 0 && var->capacity < whole ? var->capacity : whole;
+}
+
+static int64_t var_least(const DimVar *var)
+{
+    return var->kind == DIM_SIZE && var->least > 0 ? var->least : 0;
+}
+
+/* The product of the factors' bounds; false when there is none. */
+static bool factors_bound(const PolyTerm *term, bool most, int64_t *out)
+{
+    int64_t product = 1;
+    for (int i = 0; i < term->n; i++) {
+        int64_t bound = most ? var_most(term->vars[i]) : var_least(term->vars[i]);
+        if (bound == INT64_MAX || __builtin_mul_overflow(product, bound, &product)) {
+            return false;
+        }
+    }
+    *out = product;
+    return true;
+}
+
+/* Variables are never negative, so a term's extremes are at its factors' extremes. */
+static int64_t poly_bound(Dim poly, bool most, int64_t none)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < poly->n_terms; i++) {
+        const PolyTerm *term = &poly->terms[i];
+        int64_t factors;
+        int64_t value;
+        if (!factors_bound(term, (term->coef > 0) == most, &factors)
+            || __builtin_mul_overflow(term->coef, factors, &value)
+            || __builtin_add_overflow(sum, value, &sum)) {
+            return none;
+        }
+    }
+    return sum;
+}
+
+int64_t poly_most(Dim poly)
+{
+    return poly_bound(poly, true, INT64_MAX);
+}
+
+int64_t poly_least(Dim poly)
+{
+    return poly_bound(poly, false, INT64_MIN);
+}
+
+int64_t poly_capacity(Dim poly)
+{
+    int64_t value;
+    if (poly_is_const(poly, &value)) {
+        return value;
+    }
+    const DimVar *range = poly_as_range(poly);
+    return range && range->capacity > 0 ? range->capacity : -1;
+}
+
+bool poly_eval(Dim poly, const int64_t *sizes, int64_t *out)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < poly->n_terms; i++) {
+        const PolyTerm *term = &poly->terms[i];
+        int64_t value = term->coef;
+        for (int j = 0; j < term->n; j++) {
+            if (__builtin_mul_overflow(value, sizes[term->vars[j]->id], &value)) {
+                return false;
+            }
+        }
+        if (__builtin_add_overflow(sum, value, &sum)) {
+            return false;
+        }
+    }
+    *out = sum;
+    return true;
+}
