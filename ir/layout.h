@@ -36,6 +36,15 @@ Layout layout_drop_axis(const Layout *layout, int axis);
 Layout layout_project(const Layout *layout, int rank, const bool *stretched);
 /* The layout of permute's operand, given the result's. */
 Layout layout_permute(const Layout *layout, const int64_t *perm);
+/* The other way: permute's result, given its operand's. */
+Layout layout_permute_result(const Layout *layout, const int64_t *perm);
+/* One more axis at `axis`, of extent 1; one axis of extent 1 fewer. */
+Layout layout_insert_axis(const Layout *layout, int axis);
+Layout layout_remove_axis(const Layout *layout, int axis);
+/* Does any bit of this input move along `axis`? Then a reduction along it crosses that input. */
+bool layout_crosses(const Layout *layout, LayoutIn in, int axis);
+/* Does the register exist: is its element inside these extents for at least one thread? */
+bool layout_register_exists(const Layout *layout, const int64_t *extents, uint32_t reg);
 /* Contiguous elements along the last axis that one thread holds in consecutive registers (bits 0…). */
 int layout_contiguous(const Layout *layout, int axis);
 
@@ -44,7 +53,9 @@ int layout_contiguous(const Layout *layout, int axis);
 Layout layout_blocked(int rank, const int64_t *extents, const int *order, const int *per_thread,
                       const int *lanes, const int *warps);
 /* The accumulator of wgmma m64nNk16 over `warps` warps (4 a group; groups along axis 0 of m×n), as in
- * PTX ISA "wgmma register fragments, D". */
+ * PTX ISA "wgmma register fragments, D". Register bits: column 1, row 8, columns 8, 16, …, then (when a
+ * group has more than 64 rows) rows 64, …: a group's rows are contiguous. Groups without rows of their
+ * own hold copies. */
 Layout layout_wgmma_acc(int64_t m, int64_t n, int warps);
 
 /* Shared tiles: bytes from the start of one ring slot to element (row, col). The slot is held as
