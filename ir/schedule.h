@@ -29,13 +29,15 @@ struct Schedule {
 /* What a key may look like; the parser of schedule blocks and the docs read it. */
 typedef struct LineKind {
     const char *key;
-    const char *subs;   /* space separated; "*": a dimension's name; "" alone: a bare value */
-    const char *values; /* "int", or names separated by spaces */
+    const char *subs;   /* space separated; "*": a dimension's name; "-": a bare value is allowed */
+    const char *values; /* names separated by spaces; the name "int" stands for any integer */
     const char *pass, *doc;
     bool changes_bits;
 } LineKind;
 const LineKind *schedule_kinds(size_t *n);
 const LineKind *schedule_kind(const char *key);
+/* Is the name one of these, which are separated by spaces? For the fields of LineKind. */
+bool schedule_lists(const char *names, const char *name);
 
 /* Adds or replaces a user's line. Command beats source. */
 void schedule_give(Func *func, const char *key, const char *sub, const char *word, int64_t number,
