@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of passes, what must run before what and why, and the loop that runs them. */
+#include "passes/pass.h"
+
+#include "ir/verify.h"
+
+#include <time.h>
+
+static const Pass ROWS[] = {
+#define PASS(id, name, required, doc) {name, pass_##id, required, doc},
+#include "passes/passes.def"
+#undef PASS
+};
+
+enum { N_ROWS = sizeof ROWS / sizeof *ROWS };
+
+static const PassOrder ORDERS[] = {
+    {"simplify", "fuse", "what is said twice would be computed in two launches"},
+    {"fuse", "tile", "one group of statements shares one grid and one set of tiles"},
+    {"tile", "bounds", "which accesses may be ragged is known once ranges have steps"},
+    {"bounds", "stage", "a copy may clip an access only when its guard is explicit, and padding must "
+                        "be neutral before products read it from shared memory"},
+    {"tile", "stage", "buffers have the extents of tiles"},
+    {"stage", "layout", "the matrix unit that a product uses anchors the layouts around it"},
+    {"bounds", "layout", "layouts spread padded tiles, whose extents are static"},
+    {"layout", "vectorize", "how many elements an access takes follows from what a thread holds"},
+    {"bounds", "vectorize", "a guarded axis may not be read in pieces that straddle its end"},
+};
+
+enum { N_ORDERS = sizeof ORDERS / sizeof *ORDERS };
+
+const Pass *pass_rows(size_t *n)
+{
+    *n = N_ROWS;
+    return ROWS;
+}
+
+const PassOrder *pass_orders(size_t *n)
+{
+    *n = N_ORDERS;
+    return ORDERS;
+}
+
+/* -1: no such pass. */
+static int row_of(const char *name)
+{
+    for (int i = 0; i < N_ROWS; i++) {
+        if (text_same(ROWS[i].name, name)) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+int passes_check_order(Text *out)
+{
+    int broken = 0;
+    for (int i = 0; i < N_ORDERS; i++) {
+        int before = row_of(ORDERS[i].before);
+        int after = row_of(ORDERS[i].after);
+        if (before < 0 || after < 0 || before >= after) {
+            text_printf(out, "%s must run before %s: %s\n", ORDERS[i].before, ORDERS[i].after,
+                        ORDERS[i].reason);
+            broken++;
+        }
+    }
+    return broken;
+}
+
+static double seconds_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static void verify_after(Func *func, const Pass *pass)
+{
+    Text problems = text_new(func->arena);
+    if (verify_func(func, &problems) > 0) {
+        diag_bug(func->diags, "invalid IR after pass %s of %s:\n%s", pass->name, func->name,
+                 problems.data);
+    }
+}
+
+static bool is_skipped(const Pass *pass, const PassHooks *hooks)
+{
+    return !pass->required && hooks->skip && hooks->skip(hooks->user, pass);
+}
+
+static bool run_one(const Pass *pass, Func *func, const PassHooks *hooks)
+{
+    int errors = func->diags->errors;
+    func->diags->pass = pass->name;
+    double start = seconds_now();
+    pass->run(func);
+    double seconds = seconds_now() - start;
+    if (func->diags->errors > errors) {
+        return false;
+    }
+    if (hooks->verify) {
+        verify_after(func, pass);
+    }
+    return !hooks->after || hooks->after(hooks->user, pass, func, seconds);
+}
+
+bool passes_run(Func *func, const PassHooks *hooks)
+{
+    static const PassHooks NONE = {0};
+    hooks = hooks ? hooks : &NONE;
+    bool going = true;
+    for (int i = 0; i < N_ROWS && going; i++) {
+        if (!is_skipped(&ROWS[i], hooks)) {
+            going = run_one(&ROWS[i], func, hooks);
+        }
+    }
+    func->diags->pass = NULL;
+    return going;
+}
