@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The verifier: scopes, counts and stages here; what each operation wants of its operands in
+ * verify_ops.c. It collects every failure, one line each. */
+#include "ir/verify_ops.h"
+
+#include <string.h>
+
+void verify_fail(Verifier *v, const Op *op, const char *format, ...)
+{
+    va_list args;
+    v->failures++;
+    if (op) {
+        print_op(v->func, op, v->out);
+        text_add(v->out, ": ");
+    }
+    va_start(args, format);
+    text_vprintf(v->out, format, args);
+    va_end(args);
+    text_char(v->out, '\n');
+}
+
+/* ---- scopes ---- */
+
+static void check_dims(Verifier *v, const Op *op, Type type)
+{
+    for (int i = 0; i < type->rank; i++) {
+        for (int t = 0; t < type->dims[i]->n_terms; t++) {
+            const PolyTerm *term = &type->dims[i]->terms[t];
+            for (int k = 0; k < term->n; k++) {
+                const DimVar *var = term->vars[k];
+                if (var->kind == DIM_RANGE && (!var->binder || !v->visible[var->binder->id])) {
+                    verify_fail(v, op, "a type names a range that is not in scope");
+                }
+            }
+        }
+    }
+}
+
+static void check_operands(Verifier *v, const Op *op)
+{
+    for (int at = 0; at < op->n_operands; at = access_next(op, at)) {
+        const Access access = op_access(op, at);
+        if (!access.memory) {
+            verify_fail(v, op, "operand %d is missing", at);
+            continue;
+        }
+        if (at + access.n >= op->n_operands) {
+            verify_fail(v, op, "operand %d lacks its %d indices", at, access.n);
+            return;
+        }
+        if (!v->visible[access.memory->id]) {
+            verify_fail(v, op, "operand %d is not in scope", at);
+        }
+        for (int i = 0; i < access.n; i++) {
+            if (access.indices[i] && !v->visible[access.indices[i]->id]) {
+                verify_fail(v, op, "index %d of operand %d is not in scope", i, at);
+            }
+        }
+    }
+}
+
+static void check_counts(Verifier *v, const Op *op)
+{
+    const OpInfo *info = op_info(op->kind);
+    if (info->operands != VARIES && info->operands != op->n_operands) {
+        verify_fail(v, op, "%d operands, not %d", op->n_operands, info->operands);
+    }
+    if (info->results != VARIES && info->results != op->n_results) {
+        verify_fail(v, op, "%d results, not %d", op->n_results, info->results);
+    }
+    if (!(info->stages & v->func->stage)) {
+        verify_fail(v, op, "not legal at this stage");
+    }
+    if (!(info->traits & TRAIT_REGION) && op->n_regions) {
+        verify_fail(v, op, "this operation holds no regions");
+    }
+    if ((info->traits & TRAIT_TERMINATOR) && op->next) {
+        verify_fail(v, op, "operations after the end of the region");
+    }
+}
+
+static void check_block(Verifier *v, const Block *block);
+
+static void check_regions(Verifier *v, const Op *op)
+{
+    for (int i = 0; i < op->n_regions; i++) {
+        Block *region = op->regions[i];
+        if (region->parent != op) {
+            verify_fail(v, op, "region %d belongs to another operation", i);
+        }
+        for (int k = 0; k < region->n_args; k++) {
+            v->visible[region->args[k]->id] = true;
+        }
+        for (int k = 0; k < region->n_args; k++) {
+            check_dims(v, op, region->args[k]->type);
+        }
+        check_block(v, region);
+        for (int k = 0; k < region->n_args; k++) {
+            v->visible[region->args[k]->id] = false;
+        }
+    }
+}
+
+static void check_op(Verifier *v, const Op *op)
+{
+    int before = v->failures;
+    check_counts(v, op);
+    check_operands(v, op);
+    if (v->failures == before) {
+        verify_op(v, op);
+    }
+    check_regions(v, op);
+}
+
+static void check_block(Verifier *v, const Block *block)
+{
+    for (const Op *op = block->first; op; op = op->next) {
+        if (op->parent != block) {
+            verify_fail(v, op, "the operation's parent is another block");
+        }
+        check_op(v, op);
+        for (int i = 0; i < op->n_results; i++) {
+            v->visible[op->results[i]->id] = true;
+            check_dims(v, op, op->results[i]->type);
+        }
+    }
+    for (const Op *op = block->first; op; op = op->next) {
+        for (int i = 0; i < op->n_results; i++) {
+            v->visible[op->results[i]->id] = false;
+        }
+    }
+}
+
+/* From the launch stage on, the body is a list of launches. */
+static void check_body(Verifier *v)
+{
+    if (v->func->stage == STAGE_TENSOR) {
+        return;
+    }
+    for (const Op *op = v->func->body->first; op; op = op->next) {
+        if (op->kind != OP_LAUNCH && op->kind != OP_PARALLEL && !op_has(op, TRAIT_PURE)) {
+            verify_fail(v, op, "outside of a launch");
+        }
+    }
+}
+
+int verify_func(Func *func, Text *out)
+{
+    Verifier v = {.func = func, .out = out};
+    v.visible = ARENA_ARRAY(func->arena, bool, func->n_values);
+    for (size_t i = 0; i < func->params.n; i++) {
+        const Value *param = func->params.items[i].value;
+        v.visible[param->id] = true;
+        if (param->type->kind != TYPE_TENSOR && !type_is_scalar(param->type)) {
+            verify_fail(&v, NULL, "parameter %s is neither a tensor nor a scalar", param->name);
+        }
+    }
+    check_block(&v, func->body);
+    check_body(&v);
+    return v.failures;
+}

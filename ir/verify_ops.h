@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the two halves of the verifier. Room-private. */
+#ifndef TESSERA_IR_VERIFY_OPS_H
+#define TESSERA_IR_VERIFY_OPS_H
+
+#include "ir/verify.h"
+
+typedef struct Verifier {
+    Func *func;
+    Text *out;
+    bool *visible; /* by value id */
+    int failures;
+} Verifier;
+
+void verify_fail(Verifier *v, const Op *op, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* The rules of one operation. Its operand and result counts are right already. */
+void verify_op(Verifier *v, const Op *op);
+
+#endif
