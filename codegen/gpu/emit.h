@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The emitter that all GPUs share: staged, padded IR with layouts to LLVM IR, one kernel function a
+ * launch. What vendors do differently is a GpuTarget: a few hooks, and emit_op for ops that only one
+ * of them has.
+ *
+ * Values. A scalar is one LLVM value, equal in all threads. An array of rank >= 1 is one LLVM value
+ * for each register of its layout; registers that lie outside of the array are NULL, and registers
+ * that hold the same element (zero basis vectors) hold the same LLVM value. A range is its first
+ * index and its end, i64. Memory (tensor, shared, barrier) is found through gpu_tensor, gpu_shared. */
+#ifndef TESSERA_CODEGEN_GPU_EMIT_H
+#define TESSERA_CODEGEN_GPU_EMIT_H
+
+#include "codegen/codegen.h"
+#include "codegen/llvm.h"
+#include "ir/ir.h"
+#include "ir/layout.h"
+#include "ir/target.h"
+
+#include <llvm-c/Core.h>
+#include <llvm-c/TargetMachine.h>
+
+typedef struct GpuEmitter GpuEmitter;
+
+/* The registers of one IR value in this thread. Scalars: n = 1. Ranges: n = 2, first and end. */
+typedef struct GpuValue {
+    LLVMValueRef *regs;
+    int n;
+} GpuValue;
+
+/* A thread's part of a coordinate: what lane and warp XOR into one axis of one layout. */
+typedef struct GpuCoord {
+    const Layout *layout;
+    int axis;
+    LLVMValueRef value; /* i32 */
+} GpuCoord;
+
+/* Who runs the code being emitted: the whole block, or one role. Ids are relative to the role's
+ * first warp, so that layouts need not know about roles. */
+typedef struct GpuRole {
+    int first_warp, warps;
+    int barrier;             /* named barrier of the role; 0: the block's own */
+    LLVMBasicBlockRef entry; /* ends in a branch; what is computed once a role goes before it */
+    LLVMValueRef thread;     /* i32, in the role */
+    LLVMValueRef lane;       /* i32 */
+    LLVMValueRef warp;       /* i32, in the role; uniform in a warp */
+    struct { GpuCoord *items; size_t n, cap; } coords;
+} GpuRole;
+
+/* What one vendor does in its own way. Hooks emit at the builder's cursor. */
+typedef struct GpuTarget {
+    const char *name;
+    unsigned shared_space; /* address space of shared memory; global is 1 on both */
+    /* Module: triple and data layout are set already; flags, attributes and shared memory are not. */
+    void (*module_begin)(GpuEmitter *em);
+    /* The kernel function exists; calling convention, attributes of it and of its parameters. */
+    void (*kernel_attributes)(GpuEmitter *em, int threads, int blocks_per_unit);
+    /* Shared memory of `bytes` for this kernel: a pointer to its first byte, aligned to 1024. */
+    LLVMValueRef (*shared_memory)(GpuEmitter *em, int bytes);
+    LLVMValueRef (*thread_id)(GpuEmitter *em); /* i32, in the block */
+    LLVMValueRef (*block_id)(GpuEmitter *em);  /* i32, axis x */
+    LLVMValueRef (*block_count)(GpuEmitter *em);
+    /* The same value, known to be equal in all lanes of a warp. */
+    LLVMValueRef (*warp_uniform)(GpuEmitter *em, LLVMValueRef i32);
+    /* The value (i32) of lane ^ mask. */
+    LLVMValueRef (*shuffle_xor)(GpuEmitter *em, LLVMValueRef i32, int mask);
+    /* All threads of em->role meet, shared accesses ordered. */
+    void (*sync)(GpuEmitter *em);
+    /* 2^x of an f32. */
+    LLVMValueRef (*fast_exp2)(GpuEmitter *em, LLVMValueRef x);
+    /* Guarded access of global memory: `count` elements of `type` at ptr, if `condition`; else
+     * `otherwise` (a vector if count > 1). NULL hooks: a branch. */
+    LLVMValueRef (*load_if)(GpuEmitter *em, LLVMValueRef condition, LLVMValueRef ptr,
+                            LLVMTypeRef type, unsigned align, LLVMValueRef otherwise);
+    bool (*store_if)(GpuEmitter *em, LLVMValueRef condition, LLVMValueRef ptr, LLVMValueRef value,
+                     unsigned align);
+    /* The tensor map that a bulk_load or bulk_store needs; box, swizzle, rank (param is set). */
+    void (*describe_map)(GpuEmitter *em, const Op *op, PlanMap *map);
+    /* First thing in the kernel, outside of roles, when it has barriers: initialize, fence, sync. */
+    void (*barriers_begin)(GpuEmitter *em);
+    /* Ops of this vendor (products, copies, barriers, roles). False: not mine. */
+    bool (*emit_op)(GpuEmitter *em, Op *op);
+} GpuTarget;
+
+/* A shared or barrier allocation. */
+typedef struct GpuShared {
+    Op *op;       /* OP_SHARED or OP_BARRIER */
+    int offset;   /* bytes from em->shared_base */
+    int bytes;    /* all slots */
+} GpuShared;
+
+/* A tensor map parameter of this kernel; ops with the same box share one. */
+typedef struct GpuMap {
+    int plan_map;         /* index into Plan.maps */
+    LLVMValueRef pointer; /* the kernel's parameter: address of the 128 bytes */
+    struct { const Op **items; size_t n, cap; } ops;
+} GpuMap;
+
+struct GpuEmitter {
+    Func *func;
+    Arena *arena;
+    const GpuTarget *target;
+    const CodegenOptions *options;
+    Plan *plan;
+
+    LLVMContextRef context;
+    LLVMModuleRef module;
+    LLVMTargetMachineRef machine;
+    LLVMBuilderRef builder;
+    LLVMTypeRef i1, i8, i16, i32, i64, f16, bf16, f32, f64, global_ptr, shared_ptr;
+
+    /* The kernel being emitted. */
+    Op *launch;
+    LLVMValueRef kernel;
+    int warps;                /* of the block, all roles */
+    int warp_bits;            /* log2 of the lanes of a warp */
+    GpuRole *role;            /* who runs the code at the cursor */
+    GpuValue *values;         /* by Value.id */
+    LLVMValueRef *sizes;      /* i64, by DimVar.id (DIM_SIZE) */
+    LLVMValueRef shared_base; /* NULL when the kernel has none */
+    int shared_bytes;
+    int n_named_barriers;     /* handed out to roles; ids from 1 */
+    struct { GpuShared *items; size_t n, cap; } shareds;
+    struct { GpuMap *items; size_t n, cap; } maps;
+    int n_functions;          /* names of helper blocks */
+};
+
+/* ---- emit.c: the walk ---- */
+bool gpu_emit_module(GpuEmitter *em);
+void gpu_emit_block(GpuEmitter *em, Block *block);
+void gpu_emit_op(GpuEmitter *em, Op *op);
+/* A new block at the end of the kernel; the cursor moves only by gpu_go. */
+LLVMBasicBlockRef gpu_new_block(GpuEmitter *em, const char *name);
+void gpu_go(GpuEmitter *em, LLVMBasicBlockRef block);
+/* A role over warps [first, first + warps) of the block, at the cursor: makes its entry block, goes
+ * past it, and computes its ids. Becomes em->role; the caller restores the old one. */
+GpuRole *gpu_role_enter(GpuEmitter *em, int first_warp, int warps, int barrier);
+_Noreturn void gpu_bug(GpuEmitter *em, const Op *op, const char *what);
+
+/* ---- values.c ---- */
+/* The registers of an operand or result (result: allocated, all NULL). */
+GpuValue *gpu_value(GpuEmitter *em, const Value *value);
+GpuValue *gpu_define(GpuEmitter *em, const Value *value);
+void gpu_define_scalar(GpuEmitter *em, const Value *value, LLVMValueRef scalar);
+void gpu_define_range(GpuEmitter *em, const Value *value, LLVMValueRef first, LLVMValueRef end);
+LLVMValueRef gpu_scalar(GpuEmitter *em, const Value *value);
+/* How many LLVM values an IR value of this type has. */
+int gpu_registers(GpuEmitter *em, Type type);
+/* Static extent of an axis of a tile. */
+int64_t gpu_extent(GpuEmitter *em, Type type, int axis);
+/* Does register r hold an element for any thread? */
+bool gpu_exists(GpuEmitter *em, Type type, int r);
+/* The first register with the same element (zero basis vectors cleared). */
+int gpu_canonical(const Layout *layout, int r);
+/* Takes `from` (of layout a) in the registers of layout b: same lanes and warps. NULL array when
+ * the layouts differ in lanes or warps. */
+LLVMValueRef gpu_size_value(GpuEmitter *em, Dim dim); /* i64 */
+
+/* ---- coords.c ---- */
+/* i32: what this thread contributes to the coordinate on an axis. */
+LLVMValueRef gpu_thread_coord(GpuEmitter *em, const Layout *layout, int axis);
+/* The bits that lanes and warps may set in it. */
+uint32_t gpu_thread_bits(const Layout *layout, int axis);
+/* i32: coordinate on `axis` of register r. */
+LLVMValueRef gpu_coord(GpuEmitter *em, const Layout *layout, int axis, int r);
+int gpu_register_coord(const Layout *layout, int axis, int r);
+
+/* ---- memory ---- */
+/* Data pointer of a tensor parameter (address space 1). */
+LLVMValueRef gpu_tensor(GpuEmitter *em, const Value *tensor);
+const GpuShared *gpu_shared(GpuEmitter *em, const Value *memory);
+/* Pointer (shared space) to a ring slot of a shared or barrier value: `position` modulo the extent of
+ * axis 0; NULL position: slot 0. */
+LLVMValueRef gpu_shared_slot(GpuEmitter *em, const Value *memory, LLVMValueRef position);
+int64_t gpu_slot_bytes(GpuEmitter *em, const Value *memory);
+/* i32: position modulo extent, and position / extent. */
+LLVMValueRef gpu_ring_slot(GpuEmitter *em, LLVMValueRef position, int64_t extent);
+LLVMValueRef gpu_ring_turn(GpuEmitter *em, LLVMValueRef position, int64_t extent);
+/* The kernel's tensor map parameter for a bulk_load or bulk_store. */
+LLVMValueRef gpu_map(GpuEmitter *em, const Op *op);
+/* First index (i64) that an access has on memory axis `axis`: 0, the range's first, or the scalar. */
+LLVMValueRef gpu_access_first(GpuEmitter *em, const Access *access, int axis);
+
+/* ---- small LLVM helpers ---- */
+LLVMValueRef gpu_i32(GpuEmitter *em, int64_t value);
+LLVMValueRef gpu_i64(GpuEmitter *em, int64_t value);
+LLVMTypeRef gpu_type(GpuEmitter *em, DType dtype); /* bool: i1 */
+/* Pointer plus constant or i32 bytes. */
+LLVMValueRef gpu_at(GpuEmitter *em, LLVMValueRef ptr, LLVMValueRef bytes);
+LLVMValueRef gpu_at_const(GpuEmitter *em, LLVMValueRef ptr, int64_t bytes);
+/* Calls an LLVM intrinsic; overloaded types as given. */
+LLVMValueRef gpu_intrinsic(GpuEmitter *em, const char *name, int n_types, LLVMTypeRef *types,
+                           int n_args, LLVMValueRef *args);
+LLVMValueRef gpu_asm(GpuEmitter *em, LLVMTypeRef result, const char *text, const char *constraints,
+                     bool effects, int n_args, LLVMValueRef *args);
+
+extern const GpuTarget gpu_nvptx;  /* codegen/nvptx/nvptx.c */
+extern const GpuTarget gpu_amdgcn; /* codegen/amdgcn/amdgcn.c */
+
+/* codegen/nvptx/hopper.c: the hooks of sm_90a that gpu_nvptx carries. */
+void hopper_describe_map(GpuEmitter *em, const Op *op, PlanMap *map);
+void hopper_barriers_begin(GpuEmitter *em);
+bool hopper_emit_op(GpuEmitter *em, Op *op);
+
+#endif
