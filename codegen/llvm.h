@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The one header that includes llvm-c. An Llvm is one module under construction for one target:
+ * llvm_run makes it, hands it to a body and takes it apart again, whatever happens inside. */
+#ifndef TESSERA_CODEGEN_LLVM_H
+#define TESSERA_CODEGEN_LLVM_H
+
+#include "codegen/codegen.h"
+#include "ir/ir.h"
+#include "ir/target.h"
+
+#include <llvm-c/Analysis.h>
+#include <llvm-c/Core.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/TargetMachine.h>
+
+typedef struct Llvm {
+    Func *func;
+    Arena *arena;
+    Diags *diags;
+    const Target *target;
+    LLVMContextRef context;
+    LLVMModuleRef module;
+    LLVMBuilderRef builder; /* where code goes; callers position it */
+    LLVMTargetMachineRef machine;
+    LLVMTypeRef nothing, i1, i8, i16, i32, i64, f16, bf16, f32, f64, ptr;
+    bool has_fma, has_f16; /* CPU: fma and f16 conversions are instructions, else they are emulated */
+    Text problems;         /* errors that LLVM reported, one a line */
+} Llvm;
+
+typedef struct LlvmOptions {
+    int optimize;     /* 0…3, for the machine code generator */
+    bool keep_names;  /* for readable IR; dropping them is faster */
+} LlvmOptions;
+
+typedef bool LlvmBody(Llvm *l, void *user);
+/* Runs `body` on an empty module for func->target. Also frees LLVM's memory when the body leaves
+ * through the arena's or the diagnostics' guard. False after a diagnostic. */
+bool llvm_run(Func *func, const LlvmOptions *options, LlvmBody *body, void *user);
+
+/* ---- types ---- */
+LLVMTypeRef llvm_type(const Llvm *l, DType dtype);        /* in registers: bool is i1 */
+LLVMTypeRef llvm_memory_type(const Llvm *l, DType dtype); /* in memory: bool is i8 */
+LLVMTypeRef llvm_lanes(LLVMTypeRef element, int n);       /* a vector; n 0 or 1: the element itself */
+int llvm_lane_count(LLVMTypeRef type);                    /* 0: not a vector */
+LLVMTypeRef llvm_element(LLVMTypeRef type);
+/* `element` with as many lanes as `like` has. */
+LLVMTypeRef llvm_like(LLVMTypeRef element, LLVMTypeRef like);
+
+/* ---- constants: `type` may be a vector, which gives a splat ---- */
+LLVMValueRef llvm_float(LLVMTypeRef type, double value);
+LLVMValueRef llvm_int(LLVMTypeRef type, int64_t value);
+/* A constant of a dtype from an attribute of kind NUM. */
+LLVMValueRef llvm_number(const Llvm *l, DType dtype, LLVMTypeRef type, const Attr *attr);
+LLVMValueRef llvm_i32(const Llvm *l, int64_t value);
+LLVMValueRef llvm_i64(const Llvm *l, int64_t value);
+/* A scalar in all lanes of `type`; as it is when `type` is no vector. */
+LLVMValueRef llvm_splat(Llvm *l, LLVMValueRef scalar, LLVMTypeRef type);
+
+/* ---- calls ---- */
+/* An intrinsic by its base name ("llvm.fma"), with the types that it is overloaded on. */
+LLVMValueRef llvm_intrinsic(Llvm *l, const char *name, int n_types, LLVMTypeRef *types, int n,
+                            LLVMValueRef *args);
+/* Overloaded on the type of its first operand. */
+LLVMValueRef llvm_call1(Llvm *l, const char *name, LLVMValueRef a);
+LLVMValueRef llvm_call2(Llvm *l, const char *name, LLVMValueRef a, LLVMValueRef c);
+LLVMValueRef llvm_call3(Llvm *l, const char *name, LLVMValueRef a, LLVMValueRef c, LLVMValueRef d);
+
+/* ---- functions ---- */
+void llvm_attribute(const Llvm *l, LLVMValueRef function, const char *name); /* nounwind, … */
+void llvm_param_attribute(const Llvm *l, LLVMValueRef function, int param, const char *name);
+void llvm_string_attribute(const Llvm *l, LLVMValueRef function, const char *key, const char *value);
+LLVMBasicBlockRef llvm_block(const Llvm *l, LLVMValueRef function, const char *name);
+
+/* ---- finishing: each is a diag_bug when LLVM rejects what we made ---- */
+void llvm_verify(Llvm *l);
+/* `passes` as `opt -passes=` takes them. */
+void llvm_optimize(Llvm *l, const char *passes);
+void llvm_print(Llvm *l, Code *code);                               /* the module as text */
+void llvm_emit(Llvm *l, LLVMCodeGenFileType kind, Code *code);      /* assembly or object */
+
+#endif
