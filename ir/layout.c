@@ -247,3 +247,46 @@ bool layout_register_exists(const Layout *layout, const int64_t *extents, uint32
     }
     return true;
 }
+
+/* ---- conversion by renaming ---- */
+
+static bool same_threads(const Layout *a, const Layout *b, LayoutIn in)
+{
+    static const int32_t zero[MAX_RANK] = {0};
+    int most = a->bits[in] > b->bits[in] ? a->bits[in] : b->bits[in];
+    for (int bit = 0; bit < most; bit++) {
+        const int32_t *left = bit < a->bits[in] ? a->basis[in][bit] : zero;
+        const int32_t *right = bit < b->bits[in] ? b->basis[in][bit] : zero;
+        if (!same_vector(left, right, a->rank)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+int layout_source_register(const Layout *from, const Layout *to, uint32_t reg)
+{
+    int32_t wanted[MAX_RANK], coords[MAX_RANK];
+    layout_apply(to, reg, 0, 0, wanted);
+    for (uint32_t source = 0; source < (uint32_t)layout_registers(from); source++) {
+        layout_apply(from, source, 0, 0, coords);
+        if (same_vector(coords, wanted, from->rank)) {
+            return (int)source;
+        }
+    }
+    return -1;
+}
+
+bool layout_renames(const Layout *from, const Layout *to)
+{
+    if (from->rank != to->rank || !same_threads(from, to, IN_LANE)
+        || !same_threads(from, to, IN_WARP)) {
+        return false;
+    }
+    for (int bit = 0; bit < to->bits[IN_REGISTER]; bit++) {
+        if (layout_source_register(from, to, 1u << bit) < 0) {
+            return false;
+        }
+    }
+    return true;
+}

@@ -41,6 +41,11 @@ Layout layout_permute_result(const Layout *layout, const int64_t *perm);
 /* One more axis at `axis`, of extent 1; one axis of extent 1 fewer. */
 Layout layout_insert_axis(const Layout *layout, int axis);
 Layout layout_remove_axis(const Layout *layout, int axis);
+/* The register of `from` that holds, in every thread, the element of register `reg` of `to`; -1 when
+ * there is none. Both spread the same tile. */
+int layout_source_register(const Layout *from, const Layout *to, uint32_t reg);
+/* Does every thread hold in `from` all that it holds in `to`? Then a conversion only renames. */
+bool layout_renames(const Layout *from, const Layout *to);
 /* Does any bit of this input move along `axis`? Then a reduction along it crosses that input. */
 bool layout_crosses(const Layout *layout, LayoutIn in, int axis);
 /* Does the register exist: is its element inside these extents for at least one thread? */
