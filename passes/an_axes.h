@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Iteration axes of a group of whole-tensor statements: which axes of which values walk together.
+ * Elementwise ops tie their operands' axes to the result's; a broadcast ties what it does not
+ * stretch; a product ties rows, columns and the inner axis. A class of tied axes is one loop. */
+#ifndef TESSERA_PASSES_AN_AXES_H
+#define TESSERA_PASSES_AN_AXES_H
+
+#include "ir/ir.h"
+
+typedef struct Axes {
+    Func *func;
+    int32_t *parent;  /* union-find over value id * MAX_RANK + axis */
+    uint8_t *flags;   /* by class */
+    uint32_t n_values;
+} Axes;
+
+enum { AXIS_STORED = 1, AXIS_REDUCED = 2, AXIS_CONTRACTED = 4 };
+
+/* Over the ops directly in `block`; ops in nested regions are not looked at. */
+Axes axes_of(Func *func, const Block *block);
+/* The class of an axis; -1 for an axis of literal extent 1. */
+int axes_class(const Axes *axes, const Value *value, int axis);
+unsigned axes_flags(const Axes *axes, int class);
+/* Two axes of one value walk together: `x + x.T` over one load of x. Then the statements must not
+ * share that value. */
+bool axes_conflict(const Axes *axes, const Block *block);
+
+#endif

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tile: maps each group to a grid of blocks, loops inside them, and tiles.
+ *
+ *   parallel dims=[] steps=[] {               launch dims=[M, N] steps=[128, 256] warps=[8] {
+ *     %a = load %x[:, :] : bf16[M, K]           (%m: range, %n: range)
+ *     %b = load %w[:, :] : bf16[K, N]           %d = for %lo, %hi, %z dims=[K] steps=[64] {
+ *     %d = dot %a, %b : f32[M, N]         →       (%k: range, %c: f32[%m, %n])
+ *     store %y[:, :], %d                          %a = load %x[%m, %k] …
+ *   }                                             yield %e } : f32[%m, %n]
+ *                                               store %y[%m, %n], %d }
+ *
+ * Stored axes become grid axes. An axis that is only reduced becomes a loop around each reduction. An
+ * axis that is both (a softmax row) is held whole when it fits, else walked once per reduction and
+ * once to store. Requires: fuse. Establishes: the launch stage. Reassociates reductions. */
+#include "passes/tile.h"
+
+#include "ir/verify.h"
+#include "passes/pass.h"
+
+static const char *axis_name(Func *func, const TilePlan *plan, Dim dim, int position)
+{
+    const DimVar *var = poly_as_var(dim);
+    const char *name = var && var->name ? var->name : arena_printf(func->arena, "axis%d", position);
+    for (int i = 0; i < plan->n; i++) {
+        if (text_same(plan->items[i].name, name)) {
+            return arena_printf(func->arena, "%s%d", name, position + 1);
+        }
+    }
+    return name;
+}
+
+static void add_axis(Func *func, TilePlan *plan, const Value *value, int axis)
+{
+    int class = axes_class(plan->axes, value, axis);
+    for (int i = 0; i < plan->n; i++) {
+        if (plan->items[i].class == class) {
+            return;
+        }
+    }
+    if (class < 0) {
+        return;
+    }
+    if (plan->n == (int)(sizeof plan->items / sizeof *plan->items)) {
+        diag_bug(func->diags, "more than %d axes in one group", plan->n);
+    }
+    Dim dim = value->type->dims[axis];
+    plan->items[plan->n++] = (AxisPlan){.class = class,
+                                        .dim = dim,
+                                        .name = axis_name(func, plan, dim, plan->n),
+                                        .flags = axes_flags(plan->axes, class)};
+}
+
+static void add_axes_of(Func *func, TilePlan *plan, const Value *value)
+{
+    for (int i = 0; value->type->kind == TYPE_ARRAY && i < value->type->rank; i++) {
+        add_axis(func, plan, value, i);
+    }
+}
+
+static void collect_axes(Func *func, TilePlan *plan, const Op *group)
+{
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        if (op->kind == OP_STORE) {
+            add_axes_of(func, plan, op->operands[op->n_operands - 1]);
+        }
+    }
+    plan->n_stored = plan->n;
+    for (Op *op = group->regions[0]->first; op; op = op->next) {
+        for (int i = 0; i < op->n_results; i++) {
+            add_axes_of(func, plan, op->results[i]);
+        }
+        if (op->kind == OP_DOT) {
+            plan->dot = op;
+        }
+    }
+}
+
+static bool only_statements(Func *func, const Op *group)
+{
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        if (op->n_regions) {
+            Diag *d = diag_error(func->diags, 501, op->span,
+                                 "a loop over whole tensors is not supported");
+            diag_help(func->diags, d, "write `parallel i in … by n { … }` around it");
+            return false;
+        }
+    }
+    return true;
+}
+
+static void tile_group(Func *func, Op *group)
+{
+    Axes axes = axes_of(func, group->regions[0]);
+    TilePlan plan = {.axes = &axes};
+    if (!only_statements(func, group)) {
+        return;
+    }
+    collect_axes(func, &plan, group);
+    tile_choose(func, group, &plan);
+    tile_emit(func, group, &plan);
+    op_remove(group);
+}
+
+/* An axis of symbolic extent inside a `parallel` of the source must be a range. */
+static void check_static(Op *op, void *user)
+{
+    Func *func = user;
+    for (int r = 0; r < op->n_results; r++) {
+        Type type = op->results[r]->type;
+        for (int i = 0; type->kind == TYPE_ARRAY && i < type->rank; i++) {
+            int64_t extent;
+            if (poly_is_const(type->dims[i], &extent) || poly_as_range(type->dims[i])) {
+                continue;
+            }
+            Text dim = text_new(func->arena);
+            print_dim(func, type->dims[i], &dim);
+            Diag *d = diag_error(func->diags, 502, op->span,
+                                 "a tile holds the whole axis %s, whose extent is not known when "
+                                 "compiling", dim.data);
+            diag_help(func->diags, d, "walk it with `for j in %s by 128`, or add `assume %s in …`",
+                      dim.data, dim.data);
+            return;
+        }
+    }
+}
+
+static void tile_source(Func *func, Op *parallel)
+{
+    block_walk(parallel->regions[0], check_static, func);
+    tile_choose_source(func, parallel);
+    parallel->kind = OP_LAUNCH;
+}
+
+void pass_tile(Func *func)
+{
+    for (Op *op = func->body->first, *next; op; op = next) {
+        next = op->next;
+        if (op->kind != OP_PARALLEL) {
+            continue;
+        }
+        if (op_attr(op, ATTR_DIMS)->n == 0) {
+            tile_group(func, op);
+        } else {
+            tile_source(func, op);
+        }
+    }
+    func_remove_dead(func);
+    func->stage = STAGE_LAUNCH;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tile, in three parts: tile.c (the pass), tile_choose.c (which step each axis gets, as schedule
+ * lines), tile_emit.c (the group again, over ranges). Room-private. */
+#ifndef TESSERA_PASSES_TILE_H
+#define TESSERA_PASSES_TILE_H
+
+#include "ir/build.h"
+#include "ir/schedule.h"
+#include "ir/target.h"
+#include "passes/an_axes.h"
+
+typedef enum AxisHow {
+    AXIS_GRID, /* blocks of the grid each take a tile of it */
+    AXIS_ROW,  /* one tile holds all of it: a grid axis with a single tile */
+    AXIS_LOOP, /* a loop inside the block walks it */
+} AxisHow;
+
+typedef struct AxisPlan {
+    int class;
+    Dim dim;
+    const char *name; /* M, as in `tile M 128` */
+    unsigned flags;   /* an_axes.h */
+    AxisHow how;
+    int64_t step;
+} AxisPlan;
+
+typedef struct TilePlan {
+    const Axes *axes;
+    AxisPlan items[64];
+    int n;
+    int n_stored;     /* the first ones, in the order of the stored value's axes */
+    Op *dot;          /* a product that contracts a loop, or NULL */
+    int64_t grouped;  /* raster group; 0: rows */
+    int64_t warps;
+    bool persistent;
+} TilePlan;
+
+/* Decides every axis of `plan` (class, dim, name and flags are filled in). */
+void tile_choose(Func *func, Op *group, TilePlan *plan);
+
+/* For a `parallel` of the source: steps of its ranges and of loops inside, warps. */
+void tile_choose_source(Func *func, Op *parallel);
+
+/* Puts a launch before the group that does the group's work by the plan. */
+void tile_emit(Func *func, Op *group, const TilePlan *plan);
+
+/* "wgmma" or "fma": what does the products of this element type here. Records the schedule line. */
+const char *product_unit(Func *func, DType operands);
+
+#endif

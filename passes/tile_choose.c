@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which step each axis gets. Everything here ends in a schedule line: what the user wrote, else what
+ * is derived from the target's facts and what is known of the sizes, with the reason. */
+#include "passes/tile.h"
+
+#include <string.h>
+
+enum {
+    THREAD_ELEMENTS = 16,    /* of one value that a GPU thread holds in a memory-bound kernel */
+    BLOCK_ELEMENTS = 4096,   /* of a memory-bound block, unless a row is longer */
+    THREAD_ACCUMULATORS = 64, /* of a product by fused multiply-adds: 8 by 8 */
+    ROW_MOST_THREAD = 32,    /* elements of a resident row that a thread may hold */
+    ROW_MOST_CPU = 32768,    /* elements of a resident row on a CPU: stays in the second-level cache */
+    LOOP_STEP = 8192,        /* of a row that does not fit */
+};
+
+static int64_t power_of_two_at_least(int64_t n)
+{
+    int64_t power = 1;
+    while (power < n && power < ((int64_t)1 << 40)) {
+        power *= 2;
+    }
+    return power;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static bool is_gpu(const Func *func)
+{
+    return func->target->family != FAMILY_CPU;
+}
+
+/* A tile of at most `wanted` that is no longer than it must be for the axis. */
+static int64_t fitted(Dim dim, int64_t wanted)
+{
+    return smaller(wanted, power_of_two_at_least(larger(1, smaller(poly_most(dim), wanted))));
+}
+
+static int64_t checked_step(Func *func, const char *name, int64_t step)
+{
+    const Line *line = schedule_given(func, "tile", name);
+    if (step >= 1 && step <= (1 << 20)) {
+        return step;
+    }
+    Diag *d = diag_error(func->diags, 503, line ? line->span : SPAN_NONE,
+                         "`tile %s %lld`: a tile has 1 to 1048576 elements an axis", name,
+                         (long long)step);
+    (void)d;
+    return 1;
+}
+
+static void set_step(Func *func, AxisPlan *axis, AxisHow how, int64_t derived, const char *reason)
+{
+    axis->how = how;
+    axis->step = checked_step(func, axis->name,
+                              schedule_number(func, "tile", axis->name, derived, "%s", reason));
+}
+
+const char *product_unit(Func *func, DType operands)
+{
+    bool narrow = operands == DT_F16 || operands == DT_BF16;
+    if (narrow && text_same(func->target->product16, "wgmma")) {
+        return schedule_word(func, "product", "", "wgmma",
+                             "%s operands: the matrix unit multiplies them exactly, in f32",
+                             dtype_name(operands));
+    }
+    return schedule_word(func, "product", "", "fma",
+                         narrow ? "%s operands, but no matrix unit that is used here"
+                                : "%s operands: the matrix units would round them",
+                         dtype_name(operands));
+}
+
+/* ---- products ---- */
+
+static AxisPlan *plan_axis(TilePlan *plan, const Value *value, int axis)
+{
+    int class = axes_class(plan->axes, value, axis);
+    for (int i = 0; i < plan->n; i++) {
+        if (plan->items[i].class == class) {
+            return &plan->items[i];
+        }
+    }
+    return NULL;
+}
+
+static int64_t product_threads(const AxisPlan *m, const AxisPlan *n)
+{
+    int64_t elements = (m ? m->step : 1) * (n ? n->step : 1);
+    return larger(1, elements / THREAD_ACCUMULATORS);
+}
+
+static void choose_matrix_unit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
+{
+    if (m) {
+        set_step(func, m, AXIS_GRID, larger(64, fitted(m->dim, 128)),
+                 "two warp groups of 64 rows, or one where there are no more rows");
+    }
+    if (n) {
+        set_step(func, n, AXIS_GRID, larger(32, fitted(n->dim, 256)),
+                 "the widest product instruction, or as wide as the matrix is");
+    }
+    plan->warps = smaller(8, (m ? larger(1, m->step / 64) : 1) * 4);
+}
+
+static void choose_fma_unit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
+{
+    int64_t rows = is_gpu(func) ? 128 : 64, cols = 128;
+    if (m) {
+        set_step(func, m, AXIS_GRID, fitted(m->dim, rows), "rows that share each element of the right operand");
+    }
+    if (n) {
+        set_step(func, n, AXIS_GRID, fitted(n->dim, cols), "columns that share each element of the left operand");
+    }
+    plan->warps = smaller(256 / func->target->warp,
+                          larger(1, product_threads(m, n) / func->target->warp));
+}
+
+static void choose_product(Func *func, TilePlan *plan)
+{
+    DType operands = plan->dot->operands[0]->type->dtype;
+    AxisPlan *m = plan_axis(plan, plan->dot->results[0], 0);
+    AxisPlan *n = plan_axis(plan, plan->dot->results[0], 1);
+    bool wgmma = text_same(product_unit(func, operands), "wgmma");
+    for (int i = 0; i < plan->n; i++) {
+        AxisPlan *axis = &plan->items[i];
+        if (axis != m && axis != n && (axis->flags & AXIS_STORED)) {
+            set_step(func, axis, AXIS_GRID, 1, "no product along this axis");
+        } else if (axis != m && axis != n) {
+            int64_t bytes = is_gpu(func) ? (wgmma ? 128 : 64) : 1024;
+            set_step(func, axis, AXIS_LOOP, bytes / dtype_bytes(operands),
+                     wgmma ? "one 128-byte row of swizzled shared memory"
+                           : "as deep as the operands' tiles stay small");
+        }
+    }
+    if (wgmma) {
+        choose_matrix_unit(func, plan, m, n);
+    } else {
+        choose_fma_unit(func, plan, m, n);
+    }
+    if (is_gpu(func) && plan->n_stored == 2) {
+        plan->grouped = schedule_number(func, "raster", "grouped", 8,
+                                        "tiles of 8 rows share columns of the right operand in L2");
+    }
+}
+
+/* ---- rows and plain elements ---- */
+
+/* Gives the stored axes that are left steps that multiply to about `elements`, last axis first. */
+static void choose_grid(Func *func, TilePlan *plan, int64_t elements)
+{
+    for (int i = plan->n_stored; i-- > 0;) {
+        AxisPlan *axis = &plan->items[i];
+        if (axis->step) {
+            continue;
+        }
+        set_step(func, axis, AXIS_GRID, fitted(axis->dim, larger(1, elements)),
+                 "enough elements a block for wide, overlapping accesses");
+        elements /= axis->step;
+    }
+}
+
+static int64_t row_capacity(const Func *func)
+{
+    return is_gpu(func) ? (int64_t)func->target->max_threads * ROW_MOST_THREAD : ROW_MOST_CPU;
+}
+
+/* Returns the elements that a resident row takes, or the loop's step. */
+static int64_t choose_row(Func *func, AxisPlan *axis)
+{
+    int64_t most = poly_most(axis->dim);
+    bool fits = most <= row_capacity(func);
+    const char *how = schedule_word(func, "rows", "", fits ? "resident" : "looped", "%s",
+                                    fits ? "a row fits the registers of one block: it is read once"
+                                         : "a row may be longer than what one block can hold");
+    if (text_same(how, "resident") && most != INT64_MAX) {
+        set_step(func, axis, AXIS_ROW, larger(1, power_of_two_at_least(most)),
+                 "the whole row");
+    } else {
+        set_step(func, axis, AXIS_LOOP, fitted(axis->dim, LOOP_STEP), "one step along a long row");
+    }
+    return axis->step;
+}
+
+static void choose_memory_bound(Func *func, TilePlan *plan)
+{
+    int64_t row = 1;
+    for (int i = 0; i < plan->n; i++) {
+        AxisPlan *axis = &plan->items[i];
+        if (axis->flags & AXIS_STORED && axis->flags & AXIS_REDUCED) {
+            row = larger(row, choose_row(func, axis));
+        } else if (!(axis->flags & AXIS_STORED)) {
+            set_step(func, axis, AXIS_LOOP, fitted(axis->dim, LOOP_STEP / 2), "one step along a reduced axis");
+            row = larger(row, axis->step);
+        }
+    }
+    choose_grid(func, plan, BLOCK_ELEMENTS / row);
+    int64_t elements = row;
+    for (int i = 0; i < plan->n_stored; i++) {
+        elements *= plan->items[i].how == AXIS_GRID ? plan->items[i].step : 1;
+    }
+    int64_t threads = larger(func->target->warp, elements / THREAD_ELEMENTS);
+    plan->warps = power_of_two_at_least(smaller(threads, func->target->max_threads)) / func->target->warp;
+}
+
+static int64_t checked_warps(Func *func, int64_t derived, const char *reason)
+{
+    int64_t most = func->target->max_threads / func->target->warp;
+    int64_t warps = schedule_number(func, "warps", "", derived, "%s", reason);
+    if (warps < 1 || warps > most || (warps & (warps - 1))) {
+        const Line *line = schedule_given(func, "warps", "");
+        Diag *d = diag_error(func->diags, 504, line ? line->span : SPAN_NONE,
+                             "`warps %lld` is not possible on %s", (long long)warps, func->target->name);
+        diag_help(func->diags, d, "a power of two from 1 to %lld", (long long)most);
+        return derived;
+    }
+    return warps;
+}
+
+void tile_choose(Func *func, Op *group, TilePlan *plan)
+{
+    (void)group;
+    if (plan->dot) {
+        choose_product(func, plan);
+    } else {
+        choose_memory_bound(func, plan);
+    }
+    if (is_gpu(func)) {
+        plan->warps = checked_warps(func, plan->warps,
+                                    plan->dot ? "a thread holds its share of the product's tile"
+                                              : "16 elements of each value a thread");
+    } else {
+        plan->warps = 1;
+    }
+}
+
+/* ---- parallels of the source ---- */
+
+typedef struct Steps {
+    Func *func;
+    int64_t shrink;   /* divides the source's steps */
+    int64_t shared;   /* bytes of products' operands */
+    int64_t rows, accumulators, elements; /* largest of the products and of all values */
+    bool wgmma, any_dot;
+} Steps;
+
+static int64_t elements_of(Type type)
+{
+    int64_t n = 1;
+    for (int i = 0; i < type->rank; i++) {
+        n *= larger(1, poly_capacity(type->dims[i]));
+    }
+    return n;
+}
+
+static void measure_op(Op *op, void *user)
+{
+    Steps *steps = user;
+    for (int i = 0; i < op->n_results; i++) {
+        if (op->results[i]->type->kind == TYPE_ARRAY) {
+            steps->elements = larger(steps->elements, elements_of(op->results[i]->type));
+        }
+    }
+    if (op->kind != OP_DOT) {
+        return;
+    }
+    Type a = op->operands[0]->type, b = op->operands[1]->type, c = op->results[0]->type;
+    steps->any_dot = true;
+    steps->wgmma = text_same(product_unit(steps->func, a->dtype), "wgmma");
+    steps->shared += (elements_of(a) + elements_of(b)) * dtype_bytes(a->dtype);
+    steps->rows = larger(steps->rows, poly_capacity(c->dims[0]));
+    steps->accumulators = larger(steps->accumulators, elements_of(c));
+}
+
+/* The step of the axis as the source has it, or the user's line. */
+static int64_t source_step(Func *func, const Value *arg, int64_t written, int64_t shrink, bool exact)
+{
+    const DimVar *var = poly_as_range(arg->type->dims[0]);
+    int64_t base = written > 0 ? written : 128;
+    int64_t derived = exact ? base : larger(smaller(base, 16), base / shrink);
+    const char *name = var->name ? var->name : "range";
+    if (exact) {
+        return base;
+    }
+    return checked_step(func, name,
+                        schedule_number(func, "tile", name, derived, "%s",
+                                        shrink == 1 ? "as the source says"
+                                                    : "the source's, divided until the operands of the "
+                                                      "products fit shared memory"));
+}
+
+static void set_steps(Op *op, void *user)
+{
+    const Steps *steps = user;
+    Attr *attr = (Attr *)op_attr(op, ATTR_STEPS);
+    if (!attr || (op->kind != OP_PARALLEL && op->kind != OP_FOR)) {
+        return;
+    }
+    bool exact = op_int(op, ATTR_EXACT, 0) != 0;
+    for (int i = 0; i < attr->n; i++) {
+        if (attr->ints[i] == 0) {
+            continue;
+        }
+        Value *arg = op->regions[0]->args[i];
+        DimVar *var = poly_as_range(arg->type->dims[0]);
+        attr->ints[i] = source_step(steps->func, arg, attr->ints[i], steps->shrink, exact);
+        var->capacity = attr->ints[i];
+    }
+}
+
+static void walk_group(Op *parallel, WalkFn *fn, Steps *steps)
+{
+    fn(parallel, steps);
+    block_walk(parallel->regions[0], fn, steps);
+}
+
+/* The source's own steps, to start again from when they are halved. */
+typedef struct Saved {
+    struct { Attr *attr; int64_t step; int at; } items[64];
+    int n;
+} Saved;
+
+static void save_steps(Op *op, void *user)
+{
+    Saved *saved = user;
+    Attr *attr = (Attr *)op_attr(op, ATTR_STEPS);
+    for (int i = 0; attr && i < attr->n && saved->n < 64; i++) {
+        saved->items[saved->n].attr = attr;
+        saved->items[saved->n].at = i;
+        saved->items[saved->n++].step = attr->ints[i];
+    }
+}
+
+static bool steps_fit(const Func *func, const Steps *steps)
+{
+    if (!is_gpu(func) || !steps->any_dot) {
+        return true;
+    }
+    if (steps->wgmma) {
+        return steps->shared <= func->target->shared_bytes;
+    }
+    /* A product by fma also stages operands that come from registers, and loops keep two tiles. */
+    return steps->shared <= func->target->shared_bytes * 7 / 8 &&
+           steps->accumulators <= (int64_t)256 * THREAD_ACCUMULATORS;
+}
+
+static int64_t source_warps(const Func *func, const Steps *steps)
+{
+    if (steps->wgmma) {
+        return smaller(8, power_of_two_at_least(larger(1, steps->rows / 64) * 4));
+    }
+    int64_t threads = steps->any_dot ? steps->accumulators / (THREAD_ACCUMULATORS / 4)
+                                     : steps->elements / THREAD_ELEMENTS;
+    threads = smaller(larger(threads, func->target->warp), steps->any_dot ? 256 : func->target->max_threads);
+    return power_of_two_at_least(threads / func->target->warp);
+}
+
+void tile_choose_source(Func *func, Op *parallel)
+{
+    Saved saved = {.n = 0};
+    Steps steps = {.func = func};
+    save_steps(parallel, &saved);
+    block_walk(parallel->regions[0], save_steps, &saved);
+    for (int64_t shrink = 1; shrink <= 16; shrink *= 2) {
+        for (int i = 0; i < saved.n; i++) {
+            saved.items[i].attr->ints[saved.items[i].at] = saved.items[i].step;
+        }
+        steps = (Steps){.func = func, .shrink = shrink};
+        walk_group(parallel, set_steps, &steps);
+        walk_group(parallel, measure_op, &steps);
+        if (steps_fit(func, &steps)) {
+            break;
+        }
+    }
+    int64_t warps = 1;
+    if (is_gpu(func)) {
+        warps = checked_warps(func, source_warps(func, &steps), "a thread holds its share of the tiles");
+    }
+    op_set_ints(func, parallel, ATTR_WARPS, 1, &warps);
+}
