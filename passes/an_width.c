@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "passes/an_width.h"
+
+enum { MAX_DEPTH = 16 };
+
+static const int64_t ANY = (int64_t)1 << 62;
+
+static int64_t gcd(int64_t a, int64_t b)
+{
+    while (b) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a < 0 ? -a : a;
+}
+
+static int64_t divisor_at(const Value *value, int depth);
+
+/* A range starts at a multiple of its step, counted from where its loop starts. */
+static int64_t range_start_divisor(const Value *range, int depth)
+{
+    const Op *op = range->block ? range->block->parent : NULL;
+    const Attr *steps = op ? op_attr(op, ATTR_STEPS) : NULL;
+    if (!steps || range->index >= (uint32_t)steps->n || steps->ints[range->index] <= 0) {
+        return 1;
+    }
+    int64_t step = steps->ints[range->index];
+    return op->kind == OP_FOR ? gcd(step, divisor_at(for_lo(op), depth)) : step;
+}
+
+/* It ends a step later, or where its loop or its axis ends. */
+static int64_t range_end_divisor(const Value *range, int depth)
+{
+    int64_t divisor = range_start_divisor(range, depth);
+    const Op *op = range->block ? range->block->parent : NULL;
+    const Attr *dims = op ? op_attr(op, ATTR_DIMS) : NULL;
+    if (!dims || range->index >= (uint32_t)dims->n) {
+        return 1;
+    }
+    divisor = gcd(divisor, poly_divisor(dims->dims[range->index]));
+    return op->kind == OP_FOR ? gcd(divisor, divisor_at(for_hi(op), depth)) : divisor;
+}
+
+static int64_t product_divisor(int64_t a, int64_t b)
+{
+    int64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? a : product;
+}
+
+static int64_t result_divisor(const Op *op, int depth)
+{
+    const Value *a = op->n_operands > 0 ? op->operands[0] : NULL;
+    const Value *b = op->n_operands > 1 ? op->operands[1] : NULL;
+    switch (op->kind) {
+    case OP_CONST: return op_attr(op, ATTR_VALUE)->i ? gcd(op_attr(op, ATTR_VALUE)->i, 0) : ANY;
+    case OP_SIZE: return poly_divisor(op_attr(op, ATTR_DIM)->dims[0]);
+    case OP_START: return divisor_at(a, depth);
+    case OP_END:
+    case OP_LEN: return range_end_divisor(a, depth);
+    case OP_CAST: return divisor_at(a, depth);
+    case OP_NEG: return divisor_at(a, depth);
+    case OP_MUL: return product_divisor(divisor_at(a, depth), divisor_at(b, depth));
+    case OP_ADD:
+    case OP_SUB:
+    case OP_MIN:
+    case OP_MAX: return gcd(divisor_at(a, depth), divisor_at(b, depth));
+    case OP_SELECT: return gcd(divisor_at(b, depth), divisor_at(op->operands[2], depth));
+    default: return 1;
+    }
+}
+
+static int64_t divisor_at(const Value *value, int depth)
+{
+    if (depth > MAX_DEPTH) {
+        return 1;
+    }
+    if (value->type->kind == TYPE_RANGE) {
+        return range_start_divisor(value, depth + 1);
+    }
+    return value->def && dtype_is_int(value->type->dtype) ? result_divisor(value->def, depth + 1) : 1;
+}
+
+int64_t an_divisor(const Value *value)
+{
+    return divisor_at(value, 0);
+}
+
+/* Rows start at multiples of the last extent, and all other strides are multiples of it. */
+static int64_t row_divisor(const Access *access)
+{
+    Dim last = access->memory->type->dims[access->n - 1];
+    return access->n > 1 ? poly_divisor(last) : ANY;
+}
+
+static bool is_guarded(const Op *op, int axis)
+{
+    const Attr *guard = op_attr(op, ATTR_GUARD);
+    return guard && axis < guard->n && guard->ints[axis] != 0;
+}
+
+int an_width(const Op *op, int most_bytes)
+{
+    Access access = op_access_nth(op, 0);
+    if (access.n == 0) {
+        return 1;
+    }
+    int last = access.n - 1;
+    const Value *index = access.indices[last];
+    if (index && index->type->kind != TYPE_RANGE) {
+        return 1;
+    }
+    Dim walked = index ? index->type->dims[0] : access.memory->type->dims[last];
+    int64_t divisor = gcd(row_divisor(&access), poly_capacity(walked));
+    divisor = gcd(divisor, index ? an_divisor(index) : ANY);
+    if (is_guarded(op, last)) {
+        divisor = gcd(divisor, poly_divisor(access.memory->type->dims[last]));
+        divisor = gcd(divisor, index ? range_end_divisor(index, 0) : ANY);
+    }
+    int width = 1;
+    int bytes = dtype_bytes(access.memory->type->dtype);
+    while (width * 2 * bytes <= most_bytes && divisor % (width * 2) == 0) {
+        width *= 2;
+    }
+    return width;
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How many elements a load or store may take at once, by what is known of the memory. */
+#ifndef TESSERA_PASSES_AN_WIDTH_H
+#define TESSERA_PASSES_AN_WIDTH_H
+
+#include "ir/ir.h"
+
+/* A number that divides an integer scalar, or the first index of a range, in every execution. */
+int64_t an_divisor(const Value *value);
+
+/* The most elements, a power of two, such that runs of that many along the last memory axis which
+ * start at a multiple of it within the tile are aligned, and lie inside or outside of the tensor
+ * as a whole. 1 when the last axis is not walked. `most_bytes`: the target's widest access. */
+int an_width(const Op *access, int most_bytes);
+
+#endif

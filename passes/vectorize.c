@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* vectorize: how many elements each access of memory takes.
+ *
+ *     %0 = load %x[%m, :] : bf16[%m, 4096]@L0
+ *  →  %0 = load %x[%m, :] vector=8 : bf16[%m, 4096]@L0
+ *
+ * The widest that the layout holds contiguously, that is aligned by what is known of extents and
+ * starts, and that no guard can cut: a guarded vector lies inside or outside as a whole, so its
+ * first element's check is the check of all.
+ *
+ * Requires layouts. Does nothing on targets whose tiles have none (CPU). Changes no values. */
+#include "ir/build.h"
+#include "ir/layout.h"
+#include "ir/schedule.h"
+#include "ir/target.h"
+#include "passes/an_width.h"
+#include "passes/pass.h"
+
+typedef struct Vectorizer {
+    Func *func;
+    int widest, narrowest; /* over all accesses; 0: none seen */
+    int64_t cap;
+} Vectorizer;
+
+static Value *moved_value(const Op *op)
+{
+    return op->n_results > 0 ? op->results[0] : op->operands[op->n_operands - 1];
+}
+
+static int access_vector(const Vectorizer *v, const Op *op)
+{
+    Type type = moved_value(op)->type;
+    if (type->rank == 0 || !type->layout) {
+        return 1;
+    }
+    int width = an_width(op, v->func->target->vector_bytes);
+    int held = layout_contiguous(type->layout, type->rank - 1);
+    return held < width ? held : width;
+}
+
+static bool moves_global(const Op *op)
+{
+    return op->kind == OP_LOAD || op->kind == OP_STORE;
+}
+
+static void measure(Op *op, void *user)
+{
+    Vectorizer *v = user;
+    if (moves_global(op) && moved_value(op)->type->rank > 0) {
+        int width = access_vector(v, op);
+        v->widest = width > v->widest ? width : v->widest;
+        v->narrowest = v->narrowest == 0 || width < v->narrowest ? width : v->narrowest;
+    }
+}
+
+static void set_vector(Op *op, void *user)
+{
+    Vectorizer *v = user;
+    if (!moves_global(op)) {
+        return;
+    }
+    int64_t width = access_vector(v, op);
+    while (width > v->cap) {
+        width /= 2;
+    }
+    if (width > 1) {
+        op_set_int(v->func, op, ATTR_VECTOR, width);
+    }
+}
+
+void pass_vectorize(Func *func)
+{
+    Vectorizer v = {.func = func};
+    if (!func->target || func->target->warp == 1) {
+        return;
+    }
+    func_walk(func, measure, &v);
+    if (v.widest == 0) {
+        return;
+    }
+    v.cap = schedule_number(func, "vector", "", v.widest,
+                            "%s: %d bytes an access at most, as far as rows are aligned and no "
+                            "guard cuts a piece",
+                            func->target->name, func->target->vector_bytes);
+    if (v.cap < 1) {
+        v.cap = 1;
+    }
+    func_walk(func, set_vector, &v);
+}
