@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "passes/an_ranges.h"
+
+enum { MOST_DEPTH = 16 };
+
+static int64_t gcd(int64_t a, int64_t b)
+{
+    while (b) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a < 0 ? -a : a;
+}
+
+static const Op *binding(const DimVar *range)
+{
+    return range->binder && range->binder->block ? range->binder->block->parent : NULL;
+}
+
+/* 0 is divided by everything: gcd(0, n) = n. */
+static int64_t divisor_at(const Value *value, int depth)
+{
+    const Op *op = value->def;
+    if (!op || depth > MOST_DEPTH) {
+        return 1;
+    }
+    const DimVar *range;
+    switch (op->kind) {
+    case OP_CONST:
+        return op_attr(op, ATTR_VALUE)->i;
+    case OP_SIZE:
+        return poly_divisor(op_attr(op, ATTR_DIM)->dims[0]);
+    case OP_START:
+    case OP_END:
+        range = poly_as_range(op->operands[0]->type->dims[0]);
+        return range && range->capacity && (op->kind == OP_START || range_is_full(range)) ? range->capacity : 1;
+    case OP_MIN:
+    case OP_MAX:
+    case OP_ADD:
+    case OP_SUB:
+        return gcd(divisor_at(op->operands[0], depth + 1), divisor_at(op->operands[1], depth + 1));
+    case OP_SELECT:
+        return gcd(divisor_at(op->operands[1], depth + 1), divisor_at(op->operands[2], depth + 1));
+    default:
+        return 1;
+    }
+}
+
+int64_t value_divisor(const Value *value)
+{
+    return divisor_at(value, 0);
+}
+
+bool range_walks_whole(const DimVar *range)
+{
+    const Op *op = binding(range);
+    if (!op || op->kind != OP_FOR) {
+        return op != NULL;
+    }
+    const Op *hi = for_hi(op)->def;
+    int64_t extent;
+    if (!hi) {
+        return false;
+    }
+    if (hi->kind == OP_SIZE) {
+        return op_attr(hi, ATTR_DIM)->dims[0] == range->whole;
+    }
+    return hi->kind == OP_CONST && poly_is_const(range->whole, &extent) &&
+           op_attr(hi, ATTR_VALUE)->i >= extent;
+}
+
+bool range_is_full(const DimVar *range)
+{
+    const Op *op = binding(range);
+    if (!op || range->capacity <= 0 || poly_divisor(range->whole) % range->capacity != 0) {
+        return false;
+    }
+    if (op->kind != OP_FOR) {
+        return true;
+    }
+    return value_divisor(for_lo(op)) % range->capacity == 0 &&
+           value_divisor(for_hi(op)) % range->capacity == 0;
+}

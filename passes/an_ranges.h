@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is known of ranges: whether they are always full, where they end. */
+#ifndef TESSERA_PASSES_AN_RANGES_H
+#define TESSERA_PASSES_AN_RANGES_H
+
+#include "ir/ir.h"
+
+/* Every tile of it has `capacity` elements: no padding. */
+bool range_is_full(const DimVar *range);
+/* It ends only where its whole axis ends (not before, as in `L[: end(i)]`): what lies past a tail is
+ * outside of the tensor. */
+bool range_walks_whole(const DimVar *range);
+/* A number that divides an integer scalar whatever the sizes are; 1 when nothing is known. */
+int64_t value_divisor(const Value *value);
+
+#endif
