@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+# make demo     the four programs on real input, on this machine's CPU
+# make check    every test;  make check-full: every test with its full selection of inputs
+# make check-asan, make check-gpu, make package, make format
+# Each target alone installs what it needs (Debian 12, as root), configures and builds.
+
+BUILD ?= build
+JOBS ?= $(shell nproc)
+CONFIGURE = cmake -G Ninja -S . $(shell command -v ccache >/dev/null && \
+	echo -DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+.DELETE_ON_ERROR:
+.PHONY: all setup build demo check check-full check-asan check-gpu package docs bench clean
+
+all: build
+
+setup:
+	@scripts/setup.sh
+
+# Ninja runs CMake again by itself when a CMakeLists.txt changes.
+$(BUILD)/build.ninja: | setup
+	@$(CONFIGURE) -B $(BUILD)
+
+build: setup $(BUILD)/build.ninja
+	@cmake --build $(BUILD) -j $(JOBS)
+
+demo: build
+	@scripts/demo.sh $(BUILD)/bin/tessera
+
+check: build
+	@tests/run.py $(BUILD)
+
+check-full: build
+	@TESSERA_FULL=1 tests/run.py $(BUILD)
+
+check-asan: setup
+	@[ -e build-asan/build.ninja ] || $(CONFIGURE) -B build-asan -DTESSERA_SANITIZE=ON
+	@cmake --build build-asan -j $(JOBS)
+	@tests/run.py build-asan
+
+# On a machine with a GPU. With TESSERA set, a packaged program is tested and nothing is built.
+check-gpu: $(if $(TESSERA),,build)
+	@tests/agree/agree.py --tessera $(or $(TESSERA),$(BUILD)/bin/tessera) --device cuda --full
+
+package: build
+	@cmake --build $(BUILD) --target package
+
+docs: setup
+	@scripts/docs.py
+
+bench: $(if $(TESSERA),,build)
+	@bench/gpu.py --tessera $(or $(TESSERA),$(BUILD)/bin/tessera)
+
+clean:
+	rm -rf build build-asan
