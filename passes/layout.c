@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* layout: spreads register tiles over threads.
+ *
+ *     %0 = load %x[%m, :] : bf16[%m, 4096]
+ *     %1 = cast %0 : f32[%m, 4096]
+ *     %2 = reduce %1 fn=max axis=1 : f32[%m, 1]
+ *  →  %0 = load %x[%m, :] : bf16[%m, 4096]@L0
+ *     %1 = cast %0 : f32[%m, 4096]@L0
+ *     %2 = reduce %1, %scratch[:, :] fn=max axis=1 : f32[%m, 1]@L1
+ *
+ * Requires padded tiles and, for products, their unit. Afterwards every array of rank 1 or more names
+ * its layout, conversions are ops, shared memory has its offsets, and its sum fits the target or is
+ * reported. Does nothing on targets whose warp is one thread (CPU). Changes no values. */
+#include "passes/layout_pass.h"
+
+#include "passes/pass.h"
+
+static void note_value(LayoutPass *pass, Value *value)
+{
+    pass->values[value->id] = value;
+}
+
+static void note_op(Op *op, void *user)
+{
+    LayoutPass *pass = user;
+    ARENA_PUSH(pass->func->arena, &pass->ops, op);
+    for (int i = 0; i < op->n_results; i++) {
+        note_value(pass, op->results[i]);
+    }
+    for (int region = 0; region < op->n_regions; region++) {
+        for (int i = 0; i < op->regions[region]->n_args; i++) {
+            note_value(pass, op->regions[region]->args[i]);
+        }
+    }
+}
+
+static LayoutPass begin(Func *func)
+{
+    LayoutPass pass = {.func = func, .lanes = func->target->warp, .n_values = func->n_values};
+    pass.values = ARENA_ARRAY(func->arena, Value *, func->n_values);
+    pass.parent = ARENA_ARRAY(func->arena, uint32_t, func->n_values);
+    pass.layouts = ARENA_ARRAY(func->arena, const Layout *, func->n_values);
+    for (uint32_t id = 0; id < func->n_values; id++) {
+        pass.parent[id] = id;
+    }
+    func_walk(func, note_op, &pass);
+    return pass;
+}
+
+void pass_layout(Func *func)
+{
+    if (!func->target || func->target->warp == 1) {
+        return;
+    }
+    LayoutPass pass = begin(func);
+    layout_solve(&pass);
+    layout_legalize(&pass);
+    layout_place_shared(func);
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The layouts that everything else follows: what products and coalesced accesses want. */
+#include "passes/layout_pass.h"
+
+static int64_t up_to_power(int64_t value)
+{
+    int64_t power = 1;
+    while (power < value) {
+        power *= 2;
+    }
+    return power;
+}
+
+/* Warps past a power of two would hold elements of warps that are not there: they hold copies. */
+static int64_t down_to_power(int64_t value)
+{
+    int64_t power = up_to_power(value);
+    return power > value ? power / 2 : power;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+void layout_extents(LayoutPass *pass, Type type, int64_t *extents)
+{
+    for (int i = 0; i < type->rank; i++) {
+        extents[i] = poly_capacity(type->dims[i]);
+        if (extents[i] < 0) {
+            diag_bug(pass->func->diags, "axis %d of a tile has no static extent", i);
+        }
+    }
+}
+
+static int sum_of(const Attr *list)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < list->n; i++) {
+        sum += list->ints[i];
+    }
+    return (int)sum;
+}
+
+static int region_index(const Op *op, const Block *block)
+{
+    int index = 0;
+    while (op->regions[index] != block) {
+        index++;
+    }
+    return index;
+}
+
+int layout_warps(LayoutPass *pass, const Block *block)
+{
+    for (; block && block->parent; block = block->parent->parent) {
+        const Op *op = block->parent;
+        const Attr *warps = op_attr(op, ATTR_WARPS);
+        if (op->kind == OP_ROLES && warps) {
+            return (int)warps->ints[region_index(op, block)];
+        }
+        if (op->kind == OP_LAUNCH && warps) {
+            return sum_of(warps);
+        }
+    }
+    diag_bug(pass->func->diags, "a tile outside of a launch with warps");
+}
+
+Block *layout_value_block(const Value *value)
+{
+    return value->def ? value->def->parent : value->block;
+}
+
+/* ---- products ---- */
+
+bool layout_is_wgmma(const Op *dot)
+{
+    const char *unit = op_word(dot, ATTR_UNIT);
+    return unit && text_same(unit, "wgmma");
+}
+
+/* Warps as a grid of rows × columns (powers of two) whose tiles of the result are nearest to square. */
+static void split_warps(const int64_t *extents, int64_t warps, int *split)
+{
+    split[0] = split[1] = 1;
+    for (int64_t left = warps; left > 1; left /= 2) {
+        bool rows = extents[0] / split[0] >= extents[1] / split[1];
+        split[rows ? 0 : 1] *= 2;
+    }
+}
+
+/* Products done element by element: a thread holds runs of 4 columns, a warp a near-square patch, so
+ * that what it reads of each operand is shared by many lanes. */
+static Layout fma_layout(LayoutPass *pass, const int64_t *extents, int warps)
+{
+    static const int order[2] = {1, 0};
+    int per_thread[2] = {1, (int)least(4, up_to_power(extents[1]))};
+    int columns = (int)least(8, up_to_power(extents[1]) / per_thread[1]);
+    int lanes[2] = {pass->lanes / columns, columns};
+    int split[2];
+    split_warps(extents, down_to_power(warps), split);
+    return layout_blocked(2, extents, order, per_thread, lanes, split);
+}
+
+Layout layout_of_product(LayoutPass *pass, const Op *op)
+{
+    int64_t extents[MAX_RANK];
+    int warps = layout_warps(pass, op->parent);
+    layout_extents(pass, op->results[0]->type, extents);
+    return layout_is_wgmma(op) ? layout_wgmma_acc(extents[0], extents[1], warps)
+                               : fma_layout(pass, extents, warps);
+}
+
+Layout layout_of_register_operand(LayoutPass *pass, const Op *dot)
+{
+    int64_t extents[MAX_RANK];
+    layout_extents(pass, dot->operands[0]->type, extents);
+    return layout_wgmma_acc(extents[0], extents[1], layout_warps(pass, dot->parent));
+}
+
+/* ---- memory ---- */
+
+/* Long runs are for wide accesses, but all threads should have one before any has two. */
+static int64_t run_length(const int64_t *extents, int rank, int vector, int bytes, int64_t threads)
+{
+    int64_t total = 1;
+    for (int i = 0; i < rank; i++) {
+        total *= up_to_power(extents[i]);
+    }
+    int64_t run = least(vector, up_to_power(extents[rank - 1]));
+    while (run > 1 && run * bytes > 4 && total / run < threads) {
+        run /= 2;
+    }
+    return run;
+}
+
+/* What is left over when the tile has fewer elements than threads goes to the last axis: copies. */
+Layout layout_of_memory(LayoutPass *pass, Type type, int vector, int narrowest_bytes, int warps)
+{
+    int rank = type->rank, last = rank - 1;
+    int64_t extents[MAX_RANK], room[MAX_RANK];
+    int order[MAX_RANK], per_thread[MAX_RANK], lanes[MAX_RANK], split[MAX_RANK];
+    layout_extents(pass, type, extents);
+    int64_t more_lanes = pass->lanes, more_warps = down_to_power(warps);
+    int64_t run = run_length(extents, rank, vector, narrowest_bytes, more_lanes * more_warps);
+    for (int axis = last; axis >= 0; axis--) {
+        order[last - axis] = axis;
+        per_thread[axis] = axis == last ? (int)run : 1;
+        room[axis] = up_to_power(extents[axis]) / per_thread[axis];
+        lanes[axis] = (int)least(more_lanes, room[axis]);
+        room[axis] /= lanes[axis];
+        more_lanes /= lanes[axis];
+    }
+    for (int i = 0; i < rank; i++) {
+        int axis = i + 1 < rank ? last - 1 - i : last; /* rows first, so that a row stays in a warp */
+        split[axis] = (int)least(more_warps, room[axis]);
+        more_warps /= split[axis];
+    }
+    lanes[last] *= (int)more_lanes;
+    split[last] *= (int)more_warps;
+    return layout_blocked(rank, extents, order, per_thread, lanes, split);
+}
+
+Layout layout_of_broadcast_operand(const Layout *result, const Op *broadcast)
+{
+    Type from = broadcast->operands[0]->type, to = broadcast->results[0]->type;
+    bool stretched[MAX_RANK];
+    for (int i = 0; i < from->rank; i++) {
+        stretched[i] = from->dims[i] != to->dims[to->rank - from->rank + i];
+    }
+    return layout_project(result, from->rank, stretched);
+}

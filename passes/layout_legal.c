@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Makes every op's operands have the layouts that the op needs. A value that a use wants otherwise is
+ * renamed (convert: the thread holds it already), computed again (cheap values), or moved through
+ * shared memory:
+ *
+ *     %s = shared swizzle=128 : shared<f32[1, 64, 64]>      at the top of the launch
+ *     sync                                                    earlier readers of %s are done
+ *     shared_store %s[%zero, :, :], %v
+ *     sync
+ *     %w = shared_load %s[%zero, :, :] : f32[%m, %n]@L1 */
+#include "passes/layout_pass.h"
+
+#include <string.h>
+
+static void set_layout(LayoutPass *pass, Value *value, const Layout *layout)
+{
+    value->type = type_with_layout(pass->func, value->type, layout);
+}
+
+static const Layout *interned(LayoutPass *pass, Layout layout)
+{
+    return func_intern_layout(pass->func, &layout);
+}
+
+/* ---- another layout for a value ---- */
+
+static Value *remade(LayoutPass *pass, Builder *b, Value *value, const Layout *layout);
+
+static const Layout *operand_layout(LayoutPass *pass, const Op *op, const Layout *result)
+{
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    switch (op->kind) {
+    case OP_BROADCAST: return interned(pass, layout_of_broadcast_operand(result, op));
+    case OP_EXPAND: return interned(pass, layout_remove_axis(result, axis));
+    case OP_SQUEEZE: return interned(pass, layout_insert_axis(result, axis));
+    case OP_PERMUTE: return interned(pass, layout_permute(result, op_attr(op, ATTR_PERM)->ints));
+    default: return result;
+    }
+}
+
+/* Computes a cheap value again, in this layout, at the cursor. */
+static Value *remade(LayoutPass *pass, Builder *b, Value *value, const Layout *layout)
+{
+    Op *op = value->def;
+    Value *operands[3] = {0};
+    for (int i = 0; i < op->n_operands; i++) {
+        Value *operand = op->operands[i];
+        bool spread = layout_spreads(operand);
+        operands[i] = spread ? remade(pass, b, operand, operand_layout(pass, op, layout)) : operand;
+    }
+    CloneMap map = clone_map_new(pass->func);
+    Op *again = clone_op(b, &map, op);
+    for (int i = 0; i < op->n_operands; i++) {
+        again->operands[i] = operands[i];
+    }
+    set_layout(pass, again->results[0], layout);
+    return again->results[0];
+}
+
+static Value *through_shared(LayoutPass *pass, Builder *b, const Op *at, Value *value, Type to)
+{
+    Value *operands[MAX_RANK + 3] = {0};
+    int n = 0;
+    operands[n++] = layout_scratch(pass, at, value, to->layout, false);
+    operands[n++] = build_int(b, type_scalar(pass->func, DT_I32), 0);
+    n += value->type->rank; /* whole axes */
+    operands[n] = value;
+    build_op(b, OP_SYNC, 0, NULL, 0, NULL, 0);
+    build_op(b, OP_SHARED_STORE, n + 1, operands, 0, NULL, 0);
+    build_op(b, OP_SYNC, 0, NULL, 0, NULL, 0);
+    return build_op(b, OP_SHARED_LOAD, n, operands, 1, &to, 0)->results[0];
+}
+
+/* `at`: the op that wants it; new ops go to the cursor, which is beside it. */
+static Value *with_layout(LayoutPass *pass, Builder *b, const Op *at, Value *value,
+                          const Layout *layout)
+{
+    const Layout *has = value->type->layout;
+    if (has == layout) {
+        return value;
+    }
+    if (!has) {
+        return remade(pass, b, value, layout);
+    }
+    Type to = type_with_layout(pass->func, value->type, layout);
+    if (layout_renames(has, layout)) {
+        return build_op(b, OP_CONVERT, 1, &value, 1, &to, 0)->results[0];
+    }
+    return through_shared(pass, b, at, value, to);
+}
+
+static void want(LayoutPass *pass, Op *op, int operand, const Layout *layout)
+{
+    Builder b = build_before(pass->func, op);
+    if (layout_spreads(op->operands[operand])) {
+        op->operands[operand] = with_layout(pass, &b, op, op->operands[operand], layout);
+    }
+}
+
+/* An operand that any layout suits, as long as it has one. */
+static void want_any(LayoutPass *pass, Op *op, int operand)
+{
+    Value *value = op->operands[operand];
+    if (!layout_spreads(value) || value->type->layout) {
+        return;
+    }
+    int bytes = dtype_bytes(value->type->dtype);
+    int wide = pass->func->target->vector_bytes / bytes;
+    int warps = layout_warps(pass, op->parent);
+    Layout layout = layout_of_memory(pass, value->type, wide, bytes, warps);
+    want(pass, op, operand, func_intern_layout(pass->func, &layout));
+}
+
+/* The op can only give this layout; others who use the result get it as they expect it. */
+static void give(LayoutPass *pass, Op *op, const Layout *layout)
+{
+    Value *result = op->results[0];
+    const Layout *expected = result->type->layout;
+    if (expected == layout) {
+        return;
+    }
+    set_layout(pass, result, layout);
+    if (!expected) {
+        return;
+    }
+    Builder b = build_after(pass->func, op);
+    Op *before = op->next;
+    Value *other = with_layout(pass, &b, op, result, expected);
+    func_replace_uses(pass->func, result, other);
+    for (Op *made = op->next; made != before; made = made->next) {
+        for (int i = 0; i < made->n_operands; i++) {
+            made->operands[i] = made->operands[i] == other ? result : made->operands[i];
+        }
+    }
+}
+
+/* ---- products ---- */
+
+/* A product that is done element by element reads its operands from shared memory. */
+static void dot_operand_to_shared(LayoutPass *pass, Op *op, int at)
+{
+    Value *value = op->operands[at];
+    Value *operands[2 * (MAX_RANK + 1) + 1] = {0};
+    Value *store[5] = {0};
+    want_any(pass, op, at);
+    value = op->operands[at];
+    Builder b = build_before(pass->func, op);
+    store[0] = layout_scratch(pass, op, value, value->type->layout, true);
+    store[1] = build_int(&b, type_scalar(pass->func, DT_I32), 0);
+    store[4] = value;
+    build_op(&b, OP_SYNC, 0, NULL, 0, NULL, 0);
+    build_op(&b, OP_SHARED_STORE, 5, store, 0, NULL, 0);
+    build_op(&b, OP_SYNC, 0, NULL, 0, NULL, 0);
+    int n = 0;
+    for (int i = 0; i < op->n_operands; i++) {
+        if (i != at) {
+            operands[n++] = op->operands[i];
+            continue;
+        }
+        memcpy(&operands[n], store, sizeof(Value *) * 4);
+        n += 4;
+    }
+    op_set_operands(pass->func, op, n, operands);
+}
+
+static void legalize_product(LayoutPass *pass, Op *op)
+{
+    const Layout *layout = interned(pass, layout_of_product(pass, op));
+    bool wgmma = layout_is_wgmma(op);
+    for (int nth = 0; nth < 2; nth++) {
+        Access access = op_access_nth(op, nth);
+        if (access.n > 0) {
+            continue;
+        }
+        if (wgmma && nth == 0) {
+            want(pass, op, access.at, interned(pass, layout_of_register_operand(pass, op)));
+        } else {
+            dot_operand_to_shared(pass, op, access.at);
+        }
+    }
+    int acc = access_next(op, access_next(op, 0));
+    if (acc < op->n_operands) {
+        want(pass, op, acc, layout);
+    }
+    give(pass, op, layout);
+}
+
+/* ---- reductions ---- */
+
+static void legalize_reduce(LayoutPass *pass, Op *op)
+{
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    want_any(pass, op, 0);
+    const Layout *from = op->operands[0]->type->layout;
+    give(pass, op, interned(pass, layout_drop_axis(from, axis)));
+    if (!layout_crosses(from, IN_WARP, axis) || op->n_operands > 1) {
+        return;
+    }
+    Value *operands[4] = {op->operands[0], layout_reduce_scratch(pass, op), NULL, NULL};
+    op_set_operands(pass->func, op, 4, operands);
+}
+
+/* ---- all ops ---- */
+
+static void legalize_yield(LayoutPass *pass, Op *op)
+{
+    const Op *parent = op->parent->parent;
+    for (int i = 0; parent && i < op->n_operands; i++) {
+        if (layout_spreads(op->operands[i])) {
+            want(pass, op, i, parent->results[i]->type->layout);
+        }
+    }
+}
+
+static void legalize_inits(LayoutPass *pass, Op *op, int first)
+{
+    for (int i = 0; i < op->n_results; i++) {
+        want(pass, op, first + i, op->results[i]->type->layout);
+    }
+}
+
+static void legalize_same(LayoutPass *pass, Op *op)
+{
+    if (!layout_spreads(op->results[0])) {
+        return;
+    }
+    const Layout *layout = operand_layout(pass, op, op->results[0]->type->layout);
+    for (int i = 0; i < op->n_operands; i++) {
+        want(pass, op, i, layout);
+    }
+}
+
+static void legalize_op(LayoutPass *pass, Op *op)
+{
+    switch (op->kind) {
+    case OP_FOR: legalize_inits(pass, op, 2); return;
+    case OP_TILES:
+    case OP_SETTLE: legalize_inits(pass, op, 0); return;
+    case OP_YIELD: legalize_yield(pass, op); return;
+    case OP_DOT:
+    case OP_DOT_ASYNC: legalize_product(pass, op); return;
+    case OP_REDUCE: legalize_reduce(pass, op); return;
+    case OP_STORE:
+    case OP_SHARED_STORE: want_any(pass, op, op->n_operands - 1); return;
+    case OP_SQUEEZE:
+        if (!layout_spreads(op->results[0])) {
+            want_any(pass, op, 0);
+            return;
+        }
+        legalize_same(pass, op);
+        return;
+    default: break;
+    }
+    if (op_has(op, TRAIT_ELEMENTWISE) || op->kind == OP_MASK || op->kind == OP_BROADCAST
+        || op->kind == OP_EXPAND || op->kind == OP_PERMUTE) {
+        legalize_same(pass, op);
+    }
+}
+
+/* Cheap values stay without a layout: their uses have made their own, and they are dropped. */
+static bool is_left_behind(const Op *op)
+{
+    return op->n_results == 1 && layout_spreads(op->results[0]) && layout_is_cheap(op->results[0])
+           && !op->results[0]->type->layout;
+}
+
+void layout_legalize(LayoutPass *pass)
+{
+    for (size_t i = 0; i < pass->ops.n; i++) {
+        if (!is_left_behind(pass->ops.items[i])) {
+            legalize_op(pass, pass->ops.items[i]);
+        }
+    }
+    func_remove_dead(pass->func);
+}

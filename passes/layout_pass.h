@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Private to the layout pass: classes of values that share a layout, and who makes what of them.
+ *   layout_solve.c   classes, anchors, propagation: which layout each class has
+ *   layout_anchor.c  the layouts that memory accesses and products want
+ *   layout_legal.c   rewrites types; renames, rematerializes or moves where uses want another layout
+ *   layout_shared.c  scratch memory: swizzle, sharing; offsets and the budget */
+#ifndef TESSERA_PASSES_LAYOUT_PASS_H
+#define TESSERA_PASSES_LAYOUT_PASS_H
+
+#include "ir/build.h"
+#include "ir/layout.h"
+#include "ir/target.h"
+
+/* Shared memory that a role uses for a moment at a time, so that further uses may share it. */
+typedef struct LayoutScratch {
+    Value *shared;
+    const Block *owner; /* the role's region, or the launch's */
+    int swizzle;
+} LayoutScratch;
+
+typedef struct LayoutPass {
+    Func *func;
+    int lanes;               /* of a warp */
+    uint32_t n_values;       /* as many as there were at the start */
+    Value **values;          /* by id */
+    uint32_t *parent;        /* union-find over ids */
+    const Layout **layouts;  /* of the class, by its root's id; NULL: not decided */
+    struct { Op **items; size_t n, cap; } ops; /* all, in pre-order, at the start */
+    struct { LayoutScratch *items; size_t n, cap; } scratches;
+} LayoutPass;
+
+/* An array that lives in registers and has axes. */
+bool layout_spreads(const Value *value);
+/* A value that is cheaper to compute again than to move: constants, indices, and arithmetic on
+ * them. Cheap values belong to no class: each use makes its own. */
+bool layout_is_cheap(const Value *value);
+/* Static extents of an array type. */
+void layout_extents(LayoutPass *pass, Type type, int64_t *extents);
+/* Warps of the role, or block, that runs this block of code. */
+int layout_warps(LayoutPass *pass, const Block *block);
+Block *layout_value_block(const Value *value);
+
+/* ---- layout_solve.c ---- */
+void layout_solve(LayoutPass *pass);
+
+/* ---- layout_anchor.c ---- */
+/* What the unit of a dot or dot_async fixes for its result. */
+Layout layout_of_product(LayoutPass *pass, const Op *op);
+/* Coalesced: runs of `vector` elements, lanes along the last axis, warps over the rows. */
+Layout layout_of_memory(LayoutPass *pass, Type type, int vector, int narrowest_bytes, int warps);
+bool layout_is_wgmma(const Op *dot);
+/* What wgmma wants of a left operand in registers. */
+Layout layout_of_register_operand(LayoutPass *pass, const Op *dot);
+Layout layout_of_broadcast_operand(const Layout *result, const Op *broadcast);
+
+/* ---- layout_legal.c ---- */
+void layout_legalize(LayoutPass *pass);
+
+/* ---- layout_shared.c ---- */
+/* Scratch of this array's shape, slot axis first, in the launch around `at`, swizzled so that storing
+ * `value` and loading it as `to` meet the fewest bank conflicts. Momentary uses in one role share it;
+ * `kept`: its contents are wanted for longer, so it is not shared. */
+Value *layout_scratch(LayoutPass *pass, const Op *at, const Value *value, const Layout *to, bool kept);
+/* Scratch of a reduction that crosses warps: [warps along the axis, elements of the result]. */
+Value *layout_reduce_scratch(LayoutPass *pass, const Op *reduce);
+/* Gives every shared and barrier allocation its offset. Reports what cannot fit. */
+void layout_place_shared(Func *func);
+
+#endif

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared memory that layouts need, where every allocation lies, and whether all of it fits. */
+#include "passes/an_banks.h"
+#include "passes/layout_pass.h"
+
+enum { SWIZZLE_ALIGN = 1024, PLAIN_ALIGN = 128, BARRIER_BYTES = 8, CODE_SHARED = 601 };
+
+/* ---- scratch ---- */
+
+static const Block *owner_of(const Op *at)
+{
+    const Op *roles = op_enclosing(at, OP_ROLES);
+    const Block *block = at->parent;
+    const Op *outer = roles ? roles : op_enclosing(at, OP_LAUNCH);
+    while (block->parent != outer) {
+        block = block->parent->parent;
+    }
+    return block;
+}
+
+static Value *new_shared(LayoutPass *pass, const Op *at, Type type, int swizzle)
+{
+    Op *launch = op_enclosing(at, OP_LAUNCH);
+    Builder b = build_before(pass->func, launch->regions[0]->first);
+    Op *op = build_op(&b, OP_SHARED, 0, NULL, 1, &type, 0);
+    if (swizzle) {
+        op_set_int(pass->func, op, ATTR_SWIZZLE, swizzle);
+    }
+    return op->results[0];
+}
+
+static Value *momentary(LayoutPass *pass, const Op *at, Type type, int swizzle)
+{
+    const Block *owner = owner_of(at);
+    for (size_t i = 0; i < pass->scratches.n; i++) {
+        LayoutScratch *scratch = &pass->scratches.items[i];
+        if (scratch->owner == owner && scratch->shared->type == type && scratch->swizzle == swizzle) {
+            return scratch->shared;
+        }
+    }
+    LayoutScratch scratch = {new_shared(pass, at, type, swizzle), owner, swizzle};
+    ARENA_PUSH(pass->func->arena, &pass->scratches, scratch);
+    return scratch.shared;
+}
+
+static int best_swizzle(SharedTile tile, const Layout *store, const Layout *load)
+{
+    static const int candidates[] = {0, 32, 64, 128};
+    int best = 0;
+    int64_t fewest = INT64_MAX;
+    for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
+        tile.swizzle = candidates[i];
+        if (!an_swizzle_fits(&tile, tile.swizzle)) {
+            continue;
+        }
+        int64_t turns = an_shared_turns(&tile, store) + an_shared_turns(&tile, load);
+        if (turns < fewest) {
+            fewest = turns;
+            best = tile.swizzle;
+        }
+    }
+    return best;
+}
+
+Value *layout_scratch(LayoutPass *pass, const Op *at, const Value *value, const Layout *to, bool kept)
+{
+    Type type = value->type;
+    SharedTile tile = {.rank = type->rank, .elem_bytes = dtype_bytes(type->dtype)};
+    int64_t dims[MAX_RANK + 1] = {1};
+    if (type->rank >= MAX_RANK) {
+        diag_bug(pass->func->diags, "a tile of rank %d cannot be moved through shared memory",
+                 type->rank);
+    }
+    layout_extents(pass, type, tile.extents);
+    for (int axis = 0; axis < type->rank; axis++) {
+        dims[axis + 1] = tile.extents[axis];
+    }
+    int swizzle = best_swizzle(tile, type->layout, to);
+    Type shared = type_shared(pass->func, type->dtype, type->rank + 1, dims);
+    return kept ? new_shared(pass, at, shared, swizzle) : momentary(pass, at, shared, swizzle);
+}
+
+static int64_t up_to_power(int64_t value)
+{
+    int64_t power = 1;
+    while (power < value) {
+        power *= 2;
+    }
+    return power;
+}
+
+Value *layout_reduce_scratch(LayoutPass *pass, const Op *reduce)
+{
+    int axis = (int)op_int(reduce, ATTR_AXIS, 0);
+    Type result = reduce->results[0]->type;
+    const Layout *from = reduce->operands[0]->type->layout;
+    int64_t extents[MAX_RANK];
+    int64_t dims[2] = {1, 1};
+    layout_extents(pass, result, extents);
+    for (int bit = 0; bit < from->bits[IN_WARP]; bit++) {
+        dims[0] *= from->basis[IN_WARP][bit][axis] ? 2 : 1;
+    }
+    for (int i = 0; i < result->rank; i++) {
+        dims[1] *= up_to_power(extents[i]);
+    }
+    return momentary(pass, reduce, type_shared(pass->func, result->dtype, 2, dims), 0);
+}
+
+/* ---- places ---- */
+
+typedef struct SharedPlace {
+    Op *op;
+    int64_t bytes, align, slots;
+} SharedPlace;
+
+typedef struct Placer {
+    Func *func;
+    struct { SharedPlace *items; size_t n, cap; } places;
+    int64_t total;
+} Placer;
+
+static int64_t shared_bytes(const Op *op)
+{
+    Type type = op->results[0]->type;
+    int64_t bytes = op->kind == OP_BARRIER ? BARRIER_BYTES : dtype_bytes(type->dtype);
+    for (int i = 0; i < type->rank; i++) {
+        bytes *= poly_capacity(type->dims[i]);
+    }
+    return bytes;
+}
+
+static void collect(Op *op, void *user)
+{
+    Placer *placer = user;
+    if (op->kind != OP_SHARED && op->kind != OP_BARRIER) {
+        return;
+    }
+    int64_t align = op->kind == OP_BARRIER               ? BARRIER_BYTES
+                    : op_int(op, ATTR_SWIZZLE, 0) > 0 ? SWIZZLE_ALIGN
+                                                       : PLAIN_ALIGN;
+    SharedPlace place = {op, shared_bytes(op), align, poly_capacity(op->results[0]->type->dims[0])};
+    ARENA_PUSH(placer->func->arena, &placer->places, place);
+}
+
+/* Widest alignment first, so that nothing is lost between. */
+static void place_all(Placer *placer)
+{
+    for (int64_t align = SWIZZLE_ALIGN; align >= BARRIER_BYTES; align /= 2) {
+        for (size_t i = 0; i < placer->places.n; i++) {
+            SharedPlace *place = &placer->places.items[i];
+            if (place->align == align) {
+                placer->total = (placer->total + align - 1) / align * align;
+                op_set_int(placer->func, place->op, ATTR_OFFSET, placer->total);
+                placer->total += place->bytes;
+            }
+        }
+    }
+}
+
+/* ---- what does not fit ---- */
+
+static const char *place_name(const SharedPlace *place)
+{
+    const char *name = place->op->results[0]->name;
+    return name ? name : place->op->kind == OP_BARRIER ? "barriers" : "scratch";
+}
+
+static const char *budget_table(const Placer *placer, int64_t limit)
+{
+    Text text = text_new(placer->func->arena);
+    text_add(&text, "bytes of shared memory, by buffer:");
+    for (size_t i = 0; i < placer->places.n; i++) {
+        const SharedPlace *place = &placer->places.items[i];
+        text_printf(&text, "\n%10lld  %s", (long long)place->bytes, place_name(place));
+        if (place->slots > 1) {
+            text_printf(&text, ", %lld slots of %lld", (long long)place->slots,
+                        (long long)(place->bytes / place->slots));
+        }
+    }
+    text_printf(&text, "\n%10lld  in all, of %lld", (long long)placer->total, (long long)limit);
+    return text.data;
+}
+
+/* The deepest pipeline that fits when the ring's slots are what is cut; 0: none. */
+static int64_t fitting_slots(const Placer *placer, int64_t limit)
+{
+    int64_t fixed = SWIZZLE_ALIGN, each = 0;
+    for (size_t i = 0; i < placer->places.n; i++) {
+        const SharedPlace *place = &placer->places.items[i];
+        if (place->slots > 1) {
+            each += place->bytes / place->slots;
+        } else {
+            fixed += place->bytes;
+        }
+    }
+    return each > 0 && fixed < limit ? (limit - fixed) / each : 0;
+}
+
+static void report(const Placer *placer, const Op *launch)
+{
+    Func *func = placer->func;
+    int64_t limit = func->target->shared_bytes;
+    Diag *diag = diag_error(func->diags, CODE_SHARED, launch->span,
+                            "kernel %s needs %lld bytes of shared memory; a block of %s has %lld",
+                            func->name, (long long)placer->total, func->target->name,
+                            (long long)limit);
+    diag_note(func->diags, diag, "%s", budget_table(placer, limit));
+    int64_t slots = fitting_slots(placer, limit);
+    if (slots > 0) {
+        diag_help(func->diags, diag, "`pipeline %lld` fits, or smaller tiles", (long long)slots);
+    } else {
+        diag_help(func->diags, diag, "even one slot does not fit: choose smaller tiles");
+    }
+}
+
+static void place_launch(Op *launch, void *user)
+{
+    Func *func = user;
+    if (launch->kind != OP_LAUNCH) {
+        return;
+    }
+    Placer placer = {.func = func};
+    block_walk(launch->regions[0], collect, &placer);
+    place_all(&placer);
+    if (placer.total > func->target->shared_bytes) {
+        report(&placer, launch);
+    }
+}
+
+void layout_place_shared(Func *func)
+{
+    func_walk(func, place_launch, func);
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Decides each class's layout and writes it into the types. Elementwise ops, loops and masks tie values into classes;
+ * products fix theirs first; layouts then spread along shape ops, backwards from results to
+ * operands and forwards; classes that no product reaches are anchored by their memory accesses,
+ * largest first. */
+#include "passes/an_width.h"
+#include "passes/layout_pass.h"
+
+enum { CHEAP_DEPTH = 6 };
+
+bool layout_spreads(const Value *value)
+{
+    return value && value->type->kind == TYPE_ARRAY && value->type->rank > 0;
+}
+
+static bool cheap_at(const Value *value, int depth)
+{
+    const Op *op = value->def;
+    if (!layout_spreads(value)) {
+        return true;
+    }
+    if (!op || depth > CHEAP_DEPTH) {
+        return false;
+    }
+    bool follows = op_has(op, TRAIT_ELEMENTWISE) || op->kind == OP_BROADCAST || op->kind == OP_EXPAND
+                   || op->kind == OP_SQUEEZE || op->kind == OP_PERMUTE;
+    for (int i = 0; follows && i < op->n_operands; i++) {
+        follows = cheap_at(op->operands[i], depth + 1);
+    }
+    return follows || op->kind == OP_CONST || op->kind == OP_INDEX;
+}
+
+bool layout_is_cheap(const Value *value)
+{
+    return cheap_at(value, 0);
+}
+
+/* ---- classes ---- */
+
+static uint32_t root_of(LayoutPass *pass, const Value *value)
+{
+    uint32_t at = value->id;
+    while (pass->parent[at] != at) {
+        pass->parent[at] = pass->parent[pass->parent[at]];
+        at = pass->parent[at];
+    }
+    return at;
+}
+
+static bool has_class(const Value *value)
+{
+    return layout_spreads(value) && !layout_is_cheap(value);
+}
+
+static void tie(LayoutPass *pass, const Value *a, const Value *b)
+{
+    if (has_class(a) && has_class(b)) {
+        pass->parent[root_of(pass, a)] = root_of(pass, b);
+    }
+}
+
+static void tie_loop(LayoutPass *pass, const Op *op, int first_init, int first_arg)
+{
+    const Block *region = op->regions[0];
+    for (int i = 0; i < op->n_results; i++) {
+        tie(pass, op->operands[first_init + i], op->results[i]);
+        tie(pass, region->args[first_arg + i], op->results[i]);
+        tie(pass, region->last->operands[i], op->results[i]);
+    }
+}
+
+static void tie_if(LayoutPass *pass, const Op *op)
+{
+    for (int region = 0; region < op->n_regions; region++) {
+        for (int i = 0; i < op->n_results; i++) {
+            tie(pass, op->regions[region]->last->operands[i], op->results[i]);
+        }
+    }
+}
+
+/* The accumulator: the third operand of a product, when there is one. */
+static Value *accumulator(const Op *dot)
+{
+    int at = access_next(dot, access_next(dot, 0));
+    return at < dot->n_operands ? dot->operands[at] : NULL;
+}
+
+static void tie_op(LayoutPass *pass, const Op *op)
+{
+    switch (op->kind) {
+    case OP_FOR: tie_loop(pass, op, 2, 1); return;
+    case OP_TILES: tie_loop(pass, op, 0, op_attr(op, ATTR_DIMS)->n); return;
+    case OP_IF: tie_if(pass, op); return;
+    case OP_SETTLE:
+        for (int i = 0; i < op->n_results; i++) {
+            tie(pass, op->operands[i], op->results[i]);
+        }
+        return;
+    case OP_DOT:
+    case OP_DOT_ASYNC: tie(pass, accumulator(op), op->results[0]); return;
+    default: break;
+    }
+    if (op_has(op, TRAIT_ELEMENTWISE) || op->kind == OP_MASK) {
+        for (int i = 0; i < op->n_operands; i++) {
+            tie(pass, op->operands[i], op->results[0]);
+        }
+    }
+}
+
+/* ---- deciding ---- */
+
+static const Layout *decided(LayoutPass *pass, const Value *value)
+{
+    return has_class(value) ? pass->layouts[root_of(pass, value)] : NULL;
+}
+
+/* The first to speak for a class decides. */
+static bool decide(LayoutPass *pass, const Value *value, const Layout *layout)
+{
+    if (!has_class(value) || decided(pass, value)) {
+        return false;
+    }
+    pass->layouts[root_of(pass, value)] = func_intern_layout(pass->func, layout);
+    return true;
+}
+
+static bool decide_copy(LayoutPass *pass, const Value *value, Layout layout)
+{
+    return decide(pass, value, &layout);
+}
+
+static bool spread_back(LayoutPass *pass, const Op *op)
+{
+    const Layout *to = decided(pass, op->results[0]);
+    const Value *from = op->operands[0];
+    if (!to || !has_class(from) || decided(pass, from)) {
+        return false;
+    }
+    switch (op->kind) {
+    case OP_BROADCAST: {
+        Layout layout = layout_of_broadcast_operand(to, op);
+        return decide(pass, from, &layout);
+    }
+    case OP_EXPAND: return decide_copy(pass, from, layout_remove_axis(to, (int)op_int(op, ATTR_AXIS, 0)));
+    case OP_SQUEEZE: return decide_copy(pass, from, layout_insert_axis(to, (int)op_int(op, ATTR_AXIS, 0)));
+    case OP_PERMUTE: return decide_copy(pass, from, layout_permute(to, op_attr(op, ATTR_PERM)->ints));
+    default: return false;
+    }
+}
+
+static bool spread_on(LayoutPass *pass, const Op *op)
+{
+    const Layout *from = decided(pass, op->operands[0]);
+    const Value *to = op->results[0];
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    if (!from || !has_class(to) || decided(pass, to)) {
+        return false;
+    }
+    switch (op->kind) {
+    case OP_EXPAND: return decide_copy(pass, to, layout_insert_axis(from, axis));
+    case OP_SQUEEZE: return decide_copy(pass, to, layout_remove_axis(from, axis));
+    case OP_PERMUTE: return decide_copy(pass, to, layout_permute_result(from, op_attr(op, ATTR_PERM)->ints));
+    case OP_REDUCE: return decide_copy(pass, to, layout_drop_axis(from, axis));
+    default: return false;
+    }
+}
+
+static bool is_shape_op(const Op *op)
+{
+    return op->kind == OP_BROADCAST || op->kind == OP_EXPAND || op->kind == OP_SQUEEZE
+           || op->kind == OP_PERMUTE || op->kind == OP_REDUCE;
+}
+
+static void spread(LayoutPass *pass)
+{
+    bool changed = true;
+    while (changed) {
+        changed = false;
+        for (size_t i = 0; i < pass->ops.n; i++) {
+            const Op *op = pass->ops.items[i];
+            if (is_shape_op(op)) {
+                changed |= spread_back(pass, op);
+                changed |= spread_on(pass, op);
+            }
+        }
+    }
+}
+
+/* ---- anchors ---- */
+
+static void anchor_products(LayoutPass *pass)
+{
+    for (size_t i = 0; i < pass->ops.n; i++) {
+        const Op *op = pass->ops.items[i];
+        if (op->kind != OP_DOT && op->kind != OP_DOT_ASYNC) {
+            continue;
+        }
+        decide_copy(pass, op->results[0], layout_of_product(pass, op));
+        if (layout_is_wgmma(op) && layout_spreads(op->operands[0])) {
+            decide_copy(pass, op->operands[0], layout_of_register_operand(pass, op));
+        }
+    }
+}
+
+static int64_t elements(LayoutPass *pass, const Value *value)
+{
+    int64_t extents[MAX_RANK];
+    int64_t product = 1;
+    layout_extents(pass, value->type, extents);
+    for (int i = 0; i < value->type->rank; i++) {
+        product *= extents[i];
+    }
+    return product;
+}
+
+/* The largest value of a class without a layout; the first of equals. */
+static Value *largest_undecided(LayoutPass *pass)
+{
+    Value *best = NULL;
+    for (uint32_t id = 0; id < pass->n_values; id++) {
+        Value *value = pass->values[id];
+        if (value && has_class(value) && !decided(pass, value)
+            && (!best || elements(pass, value) > elements(pass, best))) {
+            best = value;
+        }
+    }
+    return best;
+}
+
+typedef struct MemoryFacts {
+    int widest;    /* elements of an access; 0: no access */
+    bool ragged;   /* some access cannot take more than one */
+    int narrowest; /* bytes of an element in memory */
+} MemoryFacts;
+
+static MemoryFacts memory_facts(LayoutPass *pass, const Value *value)
+{
+    MemoryFacts facts = {.narrowest = dtype_bytes(value->type->dtype)};
+    uint32_t root = root_of(pass, value);
+    for (size_t i = 0; i < pass->ops.n; i++) {
+        const Op *op = pass->ops.items[i];
+        bool moves = op->kind == OP_LOAD || op->kind == OP_STORE;
+        const Value *moved = !moves ? NULL
+                             : op->kind == OP_LOAD ? op->results[0]
+                                                   : op->operands[op->n_operands - 1];
+        if (!moved || !has_class(moved) || root_of(pass, moved) != root) {
+            continue;
+        }
+        int width = an_width(op, pass->func->target->vector_bytes);
+        int bytes = dtype_bytes(moved->type->dtype);
+        facts.widest = width > facts.widest ? width : facts.widest;
+        facts.ragged |= width == 1;
+        facts.narrowest = bytes < facts.narrowest ? bytes : facts.narrowest;
+    }
+    return facts;
+}
+
+/* Without accesses of memory, runs as an access would have them keep later stores wide. */
+static void anchor_by_memory(LayoutPass *pass, const Value *value)
+{
+    MemoryFacts facts = memory_facts(pass, value);
+    int wide = pass->func->target->vector_bytes / facts.narrowest;
+    int vector = facts.ragged ? 1 : facts.widest ? facts.widest : wide;
+    int warps = layout_warps(pass, layout_value_block(value));
+    decide_copy(pass, value, layout_of_memory(pass, value->type, vector, facts.narrowest, warps));
+}
+
+void layout_solve(LayoutPass *pass)
+{
+    for (size_t i = 0; i < pass->ops.n; i++) {
+        tie_op(pass, pass->ops.items[i]);
+    }
+    anchor_products(pass);
+    spread(pass);
+    for (Value *value = largest_undecided(pass); value; value = largest_undecided(pass)) {
+        anchor_by_memory(pass, value);
+        spread(pass);
+    }
+    for (uint32_t id = 0; id < pass->n_values; id++) {
+        const Layout *layout = pass->values[id] ? decided(pass, pass->values[id]) : NULL;
+        if (layout) {
+            pass->values[id]->type = type_with_layout(pass->func, pass->values[id]->type, layout);
+        }
+    }
+}
