@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "codegen/plan.h"
+
+#include "ir/build.h"
+#include "ir/target.h"
+
+#include <string.h>
+
+int plan_size_index(const Func *func, const DimVar *var)
+{
+    int index = 0;
+    for (size_t i = 0; i < func->dimvars.n; i++) {
+        if (func->dimvars.items[i] == var) {
+            return index;
+        }
+        index += func->dimvars.items[i]->kind == DIM_SIZE;
+    }
+    diag_bug(func->diags, "%s has no size '%s'", func->name, var->name);
+}
+
+int plan_param_index(const Func *func, const Value *value)
+{
+    for (size_t i = 0; i < func->params.n; i++) {
+        if (func->params.items[i].value == value) {
+            return (int)i;
+        }
+    }
+    diag_bug(func->diags, "%%%s is no parameter of %s", value->name ? value->name : "", func->name);
+}
+
+static void fill_term(Func *func, const PolyTerm *from, PlanTerm *to)
+{
+    to->coef = from->coef;
+    to->n = from->n;
+    for (int i = 0; i < from->n; i++) {
+        if (from->vars[i]->kind != DIM_SIZE) {
+            diag_bug(func->diags, "range '%s' in an extent outside of its launch",
+                     from->vars[i]->name);
+        }
+        to->vars[i] = plan_size_index(func, from->vars[i]);
+    }
+}
+
+PlanExpr plan_expr(Func *func, Dim dim)
+{
+    PlanExpr expr = {dim->n_terms, ARENA_ARRAY(func->arena, PlanTerm, dim->n_terms)};
+    for (int i = 0; i < expr.n; i++) {
+        fill_term(func, &dim->terms[i], &expr.terms[i]);
+    }
+    return expr;
+}
+
+static void fill_sizes(Func *func, Plan *plan)
+{
+    plan->sizes = ARENA_ARRAY(func->arena, PlanSize, func->dimvars.n);
+    for (size_t i = 0; i < func->dimvars.n; i++) {
+        const DimVar *var = func->dimvars.items[i];
+        if (var->kind == DIM_SIZE) {
+            plan->sizes[plan->n_sizes++] = (PlanSize){
+                arena_strdup(func->arena, var->name), var->multiple, var->least, var->most};
+        }
+    }
+}
+
+/* GPU code moves 16 bytes at a time, and its copy engines start at such addresses. */
+static int param_align(const Func *func, DType dtype)
+{
+    return func->target->family == FAMILY_CPU ? dtype_bytes(dtype) : 16;
+}
+
+static PlanParamIo param_io(ParamIo io)
+{
+    return io == PARAM_IN ? PLAN_IN : io == PARAM_OUT ? PLAN_OUT : PLAN_INOUT;
+}
+
+static void fill_param(Func *func, const Param *from, PlanParam *to)
+{
+    Type type = from->value->type;
+    to->name = arena_strdup(func->arena, from->name);
+    to->dtype = type->dtype;
+    to->io = param_io(from->io);
+    to->rank = -1;
+    to->align = dtype_bytes(type->dtype);
+    if (type->kind != TYPE_TENSOR) {
+        return;
+    }
+    to->rank = type->rank;
+    to->align = param_align(func, type->dtype);
+    to->dims = ARENA_ARRAY(func->arena, PlanExpr, type->rank);
+    for (int i = 0; i < type->rank; i++) {
+        to->dims[i] = plan_expr(func, type->dims[i]);
+    }
+}
+
+static void add_args(PlanLaunch *launch, PlanArgKind kind, const Plan *plan)
+{
+    for (int i = 0; i < plan->n_params; i++) {
+        bool is_scalar = plan->params[i].rank < 0;
+        if (is_scalar == (kind == ARG_SCALAR)) {
+            launch->args[launch->n_args++] = (PlanArg){kind, i};
+        }
+    }
+}
+
+static void fill_args(Func *func, const Plan *plan, PlanLaunch *launch)
+{
+    launch->args = ARENA_ARRAY(func->arena, PlanArg, plan->n_params + plan->n_sizes);
+    add_args(launch, ARG_POINTER, plan);
+    add_args(launch, ARG_SCALAR, plan);
+    for (int i = 0; i < plan->n_sizes; i++) {
+        launch->args[launch->n_args++] = (PlanArg){ARG_SIZE, i};
+    }
+}
+
+int plan_arg(const PlanLaunch *launch, PlanArgKind kind, int index)
+{
+    for (int i = 0; i < launch->n_args; i++) {
+        if (launch->args[i].kind == kind && launch->args[i].index == index) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static int launch_threads(const Func *func, const Op *launch)
+{
+    const Attr *warps = op_attr(launch, ATTR_WARPS);
+    if (func->target->family == FAMILY_CPU || !warps) {
+        return func->target->warp;
+    }
+    int64_t sum = 0;
+    for (int i = 0; i < warps->n; i++) {
+        sum += warps->ints[i];
+    }
+    return (int)sum * func->target->warp;
+}
+
+static void find_tiles(Op *op, void *user)
+{
+    const Op **found = user;
+    if (op->kind == OP_TILES && !*found) {
+        *found = op;
+    }
+}
+
+/* The op that says what is walked: a persistent launch may leave it to its first `tiles`. */
+static const Op *walked_op(const Op *launch)
+{
+    const Op *tiles = NULL;
+    if (!op_attr(launch, ATTR_DIMS)) {
+        block_walk(launch->regions[0], find_tiles, &tiles);
+    }
+    return tiles ? tiles : launch;
+}
+
+static void fill_axes(Func *func, const Op *launch, PlanLaunch *to)
+{
+    const Op *walked = walked_op(launch);
+    const Attr *dims = op_attr(walked, ATTR_DIMS), *steps = op_attr(walked, ATTR_STEPS);
+    to->n_axes = dims ? dims->n : 0;
+    if (to->n_axes && (!steps || steps->n != dims->n)) {
+        diag_bug(func->diags, "launch of %s: dims and steps differ in number", func->name);
+    }
+    to->axes = ARENA_ARRAY(func->arena, PlanAxis, to->n_axes);
+    for (int i = 0; i < to->n_axes; i++) {
+        if (steps->ints[i] < 0) {
+            diag_bug(func->diags, "launch of %s: the step of axis %d is still open", func->name, i);
+        }
+        to->axes[i] = (PlanAxis){plan_expr(func, dims->dims[i]), steps->ints[i]};
+    }
+}
+
+static void fill_launch(Func *func, const Plan *plan, const Op *launch, size_t index,
+                        PlanLaunch *to)
+{
+    to->symbol = arena_printf(func->arena, "%s_%zu", func->name, index);
+    fill_axes(func, launch, to);
+    to->threads = launch_threads(func, launch);
+    to->persistent = op_int(launch, ATTR_PERSISTENT, 0) != 0;
+    to->blocks_per_unit = 1;
+    to->cluster = 1;
+    fill_args(func, plan, to);
+}
+
+LaunchOps plan_launch_ops(Func *func)
+{
+    LaunchOps list = {0};
+    for (const Op *op = func->body->first; op; op = op->next) {
+        if (op->kind == OP_LAUNCH) {
+            ARENA_PUSH(func->arena, &list, op);
+        }
+    }
+    return list;
+}
+
+void plan_fill(Func *func, Plan *plan)
+{
+    memset(plan, 0, sizeof *plan);
+    if (!func->target) {
+        diag_bug(func->diags, "%s has no target", func->name);
+    }
+    plan->kernel = arena_strdup(func->arena, func->name);
+    plan->target = func->target->name;
+    fill_sizes(func, plan);
+    plan->n_params = (int)func->params.n;
+    plan->params = ARENA_ARRAY(func->arena, PlanParam, func->params.n);
+    for (size_t i = 0; i < func->params.n; i++) {
+        fill_param(func, &func->params.items[i], &plan->params[i]);
+    }
+    LaunchOps launches = plan_launch_ops(func);
+    plan->n_launches = (int)launches.n;
+    plan->launches = ARENA_ARRAY(func->arena, PlanLaunch, launches.n);
+    for (size_t i = 0; i < launches.n; i++) {
+        fill_launch(func, plan, launches.items[i], i, &plan->launches[i]);
+    }
+}
+
+int plan_add_map(Func *func, Plan *plan, const PlanMap *map)
+{
+    int index = plan->n_maps;
+    PlanMap *maps = ARENA_ARRAY(func->arena, PlanMap, index + 1);
+    if (index) {
+        memcpy(maps, plan->maps, sizeof *maps * (size_t)index);
+    }
+    maps[index] = *map;
+    plan->maps = maps;
+    plan->n_maps = index + 1;
+    for (int i = 0; i < plan->n_launches; i++) {
+        PlanLaunch *launch = &plan->launches[i];
+        PlanArg *args = ARENA_ARRAY(func->arena, PlanArg, launch->n_args + 1);
+        memcpy(args, launch->args, sizeof *args * (size_t)launch->n_args);
+        args[launch->n_args++] = (PlanArg){ARG_MAP, index};
+        launch->args = args;
+    }
+    return index;
+}
