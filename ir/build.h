@@ -30,6 +30,8 @@ void op_set_word(Func *func, Op *op, AttrKey key, const char *word);
 void op_set_ints(Func *func, Op *op, AttrKey key, int n, const int64_t *ints);
 void op_set_dims(Func *func, Op *op, AttrKey key, int n, const Dim *dims);
 void op_drop_attr(Op *op, AttrKey key);
+/* One more result. */
+Value *op_add_result(Func *func, Op *op, Type type);
 /* Replaces the whole operand list. */
 void op_set_operands(Func *func, Op *op, int n, Value *const *operands);
 

@@ -301,6 +301,20 @@ Op *build_op(Builder *b, OpKind kind, int n_operands, Value *const *operands, in
     return op;
 }
 
+Value *op_add_result(Func *func, Op *op, Type type)
+{
+    Value **results = ARENA_ARRAY(func->arena, Value *, op->n_results + 1);
+    if (op->n_results) {
+        memcpy(results, op->results, sizeof(Value *) * op->n_results);
+    }
+    Value *result = value_new(func, type, NULL);
+    result->def = op;
+    result->index = op->n_results;
+    results[op->n_results++] = result;
+    op->results = results;
+    return result;
+}
+
 void op_remove(Op *op)
 {
     Block *block = op->parent;

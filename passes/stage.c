@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stage: shared memory, movement, barriers, roles.
+ *
+ *   %c1 = for %k: K by 64, %c = %z           roles warps=[4, 8] { producer: for %k, %i: wait, bulk_load }
+ *     %a = load %x[%m, %k]             →     { consumer: for %k, %c, %i: wait %full[%i],
+ *     %b = load %w[%k, %n]                       %d = dot_async %sa[%i, :, :], %sb[%i, :, :], %c
+ *     yield dot %a, %b, %c                       %e = settle %d, arrive %empty[%i], yield %e }
+ *
+ * Operands of products go through shared memory. Where the target has bulk copies and the tensor can
+ * be described to them, a producer role copies ahead through rings; otherwise each thread loads,
+ * stores to shared memory and waits for the block. CPUs have no shared memory: nothing happens there.
+ * Requires: bounds. Establishes: the staged stage. Changes no bits. */
+#include "passes/stage.h"
+
+#include "passes/an_ranges.h"
+#include "passes/pass.h"
+#include "passes/tile.h"
+
+int64_t swizzle_for(int64_t row_bytes)
+{
+    for (int64_t bytes = 128; bytes >= 32; bytes /= 2) {
+        if (row_bytes % bytes == 0) {
+            return bytes;
+        }
+    }
+    return 0;
+}
+
+/* ---- which operands are loads ---- */
+
+enum { MOST_BOX = 256, MOST_BULK_RANK = 5, BULK_ALIGN = 16 };
+
+bool bulk_describes(const Access *access)
+{
+    Type type = access->memory->type;
+    int bytes = dtype_bytes(type->dtype), kept = 0;
+    if (type->rank < 2 || type->rank > MOST_BULK_RANK) {
+        return false;
+    }
+    for (int i = 0; i < access->n; i++) {
+        Value *index = access->indices[i];
+        if (index && index->type->kind != TYPE_RANGE) {
+            if (i == access->n - 1) {
+                return false;
+            }
+            continue;
+        }
+        Dim dim = index ? index->type->dims[0] : type->dims[i];
+        int64_t extent = poly_capacity(dim);
+        kept++;
+        if (i == access->n - 1 ? swizzle_for(extent * bytes) == 0 : extent > MOST_BOX || extent % 8 != 0) {
+            return false;
+        }
+    }
+    return kept == 2 && poly_divisor(type->dims[type->rank - 1]) * bytes % BULK_ALIGN == 0;
+}
+
+/* The copy engine fills with zeros what is outside of the tensor, but knows no end before it. */
+static bool padding_by_tensor(const Access *access)
+{
+    for (int i = 0; i < access->n; i++) {
+        const Value *index = access->indices[i];
+        if (index && index->type->kind == TYPE_RANGE) {
+            const DimVar *range = poly_as_range(index->type->dims[0]);
+            if (!range_is_full(range) && !range_walks_whole(range)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* Every loop from the launch to the load is one whose bounds the producer can compute by itself. */
+static bool scalar_is_plain(const Value *value, int depth)
+{
+    const Op *op = value ? value->def : NULL;
+    if (!value || depth > 32) {
+        return depth <= 32;
+    }
+    if (!op) { /* iterators and parameters, but no carried values */
+        const Op *binder = value->block ? value->block->parent : NULL;
+        const Attr *dims = binder ? op_attr(binder, ATTR_DIMS) : NULL;
+        return !binder || (dims && value->index < (uint32_t)dims->n);
+    }
+    if (!op_has(op, TRAIT_PURE) || op->kind == OP_LOAD) {
+        return false;
+    }
+    for (int i = 0; i < op->n_operands; i++) {
+        if (!scalar_is_plain(op->operands[i], depth + 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool loops_are_plain(const Stager *s, const Op *load)
+{
+    for (const Op *up = load->parent->parent; up && up != s->launch; up = up->parent->parent) {
+        if (up->kind != OP_FOR || !scalar_is_plain(for_lo(up), 0) || !scalar_is_plain(for_hi(up), 0)) {
+            return false;
+        }
+    }
+    for (int i = 1; i < load->n_operands; i++) {
+        if (!scalar_is_plain(load->operands[i], 0)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool can_be_bulk(const Stager *s, const Op *load)
+{
+    Access access = op_access(load, 0);
+    return s->func->target->bulk_copy && bulk_describes(&access) && padding_by_tensor(&access) &&
+           loops_are_plain(s, load);
+}
+
+static void find_operand(Stager *s, Op *dot, int side)
+{
+    Op *load = dot->operands[side]->def;
+    bool transposed = false;
+    while (load && load->kind == OP_PERMUTE) {
+        transposed = !transposed;
+        load = load->operands[0]->def;
+    }
+    if (!load || load->kind != OP_LOAD || load->results[0]->type->rank != 2) {
+        return;
+    }
+    if (s->n == MOST_STAGED) {
+        diag_bug(s->func->diags, "more than %d operands of products", MOST_STAGED);
+    }
+    Type type = load->results[0]->type;
+    s->items[s->n++] = (Staged){.load = load,
+                                .dot = dot,
+                                .side = side,
+                                .transposed = transposed,
+                                .bulk = can_be_bulk(s, load),
+                                .rows = poly_capacity(type->dims[0]),
+                                .cols = poly_capacity(type->dims[1])};
+}
+
+static void find_dots(Op *op, void *user)
+{
+    Stager *s = user;
+    if (op->kind == OP_DOT) {
+        s->unit = product_unit(s->func, op->operands[0]->type->dtype);
+        find_operand(s, op, 0);
+        find_operand(s, op, 1);
+    }
+}
+
+static const char *why_not_bulk(const Func *func)
+{
+    return func->target->bulk_copy ? "no operand of a product is a tile that the copy engine can describe "
+                                     "(its rows must be a multiple of 16 bytes)"
+                                   : "this device has no bulk copies";
+}
+
+static bool choose_bulk(Stager *s)
+{
+    int n = 0;
+    for (int i = 0; i < s->n; i++) {
+        n += s->items[i].bulk;
+    }
+    bool possible = n > 0 && text_same(s->unit, "wgmma") && s->func->target->roles;
+    const char *copy = schedule_word(s->func, "copy", "", possible ? "bulk" : "plain", "%s",
+                                     possible ? "one thread copies whole tiles, and no register holds them"
+                                              : why_not_bulk(s->func));
+    return possible && text_same(copy, "bulk");
+}
+
+/* ---- products ---- */
+
+typedef struct DotList {
+    Op *items[MOST_STAGED];
+    int n;
+} DotList;
+
+static void list_dots(Op *op, void *user)
+{
+    DotList *list = user;
+    if (op->kind == OP_DOT && list->n < MOST_STAGED) {
+        list->items[list->n++] = op;
+    }
+}
+
+static void stage_launch(Func *func, Op *launch)
+{
+    Stager s = {.func = func, .launch = launch, .body = launch->regions[0]};
+    DotList dots = {.n = 0};
+    block_walk(s.body, find_dots, &s);
+    block_walk(s.body, list_dots, &dots);
+    if (dots.n == 0) {
+        return;
+    }
+    s.roles = choose_bulk(&s);
+    if (s.roles) {
+        stage_roles(&s);
+    } else {
+        for (int i = 0; i < s.n; i++) {
+            s.items[i].bulk = false;
+        }
+    }
+    for (int i = 0; i < dots.n; i++) {
+        stage_dot(&s, dots.items[i]);
+    }
+}
+
+void pass_stage(Func *func)
+{
+    if (func->target->family == FAMILY_CPU) {
+        return;
+    }
+    func->stage = STAGE_STAGED;
+    for (Op *op = func->body->first; op; op = op->next) {
+        if (op->kind == OP_LAUNCH) {
+            stage_launch(func, op);
+        }
+    }
+    func_remove_dead(func);
+}

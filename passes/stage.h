@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stage, in parts: stage.c (which operands of products go through shared memory, and how),
+ * stage_rings.c (buffers, barriers and their depth), stage_roles.c (producer and consumer),
+ * stage_dot.c (products from shared memory). Room-private. */
+#ifndef TESSERA_PASSES_STAGE_H
+#define TESSERA_PASSES_STAGE_H
+
+#include "ir/build.h"
+#include "ir/schedule.h"
+#include "ir/target.h"
+
+enum { MOST_STAGED = 32 };
+
+/* An operand of a product that is a load (perhaps transposed) and nothing else. */
+typedef struct Staged {
+    Op *load;
+    Op *dot;
+    int side;        /* 0: left, 1: right operand */
+    bool transposed; /* a permute lies between */
+    bool bulk;       /* the copy engine can describe it */
+    int64_t rows, cols;
+    int stream;
+    Value *shared;
+} Staged;
+
+/* Loads that one product of one block waits for together: a ring with its two barriers. */
+typedef struct Stream {
+    Block *home; /* where the loads are */
+    Op *dot;
+    int64_t slots, bytes; /* of one slot */
+    int loads;
+    Value *full, *empty;
+    Value *position;      /* the consumer's ring position in `home` */
+} Stream;
+
+typedef struct Stager {
+    Func *func;
+    Op *launch;
+    Block *body; /* the launch's statements */
+    const char *unit;
+    Staged items[MOST_STAGED];
+    int n;
+    Stream streams[MOST_STAGED];
+    int n_streams;
+    bool roles, persistent;
+    int64_t shared_bytes; /* promised so far */
+} Stager;
+
+/* Widest of 128, 64, 32 bytes that divides a row of shared memory; 0: none does. */
+int64_t swizzle_for(int64_t row_bytes);
+Value *shared_tile(Stager *s, Builder *at, DType dtype, int64_t slots, int64_t rows, int64_t cols);
+
+/* Groups the bulk items into streams, chooses slots, makes buffers and barriers at the launch's start. */
+void stage_rings(Stager *s, Builder *at);
+/* Splits the launch into a producer and a consumer. */
+void stage_roles(Stager *s);
+
+/* Rewrites one product to read shared memory; `s->items` say which operands are there already. */
+void stage_dot(Stager *s, Op *dot);
+/* Sends the stores of products' results through shared memory and bulk copies, where possible. */
+void stage_stores(Stager *s, Block *block, Builder *at);
+/* May this store go by bulk copy? Bytes of its tile, or 0. */
+int64_t bulk_store_bytes(const Stager *s, const Op *store);
+/* Can a bulk copy describe this access of a tensor? */
+bool bulk_describes(const Access *access);
+
+#endif

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Products from shared memory. An operand is in a ring already (a bulk item), or goes there through
+ * registers: everyone waits, stores, waits. The left operand of a matrix unit may stay in registers. */
+#include "passes/stage.h"
+
+Value *shared_tile(Stager *s, Builder *at, DType dtype, int64_t slots, int64_t rows, int64_t cols)
+{
+    Type type = type_shared(s->func, dtype, 3, (int64_t[]){slots, rows, cols});
+    Op *op = build_op(at, OP_SHARED, 0, NULL, 1, &type, 0);
+    op_set_int(s->func, op, ATTR_SWIZZLE, swizzle_for(cols * dtype_bytes(dtype)));
+    s->shared_bytes += slots * rows * cols * dtype_bytes(dtype);
+    return op->results[0];
+}
+
+static const Staged *item_for(const Stager *s, const Op *dot, int side)
+{
+    for (int i = 0; i < s->n; i++) {
+        if (s->items[i].dot == dot && s->items[i].side == side) {
+            return &s->items[i];
+        }
+    }
+    return NULL;
+}
+
+static Value *zero_position(Builder *b)
+{
+    return build_int(b, type_scalar(b->func, DT_I32), 0);
+}
+
+static void build_plain(Builder *b, OpKind kind)
+{
+    build_op(b, kind, 0, NULL, 0, NULL, 0);
+}
+
+/* Registers to a new shared tile. The first sync lets earlier readers of the tile finish. */
+static Value *store_tile(Stager *s, Builder *b, Value *value)
+{
+    Builder start = build_before(s->func, s->launch->regions[0]->first);
+    Type type = value->type;
+    Value *shared = shared_tile(s, &start, type->dtype, 1, poly_capacity(type->dims[0]),
+                                poly_capacity(type->dims[1]));
+    build_plain(b, OP_SYNC);
+    Value *operands[] = {shared, zero_position(b), NULL, NULL, value};
+    build_op(b, OP_SHARED_STORE, 5, operands, 0, NULL, 0);
+    if (text_same(s->unit, "wgmma")) {
+        build_plain(b, OP_FENCE_ASYNC);
+    }
+    build_plain(b, OP_SYNC);
+    return shared;
+}
+
+typedef struct Operands {
+    Value *items[16];
+    int n;
+    bool transposed[2];
+} Operands;
+
+static void add_shared(Operands *o, Value *shared, Value *position)
+{
+    o->items[o->n++] = shared;
+    o->items[o->n++] = position;
+    o->items[o->n++] = NULL;
+    o->items[o->n++] = NULL;
+}
+
+/* A loop-invariant load is stored once, where it is loaded; else just before the product. */
+static void add_operand(Stager *s, Operands *o, Op *dot, int side, Builder *before)
+{
+    const Staged *item = item_for(s, dot, side);
+    Value *value = dot->operands[side];
+    if (item && item->bulk) {
+        o->transposed[side] = item->transposed;
+        add_shared(o, item->shared, s->streams[item->stream].position);
+        return;
+    }
+    if (side == 0 && text_same(s->unit, "wgmma") && !(item && item->load->parent != dot->parent)) {
+        o->items[o->n++] = value;
+        return;
+    }
+    Builder at = *before;
+    if (item) {
+        value = item->load->results[0];
+        o->transposed[side] = item->transposed;
+        if (item->load->parent != dot->parent) {
+            at = build_after(s->func, item->load);
+        }
+    }
+    Value *shared = store_tile(s, &at, value);
+    add_shared(o, shared, zero_position(before));
+}
+
+static Op *build_product(Stager *s, Builder *b, Op *dot, OpKind kind)
+{
+    Operands o = {.n = 0};
+    add_operand(s, &o, dot, 0, b);
+    add_operand(s, &o, dot, 1, b);
+    if (dot->n_operands == 3) {
+        o.items[o.n++] = dot->operands[2];
+    }
+    Op *product = build_op(b, kind, o.n, o.items, 1, &dot->results[0]->type, 0);
+    if (o.transposed[0]) {
+        op_set_int(s->func, product, ATTR_TA, 1);
+    }
+    if (o.transposed[1]) {
+        op_set_int(s->func, product, ATTR_TB, 1);
+    }
+    op_set_word(s->func, product, ATTR_UNIT, s->unit);
+    return product;
+}
+
+static Op *build_settle(Stager *s, Builder *b, Value *unsettled)
+{
+    Op *settle = build_op(b, OP_SETTLE, 1, &unsettled, 1, &unsettled->type, 0);
+    op_set_int(s->func, settle, ATTR_PENDING, 0);
+    return settle;
+}
+
+void stage_dot(Stager *s, Op *dot)
+{
+    Builder b = build_before(s->func, dot);
+    bool wgmma = text_same(s->unit, "wgmma");
+    Op *product = build_product(s, &b, dot, wgmma ? OP_DOT_ASYNC : OP_DOT);
+    if (wgmma) {
+        product = build_settle(s, &b, product->results[0]);
+    }
+    product->results[0]->name = dot->results[0]->name;
+    func_replace_uses(s->func, dot->results[0], product->results[0]);
+    op_remove(dot);
+}

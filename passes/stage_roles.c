@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Roles. The consumer is the launch's own statements, with waits and arrivals around products. The
+ * producer is built beside it: the same loops, of which only the copies and what bounds the loops
+ * need are left (decoupled access and execute: Smith 1982). Each block that holds copies has a ring
+ * position, carried through its loops, and through the tiles of a persistent launch. */
+#include "passes/stage.h"
+
+enum {
+    PRODUCER_WARPS = 4,      /* a whole warp group, since registers move by warp group */
+    PRODUCER_REGISTERS = 24, /* the least that setmaxnreg allows */
+    CONSUMER_REGISTERS = 240,
+};
+
+/* Ring positions by home block, on one side. */
+typedef struct Positions {
+    Block *homes[MOST_STAGED];
+    Value *values[MOST_STAGED];
+    int n;
+} Positions;
+
+static Type position_type(const Stager *s)
+{
+    return type_scalar(s->func, DT_I32);
+}
+
+static Value *next_position(Stager *s, Builder *b, Value *position)
+{
+    return build_binary(b, OP_ADD, position, build_int(b, position_type(s), 1));
+}
+
+static bool block_is_in(const Block *block, const Block *outer)
+{
+    while (block && block != outer) {
+        block = block->parent ? block->parent->parent : NULL;
+    }
+    return block != NULL;
+}
+
+static int home_of(const Positions *p, const Block *home)
+{
+    for (int i = 0; i < p->n; i++) {
+        if (p->homes[i] == home) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static Positions positions_start(Stager *s, Value *zero)
+{
+    Positions p = {.n = 0};
+    for (int i = 0; i < s->n_streams; i++) {
+        if (home_of(&p, s->streams[i].home) < 0) {
+            p.homes[p.n] = s->streams[i].home;
+            p.values[p.n++] = zero;
+        }
+    }
+    return p;
+}
+
+/* ---- the producer ---- */
+
+typedef struct Producer {
+    Stager *s;
+    CloneMap map; /* from the launch's iterators to the producer's */
+} Producer;
+
+/* The scalars that bound a loop or index a copy, computed again on this side. */
+static Value *own_scalar(Producer *p, Builder *b, Value *value)
+{
+    if (!value || !value->def || clone_get(&p->map, value) != value ||
+        !block_is_in(value->def->parent, p->s->body)) {
+        return clone_get(&p->map, value);
+    }
+    for (int i = 0; i < value->def->n_operands; i++) {
+        own_scalar(p, b, value->def->operands[i]);
+    }
+    clone_op(b, &p->map, value->def);
+    return clone_get(&p->map, value);
+}
+
+static void map_iterator(Producer *p, Value *old, Value *by)
+{
+    clone_map_value(&p->map, old, by);
+    if (old->type->kind == TYPE_RANGE) {
+        clone_map_dim(&p->map, poly_as_range(old->type->dims[0]), by->type->dims[0]);
+    }
+}
+
+static const Staged *item_of_load(const Stager *s, const Op *load)
+{
+    for (int i = 0; i < s->n; i++) {
+        if (s->items[i].load == load && s->items[i].bulk) {
+            return &s->items[i];
+        }
+    }
+    return NULL;
+}
+
+static void build_wait(Stager *s, Builder *b, Value *barrier, Value *position, bool previous)
+{
+    Op *wait = build_op(b, OP_WAIT, 2, (Value *[]){barrier, position}, 0, NULL, 0);
+    if (previous) {
+        op_set_int(s->func, wait, ATTR_PREVIOUS, 1);
+    }
+}
+
+static bool is_first_load(const Stager *s, const Staged *item)
+{
+    for (const Op *op = item->load->parent->first; op != item->load; op = op->next) {
+        const Staged *other = item_of_load(s, op);
+        if (other && other->stream == item->stream) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void produce_load(Producer *p, Builder *b, const Staged *item, Value *position)
+{
+    Stager *s = p->s;
+    const Stream *stream = &s->streams[item->stream];
+    Value *operands[MAX_RANK + 8];
+    int n = 0;
+    if (is_first_load(s, item)) {
+        build_wait(s, b, stream->empty, position, true);
+    }
+    operands[n++] = item->load->operands[0];
+    for (int i = 1; i < item->load->n_operands; i++) {
+        operands[n++] = own_scalar(p, b, item->load->operands[i]);
+    }
+    operands[n++] = item->shared;
+    operands[n++] = position;
+    operands[n++] = NULL;
+    operands[n++] = NULL;
+    operands[n++] = stream->full;
+    operands[n++] = position;
+    build_op(b, OP_BULK_LOAD, n, operands, 0, NULL, 0);
+}
+
+static void produce_block(Producer *p, Builder *b, const Block *from, Positions *positions);
+
+static void produce_loop(Producer *p, Builder *b, const Op *loop, Positions *positions)
+{
+    Func *func = p->s->func;
+    const Block *from = loop->regions[0];
+    Value *inits[MOST_STAGED];
+    int which[MOST_STAGED], n = 0;
+    for (int i = 0; i < positions->n; i++) {
+        if (block_is_in(positions->homes[i], from)) {
+            which[n] = i;
+            inits[n++] = positions->values[i];
+        }
+    }
+    if (n == 0) {
+        return;
+    }
+    Value *lo = own_scalar(p, b, for_lo(loop)), *hi = own_scalar(p, b, for_hi(loop));
+    Op *copy = build_for(b, op_attr(loop, ATTR_DIMS)->dims[0], op_attr(loop, ATTR_STEPS)->ints[0],
+                         from->args[0]->name, lo, hi, n, inits);
+    map_iterator(p, from->args[0], copy->regions[0]->args[0]);
+    Positions inside = *positions;
+    for (int i = 0; i < n; i++) {
+        inside.values[which[i]] = copy->regions[0]->args[1 + i];
+    }
+    Builder body = build_at_end(func, copy->regions[0]);
+    produce_block(p, &body, from, &inside);
+    for (int i = 0; i < n; i++) {
+        inits[i] = inside.values[which[i]];
+        positions->values[which[i]] = copy->results[i];
+    }
+    build_yield(&body, n, inits);
+}
+
+/* Leaves in `positions` what they are at the end of the block. */
+static void produce_block(Producer *p, Builder *b, const Block *from, Positions *positions)
+{
+    int home = home_of(positions, from);
+    for (const Op *op = from->first; op; op = op->next) {
+        const Staged *item = item_of_load(p->s, op);
+        if (item) {
+            produce_load(p, b, item, positions->values[home]);
+        } else if (op->kind == OP_FOR) {
+            produce_loop(p, b, op, positions);
+        }
+    }
+    if (home >= 0) {
+        positions->values[home] = next_position(p->s, b, positions->values[home]);
+    }
+}
+
+/* ---- the consumer ---- */
+
+/* Carries one more value through a loop. Returns its argument; `*result` is its last value. The
+ * caller adds the operand of the yield. */
+static Value *loop_carry(Func *func, Op *loop, Value *init, Value **result)
+{
+    int n = loop->n_operands;
+    Value **operands = ARENA_ARRAY(func->arena, Value *, n + 1);
+    for (int i = 0; i < n; i++) {
+        operands[i] = loop->operands[i];
+    }
+    operands[n] = init;
+    op_set_operands(func, loop, n + 1, operands);
+    *result = op_add_result(func, loop, init->type);
+    return block_arg(func, loop->regions[0], init->type, "p");
+}
+
+static void yield_more(Func *func, Op *yield, Value *value)
+{
+    int n = yield->n_operands;
+    Value **operands = ARENA_ARRAY(func->arena, Value *, n + 1);
+    for (int i = 0; i < n; i++) {
+        operands[i] = yield->operands[i];
+    }
+    operands[n] = value;
+    op_set_operands(func, yield, n + 1, operands);
+}
+
+/* The position of `home`, carried from `start` at the launch's statements. Returns what it is after
+ * them. `*inside` is its value in `home`. */
+static Value *consume_position(Stager *s, const Block *home, Value *start, Value **inside)
+{
+    Op *path[MOST_STAGED];
+    int n = 0;
+    for (const Block *b = home; b != s->body; b = b->parent->parent) {
+        path[n++] = b->parent; /* innermost first */
+    }
+    Value *arg = start, *results[MOST_STAGED];
+    for (int i = n; i-- > 0;) {
+        arg = loop_carry(s->func, path[i], arg, &results[i]);
+    }
+    *inside = arg;
+    if (n == 0) {
+        Builder b = home->last && home->last->kind == OP_YIELD
+                        ? build_before(s->func, home->last) : build_at_end(s->func, (Block *)home);
+        return next_position(s, &b, arg);
+    }
+    for (int i = 0; i < n; i++) {
+        Op *yield = path[i]->regions[0]->last;
+        Builder b = build_before(s->func, yield);
+        yield_more(s->func, yield, i == 0 ? next_position(s, &b, arg) : results[i - 1]);
+    }
+    return results[n - 1];
+}
+
+static void build_arrive(Builder *b, Value *barrier, Value *position)
+{
+    build_op(b, OP_ARRIVE, 2, (Value *[]){barrier, position}, 0, NULL, 0);
+}
+
+/* Waits where the tiles are first read, arrives after the product (stage_dot puts its settle there):
+ * around the product in its own block, or around the whole block for tiles that outlive loops. */
+static void consume_stream(Stager *s, Stream *stream)
+{
+    Op *first = NULL;
+    for (int i = 0; i < s->n; i++) {
+        if (s->items[i].bulk && &s->streams[s->items[i].stream] == stream && !first) {
+            first = s->items[i].load;
+        }
+    }
+    bool same = stream->dot->parent == stream->home;
+    Builder before = build_before(s->func, same ? stream->dot : first);
+    build_wait(s, &before, stream->full, stream->position, false);
+    Builder after = same ? build_after(s->func, stream->dot) : build_at_end(s->func, stream->home);
+    if (!same && stream->home->last->kind == OP_YIELD) {
+        after = build_before(s->func, stream->home->last);
+    }
+    build_arrive(&after, stream->empty, stream->position);
+}
+
+static void consume_streams(Stager *s, Positions *positions)
+{
+    Value *inside[MOST_STAGED];
+    for (int i = 0; i < positions->n; i++) {
+        positions->values[i] = consume_position(s, positions->homes[i], positions->values[i], &inside[i]);
+    }
+    for (int i = 0; i < s->n_streams; i++) {
+        s->streams[i].position = inside[home_of(positions, s->streams[i].home)];
+        consume_stream(s, &s->streams[i]);
+    }
+}
+
+/* ---- both ---- */
+
+static bool bounds_are_even(const Op *op)
+{
+    return op->kind != OP_FOR || !for_hi(op)->def || for_hi(op)->def->kind == OP_SIZE ||
+           for_hi(op)->def->kind == OP_CONST;
+}
+
+static void note_uneven(Op *op, void *user)
+{
+    bool *even = user;
+    *even = *even && bounds_are_even(op);
+}
+
+static bool choose_persistent(Stager *s)
+{
+    bool even = true;
+    block_walk(s->body, note_uneven, &even);
+    const char *on = schedule_word(s->func, "persistent", "", even ? "on" : "off", "%s",
+                                   even ? "all tiles cost the same: copies for the next run under this one's end"
+                                        : "tiles differ in cost: the device hands them out as blocks end");
+    return text_same(on, "on");
+}
+
+static void choose_warps(Stager *s, Op *roles)
+{
+    int64_t consumer = op_attr(s->launch, ATTR_WARPS)->ints[0];
+    int64_t producer = schedule_number(s->func, "warps", "producer", PRODUCER_WARPS,
+                                       "a warp group of which one thread issues copies");
+    int64_t give = schedule_number(s->func, "registers", "producer", PRODUCER_REGISTERS,
+                                   "copying needs few");
+    int64_t take = schedule_number(s->func, "registers", "consumer", CONSUMER_REGISTERS,
+                                   "accumulators stay in registers");
+    int64_t all = producer + consumer;
+    op_set_ints(s->func, s->launch, ATTR_WARPS, 1, &all);
+    op_set_ints(s->func, roles, ATTR_WARPS, 2, (int64_t[]){producer, consumer});
+    op_set_ints(s->func, roles, ATTR_REGISTERS, 2, (int64_t[]){give, take});
+}
+
+/* A `tiles` over the launch's axes, empty, carrying the positions. */
+static Op *build_tiles(Stager *s, Builder *b, const Positions *positions)
+{
+    Type types[MOST_STAGED];
+    for (int i = 0; i < positions->n; i++) {
+        types[i] = position_type(s);
+    }
+    Op *tiles = build_op(b, OP_TILES, positions->n, positions->values, positions->n, types, 1);
+    const Attr *dims = op_attr(s->launch, ATTR_DIMS), *steps = op_attr(s->launch, ATTR_STEPS);
+    op_set_dims(s->func, tiles, ATTR_DIMS, dims->n, dims->dims);
+    op_set_ints(s->func, tiles, ATTR_STEPS, steps->n, steps->ints);
+    if (op_attr(s->launch, ATTR_GROUPED)) {
+        op_set_int(s->func, tiles, ATTR_GROUPED, op_int(s->launch, ATTR_GROUPED, 0));
+    }
+    return tiles;
+}
+
+/* Fresh iterators for the producer's tiles, one an axis. */
+static void tiles_iterators(Producer *p, Op *tiles, const Block *from)
+{
+    Func *func = p->s->func;
+    for (int i = 0; i < from->n_args; i++) {
+        Type type = from->args[i]->type;
+        if (type->kind == TYPE_RANGE) {
+            const DimVar *old = poly_as_range(type->dims[0]);
+            type = type_range(func, func_range(func, old->name, old->whole, old->capacity));
+        }
+        Value *arg = block_arg(func, tiles->regions[0], type, from->args[i]->name);
+        map_iterator(p, from->args[i], arg);
+    }
+}
+
+static void produce(Stager *s, Block *region, Value *zero)
+{
+    Producer p = {s, clone_map_new(s->func)};
+    Positions positions = positions_start(s, zero);
+    Builder b = build_at_end(s->func, region);
+    if (!s->persistent) {
+        produce_block(&p, &b, s->body, &positions);
+        return;
+    }
+    Op *tiles = build_tiles(s, &b, &positions);
+    tiles_iterators(&p, tiles, s->body);
+    for (int i = 0; i < positions.n; i++) {
+        positions.values[i] = block_arg(s->func, tiles->regions[0], position_type(s), "p");
+    }
+    Builder inside = build_at_end(s->func, tiles->regions[0]);
+    produce_block(&p, &inside, s->body, &positions);
+    build_yield(&inside, positions.n, positions.values);
+}
+
+/* The launch's statements become the consumer's region, or the region of its tiles. */
+static void consume(Stager *s, Op *roles, Value *zero)
+{
+    Positions positions = positions_start(s, zero);
+    Block *region = roles->regions[1];
+    if (!s->persistent) {
+        consume_streams(s, &positions);
+        return;
+    }
+    Builder b = build_at_end(s->func, region);
+    Op *tiles = build_tiles(s, &b, &positions);
+    tiles->regions[0] = s->body;
+    s->body->parent = tiles;
+    for (int i = 0; i < positions.n; i++) {
+        positions.values[i] = block_arg(s->func, s->body, position_type(s), "p");
+    }
+    consume_streams(s, &positions);
+    Builder end = build_at_end(s->func, s->body);
+    build_yield(&end, positions.n, positions.values);
+}
+
+static void finish_stores(Stager *s, Block *region)
+{
+    Builder end = build_at_end(s->func, region);
+    build_op(&end, OP_BULK_WAIT, 0, NULL, 0, NULL, 0);
+}
+
+void stage_roles(Stager *s)
+{
+    Func *func = s->func;
+    s->persistent = choose_persistent(s);
+    Block *outer = build_block(func, s->launch);
+    Builder b = build_at_end(func, outer);
+    stage_stores(s, s->body, &b);
+    stage_rings(s, &b);
+    Value *zero = build_int(&b, position_type(s), 0);
+    Op *roles = build_op(&b, OP_ROLES, 0, NULL, 0, NULL, 2);
+    choose_warps(s, roles);
+    produce(s, roles->regions[0], zero);
+    if (s->persistent) {
+        consume(s, roles, zero);
+        op_set_int(func, s->launch, ATTR_PERSISTENT, 1);
+        finish_stores(s, roles->regions[1]);
+    } else {
+        consume(s, roles, zero);
+        /* Block arguments stay the launch's: its body becomes the outer block. */
+        outer->args = s->body->args;
+        outer->n_args = s->body->n_args;
+        for (int i = 0; i < outer->n_args; i++) {
+            outer->args[i]->block = outer;
+        }
+        s->body->args = NULL;
+        s->body->n_args = 0;
+        s->body->parent = roles;
+        roles->regions[1] = s->body;
+        finish_stores(s, s->body);
+    }
+    s->launch->regions[0] = outer;
+}
