@@ -2,6 +2,8 @@
 /* Layouts: application, comparison, coverage, and how they follow an array through shape ops. */
 #include "ir/layout.h"
 
+#include "ir/interns.h"
+
 #include <string.h>
 
 static void xor_basis(const Layout *layout, LayoutIn in, uint32_t value, int32_t *coords)
@@ -46,6 +48,20 @@ bool layout_equal(const Layout *a, const Layout *b)
         }
     }
     return true;
+}
+
+const Layout *func_intern_layout(Func *func, const Layout *layout)
+{
+    FuncInterns *interns = func->interns;
+    for (size_t i = 0; i < interns->layouts.n; i++) {
+        if (layout_equal(interns->layouts.items[i], layout)) {
+            return interns->layouts.items[i];
+        }
+    }
+    Layout *copy = arena_copy(func->arena, layout, sizeof *layout);
+    copy->id = (uint32_t)interns->layouts.n;
+    ARENA_PUSH(func->arena, &interns->layouts, copy);
+    return copy;
 }
 
 /* ---- coverage: Gaussian elimination over coordinates packed into words ---- */
