@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sm_90a: barriers of shared memory, warp roles, and the table of this folder's ops. */
+#include "codegen/nvptx/hopper.h"
+
+#include "ir/build.h"
+
+enum { BARRIER_BYTES = 8, REGISTER_STEP = 8, MOST_REGISTERS = 255, LEAST_REGISTERS = 24 };
+
+LLVMValueRef hopper_address(GpuEmitter *em, LLVMValueRef ptr)
+{
+    return LLVMBuildPtrToInt(em->builder, ptr, em->i32, "");
+}
+
+/* ---- where an op stands ---- */
+
+/* The region of `around` that op is in. */
+static int region_of(const Op *op, const Op *around)
+{
+    const Block *block = op->parent;
+    while (block->parent != around) {
+        block = block->parent->parent;
+    }
+    for (int i = 0; i < around->n_regions; i++) {
+        if (around->regions[i] == block) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* Warps of the role that runs op: all of the block's outside of roles. */
+static int warps_of(GpuEmitter *em, const Op *op)
+{
+    const Op *roles = op_enclosing(op, OP_ROLES);
+    if (!roles) {
+        return em->warps;
+    }
+    return (int)op_attr(roles, ATTR_WARPS)->ints[region_of(op, roles)];
+}
+
+static bool only_scalars(const Op *op)
+{
+    for (int i = 0; i < op->n_results; i++) {
+        if (op->results[i]->type->kind == TYPE_ARRAY && op->results[i]->type->rank > 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool solo_block(const Block *block);
+
+static bool solo_op(const Op *op)
+{
+    switch (op->kind) {
+    case OP_ARRIVE:
+    case OP_SYNC:
+    case OP_STORE:
+    case OP_SHARED_LOAD:
+    case OP_SHARED_STORE:
+    case OP_DOT:
+    case OP_DOT_ASYNC:
+    case OP_SETTLE:
+    case OP_ROLES: return false;
+    default: break;
+    }
+    for (int i = 0; i < op->n_regions; i++) {
+        if (!solo_block(op->regions[i])) {
+            return false;
+        }
+    }
+    return only_scalars(op);
+}
+
+static bool solo_block(const Block *block)
+{
+    for (const Op *op = block->first; op; op = op->next) {
+        if (!solo_op(op)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool hopper_is_solo(const Op *op)
+{
+    const Op *roles = op_enclosing(op, OP_ROLES);
+    return roles && solo_block(roles->regions[region_of(op, roles)]);
+}
+
+/* ---- one thread ---- */
+
+static LLVMBasicBlockRef if_first_thread(GpuEmitter *em, const char *name)
+{
+    LLVMBasicBlockRef inside = gpu_new_block(em, name);
+    LLVMBasicBlockRef after = gpu_new_block(em, "after");
+    LLVMValueRef first = LLVMBuildICmp(em->builder, LLVMIntEQ, em->role->thread, gpu_i32(em, 0), "");
+    LLVMBuildCondBr(em->builder, first, inside, after);
+    gpu_go(em, inside);
+    return after;
+}
+
+LLVMBasicBlockRef hopper_elected(GpuEmitter *em, const Op *op)
+{
+    return hopper_is_solo(op) ? NULL : if_first_thread(em, "elected");
+}
+
+void hopper_elected_end(GpuEmitter *em, LLVMBasicBlockRef after)
+{
+    if (after) {
+        LLVMBuildBr(em->builder, after);
+        gpu_go(em, after);
+    }
+}
+
+/* ---- barriers ---- */
+
+/* What completes a generation in hardware. An `arrive` is an arrival of every warp of its role, a copy
+ * is one. Roles of different widths on one barrier would need weights: then (weight 0) a role
+ * meets first, and one of its threads arrives. */
+typedef struct Arrivals {
+    GpuEmitter *em;
+    const Value *barrier;
+    int weight; /* -1: none seen yet */
+} Arrivals;
+
+static void see_arrival(Op *op, void *user)
+{
+    Arrivals *seen = user;
+    int weight;
+    if (op->kind == OP_ARRIVE && op->operands[0] == seen->barrier) {
+        weight = warps_of(seen->em, op);
+    } else if (op->kind == OP_BULK_LOAD && op_access_nth(op, 2).memory == seen->barrier) {
+        weight = 1;
+    } else {
+        return;
+    }
+    seen->weight = seen->weight < 0 || seen->weight == weight ? weight : 0;
+}
+
+static int arrival_weight(GpuEmitter *em, const Value *barrier)
+{
+    Arrivals seen = {em, barrier, -1};
+    block_walk(em->launch->regions[0], see_arrival, &seen);
+    return seen.weight < 0 ? 0 : seen.weight;
+}
+
+static void init_barrier(GpuEmitter *em, const Op *op)
+{
+    const Value *barrier = op->results[0];
+    int weight = arrival_weight(em, barrier);
+    int64_t count = op_int(op, ATTR_ARRIVALS, 1) * (weight ? weight : 1);
+    int64_t slots = 1;
+    poly_is_const(barrier->type->dims[0], &slots);
+    LLVMValueRef first = hopper_address(em, gpu_shared_slot(em, barrier, NULL));
+    for (int64_t slot = 0; slot < slots; slot++) {
+        LLVMValueRef at = gpu_i32(em, slot * BARRIER_BYTES);
+        LLVMValueRef args[] = {LLVMBuildAdd(em->builder, first, at, ""), gpu_i32(em, count)};
+        gpu_asm(em, LLVMVoidTypeInContext(em->context),
+                "mbarrier.init.shared::cta.b64 [$0], $1;", "r,r,~{memory}", true, 2, args);
+    }
+}
+
+void hopper_barriers_begin(GpuEmitter *em)
+{
+    LLVMBasicBlockRef after = if_first_thread(em, "barriers");
+    for (size_t i = 0; i < em->shareds.n; i++) {
+        if (em->shareds.items[i].op->kind == OP_BARRIER) {
+            init_barrier(em, em->shareds.items[i].op);
+        }
+    }
+    gpu_asm(em, LLVMVoidTypeInContext(em->context), "fence.mbarrier_init.release.cluster;",
+            "~{memory}", true, 0, NULL);
+    hopper_elected_end(em, after);
+    em->target->sync(em);
+}
+
+static LLVMValueRef barrier_slot(GpuEmitter *em, const Access *access)
+{
+    LLVMValueRef position = gpu_scalar(em, access->indices[0]);
+    return hopper_address(em, gpu_shared_slot(em, access->memory, position));
+}
+
+/* Waiting for a parity returns at once while the barrier is in the generation of the other one: so a
+ * new barrier (generation 0) has "generation -1", parity 1, behind it. */
+static void emit_wait(GpuEmitter *em, const Op *op)
+{
+    Access access = op_access(op, 0);
+    int64_t slots = 1;
+    poly_is_const(access.memory->type->dims[0], &slots);
+    LLVMValueRef turn = gpu_ring_turn(em, gpu_scalar(em, access.indices[0]), slots);
+    if (op_int(op, ATTR_PREVIOUS, 0)) {
+        turn = LLVMBuildXor(em->builder, turn, gpu_i32(em, 1), "");
+    }
+    LLVMValueRef args[] = {barrier_slot(em, &access),
+                           LLVMBuildAnd(em->builder, turn, gpu_i32(em, 1), "")};
+    gpu_asm(em, LLVMVoidTypeInContext(em->context),
+            "{\n\t.reg .pred done;\n\tagain:\n\t"
+            "mbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1;\n\t"
+            "@!done bra again;\n\t}",
+            "r,r,~{memory}", true, 2, args);
+}
+
+static void emit_one_arrival(GpuEmitter *em, LLVMValueRef slot, LLVMValueRef first)
+{
+    LLVMValueRef args[] = {slot, first};
+    gpu_asm(em, LLVMVoidTypeInContext(em->context),
+            "@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", "r,b,~{memory}", true, 2, args);
+}
+
+static void emit_arrive(GpuEmitter *em, const Op *op)
+{
+    Access access = op_access(op, 0);
+    LLVMValueRef slot = barrier_slot(em, &access);
+    LLVMValueRef who = em->role->lane;
+    if (arrival_weight(em, access.memory) == 0) {
+        em->target->sync(em);
+        who = em->role->thread;
+    } else { /* what the other lanes read and wrote is done before lane 0 says so */
+        gpu_asm(em, LLVMVoidTypeInContext(em->context), "bar.warp.sync 0xffffffff;", "~{memory}",
+                true, 0, NULL);
+    }
+    emit_one_arrival(em, slot,
+                     LLVMBuildICmp(em->builder, LLVMIntEQ, who, gpu_i32(em, 0), ""));
+}
+
+/* ---- roles ---- */
+
+/* Registers that a thread has at the kernel's entry: all of them, dealt evenly. */
+static int entry_registers(GpuEmitter *em)
+{
+    int threads = em->warps << em->warp_bits;
+    int registers = em->func->target->registers / threads / REGISTER_STEP * REGISTER_STEP;
+    return registers < MOST_REGISTERS ? registers : MOST_REGISTERS;
+}
+
+static void emit_registers(GpuEmitter *em, const Op *op, int64_t wanted)
+{
+    int entry = entry_registers(em);
+    if (wanted == 0 || wanted == entry) {
+        return;
+    }
+    if (wanted % REGISTER_STEP || wanted < LEAST_REGISTERS || wanted > MOST_REGISTERS) {
+        gpu_bug(em, op, "registers of a role: a multiple of 8 from 24 to 248");
+    }
+    const char *text = arena_printf(em->arena, "setmaxnreg.%s.sync.aligned.u32 %d;",
+                                    wanted < entry ? "dec" : "inc", (int)wanted);
+    gpu_asm(em, LLVMVoidTypeInContext(em->context), text, "~{memory}", true, 0, NULL);
+}
+
+static void see_bulk_store(Op *op, void *user)
+{
+    if (op->kind == OP_BULK_STORE) {
+        *(bool *)user = true;
+    }
+}
+
+static bool stores_in_bulk(Block *block)
+{
+    bool found = false;
+    block_walk(block, see_bulk_store, &found);
+    return found;
+}
+
+static void emit_role(GpuEmitter *em, const Op *op, int role)
+{
+    Block *block = op->regions[role];
+    const Op *first = block->first;
+    LLVMBasicBlockRef after = NULL;
+    if (first && hopper_is_solo(first)) {
+        after = if_first_thread(em, "solo");
+    }
+    gpu_emit_block(em, block);
+    if (stores_in_bulk(block)) { /* shared memory must outlive the copies out of it */
+        hopper_emit_bulk_wait(em, block->last);
+    }
+    hopper_elected_end(em, after);
+}
+
+/* A chain of branches on the warp. Each role is one branch: that is what lets registers move. */
+static void emit_roles(GpuEmitter *em, const Op *op)
+{
+    const Attr *warps = op_attr(op, ATTR_WARPS);
+    const Attr *registers = op_attr(op, ATTR_REGISTERS);
+    GpuRole *outer = em->role;
+    LLVMBasicBlockRef joined = gpu_new_block(em, "joined");
+    int first = 0;
+    for (int i = 0; i < op->n_regions; i++) {
+        int count = (int)warps->ints[i];
+        LLVMBasicBlockRef inside = gpu_new_block(em, "role");
+        LLVMBasicBlockRef next = i + 1 < op->n_regions ? gpu_new_block(em, "other") : joined;
+        LLVMValueRef mine = LLVMBuildICmp(em->builder, LLVMIntULT, outer->warp,
+                                          gpu_i32(em, first + count), "");
+        LLVMBuildCondBr(em->builder, mine, inside, next);
+        gpu_go(em, inside);
+        if (registers) {
+            emit_registers(em, op, registers->ints[i]);
+        }
+        em->role = gpu_role_enter(em, first, count, ++em->n_named_barriers);
+        emit_role(em, op, i);
+        LLVMBuildBr(em->builder, joined);
+        em->role = outer;
+        gpu_go(em, next);
+        first += count;
+    }
+}
+
+/* ---- the table ---- */
+
+bool hopper_emit_op(GpuEmitter *em, Op *op)
+{
+    switch (op->kind) {
+    case OP_BARRIER: return true; /* hopper_barriers_begin */
+    case OP_WAIT: emit_wait(em, op); return true;
+    case OP_ARRIVE: emit_arrive(em, op); return true;
+    case OP_FENCE_ASYNC:
+        gpu_asm(em, LLVMVoidTypeInContext(em->context), "fence.proxy.async.shared::cta;",
+                "~{memory}", true, 0, NULL);
+        return true;
+    case OP_BULK_LOAD: hopper_emit_bulk_load(em, op); return true;
+    case OP_BULK_STORE: hopper_emit_bulk_store(em, op); return true;
+    case OP_BULK_WAIT: hopper_emit_bulk_wait(em, op); return true;
+    case OP_DOT_ASYNC: hopper_emit_dot_async(em, op); return true;
+    case OP_SETTLE: hopper_emit_settle(em, op); return true;
+    case OP_ROLES: emit_roles(em, op); return true;
+    default: return false;
+    }
+}

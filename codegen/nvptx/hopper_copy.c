@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sm_90a: the bulk copy engine between tensors and shared memory.
+ *
+ * A tile goes as one box for each chunk of columns (as wide as the swizzle, or as the engine takes)
+ * and, when it has more rows than a box may have, for each part of the rows. Indices that are scalars
+ * have box extent 1. The engine fills with 0 what lies outside of the tensor, and clips stores. */
+#include "codegen/nvptx/hopper.h"
+
+enum { MOST_BOX = 256, MOST_BULK_RANK = 5, WIDE_L2_BYTES = 128 };
+
+static const Op *allocation(GpuEmitter *em, const Value *memory)
+{
+    return gpu_shared(em, memory)->op;
+}
+
+HopperTile hopper_tile(GpuEmitter *em, const Op *op, const Access *access)
+{
+    Type type = access->memory->type;
+    if (type->kind != TYPE_SHARED || access->n < 2 || !access->indices[0]) {
+        gpu_bug(em, op, "a tile of shared memory is a ring slot and whole axes");
+    }
+    for (int axis = 1; axis < access->n; axis++) {
+        if (access->indices[axis]) {
+            gpu_bug(em, op, "a tile of shared memory is taken whole");
+        }
+    }
+    HopperTile tile = {.rows = 1, .elem_bytes = dtype_bytes(type->dtype)};
+    for (int axis = 1; axis + 1 < type->rank; axis++) {
+        tile.rows *= poly_capacity(type->dims[axis]);
+    }
+    tile.cols = poly_capacity(type->dims[type->rank - 1]);
+    tile.swizzle = (int)op_int(allocation(em, access->memory), ATTR_SWIZZLE, 0);
+    tile.pitch = tile.swizzle ? tile.swizzle : tile.cols * tile.elem_bytes;
+    tile.chunks = tile.cols * tile.elem_bytes / tile.pitch;
+    LLVMValueRef slot = gpu_scalar(em, access->indices[0]);
+    tile.address = hopper_address(em, gpu_shared_slot(em, access->memory, slot));
+    return tile;
+}
+
+/* ---- boxes ---- */
+
+static Access tensor_access(const Op *op)
+{
+    return op_access_nth(op, op->kind == OP_BULK_LOAD ? 0 : 1);
+}
+
+static Access shared_access(const Op *op)
+{
+    return op_access_nth(op, op->kind == OP_BULK_LOAD ? 1 : 0);
+}
+
+static int64_t index_extent(const Access *tensor, int axis)
+{
+    const Value *index = tensor->indices[axis];
+    if (!index) {
+        return poly_capacity(tensor->memory->type->dims[axis]);
+    }
+    return index->type->kind == TYPE_RANGE ? poly_capacity(index->type->dims[0]) : 1;
+}
+
+/* The largest part that a box may have and that divides the extent. */
+static int64_t box_part(int64_t extent)
+{
+    int64_t parts = (extent + MOST_BOX - 1) / MOST_BOX;
+    while (extent % parts) {
+        parts++;
+    }
+    return extent / parts;
+}
+
+/* The axes of the tensor that the tile's rows and columns are: `rows` is the first with an extent
+ * above 1 before the last (-1: none). Only that one and the last may be cut. */
+static int rows_axis(const Access *tensor)
+{
+    for (int axis = 0; axis + 1 < tensor->n; axis++) {
+        if (index_extent(tensor, axis) > 1) {
+            return axis;
+        }
+    }
+    return -1;
+}
+
+typedef struct Boxes {
+    int rank, rows; /* rows: the axis that is cut into parts; -1: none */
+    int64_t extent[MOST_BULK_RANK];
+    int64_t chunks, chunk_cols;  /* along the last axis */
+    int64_t parts, part_rows;    /* along `rows` */
+    int64_t box_bytes;
+} Boxes;
+
+static Boxes cut_boxes(GpuEmitter *em, const Op *op)
+{
+    Access tensor = tensor_access(op);
+    const Value *shared = shared_access(op).memory;
+    if (tensor.n > MOST_BULK_RANK) {
+        gpu_bug(em, op, "the copy engine takes tensors of at most 5 axes");
+    }
+    Boxes boxes = {.rank = tensor.n, .rows = rows_axis(&tensor), .parts = 1};
+    int elem_bytes = dtype_bytes(shared->type->dtype);
+    int swizzle = (int)op_int(allocation(em, shared), ATTR_SWIZZLE, 0);
+    int64_t cols = index_extent(&tensor, tensor.n - 1);
+    boxes.chunk_cols = swizzle ? swizzle / elem_bytes : cols;
+    boxes.chunks = cols / boxes.chunk_cols;
+    boxes.box_bytes = elem_bytes;
+    for (int axis = 0; axis < tensor.n; axis++) {
+        boxes.extent[axis] = index_extent(&tensor, axis);
+        if (axis == boxes.rows) {
+            boxes.part_rows = box_part(boxes.extent[axis]);
+            boxes.parts = boxes.extent[axis] / boxes.part_rows;
+            boxes.extent[axis] = boxes.part_rows;
+        } else if (axis == tensor.n - 1) {
+            boxes.extent[axis] = boxes.chunk_cols;
+        }
+        boxes.box_bytes *= boxes.extent[axis];
+    }
+    if (cols % boxes.chunk_cols || boxes.chunk_cols > MOST_BOX) {
+        gpu_bug(em, op, "the tile's columns are no whole number of boxes");
+    }
+    return boxes;
+}
+
+void hopper_describe_map(GpuEmitter *em, const Op *op, PlanMap *map)
+{
+    Boxes boxes = cut_boxes(em, op);
+    map->rank = boxes.rank;
+    for (int axis = 0; axis < boxes.rank; axis++) {
+        map->box[axis] = boxes.extent[axis];
+    }
+    map->swizzle = (int)op_int(allocation(em, shared_access(op).memory), ATTR_SWIZZLE, 0);
+    map->wide_l2 = op->kind == OP_BULK_LOAD && map->swizzle == WIDE_L2_BYTES;
+}
+
+/* ---- coordinates ---- */
+
+/* i32, the first index on each axis. */
+static void first_indices(GpuEmitter *em, const Access *tensor, LLVMValueRef *first)
+{
+    for (int axis = 0; axis < tensor->n; axis++) {
+        first[axis] = LLVMBuildTrunc(em->builder, gpu_access_first(em, tensor, axis), em->i32, "");
+    }
+}
+
+static LLVMValueRef plus(GpuEmitter *em, LLVMValueRef value, int64_t by)
+{
+    return by ? LLVMBuildAdd(em->builder, value, gpu_i32(em, by), "") : value;
+}
+
+/* Where box (part, chunk) lies in the slot. */
+static int64_t box_offset(const Boxes *boxes, int64_t part, int64_t chunk)
+{
+    return (chunk * boxes->parts + part) * boxes->box_bytes;
+}
+
+/* "{$2, $3}" with the fastest axis first, operands from `at`. */
+static const char *coordinate_list(GpuEmitter *em, int rank, int at)
+{
+    Text text = text_new(em->arena);
+    for (int axis = 0; axis < rank; axis++) {
+        text_printf(&text, "%s$%d", axis ? ", " : "{", at + axis);
+    }
+    text_char(&text, '}');
+    return text.data;
+}
+
+typedef struct BulkOp {
+    const char *text, *constraints;
+    LLVMValueRef args[3 + MOST_BULK_RANK];
+    int n_fixed; /* operands before the coordinates; the first is the shared address */
+} BulkOp;
+
+/* The fixed operands are set: address, map, … */
+static void emit_boxes(GpuEmitter *em, const Op *op, const Boxes *boxes, BulkOp *bulk)
+{
+    Access tensor = tensor_access(op);
+    LLVMValueRef first[MOST_BULK_RANK], address = bulk->args[0];
+    first_indices(em, &tensor, first);
+    for (int64_t chunk = 0; chunk < boxes->chunks; chunk++) {
+        for (int64_t part = 0; part < boxes->parts; part++) {
+            bulk->args[0] = plus(em, address, box_offset(boxes, part, chunk));
+            for (int axis = 0; axis < boxes->rank; axis++) {
+                int64_t by = axis == boxes->rank - 1 ? chunk * boxes->chunk_cols
+                             : axis == boxes->rows   ? part * boxes->part_rows
+                                                     : 0;
+                bulk->args[bulk->n_fixed + boxes->rank - 1 - axis] = plus(em, first[axis], by);
+            }
+            gpu_asm(em, LLVMVoidTypeInContext(em->context), bulk->text, bulk->constraints, true,
+                    bulk->n_fixed + boxes->rank, bulk->args);
+        }
+    }
+}
+
+static const char *bulk_constraints(GpuEmitter *em, const char *fixed, int rank)
+{
+    Text text = text_new(em->arena);
+    text_add(&text, fixed);
+    for (int axis = 0; axis < rank; axis++) {
+        text_add(&text, ",r");
+    }
+    text_add(&text, ",~{memory}");
+    return text.data;
+}
+
+/* ---- the ops ---- */
+
+void hopper_emit_bulk_load(GpuEmitter *em, Op *op)
+{
+    Access shared = shared_access(op), barrier = op_access_nth(op, 2);
+    Boxes boxes = cut_boxes(em, op);
+    LLVMBasicBlockRef after = hopper_elected(em, op);
+    HopperTile tile = hopper_tile(em, op, &shared);
+    LLVMValueRef position = gpu_scalar(em, barrier.indices[0]);
+    LLVMValueRef slot = hopper_address(em, gpu_shared_slot(em, barrier.memory, position));
+    LLVMValueRef bytes = gpu_i32(em, boxes.box_bytes * boxes.parts * boxes.chunks);
+    gpu_asm(em, LLVMVoidTypeInContext(em->context),
+            "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,~{memory}", true, 2,
+            (LLVMValueRef[]){slot, bytes});
+    BulkOp bulk = {.args = {tile.address, gpu_map(em, op), slot}, .n_fixed = 3};
+    bulk.constraints = bulk_constraints(em, "r,l,r", boxes.rank);
+    bulk.text = arena_printf(em->arena,
+                             "cp.async.bulk.tensor.%dd.shared::cluster.global"
+                             ".mbarrier::complete_tx::bytes [$0], [$1, %s], [$2];",
+                             boxes.rank, coordinate_list(em, boxes.rank, 3));
+    emit_boxes(em, op, &boxes, &bulk);
+    hopper_elected_end(em, after);
+}
+
+/* Without a loop around it, no bulk_wait has to follow: then the store itself waits, because shared
+ * memory must outlive it (in a role, the role's end does). */
+static bool must_drain(const Op *op)
+{
+    if (op_enclosing(op, OP_ROLES)) {
+        return false;
+    }
+    for (const Op *later = op->next; later; later = later->next) {
+        if (later->kind == OP_BULK_WAIT) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void drain(GpuEmitter *em)
+{
+    gpu_asm(em, LLVMVoidTypeInContext(em->context), "cp.async.bulk.wait_group.read 0;",
+            "~{memory}", true, 0, NULL);
+}
+
+void hopper_emit_bulk_store(GpuEmitter *em, Op *op)
+{
+    Access shared = shared_access(op);
+    Boxes boxes = cut_boxes(em, op);
+    LLVMBasicBlockRef after = hopper_elected(em, op);
+    HopperTile tile = hopper_tile(em, op, &shared);
+    BulkOp bulk = {.args = {tile.address, gpu_map(em, op)}, .n_fixed = 2};
+    bulk.constraints = bulk_constraints(em, "r,l", boxes.rank);
+    bulk.text = arena_printf(em->arena,
+                             "cp.async.bulk.tensor.%dd.global.shared::cta.bulk_group [$1, %s], [$0];",
+                             boxes.rank, coordinate_list(em, boxes.rank, 2));
+    emit_boxes(em, op, &boxes, &bulk);
+    gpu_asm(em, LLVMVoidTypeInContext(em->context), "cp.async.bulk.commit_group;", "~{memory}",
+            true, 0, NULL);
+    if (must_drain(op)) {
+        drain(em);
+    }
+    hopper_elected_end(em, after);
+}
+
+void hopper_emit_bulk_wait(GpuEmitter *em, const Op *op)
+{
+    LLVMBasicBlockRef after = hopper_elected(em, op);
+    drain(em);
+    hopper_elected_end(em, after);
+}

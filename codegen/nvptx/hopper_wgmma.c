@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sm_90a: products issued to the matrix unit. A warp group (4 warps) multiplies 64 rows of A by up to
+ * 256 columns of B, 16 deep an instruction; a dot_async is all instructions of its tile, one group of
+ * them committed at the end.
+ *
+ * Operands in shared memory go by descriptor (PTX ISA, "Matrix Descriptor"). With chunks of `pitch` =
+ * swizzle bytes (hopper.h) there are two ways to hold one:
+ *   k along the columns     an instruction's 16 deep are 32 bytes inside a row; 8 rows are 8 * pitch
+ *                           bytes apart (stride); chunks are reached by address, the leading
+ *                           offset does not count
+ *   k along the rows        m (or n) runs along a row and, after `pitch` bytes, in the next chunk
+ *                           (leading offset); 8 steps of k are 8 * pitch bytes (stride) */
+#include "codegen/nvptx/hopper.h"
+
+enum { GROUP_ROWS = 64, GROUP_WARPS_BITS = 2, DEPTH = 16, MOST_N = 256, A_REGISTERS = 4 };
+
+typedef struct Operand {
+    HopperTile tile;
+    bool k_rows;             /* k along the rows of the tile */
+    LLVMValueRef descriptor; /* i64, of the tile's start */
+} Operand;
+
+typedef struct Product {
+    GpuEmitter *em;
+    Op *op;
+    int64_t m, n, k;
+    int repeats;            /* of 64 rows, a warp group */
+    int row_registers;      /* registers of one repeat */
+    const GpuValue *a_regs; /* NULL: A is in shared memory */
+    int a_row_registers;
+    Operand a, b;
+    const GpuValue *acc;    /* NULL: zero */
+    const char *type;       /* f16, bf16 */
+} Product;
+
+/* ---- descriptors ---- */
+
+static int64_t descriptor_mode(int swizzle)
+{
+    switch (swizzle) {
+    case 128: return 1;
+    case 64: return 2;
+    default: return 3;
+    }
+}
+
+/* All but the address. Fields are in units of 16 bytes. */
+static uint64_t descriptor_bits(const Operand *operand)
+{
+    const HopperTile *tile = &operand->tile;
+    uint64_t leading = operand->k_rows ? (uint64_t)(tile->rows * tile->pitch / 16) : 1;
+    uint64_t stride = (uint64_t)(8 * tile->pitch / 16);
+    return leading << 16 | stride << 32 | (uint64_t)descriptor_mode(tile->swizzle) << 62;
+}
+
+static LLVMValueRef descriptor_at(GpuEmitter *em, const Operand *operand, LLVMValueRef address)
+{
+    LLVMValueRef unit = LLVMBuildLShr(em->builder, address, gpu_i32(em, 4), "");
+    LLVMValueRef wide = LLVMBuildZExt(em->builder, unit, em->i64, "");
+    uint64_t bits = descriptor_bits(operand);
+    return LLVMBuildOr(em->builder, wide, LLVMConstInt(em->i64, bits, false), "");
+}
+
+/* Bytes from the tile's start to where an instruction begins that takes from `outer` (a row of A, a
+ * column of B) and from `k`. */
+static int64_t operand_offset(const Operand *operand, int64_t outer, int64_t k)
+{
+    const HopperTile *tile = &operand->tile;
+    int64_t row = operand->k_rows ? k : outer;
+    int64_t byte = (operand->k_rows ? outer : k) * tile->elem_bytes;
+    return byte / tile->pitch * tile->rows * tile->pitch + row * tile->pitch + byte % tile->pitch;
+}
+
+/* i32: the first row of this thread's warp group. */
+static LLVMValueRef group_row(Product *p)
+{
+    GpuEmitter *em = p->em;
+    const Layout *layout = p->op->results[0]->type->layout;
+    LLVMValueRef row = gpu_i32(em, 0);
+    for (int bit = GROUP_WARPS_BITS; bit < layout->bits[IN_WARP]; bit++) {
+        int64_t rows = layout->basis[IN_WARP][bit][0];
+        LLVMValueRef set = LLVMBuildLShr(em->builder, em->role->warp, gpu_i32(em, bit), "");
+        set = LLVMBuildAnd(em->builder, set, gpu_i32(em, 1), "");
+        row = LLVMBuildAdd(em->builder, row, LLVMBuildMul(em->builder, set, gpu_i32(em, rows), ""), "");
+    }
+    return row;
+}
+
+/* Bytes from the tile's start to the warp group's part of A. */
+static LLVMValueRef group_offset(Product *p, LLVMValueRef row)
+{
+    GpuEmitter *em = p->em;
+    const HopperTile *tile = &p->a.tile;
+    int64_t each = tile->pitch;
+    if (p->a.k_rows) { /* 64 rows of A are whole chunks */
+        each = tile->rows * tile->elem_bytes;
+    }
+    return LLVMBuildMul(em->builder, row, gpu_i32(em, each), "");
+}
+
+/* ---- reading the op ---- */
+
+static Operand shared_operand(Product *p, const Access *access, bool k_rows)
+{
+    Operand operand = {.tile = hopper_tile(p->em, p->op, access), .k_rows = k_rows};
+    const HopperTile *tile = &operand.tile;
+    if (tile->swizzle == 0 || tile->elem_bytes != 2 || tile->chunks * tile->pitch != tile->cols * 2) {
+        gpu_bug(p->em, p->op, "wgmma reads 16-bit tiles that are swizzled in whole chunks");
+    }
+    return operand;
+}
+
+/* Zero needs no registers: the first instruction overwrites. */
+static bool is_zero(const Value *value)
+{
+    return value->def && value->def->kind == OP_CONST && op_attr(value->def, ATTR_VALUE)->f == 0.0;
+}
+
+static void read_a(Product *p, const Access *a)
+{
+    GpuEmitter *em = p->em;
+    if (a->n == 0) {
+        Type type = a->memory->type;
+        Layout wanted = layout_wgmma_acc(p->m, p->k, em->role->warps);
+        if (!type->layout || !layout_equal(type->layout, &wanted)) {
+            gpu_bug(em, p->op, "A in registers has the accumulator's layout");
+        }
+        p->a_regs = gpu_value(em, a->memory);
+        p->a_row_registers = layout_registers(&wanted) / p->repeats;
+        return;
+    }
+    p->a = shared_operand(p, a, op_int(p->op, ATTR_TA, 0) != 0);
+    LLVMValueRef at = group_offset(p, group_row(p));
+    at = LLVMBuildAdd(em->builder, p->a.tile.address, at, "");
+    p->a.descriptor = descriptor_at(em, &p->a, at);
+}
+
+static void check_extents(Product *p)
+{
+    if (p->m % GROUP_ROWS || p->n % 8 || p->k % DEPTH || p->em->role->warps % 4
+        || p->op->results[0]->type->dtype != DT_F32) {
+        gpu_bug(p->em, p->op, "wgmma multiplies 64 rows, 8 columns, 16 deep (or multiples), into f32");
+    }
+    Layout wanted = layout_wgmma_acc(p->m, p->n, p->em->role->warps);
+    const Layout *layout = p->op->results[0]->type->layout;
+    if (!layout || !layout_equal(layout, &wanted)) {
+        gpu_bug(p->em, p->op, "the result has the accumulator's layout");
+    }
+}
+
+static int log2_of(int64_t value)
+{
+    int bits = 0;
+    while (INT64_C(1) << bits < value) {
+        bits++;
+    }
+    return bits;
+}
+
+static Product read_product(GpuEmitter *em, Op *op)
+{
+    Product p = {.em = em, .op = op};
+    Access a = op_access_nth(op, 0), b = op_access_nth(op, 1);
+    Type result = op->results[0]->type;
+    p.m = gpu_extent(em, result, 0);
+    p.n = gpu_extent(em, result, 1);
+    bool b_transposed = op_int(op, ATTR_TB, 0) != 0;
+    p.k = gpu_extent(em, b.memory->type, b.n > 0 ? b.n - (b_transposed ? 1 : 2) : 0);
+    check_extents(&p);
+    if (b.n == 0) {
+        gpu_bug(em, op, "wgmma takes B from shared memory");
+    }
+    p.row_registers = 4 << log2_of(p.n / 8);
+    p.repeats = layout_registers(result->layout) / p.row_registers;
+    p.type = b.memory->type->dtype == DT_BF16 ? "bf16" : "f16";
+    p.b = shared_operand(&p, &b, !b_transposed);
+    p.b.descriptor = descriptor_at(em, &p.b, p.b.tile.address);
+    read_a(&p, &a);
+    int at = access_next(op, access_next(op, 0));
+    if (at < op->n_operands && !is_zero(op->operands[at])) {
+        p.acc = gpu_value(em, op->operands[at]);
+    }
+    return p;
+}
+
+/* ---- one statement: all of k for 64 rows and up to 256 columns ---- */
+
+/* Operand numbers: results, then (A's registers | A's descriptor), B's descriptor, then the tied
+ * accumulators. */
+typedef struct Statement {
+    Product *p;
+    int64_t n_from, n; /* columns */
+    int repeat;
+    int results;       /* accumulator registers */
+    int first;         /* of them, in the value */
+    Text text, constraints;
+    LLVMValueRef *args;
+    int n_args;
+} Statement;
+
+static void add_arg(Statement *s, const char *constraint, LLVMValueRef arg)
+{
+    text_printf(&s->constraints, "%s%s", s->constraints.n ? "," : "", constraint);
+    s->args[s->n_args++] = arg;
+}
+
+/* Two 16-bit values in one register. Two roundings from f32 are one instruction. */
+static LLVMValueRef pack_pair(GpuEmitter *em, LLVMValueRef low, LLVMValueRef high)
+{
+    LLVMTypeRef pair = LLVMVectorType(LLVMTypeOf(low), 2);
+    LLVMValueRef both;
+    if (LLVMIsAFPTruncInst(low) && LLVMIsAFPTruncInst(high)
+        && LLVMTypeOf(LLVMGetOperand(low, 0)) == em->f32) {
+        const char *name = LLVMTypeOf(low) == em->bf16 ? "llvm.nvvm.ff2bf16x2.rn"
+                                                       : "llvm.nvvm.ff2f16x2.rn";
+        both = gpu_intrinsic(em, name, 0, NULL, 2,
+                             (LLVMValueRef[]){LLVMGetOperand(high, 0), LLVMGetOperand(low, 0)});
+    } else {
+        both = LLVMBuildInsertElement(em->builder, LLVMGetPoison(pair), low, gpu_i32(em, 0), "");
+        both = LLVMBuildInsertElement(em->builder, both, high, gpu_i32(em, 1), "");
+    }
+    return LLVMBuildBitCast(em->builder, both, em->i32, "");
+}
+
+/* A's fragment is the accumulator's: pairs along the columns are one register, in its order. */
+static void add_a_registers(Statement *s)
+{
+    Product *p = s->p;
+    LLVMValueRef *regs = p->a_regs->regs + s->repeat * p->a_row_registers;
+    for (int64_t pair = 0; pair < p->k / 4; pair++) {
+        add_arg(s, "r", pack_pair(p->em, regs[2 * pair], regs[2 * pair + 1]));
+    }
+}
+
+static void add_operands(Statement *s)
+{
+    Product *p = s->p;
+    for (int i = 0; i < s->results; i++) {
+        text_add(&s->constraints, i ? ",=f" : "=f");
+    }
+    if (p->a_regs) {
+        add_a_registers(s);
+    } else {
+        add_arg(s, "l", p->a.descriptor);
+    }
+    add_arg(s, "l", p->b.descriptor);
+    for (int i = 0; p->acc && i < s->results; i++) {
+        add_arg(s, arena_printf(p->em->arena, "%d", i), p->acc->regs[s->first + i]);
+    }
+    text_add(&s->constraints, ",~{memory}");
+}
+
+static void add_list(Text *text, int first, int n)
+{
+    for (int i = 0; i < n; i++) {
+        text_printf(text, "%s$%d", i ? ", " : "{", first + i);
+    }
+    text_char(text, '}');
+}
+
+/* One instruction: k from `k`. Addresses in descriptors are in units of 16 bytes. */
+static void add_instruction(Statement *s, int64_t k)
+{
+    Product *p = s->p;
+    Text *text = &s->text;
+    int b_at = s->results + (p->a_regs ? (int)(p->k / 4) : 1);
+    int64_t b_offset = operand_offset(&p->b, s->n_from, k) / 16;
+    if (!p->a_regs) {
+        int64_t a_offset = operand_offset(&p->a, (int64_t)s->repeat * GROUP_ROWS, k) / 16;
+        text_printf(text, "add.s64 a, $%d, %d;\n\t", s->results, (int)a_offset);
+    }
+    text_printf(text, "add.s64 b, $%d, %d;\n\t", b_at, (int)b_offset);
+    text_printf(text, "setp.ne.b32 p, %d, 0;\n\t", k > 0 || p->acc);
+    text_printf(text, "wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s ", (int)s->n, p->type, p->type);
+    add_list(text, 0, s->results);
+    text_add(text, ", ");
+    if (p->a_regs) {
+        add_list(text, s->results + (int)(k / DEPTH) * A_REGISTERS, A_REGISTERS);
+        text_printf(text, ", b, p, 1, 1, %d;\n\t", p->b.k_rows);
+    } else {
+        text_printf(text, "a, b, p, 1, 1, %d, %d;\n\t", p->a.k_rows, p->b.k_rows);
+    }
+}
+
+static LLVMTypeRef result_type(GpuEmitter *em, int n)
+{
+    LLVMTypeRef *types = ARENA_ARRAY(em->arena, LLVMTypeRef, n);
+    for (int i = 0; i < n; i++) {
+        types[i] = em->f32;
+    }
+    return LLVMStructTypeInContext(em->context, types, (unsigned)n, false);
+}
+
+static void emit_statement(Product *p, int repeat, int64_t n_from, bool last, GpuValue *out)
+{
+    GpuEmitter *em = p->em;
+    int64_t n = p->n - n_from < MOST_N ? p->n - n_from : MOST_N;
+    Statement s = {.p = p, .n_from = n_from, .n = n, .repeat = repeat, .results = (int)(n / 2),
+                   .first = repeat * p->row_registers + (int)(n_from / 2),
+                   .text = text_new(em->arena), .constraints = text_new(em->arena)};
+    s.args = ARENA_ARRAY(em->arena, LLVMValueRef, s.results + p->k / 4 + 2);
+    add_operands(&s);
+    text_add(&s.text, "{\n\t.reg .b64 a, b;\n\t.reg .pred p;\n\t");
+    if (repeat == 0 && n_from == 0) {
+        text_add(&s.text, "wgmma.fence.sync.aligned;\n\t");
+    }
+    for (int64_t k = 0; k < p->k; k += DEPTH) {
+        add_instruction(&s, k);
+    }
+    text_add(&s.text, last ? "wgmma.commit_group.sync.aligned;\n\t}" : "}");
+    LLVMValueRef results = gpu_asm(em, result_type(em, s.results), s.text.data, s.constraints.data,
+                                   true, s.n_args, s.args);
+    for (int i = 0; i < s.results; i++) {
+        out->regs[s.first + i] = LLVMBuildExtractValue(em->builder, results, (unsigned)i, "");
+    }
+}
+
+void hopper_emit_dot_async(GpuEmitter *em, Op *op)
+{
+    const char *unit = op_word(op, ATTR_UNIT);
+    if (!unit || !text_same(unit, "wgmma")) {
+        gpu_bug(em, op, "products in flight are of unit wgmma here");
+    }
+    Product p = read_product(em, op);
+    GpuValue *out = gpu_define(em, op->results[0]);
+    for (int repeat = 0; repeat < p.repeats; repeat++) {
+        for (int64_t n = 0; n < p.n; n += MOST_N) {
+            emit_statement(&p, repeat, n, repeat + 1 == p.repeats && n + MOST_N >= p.n, out);
+        }
+    }
+}
+
+/* ---- settle ---- */
+
+/* The wait, and for settled values an output of it each: nothing that reads them moves before it. */
+static void settle_values(GpuEmitter *em, int64_t pending, LLVMValueRef **slots, int n)
+{
+    Text constraints = text_new(em->arena);
+    LLVMValueRef *args = ARENA_ARRAY(em->arena, LLVMValueRef, n + 1);
+    for (int i = 0; i < n; i++) {
+        text_add(&constraints, "=f,");
+        args[i] = *slots[i];
+    }
+    for (int i = 0; i < n; i++) {
+        text_printf(&constraints, "%d,", i);
+    }
+    text_add(&constraints, "~{memory}");
+    const char *text = arena_printf(em->arena, "wgmma.wait_group.sync.aligned %d;", (int)pending);
+    LLVMTypeRef type = n == 0 ? LLVMVoidTypeInContext(em->context)
+                       : n == 1 ? em->f32 : result_type(em, n);
+    LLVMValueRef out = gpu_asm(em, type, text, constraints.data, true, n, args);
+    for (int i = 0; i < n; i++) {
+        *slots[i] = n == 1 ? out : LLVMBuildExtractValue(em->builder, out, (unsigned)i, "");
+    }
+}
+
+void hopper_emit_settle(GpuEmitter *em, Op *op)
+{
+    int64_t pending = op_int(op, ATTR_PENDING, 0);
+    int total = 0, n = 0;
+    for (int i = 0; i < op->n_operands; i++) {
+        GpuValue *from = gpu_value(em, op->operands[i]), *to = gpu_define(em, op->results[i]);
+        for (int r = 0; r < from->n; r++) {
+            to->regs[r] = from->regs[r];
+        }
+        total += from->n;
+    }
+    LLVMValueRef **slots = ARENA_ARRAY(em->arena, LLVMValueRef *, total + 1);
+    for (int i = 0; i + pending < op->n_operands; i++) {
+        GpuValue *value = gpu_value(em, op->results[i]);
+        for (int r = 0; r < value->n; r++) {
+            if (value->regs[r]) {
+                slots[n++] = &value->regs[r];
+            }
+        }
+    }
+    settle_values(em, pending, slots, n);
+}
