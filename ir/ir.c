@@ -159,19 +159,6 @@ Type type_with_layout(Func *func, Type type, const Layout *layout)
     return type_intern(func, type->kind, type->dtype, type->rank, type->dims, layout);
 }
 
-const Layout *func_intern_layout(Func *func, const Layout *layout)
-{
-    for (size_t i = 0; i < func->interns->layouts.n; i++) {
-        if (layout_equal(func->interns->layouts.items[i], layout)) {
-            return func->interns->layouts.items[i];
-        }
-    }
-    Layout *kept = arena_copy(func->arena, layout, sizeof *layout);
-    kept->id = (uint32_t)func->interns->layouts.n;
-    ARENA_PUSH(func->arena, &func->interns->layouts, kept);
-    return kept;
-}
-
 bool type_is_memory(Type type)
 {
     return type->kind == TYPE_TENSOR || type->kind == TYPE_SHARED || type->kind == TYPE_BARRIER;
