@@ -4,8 +4,9 @@
     // RUN: %tessera compile %s --emit ir | %FileCheck %s
     // CHECK: reduce
 
-%tessera the program; %FileCheck; %exit 1 COMMAND (succeeds when the command exits with 1); %s this file; %S its folder; %t a temporary name of this test; %examples the folder of
-examples; %python a Python with NumPy.
+%tessera the program; %opt tests/tools/tessera_opt.c; %FileCheck; %exit 1 COMMAND (succeeds when the
+command exits with 1); %s this file; %S its folder; %t a temporary name of this test; %examples the
+folder of examples; %python a Python with NumPy.
 """
 
 import os
@@ -23,6 +24,8 @@ config.test_exec_root = os.path.join(config.tessera_build, "tests", "text")
 
 want_exit = "{} {}".format(config.python, os.path.join(tests, "exit.py"))
 config.substitutions += [
+    ("%opt", os.path.join(config.tessera_build, "tests", "tessera-opt")),
+    ("%tessera-opt", os.path.join(config.tessera_build, "tests", "tessera-opt")),
     ("%tessera", os.path.join(config.tessera_build, "bin", "tessera")),
     ("%FileCheck", config.filecheck + " --allow-unused-prefixes=false"),
     ("%exit", want_exit),
