@@ -17,6 +17,8 @@ enum { N_ROWS = sizeof ROWS / sizeof *ROWS };
 static const PassOrder ORDERS[] = {
     {"simplify", "fuse", "what is said twice would be computed in two launches"},
     {"fuse", "tile", "one group of statements shares one grid and one set of tiles"},
+    {"tile", "hoist", "before it there are no loops over parts of axes"},
+    {"hoist", "stage", "a tile that a loop does not change is staged once, in one slot"},
     {"tile", "bounds", "which accesses may be ragged is known once ranges have steps"},
     {"bounds", "stage", "a copy may clip an access only when its guard is explicit, and padding must "
                         "be neutral before products read it from shared memory"},

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* hoist: moves what does not change out of loops.
+ *
+ *   for %j … {                           %a = load %q[%i, :]
+ *     %a = load %q[%i, :]           →    for %j … {
+ *     … dot %a, %b … }                     … dot %a, %b … }
+ *
+ * A tile that is loaded before a loop is staged once, and needs one slot of shared memory. Constants,
+ * broadcasts and indices stay: they cost nothing where they are used, and registers where they are
+ * not. Requires: tile (the loops are there). Changes no bits. */
+#include "ir/build.h"
+#include "passes/pass.h"
+
+static bool is_free(const Op *op)
+{
+    bool array = op->n_results == 1 && op->results[0]->type->rank > 0;
+    return array && (op->kind == OP_CONST || op->kind == OP_BROADCAST || op->kind == OP_INDEX ||
+                     op->kind == OP_EXPAND);
+}
+
+static bool is_inside(const Value *value, const Op *loop)
+{
+    const Block *block = value->def ? value->def->parent : value->block;
+    while (block) {
+        if (block->parent == loop) {
+            return true;
+        }
+        block = block->parent ? block->parent->parent : NULL;
+    }
+    return false;
+}
+
+/* The ranges that its result's shape names are operands' ranges, or bound around the loop. */
+static bool is_invariant(const Op *op, const Op *loop)
+{
+    for (int i = 0; i < op->n_operands; i++) {
+        if (op->operands[i] && is_inside(op->operands[i], loop)) {
+            return false;
+        }
+    }
+    for (int r = 0; r < op->n_results; r++) {
+        Type type = op->results[r]->type;
+        for (int i = 0; i < type->rank; i++) {
+            const DimVar *range = poly_as_range(type->dims[i]);
+            if (range && is_inside(range->binder, loop)) {
+                return false;
+            }
+        }
+    }
+    return op_has(op, TRAIT_PURE) && op->n_regions == 0;
+}
+
+static void hoist_from(Op *loop, void *user)
+{
+    (void)user;
+    if (loop->kind != OP_FOR) {
+        return;
+    }
+    for (Op *op = loop->regions[0]->first, *next; op; op = next) {
+        next = op->next;
+        if (is_invariant(op, loop) && !is_free(op)) {
+            op_move_before(op, loop);
+        }
+    }
+}
+
+/* Inner loops first, so that what leaves one may leave the next: repeated walks do that, at most as
+ * many as loops nest. */
+void pass_opt_hoist(Func *func)
+{
+    enum { DEEPEST = 4 };
+    for (int i = 0; i < DEEPEST; i++) {
+        func_walk(func, hoist_from, NULL);
+    }
+}
