@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs a program in the interpreter before the first pass and after every pass, with several orders
+ * of blocks and roles, and compares: what a pass breaks is seen at that pass, without any device.
+ *
+ *     tessera-agree [--target NAME] [--set KEY[.SUB]=VALUE]… [--seeds N] [--facts] --size M=5,N=7 FILE
+ *
+ * FILE is IR text of the tensor stage. --facts gives the passes what the sizes imply (multiples,
+ * bounds), as a compilation for known sizes does. Exit code 5 when answers differ. */
+#include "ir/interp.h"
+#include "ir/schedule.h"
+#include "ir/target.h"
+#include "ir/verify.h"
+#include "passes/pass.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_PARAMS = 16, MOST_LINES = 32 };
+
+typedef struct Options {
+    const char *target, *file, *sizes;
+    const char *lines[MOST_LINES];
+    int n_lines;
+    bool facts;
+    uint64_t seeds;
+} Options;
+
+typedef struct Run {
+    Func *func;
+    Diags *diags;
+    Arena *arena;
+    int64_t sizes[256];
+    InterpArg args[MOST_PARAMS];
+    size_t elements[MOST_PARAMS];
+    void *want[MOST_PARAMS];
+    double *bound[MOST_PARAMS];
+    uint64_t seeds;
+    int64_t compared, different;
+} Run;
+
+static uint64_t random_next(uint64_t *state)
+{
+    *state += 0x9e3779b97f4a7c15u;
+    uint64_t z = *state;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+static double random_normal(uint64_t *state)
+{
+    double u = ((double)(random_next(state) >> 11) + 1) * 0x1p-53;
+    double v = (double)(random_next(state) >> 11) * 0x1p-53;
+    return sqrt(-2 * log(u)) * cos(6.283185307179586 * v);
+}
+
+static char *read_file(Arena *arena, const char *path, size_t *n)
+{
+    FILE *file = fopen(path, "rb");
+    Text text = text_new(arena);
+    char buffer[4096];
+    size_t got;
+    while (file && (got = fread(buffer, 1, sizeof buffer, file)) > 0) {
+        text_add_n(&text, buffer, got);
+    }
+    if (file) {
+        fclose(file);
+    }
+    *n = text.n;
+    return file ? text.data : NULL;
+}
+
+static int usage(const char *what)
+{
+    fprintf(stderr, "tessera-agree: %s\n", what);
+    return 2;
+}
+
+static bool parse_options(int argc, char **argv, Options *o)
+{
+    for (int i = 1; i < argc; i++) {
+        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
+        if (strcmp(argv[i], "--facts") == 0) {
+            o->facts = true;
+            continue;
+        }
+        if (argv[i][0] != '-') {
+            o->file = argv[i];
+            continue;
+        }
+        if (!value) {
+            return false;
+        }
+        if (strcmp(argv[i], "--target") == 0) {
+            o->target = value;
+        } else if (strcmp(argv[i], "--size") == 0) {
+            o->sizes = value;
+        } else if (strcmp(argv[i], "--seeds") == 0) {
+            o->seeds = strtoull(value, NULL, 10);
+        } else if (strcmp(argv[i], "--set") == 0 && o->n_lines < MOST_LINES) {
+            o->lines[o->n_lines++] = value;
+        } else {
+            return false;
+        }
+        i++;
+    }
+    return o->file && o->sizes;
+}
+
+static void give_lines(Run *run, const Options *o)
+{
+    for (int i = 0; i < o->n_lines; i++) {
+        char *key = arena_strdup(run->arena, o->lines[i]);
+        char *value = strchr(key, '=');
+        *value++ = 0;
+        char *sub = strchr(key, '.');
+        if (sub) {
+            *sub++ = 0;
+        }
+        char *end;
+        int64_t number = strtoll(value, &end, 10);
+        schedule_give(run->func, key, sub ? sub : "", *end ? value : NULL, number, LINE_COMMAND, SPAN_NONE);
+    }
+}
+
+static void give_facts(DimVar *var, int64_t size)
+{
+    var->multiple = size > 0 ? size & -size : 128;
+    var->multiple = var->multiple > 65536 ? 65536 : var->multiple;
+    for (var->most = 1; var->most < size; var->most *= 2) {
+    }
+}
+
+static bool read_sizes(Run *run, const Options *o)
+{
+    char *list = arena_strdup(run->arena, o->sizes), *rest = NULL;
+    for (char *item = strtok_r(list, ",", &rest); item; item = strtok_r(NULL, ",", &rest)) {
+        char *equals = strchr(item, '=');
+        if (!equals) {
+            return false;
+        }
+        *equals = 0;
+        DimVar *var = func_size(run->func, item);
+        run->sizes[var->id] = strtoll(equals + 1, NULL, 10);
+        if (o->facts) {
+            give_facts(var, run->sizes[var->id]);
+        } else {
+            var->multiple = 1;
+            var->most = INT64_MAX;
+        }
+    }
+    return true;
+}
+
+static void make_tensor(Run *run, size_t p, uint64_t *state)
+{
+    const Param *param = &run->func->params.items[p];
+    Type type = param->value->type;
+    size_t n = 1;
+    for (int i = 0; i < type->rank; i++) {
+        int64_t extent = 0;
+        poly_eval(type->dims[i], run->sizes, &extent);
+        n *= (size_t)extent;
+    }
+    run->elements[p] = n;
+    size_t bytes = (size_t)dtype_bytes(type->dtype);
+    char *data = arena_alloc(run->arena, n * bytes + 1);
+    for (size_t i = 0; i < n; i++) {
+        Scalar s;
+        if (dtype_is_float(type->dtype)) {
+            s.f = random_normal(state);
+        } else {
+            s.i = (int64_t)(random_next(state) % 17);
+        }
+        scalar_store(type->dtype, data + i * bytes, s);
+    }
+    run->args[p].tensor.data = data;
+    if (param->io != PARAM_IN) {
+        run->args[p].tensor.bound = ARENA_ARRAY(run->arena, double, n + 1);
+    }
+}
+
+static void make_args(Run *run)
+{
+    uint64_t state = 42;
+    for (size_t p = 0; p < run->func->params.n; p++) {
+        if (run->func->params.items[p].value->type->kind == TYPE_TENSOR) {
+            make_tensor(run, p, &state);
+        } else {
+            run->args[p].number = 0.25;
+            run->args[p].integer = 3;
+        }
+    }
+}
+
+static bool interpret(Run *run, uint64_t seed, bool bounds, const char *when)
+{
+    InterpOptions options = {.seed = seed, .bounds = bounds};
+    Text problem = text_new(run->arena);
+    if (interp_func(run->func, run->args, run->sizes, &options, &problem)) {
+        return true;
+    }
+    fprintf(stderr, "after %s, seed %" PRIu64 ": %s\n", when, seed, problem.data);
+    run->different++;
+    return false;
+}
+
+static void keep_answers(Run *run)
+{
+    for (size_t p = 0; p < run->func->params.n; p++) {
+        Type type = run->func->params.items[p].value->type;
+        if (run->func->params.items[p].io == PARAM_IN) {
+            continue;
+        }
+        size_t bytes = run->elements[p] * (size_t)dtype_bytes(type->dtype);
+        run->want[p] = arena_copy(run->arena, run->args[p].tensor.data, bytes);
+        run->bound[p] = run->args[p].tensor.bound;
+        run->args[p].tensor.bound = NULL;
+    }
+}
+
+static void compare_param(Run *run, size_t p, uint64_t seed, const char *when)
+{
+    DType dtype = run->func->params.items[p].value->type->dtype;
+    size_t bytes = (size_t)dtype_bytes(dtype);
+    const char *got = run->args[p].tensor.data, *want = run->want[p];
+    int64_t before = run->different;
+    for (size_t i = 0; i < run->elements[p]; i++) {
+        Scalar g = scalar_load(dtype, got + i * bytes), w = scalar_load(dtype, want + i * bytes);
+        bool same = dtype_is_float(dtype)
+                        ? fabs(g.f - w.f) <= run->bound[p][i] || (isnan(g.f) && isnan(w.f)) || g.f == w.f
+                        : g.i == w.i;
+        run->compared++;
+        if (!same && run->different++ == before) {
+            fprintf(stderr, "after %s, seed %" PRIu64 ": %s[%zu] is %.9g, not %.9g (bound %.3g)\n", when,
+                    seed, run->func->params.items[p].name, i, g.f, w.f, run->bound[p][i]);
+        }
+    }
+}
+
+static bool run_and_compare(Run *run, const char *when)
+{
+    for (uint64_t seed = 1; seed <= run->seeds; seed++) {
+        for (size_t p = 0; p < run->func->params.n; p++) {
+            if (run->want[p]) {
+                memset(run->args[p].tensor.data, 0x7f, run->elements[p] *
+                       (size_t)dtype_bytes(run->func->params.items[p].value->type->dtype));
+            }
+        }
+        if (!interpret(run, seed, false, when)) {
+            return false;
+        }
+        for (size_t p = 0; p < run->func->params.n; p++) {
+            if (run->want[p]) {
+                compare_param(run, p, seed, when);
+            }
+        }
+    }
+    return run->different == 0;
+}
+
+static bool after_pass(void *user, const Pass *pass, Func *func, double seconds)
+{
+    Run *run = user;
+    (void)func;
+    (void)seconds;
+    if (run->diags->errors || run_and_compare(run, pass->name)) {
+        return true;
+    }
+    Text text = text_new(run->arena);
+    print_func(run->func, &text);
+    fprintf(stderr, "%s", text.data);
+    return false;
+}
+
+static int run_all(Run *run, const Options *o)
+{
+    run->func->target = target_find(o->target ? o->target : "sm_90a");
+    if (!run->func->target || !read_sizes(run, o)) {
+        return usage("unknown target, or sizes that are not M=1,N=2");
+    }
+    give_lines(run, o);
+    make_args(run);
+    if (!interpret(run, 0, true, "the front end")) {
+        return 5;
+    }
+    keep_answers(run);
+    PassHooks hooks = {.user = run, .after = after_pass, .verify = true};
+    bool done = passes_run(run->func, &hooks);
+    Text text = text_new(run->arena);
+    diags_render(run->diags, &text);
+    fputs(text.data, stderr);
+    printf("%" PRId64 " compared, %" PRId64 " different\n", run->compared, run->different);
+    return run->different ? 5 : done && !run->diags->errors ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    Options o = {.seeds = 2};
+    Arena arena;
+    Diags diags;
+    jmp_buf out;
+    size_t n = 0;
+    if (!parse_options(argc, argv, &o)) {
+        return usage("[--target NAME] [--set LINE=VALUE] [--seeds N] [--facts] --size M=5,N=7 FILE");
+    }
+    arena_init(&arena, allocator_default());
+    diags_init(&diags, &arena);
+    Run *run = ARENA_NEW(&arena, Run);
+    if (setjmp(out)) {
+        Text text = text_new(&arena);
+        diags_render(&diags, &text);
+        fputs(text.data, stderr);
+        return 70;
+    }
+    diags.bug_guard = arena.guard = &out;
+    char *text = read_file(&arena, o.file, &n);
+    if (!text) {
+        return usage("cannot read the file");
+    }
+    run->arena = &arena;
+    run->diags = &diags;
+    run->seeds = o.seeds;
+    run->func = parse_func(&arena, &diags, diags_add_source(&diags, o.file, text, n));
+    int status = 1;
+    if (run->func) {
+        status = run_all(run, &o);
+    } else {
+        Text problems = text_new(&arena);
+        diags_render(&diags, &problems);
+        fputs(problems.data, stderr);
+    }
+    arena_free(&arena);
+    return status;
+}
