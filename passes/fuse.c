@@ -32,17 +32,18 @@ static bool turns_axes(OpKind kind)
 
 static void copy_operands(Fuser *fuser, CloneMap *map, const Op *op)
 {
+    Value **copies = ARENA_ARRAY(fuser->func->arena, Value *, op->n_operands);
     for (int i = 0; i < op->n_operands; i++) {
         Value *operand = op->operands[i];
-        if (!operand || !operand->def) {
-            continue;
-        }
-        if (fuser->share) {
-            copy_value(fuser, map, operand);
-        } else {
+        if (operand && operand->def) {
             CloneMap own = clone_map_new(fuser->func);
-            Value *copy = copy_value(fuser, turns_axes(op->kind) ? &own : map, operand);
-            clone_map_value(map, operand, copy);
+            bool apart = !fuser->share && turns_axes(op->kind);
+            copies[i] = copy_value(fuser, apart ? &own : map, operand);
+        }
+    }
+    for (int i = 0; i < op->n_operands; i++) { /* last: copying one may have mapped another */
+        if (copies[i]) {
+            clone_map_value(map, op->operands[i], copies[i]);
         }
     }
 }
