@@ -217,6 +217,20 @@ Layout layout_remove_axis(const Layout *layout, int axis)
     return pick_axes(layout, layout->rank - 1, from);
 }
 
+Layout layout_compact(const Layout *layout)
+{
+    static const int32_t zero[MAX_RANK] = {0};
+    Layout out = *layout;
+    out.bits[IN_REGISTER] = 0;
+    for (int bit = 0; bit < layout->bits[IN_REGISTER]; bit++) {
+        const int32_t *basis = layout->basis[IN_REGISTER][bit];
+        if (!same_vector(basis, zero, layout->rank)) {
+            memcpy(out.basis[IN_REGISTER][out.bits[IN_REGISTER]++], basis, sizeof zero);
+        }
+    }
+    return out;
+}
+
 /* ---- questions ---- */
 
 bool layout_crosses(const Layout *layout, LayoutIn in, int axis)

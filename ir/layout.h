@@ -41,6 +41,9 @@ Layout layout_permute_result(const Layout *layout, const int64_t *perm);
 /* One more axis at `axis`, of extent 1; one axis of extent 1 fewer. */
 Layout layout_insert_axis(const Layout *layout, int axis);
 Layout layout_remove_axis(const Layout *layout, int axis);
+/* Without the register bits that hold copies: lanes and warps may, a thread need not. Types name such
+ * layouts only. */
+Layout layout_compact(const Layout *layout);
 /* The register of `from` that holds, in every thread, the element of register `reg` of `to`; -1 when
  * there is none. Both spread the same tile. */
 int layout_source_register(const Layout *from, const Layout *to, uint32_t reg);

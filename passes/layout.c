@@ -24,6 +24,7 @@ static void note_op(Op *op, void *user)
 {
     LayoutPass *pass = user;
     ARENA_PUSH(pass->func->arena, &pass->ops, op);
+    pass->reduces |= op->kind == OP_REDUCE;
     for (int i = 0; i < op->n_results; i++) {
         note_value(pass, op->results[i]);
     }

@@ -79,18 +79,20 @@ bool layout_is_wgmma(const Op *dot)
     return unit && text_same(unit, "wgmma");
 }
 
-/* Warps as a grid of rows × columns (powers of two) whose tiles of the result are nearest to square. */
-static void split_warps(const int64_t *extents, int64_t warps, int *split)
+/* Warps as a grid of rows × columns (powers of two): tiles of the result nearest to square, or, where
+ * rows are reduced too, by rows alone, so that a row stays in a warp and in the same one everywhere. */
+static void split_warps(const int64_t *extents, int64_t warps, int64_t most_rows, int *split)
 {
     split[0] = split[1] = 1;
     for (int64_t left = warps; left > 1; left /= 2) {
         bool rows = extents[0] / split[0] >= extents[1] / split[1];
+        rows = most_rows > 0 ? split[0] < most_rows : rows;
         split[rows ? 0 : 1] *= 2;
     }
 }
 
-/* Products done element by element: a thread holds runs of 4 columns, a warp a near-square patch, so
- * that what it reads of each operand is shared by many lanes. */
+/* Products done element by element: a thread holds runs of 4 columns, a warp a near-square patch,
+ * so that what it reads of each operand is shared by many lanes. */
 static Layout fma_layout(LayoutPass *pass, const int64_t *extents, int warps)
 {
     static const int order[2] = {1, 0};
@@ -98,7 +100,8 @@ static Layout fma_layout(LayoutPass *pass, const int64_t *extents, int warps)
     int columns = (int)least(8, up_to_power(extents[1]) / per_thread[1]);
     int lanes[2] = {pass->lanes / columns, columns};
     int split[2];
-    split_warps(extents, down_to_power(warps), split);
+    int64_t most_rows = pass->reduces ? up_to_power(extents[0]) / lanes[0] : 0;
+    split_warps(extents, down_to_power(warps), most_rows, split);
     return layout_blocked(2, extents, order, per_thread, lanes, split);
 }
 

@@ -17,11 +17,6 @@ static void set_layout(LayoutPass *pass, Value *value, const Layout *layout)
     value->type = type_with_layout(pass->func, value->type, layout);
 }
 
-static const Layout *interned(LayoutPass *pass, Layout layout)
-{
-    return func_intern_layout(pass->func, &layout);
-}
-
 /* ---- another layout for a value ---- */
 
 static Value *remade(LayoutPass *pass, Builder *b, Value *value, const Layout *layout);
@@ -30,10 +25,10 @@ static const Layout *operand_layout(LayoutPass *pass, const Op *op, const Layout
 {
     int axis = (int)op_int(op, ATTR_AXIS, 0);
     switch (op->kind) {
-    case OP_BROADCAST: return interned(pass, layout_of_broadcast_operand(result, op));
-    case OP_EXPAND: return interned(pass, layout_remove_axis(result, axis));
-    case OP_SQUEEZE: return interned(pass, layout_insert_axis(result, axis));
-    case OP_PERMUTE: return interned(pass, layout_permute(result, op_attr(op, ATTR_PERM)->ints));
+    case OP_BROADCAST: return layout_intern(pass, layout_of_broadcast_operand(result, op));
+    case OP_EXPAND: return layout_intern(pass, layout_remove_axis(result, axis));
+    case OP_SQUEEZE: return layout_intern(pass, layout_insert_axis(result, axis));
+    case OP_PERMUTE: return layout_intern(pass, layout_permute(result, op_attr(op, ATTR_PERM)->ints));
     default: return result;
     }
 }
@@ -108,7 +103,7 @@ static void want_any(LayoutPass *pass, Op *op, int operand)
     int wide = pass->func->target->vector_bytes / bytes;
     int warps = layout_warps(pass, op->parent);
     Layout layout = layout_of_memory(pass, value->type, wide, bytes, warps);
-    want(pass, op, operand, func_intern_layout(pass->func, &layout));
+    want(pass, op, operand, layout_intern(pass, layout));
 }
 
 /* The op can only give this layout; others who use the result get it as they expect it. */
@@ -165,7 +160,7 @@ static void dot_operand_to_shared(LayoutPass *pass, Op *op, int at)
 
 static void legalize_product(LayoutPass *pass, Op *op)
 {
-    const Layout *layout = interned(pass, layout_of_product(pass, op));
+    const Layout *layout = layout_intern(pass, layout_of_product(pass, op));
     bool wgmma = layout_is_wgmma(op);
     for (int nth = 0; nth < 2; nth++) {
         Access access = op_access_nth(op, nth);
@@ -173,7 +168,7 @@ static void legalize_product(LayoutPass *pass, Op *op)
             continue;
         }
         if (wgmma && nth == 0) {
-            want(pass, op, access.at, interned(pass, layout_of_register_operand(pass, op)));
+            want(pass, op, access.at, layout_intern(pass, layout_of_register_operand(pass, op)));
         } else {
             dot_operand_to_shared(pass, op, access.at);
         }
@@ -192,7 +187,7 @@ static void legalize_reduce(LayoutPass *pass, Op *op)
     int axis = (int)op_int(op, ATTR_AXIS, 0);
     want_any(pass, op, 0);
     const Layout *from = op->operands[0]->type->layout;
-    give(pass, op, interned(pass, layout_drop_axis(from, axis)));
+    give(pass, op, layout_intern(pass, layout_drop_axis(from, axis)));
     if (!layout_crosses(from, IN_WARP, axis) || op->n_operands > 1) {
         return;
     }

@@ -21,6 +21,7 @@ typedef struct LayoutScratch {
 typedef struct LayoutPass {
     Func *func;
     int lanes;               /* of a warp */
+    bool reduces;            /* some axis is reduced */
     uint32_t n_values;       /* as many as there were at the start */
     Value **values;          /* by id */
     uint32_t *parent;        /* union-find over ids */
@@ -41,6 +42,7 @@ int layout_warps(LayoutPass *pass, const Block *block);
 Block *layout_value_block(const Value *value);
 
 /* ---- layout_solve.c ---- */
+const Layout *layout_intern(LayoutPass *pass, Layout layout);
 void layout_solve(LayoutPass *pass);
 
 /* ---- layout_anchor.c ---- */
@@ -60,7 +62,8 @@ void layout_legalize(LayoutPass *pass);
 /* Scratch of this array's shape, slot axis first, in the launch around `at`, swizzled so that storing
  * `value` and loading it as `to` meet the fewest bank conflicts. Momentary uses in one role share it;
  * `kept`: its contents are wanted for longer, so it is not shared. */
-Value *layout_scratch(LayoutPass *pass, const Op *at, const Value *value, const Layout *to, bool kept);
+Value *layout_scratch(LayoutPass *pass, const Op *at, const Value *value, const Layout *to,
+                      bool kept);
 /* Scratch of a reduction that crosses warps: [warps along the axis, elements of the result]. */
 Value *layout_reduce_scratch(LayoutPass *pass, const Op *reduce);
 /* Gives every shared and barrier allocation its offset. Reports what cannot fit. */

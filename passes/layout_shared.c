@@ -34,7 +34,8 @@ static Value *momentary(LayoutPass *pass, const Op *at, Type type, int swizzle)
     const Block *owner = owner_of(at);
     for (size_t i = 0; i < pass->scratches.n; i++) {
         LayoutScratch *scratch = &pass->scratches.items[i];
-        if (scratch->owner == owner && scratch->shared->type == type && scratch->swizzle == swizzle) {
+        bool same = scratch->shared->type == type && scratch->swizzle == swizzle;
+        if (same && scratch->owner == owner) {
             return scratch->shared;
         }
     }
@@ -62,7 +63,8 @@ static int best_swizzle(SharedTile tile, const Layout *store, const Layout *load
     return best;
 }
 
-Value *layout_scratch(LayoutPass *pass, const Op *at, const Value *value, const Layout *to, bool kept)
+Value *layout_scratch(LayoutPass *pass, const Op *at, const Value *value, const Layout *to,
+                      bool kept)
 {
     Type type = value->type;
     SharedTile tile = {.rank = type->rank, .elem_bytes = dtype_bytes(type->dtype)};
@@ -80,15 +82,6 @@ Value *layout_scratch(LayoutPass *pass, const Op *at, const Value *value, const 
     return kept ? new_shared(pass, at, shared, swizzle) : momentary(pass, at, shared, swizzle);
 }
 
-static int64_t up_to_power(int64_t value)
-{
-    int64_t power = 1;
-    while (power < value) {
-        power *= 2;
-    }
-    return power;
-}
-
 Value *layout_reduce_scratch(LayoutPass *pass, const Op *reduce)
 {
     int axis = (int)op_int(reduce, ATTR_AXIS, 0);
@@ -101,7 +94,7 @@ Value *layout_reduce_scratch(LayoutPass *pass, const Op *reduce)
         dims[0] *= from->basis[IN_WARP][bit][axis] ? 2 : 1;
     }
     for (int i = 0; i < result->rank; i++) {
-        dims[1] *= up_to_power(extents[i]);
+        dims[1] *= extents[i];
     }
     return momentary(pass, reduce, type_shared(pass->func, result->dtype, 2, dims), 0);
 }

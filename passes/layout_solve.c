@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Decides each class's layout and writes it into the types. Elementwise ops, loops and masks tie values into classes;
- * products fix theirs first; layouts then spread along shape ops, backwards from results to
- * operands and forwards; classes that no product reaches are anchored by their memory accesses,
- * largest first. */
+/* Decides each class's layout and writes it into the types. Elementwise ops, loops and masks tie
+ * values into classes; products fix theirs first; layouts then spread along shape ops, from results
+ * back to operands and on to results; classes that no product reaches are anchored by their memory
+ * accesses, largest first. */
 #include "passes/an_width.h"
 #include "passes/layout_pass.h"
 
@@ -11,6 +11,12 @@ enum { CHEAP_DEPTH = 6 };
 bool layout_spreads(const Value *value)
 {
     return value && value->type->kind == TYPE_ARRAY && value->type->rank > 0;
+}
+
+static bool is_shape_op(const Op *op)
+{
+    return op->kind == OP_BROADCAST || op->kind == OP_EXPAND || op->kind == OP_SQUEEZE
+           || op->kind == OP_PERMUTE || op->kind == OP_REDUCE;
 }
 
 static bool cheap_at(const Value *value, int depth)
@@ -22,8 +28,7 @@ static bool cheap_at(const Value *value, int depth)
     if (!op || depth > CHEAP_DEPTH) {
         return false;
     }
-    bool follows = op_has(op, TRAIT_ELEMENTWISE) || op->kind == OP_BROADCAST || op->kind == OP_EXPAND
-                   || op->kind == OP_SQUEEZE || op->kind == OP_PERMUTE;
+    bool follows = op_has(op, TRAIT_ELEMENTWISE) || (is_shape_op(op) && op->kind != OP_REDUCE);
     for (int i = 0; follows && i < op->n_operands; i++) {
         follows = cheap_at(op->operands[i], depth + 1);
     }
@@ -109,41 +114,40 @@ static void tie_op(LayoutPass *pass, const Op *op)
 
 /* ---- deciding ---- */
 
+const Layout *layout_intern(LayoutPass *pass, Layout layout)
+{
+    Layout compact = layout_compact(&layout);
+    return func_intern_layout(pass->func, &compact);
+}
+
 static const Layout *decided(LayoutPass *pass, const Value *value)
 {
     return has_class(value) ? pass->layouts[root_of(pass, value)] : NULL;
 }
 
 /* The first to speak for a class decides. */
-static bool decide(LayoutPass *pass, const Value *value, const Layout *layout)
+static bool decide(LayoutPass *pass, const Value *value, Layout layout)
 {
     if (!has_class(value) || decided(pass, value)) {
         return false;
     }
-    pass->layouts[root_of(pass, value)] = func_intern_layout(pass->func, layout);
+    pass->layouts[root_of(pass, value)] = layout_intern(pass, layout);
     return true;
-}
-
-static bool decide_copy(LayoutPass *pass, const Value *value, Layout layout)
-{
-    return decide(pass, value, &layout);
 }
 
 static bool spread_back(LayoutPass *pass, const Op *op)
 {
     const Layout *to = decided(pass, op->results[0]);
     const Value *from = op->operands[0];
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
     if (!to || !has_class(from) || decided(pass, from)) {
         return false;
     }
     switch (op->kind) {
-    case OP_BROADCAST: {
-        Layout layout = layout_of_broadcast_operand(to, op);
-        return decide(pass, from, &layout);
-    }
-    case OP_EXPAND: return decide_copy(pass, from, layout_remove_axis(to, (int)op_int(op, ATTR_AXIS, 0)));
-    case OP_SQUEEZE: return decide_copy(pass, from, layout_insert_axis(to, (int)op_int(op, ATTR_AXIS, 0)));
-    case OP_PERMUTE: return decide_copy(pass, from, layout_permute(to, op_attr(op, ATTR_PERM)->ints));
+    case OP_BROADCAST: return decide(pass, from, layout_of_broadcast_operand(to, op));
+    case OP_EXPAND: return decide(pass, from, layout_remove_axis(to, axis));
+    case OP_SQUEEZE: return decide(pass, from, layout_insert_axis(to, axis));
+    case OP_PERMUTE: return decide(pass, from, layout_permute(to, op_attr(op, ATTR_PERM)->ints));
     default: return false;
     }
 }
@@ -157,18 +161,13 @@ static bool spread_on(LayoutPass *pass, const Op *op)
         return false;
     }
     switch (op->kind) {
-    case OP_EXPAND: return decide_copy(pass, to, layout_insert_axis(from, axis));
-    case OP_SQUEEZE: return decide_copy(pass, to, layout_remove_axis(from, axis));
-    case OP_PERMUTE: return decide_copy(pass, to, layout_permute_result(from, op_attr(op, ATTR_PERM)->ints));
-    case OP_REDUCE: return decide_copy(pass, to, layout_drop_axis(from, axis));
+    case OP_EXPAND: return decide(pass, to, layout_insert_axis(from, axis));
+    case OP_SQUEEZE: return decide(pass, to, layout_remove_axis(from, axis));
+    case OP_PERMUTE:
+        return decide(pass, to, layout_permute_result(from, op_attr(op, ATTR_PERM)->ints));
+    case OP_REDUCE: return decide(pass, to, layout_drop_axis(from, axis));
     default: return false;
     }
-}
-
-static bool is_shape_op(const Op *op)
-{
-    return op->kind == OP_BROADCAST || op->kind == OP_EXPAND || op->kind == OP_SQUEEZE
-           || op->kind == OP_PERMUTE || op->kind == OP_REDUCE;
 }
 
 static void spread(LayoutPass *pass)
@@ -195,9 +194,9 @@ static void anchor_products(LayoutPass *pass)
         if (op->kind != OP_DOT && op->kind != OP_DOT_ASYNC) {
             continue;
         }
-        decide_copy(pass, op->results[0], layout_of_product(pass, op));
+        decide(pass, op->results[0], layout_of_product(pass, op));
         if (layout_is_wgmma(op) && layout_spreads(op->operands[0])) {
-            decide_copy(pass, op->operands[0], layout_of_register_operand(pass, op));
+            decide(pass, op->operands[0], layout_of_register_operand(pass, op));
         }
     }
 }
@@ -262,7 +261,7 @@ static void anchor_by_memory(LayoutPass *pass, const Value *value)
     int wide = pass->func->target->vector_bytes / facts.narrowest;
     int vector = facts.ragged ? 1 : facts.widest ? facts.widest : wide;
     int warps = layout_warps(pass, layout_value_block(value));
-    decide_copy(pass, value, layout_of_memory(pass, value->type, vector, facts.narrowest, warps));
+    decide(pass, value, layout_of_memory(pass, value->type, vector, facts.narrowest, warps));
 }
 
 void layout_solve(LayoutPass *pass)

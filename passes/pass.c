@@ -26,6 +26,7 @@ static const PassOrder ORDERS[] = {
     {"stage", "layout", "the matrix unit that a product uses anchors the layouts around it"},
     {"bounds", "layout", "layouts spread padded tiles, whose extents are static"},
     {"layout", "vectorize", "how many elements an access takes follows from what a thread holds"},
+    {"layout", "syncs", "moving tiles between layouts adds barriers beside those of stage"},
     {"bounds", "vectorize", "a guarded axis may not be read in pieces that straddle its end"},
 };
 
