@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* accumulate: a product that is added to what a loop carries goes on from there.
+ *
+ *   %p = dot %a, %b                          %s = mul %acc, %r
+ *   %n = fma %acc, %r, %p              →     %n = dot %a, %b, %s
+ *
+ * Matrix units add to an accumulator for nothing, and the product needs no registers of its own. Only
+ * sums with a carried value change: a bias that is added once stays after the loop. Requires: tile
+ * (the loops are there). Reassociates the product's sum, as its bound allows. */
+#include "ir/build.h"
+#include "passes/pass.h"
+
+static bool is_carried(const Value *value)
+{
+    const Op *loop = value->block ? value->block->parent : NULL;
+    return loop && loop->kind == OP_FOR && value->index > 0;
+}
+
+/* A product without an accumulator, used only here. */
+static bool is_free_dot(const Func *func, const Value *value)
+{
+    return value->def && value->def->kind == OP_DOT && value->def->n_operands == 2 &&
+           value_count_uses(func, value) == 1;
+}
+
+static void accumulate(Func *func, Op *op, const Value *product, Value *onto)
+{
+    Builder b = build_before(func, op);
+    const Op *dot = product->def;
+    Value *sum = build_dot(&b, dot->operands[0], dot->operands[1], onto, onto->type->dtype);
+    sum->name = op->results[0]->name;
+    func_replace_uses(func, op->results[0], sum);
+    op_remove(op);
+}
+
+static void accumulate_op(Op *op, void *user)
+{
+    Func *func = user;
+    if (op->kind == OP_FMA && is_free_dot(func, op->operands[2])) {
+        for (int i = 0; i < 2; i++) {
+            if (is_carried(op->operands[i])) {
+                Builder b = build_before(func, op);
+                Value *scaled = build_binary(&b, OP_MUL, op->operands[0], op->operands[1]);
+                accumulate(func, op, op->operands[2], scaled);
+                return;
+            }
+        }
+    }
+    if (op->kind == OP_ADD) {
+        for (int i = 0; i < 2; i++) {
+            if (is_free_dot(func, op->operands[i]) && is_carried(op->operands[1 - i])) {
+                accumulate(func, op, op->operands[i], op->operands[1 - i]);
+                return;
+            }
+        }
+    }
+}
+
+void pass_opt_accumulate(Func *func)
+{
+    func_walk(func, accumulate_op, func);
+    func_remove_dead(func);
+}
