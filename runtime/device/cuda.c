@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* CUDA through its driver. Every entry makes the device's primary context current and restores the
+ * caller's. */
+#include "runtime/device/cuda_driver.h"
+#include "runtime/device/library.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct Cuda {
+    CudaDriver driver;
+    CuDevice device;
+    CuContext context;
+} Cuda;
+
+enum { LOG_BYTES = 600 };
+
+static const LibrarySymbol SYMBOLS[] = {
+#define CUDA_CALL(need, field, symbol, params) {SYMBOL_##need, #symbol, offsetof(CudaDriver, field)},
+#include "runtime/device/cuda.def"
+#undef CUDA_CALL
+};
+
+static bool is_fault(CuResult result)
+{
+    return result == CU_ERROR_ILLEGAL_ADDRESS || result == CU_ERROR_LAUNCH_TIMEOUT ||
+           result == CU_ERROR_ASSERT ||
+           (result >= CU_ERROR_FIRST_FAULT && result <= CU_ERROR_LAUNCH_FAILED);
+}
+
+/* True when the call succeeded. `what`: the kernel or thing that it was for; may be empty. */
+static bool check(const Cuda *cuda, CuResult result, const char *call, const char *what,
+                  DeviceError *error)
+{
+    if (result == CU_OK) {
+        return true;
+    }
+    const char *name = NULL, *text = NULL;
+    cuda->driver.error_name(result, &name);
+    cuda->driver.error_string(result, &text);
+    return device_fail(error, is_fault(result) ? DIAG_FAULT : DIAG_ENVIRONMENT, (int)result,
+                       "%s failed%s%s: %s (%u)%s%s", call, *what ? " for " : "", what,
+                       name ? name : "an unknown error", result, text ? ": " : "",
+                       text ? text : "");
+}
+
+static bool enter(const Cuda *cuda, DeviceError *error)
+{
+    return check(cuda, cuda->driver.context_push(cuda->context), "cuCtxPushCurrent", "", error);
+}
+
+static void leave(const Cuda *cuda)
+{
+    CuContext ours;
+    cuda->driver.context_pop(&ours);
+}
+
+/* ---- opening ---- */
+
+static bool get_driver(Device *device, Cuda *cuda, DeviceError *error)
+{
+    static const char *const names[] = {"libcuda.so.1", "libcuda.so", NULL};
+    if (device->driver) {
+        memcpy(&cuda->driver, device->driver, sizeof cuda->driver);
+        return true;
+    }
+    /* Never closed: drivers keep threads. */
+    void *library = library_open(names, "CUDA driver", error);
+    return library && library_bind(library, "CUDA driver", SYMBOLS,
+                                   sizeof SYMBOLS / sizeof *SYMBOLS, &cuda->driver, error);
+}
+
+static bool get_fact(const Cuda *cuda, CuDeviceAttribute attribute, int *value,
+                     DeviceError *error)
+{
+    return check(cuda, cuda->driver.device_attribute(value, attribute, cuda->device),
+                 "cuDeviceGetAttribute", "", error);
+}
+
+static bool get_facts(const Cuda *cuda, DeviceFacts *facts, DeviceError *error)
+{
+    int major = 0, minor = 0;
+    const CudaDriver *d = &cuda->driver;
+    bool ok = check(cuda, d->device_name(facts->name, sizeof facts->name, cuda->device),
+                    "cuDeviceGetName", "", error) &&
+              check(cuda, d->device_memory(&facts->memory_bytes, cuda->device),
+                    "cuDeviceTotalMem", "", error) &&
+              check(cuda, d->driver_version(&facts->driver_version), "cuDriverGetVersion", "",
+                    error) &&
+              get_fact(cuda, CU_DEVICE_UNITS, &facts->units, error) &&
+              get_fact(cuda, CU_DEVICE_WARP, &facts->warp, error) &&
+              get_fact(cuda, CU_DEVICE_MAX_THREADS, &facts->max_threads, error) &&
+              get_fact(cuda, CU_DEVICE_SHARED_BYTES, &facts->shared_bytes, error) &&
+              get_fact(cuda, CU_DEVICE_MAJOR, &major, error) &&
+              get_fact(cuda, CU_DEVICE_MINOR, &minor, error);
+    /* From 9.0 on there are instructions of one part only, which its target name opens. */
+    snprintf(facts->target, sizeof facts->target, "sm_%d%d%s", major, minor,
+             major >= 9 ? "a" : "");
+    return ok;
+}
+
+static bool open_device(Device *device, Cuda *cuda, int ordinal, DeviceError *error)
+{
+    int count = 0;
+    const CudaDriver *d = &cuda->driver;
+    if (!get_driver(device, cuda, error) || !check(cuda, d->init(0), "cuInit", "", error) ||
+        !check(cuda, d->device_count(&count), "cuDeviceGetCount", "", error)) {
+        return false;
+    }
+    if (ordinal < 0 || ordinal >= count) {
+        return device_fail(error, DIAG_ENVIRONMENT, 0, "no CUDA device %d: there %s %d", ordinal,
+                           count == 1 ? "is" : "are", count);
+    }
+    if (!check(cuda, d->device_get(&cuda->device, ordinal), "cuDeviceGet", "", error) ||
+        !get_facts(cuda, &device->facts, error)) {
+        return false;
+    }
+    return check(cuda, d->context_retain(&cuda->context, cuda->device),
+                 "cuDevicePrimaryCtxRetain", "", error);
+}
+
+static bool cuda_open(Device *device, int ordinal, DeviceError *error)
+{
+    Cuda *cuda = device_take(device, sizeof *cuda);
+    if (!cuda) {
+        return device_fail(error, DIAG_ENVIRONMENT, 0, "out of memory");
+    }
+    device->state = cuda;
+    if (!open_device(device, cuda, ordinal, error)) {
+        device_drop(device, cuda);
+        return false;
+    }
+    return true;
+}
+
+static void cuda_close(Device *device)
+{
+    Cuda *cuda = device->state;
+    cuda->driver.context_release(cuda->device);
+    device_drop(device, cuda);
+}
+
+/* ---- memory ---- */
+
+static bool cuda_alloc(Device *device, size_t bytes, void **memory, DeviceError *error)
+{
+    Cuda *cuda = device->state;
+    CuAddress address = 0;
+    char what[64];
+    if (!enter(cuda, error)) {
+        return false;
+    }
+    snprintf(what, sizeof what, "%zu bytes", bytes);
+    bool ok = check(cuda, cuda->driver.alloc(&address, bytes ? bytes : 1), "cuMemAlloc", what,
+                    error);
+    leave(cuda);
+    *memory = ok ? (void *)(uintptr_t)address : NULL;
+    return ok;
+}
+
+static void cuda_release(Device *device, void *memory)
+{
+    Cuda *cuda = device->state;
+    DeviceError ignored;
+    if (memory && enter(cuda, &ignored)) {
+        cuda->driver.release((CuAddress)(uintptr_t)memory);
+        leave(cuda);
+    }
+}
+
+static bool cuda_copy_in(Device *device, void *to, const void *from, size_t n, DeviceError *error)
+{
+    Cuda *cuda = device->state;
+    if (n == 0) {
+        return true;
+    }
+    if (!enter(cuda, error)) {
+        return false;
+    }
+    bool ok = check(cuda, cuda->driver.copy_in((CuAddress)(uintptr_t)to, from, n),
+                    "cuMemcpyHtoD", "", error);
+    leave(cuda);
+    return ok;
+}
+
+static bool cuda_copy_out(Device *device, void *to, const void *from, size_t n,
+                          DeviceError *error)
+{
+    Cuda *cuda = device->state;
+    if (n == 0) {
+        return true;
+    }
+    if (!enter(cuda, error)) {
+        return false;
+    }
+    bool ok = check(cuda, cuda->driver.copy_out(to, (CuAddress)(uintptr_t)from, n),
+                    "cuMemcpyDtoH", "", error);
+    leave(cuda);
+    return ok;
+}
+
+static bool cuda_copy(Device *device, void *to, const void *from, size_t n, DeviceStream stream,
+                      DeviceError *error)
+{
+    Cuda *cuda = device->state;
+    if (n == 0) {
+        return true;
+    }
+    if (!enter(cuda, error)) {
+        return false;
+    }
+    bool ok = check(cuda,
+                    cuda->driver.copy((CuAddress)(uintptr_t)to, (CuAddress)(uintptr_t)from, n,
+                                      stream),
+                    "cuMemcpyDtoDAsync", "", error);
+    leave(cuda);
+    return ok;
+}
+
+/* ---- modules ---- */
+
+static bool load(Cuda *cuda, const DeviceImage *image, DeviceModule *module, DeviceError *error)
+{
+    char log[LOG_BYTES] = "";
+    CuJitOption options[] = {CU_JIT_LOG, CU_JIT_LOG_BYTES};
+    void *values[] = {log, (void *)(uintptr_t)sizeof log};
+    CuModule loaded = NULL;
+    CuResult result = cuda->driver.module_load(&loaded, image->bytes, 2, options, values);
+    if (!check(cuda, result, "cuModuleLoadDataEx", "", error)) {
+        size_t n = strlen(error->text);
+        log[sizeof log - 1] = '\0';
+        snprintf(error->text + n, sizeof error->text - n, "%s%s", *log ? "\n" : "", log);
+        return false;
+    }
+    *module = loaded;
+    return true;
+}
+
+static bool cuda_load(Device *device, const DeviceImage *image, DeviceModule *module,
+                      DeviceError *error)
+{
+    Cuda *cuda = device->state;
+    if (!image->bytes) {
+        return device_fail(error, DIAG_USAGE, 0, "CUDA loads an image, not code in memory");
+    }
+    if (!enter(cuda, error)) {
+        return false;
+    }
+    bool ok = load(cuda, image, module, error);
+    leave(cuda);
+    return ok;
+}
+
+static void cuda_unload(Device *device, DeviceModule module)
+{
+    Cuda *cuda = device->state;
+    DeviceError ignored;
+    if (enter(cuda, &ignored)) {
+        cuda->driver.module_unload(module);
+        leave(cuda);
+    }
+}
+
+static bool find(Cuda *cuda, DeviceModule module, DeviceKernel *kernel, DeviceError *error)
+{
+    CuFunction function = NULL;
+    if (!check(cuda, cuda->driver.module_function(&function, module, kernel->symbol),
+               "cuModuleGetFunction", kernel->symbol, error)) {
+        return false;
+    }
+    kernel->function = function;
+    return kernel->shared_bytes == 0 ||
+           check(cuda,
+                 cuda->driver.function_set(function, CU_FUNCTION_SHARED_BYTES,
+                                           kernel->shared_bytes),
+                 "cuFuncSetAttribute", kernel->symbol, error);
+}
+
+static bool cuda_find(Device *device, DeviceModule module, const PlanLaunch *launch,
+                      DeviceKernel *kernel, DeviceError *error)
+{
+    Cuda *cuda = device->state;
+    *kernel = (DeviceKernel){.symbol = launch->symbol, .threads = launch->threads,
+                             .shared_bytes = launch->shared_bytes, .cluster = launch->cluster};
+    if (launch->shared_bytes > device->facts.shared_bytes) {
+        return device_fail(error, DIAG_ENVIRONMENT, 0,
+                           "%s needs %d bytes of shared memory a block, %s has %d",
+                           launch->symbol, launch->shared_bytes, device->facts.name,
+                           device->facts.shared_bytes);
+    }
+    if (launch->cluster > 1 && !cuda->driver.launch_ex) {
+        return device_fail(error, DIAG_ENVIRONMENT, 0,
+                           "%s needs clusters: the CUDA driver has no cuLaunchKernelEx",
+                           launch->symbol);
+    }
+    if (!enter(cuda, error)) {
+        return false;
+    }
+    bool ok = find(cuda, module, kernel, error);
+    leave(cuda);
+    return ok;
+}
+
+/* ---- bulk copy descriptors ---- */
+
+static CuTensorMapType map_type(DType dtype)
+{
+    switch (dtype) {
+    case DT_F16: return CU_MAP_F16;
+    case DT_BF16: return CU_MAP_BF16;
+    case DT_F32: return CU_MAP_F32;
+    case DT_F64: return CU_MAP_F64;
+    default: break;
+    }
+    switch (dtype_bytes(dtype)) {
+    case 1: return CU_MAP_U8;
+    case 2: return CU_MAP_U16;
+    case 4: return CU_MAP_U32;
+    default: return CU_MAP_U64;
+    }
+}
+
+static CuTensorMapSwizzle map_swizzle(int bytes)
+{
+    return bytes == 128  ? CU_MAP_SWIZZLE_128
+           : bytes == 64 ? CU_MAP_SWIZZLE_64
+           : bytes == 32 ? CU_MAP_SWIZZLE_32
+                         : CU_MAP_SWIZZLE_NONE;
+}
+
+/* The driver counts axes from the fastest. Strides are of axes 1 and up, in bytes. */
+static bool cuda_map(Device *device, const PlanMap *map, const DeviceTensor *tensor, void *bytes,
+                     DeviceError *error)
+{
+    Cuda *cuda = device->state;
+    CuU64 dims[8], strides[8];
+    CuU32 box[8], steps[8];
+    CuU64 stride = (CuU64)dtype_bytes(tensor->dtype);
+    if (!cuda->driver.encode_tiled) {
+        return device_fail(error, DIAG_ENVIRONMENT, 0,
+                           "the CUDA driver has no cuTensorMapEncodeTiled: it is too old");
+    }
+    for (int i = 0; i < tensor->rank; i++) {
+        int axis = tensor->rank - 1 - i;
+        dims[i] = (CuU64)tensor->dims[axis];
+        box[i] = (CuU32)map->box[axis];
+        steps[i] = 1;
+        stride *= dims[i];
+        strides[i] = stride;
+    }
+    CuResult result = cuda->driver.encode_tiled(
+        bytes, map_type(tensor->dtype), (CuU32)tensor->rank, tensor->data, dims, strides, box,
+        steps, 0, map_swizzle(map->swizzle),
+        map->wide_l2 ? CU_MAP_PROMOTE_256 : CU_MAP_PROMOTE_NONE, 0);
+    return check(cuda, result, "cuTensorMapEncodeTiled", "", error);
+}
+
+/* ---- launching ---- */
+
+static CuResult launch_cluster(const Cuda *cuda, const DeviceKernel *kernel, unsigned int blocks,
+                               void **args, CuStream stream)
+{
+    CuLaunchAttribute cluster = {.id = CU_LAUNCH_CLUSTER};
+    cluster.value.cluster.x = (unsigned int)kernel->cluster;
+    cluster.value.cluster.y = cluster.value.cluster.z = 1;
+    CuLaunchConfig config = {blocks, 1, 1, (unsigned int)kernel->threads, 1, 1,
+                             (unsigned int)kernel->shared_bytes, stream, &cluster, 1};
+    return cuda->driver.launch_ex(&config, kernel->function, args, NULL);
+}
+
+static bool cuda_launch(Device *device, const DeviceKernel *kernel, int64_t blocks, void **args,
+                        DeviceStream stream, DeviceError *error)
+{
+    Cuda *cuda = device->state;
+    if (blocks > INT_MAX) {
+        return device_fail(error, DIAG_SOURCE, 0, "%s: %" PRId64 " blocks, CUDA allows %d",
+                           kernel->symbol, blocks, INT_MAX);
+    }
+    if (!enter(cuda, error)) {
+        return false;
+    }
+    unsigned int n = (unsigned int)blocks;
+    CuResult result =
+        kernel->cluster > 1
+            ? launch_cluster(cuda, kernel, n, args, stream)
+            : cuda->driver.launch(kernel->function, n, 1, 1, (unsigned int)kernel->threads, 1, 1,
+                                  (unsigned int)kernel->shared_bytes, stream, args, NULL);
+    bool ok = check(cuda, result, kernel->cluster > 1 ? "cuLaunchKernelEx" : "cuLaunchKernel",
+                    kernel->symbol, error);
+    leave(cuda);
+    return ok;
+}
+
+static bool cuda_sync(Device *device, DeviceStream stream, DeviceError *error)
+{
+    Cuda *cuda = device->state;
+    if (!enter(cuda, error)) {
+        return false;
+    }
+    bool ok = check(cuda, cuda->driver.stream_sync(stream), "cuStreamSynchronize", "", error);
+    leave(cuda);
+    return ok;
+}
+
+/* ---- time ---- */
+
+static bool cuda_moment(Device *device, DeviceStream stream, DeviceMoment *moment,
+                        DeviceError *error)
+{
+    Cuda *cuda = device->state;
+    CuEvent event = NULL;
+    if (!enter(cuda, error)) {
+        return false;
+    }
+    bool ok = check(cuda, cuda->driver.event_create(&event, 0), "cuEventCreate", "", error);
+    if (ok && !check(cuda, cuda->driver.event_record(event, stream), "cuEventRecord", "", error)) {
+        cuda->driver.event_destroy(event);
+        ok = false;
+    }
+    leave(cuda);
+    *moment = ok ? event : NULL;
+    return ok;
+}
+
+static bool cuda_elapsed(Device *device, DeviceMoment first, DeviceMoment last, double *seconds,
+                         DeviceError *error)
+{
+    Cuda *cuda = device->state;
+    float milliseconds = 0;
+    if (!enter(cuda, error)) {
+        return false;
+    }
+    bool ok = check(cuda, cuda->driver.event_sync(last), "cuEventSynchronize", "", error) &&
+              check(cuda, cuda->driver.event_elapsed(&milliseconds, first, last),
+                    "cuEventElapsedTime", "", error);
+    leave(cuda);
+    *seconds = (double)milliseconds * 1e-3;
+    return ok;
+}
+
+static void cuda_forget(Device *device, DeviceMoment moment)
+{
+    Cuda *cuda = device->state;
+    DeviceError ignored;
+    if (moment && enter(cuda, &ignored)) {
+        cuda->driver.event_destroy(moment);
+        leave(cuda);
+    }
+}
+
+const DeviceOps device_cuda = {
+    .name = "cuda",
+    .open = cuda_open,
+    .close = cuda_close,
+    .alloc = cuda_alloc,
+    .release = cuda_release,
+    .copy_in = cuda_copy_in,
+    .copy_out = cuda_copy_out,
+    .copy = cuda_copy,
+    .load = cuda_load,
+    .unload = cuda_unload,
+    .find = cuda_find,
+    .map = cuda_map,
+    .launch = cuda_launch,
+    .sync = cuda_sync,
+    .moment = cuda_moment,
+    .elapsed = cuda_elapsed,
+    .forget = cuda_forget,
+};

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/device/device.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const DeviceOps *const KINDS[] = {&device_cuda, &device_hip, &device_host};
+
+const DeviceOps *const *device_kinds(size_t *n)
+{
+    *n = sizeof KINDS / sizeof *KINDS;
+    return KINDS;
+}
+
+const DeviceOps *device_kind(const char *name)
+{
+    for (size_t i = 0; i < sizeof KINDS / sizeof *KINDS; i++) {
+        if (text_same(KINDS[i]->name, name)) {
+            return KINDS[i];
+        }
+    }
+    return NULL;
+}
+
+bool device_fail(DeviceError *error, DiagClass kind, int code, const char *format, ...)
+{
+    va_list args;
+    error->kind = kind;
+    error->code = code;
+    va_start(args, format);
+    vsnprintf(error->text, sizeof error->text, format, args);
+    va_end(args);
+    return false;
+}
+
+void *device_take(Device *device, size_t bytes)
+{
+    void *memory = device->allocator.alloc(device->allocator.user, bytes);
+    if (memory) {
+        memset(memory, 0, bytes);
+    }
+    return memory;
+}
+
+void device_drop(Device *device, void *memory)
+{
+    if (memory) {
+        device->allocator.release(device->allocator.user, memory);
+    }
+}
+
+Device *device_open(const DeviceOps *ops, Allocator allocator, int ordinal, const void *driver,
+                    DeviceError *error)
+{
+    Device *device = allocator.alloc(allocator.user, sizeof *device);
+    if (!device) {
+        device_fail(error, DIAG_ENVIRONMENT, 0, "out of memory");
+        return NULL;
+    }
+    *device = (Device){.ops = ops, .allocator = allocator, .driver = driver};
+    if (!ops->open(device, ordinal, error)) {
+        allocator.release(allocator.user, device);
+        return NULL;
+    }
+    return device;
+}
+
+void device_close(Device *device)
+{
+    if (device) {
+        device->ops->close(device);
+        device_drop(device, device);
+    }
+}

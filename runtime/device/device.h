@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Devices behind one table: the host, CUDA and HIP. A device opens its driver with dlopen (or takes
+ * an injected one), holds memory, loads modules, launches. No globals: all state is in Device. */
+#ifndef TESSERA_RUNTIME_DEVICE_DEVICE_H
+#define TESSERA_RUNTIME_DEVICE_DEVICE_H
+
+#include "ir/base/arena.h"
+#include "ir/base/diag.h"
+#include "runtime/device/plan.h"
+
+/* What went wrong, without allocating: there may be no memory to say so. */
+typedef struct DeviceError {
+    DiagClass kind;
+    int code; /* the driver's number; 0: not from a driver */
+    char text[1024];
+} DeviceError;
+/* Fills `error`; returns false, to be returned. */
+bool device_fail(DeviceError *error, DiagClass kind, int code, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+typedef struct DeviceFacts {
+    char name[256];
+    char target[64];    /* the compiler's name of it: "native", "sm_90a", "gfx942" */
+    int units;          /* multiprocessors, compute units, threads */
+    int warp;
+    int max_threads;    /* of a block */
+    int shared_bytes;   /* most that a block may have */
+    size_t memory_bytes;
+    int driver_version; /* as the driver counts; 0: no driver */
+} DeviceFacts;
+
+/* Code to load: bytes (PTX ended by a zero, cubin, code object), or, on the host, code that is
+ * already in memory, found by symbol. */
+typedef struct DeviceImage {
+    const void *bytes;
+    size_t n;
+    void *(*symbol)(void *user, const char *name);
+    void *user;
+} DeviceImage;
+
+typedef struct DeviceKernel {
+    void *function;
+    const char *symbol; /* the plan's; for messages */
+    int threads, shared_bytes, cluster;
+} DeviceKernel;
+
+enum { DEVICE_MAP_BYTES = 128 };
+
+typedef struct DeviceTensor {
+    void *data; /* the device's memory */
+    DType dtype;
+    int rank;
+    int64_t dims[8];
+} DeviceTensor;
+
+typedef struct Device Device;
+typedef struct DeviceOps DeviceOps;
+/* A module, a stream and a moment as the device's own handle. Stream NULL: the default one. */
+typedef void *DeviceModule;
+typedef void *DeviceStream;
+typedef void *DeviceMoment;
+
+struct DeviceOps {
+    const char *name; /* "cpu", "cuda", "hip" */
+    bool (*open)(Device *device, int ordinal, DeviceError *error);
+    void (*close)(Device *device);
+    bool (*alloc)(Device *device, size_t bytes, void **memory, DeviceError *error);
+    void (*release)(Device *device, void *memory);
+    /* Done when they return, and after all earlier work of the default stream. */
+    bool (*copy_in)(Device *device, void *to, const void *from, size_t n, DeviceError *error);
+    bool (*copy_out)(Device *device, void *to, const void *from, size_t n, DeviceError *error);
+    /* Within the device, in order with launches. */
+    bool (*copy)(Device *device, void *to, const void *from, size_t n, DeviceStream stream,
+                 DeviceError *error);
+    bool (*load)(Device *device, const DeviceImage *image, DeviceModule *module,
+                 DeviceError *error);
+    void (*unload)(Device *device, DeviceModule module);
+    /* The function of one launch of the plan, ready for its shared memory. */
+    bool (*find)(Device *device, DeviceModule module, const PlanLaunch *launch,
+                 DeviceKernel *kernel, DeviceError *error);
+    /* NULL where there are no bulk copy descriptors. `bytes` is aligned to 64. */
+    bool (*map)(Device *device, const PlanMap *map, const DeviceTensor *tensor, void *bytes,
+                DeviceError *error);
+    /* args: as PlanLaunch.args says. */
+    bool (*launch)(Device *device, const DeviceKernel *kernel, int64_t blocks, void **args,
+                   DeviceStream stream, DeviceError *error);
+    bool (*sync)(Device *device, DeviceStream stream, DeviceError *error);
+    /* Moments on a stream, for timing. */
+    bool (*moment)(Device *device, DeviceStream stream, DeviceMoment *moment, DeviceError *error);
+    /* Waits for `last`. */
+    bool (*elapsed)(Device *device, DeviceMoment first, DeviceMoment last, double *seconds,
+                    DeviceError *error);
+    void (*forget)(Device *device, DeviceMoment moment);
+    bool points; /* an ARG_POINTER's entry of args is the address itself, not where it is kept */
+};
+
+struct Device {
+    const DeviceOps *ops;
+    Allocator allocator;
+    DeviceFacts facts;
+    const void *driver; /* the injected driver's table, or NULL: load one */
+    void *state;        /* of the kind */
+};
+
+extern const DeviceOps device_host, device_cuda, device_hip;
+/* All kinds, accelerators first. */
+const DeviceOps *const *device_kinds(size_t *n);
+const DeviceOps *device_kind(const char *name);
+
+/* `driver`: CudaDriver or HipDriver to use instead of the installed one; NULL normally. On the
+ * host `ordinal` is the number of threads, 0: one a CPU that the process may use. */
+Device *device_open(const DeviceOps *ops, Allocator allocator, int ordinal, const void *driver,
+                    DeviceError *error);
+void device_close(Device *device);
+
+void *device_take(Device *device, size_t bytes); /* zeroed memory of the host, or NULL */
+void device_drop(Device *device, void *memory);
+
+#endif

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* AMD through HIP's module interface. Every entry makes the device current and restores the
+ * caller's. */
+#include "runtime/device/hip_driver.h"
+#include "runtime/device/library.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Hip {
+    HipDriver driver;
+    int ordinal;
+} Hip;
+
+static const LibrarySymbol SYMBOLS[] = {
+#define HIP_CALL(need, field, symbol, params) {SYMBOL_##need, #symbol, offsetof(HipDriver, field)},
+#define HIP_TEXT HIP_CALL
+#include "runtime/device/hip.def"
+#undef HIP_CALL
+#undef HIP_TEXT
+};
+
+static bool is_fault(HipResult result)
+{
+    return result == HIP_ERROR_ILLEGAL_ADDRESS || result == HIP_ERROR_LAUNCH_TIMEOUT ||
+           result == HIP_ERROR_ASSERT || result == HIP_ERROR_LAUNCH_FAILED;
+}
+
+static bool check(const Hip *hip, HipResult result, const char *call, const char *what,
+                  DeviceError *error)
+{
+    if (result == HIP_OK) {
+        return true;
+    }
+    const char *name = hip->driver.error_name(result);
+    const char *text = hip->driver.error_string(result);
+    return device_fail(error, is_fault(result) ? DIAG_FAULT : DIAG_ENVIRONMENT, (int)result,
+                       "%s failed%s%s: %s (%u)%s%s", call, *what ? " for " : "", what,
+                       name ? name : "an unknown error", result, text ? ": " : "",
+                       text ? text : "");
+}
+
+/* `before` receives the caller's device. */
+static bool enter(const Hip *hip, int *before, DeviceError *error)
+{
+    return check(hip, hip->driver.device_current(before), "hipGetDevice", "", error) &&
+           (*before == hip->ordinal ||
+            check(hip, hip->driver.device_set(hip->ordinal), "hipSetDevice", "", error));
+}
+
+static void leave(const Hip *hip, int before)
+{
+    if (before != hip->ordinal) {
+        hip->driver.device_set(before);
+    }
+}
+
+/* ---- opening ---- */
+
+/* Runtime-only installations have no unversioned link, nor a place in the loader's path. */
+static void *open_library(DeviceError *error)
+{
+    static const char *const files[] = {"libamdhip64.so.7", "libamdhip64.so.6",
+                                        "libamdhip64.so.5", "libamdhip64.so"};
+    enum { FILES = sizeof files / sizeof *files };
+    const char *root = getenv("ROCM_PATH");
+    char paths[FILES][512];
+    const char *names[2 * FILES + 1];
+    int n = 0;
+    for (int i = 0; i < FILES; i++) {
+        int length = snprintf(paths[i], sizeof paths[i], "%s/lib/%s",
+                              root && *root ? root : "/opt/rocm", files[i]);
+        if (length > 0 && (size_t)length < sizeof paths[i]) {
+            names[n++] = paths[i];
+        }
+    }
+    for (int i = 0; i < FILES; i++) {
+        names[n++] = files[i];
+    }
+    names[n] = NULL;
+    return library_open(names, "HIP runtime (libamdhip64)", error);
+}
+
+static bool get_driver(Device *device, Hip *hip, DeviceError *error)
+{
+    if (device->driver) {
+        memcpy(&hip->driver, device->driver, sizeof hip->driver);
+        return true;
+    }
+    void *library = open_library(error);
+    return library && library_bind(library, "HIP runtime", SYMBOLS,
+                                   sizeof SYMBOLS / sizeof *SYMBOLS, &hip->driver, error);
+}
+
+static int int_at(const char *bytes, size_t offset)
+{
+    int value;
+    memcpy(&value, bytes + offset, sizeof value);
+    return value;
+}
+
+static size_t size_at(const char *bytes, size_t offset)
+{
+    size_t value;
+    memcpy(&value, bytes + offset, sizeof value);
+    return value;
+}
+
+static void read_facts(const char *bytes, const HipLayout *at, DeviceFacts *facts)
+{
+    const char *arch = bytes + at->arch; /* "gfx90a:sramecc+:xnack-" */
+    snprintf(facts->name, sizeof facts->name, "%.*s", (int)sizeof facts->name - 1, bytes);
+    snprintf(facts->target, sizeof facts->target, "%.*s",
+             (int)strnlen(arch, sizeof facts->target - 1), arch);
+    facts->target[strcspn(facts->target, ":")] = '\0';
+    facts->memory_bytes = size_at(bytes, at->memory);
+    facts->shared_bytes = (int)size_at(bytes, at->shared);
+    facts->warp = int_at(bytes, at->warp);
+    facts->max_threads = int_at(bytes, at->threads);
+    facts->units = int_at(bytes, at->units);
+}
+
+static bool get_facts(const Hip *hip, DeviceFacts *facts, DeviceError *error)
+{
+    _Alignas(16) char bytes[HIP_PROPERTIES_BYTES] = "";
+    bool is_new = hip->driver.properties_new != NULL;
+    HipLayout layout = is_new ? HIP_LAYOUT_NEW : HIP_LAYOUT_OLD;
+    HipResult result = is_new ? hip->driver.properties_new(bytes, hip->ordinal)
+                              : hip->driver.properties_old(bytes, hip->ordinal);
+    if (!check(hip, result, "hipGetDeviceProperties", "", error)) {
+        return false;
+    }
+    read_facts(bytes, &layout, facts);
+    return check(hip, hip->driver.driver_version(&facts->driver_version), "hipRuntimeGetVersion",
+                 "", error);
+}
+
+static bool open_device(Device *device, Hip *hip, DeviceError *error)
+{
+    int count = 0;
+    if (!get_driver(device, hip, error) ||
+        !check(hip, hip->driver.init(0), "hipInit", "", error) ||
+        !check(hip, hip->driver.device_count(&count), "hipGetDeviceCount", "", error)) {
+        return false;
+    }
+    if (hip->ordinal < 0 || hip->ordinal >= count) {
+        return device_fail(error, DIAG_ENVIRONMENT, 0, "no HIP device %d: there %s %d",
+                           hip->ordinal, count == 1 ? "is" : "are", count);
+    }
+    return get_facts(hip, &device->facts, error);
+}
+
+static bool hip_open(Device *device, int ordinal, DeviceError *error)
+{
+    Hip *hip = device_take(device, sizeof *hip);
+    if (!hip) {
+        return device_fail(error, DIAG_ENVIRONMENT, 0, "out of memory");
+    }
+    hip->ordinal = ordinal;
+    device->state = hip;
+    if (!open_device(device, hip, error)) {
+        device_drop(device, hip);
+        return false;
+    }
+    return true;
+}
+
+static void hip_close(Device *device)
+{
+    device_drop(device, device->state);
+}
+
+/* ---- memory ---- */
+
+static bool hip_alloc(Device *device, size_t bytes, void **memory, DeviceError *error)
+{
+    Hip *hip = device->state;
+    int before;
+    char what[64];
+    *memory = NULL;
+    if (!enter(hip, &before, error)) {
+        return false;
+    }
+    snprintf(what, sizeof what, "%zu bytes", bytes);
+    bool ok = check(hip, hip->driver.alloc(memory, bytes ? bytes : 1), "hipMalloc", what, error);
+    leave(hip, before);
+    return ok;
+}
+
+static void hip_release(Device *device, void *memory)
+{
+    Hip *hip = device->state;
+    if (memory) {
+        hip->driver.release(memory);
+    }
+}
+
+static void *unconst(const void *pointer)
+{
+    return (void *)(uintptr_t)pointer; /* HIP's prototypes lack the const */
+}
+
+static bool hip_copy_in(Device *device, void *to, const void *from, size_t n, DeviceError *error)
+{
+    Hip *hip = device->state;
+    return n == 0 ||
+           check(hip, hip->driver.copy_in(to, unconst(from), n), "hipMemcpyHtoD", "", error);
+}
+
+static bool hip_copy_out(Device *device, void *to, const void *from, size_t n, DeviceError *error)
+{
+    Hip *hip = device->state;
+    return n == 0 ||
+           check(hip, hip->driver.copy_out(to, unconst(from), n), "hipMemcpyDtoH", "", error);
+}
+
+static bool hip_copy(Device *device, void *to, const void *from, size_t n, DeviceStream stream,
+                     DeviceError *error)
+{
+    Hip *hip = device->state;
+    return n == 0 || check(hip, hip->driver.copy(to, unconst(from), n, stream),
+                           "hipMemcpyDtoDAsync", "", error);
+}
+
+/* ---- modules ---- */
+
+static bool hip_load(Device *device, const DeviceImage *image, DeviceModule *module,
+                     DeviceError *error)
+{
+    Hip *hip = device->state;
+    int before;
+    if (!image->bytes) {
+        return device_fail(error, DIAG_USAGE, 0, "HIP loads an image, not code in memory");
+    }
+    if (!enter(hip, &before, error)) {
+        return false;
+    }
+    bool ok = check(hip, hip->driver.module_load(module, image->bytes), "hipModuleLoadData", "",
+                    error);
+    leave(hip, before);
+    return ok;
+}
+
+static void hip_unload(Device *device, DeviceModule module)
+{
+    Hip *hip = device->state;
+    hip->driver.module_unload(module);
+}
+
+static bool hip_find(Device *device, DeviceModule module, const PlanLaunch *launch,
+                     DeviceKernel *kernel, DeviceError *error)
+{
+    Hip *hip = device->state;
+    *kernel = (DeviceKernel){.symbol = launch->symbol, .threads = launch->threads,
+                             .shared_bytes = launch->shared_bytes, .cluster = 1};
+    if (launch->shared_bytes > device->facts.shared_bytes) {
+        return device_fail(error, DIAG_ENVIRONMENT, 0,
+                           "%s needs %d bytes of shared memory a block, %s has %d",
+                           launch->symbol, launch->shared_bytes, device->facts.name,
+                           device->facts.shared_bytes);
+    }
+    return check(hip, hip->driver.module_function(&kernel->function, module, kernel->symbol),
+                 "hipModuleGetFunction", kernel->symbol, error);
+}
+
+/* ---- launching ---- */
+
+/* HIP counts a grid's threads in 32 bits. */
+static bool hip_launch(Device *device, const DeviceKernel *kernel, int64_t blocks, void **args,
+                       DeviceStream stream, DeviceError *error)
+{
+    Hip *hip = device->state;
+    int before;
+    int64_t most = UINT32_MAX / (int64_t)kernel->threads;
+    if (blocks > most) {
+        return device_fail(error, DIAG_SOURCE, 0,
+                           "%s: %" PRId64 " blocks of %d threads, HIP allows %" PRId64,
+                           kernel->symbol, blocks, kernel->threads, most);
+    }
+    if (!enter(hip, &before, error)) {
+        return false;
+    }
+    HipResult result = hip->driver.launch(kernel->function, (unsigned int)blocks, 1, 1,
+                                          (unsigned int)kernel->threads, 1, 1,
+                                          (unsigned int)kernel->shared_bytes, stream, args, NULL);
+    bool ok = check(hip, result, "hipModuleLaunchKernel", kernel->symbol, error);
+    leave(hip, before);
+    return ok;
+}
+
+static bool hip_sync(Device *device, DeviceStream stream, DeviceError *error)
+{
+    Hip *hip = device->state;
+    int before;
+    if (!enter(hip, &before, error)) {
+        return false;
+    }
+    bool ok = check(hip, hip->driver.stream_sync(stream), "hipStreamSynchronize", "", error);
+    leave(hip, before);
+    return ok;
+}
+
+/* ---- time ---- */
+
+static bool record(Hip *hip, DeviceStream stream, void **event, DeviceError *error)
+{
+    if (!check(hip, hip->driver.event_create(event), "hipEventCreate", "", error)) {
+        return false;
+    }
+    if (!check(hip, hip->driver.event_record(*event, stream), "hipEventRecord", "", error)) {
+        hip->driver.event_destroy(*event);
+        return false;
+    }
+    return true;
+}
+
+static bool hip_moment(Device *device, DeviceStream stream, DeviceMoment *moment,
+                       DeviceError *error)
+{
+    Hip *hip = device->state;
+    int before;
+    if (!enter(hip, &before, error)) {
+        return false;
+    }
+    bool ok = record(hip, stream, moment, error);
+    leave(hip, before);
+    return ok;
+}
+
+static bool hip_elapsed(Device *device, DeviceMoment first, DeviceMoment last, double *seconds,
+                        DeviceError *error)
+{
+    Hip *hip = device->state;
+    float milliseconds = 0;
+    bool ok = check(hip, hip->driver.event_sync(last), "hipEventSynchronize", "", error) &&
+              check(hip, hip->driver.event_elapsed(&milliseconds, first, last),
+                    "hipEventElapsedTime", "", error);
+    *seconds = (double)milliseconds * 1e-3;
+    return ok;
+}
+
+static void hip_forget(Device *device, DeviceMoment moment)
+{
+    Hip *hip = device->state;
+    if (moment) {
+        hip->driver.event_destroy(moment);
+    }
+}
+
+const DeviceOps device_hip = {
+    .name = "hip",
+    .open = hip_open,
+    .close = hip_close,
+    .alloc = hip_alloc,
+    .release = hip_release,
+    .copy_in = hip_copy_in,
+    .copy_out = hip_copy_out,
+    .copy = hip_copy,
+    .load = hip_load,
+    .unload = hip_unload,
+    .find = hip_find,
+    .launch = hip_launch,
+    .sync = hip_sync,
+    .moment = hip_moment,
+    .elapsed = hip_elapsed,
+    .forget = hip_forget,
+};

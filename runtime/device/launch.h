@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Launching a plan: prepared once (sizes checked, arguments packed, descriptors made), then it costs
+ * what the driver costs. */
+#ifndef TESSERA_RUNTIME_DEVICE_LAUNCH_H
+#define TESSERA_RUNTIME_DEVICE_LAUNCH_H
+
+#include "runtime/device/device.h"
+
+/* One a parameter of the plan, in its order. */
+typedef struct LaunchArg {
+    DeviceTensor tensor;
+    uint64_t scalar; /* the value in its own type, in the low bytes */
+} LaunchArg;
+
+/* ---- what a plan says (plan.c) ---- */
+
+/* False on overflow. */
+bool plan_eval(const PlanExpr *expr, const int64_t *sizes, int64_t *out);
+/* Sizes from the tensors' shapes, checked against every dimension and every assumed fact. */
+bool plan_solve(const Plan *plan, const LaunchArg *args, int64_t *sizes, DeviceError *error);
+/* How many blocks: the product over the axes. False on overflow. */
+bool plan_blocks(const PlanLaunch *launch, const int64_t *sizes, int64_t *blocks);
+/* False when it is more than a process can address. */
+bool plan_bytes(const DeviceTensor *tensor, size_t *bytes);
+
+/* ---- modules and launches ---- */
+
+/* A plan whose code is on a device. */
+typedef struct Loaded {
+    Device *device;
+    const Plan *plan;
+    DeviceModule module;
+    DeviceKernel *kernels; /* one a launch of the plan */
+} Loaded;
+bool loaded_open(Device *device, const Plan *plan, const DeviceImage *image, Loaded *loaded,
+                 DeviceError *error);
+void loaded_close(Loaded *loaded);
+
+typedef struct Prepared Prepared;
+/* The arguments' memory is not copied: it stays the caller's and must outlive the launches. */
+Prepared *launch_prepare(const Loaded *loaded, const LaunchArg *args, DeviceError *error);
+bool launch_run(Prepared *prepared, DeviceStream stream, DeviceError *error);
+void launch_free(Prepared *prepared);
+
+#endif

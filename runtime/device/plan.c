@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/device/launch.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool term_eval(const PlanTerm *term, const int64_t *sizes, int64_t *out)
+{
+    int64_t product = term->coef;
+    for (int i = 0; i < term->n; i++) {
+        if (__builtin_mul_overflow(product, sizes[term->vars[i]], &product)) {
+            return false;
+        }
+    }
+    *out = product;
+    return true;
+}
+
+bool plan_eval(const PlanExpr *expr, const int64_t *sizes, int64_t *out)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < expr->n; i++) {
+        int64_t term;
+        if (!term_eval(&expr->terms[i], sizes, &term) || __builtin_add_overflow(sum, term, &sum)) {
+            return false;
+        }
+    }
+    *out = sum;
+    return true;
+}
+
+/* The size that the expression is, or -1. */
+static int expr_as_size(const PlanExpr *expr)
+{
+    bool one = expr->n == 1 && expr->terms[0].n == 1 && expr->terms[0].coef == 1;
+    return one ? expr->terms[0].vars[0] : -1;
+}
+
+typedef struct Solver {
+    const Plan *plan;
+    const LaunchArg *args;
+    int64_t *sizes;
+    DeviceError *error;
+} Solver;
+
+static bool check_rank(Solver *s, const PlanParam *param, const DeviceTensor *tensor)
+{
+    if (tensor->rank != param->rank) {
+        return device_fail(s->error, DIAG_SOURCE, 0, "%s: '%s' has rank %d here, %d in the kernel",
+                           s->plan->kernel, param->name, tensor->rank, param->rank);
+    }
+    if (tensor->dtype != param->dtype) {
+        return device_fail(s->error, DIAG_SOURCE, 0, "%s: '%s' holds %s here, %s in the kernel",
+                           s->plan->kernel, param->name, dtype_name(tensor->dtype),
+                           dtype_name(param->dtype));
+    }
+    for (int axis = 0; axis < tensor->rank; axis++) {
+        if (tensor->dims[axis] < 0) {
+            return device_fail(s->error, DIAG_SOURCE, 0, "%s: axis %d of '%s' has size %" PRId64,
+                               s->plan->kernel, axis, param->name, tensor->dims[axis]);
+        }
+    }
+    return true;
+}
+
+/* The first axis that is a size by itself gives its value. */
+static void bind_sizes(Solver *s, const PlanParam *param, const DeviceTensor *tensor)
+{
+    for (int axis = 0; axis < param->rank; axis++) {
+        int size = expr_as_size(&param->dims[axis]);
+        if (size >= 0 && s->sizes[size] < 0) {
+            s->sizes[size] = tensor->dims[axis];
+        }
+    }
+}
+
+static bool check_dims(Solver *s, const PlanParam *param, const DeviceTensor *tensor)
+{
+    for (int axis = 0; axis < param->rank; axis++) {
+        int64_t want;
+        if (!plan_eval(&param->dims[axis], s->sizes, &want)) {
+            return device_fail(s->error, DIAG_SOURCE, 0,
+                               "%s: the size of axis %d of '%s' overflows 64 bits",
+                               s->plan->kernel, axis, param->name);
+        }
+        int size = expr_as_size(&param->dims[axis]);
+        if (tensor->dims[axis] != want) {
+            return device_fail(s->error, DIAG_SOURCE, 0,
+                               "%s: axis %d of '%s' has %" PRId64 " elements, but %s%s%" PRId64
+                               " by the other tensors",
+                               s->plan->kernel, axis, param->name, tensor->dims[axis],
+                               size >= 0 ? s->plan->sizes[size].name : "it must have",
+                               size >= 0 ? " is " : " ", want);
+        }
+    }
+    return true;
+}
+
+static bool check_facts(Solver *s)
+{
+    for (int i = 0; i < s->plan->n_sizes; i++) {
+        const PlanSize *size = &s->plan->sizes[i];
+        int64_t value = s->sizes[i];
+        if (value < 0) {
+            return device_fail(s->error, DIAG_SOURCE, 0,
+                               "%s: no tensor says what the size %s is", s->plan->kernel,
+                               size->name);
+        }
+        char rule[96] = "";
+        if (size->multiple > 1 && value % size->multiple != 0) {
+            snprintf(rule, sizeof rule, "%s %% %" PRId64 " == 0", size->name, size->multiple);
+        } else if (value < size->least) {
+            snprintf(rule, sizeof rule, "%s >= %" PRId64, size->name, size->least);
+        } else if (value > size->most) {
+            snprintf(rule, sizeof rule, "%s <= %" PRId64, size->name, size->most);
+        }
+        if (*rule) {
+            return device_fail(s->error, DIAG_SOURCE, 0,
+                               "%s: %s is %" PRId64 ", but this code was compiled for %s",
+                               s->plan->kernel, size->name, value, rule);
+        }
+    }
+    return true;
+}
+
+static bool for_tensors(Solver *s, bool (*check)(Solver *, const PlanParam *,
+                                                 const DeviceTensor *))
+{
+    for (int i = 0; i < s->plan->n_params; i++) {
+        if (s->plan->params[i].rank >= 0 &&
+            !check(s, &s->plan->params[i], &s->args[i].tensor)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool plan_solve(const Plan *plan, const LaunchArg *args, int64_t *sizes, DeviceError *error)
+{
+    Solver s = {plan, args, sizes, error};
+    for (int i = 0; i < plan->n_sizes; i++) {
+        sizes[i] = -1;
+    }
+    if (!for_tensors(&s, check_rank)) {
+        return false;
+    }
+    for (int i = 0; i < plan->n_params; i++) {
+        bind_sizes(&s, &plan->params[i], &args[i].tensor);
+    }
+    return check_facts(&s) && for_tensors(&s, check_dims);
+}
+
+bool plan_blocks(const PlanLaunch *launch, const int64_t *sizes, int64_t *blocks)
+{
+    int64_t product = 1;
+    for (int i = 0; i < launch->n_axes; i++) {
+        int64_t extent, step = launch->axes[i].step;
+        if (!plan_eval(&launch->axes[i].extent, sizes, &extent)) {
+            return false;
+        }
+        extent = extent < 0 ? 0 : extent;
+        int64_t tiles = step > 1 ? extent / step + (extent % step != 0) : extent;
+        if (tiles == 0) {
+            *blocks = 0;
+            return true;
+        }
+        if (__builtin_mul_overflow(product, tiles, &product)) {
+            return false;
+        }
+    }
+    *blocks = product;
+    return true;
+}
+
+bool plan_bytes(const DeviceTensor *tensor, size_t *bytes)
+{
+    size_t product = (size_t)dtype_bytes(tensor->dtype);
+    bool over = false, empty = false;
+    for (int i = 0; i < tensor->rank; i++) {
+        empty |= tensor->dims[i] == 0;
+        over |= __builtin_mul_overflow(product, (size_t)tensor->dims[i], &product);
+    }
+    *bytes = empty ? 0 : product;
+    return empty || (!over && product <= PTRDIFF_MAX);
+}
