@@ -8,6 +8,9 @@ BUILD ?= build
 JOBS ?= $(shell nproc)
 CONFIGURE = cmake -G Ninja -S . $(shell command -v ccache >/dev/null && \
 	echo -DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+# The first Python that has NumPy.
+PYTHON = $(shell for p in python3 /usr/bin/python3; do $$p -c 'import numpy' 2>/dev/null && \
+	echo $$p && break; done)
 .DELETE_ON_ERROR:
 .PHONY: all setup build demo check check-full check-asan check-gpu package docs bench clean
 
@@ -24,31 +27,31 @@ build: setup $(BUILD)/build.ninja
 	@cmake --build $(BUILD) -j $(JOBS)
 
 demo: build
-	@scripts/demo.sh $(BUILD)/bin/tessera
+	@$(PYTHON) scripts/demo.py $(BUILD)/bin/tessera
 
 check: build
-	@tests/run.py $(BUILD)
+	@$(PYTHON) tests/run.py $(BUILD)
 
 check-full: build
-	@TESSERA_FULL=1 tests/run.py $(BUILD)
+	@TESSERA_FULL=1 $(PYTHON) tests/run.py $(BUILD)
 
 check-asan: setup
 	@[ -e build-asan/build.ninja ] || $(CONFIGURE) -B build-asan -DTESSERA_SANITIZE=ON
 	@cmake --build build-asan -j $(JOBS)
-	@tests/run.py build-asan
+	@$(PYTHON) tests/run.py build-asan
 
 # On a machine with a GPU. With TESSERA set, a packaged program is tested and nothing is built.
 check-gpu: $(if $(TESSERA),,build)
-	@tests/agree/agree.py --tessera $(or $(TESSERA),$(BUILD)/bin/tessera) --device cuda --full
+	@$(PYTHON) tests/agree/agree.py --tessera $(or $(TESSERA),$(BUILD)/bin/tessera) --device cuda --full
 
 package: build
 	@cmake --build $(BUILD) --target package
 
 docs: setup
-	@scripts/docs.py
+	@$(PYTHON) scripts/docs.py
 
 bench: $(if $(TESSERA),,build)
-	@bench/gpu.py --tessera $(or $(TESSERA),$(BUILD)/bin/tessera)
+	@$(PYTHON) bench/gpu.py --tessera $(or $(TESSERA),$(BUILD)/bin/tessera)
 
 clean:
 	rm -rf build build-asan

@@ -22,7 +22,7 @@ function(tessera_room name folder)
     set_property(GLOBAL APPEND PROPERTY TESSERA_ROOMS ${target})
   endif()
   target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include)
-  target_link_libraries(${target} PRIVATE tessera_warnings)
+  target_link_libraries(${target} PRIVATE tessera_warnings PUBLIC m dl pthread)
   foreach(other ${ROOM_MAY})
     string(REGEX REPLACE "/.*" "" other ${other}) # a single header's room
     string(TOLOWER tessera_${other} library)

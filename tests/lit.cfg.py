@@ -4,12 +4,15 @@
     // RUN: %tessera compile %s --emit ir | %FileCheck %s
     // CHECK: reduce
 
-%tessera the program; %opt tests/tools/tessera_opt.c; %FileCheck; %exit 1 COMMAND (succeeds when the
-command exits with 1); %s this file; %S its folder; %t a temporary name of this test; %examples the
-folder of examples; %python a Python with NumPy.
+A test that needs what not every machine has says so: `REQUIRES: ptxas`, `nvdisasm`, `cuda` (a GPU).
+%tessera the program; %opt tests/tools/tessera_opt.c, likewise its neighbours; %FileCheck;
+%exit 1 COMMAND (succeeds when the command exits with 1); %s this file; %S its folder; %t a temporary
+name of this test; %examples the folder of examples; %python a Python with NumPy.
 """
 
+import glob
 import os
+import shutil
 
 import lit.formats
 
@@ -24,16 +27,31 @@ config.test_exec_root = os.path.join(config.tessera_build, "tests", "text")
 
 want_exit = "{} {}".format(config.python, os.path.join(tests, "exit.py"))
 config.substitutions += [
-    ("%opt", os.path.join(config.tessera_build, "tests", "tessera-opt")),
-    ("%tessera-opt", os.path.join(config.tessera_build, "tests", "tessera-opt")),
     ("%tessera", os.path.join(config.tessera_build, "bin", "tessera")),
     ("%FileCheck", config.filecheck + " --allow-unused-prefixes=false"),
     ("%exit", want_exit),
     ("%examples", os.path.join(source, "examples")),
     ("%python", config.python),
 ]
+# tests/tools/tessera_opt.c is %opt, and so on.
+for name in sorted(os.listdir(os.path.join(tests, "tools"))):
+    tool = os.path.splitext(name)[0]
+    if name.endswith(".c") and tool.startswith("tessera_"):
+        path = os.path.join(config.tessera_build, "tests", tool.replace("_", "-"))
+        config.substitutions.append(("%" + tool[len("tessera_"):], path))
 for name in ("TESSERA_PTXAS", "TESSERA_SEED", "ASAN_OPTIONS", "UBSAN_OPTIONS", "CUDA_HOME"):
     if name in os.environ:
         config.environment[name] = os.environ[name]
 # No state of the user's: a cache of its own, no device unless a test asks for one.
 config.environment["XDG_CACHE_HOME"] = os.path.join(config.test_exec_root, "cache")
+
+
+def has_tool(name):
+    """As the compiler and the tests look for the toolkit's programs."""
+    return (shutil.which(name) or os.environ.get("TESSERA_" + name.upper())
+            or glob.glob(os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin", name)))
+
+
+config.available_features |= {name for name in ("ptxas", "nvdisasm") if has_tool(name)}
+if os.path.exists("/dev/nvidiactl"):
+    config.available_features.add("cuda")

@@ -15,7 +15,7 @@ import time
 
 OWN = re.compile(r"^(?:\S+: )?(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$", re.M)
 CHECK = re.compile(r"^\d+%: Checks: (\d+), Failures: (\d+), Errors: (\d+)$", re.M)
-LIT = re.compile(r"^ +(Passed|Failed|Unresolved|Timed Out|Unexpectedly Passed) *: (\d+)", re.M)
+LIT = re.compile(r"^ +(Passed|Failed|Unresolved|Timed Out|Unexpectedly Passed) *: +(\d+)", re.M)
 
 
 def suites(build, pattern):

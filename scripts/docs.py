@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""docs.py [--check]: writes docs/ops.md, docs/passes.md and docs/targets.md from the tables of the
+sources; with --check only says whether they are current."""
+
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|/\*.*?\*/|//[^\n]*|[(),]|[^\s"(),]+', re.S)
+
+
+def words(text):
+    """Tokens without comments."""
+    return [t for t in TOKEN.findall(text) if not t.startswith(("/*", "//"))]
+
+
+def rows(path, macro):
+    """The arguments of each `macro(…)` of a table; strings are joined and unquoted."""
+    text = re.sub(r"^\s*#[^\n]*\n", "", (ROOT / path).read_text(), flags=re.M)
+    tokens, found, i = words(text), [], 0
+    while i < len(tokens) - 1:
+        if tokens[i] == macro and tokens[i + 1] == "(":
+            row, depth, i = [[]], 1, i + 2
+            while depth:
+                token = tokens[i]
+                depth += {"(": 1, ")": -1}.get(token, 0)
+                if token == "," and depth == 1:
+                    row.append([])
+                elif depth:
+                    row[-1].append(token)
+                i += 1
+            found.append([value(argument) for argument in row])
+        else:
+            i += 1
+    return found
+
+
+def value(tokens):
+    if tokens and all(t.startswith('"') for t in tokens):
+        return "".join(t[1:-1] for t in tokens).replace('\\"', '"')
+    return " ".join(tokens)
+
+
+def table(head, lines):
+    escaped = [[str(cell).replace("|", "\\|") for cell in line] for line in lines]
+    out = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    return "\n".join(out + ["| " + " | ".join(line) + " |" for line in escaped]) + "\n"
+
+
+def title(name, source):
+    return f"# {name}\n\n<!-- Made by `make docs` from {source}; do not edit. -->\n\n"
+
+
+def ops():
+    stages = {"TLS": "all", "TL": "tensor, launch", "LS": "launch, staged", "S": "staged", "L": "launch",
+              "T": "tensor"}
+    body = title("Operations", "ir/ops.def, ir/attrs.def, ir/dtypes.def")
+    body += "What the text form looks like and what the structures mean: [ir.md](ir.md).\n\n"
+    body += table(
+        ["operation", "operands", "results", "traits", "stages", "meaning"],
+        [[f"`{name}`", operands.replace("V", "varies"), results.replace("V", "varies"),
+          "" if traits == "0" else traits.lower().replace(" | ", ", "), stages[stage], doc]
+         for _, name, operands, results, traits, stage, doc in rows("ir/ops.def", "OP")])
+    body += "\n## Attributes\n\n"
+    body += table(["attribute", "kind"],
+                  [[f"`{r[1]}`", r[2].lower()] for r in rows("ir/attrs.def", "ATTR")])
+    body += "\n## Element types\n\n"
+    kinds = {"B": "bool", "I": "signed", "U": "unsigned", "F": "float"}
+    return body + table(["type", "bits", "class"], [[f"`{r[1]}`", r[2], kinds[r[3]]]
+                                                    for r in rows("ir/dtypes.def", "DTYPE")])
+
+
+def contract(function):
+    """The comment at the head of a pass's file, as text."""
+    for path in (ROOT / "passes").glob("*.c"):
+        text = path.read_text()
+        if re.search(rf"^void pass_{function}\(", text, re.M):
+            comments = re.findall(r"/\*.*?\*/", text.split("#include")[0], re.S)
+            lines = [re.sub(r"^(/\*+ ?| \* ?| \*/)|\s*\*/$", "", line)
+                     for comment in comments if "SPDX" not in comment
+                     for line in comment.split("\n")]
+            return f"passes/{path.name}", "\n".join(lines).strip()
+    return None, ""
+
+
+def orders():
+    text = (ROOT / "passes/pass.c").read_text()
+    block = text[text.index("ORDERS[] = {"):].split("};")[0]
+    return [tuple(value([s for s in TOKEN.findall(part) if s.startswith('"')]) for part in (a, b, c))
+            for a, b, c in re.findall(r'\{\s*("[^"]*"),\s*("[^"]*"),\s*((?:"[^"]*"\s*)+)\}', block)]
+
+
+def passes():
+    listed = rows("passes/passes.def", "PASS")
+    lines = rows("ir/schedule.def", "LINE")
+    body = title("Passes", "passes/passes.def, passes/pass.c, ir/schedule.def and the files' heads")
+    body += "In the order in which they run. One that is not required may be left out (`--skip`).\n\n"
+    body += table(["pass", "required", "job", "decides the schedule lines"],
+                  [[f"`{name}`", "yes" if required == "true" else "no", doc,
+                    " ".join(f"`{l[0]}`" for l in lines if l[3] == name)]
+                   for _, name, required, doc in listed])
+    body += "\n## Why in this order\n\n"
+    body += table(["before", "after", "because"], [[f"`{a}`", f"`{b}`", c] for a, b, c in orders()])
+    body += "\n## Schedule lines\n\n"
+    body += "`*`: the name of any dimension; `-`: a value without a name before it.\n\n"
+    body += table(["line", "names", "values", "decided by", "changes bits", "meaning"],
+                  [[f"`{l[0]}`", l[1].replace("*", "`*`").replace("-", "`-`"), l[2], f"`{l[3]}`",
+                    "yes" if l[4] == "true" else "no", l[5]] for l in lines])
+    for function, name, _, _ in listed:
+        path, text = contract(function)
+        if text:
+            body += f"\n## {name}\n\n{path}\n\n" + "\n".join(
+                ("    " + line).rstrip() for line in text.split("\n")) + "\n"
+    return body
+
+
+def targets():
+    fields = ["target", "family", "warp", "threads of a block", "shared bytes", "registers",
+              "registers of a thread", "units", "vector bytes", "bulk copies", "roles", "16-bit products"]
+    families = {"CPU": "CPU", "NVPTX": "NVIDIA", "AMDGCN": "AMD"}
+    body = title("Targets", "ir/targets.def")
+    body += "The facts that passes read; what each means: `ir/target.h`.\n\n"
+    return body + table(fields, [
+        [f"`{r[0]}`", families[r[1]], *r[5:11], "this machine's" if "NATIVE" in r[11] else r[11],
+         *("yes" if x == "true" else "no" for x in r[12:14]), r[14]]
+        for r in rows("ir/targets.def", "TARGET")])
+
+
+def main():
+    stale = []
+    for name, make in (("ops", ops), ("passes", passes), ("targets", targets)):
+        path, text = ROOT / "docs" / f"{name}.md", make()
+        if not path.is_file() or path.read_text() != text:
+            stale.append(str(path.relative_to(ROOT)))
+            if "--check" not in sys.argv:
+                path.write_text(text)
+    if "--check" in sys.argv and stale:
+        print("not current, run `make docs`:", *stale)
+        return 1
+    print("current" if not stale else "written: " + " ".join(stale))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
