@@ -20,6 +20,7 @@ static const PassOrder ORDERS[] = {
     {"tile", "hoist", "before it there are no loops over parts of axes"},
     {"hoist", "stage", "a tile that a loop does not change is staged once, in one slot"},
     {"tile", "accumulate", "before it a group's sums are not carried by loops"},
+    {"tile", "narrow", "indices are those of the ranges that it makes"},
     {"accumulate", "bounds", "masks hide the product that is added"},
     {"tile", "bounds", "which accesses may be ragged is known once ranges have steps"},
     {"bounds", "stage", "a copy may clip an access only when its guard is explicit, and padding must "
