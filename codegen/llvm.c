@@ -247,7 +247,8 @@ void llvm_emit(Llvm *l, LLVMCodeGenFileType kind, Code *code)
     char *message = NULL;
     LLVMMemoryBufferRef buffer = NULL;
     if (LLVMTargetMachineEmitToMemoryBuffer(l->machine, l->module, kind, &message, &buffer)) {
-        diag_bug(l->diags, "LLVM emits no code for %s: %s", l->func->name, take_message(l, message));
+        diag_bug(l->diags, "LLVM emits no code for %s: %s", l->func->name,
+                 take_message(l, message));
     }
     code->n = LLVMGetBufferSize(buffer);
     code->bytes = arena_alloc(l->arena, code->n + 1);

@@ -23,7 +23,7 @@ typedef struct Llvm {
     LLVMBuilderRef builder; /* where code goes; callers position it */
     LLVMTargetMachineRef machine;
     LLVMTypeRef nothing, i1, i8, i16, i32, i64, f16, bf16, f32, f64, ptr;
-    bool has_fma, has_f16; /* CPU: fma and f16 conversions are instructions, else they are emulated */
+    bool has_fma, has_f16; /* are instructions (CPU: else they are emulated) */
     Text problems;         /* errors that LLVM reported, one a line */
 } Llvm;
 
@@ -40,7 +40,7 @@ bool llvm_run(Func *func, const LlvmOptions *options, LlvmBody *body, void *user
 /* ---- types ---- */
 LLVMTypeRef llvm_type(const Llvm *l, DType dtype);        /* in registers: bool is i1 */
 LLVMTypeRef llvm_memory_type(const Llvm *l, DType dtype); /* in memory: bool is i8 */
-LLVMTypeRef llvm_lanes(LLVMTypeRef element, int n);       /* a vector; n 0 or 1: the element itself */
+LLVMTypeRef llvm_lanes(LLVMTypeRef element, int n);       /* n 0 or 1: the element itself */
 int llvm_lane_count(LLVMTypeRef type);                    /* 0: not a vector */
 LLVMTypeRef llvm_element(LLVMTypeRef type);
 /* `element` with as many lanes as `like` has. */
@@ -68,7 +68,8 @@ LLVMValueRef llvm_call3(Llvm *l, const char *name, LLVMValueRef a, LLVMValueRef 
 /* ---- functions ---- */
 void llvm_attribute(const Llvm *l, LLVMValueRef function, const char *name); /* nounwind, … */
 void llvm_param_attribute(const Llvm *l, LLVMValueRef function, int param, const char *name);
-void llvm_string_attribute(const Llvm *l, LLVMValueRef function, const char *key, const char *value);
+void llvm_string_attribute(const Llvm *l, LLVMValueRef function, const char *key,
+                           const char *value);
 LLVMBasicBlockRef llvm_block(const Llvm *l, LLVMValueRef function, const char *name);
 
 /* ---- finishing: each is a diag_bug when LLVM rejects what we made ---- */

@@ -166,7 +166,8 @@ void llvm_param_attribute(const Llvm *l, LLVMValueRef function, int param, const
     LLVMAddAttributeAtIndex(function, (LLVMAttributeIndex)(param + 1), enum_attribute(l, name));
 }
 
-void llvm_string_attribute(const Llvm *l, LLVMValueRef function, const char *key, const char *value)
+void llvm_string_attribute(const Llvm *l, LLVMValueRef function, const char *key,
+                           const char *value)
 {
     LLVMAttributeRef attribute = LLVMCreateStringAttribute(
         l->context, key, (unsigned)strlen(key), value, (unsigned)strlen(value));

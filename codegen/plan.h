@@ -6,7 +6,7 @@
 #include "ir/ir.h"
 #include "runtime/device/plan.h"
 
-/* Sizes with their facts, parameters, and one launch for each launch op, its arguments in the order:
+/* Sizes with their facts, parameters, and one launch for each launch op, its arguments in the order
  * tensor pointers, scalars, sizes. Back ends then add what is theirs: maps (plan_add_map), shared
  * bytes, clusters. */
 void plan_fill(Func *func, Plan *plan);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Casts, fma and the approximate exp2. x86 before AVX-512 converts to bf16 by a call into a library,
- * and its instruction flushes subnormals, so the CPU rounds by integer arithmetic; f16 and fma
- * are emulated where the processor lacks them. */
+/* Casts, fma and the approximate exp2. x86 before AVX-512 converts to bf16 by a call into a
+ * library, and its instruction flushes subnormals, so the CPU rounds by integer arithmetic; f16 and
+ * fma are emulated where the processor lacks them. */
 #include "codegen/scalar_ops.h"
 
 static LLVMValueRef bits_of(Llvm *l, LLVMTypeRef integer, LLVMValueRef a)
@@ -226,7 +226,8 @@ static LLVMValueRef sticky_f64(Llvm *l, LLVMValueRef a, bool is_signed)
     LLVMValueRef magnitude = is_signed ? llvm_intrinsic(l, "llvm.abs", 1, &type, 2,
                                                         (LLVMValueRef[]){a, llvm_int(l->i1, 0)})
                                        : a;
-    LLVMValueRef big = LLVMBuildICmp(b, LLVMIntUGT, magnitude, llvm_int(type, INT64_C(1) << 53), "");
+    LLVMValueRef limit = llvm_int(type, INT64_C(1) << 53);
+    LLVMValueRef big = LLVMBuildICmp(b, LLVMIntUGT, magnitude, limit, "");
     LLVMValueRef exact = choose(l, LLVMBuildAnd(b, big, lost, ""), sticky, a);
     return is_signed ? LLVMBuildSIToFP(b, exact, wide, "") : LLVMBuildUIToFP(b, exact, wide, "");
 }

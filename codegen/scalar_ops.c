@@ -186,7 +186,8 @@ static LLVMValueRef emit_unary(Llvm *l, OpKind kind, DType dtype, LLVMValueRef a
 {
     bool is_float = dtype_is_float(dtype);
     switch (kind) {
-    case OP_NEG: return is_float ? LLVMBuildFNeg(l->builder, a, "") : LLVMBuildNeg(l->builder, a, "");
+    case OP_NEG:
+        return is_float ? LLVMBuildFNeg(l->builder, a, "") : LLVMBuildNeg(l->builder, a, "");
     case OP_ABS: return emit_abs(l, dtype, a);
     case OP_NOT: return LLVMBuildNot(l->builder, a, "");
     case OP_SQRT: return llvm_call1(l, "llvm.sqrt", a);

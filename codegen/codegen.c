@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which back end makes the code. */
+#include "codegen/codegen.h"
+
+#include "codegen/cpu/cpu.h"
+#include "codegen/gpu/gpu.h"
+#include "ir/target.h"
+
+bool codegen_emit(Func *func, EmitKind kind, const CodegenOptions *options, Code *code, Plan *plan)
+{
+    if (func->target->family == FAMILY_CPU) {
+        return cpu_emit(func, kind, options, code, plan);
+    }
+    return gpu_emit(func, kind, options, code, plan);
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Elements of tensors: addresses, guards, contiguous and strided vectors. */
+#include "codegen/cpu/emit.h"
+
+/* One access of a tensor at a point of the array that is loaded or stored. */
+typedef struct Spot {
+    LLVMValueRef address;  /* of lane 0 */
+    LLVMValueRef inside;   /* i1: the indices that all lanes share are inside; NULL: they are */
+    LLVMValueRef mask;     /* lanes to touch; NULL: all */
+    LLVMValueRef stride;   /* between lanes, in elements; NULL: 1 */
+    int lanes;
+} Spot;
+
+static LLVMValueRef and_also(CpuEmitter *c, LLVMValueRef a, LLVMValueRef b)
+{
+    if (!a || !b) {
+        return a ? a : b;
+    }
+    return LLVMBuildAnd(c->l->builder, a, b, "");
+}
+
+static bool is_range(const Value *index)
+{
+    return index && index->type->kind == TYPE_RANGE;
+}
+
+/* A range that is a part of this very axis stays inside of it. */
+static bool needs_guard(const Op *op, const Access *access, int axis)
+{
+    const Attr *guard = op_attr(op, ATTR_GUARD);
+    const Value *index = access->indices[axis];
+    if (!guard || axis >= guard->n || !guard->ints[axis] || !index) {
+        return false;
+    }
+    return !is_range(index) || index->type->dims[0]->n_terms != 1 ||
+           poly_as_range(index->type->dims[0])->whole != access->memory->type->dims[axis];
+}
+
+static LLVMValueRef first_index(CpuEmitter *c, const Value *index, LLVMValueRef at)
+{
+    if (!index) {
+        return at;
+    }
+    if (is_range(index)) {
+        return cpu_add(c, c->values[index->id].start, at);
+    }
+    return scalar_cast(c->l, cpu_scalar(c, index), index->type->dtype, DT_I64);
+}
+
+static LLVMValueRef within(CpuEmitter *c, LLVMValueRef index, LLVMValueRef extent)
+{
+    return LLVMBuildICmp(c->l->builder, LLVMIntULT, index, extent, "");
+}
+
+static LLVMValueRef lanes_within(CpuEmitter *c, LLVMValueRef index, LLVMValueRef extent)
+{
+    LLVMTypeRef type = llvm_lanes(c->l->i64, c->lanes);
+    LLVMValueRef each = LLVMBuildAdd(c->l->builder, llvm_splat(c->l, index, type),
+                                     cpu_iota(c, c->l->i64), "");
+    return within(c, each, llvm_splat(c->l, extent, type));
+}
+
+/* Axis by axis, from the last: offset, stride of the lanes, guards. */
+static Spot spot_of(CpuEmitter *c, const Op *op, const Point *point)
+{
+    Access access = op_access(op, 0);
+    Type type = access.memory->type;
+    Spot spot = {.mask = point->mask, .lanes = point->vector_axis < 0 ? 1 : c->lanes};
+    LLVMValueRef offset = llvm_i64(c->l, 0), stride = llvm_i64(c->l, 1);
+    int array_axis = point->rank;
+    for (int axis = type->rank - 1; axis >= 0; axis--) {
+        const Value *index = access.indices[axis];
+        bool kept = !index || is_range(index);
+        LLVMValueRef at = kept ? point->at[--array_axis] : NULL;
+        LLVMValueRef first = first_index(c, index, at), extent = cpu_dim(c, type->dims[axis]);
+        bool along = kept && array_axis == point->vector_axis;
+        if (needs_guard(op, &access, axis)) {
+            if (along) {
+                spot.mask = and_also(c, spot.mask, lanes_within(c, first, extent));
+            } else {
+                spot.inside = and_also(c, spot.inside, within(c, first, extent));
+            }
+        }
+        if (along) {
+            int64_t known;
+            spot.stride = cpu_constant(stride, &known) && known == 1 ? NULL : stride;
+        }
+        offset = cpu_add(c, offset, cpu_mul(c, first, stride));
+        stride = cpu_mul(c, stride, extent);
+    }
+    LLVMValueRef base = c->pointers[plan_param_index(c->func, access.memory)];
+    spot.address = LLVMBuildGEP2(c->l->builder, llvm_memory_type(c->l, type->dtype), base, &offset,
+                                  1, "");
+    return spot;
+}
+
+static void aligned_argument(CpuEmitter *c, LLVMValueRef call, int argument, DType dtype)
+{
+    unsigned kind = LLVMGetEnumAttributeKindForName("align", 5);
+    LLVMAttributeRef align =
+        LLVMCreateEnumAttribute(c->l->context, kind, (uint64_t)dtype_bytes(dtype));
+    LLVMAddCallSiteAttribute(call, (LLVMAttributeIndex)(argument + 1), align);
+}
+
+static LLVMValueRef lane_addresses(CpuEmitter *c, DType dtype, const Spot *spot)
+{
+    LLVMTypeRef ints = llvm_lanes(c->l->i64, c->lanes);
+    LLVMValueRef steps = LLVMBuildMul(c->l->builder, llvm_splat(c->l, spot->stride, ints),
+                                      cpu_iota(c, c->l->i64), "");
+    LLVMTypeRef element = llvm_memory_type(c->l, dtype);
+    return LLVMBuildGEP2(c->l->builder, element, spot->address, &steps, 1, "");
+}
+
+static LLVMValueRef all_lanes(CpuEmitter *c)
+{
+    return llvm_int(llvm_lanes(c->l->i1, c->lanes), 1);
+}
+
+/* Lanes that are wanted and inside. */
+static LLVMValueRef full_mask(CpuEmitter *c, const Spot *spot)
+{
+    LLVMTypeRef type = llvm_lanes(c->l->i1, c->lanes);
+    LLVMValueRef inside = spot->inside ? llvm_splat(c->l, spot->inside, type) : NULL;
+    return and_also(c, spot->mask, inside);
+}
+
+static LLVMValueRef load_lanes(CpuEmitter *c, DType dtype, const Spot *spot, LLVMValueRef outside)
+{
+    LLVMValueRef mask = full_mask(c, spot);
+    LLVMTypeRef type = llvm_lanes(llvm_memory_type(c->l, dtype), c->lanes);
+    if (!mask && !spot->stride) {
+        return cpu_load_at(c, dtype, spot->address, c->lanes);
+    }
+    LLVMValueRef other = cpu_to_memory(c, dtype, outside), call;
+    if (spot->stride) {
+        LLVMValueRef addresses = lane_addresses(c, dtype, spot);
+        LLVMTypeRef types[2] = {type, LLVMTypeOf(addresses)};
+        LLVMValueRef args[3] = {addresses, mask ? mask : all_lanes(c), other};
+        call = llvm_intrinsic(c->l, "llvm.masked.gather", 2, types, 3, args);
+    } else {
+        LLVMTypeRef types[2] = {type, c->l->ptr};
+        LLVMValueRef args[3] = {spot->address, mask, other};
+        call = llvm_intrinsic(c->l, "llvm.masked.load", 2, types, 3, args);
+    }
+    aligned_argument(c, call, 0, dtype);
+    return cpu_from_memory(c, dtype, call);
+}
+
+/* Outside: reads the spare element instead, then takes `outside`; no branch. */
+static LLVMValueRef load_one(CpuEmitter *c, DType dtype, const Spot *spot, LLVMValueRef outside)
+{
+    if (!spot->inside) {
+        return cpu_load_at(c, dtype, spot->address, 1);
+    }
+    LLVMBuilderRef b = c->l->builder;
+    LLVMValueRef address = LLVMBuildSelect(b, spot->inside, spot->address, c->spare, "");
+    LLVMValueRef value = cpu_load_at(c, dtype, address, 1);
+    return LLVMBuildSelect(b, spot->inside, value, outside, "");
+}
+
+LLVMValueRef cpu_tensor_load(CpuEmitter *c, const Op *load, const Point *point)
+{
+    DType dtype = load->operands[0]->type->dtype;
+    Spot spot = spot_of(c, load, point);
+    LLVMTypeRef type = llvm_lanes(llvm_type(c->l, dtype), spot.lanes);
+    LLVMValueRef outside = llvm_number(c->l, dtype, type, op_attr(load, ATTR_VALUE));
+    return spot.lanes > 1 ? load_lanes(c, dtype, &spot, outside)
+                           : load_one(c, dtype, &spot, outside);
+}
+
+static void store_lanes(CpuEmitter *c, DType dtype, const Spot *spot, LLVMValueRef value)
+{
+    LLVMValueRef mask = full_mask(c, spot);
+    if (!mask && !spot->stride) {
+        cpu_store_at(c, dtype, spot->address, value);
+        return;
+    }
+    LLVMValueRef kept = cpu_to_memory(c, dtype, value), call;
+    if (spot->stride) {
+        LLVMValueRef addresses = lane_addresses(c, dtype, spot);
+        LLVMTypeRef types[2] = {LLVMTypeOf(kept), LLVMTypeOf(addresses)};
+        LLVMValueRef args[3] = {kept, addresses, mask ? mask : all_lanes(c)};
+        call = llvm_intrinsic(c->l, "llvm.masked.scatter", 2, types, 3, args);
+    } else {
+        LLVMTypeRef types[2] = {LLVMTypeOf(kept), c->l->ptr};
+        LLVMValueRef args[3] = {kept, spot->address, mask};
+        call = llvm_intrinsic(c->l, "llvm.masked.store", 2, types, 3, args);
+    }
+    aligned_argument(c, call, 1, dtype);
+}
+
+void cpu_tensor_store(CpuEmitter *c, const Op *store, const Point *point, LLVMValueRef value)
+{
+    DType dtype = store->operands[0]->type->dtype;
+    Spot spot = spot_of(c, store, point);
+    if (spot.lanes > 1) {
+        store_lanes(c, dtype, &spot, value);
+        return;
+    }
+    LLVMValueRef address = spot.address;
+    if (spot.inside) {
+        address = LLVMBuildSelect(c->l->builder, spot.inside, address, c->spare, "");
+    }
+    cpu_store_at(c, dtype, address, value);
+}

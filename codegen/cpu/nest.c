@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loop nests over arrays: into a buffer, into a tensor. */
+#include "codegen/cpu/emit.h"
+
+#include <limits.h>
+
+/* ---- the loops ---- */
+
+void cpu_vector_loop(CpuEmitter *c, Point *point, LLVMValueRef len, NestBody *body, void *user)
+{
+    int axis = point->vector_axis;
+    int64_t n = 0, lanes = c->lanes;
+    bool fixed = cpu_constant(len, &n);
+    LLVMValueRef full = fixed ? llvm_i64(c->l, n / lanes * lanes)
+                              : LLVMBuildAnd(c->l->builder, len, llvm_i64(c->l, -lanes), "");
+    size_t known = c->known.n;
+    point->mask = NULL;
+    if (!fixed || n >= lanes) {
+        Loop loop = cpu_loop_begin(c, llvm_i64(c->l, 0), full, lanes);
+        point->at[axis] = loop.counter;
+        body(c, point, user);
+        cpu_loop_end(c, &loop);
+    }
+    if (fixed && n % lanes == 0) {
+        return;
+    }
+    Branch branch = cpu_if_begin(c, LLVMBuildICmp(c->l->builder, LLVMIntSLT, full, len, ""));
+    LLVMTypeRef ints = llvm_lanes(c->l->i32, c->lanes);
+    LLVMValueRef rest = LLVMBuildTrunc(c->l->builder, cpu_sub(c, len, full), c->l->i32, "");
+    point->mask = LLVMBuildICmp(c->l->builder, LLVMIntULT, cpu_iota(c, c->l->i32),
+                                llvm_splat(c->l, rest, ints), "");
+    point->at[axis] = full;
+    body(c, point, user);
+    cpu_if_end(c, &branch);
+    point->mask = NULL;
+    c->known.n = known;
+}
+
+static void nest_axes(CpuEmitter *c, const Nest *nest, Point *point, int axis)
+{
+    if (axis == nest->rank) {
+        if (nest->vector_axis < 0) {
+            nest->body(c, point, nest->user);
+            return;
+        }
+        point->at[nest->vector_axis] = llvm_i64(c->l, 0);
+        if (nest->hoist) {
+            cpu_hoist(c, nest->hoist, point);
+        }
+        cpu_vector_loop(c, point, nest->lens[nest->vector_axis], nest->body, nest->user);
+        return;
+    }
+    int64_t n;
+    if (axis == nest->vector_axis) {
+        nest_axes(c, nest, point, axis + 1);
+    } else if (cpu_constant(nest->lens[axis], &n) && n == 1) {
+        point->at[axis] = llvm_i64(c->l, 0);
+        nest_axes(c, nest, point, axis + 1);
+    } else {
+        Loop loop = cpu_loop_begin(c, llvm_i64(c->l, 0), nest->lens[axis], 1);
+        point->at[axis] = loop.counter;
+        nest_axes(c, nest, point, axis + 1);
+        cpu_loop_end(c, &loop);
+    }
+}
+
+void cpu_nest(CpuEmitter *c, const Nest *nest)
+{
+    Point point = {.rank = nest->rank, .vector_axis = nest->vector_axis};
+    c->known.n = 0;
+    nest_axes(c, nest, &point, 0);
+    c->known.n = 0;
+}
+
+int cpu_vector_axis(CpuEmitter *c, Type type)
+{
+    for (int i = type->rank - 1; i >= 0; i--) {
+        if (cpu_capacity(c, type->dims[i]) > 1) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+Nest cpu_nest_over(CpuEmitter *c, Type type)
+{
+    Nest nest = {.rank = type->rank, .vector_axis = cpu_vector_axis(c, type)};
+    for (int i = 0; i < type->rank; i++) {
+        nest.lens[i] = cpu_dim(c, type->dims[i]);
+    }
+    return nest;
+}
+
+/* ---- into a buffer ---- */
+
+typedef struct Fill {
+    const Buffer *to;
+    const Value *value;
+} Fill;
+
+static void fill_body(CpuEmitter *c, const Point *point, void *user)
+{
+    const Fill *fill = user;
+    cpu_buffer_store(c, fill->to, point, cpu_eval(c, fill->value, point));
+}
+
+void cpu_fill_buffer(CpuEmitter *c, const Buffer *buffer, const Value *value)
+{
+    Fill fill = {buffer, value};
+    Nest nest = cpu_nest_over(c, value->type);
+    nest.hoist = value;
+    nest.body = fill_body;
+    nest.user = &fill;
+    cpu_nest(c, &nest);
+}
+
+typedef struct Copy {
+    const Buffer *from, *to;
+} Copy;
+
+static void copy_body(CpuEmitter *c, const Point *point, void *user)
+{
+    const Copy *copy = user;
+    cpu_buffer_store(c, copy->to, point, cpu_buffer_load(c, copy->from, point));
+}
+
+void cpu_copy_buffer(CpuEmitter *c, const Buffer *from, const Buffer *to, Type type)
+{
+    Copy copy = {from, to};
+    Nest nest = cpu_nest_over(c, type);
+    nest.body = copy_body;
+    nest.user = &copy;
+    cpu_nest(c, &nest);
+}
+
+/* ---- in place ---- */
+
+static bool dead_after_now(const CpuEmitter *c, const Value *value)
+{
+    return c->values[value->id].last <= c->now;
+}
+
+static bool same_shape(const Buffer *a, const Buffer *b)
+{
+    if (a->rank != b->rank || dtype_bytes(a->dtype) != dtype_bytes(b->dtype)) {
+        return false;
+    }
+    for (int i = 0; i < a->rank; i++) {
+        if (a->extents[i] != b->extents[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A buffer below `value`, reached by elementwise ops alone, that has its last reader here. */
+static const Value *dead_operand(const CpuEmitter *c, const Value *value, const Buffer *wanted)
+{
+    const Buffer *buffer = c->values[value->id].buffer;
+    if (buffer) {
+        return dead_after_now(c, value) && same_shape(buffer, wanted) ? value : NULL;
+    }
+    if (!value->def || !op_has(value->def, TRAIT_ELEMENTWISE)) {
+        return NULL;
+    }
+    for (int i = 0; i < value->def->n_operands; i++) {
+        const Value *found = dead_operand(c, value->def->operands[i], wanted);
+        if (found) {
+            return found;
+        }
+    }
+    return NULL;
+}
+
+/* Something below reads this memory at another place than where it is written. */
+static bool read_elsewhere(const CpuEmitter *c, const Value *value, const Slot *slot, bool moved)
+{
+    const Buffer *buffer = c->values[value->id].buffer;
+    if (buffer) {
+        return moved && buffer->slot == slot;
+    }
+    const Op *op = value->def;
+    if (!op || op->kind == OP_LOAD || op->kind == OP_INDEX) {
+        return false;
+    }
+    for (int i = 0; i < op->n_operands; i++) {
+        bool still = op_has(op, TRAIT_ELEMENTWISE);
+        if (read_elsewhere(c, op->operands[i], slot, moved || !still)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void cpu_store_value(CpuEmitter *c, const Value *value)
+{
+    CpuValue *facts = &c->values[value->id];
+    int64_t extents[MAX_RANK];
+    for (int i = 0; i < value->type->rank; i++) {
+        extents[i] = cpu_capacity(c, value->type->dims[i]);
+    }
+    Buffer *buffer = cpu_buffer_shape(c, value->type->dtype, value->type->rank, extents);
+    const Value *dead = dead_operand(c, value, buffer);
+    Slot *slot = dead ? c->values[dead->id].buffer->slot : NULL;
+    if (slot && !read_elsewhere(c, value, slot, false)) {
+        buffer->slot = slot;
+        slot->free_after = facts->last > slot->free_after ? facts->last : slot->free_after;
+    } else {
+        cpu_buffer_place(c, buffer, facts->last);
+    }
+    cpu_fill_buffer(c, buffer, value);
+    facts->buffer = buffer;
+}
+
+const Buffer *cpu_take_over(CpuEmitter *c, const Value *value, int free_after)
+{
+    CpuValue *facts = &c->values[value->id];
+    if (facts->buffer && dead_after_now(c, value)) {
+        Slot *slot = facts->buffer->slot;
+        slot->free_after = free_after > slot->free_after ? free_after : slot->free_after;
+        facts->last = INT_MAX; /* taken: nobody else may */
+        return facts->buffer;
+    }
+    Buffer *copy = cpu_buffer_for(c, value->type, free_after);
+    cpu_fill_buffer(c, copy, value);
+    return copy;
+}
+
+/* ---- into a tensor ---- */
+
+typedef struct Store {
+    const Op *op;
+    const Value *value;
+} Store;
+
+static void store_body(CpuEmitter *c, const Point *point, void *user)
+{
+    const Store *store = user;
+    cpu_tensor_store(c, store->op, point, cpu_eval(c, store->value, point));
+}
+
+void cpu_emit_store(CpuEmitter *c, const Op *op)
+{
+    Store store = {op, op->operands[op->n_operands - 1]};
+    Nest nest = cpu_nest_over(c, store.value->type);
+    nest.hoist = store.value;
+    nest.body = store_body;
+    nest.user = &store;
+    cpu_nest(c, &nest);
+}
