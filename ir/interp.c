@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The interpreter's entry, its agents, and what one op does. */
+#include "ir/interp_run.h"
+
+#include "ir/verify.h"
+
+#include <string.h>
+
+/* ---- services ---- */
+
+void run_fail(Run *run, const Op *op, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    text_printf(run->problem, "%s: ", run->func->name);
+    if (run->agent && run->agent->id > 0) {
+        text_printf(run->problem, "%s: ", run->agent->name);
+    }
+    text_vprintf(run->problem, format, args);
+    va_end(args);
+    if (op) {
+        text_add(run->problem, ", in: ");
+        print_op(run->func, op, run->problem);
+    }
+    longjmp(run->failed, 1);
+}
+
+/* splitmix64 */
+uint64_t run_random(Run *run)
+{
+    uint64_t z = run->random += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+int64_t run_dim(Run *run, const Op *op, const int64_t *values, Dim dim)
+{
+    int64_t value;
+    if (!poly_eval(dim, values, &value)) {
+        run_fail(run, op, "a size overflows");
+    }
+    if (value < 0) {
+        run_fail(run, op, "a size of %lld", (long long)value);
+    }
+    return value;
+}
+
+static Array *array_of(Run *run, const Op *op, const Value *value)
+{
+    Array *array = value ? run->cells[value->id].array : NULL;
+    if (!array) {
+        run_fail(run, op, "an operand has no value yet");
+    }
+    return array;
+}
+
+Array *run_unsettled(Run *run, const Op *op, int n)
+{
+    return array_of(run, op, op->operands[n]);
+}
+
+Array *run_operand(Run *run, const Op *op, int n)
+{
+    Array *array = run_unsettled(run, op, n);
+    if (array->product) {
+        run_fail(run, op, "operand %d is a product that is not settled", n);
+    }
+    return array;
+}
+
+int64_t run_integer(Run *run, const Op *op, Value *value)
+{
+    const Array *array = array_of(run, op, value);
+    if (array->n != 1 || dtype_is_float(array->dtype)) {
+        run_fail(run, op, "an index, bound or condition that is no integer scalar");
+    }
+    if (array_has_poison(array)) {
+        run_fail(run, op, "an index, bound or condition depends on padding or unset memory");
+    }
+    return array_scalar(array, 0).i;
+}
+
+void run_result(Run *run, const Op *op, int n, Array *array)
+{
+    Cell *cell = &run->cells[op->results[n]->id];
+    array_drop(run, cell->array);
+    cell->array = array;
+}
+
+/* ---- one op ---- */
+
+/* An operand that nothing reads after this op is given back. */
+static void drop_last_uses(Run *run, const Op *op)
+{
+    for (int i = 0; i < op->n_operands; i++) {
+        const Value *value = op->operands[i];
+        if (value && value->type->kind == TYPE_ARRAY && run->last_use[value->id] == op) {
+            array_drop(run, run->cells[value->id].array);
+            run->cells[value->id].array = NULL;
+        }
+    }
+}
+
+static void run_roles(Run *run, const Op *op);
+
+static void run_leaf(Run *run, const Op *op)
+{
+    switch (op->kind) {
+    case OP_REDUCE:
+        interp_reduce(run, op);
+        break;
+    case OP_DOT:
+        interp_dot(run, op);
+        break;
+    case OP_LOAD:
+        interp_load(run, op);
+        break;
+    case OP_STORE:
+        interp_store(run, op);
+        break;
+    case OP_SHARED:
+        interp_shared(run, op);
+        break;
+    case OP_BARRIER:
+        interp_barrier(run, op);
+        break;
+    case OP_SHARED_LOAD:
+        interp_shared_load(run, op);
+        break;
+    case OP_SHARED_STORE:
+        interp_shared_store(run, op);
+        break;
+    default:
+        interp_shape(run, op);
+        break;
+    }
+}
+
+static void run_op(Run *run, const Op *op)
+{
+    if (op->kind == OP_ROLES) {
+        run_roles(run, op);
+    } else if (op_has(op, TRAIT_REGION)) {
+        control_begin(run, op);
+    } else if (op_has(op, TRAIT_ELEMENTWISE)) {
+        interp_elementwise(run, op);
+    } else {
+        run_leaf(run, op);
+    }
+}
+
+static void count_step(Run *run, const Op *op)
+{
+    run->steps++;
+    if (run->options->most_steps && run->steps > run->options->most_steps) {
+        run_fail(run, op, "more than %lld steps", (long long)run->options->most_steps);
+    }
+}
+
+/* One op of the agent at work. False: it has to wait. */
+static bool step(Run *run)
+{
+    Agent *agent = run->agent;
+    Frame *frame = &agent->frames.items[agent->frames.n - 1];
+    const Op *op = frame->at;
+    if (!op || op->kind == OP_YIELD) {
+        control_end(run, op);
+        agent->done = agent->frames.n == 0;
+        return true;
+    }
+    count_step(run, op);
+    if (interp_is_sync(op->kind)) {
+        if (!interp_async(run, op)) {
+            agent->waiting = op;
+            return false;
+        }
+        agent->waiting = NULL;
+        frame->at = op->next;
+    } else {
+        frame->at = op->next; /* before a region op grows the list of frames */
+        run_op(run, op);
+    }
+    drop_last_uses(run, op);
+    return true;
+}
+
+/* ---- agents ---- */
+
+/* Runs the agent past its next synchronizing op, or to its end. False: it could not move. */
+static bool burst(Run *run, Agent *agent)
+{
+    run->agent = agent;
+    bool moved = false;
+    while (!agent->done) {
+        const Op *op = agent->frames.items[agent->frames.n - 1].at;
+        if (!step(run)) {
+            return moved;
+        }
+        moved = true;
+        if (op && interp_is_sync(op->kind)) {
+            return true;
+        }
+    }
+    return moved;
+}
+
+static _Noreturn void deadlock(Run *run, Agent *agents, int n)
+{
+    Text who = text_new(run->arena);
+    const Op *op = NULL;
+    for (int i = 0; i < n; i++) {
+        if (!agents[i].done && agents[i].waiting) {
+            text_printf(&who, "%s%s at ", op ? "; " : "", agents[i].name);
+            print_op(run->func, agents[i].waiting, &who);
+            op = agents[i].waiting;
+        }
+    }
+    run->agent = NULL;
+    run_fail(run, NULL, "deadlock: nobody can go on: %s", who.data);
+}
+
+/* One round: somebody moves, drawn from the seed, or a bulk load arrives. */
+static bool round_of(Run *run, Agent *agents, int n)
+{
+    if (run_random(run) % 4 == 0) {
+        async_complete_one(run);
+    }
+    int first = (int)(run_random(run) % (uint64_t)n);
+    bool left = false;
+    for (int i = 0; i < n; i++) {
+        Agent *agent = &agents[(first + i) % n];
+        if (!agent->done && burst(run, agent)) {
+            return true;
+        }
+        left |= !agent->done;
+    }
+    if (left && !async_complete_one(run)) {
+        deadlock(run, agents, n);
+    }
+    return left;
+}
+
+static void run_agents(Run *run, Agent *agents, int n)
+{
+    while (round_of(run, agents, n)) {
+    }
+}
+
+static void begin_role(Run *run, const Op *op, Agent *agent, int role, const Agent *parent)
+{
+    if (run->n_agents == MOST_AGENTS) {
+        run_fail(run, op, "more than %d roles in a block", MOST_AGENTS - 1);
+    }
+    agent->id = (int)run->n_agents++;
+    agent->name = arena_printf(run->arena, "role %d", agent->id - 1);
+    agent->clock = 1;
+    agent->known = parent->known;
+    Frame frame = {.op = op, .block = op->regions[role], .at = op->regions[role]->first};
+    ARENA_PUSH(run->arena, &agent->frames, frame);
+}
+
+static void run_roles(Run *run, const Op *op)
+{
+    Agent *parent = run->agent;
+    Agent *agents = ARENA_ARRAY(run->arena, Agent, op->n_regions);
+    for (int i = 0; i < op->n_regions; i++) {
+        begin_role(run, op, &agents[i], i, parent);
+    }
+    run_agents(run, agents, op->n_regions);
+    for (int i = 0; i < op->n_regions; i++) {
+        run->agent = &agents[i];
+        async_end_agent(run, &agents[i], op);
+        clocks_release(run, &agents[i], &parent->joined);
+    }
+    run->agent = parent;
+}
+
+/* ---- what is known beforehand ---- */
+
+static const Block *home_of(const Value *value)
+{
+    return value->def ? value->def->parent : value->block;
+}
+
+static bool begins_samples(OpKind kind)
+{
+    switch (kind) {
+    case OP_REDUCE:
+    case OP_DOT:
+    case OP_DOT_ASYNC:
+    case OP_FAST_EXP2:
+    case OP_CAST:
+    case OP_LOAD:
+    case OP_SHARED_LOAD:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* A use in a nested region may come again: the value then stays until its own region ends. */
+static void look_ahead(Run *run, const Block *block)
+{
+    for (const Op *op = block->first; op; op = op->next) {
+        for (int i = 0; i < op->n_operands; i++) {
+            const Value *value = op->operands[i];
+            if (value) {
+                run->last_use[value->id] = home_of(value) == block ? op : NULL;
+            }
+        }
+        if (begins_samples(op->kind) && op->n_results) {
+            run->source[op->results[0]->id] = run->sources++;
+        }
+        for (int i = 0; i < op->n_regions; i++) {
+            look_ahead(run, op->regions[i]);
+        }
+    }
+}
+
+/* ---- parameters ---- */
+
+static void bind_tensor(Run *run, const Param *param, const InterpArg *arg)
+{
+    Memory *memory = ARENA_NEW(run->arena, Memory);
+    Type type = param->value->type;
+    memory->name = param->name ? param->name : "a tensor";
+    memory->dtype = type->dtype;
+    memory->rank = type->rank;
+    memory->n = 1;
+    for (int i = 0; i < type->rank; i++) {
+        memory->dims[i] = run_dim(run, NULL, run->lens, type->dims[i]);
+        if (__builtin_mul_overflow(memory->n, memory->dims[i], &memory->n)) {
+            run_fail(run, NULL, "%s is too large", memory->name);
+        }
+    }
+    memory->data = arg->tensor.data;
+    memory->writable = param->io != PARAM_IN;
+    if (run->options->bounds && memory->writable && arg->tensor.bound) {
+        memory->bounds = arg->tensor.bound;
+        memset(memory->bounds, 0, (size_t)memory->n * sizeof(double));
+    }
+    run->cells[param->value->id].memory = memory;
+}
+
+static void bind_scalar(Run *run, const Param *param, const InterpArg *arg)
+{
+    Array *array = array_new(run, param->value->type->dtype, 0, NULL);
+    bool is_float = dtype_is_float(array->dtype);
+    array_fill(array, is_float ? (Scalar){.f = arg->number} : (Scalar){.i = arg->integer});
+    run->cells[param->value->id].array = array;
+}
+
+static void bind_params(Run *run, const InterpArg *args)
+{
+    for (size_t i = 0; i < run->func->params.n; i++) {
+        const Param *param = &run->func->params.items[i];
+        if (param->value->type->kind == TYPE_TENSOR) {
+            bind_tensor(run, param, &args[i]);
+        } else {
+            bind_scalar(run, param, &args[i]);
+        }
+    }
+}
+
+/* ---- entry ---- */
+
+static Run *run_new(Func *func, Arena *arena, const int64_t *sizes, const InterpOptions *options,
+                    Text *problem)
+{
+    Run *run = ARENA_NEW(arena, Run);
+    run->func = func;
+    run->arena = arena;
+    run->options = options;
+    run->problem = problem;
+    run->random = options->seed;
+    run->cells = ARENA_ARRAY(arena, Cell, func->n_values);
+    run->last_use = ARENA_ARRAY(arena, const Op *, func->n_values);
+    run->source = ARENA_ARRAY(arena, uint32_t, func->n_values);
+    run->extents = ARENA_ARRAY(arena, int64_t, func->dimvars.n);
+    run->lens = ARENA_ARRAY(arena, int64_t, func->dimvars.n);
+    for (size_t i = 0; i < func->dimvars.n; i++) {
+        bool is_size = func->dimvars.items[i]->kind == DIM_SIZE;
+        run->extents[i] = run->lens[i] = is_size ? sizes[i] : 0;
+    }
+    return run;
+}
+
+static bool run_body(Run *run, const InterpArg *args)
+{
+    if (setjmp(run->failed)) {
+        return false;
+    }
+    look_ahead(run, run->func->body);
+    bind_params(run, args);
+    Agent *block = ARENA_NEW(run->arena, Agent);
+    block->name = "the block";
+    block->clock = 1;
+    run->n_agents = 1;
+    Frame body = {.block = run->func->body, .at = run->func->body->first};
+    ARENA_PUSH(run->arena, &block->frames, body);
+    run_agents(run, block, 1);
+    return true;
+}
+
+/* Memory that runs out, here or for the message, frees the run's and goes on to the outer guard. */
+static void out_of_memory(Func *func, Arena *arena, jmp_buf *outer)
+{
+    arena_free(arena);
+    func->arena->guard = outer;
+    if (outer) {
+        longjmp(*outer, 1);
+    }
+}
+
+bool interp_func(Func *func, const InterpArg *args, const int64_t *sizes,
+                 const InterpOptions *options, Text *problem)
+{
+    Arena *arena = ARENA_NEW(func->arena, Arena); /* not a local: it lives across a longjmp */
+    jmp_buf *outer = func->arena->guard;
+    jmp_buf guard;
+    arena_init(arena, func->arena->allocator);
+    if (setjmp(guard)) {
+        out_of_memory(func, arena, outer);
+        return false;
+    }
+    arena->guard = func->arena->guard = &guard;
+    bool fine = run_body(run_new(func, arena, sizes, options, problem), args);
+    func->arena->guard = outer;
+    arena_free(arena);
+    return fine;
+}

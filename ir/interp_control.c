@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Regions. A frame is a region at work; its op's meaning decides what happens at the region's end:
+ * the next iteration, the next block, or back to the frame below. */
+#include "ir/interp_run.h"
+
+#include <string.h>
+
+static Frame *top(Agent *agent)
+{
+    return &agent->frames.items[agent->frames.n - 1];
+}
+
+static Frame *push(Run *run, const Op *op, const Block *block)
+{
+    Frame frame = {.op = op, .block = block};
+    ARENA_PUSH(run->arena, &run->agent->frames, frame);
+    return top(run->agent);
+}
+
+/* ---- values of a region ---- */
+
+static void drop_value(Run *run, const Value *value)
+{
+    if (value->type->kind == TYPE_ARRAY) {
+        array_drop(run, run->cells[value->id].array);
+        run->cells[value->id].array = NULL;
+    }
+}
+
+static void drop_block(Run *run, const Block *block)
+{
+    for (int i = 0; i < block->n_args; i++) {
+        drop_value(run, block->args[i]);
+    }
+    for (const Op *op = block->first; op; op = op->next) {
+        for (int i = 0; i < op->n_results; i++) {
+            drop_value(run, op->results[i]);
+        }
+    }
+}
+
+static void bind_integer(Run *run, const Value *arg, int64_t value)
+{
+    Array *array = array_new(run, arg->type->dtype, 0, NULL);
+    array_fill(array, (Scalar){.i = value});
+    run->cells[arg->id].array = array;
+}
+
+/* An iterator: an integer, or the range [lo, min(lo + step, end)). */
+static void bind_iterator(Run *run, const Value *arg, int64_t lo, int64_t step, int64_t end)
+{
+    if (arg->type->kind != TYPE_RANGE) {
+        bind_integer(run, arg, lo);
+        return;
+    }
+    const DimVar *var = poly_as_range(arg->type->dims[0]);
+    Range range = {.lo = lo, .end = end - lo < step ? end : lo + step};
+    range.extent = run->func->padded ? step : range.end - lo;
+    run->cells[arg->id].range = range;
+    run->lens[var->id] = range.end - lo;
+    run->extents[var->id] = range.extent;
+}
+
+/* How many of these values the region's iterators take; the rest is carried. */
+static void bind_carried(Run *run, const Block *block, int first, Array **values)
+{
+    for (int i = first; i < block->n_args; i++) {
+        run->cells[block->args[i]->id].array = values[i - first];
+    }
+}
+
+static Array **taken(Run *run, const Op *op, int first, int n)
+{
+    Array **values = (Array **)(void *)buffer_new(run, sizeof(Array *) * (size_t)n)->bytes;
+    for (int i = 0; i < n; i++) {
+        values[i] = array_keep(run_unsettled(run, op, first + i));
+    }
+    return values;
+}
+
+static void give_back(Run *run, Array **values)
+{
+    buffer_drop(run, (Buffer *)(void *)((unsigned char *)values - offsetof(Buffer, bytes)));
+}
+
+static void set_results(Run *run, const Op *op, Array **values)
+{
+    for (int i = 0; i < op->n_results; i++) {
+        run_result(run, op, i, values[i]);
+    }
+}
+
+/* ---- for ---- */
+
+/* `by auto`: any step is right; the seed draws one. */
+static int64_t step_of(Run *run, const Op *op, int axis, int64_t extent)
+{
+    int64_t step = op_attr(op, ATTR_STEPS)->ints[axis];
+    if (step >= 0) {
+        return step ? step : 1;
+    }
+    int64_t parts = 1 + (int64_t)(run_random(run) % 3);
+    return extent > parts ? (extent + parts - 1) / parts : 1;
+}
+
+static bool for_next(Run *run, Frame *frame, Array **carried)
+{
+    if (frame->next >= frame->count) {
+        return false;
+    }
+    bind_iterator(run, frame->block->args[0], frame->next, frame->step, frame->count);
+    bind_carried(run, frame->block, 1, carried);
+    frame->next += frame->step;
+    frame->at = frame->block->first;
+    return true;
+}
+
+static void for_begin(Run *run, const Op *op)
+{
+    int64_t extent = run_dim(run, op, run->lens, op_attr(op, ATTR_DIMS)->dims[0]);
+    int64_t hi = run_integer(run, op, for_hi(op));
+    Array **inits = taken(run, op, 2, for_carried(op));
+    Frame *frame = push(run, op, op->regions[0]);
+    frame->next = run_integer(run, op, for_lo(op));
+    frame->count = hi < extent ? hi : extent;
+    frame->step = step_of(run, op, 0, extent);
+    if (!for_next(run, frame, inits)) {
+        run->agent->frames.n--;
+        set_results(run, op, inits);
+    }
+    give_back(run, inits);
+}
+
+/* ---- grids ---- */
+
+static int64_t gcd(int64_t a, int64_t b)
+{
+    return b ? gcd(b, a % b) : a;
+}
+
+/* An order in which every block comes once: i * stride + shift, modulo the count. */
+static void shuffle(Run *run, Frame *frame)
+{
+    int64_t n = frame->count > 0 ? frame->count : 1;
+    frame->shift = (int64_t)(run_random(run) % (uint64_t)n);
+    frame->stride = 1 + (int64_t)(run_random(run) % (uint64_t)(n < 1000003 ? n : 1000003));
+    while (gcd(frame->stride, n) != 1) {
+        frame->stride++;
+    }
+}
+
+static int64_t shuffled(const Frame *frame, int64_t i)
+{
+    uint64_t n = (uint64_t)frame->count;
+    return (int64_t)(((uint64_t)i % n * (uint64_t)frame->stride + (uint64_t)frame->shift) % n);
+}
+
+static void grid_extents(Run *run, Frame *frame)
+{
+    const Attr *dims = op_attr(frame->op, ATTR_DIMS);
+    frame->count = 1;
+    for (int i = 0; i < dims->n; i++) {
+        frame->dims[i] = run_dim(run, frame->op, run->lens, dims->dims[i]);
+        frame->steps[i] = step_of(run, frame->op, i, frame->dims[i]);
+        frame->tiles[i] = (frame->dims[i] + frame->steps[i] - 1) / frame->steps[i];
+        if (__builtin_mul_overflow(frame->count, frame->tiles[i], &frame->count)) {
+            run_fail(run, frame->op, "too many blocks");
+        }
+    }
+}
+
+/* The coordinates of a tile, the last axis fastest. With a raster of g, axis -2 walks g tiles for each
+ * step of axis -1. */
+static void tile_at(const Frame *frame, int n, int64_t id, int64_t *at)
+{
+    int64_t group = op_int(frame->op, ATTR_GROUPED, 0);
+    for (int i = n - 1; i >= (group && n >= 2 ? n : 0); i--) {
+        at[i] = id % frame->tiles[i];
+        id /= frame->tiles[i];
+    }
+    if (!group || n < 2) {
+        return;
+    }
+    int64_t rows = frame->tiles[n - 2], cols = frame->tiles[n - 1];
+    int64_t plane = id % (rows * cols), first = plane / (group * cols) * group;
+    int64_t height = rows - first < group ? rows - first : group;
+    int64_t inside = plane % (group * cols);
+    at[n - 2] = first + inside % height;
+    at[n - 1] = inside / height;
+    id /= rows * cols;
+    for (int i = n - 3; i >= 0; i--) {
+        at[i] = id % frame->tiles[i];
+        id /= frame->tiles[i];
+    }
+}
+
+static void bind_tile(Run *run, const Frame *frame, int64_t id)
+{
+    int64_t at[MAX_RANK];
+    int n = op_attr(frame->op, ATTR_DIMS)->n;
+    tile_at(frame, n, id, at);
+    for (int i = 0; i < n && i < frame->block->n_args; i++) {
+        bind_iterator(run, frame->block->args[i], at[i] * frame->steps[i], frame->steps[i],
+                      frame->dims[i]);
+    }
+}
+
+static void begin_block(Run *run)
+{
+    Agent *agent = run->agent;
+    memset(&agent->known, 0, sizeof agent->known);
+    memset(&agent->joined, 0, sizeof agent->joined);
+    agent->clock = 1;
+    agent->fenced_at = agent->stores = agent->stores_done = 0;
+    agent->products = agent->products_done = 0;
+    run->n_agents = 1;
+}
+
+static void end_block(Run *run, const Op *launch)
+{
+    async_end_agent(run, run->agent, launch);
+    async_end_block(run);
+}
+
+static bool grid_next(Run *run, Frame *frame)
+{
+    if (frame->next >= frame->count) {
+        return false;
+    }
+    int64_t id = shuffled(frame, frame->next++);
+    if (frame->op->kind == OP_LAUNCH) {
+        begin_block(run);
+    }
+    if (op_int(frame->op, ATTR_PERSISTENT, 0)) {
+        run->block = id;
+        run->blocks = frame->count;
+    } else {
+        bind_tile(run, frame, id);
+    }
+    frame->at = frame->block->first;
+    return true;
+}
+
+static void grid_begin(Run *run, const Op *op)
+{
+    Frame *frame = push(run, op, op->regions[0]);
+    grid_extents(run, frame);
+    if (op_int(op, ATTR_PERSISTENT, 0) && frame->count > 0) {
+        frame->count = 2 + (int64_t)(run_random(run) % 2);
+    }
+    shuffle(run, frame);
+    if (!grid_next(run, frame)) {
+        run->agent->frames.n--;
+    }
+}
+
+/* ---- tiles ---- */
+
+static bool tiles_next(Run *run, Frame *frame, Array **carried)
+{
+    if (frame->next >= frame->count) {
+        return false;
+    }
+    bind_tile(run, frame, frame->next);
+    bind_carried(run, frame->block, op_attr(frame->op, ATTR_DIMS)->n, carried);
+    frame->next += run->blocks;
+    frame->at = frame->block->first;
+    return true;
+}
+
+static void tiles_begin(Run *run, const Op *op)
+{
+    if (run->blocks == 0) {
+        run_fail(run, op, "tiles outside of a persistent launch");
+    }
+    Array **inits = taken(run, op, 0, op->n_operands);
+    Frame *frame = push(run, op, op->regions[0]);
+    grid_extents(run, frame);
+    frame->next = run->block;
+    if (!tiles_next(run, frame, inits)) {
+        run->agent->frames.n--;
+        set_results(run, op, inits);
+    }
+    give_back(run, inits);
+}
+
+/* ---- all ---- */
+
+static void if_begin(Run *run, const Op *op)
+{
+    int64_t holds = run_integer(run, op, op->operands[0]);
+    const Block *side = op->regions[holds ? 0 : 1];
+    push(run, op, side)->at = side->first;
+}
+
+void control_begin(Run *run, const Op *op)
+{
+    switch (op->kind) {
+    case OP_FOR:
+        for_begin(run, op);
+        break;
+    case OP_TILES:
+        tiles_begin(run, op);
+        break;
+    case OP_IF:
+        if_begin(run, op);
+        break;
+    default:
+        grid_begin(run, op);
+        break;
+    }
+}
+
+static bool again(Run *run, Frame *frame, Array **values)
+{
+    switch (frame->op->kind) {
+    case OP_FOR:
+        return for_next(run, frame, values);
+    case OP_TILES:
+        return tiles_next(run, frame, values);
+    case OP_LAUNCH:
+        end_block(run, frame->op);
+        return grid_next(run, frame);
+    case OP_PARALLEL:
+        return grid_next(run, frame);
+    default:
+        return false;
+    }
+}
+
+void control_end(Run *run, const Op *yield)
+{
+    Frame *frame = top(run->agent);
+    const Op *op = frame->op;
+    int n = yield ? yield->n_operands : 0;
+    if (op && op->kind != OP_ROLES && op->n_results && n != op->n_results) {
+        run_fail(run, op, "the region hands out %d values", n);
+    }
+    Array **values = taken(run, yield, 0, n);
+    drop_block(run, frame->block);
+    if (!op || !again(run, frame, values)) {
+        run->agent->frames.n--;
+        if (op && op->kind != OP_ROLES) {
+            set_results(run, op, values);
+        }
+    }
+    give_back(run, values);
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Accesses as views (a start and a count an axis), walked in rows; tensors. */
+#include "ir/interp_run.h"
+
+#include <string.h>
+
+/* ---- views ---- */
+
+static ViewAxis axis_of(Run *run, const Op *op, Value *index, int64_t extent)
+{
+    ViewAxis axis = {.count = extent, .exist = extent, .extent = extent, .kept = true};
+    if (!index) {
+        return axis;
+    }
+    if (index->type->kind == TYPE_RANGE) {
+        Range range = run->cells[index->id].range;
+        axis.start = range.lo;
+        axis.count = range.extent;
+        axis.exist = range.end - range.lo;
+        return axis;
+    }
+    axis.start = run_integer(run, op, index);
+    axis.count = axis.exist = 1;
+    axis.kept = false;
+    return axis;
+}
+
+View view_of(Run *run, const Op *op, Access access, int rank, const int64_t *dims)
+{
+    View view = {.rank = rank, .n = 1};
+    const Attr *guard = op_attr(op, ATTR_GUARD);
+    int64_t stride = 1;
+    for (int i = rank - 1; i >= 0; i--) {
+        view.axes[i] = axis_of(run, op, access.indices[i], dims[i]);
+        view.axes[i].guarded = guard && i < guard->n && guard->ints[i] != 0;
+        view.axes[i].stride = stride;
+        stride *= dims[i];
+        view.n *= view.axes[i].count;
+    }
+    return view;
+}
+
+static Reach reach_of(const ViewAxis *axis, Mover mover, int64_t i)
+{
+    bool inside = axis->start + i >= 0 && axis->start + i < axis->extent;
+    bool exists = i < axis->exist;
+    if (mover == MOVER_SHARED) {
+        return inside ? REACH_INSIDE : REACH_OUTSIDE;
+    }
+    if (mover == MOVER_ENGINE) {
+        return !inside ? REACH_GUARDED : exists ? REACH_INSIDE : REACH_PADDING;
+    }
+    if (axis->guarded) {
+        return inside && exists ? REACH_INSIDE : REACH_GUARDED;
+    }
+    return !inside ? REACH_OUTSIDE : exists ? REACH_INSIDE : REACH_PADDING;
+}
+
+static Reach worse(Reach a, Reach b)
+{
+    return a > b ? a : b;
+}
+
+typedef struct Segment {
+    Reach reach;
+    int64_t from, count;
+} Segment;
+
+enum { MOST_SEGMENTS = 8 };
+
+/* The last axis in runs of one reach: guarded, inside, padding, outside or guarded. */
+static int segments_of(const ViewAxis *axis, Mover mover, Segment *out)
+{
+    int n = 0;
+    for (int64_t i = 0; i < axis->count; i++) {
+        Reach reach = reach_of(axis, mover, i);
+        if (n && (out[n - 1].reach == reach || n == MOST_SEGMENTS)) {
+            out[n - 1].count++;
+        } else {
+            out[n++] = (Segment){reach, i, 1};
+        }
+    }
+    return n;
+}
+
+typedef struct Walk {
+    const View *view;
+    Mover mover;
+    WalkRun *each;
+    void *user;
+    Segment segments[MOST_SEGMENTS];
+    int n_segments;
+    int64_t position;
+} Walk;
+
+static void walk_row(Walk *walk, Reach outer, int64_t offset)
+{
+    const ViewAxis *last = &walk->view->axes[walk->view->rank - 1];
+    for (int i = 0; i < walk->n_segments; i++) {
+        const Segment *segment = &walk->segments[i];
+        walk->each(walk->user, worse(outer, segment->reach), offset + last->start + segment->from,
+                   walk->position, segment->count);
+        walk->position += segment->count;
+    }
+}
+
+static void walk_axis(Walk *walk, int axis, Reach outer, int64_t offset)
+{
+    if (axis == walk->view->rank - 1) {
+        walk_row(walk, outer, offset);
+        return;
+    }
+    const ViewAxis *at = &walk->view->axes[axis];
+    for (int64_t i = 0; i < at->count; i++) {
+        walk_axis(walk, axis + 1, worse(outer, reach_of(at, walk->mover, i)),
+                  offset + (at->start + i) * at->stride);
+    }
+}
+
+void view_walk(const View *view, Mover mover, WalkRun *each, void *user)
+{
+    if (view->rank == 0) {
+        each(user, REACH_INSIDE, 0, 0, 1);
+        return;
+    }
+    Walk walk = {.view = view, .mover = mover, .each = each, .user = user};
+    walk.n_segments = segments_of(&view->axes[view->rank - 1], mover, walk.segments);
+    walk_axis(&walk, 0, REACH_INSIDE, 0);
+}
+
+Array *array_of_view(Run *run, DType dtype, const View *view)
+{
+    int64_t dims[MAX_RANK];
+    int rank = 0;
+    for (int i = 0; i < view->rank; i++) {
+        if (view->axes[i].kept) {
+            dims[rank++] = view->axes[i].count;
+        }
+    }
+    return array_new(run, dtype, rank, dims);
+}
+
+void view_fail(Run *run, const Op *op, const View *view, int64_t position, const char *what,
+               const char *name)
+{
+    int64_t at[MAX_RANK];
+    for (int i = view->rank - 1; i >= 0; i--) {
+        at[i] = view->axes[i].start + position % view->axes[i].count;
+        position /= view->axes[i].count;
+    }
+    Text place = text_new(run->arena);
+    text_printf(&place, "%s[", name);
+    for (int i = 0; i < view->rank; i++) {
+        text_printf(&place, "%s%lld", i ? ", " : "", (long long)at[i]);
+    }
+    text_add(&place, "] of [");
+    for (int i = 0; i < view->rank; i++) {
+        text_printf(&place, "%s%lld", i ? ", " : "", (long long)view->axes[i].extent);
+    }
+    run_fail(run, op, "%s %s]", what, place.data);
+}
+
+/* ---- reading a tensor ---- */
+
+typedef struct Reading {
+    Run *run;
+    const Op *op;
+    const Memory *memory;
+    const View *view;
+    Mover mover;
+    Array *to;
+    Scalar fill;
+    Buffer *bounds; /* made when one is not 0 */
+} Reading;
+
+static void read_bounds(Reading *r, int64_t offset, int64_t position, int64_t count)
+{
+    for (int64_t i = 0; r->memory->bounds && i < count; i++) {
+        double bound = r->memory->bounds[offset + i];
+        if (bound > 0 && !r->bounds) {
+            r->bounds = buffer_zeroed(r->run, (size_t)r->to->n * sizeof(double));
+        }
+        if (bound > 0) {
+            ((double *)(void *)r->bounds->bytes)[position + i] = bound;
+        }
+    }
+}
+
+static void read_run(void *user, Reach reach, int64_t offset, int64_t position, int64_t count)
+{
+    Reading *r = user;
+    int64_t bytes = dtype_bytes(r->to->dtype);
+    /* The engine brings what lies past the range's end. */
+    if (reach == REACH_INSIDE || (reach == REACH_PADDING && r->mover == MOVER_ENGINE)) {
+        memcpy(array_at(r->to, position), r->memory->data + offset * bytes,
+               (size_t)(count * bytes));
+        read_bounds(r, offset, position, count);
+        return;
+    }
+    if (reach == REACH_OUTSIDE) {
+        view_fail(r->run, r->op, r->view, position, "reads outside of the tensor:",
+                  r->memory->name);
+    }
+    if (reach == REACH_PADDING) {
+        array_want_poison(r->run, r->to);
+        memset(r->to->poison->bytes + position, 1, (size_t)count);
+        memset(array_at(r->to, position), r->run->options->seed & 1 ? 0x7f : 0xff,
+               (size_t)(count * bytes));
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        scalar_store(r->to->dtype, array_at(r->to, position + i), r->fill);
+    }
+}
+
+static Scalar fill_of(const Op *op, DType dtype)
+{
+    const Attr *attr = op_attr(op, ATTR_VALUE);
+    bool is_float = dtype_is_float(dtype);
+    if (!attr || op->kind != OP_LOAD) {
+        return is_float ? (Scalar){.f = 0} : (Scalar){.i = 0};
+    }
+    return is_float ? (Scalar){.f = attr->f} : (Scalar){.i = attr->i};
+}
+
+static void spread_read(Reading *r)
+{
+    uint32_t source = r->op->n_results ? r->run->source[r->op->results[0]->id] : 0;
+    const double *bounds = (const double *)(const void *)r->bounds->bytes;
+    for (int64_t i = 0; i < r->to->n; i++) {
+        array_spread(r->run, r->to, source, i, bounds[i]);
+    }
+    buffer_drop(r->run, r->bounds);
+}
+
+Array *tensor_read(Run *run, const Op *op, Access access, Mover mover)
+{
+    const Memory *memory = run->cells[access.memory->id].memory;
+    View view = view_of(run, op, access, memory->rank, memory->dims);
+    Reading reading = {.run = run, .op = op, .memory = memory, .view = &view, .mover = mover};
+    reading.to = array_of_view(run, memory->dtype, &view);
+    reading.fill = fill_of(op, memory->dtype);
+    view_walk(&view, mover, read_run, &reading);
+    if (reading.bounds) {
+        spread_read(&reading);
+    }
+    return reading.to;
+}
+
+void interp_load(Run *run, const Op *op)
+{
+    Array *loaded = tensor_read(run, op, op_access(op, 0), MOVER_THREADS);
+    run_result(run, op, 0, array_alias(run, op, op->results[0]->type, loaded));
+    array_drop(run, loaded);
+}
+
+/* ---- writing a tensor ---- */
+
+typedef struct Writing {
+    Run *run;
+    const Op *op;
+    Memory *memory;
+    const View *view;
+    const Array *from;
+} Writing;
+
+static void write_run(void *user, Reach reach, int64_t offset, int64_t position, int64_t count)
+{
+    Writing *w = user;
+    if (reach == REACH_GUARDED) {
+        return;
+    }
+    if (reach == REACH_OUTSIDE) {
+        view_fail(w->run, w->op, w->view, position, "writes outside of the tensor:",
+                  w->memory->name);
+    }
+    if (reach == REACH_PADDING) {
+        view_fail(w->run, w->op, w->view, position, "writes past the end of a range:",
+                  w->memory->name);
+    }
+    const uint8_t *poison = w->from->poison ? w->from->poison->bytes : NULL;
+    if (poison && memchr(poison + position, 1, (size_t)count)) {
+        const uint8_t *first = memchr(poison + position, 1, (size_t)count);
+        view_fail(w->run, w->op, w->view, first - poison, "padding or unset memory reaches",
+                  w->memory->name);
+    }
+    int64_t bytes = dtype_bytes(w->from->dtype);
+    memcpy(w->memory->data + offset * bytes, array_at(w->from, position), (size_t)(count * bytes));
+    for (int64_t i = 0; w->memory->bounds && i < count; i++) {
+        w->memory->bounds[offset + i] = array_bound(w->from, position + i);
+    }
+}
+
+void tensor_write(Run *run, const Op *op, Access access, const Array *value, Mover mover)
+{
+    Memory *memory = run->cells[access.memory->id].memory;
+    View view = view_of(run, op, access, memory->rank, memory->dims);
+    if (!memory->writable) {
+        run_fail(run, op, "writes %s, which is an input", memory->name);
+    }
+    if (view.n != value->n || value->dtype != memory->dtype) {
+        run_fail(run, op, "%lld %s elements for %lld %s ones", (long long)value->n,
+                 dtype_name(value->dtype), (long long)view.n, dtype_name(memory->dtype));
+    }
+    Writing writing = {run, op, memory, &view, value};
+    view_walk(&view, mover, write_run, &writing);
+}
+
+void interp_store(Run *run, const Op *op)
+{
+    Access access = op_access(op, 0);
+    tensor_write(run, op, access, run_operand(run, op, access_next(op, 0)), MOVER_THREADS);
+}

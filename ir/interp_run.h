@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside the interpreter. Only interp*.c include this.
+ *
+ * One Run executes one function. Control is explicit (frames, not C recursion), so that an Agent,
+ * the block's threads or those of one role, can stop at any op and go on later. All memory comes from
+ * one arena of the run; buffers are counted and recycled, because loops make many.
+ *
+ * Error bounds. A reduction or product has a bound from analysis. What elementwise ops make of it
+ * is sampled: beside its values an inexact array carries SAMPLES further executions, begun at
+ * value ± bound with signs that differ by source, and the bound is SAFETY times the farthest of
+ * them. That is no proof, but it needs no idea of what rint, bitcast and select do together. */
+#ifndef TESSERA_IR_INTERP_RUN_H
+#define TESSERA_IR_INTERP_RUN_H
+
+#include "ir/interp.h"
+
+enum { SAMPLES = 8, SAFETY = 2 };
+enum { MOST_AGENTS = 16, MOST_SLOTS = 464, MOST_CLOCKS = 3 * MOST_AGENTS + MOST_SLOTS };
+
+/* ---- values (interp_value.c) ---- */
+
+typedef struct Buffer {
+    struct Buffer *next; /* in the pool */
+    int32_t refs;
+    uint32_t bin;
+    _Alignas(16) unsigned char bytes[];
+} Buffer;
+
+enum { POOL_BINS = 160 };
+
+typedef struct Array {
+    struct Array *next; /* in the pool */
+    int32_t refs;
+    DType dtype;
+    int rank;
+    int64_t dims[MAX_RANK];
+    int64_t n;
+    Buffer *data;
+    Buffer *poison;   /* a byte an element; NULL: none is poison */
+    Buffer *samples;  /* SAMPLES planes like data; NULL: exact */
+    int32_t agent;    /* of an unsettled product: who issued it, */
+    uint32_t product; /* and its number; 0: settled */
+} Array;
+
+/* Elements [lo, end) of an axis; in padded functions an array has `extent` of them. */
+typedef struct Range {
+    int64_t lo, end, extent;
+} Range;
+
+/* A tensor parameter. */
+typedef struct Memory {
+    const char *name;
+    DType dtype;
+    int rank;
+    int64_t dims[MAX_RANK];
+    int64_t n;
+    unsigned char *data;
+    double *bounds; /* NULL: exact, or not asked for */
+    bool writable;
+} Memory;
+
+/* ---- the state of a block (interp_memory.c, interp_async.c) ---- */
+
+/* Who did it, when: a component of the vector clocks and its value. Components: the agents, their
+ * bulk stores, their products, the barrier slots (bulk loads: the generation that they complete). */
+typedef struct Stamp {
+    uint32_t by, at;
+} Stamp;
+
+typedef struct Clocks {
+    uint32_t at[MOST_CLOCKS];
+    uint32_t fenced[MOST_AGENTS]; /* what of an agent's stores async engines may see */
+} Clocks;
+
+typedef struct Shared {
+    struct Shared *older; /* allocations of this block */
+    const Op *op;
+    DType dtype;
+    int rank;
+    int64_t dims[MAX_RANK];
+    int64_t n, offset; /* bytes from the start of the block's memory; -1: not yet placed */
+    unsigned char *data;
+    uint8_t *poison;
+    double *bounds;
+    Stamp *written;
+    uint32_t *read[3 * MOST_AGENTS]; /* last read by that component; NULL: none */
+    Buffer *owned[3 * MOST_AGENTS + 4];
+    int n_owned;
+    bool live; /* holds something: memory that shares its bytes may not be written over it unseen */
+} Shared;
+
+typedef struct Slot {
+    const struct Ring *ring;
+    uint32_t component;
+    uint32_t arrived, copies; /* in the generation at work */
+    uint32_t generation;      /* how many are complete */
+    uint32_t loaded, waited;  /* last generation with bulk loads; last waited for */
+    Clocks forming, done;
+} Slot;
+
+typedef struct Ring {
+    const Op *op;
+    int64_t count, arrivals;
+    Slot *slots;
+    Buffer *owned;
+} Ring;
+
+/* What an operand stands for: one of these, by the kind of its type. */
+typedef union Cell {
+    Array *array;
+    Range range;
+    Memory *memory;
+    Shared *shared;
+    Ring *ring;
+} Cell;
+
+/* One axis of an access. */
+typedef struct ViewAxis {
+    int64_t start, count;
+    int64_t exist; /* elements of the range that exist; the rest is padding */
+    int64_t extent, stride;
+    bool kept, guarded;
+} ViewAxis;
+
+typedef struct View {
+    int rank;
+    ViewAxis axes[MAX_RANK];
+    int64_t n;
+} View;
+
+typedef struct Pending {
+    Shared *shared;
+    View view;
+    Array *payload;
+    Slot *slot;
+} Pending;
+
+/* ---- control (interp.c) ---- */
+
+typedef struct Frame {
+    const Op *op; /* whose region runs; NULL: the body */
+    const Block *block;
+    const Op *at; /* the next op */
+    int64_t next, count, step; /* for: index, end; grids: how many blocks are begun, of how many */
+    int64_t stride, shift;     /* grids: the order is a permutation i -> i * stride + shift */
+    int64_t tiles[MAX_RANK], steps[MAX_RANK], dims[MAX_RANK];
+} Frame;
+
+typedef struct Agent {
+    int id;
+    const char *name;
+    struct { Frame *items; size_t n, cap; } frames;
+    bool done;
+    const Op *waiting;
+    uint32_t clock, fenced_at;
+    uint32_t stores, stores_done, products, products_done;
+    Clocks known;  /* what is ordered before the next access of all its threads */
+    Clocks joined; /* what will be after the next sync */
+} Agent;
+
+typedef struct Run {
+    Func *func;
+    Arena *arena;
+    const InterpOptions *options;
+    Text *problem;
+    jmp_buf failed;
+    uint64_t random;
+    int64_t steps;
+    Buffer *free_buffers[POOL_BINS];
+    Array *free_arrays;
+    Cell *cells;          /* by value id */
+    const Op **last_use;  /* by value id: the op after which the value is dropped; NULL: at the end */
+    uint32_t *source;     /* by value id: the ordinal of an op that begins samples */
+    uint32_t sources;
+    int64_t *extents;     /* by DimVar id: of arrays */
+    int64_t *lens;        /* by DimVar id: elements that exist */
+    Agent *agent;         /* at work */
+    int64_t block, blocks; /* persistent launches */
+    Shared *shared;
+    struct { Ring **items; size_t n, cap; } rings; /* of this block */
+    uint32_t n_agents, n_slots;
+    struct { Pending *items; size_t n, cap; } pending;
+} Run;
+
+_Noreturn void run_fail(Run *run, const Op *op, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+uint64_t run_random(Run *run);
+int64_t run_dim(Run *run, const Op *op, const int64_t *values, Dim dim);
+Array *run_operand(Run *run, const Op *op, int n);     /* settled */
+Array *run_unsettled(Run *run, const Op *op, int n);   /* may be in flight */
+int64_t run_integer(Run *run, const Op *op, Value *value); /* a scalar that is no poison */
+void run_result(Run *run, const Op *op, int n, Array *array); /* takes the reference */
+
+/* interp_control.c: a region op begins, the region of the top frame ends (yield may be NULL) */
+void control_begin(Run *run, const Op *op);
+void control_end(Run *run, const Op *yield);
+
+/* interp_value.c */
+Buffer *buffer_new(Run *run, size_t bytes); /* not zeroed */
+Buffer *buffer_zeroed(Run *run, size_t bytes);
+Buffer *buffer_keep(Buffer *buffer);
+void buffer_drop(Run *run, Buffer *buffer);
+Array *array_new(Run *run, DType dtype, int rank, const int64_t *dims);
+Array *array_of_type(Run *run, const Op *op, Type type);
+Array *array_alias(Run *run, const Op *op, Type type, const Array *from); /* same elements */
+Array *array_keep(Array *array);
+void array_drop(Run *run, Array *array);
+void *array_at(const Array *array, int64_t i);
+void *array_plane(const Array *array, int sample); /* the data when exact */
+void array_want_poison(Run *run, Array *array);
+void array_want_samples(Run *run, Array *array); /* copies of the data */
+bool array_has_poison(const Array *array);
+/* Spreads the samples of element i to value ± bound, by the signs of that source. */
+void array_spread(Run *run, Array *array, uint32_t source, int64_t i, double bound);
+double array_bound(const Array *array, int64_t i);
+Scalar array_scalar(const Array *array, int64_t i);
+void array_fill(Array *array, Scalar value);
+/* Elements of one plane as doubles, as i64. */
+Buffer *array_doubles(Run *run, const Array *array, int sample);
+Buffer *array_ints(Run *run, const Array *array, int sample);
+Buffer *array_bounds(Run *run, const Array *array); /* NULL: exact */
+
+/* ---- ops ---- */
+
+typedef struct Flat {
+    OpKind kind;
+    const char *pred;
+    DType in, out;
+    int64_t n;
+    void *to;
+    const void *from[3];
+} Flat;
+void flat_run(const Flat *flat); /* interp_flat.c */
+
+void interp_elementwise(Run *run, const Op *op);
+void interp_shape(Run *run, const Op *op);
+void interp_reduce(Run *run, const Op *op); /* interp_reduce.c */
+
+typedef struct Matrix {
+    Buffer *values, *sizes; /* doubles or i64; |value| + bound, or NULL: exact */
+    Buffer *poison;
+    int64_t rows, cols;
+} Matrix;
+/* c may be NULL. */
+Array *interp_product(Run *run, const Op *op, Array *a, Array *b, Array *c);
+
+/* interp_memory.c */
+
+/* What may happen to one element of an access. A later one outweighs an earlier one, axis by axis. */
+typedef enum Reach {
+    REACH_INSIDE,
+    REACH_PADDING, /* memory is there, but the range has ended */
+    REACH_OUTSIDE, /* of the tensor, and not guarded */
+    REACH_GUARDED, /* not touched */
+} Reach;
+
+typedef enum Mover {
+    MOVER_THREADS, /* guards as the op says */
+    MOVER_ENGINE,  /* clips to the tensor and knows nothing of ranges */
+    MOVER_SHARED,  /* must be inside */
+} Mover;
+
+/* `count` elements in a row: the memory's from `offset`, the access' from `position`. */
+typedef void WalkRun(void *user, Reach reach, int64_t offset, int64_t position, int64_t count);
+
+View view_of(Run *run, const Op *op, Access access, int rank, const int64_t *dims);
+void view_walk(const View *view, Mover mover, WalkRun *each, void *user);
+Array *array_of_view(Run *run, DType dtype, const View *view);
+_Noreturn void view_fail(Run *run, const Op *op, const View *view, int64_t position,
+                         const char *what, const char *name);
+void interp_load(Run *run, const Op *op);
+void interp_store(Run *run, const Op *op);
+Array *tensor_read(Run *run, const Op *op, Access access, Mover mover);
+void tensor_write(Run *run, const Op *op, Access access, const Array *value, Mover mover);
+
+/* interp_shared.c */
+void interp_shared(Run *run, const Op *op);
+void interp_shared_load(Run *run, const Op *op);
+void interp_shared_store(Run *run, const Op *op);
+View shared_view(Run *run, const Op *op, Access access);
+/* `as`: who reads, when. Async readers want the fence of whoever stored. */
+Array *shared_read(Run *run, const Op *op, Access access, Stamp as);
+/* Takes the place: checks that nobody needs what is there; the elements are poison until put. */
+void shared_take(Run *run, const Op *op, Shared *shared, const View *view, Stamp as);
+void shared_put(Shared *shared, const View *view, const Array *value);
+void shared_drop_all(Run *run);
+
+/* interp_async.c */
+void interp_dot(Run *run, const Op *op);
+void interp_barrier(Run *run, const Op *op);
+bool interp_is_sync(OpKind kind);
+/* False: blocked; the op is to be tried again. */
+bool interp_async(Run *run, const Op *op);
+/* One bulk load in flight arrives; false when there is none. */
+bool async_complete_one(Run *run);
+void async_end_agent(Run *run, const Agent *agent, const Op *op);
+void async_end_block(Run *run);
+/* What an agent hands on when all its threads arrive. */
+void clocks_release(const Run *run, const Agent *agent, Clocks *into);
+
+#endif
