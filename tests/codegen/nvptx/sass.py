@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Assembles what code generation makes and looks at the machine code.
+
+    sass.py --emit TOOL FILE.ir --registers N --expect HGMMA UTMALDG …
+
+Checks: no spills, no stack, the number of registers at entry, no warning of the assembler (it says so
+when it ignores setmaxnreg or serializes products), and, where nvdisasm is to be had, the instructions
+named. Prints why when it leaves a check out: there is no assembler or disassembler on a bare machine.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+
+def find_tool(name, variable):
+    """From the environment, PATH, CUDA's folder, or the copy in Triton's package."""
+    places = [os.environ.get(variable), shutil.which(name), "/usr/local/cuda/bin/" + name]
+    for python in {sys.executable, shutil.which("python3")} - {None}:
+        found = subprocess.run(
+            [python, "-c", "import importlib.util as u; print(u.find_spec('triton').origin)"],
+            capture_output=True, text=True)
+        if found.returncode == 0:
+            root = os.path.dirname(found.stdout.strip())
+            places.append(os.path.join(root, "backends", "nvidia", "bin", name))
+    return next((place for place in places if place and os.access(place, os.X_OK)), None)
+
+
+def fail(text):
+    sys.exit("sass.py: " + text)
+
+
+def assemble(ptxas, emit, source, folder):
+    ptx, cubin = os.path.join(folder, "a.ptx"), os.path.join(folder, "a.cubin")
+    subprocess.run([emit, "--pass", "layout", "--pass", "vectorize", "--emit", "ptx", "-o", ptx, source],
+                   check=True)
+    done = subprocess.run([ptxas, "-arch=sm_90a", "-v", "-o", cubin, ptx], capture_output=True, text=True)
+    if done.returncode:
+        fail(done.stderr)
+    return cubin, done.stderr
+
+
+def check_report(report, registers):
+    spills = re.findall(r"(\d+) bytes (?:stack frame|spill stores|spill loads)", report)
+    if not spills or any(int(n) for n in spills):
+        fail("spills:\n" + report)
+    if registers and f"Used {registers} registers" not in report:
+        fail(f"not {registers} registers:\n" + report)
+    if "warning" in report.lower() or "Potential Performance Loss" in report:
+        fail("the assembler warns:\n" + report)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--emit", required=True)
+    parser.add_argument("--registers", type=int, default=0)
+    parser.add_argument("--expect", nargs="*", default=[])
+    parser.add_argument("source")
+    options = parser.parse_args()
+    ptxas = find_tool("ptxas", "TESSERA_PTXAS")
+    if not ptxas:
+        print("left out: no ptxas")
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        cubin, report = assemble(ptxas, options.emit, options.source, folder)
+        check_report(report, options.registers)
+        nvdisasm = find_tool("nvdisasm", "TESSERA_NVDISASM")
+        if not nvdisasm:
+            print("left out: no nvdisasm")
+            return
+        sass = subprocess.run([nvdisasm, cubin], capture_output=True, text=True, check=True).stdout
+        missing = [name for name in options.expect if name not in sass]
+        if missing:
+            fail("not in the machine code: " + ", ".join(missing))
+
+
+main()

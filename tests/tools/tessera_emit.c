@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads IR text, runs passes, generates code: the tool of the text tests of code generation.
+ *
+ *     tessera-emit [--target NAME] [--pass NAME]… [--emit llvm|ptx|asm|cubin|hsaco|obj] [--ptxas PATH]
+ *                  [--plan FILE] [-o FILE] [FILE | -]
+ *
+ * --plan writes what a launch needs to know, as JSON. Exit code 1 after a diagnostic. */
+#include "codegen/codegen.h"
+#include "ir/target.h"
+#include "ir/verify.h"
+#include "passes/pass.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MAX_PASSES = 32 };
+
+typedef struct Options {
+    const char *target, *file, *kind, *ptxas, *plan, *out;
+    const char *passes[MAX_PASSES];
+    int n_passes;
+} Options;
+
+static const struct {
+    const char *name;
+    EmitKind kind;
+} kinds[] = {{"llvm", EMIT_LLVM}, {"ptx", EMIT_PTX},     {"cubin", EMIT_CUBIN},
+             {"asm", EMIT_ASM},   {"hsaco", EMIT_HSACO}, {"obj", EMIT_OBJ}};
+
+static int complain(const char *what, const char *name)
+{
+    fprintf(stderr, "tessera-emit: %s %s\n", what, name);
+    return 1;
+}
+
+static char *read_all(Arena *arena, const char *path, size_t *n)
+{
+    FILE *file = text_same(path, "-") ? stdin : fopen(path, "rb");
+    Text text = text_new(arena);
+    char buffer[4096];
+    size_t got;
+    while (file && (got = fread(buffer, 1, sizeof buffer, file)) > 0) {
+        text_add_n(&text, buffer, got);
+    }
+    if (file && file != stdin) {
+        fclose(file);
+    }
+    *n = text.n;
+    return file ? text.data : NULL;
+}
+
+static bool write_all(const char *path, const char *bytes, size_t n)
+{
+    FILE *file = path ? fopen(path, "wb") : stdout;
+    if (!file) {
+        return false;
+    }
+    bool good = fwrite(bytes, 1, n, file) == n;
+    return (file == stdout ? fflush(file) : fclose(file)) == 0 && good;
+}
+
+/* ---- the plan as JSON ---- */
+
+static void put_expr(Text *out, const PlanExpr *expr)
+{
+    text_char(out, '[');
+    for (int i = 0; i < expr->n; i++) {
+        const PlanTerm *term = &expr->terms[i];
+        text_printf(out, "%s[%" PRId64, i ? ", " : "", term->coef);
+        for (int v = 0; v < term->n; v++) {
+            text_printf(out, ", %d", term->vars[v]);
+        }
+        text_char(out, ']');
+    }
+    text_char(out, ']');
+}
+
+static void put_params(Text *out, const Plan *plan)
+{
+    static const char *const io[] = {"in", "out", "inout"};
+    text_add(out, "  \"params\": [");
+    for (int i = 0; i < plan->n_params; i++) {
+        const PlanParam *param = &plan->params[i];
+        text_printf(out, "%s\n    {\"name\": \"%s\", \"dtype\": \"%s\", \"io\": \"%s\", \"rank\": %d, \"dims\": [",
+                    i ? "," : "", param->name, dtype_name(param->dtype), io[param->io], param->rank);
+        for (int axis = 0; axis < param->rank; axis++) {
+            text_add(out, axis ? ", " : "");
+            put_expr(out, &param->dims[axis]);
+        }
+        text_add(out, "]}");
+    }
+    text_add(out, "],\n");
+}
+
+static void put_maps(Text *out, const Plan *plan)
+{
+    text_add(out, "  \"maps\": [");
+    for (int i = 0; i < plan->n_maps; i++) {
+        const PlanMap *map = &plan->maps[i];
+        text_printf(out, "%s\n    {\"param\": %d, \"box\": [", i ? "," : "", map->param);
+        for (int axis = 0; axis < map->rank; axis++) {
+            text_printf(out, "%s%" PRId64, axis ? ", " : "", map->box[axis]);
+        }
+        text_printf(out, "], \"swizzle\": %d, \"wide_l2\": %s}", map->swizzle,
+                    map->wide_l2 ? "true" : "false");
+    }
+    text_add(out, "],\n");
+}
+
+static void put_launch(Text *out, const PlanLaunch *launch)
+{
+    static const char *const kinds_of_arg[] = {"pointer", "scalar", "size", "map"};
+    text_printf(out, "\n    {\"symbol\": \"%s\", \"threads\": %d, \"shared\": %d, \"persistent\": %s, "
+                     "\"blocks_per_unit\": %d,\n     \"axes\": [",
+                launch->symbol, launch->threads, launch->shared_bytes,
+                launch->persistent ? "true" : "false", launch->blocks_per_unit);
+    for (int i = 0; i < launch->n_axes; i++) {
+        text_add(out, i ? ", {\"extent\": " : "{\"extent\": ");
+        put_expr(out, &launch->axes[i].extent);
+        text_printf(out, ", \"step\": %" PRId64 "}", launch->axes[i].step);
+    }
+    text_add(out, "],\n     \"args\": [");
+    for (int i = 0; i < launch->n_args; i++) {
+        text_printf(out, "%s[\"%s\", %d]", i ? ", " : "", kinds_of_arg[launch->args[i].kind],
+                    launch->args[i].index);
+    }
+    text_add(out, "]}");
+}
+
+static void put_plan(Text *out, const Plan *plan)
+{
+    text_add(out, "{\n  \"sizes\": [");
+    for (int i = 0; i < plan->n_sizes; i++) {
+        text_printf(out, "%s\"%s\"", i ? ", " : "", plan->sizes[i].name);
+    }
+    text_add(out, "],\n");
+    put_params(out, plan);
+    put_maps(out, plan);
+    text_add(out, "  \"launches\": [");
+    for (int i = 0; i < plan->n_launches; i++) {
+        text_add(out, i ? "," : "");
+        put_launch(out, &plan->launches[i]);
+    }
+    text_add(out, "]\n}\n");
+}
+
+/* ---- from text to code ---- */
+
+static bool verified(Func *func, Arena *arena, const char *when)
+{
+    Text problems = text_new(arena);
+    if (verify_func(func, &problems) == 0) {
+        return true;
+    }
+    fprintf(stderr, "invalid IR %s:\n%s\n", when, problems.data);
+    return false;
+}
+
+static const Pass *find_pass(const char *name)
+{
+    size_t n;
+    const Pass *rows = pass_rows(&n);
+    for (size_t i = 0; i < n; i++) {
+        if (text_same(rows[i].name, name)) {
+            return &rows[i];
+        }
+    }
+    return NULL;
+}
+
+static int run_passes(Func *func, Arena *arena, const Options *options)
+{
+    for (int i = 0; i < options->n_passes; i++) {
+        const Pass *pass = find_pass(options->passes[i]);
+        if (!pass) {
+            return complain("no pass", options->passes[i]);
+        }
+        func->diags->pass = pass->name;
+        pass->run(func);
+        if (func->diags->errors > 0 || !verified(func, arena, pass->name)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int generate(Func *func, Arena *arena, const Options *options)
+{
+    CodegenOptions codegen = {.optimize = 3, .ptxas = options->ptxas};
+    Code code = {0};
+    Plan plan = {0};
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        if (!text_same(kinds[i].name, options->kind)) {
+            continue;
+        }
+        func->diags->pass = "codegen";
+        if (!codegen_emit(func, kinds[i].kind, &codegen, &code, &plan)) {
+            return 1;
+        }
+        Text text = text_new(arena);
+        put_plan(&text, &plan);
+        if (!write_all(options->out, code.bytes, code.n)
+            || (options->plan && !write_all(options->plan, text.data, text.n))) {
+            return complain("cannot write", options->out ? options->out : "the output");
+        }
+        return 0;
+    }
+    return complain("no kind of code", options->kind);
+}
+
+static int process(Arena *arena, Diags *diags, const Options *options)
+{
+    size_t n;
+    char *text = read_all(arena, options->file, &n);
+    if (!text) {
+        return complain("cannot read", options->file);
+    }
+    Func *func = parse_func(arena, diags, diags_add_source(diags, options->file, text, n));
+    if (!func || !verified(func, arena, "as given")) {
+        return 1;
+    }
+    if (options->target) {
+        func->target = target_find(options->target);
+    }
+    if (!func->target) {
+        return complain("no target", options->target ? options->target : "given");
+    }
+    int status = run_passes(func, arena, options);
+    return status ? status : generate(func, arena, options);
+}
+
+static int finish(const Diags *diags, Arena *arena, int status)
+{
+    Text text = text_new(arena);
+    diags_render(diags, &text);
+    fputs(text.data ? text.data : "", stderr);
+    return diags->errors > 0 ? 1 : status;
+}
+
+static bool take(int argc, char **argv, int *at, const char *name, const char **value)
+{
+    if (!text_same(argv[*at], name) || *at + 1 >= argc) {
+        return false;
+    }
+    *value = argv[++*at];
+    return true;
+}
+
+static Options read_options(int argc, char **argv)
+{
+    Options options = {.file = "-", .kind = "ptx"};
+    const char *value;
+    for (int at = 1; at < argc; at++) {
+        if (take(argc, argv, &at, "--pass", &value)) {
+            if (options.n_passes < MAX_PASSES) {
+                options.passes[options.n_passes++] = value;
+            }
+        } else if (!take(argc, argv, &at, "--target", &options.target)
+                   && !take(argc, argv, &at, "--emit", &options.kind)
+                   && !take(argc, argv, &at, "--ptxas", &options.ptxas)
+                   && !take(argc, argv, &at, "--plan", &options.plan)
+                   && !take(argc, argv, &at, "-o", &options.out)) {
+            options.file = argv[at];
+        }
+    }
+    return options;
+}
+
+int main(int argc, char **argv)
+{
+    Arena arena;
+    Diags diags;
+    jmp_buf out_of_memory, bug;
+    Options options = read_options(argc, argv);
+    arena_init(&arena, allocator_default());
+    diags_init(&diags, &arena);
+    arena.guard = &out_of_memory;
+    diags.bug_guard = &bug;
+    int status = 2;
+    if (setjmp(out_of_memory) == 0) {
+        if (setjmp(bug) == 0) {
+            status = process(&arena, &diags, &options);
+        }
+        status = finish(&diags, &arena, status);
+    }
+    arena_free(&arena);
+    return status;
+}
