@@ -16,9 +16,6 @@
 #include "ir/layout.h"
 #include "ir/target.h"
 
-#include <llvm-c/Core.h>
-#include <llvm-c/TargetMachine.h>
-
 typedef struct GpuEmitter GpuEmitter;
 
 /* The registers of one IR value in this thread. Scalars: n = 1. Ranges: n = 2, first and end. */
@@ -50,6 +47,7 @@ typedef struct GpuRole {
 typedef struct GpuTarget {
     const char *name;
     unsigned shared_space; /* address space of shared memory; global is 1 on both */
+    bool dynamic_shared;   /* its size is given at launch, not in the code object */
     /* Module: triple and data layout are set already; flags, attributes and shared memory are not. */
     void (*module_begin)(GpuEmitter *em);
     /* The kernel function exists; calling convention, attributes of it and of its parameters. */
@@ -67,18 +65,21 @@ typedef struct GpuTarget {
     void (*sync)(GpuEmitter *em);
     /* 2^x of an f32. */
     LLVMValueRef (*fast_exp2)(GpuEmitter *em, LLVMValueRef x);
-    /* Guarded access of global memory: `count` elements of `type` at ptr, if `condition`; else
-     * `otherwise` (a vector if count > 1). NULL hooks: a branch. */
+    /* A guarded access of global memory: a value like `otherwise` (a scalar or a vector) from ptr if
+     * the condition holds. `constant`: nobody writes it during the launch. NULL hooks: a branch. */
     LLVMValueRef (*load_if)(GpuEmitter *em, LLVMValueRef condition, LLVMValueRef ptr,
-                            LLVMTypeRef type, unsigned align, LLVMValueRef otherwise);
-    bool (*store_if)(GpuEmitter *em, LLVMValueRef condition, LLVMValueRef ptr, LLVMValueRef value,
-                     unsigned align);
+                            LLVMValueRef otherwise, bool constant);
+    void (*store_if)(GpuEmitter *em, LLVMValueRef condition, LLVMValueRef ptr, LLVMValueRef value);
     /* The tensor map that a bulk_load or bulk_store needs; box, swizzle, rank (param is set). */
     void (*describe_map)(GpuEmitter *em, const Op *op, PlanMap *map);
     /* First thing in the kernel, outside of roles, when it has barriers: initialize, fence, sync. */
     void (*barriers_begin)(GpuEmitter *em);
     /* Ops of this vendor (products, copies, barriers, roles). False: not mine. */
     bool (*emit_op)(GpuEmitter *em, Op *op);
+    /* After LLVM's middle end: what its back end must not see. May be NULL. */
+    void (*rewrite)(GpuEmitter *em);
+    /* The text or object of the module in another form (cubin, hsaco). False after a diagnostic. */
+    bool (*finish)(GpuEmitter *em, EmitKind kind, Code *code);
 } GpuTarget;
 
 /* A shared or barrier allocation. */
@@ -96,6 +97,7 @@ typedef struct GpuMap {
 } GpuMap;
 
 struct GpuEmitter {
+    Llvm *l; /* the next three and the types are the same as its own */
     Func *func;
     Arena *arena;
     const GpuTarget *target;
@@ -104,12 +106,12 @@ struct GpuEmitter {
 
     LLVMContextRef context;
     LLVMModuleRef module;
-    LLVMTargetMachineRef machine;
     LLVMBuilderRef builder;
     LLVMTypeRef i1, i8, i16, i32, i64, f16, bf16, f32, f64, global_ptr, shared_ptr;
 
     /* The kernel being emitted. */
     Op *launch;
+    PlanLaunch *plan_launch;
     LLVMValueRef kernel;
     int warps;                /* of the block, all roles */
     int warp_bits;            /* log2 of the lanes of a warp */
@@ -121,11 +123,9 @@ struct GpuEmitter {
     int n_named_barriers;     /* handed out to roles; ids from 1 */
     struct { GpuShared *items; size_t n, cap; } shareds;
     struct { GpuMap *items; size_t n, cap; } maps;
-    int n_functions;          /* names of helper blocks */
 };
 
 /* ---- emit.c: the walk ---- */
-bool gpu_emit_module(GpuEmitter *em);
 void gpu_emit_block(GpuEmitter *em, Block *block);
 void gpu_emit_op(GpuEmitter *em, Op *op);
 /* A new block at the end of the kernel; the cursor moves only by gpu_go. */
@@ -151,8 +151,6 @@ int64_t gpu_extent(GpuEmitter *em, Type type, int axis);
 bool gpu_exists(GpuEmitter *em, Type type, int r);
 /* The first register with the same element (zero basis vectors cleared). */
 int gpu_canonical(const Layout *layout, int r);
-/* Takes `from` (of layout a) in the registers of layout b: same lanes and warps. NULL array when
- * the layouts differ in lanes or warps. */
 LLVMValueRef gpu_size_value(GpuEmitter *em, Dim dim); /* i64 */
 
 /* ---- coords.c ---- */
@@ -163,6 +161,12 @@ uint32_t gpu_thread_bits(const Layout *layout, int axis);
 /* i32: coordinate on `axis` of register r. */
 LLVMValueRef gpu_coord(GpuEmitter *em, const Layout *layout, int axis, int r);
 int gpu_register_coord(const Layout *layout, int axis, int r);
+/* i1: is this thread the first of those that hold the same elements? NULL: each is. */
+LLVMValueRef gpu_first_holder(GpuEmitter *em, const Layout *layout);
+/* Do some threads hold elements outside of the array, because its extent is no power of two? */
+bool gpu_overhangs(GpuEmitter *em, Type type, int axis);
+/* a and c; NULL is true. */
+LLVMValueRef gpu_both(GpuEmitter *em, LLVMValueRef a, LLVMValueRef c);
 
 /* ---- memory ---- */
 /* Data pointer of a tensor parameter (address space 1). */

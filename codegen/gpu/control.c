@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* for, if, tiles, and which tile a block has. Loops carry one phi for each register that is computed:
+ * copies and registers outside of their tile are none. */
+#include "codegen/gpu/tiles.h"
+
+/* ---- carried values ---- */
+
+typedef struct Carried {
+    GpuEmitter *em;
+    const Op *op;
+    int n;
+    Value **args, **results; /* region arguments, op results */
+    LLVMValueRef **phis;     /* by value, by register; NULL: no such register */
+    int *registers;
+    LLVMBasicBlockRef from, header;
+} Carried;
+
+static bool is_tile(const Value *value)
+{
+    return value->type->kind == TYPE_ARRAY && value->type->rank > 0;
+}
+
+/* The value in the registers of another type of the same tile. */
+static GpuValue as_type(GpuEmitter *em, const Op *op, const Value *value, Type type)
+{
+    GpuValue out = {NULL, gpu_registers(em, type)};
+    out.regs = ARENA_ARRAY(em->arena, LLVMValueRef, out.n);
+    if (is_tile(value)) {
+        gpu_renamed(em, op, value->type, gpu_value(em, value), type, &out);
+    } else {
+        out.regs[0] = gpu_scalar(em, value);
+    }
+    return out;
+}
+
+static bool is_computed(const Value *arg, int r)
+{
+    return !is_tile(arg) || gpu_canonical(arg->type->layout, r) == r;
+}
+
+static void define_copies(const Value *value, GpuValue *out)
+{
+    for (int r = 0; is_tile(value) && r < out->n; r++) {
+        out->regs[r] = out->regs[gpu_canonical(value->type->layout, r)];
+    }
+}
+
+/* At the head of the loop: a phi for each register of each argument. */
+static void open_carried(Carried *c, Value *const *inits)
+{
+    GpuEmitter *em = c->em;
+    c->phis = ARENA_ARRAY(em->arena, LLVMValueRef *, c->n + 1);
+    for (int i = 0; i < c->n; i++) {
+        GpuValue init = as_type(em, c->op, inits[i], c->args[i]->type);
+        GpuValue *out = gpu_define(em, c->args[i]);
+        c->phis[i] = ARENA_ARRAY(em->arena, LLVMValueRef, out->n);
+        for (int r = 0; r < out->n; r++) {
+            if (init.regs[r] && is_computed(c->args[i], r)) {
+                out->regs[r] = LLVMBuildPhi(em->builder, LLVMTypeOf(init.regs[r]), "");
+                c->phis[i][r] = out->regs[r];
+                LLVMAddIncoming(out->regs[r], &init.regs[r], &c->from, 1);
+            }
+        }
+        define_copies(c->args[i], out);
+    }
+}
+
+/* At the end of the body: what the next round starts from. */
+static void feed_back(Carried *c, const Op *yield)
+{
+    LLVMBasicBlockRef latch = LLVMGetInsertBlock(c->em->builder);
+    for (int i = 0; i < c->n; i++) {
+        GpuValue next = as_type(c->em, yield, yield->operands[i], c->args[i]->type);
+        for (int r = 0; r < next.n; r++) {
+            if (c->phis[i][r]) {
+                LLVMAddIncoming(c->phis[i][r], &next.regs[r], &latch, 1);
+            }
+        }
+    }
+}
+
+/* After the loop: the results are the phis. */
+static void define_results(Carried *c)
+{
+    for (int i = 0; i < c->n; i++) {
+        GpuValue last = as_type(c->em, c->op, c->args[i], c->results[i]->type);
+        GpuValue *out = gpu_define(c->em, c->results[i]);
+        for (int r = 0; r < out->n; r++) {
+            out->regs[r] = last.regs[r];
+        }
+    }
+}
+
+/* ---- loops ---- */
+
+/* A counted loop under construction: i from lo, while i < hi, by step. */
+typedef struct CountedLoop {
+    LLVMValueRef i;
+    LLVMBasicBlockRef header, after;
+    Carried carried;
+} CountedLoop;
+
+static CountedLoop open_loop(GpuEmitter *em, const Op *op, LLVMValueRef lo, LLVMValueRef hi,
+                             int first_init, int first_arg)
+{
+    CountedLoop loop = {.header = gpu_new_block(em, "loop"), .after = NULL};
+    LLVMBasicBlockRef body = gpu_new_block(em, "body");
+    loop.after = gpu_new_block(em, "end");
+    loop.carried = (Carried){.em = em,
+                             .op = op,
+                             .n = op->n_results,
+                             .args = op->regions[0]->args + first_arg,
+                             .results = op->results,
+                             .from = LLVMGetInsertBlock(em->builder)};
+    LLVMBuildBr(em->builder, loop.header);
+    gpu_go(em, loop.header);
+    loop.i = LLVMBuildPhi(em->builder, LLVMTypeOf(lo), "i");
+    LLVMAddIncoming(loop.i, &lo, &loop.carried.from, 1);
+    open_carried(&loop.carried, op->operands + first_init);
+    LLVMValueRef more = LLVMBuildICmp(em->builder, LLVMIntSLT, loop.i, hi, "");
+    LLVMBuildCondBr(em->builder, more, body, loop.after);
+    gpu_go(em, body);
+    return loop;
+}
+
+static void close_loop(GpuEmitter *em, CountedLoop *loop, LLVMValueRef step)
+{
+    feed_back(&loop->carried, loop->carried.op->regions[0]->last);
+    LLVMValueRef next = LLVMBuildNSWAdd(em->builder, loop->i, step, "");
+    LLVMBasicBlockRef latch = LLVMGetInsertBlock(em->builder);
+    LLVMAddIncoming(loop->i, &next, &latch, 1);
+    LLVMBuildBr(em->builder, loop->header);
+    gpu_go(em, loop->after);
+    define_results(&loop->carried);
+}
+
+static LLVMValueRef least(GpuEmitter *em, LLVMValueRef a, LLVMValueRef c)
+{
+    return llvm_call2(em->l, "llvm.smin", a, c);
+}
+
+/* The argument that stands for one step of an axis: a range, or an index where the step is 0. */
+static void define_step(GpuEmitter *em, const Value *arg, LLVMValueRef first, int64_t step,
+                        LLVMValueRef end)
+{
+    if (step == 0) {
+        gpu_define_scalar(em, arg, first);
+        return;
+    }
+    LLVMValueRef past = LLVMBuildNSWAdd(em->builder, first, gpu_i64(em, step), "");
+    gpu_define_range(em, arg, first, least(em, past, end));
+}
+
+void gpu_emit_for(GpuEmitter *em, Op *op)
+{
+    int64_t step = op_attr(op, ATTR_STEPS)->ints[0];
+    LLVMValueRef whole = gpu_size_value(em, op_attr(op, ATTR_DIMS)->dims[0]);
+    LLVMValueRef hi = least(em, gpu_scalar(em, for_hi(op)), whole);
+    CountedLoop loop = open_loop(em, op, gpu_scalar(em, for_lo(op)), hi, 2, 1);
+    define_step(em, op->regions[0]->args[0], loop.i, step, hi);
+    gpu_emit_block(em, op->regions[0]);
+    close_loop(em, &loop, gpu_i64(em, step ? step : 1));
+}
+
+/* ---- if ---- */
+
+void gpu_emit_if(GpuEmitter *em, Op *op)
+{
+    LLVMBasicBlockRef starts[2] = {gpu_new_block(em, "then"), gpu_new_block(em, "else")};
+    LLVMBasicBlockRef after = gpu_new_block(em, "after"), ends[2];
+    GpuValue *sides[2];
+    LLVMBuildCondBr(em->builder, gpu_scalar(em, op->operands[0]), starts[0], starts[1]);
+    for (int side = 0; side < 2; side++) {
+        gpu_go(em, starts[side]);
+        gpu_emit_block(em, op->regions[side]);
+        const Op *yield = op->regions[side]->last;
+        sides[side] = ARENA_ARRAY(em->arena, GpuValue, op->n_results + 1);
+        for (int i = 0; i < op->n_results; i++) {
+            sides[side][i] = as_type(em, yield, yield->operands[i], op->results[i]->type);
+        }
+        ends[side] = LLVMGetInsertBlock(em->builder);
+        LLVMBuildBr(em->builder, after);
+    }
+    gpu_go(em, after);
+    for (int i = 0; i < op->n_results; i++) {
+        GpuValue *out = gpu_define(em, op->results[i]);
+        for (int r = 0; r < out->n; r++) {
+            LLVMValueRef from[] = {sides[0][i].regs[r], sides[1][i].regs[r]};
+            if (from[0] && is_computed(op->results[i], r)) {
+                out->regs[r] = LLVMBuildPhi(em->builder, LLVMTypeOf(from[0]), "");
+                LLVMAddIncoming(out->regs[r], from, ends, 2);
+            }
+        }
+        define_copies(op->results[i], out);
+    }
+}
+
+/* ---- tiles of a grid ---- */
+
+typedef struct Grid {
+    GpuEmitter *em;
+    int n;
+    LLVMValueRef extents[MAX_RANK]; /* i64 */
+    LLVMValueRef counts[MAX_RANK];  /* i32: tiles along each axis */
+    int64_t steps[MAX_RANK];
+    int64_t grouped;
+} Grid;
+
+static Grid make_grid(GpuEmitter *em, const Op *op)
+{
+    const Attr *dims = op_attr(op, ATTR_DIMS), *steps = op_attr(op, ATTR_STEPS);
+    Grid grid = {.em = em, .n = dims ? dims->n : 0, .grouped = op_int(op, ATTR_GROUPED, 0)};
+    if (grid.n > MAX_RANK) {
+        gpu_bug(em, op, "has too many axes");
+    }
+    for (int axis = 0; axis < grid.n; axis++) {
+        int64_t step = steps->ints[axis];
+        LLVMValueRef count = gpu_size_value(em, dims->dims[axis]);
+        grid.extents[axis] = count;
+        grid.steps[axis] = step;
+        if (step > 1) {
+            count = LLVMBuildNSWAdd(em->builder, count, gpu_i64(em, step - 1), "");
+            count = LLVMBuildUDiv(em->builder, count, gpu_i64(em, step), "");
+        }
+        grid.counts[axis] = LLVMBuildTrunc(em->builder, count, em->i32, "");
+    }
+    return grid;
+}
+
+static LLVMValueRef divide(Grid *grid, LLVMValueRef a, LLVMValueRef by, LLVMValueRef *rest)
+{
+    LLVMBuilderRef b = grid->em->builder;
+    LLVMValueRef quotient = LLVMBuildUDiv(b, a, by, "");
+    *rest = LLVMBuildSub(b, a, LLVMBuildMul(b, quotient, by, ""), "");
+    return quotient;
+}
+
+/* The last two axes in groups: `grouped` tiles of axis -2 for each tile of axis -1. */
+static void split_grouped(Grid *grid, LLVMValueRef id, LLVMValueRef *tile)
+{
+    GpuEmitter *em = grid->em;
+    LLVMBuilderRef b = em->builder;
+    LLVMValueRef group = gpu_i32(em, grid->grouped), within;
+    LLVMValueRef rows = grid->counts[grid->n - 2], cols = grid->counts[grid->n - 1];
+    LLVMValueRef index = divide(grid, id, LLVMBuildMul(b, group, cols, ""), &within);
+    LLVMValueRef first = LLVMBuildMul(b, index, group, "");
+    LLVMValueRef height = least(em, LLVMBuildSub(b, rows, first, ""), group);
+    LLVMValueRef row;
+    tile[grid->n - 1] = divide(grid, within, height, &row);
+    tile[grid->n - 2] = LLVMBuildAdd(b, first, row, "");
+}
+
+/* Which tile (i32 on each axis) has this number. */
+static void split(Grid *grid, LLVMValueRef id, LLVMValueRef *tile)
+{
+    bool grouped = grid->grouped > 1 && grid->n >= 2;
+    int left = grid->n;
+    if (grouped) {
+        LLVMValueRef plane = LLVMBuildMul(grid->em->builder, grid->counts[grid->n - 2],
+                                          grid->counts[grid->n - 1], "");
+        LLVMValueRef within = id;
+        if (grid->n > 2) {
+            id = divide(grid, id, plane, &within);
+        }
+        split_grouped(grid, within, tile);
+        left -= 2;
+    }
+    for (int axis = left - 1; axis > 0; axis--) {
+        id = divide(grid, id, grid->counts[axis], &tile[axis]);
+    }
+    if (left > 0) {
+        tile[0] = id;
+    }
+}
+
+static void define_tile(Grid *grid, LLVMValueRef id, Value *const *args)
+{
+    GpuEmitter *em = grid->em;
+    LLVMValueRef tile[MAX_RANK];
+    split(grid, id, tile);
+    for (int axis = 0; axis < grid->n; axis++) {
+        int64_t step = grid->steps[axis];
+        LLVMValueRef first = LLVMBuildZExt(em->builder, tile[axis], em->i64, "");
+        first = LLVMBuildNSWMul(em->builder, first, gpu_i64(em, step ? step : 1), "");
+        define_step(em, args[axis], first, step, grid->extents[axis]);
+    }
+}
+
+void gpu_emit_tiles(GpuEmitter *em, Op *op)
+{
+    Grid grid = make_grid(em, op);
+    LLVMValueRef total = gpu_i32(em, 1);
+    for (int axis = 0; axis < grid.n; axis++) {
+        total = LLVMBuildMul(em->builder, total, grid.counts[axis], "");
+    }
+    CountedLoop loop = open_loop(em, op, em->target->block_id(em), total, 0, grid.n);
+    define_tile(&grid, loop.i, op->regions[0]->args);
+    gpu_emit_block(em, op->regions[0]);
+    close_loop(em, &loop, em->target->block_count(em));
+}
+
+void gpu_emit_launch(GpuEmitter *em, Op *op)
+{
+    if (!op_int(op, ATTR_PERSISTENT, 0)) {
+        Grid grid = make_grid(em, op);
+        define_tile(&grid, em->target->block_id(em), op->regions[0]->args);
+    }
+    gpu_emit_block(em, op->regions[0]);
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where in a tile a register of this thread is. A coordinate is thread part XOR register part; the
+ * two share no bits in the layouts that are made, so XOR is also OR and ADD. */
+#include "codegen/gpu/emit.h"
+
+int gpu_register_coord(const Layout *layout, int axis, int r)
+{
+    int coord = 0;
+    for (int bit = 0; bit < layout->bits[IN_REGISTER]; bit++) {
+        if (r >> bit & 1) {
+            coord ^= layout->basis[IN_REGISTER][bit][axis];
+        }
+    }
+    return coord;
+}
+
+uint32_t gpu_thread_bits(const Layout *layout, int axis)
+{
+    uint32_t bits = 0;
+    for (int in = IN_LANE; in <= IN_WARP; in++) {
+        for (int bit = 0; bit < layout->bits[in]; bit++) {
+            bits |= (uint32_t)layout->basis[in][bit][axis];
+        }
+    }
+    return bits;
+}
+
+static LLVMValueRef shifted(GpuEmitter *em, LLVMValueRef id, uint32_t mask, int shift)
+{
+    LLVMValueRef part = LLVMBuildAnd(em->builder, id, gpu_i32(em, mask), "");
+    if (shift > 0) {
+        return LLVMBuildShl(em->builder, part, gpu_i32(em, shift), "");
+    }
+    return shift < 0 ? LLVMBuildLShr(em->builder, part, gpu_i32(em, -shift), "") : part;
+}
+
+/* Input bits that move by the same distance move together: one AND and one shift each. */
+static LLVMValueRef spread(GpuEmitter *em, const Layout *layout, LayoutIn in, int axis,
+                           LLVMValueRef id, LLVMValueRef sum)
+{
+    for (int shift = -LAYOUT_BITS; shift < 32; shift++) {
+        uint32_t mask = 0;
+        for (int bit = 0; bit < layout->bits[in]; bit++) {
+            int to = bit + shift;
+            if (to >= 0 && to < 32 && (uint32_t)layout->basis[in][bit][axis] >> to & 1) {
+                mask |= 1u << bit;
+            }
+        }
+        if (mask) {
+            LLVMValueRef part = shifted(em, id, mask, shift);
+            sum = sum ? LLVMBuildXor(em->builder, sum, part, "") : part;
+        }
+    }
+    return sum;
+}
+
+/* Computed once a role, in its entry block, so that every later use is dominated. */
+LLVMValueRef gpu_thread_coord(GpuEmitter *em, const Layout *layout, int axis)
+{
+    GpuRole *role = em->role;
+    for (size_t i = 0; i < role->coords.n; i++) {
+        if (role->coords.items[i].layout == layout && role->coords.items[i].axis == axis) {
+            return role->coords.items[i].value;
+        }
+    }
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(em->builder);
+    LLVMPositionBuilderBefore(em->builder, LLVMGetBasicBlockTerminator(role->entry));
+    LLVMValueRef value = spread(em, layout, IN_LANE, axis, role->lane, NULL);
+    value = spread(em, layout, IN_WARP, axis, role->warp, value);
+    value = value ? value : gpu_i32(em, 0);
+    gpu_go(em, here);
+    GpuCoord coord = {layout, axis, value};
+    ARENA_PUSH(em->arena, &role->coords, coord);
+    return value;
+}
+
+LLVMValueRef gpu_coord(GpuEmitter *em, const Layout *layout, int axis, int r)
+{
+    LLVMValueRef thread = gpu_thread_coord(em, layout, axis);
+    int mine = gpu_register_coord(layout, axis, r);
+    if (mine == 0) {
+        return thread;
+    }
+    if (gpu_thread_bits(layout, axis) & (uint32_t)mine) {
+        return LLVMBuildXor(em->builder, thread, gpu_i32(em, mine), "");
+    }
+    return LLVMBuildNUWAdd(em->builder, thread, gpu_i32(em, mine), "");
+}
+
+/* ---- holders ---- */
+
+static uint32_t copy_bits(const Layout *layout, LayoutIn in, int have)
+{
+    uint32_t mask = 0;
+    for (int bit = 0; bit < have; bit++) {
+        bool moves = false;
+        for (int axis = 0; bit < layout->bits[in] && axis < layout->rank; axis++) {
+            moves |= layout->basis[in][bit][axis] != 0;
+        }
+        mask |= moves ? 0 : 1u << bit;
+    }
+    return mask;
+}
+
+static LLVMValueRef and_zero(GpuEmitter *em, LLVMValueRef sum, LLVMValueRef id, uint32_t mask)
+{
+    if (!mask) {
+        return sum;
+    }
+    LLVMValueRef bits = LLVMBuildAnd(em->builder, id, gpu_i32(em, mask), "");
+    LLVMValueRef zero = LLVMBuildICmp(em->builder, LLVMIntEQ, bits, gpu_i32(em, 0), "");
+    return gpu_both(em, sum, zero);
+}
+
+LLVMValueRef gpu_both(GpuEmitter *em, LLVMValueRef a, LLVMValueRef c)
+{
+    if (!a || !c) {
+        return a ? a : c;
+    }
+    return LLVMBuildAnd(em->builder, a, c, "");
+}
+
+LLVMValueRef gpu_first_holder(GpuEmitter *em, const Layout *layout)
+{
+    int warp_bits = 0;
+    while (1 << warp_bits < em->role->warps) {
+        warp_bits++;
+    }
+    LLVMValueRef first = and_zero(em, NULL, em->role->lane,
+                                  copy_bits(layout, IN_LANE, em->warp_bits));
+    return and_zero(em, first, em->role->warp, copy_bits(layout, IN_WARP, warp_bits));
+}
+
+bool gpu_overhangs(GpuEmitter *em, Type type, int axis)
+{
+    uint32_t most = gpu_thread_bits(type->layout, axis);
+    for (int bit = 0; bit < type->layout->bits[IN_REGISTER]; bit++) {
+        most |= (uint32_t)type->layout->basis[IN_REGISTER][bit][axis];
+    }
+    return (int64_t)most >= gpu_extent(em, type, axis);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The walk over a launch: one small emitter an op. */
+#include "codegen/gpu/tiles.h"
+
+LLVMBasicBlockRef gpu_new_block(GpuEmitter *em, const char *name)
+{
+    return llvm_block(em->l, em->kernel, name);
+}
+
+void gpu_go(GpuEmitter *em, LLVMBasicBlockRef block)
+{
+    LLVMPositionBuilderAtEnd(em->builder, block);
+}
+
+GpuRole *gpu_role_enter(GpuEmitter *em, int first_warp, int warps, int barrier)
+{
+    GpuRole *role = ARENA_NEW(em->arena, GpuRole);
+    *role = (GpuRole){.first_warp = first_warp, .warps = warps, .barrier = barrier};
+    role->entry = gpu_new_block(em, "ids");
+    LLVMBuildBr(em->builder, role->entry);
+    gpu_go(em, role->entry);
+    int lanes = 1 << em->warp_bits;
+    LLVMValueRef thread = em->target->thread_id(em);
+    if (first_warp) {
+        thread = LLVMBuildSub(em->builder, thread, gpu_i32(em, first_warp * lanes), "");
+    }
+    LLVMValueRef warp = LLVMBuildLShr(em->builder, thread, gpu_i32(em, em->warp_bits), "");
+    role->thread = thread;
+    role->lane = LLVMBuildAnd(em->builder, thread, gpu_i32(em, lanes - 1), "");
+    role->warp = warps > 1 ? em->target->warp_uniform(em, warp) : gpu_i32(em, 0);
+    LLVMBasicBlockRef body = gpu_new_block(em, "code");
+    LLVMBuildBr(em->builder, body);
+    gpu_go(em, body);
+    em->role = role;
+    return role;
+}
+
+void gpu_emit_block(GpuEmitter *em, Block *block)
+{
+    for (Op *op = block->first; op; op = op->next) {
+        gpu_emit_op(em, op);
+    }
+}
+
+/* start, end, len: scalars of a range. */
+static void emit_range_fact(GpuEmitter *em, const Op *op)
+{
+    GpuValue *range = gpu_value(em, op->operands[0]);
+    LLVMValueRef fact = range->regs[op->kind == OP_START ? 0 : 1];
+    if (op->kind == OP_LEN) {
+        fact = LLVMBuildSub(em->builder, fact, range->regs[0], "");
+    }
+    gpu_define_scalar(em, op->results[0], fact);
+}
+
+void gpu_emit_op(GpuEmitter *em, Op *op)
+{
+    if (em->target->emit_op && em->target->emit_op(em, op)) {
+        return;
+    }
+    if (op_has(op, TRAIT_ELEMENTWISE)) {
+        gpu_emit_elementwise(em, op);
+        return;
+    }
+    switch (op->kind) {
+    case OP_CONST: gpu_emit_const(em, op); return;
+    case OP_SIZE:
+        gpu_define_scalar(em, op->results[0], gpu_size_value(em, op_attr(op, ATTR_DIM)->dims[0]));
+        return;
+    case OP_INDEX: gpu_emit_index(em, op); return;
+    case OP_START:
+    case OP_END:
+    case OP_LEN: emit_range_fact(em, op); return;
+    case OP_BROADCAST:
+    case OP_EXPAND:
+    case OP_SQUEEZE:
+    case OP_PERMUTE:
+    case OP_CONVERT: gpu_emit_rename(em, op); return;
+    case OP_MASK: gpu_emit_mask(em, op); return;
+    case OP_REDUCE: gpu_emit_reduce(em, op); return;
+    case OP_DOT: gpu_emit_dot(em, op); return;
+    case OP_LOAD: gpu_emit_load(em, op); return;
+    case OP_STORE: gpu_emit_store(em, op); return;
+    case OP_SHARED_LOAD: gpu_emit_shared_load(em, op); return;
+    case OP_SHARED_STORE: gpu_emit_shared_store(em, op); return;
+    case OP_SYNC: em->target->sync(em); return;
+    case OP_FOR: gpu_emit_for(em, op); return;
+    case OP_IF: gpu_emit_if(em, op); return;
+    case OP_TILES: gpu_emit_tiles(em, op); return;
+    case OP_SHARED: /* placed before the walk */
+    case OP_YIELD: return; /* read by the op around it */
+    default: gpu_bug(em, op, "this target has no code for it");
+    }
+}

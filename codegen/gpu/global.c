@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* load and store: registers of a tile from and to tensors. An address is the tensor's pointer, plus
+ * what is equal for the block, plus what the thread adds, plus what the register adds; the first two
+ * and, along the last axis, the fourth cost next to nothing. Offsets across rows are 64-bit. */
+#include "codegen/gpu/tiles.h"
+#include "ir/layout.h"
+
+typedef struct GlobalAccess {
+    GpuEmitter *em;
+    const Op *op;
+    Access access;
+    Type type;                      /* of the tile */
+    DType dtype;
+    int axes[MAX_RANK];             /* memory axis → tile axis, -1: a scalar index */
+    LLVMValueRef strides[MAX_RANK]; /* i64, in elements, of memory axes */
+    LLVMValueRef limits[MAX_RANK];  /* i32, of tile axes: indices below exist; NULL: all do */
+    LLVMValueRef inside;            /* i1: scalar indices are inside; NULL: they are */
+    LLVMValueRef block, thread;     /* pointers: to the tile, to the thread's part */
+    bool disjoint;                  /* registers add to the thread's part */
+} GlobalAccess;
+
+static bool is_guarded(const Op *op, int axis)
+{
+    const Attr *guard = op_attr(op, ATTR_GUARD);
+    return guard && axis < guard->n && guard->ints[axis];
+}
+
+static bool is_range(const Value *index)
+{
+    return index && index->type->kind == TYPE_RANGE;
+}
+
+static void map_axes(GlobalAccess *g)
+{
+    int tile_axis = 0;
+    for (int axis = 0; axis < g->access.n; axis++) {
+        const Value *index = g->access.indices[axis];
+        g->axes[axis] = !index || is_range(index) ? tile_axis++ : -1;
+    }
+    if (tile_axis != g->type->rank) {
+        gpu_bug(g->em, g->op, "indices and tile differ in rank");
+    }
+}
+
+static void find_strides(GlobalAccess *g)
+{
+    Type tensor = g->access.memory->type;
+    LLVMValueRef stride = gpu_i64(g->em, 1);
+    for (int axis = tensor->rank - 1; axis >= 0; axis--) {
+        g->strides[axis] = stride;
+        LLVMValueRef extent = gpu_size_value(g->em, tensor->dims[axis]);
+        stride = LLVMBuildMul(g->em->builder, stride, extent, "");
+    }
+}
+
+LLVMValueRef gpu_access_first(GpuEmitter *em, const Access *access, int axis)
+{
+    const Value *index = access->indices[axis];
+    if (!index) {
+        return gpu_i64(em, 0);
+    }
+    LLVMValueRef first = gpu_value(em, index)->regs[0];
+    return LLVMBuildIntCast2(em->builder, first, em->i64, true, "");
+}
+
+/* ---- guards ---- */
+
+/* i32: how many elements of a range exist. */
+static LLVMValueRef range_length(GpuEmitter *em, const Value *range)
+{
+    GpuValue *bounds = gpu_value(em, range);
+    LLVMValueRef length = LLVMBuildSub(em->builder, bounds->regs[1], bounds->regs[0], "");
+    return LLVMBuildTrunc(em->builder, length, em->i32, "");
+}
+
+static void guard_tile_axis(GlobalAccess *g, int axis)
+{
+    GpuEmitter *em = g->em;
+    int tile_axis = g->axes[axis];
+    const Value *index = g->access.indices[axis];
+    if (is_guarded(g->op, axis) && is_range(index)) {
+        g->limits[tile_axis] = range_length(em, index);
+    } else if (gpu_overhangs(em, g->type, tile_axis)) {
+        g->limits[tile_axis] = gpu_i32(em, gpu_extent(em, g->type, tile_axis));
+    }
+}
+
+static void guard_scalar_index(GlobalAccess *g, int axis)
+{
+    GpuEmitter *em = g->em;
+    LLVMValueRef index = gpu_access_first(em, &g->access, axis);
+    LLVMValueRef extent = gpu_size_value(em, g->access.memory->type->dims[axis]);
+    LLVMValueRef inside = LLVMBuildICmp(em->builder, LLVMIntULT, index, extent, "");
+    g->inside = gpu_both(em, g->inside, inside);
+}
+
+static void find_guards(GlobalAccess *g)
+{
+    for (int axis = 0; axis < g->access.n; axis++) {
+        if (g->axes[axis] >= 0) {
+            guard_tile_axis(g, axis);
+        } else if (is_guarded(g->op, axis)) {
+            guard_scalar_index(g, axis);
+        }
+    }
+}
+
+/* i1: does the element of register r exist? NULL: it does. */
+static LLVMValueRef register_inside(GlobalAccess *g, int r)
+{
+    GpuEmitter *em = g->em;
+    LLVMValueRef inside = g->inside;
+    for (int axis = 0; axis < g->type->rank; axis++) {
+        if (g->limits[axis]) {
+            LLVMValueRef coord = gpu_coord(em, g->type->layout, axis, r);
+            inside = gpu_both(em, inside, LLVMBuildICmp(em->builder, LLVMIntSLT, coord,
+                                                        g->limits[axis], ""));
+        }
+    }
+    return inside;
+}
+
+/* ---- addresses ---- */
+
+static LLVMValueRef advance(GlobalAccess *g, LLVMValueRef ptr, LLVMValueRef elements)
+{
+    LLVMTypeRef type = llvm_memory_type(g->em->l, g->dtype);
+    return LLVMBuildGEP2(g->em->builder, type, ptr, &elements, 1, "");
+}
+
+static LLVMValueRef times(GpuEmitter *em, LLVMValueRef i32, LLVMValueRef stride)
+{
+    LLVMValueRef wide = LLVMBuildZExt(em->builder, i32, em->i64, "");
+    return LLVMBuildMul(em->builder, wide, stride, "");
+}
+
+static void find_block(GlobalAccess *g)
+{
+    GpuEmitter *em = g->em;
+    LLVMValueRef offset = gpu_i64(em, 0);
+    for (int axis = 0; axis < g->access.n; axis++) {
+        LLVMValueRef first = gpu_access_first(em, &g->access, axis);
+        first = LLVMBuildMul(em->builder, first, g->strides[axis], "");
+        offset = LLVMBuildAdd(em->builder, offset, first, "");
+    }
+    g->block = advance(g, gpu_tensor(em, g->access.memory), offset);
+}
+
+static void find_thread(GlobalAccess *g)
+{
+    GpuEmitter *em = g->em;
+    LLVMValueRef offset = gpu_i64(em, 0);
+    g->disjoint = true;
+    for (int axis = 0; axis < g->access.n; axis++) {
+        int tile_axis = g->axes[axis];
+        if (tile_axis < 0) {
+            continue;
+        }
+        const Layout *layout = g->type->layout;
+        LLVMValueRef coord = gpu_thread_coord(em, layout, tile_axis);
+        offset = LLVMBuildAdd(em->builder, offset, times(em, coord, g->strides[axis]), "");
+        int all = layout_registers(layout) - 1;
+        uint32_t mine = (uint32_t)gpu_register_coord(layout, tile_axis, all);
+        g->disjoint &= (mine & gpu_thread_bits(layout, tile_axis)) == 0;
+    }
+    g->thread = advance(g, g->block, offset);
+}
+
+static LLVMValueRef register_address(GlobalAccess *g, int r)
+{
+    GpuEmitter *em = g->em;
+    LLVMValueRef offset = gpu_i64(em, 0);
+    for (int axis = 0; axis < g->access.n; axis++) {
+        int tile_axis = g->axes[axis];
+        if (tile_axis < 0) {
+            continue;
+        }
+        const Layout *layout = g->type->layout;
+        LLVMValueRef coord = g->disjoint ? gpu_i32(em, gpu_register_coord(layout, tile_axis, r))
+                                         : gpu_coord(em, layout, tile_axis, r);
+        offset = LLVMBuildAdd(em->builder, offset, times(em, coord, g->strides[axis]), "");
+    }
+    return advance(g, g->disjoint ? g->thread : g->block, offset);
+}
+
+static void begin(GlobalAccess *g)
+{
+    g->access = op_access(g->op, 0);
+    g->dtype = g->access.memory->type->dtype;
+    map_axes(g);
+    find_strides(g);
+    find_guards(g);
+    find_block(g);
+    if (g->type->rank > 0) {
+        find_thread(g);
+    }
+}
+
+/* Registers an access takes: what `vector` says, if the layout agrees. */
+static int access_run(GlobalAccess *g)
+{
+    return gpu_run_length(g->em, g->type, (int)op_int(g->op, ATTR_VECTOR, 1));
+}
+
+static unsigned alignment(GlobalAccess *g, int n)
+{
+    return (unsigned)(dtype_bytes(g->dtype) * n);
+}
+
+/* ---- load ---- */
+
+/* Inputs are written by nobody during a launch. */
+static bool is_constant(GlobalAccess *g)
+{
+    const Func *func = g->em->func;
+    for (size_t i = 0; i < func->params.n; i++) {
+        if (func->params.items[i].value == g->access.memory) {
+            return func->params.items[i].io == PARAM_IN;
+        }
+    }
+    return false;
+}
+
+static LLVMValueRef plain_load(GlobalAccess *g, LLVMValueRef at, int n)
+{
+    GpuEmitter *em = g->em;
+    LLVMTypeRef type = llvm_lanes(llvm_memory_type(em->l, g->dtype), n);
+    LLVMValueRef load = LLVMBuildLoad2(em->builder, type, at, "");
+    LLVMSetAlignment(load, alignment(g, n));
+    if (is_constant(g)) {
+        static const char name[] = "invariant.load";
+        unsigned kind = LLVMGetMDKindIDInContext(em->context, name, sizeof name - 1);
+        LLVMMetadataRef empty = LLVMMDNodeInContext2(em->context, NULL, 0);
+        LLVMSetMetadata(load, kind, LLVMMetadataAsValue(em->context, empty));
+    }
+    return load;
+}
+
+static LLVMValueRef guarded_load(GlobalAccess *g, LLVMValueRef inside, LLVMValueRef at, int n)
+{
+    GpuEmitter *em = g->em;
+    if (!inside) {
+        return plain_load(g, at, n);
+    }
+    LLVMTypeRef type = llvm_lanes(llvm_memory_type(em->l, g->dtype), n);
+    const Attr *value = op_attr(g->op, ATTR_VALUE);
+    LLVMValueRef otherwise = llvm_number(em->l, g->dtype, type, value);
+    if (em->target->load_if) {
+        return em->target->load_if(em, inside, at, otherwise, is_constant(g));
+    }
+    GpuBranch branch = gpu_branch_begin(em, inside);
+    return gpu_branch_end_value(em, branch, plain_load(g, at, n), otherwise);
+}
+
+static void load_run(GlobalAccess *g, GpuValue *out, const GpuRun *run)
+{
+    LLVMValueRef regs[sizeof run->regs / sizeof *run->regs];
+    LLVMValueRef at = register_address(g, run->regs[0]);
+    LLVMValueRef vector = guarded_load(g, register_inside(g, run->regs[0]), at, run->n);
+    gpu_unpack(g->em, vector, run->n, regs);
+    for (int i = 0; i < run->n; i++) {
+        out->regs[run->regs[i]] = gpu_from_memory(g->em, g->dtype, regs[i]);
+    }
+}
+
+void gpu_emit_load(GpuEmitter *em, const Op *op)
+{
+    GlobalAccess g = {.em = em, .op = op, .type = op->results[0]->type};
+    GpuValue *out = gpu_define(em, op->results[0]);
+    begin(&g);
+    if (g.type->rank == 0) {
+        LLVMValueRef value = guarded_load(&g, g.inside, g.block, 1);
+        out->regs[0] = gpu_from_memory(em, g.dtype, value);
+        return;
+    }
+    int length = access_run(&g);
+    for (int r = 0; r < out->n; r++) {
+        GpuRun run;
+        if (gpu_run_at(em, g.type, r, length, &run)) {
+            load_run(&g, out, &run);
+        }
+    }
+    for (int r = 0; r < out->n; r++) {
+        out->regs[r] = out->regs[gpu_canonical(g.type->layout, r)];
+    }
+}
+
+/* ---- store ---- */
+
+static void guarded_store(GlobalAccess *g, LLVMValueRef inside, LLVMValueRef at, LLVMValueRef value,
+                          int n)
+{
+    GpuEmitter *em = g->em;
+    if (inside && em->target->store_if) {
+        em->target->store_if(em, inside, at, value);
+        return;
+    }
+    GpuBranch branch = {0};
+    if (inside) {
+        branch = gpu_branch_begin(em, inside);
+    }
+    LLVMSetAlignment(LLVMBuildStore(em->builder, value, at), alignment(g, n));
+    if (inside) {
+        gpu_branch_end(em, branch);
+    }
+}
+
+static void store_run(GlobalAccess *g, const GpuValue *in, LLVMValueRef first, const GpuRun *run)
+{
+    LLVMValueRef regs[sizeof run->regs / sizeof *run->regs];
+    for (int i = 0; i < run->n; i++) {
+        regs[i] = gpu_to_memory(g->em, g->dtype, in->regs[run->regs[i]]);
+    }
+    LLVMValueRef inside = gpu_both(g->em, first, register_inside(g, run->regs[0]));
+    LLVMValueRef at = register_address(g, run->regs[0]);
+    guarded_store(g, inside, at, gpu_pack(g->em, run->n, regs), run->n);
+}
+
+/* All threads have the scalar: the first of the role stores it. */
+static void store_scalar(GlobalAccess *g, LLVMValueRef value)
+{
+    GpuEmitter *em = g->em;
+    LLVMValueRef first = LLVMBuildICmp(em->builder, LLVMIntEQ, em->role->thread, gpu_i32(em, 0), "");
+    value = gpu_to_memory(em, g->dtype, value);
+    guarded_store(g, gpu_both(em, first, g->inside), g->block, value, 1);
+}
+
+void gpu_emit_store(GpuEmitter *em, const Op *op)
+{
+    const Value *value = op->operands[op->n_operands - 1];
+    GlobalAccess g = {.em = em, .op = op, .type = value->type};
+    const GpuValue *in = gpu_value(em, value);
+    begin(&g);
+    if (g.type->rank == 0) {
+        store_scalar(&g, in->regs[0]);
+        return;
+    }
+    LLVMValueRef first = gpu_first_holder(em, g.type->layout);
+    int length = access_run(&g);
+    for (int r = 0; r < in->n; r++) {
+        GpuRun run;
+        if (gpu_run_at(em, g.type, r, length, &run)) {
+            store_run(&g, in, first, &run);
+        }
+    }
+}

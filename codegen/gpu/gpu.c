@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a staged function to a module: a kernel function a launch, its parameters in the plan's order,
+ * then LLVM's passes and the form that was asked for. */
+#include "codegen/gpu/gpu.h"
+
+#include "codegen/gpu/tiles.h"
+#include "codegen/plan.h"
+#include "ir/build.h"
+
+/* What is worth doing before the back end's own passes: the code has no calls, no arrays in memory and
+ * few loops, so that this short list does what O3 does, in a fraction of the time. */
+static const char MIDDLE_END[] =
+    "function(early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,loop-simplify,lcssa,"
+    "loop-mssa(licm),early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,dce)";
+
+/* ---- tensor maps ---- */
+
+static bool same_map(const PlanMap *a, const PlanMap *c)
+{
+    bool same = a->param == c->param && a->rank == c->rank && a->swizzle == c->swizzle
+                && a->wide_l2 == c->wide_l2;
+    for (int axis = 0; same && axis < a->rank; axis++) {
+        same = a->box[axis] == c->box[axis];
+    }
+    return same;
+}
+
+static GpuMap *find_map(GpuEmitter *em, const PlanMap *wanted)
+{
+    for (size_t i = 0; i < em->maps.n; i++) {
+        if (same_map(&em->plan->maps[em->maps.items[i].plan_map], wanted)) {
+            return &em->maps.items[i];
+        }
+    }
+    GpuMap map = {.plan_map = plan_add_map(em->func, em->plan, wanted)};
+    ARENA_PUSH(em->arena, &em->maps, map);
+    return &em->maps.items[em->maps.n - 1];
+}
+
+static void collect_map(Op *op, void *user)
+{
+    GpuEmitter *em = user;
+    if (op->kind == OP_SHARED) { /* describe_map asks for the swizzle of the shared side */
+        GpuShared shared = {op, 0, 0};
+        ARENA_PUSH(em->arena, &em->shareds, shared);
+    }
+    if (op->kind != OP_BULK_LOAD && op->kind != OP_BULK_STORE) {
+        return;
+    }
+    if (!em->target->describe_map) {
+        gpu_bug(em, op, "this target has no bulk copies");
+    }
+    Access tensor = op_access_nth(op, op->kind == OP_BULK_LOAD ? 0 : 1);
+    PlanMap map = {.param = plan_param_index(em->func, tensor.memory)};
+    em->target->describe_map(em, op, &map);
+    const Op *mapped = op;
+    GpuMap *found = find_map(em, &map);
+    ARENA_PUSH(em->arena, &found->ops, mapped);
+}
+
+LLVMValueRef gpu_map(GpuEmitter *em, const Op *op)
+{
+    for (size_t i = 0; i < em->maps.n; i++) {
+        for (size_t k = 0; k < em->maps.items[i].ops.n; k++) {
+            if (em->maps.items[i].ops.items[k] == op) {
+                return em->maps.items[i].pointer;
+            }
+        }
+    }
+    gpu_bug(em, op, "has no tensor map");
+}
+
+/* ---- the kernel function ---- */
+
+static LLVMTypeRef arg_type(GpuEmitter *em, const PlanArg *arg)
+{
+    switch (arg->kind) {
+    case ARG_POINTER: return em->global_ptr;
+    case ARG_SCALAR: return llvm_memory_type(em->l, em->plan->params[arg->index].dtype);
+    case ARG_SIZE: return em->i64;
+    case ARG_MAP: return em->l->ptr;
+    }
+    diag_bug(em->func->diags, "a launch argument of unknown kind %d", (int)arg->kind);
+}
+
+static void make_function(GpuEmitter *em)
+{
+    const PlanLaunch *launch = em->plan_launch;
+    LLVMTypeRef *types = ARENA_ARRAY(em->arena, LLVMTypeRef, launch->n_args + 1);
+    for (int i = 0; i < launch->n_args; i++) {
+        types[i] = arg_type(em, &launch->args[i]);
+    }
+    LLVMTypeRef type = LLVMFunctionType(em->l->nothing, types, (unsigned)launch->n_args, false);
+    em->kernel = LLVMAddFunction(em->module, launch->symbol, type);
+    llvm_attribute(em->l, em->kernel, "nounwind");
+    em->target->kernel_attributes(em, launch->threads, launch->blocks_per_unit);
+}
+
+/* The result of the n-th size, as code sees it. */
+static void take_size(GpuEmitter *em, int index, LLVMValueRef value)
+{
+    for (size_t i = 0; i < em->func->dimvars.n; i++) {
+        const DimVar *var = em->func->dimvars.items[i];
+        if (var->kind == DIM_SIZE && plan_size_index(em->func, var) == index) {
+            em->sizes[var->id] = value;
+        }
+    }
+}
+
+static void take_map(GpuEmitter *em, int index, LLVMValueRef value)
+{
+    for (size_t i = 0; i < em->maps.n; i++) {
+        if (em->maps.items[i].plan_map == index) {
+            em->maps.items[i].pointer = value;
+        }
+    }
+}
+
+static void take_arguments(GpuEmitter *em)
+{
+    for (int i = 0; i < em->plan_launch->n_args; i++) {
+        const PlanArg *arg = &em->plan_launch->args[i];
+        LLVMValueRef value = LLVMGetParam(em->kernel, (unsigned)i);
+        const Value *param = NULL;
+        switch (arg->kind) {
+        case ARG_POINTER:
+        case ARG_SCALAR:
+            param = em->func->params.items[arg->index].value;
+            gpu_define(em, param)->regs[0] = gpu_from_memory(em, param->type->dtype, value);
+            break;
+        case ARG_SIZE: take_size(em, arg->index, value); break;
+        case ARG_MAP: take_map(em, arg->index, value); break;
+        }
+    }
+}
+
+LLVMValueRef gpu_tensor(GpuEmitter *em, const Value *tensor)
+{
+    return gpu_value(em, tensor)->regs[0];
+}
+
+static bool has_barriers(GpuEmitter *em)
+{
+    for (size_t i = 0; i < em->shareds.n; i++) {
+        if (em->shareds.items[i].op->kind == OP_BARRIER) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What stands in the function's body before the launch: scalars that it uses. */
+static void emit_outer_scalars(GpuEmitter *em)
+{
+    for (Op *op = em->func->body->first; op && op != em->launch; op = op->next) {
+        if (op->kind != OP_LAUNCH) {
+            gpu_emit_op(em, op);
+        }
+    }
+}
+
+static void emit_kernel(GpuEmitter *em, Op *launch, PlanLaunch *plan)
+{
+    em->launch = launch;
+    em->plan_launch = plan;
+    em->values = ARENA_ARRAY(em->arena, GpuValue, em->func->n_values);
+    em->n_named_barriers = 0;
+    em->warps = plan->threads >> em->warp_bits;
+    gpu_place_shared(em, launch);
+    plan->shared_bytes = em->target->dynamic_shared ? em->shared_bytes : 0;
+    make_function(em);
+    gpu_go(em, gpu_new_block(em, "entry"));
+    take_arguments(em);
+    em->shared_base = em->shared_bytes ? em->target->shared_memory(em, em->shared_bytes) : NULL;
+    gpu_role_enter(em, 0, em->warps, 0);
+    if (has_barriers(em) && em->target->barriers_begin) {
+        em->target->barriers_begin(em);
+    }
+    emit_outer_scalars(em);
+    gpu_emit_launch(em, launch);
+    LLVMBuildRetVoid(em->builder);
+}
+
+/* ---- the module ---- */
+
+typedef struct GpuRequest {
+    EmitKind kind;
+    const CodegenOptions *options;
+    Code *code;
+    Plan *plan;
+} GpuRequest;
+
+static GpuEmitter *new_emitter(Llvm *l, const GpuRequest *request)
+{
+    GpuEmitter *em = ARENA_NEW(l->arena, GpuEmitter);
+    *em = (GpuEmitter){.l = l, .func = l->func, .arena = l->arena, .options = request->options,
+                       .plan = request->plan, .context = l->context, .module = l->module,
+                       .builder = l->builder, .i1 = l->i1, .i8 = l->i8, .i16 = l->i16,
+                       .i32 = l->i32, .i64 = l->i64, .f16 = l->f16, .bf16 = l->bf16,
+                       .f32 = l->f32, .f64 = l->f64};
+    em->target = l->target->family == FAMILY_NVPTX ? &gpu_nvptx : &gpu_amdgcn;
+    em->global_ptr = LLVMPointerTypeInContext(l->context, 1);
+    em->shared_ptr = LLVMPointerTypeInContext(l->context, em->target->shared_space);
+    em->sizes = ARENA_ARRAY(l->arena, LLVMValueRef, l->func->dimvars.n + 1);
+    while (1 << em->warp_bits < l->target->warp) {
+        em->warp_bits++;
+    }
+    return em;
+}
+
+static void emit_module(GpuEmitter *em)
+{
+    LaunchOps launches = plan_launch_ops(em->func);
+    block_walk(em->func->body, collect_map, em);
+    em->target->module_begin(em);
+    for (size_t i = 0; i < launches.n; i++) {
+        Op *launch = em->func->body->first;
+        while (launch != launches.items[i]) {
+            launch = launch->next;
+        }
+        emit_kernel(em, launch, &em->plan->launches[i]);
+    }
+    llvm_verify(em->l);
+}
+
+static bool emit_body(Llvm *l, void *user)
+{
+    GpuRequest *request = user;
+    plan_fill(l->func, request->plan);
+    GpuEmitter *em = new_emitter(l, request);
+    emit_module(em);
+    if (request->options->optimize > 0) {
+        llvm_optimize(l, MIDDLE_END);
+    }
+    if (em->target->rewrite) {
+        em->target->rewrite(em);
+    }
+    if (request->kind == EMIT_LLVM) {
+        llvm_print(l, request->code);
+        return true;
+    }
+    return em->target->finish(em, request->kind, request->code);
+}
+
+bool gpu_emit(Func *func, EmitKind kind, const CodegenOptions *options, Code *code, Plan *plan)
+{
+    GpuRequest request = {kind, options, code, plan};
+    LlvmOptions llvm = {options->optimize, kind == EMIT_LLVM};
+    return llvm_run(func, &llvm, emit_body, &request);
+}

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reduce: registers of a thread, then lanes by butterflies, then warps through shared scratch. Every
+ * step combines in an order that does not depend on the thread, so all holders of a result get the same
+ * bits, on every run. */
+#include "codegen/gpu/tiles.h"
+#include "codegen/scalar_ops.h"
+
+typedef struct Reducer {
+    GpuEmitter *em;
+    const Op *op;
+    const char *fn;
+    DType dtype;
+    int axis;
+    Type from, to;
+    LLVMValueRef *regs; /* of the operand, combined in place */
+    int n;
+} Reducer;
+
+static LLVMValueRef combine(Reducer *red, LLVMValueRef a, LLVMValueRef c)
+{
+    if (!a || !c) {
+        return a ? a : c;
+    }
+    return scalar_combine(red->em->l, red->fn, red->dtype, a, c);
+}
+
+static bool moves_along(const Reducer *red, const int32_t *basis)
+{
+    if (basis[red->axis] == 0) {
+        return false;
+    }
+    for (int axis = 0; axis < red->from->rank; axis++) {
+        if (axis != red->axis && basis[axis]) {
+            gpu_bug(red->em, red->op, "a layout bit that moves along the reduced axis and another");
+        }
+    }
+    return true;
+}
+
+/* Threads beyond the extent hold no element: they count as neutral. */
+static void neutralize(Reducer *red)
+{
+    GpuEmitter *em = red->em;
+    if (!gpu_overhangs(em, red->from, red->axis)) {
+        return;
+    }
+    LLVMValueRef neutral = scalar_neutral(em->l, red->fn, red->dtype, gpu_type(em, red->dtype));
+    LLVMValueRef extent = gpu_i32(em, gpu_extent(em, red->from, red->axis));
+    for (int r = 0; r < red->n; r++) {
+        if (red->regs[r]) {
+            LLVMValueRef coord = gpu_coord(em, red->from->layout, red->axis, r);
+            LLVMValueRef inside = LLVMBuildICmp(em->builder, LLVMIntSLT, coord, extent, "");
+            red->regs[r] = LLVMBuildSelect(em->builder, inside, red->regs[r], neutral, "");
+        }
+    }
+}
+
+/* Halves the registers along each bit of the axis, highest first: short chains. */
+static void reduce_registers(Reducer *red)
+{
+    const Layout *layout = red->from->layout;
+    for (int bit = layout->bits[IN_REGISTER] - 1; bit >= 0; bit--) {
+        if (!moves_along(red, layout->basis[IN_REGISTER][bit])) {
+            continue;
+        }
+        for (int r = 0; r < red->n; r++) {
+            if (!(r >> bit & 1)) {
+                red->regs[r] = combine(red, red->regs[r], red->regs[r | 1 << bit]);
+            } else {
+                red->regs[r] = NULL;
+            }
+        }
+    }
+}
+
+static LLVMValueRef shuffle(GpuEmitter *em, LLVMValueRef value, int mask)
+{
+    LLVMTypeRef type = LLVMTypeOf(value);
+    unsigned bits = LLVMGetTypeKind(type) == LLVMIntegerTypeKind ? LLVMGetIntTypeWidth(type)
+                    : type == em->f64                            ? 64
+                    : type == em->f32                            ? 32
+                                                                 : 16;
+    LLVMTypeRef whole = LLVMIntTypeInContext(em->context, bits);
+    LLVMValueRef word = LLVMBuildBitCast(em->builder, value, whole, "");
+    if (bits <= 32) {
+        word = em->target->shuffle_xor(em, LLVMBuildZExt(em->builder, word, em->i32, ""), mask);
+        return LLVMBuildBitCast(em->builder, LLVMBuildTrunc(em->builder, word, whole, ""), type, "");
+    }
+    LLVMValueRef shift = gpu_i64(em, 32);
+    LLVMValueRef low = LLVMBuildTrunc(em->builder, word, em->i32, "");
+    LLVMValueRef high = LLVMBuildLShr(em->builder, word, shift, "");
+    low = em->target->shuffle_xor(em, low, mask);
+    high = em->target->shuffle_xor(em, LLVMBuildTrunc(em->builder, high, em->i32, ""), mask);
+    high = LLVMBuildShl(em->builder, LLVMBuildZExt(em->builder, high, em->i64, ""), shift, "");
+    word = LLVMBuildOr(em->builder, LLVMBuildZExt(em->builder, low, em->i64, ""), high, "");
+    return LLVMBuildBitCast(em->builder, word, type, "");
+}
+
+/* Is r the register that stands for its result? */
+static bool stands(const Reducer *red, int r)
+{
+    return red->regs[r] && gpu_canonical(red->from->layout, r) == r;
+}
+
+static void reduce_lanes(Reducer *red)
+{
+    const Layout *layout = red->from->layout;
+    for (int bit = layout->bits[IN_LANE] - 1; bit >= 0; bit--) {
+        if (!moves_along(red, layout->basis[IN_LANE][bit])) {
+            continue;
+        }
+        for (int r = 0; r < red->n; r++) {
+            if (stands(red, r)) {
+                red->regs[r] = combine(red, red->regs[r], shuffle(red->em, red->regs[r], 1 << bit));
+            }
+        }
+    }
+}
+
+/* ---- across warps ---- */
+
+static uint32_t warp_mask(const Reducer *red)
+{
+    uint32_t mask = 0;
+    for (int bit = 0; bit < red->from->layout->bits[IN_WARP]; bit++) {
+        if (moves_along(red, red->from->layout->basis[IN_WARP][bit])) {
+            mask |= 1u << bit;
+        }
+    }
+    return mask;
+}
+
+/* Which of the warps along the axis is this one: the bits of `mask`, pressed together. */
+static LLVMValueRef warp_along(GpuEmitter *em, uint32_t mask)
+{
+    LLVMValueRef sum = gpu_i32(em, 0);
+    int to = 0;
+    for (int bit = 0; bit < 32; bit++) {
+        if (mask >> bit & 1) {
+            LLVMValueRef part = LLVMBuildLShr(em->builder, em->role->warp, gpu_i32(em, bit), "");
+            part = LLVMBuildAnd(em->builder, part, gpu_i32(em, 1), "");
+            part = LLVMBuildShl(em->builder, part, gpu_i32(em, to++), "");
+            sum = LLVMBuildOr(em->builder, sum, part, "");
+        }
+    }
+    return sum;
+}
+
+/* i32: which element of the result (row-major) the register stands for. */
+static LLVMValueRef result_element(Reducer *red, int r)
+{
+    GpuEmitter *em = red->em;
+    LLVMValueRef element = gpu_i32(em, 0);
+    for (int axis = 0; axis < red->to->rank; axis++) {
+        if (axis == red->axis) {
+            continue;
+        }
+        LLVMValueRef extent = gpu_i32(em, gpu_extent(em, red->to, axis));
+        element = LLVMBuildMul(em->builder, element, extent, "");
+        element = LLVMBuildAdd(em->builder, element, gpu_coord(em, red->from->layout, axis, r), "");
+    }
+    return element;
+}
+
+static LLVMValueRef result_inside(Reducer *red, int r)
+{
+    GpuEmitter *em = red->em;
+    LLVMValueRef inside = NULL;
+    for (int axis = 0; axis < red->to->rank; axis++) {
+        if (axis != red->axis && gpu_overhangs(em, red->from, axis)) {
+            LLVMValueRef coord = gpu_coord(em, red->from->layout, axis, r);
+            LLVMValueRef extent = gpu_i32(em, gpu_extent(em, red->from, axis));
+            inside = gpu_both(em, inside,
+                              LLVMBuildICmp(em->builder, LLVMIntSLT, coord, extent, ""));
+        }
+    }
+    return inside;
+}
+
+typedef struct Scratch {
+    LLVMValueRef base;
+    int64_t elements; /* of the result: what one warp writes */
+    uint32_t mask;    /* warp bits along the axis */
+    int bytes;
+} Scratch;
+
+static Scratch find_scratch(Reducer *red, uint32_t mask)
+{
+    GpuEmitter *em = red->em;
+    if (red->op->n_operands < 2) {
+        gpu_bug(em, red->op, "crosses warps without scratch");
+    }
+    const Value *memory = red->op->operands[1];
+    Scratch scratch = {gpu_shared_slot(em, memory, NULL), 1, mask, dtype_bytes(red->dtype)};
+    for (int axis = 0; axis < red->to->rank; axis++) {
+        scratch.elements *= gpu_extent(em, red->to, axis);
+    }
+    int64_t warps = 1 << __builtin_popcount(mask), room = 1;
+    for (int axis = 0; axis < memory->type->rank; axis++) {
+        room *= gpu_extent(em, memory->type, axis);
+    }
+    if (room * dtype_bytes(memory->type->dtype) < warps * scratch.elements * scratch.bytes) {
+        gpu_bug(em, red->op, "its scratch is too small");
+    }
+    return scratch;
+}
+
+static LLVMValueRef scratch_at(Reducer *red, const Scratch *scratch, LLVMValueRef element)
+{
+    GpuEmitter *em = red->em;
+    LLVMValueRef bytes = LLVMBuildMul(em->builder, element, gpu_i32(em, scratch->bytes), "");
+    return gpu_at(em, scratch->base, bytes);
+}
+
+static void write_partial(Reducer *red, const Scratch *scratch, LLVMValueRef first, int r)
+{
+    GpuEmitter *em = red->em;
+    LLVMValueRef row = LLVMBuildMul(em->builder, warp_along(em, scratch->mask),
+                                    gpu_i32(em, scratch->elements), "");
+    LLVMValueRef at = LLVMBuildAdd(em->builder, row, result_element(red, r), "");
+    LLVMValueRef may = gpu_both(em, first, result_inside(red, r));
+    LLVMValueRef value = gpu_to_memory(em, red->dtype, red->regs[r]);
+    if (!may) {
+        LLVMBuildStore(em->builder, value, scratch_at(red, scratch, at));
+        return;
+    }
+    GpuBranch branch = gpu_branch_begin(em, may);
+    LLVMBuildStore(em->builder, value, scratch_at(red, scratch, at));
+    gpu_branch_end(em, branch);
+}
+
+static LLVMValueRef read_partials(Reducer *red, const Scratch *scratch, int r)
+{
+    GpuEmitter *em = red->em;
+    LLVMTypeRef type = llvm_memory_type(em->l, red->dtype);
+    LLVMValueRef element = result_element(red, r), inside = result_inside(red, r), sum = NULL;
+    if (inside) {
+        element = LLVMBuildSelect(em->builder, inside, element, gpu_i32(em, 0), "");
+    }
+    LLVMValueRef from = scratch_at(red, scratch, element);
+    for (int warp = 0; warp < 1 << __builtin_popcount(scratch->mask); warp++) {
+        LLVMValueRef at = gpu_at_const(em, from, warp * scratch->elements * scratch->bytes);
+        LLVMValueRef part = LLVMBuildLoad2(em->builder, type, at, "");
+        sum = combine(red, sum, gpu_from_memory(em, red->dtype, part));
+    }
+    return sum;
+}
+
+/* Only one of the lanes that hold the same partial result writes it. */
+static LLVMValueRef writes(Reducer *red)
+{
+    Layout reduced = layout_drop_axis(red->from->layout, red->axis);
+    for (int bit = 0; bit < reduced.bits[IN_WARP]; bit++) {
+        if (warp_mask(red) >> bit & 1) {
+            reduced.basis[IN_WARP][bit][red->axis] = 1; /* each of these warps writes its own */
+        }
+    }
+    return gpu_first_holder(red->em, &reduced);
+}
+
+static void reduce_warps(Reducer *red)
+{
+    GpuEmitter *em = red->em;
+    uint32_t mask = warp_mask(red);
+    if (!mask) {
+        return;
+    }
+    Scratch scratch = find_scratch(red, mask);
+    LLVMValueRef first = writes(red);
+    for (int r = 0; r < red->n; r++) {
+        if (stands(red, r)) {
+            write_partial(red, &scratch, first, r);
+        }
+    }
+    em->target->sync(em);
+    for (int r = 0; r < red->n; r++) {
+        if (stands(red, r)) {
+            red->regs[r] = read_partials(red, &scratch, r);
+        }
+    }
+    em->target->sync(em); /* before the scratch is written again */
+}
+
+/* ---- result ---- */
+
+static void define_result(Reducer *red)
+{
+    GpuEmitter *em = red->em;
+    Layout reduced = layout_drop_axis(red->from->layout, red->axis);
+    GpuValue *out = gpu_define(em, red->op->results[0]);
+    for (int r = 0; r < out->n; r++) {
+        if (!gpu_exists(em, red->to, r)) {
+            continue;
+        }
+        int source = layout_source_register(&reduced, red->to->layout, (uint32_t)r);
+        if (source < 0) {
+            gpu_bug(em, red->op, "its result has another layout than its operand without the axis");
+        }
+        out->regs[r] = red->regs[gpu_canonical(&reduced, source)];
+    }
+}
+
+void gpu_emit_reduce(GpuEmitter *em, const Op *op)
+{
+    const Value *operand = op->operands[0];
+    Reducer red = {.em = em,
+                   .op = op,
+                   .fn = op_word(op, ATTR_FN),
+                   .dtype = operand->type->dtype,
+                   .axis = (int)op_int(op, ATTR_AXIS, 0),
+                   .from = operand->type,
+                   .to = op->results[0]->type};
+    const GpuValue *in = gpu_value(em, operand);
+    red.n = in->n;
+    red.regs = ARENA_ARRAY(em->arena, LLVMValueRef, red.n);
+    for (int r = 0; r < red.n; r++) {
+        red.regs[r] = gpu_canonical(red.from->layout, r) == r ? in->regs[r] : NULL;
+    }
+    neutralize(&red);
+    reduce_registers(&red);
+    reduce_lanes(&red);
+    reduce_warps(&red);
+    define_result(&red);
+}

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ops that stay inside a thread: constants, indices, arithmetic, shapes, masks. Registers that hold
+ * the same element share one LLVM value: work is done for the first of them. */
+#include "codegen/gpu/tiles.h"
+#include "codegen/scalar_ops.h"
+
+static bool is_tile(const Value *value)
+{
+    return value->type->kind == TYPE_ARRAY && value->type->rank > 0;
+}
+
+/* Is register r of the value one to compute? Copies take what their first has. */
+static bool starts(GpuEmitter *em, const Value *value, const GpuValue *out, int r)
+{
+    if (!is_tile(value)) {
+        return true;
+    }
+    if (!gpu_exists(em, value->type, r)) {
+        return false;
+    }
+    int first = gpu_canonical(value->type->layout, r);
+    if (first != r) {
+        out->regs[r] = out->regs[first];
+    }
+    return first == r;
+}
+
+void gpu_emit_const(GpuEmitter *em, const Op *op)
+{
+    const Value *result = op->results[0];
+    GpuValue *out = gpu_define(em, result);
+    DType dtype = result->type->dtype;
+    LLVMValueRef value = llvm_number(em->l, dtype, gpu_type(em, dtype), op_attr(op, ATTR_VALUE));
+    for (int r = 0; r < out->n; r++) {
+        out->regs[r] = !is_tile(result) || gpu_exists(em, result->type, r) ? value : NULL;
+    }
+}
+
+void gpu_emit_index(GpuEmitter *em, const Op *op)
+{
+    const Value *result = op->results[0];
+    GpuValue *out = gpu_define(em, result);
+    LLVMTypeRef type = gpu_type(em, result->type->dtype);
+    LLVMValueRef first = gpu_value(em, op->operands[0])->regs[0];
+    first = LLVMBuildIntCast2(em->builder, first, type, true, "");
+    for (int r = 0; r < out->n; r++) {
+        if (starts(em, result, out, r)) {
+            LLVMValueRef coord = gpu_coord(em, result->type->layout, 0, r);
+            coord = LLVMBuildIntCast2(em->builder, coord, type, false, "");
+            out->regs[r] = LLVMBuildAdd(em->builder, first, coord, "");
+        }
+    }
+}
+
+void gpu_emit_elementwise(GpuEmitter *em, const Op *op)
+{
+    enum { MOST = 4 };
+    const Value *result = op->results[0];
+    GpuValue *out = gpu_define(em, result);
+    GpuValue ins[MOST];
+    for (int i = 0; i < op->n_operands; i++) {
+        const Value *operand = op->operands[i];
+        ins[i] = *gpu_value(em, operand);
+        if (is_tile(operand) && operand->type->layout != result->type->layout) {
+            ins[i] = (GpuValue){ARENA_ARRAY(em->arena, LLVMValueRef, out->n), out->n};
+            gpu_renamed(em, op, operand->type, gpu_value(em, operand), result->type, &ins[i]);
+        }
+    }
+    for (int r = 0; r < out->n; r++) {
+        if (!starts(em, result, out, r)) {
+            continue;
+        }
+        LLVMValueRef operands[MOST];
+        for (int i = 0; i < op->n_operands; i++) {
+            operands[i] = ins[i].n == 1 ? ins[i].regs[0] : ins[i].regs[r];
+        }
+        out->regs[r] = op->kind == OP_FAST_EXP2 ? em->target->fast_exp2(em, operands[0])
+                                                : scalar_emit_op(em->l, op, operands);
+    }
+}
+
+/* ---- renaming ---- */
+
+/* What coordinates an element of the result has in the operand; operand axis by operand axis. */
+static void operand_coords(const Op *op, const int32_t *result, int32_t *operand)
+{
+    const Type from = op->operands[0]->type, to = op->results[0]->type;
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    for (int i = 0; i < from->rank; i++) {
+        switch (op->kind) {
+        case OP_BROADCAST: {
+            int at = i + to->rank - from->rank;
+            operand[i] = from->dims[i] == to->dims[at] ? result[at] : 0;
+            break;
+        }
+        case OP_EXPAND: operand[i] = result[i + (i >= axis)]; break;
+        case OP_SQUEEZE: operand[i] = i == axis ? 0 : result[i - (i > axis)]; break;
+        default: operand[i] = result[i]; break;
+        }
+    }
+    const Attr *perm = op->kind == OP_PERMUTE ? op_attr(op, ATTR_PERM) : NULL;
+    for (int i = 0; perm && i < to->rank; i++) {
+        operand[perm->ints[i]] = result[i];
+    }
+}
+
+static int find_register(const Layout *layout, const int32_t *coords)
+{
+    for (int r = 0; r < layout_registers(layout); r++) {
+        bool same = true;
+        for (int axis = 0; same && axis < layout->rank; axis++) {
+            same = gpu_register_coord(layout, axis, r) == coords[axis];
+        }
+        if (same) {
+            return r;
+        }
+    }
+    return -1;
+}
+
+static const int32_t *basis_or_zero(const Layout *layout, LayoutIn in, int bit)
+{
+    static const int32_t zero[MAX_RANK] = {0};
+    return bit < layout->bits[in] ? layout->basis[in][bit] : zero;
+}
+
+/* Lanes and warps must not move: what they add to the result's element, projected, is what they add to
+ * the operand's. */
+static void check_threads(GpuEmitter *em, const Op *op)
+{
+    static const Layout nowhere = {.rank = 0};
+    const Type from = op->operands[0]->type, to = op->results[0]->type;
+    const Layout *result = to->rank ? to->layout : &nowhere;
+    for (int in = IN_LANE; in <= IN_WARP; in++) {
+        for (int bit = 0; bit < LAYOUT_BITS; bit++) {
+            int32_t coords[MAX_RANK];
+            operand_coords(op, basis_or_zero(result, in, bit), coords);
+            const int32_t *have = basis_or_zero(from->layout, in, bit);
+            for (int axis = 0; axis < from->rank; axis++) {
+                if (have[axis] != coords[axis]) {
+                    gpu_bug(em, op, "operand and result have layouts that move elements between "
+                                    "threads");
+                }
+            }
+        }
+    }
+}
+
+static void emit_splat(GpuEmitter *em, const Op *op, LLVMValueRef scalar)
+{
+    const Value *result = op->results[0];
+    GpuValue *out = gpu_define(em, result);
+    for (int r = 0; r < out->n; r++) {
+        out->regs[r] = !is_tile(result) || gpu_exists(em, result->type, r) ? scalar : NULL;
+    }
+}
+
+void gpu_emit_rename(GpuEmitter *em, const Op *op)
+{
+    const Value *from = op->operands[0], *to = op->results[0];
+    if (!is_tile(from)) {
+        emit_splat(em, op, gpu_scalar(em, from));
+        return;
+    }
+    GpuValue *in = gpu_value(em, from), *out = gpu_define(em, to);
+    if (!is_tile(to)) { /* squeezed to a scalar: all threads must hold it */
+        check_threads(em, op);
+        out->regs[0] = in->regs[0];
+        return;
+    }
+    check_threads(em, op);
+    for (int r = 0; r < out->n; r++) {
+        int32_t wanted[MAX_RANK] = {0}, coords[MAX_RANK];
+        if (!gpu_exists(em, to->type, r)) {
+            continue;
+        }
+        for (int axis = 0; axis < to->type->rank; axis++) {
+            wanted[axis] = gpu_register_coord(to->type->layout, axis, r);
+        }
+        operand_coords(op, wanted, coords);
+        int source = find_register(from->type->layout, coords);
+        if (source < 0) {
+            gpu_bug(em, op, "an element of the result that this thread does not hold");
+        }
+        out->regs[r] = in->regs[source];
+    }
+}
+
+void gpu_renamed(GpuEmitter *em, const Op *op, Type from, const GpuValue *in, Type to, GpuValue *out)
+{
+    if (from->layout == to->layout) {
+        for (int r = 0; r < out->n; r++) {
+            out->regs[r] = in->regs[r];
+        }
+        return;
+    }
+    if (!layout_renames(from->layout, to->layout)) {
+        gpu_bug(em, op, "operands and results have layouts that move elements between threads");
+    }
+    for (int r = 0; r < out->n; r++) {
+        int source = layout_source_register(from->layout, to->layout, (uint32_t)r);
+        out->regs[r] = gpu_exists(em, to, r) ? in->regs[source] : NULL;
+    }
+}
+
+/* ---- mask ---- */
+
+/* i32: how many elements of a tile's axis exist. */
+static LLVMValueRef axis_length(GpuEmitter *em, Type type, int axis)
+{
+    DimVar *range = poly_as_range(type->dims[axis]);
+    if (!range) {
+        return gpu_i32(em, gpu_extent(em, type, axis));
+    }
+    GpuValue *bounds = gpu_value(em, range->binder);
+    LLVMValueRef length = LLVMBuildSub(em->builder, bounds->regs[1], bounds->regs[0], "");
+    return LLVMBuildTrunc(em->builder, length, em->i32, "");
+}
+
+void gpu_emit_mask(GpuEmitter *em, const Op *op)
+{
+    const Value *result = op->results[0];
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    DType dtype = result->type->dtype;
+    LLVMValueRef neutral = llvm_number(em->l, dtype, gpu_type(em, dtype), op_attr(op, ATTR_VALUE));
+    LLVMValueRef length = axis_length(em, result->type, axis);
+    GpuValue *in = gpu_value(em, op->operands[0]), *out = gpu_define(em, result);
+    GpuValue mine = {ARENA_ARRAY(em->arena, LLVMValueRef, out->n), out->n};
+    gpu_renamed(em, op, op->operands[0]->type, in, result->type, &mine);
+    for (int r = 0; r < out->n; r++) {
+        if (starts(em, result, out, r)) {
+            LLVMValueRef coord = gpu_coord(em, result->type->layout, axis, r);
+            LLVMValueRef inside = LLVMBuildICmp(em->builder, LLVMIntSLT, coord, length, "");
+            out->regs[r] = LLVMBuildSelect(em->builder, inside, mine.regs[r], neutral, "");
+        }
+    }
+}

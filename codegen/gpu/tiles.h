@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Private to codegen/gpu: one emitter an op, by file. */
+#ifndef TESSERA_CODEGEN_GPU_TILES_H
+#define TESSERA_CODEGEN_GPU_TILES_H
+
+#include "codegen/gpu/emit.h"
+
+/* shape.c */
+void gpu_emit_const(GpuEmitter *em, const Op *op);
+void gpu_emit_index(GpuEmitter *em, const Op *op);
+void gpu_emit_elementwise(GpuEmitter *em, const Op *op);
+/* broadcast, expand, squeeze, permute, convert: registers by other names. */
+void gpu_emit_rename(GpuEmitter *em, const Op *op);
+void gpu_emit_mask(GpuEmitter *em, const Op *op);
+/* The same tile with the registers of another layout that only renames; checked. */
+void gpu_renamed(GpuEmitter *em, const Op *op, Type from, const GpuValue *in, Type to, GpuValue *out);
+
+/* reduce.c */
+void gpu_emit_reduce(GpuEmitter *em, const Op *op);
+
+/* global.c */
+void gpu_emit_load(GpuEmitter *em, const Op *op);
+void gpu_emit_store(GpuEmitter *em, const Op *op);
+
+/* shared.c */
+/* Finds an offset for every allocation of the launch; em->shared_bytes is their end. */
+void gpu_place_shared(GpuEmitter *em, Op *launch);
+void gpu_emit_shared_load(GpuEmitter *em, const Op *op);
+void gpu_emit_shared_store(GpuEmitter *em, const Op *op);
+
+/* A shared tile as code sees it: one slot, its last two axes. */
+typedef struct SharedTile {
+    LLVMValueRef base;
+    int64_t rows, cols;
+    int elem_bytes, swizzle;
+    DType dtype;
+} SharedTile;
+/* A coordinate in it: a part known at run time, which may set `bits`, and a constant part that shares
+ * no bits with it. */
+typedef struct SharedCoord {
+    LLVMValueRef part; /* i32; NULL: 0 */
+    uint32_t bits;
+    int64_t constant;
+} SharedCoord;
+SharedTile gpu_shared_tile(GpuEmitter *em, const Access *access);
+LLVMValueRef gpu_shared_at(GpuEmitter *em, const SharedTile *tile, SharedCoord row, SharedCoord col);
+/* Elements that one access may take without crossing a swizzled piece or losing alignment. */
+int gpu_shared_vector(const SharedTile *tile);
+/* `n` consecutive elements, as they are in registers (bool: i1). */
+void gpu_shared_read(GpuEmitter *em, const SharedTile *tile, LLVMValueRef at, int n,
+                     LLVMValueRef *out);
+
+/* dot.c */
+void gpu_emit_dot(GpuEmitter *em, const Op *op);
+
+/* control.c */
+void gpu_emit_for(GpuEmitter *em, Op *op);
+void gpu_emit_if(GpuEmitter *em, Op *op);
+void gpu_emit_tiles(GpuEmitter *em, Op *op);
+void gpu_emit_launch(GpuEmitter *em, Op *op);
+/* A branch around some code: if (condition) { between begin and end }. The values that end is given
+ * as {inside, otherwise} pairs are merged. */
+typedef struct GpuBranch {
+    LLVMBasicBlockRef before, after;
+} GpuBranch;
+GpuBranch gpu_branch_begin(GpuEmitter *em, LLVMValueRef condition);
+void gpu_branch_end(GpuEmitter *em, GpuBranch branch);
+LLVMValueRef gpu_branch_end_value(GpuEmitter *em, GpuBranch branch, LLVMValueRef inside,
+                                  LLVMValueRef otherwise);
+
+/* Memory has bytes where registers have bools. */
+LLVMValueRef gpu_to_memory(GpuEmitter *em, DType dtype, LLVMValueRef value);
+LLVMValueRef gpu_from_memory(GpuEmitter *em, DType dtype, LLVMValueRef value);
+/* Several registers as one vector, and back. */
+LLVMValueRef gpu_pack(GpuEmitter *em, int n, const LLVMValueRef *regs);
+void gpu_unpack(GpuEmitter *em, LLVMValueRef vector, int n, LLVMValueRef *out);
+
+/* Registers that an access takes at once: `n` of them, contiguous along the last axis. */
+typedef struct GpuRun {
+    int n;
+    int regs[16];
+} GpuRun;
+/* How many registers (a power of two, at most `most`) are contiguous along the last axis. */
+int gpu_run_length(GpuEmitter *em, Type type, int most);
+/* The run that starts at register r; false when r starts none, does not exist or is a copy. */
+bool gpu_run_at(GpuEmitter *em, Type type, int r, int length, GpuRun *run);
+
+#endif

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* NVIDIA: the basics of every part. What sm_90a alone has is in hopper*.c. */
+#include "codegen/gpu/emit.h"
+#include "codegen/nvptx/ptxas.h"
+
+#include <string.h>
+
+enum { PTX_KERNEL = 71, MAP_BYTES = 128, MAP_ALIGN = 64, SHARED_ALIGN = 1024, TENSOR_ALIGN = 16 };
+
+/* ---- module and kernels ---- */
+
+static void module_begin(GpuEmitter *em)
+{
+    (void)em;
+}
+
+static void number_attribute(GpuEmitter *em, const char *key, int value)
+{
+    llvm_string_attribute(em->l, em->kernel, key, arena_printf(em->arena, "%d", value));
+}
+
+static LLVMAttributeRef number(GpuEmitter *em, const char *name, uint64_t value)
+{
+    unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
+    return LLVMCreateEnumAttribute(em->context, kind, value);
+}
+
+/* A tensor map goes by value; its address is what the copy instructions take. */
+static void map_attributes(GpuEmitter *em, LLVMAttributeIndex at)
+{
+    static const char byval[] = "byval", constant[] = "nvvm.grid_constant";
+    unsigned kind = LLVMGetEnumAttributeKindForName(byval, sizeof byval - 1);
+    LLVMTypeRef bytes = LLVMArrayType2(em->i8, MAP_BYTES);
+    LLVMAddAttributeAtIndex(em->kernel, at, LLVMCreateTypeAttribute(em->context, kind, bytes));
+    LLVMAddAttributeAtIndex(em->kernel, at, number(em, "align", MAP_ALIGN));
+    LLVMAddAttributeAtIndex(
+        em->kernel, at,
+        LLVMCreateStringAttribute(em->context, constant, sizeof constant - 1, "", 0));
+}
+
+static void pointer_attributes(GpuEmitter *em, LLVMAttributeIndex at)
+{
+    LLVMAddAttributeAtIndex(em->kernel, at, number(em, "noalias", 0));
+    LLVMAddAttributeAtIndex(em->kernel, at, number(em, "align", TENSOR_ALIGN));
+}
+
+static void kernel_attributes(GpuEmitter *em, int threads, int blocks_per_unit)
+{
+    LLVMSetFunctionCallConv(em->kernel, PTX_KERNEL);
+    number_attribute(em, "nvvm.maxntid", threads);
+    number_attribute(em, "nvvm.reqntid", threads);
+    number_attribute(em, "nvvm.minctasm", blocks_per_unit > 0 ? blocks_per_unit : 1);
+    for (int i = 0; i < em->plan_launch->n_args; i++) {
+        LLVMAttributeIndex at = (LLVMAttributeIndex)(i + 1);
+        switch (em->plan_launch->args[i].kind) {
+        case ARG_MAP: map_attributes(em, at); break;
+        case ARG_POINTER: pointer_attributes(em, at); break;
+        default: break;
+        }
+    }
+}
+
+/* Dynamic shared memory has one name in a module, whatever each kernel asks for. */
+static LLVMValueRef shared_memory(GpuEmitter *em, int bytes)
+{
+    static const char name[] = "tessera_shared";
+    (void)bytes;
+    LLVMValueRef shared = LLVMGetNamedGlobal(em->module, name);
+    if (!shared) {
+        LLVMTypeRef type = LLVMArrayType2(em->i8, 0);
+        shared = LLVMAddGlobalInAddressSpace(em->module, type, name, em->target->shared_space);
+        LLVMSetAlignment(shared, SHARED_ALIGN);
+    }
+    return shared;
+}
+
+/* ---- ids ---- */
+
+static LLVMValueRef special(GpuEmitter *em, const char *name)
+{
+    return gpu_intrinsic(em, name, 0, NULL, 0, NULL);
+}
+
+static LLVMValueRef thread_id(GpuEmitter *em)
+{
+    return special(em, "llvm.nvvm.read.ptx.sreg.tid.x");
+}
+
+static LLVMValueRef block_id(GpuEmitter *em)
+{
+    return special(em, "llvm.nvvm.read.ptx.sreg.ctaid.x");
+}
+
+static LLVMValueRef block_count(GpuEmitter *em)
+{
+    return special(em, "llvm.nvvm.read.ptx.sreg.nctaid.x");
+}
+
+static LLVMValueRef shuffle(GpuEmitter *em, const char *name, LLVMValueRef i32, int by)
+{
+    LLVMValueRef args[] = {gpu_i32(em, -1), i32, gpu_i32(em, by), gpu_i32(em, 31)};
+    return gpu_intrinsic(em, name, 0, NULL, 4, args);
+}
+
+/* Reading lane 0's copy tells the assembler that a branch on it does not diverge. */
+static LLVMValueRef warp_uniform(GpuEmitter *em, LLVMValueRef i32)
+{
+    return shuffle(em, "llvm.nvvm.shfl.sync.idx.i32", i32, 0);
+}
+
+static LLVMValueRef shuffle_xor(GpuEmitter *em, LLVMValueRef i32, int mask)
+{
+    return shuffle(em, "llvm.nvvm.shfl.sync.bfly.i32", i32, mask);
+}
+
+static void sync_role(GpuEmitter *em)
+{
+    GpuRole *role = em->role;
+    if (role->barrier == 0) {
+        LLVMValueRef block = gpu_i32(em, 0);
+        gpu_intrinsic(em, "llvm.nvvm.barrier.cta.sync.aligned.all", 0, NULL, 1, &block);
+        return;
+    }
+    LLVMValueRef args[] = {gpu_i32(em, role->barrier), gpu_i32(em, role->warps << em->warp_bits)};
+    gpu_intrinsic(em, "llvm.nvvm.barrier.cta.sync.aligned.count", 0, NULL, 2, args);
+}
+
+static LLVMValueRef fast_exp2(GpuEmitter *em, LLVMValueRef x)
+{
+    return gpu_asm(em, em->f32, "ex2.approx.ftz.f32 $0, $1;", "=f,f", false, 1, &x);
+}
+
+/* ---- guarded accesses: one predicated instruction ---- */
+
+typedef struct Words {
+    LLVMTypeRef type; /* of one */
+    const char *suffix, *constraint;
+    int n;
+    LLVMValueRef items[4];
+} Words;
+
+static unsigned bytes_of(GpuEmitter *em, LLVMTypeRef type)
+{
+    LLVMTargetDataRef data = LLVMGetModuleDataLayout(em->module);
+    return (unsigned)LLVMStoreSizeOfType(data, type);
+}
+
+static Words word_shape(GpuEmitter *em, LLVMTypeRef type)
+{
+    switch (bytes_of(em, type)) {
+    case 16: return (Words){.type = em->i32, .suffix = ".v4.b32", .constraint = "r", .n = 4};
+    case 8: return (Words){.type = em->i32, .suffix = ".v2.b32", .constraint = "r", .n = 2};
+    case 4: return (Words){.type = em->i32, .suffix = ".b32", .constraint = "r", .n = 1};
+    case 2: return (Words){.type = em->i16, .suffix = ".b16", .constraint = "h", .n = 1};
+    case 1: return (Words){.type = em->i16, .suffix = ".b8", .constraint = "h", .n = 1};
+    default: break;
+    }
+    diag_bug(em->func->diags, "nvptx: an access of %u bytes", bytes_of(em, type));
+}
+
+static Words to_words(GpuEmitter *em, LLVMValueRef value)
+{
+    LLVMTypeRef type = LLVMTypeOf(value);
+    Words words = word_shape(em, type);
+    if (bytes_of(em, type) == 1) {
+        value = LLVMBuildBitCast(em->builder, value, em->i8, "");
+        words.items[0] = LLVMBuildZExt(em->builder, value, em->i16, "");
+        return words;
+    }
+    LLVMTypeRef all = llvm_lanes(words.type, words.n);
+    value = LLVMBuildBitCast(em->builder, value, all, "");
+    for (int i = 0; i < words.n; i++) {
+        words.items[i] = words.n == 1 ? value
+                                      : LLVMBuildExtractElement(em->builder, value,
+                                                                gpu_i32(em, i), "");
+    }
+    return words;
+}
+
+static LLVMValueRef from_words(GpuEmitter *em, const Words *words, LLVMTypeRef type)
+{
+    LLVMValueRef value = words->items[0];
+    if (bytes_of(em, type) == 1) {
+        return LLVMBuildBitCast(em->builder, LLVMBuildTrunc(em->builder, value, em->i8, ""), type, "");
+    }
+    if (words->n > 1) {
+        value = LLVMGetPoison(llvm_lanes(words->type, words->n));
+        for (int i = 0; i < words->n; i++) {
+            value = LLVMBuildInsertElement(em->builder, value, words->items[i], gpu_i32(em, i), "");
+        }
+    }
+    return LLVMBuildBitCast(em->builder, value, type, "");
+}
+
+/* "{$0, $1}", or "$0" for one. */
+static void add_list(Text *text, int first, int n)
+{
+    for (int i = 0; i < n; i++) {
+        text_printf(text, "%s$%d", i ? ", " : n > 1 ? "{" : "", first + i);
+    }
+    text_add(text, n > 1 ? "}" : "");
+}
+
+static void no_effects(GpuEmitter *em, LLVMValueRef call)
+{
+    LLVMAttributeIndex at = (LLVMAttributeIndex)LLVMAttributeFunctionIndex;
+    LLVMAddCallSiteAttribute(call, at, number(em, "memory", 0));
+    LLVMAddCallSiteAttribute(call, at, number(em, "nounwind", 0));
+}
+
+/* $0…: the words; then the address, the predicate, and the words' values before. */
+static LLVMValueRef load_if(GpuEmitter *em, LLVMValueRef condition, LLVMValueRef ptr,
+                            LLVMValueRef otherwise, bool constant)
+{
+    Words words = to_words(em, otherwise);
+    Text text = text_new(em->arena), constraints = text_new(em->arena);
+    LLVMValueRef args[6] = {ptr, condition};
+    LLVMTypeRef parts[4];
+    text_printf(&text, "@$%d ld.global%s%s ", words.n + 1, constant ? ".nc" : "", words.suffix);
+    add_list(&text, 0, words.n);
+    text_printf(&text, ", [$%d];", words.n);
+    for (int i = 0; i < words.n; i++) {
+        text_printf(&constraints, "=%s,", words.constraint);
+        parts[i] = words.type;
+        args[2 + i] = words.items[i];
+    }
+    text_add(&constraints, "l,b");
+    for (int i = 0; i < words.n; i++) {
+        text_printf(&constraints, ",%d", i);
+    }
+    LLVMTypeRef result = words.n == 1 ? words.type
+                                      : LLVMStructTypeInContext(em->context, parts,
+                                                                (unsigned)words.n, false);
+    LLVMValueRef call = gpu_asm(em, result, text.data, constraints.data, !constant, 2 + words.n,
+                                args);
+    if (constant) {
+        no_effects(em, call);
+    }
+    for (int i = 0; i < words.n; i++) {
+        words.items[i] = words.n == 1 ? call
+                                      : LLVMBuildExtractValue(em->builder, call, (unsigned)i, "");
+    }
+    return from_words(em, &words, LLVMTypeOf(otherwise));
+}
+
+static void store_if(GpuEmitter *em, LLVMValueRef condition, LLVMValueRef ptr, LLVMValueRef value)
+{
+    Words words = to_words(em, value);
+    Text text = text_new(em->arena), constraints = text_new(em->arena);
+    LLVMValueRef args[6] = {ptr, condition};
+    text_printf(&text, "@$1 st.global%s [$0], ", words.suffix);
+    add_list(&text, 2, words.n);
+    text_add(&text, ";");
+    text_add(&constraints, "l,b");
+    for (int i = 0; i < words.n; i++) {
+        text_printf(&constraints, ",%s", words.constraint);
+        args[2 + i] = words.items[i];
+    }
+    text_add(&constraints, ",~{memory}");
+    gpu_asm(em, em->l->nothing, text.data, constraints.data, true, 2 + words.n, args);
+}
+
+/* ---- forms ---- */
+
+static bool finish(GpuEmitter *em, EmitKind kind, Code *code)
+{
+    switch (kind) {
+    case EMIT_PTX:
+    case EMIT_ASM: llvm_emit(em->l, LLVMAssemblyFile, code); return true;
+    case EMIT_CUBIN: {
+        Code ptx;
+        llvm_emit(em->l, LLVMAssemblyFile, &ptx);
+        return ptxas_assemble(em->func, em->options, &ptx, code);
+    }
+    default: break;
+    }
+    diag_failure(em->func->diags, DIAG_USAGE, "target %s has the forms llvm, ptx, asm and cubin",
+                 em->func->target->name);
+    return false;
+}
+
+const GpuTarget gpu_nvptx = {
+    .name = "nvptx",
+    .shared_space = 3,
+    .dynamic_shared = true,
+    .module_begin = module_begin,
+    .kernel_attributes = kernel_attributes,
+    .shared_memory = shared_memory,
+    .thread_id = thread_id,
+    .block_id = block_id,
+    .block_count = block_count,
+    .warp_uniform = warp_uniform,
+    .shuffle_xor = shuffle_xor,
+    .sync = sync_role,
+    .fast_exp2 = fast_exp2,
+    .load_if = load_if,
+    .store_if = store_if,
+    .describe_map = hopper_describe_map,
+    .barriers_begin = hopper_barriers_begin,
+    .emit_op = hopper_emit_op,
+    .finish = finish,
+};

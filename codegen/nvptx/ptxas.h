@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* PTX to machine code, by NVIDIA's assembler as a process of its own. */
+#ifndef TESSERA_CODEGEN_NVPTX_PTXAS_H
+#define TESSERA_CODEGEN_NVPTX_PTXAS_H
+
+#include "codegen/codegen.h"
+
+/* Looks at options->ptxas, $TESSERA_PTXAS, PATH, $CUDA_HOME and /usr/local/cuda, in this order. False
+ * after a diagnostic. */
+bool ptxas_assemble(Func *func, const CodegenOptions *options, const Code *ptx, Code *cubin);
+
+#endif
