@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Schedule lines: who wins, what prints. */
+#include "tests/unit.h"
+
+#include "ir/schedule.h"
+#include "ir/target.h"
+
+#include <string.h>
+
+typedef struct World {
+    Arena arena;
+    Diags diags;
+    Func *func;
+} World;
+
+/* In place: the function points to the arena. */
+static void world_init(World *w)
+{
+    *w = (World){0};
+    arena_init(&w->arena, allocator_default());
+    diags_init(&w->diags, &w->arena);
+    w->func = func_new(&w->arena, &w->diags, "f");
+}
+
+START_TEST(given_lines_beat_derived_ones)
+{
+    World w;
+    world_init(&w);
+    schedule_give(w.func, "pipeline", "", NULL, 3, LINE_SOURCE, SPAN_NONE);
+    ck_assert_int_eq(schedule_number(w.func, "pipeline", "", 4, "fits"), 3);
+    schedule_give(w.func, "pipeline", "", NULL, 5, LINE_COMMAND, SPAN_NONE);
+    schedule_give(w.func, "pipeline", "", NULL, 6, LINE_SOURCE, SPAN_NONE);
+    ck_assert_int_eq(schedule_number(w.func, "pipeline", "", 4, "fits"), 5);
+    ck_assert(schedule_given(w.func, "pipeline", "")->used);
+    ck_assert_ptr_null(schedule_given(w.func, "warps", ""));
+    ck_assert_str_eq(schedule_word(w.func, "product", "", "fma", "f32"), "fma");
+    ck_assert_ptr_null(schedule_given(w.func, "product", ""));
+    arena_free(&w.arena);
+}
+END_TEST
+
+START_TEST(prints_as_it_may_be_written)
+{
+    World w;
+    world_init(&w);
+    Text out = text_new(&w.arena);
+    schedule_number(w.func, "warps", "producer", 4, "copies");
+    schedule_number(w.func, "warps", "", 8, "two groups of %d", 4);
+    schedule_number(w.func, "tile", "M", 128, "square");
+    schedule_give(w.func, "tile", "N", NULL, 256, LINE_SOURCE, SPAN_NONE);
+    schedule_print(w.func, false, &out);
+    ck_assert_str_eq(out.data, "tile M 128, N 256\nwarps 8 producer 4\n");
+    out.n = 0;
+    schedule_print(w.func, true, &out);
+    ck_assert_ptr_nonnull(strstr(out.data, "tile M 128, N 256  # square; given in the source\n"));
+    ck_assert_ptr_nonnull(strstr(out.data, "warps 8 producer 4  # two groups of 4; copies\n"));
+    arena_free(&w.arena);
+}
+END_TEST
+
+START_TEST(kinds)
+{
+    size_t n;
+    const LineKind *rows = schedule_kinds(&n);
+    for (size_t i = 0; i < n; i++) {
+        ck_assert_ptr_eq(schedule_kind(rows[i].key), &rows[i]);
+    }
+    ck_assert_ptr_null(schedule_kind("tiles"));
+    ck_assert(schedule_lists("- producer", "producer") && !schedule_lists("- producer", "prod"));
+}
+END_TEST
+
+START_TEST(targets)
+{
+    size_t n;
+    const struct Target *rows = target_rows(&n);
+    for (size_t i = 0; i < n; i++) {
+        ck_assert_ptr_eq(target_find(rows[i].name), &rows[i]);
+        ck_assert(rows[i].warp > 0 && rows[i].vector_bytes % 16 == 0);
+    }
+    ck_assert_ptr_null(target_find("sm_9"));
+}
+END_TEST
+
+UNIT_TESTS(ir_schedule)
+{
+    TCase *tests = tcase_create("schedule");
+    tcase_add_test(tests, given_lines_beat_derived_ones);
+    tcase_add_test(tests, prints_as_it_may_be_written);
+    tcase_add_test(tests, kinds);
+    tcase_add_test(tests, targets);
+    return tests;
+}

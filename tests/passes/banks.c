@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bank conflicts are counted right: known patterns with known answers. */
+#include "tests/unit.h"
+
+#include "passes/an_banks.h"
+
+static SharedTile tile(int64_t rows, int64_t cols, int bytes, int swizzle)
+{
+    return (SharedTile){2, {rows, cols}, bytes, swizzle};
+}
+
+/* A warp down a column: as many words of one bank as rows, unless pieces are permuted. */
+START_TEST(columns_conflict_until_swizzled)
+{
+    Layout column = {.rank = 2, .bits = {0, 5, 0}};
+    for (int bit = 0; bit < 5; bit++) {
+        column.basis[IN_LANE][bit][0] = 1 << bit;
+    }
+    SharedTile plain = tile(32, 32, 4, 0), permuted = tile(32, 32, 4, 128);
+    ck_assert_int_eq(an_shared_turns(&plain, &column), 32);
+    ck_assert_int_eq(an_shared_turns(&permuted, &column), 4); /* 8 pieces of 16 bytes */
+}
+END_TEST
+
+START_TEST(rows_do_not)
+{
+    Layout row = {.rank = 2, .bits = {2, 5, 0}};
+    row.basis[IN_REGISTER][0][1] = 1;
+    row.basis[IN_REGISTER][1][1] = 2;
+    for (int bit = 0; bit < 5; bit++) {
+        row.basis[IN_LANE][bit][1] = 4 << bit;
+    }
+    SharedTile plain = tile(1, 128, 4, 0);
+    ck_assert_int_eq(an_shared_vector(&plain, &row), 4);
+    ck_assert_int_eq(an_shared_turns(&plain, &row), 4); /* 512 bytes, 128 at a time */
+}
+END_TEST
+
+/* Accumulators of wgmma, rounded to 16 bits, into the tile of a bulk store. */
+START_TEST(accumulators_store_without_conflict)
+{
+    Layout acc = layout_wgmma_acc(128, 256, 8);
+    SharedTile plain = tile(128, 256, 2, 0), permuted = tile(128, 256, 2, 128);
+    ck_assert_int_eq(an_shared_turns(&permuted, &acc), 64); /* one a register pair */
+    ck_assert_int_eq(an_shared_turns(&plain, &acc), 64 * 8);
+    ck_assert(an_swizzle_fits(&permuted, 128));
+    SharedTile narrow = tile(128, 48, 2, 0), few = tile(4, 64, 2, 0);
+    ck_assert(an_swizzle_fits(&narrow, 32) && !an_swizzle_fits(&narrow, 64));
+    ck_assert(!an_swizzle_fits(&few, 128));
+}
+END_TEST
+
+UNIT_TESTS(passes_banks)
+{
+    TCase *tests = tcase_create("banks");
+    tcase_add_test(tests, columns_conflict_until_swizzled);
+    tcase_add_test(tests, rows_do_not);
+    tcase_add_test(tests, accumulators_store_without_conflict);
+    return tests;
+}
