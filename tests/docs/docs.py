@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""docs.py --tessera PROGRAM: documents say what is so. Prints `N passed, N failed`.
+
+- the documents that are made from tables are current (scripts/docs.py)
+- blocks fenced ```tile NAME are written to that file; blocks fenced ```console are run: each line
+  after `$ ` in a folder of its own, its output compared, where `…` stands for any text of a line and
+  a line that is only `…` for any lines. A comment after two blanks and `# ` is no part of a command.
+- relative links lead to files; `make` targets that are named exist
+"""
+
+import argparse
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.M | re.S)
+
+
+def commands(block):
+    """(command, expected output) pairs of a console block."""
+    found = []
+    for line in block.splitlines():
+        if line.startswith("$ "):
+            found.append((re.sub(r"  +# .*", "", line[2:]), []))
+        elif found:
+            found[-1][1].append(line)
+    return found
+
+
+def matches(expected, output):
+    pattern = ""
+    for line in expected:
+        if line.strip() == "…":
+            pattern += r"(?:.*\n)*?"
+        else:
+            pattern += r".*?".join(re.escape(part) for part in line.split("…")) + r" *\n"
+    output = output.rstrip("\n") + "\n" if output.strip() else ""
+    return re.fullmatch(pattern, output) is not None
+
+
+class Report:
+    def __init__(self):
+        self.passed, self.failed = 0, 0
+
+    def note(self, good, message):
+        self.passed += good
+        self.failed += not good
+        if not good:
+            print(message)
+
+
+def run_block(name, block, folder, tessera, report):
+    environment = {**os.environ, "PATH": f"{tessera.parent}:{os.environ['PATH']}",
+                   "XDG_CACHE_HOME": str(folder / "cache")}
+    for command, expected in commands(block):
+        done = subprocess.run(["sh", "-c", command], cwd=folder, env=environment, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
+        report.note(matches(expected, done.stdout),
+                    f"{name}: $ {command}\nsays\n{done.stdout}\nnot\n" + "\n".join(expected))
+
+
+def check_file(path, tessera, report):
+    name, text = path.relative_to(ROOT), path.read_text()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = pathlib.Path(temporary)
+        (folder / "examples").symlink_to(ROOT / "examples")
+        for language, info, block in FENCE.findall(text):
+            if language == "tile" and info.strip():
+                (folder / info.strip()).write_text(block)
+            elif language == "console":
+                run_block(name, block, folder, tessera, report)
+    prose = FENCE.sub("", text)
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", prose):
+        report.note((path.parent / target).exists(), f"{name}: link to {target} leads nowhere")
+    for target in re.findall(r"`((?:[\w.-]+/)+[\w.-]*)`", prose):
+        report.note((ROOT / target).exists(), f"{name}: {target} does not exist")
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"\bmake ([a-z][a-z-]+)`", prose):
+        report.note(re.search(rf"^{target}:", makefile, re.M) is not None,
+                    f"{name}: no target {target} in the Makefile")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tessera", type=pathlib.Path, required=True)
+    tessera = parser.parse_args().tessera.resolve()
+    report = Report()
+    made = subprocess.run([sys.executable, str(ROOT / "scripts/docs.py"), "--check"],
+                          capture_output=True, text=True)
+    report.note(made.returncode == 0, made.stdout + made.stderr)
+    for path in [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        if path.exists():
+            check_file(path, tessera, report)
+    print(f"{report.passed} passed, {report.failed} failed")
+    return 1 if report.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
