@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Tessera: compiles kernels written in the tile language and runs them. Version 0.
+ *
+ *     TesseraContext *context;
+ *     tessera_context_new(NULL, &context);
+ *     TesseraProgram *program;
+ *     tessera_program_read(context, "softmax.tile", &program);
+ *     TesseraDevice *device;
+ *     tessera_device_open(context, "auto", 0, &device);
+ *
+ *     TesseraPair bind[] = {{"T", "f32"}};
+ *     TesseraOptions options = {.target = tessera_device_info(device)->target,
+ *                               .bindings = bind, .n_bindings = 1};
+ *     TesseraKernel *kernel;
+ *     tessera_compile(program, &options, &kernel);
+ *
+ *     TesseraArg args[] = {{.tensor = {x, TESSERA_F32, 2, {rows, columns}}},
+ *                          {.tensor = {y, TESSERA_F32, 2, {rows, columns}}}};
+ *     TesseraLaunch *launch;
+ *     tessera_prepare(kernel, device, args, 2, &launch);
+ *     tessera_launch(launch, NULL);
+ *
+ * Every call that can fail returns a TesseraStatus; tessera_error has the words. Nothing here prints,
+ * exits, or keeps global state. A context, and what was made with it, is for one thread at a time.
+ * Text and bytes that a call hands out live as long as the object that they were asked of. Objects are
+ * freed by their `_free`, NULL allowed: launches before kernels, kernels and programs in any order,
+ * devices after what was launched on them, the context last. */
+#ifndef TESSERA_TESSERA_H
+#define TESSERA_TESSERA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define TESSERA_API __attribute__((visibility("default")))
+#define TESSERA_VERSION "0.1.0"
+
+/* Whose fault it was. The numbers are the exit codes of the program `tessera`. */
+typedef enum TesseraStatus {
+    TESSERA_OK = 0,
+    TESSERA_SOURCE = 1,      /* the program text, or a size or value that it does not allow */
+    TESSERA_USAGE = 2,       /* an unknown target, option or kernel; a wrong argument */
+    TESSERA_ENVIRONMENT = 3, /* a driver, a device, a file, memory */
+    TESSERA_FAULT = 4,       /* the kernel failed while running; the device may be unusable */
+    TESSERA_DIFFERENT = 5,   /* answers differ */
+    TESSERA_INTERNAL = 70,   /* a bug of Tessera */
+} TesseraStatus;
+
+/* Version of the library: "0.1.0". */
+TESSERA_API const char *tessera_version(void);
+
+/* ---- context and errors ---- */
+
+typedef struct TesseraContext TesseraContext;
+
+typedef struct TesseraAllocator {
+    void *(*alloc)(void *user, size_t bytes); /* NULL on failure */
+    void (*release)(void *user, void *memory);
+    void *user;
+} TesseraAllocator;
+
+/* allocator NULL: malloc and free. LLVM and drivers take their own memory. */
+TESSERA_API TesseraStatus tessera_context_new(const TesseraAllocator *allocator,
+                                              TesseraContext **context);
+TESSERA_API void tessera_context_free(TesseraContext *context);
+
+typedef struct TesseraError {
+    TesseraStatus status;
+    const char *message;    /* for people; errors in a source show the line and a caret */
+    int driver_code;        /* what the device's driver said; 0: it was not the driver */
+    const char *reproducer; /* of an internal error: text to attach to a report; else NULL */
+} TesseraError;
+
+/* Of the last call that failed. Valid until the next call with the context. */
+TESSERA_API const TesseraError *tessera_error(const TesseraContext *context);
+/* What the last tessera_compile that succeeded warned of; "" for nothing. */
+TESSERA_API const char *tessera_warnings(const TesseraContext *context);
+
+/* ---- element types ---- */
+
+typedef enum TesseraType {
+    TESSERA_BOOL, /* a byte: 0 or 1 */
+    TESSERA_I8,
+    TESSERA_I16,
+    TESSERA_I32,
+    TESSERA_I64,
+    TESSERA_U8,
+    TESSERA_U16,
+    TESSERA_U32,
+    TESSERA_U64,
+    TESSERA_F16,
+    TESSERA_BF16,
+    TESSERA_F32,
+    TESSERA_F64,
+} TesseraType;
+
+TESSERA_API const char *tessera_type_name(TesseraType type); /* "bf16" */
+/* False when there is none of this name. */
+TESSERA_API bool tessera_type_find(const char *name, TesseraType *type);
+TESSERA_API size_t tessera_type_bytes(TesseraType type);
+TESSERA_API bool tessera_type_is_float(TesseraType type);
+/* Element `index` of an array in the host's memory, and setting it (rounded to nearest even). */
+TESSERA_API double tessera_get(TesseraType type, const void *data, size_t index);
+TESSERA_API void tessera_put(TesseraType type, void *data, size_t index, double value);
+
+/* ---- programs and their kernels' signatures ---- */
+
+typedef struct TesseraProgram TesseraProgram;
+typedef enum TesseraIo { TESSERA_IN, TESSERA_OUT, TESSERA_INOUT } TesseraIo;
+
+typedef struct TesseraParam {
+    const char *name;
+    const char *type;        /* "f32", or the name of a generic parameter: "T" */
+    int rank;                /* -1: a scalar */
+    const char *const *dims; /* as written: "M", "128", "2 * N" */
+    TesseraIo io;
+    bool is_const;           /* bound at compile time; it is no argument of a launch */
+    const char *fallback;    /* default of a const parameter, or NULL */
+} TesseraParam;
+
+typedef struct TesseraSignature {
+    const char *name;
+    const TesseraParam *params; /* inputs, then outputs */
+    size_t n_params;
+    const char *const *generics; /* T */
+    size_t n_generics;
+    const char *const *sizes; /* M, N, … in order of appearance */
+    size_t n_sizes;
+} TesseraSignature;
+
+/* `name` is what messages call it. */
+TESSERA_API TesseraStatus tessera_program_parse(TesseraContext *context, const char *name,
+                                                const char *text, size_t n,
+                                                TesseraProgram **program);
+TESSERA_API TesseraStatus tessera_program_read(TesseraContext *context, const char *path,
+                                               TesseraProgram **program);
+TESSERA_API void tessera_program_free(TesseraProgram *program);
+TESSERA_API size_t tessera_program_kernels(const TesseraProgram *program);
+TESSERA_API const TesseraSignature *tessera_program_kernel(const TesseraProgram *program,
+                                                           size_t index);
+/* name NULL: the only kernel of the program. */
+TESSERA_API TesseraStatus tessera_program_find(const TesseraProgram *program, const char *name,
+                                               const TesseraSignature **signature);
+
+/* ---- arrays and arguments ---- */
+
+enum { TESSERA_MAX_RANK = 8 };
+
+/* Row-major, contiguous. */
+typedef struct TesseraTensor {
+    void *data;
+    TesseraType type;
+    int rank;
+    int64_t dims[TESSERA_MAX_RANK];
+} TesseraTensor;
+
+/* One for each parameter that is not const, in the order of the signature. */
+typedef struct TesseraArg {
+    TesseraTensor tensor; /* data: memory of the device of the launch */
+    double number;        /* a float scalar */
+    int64_t integer;      /* an integer or bool scalar */
+    double *bound;        /* tessera_interpret, outputs: filled with how far from the interpreter's
+                             value an executor may be, an element each; NULL: not wanted */
+} TesseraArg;
+
+/* ---- compiling ---- */
+
+typedef struct TesseraPair {
+    const char *name, *value;
+} TesseraPair;
+
+typedef struct TesseraSize {
+    const char *name;
+    int64_t value;
+} TesseraSize;
+
+/* What holds for a size at every launch. Zero: nothing is known. */
+typedef struct TesseraFact {
+    const char *name;
+    int64_t multiple, least, most;
+} TesseraFact;
+
+typedef struct TesseraOptions {
+    const char *kernel; /* NULL: the only one of the program */
+    const char *target; /* "sm_90a", "gfx942", "native", …; see tessera_target */
+    const TesseraPair *bindings; /* generic and const parameters: T=bf16, causal=true, D=128 */
+    size_t n_bindings;
+    /* Sizes as they will be: the code is made for sizes like these (their powers of two), which every
+     * launch is checked against. */
+    const TesseraSize *sizes;
+    size_t n_sizes;
+    /* For sizes of which nothing else is known, the code takes a tensor's last axis to be a multiple
+     * of 8 elements; a fact of multiple 1 says that it need not be. */
+    const TesseraFact *facts;
+    size_t n_facts;
+    const char *const *lines; /* lines of a schedule: "tile M 128, N 256" */
+    size_t n_lines;
+    int optimize; /* 0: as normal; 1…3: LLVM's level; -1: its level 0 */
+} TesseraOptions;
+
+typedef struct TesseraKernel TesseraKernel;
+
+/* Down to scheduled code; machine code is made when it is first asked for. */
+TESSERA_API TesseraStatus tessera_compile(TesseraProgram *program, const TesseraOptions *options,
+                                          TesseraKernel **kernel);
+TESSERA_API void tessera_kernel_free(TesseraKernel *kernel);
+/* The signature with all generics bound and without const parameters. */
+TESSERA_API const TesseraSignature *tessera_kernel_signature(const TesseraKernel *kernel);
+/* Type and shape of parameter `index` (of that signature) under these sizes. */
+TESSERA_API TesseraStatus tessera_kernel_shape(const TesseraKernel *kernel, size_t index,
+                                               const TesseraSize *sizes, size_t n_sizes,
+                                               TesseraTensor *tensor);
+
+typedef struct TesseraBytes {
+    const char *data; /* a zero byte follows */
+    size_t n;
+} TesseraBytes;
+
+/* kind: "ir", "llvm", "ptx", "cubin", "asm", "hsaco" or "obj", as far as the target has it. */
+TESSERA_API TesseraStatus tessera_kernel_emit(TesseraKernel *kernel, const char *kind,
+                                              TesseraBytes *bytes);
+/* The schedule as a block that may stand in the source; with reasons, each line has its own. */
+TESSERA_API TesseraStatus tessera_kernel_schedule(TesseraKernel *kernel, bool reasons,
+                                                  const char **text);
+
+typedef struct TesseraLaunchInfo {
+    const char *symbol;
+    int threads, shared_bytes; /* of a block */
+    int64_t blocks;            /* under the sizes of the options; -1: not all were given */
+    bool persistent;
+} TesseraLaunchInfo;
+
+typedef struct TesseraResources {
+    const TesseraLaunchInfo *launches;
+    size_t n_launches;
+    double flops; /* of products, as written, under the sizes of the options; 0: not known */
+} TesseraResources;
+TESSERA_API TesseraStatus tessera_kernel_resources(TesseraKernel *kernel,
+                                                   TesseraResources *resources);
+
+/* Binds what arguments tell: T from an element type, M from a shape. `known`: one entry a parameter of
+ * the signature, rank < 0 where nothing is given. What options bind already must agree. The result is
+ * good until the next tessera_infer of this program. */
+typedef struct TesseraInferred {
+    const TesseraPair *bindings; /* those of the options, too */
+    size_t n_bindings;
+    const TesseraSize *sizes;
+    size_t n_sizes;
+} TesseraInferred;
+TESSERA_API TesseraStatus tessera_infer(TesseraProgram *program, const TesseraOptions *options,
+                                        const TesseraTensor *known, TesseraInferred *inferred);
+
+typedef struct TesseraTarget {
+    const char *name, *family; /* "sm_90a", "nvptx" */
+    int warp, max_threads, shared_bytes, units;
+    const char *product;       /* unit of 16-bit products */
+    const char *const *kinds;  /* what tessera_kernel_emit makes of it; ended by NULL */
+} TesseraTarget;
+/* NULL past the last. */
+TESSERA_API const TesseraTarget *tessera_target(TesseraContext *context, size_t index);
+
+/* ---- devices ---- */
+
+typedef struct TesseraDevice TesseraDevice;
+
+typedef struct TesseraDeviceInfo {
+    const char *kind;   /* "cpu", "cuda", "hip" */
+    const char *name;   /* "NVIDIA H200" */
+    const char *target; /* what to compile for */
+    int units;          /* multiprocessors, compute units, threads */
+    size_t memory_bytes;
+} TesseraDeviceInfo;
+
+/* kind: "cpu", "cuda", "hip" or "auto" (the first that is there, accelerators first). ordinal: which
+ * one; for "cpu" the number of threads, 0: all that the process may use. */
+TESSERA_API TesseraStatus tessera_device_open(TesseraContext *context, const char *kind,
+                                              int ordinal, TesseraDevice **device);
+TESSERA_API void tessera_device_free(TesseraDevice *device);
+TESSERA_API const TesseraDeviceInfo *tessera_device_info(const TesseraDevice *device);
+
+/* Memory of the device, aligned for every kernel. Memory that others allocated there (cudaMalloc, a
+ * tensor library) will do as well. */
+TESSERA_API TesseraStatus tessera_alloc(TesseraDevice *device, size_t bytes, void **memory);
+TESSERA_API void tessera_release(TesseraDevice *device, void *memory);
+TESSERA_API TesseraStatus tessera_copy_in(TesseraDevice *device, void *to, const void *from_host,
+                                          size_t bytes);
+TESSERA_API TesseraStatus tessera_copy_out(TesseraDevice *device, void *to_host, const void *from,
+                                           size_t bytes);
+/* Waits for all work of a stream (NULL: the default one); reports a kernel's fault. */
+TESSERA_API TesseraStatus tessera_sync(TesseraDevice *device, void *stream);
+
+/* ---- launching ---- */
+
+typedef struct TesseraLaunch TesseraLaunch;
+
+/* Loads the code if need be, checks sizes, types, alignment and overlap, packs the arguments. The
+ * tensors' memory stays the caller's. */
+TESSERA_API TesseraStatus tessera_prepare(TesseraKernel *kernel, TesseraDevice *device,
+                                          const TesseraArg *args, size_t n_args,
+                                          TesseraLaunch **launch);
+TESSERA_API void tessera_launch_free(TesseraLaunch *launch);
+/* stream: CUstream or hipStream_t; NULL: the default one. On a GPU it returns before the kernel is
+ * done. */
+TESSERA_API TesseraStatus tessera_launch(TesseraLaunch *launch, void *stream);
+/* Seconds that `times` launches take, back to back, by the device's clock. */
+TESSERA_API TesseraStatus tessera_launch_time(TesseraLaunch *launch, void *stream, int times,
+                                              double *seconds);
+/* Seconds of one copy of `bytes` within the device: the measure of what memory can do. */
+TESSERA_API TesseraStatus tessera_copy_time(TesseraDevice *device, void *to, const void *from,
+                                            size_t bytes, int times, double *seconds);
+
+/* ---- the oracle ---- */
+
+/* Runs the kernel by the plain meaning of its operations, slowly, on arrays in the host's memory.
+ * options.target is not needed. */
+TESSERA_API TesseraStatus tessera_interpret(TesseraProgram *program, const TesseraOptions *options,
+                                            const TesseraArg *args, size_t n_args);
+
+typedef struct TesseraDifference {
+    size_t different; /* elements that are further apart than allowed */
+    size_t first;     /* the first of them */
+    double got, want, bound;
+    double worst;     /* greatest distance as a share of its bound; > 1 or infinite: different */
+} TesseraDifference;
+/* Compares arrays in the host's memory. Bound 0, or NULL for all: the bits must be the same, where all
+ * NaNs are one. TESSERA_DIFFERENT is returned, not recorded as an error. */
+TESSERA_API TesseraStatus tessera_compare(TesseraType type, size_t n, const void *got,
+                                          const void *want, const double *bound,
+                                          TesseraDifference *difference);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
