@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "codegen/nvptx/ptxas.h"
 
+#include "codegen/gpu/files.h"
 #include "ir/target.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -70,64 +70,6 @@ static const char *find_ptxas(Func *func, const CodegenOptions *options)
     return found;
 }
 
-/* ---- files ---- */
-
-typedef struct Scratch {
-    const char *folder, *ptx, *cubin, *log;
-} Scratch;
-
-static bool open_scratch(Func *func, Scratch *scratch)
-{
-    const char *tmp = getenv("TMPDIR");
-    char *folder = arena_printf(func->arena, "%s/tessera-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    if (!mkdtemp(folder)) {
-        diag_failure(func->diags, DIAG_ENVIRONMENT, "cannot make a folder in %s: %s",
-                     tmp && *tmp ? tmp : "/tmp", strerror(errno));
-        return false;
-    }
-    *scratch = (Scratch){folder, arena_printf(func->arena, "%s/code.ptx", folder),
-                         arena_printf(func->arena, "%s/code.cubin", folder),
-                         arena_printf(func->arena, "%s/log", folder)};
-    return true;
-}
-
-static void close_scratch(const Scratch *scratch)
-{
-    unlink(scratch->ptx);
-    unlink(scratch->cubin);
-    unlink(scratch->log);
-    rmdir(scratch->folder);
-}
-
-static bool write_file(Func *func, const char *path, const Code *code)
-{
-    FILE *file = fopen(path, "wb");
-    bool good = file && fwrite(code->bytes, 1, code->n, file) == code->n;
-    good = (file && fclose(file) == 0) && good;
-    if (!good) {
-        diag_failure(func->diags, DIAG_ENVIRONMENT, "cannot write %s: %s", path, strerror(errno));
-    }
-    return good;
-}
-
-static bool read_file(Arena *arena, const char *path, Code *code)
-{
-    FILE *file = fopen(path, "rb");
-    if (!file) {
-        return false;
-    }
-    bool good = fseek(file, 0, SEEK_END) == 0;
-    long n = good ? ftell(file) : -1;
-    good = n >= 0 && fseek(file, 0, SEEK_SET) == 0;
-    if (good) {
-        code->n = (size_t)n;
-        code->bytes = arena_alloc(arena, code->n + 1);
-        good = fread(code->bytes, 1, code->n, file) == code->n;
-    }
-    fclose(file);
-    return good;
-}
-
 /* ---- the process ---- */
 
 /* Its exit code; -1 when it could not be started or was killed. */
@@ -156,21 +98,23 @@ static int run(const char *program, char *const *arguments, const char *log)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static bool assemble(Func *func, const char *ptxas, int optimize, const Scratch *scratch, Code *cubin)
+static bool assemble(Func *func, const char *ptxas, int optimize, const char *folder, Code *cubin)
 {
+    char *in = gpu_file(func, folder, GPU_FILE_IN), *out = gpu_file(func, folder, GPU_FILE_OUT);
+    char *log = gpu_file(func, folder, GPU_FILE_LOG);
     char *arguments[] = {arena_strdup(func->arena, ptxas),
                          arena_printf(func->arena, "-arch=%s", func->target->cpu),
                          arena_printf(func->arena, "-O%d", optimize),
-                         arena_strdup(func->arena, scratch->ptx),
+                         in,
                          "-o",
-                         arena_strdup(func->arena, scratch->cubin),
+                         out,
                          NULL};
-    int code = run(ptxas, arguments, scratch->log);
-    if (code == 0 && read_file(func->arena, scratch->cubin, cubin)) {
+    int code = run(ptxas, arguments, log);
+    if (code == 0 && gpu_file_read(func, out, cubin)) {
         return true;
     }
     Code said = {"", 0};
-    if (code < 0 || !read_file(func->arena, scratch->log, &said)) {
+    if (code < 0 || !gpu_file_read(func, log, &said)) {
         diag_failure(func->diags, DIAG_ENVIRONMENT, "%s could not be run", ptxas);
         return false;
     }
@@ -181,13 +125,13 @@ static bool assemble(Func *func, const char *ptxas, int optimize, const Scratch 
 
 bool ptxas_assemble(Func *func, const CodegenOptions *options, const Code *ptx, Code *cubin)
 {
-    Scratch scratch;
     const char *ptxas = find_ptxas(func, options);
-    if (!ptxas || !open_scratch(func, &scratch)) {
+    const char *folder = ptxas ? gpu_folder(func) : NULL;
+    if (!folder) {
         return false;
     }
-    bool good = write_file(func, scratch.ptx, ptx)
-                && assemble(func, ptxas, options->optimize, &scratch, cubin);
-    close_scratch(&scratch);
+    bool good = gpu_file_write(func, gpu_file(func, folder, GPU_FILE_IN), ptx)
+                && assemble(func, ptxas, options->optimize, folder, cubin);
+    gpu_folder_remove(func, folder);
     return good;
 }

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* AMD: waves, LDS, code objects. Guarded accesses are branches: LLVM makes them masked execution. */
+#include "codegen/amdgcn/link.h"
+#include "codegen/amdgcn/rewrite.h"
+#include "codegen/gpu/emit.h"
+#include "codegen/gpu/files.h"
+
+#include <string.h>
+
+enum {
+    AMDGPU_KERNEL = 91,
+    CODE_OBJECT_VERSION = 500,
+    SHARED_ALIGN = 1024,
+    TENSOR_ALIGN = 16,
+    CONSTANT_SPACE = 4,
+};
+
+/* ---- module and kernels ---- */
+
+static void module_begin(GpuEmitter *em)
+{
+    static const char flag[] = "amdhsa_code_object_version";
+    LLVMMetadataRef version = LLVMValueAsMetadata(gpu_i32(em, CODE_OBJECT_VERSION));
+    LLVMAddModuleFlag(em->module, LLVMModuleFlagBehaviorError, flag, sizeof flag - 1, version);
+}
+
+/* Hidden arguments and ids that no code here reads need no registers. */
+static void unused_inputs(GpuEmitter *em)
+{
+    static const char *const unused[] = {
+        "amdgpu-no-dispatch-ptr",     "amdgpu-no-queue-ptr",        "amdgpu-no-dispatch-id",
+        "amdgpu-no-lds-kernel-id",    "amdgpu-no-workgroup-id-y",   "amdgpu-no-workgroup-id-z",
+        "amdgpu-no-workitem-id-y",    "amdgpu-no-workitem-id-z",    "amdgpu-no-heap-ptr",
+        "amdgpu-no-hostcall-ptr",     "amdgpu-no-multigrid-sync-arg", "amdgpu-no-default-queue",
+        "amdgpu-no-completion-action", "amdgpu-no-flat-scratch-init",
+    };
+    for (size_t i = 0; i < sizeof unused / sizeof *unused; i++) {
+        llvm_string_attribute(em->l, em->kernel, unused[i], "");
+    }
+    if (!em->plan_launch->persistent) { /* else block_count reads it */
+        llvm_string_attribute(em->l, em->kernel, "amdgpu-no-implicitarg-ptr", "");
+    }
+}
+
+static LLVMAttributeRef number(GpuEmitter *em, const char *name, uint64_t value)
+{
+    unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
+    return LLVMCreateEnumAttribute(em->context, kind, value);
+}
+
+static void kernel_attributes(GpuEmitter *em, int threads, int blocks_per_unit)
+{
+    (void)blocks_per_unit;
+    LLVMSetFunctionCallConv(em->kernel, AMDGPU_KERNEL);
+    LLVMSetVisibility(em->kernel, LLVMProtectedVisibility);
+    llvm_string_attribute(em->l, em->kernel, "amdgpu-flat-work-group-size",
+                          arena_printf(em->arena, "%d,%d", threads, threads));
+    llvm_string_attribute(em->l, em->kernel, "uniform-work-group-size", "true");
+    unused_inputs(em);
+    for (int i = 0; i < em->plan_launch->n_args; i++) {
+        if (em->plan_launch->args[i].kind == ARG_POINTER) {
+            LLVMAttributeIndex at = (LLVMAttributeIndex)(i + 1);
+            LLVMAddAttributeAtIndex(em->kernel, at, number(em, "noalias", 0));
+            LLVMAddAttributeAtIndex(em->kernel, at, number(em, "align", TENSOR_ALIGN));
+        }
+    }
+}
+
+static LLVMValueRef shared_memory(GpuEmitter *em, int bytes)
+{
+    LLVMTypeRef type = LLVMArrayType2(em->i8, (uint64_t)bytes);
+    const char *name = arena_printf(em->arena, "%s.shared", em->plan_launch->symbol);
+    LLVMValueRef shared = LLVMAddGlobalInAddressSpace(em->module, type, name,
+                                                      em->target->shared_space);
+    LLVMSetLinkage(shared, LLVMInternalLinkage);
+    LLVMSetInitializer(shared, LLVMGetPoison(type));
+    LLVMSetAlignment(shared, SHARED_ALIGN);
+    return shared;
+}
+
+/* ---- ids ---- */
+
+static LLVMValueRef thread_id(GpuEmitter *em)
+{
+    return gpu_intrinsic(em, "llvm.amdgcn.workitem.id.x", 0, NULL, 0, NULL);
+}
+
+static LLVMValueRef block_id(GpuEmitter *em)
+{
+    return gpu_intrinsic(em, "llvm.amdgcn.workgroup.id.x", 0, NULL, 0, NULL);
+}
+
+/* The first hidden argument since code object version 5. */
+static LLVMValueRef block_count(GpuEmitter *em)
+{
+    LLVMValueRef hidden = gpu_intrinsic(em, "llvm.amdgcn.implicitarg.ptr", 0, NULL, 0, NULL);
+    return LLVMBuildLoad2(em->builder, em->i32, hidden, "");
+}
+
+static LLVMValueRef warp_uniform(GpuEmitter *em, LLVMValueRef i32)
+{
+    return gpu_intrinsic(em, "llvm.amdgcn.readfirstlane", 1, &em->i32, 1, &i32);
+}
+
+/* ---- shuffles ---- */
+
+/* Data-parallel primitives: lanes read their neighbours' registers on the way to the adder. */
+static LLVMValueRef read_neighbours(GpuEmitter *em, LLVMValueRef i32, int control)
+{
+    LLVMValueRef args[] = {LLVMGetPoison(em->i32), i32,
+                           gpu_i32(em, control),   gpu_i32(em, 15),
+                           gpu_i32(em, 15),        LLVMConstInt(em->i1, 1, false)};
+    return gpu_intrinsic(em, "llvm.amdgcn.update.dpp", 1, &em->i32, 6, args);
+}
+
+static LLVMValueRef swizzle_xor(GpuEmitter *em, LLVMValueRef i32, int mask)
+{
+    enum { KEEP_ALL = 0x1f, XOR_SHIFT = 10 };
+    LLVMValueRef args[] = {i32, gpu_i32(em, KEEP_ALL | mask << XOR_SHIFT)};
+    return gpu_intrinsic(em, "llvm.amdgcn.ds.swizzle", 0, NULL, 2, args);
+}
+
+static LLVMValueRef permute_xor(GpuEmitter *em, LLVMValueRef i32, int mask)
+{
+    LLVMValueRef from = LLVMBuildXor(em->builder, em->role->lane, gpu_i32(em, mask), "");
+    LLVMValueRef args[] = {LLVMBuildShl(em->builder, from, gpu_i32(em, 2), ""), i32};
+    return gpu_intrinsic(em, "llvm.amdgcn.ds.bpermute", 0, NULL, 2, args);
+}
+
+static LLVMValueRef shuffle_xor(GpuEmitter *em, LLVMValueRef i32, int mask)
+{
+    enum { QUAD_1032 = 0xb1, QUAD_2301 = 0x4e, ROW_XOR = 0x160, ROW = 16, HALF = 32 };
+    if (mask == 1 || mask == 2) {
+        return read_neighbours(em, i32, mask == 1 ? QUAD_1032 : QUAD_2301);
+    }
+    if (mask < ROW && em->func->target->warp == HALF) { /* gfx10 and later */
+        return read_neighbours(em, i32, ROW_XOR + mask);
+    }
+    return mask < HALF ? swizzle_xor(em, i32, mask) : permute_xor(em, i32, mask);
+}
+
+/* ---- sync ---- */
+
+/* Orders LDS only: global loads under way need not arrive. */
+static void fence_local(GpuEmitter *em, LLVMAtomicOrdering ordering)
+{
+    static const char scope[] = "workgroup", relaxation[] = "mmra";
+    static const char as[] = "amdgpu-synchronize-as", local[] = "local";
+    unsigned id = LLVMGetSyncScopeID(em->context, scope, sizeof scope - 1);
+    LLVMValueRef fence = LLVMBuildFenceSyncScope(em->builder, ordering, id, "");
+    LLVMMetadataRef parts[] = {LLVMMDStringInContext2(em->context, as, sizeof as - 1),
+                               LLVMMDStringInContext2(em->context, local, sizeof local - 1)};
+    LLVMMetadataRef tag = LLVMMDNodeInContext2(em->context, parts, 2);
+    LLVMSetMetadata(fence, LLVMGetMDKindIDInContext(em->context, relaxation, sizeof relaxation - 1),
+                    LLVMMetadataAsValue(em->context, tag));
+}
+
+static void sync_block(GpuEmitter *em)
+{
+    fence_local(em, LLVMAtomicOrderingRelease);
+    gpu_intrinsic(em, "llvm.amdgcn.s.barrier", 0, NULL, 0, NULL);
+    fence_local(em, LLVMAtomicOrderingAcquire);
+}
+
+static LLVMValueRef fast_exp2(GpuEmitter *em, LLVMValueRef x)
+{
+    return gpu_intrinsic(em, "llvm.amdgcn.exp2", 1, &em->f32, 1, &x);
+}
+
+/* ---- forms ---- */
+
+static bool link_object(GpuEmitter *em, const char *folder, const Code *object, Code *code)
+{
+    enum { MOST_WORDS = 2048 };
+    Func *func = em->func;
+    char *in = gpu_file(func, folder, GPU_FILE_IN), *out = gpu_file(func, folder, GPU_FILE_OUT);
+    char *problem = arena_alloc(em->arena, MOST_WORDS);
+    if (!gpu_file_write(func, in, object)) {
+        return false;
+    }
+    if (!amdgcn_link(in, out, problem, MOST_WORDS) || !gpu_file_read(func, out, code)) {
+        diag_failure(func->diags, DIAG_INTERNAL, "the code of %s does not link: %s", func->name,
+                     problem);
+        return false;
+    }
+    return true;
+}
+
+static bool make_code_object(GpuEmitter *em, Code *code)
+{
+    Code object;
+    const char *folder = gpu_folder(em->func);
+    if (!folder) {
+        return false;
+    }
+    llvm_emit(em->l, LLVMObjectFile, &object);
+    bool good = link_object(em, folder, &object, code);
+    gpu_folder_remove(em->func, folder);
+    return good;
+}
+
+static bool finish(GpuEmitter *em, EmitKind kind, Code *code)
+{
+    switch (kind) {
+    case EMIT_ASM: llvm_emit(em->l, LLVMAssemblyFile, code); return true;
+    case EMIT_OBJ: llvm_emit(em->l, LLVMObjectFile, code); return true;
+    case EMIT_HSACO: return make_code_object(em, code);
+    default: break;
+    }
+    diag_failure(em->func->diags, DIAG_USAGE, "target %s has the forms llvm, asm, obj and hsaco",
+                 em->func->target->name);
+    return false;
+}
+
+const GpuTarget gpu_amdgcn = {
+    .name = "amdgcn",
+    .shared_space = 3,
+    .module_begin = module_begin,
+    .kernel_attributes = kernel_attributes,
+    .shared_memory = shared_memory,
+    .thread_id = thread_id,
+    .block_id = block_id,
+    .block_count = block_count,
+    .warp_uniform = warp_uniform,
+    .shuffle_xor = shuffle_xor,
+    .sync = sync_block,
+    .fast_exp2 = fast_exp2,
+    .rewrite = amdgcn_rewrite,
+    .finish = finish,
+};

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESSERA_CODEGEN_AMDGCN_REWRITE_H
+#define TESSERA_CODEGEN_AMDGCN_REWRITE_H
+
+#include "codegen/gpu/emit.h"
+
+/* Takes apart what LLVM 22.1.8 miscompiles; after the middle end, which would rebuild it. */
+void amdgcn_rewrite(GpuEmitter *em);
+
+#endif
