@@ -202,7 +202,8 @@ static void report(const Placer *placer, const Op *launch)
     if (slots > 0) {
         diag_help(func->diags, diag, "`pipeline %lld` fits, or smaller tiles", (long long)slots);
     } else {
-        diag_help(func->diags, diag, "even one slot does not fit: choose smaller tiles");
+        int64_t times = (placer->total + limit - 1) / limit;
+        diag_help(func->diags, diag, "tiles with %lld times fewer elements fit", (long long)times);
     }
 }
 
