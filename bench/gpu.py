@@ -35,9 +35,10 @@ def measure(library, examples, name, rounds):
     competitors = dict(load.peers)
     try:
         begin = time.perf_counter()
-        kernel = library.compile(examples / f"{load.program}.tile", load.consts)
+        kernel = library.compile(examples / f"{load.program}.tile", load.consts, load.inputs,
+                                 load.result)
         load.result.fill_(float("nan"))
-        launch = kernel.prepare(load.inputs, load.result)
+        launch = kernel.prepare()
         launch()
         torch.cuda.synchronize()
         row["compile_seconds"] = time.perf_counter() - begin
@@ -64,8 +65,10 @@ def show(row):
         first = f"{ours['rate']:.4g} (±{ours['spread'] * 50:.1f} %)"
     else:
         first = row.get("problem") or f"wrong: relative error {row['error']:.2g}"
-    cells = [f"{peer} {entry['rate']:.4g}" + (f", ×{ours['rate'] / entry['rate']:.2f}" if ours else "")
-             for peer, entry in row["peers"].items()]
+    cells = []
+    for peer, entry in row["peers"].items():
+        ratio = f", ×{ours['rate'] / entry['rate']:.2f}" if ours else ""
+        cells.append(f"{peer} {entry['rate']:.4g}{ratio}")
     error = f"{row['error']:.1e}" if "error" in row else "–"
     return f"| {row['workload']} | {row['unit']} | {first} | {' · '.join(cells)} | {error} |"
 

@@ -97,7 +97,8 @@ def attention(dtype, b, h, s, d, causal):
     def library(backend):
         def launch():
             with sdpa_kernel(backend):
-                return functional.scaled_dot_product_attention(q, k, v, is_causal=causal, scale=scale)
+                return functional.scaled_dot_product_attention(q, k, v, is_causal=causal,
+                                                               scale=scale)
         return launch
 
     peers = {"cuDNN": library(SDPBackend.CUDNN_ATTENTION),

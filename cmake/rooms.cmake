@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # tessera_room(name folder MAY rooms… [RECURSE] [EXECUTABLE program])
-# One static library (or program) a folder. MAY lists the rooms (or single headers of a room) that it
-# may include; LLVM among them means the archives of LLVM. tests/rooms/rooms.py reads the same calls.
+# One static library (or program) a folder. MAY lists the rooms that it may include and is linked to,
+# or single headers, which link nothing; LLVM among them means the archives of LLVM.
+# tests/rooms/rooms.py reads the same calls.
 function(tessera_room name folder)
   cmake_parse_arguments(ROOM "RECURSE" "EXECUTABLE" "MAY" ${ARGN})
   if(ROOM_RECURSE)
@@ -24,7 +25,6 @@ function(tessera_room name folder)
   target_include_directories(${target} PUBLIC ${CMAKE_SOURCE_DIR} ${CMAKE_SOURCE_DIR}/include)
   target_link_libraries(${target} PRIVATE tessera_warnings PUBLIC m dl pthread)
   foreach(other ${ROOM_MAY})
-    string(REGEX REPLACE "/.*" "" other ${other}) # a single header's room
     string(TOLOWER tessera_${other} library)
     if(TARGET ${library})
       target_link_libraries(${target} PUBLIC ${library})
