@@ -38,7 +38,9 @@ typedef bool LlvmBody(Llvm *l, void *user);
 bool llvm_run(Func *func, const LlvmOptions *options, LlvmBody *body, void *user);
 
 /* ---- types ---- */
-LLVMTypeRef llvm_type(const Llvm *l, DType dtype);        /* in registers: bool is i1 */
+/* In registers: bool is i1. On CPUs f16 and bf16 are i16, their bits: x86's code generator would
+ * rather call a library than leave such floats alone. */
+LLVMTypeRef llvm_type(const Llvm *l, DType dtype);
 LLVMTypeRef llvm_memory_type(const Llvm *l, DType dtype); /* in memory: bool is i8 */
 LLVMTypeRef llvm_lanes(LLVMTypeRef element, int n);       /* n 0 or 1: the element itself */
 int llvm_lane_count(LLVMTypeRef type);                    /* 0: not a vector */

@@ -2,7 +2,14 @@
 /* Small helpers over LLVM's builder: types, constants, intrinsics, attributes. */
 #include "codegen/llvm.h"
 
+#include "ir/interp.h"
+
 #include <string.h>
+
+static bool is_cpu(const Llvm *l)
+{
+    return l->target->family == FAMILY_CPU;
+}
 
 LLVMTypeRef llvm_type(const Llvm *l, DType dtype)
 {
@@ -16,8 +23,8 @@ LLVMTypeRef llvm_type(const Llvm *l, DType dtype)
     case DT_U32: return l->i32;
     case DT_I64:
     case DT_U64: return l->i64;
-    case DT_F16: return l->f16;
-    case DT_BF16: return l->bf16;
+    case DT_F16: return is_cpu(l) ? l->i16 : l->f16;
+    case DT_BF16: return is_cpu(l) ? l->i16 : l->bf16;
     case DT_F32: return l->f32;
     case DT_F64: return l->f64;
     case DT_COUNT: break;
@@ -83,11 +90,16 @@ LLVMValueRef llvm_int(LLVMTypeRef type, int64_t value)
 
 LLVMValueRef llvm_number(const Llvm *l, DType dtype, LLVMTypeRef type, const Attr *attr)
 {
-    (void)l;
-    if (dtype_is_float(dtype)) {
-        return llvm_float(type, attr ? attr->f : 0.0);
+    double number = attr ? attr->f : 0.0;
+    if (!dtype_is_float(dtype)) {
+        return llvm_int(type, attr ? attr->i : 0);
     }
-    return llvm_int(type, attr ? attr->i : 0);
+    if (is_cpu(l) && dtype_bits(dtype) == 16) {
+        Scalar exact = scalar_op(OP_CAST, NULL, DT_F64, dtype, &(Scalar){.f = number});
+        uint16_t bits = dtype == DT_F16 ? f32_to_f16((float)exact.f) : f32_to_bf16((float)exact.f);
+        return llvm_int(type, bits);
+    }
+    return llvm_float(type, number);
 }
 
 LLVMValueRef llvm_i32(const Llvm *l, int64_t value)

@@ -38,7 +38,7 @@ static LLVMValueRef is_nan(Llvm *l, LLVMValueRef a)
 
 static LLVMValueRef bf16_to_f32_bits(Llvm *l, LLVMValueRef a)
 {
-    LLVMValueRef wide = widen(l, l->i32, bits_of(l, l->i16, a));
+    LLVMValueRef wide = widen(l, l->i32, a);
     LLVMValueRef moved = LLVMBuildShl(l->builder, wide, llvm_int(LLVMTypeOf(wide), 16), "");
     return as_type(l, l->f32, moved);
 }
@@ -56,7 +56,7 @@ static LLVMValueRef f32_to_bf16_bits(Llvm *l, LLVMValueRef a)
     LLVMValueRef rounded = LLVMBuildLShr(b, LLVMBuildAdd(b, bits, bias, ""), sixteen, "");
     LLVMValueRef quiet = LLVMBuildOr(b, high, llvm_int(type, 0x40), "");
     LLVMValueRef kept = choose(l, is_nan(l, a), quiet, rounded);
-    return as_type(l, l->bf16, narrow(l, l->i16, kept));
+    return narrow(l, l->i16, kept);
 }
 
 /* ---- f16 without instructions for it ---- */
@@ -65,7 +65,7 @@ static LLVMValueRef f32_to_bf16_bits(Llvm *l, LLVMValueRef a)
 static LLVMValueRef f16_to_f32_bits(Llvm *l, LLVMValueRef a)
 {
     LLVMBuilderRef b = l->builder;
-    LLVMValueRef half = widen(l, l->i32, bits_of(l, l->i16, a));
+    LLVMValueRef half = widen(l, l->i32, a);
     LLVMTypeRef type = LLVMTypeOf(half);
     LLVMValueRef sign = LLVMBuildAnd(b, half, llvm_int(type, 0x8000), "");
     sign = LLVMBuildShl(b, sign, llvm_int(type, 16), "");
@@ -116,7 +116,7 @@ static LLVMValueRef f32_to_f16_bits(Llvm *l, LLVMValueRef a)
     LLVMValueRef top = choose(l, is_nan(l, a), payload, llvm_int(type, 0x7c00));
     LLVMValueRef half = choose(l, tiny, f16_subnormal(l, magnitude), f16_normal(l, magnitude));
     half = LLVMBuildOr(b, choose(l, huge, top, half), sign, "");
-    return as_type(l, l->f16, narrow(l, l->i16, half));
+    return narrow(l, l->i16, half);
 }
 
 /* ---- float to float ---- */
@@ -162,6 +162,9 @@ static LLVMValueRef to_f32(Llvm *l, LLVMValueRef a, DType from)
     if (from == DT_F16 && !l->has_f16) {
         return f16_to_f32_bits(l, a);
     }
+    if (on_cpu(l)) {
+        a = as_type(l, l->f16, a);
+    }
     return LLVMBuildFPExt(l->builder, a, llvm_like(l->f32, LLVMTypeOf(a)), "");
 }
 
@@ -173,7 +176,9 @@ static LLVMValueRef from_f32(Llvm *l, LLVMValueRef a, DType to)
     if (to == DT_F16 && !l->has_f16) {
         return f32_to_f16_bits(l, a);
     }
-    return LLVMBuildFPTrunc(l->builder, a, llvm_like(llvm_type(l, to), LLVMTypeOf(a)), "");
+    LLVMTypeRef type = to == DT_F16 ? l->f16 : l->bf16;
+    LLVMValueRef half = LLVMBuildFPTrunc(l->builder, a, llvm_like(type, LLVMTypeOf(a)), "");
+    return on_cpu(l) ? bits_of(l, l->i16, half) : half;
 }
 
 static LLVMValueRef float_to_float(Llvm *l, LLVMValueRef a, DType from, DType to)

@@ -203,6 +203,22 @@ static LLVMValueRef emit_unary(Llvm *l, OpKind kind, DType dtype, LLVMValueRef a
     }
 }
 
+/* 16-bit floats: in f32, which holds more than twice their bits: rounding again is right. */
+static LLVMValueRef emit_widened(Llvm *l, OpKind kind, const char *pred, DType in, DType out,
+                                 const LLVMValueRef *operands)
+{
+    LLVMValueRef wide[3];
+    if (kind == OP_FMA) {
+        diag_bug(l->diags, "fma of a 16-bit type");
+    }
+    for (int i = 0; i < op_info(kind)->operands; i++) {
+        wide[i] = scalar_cast(l, operands[i], in, DT_F32);
+    }
+    bool is_flag = out == DT_BOOL;
+    LLVMValueRef result = scalar_emit(l, kind, pred, DT_F32, is_flag ? out : DT_F32, wide);
+    return is_flag ? result : scalar_cast(l, result, DT_F32, out);
+}
+
 LLVMValueRef scalar_emit(Llvm *l, OpKind kind, const char *pred, DType in, DType out,
                          const LLVMValueRef *operands)
 {
@@ -211,9 +227,15 @@ LLVMValueRef scalar_emit(Llvm *l, OpKind kind, const char *pred, DType in, DType
     case OP_CAST: return scalar_cast(l, a, in, out);
     case OP_BITCAST:
         return LLVMBuildBitCast(l->builder, a, llvm_like(llvm_type(l, out), LLVMTypeOf(a)), "");
+    case OP_SELECT: return choose(l, a, operands[1], operands[2]);
+    default: break;
+    }
+    if (dtype_is_float(in) && dtype_bits(in) == 16) {
+        return emit_widened(l, kind, pred, in, out, operands);
+    }
+    switch (kind) {
     case OP_CMP: return emit_cmp(l, pred, in, a, operands[1]);
     case OP_FMA: return scalar_fma(l, in, a, operands[1], operands[2]);
-    case OP_SELECT: return choose(l, a, operands[1], operands[2]);
     default: break;
     }
     return op_info(kind)->operands == 1 ? emit_unary(l, kind, in, a)

@@ -136,6 +136,7 @@ static void add_reader(CpuEmitter *c, const Value *value, const Op *op, Reader r
         facts->last = last;
     }
     facts->many |= repeats || deeper || (facts->reader && facts->reader != nest);
+    facts->yielded |= nest->kind == OP_YIELD;
     facts->reader = nest;
 }
 
@@ -163,7 +164,7 @@ static bool wants_buffer(const CpuEmitter *c, const Op *op)
         return true; /* a later store may change what it reads */
     }
     const CpuValue *facts = &c->values[value->id];
-    if (facts->reader && facts->reader->kind == OP_YIELD) {
+    if (facts->yielded) {
         return true; /* all that is yielded is there before the first of it is written */
     }
     return facts->many && facts->cost > CHEAP;

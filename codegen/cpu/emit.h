@@ -37,6 +37,7 @@ typedef struct CpuValue {
     /* from the analysis */
     const Op *reader; /* the one nest that computes it; NULL: none yet */
     bool many;        /* more than one nest reads it, or one does so repeatedly */
+    bool yielded;
     bool stored;      /* gets a buffer */
     int cost;         /* of computing one element again */
     int last;         /* position of its last reader */
