@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # tessera_room(name folder MAY rooms… [RECURSE] [EXECUTABLE program])
-# One static library (or program) a folder. MAY lists the rooms that it may include and is linked to,
-# or single headers, which link nothing; LLVM among them means the archives of LLVM.
+# One static library (or program) a folder. MAY lists the rooms that it may include and is linked
+# to, or single headers, which link nothing; LLVM among them means the archives of LLVM.
 # tests/rooms/rooms.py reads the same calls.
 function(tessera_room name folder)
   cmake_parse_arguments(ROOM "RECURSE" "EXECUTABLE" "MAY" ${ARGN})

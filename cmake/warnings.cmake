@@ -2,8 +2,9 @@
 # How our own code is compiled. Nothing of it depends on the machine that builds.
 add_library(tessera_warnings INTERFACE)
 target_compile_options(tessera_warnings INTERFACE
-  $<$<COMPILE_LANGUAGE:C>:-Wall -Wextra -Wshadow -Wconversion -Wmissing-prototypes -Wstrict-prototypes -Werror>
-  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Werror -fno-rtti -fno-exceptions>
+  -Wall -Wextra -Werror
+  $<$<COMPILE_LANGUAGE:C>:-Wshadow -Wconversion -Wmissing-prototypes -Wstrict-prototypes>
+  $<$<COMPILE_LANGUAGE:CXX>:-fno-rtti -fno-exceptions>
   -ffp-contract=off -fno-math-errno -ffunction-sections -fdata-sections
   -ffile-prefix-map=${CMAKE_SOURCE_DIR}/= -ffile-prefix-map=${CMAKE_BINARY_DIR}/=build/)
 option(TESSERA_SANITIZE "Build with ASan and UBSan" OFF)

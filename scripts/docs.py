@@ -54,8 +54,8 @@ def title(name, source):
 
 
 def ops():
-    stages = {"TLS": "all", "TL": "tensor, launch", "LS": "launch, staged", "S": "staged", "L": "launch",
-              "T": "tensor"}
+    stages = {"TLS": "all", "TL": "tensor, launch", "LS": "launch, staged", "S": "staged",
+              "L": "launch", "T": "tensor"}
     body = title("Operations", "ir/ops.def, ir/attrs.def, ir/dtypes.def")
     body += "What the text form looks like and what the structures mean: [ir.md](ir.md).\n\n"
     body += table(
@@ -88,15 +88,16 @@ def contract(function):
 def orders():
     text = (ROOT / "passes/pass.c").read_text()
     block = text[text.index("ORDERS[] = {"):].split("};")[0]
-    return [tuple(value([s for s in TOKEN.findall(part) if s.startswith('"')]) for part in (a, b, c))
+    return [tuple(value([s for s in TOKEN.findall(p) if s.startswith('"')]) for p in (a, b, c))
             for a, b, c in re.findall(r'\{\s*("[^"]*"),\s*("[^"]*"),\s*((?:"[^"]*"\s*)+)\}', block)]
 
 
 def passes():
     listed = rows("passes/passes.def", "PASS")
     lines = rows("ir/schedule.def", "LINE")
-    body = title("Passes", "passes/passes.def, passes/pass.c, ir/schedule.def and the files' heads")
-    body += "In the order in which they run. One that is not required may be left out (`--skip`).\n\n"
+    body = title("Passes", "passes/passes.def, passes/pass.c, ir/schedule.def, the files' heads")
+    body += "In the order in which they run. One that is not required may be left out (`--skip`)."
+    body += "\n\n"
     body += table(["pass", "required", "job", "decides the schedule lines"],
                   [[f"`{name}`", "yes" if required == "true" else "no", doc,
                     " ".join(f"`{l[0]}`" for l in lines if l[3] == name)]
@@ -118,7 +119,8 @@ def passes():
 
 def targets():
     fields = ["target", "family", "warp", "threads of a block", "shared bytes", "registers",
-              "registers of a thread", "units", "vector bytes", "bulk copies", "roles", "16-bit products"]
+              "registers of a thread", "units", "vector bytes", "bulk copies", "roles",
+              "16-bit products"]
     families = {"CPU": "CPU", "NVPTX": "NVIDIA", "AMDGCN": "AMD"}
     body = title("Targets", "ir/targets.def")
     body += "The facts that passes read; what each means: `ir/target.h`.\n\n"

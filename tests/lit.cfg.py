@@ -4,10 +4,10 @@
     // RUN: %tessera compile %s --emit ir | %FileCheck %s
     // CHECK: reduce
 
-A test that needs what not every machine has says so: `REQUIRES: ptxas`, `nvdisasm`, `cuda` (a GPU).
-%tessera the program; %opt tests/tools/tessera_opt.c, likewise its neighbours; %FileCheck;
-%exit 1 COMMAND (succeeds when the command exits with 1); %s this file; %S its folder; %t a temporary
-name of this test; %examples the folder of examples; %python a Python with NumPy.
+A test that needs what not every machine has says so: `REQUIRES: ptxas`, `nvdisasm`, `cuda` (a
+GPU). %tessera the program; %opt tests/tools/tessera_opt.c, likewise its neighbours; %FileCheck;
+%exit 1 COMMAND (succeeds when the command exits with 1); %s this file; %S its folder; %t a
+temporary name of this test; %examples the folder of examples; %python a Python with NumPy.
 """
 
 import glob

@@ -85,8 +85,10 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tessera", required=True)
     parser.add_argument("--examples", type=pathlib.Path, default=ROOT / "examples")
-    parser.add_argument("--device", action="append", help="default: interp, cpu, and cuda if present")
-    parser.add_argument("--full", action="store_true", default=os.environ.get("TESSERA_FULL") == "1")
+    parser.add_argument("--device", action="append",
+                        help="default: interp, cpu, and cuda if present")
+    parser.add_argument("--full", action="store_true",
+                        default=os.environ.get("TESSERA_FULL") == "1")
     parser.add_argument("--program", action="append", choices=sorted(PROGRAMS))
     parser.add_argument("--dtype", action="append", choices=("f32", "bf16", "f16"))
     parser.add_argument("--seed", type=int, default=0)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrays in the element types of the four programs, with NumPy alone.
 
-bf16 is not one of NumPy's types: it is held as float32 whose low 16 bits are zero, and its files are
-what ml_dtypes writes: two-byte items with the type '<V2'.
+bf16 is not one of NumPy's types: it is held as float32 whose low 16 bits are zero, and its files
+are what ml_dtypes writes: two-byte items with the type '<V2'.
 """
 
 import struct

@@ -4,8 +4,8 @@
 
 - the documents that are made from tables are current (scripts/docs.py)
 - blocks fenced ```tile NAME are written to that file; blocks fenced ```console are run: each line
-  after `$ ` in a folder of its own, its output compared, where `…` stands for any text of a line and
-  a line that is only `…` for any lines. A comment after two blanks and `# ` is no part of a command.
+  after `$ ` in a folder of its own, its output compared, where `…` stands for any text of a line
+  and a line that is only `…` for any lines. A comment after two blanks and `# ` is no command
 - relative links lead to files; `make` targets that are named exist
 """
 

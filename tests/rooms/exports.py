@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""exports.py LIBRARY: the shared library shows tessera_… and nothing else, needs only the C library,
-and no glibc newer than 2.35. Prints `N passed, N failed`."""
+"""exports.py LIBRARY: the shared library shows tessera_… and nothing else, needs only the C
+library, and no glibc newer than 2.35. Prints `N passed, N failed`."""
 
 import re
 import subprocess
@@ -20,7 +20,8 @@ def main():
     dynamic = output("readelf", "-d", library)
     needed = re.findall(r"\(NEEDED\).*\[(.+)\]", dynamic)
     sanitized = any("asan" in name for name in needed) or "__asan" in output("nm", "-D", library)
-    names = [line.split()[-1] for line in output("nm", "-D", "--defined-only", library).splitlines()]
+    defined = output("nm", "-D", "--defined-only", library)
+    names = [line.split()[-1] for line in defined.splitlines()]
     strays = [n for n in names if not n.split("@")[0].startswith("tessera_")]
     if strays:
         failures.append("exported: " + " ".join(strays[:10]))

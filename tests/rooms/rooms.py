@@ -4,8 +4,8 @@
 
 - a file of a room includes its own room, the rooms (or single headers) that its MAY list in
   CMakeLists.txt names, and the system; LLVM only where MAY lists it, in headers only codegen/llvm.h
-- every source begins with one SPDX line, has lines of at most 100 columns, no tabs, no trailing blanks
-  (text tests and tables may be wider; text tests need no SPDX line)
+- every source begins with one SPDX line, has lines of at most 100 columns, no tabs, no trailing
+  blanks (text tests and tables may be wider; text tests need no SPDX line)
 - no absolute path of the machine on which it was written; nothing left to do behind
 - files under 600 lines are normal: longer ones are reported, above 900 they fail
 """
@@ -51,7 +51,8 @@ def room_of(path, rooms):
 def tracked():
     command = ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard"]
     try:
-        listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\n")
+        listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        listed = listed.split("\n")
     except (OSError, subprocess.CalledProcessError):  # an exported tree
         listed = [str(p.relative_to(ROOT)) for p in ROOT.rglob("*") if p.is_file()]
         listed = [p for p in listed if not re.match(r"build|\.git/", p)]
@@ -64,7 +65,8 @@ def include_problem(path, bracket, target, room, rooms):
         allowed = path == "codegen/llvm.h" or "LLVM" in room.may and not path.endswith(".h")
         return None if allowed else "llvm-c stays behind codegen/llvm.h"
     if target.startswith(("llvm/", "lld/")):
-        return None if "LLVM" in room.may and path.endswith(".cpp") else "LLVM's C++ is for .cpp of codegen"
+        allowed = "LLVM" in room.may and path.endswith(".cpp")
+        return None if allowed else "LLVM's C++ is for .cpp of codegen"
     if target.startswith("tessera/"):
         target = "include/" + target
     elif bracket == "<":
@@ -76,7 +78,7 @@ def include_problem(path, bracket, target, room, rooms):
         return f"{target} is in no room"
     if other is room or other.name in room.may or target in room.may:
         return None
-    return f"room {room.name} may not include {target}: its MAY list is {' '.join(room.may) or 'empty'}"
+    return f"room {room.name} may not include {target}: MAY lists {' '.join(room.may) or 'nothing'}"
 
 
 def check_includes(path, text, rooms, fail):
