@@ -19,7 +19,19 @@ import lit.formats
 source = config.tessera_source
 tests = os.path.join(source, "tests")
 config.name = "tessera"
-config.test_format = lit.formats.ShTest(execute_external=False)
+
+
+class TextTest(lit.formats.ShTest):
+    """Files without RUN lines are inputs of other tests."""
+
+    def getTestsInDirectory(self, *arguments):
+        for test in super().getTestsInDirectory(*arguments):
+            with open(test.getSourcePath(), errors="replace") as file:
+                if "RUN:" in file.read():
+                    yield test
+
+
+config.test_format = TextTest(execute_external=False)
 config.suffixes = [".tile", ".ir", ".test"]
 config.excludes = ["inputs", "Inputs"]
 config.test_source_root = tests
