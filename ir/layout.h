@@ -49,6 +49,9 @@ Layout layout_compact(const Layout *layout);
 int layout_source_register(const Layout *from, const Layout *to, uint32_t reg);
 /* Does every thread hold in `from` all that it holds in `to`? Then a conversion only renames. */
 bool layout_renames(const Layout *from, const Layout *to);
+/* The layout of the operand of broadcast, expand, squeeze or permute, given the result's; of other
+ * ops, the result's. */
+Layout layout_of_operand(const Op *op, const Layout *result);
 /* Does any bit of this input move along `axis`? Then a reduction along it crosses that input. */
 bool layout_crosses(const Layout *layout, LayoutIn in, int axis);
 /* Does the register exist: is its element inside these extents for at least one thread? */

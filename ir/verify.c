@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The verifier: scopes, counts and stages here; what each operation wants of its operands in
  * verify_ops.c. It collects every failure, one line each. */
+#include "ir/interns.h"
 #include "ir/verify_ops.h"
 
 #include <string.h>
@@ -108,6 +109,9 @@ static void check_op(Verifier *v, const Op *op)
     check_operands(v, op);
     if (v->failures == before) {
         verify_op(v, op);
+        if (v->func->interns->layouts.n > 0) {
+            verify_layout(v, op);
+        }
     }
     check_regions(v, op);
 }

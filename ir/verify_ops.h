@@ -17,5 +17,7 @@ void verify_fail(Verifier *v, const Op *op, const char *format, ...)
 
 /* The rules of one operation. Its operand and result counts are right already. */
 void verify_op(Verifier *v, const Op *op);
+/* What it wants of layouts; for functions that have some (verify_layout.c). */
+void verify_layout(Verifier *v, const Op *op);
 
 #endif

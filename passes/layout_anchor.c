@@ -163,13 +163,3 @@ Layout layout_of_memory(LayoutPass *pass, Type type, int vector, int narrowest_b
     split[last] *= (int)more_warps;
     return layout_blocked(rank, extents, order, per_thread, lanes, split);
 }
-
-Layout layout_of_broadcast_operand(const Layout *result, const Op *broadcast)
-{
-    Type from = broadcast->operands[0]->type, to = broadcast->results[0]->type;
-    bool stretched[MAX_RANK];
-    for (int i = 0; i < from->rank; i++) {
-        stretched[i] = from->dims[i] != to->dims[to->rank - from->rank + i];
-    }
-    return layout_project(result, from->rank, stretched);
-}

@@ -19,18 +19,9 @@ static void set_layout(LayoutPass *pass, Value *value, const Layout *layout)
 
 /* ---- another layout for a value ---- */
 
-static Value *remade(LayoutPass *pass, Builder *b, Value *value, const Layout *layout);
-
 static const Layout *operand_layout(LayoutPass *pass, const Op *op, const Layout *result)
 {
-    int axis = (int)op_int(op, ATTR_AXIS, 0);
-    switch (op->kind) {
-    case OP_BROADCAST: return layout_intern(pass, layout_of_broadcast_operand(result, op));
-    case OP_EXPAND: return layout_intern(pass, layout_remove_axis(result, axis));
-    case OP_SQUEEZE: return layout_intern(pass, layout_insert_axis(result, axis));
-    case OP_PERMUTE: return layout_intern(pass, layout_permute(result, op_attr(op, ATTR_PERM)->ints));
-    default: return result;
-    }
+    return layout_intern(pass, layout_of_operand(op, result));
 }
 
 /* Computes a cheap value again, in this layout, at the cursor. */

@@ -53,7 +53,6 @@ Layout layout_of_memory(LayoutPass *pass, Type type, int vector, int narrowest_b
 bool layout_is_wgmma(const Op *dot);
 /* What wgmma wants of a left operand in registers. */
 Layout layout_of_register_operand(LayoutPass *pass, const Op *dot);
-Layout layout_of_broadcast_operand(const Layout *result, const Op *broadcast);
 
 /* ---- layout_legal.c ---- */
 void layout_legalize(LayoutPass *pass);

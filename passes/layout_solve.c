@@ -139,17 +139,10 @@ static bool spread_back(LayoutPass *pass, const Op *op)
 {
     const Layout *to = decided(pass, op->results[0]);
     const Value *from = op->operands[0];
-    int axis = (int)op_int(op, ATTR_AXIS, 0);
-    if (!to || !has_class(from) || decided(pass, from)) {
+    if (!to || op->kind == OP_REDUCE || !has_class(from) || decided(pass, from)) {
         return false;
     }
-    switch (op->kind) {
-    case OP_BROADCAST: return decide(pass, from, layout_of_broadcast_operand(to, op));
-    case OP_EXPAND: return decide(pass, from, layout_remove_axis(to, axis));
-    case OP_SQUEEZE: return decide(pass, from, layout_insert_axis(to, axis));
-    case OP_PERMUTE: return decide(pass, from, layout_permute(to, op_attr(op, ATTR_PERM)->ints));
-    default: return false;
-    }
+    return decide(pass, from, layout_of_operand(op, to));
 }
 
 static bool spread_on(LayoutPass *pass, const Op *op)

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What ops want of layouts, once there are any: no element changes its thread but through memory. */
+#include "ir/layout.h"
+#include "ir/verify_ops.h"
+
+static bool spreads(const Value *value)
+{
+    return value && value->type->kind == TYPE_ARRAY && value->type->rank > 0;
+}
+
+/* Every element has a place. */
+static void verify_cover(Verifier *v, const Op *op, const Value *value)
+{
+    int64_t extents[MAX_RANK];
+    const Layout *layout = value->type->layout;
+    if (layout->rank != value->type->rank) {
+        verify_fail(v, op, "a layout of rank %d for an array of rank %d", layout->rank,
+                    value->type->rank);
+        return;
+    }
+    for (int i = 0; i < layout->rank; i++) {
+        extents[i] = poly_capacity(value->type->dims[i]);
+    }
+    if (!layout_covers(layout, extents)) {
+        verify_fail(v, op, "L%u does not hold every element", (unsigned)layout->id);
+    }
+}
+
+/* What the threads hold of the operand must be what the result's layout, seen from it, says. */
+static void verify_stays(Verifier *v, const Op *op, Layout seen)
+{
+    const Layout *from = op->operands[0]->type->layout;
+    if (from && !layout_renames(from, &seen)) {
+        verify_fail(v, op, "elements would change threads");
+    }
+}
+
+static void verify_reduced(Verifier *v, const Op *op)
+{
+    const Layout *from = op->operands[0]->type->layout;
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    if (!from) {
+        return;
+    }
+    Layout reduced = layout_drop_axis(from, axis);
+    if (!layout_renames(&reduced, op->results[0]->type->layout)) {
+        verify_fail(v, op, "the result's layout is not the operand's without the axis");
+    }
+    if (layout_crosses(from, IN_WARP, axis) && op->n_operands < 2) {
+        verify_fail(v, op, "crosses warps without scratch");
+    }
+}
+
+static void verify_same(Verifier *v, const Op *op)
+{
+    for (int i = 0; i < op->n_operands; i++) {
+        const Value *operand = op->operands[i];
+        if (spreads(operand) && operand->type->layout != op->results[0]->type->layout) {
+            verify_fail(v, op, "operand %d has another layout than the result", i);
+        }
+    }
+}
+
+static bool complete(Verifier *v, const Op *op)
+{
+    for (int i = 0; i < op->n_results; i++) {
+        if (spreads(op->results[i]) && !op->results[i]->type->layout) {
+            verify_fail(v, op, "result %d has no layout", i);
+            return false;
+        }
+    }
+    for (int i = 0; i < op->n_operands; i++) {
+        if (spreads(op->operands[i]) && !op->operands[i]->type->layout) {
+            return false; /* reported where it is made */
+        }
+    }
+    return true;
+}
+
+void verify_layout(Verifier *v, const Op *op)
+{
+    if (!complete(v, op)) {
+        return;
+    }
+    for (int i = 0; i < op->n_results; i++) {
+        if (spreads(op->results[i])) {
+            verify_cover(v, op, op->results[i]);
+        }
+    }
+    if (op->n_results != 1 || !spreads(op->results[0]) || v->failures > 0) {
+        return;
+    }
+    if (op_has(op, TRAIT_ELEMENTWISE) || op->kind == OP_MASK) {
+        verify_same(v, op);
+        return;
+    }
+    switch (op->kind) {
+    case OP_CONVERT:
+    case OP_BROADCAST:
+    case OP_EXPAND:
+    case OP_SQUEEZE:
+    case OP_PERMUTE:
+        if (spreads(op->operands[0])) {
+            verify_stays(v, op, layout_of_operand(op, op->results[0]->type->layout));
+        }
+        break;
+    case OP_REDUCE: verify_reduced(v, op); break;
+    default: break;
+    }
+}
