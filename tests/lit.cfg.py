@@ -13,24 +13,14 @@ temporary name of this test; %examples the folder of examples; %python a Python 
 import glob
 import os
 import shutil
-
-import lit.formats
+import sys
 
 source = config.tessera_source
 tests = os.path.join(source, "tests")
+sys.path.insert(0, tests)
+from text_format import TextTest  # noqa: E402
+
 config.name = "tessera"
-
-
-class TextTest(lit.formats.ShTest):
-    """Files without RUN lines are inputs of other tests."""
-
-    def getTestsInDirectory(self, *arguments):
-        for test in super().getTestsInDirectory(*arguments):
-            with open(test.getSourcePath(), errors="replace") as file:
-                if "RUN:" in file.read():
-                    yield test
-
-
 config.test_format = TextTest(execute_external=False)
 config.suffixes = [".tile", ".ir", ".test"]
 config.excludes = ["inputs", "Inputs"]
