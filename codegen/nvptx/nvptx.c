@@ -47,7 +47,6 @@ static void pointer_attributes(GpuEmitter *em, LLVMAttributeIndex at)
 static void kernel_attributes(GpuEmitter *em, int threads, int blocks_per_unit)
 {
     LLVMSetFunctionCallConv(em->kernel, PTX_KERNEL);
-    number_attribute(em, "nvvm.maxntid", threads);
     number_attribute(em, "nvvm.reqntid", threads);
     number_attribute(em, "nvvm.minctasm", blocks_per_unit > 0 ? blocks_per_unit : 1);
     for (int i = 0; i < em->plan_launch->n_args; i++) {
