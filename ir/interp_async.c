@@ -39,8 +39,9 @@ void clocks_release(const Run *run, const Agent *agent, Clocks *into)
     later(&into->fenced[agent->id], agent->fenced_at);
 }
 
-static void sync(Run *run, Agent *agent)
+void async_sync(Run *run)
 {
+    Agent *agent = run->agent;
     clocks_release(run, agent, &agent->known);
     clocks_join(&agent->known, &agent->joined, n_clocks(run));
     agent->clock++;
@@ -262,7 +263,7 @@ bool interp_async(Run *run, const Op *op)
     Agent *agent = run->agent;
     switch (op->kind) {
     case OP_SYNC:
-        sync(run, agent);
+        async_sync(run);
         return true;
     case OP_FENCE_ASYNC:
         agent->fenced_at = agent->clock++;

@@ -263,6 +263,9 @@ static void spread_all(Run *run, const Op *op, Array *array, Buffer *bounds)
 void interp_reduce(Run *run, const Op *op)
 {
     Array *from = run_operand(run, op, 0);
+    if (op->n_operands > 1) {
+        interp_scratch(run, op, op_access(op, 1));
+    }
     Axes axes = axes_of(run, op, from);
     Array *to = array_of_type(run, op, op->results[0]->type);
     bool is_float = dtype_is_float(from->dtype);

@@ -284,6 +284,7 @@ Array *shared_read(Run *run, const Op *op, Access access, Stamp as);
 void shared_take(Run *run, const Op *op, Shared *shared, const View *view, Stamp as);
 void shared_put(Shared *shared, const View *view, const Array *value);
 void shared_drop_all(Run *run);
+void interp_scratch(Run *run, const Op *op, Access access);
 
 /* interp_async.c */
 void interp_dot(Run *run, const Op *op);
@@ -291,6 +292,8 @@ void interp_barrier(Run *run, const Op *op);
 bool interp_is_sync(OpKind kind);
 /* False: blocked; the op is to be tried again. */
 bool interp_async(Run *run, const Op *op);
+/* The threads of the agent at work meet. */
+void async_sync(Run *run);
 /* One bulk load in flight arrives; false when there is none. */
 bool async_complete_one(Run *run);
 void async_end_agent(Run *run, const Agent *agent, const Op *op);

@@ -304,3 +304,11 @@ void interp_shared_store(Run *run, const Op *op)
     shared_take(run, op, shared, &view, own_stamp(run));
     shared_put(shared, &view, value);
 }
+
+/* A reduction over warps writes its scratch, meets, reads it, and meets again. */
+void interp_scratch(Run *run, const Op *op, Access access)
+{
+    View view = shared_view(run, op, access);
+    shared_take(run, op, run->cells[access.memory->id].shared, &view, own_stamp(run));
+    async_sync(run);
+}
