@@ -5,7 +5,7 @@
 #include "codegen/gpu/tiles.h"
 #include "codegen/scalar_ops.h"
 
-enum { MOST_CHUNK = 8 };
+enum { MOST_CHUNK = 8, MOST_CHUNK_REGISTERS = 64 };
 
 /* One operand: its free axis (m or n) and k, in the shared tile's rows and columns. */
 typedef struct DotSide {
@@ -14,7 +14,7 @@ typedef struct DotSide {
     int acc_axis;           /* axis of the accumulator that is the free one */
     int n;                  /* distinct coordinates that this thread's registers have on it */
     int *coords;            /* ascending */
-    LLVMValueRef *elements; /* [n][chunk], in the accumulator's type */
+    LLVMValueRef *elements; /* [n][chunk], as they are in memory */
     int vector;             /* elements of a read */
 } DotSide;
 
@@ -104,6 +104,12 @@ static void open_side(DotLoop *dot, DotSide *side, int operand, int acc_axis, bo
     side->elements = ARENA_ARRAY(dot->em->arena, LLVMValueRef, side->n * MOST_CHUNK);
 }
 
+/* 32-bit registers that a chunk's elements take. */
+static int chunk_registers(const DotLoop *dot, int chunk)
+{
+    return chunk * (dot->a.n * dot->a.tile.elem_bytes + dot->b.n * dot->b.tile.elem_bytes) / 4;
+}
+
 static void choose_chunk(DotLoop *dot)
 {
     int chunk = MOST_CHUNK;
@@ -114,7 +120,7 @@ static void choose_chunk(DotLoop *dot)
         wide = vector > wide ? vector : wide;
     }
     chunk = wide < chunk ? wide : chunk;
-    while (dot->k % chunk) {
+    while (dot->k % chunk || (chunk > 1 && chunk_registers(dot, chunk) > MOST_CHUNK_REGISTERS)) {
         chunk /= 2;
     }
     dot->chunk = chunk;
@@ -145,12 +151,6 @@ static SharedCoord free_coord(DotLoop *dot, const DotSide *side, int coord)
     return (SharedCoord){whole, UINT32_MAX, 0};
 }
 
-static void keep(DotLoop *dot, DotSide *side, int at, int k, LLVMValueRef element)
-{
-    DType to = dot->type->dtype;
-    side->elements[at * MOST_CHUNK + k] = scalar_cast(dot->em->l, element, side->tile.dtype, to);
-}
-
 static SharedCoord k_coord(const DotLoop *dot, LLVMValueRef k, int constant)
 {
     return (SharedCoord){k, ~(uint32_t)(dot->chunk - 1), constant};
@@ -165,7 +165,7 @@ static void read_along_k(DotLoop *dot, DotSide *side, LLVMValueRef k)
             LLVMValueRef from = gpu_shared_at(dot->em, &side->tile, row, k_coord(dot, k, i));
             gpu_shared_read(dot->em, &side->tile, from, side->vector, out);
             for (int e = 0; e < side->vector; e++) {
-                keep(dot, side, at, i + e, out[e]);
+                side->elements[at * MOST_CHUNK + i + e] = out[e];
             }
         }
     }
@@ -180,7 +180,7 @@ static void read_along_free(DotLoop *dot, DotSide *side, LLVMValueRef k)
             LLVMValueRef from = gpu_shared_at(dot->em, &side->tile, k_coord(dot, k, i), col);
             gpu_shared_read(dot->em, &side->tile, from, side->vector, out);
             for (int e = 0; e < side->vector; e++) {
-                keep(dot, side, at + e, i, out[e]);
+                side->elements[(at + e) * MOST_CHUNK + i] = out[e];
             }
         }
     }
@@ -207,10 +207,21 @@ static LLVMValueRef multiply_add(DotLoop *dot, LLVMValueRef a, LLVMValueRef b, L
     return LLVMBuildAdd(builder, LLVMBuildMul(builder, a, b, ""), c, "");
 }
 
+/* Cast step by step: the narrow elements of a chunk take fewer registers than the wide ones. */
+static void widen(DotLoop *dot, DotSide *side, int k)
+{
+    for (int at = 0; at < side->n; at++) {
+        LLVMValueRef *element = &side->elements[at * MOST_CHUNK + k];
+        *element = scalar_cast(dot->em->l, *element, side->tile.dtype, dot->type->dtype);
+    }
+}
+
 static void multiply(DotLoop *dot, LLVMValueRef *acc)
 {
     const Layout *layout = dot->type->layout;
     for (int k = 0; k < dot->chunk; k++) {
+        widen(dot, &dot->a, k);
+        widen(dot, &dot->b, k);
         for (int r = 0; r < dot->n; r++) {
             if (!computes(dot, r)) {
                 continue;
