@@ -25,8 +25,8 @@ from programs import PROGRAMS, cases
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
-def command_line(tessera, examples, case, device, folder, check):
-    command = [tessera, "run", str(examples / f"{case.program}.tile"), "--device", device]
+def command_line(under, tessera, examples, case, device, folder, check):
+    command = [*under, tessera, "run", str(examples / f"{case.program}.tile"), "--device", device]
     sets = {} if case.program == "add" else {"T": case.dtype}
     sets.update(case.consts)
     for name, value in sets.items():
@@ -59,14 +59,15 @@ def run_case(options, case, device):
         case.inputs = PROGRAMS[case.program][0](case, rng)
         for parameter, values in case.inputs.items():
             save(folder / f"{parameter}.npy", case.dtype, values)
-        command = command_line(options.tessera, options.examples, case, device, folder,
-                               device != "interp")
+        command = command_line(options.under.split(), options.tessera, options.examples, case,
+                               device, folder, device != "interp")
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=options.timeout)
         except subprocess.TimeoutExpired:
             return "timed out: " + " ".join(command)
         if done.returncode != 0:
-            return f"exit {done.returncode}: {' '.join(command)}\n{done.stderr.strip()[-2000:]}"
+            said = (done.stdout if options.under else "") + done.stderr
+            return f"exit {done.returncode}: {' '.join(command)}\n{said.strip()[-2000:]}"
         problem = compare(case, load(folder / "answer.npy"))
         del case.inputs
         return problem and f"{problem}\n{' '.join(command)}"
@@ -91,6 +92,8 @@ def arguments():
                         default=os.environ.get("TESSERA_FULL") == "1")
     parser.add_argument("--program", action="append", choices=sorted(PROGRAMS))
     parser.add_argument("--dtype", action="append", choices=("f32", "bf16", "f16"))
+    parser.add_argument("--under", default="", help="a program that runs ours, with its options:"
+                        " 'compute-sanitizer --error-exitcode 9 --tool memcheck'")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--timeout", type=float, default=300)
