@@ -7,9 +7,18 @@
 #include "ir/ir.h"
 
 typedef struct FuncInterns {
-    struct { Dim *items; size_t n, cap; } polys;
-    struct { Type *items; size_t n, cap; } types;
-    struct { const Layout **items; size_t n, cap; } layouts; /* item i has id i */
+    struct {
+        Dim *items;
+        size_t n, cap;
+    } polys;
+    struct {
+        Type *items;
+        size_t n, cap;
+    } types;
+    struct {
+        const Layout **items;
+        size_t n, cap;
+    } layouts; /* item i has id i */
 } FuncInterns;
 
 #endif

@@ -108,7 +108,8 @@ static BitVector rows_rest(const Rows *space, BitVector vector)
     return vector;
 }
 
-/* Rows are kept in the order of insertion; each was reduced by those before it, so one sweep does. */
+/* Rows are kept in the order of insertion; each was reduced by those before it, so one sweep
+ * does. */
 static void rows_add(Rows *space, BitVector vector)
 {
     BitVector rest = rows_rest(space, vector);
@@ -256,8 +257,8 @@ static bool is_unit(const int32_t *basis, int rank, int axis, int32_t value)
 int layout_contiguous(const Layout *layout, int axis)
 {
     int bit = 0;
-    while (bit < layout->bits[IN_REGISTER]
-           && is_unit(layout->basis[IN_REGISTER][bit], layout->rank, axis, 1 << bit)) {
+    while (bit < layout->bits[IN_REGISTER] &&
+           is_unit(layout->basis[IN_REGISTER][bit], layout->rank, axis, 1 << bit)) {
         bit++;
     }
     return 1 << bit;
@@ -309,8 +310,8 @@ int layout_source_register(const Layout *from, const Layout *to, uint32_t reg)
 
 bool layout_renames(const Layout *from, const Layout *to)
 {
-    if (from->rank != to->rank || !same_threads(from, to, IN_LANE)
-        || !same_threads(from, to, IN_WARP)) {
+    if (from->rank != to->rank || !same_threads(from, to, IN_LANE) ||
+        !same_threads(from, to, IN_WARP)) {
         return false;
     }
     for (int bit = 0; bit < to->bits[IN_REGISTER]; bit++) {

@@ -17,13 +17,14 @@ enum { LAYOUT_BITS = 12 };
 
 struct Layout {
     uint8_t rank;
-    uint8_t bits[IN_COUNT];                           /* input bits of each kind */
-    int32_t basis[IN_COUNT][LAYOUT_BITS][MAX_RANK];   /* powers of two or zero, mostly */
-    uint32_t id;                                      /* set when interned: prints as L<id> */
+    uint8_t bits[IN_COUNT];                         /* input bits of each kind */
+    int32_t basis[IN_COUNT][LAYOUT_BITS][MAX_RANK]; /* powers of two or zero, mostly */
+    uint32_t id;                                    /* set when interned: prints as L<id> */
 };
 
 /* Coordinates of the element that (reg, lane, warp) holds. */
-void layout_apply(const Layout *layout, uint32_t reg, uint32_t lane, uint32_t warp, int32_t *coords);
+void layout_apply(const Layout *layout, uint32_t reg, uint32_t lane, uint32_t warp,
+                  int32_t *coords);
 /* What a register alone contributes (lane and warp add by XOR). */
 int layout_registers(const Layout *layout); /* 1 << bits[IN_REGISTER] */
 bool layout_equal(const Layout *a, const Layout *b);
@@ -41,11 +42,11 @@ Layout layout_permute_result(const Layout *layout, const int64_t *perm);
 /* One more axis at `axis`, of extent 1; one axis of extent 1 fewer. */
 Layout layout_insert_axis(const Layout *layout, int axis);
 Layout layout_remove_axis(const Layout *layout, int axis);
-/* Without the register bits that hold copies: lanes and warps may, a thread need not. Types name such
- * layouts only. */
+/* Without the register bits that hold copies: lanes and warps may, a thread need not. Types
+ * name such layouts only. */
 Layout layout_compact(const Layout *layout);
-/* The register of `from` that holds, in every thread, the element of register `reg` of `to`; -1 when
- * there is none. Both spread the same tile. */
+/* The register of `from` that holds, in every thread, the element of register `reg` of `to`; -1
+ * when there is none. Both spread the same tile. */
 int layout_source_register(const Layout *from, const Layout *to, uint32_t reg);
 /* Does every thread hold in `from` all that it holds in `to`? Then a conversion only renames. */
 bool layout_renames(const Layout *from, const Layout *to);
@@ -56,22 +57,25 @@ Layout layout_of_operand(const Op *op, const Layout *result);
 bool layout_crosses(const Layout *layout, LayoutIn in, int axis);
 /* Does the register exist: is its element inside these extents for at least one thread? */
 bool layout_register_exists(const Layout *layout, const int64_t *extents, uint32_t reg);
-/* Contiguous elements along the last axis that one thread holds in consecutive registers (bits 0…). */
+/* Contiguous elements along the last axis that one thread holds in consecutive registers (bits
+ * 0…). */
 int layout_contiguous(const Layout *layout, int axis);
 
 /* A blocked layout: `order[0]` is the fastest axis. Per axis: elements a thread holds contiguously,
  * lanes, warps, all powers of two; what remains of `extents` repeats in registers. */
 Layout layout_blocked(int rank, const int64_t *extents, const int *order, const int *per_thread,
                       const int *lanes, const int *warps);
-/* The accumulator of wgmma m64nNk16 over `warps` warps (4 a group; groups along axis 0 of m×n), as in
- * PTX ISA "wgmma register fragments, D". Register bits: column 1, row 8, columns 8, 16, …, then (when a
- * group has more than 64 rows) rows 64, …: a group's rows are contiguous. Groups without rows of their
- * own hold copies. */
+/* The accumulator of wgmma m64nNk16 over `warps` warps (4 a group; groups along axis 0 of m×n),
+ * as in PTX ISA "wgmma register fragments, D". Register bits: column 1, row 8, columns 8, 16,
+ * …, then (when a group has more than 64 rows) rows 64, …: a group's rows are contiguous.
+ * Groups without rows of their own hold copies. */
 Layout layout_wgmma_acc(int64_t m, int64_t n, int warps);
 
-/* Shared tiles: bytes from the start of one ring slot to element (row, col). The slot is held as
- * column chunks of `swizzle` bytes (0: one chunk, rows contiguous), each rows × swizzle bytes; inside
- * a chunk, 16-byte pieces are XORed by the row as the bulk copy engine does (128: 3 bits, 64: 2, 32: 1). */
-int64_t shared_offset(int64_t rows, int64_t cols, int elem_bytes, int swizzle, int64_t row, int64_t col);
+/* Shared tiles: bytes from the start of one ring slot to element (row, col). The slot is held
+ * as column chunks of `swizzle` bytes (0: one chunk, rows contiguous), each rows × swizzle
+ * bytes; inside a chunk, 16-byte pieces are XORed by the row as the bulk copy engine does (128:
+ * 3 bits, 64: 2, 32: 1). */
+int64_t shared_offset(int64_t rows, int64_t cols, int elem_bytes, int swizzle, int64_t row,
+                      int64_t col);
 
 #endif

@@ -103,7 +103,8 @@ static int64_t swizzled_piece(int64_t piece, int64_t row, int swizzle)
     }
 }
 
-int64_t shared_offset(int64_t rows, int64_t cols, int elem_bytes, int swizzle, int64_t row, int64_t col)
+int64_t shared_offset(int64_t rows, int64_t cols, int elem_bytes, int swizzle, int64_t row,
+                      int64_t col)
 {
     int64_t chunk_bytes = swizzle ? swizzle : cols * elem_bytes;
     int64_t byte = col * elem_bytes;

@@ -12,7 +12,10 @@ enum { MAX_DEGREE = 4 };
 
 typedef struct Sum {
     Arena *arena;
-    struct { PolyTerm *items; size_t n, cap; } terms;
+    struct {
+        PolyTerm *items;
+        size_t n, cap;
+    } terms;
 } Sum;
 
 /* Constant first, then by degree, then by the variables' ids. */
@@ -42,7 +45,8 @@ static void sort_terms(PolyTerm *terms, size_t n)
     }
 }
 
-/* Adds up like terms of a sorted list and drops zeros. Returns the new length, or -1 on overflow. */
+/* Adds up like terms of a sorted list and drops zeros. Returns the new length, or -1 on
+ * overflow. */
 static int merge_terms(PolyTerm *terms, size_t n)
 {
     size_t kept = 0;
@@ -291,9 +295,9 @@ static int64_t poly_bound(Dim poly, bool most, int64_t none)
         const PolyTerm *term = &poly->terms[i];
         int64_t factors;
         int64_t value;
-        if (!factors_bound(term, (term->coef > 0) == most, &factors)
-            || __builtin_mul_overflow(term->coef, factors, &value)
-            || __builtin_add_overflow(sum, value, &sum)) {
+        if (!factors_bound(term, (term->coef > 0) == most, &factors) ||
+            __builtin_mul_overflow(term->coef, factors, &value) ||
+            __builtin_add_overflow(sum, value, &sum)) {
             return none;
         }
     }

@@ -36,7 +36,7 @@ typedef struct DimVar {
 
 typedef struct PolyTerm {
     int64_t coef;
-    uint8_t n;       /* factors, sorted by id, repeated for powers */
+    uint8_t n; /* factors, sorted by id, repeated for powers */
     DimVar *vars[4];
 } PolyTerm;
 

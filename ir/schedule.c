@@ -5,7 +5,8 @@
 #include <string.h>
 
 static const LineKind KINDS[] = {
-#define LINE(key, subs, values, pass, changes_bits, doc) {key, subs, values, pass, doc, changes_bits},
+#define LINE(key, subs, values, pass, changes_bits, doc)                                           \
+    {key, subs, values, pass, doc, changes_bits},
 #include "ir/schedule.def"
 #undef LINE
 };
@@ -80,8 +81,12 @@ void schedule_give(Func *func, const char *key, const char *sub, const char *wor
     if (old && old->origin > origin) {
         return;
     }
-    put_line(func, (Line){.key = key, .sub = sub, .word = word, .number = number,
-                          .origin = origin, .span = span});
+    put_line(func, (Line){.key = key,
+                          .sub = sub,
+                          .word = word,
+                          .number = number,
+                          .origin = origin,
+                          .span = span});
 }
 
 const Line *schedule_given(Func *func, const char *key, const char *sub)
@@ -113,8 +118,12 @@ int64_t schedule_number(Func *func, const char *key, const char *sub, int64_t de
     const char *why = format_reason(func, reason, args);
     va_end(args);
     if (!given) {
-        put_line(func, (Line){.key = key, .sub = sub, .number = derived, .reason = why,
-                              .span = SPAN_NONE, .used = true});
+        put_line(func, (Line){.key = key,
+                              .sub = sub,
+                              .number = derived,
+                              .reason = why,
+                              .span = SPAN_NONE,
+                              .used = true});
     }
     return derived;
 }
@@ -131,8 +140,12 @@ const char *schedule_word(Func *func, const char *key, const char *sub, const ch
     const char *why = format_reason(func, reason, args);
     va_end(args);
     if (!given) {
-        put_line(func, (Line){.key = key, .sub = sub, .word = derived, .reason = why,
-                              .span = SPAN_NONE, .used = true});
+        put_line(func, (Line){.key = key,
+                              .sub = sub,
+                              .word = derived,
+                              .reason = why,
+                              .span = SPAN_NONE,
+                              .used = true});
     }
     return derived;
 }
@@ -186,7 +199,8 @@ static size_t lines_of_key(const Func *func, const LineKind *kind, const Line **
     for (int bare = 1; bare >= 0; bare--) {
         for (size_t i = 0; i < func->schedule->lines.n; i++) {
             const Line *line = &func->schedule->lines.items[i];
-            if (text_same(line->key, kind->key) && (*line->sub == '\0') == (bare == 1) && n < room) {
+            if (text_same(line->key, kind->key) && (*line->sub == '\0') == (bare == 1) &&
+                n < room) {
                 found[n++] = line;
             }
         }

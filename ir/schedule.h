@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The schedule: every decision about how, one line each. A pass asks for a line; if the user gave
- * it, that value is taken, else the pass derives one and records it with its reason. Printing the
- * lines gives the `schedule` block that a user may write.
+/* The schedule: every decision about how, one line each. A pass asks for a line; if the user
+ * gave it, that value is taken, else the pass derives one and records it with its reason.
+ * Printing the lines gives the `schedule` block that a user may write.
  *
  * A line is a key and a value, under an optional subkey: `tile M 128, N 256` is two lines,
- * (tile, M, 128) and (tile, N, 256); `warps 8 producer 4` is (warps, "", 8) and (warps, producer, 4). */
+ * (tile, M, 128) and (tile, N, 256); `warps 8 producer 4` is (warps, "", 8) and (warps,
+ * producer, 4). */
 #ifndef TESSERA_IR_SCHEDULE_H
 #define TESSERA_IR_SCHEDULE_H
 
@@ -17,13 +18,16 @@ typedef struct Line {
     const char *word;      /* a value that is a name; NULL: the number counts */
     int64_t number;
     LineOrigin origin;
-    const char *reason;    /* derived lines */
-    Span span;             /* lines from the source */
-    bool used;             /* a pass asked for it: an unused user line gets a warning */
+    const char *reason; /* derived lines */
+    Span span;          /* lines from the source */
+    bool used;          /* a pass asked for it: an unused user line gets a warning */
 } Line;
 
 struct Schedule {
-    struct { Line *items; size_t n, cap; } lines;
+    struct {
+        Line *items;
+        size_t n, cap;
+    } lines;
 };
 
 /* What a key may look like; the parser of schedule blocks and the docs read it. */

@@ -9,19 +9,19 @@
 typedef enum TargetFamily { FAMILY_CPU, FAMILY_NVPTX, FAMILY_AMDGCN } TargetFamily;
 
 struct Target {
-    const char *name;       /* sm_90a, gfx942, x86-64-v4, native */
+    const char *name; /* sm_90a, gfx942, x86-64-v4, native */
     TargetFamily family;
     const char *triple, *cpu, *features;
-    int warp;               /* lanes of a warp (wave); CPU: 1 */
-    int max_threads;        /* of a block */
-    int shared_bytes;       /* most that one block may hold */
-    int registers;          /* 32-bit registers of a multiprocessor */
-    int registers_thread;   /* most a thread may have */
-    int units;              /* multiprocessors (compute units) of the usual part */
-    int vector_bytes;       /* widest access of a thread (CPU: of a vector register) */
-    bool bulk_copy;         /* tensor copies by descriptor, with barriers (TMA, mbarrier) */
-    bool roles;             /* registers move between warps of a block (setmaxnreg) */
-    const char *product16;  /* unit of f16/bf16 products: "wgmma", or "fma" */
+    int warp;              /* lanes of a warp (wave); CPU: 1 */
+    int max_threads;       /* of a block */
+    int shared_bytes;      /* most that one block may hold */
+    int registers;         /* 32-bit registers of a multiprocessor */
+    int registers_thread;  /* most a thread may have */
+    int units;             /* multiprocessors (compute units) of the usual part */
+    int vector_bytes;      /* widest access of a thread (CPU: of a vector register) */
+    bool bulk_copy;        /* tensor copies by descriptor, with barriers (TMA, mbarrier) */
+    bool roles;            /* registers move between warps of a block (setmaxnreg) */
+    const char *product16; /* unit of f16/bf16 products: "wgmma", or "fma" */
 };
 
 /* NULL when there is none. */

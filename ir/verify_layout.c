@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What ops want of layouts, once there are any: no element changes its thread but through memory. */
+/* What ops want of layouts, once there are any: no element changes its thread but through
+ * memory. */
 #include "ir/layout.h"
 #include "ir/verify_ops.h"
 

@@ -77,8 +77,8 @@ static int busiest_bank(const Turn *turn)
 }
 
 /* One access by lanes [first, first + n), each of `bytes`. */
-static int turns_of_group(const SharedTile *tile, const Layout *layout, uint32_t reg, int first, int n,
-                          int bytes)
+static int turns_of_group(const SharedTile *tile, const Layout *layout, uint32_t reg, int first,
+                          int n, int bytes)
 {
     Turn turn = {.n = 0};
     for (int lane = first; lane < first + n; lane++) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bank conflicts, counted: shared memory has 32 banks of 4 bytes, and serves 128 bytes at a time. */
+/* Bank conflicts, counted: shared memory has 32 banks of 4 bytes, and serves 128 bytes at a
+ * time. */
 #ifndef TESSERA_PASSES_AN_BANKS_H
 #define TESSERA_PASSES_AN_BANKS_H
 

@@ -78,7 +78,8 @@ static int64_t divisor_at(const Value *value, int depth)
     if (value->type->kind == TYPE_RANGE) {
         return range_start_divisor(value, depth + 1);
     }
-    return value->def && dtype_is_int(value->type->dtype) ? result_divisor(value->def, depth + 1) : 1;
+    return value->def && dtype_is_int(value->type->dtype) ? result_divisor(value->def, depth + 1)
+                                                          : 1;
 }
 
 int64_t an_divisor(const Value *value)

@@ -8,9 +8,10 @@
  *     %1 = cast %0 : f32[%m, 4096]@L0
  *     %2 = reduce %1, %scratch[:, :] fn=max axis=1 : f32[%m, 1]@L1
  *
- * Requires padded tiles and, for products, their unit. Afterwards every array of rank 1 or more names
- * its layout, conversions are ops, shared memory has its offsets, and its sum fits the target or is
- * reported. Does nothing on targets whose warp is one thread (CPU). Changes no values. */
+ * Requires padded tiles and, for products, their unit. Afterwards every array of rank 1 or more
+ * names its layout, conversions are ops, shared memory has its offsets, and its sum fits the
+ * target or is reported. Does nothing on targets whose warp is one thread (CPU). Changes no
+ * values. */
 #include "passes/layout_pass.h"
 
 #include "passes/pass.h"

@@ -79,8 +79,9 @@ bool layout_is_wgmma(const Op *dot)
     return unit && text_same(unit, "wgmma");
 }
 
-/* Warps as a grid of rows × columns (powers of two): tiles of the result nearest to square, or, where
- * rows are reduced too, by rows alone, so that a row stays in a warp and in the same one everywhere. */
+/* Warps as a grid of rows × columns (powers of two): tiles of the result nearest to square, or,
+ * where rows are reduced too, by rows alone, so that a row stays in a warp and in the same one
+ * everywhere. */
 static void split_warps(const int64_t *extents, int64_t warps, int64_t most_rows, int *split)
 {
     split[0] = split[1] = 1;
@@ -155,7 +156,8 @@ Layout layout_of_memory(LayoutPass *pass, Type type, int vector, int narrowest_b
         more_lanes /= lanes[axis];
     }
     for (int i = 0; i < rank; i++) {
-        int axis = i + 1 < rank ? last - 1 - i : last; /* rows first, so that a row stays in a warp */
+        int axis =
+            i + 1 < rank ? last - 1 - i : last; /* rows first, so that a row stays in a warp */
         split[axis] = (int)least(more_warps, room[axis]);
         more_warps /= split[axis];
     }

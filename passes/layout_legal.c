@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes every op's operands have the layouts that the op needs. A value that a use wants otherwise is
- * renamed (convert: the thread holds it already), computed again (cheap values), or moved through
- * shared memory:
+/* Makes every op's operands have the layouts that the op needs. A value that a use wants
+ * otherwise is renamed (convert: the thread holds it already), computed again (cheap values),
+ * or moved through shared memory:
  *
  *     %s = shared swizzle=128 : shared<f32[1, 64, 64]>      at the top of the launch
  *     sync                                                    earlier readers of %s are done
@@ -237,8 +237,8 @@ static void legalize_op(LayoutPass *pass, Op *op)
         return;
     default: break;
     }
-    if (op_has(op, TRAIT_ELEMENTWISE) || op->kind == OP_MASK || op->kind == OP_BROADCAST
-        || op->kind == OP_EXPAND || op->kind == OP_PERMUTE) {
+    if (op_has(op, TRAIT_ELEMENTWISE) || op->kind == OP_MASK || op->kind == OP_BROADCAST ||
+        op->kind == OP_EXPAND || op->kind == OP_PERMUTE) {
         legalize_same(pass, op);
     }
 }
@@ -246,8 +246,8 @@ static void legalize_op(LayoutPass *pass, Op *op)
 /* Cheap values stay without a layout: their uses have made their own, and they are dropped. */
 static bool is_left_behind(const Op *op)
 {
-    return op->n_results == 1 && layout_spreads(op->results[0]) && layout_is_cheap(op->results[0])
-           && !op->results[0]->type->layout;
+    return op->n_results == 1 && layout_spreads(op->results[0]) &&
+           layout_is_cheap(op->results[0]) && !op->results[0]->type->layout;
 }
 
 void layout_legalize(LayoutPass *pass)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Private to the layout pass: classes of values that share a layout, and who makes what of them.
+/* Private to the layout pass: classes of values that share a layout, and who makes what of
+ * them.
  *   layout_solve.c   classes, anchors, propagation: which layout each class has
  *   layout_anchor.c  the layouts that memory accesses and products want
- *   layout_legal.c   rewrites types; renames, rematerializes or moves where uses want another layout
+ *   layout_legal.c   renames, rematerializes or moves where uses want another layout
  *   layout_shared.c  scratch memory: swizzle, sharing; offsets and the budget */
 #ifndef TESSERA_PASSES_LAYOUT_PASS_H
 #define TESSERA_PASSES_LAYOUT_PASS_H
@@ -20,14 +21,20 @@ typedef struct LayoutScratch {
 
 typedef struct LayoutPass {
     Func *func;
-    int lanes;               /* of a warp */
-    bool reduces;            /* some axis is reduced */
-    uint32_t n_values;       /* as many as there were at the start */
-    Value **values;          /* by id */
-    uint32_t *parent;        /* union-find over ids */
-    const Layout **layouts;  /* of the class, by its root's id; NULL: not decided */
-    struct { Op **items; size_t n, cap; } ops; /* all, in pre-order, at the start */
-    struct { LayoutScratch *items; size_t n, cap; } scratches;
+    int lanes;              /* of a warp */
+    bool reduces;           /* some axis is reduced */
+    uint32_t n_values;      /* as many as there were at the start */
+    Value **values;         /* by id */
+    uint32_t *parent;       /* union-find over ids */
+    const Layout **layouts; /* of the class, by its root's id; NULL: not decided */
+    struct {
+        Op **items;
+        size_t n, cap;
+    } ops; /* all, in pre-order, at the start */
+    struct {
+        LayoutScratch *items;
+        size_t n, cap;
+    } scratches;
 } LayoutPass;
 
 /* An array that lives in registers and has axes. */
@@ -58,9 +65,9 @@ Layout layout_of_register_operand(LayoutPass *pass, const Op *dot);
 void layout_legalize(LayoutPass *pass);
 
 /* ---- layout_shared.c ---- */
-/* Scratch of this array's shape, slot axis first, in the launch around `at`, swizzled so that storing
- * `value` and loading it as `to` meet the fewest bank conflicts. Momentary uses in one role share it;
- * `kept`: its contents are wanted for longer, so it is not shared. */
+/* Scratch of this array's shape, slot axis first, in the launch around `at`, swizzled so that
+ * storing `value` and loading it as `to` meet the fewest bank conflicts. Momentary uses in one
+ * role share it; `kept`: its contents are wanted for longer, so it is not shared. */
 Value *layout_scratch(LayoutPass *pass, const Op *at, const Value *value, const Layout *to,
                       bool kept);
 /* Scratch of a reduction that crosses warps: [warps along the axis, elements of the result]. */

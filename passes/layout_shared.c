@@ -108,7 +108,10 @@ typedef struct SharedPlace {
 
 typedef struct Placer {
     Func *func;
-    struct { SharedPlace *items; size_t n, cap; } places;
+    struct {
+        SharedPlace *items;
+        size_t n, cap;
+    } places;
     int64_t total;
 } Placer;
 
@@ -128,9 +131,9 @@ static void collect(Op *op, void *user)
     if (op->kind != OP_SHARED && op->kind != OP_BARRIER) {
         return;
     }
-    int64_t align = op->kind == OP_BARRIER               ? BARRIER_BYTES
+    int64_t align = op->kind == OP_BARRIER            ? BARRIER_BYTES
                     : op_int(op, ATTR_SWIZZLE, 0) > 0 ? SWIZZLE_ALIGN
-                                                       : PLAIN_ALIGN;
+                                                      : PLAIN_ALIGN;
     SharedPlace place = {op, shared_bytes(op), align, poly_capacity(op->results[0]->type->dims[0])};
     ARENA_PUSH(placer->func->arena, &placer->places, place);
 }
@@ -193,10 +196,10 @@ static void report(const Placer *placer, const Op *launch)
 {
     Func *func = placer->func;
     int64_t limit = func->target->shared_bytes;
-    Diag *diag = diag_error(func->diags, CODE_SHARED, launch->span,
-                            "kernel %s needs %lld bytes of shared memory; a block of %s has %lld",
-                            func->name, (long long)placer->total, func->target->name,
-                            (long long)limit);
+    Diag *diag =
+        diag_error(func->diags, CODE_SHARED, launch->span,
+                   "kernel %s needs %lld bytes of shared memory; a block of %s has %lld",
+                   func->name, (long long)placer->total, func->target->name, (long long)limit);
     diag_note(func->diags, diag, "%s", budget_table(placer, limit));
     int64_t slots = fitting_slots(placer, limit);
     if (slots > 0) {

@@ -15,8 +15,8 @@ bool layout_spreads(const Value *value)
 
 static bool is_shape_op(const Op *op)
 {
-    return op->kind == OP_BROADCAST || op->kind == OP_EXPAND || op->kind == OP_SQUEEZE
-           || op->kind == OP_PERMUTE || op->kind == OP_REDUCE;
+    return op->kind == OP_BROADCAST || op->kind == OP_EXPAND || op->kind == OP_SQUEEZE ||
+           op->kind == OP_PERMUTE || op->kind == OP_REDUCE;
 }
 
 static bool cheap_at(const Value *value, int depth)
@@ -211,8 +211,8 @@ static Value *largest_undecided(LayoutPass *pass)
     Value *best = NULL;
     for (uint32_t id = 0; id < pass->n_values; id++) {
         Value *value = pass->values[id];
-        if (value && has_class(value) && !decided(pass, value)
-            && (!best || elements(pass, value) > elements(pass, best))) {
+        if (value && has_class(value) && !decided(pass, value) &&
+            (!best || elements(pass, value) > elements(pass, best))) {
             best = value;
         }
     }
@@ -232,7 +232,7 @@ static MemoryFacts memory_facts(LayoutPass *pass, const Value *value)
     for (size_t i = 0; i < pass->ops.n; i++) {
         const Op *op = pass->ops.items[i];
         bool moves = op->kind == OP_LOAD || op->kind == OP_STORE;
-        const Value *moved = !moves ? NULL
+        const Value *moved = !moves                ? NULL
                              : op->kind == OP_LOAD ? op->results[0]
                                                    : op->operands[op->n_operands - 1];
         if (!moved || !has_class(moved) || root_of(pass, moved) != root) {

@@ -6,9 +6,9 @@
  *     %3 = mul %1, %2 : f32[M, N]            →   %3 dropped: x itself
  *     %4 = mul %x, %3 : f32[M, N]
  *
- * Any stage before layouts. Exact only: no rule may change a bit of a number, the sign of a zero, or
- * which operand wins. Folding uses the interpreter's own arithmetic, so it is the meaning. A value
- * that folds to NaN is left alone, because the text form has one NaN. */
+ * Any stage before layouts. Exact only: no rule may change a bit of a number, the sign of a
+ * zero, or which operand wins. Folding uses the interpreter's own arithmetic, so it is the
+ * meaning. A value that folds to NaN is left alone, because the text form has one NaN. */
 #include "ir/build.h"
 #include "ir/interp.h"
 #include "passes/pass.h"
@@ -23,7 +23,8 @@ typedef struct Simplifier {
 
 static const Attr *constant(const Value *value)
 {
-    return value && value->def && value->def->kind == OP_CONST ? op_attr(value->def, ATTR_VALUE) : NULL;
+    return value && value->def && value->def->kind == OP_CONST ? op_attr(value->def, ATTR_VALUE)
+                                                               : NULL;
 }
 
 static Scalar scalar_of(const Value *value)
@@ -82,8 +83,8 @@ static bool fold_elementwise(Simplifier *s, Op *op)
 
 static bool moves_elements(const Op *op)
 {
-    return op->kind == OP_BROADCAST || op->kind == OP_EXPAND || op->kind == OP_SQUEEZE
-           || op->kind == OP_PERMUTE;
+    return op->kind == OP_BROADCAST || op->kind == OP_EXPAND || op->kind == OP_SQUEEZE ||
+           op->kind == OP_PERMUTE;
 }
 
 static bool fold(Simplifier *s, Op *op)
@@ -174,7 +175,8 @@ static Value *identity(const Op *op)
     case OP_SELECT: return select_identity(op);
     case OP_CAST:
     case OP_BITCAST:
-    case OP_BROADCAST: return op->operands[0]->type == op->results[0]->type ? op->operands[0] : NULL;
+    case OP_BROADCAST:
+        return op->operands[0]->type == op->results[0]->type ? op->operands[0] : NULL;
     case OP_PERMUTE: return is_ordered(op_attr(op, ATTR_PERM)) ? op->operands[0] : NULL;
     case OP_NEG:
     case OP_NOT: return undone(op, op->kind);
@@ -234,7 +236,8 @@ static void simplify_op(Op *op, void *user)
 
 static bool same_attr(const Attr *a, const Attr *b)
 {
-    if (a->key != b->key || a->n != b->n || a->i != b->i || memcmp(&a->f, &b->f, sizeof a->f) != 0) {
+    if (a->key != b->key || a->n != b->n || a->i != b->i ||
+        memcmp(&a->f, &b->f, sizeof a->f) != 0) {
         return false;
     }
     if ((a->word || b->word) && (!a->word || !b->word || !text_same(a->word, b->word))) {
@@ -248,8 +251,8 @@ static bool same_attr(const Attr *a, const Attr *b)
 
 static bool same_op(const Op *a, const Op *b)
 {
-    if (a->kind != b->kind || a->n_operands != b->n_operands || a->n_attrs != b->n_attrs
-        || b->n_results != 1 || a->results[0]->type != b->results[0]->type) {
+    if (a->kind != b->kind || a->n_operands != b->n_operands || a->n_attrs != b->n_attrs ||
+        b->n_results != 1 || a->results[0]->type != b->results[0]->type) {
         return false;
     }
     for (int i = 0; i < a->n_attrs; i++) {
@@ -258,8 +261,8 @@ static bool same_op(const Op *a, const Op *b)
             return false;
         }
     }
-    return a->n_operands == 0
-           || memcmp(a->operands, b->operands, sizeof *a->operands * a->n_operands) == 0;
+    return a->n_operands == 0 ||
+           memcmp(a->operands, b->operands, sizeof *a->operands * a->n_operands) == 0;
 }
 
 /* Memory that only this kernel reads stays as it is; other memory may change between two reads. */
@@ -273,7 +276,8 @@ static bool is_repeatable(const Simplifier *s, const Op *op)
         if (!type_is_memory(memory->type)) {
             continue;
         }
-        if (memory->type->kind != TYPE_TENSOR || s->func->params.items[memory->index].io != PARAM_IN) {
+        if (memory->type->kind != TYPE_TENSOR ||
+            s->func->params.items[memory->index].io != PARAM_IN) {
             return false;
         }
     }

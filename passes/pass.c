@@ -23,8 +23,9 @@ static const PassOrder ORDERS[] = {
     {"tile", "narrow", "indices are those of the ranges that it makes"},
     {"accumulate", "bounds", "masks hide the product that is added"},
     {"tile", "bounds", "which accesses may be ragged is known once ranges have steps"},
-    {"bounds", "stage", "a copy may clip an access only when its guard is explicit, and padding must "
-                        "be neutral before products read it from shared memory"},
+    {"bounds", "stage",
+     "a copy may clip an access only when its guard is explicit, and padding must "
+     "be neutral before products read it from shared memory"},
     {"tile", "stage", "buffers have the extents of tiles"},
     {"stage", "layout", "the matrix unit that a product uses anchors the layouts around it"},
     {"bounds", "layout", "layouts spread padded tiles, whose extents are static"},

@@ -34,7 +34,8 @@ typedef struct PassHooks {
     bool verify; /* after each pass; a failure is diag_bug */
 } PassHooks;
 
-/* Runs all passes for func->target; hooks may be NULL. False when a pass reported an error or a hook stopped it. */
+/* Runs all passes for func->target; hooks may be NULL. False when a pass reported an error or a
+ * hook stopped it. */
 bool passes_run(Func *func, const PassHooks *hooks);
 
 #define PASS(id, name, required, doc) void pass_##id(Func *func);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Layouts against brute force: who holds what, under every shape op; shared tiles against a model of
- * what the bulk copy engine does to addresses. */
+/* Layouts against brute force: who holds what, under every shape op; shared tiles against a
+ * model of what the bulk copy engine does to addresses. */
 #include "tests/unit.h"
 
 #include "ir/layout.h"
@@ -93,7 +93,7 @@ START_TEST(wgmma_shapes_are_covered)
     static const struct {
         int64_t extents[2];
         int warps, times;
-    } cases[] = {{{64, 8}, 4, 1},   {{128, 128}, 4, 1}, {{256, 96}, 8, 1},
+    } cases[] = {{{64, 8}, 4, 1},    {{128, 128}, 4, 1}, {{256, 96}, 8, 1},
                  {{192, 64}, 12, 1}, {{64, 64}, 8, 2},   {{128, 176}, 8, 1}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         Layout layout = layout_wgmma_acc(cases[i].extents[0], cases[i].extents[1], cases[i].warps);
