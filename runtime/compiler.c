@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The compiler on one screen: text → tensor IR → scheduled IR. codegen_emit makes machine code of
+ * what comes out; loading and launching are in runtime/device. */
+#include "runtime/runtime.h"
+
+static bool choose_target(Compilation *c)
+{
+    const char *name = c->options.target;
+    c->target = name ? target_find(name) : NULL;
+    if (name && !c->target) {
+        size_t n;
+        const Target *rows = target_rows(&n), *nearest = rows;
+        for (size_t i = 1; i < n; i++) {
+            if (text_distance(name, rows[i].name) < text_distance(name, nearest->name)) {
+                nearest = &rows[i];
+            }
+        }
+        Diag *diag = diag_failure(&c->work->diags, DIAG_USAGE, "no target '%s'", name);
+        diag_help(&c->work->diags, diag, "did you mean '%s'? `tessera targets` lists all",
+                  nearest->name);
+    }
+    return !name || c->target;
+}
+
+static Func *lower(Compilation *c)
+{
+    Work *work = c->work;
+    const TesseraOptions *options = &c->options;
+    Binding *bindings = ARENA_ARRAY(&work->arena, Binding, options->n_bindings);
+    for (size_t i = 0; i < options->n_bindings; i++) {
+        bindings[i] = (Binding){options->bindings[i].name, options->bindings[i].value};
+    }
+    int source = diags_add_source(&work->diags, c->name, c->text, c->n);
+    Module *module = frontend_parse(&work->arena, &work->diags, source);
+    const KernelSignature *kernel = module ? frontend_find(module, options->kernel) : NULL;
+    return kernel ? frontend_lower(module, kernel, bindings, options->n_bindings,
+                                   c->target ? c->target->name : "")
+                  : NULL;
+}
+
+bool compile(Compilation *c)
+{
+    if (!choose_target(c)) {
+        return false;
+    }
+    c->func = lower(c);
+    if (!c->func) {
+        return false;
+    }
+    c->func->target = c->target;
+    c->flops = func_flops(c->func, &c->options);
+    facts_give(c->func, &c->options);
+    if (!lines_give(c->func, c->options.lines, c->options.n_lines)) {
+        return false;
+    }
+    if (!debug_after_frontend(c) || !c->target) {
+        return true;
+    }
+    PassHooks hooks = debug_hooks(c);
+    return passes_run(c->func, &hooks) || c->stopped;
+}

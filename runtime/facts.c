@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the code may take for granted of each size. A size that is known gives facts that many sizes
+ * share, so that there are few variants: the power of two that divides it (to 128) and the next
+ * power of two. The plan carries the facts; every launch is checked against them. */
+#include "runtime/runtime.h"
+
+enum { MOST_MULTIPLE = 128, DEFAULT_MULTIPLE = 8 };
+
+static int64_t greatest_divisor(int64_t a, int64_t b)
+{
+    while (b) {
+        int64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* Both facts hold. */
+static void add_multiple(DimVar *var, int64_t multiple)
+{
+    int64_t known = var->multiple < 1 ? 1 : var->multiple;
+    int64_t both;
+    if (!__builtin_mul_overflow(known / greatest_divisor(known, multiple), multiple, &both)) {
+        var->multiple = both;
+    }
+}
+
+static void add_range(DimVar *var, int64_t least, int64_t most)
+{
+    var->least = least > var->least ? least : var->least;
+    var->most = most < var->most ? most : var->most;
+}
+
+static int64_t next_power(int64_t value)
+{
+    int64_t power = 1;
+    while (power < value && power <= INT64_MAX / 2) {
+        power *= 2;
+    }
+    return power < value ? INT64_MAX : power;
+}
+
+static void facts_of_value(DimVar *var, int64_t value)
+{
+    int64_t multiple = 1;
+    while (multiple < MOST_MULTIPLE && value % (multiple * 2) == 0) {
+        multiple *= 2;
+    }
+    add_multiple(var, multiple);
+    add_range(var, value > 0, next_power(value));
+}
+
+static bool given(DimVar *var, const TesseraOptions *options)
+{
+    bool any = false;
+    for (size_t i = 0; i < options->n_facts; i++) {
+        const TesseraFact *fact = &options->facts[i];
+        if (text_same(fact->name, var->name)) {
+            add_multiple(var, fact->multiple > 0 ? fact->multiple : 1);
+            add_range(var, fact->least, fact->most > 0 ? fact->most : INT64_MAX);
+            any = any || fact->multiple > 0;
+        }
+    }
+    for (size_t i = 0; i < options->n_sizes; i++) {
+        if (text_same(options->sizes[i].name, var->name)) {
+            facts_of_value(var, options->sizes[i].value);
+            any = true;
+        }
+    }
+    return any;
+}
+
+/* Rows of which every one begins at a multiple of 16 bytes are what one compiles for. */
+static bool is_last_axis(const Func *func, const DimVar *var)
+{
+    for (size_t i = 0; i < func->params.n; i++) {
+        Type type = func->params.items[i].value->type;
+        if (type->kind == TYPE_TENSOR && type->rank > 0 &&
+            poly_as_var(type->dims[type->rank - 1]) == var) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void facts_give(Func *func, const TesseraOptions *options)
+{
+    for (size_t i = 0; i < func->dimvars.n; i++) {
+        DimVar *var = func->dimvars.items[i];
+        if (var->kind == DIM_SIZE && !given(var, options) && is_last_axis(func, var)) {
+            add_multiple(var, DEFAULT_MULTIPLE);
+        }
+    }
+}

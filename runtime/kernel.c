@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels: one compilation each, and what can be asked of it. */
+#include "runtime/runtime.h"
+
+#include "ir/verify.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- compiling ---- */
+
+static const char *copy_text(Arena *arena, const char *text)
+{
+    return text ? arena_strdup(arena, text) : NULL;
+}
+
+static void copy_names(Arena *arena, const TesseraOptions *from, TesseraOptions *to)
+{
+    TesseraSize *sizes = ARENA_ARRAY(arena, TesseraSize, from->n_sizes);
+    TesseraFact *facts = ARENA_ARRAY(arena, TesseraFact, from->n_facts);
+    for (size_t i = 0; i < from->n_sizes; i++) {
+        sizes[i] = (TesseraSize){copy_text(arena, from->sizes[i].name), from->sizes[i].value};
+    }
+    for (size_t i = 0; i < from->n_facts; i++) {
+        facts[i] = from->facts[i];
+        facts[i].name = copy_text(arena, from->facts[i].name);
+    }
+    to->sizes = sizes;
+    to->facts = facts;
+}
+
+void options_copy(Arena *arena, const TesseraOptions *from, TesseraOptions *to)
+{
+    TesseraPair *pairs = ARENA_ARRAY(arena, TesseraPair, from->n_bindings);
+    const char **lines = ARENA_ARRAY(arena, const char *, from->n_lines);
+    for (size_t i = 0; i < from->n_bindings; i++) {
+        pairs[i] = (TesseraPair){copy_text(arena, from->bindings[i].name),
+                                 copy_text(arena, from->bindings[i].value)};
+    }
+    for (size_t i = 0; i < from->n_lines; i++) {
+        lines[i] = copy_text(arena, from->lines[i]);
+    }
+    *to = *from;
+    to->kernel = copy_text(arena, from->kernel);
+    to->target = copy_text(arena, from->target);
+    to->bindings = pairs;
+    to->lines = lines;
+    copy_names(arena, from, to);
+}
+
+void compilation_reproducer(void *user, Text *out)
+{
+    const Compilation *c = user;
+    const TesseraOptions *o = &c->options;
+    text_printf(out, "# tessera %s: compile %s", TESSERA_VERSION, c->name);
+    text_printf(out, "%s%s", o->kernel ? ":" : "", o->kernel ? o->kernel : "");
+    text_printf(out, " --target %s", o->target ? o->target : "(none)");
+    for (size_t i = 0; i < o->n_bindings; i++) {
+        text_printf(out, " --set %s=%s", o->bindings[i].name, o->bindings[i].value);
+    }
+    for (size_t i = 0; i < o->n_sizes; i++) {
+        text_printf(out, " --size %s=%" PRId64, o->sizes[i].name, o->sizes[i].value);
+    }
+    for (size_t i = 0; i < o->n_lines; i++) {
+        text_printf(out, " --schedule '%s'", o->lines[i]);
+    }
+    text_char(out, '\n');
+    text_add_n(out, c->text, c->n);
+}
+
+typedef struct CompileTask {
+    TesseraKernel *kernel;
+    const TesseraProgram *program;
+    const TesseraOptions *options;
+} CompileTask;
+
+static bool check_size_names(Work *work, const TesseraKernel *kernel)
+{
+    const TesseraOptions *o = &kernel->compilation.options;
+    for (size_t i = 0; i < o->n_sizes; i++) {
+        if (o->sizes[i].value < 0) {
+            diag_failure(&work->diags, DIAG_USAGE, "size %.100s=%" PRId64 " is negative",
+                         o->sizes[i].name, o->sizes[i].value);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool compile_task(void *user)
+{
+    CompileTask *task = user;
+    TesseraKernel *kernel = task->kernel;
+    Compilation *c = &kernel->compilation;
+    *c = (Compilation){.work = &kernel->work, .name = task->program->name,
+                       .text = task->program->text, .n = task->program->n};
+    options_copy(&kernel->work.arena, task->options, &c->options);
+    c->name = arena_strdup(&kernel->work.arena, c->name);
+    c->text = arena_strndup(&kernel->work.arena, c->text, c->n);
+    if (!check_size_names(&kernel->work, kernel) || !compile(c)) {
+        return false;
+    }
+    signature_of_func(c->func, &kernel->signature);
+    Text warnings = text_new(&kernel->work.arena);
+    if (kernel->work.diags.list.n > 0) {
+        diags_render(&kernel->work.diags, &warnings);
+    }
+    context_set(kernel->work.context, &kernel->work.context->warnings, warnings.data);
+    return true;
+}
+
+static void compile_reproducer(void *user, Text *out)
+{
+    compilation_reproducer(&((CompileTask *)user)->kernel->compilation, out);
+}
+
+TesseraStatus tessera_compile(TesseraProgram *program, const TesseraOptions *options,
+                              TesseraKernel **out)
+{
+    TesseraContext *context = program->work.context;
+    *out = NULL;
+    if (!options->target) {
+        return context_usage(context, "compiling needs a target");
+    }
+    TesseraKernel *kernel = context_take(context, sizeof *kernel);
+    if (!kernel) {
+        return TESSERA_ENVIRONMENT;
+    }
+    work_init(&kernel->work, context);
+    CompileTask task = {kernel, program, options};
+    TesseraStatus status = work_run(&kernel->work, compile_task, compile_reproducer, &task);
+    if (status != TESSERA_OK) {
+        tessera_kernel_free(kernel);
+        return status;
+    }
+    *out = kernel;
+    return TESSERA_OK;
+}
+
+void tessera_kernel_free(TesseraKernel *kernel)
+{
+    if (!kernel) {
+        return;
+    }
+    TesseraContext *context = kernel->work.context;
+    for (OnDevice *at = kernel->devices; at; at = at->next) {
+        loaded_close(&at->loaded);
+        if (at->jit) {
+            jit_free(at->jit);
+        }
+    }
+    work_free(&kernel->work);
+    context_drop(context, kernel);
+}
+
+const TesseraSignature *tessera_kernel_signature(const TesseraKernel *kernel)
+{
+    return &kernel->signature;
+}
+
+/* ---- emitting ---- */
+
+typedef struct EmitTask {
+    TesseraKernel *kernel;
+    const char *kind;
+    TesseraBytes *bytes;
+} EmitTask;
+
+static const struct { const char *name; EmitKind kind; } EMITS[] = {
+    {"llvm", EMIT_LLVM}, {"ptx", EMIT_PTX}, {"cubin", EMIT_CUBIN},
+    {"asm", EMIT_ASM}, {"hsaco", EMIT_HSACO}, {"obj", EMIT_OBJ},
+};
+
+static CodegenOptions codegen_options(const TesseraOptions *options)
+{
+    int level = options->optimize;
+    return (CodegenOptions){.optimize = level == 0 ? 3 : level < 0 ? 0 : level};
+}
+
+static bool target_makes(TesseraContext *context, const Target *target, const char *kind)
+{
+    const TesseraTarget *row;
+    for (size_t i = 0; (row = tessera_target(context, i)); i++) {
+        for (const char *const *k = row->kinds; text_same(row->name, target->name) && *k; k++) {
+            if (text_same(*k, kind)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool emit_ir(EmitTask *task)
+{
+    Text text = text_new(&task->kernel->work.arena);
+    print_func(task->kernel->compilation.func, &text);
+    *task->bytes = (TesseraBytes){text.data, text.n};
+    return true;
+}
+
+static bool emit_code(EmitTask *task, EmitKind kind)
+{
+    TesseraKernel *kernel = task->kernel;
+    CodegenOptions options = codegen_options(&kernel->compilation.options);
+    Code code = {0};
+    Plan plan;
+    if (!codegen_emit(kernel->compilation.func, kind, &options, &code, &plan)) {
+        return false;
+    }
+    char *ended = arena_alloc(&kernel->work.arena, code.n + 1);
+    memcpy(ended, code.bytes, code.n);
+    *task->bytes = (TesseraBytes){ended, code.n};
+    return true;
+}
+
+static bool emit_task(void *user)
+{
+    EmitTask *task = user;
+    const Compilation *c = &task->kernel->compilation;
+    Work *work = &task->kernel->work;
+    if (text_same(task->kind, "ir")) {
+        return emit_ir(task);
+    }
+    if (c->stopped) {
+        diag_failure(&work->diags, DIAG_USAGE, "the compilation was stopped: only its IR is there");
+        return false;
+    }
+    for (size_t i = 0; i < sizeof EMITS / sizeof *EMITS; i++) {
+        if (text_same(task->kind, EMITS[i].name) &&
+            target_makes(work->context, c->target, task->kind)) {
+            return emit_code(task, EMITS[i].kind);
+        }
+    }
+    Diag *diag = diag_failure(&work->diags, DIAG_USAGE, "target %s has no '%.60s'",
+                              c->target->name, task->kind);
+    diag_help(&work->diags, diag, "`tessera targets` lists what each target can emit");
+    return false;
+}
+
+static void emit_reproducer(void *user, Text *out)
+{
+    compilation_reproducer(&((EmitTask *)user)->kernel->compilation, out);
+}
+
+TesseraStatus tessera_kernel_emit(TesseraKernel *kernel, const char *kind, TesseraBytes *bytes)
+{
+    EmitTask task = {kernel, kind, bytes};
+    *bytes = (TesseraBytes){0};
+    kernel->work.diags.list.n = 0; /* earlier failures and warnings were told */
+    kernel->work.diags.errors = 0;
+    return work_run(&kernel->work, emit_task, emit_reproducer, &task);
+}
+
+/* ---- explaining ---- */
+
+typedef struct ExplainTask {
+    TesseraKernel *kernel;
+    bool reasons;
+    const char **text;
+    TesseraResources *resources;
+} ExplainTask;
+
+static bool schedule_task(void *user)
+{
+    ExplainTask *task = user;
+    const Compilation *c = &task->kernel->compilation;
+    Text lines = text_new(&task->kernel->work.arena);
+    Text block = text_new(&task->kernel->work.arena);
+    schedule_print(c->func, task->reasons, &lines);
+    text_printf(&block, "schedule %s on %s {\n", c->func->name, c->target->name);
+    for (const char *at = lines.data; at && *at;) {
+        size_t n = strcspn(at, "\n");
+        text_add(&block, "    ");
+        text_add_n(&block, at, n);
+        text_char(&block, '\n');
+        at += n + (at[n] == '\n');
+    }
+    text_add(&block, "}\n");
+    *task->text = block.data;
+    return true;
+}
+
+TesseraStatus tessera_kernel_schedule(TesseraKernel *kernel, bool reasons, const char **text)
+{
+    ExplainTask task = {.kernel = kernel, .reasons = reasons, .text = text};
+    return work_run(&kernel->work, schedule_task, NULL, &task);
+}
+
+static int64_t blocks_of(const PlanLaunch *launch, const int64_t *sizes, const Target *target)
+{
+    int64_t blocks;
+    if (!sizes || !plan_blocks(launch, sizes, &blocks)) {
+        return -1;
+    }
+    int64_t most = (int64_t)target->units * launch->blocks_per_unit;
+    return launch->persistent && blocks > most ? most : blocks;
+}
+
+/* NULL unless all are known. */
+static int64_t *plan_sizes(TesseraKernel *kernel, const Plan *plan)
+{
+    const TesseraOptions *o = &kernel->compilation.options;
+    int64_t *sizes = ARENA_ARRAY(&kernel->work.arena, int64_t, plan->n_sizes);
+    for (int i = 0; i < plan->n_sizes; i++) {
+        sizes[i] = -1;
+        for (size_t j = 0; j < o->n_sizes; j++) {
+            if (text_same(o->sizes[j].name, plan->sizes[i].name)) {
+                sizes[i] = o->sizes[j].value;
+            }
+        }
+        if (sizes[i] < 0) {
+            return NULL;
+        }
+    }
+    return sizes;
+}
+
+static bool resources_task(void *user)
+{
+    ExplainTask *task = user;
+    TesseraKernel *kernel = task->kernel;
+    const Compilation *c = &kernel->compilation;
+    CodegenOptions options = codegen_options(&c->options);
+    Code code;
+    Plan plan;
+    if (!codegen_emit(c->func, EMIT_LLVM, &options, &code, &plan)) {
+        return false;
+    }
+    int64_t *sizes = plan_sizes(kernel, &plan);
+    TesseraLaunchInfo *infos = ARENA_ARRAY(&kernel->work.arena, TesseraLaunchInfo, plan.n_launches);
+    for (int i = 0; i < plan.n_launches; i++) {
+        const PlanLaunch *launch = &plan.launches[i];
+        infos[i] = (TesseraLaunchInfo){launch->symbol, launch->threads, launch->shared_bytes,
+                                       blocks_of(launch, sizes, c->target), launch->persistent};
+    }
+    *task->resources = (TesseraResources){infos, (size_t)plan.n_launches, c->flops};
+    return true;
+}
+
+static void explain_reproducer(void *user, Text *out)
+{
+    compilation_reproducer(&((ExplainTask *)user)->kernel->compilation, out);
+}
+
+TesseraStatus tessera_kernel_resources(TesseraKernel *kernel, TesseraResources *resources)
+{
+    ExplainTask task = {.kernel = kernel, .resources = resources};
+    *resources = (TesseraResources){.flops = kernel->compilation.flops};
+    return work_run(&kernel->work, resources_task, explain_reproducer, &task);
+}
+
+/* ---- shapes ---- */
+
+typedef struct ShapeTask {
+    const TesseraKernel *kernel;
+    size_t index;
+    const TesseraSize *sizes;
+    size_t n_sizes;
+    TesseraTensor *tensor;
+} ShapeTask;
+
+static bool shape_task(void *user)
+{
+    ShapeTask *task = user;
+    Func *func = task->kernel->compilation.func;
+    const Param *param = &func->params.items[task->index];
+    Type type = param->value->type;
+    int64_t *sizes = sizes_by_id(func, task->sizes, task->n_sizes);
+    *task->tensor = (TesseraTensor){.type = (TesseraType)type->dtype, .rank = -1};
+    if (type->kind != TYPE_TENSOR) {
+        return true;
+    }
+    task->tensor->rank = type->rank;
+    for (int axis = 0; axis < type->rank; axis++) {
+        for (size_t i = 0; i < func->dimvars.n; i++) {
+            if (sizes[i] < 0 && poly_mentions(type->dims[axis], func->dimvars.items[i])) {
+                diag_failure(func->diags, DIAG_USAGE, "size %s of '%s' is not known",
+                             func->dimvars.items[i]->name, param->name);
+                return false;
+            }
+        }
+        if (!poly_eval(type->dims[axis], sizes, &task->tensor->dims[axis]) ||
+            task->tensor->dims[axis] < 0) {
+            diag_failure(func->diags, DIAG_SOURCE, "axis %d of '%s' overflows or is negative",
+                         axis, param->name);
+            return false;
+        }
+    }
+    return true;
+}
+
+TesseraStatus tessera_kernel_shape(const TesseraKernel *kernel, size_t index,
+                                   const TesseraSize *sizes, size_t n_sizes,
+                                   TesseraTensor *tensor)
+{
+    if (index >= kernel->signature.n_params) {
+        return context_usage(kernel->work.context, "%s has no parameter %zu",
+                             kernel->signature.name, index);
+    }
+    ShapeTask task = {kernel, index, sizes, n_sizes, tensor};
+    return work_run((Work *)(uintptr_t)&kernel->work, shape_task, NULL, &task);
+}

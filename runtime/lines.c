@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Schedule lines from the command line or the API, in the syntax of a source's schedule block:
+ * "tile M 128, N 256", "warps 8 producer 4". */
+#include "runtime/runtime.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_WORDS = 64, MOST_NUMBER = 1 << 30 };
+
+typedef struct Words {
+    const char *items[MOST_WORDS];
+    size_t n, at;
+} Words;
+
+static bool complain(Func *func, const char *line, const char *what, const char *word)
+{
+    diag_failure(func->diags, DIAG_USAGE, "schedule line '%s': %s%s%s%s", line, what,
+                 word ? " '" : "", word ? word : "", word ? "'" : "");
+    return false;
+}
+
+static bool split(Func *func, const char *line, Words *words)
+{
+    const char *gaps = " \t,;=\n";
+    for (const char *at = line + strspn(line, gaps); *at; at += strspn(at, gaps)) {
+        size_t n = strcspn(at, gaps);
+        if (words->n == MOST_WORDS) {
+            return complain(func, line, "too many words", NULL);
+        }
+        words->items[words->n++] = arena_strndup(func->arena, at, n);
+        at += n;
+    }
+    return words->n > 0 || complain(func, line, "nothing in it", NULL);
+}
+
+static bool as_number(const char *word, int64_t *number)
+{
+    char *end;
+    long long value = strtoll(word, &end, 10);
+    *number = value;
+    return end != word && *end == '\0' && value >= 0 && value <= MOST_NUMBER;
+}
+
+/* A subkey is named by the table, or a dimension where the table says so. */
+static bool is_sub(const LineKind *kind, const Words *words)
+{
+    const char *word = words->items[words->at];
+    int64_t number;
+    if (words->at + 1 >= words->n || as_number(word, &number)) {
+        return false;
+    }
+    return schedule_lists(kind->subs, word) || schedule_lists(kind->subs, "*");
+}
+
+static bool give_one(Func *func, const char *line, const LineKind *kind, Words *words)
+{
+    bool sub_given = is_sub(kind, words);
+    const char *sub = sub_given ? words->items[words->at++] : "";
+    const char *word = words->items[words->at++];
+    int64_t number = 0;
+    bool is_number = as_number(word, &number);
+    if (!sub_given && !schedule_lists(kind->subs, "-")) {
+        return complain(func, line, "it needs a name before", word);
+    }
+    if (is_number ? !schedule_lists(kind->values, "int") : !schedule_lists(kind->values, word)) {
+        return complain(func, line, "no such value:", word);
+    }
+    schedule_give(func, kind->key, sub, is_number ? NULL : word, number, LINE_COMMAND, SPAN_NONE);
+    return true;
+}
+
+static bool give_line(Func *func, const char *line)
+{
+    Words words = {.n = 0};
+    if (!split(func, line, &words)) {
+        return false;
+    }
+    const LineKind *kind = schedule_kind(words.items[words.at++]);
+    if (!kind) {
+        return complain(func, line, "no such key:", words.items[0]);
+    }
+    if (words.n == 1) {
+        return complain(func, line, "it has no value", NULL);
+    }
+    while (words.at < words.n) {
+        if (!give_one(func, line, kind, &words)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool lines_give(Func *func, const char *const *lines, size_t n)
+{
+    bool ok = true;
+    for (size_t i = 0; i < n; i++) {
+        ok = give_line(func, lines[i]) && ok;
+    }
+    return ok;
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The interpreter behind the public interface, and the comparison with it. */
+#include "runtime/runtime.h"
+
+#include "ir/interp.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct OracleTask {
+    Compilation c;
+    const TesseraProgram *program;
+    const TesseraOptions *options;
+    const TesseraArg *args;
+    size_t n_args;
+} OracleTask;
+
+static InterpArg *interp_args(const OracleTask *task, bool *bounds)
+{
+    Func *func = task->c.func;
+    InterpArg *args = ARENA_ARRAY(func->arena, InterpArg, task->n_args);
+    for (size_t i = 0; i < task->n_args; i++) {
+        const TesseraArg *from = &task->args[i];
+        args[i] = (InterpArg){{from->tensor.data, from->bound}, from->number, from->integer};
+        *bounds = *bounds || from->bound;
+    }
+    return args;
+}
+
+static bool run_interp(OracleTask *task)
+{
+    Func *func = task->c.func;
+    InterpOptions options = {.seed = 1};
+    int64_t *sizes = ARENA_ARRAY(func->arena, int64_t, func->dimvars.n);
+    if (func->params.n != task->n_args) {
+        diag_failure(func->diags, DIAG_USAGE, "%s takes %zu arguments, not %zu", func->name,
+                     func->params.n, task->n_args);
+        return false;
+    }
+    InterpArg *args = interp_args(task, &options.bounds);
+    Text problem = text_new(func->arena);
+    if (!sizes_from_args(func, task->args, sizes)) {
+        return false;
+    }
+    if (!interp_func(func, args, sizes, &options, &problem)) {
+        diag_failure(func->diags, DIAG_FAULT, "%s, interpreted: %s", func->name, problem.data);
+        return false;
+    }
+    return true;
+}
+
+/* The meaning is that of the source; a debugging stop gives that of the IR up to a pass. */
+static bool oracle_task(void *user)
+{
+    OracleTask *task = user;
+    Compilation *c = &task->c;
+    options_copy(&c->work->arena, task->options, &c->options);
+    const char *stop = c->work->context->debug.stop_after;
+    if (!stop || text_same(stop, "frontend")) {
+        c->options.target = NULL;
+    }
+    return compile(c) && run_interp(task);
+}
+
+static void oracle_reproducer(void *user, Text *out)
+{
+    compilation_reproducer(&((OracleTask *)user)->c, out);
+}
+
+TesseraStatus tessera_interpret(TesseraProgram *program, const TesseraOptions *options,
+                                const TesseraArg *args, size_t n_args)
+{
+    Work work;
+    work_init(&work, program->work.context);
+    OracleTask task = {.program = program, .options = options, .args = args, .n_args = n_args};
+    task.c = (Compilation){.work = &work, .name = program->name, .text = program->text,
+                           .n = program->n};
+    TesseraStatus status = work_run(&work, oracle_task, oracle_reproducer, &task);
+    work_free(&work);
+    return status;
+}
+
+/* ---- comparing ---- */
+
+/* The distance as a share of what is allowed; 0 for the same, infinity where nothing is allowed. */
+static double share(TesseraType type, size_t i, const void *got, const void *want, double bound)
+{
+    size_t bytes = tessera_type_bytes(type);
+    const char *a = (const char *)got + i * bytes, *b = (const char *)want + i * bytes;
+    if (memcmp(a, b, bytes) == 0) {
+        return 0;
+    }
+    double x = tessera_get(type, a, 0), y = tessera_get(type, b, 0);
+    if (isnan(x) && isnan(y)) {
+        return 0;
+    }
+    double distance = fabs(x - y);
+    if (isnan(bound) || (isinf(bound) && bound > 0)) {
+        return 0; /* nothing is promised there */
+    }
+    if (!(bound > 0) || isnan(distance)) {
+        return (double)INFINITY;
+    }
+    return distance / bound;
+}
+
+TesseraStatus tessera_compare(TesseraType type, size_t n, const void *got, const void *want,
+                              const double *bound, TesseraDifference *difference)
+{
+    *difference = (TesseraDifference){0};
+    for (size_t i = 0; i < n; i++) {
+        double allowed = bound ? bound[i] : 0;
+        double at = share(type, i, got, want, allowed);
+        difference->worst = at > difference->worst ? at : difference->worst;
+        if (at <= 1) {
+            continue;
+        }
+        if (difference->different++ == 0) {
+            difference->first = i;
+            difference->got = tessera_get(type, got, i);
+            difference->want = tessera_get(type, want, i);
+            difference->bound = allowed;
+        }
+    }
+    return difference->different ? TESSERA_DIFFERENT : TESSERA_OK;
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Programs: parsed once for their signatures. Each compilation parses the text again, in an arena of
+ * its own, so that it can be freed with all it made. */
+#include "runtime/runtime.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_SOURCE_MIB = 64 };
+static const size_t MOST_SOURCE = (size_t)MOST_SOURCE_MIB << 20;
+
+static void copy_param(const KernelParam *from, TesseraParam *to)
+{
+    static const TesseraIo ios[] = {TESSERA_IN, TESSERA_OUT, TESSERA_INOUT};
+    *to = (TesseraParam){
+        .name = from->name,
+        .type = from->dtype,
+        .rank = from->rank,
+        .dims = (const char *const *)from->dims,
+        .io = ios[from->io],
+        .is_const = from->is_const,
+        .fallback = from->fallback,
+    };
+}
+
+static void add_signature(TesseraProgram *program, const KernelSignature *from)
+{
+    TesseraParam *params = ARENA_ARRAY(&program->work.arena, TesseraParam, from->params.n);
+    for (size_t i = 0; i < from->params.n; i++) {
+        copy_param(&from->params.items[i], &params[i]);
+    }
+    TesseraSignature signature = {
+        .name = from->name,
+        .params = params,
+        .n_params = from->params.n,
+        .generics = (const char *const *)from->generics.items,
+        .n_generics = from->generics.n,
+        .sizes = (const char *const *)from->sizes.items,
+        .n_sizes = from->sizes.n,
+    };
+    ARENA_PUSH(&program->work.arena, &program->signatures, signature);
+}
+
+typedef struct ParseTask {
+    TesseraProgram *program;
+    const char *name, *text;
+    size_t n;
+} ParseTask;
+
+static bool parse_task(void *user)
+{
+    ParseTask *task = user;
+    TesseraProgram *program = task->program;
+    Work *work = &program->work;
+    if (task->n > MOST_SOURCE) {
+        diag_failure(&work->diags, DIAG_SOURCE, "%s: more than %d MiB of source", task->name,
+                     MOST_SOURCE_MIB);
+        return false;
+    }
+    int source = diags_add_source(&work->diags, task->name, task->text, task->n);
+    const Source *kept = &work->diags.sources.items[source];
+    program->name = kept->name;
+    program->text = kept->text;
+    program->n = kept->n;
+    program->module = frontend_parse(&work->arena, &work->diags, source);
+    if (!program->module) {
+        return false;
+    }
+    for (size_t i = 0; i < frontend_kernel_count(program->module); i++) {
+        add_signature(program, frontend_kernel(program->module, i));
+    }
+    return true;
+}
+
+static void parse_reproducer(void *user, Text *out)
+{
+    const ParseTask *task = user;
+    text_printf(out, "# tessera %s, reading %s\n", TESSERA_VERSION, task->name);
+    text_add_n(out, task->text, task->n);
+}
+
+TesseraStatus tessera_program_parse(TesseraContext *context, const char *name, const char *text,
+                                    size_t n, TesseraProgram **out)
+{
+    *out = NULL;
+    TesseraProgram *program = context_take(context, sizeof *program);
+    if (!program) {
+        return TESSERA_ENVIRONMENT;
+    }
+    work_init(&program->work, context);
+    work_init(&program->inferred, context);
+    ParseTask task = {program, name, text, n};
+    TesseraStatus status = work_run(&program->work, parse_task, parse_reproducer, &task);
+    if (status != TESSERA_OK) {
+        tessera_program_free(program);
+        return status;
+    }
+    *out = program;
+    return TESSERA_OK;
+}
+
+void tessera_program_free(TesseraProgram *program)
+{
+    if (program) {
+        TesseraContext *context = program->work.context;
+        work_free(&program->inferred);
+        work_free(&program->work);
+        context_drop(context, program);
+    }
+}
+
+/* ---- files ---- */
+
+static TesseraStatus cannot_read(TesseraContext *context, const char *path, const char *why)
+{
+    char text[512];
+    snprintf(text, sizeof text, "cannot read %.300s: %s", path, why);
+    return context_fail(context, TESSERA_ENVIRONMENT, 0, text);
+}
+
+/* The whole file, growing: pipes have no length. */
+static TesseraStatus read_all(TesseraContext *context, FILE *file, const char *path, char **text,
+                              size_t *n)
+{
+    size_t cap = 1 << 16;
+    *n = 0;
+    *text = context_take(context, cap);
+    while (*text) {
+        *n += fread(*text + *n, 1, cap - *n, file);
+        if (ferror(file)) {
+            return cannot_read(context, path, strerror(errno));
+        }
+        if (*n < cap || *n > MOST_SOURCE) {
+            return TESSERA_OK;
+        }
+        char *bigger = context_take(context, cap * 2);
+        if (bigger) {
+            memcpy(bigger, *text, *n);
+        }
+        context_drop(context, *text);
+        *text = bigger;
+        cap *= 2;
+    }
+    return TESSERA_ENVIRONMENT;
+}
+
+TesseraStatus tessera_program_read(TesseraContext *context, const char *path,
+                                   TesseraProgram **program)
+{
+    char *text = NULL;
+    size_t n = 0;
+    *program = NULL;
+    FILE *file = fopen(path, "rbe");
+    if (!file) {
+        return cannot_read(context, path, strerror(errno));
+    }
+    TesseraStatus status = read_all(context, file, path, &text, &n);
+    fclose(file);
+    if (status == TESSERA_OK) {
+        status = tessera_program_parse(context, path, text, n, program);
+    }
+    context_drop(context, text);
+    return status;
+}
+
+/* ---- kernels ---- */
+
+size_t tessera_program_kernels(const TesseraProgram *program)
+{
+    return program->signatures.n;
+}
+
+const TesseraSignature *tessera_program_kernel(const TesseraProgram *program, size_t index)
+{
+    return index < program->signatures.n ? &program->signatures.items[index] : NULL;
+}
+
+TesseraStatus tessera_program_find(const TesseraProgram *program, const char *name,
+                                   const TesseraSignature **signature)
+{
+    TesseraContext *context = program->work.context;
+    const TesseraSignature *nearest = NULL;
+    *signature = NULL;
+    if (!name && program->signatures.n == 1) {
+        *signature = &program->signatures.items[0];
+        return TESSERA_OK;
+    }
+    if (!name) {
+        return context_usage(context, "%s has %zu kernels: say which, as %s:NAME", program->name,
+                             program->signatures.n, program->name);
+    }
+    for (size_t i = 0; i < program->signatures.n; i++) {
+        const TesseraSignature *at = &program->signatures.items[i];
+        if (text_same(at->name, name)) {
+            *signature = at;
+            return TESSERA_OK;
+        }
+        if (!nearest || text_distance(name, at->name) < text_distance(name, nearest->name)) {
+            nearest = at;
+        }
+    }
+    return context_usage(context, "%s has no kernel '%.100s'%s%s%s", program->name, name,
+                         nearest ? ": did you mean '" : "", nearest ? nearest->name : "",
+                         nearest ? "'?" : "");
+}

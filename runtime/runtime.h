@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files of this room share: the objects behind the public handles, and the guards. */
+#ifndef TESSERA_RUNTIME_RUNTIME_H
+#define TESSERA_RUNTIME_RUNTIME_H
+
+#include "codegen/codegen.h"
+#include "frontend/frontend.h"
+#include "ir/schedule.h"
+#include "ir/target.h"
+#include "passes/pass.h"
+#include "runtime/debug.h"
+#include "runtime/device/launch.h"
+
+#include <tessera/tessera.h>
+
+struct TesseraContext {
+    Allocator allocator;
+    TesseraError error;
+    char *message, *reproducer, *warnings; /* from the allocator; NULL: none */
+    TesseraDebug debug;
+    TesseraTarget target; /* of the last tessera_target */
+};
+
+/* What one object was made from and with: an arena, and the diagnostics in it. */
+typedef struct Work {
+    TesseraContext *context;
+    Arena arena;
+    Diags diags;
+} Work;
+
+struct TesseraProgram {
+    Work work;
+    const char *name, *text;
+    size_t n;
+    Module *module;
+    struct { TesseraSignature *items; size_t n, cap; } signatures;
+    Work inferred; /* scratch of tessera_infer */
+};
+
+/* One compilation: text → func, scheduled. compiler.c */
+typedef struct Compilation {
+    Work *work;
+    const char *name, *text;
+    size_t n;
+    TesseraOptions options; /* held by the arena */
+    const Target *target;   /* NULL: for the interpreter, without passes */
+    Func *func;
+    const char *before;     /* the IR as it was last printed, for print_changed */
+    bool stopped;           /* by stop_after */
+    double flops;
+} Compilation;
+
+/* The code on one device. */
+typedef struct OnDevice OnDevice;
+struct OnDevice {
+    OnDevice *next;
+    TesseraDevice *device;
+    Plan plan;
+    JitCode *jit;
+    Loaded loaded;
+};
+
+struct TesseraKernel {
+    Work work;
+    Compilation compilation;
+    TesseraSignature signature;
+    OnDevice *devices;
+};
+
+struct TesseraDevice {
+    TesseraContext *context;
+    Device *device;
+    TesseraDeviceInfo info;
+};
+
+struct TesseraLaunch {
+    TesseraDevice *device;
+    Prepared *prepared;
+};
+
+/* ---- errors (context.c) ---- */
+
+/* Copies of text into the context; the last ones are freed. */
+TesseraStatus context_fail(TesseraContext *context, TesseraStatus status, int driver_code,
+                           const char *message);
+TesseraStatus context_usage(TesseraContext *context, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+TesseraStatus context_device_fail(TesseraContext *context, const DeviceError *error);
+void context_set(TesseraContext *context, char **slot, const char *text);
+TesseraStatus status_of(DiagClass kind);
+
+/* ---- guards (work.c) ---- */
+
+void work_init(Work *work, TesseraContext *context);
+void work_free(Work *work);
+/* Calls with both guards set. False from `task`: there are diagnostics. All that can go wrong becomes
+ * a status and the context's error; `reproducer` makes the text for a bug and may be NULL. */
+typedef bool WorkTask(void *user);
+typedef void WorkReproducer(void *user, Text *out);
+TesseraStatus work_run(Work *work, WorkTask *task, WorkReproducer *reproducer, void *user);
+/* Zeroed memory for an object, or NULL with the context's error set. */
+void *context_take(TesseraContext *context, size_t bytes);
+void context_drop(TesseraContext *context, void *memory);
+
+/* ---- compiling ---- */
+
+/* The one screen: compiler.c */
+bool compile(Compilation *c);
+/* Copies what options point to. */
+void options_copy(Arena *arena, const TesseraOptions *from, TesseraOptions *to);
+void compilation_reproducer(void *compilation, Text *out);
+
+void facts_give(Func *func, const TesseraOptions *options);       /* facts.c */
+bool lines_give(Func *func, const char *const *lines, size_t n);  /* lines.c */
+double func_flops(Func *func, const TesseraOptions *options);     /* flops.c */
+/* Values of the size variables by id, -1 where options have none. */
+int64_t *sizes_by_id(Func *func, const TesseraSize *sizes, size_t n); /* shapes.c */
+/* From the arguments' shapes; false after a diagnostic. */
+bool sizes_from_args(Func *func, const TesseraArg *args, int64_t *sizes); /* shapes.c */
+void signature_of_func(Func *func, TesseraSignature *signature);   /* shapes.c */
+
+/* Hooks that do what the context's debug settings say (debug.c). */
+PassHooks debug_hooks(Compilation *c);
+/* After the front end, which is no pass; false: stop. */
+bool debug_after_frontend(Compilation *c);
+
+#endif

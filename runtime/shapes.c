@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sizes and shapes of a function: from arguments, from names, and as a signature. */
+#include "runtime/runtime.h"
+
+#include "ir/verify.h"
+
+#include <inttypes.h>
+
+int64_t *sizes_by_id(Func *func, const TesseraSize *sizes, size_t n)
+{
+    int64_t *values = ARENA_ARRAY(func->arena, int64_t, func->dimvars.n);
+    for (size_t i = 0; i < func->dimvars.n; i++) {
+        values[i] = -1;
+        for (size_t j = 0; j < n; j++) {
+            const DimVar *var = func->dimvars.items[i];
+            if (var->kind == DIM_SIZE && text_same(sizes[j].name, var->name)) {
+                values[i] = sizes[j].value;
+            }
+        }
+    }
+    return values;
+}
+
+static bool check_tensor(Func *func, const Param *param, const TesseraTensor *tensor)
+{
+    Type type = param->value->type;
+    if (tensor->rank != type->rank || (int)tensor->type != (int)type->dtype) {
+        diag_failure(func->diags, DIAG_SOURCE,
+                     "%s: '%s' is %s of rank %d here, %s of rank %d in the kernel", func->name,
+                     param->name, dtype_name((DType)tensor->type), tensor->rank,
+                     dtype_name(type->dtype), type->rank);
+        return false;
+    }
+    return true;
+}
+
+static bool check_dims(Func *func, const Param *param, const TesseraTensor *tensor,
+                       const int64_t *sizes)
+{
+    Type type = param->value->type;
+    for (int axis = 0; axis < type->rank; axis++) {
+        int64_t want;
+        if (!poly_eval(type->dims[axis], sizes, &want) || want != tensor->dims[axis]) {
+            Text dim = text_new(func->arena);
+            print_dim(func, type->dims[axis], &dim);
+            diag_failure(func->diags, DIAG_SOURCE,
+                         "%s: axis %d of '%s' has %" PRId64 " elements; %s is %" PRId64
+                         " by the other tensors",
+                         func->name, axis, param->name, tensor->dims[axis], dim.data, want);
+            return false;
+        }
+    }
+    return true;
+}
+
+bool sizes_from_args(Func *func, const TesseraArg *args, int64_t *sizes)
+{
+    for (size_t i = 0; i < func->dimvars.n; i++) {
+        sizes[i] = -1;
+    }
+    for (size_t i = 0; i < func->params.n; i++) {
+        const Param *param = &func->params.items[i];
+        Type type = param->value->type;
+        if (type->kind == TYPE_TENSOR && !check_tensor(func, param, &args[i].tensor)) {
+            return false;
+        }
+        for (int axis = 0; type->kind == TYPE_TENSOR && axis < type->rank; axis++) {
+            const DimVar *var = poly_as_var(type->dims[axis]);
+            if (var && sizes[var->id] < 0) {
+                sizes[var->id] = args[i].tensor.dims[axis];
+            }
+        }
+    }
+    for (size_t i = 0; i < func->params.n; i++) {
+        const Param *param = &func->params.items[i];
+        if (param->value->type->kind == TYPE_TENSOR &&
+            !check_dims(func, param, &args[i].tensor, sizes)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void fill_param(Func *func, const Param *from, TesseraParam *to)
+{
+    static const TesseraIo ios[] = {TESSERA_IN, TESSERA_OUT, TESSERA_INOUT};
+    Type type = from->value->type;
+    bool is_tensor = type->kind == TYPE_TENSOR;
+    const char **dims = ARENA_ARRAY(func->arena, const char *, type->rank);
+    for (int axis = 0; is_tensor && axis < type->rank; axis++) {
+        Text dim = text_new(func->arena);
+        print_dim(func, type->dims[axis], &dim);
+        dims[axis] = dim.data;
+    }
+    *to = (TesseraParam){.name = from->name, .type = dtype_name(type->dtype),
+                         .rank = is_tensor ? type->rank : -1, .dims = dims, .io = ios[from->io]};
+}
+
+void signature_of_func(Func *func, TesseraSignature *signature)
+{
+    TesseraParam *params = ARENA_ARRAY(func->arena, TesseraParam, func->params.n);
+    const char **sizes = ARENA_ARRAY(func->arena, const char *, func->dimvars.n);
+    size_t n_sizes = 0;
+    for (size_t i = 0; i < func->params.n; i++) {
+        fill_param(func, &func->params.items[i], &params[i]);
+    }
+    for (size_t i = 0; i < func->dimvars.n; i++) {
+        if (func->dimvars.items[i]->kind == DIM_SIZE) {
+            sizes[n_sizes++] = func->dimvars.items[i]->name;
+        }
+    }
+    *signature = (TesseraSignature){.name = func->name, .params = params,
+                                    .n_params = func->params.n, .sizes = sizes,
+                                    .n_sizes = n_sizes};
+}
