@@ -7,7 +7,7 @@
  * it is not in, or under a broadcast), and computing it again would cost more than reading it. */
 #include "codegen/cpu/emit.h"
 
-enum { CHEAP = 3, DEAR = 8 };
+enum { CHEAP = 3, DEAR = 8, MOST_COST = 1000 };
 
 /* ---- numbering ---- */
 
@@ -100,7 +100,7 @@ static void find_costs(CpuEmitter *c)
         for (int j = 0; j < op->n_operands && op->kind != OP_LOAD; j++) {
             cost += c->values[op->operands[j]->id].cost;
         }
-        c->values[op->results[0]->id].cost = cost;
+        c->values[op->results[0]->id].cost = cost < MOST_COST ? cost : MOST_COST;
     }
 }
 
@@ -217,6 +217,29 @@ void cpu_analyze(CpuEmitter *c, const Op *launch)
     }
 }
 
+/* ---- walks over expressions ---- */
+
+void cpu_new_walk(CpuEmitter *c)
+{
+    c->stamp++;
+}
+
+bool cpu_seen(const CpuEmitter *c, const Value *value, int how, bool *answer)
+{
+    const CpuValue *facts = &c->values[value->id];
+    *answer = facts->seen.answer;
+    return facts->seen.stamp == c->stamp && facts->seen.how == how;
+}
+
+bool cpu_remember(CpuEmitter *c, const Value *value, int how, bool answer)
+{
+    CpuValue *facts = &c->values[value->id];
+    facts->seen.stamp = c->stamp;
+    facts->seen.how = how;
+    facts->seen.answer = answer;
+    return answer;
+}
+
 /* ---- contiguity ---- */
 
 static bool contiguous_load(const Op *load, int axis)
@@ -233,7 +256,9 @@ static bool contiguous_load(const Op *load, int axis)
     return true;
 }
 
-static bool contiguous_shape(const CpuEmitter *c, const Op *op, int axis)
+static bool contiguous(CpuEmitter *c, const Value *value, int axis);
+
+static bool contiguous_shape(CpuEmitter *c, const Op *op, int axis)
 {
     const Value *inner = op->operands[0];
     int at = (int)op_int(op, ATTR_AXIS, 0);
@@ -242,23 +267,15 @@ static bool contiguous_shape(const CpuEmitter *c, const Op *op, int axis)
     case OP_BROADCAST:
         axis -= lead;
         return axis < 0 || inner->type->dims[axis] != op->results[0]->type->dims[axis + lead] ||
-               cpu_contiguous(c, inner, axis);
-    case OP_EXPAND: return axis == at || cpu_contiguous(c, inner, axis - (axis > at));
-    case OP_SQUEEZE: return cpu_contiguous(c, inner, axis + (axis >= at));
-    default: return cpu_contiguous(c, inner, (int)op_attr(op, ATTR_PERM)->ints[axis]);
+               contiguous(c, inner, axis);
+    case OP_EXPAND: return axis == at || contiguous(c, inner, axis - (axis > at));
+    case OP_SQUEEZE: return contiguous(c, inner, axis + (axis >= at));
+    default: return contiguous(c, inner, (int)op_attr(op, ATTR_PERM)->ints[axis]);
     }
 }
 
-bool cpu_contiguous(const CpuEmitter *c, const Value *value, int axis)
+static bool contiguous_op(CpuEmitter *c, const Op *op, int axis)
 {
-    const Buffer *buffer = c->values[value->id].buffer;
-    const Op *op = value->def;
-    if (value->type->rank == 0) {
-        return true;
-    }
-    if (buffer) {
-        return buffer->vector_axis == axis || buffer->extents[axis] == 1;
-    }
     switch (op->kind) {
     case OP_CONST:
     case OP_INDEX: return true;
@@ -270,9 +287,31 @@ bool cpu_contiguous(const CpuEmitter *c, const Value *value, int axis)
     default: break;
     }
     for (int i = 0; i < op->n_operands; i++) {
-        if (!cpu_contiguous(c, op->operands[i], axis)) {
+        if (!contiguous(c, op->operands[i], axis)) {
             return false;
         }
     }
     return true;
+}
+
+static bool contiguous(CpuEmitter *c, const Value *value, int axis)
+{
+    const Buffer *buffer = c->values[value->id].buffer;
+    bool answer;
+    if (value->type->rank == 0) {
+        return true;
+    }
+    if (buffer) {
+        return buffer->vector_axis == axis || buffer->extents[axis] == 1;
+    }
+    if (cpu_seen(c, value, axis, &answer)) {
+        return answer;
+    }
+    return cpu_remember(c, value, axis, contiguous_op(c, value->def, axis));
+}
+
+bool cpu_contiguous(CpuEmitter *c, const Value *value, int axis)
+{
+    cpu_new_walk(c);
+    return contiguous(c, value, axis);
 }

@@ -3,6 +3,8 @@
  * vectors of columns held in registers over the whole depth of the tile. */
 #include "codegen/cpu/dot.h"
 
+#include <limits.h>
+
 enum { MOST_ROWS = 12, MOST_CELLS = 2 * MOST_ROWS };
 
 /* ---- the register block ---- */
@@ -188,6 +190,16 @@ static Product product_of(CpuEmitter *c, const Op *op)
     return product;
 }
 
+/* The sum may not be built in memory that a factor is read from. */
+static void keep_operand(CpuEmitter *c, const Op *op, const Value *start)
+{
+    const Buffer *buffer = start ? c->values[start->id].buffer : NULL;
+    if (buffer && (cpu_reads(c, op->operands[0], buffer->slot, false) ||
+                   cpu_reads(c, op->operands[1], buffer->slot, false))) {
+        c->values[start->id].last = INT_MAX;
+    }
+}
+
 void cpu_emit_dot(CpuEmitter *c, const Op *op)
 {
     const Value *result = op->results[0];
@@ -195,6 +207,7 @@ void cpu_emit_dot(CpuEmitter *c, const Op *op)
     CpuValue *facts = &c->values[result->id];
     Product product = product_of(c, op);
     bool from_zero = !start || is_zero(c, start);
+    keep_operand(c, op, start);
     if (from_zero) {
         facts->buffer = cpu_buffer_for(c, result->type, facts->last);
     } else {

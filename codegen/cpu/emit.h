@@ -41,6 +41,7 @@ typedef struct CpuValue {
     bool stored;      /* gets a buffer */
     int cost;         /* of computing one element again */
     int last;         /* position of its last reader */
+    struct { unsigned stamp; int how; bool answer; } seen; /* in the walk at work, see cpu_seen */
     /* from the emission */
     LLVMValueRef scalar;
     LLVMValueRef start, end, len; /* ranges */
@@ -69,6 +70,7 @@ typedef struct CpuEmitter {
     int lanes;                   /* of a vector, whatever its element type */
     CpuValue *values;            /* by Value.id */
     struct { const Op **items; size_t n, cap; } ops; /* by position */
+    unsigned stamp;              /* of the walk at work */
     int now;                     /* position of the op being emitted */
     LLVMValueRef function;
     LLVMBasicBlockRef entry;     /* allocas and arguments */
@@ -84,10 +86,15 @@ typedef struct CpuEmitter {
 void cpu_analyze(CpuEmitter *c, const Op *launch);
 int cpu_position(const CpuEmitter *c, const Op *op);
 int cpu_end_position(const CpuEmitter *c, const Op *op);
+/* Expressions share parts: a walk over one remembers its answer for each value and way of asking,
+ * or it would take exponential time. cpu_new_walk forgets. */
+void cpu_new_walk(CpuEmitter *c);
+bool cpu_seen(const CpuEmitter *c, const Value *value, int how, bool *answer);
+bool cpu_remember(CpuEmitter *c, const Value *value, int how, bool answer);
 /* Computed where it is read, if nothing speaks against it. */
 bool cpu_is_pointwise(const Op *op);
 /* Every leaf below is contiguous along `axis` of the value, or does not vary along it. */
-bool cpu_contiguous(const CpuEmitter *c, const Value *value, int axis);
+bool cpu_contiguous(CpuEmitter *c, const Value *value, int axis);
 
 /* ---- buffers.c ---- */
 Buffer *cpu_buffer_shape(CpuEmitter *c, DType dtype, int rank, const int64_t *extents);
@@ -144,7 +151,8 @@ bool cpu_constant(LLVMValueRef value, int64_t *out);
 LLVMValueRef cpu_eval(CpuEmitter *c, const Value *value, const Point *point);
 /* The same for the result of one op, whatever is known of it. */
 LLVMValueRef cpu_eval_op(CpuEmitter *c, const Op *op, const Point *point);
-/* Before the loop over point's vector axis: computes what does not vary along it. */
+/* Before the loop over point's vector axis: computes what does not vary along it. After
+ * cpu_new_walk. */
 void cpu_hoist(CpuEmitter *c, const Value *value, const Point *point);
 LLVMValueRef cpu_scalar(CpuEmitter *c, const Value *value);
 
@@ -172,6 +180,9 @@ void cpu_fill_buffer(CpuEmitter *c, const Buffer *buffer, const Value *value);
 void cpu_copy_buffer(CpuEmitter *c, const Buffer *from, const Buffer *to, Type type);
 /* Computes a virtual value into a buffer of its own, in place of an operand where that is dead. */
 void cpu_store_value(CpuEmitter *c, const Value *value);
+/* Something below `value` reads this memory; `moved`: count only what is read elsewhere than at the
+ * element that is computed. */
+bool cpu_reads(CpuEmitter *c, const Value *value, const Slot *slot, bool moved);
 /* A buffer that holds `value` and may be overwritten: its own if this is its last reader, else a
  * copy. */
 const Buffer *cpu_take_over(CpuEmitter *c, const Value *value, int free_after);

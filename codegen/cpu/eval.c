@@ -200,9 +200,12 @@ void cpu_hoist(CpuEmitter *c, const Value *value, const Point *point)
         return;
     }
     const Op *op = value->def;
-    if (op->kind == OP_LOAD || op->kind == OP_INDEX || op->kind == OP_CONST) {
+    bool answer;
+    if (op->kind == OP_LOAD || op->kind == OP_INDEX || op->kind == OP_CONST ||
+        cpu_seen(c, value, point->vector_axis, &answer)) {
         return;
     }
+    cpu_remember(c, value, point->vector_axis, true);
     Point inner = operand_point(c, op, point);
     if (inner.vector_axis < 0) {
         cpu_eval(c, op->operands[0], &inner);

@@ -45,6 +45,7 @@ static void nest_axes(CpuEmitter *c, const Nest *nest, Point *point, int axis)
         }
         point->at[nest->vector_axis] = llvm_i64(c->l, 0);
         if (nest->hoist) {
+            cpu_new_walk(c);
             cpu_hoist(c, nest->hoist, point);
         }
         cpu_vector_loop(c, point, nest->lens[nest->vector_axis], nest->body, nest->user);
@@ -154,15 +155,17 @@ static bool same_shape(const Buffer *a, const Buffer *b)
 }
 
 /* A buffer below `value`, reached by elementwise ops alone, that has its last reader here. */
-static const Value *dead_operand(const CpuEmitter *c, const Value *value, const Buffer *wanted)
+static const Value *dead_operand(CpuEmitter *c, const Value *value, const Buffer *wanted)
 {
     const Buffer *buffer = c->values[value->id].buffer;
+    bool answer;
     if (buffer) {
         return dead_after_now(c, value) && same_shape(buffer, wanted) ? value : NULL;
     }
-    if (!value->def || !op_has(value->def, TRAIT_ELEMENTWISE)) {
+    if (!value->def || !op_has(value->def, TRAIT_ELEMENTWISE) || cpu_seen(c, value, 0, &answer)) {
         return NULL;
     }
+    cpu_remember(c, value, 0, false);
     for (int i = 0; i < value->def->n_operands; i++) {
         const Value *found = dead_operand(c, value->def->operands[i], wanted);
         if (found) {
@@ -172,24 +175,27 @@ static const Value *dead_operand(const CpuEmitter *c, const Value *value, const 
     return NULL;
 }
 
-/* Something below reads this memory at another place than where it is written. */
-static bool read_elsewhere(const CpuEmitter *c, const Value *value, const Slot *slot, bool moved)
+static bool reads(CpuEmitter *c, const Value *value, const Slot *slot, bool counts)
 {
     const Buffer *buffer = c->values[value->id].buffer;
-    if (buffer) {
-        return moved && buffer->slot == slot;
-    }
     const Op *op = value->def;
-    if (!op || op->kind == OP_LOAD || op->kind == OP_INDEX) {
-        return false;
+    bool answer = false;
+    if (buffer) {
+        return counts && buffer->slot == slot;
     }
-    for (int i = 0; i < op->n_operands; i++) {
-        bool still = op_has(op, TRAIT_ELEMENTWISE);
-        if (read_elsewhere(c, op->operands[i], slot, moved || !still)) {
-            return true;
-        }
+    if (!op || op->kind == OP_LOAD || op->kind == OP_INDEX || cpu_seen(c, value, counts, &answer)) {
+        return answer;
     }
-    return false;
+    for (int i = 0; i < op->n_operands && !answer; i++) {
+        answer = reads(c, op->operands[i], slot, counts || !op_has(op, TRAIT_ELEMENTWISE));
+    }
+    return cpu_remember(c, value, counts, answer);
+}
+
+bool cpu_reads(CpuEmitter *c, const Value *value, const Slot *slot, bool moved)
+{
+    cpu_new_walk(c);
+    return reads(c, value, slot, !moved);
 }
 
 void cpu_store_value(CpuEmitter *c, const Value *value)
@@ -200,9 +206,10 @@ void cpu_store_value(CpuEmitter *c, const Value *value)
         extents[i] = cpu_capacity(c, value->type->dims[i]);
     }
     Buffer *buffer = cpu_buffer_shape(c, value->type->dtype, value->type->rank, extents);
+    cpu_new_walk(c);
     const Value *dead = dead_operand(c, value, buffer);
     Slot *slot = dead ? c->values[dead->id].buffer->slot : NULL;
-    if (slot && !read_elsewhere(c, value, slot, false)) {
+    if (slot && !cpu_reads(c, value, slot, true)) {
         buffer->slot = slot;
         slot->free_after = facts->last > slot->free_after ? facts->last : slot->free_after;
     } else {

@@ -134,6 +134,7 @@ static void row_body(CpuEmitter *c, const Point *point, void *user)
     inner.vector_axis = reduce->axis;
     inner.at[reduce->axis] = llvm_i64(c->l, 0);
     size_t known = c->known.n;
+    cpu_new_walk(c);
     cpu_hoist(c, reduce->value, &inner);
     cpu_buffer_store(c, reduce->to, point, reduce_vectors(c, reduce, &inner));
     c->known.n = known;
