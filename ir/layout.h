@@ -13,7 +13,7 @@
 
 typedef enum LayoutIn { IN_REGISTER, IN_LANE, IN_WARP, IN_COUNT } LayoutIn;
 
-enum { LAYOUT_BITS = 12 };
+enum { LAYOUT_BITS = 12 }; /* what makers would add beyond is left out: check tiles before */
 
 struct Layout {
     uint8_t rank;

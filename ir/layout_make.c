@@ -17,8 +17,10 @@ static void block_bit(Blocker *b, LayoutIn in, int axis)
     if (!inside && in == IN_REGISTER) {
         return;
     }
-    int bit = b->layout.bits[in]++;
-    b->layout.basis[in][bit][axis] = inside ? (int32_t)b->next[axis] : 0;
+    if (b->layout.bits[in] < LAYOUT_BITS) {
+        int bit = b->layout.bits[in]++;
+        b->layout.basis[in][bit][axis] = inside ? (int32_t)b->next[axis] : 0;
+    }
     b->next[axis] *= 2;
 }
 
@@ -53,7 +55,9 @@ Layout layout_blocked(int rank, const int64_t *extents, const int *order, const 
 
 static void add_bit(Layout *layout, LayoutIn in, int axis, int64_t value)
 {
-    layout->basis[in][layout->bits[in]++][axis] = (int32_t)value;
+    if (layout->bits[in] < LAYOUT_BITS) {
+        layout->basis[in][layout->bits[in]++][axis] = (int32_t)value;
+    }
 }
 
 static void add_bits(Layout *layout, LayoutIn in, int axis, int64_t from, int64_t below)

@@ -16,6 +16,9 @@
 
 #include "passes/pass.h"
 
+/* A thread may spill some, but not all: more elements than this are no tile but a mistake. */
+enum { MOST_HELD = 1024, CODE_TILE = 507 };
+
 static void note_value(LayoutPass *pass, Value *value)
 {
     pass->values[value->id] = value;
@@ -49,12 +52,45 @@ static LayoutPass begin(Func *func)
     return pass;
 }
 
+static int64_t elements_a_thread(LayoutPass *pass, const Value *value)
+{
+    int64_t extents[MAX_RANK];
+    int64_t held = 1;
+    layout_extents(pass, value->type, extents);
+    for (int i = 0; i < value->type->rank; i++) {
+        if (__builtin_mul_overflow(held, extents[i], &held)) {
+            return INT64_MAX;
+        }
+    }
+    return held / (pass->lanes * layout_warps(pass, layout_value_block(value)));
+}
+
+static bool tiles_can_be_held(LayoutPass *pass)
+{
+    for (uint32_t id = 0; id < pass->n_values; id++) {
+        const Value *value = pass->values[id];
+        int64_t held = layout_spreads(value) ? elements_a_thread(pass, value) : 0;
+        if (held > MOST_HELD) {
+            Diag *diag =
+                diag_error(pass->func->diags, CODE_TILE, value->def ? value->def->span : SPAN_NONE,
+                           "a tile of %lld elements a thread does not fit its %d registers",
+                           (long long)held, pass->func->target->registers_thread);
+            diag_help(pass->func->diags, diag, "choose smaller tiles, or more warps");
+            return false;
+        }
+    }
+    return true;
+}
+
 void pass_layout(Func *func)
 {
     if (!func->target || func->target->warp == 1) {
         return;
     }
     LayoutPass pass = begin(func);
+    if (!tiles_can_be_held(&pass)) {
+        return;
+    }
     layout_solve(&pass);
     layout_legalize(&pass);
     layout_place_shared(func);

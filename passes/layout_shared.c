@@ -3,7 +3,7 @@
 #include "passes/an_banks.h"
 #include "passes/layout_pass.h"
 
-enum { SWIZZLE_ALIGN = 1024, PLAIN_ALIGN = 128, BARRIER_BYTES = 8, CODE_SHARED = 601 };
+enum { SWIZZLE_ALIGN = 1024, PLAIN_ALIGN = 128, BARRIER_BYTES = 8, CODE_SHARED = 506 };
 
 /* ---- scratch ---- */
 
