@@ -234,14 +234,29 @@ static int entry_registers(GpuEmitter *em)
     return registers < MOST_REGISTERS ? registers : MOST_REGISTERS;
 }
 
-static void emit_registers(GpuEmitter *em, const Op *op, int64_t wanted)
+/* Registers move between whole warp groups, and a role waits for what the others have not given up:
+ * if all together want more than there are, the block hangs. */
+static void check_registers(GpuEmitter *em, const Op *op, const Attr *warps, const Attr *registers)
+{
+    int64_t total = 0;
+    for (int i = 0; i < registers->n; i++) {
+        int64_t wanted = registers->ints[i] ? registers->ints[i] : entry_registers(em);
+        if (registers->ints[i] && (wanted % REGISTER_STEP || wanted < LEAST_REGISTERS
+                                   || wanted > MOST_REGISTERS || warps->ints[i] % 4)) {
+            gpu_bug(em, op, "registers of a role: 4 warps or a multiple, 24 to 248, a multiple of 8");
+        }
+        total += wanted * (warps->ints[i] << em->warp_bits);
+    }
+    if (total > em->func->target->registers) {
+        gpu_bug(em, op, "its roles want more registers than there are");
+    }
+}
+
+static void emit_registers(GpuEmitter *em, int64_t wanted)
 {
     int entry = entry_registers(em);
     if (wanted == 0 || wanted == entry) {
         return;
-    }
-    if (wanted % REGISTER_STEP || wanted < LEAST_REGISTERS || wanted > MOST_REGISTERS) {
-        gpu_bug(em, op, "registers of a role: a multiple of 8 from 24 to 248");
     }
     const char *text = arena_printf(em->arena, "setmaxnreg.%s.sync.aligned.u32 %d;",
                                     wanted < entry ? "dec" : "inc", (int)wanted);
@@ -283,6 +298,9 @@ static void emit_roles(GpuEmitter *em, const Op *op)
     const Attr *warps = op_attr(op, ATTR_WARPS);
     const Attr *registers = op_attr(op, ATTR_REGISTERS);
     GpuRole *outer = em->role;
+    if (registers) {
+        check_registers(em, op, warps, registers);
+    }
     LLVMBasicBlockRef joined = gpu_new_block(em, "joined");
     int first = 0;
     for (int i = 0; i < op->n_regions; i++) {
@@ -294,7 +312,7 @@ static void emit_roles(GpuEmitter *em, const Op *op)
         LLVMBuildCondBr(em->builder, mine, inside, next);
         gpu_go(em, inside);
         if (registers) {
-            emit_registers(em, op, registers->ints[i]);
+            emit_registers(em, registers->ints[i]);
         }
         em->role = gpu_role_enter(em, first, count, ++em->n_named_barriers);
         emit_role(em, op, i);

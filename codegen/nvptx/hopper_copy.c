@@ -116,6 +116,9 @@ static Boxes cut_boxes(GpuEmitter *em, const Op *op)
     if (cols % boxes.chunk_cols || boxes.chunk_cols > MOST_BOX) {
         gpu_bug(em, op, "the tile's columns are no whole number of boxes");
     }
+    if (boxes.parts > 1 && boxes.part_rows % 8) { /* the swizzle repeats every 8 rows */
+        gpu_bug(em, op, "the tile's rows are no whole number of boxes");
+    }
     return boxes;
 }
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Assembles what code generation makes and looks at the machine code.
 
-    sass.py --emit TOOL FILE.ir --registers N --expect HGMMA UTMALDG …
+    sass.py --emit TOOL [--target NAME] FILE.ir --registers N --expect HGMMA UTMALDG …
 
 Checks: no spills, no stack, the number of registers at entry, no warning of the assembler (it says so
 when it ignores setmaxnreg or serializes products), and, where nvdisasm is to be had, the instructions
@@ -34,10 +34,11 @@ def fail(text):
     sys.exit("sass.py: " + text)
 
 
-def assemble(ptxas, emit, source, folder):
+def assemble(ptxas, options, folder):
     ptx, cubin = os.path.join(folder, "a.ptx"), os.path.join(folder, "a.cubin")
-    subprocess.run([emit, "--pass", "layout", "--pass", "vectorize", "--emit", "ptx", "-o", ptx, source],
-                   check=True)
+    target = ["--target", options.target] if options.target else []
+    subprocess.run([options.emit, *target, "--pass", "layout", "--pass", "vectorize", "--emit", "ptx",
+                    "-o", ptx, options.source], check=True)
     done = subprocess.run([ptxas, "-arch=sm_90a", "-v", "-o", cubin, ptx], capture_output=True, text=True)
     if done.returncode:
         fail(done.stderr)
@@ -54,11 +55,21 @@ def check_report(report, registers):
         fail("the assembler warns:\n" + report)
 
 
+def check_between(sass, name):
+    """Work is done while a product is in flight, and not behind the wait for it."""
+    parts = re.split(r"WARPGROUP\.DEPBAR\.LE gsb0, 0x1", sass)[1:]
+    counts = [re.split(r"WARPGROUP\.DEPBAR\.LE gsb0, 0x0", part)[0].count(name) for part in parts]
+    if not counts or min(counts) < 32:
+        fail(f"{name} while a product is in flight: {counts}")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--emit", required=True)
+    parser.add_argument("--target")
     parser.add_argument("--registers", type=int, default=0)
     parser.add_argument("--expect", nargs="*", default=[])
+    parser.add_argument("--between", default="")
     parser.add_argument("source")
     options = parser.parse_args()
     ptxas = find_tool("ptxas", "TESSERA_PTXAS")
@@ -66,7 +77,7 @@ def main():
         print("left out: no ptxas")
         return
     with tempfile.TemporaryDirectory() as folder:
-        cubin, report = assemble(ptxas, options.emit, options.source, folder)
+        cubin, report = assemble(ptxas, options, folder)
         check_report(report, options.registers)
         nvdisasm = find_tool("nvdisasm", "TESSERA_NVDISASM")
         if not nvdisasm:
@@ -76,6 +87,8 @@ def main():
         missing = [name for name in options.expect if name not in sass]
         if missing:
             fail("not in the machine code: " + ", ".join(missing))
+        if options.between:
+            check_between(sass, options.between)
 
 
 main()
