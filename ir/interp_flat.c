@@ -214,6 +214,7 @@ static bool in_loop(const Flat *flat)
         return choose(flat);
     case OP_CAST:
         return cast(flat);
+    case OP_FIX:
     case OP_BITCAST:
         memcpy(flat->to, flat->from[0], (size_t)flat->n * (size_t)dtype_bytes(flat->in));
         return true;

@@ -451,6 +451,8 @@ Scalar scalar_op(OpKind kind, const char *pred, DType in, DType out, const Scala
         return compare(pred, in, operands[0], operands[1]);
     case OP_SELECT:
         return operands[0].i ? operands[1] : operands[2];
+    case OP_FIX:
+        return operands[0];
     default:
         return arithmetic(kind, in, operands);
     }

@@ -71,6 +71,18 @@ static void verify_dtypes(Verifier *v, const Op *op)
     }
 }
 
+static void verify_fix(Verifier *v, const Op *op)
+{
+    Type from = operand_type(op, 0), to = result_type(op);
+    bool fits = from->rank == to->rank && from->dtype == to->dtype && v->func->padded;
+    for (int i = 0; fits && i < from->rank; i++) {
+        fits = from->dims[i] == to->dims[i] || poly_capacity(from->dims[i]) == poly_capacity(to->dims[i]);
+    }
+    if (!fits) {
+        verify_fail(v, op, "not the same tile with ranges replaced by their capacities");
+    }
+}
+
 static void verify_elementwise(Verifier *v, const Op *op)
 {
     for (int i = 0; i < op->n_operands; i++) {
@@ -439,6 +451,10 @@ void verify_op(Verifier *v, const Op *op)
     static const TypeKind bulk_load[] = {TYPE_TENSOR, TYPE_SHARED, TYPE_BARRIER};
     static const TypeKind bulk_store[] = {TYPE_SHARED, TYPE_TENSOR};
     static const TypeKind barrier[] = {TYPE_BARRIER};
+    if (op->kind == OP_FIX) {
+        verify_fix(v, op);
+        return;
+    }
     if (op_has(op, TRAIT_ELEMENTWISE)) {
         verify_elementwise(v, op);
         return;

@@ -27,6 +27,8 @@ static const PassOrder ORDERS[] = {
      "a copy may clip an access only when its guard is explicit, and padding must "
      "be neutral before products read it from shared memory"},
     {"tile", "stage", "buffers have the extents of tiles"},
+    {"stage", "overlap", "only staged products can be in flight"},
+    {"overlap", "layout", "what a loop carries changes"},
     {"stage", "layout", "the matrix unit that a product uses anchors the layouts around it"},
     {"bounds", "layout", "layouts spread padded tiles, whose extents are static"},
     {"layout", "vectorize", "how many elements an access takes follows from what a thread holds"},

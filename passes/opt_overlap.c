@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* overlap: keeps the second product of a loop in flight under the element-wise work of the next step.
+ *
+ *   for %j, %acc:                          first step: s, p and c = f(acc) of step 0
+ *     s = dot_async q, k[j]; settle    →   for %j from the second, %p, %c:
+ *     p, c = f(s, acc)                       s = dot_async q, k[j]
+ *     acc = dot_async p, v[j], c; settle     a = dot_async p, v[j - 1], c
+ *     yield acc                              settle s; … f …; settle a; yield f(s, a)
+ *                                          last: acc = dot_async p, v[last], c
+ *
+ * This is the software pipeline of FlashAttention-3 (Shah et al. 2024, section 3.2), for any loop of
+ * that shape: the first product needs nothing that the loop carries but ring positions, and the second
+ * one's result goes to the next step only. Requires: stage. Changes no bits. */
+#include "ir/build.h"
+#include "ir/schedule.h"
+#include "passes/pass.h"
+
+typedef struct Overlap {
+    Func *func;
+    Op *loop;
+    Block *body;
+    Op *first, *first_settle, *second, *second_settle;
+    Op *wait, *arrive;  /* of the second product's ring */
+    int carried;        /* which carried value is the second product's result */
+    Value *tile, *onto; /* its left operand and accumulator */
+} Overlap;
+
+/* ---- finding the shape ---- */
+
+static Op *settle_of(Block *body, const Op *dot)
+{
+    for (Op *op = body->first; op; op = op->next) {
+        if (op->kind == OP_SETTLE && op->n_operands == 1 && op->operands[0] == dot->results[0]) {
+            return op;
+        }
+    }
+    return NULL;
+}
+
+static int operand_count(const Op *op)
+{
+    int n = 0;
+    for (int at = 0; at < op->n_operands; at = access_next(op, at)) {
+        n++;
+    }
+    return n;
+}
+
+static bool find_products(Overlap *o)
+{
+    for (Op *op = o->body->first; op; op = op->next) {
+        if (op->n_regions) {
+            return false;
+        }
+        if (op->kind != OP_DOT_ASYNC) {
+            continue;
+        }
+        if (o->second) {
+            return false;
+        }
+        *(o->first ? &o->second : &o->first) = op;
+    }
+    return o->second && operand_count(o->first) == 2 && operand_count(o->second) == 3;
+}
+
+/* Carried values that the first product reads may only be ring positions. */
+static bool first_is_free(const Overlap *o)
+{
+    for (int i = 0; i < o->first->n_operands; i++) {
+        const Value *operand = o->first->operands[i];
+        if (operand && operand->block == o->body && !type_is_scalar(operand->type)) {
+            return false;
+        }
+        if (operand && operand->def && operand->def->parent == o->body) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool find_carried(Overlap *o)
+{
+    const Op *yield = o->body->last;
+    Value *result = o->second_settle->results[0];
+    o->carried = -1;
+    for (int i = 0; i < yield->n_operands; i++) {
+        if (yield->operands[i] == result) {
+            o->carried = i;
+        }
+    }
+    return o->carried >= 0 && value_count_uses(o->func, result) == 1;
+}
+
+static bool find_ring(Overlap *o)
+{
+    o->wait = o->second->prev && o->second->prev->kind == OP_WAIT ? o->second->prev : NULL;
+    o->arrive = o->second_settle->next && o->second_settle->next->kind == OP_ARRIVE
+                    ? o->second_settle->next : NULL;
+    if (!o->wait || !o->arrive || !o->wait->operands[1] || o->wait->operands[1]->block != o->body) {
+        return false;
+    }
+    Access right = op_access_nth(o->second, 1);
+    return type_is_memory(right.memory->type) && right.indices[0] == o->wait->operands[1];
+}
+
+static Value *carried_arg(const Overlap *o, int i)
+{
+    return o->body->args[1 + i];
+}
+
+/* Nothing before the first product is settled may need the second one's result. */
+static bool acc_is_late(const Overlap *o)
+{
+    const Value *acc = carried_arg(o, o->carried);
+    for (const Op *op = o->body->first; op != o->first_settle; op = op->next) {
+        for (int i = 0; i < op->n_operands; i++) {
+            if (op->operands[i] == acc) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static bool matches(Overlap *o)
+{
+    if (!find_products(o) || !first_is_free(o)) {
+        return false;
+    }
+    o->first_settle = settle_of(o->body, o->first);
+    o->second_settle = settle_of(o->body, o->second);
+    if (!o->first_settle || !o->second_settle || !find_carried(o) || !find_ring(o) || !acc_is_late(o)) {
+        return false;
+    }
+    o->tile = op_access_nth(o->second, 0).memory;
+    o->onto = op_access_nth(o->second, 2).memory;
+    return !type_is_memory(o->tile->type) && o->tile->def && o->tile->def->parent == o->body &&
+           op_attr(o->loop, ATTR_STEPS)->ints[0] > 0;
+}
+
+static bool is_of_second(const Overlap *o, const Op *op)
+{
+    return op == o->second || op == o->second_settle || op == o->wait || op == o->arrive;
+}
+
+/* ---- building it again ---- */
+
+static Value *build_fix(Builder *b, Value *tile)
+{
+    Dim dims[MAX_RANK];
+    for (int i = 0; i < tile->type->rank; i++) {
+        dims[i] = poly_const(b->func, poly_capacity(tile->type->dims[i]));
+    }
+    Type type = type_with_dims(b->func, tile->type, tile->type->rank, dims);
+    return build_op(b, OP_FIX, 1, &tile, 1, &type, 0)->results[0];
+}
+
+static Type fixed_type(const Overlap *o)
+{
+    Dim dims[MAX_RANK];
+    for (int i = 0; i < o->tile->type->rank; i++) {
+        dims[i] = poly_const(o->func, poly_capacity(o->tile->type->dims[i]));
+    }
+    return type_with_dims(o->func, o->tile->type, o->tile->type->rank, dims);
+}
+
+static Value *previous_position(Builder *b, Value *position)
+{
+    return build_binary(b, OP_SUB, position, build_int(b, position->type, 1));
+}
+
+/* The second product over `tile` and `onto`, at a ring position. */
+static Op *build_second(Overlap *o, Builder *b, Value *tile, Value *onto, Value *position)
+{
+    CloneMap map = clone_map_new(o->func);
+    clone_map_value(&map, o->tile, tile);
+    clone_map_value(&map, o->onto, onto);
+    clone_map_value(&map, o->wait->operands[1], position);
+    clone_op(b, &map, o->wait);
+    Op *dot = clone_op(b, &map, o->second);
+    dot->results[0]->type = onto->type;
+    return dot;
+}
+
+static void build_arrive(Overlap *o, Builder *b, Value *position)
+{
+    CloneMap map = clone_map_new(o->func);
+    clone_map_value(&map, o->arrive->operands[1], position);
+    clone_op(b, &map, o->arrive);
+}
+
+static Op *build_settle(Builder *b, int n, Value *const *values, int64_t pending)
+{
+    Type types[2] = {values[0]->type, n > 1 ? values[1]->type : NULL};
+    Op *settle = build_op(b, OP_SETTLE, n, values, n, types, 0);
+    op_set_int(b->func, settle, ATTR_PENDING, pending);
+    return settle;
+}
+
+/* An empty loop like the old one that carries, beside the same values, the tile. `map` renames the
+ * old iterator and carried values; the carried accumulator becomes what the product goes on from. */
+static Op *build_loop(Overlap *o, Builder *b, Value *lo, Value *hi, Value *const *inits, CloneMap *map)
+{
+    int n = for_carried(o->loop);
+    Op *loop = build_for(b, op_attr(o->loop, ATTR_DIMS)->dims[0], op_attr(o->loop, ATTR_STEPS)->ints[0],
+                         o->body->args[0]->name, lo, hi, n + 1, inits);
+    Block *body = loop->regions[0];
+    clone_map_value(map, o->body->args[0], body->args[0]);
+    clone_map_dim(map, poly_as_range(o->body->args[0]->type->dims[0]), body->args[0]->type->dims[0]);
+    for (int i = 0; i < n; i++) {
+        clone_map_value(map, carried_arg(o, i), body->args[1 + i]);
+    }
+    return loop;
+}
+
+static void build_yields(Overlap *o, Builder *b, CloneMap *map)
+{
+    int n = for_carried(o->loop);
+    Value **values = ARENA_ARRAY(o->func->arena, Value *, n + 1);
+    for (int i = 0; i < n; i++) {
+        values[i] = clone_get(map, i == o->carried ? o->onto : o->body->last->operands[i]);
+    }
+    values[n] = build_fix(b, clone_get(map, o->tile));
+    build_yield(b, n + 1, values);
+}
+
+/* Step 0: everything but the second product. */
+static Op *build_start(Overlap *o, Builder *b, Value *hi)
+{
+    int n = for_carried(o->loop);
+    Value **inits = ARENA_ARRAY(o->func->arena, Value *, n + 1);
+    for (int i = 0; i < n; i++) {
+        inits[i] = o->loop->operands[2 + i];
+    }
+    inits[n] = build_float(b, fixed_type(o), 0);
+    CloneMap map = clone_map_new(o->func);
+    Op *loop = build_loop(o, b, for_lo(o->loop), hi, inits, &map);
+    Builder in = build_at_end(o->func, loop->regions[0]);
+    for (const Op *op = o->body->first; op != o->body->last; op = op->next) {
+        if (!is_of_second(o, op)) {
+            clone_op(&in, &map, op);
+        }
+    }
+    build_yields(o, &in, &map);
+    return loop;
+}
+
+static bool reads(const Op *op, const Value *value)
+{
+    for (int i = 0; i < op->n_operands; i++) {
+        if (op->operands[i] == value) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The other steps. */
+static Op *build_rest(Overlap *o, Builder *b, Value *lo, const Op *start)
+{
+    CloneMap map = clone_map_new(o->func);
+    Op *loop = build_loop(o, b, lo, for_hi(o->loop), start->results, &map);
+    Block *body = loop->regions[0];
+    Builder in = build_at_end(o->func, body);
+    Value *acc = carried_arg(o, o->carried), *flying = NULL, *position = NULL;
+    for (const Op *op = o->body->first; op != o->body->last; op = op->next) {
+        if (is_of_second(o, op)) {
+            continue;
+        }
+        if (op == o->first_settle) {
+            position = previous_position(&in, clone_get(&map, o->wait->operands[1]));
+            Value *both[2] = {clone_get(&map, o->first->results[0])};
+            both[1] = build_second(o, &in, body->args[body->n_args - 1],
+                                   clone_get(&map, acc), position)->results[0];
+            Op *settle = build_settle(&in, 2, both, 1);
+            clone_map_value(&map, o->first_settle->results[0], settle->results[0]);
+            flying = settle->results[1];
+            continue;
+        }
+        if (flying && reads(op, acc)) {
+            clone_map_value(&map, acc, build_settle(&in, 1, &flying, 0)->results[0]);
+            build_arrive(o, &in, position);
+            flying = NULL;
+        }
+        clone_op(&in, &map, op);
+    }
+    build_yields(o, &in, &map);
+    return loop;
+}
+
+/* The last second product, if there was a step at all. */
+static Value *build_end(Overlap *o, Builder *b, const Op *rest)
+{
+    Value *hi = build_binary(b, OP_MIN, for_hi(o->loop),
+                             build_size(b, op_attr(o->loop, ATTR_DIMS)->dims[0]));
+    Value *any = build_cmp(b, "lt", for_lo(o->loop), hi);
+    Value *onto = rest->results[o->carried], *tile = rest->results[rest->n_results - 1];
+    int at = (int)o->wait->operands[1]->index - 1;
+    Op *branch = build_op(b, OP_IF, 1, &any, 1, &onto->type, 2);
+    Builder yes = build_at_end(o->func, branch->regions[0]), no = build_at_end(o->func, branch->regions[1]);
+    Value *position = previous_position(&yes, rest->results[at]);
+    Value *flying = build_second(o, &yes, tile, onto, position)->results[0];
+    Op *settle = build_settle(&yes, 1, &flying, 0);
+    build_arrive(o, &yes, position);
+    build_yield(&yes, 1, settle->results);
+    build_yield(&no, 1, &onto);
+    return branch->results[0];
+}
+
+static void overlap_loop(Overlap *o)
+{
+    Builder b = build_before(o->func, o->loop);
+    Value *second = build_binary(&b, OP_ADD, for_lo(o->loop),
+                                 build_i64(&b, op_attr(o->loop, ATTR_STEPS)->ints[0]));
+    Value *hi = build_binary(&b, OP_MIN, second, for_hi(o->loop));
+    Op *start = build_start(o, &b, hi);
+    Op *rest = build_rest(o, &b, second, start);
+    Value *acc = build_end(o, &b, rest);
+    for (int i = 0; i < o->loop->n_results; i++) {
+        func_replace_uses(o->func, o->loop->results[i], i == o->carried ? acc : rest->results[i]);
+    }
+    op_remove(o->loop);
+}
+
+static void try_loop(Op *op, void *user)
+{
+    Func *func = user;
+    Overlap o = {.func = func, .loop = op};
+    if (op->kind != OP_FOR) {
+        return;
+    }
+    o.body = op->regions[0];
+    if (matches(&o) && text_same(schedule_word(func, "overlap", "", "on",
+                                               "the second product of a step runs under the next step's "
+                                               "element-wise work"), "on")) {
+        overlap_loop(&o);
+    }
+}
+
+void pass_opt_overlap(Func *func)
+{
+    func_walk(func, try_loop, func);
+    func_remove_dead(func);
+}
