@@ -263,7 +263,8 @@ static void begin_role(Run *run, const Op *op, Agent *agent, int role, const Age
 static void run_roles(Run *run, const Op *op)
 {
     Agent *parent = run->agent;
-    Agent *agents = ARENA_ARRAY(run->arena, Agent, op->n_regions);
+    Buffer *memory = buffer_zeroed(run, sizeof(Agent) * op->n_regions);
+    Agent *agents = (Agent *)(void *)memory->bytes;
     for (int i = 0; i < op->n_regions; i++) {
         begin_role(run, op, &agents[i], i, parent);
     }
@@ -274,6 +275,7 @@ static void run_roles(Run *run, const Op *op)
         clocks_release(run, &agents[i], &parent->joined);
     }
     run->agent = parent;
+    buffer_drop(run, memory);
 }
 
 /* ---- what is known beforehand ---- */
@@ -335,8 +337,10 @@ static void bind_tensor(Run *run, const Param *param, const InterpArg *arg)
         }
     }
     memory->data = arg->tensor.data;
-    memory->writable = param->io != PARAM_IN;
-    if (run->options->bounds && memory->writable && arg->tensor.bound) {
+    if (param->io != PARAM_IN) {
+        memory->writers = ARENA_ARRAY(run->arena, uint32_t, memory->n);
+    }
+    if (run->options->bounds && memory->writers && arg->tensor.bound && memory->n) {
         memory->bounds = arg->tensor.bound;
         memset(memory->bounds, 0, (size_t)memory->n * sizeof(double));
     }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The interpreter: the oracle. Runs a function at any stage, by the meaning of its ops alone. With
- * roles it runs one agent a role, switching at every synchronizing op in an order drawn from a seed,
- * and reports races, deadlocks, reads of unsettled products and accesses outside of tensors. */
+ * roles it runs one agent a role, switching at every synchronizing op in an order drawn from a
+ * seed, and reports races, deadlocks, reads of unsettled products, padding that reaches an output
+ * and accesses outside of tensors. */
 #ifndef TESSERA_IR_INTERP_H
 #define TESSERA_IR_INTERP_H
 
@@ -10,8 +11,10 @@
 /* A tensor as the interpreter sees it: row-major, contiguous, in the parameter's element type. */
 typedef struct InterpTensor {
     void *data;
-    /* For outputs, optional: absolute error bound per element (how far an executor that reassociates
-     * reductions, or uses approximate ops within their bounds, may be from `data`). 0: exact bits. */
+    /* For outputs, optional: absolute error bound per element (how far an executor that
+     * reassociates reductions, or uses approximate ops within their bounds, may be from `data`).
+     * 0: exact bits. Reductions and products are bounded by analysis; what elementwise ops make
+     * of that is sampled (interp_run.h), and is no proof. */
     double *bound;
 } InterpTensor;
 

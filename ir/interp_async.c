@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Barriers, engines and products in flight. Bulk loads arrive late, at a time drawn from the seed.
  *
- * A barrier's generation hands on, to whoever waits for it, the clocks of all who arrived at it. A bulk
- * load writes under the stamp (its barrier slot, the generation that it completes), a bulk store and
- * a product read under a component of their agent's own. */
+ * A barrier's generation hands on, to whoever waits for it, the clocks of all who arrived at it.
+ * A bulk load writes under the stamp (its barrier slot, the generation that it completes), a bulk
+ * store and a product read under a component of their agent's own. */
 #include "ir/interp_run.h"
 
 #include <string.h>
@@ -110,7 +110,7 @@ static void arrive(Run *run, const Op *op)
     complete_generation(run, slot);
 }
 
-/* The hardware compares one bit of the generation: who is two behind waits for ever, or not at all. */
+/* The hardware compares one bit of the generation: who is two behind waits for ever, or never. */
 static bool wait(Run *run, const Op *op)
 {
     int64_t generation;

@@ -169,8 +169,8 @@ static void grid_extents(Run *run, Frame *frame)
     }
 }
 
-/* The coordinates of a tile, the last axis fastest. With a raster of g, axis -2 walks g tiles for each
- * step of axis -1. */
+/* The coordinates of a tile, the last axis fastest. With a raster of g, axis -2 walks g tiles for
+ * each step of axis -1. */
 static void tile_at(const Frame *frame, int n, int64_t id, int64_t *at)
 {
     int64_t group = op_int(frame->op, ATTR_GROUPED, 0);
@@ -222,12 +222,22 @@ static void end_block(Run *run, const Op *launch)
     async_end_block(run);
 }
 
+/* Below it lies only the body. */
+static bool is_outermost(const Run *run)
+{
+    return run->agent->frames.n == 2;
+}
+
 static bool grid_next(Run *run, Frame *frame)
 {
     if (frame->next >= frame->count) {
+        run->writer = is_outermost(run) ? 0 : run->writer;
         return false;
     }
     int64_t id = shuffled(frame, frame->next++);
+    if (is_outermost(run)) {
+        run->writer = ++run->writers;
+    }
     if (frame->op->kind == OP_LAUNCH) {
         begin_block(run);
     }
@@ -249,6 +259,9 @@ static void grid_begin(Run *run, const Op *op)
         frame->count = 2 + (int64_t)(run_random(run) % 2);
     }
     shuffle(run, frame);
+    if (is_outermost(run)) {
+        run->first_writer = run->writers + 1;
+    }
     if (!grid_next(run, frame)) {
         run->agent->frames.n--;
     }

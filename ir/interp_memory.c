@@ -42,7 +42,7 @@ View view_of(Run *run, const Op *op, Access access, int rank, const int64_t *dim
 
 static Reach reach_of(const ViewAxis *axis, Mover mover, int64_t i)
 {
-    bool inside = axis->start + i >= 0 && axis->start + i < axis->extent;
+    bool inside = axis->start >= -i && axis->start < axis->extent - i;
     bool exists = i < axis->exist;
     if (mover == MOVER_SHARED) {
         return inside ? REACH_INSIDE : REACH_OUTSIDE;
@@ -54,6 +54,12 @@ static Reach reach_of(const ViewAxis *axis, Mover mover, int64_t i)
         return inside && exists ? REACH_INSIDE : REACH_GUARDED;
     }
     return !inside ? REACH_OUTSIDE : exists ? REACH_INSIDE : REACH_PADDING;
+}
+
+/* Of an access that does not come about, too: hence no overflow. */
+static int64_t offset_of(const ViewAxis *axis, int64_t i)
+{
+    return (int64_t)(((uint64_t)axis->start + (uint64_t)i) * (uint64_t)axis->stride);
 }
 
 static Reach worse(Reach a, Reach b)
@@ -98,8 +104,9 @@ static void walk_row(Walk *walk, Reach outer, int64_t offset)
     const ViewAxis *last = &walk->view->axes[walk->view->rank - 1];
     for (int i = 0; i < walk->n_segments; i++) {
         const Segment *segment = &walk->segments[i];
-        walk->each(walk->user, worse(outer, segment->reach), offset + last->start + segment->from,
-                   walk->position, segment->count);
+        uint64_t at = (uint64_t)offset + (uint64_t)offset_of(last, segment->from);
+        walk->each(walk->user, worse(outer, segment->reach), (int64_t)at, walk->position,
+                   segment->count);
         walk->position += segment->count;
     }
 }
@@ -112,8 +119,8 @@ static void walk_axis(Walk *walk, int axis, Reach outer, int64_t offset)
     }
     const ViewAxis *at = &walk->view->axes[axis];
     for (int64_t i = 0; i < at->count; i++) {
-        walk_axis(walk, axis + 1, worse(outer, reach_of(at, walk->mover, i)),
-                  offset + (at->start + i) * at->stride);
+        uint64_t inner = (uint64_t)offset + (uint64_t)offset_of(at, i);
+        walk_axis(walk, axis + 1, worse(outer, reach_of(at, walk->mover, i)), (int64_t)inner);
     }
 }
 
@@ -145,7 +152,8 @@ void view_fail(Run *run, const Op *op, const View *view, int64_t position, const
 {
     int64_t at[MAX_RANK];
     for (int i = view->rank - 1; i >= 0; i--) {
-        at[i] = view->axes[i].start + position % view->axes[i].count;
+        at[i] = (int64_t)((uint64_t)view->axes[i].start
+                          + (uint64_t)(position % view->axes[i].count));
         position /= view->axes[i].count;
     }
     Text place = text_new(run->arena);
@@ -186,12 +194,28 @@ static void read_bounds(Reading *r, int64_t offset, int64_t position, int64_t co
     }
 }
 
+/* The block of this grid, other than the one at work, that wrote one of these elements. */
+static bool is_others(const Run *run, const Memory *memory, int64_t offset, int64_t count)
+{
+    for (int64_t i = 0; memory->writers && run->writer && i < count; i++) {
+        uint32_t writer = memory->writers[offset + i];
+        if (writer >= run->first_writer && writer != run->writer) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void read_run(void *user, Reach reach, int64_t offset, int64_t position, int64_t count)
 {
     Reading *r = user;
     int64_t bytes = dtype_bytes(r->to->dtype);
     /* The engine brings what lies past the range's end. */
     if (reach == REACH_INSIDE || (reach == REACH_PADDING && r->mover == MOVER_ENGINE)) {
+        if (is_others(r->run, r->memory, offset, count)) {
+            view_fail(r->run, r->op, r->view, position, "race: reads what another block writes:",
+                      r->memory->name);
+        }
         memcpy(array_at(r->to, position), r->memory->data + offset * bytes,
                (size_t)(count * bytes));
         read_bounds(r, offset, position, count);
@@ -264,25 +288,34 @@ typedef struct Writing {
     const Array *from;
 } Writing;
 
+static void check_write(const Writing *w, Reach reach, int64_t offset, int64_t position,
+                        int64_t count)
+{
+    const uint8_t *poison = w->from->poison ? w->from->poison->bytes : NULL;
+    const uint8_t *first = poison ? memchr(poison + position, 1, (size_t)count) : NULL;
+    const char *what = reach == REACH_OUTSIDE   ? "writes outside of the tensor:"
+                       : reach == REACH_PADDING ? "writes past the end of a range:"
+                       : first                  ? "padding or unset memory reaches"
+                                                : NULL;
+    if (!what && is_others(w->run, w->memory, offset, count)) {
+        what = "race: another block writes";
+    }
+    if (what) {
+        bool is_poison = reach == REACH_INSIDE && first;
+        view_fail(w->run, w->op, w->view, is_poison ? first - poison : position, what,
+                  w->memory->name);
+    }
+}
+
 static void write_run(void *user, Reach reach, int64_t offset, int64_t position, int64_t count)
 {
     Writing *w = user;
     if (reach == REACH_GUARDED) {
         return;
     }
-    if (reach == REACH_OUTSIDE) {
-        view_fail(w->run, w->op, w->view, position, "writes outside of the tensor:",
-                  w->memory->name);
-    }
-    if (reach == REACH_PADDING) {
-        view_fail(w->run, w->op, w->view, position, "writes past the end of a range:",
-                  w->memory->name);
-    }
-    const uint8_t *poison = w->from->poison ? w->from->poison->bytes : NULL;
-    if (poison && memchr(poison + position, 1, (size_t)count)) {
-        const uint8_t *first = memchr(poison + position, 1, (size_t)count);
-        view_fail(w->run, w->op, w->view, first - poison, "padding or unset memory reaches",
-                  w->memory->name);
+    check_write(w, reach, offset, position, count);
+    for (int64_t i = 0; i < count; i++) {
+        w->memory->writers[offset + i] = w->run->writer;
     }
     int64_t bytes = dtype_bytes(w->from->dtype);
     memcpy(w->memory->data + offset * bytes, array_at(w->from, position), (size_t)(count * bytes));
@@ -295,7 +328,7 @@ void tensor_write(Run *run, const Op *op, Access access, const Array *value, Mov
 {
     Memory *memory = run->cells[access.memory->id].memory;
     View view = view_of(run, op, access, memory->rank, memory->dims);
-    if (!memory->writable) {
+    if (!memory->writers) {
         run_fail(run, op, "writes %s, which is an input", memory->name);
     }
     if (view.n != value->n || value->dtype != memory->dtype) {

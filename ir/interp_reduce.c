@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reductions and products. Floats accumulate in f64 and round once: the interpreter is then off by
  * half a unit, and the bound speaks of the other executor alone. An executor may associate in any
- * way, and a matrix unit may truncate where IEEE would round, hence the larger unit for products. */
+ * way, and a matrix unit may truncate where IEEE rounds, hence the larger unit for products. */
 #include "ir/interp_run.h"
 
 #include <float.h>
@@ -283,6 +283,12 @@ void interp_reduce(Run *run, const Op *op)
 /* ---- products ---- */
 
 enum { PANEL = 8 };
+
+typedef struct Matrix {
+    Buffer *values, *sizes; /* doubles or i64; |value| + bound, or NULL: exact */
+    Buffer *poison;         /* of a's rows, of b's columns */
+    int64_t rows, cols;
+} Matrix;
 
 /* to[m, n] += a[m, k] · b[k, n], b in panels of PANEL columns. */
 static void multiply_panel(const double *a, const double *panel, int64_t m, int64_t k, int64_t n,

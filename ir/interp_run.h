@@ -2,8 +2,8 @@
 /* Inside the interpreter. Only interp*.c include this.
  *
  * One Run executes one function. Control is explicit (frames, not C recursion), so that an Agent,
- * the block's threads or those of one role, can stop at any op and go on later. All memory comes from
- * one arena of the run; buffers are counted and recycled, because loops make many.
+ * the block's threads or those of one role, can stop at any op and go on later. All memory comes
+ * from one arena of the run; buffers are counted and recycled, because loops make many.
  *
  * Error bounds. A reduction or product has a bound from analysis. What elementwise ops make of it
  * is sampled: beside its values an inexact array carries SAMPLES further executions, begun at
@@ -55,14 +55,14 @@ typedef struct Memory {
     int64_t dims[MAX_RANK];
     int64_t n;
     unsigned char *data;
-    double *bounds; /* NULL: exact, or not asked for */
-    bool writable;
+    double *bounds;    /* NULL: exact, or not asked for */
+    uint32_t *writers; /* which block wrote an element last; NULL: an input */
 } Memory;
 
 /* ---- the state of a block (interp_memory.c, interp_async.c) ---- */
 
 /* Who did it, when: a component of the vector clocks and its value. Components: the agents, their
- * bulk stores, their products, the barrier slots (bulk loads: the generation that they complete). */
+ * bulk stores, their products, the barrier slots (bulk loads: the generation they complete). */
 typedef struct Stamp {
     uint32_t by, at;
 } Stamp;
@@ -86,6 +86,7 @@ typedef struct Shared {
     uint32_t *read[3 * MOST_AGENTS]; /* last read by that component; NULL: none */
     Buffer *owned[3 * MOST_AGENTS + 4];
     int n_owned;
+    Buffer *self;
     bool live; /* holds something: memory that shares its bytes may not be written over it unseen */
 } Shared;
 
@@ -169,13 +170,15 @@ typedef struct Run {
     Buffer *free_buffers[POOL_BINS];
     Array *free_arrays;
     Cell *cells;          /* by value id */
-    const Op **last_use;  /* by value id: the op after which the value is dropped; NULL: at the end */
+    const Op **last_use;  /* by value id: the op after which it is dropped; NULL: at the end */
     uint32_t *source;     /* by value id: the ordinal of an op that begins samples */
     uint32_t sources;
     int64_t *extents;     /* by DimVar id: of arrays */
     int64_t *lens;        /* by DimVar id: elements that exist */
     Agent *agent;         /* at work */
     int64_t block, blocks; /* persistent launches */
+    /* Blocks of outermost grids are numbered through; blocks of one grid may not meet in memory. */
+    uint32_t writer, writers, first_writer;
     Shared *shared;
     struct { Ring **items; size_t n, cap; } rings; /* of this block */
     uint32_t n_agents, n_slots;
@@ -236,17 +239,12 @@ void interp_elementwise(Run *run, const Op *op);
 void interp_shape(Run *run, const Op *op);
 void interp_reduce(Run *run, const Op *op); /* interp_reduce.c */
 
-typedef struct Matrix {
-    Buffer *values, *sizes; /* doubles or i64; |value| + bound, or NULL: exact */
-    Buffer *poison;
-    int64_t rows, cols;
-} Matrix;
 /* c may be NULL. */
 Array *interp_product(Run *run, const Op *op, Array *a, Array *b, Array *c);
 
 /* interp_memory.c */
 
-/* What may happen to one element of an access. A later one outweighs an earlier one, axis by axis. */
+/* What may happen to one element of an access. A later one outweighs an earlier, axis by axis. */
 typedef enum Reach {
     REACH_INSIDE,
     REACH_PADDING, /* memory is there, but the range has ended */

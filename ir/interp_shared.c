@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared memory with a shadow: who wrote each element and who read it last, as stamps of vector
  * clocks. An access is a race when the agent's clocks do not reach the stamps that it must follow.
- * Order comes from sync (own accesses), barriers (another role's) and settle or bulk_wait (engines). */
+ * Order comes from sync (own accesses), barriers (another role's), settle, bulk_wait (engines). */
 #include "ir/interp_run.h"
 
 #include <string.h>
@@ -18,7 +18,9 @@ static void *owned(Run *run, Shared *shared, size_t bytes)
 void interp_shared(Run *run, const Op *op)
 {
     Type type = op->results[0]->type;
-    Shared *shared = arena_alloc(run->arena, sizeof *shared);
+    Buffer *self = buffer_zeroed(run, sizeof(Shared));
+    Shared *shared = (Shared *)(void *)self->bytes;
+    shared->self = self;
     shared->op = op;
     shared->dtype = type->dtype;
     shared->rank = type->rank;
@@ -42,12 +44,14 @@ void interp_shared(Run *run, const Op *op)
 
 void shared_drop_all(Run *run)
 {
-    for (Shared *shared = run->shared; shared; shared = shared->older) {
+    while (run->shared) {
+        Shared *shared = run->shared;
+        run->shared = shared->older;
         for (int i = 0; i < shared->n_owned; i++) {
             buffer_drop(run, shared->owned[i]);
         }
+        buffer_drop(run, shared->self);
     }
-    run->shared = NULL;
 }
 
 View shared_view(Run *run, const Op *op, Access access)

@@ -209,7 +209,8 @@ static double sign_of(uint32_t source, int sample)
 static Scalar moved(DType dtype, Scalar from, double by)
 {
     if (!dtype_is_float(dtype)) {
-        return (Scalar){.i = from.i + (int64_t)by};
+        int64_t whole = (int64_t)fmin(fmax(by, -0x1p62), 0x1p62);
+        return (Scalar){.i = (int64_t)((uint64_t)from.i + (uint64_t)whole)};
     }
     double to = from.f + by;
     if (dtype == DT_F32 && by != 0 && (double)(float)to == from.f && isfinite(from.f)) {

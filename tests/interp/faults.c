@@ -11,7 +11,8 @@ static const Fault faults[] = {
     /* barriers */
     {product_roles, "wait %empty[%i] previous=1\n", "", "overwrites|one arrival more"
                                                          "|waits for generation"},
-    {product_roles, "wait %full[%i2]\n", "", "race: a bulk load wrote|waits for generation|may still read"},
+    {product_roles, "wait %full[%i2]\n", "",
+     "race: a bulk load wrote|waits for generation|may still read"},
     {product_roles, "arrive %empty[%i2]\n", "", "deadlock"},
     {product_roles, "%full = barrier arrivals=2", "%full = barrier arrivals=3", "deadlock"},
     {product_roles, "%full = barrier arrivals=2", "%full = barrier arrivals=1",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One product, y = x · wᵀ, at every stage (docs/ir.md), with small tiles. `T` stands for the type. */
+/* One product, y = x · wᵀ, at every stage (docs/ir.md), with small tiles. `T`: the type. */
 #ifndef TESSERA_TESTS_INTERP_PRODUCT_H
 #define TESSERA_TESTS_INTERP_PRODUCT_H
 

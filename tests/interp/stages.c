@@ -51,7 +51,8 @@ START_TEST(one_product_in_flight)
     char *late = edited(text, "arrive %empty[%i2]\n",
                         "%late = max %back, %zero : i32\n"
                         "            %some = cmp %i2, %p2 pred=gt : bool\n"
-                        "            if %some {\n arrive %empty[%back]\n yield\n } {\n yield\n }\n");
+                        "            if %some {\n arrive %empty[%back]\n yield\n }"
+                         " {\n yield\n }\n");
     char *back = edited(late, "%late", "%unused");
     char *ready = edited(back, "            wait %full[%i2]\n",
                          "            %back = sub %i2, %one : i32\n"
