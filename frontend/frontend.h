@@ -38,7 +38,8 @@ typedef struct KernelSignature {
 
 size_t frontend_kernel_count(const Module *module);
 const KernelSignature *frontend_kernel(const Module *module, size_t n);
-/* By name; name NULL: the only one. Failure of kind usage (unknown name: the nearest one is named). */
+/* By name; name NULL: the only one. Failure of kind usage (unknown name: the nearest one is
+ * named). */
 const KernelSignature *frontend_find(Module *module, const char *name);
 /* The values that `assume D in 64, 80, …` allows; NULL and *n = 0 when there is no such line. */
 const int64_t *frontend_allowed(const Module *module, const KernelSignature *kernel,
@@ -47,7 +48,7 @@ const int64_t *frontend_allowed(const Module *module, const KernelSignature *ker
 /* Type checks and lowers one kernel with its generics and consts bound. Sizes listed in an
  * `assume … in` become constants and must be bound too. The kernel's `schedule` blocks whose
  * selector matches `target_name` are given to func->schedule. NULL after errors. */
-Func *frontend_lower(Module *module, const KernelSignature *kernel, const Binding *bindings, size_t n,
-                     const char *target_name);
+Func *frontend_lower(Module *module, const KernelSignature *kernel, const Binding *bindings,
+                     size_t n, const char *target_name);
 
 #endif

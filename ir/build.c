@@ -153,7 +153,8 @@ Value *build_expand(Builder *b, Value *a, int axis)
     for (int i = 0; i <= rank; i++) {
         dims[i] = i == axis ? poly_const(b->func, 1) : a->type->dims[i < axis ? i : i - 1];
     }
-    Value *result = build_one(b, OP_EXPAND, 1, &a, type_with_dims(b->func, a->type, rank + 1, dims));
+    Value *result =
+        build_one(b, OP_EXPAND, 1, &a, type_with_dims(b->func, a->type, rank + 1, dims));
     op_set_int(b->func, result->def, ATTR_AXIS, axis);
     return result;
 }
@@ -171,7 +172,8 @@ Value *build_squeeze(Builder *b, Value *a, int axis)
             dims[n++] = a->type->dims[i];
         }
     }
-    Value *result = build_one(b, OP_SQUEEZE, 1, &a, type_with_dims(b->func, a->type, rank - 1, dims));
+    Value *result =
+        build_one(b, OP_SQUEEZE, 1, &a, type_with_dims(b->func, a->type, rank - 1, dims));
     op_set_int(b->func, result->def, ATTR_AXIS, axis);
     return result;
 }
@@ -182,7 +184,8 @@ Value *build_permute(Builder *b, Value *a, const int64_t *perm)
     for (int i = 0; i < a->type->rank; i++) {
         dims[i] = a->type->dims[perm[i]];
     }
-    Value *result = build_one(b, OP_PERMUTE, 1, &a, type_with_dims(b->func, a->type, a->type->rank, dims));
+    Value *result =
+        build_one(b, OP_PERMUTE, 1, &a, type_with_dims(b->func, a->type, a->type->rank, dims));
     op_set_ints(b->func, result->def, ATTR_PERM, a->type->rank, perm);
     return result;
 }
@@ -204,7 +207,8 @@ Value *build_reduce(Builder *b, const char *fn, Value *a, int axis)
     for (int i = 0; i < a->type->rank; i++) {
         dims[i] = i == axis ? poly_const(b->func, 1) : a->type->dims[i];
     }
-    Value *result = build_one(b, OP_REDUCE, 1, &a, type_with_dims(b->func, a->type, a->type->rank, dims));
+    Value *result =
+        build_one(b, OP_REDUCE, 1, &a, type_with_dims(b->func, a->type, a->type->rank, dims));
     op_set_word(b->func, result->def, ATTR_FN, fn);
     op_set_int(b->func, result->def, ATTR_AXIS, axis);
     return result;

@@ -68,7 +68,8 @@ Op *build_store(Builder *b, Value *tensor, Value *const *indices, Value *value);
  * step, or 0 for auto (-1)). `names` may hold NULLs. */
 Op *build_parallel(Builder *b, OpKind parallel_or_launch, int n, const Dim *dims,
                    const int64_t *steps, const char *const *names);
-/* One iterator argument, then one argument a carried value; the region is empty: end it in yield. */
+/* One iterator argument, then one argument a carried value; the region is empty: end it in
+ * yield. */
 Op *build_for(Builder *b, Dim dim, int64_t step, const char *name, Value *lo, Value *hi, int n,
               Value *const *inits);
 Op *build_yield(Builder *b, int n, Value *const *values);

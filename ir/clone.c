@@ -219,7 +219,8 @@ Type clone_type(const CloneMap *map, Type type)
     if (type->kind == TYPE_RANGE) {
         return type_range(map->func, poly_as_range(dims[0]));
     }
-    return type_with_layout(map->func, type_with_dims(map->func, type, type->rank, dims), type->layout);
+    return type_with_layout(map->func, type_with_dims(map->func, type, type->rank, dims),
+                            type->layout);
 }
 
 static void clone_attrs(Func *func, const CloneMap *map, Op *to, const Op *from)
@@ -270,7 +271,8 @@ Op *clone_op(Builder *b, CloneMap *map, const Op *op)
     }
     Builder at = *b;
     at.span = op->span;
-    Op *copy = build_op(&at, op->kind, op->n_operands, operands, op->n_results, types, op->n_regions);
+    Op *copy =
+        build_op(&at, op->kind, op->n_operands, operands, op->n_results, types, op->n_regions);
     clone_attrs(func, map, copy, op);
     for (int i = 0; i < op->n_results; i++) {
         copy->results[i]->name = op->results[i]->name;

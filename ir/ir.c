@@ -460,7 +460,8 @@ Access op_access_nth(const Op *op, int nth)
 
 Op *op_enclosing(const Op *op, OpKind kind)
 {
-    for (Op *up = op->parent ? op->parent->parent : NULL; up; up = up->parent ? up->parent->parent : NULL) {
+    for (Op *up = op->parent ? op->parent->parent : NULL; up;
+         up = up->parent ? up->parent->parent : NULL) {
         if (up->kind == kind) {
             return up;
         }

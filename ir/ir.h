@@ -98,7 +98,13 @@ typedef enum AttrKey {
 #undef ATTR
     ATTR_COUNT
 } AttrKey;
-typedef enum AttrKind { ATTR_KIND_INT, ATTR_KIND_NUM, ATTR_KIND_WORD, ATTR_KIND_INTS, ATTR_KIND_DIMS } AttrKind;
+typedef enum AttrKind {
+    ATTR_KIND_INT,
+    ATTR_KIND_NUM,
+    ATTR_KIND_WORD,
+    ATTR_KIND_INTS,
+    ATTR_KIND_DIMS
+} AttrKind;
 const char *attr_name(AttrKey key);
 AttrKind attr_kind(AttrKey key);
 

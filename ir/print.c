@@ -323,7 +323,8 @@ static void put_layouts(Printer *p)
             for (int bit = 0; bit < layout->bits[in]; bit++) {
                 text_add(p->out, bit ? ", [" : "[");
                 for (int axis = 0; axis < layout->rank; axis++) {
-                    text_printf(p->out, "%s%" PRId32, axis ? ", " : "", layout->basis[in][bit][axis]);
+                    text_printf(p->out, "%s%" PRId32, axis ? ", " : "",
+                                layout->basis[in][bit][axis]);
                 }
                 text_char(p->out, ']');
             }

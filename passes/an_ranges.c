@@ -34,7 +34,9 @@ static int64_t divisor_at(const Value *value, int depth)
     case OP_START:
     case OP_END:
         range = poly_as_range(op->operands[0]->type->dims[0]);
-        return range && range->capacity && (op->kind == OP_START || range_is_full(range)) ? range->capacity : 1;
+        return range && range->capacity && (op->kind == OP_START || range_is_full(range))
+                   ? range->capacity
+                   : 1;
     case OP_MIN:
     case OP_MAX:
     case OP_ADD:

@@ -7,8 +7,8 @@
 
 /* Every tile of it has `capacity` elements: no padding. */
 bool range_is_full(const DimVar *range);
-/* It ends only where its whole axis ends (not before, as in `L[: end(i)]`): what lies past a tail is
- * outside of the tensor. */
+/* It ends only where its whole axis ends (not before, as in `L[: end(i)]`): what lies past a tail
+ * is outside of the tensor. */
 bool range_walks_whole(const DimVar *range);
 /* A number that divides an integer scalar whatever the sizes are; 1 when nothing is known. */
 int64_t value_divisor(const Value *value);

@@ -6,8 +6,8 @@
  *                                            %s = reduce %b fn=sum axis=1
  *
  * A range is proven full when its step divides its extent by what is known of the sizes. Otherwise
- * accesses along it are guarded; reductions and products over it see a mask with the neutral element,
- * unless the guarded load already put it there. Establishes `padded`. Changes no bits. */
+ * accesses along it are guarded; reductions and products over it see a mask with the neutral
+ * element, unless the guarded load already put it there. Establishes `padded`. Changes no bits. */
 #include "ir/build.h"
 #include "passes/an_ranges.h"
 #include "passes/an_reduce.h"
@@ -31,7 +31,8 @@ static bool index_needs_guard(const Value *memory, int axis, const Value *index)
     }
     return !(index->def && index->def->kind == OP_CONST &&
              poly_is_const(memory->type->dims[axis], &extent) &&
-             op_attr(index->def, ATTR_VALUE)->i >= 0 && op_attr(index->def, ATTR_VALUE)->i < extent);
+             op_attr(index->def, ATTR_VALUE)->i >= 0 &&
+             op_attr(index->def, ATTR_VALUE)->i < extent);
 }
 
 static void guard_access(Func *func, Op *op)
@@ -79,7 +80,8 @@ static void mask_reduce(Func *func, Op *op)
     int axis = (int)op_int(op, ATTR_AXIS, 0);
     if (axis_is_ragged(op->operands[0], axis)) {
         int64_t integer = 0;
-        double neutral = reduce_neutral(op_word(op, ATTR_FN), op->results[0]->type->dtype, &integer);
+        double neutral =
+            reduce_neutral(op_word(op, ATTR_FN), op->results[0]->type->dtype, &integer);
         mask_operand(func, op, 0, axis, neutral, integer);
     }
 }

@@ -145,7 +145,8 @@ static void sink_into(Func *func, Op *group)
         if (op_has(op, TRAIT_PURE)) {
             clone_op(&at, &map, op);
             for (int i = 0; i < op->n_results; i++) {
-                block_replace_uses(group->regions[0], op->results[i], clone_get(&map, op->results[i]));
+                block_replace_uses(group->regions[0], op->results[i],
+                                   clone_get(&map, op->results[i]));
             }
         }
     }

@@ -4,9 +4,9 @@
  *   %p = dot %a, %b                          %s = mul %acc, %r
  *   %n = fma %acc, %r, %p              →     %n = dot %a, %b, %s
  *
- * Matrix units add to an accumulator for nothing, and the product needs no registers of its own. Only
- * sums with a carried value change: a bias that is added once stays after the loop. Requires: tile
- * (the loops are there). Reassociates the product's sum, as its bound allows. */
+ * Matrix units add to an accumulator for nothing, and the product needs no registers of its own.
+ * Only sums with a carried value change: a bias that is added once stays after the loop. Requires:
+ * tile (the loops are there). Reassociates the product's sum, as its bound allows. */
 #include "ir/build.h"
 #include "passes/pass.h"
 

@@ -5,9 +5,9 @@
  *     %a = load %q[%i, :]           →    for %j … {
  *     … dot %a, %b … }                     … dot %a, %b … }
  *
- * A tile that is loaded before a loop is staged once, and needs one slot of shared memory. Constants,
- * broadcasts and indices stay: they cost nothing where they are used, and registers where they are
- * not. Requires: tile (the loops are there). Changes no bits. */
+ * A tile that is loaded before a loop is staged once, and needs one slot of shared memory.
+ * Constants, broadcasts and indices stay: they cost nothing where they are used, and registers
+ * where they are not. Requires: tile (the loops are there). Changes no bits. */
 #include "ir/build.h"
 #include "passes/pass.h"
 

@@ -4,9 +4,9 @@
  *   %i = index %r : i64[%r]                 %i = index %r : i32[%r]
  *   %c = cmp %i, %k pred=ge            →    %c = cmp %i, %k pred=ge
  *
- * Indices are i64 in the language; a GPU compares those in two steps, once an element of a mask. When
- * both sides of a comparison are indices, sizes or ends of ranges below 2^31 by what is known of the
- * sizes, i32 gives the same answer. Requires: tile. Changes no bits. */
+ * Indices are i64 in the language; a GPU compares those in two steps, once an element of a mask.
+ * When both sides of a comparison are indices, sizes or ends of ranges below 2^31 by what is known
+ * of the sizes, i32 gives the same answer. Requires: tile. Changes no bits. */
 #include "ir/build.h"
 #include "passes/pass.h"
 

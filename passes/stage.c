@@ -6,10 +6,10 @@
  *     %b = load %w[%k, %n]                       %d = dot_async %sa[%i, :, :], %sb[%i, :, :], %c
  *     yield dot %a, %b, %c                       %e = settle %d, arrive %empty[%i], yield %e }
  *
- * Operands of products go through shared memory. Where the target has bulk copies and the tensor can
- * be described to them, a producer role copies ahead through rings; otherwise each thread loads,
- * stores to shared memory and waits for the block. CPUs have no shared memory: nothing happens there.
- * Requires: bounds. Establishes: the staged stage. Changes no bits. */
+ * Operands of products go through shared memory. Where the target has bulk copies and the tensor
+ * can be described to them, a producer role copies ahead through rings; otherwise each thread
+ * loads, stores to shared memory and waits for the block. CPUs have no shared memory: nothing
+ * happens there. Requires: bounds. Establishes: the staged stage. Changes no bits. */
 #include "passes/stage.h"
 
 #include "passes/an_ranges.h"
@@ -48,7 +48,8 @@ bool bulk_describes(const Access *access)
         Dim dim = index ? index->type->dims[0] : type->dims[i];
         int64_t extent = poly_capacity(dim);
         kept++;
-        if (i == access->n - 1 ? swizzle_for(extent * bytes) == 0 : extent > MOST_BOX || extent % 8 != 0) {
+        if (i == access->n - 1 ? swizzle_for(extent * bytes) == 0
+                               : extent > MOST_BOX || extent % 8 != 0) {
             return false;
         }
     }
@@ -96,7 +97,8 @@ static bool scalar_is_plain(const Value *value, int depth)
 static bool loops_are_plain(const Stager *s, const Op *load)
 {
     for (const Op *up = load->parent->parent; up && up != s->launch; up = up->parent->parent) {
-        if (up->kind != OP_FOR || !scalar_is_plain(for_lo(up), 0) || !scalar_is_plain(for_hi(up), 0)) {
+        if (up->kind != OP_FOR || !scalar_is_plain(for_lo(up), 0) ||
+            !scalar_is_plain(for_hi(up), 0)) {
             return false;
         }
     }
@@ -151,9 +153,10 @@ static void find_dots(Op *op, void *user)
 
 static const char *why_not_bulk(const Func *func)
 {
-    return func->target->bulk_copy ? "no operand of a product is a tile that the copy engine can describe "
-                                     "(its rows must be a multiple of 16 bytes)"
-                                   : "this device has no bulk copies";
+    return func->target->bulk_copy
+               ? "no operand of a product is a tile that the copy engine can describe "
+                 "(its rows must be a multiple of 16 bytes)"
+               : "this device has no bulk copies";
 }
 
 static bool choose_bulk(Stager *s)
@@ -163,9 +166,10 @@ static bool choose_bulk(Stager *s)
         n += s->items[i].bulk;
     }
     bool possible = n > 0 && text_same(s->unit, "wgmma") && s->func->target->roles;
-    const char *copy = schedule_word(s->func, "copy", "", possible ? "bulk" : "plain", "%s",
-                                     possible ? "one thread copies whole tiles, and no register holds them"
-                                              : why_not_bulk(s->func));
+    const char *copy =
+        schedule_word(s->func, "copy", "", possible ? "bulk" : "plain", "%s",
+                      possible ? "one thread copies whole tiles, and no register holds them"
+                               : why_not_bulk(s->func));
     return possible && text_same(copy, "bulk");
 }
 

@@ -50,7 +50,8 @@ typedef struct Stager {
 int64_t swizzle_for(int64_t row_bytes);
 Value *shared_tile(Stager *s, Builder *at, DType dtype, int64_t slots, int64_t rows, int64_t cols);
 
-/* Groups the bulk items into streams, chooses slots, makes buffers and barriers at the launch's start. */
+/* Groups the bulk items into streams, chooses slots, makes buffers and barriers at the launch's
+ * start. */
 void stage_rings(Stager *s, Builder *at);
 /* Splits the launch into a producer and a consumer. */
 void stage_roles(Stager *s);

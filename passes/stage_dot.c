@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Products from shared memory. An operand is in a ring already (a bulk item), or goes there through
- * registers: everyone waits, stores, waits. The left operand of a matrix unit may stay in registers. */
+ * registers: everyone waits, stores, waits. The left operand of a matrix unit may stay in
+ * registers. */
 #include "passes/stage.h"
 
 Value *shared_tile(Stager *s, Builder *at, DType dtype, int64_t slots, int64_t rows, int64_t cols)

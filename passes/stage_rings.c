@@ -82,9 +82,10 @@ static void choose_slots(Stager *s)
     int64_t room = s->func->target->shared_bytes - SCRATCH_BYTES - once;
     int64_t most = each ? room / each : (room >= 0 ? 1 : 0);
     int64_t derived = most > MOST_SLOTS ? MOST_SLOTS : most;
-    int64_t slots = schedule_number(s->func, "pipeline", "", derived < 1 ? 1 : derived,
-                                    "%lld slots of %lld bytes fit beside %lld bytes that are there once",
-                                    (long long)most, (long long)each, (long long)once);
+    int64_t slots =
+        schedule_number(s->func, "pipeline", "", derived < 1 ? 1 : derived,
+                        "%lld slots of %lld bytes fit beside %lld bytes that are there once",
+                        (long long)most, (long long)each, (long long)once);
     if (slots < 1 || slots > most) {
         does_not_fit(s, slots, once, each, most);
         slots = 1;

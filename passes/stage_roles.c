@@ -249,8 +249,9 @@ static void build_arrive(Builder *b, Value *barrier, Value *position)
     build_op(b, OP_ARRIVE, 2, (Value *[]){barrier, position}, 0, NULL, 0);
 }
 
-/* Waits where the tiles are first read, arrives after the product (stage_dot puts its settle there):
- * around the product in its own block, or around the whole block for tiles that outlive loops. */
+/* Waits where the tiles are first read, arrives after the product (stage_dot puts its settle
+ * there): around the product in its own block, or around the whole block for tiles that outlive
+ * loops. */
 static void consume_stream(Stager *s, Stream *stream)
 {
     Op *first = NULL;
@@ -273,7 +274,8 @@ static void consume_streams(Stager *s, Positions *positions)
 {
     Value *inside[MOST_STAGED];
     for (int i = 0; i < positions->n; i++) {
-        positions->values[i] = consume_position(s, positions->homes[i], positions->values[i], &inside[i]);
+        positions->values[i] =
+            consume_position(s, positions->homes[i], positions->values[i], &inside[i]);
     }
     for (int i = 0; i < s->n_streams; i++) {
         s->streams[i].position = inside[home_of(positions, s->streams[i].home)];
@@ -299,9 +301,10 @@ static bool choose_persistent(Stager *s)
 {
     bool even = true;
     block_walk(s->body, note_uneven, &even);
-    const char *on = schedule_word(s->func, "persistent", "", even ? "on" : "off", "%s",
-                                   even ? "all tiles cost the same: copies for the next run under this one's end"
-                                        : "tiles differ in cost: the device hands them out as blocks end");
+    const char *on =
+        schedule_word(s->func, "persistent", "", even ? "on" : "off", "%s",
+                      even ? "all tiles cost the same: copies for the next run under this one's end"
+                           : "tiles differ in cost: the device hands them out as blocks end");
     return text_same(on, "on");
 }
 

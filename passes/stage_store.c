@@ -10,7 +10,8 @@ int64_t bulk_store_bytes(const Stager *s, const Op *store)
     if (!s->func->target->bulk_copy || value->rank != 2 || !bulk_describes(&access)) {
         return 0;
     }
-    return poly_capacity(value->dims[0]) * poly_capacity(value->dims[1]) * dtype_bytes(value->dtype);
+    return poly_capacity(value->dims[0]) * poly_capacity(value->dims[1]) *
+           dtype_bytes(value->dtype);
 }
 
 static void plain(Builder *b, OpKind kind)

@@ -9,9 +9,9 @@
  *   }                                             yield %e } : f32[%m, %n]
  *                                               store %y[%m, %n], %d }
  *
- * Stored axes become grid axes. An axis that is only reduced becomes a loop around each reduction. An
- * axis that is both (a softmax row) is held whole when it fits, else walked once per reduction and
- * once to store. Requires: fuse. Establishes: the launch stage. Reassociates reductions. */
+ * Stored axes become grid axes. An axis that is only reduced becomes a loop around each reduction.
+ * An axis that is both (a softmax row) is held whole when it fits, else walked once per reduction
+ * and once to store. Requires: fuse. Establishes: the launch stage. Reassociates reductions. */
 #include "passes/tile.h"
 
 #include "ir/verify.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which step each axis gets. Everything here ends in a schedule line: what the user wrote, else what
- * is derived from the target's facts and what is known of the sizes, with the reason. */
+/* Which step each axis gets. Everything here ends in a schedule line: what the user wrote, else
+ * what is derived from the target's facts and what is known of the sizes, with the reason. */
 #include "passes/tile.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@ enum {
     BLOCK_ELEMENTS = 4096,   /* of a memory-bound block, unless a row is longer */
     THREAD_ACCUMULATORS = 64, /* of a product by fused multiply-adds: 8 by 8 */
     ROW_MOST_THREAD = 32,    /* elements of a resident row that a thread may hold */
-    ROW_MOST_CPU = 32768,    /* elements of a resident row on a CPU: stays in the second-level cache */
+    ROW_MOST_CPU = 32768, /* elements of a resident row on a CPU: stays in the second-level cache */
     LOOP_STEP = 8192,        /* of a row that does not fit */
 };
 
@@ -114,10 +114,12 @@ static void choose_fma_unit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n
 {
     int64_t rows = is_gpu(func) ? 128 : 64, cols = 128;
     if (m) {
-        set_step(func, m, AXIS_GRID, fitted(m->dim, rows), "rows that share each element of the right operand");
+        set_step(func, m, AXIS_GRID, fitted(m->dim, rows),
+                 "rows that share each element of the right operand");
     }
     if (n) {
-        set_step(func, n, AXIS_GRID, fitted(n->dim, cols), "columns that share each element of the left operand");
+        set_step(func, n, AXIS_GRID, fitted(n->dim, cols),
+                 "columns that share each element of the left operand");
     }
     plan->warps = smaller(256 / func->target->warp,
                           larger(1, product_threads(m, n) / func->target->warp));
@@ -197,7 +199,8 @@ static void choose_memory_bound(Func *func, TilePlan *plan)
         if (axis->flags & AXIS_STORED && axis->flags & AXIS_REDUCED) {
             row = larger(row, choose_row(func, axis));
         } else if (!(axis->flags & AXIS_STORED)) {
-            set_step(func, axis, AXIS_LOOP, fitted(axis->dim, LOOP_STEP / 2), "one step along a reduced axis");
+            set_step(func, axis, AXIS_LOOP, fitted(axis->dim, LOOP_STEP / 2),
+                     "one step along a reduced axis");
             row = larger(row, axis->step);
         }
     }
@@ -207,7 +210,8 @@ static void choose_memory_bound(Func *func, TilePlan *plan)
         elements *= plan->items[i].how == AXIS_GRID ? plan->items[i].step : 1;
     }
     int64_t threads = larger(func->target->warp, elements / THREAD_ELEMENTS);
-    plan->warps = power_of_two_at_least(smaller(threads, func->target->max_threads)) / func->target->warp;
+    plan->warps =
+        power_of_two_at_least(smaller(threads, func->target->max_threads)) / func->target->warp;
 }
 
 static int64_t checked_warps(Func *func, int64_t derived, const char *reason)
@@ -216,8 +220,9 @@ static int64_t checked_warps(Func *func, int64_t derived, const char *reason)
     int64_t warps = schedule_number(func, "warps", "", derived, "%s", reason);
     if (warps < 1 || warps > most || (warps & (warps - 1))) {
         const Line *line = schedule_given(func, "warps", "");
-        Diag *d = diag_error(func->diags, 504, line ? line->span : SPAN_NONE,
-                             "`warps %lld` is not possible on %s", (long long)warps, func->target->name);
+        Diag *d =
+            diag_error(func->diags, 504, line ? line->span : SPAN_NONE,
+                       "`warps %lld` is not possible on %s", (long long)warps, func->target->name);
         diag_help(func->diags, d, "a power of two from 1 to %lld", (long long)most);
         return derived;
     }
@@ -280,7 +285,8 @@ static void measure_op(Op *op, void *user)
 }
 
 /* The step of the axis as the source has it, or the user's line. */
-static int64_t source_step(Func *func, const Value *arg, int64_t written, int64_t shrink, bool exact)
+static int64_t source_step(Func *func, const Value *arg, int64_t written, int64_t shrink,
+                           bool exact)
 {
     const DimVar *var = poly_as_range(arg->type->dims[0]);
     int64_t base = written > 0 ? written : 128;
@@ -291,9 +297,10 @@ static int64_t source_step(Func *func, const Value *arg, int64_t written, int64_
     }
     return checked_step(func, name,
                         schedule_number(func, "tile", name, derived, "%s",
-                                        shrink == 1 ? "as the source says"
-                                                    : "the source's, divided until the operands of the "
-                                                      "products fit shared memory"));
+                                        shrink == 1
+                                            ? "as the source says"
+                                            : "the source's, divided until the operands of the "
+                                              "products fit shared memory"));
 }
 
 static void set_steps(Op *op, void *user)
@@ -358,7 +365,8 @@ static int64_t source_warps(const Func *func, const Steps *steps)
     }
     int64_t threads = steps->any_dot ? steps->accumulators / (THREAD_ACCUMULATORS / 4)
                                      : steps->elements / THREAD_ELEMENTS;
-    threads = smaller(larger(threads, func->target->warp), steps->any_dot ? 256 : func->target->max_threads);
+    threads = smaller(larger(threads, func->target->warp),
+                      steps->any_dot ? 256 : func->target->max_threads);
     return power_of_two_at_least(threads / func->target->warp);
 }
 
@@ -381,7 +389,8 @@ void tile_choose_source(Func *func, Op *parallel)
     }
     int64_t warps = 1;
     if (is_gpu(func)) {
-        warps = checked_warps(func, source_warps(func, &steps), "a thread holds its share of the tiles");
+        warps = checked_warps(func, source_warps(func, &steps),
+                              "a thread holds its share of the tiles");
     }
     op_set_ints(func, parallel, ATTR_WARPS, 1, &warps);
 }

@@ -56,7 +56,8 @@ static Type type_here(const Emitter *e, const Frame *frame, const Value *value)
         int item = item_of_axis(e, value, i);
         dims[i] = item < 0 ? value->type->dims[i] : frame->dims[item];
         if (!dims[i]) {
-            diag_bug(e->func->diags, "axis %s is walked by no loop here", e->plan->items[item].name);
+            diag_bug(e->func->diags, "axis %s is walked by no loop here",
+                     e->plan->items[item].name);
         }
     }
     return type_with_dims(e->func, value->type, value->type->rank, dims);

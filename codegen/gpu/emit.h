@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The emitter that all GPUs share: staged, padded IR with layouts to LLVM IR, one kernel function a
- * launch. What vendors do differently is a GpuTarget: a few hooks, and emit_op for ops that only one
- * of them has.
+ * launch. What vendors do differently is a GpuTarget: a few hooks, and emit_op for ops that only
+ * one of them has.
  *
  * Values. A scalar is one LLVM value, equal in all threads. An array of rank >= 1 is one LLVM value
  * for each register of its layout; registers that lie outside of the array are NULL, and registers
  * that hold the same element (zero basis vectors) hold the same LLVM value. A range is its first
- * index and its end, i64. Memory (tensor, shared, barrier) is found through gpu_tensor, gpu_shared. */
+ * index and its end, i64. Memory (tensor, shared, barrier) is found through gpu_tensor,
+ * gpu_shared. */
 #ifndef TESSERA_CODEGEN_GPU_EMIT_H
 #define TESSERA_CODEGEN_GPU_EMIT_H
 
@@ -48,7 +49,8 @@ typedef struct GpuTarget {
     const char *name;
     unsigned shared_space; /* address space of shared memory; global is 1 on both */
     bool dynamic_shared;   /* its size is given at launch, not in the code object */
-    /* Module: triple and data layout are set already; flags, attributes and shared memory are not. */
+    /* Module: triple and data layout are set already; flags, attributes and shared memory are
+     * not. */
     void (*module_begin)(GpuEmitter *em);
     /* The kernel function exists; calling convention, attributes of it and of its parameters. */
     void (*kernel_attributes)(GpuEmitter *em, int threads, int blocks_per_unit);
@@ -65,14 +67,16 @@ typedef struct GpuTarget {
     void (*sync)(GpuEmitter *em);
     /* 2^x of an f32. */
     LLVMValueRef (*fast_exp2)(GpuEmitter *em, LLVMValueRef x);
-    /* A guarded access of global memory: a value like `otherwise` (a scalar or a vector) from ptr if
-     * the condition holds. `constant`: nobody writes it during the launch. NULL hooks: a branch. */
+    /* A guarded access of global memory: a value like `otherwise` (a scalar or a vector) from ptr
+     * if the condition holds. `constant`: nobody writes it during the launch. NULL hooks: a
+     * branch. */
     LLVMValueRef (*load_if)(GpuEmitter *em, LLVMValueRef condition, LLVMValueRef ptr,
                             LLVMValueRef otherwise, bool constant);
     void (*store_if)(GpuEmitter *em, LLVMValueRef condition, LLVMValueRef ptr, LLVMValueRef value);
     /* The tensor map that a bulk_load or bulk_store needs; box, swizzle, rank (param is set). */
     void (*describe_map)(GpuEmitter *em, const Op *op, PlanMap *map);
-    /* First thing in the kernel, outside of roles, when it has barriers: initialize, fence, sync. */
+    /* First thing in the kernel, outside of roles, when it has barriers: initialize, fence,
+     * sync. */
     void (*barriers_begin)(GpuEmitter *em);
     /* Ops of this vendor (products, copies, barriers, roles). False: not mine. */
     bool (*emit_op)(GpuEmitter *em, Op *op);
@@ -172,8 +176,8 @@ LLVMValueRef gpu_both(GpuEmitter *em, LLVMValueRef a, LLVMValueRef c);
 /* Data pointer of a tensor parameter (address space 1). */
 LLVMValueRef gpu_tensor(GpuEmitter *em, const Value *tensor);
 const GpuShared *gpu_shared(GpuEmitter *em, const Value *memory);
-/* Pointer (shared space) to a ring slot of a shared or barrier value: `position` modulo the extent of
- * axis 0; NULL position: slot 0. */
+/* Pointer (shared space) to a ring slot of a shared or barrier value: `position` modulo the extent
+ * of axis 0; NULL position: slot 0. */
 LLVMValueRef gpu_shared_slot(GpuEmitter *em, const Value *memory, LLVMValueRef position);
 int64_t gpu_slot_bytes(GpuEmitter *em, const Value *memory);
 /* i32: position modulo extent, and position / extent. */
@@ -181,7 +185,8 @@ LLVMValueRef gpu_ring_slot(GpuEmitter *em, LLVMValueRef position, int64_t extent
 LLVMValueRef gpu_ring_turn(GpuEmitter *em, LLVMValueRef position, int64_t extent);
 /* The kernel's tensor map parameter for a bulk_load or bulk_store. */
 LLVMValueRef gpu_map(GpuEmitter *em, const Op *op);
-/* First index (i64) that an access has on memory axis `axis`: 0, the range's first, or the scalar. */
+/* First index (i64) that an access has on memory axis `axis`: 0, the range's first, or the
+ * scalar. */
 LLVMValueRef gpu_access_first(GpuEmitter *em, const Access *access, int axis);
 
 /* ---- small LLVM helpers ---- */

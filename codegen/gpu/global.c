@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* load and store: registers of a tile from and to tensors. An address is the tensor's pointer, plus
- * what is equal for the block, plus what the thread adds, plus what the register adds; the first two
- * and, along the last axis, the fourth cost next to nothing. Offsets across rows are 64-bit. */
+ * what is equal for the block, plus what the thread adds, plus what the register adds; the first
+ * two and, along the last axis, the fourth cost next to nothing. Offsets across rows are 64-bit. */
 #include "codegen/gpu/tiles.h"
 #include "ir/layout.h"
 
@@ -320,7 +320,8 @@ static void store_run(GlobalAccess *g, const GpuValue *in, LLVMValueRef first, c
 static void store_scalar(GlobalAccess *g, LLVMValueRef value)
 {
     GpuEmitter *em = g->em;
-    LLVMValueRef first = LLVMBuildICmp(em->builder, LLVMIntEQ, em->role->thread, gpu_i32(em, 0), "");
+    LLVMValueRef first =
+        LLVMBuildICmp(em->builder, LLVMIntEQ, em->role->thread, gpu_i32(em, 0), "");
     value = gpu_to_memory(em, g->dtype, value);
     guarded_store(g, gpu_both(em, first, g->inside), g->block, value, 1);
 }

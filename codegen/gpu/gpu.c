@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a staged function to a module: a kernel function a launch, its parameters in the plan's order,
- * then LLVM's passes and the form that was asked for. */
+/* From a staged function to a module: a kernel function a launch, its parameters in the plan's
+ * order, then LLVM's passes and the form that was asked for. */
 #include "codegen/gpu/gpu.h"
 
 #include "codegen/gpu/tiles.h"
 #include "codegen/plan.h"
 #include "ir/build.h"
 
-/* What is worth doing before the back end's own passes: the code has no calls, no arrays in memory and
- * few loops, so that this short list does what O3 does, in a fraction of the time. */
+/* What is worth doing before the back end's own passes: the code has no calls, no arrays in memory
+ * and few loops, so that this short list does what O3 does, in a fraction of the time. */
 static const char MIDDLE_END[] =
     "function(early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,loop-simplify,lcssa,"
     "loop-mssa(licm),early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg,dce)";

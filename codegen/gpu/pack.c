@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What loads and stores share: runs of registers that one access takes, vectors, bytes for bools, and a
- * branch around an access. */
+/* What loads and stores share: runs of registers that one access takes, vectors, bytes for bools,
+ * and a branch around an access. */
 #include "codegen/gpu/tiles.h"
 
 #include <string.h>

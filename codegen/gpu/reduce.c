@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reduce: registers of a thread, then lanes by butterflies, then warps through shared scratch. Every
- * step combines in an order that does not depend on the thread, so all holders of a result get the same
- * bits, on every run. */
+/* reduce: registers of a thread, then lanes by butterflies, then warps through shared scratch.
+ * Every step combines in an order that does not depend on the thread, so all holders of a result
+ * get the same bits, on every run. */
 #include "codegen/gpu/tiles.h"
 #include "codegen/scalar_ops.h"
 
@@ -84,7 +84,8 @@ static LLVMValueRef shuffle(GpuEmitter *em, LLVMValueRef value, int mask)
     LLVMValueRef word = LLVMBuildBitCast(em->builder, value, whole, "");
     if (bits <= 32) {
         word = em->target->shuffle_xor(em, LLVMBuildZExt(em->builder, word, em->i32, ""), mask);
-        return LLVMBuildBitCast(em->builder, LLVMBuildTrunc(em->builder, word, whole, ""), type, "");
+        return LLVMBuildBitCast(em->builder, LLVMBuildTrunc(em->builder, word, whole, ""), type,
+                                "");
     }
     LLVMValueRef shift = gpu_i64(em, 32);
     LLVMValueRef low = LLVMBuildTrunc(em->builder, word, em->i32, "");

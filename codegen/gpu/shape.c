@@ -124,8 +124,8 @@ static const int32_t *basis_or_zero(const Layout *layout, LayoutIn in, int bit)
     return bit < layout->bits[in] ? layout->basis[in][bit] : zero;
 }
 
-/* Lanes and warps must not move: what they add to the result's element, projected, is what they add to
- * the operand's. */
+/* Lanes and warps must not move: what they add to the result's element, projected, is what they add
+ * to the operand's. */
 static void check_threads(GpuEmitter *em, const Op *op)
 {
     static const Layout nowhere = {.rank = 0};
@@ -186,7 +186,8 @@ void gpu_emit_rename(GpuEmitter *em, const Op *op)
     }
 }
 
-void gpu_renamed(GpuEmitter *em, const Op *op, Type from, const GpuValue *in, Type to, GpuValue *out)
+void gpu_renamed(GpuEmitter *em, const Op *op, Type from, const GpuValue *in, Type to,
+                 GpuValue *out)
 {
     if (from->layout == to->layout) {
         for (int r = 0; r < out->n; r++) {

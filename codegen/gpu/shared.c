@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared memory: where allocations lie, ring slots, and tiles between registers and shared memory. The
- * address of an element follows shared_offset (layout.h): chunks of columns, rows, 16-byte pieces
- * XORed by the row. Thread part and constant part share no bits, so all but the XORed bits of a
- * register's offset is an immediate of the access. */
+/* Shared memory: where allocations lie, ring slots, and tiles between registers and shared memory.
+ * The address of an element follows shared_offset (layout.h): chunks of columns, rows, 16-byte
+ * pieces XORed by the row. Thread part and constant part share no bits, so all but the XORed bits
+ * of a register's offset is an immediate of the access. */
 #include "codegen/gpu/tiles.h"
 
 #include "ir/build.h"
@@ -148,7 +148,8 @@ static LLVMValueRef zero_if_none(GpuEmitter *em, LLVMValueRef value)
     return value ? value : gpu_i32(em, 0);
 }
 
-static LLVMValueRef plain_at(GpuEmitter *em, const SharedTile *tile, SharedCoord row, SharedCoord col)
+static LLVMValueRef plain_at(GpuEmitter *em, const SharedTile *tile, SharedCoord row,
+                             SharedCoord col)
 {
     int64_t pitch = tile->cols * tile->elem_bytes;
     LLVMValueRef part = scaled(em, zero_if_none(em, row.part), pitch);
@@ -264,7 +265,8 @@ static LLVMValueRef in_tile(GpuEmitter *em, Type type, int r)
     return inside;
 }
 
-static LLVMValueRef run_address(GpuEmitter *em, const Op *op, const SharedTile *tile, Type type, int r)
+static LLVMValueRef run_address(GpuEmitter *em, const Op *op, const SharedTile *tile, Type type,
+                                int r)
 {
     return gpu_shared_at(em, tile, row_coord(em, op, type, r), col_coord(em, type, r));
 }

@@ -13,7 +13,8 @@ void gpu_emit_elementwise(GpuEmitter *em, const Op *op);
 void gpu_emit_rename(GpuEmitter *em, const Op *op);
 void gpu_emit_mask(GpuEmitter *em, const Op *op);
 /* The same tile with the registers of another layout that only renames; checked. */
-void gpu_renamed(GpuEmitter *em, const Op *op, Type from, const GpuValue *in, Type to, GpuValue *out);
+void gpu_renamed(GpuEmitter *em, const Op *op, Type from, const GpuValue *in, Type to,
+                 GpuValue *out);
 
 /* reduce.c */
 void gpu_emit_reduce(GpuEmitter *em, const Op *op);
@@ -35,15 +36,16 @@ typedef struct SharedTile {
     int elem_bytes, swizzle;
     DType dtype;
 } SharedTile;
-/* A coordinate in it: a part known at run time, which may set `bits`, and a constant part that shares
- * no bits with it. */
+/* A coordinate in it: a part known at run time, which may set `bits`, and a constant part that
+ * shares no bits with it. */
 typedef struct SharedCoord {
     LLVMValueRef part; /* i32; NULL: 0 */
     uint32_t bits;
     int64_t constant;
 } SharedCoord;
 SharedTile gpu_shared_tile(GpuEmitter *em, const Access *access);
-LLVMValueRef gpu_shared_at(GpuEmitter *em, const SharedTile *tile, SharedCoord row, SharedCoord col);
+LLVMValueRef gpu_shared_at(GpuEmitter *em, const SharedTile *tile, SharedCoord row,
+                           SharedCoord col);
 /* Elements that one access may take without crossing a swizzled piece or losing alignment. */
 int gpu_shared_vector(const SharedTile *tile);
 /* `n` consecutive elements, as they are in registers (bool: i1). */

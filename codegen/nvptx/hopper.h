@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ops that only sm_90a has, one file a kind: barriers and roles (hopper.c), the bulk copy engine
- * (hopper_copy.c), products from shared memory (hopper_wgmma.c). They emit inline assembly; each
- * statement is a whole sequence, so that LLVM can put nothing between its instructions. */
+/* The ops that only sm_90a has, one file a kind: barriers and roles (hopper.c), the bulk copy
+ * engine (hopper_copy.c), products from shared memory (hopper_wgmma.c). They emit inline assembly;
+ * each statement is a whole sequence, so that LLVM can put nothing between its instructions. */
 #ifndef TESSERA_CODEGEN_NVPTX_HOPPER_H
 #define TESSERA_CODEGEN_NVPTX_HOPPER_H
 
 #include "codegen/gpu/emit.h"
 
-/* A tile in a ring slot of shared memory, as the engines see it: chunks of `pitch` bytes of columns,
- * each `rows` rows of them one after the other, swizzled inside (layout.h, shared_offset). */
+/* A tile in a ring slot of shared memory, as the engines see it: chunks of `pitch` bytes of
+ * columns, each `rows` rows of them one after the other, swizzled inside (layout.h,
+ * shared_offset). */
 typedef struct HopperTile {
     LLVMValueRef address; /* i32, in the shared window */
     int64_t rows, cols;
@@ -23,8 +24,8 @@ HopperTile hopper_tile(GpuEmitter *em, const Op *op, const Access *access);
 LLVMValueRef hopper_address(GpuEmitter *em, LLVMValueRef ptr);
 /* Does one thread run the whole role (it only waits and copies)? Then nothing in it elects one. */
 bool hopper_is_solo(const Op *op);
-/* Code for one thread of the role: opens a branch unless the role is solo; hopper_elected_end closes
- * it. Returns where it goes on; NULL: no branch. */
+/* Code for one thread of the role: opens a branch unless the role is solo; hopper_elected_end
+ * closes it. Returns where it goes on; NULL: no branch. */
 LLVMBasicBlockRef hopper_elected(GpuEmitter *em, const Op *op);
 void hopper_elected_end(GpuEmitter *em, LLVMBasicBlockRef after);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sm_90a: products issued to the matrix unit. A warp group (4 warps) multiplies 64 rows of A by up to
- * 256 columns of B, 16 deep an instruction; a dot_async is all instructions of its tile, one group of
- * them committed at the end.
+/* sm_90a: products issued to the matrix unit. A warp group (4 warps) multiplies 64 rows of A by up
+ * to 256 columns of B, 16 deep an instruction; a dot_async is all instructions of its tile, one
+ * group of them committed at the end.
  *
- * Operands in shared memory go by descriptor (PTX ISA, "Matrix Descriptor"). With chunks of `pitch` =
- * swizzle bytes (hopper.h) there are two ways to hold one:
+ * Operands in shared memory go by descriptor (PTX ISA, "Matrix Descriptor"). With chunks of `pitch`
+ * = swizzle bytes (hopper.h) there are two ways to hold one:
  *   k along the columns     an instruction's 16 deep are 32 bytes inside a row; 8 rows are 8 * pitch
  *                           bytes apart (stride); chunks are reached by address, the leading
  *                           offset does not count
@@ -81,7 +81,8 @@ static LLVMValueRef group_row(Product *p)
         int64_t rows = layout->basis[IN_WARP][bit][0];
         LLVMValueRef set = LLVMBuildLShr(em->builder, em->role->warp, gpu_i32(em, bit), "");
         set = LLVMBuildAnd(em->builder, set, gpu_i32(em, 1), "");
-        row = LLVMBuildAdd(em->builder, row, LLVMBuildMul(em->builder, set, gpu_i32(em, rows), ""), "");
+        row = LLVMBuildAdd(em->builder, row, LLVMBuildMul(em->builder, set, gpu_i32(em, rows), ""),
+                           "");
     }
     return row;
 }
@@ -104,7 +105,8 @@ static Operand shared_operand(Product *p, const Access *access, bool k_rows)
 {
     Operand operand = {.tile = hopper_tile(p->em, p->op, access), .k_rows = k_rows};
     const HopperTile *tile = &operand.tile;
-    if (tile->swizzle == 0 || tile->elem_bytes != 2 || tile->chunks * tile->pitch != tile->cols * 2) {
+    if (tile->swizzle == 0 || tile->elem_bytes != 2 ||
+        tile->chunks * tile->pitch != tile->cols * 2) {
         gpu_bug(p->em, p->op, "wgmma reads 16-bit tiles that are swizzled in whole chunks");
     }
     return operand;
@@ -139,7 +141,8 @@ static void check_extents(Product *p)
 {
     if (p->m % GROUP_ROWS || p->n % 8 || p->k % DEPTH || p->em->role->warps % 4
         || p->op->results[0]->type->dtype != DT_F32) {
-        gpu_bug(p->em, p->op, "wgmma multiplies 64 rows, 8 columns, 16 deep (or multiples), into f32");
+        gpu_bug(p->em, p->op,
+                "wgmma multiplies 64 rows, 8 columns, 16 deep (or multiples), into f32");
     }
     Layout wanted = layout_wgmma_acc(p->m, p->n, p->em->role->warps);
     const Layout *layout = p->op->results[0]->type->layout;
@@ -271,7 +274,8 @@ static void add_instruction(Statement *s, int64_t k)
     }
     text_printf(text, "add.s64 b, $%d, %d;\n\t", b_at, (int)b_offset);
     text_printf(text, "setp.ne.b32 p, %d, 0;\n\t", k > 0 || p->acc);
-    text_printf(text, "wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s ", (int)s->n, p->type, p->type);
+    text_printf(text, "wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s ", (int)s->n, p->type,
+                p->type);
     add_list(text, 0, s->results);
     text_add(text, ", ");
     if (p->a_regs) {
@@ -332,7 +336,8 @@ void hopper_emit_dot_async(GpuEmitter *em, Op *op)
 
 /* ---- settle ---- */
 
-/* The wait, and for settled values an output of it each: nothing that reads them moves before it. */
+/* The wait, and for settled values an output of it each: nothing that reads them moves before
+ * it. */
 static void settle_values(GpuEmitter *em, int64_t pending, LLVMValueRef **slots, int n)
 {
     Text constraints = text_new(em->arena);

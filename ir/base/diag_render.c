@@ -11,8 +11,8 @@
  *       |
  *       = help: did you mean `exp`?
  *
- * Sources are hostile: control characters and bytes that are not UTF-8 show as U+FFFD, and of a very
- * long line only the part around the first mark is shown. */
+ * Sources are hostile: control characters and bytes that are not UTF-8 show as U+FFFD, and of a
+ * very long line only the part around the first mark is shown. */
 #include "ir/base/diag.h"
 
 #include <string.h>
@@ -61,17 +61,17 @@ static bool within(uint32_t code, const uint32_t (*ranges)[2], size_t n)
 /* Invisible, or able to reorder what is around it. */
 static bool is_control(uint32_t code)
 {
-    static const uint32_t ranges[][2] = {{0, 0x1F}, {0x7F, 0x9F}, {0x200E, 0x200F}, {0x2028, 0x202E},
-                                         {0x2060, 0x206F}, {0xFFF9, 0xFFFB}};
+    static const uint32_t ranges[][2] = {{0, 0x1F},        {0x7F, 0x9F},     {0x200E, 0x200F},
+                                         {0x2028, 0x202E}, {0x2060, 0x206F}, {0xFFF9, 0xFFFB}};
     return within(code, ranges, sizeof ranges / sizeof *ranges);
 }
 
 /* Columns of the terminal: combining marks take none, East Asian wide characters and emoji two. */
 static int char_width(uint32_t code)
 {
-    static const uint32_t none[][2] = {{0x300, 0x36F}, {0x483, 0x489}, {0x591, 0x5BD}, {0x610, 0x61A},
-                                       {0x64B, 0x65F}, {0x200B, 0x200D}, {0x20D0, 0x20F0},
-                                       {0xFE00, 0xFE0F}, {0xFE20, 0xFE2F}, {0xE0100, 0xE01EF}};
+    static const uint32_t none[][2] = {
+        {0x300, 0x36F},   {0x483, 0x489},   {0x591, 0x5BD},   {0x610, 0x61A},   {0x64B, 0x65F},
+        {0x200B, 0x200D}, {0x20D0, 0x20F0}, {0xFE00, 0xFE0F}, {0xFE20, 0xFE2F}, {0xE0100, 0xE01EF}};
     static const uint32_t wide[][2] = {{0x1100, 0x115F}, {0x231A, 0x231B}, {0x2E80, 0x303E},
                                        {0x3041, 0x33FF}, {0x3400, 0x4DBF}, {0x4E00, 0x9FFF},
                                        {0xA000, 0xA4CF}, {0xAC00, 0xD7A3}, {0xF900, 0xFAFF},
@@ -299,7 +299,8 @@ static int add_bars(Text *out, const Mark *marks, int from, int n)
     return width;
 }
 
-/* Marks go from right to left: the rightmost one's text stands beside it, if nothing is in the way. */
+/* Marks go from right to left: the rightmost one's text stands beside it, if nothing is in the
+ * way. */
 static void render_marks(Text *out, int margin, const Mark *marks, int n)
 {
     gutter(out, margin, 0);

@@ -13,7 +13,8 @@ typedef void PoolWork(void *const *args, int64_t first, int64_t last);
 
 /* CPUs that this process may use. */
 int pool_cpus(void);
-/* NULL: out of memory. The caller is one of the threads; fewer start when the system has no more. */
+/* NULL: out of memory. The caller is one of the threads; fewer start when the system has no
+ * more. */
 Pool *pool_new(Allocator allocator, int threads);
 void pool_free(Pool *pool);
 /* Calls `work` for parts of [0, blocks), on all threads, until all is done. */

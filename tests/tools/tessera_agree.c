@@ -122,7 +122,8 @@ static void give_lines(Run *run, const Options *o)
         }
         char *end;
         int64_t number = strtoll(value, &end, 10);
-        schedule_give(run->func, key, sub ? sub : "", *end ? value : NULL, number, LINE_COMMAND, SPAN_NONE);
+        schedule_give(run->func, key, sub ? sub : "", *end ? value : NULL, number, LINE_COMMAND,
+                      SPAN_NONE);
     }
 }
 
@@ -230,13 +231,13 @@ static void compare_param(Run *run, size_t p, uint64_t seed, const char *when)
     int64_t before = run->different;
     for (size_t i = 0; i < run->elements[p]; i++) {
         Scalar g = scalar_load(dtype, got + i * bytes), w = scalar_load(dtype, want + i * bytes);
-        bool same = dtype_is_float(dtype)
-                        ? fabs(g.f - w.f) <= run->bound[p][i] || (isnan(g.f) && isnan(w.f)) || g.f == w.f
-                        : g.i == w.i;
+        bool same = dtype_is_float(dtype) ? fabs(g.f - w.f) <= run->bound[p][i] ||
+                                                (isnan(g.f) && isnan(w.f)) || g.f == w.f
+                                          : g.i == w.i;
         run->compared++;
         if (!same && run->different++ == before) {
-            fprintf(stderr, "after %s, seed %" PRIu64 ": %s[%zu] is %.9g, not %.9g (bound %.3g)\n", when,
-                    seed, run->func->params.items[p].name, i, g.f, w.f, run->bound[p][i]);
+            fprintf(stderr, "after %s, seed %" PRIu64 ": %s[%zu] is %.9g, not %.9g (bound %.3g)\n",
+                    when, seed, run->func->params.items[p].name, i, g.f, w.f, run->bound[p][i]);
         }
     }
 }
@@ -305,7 +306,8 @@ int main(int argc, char **argv)
     jmp_buf out;
     size_t n = 0;
     if (!parse_options(argc, argv, &o)) {
-        return usage("[--target NAME] [--set LINE=VALUE] [--seeds N] [--facts] --size M=5,N=7 FILE");
+        return usage(
+            "[--target NAME] [--set LINE=VALUE] [--seeds N] [--facts] --size M=5,N=7 FILE");
     }
     arena_init(&arena, allocator_default());
     diags_init(&diags, &arena);

@@ -82,8 +82,11 @@ static void put_params(Text *out, const Plan *plan)
     text_add(out, "  \"params\": [");
     for (int i = 0; i < plan->n_params; i++) {
         const PlanParam *param = &plan->params[i];
-        text_printf(out, "%s\n    {\"name\": \"%s\", \"dtype\": \"%s\", \"io\": \"%s\", \"rank\": %d, \"dims\": [",
-                    i ? "," : "", param->name, dtype_name(param->dtype), io[param->io], param->rank);
+        text_printf(out,
+                    "%s\n    {\"name\": \"%s\", \"dtype\": \"%s\", \"io\": \"%s\", \"rank\": %d, "
+                    "\"dims\": [",
+                    i ? "," : "", param->name, dtype_name(param->dtype), io[param->io],
+                    param->rank);
         for (int axis = 0; axis < param->rank; axis++) {
             text_add(out, axis ? ", " : "");
             put_expr(out, &param->dims[axis]);
@@ -111,8 +114,9 @@ static void put_maps(Text *out, const Plan *plan)
 static void put_launch(Text *out, const PlanLaunch *launch)
 {
     static const char *const kinds_of_arg[] = {"pointer", "scalar", "size", "map"};
-    text_printf(out, "\n    {\"symbol\": \"%s\", \"threads\": %d, \"shared\": %d, \"persistent\": %s, "
-                     "\"blocks_per_unit\": %d,\n     \"axes\": [",
+    text_printf(out,
+                "\n    {\"symbol\": \"%s\", \"threads\": %d, \"shared\": %d, \"persistent\": %s, "
+                "\"blocks_per_unit\": %d,\n     \"axes\": [",
                 launch->symbol, launch->threads, launch->shared_bytes,
                 launch->persistent ? "true" : "false", launch->blocks_per_unit);
     for (int i = 0; i < launch->n_axes; i++) {
