@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""compile.py --tessera PROGRAM: how long source to PTX takes, as a process and inside of it, and how
-much memory a run on the CPU takes beyond its arrays. Prints tables in Markdown."""
+"""compile.py --tessera PROGRAM: how long a process takes from source to PTX, and how much memory
+a run on the CPU takes beyond its arrays. Prints tables in Markdown."""
 
 import argparse
 import os

@@ -9,9 +9,8 @@ if(CMAKE_SCRIPT_MODE_FILE)
     get_filename_component(name ${source} NAME)
     file(READ ${source} bytes HEX)
     string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
-    # 16 bytes a line
-    string(REGEX REPLACE "(................................................................................)"
-                         "\\1\n    " bytes "${bytes}")
+    string(REPEAT "....." 16 line)
+    string(REGEX REPLACE "(${line})" "\\1\n    " bytes "${bytes}")
     string(APPEND arrays "static const unsigned char text_${count}[] = {\n    ${bytes}0};\n")
     string(APPEND rows "    {\"<stdlib/${name}>\", (const char *)text_${count},"
                        " sizeof text_${count} - 1},\n")

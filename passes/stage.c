@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stage: shared memory, movement, barriers, roles.
  *
- *   %c1 = for %k: K by 64, %c = %z           roles warps=[4, 8] { producer: for %k, %i: wait, bulk_load }
+ *   %c1 = for %k: K by 64, %c = %z           roles warps=[4, 8] { producer: for %k, %i: bulk_load }
  *     %a = load %x[%m, %k]             →     { consumer: for %k, %c, %i: wait %full[%i],
  *     %b = load %w[%k, %n]                       %d = dot_async %sa[%i, :, :], %sb[%i, :, :], %c
  *     yield dot %a, %b, %c                       %e = settle %d, arrive %empty[%i], yield %e }

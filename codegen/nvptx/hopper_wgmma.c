@@ -5,9 +5,9 @@
  *
  * Operands in shared memory go by descriptor (PTX ISA, "Matrix Descriptor"). With chunks of `pitch`
  * = swizzle bytes (hopper.h) there are two ways to hold one:
- *   k along the columns     an instruction's 16 deep are 32 bytes inside a row; 8 rows are 8 * pitch
- *                           bytes apart (stride); chunks are reached by address, the leading
- *                           offset does not count
+ *   k along the columns     an instruction's 16 deep are 32 bytes inside a row; 8 rows are
+ *                           8 * pitch bytes apart (stride); chunks are reached by address, the
+ *                           leading offset does not count
  *   k along the rows        m (or n) runs along a row and, after `pitch` bytes, in the next chunk
  *                           (leading offset); 8 steps of k are 8 * pitch bytes (stride) */
 #include "codegen/nvptx/hopper.h"

@@ -75,8 +75,8 @@ typedef struct PlanLaunch {
     int cluster;       /* blocks of a cluster; 1: none */
     int n_args;
     PlanArg *args; /* the kernel's parameters in order. CPU symbols instead are
-                          void f(void *const *args, int64_t first, int64_t last): args[i] points to the
-                          value (for ARG_POINTER: is the data pointer itself) */
+                      void f(void *const *args, int64_t first, int64_t last): args[i] points to
+                      the value (for ARG_POINTER: is the data pointer itself) */
 } PlanLaunch;
 
 typedef struct Plan {

@@ -2,7 +2,8 @@
 /* Runs a program in the interpreter before the first pass and after every pass, with several orders
  * of blocks and roles, and compares: what a pass breaks is seen at that pass, without any device.
  *
- *     tessera-agree [--target NAME] [--set KEY[.SUB]=VALUE]… [--seeds N] [--facts] --size M=5,N=7 FILE
+ *     tessera-agree [--target NAME] [--set KEY[.SUB]=VALUE]… [--seeds N] [--facts]
+ *                   --size M=5,N=7 FILE
  *
  * FILE is IR text of the tensor stage. --facts gives the passes what the sizes imply (multiples,
  * bounds), as a compilation for known sizes does. Exit code 5 when answers differ. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads IR text, runs passes, generates code: the tool of the text tests of code generation.
  *
- *     tessera-emit [--target NAME] [--pass NAME]… [--emit llvm|ptx|asm|cubin|hsaco|obj] [--ptxas PATH]
- *                  [--plan FILE] [-o FILE] [FILE | -]
+ *     tessera-emit [--target NAME] [--pass NAME]… [--emit llvm|ptx|asm|cubin|hsaco|obj]
+ *                  [--ptxas PATH] [--plan FILE] [-o FILE] [FILE | -]
  *
- * --plan writes what a launch needs to know, as JSON. Exit code 1 after a diagnostic. */
+ * `--pass all` runs all of the table's. --plan writes what a launch needs to know, as JSON. Exit code 1 after a diagnostic. */
 #include "codegen/codegen.h"
 #include "ir/target.h"
 #include "ir/verify.h"
@@ -173,16 +173,36 @@ static const Pass *find_pass(const char *name)
     return NULL;
 }
 
+static bool run_pass(Func *func, Arena *arena, const Pass *pass)
+{
+    func->diags->pass = pass->name;
+    pass->run(func);
+    return func->diags->errors == 0 && verified(func, arena, pass->name);
+}
+
+static int run_all_passes(Func *func, Arena *arena)
+{
+    size_t n;
+    const Pass *rows = pass_rows(&n);
+    for (size_t i = 0; i < n; i++) {
+        if (!run_pass(func, arena, &rows[i])) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 static int run_passes(Func *func, Arena *arena, const Options *options)
 {
+    if (options->n_passes == 1 && text_same(options->passes[0], "all")) {
+        return run_all_passes(func, arena);
+    }
     for (int i = 0; i < options->n_passes; i++) {
         const Pass *pass = find_pass(options->passes[i]);
         if (!pass) {
             return complain("no pass", options->passes[i]);
         }
-        func->diags->pass = pass->name;
-        pass->run(func);
-        if (func->diags->errors > 0 || !verified(func, arena, pass->name)) {
+        if (!run_pass(func, arena, pass)) {
             return 1;
         }
     }
