@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An AMD GPU's threads as coroutines of this process: what emulate.py calls where the code says
+ * intrinsics. A wave's threads meet at its shuffles, a block's at its barriers; whoever comes to another
+ * one is reported. Blocks run one after the other. Shared memory starts as NaNs. */
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
+
+enum { MOST_THREADS = 1024, STACK_BYTES = 64 * 1024 };
+
+typedef enum State { READY, AT_WAVE, AT_BARRIER, DONE } State;
+
+typedef struct Thread {
+    ucontext_t context;
+    State state;
+    int value, source, result; /* of a shuffle: given, lane that is read, got */
+    char *stack;
+} Thread;
+
+static Thread threads[MOST_THREADS];
+static ucontext_t scheduler;
+static int current, count, block, blocks, wave;
+static void (*kernel)(void);
+
+static void stop(const char *why)
+{
+    fprintf(stderr, "emulate: block %d, thread %d: %s\n", block, current, why);
+    exit(1);
+}
+
+static void pause_as(State state)
+{
+    threads[current].state = state;
+    swapcontext(&threads[current].context, &scheduler);
+}
+
+static int shuffle(int value, int source)
+{
+    threads[current].value = value;
+    threads[current].source = source;
+    pause_as(AT_WAVE);
+    return threads[current].result;
+}
+
+/* ---- what the code calls ---- */
+
+int emu_thread(void);
+int emu_block(void);
+void *emu_hidden(void);
+void emu_barrier(void);
+int emu_first(int value);
+int emu_dpp(int old, int value, int control, int rows, int banks, _Bool bound);
+int emu_swizzle(int value, int pattern);
+int emu_permute(int address, int value);
+float emu_exp2(float x);
+void emu_run(void (*code)(void), int n_blocks, int n_threads, int n_wave, void *shared, long bytes);
+
+int emu_thread(void)
+{
+    return current;
+}
+
+int emu_block(void)
+{
+    return block;
+}
+
+void *emu_hidden(void)
+{
+    return &blocks;
+}
+
+void emu_barrier(void)
+{
+    pause_as(AT_BARRIER);
+}
+
+int emu_first(int value)
+{
+    return shuffle(value, 0);
+}
+
+int emu_dpp(int old, int value, int control, int rows, int banks, _Bool bound)
+{
+    int lane = current % wave;
+    (void)old;
+    if (rows != 15 || banks != 15 || !bound) {
+        stop("DPP with masks");
+    }
+    if (control < 0x100) {
+        return shuffle(value, (lane & ~3) | (control >> 2 * (lane & 3) & 3));
+    }
+    if ((control & ~15) != 0x160) {
+        stop("a DPP that is not known here");
+    }
+    return shuffle(value, lane ^ (control & 15));
+}
+
+int emu_swizzle(int value, int pattern)
+{
+    int lane = current % wave;
+    int within = (((lane & 31) & (pattern & 31)) | (pattern >> 5 & 31)) ^ (pattern >> 10 & 31);
+    return shuffle(value, (lane & ~31) | within);
+}
+
+int emu_permute(int address, int value)
+{
+    return shuffle(value, (address >> 2) % wave);
+}
+
+float emu_exp2(float x)
+{
+    return exp2f(x);
+}
+
+/* libgcc has it from version 13 on; a bf16 is returned in the low bits of a vector register. */
+float __truncsfbf2(float x);
+float __truncsfbf2(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    bits = x != x ? bits >> 16 | 64 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* ---- scheduling ---- */
+
+static void enter(void)
+{
+    kernel();
+    threads[current].state = DONE;
+    swapcontext(&threads[current].context, &scheduler);
+}
+
+static void start(Thread *thread)
+{
+    thread->stack = thread->stack ? thread->stack : malloc(STACK_BYTES);
+    getcontext(&thread->context);
+    thread->context.uc_stack.ss_sp = thread->stack;
+    thread->context.uc_stack.ss_size = STACK_BYTES;
+    thread->context.uc_link = NULL;
+    makecontext(&thread->context, enter, 0);
+    thread->state = READY;
+}
+
+static void resume_ready(void)
+{
+    for (current = 0; current < count; current++) {
+        if (threads[current].state == READY) {
+            swapcontext(&scheduler, &threads[current].context);
+        }
+    }
+}
+
+/* All threads of a wave have come to a shuffle: exchange. */
+static int release_waves(void)
+{
+    int released = 0;
+    for (int first = 0; first < count; first += wave) {
+        int here = 0;
+        for (int i = first; i < first + wave; i++) {
+            here += threads[i].state == AT_WAVE;
+        }
+        if (here == 0) {
+            continue;
+        }
+        if (here != wave) {
+            current = first;
+            stop("not all threads of its wave come to a shuffle");
+        }
+        for (int i = first; i < first + wave; i++) {
+            threads[i].result = threads[first + threads[i].source].value;
+            threads[i].state = READY;
+        }
+        released = 1;
+    }
+    return released;
+}
+
+static void release_barrier(void)
+{
+    int here = 0;
+    for (int i = 0; i < count; i++) {
+        here += threads[i].state == AT_BARRIER;
+    }
+    if (here != 0 && here != count) {
+        stop("not all threads of the block come to a barrier");
+    }
+    for (int i = 0; here && i < count; i++) {
+        threads[i].state = READY;
+    }
+}
+
+static int is_done(void)
+{
+    for (int i = 0; i < count; i++) {
+        if (threads[i].state != DONE) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+void emu_run(void (*code)(void), int n_blocks, int n_threads, int n_wave, void *shared, long bytes)
+{
+    kernel = code;
+    count = n_threads;
+    wave = n_wave;
+    blocks = n_blocks;
+    for (block = 0; block < n_blocks; block++) {
+        memset(shared, 0xff, (size_t)bytes);
+        for (int i = 0; i < count; i++) {
+            start(&threads[i]);
+        }
+        while (!is_done()) {
+            resume_ready();
+            if (!release_waves()) {
+                release_barrier();
+            }
+        }
+    }
+}

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs AMD kernels without an AMD GPU: the LLVM IR of an AMD target, with its intrinsics replaced by
+calls of emulate.c, becomes a host program whose coroutines are the threads. Checks the answers of the
+emitter that all GPUs share (layouts, guards, reductions, shared memory, products) against NumPy.
+
+    emulate.py --emit TOOL --target gfx942 [--target …] [--pass NAME]… --size M=5,N=7 [--size …] FILE.ir
+
+What an output must be stands in the file, over the inputs and sizes in f64 and NumPy's names:
+
+    ; WANT y: softmax(x) * N
+
+or is given as --want "y: softmax(x) * N". --as T=f16 replaces a word of the file. Leaves out, and says so, when llc-22 is not to be had.
+"""
+
+import argparse
+import ctypes
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+WAVES = {"gfx942": 64, "gfx1100": 32}
+INTRINSICS = {
+    "llvm.amdgcn.workitem.id.x": "emu_thread",
+    "llvm.amdgcn.workgroup.id.x": "emu_block",
+    "llvm.amdgcn.implicitarg.ptr": "emu_hidden",
+    "llvm.amdgcn.s.barrier": "emu_barrier",
+    "llvm.amdgcn.readfirstlane.i32": "emu_first",
+    "llvm.amdgcn.update.dpp.i32": "emu_dpp",
+    "llvm.amdgcn.ds.swizzle": "emu_swizzle",
+    "llvm.amdgcn.ds.bpermute": "emu_permute",
+    "llvm.amdgcn.exp2.f32": "emu_exp2",
+}
+C_TYPES = {"f32": "float", "f64": "double", "i64": "int64_t", "i32": "int32_t"}
+
+
+def fail(text):
+    sys.exit("emulate.py: " + text)
+
+
+# ---- the code ----
+
+def to_host(text):
+    """LLVM IR of an AMD target to IR that any host takes. Returns it and shared memory's symbols."""
+    text = re.sub(r"^target .*\n", "", text, flags=re.M)
+    text = re.sub(r"^attributes #.*\n", "", text, flags=re.M)
+    text = re.sub(r" #\d+", "", text)
+    text = re.sub(r" ?addrspace\(\d\)", "", text)
+    text = re.sub(r"\b(amdgpu_kernel|protected|immarg|internal)\b ?", "", text)
+    text = re.sub(r"range\([^)]*\) ", "", text)
+    for name, call in INTRINSICS.items():
+        text = text.replace("@" + name + "(", "@" + call + "(")
+    left = re.findall(r"@(llvm\.amdgcn[\w.]*)", text)
+    if left:
+        fail("an intrinsic that is not emulated: " + left[0])
+    shared = {}
+    for symbol, n in re.findall(r"^@([\w.]+)\.shared = global \[(\d+) x i8\]", text, flags=re.M):
+        shared[symbol] = int(n)
+        text = text.replace(f"@{symbol}.shared", f"@{symbol}_shared")
+    return text, shared
+
+
+def evaluate(expression, sizes):
+    total = 0
+    for coefficient, *variables in expression:
+        product = coefficient
+        for variable in variables:
+            product *= sizes[variable]
+        total += product
+    return total
+
+
+def argument(plan, kind, index):
+    if kind == "pointer":
+        return "void *", f"a_{plan['params'][index]['name']}"
+    if kind == "scalar":
+        param = plan["params"][index]
+        return C_TYPES[param["dtype"]] + " ", f"a_{param['name']}"
+    return "int64_t ", f"s_{plan['sizes'][index]}"
+
+
+def harness(plan, shared, wave, sizes):
+    """C: one function `run`; arguments as globals, because coroutines take none."""
+    out = ["#include <stdint.h>",
+           "void emu_run(void (*)(void), int, int, int, void *, long);"]
+    for i, param in enumerate(plan["params"]):
+        kind = "scalar" if param["rank"] < 0 else "pointer"
+        out.append("{}{};".format(*argument(plan, kind, i)))
+    for i in range(len(plan["sizes"])):
+        out.append("{}{} = {};".format(*argument(plan, "size", i), sizes[i]))
+    body = []
+    for launch in plan["launches"]:
+        symbol = launch["symbol"]
+        args = [argument(plan, kind, index) for kind, index in launch["args"]]
+        out.append(f"void {symbol}({', '.join(t for t, _ in args)});")
+        out.append(f"static void call_{symbol}(void) {{ {symbol}({', '.join(n for _, n in args)}); }}")
+        blocks = 1
+        for axis in launch["axes"]:
+            step = axis["step"] or 1
+            blocks *= -(-evaluate(axis["extent"], sizes) // step)
+        if launch["persistent"]:
+            blocks = min(blocks, 3)
+        memory = "0, 0"
+        if symbol in shared:
+            out.append(f"extern char {symbol}_shared[];")
+            memory = f"{symbol}_shared, {shared[symbol]}"
+        body.append(f"    emu_run(call_{symbol}, {blocks}, {launch['threads']}, {wave}, {memory});")
+    return "\n".join(out + ["void run(void);", "void run(void)", "{"] + body + ["}", ""])
+
+
+def build(options, source, sizes_by_name, folder):
+    path = lambda name: os.path.join(folder, name)
+    passes = [word for name in options.passes for word in ("--pass", name)]
+    subprocess.run([options.emit, "--target", options.target, *passes, "--emit", "llvm", "--plan",
+                    path("plan"), "-o", path("gpu.ll"), source], check=True)
+    with open(path("plan")) as file:
+        plan = json.load(file)
+    sizes = [sizes_by_name[name] for name in plan["sizes"]]
+    with open(path("gpu.ll")) as file:
+        text, shared = to_host(file.read())
+    with open(path("host.ll"), "w") as file:
+        file.write(text)
+    with open(path("run.c"), "w") as file:
+        file.write(harness(plan, shared, WAVES[options.target], sizes))
+    subprocess.run(["llc-22", "-O1", "-march=x86-64", "-mcpu=x86-64-v3", "-relocation-model=pic",
+                    "-filetype=obj", path("host.ll"), "-o", path("host.o")], check=True)
+    subprocess.run(["cc", "-O1", "-w", "-shared", "-fPIC", path("run.c"), path("host.o"),
+                    os.path.join(HERE, "emulate.c"), "-o", path("run.so"), "-lm"], check=True)
+    return plan, sizes, ctypes.CDLL(path("run.so"))
+
+
+# ---- arrays ----
+
+def bf16_bits(values):
+    bits = values.astype(np.float32).view(np.uint32).astype(np.uint64)
+    return ((bits + 0x7fff + (bits >> 16 & 1)) >> 16).astype(np.uint16)
+
+
+def to_memory(values, dtype):
+    if dtype == "bf16":
+        return bf16_bits(values)
+    return values.astype({"f32": np.float32, "f16": np.float16, "f64": np.float64}[dtype])
+
+
+def from_memory(array, dtype):
+    if dtype == "bf16":
+        return (array.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    return array.astype(np.float64)
+
+
+def softmax(x, power=np.exp):
+    e = power(x - x.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def attention(q, k, v, scale, power=np.exp):
+    s = np.einsum("bhid,bhjd->bhij", q, k) * scale
+    return np.einsum("bhij,bhjd->bhid", softmax(s, power), v)
+
+
+GUARD = 64  # elements behind each array that must stay as they were
+
+
+def fill(param, shape, random):
+    """Random elements in the parameter's type, and GUARD more."""
+    count = int(np.prod(shape)) + GUARD
+    dtype = param["dtype"]
+    if dtype == "bool":
+        return random.integers(0, 2, count).astype(np.uint8)
+    if dtype[0] in "iu":
+        return random.integers(0 if dtype[0] == "u" else -99, 99, count).astype(np.dtype(
+            ("" if dtype[0] == "i" else "u") + "int" + dtype[1:]))
+    return to_memory(random.standard_normal(count), dtype)
+
+
+def compare(name, got, want, dtype):
+    bound = {"bf16": 1e-2, "f16": 2e-3, "f32": 2e-5, "f64": 1e-12}.get(dtype, 0)
+    want = np.broadcast_to(np.asarray(want, np.float64), got.shape)
+    with np.errstate(invalid="ignore"):
+        error = np.where(got == want, 0, np.abs(got - want) / (1 + np.abs(want)))
+    error = np.where(np.isnan(got) & np.isnan(want), 0, error)
+    if error.size and not np.max(error) <= bound:
+        worst = np.unravel_index(np.argmax(np.where(np.isnan(error), np.inf, error)), error.shape)
+        fail(f"{name} differs by {error[worst]:.3g} at {tuple(map(int, worst))}: {got[worst]}, not "
+             f"{want[worst]}; {int(np.sum(~(error <= bound)))} of {error.size} differ")
+
+
+def run(plan, sizes, library, wanted):
+    random = np.random.default_rng(1)
+    names = dict(zip(plan["sizes"], sizes))
+    names.update(vars(np), softmax=softmax, attention=attention)
+    arrays = []
+    for param in plan["params"]:
+        name, dtype = param["name"], param["dtype"]
+        if param["rank"] < 0:
+            names[name] = 0.3
+            ctypes.c_float.in_dll(library, "a_" + name).value = names[name]
+            continue
+        shape = [evaluate(dim, sizes) for dim in param["dims"]]
+        array = fill(param, shape, random)
+        count = array.size - GUARD
+        ctypes.c_void_p.in_dll(library, "a_" + name).value = array.ctypes.data
+        names[name] = from_memory(array[:count], dtype).reshape(shape)
+        arrays.append((param, array, array.copy(), count))
+    library.run()
+    for param, array, before, count in arrays:
+        first = 0 if param["io"] == "in" else count
+        if not np.array_equal(array[first:].view(np.uint8), before[first:].view(np.uint8)):
+            fail(f"{param['name']}: something is written that should not be")
+        if param["io"] != "in":
+            got = from_memory(array[:count], param["dtype"]).reshape(names[param["name"]].shape)
+            compare(param["name"], got, eval(wanted[param["name"]], names), param["dtype"])
+
+
+def read_test(options, folder):
+    """The IR with its words replaced, as a file; what the outputs must be."""
+    with open(options.file) as file:
+        text = file.read()
+    wanted = dict(re.findall(r"^; WANT (\w+): (.*)$", text, flags=re.M))
+    wanted.update(want.split(": ", 1) for want in options.want)
+    for word in options.words:
+        old, new = word.split("=")
+        text = re.sub(rf"\b{old}\b", new, text)
+    path = os.path.join(folder, "test.ir")
+    with open(path, "w") as file:
+        file.write(text)
+    return path, wanted
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--emit", required=True)
+    parser.add_argument("--target", dest="targets", action="append", required=True)
+    parser.add_argument("--pass", dest="passes", action="append", default=[])
+    parser.add_argument("--as", dest="words", action="append", default=[])
+    parser.add_argument("--want", action="append", default=[])
+    parser.add_argument("--size", dest="sizes", action="append", required=True)
+    parser.add_argument("file")
+    options = parser.parse_args()
+    if not shutil.which("llc-22"):
+        print("no llc-22: nothing is emulated")
+        return
+    for target in options.targets:
+        for size in options.sizes:
+            named = {name: int(value) for name, value in (part.split("=") for part in size.split(","))}
+            with tempfile.TemporaryDirectory() as folder:
+                options.target = target
+                path, wanted = read_test(options, folder)
+                run(*build(options, path, named, folder), wanted)
+
+
+if __name__ == "__main__":
+    main()
