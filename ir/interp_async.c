@@ -298,6 +298,9 @@ void async_end_agent(Run *run, const Agent *agent, const Op *op)
     if (agent->products_done < agent->products) {
         run_fail(run, op, "%s ends with products that were never settled", agent->name);
     }
+    if (agent->stores_done < agent->stores) {
+        run_fail(run, op, "%s ends while bulk stores may still read its shared memory", agent->name);
+    }
 }
 
 static void check_slot(Run *run, const Slot *slot)

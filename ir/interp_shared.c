@@ -122,10 +122,11 @@ static void check_read(const Use *use, int64_t offset, int64_t position)
 {
     const Clocks *known = &use->run->agent->known;
     Stamp written = use->shared->written[offset];
+    bool own = written.by == (uint32_t)use->run->agent->id;
     if (written.at > known->at[written.by]) {
         race(use, position,
-             written.by == use->as.by ? "race: @ wrote, without a sync since,"
-                                      : "race: @ wrote, and nothing orders this read after it,",
+             own ? "race: @ wrote, without a sync since,"
+                 : "race: @ wrote, and nothing orders this read after it,",
              written.by);
     }
     bool async = use->as.by >= MOST_AGENTS && written.by < MOST_AGENTS;

@@ -28,10 +28,12 @@ static const Fault faults[] = {
      "may still read"},
     /* shared memory */
     {product_roles, "sync ; behind the tile", "", "race: role 1 wrote|race: role 1 stored"},
+    {product_roles, "settle %d pending=0", "settle %d pending=9", "not settled|may still read"},
     {product_roles, "fence_async\n", "", "without a fence_async"},
     {product_roles, "fence_async\n          sync ; behind the tile",
      "sync\n          fence_async", "without a fence_async"},
     {product_roles, "bulk_wait\n", "", "may still read"},
+    {product_roles, "bulk_wait ; the last", "", "ends while bulk stores"},
     {product_roles, "sync ; before the tile", "", "may still read|overwrites"},
     {product_shared, "sync ; first", "", "may still read"},
     {product_shared, "sync ; second", "", "without a sync"},

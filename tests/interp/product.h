@@ -133,6 +133,7 @@ static const char product_roles[] = "func product stage staged padded {\n" PRODU
     "          bulk_store %so[%zero, :, :], %y[%m2, %n2]\n"
     "          yield %q2\n"
     "        } : i32\n"
+    "        bulk_wait ; the last\n"
     "      }\n    }\n  }\n}\n";
 
 /* `T` for real: every T that is followed by [ . */
