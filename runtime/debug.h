@@ -18,8 +18,8 @@ typedef struct TesseraDebug {
     void *user;
 } TesseraDebug;
 
-/* For later compilations with this context; NULL: off. The structure is copied, what it points to is
- * not. An unknown pass is an error of usage. */
+/* For later compilations with this context; NULL: off. The structure is copied, what it points to
+ * is not. An unknown pass is an error of usage. */
 TESSERA_API TesseraStatus tessera_debug(TesseraContext *context, const TesseraDebug *debug);
 
 #endif

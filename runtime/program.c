@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs: parsed once for their signatures. Each compilation parses the text again, in an arena of
- * its own, so that it can be freed with all it made. */
+/* Programs: parsed once for their signatures. Each compilation parses the text again, in an arena
+ * of its own, so that it can be freed with all it made. */
 #include "runtime/runtime.h"
 
 #include <errno.h>

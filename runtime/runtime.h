@@ -93,8 +93,8 @@ TesseraStatus status_of(DiagClass kind);
 
 void work_init(Work *work, TesseraContext *context);
 void work_free(Work *work);
-/* Calls with both guards set. False from `task`: there are diagnostics. All that can go wrong becomes
- * a status and the context's error; `reproducer` makes the text for a bug and may be NULL. */
+/* Calls with both guards set. False from `task`: there are diagnostics. All that can go wrong
+ * becomes a status and the context's error; `reproducer` makes the text for a bug, may be NULL. */
 typedef bool WorkTask(void *user);
 typedef void WorkReproducer(void *user, Text *out);
 TesseraStatus work_run(Work *work, WorkTask *task, WorkReproducer *reproducer, void *user);

@@ -20,11 +20,11 @@
  *     tessera_prepare(kernel, device, args, 2, &launch);
  *     tessera_launch(launch, NULL);
  *
- * Every call that can fail returns a TesseraStatus; tessera_error has the words. Nothing here prints,
- * exits, or keeps global state. A context, and what was made with it, is for one thread at a time.
- * Text and bytes that a call hands out live as long as the object that they were asked of. Objects are
- * freed by their `_free`, NULL allowed: launches before kernels, kernels and programs in any order,
- * devices after what was launched on them, the context last. */
+ * Every call that can fail returns a TesseraStatus; tessera_error has the words. Nothing here
+ * prints, exits, or keeps global state. A context, and what was made with it, is for one thread at
+ * a time. Text and bytes that a call hands out live as long as the object that they were asked of.
+ * Objects are freed by their `_free`, NULL allowed: launches before kernels, kernels before the
+ * devices on which they were prepared, the context last. */
 #ifndef TESSERA_TESSERA_H
 #define TESSERA_TESSERA_H
 
@@ -189,12 +189,12 @@ typedef struct TesseraOptions {
     const char *target; /* "sm_90a", "gfx942", "native", …; see tessera_target */
     const TesseraPair *bindings; /* generic and const parameters: T=bf16, causal=true, D=128 */
     size_t n_bindings;
-    /* Sizes as they will be: the code is made for sizes like these (their powers of two), which every
-     * launch is checked against. */
+    /* Sizes as they will be: the code is made for sizes like these (their powers of two), which
+     * every launch is checked against. */
     const TesseraSize *sizes;
     size_t n_sizes;
-    /* For sizes of which nothing else is known, the code takes a tensor's last axis to be a multiple
-     * of 8 elements; a fact of multiple 1 says that it need not be. */
+    /* For sizes of which nothing else is known, the code takes a tensor's last axis to be a
+     * multiple of 8 elements; a fact of multiple 1 says that it need not be. */
     const TesseraFact *facts;
     size_t n_facts;
     const char *const *lines; /* lines of a schedule: "tile M 128, N 256" */
@@ -242,9 +242,9 @@ typedef struct TesseraResources {
 TESSERA_API TesseraStatus tessera_kernel_resources(TesseraKernel *kernel,
                                                    TesseraResources *resources);
 
-/* Binds what arguments tell: T from an element type, M from a shape. `known`: one entry a parameter of
- * the signature, rank < 0 where nothing is given. What options bind already must agree. The result is
- * good until the next tessera_infer of this program. */
+/* Binds what arguments tell: T from an element type, M from a shape. `known`: one entry a parameter
+ * of the signature, rank < 0 where nothing is given; NULL: nothing at all. What options bind already
+ * must agree. The result is good until the next tessera_infer of this program. */
 typedef struct TesseraInferred {
     const TesseraPair *bindings; /* those of the options, too */
     size_t n_bindings;
@@ -275,8 +275,8 @@ typedef struct TesseraDeviceInfo {
     size_t memory_bytes;
 } TesseraDeviceInfo;
 
-/* kind: "cpu", "cuda", "hip" or "auto" (the first that is there, accelerators first). ordinal: which
- * one; for "cpu" the number of threads, 0: all that the process may use. */
+/* kind: "cpu", "cuda", "hip" or "auto" (the first that is there, accelerators first). ordinal:
+ * which one; for "cpu" the number of threads, 0: all that the process may use. */
 TESSERA_API TesseraStatus tessera_device_open(TesseraContext *context, const char *kind,
                                               int ordinal, TesseraDevice **device);
 TESSERA_API void tessera_device_free(TesseraDevice *device);
@@ -326,8 +326,8 @@ typedef struct TesseraDifference {
     double got, want, bound;
     double worst;     /* greatest distance as a share of its bound; > 1 or infinite: different */
 } TesseraDifference;
-/* Compares arrays in the host's memory. Bound 0, or NULL for all: the bits must be the same, where all
- * NaNs are one. TESSERA_DIFFERENT is returned, not recorded as an error. */
+/* Compares arrays in the host's memory. Bound 0, or NULL for all: the bits must be the same, where
+ * all NaNs are one. TESSERA_DIFFERENT is returned, not recorded as an error. */
 TESSERA_API TesseraStatus tessera_compare(TesseraType type, size_t n, const void *got,
                                           const void *want, const double *bound,
                                           TesseraDifference *difference);

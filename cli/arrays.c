@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The arrays of a run: read, made up, moved to the device and back. */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what the command line gives ---- */
+
+static size_t param_index(const TesseraSignature *signature, const char *name)
+{
+    size_t i = 0;
+    while (i < signature->n_params && strcmp(signature->params[i].name, name) != 0) {
+        i++;
+    }
+    return i;
+}
+
+static int unknown_param(const TesseraSignature *signature, const char *text)
+{
+    char list[256] = "";
+    size_t n = 0;
+    for (size_t i = 0; i < signature->n_params && n < sizeof list; i++) {
+        n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "",
+                              signature->params[i].name);
+    }
+    return fail(TESSERA_USAGE, "%s has no parameter for '%.60s': it has %s", signature->name, text,
+                list);
+}
+
+static int read_scalar(const char *name, const char *text, Array *array)
+{
+    char *end, *whole_end;
+    errno = 0;
+    array->number = strtod(text, &end);
+    array->integer = strtoll(text, &whole_end, 0);
+    bool is_bool = strcmp(text, "true") == 0 || strcmp(text, "false") == 0;
+    if (is_bool) {
+        array->integer = text[0] == 't';
+        array->number = (double)array->integer;
+    } else if (end == text || *end || (errno == ERANGE && *whole_end == '\0')) {
+        return fail(TESSERA_USAGE, "%s=%.60s: a number is wanted", name, text);
+    } else if (*whole_end) {
+        array->integer = array->number >= -9e18 && array->number <= 9e18
+                             ? (int64_t)array->number : 0;
+    }
+    array->given = true;
+    return 0;
+}
+
+/* A const parameter may be given like the others; it is a binding then. */
+static void add_const(const TesseraParam *param, const char *value, Options *options)
+{
+    size_t n = options->sets.n;
+    TesseraPair *items = take((n + 1) * sizeof *items);
+    if (n > 0) {
+        memcpy(items, options->sets.items, n * sizeof *items);
+    }
+    items[n] = (TesseraPair){param->name, value};
+    options->sets.items = items;
+    options->sets.n = n + 1;
+}
+
+static int give_value(const Session *session, const char *text, Arrays *arrays, Options *options)
+{
+    const TesseraSignature *signature = session->signature;
+    char *name = name_before(text, '=');
+    const char *value = name ? text + strlen(name) + 1 : text;
+    size_t i = 0;
+    if (name) {
+        i = param_index(signature, name);
+        free(name);
+    } else { /* the next input without one */
+        while (i < signature->n_params &&
+               (arrays->items[i].given || signature->params[i].is_const ||
+                signature->params[i].io == TESSERA_OUT)) {
+            i++;
+        }
+    }
+    if (i == signature->n_params) {
+        return unknown_param(signature, text);
+    }
+    const TesseraParam *param = &signature->params[i];
+    if (param->io == TESSERA_OUT) {
+        return fail(TESSERA_USAGE, "'%s' is a result: -o %s=%.60s", param->name, param->name,
+                    value);
+    }
+    if (param->is_const) {
+        add_const(param, value, options);
+        return 0;
+    }
+    if (arrays->items[i].given) {
+        return fail(TESSERA_USAGE, "'%s' is given twice", param->name);
+    }
+    if (param->rank < 0) {
+        return read_scalar(param->name, value, &arrays->items[i]);
+    }
+    arrays->items[i].given = true;
+    arrays->items[i].from = value;
+    return npy_read(value, &arrays->items[i].tensor);
+}
+
+static int give_output(const Session *session, const char *text, Arrays *arrays)
+{
+    const TesseraSignature *signature = session->signature;
+    char *name = name_before(text, '=');
+    size_t i = name ? param_index(signature, name) : signature->n_params;
+    const char *path = i < signature->n_params ? text + strlen(name) + 1 : text;
+    free(name);
+    if (i == signature->n_params) {
+        for (i = 0; i < signature->n_params; i++) {
+            if (signature->params[i].io != TESSERA_IN && !arrays->items[i].to) {
+                break;
+            }
+        }
+    }
+    if (i == signature->n_params || signature->params[i].io == TESSERA_IN ||
+        arrays->items[i].to) {
+        return fail(TESSERA_USAGE, "-o %.60s: %s has no such result, or it is given twice", text,
+                    signature->name);
+    }
+    arrays->items[i].to = path;
+    return 0;
+}
+
+int arrays_read(const Options *options, const Session *session, Arrays *arrays,
+                Options *with_consts)
+{
+    const TesseraSignature *signature = session->signature;
+    int code = 0;
+    *with_consts = *options;
+    *arrays = (Arrays){.n = signature->n_params};
+    arrays->items = take(arrays->n * sizeof *arrays->items);
+    arrays->known = take(arrays->n * sizeof *arrays->known);
+    for (size_t i = 0; i < arrays->n; i++) {
+        arrays->items[i] = (Array){.param = &signature->params[i], .tensor = {.rank = -1}};
+    }
+    for (size_t i = 0; i < options->values.n && code == 0; i++) {
+        code = give_value(session, options->values.items[i], arrays, with_consts);
+    }
+    for (size_t i = 0; i < options->outputs.n && code == 0; i++) {
+        code = give_output(session, options->outputs.items[i], arrays);
+    }
+    for (size_t i = 0; i < arrays->n; i++) {
+        arrays->known[i] = arrays->items[i].tensor;
+    }
+    return code;
+}
+
+/* ---- the rest ---- */
+
+static int complete_tensor(const Options *options, const Session *session,
+                           const TesseraOptions *compile, size_t index, bool bench, Array *array)
+{
+    const TesseraParam *param = array->param;
+    size_t elements, bytes;
+    TesseraTensor shape;
+    if (tessera_kernel_shape(session->kernel, index, compile->sizes, compile->n_sizes, &shape) !=
+        TESSERA_OK) {
+        fail_context(session->context);
+        return fail(TESSERA_USAGE, "'%s' is not given: %s=FILE.npy, or --size for random values",
+                    param->name, param->name);
+    }
+    if (array->given) {
+        return 0;
+    }
+    if (!tensor_bytes(&shape, &elements, &bytes)) {
+        return fail(TESSERA_SOURCE, "'%s' has more elements than memory can", param->name);
+    }
+    shape.data = calloc(1, bytes ? bytes : 1);
+    if (!shape.data) {
+        return fail(TESSERA_ENVIRONMENT, "no memory for the %zu bytes of '%s'", bytes, param->name);
+    }
+    array->tensor = shape;
+    if (param->io != TESSERA_OUT) {
+        tensor_random(&array->tensor, options->seed, param->name, bench);
+    }
+    return 0;
+}
+
+int arrays_complete(const Options *options, const Session *session, const TesseraOptions *compile,
+                    bool bench, Arrays *arrays)
+{
+    const TesseraSignature *bound = tessera_kernel_signature(session->kernel);
+    size_t kept = 0;
+    for (size_t i = 0; i < arrays->n; i++) { /* const parameters are no arguments */
+        if (!arrays->items[i].param->is_const) {
+            arrays->items[kept++] = arrays->items[i];
+        }
+    }
+    arrays->n = kept;
+    for (size_t i = 0; i < kept; i++) {
+        Array *array = &arrays->items[i];
+        array->param = &bound->params[i];
+        int code = 0;
+        if (array->param->rank >= 0) {
+            code = complete_tensor(options, session, compile, i, bench, array);
+        } else if (!array->given && bench) {
+            array->number = 1;
+            array->integer = 1;
+        } else if (!array->given) {
+            code = fail(TESSERA_USAGE, "'%s' is not given: %s=NUMBER", array->param->name,
+                        array->param->name);
+        }
+        if (code != 0) {
+            return code;
+        }
+    }
+    return 0;
+}
+
+/* ---- the device ---- */
+
+int arrays_upload(const Session *session, Arrays *arrays, bool copy)
+{
+    for (size_t i = 0; i < arrays->n; i++) {
+        Array *array = &arrays->items[i];
+        size_t elements, bytes;
+        if (array->param->rank < 0) {
+            continue;
+        }
+        tensor_bytes(&array->tensor, &elements, &bytes);
+        if (tessera_alloc(session->device, bytes, &array->memory) != TESSERA_OK ||
+            (copy && tessera_copy_in(session->device, array->memory, array->tensor.data, bytes) !=
+                         TESSERA_OK)) {
+            return fail_context(session->context);
+        }
+    }
+    return 0;
+}
+
+int arrays_download(const Session *session, Arrays *arrays)
+{
+    for (size_t i = 0; i < arrays->n; i++) {
+        Array *array = &arrays->items[i];
+        size_t elements, bytes;
+        if (array->param->rank < 0 || array->param->io == TESSERA_IN) {
+            continue;
+        }
+        tensor_bytes(&array->tensor, &elements, &bytes);
+        if (tessera_copy_out(session->device, array->tensor.data, array->memory, bytes) !=
+            TESSERA_OK) {
+            return fail_context(session->context);
+        }
+    }
+    return 0;
+}
+
+TesseraArg *arrays_args(const Arrays *arrays, bool on_device)
+{
+    TesseraArg *args = take(arrays->n * sizeof *args);
+    for (size_t i = 0; i < arrays->n; i++) {
+        const Array *array = &arrays->items[i];
+        args[i] = (TesseraArg){.tensor = array->tensor, .number = array->number,
+                               .integer = array->integer};
+        if (on_device && array->param->rank >= 0) {
+            args[i].tensor.data = array->memory;
+        }
+    }
+    return args;
+}
+
+void arrays_free(const Session *session, Arrays *arrays)
+{
+    for (size_t i = 0; i < arrays->n; i++) {
+        free(arrays->items[i].tensor.data);
+        if (session->device) {
+            tessera_release(session->device, arrays->items[i].memory);
+        }
+    }
+    free(arrays->items);
+    free(arrays->known);
+    *arrays = (Arrays){0};
+}

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the verbs share: the command line as read, arrays of the host, files, failing. */
+#ifndef TESSERA_CLI_CLI_H
+#define TESSERA_CLI_CLI_H
+
+#include "runtime/debug.h"
+
+#include <tessera/tessera.h>
+
+#include <stdio.h>
+
+/* ---- the command line (options.c) ---- */
+
+typedef struct Strings {
+    const char **items;
+    size_t n;
+} Strings;
+
+typedef struct Options {
+    const char *path, *kernel; /* FILE.tile:KERNEL */
+    Strings values;            /* NAME=VALUE after the file */
+    Strings outputs;           /* -o */
+    struct { TesseraPair *items; size_t n; } sets;
+    struct { TesseraSize *items; size_t n; } sizes;
+    struct { TesseraFact *items; size_t n; } facts;
+    Strings lines, skips;
+    const char *target, *emit, *device, *stop_after, *print_after;
+    uint64_t seed;
+    int threads, rounds, optimize;
+    bool check, json, print_changed, time_passes, verify;
+} Options;
+
+typedef struct Verb {
+    const char *name, *synopsis, *doc;
+    unsigned int bit; /* in OptionRow.verbs */
+    int (*run)(const Options *options);
+} Verb;
+
+typedef struct OptionRow {
+    const char *name, *value; /* "--set", "T=bf16,…"; value NULL: a switch */
+    unsigned int verbs;
+    const char *doc;
+} OptionRow;
+
+enum { VERB_RUN = 1, VERB_COMPILE = 2, VERB_EXPLAIN = 4, VERB_BENCH = 8, VERB_OTHER = 16 };
+
+extern const OptionRow option_rows[];
+extern const size_t n_option_rows;
+/* 0, or the exit code after a message. */
+int options_read(const Verb *verb, int argc, char **argv, Options *options);
+/* "M" of "M=3", or NULL when it is no NAME=VALUE. */
+char *name_before(const char *text, char separator);
+
+const Verb *verb_rows(size_t *n);
+
+/* ---- failing and finding (common.c) ---- */
+
+/* One line on stderr; returns the code. */
+int fail(TesseraStatus status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The context's error on stderr; keeps a reproducer of an internal one. */
+int fail_context(const TesseraContext *context);
+/* Ends the program when there is none: the command line tool may. */
+void *take(size_t bytes);
+void *take_more(void *memory, size_t bytes);
+char *take_text(const char *text, size_t n);
+
+/* What a verb works with. */
+typedef struct Session {
+    TesseraContext *context;
+    TesseraProgram *program;
+    const TesseraSignature *signature;
+    TesseraDevice *device; /* NULL: none was opened */
+    TesseraKernel *kernel;
+} Session;
+/* Context, debugging switches, program, kernel's signature. */
+int session_open(const Options *options, Session *session);
+void session_close(Session *session);
+/* The debugging switches of the command line. */
+int session_debug(const Options *options, TesseraContext *context);
+/* "cuda:1" */
+int session_device(const Options *options, const char *wish, Session *session);
+/* Options for the library, with what was inferred from arrays (`known` may be NULL). */
+int session_options(const Options *options, Session *session, const TesseraTensor *known,
+                    TesseraOptions *out);
+/* Target from --target, or of the device of this machine. */
+int session_compile(const Options *options, Session *session, const TesseraOptions *compile);
+
+/* ---- files (files.c) ---- */
+
+typedef struct OutFile {
+    FILE *file;
+    const char *path;
+    char *temporary; /* NULL: written in place (a pipe, a device, standard output) */
+} OutFile;
+/* Nothing is seen under `path` before out_close succeeds; "-": standard output. */
+int out_open(const char *path, OutFile *out);
+int out_close(OutFile *out);
+void out_cancel(OutFile *out);
+
+/* ---- arrays (npy.c, arrays.c) ---- */
+
+/* Data is taken; 0 or an exit code after a message. */
+int npy_read(const char *path, TesseraTensor *tensor);
+int npy_write(const char *path, const TesseraTensor *tensor);
+
+typedef struct Array {
+    const TesseraParam *param; /* of the bound signature */
+    TesseraTensor tensor;      /* in the host's memory */
+    bool given;                /* by a file or, a scalar, by its value */
+    const char *from, *to;     /* files */
+    double number;
+    int64_t integer;
+    void *memory;              /* on the device */
+} Array;
+
+/* Elements; false when there are more bytes than can be. */
+bool tensor_bytes(const TesseraTensor *tensor, size_t *elements, size_t *bytes);
+/* Standard normal (integers: of a standard deviation of 4, rounded; bool: a coin), from a seed.
+ * With `repeat`, a block of it repeated. */
+void tensor_random(TesseraTensor *tensor, uint64_t seed, const char *name, bool repeat);
+/* "bf16[4, 8]" and a few of its values. */
+void tensor_show(FILE *to, const TesseraTensor *tensor, bool values);
+
+/* The parameters of the kernel with what the command line gives them. */
+typedef struct Arrays {
+    Array *items;
+    size_t n;
+    TesseraTensor *known; /* by parameter of the unbound signature, for inference */
+} Arrays;
+/* Reads the files and scalars that are given. */
+int arrays_read(const Options *options, const Session *session, Arrays *arrays,
+                Options *with_consts);
+/* After compiling: shapes of all, memory for outputs, random inputs where none are given.
+ * `scalars`: missing ones are 1, else an error. */
+int arrays_complete(const Options *options, const Session *session,
+                    const TesseraOptions *compile, bool bench, Arrays *arrays);
+/* On the session's device; for the host's interpreter the memory is the arrays' own. */
+int arrays_upload(const Session *session, Arrays *arrays, bool copy);
+int arrays_download(const Session *session, Arrays *arrays);
+TesseraArg *arrays_args(const Arrays *arrays, bool on_device);
+void arrays_free(const Session *session, Arrays *arrays);
+
+/* ---- verbs ---- */
+
+int verb_run(const Options *options);
+int verb_compile(const Options *options);
+int verb_explain(const Options *options);
+int verb_bench(const Options *options);
+int verb_targets(const Options *options);
+int verb_help(const Options *options);
+int verb_version(const Options *options);
+
+#endif

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/cli.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int fail(TesseraStatus status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    fputs("error: ", stderr);
+    vfprintf(stderr, format, args);
+    fputc('\n', stderr);
+    va_end(args);
+    return (int)status;
+}
+
+/* Beside the program would be in the way of the user's files: in the folder for temporary ones. */
+static void keep_reproducer(const char *text)
+{
+    const char *folder = getenv("TMPDIR");
+    char path[512];
+    int n = snprintf(path, sizeof path, "%s/tessera-bug-XXXXXX.tile",
+                     folder && *folder ? folder : "/tmp");
+    int file = n > 0 && (size_t)n < sizeof path ? mkstemps(path, 5) : -1;
+    FILE *stream = file >= 0 ? fdopen(file, "w") : NULL;
+    if (stream && fputs(text, stream) >= 0 && fclose(stream) == 0) {
+        fprintf(stderr, "note: what reproduces it is in %s\n", path);
+    }
+}
+
+int fail_context(const TesseraContext *context)
+{
+    const TesseraError *error = tessera_error(context);
+    const char *message = error->message;
+    size_t n = strlen(message);
+    bool rendered = strncmp(message, "error", 5) == 0 || strncmp(message, "warning", 7) == 0;
+    fprintf(stderr, "%s%s%s", rendered ? "" : "error: ", message,
+            n > 0 && message[n - 1] == '\n' ? "" : "\n");
+    if (error->reproducer) {
+        keep_reproducer(error->reproducer);
+    }
+    return (int)error->status;
+}
+
+static void *or_end(void *memory)
+{
+    if (!memory) {
+        exit(fail(TESSERA_ENVIRONMENT, "out of memory"));
+    }
+    return memory;
+}
+
+void *take(size_t bytes)
+{
+    return or_end(calloc(1, bytes ? bytes : 1));
+}
+
+void *take_more(void *memory, size_t bytes)
+{
+    return or_end(realloc(memory, bytes));
+}
+
+char *take_text(const char *text, size_t n)
+{
+    return or_end(strndup(text, n));
+}
+
+/* ---- sessions ---- */
+
+static void write_debug(void *user, const char *text, size_t n)
+{
+    fwrite(text, 1, n, user);
+}
+
+int session_debug(const Options *options, TesseraContext *context)
+{
+    TesseraDebug debug = {
+        .print_after = options->print_after,
+        .print_changed = options->print_changed,
+        .stop_after = options->stop_after,
+        .skip = options->skips.items,
+        .n_skip = options->skips.n,
+        .time_passes = options->time_passes,
+        .verify = options->verify,
+        .write = write_debug,
+        .user = stderr,
+    };
+    return tessera_debug(context, &debug) == TESSERA_OK ? 0 : fail_context(context);
+}
+
+static int open_program(const Options *options, Session *session)
+{
+    int code = session_debug(options, session->context);
+    if (code != 0) {
+        return code;
+    }
+    bool ok = tessera_program_read(session->context, options->path, &session->program) ==
+                  TESSERA_OK &&
+              tessera_program_find(session->program, options->kernel, &session->signature) ==
+                  TESSERA_OK;
+    return ok ? 0 : fail_context(session->context);
+}
+
+int session_open(const Options *options, Session *session)
+{
+    *session = (Session){0};
+    if (tessera_context_new(NULL, &session->context) != TESSERA_OK) {
+        return fail(TESSERA_ENVIRONMENT, "out of memory");
+    }
+    int code = open_program(options, session);
+    if (code != 0) {
+        session_close(session);
+    }
+    return code;
+}
+
+void session_close(Session *session)
+{
+    tessera_kernel_free(session->kernel);
+    tessera_device_free(session->device);
+    tessera_program_free(session->program);
+    tessera_context_free(session->context);
+    *session = (Session){0};
+}
+
+int session_device(const Options *options, const char *wish, Session *session)
+{
+    const char *colon = strchr(wish, ':');
+    char *kind = take_text(wish, colon ? (size_t)(colon - wish) : strlen(wish));
+    int ordinal = strcmp(kind, "cpu") == 0 ? options->threads : 0;
+    int code = 0;
+    if (colon) {
+        char *end;
+        long number = strtol(colon + 1, &end, 10);
+        if (end == colon + 1 || *end || number < 0 || number > 1024) {
+            code = fail(TESSERA_USAGE, "--device %.60s: the part after `:` is a number", wish);
+        }
+        ordinal = (int)number;
+    }
+    if (code == 0 && tessera_device_open(session->context, kind, ordinal, &session->device) !=
+                         TESSERA_OK) {
+        code = fail_context(session->context);
+    }
+    free(kind);
+    return code;
+}
+
+int session_options(const Options *options, Session *session, const TesseraTensor *known,
+                    TesseraOptions *out)
+{
+    TesseraInferred inferred;
+    *out = (TesseraOptions){
+        .kernel = options->kernel,
+        .target = options->target,
+        .bindings = options->sets.items,
+        .n_bindings = options->sets.n,
+        .sizes = options->sizes.items,
+        .n_sizes = options->sizes.n,
+        .facts = options->facts.items,
+        .n_facts = options->facts.n,
+        .lines = options->lines.items,
+        .n_lines = options->lines.n,
+        .optimize = options->optimize,
+    };
+    if (tessera_infer(session->program, out, known, &inferred) != TESSERA_OK) {
+        return fail_context(session->context);
+    }
+    out->bindings = inferred.bindings;
+    out->n_bindings = inferred.n_bindings;
+    out->sizes = inferred.sizes;
+    out->n_sizes = inferred.n_sizes;
+    if (!out->target && session->device) {
+        out->target = tessera_device_info(session->device)->target;
+    }
+    return 0;
+}
+
+int session_compile(const Options *options, Session *session, const TesseraOptions *compile)
+{
+    TesseraOptions with_target = *compile;
+    if (!with_target.target) {
+        int code = session_device(options, "auto", session);
+        if (code != 0) {
+            return code;
+        }
+        with_target.target = tessera_device_info(session->device)->target;
+    }
+    if (tessera_compile(session->program, &with_target, &session->kernel) != TESSERA_OK) {
+        return fail_context(session->context);
+    }
+    fputs(tessera_warnings(session->context), stderr);
+    return 0;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `tessera compile`: code or IR into a file, whole or not at all. */
+#include "cli/cli.h"
+
+#include <string.h>
+
+static const struct { const char *family, *kind; } USUAL[] = {
+    {"cpu", "obj"}, {"nvptx", "ptx"}, {"amdgcn", "hsaco"}};
+
+static const char *usual_kind(TesseraContext *context, const char *target)
+{
+    const TesseraTarget *row;
+    for (size_t i = 0; (row = tessera_target(context, i)); i++) {
+        for (size_t j = 0; j < sizeof USUAL / sizeof *USUAL; j++) {
+            if (strcmp(row->name, target) == 0 && strcmp(row->family, USUAL[j].family) == 0) {
+                return USUAL[j].kind;
+            }
+        }
+    }
+    return "ir";
+}
+
+static bool is_binary(const char *kind)
+{
+    return strcmp(kind, "cubin") == 0 || strcmp(kind, "hsaco") == 0 || strcmp(kind, "obj") == 0;
+}
+
+static int write_bytes(const char *path, const TesseraBytes *bytes)
+{
+    OutFile out;
+    int code = out_open(path, &out);
+    if (code != 0) {
+        return code;
+    }
+    fwrite(bytes->data, 1, bytes->n, out.file);
+    return out_close(&out);
+}
+
+static int emit(const Options *options, Session *session, const char *target)
+{
+    TesseraBytes bytes;
+    const char *path = options->outputs.n ? options->outputs.items[0] : NULL;
+    const char *kind = options->emit          ? options->emit
+                       : options->stop_after ? "ir"
+                                             : usual_kind(session->context, target);
+    if (!path && is_binary(kind)) {
+        return fail(TESSERA_USAGE, "%s is no text: say where to with -o FILE (or -o -)", kind);
+    }
+    if (tessera_kernel_emit(session->kernel, kind, &bytes) != TESSERA_OK) {
+        return fail_context(session->context);
+    }
+    return write_bytes(path ? path : "-", &bytes);
+}
+
+int verb_compile(const Options *options)
+{
+    Session session;
+    TesseraOptions compile;
+    if (options->outputs.n > 1 || options->values.n > 0) {
+        return fail(TESSERA_USAGE, "compile takes one file and one -o; parameters go into --set");
+    }
+    int code = session_open(options, &session);
+    if (code == 0) {
+        code = session_options(options, &session, NULL, &compile);
+    }
+    if (code == 0) {
+        code = session_compile(options, &session, &compile);
+    }
+    if (code == 0) {
+        const char *target = compile.target ? compile.target
+                                            : tessera_device_info(session.device)->target;
+        code = emit(options, &session, target);
+    }
+    session_close(&session);
+    return code;
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Whole files or none: written under a temporary name beside the target, then renamed. What is no
+ * ordinary file (a pipe, /dev/null) is written in place. */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int cannot_write(const char *path)
+{
+    return fail(TESSERA_ENVIRONMENT, "cannot write %s: %s", path, strerror(errno));
+}
+
+static bool written_in_place(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && !S_ISREG(info.st_mode);
+}
+
+/* What mkstemp makes is private; a result has the mode that the user's mask gives it. */
+static void give_mode(int file)
+{
+    mode_t mask = umask(0);
+    umask(mask);
+    fchmod(file, 0666 & ~mask);
+}
+
+static int open_temporary(OutFile *out)
+{
+    size_t n = strlen(out->path);
+    out->temporary = take(n + 16);
+    snprintf(out->temporary, n + 16, "%s.XXXXXX", out->path);
+    int file = mkstemp(out->temporary);
+    if (file >= 0) {
+        give_mode(file);
+        out->file = fdopen(file, "wb");
+    }
+    if (!out->file) {
+        int code = cannot_write(out->path);
+        out_cancel(out);
+        return code;
+    }
+    return 0;
+}
+
+int out_open(const char *path, OutFile *out)
+{
+    *out = (OutFile){.path = path};
+    if (strcmp(path, "-") == 0) {
+        out->file = stdout;
+        return 0;
+    }
+    if (!written_in_place(path)) {
+        return open_temporary(out);
+    }
+    out->file = fopen(path, "wbe");
+    return out->file ? 0 : cannot_write(path);
+}
+
+int out_close(OutFile *out)
+{
+    if (out->file == stdout) {
+        return fflush(stdout) == 0 && !ferror(stdout) ? 0 : cannot_write("standard output");
+    }
+    bool bad = ferror(out->file) != 0;
+    bad = fclose(out->file) != 0 || bad;
+    out->file = NULL;
+    if (bad || (out->temporary && rename(out->temporary, out->path) != 0)) {
+        int code = cannot_write(out->path);
+        out_cancel(out);
+        return code;
+    }
+    free(out->temporary);
+    out->temporary = NULL;
+    return 0;
+}
+
+void out_cancel(OutFile *out)
+{
+    if (out->file && out->file != stdout) {
+        fclose(out->file);
+    }
+    if (out->temporary) {
+        unlink(out->temporary);
+        free(out->temporary);
+    }
+    *out = (OutFile){0};
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/cli.h"
+
+#include <string.h>
+
+static const Verb VERBS[] = {
+    {"run", "FILE.tile[:KERNEL] [NAME=FILE.npy | NAME=NUMBER]... [-o [NAME=]FILE.npy]",
+     "compile, load, launch; the CPU when there is no GPU", VERB_RUN, verb_run},
+    {"compile", "FILE.tile[:KERNEL] [-o FILE]", "make code or IR", VERB_COMPILE, verb_compile},
+    {"explain", "FILE.tile[:KERNEL]", "every decision and its reason, in the source's syntax",
+     VERB_EXPLAIN, verb_explain},
+    {"bench", "FILE.tile[:KERNEL] --size M=...", "time, bytes, FLOP/s, share of the copy rate",
+     VERB_BENCH, verb_bench},
+    {"targets", "", "what can be compiled for, and the devices here", VERB_OTHER, verb_targets},
+    {"help", "[VERB]", "this text", VERB_OTHER, verb_help},
+    {"version", "", "the version", VERB_OTHER, verb_version},
+};
+
+const Verb *verb_rows(size_t *n)
+{
+    *n = sizeof VERBS / sizeof *VERBS;
+    return VERBS;
+}
+
+static const Verb *find_verb(const char *name)
+{
+    static const char *const other_names[][2] = {
+        {"--version", "version"}, {"--help", "help"}, {"-h", "help"}};
+    for (size_t i = 0; i < sizeof other_names / sizeof *other_names; i++) {
+        if (strcmp(name, other_names[i][0]) == 0) {
+            name = other_names[i][1];
+        }
+    }
+    for (size_t i = 0; i < sizeof VERBS / sizeof *VERBS; i++) {
+        if (strcmp(name, VERBS[i].name) == 0) {
+            return &VERBS[i];
+        }
+    }
+    return NULL;
+}
+
+/* What could not be written is a failure, too. */
+static int finish(int code)
+{
+    bool lost = fflush(stdout) != 0 || ferror(stdout);
+    return lost && code == 0 ? fail(TESSERA_ENVIRONMENT, "cannot write to standard output") : code;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        fail(TESSERA_USAGE, "what to do? `tessera help` says what there is");
+        return TESSERA_USAGE;
+    }
+    const Verb *verb = find_verb(argv[1]);
+    if (!verb) {
+        return fail(TESSERA_USAGE, "no verb '%.60s': `tessera help` says what there is", argv[1]);
+    }
+    Options options;
+    int code = options_read(verb, argc - 2, argv + 2, &options);
+    return finish(code == 0 ? verb->run(&options) : code);
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The command line: one table of options, which help prints as well. */
+#include "cli/cli.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    ALL = VERB_RUN | VERB_COMPILE | VERB_EXPLAIN | VERB_BENCH,
+    ON_DEVICE = VERB_RUN | VERB_BENCH,
+};
+
+const OptionRow option_rows[] = {
+    {"-o", "[NAME=]FILE", VERB_RUN | VERB_COMPILE, "where to; `-`: standard output"},
+    {"--set", "T=bf16,D=64,...", ALL, "generic and const parameters"},
+    {"--size", "M=1000,N=64,...", ALL, "sizes: inputs that are not given become random"},
+    {"--assume", "\"N % 16 == 0, M <= 4096\"", VERB_COMPILE | VERB_EXPLAIN,
+     "what holds for sizes that are not given"},
+    {"--schedule", "\"tile M 128, N 256\"", ALL, "a schedule line; it beats the source's"},
+    {"--target", "NAME", ALL, "what to compile for (default: the device here)"},
+    {"--device", "auto|cpu|cuda|hip|interp", ON_DEVICE, "where to run; cuda:1 is the second one"},
+    {"--threads", "N", ON_DEVICE, "of the CPU (default: all that may be used)"},
+    {"--seed", "N", ON_DEVICE, "of random inputs"},
+    {"--check", NULL, VERB_RUN, "compare with the interpreter; exit status 5 when different"},
+    {"--emit", "ir|llvm|ptx|cubin|asm|hsaco|obj", VERB_COMPILE, "what to make"},
+    {"--optimize", "0|1|2|3", ALL, "LLVM's level (default: 3)"},
+    {"--rounds", "N", VERB_BENCH, "of which the median is taken (default: 7)"},
+    {"--json", NULL, VERB_BENCH, "one line of JSON"},
+    {"--print-after", "PASS|all|frontend", ALL, "the IR after a pass, on standard error"},
+    {"--print-changed", NULL, ALL, "the IR after each pass that changed it"},
+    {"--stop-after", "PASS|frontend", ALL, "no pass after this one"},
+    {"--skip", "PASS", ALL, "leave a pass out"},
+    {"--time-passes", NULL, ALL, "the time of each pass"},
+    {"--verify", NULL, ALL, "verify the IR after each pass"},
+};
+const size_t n_option_rows = sizeof option_rows / sizeof *option_rows;
+
+/* ---- small readers ---- */
+
+static void add_string(Strings *list, const char *text)
+{
+    list->items = take_more(list->items, (list->n + 1) * sizeof *list->items);
+    list->items[list->n++] = text;
+}
+
+char *name_before(const char *text, char separator)
+{
+    size_t n = 0;
+    while (isalnum((unsigned char)text[n]) || text[n] == '_') {
+        n++;
+    }
+    bool named = n > 0 && text[n] == separator && !isdigit((unsigned char)text[0]);
+    return named ? take_text(text, n) : NULL;
+}
+
+static bool read_integer(const char *text, long long least, long long most, long long *out)
+{
+    char *end;
+    errno = 0;
+    *out = strtoll(text, &end, 10);
+    return end != text && *end == '\0' && errno == 0 && *out >= least && *out <= most;
+}
+
+/* Calls for each piece of a comma separated list; stops at the first failure. */
+static int for_pieces(const char *text, Options *options,
+                      int (*each)(const char *piece, Options *options))
+{
+    for (const char *at = text;; at++) {
+        size_t n = strcspn(at, ",");
+        char *piece = take_text(at, n);
+        int code = n > 0 ? each(piece, options) : 0;
+        if (code != 0) {
+            return code;
+        }
+        at += n;
+        if (*at == '\0') {
+            return 0;
+        }
+    }
+}
+
+static int read_set(const char *piece, Options *options)
+{
+    char *name = name_before(piece, '=');
+    if (!name || !piece[strlen(name) + 1]) {
+        return fail(TESSERA_USAGE, "--set %.60s: NAME=VALUE is wanted", piece);
+    }
+    options->sets.items =
+        take_more(options->sets.items, (options->sets.n + 1) * sizeof *options->sets.items);
+    options->sets.items[options->sets.n++] = (TesseraPair){name, piece + strlen(name) + 1};
+    return 0;
+}
+
+static int read_size(const char *piece, Options *options)
+{
+    char *name = name_before(piece, '=');
+    long long value;
+    if (!name || !read_integer(piece + strlen(name) + 1, 0, INT64_MAX, &value)) {
+        return fail(TESSERA_USAGE, "--size %.60s: NAME=NUMBER is wanted, from 0 to 2^63 - 1",
+                    piece);
+    }
+    options->sizes.items =
+        take_more(options->sizes.items, (options->sizes.n + 1) * sizeof *options->sizes.items);
+    options->sizes.items[options->sizes.n++] = (TesseraSize){name, value};
+    return 0;
+}
+
+static int read_assume(const char *piece, Options *options)
+{
+    char name[64], relation[3] = "";
+    long long number = 0, zero = 0;
+    TesseraFact fact = {0};
+    int end = 0;
+    if (sscanf(piece, " %63[A-Za-z0-9_] %% %lld == %lld %n", name, &number, &zero, &end) == 3 &&
+        piece[end] == '\0' && zero == 0 && number > 0) {
+        fact.multiple = number;
+    } else if (sscanf(piece, " %63[A-Za-z0-9_] %2[<>=] %lld %n", name, relation, &number, &end) ==
+                   3 && piece[end] == '\0' && number > 0 &&
+               (strcmp(relation, "<=") == 0 || strcmp(relation, ">=") == 0)) {
+        *(relation[0] == '<' ? &fact.most : &fact.least) = number;
+    } else {
+        return fail(TESSERA_USAGE, "--assume %.60s: like N %% 16 == 0, N <= 4096 or N >= 1", piece);
+    }
+    fact.name = take_text(name, strlen(name));
+    options->facts.items =
+        take_more(options->facts.items, (options->facts.n + 1) * sizeof *options->facts.items);
+    options->facts.items[options->facts.n++] = fact;
+    return 0;
+}
+
+static int read_number(const char *name, const char *text, int least, int most, int *out)
+{
+    long long value;
+    if (!read_integer(text, least, most, &value)) {
+        return fail(TESSERA_USAGE, "%s %.60s: a number from %d to %d is wanted", name, text, least,
+                    most);
+    }
+    *out = (int)value;
+    return 0;
+}
+
+static int read_seed(const char *text, uint64_t *seed)
+{
+    long long value;
+    if (!read_integer(text, 0, INT64_MAX, &value)) {
+        return fail(TESSERA_USAGE, "--seed %.60s: a number from 0 on is wanted", text);
+    }
+    *seed = (uint64_t)value;
+    return 0;
+}
+
+/* ---- options ---- */
+
+static bool is(const OptionRow *row, const char *name)
+{
+    return strcmp(row->name, name) == 0;
+}
+
+static const char **text_slot(const OptionRow *row, Options *options)
+{
+    return is(row, "--target")        ? &options->target
+           : is(row, "--device")      ? &options->device
+           : is(row, "--emit")        ? &options->emit
+           : is(row, "--print-after") ? &options->print_after
+           : is(row, "--stop-after")  ? &options->stop_after
+                                      : NULL;
+}
+
+static bool *switch_slot(const OptionRow *row, Options *options)
+{
+    return is(row, "--check")           ? &options->check
+           : is(row, "--json")          ? &options->json
+           : is(row, "--print-changed") ? &options->print_changed
+           : is(row, "--time-passes")   ? &options->time_passes
+                                        : &options->verify;
+}
+
+static int take_option(const OptionRow *row, const char *value, Options *options)
+{
+    const char **text = text_slot(row, options);
+    if (!row->value) {
+        *switch_slot(row, options) = true;
+        return 0;
+    }
+    if (text) {
+        *text = value;
+        return 0;
+    }
+    if (is(row, "-o")) {
+        add_string(&options->outputs, value);
+    } else if (is(row, "--schedule")) {
+        add_string(&options->lines, value);
+    } else if (is(row, "--skip")) {
+        add_string(&options->skips, value);
+    } else if (is(row, "--set")) {
+        return for_pieces(value, options, read_set);
+    } else if (is(row, "--size")) {
+        return for_pieces(value, options, read_size);
+    } else if (is(row, "--assume")) {
+        return for_pieces(value, options, read_assume);
+    } else if (is(row, "--threads")) {
+        return read_number(row->name, value, 1, 1024, &options->threads);
+    } else if (is(row, "--rounds")) {
+        return read_number(row->name, value, 1, 1000, &options->rounds);
+    } else if (is(row, "--optimize")) {
+        int code = read_number(row->name, value, 0, 3, &options->optimize);
+        options->optimize = options->optimize == 0 ? -1 : options->optimize;
+        return code;
+    } else if (is(row, "--seed")) {
+        return read_seed(value, &options->seed);
+    }
+    return 0;
+}
+
+/* `--name=value` and `--name value`. */
+static const OptionRow *find_option(const char *text, const char **value)
+{
+    const char *equals = strchr(text, '=');
+    size_t n = equals && text[1] == '-' ? (size_t)(equals - text) : strlen(text);
+    *value = text[n] ? text + n + 1 : NULL;
+    for (size_t i = 0; i < n_option_rows; i++) {
+        if (strlen(option_rows[i].name) == n && memcmp(option_rows[i].name, text, n) == 0) {
+            return &option_rows[i];
+        }
+    }
+    return NULL;
+}
+
+static int read_option(const Verb *verb, int argc, char **argv, int *at, Options *options)
+{
+    const char *value;
+    const OptionRow *row = find_option(argv[*at], &value);
+    if (!row || !(row->verbs & verb->bit)) {
+        return fail(TESSERA_USAGE, "%s has no option %.60s: `tessera help %s` lists them",
+                    verb->name, argv[*at], verb->name);
+    }
+    if (!row->value && value) {
+        return fail(TESSERA_USAGE, "%s takes no value", row->name);
+    }
+    if (row->value && !value) {
+        if (*at + 1 >= argc) {
+            return fail(TESSERA_USAGE, "%s wants a value: %s", row->name, row->value);
+        }
+        value = argv[++*at];
+    }
+    return take_option(row, value, options);
+}
+
+/* The kernel's name follows the last colon, when what follows is a name. */
+static void split_path(const char *text, Options *options)
+{
+    const char *colon = strrchr(text, ':');
+    bool named = colon && colon[1];
+    for (const char *at = named ? colon + 1 : ""; *at; at++) {
+        named = named && (isalnum((unsigned char)*at) || *at == '_');
+    }
+    options->path = named ? take_text(text, (size_t)(colon - text)) : text;
+    options->kernel = named ? colon + 1 : NULL;
+}
+
+int options_read(const Verb *verb, int argc, char **argv, Options *options)
+{
+    *options = (Options){.rounds = 7, .seed = 1};
+    bool only_words = false;
+    for (int i = 0; i < argc; i++) {
+        if (!only_words && strcmp(argv[i], "--") == 0) {
+            only_words = true;
+        } else if (!only_words && argv[i][0] == '-' && argv[i][1]) {
+            int code = read_option(verb, argc, argv, &i, options);
+            if (code != 0) {
+                return code;
+            }
+        } else if (!options->path) {
+            split_path(argv[i], options);
+        } else {
+            add_string(&options->values, argv[i]);
+        }
+    }
+    if (verb->bit != VERB_OTHER && !options->path) {
+        return fail(TESSERA_USAGE, "%s wants a file: tessera %s %s", verb->name, verb->name,
+                    verb->synopsis);
+    }
+    return 0;
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `tessera run`: compile, load, launch, compare, write. */
+#include "cli/cli.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+typedef struct Run {
+    const Options *options;
+    Session session;
+    Arrays arrays;
+    TesseraOptions compile;
+    bool interpreted;
+    double compile_seconds, run_seconds;
+} Run;
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- launching ---- */
+
+static int launch(Run *run)
+{
+    Session *s = &run->session;
+    TesseraLaunch *prepared = NULL;
+    int code = arrays_upload(s, &run->arrays, true);
+    if (code != 0) {
+        return code;
+    }
+    TesseraArg *args = arrays_args(&run->arrays, true);
+    double start = now();
+    bool ok = tessera_prepare(s->kernel, s->device, args, run->arrays.n, &prepared) == TESSERA_OK;
+    run->compile_seconds += now() - start;
+    ok = ok && tessera_launch_time(prepared, NULL, 1, &run->run_seconds) == TESSERA_OK &&
+         tessera_sync(s->device, NULL) == TESSERA_OK;
+    free(args);
+    code = ok ? arrays_download(s, &run->arrays) : fail_context(s->context);
+    tessera_launch_free(prepared);
+    return code;
+}
+
+static int interpret(Run *run)
+{
+    Session *s = &run->session;
+    TesseraArg *args = arrays_args(&run->arrays, false);
+    double start = now();
+    TesseraStatus status = tessera_interpret(s->program, &run->compile, args, run->arrays.n);
+    run->run_seconds = now() - start;
+    free(args);
+    return status == TESSERA_OK ? 0 : fail_context(s->context);
+}
+
+/* ---- comparing ---- */
+
+static int compare_one(const Array *array, const TesseraArg *want, FILE *to)
+{
+    TesseraDifference d;
+    size_t elements, bytes;
+    tensor_bytes(&array->tensor, &elements, &bytes);
+    bool differs = tessera_compare(array->tensor.type, elements, array->tensor.data,
+                                   want->tensor.data, want->bound, &d) != TESSERA_OK;
+    if (differs) {
+        return fail(TESSERA_DIFFERENT,
+                    "'%s' differs from the interpreter's in %zu of %zu elements; first at %zu: "
+                    "%.9g, interpreter %.9g, allowed %.3g",
+                    array->param->name, d.different, elements, d.first, d.got, d.want, d.bound);
+    }
+    fprintf(to, "check  %s: ", array->param->name);
+    if (d.worst > 0) {
+        fprintf(to, "within the bound of the interpreter (at most %.3g of it)\n", d.worst);
+    } else {
+        fprintf(to, "the interpreter's bits\n");
+    }
+    return 0;
+}
+
+/* Results of the interpreter's own beside those of the device. What is both read and written would
+ * have to be kept from before the launch: `originals` has it. */
+static TesseraArg *oracle_args(const Run *run, void *const *originals)
+{
+    TesseraArg *args = arrays_args(&run->arrays, false);
+    for (size_t i = 0; i < run->arrays.n; i++) {
+        const Array *array = &run->arrays.items[i];
+        size_t elements, bytes;
+        if (array->param->rank < 0 || array->param->io == TESSERA_IN) {
+            continue;
+        }
+        tensor_bytes(&array->tensor, &elements, &bytes);
+        args[i].tensor.data = take(bytes);
+        args[i].bound = take(elements * sizeof *args[i].bound);
+        if (originals[i]) {
+            memcpy(args[i].tensor.data, originals[i], bytes);
+        }
+    }
+    return args;
+}
+
+static int check(Run *run, void *const *originals, FILE *to)
+{
+    Session *s = &run->session;
+    TesseraArg *want = oracle_args(run, originals);
+    int code = 0;
+    tessera_debug(s->context, NULL);
+    if (tessera_interpret(s->program, &run->compile, want, run->arrays.n) != TESSERA_OK) {
+        code = fail_context(s->context);
+    }
+    for (size_t i = 0; i < run->arrays.n; i++) {
+        if (want[i].bound) {
+            int one = code == 0 || code == TESSERA_DIFFERENT
+                          ? compare_one(&run->arrays.items[i], &want[i], to) : 0;
+            code = one ? one : code;
+            free(want[i].tensor.data);
+            free(want[i].bound);
+        }
+    }
+    free(want);
+    return code;
+}
+
+static void **keep_originals(const Run *run)
+{
+    void **kept = take(run->arrays.n * sizeof *kept);
+    for (size_t i = 0; i < run->arrays.n && run->options->check; i++) {
+        const Array *array = &run->arrays.items[i];
+        size_t elements, bytes;
+        if (array->param->rank >= 0 && array->param->io == TESSERA_INOUT) {
+            tensor_bytes(&array->tensor, &elements, &bytes);
+            kept[i] = take(bytes);
+            memcpy(kept[i], array->tensor.data, bytes);
+        }
+    }
+    return kept;
+}
+
+static void drop_originals(const Run *run, void **kept)
+{
+    for (size_t i = 0; i < run->arrays.n; i++) {
+        free(kept[i]);
+    }
+    free(kept);
+}
+
+/* ---- telling ---- */
+
+static const char *io_name(TesseraIo io)
+{
+    return io == TESSERA_IN ? "in" : io == TESSERA_OUT ? "out" : "inout";
+}
+
+static void show_array(FILE *to, const Array *array)
+{
+    const TesseraParam *param = array->param;
+    fprintf(to, "%-6s %s: ", io_name(param->io), param->name);
+    if (param->rank < 0) {
+        fprintf(to, "%s  %.9g\n", param->type, array->number);
+        return;
+    }
+    tensor_show(to, &array->tensor, true);
+    if (array->from || array->to) {
+        fprintf(to, "  %s %s", array->to ? "->" : "<-", array->to ? array->to : array->from);
+    } else if (param->io != TESSERA_OUT) {
+        fputs("  (random)", to);
+    }
+    fputc('\n', to);
+}
+
+static void show(const Run *run, FILE *to)
+{
+    const TesseraDevice *device = run->session.device;
+    const TesseraDeviceInfo *info = device ? tessera_device_info(device) : NULL;
+    fprintf(to, "%s on %s\n", run->session.signature->name, info ? info->name : "the interpreter");
+    for (size_t i = 0; i < run->arrays.n; i++) {
+        show_array(to, &run->arrays.items[i]);
+    }
+    if (info) {
+        fprintf(to, "time   %.3f ms; compiled in %.1f ms\n", run->run_seconds * 1e3,
+                run->compile_seconds * 1e3);
+    } else {
+        fprintf(to, "time   %.3f ms\n", run->run_seconds * 1e3);
+    }
+}
+
+static int write_outputs(const Run *run)
+{
+    for (size_t i = 0; i < run->arrays.n; i++) {
+        const Array *array = &run->arrays.items[i];
+        if (array->to) {
+            int code = npy_write(array->to, &array->tensor);
+            if (code != 0) {
+                return code;
+            }
+        }
+    }
+    return 0;
+}
+
+/* ---- the verb ---- */
+
+static int execute(Run *run, FILE *to)
+{
+    void **originals = keep_originals(run);
+    int code = run->interpreted ? interpret(run) : launch(run);
+    int compared = code == 0 && run->options->check && !run->interpreted
+                       ? check(run, originals, to) : 0;
+    drop_originals(run, originals);
+    if (code == 0) {
+        code = write_outputs(run);
+    }
+    if (code == 0) {
+        show(run, to);
+    }
+    return code ? code : compared;
+}
+
+/* The interpreter needs no target; shapes come from a compilation that stops at once. */
+static int compile_for_run(Run *run)
+{
+    Session *s = &run->session;
+    double start = now();
+    int code;
+    if (!run->interpreted) {
+        code = session_compile(run->options, s, &run->compile);
+    } else {
+        TesseraOptions shapes = run->compile;
+        shapes.target = shapes.target ? shapes.target : "native";
+        TesseraDebug stop = {.stop_after = "frontend"};
+        tessera_debug(s->context, &stop);
+        code = tessera_compile(s->program, &shapes, &s->kernel) == TESSERA_OK
+                   ? 0 : fail_context(s->context);
+        int again = session_debug(run->options, s->context);
+        code = code ? code : again;
+    }
+    run->compile_seconds = now() - start;
+    return code;
+}
+
+static bool uses_stdout(const Options *options)
+{
+    for (size_t i = 0; i < options->outputs.n; i++) {
+        const char *path = options->outputs.items[i];
+        const char *equals = strchr(path, '=');
+        if (strcmp(path, "-") == 0 || (equals && strcmp(equals + 1, "-") == 0)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int run_in_session(Run *run)
+{
+    Options with_consts;
+    Session *s = &run->session;
+    FILE *to = uses_stdout(run->options) ? stderr : stdout;
+    int code = arrays_read(run->options, s, &run->arrays, &with_consts);
+    const char *device = run->options->device ? run->options->device : "auto";
+    run->interpreted = strcmp(device, "interp") == 0;
+    if (code == 0 && !run->interpreted) {
+        code = session_device(run->options, device, s);
+    }
+    if (code == 0) {
+        code = session_options(&with_consts, s, run->arrays.known, &run->compile);
+    }
+    if (code == 0) {
+        code = compile_for_run(run);
+    }
+    if (code == 0) {
+        code = arrays_complete(run->options, s, &run->compile, false, &run->arrays);
+    }
+    return code ? code : execute(run, to);
+}
+
+int verb_run(const Options *options)
+{
+    Run run = {.options = options};
+    int code = session_open(options, &run.session);
+    if (code != 0) {
+        return code;
+    }
+    code = run_in_session(&run);
+    arrays_free(&run.session, &run.arrays);
+    session_close(&run.session);
+    return code;
+}
