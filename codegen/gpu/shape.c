@@ -52,6 +52,28 @@ void gpu_emit_index(GpuEmitter *em, const Op *op)
     }
 }
 
+/* Divisions that share divisors are done together. */
+static bool emit_division(GpuEmitter *em, const Value *result, const Op *op, GpuValue *out,
+                          const GpuValue *ins)
+{
+    LLVMValueRef *sides[2];
+    for (int i = 0; i < 2; i++) {
+        sides[i] = ARENA_ARRAY(em->arena, LLVMValueRef, out->n);
+        for (int r = 0; r < out->n; r++) {
+            bool own = is_tile(result) && gpu_exists(em, result->type, r) &&
+                       gpu_canonical(result->type->layout, r) == r;
+            sides[i][r] = own ? ins[i].regs[ins[i].n == 1 ? 0 : r] : NULL;
+        }
+    }
+    if (!gpu_emit_shared_divisors(em, op, out, sides[0], sides[1])) {
+        return false;
+    }
+    for (int r = 0; r < out->n; r++) {
+        starts(em, result, out, r); /* copies take what their first has */
+    }
+    return true;
+}
+
 void gpu_emit_elementwise(GpuEmitter *em, const Op *op)
 {
     enum { MOST = 4 };
@@ -65,6 +87,9 @@ void gpu_emit_elementwise(GpuEmitter *em, const Op *op)
             ins[i] = (GpuValue){ARENA_ARRAY(em->arena, LLVMValueRef, out->n), out->n};
             gpu_renamed(em, op, operand->type, gpu_value(em, operand), result->type, &ins[i]);
         }
+    }
+    if (op->kind == OP_DIV && emit_division(em, result, op, out, ins)) {
+        return;
     }
     for (int r = 0; r < out->n; r++) {
         if (!starts(em, result, out, r)) {

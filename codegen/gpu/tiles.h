@@ -9,6 +9,10 @@
 void gpu_emit_const(GpuEmitter *em, const Op *op);
 void gpu_emit_index(GpuEmitter *em, const Op *op);
 void gpu_emit_elementwise(GpuEmitter *em, const Op *op);
+/* divide.c: a / d for all registers (NULL: none to compute) when few divisors serve many elements;
+ * else false, and nothing is emitted. */
+bool gpu_emit_shared_divisors(GpuEmitter *em, const Op *op, GpuValue *out, LLVMValueRef *a,
+                              LLVMValueRef *d);
 /* broadcast, expand, squeeze, permute, convert: registers by other names. */
 void gpu_emit_rename(GpuEmitter *em, const Op *op);
 void gpu_emit_mask(GpuEmitter *em, const Op *op);
