@@ -299,7 +299,7 @@ void async_end_agent(Run *run, const Agent *agent, const Op *op)
         run_fail(run, op, "%s ends with products that were never settled", agent->name);
     }
     if (agent->stores_done < agent->stores) {
-        run_fail(run, op, "%s ends while bulk stores may still read its shared memory", agent->name);
+        run_fail(run, op, "%s ends while bulk stores may still read shared memory", agent->name);
     }
 }
 
