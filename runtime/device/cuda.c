@@ -18,7 +18,8 @@ typedef struct Cuda {
 enum { LOG_BYTES = 600 };
 
 static const LibrarySymbol SYMBOLS[] = {
-#define CUDA_CALL(need, field, symbol, params) {SYMBOL_##need, #symbol, offsetof(CudaDriver, field)},
+#define CUDA_CALL(need, field, symbol, params)                                                     \
+    {SYMBOL_##need, #symbol, offsetof(CudaDriver, field)},
 #include "runtime/device/cuda.def"
 #undef CUDA_CALL
 };
