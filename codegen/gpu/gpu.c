@@ -124,6 +124,8 @@ static void take_arguments(GpuEmitter *em)
         const Value *param = NULL;
         switch (arg->kind) {
         case ARG_POINTER:
+            gpu_define(em, em->func->params.items[arg->index].value)->regs[0] = value;
+            break;
         case ARG_SCALAR:
             param = em->func->params.items[arg->index].value;
             gpu_define(em, param)->regs[0] = gpu_from_memory(em, param->type->dtype, value);
