@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The program as it was written. Nodes live in the arena and never change after parsing. */
+#ifndef TESSERA_FRONTEND_AST_H
+#define TESSERA_FRONTEND_AST_H
+
+#include "frontend/frontend.h"
+#include "frontend/lexer.h"
+
+typedef struct Expr Expr;
+typedef struct Stmt Stmt;
+
+typedef struct ExprList { Expr **items; size_t n, cap; } ExprList;
+typedef struct StmtList { Stmt **items; size_t n, cap; } StmtList;
+
+typedef enum ExprKind {
+    EXPR_POISON, /* an error has been reported */
+    EXPR_NAME,   /* name */
+    EXPR_INT,    /* integer, number */
+    EXPR_FLOAT,  /* number */
+    EXPR_BOOL,   /* integer */
+    EXPR_NONE,   /* None: a new axis, as an index */
+    EXPR_UNARY,  /* op a */
+    EXPR_BINARY, /* a op b */
+    EXPR_IF,     /* a if b else c */
+    EXPR_FIELD,  /* a.name */
+    EXPR_CALL,   /* a(args) */
+    EXPR_NAMED,  /* name=a: an argument */
+    EXPR_INDEX,  /* a[args] */
+    EXPR_SLICE,  /* a:b, each may be NULL */
+    EXPR_LIST,   /* [args] */
+} ExprKind;
+
+struct Expr {
+    ExprKind kind;
+    TokenKind op;
+    int height; /* of the tree, to bound recursion */
+    Span span;
+    const char *name;
+    int64_t integer;
+    double number;
+    float number32;
+    Expr *a, *b, *c;
+    ExprList args;
+};
+
+typedef enum StmtKind {
+    STMT_LET,      /* let name: type = value */
+    STMT_VAR,
+    STMT_ASSIGN,   /* target = value */
+    STMT_RETURN,   /* values */
+    STMT_IF,       /* value, body, otherwise */
+    STMT_FOR,      /* axes[0], body */
+    STMT_PARALLEL, /* axes, body */
+    STMT_ASSUME,   /* target (a name), and values (in …) or value (a condition) */
+} StmtKind;
+
+typedef enum ByKind { BY_NONE, BY_AUTO, BY_DEFAULT, BY_EXACTLY } ByKind;
+
+/* `name in extent by step`, `name in extent..to`. */
+typedef struct Axis {
+    const char *name;
+    Span span; /* of the name */
+    Expr *extent, *to, *step;
+    ByKind by;
+} Axis;
+
+struct Stmt {
+    StmtKind kind;
+    Span span; /* of the head */
+    const char *name;
+    Span name_span;
+    Expr *type, *target, *value;
+    ExprList values;
+    struct { Axis *items; size_t n, cap; } axes;
+    StmtList body, otherwise;
+};
+
+typedef struct ParamDecl {
+    const char *name;
+    Span span;
+    Expr *type; /* NULL: any (functions only) */
+    Expr *fallback;
+    bool is_const;
+} ParamDecl;
+typedef struct ParamList { ParamDecl *items; size_t n, cap; } ParamList;
+
+typedef struct GenericDecl {
+    const char *name, *class_name; /* T: float */
+    Span span;
+} GenericDecl;
+
+typedef struct FnDecl {
+    const char *name; /* may hold a dot: fast.exp */
+    Span span;
+    ParamList params;
+    Expr *result_type; /* may be NULL */
+    Expr *value;       /* `= value`, or */
+    StmtList body;
+} FnDecl;
+
+typedef struct AssumeSet { /* assume D in 64, 80 */
+    const char *size;
+    int64_t *values;
+    size_t n;
+} AssumeSet;
+
+typedef struct KernelDecl {
+    const char *name;
+    Span span;
+    ParamList params, results;
+    struct { GenericDecl *items; size_t n, cap; } generics;
+    Expr *value;
+    Span value_span;
+    StmtList body;
+    KernelSignature signature;
+    struct { AssumeSet *items; size_t n, cap; } sets;
+} KernelDecl;
+
+/* One item of a line: `tile M 128` is {tile, M, 128}. */
+typedef struct LineDecl {
+    const char *key, *sub, *word; /* sub "": none; word NULL: number */
+    int64_t number;
+    Span span, sub_span;
+} LineDecl;
+
+typedef struct ScheduleDecl {
+    const char *kernel;
+    Span span;
+    struct { const char **items; size_t n, cap; } targets; /* none: all */
+    struct { LineDecl *items; size_t n, cap; } lines;
+} ScheduleDecl;
+
+struct Module {
+    Arena *arena;
+    Diags *diags;
+    int source;
+    bool library; /* of the standard library: may use ir.… */
+    const Module *standard; /* NULL in the standard library itself */
+    struct { KernelDecl **items; size_t n, cap; } kernels;
+    struct { FnDecl **items; size_t n, cap; } fns;
+    struct { ScheduleDecl **items; size_t n, cap; } schedules;
+};
+
+/* parse_*.c: fills the module; errors are in diags. */
+void parse_module(Module *module);
+/* signature.c: what the outside sees of a kernel; checks parameters and results. */
+void make_signature(Module *module, KernelDecl *kernel);
+/* Text of an expression as it was written, spaces normalized. */
+const char *source_text(const Diags *diags, Arena *arena, Span span);
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "frontend/errors.h"
+
+#include <string.h>
+
+enum { MOST_ERRORS = 40 };
+
+static const struct {
+    int code;
+    const char *title, *explanation;
+} TABLE[] = {
+#define ERROR(id, code, title, explanation) {code, title, explanation},
+#include "frontend/errors.def"
+};
+
+const char *error_title(int code)
+{
+    for (size_t i = 0; i < sizeof TABLE / sizeof *TABLE; i++) {
+        if (TABLE[i].code == code) {
+            return TABLE[i].title;
+        }
+    }
+    return NULL;
+}
+
+const char *error_explanation(int code)
+{
+    for (size_t i = 0; i < sizeof TABLE / sizeof *TABLE; i++) {
+        if (TABLE[i].code == code) {
+            return TABLE[i].explanation;
+        }
+    }
+    return NULL;
+}
+
+static Diag *report(Diags *diags, ErrorCode code, Span span, const char *message)
+{
+    if (diags->errors >= MOST_ERRORS) {
+        diags->errors++;
+        return ARENA_NEW(diags->arena, Diag);
+    }
+    return diag_error(diags, (int)code, span, "%s", message);
+}
+
+Diag *front_error(Diags *diags, ErrorCode code, Span span, const char *format, ...)
+{
+    Text text = text_new(diags->arena);
+    va_list args;
+    va_start(args, format);
+    text_vprintf(&text, format, args);
+    va_end(args);
+    return report(diags, code, span, text.data);
+}
+
+Diag *front_unsupported(Diags *diags, Span span, const char *format, ...)
+{
+    Text text = text_new(diags->arena);
+    va_list args;
+    va_start(args, format);
+    text_vprintf(&text, format, args);
+    va_end(args);
+    text_add(&text, " not supported yet");
+    return report(diags, ERR_UNSUPPORTED, span, text.data);
+}
+
+Nearest nearest_to(const char *wanted)
+{
+    return (Nearest){wanted, NULL, 1 << 20};
+}
+
+void nearest_try(Nearest *nearest, const char *candidate)
+{
+    int distance = text_distance(nearest->wanted, candidate);
+    if (distance < nearest->distance) {
+        nearest->distance = distance;
+        nearest->best = candidate;
+    }
+}
+
+const char *nearest_found(const Nearest *nearest)
+{
+    size_t n = strlen(nearest->wanted);
+    int allowed = n <= 2 ? 1 : n <= 5 ? 2 : 3;
+    bool near = nearest->best && nearest->distance <= allowed && (size_t)nearest->distance < n;
+    return near ? nearest->best : NULL;
+}
+
+Span span_join(Span a, Span b)
+{
+    if (a.source != b.source) {
+        return a;
+    }
+    return (Span){a.source, a.start < b.start ? a.start : b.start, a.end > b.end ? a.end : b.end};
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Errors of the front end: codes from errors.def, one way to report, "did you mean". */
+#ifndef TESSERA_FRONTEND_ERRORS_H
+#define TESSERA_FRONTEND_ERRORS_H
+
+#include "ir/base/diag.h"
+
+typedef enum ErrorCode {
+#define ERROR(id, code, title, explanation) ERR_##id = code,
+#include "frontend/errors.def"
+    ERR_NONE = 0
+} ErrorCode;
+
+/* NULL when there is no such code. */
+const char *error_title(int code);
+const char *error_explanation(int code);
+
+/* As diag_error, but after MOST_ERRORS of them the rest is dropped: a hostile file gets a page, not
+ * a gigabyte. Never NULL. */
+Diag *front_error(Diags *diags, ErrorCode code, Span span, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* "… is not supported yet". */
+Diag *front_unsupported(Diags *diags, Span span, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Collects candidates for "did you mean". */
+typedef struct Nearest {
+    const char *wanted, *best;
+    int distance;
+} Nearest;
+Nearest nearest_to(const char *wanted);
+void nearest_try(Nearest *nearest, const char *candidate);
+/* The best one if it is near enough to be a slip of the fingers, else NULL. */
+const char *nearest_found(const Nearest *nearest);
+
+/* From the start of `a` to the end of `b`. */
+Span span_join(Span a, Span b);
+
+#endif

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One kernel: its parameters become the function's, its body becomes ops, its schedule lines are
+ * given to the function. */
+#include "frontend/lower.h"
+
+#include "ir/schedule.h"
+#include "ir/verify.h"
+
+/* ---- parameters ---- */
+
+static Type param_type(Lower *l, const ParamDecl *param)
+{
+    Type type = lower_type(l, param->type);
+    if (!type || param->type->kind == EXPR_NAME) {
+        return type;
+    }
+    return type_tensor(l->func, type->dtype, type->rank, type->dims);
+}
+
+static void add_param(Lower *l, const ParamDecl *decl, ParamIo io)
+{
+    Type type = param_type(l, decl);
+    if (!type) {
+        define(l, decl->name, decl->span, poison_val());
+        return;
+    }
+    Value *value = func_param(l->func, decl->name, type, io);
+    Val val = array_val(value);
+    if (type->kind == TYPE_TENSOR) {
+        val = (Val){.kind = VAL_TENSOR, .value = value, .is_result = io == PARAM_OUT};
+    }
+    define(l, decl->name, decl->span, val);
+}
+
+static void add_params(Lower *l)
+{
+    for (size_t i = 0; i < l->kernel->params.n; i++) {
+        if (!l->kernel->params.items[i].is_const) {
+            add_param(l, &l->kernel->params.items[i], PARAM_IN);
+        }
+    }
+    for (size_t i = 0; i < l->kernel->results.n; i++) {
+        add_param(l, &l->kernel->results.items[i], PARAM_OUT);
+    }
+}
+
+/* ---- assume ---- */
+
+static DimVar *assumed_size(const Lower *l, const Expr *expr)
+{
+    const Symbol *symbol = expr->kind == EXPR_NAME ? find_symbol(l, expr->name) : NULL;
+    return symbol && symbol->val.kind == VAL_DIM ? poly_as_var(symbol->val.dim) : NULL;
+}
+
+static void assume_multiple(Lower *l, const Stmt *stmt, DimVar *size, int64_t multiple)
+{
+    if (multiple < 1) {
+        lower_error(l, ERR_ASSUME, stmt->span, "a size is a multiple of a positive number");
+    } else if (multiple > size->multiple) {
+        size->multiple = multiple;
+    }
+}
+
+static void assume_least(DimVar *size, int64_t least)
+{
+    size->least = least > size->least ? least : size->least;
+}
+
+static void assume_most(DimVar *size, int64_t most)
+{
+    size->most = most < size->most ? most : size->most;
+}
+
+static bool is_modulo(const Expr *expr)
+{
+    return expr->kind == EXPR_BINARY && expr->op == TOK_PERCENT;
+}
+
+/* N % 16 == 0, N >= 1, N <= 4096, N > 0, N < 4096. */
+static bool assume_fact(Lower *l, const Stmt *stmt)
+{
+    const Expr *fact = stmt->value;
+    int64_t value, multiple;
+    if (fact->kind != EXPR_BINARY) {
+        return false;
+    }
+    const Expr *left = is_modulo(fact->a) ? fact->a->a : fact->a;
+    DimVar *size = assumed_size(l, left);
+    if (!size || !const_int(l, fact->b, &value)) {
+        return false;
+    }
+    if (is_modulo(fact->a)) {
+        if (fact->op != TOK_EQ || value != 0 || !const_int(l, fact->a->b, &multiple)) {
+            return false;
+        }
+        assume_multiple(l, stmt, size, multiple);
+        return true;
+    }
+    switch (fact->op) {
+    case TOK_GE: assume_least(size, value); return true;
+    case TOK_GT: assume_least(size, value < INT64_MAX ? value + 1 : value); return true;
+    case TOK_LE: assume_most(size, value); return true;
+    case TOK_LT: assume_most(size, value > INT64_MIN ? value - 1 : value); return true;
+    default: return false;
+    }
+}
+
+/* With the sizes bound the fact may be decided already. */
+static bool known_fact(Lower *l, const Stmt *stmt)
+{
+    const Expr *fact = stmt->value;
+    const Expr *left = fact->kind == EXPR_BINARY && is_modulo(fact->a) ? fact->a->a : fact->a;
+    if (fact->kind != EXPR_BINARY || assumed_size(l, left)) {
+        return false;
+    }
+    Val val = lower_expr(l, fact);
+    if (val.kind != VAL_CONST || val.dtype != DT_BOOL) {
+        return is_poison(&val);
+    }
+    if (!val.scalar.i) {
+        Diag *diag = lower_error(l, ERR_ASSUME, stmt->span, "this does not hold for the sizes given");
+        diag->kind = DIAG_USAGE;
+    }
+    return true;
+}
+
+void lower_assume(Lower *l, const Stmt *stmt)
+{
+    if (l->calls || l->parallel || l->loops) {
+        lower_unsupported(l, stmt->span, "`assume` inside of loops and functions is");
+        return;
+    }
+    if (stmt->values.n > 0 || known_fact(l, stmt) || assume_fact(l, stmt)) {
+        return; /* a set was bound before the body */
+    }
+    Diag *diag = lower_error(l, ERR_ASSUME, stmt->span, "this cannot be assumed");
+    diag_help(l->diags, diag, "write `assume N in 64, 128`, `assume N %% 16 == 0`, `assume N >= 1` or "
+                              "`assume N <= 4096`");
+}
+
+/* ---- schedule ---- */
+
+static bool names_target(const ScheduleDecl *schedule, const char *target)
+{
+    for (size_t i = 0; i < schedule->targets.n; i++) {
+        if (target && text_same(schedule->targets.items[i], target)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void check_dimension(Lower *l, const LineDecl *line)
+{
+    Nearest nearest = nearest_to(line->sub);
+    for (size_t i = 0; i < l->kernel->signature.sizes.n; i++) {
+        nearest_try(&nearest, l->kernel->signature.sizes.items[i]);
+    }
+    for (size_t i = 0; i < l->func->dimvars.n; i++) {
+        if (l->func->dimvars.items[i]->name) {
+            nearest_try(&nearest, l->func->dimvars.items[i]->name);
+        }
+    }
+    if (nearest.best && nearest.distance == 0) {
+        return;
+    }
+    Diag *diag = lower_error(l, ERR_SCHEDULE_DIM, line->sub_span, "`%s` has no dimension `%s`",
+                             l->kernel->name, line->sub);
+    if (nearest_found(&nearest)) {
+        diag_help(l->diags, diag, "did you mean `%s`?", nearest_found(&nearest));
+    }
+}
+
+static void apply_schedule(Lower *l, const ScheduleDecl *schedule)
+{
+    for (size_t i = 0; i < schedule->lines.n; i++) {
+        const LineDecl *line = &schedule->lines.items[i];
+        if (text_same(line->key, "tile")) {
+            check_dimension(l, line);
+        }
+        schedule_give(l->func, line->key, line->sub, line->word, line->number, LINE_SOURCE, line->span);
+    }
+}
+
+/* Blocks for all targets first: what is said for this one counts more. */
+void apply_schedules(Lower *l, const char *target)
+{
+    for (int named = 0; named <= 1; named++) {
+        for (size_t i = 0; i < l->module->schedules.n; i++) {
+            const ScheduleDecl *schedule = l->module->schedules.items[i];
+            bool mine = text_same(schedule->kernel, l->kernel->name) &&
+                        (named ? names_target(schedule, target) : schedule->targets.n == 0);
+            if (mine) {
+                apply_schedule(l, schedule);
+            }
+        }
+    }
+}
+
+/* ---- the body ---- */
+
+static void lower_kernel_body(Lower *l)
+{
+    if (!l->kernel->value) {
+        lower_block(l, &l->kernel->body);
+        return;
+    }
+    Stmt result = {.kind = STMT_RETURN, .span = l->kernel->value_span};
+    Expr *items[] = {l->kernel->value};
+    result.values.items = items;
+    result.values.n = result.values.cap = 1;
+    Stmt *statements[] = {&result};
+    StmtList body = {statements, 1, 1};
+    lower_block(l, &body);
+}
+
+static void check_written(Lower *l)
+{
+    for (size_t i = 0; i < l->func->params.n; i++) {
+        const Param *param = &l->func->params.items[i];
+        if (param->io == PARAM_OUT && !l->written[i] && !l->stopped) {
+            Diag *diag = lower_error(l, ERR_RESULT, l->kernel->span, "`%s` never gets a value", param->name);
+            diag_help(l->diags, diag, "return it, or write `%s = …`", param->name);
+        }
+    }
+}
+
+static void check_result(Func *func)
+{
+    Text problems = text_new(func->arena);
+    if (verify_func(func, &problems) > 0) {
+        diag_bug(func->diags, "the front end made wrong IR:\n%s", problems.data);
+    }
+}
+
+Func *frontend_lower(Module *module, const KernelSignature *kernel, const Binding *bindings, size_t n,
+                     const char *target_name)
+{
+    Diags *diags = module->diags;
+    int errors = diags->errors;
+    diags->pass = "frontend";
+    Lower l = {.module = module, .arena = module->arena, .diags = diags};
+    for (size_t i = 0; i < module->kernels.n; i++) {
+        if (&module->kernels.items[i]->signature == kernel) {
+            l.kernel = module->kernels.items[i];
+        }
+    }
+    l.func = func_new(module->arena, diags, kernel->name);
+    l.b = build_at_end(l.func, l.func->body);
+    if (!bind_all(&l, bindings, n)) {
+        return NULL;
+    }
+    add_params(&l);
+    l.written = ARENA_ARRAY(l.arena, bool, l.func->params.n);
+    lower_kernel_body(&l);
+    if (diags->errors == errors) {
+        check_written(&l);
+        apply_schedules(&l, target_name);
+    }
+    if (diags->errors > errors) {
+        return NULL;
+    }
+    func_remove_dead(l.func);
+    check_result(l.func);
+    return l.func;
+}

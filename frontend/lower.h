@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Types and lowering in one walk: generics and consts are bound, functions are inlined, so every
+ * expression has one type when it is met. What an expression gives is a Val; poison is a Val whose
+ * error has been reported, and makes more of itself in silence. */
+#ifndef TESSERA_FRONTEND_LOWER_H
+#define TESSERA_FRONTEND_LOWER_H
+
+#include "frontend/ast.h"
+#include "frontend/errors.h"
+#include "ir/build.h"
+#include "ir/interp.h"
+
+typedef enum ValKind {
+    VAL_POISON,
+    VAL_ARRAY,  /* value: computed elements */
+    VAL_TENSOR, /* value: a parameter; every use loads it */
+    VAL_CONST,  /* scalar, dtype: known now */
+    VAL_DIM,    /* dim: an i64 made of sizes */
+    VAL_RANGE,  /* value, dim: a loop variable that is a part of an axis */
+    VAL_PART,   /* dim, lo, hi: N[lo: hi], to be walked; NULL: from the start, to the end */
+    VAL_DTYPE,  /* dtype */
+    VAL_TYPE,   /* type: f32[i, 1] */
+} ValKind;
+
+typedef struct Val {
+    ValKind kind;
+    DType dtype;
+    bool literal;    /* CONST: takes the other operand's type */
+    bool is_result;  /* TENSOR: written, not read */
+    float f32;       /* CONST literals: rounded once from the text */
+    Scalar scalar;   /* CONST */
+    Value *value, *lo, *hi;
+    Dim dim;         /* ARRAY that is a scalar loop variable: 0 <= value < dim; else NULL */
+    Type type;
+} Val;
+
+typedef struct Shape {
+    int rank;
+    Dim dims[MAX_RANK];
+} Shape;
+
+typedef struct Symbol {
+    const char *name;
+    Val val;
+    Span span;
+    bool is_var;
+    bool declared;  /* var with a type: narrows what is assigned */
+    int parallel;   /* how many `parallel` it is inside of */
+    struct Symbol *older;
+} Symbol;
+
+typedef struct CallFrame {
+    const FnDecl *fn;
+    const Module *module; /* whose names the body sees */
+    Span span;            /* of the call */
+    struct CallFrame *up;
+} CallFrame;
+
+typedef struct Lower {
+    Module *module;
+    const KernelDecl *kernel;
+    Arena *arena;
+    Diags *diags;
+    Func *func;
+    Builder b;
+    Symbol *symbols;  /* newest first; a block restores the head at its end */
+    CallFrame *calls;
+    int depth, steps; /* of recursion; in total */
+    bool stopped;     /* a limit was hit */
+    int parallel;     /* inside of one? */
+    Block *parallel_block;
+    int loops;        /* `for` around this place, inside the function */
+    bool returned;    /* a return was met in this block */
+    Val result;       /* of the function that is inlined */
+    bool *written;    /* per parameter: results that have been stored to */
+} Lower;
+
+/* ---- errors: placed in the user's text, with the call that led there ---- */
+Diag *lower_error(Lower *l, ErrorCode code, Span span, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+void lower_unsupported(Lower *l, Span span, const char *what);
+Val poison_val(void);
+bool is_poison(const Val *val);
+
+/* ---- names (lower_names.c) ---- */
+Symbol *find_symbol(const Lower *l, const char *name);
+Symbol *define(Lower *l, const char *name, Span span, Val val);
+Val lower_name(Lower *l, const Expr *expr);
+/* A type by name: built in or bound. */
+bool named_dtype(const Lower *l, const char *name, DType *out);
+void unknown_function(Lower *l, const Expr *callee, const char *name);
+const FnDecl *find_fn(const Lower *l, const char *name, const Module **home);
+
+/* ---- types and shapes in words (lower_shape.c) ---- */
+const char *dim_text(Lower *l, Dim dim);
+const char *shape_text(Lower *l, DType dtype, const Shape *shape);
+const char *type_text(Lower *l, Type type);
+const char *val_text(Lower *l, const Val *val); /* how it is called in messages */
+Shape shape_of(const Val *val);
+DType dtype_of(const Val *val);
+Shape type_shape(Type type);
+bool shape_equal(const Shape *a, const Shape *b);
+bool broadcast_shapes(Lower *l, Span span, const Expr *a, const Val *va, const Expr *b,
+                      const Val *vb, const Shape *sa, const Shape *sb, Shape *out);
+Dim lower_dim(Lower *l, const Expr *expr); /* NULL after an error */
+Type lower_type(Lower *l, const Expr *type);
+
+/* ---- values (lower_value.c) ---- */
+Val array_val(Value *value);
+Val int_val(int64_t value, bool literal);
+Val float_val(double value);
+Val bool_val(bool value);
+/* The expression as something with elements: tensors are loaded, ranges and types refused. */
+Val lower_operand(Lower *l, const Expr *expr);
+Val as_operand(Lower *l, const Expr *expr, Val val);
+/* The type in which f16 and bf16 compute. */
+DType compute_dtype(DType dtype);
+/* IR of this element type and shape. Conversions have been checked. */
+Value *materialize(Lower *l, const Val *val, DType dtype, const Shape *shape);
+Value *as_value(Lower *l, const Val *val); /* in its own type and shape */
+Val convert_const(const Val *val, DType dtype);
+/* May a value of this kind become `dtype` without a cast? Reports when not. `narrow`: floats may
+ * round (results, variables that were declared). */
+bool check_fits(Lower *l, ErrorCode code, Span span, const Val *val, DType dtype, bool narrow);
+bool const_int(Lower *l, const Expr *expr, int64_t *out);
+Value *as_index(Lower *l, const Val *val); /* i64 scalar */
+bool is_scalar_int(const Val *val);
+
+/* ---- expressions ---- */
+Val lower_expr(Lower *l, const Expr *expr);
+Val lower_binary(Lower *l, const Expr *expr);
+Val lower_unary(Lower *l, const Expr *expr);
+Val lower_select(Lower *l, const Expr *expr, const Expr *const parts[3]);
+Val lower_product(Lower *l, const Expr *expr);
+Val lower_index(Lower *l, const Expr *expr);
+Val lower_call(Lower *l, const Expr *expr);
+Val lower_builtin(Lower *l, const Expr *expr, const char *name, bool *known);
+Val lower_reduction(Lower *l, const Expr *expr, const char *name);
+Val lower_intrinsic(Lower *l, const Expr *expr, const char *name);
+Val inline_fn(Lower *l, const Expr *expr, const FnDecl *fn, const Module *home);
+/* Builtins that other files name, for "did you mean". */
+const char *const *builtin_names(size_t *n);
+bool arith_dtype(Lower *l, const Expr *expr, const Val *a, const Val *b, DType *out);
+Val apply_binary(Lower *l, const Expr *expr, OpKind kind, const char *pred, const Val *a, const Val *b,
+                 const Expr *ea, const Expr *eb);
+/* `memory[indices] = value` and `memory = value`, memory a result. */
+void lower_store(Lower *l, const Stmt *stmt, const Expr *target, Val value);
+void store_whole(Lower *l, Span span, Value *tensor, Val value);
+
+/* ---- statements ---- */
+void lower_block(Lower *l, const StmtList *list);
+void lower_loop(Lower *l, const Stmt *stmt);
+void lower_parallel(Lower *l, const Stmt *stmt);
+
+/* ---- the kernel ---- */
+void lower_assume(Lower *l, const Stmt *stmt);
+void apply_schedules(Lower *l, const char *target);
+bool bind_all(Lower *l, const Binding *bindings, size_t n);
+
+#endif

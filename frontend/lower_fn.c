@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Functions are inlined where they are called: their parameters take the arguments' types, their body
+ * sees its file's functions and nothing of the caller. */
+#include "frontend/lower.h"
+
+#include <string.h>
+
+/* ---- arguments ---- */
+
+static bool class_allows(const char *name, DType dtype, bool *is_class)
+{
+    bool is_float = text_same(name, "float"), is_int = text_same(name, "int");
+    *is_class = is_float || is_int || text_same(name, "number");
+    if (is_float) {
+        return dtype_is_float(dtype);
+    }
+    return is_int ? dtype_is_int(dtype) : dtype != DT_BOOL;
+}
+
+static Val argument_error(Lower *l, const Expr *arg, const ParamDecl *param, const Val *val)
+{
+    Diag *diag = lower_error(l, ERR_ARGUMENTS, arg->span, "`%s` is %s, not %s", param->name,
+                             param->type->name, val_text(l, val));
+    diag_help(l->diags, diag, "cast the argument");
+    return poison_val();
+}
+
+static Val class_argument(Lower *l, const Expr *arg, const ParamDecl *param, Val val)
+{
+    bool is_class;
+    if (text_same(param->type->name, "float") && val.literal) {
+        return convert_const(&val, DT_F32);
+    }
+    if (class_allows(param->type->name, dtype_of(&val), &is_class)) {
+        return val;
+    }
+    return argument_error(l, arg, param, &val);
+}
+
+/* A parameter `x: f32` takes any shape of that element type. */
+static Val typed_argument(Lower *l, const Expr *arg, const ParamDecl *param, Val val)
+{
+    DType dtype;
+    bool is_class;
+    if (param->type->kind != EXPR_NAME) {
+        lower_unsupported(l, param->type->span, "shapes of functions' parameters are");
+        return poison_val();
+    }
+    val = as_operand(l, arg, val);
+    if (is_poison(&val)) {
+        return val;
+    }
+    class_allows(param->type->name, DT_F32, &is_class);
+    if (is_class) {
+        return class_argument(l, arg, param, val);
+    }
+    if (!dtype_from_name(param->type->name, strlen(param->type->name), &dtype)) {
+        lower_error(l, ERR_TYPE_NAME, param->type->span, "no type is called `%s`", param->type->name);
+        return poison_val();
+    }
+    if (!check_fits(l, ERR_ARGUMENTS, arg->span, &val, dtype, false)) {
+        return poison_val();
+    }
+    return val.kind == VAL_CONST ? convert_const(&val, dtype)
+                                 : array_val(build_cast(&l->b, as_value(l, &val), dtype));
+}
+
+static bool names_param(const Expr *expr, const char *name)
+{
+    return expr->kind == EXPR_NAME && text_same(expr->name, name);
+}
+
+/* Does the body index the parameter, or hand it on to who may? */
+static bool is_indexed(const Expr *expr, const char *name)
+{
+    const Expr *children[] = {expr->a, expr->b, expr->c};
+    bool found = expr->kind == EXPR_INDEX && names_param(expr->a, name);
+    for (int i = 0; i < 3 && !found; i++) {
+        found = children[i] && is_indexed(children[i], name);
+    }
+    for (size_t i = 0; i < expr->args.n && !found; i++) {
+        const Expr *arg = expr->args.items[i];
+        arg = arg->kind == EXPR_NAMED ? arg->a : arg;
+        found = (expr->kind == EXPR_CALL && names_param(arg, name)) || is_indexed(arg, name);
+    }
+    return found;
+}
+
+/* A tensor stays one when the body may index it; else its use is here, and it is loaded once. */
+static Val bind_argument(Lower *l, const Expr *arg, const ParamDecl *param, const FnDecl *fn)
+{
+    Val val = lower_expr(l, arg);
+    if (is_poison(&val)) {
+        return val;
+    }
+    if (val.kind == VAL_TENSOR && fn->value && !is_indexed(fn->value, param->name)) {
+        val = as_operand(l, arg, val);
+    }
+    if (param->is_const && val.kind != VAL_CONST) {
+        lower_error(l, ERR_NOT_CONST, arg->span, "`%s` wants a constant", param->name);
+        return poison_val();
+    }
+    return param->type ? typed_argument(l, arg, param, val) : val;
+}
+
+static const Expr *argument_for(const Expr *expr, const FnDecl *fn, size_t n)
+{
+    if (n < expr->args.n && expr->args.items[n]->kind != EXPR_NAMED) {
+        return expr->args.items[n];
+    }
+    for (size_t i = 0; i < expr->args.n; i++) {
+        const Expr *arg = expr->args.items[i];
+        if (arg->kind == EXPR_NAMED && text_same(arg->name, fn->params.items[n].name)) {
+            return arg->a;
+        }
+    }
+    return fn->params.items[n].fallback;
+}
+
+static const char *usage(Lower *l, const FnDecl *fn)
+{
+    Text text = text_new(l->arena);
+    text_printf(&text, "%s(", fn->name);
+    for (size_t i = 0; i < fn->params.n; i++) {
+        text_printf(&text, "%s%s", i ? ", " : "", fn->params.items[i].name);
+    }
+    text_char(&text, ')');
+    return text.data;
+}
+
+/* Each named argument names a parameter that no position has filled. */
+static bool names_fit(const Expr *expr, const FnDecl *fn)
+{
+    bool named = false;
+    for (size_t i = 0; i < expr->args.n; i++) {
+        const Expr *arg = expr->args.items[i];
+        if (arg->kind != EXPR_NAMED) {
+            if (named) {
+                return false;
+            }
+            continue;
+        }
+        named = true;
+        bool found = false;
+        for (size_t k = 0; k < fn->params.n; k++) {
+            bool filled = k < expr->args.n && expr->args.items[k]->kind != EXPR_NAMED;
+            found = found || (!filled && text_same(fn->params.items[k].name, arg->name));
+        }
+        if (!found) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool bind_arguments(Lower *l, const Expr *expr, const FnDecl *fn, Val *vals)
+{
+    bool fits = expr->args.n <= fn->params.n && names_fit(expr, fn);
+    for (size_t i = 0; i < fn->params.n && fits; i++) {
+        fits = argument_for(expr, fn, i) != NULL;
+    }
+    if (!fits) {
+        Diag *diag = lower_error(l, ERR_ARGUMENTS, expr->span, "`%s` takes %zu %s", fn->name,
+                                 fn->params.n, fn->params.n == 1 ? "argument" : "arguments");
+        diag_help(l->diags, diag, "write `%s`", usage(l, fn));
+        return false;
+    }
+    bool good = true;
+    for (size_t i = 0; i < fn->params.n; i++) {
+        vals[i] = bind_argument(l, argument_for(expr, fn, i), &fn->params.items[i], fn);
+        good = good && !is_poison(&vals[i]);
+    }
+    return good;
+}
+
+/* ---- the body ---- */
+
+static Val result_of(Lower *l, const FnDecl *fn, Val val)
+{
+    if (!fn->result_type || is_poison(&val)) {
+        return val;
+    }
+    ParamDecl as_param = {.name = fn->name, .type = fn->result_type};
+    DType dtype;
+    bool plain = fn->result_type->kind == EXPR_NAME &&
+                 dtype_from_name(fn->result_type->name, strlen(fn->result_type->name), &dtype);
+    if (!plain) {
+        return val.kind == VAL_POISON ? val : typed_argument(l, fn->result_type, &as_param, val);
+    }
+    if (!check_fits(l, ERR_RESULT, fn->result_type->span, &val, dtype, true)) {
+        return poison_val();
+    }
+    return val.kind == VAL_CONST ? convert_const(&val, dtype)
+                                 : array_val(build_cast(&l->b, as_value(l, &val), dtype));
+}
+
+static Val lower_body(Lower *l, const FnDecl *fn)
+{
+    if (fn->value) {
+        return lower_operand(l, fn->value);
+    }
+    int errors = l->diags->errors;
+    l->returned = false;
+    lower_block(l, &fn->body);
+    if (l->returned) {
+        return l->result;
+    }
+    if (l->diags->errors == errors) {
+        lower_error(l, ERR_RETURN, fn->span, "`%s` returns nothing", fn->name);
+    }
+    return poison_val();
+}
+
+static bool is_active(const Lower *l, const FnDecl *fn)
+{
+    for (const CallFrame *frame = l->calls; frame; frame = frame->up) {
+        if (frame->fn == fn) {
+            return true;
+        }
+    }
+    return false;
+}
+
+Val inline_fn(Lower *l, const Expr *expr, const FnDecl *fn, const Module *home)
+{
+    if (is_active(l, fn)) {
+        lower_error(l, ERR_RECURSION, expr->span, "`%s` calls itself", fn->name);
+        return poison_val();
+    }
+    Val *vals = ARENA_ARRAY(l->arena, Val, fn->params.n);
+    if (!bind_arguments(l, expr, fn, vals)) {
+        return poison_val();
+    }
+    CallFrame frame = {fn, home, expr->span, l->calls};
+    Symbol *symbols = l->symbols;
+    bool returned = l->returned;
+    int loops = l->loops;
+    l->calls = &frame;
+    l->symbols = NULL;
+    l->loops = 0;
+    for (size_t i = 0; i < fn->params.n; i++) {
+        define(l, fn->params.items[i].name, fn->params.items[i].span, vals[i]);
+    }
+    Val result = result_of(l, fn, lower_body(l, fn));
+    l->calls = frame.up;
+    l->symbols = symbols;
+    l->returned = returned;
+    l->loops = loops;
+    return result;
+}

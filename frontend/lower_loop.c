@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* for and parallel. What a `for` assigns to variables from outside of it becomes its carried values. */
+#include "frontend/lower.h"
+
+enum { MOST_STEP = 1 << 20, MOST_AXES = MAX_RANK };
+
+/* What a loop walks, and how. */
+typedef struct Walk {
+    Dim whole;
+    Value *lo, *hi; /* NULL: from 0, to the end of `whole` */
+    Dim bound;      /* of a scalar loop variable; NULL: nothing proven */
+    int64_t step;   /* 0: one by one; -1: auto */
+} Walk;
+
+/* ---- the axis ---- */
+
+static bool lower_step(Lower *l, const Axis *axis, Walk *walk)
+{
+    walk->step = axis->by == BY_AUTO ? -1 : 0;
+    if (!axis->step) {
+        return true;
+    }
+    if (!const_int(l, axis->step, &walk->step)) {
+        return false;
+    }
+    if (walk->step < 1 || walk->step > MOST_STEP) {
+        lower_error(l, ERR_EXTENT, axis->step->span, "a step is 1 to %d", MOST_STEP);
+        return false;
+    }
+    return true;
+}
+
+/* Never below 0: a part that begins before its axis begins at 0. */
+static Value *clamp_low(Lower *l, Value *lo)
+{
+    if (!lo || (lo->def && (lo->def->kind == OP_START || lo->def->kind == OP_END))) {
+        return lo;
+    }
+    return build_binary(&l->b, OP_MAX, lo, build_i64(&l->b, 0));
+}
+
+static bool extent_error(Lower *l, const Expr *extent, const Val *val)
+{
+    if (!is_poison(val)) {
+        Diag *diag = lower_error(l, ERR_EXTENT, extent->span, "a loop cannot walk %s", val_text(l, val));
+        diag_help(l->diags, diag, "it walks a size, a part of one, `N[lo: hi]`, or `a..b`");
+    }
+    return false;
+}
+
+static bool walk_extent(Lower *l, const Expr *extent, Walk *walk)
+{
+    Val val = lower_expr(l, extent);
+    switch (val.kind) {
+    case VAL_DIM: walk->whole = val.dim; break;
+    case VAL_PART:
+        walk->whole = val.dim;
+        walk->lo = clamp_low(l, val.lo);
+        walk->hi = val.hi;
+        break;
+    case VAL_CONST:
+        if (!dtype_is_int(val.dtype) || val.scalar.i < 0) {
+            return extent_error(l, extent, &val);
+        }
+        walk->whole = poly_const(l->func, val.scalar.i);
+        break;
+    case VAL_RANGE: lower_unsupported(l, extent->span, "loops over a range are"); return false;
+    default: return extent_error(l, extent, &val);
+    }
+    walk->bound = walk->whole;
+    return true;
+}
+
+static bool scalar_end(Lower *l, const Expr *end, Val *out)
+{
+    *out = lower_expr(l, end);
+    return is_scalar_int(out) || extent_error(l, end, out);
+}
+
+/* a..b: the extent is b where that is a size; else nothing is proven about the variable. */
+static bool walk_between(Lower *l, const Axis *axis, Walk *walk)
+{
+    Val lo, hi;
+    if (!scalar_end(l, axis->extent, &lo) || !scalar_end(l, axis->to, &hi)) {
+        return false;
+    }
+    if (axis->by != BY_NONE) {
+        Diag *diag = lower_error(l, ERR_EXTENT, axis->span, "`a..b` is walked one by one");
+        diag_help(l->diags, diag, "ranges walk a part of a size: `N[a: b] by n`");
+        return false;
+    }
+    bool from_zero = lo.kind == VAL_CONST && lo.scalar.i >= 0;
+    walk->lo = as_index(l, &lo);
+    walk->hi = as_index(l, &hi);
+    walk->whole = poly_const(l->func, INT64_MAX);
+    if (hi.kind == VAL_DIM) {
+        walk->whole = hi.dim;
+    } else if (hi.kind == VAL_CONST && hi.scalar.i >= 0) {
+        walk->whole = poly_const(l->func, hi.scalar.i);
+    }
+    walk->bound = from_zero ? walk->whole : NULL;
+    return true;
+}
+
+static bool lower_axis(Lower *l, const Axis *axis, Walk *walk)
+{
+    *walk = (Walk){.step = 0};
+    bool walks = axis->to ? walk_between(l, axis, walk) : walk_extent(l, axis->extent, walk);
+    return walks && lower_step(l, axis, walk);
+}
+
+static void define_axis(Lower *l, const Axis *axis, const Walk *walk, Value *arg)
+{
+    Val val = array_val(arg);
+    if (arg->type->kind == TYPE_RANGE) {
+        val = (Val){.kind = VAL_RANGE, .value = arg, .dim = arg->type->dims[0]};
+    } else {
+        val.dim = walk->bound;
+    }
+    define(l, axis->name, axis->span, val);
+}
+
+static void poison_axes(Lower *l, const Stmt *stmt)
+{
+    for (size_t i = 0; i < stmt->axes.n; i++) {
+        define(l, stmt->axes.items[i].name, stmt->axes.items[i].span, poison_val());
+    }
+}
+
+/* ---- carried values ---- */
+
+typedef struct SymbolList { Symbol **items; size_t n, cap; } SymbolList;
+
+static void add_carried(Lower *l, const char *name, SymbolList *list)
+{
+    Symbol *symbol = find_symbol(l, name);
+    if (!symbol || !symbol->is_var || symbol->val.kind != VAL_ARRAY || symbol->parallel < l->parallel) {
+        return;
+    }
+    for (size_t i = 0; i < list->n; i++) {
+        if (list->items[i] == symbol) {
+            return;
+        }
+    }
+    ARENA_PUSH(l->arena, list, symbol);
+}
+
+static void collect_carried(Lower *l, const StmtList *body, SymbolList *list)
+{
+    for (size_t i = 0; i < body->n; i++) {
+        const Stmt *stmt = body->items[i];
+        if (stmt->kind == STMT_ASSIGN && stmt->target->kind == EXPR_NAME) {
+            add_carried(l, stmt->target->name, list);
+        }
+        collect_carried(l, &stmt->body, list);
+        collect_carried(l, &stmt->otherwise, list);
+    }
+}
+
+static Value **carried_values(Lower *l, const SymbolList *carried)
+{
+    Value **values = ARENA_ARRAY(l->arena, Value *, carried->n);
+    for (size_t i = 0; i < carried->n; i++) {
+        values[i] = carried->items[i]->val.value;
+    }
+    return values;
+}
+
+/* The IR names a carried value after its variable, whatever made it. */
+static void enter_carried(const SymbolList *carried, const Block *region)
+{
+    for (size_t i = 0; i < carried->n; i++) {
+        region->args[i + 1]->name = carried->items[i]->name;
+        carried->items[i]->val = array_val(region->args[i + 1]);
+    }
+}
+
+static void leave_carried(const SymbolList *carried, const Op *loop)
+{
+    for (size_t i = 0; i < carried->n; i++) {
+        loop->results[i]->name = carried->items[i]->name;
+        carried->items[i]->val = array_val(loop->results[i]);
+    }
+}
+
+static void lower_region(Lower *l, const Stmt *stmt, const Walk *walks, Block *region)
+{
+    Symbol *outer = l->symbols;
+    for (size_t i = 0; i < stmt->axes.n; i++) {
+        define_axis(l, &stmt->axes.items[i], &walks[i], region->args[i]);
+    }
+    lower_block(l, &stmt->body);
+    l->symbols = outer;
+}
+
+/* After an error in the head the body is still checked, its loop variables being poison. */
+static void lower_poisoned(Lower *l, const Stmt *stmt)
+{
+    Symbol *outer = l->symbols;
+    poison_axes(l, stmt);
+    l->loops++;
+    lower_block(l, &stmt->body);
+    l->loops--;
+    l->symbols = outer;
+}
+
+void lower_loop(Lower *l, const Stmt *stmt)
+{
+    Walk walk;
+    SymbolList carried = {0};
+    const Axis *axis = &stmt->axes.items[0];
+    Span span = l->b.span;
+    l->b.span = stmt->span;
+    if (!lower_axis(l, axis, &walk)) {
+        lower_poisoned(l, stmt);
+        return;
+    }
+    collect_carried(l, &stmt->body, &carried);
+    Value *lo = walk.lo ? walk.lo : build_i64(&l->b, 0);
+    Value *hi = walk.hi ? walk.hi : build_size(&l->b, walk.whole);
+    Op *loop = build_for(&l->b, walk.whole, walk.step, axis->name, lo, hi, (int)carried.n,
+                         carried_values(l, &carried));
+    if (axis->by == BY_EXACTLY) {
+        op_set_int(l->func, loop, ATTR_EXACT, 1);
+    }
+    Builder outside = l->b;
+    l->b = build_at_end(l->func, loop->regions[0]);
+    l->loops++;
+    enter_carried(&carried, loop->regions[0]);
+    lower_region(l, stmt, &walk, loop->regions[0]);
+    l->b.span = stmt->span;
+    build_yield(&l->b, (int)carried.n, carried_values(l, &carried));
+    l->loops--;
+    l->b = outside;
+    l->b.span = span;
+    leave_carried(&carried, loop);
+}
+
+/* ---- parallel ---- */
+
+static bool check_parallel(Lower *l, const Stmt *stmt)
+{
+    const char *what = NULL;
+    if (l->calls) {
+        what = "`parallel` in functions is";
+    } else if (l->parallel) {
+        what = "`parallel` inside of `parallel` is";
+    } else if (l->loops) {
+        what = "`parallel` inside of `for` is";
+    } else if (stmt->axes.n > MOST_AXES) {
+        what = "more than 8 axes of `parallel` are";
+    }
+    if (what) {
+        lower_unsupported(l, stmt->span, what);
+    }
+    return !what;
+}
+
+static bool parallel_axis(Lower *l, const Axis *axis, Walk *walk)
+{
+    if (axis->to || !lower_axis(l, axis, walk)) {
+        if (axis->to) {
+            lower_unsupported(l, axis->extent->span, "`parallel` over `a..b` is");
+        }
+        return false;
+    }
+    if (walk->lo || walk->hi) {
+        lower_unsupported(l, axis->extent->span, "`parallel` over a part of a size is");
+        return false;
+    }
+    return true;
+}
+
+static bool same_name(Lower *l, const Stmt *stmt)
+{
+    for (size_t i = 0; i < stmt->axes.n; i++) {
+        for (size_t j = 0; j < i; j++) {
+            if (text_same(stmt->axes.items[i].name, stmt->axes.items[j].name)) {
+                lower_error(l, ERR_DUPLICATE, stmt->axes.items[i].span, "`%s` is defined twice",
+                            stmt->axes.items[i].name);
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static Op *build_head(Lower *l, const Stmt *stmt, const Walk *walks)
+{
+    Dim dims[MOST_AXES];
+    int64_t steps[MOST_AXES];
+    const char *names[MOST_AXES];
+    bool exact = false;
+    int n = (int)stmt->axes.n;
+    for (int i = 0; i < n; i++) {
+        dims[i] = walks[i].whole;
+        steps[i] = walks[i].step;
+        names[i] = stmt->axes.items[i].name;
+        exact = exact || stmt->axes.items[i].by == BY_EXACTLY;
+    }
+    Op *op = build_parallel(&l->b, OP_PARALLEL, n, dims, steps, names);
+    if (exact) {
+        op_set_int(l->func, op, ATTR_EXACT, 1);
+    }
+    return op;
+}
+
+void lower_parallel(Lower *l, const Stmt *stmt)
+{
+    Walk walks[MOST_AXES];
+    if (!check_parallel(l, stmt)) {
+        return;
+    }
+    bool good = !same_name(l, stmt);
+    Span span = l->b.span;
+    l->b.span = stmt->span;
+    for (size_t i = 0; i < stmt->axes.n; i++) {
+        good = parallel_axis(l, &stmt->axes.items[i], &walks[i]) && good;
+    }
+    if (!good) {
+        lower_poisoned(l, stmt);
+        return;
+    }
+    Op *op = build_head(l, stmt, walks);
+    Builder outside = l->b;
+    l->b = build_at_end(l->func, op->regions[0]);
+    l->parallel++;
+    l->parallel_block = op->regions[0];
+    lower_region(l, stmt, walks, op->regions[0]);
+    l->parallel_block = NULL;
+    l->parallel--;
+    l->b = outside;
+    l->b.span = span;
+}

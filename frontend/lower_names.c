@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names: what they mean, and what may have been meant. */
+#include "frontend/lower.h"
+
+#include <math.h>
+#include <string.h>
+
+Symbol *find_symbol(const Lower *l, const char *name)
+{
+    for (Symbol *symbol = l->symbols; symbol; symbol = symbol->older) {
+        if (text_same(symbol->name, name)) {
+            return symbol;
+        }
+    }
+    return NULL;
+}
+
+Symbol *define(Lower *l, const char *name, Span span, Val val)
+{
+    Symbol *symbol = ARENA_NEW(l->arena, Symbol);
+    *symbol = (Symbol){.name = name, .val = val, .span = span, .parallel = l->parallel};
+    symbol->older = l->symbols;
+    l->symbols = symbol;
+    return symbol;
+}
+
+bool named_dtype(const Lower *l, const char *name, DType *out)
+{
+    const Symbol *symbol = find_symbol(l, name);
+    if (symbol) {
+        *out = symbol->val.dtype;
+        return symbol->val.kind == VAL_DTYPE;
+    }
+    return dtype_from_name(name, strlen(name), out);
+}
+
+static const FnDecl *fn_in(const Module *module, const char *name)
+{
+    for (size_t i = 0; module && i < module->fns.n; i++) {
+        if (text_same(module->fns.items[i]->name, name)) {
+            return module->fns.items[i];
+        }
+    }
+    return NULL;
+}
+
+const FnDecl *find_fn(const Lower *l, const char *name, const Module **home)
+{
+    const Module *module = l->calls ? l->calls->module : l->module;
+    for (; module; module = module->standard) {
+        const FnDecl *fn = fn_in(module, name);
+        if (fn) {
+            *home = module;
+            return fn;
+        }
+    }
+    return NULL;
+}
+
+static void try_fns(const Lower *l, Nearest *nearest)
+{
+    for (const Module *module = l->module; module; module = module->standard) {
+        for (size_t i = 0; i < module->fns.n; i++) {
+            nearest_try(nearest, module->fns.items[i]->name);
+        }
+    }
+    size_t n;
+    const char *const *names = builtin_names(&n);
+    for (size_t i = 0; i < n; i++) {
+        nearest_try(nearest, names[i]);
+    }
+}
+
+/* What the design names and this version does not have. */
+static bool is_planned(const char *name)
+{
+    static const char *const names[] = {
+        "argmax", "argmin", "cumsum", "cumprod", "scan", "reduce", "dot", "gather", "scatter",
+        "random", "print", "assert", "atomic", "permute", "reshape", "any", "all", "pow", "sin",
+        "cos", "tan", "erf", "concat", "sort", "topk"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (text_same(names[i], name)) {
+            return true;
+        }
+    }
+    return strncmp(name, "atomic.", 7) == 0 || strncmp(name, "random.", 7) == 0;
+}
+
+void unknown_function(Lower *l, const Expr *callee, const char *name)
+{
+    if (is_planned(name)) {
+        lower_unsupported(l, callee->span, arena_printf(l->arena, "`%s` is", name));
+        return;
+    }
+    Nearest nearest = nearest_to(name);
+    try_fns(l, &nearest);
+    Diag *diag = lower_error(l, ERR_FUNCTION, callee->span, "no function is called `%s`", name);
+    if (nearest_found(&nearest)) {
+        diag_help(l->diags, diag, "did you mean `%s`?", nearest_found(&nearest));
+    }
+}
+
+static void unknown_name(Lower *l, const Expr *expr)
+{
+    Nearest nearest = nearest_to(expr->name);
+    for (const Symbol *symbol = l->symbols; symbol; symbol = symbol->older) {
+        nearest_try(&nearest, symbol->name);
+    }
+    const Module *home;
+    bool is_fn = find_fn(l, expr->name, &home) != NULL;
+    Diag *diag = lower_error(l, ERR_NAME, expr->span, "nothing is called `%s` here", expr->name);
+    if (is_fn) {
+        diag_help(l->diags, diag, "it is a function: call it, `%s(…)`", expr->name);
+    } else if (nearest_found(&nearest)) {
+        diag_help(l->diags, diag, "did you mean `%s`?", nearest_found(&nearest));
+    }
+    define(l, expr->name, expr->span, poison_val()); /* said once */
+}
+
+static Val float_name(double value)
+{
+    Val val = float_val(value);
+    val.literal = true;
+    val.f32 = (float)value;
+    return val;
+}
+
+static Val use_symbol(Lower *l, const Expr *expr, const Symbol *symbol)
+{
+    bool array = symbol->val.kind == VAL_ARRAY && symbol->val.value->type->rank > 0;
+    if (array && symbol->parallel < l->parallel) {
+        lower_unsupported(l, expr->span, "arrays computed outside of `parallel` and used inside are");
+        return poison_val();
+    }
+    return symbol->val;
+}
+
+Val lower_name(Lower *l, const Expr *expr)
+{
+    const Symbol *symbol = find_symbol(l, expr->name);
+    if (symbol) {
+        return use_symbol(l, expr, symbol);
+    }
+    Val val = {.kind = VAL_DTYPE};
+    if (dtype_from_name(expr->name, strlen(expr->name), &val.dtype)) {
+        return val;
+    }
+    if (text_same(expr->name, "inf")) {
+        return float_name(INFINITY);
+    }
+    if (text_same(expr->name, "nan")) {
+        return float_name(NAN);
+    }
+    unknown_name(l, expr);
+    return poison_val();
+}

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Statements: definitions, assignments, return, if; and the dispatch of expressions. */
+#include "frontend/lower.h"
+
+enum { MOST_DEPTH = 900, MOST_STEPS = 1 << 20, MOST_VALUES = 1 << 16 };
+
+/* ---- limits ---- */
+
+static bool within_limits(Lower *l, Span span)
+{
+    bool within = l->depth < MOST_DEPTH && l->steps < MOST_STEPS && l->func->n_values < MOST_VALUES;
+    if (!within && !l->stopped) {
+        l->stopped = true;
+        Diag *diag = lower_error(l, ERR_PROGRAM_SIZE, span, "this kernel is too large");
+        diag_note(l->diags, diag, "after inlining it has more than %d values, or calls and expressions "
+                                  "nest deeper than %d", MOST_VALUES, MOST_DEPTH);
+    }
+    return within && !l->stopped;
+}
+
+/* ---- expressions ---- */
+
+static Val lower_number(const Expr *expr)
+{
+    if (expr->kind == EXPR_INT) {
+        return int_val(expr->integer, true);
+    }
+    Val val = float_val(expr->number);
+    val.literal = true;
+    val.f32 = expr->number32;
+    return val;
+}
+
+static Val lower_choice(Lower *l, const Expr *expr)
+{
+    Val condition = lower_operand(l, expr->b);
+    if (is_poison(&condition)) {
+        return condition;
+    }
+    if (condition.kind == VAL_CONST && condition.dtype == DT_BOOL) {
+        return lower_expr(l, condition.scalar.i ? expr->a : expr->c);
+    }
+    const Expr *const parts[3] = {expr->b, expr->a, expr->c};
+    return lower_select(l, expr, parts);
+}
+
+static Val transpose(Lower *l, const Expr *expr, const Val *val)
+{
+    int rank = val->kind == VAL_ARRAY ? val->value->type->rank : 0;
+    int64_t perm[MAX_RANK];
+    if (rank < 2) {
+        Diag *diag = lower_error(l, ERR_INDEX, expr->span, "`.T` swaps two axes, %s has not that many",
+                                 val_text(l, val));
+        diag_help(l->diags, diag, "make a vector a column with `[:, None]`");
+        return poison_val();
+    }
+    for (int i = 0; i < rank; i++) {
+        perm[i] = i < rank - 2 ? i : 2 * rank - 3 - i;
+    }
+    return array_val(build_permute(&l->b, val->value, perm));
+}
+
+static Val lower_field(Lower *l, const Expr *expr)
+{
+    Val val = lower_operand(l, expr->a);
+    if (is_poison(&val)) {
+        return val;
+    }
+    if (text_same(expr->name, "T")) {
+        return transpose(l, expr, &val);
+    }
+    Diag *diag = lower_error(l, ERR_NAME, expr->span, "arrays have no `.%s`", expr->name);
+    diag_help(l->diags, diag, "there is `.T`, the transpose");
+    return poison_val();
+}
+
+static Val misplaced(Lower *l, const Expr *expr)
+{
+    lower_error(l, ERR_NOT_A_VALUE, expr->span, "this is not a value here");
+    return poison_val();
+}
+
+static Val dispatch(Lower *l, const Expr *expr)
+{
+    switch (expr->kind) {
+    case EXPR_NAME: return lower_name(l, expr);
+    case EXPR_INT:
+    case EXPR_FLOAT: return lower_number(expr);
+    case EXPR_BOOL: return bool_val(expr->integer != 0);
+    case EXPR_UNARY: return lower_unary(l, expr);
+    case EXPR_BINARY: return lower_binary(l, expr);
+    case EXPR_IF: return lower_choice(l, expr);
+    case EXPR_FIELD: return lower_field(l, expr);
+    case EXPR_CALL: return lower_call(l, expr);
+    case EXPR_INDEX: return lower_index(l, expr);
+    case EXPR_NONE:
+    case EXPR_NAMED:
+    case EXPR_SLICE:
+    case EXPR_LIST: return misplaced(l, expr);
+    case EXPR_POISON: break;
+    }
+    return poison_val();
+}
+
+/* What is built has the place in the user's text, also inside of the standard library. */
+static Span user_span(const Lower *l, Span span)
+{
+    const CallFrame *frame = l->calls;
+    for (; frame && span.source != l->module->source; frame = frame->up) {
+        span = frame->span;
+    }
+    return span;
+}
+
+Val lower_expr(Lower *l, const Expr *expr)
+{
+    if (!within_limits(l, expr->span)) {
+        return poison_val();
+    }
+    Span outer = l->b.span;
+    l->b.span = user_span(l, expr->span);
+    l->depth++;
+    l->steps++;
+    Val val = dispatch(l, expr);
+    l->depth--;
+    l->b.span = outer;
+    return val;
+}
+
+/* ---- errors ---- */
+
+Diag *lower_error(Lower *l, ErrorCode code, Span span, const char *format, ...)
+{
+    Text text = text_new(l->arena);
+    va_list args;
+    va_start(args, format);
+    text_vprintf(&text, format, args);
+    va_end(args);
+    const CallFrame *frame = l->calls;
+    const char *library_fn = NULL;
+    for (; frame && span.source != l->module->source; frame = frame->up) {
+        span = frame->span;
+        library_fn = frame->fn->name;
+    }
+    Diag *diag = front_error(l->diags, code, span, "%s", text.data);
+    if (library_fn) {
+        diag_span_label(l->diags, diag, "in `%s` of the standard library", library_fn);
+    }
+    for (; frame; frame = frame->up) {
+        diag_label(l->diags, diag, frame->span, "in this call of `%s`", frame->fn->name);
+    }
+    return diag;
+}
+
+void lower_unsupported(Lower *l, Span span, const char *what)
+{
+    lower_error(l, ERR_UNSUPPORTED, span, "%s not supported yet", what);
+}
+
+/* ---- definitions ---- */
+
+static void name_value(Lower *l, const Val *val, const char *name)
+{
+    if (val->kind == VAL_ARRAY && val->value->def && !val->value->name) {
+        val->value->name = arena_strdup(l->arena, name);
+    }
+}
+
+/* The value in this type, or poison. */
+static Val fit_to_type(Lower *l, Span span, Val val, Type type, bool narrow)
+{
+    Shape want = type_shape(type), have = shape_of(&val), both;
+    Val place = {.kind = VAL_CONST, .dtype = type->dtype};
+    if (is_poison(&val) || !check_fits(l, ERR_ASSIGN, span, &val, type->dtype, narrow) ||
+        !broadcast_shapes(l, span, NULL, &val, NULL, &place, &have, &want, &both)) {
+        return poison_val();
+    }
+    if (!shape_equal(&both, &want)) {
+        lower_error(l, ERR_ASSIGN, span, "%s does not fit into %s", val_text(l, &val), type_text(l, type));
+        return poison_val();
+    }
+    return array_val(materialize(l, &val, type->dtype, &want));
+}
+
+/* f32: the element type of any shape; f32[i, 1]: that shape. */
+static Val fit_to_declared(Lower *l, const Stmt *stmt, Val val)
+{
+    Type type = lower_type(l, stmt->type);
+    if (!type) {
+        return poison_val();
+    }
+    val = as_operand(l, stmt->value, val);
+    if (stmt->type->kind == EXPR_NAME && !is_poison(&val)) {
+        Shape shape = shape_of(&val);
+        type = type_array(l->func, type->dtype, shape.rank, shape.dims);
+    }
+    return fit_to_type(l, stmt->value->span, val, type, true);
+}
+
+static void check_unused(Lower *l, const Stmt *stmt)
+{
+    const Symbol *old = find_symbol(l, stmt->name);
+    bool taken = old && !is_poison(&old->val) &&
+                 (old->val.kind == VAL_DIM || old->val.kind == VAL_DTYPE || old->val.is_result);
+    if (taken) {
+        Diag *diag = lower_error(l, ERR_DUPLICATE, stmt->name_span, "`%s` is already defined", stmt->name);
+        if (old->span.end > old->span.start) {
+            diag_label(l->diags, diag, old->span, "here");
+        }
+    }
+}
+
+static void lower_definition(Lower *l, const Stmt *stmt)
+{
+    Val val = lower_expr(l, stmt->value);
+    bool is_var = stmt->kind == STMT_VAR;
+    check_unused(l, stmt);
+    if (stmt->type && !is_poison(&val)) {
+        val = fit_to_declared(l, stmt, val);
+    } else if (is_var) {
+        val = as_operand(l, stmt->value, val);
+        if (!is_poison(&val)) {
+            val = array_val(as_value(l, &val));
+        }
+    }
+    name_value(l, &val, stmt->name);
+    Symbol *symbol = define(l, stmt->name, stmt->name_span, val);
+    symbol->is_var = is_var;
+    symbol->declared = stmt->type != NULL;
+}
+
+/* ---- assignment ---- */
+
+static void store_result(Lower *l, const Stmt *stmt, Value *tensor, Val value)
+{
+    bool again = l->written[tensor->index];
+    l->written[tensor->index] = true;
+    if (again) {
+        lower_error(l, ERR_RESULT, stmt->span, "`%s` is written twice", tensor->name);
+        return;
+    }
+    store_whole(l, stmt->span, tensor, as_operand(l, stmt->value, value));
+}
+
+static void not_assignable(Lower *l, const Stmt *stmt, const Symbol *symbol)
+{
+    const char *name = stmt->target->name;
+    if (symbol && is_poison(&symbol->val)) {
+        return;
+    }
+    if (!symbol) {
+        Diag *diag = lower_error(l, ERR_NAME, stmt->target->span, "nothing is called `%s` here", name);
+        diag_help(l->diags, diag, "to define it write `let %s = …`", name);
+        return;
+    }
+    Diag *diag = lower_error(l, ERR_NOT_VARIABLE, stmt->target->span, "`%s` cannot be assigned to", name);
+    if (symbol->span.end > symbol->span.start) {
+        diag_label(l->diags, diag, symbol->span, "defined here");
+    }
+    diag_help(l->diags, diag, "define it with `var %s = …`", name);
+}
+
+static void assign_variable(Lower *l, const Stmt *stmt, Symbol *symbol, Val value)
+{
+    if (symbol->parallel < l->parallel) {
+        Diag *diag = lower_error(l, ERR_PARALLEL_WRITE, stmt->span,
+                                 "`%s` is assigned inside of `parallel`", stmt->target->name);
+        diag_label(l->diags, diag, symbol->span, "defined outside");
+        diag_help(l->diags, diag, "iterations of `parallel` have no order: define it inside");
+        return;
+    }
+    Type type = symbol->val.value->type;
+    value = fit_to_type(l, stmt->value->span, as_operand(l, stmt->value, value), type, symbol->declared);
+    if (!is_poison(&value)) {
+        name_value(l, &value, symbol->name);
+        symbol->val = value;
+    }
+}
+
+static void lower_assignment(Lower *l, const Stmt *stmt)
+{
+    const Expr *target = stmt->target;
+    if (target->kind == EXPR_INDEX) {
+        Val value = lower_operand(l, stmt->value);
+        lower_store(l, stmt, target, value);
+        return;
+    }
+    if (target->kind != EXPR_NAME) {
+        lower_error(l, ERR_NOT_VARIABLE, target->span, "this cannot be assigned to");
+        return;
+    }
+    Val value = lower_expr(l, stmt->value);
+    Symbol *symbol = find_symbol(l, target->name);
+    if (symbol && symbol->val.kind == VAL_TENSOR && symbol->val.is_result) {
+        store_result(l, stmt, symbol->val.value, value);
+    } else if (symbol && symbol->is_var && symbol->val.kind == VAL_ARRAY) {
+        assign_variable(l, stmt, symbol, value);
+    } else if (!symbol || !symbol->is_var) {
+        not_assignable(l, stmt, symbol);
+    }
+}
+
+/* ---- return ---- */
+
+static void return_from_kernel(Lower *l, const Stmt *stmt)
+{
+    const KernelDecl *kernel = l->kernel;
+    if (stmt->values.n != kernel->results.n) {
+        lower_error(l, ERR_RESULT, stmt->span, "the kernel has %zu results, not %zu",
+                    kernel->results.n, stmt->values.n);
+        return;
+    }
+    for (size_t i = 0; i < stmt->values.n; i++) {
+        Value *tensor = l->func->params.items[l->func->params.n - kernel->results.n + i].value;
+        Stmt store = {.kind = STMT_ASSIGN, .span = stmt->values.items[i]->span};
+        store.value = stmt->values.items[i];
+        store_result(l, &store, tensor, lower_expr(l, stmt->values.items[i]));
+    }
+}
+
+static void lower_return(Lower *l, const Stmt *stmt)
+{
+    if (l->loops || (!l->calls && l->parallel)) {
+        lower_error(l, ERR_RETURN, stmt->span, "return inside of a loop");
+    } else if (!l->calls) {
+        return_from_kernel(l, stmt);
+    } else if (stmt->values.n != 1) {
+        lower_unsupported(l, stmt->span, "functions with several results are");
+        l->result = poison_val();
+    } else {
+        l->result = lower_operand(l, stmt->values.items[0]);
+    }
+    l->returned = true;
+}
+
+/* ---- if ---- */
+
+static void lower_if(Lower *l, const Stmt *stmt)
+{
+    Val condition = lower_operand(l, stmt->value);
+    if (is_poison(&condition)) {
+        return;
+    }
+    if (dtype_of(&condition) != DT_BOOL) {
+        lower_error(l, ERR_CONDITION, stmt->value->span, "a condition is bool, not %s",
+                    val_text(l, &condition));
+        return;
+    }
+    if (condition.kind != VAL_CONST) {
+        Diag *diag = lower_error(l, ERR_UNSUPPORTED, stmt->value->span,
+                                 "conditions that are not known when compiling are not supported yet");
+        diag_help(l->diags, diag, "choose elements with `where(condition, a, b)`, or make it a "
+                                  "`const bool` parameter");
+        return;
+    }
+    lower_block(l, condition.scalar.i ? &stmt->body : &stmt->otherwise);
+}
+
+/* ---- blocks ---- */
+
+static void lower_statement(Lower *l, const Stmt *stmt)
+{
+    switch (stmt->kind) {
+    case STMT_LET:
+    case STMT_VAR: lower_definition(l, stmt); break;
+    case STMT_ASSIGN: lower_assignment(l, stmt); break;
+    case STMT_RETURN: lower_return(l, stmt); break;
+    case STMT_IF: lower_if(l, stmt); break;
+    case STMT_FOR: lower_loop(l, stmt); break;
+    case STMT_PARALLEL: lower_parallel(l, stmt); break;
+    case STMT_ASSUME: lower_assume(l, stmt); break;
+    }
+}
+
+void lower_block(Lower *l, const StmtList *list)
+{
+    Symbol *outer = l->symbols;
+    l->depth++;
+    for (size_t i = 0; i < list->n && within_limits(l, list->items[i]->span); i++) {
+        if (l->returned) { /* maybe in an `if` that was chosen: then the rest is the other way */
+            if (list->items[i - 1]->kind == STMT_RETURN) {
+                lower_error(l, ERR_RETURN, list->items[i]->span, "this is never reached");
+            }
+            break;
+        }
+        lower_statement(l, list->items[i]);
+    }
+    l->depth--;
+    l->symbols = outer;
+}

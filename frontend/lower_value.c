@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Vals: making them, converting between element types, turning them into IR. */
+#include "frontend/lower.h"
+
+#include <math.h>
+
+Val poison_val(void)
+{
+    return (Val){.kind = VAL_POISON};
+}
+
+bool is_poison(const Val *val)
+{
+    return val->kind == VAL_POISON;
+}
+
+Val array_val(Value *value)
+{
+    return (Val){.kind = VAL_ARRAY, .value = value};
+}
+
+Val int_val(int64_t value, bool literal)
+{
+    return (Val){.kind = VAL_CONST, .dtype = DT_I64, .literal = literal, .scalar.i = value};
+}
+
+/* An f32: what literals with a point are when they stand alone. */
+Val float_val(double value)
+{
+    return (Val){.kind = VAL_CONST, .dtype = DT_F32, .scalar.f = value};
+}
+
+Val bool_val(bool value)
+{
+    return (Val){.kind = VAL_CONST, .dtype = DT_BOOL, .scalar.i = value};
+}
+
+DType compute_dtype(DType dtype)
+{
+    return dtype == DT_F16 || dtype == DT_BF16 ? DT_F32 : dtype;
+}
+
+/* ---- operands ---- */
+
+static Val load_whole(Lower *l, const Val *tensor)
+{
+    Value *indices[MAX_RANK] = {NULL};
+    return array_val(build_load(&l->b, tensor->value, indices));
+}
+
+static Val refuse(Lower *l, const Expr *expr, const Val *val)
+{
+    Diag *diag = lower_error(l, ERR_NOT_A_VALUE, expr->span, "%s is not a value", val_text(l, val));
+    if (val->kind == VAL_RANGE) {
+        diag_help(l->diags, diag, "`index(%s)` is the array of its indices",
+                  poly_as_range(val->dim)->name);
+    } else if (val->kind == VAL_DTYPE) {
+        diag_help(l->diags, diag, "call it to cast: `%s(x)`", dtype_name(val->dtype));
+    } else if (val->kind == VAL_TYPE) {
+        diag_help(l->diags, diag, "`zeros(…)` and `fill(v, …)` make an array of this type");
+    }
+    return poison_val();
+}
+
+Val as_operand(Lower *l, const Expr *expr, Val val)
+{
+    switch (val.kind) {
+    case VAL_TENSOR:
+        if (val.is_result) {
+            lower_error(l, ERR_READ_RESULT, expr->span, "a result is written, not read");
+            return poison_val();
+        }
+        return load_whole(l, &val);
+    case VAL_POISON:
+    case VAL_ARRAY:
+    case VAL_CONST:
+    case VAL_DIM: return val;
+    default: return refuse(l, expr, &val);
+    }
+}
+
+Val lower_operand(Lower *l, const Expr *expr)
+{
+    return as_operand(l, expr, lower_expr(l, expr));
+}
+
+/* ---- conversions ---- */
+
+/* A literal keeps its text's value until it has a type: one rounding. */
+Val convert_const(const Val *val, DType dtype)
+{
+    Val out = {.kind = VAL_CONST, .dtype = dtype};
+    if (val->dtype == dtype && !val->literal) {
+        return *val;
+    }
+    if (val->literal && val->dtype == DT_F32) {
+        if (dtype == DT_F32) {
+            out.scalar.f = (double)val->f32;
+        } else {
+            out.scalar = scalar_op(OP_CAST, NULL, DT_F64, dtype, &val->scalar);
+        }
+        return out;
+    }
+    out.scalar = scalar_op(OP_CAST, NULL, val->dtype, dtype, &val->scalar);
+    return out;
+}
+
+static bool int_fits(int64_t value, DType dtype)
+{
+    int bits = dtype_bits(dtype);
+    if (!dtype_is_signed(dtype)) {
+        return value >= 0 && (bits == 64 || value < (int64_t)1 << bits);
+    }
+    int64_t most = bits == 64 ? INT64_MAX : ((int64_t)1 << (bits - 1)) - 1;
+    return value <= most && value >= -most - 1;
+}
+
+static bool literal_fits(Lower *l, Span span, const Val *val, DType dtype)
+{
+    if (val->dtype == DT_I64 && dtype_is_int(dtype) && !int_fits(val->scalar.i, dtype)) {
+        lower_error(l, ERR_LITERAL, span, "%lld does not fit %s", (long long)val->scalar.i,
+                    dtype_name(dtype));
+        return false;
+    }
+    if (val->dtype == DT_F32 && dtype_is_float(dtype) && isfinite(val->scalar.f)) {
+        Val converted = convert_const(val, dtype);
+        if (!isfinite(converted.scalar.f)) {
+            lower_error(l, ERR_LITERAL, span, "%g does not fit %s", val->scalar.f, dtype_name(dtype));
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool converts(DType from, DType to, bool literal, bool narrow)
+{
+    if (from == to) {
+        return true;
+    }
+    if (dtype_is_float(to)) {
+        bool wider = dtype_bits(to) > dtype_bits(from);
+        return dtype_is_float(from) ? wider || narrow || literal : literal && dtype_is_int(from);
+    }
+    if (!dtype_is_int(from) || !dtype_is_int(to)) {
+        return false;
+    }
+    bool same_sign = dtype_is_signed(from) == dtype_is_signed(to);
+    return literal || (same_sign && dtype_bits(to) > dtype_bits(from));
+}
+
+bool check_fits(Lower *l, ErrorCode code, Span span, const Val *val, DType dtype, bool narrow)
+{
+    DType from = dtype_of(val);
+    if (!converts(from, dtype, val->literal, narrow)) {
+        Diag *diag = lower_error(l, code, span, "%s does not become %s by itself", val_text(l, val),
+                                 dtype_name(dtype));
+        diag_help(l->diags, diag, "cast it: `%s(…)`", dtype_name(dtype));
+        return false;
+    }
+    return !val->literal || literal_fits(l, span, val, dtype);
+}
+
+/* ---- IR ---- */
+
+static Value *const_value(Lower *l, const Val *val, DType dtype, const Shape *shape)
+{
+    Val converted = convert_const(val, dtype);
+    Type type = type_array(l->func, dtype, shape->rank, shape->dims);
+    return dtype_is_float(dtype) ? build_float(&l->b, type, converted.scalar.f)
+                                 : build_int(&l->b, type, converted.scalar.i);
+}
+
+Value *materialize(Lower *l, const Val *val, DType dtype, const Shape *shape)
+{
+    if (val->kind == VAL_CONST) {
+        return const_value(l, val, dtype, shape);
+    }
+    Value *value = val->kind == VAL_DIM ? build_size(&l->b, val->dim) : val->value;
+    value = build_cast(&l->b, value, dtype);
+    return build_broadcast(&l->b, value, shape->rank, shape->dims);
+}
+
+Value *as_value(Lower *l, const Val *val)
+{
+    Shape shape = shape_of(val);
+    return materialize(l, val, dtype_of(val), &shape);
+}
+
+bool is_scalar_int(const Val *val)
+{
+    bool has_value = val->kind == VAL_ARRAY || val->kind == VAL_CONST || val->kind == VAL_DIM;
+    return has_value && shape_of(val).rank == 0 && dtype_is_int(dtype_of(val));
+}
+
+Value *as_index(Lower *l, const Val *val)
+{
+    Shape scalar = {.rank = 0};
+    return materialize(l, val, DT_I64, &scalar);
+}
+
+bool const_int(Lower *l, const Expr *expr, int64_t *out)
+{
+    Val val = lower_expr(l, expr);
+    if (val.kind == VAL_CONST && dtype_is_int(val.dtype)) {
+        *out = val.scalar.i;
+        return true;
+    }
+    if (!is_poison(&val)) {
+        Diag *diag = lower_error(l, ERR_NOT_CONST, expr->span, "this is not a constant integer");
+        diag_help(l->diags, diag, "write a number, a const parameter, or a size of an `assume … in`");
+    }
+    return false;
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A file as a module: parsing it, finding its kernels. */
+#include "frontend/ast.h"
+#include "frontend/errors.h"
+#include "frontend/stdlib.h"
+
+enum { MOST_BYTES = 64 * 1024 * 1024 };
+
+static Module *parse_standard(Arena *arena, Diags *diags)
+{
+    Module *standard = ARENA_NEW(arena, Module);
+    *standard = (Module){.arena = arena, .diags = diags, .library = true};
+    for (size_t i = 0; i < stdlib_count; i++) {
+        const StdlibSource *from = &stdlib_sources[i];
+        standard->source = diags_add_source(diags, from->name, from->text, from->n);
+        parse_module(standard);
+    }
+    return standard;
+}
+
+static void say_twice(Module *module, const char *name, Span first, Span second)
+{
+    Diag *diag = front_error(module->diags, ERR_DUPLICATE, second, "`%s` is defined twice", name);
+    diag_label(module->diags, diag, first, "first here");
+}
+
+static void check_twice(Module *module)
+{
+    for (size_t i = 0; i < module->fns.n; i++) {
+        const FnDecl *fn = module->fns.items[i];
+        for (size_t j = 0; j < i; j++) {
+            if (text_same(module->fns.items[j]->name, fn->name)) {
+                say_twice(module, fn->name, module->fns.items[j]->span, fn->span);
+                break;
+            }
+        }
+    }
+    for (size_t i = 0; i < module->kernels.n; i++) {
+        const KernelDecl *kernel = module->kernels.items[i];
+        for (size_t j = 0; j < i; j++) {
+            if (text_same(module->kernels.items[j]->name, kernel->name)) {
+                say_twice(module, kernel->name, module->kernels.items[j]->span, kernel->span);
+                break;
+            }
+        }
+    }
+}
+
+static const char *nearest_kernel(const Module *module, const char *name)
+{
+    Nearest nearest = nearest_to(name);
+    for (size_t i = 0; i < module->kernels.n; i++) {
+        nearest_try(&nearest, module->kernels.items[i]->name);
+    }
+    return nearest_found(&nearest);
+}
+
+static KernelDecl *kernel_called(const Module *module, const char *name)
+{
+    for (size_t i = 0; i < module->kernels.n; i++) {
+        if (text_same(module->kernels.items[i]->name, name)) {
+            return module->kernels.items[i];
+        }
+    }
+    return NULL;
+}
+
+static void check_schedules(Module *module)
+{
+    for (size_t i = 0; i < module->schedules.n; i++) {
+        const ScheduleDecl *schedule = module->schedules.items[i];
+        if (kernel_called(module, schedule->kernel) || module->diags->errors) {
+            continue;
+        }
+        Diag *diag = front_error(module->diags, ERR_KERNEL_NAME, schedule->span,
+                                 "no kernel is called `%s`", schedule->kernel);
+        const char *near = nearest_kernel(module, schedule->kernel);
+        if (near) {
+            diag_help(module->diags, diag, "did you mean `%s`?", near);
+        }
+    }
+}
+
+Module *frontend_parse(Arena *arena, Diags *diags, int source)
+{
+    Module *module = ARENA_NEW(arena, Module);
+    *module = (Module){.arena = arena, .diags = diags, .source = source};
+    int errors = diags->errors;
+    if (diags->sources.items[source].n > MOST_BYTES) {
+        front_error(diags, ERR_SOURCE_SIZE, (Span){source, 0, 0}, "a source has at most 64 MiB");
+        return NULL;
+    }
+    module->standard = parse_standard(arena, diags);
+    parse_module(module);
+    check_twice(module);
+    for (size_t i = 0; i < module->kernels.n; i++) {
+        make_signature(module, module->kernels.items[i]);
+    }
+    check_schedules(module);
+    return diags->errors > errors ? NULL : module;
+}
+
+size_t frontend_kernel_count(const Module *module)
+{
+    return module->kernels.n;
+}
+
+const KernelSignature *frontend_kernel(const Module *module, size_t n)
+{
+    return &module->kernels.items[n]->signature;
+}
+
+static const char *kernel_names(const Module *module)
+{
+    Text names = text_new(module->arena);
+    for (size_t i = 0; i < module->kernels.n && i < 16; i++) {
+        text_printf(&names, "%s`%s`", i ? ", " : "", module->kernels.items[i]->name);
+    }
+    return names.data;
+}
+
+static const KernelSignature *find_only(Module *module)
+{
+    if (module->kernels.n == 1) {
+        return &module->kernels.items[0]->signature;
+    }
+    const char *name = module->diags->sources.items[module->source].name;
+    Diag *diag = diag_failure(module->diags, DIAG_USAGE, "%s has %s", name,
+                              module->kernels.n ? "several kernels" : "no kernel");
+    if (module->kernels.n) {
+        diag_help(module->diags, diag, "name one of %s", kernel_names(module));
+    }
+    return NULL;
+}
+
+const KernelSignature *frontend_find(Module *module, const char *name)
+{
+    if (!name) {
+        return find_only(module);
+    }
+    const KernelDecl *kernel = kernel_called(module, name);
+    if (kernel) {
+        return &kernel->signature;
+    }
+    Diag *diag = diag_failure(module->diags, DIAG_USAGE, "no kernel is called `%s`", name);
+    const char *near = nearest_kernel(module, name);
+    if (near) {
+        diag_help(module->diags, diag, "did you mean `%s`?", near);
+    } else if (module->kernels.n) {
+        diag_help(module->diags, diag, "there are %s", kernel_names(module));
+    }
+    return NULL;
+}
+
+const int64_t *frontend_allowed(const Module *module, const KernelSignature *kernel,
+                                const char *size, size_t *n)
+{
+    *n = 0;
+    const KernelDecl *decl = kernel_called(module, kernel->name);
+    for (size_t i = 0; decl && i < decl->sets.n; i++) {
+        if (text_same(decl->sets.items[i].size, size)) {
+            *n = decl->sets.items[i].n;
+            return decl->sets.items[i].values;
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the parser's files share: the cursor over tokens, and one entry each. */
+#ifndef TESSERA_FRONTEND_PARSE_H
+#define TESSERA_FRONTEND_PARSE_H
+
+#include "frontend/ast.h"
+#include "frontend/errors.h"
+
+enum { MOST_NESTING = 256, MOST_HEIGHT = 500 };
+
+typedef struct Parser {
+    Module *module;
+    Arena *arena;
+    Diags *diags;
+    Lexer lexer;
+    Token token;    /* the current one */
+    Span last;      /* of the token before */
+    int nesting;    /* of expressions and blocks */
+    int brackets;   /* open ones: lines do not matter inside */
+    bool recovering; /* an error was reported and no statement has been found since */
+} Parser;
+
+void parser_next(Parser *p);
+Token parser_peek(const Parser *p);
+bool parser_at(const Parser *p, TokenKind kind);
+/* Takes the token if it is there. */
+bool parser_take(Parser *p, TokenKind kind);
+/* Takes it, or says that it is missing; `where` completes "expected `:` …". */
+bool parser_expect(Parser *p, TokenKind kind, const char *where);
+/* Reports once until the next statement; NULL when it was silent. */
+Diag *parser_error(Parser *p, const char *what);
+Diag *parser_unsupported(Parser *p, Span span, const char *what);
+const char *parser_name(Parser *p, const char *what); /* "" after an error */
+const char *token_name(const Parser *p, Token token);
+/* How the current token reads in a message. */
+const char *parser_found(const Parser *p);
+bool parser_at_word(const Parser *p, const char *word);
+/* A name that is a keyword only here: on, auto, exactly, where. */
+bool parser_take_word(Parser *p, const char *word);
+
+/* Enter and leave one level; false (and an error) when there are too many. */
+bool parser_enter(Parser *p, Span span);
+void parser_leave(Parser *p);
+
+/* Skips to where a statement can begin: a new line or `;` outside of brackets, or a closing brace. */
+void parser_recover(Parser *p);
+
+Expr *parse_expr(Parser *p);
+Expr *parse_type(Parser *p);
+Expr *expr_new(Parser *p, ExprKind kind, Span span);
+/* `{ … }` */
+StmtList parse_block(Parser *p);
+/* schedule and tune blocks, after the keyword. */
+void parse_schedule(Parser *p);
+void parse_tune(Parser *p);
+
+#endif

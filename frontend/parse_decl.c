@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Declarations: kernels, functions, and the file as a list of them. */
+#include "frontend/parse.h"
+
+/* ---- parameters ---- */
+
+static void parse_param_type(Parser *p, ParamDecl *param)
+{
+    if (parser_at(p, TOK_INOUT)) {
+        parser_unsupported(p, p->token.span, "`inout` is");
+        return;
+    }
+    param->is_const = parser_take(p, TOK_CONST);
+    param->type = parse_type(p);
+    if (!p->recovering && parser_take(p, TOK_ASSIGN)) {
+        param->fallback = parse_expr(p);
+    }
+}
+
+static void parse_params(Parser *p, ParamList *list, bool typed)
+{
+    if (!parser_expect(p, TOK_LPAREN, "and the parameters")) {
+        return;
+    }
+    while (!parser_at(p, TOK_RPAREN) && !p->recovering) {
+        ParamDecl param = {.span = p->token.span};
+        param.name = parser_name(p, "a parameter");
+        if (parser_take(p, TOK_COLON)) {
+            parse_param_type(p, &param);
+        } else if (typed) {
+            parser_error(p, "`:` and the parameter's type");
+        }
+        ARENA_PUSH(p->arena, list, param);
+        if (!parser_take(p, TOK_COMMA)) {
+            break;
+        }
+    }
+    parser_expect(p, TOK_RPAREN, "after the parameters");
+}
+
+/* ---- kernels ---- */
+
+static void parse_named_result(Parser *p, KernelDecl *kernel)
+{
+    ParamDecl result = {.name = "out", .span = p->token.span};
+    if (parser_at(p, TOK_NAME) && parser_peek(p).kind == TOK_COLON) {
+        result.name = parser_name(p, "a result");
+        parser_next(p);
+    }
+    if (parser_at(p, TOK_INOUT) || parser_at(p, TOK_CONST)) {
+        parser_error(p, "a type");
+        return;
+    }
+    result.type = parse_type(p);
+    result.span = span_join(result.span, p->last);
+    ARENA_PUSH(p->arena, &kernel->results, result);
+}
+
+static void parse_results(Parser *p, KernelDecl *kernel)
+{
+    if (!parser_expect(p, TOK_ARROW, "and the results")) {
+        return;
+    }
+    if (!parser_take(p, TOK_LPAREN)) {
+        parse_named_result(p, kernel);
+        return;
+    }
+    do {
+        parse_named_result(p, kernel);
+    } while (!p->recovering && parser_take(p, TOK_COMMA));
+    parser_expect(p, TOK_RPAREN, "after the results");
+}
+
+static void parse_constraint(Parser *p, KernelDecl *kernel)
+{
+    GenericDecl generic = {.span = p->token.span};
+    generic.name = parser_name(p, "a name");
+    if (parser_at(p, TOK_ASSIGN)) {
+        parser_unsupported(p, span_join(generic.span, p->token.span), "sizes defined in `where` are");
+        return;
+    }
+    if (!parser_expect(p, TOK_COLON, "and a class of types")) {
+        return;
+    }
+    Span span = p->token.span;
+    generic.class_name = parser_name(p, "float, int or number");
+    if (!p->recovering && !text_same(generic.class_name, "float") &&
+        !text_same(generic.class_name, "int") && !text_same(generic.class_name, "number")) {
+        p->recovering = true;
+        Diag *diag = front_error(p->diags, ERR_TYPE_NAME, span, "no class of types is called `%s`",
+                                 generic.class_name);
+        diag_help(p->diags, diag, "there are float, int and number");
+    }
+    ARENA_PUSH(p->arena, &kernel->generics, generic);
+}
+
+static void parse_where(Parser *p, KernelDecl *kernel)
+{
+    if (!p->recovering && parser_take_word(p, "where")) {
+        do {
+            parse_constraint(p, kernel);
+        } while (!p->recovering && parser_take(p, TOK_COMMA));
+    }
+}
+
+static void end_value(Parser *p)
+{
+    if (!p->recovering && !p->token.first && !parser_at(p, TOK_SEMI)) {
+        parser_error(p, "the end of this declaration");
+    }
+}
+
+static void parse_kernel(Parser *p)
+{
+    KernelDecl *kernel = ARENA_NEW(p->arena, KernelDecl);
+    parser_next(p);
+    kernel->span = p->token.span;
+    kernel->name = parser_name(p, "the kernel's name");
+    if (!p->recovering) {
+        parse_params(p, &kernel->params, true);
+    }
+    if (!p->recovering) {
+        parse_results(p, kernel);
+    }
+    parse_where(p, kernel);
+    if (!p->recovering && parser_take(p, TOK_ASSIGN)) {
+        kernel->value = parse_expr(p);
+        kernel->value_span = kernel->value->span;
+        end_value(p);
+    } else if (!p->recovering) {
+        kernel->body = parse_block(p);
+    }
+    if (!p->recovering) {
+        ARENA_PUSH(p->arena, &p->module->kernels, kernel);
+    }
+}
+
+/* ---- functions ---- */
+
+static void parse_fn_name(Parser *p, FnDecl *fn)
+{
+    fn->span = p->token.span;
+    fn->name = parser_name(p, "the function's name");
+    if (p->module->library && parser_take(p, TOK_DOT)) {
+        fn->name = arena_printf(p->arena, "%s.%s", fn->name, parser_name(p, "a name"));
+    }
+}
+
+static void parse_fn(Parser *p)
+{
+    FnDecl *fn = ARENA_NEW(p->arena, FnDecl);
+    parser_next(p);
+    parse_fn_name(p, fn);
+    if (!p->recovering) {
+        parse_params(p, &fn->params, false);
+    }
+    if (!p->recovering && parser_take(p, TOK_ARROW)) {
+        fn->result_type = parse_type(p);
+    }
+    if (!p->recovering && parser_at_word(p, "where")) {
+        parser_unsupported(p, p->token.span, "`where` on functions is");
+    }
+    if (!p->recovering && parser_take(p, TOK_ASSIGN)) {
+        fn->value = parse_expr(p);
+        end_value(p);
+    } else if (!p->recovering) {
+        fn->body = parse_block(p);
+    }
+    if (!p->recovering) {
+        ARENA_PUSH(p->arena, &p->module->fns, fn);
+    }
+}
+
+/* ---- the file ---- */
+
+static void skip_to_declaration(Parser *p)
+{
+    p->recovering = false;
+    p->brackets = 0;
+    while (!parser_at(p, TOK_END)) {
+        bool begins = parser_at(p, TOK_KERNEL) || parser_at(p, TOK_FN) || parser_at(p, TOK_TUNE) ||
+                      parser_at(p, TOK_SCHEDULE) || parser_at(p, TOK_IMPORT);
+        if (begins && p->token.first) {
+            return;
+        }
+        parser_next(p);
+    }
+}
+
+static void parse_declaration(Parser *p)
+{
+    switch (p->token.kind) {
+    case TOK_KERNEL: parse_kernel(p); break;
+    case TOK_FN: parse_fn(p); break;
+    case TOK_SCHEDULE: parse_schedule(p); break;
+    case TOK_TUNE: parse_tune(p); break;
+    case TOK_SEMI: parser_next(p); break;
+    case TOK_IMPORT: parser_unsupported(p, p->token.span, "`import` is"); break;
+    default: parser_error(p, "`kernel`, `fn`, `schedule` or `tune`"); break;
+    }
+}
+
+void parse_module(Module *module)
+{
+    Parser p = {.module = module, .arena = module->arena, .diags = module->diags};
+    p.lexer = lexer_new(module->diags, module->source);
+    p.last = (Span){module->source, 0, 0};
+    parser_next(&p);
+    while (!parser_at(&p, TOK_END)) {
+        size_t before = p.lexer.at;
+        parse_declaration(&p);
+        if (p.recovering && p.lexer.at == before) {
+            parser_next(&p);
+        }
+        if (p.recovering) {
+            skip_to_declaration(&p);
+        }
+    }
+}

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Expressions, by precedence climbing:
+ *
+ *   a if c else b  <  or  <  and  <  not  <  == != < <= > >=  <  |  <  ^  <  &  <  << >>
+ *   <  + -  <  * / // % @  <  - ~ (unary)  <  calls, indices, fields */
+#include "frontend/parse.h"
+
+enum { LEVEL_OR = 1, LEVEL_AND, LEVEL_NOT, LEVEL_COMPARE, LEVEL_BITOR, LEVEL_XOR, LEVEL_BITAND,
+       LEVEL_SHIFT, LEVEL_SUM, LEVEL_PRODUCT, LEVEL_UNARY };
+
+static int binary_level(TokenKind kind)
+{
+    switch (kind) {
+    case TOK_OR: return LEVEL_OR;
+    case TOK_AND: return LEVEL_AND;
+    case TOK_EQ:
+    case TOK_NE:
+    case TOK_LT:
+    case TOK_LE:
+    case TOK_GT:
+    case TOK_GE: return LEVEL_COMPARE;
+    case TOK_BAR: return LEVEL_BITOR;
+    case TOK_CARET: return LEVEL_XOR;
+    case TOK_AMP: return LEVEL_BITAND;
+    case TOK_SHL:
+    case TOK_SHR: return LEVEL_SHIFT;
+    case TOK_PLUS:
+    case TOK_MINUS: return LEVEL_SUM;
+    case TOK_STAR:
+    case TOK_SLASH:
+    case TOK_FLOOR:
+    case TOK_PERCENT:
+    case TOK_AT: return LEVEL_PRODUCT;
+    default: return 0;
+    }
+}
+
+static Expr *parse_level(Parser *p, int level);
+
+Expr *expr_new(Parser *p, ExprKind kind, Span span)
+{
+    Expr *expr = ARENA_NEW(p->arena, Expr);
+    expr->kind = kind;
+    expr->span = span;
+    expr->height = 1;
+    return expr;
+}
+
+static Expr *poison(Parser *p)
+{
+    return expr_new(p, EXPR_POISON, p->token.span);
+}
+
+/* Gives `expr` its children's height; too tall a tree becomes poison. */
+static Expr *grown(Parser *p, Expr *expr)
+{
+    const Expr *children[] = {expr->a, expr->b, expr->c};
+    for (int i = 0; i < 3; i++) {
+        if (children[i] && children[i]->height >= expr->height) {
+            expr->height = children[i]->height + 1;
+        }
+    }
+    for (size_t i = 0; i < expr->args.n; i++) {
+        if (expr->args.items[i]->height >= expr->height) {
+            expr->height = expr->args.items[i]->height + 1;
+        }
+    }
+    if (expr->height <= MOST_HEIGHT) {
+        return expr;
+    }
+    Diag *diag = front_error(p->diags, ERR_LENGTH, p->last, "this expression is too long");
+    diag_help(p->diags, diag, "a chain has %d operands at most: name a part of it with `let`",
+              MOST_HEIGHT);
+    return poison(p);
+}
+
+static Expr *binary(Parser *p, TokenKind op, Expr *a, Expr *b)
+{
+    Expr *expr = expr_new(p, EXPR_BINARY, span_join(a->span, b->span));
+    expr->op = op;
+    expr->a = a;
+    expr->b = b;
+    return grown(p, expr);
+}
+
+/* ---- primaries ---- */
+
+static Expr *parse_number(Parser *p)
+{
+    Expr *expr = expr_new(p, p->token.kind == TOK_INT ? EXPR_INT : EXPR_FLOAT, p->token.span);
+    expr->integer = p->token.integer;
+    expr->number = p->token.number;
+    expr->number32 = p->token.number32;
+    parser_next(p);
+    return expr;
+}
+
+static Expr *parse_word(Parser *p, ExprKind kind)
+{
+    Expr *expr = expr_new(p, kind, p->token.span);
+    expr->name = token_name(p, p->token);
+    expr->integer = p->token.kind == TOK_TRUE;
+    parser_next(p);
+    return expr;
+}
+
+/* Opens a bracket: until it is closed, lines do not matter. */
+static int open_bracket(Parser *p)
+{
+    int outer = p->brackets;
+    p->brackets = outer + 1;
+    parser_next(p);
+    return outer;
+}
+
+/* The closing bracket is read with the outer count, so that what follows it sees lines again. */
+static bool close_bracket(Parser *p, int outer, TokenKind closing, const char *where)
+{
+    p->brackets = outer;
+    if (parser_at(p, TOK_ELSE)) {
+        parser_unsupported(p, p->token.span, "reads with a default, `x[…] else v`, are");
+        return false;
+    }
+    return parser_expect(p, closing, where);
+}
+
+static Expr *parse_parens(Parser *p)
+{
+    Span start = p->token.span;
+    int outer = open_bracket(p);
+    Expr *expr = parse_expr(p);
+    close_bracket(p, outer, TOK_RPAREN, "after this expression");
+    expr->span = span_join(start, p->last);
+    return expr;
+}
+
+static Expr *parse_list(Parser *p)
+{
+    Expr *expr = expr_new(p, EXPR_LIST, p->token.span);
+    int outer = open_bracket(p);
+    while (!parser_at(p, TOK_RBRACKET) && !p->recovering) {
+        ARENA_PUSH(p->arena, &expr->args, parse_expr(p));
+        if (!parser_take(p, TOK_COMMA)) {
+            break;
+        }
+    }
+    close_bracket(p, outer, TOK_RBRACKET, "at the end of this list");
+    expr->span = span_join(expr->span, p->last);
+    return grown(p, expr);
+}
+
+static Expr *parse_primary(Parser *p)
+{
+    switch (p->token.kind) {
+    case TOK_INT:
+    case TOK_FLOAT: return parse_number(p);
+    case TOK_TRUE:
+    case TOK_FALSE: return parse_word(p, EXPR_BOOL);
+    case TOK_NAME: return parse_word(p, EXPR_NAME);
+    case TOK_NONE: return parse_word(p, EXPR_NONE);
+    case TOK_LPAREN: return parse_parens(p);
+    case TOK_LBRACKET: return parse_list(p);
+    case TOK_BAD: p->recovering = true; break; /* reported by the lexer */
+    default: parser_error(p, "an expression"); break;
+    }
+    Expr *bad = poison(p);
+    return bad;
+}
+
+/* ---- postfix ---- */
+
+static Expr *parse_argument(Parser *p)
+{
+    if (parser_at(p, TOK_NAME) && parser_peek(p).kind == TOK_ASSIGN) {
+        Expr *named = expr_new(p, EXPR_NAMED, p->token.span);
+        named->name = token_name(p, p->token);
+        parser_next(p);
+        parser_next(p);
+        named->a = parse_expr(p);
+        return grown(p, named);
+    }
+    Expr *value = parse_expr(p);
+    if (parser_at(p, TOK_IN)) {
+        parser_unsupported(p, span_join(value->span, p->token.span),
+                           "index notation, `sum(i in N) …`, is");
+    }
+    return value;
+}
+
+static Expr *parse_call(Parser *p, Expr *callee)
+{
+    Expr *call = expr_new(p, EXPR_CALL, callee->span);
+    call->a = callee;
+    int outer = open_bracket(p);
+    while (!parser_at(p, TOK_RPAREN) && !p->recovering) {
+        ARENA_PUSH(p->arena, &call->args, parse_argument(p));
+        if (!parser_take(p, TOK_COMMA)) {
+            break;
+        }
+    }
+    close_bracket(p, outer, TOK_RPAREN, "after the arguments of this call");
+    call->span = span_join(callee->span, p->last);
+    return grown(p, call);
+}
+
+/* `:`, `a:`, `:b`, `a:b`, or an index. */
+static Expr *parse_index(Parser *p)
+{
+    Expr *from = parser_at(p, TOK_COLON) ? NULL : parse_expr(p);
+    if (!parser_at(p, TOK_COLON)) {
+        return from;
+    }
+    Expr *slice = expr_new(p, EXPR_SLICE, from ? from->span : p->token.span);
+    slice->a = from;
+    parser_next(p);
+    if (!parser_at(p, TOK_COMMA) && !parser_at(p, TOK_RBRACKET) && !parser_at(p, TOK_COLON)) {
+        slice->b = parse_expr(p);
+    }
+    if (parser_at(p, TOK_COLON)) {
+        parser_unsupported(p, p->token.span, "slices with a step are");
+    }
+    slice->span = span_join(slice->span, p->last);
+    return grown(p, slice);
+}
+
+static Expr *parse_subscript(Parser *p, Expr *base)
+{
+    Expr *index = expr_new(p, EXPR_INDEX, base->span);
+    index->a = base;
+    int outer = open_bracket(p);
+    while (!parser_at(p, TOK_RBRACKET) && !p->recovering) {
+        ARENA_PUSH(p->arena, &index->args, parse_index(p));
+        if (!parser_take(p, TOK_COMMA)) {
+            break;
+        }
+    }
+    close_bracket(p, outer, TOK_RBRACKET, "after the indices");
+    index->span = span_join(base->span, p->last);
+    return grown(p, index);
+}
+
+static Expr *parse_field(Parser *p, Expr *base)
+{
+    Expr *field = expr_new(p, EXPR_FIELD, base->span);
+    field->a = base;
+    parser_next(p);
+    field->name = parser_name(p, "a name after `.`");
+    field->span = span_join(base->span, p->last);
+    return grown(p, field);
+}
+
+/* On a new line outside of brackets `(` and `[` begin something else. */
+static bool continues(const Parser *p)
+{
+    return !p->token.first || p->brackets > 0;
+}
+
+static Expr *parse_postfix(Parser *p)
+{
+    Expr *expr = parse_primary(p);
+    while (!p->recovering) {
+        if (parser_at(p, TOK_LPAREN) && continues(p)) {
+            expr = parse_call(p, expr);
+        } else if (parser_at(p, TOK_LBRACKET) && continues(p)) {
+            expr = parse_subscript(p, expr);
+        } else if (parser_at(p, TOK_DOT)) {
+            expr = parse_field(p, expr);
+        } else {
+            break;
+        }
+    }
+    return expr;
+}
+
+/* ---- operators ---- */
+
+static Expr *parse_prefix(Parser *p, int operand_level)
+{
+    Expr *expr = expr_new(p, EXPR_UNARY, p->token.span);
+    expr->op = p->token.kind;
+    if (!parser_enter(p, expr->span)) {
+        return poison(p);
+    }
+    parser_next(p);
+    expr->a = parse_level(p, operand_level);
+    parser_leave(p);
+    expr->span = span_join(expr->span, expr->a->span);
+    return grown(p, expr);
+}
+
+static Expr *parse_unary(Parser *p)
+{
+    if (parser_at(p, TOK_MINUS) || parser_at(p, TOK_TILDE) || parser_at(p, TOK_PLUS)) {
+        return parse_prefix(p, LEVEL_UNARY);
+    }
+    return parse_postfix(p);
+}
+
+static void chain_error(Parser *p, const Expr *left)
+{
+    Diag *diag = front_error(p->diags, ERR_CHAIN, span_join(left->span, p->token.span),
+                             "comparisons do not chain");
+    diag_help(p->diags, diag, "write `a < b and b < c`");
+}
+
+static Expr *parse_level(Parser *p, int level)
+{
+    if (level >= LEVEL_UNARY) {
+        return parse_unary(p);
+    }
+    Expr *left = parser_at(p, TOK_NOT) ? parse_prefix(p, LEVEL_NOT) : parse_level(p, LEVEL_UNARY);
+    bool compared = false;
+    for (int found = binary_level(p->token.kind); found >= level && found > 0 && !p->recovering;
+         found = binary_level(p->token.kind)) {
+        TokenKind op = p->token.kind;
+        if (found == LEVEL_COMPARE && compared) {
+            chain_error(p, left);
+        }
+        compared = found == LEVEL_COMPARE;
+        parser_next(p);
+        left = binary(p, op, left, parse_level(p, found + 1));
+    }
+    return left;
+}
+
+static Expr *parse_choice(Parser *p, Expr *yes)
+{
+    Expr *choice = expr_new(p, EXPR_IF, yes->span);
+    choice->a = yes;
+    parser_next(p);
+    choice->b = parse_level(p, LEVEL_OR);
+    if (!parser_expect(p, TOK_ELSE, "in `a if condition else b`")) {
+        return poison(p);
+    }
+    choice->c = parse_expr(p);
+    choice->span = span_join(yes->span, choice->c->span);
+    return grown(p, choice);
+}
+
+Expr *parse_expr(Parser *p)
+{
+    if (!parser_enter(p, p->token.span)) {
+        return poison(p);
+    }
+    Expr *expr = parse_level(p, LEVEL_OR);
+    if (parser_at(p, TOK_IF) && continues(p) && !p->recovering) {
+        expr = parse_choice(p, expr);
+    }
+    parser_leave(p);
+    return expr;
+}
+
+/* A type reads as an expression: f32, T[M, N + 1]. */
+Expr *parse_type(Parser *p)
+{
+    if (!parser_at(p, TOK_NAME)) {
+        parser_error(p, "a type");
+        return poison(p);
+    }
+    Expr *type = parse_word(p, EXPR_NAME);
+    if (parser_at(p, TOK_LBRACKET) && continues(p)) {
+        type = parse_subscript(p, type);
+    }
+    return type;
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* schedule and tune blocks: lines of key, name and value, checked against ir/schedule.def. */
+#include "frontend/parse.h"
+
+#include "ir/schedule.h"
+#include "ir/target.h"
+
+static bool at_line_end(const Parser *p)
+{
+    return p->token.first || parser_at(p, TOK_SEMI) || parser_at(p, TOK_RBRACE);
+}
+
+static void unknown_key(Parser *p, Span span, const char *key)
+{
+    size_t n;
+    const LineKind *kinds = schedule_kinds(&n);
+    Nearest nearest = nearest_to(key);
+    Text all = text_new(p->arena);
+    for (size_t i = 0; i < n; i++) {
+        nearest_try(&nearest, kinds[i].key);
+        text_printf(&all, "%s%s", i ? ", " : "", kinds[i].key);
+    }
+    p->recovering = true;
+    Diag *diag = front_error(p->diags, ERR_SCHEDULE_KEY, span, "no schedule line is called `%s`", key);
+    if (nearest_found(&nearest)) {
+        diag_help(p->diags, diag, "did you mean `%s`?", nearest_found(&nearest));
+    } else {
+        diag_help(p->diags, diag, "there are %s", all.data);
+    }
+}
+
+static void wrong_value(Parser *p, const LineKind *kind, Span span)
+{
+    p->recovering = true;
+    Diag *diag = front_error(p->diags, ERR_SCHEDULE_VALUE, span, "`%s` does not take this value",
+                             kind->key);
+    diag_help(p->diags, diag, "values: %s; names before a value: %s", kind->values,
+              text_same(kind->subs, "*") ? "any dimension of the kernel" : kind->subs);
+}
+
+/* The value at the cursor; false after an error. */
+static bool parse_value(Parser *p, const LineKind *kind, LineDecl *line)
+{
+    line->span = span_join(line->span, p->token.span);
+    if (parser_at(p, TOK_INT) && schedule_lists(kind->values, "int")) {
+        line->number = p->token.integer;
+    } else if (parser_at(p, TOK_NAME) && !parser_at_word(p, "int") &&
+               schedule_lists(kind->values, token_name(p, p->token))) {
+        line->word = token_name(p, p->token);
+    } else {
+        wrong_value(p, kind, p->token.span);
+        return false;
+    }
+    parser_next(p);
+    return true;
+}
+
+/* Is the name at the cursor a subkey, to be followed by its value? */
+static bool at_sub(const Parser *p, const LineKind *kind)
+{
+    if (!parser_at(p, TOK_NAME)) {
+        return false;
+    }
+    return text_same(kind->subs, "*") || schedule_lists(kind->subs, token_name(p, p->token));
+}
+
+static LineDecl parse_sub(Parser *p, const LineKind *kind, Span key_span)
+{
+    LineDecl line = {.key = kind->key, .sub = "", .span = key_span, .sub_span = p->token.span};
+    if (at_sub(p, kind)) {
+        line.sub = token_name(p, p->token);
+        line.span = p->token.span;
+        parser_next(p);
+    } else if (!schedule_lists(kind->subs, "-")) {
+        wrong_value(p, kind, p->token.span);
+    }
+    return line;
+}
+
+static const LineKind *parse_key(Parser *p, Span *span)
+{
+    *span = p->token.span;
+    const char *name = parser_name(p, "a schedule line");
+    if (p->recovering) {
+        return NULL;
+    }
+    const LineKind *kind = schedule_kind(name);
+    if (!kind) {
+        unknown_key(p, *span, name);
+    }
+    return kind;
+}
+
+static void parse_line(Parser *p, ScheduleDecl *schedule)
+{
+    Span span;
+    const LineKind *kind = parse_key(p, &span);
+    if (kind && at_line_end(p)) {
+        wrong_value(p, kind, span);
+    }
+    while (kind && !p->recovering && !at_line_end(p)) {
+        LineDecl line = parse_sub(p, kind, span);
+        if (!p->recovering && parse_value(p, kind, &line)) {
+            ARENA_PUSH(p->arena, &schedule->lines, line);
+            parser_take(p, TOK_COMMA);
+        }
+    }
+}
+
+/* `in 64, 128` or `in 2..6`: what a tuner may try. */
+static void parse_choices(Parser *p, const LineKind *kind)
+{
+    if (!parser_expect(p, TOK_IN, "and the values to try")) {
+        return;
+    }
+    do {
+        LineDecl line = {.key = kind->key, .span = p->token.span};
+        if (parse_value(p, kind, &line) && parser_take(p, TOK_DOTS)) {
+            parse_value(p, kind, &line);
+        }
+    } while (!p->recovering && parser_take(p, TOK_COMMA));
+}
+
+static void parse_tune_line(Parser *p)
+{
+    Span span;
+    const LineKind *kind = parse_key(p, &span);
+    if (!kind) {
+        return;
+    }
+    if (!parser_at(p, TOK_IN)) {
+        parse_sub(p, kind, span);
+    }
+    if (!p->recovering) {
+        parse_choices(p, kind);
+    }
+}
+
+/* A target's name may hold dashes: what follows without a space belongs to it. */
+static const char *parse_target(Parser *p)
+{
+    Span span = p->token.span;
+    parser_name(p, "a target");
+    while (!p->recovering && p->token.span.start == span.end && !parser_at(p, TOK_LBRACE) &&
+           !parser_at(p, TOK_COMMA) && !parser_at(p, TOK_END)) {
+        span.end = p->token.span.end;
+        parser_next(p);
+    }
+    const char *name = source_text(p->diags, p->arena, span);
+    if (p->recovering || target_find(name)) {
+        return name;
+    }
+    size_t n;
+    const Target *rows = target_rows(&n);
+    Nearest nearest = nearest_to(name);
+    for (size_t i = 0; i < n; i++) {
+        nearest_try(&nearest, rows[i].name);
+    }
+    Diag *diag = front_error(p->diags, ERR_TARGET, span, "no target is called `%s`", name);
+    if (nearest_found(&nearest)) {
+        diag_help(p->diags, diag, "did you mean `%s`?", nearest_found(&nearest));
+    }
+    return name;
+}
+
+static ScheduleDecl *parse_head(Parser *p)
+{
+    ScheduleDecl *schedule = ARENA_NEW(p->arena, ScheduleDecl);
+    parser_next(p);
+    schedule->span = p->token.span;
+    schedule->kernel = parser_name(p, "the name of a kernel");
+    if (!p->recovering && parser_take_word(p, "on")) {
+        do {
+            ARENA_PUSH(p->arena, &schedule->targets, parse_target(p));
+        } while (!p->recovering && parser_take(p, TOK_COMMA));
+    }
+    if (!p->recovering) {
+        parser_expect(p, TOK_LBRACE, "to begin the schedule");
+    }
+    return schedule;
+}
+
+static void parse_lines(Parser *p, ScheduleDecl *schedule, bool tune)
+{
+    while (!p->recovering && !parser_at(p, TOK_RBRACE) && !parser_at(p, TOK_END)) {
+        if (parser_take(p, TOK_SEMI)) {
+            continue;
+        }
+        size_t before = p->lexer.at;
+        if (tune) {
+            parse_tune_line(p);
+        } else {
+            parse_line(p, schedule);
+        }
+        if (p->recovering && p->lexer.at == before) {
+            parser_next(p);
+        }
+        if (p->recovering) {
+            parser_recover(p);
+        }
+    }
+    parser_expect(p, TOK_RBRACE, "at the end of the schedule");
+}
+
+void parse_schedule(Parser *p)
+{
+    ScheduleDecl *schedule = parse_head(p);
+    parse_lines(p, schedule, false);
+    ARENA_PUSH(p->arena, &p->module->schedules, schedule);
+}
+
+/* What may be tried is checked and left to the tuner. */
+void parse_tune(Parser *p)
+{
+    ScheduleDecl *schedule = parse_head(p);
+    parse_lines(p, schedule, true);
+    ARENA_PUSH(p->arena, &p->module->schedules, schedule);
+}

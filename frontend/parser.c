@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The cursor over tokens, and how the parser gets over an error: it reports once, unwinds to the
+ * statement (or declaration), skips to the next one and goes on. */
+#include "frontend/parse.h"
+
+#include <string.h>
+
+void parser_next(Parser *p)
+{
+    p->last = p->token.span;
+    p->token = lexer_next(&p->lexer);
+}
+
+Token parser_peek(const Parser *p)
+{
+    Lexer ahead = p->lexer;
+    ahead.diags = NULL;
+    return lexer_next(&ahead);
+}
+
+bool parser_at(const Parser *p, TokenKind kind)
+{
+    return p->token.kind == kind;
+}
+
+bool parser_take(Parser *p, TokenKind kind)
+{
+    if (p->token.kind != kind) {
+        return false;
+    }
+    parser_next(p);
+    return true;
+}
+
+const char *token_name(const Parser *p, Token token)
+{
+    return arena_strndup(p->arena, p->lexer.text + token.span.start,
+                         token.span.end - token.span.start);
+}
+
+static bool has_word(TokenKind kind)
+{
+    return kind == TOK_NAME || kind == TOK_INT || kind == TOK_FLOAT;
+}
+
+const char *parser_found(const Parser *p)
+{
+    if (parser_at(p, TOK_END)) {
+        return token_text(TOK_END);
+    }
+    bool shown = has_word(p->token.kind) && p->token.span.end - p->token.span.start < 40;
+    const char *text = shown ? token_name(p, p->token) : token_text(p->token.kind);
+    bool named = !shown && (has_word(p->token.kind) || p->token.kind <= TOK_BAD);
+    return named ? text : arena_printf(p->arena, "`%s`", text);
+}
+
+Diag *parser_error(Parser *p, const char *what)
+{
+    if (p->recovering) {
+        return NULL;
+    }
+    p->recovering = true;
+    if (parser_at(p, TOK_BAD)) {
+        return NULL; /* the lexer has said it */
+    }
+    return front_error(p->diags, ERR_EXPECTED, p->token.span, "expected %s, found %s", what,
+                       parser_found(p));
+}
+
+Diag *parser_unsupported(Parser *p, Span span, const char *what)
+{
+    if (p->recovering) {
+        return NULL;
+    }
+    p->recovering = true;
+    return front_unsupported(p->diags, span, "%s", what);
+}
+
+bool parser_expect(Parser *p, TokenKind kind, const char *where)
+{
+    if (parser_take(p, kind)) {
+        return true;
+    }
+    parser_error(p, arena_printf(p->arena, "`%s` %s", token_text(kind), where));
+    return false;
+}
+
+const char *parser_name(Parser *p, const char *what)
+{
+    if (!parser_at(p, TOK_NAME)) {
+        parser_error(p, what);
+        return "";
+    }
+    const char *name = token_name(p, p->token);
+    parser_next(p);
+    return name;
+}
+
+bool parser_at_word(const Parser *p, const char *word)
+{
+    size_t n = strlen(word);
+    return parser_at(p, TOK_NAME) && p->token.span.end - p->token.span.start == n &&
+           memcmp(p->lexer.text + p->token.span.start, word, n) == 0;
+}
+
+bool parser_take_word(Parser *p, const char *word)
+{
+    if (!parser_at_word(p, word)) {
+        return false;
+    }
+    parser_next(p);
+    return true;
+}
+
+bool parser_enter(Parser *p, Span span)
+{
+    if (p->nesting >= MOST_NESTING) {
+        if (!p->recovering) {
+            Diag *diag = front_error(p->diags, ERR_NESTING, span, "nested too deeply");
+            diag_note(p->diags, diag, "the limit is %d levels", MOST_NESTING);
+        }
+        p->recovering = true;
+        return false;
+    }
+    p->nesting++;
+    return true;
+}
+
+void parser_leave(Parser *p)
+{
+    p->nesting--;
+}
+
+static void skip_braces(Parser *p)
+{
+    int depth = 0;
+    do {
+        depth += parser_at(p, TOK_LBRACE);
+        depth -= parser_at(p, TOK_RBRACE);
+        parser_next(p);
+    } while (depth > 0 && !parser_at(p, TOK_END));
+}
+
+void parser_recover(Parser *p)
+{
+    while (!parser_at(p, TOK_END) && !parser_at(p, TOK_RBRACE) && !parser_at(p, TOK_SEMI)) {
+        if (parser_at(p, TOK_LBRACE)) {
+            skip_braces(p);
+        } else {
+            parser_next(p);
+        }
+        if (p->token.first) {
+            break;
+        }
+    }
+    p->recovering = false;
+    p->brackets = 0;
+}
+
+const char *source_text(const Diags *diags, Arena *arena, Span span)
+{
+    const Source *source = &diags->sources.items[span.source];
+    Text text = text_new(arena);
+    bool space = false;
+    for (uint32_t i = span.start; i < span.end && i < source->n; i++) {
+        char c = source->text[i];
+        if (c == '#') {
+            while (i + 1 < span.end && source->text[i + 1] != '\n') {
+                i++;
+            }
+        } else if (c == ' ' || c == '\t' || c == '\n' || c == '\r') {
+            space = text.n > 0;
+        } else {
+            if (space) {
+                text_char(&text, ' ');
+            }
+            space = false;
+            text_char(&text, c);
+        }
+    }
+    return text.data;
+}

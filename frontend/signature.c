@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the outside sees of a kernel before anything is bound, and the checks that need no values. */
+#include "frontend/ast.h"
+#include "frontend/errors.h"
+
+#include <string.h>
+
+typedef struct Signer {
+    Module *module;
+    Arena *arena;
+    Diags *diags;
+    KernelDecl *kernel;
+    KernelSignature *signature;
+} Signer;
+
+static bool is_generic(const KernelDecl *kernel, const char *name)
+{
+    for (size_t i = 0; i < kernel->generics.n; i++) {
+        if (text_same(kernel->generics.items[i].name, name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_const_param(const KernelDecl *kernel, const char *name)
+{
+    for (size_t i = 0; i < kernel->params.n; i++) {
+        if (kernel->params.items[i].is_const && text_same(kernel->params.items[i].name, name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void add_size(Signer *s, const char *name)
+{
+    if (is_const_param(s->kernel, name)) {
+        return;
+    }
+    for (size_t i = 0; i < s->signature->sizes.n; i++) {
+        if (text_same(s->signature->sizes.items[i], name)) {
+            return;
+        }
+    }
+    ARENA_PUSH(s->arena, &s->signature->sizes, name);
+}
+
+/* The names in an extent are sizes. */
+static void collect_sizes(Signer *s, const Expr *dim)
+{
+    bool sum = dim->kind == EXPR_BINARY &&
+               (dim->op == TOK_PLUS || dim->op == TOK_MINUS || dim->op == TOK_STAR);
+    if (dim->kind == EXPR_NAME) {
+        add_size(s, dim->name);
+    } else if (sum) {
+        collect_sizes(s, dim->a);
+        collect_sizes(s, dim->b);
+    } else if (dim->kind == EXPR_BINARY && dim->op == TOK_FLOOR) {
+        front_unsupported(s->diags, dim->span, "extents that divide are");
+    } else if (dim->kind != EXPR_INT && dim->kind != EXPR_POISON) {
+        Diag *diag = front_error(s->diags, ERR_SIZE, dim->span, "this is not an extent");
+        diag_help(s->diags, diag, "an extent is a sum of products of sizes and integers");
+    }
+}
+
+static void unknown_type(Signer *s, const Expr *type)
+{
+    Nearest nearest = nearest_to(type->name);
+    for (int i = 0; i < DT_COUNT; i++) {
+        nearest_try(&nearest, dtype_name((DType)i));
+    }
+    for (size_t i = 0; i < s->kernel->generics.n; i++) {
+        nearest_try(&nearest, s->kernel->generics.items[i].name);
+    }
+    Diag *diag = front_error(s->diags, ERR_TYPE_NAME, type->span, "no type is called `%s`", type->name);
+    bool generic = type->name[0] >= 'A' && type->name[0] <= 'Z';
+    if (nearest_found(&nearest) && !generic) {
+        diag_help(s->diags, diag, "did you mean `%s`?", nearest_found(&nearest));
+    } else {
+        diag_help(s->diags, diag, "declare it after the results: `where %s: float`", type->name);
+    }
+}
+
+static const char *check_dtype(Signer *s, const Expr *type)
+{
+    DType dtype;
+    if (type->kind != EXPR_NAME) {
+        front_error(s->diags, ERR_TYPE_NAME, type->span, "this is not a type");
+        return "f32";
+    }
+    if (!is_generic(s->kernel, type->name) &&
+        !dtype_from_name(type->name, strlen(type->name), &dtype)) {
+        unknown_type(s, type);
+    }
+    return type->name;
+}
+
+static void check_dims(Signer *s, const Expr *type, KernelParam *param)
+{
+    param->rank = (int)type->args.n;
+    if (type->args.n == 0 || type->args.n > MAX_RANK) {
+        Diag *diag = front_error(s->diags, ERR_SIGNATURE, type->span, "a tensor of %zu axes",
+                                 type->args.n);
+        diag_help(s->diags, diag, "tensors have 1 to %d axes; a scalar has no brackets", MAX_RANK);
+        param->rank = 0;
+        return;
+    }
+    param->dims = ARENA_ARRAY(s->arena, const char *, type->args.n);
+    for (size_t i = 0; i < type->args.n; i++) {
+        collect_sizes(s, type->args.items[i]);
+        param->dims[i] = source_text(s->diags, s->arena, type->args.items[i]->span);
+    }
+}
+
+static void add_param(Signer *s, const ParamDecl *decl, ParamIo io)
+{
+    KernelParam param = {.name = decl->name, .rank = -1, .io = io, .is_const = decl->is_const};
+    bool tensor = decl->type->kind == EXPR_INDEX;
+    param.dtype = check_dtype(s, tensor ? decl->type->a : decl->type);
+    if (tensor) {
+        check_dims(s, decl->type, &param);
+    }
+    if (tensor && decl->is_const) {
+        front_error(s->diags, ERR_SIGNATURE, decl->type->span, "a const parameter is a scalar");
+    } else if (!tensor && io == PARAM_OUT) {
+        Diag *diag = front_unsupported(s->diags, decl->type->span, "scalar results are");
+        diag_help(s->diags, diag, "write `%s[1]`", param.dtype);
+    }
+    if (decl->fallback) {
+        param.fallback = source_text(s->diags, s->arena, decl->fallback->span);
+        if (!decl->is_const) {
+            front_unsupported(s->diags, decl->fallback->span, "defaults of parameters that are not const are");
+        }
+    }
+    ARENA_PUSH(s->arena, &s->signature->params, param);
+}
+
+static void duplicate(Signer *s, const char *name, Span first, Span second)
+{
+    Diag *diag = front_error(s->diags, ERR_DUPLICATE, second, "`%s` is defined twice", name);
+    if (first.end > first.start) {
+        diag_label(s->diags, diag, first, "first here");
+    }
+}
+
+static const ParamDecl *param_at(const KernelDecl *kernel, size_t n)
+{
+    return n < kernel->params.n ? &kernel->params.items[n]
+                                : &kernel->results.items[n - kernel->params.n];
+}
+
+static void check_names(Signer *s)
+{
+    size_t n = s->kernel->params.n + s->kernel->results.n;
+    for (size_t i = 0; i < n; i++) {
+        const ParamDecl *param = param_at(s->kernel, i);
+        for (size_t j = 0; j < i; j++) {
+            if (text_same(param_at(s->kernel, j)->name, param->name)) {
+                duplicate(s, param->name, param_at(s->kernel, j)->span, param->span);
+                break;
+            }
+        }
+        for (size_t j = 0; j < s->signature->sizes.n; j++) {
+            if (text_same(s->signature->sizes.items[j], param->name)) {
+                front_error(s->diags, ERR_DUPLICATE, param->span, "`%s` is a size and a parameter",
+                            param->name);
+            }
+        }
+    }
+}
+
+/* ---- assume N in … ---- */
+
+static void add_set(Signer *s, const Stmt *stmt)
+{
+    AssumeSet set = {.size = stmt->value->kind == EXPR_NAME ? stmt->value->name : NULL};
+    bool known = false;
+    for (size_t i = 0; i < s->signature->sizes.n; i++) {
+        known = known || text_same(s->signature->sizes.items[i], set.size);
+    }
+    if (!known) {
+        Diag *diag = front_error(s->diags, ERR_ASSUME, stmt->value->span, "this is not a size of the kernel");
+        diag_help(s->diags, diag, "write `assume N in 64, 128` of a size in the parameters' types");
+        return;
+    }
+    set.values = ARENA_ARRAY(s->arena, int64_t, stmt->values.n);
+    for (size_t i = 0; i < stmt->values.n; i++) {
+        const Expr *value = stmt->values.items[i];
+        if (value->kind != EXPR_INT) {
+            front_error(s->diags, ERR_ASSUME, value->span, "this is not an integer");
+            continue;
+        }
+        set.values[set.n++] = value->integer;
+    }
+    ARENA_PUSH(s->arena, &s->kernel->sets, set);
+}
+
+void make_signature(Module *module, KernelDecl *kernel)
+{
+    Signer s = {module, module->arena, module->diags, kernel, &kernel->signature};
+    s.signature->name = kernel->name;
+    for (size_t i = 0; i < kernel->params.n; i++) {
+        add_param(&s, &kernel->params.items[i], PARAM_IN);
+    }
+    for (size_t i = 0; i < kernel->results.n; i++) {
+        add_param(&s, &kernel->results.items[i], PARAM_OUT);
+    }
+    for (size_t i = 0; i < kernel->generics.n; i++) {
+        ARENA_PUSH(s.arena, &s.signature->generics, kernel->generics.items[i].name);
+    }
+    check_names(&s);
+    for (size_t i = 0; i < kernel->body.n; i++) {
+        const Stmt *stmt = kernel->body.items[i];
+        if (stmt->kind == STMT_ASSUME && stmt->values.n > 0) {
+            add_set(&s, stmt);
+        }
+    }
+}
