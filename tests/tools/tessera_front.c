@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The front end alone, for its text tests and for fuzzing:
  *
- *     frontend-dump FILE [--kernel NAME] [--target NAME] [--quiet] [NAME=VALUE]…
+ *     tessera-front FILE [--kernel NAME] [--target NAME] [--quiet] [NAME=VALUE]…
  *
  * Prints the verified IR of the tensor stage. Exit code 1 after errors in the source, 2 after a wrong
  * use, 70 after a bug of ours. */
@@ -112,7 +112,7 @@ int main(int argc, char **argv)
     Options options = read_options(&arena, argc, argv);
     Text text = text_new(&arena), out = text_new(&arena);
     if (!options.file || !read_file(options.file, &text)) {
-        fprintf(stderr, "frontend-dump: cannot read the file\n");
+        fprintf(stderr, "tessera-front: cannot read the file\n");
         return 3;
     }
     if (setjmp(guard) == 0) {
