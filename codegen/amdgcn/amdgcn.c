@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* AMD: waves, LDS, code objects. Guarded accesses are branches: LLVM makes them masked execution. */
+/* AMD: waves, LDS, code objects. Guarded accesses are branches, which LLVM turns into masks. */
 #include "codegen/amdgcn/link.h"
 #include "codegen/amdgcn/rewrite.h"
 #include "codegen/gpu/emit.h"

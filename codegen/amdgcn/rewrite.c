@@ -3,8 +3,8 @@
  *
  *     or i64 %x, (xor i64 (zext %y), -1)
  *
- * The high word of the right side is all ones; SIFoldOperands turns `v_or_b32 x, -1` into a move of x.
- * Split into words, the high word is the constant -1 and no `or` is left for it:
+ * The high word of the right side is all ones; SIFoldOperands turns `v_or_b32 x, -1` into a move of
+ * x. Split into words, the high word is the constant -1 and no `or` is left for it:
  *
  *     bitcast <2 x i32> { or i32 (trunc %x), (not i32 (zext %y)), -1 } to i64
  *

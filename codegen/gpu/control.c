@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* for, if, tiles, and which tile a block has. Loops carry one phi for each register that is computed:
- * copies and registers outside of their tile are none. */
+/* for, if, tiles, and which tile a block has. Loops carry one phi for each register that is
+ * computed: copies and registers outside of their tile are none. */
 #include "codegen/gpu/tiles.h"
 
 /* ---- carried values ---- */

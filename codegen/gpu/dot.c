@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dot, unit fma: operands in shared memory, the accumulator in registers. A loop at run time walks k in
- * chunks of one wide access; in a chunk each thread reads the rows of a and the columns of b that its
- * accumulators need, and multiplies. Sums run over k in ascending order. */
+/* dot, unit fma: operands in shared memory, the accumulator in registers. A loop at run time walks
+ * k in chunks of one wide access; in a chunk each thread reads the rows of a and the columns of b
+ * that its accumulators need, and multiplies. Sums run over k in ascending order. */
 #include "codegen/gpu/tiles.h"
 #include "codegen/scalar_ops.h"
 
@@ -134,7 +134,7 @@ static void choose_chunk(DotLoop *dot)
 
 /* ---- reading ---- */
 
-/* Threads past the tile's last row or column read an element of it: nobody looks at their result. */
+/* Threads past the tile's last row or column read an element of it; nobody reads their result. */
 static SharedCoord free_coord(DotLoop *dot, const DotSide *side, int coord)
 {
     GpuEmitter *em = dot->em;

@@ -243,21 +243,36 @@ static LLVMValueRef axis_length(GpuEmitter *em, Type type, int axis)
     return LLVMBuildTrunc(em->builder, length, em->i32, "");
 }
 
+/* Is register r's element inside? One comparison serves `vector` neighbours along the axis. */
+static LLVMValueRef mask_inside(GpuEmitter *em, const Op *op, LLVMValueRef length, LLVMValueRef *known,
+                                int r)
+{
+    const Layout *layout = op->results[0]->type->layout;
+    int axis = (int)op_int(op, ATTR_AXIS, 0), group = (int)op_int(op, ATTR_VECTOR, 1);
+    int at = gpu_register_coord(layout, axis, r) / group;
+    for (int i = 0; i < r; i++) {
+        if (known[i] && gpu_register_coord(layout, axis, i) / group == at) {
+            return known[i];
+        }
+    }
+    LLVMValueRef coord = gpu_coord(em, layout, axis, r);
+    return LLVMBuildICmp(em->builder, LLVMIntSLT, coord, length, "");
+}
+
 void gpu_emit_mask(GpuEmitter *em, const Op *op)
 {
     const Value *result = op->results[0];
-    int axis = (int)op_int(op, ATTR_AXIS, 0);
     DType dtype = result->type->dtype;
     LLVMValueRef neutral = llvm_number(em->l, dtype, gpu_type(em, dtype), op_attr(op, ATTR_VALUE));
-    LLVMValueRef length = axis_length(em, result->type, axis);
+    LLVMValueRef length = axis_length(em, result->type, (int)op_int(op, ATTR_AXIS, 0));
     GpuValue *in = gpu_value(em, op->operands[0]), *out = gpu_define(em, result);
     GpuValue mine = {ARENA_ARRAY(em->arena, LLVMValueRef, out->n), out->n};
+    LLVMValueRef *inside = ARENA_ARRAY(em->arena, LLVMValueRef, out->n);
     gpu_renamed(em, op, op->operands[0]->type, in, result->type, &mine);
     for (int r = 0; r < out->n; r++) {
         if (starts(em, result, out, r)) {
-            LLVMValueRef coord = gpu_coord(em, result->type->layout, axis, r);
-            LLVMValueRef inside = LLVMBuildICmp(em->builder, LLVMIntSLT, coord, length, "");
-            out->regs[r] = LLVMBuildSelect(em->builder, inside, mine.regs[r], neutral, "");
+            inside[r] = mask_inside(em, op, length, inside, r);
+            out->regs[r] = LLVMBuildSelect(em->builder, inside[r], mine.regs[r], neutral, "");
         }
     }
 }

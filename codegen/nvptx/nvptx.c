@@ -180,7 +180,8 @@ static LLVMValueRef from_words(GpuEmitter *em, const Words *words, LLVMTypeRef t
 {
     LLVMValueRef value = words->items[0];
     if (bytes_of(em, type) == 1) {
-        return LLVMBuildBitCast(em->builder, LLVMBuildTrunc(em->builder, value, em->i8, ""), type, "");
+        value = LLVMBuildTrunc(em->builder, value, em->i8, "");
+        return LLVMBuildBitCast(em->builder, value, type, "");
     }
     if (words->n > 1) {
         value = LLVMGetPoison(llvm_lanes(words->type, words->n));

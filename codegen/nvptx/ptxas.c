@@ -64,8 +64,8 @@ static const char *find_ptxas(Func *func, const CodegenOptions *options)
                                   "machine code for %s needs NVIDIA's assembler, and there is no "
                                   "ptxas in PATH, $CUDA_HOME or /usr/local/cuda",
                                   func->target->name);
-        diag_help(func->diags, diag, "name it in $TESSERA_PTXAS, or take PTX: the driver assembles it "
-                                     "when the kernel is loaded");
+        diag_help(func->diags, diag, "name it in $TESSERA_PTXAS, or take PTX: the driver assembles "
+                                     "it when the kernel is loaded");
     }
     return found;
 }
@@ -118,8 +118,8 @@ static bool assemble(Func *func, const char *ptxas, int optimize, const char *fo
         diag_failure(func->diags, DIAG_ENVIRONMENT, "%s could not be run", ptxas);
         return false;
     }
-    diag_failure(func->diags, DIAG_INTERNAL, "%s does not take the code of %s: %s", ptxas, func->name,
-                 said.bytes);
+    diag_failure(func->diags, DIAG_INTERNAL, "%s does not take the code of %s: %s", ptxas,
+                 func->name, said.bytes);
     return false;
 }
 

@@ -5,8 +5,8 @@
 
 #include "codegen/codegen.h"
 
-/* Looks at options->ptxas, $TESSERA_PTXAS, PATH, $CUDA_HOME and /usr/local/cuda, in this order. False
- * after a diagnostic. */
+/* Looks at options->ptxas, $TESSERA_PTXAS, PATH, $CUDA_HOME and /usr/local/cuda, in this order.
+ * False after a diagnostic. */
 bool ptxas_assemble(Func *func, const CodegenOptions *options, const Code *ptx, Code *cubin);
 
 #endif

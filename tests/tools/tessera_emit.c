@@ -4,7 +4,8 @@
  *     tessera-emit [--target NAME] [--pass NAME]… [--emit llvm|ptx|asm|cubin|hsaco|obj]
  *                  [--ptxas PATH] [--plan FILE] [-o FILE] [FILE | -]
  *
- * `--pass all` runs all of the table's. --plan writes what a launch needs to know, as JSON. Exit code 1 after a diagnostic. */
+ * `--pass all` runs all of the table's. --plan writes what a launch needs to know, as JSON. Exit
+ * code 1 after a diagnostic. */
 #include "codegen/codegen.h"
 #include "ir/target.h"
 #include "ir/verify.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An AMD GPU's threads as coroutines of this process: what emulate.py calls where the code says
- * intrinsics. A wave's threads meet at its shuffles, a block's at its barriers; whoever comes to another
- * one is reported. Blocks run one after the other. Shared memory starts as NaNs. */
+ * intrinsics. A wave's threads meet at its shuffles, a block's at its barriers; whoever comes to
+ * another one is reported. Blocks run one after the other. Shared memory starts as NaNs. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>

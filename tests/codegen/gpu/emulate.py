@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs AMD kernels without an AMD GPU: the LLVM IR of an AMD target, with its intrinsics replaced by
-calls of emulate.c, becomes a host program whose coroutines are the threads. Checks the answers of the
-emitter that all GPUs share (layouts, guards, reductions, shared memory, products) against NumPy.
+"""Runs AMD kernels without an AMD GPU: the LLVM IR of an AMD target, with its intrinsics replaced
+by calls of emulate.c, becomes a host program whose coroutines are the threads. Checks the answers
+of the emitter that all GPUs share (layouts, guards, reductions, shared memory, products) against
+NumPy.
 
-    emulate.py --emit TOOL --target gfx942 [--target …] [--pass NAME]… --size M=5,N=7 [--size …] FILE.ir
+    emulate.py --emit TOOL --target NAME… [--pass NAME]… --size M=5,N=7 [--size …] FILE.ir
 
 What an output must be stands in the file, over the inputs and sizes in f64 and NumPy's names:
 
     ; WANT y: softmax(x) * N
 
-or is given as --want "y: softmax(x) * N". --as T=f16 replaces a word of the file. Leaves out, and says so, when llc-22 is not to be had.
+or is given as --want "y: softmax(x) * N". --as T=f16 replaces a word of the file. Leaves out, and
+says so, when llc-22 is not to be had.
 """
 
 import argparse
@@ -47,7 +49,7 @@ def fail(text):
 # ---- the code ----
 
 def to_host(text):
-    """LLVM IR of an AMD target to IR that any host takes. Returns it and shared memory's symbols."""
+    """LLVM IR of an AMD target to IR that any host takes; also shared memory's symbols."""
     text = re.sub(r"^target .*\n", "", text, flags=re.M)
     text = re.sub(r"^attributes #.*\n", "", text, flags=re.M)
     text = re.sub(r" #\d+", "", text)
@@ -99,7 +101,8 @@ def harness(plan, shared, wave, sizes):
         symbol = launch["symbol"]
         args = [argument(plan, kind, index) for kind, index in launch["args"]]
         out.append(f"void {symbol}({', '.join(t for t, _ in args)});")
-        out.append(f"static void call_{symbol}(void) {{ {symbol}({', '.join(n for _, n in args)}); }}")
+        names = ", ".join(name for _, name in args)
+        out.append(f"static void call_{symbol}(void) {{ {symbol}({names}); }}")
         blocks = 1
         for axis in launch["axes"]:
             step = axis["step"] or 1
@@ -248,7 +251,8 @@ def main():
         return
     for target in options.targets:
         for size in options.sizes:
-            named = {name: int(value) for name, value in (part.split("=") for part in size.split(","))}
+            named = dict(part.split("=") for part in size.split(","))
+            named = {name: int(value) for name, value in named.items()}
             with tempfile.TemporaryDirectory() as folder:
                 options.target = target
                 path, wanted = read_test(options, folder)

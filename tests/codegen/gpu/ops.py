@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every elementwise op on every element type goes through every GPU back end: LLVM ends the process on
-an instruction that it cannot select, so this finds what a target must not receive.
+"""Every elementwise op on every element type goes through every GPU back end: LLVM ends the process
+on an instruction that it cannot select, so this finds what a target must not receive.
 
     ops.py --emit TOOL --target NAME --kind ptx
 """
@@ -16,6 +16,7 @@ SIGNED = ["i8", "i16", "i32", "i64"]
 INTEGERS = SIGNED + ["u8", "u16", "u32", "u64"]
 NARROW = ["f16", "bf16"]
 BITCASTS = {"f32": ["i32", "u32"], "f64": ["i64"], "f16": ["i16"], "bf16": ["u16"], "i32": ["f32"]}
+ARITHMETIC = ["add", "sub", "mul", "div", "mod", "min", "max"]
 PREDICATES = ["eq", "ne", "lt", "le", "gt", "ge"]
 
 
@@ -23,7 +24,7 @@ def operations(dtype):
     """(text of the op on %a and %b, element type of its result)"""
     found = []
     if dtype in FLOATS + INTEGERS:
-        found += [(f"{op} %a, %b", dtype) for op in ("add", "sub", "mul", "div", "mod", "min", "max")]
+        found += [(f"{op} %a, %b", dtype) for op in ARITHMETIC]
         found += [("neg %a", dtype)]
     if dtype in INTEGERS:
         found += [(f"{op} %a, %b", dtype) for op in ("shl", "shr")]
@@ -49,7 +50,8 @@ def function(dtype):
     lines += [f"in %{name}: tensor<{dtype}[N]>" for name in "xy"]
     lines += [f"out %o{i}: tensor<{to}[N]>" for i, (_, to) in enumerate(found)]
     lines += ["body {", "launch dims=[N] steps=[512] warps=[4] {", "(%n: range)"]
-    lines += [f"%{name} = load %{tensor}[%n] guard=[1] : {dtype}[%n]" for name, tensor in ("ax", "by")]
+    lines += [f"%{name} = load %{tensor}[%n] guard=[1] : {dtype}[%n]"
+              for name, tensor in ("ax", "by")]
     lines += [f"%v{i} = {text} : {to}[%n]" for i, (text, to) in enumerate(found)]
     lines += [f"store %o{i}[%n], %v{i} guard=[1]" for i in range(len(found))]
     return "\n".join(lines + ["}", "}", "}", ""])
@@ -65,8 +67,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for dtype in FLOATS + INTEGERS + NARROW + ["bool"]:
             done = subprocess.run(
-                [options.emit, "--target", options.target, "--pass", "layout", "--pass", "vectorize",
-                 "--emit", options.kind, "-o", os.path.join(folder, "code"), "-"],
+                [options.emit, "--target", options.target, "--pass", "layout", "--pass",
+                 "vectorize", "--emit", options.kind, "-o", os.path.join(folder, "code"), "-"],
                 input=function(dtype), capture_output=True, text=True)
             if done.returncode:
                 failed.append(f"{dtype}: exit {done.returncode}: {done.stderr[:500]}")

@@ -39,7 +39,8 @@ def assemble(ptxas, options, folder):
     target = ["--target", options.target] if options.target else []
     subprocess.run([options.emit, *target, "--pass", "layout", "--pass", "vectorize", "--emit", "ptx",
                     "-o", ptx, options.source], check=True)
-    done = subprocess.run([ptxas, "-arch=sm_90a", "-v", "-o", cubin, ptx], capture_output=True, text=True)
+    done = subprocess.run([ptxas, "-arch=sm_90a", "-v", "-o", cubin, ptx], capture_output=True,
+                          text=True)
     if done.returncode:
         fail(done.stderr)
     return cubin, done.stderr
