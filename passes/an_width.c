@@ -82,6 +82,11 @@ static int64_t divisor_at(const Value *value, int depth)
                                                           : 1;
 }
 
+int64_t an_end_divisor(const Value *range)
+{
+    return range_end_divisor(range, 0);
+}
+
 int64_t an_divisor(const Value *value)
 {
     return divisor_at(value, 0);

@@ -13,4 +13,7 @@ int64_t an_divisor(const Value *value);
  * as a whole. 1 when the last axis is not walked. `most_bytes`: the target's widest access. */
 int an_width(const Op *access, int most_bytes);
 
+/* A number that divides where a range ends, whatever the sizes are. */
+int64_t an_end_divisor(const Value *range);
+
 #endif

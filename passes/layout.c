@@ -87,6 +87,7 @@ void pass_layout(Func *func)
     if (!func->target || func->target->warp == 1) {
         return;
     }
+    func->stage = STAGE_STAGED; /* conversions and scratch are shared memory */
     LayoutPass pass = begin(func);
     if (!tiles_can_be_held(&pass)) {
         return;

@@ -7,6 +7,7 @@
 
 enum {
     THREAD_ELEMENTS = 16,    /* of one value that a GPU thread holds in a memory-bound kernel */
+    ROW_ELEMENTS = 32,       /* the same where rows are reduced: fewer threads to meet */
     BLOCK_ELEMENTS = 4096,   /* of a memory-bound block, unless a row is longer */
     THREAD_ACCUMULATORS = 64, /* of a product by fused multiply-adds: 8 by 8 */
     ROW_MOST_THREAD = 32,    /* elements of a resident row that a thread may hold */
@@ -209,7 +210,7 @@ static void choose_memory_bound(Func *func, TilePlan *plan)
     for (int i = 0; i < plan->n_stored; i++) {
         elements *= plan->items[i].how == AXIS_GRID ? plan->items[i].step : 1;
     }
-    int64_t threads = larger(func->target->warp, elements / THREAD_ELEMENTS);
+    int64_t threads = larger(func->target->warp, elements / (row > 1 ? ROW_ELEMENTS : THREAD_ELEMENTS));
     plan->warps =
         power_of_two_at_least(smaller(threads, func->target->max_threads)) / func->target->warp;
 }
@@ -240,7 +241,7 @@ void tile_choose(Func *func, Op *group, TilePlan *plan)
     if (is_gpu(func)) {
         plan->warps = checked_warps(func, plan->warps,
                                     plan->dot ? "a thread holds its share of the product's tile"
-                                              : "16 elements of each value a thread");
+                                              : "16 elements of each value a thread, 32 of a row");
     } else {
         plan->warps = 1;
     }

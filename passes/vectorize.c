@@ -53,9 +53,26 @@ static void measure(Op *op, void *user)
     }
 }
 
+/* How many registers one comparison with the range's end decides. */
+static void set_mask_vector(Func *func, Op *op)
+{
+    Type type = op->results[0]->type;
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    int64_t end = an_end_divisor(poly_as_range(type->dims[axis])->binder), width = 1;
+    while (type->layout && width < layout_contiguous(type->layout, axis) && end % (2 * width) == 0) {
+        width *= 2;
+    }
+    if (width > 1) {
+        op_set_int(func, op, ATTR_VECTOR, width);
+    }
+}
+
 static void set_vector(Op *op, void *user)
 {
     Vectorizer *v = user;
+    if (op->kind == OP_MASK) {
+        set_mask_vector(v->func, op);
+    }
     if (!moves_global(op)) {
         return;
     }
