@@ -34,7 +34,7 @@ struct Expr {
     ExprKind kind;
     TokenKind op;
     int height; /* of the tree, to bound recursion */
-    Span span;
+    Span span, op_span; /* BINARY: of the operator */
     const char *name;
     int64_t integer;
     double number;

@@ -16,12 +16,14 @@ static const char *const TEXTS[TOK_COUNT] = {
 static const struct {
     TokenKind kind;
     const char *text;
-} PUNCTUATION[] = {
+} PUNCTUATION[] =
+    {
 #define TOKEN(id, text)
 #define PUNCT(id, text) {TOK_##id, text},
 #define KEYWORD(id, text)
 #include "frontend/tokens.def"
-}, KEYWORDS[] = {
+},
+  KEYWORDS[] = {
 #define TOKEN(id, text)
 #define PUNCT(id, text)
 #define KEYWORD(id, text) {TOK_##id, text},
@@ -168,7 +170,8 @@ static void scan_decimal(Lexer *lexer, size_t start, Token *token)
     bool is_float = skip_fraction(lexer);
     token->kind = is_float ? TOK_FLOAT : TOK_INT;
     if (lexer->at - start > LONGEST_NUMBER) {
-        number_error(lexer, ERR_NUMBER, span_from(lexer, start), "a number has at most 1000 characters");
+        number_error(lexer, ERR_NUMBER, span_from(lexer, start),
+                     "a number has at most 1000 characters");
         return;
     }
     convert(lexer, start, token);
@@ -210,7 +213,8 @@ static void scan_number(Lexer *lexer, Token *token)
         while (is_letter(at(lexer, 0)) || is_digit(at(lexer, 0))) {
             lexer->at++;
         }
-        number_error(lexer, ERR_NUMBER, span_from(lexer, start), "a number does not run into a name");
+        number_error(lexer, ERR_NUMBER, span_from(lexer, start),
+                     "a number does not run into a name");
     }
 }
 

@@ -86,8 +86,11 @@ static bool assume_fact(Lower *l, const Stmt *stmt)
     }
     const Expr *left = is_modulo(fact->a) ? fact->a->a : fact->a;
     DimVar *size = assumed_size(l, left);
-    if (!size || !const_int(l, fact->b, &value)) {
+    if (!size) {
         return false;
+    }
+    if (!const_int(l, fact->b, &value)) {
+        return true; /* said */
     }
     if (is_modulo(fact->a)) {
         if (fact->op != TOK_EQ || value != 0 || !const_int(l, fact->a->b, &multiple)) {
@@ -118,7 +121,8 @@ static bool known_fact(Lower *l, const Stmt *stmt)
         return is_poison(&val);
     }
     if (!val.scalar.i) {
-        Diag *diag = lower_error(l, ERR_ASSUME, stmt->span, "this does not hold for the sizes given");
+        Diag *diag =
+            lower_error(l, ERR_ASSUME, stmt->span, "this does not hold for the sizes given");
         diag->kind = DIAG_USAGE;
     }
     return true;
@@ -134,8 +138,9 @@ void lower_assume(Lower *l, const Stmt *stmt)
         return; /* a set was bound before the body */
     }
     Diag *diag = lower_error(l, ERR_ASSUME, stmt->span, "this cannot be assumed");
-    diag_help(l->diags, diag, "write `assume N in 64, 128`, `assume N %% 16 == 0`, `assume N >= 1` or "
-                              "`assume N <= 4096`");
+    diag_help(l->diags, diag,
+              "write `assume N in 64, 128`, `assume N %% 16 == 0`, `assume N >= 1` or "
+              "`assume N <= 4096`");
 }
 
 /* ---- schedule ---- */
@@ -178,7 +183,8 @@ static void apply_schedule(Lower *l, const ScheduleDecl *schedule)
         if (text_same(line->key, "tile")) {
             check_dimension(l, line);
         }
-        schedule_give(l->func, line->key, line->sub, line->word, line->number, LINE_SOURCE, line->span);
+        schedule_give(l->func, line->key, line->sub, line->word, line->number, LINE_SOURCE,
+                      line->span);
     }
 }
 
@@ -219,7 +225,8 @@ static void check_written(Lower *l)
     for (size_t i = 0; i < l->func->params.n; i++) {
         const Param *param = &l->func->params.items[i];
         if (param->io == PARAM_OUT && !l->written[i] && !l->stopped) {
-            Diag *diag = lower_error(l, ERR_RESULT, l->kernel->span, "`%s` never gets a value", param->name);
+            Diag *diag =
+                lower_error(l, ERR_RESULT, l->kernel->span, "`%s` never gets a value", param->name);
             diag_help(l->diags, diag, "return it, or write `%s = …`", param->name);
         }
     }
@@ -233,8 +240,8 @@ static void check_result(Func *func)
     }
 }
 
-Func *frontend_lower(Module *module, const KernelSignature *kernel, const Binding *bindings, size_t n,
-                     const char *target_name)
+Func *frontend_lower(Module *module, const KernelSignature *kernel, const Binding *bindings,
+                     size_t n, const char *target_name)
 {
     Diags *diags = module->diags;
     int errors = diags->errors;

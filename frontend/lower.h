@@ -141,8 +141,8 @@ Val inline_fn(Lower *l, const Expr *expr, const FnDecl *fn, const Module *home);
 /* Builtins that other files name, for "did you mean". */
 const char *const *builtin_names(size_t *n);
 bool arith_dtype(Lower *l, const Expr *expr, const Val *a, const Val *b, DType *out);
-Val apply_binary(Lower *l, const Expr *expr, OpKind kind, const char *pred, const Val *a, const Val *b,
-                 const Expr *ea, const Expr *eb);
+Val apply_binary(Lower *l, const Expr *expr, OpKind kind, const char *pred, const Val *a,
+                 const Val *b, const Expr *ea, const Expr *eb);
 /* `memory[indices] = value` and `memory = value`, memory a result. */
 void lower_store(Lower *l, const Stmt *stmt, const Expr *target, Val value);
 void store_whole(Lower *l, Span span, Value *tensor, Val value);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operators. Two operands meet in one element type and one shape; what is known now is computed now;
- * a*b + c of floats is one fma. */
+/* Operators. Two operands meet in one element type and one shape; what is known now is computed
+   now; * a*b + c of floats is one fma. */
 #include "frontend/lower.h"
 
 typedef struct Operator {
@@ -10,12 +10,12 @@ typedef struct Operator {
 } Operator;
 
 static const Operator OPERATORS[] = {
-    {TOK_PLUS, OP_ADD, NULL},   {TOK_MINUS, OP_SUB, NULL}, {TOK_STAR, OP_MUL, NULL},
-    {TOK_SLASH, OP_DIV, NULL},  {TOK_FLOOR, OP_DIV, NULL}, {TOK_PERCENT, OP_MOD, NULL},
-    {TOK_AMP, OP_AND, NULL},    {TOK_BAR, OP_OR, NULL},    {TOK_CARET, OP_XOR, NULL},
-    {TOK_AND, OP_AND, NULL},    {TOK_OR, OP_OR, NULL},     {TOK_SHL, OP_SHL, NULL},
-    {TOK_SHR, OP_SHR, NULL},    {TOK_EQ, OP_CMP, "eq"},    {TOK_NE, OP_CMP, "ne"},
-    {TOK_LT, OP_CMP, "lt"},     {TOK_LE, OP_CMP, "le"},    {TOK_GT, OP_CMP, "gt"},
+    {TOK_PLUS, OP_ADD, NULL},  {TOK_MINUS, OP_SUB, NULL}, {TOK_STAR, OP_MUL, NULL},
+    {TOK_SLASH, OP_DIV, NULL}, {TOK_FLOOR, OP_DIV, NULL}, {TOK_PERCENT, OP_MOD, NULL},
+    {TOK_AMP, OP_AND, NULL},   {TOK_BAR, OP_OR, NULL},    {TOK_CARET, OP_XOR, NULL},
+    {TOK_AND, OP_AND, NULL},   {TOK_OR, OP_OR, NULL},     {TOK_SHL, OP_SHL, NULL},
+    {TOK_SHR, OP_SHR, NULL},   {TOK_EQ, OP_CMP, "eq"},    {TOK_NE, OP_CMP, "ne"},
+    {TOK_LT, OP_CMP, "lt"},    {TOK_LE, OP_CMP, "le"},    {TOK_GT, OP_CMP, "gt"},
     {TOK_GE, OP_CMP, "ge"},
 };
 
@@ -27,6 +27,12 @@ static const Operator *operator_of(TokenKind token)
         }
     }
     return &OPERATORS[0];
+}
+
+/* The operator itself when there is one: its operands get labels of their own. */
+static Span place_of(const Expr *expr)
+{
+    return expr->kind == EXPR_BINARY ? expr->op_span : expr->span;
 }
 
 /* ---- element types ---- */
@@ -47,7 +53,7 @@ static const char *cast_help(Lower *l, DType a, DType b)
 static bool dtype_error(Lower *l, const Expr *expr, const Val *a, const Val *b)
 {
     DType x = compute_dtype(dtype_of(a)), y = compute_dtype(dtype_of(b));
-    Diag *diag = lower_error(l, ERR_ELEMENT_TYPES, expr->span, "%s and %s do not fit",
+    Diag *diag = lower_error(l, ERR_ELEMENT_TYPES, place_of(expr), "%s and %s do not fit",
                              val_text(l, a), val_text(l, b));
     if (expr->kind == EXPR_BINARY) {
         diag_label(l->diags, diag, expr->a->span, "%s", val_text(l, a));
@@ -92,48 +98,56 @@ bool arith_dtype(Lower *l, const Expr *expr, const Val *a, const Val *b, DType *
 
 static bool operator_error(Lower *l, const Expr *expr, const char *what, const char *help)
 {
-    Diag *diag = lower_error(l, ERR_OPERATOR, expr->span, "%s", what);
+    Diag *diag = lower_error(l, ERR_OPERATOR, place_of(expr), "%s", what);
     if (help) {
         diag_help(l->diags, diag, "%s", help);
     }
     return false;
 }
 
+static bool check_logical(Lower *l, const Expr *expr, const Val *a, const Val *b)
+{
+    bool logical = expr->kind == EXPR_BINARY && (expr->op == TOK_AND || expr->op == TOK_OR);
+    const Val *wrong = dtype_of(a) != DT_BOOL ? a : dtype_of(b) != DT_BOOL ? b : NULL;
+    if (!logical || !wrong) {
+        return true;
+    }
+    const char *what = arena_printf(l->arena, "`%s` does not apply to %s", token_text(expr->op),
+                                    dtype_name(dtype_of(wrong)));
+    bool is_int = dtype_is_int(dtype_of(wrong));
+    return operator_error(l, expr, what, is_int ? "for bits write `&` and `|`" : NULL);
+}
+
 static bool check_operator(Lower *l, const Expr *expr, DType dtype)
 {
     const char *name = token_text(expr->op);
-    const char *what =
-        arena_printf(l->arena, "`%s` does not apply to %s", name, dtype_name(dtype));
+    const char *what = arena_printf(l->arena, "`%s` does not apply to %s", name, dtype_name(dtype));
     switch (expr->op) {
     case TOK_SLASH:
         return dtype_is_float(dtype) ||
                operator_error(l, expr, what, "`//` divides integers; or cast to f32");
-    case TOK_FLOOR:
-        return dtype_is_int(dtype) || operator_error(l, expr, what, "write `a / b`");
+    case TOK_FLOOR: return dtype_is_int(dtype) || operator_error(l, expr, what, "write `a / b`");
     case TOK_AMP:
     case TOK_BAR:
-    case TOK_CARET:
-        return !dtype_is_float(dtype) || operator_error(l, expr, what, NULL);
+    case TOK_CARET: return !dtype_is_float(dtype) || operator_error(l, expr, what, NULL);
     case TOK_SHL:
     case TOK_SHR: return dtype_is_int(dtype) || operator_error(l, expr, what, NULL);
-    case TOK_AND:
-    case TOK_OR:
-        return dtype == DT_BOOL || operator_error(l, expr, what, "for bits write `&` and `|`");
     case TOK_PLUS:
     case TOK_MINUS:
     case TOK_STAR:
-    case TOK_PERCENT:
-        return dtype != DT_BOOL || operator_error(l, expr, what, "cast it: `i32(…)`");
+    case TOK_PERCENT: return dtype != DT_BOOL || operator_error(l, expr, what, "cast it: `i32(…)`");
     case TOK_EQ:
-    case TOK_NE: return true;
-    default:
-        return dtype != DT_BOOL || operator_error(l, expr, what, NULL);
+    case TOK_NE:
+    case TOK_AND:
+    case TOK_OR: return true;
+    default: return dtype != DT_BOOL || operator_error(l, expr, what, NULL);
     }
 }
 
 /* ---- what is known now ---- */
 
-static Val fold(OpKind kind, const char *pred, DType dtype, const Val *a, const Val *b, bool literal)
+static Val fold(OpKind kind, const char *pred, DType dtype, const Val *a, const Val *b,
+                bool literal)
 {
     Scalar operands[2] = {convert_const(a, dtype).scalar, convert_const(b, dtype).scalar};
     DType out = kind == OP_CMP ? DT_BOOL : dtype;
@@ -185,19 +199,20 @@ static Val build_both(Lower *l, const Expr *expr, OpKind kind, const char *pred,
                       const Val *a, const Val *b, const Expr *ea, const Expr *eb)
 {
     Shape sa = shape_of(a), sb = shape_of(b), shape;
-    if (!broadcast_shapes(l, expr->span, ea, a, eb, b, &sa, &sb, &shape)) {
+    if (!broadcast_shapes(l, place_of(expr), ea, a, eb, b, &sa, &sb, &shape)) {
         return poison_val();
     }
     Value *x = materialize(l, a, dtype, &shape), *y = materialize(l, b, dtype, &shape);
     return array_val(build_operator(l, kind, pred, x, y));
 }
 
-Val apply_binary(Lower *l, const Expr *expr, OpKind kind, const char *pred, const Val *a, const Val *b,
-                 const Expr *ea, const Expr *eb)
+Val apply_binary(Lower *l, const Expr *expr, OpKind kind, const char *pred, const Val *a,
+                 const Val *b, const Expr *ea, const Expr *eb)
 {
     DType dtype;
     Val out;
-    if (is_poison(a) || is_poison(b) || !arith_dtype(l, expr, a, b, &dtype)) {
+    if (is_poison(a) || is_poison(b) || !check_logical(l, expr, a, b) ||
+        !arith_dtype(l, expr, a, b, &dtype)) {
         return poison_val();
     }
     if (expr->kind == EXPR_BINARY && !check_operator(l, expr, dtype)) {
@@ -246,9 +261,10 @@ static Val fold_fma(const Fused *f, DType dtype)
 static Val build_fused(Lower *l, const Expr *expr, const Fused *f, DType dtype)
 {
     Shape sx = shape_of(&f->x), sy = shape_of(&f->y), sz = shape_of(&f->z), product, shape;
-    if (!broadcast_shapes(l, f->product->span, f->product->a, &f->x, f->product->b, &f->y, &sx, &sy,
-                          &product) ||
-        !broadcast_shapes(l, expr->span, f->product, &f->x, f->addend, &f->z, &product, &sz, &shape)) {
+    if (!broadcast_shapes(l, f->product->op_span, f->product->a, &f->x, f->product->b, &f->y, &sx,
+                          &sy, &product) ||
+        !broadcast_shapes(l, expr->op_span, f->product, &f->x, f->addend, &f->z, &product, &sz,
+                          &shape)) {
         return poison_val();
     }
     Val x = f->minus_product ? negated(l, &f->x, dtype, &shape) : f->x;
@@ -265,7 +281,8 @@ static bool all_const(const Fused *f)
 /* The product rounds by itself when it is not of the sum's type, or not of floats. */
 static Val separate(Lower *l, const Expr *expr, const Fused *f)
 {
-    Val product = apply_binary(l, f->product, OP_MUL, NULL, &f->x, &f->y, f->product->a, f->product->b);
+    Val product =
+        apply_binary(l, f->product, OP_MUL, NULL, &f->x, &f->y, f->product->a, f->product->b);
     bool left = f->product == expr->a;
     const Val *a = left ? &product : &f->z, *b = left ? &f->z : &product;
     return apply_binary(l, expr, operator_of(expr->op)->kind, NULL, a, b, expr->a, expr->b);
@@ -359,7 +376,8 @@ static Val complement(Lower *l, const Expr *expr, Val val)
     if (!fits) {
         operator_error(l, expr,
                        arena_printf(l->arena, "`%s` does not apply to %s", token_text(expr->op),
-                                    dtype_name(dtype)), NULL);
+                                    dtype_name(dtype)),
+                       NULL);
         return poison_val();
     }
     if (val.kind == VAL_CONST) {
@@ -418,7 +436,8 @@ Val lower_select(Lower *l, const Expr *expr, const Expr *const parts[3])
         return poison_val();
     }
     if (dtype_of(&v[0]) != DT_BOOL) {
-        lower_error(l, ERR_CONDITION, parts[0]->span, "a condition is bool, not %s", val_text(l, &v[0]));
+        lower_error(l, ERR_CONDITION, parts[0]->span, "a condition is bool, not %s",
+                    val_text(l, &v[0]));
         return poison_val();
     }
     if (!choice_dtype(l, expr, &v[1], &v[2], &dtype) ||
@@ -461,7 +480,7 @@ static bool check_inner(Lower *l, const Expr *expr, const Val *a, const Val *b)
     if (left == right) {
         return true;
     }
-    Diag *diag = lower_error(l, ERR_PRODUCT, expr->span, "the inner extents differ: %s @ %s",
+    Diag *diag = lower_error(l, ERR_PRODUCT, place_of(expr), "the inner extents differ: %s @ %s",
                              val_text(l, a), val_text(l, b));
     diag_label(l->diags, diag, expr->a->span, "%s columns", dim_text(l, left));
     diag_label(l->diags, diag, expr->b->span, "%s rows", dim_text(l, right));

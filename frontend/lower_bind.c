@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is given for a compilation: element types of generics, values of const parameters, sizes that
- * become constants. */
+/* What is given for a compilation: element types of generics, values of const parameters, sizes
+   that * become constants. */
 #include "frontend/lower.h"
 
 #include <errno.h>
@@ -52,9 +52,10 @@ static void unknown_binding(Lower *l, const Binding *binding)
         return;
     }
     Diag *diag = bind_error(l, ERR_BINDING, l->kernel->span,
-                            arena_printf(l->arena, "`%s=%s`: `%s` has no type parameter, const parameter "
-                                         "or size of that name", binding->name, binding->text,
-                                         l->kernel->name));
+                            arena_printf(l->arena,
+                                         "`%s=%s`: `%s` has no type parameter, const parameter "
+                                         "or size of that name",
+                                         binding->name, binding->text, l->kernel->name));
     if (nearest_found(&nearest)) {
         diag_help(l->diags, diag, "did you mean `%s`?", nearest_found(&nearest));
     }
@@ -74,9 +75,9 @@ static Val bind_generic(Lower *l, const GenericDecl *generic, const Binding *bin
 {
     Val val = {.kind = VAL_DTYPE};
     if (!binding) {
-        Diag *diag = bind_error(l, ERR_UNBOUND, generic->span,
-                                arena_printf(l->arena, "`%s` of `%s` is not bound", generic->name,
-                                             l->kernel->name));
+        Diag *diag = bind_error(
+            l, ERR_UNBOUND, generic->span,
+            arena_printf(l->arena, "`%s` of `%s` is not bound", generic->name, l->kernel->name));
         diag_help(l->diags, diag, "give it an element type: %s=f32", generic->name);
         return poison_val();
     }
@@ -156,11 +157,13 @@ static Val const_from_text(Lower *l, const ParamDecl *param, const Binding *bind
 static Val const_from_default(Lower *l, const ParamDecl *param, DType dtype)
 {
     if (!param->fallback) {
-        Diag *diag = bind_error(l, ERR_UNBOUND, param->span,
-                                arena_printf(l->arena, "`%s` of `%s` is not bound", param->name,
-                                             l->kernel->name));
+        Diag *diag = bind_error(
+            l, ERR_UNBOUND, param->span,
+            arena_printf(l->arena, "`%s` of `%s` is not bound", param->name, l->kernel->name));
         diag_help(l->diags, diag, "give it a value: %s=%s", param->name,
-                  dtype == DT_BOOL ? "true" : dtype_is_int(dtype) ? "1" : "0.5");
+                  dtype == DT_BOOL      ? "true"
+                  : dtype_is_int(dtype) ? "1"
+                                        : "0.5");
         return poison_val();
     }
     Val val = lower_expr(l, param->fallback);
@@ -242,9 +245,9 @@ static Val unbound_size(Lower *l, const char *name, const AssumeSet *set)
     if (!set) {
         return (Val){.kind = VAL_DIM, .dim = poly_var(l->func, func_size(l->func, name))};
     }
-    Diag *diag = bind_error(l, ERR_UNBOUND, l->kernel->span,
-                            arena_printf(l->arena, "the size `%s` of `%s` is not bound", name,
-                                         l->kernel->name));
+    Diag *diag = bind_error(
+        l, ERR_UNBOUND, l->kernel->span,
+        arena_printf(l->arena, "the size `%s` of `%s` is not bound", name, l->kernel->name));
     diag_help(l->diags, diag, "it is one of %s: give %s=%lld", set_text(l, set), name,
               (long long)(set->n ? set->values[0] : 0));
     return poison_val();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls: casts, what is built in, the standard library's intrinsics. lower_fn.c inlines functions. */
+/* Calls: casts, what is built in, the standard library's intrinsics. lower_fn.c inlines functions.
+   */
 #include "frontend/lower.h"
 
 #include <string.h>
@@ -67,7 +68,8 @@ static Val lower_extremum(Lower *l, const Expr *expr, const char *name)
     return out;
 }
 
-static Val filled(Lower *l, const Expr *expr, const Expr *type_expr, const Expr *value_expr, Val value)
+static Val filled(Lower *l, const Expr *expr, const Expr *type_expr, const Expr *value_expr,
+                  Val value)
 {
     Val type = lower_expr(l, type_expr);
     if (type.kind == VAL_DTYPE) {
@@ -109,15 +111,16 @@ static Val lower_range_fact(Lower *l, const Expr *expr, const char *name)
 {
     static const OpKind kinds[] = {OP_INDEX, OP_START, OP_END, OP_LEN};
     static const char *const names[] = {"index", "start", "end", "len"};
-    const char *usage = arena_printf(l->arena, "write `%s(i)` of a range i: a loop variable with `by`", name);
+    const char *usage =
+        arena_printf(l->arena, "write `%s(i)` of a range i: a loop variable with `by`", name);
     if (!positional(expr, 1)) {
         return wrong_arguments(l, expr, usage);
     }
     Val range = lower_expr(l, expr->args.items[0]);
     if (range.kind != VAL_RANGE) {
         if (!is_poison(&range)) {
-            Diag *diag = lower_error(l, ERR_ARGUMENTS, expr->args.items[0]->span, "%s is not a range",
-                                     val_text(l, &range));
+            Diag *diag = lower_error(l, ERR_ARGUMENTS, expr->args.items[0]->span,
+                                     "%s is not a range", val_text(l, &range));
             diag_help(l->diags, diag, "%s", usage);
         }
         return poison_val();
@@ -142,12 +145,13 @@ static Val lower_where(Lower *l, const Expr *expr, const char *name)
 
 typedef Val BuiltinFn(Lower *l, const Expr *expr, const char *name);
 
-static const char *const BUILTIN_NAMES[] = {"max", "min", "sum", "prod", "mean", "where", "fill",
-                                            "zeros", "ones", "index", "start", "end", "len"};
+static const char *const BUILTIN_NAMES[] = {"max",   "min",  "sum",   "prod", "mean",
+                                            "where", "fill", "zeros", "ones", "index",
+                                            "start", "end",  "len"};
 static BuiltinFn *const BUILTINS[] = {
-    lower_extremum, lower_extremum, lower_reduction, lower_reduction, lower_reduction,
-    lower_where, lower_fill, lower_fill, lower_fill,
-    lower_range_fact, lower_range_fact, lower_range_fact, lower_range_fact};
+    lower_extremum,   lower_extremum,   lower_reduction, lower_reduction, lower_reduction,
+    lower_where,      lower_fill,       lower_fill,      lower_fill,      lower_range_fact,
+    lower_range_fact, lower_range_fact, lower_range_fact};
 
 const char *const *builtin_names(size_t *n)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions are inlined where they are called: their parameters take the arguments' types, their body
- * sees its file's functions and nothing of the caller. */
+/* Functions are inlined where they are called: their parameters take the arguments' types, their
+   body * sees its file's functions and nothing of the caller. */
 #include "frontend/lower.h"
 
 #include <string.h>
@@ -55,7 +55,8 @@ static Val typed_argument(Lower *l, const Expr *arg, const ParamDecl *param, Val
         return class_argument(l, arg, param, val);
     }
     if (!dtype_from_name(param->type->name, strlen(param->type->name), &dtype)) {
-        lower_error(l, ERR_TYPE_NAME, param->type->span, "no type is called `%s`", param->type->name);
+        lower_error(l, ERR_TYPE_NAME, param->type->span, "no type is called `%s`",
+                    param->type->name);
         return poison_val();
     }
     if (!check_fits(l, ERR_ARGUMENTS, arg->span, &val, dtype, false)) {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Brackets: reading and writing tensors, new axes, parts of an axis, array types. Scalar indices are
- * proven inside here; ranges are inside by construction. */
+/* Brackets: reading and writing tensors, new axes, parts of an axis, array types. Scalar indices
+   are * proven inside here; ranges are inside by construction. */
 #include "frontend/lower.h"
 
 typedef struct Indices {
-    Value *at[MAX_RANK];   /* of the tensor's axes; NULL: whole */
+    Value *at[MAX_RANK]; /* of the tensor's axes; NULL: whole */
     int n;
-    int fresh[MAX_RANK];   /* positions of new axes in the result */
+    int fresh[MAX_RANK]; /* positions of new axes in the result */
     int n_fresh;
-    int rank;              /* of the result so far */
+    int rank; /* of the result so far */
 } Indices;
 
 static bool is_whole(const Expr *index)
@@ -34,8 +34,9 @@ static bool range_index(Lower *l, const Expr *index, const Val *val, Dim axis)
     if (range->whole == axis) {
         return true;
     }
-    Diag *diag = lower_error(l, ERR_INDEX, index->span, "`%s` walks %s, but this axis has extent %s",
-                             range->name, dim_text(l, range->whole), dim_text(l, axis));
+    Diag *diag =
+        lower_error(l, ERR_INDEX, index->span, "`%s` walks %s, but this axis has extent %s",
+                    range->name, dim_text(l, range->whole), dim_text(l, axis));
     diag_help(l->diags, diag, "a range indexes the axis that it walks");
     return false;
 }
@@ -67,17 +68,10 @@ static bool scalar_index(Lower *l, const Expr *index, const Val *val, Dim axis)
         diag_help(l->diags, diag, "if it always is: `assume %s >= %lld`", dim_text(l, axis),
                   (long long)val->scalar.i + 1);
     } else {
-        diag_help(l->diags, diag, "an index is a constant, or a variable of `parallel i in %s` or "
-                                  "`for i in 0..%s`", dim_text(l, axis), dim_text(l, axis));
-    }
-    return false;
-}
-
-static bool unknown_index(Lower *l, const Expr *index)
-{
-    if (index->kind == EXPR_NAME && !find_symbol(l, index->name)) {
-        lower_unsupported(l, index->span, "index notation, `y[i] = …` with new names, is");
-        return true;
+        diag_help(l->diags, diag,
+                  "an index is a constant, or a variable of `parallel i in %s` or "
+                  "`for i in 0..%s`",
+                  dim_text(l, axis), dim_text(l, axis));
     }
     return false;
 }
@@ -90,9 +84,6 @@ static bool one_index(Lower *l, const Expr *index, Dim axis, Value **out)
     }
     if (index->kind == EXPR_SLICE) {
         lower_unsupported(l, index->span, "slices of tensors are");
-        return false;
-    }
-    if (unknown_index(l, index)) {
         return false;
     }
     Val val = lower_expr(l, index);
@@ -329,8 +320,8 @@ static bool covers_parallel(Lower *l, Span span, const Indices *indices)
             found = found || indices->at[k] == variable;
         }
         if (!found) {
-            Diag *diag = lower_error(l, ERR_PARALLEL_WRITE, span, "iterations over `%s` write the same place",
-                                     variable->name);
+            Diag *diag = lower_error(l, ERR_PARALLEL_WRITE, span,
+                                     "iterations over `%s` write the same place", variable->name);
             diag_help(l->diags, diag, "index the result with every variable of `parallel`");
             return false;
         }
@@ -364,6 +355,19 @@ static Shape slot_shape(Type type, const Indices *indices)
     return slot;
 }
 
+/* y[n, p] = … with names that nothing has: the notation for windows and contractions. */
+static bool is_index_notation(Lower *l, const Expr *target)
+{
+    for (size_t i = 0; i < target->args.n; i++) {
+        const Expr *index = target->args.items[i];
+        if (index->kind == EXPR_NAME && !find_symbol(l, index->name)) {
+            lower_unsupported(l, target->span, "index notation, `y[i] = …` with new names, is");
+            return true;
+        }
+    }
+    return false;
+}
+
 void lower_store(Lower *l, const Stmt *stmt, const Expr *target, Val value)
 {
     Val base = lower_expr(l, target->a);
@@ -372,12 +376,13 @@ void lower_store(Lower *l, const Stmt *stmt, const Expr *target, Val value)
         return;
     }
     if (base.kind != VAL_TENSOR || !base.is_result) {
-        Diag *diag = lower_error(l, ERR_NOT_VARIABLE, target->span, "only results are written by index");
+        Diag *diag =
+            lower_error(l, ERR_NOT_VARIABLE, target->span, "only results are written by index");
         diag_help(l->diags, diag, "name a result: `-> o: f32[N]`");
         return;
     }
     l->written[base.value->index] = true;
-    if (!lower_indices(l, target, base.value->type, &indices)) {
+    if (is_index_notation(l, target) || !lower_indices(l, target, base.value->type, &indices)) {
         return;
     }
     if (indices.n_fresh) {

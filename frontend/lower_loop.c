@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* for and parallel. What a `for` assigns to variables from outside of it becomes its carried values. */
+/* for and parallel. What a `for` assigns to variables from outside of it becomes its carried
+   values. */
 #include "frontend/lower.h"
 
 enum { MOST_STEP = 1 << 20, MOST_AXES = MAX_RANK };
@@ -42,7 +43,8 @@ static Value *clamp_low(Lower *l, Value *lo)
 static bool extent_error(Lower *l, const Expr *extent, const Val *val)
 {
     if (!is_poison(val)) {
-        Diag *diag = lower_error(l, ERR_EXTENT, extent->span, "a loop cannot walk %s", val_text(l, val));
+        Diag *diag =
+            lower_error(l, ERR_EXTENT, extent->span, "a loop cannot walk %s", val_text(l, val));
         diag_help(l->diags, diag, "it walks a size, a part of one, `N[lo: hi]`, or `a..b`");
     }
     return false;
@@ -129,12 +131,16 @@ static void poison_axes(Lower *l, const Stmt *stmt)
 
 /* ---- carried values ---- */
 
-typedef struct SymbolList { Symbol **items; size_t n, cap; } SymbolList;
+typedef struct SymbolList {
+    Symbol **items;
+    size_t n, cap;
+} SymbolList;
 
 static void add_carried(Lower *l, const char *name, SymbolList *list)
 {
     Symbol *symbol = find_symbol(l, name);
-    if (!symbol || !symbol->is_var || symbol->val.kind != VAL_ARRAY || symbol->parallel < l->parallel) {
+    if (!symbol || !symbol->is_var || symbol->val.kind != VAL_ARRAY ||
+        symbol->parallel < l->parallel) {
         return;
     }
     for (size_t i = 0; i < list->n; i++) {

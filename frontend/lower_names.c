@@ -75,9 +75,9 @@ static void try_fns(const Lower *l, Nearest *nearest)
 static bool is_planned(const char *name)
 {
     static const char *const names[] = {
-        "argmax", "argmin", "cumsum", "cumprod", "scan", "reduce", "dot", "gather", "scatter",
-        "random", "print", "assert", "atomic", "permute", "reshape", "any", "all", "pow", "sin",
-        "cos", "tan", "erf", "concat", "sort", "topk"};
+        "argmax", "argmin", "cumsum", "cumprod", "scan",    "reduce",  "dot", "gather", "scatter",
+        "random", "print",  "assert", "atomic",  "permute", "reshape", "any", "all",    "pow",
+        "sin",    "cos",    "tan",    "erf",     "concat",  "sort",    "topk"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (text_same(names[i], name)) {
             return true;
@@ -129,7 +129,8 @@ static Val use_symbol(Lower *l, const Expr *expr, const Symbol *symbol)
 {
     bool array = symbol->val.kind == VAL_ARRAY && symbol->val.value->type->rank > 0;
     if (array && symbol->parallel < l->parallel) {
-        lower_unsupported(l, expr->span, "arrays computed outside of `parallel` and used inside are");
+        lower_unsupported(l, expr->span,
+                          "arrays computed outside of `parallel` and used inside are");
         return poison_val();
     }
     return symbol->val;

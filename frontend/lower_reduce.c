@@ -84,7 +84,8 @@ static bool check_element(Lower *l, const Expr *arg, const char *name, DType dty
     if (dtype != DT_BOOL && (!mean || dtype_is_float(dtype))) {
         return true;
     }
-    Diag *diag = lower_error(l, ERR_OPERATOR, arg->span, "`%s` does not apply to %s", name, dtype_name(dtype));
+    Diag *diag = lower_error(l, ERR_OPERATOR, arg->span, "`%s` does not apply to %s", name,
+                             dtype_name(dtype));
     diag_help(l->diags, diag, "cast it: `%s(…)`", mean ? "f32" : "i32");
     return false;
 }
@@ -104,7 +105,8 @@ Val lower_reduction(Lower *l, const Expr *expr, const char *name)
     Axes axes;
     if (expr->args.n < 1 || expr->args.n > 2 || expr->args.items[0]->kind == EXPR_NAMED ||
         (named && (named->kind != EXPR_NAMED || !text_same(named->name, "axis")))) {
-        Diag *diag = lower_error(l, ERR_ARGUMENTS, expr->span, "`%s` takes an array and an axis", name);
+        Diag *diag =
+            lower_error(l, ERR_ARGUMENTS, expr->span, "`%s` takes an array and an axis", name);
         diag_help(l->diags, diag, "write `%s(x, axis=1)`, or `%s(x)` for all axes", name, name);
         return poison_val();
     }

@@ -45,7 +45,9 @@ const char *val_text(Lower *l, const Val *val)
     switch (val->kind) {
     case VAL_ARRAY:
     case VAL_TENSOR: return type_text(l, val->value->type);
-    case VAL_CONST: return arena_printf(l->arena, "%s%s", val->literal ? "a literal " : "", dtype_name(val->dtype));
+    case VAL_CONST:
+        return arena_printf(l->arena, "%s%s", val->literal ? "a literal " : "",
+                            dtype_name(val->dtype));
     case VAL_DIM: return "i64";
     case VAL_RANGE: return "a range";
     case VAL_PART: return "a part of an axis";
@@ -109,14 +111,16 @@ static void explain_axes(Lower *l, Diag *diag, int from_right, Dim a, Dim b)
     diag_note(l->diags, diag, "axis -%d is %s on the left and %s on the right", from_right,
               axis_words(l, a), axis_words(l, b));
     if (poly_as_range(a) && poly_as_range(b)) {
-        diag_help(l->diags, diag, "ranges are dimensions of their own: make one a column, "
-                                  "`[:, None]`, and one a row, `[None, :]`");
+        diag_help(l->diags, diag,
+                  "ranges are dimensions of their own: make one a column, "
+                  "`[:, None]`, and one a row, `[None, :]`");
     } else if (poly_as_range(a) || poly_as_range(b)) {
         diag_help(l->diags, diag, "index the whole axis with the range, `x[%s, …]`",
                   poly_as_range(a) ? poly_as_range(a)->name : poly_as_range(b)->name);
     } else {
-        diag_help(l->diags, diag, "only a literal 1 is stretched; for a column write `[:, None]`, "
-                                  "for the transpose `.T`");
+        diag_help(l->diags, diag,
+                  "only a literal 1 is stretched; for a column write `[:, None]`, "
+                  "for the transpose `.T`");
     }
 }
 
@@ -124,12 +128,14 @@ static void shape_error(Lower *l, Span span, const Expr *a, const Val *va, const
                         const Val *vb, const Shape *sa, const Shape *sb, int from_right)
 {
     const char *left = shape_text(l, dtype_of(va), sa), *right = shape_text(l, dtype_of(vb), sb);
-    Diag *diag = lower_error(l, ERR_SHAPES, span, "the shapes of %s and %s do not fit", left, right);
+    Diag *diag =
+        lower_error(l, ERR_SHAPES, span, "the shapes of %s and %s do not fit", left, right);
     if (a && b) {
         diag_label(l->diags, diag, a->span, "%s", left);
         diag_label(l->diags, diag, b->span, "%s", right);
     }
-    explain_axes(l, diag, from_right, sa->dims[sa->rank - from_right], sb->dims[sb->rank - from_right]);
+    explain_axes(l, diag, from_right, sa->dims[sa->rank - from_right],
+                 sb->dims[sb->rank - from_right]);
 }
 
 bool broadcast_shapes(Lower *l, Span span, const Expr *a, const Val *va, const Expr *b,
@@ -163,7 +169,8 @@ Dim lower_dim(Lower *l, const Expr *expr)
     }
     if (!dim && !is_poison(&val)) {
         Diag *diag = lower_error(l, ERR_SIZE, expr->span, "this is not an extent");
-        diag_help(l->diags, diag, "an extent is a range, or made of sizes and integers, and not negative");
+        diag_help(l->diags, diag,
+                  "an extent is a range, or made of sizes and integers, and not negative");
     }
     return dim;
 }

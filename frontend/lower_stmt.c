@@ -12,8 +12,10 @@ static bool within_limits(Lower *l, Span span)
     if (!within && !l->stopped) {
         l->stopped = true;
         Diag *diag = lower_error(l, ERR_PROGRAM_SIZE, span, "this kernel is too large");
-        diag_note(l->diags, diag, "after inlining it has more than %d values, or calls and expressions "
-                                  "nest deeper than %d", MOST_VALUES, MOST_DEPTH);
+        diag_note(l->diags, diag,
+                  "after inlining it has more than %d values, or calls and expressions "
+                  "nest deeper than %d",
+                  MOST_VALUES, MOST_DEPTH);
     }
     return within && !l->stopped;
 }
@@ -49,8 +51,8 @@ static Val transpose(Lower *l, const Expr *expr, const Val *val)
     int rank = val->kind == VAL_ARRAY ? val->value->type->rank : 0;
     int64_t perm[MAX_RANK];
     if (rank < 2) {
-        Diag *diag = lower_error(l, ERR_INDEX, expr->span, "`.T` swaps two axes, %s has not that many",
-                                 val_text(l, val));
+        Diag *diag = lower_error(l, ERR_INDEX, expr->span,
+                                 "`.T` swaps two axes, %s has not that many", val_text(l, val));
         diag_help(l->diags, diag, "make a vector a column with `[:, None]`");
         return poison_val();
     }
@@ -176,7 +178,8 @@ static Val fit_to_type(Lower *l, Span span, Val val, Type type, bool narrow)
         return poison_val();
     }
     if (!shape_equal(&both, &want)) {
-        lower_error(l, ERR_ASSIGN, span, "%s does not fit into %s", val_text(l, &val), type_text(l, type));
+        lower_error(l, ERR_ASSIGN, span, "%s does not fit into %s", val_text(l, &val),
+                    type_text(l, type));
         return poison_val();
     }
     return array_val(materialize(l, &val, type->dtype, &want));
@@ -203,7 +206,8 @@ static void check_unused(Lower *l, const Stmt *stmt)
     bool taken = old && !is_poison(&old->val) &&
                  (old->val.kind == VAL_DIM || old->val.kind == VAL_DTYPE || old->val.is_result);
     if (taken) {
-        Diag *diag = lower_error(l, ERR_DUPLICATE, stmt->name_span, "`%s` is already defined", stmt->name);
+        Diag *diag =
+            lower_error(l, ERR_DUPLICATE, stmt->name_span, "`%s` is already defined", stmt->name);
         if (old->span.end > old->span.start) {
             diag_label(l->diags, diag, old->span, "here");
         }
@@ -249,11 +253,13 @@ static void not_assignable(Lower *l, const Stmt *stmt, const Symbol *symbol)
         return;
     }
     if (!symbol) {
-        Diag *diag = lower_error(l, ERR_NAME, stmt->target->span, "nothing is called `%s` here", name);
+        Diag *diag =
+            lower_error(l, ERR_NAME, stmt->target->span, "nothing is called `%s` here", name);
         diag_help(l->diags, diag, "to define it write `let %s = …`", name);
         return;
     }
-    Diag *diag = lower_error(l, ERR_NOT_VARIABLE, stmt->target->span, "`%s` cannot be assigned to", name);
+    Diag *diag =
+        lower_error(l, ERR_NOT_VARIABLE, stmt->target->span, "`%s` cannot be assigned to", name);
     if (symbol->span.end > symbol->span.start) {
         diag_label(l->diags, diag, symbol->span, "defined here");
     }
@@ -270,7 +276,8 @@ static void assign_variable(Lower *l, const Stmt *stmt, Symbol *symbol, Val valu
         return;
     }
     Type type = symbol->val.value->type;
-    value = fit_to_type(l, stmt->value->span, as_operand(l, stmt->value, value), type, symbol->declared);
+    value = fit_to_type(l, stmt->value->span, as_operand(l, stmt->value, value), type,
+                        symbol->declared);
     if (!is_poison(&value)) {
         name_value(l, &value, symbol->name);
         symbol->val = value;
@@ -322,7 +329,9 @@ static void lower_return(Lower *l, const Stmt *stmt)
 {
     if (l->loops || (!l->calls && l->parallel)) {
         lower_error(l, ERR_RETURN, stmt->span, "return inside of a loop");
-    } else if (!l->calls) {
+        return;
+    }
+    if (!l->calls) {
         return_from_kernel(l, stmt);
     } else if (stmt->values.n != 1) {
         lower_unsupported(l, stmt->span, "functions with several results are");
@@ -347,10 +356,12 @@ static void lower_if(Lower *l, const Stmt *stmt)
         return;
     }
     if (condition.kind != VAL_CONST) {
-        Diag *diag = lower_error(l, ERR_UNSUPPORTED, stmt->value->span,
-                                 "conditions that are not known when compiling are not supported yet");
-        diag_help(l->diags, diag, "choose elements with `where(condition, a, b)`, or make it a "
-                                  "`const bool` parameter");
+        Diag *diag =
+            lower_error(l, ERR_UNSUPPORTED, stmt->value->span,
+                        "conditions that are not known when compiling are not supported yet");
+        diag_help(l->diags, diag,
+                  "choose elements with `where(condition, a, b)`, or make it a "
+                  "`const bool` parameter");
         return;
     }
     lower_block(l, condition.scalar.i ? &stmt->body : &stmt->otherwise);

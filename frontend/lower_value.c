@@ -125,7 +125,8 @@ static bool literal_fits(Lower *l, Span span, const Val *val, DType dtype)
     if (val->dtype == DT_F32 && dtype_is_float(dtype) && isfinite(val->scalar.f)) {
         Val converted = convert_const(val, dtype);
         if (!isfinite(converted.scalar.f)) {
-            lower_error(l, ERR_LITERAL, span, "%g does not fit %s", val->scalar.f, dtype_name(dtype));
+            lower_error(l, ERR_LITERAL, span, "%g does not fit %s", val->scalar.f,
+                        dtype_name(dtype));
             return false;
         }
     }
@@ -207,7 +208,8 @@ bool const_int(Lower *l, const Expr *expr, int64_t *out)
     }
     if (!is_poison(&val)) {
         Diag *diag = lower_error(l, ERR_NOT_CONST, expr->span, "this is not a constant integer");
-        diag_help(l->diags, diag, "write a number, a const parameter, or a size of an `assume … in`");
+        diag_help(l->diags, diag,
+                  "write a number, a const parameter, or a size of an `assume … in`");
     }
     return false;
 }

@@ -13,10 +13,10 @@ typedef struct Parser {
     Arena *arena;
     Diags *diags;
     Lexer lexer;
-    Token token;    /* the current one */
-    Span last;      /* of the token before */
-    int nesting;    /* of expressions and blocks */
-    int brackets;   /* open ones: lines do not matter inside */
+    Token token;     /* the current one */
+    Span last;       /* of the token before */
+    int nesting;     /* of expressions and blocks */
+    int brackets;    /* open ones: lines do not matter inside */
     bool recovering; /* an error was reported and no statement has been found since */
 } Parser;
 
@@ -42,7 +42,8 @@ bool parser_take_word(Parser *p, const char *word);
 bool parser_enter(Parser *p, Span span);
 void parser_leave(Parser *p);
 
-/* Skips to where a statement can begin: a new line or `;` outside of brackets, or a closing brace. */
+/* Skips to where a statement can begin: a new line or `;` outside of brackets, or a closing brace.
+   */
 void parser_recover(Parser *p);
 
 Expr *parse_expr(Parser *p);

@@ -12,9 +12,6 @@ static void parse_param_type(Parser *p, ParamDecl *param)
     }
     param->is_const = parser_take(p, TOK_CONST);
     param->type = parse_type(p);
-    if (!p->recovering && parser_take(p, TOK_ASSIGN)) {
-        param->fallback = parse_expr(p);
-    }
 }
 
 static void parse_params(Parser *p, ParamList *list, bool typed)
@@ -29,6 +26,9 @@ static void parse_params(Parser *p, ParamList *list, bool typed)
             parse_param_type(p, &param);
         } else if (typed) {
             parser_error(p, "`:` and the parameter's type");
+        }
+        if (!p->recovering && parser_take(p, TOK_ASSIGN)) {
+            param.fallback = parse_expr(p);
         }
         ARENA_PUSH(p->arena, list, param);
         if (!parser_take(p, TOK_COMMA)) {
@@ -76,7 +76,8 @@ static void parse_constraint(Parser *p, KernelDecl *kernel)
     GenericDecl generic = {.span = p->token.span};
     generic.name = parser_name(p, "a name");
     if (parser_at(p, TOK_ASSIGN)) {
-        parser_unsupported(p, span_join(generic.span, p->token.span), "sizes defined in `where` are");
+        parser_unsupported(p, span_join(generic.span, p->token.span),
+                           "sizes defined in `where` are");
         return;
     }
     if (!parser_expect(p, TOK_COLON, "and a class of types")) {

@@ -5,8 +5,19 @@
  *   <  + -  <  * / // % @  <  - ~ (unary)  <  calls, indices, fields */
 #include "frontend/parse.h"
 
-enum { LEVEL_OR = 1, LEVEL_AND, LEVEL_NOT, LEVEL_COMPARE, LEVEL_BITOR, LEVEL_XOR, LEVEL_BITAND,
-       LEVEL_SHIFT, LEVEL_SUM, LEVEL_PRODUCT, LEVEL_UNARY };
+enum {
+    LEVEL_OR = 1,
+    LEVEL_AND,
+    LEVEL_NOT,
+    LEVEL_COMPARE,
+    LEVEL_BITOR,
+    LEVEL_XOR,
+    LEVEL_BITAND,
+    LEVEL_SHIFT,
+    LEVEL_SUM,
+    LEVEL_PRODUCT,
+    LEVEL_UNARY
+};
 
 static int binary_level(TokenKind kind)
 {
@@ -74,10 +85,11 @@ static Expr *grown(Parser *p, Expr *expr)
     return poison(p);
 }
 
-static Expr *binary(Parser *p, TokenKind op, Expr *a, Expr *b)
+static Expr *binary(Parser *p, Token op, Expr *a, Expr *b)
 {
     Expr *expr = expr_new(p, EXPR_BINARY, span_join(a->span, b->span));
-    expr->op = op;
+    expr->op = op.kind;
+    expr->op_span = op.span;
     expr->a = a;
     expr->b = b;
     return grown(p, expr);
@@ -312,7 +324,7 @@ static Expr *parse_level(Parser *p, int level)
     bool compared = false;
     for (int found = binary_level(p->token.kind); found >= level && found > 0 && !p->recovering;
          found = binary_level(p->token.kind)) {
-        TokenKind op = p->token.kind;
+        Token op = p->token;
         if (found == LEVEL_COMPARE && compared) {
             chain_error(p, left);
         }

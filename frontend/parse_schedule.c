@@ -5,6 +5,8 @@
 #include "ir/schedule.h"
 #include "ir/target.h"
 
+#include <string.h>
+
 static bool at_line_end(const Parser *p)
 {
     return p->token.first || parser_at(p, TOK_SEMI) || parser_at(p, TOK_RBRACE);
@@ -21,7 +23,8 @@ static void unknown_key(Parser *p, Span span, const char *key)
         text_printf(&all, "%s%s", i ? ", " : "", kinds[i].key);
     }
     p->recovering = true;
-    Diag *diag = front_error(p->diags, ERR_SCHEDULE_KEY, span, "no schedule line is called `%s`", key);
+    Diag *diag =
+        front_error(p->diags, ERR_SCHEDULE_KEY, span, "no schedule line is called `%s`", key);
     if (nearest_found(&nearest)) {
         diag_help(p->diags, diag, "did you mean `%s`?", nearest_found(&nearest));
     } else {
@@ -29,13 +32,42 @@ static void unknown_key(Parser *p, Span span, const char *key)
     }
 }
 
+/* "on off" as "`on`, `off`"; "int" and "-" in words. */
+static const char *choices(Parser *p, const char *names)
+{
+    Text text = text_new(p->arena);
+    const char *at = names;
+    while (*at) {
+        size_t n = strcspn(at, " ");
+        const char *name = arena_strndup(p->arena, at, n);
+        at += n + strspn(at + n, " ");
+        if (text_same(name, "-")) {
+            continue;
+        }
+        text_add(&text, text.n ? ", " : "");
+        if (text_same(name, "int")) {
+            text_add(&text, "a whole number");
+        } else if (text_same(name, "*")) {
+            text_add(&text, "a dimension");
+        } else {
+            text_printf(&text, "`%s`", name);
+        }
+    }
+    return text.data;
+}
+
 static void wrong_value(Parser *p, const LineKind *kind, Span span)
 {
     p->recovering = true;
-    Diag *diag = front_error(p->diags, ERR_SCHEDULE_VALUE, span, "`%s` does not take this value",
-                             kind->key);
-    diag_help(p->diags, diag, "values: %s; names before a value: %s", kind->values,
-              text_same(kind->subs, "*") ? "any dimension of the kernel" : kind->subs);
+    Diag *diag =
+        front_error(p->diags, ERR_SCHEDULE_VALUE, span, "`%s` does not take this", kind->key);
+    const char *subs = choices(p, kind->subs), *values = choices(p, kind->values);
+    if (*subs) {
+        diag_help(p->diags, diag, "it takes %s%s, then %s",
+                  schedule_lists(kind->subs, "-") ? "maybe " : "", subs, values);
+    } else {
+        diag_help(p->diags, diag, "it takes %s", values);
+    }
 }
 
 /* The value at the cursor; false after an error. */

@@ -113,12 +113,13 @@ static Stmt *parse_assume(Parser *p)
 
 static void no_effect(Parser *p, const Expr *expr)
 {
-    bool print = expr->kind == EXPR_CALL && expr->a->kind == EXPR_NAME &&
-                 text_same(expr->a->name, "print");
+    bool print =
+        expr->kind == EXPR_CALL && expr->a->kind == EXPR_NAME && text_same(expr->a->name, "print");
     if (print) {
         parser_unsupported(p, expr->span, "print is");
     } else if (expr->kind != EXPR_POISON && !p->recovering) {
-        Diag *diag = front_error(p->diags, ERR_NO_EFFECT, expr->span, "this statement has no effect");
+        Diag *diag =
+            front_error(p->diags, ERR_NO_EFFECT, expr->span, "this statement has no effect");
         diag_help(p->diags, diag, "give the value a name with `let`, return it, or store it");
     }
 }

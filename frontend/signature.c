@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the outside sees of a kernel before anything is bound, and the checks that need no values. */
+/* What the outside sees of a kernel before anything is bound, and the checks that need no values.
+   */
 #include "frontend/ast.h"
 #include "frontend/errors.h"
 
@@ -73,7 +74,8 @@ static void unknown_type(Signer *s, const Expr *type)
     for (size_t i = 0; i < s->kernel->generics.n; i++) {
         nearest_try(&nearest, s->kernel->generics.items[i].name);
     }
-    Diag *diag = front_error(s->diags, ERR_TYPE_NAME, type->span, "no type is called `%s`", type->name);
+    Diag *diag =
+        front_error(s->diags, ERR_TYPE_NAME, type->span, "no type is called `%s`", type->name);
     bool generic = type->name[0] >= 'A' && type->name[0] <= 'Z';
     if (nearest_found(&nearest) && !generic) {
         diag_help(s->diags, diag, "did you mean `%s`?", nearest_found(&nearest));
@@ -100,8 +102,8 @@ static void check_dims(Signer *s, const Expr *type, KernelParam *param)
 {
     param->rank = (int)type->args.n;
     if (type->args.n == 0 || type->args.n > MAX_RANK) {
-        Diag *diag = front_error(s->diags, ERR_SIGNATURE, type->span, "a tensor of %zu axes",
-                                 type->args.n);
+        Diag *diag =
+            front_error(s->diags, ERR_SIGNATURE, type->span, "a tensor of %zu axes", type->args.n);
         diag_help(s->diags, diag, "tensors have 1 to %d axes; a scalar has no brackets", MAX_RANK);
         param->rank = 0;
         return;
@@ -130,7 +132,8 @@ static void add_param(Signer *s, const ParamDecl *decl, ParamIo io)
     if (decl->fallback) {
         param.fallback = source_text(s->diags, s->arena, decl->fallback->span);
         if (!decl->is_const) {
-            front_unsupported(s->diags, decl->fallback->span, "defaults of parameters that are not const are");
+            front_unsupported(s->diags, decl->fallback->span,
+                              "defaults of parameters that are not const are");
         }
     }
     ARENA_PUSH(s->arena, &s->signature->params, param);
@@ -180,7 +183,8 @@ static void add_set(Signer *s, const Stmt *stmt)
         known = known || text_same(s->signature->sizes.items[i], set.size);
     }
     if (!known) {
-        Diag *diag = front_error(s->diags, ERR_ASSUME, stmt->value->span, "this is not a size of the kernel");
+        Diag *diag = front_error(s->diags, ERR_ASSUME, stmt->value->span,
+                                 "this is not a size of the kernel");
         diag_help(s->diags, diag, "write `assume N in 64, 128` of a size in the parameters' types");
         return;
     }
