@@ -94,7 +94,8 @@ static LLVMBasicBlockRef if_first_thread(GpuEmitter *em, const char *name)
 {
     LLVMBasicBlockRef inside = gpu_new_block(em, name);
     LLVMBasicBlockRef after = gpu_new_block(em, "after");
-    LLVMValueRef first = LLVMBuildICmp(em->builder, LLVMIntEQ, em->role->thread, gpu_i32(em, 0), "");
+    LLVMValueRef zero = gpu_i32(em, 0);
+    LLVMValueRef first = LLVMBuildICmp(em->builder, LLVMIntEQ, em->role->thread, zero, "");
     LLVMBuildCondBr(em->builder, first, inside, after);
     gpu_go(em, inside);
     return after;
@@ -115,8 +116,8 @@ void hopper_elected_end(GpuEmitter *em, LLVMBasicBlockRef after)
 
 /* ---- barriers ---- */
 
-/* What completes a generation in hardware. An `arrive` is an arrival of every warp of its role, a copy
- * is one. Roles of different widths on one barrier would need weights: then (weight 0) a role
+/* What completes a generation in hardware. An `arrive` is an arrival of every warp of its role, a
+ * copy is one. Roles of different widths on one barrier would need weights: then (weight 0) a role
  * meets first, and one of its threads arrives. */
 typedef struct Arrivals {
     GpuEmitter *em;
@@ -181,7 +182,7 @@ static LLVMValueRef barrier_slot(GpuEmitter *em, const Access *access)
     return hopper_address(em, gpu_shared_slot(em, access->memory, position));
 }
 
-/* Waiting for a parity returns at once while the barrier is in the generation of the other one: so a
+/* Waiting for a parity returns at once while the barrier is in a generation of the other one: so a
  * new barrier (generation 0) has "generation -1", parity 1, behind it. */
 static void emit_wait(GpuEmitter *em, const Op *op)
 {
@@ -243,7 +244,7 @@ static void check_registers(GpuEmitter *em, const Op *op, const Attr *warps, con
         int64_t wanted = registers->ints[i] ? registers->ints[i] : entry_registers(em);
         if (registers->ints[i] && (wanted % REGISTER_STEP || wanted < LEAST_REGISTERS
                                    || wanted > MOST_REGISTERS || warps->ints[i] % 4)) {
-            gpu_bug(em, op, "registers of a role: 4 warps or a multiple, 24 to 248, a multiple of 8");
+            gpu_bug(em, op, "roles with registers: 4 warps or a multiple, 24 to 248 by 8");
         }
         total += wanted * (warps->ints[i] << em->warp_bits);
     }

@@ -2,8 +2,9 @@
 /* sm_90a: the bulk copy engine between tensors and shared memory.
  *
  * A tile goes as one box for each chunk of columns (as wide as the swizzle, or as the engine takes)
- * and, when it has more rows than a box may have, for each part of the rows. Indices that are scalars
- * have box extent 1. The engine fills with 0 what lies outside of the tensor, and clips stores. */
+ * and, when it has more rows than a box may have, for each part of the rows. Indices that are
+ * scalars have box extent 1. The engine fills with 0 what lies outside of the tensor, and clips
+ * stores. */
 #include "codegen/nvptx/hopper.h"
 
 enum { MOST_BOX = 256, MOST_BULK_RANK = 5, WIDE_L2_BYTES = 128 };
@@ -257,7 +258,8 @@ void hopper_emit_bulk_store(GpuEmitter *em, Op *op)
     BulkOp bulk = {.args = {tile.address, gpu_map(em, op)}, .n_fixed = 2};
     bulk.constraints = bulk_constraints(em, "r,l", boxes.rank);
     bulk.text = arena_printf(em->arena,
-                             "cp.async.bulk.tensor.%dd.global.shared::cta.bulk_group [$1, %s], [$0];",
+                             "cp.async.bulk.tensor.%dd.global.shared::cta.bulk_group"
+                             " [$1, %s], [$0];",
                              boxes.rank, coordinate_list(em, boxes.rank, 2));
     emit_boxes(em, op, &boxes, &bulk);
     gpu_asm(em, LLVMVoidTypeInContext(em->context), "cp.async.bulk.commit_group;", "~{memory}",

@@ -3,9 +3,11 @@
 
     sass.py --emit TOOL [--target NAME] FILE.ir --registers N --expect HGMMA UTMALDG …
 
-Checks: no spills, no stack, the number of registers at entry, no warning of the assembler (it says so
-when it ignores setmaxnreg or serializes products), and, where nvdisasm is to be had, the instructions
-named. Prints why when it leaves a check out: there is no assembler or disassembler on a bare machine.
+Checks: no spills, no stack, the number of registers at entry, no warning of the assembler (it says
+so when it ignores setmaxnreg or serializes products), and, where nvdisasm is to be had, the
+instructions named; with --between NAME, that such instructions stand between a wait for all products
+but one and the next wait for all. Prints why when it leaves a check out: there is no assembler or
+disassembler on a bare machine.
 """
 
 import argparse
