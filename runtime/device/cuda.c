@@ -58,6 +58,19 @@ static void leave(const Cuda *cuda)
     cuda->driver.context_pop(&ours);
 }
 
+/* For giving back, which is tried even where the context cannot be made current. */
+static bool enter_quietly(const Cuda *cuda)
+{
+    return cuda->driver.context_push(cuda->context) == CU_OK;
+}
+
+static void leave_if(const Cuda *cuda, bool entered)
+{
+    if (entered) {
+        leave(cuda);
+    }
+}
+
 /* ---- opening ---- */
 
 static bool get_driver(Device *device, Cuda *cuda, DeviceError *error)
@@ -164,10 +177,10 @@ static bool cuda_alloc(Device *device, size_t bytes, void **memory, DeviceError 
 static void cuda_release(Device *device, void *memory)
 {
     Cuda *cuda = device->state;
-    DeviceError ignored;
-    if (memory && enter(cuda, &ignored)) {
+    if (memory) {
+        bool entered = enter_quietly(cuda);
         cuda->driver.release((CuAddress)(uintptr_t)memory);
-        leave(cuda);
+        leave_if(cuda, entered);
     }
 }
 
@@ -257,11 +270,9 @@ static bool cuda_load(Device *device, const DeviceImage *image, DeviceModule *mo
 static void cuda_unload(Device *device, DeviceModule module)
 {
     Cuda *cuda = device->state;
-    DeviceError ignored;
-    if (enter(cuda, &ignored)) {
-        cuda->driver.module_unload(module);
-        leave(cuda);
-    }
+    bool entered = enter_quietly(cuda);
+    cuda->driver.module_unload(module);
+    leave_if(cuda, entered);
 }
 
 static bool find(Cuda *cuda, DeviceModule module, DeviceKernel *kernel, DeviceError *error)
@@ -444,10 +455,10 @@ static bool cuda_elapsed(Device *device, DeviceMoment first, DeviceMoment last, 
 static void cuda_forget(Device *device, DeviceMoment moment)
 {
     Cuda *cuda = device->state;
-    DeviceError ignored;
-    if (moment && enter(cuda, &ignored)) {
+    if (moment) {
+        bool entered = enter_quietly(cuda);
         cuda->driver.event_destroy(moment);
-        leave(cuda);
+        leave_if(cuda, entered);
     }
 }
 

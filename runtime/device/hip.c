@@ -324,8 +324,10 @@ static bool hip_moment(Device *device, DeviceStream stream, DeviceMoment *moment
     if (!enter(hip, &before, error)) {
         return false;
     }
-    bool ok = record(hip, stream, moment, error);
+    void *event = NULL;
+    bool ok = record(hip, stream, &event, error);
     leave(hip, before);
+    *moment = ok ? event : NULL;
     return ok;
 }
 

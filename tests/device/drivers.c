@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* CUDA and HIP on mock drivers: what a launch passes on, and each call of the driver and each
+ * allocation failing once, without a crash, a leak or silence. */
+#include "tests/device/mock.h"
+#include "tests/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* out[M, N] = in[M, N] * scale, as a plan that code generation could have made. */
+static PlanTerm term_m = {1, 1, {0}}, term_n = {1, 1, {1}};
+static PlanExpr dims[2] = {{1, &term_m}, {1, &term_n}};
+static PlanAxis axes[2] = {{{1, &term_m}, 64}, {{1, &term_n}, 0}};
+static PlanSize sizes[2] = {{"M", 1, 0, INT64_MAX}, {"N", 8, 0, 4096}};
+static PlanParam params[3] = {
+    {"in", DT_BF16, PLAN_IN, 2, dims, 16},
+    {"scale", DT_F32, PLAN_IN, -1, NULL, 4},
+    {"out", DT_BF16, PLAN_OUT, 2, dims, 16},
+};
+static PlanArg plan_args[5] = {
+    {ARG_POINTER, 0}, {ARG_POINTER, 2}, {ARG_SCALAR, 1}, {ARG_SIZE, 1}, {ARG_MAP, 0}};
+static PlanMap maps[1] = {{0, 2, {64, 32}, 64, true}};
+static PlanLaunch launches[1] = {{.symbol = "mock_0", .n_axes = 2, .axes = axes, .threads = 128,
+                                  .shared_bytes = 100000, .blocks_per_unit = 1, .cluster = 1,
+                                  .n_args = 5, .args = plan_args}};
+static const Plan PLAN = {"mock", "sm_90a", 2, sizes, 3, params, 1, maps, 1, launches};
+
+enum { ROWS = 100, COLUMNS = 24, BYTES = ROWS * COLUMNS * 2 };
+
+typedef struct Counting {
+    int allocations, fail_at, open;
+} Counting;
+
+static void *counting_alloc(void *user, size_t bytes)
+{
+    Counting *counting = user;
+    if (++counting->allocations == counting->fail_at) {
+        return NULL;
+    }
+    counting->open++;
+    return malloc(bytes);
+}
+
+static void counting_release(void *user, void *memory)
+{
+    ((Counting *)user)->open--;
+    free(memory);
+}
+
+static LaunchArg tensor_arg(void *data)
+{
+    return (LaunchArg){.tensor = {data, DT_BF16, 2, {ROWS, COLUMNS}}};
+}
+
+static bool run_launch(Device *device, const Plan *plan, void *in, void *out, DeviceError *error)
+{
+    Loaded loaded;
+    DeviceMoment first = NULL, last = NULL;
+    double seconds = 0;
+    DeviceImage image = {.bytes = "code", .n = 4};
+    LaunchArg args[3] = {tensor_arg(in), {.scalar = 7}, tensor_arg(out)};
+    if (!loaded_open(device, plan, &image, &loaded, error)) {
+        return false;
+    }
+    Prepared *prepared = launch_prepare(&loaded, args, error);
+    bool ok = prepared && device->ops->moment(device, NULL, &first, error) &&
+              launch_run(prepared, NULL, error) &&
+              device->ops->moment(device, NULL, &last, error) &&
+              device->ops->elapsed(device, first, last, &seconds, error) &&
+              device->ops->sync(device, NULL, error);
+    device->ops->forget(device, first);
+    device->ops->forget(device, last);
+    launch_free(prepared);
+    loaded_close(&loaded);
+    return ok;
+}
+
+static bool run_memory(Device *device, const Plan *plan, DeviceError *error)
+{
+    static char host[BYTES];
+    void *in = NULL, *out = NULL;
+    const DeviceOps *ops = device->ops;
+    bool ok = ops->alloc(device, BYTES, &in, error) && ops->alloc(device, BYTES, &out, error) &&
+              ops->copy_in(device, in, host, BYTES, error) &&
+              ops->copy(device, out, in, BYTES, NULL, error) &&
+              run_launch(device, plan, in, out, error) &&
+              ops->copy_out(device, host, out, BYTES, error);
+    ops->release(device, in);
+    ops->release(device, out);
+    return ok;
+}
+
+static bool scenario(const DeviceOps *ops, const void *driver, const Plan *plan, Counting *counting,
+                     DeviceError *error)
+{
+    Allocator allocator = {counting_alloc, counting_release, counting};
+    Device *device = device_open(ops, allocator, 0, driver, error);
+    bool ok = device && run_memory(device, plan, error);
+    device_close(device);
+    return ok;
+}
+
+/* How many calls and allocations there are, then each of them failing. */
+static void fail_each(const DeviceOps *ops, const void *driver, const Plan *plan)
+{
+    DeviceError error;
+    Counting counting = {0};
+    mock_reset(0);
+    ck_assert(scenario(ops, driver, plan, &counting, &error));
+    int calls = mock.calls, allocations = counting.allocations;
+    ck_assert_int_gt(calls, 20);
+    for (int i = 1; i <= calls; i++) {
+        counting = (Counting){0};
+        mock_reset(i);
+        error = (DeviceError){0};
+        bool ok = scenario(ops, driver, plan, &counting, &error);
+        /* A failure to make the context current for a release has nobody to tell. */
+        ck_assert(!ok || strcmp(mock.last, "context_push") == 0);
+        ck_assert(ok || strstr(error.text, "MOCK_ERROR") != NULL);
+        ck_assert_int_eq(counting.open, 0);
+        ck_assert_int_eq(mock.pushed, 0);
+        ck_assert_int_eq(mock.open, 0);
+    }
+    for (int i = 1; i <= allocations; i++) {
+        counting = (Counting){.fail_at = i};
+        mock_reset(0);
+        ck_assert(!scenario(ops, driver, plan, &counting, &error));
+        ck_assert_str_eq(error.text, "out of memory");
+        ck_assert_int_eq(counting.open, 0);
+        ck_assert_int_eq(mock.open, 0);
+    }
+    printf("%s: %d driver calls and %d allocations failed once each\n", ops->name, calls,
+           allocations);
+}
+
+START_TEST(cuda_failures)
+{
+    fail_each(&device_cuda, &mock_cuda, &PLAN);
+}
+END_TEST
+
+static Plan plan_without_map(PlanLaunch *launch)
+{
+    Plan plan = PLAN;
+    *launch = launches[0];
+    launch->n_args = 4;
+    launch->shared_bytes = 1024;
+    plan.n_maps = 0;
+    plan.launches = launch;
+    return plan;
+}
+
+START_TEST(hip_failures)
+{
+    PlanLaunch launch;
+    Plan plan = plan_without_map(&launch);
+    fail_each(&device_hip, &mock_hip, &plan);
+}
+END_TEST
+
+START_TEST(cuda_passes_on)
+{
+    DeviceError error;
+    Counting counting = {0};
+    mock_reset(0);
+    mock.map_argument = 4;
+    ck_assert(scenario(&device_cuda, &mock_cuda, &PLAN, &counting, &error));
+    ck_assert_int_eq(mock.launches, 1);
+    ck_assert_uint_eq(mock.grid, 2 * COLUMNS); /* ceil(100 / 64) tiles × 24 */
+    ck_assert_uint_eq(mock.block, 128);
+    ck_assert_uint_eq(mock.shared, 100000);
+    ck_assert_uint_eq(mock.map_rank, 2);
+    ck_assert_uint_eq(mock.map_type, CU_MAP_BF16);
+    ck_assert_uint_eq(mock.map_swizzle, CU_MAP_SWIZZLE_64);
+    ck_assert_uint_eq(mock.map_dims[0], COLUMNS);
+    ck_assert_uint_eq(mock.map_dims[1], ROWS);
+    ck_assert_uint_eq(mock.map_strides[0], COLUMNS * 2);
+    ck_assert_uint_eq(mock.map_box[0], 32);
+    ck_assert_uint_eq(mock.map_box[1], 64);
+    ck_assert_uint_eq(mock.map[17], 0x5a);
+}
+END_TEST
+
+START_TEST(cuda_clusters_and_persistence)
+{
+    DeviceError error;
+    Counting counting = {0};
+    PlanLaunch launch = launches[0];
+    Plan plan = PLAN;
+    plan.launches = &launch;
+    launch.persistent = true;
+    launch.cluster = 2;
+    mock_reset(0);
+    ck_assert(scenario(&device_cuda, &mock_cuda, &plan, &counting, &error));
+    ck_assert_uint_eq(mock.grid, 10); /* units of the mock */
+    ck_assert_uint_eq(mock.cluster, 2);
+}
+END_TEST
+
+START_TEST(cuda_refuses_shared_memory)
+{
+    DeviceError error;
+    Counting counting = {0};
+    PlanLaunch launch = launches[0];
+    Plan plan = PLAN;
+    plan.launches = &launch;
+    launch.shared_bytes = 300000;
+    mock_reset(0);
+    ck_assert(!scenario(&device_cuda, &mock_cuda, &plan, &counting, &error));
+    ck_assert_ptr_nonnull(strstr(error.text, "300000 bytes of shared memory"));
+    ck_assert_int_eq(error.kind, DIAG_ENVIRONMENT);
+}
+END_TEST
+
+START_TEST(cuda_without_optional_calls)
+{
+    DeviceError error;
+    Counting counting = {0};
+    CudaDriver old = mock_cuda;
+    old.encode_tiled = NULL;
+    mock_reset(0);
+    ck_assert(!scenario(&device_cuda, &old, &PLAN, &counting, &error));
+    ck_assert_ptr_nonnull(strstr(error.text, "cuTensorMapEncodeTiled"));
+}
+END_TEST
+
+START_TEST(load_errors_carry_the_log)
+{
+    DeviceError error;
+    Counting counting = {0};
+    Allocator allocator = {counting_alloc, counting_release, &counting};
+    mock_reset(0);
+    Device *device = device_open(&device_cuda, allocator, 0, &mock_cuda, &error);
+    DeviceImage image = {.bytes = "code", .n = 4};
+    DeviceModule module;
+    mock.fail_at = mock.calls + 2; /* after the push */
+    ck_assert(!device->ops->load(device, &image, &module, &error));
+    ck_assert_ptr_nonnull(strstr(error.text, "line 7: no such instruction"));
+    ck_assert_int_eq(error.code, 2);
+    device_close(device);
+}
+END_TEST
+
+static void check_hip_facts(const HipDriver *driver)
+{
+    DeviceError error;
+    mock_reset(0);
+    Device *device = device_open(&device_hip, allocator_default(), 0, driver, &error);
+    ck_assert_ptr_nonnull(device);
+    ck_assert_str_eq(device->facts.target, "gfx942");
+    ck_assert_str_eq(device->facts.name, "Mock AMD");
+    ck_assert_int_eq(device->facts.units, 304);
+    ck_assert_int_eq(device->facts.warp, 64);
+    ck_assert_int_eq(device->facts.shared_bytes, 65536);
+    ck_assert_uint_eq(device->facts.memory_bytes, (size_t)1 << 37);
+    device_close(device);
+}
+
+START_TEST(hip_property_layouts)
+{
+    HipDriver old = mock_hip;
+    old.properties_new = NULL;
+    check_hip_facts(&mock_hip);
+    check_hip_facts(&old);
+}
+END_TEST
+
+START_TEST(no_such_device)
+{
+    DeviceError error;
+    mock_reset(0);
+    ck_assert_ptr_null(device_open(&device_cuda, allocator_default(), 3, &mock_cuda, &error));
+    ck_assert_str_eq(error.text, "no CUDA device 3: there is 1");
+    ck_assert_ptr_null(device_open(&device_hip, allocator_default(), 3, &mock_hip, &error));
+    ck_assert_str_eq(error.text, "no HIP device 3: there is 1");
+}
+END_TEST
+
+UNIT_TESTS(device_drivers)
+{
+    TCase *tests = tcase_create("drivers");
+    tcase_add_test(tests, cuda_failures);
+    tcase_add_test(tests, hip_failures);
+    tcase_add_test(tests, cuda_passes_on);
+    tcase_add_test(tests, cuda_clusters_and_persistence);
+    tcase_add_test(tests, cuda_refuses_shared_memory);
+    tcase_add_test(tests, cuda_without_optional_calls);
+    tcase_add_test(tests, load_errors_carry_the_log);
+    tcase_add_test(tests, hip_property_layouts);
+    tcase_add_test(tests, no_such_device);
+    return tests;
+}

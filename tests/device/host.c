@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The host: every block once, on any number of threads, also in a forked child. */
+#include "runtime/device/launch.h"
+#include "runtime/device/pool.h"
+#include "tests/unit.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MOST_BLOCKS = 1000 };
+static _Atomic int visits[MOST_BLOCKS];
+
+static void visit(void *const *args, int64_t first, int64_t last)
+{
+    (void)args;
+    for (int64_t i = first; i < last; i++) {
+        atomic_fetch_add(&visits[i], 1);
+    }
+}
+
+static bool all_visited(Pool *pool, int64_t blocks)
+{
+    memset((void *)visits, 0, sizeof visits);
+    pool_run(pool, visit, NULL, blocks);
+    for (int64_t i = 0; i < MOST_BLOCKS; i++) {
+        if (visits[i] != (i < blocks)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+START_TEST(every_block_once)
+{
+    for (int threads = 1; threads <= 9; threads += 4) {
+        Pool *pool = pool_new(allocator_default(), threads);
+        for (int64_t blocks = 0; blocks < 100; blocks++) {
+            ck_assert(all_visited(pool, blocks));
+        }
+        ck_assert(all_visited(pool, MOST_BLOCKS));
+        pool_free(pool);
+    }
+}
+END_TEST
+
+START_TEST(forked_child)
+{
+    Pool *pool = pool_new(allocator_default(), 4);
+    ck_assert(all_visited(pool, 100));
+    pid_t child = fork();
+    if (child == 0) {
+        bool ok = all_visited(pool, 100) && all_visited(pool, 7);
+        pool_free(pool);
+        _exit(ok ? 0 : 1);
+    }
+    int status;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    ck_assert(all_visited(pool, 100));
+    pool_free(pool);
+}
+END_TEST
+
+START_TEST(forked_child_that_only_frees)
+{
+    Pool *pool = pool_new(allocator_default(), 4);
+    ck_assert(all_visited(pool, 100));
+    pid_t child = fork();
+    if (child == 0) {
+        pool_free(pool);
+        _exit(0);
+    }
+    int status;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    pool_free(pool);
+}
+END_TEST
+
+/* y[N] = x[N] * scale, as code generation would have it. */
+static void kernel(void *const *args, int64_t first, int64_t last)
+{
+    const float *x = args[0];
+    float *y = args[1], scale;
+    int64_t n;
+    memcpy(&scale, args[2], sizeof scale);
+    memcpy(&n, args[3], sizeof n);
+    for (int64_t i = first * 16; i < last * 16 && i < n; i++) {
+        y[i] = x[i] * scale;
+    }
+}
+
+static void *find_kernel(void *user, const char *name)
+{
+    void *address = NULL;
+    void (*function)(void *const *, int64_t, int64_t) = kernel;
+    (void)user;
+    if (strcmp(name, "scale_0") == 0) {
+        memcpy(&address, &function, sizeof address);
+    }
+    return address;
+}
+
+static PlanTerm n_term = {1, 1, {0}};
+static PlanExpr n_dim = {1, &n_term};
+static PlanAxis axis = {{1, &n_term}, 16};
+static PlanSize size = {"N", 1, 0, INT64_MAX};
+static PlanParam params[3] = {{"x", DT_F32, PLAN_IN, 1, &n_dim, 4},
+                              {"scale", DT_F32, PLAN_IN, -1, NULL, 4},
+                              {"y", DT_F32, PLAN_OUT, 1, &n_dim, 4}};
+static PlanArg args_of_plan[4] = {
+    {ARG_POINTER, 0}, {ARG_POINTER, 2}, {ARG_SCALAR, 1}, {ARG_SIZE, 0}};
+static PlanLaunch launch = {.symbol = "scale_0", .n_axes = 1, .axes = &axis, .threads = 1,
+                            .blocks_per_unit = 1, .cluster = 1, .n_args = 4, .args = args_of_plan};
+static const Plan PLAN = {"scale", "native", 1, &size, 3, params, 0, NULL, 1, &launch};
+
+static Device *open_loaded(Loaded *loaded)
+{
+    DeviceError error;
+    DeviceImage image = {.symbol = find_kernel};
+    Device *device = device_open(&device_host, allocator_default(), 3, NULL, &error);
+    ck_assert_ptr_nonnull(device);
+    ck_assert(loaded_open(device, &PLAN, &image, loaded, &error));
+    return device;
+}
+
+START_TEST(launches)
+{
+    enum { N = 1001 };
+    static float x[N], y[N];
+    Loaded loaded;
+    DeviceError error;
+    Device *device = open_loaded(&loaded);
+    LaunchArg args[3] = {{.tensor = {x, DT_F32, 1, {N}}},
+                         {.scalar = 0},
+                         {.tensor = {y, DT_F32, 1, {N}}}};
+    float scale = 3;
+    memcpy(&args[1].scalar, &scale, sizeof scale);
+    for (int i = 0; i < N; i++) {
+        x[i] = (float)i;
+    }
+    Prepared *prepared = launch_prepare(&loaded, args, &error);
+    ck_assert_ptr_nonnull(prepared);
+    ck_assert(launch_run(prepared, NULL, &error));
+    for (int i = 0; i < N; i++) {
+        ck_assert(y[i] == 3 * (float)i);
+    }
+    launch_free(prepared);
+    loaded_close(&loaded);
+    device_close(device);
+}
+END_TEST
+
+static const char *refusal(void *x, void *y)
+{
+    static DeviceError error;
+    Loaded loaded;
+    Device *device = open_loaded(&loaded);
+    LaunchArg args[3] = {{.tensor = {x, DT_F32, 1, {64}}},
+                         {.scalar = 0},
+                         {.tensor = {y, DT_F32, 1, {64}}}};
+    ck_assert_ptr_null(launch_prepare(&loaded, args, &error));
+    loaded_close(&loaded);
+    device_close(device);
+    return error.text;
+}
+
+START_TEST(refuses_memory)
+{
+    static _Alignas(16) char memory[1024];
+    ck_assert_str_eq(refusal(NULL, memory), "scale: 'x' has no data");
+    ck_assert_str_eq(refusal(memory + 2, memory + 512),
+                     "scale: the address of 'x' is not a multiple of 4 bytes");
+    ck_assert_str_eq(refusal(memory, memory + 252),
+                     "scale: 'y', which is written, shares memory with 'x'");
+}
+END_TEST
+
+START_TEST(unknown_symbol)
+{
+    DeviceError error;
+    Loaded loaded;
+    PlanLaunch other = launch;
+    Plan plan = PLAN;
+    DeviceImage image = {.symbol = find_kernel};
+    other.symbol = "other";
+    plan.launches = &other;
+    Device *device = device_open(&device_host, allocator_default(), 1, NULL, &error);
+    ck_assert(!loaded_open(device, &plan, &image, &loaded, &error));
+    ck_assert_int_eq(error.kind, DIAG_INTERNAL);
+    device_close(device);
+}
+END_TEST
+
+START_TEST(memory_is_aligned)
+{
+    DeviceError error;
+    void *memory[8];
+    Device *device = device_open(&device_host, allocator_default(), 1, NULL, &error);
+    for (size_t i = 0; i < 8; i++) {
+        ck_assert(device->ops->alloc(device, i * 13, &memory[i], &error));
+        ck_assert_uint_eq((uintptr_t)memory[i] % 64, 0);
+        memset(memory[i], 1, i * 13);
+    }
+    for (int i = 0; i < 8; i++) {
+        device->ops->release(device, memory[i]);
+    }
+    ck_assert(!device->ops->alloc(device, SIZE_MAX - 4, &memory[0], &error));
+    device_close(device);
+}
+END_TEST
+
+UNIT_TESTS(device_host)
+{
+    TCase *tests = tcase_create("host");
+    tcase_add_test(tests, every_block_once);
+    tcase_add_test(tests, forked_child);
+    tcase_add_test(tests, forked_child_that_only_frees);
+    tcase_add_test(tests, launches);
+    tcase_add_test(tests, refuses_memory);
+    tcase_add_test(tests, unknown_symbol);
+    tcase_add_test(tests, memory_is_aligned);
+    return tests;
+}
