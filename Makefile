@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # make demo     the four programs on real input, on this machine's CPU
-# make check    every test;  make check-full: every test with its full selection of inputs
+# make check    every test
 # make check-asan, make check-gpu, make package, make format
 # Each target alone installs what it needs (Debian 12, as root), configures and builds.
 
@@ -12,7 +12,7 @@ CONFIGURE = cmake -G Ninja -S . $(shell command -v ccache >/dev/null && \
 PYTHON = $(shell for p in python3 /usr/bin/python3; do $$p -c 'import numpy' 2>/dev/null && \
 	echo $$p && break; done)
 .DELETE_ON_ERROR:
-.PHONY: all setup build demo check check-full check-asan check-gpu package docs bench clean
+.PHONY: all setup build demo check check-asan check-gpu package docs bench clean
 
 all: build
 
@@ -32,9 +32,6 @@ demo: build
 check: build
 	@$(PYTHON) tests/run.py $(BUILD)
 
-check-full: build
-	@TESSERA_FULL=1 $(PYTHON) tests/run.py $(BUILD)
-
 check-asan: setup
 	@[ -e build-asan/build.ninja ] || $(CONFIGURE) -B build-asan -DTESSERA_SANITIZE=ON
 	@cmake --build build-asan -j $(JOBS)
@@ -42,7 +39,7 @@ check-asan: setup
 
 # On a machine with a GPU. With TESSERA set, a packaged program is tested and nothing is built.
 check-gpu: $(if $(TESSERA),,build)
-	@$(PYTHON) tests/agree/agree.py --tessera $(or $(TESSERA),$(BUILD)/bin/tessera) --device cuda --full
+	@$(PYTHON) tests/agree/agree.py --tessera $(or $(TESSERA),$(BUILD)/bin/tessera) --device cuda
 
 package: build
 	@cmake --build $(BUILD) --target package

@@ -21,7 +21,8 @@ ADD = {"x": ("f32", (1000003,)), "y": ("f32", (1000003,))}
 SOFTMAX = {"x": ("f32", (300, 1000))}
 LINEAR = {"x": ("bf16", (200, 512)), "w": ("bf16", (300, 512)), "b": ("bf16", (300,))}
 ATTENTION = {name: ("f16", (1, 2, 200, 64)) for name in "qkv"}
-# program, inputs, generic and const parameters, scalars, whether to check against the interpreter
+SCALES = {("linear", "w"): 512**-0.5, ("softmax", "x"): 3}
+# program, inputs, generic and const parameters, scalars
 RUNS = [
     ("add", ADD, {}, {}),
     ("softmax", SOFTMAX, {"T": "f32"}, {}),
@@ -30,14 +31,8 @@ RUNS = [
 ]
 
 
-def shown(command):
-    """The command as someone would type it here."""
-    words = [os.path.relpath(w) if w.startswith("/") else w for w in command]
-    return " ".join(words[:1] + [w.replace(str(ROOT) + "/", "") for w in words[1:]])
-
-
 def call(command):
-    print("\n$ " + shown(command), flush=True)
+    print("\n$ " + " ".join(command), flush=True)
     done = subprocess.run(command)
     if done.returncode != 0:
         sys.exit(done.returncode)
@@ -48,7 +43,7 @@ def demo(tessera, folder, program, inputs, consts, scalars):
     values = []
     for name, (dtype, shape) in inputs.items():
         path = folder / f"{program}.{name}.npy"
-        save(path, dtype, random(rng, dtype, shape))
+        save(path, dtype, random(rng, dtype, shape, SCALES.get((program, name), 1)))
         values.append(f"{name}={path}")
     values += [f"{name}={value}" for name, value in scalars.items()]
     sets = [word for name, value in consts.items() for word in ("--set", f"{name}={value}")]
@@ -61,7 +56,7 @@ def demo(tessera, folder, program, inputs, consts, scalars):
     flat = [s for n, (_, shape) in inputs.items() for s in sizes(program, n, shape)]
     call([tessera, "bench", source, *sets, "--size", ",".join(dict.fromkeys(flat)),
           "--device", "cpu"])
-    call([tessera, "explain", source, *[w for w in sets], "--target", "native"])
+    call([tessera, "explain", source, *sets, "--target", "native"])
 
 
 def sizes(program, name, shape):
@@ -73,9 +68,10 @@ def sizes(program, name, shape):
 
 def main():
     tessera = os.path.abspath(sys.argv[1])
-    folder = pathlib.Path(sys.argv[2] if len(sys.argv) > 2 else ROOT / "build" / "demo").resolve()
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = os.path.abspath(sys.argv[2]) if len(sys.argv) > 2 else ROOT / "build" / "demo"
     os.chdir(ROOT)
+    tessera, folder = os.path.relpath(tessera), pathlib.Path(os.path.relpath(folder))
+    folder.mkdir(parents=True, exist_ok=True)
     for run in RUNS:
         demo(tessera, folder, *run)
 

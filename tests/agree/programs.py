@@ -30,6 +30,13 @@ class Case:
         return f"{self.program} {self.dtype} {' '.join(words)}"
 
 
+def rounding(dtype, value):
+    """How far the value may move when it is rounded to the type: half a unit in the last place,
+    below the least normal number half of the least one there is."""
+    least = {"f32": 2.0**-149, "f16": 2.0**-24, "bf16": 2.0**-133}[dtype]
+    return np.abs(value) * EPSILON[dtype] * 1.01 + least / 2
+
+
 def gelu(x):
     return 0.5 * x * (1 + np.tanh(0.7978845608 * (x + 0.044715 * x**3)))
 
@@ -41,7 +48,7 @@ def add_inputs(case, rng):
 
 def add_reference(case, x, y):
     value = x + y
-    return value, np.abs(value) * EPSILON[case.dtype] * 1.01
+    return value, rounding(case.dtype, value)
 
 
 def softmax_inputs(case, rng):
@@ -56,7 +63,7 @@ def softmax_reference(case, x):
     value = e / e.sum(axis=1, keepdims=True)
     # shifted is rounded once; exp twice (numerator, sum); a sum of n terms in any order; a division
     relative = 2 * (np.abs(shifted).max() * U32 + EXP) + (x.shape[1] + 2) * U32
-    return value, value * (relative + EPSILON[case.dtype]) + 2.0**-140
+    return value, value * relative + rounding(case.dtype, value)
 
 
 def linear_inputs(case, rng):
@@ -70,7 +77,7 @@ def linear_reference(case, x, w, b):
     value = gelu(sum_)
     # gelu's slope is below 1.13; its own operations err relative to |sum|
     bound = 1.13 * (x.shape[1] + 1) * U32 * size + np.abs(sum_) * (TANH + 16 * U32)
-    return value, bound * 1.01 + np.abs(value) * EPSILON[case.dtype] * 1.01 + 2.0**-25
+    return value, bound * 1.01 + rounding(case.dtype, value)
 
 
 def attention_inputs(case, rng):
@@ -93,7 +100,8 @@ def attention_reference(case, q, k, v):
     size = np.einsum("bhij,bhjd->bhid", p, np.abs(v))
     # an absolute error of a score is a relative error of its weight; weights are rounded to T
     relative = 4 * ((d + 2) * U32 * spread.max(initial=0) + EXP) + 2 * (l + 4) * U32
-    return value, size * (relative + 2 * EPSILON[case.dtype]) * 1.01 + 2.0**-120
+    weights = size * EPSILON[case.dtype] + rounding(case.dtype, 0) * np.abs(v).sum(2, keepdims=True)
+    return value, (size * relative + weights) * 1.01 + rounding(case.dtype, value)
 
 
 PROGRAMS = {

@@ -4,8 +4,8 @@
 
 - the documents that are made from tables are current (scripts/docs.py)
 - blocks fenced ```tile NAME are written to that file; blocks fenced ```console are run: each line
-  after `$ ` in a folder of its own, its output compared, where `…` stands for any text of a line
-  and a line that is only `…` for any lines. A comment after two blanks and `# ` is no command
+  after `$ ` in a folder of its own, its output compared, where `…` stands for any text of a line,
+  a line that is only `…` for any lines, and a number with a fraction for any number
 - relative links lead to files; `make` targets that are named exist
 """
 
@@ -18,6 +18,8 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+NUMBER = r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
+ANY = re.compile(r"(…)|(-?\d+\.\d+(?:e[+-]?\d+)?)")
 FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.M | re.S)
 
 
@@ -26,7 +28,7 @@ def commands(block):
     found = []
     for line in block.splitlines():
         if line.startswith("$ "):
-            found.append((re.sub(r"  +# .*", "", line[2:]), []))
+            found.append((line[2:], []))
         elif found:
             found[-1][1].append(line)
     return found
@@ -38,7 +40,11 @@ def matches(expected, output):
         if line.strip() == "…":
             pattern += r"(?:.*\n)*?"
         else:
-            pattern += r".*?".join(re.escape(part) for part in line.split("…")) + r" *\n"
+            at = 0
+            for found in ANY.finditer(line):
+                pattern += re.escape(line[at:found.start()]) + (".*?" if found[1] else NUMBER)
+                at = found.end()
+            pattern += re.escape(line[at:]) + r" *\n"
     output = output.rstrip("\n") + "\n" if output.strip() else ""
     return re.fullmatch(pattern, output) is not None
 
