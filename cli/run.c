@@ -206,16 +206,17 @@ static int execute(Run *run, FILE *to)
 {
     void **originals = keep_originals(run);
     int code = run->interpreted ? interpret(run) : launch(run);
-    int compared = code == 0 && run->options->check && !run->interpreted
-                       ? check(run, originals, to) : 0;
-    drop_originals(run, originals);
     if (code == 0) {
         code = write_outputs(run);
     }
     if (code == 0) {
         show(run, to);
     }
-    return code ? code : compared;
+    if (code == 0 && run->options->check && !run->interpreted) {
+        code = check(run, originals, to);
+    }
+    drop_originals(run, originals);
+    return code;
 }
 
 /* The interpreter needs no target; shapes come from a compilation that stops at once. */
