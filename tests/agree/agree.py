@@ -91,7 +91,7 @@ def arguments():
     parser.add_argument("--few", action="store_true", help="a fifth of the sizes")
     parser.add_argument("--program", action="append", choices=sorted(PROGRAMS))
     parser.add_argument("--dtype", action="append", choices=("f32", "bf16", "f16"))
-    parser.add_argument("--under", default="", help="a program that runs ours, with its options:"
+    parser.add_argument("--under", default="", help="a program that runs ours, with options:"
                         " 'compute-sanitizer --error-exitcode 9 --tool memcheck'")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
@@ -107,8 +107,8 @@ def main():
     present = [d for d in devices if has_device(options, d)]
     for device in sorted(set(devices) - set(present)):
         print(f"no {device} here" + (": asked for" if options.device else ": left out"))
-    jobs = [(case, device) for device in present for case in cases(
-        not options.few, options.program or list(PROGRAMS), options.dtype or ["f32", "bf16", "f16"])]
+    wanted = (options.program or list(PROGRAMS), options.dtype or ["f32", "bf16", "f16"])
+    jobs = [(case, d) for d in present for case in cases(not options.few, *wanted)]
     passed, failed = collections.Counter(), collections.Counter()
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         futures = {pool.submit(run_case, options, case, d): (case, d) for case, d in jobs}
