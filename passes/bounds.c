@@ -9,6 +9,7 @@
  * accesses along it are guarded; reductions and products over it see a mask with the neutral
  * element, unless the guarded load already put it there. Establishes `padded`. Changes no bits. */
 #include "ir/build.h"
+#include "passes/an_padding.h"
 #include "passes/an_ranges.h"
 #include "passes/an_reduce.h"
 #include "passes/pass.h"
@@ -55,34 +56,37 @@ static bool axis_is_ragged(const Value *value, int axis)
     return range && !range_is_full(range);
 }
 
-/* A guarded load leaves 0 past the tail, if the tail is the tensor's; moves and casts keep it. */
-static bool padding_is_zero(const Value *value, int axis)
+static bool padding_is(const Value *value, int axis, double f, int64_t i)
 {
-    const Op *op = value->def;
-    while (op && (op->kind == OP_CAST || op->kind == OP_PERMUTE)) {
-        axis = op->kind == OP_PERMUTE ? (int)op_attr(op, ATTR_PERM)->ints[axis] : axis;
-        value = op->operands[0];
-        op = value->def;
+    Scalar held;
+    if (!padding_value(value, axis, &held)) {
+        return false;
     }
-    return op && op->kind == OP_LOAD && range_walks_whole(poly_as_range(value->type->dims[axis]));
+    return dtype_is_float(value->type->dtype) ? held.f == f : held.i == i;
 }
 
+/* From here on, the rest of the block reads the masked value too: what it computes from the padding
+ * is then known, and needs no mask of its own. */
 static void mask_operand(Func *func, Op *op, int n, int axis, double f, int64_t i)
 {
+    Value *value = op->operands[n];
     Builder before = build_before(func, op);
-    Value *masked = build_mask(&before, op->operands[n], axis, f);
+    Value *masked = build_mask(&before, value, axis, f);
     op_set_num(func, masked->def, ATTR_VALUE, f, i);
-    op->operands[n] = masked;
+    for (Op *later = op; later; later = later->next) {
+        for (int k = 0; k < later->n_operands; k++) {
+            later->operands[k] = later->operands[k] == value ? masked : later->operands[k];
+        }
+    }
 }
 
 static void mask_reduce(Func *func, Op *op)
 {
     int axis = (int)op_int(op, ATTR_AXIS, 0);
-    if (axis_is_ragged(op->operands[0], axis)) {
-        int64_t integer = 0;
-        double neutral =
-            reduce_neutral(op_word(op, ATTR_FN), op->results[0]->type->dtype, &integer);
-        mask_operand(func, op, 0, axis, neutral, integer);
+    int64_t i = 0;
+    double f = reduce_neutral(op_word(op, ATTR_FN), op->results[0]->type->dtype, &i);
+    if (axis_is_ragged(op->operands[0], axis) && !padding_is(op->operands[0], axis, f, i)) {
+        mask_operand(func, op, 0, axis, f, i);
     }
 }
 
@@ -90,7 +94,7 @@ static void mask_dot(Func *func, Op *op)
 {
     for (int n = 0; n < 2; n++) {
         int axis = 1 - n; /* the inner axis of a[m, k] and of b[k, n] */
-        if (axis_is_ragged(op->operands[n], axis) && !padding_is_zero(op->operands[n], axis)) {
+        if (axis_is_ragged(op->operands[n], axis) && !padding_is(op->operands[n], axis, 0, 0)) {
             mask_operand(func, op, n, axis, 0, 0);
         }
     }

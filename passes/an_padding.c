@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "passes/an_padding.h"
+
+#include "passes/an_ranges.h"
+
+#include <math.h>
+
+enum { MOST_DEPTH = 64 };
+
+static bool known(const Value *value, int axis, int depth, Scalar *out);
+
+static bool constant(const Op *op, Scalar *out)
+{
+    const Attr *attr = op_attr(op, ATTR_VALUE);
+    if (dtype_is_float(op->results[0]->type->dtype)) {
+        out->f = attr ? attr->f : 0;
+    } else {
+        out->i = attr ? attr->i : 0;
+    }
+    return true;
+}
+
+/* The copy may come from a broadcast of a row's value: look through it. */
+static const Value *unspread(const Value *value)
+{
+    while (value->def && (value->def->kind == OP_BROADCAST || value->def->kind == OP_EXPAND)) {
+        value = value->def->operands[0];
+    }
+    return value;
+}
+
+/* w >= every element of x in its row: a maximum of x along the axis, alone or beside another. */
+static bool dominates(const Value *w, const Value *x, int axis)
+{
+    const Op *op = unspread(w)->def;
+    if (op && op->kind == OP_MAX) {
+        return dominates(op->operands[0], x, axis) || dominates(op->operands[1], x, axis);
+    }
+    return op && op->kind == OP_REDUCE && text_same(op_word(op, ATTR_FN), "max") &&
+           op_int(op, ATTR_AXIS, -1) == axis && op->operands[0] == x;
+}
+
+static bool is_row_shift(const Op *op, int axis, int depth, Scalar *out)
+{
+    return op->kind == OP_SUB && known(op->operands[0], axis, depth, out) && isinf(out->f) &&
+           out->f < 0 && dominates(op->operands[1], op->operands[0], axis);
+}
+
+static bool computed(const Op *op, int axis, int depth, Scalar *out)
+{
+    Scalar operands[3];
+    if (op->kind == OP_SUB && dtype_is_float(op->results[0]->type->dtype) &&
+        is_row_shift(op, axis, depth, out)) {
+        return true;
+    }
+    for (int i = 0; i < op->n_operands; i++) {
+        if (!known(op->operands[i], axis, depth, &operands[i])) {
+            return false;
+        }
+    }
+    int data = op->kind == OP_SELECT ? 1 : 0;
+    *out = scalar_op(op->kind, op_word(op, ATTR_PRED), op->operands[data]->type->dtype,
+                     op->results[0]->type->dtype, operands);
+    return op->kind != OP_FAST_EXP2 || operands[0].f == -INFINITY; /* exactly 0 there */
+}
+
+/* The operand's axis that is the result's `axis`; -1: it has none, or it is stretched. */
+static int axis_before(const Op *op, int axis)
+{
+    Type from = op->operands[0]->type, to = op->results[0]->type;
+    int at = (int)op_int(op, ATTR_AXIS, 0);
+    switch (op->kind) {
+    case OP_PERMUTE: return (int)op_attr(op, ATTR_PERM)->ints[axis];
+    case OP_EXPAND: return axis == at ? -1 : axis < at ? axis : axis - 1;
+    case OP_SQUEEZE: return axis < at ? axis : axis + 1;
+    default: /* broadcast */
+        axis -= to->rank - from->rank;
+        return axis >= 0 && poly_as_range(from->dims[axis]) ? axis : -1;
+    }
+}
+
+/* Along an axis that the operand does not have, only a constant is known. */
+static bool moved(const Op *op, int axis, int depth, Scalar *out)
+{
+    int before = axis_before(op, axis);
+    if (before >= 0) {
+        return known(op->operands[0], before, depth, out);
+    }
+    const Op *from = unspread(op->results[0])->def;
+    return from && from->kind == OP_CONST && constant(from, out);
+}
+
+static bool known(const Value *value, int axis, int depth, Scalar *out)
+{
+    const Op *op = value->def;
+    if (!op || depth > MOST_DEPTH) {
+        return false;
+    }
+    switch (op->kind) {
+    case OP_CONST:
+        return constant(op, out);
+    case OP_MASK:
+        return op_int(op, ATTR_AXIS, -1) == axis ? constant(op, out)
+                                                 : known(op->operands[0], axis, depth + 1, out);
+    case OP_LOAD: /* past the tensor's end; before it, the range ends among real data */
+        return range_walks_whole(poly_as_range(value->type->dims[axis])) && constant(op, out);
+    case OP_BROADCAST:
+    case OP_EXPAND:
+    case OP_SQUEEZE:
+    case OP_PERMUTE:
+        return moved(op, axis, depth + 1, out);
+    default:
+        return op_has(op, TRAIT_ELEMENTWISE) && computed(op, axis, depth + 1, out);
+    }
+}
+
+bool padding_value(const Value *value, int axis, Scalar *out)
+{
+    return known(value, axis, 0, out);
+}
