@@ -243,8 +243,8 @@ TESSERA_API TesseraStatus tessera_kernel_resources(TesseraKernel *kernel,
                                                    TesseraResources *resources);
 
 /* Binds what arguments tell: T from an element type, M from a shape. `known`: one entry a parameter
- * of the signature, rank < 0 where nothing is given; NULL: nothing at all. What options bind already
- * must agree. The result is good until the next tessera_infer of this program. */
+ * of the signature, rank < 0 where nothing is given; NULL: nothing at all. What options bind
+ * already must agree. The result is good until the next tessera_infer of this program. */
 typedef struct TesseraInferred {
     const TesseraPair *bindings; /* those of the options, too */
     size_t n_bindings;

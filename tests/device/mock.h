@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Drivers made of plain memory: CUDA's and HIP's calls, counted, of which any one can be made to fail.
- * What is open is counted, so that a leak shows. */
+/* Drivers made of plain memory: CUDA's and HIP's calls, counted, of which any one can be made to
+ * fail. What is open is counted, so that a leak shows. */
 #ifndef TESSERA_TESTS_DEVICE_MOCK_H
 #define TESSERA_TESTS_DEVICE_MOCK_H
 

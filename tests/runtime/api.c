@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The public interface: what it answers, whose fault it says a failure is, and that it survives each
- * of its allocations failing. */
+/* The public interface: what it answers, whose fault it says a failure is, and that it survives
+ * each of its allocations failing. */
 #include "runtime/debug.h"
 #include "tests/unit.h"
 
