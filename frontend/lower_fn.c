@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions are inlined where they are called: their parameters take the arguments' types, their
-   body * sees its file's functions and nothing of the caller. */
+ * body sees its file's functions and nothing of the caller. */
 #include "frontend/lower.h"
 
 #include <string.h>

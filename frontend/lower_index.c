@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Brackets: reading and writing tensors, new axes, parts of an axis, array types. Scalar indices
-   are * proven inside here; ranges are inside by construction. */
+ * are proven inside here; ranges are inside by construction. */
 #include "frontend/lower.h"
 
 typedef struct Indices {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* for and parallel. What a `for` assigns to variables from outside of it becomes its carried
-   values. */
+ * values. */
 #include "frontend/lower.h"
 
 enum { MOST_STEP = 1 << 20, MOST_AXES = MAX_RANK };

@@ -76,7 +76,8 @@ static void verify_fix(Verifier *v, const Op *op)
     Type from = operand_type(op, 0), to = result_type(op);
     bool fits = from->rank == to->rank && from->dtype == to->dtype && v->func->padded;
     for (int i = 0; fits && i < from->rank; i++) {
-        fits = from->dims[i] == to->dims[i] || poly_capacity(from->dims[i]) == poly_capacity(to->dims[i]);
+        fits = from->dims[i] == to->dims[i] ||
+               poly_capacity(from->dims[i]) == poly_capacity(to->dims[i]);
     }
     if (!fits) {
         verify_fail(v, op, "not the same tile with ranges replaced by their capacities");
@@ -86,7 +87,8 @@ static void verify_fix(Verifier *v, const Op *op)
 static void verify_elementwise(Verifier *v, const Op *op)
 {
     for (int i = 0; i < op->n_operands; i++) {
-        if (operand_type(op, i)->kind != TYPE_ARRAY || !same_shape(operand_type(op, i), result_type(op))) {
+        if (operand_type(op, i)->kind != TYPE_ARRAY ||
+            !same_shape(operand_type(op, i), result_type(op))) {
             verify_fail(v, op, "operand %d has another shape or layout than the result", i);
             return;
         }
@@ -214,7 +216,8 @@ static void verify_dot(Verifier *v, const Op *op)
         return;
     }
     Access left = op_access_nth(op, 0), right = op_access_nth(op, 1);
-    if (accessed_dims(&left, a) != 2 || accessed_dims(&right, b) != 2 || result_type(op)->rank != 2) {
+    if (accessed_dims(&left, a) != 2 || accessed_dims(&right, b) != 2 ||
+        result_type(op)->rank != 2) {
         verify_fail(v, op, "not a product of matrices");
         return;
     }

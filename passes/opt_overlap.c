@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* overlap: keeps the second product of a loop in flight under the element-wise work of the next step.
+/* overlap: keeps the second product of a loop in flight under the element-wise work of the next
+ * step.
  *
  *   for %j, %acc:                          first step: s, p and c = f(acc) of step 0
  *     s = dot_async q, k[j]; settle    →   for %j from the second, %p, %c:
@@ -8,9 +9,9 @@
  *     yield acc                              settle s; … f …; settle a; yield f(s, a)
  *                                          last: acc = dot_async p, v[last], c
  *
- * This is the software pipeline of FlashAttention-3 (Shah et al. 2024, section 3.2), for any loop of
- * that shape: the first product needs nothing that the loop carries but ring positions, and the second
- * one's result goes to the next step only. Requires: stage. Changes no bits. */
+ * This is the software pipeline of FlashAttention-3 (Shah et al. 2024, section 3.2), for any loop
+ * of that shape: the first product needs nothing that the loop carries but ring positions, and the
+ * second one's result goes to the next step only. Requires: stage. Changes no bits. */
 #include "ir/build.h"
 #include "ir/schedule.h"
 #include "passes/pass.h"
@@ -129,7 +130,8 @@ static bool matches(Overlap *o)
     }
     o->first_settle = settle_of(o->body, o->first);
     o->second_settle = settle_of(o->body, o->second);
-    if (!o->first_settle || !o->second_settle || !find_carried(o) || !find_ring(o) || !acc_is_late(o)) {
+    if (!o->first_settle || !o->second_settle || !find_carried(o) || !find_ring(o) ||
+        !acc_is_late(o)) {
         return false;
     }
     o->tile = op_access_nth(o->second, 0).memory;
@@ -198,15 +200,19 @@ static Op *build_settle(Builder *b, int n, Value *const *values, int64_t pending
 }
 
 /* An empty loop like the old one that carries, beside the same values, the tile. `map` renames the
- * old iterator and carried values; the carried accumulator becomes what the product goes on from. */
-static Op *build_loop(Overlap *o, Builder *b, Value *lo, Value *hi, Value *const *inits, CloneMap *map)
+ * old iterator and carried values; the carried accumulator becomes what the product goes on
+ * from. */
+static Op *build_loop(Overlap *o, Builder *b, Value *lo, Value *hi, Value *const *inits,
+                      CloneMap *map)
 {
     int n = for_carried(o->loop);
-    Op *loop = build_for(b, op_attr(o->loop, ATTR_DIMS)->dims[0], op_attr(o->loop, ATTR_STEPS)->ints[0],
-                         o->body->args[0]->name, lo, hi, n + 1, inits);
+    Op *loop =
+        build_for(b, op_attr(o->loop, ATTR_DIMS)->dims[0], op_attr(o->loop, ATTR_STEPS)->ints[0],
+                  o->body->args[0]->name, lo, hi, n + 1, inits);
     Block *body = loop->regions[0];
     clone_map_value(map, o->body->args[0], body->args[0]);
-    clone_map_dim(map, poly_as_range(o->body->args[0]->type->dims[0]), body->args[0]->type->dims[0]);
+    clone_map_dim(map, poly_as_range(o->body->args[0]->type->dims[0]),
+                  body->args[0]->type->dims[0]);
     for (int i = 0; i < n; i++) {
         clone_map_value(map, carried_arg(o, i), body->args[1 + i]);
     }
@@ -297,7 +303,8 @@ static Value *build_end(Overlap *o, Builder *b, const Op *rest)
     Value *onto = rest->results[o->carried], *tile = rest->results[rest->n_results - 1];
     int at = (int)o->wait->operands[1]->index - 1;
     Op *branch = build_op(b, OP_IF, 1, &any, 1, &onto->type, 2);
-    Builder yes = build_at_end(o->func, branch->regions[0]), no = build_at_end(o->func, branch->regions[1]);
+    Builder yes = build_at_end(o->func, branch->regions[0]),
+            no = build_at_end(o->func, branch->regions[1]);
     Value *position = previous_position(&yes, rest->results[at]);
     Value *flying = build_second(o, &yes, tile, onto, position)->results[0];
     Op *settle = build_settle(&yes, 1, &flying, 0);
@@ -330,9 +337,11 @@ static void try_loop(Op *op, void *user)
         return;
     }
     o.body = op->regions[0];
-    if (matches(&o) && text_same(schedule_word(func, "overlap", "", "on",
-                                               "the second product of a step runs under the next step's "
-                                               "element-wise work"), "on")) {
+    if (matches(&o) &&
+        text_same(schedule_word(func, "overlap", "", "on",
+                                "the second product of a step runs under the next step's "
+                                "element-wise work"),
+                  "on")) {
         overlap_loop(&o);
     }
 }

@@ -59,7 +59,8 @@ static void set_mask_vector(Func *func, Op *op)
     Type type = op->results[0]->type;
     int axis = (int)op_int(op, ATTR_AXIS, 0);
     int64_t end = an_end_divisor(poly_as_range(type->dims[axis])->binder), width = 1;
-    while (type->layout && width < layout_contiguous(type->layout, axis) && end % (2 * width) == 0) {
+    while (type->layout && width < layout_contiguous(type->layout, axis) &&
+           end % (2 * width) == 0) {
         width *= 2;
     }
     if (width > 1) {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Division of many elements by few: a softmax divides a row by its sum. Each divisor's reciprocal is
- * taken once, in two parts; an element then costs five instructions instead of a dozen. The result is
- * the correctly rounded quotient, as IEEE division's:
+/* Division of many elements by few: a softmax divides a row by its sum. Each divisor's reciprocal
+ * is taken once, in two parts; an element then costs five instructions instead of a dozen. The
+ * result is the correctly rounded quotient, as IEEE division's:
  *     y = 1/d;  z = (1 - d*y) * y;  q = a*y + a*z;  r = a - d*q;  q' = q + r*y
- * q is within one unit in the last place of a/d and y is the rounded reciprocal, so q' is rounded right
- * (Markstein 1990, theorem on division). The steps are exact enough while |a| and |d| lie between 2^-60
- * and 2^60; a thread that holds anything else divides all of its elements the long way. */
+ * q is within one unit in the last place of a/d and y is the rounded reciprocal, so q' is rounded
+ * right (Markstein 1990, theorem on division). The steps are exact enough while |a| and |d| lie
+ * between 2^-60 and 2^60; a thread that holds anything else divides all of its elements the long
+ * way. */
 #include "codegen/gpu/tiles.h"
 
 enum {
@@ -133,7 +134,8 @@ static void emit_both(Division *v)
     join(v, from, slow, exact);
 }
 
-bool gpu_emit_shared_divisors(GpuEmitter *em, const Op *op, GpuValue *out, LLVMValueRef *a, LLVMValueRef *d)
+bool gpu_emit_shared_divisors(GpuEmitter *em, const Op *op, GpuValue *out, LLVMValueRef *a,
+                              LLVMValueRef *d)
 {
     Division v = {.em = em, .out = out, .a = a, .d = d};
     if (op->kind != OP_DIV || op->results[0]->type->dtype != DT_F32 ||

@@ -244,8 +244,8 @@ static LLVMValueRef axis_length(GpuEmitter *em, Type type, int axis)
 }
 
 /* Is register r's element inside? One comparison serves `vector` neighbours along the axis. */
-static LLVMValueRef mask_inside(GpuEmitter *em, const Op *op, LLVMValueRef length, LLVMValueRef *known,
-                                int r)
+static LLVMValueRef mask_inside(GpuEmitter *em, const Op *op, LLVMValueRef length,
+                                LLVMValueRef *known, int r)
 {
     const Layout *layout = op->results[0]->type->layout;
     int axis = (int)op_int(op, ATTR_AXIS, 0), group = (int)op_int(op, ATTR_VECTOR, 1);

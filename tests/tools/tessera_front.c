@@ -3,8 +3,8 @@
  *
  *     tessera-front FILE [--kernel NAME] [--target NAME] [--quiet] [NAME=VALUE]…
  *
- * Prints the verified IR of the tensor stage. Exit code 1 after errors in the source, 2 after a wrong
- * use, 70 after a bug of ours. */
+ * Prints the verified IR of the tensor stage. Exit code 1 after errors in the source, 2 after a
+ * wrong use, 70 after a bug of ours. */
 #include "frontend/frontend.h"
 #include "ir/schedule.h"
 #include "ir/verify.h"
