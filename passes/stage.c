@@ -12,7 +12,6 @@
  * happens there. Requires: bounds. Establishes: the staged stage. Changes no bits. */
 #include "passes/stage.h"
 
-#include "passes/an_ranges.h"
 #include "passes/pass.h"
 #include "passes/tile.h"
 
@@ -54,21 +53,6 @@ bool bulk_describes(const Access *access)
         }
     }
     return kept == 2 && poly_divisor(type->dims[type->rank - 1]) * bytes % BULK_ALIGN == 0;
-}
-
-/* The copy engine fills with zeros what is outside of the tensor, but knows no end before it. */
-static bool padding_by_tensor(const Access *access)
-{
-    for (int i = 0; i < access->n; i++) {
-        const Value *index = access->indices[i];
-        if (index && index->type->kind == TYPE_RANGE) {
-            const DimVar *range = poly_as_range(index->type->dims[0]);
-            if (!range_is_full(range) && !range_walks_whole(range)) {
-                return false;
-            }
-        }
-    }
-    return true;
 }
 
 /* Every loop from the launch to the load is one whose bounds the producer can compute by itself. */
@@ -113,16 +97,17 @@ static bool loops_are_plain(const Stager *s, const Op *load)
 static bool can_be_bulk(const Stager *s, const Op *load)
 {
     Access access = op_access(load, 0);
-    return s->func->target->bulk_copy && bulk_describes(&access) && padding_by_tensor(&access) &&
-           loops_are_plain(s, load);
+    return s->func->target->bulk_copy && bulk_describes(&access) && loops_are_plain(s, load);
 }
 
 static void find_operand(Stager *s, Op *dot, int side)
 {
     Op *load = dot->operands[side]->def;
+    Op *mask = NULL;
     bool transposed = false;
-    while (load && load->kind == OP_PERMUTE) {
-        transposed = !transposed;
+    while (load && (load->kind == OP_PERMUTE || (load->kind == OP_MASK && !mask))) {
+        transposed ^= load->kind == OP_PERMUTE;
+        mask = load->kind == OP_MASK ? load : mask;
         load = load->operands[0]->def;
     }
     if (!load || load->kind != OP_LOAD || load->results[0]->type->rank != 2) {
@@ -136,7 +121,8 @@ static void find_operand(Stager *s, Op *dot, int side)
                                 .dot = dot,
                                 .side = side,
                                 .transposed = transposed,
-                                .bulk = can_be_bulk(s, load),
+                                .mask = mask,
+                                .bulk = can_be_bulk(s, load) && (!mask || mask->operands[0] == load->results[0]),
                                 .rows = poly_capacity(type->dims[0]),
                                 .cols = poly_capacity(type->dims[1])};
 }

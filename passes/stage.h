@@ -17,6 +17,7 @@ typedef struct Staged {
     Op *dot;
     int side;        /* 0: left, 1: right operand */
     bool transposed; /* a permute lies between */
+    Op *mask;        /* a mask of the inner axis lies between, or NULL */
     bool bulk;       /* the copy engine can describe it */
     int64_t rows, cols;
     int stream;

@@ -64,6 +64,29 @@ static void add_shared(Operands *o, Value *shared, Value *position)
     o->items[o->n++] = NULL;
 }
 
+/* What the copy engine brought from past the range's end is real data of the tensor: where a tile is
+ * not full, its rows there are overwritten with the mask's value. */
+static void mask_tail(Stager *s, Builder *b, const Staged *item)
+{
+    int axis = (int)op_int(item->mask, ATTR_AXIS, 0);
+    Value *loaded = item->load->results[0], *position = s->streams[item->stream].position;
+    const DimVar *range = poly_as_range(loaded->type->dims[axis]);
+    Value *ragged = build_cmp(b, "lt", build_range_fact(b, OP_LEN, range->binder),
+                              build_i64(b, range->capacity));
+    Op *branch = build_op(b, OP_IF, 1, &ragged, 0, NULL, 2);
+    Builder in = build_at_end(s->func, branch->regions[0]), no = build_at_end(s->func, branch->regions[1]);
+    Value *place[] = {item->shared, position, NULL, NULL, NULL};
+    place[4] = build_op(&in, OP_SHARED_LOAD, 4, place, 1, &loaded->type, 0)->results[0];
+    const Attr *value = op_attr(item->mask, ATTR_VALUE);
+    place[4] = build_mask(&in, place[4], axis, value->f);
+    build_plain(&in, OP_SYNC);
+    build_op(&in, OP_SHARED_STORE, 5, place, 0, NULL, 0);
+    build_plain(&in, OP_FENCE_ASYNC);
+    build_plain(&in, OP_SYNC);
+    build_yield(&in, 0, NULL);
+    build_yield(&no, 0, NULL);
+}
+
 /* A loop-invariant load is stored once, where it is loaded; else just before the product. */
 static void add_operand(Stager *s, Operands *o, Op *dot, int side, Builder *before)
 {
@@ -71,6 +94,9 @@ static void add_operand(Stager *s, Operands *o, Op *dot, int side, Builder *befo
     Value *value = dot->operands[side];
     if (item && item->bulk) {
         o->transposed[side] = item->transposed;
+        if (item->mask) {
+            mask_tail(s, before, item);
+        }
         add_shared(o, item->shared, s->streams[item->stream].position);
         return;
     }
@@ -79,7 +105,7 @@ static void add_operand(Stager *s, Operands *o, Op *dot, int side, Builder *befo
         return;
     }
     Builder at = *before;
-    if (item) {
+    if (item && !item->mask) {
         value = item->load->results[0];
         o->transposed[side] = item->transposed;
         if (item->load->parent != dot->parent) {

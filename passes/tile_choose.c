@@ -98,15 +98,37 @@ static int64_t product_threads(const AxisPlan *m, const AxisPlan *n)
     return larger(1, elements / THREAD_ACCUMULATORS);
 }
 
+/* Rows of 16 bytes: what the copy engine can describe. Other operands pass through registers. */
+static bool operands_stay_out(const Func *func, const Op *dot)
+{
+    for (int side = 0; side < 2; side++) {
+        const Op *load = dot->operands[side]->def;
+        while (load && load->kind == OP_PERMUTE) {
+            load = load->operands[0]->def;
+        }
+        if (!load || load->kind != OP_LOAD) {
+            return false;
+        }
+        Type tensor = load->operands[0]->type;
+        if (tensor->rank < 2 ||
+            poly_divisor(tensor->dims[tensor->rank - 1]) * dtype_bytes(tensor->dtype) % 16) {
+            return false;
+        }
+    }
+    return func->target->bulk_copy;
+}
+
 static void choose_matrix_unit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
 {
+    bool wide = operands_stay_out(func, plan->dot);
     if (m) {
         set_step(func, m, AXIS_GRID, larger(64, fitted(m->dim, 128)),
                  "two warp groups of 64 rows, or one where there are no more rows");
     }
     if (n) {
-        set_step(func, n, AXIS_GRID, larger(32, fitted(n->dim, 256)),
-                 "the widest product instruction, or as wide as the matrix is");
+        set_step(func, n, AXIS_GRID, larger(32, fitted(n->dim, wide ? 256 : 128)),
+                 wide ? "the widest product instruction, or as wide as the matrix is"
+                      : "operands pass through registers, which accumulators must leave");
     }
     plan->warps = smaller(8, (m ? larger(1, m->step / 64) : 1) * 4);
 }
