@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-enum { MOST_ERRORS = 40 };
-
 static const struct {
     int code;
     const char *title, *explanation;
@@ -31,6 +29,11 @@ const char *error_explanation(int code)
         }
     }
     return NULL;
+}
+
+bool errors_are_enough(const Diags *diags)
+{
+    return diags->errors >= MOST_ERRORS;
 }
 
 static Diag *report(Diags *diags, ErrorCode code, Span span, const char *message)

@@ -15,6 +15,8 @@ typedef enum ErrorCode {
 const char *error_title(int code);
 const char *error_explanation(int code);
 
+enum { MOST_ERRORS = 40 };
+
 /* As diag_error, but after MOST_ERRORS of them the rest is dropped: a hostile file gets a page, not
  * a gigabyte. Never NULL. */
 Diag *front_error(Diags *diags, ErrorCode code, Span span, const char *format, ...)
@@ -32,6 +34,9 @@ Nearest nearest_to(const char *wanted);
 void nearest_try(Nearest *nearest, const char *candidate);
 /* The best one if it is near enough to be a slip of the fingers, else NULL. */
 const char *nearest_found(const Nearest *nearest);
+
+/* There were so many that nobody reads on: stop. */
+bool errors_are_enough(const Diags *diags);
 
 /* From the start of `a` to the end of `b`. */
 Span span_join(Span a, Span b);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operators. Two operands meet in one element type and one shape; what is known now is computed
-   now; * a*b + c of floats is one fma. */
+ * now; a*b + c of floats is one fma. */
 #include "frontend/lower.h"
+
+enum { MOST_TERMS = 16 }; /* of a size that is still one */
 
 typedef struct Operator {
     TokenKind token;
@@ -180,7 +182,7 @@ static bool fold_dims(Lower *l, OpKind kind, const Val *a, const Val *b, Val *ou
         Dim sign = poly_const(l->func, kind == OP_SUB ? -1 : 1);
         dim = poly_add(l->func, x, poly_mul(l->func, sign, y));
     }
-    if (!dim) {
+    if (!dim || dim->n_terms > MOST_TERMS) {
         return false;
     }
     *out = poly_is_const(dim, &value) ? int_val(value, false) : (Val){.kind = VAL_DIM, .dim = dim};

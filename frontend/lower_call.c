@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls: casts, what is built in, the standard library's intrinsics. lower_fn.c inlines functions.
-   */
+/* Calls: casts, what is built in, the standard library's intrinsics. Inlining is in lower_fn.c. */
 #include "frontend/lower.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
 /* Statements: definitions, assignments, return, if; and the dispatch of expressions. */
 #include "frontend/lower.h"
 
-enum { MOST_DEPTH = 900, MOST_STEPS = 1 << 20, MOST_VALUES = 1 << 16 };
+enum { MOST_DEPTH = 900, MOST_STEPS = 1 << 20, MOST_VALUES = 1 << 14 };
 
 /* ---- limits ---- */
 
@@ -17,6 +17,7 @@ static bool within_limits(Lower *l, Span span)
                   "nest deeper than %d",
                   MOST_VALUES, MOST_DEPTH);
     }
+    l->stopped = l->stopped || errors_are_enough(l->diags);
     return within && !l->stopped;
 }
 
@@ -161,8 +162,12 @@ void lower_unsupported(Lower *l, Span span, const char *what)
 
 /* ---- definitions ---- */
 
+/* The standard library's own names would only be noise. */
 static void name_value(Lower *l, const Val *val, const char *name)
 {
+    if (l->calls && l->calls->module->library) {
+        return;
+    }
     if (val->kind == VAL_ARRAY && val->value->def && !val->value->name) {
         val->value->name = arena_strdup(l->arena, name);
     }

@@ -4,6 +4,8 @@
 #include "frontend/errors.h"
 #include "frontend/stdlib.h"
 
+#include <string.h>
+
 enum { MOST_BYTES = 64 * 1024 * 1024 };
 
 static Module *parse_standard(Arena *arena, Diags *diags)
@@ -26,8 +28,12 @@ static void say_twice(Module *module, const char *name, Span first, Span second)
 
 static void check_twice(Module *module)
 {
+    DType dtype;
     for (size_t i = 0; i < module->fns.n; i++) {
         const FnDecl *fn = module->fns.items[i];
+        if (dtype_from_name(fn->name, strlen(fn->name), &dtype)) {
+            front_error(module->diags, ERR_DUPLICATE, fn->span, "`%s` is a type", fn->name);
+        }
         for (size_t j = 0; j < i; j++) {
             if (text_same(module->fns.items[j]->name, fn->name)) {
                 say_twice(module, fn->name, module->fns.items[j]->span, fn->span);

@@ -6,7 +6,7 @@
 #include "frontend/ast.h"
 #include "frontend/errors.h"
 
-enum { MOST_NESTING = 256, MOST_HEIGHT = 500 };
+enum { MOST_NESTING = 256, MOST_HEIGHT = 500, MOST_NODES = 1 << 20 };
 
 typedef struct Parser {
     Module *module;
@@ -17,6 +17,8 @@ typedef struct Parser {
     Span last;       /* of the token before */
     int nesting;     /* of expressions and blocks */
     int brackets;    /* open ones: lines do not matter inside */
+    bool stopped;    /* a limit was hit, the rest of the file is not read */
+    int nodes;       /* of the tree so far */
     bool recovering; /* an error was reported and no statement has been found since */
 } Parser;
 
@@ -38,12 +40,13 @@ bool parser_at_word(const Parser *p, const char *word);
 /* A name that is a keyword only here: on, auto, exactly, where. */
 bool parser_take_word(Parser *p, const char *word);
 
+/* Counts a node of the tree: a file has MOST_NODES of them. */
+void parser_count(Parser *p);
 /* Enter and leave one level; false (and an error) when there are too many. */
 bool parser_enter(Parser *p, Span span);
 void parser_leave(Parser *p);
 
-/* Skips to where a statement can begin: a new line or `;` outside of brackets, or a closing brace.
-   */
+/* Skips to where a statement can begin: a new line or `;` outside of brackets, or a brace. */
 void parser_recover(Parser *p);
 
 Expr *parse_expr(Parser *p);

@@ -2,6 +2,8 @@
 /* Declarations: kernels, functions, and the file as a list of them. */
 #include "frontend/parse.h"
 
+enum { MOST_DECLARATIONS = 4096, MOST_PARAMS = 128 };
+
 /* ---- parameters ---- */
 
 static void parse_param_type(Parser *p, ParamDecl *param)
@@ -31,11 +33,12 @@ static void parse_params(Parser *p, ParamList *list, bool typed)
             param.fallback = parse_expr(p);
         }
         ARENA_PUSH(p->arena, list, param);
-        if (!parser_take(p, TOK_COMMA)) {
+        if (list->n >= MOST_PARAMS || !parser_take(p, TOK_COMMA)) {
             break;
         }
     }
-    parser_expect(p, TOK_RPAREN, "after the parameters");
+    parser_expect(p, TOK_RPAREN,
+                  list->n >= MOST_PARAMS ? "after 128 parameters" : "after the parameters");
 }
 
 /* ---- kernels ---- */
@@ -207,8 +210,13 @@ void parse_module(Module *module)
     p.lexer = lexer_new(module->diags, module->source);
     p.last = (Span){module->source, 0, 0};
     parser_next(&p);
-    while (!parser_at(&p, TOK_END)) {
+    for (int n = 0; !parser_at(&p, TOK_END); n++) {
         size_t before = p.lexer.at;
+        if (n >= MOST_DECLARATIONS) {
+            front_error(p.diags, ERR_SOURCE_SIZE, p.token.span,
+                        "a file has at most %d declarations", MOST_DECLARATIONS);
+            return;
+        }
         parse_declaration(&p);
         if (p.recovering && p.lexer.at == before) {
             parser_next(&p);

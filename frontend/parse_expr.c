@@ -54,6 +54,7 @@ Expr *expr_new(Parser *p, ExprKind kind, Span span)
     expr->kind = kind;
     expr->span = span;
     expr->height = 1;
+    parser_count(p);
     return expr;
 }
 
@@ -82,6 +83,7 @@ static Expr *grown(Parser *p, Expr *expr)
     Diag *diag = front_error(p->diags, ERR_LENGTH, p->last, "this expression is too long");
     diag_help(p->diags, diag, "a chain has %d operands at most: name a part of it with `let`",
               MOST_HEIGHT);
+    p->recovering = true;
     return poison(p);
 }
 

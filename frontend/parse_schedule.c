@@ -134,6 +134,7 @@ static void parse_line(Parser *p, ScheduleDecl *schedule)
         LineDecl line = parse_sub(p, kind, span);
         if (!p->recovering && parse_value(p, kind, &line)) {
             ARENA_PUSH(p->arena, &schedule->lines, line);
+            parser_count(p);
             parser_take(p, TOK_COMMA);
         }
     }

@@ -7,6 +7,7 @@ static Stmt *stmt_new(Parser *p, StmtKind kind)
     Stmt *stmt = ARENA_NEW(p->arena, Stmt);
     stmt->kind = kind;
     stmt->span = p->token.span;
+    parser_count(p);
     return stmt;
 }
 

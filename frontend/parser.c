@@ -5,10 +5,29 @@
 
 #include <string.h>
 
+/* Nothing follows: everybody unwinds. */
+static void stop(Parser *p)
+{
+    p->lexer.at = p->lexer.n;
+    p->token = lexer_next(&p->lexer);
+    p->recovering = p->stopped = true;
+}
+
 void parser_next(Parser *p)
 {
     p->last = p->token.span;
     p->token = lexer_next(&p->lexer);
+    if (errors_are_enough(p->diags)) {
+        stop(p);
+    }
+}
+
+void parser_count(Parser *p)
+{
+    if (++p->nodes == MOST_NODES) {
+        front_error(p->diags, ERR_PROGRAM_SIZE, p->token.span, "this program is too large");
+        stop(p);
+    }
 }
 
 Token parser_peek(const Parser *p)
@@ -56,7 +75,7 @@ const char *parser_found(const Parser *p)
 
 Diag *parser_error(Parser *p, const char *what)
 {
-    if (p->recovering) {
+    if (p->recovering || p->stopped) {
         return NULL;
     }
     p->recovering = true;

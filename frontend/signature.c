@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the outside sees of a kernel before anything is bound, and the checks that need no values.
-   */
+/* What the outside sees of a kernel before anything is bound; the checks that need no values. */
 #include "frontend/ast.h"
 #include "frontend/errors.h"
 
 #include <string.h>
+
+enum { MOST_SIZES = 64 };
 
 typedef struct Signer {
     Module *module;
@@ -44,7 +45,12 @@ static void add_size(Signer *s, const char *name)
             return;
         }
     }
-    ARENA_PUSH(s->arena, &s->signature->sizes, name);
+    if (s->signature->sizes.n < MOST_SIZES) {
+        ARENA_PUSH(s->arena, &s->signature->sizes, name);
+    } else {
+        front_error(s->diags, ERR_SIGNATURE, s->kernel->span, "a kernel has at most %d sizes",
+                    MOST_SIZES);
+    }
 }
 
 /* The names in an extent are sizes. */

@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Hostile programs: the examples, mutated. Whatever comes in, the front end gives IR that verifies,
+ * or errors that render. A crash names its seed: TESSERA_SEED=n runs from there, one mutation long. */
+#include "frontend/frontend.h"
+#include "tests/unit.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MUTATIONS = 20000, MOST_BYTES = 1 << 14 };
+
+static const char *const FILES[] = {"examples/add.tile", "examples/softmax.tile",
+                                    "examples/linear.tile", "examples/attention.tile",
+                                    "tests/frontend/everything.tile"};
+static const Binding BINDINGS[] = {{"T", "bf16"}, {"D", "64"}, {"causal", "true"}};
+
+typedef struct Random { uint64_t state; } Random;
+
+static uint32_t draw(Random *random, size_t below)
+{
+    random->state = random->state * 6364136223846793005u + 1442695040888963407u;
+    return below ? (uint32_t)((random->state >> 33) % below) : 0;
+}
+
+typedef struct Program {
+    char text[MOST_BYTES];
+    size_t n;
+} Program;
+
+static void replace(Program *program, size_t at, size_t removed, const char *by, size_t n)
+{
+    removed = removed > program->n - at ? program->n - at : removed;
+    if (program->n - removed + n > MOST_BYTES) {
+        return;
+    }
+    memmove(program->text + at + n, program->text + at + removed, program->n - at - removed);
+    memcpy(program->text + at, by, n);
+    program->n += n - removed;
+}
+
+/* Pieces of the language, and what no program should hold. */
+static const char *const PIECES[] = {
+    "(", ")", "[", "]", "{", "}", ",", ":", "=", "->", "@", ".T", "*", "+", "-", "/", "//", "%", "..",
+    "if", "else", "for", "in", "by", "parallel", "let", "var", "return", "assume", "fn", "kernel",
+    "x", "y", "q", "i", "j", "M", "N", "D", "T", "f32", "bf16", "i64", "bool", "inf", "None", "axis=",
+    "0", "1", "-1", "1.5", "1e39", "9223372036854775807", "0xffffffff", "true", "and", "not", "max(",
+    "sum(x, axis=1)", "[:, None]", "index(i)", "end(j)", "zeros(f32[i, j])", "f32[", "\n", "#", ";",
+    "\"", "\x80", "\xff\xfe", "((((((((", "[[[[[[[[", "{{{{{{{{", "<", "==", ">>", "exp(", "fast.exp(",
+    "M*M*M*M*M", "x[0]", "ir.bits(", "schedule k {", "tune k {", "tile M 64", "where", "float"};
+
+static void mutate(Program *program, Random *random)
+{
+    size_t at = draw(random, program->n + 1);
+    const char *piece = PIECES[draw(random, sizeof PIECES / sizeof *PIECES)];
+    char byte = (char)draw(random, 256);
+    switch (draw(random, 6)) {
+    case 0: replace(program, at, 1, &byte, 1); break;
+    case 1: replace(program, at, 1 + draw(random, 8), "", 0); break;
+    case 2: replace(program, at, 0, piece, strlen(piece)); break;
+    case 3: replace(program, at, 1 + draw(random, 6), piece, strlen(piece)); break;
+    case 4: { /* a piece of the program moves */
+        char moved[64];
+        size_t from = draw(random, program->n + 1), n = 1 + draw(random, 63);
+        n = n > program->n - from ? program->n - from : n;
+        memcpy(moved, program->text + from, n);
+        replace(program, at, draw(random, 2) ? n : 0, moved, n);
+        break;
+    }
+    default: program->n = draw(random, 40) ? program->n : at; break;
+    }
+}
+
+static void compile(Arena *arena, const Program *program)
+{
+    Diags diags;
+    jmp_buf guard;
+    diags_init(&diags, arena);
+    diags.bug_guard = arena->guard = &guard;
+    Text out = text_new(arena);
+    if (setjmp(guard) == 0) {
+        int source = diags_add_source(&diags, "mutated.tile", program->text, program->n);
+        Module *module = frontend_parse(arena, &diags, source);
+        for (size_t i = 0; module && i < frontend_kernel_count(module); i++) {
+            frontend_lower(module, frontend_kernel(module, i), BINDINGS, 3, "sm_90a");
+        }
+    }
+    arena->guard = NULL;
+    for (size_t i = 0; i < diags.list.n; i++) {
+        ck_assert_msg(diags.list.items[i].kind != DIAG_INTERNAL, "%s\n%.*s",
+                      diags.list.items[i].message, (int)program->n, program->text);
+    }
+    diags_render(&diags, &out);
+}
+
+static void read_program(const char *path, Program *program)
+{
+    FILE *file = fopen(path, "rb");
+    ck_assert_msg(file != NULL, "%s", path);
+    program->n = fread(program->text, 1, MOST_BYTES, file);
+    fclose(file);
+}
+
+static void run_seed(uint64_t seed)
+{
+    Random random = {seed * 0x9E3779B97F4A7C15u + 1};
+    Program program;
+    Arena arena;
+    draw(&random, 1);
+    read_program(FILES[seed % (sizeof FILES / sizeof *FILES)], &program);
+    for (uint32_t n = 1 + draw(&random, 6); n > 0; n--) {
+        mutate(&program, &random);
+    }
+    arena_init(&arena, allocator_default());
+    compile(&arena, &program);
+    arena_free(&arena);
+}
+
+START_TEST(survives_mutations)
+{
+    const char *given = getenv("TESSERA_SEED");
+    uint64_t first = given ? strtoull(given, NULL, 10) : 0;
+    for (uint64_t seed = first; seed < first + (given ? 1 : MUTATIONS); seed++) {
+        run_seed(seed);
+    }
+}
+END_TEST
+
+START_TEST(examples_compile)
+{
+    for (size_t i = 0; i < sizeof FILES / sizeof *FILES; i++) {
+        Program program;
+        Arena arena;
+        read_program(FILES[i], &program);
+        arena_init(&arena, allocator_default());
+        compile(&arena, &program);
+        arena_free(&arena);
+    }
+}
+END_TEST
+
+/* Depth, length and size beyond every limit. */
+static void compile_repeated(const char *before, const char *repeated, int times, const char *after)
+{
+    Arena arena;
+    Diags diags;
+    jmp_buf guard;
+    arena_init(&arena, allocator_default());
+    diags_init(&diags, &arena);
+    diags.bug_guard = arena.guard = &guard;
+    Text text = text_new(&arena), out = text_new(&arena);
+    text_add(&text, before);
+    for (int i = 0; i < times; i++) {
+        text_add(&text, repeated);
+    }
+    text_add(&text, after);
+    if (setjmp(guard) == 0) {
+        int source = diags_add_source(&diags, "long.tile", text.data, text.n);
+        Module *module = frontend_parse(&arena, &diags, source);
+        if (module) {
+            frontend_lower(module, frontend_kernel(module, 0), NULL, 0, NULL);
+        }
+    }
+    ck_assert_int_gt(diags.errors, 0);
+    ck_assert_int_eq(diags.list.items[0].kind, DIAG_SOURCE);
+    diags_render(&diags, &out);
+    ck_assert_uint_lt(out.n, 1 << 16);
+    arena_free(&arena);
+}
+
+START_TEST(keeps_limits)
+{
+    static const char head[] = "kernel k(x: f32[N]) -> f32[N] = ";
+    compile_repeated(head, "(", 100000, "x");
+    compile_repeated(head, "-", 100000, "x");
+    compile_repeated(head, "not ", 100000, "x");
+    compile_repeated(head, "x + ", 100000, "x");
+    compile_repeated(head, "exp(", 100000, "x");
+    compile_repeated(head, "x[", 100000, "x");
+    compile_repeated(head, "x if true else ", 100000, "x");
+    compile_repeated(head, "x.T", 1, ".T.T.T.T.T");
+    compile_repeated("kernel k(x: f32[N]) -> f32[N] ", "{ if true ", 100000, "");
+    compile_repeated("kernel k(x: f32[N]) -> f32[N] { return x }\n", "schedule k {\n", 50000, "");
+    compile_repeated("kernel k(x: f32[N]) -> f32[N] { return x }\n", "fn f(x) = x\n", 100000, "");
+    compile_repeated("kernel k(x: f32[N]) -> f32[N] { return x }\n", "kernel k() -> T[", 20000, "");
+    compile_repeated("kernel k(", "x: f32[N], ", 20000, "y: f32[M]) -> f32[N] = x");
+    compile_repeated("kernel k(x: f32[", "N*N*N + ", 400, "N]) -> f32[N] = x");
+    compile_repeated("kernel k(x: f32[N]) -> f32[N] {\n", "let a = exp(x) + exp(x)\n", 50000, "return x }");
+    compile_repeated("kernel k(x: f32[N]) -> f32[N] = x + ", "9", 100000, "");
+    compile_repeated("kernel k(x: f32[N]) -> f32[N] = x + \"", "a", 100000, "");
+    compile_repeated("", "\xf0\x9f", 100000, "");
+}
+END_TEST
+
+/* g30(x) would be 2^30 additions. */
+START_TEST(refuses_exponential_programs)
+{
+    Arena arena;
+    arena_init(&arena, allocator_default());
+    Text text = text_new(&arena);
+    text_add(&text, "fn g0(x) = x + 1\n");
+    for (int i = 1; i <= 30; i++) {
+        text_printf(&text, "fn g%d(x) = g%d(x) + g%d(x)\n", i, i - 1, i - 1);
+    }
+    compile_repeated(text.data, "", 0, "kernel k(x: f32[N]) -> f32[N] = g30(x)");
+    compile_repeated(text.data, "", 0, "kernel k(x: f32[N]) -> f32[N] = x * g30(1.5)");
+    arena_free(&arena);
+}
+END_TEST
+
+UNIT_TESTS(frontend_mutate)
+{
+    TCase *tests = tcase_create("mutate");
+    tcase_set_timeout(tests, 250);
+    tcase_add_test(tests, examples_compile);
+    tcase_add_test(tests, survives_mutations);
+    tcase_add_test(tests, keeps_limits);
+    tcase_add_test(tests, refuses_exponential_programs);
+    return tests;
+}
