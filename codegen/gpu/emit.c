@@ -38,7 +38,11 @@ GpuRole *gpu_role_enter(GpuEmitter *em, int first_warp, int warps, int barrier)
 void gpu_emit_block(GpuEmitter *em, Block *block)
 {
     for (Op *op = block->first; op; op = op->next) {
-        gpu_emit_op(em, op);
+        if (gpu_starts_chain(op)) {
+            op = gpu_emit_chain(em, op);
+        } else {
+            gpu_emit_op(em, op);
+        }
     }
 }
 

@@ -4,6 +4,8 @@
 #include "codegen/gpu/tiles.h"
 #include "codegen/scalar_ops.h"
 
+enum { MOST_OPERANDS = 4 };
+
 static bool is_tile(const Value *value)
 {
     return value->type->kind == TYPE_ARRAY && value->type->rank > 0;
@@ -74,12 +76,32 @@ static bool emit_division(GpuEmitter *em, const Value *result, const Op *op, Gpu
     return true;
 }
 
+static LLVMValueRef emit_element(GpuEmitter *em, const Op *op, const GpuValue *ins, int r)
+{
+    LLVMValueRef operands[MOST_OPERANDS];
+    for (int i = 0; i < op->n_operands; i++) {
+        operands[i] = ins[i].n == 1 ? ins[i].regs[0] : ins[i].regs[r];
+    }
+    return op->kind == OP_FAST_EXP2 ? em->target->fast_exp2(em, operands[0])
+                                    : scalar_emit_op(em->l, op, operands);
+}
+
+void gpu_emit_register(GpuEmitter *em, const Op *op, int r)
+{
+    GpuValue *out = gpu_value(em, op->results[0]), ins[MOST_OPERANDS];
+    for (int i = 0; i < op->n_operands; i++) {
+        ins[i] = *gpu_value(em, op->operands[i]);
+    }
+    if (starts(em, op->results[0], out, r)) {
+        out->regs[r] = emit_element(em, op, ins, r);
+    }
+}
+
 void gpu_emit_elementwise(GpuEmitter *em, const Op *op)
 {
-    enum { MOST = 4 };
     const Value *result = op->results[0];
     GpuValue *out = gpu_define(em, result);
-    GpuValue ins[MOST];
+    GpuValue ins[MOST_OPERANDS];
     for (int i = 0; i < op->n_operands; i++) {
         const Value *operand = op->operands[i];
         ins[i] = *gpu_value(em, operand);
@@ -92,15 +114,9 @@ void gpu_emit_elementwise(GpuEmitter *em, const Op *op)
         return;
     }
     for (int r = 0; r < out->n; r++) {
-        if (!starts(em, result, out, r)) {
-            continue;
+        if (starts(em, result, out, r)) {
+            out->regs[r] = emit_element(em, op, ins, r);
         }
-        LLVMValueRef operands[MOST];
-        for (int i = 0; i < op->n_operands; i++) {
-            operands[i] = ins[i].n == 1 ? ins[i].regs[0] : ins[i].regs[r];
-        }
-        out->regs[r] = op->kind == OP_FAST_EXP2 ? em->target->fast_exp2(em, operands[0])
-                                                : scalar_emit_op(em->l, op, operands);
     }
 }
 

@@ -9,6 +9,11 @@
 void gpu_emit_const(GpuEmitter *em, const Op *op);
 void gpu_emit_index(GpuEmitter *em, const Op *op);
 void gpu_emit_elementwise(GpuEmitter *em, const Op *op);
+/* One register of an op whose operands have its layout; the result is defined already. */
+void gpu_emit_register(GpuEmitter *em, const Op *op, int r);
+/* chain.c: emits the run of ops that begins here; returns the last one. */
+bool gpu_starts_chain(const Op *op);
+Op *gpu_emit_chain(GpuEmitter *em, Op *first);
 /* divide.c: a / d for all registers (NULL: none to compute) when few divisors serve many elements;
  * else false, and nothing is emitted. */
 bool gpu_emit_shared_divisors(GpuEmitter *em, const Op *op, GpuValue *out, LLVMValueRef *a,
