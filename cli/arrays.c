@@ -212,12 +212,22 @@ int arrays_complete(const Options *options, const Session *session, const Tesser
 
 /* ---- the device ---- */
 
+/* The CPU works on the arrays themselves: one copy of large ones is enough. */
+static bool is_here(const Session *session)
+{
+    return strcmp(tessera_device_info(session->device)->kind, "cpu") == 0;
+}
+
 int arrays_upload(const Session *session, Arrays *arrays, bool copy)
 {
     for (size_t i = 0; i < arrays->n; i++) {
         Array *array = &arrays->items[i];
         size_t elements, bytes;
         if (array->param->rank < 0) {
+            continue;
+        }
+        if (is_here(session)) {
+            array->memory = array->tensor.data;
             continue;
         }
         tensor_bytes(&array->tensor, &elements, &bytes);
@@ -235,7 +245,7 @@ int arrays_download(const Session *session, Arrays *arrays)
     for (size_t i = 0; i < arrays->n; i++) {
         Array *array = &arrays->items[i];
         size_t elements, bytes;
-        if (array->param->rank < 0 || array->param->io == TESSERA_IN) {
+        if (array->param->rank < 0 || array->param->io == TESSERA_IN || is_here(session)) {
             continue;
         }
         tensor_bytes(&array->tensor, &elements, &bytes);
@@ -264,10 +274,10 @@ TesseraArg *arrays_args(const Arrays *arrays, bool on_device)
 void arrays_free(const Session *session, Arrays *arrays)
 {
     for (size_t i = 0; i < arrays->n; i++) {
-        free(arrays->items[i].tensor.data);
-        if (session->device) {
+        if (session->device && arrays->items[i].memory != arrays->items[i].tensor.data) {
             tessera_release(session->device, arrays->items[i].memory);
         }
+        free(arrays->items[i].tensor.data);
     }
     free(arrays->items);
     free(arrays->known);

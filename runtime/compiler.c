@@ -57,5 +57,9 @@ bool compile(Compilation *c)
         return true;
     }
     PassHooks hooks = debug_hooks(c);
-    return passes_run(c->func, &hooks) || c->stopped;
+    if (!passes_run(c->func, &hooks)) {
+        return c->stopped;
+    }
+    lines_warn_unused(c->func);
+    return true;
 }

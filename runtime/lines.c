@@ -91,6 +91,20 @@ static bool give_line(Func *func, const char *line)
     return true;
 }
 
+void lines_warn_unused(Func *func)
+{
+    for (size_t i = 0; func->schedule && i < func->schedule->lines.n; i++) {
+        const Line *line = &func->schedule->lines.items[i];
+        if (line->origin != LINE_DERIVED && !line->used) {
+            Diag *diag = diag_warning(func->diags, 0, line->span,
+                                      "schedule line `%s%s%s` decides nothing here", line->key,
+                                      *line->sub ? " " : "", line->sub);
+            diag_note(func->diags, diag, "%s on %s has no such decision", func->name,
+                      func->target->name);
+        }
+    }
+}
+
 bool lines_give(Func *func, const char *const *lines, size_t n)
 {
     bool ok = true;

@@ -112,6 +112,7 @@ void compilation_reproducer(void *compilation, Text *out);
 
 void facts_give(Func *func, const TesseraOptions *options);       /* facts.c */
 bool lines_give(Func *func, const char *const *lines, size_t n);  /* lines.c */
+void lines_warn_unused(Func *func);
 double func_flops(Func *func, const TesseraOptions *options);     /* flops.c */
 /* Values of the size variables by id, -1 where options have none. */
 int64_t *sizes_by_id(Func *func, const TesseraSize *sizes, size_t n); /* shapes.c */
