@@ -20,6 +20,8 @@ static const PassOrder ORDERS[] = {
     {"tile", "hoist", "before it there are no loops over parts of axes"},
     {"hoist", "stage", "a tile that a loop does not change is staged once, in one slot"},
     {"tile", "accumulate", "before it a group's sums are not carried by loops"},
+    {"bounds", "fast", "padding is known through the plain difference"},
+    {"fast", "stage", "scores are told by the products that they come from"},
     {"tile", "narrow", "indices are those of the ranges that it makes"},
     {"accumulate", "bounds", "masks hide the product that is added"},
     {"tile", "bounds", "which accesses may be ragged is known once ranges have steps"},
