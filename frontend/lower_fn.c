@@ -71,18 +71,34 @@ static bool names_param(const Expr *expr, const char *name)
     return expr->kind == EXPR_NAME && text_same(expr->name, name);
 }
 
-/* Does the body index the parameter, or hand it on to who may? */
-static bool is_indexed(const Expr *expr, const char *name)
+static bool is_indexed(const Lower *l, const Expr *expr, const char *name, int depth);
+
+/* Does the function that is called index what it gets in place n? */
+static bool callee_indexes(const Lower *l, const Expr *call, size_t n, int depth)
+{
+    const Module *home;
+    const FnDecl *fn = call->a->kind == EXPR_NAME ? find_fn(l, call->a->name, &home) : NULL;
+    if (!fn || n >= fn->params.n) {
+        return false;
+    }
+    const ParamDecl *param = &fn->params.items[n];
+    bool unseen = call->args.items[n]->kind == EXPR_NAMED || !fn->value || depth == 0;
+    return !param->type && (unseen || is_indexed(l, fn->value, param->name, depth - 1));
+}
+
+/* Does an expression index the parameter, or hand it on to who does? */
+static bool is_indexed(const Lower *l, const Expr *expr, const char *name, int depth)
 {
     const Expr *children[] = {expr->a, expr->b, expr->c};
     bool found = expr->kind == EXPR_INDEX && names_param(expr->a, name);
     for (int i = 0; i < 3 && !found; i++) {
-        found = children[i] && is_indexed(children[i], name);
+        found = children[i] && is_indexed(l, children[i], name, depth);
     }
     for (size_t i = 0; i < expr->args.n && !found; i++) {
         const Expr *arg = expr->args.items[i];
-        arg = arg->kind == EXPR_NAMED ? arg->a : arg;
-        found = (expr->kind == EXPR_CALL && names_param(arg, name)) || is_indexed(arg, name);
+        bool handed = names_param(arg->kind == EXPR_NAMED ? arg->a : arg, name);
+        found = expr->kind == EXPR_CALL && handed ? callee_indexes(l, expr, i, depth)
+                                                  : is_indexed(l, arg, name, depth);
     }
     return found;
 }
@@ -94,7 +110,8 @@ static Val bind_argument(Lower *l, const Expr *arg, const ParamDecl *param, cons
     if (is_poison(&val)) {
         return val;
     }
-    if (val.kind == VAL_TENSOR && fn->value && !is_indexed(fn->value, param->name)) {
+    if (val.kind == VAL_TENSOR && !val.is_result && fn->value &&
+        !is_indexed(l, fn->value, param->name, 3)) {
         val = as_operand(l, arg, val);
     }
     if (param->is_const && val.kind != VAL_CONST) {

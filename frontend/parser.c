@@ -162,14 +162,11 @@ static void skip_braces(Parser *p)
 
 void parser_recover(Parser *p)
 {
-    while (!parser_at(p, TOK_END) && !parser_at(p, TOK_RBRACE) && !parser_at(p, TOK_SEMI)) {
+    while (!p->token.first && !parser_at(p, TOK_RBRACE) && !parser_at(p, TOK_SEMI)) {
         if (parser_at(p, TOK_LBRACE)) {
             skip_braces(p);
         } else {
             parser_next(p);
-        }
-        if (p->token.first) {
-            break;
         }
     }
     p->recovering = false;
