@@ -52,14 +52,9 @@ static int read_scalar(const char *name, const char *text, Array *array)
 /* A const parameter may be given like the others; it is a binding then. */
 static void add_const(const TesseraParam *param, const char *value, Options *options)
 {
-    size_t n = options->sets.n;
-    TesseraPair *items = take((n + 1) * sizeof *items);
-    if (n > 0) {
-        memcpy(items, options->sets.items, n * sizeof *items);
-    }
-    items[n] = (TesseraPair){param->name, value};
-    options->sets.items = items;
-    options->sets.n = n + 1;
+    options->sets.items =
+        keep_more(options->sets.items, options->sets.n, sizeof *options->sets.items);
+    options->sets.items[options->sets.n++] = (TesseraPair){param->name, value};
 }
 
 static int give_value(const Session *session, const char *text, Arrays *arrays, Options *options)
@@ -70,7 +65,6 @@ static int give_value(const Session *session, const char *text, Arrays *arrays, 
     size_t i = 0;
     if (name) {
         i = param_index(signature, name);
-        free(name);
     } else { /* the next input without one */
         while (i < signature->n_params &&
                (arrays->items[i].given || signature->params[i].is_const ||
@@ -107,7 +101,6 @@ static int give_output(const Session *session, const char *text, Arrays *arrays)
     char *name = name_before(text, '=');
     size_t i = name ? param_index(signature, name) : signature->n_params;
     const char *path = i < signature->n_params ? text + strlen(name) + 1 : text;
-    free(name);
     if (i == signature->n_params) {
         for (i = 0; i < signature->n_params; i++) {
             if (signature->params[i].io != TESSERA_IN && !arrays->items[i].to) {

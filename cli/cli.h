@@ -48,7 +48,7 @@ extern const OptionRow option_rows[];
 extern const size_t n_option_rows;
 /* 0, or the exit code after a message. */
 int options_read(const Verb *verb, int argc, char **argv, Options *options);
-/* "M" of "M=3", or NULL when it is no NAME=VALUE. */
+/* "M" of "M=3", kept, or NULL when it is no NAME=VALUE. */
 char *name_before(const char *text, char separator);
 
 const Verb *verb_rows(size_t *n);
@@ -61,8 +61,13 @@ int fail(TesseraStatus status, const char *format, ...) __attribute__((format(pr
 int fail_context(const TesseraContext *context);
 /* Ends the program when there is none: the command line tool may. */
 void *take(size_t bytes);
-void *take_more(void *memory, size_t bytes);
 char *take_text(const char *text, size_t n);
+/* The same until kept_free, at the end of the program: what the command line was read into. */
+void *keep(size_t bytes);
+char *keep_text(const char *text, size_t n);
+/* A larger copy of an array of n items. */
+void *keep_more(const void *items, size_t n, size_t item_bytes);
+void kept_free(void);
 
 /* What a verb works with. */
 typedef struct Session {

@@ -58,14 +58,50 @@ void *take(size_t bytes)
     return or_end(calloc(1, bytes ? bytes : 1));
 }
 
-void *take_more(void *memory, size_t bytes)
-{
-    return or_end(realloc(memory, bytes));
-}
-
 char *take_text(const char *text, size_t n)
 {
     return or_end(strndup(text, n));
+}
+
+/* ---- what is kept ---- */
+
+typedef struct Kept {
+    struct Kept *older;
+    _Alignas(16) char memory[];
+} Kept;
+static Kept *kept_list;
+
+void *keep(size_t bytes)
+{
+    Kept *kept = take(sizeof *kept + bytes);
+    kept->older = kept_list;
+    kept_list = kept;
+    return kept->memory;
+}
+
+char *keep_text(const char *text, size_t n)
+{
+    char *copy = keep(n + 1);
+    memcpy(copy, text, n);
+    return copy;
+}
+
+void *keep_more(const void *items, size_t n, size_t item_bytes)
+{
+    void *more = keep((n + 1) * item_bytes);
+    if (n > 0) {
+        memcpy(more, items, n * item_bytes);
+    }
+    return more;
+}
+
+void kept_free(void)
+{
+    while (kept_list) {
+        Kept *older = kept_list->older;
+        free(kept_list);
+        kept_list = older;
+    }
 }
 
 /* ---- sessions ---- */

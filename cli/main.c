@@ -58,5 +58,7 @@ int main(int argc, char **argv)
     }
     Options options;
     int code = options_read(verb, argc - 2, argv + 2, &options);
-    return finish(code == 0 ? verb->run(&options) : code);
+    code = finish(code == 0 ? verb->run(&options) : code);
+    kept_free();
+    return code;
 }

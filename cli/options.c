@@ -41,7 +41,7 @@ const size_t n_option_rows = sizeof option_rows / sizeof *option_rows;
 
 static void add_string(Strings *list, const char *text)
 {
-    list->items = take_more(list->items, (list->n + 1) * sizeof *list->items);
+    list->items = keep_more(list->items, list->n, sizeof *list->items);
     list->items[list->n++] = text;
 }
 
@@ -52,7 +52,7 @@ char *name_before(const char *text, char separator)
         n++;
     }
     bool named = n > 0 && text[n] == separator && !isdigit((unsigned char)text[0]);
-    return named ? take_text(text, n) : NULL;
+    return named ? keep_text(text, n) : NULL;
 }
 
 static bool read_integer(const char *text, long long least, long long most, long long *out)
@@ -69,7 +69,7 @@ static int for_pieces(const char *text, Options *options,
 {
     for (const char *at = text;; at++) {
         size_t n = strcspn(at, ",");
-        char *piece = take_text(at, n);
+        char *piece = keep_text(at, n);
         int code = n > 0 ? each(piece, options) : 0;
         if (code != 0) {
             return code;
@@ -88,7 +88,7 @@ static int read_set(const char *piece, Options *options)
         return fail(TESSERA_USAGE, "--set %.60s: NAME=VALUE is wanted", piece);
     }
     options->sets.items =
-        take_more(options->sets.items, (options->sets.n + 1) * sizeof *options->sets.items);
+        keep_more(options->sets.items, options->sets.n, sizeof *options->sets.items);
     options->sets.items[options->sets.n++] = (TesseraPair){name, piece + strlen(name) + 1};
     return 0;
 }
@@ -102,7 +102,7 @@ static int read_size(const char *piece, Options *options)
                     piece);
     }
     options->sizes.items =
-        take_more(options->sizes.items, (options->sizes.n + 1) * sizeof *options->sizes.items);
+        keep_more(options->sizes.items, options->sizes.n, sizeof *options->sizes.items);
     options->sizes.items[options->sizes.n++] = (TesseraSize){name, value};
     return 0;
 }
@@ -123,9 +123,9 @@ static int read_assume(const char *piece, Options *options)
     } else {
         return fail(TESSERA_USAGE, "--assume %.60s: like N %% 16 == 0, N <= 4096 or N >= 1", piece);
     }
-    fact.name = take_text(name, strlen(name));
+    fact.name = keep_text(name, strlen(name));
     options->facts.items =
-        take_more(options->facts.items, (options->facts.n + 1) * sizeof *options->facts.items);
+        keep_more(options->facts.items, options->facts.n, sizeof *options->facts.items);
     options->facts.items[options->facts.n++] = fact;
     return 0;
 }
@@ -256,7 +256,7 @@ static void split_path(const char *text, Options *options)
     for (const char *at = named ? colon + 1 : ""; *at; at++) {
         named = named && (isalnum((unsigned char)*at) || *at == '_');
     }
-    options->path = named ? take_text(text, (size_t)(colon - text)) : text;
+    options->path = named ? keep_text(text, (size_t)(colon - text)) : text;
     options->kernel = named ? colon + 1 : NULL;
 }
 

@@ -67,8 +67,9 @@ START_TEST(errors_of_source)
     }
     expect(status, TESSERA_SOURCE, "k.tile:1:");
     ck_assert_ptr_nonnull(strstr(tessera_error(context)->message, "^"));
-    expect(tessera_program_parse(context, "<text>", "kernel", 6, &program), TESSERA_SOURCE, "");
-    ck_assert_ptr_null(program);
+    TesseraProgram *none;
+    expect(tessera_program_parse(context, "<text>", "kernel", 6, &none), TESSERA_SOURCE, "");
+    ck_assert_ptr_null(none);
 }
 END_TEST
 
