@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What jumps out of the compiler lands in a status: our bugs with a reproducer, silence as a bug. */
+/* What jumps out of the compiler lands in a status: our bugs with a reproducer, silence as one. */
 #include "runtime/runtime.h"
 #include "tests/unit.h"
 
