@@ -7,8 +7,8 @@
  *
  * %w is a row's value, broadcast. This adds the rounding of %w * c, 2^-24 of it; so it is done only
  * where %w comes from a product, whose own bound (2^-24 times the terms of its sum) is larger and
- * already part of the result's. Requires: tile. Changes the low bits of an approximate op's argument
- * within the bound that the interpreter computes. */
+ * already part of the result's. Requires: tile. Changes the low bits of an approximate op's
+ * argument within the bound that the interpreter computes. */
 #include "ir/build.h"
 #include "passes/pass.h"
 

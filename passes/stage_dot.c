@@ -64,8 +64,8 @@ static void add_shared(Operands *o, Value *shared, Value *position)
     o->items[o->n++] = NULL;
 }
 
-/* What the copy engine brought from past the range's end is real data of the tensor: where a tile is
- * not full, its rows there are overwritten with the mask's value. */
+/* What the copy engine brought from past the range's end is real data of the tensor: where a tile
+ * is not full, its rows there are overwritten with the mask's value. */
 static void mask_tail(Stager *s, Builder *b, const Staged *item)
 {
     int axis = (int)op_int(item->mask, ATTR_AXIS, 0);
@@ -74,7 +74,8 @@ static void mask_tail(Stager *s, Builder *b, const Staged *item)
     Value *ragged = build_cmp(b, "lt", build_range_fact(b, OP_LEN, range->binder),
                               build_i64(b, range->capacity));
     Op *branch = build_op(b, OP_IF, 1, &ragged, 0, NULL, 2);
-    Builder in = build_at_end(s->func, branch->regions[0]), no = build_at_end(s->func, branch->regions[1]);
+    Builder in = build_at_end(s->func, branch->regions[0]),
+            no = build_at_end(s->func, branch->regions[1]);
     Value *place[] = {item->shared, position, NULL, NULL, NULL};
     place[4] = build_op(&in, OP_SHARED_LOAD, 4, place, 1, &loaded->type, 0)->results[0];
     const Attr *value = op_attr(item->mask, ATTR_VALUE);

@@ -232,7 +232,8 @@ static void choose_memory_bound(Func *func, TilePlan *plan)
     for (int i = 0; i < plan->n_stored; i++) {
         elements *= plan->items[i].how == AXIS_GRID ? plan->items[i].step : 1;
     }
-    int64_t threads = larger(func->target->warp, elements / (row > 1 ? ROW_ELEMENTS : THREAD_ELEMENTS));
+    int64_t threads =
+        larger(func->target->warp, elements / (row > 1 ? ROW_ELEMENTS : THREAD_ELEMENTS));
     plan->warps =
         power_of_two_at_least(smaller(threads, func->target->max_threads)) / func->target->warp;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs of elementwise ops over one layout, register by register instead of op by op: what a chain
- * computes on the way then lives for one register's turn, not for all of them at once. The assembler
- * keeps most of the order that it is given, and a long epilogue would not fit its registers. */
+ * computes on the way then lives for one register's turn, not for all of them at once. The
+ * assembler keeps most of the order that it is given, and a long epilogue would not fit its
+ * registers. */
 #include "codegen/gpu/tiles.h"
 
 /* Division by a row's value is done for all registers together (divide.c). */

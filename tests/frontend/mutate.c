@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Hostile programs: the examples, mutated. Whatever comes in, the front end gives IR that verifies,
- * or errors that render. A crash names its seed: TESSERA_SEED=n runs from there, one mutation long. */
+ * or errors that render. A crash names its seed: TESSERA_SEED=n runs from there, one mutation
+ * long. */
 #include "frontend/frontend.h"
 #include "tests/unit.h"
 
@@ -40,14 +41,92 @@ static void replace(Program *program, size_t at, size_t removed, const char *by,
 }
 
 /* Pieces of the language, and what no program should hold. */
-static const char *const PIECES[] = {
-    "(", ")", "[", "]", "{", "}", ",", ":", "=", "->", "@", ".T", "*", "+", "-", "/", "//", "%", "..",
-    "if", "else", "for", "in", "by", "parallel", "let", "var", "return", "assume", "fn", "kernel",
-    "x", "y", "q", "i", "j", "M", "N", "D", "T", "f32", "bf16", "i64", "bool", "inf", "None", "axis=",
-    "0", "1", "-1", "1.5", "1e39", "9223372036854775807", "0xffffffff", "true", "and", "not", "max(",
-    "sum(x, axis=1)", "[:, None]", "index(i)", "end(j)", "zeros(f32[i, j])", "f32[", "\n", "#", ";",
-    "\"", "\x80", "\xff\xfe", "((((((((", "[[[[[[[[", "{{{{{{{{", "<", "==", ">>", "exp(", "fast.exp(",
-    "M*M*M*M*M", "x[0]", "ir.bits(", "schedule k {", "tune k {", "tile M 64", "where", "float"};
+static const char *const PIECES[] = {"(",
+                                     ")",
+                                     "[",
+                                     "]",
+                                     "{",
+                                     "}",
+                                     ",",
+                                     ":",
+                                     "=",
+                                     "->",
+                                     "@",
+                                     ".T",
+                                     "*",
+                                     "+",
+                                     "-",
+                                     "/",
+                                     "//",
+                                     "%",
+                                     "..",
+                                     "if",
+                                     "else",
+                                     "for",
+                                     "in",
+                                     "by",
+                                     "parallel",
+                                     "let",
+                                     "var",
+                                     "return",
+                                     "assume",
+                                     "fn",
+                                     "kernel",
+                                     "x",
+                                     "y",
+                                     "q",
+                                     "i",
+                                     "j",
+                                     "M",
+                                     "N",
+                                     "D",
+                                     "T",
+                                     "f32",
+                                     "bf16",
+                                     "i64",
+                                     "bool",
+                                     "inf",
+                                     "None",
+                                     "axis=",
+                                     "0",
+                                     "1",
+                                     "-1",
+                                     "1.5",
+                                     "1e39",
+                                     "9223372036854775807",
+                                     "0xffffffff",
+                                     "true",
+                                     "and",
+                                     "not",
+                                     "max(",
+                                     "sum(x, axis=1)",
+                                     "[:, None]",
+                                     "index(i)",
+                                     "end(j)",
+                                     "zeros(f32[i, j])",
+                                     "f32[",
+                                     "\n",
+                                     "#",
+                                     ";",
+                                     "\"",
+                                     "\x80",
+                                     "\xff\xfe",
+                                     "((((((((",
+                                     "[[[[[[[[",
+                                     "{{{{{{{{",
+                                     "<",
+                                     "==",
+                                     ">>",
+                                     "exp(",
+                                     "fast.exp(",
+                                     "M*M*M*M*M",
+                                     "x[0]",
+                                     "ir.bits(",
+                                     "schedule k {",
+                                     "tune k {",
+                                     "tile M 64",
+                                     "where",
+                                     "float"};
 
 static void mutate(Program *program, Random *random)
 {
@@ -185,7 +264,8 @@ START_TEST(keeps_limits)
     compile_repeated("kernel k(x: f32[N]) -> f32[N] { return x }\n", "kernel k() -> T[", 20000, "");
     compile_repeated("kernel k(", "x: f32[N], ", 20000, "y: f32[M]) -> f32[N] = x");
     compile_repeated("kernel k(x: f32[", "N*N*N + ", 400, "N]) -> f32[N] = x");
-    compile_repeated("kernel k(x: f32[N]) -> f32[N] {\n", "let a = exp(x) + exp(x)\n", 50000, "return x }");
+    compile_repeated("kernel k(x: f32[N]) -> f32[N] {\n", "let a = exp(x) + exp(x)\n", 50000,
+                     "return x }");
     compile_repeated("kernel k(x: f32[N]) -> f32[N] = x + ", "9", 100000, "");
     compile_repeated("kernel k(x: f32[N]) -> f32[N] = x + \"", "a", 100000, "");
     compile_repeated("", "\xf0\x9f", 100000, "");
