@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Hostile programs: the examples, mutated. Whatever comes in, the front end gives IR that verifies,
- * or errors that render. A crash names its seed: TESSERA_SEED=n runs from there, one mutation
- * long. */
+ * or errors that render. A crash names its seed: TESSERA_SEED=n runs that one. */
 #include "frontend/frontend.h"
 #include "tests/unit.h"
 
@@ -16,7 +15,9 @@ static const char *const FILES[] = {"examples/add.tile", "examples/softmax.tile"
                                     "tests/frontend/everything.tile"};
 static const Binding BINDINGS[] = {{"T", "bf16"}, {"D", "64"}, {"causal", "true"}};
 
-typedef struct Random { uint64_t state; } Random;
+typedef struct Random {
+    uint64_t state;
+} Random;
 
 static uint32_t draw(Random *random, size_t below)
 {
