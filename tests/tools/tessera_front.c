@@ -2,9 +2,11 @@
 /* The front end alone, for its text tests and for fuzzing:
  *
  *     tessera-front FILE [--kernel NAME] [--target NAME] [--quiet] [NAME=VALUE]…
+ *     tessera-front --errors
  *
- * Prints the verified IR of the tensor stage. Exit code 1 after errors in the source, 2 after a
+ * --errors prints docs/errors.md. Else it * Prints the verified IR of the tensor stage. Exit code 1 after errors in the source, 2 after a
  * wrong use, 70 after a bug of ours. */
+#include "frontend/errors.h"
 #include "frontend/frontend.h"
 #include "ir/schedule.h"
 #include "ir/verify.h"
@@ -85,6 +87,18 @@ static void dump(Arena *arena, Diags *diags, int source, const Options *options,
     }
 }
 
+static int print_errors(void)
+{
+    printf("# Errors of the front end\n\nMade by `tessera-front --errors` from "
+           "frontend/errors.def.\n");
+    for (int code = 1; code < 1000; code++) {
+        if (error_title(code)) {
+            printf("\n**E%04d** %s. %s\n", code, error_title(code), error_explanation(code));
+        }
+    }
+    return 0;
+}
+
 static int status(const Diags *diags)
 {
     int worst = 0;
@@ -105,6 +119,9 @@ int main(int argc, char **argv)
     Arena arena;
     Diags diags;
     jmp_buf guard;
+    if (argc == 2 && text_same(argv[1], "--errors")) {
+        return print_errors();
+    }
     arena_init(&arena, allocator_default());
     arena.guard = &guard;
     diags_init(&diags, &arena);
