@@ -4,8 +4,8 @@
  *     tessera-front FILE [--kernel NAME] [--target NAME] [--quiet] [NAME=VALUE]…
  *     tessera-front --errors
  *
- * --errors prints docs/errors.md. Else it * Prints the verified IR of the tensor stage. Exit code 1 after errors in the source, 2 after a
- * wrong use, 70 after a bug of ours. */
+ * --errors prints docs/errors.md. Otherwise: the verified IR of the tensor stage; exit code 1 after
+ * errors in the source, 2 after a wrong use, 70 after a bug of ours. */
 #include "frontend/errors.h"
 #include "frontend/frontend.h"
 #include "ir/schedule.h"
