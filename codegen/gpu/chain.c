@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs of elementwise ops over one layout, register by register instead of op by op: what a chain
- * computes on the way then lives for one register's turn, not for all of them at once. The
- * assembler keeps most of the order that it is given, and a long epilogue would not fit its
- * registers. */
+/* Runs of elementwise ops over one layout, a few registers at a time instead of op by op: what a
+ * chain computes on the way then lives for their turn, not for all of them at once. The assembler
+ * keeps most of the order that it is given, and a long epilogue would not fit its registers. */
 #include "codegen/gpu/tiles.h"
+
+enum { GROUP = 8 }; /* registers at a time: enough independent work for a warp to issue */
 
 /* Division by a row's value is done for all registers together (divide.c). */
 static bool divides_rows(const Op *op)
@@ -43,6 +44,17 @@ static bool can_precede(const Op *op, const Op *first)
     return true;
 }
 
+static void emit_group(GpuEmitter *em, const Op *op, int from, int n)
+{
+    if (gpu_is_division(op)) {
+        gpu_emit_quotients(em, op, from, n);
+        return;
+    }
+    for (int r = from; r < from + n; r++) {
+        gpu_emit_register(em, op, r);
+    }
+}
+
 Op *gpu_emit_chain(GpuEmitter *em, Op *first)
 {
     struct { Op **items; size_t n, cap; } run = {0};
@@ -59,9 +71,10 @@ Op *gpu_emit_chain(GpuEmitter *em, Op *first)
         }
         last = op;
     }
-    for (int r = 0; r < gpu_registers(em, first->results[0]->type); r++) {
+    int n = gpu_registers(em, first->results[0]->type);
+    for (int from = 0; from < n; from += GROUP) {
         for (size_t i = 0; i < run.n; i++) {
-            gpu_emit_register(em, run.items[i], r);
+            emit_group(em, run.items[i], from, n - from < GROUP ? n - from : GROUP);
         }
     }
     return last;

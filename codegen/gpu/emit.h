@@ -65,6 +65,9 @@ typedef struct GpuTarget {
     LLVMValueRef (*shuffle_xor)(GpuEmitter *em, LLVMValueRef i32, int mask);
     /* All threads of em->role meet, shared accesses ordered. */
     void (*sync)(GpuEmitter *em);
+    /* 1/x of an f32 of moderate size, within one unit in the last place. NULL: division is not a
+     * branch on this target, and needs no help. */
+    LLVMValueRef (*reciprocal)(GpuEmitter *em, LLVMValueRef x);
     /* 2^x of an f32. */
     LLVMValueRef (*fast_exp2)(GpuEmitter *em, LLVMValueRef x);
     /* A guarded access of global memory: a value like `otherwise` (a scalar or a vector) from ptr

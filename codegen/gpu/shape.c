@@ -54,28 +54,6 @@ void gpu_emit_index(GpuEmitter *em, const Op *op)
     }
 }
 
-/* Divisions that share divisors are done together. */
-static bool emit_division(GpuEmitter *em, const Value *result, const Op *op, GpuValue *out,
-                          const GpuValue *ins)
-{
-    LLVMValueRef *sides[2];
-    for (int i = 0; i < 2; i++) {
-        sides[i] = ARENA_ARRAY(em->arena, LLVMValueRef, out->n);
-        for (int r = 0; r < out->n; r++) {
-            bool own = is_tile(result) && gpu_exists(em, result->type, r) &&
-                       gpu_canonical(result->type->layout, r) == r;
-            sides[i][r] = own ? ins[i].regs[ins[i].n == 1 ? 0 : r] : NULL;
-        }
-    }
-    if (!gpu_emit_shared_divisors(em, op, out, sides[0], sides[1])) {
-        return false;
-    }
-    for (int r = 0; r < out->n; r++) {
-        starts(em, result, out, r); /* copies take what their first has */
-    }
-    return true;
-}
-
 static LLVMValueRef emit_element(GpuEmitter *em, const Op *op, const GpuValue *ins, int r)
 {
     LLVMValueRef operands[MOST_OPERANDS];
@@ -97,20 +75,55 @@ void gpu_emit_register(GpuEmitter *em, const Op *op, int r)
     }
 }
 
+static LLVMValueRef operand_register(GpuEmitter *em, const Op *op, int i, int r)
+{
+    const GpuValue *in = gpu_value(em, op->operands[i]);
+    return in->regs[in->n == 1 ? 0 : r];
+}
+
+void gpu_emit_quotients(GpuEmitter *em, const Op *op, int from, int n)
+{
+    const Value *result = op->results[0];
+    GpuValue *out = gpu_value(em, result);
+    LLVMValueRef *a = ARENA_ARRAY(em->arena, LLVMValueRef, n), *d = ARENA_ARRAY(em->arena, LLVMValueRef, n);
+    for (int i = 0; i < n; i++) {
+        bool own = gpu_exists(em, result->type, from + i) &&
+                   gpu_canonical(result->type->layout, from + i) == from + i;
+        a[i] = own ? operand_register(em, op, 0, from + i) : NULL;
+        d[i] = own ? operand_register(em, op, 1, from + i) : NULL;
+    }
+    bool done = gpu_emit_divisions(em, n, a, d, out->regs + from);
+    for (int r = from; r < from + n; r++) {
+        if (done) {
+            starts(em, result, out, r); /* copies take what their first has */
+        } else {
+            gpu_emit_register(em, op, r);
+        }
+    }
+}
+
+bool gpu_is_division(const Op *op)
+{
+    return op->kind == OP_DIV && is_tile(op->results[0]) && op->results[0]->type->dtype == DT_F32;
+}
+
 void gpu_emit_elementwise(GpuEmitter *em, const Op *op)
 {
     const Value *result = op->results[0];
     GpuValue *out = gpu_define(em, result);
     GpuValue ins[MOST_OPERANDS];
+    bool renamed = false;
     for (int i = 0; i < op->n_operands; i++) {
         const Value *operand = op->operands[i];
         ins[i] = *gpu_value(em, operand);
         if (is_tile(operand) && operand->type->layout != result->type->layout) {
             ins[i] = (GpuValue){ARENA_ARRAY(em->arena, LLVMValueRef, out->n), out->n};
             gpu_renamed(em, op, operand->type, gpu_value(em, operand), result->type, &ins[i]);
+            renamed = true;
         }
     }
-    if (op->kind == OP_DIV && emit_division(em, result, op, out, ins)) {
+    if (gpu_is_division(op) && !renamed) {
+        gpu_emit_quotients(em, op, 0, out->n);
         return;
     }
     for (int r = 0; r < out->n; r++) {

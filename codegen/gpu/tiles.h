@@ -14,10 +14,13 @@ void gpu_emit_register(GpuEmitter *em, const Op *op, int r);
 /* chain.c: emits the run of ops that begins here; returns the last one. */
 bool gpu_starts_chain(const Op *op);
 Op *gpu_emit_chain(GpuEmitter *em, Op *first);
-/* divide.c: a / d for all registers (NULL: none to compute) when few divisors serve many elements;
+bool gpu_is_division(const Op *op);
+/* divide.c: a / d of f32, n of them (a NULL: none), where a way without a branch for each is known;
  * else false, and nothing is emitted. */
-bool gpu_emit_shared_divisors(GpuEmitter *em, const Op *op, GpuValue *out, LLVMValueRef *a,
-                              LLVMValueRef *d);
+bool gpu_emit_divisions(GpuEmitter *em, int n, LLVMValueRef *a, LLVMValueRef *d,
+                        LLVMValueRef *quotient);
+/* An f32 division of registers [from, from + n) of `out`; the operands are there. */
+void gpu_emit_quotients(GpuEmitter *em, const Op *op, int from, int n);
 /* broadcast, expand, squeeze, permute, convert: registers by other names. */
 void gpu_emit_rename(GpuEmitter *em, const Op *op);
 void gpu_emit_mask(GpuEmitter *em, const Op *op);

@@ -124,6 +124,11 @@ static void sync_role(GpuEmitter *em)
     gpu_intrinsic(em, "llvm.nvvm.barrier.cta.sync.aligned.count", 0, NULL, 2, args);
 }
 
+static LLVMValueRef reciprocal(GpuEmitter *em, LLVMValueRef x)
+{
+    return gpu_asm(em, em->f32, "rcp.approx.ftz.f32 $0, $1;", "=f,f", false, 1, &x);
+}
+
 static LLVMValueRef fast_exp2(GpuEmitter *em, LLVMValueRef x)
 {
     return gpu_asm(em, em->f32, "ex2.approx.ftz.f32 $0, $1;", "=f,f", false, 1, &x);
@@ -292,6 +297,7 @@ const GpuTarget gpu_nvptx = {
     .warp_uniform = warp_uniform,
     .shuffle_xor = shuffle_xor,
     .sync = sync_role,
+    .reciprocal = reciprocal,
     .fast_exp2 = fast_exp2,
     .load_if = load_if,
     .store_if = store_if,
