@@ -5,9 +5,9 @@
 
 Checks: no spills, no stack, the number of registers at entry, no warning of the assembler (it says
 so when it ignores setmaxnreg or serializes products), and, where nvdisasm is to be had, the
-instructions named; with --between NAME, that such instructions stand between a wait for all products
-but one and the next wait for all. Prints why when it leaves a check out: there is no assembler or
-disassembler on a bare machine.
+instructions named; with --between NAME, that such instructions stand between a wait for all
+products but one and the next wait for all. Prints why when it leaves a check out: there is no
+assembler or disassembler on a bare machine.
 """
 
 import argparse
@@ -39,8 +39,8 @@ def fail(text):
 def assemble(ptxas, options, folder):
     ptx, cubin = os.path.join(folder, "a.ptx"), os.path.join(folder, "a.cubin")
     target = ["--target", options.target] if options.target else []
-    subprocess.run([options.emit, *target, "--pass", "layout", "--pass", "vectorize", "--emit", "ptx",
-                    "-o", ptx, options.source], check=True)
+    subprocess.run([options.emit, *target, "--pass", "layout", "--pass", "vectorize",
+                    "--emit", "ptx", "-o", ptx, options.source], check=True)
     done = subprocess.run([ptxas, "-arch=sm_90a", "-v", "-o", cubin, ptx], capture_output=True,
                           text=True)
     if done.returncode:
