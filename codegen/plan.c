@@ -177,7 +177,7 @@ static void fill_launch(Func *func, const Plan *plan, const Op *launch, size_t i
     fill_axes(func, launch, to);
     to->threads = launch_threads(func, launch);
     to->persistent = op_int(launch, ATTR_PERSISTENT, 0) != 0;
-    to->blocks_per_unit = 1;
+    to->blocks_per_unit = (int)op_int(launch, ATTR_BLOCKS, 1);
     to->cluster = 1;
     fill_args(func, plan, to);
 }

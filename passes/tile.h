@@ -32,6 +32,7 @@ typedef struct TilePlan {
     Op *dot;          /* a product that contracts a loop, or NULL */
     int64_t grouped;  /* raster group; 0: rows */
     int64_t warps;
+    int64_t blocks;   /* that a multiprocessor should hold at once */
     bool persistent;
 } TilePlan;
 

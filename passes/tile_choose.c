@@ -12,6 +12,7 @@ enum {
     THREAD_ACCUMULATORS = 64, /* of a product by fused multiply-adds: 8 by 8 */
     ROW_MOST_THREAD = 32,    /* elements of a resident row that a thread may hold */
     ROW_MOST_CPU = 32768, /* elements of a resident row on a CPU: stays in the second-level cache */
+    BUSY_THREADS = 1024,     /* of a multiprocessor, in a memory-bound kernel */
     LOOP_STEP = 8192,        /* of a row that does not fit */
 };
 
@@ -253,9 +254,43 @@ static int64_t checked_warps(Func *func, int64_t derived, const char *reason)
     return warps;
 }
 
+/* Memory-bound blocks overlap one another's loads, work and stores: several share a multiprocessor. */
+static int64_t checked_blocks(Func *func, int64_t threads, bool wide)
+{
+    int busy = wide ? BUSY_THREADS : BUSY_THREADS / 2;
+    int64_t blocks = schedule_number(func, "blocks", "", larger(1, busy / threads),
+                                     wide ? "%d threads of a multiprocessor keep its memory busy"
+                                          : "%d threads of a multiprocessor: guards of single elements "
+                                            "take registers", busy);
+    if (blocks < 1 || blocks > 32 || blocks * threads > 2048) {
+        const Line *line = schedule_given(func, "blocks", "");
+        Diag *d = diag_error(func->diags, 509, line ? line->span : SPAN_NONE,
+                             "`blocks %lld` of %lld threads do not fit a multiprocessor",
+                             (long long)blocks, (long long)threads);
+        diag_help(func->diags, d, "at most %lld", (long long)larger(1, 2048 / threads));
+        return 1;
+    }
+    return blocks;
+}
+
+/* Every tensor's rows can be accessed 16 bytes at a time. */
+static bool rows_are_wide(const Op *group)
+{
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        if (op->kind != OP_LOAD && op->kind != OP_STORE) {
+            continue;
+        }
+        Type tensor = op->operands[0]->type;
+        if (tensor->rank > 1 &&
+            poly_divisor(tensor->dims[tensor->rank - 1]) * dtype_bytes(tensor->dtype) % 16) {
+            return false;
+        }
+    }
+    return true;
+}
+
 void tile_choose(Func *func, Op *group, TilePlan *plan)
 {
-    (void)group;
     if (plan->dot) {
         choose_product(func, plan);
     } else {
@@ -265,6 +300,9 @@ void tile_choose(Func *func, Op *group, TilePlan *plan)
         plan->warps = checked_warps(func, plan->warps,
                                     plan->dot ? "a thread holds its share of the product's tile"
                                               : "16 elements of each value a thread, 32 of a row");
+        if (!plan->dot) {
+            plan->blocks = checked_blocks(func, plan->warps * func->target->warp, rows_are_wide(group));
+        }
     } else {
         plan->warps = 1;
     }

@@ -238,6 +238,9 @@ static Op *emit_launch(Emitter *e, Op *group, Frame *frame)
     Builder before = build_before(e->func, group);
     Op *launch = build_parallel(&before, OP_LAUNCH, n, dims, steps, names);
     op_set_ints(e->func, launch, ATTR_WARPS, 1, &e->plan->warps);
+    if (e->plan->blocks > 1) {
+        op_set_int(e->func, launch, ATTR_BLOCKS, e->plan->blocks);
+    }
     if (e->plan->grouped) {
         op_set_int(e->func, launch, ATTR_GROUPED, e->plan->grouped);
     }

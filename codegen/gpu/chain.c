@@ -4,8 +4,6 @@
  * keeps most of the order that it is given, and a long epilogue would not fit its registers. */
 #include "codegen/gpu/tiles.h"
 
-enum { GROUP = 8 }; /* registers at a time: enough independent work for a warp to issue */
-
 /* Division by a row's value is done for all registers together (divide.c). */
 static bool divides_rows(const Op *op)
 {
@@ -72,9 +70,9 @@ Op *gpu_emit_chain(GpuEmitter *em, Op *first)
         last = op;
     }
     int n = gpu_registers(em, first->results[0]->type);
-    for (int from = 0; from < n; from += GROUP) {
+    for (int from = 0; from < n; from += GPU_GROUP) {
         for (size_t i = 0; i < run.n; i++) {
-            emit_group(em, run.items[i], from, n - from < GROUP ? n - from : GROUP);
+            emit_group(em, run.items[i], from, n - from < GPU_GROUP ? n - from : GPU_GROUP);
         }
     }
     return last;

@@ -123,7 +123,10 @@ void gpu_emit_elementwise(GpuEmitter *em, const Op *op)
         }
     }
     if (gpu_is_division(op) && !renamed) {
-        gpu_emit_quotients(em, op, 0, out->n);
+        /* In pieces: the long way of each keeps its operands alive. */
+        for (int from = 0; from < out->n; from += GPU_GROUP) {
+            gpu_emit_quotients(em, op, from, out->n - from < GPU_GROUP ? out->n - from : GPU_GROUP);
+        }
         return;
     }
     for (int r = 0; r < out->n; r++) {

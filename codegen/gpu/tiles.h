@@ -14,6 +14,7 @@ void gpu_emit_register(GpuEmitter *em, const Op *op, int r);
 /* chain.c: emits the run of ops that begins here; returns the last one. */
 bool gpu_starts_chain(const Op *op);
 Op *gpu_emit_chain(GpuEmitter *em, Op *first);
+enum { GPU_GROUP = 8 }; /* registers at a time: enough independent work for a warp to issue */
 bool gpu_is_division(const Op *op);
 /* divide.c: a / d of f32, n of them (a NULL: none), where a way without a branch for each is known;
  * else false, and nothing is emitted. */
