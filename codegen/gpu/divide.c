@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Division of many f32 elements at once, correctly rounded, without a branch for each.
  *
- * One divisor for many elements (a softmax divides a row by its sum): the reciprocal is taken once, in
- * two parts, and an element costs four operations:
+ * One divisor for many elements (a softmax divides a row by its sum): the reciprocal is taken once,
+ * in two parts, and an element costs four operations:
  *     y = 1/d;  z = (1 - d*y) * y;  q = a*y + a*z;  r = a - d*q;  q' = q + r*y
  * A divisor of its own for each: the hardware's approximation, one Newton step and two corrections:
  *     y = y0 + y0*(1 - d*y0);  q = a*y;  q = q + (a - d*q)*y;  q' = q + (a - d*q)*y
- * In both, q before the last step is within one unit in the last place of a/d, so that q' is rounded
- * right (Markstein 1990). The steps are exact enough while |a| and |d| lie between 2^-60 and 2^60; a
- * thread that holds anything else divides all of the elements at hand the long way. */
+ * In both, q before the last step is within one unit in the last place of a/d, so that q' is
+ * rounded right (Markstein 1990). The steps are exact enough while |a| and |d| lie between 2^-60
+ * and 2^60; a thread that holds anything else divides all of the elements at hand the long way. */
 #include "codegen/gpu/tiles.h"
 
 enum {
@@ -154,7 +154,8 @@ static void emit_exact(Division *v)
     }
 }
 
-bool gpu_emit_divisions(GpuEmitter *em, int n, LLVMValueRef *a, LLVMValueRef *d, LLVMValueRef *quotient)
+bool gpu_emit_divisions(GpuEmitter *em, int n, LLVMValueRef *a, LLVMValueRef *d,
+                        LLVMValueRef *quotient)
 {
     Division v = {.em = em, .n = n, .a = a, .d = d, .quotient = quotient};
     int elements = count_elements(&v);

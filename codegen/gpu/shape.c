@@ -85,7 +85,8 @@ void gpu_emit_quotients(GpuEmitter *em, const Op *op, int from, int n)
 {
     const Value *result = op->results[0];
     GpuValue *out = gpu_value(em, result);
-    LLVMValueRef *a = ARENA_ARRAY(em->arena, LLVMValueRef, n), *d = ARENA_ARRAY(em->arena, LLVMValueRef, n);
+    LLVMValueRef *a = ARENA_ARRAY(em->arena, LLVMValueRef, n),
+                 *d = ARENA_ARRAY(em->arena, LLVMValueRef, n);
     for (int i = 0; i < n; i++) {
         bool own = gpu_exists(em, result->type, from + i) &&
                    gpu_canonical(result->type->layout, from + i) == from + i;
