@@ -107,7 +107,7 @@ START_TEST(within_ulps)
     check_function("tanh", tanh, 1.5);
     check_function("sigmoid", sigmoid, 2.5);
     check_function("rsqrt", rsqrt, 1.5);
-    check_function("silu", silu, 3);
+    check_function("silu", silu, 3.5);
 }
 END_TEST
 
