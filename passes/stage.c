@@ -160,6 +160,30 @@ static bool choose_bulk(Stager *s)
     return possible && text_same(copy, "bulk");
 }
 
+static bool bounds_are_even(const Op *op)
+{
+    return op->kind != OP_FOR || !for_hi(op)->def || for_hi(op)->def->kind == OP_SIZE ||
+           for_hi(op)->def->kind == OP_CONST;
+}
+
+static void note_uneven(Op *op, void *user)
+{
+    bool *even = user;
+    *even = *even && bounds_are_even(op);
+}
+
+/* Where the work of a tile grows along an axis, as under a causal mask, the long ones go first: what is
+ * left to fill the end with is short. */
+static void choose_order(Stager *s)
+{
+    s->even = true;
+    block_walk(s->body, note_uneven, &s->even);
+    if (!s->even && schedule_number(s->func, "raster", "descending", 1,
+                                    "later tiles cost more: the long ones go first")) {
+        op_set_int(s->func, s->launch, ATTR_DESCENDING, 1);
+    }
+}
+
 /* ---- products ---- */
 
 typedef struct DotList {
@@ -184,6 +208,7 @@ static void stage_launch(Func *func, Op *launch)
     if (dots.n == 0) {
         return;
     }
+    choose_order(&s);
     s.roles = choose_bulk(&s);
     if (s.roles) {
         stage_roles(&s);

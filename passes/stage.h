@@ -44,6 +44,7 @@ typedef struct Stager {
     Stream streams[MOST_STAGED];
     int n_streams;
     bool roles, persistent;
+    bool even; /* all tiles cost the same */
     int64_t shared_bytes; /* promised so far */
 } Stager;
 

@@ -285,22 +285,9 @@ static void consume_streams(Stager *s, Positions *positions)
 
 /* ---- both ---- */
 
-static bool bounds_are_even(const Op *op)
-{
-    return op->kind != OP_FOR || !for_hi(op)->def || for_hi(op)->def->kind == OP_SIZE ||
-           for_hi(op)->def->kind == OP_CONST;
-}
-
-static void note_uneven(Op *op, void *user)
-{
-    bool *even = user;
-    *even = *even && bounds_are_even(op);
-}
-
 static bool choose_persistent(Stager *s)
 {
-    bool even = true;
-    block_walk(s->body, note_uneven, &even);
+    bool even = s->even;
     const char *on =
         schedule_word(s->func, "persistent", "", even ? "on" : "off", "%s",
                       even ? "all tiles cost the same: copies for the next run under this one's end"
@@ -334,8 +321,11 @@ static Op *build_tiles(Stager *s, Builder *b, const Positions *positions)
     const Attr *dims = op_attr(s->launch, ATTR_DIMS), *steps = op_attr(s->launch, ATTR_STEPS);
     op_set_dims(s->func, tiles, ATTR_DIMS, dims->n, dims->dims);
     op_set_ints(s->func, tiles, ATTR_STEPS, steps->n, steps->ints);
-    if (op_attr(s->launch, ATTR_GROUPED)) {
-        op_set_int(s->func, tiles, ATTR_GROUPED, op_int(s->launch, ATTR_GROUPED, 0));
+    static const AttrKey orders[] = {ATTR_GROUPED, ATTR_DESCENDING};
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
+        if (op_attr(s->launch, orders[i])) {
+            op_set_int(s->func, tiles, orders[i], op_int(s->launch, orders[i], 0));
+        }
     }
     return tiles;
 }

@@ -254,14 +254,16 @@ static int64_t checked_warps(Func *func, int64_t derived, const char *reason)
     return warps;
 }
 
-/* Memory-bound blocks overlap one another's loads, work and stores: several share a multiprocessor. */
+/* Memory-bound blocks overlap one another's loads, work and stores: several share a
+ * multiprocessor. */
 static int64_t checked_blocks(Func *func, int64_t threads, bool wide)
 {
     int busy = wide ? BUSY_THREADS : BUSY_THREADS / 2;
-    int64_t blocks = schedule_number(func, "blocks", "", larger(1, busy / threads),
-                                     wide ? "%d threads of a multiprocessor keep its memory busy"
-                                          : "%d threads of a multiprocessor: guards of single elements "
-                                            "take registers", busy);
+    int64_t blocks = schedule_number(
+        func, "blocks", "", larger(1, busy / threads),
+        wide ? "%d threads of a multiprocessor keep its memory busy"
+             : "%d threads of a multiprocessor: guards of single elements take registers",
+        busy);
     if (blocks < 1 || blocks > 32 || blocks * threads > 2048) {
         const Line *line = schedule_given(func, "blocks", "");
         Diag *d = diag_error(func->diags, 509, line ? line->span : SPAN_NONE,
@@ -301,7 +303,8 @@ void tile_choose(Func *func, Op *group, TilePlan *plan)
                                     plan->dot ? "a thread holds its share of the product's tile"
                                               : "16 elements of each value a thread, 32 of a row");
         if (!plan->dot) {
-            plan->blocks = checked_blocks(func, plan->warps * func->target->warp, rows_are_wide(group));
+            int64_t threads = plan->warps * func->target->warp;
+            plan->blocks = checked_blocks(func, threads, rows_are_wide(group));
         }
     } else {
         plan->warps = 1;

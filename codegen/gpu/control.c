@@ -204,12 +204,16 @@ typedef struct Grid {
     LLVMValueRef counts[MAX_RANK];  /* i32: tiles along each axis */
     int64_t steps[MAX_RANK];
     int64_t grouped;
+    bool descending;
 } Grid;
 
 static Grid make_grid(GpuEmitter *em, const Op *op)
 {
     const Attr *dims = op_attr(op, ATTR_DIMS), *steps = op_attr(op, ATTR_STEPS);
-    Grid grid = {.em = em, .n = dims ? dims->n : 0, .grouped = op_int(op, ATTR_GROUPED, 0)};
+    Grid grid = {.em = em,
+                 .n = dims ? dims->n : 0,
+                 .grouped = op_int(op, ATTR_GROUPED, 0),
+                 .descending = op_int(op, ATTR_DESCENDING, 0) != 0};
     if (grid.n > MAX_RANK) {
         gpu_bug(em, op, "has too many axes");
     }
@@ -273,10 +277,23 @@ static void split(Grid *grid, LLVMValueRef id, LLVMValueRef *tile)
     }
 }
 
+static LLVMValueRef count_tiles(Grid *grid)
+{
+    LLVMValueRef total = gpu_i32(grid->em, 1);
+    for (int axis = 0; axis < grid->n; axis++) {
+        total = LLVMBuildMul(grid->em->builder, total, grid->counts[axis], "");
+    }
+    return total;
+}
+
 static void define_tile(Grid *grid, LLVMValueRef id, Value *const *args)
 {
     GpuEmitter *em = grid->em;
     LLVMValueRef tile[MAX_RANK];
+    if (grid->descending) {
+        LLVMValueRef last = LLVMBuildSub(em->builder, count_tiles(grid), gpu_i32(em, 1), "");
+        id = LLVMBuildSub(em->builder, last, id, "");
+    }
     split(grid, id, tile);
     for (int axis = 0; axis < grid->n; axis++) {
         int64_t step = grid->steps[axis];
@@ -289,11 +306,7 @@ static void define_tile(Grid *grid, LLVMValueRef id, Value *const *args)
 void gpu_emit_tiles(GpuEmitter *em, Op *op)
 {
     Grid grid = make_grid(em, op);
-    LLVMValueRef total = gpu_i32(em, 1);
-    for (int axis = 0; axis < grid.n; axis++) {
-        total = LLVMBuildMul(em->builder, total, grid.counts[axis], "");
-    }
-    CountedLoop loop = open_loop(em, op, em->target->block_id(em), total, 0, grid.n);
+    CountedLoop loop = open_loop(em, op, em->target->block_id(em), count_tiles(&grid), 0, grid.n);
     define_tile(&grid, loop.i, op->regions[0]->args);
     gpu_emit_block(em, op->regions[0]);
     close_loop(em, &loop, em->target->block_count(em));
