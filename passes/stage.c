@@ -172,8 +172,8 @@ static void note_uneven(Op *op, void *user)
     *even = *even && bounds_are_even(op);
 }
 
-/* Where the work of a tile grows along an axis, as under a causal mask, the long ones go first: what is
- * left to fill the end with is short. */
+/* Where the work of a tile grows along an axis, as under a causal mask, the long ones go first:
+ * what is left to fill the end with is short. */
 static void choose_order(Stager *s)
 {
     s->even = true;
