@@ -22,6 +22,7 @@ typedef struct Overlap {
     Block *body;
     Op *first, *first_settle, *second, *second_settle;
     Op *wait, *arrive;  /* of the second product's ring */
+    Op *repair;         /* what overwrites the padding of its tile, between the wait and it; NULL: none */
     int carried;        /* which carried value is the second product's result */
     Value *tile, *onto; /* its left operand and accumulator */
 } Overlap;
@@ -50,9 +51,10 @@ static int operand_count(const Op *op)
 static bool find_products(Overlap *o)
 {
     for (Op *op = o->body->first; op; op = op->next) {
-        if (op->n_regions) {
+        if (op->n_regions && (op->kind != OP_IF || op->n_results || o->repair)) {
             return false;
         }
+        o->repair = op->n_regions ? op : o->repair;
         if (op->kind != OP_DOT_ASYNC) {
             continue;
         }
@@ -92,9 +94,21 @@ static bool find_carried(Overlap *o)
     return o->carried >= 0 && value_count_uses(o->func, result) == 1;
 }
 
+/* Between the wait and the product there may be the repair and the scalars that it needs. */
+static Op *find_wait(const Overlap *o)
+{
+    Op *op = o->second->prev;
+    bool repaired = false;
+    while (op && (op == o->repair || (op_has(op, TRAIT_PURE) && type_is_scalar(op->results[0]->type)))) {
+        repaired |= op == o->repair;
+        op = op->prev;
+    }
+    return op && op->kind == OP_WAIT && repaired == (o->repair != NULL) ? op : NULL;
+}
+
 static bool find_ring(Overlap *o)
 {
-    o->wait = o->second->prev && o->second->prev->kind == OP_WAIT ? o->second->prev : NULL;
+    o->wait = find_wait(o);
     o->arrive = o->second_settle->next && o->second_settle->next->kind == OP_ARRIVE
                     ? o->second_settle->next : NULL;
     if (!o->wait || !o->arrive || !o->wait->operands[1] || o->wait->operands[1]->block != o->body) {
@@ -142,7 +156,8 @@ static bool matches(Overlap *o)
 
 static bool is_of_second(const Overlap *o, const Op *op)
 {
-    return op == o->second || op == o->second_settle || op == o->wait || op == o->arrive;
+    return op == o->second || op == o->second_settle || op == o->wait || op == o->arrive ||
+           op == o->repair;
 }
 
 /* ---- building it again ---- */
@@ -294,24 +309,39 @@ static Op *build_rest(Overlap *o, Builder *b, Value *lo, const Op *start)
     return loop;
 }
 
-/* The last second product, if there was a step at all. */
+/* Where the last step starts; where the loop ends, if there is none. */
+static Value *last_start(Overlap *o, Builder *b, Value *hi)
+{
+    Value *step = build_i64(b, op_attr(o->loop, ATTR_STEPS)->ints[0]), *lo = for_lo(o->loop);
+    Value *before = build_binary(b, OP_SUB, build_binary(b, OP_SUB, hi, lo), build_i64(b, 1));
+    Value *steps = build_binary(b, OP_MUL, build_binary(b, OP_DIV, before, step), step);
+    return build_binary(b, OP_MAX, lo, build_binary(b, OP_ADD, lo, steps));
+}
+
+/* The last second product: a loop over the last step, of which there may be none. */
 static Value *build_end(Overlap *o, Builder *b, const Op *rest)
 {
-    Value *hi = build_binary(b, OP_MIN, for_hi(o->loop),
-                             build_size(b, op_attr(o->loop, ATTR_DIMS)->dims[0]));
-    Value *any = build_cmp(b, "lt", for_lo(o->loop), hi);
+    Dim dim = op_attr(o->loop, ATTR_DIMS)->dims[0];
+    Value *hi = build_binary(b, OP_MIN, for_hi(o->loop), build_size(b, dim));
     Value *onto = rest->results[o->carried], *tile = rest->results[rest->n_results - 1];
     int at = (int)o->wait->operands[1]->index - 1;
-    Op *branch = build_op(b, OP_IF, 1, &any, 1, &onto->type, 2);
-    Builder yes = build_at_end(o->func, branch->regions[0]),
-            no = build_at_end(o->func, branch->regions[1]);
-    Value *position = previous_position(&yes, rest->results[at]);
-    Value *flying = build_second(o, &yes, tile, onto, position)->results[0];
-    Op *settle = build_settle(&yes, 1, &flying, 0);
-    build_arrive(o, &yes, position);
-    build_yield(&yes, 1, settle->results);
-    build_yield(&no, 1, &onto);
-    return branch->results[0];
+    Value *position = previous_position(b, rest->results[at]);
+    Op *loop = build_for(b, dim, op_attr(o->loop, ATTR_STEPS)->ints[0], o->body->args[0]->name,
+                         last_start(o, b, hi), hi, 1, &onto);
+    Builder in = build_at_end(o->func, loop->regions[0]);
+    CloneMap map = clone_map_new(o->func);
+    Value *range = loop->regions[0]->args[0];
+    clone_map_value(&map, o->body->args[0], range);
+    clone_map_dim(&map, poly_as_range(o->body->args[0]->type->dims[0]), range->type->dims[0]);
+    clone_map_value(&map, o->tile, tile);
+    clone_map_value(&map, o->onto, loop->regions[0]->args[1]);
+    clone_map_value(&map, o->wait->operands[1], position);
+    for (const Op *op = o->wait; op != o->arrive->next; op = op->next) {
+        clone_op(&in, &map, op);
+    }
+    Value *sum = clone_get(&map, o->second_settle->results[0]);
+    build_yield(&in, 1, &sum);
+    return loop->results[0];
 }
 
 static void overlap_loop(Overlap *o)
