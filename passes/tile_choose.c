@@ -13,6 +13,9 @@ enum {
     ROW_MOST_THREAD = 32,    /* elements of a resident row that a thread may hold */
     ROW_MOST_CPU = 32768, /* elements of a resident row on a CPU: stays in the second-level cache */
     BUSY_THREADS = 1024,     /* of a multiprocessor, in a memory-bound kernel */
+    LOOPS_ALONE = 4,         /* steps of loops shrink by up to this before those of grids do */
+    SHARED_SLACK = 4096,     /* of shared memory, for reductions and barriers */
+    THREAD_HELD_BYTES = 800, /* of accumulators and operands that a thread may hold */
     LOOP_STEP = 8192,        /* of a row that does not fit */
 };
 
@@ -315,10 +318,12 @@ void tile_choose(Func *func, Op *group, TilePlan *plan)
 
 typedef struct Steps {
     Func *func;
-    int64_t shrink;   /* divides the source's steps */
+    int64_t shrink;   /* divides the source's steps of loops, and beyond LOOPS_ALONE of grids too */
     int64_t shared;   /* bytes of products' operands */
+    int64_t once, walked, stored; /* of it: loaded once, by a loop's step; results' tiles */
+    int64_t held;     /* bytes of accumulators and operands in registers */
     int64_t rows, accumulators, elements; /* largest of the products and of all values */
-    bool wgmma, any_dot;
+    bool wgmma, any_dot, loops_first;
 } Steps;
 
 static int64_t elements_of(Type type)
@@ -330,6 +335,49 @@ static int64_t elements_of(Type type)
     return n;
 }
 
+/* Does a loop's own range index this load? Then each step brings another tile. */
+static bool is_walked(const Op *load)
+{
+    for (int i = 1; i < load->n_operands; i++) {
+        const Value *index = load->operands[i];
+        const Op *binder = index && index->block ? index->block->parent : NULL;
+        if (binder && binder->kind == OP_FOR) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void measure_operand(Steps *steps, const Value *operand)
+{
+    const Op *load = operand->def;
+    int64_t bytes = elements_of(operand->type) * dtype_bytes(operand->type->dtype);
+    while (load && load->kind == OP_PERMUTE) {
+        load = load->operands[0]->def;
+    }
+    steps->shared += bytes;
+    if (!load || load->kind != OP_LOAD) {
+        steps->held += bytes;
+    } else if (is_walked(load)) {
+        steps->walked += bytes;
+    } else {
+        steps->once += bytes;
+    }
+}
+
+static void measure_dot(Steps *steps, const Op *op)
+{
+    Type c = op->results[0]->type;
+    DType operands = op->operands[0]->type->dtype;
+    steps->any_dot = true;
+    steps->wgmma = text_same(product_unit(steps->func, operands), "wgmma");
+    measure_operand(steps, op->operands[0]);
+    measure_operand(steps, op->operands[1]);
+    steps->rows = larger(steps->rows, poly_capacity(c->dims[0]));
+    steps->accumulators = larger(steps->accumulators, elements_of(c));
+    steps->held += elements_of(c) * dtype_bytes(c->dtype);
+}
+
 static void measure_op(Op *op, void *user)
 {
     Steps *steps = user;
@@ -338,15 +386,12 @@ static void measure_op(Op *op, void *user)
             steps->elements = larger(steps->elements, elements_of(op->results[i]->type));
         }
     }
-    if (op->kind != OP_DOT) {
-        return;
+    if (op->kind == OP_DOT) {
+        measure_dot(steps, op);
+    } else if (op->kind == OP_STORE) {
+        Type value = op->operands[op->n_operands - 1]->type;
+        steps->stored += elements_of(value) * dtype_bytes(value->dtype);
     }
-    Type a = op->operands[0]->type, b = op->operands[1]->type, c = op->results[0]->type;
-    steps->any_dot = true;
-    steps->wgmma = text_same(product_unit(steps->func, a->dtype), "wgmma");
-    steps->shared += (elements_of(a) + elements_of(b)) * dtype_bytes(a->dtype);
-    steps->rows = larger(steps->rows, poly_capacity(c->dims[0]));
-    steps->accumulators = larger(steps->accumulators, elements_of(c));
 }
 
 /* The step of the axis as the source has it, or the user's line. */
@@ -382,7 +427,10 @@ static void set_steps(Op *op, void *user)
         }
         Value *arg = op->regions[0]->args[i];
         DimVar *var = poly_as_range(arg->type->dims[0]);
-        attr->ints[i] = source_step(steps->func, arg, attr->ints[i], steps->shrink, exact);
+        /* A matrix unit wants many rows; fused multiply-adds want square tiles. */
+        int64_t alone = steps->loops_first ? LOOPS_ALONE : 1;
+        int64_t shrink = op->kind == OP_FOR ? steps->shrink : steps->shrink / alone;
+        attr->ints[i] = source_step(steps->func, arg, attr->ints[i], larger(1, shrink), exact);
         var->capacity = attr->ints[i];
     }
 }
@@ -410,13 +458,21 @@ static void save_steps(Op *op, void *user)
     }
 }
 
+/* A matrix unit's tiles: two slots of what loops bring, and registers for accumulators. */
+static bool unit_steps_fit(const Func *func, const Steps *steps)
+{
+    int64_t threads = 128 * larger(1, smaller(2, steps->rows / 64));
+    return steps->once + steps->stored + 2 * steps->walked + SHARED_SLACK <= func->target->shared_bytes &&
+           steps->held <= threads * THREAD_HELD_BYTES;
+}
+
 static bool steps_fit(const Func *func, const Steps *steps)
 {
     if (!is_gpu(func) || !steps->any_dot) {
         return true;
     }
     if (steps->wgmma) {
-        return steps->shared <= func->target->shared_bytes;
+        return unit_steps_fit(func, steps);
     }
     /* A product by fma also stages operands that come from registers, and loops keep two tiles. */
     return steps->shared <= func->target->shared_bytes * 7 / 8 &&
@@ -441,11 +497,12 @@ void tile_choose_source(Func *func, Op *parallel)
     Steps steps = {.func = func};
     save_steps(parallel, &saved);
     block_walk(parallel->regions[0], save_steps, &saved);
-    for (int64_t shrink = 1; shrink <= 16; shrink *= 2) {
+    walk_group(parallel, measure_op, &steps);
+    for (int64_t shrink = 1; shrink <= 64; shrink *= 2) {
         for (int i = 0; i < saved.n; i++) {
             saved.items[i].attr->ints[saved.items[i].at] = saved.items[i].step;
         }
-        steps = (Steps){.func = func, .shrink = shrink};
+        steps = (Steps){.func = func, .shrink = shrink, .loops_first = steps.wgmma};
         walk_group(parallel, set_steps, &steps);
         walk_group(parallel, measure_op, &steps);
         if (steps_fit(func, &steps)) {
