@@ -71,6 +71,7 @@ static void collect_axes(Func *func, TilePlan *plan, const Op *group)
         }
         if (op->kind == OP_DOT) {
             plan->dot = op;
+            plan->n_dots++;
         }
     }
 }

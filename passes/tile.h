@@ -30,6 +30,7 @@ typedef struct TilePlan {
     int n;
     int n_stored;     /* the first ones, in the order of the stored value's axes */
     Op *dot;          /* a product that contracts a loop, or NULL */
+    int n_dots;
     int64_t grouped;  /* raster group; 0: rows */
     int64_t warps;
     int64_t blocks;   /* that a multiprocessor should hold at once */

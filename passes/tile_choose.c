@@ -130,16 +130,21 @@ static void choose_matrix_unit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan
                  "two warp groups of 64 rows, or one where there are no more rows");
     }
     if (n) {
-        set_step(func, n, AXIS_GRID, larger(32, fitted(n->dim, wide ? 256 : 128)),
-                 wide ? "the widest product instruction, or as wide as the matrix is"
-                      : "operands pass through registers, which accumulators must leave");
+        int64_t most = larger(32, (wide ? 256 : 128) / power_of_two_at_least(plan->n_dots));
+        set_step(func, n, AXIS_GRID, larger(32, fitted(n->dim, most)),
+                 most == 256 ? "the widest product instruction, or as wide as the matrix is"
+                 : wide      ? "accumulators of all products share a thread's registers"
+                             : "operands pass through registers, which accumulators must leave");
     }
     plan->warps = smaller(8, (m ? larger(1, m->step / 64) : 1) * 4);
 }
 
 static void choose_fma_unit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
 {
-    int64_t rows = is_gpu(func) ? 128 : 64, cols = 128;
+    /* Narrow operands take registers twice on a GPU: as they are, and widened. */
+    bool narrow = is_gpu(func) && dtype_bytes(plan->dot->operands[0]->type->dtype) < 4;
+    int64_t rows = is_gpu(func) ? 128 : 64;
+    int64_t cols = (narrow ? 64 : 128) / power_of_two_at_least(plan->n_dots);
     if (m) {
         set_step(func, m, AXIS_GRID, fitted(m->dim, rows),
                  "rows that share each element of the right operand");
