@@ -75,6 +75,9 @@ bool range_walks_whole(const DimVar *range)
 bool range_is_full(const DimVar *range)
 {
     const Op *op = binding(range);
+    if (op && op_int(op, ATTR_FULL, 0)) {
+        return true;
+    }
     if (!op || range->capacity <= 0 || poly_divisor(range->whole) % range->capacity != 0) {
         return false;
     }

@@ -22,6 +22,8 @@ static const PassOrder ORDERS[] = {
     {"tile", "accumulate", "before it a group's sums are not carried by loops"},
     {"bounds", "fast", "padding is known through the plain difference"},
     {"fast", "stage", "scores are told by the products that they come from"},
+    {"tile", "peel", "before it loops have no steps"},
+    {"peel", "bounds", "full tiles get neither guards nor masks"},
     {"tile", "narrow", "indices are those of the ranges that it makes"},
     {"accumulate", "bounds", "masks hide the product that is added"},
     {"tile", "bounds", "which accesses may be ragged is known once ranges have steps"},

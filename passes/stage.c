@@ -160,10 +160,23 @@ static bool choose_bulk(Stager *s)
     return possible && text_same(copy, "bulk");
 }
 
+/* Does it depend on which tile this is? */
+static bool varies(const Value *value, int depth)
+{
+    const Op *op = value ? value->def : NULL;
+    if (!op) {
+        return value && value->block;
+    }
+    bool found = depth > 32;
+    for (int i = 0; i < op->n_operands && !found; i++) {
+        found = varies(op->operands[i], depth + 1);
+    }
+    return found;
+}
+
 static bool bounds_are_even(const Op *op)
 {
-    return op->kind != OP_FOR || !for_hi(op)->def || for_hi(op)->def->kind == OP_SIZE ||
-           for_hi(op)->def->kind == OP_CONST;
+    return op->kind != OP_FOR || (!varies(for_lo(op), 0) && !varies(for_hi(op), 0));
 }
 
 static void note_uneven(Op *op, void *user)

@@ -24,12 +24,15 @@ typedef struct Staged {
     Value *shared;
 } Staged;
 
-/* Loads that one product of one block waits for together: a ring with its two barriers. */
+/* Loads that one product of one block waits for together. A ring of slots and two barriers serves one
+ * stream, or the same stream of several loops that follow one another (`leader` is the first). */
 typedef struct Stream {
     Block *home; /* where the loads are */
     Op *dot;
+    int leader;           /* whose ring it uses: a stream's number, often its own */
     int64_t slots, bytes; /* of one slot */
     int loads;
+    bool many;            /* more products than `dot` read it */
     Value *full, *empty;
     Value *position;      /* the consumer's ring position in `home` */
 } Stream;

@@ -8,6 +8,17 @@ enum {
     SCRATCH_BYTES = 4096,  /* left for reductions across warps and barriers */
 };
 
+/* The first item of the same load: several products may read one tile. */
+static Staged *first_of_load(Stager *s, const Staged *item)
+{
+    for (int i = 0; i < s->n; i++) {
+        if (s->items[i].bulk && s->items[i].load == item->load) {
+            return &s->items[i];
+        }
+    }
+    return NULL;
+}
+
 static int stream_of(Stager *s, const Staged *item)
 {
     for (int i = 0; i < s->n_streams; i++) {
@@ -26,10 +37,65 @@ static void group_items(Stager *s)
         if (!item->bulk) {
             continue;
         }
+        const Staged *first = first_of_load(s, item);
+        if (first != item) {
+            item->stream = first->stream;
+            s->streams[item->stream].many = true;
+            continue;
+        }
         item->stream = stream_of(s, item);
         Stream *stream = &s->streams[item->stream];
         stream->loads++;
         stream->bytes += item->rows * item->cols * dtype_bytes(item->load->results[0]->type->dtype);
+    }
+}
+
+static const Staged *item_of(const Stager *s, int stream, int side)
+{
+    for (int i = 0; i < s->n; i++) {
+        if (s->items[i].bulk && s->items[i].stream == stream && s->items[i].side == side) {
+            return &s->items[i];
+        }
+    }
+    return NULL;
+}
+
+static bool same_tiles(const Staged *a, const Staged *b)
+{
+    return a == b || (a && b && a->load->operands[0] == b->load->operands[0] && a->rows == b->rows &&
+                      a->cols == b->cols);
+}
+
+/* The same tiles of the same tensors, in two loops of one block: the ring runs on. */
+static bool can_share(const Stager *s, int a, int b)
+{
+    const Block *first = s->streams[a].home, *second = s->streams[b].home;
+    return first != second && first->parent && second->parent && first != s->body &&
+           second != s->body && first->parent->parent == second->parent->parent &&
+           same_tiles(item_of(s, a, 0), item_of(s, b, 0)) &&
+           same_tiles(item_of(s, a, 1), item_of(s, b, 1));
+}
+
+static bool leads_in(const Stager *s, int leader, const Block *home)
+{
+    for (int i = 0; i < s->n_streams; i++) {
+        if (s->streams[i].leader == leader && s->streams[i].home == home) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void choose_leaders(Stager *s)
+{
+    for (int i = 0; i < s->n_streams; i++) {
+        s->streams[i].leader = i;
+        for (int k = 0; k < i && s->streams[i].leader == i; k++) {
+            if (s->streams[k].leader == k && can_share(s, k, i) &&
+                !leads_in(s, k, s->streams[i].home)) {
+                s->streams[i].leader = k;
+            }
+        }
     }
 }
 
@@ -39,6 +105,9 @@ static void measure(const Stager *s, int64_t *once, int64_t *each)
     *once = s->shared_bytes;
     *each = 0;
     for (int i = 0; i < s->n_streams; i++) {
+        if (s->streams[i].leader != i) {
+            continue;
+        }
         if (s->streams[i].home == s->body) {
             *once += s->streams[i].bytes;
         } else {
@@ -103,22 +172,48 @@ static Value *barrier_ring(Stager *s, Builder *at, int64_t slots, int64_t arriva
     return op->results[0];
 }
 
+static void make_ring(Stager *s, Builder *at, int n)
+{
+    Stream *stream = &s->streams[n];
+    stream->full = barrier_ring(s, at, stream->slots, stream->loads);
+    stream->empty = barrier_ring(s, at, stream->slots, 1);
+    stream->full->name = "full";
+    stream->empty->name = "empty";
+}
+
+static void make_buffer(Stager *s, Builder *at, Staged *item)
+{
+    const Stream *stream = &s->streams[item->stream];
+    const Staged *first = first_of_load(s, item);
+    if (first != item) {
+        item->shared = first->shared;
+        return;
+    }
+    if (stream->leader != item->stream) {
+        item->shared = item_of(s, stream->leader, item->side)->shared;
+        return;
+    }
+    item->shared = shared_tile(s, at, item->load->results[0]->type->dtype, stream->slots, item->rows,
+                               item->cols);
+    item->shared->name = item->load->operands[0]->name;
+}
+
 void stage_rings(Stager *s, Builder *at)
 {
     group_items(s);
+    choose_leaders(s);
     choose_slots(s);
     for (int i = 0; i < s->n; i++) {
-        Staged *item = &s->items[i];
-        if (item->bulk) {
-            item->shared = shared_tile(s, at, item->load->results[0]->type->dtype,
-                                       s->streams[item->stream].slots, item->rows, item->cols);
-            item->shared->name = item->load->operands[0]->name;
+        if (s->items[i].bulk) {
+            make_buffer(s, at, &s->items[i]);
         }
     }
     for (int i = 0; i < s->n_streams; i++) {
-        s->streams[i].full = barrier_ring(s, at, s->streams[i].slots, s->streams[i].loads);
-        s->streams[i].empty = barrier_ring(s, at, s->streams[i].slots, 1);
-        s->streams[i].full->name = "full";
-        s->streams[i].empty->name = "empty";
+        if (s->streams[i].leader == i) {
+            make_ring(s, at, i);
+        } else {
+            s->streams[i].full = s->streams[s->streams[i].leader].full;
+            s->streams[i].empty = s->streams[s->streams[i].leader].empty;
+        }
     }
 }

@@ -11,9 +11,9 @@ enum {
     CONSUMER_REGISTERS = 240,
 };
 
-/* Ring positions by home block, on one side. */
+/* Where each ring stands, by its leader's number, on one side. */
 typedef struct Positions {
-    Block *homes[MOST_STAGED];
+    int leaders[MOST_STAGED];
     Value *values[MOST_STAGED];
     int n;
 } Positions;
@@ -36,10 +36,10 @@ static bool block_is_in(const Block *block, const Block *outer)
     return block != NULL;
 }
 
-static int home_of(const Positions *p, const Block *home)
+static int position_of(const Positions *p, int leader)
 {
     for (int i = 0; i < p->n; i++) {
-        if (p->homes[i] == home) {
+        if (p->leaders[i] == leader) {
             return i;
         }
     }
@@ -50,12 +50,23 @@ static Positions positions_start(Stager *s, Value *zero)
 {
     Positions p = {.n = 0};
     for (int i = 0; i < s->n_streams; i++) {
-        if (home_of(&p, s->streams[i].home) < 0) {
-            p.homes[p.n] = s->streams[i].home;
+        if (s->streams[i].leader == i) {
+            p.leaders[p.n] = i;
             p.values[p.n++] = zero;
         }
     }
     return p;
+}
+
+/* Does the ring turn anywhere in this block? */
+static bool turns_in(const Stager *s, int leader, const Block *block)
+{
+    for (int i = 0; i < s->n_streams; i++) {
+        if (s->streams[i].leader == leader && block_is_in(s->streams[i].home, block)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* ---- the producer ---- */
@@ -147,7 +158,7 @@ static void produce_loop(Producer *p, Builder *b, const Op *loop, Positions *pos
     Value *inits[MOST_STAGED];
     int which[MOST_STAGED], n = 0;
     for (int i = 0; i < positions->n; i++) {
-        if (block_is_in(positions->homes[i], from)) {
+        if (turns_in(p->s, positions->leaders[i], from)) {
             which[n] = i;
             inits[n++] = positions->values[i];
         }
@@ -175,17 +186,20 @@ static void produce_loop(Producer *p, Builder *b, const Op *loop, Positions *pos
 /* Leaves in `positions` what they are at the end of the block. */
 static void produce_block(Producer *p, Builder *b, const Block *from, Positions *positions)
 {
-    int home = home_of(positions, from);
     for (const Op *op = from->first; op; op = op->next) {
         const Staged *item = item_of_load(p->s, op);
         if (item) {
-            produce_load(p, b, item, positions->values[home]);
+            int at = position_of(positions, p->s->streams[item->stream].leader);
+            produce_load(p, b, item, positions->values[at]);
         } else if (op->kind == OP_FOR) {
             produce_loop(p, b, op, positions);
         }
     }
-    if (home >= 0) {
-        positions->values[home] = next_position(p->s, b, positions->values[home]);
+    for (int i = 0; i < p->s->n_streams; i++) {
+        if (p->s->streams[i].home == from) {
+            Value **value = &positions->values[position_of(positions, p->s->streams[i].leader)];
+            *value = next_position(p->s, b, *value);
+        }
     }
 }
 
@@ -260,7 +274,7 @@ static void consume_stream(Stager *s, Stream *stream)
             first = s->items[i].load;
         }
     }
-    bool same = stream->dot->parent == stream->home;
+    bool same = stream->dot->parent == stream->home && !stream->many;
     Builder before = build_before(s->func, same ? stream->dot : first);
     build_wait(s, &before, stream->full, stream->position, false);
     Builder after = same ? build_after(s->func, stream->dot) : build_at_end(s->func, stream->home);
@@ -270,15 +284,15 @@ static void consume_stream(Stager *s, Stream *stream)
     build_arrive(&after, stream->empty, stream->position);
 }
 
+/* Streams stand in the order of their loops: a shared ring runs on from one to the next. */
 static void consume_streams(Stager *s, Positions *positions)
 {
-    Value *inside[MOST_STAGED];
-    for (int i = 0; i < positions->n; i++) {
-        positions->values[i] =
-            consume_position(s, positions->homes[i], positions->values[i], &inside[i]);
+    for (int i = 0; i < s->n_streams; i++) {
+        Stream *stream = &s->streams[i];
+        Value **value = &positions->values[position_of(positions, stream->leader)];
+        *value = consume_position(s, stream->home, *value, &stream->position);
     }
     for (int i = 0; i < s->n_streams; i++) {
-        s->streams[i].position = inside[home_of(positions, s->streams[i].home)];
         consume_stream(s, &s->streams[i]);
     }
 }
