@@ -143,6 +143,7 @@ static bool begin(Llvm *l, const LlvmOptions *options)
     l->context = LLVMContextCreate();
     LLVMContextSetDiagnosticHandler(l->context, note_problem, l);
     LLVMContextSetDiscardValueNames(l->context, !options->keep_names);
+    l->gate = options->left_out ? llvm_gate_new(l->context, options->left_out) : NULL;
     l->module = LLVMModuleCreateWithNameInContext(l->func->name, l->context);
     l->builder = LLVMCreateBuilderInContext(l->context);
     fill_types(l);
@@ -163,6 +164,7 @@ static void end(Llvm *l)
     if (l->context) {
         LLVMContextDispose(l->context);
     }
+    llvm_gate_free(l->gate);
 }
 
 /* The guards that were set when llvm_run was called. */

@@ -5,6 +5,7 @@
 #define TESSERA_CODEGEN_LLVM_H
 
 #include "codegen/codegen.h"
+#include "codegen/gate.h"
 #include "ir/ir.h"
 #include "ir/target.h"
 
@@ -19,6 +20,7 @@ typedef struct Llvm {
     Diags *diags;
     const Target *target;
     LLVMContextRef context;
+    LlvmGate *gate;        /* NULL: every pass runs */
     LLVMModuleRef module;
     LLVMBuilderRef builder; /* where code goes; callers position it */
     LLVMTargetMachineRef machine;
@@ -30,6 +32,7 @@ typedef struct Llvm {
 typedef struct LlvmOptions {
     int optimize;     /* 0…3, for the machine code generator */
     bool keep_names;  /* for readable IR; dropping them is faster */
+    const char *const *left_out; /* passes of LLVM's back end, as gate.h says; NULL: none */
 } LlvmOptions;
 
 typedef bool LlvmBody(Llvm *l, void *user);

@@ -15,6 +15,9 @@ enum {
     CONSTANT_SPACE = 4,
 };
 
+/* slsr compares each integer operation with all before it, and finds nothing. */
+static const char *const LEFT_OUT[] = {"slsr", NULL};
+
 /* ---- module and kernels ---- */
 
 static void module_begin(GpuEmitter *em)
@@ -225,6 +228,7 @@ const GpuTarget gpu_amdgcn = {
     .shuffle_xor = shuffle_xor,
     .sync = sync_block,
     .fast_exp2 = fast_exp2,
+    .left_out = LEFT_OUT,
     .rewrite = amdgcn_rewrite,
     .finish = finish,
 };

@@ -59,7 +59,7 @@ bool cpu_emit(Func *func, EmitKind kind, const CodegenOptions *options, Code *co
         return false;
     }
     plan_fill(func, plan);
-    LlvmOptions llvm = {options->optimize, kind == EMIT_LLVM};
+    LlvmOptions llvm = {options->optimize, kind == EMIT_LLVM, NULL};
     CpuJob job = {kind, options, code, plan};
     return llvm_run(func, &llvm, cpu_body, &job);
 }

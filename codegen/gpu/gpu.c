@@ -192,6 +192,11 @@ typedef struct GpuRequest {
     Plan *plan;
 } GpuRequest;
 
+static const GpuTarget *gpu_target(const Target *target)
+{
+    return target->family == FAMILY_NVPTX ? &gpu_nvptx : &gpu_amdgcn;
+}
+
 static GpuEmitter *new_emitter(Llvm *l, const GpuRequest *request)
 {
     GpuEmitter *em = ARENA_NEW(l->arena, GpuEmitter);
@@ -200,7 +205,7 @@ static GpuEmitter *new_emitter(Llvm *l, const GpuRequest *request)
                        .builder = l->builder, .i1 = l->i1, .i8 = l->i8, .i16 = l->i16,
                        .i32 = l->i32, .i64 = l->i64, .f16 = l->f16, .bf16 = l->bf16,
                        .f32 = l->f32, .f64 = l->f64};
-    em->target = l->target->family == FAMILY_NVPTX ? &gpu_nvptx : &gpu_amdgcn;
+    em->target = gpu_target(l->target);
     em->global_ptr = LLVMPointerTypeInContext(l->context, 1);
     em->shared_ptr = LLVMPointerTypeInContext(l->context, em->target->shared_space);
     em->sizes = ARENA_ARRAY(l->arena, LLVMValueRef, l->func->dimvars.n + 1);
@@ -247,6 +252,6 @@ static bool emit_body(Llvm *l, void *user)
 bool gpu_emit(Func *func, EmitKind kind, const CodegenOptions *options, Code *code, Plan *plan)
 {
     GpuRequest request = {kind, options, code, plan};
-    LlvmOptions llvm = {options->optimize, kind == EMIT_LLVM};
+    LlvmOptions llvm = {options->optimize, kind == EMIT_LLVM, gpu_target(func->target)->left_out};
     return llvm_run(func, &llvm, emit_body, &request);
 }

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Leaves passes out of the lists that LLVM's back ends run on their own account. Written in C++
+ * because LLVM-C has no way to a context's gate but options of the whole process. */
+#ifndef TESSERA_CODEGEN_GATE_H
+#define TESSERA_CODEGEN_GATE_H
+
+#include <llvm-c/Types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct LlvmGate LlvmGate;
+
+/* For everything compiled in `context` from now on. `passes` end with NULL, are named as in
+ * `llc -opt-disable=`, and stay the caller's. NULL: out of memory. */
+LlvmGate *llvm_gate_new(LLVMContextRef context, const char *const *passes);
+/* After its context is disposed of. */
+void llvm_gate_free(LlvmGate *gate);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
