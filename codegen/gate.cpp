@@ -30,7 +30,7 @@ struct LlvmGate final : llvm::OptPassGate {
     const char *const *left_out;
 };
 
-extern "C" LlvmGate *llvm_gate_new(LLVMContextRef context, const char *const *passes)
+extern "C" LlvmGate *llvm_gate_new(struct LLVMOpaqueContext *context, const char *const *passes)
 {
     LlvmGate *gate = new (std::nothrow) LlvmGate(passes);
     if (gate) {

@@ -4,17 +4,16 @@
 #ifndef TESSERA_CODEGEN_GATE_H
 #define TESSERA_CODEGEN_GATE_H
 
-#include <llvm-c/Types.h>
-
 #ifdef __cplusplus
 extern "C" {
 #endif
 
+struct LLVMOpaqueContext; /* what LLVMContextRef points to */
 typedef struct LlvmGate LlvmGate;
 
 /* For everything compiled in `context` from now on. `passes` end with NULL, are named as in
  * `llc -opt-disable=`, and stay the caller's. NULL: out of memory. */
-LlvmGate *llvm_gate_new(LLVMContextRef context, const char *const *passes);
+LlvmGate *llvm_gate_new(struct LLVMOpaqueContext *context, const char *const *passes);
 /* After its context is disposed of. */
 void llvm_gate_free(LlvmGate *gate);
 
