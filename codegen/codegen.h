@@ -18,6 +18,9 @@ typedef enum EmitKind {
 typedef struct CodegenOptions {
     int optimize;      /* LLVM's level, 0…3; 3 is normal */
     const char *ptxas; /* a path, or NULL: look for one */
+    /* Told how long each part of the work took; may be NULL. */
+    void (*took)(void *user, const char *part, double seconds);
+    void *user;
 } CodegenOptions;
 
 typedef struct Code {

@@ -2,6 +2,8 @@
 /* The life of a module: made, checked, optimized, emitted, freed. */
 #include "codegen/llvm.h"
 
+#include "ir/base/clock.h"
+
 #include <llvm-c/Transforms/PassBuilder.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -136,6 +138,15 @@ static bool make_machine(Llvm *l, int optimize)
     return true;
 }
 
+void llvm_lap(Llvm *l, const char *part)
+{
+    double now = clock_seconds();
+    if (l->options->took) {
+        l->options->took(l->options->user, part, now - l->since);
+    }
+    l->since = now;
+}
+
 static bool begin(Llvm *l, const LlvmOptions *options)
 {
     register_targets_once();
@@ -147,7 +158,7 @@ static bool begin(Llvm *l, const LlvmOptions *options)
     l->module = LLVMModuleCreateWithNameInContext(l->func->name, l->context);
     l->builder = LLVMCreateBuilderInContext(l->context);
     fill_types(l);
-    return make_machine(l, options->optimize);
+    return make_machine(l, options->codegen->optimize);
 }
 
 static void end(Llvm *l)
@@ -184,7 +195,8 @@ static void jump_on(const Guards *outer, int why)
 bool llvm_run(Func *func, const LlvmOptions *options, LlvmBody *body, void *user)
 {
     Llvm *l = ARENA_NEW(func->arena, Llvm);
-    *l = (Llvm){.func = func, .arena = func->arena, .diags = func->diags, .target = func->target};
+    *l = (Llvm){.func = func, .arena = func->arena, .diags = func->diags, .target = func->target,
+                .options = options->codegen, .since = clock_seconds()};
     Guards outer = {func->arena->guard, func->diags->bug_guard};
     jmp_buf here;
     volatile bool good = false;
@@ -220,6 +232,7 @@ void llvm_verify(Llvm *l)
     if (bad) {
         diag_bug(l->diags, "LLVM rejects the code of %s: %s", l->func->name, text);
     }
+    llvm_lap(l, "llvm-verify");
 }
 
 void llvm_optimize(Llvm *l, const char *passes)
@@ -234,6 +247,7 @@ void llvm_optimize(Llvm *l, const char *passes)
         diag_bug(l->diags, "LLVM's passes '%s': %s", passes, text);
     }
     check_problems(l, "optimizing");
+    llvm_lap(l, "llvm-middle");
 }
 
 void llvm_print(Llvm *l, Code *code)
@@ -257,4 +271,5 @@ void llvm_emit(Llvm *l, LLVMCodeGenFileType kind, Code *code)
     memcpy(code->bytes, LLVMGetBufferStart(buffer), code->n);
     LLVMDisposeMemoryBuffer(buffer);
     check_problems(l, "emitting");
+    llvm_lap(l, "llvm-back");
 }

@@ -27,10 +27,12 @@ typedef struct Llvm {
     LLVMTypeRef nothing, i1, i8, i16, i32, i64, f16, bf16, f32, f64, ptr;
     bool has_fma, has_f16; /* are instructions (CPU: else they are emulated) */
     Text problems;         /* errors that LLVM reported, one a line */
+    const CodegenOptions *options;
+    double since;          /* when the present part of the work began */
 } Llvm;
 
 typedef struct LlvmOptions {
-    int optimize;     /* 0…3, for the machine code generator */
+    const CodegenOptions *codegen;
     bool keep_names;  /* for readable IR; dropping them is faster */
     const char *const *left_out; /* passes of LLVM's back end, as gate.h says; NULL: none */
 } LlvmOptions;
@@ -39,6 +41,9 @@ typedef bool LlvmBody(Llvm *l, void *user);
 /* Runs `body` on an empty module for func->target. Also frees LLVM's memory when the body leaves
  * through the arena's or the diagnostics' guard. False after a diagnostic. */
 bool llvm_run(Func *func, const LlvmOptions *options, LlvmBody *body, void *user);
+
+/* Ends a part of the work, and tells who wants to know how long it took. */
+void llvm_lap(Llvm *l, const char *part);
 
 /* ---- types ---- */
 /* In registers: bool is i1. On CPUs f16 and bf16 are i16, their bits: x86's code generator would

@@ -2,9 +2,8 @@
 /* The table of passes, what must run before what and why, and the loop that runs them. */
 #include "passes/pass.h"
 
+#include "ir/base/clock.h"
 #include "ir/verify.h"
-
-#include <time.h>
 
 static const Pass ROWS[] = {
 #define PASS(id, name, required, doc) {name, pass_##id, required, doc},
@@ -80,13 +79,6 @@ int passes_check_order(Text *out)
     return broken;
 }
 
-static double seconds_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 static void verify_after(Func *func, const Pass *pass)
 {
     Text problems = text_new(func->arena);
@@ -105,9 +97,9 @@ static bool run_one(const Pass *pass, Func *func, const PassHooks *hooks)
 {
     int errors = func->diags->errors;
     func->diags->pass = pass->name;
-    double start = seconds_now();
+    double start = clock_seconds();
     pass->run(func);
-    double seconds = seconds_now() - start;
+    double seconds = clock_seconds() - start;
     if (func->diags->errors > errors) {
         return false;
     }

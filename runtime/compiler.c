@@ -3,6 +3,8 @@
  * what comes out; loading and launching are in runtime/device. */
 #include "runtime/runtime.h"
 
+#include "ir/base/clock.h"
+
 static bool choose_target(Compilation *c)
 {
     const char *name = c->options.target;
@@ -43,7 +45,9 @@ bool compile(Compilation *c)
     if (!choose_target(c)) {
         return false;
     }
+    double start = clock_seconds();
     c->func = lower(c);
+    debug_took(c, "frontend", clock_seconds() - start);
     if (!c->func) {
         return false;
     }

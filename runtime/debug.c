@@ -88,16 +88,22 @@ static bool stops_here(const Compilation *c, const char *pass)
     return stop && text_same(stop, pass);
 }
 
-static bool after_pass(void *user, const Pass *pass, Func *func, double seconds)
+void debug_took(void *user, const char *part, double seconds)
 {
     Compilation *c = user;
     const TesseraDebug *debug = &c->work->context->debug;
-    (void)func;
     if (debug->time_passes) {
         Text text = text_new(&c->work->arena);
-        text_printf(&text, "%-12s %9.3f ms\n", pass->name, seconds * 1e3);
+        text_printf(&text, "%-12s %9.3f ms\n", part, seconds * 1e3);
         say(debug, &text);
     }
+}
+
+static bool after_pass(void *user, const Pass *pass, Func *func, double seconds)
+{
+    Compilation *c = user;
+    (void)func;
+    debug_took(c, pass->name, seconds);
     print_if_wanted(c, pass->name);
     c->stopped = stops_here(c, pass->name);
     return !c->stopped;

@@ -198,8 +198,7 @@ static bool make_code(LoadTask *task)
 {
     TesseraKernel *kernel = task->kernel;
     Compilation *c = &kernel->compilation;
-    int level = c->options.optimize;
-    CodegenOptions options = {.optimize = level == 0 ? 3 : level < 0 ? 0 : level};
+    CodegenOptions options = compilation_codegen(c);
     OnDevice *made = task->made;
     if (c->target->family == FAMILY_CPU) {
         made->jit = codegen_jit(c->func, &options, &made->plan);

@@ -171,10 +171,11 @@ static const struct { const char *name; EmitKind kind; } EMITS[] = {
     {"asm", EMIT_ASM}, {"hsaco", EMIT_HSACO}, {"obj", EMIT_OBJ},
 };
 
-static CodegenOptions codegen_options(const TesseraOptions *options)
+CodegenOptions compilation_codegen(Compilation *c)
 {
-    int level = options->optimize;
-    return (CodegenOptions){.optimize = level == 0 ? 3 : level < 0 ? 0 : level};
+    int level = c->options.optimize;
+    return (CodegenOptions){.optimize = level == 0 ? 3 : level < 0 ? 0 : level,
+                            .took = debug_took, .user = c};
 }
 
 static bool target_makes(TesseraContext *context, const Target *target, const char *kind)
@@ -201,7 +202,7 @@ static bool emit_ir(EmitTask *task)
 static bool emit_code(EmitTask *task, EmitKind kind)
 {
     TesseraKernel *kernel = task->kernel;
-    CodegenOptions options = codegen_options(&kernel->compilation.options);
+    CodegenOptions options = compilation_codegen(&kernel->compilation);
     Code code = {0};
     Plan plan;
     if (!codegen_emit(kernel->compilation.func, kind, &options, &code, &plan)) {
@@ -319,8 +320,8 @@ static bool resources_task(void *user)
 {
     ExplainTask *task = user;
     TesseraKernel *kernel = task->kernel;
-    const Compilation *c = &kernel->compilation;
-    CodegenOptions options = codegen_options(&c->options);
+    Compilation *c = &kernel->compilation;
+    CodegenOptions options = {.optimize = 0}; /* the plan is the same */
     Code code;
     Plan plan;
     if (!codegen_emit(c->func, EMIT_LLVM, &options, &code, &plan)) {

@@ -110,6 +110,8 @@ bool compile(Compilation *c);
 void options_copy(Arena *arena, const TesseraOptions *from, TesseraOptions *to);
 void compilation_reproducer(void *compilation, Text *out);
 
+CodegenOptions compilation_codegen(Compilation *c); /* kernel.c */
+
 void facts_give(Func *func, const TesseraOptions *options);       /* facts.c */
 bool lines_give(Func *func, const char *const *lines, size_t n);  /* lines.c */
 void lines_warn_unused(Func *func);
@@ -120,6 +122,8 @@ int64_t *sizes_by_id(Func *func, const TesseraSize *sizes, size_t n); /* shapes.
 bool sizes_from_args(Func *func, const TesseraArg *args, int64_t *sizes); /* shapes.c */
 void signature_of_func(Func *func, TesseraSignature *signature);   /* shapes.c */
 
+/* Says how long a part of the compilation took, when that is wanted; `user` is a Compilation. */
+void debug_took(void *user, const char *part, double seconds);
 /* Hooks that do what the context's debug settings say (debug.c). */
 PassHooks debug_hooks(Compilation *c);
 /* After the front end, which is no pass; false: stop. */

@@ -39,6 +39,7 @@ static bool cpu_body(Llvm *l, void *user)
     if (l->diags->errors > errors) {
         return false;
     }
+    llvm_lap(l, "emit");
     llvm_verify(l);
     if (job->options->optimize > 0) {
         llvm_optimize(l, PASSES);
@@ -59,7 +60,7 @@ bool cpu_emit(Func *func, EmitKind kind, const CodegenOptions *options, Code *co
         return false;
     }
     plan_fill(func, plan);
-    LlvmOptions llvm = {options->optimize, kind == EMIT_LLVM, NULL};
+    LlvmOptions llvm = {options, kind == EMIT_LLVM, NULL};
     CpuJob job = {kind, options, code, plan};
     return llvm_run(func, &llvm, cpu_body, &job);
 }

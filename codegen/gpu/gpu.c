@@ -227,6 +227,7 @@ static void emit_module(GpuEmitter *em)
         }
         emit_kernel(em, launch, &em->plan->launches[i]);
     }
+    llvm_lap(em->l, "emit");
     llvm_verify(em->l);
 }
 
@@ -252,6 +253,6 @@ static bool emit_body(Llvm *l, void *user)
 bool gpu_emit(Func *func, EmitKind kind, const CodegenOptions *options, Code *code, Plan *plan)
 {
     GpuRequest request = {kind, options, code, plan};
-    LlvmOptions llvm = {options->optimize, kind == EMIT_LLVM, gpu_target(func->target)->left_out};
+    LlvmOptions llvm = {options, kind == EMIT_LLVM, gpu_target(func->target)->left_out};
     return llvm_run(func, &llvm, emit_body, &request);
 }
