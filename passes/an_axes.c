@@ -53,20 +53,14 @@ static void tie_op(Axes *axes, const Op *op)
             tie(axes, op->operands[0], i, result, i + skip);
         }
         break;
-    case OP_EXPAND:
-        tie_unit(axes, op, result, op->operands[0]);
-        break;
-    case OP_SQUEEZE:
-        tie_unit(axes, op, op->operands[0], result);
-        break;
+    case OP_EXPAND: tie_unit(axes, op, result, op->operands[0]); break;
+    case OP_SQUEEZE: tie_unit(axes, op, op->operands[0], result); break;
     case OP_PERMUTE:
         for (int i = 0; i < result->type->rank; i++) {
             tie(axes, op->operands[0], (int)op_attr(op, ATTR_PERM)->ints[i], result, i);
         }
         break;
-    case OP_REDUCE:
-        tie_same(axes, op->operands[0], result);
-        break;
+    case OP_REDUCE: tie_same(axes, op->operands[0], result); break;
     case OP_DOT:
         tie(axes, op->operands[0], 0, result, 0);
         tie(axes, op->operands[1], 1, result, 1);

@@ -97,8 +97,7 @@ static bool known(const Value *value, int axis, int depth, Scalar *out)
         return false;
     }
     switch (op->kind) {
-    case OP_CONST:
-        return constant(op, out);
+    case OP_CONST: return constant(op, out);
     case OP_MASK:
         return op_int(op, ATTR_AXIS, -1) == axis ? constant(op, out)
                                                  : known(op->operands[0], axis, depth + 1, out);
@@ -107,10 +106,8 @@ static bool known(const Value *value, int axis, int depth, Scalar *out)
     case OP_BROADCAST:
     case OP_EXPAND:
     case OP_SQUEEZE:
-    case OP_PERMUTE:
-        return moved(op, axis, depth + 1, out);
-    default:
-        return op_has(op, TRAIT_ELEMENTWISE) && computed(op, axis, depth + 1, out);
+    case OP_PERMUTE: return moved(op, axis, depth + 1, out);
+    default: return op_has(op, TRAIT_ELEMENTWISE) && computed(op, axis, depth + 1, out);
     }
 }
 

@@ -27,10 +27,8 @@ static int64_t divisor_at(const Value *value, int depth)
     }
     const DimVar *range;
     switch (op->kind) {
-    case OP_CONST:
-        return op_attr(op, ATTR_VALUE)->i;
-    case OP_SIZE:
-        return poly_divisor(op_attr(op, ATTR_DIM)->dims[0]);
+    case OP_CONST: return op_attr(op, ATTR_VALUE)->i;
+    case OP_SIZE: return poly_divisor(op_attr(op, ATTR_DIM)->dims[0]);
     case OP_START:
     case OP_END:
         range = poly_as_range(op->operands[0]->type->dims[0]);
@@ -44,8 +42,7 @@ static int64_t divisor_at(const Value *value, int depth)
         return gcd(divisor_at(op->operands[0], depth + 1), divisor_at(op->operands[1], depth + 1));
     case OP_SELECT:
         return gcd(divisor_at(op->operands[1], depth + 1), divisor_at(op->operands[2], depth + 1));
-    default:
-        return 1;
+    default: return 1;
     }
 }
 

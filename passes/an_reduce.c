@@ -21,12 +21,8 @@ double reduce_neutral(const char *fn, DType dtype, int64_t *integer)
 {
     bool is_float = dtype_is_float(dtype);
     switch (fn[1]) {
-    case 'u': /* sum */
-        *integer = 0;
-        return 0;
-    case 'r': /* prod */
-        *integer = 1;
-        return 1;
+    case 'u': /* sum */ *integer = 0; return 0;
+    case 'r': /* prod */ *integer = 1; return 1;
     case 'a': /* max */
         *integer = is_float ? 0 : least_of(dtype);
         return is_float ? -INFINITY : (double)*integer;

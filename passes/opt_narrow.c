@@ -31,14 +31,11 @@ static bool is_narrow(const Value *value)
     switch (op->kind) {
     case OP_INDEX:
     case OP_START:
-    case OP_END:
-        return fits(poly_as_range(op->operands[0]->type->dims[0])->whole);
-    case OP_SIZE:
-        return fits(op_attr(op, ATTR_DIM)->dims[0]);
+    case OP_END: return fits(poly_as_range(op->operands[0]->type->dims[0])->whole);
+    case OP_SIZE: return fits(op_attr(op, ATTR_DIM)->dims[0]);
     case OP_CONST:
         return op_attr(op, ATTR_VALUE)->i < INT32_MAX && op_attr(op, ATTR_VALUE)->i > INT32_MIN;
-    default:
-        return is_shape_op(op->kind) && is_narrow(op->operands[0]);
+    default: return is_shape_op(op->kind) && is_narrow(op->operands[0]);
     }
 }
 

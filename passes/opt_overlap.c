@@ -21,9 +21,9 @@ typedef struct Overlap {
     Op *loop;
     Block *body;
     Op *first, *first_settle, *second, *second_settle;
-    Op *wait, *arrive;  /* of the second product's ring */
-    Op *repair;         /* what overwrites the padding of its tile, between the wait and it; NULL: none */
-    int carried;        /* which carried value is the second product's result */
+    Op *wait, *arrive; /* of the second product's ring */
+    Op *repair;  /* what overwrites the padding of its tile, between the wait and it; NULL: none */
+    int carried; /* which carried value is the second product's result */
     Value *tile, *onto; /* its left operand and accumulator */
 } Overlap;
 
@@ -99,7 +99,8 @@ static Op *find_wait(const Overlap *o)
 {
     Op *op = o->second->prev;
     bool repaired = false;
-    while (op && (op == o->repair || (op_has(op, TRAIT_PURE) && type_is_scalar(op->results[0]->type)))) {
+    while (op &&
+           (op == o->repair || (op_has(op, TRAIT_PURE) && type_is_scalar(op->results[0]->type)))) {
         repaired |= op == o->repair;
         op = op->prev;
     }
@@ -110,7 +111,8 @@ static bool find_ring(Overlap *o)
 {
     o->wait = find_wait(o);
     o->arrive = o->second_settle->next && o->second_settle->next->kind == OP_ARRIVE
-                    ? o->second_settle->next : NULL;
+                    ? o->second_settle->next
+                    : NULL;
     if (!o->wait || !o->arrive || !o->wait->operands[1] || o->wait->operands[1]->block != o->body) {
         return false;
     }
@@ -291,8 +293,9 @@ static Op *build_rest(Overlap *o, Builder *b, Value *lo, const Op *start)
         if (op == o->first_settle) {
             position = previous_position(&in, clone_get(&map, o->wait->operands[1]));
             Value *both[2] = {clone_get(&map, o->first->results[0])};
-            both[1] = build_second(o, &in, body->args[body->n_args - 1],
-                                   clone_get(&map, acc), position)->results[0];
+            both[1] =
+                build_second(o, &in, body->args[body->n_args - 1], clone_get(&map, acc), position)
+                    ->results[0];
             Op *settle = build_settle(&in, 2, both, 1);
             clone_map_value(&map, o->first_settle->results[0], settle->results[0]);
             flying = settle->results[1];

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* peel: splits hot loops into full tiles, which need no masks, and the rest.
  *
- *   for %j from lo to hi {                    mid = the end of the last tile that is full, and whose
- *     %s = select (%i >= %j), %x, -inf   →          elements all satisfy %i >= %j
+ *   for %j from lo to hi {                    mid = the end of the last tile that is full, and all
+ *     %s = select (%i >= %j), %x, -inf   →          of whose elements satisfy %i >= %j
  *     … dot … }                               for %j from lo to mid full=1 { %s = %x; … dot … }
  *                                             for %j from mid to hi { as before }
  *
  * A loop is hot when products of a matrix unit are directly in it. Its tail may be ragged, and a
- * causal mask (a comparison of the loop's index with the index of a range around it, which holds for
- * all of the first tiles) is decided for whole tiles. Costs the loop's code twice. Requires: tile.
- * Changes no bits.
- */
+ * causal mask (a comparison of the loop's index with that of a range around it, which holds for all
+ * of the first tiles) is decided for whole tiles. Costs the loop's code twice. Requires: tile.
+ * Changes no bits. */
 #include "ir/build.h"
 #include "ir/schedule.h"
 #include "ir/target.h"
@@ -24,7 +23,8 @@ typedef struct Peel {
     const DimVar *range;
     Op *masks[8]; /* selects whose condition holds in early tiles */
     int n;
-    Value *limit; /* i64: tiles that end at or before it satisfy all conditions; NULL: no condition */
+    Value
+        *limit; /* i64: tiles that end at or before it satisfy all conditions; NULL: no condition */
 } Peel;
 
 /* The range whose absolute index this is, spread over a tile; NULL. */
@@ -37,8 +37,8 @@ static const DimVar *index_of(const Value *value)
     return op && op->kind == OP_INDEX ? poly_as_range(op->operands[0]->type->dims[0]) : NULL;
 }
 
-/* `i >= j` or `i > j`, written either way round, of an outer range i and the loop's j. Returns i; `slack`
- * is how far past start(i) a tile of j may end. */
+/* `i >= j` or `i > j`, written either way round, of an outer range i and the loop's j. Returns i;
+ * `slack` is how far past start(i) a tile of j may end. */
 static const DimVar *early_condition(const Peel *p, const Op *cmp, int64_t *slack)
 {
     const char *pred = op_word(cmp, ATTR_PRED);
@@ -101,8 +101,8 @@ static void peel_loop(Peel *p, Builder *b)
     }
 }
 
-/* Products of matrix units: elsewhere masks are cheap beside the products, and the second loop's tiles
- * would take shared memory of their own. */
+/* Products of matrix units: elsewhere masks are cheap beside the products, and the second loop's
+ * tiles would take shared memory of their own. */
 static bool has_products(Func *func, const Op *loop)
 {
     for (const Op *op = loop->regions[0]->first; op; op = op->next) {
@@ -138,9 +138,10 @@ static void try_loop(Op *op, void *user)
     /* Products alone read zeros past a tail: a ragged loop without reductions has no masks. */
     bool ragged = !range_is_full(p.range) && has_elementwise_reduction(op);
     if ((p.n > 0 || ragged) &&
-        text_same(schedule_word(func, "peel", "", "on",
-                                "tiles that are full and not cut by a mask have a loop of their own"),
-                  "on")) {
+        text_same(
+            schedule_word(func, "peel", "", "on",
+                          "tiles that are full and not cut by a mask have a loop of their own"),
+            "on")) {
         peel_loop(&p, &b);
     }
 }

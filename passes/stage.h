@@ -24,8 +24,8 @@ typedef struct Staged {
     Value *shared;
 } Staged;
 
-/* Loads that one product of one block waits for together. A ring of slots and two barriers serves one
- * stream, or the same stream of several loops that follow one another (`leader` is the first). */
+/* Loads that one product of one block waits for together. A ring of slots and two barriers serves
+ * one stream, or the same stream of several loops that follow one another (`leader` is the first). */
 typedef struct Stream {
     Block *home; /* where the loads are */
     Op *dot;

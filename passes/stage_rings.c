@@ -4,8 +4,8 @@
 #include "passes/stage.h"
 
 enum {
-    MOST_SLOTS = 4,        /* beyond this, copies run further ahead than latency asks for */
-    SCRATCH_BYTES = 4096,  /* left for reductions across warps and barriers */
+    MOST_SLOTS = 4,       /* beyond this, copies run further ahead than latency asks for */
+    SCRATCH_BYTES = 4096, /* left for reductions across warps and barriers */
 };
 
 /* The first item of the same load: several products may read one tile. */
@@ -62,8 +62,8 @@ static const Staged *item_of(const Stager *s, int stream, int side)
 
 static bool same_tiles(const Staged *a, const Staged *b)
 {
-    return a == b || (a && b && a->load->operands[0] == b->load->operands[0] && a->rows == b->rows &&
-                      a->cols == b->cols);
+    return a == b || (a && b && a->load->operands[0] == b->load->operands[0] &&
+                      a->rows == b->rows && a->cols == b->cols);
 }
 
 /* The same tiles of the same tensors, in two loops of one block: the ring runs on. */
@@ -193,8 +193,8 @@ static void make_buffer(Stager *s, Builder *at, Staged *item)
         item->shared = item_of(s, stream->leader, item->side)->shared;
         return;
     }
-    item->shared = shared_tile(s, at, item->load->results[0]->type->dtype, stream->slots, item->rows,
-                               item->cols);
+    item->shared = shared_tile(s, at, item->load->results[0]->type->dtype, stream->slots,
+                               item->rows, item->cols);
     item->shared->name = item->load->operands[0]->name;
 }
 

@@ -247,7 +247,8 @@ static Value *consume_position(Stager *s, const Block *home, Value *start, Value
     *inside = arg;
     if (n == 0) {
         Builder b = home->last && home->last->kind == OP_YIELD
-                        ? build_before(s->func, home->last) : build_at_end(s->func, (Block *)home);
+                        ? build_before(s->func, home->last)
+                        : build_at_end(s->func, (Block *)home);
         return next_position(s, &b, arg);
     }
     for (int i = 0; i < n; i++) {
@@ -314,8 +315,8 @@ static void choose_warps(Stager *s, Op *roles)
     int64_t consumer = op_attr(s->launch, ATTR_WARPS)->ints[0];
     int64_t producer = schedule_number(s->func, "warps", "producer", PRODUCER_WARPS,
                                        "a warp group of which one thread issues copies");
-    int64_t give = schedule_number(s->func, "registers", "producer", PRODUCER_REGISTERS,
-                                   "copying needs few");
+    int64_t give =
+        schedule_number(s->func, "registers", "producer", PRODUCER_REGISTERS, "copying needs few");
     int64_t take = schedule_number(s->func, "registers", "consumer", CONSUMER_REGISTERS,
                                    "accumulators stay in registers");
     int64_t all = producer + consumer;

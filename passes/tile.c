@@ -117,7 +117,8 @@ static void check_static(Op *op, void *user)
             print_dim(func, type->dims[i], &dim);
             Diag *d = diag_error(func->diags, 502, op->span,
                                  "a tile holds the whole axis %s, whose extent is not known when "
-                                 "compiling", dim.data);
+                                 "compiling",
+                                 dim.data);
             diag_help(func->diags, d, "walk it with `for j in %s by 128`, or add `assume %s in …`",
                       dim.data, dim.data);
             return;

@@ -6,15 +6,15 @@
 #include <string.h>
 
 enum {
-    THREAD_ELEMENTS = 16,    /* of one value that a GPU thread holds in a memory-bound kernel */
-    ROW_ELEMENTS = 32,       /* the same where rows are reduced: fewer threads to meet */
-    BLOCK_ELEMENTS = 4096,   /* of a memory-bound block, unless a row is longer */
+    THREAD_ELEMENTS = 16,     /* of one value that a GPU thread holds in a memory-bound kernel */
+    ROW_ELEMENTS = 32,        /* the same where rows are reduced: fewer threads to meet */
+    BLOCK_ELEMENTS = 4096,    /* of a memory-bound block, unless a row is longer */
     THREAD_ACCUMULATORS = 64, /* of a product by fused multiply-adds: 8 by 8 */
-    ROW_MOST_THREAD = 32,    /* elements of a resident row that a thread may hold */
+    ROW_MOST_THREAD = 32,     /* elements of a resident row that a thread may hold */
     ROW_MOST_CPU = 32768, /* elements of a resident row on a CPU: stays in the second-level cache */
-    BUSY_THREADS = 1024,     /* of a multiprocessor, in a memory-bound kernel */
-    LOOPS_ALONE = 4,         /* steps of loops shrink by up to this before those of grids do */
-    SHARED_SLACK = 4096,     /* of shared memory, for reductions and barriers */
+    BUSY_THREADS = 1024,  /* of a multiprocessor, in a memory-bound kernel */
+    LOOPS_ALONE = 4,      /* steps of loops shrink by up to this before those of grids do */
+    SHARED_SLACK = 4096,  /* of shared memory, for reductions and barriers */
     THREAD_HELD_BYTES = 800, /* of accumulators and operands that a thread may hold */
     LOOP_STEP = 8192,        /* of a row that does not fit */
 };
@@ -153,8 +153,8 @@ static void choose_fma_unit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n
         set_step(func, n, AXIS_GRID, fitted(n->dim, cols),
                  "columns that share each element of the left operand");
     }
-    plan->warps = smaller(256 / func->target->warp,
-                          larger(1, product_threads(m, n) / func->target->warp));
+    plan->warps =
+        smaller(256 / func->target->warp, larger(1, product_threads(m, n) / func->target->warp));
 }
 
 static void choose_product(Func *func, TilePlan *plan)
@@ -215,8 +215,7 @@ static int64_t choose_row(Func *func, AxisPlan *axis)
                                     fits ? "a row fits the registers of one block: it is read once"
                                          : "a row may be longer than what one block can hold");
     if (text_same(how, "resident") && most != INT64_MAX) {
-        set_step(func, axis, AXIS_ROW, larger(1, power_of_two_at_least(most)),
-                 "the whole row");
+        set_step(func, axis, AXIS_ROW, larger(1, power_of_two_at_least(most)), "the whole row");
     } else {
         set_step(func, axis, AXIS_LOOP, fitted(axis->dim, LOOP_STEP), "one step along a long row");
     }
@@ -323,10 +322,10 @@ void tile_choose(Func *func, Op *group, TilePlan *plan)
 
 typedef struct Steps {
     Func *func;
-    int64_t shrink;   /* divides the source's steps of loops, and beyond LOOPS_ALONE of grids too */
-    int64_t shared;   /* bytes of products' operands */
-    int64_t once, walked, stored; /* of it: loaded once, by a loop's step; results' tiles */
-    int64_t held;     /* bytes of accumulators and operands in registers */
+    int64_t shrink; /* divides the source's steps of loops, and beyond LOOPS_ALONE of grids too */
+    int64_t shared; /* bytes of products' operands */
+    int64_t once, walked, stored;         /* of it: loaded once, by a loop's step; results' tiles */
+    int64_t held;                         /* bytes of accumulators and operands in registers */
     int64_t rows, accumulators, elements; /* largest of the products and of all values */
     bool wgmma, any_dot, loops_first;
 } Steps;
@@ -448,7 +447,11 @@ static void walk_group(Op *parallel, WalkFn *fn, Steps *steps)
 
 /* The source's own steps, to start again from when they are halved. */
 typedef struct Saved {
-    struct { Attr *attr; int64_t step; int at; } items[64];
+    struct {
+        Attr *attr;
+        int64_t step;
+        int at;
+    } items[64];
     int n;
 } Saved;
 
@@ -467,7 +470,8 @@ static void save_steps(Op *op, void *user)
 static bool unit_steps_fit(const Func *func, const Steps *steps)
 {
     int64_t threads = 128 * larger(1, smaller(2, steps->rows / 64));
-    return steps->once + steps->stored + 2 * steps->walked + SHARED_SLACK <= func->target->shared_bytes &&
+    return steps->once + steps->stored + 2 * steps->walked + SHARED_SLACK <=
+               func->target->shared_bytes &&
            steps->held <= threads * THREAD_HELD_BYTES;
 }
 

@@ -8,8 +8,8 @@
 
 typedef struct Frame {
     struct Frame *outer;
-    Op *loop;        /* NULL in the launch's frame */
-    int class;       /* that the loop walks */
+    Op *loop;  /* NULL in the launch's frame */
+    int class; /* that the loop walks */
     Builder at;
     CloneMap values; /* what has been emitted here */
     Dim *dims;       /* by plan item: the range that stands for it here; NULL: none yet */
@@ -86,11 +86,12 @@ static Op *open_loop(Emitter *e, Frame *frame, int item, Value *init)
 
 /* ---- reductions and products ---- */
 
-
 static OpKind combiner(const char *fn)
 {
-    return text_same(fn, "sum") ? OP_ADD : text_same(fn, "prod") ? OP_MUL
-           : text_same(fn, "min") ? OP_MIN : OP_MAX;
+    return text_same(fn, "sum")    ? OP_ADD
+           : text_same(fn, "prod") ? OP_MUL
+           : text_same(fn, "min")  ? OP_MIN
+                                   : OP_MAX;
 }
 
 static Value *emit_reduce(Emitter *e, Frame *frame, const Op *op)
@@ -118,8 +119,8 @@ static Value *emit_dot(Emitter *e, Frame *frame, const Op *op)
 {
     int item = item_of_axis(e, op->operands[0], 1);
     Type type = type_here(e, frame, op->results[0]);
-    Value *init = op->n_operands == 3 ? emit(e, frame, op->operands[2])
-                                      : build_float(&frame->at, type, 0);
+    Value *init =
+        op->n_operands == 3 ? emit(e, frame, op->operands[2]) : build_float(&frame->at, type, 0);
     Op *loop = open_loop(e, frame, item, init);
     Frame inside = frame_inside(e, frame, loop, item);
     Value *a = emit(e, &inside, op->operands[0]), *b = emit(e, &inside, op->operands[1]);

@@ -55,7 +55,10 @@ static void emit_group(GpuEmitter *em, const Op *op, int from, int n)
 
 Op *gpu_emit_chain(GpuEmitter *em, Op *first)
 {
-    struct { Op **items; size_t n, cap; } run = {0};
+    struct {
+        Op **items;
+        size_t n, cap;
+    } run = {0};
     const Layout *layout = first->results[0]->type->layout;
     Op *last = first;
     for (Op *op = first; op; op = op->next) {

@@ -23,7 +23,7 @@ typedef struct Division {
     LLVMValueRef *a, *d;      /* by register; a NULL: none to compute */
     LLVMValueRef *high, *low; /* the two parts of a shared divisor's reciprocal, by register */
     LLVMValueRef *quotient;
-    LLVMValueRef good;        /* i1: all operands are of moderate size; NULL: true */
+    LLVMValueRef good; /* i1: all operands are of moderate size; NULL: true */
 } Division;
 
 static int count_elements(const Division *v)

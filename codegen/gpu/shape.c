@@ -196,8 +196,9 @@ static void check_threads(GpuEmitter *em, const Op *op)
             const int32_t *have = basis_or_zero(from->layout, in, bit);
             for (int axis = 0; axis < from->rank; axis++) {
                 if (have[axis] != coords[axis]) {
-                    gpu_bug(em, op, "operand and result have layouts that move elements between "
-                                    "threads");
+                    gpu_bug(em, op,
+                            "operand and result have layouts that move elements between "
+                            "threads");
                 }
             }
         }
