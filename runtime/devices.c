@@ -4,7 +4,7 @@
 
 #include "ir/interp.h"
 
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static TesseraStatus open_kind(TesseraContext *context, const DeviceOps *ops, int ordinal,
@@ -179,6 +179,7 @@ typedef struct LoadTask {
     TesseraDevice *device;
     OnDevice *made;
     DeviceImage image;
+    DeviceError error;
 } LoadTask;
 
 static bool runs_on(const Target *target, const TesseraDevice *device)
@@ -194,6 +195,16 @@ static void *find_symbol(void *user, const char *name)
     return jit_symbol(user, name);
 }
 
+/* The driver assembles PTX, so that no toolkit is needed; an assembler that is named does it
+ * instead. Register limits are directives of the PTX: both obey them. */
+static EmitKind kind_to_load(const Target *target)
+{
+    const char *ptxas = getenv("TESSERA_PTXAS");
+    return target->family != FAMILY_NVPTX ? EMIT_HSACO
+           : ptxas && *ptxas              ? EMIT_CUBIN
+                                          : EMIT_PTX;
+}
+
 static bool make_code(LoadTask *task)
 {
     TesseraKernel *kernel = task->kernel;
@@ -206,8 +217,7 @@ static bool make_code(LoadTask *task)
         return made->jit != NULL;
     }
     Code code = {0};
-    EmitKind kind = c->target->family == FAMILY_NVPTX ? EMIT_PTX : EMIT_HSACO;
-    if (!codegen_emit(c->func, kind, &options, &code, &made->plan)) {
+    if (!codegen_emit(c->func, kind_to_load(c->target), &options, &code, &made->plan)) {
         return false;
     }
     char *ended = arena_alloc(&kernel->work.arena, code.n + 1); /* PTX ends in a zero */
@@ -238,9 +248,30 @@ static void load_reproducer(void *user, Text *out)
     compilation_reproducer(&((LoadTask *)user)->kernel->compilation, out);
 }
 
+/* Code of ours that a driver refuses is a bug to report, with what reproduces it. */
+static bool refused_task(void *user)
+{
+    LoadTask *task = user;
+    diag_failure(&task->kernel->work.diags, task->error.kind, "%s", task->error.text);
+    return false;
+}
+
+static TesseraStatus load_failed(LoadTask *task)
+{
+    TesseraContext *context = task->kernel->work.context;
+    if (task->made->jit) {
+        jit_free(task->made->jit);
+    }
+    if (task->error.kind != DIAG_INTERNAL) {
+        return context_device_fail(context, &task->error);
+    }
+    TesseraStatus status = work_run(&task->kernel->work, refused_task, load_reproducer, task);
+    context->error.driver_code = task->error.code;
+    return status;
+}
+
 static TesseraStatus load_on(TesseraKernel *kernel, TesseraDevice *device, OnDevice **out)
 {
-    DeviceError error;
     for (*out = kernel->devices; *out; *out = (*out)->next) {
         if ((*out)->device == device) {
             return TESSERA_OK;
@@ -253,11 +284,9 @@ static TesseraStatus load_on(TesseraKernel *kernel, TesseraDevice *device, OnDev
     if (status != TESSERA_OK) {
         return status;
     }
-    if (!loaded_open(device->device, &task.made->plan, &task.image, &task.made->loaded, &error)) {
-        if (task.made->jit) {
-            jit_free(task.made->jit);
-        }
-        return context_device_fail(kernel->work.context, &error);
+    if (!loaded_open(device->device, &task.made->plan, &task.image, &task.made->loaded,
+                     &task.error)) {
+        return load_failed(&task);
     }
     task.made->next = kernel->devices;
     kernel->devices = *out = task.made;

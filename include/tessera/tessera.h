@@ -298,7 +298,8 @@ TESSERA_API TesseraStatus tessera_sync(TesseraDevice *device, void *stream);
 typedef struct TesseraLaunch TesseraLaunch;
 
 /* Loads the code if need be, checks sizes, types, alignment and overlap, packs the arguments. The
- * tensors' memory stays the caller's. */
+ * tensors' memory stays the caller's. CUDA's driver assembles the code, or the ptxas that the
+ * environment's TESSERA_PTXAS names. */
 TESSERA_API TesseraStatus tessera_prepare(TesseraKernel *kernel, TesseraDevice *device,
                                           const TesseraArg *args, size_t n_args,
                                           TesseraLaunch **launch);

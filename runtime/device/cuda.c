@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CUDA through its driver. Every entry makes the device's primary context current and restores the
- * caller's. */
+/* CUDA through its driver. Every call that wants a context is made between enter and leave: the
+ * device's primary context is current then, and the caller's again afterwards. */
 #include "runtime/device/cuda_driver.h"
 #include "runtime/device/library.h"
 
@@ -15,7 +15,7 @@ typedef struct Cuda {
     CuContext context;
 } Cuda;
 
-enum { LOG_BYTES = 600 };
+enum { LOG_BYTES = 1400 };
 
 static const LibrarySymbol SYMBOLS[] = {
 #define CUDA_CALL(need, field, symbol, params)                                                     \
@@ -47,27 +47,29 @@ static bool check(const Cuda *cuda, CuResult result, const char *call, const cha
                        text ? text : "");
 }
 
-static bool enter(const Cuda *cuda, DeviceError *error)
+typedef struct Entered {
+    bool ok, pushed;
+} Entered;
+
+/* A process that uses the primary context, as other libraries do, has it current already. */
+static Entered enter(const Cuda *cuda, DeviceError *error)
 {
-    return check(cuda, cuda->driver.context_push(cuda->context), "cuCtxPushCurrent", "", error);
+    CuContext current = NULL;
+    if (!check(cuda, cuda->driver.context_current(&current), "cuCtxGetCurrent", "", error)) {
+        return (Entered){false, false};
+    }
+    if (current == cuda->context) {
+        return (Entered){true, false};
+    }
+    bool ok = check(cuda, cuda->driver.context_push(cuda->context), "cuCtxPushCurrent", "", error);
+    return (Entered){ok, ok};
 }
 
-static void leave(const Cuda *cuda)
+static void leave(const Cuda *cuda, Entered in)
 {
     CuContext ours;
-    cuda->driver.context_pop(&ours);
-}
-
-/* For giving back, which is tried even where the context cannot be made current. */
-static bool enter_quietly(const Cuda *cuda)
-{
-    return cuda->driver.context_push(cuda->context) == CU_OK;
-}
-
-static void leave_if(const Cuda *cuda, bool entered)
-{
-    if (entered) {
-        leave(cuda);
+    if (in.pushed) {
+        cuda->driver.context_pop(&ours);
     }
 }
 
@@ -163,13 +165,11 @@ static bool cuda_alloc(Device *device, size_t bytes, void **memory, DeviceError 
     Cuda *cuda = device->state;
     CuAddress address = 0;
     char what[64];
-    if (!enter(cuda, error)) {
-        return false;
-    }
     snprintf(what, sizeof what, "%zu bytes", bytes);
-    bool ok = check(cuda, cuda->driver.alloc(&address, bytes ? bytes : 1), "cuMemAlloc", what,
-                    error);
-    leave(cuda);
+    Entered in = enter(cuda, error);
+    bool ok = in.ok && check(cuda, cuda->driver.alloc(&address, bytes ? bytes : 1), "cuMemAlloc",
+                             what, error);
+    leave(cuda, in);
     *memory = ok ? (void *)(uintptr_t)address : NULL;
     return ok;
 }
@@ -177,10 +177,11 @@ static bool cuda_alloc(Device *device, size_t bytes, void **memory, DeviceError 
 static void cuda_release(Device *device, void *memory)
 {
     Cuda *cuda = device->state;
+    DeviceError untold;
     if (memory) {
-        bool entered = enter_quietly(cuda);
+        Entered in = enter(cuda, &untold); /* without one it is tried, too */
         cuda->driver.release((CuAddress)(uintptr_t)memory);
-        leave_if(cuda, entered);
+        leave(cuda, in);
     }
 }
 
@@ -190,12 +191,10 @@ static bool cuda_copy_in(Device *device, void *to, const void *from, size_t n, D
     if (n == 0) {
         return true;
     }
-    if (!enter(cuda, error)) {
-        return false;
-    }
-    bool ok = check(cuda, cuda->driver.copy_in((CuAddress)(uintptr_t)to, from, n),
-                    "cuMemcpyHtoD", "", error);
-    leave(cuda);
+    Entered in = enter(cuda, error);
+    bool ok = in.ok && check(cuda, cuda->driver.copy_in((CuAddress)(uintptr_t)to, from, n),
+                             "cuMemcpyHtoD", "", error);
+    leave(cuda, in);
     return ok;
 }
 
@@ -206,12 +205,10 @@ static bool cuda_copy_out(Device *device, void *to, const void *from, size_t n,
     if (n == 0) {
         return true;
     }
-    if (!enter(cuda, error)) {
-        return false;
-    }
-    bool ok = check(cuda, cuda->driver.copy_out(to, (CuAddress)(uintptr_t)from, n),
-                    "cuMemcpyDtoH", "", error);
-    leave(cuda);
+    Entered in = enter(cuda, error);
+    bool ok = in.ok && check(cuda, cuda->driver.copy_out(to, (CuAddress)(uintptr_t)from, n),
+                             "cuMemcpyDtoH", "", error);
+    leave(cuda, in);
     return ok;
 }
 
@@ -222,19 +219,26 @@ static bool cuda_copy(Device *device, void *to, const void *from, size_t n, Devi
     if (n == 0) {
         return true;
     }
-    if (!enter(cuda, error)) {
-        return false;
-    }
-    bool ok = check(cuda,
-                    cuda->driver.copy((CuAddress)(uintptr_t)to, (CuAddress)(uintptr_t)from, n,
-                                      stream),
-                    "cuMemcpyDtoDAsync", "", error);
-    leave(cuda);
+    Entered in = enter(cuda, error);
+    CuAddress target = (CuAddress)(uintptr_t)to, source = (CuAddress)(uintptr_t)from;
+    bool ok = in.ok && check(cuda, cuda->driver.copy(target, source, n, stream),
+                             "cuMemcpyDtoDAsync", "", error);
+    leave(cuda, in);
     return ok;
 }
 
 /* ---- modules ---- */
 
+/* What of a failure to load is told besides the driver's words. */
+static const char *load_help(CuResult result)
+{
+    return result == CU_ERROR_PTX_VERSION || result == CU_ERROR_NO_ASSEMBLER
+               ? "\nhelp: with $TESSERA_PTXAS naming NVIDIA's ptxas, that assembles and the "
+                 "driver need not"
+               : "";
+}
+
+/* PTX that the driver's assembler refuses is ours, and its words are what a report needs. */
 static bool load(Cuda *cuda, const DeviceImage *image, DeviceModule *module, DeviceError *error)
 {
     char log[LOG_BYTES] = "";
@@ -242,10 +246,13 @@ static bool load(Cuda *cuda, const DeviceImage *image, DeviceModule *module, Dev
     void *values[] = {log, (void *)(uintptr_t)sizeof log};
     CuModule loaded = NULL;
     CuResult result = cuda->driver.module_load(&loaded, image->bytes, 2, options, values);
-    if (!check(cuda, result, "cuModuleLoadDataEx", "", error)) {
+    const char *name = image->name ? image->name : "";
+    if (!check(cuda, result, "cuModuleLoadDataEx", name, error)) {
         size_t n = strlen(error->text);
         log[sizeof log - 1] = '\0';
-        snprintf(error->text + n, sizeof error->text - n, "%s%s", *log ? "\n" : "", log);
+        error->kind = result == CU_ERROR_INVALID_PTX ? DIAG_INTERNAL : error->kind;
+        snprintf(error->text + n, sizeof error->text - n, "%s%s%s", *log ? "\n" : "", log,
+                 load_help(result));
         return false;
     }
     *module = loaded;
@@ -259,20 +266,19 @@ static bool cuda_load(Device *device, const DeviceImage *image, DeviceModule *mo
     if (!image->bytes) {
         return device_fail(error, DIAG_USAGE, 0, "CUDA loads an image, not code in memory");
     }
-    if (!enter(cuda, error)) {
-        return false;
-    }
-    bool ok = load(cuda, image, module, error);
-    leave(cuda);
+    Entered in = enter(cuda, error);
+    bool ok = in.ok && load(cuda, image, module, error);
+    leave(cuda, in);
     return ok;
 }
 
 static void cuda_unload(Device *device, DeviceModule module)
 {
     Cuda *cuda = device->state;
-    bool entered = enter_quietly(cuda);
+    DeviceError untold;
+    Entered in = enter(cuda, &untold);
     cuda->driver.module_unload(module);
-    leave_if(cuda, entered);
+    leave(cuda, in);
 }
 
 static bool find(Cuda *cuda, DeviceModule module, DeviceKernel *kernel, DeviceError *error)
@@ -307,11 +313,9 @@ static bool cuda_find(Device *device, DeviceModule module, const PlanLaunch *lau
                            "%s needs clusters: the CUDA driver has no cuLaunchKernelEx",
                            launch->symbol);
     }
-    if (!enter(cuda, error)) {
-        return false;
-    }
-    bool ok = find(cuda, module, kernel, error);
-    leave(cuda);
+    Entered in = enter(cuda, error);
+    bool ok = in.ok && find(cuda, module, kernel, error);
+    leave(cuda, in);
     return ok;
 }
 
@@ -362,11 +366,16 @@ static bool cuda_map(Device *device, const PlanMap *map, const DeviceTensor *ten
         stride *= dims[i];
         strides[i] = stride;
     }
-    CuResult result = cuda->driver.encode_tiled(
-        bytes, map_type(tensor->dtype), (CuU32)tensor->rank, tensor->data, dims, strides, box,
-        steps, 0, map_swizzle(map->swizzle),
-        map->wide_l2 ? CU_MAP_PROMOTE_256 : CU_MAP_PROMOTE_NONE, 0);
-    return check(cuda, result, "cuTensorMapEncodeTiled", "", error);
+    Entered in = enter(cuda, error);
+    bool ok = in.ok &&
+              check(cuda,
+                    cuda->driver.encode_tiled(
+                        bytes, map_type(tensor->dtype), (CuU32)tensor->rank, tensor->data, dims,
+                        strides, box, steps, 0, map_swizzle(map->swizzle),
+                        map->wide_l2 ? CU_MAP_PROMOTE_256 : CU_MAP_PROMOTE_NONE, 0),
+                    "cuTensorMapEncodeTiled", "", error);
+    leave(cuda, in);
+    return ok;
 }
 
 /* ---- launching ---- */
@@ -382,6 +391,16 @@ static CuResult launch_cluster(const Cuda *cuda, const DeviceKernel *kernel, uns
     return cuda->driver.launch_ex(&config, kernel->function, args, NULL);
 }
 
+static CuResult launch(const Cuda *cuda, const DeviceKernel *kernel, unsigned int blocks,
+                       void **args, CuStream stream)
+{
+    if (kernel->cluster > 1) {
+        return launch_cluster(cuda, kernel, blocks, args, stream);
+    }
+    return cuda->driver.launch(kernel->function, blocks, 1, 1, (unsigned int)kernel->threads, 1, 1,
+                               (unsigned int)kernel->shared_bytes, stream, args, NULL);
+}
+
 static bool cuda_launch(Device *device, const DeviceKernel *kernel, int64_t blocks, void **args,
                         DeviceStream stream, DeviceError *error)
 {
@@ -390,29 +409,21 @@ static bool cuda_launch(Device *device, const DeviceKernel *kernel, int64_t bloc
         return device_fail(error, DIAG_SOURCE, 0, "%s: %" PRId64 " blocks, CUDA allows %d",
                            kernel->symbol, blocks, INT_MAX);
     }
-    if (!enter(cuda, error)) {
-        return false;
-    }
-    unsigned int n = (unsigned int)blocks;
-    CuResult result =
-        kernel->cluster > 1
-            ? launch_cluster(cuda, kernel, n, args, stream)
-            : cuda->driver.launch(kernel->function, n, 1, 1, (unsigned int)kernel->threads, 1, 1,
-                                  (unsigned int)kernel->shared_bytes, stream, args, NULL);
-    bool ok = check(cuda, result, kernel->cluster > 1 ? "cuLaunchKernelEx" : "cuLaunchKernel",
-                    kernel->symbol, error);
-    leave(cuda);
+    Entered in = enter(cuda, error);
+    bool ok = in.ok && check(cuda, launch(cuda, kernel, (unsigned int)blocks, args, stream),
+                             kernel->cluster > 1 ? "cuLaunchKernelEx" : "cuLaunchKernel",
+                             kernel->symbol, error);
+    leave(cuda, in);
     return ok;
 }
 
 static bool cuda_sync(Device *device, DeviceStream stream, DeviceError *error)
 {
     Cuda *cuda = device->state;
-    if (!enter(cuda, error)) {
-        return false;
-    }
-    bool ok = check(cuda, cuda->driver.stream_sync(stream), "cuStreamSynchronize", "", error);
-    leave(cuda);
+    Entered in = enter(cuda, error);
+    bool ok = in.ok && check(cuda, cuda->driver.stream_sync(stream), "cuStreamSynchronize", "",
+                             error);
+    leave(cuda, in);
     return ok;
 }
 
@@ -423,15 +434,14 @@ static bool cuda_moment(Device *device, DeviceStream stream, DeviceMoment *momen
 {
     Cuda *cuda = device->state;
     CuEvent event = NULL;
-    if (!enter(cuda, error)) {
-        return false;
-    }
-    bool ok = check(cuda, cuda->driver.event_create(&event, 0), "cuEventCreate", "", error);
+    Entered in = enter(cuda, error);
+    bool ok = in.ok && check(cuda, cuda->driver.event_create(&event, 0), "cuEventCreate", "",
+                             error);
     if (ok && !check(cuda, cuda->driver.event_record(event, stream), "cuEventRecord", "", error)) {
         cuda->driver.event_destroy(event);
         ok = false;
     }
-    leave(cuda);
+    leave(cuda, in);
     *moment = ok ? event : NULL;
     return ok;
 }
@@ -441,13 +451,12 @@ static bool cuda_elapsed(Device *device, DeviceMoment first, DeviceMoment last, 
 {
     Cuda *cuda = device->state;
     float milliseconds = 0;
-    if (!enter(cuda, error)) {
-        return false;
-    }
-    bool ok = check(cuda, cuda->driver.event_sync(last), "cuEventSynchronize", "", error) &&
+    Entered in = enter(cuda, error);
+    bool ok = in.ok &&
+              check(cuda, cuda->driver.event_sync(last), "cuEventSynchronize", "", error) &&
               check(cuda, cuda->driver.event_elapsed(&milliseconds, first, last),
                     "cuEventElapsedTime", "", error);
-    leave(cuda);
+    leave(cuda, in);
     *seconds = (double)milliseconds * 1e-3;
     return ok;
 }
@@ -455,10 +464,11 @@ static bool cuda_elapsed(Device *device, DeviceMoment first, DeviceMoment last, 
 static void cuda_forget(Device *device, DeviceMoment moment)
 {
     Cuda *cuda = device->state;
+    DeviceError untold;
     if (moment) {
-        bool entered = enter_quietly(cuda);
+        Entered in = enter(cuda, &untold);
         cuda->driver.event_destroy(moment);
-        leave_if(cuda, entered);
+        leave(cuda, in);
     }
 }
 

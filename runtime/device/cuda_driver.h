@@ -71,6 +71,13 @@ enum {
     CU_MAP_PROMOTE_256 = 3,
 };
 
+/* Errors of assembling PTX. */
+enum {
+    CU_ERROR_INVALID_PTX = 218,
+    CU_ERROR_NO_ASSEMBLER = 221,
+    CU_ERROR_PTX_VERSION = 222,
+};
+
 /* Errors that a running kernel causes; they leave the context unusable. */
 enum {
     CU_ERROR_ILLEGAL_ADDRESS = 700,

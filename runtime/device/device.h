@@ -12,7 +12,7 @@
 typedef struct DeviceError {
     DiagClass kind;
     int code; /* the driver's number; 0: not from a driver */
-    char text[1024];
+    char text[2048];
 } DeviceError;
 /* Fills `error`; returns false, to be returned. */
 bool device_fail(DeviceError *error, DiagClass kind, int code, const char *format, ...)
@@ -36,6 +36,7 @@ typedef struct DeviceImage {
     size_t n;
     void *(*symbol)(void *user, const char *name);
     void *user;
+    const char *name; /* what messages call it; may be NULL */
 } DeviceImage;
 
 typedef struct DeviceKernel {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* AMD through HIP's module interface. Every entry makes the device current and restores the
- * caller's. */
+/* AMD through HIP's module interface. Every call that works on a device is made between enter and
+ * leave: ours is current then (modules, the default stream and events belong to the current one),
+ * and the caller's again afterwards. */
 #include "runtime/device/hip_driver.h"
 #include "runtime/device/library.h"
 
@@ -42,18 +43,24 @@ static bool check(const Hip *hip, HipResult result, const char *call, const char
                        text ? text : "");
 }
 
-/* `before` receives the caller's device. */
-static bool enter(const Hip *hip, int *before, DeviceError *error)
+typedef struct Entered {
+    bool ok;
+    int before; /* the caller's device */
+} Entered;
+
+static Entered enter(const Hip *hip, DeviceError *error)
 {
-    return check(hip, hip->driver.device_current(before), "hipGetDevice", "", error) &&
-           (*before == hip->ordinal ||
-            check(hip, hip->driver.device_set(hip->ordinal), "hipSetDevice", "", error));
+    Entered in = {.before = hip->ordinal};
+    in.ok = check(hip, hip->driver.device_current(&in.before), "hipGetDevice", "", error) &&
+            (in.before == hip->ordinal ||
+             check(hip, hip->driver.device_set(hip->ordinal), "hipSetDevice", "", error));
+    return in;
 }
 
-static void leave(const Hip *hip, int before)
+static void leave(const Hip *hip, Entered in)
 {
-    if (before != hip->ordinal) {
-        hip->driver.device_set(before);
+    if (in.ok && in.before != hip->ordinal) {
+        hip->driver.device_set(in.before);
     }
 }
 
@@ -177,23 +184,24 @@ static void hip_close(Device *device)
 static bool hip_alloc(Device *device, size_t bytes, void **memory, DeviceError *error)
 {
     Hip *hip = device->state;
-    int before;
     char what[64];
     *memory = NULL;
-    if (!enter(hip, &before, error)) {
-        return false;
-    }
     snprintf(what, sizeof what, "%zu bytes", bytes);
-    bool ok = check(hip, hip->driver.alloc(memory, bytes ? bytes : 1), "hipMalloc", what, error);
-    leave(hip, before);
+    Entered in = enter(hip, error);
+    bool ok = in.ok && check(hip, hip->driver.alloc(memory, bytes ? bytes : 1), "hipMalloc", what,
+                             error);
+    leave(hip, in);
     return ok;
 }
 
 static void hip_release(Device *device, void *memory)
 {
     Hip *hip = device->state;
+    DeviceError untold;
     if (memory) {
+        Entered in = enter(hip, &untold); /* without one it is tried, too */
         hip->driver.release(memory);
+        leave(hip, in);
     }
 }
 
@@ -205,23 +213,41 @@ static void *unconst(const void *pointer)
 static bool hip_copy_in(Device *device, void *to, const void *from, size_t n, DeviceError *error)
 {
     Hip *hip = device->state;
-    return n == 0 ||
-           check(hip, hip->driver.copy_in(to, unconst(from), n), "hipMemcpyHtoD", "", error);
+    if (n == 0) {
+        return true;
+    }
+    Entered in = enter(hip, error);
+    bool ok = in.ok && check(hip, hip->driver.copy_in(to, unconst(from), n), "hipMemcpyHtoD", "",
+                             error);
+    leave(hip, in);
+    return ok;
 }
 
 static bool hip_copy_out(Device *device, void *to, const void *from, size_t n, DeviceError *error)
 {
     Hip *hip = device->state;
-    return n == 0 ||
-           check(hip, hip->driver.copy_out(to, unconst(from), n), "hipMemcpyDtoH", "", error);
+    if (n == 0) {
+        return true;
+    }
+    Entered in = enter(hip, error);
+    bool ok = in.ok && check(hip, hip->driver.copy_out(to, unconst(from), n), "hipMemcpyDtoH", "",
+                             error);
+    leave(hip, in);
+    return ok;
 }
 
 static bool hip_copy(Device *device, void *to, const void *from, size_t n, DeviceStream stream,
                      DeviceError *error)
 {
     Hip *hip = device->state;
-    return n == 0 || check(hip, hip->driver.copy(to, unconst(from), n, stream),
-                           "hipMemcpyDtoDAsync", "", error);
+    if (n == 0) {
+        return true;
+    }
+    Entered in = enter(hip, error);
+    bool ok = in.ok && check(hip, hip->driver.copy(to, unconst(from), n, stream),
+                             "hipMemcpyDtoDAsync", "", error);
+    leave(hip, in);
+    return ok;
 }
 
 /* ---- modules ---- */
@@ -230,23 +256,23 @@ static bool hip_load(Device *device, const DeviceImage *image, DeviceModule *mod
                      DeviceError *error)
 {
     Hip *hip = device->state;
-    int before;
     if (!image->bytes) {
         return device_fail(error, DIAG_USAGE, 0, "HIP loads an image, not code in memory");
     }
-    if (!enter(hip, &before, error)) {
-        return false;
-    }
-    bool ok = check(hip, hip->driver.module_load(module, image->bytes), "hipModuleLoadData", "",
-                    error);
-    leave(hip, before);
+    Entered in = enter(hip, error);
+    bool ok = in.ok && check(hip, hip->driver.module_load(module, image->bytes),
+                             "hipModuleLoadData", image->name ? image->name : "", error);
+    leave(hip, in);
     return ok;
 }
 
 static void hip_unload(Device *device, DeviceModule module)
 {
     Hip *hip = device->state;
+    DeviceError untold;
+    Entered in = enter(hip, &untold);
     hip->driver.module_unload(module);
+    leave(hip, in);
 }
 
 static bool hip_find(Device *device, DeviceModule module, const PlanLaunch *launch,
@@ -261,8 +287,12 @@ static bool hip_find(Device *device, DeviceModule module, const PlanLaunch *laun
                            launch->symbol, launch->shared_bytes, device->facts.name,
                            device->facts.shared_bytes);
     }
-    return check(hip, hip->driver.module_function(&kernel->function, module, kernel->symbol),
-                 "hipModuleGetFunction", kernel->symbol, error);
+    Entered in = enter(hip, error);
+    bool ok = in.ok &&
+              check(hip, hip->driver.module_function(&kernel->function, module, kernel->symbol),
+                    "hipModuleGetFunction", kernel->symbol, error);
+    leave(hip, in);
+    return ok;
 }
 
 /* ---- launching ---- */
@@ -272,33 +302,30 @@ static bool hip_launch(Device *device, const DeviceKernel *kernel, int64_t block
                        DeviceStream stream, DeviceError *error)
 {
     Hip *hip = device->state;
-    int before;
     int64_t most = UINT32_MAX / (int64_t)kernel->threads;
     if (blocks > most) {
         return device_fail(error, DIAG_SOURCE, 0,
                            "%s: %" PRId64 " blocks of %d threads, HIP allows %" PRId64,
                            kernel->symbol, blocks, kernel->threads, most);
     }
-    if (!enter(hip, &before, error)) {
-        return false;
-    }
-    HipResult result = hip->driver.launch(kernel->function, (unsigned int)blocks, 1, 1,
-                                          (unsigned int)kernel->threads, 1, 1,
-                                          (unsigned int)kernel->shared_bytes, stream, args, NULL);
-    bool ok = check(hip, result, "hipModuleLaunchKernel", kernel->symbol, error);
-    leave(hip, before);
+    unsigned int n = (unsigned int)blocks, threads = (unsigned int)kernel->threads;
+    unsigned int shared = (unsigned int)kernel->shared_bytes;
+    Entered in = enter(hip, error);
+    bool ok = in.ok && check(hip,
+                             hip->driver.launch(kernel->function, n, 1, 1, threads, 1, 1, shared,
+                                                stream, args, NULL),
+                             "hipModuleLaunchKernel", kernel->symbol, error);
+    leave(hip, in);
     return ok;
 }
 
 static bool hip_sync(Device *device, DeviceStream stream, DeviceError *error)
 {
     Hip *hip = device->state;
-    int before;
-    if (!enter(hip, &before, error)) {
-        return false;
-    }
-    bool ok = check(hip, hip->driver.stream_sync(stream), "hipStreamSynchronize", "", error);
-    leave(hip, before);
+    Entered in = enter(hip, error);
+    bool ok = in.ok && check(hip, hip->driver.stream_sync(stream), "hipStreamSynchronize", "",
+                             error);
+    leave(hip, in);
     return ok;
 }
 
@@ -320,13 +347,10 @@ static bool hip_moment(Device *device, DeviceStream stream, DeviceMoment *moment
                        DeviceError *error)
 {
     Hip *hip = device->state;
-    int before;
-    if (!enter(hip, &before, error)) {
-        return false;
-    }
     void *event = NULL;
-    bool ok = record(hip, stream, &event, error);
-    leave(hip, before);
+    Entered in = enter(hip, error);
+    bool ok = in.ok && record(hip, stream, &event, error);
+    leave(hip, in);
     *moment = ok ? event : NULL;
     return ok;
 }
@@ -336,9 +360,11 @@ static bool hip_elapsed(Device *device, DeviceMoment first, DeviceMoment last, d
 {
     Hip *hip = device->state;
     float milliseconds = 0;
-    bool ok = check(hip, hip->driver.event_sync(last), "hipEventSynchronize", "", error) &&
+    Entered in = enter(hip, error);
+    bool ok = in.ok && check(hip, hip->driver.event_sync(last), "hipEventSynchronize", "", error) &&
               check(hip, hip->driver.event_elapsed(&milliseconds, first, last),
                     "hipEventElapsedTime", "", error);
+    leave(hip, in);
     *seconds = (double)milliseconds * 1e-3;
     return ok;
 }
@@ -346,8 +372,11 @@ static bool hip_elapsed(Device *device, DeviceMoment first, DeviceMoment last, d
 static void hip_forget(Device *device, DeviceMoment moment)
 {
     Hip *hip = device->state;
+    DeviceError untold;
     if (moment) {
+        Entered in = enter(hip, &untold);
         hip->driver.event_destroy(moment);
+        leave(hip, in);
     }
 }
 

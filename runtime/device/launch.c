@@ -13,7 +13,9 @@ bool loaded_open(Device *device, const Plan *plan, const DeviceImage *image, Loa
     if (!loaded->kernels) {
         return device_fail(error, DIAG_ENVIRONMENT, 0, "out of memory");
     }
-    bool ok = device->ops->load(device, image, &loaded->module, error);
+    DeviceImage named = *image;
+    named.name = plan->kernel;
+    bool ok = device->ops->load(device, &named, &loaded->module, error);
     for (int i = 0; ok && i < plan->n_launches; i++) {
         ok = device->ops->find(device, loaded->module, &plan->launches[i], &loaded->kernels[i],
                                error);
@@ -114,25 +116,48 @@ static void *arg_address(Prepared *p, const PlanArg *arg)
     return NULL;
 }
 
-static bool make_maps(Prepared *p, DeviceError *error)
+/* Coordinates of bulk copies have 32 bits. */
+static bool check_map(const Plan *plan, const PlanMap *map, const DeviceTensor *tensor,
+                      DeviceError *error)
+{
+    for (int axis = 0; axis < tensor->rank; axis++) {
+        if (tensor->dims[axis] > INT32_MAX) {
+            return device_fail(error, DIAG_SOURCE, 0,
+                               "%s: axis %d of '%s' has %" PRId64 " elements, more than bulk "
+                               "copies can count: compile it for such a size, or with `copy plain`",
+                               plan->kernel, axis, plan->params[map->param].name,
+                               tensor->dims[axis]);
+        }
+    }
+    return true;
+}
+
+static bool make_map(Prepared *p, int index, DeviceError *error)
 {
     const Plan *plan = p->loaded->plan;
     Device *device = p->loaded->device;
+    const PlanMap *map = &plan->maps[index];
+    const DeviceTensor *tensor = &p->args[map->param].tensor;
+    size_t bytes = 0;
+    plan_bytes(tensor, &bytes);
+    if (bytes == 0) {
+        return true; /* never copied from or to; a descriptor of nothing is refused */
+    }
+    if (!device->ops->map) {
+        return device_fail(error, DIAG_INTERNAL, 0, "%s needs bulk copies, %s has none",
+                           plan->kernel, device->ops->name);
+    }
+    return check_map(plan, map, tensor, error) &&
+           device->ops->map(device, map, tensor, p->maps + index * DEVICE_MAP_BYTES, error);
+}
+
+static bool make_maps(Prepared *p, DeviceError *error)
+{
+    const Plan *plan = p->loaded->plan;
     char *memory = arena_alloc(&p->arena, (size_t)plan->n_maps * DEVICE_MAP_BYTES + 64);
     p->maps = memory + (64 - (uintptr_t)memory % 64) % 64;
     for (int i = 0; i < plan->n_maps; i++) {
-        const DeviceTensor *tensor = &p->args[plan->maps[i].param].tensor;
-        size_t bytes = 0;
-        plan_bytes(tensor, &bytes);
-        if (bytes == 0) {
-            continue; /* never copied from or to; a descriptor of nothing is refused */
-        }
-        if (!device->ops->map) {
-            return device_fail(error, DIAG_INTERNAL, 0, "%s needs bulk copies, %s has none",
-                               plan->kernel, device->ops->name);
-        }
-        if (!device->ops->map(device, &plan->maps[i], tensor, p->maps + i * DEVICE_MAP_BYTES,
-                              error)) {
+        if (!make_map(p, i, error)) {
             return false;
         }
     }

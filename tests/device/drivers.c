@@ -95,7 +95,7 @@ static bool scenario(const DeviceOps *ops, const void *driver, const Plan *plan,
                      DeviceError *error)
 {
     Allocator allocator = {counting_alloc, counting_release, counting};
-    Device *device = device_open(ops, allocator, 0, driver, error);
+    Device *device = device_open(ops, allocator, MOCK_OPENED, driver, error);
     bool ok = device && run_memory(device, plan, error);
     device_close(device);
     return ok;
@@ -115,11 +115,14 @@ static void fail_each(const DeviceOps *ops, const void *driver, const Plan *plan
         mock_reset(i);
         error = (DeviceError){0};
         bool ok = scenario(ops, driver, plan, &counting, &error);
-        /* A failure to make the context current for a release has nobody to tell. */
-        ck_assert(!ok || strcmp(mock.last, "context_push") == 0);
+        /* A failure to be where something is given back, or back again, has nobody to tell. */
+        ck_assert_msg(!ok || strncmp(mock.last, "context_", 8) == 0 ||
+                          strncmp(mock.last, "device_", 7) == 0,
+                      "call %d, %s, failed and nobody was told", i, mock.last);
         ck_assert(ok || strstr(error.text, "MOCK_ERROR") != NULL);
         ck_assert_int_eq(counting.open, 0);
         ck_assert_int_eq(mock.pushed, 0);
+        ck_assert(mock.device == MOCK_CALLERS || strcmp(mock.last, "device_set") == 0);
         ck_assert_int_eq(mock.open, 0);
     }
     for (int i = 1; i <= allocations; i++) {
@@ -231,13 +234,95 @@ START_TEST(load_errors_carry_the_log)
     Counting counting = {0};
     Allocator allocator = {counting_alloc, counting_release, &counting};
     mock_reset(0);
-    Device *device = device_open(&device_cuda, allocator, 0, &mock_cuda, &error);
-    DeviceImage image = {.bytes = "code", .n = 4};
+    Device *device = device_open(&device_cuda, allocator, MOCK_OPENED, &mock_cuda, &error);
+    DeviceImage image = {.bytes = "code", .n = 4, .name = "blur"};
     DeviceModule module;
-    mock.fail_at = mock.calls + 2; /* after the push */
+    mock.fail_at = mock.calls + 3; /* after asking for the context and the push */
     ck_assert(!device->ops->load(device, &image, &module, &error));
+    ck_assert_ptr_nonnull(strstr(error.text, "cuModuleLoadDataEx failed for blur: MOCK_ERROR"));
     ck_assert_ptr_nonnull(strstr(error.text, "line 7: no such instruction"));
     ck_assert_int_eq(error.code, 2);
+    device_close(device);
+}
+END_TEST
+
+/* ---- what a launch costs ---- */
+
+/* Driver calls of one launch_run, which allocates nothing; the caller's context is `place`. */
+static int calls_of_launch(const DeviceOps *ops, const void *driver, const Plan *plan,
+                           void (*place)(void))
+{
+    static _Alignas(256) char in[BYTES], out[BYTES];
+    DeviceError error;
+    Counting counting = {0};
+    Allocator allocator = {counting_alloc, counting_release, &counting};
+    DeviceImage image = {.bytes = "code", .n = 4};
+    LaunchArg args[3] = {tensor_arg(in), {.scalar = 7}, tensor_arg(out)};
+    Loaded loaded;
+    mock_reset(0);
+    Device *device = device_open(ops, allocator, MOCK_OPENED, driver, &error);
+    ck_assert(loaded_open(device, plan, &image, &loaded, &error));
+    Prepared *prepared = launch_prepare(&loaded, args, &error);
+    ck_assert_ptr_nonnull(prepared);
+    place();
+    int calls = mock.calls + mock.pops, allocations = counting.allocations;
+    ck_assert(launch_run(prepared, NULL, &error));
+    calls = mock.calls + mock.pops - calls;
+    ck_assert_int_eq(counting.allocations, allocations);
+    ck_assert_int_eq(mock.launches, 1);
+    launch_free(prepared);
+    loaded_close(&loaded);
+    device_close(device);
+    return calls;
+}
+
+static void be_on_device(void)
+{
+    mock.device = MOCK_OPENED;
+}
+
+static void be_on_callers(void)
+{
+    mock.device = MOCK_CALLERS;
+}
+
+START_TEST(launches_cost_the_driver)
+{
+    PlanLaunch launch;
+    Plan plan = plan_without_map(&launch);
+    /* Asking where we are, and the launch; elsewhere there are two more: going there and back. */
+    ck_assert_int_eq(calls_of_launch(&device_cuda, &mock_cuda, &PLAN, mock_be_inside), 2);
+    ck_assert_int_eq(calls_of_launch(&device_cuda, &mock_cuda, &PLAN, mock_be_elsewhere), 4);
+    ck_assert_int_eq(calls_of_launch(&device_hip, &mock_hip, &plan, be_on_device), 2);
+    ck_assert_int_eq(calls_of_launch(&device_hip, &mock_hip, &plan, be_on_callers), 4);
+}
+END_TEST
+
+START_TEST(bulk_copies_count_in_32_bits)
+{
+    DeviceError error;
+    Plan plan = PLAN;
+    PlanSize free_sizes[2] = {{"M", 1, 0, INT64_MAX}, {"N", 8, 0, INT64_MAX}};
+    plan.sizes = free_sizes;
+    DeviceImage image = {.bytes = "code", .n = 4};
+    Loaded loaded;
+    mock_reset(0);
+    Device *device =
+        device_open(&device_cuda, allocator_default(), MOCK_OPENED, &mock_cuda, &error);
+    ck_assert(loaded_open(device, &plan, &image, &loaded, &error));
+    LaunchArg args[3] = {tensor_arg((void *)(uintptr_t)0x100000000000), {.scalar = 7},
+                         tensor_arg((void *)(uintptr_t)0x200000000000)};
+    args[0].tensor.dims[0] = args[2].tensor.dims[0] = (int64_t)INT32_MAX + 1;
+    ck_assert_ptr_null(launch_prepare(&loaded, args, &error));
+    ck_assert_str_eq(error.text, "mock: axis 0 of 'in' has 2147483648 elements, more than bulk "
+                                 "copies can count: compile it for such a size, or with `copy "
+                                 "plain`");
+    ck_assert_int_eq(error.kind, DIAG_SOURCE);
+    args[0].tensor.dims[0] = args[2].tensor.dims[0] = INT32_MAX;
+    Prepared *prepared = launch_prepare(&loaded, args, &error);
+    ck_assert_msg(prepared != NULL, "%s", error.text);
+    launch_free(prepared);
+    loaded_close(&loaded);
     device_close(device);
 }
 END_TEST
@@ -246,7 +331,7 @@ static void check_hip_facts(const HipDriver *driver)
 {
     DeviceError error;
     mock_reset(0);
-    Device *device = device_open(&device_hip, allocator_default(), 0, driver, &error);
+    Device *device = device_open(&device_hip, allocator_default(), MOCK_OPENED, driver, &error);
     ck_assert_ptr_nonnull(device);
     ck_assert_str_eq(device->facts.target, "gfx942");
     ck_assert_str_eq(device->facts.name, "Mock AMD");
@@ -271,9 +356,9 @@ START_TEST(no_such_device)
     DeviceError error;
     mock_reset(0);
     ck_assert_ptr_null(device_open(&device_cuda, allocator_default(), 3, &mock_cuda, &error));
-    ck_assert_str_eq(error.text, "no CUDA device 3: there is 1");
+    ck_assert_str_eq(error.text, "no CUDA device 3: there are 2");
     ck_assert_ptr_null(device_open(&device_hip, allocator_default(), 3, &mock_hip, &error));
-    ck_assert_str_eq(error.text, "no HIP device 3: there is 1");
+    ck_assert_str_eq(error.text, "no HIP device 3: there are 2");
 }
 END_TEST
 
@@ -287,6 +372,8 @@ UNIT_TESTS(device_drivers)
     tcase_add_test(tests, cuda_refuses_shared_memory);
     tcase_add_test(tests, cuda_without_optional_calls);
     tcase_add_test(tests, load_errors_carry_the_log);
+    tcase_add_test(tests, launches_cost_the_driver);
+    tcase_add_test(tests, bulk_copies_count_in_32_bits);
     tcase_add_test(tests, hip_property_layouts);
     tcase_add_test(tests, no_such_device);
     return tests;

@@ -13,6 +13,10 @@ typedef struct Mock {
     int fail_at;    /* this call, counted from 1, fails; 0: none */
     int open;       /* contexts, memory, modules, events */
     int pushed;     /* contexts made current */
+    int pops;       /* their ends, which cannot fail and are no `calls` */
+    void *current;  /* CUDA: the context that is; NULL: none */
+    void *below[4]; /* those that it hides */
+    int device;     /* HIP: the one that is current */
     int launches;
     unsigned int grid, block, shared, cluster;
     int64_t first_argument; /* what args[0] points to, of the last launch */
@@ -23,8 +27,14 @@ typedef struct Mock {
     char last[64];    /* the name of the call that failed */
 } Mock;
 
+/* There are two devices of each kind: device 0 is the caller's, tests open device 1. A call that
+ * wants the opened device's context (HIP: the device) to be current fails the test without. */
+enum { MOCK_DEVICES = 2, MOCK_CALLERS = 0, MOCK_OPENED = 1 };
 extern Mock mock;
 void mock_reset(int fail_at);
+/* The caller's context: another library's or, once a device is open, ours. */
+void mock_be_elsewhere(void);
+void mock_be_inside(void);
 extern const CudaDriver mock_cuda;
 extern const HipDriver mock_hip;
 

@@ -11,7 +11,7 @@ Mock mock;
 
 void mock_reset(int fail_at)
 {
-    mock = (Mock){.fail_at = fail_at, .map_argument = -1};
+    mock = (Mock){.fail_at = fail_at, .map_argument = -1, .device = MOCK_CALLERS};
 }
 
 enum { MOCK_ERROR = 2 };
@@ -31,6 +31,41 @@ static bool fails(const char *name)
         if (fails(name)) {                                                                         \
             return MOCK_ERROR;                                                                     \
         }                                                                                          \
+    } while (0)
+
+static CuContext retained;
+static char others;
+
+void mock_be_elsewhere(void)
+{
+    mock.current = &others;
+}
+
+void mock_be_inside(void)
+{
+    mock.current = retained;
+}
+
+/* What is given back is given back even where the context could not be made current. */
+static void want_context(void)
+{
+    ck_assert(mock.current == retained || mock.last[0]);
+}
+
+static void want_device(void)
+{
+    ck_assert(mock.device == MOCK_OPENED || mock.last[0]);
+}
+
+#define CUDA_CALL_INSIDE(name)                                                                     \
+    do {                                                                                           \
+        want_context();                                                                            \
+        CALL(name);                                                                                \
+    } while (0)
+#define HIP_CALL_INSIDE(name)                                                                      \
+    do {                                                                                           \
+        want_device();                                                                             \
+        CALL(name);                                                                                \
     } while (0)
 
 static void *opened(void)
@@ -70,7 +105,7 @@ static CuResult cu_text(CuResult result, const char **text)
 static CuResult cu_count(int *count)
 {
     CALL("device_count");
-    *count = 1;
+    *count = MOCK_DEVICES;
     return 0;
 }
 
@@ -111,8 +146,6 @@ static CuResult cu_memory(size_t *bytes, CuDevice device)
     return 0;
 }
 
-static CuContext retained;
-
 static CuResult cu_retain(CuContext *context, CuDevice device)
 {
     (void)device;
@@ -130,24 +163,35 @@ static CuResult cu_release_context(CuDevice device)
     return 0;
 }
 
+static CuResult cu_current(CuContext *context)
+{
+    CALL("context_current");
+    *context = mock.current;
+    return 0;
+}
+
 static CuResult cu_push(CuContext context)
 {
     CALL("context_push");
     ck_assert_ptr_eq(context, retained);
-    mock.pushed++;
+    ck_assert_int_lt(mock.pushed, 4);
+    mock.below[mock.pushed++] = mock.current;
+    mock.current = context;
     return 0;
 }
 
 static CuResult cu_pop(CuContext *context)
 {
-    *context = retained;
-    mock.pushed--;
+    mock.pops++;
+    ck_assert_int_gt(mock.pushed, 0);
+    *context = mock.current;
+    mock.current = mock.below[--mock.pushed];
     return 0;
 }
 
 static CuResult cu_alloc(CuAddress *address, size_t bytes)
 {
-    CALL("alloc");
+    CUDA_CALL_INSIDE("alloc");
     mock.open++;
     *address = (CuAddress)(uintptr_t)aligned_alloc(256, (bytes + 255) / 256 * 256);
     return 0;
@@ -155,20 +199,21 @@ static CuResult cu_alloc(CuAddress *address, size_t bytes)
 
 static CuResult cu_free(CuAddress address)
 {
+    want_context();
     closed((void *)(uintptr_t)address);
     return 0;
 }
 
 static CuResult cu_in(CuAddress to, const void *from, size_t n)
 {
-    CALL("copy_in");
+    CUDA_CALL_INSIDE("copy_in");
     memcpy((void *)(uintptr_t)to, from, n);
     return 0;
 }
 
 static CuResult cu_out(void *to, CuAddress from, size_t n)
 {
-    CALL("copy_out");
+    CUDA_CALL_INSIDE("copy_out");
     memcpy(to, (void *)(uintptr_t)from, n);
     return 0;
 }
@@ -176,7 +221,7 @@ static CuResult cu_out(void *to, CuAddress from, size_t n)
 static CuResult cu_copy(CuAddress to, CuAddress from, size_t n, CuStream stream)
 {
     (void)stream;
-    CALL("copy");
+    CUDA_CALL_INSIDE("copy");
     memmove((void *)(uintptr_t)to, (void *)(uintptr_t)from, n);
     return 0;
 }
@@ -185,6 +230,7 @@ static CuResult cu_load(CuModule *module, const void *image, unsigned int n, CuJ
                         void **values)
 {
     (void)image;
+    want_context();
     if (fails("module_load")) {
         ck_assert_uint_eq(n, 2);
         ck_assert_uint_eq(options[0], CU_JIT_LOG);
@@ -197,13 +243,14 @@ static CuResult cu_load(CuModule *module, const void *image, unsigned int n, CuJ
 
 static CuResult cu_unload(CuModule module)
 {
+    want_context();
     closed(module);
     return 0;
 }
 
 static CuResult cu_function(CuFunction *function, CuModule module, const char *name)
 {
-    CALL("module_function");
+    CUDA_CALL_INSIDE("module_function");
     ck_assert_str_eq(name, "mock_0");
     *function = (CuFunction)(void *)module;
     return 0;
@@ -212,7 +259,7 @@ static CuResult cu_function(CuFunction *function, CuModule module, const char *n
 static CuResult cu_set(CuFunction function, CuFunctionAttribute attribute, int value)
 {
     (void)function;
-    CALL("function_set");
+    CUDA_CALL_INSIDE("function_set");
     ck_assert_uint_eq(attribute, CU_FUNCTION_SHARED_BYTES);
     ck_assert_int_gt(value, 0);
     return 0;
@@ -235,7 +282,7 @@ static CuResult cu_launch(CuFunction function, unsigned int gx, unsigned int gy,
                           CuStream stream, void **args, void **extra)
 {
     (void)function, (void)stream, (void)extra;
-    CALL("launch");
+    CUDA_CALL_INSIDE("launch");
     ck_assert_uint_eq(gy * gz * by * bz, 1);
     note_launch(gx, bx, shared, args);
     return 0;
@@ -245,7 +292,7 @@ static CuResult cu_launch_ex(const CuLaunchConfig *config, CuFunction function, 
                              void **extra)
 {
     (void)function, (void)extra;
-    CALL("launch_ex");
+    CUDA_CALL_INSIDE("launch_ex");
     ck_assert_uint_eq(config->n_attributes, 1);
     mock.cluster = config->attributes[0].value.cluster.x;
     note_launch(config->grid_x, config->block_x, config->shared_bytes, args);
@@ -255,14 +302,14 @@ static CuResult cu_launch_ex(const CuLaunchConfig *config, CuFunction function, 
 static CuResult cu_sync(CuStream stream)
 {
     (void)stream;
-    CALL("stream_sync");
+    CUDA_CALL_INSIDE("stream_sync");
     return 0;
 }
 
 static CuResult cu_event(CuEvent *event, unsigned int flags)
 {
     (void)flags;
-    CALL("event_create");
+    CUDA_CALL_INSIDE("event_create");
     *event = opened();
     return 0;
 }
@@ -270,27 +317,28 @@ static CuResult cu_event(CuEvent *event, unsigned int flags)
 static CuResult cu_record(CuEvent event, CuStream stream)
 {
     (void)event, (void)stream;
-    CALL("event_record");
+    CUDA_CALL_INSIDE("event_record");
     return 0;
 }
 
 static CuResult cu_event_sync(CuEvent event)
 {
     (void)event;
-    CALL("event_sync");
+    CUDA_CALL_INSIDE("event_sync");
     return 0;
 }
 
 static CuResult cu_elapsed(float *milliseconds, CuEvent first, CuEvent last)
 {
     (void)first, (void)last;
-    CALL("event_elapsed");
+    CUDA_CALL_INSIDE("event_elapsed");
     *milliseconds = 5;
     return 0;
 }
 
 static CuResult cu_event_free(CuEvent event)
 {
+    want_context();
     closed(event);
     return 0;
 }
@@ -302,7 +350,7 @@ static CuResult cu_encode(CuTensorMap *map, CuTensorMapType type, CuU32 rank, vo
                           CuTensorMapFill fill)
 {
     (void)address, (void)interleave, (void)promotion, (void)fill;
-    CALL("encode_tiled");
+    CUDA_CALL_INSIDE("encode_tiled");
     ck_assert_uint_eq((uintptr_t)map % 64, 0);
     memset(map, 0x5a, sizeof *map);
     mock.map_rank = rank;
@@ -321,7 +369,8 @@ const CudaDriver mock_cuda = {
     .init = cu_init, .driver_version = cu_version, .error_name = cu_text, .error_string = cu_text,
     .device_count = cu_count, .device_get = cu_device, .device_name = cu_name,
     .device_attribute = cu_attribute, .device_memory = cu_memory, .context_retain = cu_retain,
-    .context_release = cu_release_context, .context_push = cu_push, .context_pop = cu_pop,
+    .context_release = cu_release_context, .context_current = cu_current,
+    .context_push = cu_push, .context_pop = cu_pop,
     .alloc = cu_alloc, .release = cu_free, .copy_in = cu_in, .copy_out = cu_out, .copy = cu_copy,
     .module_load = cu_load, .module_unload = cu_unload, .module_function = cu_function,
     .function_set = cu_set, .launch = cu_launch, .stream_sync = cu_sync,
@@ -339,15 +388,15 @@ static HipResult hip_count(int *count)
 
 static HipResult hip_set(int device)
 {
-    (void)device;
     CALL("device_set");
+    mock.device = device;
     return 0;
 }
 
 static HipResult hip_current(int *device)
 {
     CALL("device_current");
-    *device = 0;
+    *device = mock.device;
     return 0;
 }
 
@@ -380,28 +429,29 @@ static HipResult hip_properties_old(void *properties, int device)
 
 static HipResult hip_alloc(void **memory, size_t bytes)
 {
-    CuAddress address = 0;
-    HipResult result = cu_alloc(&address, bytes);
-    *memory = (void *)(uintptr_t)address;
-    return result;
+    HIP_CALL_INSIDE("alloc");
+    mock.open++;
+    *memory = aligned_alloc(256, (bytes + 255) / 256 * 256);
+    return 0;
 }
 
 static HipResult hip_free(void *memory)
 {
+    want_device();
     closed(memory);
     return 0;
 }
 
 static HipResult hip_in(void *to, void *from, size_t n)
 {
-    CALL("copy_in");
+    HIP_CALL_INSIDE("copy_in");
     memcpy(to, from, n);
     return 0;
 }
 
 static HipResult hip_out(void *to, void *from, size_t n)
 {
-    CALL("copy_out");
+    HIP_CALL_INSIDE("copy_out");
     memcpy(to, from, n);
     return 0;
 }
@@ -409,7 +459,7 @@ static HipResult hip_out(void *to, void *from, size_t n)
 static HipResult hip_copy(void *to, void *from, size_t n, void *stream)
 {
     (void)stream;
-    CALL("copy");
+    HIP_CALL_INSIDE("copy");
     memmove(to, from, n);
     return 0;
 }
@@ -417,7 +467,7 @@ static HipResult hip_copy(void *to, void *from, size_t n, void *stream)
 static HipResult hip_load(void **module, const void *image)
 {
     (void)image;
-    CALL("module_load");
+    HIP_CALL_INSIDE("module_load");
     *module = opened();
     return 0;
 }
@@ -425,7 +475,7 @@ static HipResult hip_load(void **module, const void *image)
 static HipResult hip_function(void **function, void *module, const char *name)
 {
     (void)name;
-    CALL("module_function");
+    HIP_CALL_INSIDE("module_function");
     *function = module;
     return 0;
 }
@@ -434,34 +484,47 @@ static HipResult hip_launch(void *function, unsigned int gx, unsigned int gy, un
                             unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared,
                             void *stream, void **args, void **extra)
 {
-    return cu_launch(function, gx, gy, gz, bx, by, bz, shared, stream, args, extra);
+    (void)function, (void)stream, (void)extra;
+    HIP_CALL_INSIDE("launch");
+    ck_assert_uint_eq(gy * gz * by * bz, 1);
+    note_launch(gx, bx, shared, args);
+    return 0;
 }
 
 static HipResult hip_sync(void *stream)
 {
-    return cu_sync(stream);
+    (void)stream;
+    HIP_CALL_INSIDE("stream_sync");
+    return 0;
 }
 
 static HipResult hip_event(void **event)
 {
-    CALL("event_create");
+    HIP_CALL_INSIDE("event_create");
     *event = opened();
     return 0;
 }
 
 static HipResult hip_record(void *event, void *stream)
 {
-    return cu_record(event, stream);
+    (void)event, (void)stream;
+    HIP_CALL_INSIDE("event_record");
+    return 0;
 }
 
 static HipResult hip_event_sync(void *event)
 {
-    return cu_event_sync(event);
+    (void)event;
+    HIP_CALL_INSIDE("event_sync");
+    return 0;
 }
 
 static HipResult hip_elapsed(float *milliseconds, void *first, void *last)
 {
-    return cu_elapsed(milliseconds, first, last);
+    (void)first, (void)last;
+    HIP_CALL_INSIDE("event_elapsed");
+    *milliseconds = 5;
+    return 0;
 }
 
 static const char *hip_text(HipResult result)
