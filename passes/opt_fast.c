@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fast: one fused multiply-add for the argument of a fast exponential of scores.
+/* fast: scores enter a fast exponential by one fused multiply-add.
  *
- *   %d = sub %s, %w                         %t = neg (mul %w, c)          ; once a row
- *   %y = mul %d, c                    →     %y = fma %s, c, %t
+ *   %s = mul %d, %c                         %w = if (0 < c < inf) { mul (reduce %d fn=max), c }
+ *   %w = reduce %s fn=max axis=1     →           else { reduce (mul %d, c) fn=max }
+ *   %y = mul (sub %s, %v), k                %y = fma %d, c * k, -(%v * k)
  *   %p = fast_exp2 %y                       %p = fast_exp2 %y
  *
- * %w is a row's value, broadcast. This adds the rounding of %w * c, 2^-24 of it; so it is done only
- * where %w comes from a product, whose own bound (2^-24 times the terms of its sum) is larger and
- * already part of the result's. Requires: tile. Changes the low bits of an approximate op's
- * argument within the bound that the interpreter computes. */
+ * %d comes from a product, %c is one number, %v a row's value, %w's or more. The greatest of scaled
+ * scores is the greatest score, scaled: rounding keeps order, so %w has the same bits. %y gets the
+ * rounding of %v * k and of c * k, 2^-24 of them: the scores' own bound, 2^-24 times the terms of
+ * their sums, is larger and already part of the result's. Where scores are not scaled, or something
+ * else reads them, only the difference is contracted. Requires: tile. Changes the low bits of an
+ * approximate op's argument within the bound that the interpreter computes. */
 #include "ir/build.h"
 #include "passes/pass.h"
+
+#include <math.h>
 
 static bool from_product(const Value *value, int depth)
 {
@@ -34,11 +39,77 @@ static const Op *defined_by(const Value *value, OpKind kind)
     return value->def && value->def->kind == kind ? value->def : NULL;
 }
 
-/* The factor is a constant: 1 / ln 2, mostly. */
-static Value *row_shift(Builder *b, Value *row, const Op *factor)
+/* -(row * k), spread over the tile. k is a constant: 1 / ln 2, mostly. */
+static Value *row_shift(Builder *b, Value *row, double k, Type tile)
 {
-    Value *c = build_float(b, row->type, op_attr(factor, ATTR_VALUE)->f);
-    return build_unary(b, OP_NEG, build_binary(b, OP_MUL, row, c));
+    Value *scaled = build_binary(b, OP_MUL, row, build_float(b, row->type, k));
+    return build_broadcast(b, build_unary(b, OP_NEG, scaled), tile->rank, tile->dims);
+}
+
+/* Scores times one number: its spread factor; NULL when it is something else. */
+static Value *scale_of(const Value *scores)
+{
+    const Op *mul = defined_by(scores, OP_MUL);
+    const Op *spread = mul ? defined_by(mul->operands[1], OP_BROADCAST) : NULL;
+    bool one =
+        spread && type_is_scalar(spread->operands[0]->type) && from_product(mul->operands[0], 0);
+    return one ? spread->operands[0] : NULL;
+}
+
+static Op *row_maximum(const Value *scores)
+{
+    for (Op *op = scores->def->next; op; op = op->next) {
+        if (op->kind == OP_REDUCE && op->operands[0] == scores &&
+            text_same(op_word(op, ATTR_FN), "max")) {
+            return op;
+        }
+    }
+    return NULL;
+}
+
+static Value *build_in_range(Builder *b, Value *c)
+{
+    Value *zero = build_float(b, c->type, 0), *inf = build_float(b, c->type, INFINITY);
+    return build_binary(b, OP_AND, build_cmp(b, "gt", c, zero), build_cmp(b, "lt", c, inf));
+}
+
+/* The maximum of scaled scores, without scaling each where the factor allows. */
+static void unscale_maximum(Func *func, Op *reduce, Value *plain, Value *c)
+{
+    Builder b = build_before(func, reduce);
+    Type row = reduce->results[0]->type;
+    int axis = (int)op_int(reduce, ATTR_AXIS, 0);
+    Value *good = build_in_range(&b, c);
+    Op *branch = build_op(&b, OP_IF, 1, &good, 1, &row, 2);
+    Builder yes = build_at_end(func, branch->regions[0]),
+            no = build_at_end(func, branch->regions[1]);
+    Value *greatest = build_reduce(&yes, "max", plain, axis);
+    greatest = build_binary(&yes, OP_MUL, greatest, build_broadcast(&yes, c, row->rank, row->dims));
+    build_yield(&yes, 1, &greatest);
+    Value *factor = build_broadcast(&no, c, plain->type->rank, plain->type->dims);
+    Value *other = build_reduce(&no, "max", build_binary(&no, OP_MUL, plain, factor), axis);
+    build_yield(&no, 1, &other);
+    branch->results[0]->name = reduce->results[0]->name;
+    func_replace_uses(func, reduce->results[0], branch->results[0]);
+    op_remove(reduce);
+}
+
+/* Scores that only their row's maximum and one difference read need not be scaled by themselves. */
+static bool unscale(Func *func, Op *op, const Op *shifted, double k, Value *row)
+{
+    Value *scores = shifted->operands[0], *c = scale_of(scores);
+    Op *reduce = c ? row_maximum(scores) : NULL;
+    if (!reduce || value_count_uses(func, scores) != 2) {
+        return false;
+    }
+    Value *plain = scores->def->operands[0];
+    Builder b = build_before(func, op);
+    Type tile = op->results[0]->type;
+    Value *factor = build_binary(&b, OP_MUL, c, build_float(&b, c->type, k));
+    factor = build_broadcast(&b, factor, tile->rank, tile->dims);
+    op->operands[0] = build_fma(&b, plain, factor, row_shift(&b, row, k, tile));
+    unscale_maximum(func, reduce, plain, c);
+    return true;
 }
 
 static void contract(Op *op, void *user)
@@ -48,15 +119,17 @@ static void contract(Op *op, void *user)
     const Op *factor = scaled ? defined_by(scaled->operands[1], OP_CONST) : NULL;
     const Op *shifted = factor ? defined_by(scaled->operands[0], OP_SUB) : NULL;
     const Op *spread = shifted ? defined_by(shifted->operands[1], OP_BROADCAST) : NULL;
-    if (!spread || spread->operands[0]->type->rank != op->results[0]->type->rank ||
+    Type tile = op->n_results ? op->results[0]->type : NULL;
+    if (!spread || spread->operands[0]->type->rank != tile->rank ||
         !from_product(spread->operands[0], 0)) {
         return;
     }
-    Builder b = build_before(func, op);
-    Type type = op->results[0]->type;
-    Value *shift = row_shift(&b, spread->operands[0], factor);
-    shift = build_broadcast(&b, shift, type->rank, type->dims);
-    op->operands[0] = build_fma(&b, shifted->operands[0], scaled->operands[1], shift);
+    double k = op_attr(factor, ATTR_VALUE)->f;
+    if (!unscale(func, op, shifted, k, spread->operands[0])) {
+        Builder b = build_before(func, op);
+        Value *shift = row_shift(&b, spread->operands[0], k, tile);
+        op->operands[0] = build_fma(&b, shifted->operands[0], scaled->operands[1], shift);
+    }
 }
 
 void pass_opt_fast(Func *func)

@@ -51,10 +51,10 @@ static int operand_count(const Op *op)
 static bool find_products(Overlap *o)
 {
     for (Op *op = o->body->first; op; op = op->next) {
-        if (op->n_regions && (op->kind != OP_IF || op->n_results || o->repair)) {
+        if (op->n_regions && (op->kind != OP_IF || (!op->n_results && o->repair))) {
             return false;
         }
-        o->repair = op->n_regions ? op : o->repair;
+        o->repair = op->n_regions && !op->n_results ? op : o->repair;
         if (op->kind != OP_DOT_ASYNC) {
             continue;
         }
@@ -125,15 +125,31 @@ static Value *carried_arg(const Overlap *o, int i)
     return o->body->args[1 + i];
 }
 
+/* Also in its regions. */
+static bool reads(const Op *op, const Value *value)
+{
+    for (int i = 0; i < op->n_operands; i++) {
+        if (op->operands[i] == value) {
+            return true;
+        }
+    }
+    for (int r = 0; r < op->n_regions; r++) {
+        for (const Op *in = op->regions[r]->first; in; in = in->next) {
+            if (reads(in, value)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 /* Nothing before the first product is settled may need the second one's result. */
 static bool acc_is_late(const Overlap *o)
 {
     const Value *acc = carried_arg(o, o->carried);
     for (const Op *op = o->body->first; op != o->first_settle; op = op->next) {
-        for (int i = 0; i < op->n_operands; i++) {
-            if (op->operands[i] == acc) {
-                return false;
-            }
+        if (reads(op, acc)) {
+            return false;
         }
     }
     return true;
@@ -266,16 +282,6 @@ static Op *build_start(Overlap *o, Builder *b, Value *hi)
     }
     build_yields(o, &in, &map);
     return loop;
-}
-
-static bool reads(const Op *op, const Value *value)
-{
-    for (int i = 0; i < op->n_operands; i++) {
-        if (op->operands[i] == value) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /* The other steps. */

@@ -25,7 +25,7 @@ typedef struct Staged {
 } Staged;
 
 /* Loads that one product of one block waits for together. A ring of slots and two barriers serves
- * one stream, or the same stream of several loops that follow one another (`leader` is the first). */
+ * one stream, or the same stream of several loops in a row (`leader` is the first). */
 typedef struct Stream {
     Block *home; /* where the loads are */
     Op *dot;
