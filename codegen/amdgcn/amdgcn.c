@@ -18,6 +18,13 @@ enum {
 /* slsr compares each integer operation with all before it, and finds nothing. */
 static const char *const LEFT_OUT[] = {"slsr", NULL};
 
+/* Loops test at the bottom. A loop that tests at the top and has divergent branches inside is
+ * structured so that its results stay live through its body, next to what the body makes of them:
+ * an accumulator takes its registers twice. */
+static const char PASSES[] =
+    "function(loop-simplify,lcssa,loop-mssa(loop-rotate,licm),"
+    "instcombine<no-verify-fixpoint>,simplifycfg,dce)";
+
 /* ---- module and kernels ---- */
 
 static void module_begin(GpuEmitter *em)
@@ -228,6 +235,7 @@ const GpuTarget gpu_amdgcn = {
     .shuffle_xor = shuffle_xor,
     .sync = sync_block,
     .fast_exp2 = fast_exp2,
+    .passes = PASSES,
     .left_out = LEFT_OUT,
     .rewrite = amdgcn_rewrite,
     .finish = finish,

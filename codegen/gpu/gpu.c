@@ -239,6 +239,9 @@ static bool emit_body(Llvm *l, void *user)
     emit_module(em);
     if (request->options->optimize > 0) {
         llvm_optimize(l, MIDDLE_END);
+        if (em->target->passes) {
+            llvm_optimize(l, em->target->passes);
+        }
     }
     if (em->target->rewrite) {
         em->target->rewrite(em);
