@@ -178,9 +178,10 @@ LLVMValueRef gpu_shared_at(GpuEmitter *em, const SharedTile *tile, SharedCoord r
     int64_t constant = (col_bytes % swizzle) ^ ((row.constant >> shift & mask) << 4);
     int64_t bits = (col.bits * (uint32_t)tile->elem_bytes & (uint32_t)(swizzle - 1))
                    | (int64_t)(row.bits >> shift & (uint32_t)mask) << 4;
-    part = LLVMBuildXor(em->builder, part, gpu_i32(em, constant & bits), "");
     part = LLVMBuildNUWAdd(em->builder, part, scaled(em, rows, swizzle), "");
     part = LLVMBuildNUWAdd(em->builder, part, scaled(em, chunk, chunk_bytes), "");
+    /* Last, so that neighbours differ by this one instruction. */
+    part = LLVMBuildXor(em->builder, part, gpu_i32(em, constant & bits), "");
     constant &= ~bits;
     constant += row.constant * swizzle + col_bytes / swizzle * chunk_bytes;
     return gpu_at_const(em, gpu_at(em, tile->base, part), constant);
