@@ -14,6 +14,7 @@ typedef struct GlobalAccess {
     int axes[MAX_RANK];             /* memory axis → tile axis, -1: a scalar index */
     LLVMValueRef strides[MAX_RANK]; /* i64, in elements, of memory axes */
     LLVMValueRef limits[MAX_RANK];  /* i32, of tile axes: indices below exist; NULL: all do */
+    LLVMValueRef rooms[MAX_RANK];   /* i32: limit less the thread's part; NULL: not at hand */
     LLVMValueRef inside;            /* i1: scalar indices are inside; NULL: they are */
     LLVMValueRef block, thread;     /* pointers: to the tile, to the thread's part */
     bool disjoint;                  /* registers add to the thread's part */
@@ -105,16 +106,31 @@ static void find_guards(GlobalAccess *g)
     }
 }
 
+/* Do registers and threads move along this axis by different bits? */
+static bool is_disjoint(GlobalAccess *g, int axis)
+{
+    const Layout *layout = g->type->layout;
+    uint32_t mine = (uint32_t)gpu_register_coord(layout, axis, layout_registers(layout) - 1);
+    return (mine & gpu_thread_bits(layout, axis)) == 0;
+}
+
+static LLVMValueRef below_limit(GlobalAccess *g, int axis, int r)
+{
+    GpuEmitter *em = g->em;
+    const Layout *layout = g->type->layout;
+    LLVMValueRef coord = g->rooms[axis] ? gpu_i32(em, gpu_register_coord(layout, axis, r))
+                                        : gpu_coord(em, layout, axis, r);
+    LLVMValueRef limit = g->rooms[axis] ? g->rooms[axis] : g->limits[axis];
+    return LLVMBuildICmp(em->builder, LLVMIntSLT, coord, limit, "");
+}
+
 /* i1: does the element of register r exist? NULL: it does. */
 static LLVMValueRef register_inside(GlobalAccess *g, int r)
 {
-    GpuEmitter *em = g->em;
     LLVMValueRef inside = g->inside;
     for (int axis = 0; axis < g->type->rank; axis++) {
         if (g->limits[axis]) {
-            LLVMValueRef coord = gpu_coord(em, g->type->layout, axis, r);
-            inside = gpu_both(em, inside, LLVMBuildICmp(em->builder, LLVMIntSLT, coord,
-                                                        g->limits[axis], ""));
+            inside = gpu_both(g->em, inside, below_limit(g, axis, r));
         }
     }
     return inside;
@@ -159,9 +175,7 @@ static void find_thread(GlobalAccess *g)
         const Layout *layout = g->type->layout;
         LLVMValueRef coord = gpu_thread_coord(em, layout, tile_axis);
         offset = LLVMBuildAdd(em->builder, offset, times(em, coord, g->strides[axis]), "");
-        int all = layout_registers(layout) - 1;
-        uint32_t mine = (uint32_t)gpu_register_coord(layout, tile_axis, all);
-        g->disjoint &= (mine & gpu_thread_bits(layout, tile_axis)) == 0;
+        g->disjoint &= is_disjoint(g, tile_axis);
     }
     g->thread = advance(g, g->block, offset);
 }
@@ -183,6 +197,66 @@ static LLVMValueRef register_address(GlobalAccess *g, int r)
     return advance(g, g->disjoint ? g->thread : g->block, offset);
 }
 
+/* Registers an access takes: what `vector` says, if the layout agrees. */
+static int access_run(GlobalAccess *g)
+{
+    return gpu_run_length(g->em, g->type, (int)op_int(g->op, ATTR_VECTOR, 1));
+}
+
+/* Accesses of the tile by this thread. */
+static int count_runs(GlobalAccess *g)
+{
+    GpuRun run;
+    int n = 0, length = access_run(g);
+    for (int r = 0; r < gpu_registers(g->em, g->type); r++) {
+        n += gpu_run_at(g->em, g->type, r, length, &run);
+    }
+    return n;
+}
+
+static LLVMValueRef uniform_i64(GpuEmitter *em, LLVMValueRef i64)
+{
+    LLVMBuilderRef b = em->builder;
+    LLVMValueRef shift = gpu_i64(em, 32);
+    LLVMValueRef low = LLVMBuildTrunc(b, i64, em->i32, "");
+    LLVMValueRef high = LLVMBuildTrunc(b, LLVMBuildLShr(b, i64, shift, ""), em->i32, "");
+    low = LLVMBuildZExt(b, em->target->warp_uniform(em, low), em->i64, "");
+    high = LLVMBuildZExt(b, em->target->warp_uniform(em, high), em->i64, "");
+    return LLVMBuildOr(b, low, LLVMBuildShl(b, high, shift, ""), "");
+}
+
+/* The limit of an axis less the thread's part: what is left to compare with is a constant. */
+static void find_room(GlobalAccess *g, int axis)
+{
+    GpuEmitter *em = g->em;
+    if (!g->limits[axis] || !is_disjoint(g, axis)) {
+        return;
+    }
+    LLVMValueRef limit = em->target->warp_uniform(em, g->limits[axis]);
+    LLVMValueRef part = gpu_thread_coord(em, g->type->layout, axis);
+    g->rooms[axis] = LLVMBuildSub(em->builder, limit, part, "");
+}
+
+/* Where a guard is a branch, each access of many has a mask, a coordinate and an offset of its own
+ * that are the same in each round of a loop. LLVM would keep them all, and run out of registers.
+ * What warp_uniform returns is not moved out of loops: all are formed again, in an instruction or
+ * two. */
+static void form_in_place(GlobalAccess *g)
+{
+    enum { MOST_KEPT = 8 };
+    if (g->em->target->load_if || g->type->rank == 0 || count_runs(g) <= MOST_KEPT) {
+        return;
+    }
+    for (int axis = 0; axis < g->type->rank; axis++) {
+        find_room(g, axis);
+    }
+    for (int axis = 0; axis < g->access.n; axis++) {
+        if (!LLVMIsConstant(g->strides[axis])) {
+            g->strides[axis] = uniform_i64(g->em, g->strides[axis]);
+        }
+    }
+}
+
 static void begin(GlobalAccess *g)
 {
     g->access = op_access(g->op, 0);
@@ -190,16 +264,11 @@ static void begin(GlobalAccess *g)
     map_axes(g);
     find_strides(g);
     find_guards(g);
+    form_in_place(g);
     find_block(g);
     if (g->type->rank > 0) {
         find_thread(g);
     }
-}
-
-/* Registers an access takes: what `vector` says, if the layout agrees. */
-static int access_run(GlobalAccess *g)
-{
-    return gpu_run_length(g->em, g->type, (int)op_int(g->op, ATTR_VECTOR, 1));
 }
 
 static unsigned alignment(GlobalAccess *g, int n)

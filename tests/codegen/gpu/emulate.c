@@ -52,6 +52,7 @@ int emu_block(void);
 void *emu_hidden(void);
 void emu_barrier(void);
 int emu_first(int value);
+long emu_first_wide(long value);
 int emu_dpp(int old, int value, int control, int rows, int banks, _Bool bound);
 int emu_swizzle(int value, int pattern);
 int emu_permute(int address, int value);
@@ -81,6 +82,13 @@ void emu_barrier(void)
 int emu_first(int value)
 {
     return shuffle(value, 0);
+}
+
+long emu_first_wide(long value)
+{
+    unsigned low = (unsigned)shuffle((int)value, 0);
+    unsigned high = (unsigned)shuffle((int)(value >> 32), 0);
+    return (long)((unsigned long)high << 32 | low);
 }
 
 int emu_dpp(int old, int value, int control, int rows, int banks, _Bool bound)

@@ -34,6 +34,7 @@ INTRINSICS = {
     "llvm.amdgcn.implicitarg.ptr": "emu_hidden",
     "llvm.amdgcn.s.barrier": "emu_barrier",
     "llvm.amdgcn.readfirstlane.i32": "emu_first",
+    "llvm.amdgcn.readfirstlane.i64": "emu_first_wide",
     "llvm.amdgcn.update.dpp.i32": "emu_dpp",
     "llvm.amdgcn.ds.swizzle": "emu_swizzle",
     "llvm.amdgcn.ds.bpermute": "emu_permute",
