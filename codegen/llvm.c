@@ -154,7 +154,6 @@ static bool begin(Llvm *l, const LlvmOptions *options)
     l->context = LLVMContextCreate();
     LLVMContextSetDiagnosticHandler(l->context, note_problem, l);
     LLVMContextSetDiscardValueNames(l->context, !options->keep_names);
-    l->gate = options->left_out ? llvm_gate_new(l->context, options->left_out) : NULL;
     l->module = LLVMModuleCreateWithNameInContext(l->func->name, l->context);
     l->builder = LLVMCreateBuilderInContext(l->context);
     fill_types(l);
@@ -196,7 +195,8 @@ bool llvm_run(Func *func, const LlvmOptions *options, LlvmBody *body, void *user
 {
     Llvm *l = ARENA_NEW(func->arena, Llvm);
     *l = (Llvm){.func = func, .arena = func->arena, .diags = func->diags, .target = func->target,
-                .options = options->codegen, .since = clock_seconds()};
+                .options = options->codegen, .left_out = options->left_out,
+                .since = clock_seconds()};
     Guards outer = {func->arena->guard, func->diags->bug_guard};
     jmp_buf here;
     volatile bool good = false;
@@ -262,6 +262,9 @@ void llvm_emit(Llvm *l, LLVMCodeGenFileType kind, Code *code)
 {
     char *message = NULL;
     LLVMMemoryBufferRef buffer = NULL;
+    if (l->left_out && !l->gate) {
+        l->gate = llvm_gate_new(l->context, l->left_out);
+    }
     if (LLVMTargetMachineEmitToMemoryBuffer(l->machine, l->module, kind, &message, &buffer)) {
         diag_bug(l->diags, "LLVM emits no code for %s: %s", l->func->name,
                  take_message(l, message));

@@ -20,7 +20,7 @@ typedef struct Llvm {
     Diags *diags;
     const Target *target;
     LLVMContextRef context;
-    LlvmGate *gate;        /* NULL: every pass runs */
+    LlvmGate *gate;        /* before llvm_emit, and where nothing is left out, NULL */
     LLVMModuleRef module;
     LLVMBuilderRef builder; /* where code goes; callers position it */
     LLVMTargetMachineRef machine;
@@ -28,6 +28,7 @@ typedef struct Llvm {
     bool has_fma, has_f16; /* are instructions (CPU: else they are emulated) */
     Text problems;         /* errors that LLVM reported, one a line */
     const CodegenOptions *options;
+    const char *const *left_out;
     double since;          /* when the present part of the work began */
 } Llvm;
 
