@@ -8,9 +8,9 @@
 enum { PTX_KERNEL = 71, MAP_BYTES = 128, MAP_ALIGN = 64, SHARED_ALIGN = 1024, TENSOR_ALIGN = 16 };
 
 /* Passes of LLVM's that take time and give nothing, or worse. slsr compares each integer operation
- * with all before it: 1.2 of the 1.4 s of a product with an epilogue. machine-sink moves what an
- * epilogue's last copies need behind the first ones, and the assembler has to spill. Loops get longer
- * by the counters that strength reduction adds. What the others find, our own middle end or the
+ * with all before it: 1.2 of 1.4 s for a product with an epilogue. machine-sink moves what the last
+ * copies of an epilogue need behind the first, and the assembler has to spill. Loops get longer by
+ * the counters that strength reduction adds. What the others find, our own middle end or the
  * assembler has. */
 static const char *const LEFT_OUT[] = {"slsr", "machine-sink", "Loop Strength Reduction", "gvn",
                                        "nary-reassociate", "early-cse", NULL};
