@@ -106,8 +106,7 @@ static void peel_loop(Peel *p, Builder *b)
 static bool has_products(Func *func, const Op *loop)
 {
     for (const Op *op = loop->regions[0]->first; op; op = op->next) {
-        if (op->kind == OP_DOT &&
-            text_same(product_unit(func, op->operands[0]->type->dtype), "wgmma")) {
+        if (op->kind == OP_DOT && text_same(product_unit(func, op), "wgmma")) {
             return true;
         }
     }

@@ -29,11 +29,24 @@ int64_t swizzle_for(int64_t row_bytes)
 
 enum { MOST_BOX = 256, MOST_BULK_RANK = 5, BULK_ALIGN = 16 };
 
+/* The engine counts elements in 32 bits. What may be of any size is checked at each launch; where
+ * a size is known to be of this order, copies are plain. */
+static bool can_count(Type tensor)
+{
+    for (int i = 0; i < tensor->rank; i++) {
+        int64_t most = poly_most(tensor->dims[i]);
+        if (most > INT32_MAX && most != INT64_MAX) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool bulk_describes(const Access *access)
 {
     Type type = access->memory->type;
     int bytes = dtype_bytes(type->dtype), kept = 0;
-    if (type->rank < 2 || type->rank > MOST_BULK_RANK) {
+    if (type->rank < 2 || type->rank > MOST_BULK_RANK || !can_count(type)) {
         return false;
     }
     for (int i = 0; i < access->n; i++) {
@@ -94,10 +107,12 @@ static bool loops_are_plain(const Stager *s, const Op *load)
     return true;
 }
 
-static bool can_be_bulk(const Stager *s, const Op *load)
+/* Only matrix units read what the copy engine writes. */
+static bool can_be_bulk(const Stager *s, const Op *load, const Op *dot)
 {
     Access access = op_access(load, 0);
-    return s->func->target->bulk_copy && bulk_describes(&access) && loops_are_plain(s, load);
+    return s->func->target->bulk_copy && text_same(product_unit(s->func, dot), "wgmma") &&
+           bulk_describes(&access) && loops_are_plain(s, load);
 }
 
 static void find_operand(Stager *s, Op *dot, int side)
@@ -123,7 +138,8 @@ static void find_operand(Stager *s, Op *dot, int side)
                  .side = side,
                  .transposed = transposed,
                  .mask = mask,
-                 .bulk = can_be_bulk(s, load) && (!mask || mask->operands[0] == load->results[0]),
+                 .bulk = can_be_bulk(s, load, dot) &&
+                         (!mask || mask->operands[0] == load->results[0]),
                  .rows = poly_capacity(type->dims[0]),
                  .cols = poly_capacity(type->dims[1])};
 }
@@ -132,7 +148,6 @@ static void find_dots(Op *op, void *user)
 {
     Stager *s = user;
     if (op->kind == OP_DOT) {
-        s->unit = product_unit(s->func, op->operands[0]->type->dtype);
         find_operand(s, op, 0);
         find_operand(s, op, 1);
     }
@@ -141,7 +156,7 @@ static void find_dots(Op *op, void *user)
 static const char *why_not_bulk(const Func *func)
 {
     return func->target->bulk_copy
-               ? "no operand of a product is a tile that the copy engine can describe "
+               ? "no operand of a matrix unit is a tile that the copy engine can describe "
                  "(its rows must be a multiple of 16 bytes)"
                : "this device has no bulk copies";
 }
@@ -152,7 +167,7 @@ static bool choose_bulk(Stager *s)
     for (int i = 0; i < s->n; i++) {
         n += s->items[i].bulk;
     }
-    bool possible = n > 0 && text_same(s->unit, "wgmma") && s->func->target->roles;
+    bool possible = n > 0 && s->func->target->roles;
     const char *copy =
         schedule_word(s->func, "copy", "", possible ? "bulk" : "plain", "%s",
                       possible ? "one thread copies whole tiles, and no register holds them"

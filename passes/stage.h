@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stage, in parts: stage.c (which operands of products go through shared memory, and how),
  * stage_rings.c (buffers, barriers and their depth), stage_roles.c (producer and consumer),
- * stage_dot.c (products from shared memory). Room-private. */
+ * stage_shares.c (their warps and registers), stage_dot.c (products from shared memory).
+ * Room-private. */
 #ifndef TESSERA_PASSES_STAGE_H
 #define TESSERA_PASSES_STAGE_H
 
@@ -41,7 +42,6 @@ typedef struct Stager {
     Func *func;
     Op *launch;
     Block *body; /* the launch's statements */
-    const char *unit;
     Staged items[MOST_STAGED];
     int n;
     Stream streams[MOST_STAGED];
@@ -58,6 +58,12 @@ Value *shared_tile(Stager *s, Builder *at, DType dtype, int64_t slots, int64_t r
 /* Groups the bulk items into streams, chooses slots, makes buffers and barriers at the launch's
  * start. */
 void stage_rings(Stager *s, Builder *at);
+/* Of the producer and the consumer. */
+typedef struct RoleShares {
+    int64_t warps[2], registers[2]; /* a thread */
+} RoleShares;
+/* Errors leave numbers that need not fit. */
+RoleShares stage_shares(Stager *s, int64_t consumer_warps);
 /* Splits the launch into a producer and a consumer. */
 void stage_roles(Stager *s);
 

@@ -4,6 +4,8 @@
  * registers. */
 #include "passes/stage.h"
 
+#include "passes/tile.h"
+
 Value *shared_tile(Stager *s, Builder *at, DType dtype, int64_t slots, int64_t rows, int64_t cols)
 {
     Type type = type_shared(s->func, dtype, 3, (int64_t[]){slots, rows, cols});
@@ -28,13 +30,18 @@ static Value *zero_position(Builder *b)
     return build_int(b, type_scalar(b->func, DT_I32), 0);
 }
 
+static bool uses_unit(const Stager *s, const Op *dot)
+{
+    return text_same(product_unit(s->func, dot), "wgmma");
+}
+
 static void build_plain(Builder *b, OpKind kind)
 {
     build_op(b, kind, 0, NULL, 0, NULL, 0);
 }
 
 /* Registers to a new shared tile. The first sync lets earlier readers of the tile finish. */
-static Value *store_tile(Stager *s, Builder *b, Value *value)
+static Value *store_tile(Stager *s, Builder *b, Value *value, bool wgmma)
 {
     Builder start = build_before(s->func, s->launch->regions[0]->first);
     Type type = value->type;
@@ -43,7 +50,7 @@ static Value *store_tile(Stager *s, Builder *b, Value *value)
     build_plain(b, OP_SYNC);
     Value *operands[] = {shared, zero_position(b), NULL, NULL, value};
     build_op(b, OP_SHARED_STORE, 5, operands, 0, NULL, 0);
-    if (text_same(s->unit, "wgmma")) {
+    if (wgmma) {
         build_plain(b, OP_FENCE_ASYNC);
     }
     build_plain(b, OP_SYNC);
@@ -92,6 +99,7 @@ static void mask_tail(Stager *s, Builder *b, const Staged *item)
 static void add_operand(Stager *s, Operands *o, Op *dot, int side, Builder *before)
 {
     const Staged *item = item_for(s, dot, side);
+    bool wgmma = uses_unit(s, dot);
     Value *value = dot->operands[side];
     if (item && item->bulk) {
         o->transposed[side] = item->transposed;
@@ -101,7 +109,7 @@ static void add_operand(Stager *s, Operands *o, Op *dot, int side, Builder *befo
         add_shared(o, item->shared, s->streams[item->stream].position);
         return;
     }
-    if (side == 0 && text_same(s->unit, "wgmma") && !(item && item->load->parent != dot->parent)) {
+    if (side == 0 && wgmma && !(item && item->load->parent != dot->parent)) {
         o->items[o->n++] = value;
         return;
     }
@@ -113,7 +121,7 @@ static void add_operand(Stager *s, Operands *o, Op *dot, int side, Builder *befo
             at = build_after(s->func, item->load);
         }
     }
-    Value *shared = store_tile(s, &at, value);
+    Value *shared = store_tile(s, &at, value, wgmma);
     add_shared(o, shared, zero_position(before));
 }
 
@@ -132,7 +140,7 @@ static Op *build_product(Stager *s, Builder *b, Op *dot, OpKind kind)
     if (o.transposed[1]) {
         op_set_int(s->func, product, ATTR_TB, 1);
     }
-    op_set_word(s->func, product, ATTR_UNIT, s->unit);
+    op_set_word(s->func, product, ATTR_UNIT, product_unit(s->func, dot));
     return product;
 }
 
@@ -146,7 +154,7 @@ static Op *build_settle(Stager *s, Builder *b, Value *unsettled)
 void stage_dot(Stager *s, Op *dot)
 {
     Builder b = build_before(s->func, dot);
-    bool wgmma = text_same(s->unit, "wgmma");
+    bool wgmma = uses_unit(s, dot);
     Op *product = build_product(s, &b, dot, wgmma ? OP_DOT_ASYNC : OP_DOT);
     if (wgmma) {
         product = build_settle(s, &b, product->results[0]);

@@ -3,6 +3,8 @@
  * `full` (the copies are there) and `empty` (the product has read them). */
 #include "passes/stage.h"
 
+#include "passes/tile.h"
+
 enum {
     MOST_SLOTS = 4,       /* beyond this, copies run further ahead than latency asks for */
     SCRATCH_BYTES = 4096, /* left for reductions across warps and barriers */
@@ -99,10 +101,24 @@ static void choose_leaders(Stager *s)
     }
 }
 
+/* What goes to shared memory through registers, beside the rings. */
+static int64_t plain_bytes(const Stager *s)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < s->n; i++) {
+        const Staged *item = &s->items[i];
+        bool stays = item->side == 0 && text_same(product_unit(s->func, item->dot), "wgmma");
+        if (!item->bulk && !stays) {
+            bytes += item->rows * item->cols * dtype_bytes(item->load->results[0]->type->dtype);
+        }
+    }
+    return bytes;
+}
+
 /* Bytes that must exist once, and bytes a slot of all rings inside loops takes. */
 static void measure(const Stager *s, int64_t *once, int64_t *each)
 {
-    *once = s->shared_bytes;
+    *once = s->shared_bytes + plain_bytes(s);
     *each = 0;
     for (int i = 0; i < s->n_streams; i++) {
         if (s->streams[i].leader != i) {
@@ -155,7 +171,11 @@ static void choose_slots(Stager *s)
         schedule_number(s->func, "pipeline", "", derived < 1 ? 1 : derived,
                         "%lld slots of %lld bytes fit beside %lld bytes that are there once",
                         (long long)most, (long long)each, (long long)once);
-    if (slots < 1 || slots > most) {
+    if (slots < 1) {
+        diag_error(s->func->diags, 505, schedule_given(s->func, "pipeline", "")->span,
+                   "`pipeline %lld`: a ring has one slot at least", (long long)slots);
+        slots = 1;
+    } else if (slots > most) {
         does_not_fit(s, slots, once, each, most);
         slots = 1;
     }

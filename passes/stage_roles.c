@@ -5,12 +5,6 @@
  * position, carried through its loops, and through the tiles of a persistent launch. */
 #include "passes/stage.h"
 
-enum {
-    PRODUCER_WARPS = 4,      /* a whole warp group, since registers move by warp group */
-    PRODUCER_REGISTERS = 24, /* the least that setmaxnreg allows */
-    CONSUMER_REGISTERS = 240,
-};
-
 /* Where each ring stands, by its leader's number, on one side. */
 typedef struct Positions {
     int leaders[MOST_STAGED];
@@ -312,17 +306,11 @@ static bool choose_persistent(Stager *s)
 
 static void choose_warps(Stager *s, Op *roles)
 {
-    int64_t consumer = op_attr(s->launch, ATTR_WARPS)->ints[0];
-    int64_t producer = schedule_number(s->func, "warps", "producer", PRODUCER_WARPS,
-                                       "a warp group of which one thread issues copies");
-    int64_t give =
-        schedule_number(s->func, "registers", "producer", PRODUCER_REGISTERS, "copying needs few");
-    int64_t take = schedule_number(s->func, "registers", "consumer", CONSUMER_REGISTERS,
-                                   "accumulators stay in registers");
-    int64_t all = producer + consumer;
+    RoleShares shares = stage_shares(s, op_attr(s->launch, ATTR_WARPS)->ints[0]);
+    int64_t all = shares.warps[0] + shares.warps[1];
     op_set_ints(s->func, s->launch, ATTR_WARPS, 1, &all);
-    op_set_ints(s->func, roles, ATTR_WARPS, 2, (int64_t[]){producer, consumer});
-    op_set_ints(s->func, roles, ATTR_REGISTERS, 2, (int64_t[]){give, take});
+    op_set_ints(s->func, roles, ATTR_WARPS, 2, shares.warps);
+    op_set_ints(s->func, roles, ATTR_REGISTERS, 2, shares.registers);
 }
 
 /* A `tiles` over the launch's axes, empty, carrying the positions. */

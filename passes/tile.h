@@ -46,7 +46,7 @@ void tile_choose_source(Func *func, Op *parallel);
 /* Puts a launch before the group that does the group's work by the plan. */
 void tile_emit(Func *func, Op *group, const TilePlan *plan);
 
-/* "wgmma" or "fma": what does the products of this element type here. Records the schedule line. */
-const char *product_unit(Func *func, DType operands);
+/* "wgmma" or "fma": what does this product of tiles here. Records the schedule line. */
+const char *product_unit(Func *func, const Op *dot);
 
 #endif

@@ -17,6 +17,9 @@ enum {
     SHARED_SLACK = 4096,  /* of shared memory, for reductions and barriers */
     THREAD_HELD_BYTES = 800, /* of accumulators and operands that a thread may hold */
     LOOP_STEP = 8192,        /* of a row that does not fit */
+    UNIT_ROWS = 64,          /* of which tiles of a matrix unit are multiples */
+    UNIT_COLUMNS = 16,
+    UNIT_DEPTH = 16,
 };
 
 static int64_t power_of_two_at_least(int64_t n)
@@ -69,18 +72,56 @@ static void set_step(Func *func, AxisPlan *axis, AxisHow how, int64_t derived, c
                               schedule_number(func, "tile", axis->name, derived, "%s", reason));
 }
 
-const char *product_unit(Func *func, DType operands)
+/* ---- the unit that multiplies ---- */
+static bool narrow(DType operands)
 {
-    bool narrow = operands == DT_F16 || operands == DT_BF16;
-    if (narrow && text_same(func->target->product16, "wgmma")) {
+    return operands == DT_F16 || operands == DT_BF16;
+}
+
+static const char *why_not_unit(const Func *func, DType operands)
+{
+    return !narrow(operands) ? "%s operands: the matrix units would round them"
+           : text_same(func->target->product16, "wgmma")
+               ? "%s operands, but tiles that the matrix unit does not take"
+               : "%s operands, but no matrix unit that is used here";
+}
+
+static void refuse_unit(Func *func, const char *reason, DType operands)
+{
+    const Line *line = schedule_given(func, "product", "");
+    Text why = text_new(func->arena);
+    text_printf(&why, reason, dtype_name(operands));
+    Diag *d = diag_error(func->diags, 510, line ? line->span : SPAN_NONE,
+                         "`product wgmma` is not possible: %s", why.data);
+    diag_help(func->diags, d,
+              "sm_90a multiplies f16 and bf16 in tiles of %d rows, %d columns and %d deep, or "
+              "multiples; `product fma` takes all",
+              UNIT_ROWS, UNIT_COLUMNS, UNIT_DEPTH);
+}
+
+/* "wgmma" or "fma"; `suits`: the tiles are the unit's, as far as they are known. */
+static const char *choose_unit(Func *func, DType operands, bool suits)
+{
+    if (suits && narrow(operands) && text_same(func->target->product16, "wgmma")) {
         return schedule_word(func, "product", "", "wgmma",
                              "%s operands: the matrix unit multiplies them exactly, in f32",
                              dtype_name(operands));
     }
-    return schedule_word(func, "product", "", "fma",
-                         narrow ? "%s operands, but no matrix unit that is used here"
-                                : "%s operands: the matrix units would round them",
-                         dtype_name(operands));
+    const char *reason = why_not_unit(func, operands);
+    const char *unit = schedule_word(func, "product", "", "fma", reason, dtype_name(operands));
+    if (!text_same(unit, "fma") && func->diags->errors == 0) {
+        refuse_unit(func, reason, operands);
+    }
+    return "fma";
+}
+
+const char *product_unit(Func *func, const Op *dot)
+{
+    Type a = dot->operands[0]->type, c = dot->results[0]->type;
+    bool suits = poly_capacity(c->dims[0]) % UNIT_ROWS == 0 &&
+                 poly_capacity(c->dims[1]) % UNIT_COLUMNS == 0 &&
+                 poly_capacity(a->dims[1]) % UNIT_DEPTH == 0;
+    return choose_unit(func, a->dtype, suits);
 }
 
 /* ---- products ---- */
@@ -142,9 +183,9 @@ static void choose_matrix_unit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan
 static void choose_fma_unit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
 {
     /* Narrow operands take registers twice on a GPU: as they are, and widened. */
-    bool narrow = is_gpu(func) && dtype_bytes(plan->dot->operands[0]->type->dtype) < 4;
+    bool twice = is_gpu(func) && dtype_bytes(plan->dot->operands[0]->type->dtype) < 4;
     int64_t rows = is_gpu(func) ? 128 : 64;
-    int64_t cols = (narrow ? 64 : 128) / power_of_two_at_least(plan->n_dots);
+    int64_t cols = (twice ? 64 : 128) / power_of_two_at_least(plan->n_dots);
     if (m) {
         set_step(func, m, AXIS_GRID, fitted(m->dim, rows),
                  "rows that share each element of the right operand");
@@ -157,12 +198,27 @@ static void choose_fma_unit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n
         smaller(256 / func->target->warp, larger(1, product_threads(m, n) / func->target->warp));
 }
 
+/* Do the user's tiles, where there are any, suit the matrix unit? */
+static bool given_suit(Func *func, const TilePlan *plan, const AxisPlan *m, const AxisPlan *n)
+{
+    bool suit = true;
+    for (int i = 0; i < plan->n; i++) {
+        const AxisPlan *axis = &plan->items[i];
+        const Line *line = schedule_given(func, "tile", axis->name);
+        int64_t unit = axis == m ? UNIT_ROWS : axis == n ? UNIT_COLUMNS : UNIT_DEPTH;
+        bool batch = axis != m && axis != n && (axis->flags & AXIS_STORED);
+        suit = suit && (!line || batch || line->number % unit == 0);
+    }
+    return suit;
+}
+
 static void choose_product(Func *func, TilePlan *plan)
 {
     DType operands = plan->dot->operands[0]->type->dtype;
     AxisPlan *m = plan_axis(plan, plan->dot->results[0], 0);
     AxisPlan *n = plan_axis(plan, plan->dot->results[0], 1);
-    bool wgmma = text_same(product_unit(func, operands), "wgmma");
+    bool suits = given_suit(func, plan, m, n);
+    bool wgmma = text_same(choose_unit(func, operands, suits), "wgmma");
     for (int i = 0; i < plan->n; i++) {
         AxisPlan *axis = &plan->items[i];
         if (axis != m && axis != n && (axis->flags & AXIS_STORED)) {
@@ -372,9 +428,8 @@ static void measure_operand(Steps *steps, const Value *operand)
 static void measure_dot(Steps *steps, const Op *op)
 {
     Type c = op->results[0]->type;
-    DType operands = op->operands[0]->type->dtype;
     steps->any_dot = true;
-    steps->wgmma = text_same(product_unit(steps->func, operands), "wgmma");
+    steps->wgmma = text_same(product_unit(steps->func, op), "wgmma") || steps->wgmma;
     measure_operand(steps, op->operands[0]);
     measure_operand(steps, op->operands[1]);
     steps->rows = larger(steps->rows, poly_capacity(c->dims[0]));
