@@ -140,7 +140,7 @@ static bool make_machine(Llvm *l, int optimize)
 
 void llvm_lap(Llvm *l, const char *part)
 {
-    double now = clock_seconds();
+    double now = clock_cpu_seconds();
     if (l->options->took) {
         l->options->took(l->options->user, part, now - l->since);
     }
@@ -196,7 +196,7 @@ bool llvm_run(Func *func, const LlvmOptions *options, LlvmBody *body, void *user
     Llvm *l = ARENA_NEW(func->arena, Llvm);
     *l = (Llvm){.func = func, .arena = func->arena, .diags = func->diags, .target = func->target,
                 .options = options->codegen, .left_out = options->left_out,
-                .since = clock_seconds()};
+                .since = clock_cpu_seconds()};
     Guards outer = {func->arena->guard, func->diags->bug_guard};
     jmp_buf here;
     volatile bool good = false;

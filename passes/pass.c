@@ -97,9 +97,9 @@ static bool run_one(const Pass *pass, Func *func, const PassHooks *hooks)
 {
     int errors = func->diags->errors;
     func->diags->pass = pass->name;
-    double start = clock_seconds();
+    double start = clock_cpu_seconds();
     pass->run(func);
-    double seconds = clock_seconds() - start;
+    double seconds = clock_cpu_seconds() - start;
     if (func->diags->errors > errors) {
         return false;
     }

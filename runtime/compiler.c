@@ -45,9 +45,9 @@ bool compile(Compilation *c)
     if (!choose_target(c)) {
         return false;
     }
-    double start = clock_seconds();
+    double start = clock_cpu_seconds();
     c->func = lower(c);
-    debug_took(c, "frontend", clock_seconds() - start);
+    debug_took(c, "frontend", clock_cpu_seconds() - start);
     if (!c->func) {
         return false;
     }

@@ -2,7 +2,7 @@
 #ifndef TESSERA_BASE_CLOCK_H
 #define TESSERA_BASE_CLOCK_H
 
-/* Since some moment; it never goes back. */
-double clock_seconds(void);
+/* That this thread has computed for: what other programs do meanwhile does not count. */
+double clock_cpu_seconds(void);
 
 #endif
