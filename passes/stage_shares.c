@@ -26,7 +26,8 @@ static void refuse(Stager *s, const char *key, const char *sub, const char *what
 static bool check_warps(Stager *s, const RoleShares *shares, int role)
 {
     Arena *arena = s->func->arena;
-    int64_t warps = shares->warps[role], most = s->func->target->max_threads / s->func->target->warp;
+    const Target *target = s->func->target;
+    int64_t warps = shares->warps[role], most = target->max_threads / target->warp;
     if (warps >= GROUP_WARPS && warps % GROUP_WARPS == 0 && warps <= most - GROUP_WARPS) {
         return true;
     }

@@ -16,6 +16,7 @@ enum {
     LOOPS_ALONE = 4,      /* steps of loops shrink by up to this before those of grids do */
     SHARED_SLACK = 4096,  /* of shared memory, for reductions and barriers */
     THREAD_HELD_BYTES = 800, /* of accumulators and operands that a thread may hold */
+    ACCESS_BYTES = 16,       /* of one access of a thread */
     LOOP_STEP = 8192,        /* of a row that does not fit */
     UNIT_ROWS = 64,          /* of which tiles of a matrix unit are multiples */
     UNIT_COLUMNS = 16,
@@ -29,6 +30,11 @@ static int64_t power_of_two_at_least(int64_t n)
         power *= 2;
     }
     return power;
+}
+
+static int64_t power_of_two_at_most(int64_t n)
+{
+    return n < 1 ? 1 : power_of_two_at_least(n / 2 + 1);
 }
 
 static int64_t smaller(int64_t a, int64_t b)
@@ -67,7 +73,8 @@ static int64_t checked_step(Func *func, const char *name, int64_t step)
 
 static void set_step(Func *func, AxisPlan *axis, AxisHow how, int64_t derived, const char *reason)
 {
-    axis->how = how;
+    /* What is not stored has no place in the grid: a loop inside the block walks it. */
+    axis->how = how == AXIS_GRID && !(axis->flags & AXIS_STORED) ? AXIS_LOOP : how;
     axis->step = checked_step(func, axis->name,
                               schedule_number(func, "tile", axis->name, derived, "%s", reason));
 }
@@ -262,36 +269,75 @@ static int64_t row_capacity(const Func *func)
     return is_gpu(func) ? (int64_t)func->target->max_threads * ROW_MOST_THREAD : ROW_MOST_CPU;
 }
 
-/* Returns the elements that a resident row takes, or the loop's step. */
-static int64_t choose_row(Func *func, AxisPlan *axis)
+static int64_t row_threads(const Func *func, int64_t elements)
+{
+    int64_t threads = smaller(elements / ROW_ELEMENTS, func->target->max_threads);
+    return power_of_two_at_least(larger(func->target->warp, threads));
+}
+
+/* Elements that the widest access of a thread moves, of the narrowest tensor. */
+static int64_t widest_access(const Op *group)
+{
+    int bytes = ACCESS_BYTES;
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        if (op->kind == OP_LOAD || op->kind == OP_STORE) {
+            int own = dtype_bytes(op->operands[0]->type->dtype);
+            bytes = own < bytes ? own : bytes;
+        }
+    }
+    return ACCESS_BYTES / bytes;
+}
+
+/* A row's tile is whole rounds of accesses by all threads: what is past the row's end is not loaded,
+ * but its registers and their arithmetic would be there. */
+static int64_t row_step(const Func *func, const Op *group, int64_t most)
+{
+    if (!is_gpu(func)) {
+        return power_of_two_at_least(larger(1, most));
+    }
+    int64_t round = row_threads(func, most) * widest_access(group);
+    return most <= round ? power_of_two_at_least(larger(1, most))
+                         : (most + round - 1) / round * round;
+}
+
+/* Returns the elements that a resident row takes, or the loop's step; `inner` are those of row axes
+ * inside of this one. */
+static int64_t choose_row(Func *func, const Op *group, AxisPlan *axis, int64_t inner)
 {
     int64_t most = poly_most(axis->dim);
-    bool fits = most <= row_capacity(func);
+    bool fits = most <= row_capacity(func) / inner;
     const char *how = schedule_word(func, "rows", "", fits ? "resident" : "looped", "%s",
                                     fits ? "a row fits the registers of one block: it is read once"
                                          : "a row may be longer than what one block can hold");
     if (text_same(how, "resident") && most != INT64_MAX) {
-        set_step(func, axis, AXIS_ROW, larger(1, power_of_two_at_least(most)), "the whole row");
+        set_step(func, axis, AXIS_ROW, row_step(func, group, most), "the whole row");
     } else {
-        set_step(func, axis, AXIS_LOOP, fitted(axis->dim, LOOP_STEP), "one step along a long row");
+        set_step(func, axis, AXIS_LOOP, fitted(axis->dim, larger(1, LOOP_STEP / inner)),
+                 "one step along a long row");
     }
     return axis->step;
 }
 
-static void choose_memory_bound(Func *func, TilePlan *plan)
+static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
 {
     int64_t row = 1;
-    for (int i = 0; i < plan->n; i++) {
+    for (int i = plan->n; i-- > 0;) {
         AxisPlan *axis = &plan->items[i];
         if (axis->flags & AXIS_STORED && axis->flags & AXIS_REDUCED) {
-            row = larger(row, choose_row(func, axis));
-        } else if (!(axis->flags & AXIS_STORED)) {
-            set_step(func, axis, AXIS_LOOP, fitted(axis->dim, LOOP_STEP / 2),
-                     "one step along a reduced axis");
-            row = larger(row, axis->step);
+            row *= choose_row(func, group, axis, row);
         }
     }
-    choose_grid(func, plan, BLOCK_ELEMENTS / row);
+    /* Of several reduced axes the last one, which lies contiguous, gets the long steps. */
+    for (int i = plan->n; i-- > 0;) {
+        AxisPlan *axis = &plan->items[i];
+        if (!(axis->flags & AXIS_STORED)) {
+            int64_t wanted = larger(1, power_of_two_at_most(LOOP_STEP / 2 / row));
+            set_step(func, axis, AXIS_LOOP, fitted(axis->dim, wanted),
+                     "one step along a reduced axis");
+            row *= axis->step;
+        }
+    }
+    choose_grid(func, plan, power_of_two_at_most(BLOCK_ELEMENTS / row));
     int64_t elements = row;
     for (int i = 0; i < plan->n_stored; i++) {
         elements *= plan->items[i].how == AXIS_GRID ? plan->items[i].step : 1;
@@ -359,7 +405,7 @@ void tile_choose(Func *func, Op *group, TilePlan *plan)
     if (plan->dot) {
         choose_product(func, plan);
     } else {
-        choose_memory_bound(func, plan);
+        choose_memory_bound(func, group, plan);
     }
     if (is_gpu(func)) {
         plan->warps = checked_warps(func, plan->warps,
