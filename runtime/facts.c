@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the code may take for granted of each size. A size that is known gives facts that many sizes
- * share, so that there are few variants: the power of two that divides it (to 128) and the next
- * power of two. The plan carries the facts; every launch is checked against them. */
+ * share, so that there are few variants: the power of two that divides it, and the next of four
+ * round numbers an octave (4, 5, 6, 7, 8, 10, 12, …) that it does not pass; one that is such a
+ * number itself is known exactly, so that a row of 4096 or 5120 fills its tile. The plan carries
+ * the facts; every launch is checked against them. */
 #include "runtime/runtime.h"
 
-enum { MOST_MULTIPLE = 128, DEFAULT_MULTIPLE = 8 };
+enum { MOST_MULTIPLE = 65536, DEFAULT_MULTIPLE = 8 };
 
 static int64_t greatest_divisor(int64_t a, int64_t b)
 {
@@ -32,23 +34,31 @@ static void add_range(DimVar *var, int64_t least, int64_t most)
     var->most = most < var->most ? most : var->most;
 }
 
-static int64_t next_power(int64_t value)
+/* The least of {4, 5, 6, 7} * 2^k, or of 1, 2 and 3, that is not below. */
+static int64_t next_round(int64_t value)
 {
-    int64_t power = 1;
-    while (power < value && power <= INT64_MAX / 2) {
-        power *= 2;
+    int64_t unit = 1;
+    while (unit <= INT64_MAX / 16 && 8 * unit < value) {
+        unit *= 2;
     }
-    return power < value ? INT64_MAX : power;
+    if (8 * unit < value) {
+        return INT64_MAX;
+    }
+    int64_t units = value / unit + (value % unit != 0);
+    return units < 1 ? 1 : units * unit;
 }
 
 static void facts_of_value(DimVar *var, int64_t value)
 {
-    int64_t multiple = 1;
+    int64_t multiple = 1, most = next_round(value);
     while (multiple < MOST_MULTIPLE && value % (multiple * 2) == 0) {
         multiple *= 2;
     }
+    if (value == most && value <= MOST_MULTIPLE) {
+        multiple = value;
+    }
     add_multiple(var, multiple);
-    add_range(var, value > 0, next_power(value));
+    add_range(var, value > 0, most);
 }
 
 static bool given(DimVar *var, const TesseraOptions *options)

@@ -189,8 +189,8 @@ typedef struct TesseraOptions {
     const char *target; /* "sm_90a", "gfx942", "native", …; see tessera_target */
     const TesseraPair *bindings; /* generic and const parameters: T=bf16, causal=true, D=128 */
     size_t n_bindings;
-    /* Sizes as they will be: the code is made for sizes like these (their powers of two), which
-     * every launch is checked against. */
+    /* Sizes as they will be: the code is made for sizes like these (the power of two that divides
+     * them, the next round number), which every launch is checked against. */
     const TesseraSize *sizes;
     size_t n_sizes;
     /* For sizes of which nothing else is known, the code takes a tensor's last axis to be a

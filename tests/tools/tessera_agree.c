@@ -128,12 +128,16 @@ static void give_lines(Run *run, const Options *o)
     }
 }
 
+/* As runtime/facts.c. */
 static void give_facts(DimVar *var, int64_t size)
 {
-    var->multiple = size > 0 ? size & -size : 128;
-    var->multiple = var->multiple > 65536 ? 65536 : var->multiple;
-    for (var->most = 1; var->most < size; var->most *= 2) {
+    int64_t unit = 1;
+    while (8 * unit < size) {
+        unit *= 2;
     }
+    var->most = size > 0 ? (size + unit - 1) / unit * unit : 1;
+    var->multiple = size == var->most ? size : size > 0 ? size & -size : 65536;
+    var->multiple = var->multiple > 65536 ? 65536 : var->multiple;
 }
 
 static bool read_sizes(Run *run, const Options *o)
