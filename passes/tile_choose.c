@@ -288,7 +288,7 @@ static int64_t widest_access(const Op *group)
     return ACCESS_BYTES / bytes;
 }
 
-/* A row's tile is whole rounds of accesses by all threads: what is past the row's end is not loaded,
+/* A row's tile is whole rounds of accesses by all threads: what is past its end is not loaded,
  * but its registers and their arithmetic would be there. */
 static int64_t row_step(const Func *func, const Op *group, int64_t most)
 {
