@@ -138,15 +138,28 @@ static void show(const Bench *b)
 static void show_json(const Bench *b)
 {
     const TesseraDeviceInfo *info = tessera_device_info(b->session.device);
-    printf("{\"kernel\": \"%s\", \"device\": \"%s\", \"target\": \"%s\", \"sizes\": {",
-           b->session.signature->name, info->name, info->target);
-    for (size_t i = 0; i < b->compile.n_sizes; i++) {
-        printf("%s\"%s\": %lld", i ? ", " : "", b->compile.sizes[i].name,
-               (long long)b->compile.sizes[i].value);
+    const struct { const char *name, *value; } words[] = {
+        {"kernel", b->session.signature->name}, {"device", info->name}, {"target", info->target}};
+    const struct { const char *name; double value; } numbers[] = {
+        {"seconds", b->seconds}, {"spread", b->spread}, {"bytes", b->bytes},
+        {"copy_rate", b->copy_rate}, {"flops", b->flops},
+        {"compile_seconds", b->compile_seconds}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        printf("%s\"%s\": ", i ? ", " : "{", words[i].name);
+        json_string(stdout, words[i].value);
     }
-    printf("}, \"seconds\": %.9g, \"spread\": %.4g, \"bytes\": %.0f, \"copy_rate\": %.6g, "
-           "\"flops\": %.0f, \"compile_seconds\": %.4g}\n",
-           b->seconds, b->spread, b->bytes, b->copy_rate, b->flops, b->compile_seconds);
+    fputs(", \"sizes\": {", stdout);
+    for (size_t i = 0; i < b->compile.n_sizes; i++) {
+        fputs(i ? ", " : "", stdout);
+        json_string(stdout, b->compile.sizes[i].name);
+        printf(": %lld", (long long)b->compile.sizes[i].value);
+    }
+    putchar('}');
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        printf(", \"%s\": ", numbers[i].name);
+        json_number(stdout, numbers[i].value);
+    }
+    puts("}");
 }
 
 /* ---- the verb ---- */

@@ -7,6 +7,7 @@
 
 #include <tessera/tessera.h>
 
+#include <signal.h>
 #include <stdio.h>
 
 /* ---- the command line (options.c) ---- */
@@ -89,6 +90,23 @@ int session_options(const Options *options, Session *session, const TesseraTenso
                     TesseraOptions *out);
 /* Target from --target, or of the device of this machine. */
 int session_compile(const Options *options, Session *session, const TesseraOptions *compile);
+
+/* ---- machines that read (json.c) ---- */
+
+void json_string(FILE *to, const char *text);
+void json_number(FILE *to, double number);
+
+/* ---- being stopped (interrupt.c) ---- */
+
+typedef struct InterruptHold {
+    sigset_t before;
+} InterruptHold;
+void interrupts_begin(void);
+/* Between them nobody is stopped. */
+void interrupts_hold(InterruptHold *hold);
+void interrupts_go_on(const InterruptHold *hold);
+/* The file that is removed when the program is stopped, or NULL: none any more. */
+void interrupts_remove(const char *path);
 
 /* ---- files (files.c) ---- */
 

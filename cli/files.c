@@ -33,7 +33,13 @@ static int open_temporary(OutFile *out)
     size_t n = strlen(out->path);
     out->temporary = take(n + 16);
     snprintf(out->temporary, n + 16, "%s.XXXXXX", out->path);
+    InterruptHold hold;
+    interrupts_hold(&hold);
     int file = mkstemp(out->temporary);
+    if (file >= 0) {
+        interrupts_remove(out->temporary);
+    }
+    interrupts_go_on(&hold);
     if (file >= 0) {
         give_mode(file);
         out->file = fdopen(file, "wb");
@@ -73,6 +79,7 @@ int out_close(OutFile *out)
         out_cancel(out);
         return code;
     }
+    interrupts_remove(NULL);
     free(out->temporary);
     out->temporary = NULL;
     return 0;
@@ -85,6 +92,7 @@ void out_cancel(OutFile *out)
     }
     if (out->temporary) {
         unlink(out->temporary);
+        interrupts_remove(NULL);
         free(out->temporary);
     }
     *out = (OutFile){0};

@@ -48,6 +48,7 @@ static int finish(int code)
 
 int main(int argc, char **argv)
 {
+    interrupts_begin();
     if (argc < 2) {
         fail(TESSERA_USAGE, "what to do? `tessera help` says what there is");
         return TESSERA_USAGE;

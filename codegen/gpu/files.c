@@ -29,7 +29,6 @@ void gpu_folder_remove(Func *func, const char *folder)
 {
     unlink(gpu_file(func, folder, GPU_FILE_IN));
     unlink(gpu_file(func, folder, GPU_FILE_OUT));
-    unlink(gpu_file(func, folder, GPU_FILE_LOG));
     rmdir(folder);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Assemblers and linkers take files: a folder of our own with three of them. */
+/* A linker takes files: a folder of our own with two of them. */
 #ifndef TESSERA_CODEGEN_GPU_FILES_H
 #define TESSERA_CODEGEN_GPU_FILES_H
 
@@ -7,7 +7,6 @@
 
 #define GPU_FILE_IN "in"
 #define GPU_FILE_OUT "out"
-#define GPU_FILE_LOG "log"
 
 /* A new folder in $TMPDIR; NULL after a diagnostic. */
 const char *gpu_folder(Func *func);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
 #include "codegen/nvptx/ptxas.h"
 
-#include "codegen/gpu/files.h"
 #include "ir/target.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -72,8 +73,75 @@ static const char *find_ptxas(Func *func, const CodegenOptions *options)
 
 /* ---- the process ---- */
 
+/* What goes in, comes out and is said: files in memory, which nobody has to remove. */
+typedef struct Files {
+    int in, out, log;
+} Files;
+
+static bool is_open(const Files *files)
+{
+    return files->in >= 0 && files->out >= 0 && files->log >= 0;
+}
+
+static Files open_files(void)
+{
+    return (Files){memfd_create("ptx", MFD_CLOEXEC), memfd_create("cubin", MFD_CLOEXEC),
+                   memfd_create("log", MFD_CLOEXEC)};
+}
+
+static void close_files(const Files *files)
+{
+    int all[] = {files->in, files->out, files->log};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (all[i] >= 0) {
+            close(all[i]);
+        }
+    }
+}
+
+static bool write_all(int file, const Code *code)
+{
+    size_t at = 0;
+    while (at < code->n) {
+        ssize_t n = write(file, code->bytes + at, code->n - at);
+        if (n < 0 && errno != EINTR) {
+            return false;
+        }
+        at += n > 0 ? (size_t)n : 0;
+    }
+    return true;
+}
+
+static bool read_all(Func *func, int file, Code *code)
+{
+    struct stat info;
+    if (fstat(file, &info) != 0) {
+        return false;
+    }
+    code->n = (size_t)info.st_size;
+    code->bytes = arena_alloc(func->arena, code->n + 1);
+    for (size_t at = 0; at < code->n;) {
+        ssize_t n = pread(file, code->bytes + at, code->n - at, (off_t)at);
+        if (n == 0 || (n < 0 && errno != EINTR)) {
+            return false;
+        }
+        at += n > 0 ? (size_t)n : 0;
+    }
+    code->bytes[code->n] = '\0';
+    return true;
+}
+
+/* A copy onto itself is what a child inherits. */
+static bool pass_files(posix_spawn_file_actions_t *actions, const Files *files)
+{
+    return posix_spawn_file_actions_adddup2(actions, files->in, files->in) == 0 &&
+           posix_spawn_file_actions_adddup2(actions, files->out, files->out) == 0 &&
+           posix_spawn_file_actions_adddup2(actions, files->log, STDOUT_FILENO) == 0 &&
+           posix_spawn_file_actions_adddup2(actions, files->log, STDERR_FILENO) == 0;
+}
+
 /* Its exit code; -1 when it could not be started or was killed. */
-static int run(const char *program, char *const *arguments, const char *log)
+static int run(const char *program, char *const *arguments, const Files *files)
 {
     posix_spawn_file_actions_t actions;
     if (posix_spawn_file_actions_init(&actions) != 0) {
@@ -81,13 +149,10 @@ static int run(const char *program, char *const *arguments, const char *log)
     }
     pid_t process;
     int status = 0;
-    int failed = posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log,
-                                                  O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    failed = failed ? failed
-                    : posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
-    failed = failed ? failed : posix_spawn(&process, program, &actions, NULL, arguments, environ);
+    bool started = pass_files(&actions, files) &&
+                   posix_spawn(&process, program, &actions, NULL, arguments, environ) == 0;
     posix_spawn_file_actions_destroy(&actions);
-    if (failed) {
+    if (!started) {
         return -1;
     }
     while (waitpid(process, &status, 0) < 0) {
@@ -98,23 +163,22 @@ static int run(const char *program, char *const *arguments, const char *log)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static bool assemble(Func *func, const char *ptxas, int optimize, const char *folder, Code *cubin)
+static bool assemble(Func *func, const char *ptxas, int optimize, const Files *files, Code *cubin)
 {
-    char *in = gpu_file(func, folder, GPU_FILE_IN), *out = gpu_file(func, folder, GPU_FILE_OUT);
-    char *log = gpu_file(func, folder, GPU_FILE_LOG);
-    char *arguments[] = {arena_strdup(func->arena, ptxas),
-                         arena_printf(func->arena, "-arch=%s", func->target->cpu),
-                         arena_printf(func->arena, "-O%d", optimize),
-                         in,
+    Arena *arena = func->arena;
+    char *arguments[] = {arena_strdup(arena, ptxas),
+                         arena_printf(arena, "-arch=%s", func->target->cpu),
+                         arena_printf(arena, "-O%d", optimize),
+                         arena_printf(arena, "/proc/self/fd/%d", files->in),
                          "-o",
-                         out,
+                         arena_printf(arena, "/proc/self/fd/%d", files->out),
                          NULL};
-    int code = run(ptxas, arguments, log);
-    if (code == 0 && gpu_file_read(func, out, cubin)) {
+    int code = run(ptxas, arguments, files);
+    if (code == 0 && read_all(func, files->out, cubin) && cubin->n > 0) {
         return true;
     }
     Code said = {"", 0};
-    if (code < 0 || !gpu_file_read(func, log, &said)) {
+    if (code < 0 || !read_all(func, files->log, &said)) {
         diag_failure(func->diags, DIAG_ENVIRONMENT, "%s could not be run", ptxas);
         return false;
     }
@@ -126,12 +190,16 @@ static bool assemble(Func *func, const char *ptxas, int optimize, const char *fo
 bool ptxas_assemble(Func *func, const CodegenOptions *options, const Code *ptx, Code *cubin)
 {
     const char *ptxas = find_ptxas(func, options);
-    const char *folder = ptxas ? gpu_folder(func) : NULL;
-    if (!folder) {
+    if (!ptxas) {
         return false;
     }
-    bool good = gpu_file_write(func, gpu_file(func, folder, GPU_FILE_IN), ptx)
-                && assemble(func, ptxas, options->optimize, folder, cubin);
-    gpu_folder_remove(func, folder);
+    Files files = open_files();
+    bool good = is_open(&files) && write_all(files.in, ptx);
+    if (!good) {
+        diag_failure(func->diags, DIAG_ENVIRONMENT, "no memory for the assembler's files: %s",
+                     strerror(errno));
+    }
+    good = good && assemble(func, ptxas, options->optimize, &files, cubin);
+    close_files(&files);
     return good;
 }
