@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """stop.py TESSERA PROGRAM FOLDER: told to stop while a result is being written, the program removes
-what it has written and exits with 128 + the signal; a reader that goes away ends it without words."""
+what it has written and exits with 128 + the signal; a reader that goes away ends it without
+words."""
 
 import pathlib
 import signal
