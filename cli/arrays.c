@@ -2,7 +2,6 @@
 /* The arrays of a run: read, made up, moved to the device and back. */
 #include "cli/cli.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,26 +26,6 @@ static int unknown_param(const TesseraSignature *signature, const char *text)
     }
     return fail(TESSERA_USAGE, "%s has no parameter for '%.60s': it has %s", signature->name, text,
                 list);
-}
-
-static int read_scalar(const char *name, const char *text, Array *array)
-{
-    char *end, *whole_end;
-    errno = 0;
-    array->number = strtod(text, &end);
-    array->integer = strtoll(text, &whole_end, 0);
-    bool is_bool = strcmp(text, "true") == 0 || strcmp(text, "false") == 0;
-    if (is_bool) {
-        array->integer = text[0] == 't';
-        array->number = (double)array->integer;
-    } else if (end == text || *end || (errno == ERANGE && *whole_end == '\0')) {
-        return fail(TESSERA_USAGE, "%s=%.60s: a number is wanted", name, text);
-    } else if (*whole_end) {
-        array->integer = array->number >= -9e18 && array->number <= 9e18
-                             ? (int64_t)array->number : 0;
-    }
-    array->given = true;
-    return 0;
 }
 
 /* A const parameter may be given like the others; it is a binding then. */
@@ -87,31 +66,56 @@ static int give_value(const Session *session, const char *text, Arrays *arrays, 
     if (arrays->items[i].given) {
         return fail(TESSERA_USAGE, "'%s' is given twice", param->name);
     }
-    if (param->rank < 0) {
-        return read_scalar(param->name, value, &arrays->items[i]);
-    }
     arrays->items[i].given = true;
     arrays->items[i].from = value;
+    if (param->rank < 0) {
+        return 0; /* read when its type is known */
+    }
+    arrays->n_files++;
     return npy_read(value, &arrays->items[i].tensor);
+}
+
+/* The next result that goes nowhere yet. */
+static size_t next_output(const TesseraSignature *signature, const Arrays *arrays)
+{
+    size_t i = 0;
+    while (i < signature->n_params &&
+           (signature->params[i].io == TESSERA_IN || arrays->items[i].to)) {
+        i++;
+    }
+    return i;
+}
+
+static bool is_taken(const Arrays *arrays, const char *path)
+{
+    for (size_t i = 0; i < arrays->n; i++) {
+        const char *other = arrays->items[i].to;
+        if (other && strcmp(other, path) == 0 && strcmp(path, "-") != 0 &&
+            strncmp(path, "/dev/", 5) != 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static int give_output(const Session *session, const char *text, Arrays *arrays)
 {
     const TesseraSignature *signature = session->signature;
     char *name = name_before(text, '=');
-    size_t i = name ? param_index(signature, name) : signature->n_params;
-    const char *path = i < signature->n_params ? text + strlen(name) + 1 : text;
-    if (i == signature->n_params) {
-        for (i = 0; i < signature->n_params; i++) {
-            if (signature->params[i].io != TESSERA_IN && !arrays->items[i].to) {
-                break;
-            }
-        }
+    const char *path = name ? text + strlen(name) + 1 : text;
+    size_t i = name ? param_index(signature, name) : next_output(signature, arrays);
+    if (name && i == signature->n_params) {
+        return unknown_param(signature, name);
     }
-    if (i == signature->n_params || signature->params[i].io == TESSERA_IN ||
-        arrays->items[i].to) {
-        return fail(TESSERA_USAGE, "-o %.60s: %s has no such result, or it is given twice", text,
-                    signature->name);
+    if (i == signature->n_params) {
+        return fail(TESSERA_USAGE, "-o %.200s: %s has no more results", text, signature->name);
+    }
+    if (signature->params[i].io == TESSERA_IN || arrays->items[i].to) {
+        return fail(TESSERA_USAGE, "-o %.200s: '%s' %s", text, name,
+                    arrays->items[i].to ? "is given twice" : "is no result");
+    }
+    if (is_taken(arrays, path)) {
+        return fail(TESSERA_USAGE, "-o %.200s: another result goes there", text);
     }
     arrays->items[i].to = path;
     return 0;
@@ -144,8 +148,9 @@ int arrays_read(const Options *options, const Session *session, Arrays *arrays,
 /* ---- the rest ---- */
 
 static int complete_tensor(const Options *options, const Session *session,
-                           const TesseraOptions *compile, size_t index, bool bench, Array *array)
+                           const TesseraOptions *compile, const Arrays *arrays, size_t index)
 {
+    Array *array = &arrays->items[index];
     const TesseraParam *param = array->param;
     size_t elements, bytes;
     TesseraTensor shape;
@@ -158,6 +163,10 @@ static int complete_tensor(const Options *options, const Session *session,
     if (array->given) {
         return 0;
     }
+    if (param->io != TESSERA_OUT && !arrays->random) {
+        return fail(TESSERA_USAGE, "'%s' is not given: %s=FILE.npy, or --size for random values",
+                    param->name, param->name);
+    }
     if (!tensor_bytes(&shape, &elements, &bytes)) {
         return fail(TESSERA_SOURCE, "'%s' has more elements than memory can", param->name);
     }
@@ -167,7 +176,7 @@ static int complete_tensor(const Options *options, const Session *session,
     }
     array->tensor = shape;
     if (param->io != TESSERA_OUT) {
-        tensor_random(&array->tensor, options->seed, param->name, bench);
+        tensor_random(&array->tensor, options->seed, param->name, arrays->bench);
     }
     return 0;
 }
@@ -176,6 +185,9 @@ int arrays_complete(const Options *options, const Session *session, const Tesser
                     bool bench, Arrays *arrays)
 {
     const TesseraSignature *bound = tessera_kernel_signature(session->kernel);
+    /* Beside files, random values are an oversight, unless they are asked for. */
+    arrays->random = bench || arrays->n_files == 0 || options->sizes.n > 0;
+    arrays->bench = bench;
     size_t kept = 0;
     for (size_t i = 0; i < arrays->n; i++) { /* const parameters are no arguments */
         if (!arrays->items[i].param->is_const) {
@@ -188,11 +200,10 @@ int arrays_complete(const Options *options, const Session *session, const Tesser
         array->param = &bound->params[i];
         int code = 0;
         if (array->param->rank >= 0) {
-            code = complete_tensor(options, session, compile, i, bench, array);
-        } else if (!array->given && bench) {
-            array->number = 1;
-            array->integer = 1;
-        } else if (!array->given) {
+            code = complete_tensor(options, session, compile, arrays, i);
+        } else if (array->given || bench) {
+            code = scalar_read(array->param, array->given ? array->from : "1", array);
+        } else {
             code = fail(TESSERA_USAGE, "'%s' is not given: %s=NUMBER", array->param->name,
                         array->param->name);
         }

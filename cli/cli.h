@@ -70,6 +70,10 @@ char *keep_text(const char *text, size_t n);
 void *keep_more(const void *items, size_t n, size_t item_bytes);
 void kept_free(void);
 
+/* Of the names that `at` gives by index until NULL, one that `text` may have been meant to be, or
+ * NULL when none is like it. */
+const char *nearest_name(const char *text, const char *(*at)(size_t index));
+
 /* What a verb works with. */
 typedef struct Session {
     TesseraContext *context;
@@ -120,7 +124,7 @@ int out_open(const char *path, OutFile *out);
 int out_close(OutFile *out);
 void out_cancel(OutFile *out);
 
-/* ---- arrays (npy.c, arrays.c) ---- */
+/* ---- arrays (npy.c, arrays.c, scalar.c, tensor.c) ---- */
 
 /* Data is taken; 0 or an exit code after a message. */
 int npy_read(const char *path, TesseraTensor *tensor);
@@ -130,7 +134,7 @@ typedef struct Array {
     const TesseraParam *param; /* of the bound signature */
     TesseraTensor tensor;      /* in the host's memory */
     bool given;                /* by a file or, a scalar, by its value */
-    const char *from, *to;     /* files */
+    const char *from, *to;     /* files; of a scalar: its text */
     double number;
     int64_t integer;
     void *memory;              /* on the device */
@@ -149,7 +153,14 @@ typedef struct Arrays {
     Array *items;
     size_t n;
     TesseraTensor *known; /* by parameter of the unbound signature, for inference */
+    size_t n_files;       /* that were read */
+    bool random;          /* what is not given may be made up */
+    bool bench;           /* nobody looks at the values */
 } Arrays;
+/* Into number or integer; 0 or an exit code after a message. */
+int scalar_read(const TesseraParam *param, const char *text, Array *array);
+/* "f32  0.5" */
+void scalar_show(FILE *to, const Array *array);
 /* Reads the files and scalars that are given. */
 int arrays_read(const Options *options, const Session *session, Arrays *arrays,
                 Options *with_consts);

@@ -162,6 +162,25 @@ void session_close(Session *session)
     *session = (Session){0};
 }
 
+static const char *device_name(size_t index)
+{
+    static const char *const names[] = {"auto", "cpu", "cuda", "hip", NULL};
+    return names[index];
+}
+
+static int check_kind(const char *kind)
+{
+    for (size_t i = 0; device_name(i); i++) {
+        if (strcmp(device_name(i), kind) == 0) {
+            return 0;
+        }
+    }
+    const char *nearest = nearest_name(kind, device_name);
+    return fail(TESSERA_USAGE, "no device '%.60s': %s%s%s", kind,
+                nearest ? "did you mean '" : "auto, cpu, cuda, hip, or interp to run",
+                nearest ? nearest : "", nearest ? "'?" : "");
+}
+
 int session_device(const Options *options, const char *wish, Session *session)
 {
     const char *colon = strchr(wish, ':');
@@ -176,6 +195,7 @@ int session_device(const Options *options, const char *wish, Session *session)
         }
         ordinal = (int)number;
     }
+    code = code ? code : check_kind(kind);
     if (code == 0 && tessera_device_open(session->context, kind, ordinal, &session->device) !=
                          TESSERA_OK) {
         code = fail_context(session->context);

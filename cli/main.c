@@ -39,6 +39,19 @@ static const Verb *find_verb(const char *name)
     return NULL;
 }
 
+static const char *verb_name(size_t index)
+{
+    return index < sizeof VERBS / sizeof *VERBS ? VERBS[index].name : NULL;
+}
+
+static int no_verb(const char *name)
+{
+    const char *nearest = nearest_name(name, verb_name);
+    return nearest ? fail(TESSERA_USAGE, "no verb '%.60s': did you mean '%s'?", name, nearest)
+                   : fail(TESSERA_USAGE, "no verb '%.60s': `tessera help` says what there is",
+                          name);
+}
+
 /* What could not be written is a failure, too. */
 static int finish(int code)
 {
@@ -55,7 +68,7 @@ int main(int argc, char **argv)
     }
     const Verb *verb = find_verb(argv[1]);
     if (!verb) {
-        return fail(TESSERA_USAGE, "no verb '%.60s': `tessera help` says what there is", argv[1]);
+        return no_verb(argv[1]);
     }
     Options options;
     int code = options_read(verb, argc - 2, argv + 2, &options);

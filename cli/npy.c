@@ -281,11 +281,15 @@ static int read_data(FILE *file, Header *h)
 int npy_read(const char *path, TesseraTensor *tensor)
 {
     Header h = {.path = path};
+    struct stat info;
     FILE *file = fopen(path, "rbe");
     if (!file) {
-        return fail(TESSERA_ENVIRONMENT, "cannot read %s: %s", path, strerror(errno));
+        return fail(TESSERA_ENVIRONMENT, "cannot read %s: %s", *path ? path : "a file of no name",
+                    strerror(errno));
     }
-    int code = read_header(file, &h);
+    int code = fstat(fileno(file), &info) == 0 && S_ISDIR(info.st_mode)
+                   ? fail(TESSERA_ENVIRONMENT, "cannot read %s: %s", path, strerror(EISDIR))
+                   : read_header(file, &h);
     if (code == 0) {
         code = read_data(file, &h);
     }

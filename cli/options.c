@@ -228,13 +228,27 @@ static const OptionRow *find_option(const char *text, const char **value)
     return NULL;
 }
 
+static const char *option_name(size_t index)
+{
+    return index < n_option_rows ? option_rows[index].name : NULL;
+}
+
+static int no_option(const Verb *verb, const OptionRow *row, const char *text)
+{
+    char *name = keep_text(text, strcspn(text, "="));
+    const char *nearest = row ? NULL : nearest_name(name, option_name);
+    return nearest ? fail(TESSERA_USAGE, "%s has no option %.60s: did you mean %s?", verb->name,
+                          text, nearest)
+                   : fail(TESSERA_USAGE, "%s has no option %.60s: `tessera help %s` lists them",
+                          verb->name, text, verb->name);
+}
+
 static int read_option(const Verb *verb, int argc, char **argv, int *at, Options *options)
 {
     const char *value;
     const OptionRow *row = find_option(argv[*at], &value);
     if (!row || !(row->verbs & verb->bit)) {
-        return fail(TESSERA_USAGE, "%s has no option %.60s: `tessera help %s` lists them",
-                    verb->name, argv[*at], verb->name);
+        return no_option(verb, row, argv[*at]);
     }
     if (!row->value && value) {
         return fail(TESSERA_USAGE, "%s takes no value", row->name);

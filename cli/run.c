@@ -158,7 +158,8 @@ static void show_array(FILE *to, const Array *array)
     const TesseraParam *param = array->param;
     fprintf(to, "%-6s %s: ", io_name(param->io), param->name);
     if (param->rank < 0) {
-        fprintf(to, "%s  %.9g\n", param->type, array->number);
+        scalar_show(to, array);
+        fputc('\n', to);
         return;
     }
     tensor_show(to, &array->tensor, true);

@@ -16,16 +16,23 @@ typedef struct Infer {
     struct { TesseraPair *items; size_t n, cap; } pairs;
     struct { TesseraSize *items; size_t n, cap; } sizes;
     struct { const char **items; size_t n, cap; } origins; /* of sizes: who said so */
+    struct { const char **items; size_t n, cap; } holders; /* of pairs: the parameter, or NULL */
 } Infer;
 
-static TesseraPair *find_pair(Infer *in, const char *name)
+/* Its place, or how many there are. */
+static size_t find_pair(const Infer *in, const char *name)
 {
-    for (size_t i = 0; i < in->pairs.n; i++) {
-        if (text_same(in->pairs.items[i].name, name)) {
-            return &in->pairs.items[i];
-        }
+    size_t i = 0;
+    while (i < in->pairs.n && !text_same(in->pairs.items[i].name, name)) {
+        i++;
     }
-    return NULL;
+    return i;
+}
+
+static void add_pair(Infer *in, TesseraPair pair, const char *holder)
+{
+    ARENA_PUSH(&in->work->arena, &in->pairs, pair);
+    ARENA_PUSH(&in->work->arena, &in->holders, holder);
 }
 
 static bool is_size(const Infer *in, const char *name)
@@ -70,6 +77,17 @@ static bool add_size(Infer *in, const char *name, int64_t value, const char *ori
     return true;
 }
 
+static bool no_such_size(Infer *in, const char *name)
+{
+    Text list = text_new(&in->work->arena);
+    for (size_t i = 0; i < in->signature->n_sizes; i++) {
+        text_printf(&list, "%s%s", i ? ", " : ": it has ", in->signature->sizes[i]);
+    }
+    diag_failure(&in->work->diags, DIAG_USAGE, "%s has no size '%.100s'%s", in->signature->name,
+                 name, list.n ? list.data : "");
+    return false;
+}
+
 static bool add_given(Infer *in)
 {
     const TesseraOptions *options = in->options;
@@ -77,7 +95,7 @@ static bool add_given(Infer *in)
         TesseraPair pair = options->bindings[i];
         char *end;
         long long value = strtoll(pair.value, &end, 10);
-        ARENA_PUSH(&in->work->arena, &in->pairs, pair);
+        add_pair(in, pair, NULL);
         bool is_number = *pair.value && !*end;
         if (is_size(in, pair.name) && is_number &&
             !add_size(in, pair.name, value, "the value that is set")) {
@@ -87,9 +105,7 @@ static bool add_given(Infer *in)
     for (size_t i = 0; i < options->n_sizes; i++) {
         TesseraSize size = options->sizes[i];
         if (!is_size(in, size.name)) {
-            diag_failure(&in->work->diags, DIAG_USAGE, "%s has no size '%.100s'",
-                         in->signature->name, size.name);
-            return false;
+            return no_such_size(in, size.name);
         }
         if (size.value < 0) {
             diag_failure(&in->work->diags, DIAG_USAGE, "size %s=%" PRId64 " is negative",
@@ -103,26 +119,59 @@ static bool add_given(Infer *in)
     return true;
 }
 
+static bool other_type(Infer *in, const TesseraParam *param, const char *type, const char *want,
+                       const char *holder)
+{
+    const char *name = in->signature->name;
+    if (want == param->type) {
+        diag_failure(&in->work->diags, DIAG_SOURCE, "%s: '%s' holds %s, the kernel says %s", name,
+                     param->name, type, want);
+    } else {
+        diag_failure(&in->work->diags, DIAG_SOURCE, "%s: %s is %s by %s%s%s, but '%s' holds %s",
+                     name, param->type, want, holder ? "'" : "the type that is ",
+                     holder ? holder : "set", holder ? "'" : "", param->name, type);
+    }
+    return false;
+}
+
 static bool infer_type(Infer *in, const TesseraParam *param, const TesseraTensor *tensor)
 {
     const char *type = tessera_type_name(tensor->type);
-    const char *want = param->type;
-    if (is_generic(in, want)) {
-        const TesseraPair *pair = find_pair(in, want);
-        if (!pair) {
-            TesseraPair new_pair = {want, type};
-            ARENA_PUSH(&in->work->arena, &in->pairs, new_pair);
-            return true;
+    if (!is_generic(in, param->type)) {
+        return text_same(param->type, type) || other_type(in, param, type, param->type, NULL);
+    }
+    size_t at = find_pair(in, param->type);
+    if (at == in->pairs.n) {
+        add_pair(in, (TesseraPair){param->type, type}, param->name);
+        return true;
+    }
+    const char *want = in->pairs.items[at].value;
+    return text_same(want, type) || other_type(in, param, type, want, in->holders.items[at]);
+}
+
+static void describe(const char *type, int rank, const char *const *names, const int64_t *sizes,
+                     Text *out)
+{
+    text_printf(out, "%s[", type);
+    for (int i = 0; i < rank; i++) {
+        text_add(out, i ? ", " : "");
+        if (names) {
+            text_add(out, names[i]);
+        } else {
+            text_printf(out, "%" PRId64, sizes[i]);
         }
-        want = pair->value;
     }
-    if (!text_same(want, type)) {
-        diag_failure(&in->work->diags, DIAG_SOURCE, "%s: '%s' holds %s, but %s%s%s is wanted",
-                     in->signature->name, param->name, type, want,
-                     want == param->type ? "" : " for ", want == param->type ? "" : param->type);
-        return false;
-    }
-    return true;
+    text_add(out, "]");
+}
+
+static bool other_rank(Infer *in, const TesseraParam *param, const TesseraTensor *tensor)
+{
+    Text here = text_new(&in->work->arena), there = text_new(&in->work->arena);
+    describe(tessera_type_name(tensor->type), tensor->rank, NULL, tensor->dims, &here);
+    describe(param->type, param->rank, param->dims, NULL, &there);
+    diag_failure(&in->work->diags, DIAG_SOURCE, "%s: '%s' is %s, the kernel says %s",
+                 in->signature->name, param->name, here.data, there.data);
+    return false;
 }
 
 static bool infer_axis(Infer *in, const TesseraParam *param, const TesseraTensor *tensor, int axis)
@@ -147,9 +196,7 @@ static bool infer_axis(Infer *in, const TesseraParam *param, const TesseraTensor
 static bool infer_param(Infer *in, const TesseraParam *param, const TesseraTensor *tensor)
 {
     if (tensor->rank != param->rank) {
-        diag_failure(&in->work->diags, DIAG_SOURCE, "%s: '%s' has rank %d, the kernel says %d",
-                     in->signature->name, param->name, tensor->rank, param->rank);
-        return false;
+        return other_rank(in, param, tensor);
     }
     if (!infer_type(in, param, tensor)) {
         return false;
@@ -169,10 +216,9 @@ static void bind_assumed(Infer *in)
         const TesseraSize *size = &in->sizes.items[i];
         size_t n = 0;
         if (frontend_allowed(in->program->module, in->kernel, size->name, &n) && n > 0 &&
-            !find_pair(in, size->name)) {
-            TesseraPair pair = {size->name,
-                                arena_printf(&in->work->arena, "%" PRId64, size->value)};
-            ARENA_PUSH(&in->work->arena, &in->pairs, pair);
+            find_pair(in, size->name) == in->pairs.n) {
+            const char *value = arena_printf(&in->work->arena, "%" PRId64, size->value);
+            add_pair(in, (TesseraPair){size->name, value}, NULL);
         }
     }
 }

@@ -176,6 +176,20 @@ const TesseraSignature *tessera_program_kernel(const TesseraProgram *program, si
     return index < program->signatures.n ? &program->signatures.items[index] : NULL;
 }
 
+static TesseraStatus say_which(const TesseraProgram *program)
+{
+    char names[256] = "";
+    for (size_t i = 0, n = 0; i < program->signatures.n && n < sizeof names; i++) {
+        n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "",
+                              program->signatures.items[i].name);
+    }
+    size_t n = program->signatures.n;
+    return n == 0 ? context_usage(program->work.context, "%s has no kernel", program->name)
+                  : context_usage(program->work.context,
+                                  "%s has %zu kernels: say which, as %s:NAME (%s)", program->name,
+                                  n, program->name, names);
+}
+
 TesseraStatus tessera_program_find(const TesseraProgram *program, const char *name,
                                    const TesseraSignature **signature)
 {
@@ -187,8 +201,7 @@ TesseraStatus tessera_program_find(const TesseraProgram *program, const char *na
         return TESSERA_OK;
     }
     if (!name) {
-        return context_usage(context, "%s has %zu kernels: say which, as %s:NAME", program->name,
-                             program->signatures.n, program->name);
+        return say_which(program);
     }
     for (size_t i = 0; i < program->signatures.n; i++) {
         const TesseraSignature *at = &program->signatures.items[i];

@@ -75,6 +75,42 @@ static void bind_sizes(Solver *s, const PlanParam *param, const DeviceTensor *te
     }
 }
 
+/* Which tensor's axis gave the size. */
+static const PlanParam *giver_of(const Plan *plan, int size, int *axis)
+{
+    for (int i = 0; i < plan->n_params; i++) {
+        for (*axis = 0; *axis < plan->params[i].rank; ++*axis) {
+            if (expr_as_size(&plan->params[i].dims[*axis]) == size) {
+                return &plan->params[i];
+            }
+        }
+    }
+    return NULL;
+}
+
+static bool is_constant(const PlanExpr *expr)
+{
+    return expr->n == 0 || (expr->n == 1 && expr->terms[0].n == 0);
+}
+
+static bool wrong_dim(Solver *s, const PlanParam *param, int axis, int64_t got, int64_t want)
+{
+    int size = expr_as_size(&param->dims[axis]), other_axis = 0;
+    const PlanParam *giver = size >= 0 ? giver_of(s->plan, size, &other_axis) : NULL;
+    if (!giver) {
+        return device_fail(s->error, DIAG_SOURCE, 0,
+                           "%s: axis %d of '%s' has %" PRId64 " elements, but it must have %" PRId64
+                           " by the %s",
+                           s->plan->kernel, axis, param->name, got, want,
+                           is_constant(&param->dims[axis]) ? "kernel" : "other tensors");
+    }
+    return device_fail(s->error, DIAG_SOURCE, 0,
+                       "%s: axis %d of '%s' has %" PRId64 " elements, but %s is %" PRId64
+                       " by axis %d of '%s'",
+                       s->plan->kernel, axis, param->name, got, s->plan->sizes[size].name, want,
+                       other_axis, giver->name);
+}
+
 static bool check_dims(Solver *s, const PlanParam *param, const DeviceTensor *tensor)
 {
     for (int axis = 0; axis < param->rank; axis++) {
@@ -84,14 +120,8 @@ static bool check_dims(Solver *s, const PlanParam *param, const DeviceTensor *te
                                "%s: the size of axis %d of '%s' overflows 64 bits",
                                s->plan->kernel, axis, param->name);
         }
-        int size = expr_as_size(&param->dims[axis]);
         if (tensor->dims[axis] != want) {
-            return device_fail(s->error, DIAG_SOURCE, 0,
-                               "%s: axis %d of '%s' has %" PRId64 " elements, but %s%s%" PRId64
-                               " by the other tensors",
-                               s->plan->kernel, axis, param->name, tensor->dims[axis],
-                               size >= 0 ? s->plan->sizes[size].name : "it must have",
-                               size >= 0 ? " is " : " ", want);
+            return wrong_dim(s, param, axis, tensor->dims[axis], want);
         }
     }
     return true;
