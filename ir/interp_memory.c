@@ -30,13 +30,16 @@ View view_of(Run *run, const Op *op, Access access, int rank, const int64_t *dim
     View view = {.rank = rank, .n = 1};
     const Attr *guard = op_attr(op, ATTR_GUARD);
     int64_t stride = 1;
+    bool empty = false;
     for (int i = rank - 1; i >= 0; i--) {
         view.axes[i] = axis_of(run, op, access.indices[i], dims[i]);
         view.axes[i].guarded = guard && i < guard->n && guard->ints[i] != 0;
         view.axes[i].stride = stride;
-        stride *= dims[i];
-        view.n *= view.axes[i].count;
+        empty = empty || view.axes[i].count == 0;
+        stride = (int64_t)((uint64_t)stride * (uint64_t)dims[i]); /* beside an empty axis any */
+        view.n = (int64_t)((uint64_t)view.n * (uint64_t)view.axes[i].count);
     }
+    view.n = empty ? 0 : view.n;
     return view;
 }
 
@@ -129,6 +132,9 @@ void view_walk(const View *view, Mover mover, WalkRun *each, void *user)
     if (view->rank == 0) {
         each(user, REACH_INSIDE, 0, 0, 1);
         return;
+    }
+    if (view->n == 0) {
+        return; /* its other axes may be of any length */
     }
     Walk walk = {.view = view, .mover = mover, .each = each, .user = user};
     walk.n_segments = segments_of(&view->axes[view->rank - 1], mover, walk.segments);

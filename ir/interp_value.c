@@ -78,11 +78,16 @@ static Array *array_header(Run *run, DType dtype, int rank, const int64_t *dims)
     array->dtype = dtype;
     array->rank = rank;
     array->n = 1;
+    bool empty = false, over = false;
     for (int i = 0; i < rank; i++) {
         array->dims[i] = dims[i];
-        if (__builtin_mul_overflow(array->n, dims[i], &array->n) || array->n > INT64_MAX / 64) {
-            run_fail(run, NULL, "an array of too many elements");
-        }
+        empty = empty || dims[i] == 0;
+        over = __builtin_mul_overflow(array->n, dims[i], &array->n) || over;
+    }
+    if (empty) {
+        array->n = 0;
+    } else if (over || array->n > INT64_MAX / 64) {
+        run_fail(run, NULL, "an array of too many elements");
     }
     return array;
 }
