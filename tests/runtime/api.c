@@ -155,7 +155,8 @@ START_TEST(inference)
     expect(tessera_infer(program, &options, known, &in), TESSERA_SOURCE, "size M is 4 by");
     size.value = 3;
     known[0].rank = 1;
-    expect(tessera_infer(program, &options, known, &in), TESSERA_SOURCE, "'x' is f16[3], the kernel says T[M, N]");
+    expect(tessera_infer(program, &options, known, &in), TESSERA_SOURCE,
+           "'x' is f16[3], the kernel says T[M, N]");
     size.name = "Q";
     expect(tessera_infer(program, &options, known, &in), TESSERA_USAGE, "no size 'Q'");
 }
