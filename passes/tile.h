@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tile, in three parts: tile.c (the pass), tile_choose.c (which step each axis gets, as schedule
- * lines), tile_emit.c (the group again, over ranges). Room-private. */
+/* tile, in parts: tile.c (the pass); which step each axis gets, as schedule lines: tile_choose.c (rows
+ * and elements), tile_product.c (products), tile_source.c (parallels of the source), tile_steps.c (what
+ * they share); tile_emit.c (the group again, over ranges). Room-private. */
 #ifndef TESSERA_PASSES_TILE_H
 #define TESSERA_PASSES_TILE_H
 
@@ -28,12 +29,12 @@ typedef struct TilePlan {
     const Axes *axes;
     AxisPlan items[64];
     int n;
-    int n_stored;     /* the first ones, in the order of the stored value's axes */
-    Op *dot;          /* a product that contracts a loop, or NULL */
+    int n_stored; /* the first ones, in the order of the stored value's axes */
+    Op *dot;      /* a product that contracts a loop, or NULL */
     int n_dots;
-    int64_t grouped;  /* raster group; 0: rows */
+    int64_t grouped; /* raster group; 0: rows */
     int64_t warps;
-    int64_t blocks;   /* that a multiprocessor should hold at once */
+    int64_t blocks; /* that a multiprocessor should hold at once */
     bool persistent;
 } TilePlan;
 

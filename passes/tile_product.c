@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The unit that multiplies, and the steps of a group around a product. */
+#include "passes/tile_steps.h"
+
+enum {
+    UNIT_ROWS = 64, /* of which tiles of a matrix unit are multiples */
+    UNIT_COLUMNS = 16,
+    UNIT_DEPTH = 16,
+};
+
+/* ---- the unit that multiplies ---- */
+static bool narrow(DType operands)
+{
+    return operands == DT_F16 || operands == DT_BF16;
+}
+
+static const char *why_not_unit(const Func *func, DType operands)
+{
+    return !narrow(operands) ? "%s operands: the matrix units would round them"
+           : text_same(func->target->product16, "wgmma")
+               ? "%s operands, but tiles that the matrix unit does not take"
+               : "%s operands, but no matrix unit that is used here";
+}
+
+static void refuse_unit(Func *func, const char *reason, DType operands)
+{
+    const Line *line = schedule_given(func, "product", "");
+    Text why = text_new(func->arena);
+    text_printf(&why, reason, dtype_name(operands));
+    Diag *d = diag_error(func->diags, 510, line ? line->span : SPAN_NONE,
+                         "`product wgmma` is not possible: %s", why.data);
+    diag_help(func->diags, d,
+              "sm_90a multiplies f16 and bf16 in tiles of %d rows, %d columns and %d deep, or "
+              "multiples; `product fma` takes all",
+              UNIT_ROWS, UNIT_COLUMNS, UNIT_DEPTH);
+}
+
+/* "wgmma" or "fma"; `suits`: the tiles are the unit's, as far as they are known. */
+static const char *choose_unit(Func *func, DType operands, bool suits)
+{
+    if (suits && narrow(operands) && text_same(func->target->product16, "wgmma")) {
+        return schedule_word(func, "product", "", "wgmma",
+                             "%s operands: the matrix unit multiplies them exactly, in f32",
+                             dtype_name(operands));
+    }
+    const char *reason = why_not_unit(func, operands);
+    const char *unit = schedule_word(func, "product", "", "fma", reason, dtype_name(operands));
+    if (!text_same(unit, "fma") && func->diags->errors == 0) {
+        refuse_unit(func, reason, operands);
+    }
+    return "fma";
+}
+
+const char *product_unit(Func *func, const Op *dot)
+{
+    Type a = dot->operands[0]->type, c = dot->results[0]->type;
+    bool suits = poly_capacity(c->dims[0]) % UNIT_ROWS == 0 &&
+                 poly_capacity(c->dims[1]) % UNIT_COLUMNS == 0 &&
+                 poly_capacity(a->dims[1]) % UNIT_DEPTH == 0;
+    return choose_unit(func, a->dtype, suits);
+}
+
+/* ---- products ---- */
+
+static AxisPlan *plan_axis(TilePlan *plan, const Value *value, int axis)
+{
+    int class = axes_class(plan->axes, value, axis);
+    for (int i = 0; i < plan->n; i++) {
+        if (plan->items[i].class == class) {
+            return &plan->items[i];
+        }
+    }
+    return NULL;
+}
+
+static int64_t product_threads(const AxisPlan *m, const AxisPlan *n)
+{
+    int64_t elements = (m ? m->step : 1) * (n ? n->step : 1);
+    return larger(1, elements / THREAD_ACCUMULATORS);
+}
+
+/* Rows of 16 bytes: what the copy engine can describe. Other operands pass through registers. */
+static bool operands_stay_out(const Func *func, const Op *dot)
+{
+    for (int side = 0; side < 2; side++) {
+        const Op *load = dot->operands[side]->def;
+        while (load && load->kind == OP_PERMUTE) {
+            load = load->operands[0]->def;
+        }
+        if (!load || load->kind != OP_LOAD) {
+            return false;
+        }
+        Type tensor = load->operands[0]->type;
+        if (tensor->rank < 2 ||
+            poly_divisor(tensor->dims[tensor->rank - 1]) * dtype_bytes(tensor->dtype) % 16) {
+            return false;
+        }
+    }
+    return func->target->bulk_copy;
+}
+
+static void choose_matrix_unit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
+{
+    bool wide = operands_stay_out(func, plan->dot);
+    if (m) {
+        tile_set_step(func, m, AXIS_GRID, larger(64, fitted(m->dim, 128)),
+                      "two warp groups of 64 rows, or one where there are no more rows");
+    }
+    if (n) {
+        int64_t most = larger(32, (wide ? 256 : 128) / power_of_two_at_least(plan->n_dots));
+        tile_set_step(func, n, AXIS_GRID, larger(32, fitted(n->dim, most)),
+                      most == 256 ? "the widest product instruction, or as wide as the matrix is"
+                      : wide      ? "accumulators of all products share a thread's registers"
+                             : "operands pass through registers, which accumulators must leave");
+    }
+    plan->warps = smaller(8, (m ? larger(1, m->step / 64) : 1) * 4);
+}
+
+static void choose_fma_unit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
+{
+    /* Narrow operands take registers twice on a GPU: as they are, and widened. */
+    bool twice = is_gpu(func) && dtype_bytes(plan->dot->operands[0]->type->dtype) < 4;
+    int64_t rows = is_gpu(func) ? 128 : 64;
+    int64_t cols = (twice ? 64 : 128) / power_of_two_at_least(plan->n_dots);
+    if (m) {
+        tile_set_step(func, m, AXIS_GRID, fitted(m->dim, rows),
+                      "rows that share each element of the right operand");
+    }
+    if (n) {
+        tile_set_step(func, n, AXIS_GRID, fitted(n->dim, cols),
+                      "columns that share each element of the left operand");
+    }
+    plan->warps =
+        smaller(256 / func->target->warp, larger(1, product_threads(m, n) / func->target->warp));
+}
+
+/* Do the user's tiles, where there are any, suit the matrix unit? */
+static bool given_suit(Func *func, const TilePlan *plan, const AxisPlan *m, const AxisPlan *n)
+{
+    bool suit = true;
+    for (int i = 0; i < plan->n; i++) {
+        const AxisPlan *axis = &plan->items[i];
+        const Line *line = schedule_given(func, "tile", axis->name);
+        int64_t unit = axis == m ? UNIT_ROWS : axis == n ? UNIT_COLUMNS : UNIT_DEPTH;
+        bool batch = axis != m && axis != n && (axis->flags & AXIS_STORED);
+        suit = suit && (!line || batch || line->number % unit == 0);
+    }
+    return suit;
+}
+
+void tile_choose_product(Func *func, TilePlan *plan)
+{
+    DType operands = plan->dot->operands[0]->type->dtype;
+    AxisPlan *m = plan_axis(plan, plan->dot->results[0], 0);
+    AxisPlan *n = plan_axis(plan, plan->dot->results[0], 1);
+    bool suits = given_suit(func, plan, m, n);
+    bool wgmma = text_same(choose_unit(func, operands, suits), "wgmma");
+    for (int i = 0; i < plan->n; i++) {
+        AxisPlan *axis = &plan->items[i];
+        if (axis != m && axis != n && (axis->flags & AXIS_STORED)) {
+            tile_set_step(func, axis, AXIS_GRID, 1, "no product along this axis");
+        } else if (axis != m && axis != n) {
+            int64_t bytes = is_gpu(func) ? (wgmma ? 128 : 64) : 1024;
+            tile_set_step(func, axis, AXIS_LOOP, bytes / dtype_bytes(operands),
+                          wgmma ? "one 128-byte row of swizzled shared memory"
+                                : "as deep as the operands' tiles stay small");
+        }
+    }
+    if (wgmma) {
+        choose_matrix_unit(func, plan, m, n);
+    } else {
+        choose_fma_unit(func, plan, m, n);
+    }
+    if (is_gpu(func) && plan->n_stored == 2) {
+        plan->grouped = schedule_number(func, "raster", "grouped", 8,
+                                        "tiles of 8 rows share columns of the right operand in L2");
+    }
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Steps of a `parallel` of the source: what it says, the user's lines, or less where a block cannot
+ * hold that much. */
+#include "passes/tile_steps.h"
+
+enum {
+    LOOPS_ALONE = 4,         /* steps of loops shrink by up to this before those of grids do */
+    SHARED_SLACK = 4096,     /* of shared memory, for reductions and barriers */
+    THREAD_HELD_BYTES = 800, /* of accumulators and operands that a thread may hold */
+};
+
+typedef struct Steps {
+    Func *func;
+    int64_t shrink; /* divides the source's steps of loops, and beyond LOOPS_ALONE of grids too */
+    int64_t shared; /* bytes of products' operands */
+    int64_t once, walked, stored;         /* of it: loaded once, by a loop's step; results' tiles */
+    int64_t held;                         /* bytes of accumulators and operands in registers */
+    int64_t rows, accumulators, elements; /* largest of the products and of all values */
+    bool wgmma, any_dot, loops_first;
+} Steps;
+
+static int64_t elements_of(Type type)
+{
+    int64_t n = 1;
+    for (int i = 0; i < type->rank; i++) {
+        n *= larger(1, poly_capacity(type->dims[i]));
+    }
+    return n;
+}
+
+/* Does a loop's own range index this load? Then each step brings another tile. */
+static bool is_walked(const Op *load)
+{
+    for (int i = 1; i < load->n_operands; i++) {
+        const Value *index = load->operands[i];
+        const Op *binder = index && index->block ? index->block->parent : NULL;
+        if (binder && binder->kind == OP_FOR) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void measure_operand(Steps *steps, const Value *operand)
+{
+    const Op *load = operand->def;
+    int64_t bytes = elements_of(operand->type) * dtype_bytes(operand->type->dtype);
+    while (load && load->kind == OP_PERMUTE) {
+        load = load->operands[0]->def;
+    }
+    steps->shared += bytes;
+    if (!load || load->kind != OP_LOAD) {
+        steps->held += bytes;
+    } else if (is_walked(load)) {
+        steps->walked += bytes;
+    } else {
+        steps->once += bytes;
+    }
+}
+
+static void measure_dot(Steps *steps, const Op *op)
+{
+    Type c = op->results[0]->type;
+    steps->any_dot = true;
+    steps->wgmma = text_same(product_unit(steps->func, op), "wgmma") || steps->wgmma;
+    measure_operand(steps, op->operands[0]);
+    measure_operand(steps, op->operands[1]);
+    steps->rows = larger(steps->rows, poly_capacity(c->dims[0]));
+    steps->accumulators = larger(steps->accumulators, elements_of(c));
+    steps->held += elements_of(c) * dtype_bytes(c->dtype);
+}
+
+static void measure_op(Op *op, void *user)
+{
+    Steps *steps = user;
+    for (int i = 0; i < op->n_results; i++) {
+        if (op->results[i]->type->kind == TYPE_ARRAY) {
+            steps->elements = larger(steps->elements, elements_of(op->results[i]->type));
+        }
+    }
+    if (op->kind == OP_DOT) {
+        measure_dot(steps, op);
+    } else if (op->kind == OP_STORE) {
+        Type value = op->operands[op->n_operands - 1]->type;
+        steps->stored += elements_of(value) * dtype_bytes(value->dtype);
+    }
+}
+
+/* The step of the axis as the source has it, or the user's line. */
+static int64_t source_step(Func *func, const Value *arg, int64_t written, int64_t shrink,
+                           bool exact)
+{
+    const DimVar *var = poly_as_range(arg->type->dims[0]);
+    int64_t base = written > 0 ? written : 128;
+    int64_t derived = exact ? base : larger(smaller(base, 16), base / shrink);
+    const char *name = var->name ? var->name : "range";
+    if (exact) {
+        return base;
+    }
+    return tile_checked_step(
+        func, name,
+        schedule_number(func, "tile", name, derived, "%s",
+                        shrink == 1 ? "as the source says"
+                                    : "the source's, divided until the operands of the "
+                                      "products fit shared memory"));
+}
+
+static void set_steps(Op *op, void *user)
+{
+    const Steps *steps = user;
+    Attr *attr = (Attr *)op_attr(op, ATTR_STEPS);
+    if (!attr || (op->kind != OP_PARALLEL && op->kind != OP_FOR)) {
+        return;
+    }
+    bool exact = op_int(op, ATTR_EXACT, 0) != 0;
+    for (int i = 0; i < attr->n; i++) {
+        if (attr->ints[i] == 0) {
+            continue;
+        }
+        Value *arg = op->regions[0]->args[i];
+        DimVar *var = poly_as_range(arg->type->dims[0]);
+        /* A matrix unit wants many rows; fused multiply-adds want square tiles. */
+        int64_t alone = steps->loops_first ? LOOPS_ALONE : 1;
+        int64_t shrink = op->kind == OP_FOR ? steps->shrink : steps->shrink / alone;
+        attr->ints[i] = source_step(steps->func, arg, attr->ints[i], larger(1, shrink), exact);
+        var->capacity = attr->ints[i];
+    }
+}
+
+static void walk_group(Op *parallel, WalkFn *fn, Steps *steps)
+{
+    fn(parallel, steps);
+    block_walk(parallel->regions[0], fn, steps);
+}
+
+/* The source's own steps, to start again from when they are halved. */
+typedef struct Saved {
+    struct {
+        Attr *attr;
+        int64_t step;
+        int at;
+    } items[64];
+    int n;
+} Saved;
+
+static void save_steps(Op *op, void *user)
+{
+    Saved *saved = user;
+    Attr *attr = (Attr *)op_attr(op, ATTR_STEPS);
+    for (int i = 0; attr && i < attr->n && saved->n < 64; i++) {
+        saved->items[saved->n].attr = attr;
+        saved->items[saved->n].at = i;
+        saved->items[saved->n++].step = attr->ints[i];
+    }
+}
+
+/* A matrix unit's tiles: two slots of what loops bring, and registers for accumulators. */
+static bool unit_steps_fit(const Func *func, const Steps *steps)
+{
+    int64_t threads = 128 * larger(1, smaller(2, steps->rows / 64));
+    return steps->once + steps->stored + 2 * steps->walked + SHARED_SLACK <=
+               func->target->shared_bytes &&
+           steps->held <= threads * THREAD_HELD_BYTES;
+}
+
+static bool steps_fit(const Func *func, const Steps *steps)
+{
+    if (!is_gpu(func) || !steps->any_dot) {
+        return true;
+    }
+    if (steps->wgmma) {
+        return unit_steps_fit(func, steps);
+    }
+    /* A product by fma also stages operands that come from registers, and loops keep two tiles. */
+    return steps->shared <= func->target->shared_bytes * 7 / 8 &&
+           steps->accumulators <= (int64_t)256 * THREAD_ACCUMULATORS;
+}
+
+static int64_t source_warps(const Func *func, const Steps *steps)
+{
+    if (steps->wgmma) {
+        return smaller(8, power_of_two_at_least(larger(1, steps->rows / 64) * 4));
+    }
+    int64_t threads = steps->any_dot ? steps->accumulators / (THREAD_ACCUMULATORS / 4)
+                                     : steps->elements / THREAD_ELEMENTS;
+    threads = smaller(larger(threads, func->target->warp),
+                      steps->any_dot ? 256 : func->target->max_threads);
+    return power_of_two_at_least(threads / func->target->warp);
+}
+
+void tile_choose_source(Func *func, Op *parallel)
+{
+    Saved saved = {.n = 0};
+    Steps steps = {.func = func};
+    save_steps(parallel, &saved);
+    block_walk(parallel->regions[0], save_steps, &saved);
+    walk_group(parallel, measure_op, &steps);
+    for (int64_t shrink = 1; shrink <= 64; shrink *= 2) {
+        for (int i = 0; i < saved.n; i++) {
+            saved.items[i].attr->ints[saved.items[i].at] = saved.items[i].step;
+        }
+        steps = (Steps){.func = func, .shrink = shrink, .loops_first = steps.wgmma};
+        walk_group(parallel, set_steps, &steps);
+        walk_group(parallel, measure_op, &steps);
+        if (steps_fit(func, &steps)) {
+            break;
+        }
+    }
+    int64_t warps = 1;
+    if (is_gpu(func)) {
+        warps = tile_checked_warps(func, source_warps(func, &steps),
+                                   "a thread holds its share of the tiles");
+    }
+    op_set_ints(func, parallel, ATTR_WARPS, 1, &warps);
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The steps and warps that a user gives, checked, or those that are derived. */
+#include "passes/tile_steps.h"
+
+int64_t tile_checked_step(Func *func, const char *name, int64_t step)
+{
+    const Line *line = schedule_given(func, "tile", name);
+    if (step >= 1 && step <= (1 << 20)) {
+        return step;
+    }
+    diag_error(func->diags, 503, line ? line->span : SPAN_NONE,
+               "`tile %s %lld`: a tile has 1 to 1048576 elements an axis", name, (long long)step);
+    return 1;
+}
+
+void tile_set_step(Func *func, AxisPlan *axis, AxisHow how, int64_t derived, const char *reason)
+{
+    /* What is not stored has no place in the grid: a loop inside the block walks it. */
+    axis->how = how == AXIS_GRID && !(axis->flags & AXIS_STORED) ? AXIS_LOOP : how;
+    axis->step = tile_checked_step(
+        func, axis->name, schedule_number(func, "tile", axis->name, derived, "%s", reason));
+}
+
+int64_t tile_checked_warps(Func *func, int64_t derived, const char *reason)
+{
+    int64_t most = func->target->max_threads / func->target->warp;
+    int64_t warps = schedule_number(func, "warps", "", derived, "%s", reason);
+    if (warps < 1 || warps > most || (warps & (warps - 1))) {
+        const Line *line = schedule_given(func, "warps", "");
+        Diag *d =
+            diag_error(func->diags, 504, line ? line->span : SPAN_NONE,
+                       "`warps %lld` is not possible on %s", (long long)warps, func->target->name);
+        diag_help(func->diags, d, "a power of two from 1 to %lld", (long long)most);
+        return derived;
+    }
+    return warps;
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the choices of steps share: arithmetic, a step that fits its axis, the user's step. Private to
+ * tile. */
+#ifndef TESSERA_PASSES_TILE_STEPS_H
+#define TESSERA_PASSES_TILE_STEPS_H
+
+#include "passes/tile.h"
+
+enum {
+    THREAD_ACCUMULATORS = 64, /* of a product by fused multiply-adds: 8 by 8 */
+    THREAD_ELEMENTS = 16,     /* of one value that a GPU thread holds in a memory-bound kernel */
+};
+
+static inline int64_t power_of_two_at_least(int64_t n)
+{
+    int64_t power = 1;
+    while (power < n && power < ((int64_t)1 << 40)) {
+        power *= 2;
+    }
+    return power;
+}
+
+static inline int64_t power_of_two_at_most(int64_t n)
+{
+    return n < 1 ? 1 : power_of_two_at_least(n / 2 + 1);
+}
+
+static inline int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static inline bool is_gpu(const Func *func)
+{
+    return func->target->family != FAMILY_CPU;
+}
+
+/* A tile of at most `wanted` that is no longer than it must be for the axis. */
+static inline int64_t fitted(Dim dim, int64_t wanted)
+{
+    return smaller(wanted, power_of_two_at_least(larger(1, smaller(poly_most(dim), wanted))));
+}
+
+/* The step; an error if no tile can have it. `name` as in `tile M 128`. */
+int64_t tile_checked_step(Func *func, const char *name, int64_t step);
+/* The user's step of the axis, else the derived one, for the reason. */
+void tile_set_step(Func *func, AxisPlan *axis, AxisHow how, int64_t derived, const char *reason);
+/* The user's warps of a block, else the derived ones. */
+int64_t tile_checked_warps(Func *func, int64_t derived, const char *reason);
+/* For a group with a product. */
+void tile_choose_product(Func *func, TilePlan *plan);
+
+#endif
