@@ -119,8 +119,9 @@ DType compute_dtype(DType dtype);
 Value *materialize(Lower *l, const Val *val, DType dtype, const Shape *shape);
 Value *as_value(Lower *l, const Val *val); /* in its own type and shape */
 Val convert_const(const Val *val, DType dtype);
-/* May a value of this kind become `dtype` without a cast? Reports when not. `narrow`: floats may
- * round (results, variables that were declared). */
+/* May a value of this kind become `dtype` without a cast? check_fits reports when not. `narrow`:
+ * floats may round (results, variables that were declared). */
+bool dtype_converts(DType from, DType to, bool literal, bool narrow);
 bool check_fits(Lower *l, ErrorCode code, Span span, const Val *val, DType dtype, bool narrow);
 bool const_int(Lower *l, const Expr *expr, int64_t *out);
 Value *as_index(Lower *l, const Val *val); /* i64 scalar */

@@ -104,9 +104,9 @@ static bool is_indexed(const Lower *l, const Expr *expr, const char *name, int d
 }
 
 /* A tensor stays one when the body may index it; else its use is here, and it is loaded once. */
-static Val bind_argument(Lower *l, const Expr *arg, const ParamDecl *param, const FnDecl *fn)
+static Val bind_argument(Lower *l, const Expr *arg, const ParamDecl *param, const FnDecl *fn,
+                         Val val)
 {
-    Val val = lower_expr(l, arg);
     if (is_poison(&val)) {
         return val;
     }
@@ -121,18 +121,19 @@ static Val bind_argument(Lower *l, const Expr *arg, const ParamDecl *param, cons
     return param->type ? typed_argument(l, arg, param, val) : val;
 }
 
-static const Expr *argument_for(const Expr *expr, const FnDecl *fn, size_t n)
+/* Which argument of the call goes to parameter n; the number of arguments: its default. */
+static size_t argument_for(const Expr *expr, const FnDecl *fn, size_t n)
 {
     if (n < expr->args.n && expr->args.items[n]->kind != EXPR_NAMED) {
-        return expr->args.items[n];
+        return n;
     }
     for (size_t i = 0; i < expr->args.n; i++) {
         const Expr *arg = expr->args.items[i];
         if (arg->kind == EXPR_NAMED && text_same(arg->name, fn->params.items[n].name)) {
-            return arg->a;
+            return i;
         }
     }
-    return fn->params.items[n].fallback;
+    return expr->args.n;
 }
 
 static const char *usage(Lower *l, const FnDecl *fn)
@@ -171,24 +172,80 @@ static bool names_fit(const Expr *expr, const FnDecl *fn)
     return true;
 }
 
-static bool bind_arguments(Lower *l, const Expr *expr, const FnDecl *fn, Val *vals)
+/* Each parameter has an argument or a default, and no argument is left. */
+static bool arguments_fit(const Expr *expr, const FnDecl *fn)
 {
     bool fits = expr->args.n <= fn->params.n && names_fit(expr, fn);
     for (size_t i = 0; i < fn->params.n && fits; i++) {
-        fits = argument_for(expr, fn, i) != NULL;
+        fits = fn->params.items[i].fallback || argument_for(expr, fn, i) < expr->args.n;
     }
-    if (!fits) {
-        Diag *diag = lower_error(l, ERR_ARGUMENTS, expr->span, "`%s` takes %zu %s", fn->name,
-                                 fn->params.n, fn->params.n == 1 ? "argument" : "arguments");
-        diag_help(l->diags, diag, "write `%s`", usage(l, fn));
-        return false;
+    return fits;
+}
+
+static Val *lower_arguments(Lower *l, const Expr *expr)
+{
+    Val *given = ARENA_ARRAY(l->arena, Val, expr->args.n);
+    for (size_t i = 0; i < expr->args.n; i++) {
+        const Expr *arg = expr->args.items[i];
+        given[i] = lower_expr(l, arg->kind == EXPR_NAMED ? arg->a : arg);
     }
+    return given;
+}
+
+static bool bind_arguments(Lower *l, const Expr *expr, const FnDecl *fn, const Val *given,
+                           Val *vals)
+{
     bool good = true;
     for (size_t i = 0; i < fn->params.n; i++) {
-        vals[i] = bind_argument(l, argument_for(expr, fn, i), &fn->params.items[i], fn);
+        const ParamDecl *param = &fn->params.items[i];
+        size_t n = argument_for(expr, fn, i);
+        const Expr *arg = n < expr->args.n ? expr->args.items[n] : param->fallback;
+        Val val = n < expr->args.n ? given[n] : lower_expr(l, param->fallback);
+        vals[i] = bind_argument(l, arg->kind == EXPR_NAMED ? arg->a : arg, param, fn, val);
         good = good && !is_poison(&vals[i]);
     }
     return good;
+}
+
+/* ---- functions of one name that differ in the types of their parameters ---- */
+
+/* Does the value go there without a cast? */
+static bool accepts(const ParamDecl *param, const Val *val)
+{
+    bool has_dtype = val->kind == VAL_TENSOR || val->kind == VAL_ARRAY || val->kind == VAL_CONST;
+    if (!param->type || param->type->kind != EXPR_NAME || !has_dtype) {
+        return true;
+    }
+    bool is_class;
+    DType dtype;
+    bool allowed = class_allows(param->type->name, dtype_of(val), &is_class);
+    if (is_class || !dtype_from_name(param->type->name, strlen(param->type->name), &dtype)) {
+        return allowed || !is_class || val->literal;
+    }
+    return dtype_converts(dtype_of(val), dtype, val->literal, false);
+}
+
+static bool accepts_all(const Expr *expr, const FnDecl *fn, const Val *given)
+{
+    bool good = arguments_fit(expr, fn);
+    for (size_t i = 0; i < fn->params.n && good; i++) {
+        size_t n = argument_for(expr, fn, i);
+        good = n == expr->args.n || accepts(&fn->params.items[i], &given[n]);
+    }
+    return good;
+}
+
+/* The first that takes the arguments as they are; if none does, the first, which says why. */
+static const FnDecl *choose_overload(const Expr *expr, const FnDecl *first, const Module *home,
+                                     const Val *given)
+{
+    for (size_t i = 0; i < home->fns.n; i++) {
+        const FnDecl *fn = home->fns.items[i];
+        if (text_same(fn->name, first->name) && accepts_all(expr, fn, given)) {
+            return fn;
+        }
+    }
+    return first;
 }
 
 /* ---- the body ---- */
@@ -239,14 +296,27 @@ static bool is_active(const Lower *l, const FnDecl *fn)
     return false;
 }
 
+static Val wrong_count(Lower *l, const Expr *expr, const FnDecl *fn)
+{
+    Diag *diag = lower_error(l, ERR_ARGUMENTS, expr->span, "`%s` takes %zu %s", fn->name,
+                             fn->params.n, fn->params.n == 1 ? "argument" : "arguments");
+    diag_help(l->diags, diag, "write `%s`", usage(l, fn));
+    return poison_val();
+}
+
 Val inline_fn(Lower *l, const Expr *expr, const FnDecl *fn, const Module *home)
 {
+    Val *given = lower_arguments(l, expr);
+    fn = choose_overload(expr, fn, home, given);
     if (is_active(l, fn)) {
         lower_error(l, ERR_RECURSION, expr->span, "`%s` calls itself", fn->name);
         return poison_val();
     }
+    if (!arguments_fit(expr, fn)) {
+        return wrong_count(l, expr, fn);
+    }
     Val *vals = ARENA_ARRAY(l->arena, Val, fn->params.n);
-    if (!bind_arguments(l, expr, fn, vals)) {
+    if (!bind_arguments(l, expr, fn, given, vals)) {
         return poison_val();
     }
     CallFrame frame = {fn, home, expr->span, l->calls};

@@ -133,7 +133,7 @@ static bool literal_fits(Lower *l, Span span, const Val *val, DType dtype)
     return true;
 }
 
-static bool converts(DType from, DType to, bool literal, bool narrow)
+bool dtype_converts(DType from, DType to, bool literal, bool narrow)
 {
     if (from == to) {
         return true;
@@ -152,7 +152,7 @@ static bool converts(DType from, DType to, bool literal, bool narrow)
 bool check_fits(Lower *l, ErrorCode code, Span span, const Val *val, DType dtype, bool narrow)
 {
     DType from = dtype_of(val);
-    if (!converts(from, dtype, val->literal, narrow)) {
+    if (!dtype_converts(from, dtype, val->literal, narrow)) {
         Diag *diag = lower_error(l, code, span, "%s does not become %s by itself", val_text(l, val),
                                  dtype_name(dtype));
         diag_help(l->diags, diag, "cast it: `%s(…)`", dtype_name(dtype));
