@@ -4,6 +4,7 @@
 #ifndef TESSERA_IR_BUILD_H
 #define TESSERA_IR_BUILD_H
 
+#include "ir/base/table.h"
 #include "ir/ir.h"
 
 typedef struct Builder {
@@ -39,16 +40,16 @@ void op_set_operands(Func *func, Op *op, int n, Value *const *operands);
 Value *build_float(Builder *b, Type type, double value);
 Value *build_int(Builder *b, Type type, int64_t value);
 Value *build_i64(Builder *b, int64_t value);
-Value *build_size(Builder *b, Dim dim);                      /* i64 */
-Value *build_index(Builder *b, Value *range, DType dtype);   /* dtype[r] */
+Value *build_size(Builder *b, Dim dim);                    /* i64 */
+Value *build_index(Builder *b, Value *range, DType dtype); /* dtype[r] */
 Value *build_range_fact(Builder *b, OpKind start_end_or_len, Value *range);
 
-Value *build_unary(Builder *b, OpKind kind, Value *a);       /* isnan: bool */
+Value *build_unary(Builder *b, OpKind kind, Value *a); /* isnan: bool */
 Value *build_binary(Builder *b, OpKind kind, Value *a, Value *c);
 Value *build_cmp(Builder *b, const char *pred, Value *a, Value *c);
 Value *build_fma(Builder *b, Value *a, Value *c, Value *d);
 Value *build_select(Builder *b, Value *condition, Value *a, Value *c);
-Value *build_cast(Builder *b, Value *a, DType dtype);        /* a itself when it has that type */
+Value *build_cast(Builder *b, Value *a, DType dtype); /* a itself when it has that type */
 Value *build_bitcast(Builder *b, Value *a, DType dtype);
 
 Value *build_broadcast(Builder *b, Value *a, int rank, const Dim *dims); /* a itself when equal */
@@ -96,20 +97,19 @@ Op *build_for(Builder *b, Dim dim, int64_t step, const char *name, Value *lo, Va
 Op *build_yield(Builder *b, int n, Value *const *values);
 
 /* ---- surgery ---- */
-void op_remove(Op *op);                       /* unlinks; its results must have no uses */
+void op_remove(Op *op); /* unlinks; its results must have no uses */
 void op_move_before(Op *op, Op *where);
 void op_move_to_end(Op *op, Block *block);
-void func_replace_uses(Func *func, const Value *old, Value *by);      /* in the whole function */
-void block_replace_uses(Block *block, const Value *old, Value *by);   /* in it and below */
+void func_replace_uses(Func *func, const Value *old, Value *by);    /* in the whole function */
+void block_replace_uses(Block *block, const Value *old, Value *by); /* in it and below */
 bool value_has_uses(const Func *func, const Value *value);
 int value_count_uses(const Func *func, const Value *value);
 
-/* Cloning with renaming. `values` is indexed by id; NULL: keeps the old value. */
+/* Cloning with renaming. A value that is not in the map stays itself. */
 typedef struct CloneMap {
     Func *func;
-    Value **values;   /* grows */
-    size_t n_values;
-    Dim *dims;        /* by DimVar id; NULL: keeps */
+    Table values; /* of what was mapped: maps of little are small in large functions */
+    Dim *dims;    /* by DimVar id; NULL: keeps */
     size_t n_dims;
 } CloneMap;
 CloneMap clone_map_new(Func *func);

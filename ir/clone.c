@@ -92,12 +92,6 @@ static void count_all(Op *op, void *user)
     }
 }
 
-typedef struct DeadOps {
-    Func *func;
-    const Uses *uses;
-    int removed;
-} DeadOps;
-
 /* A loop whose body does nothing but compute unused values is dead too: its ops are pure. */
 static bool region_is_pure(const Block *block)
 {
@@ -118,9 +112,8 @@ static bool region_is_pure(const Block *block)
     return true;
 }
 
-static void remove_if_dead(Op *op, void *user)
+static bool is_dead(const Uses *uses, const Op *op)
 {
-    DeadOps *dead = user;
     bool pure = op_has(op, TRAIT_PURE);
     if (op->kind == OP_FOR || op->kind == OP_IF) {
         pure = true;
@@ -128,28 +121,49 @@ static void remove_if_dead(Op *op, void *user)
             pure = pure && region_is_pure(op->regions[i]);
         }
     }
-    for (int i = 0; i < op->n_results; i++) {
-        pure = pure && dead->uses->of[op->results[i]->id] == 0;
+    for (int i = 0; pure && i < op->n_results; i++) {
+        pure = uses->of[op->results[i]->id] == 0;
     }
-    if (pure) {
-        op_remove(op);
-        dead->removed++;
+    return pure;
+}
+
+static void forget_uses(Op *op, void *user)
+{
+    Uses *uses = user;
+    for (int i = 0; i < op->n_operands; i++) {
+        if (op->operands[i]) {
+            uses->of[op->operands[i]->id]--;
+        }
     }
+}
+
+/* From the end: all uses of a value are seen before the op that makes it. */
+static int remove_dead_in(Uses *uses, Block *block)
+{
+    int removed = 0;
+    for (Op *op = block->last, *before; op; op = before) {
+        before = op->prev;
+        if (is_dead(uses, op)) {
+            forget_uses(op, uses);
+            for (int i = 0; i < op->n_regions; i++) {
+                block_walk(op->regions[i], forget_uses, uses);
+            }
+            op_remove(op);
+            removed++;
+            continue;
+        }
+        for (int i = 0; i < op->n_regions; i++) {
+            removed += remove_dead_in(uses, op->regions[i]);
+        }
+    }
+    return removed;
 }
 
 int func_remove_dead(Func *func)
 {
-    int total = 0;
-    for (;;) {
-        Uses uses = {ARENA_ARRAY(func->arena, uint32_t, func->n_values)};
-        func_walk(func, count_all, &uses);
-        DeadOps dead = {func, &uses, 0};
-        func_walk(func, remove_if_dead, &dead);
-        total += dead.removed;
-        if (dead.removed == 0) {
-            return total;
-        }
-    }
+    Uses uses = {ARENA_ARRAY(func->arena, uint32_t, func->n_values)};
+    func_walk(func, count_all, &uses);
+    return remove_dead_in(&uses, func->body);
 }
 
 /* ---- cloning ---- */
@@ -159,18 +173,30 @@ CloneMap clone_map_new(Func *func)
     return (CloneMap){.func = func};
 }
 
+typedef struct Mapped {
+    const Value *old;
+    Value *by;
+} Mapped;
+
+static bool is_mapped(const void *item, const void *key)
+{
+    return ((const Mapped *)item)->old == key;
+}
+
+static Mapped *mapped(const CloneMap *map, const Value *old)
+{
+    return table_find(&map->values, hash_word(0, old->id), is_mapped, old);
+}
+
 void clone_map_value(CloneMap *map, const Value *old, Value *by)
 {
-    if (old->id >= map->n_values) {
-        size_t n = map->func->n_values + 64;
-        Value **values = ARENA_ARRAY(map->func->arena, Value *, n);
-        if (map->n_values) {
-            memcpy(values, map->values, sizeof(Value *) * map->n_values);
-        }
-        map->values = values;
-        map->n_values = n;
+    Mapped *entry = mapped(map, old);
+    if (!entry) {
+        entry = ARENA_NEW(map->func->arena, Mapped);
+        entry->old = old;
+        table_add(map->func->arena, &map->values, hash_word(0, old->id), entry);
     }
-    map->values[old->id] = by;
+    entry->by = by;
 }
 
 void clone_map_dim(CloneMap *map, const DimVar *old, Dim by)
@@ -189,10 +215,8 @@ void clone_map_dim(CloneMap *map, const DimVar *old, Dim by)
 
 Value *clone_get(const CloneMap *map, Value *old)
 {
-    if (old && old->id < map->n_values && map->values[old->id]) {
-        return map->values[old->id];
-    }
-    return old;
+    const Mapped *entry = old ? mapped(map, old) : NULL;
+    return entry ? entry->by : old;
 }
 
 static Dim clone_dim(const CloneMap *map, Dim dim)

@@ -1,24 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a function holds once, so that equal means the same pointer. Lists are short (tens of
- * entries), so a search is linear. Only poly.c and ir.c include this. */
+/* What a function holds once, so that equal means the same pointer. Only what makes them and what
+ * lists them includes this. */
 #ifndef TESSERA_IR_INTERNS_H
 #define TESSERA_IR_INTERNS_H
 
+#include "ir/base/table.h"
 #include "ir/ir.h"
 
 typedef struct FuncInterns {
-    struct {
-        Dim *items;
-        size_t n, cap;
-    } polys;
-    struct {
-        Type *items;
-        size_t n, cap;
-    } types;
+    Table polys, types;
     struct {
         const Layout **items;
         size_t n, cap;
-    } layouts; /* item i has id i */
+    } layouts; /* item i has id i; there are few, a search is linear */
 } FuncInterns;
 
 #endif

@@ -75,10 +75,34 @@ AttrKind attr_kind(AttrKey key)
 
 /* ---- types ---- */
 
-static bool type_is_same(const TypeData *a, const TypeData *b)
+typedef struct TypeKey {
+    TypeKind kind;
+    DType dtype;
+    int rank;
+    const Dim *dims;
+    const Layout *layout;
+} TypeKey;
+
+static bool type_is_same(const void *item, const void *key)
 {
-    return a->kind == b->kind && a->dtype == b->dtype && a->rank == b->rank &&
-           a->layout == b->layout && memcmp(a->dims, b->dims, a->rank * sizeof(Dim)) == 0;
+    const TypeData *a = item;
+    const TypeKey *b = key;
+    bool same =
+        a->kind == b->kind && a->dtype == b->dtype && a->rank == b->rank && a->layout == b->layout;
+    for (int i = 0; same && i < b->rank; i++) {
+        same = a->dims[i] == b->dims[i];
+    }
+    return same;
+}
+
+static uint64_t type_hash(const TypeKey *key)
+{
+    uint64_t hash = hash_word((uint64_t)key->kind, (uint64_t)key->dtype);
+    hash = hash_word(hash_word(hash, (uint64_t)key->rank), (uintptr_t)key->layout);
+    for (int i = 0; i < key->rank; i++) {
+        hash = hash_word(hash, (uintptr_t)key->dims[i]);
+    }
+    return hash;
 }
 
 static Type type_intern(Func *func, TypeKind kind, DType dtype, int rank, const Dim *dims,
@@ -87,20 +111,21 @@ static Type type_intern(Func *func, TypeKind kind, DType dtype, int rank, const 
     if (rank < 0 || rank > MAX_RANK) {
         diag_bug(func->diags, "a type of rank %d", rank);
     }
-    TypeData *type = arena_alloc(func->arena, sizeof(TypeData) + sizeof(Dim) * (size_t)rank);
+    TypeKey key = {kind, dtype, rank, dims, layout};
+    uint64_t hash = type_hash(&key);
+    TypeData *type = table_find(&func->interns->types, hash, type_is_same, &key);
+    if (type) {
+        return type;
+    }
+    type = arena_alloc(func->arena, sizeof(TypeData) + sizeof(Dim) * (size_t)rank);
     type->kind = kind;
     type->dtype = dtype;
     type->rank = (uint8_t)rank;
     type->layout = layout;
-    if (rank) {
-        memcpy(type->dims, dims, sizeof(Dim) * (size_t)rank);
+    for (int i = 0; i < rank; i++) {
+        type->dims[i] = dims[i];
     }
-    for (size_t i = 0; i < func->interns->types.n; i++) {
-        if (type_is_same(func->interns->types.items[i], type)) {
-            return func->interns->types.items[i];
-        }
-    }
-    ARENA_PUSH(func->arena, &func->interns->types, type);
+    table_add(func->arena, &func->interns->types, hash, type);
     return type;
 }
 

@@ -69,17 +69,38 @@ static int merge_terms(PolyTerm *terms, size_t n)
     return (int)out;
 }
 
-static bool same_terms(Dim poly, const PolyTerm *terms, int n)
+typedef struct Terms {
+    const PolyTerm *items;
+    int n;
+} Terms;
+
+static bool same_terms(const void *item, const void *key)
 {
-    if (poly->n_terms != n) {
+    const Poly *poly = item;
+    const Terms *terms = key;
+    if (poly->n_terms != terms->n) {
         return false;
     }
-    for (int i = 0; i < n; i++) {
-        if (poly->terms[i].coef != terms[i].coef || term_compare(&poly->terms[i], &terms[i]) != 0) {
+    for (int i = 0; i < terms->n; i++) {
+        const PolyTerm *mine = &poly->terms[i], *other = &terms->items[i];
+        if (mine->coef != other->coef || term_compare(mine, other) != 0) {
             return false;
         }
     }
     return true;
+}
+
+static uint64_t hash_terms(const Terms *terms)
+{
+    uint64_t hash = (uint64_t)terms->n;
+    for (int i = 0; i < terms->n; i++) {
+        const PolyTerm *term = &terms->items[i];
+        hash = hash_word(hash_word(hash, (uint64_t)term->coef), term->n);
+        for (int j = 0; j < term->n; j++) {
+            hash = hash_word(hash, term->vars[j]->id);
+        }
+    }
+    return hash;
 }
 
 static Dim poly_intern(Func *func, PolyTerm *terms, size_t count)
@@ -89,17 +110,17 @@ static Dim poly_intern(Func *func, PolyTerm *terms, size_t count)
     if (n < 0 || n > UINT16_MAX) {
         return NULL;
     }
-    FuncInterns *interns = func->interns;
-    for (size_t i = 0; i < interns->polys.n; i++) {
-        if (same_terms(interns->polys.items[i], terms, n)) {
-            return interns->polys.items[i];
-        }
+    Terms key = {terms, n};
+    uint64_t hash = hash_terms(&key);
+    Poly *poly = table_find(&func->interns->polys, hash, same_terms, &key);
+    if (poly) {
+        return poly;
     }
     size_t bytes = sizeof(PolyTerm) * (size_t)n;
-    Poly *poly = arena_alloc(func->arena, sizeof(Poly) + bytes);
+    poly = arena_alloc(func->arena, sizeof(Poly) + bytes);
     poly->n_terms = (uint16_t)n;
     memcpy(poly->terms, terms, bytes);
-    ARENA_PUSH(func->arena, &interns->polys, poly);
+    table_add(func->arena, &func->interns->polys, hash, poly);
     return poly;
 }
 

@@ -36,7 +36,7 @@ static void copy_operands(Fuser *fuser, CloneMap *map, const Op *op)
     for (int i = 0; i < op->n_operands; i++) {
         Value *operand = op->operands[i];
         if (operand && operand->def) {
-            CloneMap own = clone_map_new(fuser->func);
+            CloneMap own = clone_map_new(fuser->func); /* empty ones take no memory */
             bool apart = !fuser->share && turns_axes(op->kind);
             copies[i] = copy_value(fuser, apart ? &own : map, operand);
         }
