@@ -240,8 +240,17 @@ DimVar *func_range(Func *func, const char *name, Dim whole, int64_t capacity)
     return var;
 }
 
+/* Loops that each compute all that came before them square the code; the end is here, and not where
+ * memory ends. */
+enum { MOST_VALUES = 1000000 };
+
 static Value *value_new(Func *func, Type type, const char *name)
 {
+    if (func->n_values >= MOST_VALUES) {
+        diag_stop(func->diags, DIAG_SOURCE,
+                  "%s becomes too large: more than %d values; split it into several kernels",
+                  func->name, MOST_VALUES);
+    }
     Value *value = ARENA_NEW(func->arena, Value);
     value->type = type;
     value->name = name ? arena_strdup(func->arena, name) : NULL;

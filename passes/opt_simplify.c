@@ -249,8 +249,9 @@ static bool same_attr(const Attr *a, const Attr *b)
     return ints && dims && !a->ints == !b->ints && !a->dims == !b->dims;
 }
 
-static bool same_op(const Op *a, const Op *b)
+static bool same_op(const void *item, const void *key)
 {
+    const Op *a = item, *b = key;
     if (a->kind != b->kind || a->n_operands != b->n_operands || a->n_attrs != b->n_attrs ||
         b->n_results != 1 || a->results[0]->type != b->results[0]->type) {
         return false;
@@ -265,10 +266,26 @@ static bool same_op(const Op *a, const Op *b)
            memcmp(a->operands, b->operands, sizeof *a->operands * a->n_operands) == 0;
 }
 
+/* Attributes have no order. */
+static uint64_t op_hash(const Op *op)
+{
+    uint64_t hash = hash_word((uint64_t)op->kind, (uintptr_t)op->results[0]->type);
+    for (int i = 0; i < op->n_operands; i++) {
+        hash = hash_word(hash, op->operands[i] ? op->operands[i]->id + 1 : 0);
+    }
+    for (int i = 0; i < op->n_attrs; i++) {
+        const Attr *attr = &op->attrs[i];
+        uint64_t bits;
+        memcpy(&bits, &attr->f, sizeof bits);
+        hash += hash_word(hash_word((uint64_t)attr->key, (uint64_t)attr->i), bits);
+    }
+    return hash;
+}
+
 /* Memory that only this kernel reads stays as it is; other memory may change between two reads. */
 static bool is_repeatable(const Simplifier *s, const Op *op)
 {
-    if (op->n_results != 1 || !op_has(op, TRAIT_PURE)) {
+    if (op->n_results != 1 || op->n_regions > 0 || !op_has(op, TRAIT_PURE)) {
         return false;
     }
     for (int at = 0; at < op->n_operands; at = access_next(op, at)) {
@@ -284,16 +301,25 @@ static bool is_repeatable(const Simplifier *s, const Op *op)
     return true;
 }
 
-static void share_op(Op *op, void *user)
+/* What stands earlier in the same block. Uses come after what they use, so that replacing changes
+ * nothing that is in the table. */
+static void share_in(Simplifier *s, Block *block)
 {
-    Simplifier *s = user;
-    if (!is_repeatable(s, op)) {
-        return;
-    }
-    for (Op *earlier = op->prev; earlier; earlier = earlier->prev) {
-        if (same_op(op, earlier)) {
-            replace(s, op, earlier->results[0]);
-            return;
+    Table earlier = {0};
+    for (Op *op = block->first, *next; op; op = next) {
+        next = op->next;
+        for (int i = 0; i < op->n_regions; i++) {
+            share_in(s, op->regions[i]);
+        }
+        if (!is_repeatable(s, op)) {
+            continue;
+        }
+        uint64_t hash = op_hash(op);
+        const Op *same = table_find(&earlier, hash, same_op, op);
+        if (same) {
+            replace(s, op, same->results[0]);
+        } else {
+            table_add(s->func->arena, &earlier, hash, op);
         }
     }
 }
@@ -304,7 +330,7 @@ void pass_opt_simplify(Func *func)
     while (s.changed) {
         s.changed = false;
         func_walk(func, simplify_op, &s);
-        func_walk(func, share_op, &s);
+        share_in(&s, func->body);
         func_remove_dead(func);
     }
 }

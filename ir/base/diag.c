@@ -95,6 +95,23 @@ void diag_note(Diags *diags, Diag *diag, const char *format, ...)
     va_end(args);
 }
 
+static _Noreturn void leave(Diags *diags)
+{
+    if (diags->bug_guard) {
+        longjmp(*diags->bug_guard, 2);
+    }
+    abort(); /* a caller without a guard is a bug of ours, too */
+}
+
+void diag_stop(Diags *diags, DiagClass kind, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    add(diags, SEVERITY_ERROR, kind, 0, SPAN_NONE, format, args);
+    va_end(args);
+    leave(diags);
+}
+
 void diag_bug(Diags *diags, const char *format, ...)
 {
     va_list args;
@@ -105,8 +122,5 @@ void diag_bug(Diags *diags, const char *format, ...)
         diag_note(diags, diag, "in pass `%s`; this is a bug of Tessera, not of your program",
                   diags->pass);
     }
-    if (diags->bug_guard) {
-        longjmp(*diags->bug_guard, 2);
-    }
-    abort(); /* a caller without a guard is a bug of ours, too */
+    leave(diags);
 }

@@ -49,18 +49,27 @@ typedef struct Diag {
     int code; /* E0412 has code 412; 0: none */
     Span span;
     const char *message;
-    struct { DiagLabel *items; size_t n, cap; } labels; /* further places */
-    const char *span_label;                             /* beside the caret; may be NULL */
-    const char *help, *note;                            /* may be NULL */
+    struct {
+        DiagLabel *items;
+        size_t n, cap;
+    } labels;                /* further places */
+    const char *span_label;  /* beside the caret; may be NULL */
+    const char *help, *note; /* may be NULL */
 } Diag;
 
 typedef struct Diags {
     Arena *arena;
-    struct { Source *items; size_t n, cap; } sources;
-    struct { Diag *items; size_t n, cap; } list;
+    struct {
+        Source *items;
+        size_t n, cap;
+    } sources;
+    struct {
+        Diag *items;
+        size_t n, cap;
+    } list;
     int errors;         /* of severity error */
     const char *pass;   /* the pass at work, for diag_bug */
-    jmp_buf *bug_guard; /* where diag_bug jumps, with value 2 */
+    jmp_buf *bug_guard; /* where diag_bug and diag_stop jump, with value 2 */
 } Diags;
 
 void diags_init(Diags *diags, Arena *arena);
@@ -84,6 +93,9 @@ void diag_help(Diags *diags, Diag *diag, const char *format, ...)
 void diag_note(Diags *diags, Diag *diag, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* A limit that was met in the middle of the work: an error, and the end of the compilation. */
+_Noreturn void diag_stop(Diags *diags, DiagClass kind, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Our own bug. Does not return. */
 _Noreturn void diag_bug(Diags *diags, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
