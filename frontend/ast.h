@@ -80,7 +80,7 @@ typedef struct ParamDecl {
     Span span;
     Expr *type; /* NULL: any (functions only) */
     Expr *fallback;
-    bool is_const;
+    bool is_const, is_inout;
 } ParamDecl;
 typedef struct ParamList { ParamDecl *items; size_t n, cap; } ParamList;
 

@@ -27,7 +27,10 @@ static void add_param(Lower *l, const ParamDecl *decl, ParamIo io)
     Value *value = func_param(l->func, decl->name, type, io);
     Val val = array_val(value);
     if (type->kind == TYPE_TENSOR) {
-        val = (Val){.kind = VAL_TENSOR, .value = value, .is_result = io == PARAM_OUT};
+        val = (Val){.kind = VAL_TENSOR,
+                    .value = value,
+                    .is_result = io != PARAM_IN,
+                    .is_inout = io == PARAM_INOUT};
     }
     define(l, decl->name, decl->span, val);
 }
@@ -36,7 +39,8 @@ static void add_params(Lower *l)
 {
     for (size_t i = 0; i < l->kernel->params.n; i++) {
         if (!l->kernel->params.items[i].is_const) {
-            add_param(l, &l->kernel->params.items[i], PARAM_IN);
+            const ParamDecl *param = &l->kernel->params.items[i];
+            add_param(l, param, param->is_inout ? PARAM_INOUT : PARAM_IN);
         }
     }
     for (size_t i = 0; i < l->kernel->results.n; i++) {
@@ -224,10 +228,13 @@ static void check_written(Lower *l)
 {
     for (size_t i = 0; i < l->func->params.n; i++) {
         const Param *param = &l->func->params.items[i];
-        if (param->io == PARAM_OUT && !l->written[i] && !l->stopped) {
+        if (param->io != PARAM_IN && !l->written[i] && !l->stopped) {
             Diag *diag =
                 lower_error(l, ERR_RESULT, l->kernel->span, "`%s` never gets a value", param->name);
-            diag_help(l->diags, diag, "return it, or write `%s = …`", param->name);
+            diag_help(l->diags, diag,
+                      param->io == PARAM_OUT ? "return it, or write `%s = …`"
+                                             : "write `%s = …`, or drop `inout`",
+                      param->name);
         }
     }
 }

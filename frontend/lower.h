@@ -26,10 +26,12 @@ typedef struct Val {
     ValKind kind;
     DType dtype;
     bool literal;    /* CONST: takes the other operand's type */
-    bool is_result;  /* TENSOR: written, not read */
+    bool is_result;  /* TENSOR: written */
+    bool is_inout;   /* TENSOR: written, and read too */
     float f32;       /* CONST literals: rounded once from the text */
     Scalar scalar;   /* CONST */
     Value *value, *lo, *hi;
+    Value *held;     /* TENSOR that is inout: the elements it was given last, as a whole */
     Dim dim;         /* ARRAY that is a scalar loop variable: 0 <= value < dim; else NULL */
     Type type;
 } Val;

@@ -159,7 +159,7 @@ static Val expand_fresh(Lower *l, Value *value, const Indices *indices)
 static Val read_tensor(Lower *l, const Expr *expr, const Val *tensor)
 {
     Indices indices;
-    if (tensor->is_result) {
+    if (tensor->is_result && !tensor->is_inout) {
         lower_error(l, ERR_READ_RESULT, expr->span, "a result is written, not read");
         return poison_val();
     }
@@ -284,6 +284,9 @@ Val lower_index(Lower *l, const Expr *expr)
         Val type = {.kind = VAL_TYPE, .type = lower_type(l, expr)};
         return type.type ? type : poison_val();
     }
+    if (base.held) {
+        base = array_val(base.held);
+    }
     if (base.kind == VAL_TENSOR) {
         return read_tensor(l, expr, &base);
     }
@@ -368,6 +371,15 @@ static bool is_index_notation(Lower *l, const Expr *target)
     return false;
 }
 
+/* A part of an inout tensor is written: from now on it is read from memory. */
+static void forget_held(Lower *l, const Value *tensor)
+{
+    Symbol *symbol = find_symbol(l, tensor->name);
+    if (symbol && symbol->val.value == tensor) {
+        symbol->val.held = NULL;
+    }
+}
+
 void lower_store(Lower *l, const Stmt *stmt, const Expr *target, Val value)
 {
     Val base = lower_expr(l, target->a);
@@ -382,6 +394,7 @@ void lower_store(Lower *l, const Stmt *stmt, const Expr *target, Val value)
         return;
     }
     l->written[base.value->index] = true;
+    forget_held(l, base.value);
     if (is_index_notation(l, target) || !lower_indices(l, target, base.value->type, &indices)) {
         return;
     }

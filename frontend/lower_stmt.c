@@ -240,15 +240,28 @@ static void lower_definition(Lower *l, const Stmt *stmt)
 
 /* ---- assignment ---- */
 
+/* What was stored as a whole is what a later read of an inout tensor gives: in its own type. */
+static Value *hold(Lower *l, const Value *tensor)
+{
+    Op *store = l->b.block->last;
+    bool stored = store && store->kind == OP_STORE && store->operands[0] == tensor;
+    return stored ? store->operands[store->n_operands - 1] : NULL;
+}
+
 static void store_result(Lower *l, const Stmt *stmt, Value *tensor, Val value)
 {
-    bool again = l->written[tensor->index];
+    bool inout = l->func->params.items[tensor->index].io == PARAM_INOUT;
+    bool again = l->written[tensor->index] && !inout;
     l->written[tensor->index] = true;
     if (again) {
         lower_error(l, ERR_RESULT, stmt->span, "`%s` is written twice", tensor->name);
         return;
     }
     store_whole(l, stmt->span, tensor, as_operand(l, stmt->value, value));
+    Symbol *symbol = inout ? find_symbol(l, tensor->name) : NULL;
+    if (symbol) {
+        symbol->val.held = hold(l, tensor);
+    }
 }
 
 static void not_assignable(Lower *l, const Stmt *stmt, const Symbol *symbol)

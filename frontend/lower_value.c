@@ -66,11 +66,11 @@ Val as_operand(Lower *l, const Expr *expr, Val val)
 {
     switch (val.kind) {
     case VAL_TENSOR:
-        if (val.is_result) {
+        if (val.is_result && !val.is_inout) {
             lower_error(l, ERR_READ_RESULT, expr->span, "a result is written, not read");
             return poison_val();
         }
-        return load_whole(l, &val);
+        return val.held ? array_val(val.held) : load_whole(l, &val);
     case VAL_POISON:
     case VAL_ARRAY:
     case VAL_CONST:

@@ -8,11 +8,8 @@ enum { MOST_DECLARATIONS = 4096, MOST_PARAMS = 128 };
 
 static void parse_param_type(Parser *p, ParamDecl *param)
 {
-    if (parser_at(p, TOK_INOUT)) {
-        parser_unsupported(p, p->token.span, "`inout` is");
-        return;
-    }
-    param->is_const = parser_take(p, TOK_CONST);
+    param->is_inout = parser_take(p, TOK_INOUT);
+    param->is_const = !param->is_inout && parser_take(p, TOK_CONST);
     param->type = parse_type(p);
 }
 
@@ -59,8 +56,21 @@ static void parse_named_result(Parser *p, KernelDecl *kernel)
     ARENA_PUSH(p->arena, &kernel->results, result);
 }
 
+static bool writes_a_parameter(const KernelDecl *kernel)
+{
+    for (size_t i = 0; i < kernel->params.n; i++) {
+        if (kernel->params.items[i].is_inout) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void parse_results(Parser *p, KernelDecl *kernel)
 {
+    if (!parser_at(p, TOK_ARROW) && writes_a_parameter(kernel)) {
+        return;
+    }
     if (!parser_expect(p, TOK_ARROW, "and the results")) {
         return;
     }

@@ -131,6 +131,10 @@ static void add_param(Signer *s, const ParamDecl *decl, ParamIo io)
     }
     if (tensor && decl->is_const) {
         front_error(s->diags, ERR_SIGNATURE, decl->type->span, "a const parameter is a scalar");
+    } else if (!tensor && io == PARAM_INOUT) {
+        Diag *diag = front_error(s->diags, ERR_SIGNATURE, decl->type->span,
+                                 "a scalar cannot be written");
+        diag_help(s->diags, diag, "write `%s[1]`", param.dtype);
     } else if (!tensor && io == PARAM_OUT) {
         Diag *diag = front_unsupported(s->diags, decl->type->span, "scalar results are");
         diag_help(s->diags, diag, "write `%s[1]`", param.dtype);
@@ -211,7 +215,8 @@ void make_signature(Module *module, KernelDecl *kernel)
     Signer s = {module, module->arena, module->diags, kernel, &kernel->signature};
     s.signature->name = kernel->name;
     for (size_t i = 0; i < kernel->params.n; i++) {
-        add_param(&s, &kernel->params.items[i], PARAM_IN);
+        const ParamDecl *param = &kernel->params.items[i];
+        add_param(&s, param, param->is_inout ? PARAM_INOUT : PARAM_IN);
     }
     for (size_t i = 0; i < kernel->results.n; i++) {
         add_param(&s, &kernel->results.items[i], PARAM_OUT);
