@@ -1,17 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Elements of tensors: addresses, guards, contiguous and strided vectors. */
-#include "codegen/cpu/emit.h"
+#include "codegen/cpu/access.h"
 
-/* One access of a tensor at a point of the array that is loaded or stored. */
-typedef struct Spot {
-    LLVMValueRef address;  /* of lane 0 */
-    LLVMValueRef inside;   /* i1: the indices that all lanes share are inside; NULL: they are */
-    LLVMValueRef mask;     /* lanes to touch; NULL: all */
-    LLVMValueRef stride;   /* between lanes, in elements; NULL: 1 */
-    int lanes;
-} Spot;
-
-static LLVMValueRef and_also(CpuEmitter *c, LLVMValueRef a, LLVMValueRef b)
+LLVMValueRef cpu_and_also(CpuEmitter *c, LLVMValueRef a, LLVMValueRef b)
 {
     if (!a || !b) {
         return a ? a : b;
@@ -47,17 +38,28 @@ static LLVMValueRef first_index(CpuEmitter *c, const Value *index, LLVMValueRef 
     return scalar_cast(c->l, cpu_scalar(c, index), index->type->dtype, DT_I64);
 }
 
-static LLVMValueRef within(CpuEmitter *c, LLVMValueRef index, LLVMValueRef extent)
+LLVMValueRef cpu_within(CpuEmitter *c, LLVMValueRef index, LLVMValueRef extent)
 {
     return LLVMBuildICmp(c->l->builder, LLVMIntULT, index, extent, "");
 }
 
-static LLVMValueRef lanes_within(CpuEmitter *c, LLVMValueRef index, LLVMValueRef extent)
+/* The lanes from `lo` to before `hi`, both clamped to 0 … lanes: one comparison in 32 bits. */
+LLVMValueRef cpu_lanes_within(CpuEmitter *c, LLVMValueRef index, LLVMValueRef extent)
 {
-    LLVMTypeRef type = llvm_lanes(c->l->i64, c->lanes);
-    LLVMValueRef each = LLVMBuildAdd(c->l->builder, llvm_splat(c->l, index, type),
-                                     cpu_iota(c, c->l->i64), "");
-    return within(c, each, llvm_splat(c->l, extent, type));
+    LLVMBuilderRef b = c->l->builder;
+    LLVMTypeRef type = llvm_lanes(c->l->i32, c->lanes);
+    LLVMValueRef zero = llvm_i64(c->l, 0), all = llvm_i64(c->l, c->lanes);
+    LLVMValueRef lo = cpu_min(c, cpu_max(c, LLVMBuildSub(b, zero, index, ""), zero), all);
+    LLVMValueRef hi = cpu_min(c, cpu_max(c, LLVMBuildSub(b, extent, index, ""), lo), all);
+    LLVMValueRef from = LLVMBuildTrunc(b, lo, c->l->i32, "");
+    LLVMValueRef n = LLVMBuildTrunc(b, LLVMBuildSub(b, hi, lo, ""), c->l->i32, "");
+    LLVMValueRef each = LLVMBuildSub(b, cpu_iota(c, c->l->i32), llvm_splat(c->l, from, type), "");
+    return cpu_within(c, each, llvm_splat(c->l, n, type));
+}
+
+LLVMValueRef cpu_tensor_base(CpuEmitter *c, const Value *memory)
+{
+    return c->pointers[plan_param_index(c->func, memory)];
 }
 
 /* Axis by axis, from the last: offset, stride of the lanes, guards. */
@@ -76,9 +78,9 @@ static Spot spot_of(CpuEmitter *c, const Op *op, const Point *point)
         bool along = kept && array_axis == point->vector_axis;
         if (needs_guard(op, &access, axis)) {
             if (along) {
-                spot.mask = and_also(c, spot.mask, lanes_within(c, first, extent));
+                spot.mask = cpu_and_also(c, spot.mask, cpu_lanes_within(c, first, extent));
             } else {
-                spot.inside = and_also(c, spot.inside, within(c, first, extent));
+                spot.inside = cpu_and_also(c, spot.inside, cpu_within(c, first, extent));
             }
         }
         if (along) {
@@ -88,9 +90,9 @@ static Spot spot_of(CpuEmitter *c, const Op *op, const Point *point)
         offset = cpu_add(c, offset, cpu_mul(c, first, stride));
         stride = cpu_mul(c, stride, extent);
     }
-    LLVMValueRef base = c->pointers[plan_param_index(c->func, access.memory)];
-    spot.address = LLVMBuildGEP2(c->l->builder, llvm_memory_type(c->l, type->dtype), base, &offset,
-                                  1, "");
+    LLVMValueRef base = cpu_tensor_base(c, access.memory);
+    spot.address =
+        LLVMBuildGEP2(c->l->builder, llvm_memory_type(c->l, type->dtype), base, &offset, 1, "");
     return spot;
 }
 
@@ -105,8 +107,11 @@ static void aligned_argument(CpuEmitter *c, LLVMValueRef call, int argument, DTy
 static LLVMValueRef lane_addresses(CpuEmitter *c, DType dtype, const Spot *spot)
 {
     LLVMTypeRef ints = llvm_lanes(c->l->i64, c->lanes);
-    LLVMValueRef steps = LLVMBuildMul(c->l->builder, llvm_splat(c->l, spot->stride, ints),
-                                      cpu_iota(c, c->l->i64), "");
+    LLVMValueRef steps = spot->each;
+    if (!steps) {
+        steps = LLVMBuildMul(c->l->builder, llvm_splat(c->l, spot->stride, ints),
+                             cpu_iota(c, c->l->i64), "");
+    }
     LLVMTypeRef element = llvm_memory_type(c->l, dtype);
     return LLVMBuildGEP2(c->l->builder, element, spot->address, &steps, 1, "");
 }
@@ -116,23 +121,27 @@ static LLVMValueRef all_lanes(CpuEmitter *c)
     return llvm_int(llvm_lanes(c->l->i1, c->lanes), 1);
 }
 
-/* Lanes that are wanted and inside. */
-static LLVMValueRef full_mask(CpuEmitter *c, const Spot *spot)
+LLVMValueRef cpu_spot_mask(CpuEmitter *c, const Spot *spot)
 {
     LLVMTypeRef type = llvm_lanes(c->l->i1, c->lanes);
     LLVMValueRef inside = spot->inside ? llvm_splat(c->l, spot->inside, type) : NULL;
-    return and_also(c, spot->mask, inside);
+    return cpu_and_also(c, spot->mask, inside);
+}
+
+static bool is_spread(const Spot *spot)
+{
+    return spot->stride || spot->each;
 }
 
 static LLVMValueRef load_lanes(CpuEmitter *c, DType dtype, const Spot *spot, LLVMValueRef outside)
 {
-    LLVMValueRef mask = full_mask(c, spot);
+    LLVMValueRef mask = cpu_spot_mask(c, spot);
     LLVMTypeRef type = llvm_lanes(llvm_memory_type(c->l, dtype), c->lanes);
-    if (!mask && !spot->stride) {
+    if (!mask && !is_spread(spot)) {
         return cpu_load_at(c, dtype, spot->address, c->lanes);
     }
     LLVMValueRef other = cpu_to_memory(c, dtype, outside), call;
-    if (spot->stride) {
+    if (is_spread(spot)) {
         LLVMValueRef addresses = lane_addresses(c, dtype, spot);
         LLVMTypeRef types[2] = {type, LLVMTypeOf(addresses)};
         LLVMValueRef args[3] = {addresses, mask ? mask : all_lanes(c), other};
@@ -158,25 +167,30 @@ static LLVMValueRef load_one(CpuEmitter *c, DType dtype, const Spot *spot, LLVMV
     return LLVMBuildSelect(b, spot->inside, value, outside, "");
 }
 
+LLVMValueRef cpu_spot_load(CpuEmitter *c, DType dtype, const Spot *spot, LLVMValueRef outside)
+{
+    return spot->lanes > 1 ? load_lanes(c, dtype, spot, outside)
+                           : load_one(c, dtype, spot, outside);
+}
+
 LLVMValueRef cpu_tensor_load(CpuEmitter *c, const Op *load, const Point *point)
 {
     DType dtype = load->operands[0]->type->dtype;
     Spot spot = spot_of(c, load, point);
     LLVMTypeRef type = llvm_lanes(llvm_type(c->l, dtype), spot.lanes);
     LLVMValueRef outside = llvm_number(c->l, dtype, type, op_attr(load, ATTR_VALUE));
-    return spot.lanes > 1 ? load_lanes(c, dtype, &spot, outside)
-                           : load_one(c, dtype, &spot, outside);
+    return cpu_spot_load(c, dtype, &spot, outside);
 }
 
 static void store_lanes(CpuEmitter *c, DType dtype, const Spot *spot, LLVMValueRef value)
 {
-    LLVMValueRef mask = full_mask(c, spot);
-    if (!mask && !spot->stride) {
+    LLVMValueRef mask = cpu_spot_mask(c, spot);
+    if (!mask && !is_spread(spot)) {
         cpu_store_at(c, dtype, spot->address, value);
         return;
     }
     LLVMValueRef kept = cpu_to_memory(c, dtype, value), call;
-    if (spot->stride) {
+    if (is_spread(spot)) {
         LLVMValueRef addresses = lane_addresses(c, dtype, spot);
         LLVMTypeRef types[2] = {LLVMTypeOf(kept), LLVMTypeOf(addresses)};
         LLVMValueRef args[3] = {kept, addresses, mask ? mask : all_lanes(c)};
@@ -189,17 +203,21 @@ static void store_lanes(CpuEmitter *c, DType dtype, const Spot *spot, LLVMValueR
     aligned_argument(c, call, 1, dtype);
 }
 
-void cpu_tensor_store(CpuEmitter *c, const Op *store, const Point *point, LLVMValueRef value)
+void cpu_spot_store(CpuEmitter *c, DType dtype, const Spot *spot, LLVMValueRef value)
 {
-    DType dtype = store->operands[0]->type->dtype;
-    Spot spot = spot_of(c, store, point);
-    if (spot.lanes > 1) {
-        store_lanes(c, dtype, &spot, value);
+    if (spot->lanes > 1) {
+        store_lanes(c, dtype, spot, value);
         return;
     }
-    LLVMValueRef address = spot.address;
-    if (spot.inside) {
-        address = LLVMBuildSelect(c->l->builder, spot.inside, address, c->spare, "");
+    LLVMValueRef address = spot->address;
+    if (spot->inside) {
+        address = LLVMBuildSelect(c->l->builder, spot->inside, address, c->spare, "");
     }
     cpu_store_at(c, dtype, address, value);
+}
+
+void cpu_tensor_store(CpuEmitter *c, const Op *store, const Point *point, LLVMValueRef value)
+{
+    Spot spot = spot_of(c, store, point);
+    cpu_spot_store(c, store->operands[0]->type->dtype, &spot, value);
 }

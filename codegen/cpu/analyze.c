@@ -50,12 +50,14 @@ bool cpu_is_pointwise(const Op *op)
 {
     switch (op->kind) {
     case OP_CONST:
+    case OP_IOTA:
     case OP_INDEX:
     case OP_BROADCAST:
     case OP_EXPAND:
     case OP_SQUEEZE:
     case OP_PERMUTE:
     case OP_MASK:
+    case OP_GATHER:
     case OP_LOAD: return true;
     default: return op_has(op, TRAIT_ELEMENTWISE);
     }
@@ -66,9 +68,22 @@ static bool is_array(const Value *value)
     return value && value->type->kind == TYPE_ARRAY && value->type->rank > 0;
 }
 
-static bool is_input(const CpuEmitter *c, const Value *memory)
+/* Tensors that this launch writes. */
+static void find_written(CpuEmitter *c)
 {
-    return c->func->params.items[plan_param_index(c->func, memory)].io == PARAM_IN;
+    c->written = ARENA_ARRAY(c->arena, bool, c->func->params.n);
+    for (size_t i = 0; i < c->ops.n; i++) {
+        const Op *op = c->ops.items[i];
+        if (op->kind == OP_STORE || op->kind == OP_SCATTER) {
+            c->written[plan_param_index(c->func, op->operands[0])] = true;
+        }
+    }
+}
+
+bool cpu_reads_written(const CpuEmitter *c, const Op *op)
+{
+    return (op->kind == OP_LOAD || op->kind == OP_GATHER) &&
+           c->written[plan_param_index(c->func, op->operands[0])];
 }
 
 static int own_cost(const Op *op)
@@ -116,6 +131,29 @@ static Block *home(const Value *value)
     return value->block ? value->block : value->def ? value->def->parent : NULL;
 }
 
+bool cpu_is_below(const Value *value, const Op *op)
+{
+    for (const Block *block = home(value); block;
+         block = block->parent ? block->parent->parent : NULL) {
+        if (block->parent == op) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Inside of a fold, or of a loop over elements: nothing there has a buffer. */
+static bool in_elements(const Op *op)
+{
+    for (const Op *around = op->parent->parent; around; around = around->parent->parent) {
+        bool elements = around->kind == OP_WHILE && is_array(around->results[0]);
+        if (around->kind == OP_FOLD || elements) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The op around (or itself) that stands in `block`; NULL: `op` is not below it. */
 static const Op *ancestor_in(const Op *op, const Block *block)
 {
@@ -157,10 +195,10 @@ static bool stretches(const Op *op)
 static bool wants_buffer(const CpuEmitter *c, const Op *op)
 {
     const Value *value = op->results[0];
-    if (!is_array(value)) {
+    if (!is_array(value) || in_elements(op)) {
         return false;
     }
-    if (op->kind == OP_LOAD && !is_input(c, op->operands[0])) {
+    if (cpu_reads_written(c, op)) {
         return true; /* a later store may change what it reads */
     }
     const CpuValue *facts = &c->values[value->id];
@@ -206,6 +244,7 @@ void cpu_analyze(CpuEmitter *c, const Op *launch)
     c->ops.n = 0;
     count_ops(c, launch->regions[0]);
     find_costs(c);
+    find_written(c);
     for (int i = (int)c->ops.n - 1; i >= 0; i--) {
         const Op *op = c->ops.items[i];
         bool end = op->n_regions && cpu_position(c, op) != i;
@@ -278,6 +317,7 @@ static bool contiguous_op(CpuEmitter *c, const Op *op, int axis)
 {
     switch (op->kind) {
     case OP_CONST:
+    case OP_IOTA:
     case OP_INDEX: return true;
     case OP_LOAD: return contiguous_load(op, axis);
     case OP_BROADCAST:

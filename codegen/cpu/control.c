@@ -184,6 +184,38 @@ static void emit_if(CpuEmitter *c, const Op *op)
     }
 }
 
+/* ---- while over scalars ---- */
+
+static void emit_while(CpuEmitter *c, const Op *op)
+{
+    LLVMBuilderRef b = c->l->builder;
+    Outlet outlet = new_outlet(c, op->n_results), condition = new_outlet(c, 1);
+    for (int i = 0; i < op->n_results; i++) {
+        LLVMValueRef init = cpu_scalar(c, op->operands[i]);
+        outlet.cells[i] = cpu_cell(c, LLVMTypeOf(init));
+        cpu_set(c, outlet.cells[i], init);
+    }
+    condition.cells[0] = cpu_cell(c, c->l->i1);
+    LLVMBasicBlockRef head = llvm_block(c->l, c->function, "while");
+    LLVMBasicBlockRef body = llvm_block(c->l, c->function, "body");
+    LLVMBasicBlockRef after = llvm_block(c->l, c->function, "after");
+    LLVMBuildBr(b, head);
+    LLVMPositionBuilderAtEnd(b, head);
+    for (int i = 0; i < op->n_results; i++) {
+        give(c, op->regions[0]->args[i], &outlet, i);
+        give(c, op->regions[1]->args[i], &outlet, i);
+    }
+    emit_block(c, op->regions[0], &condition);
+    LLVMBuildCondBr(b, cpu_get(c, condition.cells[0]), body, after);
+    LLVMPositionBuilderAtEnd(b, body);
+    emit_block(c, op->regions[1], &outlet);
+    LLVMBuildBr(b, head);
+    LLVMPositionBuilderAtEnd(b, after);
+    for (int i = 0; i < op->n_results; i++) {
+        give(c, op->results[i], &outlet, i);
+    }
+}
+
 /* ---- ops ---- */
 
 static LLVMValueRef range_fact(CpuEmitter *c, const Op *op)
@@ -198,9 +230,9 @@ static void emit_pointwise(CpuEmitter *c, const Op *op)
     CpuValue *facts = &c->values[result->id];
     if (result->type->rank == 0) {
         Point nowhere = {.rank = 0, .vector_axis = -1};
-        c->known.n = 0;
+        size_t known = c->known.n;
         facts->scalar = cpu_eval_op(c, op, &nowhere);
-        c->known.n = 0;
+        c->known.n = known;
     } else if (facts->stored) {
         cpu_store_value(c, result);
     }
@@ -218,7 +250,17 @@ static void emit_op(CpuEmitter *c, const Op *op, const Outlet *outlet)
     case OP_LEN: c->values[op->results[0]->id].scalar = range_fact(c, op); return;
     case OP_REDUCE: cpu_emit_reduce(c, op); return;
     case OP_DOT: cpu_emit_dot(c, op); return;
+    case OP_SCAN:
+    case OP_FOLD: cpu_emit_fold(c, op); return;
     case OP_STORE: cpu_emit_store(c, op); return;
+    case OP_SCATTER: cpu_emit_scatter(c, op); return;
+    case OP_WHILE:
+        if (is_scalar_type(op->results[0])) {
+            emit_while(c, op);
+        } else {
+            cpu_emit_elements(c, op);
+        }
+        return;
     case OP_FOR: emit_for(c, op); return;
     case OP_IF: emit_if(c, op); return;
     case OP_YIELD: emit_yield(c, op, outlet); return;
@@ -234,6 +276,24 @@ static void emit_block(CpuEmitter *c, const Block *block, const Outlet *outlet)
 {
     for (const Op *op = block->first; op; op = op->next) {
         emit_op(c, op, outlet);
+    }
+}
+
+void cpu_emit_op(CpuEmitter *c, const Op *op)
+{
+    emit_op(c, op, NULL);
+}
+
+void cpu_emit_scalar_region(CpuEmitter *c, const Block *region, LLVMValueRef *out)
+{
+    const Op *yield = region->last;
+    Outlet outlet = new_outlet(c, yield->n_operands);
+    for (int i = 0; i < outlet.n; i++) {
+        outlet.cells[i] = cpu_cell(c, llvm_type(c->l, yield->operands[i]->type->dtype));
+    }
+    emit_block(c, region, &outlet);
+    for (int i = 0; i < outlet.n; i++) {
+        out[i] = cpu_get(c, outlet.cells[i]);
     }
 }
 

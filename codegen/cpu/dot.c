@@ -47,8 +47,7 @@ static void load_cells(CpuEmitter *c, Kernel *kernel)
 static void store_cells(CpuEmitter *c, const Kernel *kernel)
 {
     for (int i = 0; i < kernel->rows * kernel->vectors; i++) {
-        LLVMValueRef address =
-            result_address(c, kernel, i / kernel->vectors, i % kernel->vectors);
+        LLVMValueRef address = result_address(c, kernel, i / kernel->vectors, i % kernel->vectors);
         cpu_store_at(c, kernel->product->dtype, address, cpu_get(c, kernel->cells[i]));
     }
 }

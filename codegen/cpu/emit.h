@@ -38,28 +38,46 @@ typedef struct CpuValue {
     const Op *reader; /* the one nest that computes it; NULL: none yet */
     bool many;        /* more than one nest reads it, or one does so repeatedly */
     bool yielded;
-    bool stored;      /* gets a buffer */
-    int cost;         /* of computing one element again */
-    int last;         /* position of its last reader */
-    struct { unsigned stamp; int how; bool answer; } seen; /* in the walk at work, see cpu_seen */
+    bool stored; /* gets a buffer */
+    int cost;    /* of computing one element again */
+    int last;    /* position of its last reader */
+    struct {
+        unsigned stamp;
+        int how;
+        bool answer;
+    } seen; /* in the walk at work, see cpu_seen */
     /* from the emission */
     LLVMValueRef scalar;
     LLVMValueRef start, end, len; /* ranges */
     const Buffer *buffer;
 } CpuValue;
 
+/* A loop of single elements around what is computed: some lanes of its vector may be done. */
+typedef struct Inside {
+    const Op *loop;
+    LLVMValueRef mask; /* of the lanes outside of it */
+    const struct Inside *outer;
+} Inside;
+
 /* Where a nest stands in an array: a coordinate per axis, i64, counted in the tile. */
 typedef struct Point {
     int rank;
-    int vector_axis;            /* lanes are consecutive along it; -1: a single element */
-    LLVMValueRef at[MAX_RANK];  /* of lane 0 */
-    LLVMValueRef mask;          /* lanes that exist; NULL: all */
+    int vector_axis;           /* lanes are consecutive along it; -1: a single element */
+    LLVMValueRef at[MAX_RANK]; /* of lane 0 */
+    LLVMValueRef mask;         /* lanes that exist; NULL: all */
+    const Inside *inside;      /* NULL: no such loop */
 } Point;
+
+typedef enum KnownAs {
+    KNOWN_VALUE, /* result: the element, or a vector */
+    KNOWN_LANES, /* an index: i64, lane l's is result + l * step; NULL: that is not so */
+} KnownAs;
 
 typedef struct Known {
     const Value *value;
     Point point;
-    LLVMValueRef result;
+    KnownAs as;
+    LLVMValueRef result, step;
 } Known;
 
 typedef struct CpuEmitter {
@@ -67,18 +85,28 @@ typedef struct CpuEmitter {
     Func *func;
     Arena *arena;
     const Plan *plan;
-    int lanes;                   /* of a vector, whatever its element type */
-    CpuValue *values;            /* by Value.id */
-    struct { const Op **items; size_t n, cap; } ops; /* by position */
-    unsigned stamp;              /* of the walk at work */
-    int now;                     /* position of the op being emitted */
+    int lanes;        /* of a vector, whatever its element type */
+    CpuValue *values; /* by Value.id */
+    struct {
+        const Op **items;
+        size_t n, cap;
+    } ops;          /* by position */
+    unsigned stamp; /* of the walk at work */
+    bool *written;  /* by parameter: this launch writes it */
+    int now;        /* position of the op being emitted */
     LLVMValueRef function;
-    LLVMBasicBlockRef entry;     /* allocas and arguments */
-    LLVMValueRef *sizes;         /* by DimVar.id */
-    LLVMValueRef *pointers;      /* by parameter */
-    LLVMValueRef spare;          /* where accesses that must not happen go */
-    struct { Slot **items; size_t n, cap; } slots;
-    struct { Known *items; size_t n, cap; } known; /* in this nest, dominating the cursor */
+    LLVMBasicBlockRef entry; /* allocas and arguments */
+    LLVMValueRef *sizes;     /* by DimVar.id */
+    LLVMValueRef *pointers;  /* by parameter */
+    LLVMValueRef spare;      /* where accesses that must not happen go */
+    struct {
+        Slot **items;
+        size_t n, cap;
+    } slots;
+    struct {
+        Known *items;
+        size_t n, cap;
+    } known; /* in this nest, dominating the cursor */
 } CpuEmitter;
 
 /* ---- analyze.c ---- */
@@ -91,6 +119,10 @@ int cpu_end_position(const CpuEmitter *c, const Op *op);
 void cpu_new_walk(CpuEmitter *c);
 bool cpu_seen(const CpuEmitter *c, const Value *value, int how, bool *answer);
 bool cpu_remember(CpuEmitter *c, const Value *value, int how, bool answer);
+/* Defined in a region of `op`, at any depth. */
+bool cpu_is_below(const Value *value, const Op *op);
+/* Reads a tensor that this launch writes. */
+bool cpu_reads_written(const CpuEmitter *c, const Op *op);
 /* Computed where it is read, if nothing speaks against it. */
 bool cpu_is_pointwise(const Op *op);
 /* Every leaf below is contiguous along `axis` of the value, or does not vary along it. */
@@ -155,10 +187,18 @@ LLVMValueRef cpu_eval_op(CpuEmitter *c, const Op *op, const Point *point);
  * cpu_new_walk. */
 void cpu_hoist(CpuEmitter *c, const Value *value, const Point *point);
 LLVMValueRef cpu_scalar(CpuEmitter *c, const Value *value);
+/* NULL: not known yet. */
+const Known *cpu_find_known(const CpuEmitter *c, const Value *value, const Point *point,
+                            KnownAs as);
+/* Where an op that is computed element by element reads its operands. */
+Point cpu_operand_point(CpuEmitter *c, const Op *op, const Point *point);
 
 /* ---- access.c ---- */
 LLVMValueRef cpu_tensor_load(CpuEmitter *c, const Op *load, const Point *point);
 void cpu_tensor_store(CpuEmitter *c, const Op *store, const Point *point, LLVMValueRef value);
+
+/* ---- gather.c ---- */
+LLVMValueRef cpu_gather(CpuEmitter *c, const Op *op, const Point *point);
 
 /* ---- nest.c ---- */
 typedef void NestBody(CpuEmitter *c, const Point *point, void *user);
@@ -176,6 +216,9 @@ Nest cpu_nest_over(CpuEmitter *c, Type type);
 int cpu_vector_axis(CpuEmitter *c, Type type);
 /* Chunks of one axis, then the masked rest. point->at[axis] and the mask are set for the body. */
 void cpu_vector_loop(CpuEmitter *c, Point *point, LLVMValueRef len, NestBody *body, void *user);
+/* The same from the end: the masked rest first. */
+void cpu_vector_loop_down(CpuEmitter *c, Point *point, LLVMValueRef len, NestBody *body,
+                          void *user);
 void cpu_fill_buffer(CpuEmitter *c, const Buffer *buffer, const Value *value);
 void cpu_copy_buffer(CpuEmitter *c, const Buffer *from, const Buffer *to, Type type);
 /* Computes a virtual value into a buffer of its own, in place of an operand where that is dead. */
@@ -193,7 +236,22 @@ void cpu_emit_reduce(CpuEmitter *c, const Op *op);
 /* ---- dot.c, pack.c ---- */
 void cpu_emit_dot(CpuEmitter *c, const Op *op);
 
+/* ---- fold.c: scan and fold ---- */
+void cpu_emit_fold(CpuEmitter *c, const Op *op);
+
+/* ---- scatter.c ---- */
+void cpu_emit_scatter(CpuEmitter *c, const Op *op);
+/* At one point; the old elements, or NULL where the op has no result. */
+LLVMValueRef cpu_scatter_at(CpuEmitter *c, const Op *op, const Point *point);
+
+/* ---- elements.c ---- */
+/* A while over arrays. */
+void cpu_emit_elements(CpuEmitter *c, const Op *op);
+
 /* ---- control.c ---- */
+void cpu_emit_op(CpuEmitter *c, const Op *op);
+/* A region that yields scalars, here; `out`: what it yields. */
+void cpu_emit_scalar_region(CpuEmitter *c, const Block *region, LLVMValueRef *out);
 void cpu_emit_launch(CpuEmitter *c, const Op *launch, const PlanLaunch *plan);
 
 #endif

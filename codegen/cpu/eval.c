@@ -27,12 +27,12 @@ static bool same_point(const Point *a, const Point *b)
     return true;
 }
 
-static LLVMValueRef find_known(const CpuEmitter *c, const Value *value, const Point *point)
+const Known *cpu_find_known(const CpuEmitter *c, const Value *value, const Point *point, KnownAs as)
 {
     for (size_t i = c->known.n; i-- > 0;) {
         const Known *known = &c->known.items[i];
-        if (known->value == value && same_point(&known->point, point)) {
-            return known->result;
+        if (known->value == value && known->as == as && same_point(&known->point, point)) {
+            return known;
         }
     }
     return NULL;
@@ -100,8 +100,8 @@ static Point permute_point(const Op *op, const Point *point)
     return inner;
 }
 
-/* Where the op reads its operand; ops that are no shape ops read it where they are read. */
-static Point operand_point(CpuEmitter *c, const Op *op, const Point *point)
+/* Ops that are no shape ops read their operands where they are read. */
+Point cpu_operand_point(CpuEmitter *c, const Op *op, const Point *point)
 {
     switch (op->kind) {
     case OP_BROADCAST: return broadcast_point(c, op, point);
@@ -123,8 +123,10 @@ static LLVMValueRef eval_const(CpuEmitter *c, const Op *op, const Point *point)
 
 static LLVMValueRef eval_index(CpuEmitter *c, const Op *op, const Point *point)
 {
-    LLVMValueRef start = c->values[op->operands[0]->id].start;
-    LLVMValueRef at = cpu_add(c, start, point->at[0]);
+    LLVMValueRef at = point->at[0];
+    if (op->kind == OP_INDEX) {
+        at = cpu_add(c, c->values[op->operands[0]->id].start, at);
+    }
     DType dtype = op->results[0]->type->dtype;
     at = scalar_cast(c->l, at, DT_I64, dtype);
     if (point->vector_axis < 0) {
@@ -138,7 +140,7 @@ static LLVMValueRef eval_index(CpuEmitter *c, const Op *op, const Point *point)
 /* The operand may not vary along the lanes; the result must. */
 static LLVMValueRef eval_shape(CpuEmitter *c, const Op *op, const Point *point)
 {
-    Point inner = operand_point(c, op, point);
+    Point inner = cpu_operand_point(c, op, point);
     LLVMValueRef value = cpu_eval(c, op->operands[0], &inner);
     if (point->vector_axis >= 0 && !llvm_lane_count(LLVMTypeOf(value))) {
         value = llvm_splat(c->l, value, llvm_lanes(LLVMTypeOf(value), c->lanes));
@@ -159,6 +161,7 @@ LLVMValueRef cpu_eval_op(CpuEmitter *c, const Op *op, const Point *point)
 {
     switch (op->kind) {
     case OP_CONST: return eval_const(c, op, point);
+    case OP_IOTA:
     case OP_INDEX: return eval_index(c, op, point);
     case OP_BROADCAST:
     case OP_EXPAND:
@@ -166,6 +169,7 @@ LLVMValueRef cpu_eval_op(CpuEmitter *c, const Op *op, const Point *point)
     case OP_PERMUTE: return eval_shape(c, op, point);
     case OP_MASK: return cpu_eval(c, op->operands[0], point); /* nests end where ranges end */
     case OP_LOAD: return cpu_tensor_load(c, op, point);
+    case OP_GATHER: return cpu_gather(c, op, point);
     default: break;
     }
     if (!op_has(op, TRAIT_ELEMENTWISE)) {
@@ -174,22 +178,35 @@ LLVMValueRef cpu_eval_op(CpuEmitter *c, const Op *op, const Point *point)
     return eval_elementwise(c, op, point);
 }
 
-LLVMValueRef cpu_eval(CpuEmitter *c, const Value *value, const Point *point)
+/* What is defined outside of a loop over elements is read for all lanes that are there. */
+static Point outside_of_loops(const Value *value, const Point *point)
+{
+    Point outer = *point;
+    while (outer.inside && !cpu_is_below(value, outer.inside->loop)) {
+        outer.mask = outer.mask ? outer.inside->mask : NULL;
+        outer.inside = outer.inside->outer;
+    }
+    return outer;
+}
+
+LLVMValueRef cpu_eval(CpuEmitter *c, const Value *value, const Point *at)
 {
     const CpuValue *facts = &c->values[value->id];
     if (value->type->rank == 0) {
         return cpu_scalar(c, value);
     }
-    LLVMValueRef known = find_known(c, value, point);
+    Point where, *point = &where;
+    where = outside_of_loops(value, at);
+    const Known *known = cpu_find_known(c, value, point, KNOWN_VALUE);
     if (known) {
-        return known;
+        return known->result;
     }
     if (!facts->buffer && !value->def) {
         diag_bug(c->func->diags, "array %%%s has no buffer", value->name ? value->name : "");
     }
     LLVMValueRef result = facts->buffer ? cpu_buffer_load(c, facts->buffer, point)
                                         : cpu_eval_op(c, value->def, point);
-    ARENA_PUSH(c->arena, &c->known, ((Known){value, *point, result}));
+    ARENA_PUSH(c->arena, &c->known, ((Known){value, *point, KNOWN_VALUE, result, NULL}));
     return result;
 }
 
@@ -201,12 +218,12 @@ void cpu_hoist(CpuEmitter *c, const Value *value, const Point *point)
     }
     const Op *op = value->def;
     bool answer;
-    if (op->kind == OP_LOAD || op->kind == OP_INDEX || op->kind == OP_CONST ||
-        cpu_seen(c, value, point->vector_axis, &answer)) {
+    if (op->kind == OP_LOAD || op->kind == OP_INDEX || op->kind == OP_IOTA ||
+        op->kind == OP_CONST || cpu_seen(c, value, point->vector_axis, &answer)) {
         return;
     }
     cpu_remember(c, value, point->vector_axis, true);
-    Point inner = operand_point(c, op, point);
+    Point inner = cpu_operand_point(c, op, point);
     if (inner.vector_axis < 0) {
         cpu_eval(c, op->operands[0], &inner);
         return;

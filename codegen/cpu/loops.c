@@ -5,8 +5,12 @@
 Loop cpu_loop_begin(CpuEmitter *c, LLVMValueRef lo, LLVMValueRef hi, int64_t step)
 {
     LLVMBuilderRef b = c->l->builder;
-    Loop loop = {llvm_block(c->l, c->function, "head"), llvm_block(c->l, c->function, "body"),
-                 llvm_block(c->l, c->function, "after"), NULL, llvm_i64(c->l, step), c->known.n};
+    Loop loop = {llvm_block(c->l, c->function, "head"),
+                 llvm_block(c->l, c->function, "body"),
+                 llvm_block(c->l, c->function, "after"),
+                 NULL,
+                 llvm_i64(c->l, step),
+                 c->known.n};
     LLVMBasicBlockRef before = LLVMGetInsertBlock(b);
     LLVMBuildBr(b, loop.head);
     LLVMPositionBuilderAtEnd(b, loop.head);

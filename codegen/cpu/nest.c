@@ -6,33 +6,79 @@
 
 /* ---- the loops ---- */
 
-void cpu_vector_loop(CpuEmitter *c, Point *point, LLVMValueRef len, NestBody *body, void *user)
+/* Whole vectors of one axis, and what is left. */
+typedef struct Chunks {
+    LLVMValueRef len, full; /* `full`: elements in whole vectors */
+    bool any, rest;         /* there may be whole vectors, there may be a rest */
+    NestBody *body;
+    void *user;
+} Chunks;
+
+static Chunks chunks_of(CpuEmitter *c, LLVMValueRef len, NestBody *body, void *user)
 {
-    int axis = point->vector_axis;
     int64_t n = 0, lanes = c->lanes;
-    bool fixed = cpu_constant(len, &n);
-    LLVMValueRef full = fixed ? llvm_i64(c->l, n / lanes * lanes)
-                              : LLVMBuildAnd(c->l->builder, len, llvm_i64(c->l, -lanes), "");
-    size_t known = c->known.n;
-    point->mask = NULL;
-    if (!fixed || n >= lanes) {
-        Loop loop = cpu_loop_begin(c, llvm_i64(c->l, 0), full, lanes);
-        point->at[axis] = loop.counter;
-        body(c, point, user);
-        cpu_loop_end(c, &loop);
+    Chunks chunks = {.len = len, .any = true, .rest = true, .body = body, .user = user};
+    if (cpu_constant(len, &n)) {
+        chunks.full = llvm_i64(c->l, n / lanes * lanes);
+        chunks.any = n >= lanes;
+        chunks.rest = n % lanes != 0;
+    } else {
+        chunks.full = LLVMBuildAnd(c->l->builder, len, llvm_i64(c->l, -lanes), "");
     }
-    if (fixed && n % lanes == 0) {
+    return chunks;
+}
+
+static void whole_chunks(CpuEmitter *c, const Chunks *chunks, Point *point, bool down)
+{
+    if (!chunks->any) {
         return;
     }
-    Branch branch = cpu_if_begin(c, LLVMBuildICmp(c->l->builder, LLVMIntSLT, full, len, ""));
+    Loop loop = cpu_loop_begin(c, llvm_i64(c->l, 0), chunks->full, c->lanes);
+    point->at[point->vector_axis] = loop.counter;
+    if (down) {
+        LLVMValueRef last = cpu_sub(c, chunks->full, llvm_i64(c->l, c->lanes));
+        point->at[point->vector_axis] = cpu_sub(c, last, loop.counter);
+    }
+    chunks->body(c, point, chunks->user);
+    cpu_loop_end(c, &loop);
+}
+
+static void masked_rest(CpuEmitter *c, const Chunks *chunks, Point *point)
+{
+    if (!chunks->rest) {
+        return;
+    }
+    LLVMBuilderRef b = c->l->builder;
+    LLVMValueRef any = LLVMBuildICmp(b, LLVMIntSLT, chunks->full, chunks->len, "");
+    Branch branch = cpu_if_begin(c, any);
     LLVMTypeRef ints = llvm_lanes(c->l->i32, c->lanes);
-    LLVMValueRef rest = LLVMBuildTrunc(c->l->builder, cpu_sub(c, len, full), c->l->i32, "");
-    point->mask = LLVMBuildICmp(c->l->builder, LLVMIntULT, cpu_iota(c, c->l->i32),
-                                llvm_splat(c->l, rest, ints), "");
-    point->at[axis] = full;
-    body(c, point, user);
+    LLVMValueRef left = cpu_sub(c, chunks->len, chunks->full);
+    LLVMValueRef rest = LLVMBuildTrunc(b, left, c->l->i32, "");
+    point->mask =
+        LLVMBuildICmp(b, LLVMIntULT, cpu_iota(c, c->l->i32), llvm_splat(c->l, rest, ints), "");
+    point->at[point->vector_axis] = chunks->full;
+    chunks->body(c, point, chunks->user);
     cpu_if_end(c, &branch);
     point->mask = NULL;
+}
+
+void cpu_vector_loop(CpuEmitter *c, Point *point, LLVMValueRef len, NestBody *body, void *user)
+{
+    size_t known = c->known.n;
+    Chunks chunks = chunks_of(c, len, body, user);
+    point->mask = NULL;
+    whole_chunks(c, &chunks, point, false);
+    masked_rest(c, &chunks, point);
+    c->known.n = known;
+}
+
+void cpu_vector_loop_down(CpuEmitter *c, Point *point, LLVMValueRef len, NestBody *body, void *user)
+{
+    size_t known = c->known.n;
+    Chunks chunks = chunks_of(c, len, body, user);
+    point->mask = NULL;
+    masked_rest(c, &chunks, point);
+    whole_chunks(c, &chunks, point, true);
     c->known.n = known;
 }
 
@@ -183,7 +229,8 @@ static bool reads(CpuEmitter *c, const Value *value, const Slot *slot, bool coun
     if (buffer) {
         return counts && buffer->slot == slot;
     }
-    if (!op || op->kind == OP_LOAD || op->kind == OP_INDEX || cpu_seen(c, value, counts, &answer)) {
+    if (!op || op->kind == OP_LOAD || op->kind == OP_INDEX || op->kind == OP_IOTA ||
+        cpu_seen(c, value, counts, &answer)) {
         return answer;
     }
     for (int i = 0; i < op->n_operands && !answer; i++) {

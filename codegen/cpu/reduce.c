@@ -159,8 +159,13 @@ void cpu_emit_reduce(CpuEmitter *c, const Op *op)
 {
     const Value *value = op->operands[0], *result = op->results[0];
     CpuValue *facts = &c->values[result->id];
-    Reduce reduce = {op_word(op, ATTR_FN), value->type->dtype, value,
-                     (int)op_int(op, ATTR_AXIS, 0), NULL, NULL, NULL};
+    Reduce reduce = {op_word(op, ATTR_FN),
+                     value->type->dtype,
+                     value,
+                     (int)op_int(op, ATTR_AXIS, 0),
+                     NULL,
+                     NULL,
+                     NULL};
     reduce.len = cpu_dim(c, value->type->dims[reduce.axis]);
     reduce.to = cpu_buffer_for(c, result->type, facts->last);
     Nest nest = cpu_nest_over(c, result->type);

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where the lanes of one access of a tensor lie: what access.c, gather.c and scatter.c share. */
+#ifndef TESSERA_CODEGEN_CPU_ACCESS_H
+#define TESSERA_CODEGEN_CPU_ACCESS_H
+
+#include "codegen/cpu/emit.h"
+
+typedef struct Spot {
+    LLVMValueRef address; /* of lane 0; with `each`, of the tensor */
+    LLVMValueRef inside;  /* i1: the indices that all lanes share are inside; NULL: they are */
+    LLVMValueRef mask;    /* lanes to touch; NULL: all */
+    LLVMValueRef stride;  /* between lanes, in elements; NULL: 1 */
+    LLVMValueRef each;    /* offsets of the lanes, in elements; NULL: they follow from `stride` */
+    int lanes;
+} Spot;
+
+LLVMValueRef cpu_and_also(CpuEmitter *c, LLVMValueRef a, LLVMValueRef b); /* NULL: true */
+LLVMValueRef cpu_within(CpuEmitter *c, LLVMValueRef index, LLVMValueRef extent);
+/* Lanes index, index + 1, … that are at least 0 and below the extent. */
+LLVMValueRef cpu_lanes_within(CpuEmitter *c, LLVMValueRef index, LLVMValueRef extent);
+/* Lanes that are wanted and inside; NULL: all. */
+LLVMValueRef cpu_spot_mask(CpuEmitter *c, const Spot *spot);
+LLVMValueRef cpu_spot_load(CpuEmitter *c, DType dtype, const Spot *spot, LLVMValueRef outside);
+void cpu_spot_store(CpuEmitter *c, DType dtype, const Spot *spot, LLVMValueRef value);
+/* Of a tensor parameter. */
+LLVMValueRef cpu_tensor_base(CpuEmitter *c, const Value *memory);
+
+/* ---- gather.c ---- */
+/* Of the gather or scatter `op` at a point: lanes that are neither one element nor a constant
+ * distance apart have `each`. */
+Spot cpu_indexed_spot(CpuEmitter *c, const Op *op, const Point *point);
+
+#endif
