@@ -130,19 +130,39 @@ typedef struct ScheduleDecl {
     struct { LineDecl *items; size_t n, cap; } lines;
 } ScheduleDecl;
 
+typedef struct ImportDecl {
+    const char *path; /* as written: "norms.tile", or a module of the standard library: norms */
+    bool is_file;
+    Span span;
+    Module *module; /* of a file */
+} ImportDecl;
+
+/* The files of one program: each is parsed once, however often it is imported. */
+typedef struct ModuleSet {
+    struct { Module **items; size_t n, cap; } modules;
+    const Importer *importer;
+} ModuleSet;
+
 struct Module {
     Arena *arena;
     Diags *diags;
-    int source;
+    int source, first_source; /* the library has several */
+    const char *path; /* below the first file's folder; NULL: the first file, the library */
+    ModuleSet *set;
     bool library; /* of the standard library: may use ir.… */
     const Module *standard; /* NULL in the standard library itself */
     struct { KernelDecl **items; size_t n, cap; } kernels;
     struct { FnDecl **items; size_t n, cap; } fns;
     struct { ScheduleDecl **items; size_t n, cap; } schedules;
+    struct { ImportDecl *items; size_t n, cap; } imports;
 };
 
 /* parse_*.c: fills the module; errors are in diags. */
 void parse_module(Module *module);
+/* import.c: parses what the module imports, and what that imports; errors are in diags. */
+void load_imports(Module *module);
+/* module.c: names that a file defines more than once. */
+void check_twice(Module *module);
 /* signature.c: what the outside sees of a kernel; checks parameters and results. */
 void make_signature(Module *module, KernelDecl *kernel);
 /* Text of an expression as it was written, spaces normalized. */

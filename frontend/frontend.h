@@ -9,8 +9,17 @@
 /* A parsed file. Opaque; lives in the arena. */
 typedef struct Module Module;
 
-/* NULL when there were errors. `source` indexes diags->sources. */
-Module *frontend_parse(Arena *arena, Diags *diags, int source);
+/* Where `import "path"` finds its text. */
+typedef struct Importer {
+    /* The text below the folder of the first file, or NULL and the reason; the path has no `..`, no
+     * empty part and is relative. The text must stay until frontend_parse returns. */
+    const char *(*read)(void *user, const char *path, size_t *n, const char **why);
+    void *user;
+} Importer;
+
+/* NULL when there were errors. `source` indexes diags->sources; importer NULL: text that is in no
+ * folder, which cannot import. */
+Module *frontend_parse(Arena *arena, Diags *diags, int source, const Importer *importer);
 
 /* A generic or const parameter's value: T=bf16, D=128, causal=true. */
 typedef struct Binding {

@@ -44,6 +44,18 @@ static const FnDecl *fn_in(const Module *module, const char *name)
     return NULL;
 }
 
+static const FnDecl *imported_fn(const Module *module, const char *name, const Module **home)
+{
+    for (size_t i = 0; i < module->imports.n; i++) {
+        const FnDecl *fn = fn_in(module->imports.items[i].module, name);
+        if (fn) {
+            *home = module->imports.items[i].module;
+            return fn;
+        }
+    }
+    return NULL;
+}
+
 const FnDecl *find_fn(const Lower *l, const char *name, const Module **home)
 {
     const Module *module = l->calls ? l->calls->module : l->module;
@@ -51,6 +63,10 @@ const FnDecl *find_fn(const Lower *l, const char *name, const Module **home)
         const FnDecl *fn = fn_in(module, name);
         if (fn) {
             *home = module;
+            return fn;
+        }
+        fn = imported_fn(module, name, home);
+        if (fn) {
             return fn;
         }
     }
@@ -62,6 +78,12 @@ static void try_fns(const Lower *l, Nearest *nearest)
     for (const Module *module = l->module; module; module = module->standard) {
         for (size_t i = 0; i < module->fns.n; i++) {
             nearest_try(nearest, module->fns.items[i]->name);
+        }
+        for (size_t i = 0; i < module->imports.n; i++) {
+            const Module *import = module->imports.items[i].module;
+            for (size_t k = 0; import && k < import->fns.n; k++) {
+                nearest_try(nearest, import->fns.items[k]->name);
+            }
         }
     }
     size_t n;

@@ -105,11 +105,17 @@ static Val dispatch(Lower *l, const Expr *expr)
     return poison_val();
 }
 
+static bool in_library(const Lower *l, Span span)
+{
+    const Module *standard = l->module->standard;
+    return standard && span.source >= standard->first_source && span.source <= standard->source;
+}
+
 /* What is built has the place in the user's text, also inside of the standard library. */
 static Span user_span(const Lower *l, Span span)
 {
     const CallFrame *frame = l->calls;
-    for (; frame && span.source != l->module->source; frame = frame->up) {
+    for (; frame && in_library(l, span); frame = frame->up) {
         span = frame->span;
     }
     return span;
@@ -141,7 +147,7 @@ Diag *lower_error(Lower *l, ErrorCode code, Span span, const char *format, ...)
     va_end(args);
     const CallFrame *frame = l->calls;
     const char *library_fn = NULL;
-    for (; frame && span.source != l->module->source; frame = frame->up) {
+    for (; frame && in_library(l, span); frame = frame->up) {
         span = frame->span;
         library_fn = frame->fn->name;
     }

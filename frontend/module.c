@@ -15,6 +15,7 @@ static Module *parse_standard(Arena *arena, Diags *diags)
     for (size_t i = 0; i < stdlib_count; i++) {
         const StdlibSource *from = &stdlib_sources[i];
         standard->source = diags_add_source(diags, from->name, from->text, from->n);
+        standard->first_source = i ? standard->first_source : standard->source;
         parse_module(standard);
     }
     return standard;
@@ -26,7 +27,7 @@ static void say_twice(Module *module, const char *name, Span first, Span second)
     diag_label(module->diags, diag, first, "first here");
 }
 
-static void check_twice(Module *module)
+void check_twice(Module *module)
 {
     DType dtype;
     for (size_t i = 0; i < module->fns.n; i++) {
@@ -87,10 +88,12 @@ static void check_schedules(Module *module)
     }
 }
 
-Module *frontend_parse(Arena *arena, Diags *diags, int source)
+Module *frontend_parse(Arena *arena, Diags *diags, int source, const Importer *importer)
 {
     Module *module = ARENA_NEW(arena, Module);
-    *module = (Module){.arena = arena, .diags = diags, .source = source};
+    ModuleSet *set = ARENA_NEW(arena, ModuleSet);
+    *set = (ModuleSet){.importer = importer};
+    *module = (Module){.arena = arena, .diags = diags, .source = source, .set = set};
     int errors = diags->errors;
     if (diags->sources.items[source].n > MOST_BYTES) {
         front_error(diags, ERR_SOURCE_SIZE, (Span){source, 0, 0}, "a source has at most 64 MiB");
@@ -99,6 +102,7 @@ Module *frontend_parse(Arena *arena, Diags *diags, int source)
     module->standard = parse_standard(arena, diags);
     parse_module(module);
     check_twice(module);
+    load_imports(module);
     for (size_t i = 0; i < module->kernels.n; i++) {
         make_signature(module, module->kernels.items[i]);
     }

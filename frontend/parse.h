@@ -33,6 +33,8 @@ bool parser_expect(Parser *p, TokenKind kind, const char *where);
 Diag *parser_error(Parser *p, const char *what);
 Diag *parser_unsupported(Parser *p, Span span, const char *what);
 const char *parser_name(Parser *p, const char *what); /* "" after an error */
+/* Takes a string: the text between its quotes, escapes resolved. */
+const char *parser_string(Parser *p);
 const char *token_name(const Parser *p, Token token);
 /* How the current token reads in a message. */
 const char *parser_found(const Parser *p);

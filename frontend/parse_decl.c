@@ -185,6 +185,24 @@ static void parse_fn(Parser *p)
     }
 }
 
+/* ---- imports ---- */
+
+static void parse_import(Parser *p)
+{
+    parser_next(p);
+    ImportDecl import = {.span = p->token.span};
+    if (parser_at(p, TOK_STRING)) {
+        import.is_file = true;
+        import.path = parser_string(p);
+    } else {
+        import.path = parser_name(p, "a file, \"path.tile\", or a module of the standard library");
+    }
+    if (!p->recovering) {
+        ARENA_PUSH(p->arena, &p->module->imports, import);
+        end_value(p);
+    }
+}
+
 /* ---- the file ---- */
 
 static void skip_to_declaration(Parser *p)
@@ -209,8 +227,8 @@ static void parse_declaration(Parser *p)
     case TOK_SCHEDULE: parse_schedule(p); break;
     case TOK_TUNE: parse_tune(p); break;
     case TOK_SEMI: parser_next(p); break;
-    case TOK_IMPORT: parser_unsupported(p, p->token.span, "`import` is"); break;
-    default: parser_error(p, "`kernel`, `fn`, `schedule` or `tune`"); break;
+    case TOK_IMPORT: parse_import(p); break;
+    default: parser_error(p, "`kernel`, `fn`, `schedule`, `tune` or `import`"); break;
     }
 }
 

@@ -51,6 +51,32 @@ bool parser_take(Parser *p, TokenKind kind)
     return true;
 }
 
+static char escaped(char c)
+{
+    return c == 'n' ? '\n' : c == 't' ? '\t' : c == '"' || c == '\\' ? c : 0;
+}
+
+const char *parser_string(Parser *p)
+{
+    Span span = p->token.span;
+    const char *from = p->diags->sources.items[span.source].text + span.start + 1;
+    size_t n = span.end - span.start, length = 0;
+    n = n >= 2 ? n - 2 : 0;
+    char *text = ARENA_ARRAY(p->arena, char, n + 1);
+    for (size_t i = 0; i < n; i++) {
+        text[length] = from[i] == '\\' && i + 1 < n ? escaped(from[++i]) : from[i];
+        if (!text[length]) {
+            Diag *diag = front_error(p->diags, ERR_STRING, span, "`\\%c` means nothing", from[i]);
+            diag_help(p->diags, diag, "there are \\n, \\t, \\\" and \\\\");
+            break;
+        }
+        length++;
+    }
+    text[length] = 0;
+    parser_next(p);
+    return text;
+}
+
 const char *token_name(const Parser *p, Token token)
 {
     return arena_strndup(p->arena, p->lexer.text + token.span.start,

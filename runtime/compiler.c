@@ -33,7 +33,8 @@ static Func *lower(Compilation *c)
         bindings[i] = (Binding){options->bindings[i].name, options->bindings[i].value};
     }
     int source = diags_add_source(&work->diags, c->name, c->text, c->n);
-    Module *module = frontend_parse(&work->arena, &work->diags, source);
+    Importer importer = imports_kept(c->imports);
+    Module *module = frontend_parse(&work->arena, &work->diags, source, &importer);
     const KernelSignature *kernel = module ? frontend_find(module, options->kernel) : NULL;
     return kernel ? frontend_lower(module, kernel, bindings, options->n_bindings,
                                    c->target ? c->target->name : "")

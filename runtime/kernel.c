@@ -70,7 +70,7 @@ void compilation_reproducer(void *user, Text *out)
 
 typedef struct CompileTask {
     TesseraKernel *kernel;
-    const TesseraProgram *program;
+    TesseraProgram *program;
     const TesseraOptions *options;
 } CompileTask;
 
@@ -93,7 +93,8 @@ static bool compile_task(void *user)
     TesseraKernel *kernel = task->kernel;
     Compilation *c = &kernel->compilation;
     *c = (Compilation){.work = &kernel->work, .name = task->program->name,
-                       .text = task->program->text, .n = task->program->n};
+                       .text = task->program->text, .n = task->program->n,
+                       .imports = &task->program->imports};
     options_copy(&kernel->work.arena, task->options, &c->options);
     c->name = arena_strdup(&kernel->work.arena, c->name);
     c->text = arena_strndup(&kernel->work.arena, c->text, c->n);

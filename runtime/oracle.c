@@ -9,7 +9,7 @@
 
 typedef struct OracleTask {
     Compilation c;
-    const TesseraProgram *program;
+    TesseraProgram *program;
     const TesseraOptions *options;
     const TesseraArg *args;
     size_t n_args;
@@ -73,8 +73,11 @@ TesseraStatus tessera_interpret(TesseraProgram *program, const TesseraOptions *o
     Work work;
     work_init(&work, program->work.context);
     OracleTask task = {.program = program, .options = options, .args = args, .n_args = n_args};
-    task.c = (Compilation){.work = &work, .name = program->name, .text = program->text,
-                           .n = program->n};
+    task.c = (Compilation){.work = &work,
+                           .name = program->name,
+                           .text = program->text,
+                           .n = program->n,
+                           .imports = &program->imports};
     TesseraStatus status = work_run(&work, oracle_task, oracle_reproducer, &task);
     work_free(&work);
     return status;

@@ -46,6 +46,7 @@ typedef struct ParseTask {
     TesseraProgram *program;
     const char *name, *text;
     size_t n;
+    const char *folder; /* of imports; NULL: none */
 } ParseTask;
 
 static bool parse_task(void *user)
@@ -63,7 +64,10 @@ static bool parse_task(void *user)
     program->name = kept->name;
     program->text = kept->text;
     program->n = kept->n;
-    program->module = frontend_parse(&work->arena, &work->diags, source);
+    program->imports = (Imports){.arena = &work->arena};
+    program->imports.folder = task->folder ? arena_strdup(&work->arena, task->folder) : NULL;
+    Importer importer = imports_reader(&program->imports);
+    program->module = frontend_parse(&work->arena, &work->diags, source, &importer);
     if (!program->module) {
         return false;
     }
@@ -80,17 +84,17 @@ static void parse_reproducer(void *user, Text *out)
     text_add_n(out, task->text, task->n);
 }
 
-TesseraStatus tessera_program_parse(TesseraContext *context, const char *name, const char *text,
-                                    size_t n, TesseraProgram **out)
+static TesseraStatus parse_text(TesseraContext *context, const ParseTask *what,
+                                TesseraProgram **out)
 {
-    *out = NULL;
+    ParseTask task = *what;
     TesseraProgram *program = context_take(context, sizeof *program);
     if (!program) {
         return TESSERA_ENVIRONMENT;
     }
     work_init(&program->work, context);
     work_init(&program->inferred, context);
-    ParseTask task = {program, name, text, n};
+    task.program = program;
     TesseraStatus status = work_run(&program->work, parse_task, parse_reproducer, &task);
     if (status != TESSERA_OK) {
         tessera_program_free(program);
@@ -98,6 +102,13 @@ TesseraStatus tessera_program_parse(TesseraContext *context, const char *name, c
     }
     *out = program;
     return TESSERA_OK;
+}
+
+TesseraStatus tessera_program_parse(TesseraContext *context, const char *name, const char *text,
+                                    size_t n, TesseraProgram **out)
+{
+    *out = NULL;
+    return parse_text(context, &(ParseTask){NULL, name, text, n, NULL}, out);
 }
 
 void tessera_program_free(TesseraProgram *program)
@@ -158,7 +169,14 @@ TesseraStatus tessera_program_read(TesseraContext *context, const char *path,
     TesseraStatus status = read_all(context, file, path, &text, &n);
     fclose(file);
     if (status == TESSERA_OK) {
-        status = tessera_program_parse(context, path, text, n, program);
+        const char *slash = strrchr(path, '/');
+        char *folder = slash ? context_take(context, (size_t)(slash - path) + 2) : NULL;
+        if (folder) {
+            memcpy(folder, path, (size_t)(slash - path) + 1);
+        }
+        status =
+            parse_text(context, &(ParseTask){NULL, path, text, n, folder ? folder : "."}, program);
+        context_drop(context, folder);
     }
     context_drop(context, text);
     return status;

@@ -28,10 +28,28 @@ typedef struct Work {
     Diags diags;
 } Work;
 
+/* Texts that a program imports, by their path below its folder: read once (imports.c). */
+typedef struct ImportedText {
+    const char *path, *text;
+    size_t n;
+} ImportedText;
+
+typedef struct Imports {
+    Arena *arena;
+    const char *folder; /* NULL: text that is in no file */
+    struct { ImportedText *items; size_t n, cap; } texts;
+} Imports;
+
+/* For the front end; keeps what it reads. */
+Importer imports_reader(Imports *imports);
+/* The same without reading anything more. */
+Importer imports_kept(Imports *imports);
+
 struct TesseraProgram {
     Work work;
     const char *name, *text;
     size_t n;
+    Imports imports;
     Module *module;
     struct { TesseraSignature *items; size_t n, cap; } signatures;
     Work inferred; /* scratch of tessera_infer */
@@ -42,6 +60,7 @@ typedef struct Compilation {
     Work *work;
     const char *name, *text;
     size_t n;
+    Imports *imports;
     TesseraOptions options; /* held by the arena */
     const Target *target;   /* NULL: for the interpreter, without passes */
     Func *func;

@@ -57,7 +57,7 @@ static void evaluate(const char *name, float *x, float *y)
     diags_init(&run.diags, &run.arena);
     const char *text = arena_printf(&run.arena, "kernel k(x: f32[N]) -> f32[N] = %s(x)", name);
     int source = diags_add_source(&run.diags, "k.tile", text, strlen(text));
-    Module *module = frontend_parse(&run.arena, &run.diags, source);
+    Module *module = frontend_parse(&run.arena, &run.diags, source, NULL);
     ck_assert_ptr_nonnull(module);
     Func *func = frontend_lower(module, frontend_kernel(module, 0), NULL, 0, NULL);
     ck_assert_ptr_nonnull(func);

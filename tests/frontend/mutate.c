@@ -160,7 +160,7 @@ static void compile(Arena *arena, const Program *program)
     Text out = text_new(arena);
     if (setjmp(guard) == 0) {
         int source = diags_add_source(&diags, "mutated.tile", program->text, program->n);
-        Module *module = frontend_parse(arena, &diags, source);
+        Module *module = frontend_parse(arena, &diags, source, NULL);
         for (size_t i = 0; module && i < frontend_kernel_count(module); i++) {
             frontend_lower(module, frontend_kernel(module, i), BINDINGS, 3, "sm_90a");
         }
@@ -236,7 +236,7 @@ static void compile_repeated(const char *before, const char *repeated, int times
     text_add(&text, after);
     if (setjmp(guard) == 0) {
         int source = diags_add_source(&diags, "long.tile", text.data, text.n);
-        Module *module = frontend_parse(&arena, &diags, source);
+        Module *module = frontend_parse(&arena, &diags, source, NULL);
         if (module) {
             frontend_lower(module, frontend_kernel(module, 0), NULL, 0, NULL);
         }

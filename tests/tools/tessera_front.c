@@ -71,7 +71,7 @@ static void dump_kernel(Module *module, const KernelSignature *kernel, const Opt
 /* One kernel, or with --quiet all of them. */
 static void dump(Arena *arena, Diags *diags, int source, const Options *options, Text *out)
 {
-    Module *module = frontend_parse(arena, diags, source);
+    Module *module = frontend_parse(arena, diags, source, NULL);
     if (!module) {
         return;
     }
