@@ -9,6 +9,8 @@ static const struct {
 } TABLE[] = {
 #define ERROR(id, code, title, explanation) {code, title, explanation},
 #include "frontend/errors.def"
+#define ERROR(id, code, title, explanation) {code, title, explanation},
+#include "ir/errors.def"
 };
 
 const char *error_title(int code)

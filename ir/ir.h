@@ -154,6 +154,12 @@ typedef struct Param {
     const char *name;
 } Param;
 
+/* What was learnt when derived tiles did not fit a block (passes/fit.c). */
+typedef struct FuncFit {
+    int smaller;    /* so many times derived steps are halved again */
+    int64_t beside; /* bytes of shared memory beside the buffers of `stage`; 0: not known yet */
+} FuncFit;
+
 struct Func {
     Arena *arena;
     Diags *diags;
@@ -166,6 +172,7 @@ struct Func {
     Schedule *schedule;
     const Target *target; /* NULL before a target is chosen */
     uint32_t n_values;
+    FuncFit fit;
     struct FuncInterns *interns;
 };
 

@@ -14,10 +14,11 @@
  * values. */
 #include "passes/layout_pass.h"
 
+#include "ir/errors.h"
 #include "passes/pass.h"
 
 /* A thread may spill some, but not all: more elements than this are no tile but a mistake. */
-enum { MOST_HELD = 1024, CODE_TILE = 507 };
+enum { MOST_HELD = 1024 };
 
 static void note_value(LayoutPass *pass, Value *value)
 {
@@ -72,7 +73,7 @@ static bool tiles_can_be_held(LayoutPass *pass)
         int64_t held = layout_spreads(value) ? elements_a_thread(pass, value) : 0;
         if (held > MOST_HELD) {
             Diag *diag =
-                diag_error(pass->func->diags, CODE_TILE, value->def ? value->def->span : SPAN_NONE,
+                diag_error(pass->func->diags, ERR_HELD, value->def ? value->def->span : SPAN_NONE,
                            "a tile of %lld elements a thread does not fit its %d registers",
                            (long long)held, pass->func->target->registers_thread);
             diag_help(pass->func->diags, diag, "choose smaller tiles, or more warps");
@@ -94,5 +95,6 @@ void pass_layout(Func *func)
     }
     layout_solve(&pass);
     layout_legalize(&pass);
-    layout_place_shared(func);
+    layout_check_held(&pass);
+    layout_place_shared(&pass);
 }

@@ -66,6 +66,15 @@ int layout_warps(LayoutPass *pass, const Block *block)
     diag_bug(pass->func->diags, "a tile outside of a launch with warps");
 }
 
+int64_t layout_role_registers(const Op *roles, const Op *op)
+{
+    const Block *block = op->parent;
+    while (block->parent != roles) {
+        block = block->parent->parent;
+    }
+    return op_attr(roles, ATTR_REGISTERS)->ints[region_index(roles, block)];
+}
+
 Block *layout_value_block(const Value *value)
 {
     return value->def ? value->def->parent : value->block;

@@ -98,9 +98,9 @@ static void want_any(LayoutPass *pass, Op *op, int operand)
 }
 
 /* The op can only give this layout; others who use the result get it as they expect it. */
-static void give(LayoutPass *pass, Op *op, const Layout *layout)
+static void give_nth(LayoutPass *pass, Op *op, int nth, const Layout *layout)
 {
-    Value *result = op->results[0];
+    Value *result = op->results[nth];
     const Layout *expected = result->type->layout;
     if (expected == layout) {
         return;
@@ -118,6 +118,11 @@ static void give(LayoutPass *pass, Op *op, const Layout *layout)
             made->operands[i] = made->operands[i] == other ? result : made->operands[i];
         }
     }
+}
+
+static void give(LayoutPass *pass, Op *op, const Layout *layout)
+{
+    give_nth(pass, op, 0, layout);
 }
 
 /* ---- products ---- */
@@ -168,7 +173,24 @@ static void legalize_product(LayoutPass *pass, Op *op)
     if (acc < op->n_operands) {
         want(pass, op, acc, layout);
     }
-    give(pass, op, layout);
+    if (op->kind == OP_DOT_ASYNC) {
+        set_layout(pass, op->results[0], layout); /* moved, if at all, once it has settled */
+    } else {
+        give(pass, op, layout);
+    }
+}
+
+/* A product that is settled comes as it was made. */
+static void legalize_settle(LayoutPass *pass, Op *op)
+{
+    for (int i = 0; i < op->n_results; i++) {
+        const Value *unsettled = op->operands[i];
+        if (unsettled->def && unsettled->def->kind == OP_DOT_ASYNC) {
+            give_nth(pass, op, i, unsettled->type->layout);
+        } else {
+            want(pass, op, i, op->results[i]->type->layout);
+        }
+    }
 }
 
 /* ---- reductions ---- */
@@ -220,8 +242,8 @@ static void legalize_op(LayoutPass *pass, Op *op)
 {
     switch (op->kind) {
     case OP_FOR: legalize_inits(pass, op, 2); return;
-    case OP_TILES:
-    case OP_SETTLE: legalize_inits(pass, op, 0); return;
+    case OP_TILES: legalize_inits(pass, op, 0); return;
+    case OP_SETTLE: legalize_settle(pass, op); return;
     case OP_YIELD: legalize_yield(pass, op); return;
     case OP_DOT:
     case OP_DOT_ASYNC: legalize_product(pass, op); return;

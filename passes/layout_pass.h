@@ -4,6 +4,7 @@
  *   layout_solve.c   classes, anchors, propagation: which layout each class has
  *   layout_anchor.c  the layouts that memory accesses and products want
  *   layout_legal.c   renames, rematerializes or moves where uses want another layout
+ *   layout_held.c    do the tiles that live across products fit the registers?
  *   layout_shared.c  scratch memory: swizzle, sharing; offsets and the budget */
 #ifndef TESSERA_PASSES_LAYOUT_PASS_H
 #define TESSERA_PASSES_LAYOUT_PASS_H
@@ -46,6 +47,8 @@ bool layout_is_cheap(const Value *value);
 void layout_extents(LayoutPass *pass, Type type, int64_t *extents);
 /* Warps of the role, or block, that runs this block of code. */
 int layout_warps(LayoutPass *pass, const Block *block);
+/* Of a thread of the role that `op` is in. */
+int64_t layout_role_registers(const Op *roles, const Op *op);
 Block *layout_value_block(const Value *value);
 
 /* ---- layout_solve.c ---- */
@@ -73,6 +76,10 @@ Value *layout_scratch(LayoutPass *pass, const Op *at, const Value *value, const 
 /* Scratch of a reduction that crosses warps: [warps along the axis, elements of the result]. */
 Value *layout_reduce_scratch(LayoutPass *pass, const Op *reduce);
 /* Gives every shared and barrier allocation its offset. Reports what cannot fit. */
-void layout_place_shared(Func *func);
+void layout_place_shared(LayoutPass *pass);
+
+/* ---- layout_held.c ---- */
+/* Reports what products hold beyond the registers of a thread. */
+void layout_check_held(LayoutPass *pass);
 
 #endif

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared memory that layouts need, where every allocation lies, and whether all of it fits. */
+#include "ir/errors.h"
 #include "passes/an_banks.h"
 #include "passes/layout_pass.h"
 
-enum { SWIZZLE_ALIGN = 1024, PLAIN_ALIGN = 128, BARRIER_BYTES = 8, CODE_SHARED = 506 };
+enum { SWIZZLE_ALIGN = 1024, PLAIN_ALIGN = 128, BARRIER_BYTES = 8 };
 
 /* ---- scratch ---- */
 
@@ -113,6 +114,7 @@ typedef struct Placer {
         size_t n, cap;
     } places;
     int64_t total;
+    uint32_t first_new; /* values from this id on are this pass's */
 } Placer;
 
 static int64_t shared_bytes(const Op *op)
@@ -164,32 +166,35 @@ static const char *place_name(const SharedPlace *place)
 static const char *budget_table(const Placer *placer, int64_t limit)
 {
     Text text = text_new(placer->func->arena);
+    int64_t gaps = placer->total;
     text_add(&text, "bytes of shared memory, by buffer:");
     for (size_t i = 0; i < placer->places.n; i++) {
         const SharedPlace *place = &placer->places.items[i];
+        gaps -= place->bytes;
         text_printf(&text, "\n%10lld  %s", (long long)place->bytes, place_name(place));
         if (place->slots > 1) {
             text_printf(&text, ", %lld slots of %lld", (long long)place->slots,
                         (long long)(place->bytes / place->slots));
         }
     }
+    if (gaps > 0) {
+        text_printf(&text, "\n%10lld  alignment", (long long)gaps);
+    }
     text_printf(&text, "\n%10lld  in all, of %lld", (long long)placer->total, (long long)limit);
     return text.data;
 }
 
-/* The deepest pipeline that fits when the ring's slots are what is cut; 0: none. */
-static int64_t fitting_slots(const Placer *placer, int64_t limit)
+/* What `stage` could not count: barriers, alignment, and buffers that layouts add. */
+static void note_beside(const Placer *placer)
 {
-    int64_t fixed = SWIZZLE_ALIGN, each = 0;
+    int64_t beside = placer->total;
     for (size_t i = 0; i < placer->places.n; i++) {
         const SharedPlace *place = &placer->places.items[i];
-        if (place->slots > 1) {
-            each += place->bytes / place->slots;
-        } else {
-            fixed += place->bytes;
-        }
+        bool staged = place->op->kind == OP_SHARED && place->op->results[0]->id < placer->first_new;
+        beside -= staged ? place->bytes : 0;
     }
-    return each > 0 && fixed < limit ? (limit - fixed) / each : 0;
+    FuncFit *fit = &placer->func->fit;
+    fit->beside = fit->beside > beside ? fit->beside : beside;
 }
 
 static void report(const Placer *placer, const Op *launch)
@@ -197,26 +202,21 @@ static void report(const Placer *placer, const Op *launch)
     Func *func = placer->func;
     int64_t limit = func->target->shared_bytes;
     Diag *diag =
-        diag_error(func->diags, CODE_SHARED, launch->span,
+        diag_error(func->diags, ERR_SHARED, launch->span,
                    "kernel %s needs %lld bytes of shared memory; a block of %s has %lld",
                    func->name, (long long)placer->total, func->target->name, (long long)limit);
     diag_note(func->diags, diag, "%s", budget_table(placer, limit));
-    int64_t slots = fitting_slots(placer, limit);
-    if (slots > 0) {
-        diag_help(func->diags, diag, "`pipeline %lld` fits, or smaller tiles", (long long)slots);
-    } else {
-        int64_t times = (placer->total + limit - 1) / limit;
-        diag_help(func->diags, diag, "tiles with %lld times fewer elements fit", (long long)times);
-    }
+    note_beside(placer);
 }
 
 static void place_launch(Op *launch, void *user)
 {
-    Func *func = user;
+    const LayoutPass *pass = user;
+    Func *func = pass->func;
     if (launch->kind != OP_LAUNCH) {
         return;
     }
-    Placer placer = {.func = func};
+    Placer placer = {.func = func, .first_new = pass->n_values};
     block_walk(launch->regions[0], collect, &placer);
     place_all(&placer);
     if (placer.total > func->target->shared_bytes) {
@@ -224,7 +224,7 @@ static void place_launch(Op *launch, void *user)
     }
 }
 
-void layout_place_shared(Func *func)
+void layout_place_shared(LayoutPass *pass)
 {
-    func_walk(func, place_launch, func);
+    func_walk(pass->func, place_launch, pass);
 }

@@ -4,6 +4,7 @@
 
 #include "ir/base/clock.h"
 #include "ir/verify.h"
+#include "passes/fit.h"
 
 static const Pass ROWS[] = {
 #define PASS(id, name, required, doc) {name, pass_##id, required, doc},
@@ -109,16 +110,28 @@ static bool run_one(const Pass *pass, Func *func, const PassHooks *hooks)
     return !hooks->after || hooks->after(hooks->user, pass, func, seconds);
 }
 
-bool passes_run(Func *func, const PassHooks *hooks)
+static bool run_rows(Func *func, const PassHooks *hooks, int first, int end)
 {
-    static const PassHooks NONE = {0};
-    hooks = hooks ? hooks : &NONE;
     bool going = true;
-    for (int i = 0; i < N_ROWS && going; i++) {
+    for (int i = first; i < end && going; i++) {
         if (!is_skipped(&ROWS[i], hooks)) {
             going = run_one(&ROWS[i], func, hooks);
         }
     }
+    return going;
+}
+
+static bool run_from(Func *func, const PassHooks *hooks, int first)
+{
+    return run_rows(func, hooks, first, N_ROWS);
+}
+
+bool passes_run(Func *func, const PassHooks *hooks)
+{
+    static const PassHooks NONE = {0};
+    hooks = hooks ? hooks : &NONE;
+    int tile = row_of("tile");
+    bool going = run_rows(func, hooks, 0, tile) && fit_run(func, hooks, tile, run_from);
     func->diags->pass = NULL;
     return going;
 }

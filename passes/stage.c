@@ -132,16 +132,15 @@ static void find_operand(Stager *s, Op *dot, int side)
         diag_bug(s->func->diags, "more than %d operands of products", MOST_STAGED);
     }
     Type type = load->results[0]->type;
-    s->items[s->n++] =
-        (Staged){.load = load,
-                 .dot = dot,
-                 .side = side,
-                 .transposed = transposed,
-                 .mask = mask,
-                 .bulk = can_be_bulk(s, load, dot) &&
-                         (!mask || mask->operands[0] == load->results[0]),
-                 .rows = poly_capacity(type->dims[0]),
-                 .cols = poly_capacity(type->dims[1])};
+    s->items[s->n++] = (Staged){.load = load,
+                                .dot = dot,
+                                .side = side,
+                                .transposed = transposed,
+                                .mask = mask,
+                                .bulk = can_be_bulk(s, load, dot) &&
+                                        (!mask || mask->operands[0] == load->results[0]),
+                                .rows = poly_capacity(type->dims[0]),
+                                .cols = poly_capacity(type->dims[1])};
 }
 
 static void find_dots(Op *op, void *user)

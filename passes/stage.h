@@ -33,9 +33,9 @@ typedef struct Stream {
     int leader;           /* whose ring it uses: a stream's number, often its own */
     int64_t slots, bytes; /* of one slot */
     int loads;
-    bool many;            /* more products than `dot` read it */
+    bool many; /* more products than `dot` read it */
     Value *full, *empty;
-    Value *position;      /* the consumer's ring position in `home` */
+    Value *position; /* the consumer's ring position in `home` */
 } Stream;
 
 typedef struct Stager {
@@ -47,7 +47,7 @@ typedef struct Stager {
     Stream streams[MOST_STAGED];
     int n_streams;
     bool roles, persistent;
-    bool even; /* all tiles cost the same */
+    bool even;            /* all tiles cost the same */
     int64_t shared_bytes; /* promised so far */
 } Stager;
 
@@ -67,6 +67,9 @@ RoleShares stage_shares(Stager *s, int64_t consumer_warps);
 /* Splits the launch into a producer and a consumer. */
 void stage_roles(Stager *s);
 
+/* The operand of this product, if it is a load; does the matrix unit compute the product? */
+const Staged *stage_item(const Stager *s, const Op *dot, int side);
+bool stage_uses_unit(const Stager *s, const Op *dot);
 /* Rewrites one product to read shared memory; `s->items` say which operands are there already. */
 void stage_dot(Stager *s, Op *dot);
 /* Sends the stores of products' results through shared memory and bulk copies, where possible. */

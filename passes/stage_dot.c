@@ -15,7 +15,7 @@ Value *shared_tile(Stager *s, Builder *at, DType dtype, int64_t slots, int64_t r
     return op->results[0];
 }
 
-static const Staged *item_for(const Stager *s, const Op *dot, int side)
+const Staged *stage_item(const Stager *s, const Op *dot, int side)
 {
     for (int i = 0; i < s->n; i++) {
         if (s->items[i].dot == dot && s->items[i].side == side) {
@@ -30,7 +30,7 @@ static Value *zero_position(Builder *b)
     return build_int(b, type_scalar(b->func, DT_I32), 0);
 }
 
-static bool uses_unit(const Stager *s, const Op *dot)
+bool stage_uses_unit(const Stager *s, const Op *dot)
 {
     return text_same(product_unit(s->func, dot), "wgmma");
 }
@@ -98,8 +98,8 @@ static void mask_tail(Stager *s, Builder *b, const Staged *item)
 /* A loop-invariant load is stored once, where it is loaded; else just before the product. */
 static void add_operand(Stager *s, Operands *o, Op *dot, int side, Builder *before)
 {
-    const Staged *item = item_for(s, dot, side);
-    bool wgmma = uses_unit(s, dot);
+    const Staged *item = stage_item(s, dot, side);
+    bool wgmma = stage_uses_unit(s, dot);
     Value *value = dot->operands[side];
     if (item && item->bulk) {
         o->transposed[side] = item->transposed;
@@ -154,7 +154,7 @@ static Op *build_settle(Stager *s, Builder *b, Value *unsettled)
 void stage_dot(Stager *s, Op *dot)
 {
     Builder b = build_before(s->func, dot);
-    bool wgmma = uses_unit(s, dot);
+    bool wgmma = stage_uses_unit(s, dot);
     Op *product = build_product(s, &b, dot, wgmma ? OP_DOT_ASYNC : OP_DOT);
     if (wgmma) {
         product = build_settle(s, &b, product->results[0]);

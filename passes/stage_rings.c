@@ -3,6 +3,7 @@
  * `full` (the copies are there) and `empty` (the product has read them). */
 #include "passes/stage.h"
 
+#include "ir/errors.h"
 #include "passes/tile.h"
 
 enum {
@@ -101,18 +102,36 @@ static void choose_leaders(Stager *s)
     }
 }
 
-/* What goes to shared memory through registers, beside the rings. */
+/* An operand that goes to shared memory through registers (stage_dot.c), beside the rings. */
+static int64_t plain_operand(const Stager *s, const Op *dot, int side)
+{
+    const Staged *item = stage_item(s, dot, side);
+    Type type = dot->operands[side]->type;
+    bool outside = item && item->load->parent != dot->parent;
+    if ((item && item->bulk) || (side == 0 && stage_uses_unit(s, dot) && !outside)) {
+        return 0;
+    }
+    return poly_capacity(type->dims[0]) * poly_capacity(type->dims[1]) * dtype_bytes(type->dtype);
+}
+
+typedef struct Plain {
+    const Stager *s;
+    int64_t bytes;
+} Plain;
+
+static void add_plain(Op *op, void *user)
+{
+    Plain *plain = user;
+    if (op->kind == OP_DOT) {
+        plain->bytes += plain_operand(plain->s, op, 0) + plain_operand(plain->s, op, 1);
+    }
+}
+
 static int64_t plain_bytes(const Stager *s)
 {
-    int64_t bytes = 0;
-    for (int i = 0; i < s->n; i++) {
-        const Staged *item = &s->items[i];
-        bool stays = item->side == 0 && text_same(product_unit(s->func, item->dot), "wgmma");
-        if (!item->bulk && !stays) {
-            bytes += item->rows * item->cols * dtype_bytes(item->load->results[0]->type->dtype);
-        }
-    }
-    return bytes;
+    Plain plain = {s, 0};
+    block_walk(s->body, add_plain, &plain);
+    return plain.bytes;
 }
 
 /* Bytes that must exist once, and bytes a slot of all rings inside loops takes. */
@@ -132,39 +151,12 @@ static void measure(const Stager *s, int64_t *once, int64_t *each)
     }
 }
 
-static void does_not_fit(Stager *s, int64_t slots, int64_t once, int64_t each, int64_t most)
-{
-    Func *func = s->func;
-    const Line *line = schedule_given(func, "pipeline", "");
-    Diag *d = diag_error(func->diags, 505, line ? line->span : SPAN_NONE,
-                         "the tiles do not fit the shared memory of %s: %lld bytes, of %d",
-                         func->target->name, (long long)(once + slots * each + SCRATCH_BYTES),
-                         func->target->shared_bytes);
-    Text table = text_new(func->arena);
-    for (int i = 0; i < s->n; i++) {
-        const Staged *item = &s->items[i];
-        int64_t ring = item->bulk && s->streams[item->stream].home != s->body ? slots : 1;
-        const char *name = item->load->operands[0]->name;
-        text_printf(&table, "%-12s %3lld x %4lld x %4lld  %8lld bytes\n", name ? name : "operand",
-                    (long long)ring, (long long)item->rows, (long long)item->cols,
-                    (long long)(ring * item->rows * item->cols *
-                                dtype_bytes(item->load->results[0]->type->dtype)));
-    }
-    text_printf(&table, "%-12s %27lld bytes\n", "results", (long long)s->shared_bytes);
-    text_printf(&table, "%-12s %27d bytes", "scratch", SCRATCH_BYTES);
-    diag_note(func->diags, d, "%s", table.data);
-    if (most >= 1) {
-        diag_help(func->diags, d, "`pipeline %lld` fits", (long long)most);
-    } else {
-        diag_help(func->diags, d, "smaller tiles: halve one `tile` line");
-    }
-}
-
 static void choose_slots(Stager *s)
 {
     int64_t once, each;
     measure(s, &once, &each);
-    int64_t room = s->func->target->shared_bytes - SCRATCH_BYTES - once;
+    int64_t beside = s->func->fit.beside ? s->func->fit.beside : SCRATCH_BYTES;
+    int64_t room = s->func->target->shared_bytes - beside - once;
     int64_t most = each ? room / each : (room >= 0 ? 1 : 0);
     int64_t derived = most > MOST_SLOTS ? MOST_SLOTS : most;
     int64_t slots =
@@ -172,11 +164,8 @@ static void choose_slots(Stager *s)
                         "%lld slots of %lld bytes fit beside %lld bytes that are there once",
                         (long long)most, (long long)each, (long long)once);
     if (slots < 1) {
-        diag_error(s->func->diags, 505, schedule_given(s->func, "pipeline", "")->span,
+        diag_error(s->func->diags, ERR_PIPELINE, schedule_given(s->func, "pipeline", "")->span,
                    "`pipeline %lld`: a ring has one slot at least", (long long)slots);
-        slots = 1;
-    } else if (slots > most) {
-        does_not_fit(s, slots, once, each, most);
         slots = 1;
     }
     for (int i = 0; i < s->n_streams; i++) {

@@ -4,6 +4,8 @@
  * block would hang. */
 #include "passes/stage.h"
 
+#include "ir/errors.h"
+
 enum {
     GROUP_WARPS = 4,
     PRODUCER_WARPS = GROUP_WARPS,
@@ -19,7 +21,7 @@ static const char *const NAMES[] = {"producer", "consumer"};
 static void refuse(Stager *s, const char *key, const char *sub, const char *what, const char *help)
 {
     const Line *line = schedule_given(s->func, key, sub);
-    Diag *d = diag_error(s->func->diags, 508, line ? line->span : SPAN_NONE, "%s", what);
+    Diag *d = diag_error(s->func->diags, ERR_ROLES, line ? line->span : SPAN_NONE, "%s", what);
     diag_help(s->func->diags, d, "%s", help);
 }
 
@@ -79,14 +81,14 @@ static void check_sum(Stager *s, const RoleShares *shares)
     int64_t all = give * shares->registers[0] + take * shares->registers[1];
     if (all > target->registers) {
         bool consumer = schedule_given(s->func, "registers", "consumer") != NULL;
-        refuse(s, "registers", NAMES[consumer],
-               arena_printf(arena,
-                            "the roles want %lld threads * %lld + %lld threads * %lld = %lld "
-                            "registers",
-                            (long long)give, (long long)shares->registers[0], (long long)take,
-                            (long long)shares->registers[1], (long long)all),
-               arena_printf(arena, "a multiprocessor of %s has %d", target->name,
-                            target->registers));
+        refuse(
+            s, "registers", NAMES[consumer],
+            arena_printf(arena,
+                         "the roles want %lld threads * %lld + %lld threads * %lld = %lld "
+                         "registers",
+                         (long long)give, (long long)shares->registers[0], (long long)take,
+                         (long long)shares->registers[1], (long long)all),
+            arena_printf(arena, "a multiprocessor of %s has %d", target->name, target->registers));
     }
 }
 
@@ -106,8 +108,8 @@ RoleShares stage_shares(Stager *s, int64_t consumer_warps)
     RoleShares shares = {.warps[1] = consumer_warps, .registers[1] = CONSUMER_REGISTERS};
     shares.warps[0] = schedule_number(s->func, "warps", "producer", PRODUCER_WARPS,
                                       "a warp group of which one thread issues copies");
-    shares.registers[0] = schedule_number(s->func, "registers", "producer", LEAST_REGISTERS,
-                                          "copying needs few");
+    shares.registers[0] =
+        schedule_number(s->func, "registers", "producer", LEAST_REGISTERS, "copying needs few");
     if (!check_warps(s, &shares, 0) || !check_warps(s, &shares, 1) || !check_block(s, &shares) ||
         !check_registers(s, &shares, 0)) {
         return shares;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tile, in parts: tile.c (the pass); which step each axis gets, as schedule lines: tile_choose.c (rows
- * and elements), tile_product.c (products), tile_source.c (parallels of the source), tile_steps.c (what
- * they share); tile_emit.c (the group again, over ranges). Room-private. */
+/* tile, in parts: tile.c (the pass); which step each axis gets, as schedule lines: tile_choose.c
+ * (rows and elements), tile_product.c (products), tile_source.c (parallels of the source),
+ * tile_steps.c (what they share); tile_emit.c (the group again, over ranges). Room-private. */
 #ifndef TESSERA_PASSES_TILE_H
 #define TESSERA_PASSES_TILE_H
 

@@ -3,6 +3,8 @@
  * what is derived from the target's facts and what is known of the sizes, with the reason. */
 #include "passes/tile_steps.h"
 
+#include "ir/errors.h"
+
 enum {
     ROW_ELEMENTS = 32,     /* the same where rows are reduced: fewer threads to meet */
     BLOCK_ELEMENTS = 4096, /* of a memory-bound block, unless a row is longer */
@@ -123,7 +125,7 @@ static int64_t checked_blocks(Func *func, int64_t threads, bool wide)
         busy);
     if (blocks < 1 || blocks > 32 || blocks * threads > 2048) {
         const Line *line = schedule_given(func, "blocks", "");
-        Diag *d = diag_error(func->diags, 509, line ? line->span : SPAN_NONE,
+        Diag *d = diag_error(func->diags, ERR_BLOCKS, line ? line->span : SPAN_NONE,
                              "`blocks %lld` of %lld threads do not fit a multiprocessor",
                              (long long)blocks, (long long)threads);
         diag_help(func->diags, d, "at most %lld", (long long)larger(1, 2048 / threads));

@@ -2,10 +2,13 @@
 /* The unit that multiplies, and the steps of a group around a product. */
 #include "passes/tile_steps.h"
 
+#include "ir/errors.h"
+
 enum {
     UNIT_ROWS = 64, /* of which tiles of a matrix unit are multiples */
     UNIT_COLUMNS = 16,
     UNIT_DEPTH = 16,
+    FMA_LEAST = 8, /* elements of an axis, of derived tiles of fused multiply-adds */
 };
 
 /* ---- the unit that multiplies ---- */
@@ -27,7 +30,7 @@ static void refuse_unit(Func *func, const char *reason, DType operands)
     const Line *line = schedule_given(func, "product", "");
     Text why = text_new(func->arena);
     text_printf(&why, reason, dtype_name(operands));
-    Diag *d = diag_error(func->diags, 510, line ? line->span : SPAN_NONE,
+    Diag *d = diag_error(func->diags, ERR_UNIT, line ? line->span : SPAN_NONE,
                          "`product wgmma` is not possible: %s", why.data);
     diag_help(func->diags, d,
               "sm_90a multiplies f16 and bf16 in tiles of %d rows, %d columns and %d deep, or "
@@ -99,19 +102,34 @@ static bool operands_stay_out(const Func *func, const Op *dot)
     return func->target->bulk_copy;
 }
 
+/* Where tiles did not fit they are halved: columns first, then rows, then the depth. */
+typedef enum Turn { TURN_COLUMNS, TURN_ROWS, TURN_DEPTH, TURNS } Turn;
+
+static void set_halved(Func *func, AxisPlan *axis, int64_t step, int64_t least, Turn turn,
+                       const char *reason)
+{
+    int times = (func->fit.smaller + TURNS - 1 - (int)turn) / TURNS;
+    int64_t less = step;
+    while (times-- > 0 && less / 2 >= least) {
+        less /= 2;
+    }
+    tile_set_step(func, axis, turn == TURN_DEPTH ? AXIS_LOOP : AXIS_GRID, less,
+                  less < step ? "halved until a block has room for it" : reason);
+}
+
 static void choose_matrix_unit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
 {
     bool wide = operands_stay_out(func, plan->dot);
     if (m) {
-        tile_set_step(func, m, AXIS_GRID, larger(64, fitted(m->dim, 128)),
-                      "two warp groups of 64 rows, or one where there are no more rows");
+        set_halved(func, m, larger(UNIT_ROWS, fitted(m->dim, 128)), UNIT_ROWS, TURN_ROWS,
+                   "two warp groups of 64 rows, or one where there are no more rows");
     }
     if (n) {
         int64_t most = larger(32, (wide ? 256 : 128) / power_of_two_at_least(plan->n_dots));
-        tile_set_step(func, n, AXIS_GRID, larger(32, fitted(n->dim, most)),
-                      most == 256 ? "the widest product instruction, or as wide as the matrix is"
-                      : wide      ? "accumulators of all products share a thread's registers"
-                             : "operands pass through registers, which accumulators must leave");
+        set_halved(func, n, larger(32, fitted(n->dim, most)), UNIT_COLUMNS, TURN_COLUMNS,
+                   most == 256 ? "the widest product instruction, or as wide as the matrix is"
+                   : wide      ? "accumulators of all products share a thread's registers"
+                               : "operands pass through registers, which accumulators must leave");
     }
     plan->warps = smaller(8, (m ? larger(1, m->step / 64) : 1) * 4);
 }
@@ -123,12 +141,12 @@ static void choose_fma_unit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n
     int64_t rows = is_gpu(func) ? 128 : 64;
     int64_t cols = (twice ? 64 : 128) / power_of_two_at_least(plan->n_dots);
     if (m) {
-        tile_set_step(func, m, AXIS_GRID, fitted(m->dim, rows),
-                      "rows that share each element of the right operand");
+        set_halved(func, m, fitted(m->dim, rows), FMA_LEAST, TURN_ROWS,
+                   "rows that share each element of the right operand");
     }
     if (n) {
-        tile_set_step(func, n, AXIS_GRID, fitted(n->dim, cols),
-                      "columns that share each element of the left operand");
+        set_halved(func, n, fitted(n->dim, cols), FMA_LEAST, TURN_COLUMNS,
+                   "columns that share each element of the left operand");
     }
     plan->warps =
         smaller(256 / func->target->warp, larger(1, product_threads(m, n) / func->target->warp));
@@ -161,9 +179,10 @@ void tile_choose_product(Func *func, TilePlan *plan)
             tile_set_step(func, axis, AXIS_GRID, 1, "no product along this axis");
         } else if (axis != m && axis != n) {
             int64_t bytes = is_gpu(func) ? (wgmma ? 128 : 64) : 1024;
-            tile_set_step(func, axis, AXIS_LOOP, bytes / dtype_bytes(operands),
-                          wgmma ? "one 128-byte row of swizzled shared memory"
-                                : "as deep as the operands' tiles stay small");
+            int64_t least = wgmma ? UNIT_DEPTH : FMA_LEAST;
+            set_halved(func, axis, bytes / dtype_bytes(operands), least, TURN_DEPTH,
+                       wgmma ? "one 128-byte row of swizzled shared memory"
+                             : "as deep as the operands' tiles stay small");
         }
     }
     if (wgmma) {

@@ -6,6 +6,7 @@
 enum {
     LOOPS_ALONE = 4,         /* steps of loops shrink by up to this before those of grids do */
     SHARED_SLACK = 4096,     /* of shared memory, for reductions and barriers */
+    MOST_SHRINK = 64,        /* of the source's steps, before it is known what does not fit */
     THREAD_HELD_BYTES = 800, /* of accumulators and operands that a thread may hold */
 };
 
@@ -188,24 +189,38 @@ static int64_t source_warps(const Func *func, const Steps *steps)
     return power_of_two_at_least(threads / func->target->warp);
 }
 
-void tile_choose_source(Func *func, Op *parallel)
+static void try_steps(Func *func, Op *parallel, const Saved *saved, int64_t shrink, Steps *steps)
+{
+    for (int i = 0; i < saved->n; i++) {
+        saved->items[i].attr->ints[saved->items[i].at] = saved->items[i].step;
+    }
+    *steps = (Steps){.func = func, .shrink = shrink, .loops_first = steps->wgmma};
+    walk_group(parallel, set_steps, steps);
+    walk_group(parallel, measure_op, steps);
+}
+
+/* What fits as far as it can be told here; then halved as often as it turned out not to. */
+static void choose_steps(Func *func, Op *parallel, Steps *steps)
 {
     Saved saved = {.n = 0};
-    Steps steps = {.func = func};
     save_steps(parallel, &saved);
     block_walk(parallel->regions[0], save_steps, &saved);
-    walk_group(parallel, measure_op, &steps);
-    for (int64_t shrink = 1; shrink <= 64; shrink *= 2) {
-        for (int i = 0; i < saved.n; i++) {
-            saved.items[i].attr->ints[saved.items[i].at] = saved.items[i].step;
-        }
-        steps = (Steps){.func = func, .shrink = shrink, .loops_first = steps.wgmma};
-        walk_group(parallel, set_steps, &steps);
-        walk_group(parallel, measure_op, &steps);
-        if (steps_fit(func, &steps)) {
-            break;
-        }
+    walk_group(parallel, measure_op, steps);
+    int64_t shrink = 1;
+    try_steps(func, parallel, &saved, shrink, steps);
+    while (shrink < MOST_SHRINK && !steps_fit(func, steps)) {
+        shrink *= 2;
+        try_steps(func, parallel, &saved, shrink, steps);
     }
+    if (func->fit.smaller) {
+        try_steps(func, parallel, &saved, shrink << func->fit.smaller, steps);
+    }
+}
+
+void tile_choose_source(Func *func, Op *parallel)
+{
+    Steps steps = {.func = func};
+    choose_steps(func, parallel, &steps);
     int64_t warps = 1;
     if (is_gpu(func)) {
         warps = tile_checked_warps(func, source_warps(func, &steps),

@@ -2,13 +2,15 @@
 /* The steps and warps that a user gives, checked, or those that are derived. */
 #include "passes/tile_steps.h"
 
+#include "ir/errors.h"
+
 int64_t tile_checked_step(Func *func, const char *name, int64_t step)
 {
     const Line *line = schedule_given(func, "tile", name);
     if (step >= 1 && step <= (1 << 20)) {
         return step;
     }
-    diag_error(func->diags, 503, line ? line->span : SPAN_NONE,
+    diag_error(func->diags, ERR_TILE_STEP, line ? line->span : SPAN_NONE,
                "`tile %s %lld`: a tile has 1 to 1048576 elements an axis", name, (long long)step);
     return 1;
 }
@@ -28,7 +30,7 @@ int64_t tile_checked_warps(Func *func, int64_t derived, const char *reason)
     if (warps < 1 || warps > most || (warps & (warps - 1))) {
         const Line *line = schedule_given(func, "warps", "");
         Diag *d =
-            diag_error(func->diags, 504, line ? line->span : SPAN_NONE,
+            diag_error(func->diags, ERR_WARPS, line ? line->span : SPAN_NONE,
                        "`warps %lld` is not possible on %s", (long long)warps, func->target->name);
         diag_help(func->diags, d, "a power of two from 1 to %lld", (long long)most);
         return derived;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the choices of steps share: arithmetic, a step that fits its axis, the user's step. Private to
- * tile. */
+/* What the choices of steps share: arithmetic, a step that fits its axis, the user's step. Private
+ * to tile. */
 #ifndef TESSERA_PASSES_TILE_STEPS_H
 #define TESSERA_PASSES_TILE_STEPS_H
 

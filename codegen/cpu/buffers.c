@@ -3,6 +3,8 @@
  * lives do not overlap in program order. */
 #include "codegen/cpu/emit.h"
 
+#include "ir/errors.h"
+
 #include <string.h>
 
 enum { SLOT_ALIGN = 64 };
@@ -41,7 +43,7 @@ Buffer *cpu_buffer_shape(CpuEmitter *c, DType dtype, int rank, const int64_t *ex
 
 static void refuse_stack(CpuEmitter *c, int64_t total)
 {
-    Diag *diag = diag_error(c->func->diags, 701, SPAN_NONE,
+    Diag *diag = diag_error(c->func->diags, ERR_STACK, SPAN_NONE,
                             "the tiles of %s take %lld bytes of the stack; at most %lld fit",
                             c->func->name, (long long)total, (long long)MOST_STACK);
     diag_help(c->func->diags, diag, "make the tiles smaller in the schedule");

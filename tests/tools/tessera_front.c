@@ -89,8 +89,8 @@ static void dump(Arena *arena, Diags *diags, int source, const Options *options,
 
 static int print_errors(void)
 {
-    printf("# Errors of the front end\n\nMade by `tessera-front --errors` from "
-           "frontend/errors.def.\n");
+    printf("# Errors\n\nMade by `tessera-front --errors` from frontend/errors.def and "
+           "ir/errors.def.\n");
     for (int code = 1; code < 1000; code++) {
         if (error_title(code)) {
             printf("\n**E%04d** %s. %s\n", code, error_title(code), error_explanation(code));

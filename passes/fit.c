@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "passes/fit.h"
+
+#include "ir/build.h"
+#include "ir/errors.h"
+#include "ir/schedule.h"
+#include "ir/target.h"
+
+enum {
+    MOST_SMALLER = 15, /* 5 times each of columns, rows and depth */
+    MOST_TIMES = 8,    /* that a user's tile is halved, when looking for what would fit */
+    MOST_GIVEN = 16,
+};
+
+/* ---- the function before the tiles are chosen ---- */
+
+typedef struct Mark {
+    Block *body; /* a copy that nobody changes */
+    Stage stage;
+    bool padded;
+    Line *lines;
+    size_t n_lines, n_diags;
+    int errors;
+} Mark;
+
+static Block *copy_of(Func *func, const Block *body)
+{
+    Block *copy = build_block(func, NULL);
+    CloneMap map = clone_map_new(func);
+    Builder b = build_at_end(func, copy);
+    clone_block_into(&b, &map, body);
+    return copy;
+}
+
+static Mark mark_take(Func *func)
+{
+    const Schedule *schedule = func->schedule;
+    Mark mark = {.body = copy_of(func, func->body),
+                 .stage = func->stage,
+                 .padded = func->padded,
+                 .n_lines = schedule ? schedule->lines.n : 0,
+                 .n_diags = func->diags->list.n,
+                 .errors = func->diags->errors};
+    if (mark.n_lines) {
+        mark.lines = arena_copy(func->arena, schedule->lines.items, sizeof(Line) * mark.n_lines);
+    }
+    return mark;
+}
+
+static void mark_restore(Func *func, const Mark *mark)
+{
+    func->body = copy_of(func, mark->body);
+    func->stage = mark->stage;
+    func->padded = mark->padded;
+    if (func->schedule) {
+        func->schedule->lines.n = mark->n_lines;
+        for (size_t i = 0; i < mark->n_lines; i++) {
+            func->schedule->lines.items[i] = mark->lines[i];
+        }
+    }
+    func->diags->list.n = mark->n_diags;
+    func->diags->errors = mark->errors;
+}
+
+/* ---- does it fit? ---- */
+
+static bool is_about_room(const Diag *diag)
+{
+    return diag->code == ERR_SHARED || diag->code == ERR_HELD;
+}
+
+/* Every error since the mark says that something is too large. */
+static bool did_not_fit(const Func *func, const Mark *mark)
+{
+    for (size_t i = mark->n_diags; i < func->diags->list.n; i++) {
+        const Diag *diag = &func->diags->list.items[i];
+        if (diag->severity == SEVERITY_ERROR && !is_about_room(diag)) {
+            return false;
+        }
+    }
+    return func->diags->errors > mark->errors;
+}
+
+/* First the same tiles, now that it is known what lies beside the buffers of `stage`; then smaller
+ * ones. False: they are as small as they get. */
+static bool next_try(Func *func, bool *learnt)
+{
+    if (func->fit.beside && !*learnt) {
+        *learnt = true;
+        return true;
+    }
+    *learnt = false;
+    func->fit.beside = 0;
+    return ++func->fit.smaller <= MOST_SMALLER;
+}
+
+/* ---- what the user's lines could be ---- */
+
+typedef struct Given {
+    Line *items[MOST_GIVEN];
+    int n;
+} Given;
+
+static Given given_lines(Func *func)
+{
+    Given given = {.n = 0};
+    for (size_t i = 0; func->schedule && i < func->schedule->lines.n; i++) {
+        Line *line = &func->schedule->lines.items[i];
+        bool counts = text_same(line->key, "tile") || text_same(line->key, "pipeline");
+        if (counts && line->origin != LINE_DERIVED && !line->word && given.n < MOST_GIVEN) {
+            given.items[given.n++] = line;
+        }
+    }
+    return given;
+}
+
+/* With everything that is derived as small as it gets: then the search above ends there too. */
+static bool would_fit(Func *func, const Mark *mark, const PassHooks *hooks, int first, FitRun *run)
+{
+    const PassHooks quiet = {.user = hooks->user, .skip = hooks->skip};
+    func->fit = (FuncFit){.smaller = MOST_SMALLER};
+    bool fits = run(func, &quiet, first);
+    if (!fits && did_not_fit(func, mark) && func->fit.beside) {
+        mark_restore(func, mark);
+        fits = run(func, &quiet, first);
+    }
+    return fits;
+}
+
+typedef struct Search {
+    Func *func;
+    const Mark *mark;
+    const PassHooks *hooks;
+    FitRun *run;
+    int first;
+    const char *found;
+} Search;
+
+/* A tile is halved, a pipeline is made shorter, at least to 1. */
+static int64_t less(const Line *line, int times)
+{
+    int64_t number = text_same(line->key, "tile") ? line->number >> times : line->number - times;
+    return number > 1 ? number : 1;
+}
+
+/* `tile M 128, N 64` */
+static void describe(Text *text, const Line *line)
+{
+    text_printf(text, "%s%s%s %lld", text->n ? "," : line->key, *line->sub ? " " : "", line->sub,
+                (long long)line->number);
+}
+
+/* One line by its number; -1: all tiles. */
+static bool try_less(Search *s, int which, int times)
+{
+    Mark changed = *s->mark;
+    Text text = text_new(s->func->arena);
+    changed.lines = arena_copy(s->func->arena, s->mark->lines, sizeof(Line) * s->mark->n_lines);
+    mark_restore(s->func, s->mark);
+    Given given = given_lines(s->func);
+    for (int i = 0; i < given.n; i++) {
+        Line *line = given.items[i];
+        if (which == i || (which < 0 && text_same(line->key, "tile"))) {
+            line->number = less(line, times);
+            describe(&text, line);
+            changed.lines[line - s->func->schedule->lines.items].number = line->number;
+        }
+    }
+    if (text.n == 0 || !would_fit(s->func, &changed, s->hooks, s->first, s->run)) {
+        return false;
+    }
+    s->found = text.data;
+    return true;
+}
+
+/* The least change: a shorter pipeline, else one tile, else all tiles, each as often halved. */
+static const char *what_fits(Search *s)
+{
+    mark_restore(s->func, s->mark);
+    Given given = given_lines(s->func);
+    int n = given.n, pipeline = 0;
+    while (pipeline < n && !text_same(given.items[pipeline]->key, "pipeline")) {
+        pipeline++;
+    }
+    for (int times = 1; pipeline < n && times <= MOST_TIMES; times++) {
+        if (try_less(s, pipeline, times)) {
+            return s->found;
+        }
+    }
+    for (int times = 1; n > 0 && times <= MOST_TIMES; times++) {
+        for (int which = 0; which <= n; which++) {
+            if (try_less(s, which < n ? which : -1, times)) {
+                return s->found;
+            }
+        }
+    }
+    return NULL;
+}
+
+static void give_help(Func *func, const Mark *mark, const char *fits, bool given)
+{
+    for (size_t i = mark->n_diags; i < func->diags->list.n; i++) {
+        Diag *diag = &func->diags->list.items[i];
+        if (is_about_room(diag) && fits) {
+            diag_help(func->diags, diag, "`%s` fits", fits);
+        } else if (is_about_room(diag) && given) {
+            diag_help(func->diags, diag, "leave out the lines that set tiles");
+        }
+    }
+}
+
+/* The errors of the tiles as they would be if they fitted, and the lines that do. */
+static bool refuse(Search *s)
+{
+    Func *func = s->func;
+    const char *fits = what_fits(s);
+    mark_restore(func, s->mark);
+    bool given = given_lines(func).n > 0;
+    const PassHooks quiet = {.user = s->hooks->user, .skip = s->hooks->skip};
+    func->fit = (FuncFit){.smaller = 0};
+    s->run(func, &quiet, s->first);
+    give_help(func, s->mark, fits, given);
+    return false;
+}
+
+/* ---- the search ---- */
+
+static void note_product(Op *op, void *user)
+{
+    bool *found = user;
+    *found = *found || op->kind == OP_DOT;
+}
+
+bool fit_run(Func *func, const PassHooks *hooks, int first, FitRun *run)
+{
+    bool products = false, learnt = false;
+    func_walk(func, note_product, &products);
+    if (!products || !func->target || func->target->warp == 1) {
+        return run(func, hooks, first);
+    }
+    Mark mark = mark_take(func);
+    while (!run(func, hooks, first)) {
+        if (!did_not_fit(func, &mark)) {
+            return false;
+        }
+        if (!next_try(func, &learnt)) {
+            return refuse(&(Search){func, &mark, hooks, run, first, NULL});
+        }
+        mark_restore(func, &mark);
+    }
+    return true;
+}

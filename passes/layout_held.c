@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Registers. Most values pass through a thread an element at a time, but what lives across a
+ * product is held as a whole: its accumulator, its operands in registers, and what the loop around
+ * it carries. Their sum, at the product where it is greatest, must fit a thread. */
+#include "ir/errors.h"
+#include "ir/verify.h"
+#include "passes/layout_pass.h"
+
+enum {
+    OWN_REGISTERS = 16, /* addresses, counters, descriptors */
+    REGISTER_BITS = 32,
+    REGISTER_STEP = 8, /* in which they are handed out */
+};
+
+/* Where a value is made, and where it is read last, in program order; a loop around the reader but
+ * not around the value reads it until its own end. */
+typedef struct Life {
+    const Value *value;
+    int from, to;
+} Life;
+
+typedef struct Lives {
+    LayoutPass *pass;
+    Life *of; /* by id */
+    uint32_t n;
+    int now;
+    const Op *worst; /* the product at which most is held */
+    int64_t most;
+    int worst_at;
+} Lives;
+
+static bool loops(const Op *op)
+{
+    return op->kind == OP_FOR || op->kind == OP_TILES;
+}
+
+/* Names for registers that other values hold, and what is made where it is used. */
+static bool is_held(const Value *value)
+{
+    if (!value || !layout_spreads(value) || !value->type->layout || layout_is_cheap(value)) {
+        return false;
+    }
+    OpKind kind = value->def ? value->def->kind : OP_COUNT;
+    return kind != OP_BROADCAST && kind != OP_EXPAND && kind != OP_SQUEEZE && kind != OP_PERMUTE &&
+           kind != OP_CONVERT && dtype_bits(value->type->dtype) > 1;
+}
+
+static int64_t registers_of(LayoutPass *pass, const Value *value)
+{
+    int64_t extents[MAX_RANK], n = 0;
+    const Layout *layout = value->type->layout;
+    layout_extents(pass, value->type, extents);
+    for (int i = 0; i < layout_registers(layout); i++) {
+        n += layout_register_exists(layout, extents, (uint32_t)i);
+    }
+    return (n * dtype_bits(value->type->dtype) + REGISTER_BITS - 1) / REGISTER_BITS;
+}
+
+static void note_made(Lives *lives, const Value *value)
+{
+    if (is_held(value) && value->id < lives->n) {
+        lives->of[value->id] = (Life){value, lives->now, lives->now};
+    }
+}
+
+static void note_read(Lives *lives, const Value *value, int at)
+{
+    if (value && value->id < lives->n && lives->of[value->id].value) {
+        Life *life = &lives->of[value->id];
+        life->to = life->to > at ? life->to : at;
+    }
+}
+
+/* At the end of a loop: whatever was made before it and is read inside lives until here. */
+static void note_loop_end(Lives *lives, int begin)
+{
+    for (uint32_t id = 0; id < lives->n; id++) {
+        Life *life = &lives->of[id];
+        if (life->value && life->from < begin && life->to > begin) {
+            life->to = lives->now;
+        }
+    }
+}
+
+static void note_block(Lives *lives, const Block *block);
+
+static void note_op(Lives *lives, const Op *op)
+{
+    int begin = ++lives->now;
+    for (int i = 0; i < op->n_operands; i++) {
+        note_read(lives, op->operands[i], begin);
+    }
+    for (int i = 0; i < op->n_regions; i++) {
+        for (int k = 0; k < op->regions[i]->n_args; k++) {
+            note_made(lives, op->regions[i]->args[k]);
+        }
+        note_block(lives, op->regions[i]);
+    }
+    if (loops(op)) {
+        lives->now++;
+        note_loop_end(lives, begin);
+    }
+    for (int i = 0; i < op->n_results; i++) {
+        note_made(lives, op->results[i]);
+    }
+}
+
+static void note_block(Lives *lives, const Block *block)
+{
+    for (const Op *op = block->first; op; op = op->next) {
+        note_op(lives, op);
+    }
+}
+
+/* ---- at a product ---- */
+
+static const Value *accumulator_of(const Op *op)
+{
+    int at = access_next(op, access_next(op, 0));
+    return at < op->n_operands ? op->operands[at] : NULL;
+}
+
+static bool holds(const Life *life, const Op *product, int at)
+{
+    return life->value && life->value != accumulator_of(product) &&
+           (life->value == product->results[0] || (life->from < at && life->to >= at));
+}
+
+static int64_t held_at(Lives *lives, const Op *product, int at)
+{
+    int64_t sum = OWN_REGISTERS;
+    for (uint32_t id = 0; id < lives->n; id++) {
+        if (holds(&lives->of[id], product, at)) {
+            sum += registers_of(lives->pass, lives->of[id].value);
+        }
+    }
+    return sum;
+}
+
+/* Products in program order, counted as note_op counts. */
+static void find_worst(Lives *lives, const Block *block)
+{
+    for (const Op *op = block->first; op; op = op->next) {
+        int at = ++lives->now;
+        if (op->kind == OP_DOT || op->kind == OP_DOT_ASYNC) {
+            int64_t held = held_at(lives, op, at);
+            if (held > lives->most) {
+                lives->most = held;
+                lives->worst = op;
+                lives->worst_at = at;
+            }
+        }
+        for (int i = 0; i < op->n_regions; i++) {
+            find_worst(lives, op->regions[i]);
+        }
+        lives->now += loops(op);
+    }
+}
+
+/* ---- what a thread has ---- */
+
+static int64_t registers_there(LayoutPass *pass, const Op *product)
+{
+    const Op *roles = op_enclosing(product, OP_ROLES);
+    const Target *target = pass->func->target;
+    if (roles && op_attr(roles, ATTR_REGISTERS)) {
+        return layout_role_registers(roles, product);
+    }
+    int64_t threads = (int64_t)layout_warps(pass, product->parent) * pass->lanes;
+    int64_t each = target->registers / threads / REGISTER_STEP * REGISTER_STEP;
+    return each < target->registers_thread ? each : target->registers_thread;
+}
+
+static const char *table(Lives *lives)
+{
+    Text text = text_new(lives->pass->func->arena);
+    text_add(&text, "registers of a thread, by tile:");
+    for (uint32_t id = 0; id < lives->n; id++) {
+        const Value *value = lives->of[id].value;
+        if (holds(&lives->of[id], lives->worst, lives->worst_at)) {
+            const char *what = value == lives->worst->results[0] ? "the product" : "a tile";
+            text_printf(&text, "\n%6lld  %s, ", (long long)registers_of(lives->pass, value),
+                        value->name ? value->name : what);
+            print_type(lives->pass->func, value->type, &text);
+        }
+    }
+    text_printf(&text, "\n%6d  addresses and counters\n%6lld  in all", OWN_REGISTERS,
+                (long long)lives->most);
+    return text.data;
+}
+
+static void check_launch(LayoutPass *pass, const Op *launch)
+{
+    Func *func = pass->func;
+    Lives lives = {.pass = pass, .n = func->n_values};
+    lives.of = ARENA_ARRAY(func->arena, Life, lives.n);
+    note_block(&lives, launch->regions[0]);
+    lives.now = 0;
+    find_worst(&lives, launch->regions[0]);
+    int64_t most = lives.worst ? registers_there(pass, lives.worst) : 0;
+    if (lives.most > most) {
+        Diag *diag =
+            diag_error(func->diags, ERR_HELD, lives.worst->span,
+                       "kernel %s holds %lld registers a thread across a product; a "
+                       "thread of %s has %lld here",
+                       func->name, (long long)lives.most, func->target->name, (long long)most);
+        diag_note(func->diags, diag, "%s", table(&lives));
+    }
+}
+
+void layout_check_held(LayoutPass *pass)
+{
+    for (const Op *op = pass->func->body->first; op; op = op->next) {
+        if (op->kind == OP_LAUNCH) {
+            check_launch(pass, op);
+        }
+    }
+}
