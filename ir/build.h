@@ -67,19 +67,19 @@ Op *build_store(Builder *b, Value *tensor, Value *const *indices, Value *value);
 
 /* i64[dim] or i32[dim]: 0, 1, 2, … */
 Value *build_iota(Builder *b, Dim dim, DType dtype);
-/* `memory`: a tensor, or (at the tensor stage) an array. One index an axis, none NULL: arrays of the
- * result's shape or scalars, i64 or i32. The result has that shape; elements outside read 0, or what
- * op_set_num(func, result->def, ATTR_VALUE, …) says. */
+/* `memory`: a tensor, or (at the tensor stage) an array. One index an axis, none NULL: arrays of
+ * the result's shape or scalars, i64 or i32. The result has that shape; elements outside read 0, or
+ * what op_set_num(func, result->def, ATTR_VALUE, …) says. */
 Value *build_gather(Builder *b, Value *memory, Value *const *indices);
-/* `fn`: set add min max and or xor xchg cas. `compare` for cas alone, else NULL; `mask` may be NULL.
- * `old`: the op has a result, the old elements. */
+/* `fn`: set add min max and or xor xchg cas. `compare` for cas alone, else NULL; `mask` may be
+ * NULL. `old`: the op has a result, the old elements. */
 Op *build_scatter(Builder *b, const char *fn, Value *tensor, Value *const *indices, Value *value,
                   Value *compare, Value *mask, bool old);
 Value *build_scan(Builder *b, const char *fn, Value *a, int axis, bool reverse, bool exclusive);
 /* Its region has its 2n scalar arguments and is empty: end it in a yield of n scalars. `reverse` and
  * `exclusive` for scans alone. */
-Op *build_fold(Builder *b, int n, Value *const *arrays, Value *const *neutrals, int axis, bool scan,
-               bool reverse, bool exclusive);
+Op *build_fold(Builder *b, int n, Value *const *arrays, Value *const *neutrals, int axis,
+               bool scan, bool reverse, bool exclusive);
 /* Two regions, each with n arguments: end regions[0] in a yield of a bool of the carried values'
  * shape, regions[1] in a yield of the n next values. */
 Op *build_while(Builder *b, int n, Value *const *inits);

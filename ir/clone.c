@@ -99,7 +99,7 @@ static bool region_is_pure(const Block *block)
         if (op_has(op, TRAIT_TERMINATOR)) {
             continue;
         }
-        if (op->kind == OP_FOR || op->kind == OP_IF) {
+        if (op->kind == OP_FOR || op->kind == OP_IF || op->kind == OP_WHILE) {
             for (int i = 0; i < op->n_regions; i++) {
                 if (!region_is_pure(op->regions[i])) {
                     return false;
@@ -115,7 +115,7 @@ static bool region_is_pure(const Block *block)
 static bool is_dead(const Uses *uses, const Op *op)
 {
     bool pure = op_has(op, TRAIT_PURE);
-    if (op->kind == OP_FOR || op->kind == OP_IF) {
+    if (op->kind == OP_FOR || op->kind == OP_IF || op->kind == OP_WHILE) {
         pure = true;
         for (int i = 0; i < op->n_regions; i++) {
             pure = pure && region_is_pure(op->regions[i]);

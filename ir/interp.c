@@ -107,33 +107,21 @@ static void run_roles(Run *run, const Op *op);
 static void run_leaf(Run *run, const Op *op)
 {
     switch (op->kind) {
-    case OP_REDUCE:
-        interp_reduce(run, op);
-        break;
-    case OP_DOT:
-        interp_dot(run, op);
-        break;
-    case OP_LOAD:
-        interp_load(run, op);
-        break;
-    case OP_STORE:
-        interp_store(run, op);
-        break;
-    case OP_SHARED:
-        interp_shared(run, op);
-        break;
-    case OP_BARRIER:
-        interp_barrier(run, op);
-        break;
-    case OP_SHARED_LOAD:
-        interp_shared_load(run, op);
-        break;
-    case OP_SHARED_STORE:
-        interp_shared_store(run, op);
-        break;
-    default:
-        interp_shape(run, op);
-        break;
+    case OP_REDUCE: interp_reduce(run, op); break;
+    case OP_SCAN: interp_scan(run, op); break;
+    case OP_FOLD: interp_fold(run, op); break;
+    case OP_DOT: interp_dot(run, op); break;
+    case OP_GATHER: interp_gather(run, op); break;
+    case OP_SCATTER: interp_scatter(run, op); break;
+    case OP_PRINT:
+    case OP_ASSERT: interp_say(run, op); break;
+    case OP_LOAD: interp_load(run, op); break;
+    case OP_STORE: interp_store(run, op); break;
+    case OP_SHARED: interp_shared(run, op); break;
+    case OP_BARRIER: interp_barrier(run, op); break;
+    case OP_SHARED_LOAD: interp_shared_load(run, op); break;
+    case OP_SHARED_STORE: interp_shared_store(run, op); break;
+    default: interp_shape(run, op); break;
     }
 }
 
@@ -141,7 +129,7 @@ static void run_op(Run *run, const Op *op)
 {
     if (op->kind == OP_ROLES) {
         run_roles(run, op);
-    } else if (op_has(op, TRAIT_REGION)) {
+    } else if (op_has(op, TRAIT_REGION) && op->kind != OP_FOLD) {
         control_begin(run, op);
     } else if (op_has(op, TRAIT_ELEMENTWISE)) {
         interp_elementwise(run, op);
@@ -183,6 +171,24 @@ static bool step(Run *run)
     }
     drop_last_uses(run, op);
     return true;
+}
+
+void run_region(Run *run, const Op *op, const Block *block)
+{
+    size_t base = run->agent->frames.n;
+    Frame frame = {.op = op, .block = block, .at = block->first};
+    ARENA_PUSH(run->arena, &run->agent->frames, frame);
+    for (;;) {
+        const Op *at = run->agent->frames.items[run->agent->frames.n - 1].at;
+        if (run->agent->frames.n == base + 1 && (!at || at->kind == OP_YIELD)) {
+            break;
+        }
+        if (at && interp_is_sync(at->kind)) {
+            run_fail(run, at, "not in a fold");
+        }
+        step(run);
+    }
+    run->agent->frames.n--;
 }
 
 /* ---- agents ---- */
@@ -243,8 +249,7 @@ static bool round_of(Run *run, Agent *agents, int n)
 
 static void run_agents(Run *run, Agent *agents, int n)
 {
-    while (round_of(run, agents, n)) {
-    }
+    while (round_of(run, agents, n)) {}
 }
 
 static void begin_role(Run *run, const Op *op, Agent *agent, int role, const Agent *parent)
@@ -289,15 +294,16 @@ static bool begins_samples(OpKind kind)
 {
     switch (kind) {
     case OP_REDUCE:
+    case OP_SCAN:
+    case OP_FOLD:
+    case OP_GATHER:
     case OP_DOT:
     case OP_DOT_ASYNC:
     case OP_FAST_EXP2:
     case OP_CAST:
     case OP_LOAD:
-    case OP_SHARED_LOAD:
-        return true;
-    default:
-        return false;
+    case OP_SHARED_LOAD: return true;
+    default: return false;
     }
 }
 
@@ -311,8 +317,8 @@ static void look_ahead(Run *run, const Block *block)
                 run->last_use[value->id] = home_of(value) == block ? op : NULL;
             }
         }
-        if (begins_samples(op->kind) && op->n_results) {
-            run->source[op->results[0]->id] = run->sources++;
+        for (int i = 0; begins_samples(op->kind) && i < op->n_results; i++) {
+            run->source[op->results[i]->id] = run->sources++;
         }
         for (int i = 0; i < op->n_regions; i++) {
             look_ahead(run, op->regions[i]);
@@ -337,10 +343,21 @@ static void bind_tensor(Run *run, const Param *param, const InterpArg *arg)
         }
     }
     memory->data = arg->tensor.data;
+    if (param->io == PARAM_SCRATCH || param->io == PARAM_OUT) {
+        memory->unset = ARENA_ARRAY(run->arena, uint8_t, memory->n);
+        memset(memory->unset, 1, (size_t)memory->n);
+    }
+    if (param->io == PARAM_SCRATCH) {
+        size_t bytes = (size_t)memory->n * (size_t)dtype_bytes(memory->dtype);
+        memory->data = arena_alloc(run->arena, bytes);
+        memset(memory->data, run->options->seed & 1 ? 0x7f : 0xff, bytes);
+        memory->bounds = run->options->bounds ? ARENA_ARRAY(run->arena, double, memory->n) : NULL;
+    }
     if (param->io != PARAM_IN) {
         memory->writers = ARENA_ARRAY(run->arena, uint32_t, memory->n);
     }
-    if (run->options->bounds && memory->writers && arg->tensor.bound && memory->n) {
+    bool asked = memory->writers && param->io != PARAM_SCRATCH && arg->tensor.bound;
+    if (run->options->bounds && asked && memory->n) {
         memory->bounds = arg->tensor.bound;
         memset(memory->bounds, 0, (size_t)memory->n * sizeof(double));
     }

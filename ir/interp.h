@@ -24,14 +24,34 @@ typedef struct InterpArg {
     int64_t integer;     /* for integer and bool scalars */
 } InterpArg;
 
+/* What a run has to say. Without somebody to say it to, an assertion that fails ends the run. */
+typedef enum InterpNoteKind {
+    INTERP_PRINT,
+    INTERP_ASSERT,       /* one that failed */
+    INTERP_UNORDERED,    /* an outcome that depends on an order which is free: the op's first */
+    INTERP_FLOAT_ATOMIC, /* sums of floats in any order: the op's first */
+} InterpNoteKind;
+
+typedef struct InterpNote {
+    InterpNoteKind kind;
+    const Op *op;
+    const char *text; /* of print and assert */
+    int n;            /* of their values */
+    const DType *dtypes;
+    const union Scalar *values;
+} InterpNote;
+typedef void InterpNoteFn(void *user, const InterpNote *note);
+
 typedef struct InterpOptions {
     uint64_t seed;      /* order of roles, blocks and poison */
     bool bounds;        /* compute error bounds (slower) */
     int64_t most_steps; /* 0: no limit; else an error when exceeded */
+    InterpNoteFn *note; /* may be NULL */
+    void *user;         /* its first argument */
 } InterpOptions;
 
-/* args: one per func->params entry; sizes: indexed by DimVar.id (ranges ignored).
- * False with one line in `problem` when the program does something it may not. */
+/* args: one per func->params entry, that of a scratch parameter unused; sizes: indexed by DimVar.id
+ * (ranges ignored). False with one line in `problem` when the program does something it may not. */
 bool interp_func(Func *func, const InterpArg *args, const int64_t *sizes,
                  const InterpOptions *options, Text *problem);
 

@@ -120,8 +120,8 @@ static bool wait(Run *run, const Op *op)
         return false;
     }
     if (slot->generation > wanted) {
-        run_fail(run, op, "waits for generation %lld, but %u are complete",
-                 (long long)wanted - 1, slot->generation);
+        run_fail(run, op, "waits for generation %lld, but %u are complete", (long long)wanted - 1,
+                 slot->generation);
     }
     if (wanted > 0) {
         clocks_join(&run->agent->known, &slot->done, n_clocks(run));
@@ -251,10 +251,8 @@ bool interp_is_sync(OpKind kind)
     case OP_WAIT:
     case OP_ARRIVE:
     case OP_DOT_ASYNC:
-    case OP_SETTLE:
-        return true;
-    default:
-        return false;
+    case OP_SETTLE: return true;
+    default: return false;
     }
 }
 
@@ -262,32 +260,15 @@ bool interp_async(Run *run, const Op *op)
 {
     Agent *agent = run->agent;
     switch (op->kind) {
-    case OP_SYNC:
-        async_sync(run);
-        return true;
-    case OP_FENCE_ASYNC:
-        agent->fenced_at = agent->clock++;
-        return true;
-    case OP_BULK_LOAD:
-        bulk_load(run, op);
-        return true;
-    case OP_BULK_STORE:
-        bulk_store(run, op);
-        return true;
-    case OP_BULK_WAIT:
-        agent->stores_done = agent->stores;
-        return true;
-    case OP_WAIT:
-        return wait(run, op);
-    case OP_ARRIVE:
-        arrive(run, op);
-        return true;
-    case OP_DOT_ASYNC:
-        dot_async(run, op);
-        return true;
-    default:
-        settle(run, op);
-        return true;
+    case OP_SYNC: async_sync(run); return true;
+    case OP_FENCE_ASYNC: agent->fenced_at = agent->clock++; return true;
+    case OP_BULK_LOAD: bulk_load(run, op); return true;
+    case OP_BULK_STORE: bulk_store(run, op); return true;
+    case OP_BULK_WAIT: agent->stores_done = agent->stores; return true;
+    case OP_WAIT: return wait(run, op);
+    case OP_ARRIVE: arrive(run, op); return true;
+    case OP_DOT_ASYNC: dot_async(run, op); return true;
+    default: settle(run, op); return true;
     }
 }
 
@@ -312,8 +293,7 @@ static void check_slot(Run *run, const Slot *slot)
 
 void async_end_block(Run *run)
 {
-    while (async_complete_one(run)) {
-    }
+    while (async_complete_one(run)) {}
     for (size_t i = 0; i < run->rings.n; i++) {
         Ring *ring = run->rings.items[i];
         for (int64_t slot = 0; slot < ring->count; slot++) {

@@ -27,7 +27,7 @@ static void drop_value(Run *run, const Value *value)
     }
 }
 
-static void drop_block(Run *run, const Block *block)
+void drop_block(Run *run, const Block *block)
 {
     for (int i = 0; i < block->n_args; i++) {
         drop_value(run, block->args[i]);
@@ -69,7 +69,7 @@ static void bind_carried(Run *run, const Block *block, int first, Array **values
     }
 }
 
-static Array **taken(Run *run, const Op *op, int first, int n)
+Array **taken(Run *run, const Op *op, int first, int n)
 {
     Array **values = (Array **)(void *)buffer_new(run, sizeof(Array *) * (size_t)n)->bytes;
     for (int i = 0; i < n; i++) {
@@ -78,7 +78,7 @@ static Array **taken(Run *run, const Op *op, int first, int n)
     return values;
 }
 
-static void give_back(Run *run, Array **values)
+void give_back(Run *run, Array **values)
 {
     buffer_drop(run, (Buffer *)(void *)((unsigned char *)values - offsetof(Buffer, bytes)));
 }
@@ -309,35 +309,22 @@ static void if_begin(Run *run, const Op *op)
 void control_begin(Run *run, const Op *op)
 {
     switch (op->kind) {
-    case OP_FOR:
-        for_begin(run, op);
-        break;
-    case OP_TILES:
-        tiles_begin(run, op);
-        break;
-    case OP_IF:
-        if_begin(run, op);
-        break;
-    default:
-        grid_begin(run, op);
-        break;
+    case OP_FOR: for_begin(run, op); break;
+    case OP_TILES: tiles_begin(run, op); break;
+    case OP_IF: if_begin(run, op); break;
+    case OP_WHILE: while_begin(run, op); break;
+    default: grid_begin(run, op); break;
     }
 }
 
 static bool again(Run *run, Frame *frame, Array **values)
 {
     switch (frame->op->kind) {
-    case OP_FOR:
-        return for_next(run, frame, values);
-    case OP_TILES:
-        return tiles_next(run, frame, values);
-    case OP_LAUNCH:
-        end_block(run, frame->op);
-        return grid_next(run, frame);
-    case OP_PARALLEL:
-        return grid_next(run, frame);
-    default:
-        return false;
+    case OP_FOR: return for_next(run, frame, values);
+    case OP_TILES: return tiles_next(run, frame, values);
+    case OP_LAUNCH: end_block(run, frame->op); return grid_next(run, frame);
+    case OP_PARALLEL: return grid_next(run, frame);
+    default: return false;
     }
 }
 
@@ -345,6 +332,10 @@ void control_end(Run *run, const Op *yield)
 {
     Frame *frame = top(run->agent);
     const Op *op = frame->op;
+    if (op && op->kind == OP_WHILE) {
+        while_end(run, yield);
+        return;
+    }
     int n = yield ? yield->n_operands : 0;
     if (op && op->kind != OP_ROLES && op->n_results && n != op->n_results) {
         run_fail(run, op, "the region hands out %d values", n);

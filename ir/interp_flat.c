@@ -59,87 +59,55 @@ static float f32_min(float x, float y)
 static bool f32_ops(const Flat *flat)
 {
     switch (flat->kind) {
-    case OP_NEG:
-        EACH(float, float, -x);
-    case OP_ABS:
-        EACH(float, float, fabsf(x));
-    case OP_SQRT:
-        EACH(float, float, sqrtf(x));
-    case OP_FLOOR:
-        EACH(float, float, floorf(x));
-    case OP_RINT:
-        EACH(float, float, rintf(x));
-    case OP_ADD:
-        EACH2(float, float, x + y);
-    case OP_SUB:
-        EACH2(float, float, x - y);
-    case OP_MUL:
-        EACH2(float, float, x * y);
-    case OP_DIV:
-        EACH2(float, float, x / y);
-    case OP_MIN:
-        EACH2(float, float, f32_min(x, y));
-    case OP_MAX:
-        EACH2(float, float, f32_max(x, y));
-    case OP_FMA:
-        return f32_fma(flat);
-    default:
-        return false;
+    case OP_NEG: EACH(float, float, -x);
+    case OP_ABS: EACH(float, float, fabsf(x));
+    case OP_SQRT: EACH(float, float, sqrtf(x));
+    case OP_FLOOR: EACH(float, float, floorf(x));
+    case OP_RINT: EACH(float, float, rintf(x));
+    case OP_ADD: EACH2(float, float, x + y);
+    case OP_SUB: EACH2(float, float, x - y);
+    case OP_MUL: EACH2(float, float, x *y);
+    case OP_DIV: EACH2(float, float, x / y);
+    case OP_MIN: EACH2(float, float, f32_min(x, y));
+    case OP_MAX: EACH2(float, float, f32_max(x, y));
+    case OP_FMA: return f32_fma(flat);
+    default: return false;
     }
 }
 
 static bool i32_ops(const Flat *flat)
 {
     switch (flat->kind) {
-    case OP_ADD:
-        EACH2(uint32_t, uint32_t, x + y);
-    case OP_SUB:
-        EACH2(uint32_t, uint32_t, x - y);
-    case OP_MUL:
-        EACH2(uint32_t, uint32_t, x * y);
-    case OP_AND:
-        EACH2(uint32_t, uint32_t, x & y);
-    case OP_OR:
-        EACH2(uint32_t, uint32_t, x | y);
-    case OP_XOR:
-        EACH2(uint32_t, uint32_t, x ^ y);
-    case OP_SHL:
-        EACH2(uint32_t, uint32_t, y < 32 ? x << y : 0);
-    default:
-        return false;
+    case OP_ADD: EACH2(uint32_t, uint32_t, x + y);
+    case OP_SUB: EACH2(uint32_t, uint32_t, x - y);
+    case OP_MUL: EACH2(uint32_t, uint32_t, x * y);
+    case OP_AND: EACH2(uint32_t, uint32_t, x & y);
+    case OP_OR: EACH2(uint32_t, uint32_t, x | y);
+    case OP_XOR: EACH2(uint32_t, uint32_t, x ^ y);
+    case OP_SHL: EACH2(uint32_t, uint32_t, y < 32 ? x << y : 0);
+    default: return false;
     }
 }
 
 static bool i64_ops(const Flat *flat)
 {
     switch (flat->kind) {
-    case OP_ADD:
-        EACH2(uint64_t, uint64_t, x + y);
-    case OP_SUB:
-        EACH2(uint64_t, uint64_t, x - y);
-    case OP_MUL:
-        EACH2(uint64_t, uint64_t, x * y);
-    default:
-        return false;
+    case OP_ADD: EACH2(uint64_t, uint64_t, x + y);
+    case OP_SUB: EACH2(uint64_t, uint64_t, x - y);
+    case OP_MUL: EACH2(uint64_t, uint64_t, x * y);
+    default: return false;
     }
 }
 
 #define COMPARE(T)                                                                                 \
     switch (pred[0] == 'l' || pred[0] == 'g' ? pred[0] + pred[1] : pred[0]) {                      \
-    case 'e':                                                                                      \
-        EACH2(T, uint8_t, x == y);                                                                 \
-    case 'n':                                                                                      \
-        EACH2(T, uint8_t, x != y);                                                                 \
-    case 'l' + 't':                                                                                \
-        EACH2(T, uint8_t, x < y);                                                                  \
-    case 'l' + 'e':                                                                                \
-        EACH2(T, uint8_t, x <= y);                                                                 \
-    case 'g' + 't':                                                                                \
-        EACH2(T, uint8_t, x > y);                                                                  \
-    case 'g' + 'e':                                                                                \
-        EACH2(T, uint8_t, x >= y);                                                                 \
-    default:                                                                                       \
-        return false;                                                                              \
+    case 'e': EACH2(T, uint8_t, x == y);                                                           \
+    case 'n': EACH2(T, uint8_t, x != y);                                                           \
+    case 'l' + 't': EACH2(T, uint8_t, x < y);                                                      \
+    case 'l' + 'e': EACH2(T, uint8_t, x <= y);                                                     \
+    case 'g' + 't': EACH2(T, uint8_t, x > y);                                                      \
+    case 'g' + 'e': EACH2(T, uint8_t, x >= y);                                                     \
+    default: return false;                                                                         \
     }
 
 static bool compare(const Flat *flat)
@@ -174,14 +142,10 @@ static bool compare(const Flat *flat)
 static bool choose(const Flat *flat)
 {
     switch (dtype_bytes(flat->out)) {
-    case 1:
-        SELECT(uint8_t);
-    case 2:
-        SELECT(uint16_t);
-    case 4:
-        SELECT(uint32_t);
-    default:
-        SELECT(uint64_t);
+    case 1: SELECT(uint8_t);
+    case 2: SELECT(uint16_t);
+    case 4: SELECT(uint32_t);
+    default: SELECT(uint64_t);
     }
 }
 
@@ -208,33 +172,25 @@ static bool cast(const Flat *flat)
 static bool in_loop(const Flat *flat)
 {
     switch (flat->kind) {
-    case OP_CMP:
-        return compare(flat);
-    case OP_SELECT:
-        return choose(flat);
-    case OP_CAST:
-        return cast(flat);
+    case OP_CMP: return compare(flat);
+    case OP_SELECT: return choose(flat);
+    case OP_CAST: return cast(flat);
     case OP_FIX:
     case OP_BITCAST:
         memcpy(flat->to, flat->from[0], (size_t)flat->n * (size_t)dtype_bytes(flat->in));
         return true;
-    default:
-        break;
+    default: break;
     }
     if (flat->in != flat->out) {
         return false;
     }
     switch (flat->in) {
-    case DT_F32:
-        return f32_ops(flat);
+    case DT_F32: return f32_ops(flat);
     case DT_I32:
-    case DT_U32:
-        return i32_ops(flat);
+    case DT_U32: return i32_ops(flat);
     case DT_I64:
-    case DT_U64:
-        return i64_ops(flat);
-    default:
-        return false;
+    case DT_U64: return i64_ops(flat);
+    default: return false;
     }
 }
 

@@ -158,8 +158,8 @@ void view_fail(Run *run, const Op *op, const View *view, int64_t position, const
 {
     int64_t at[MAX_RANK];
     for (int i = view->rank - 1; i >= 0; i--) {
-        at[i] = (int64_t)((uint64_t)view->axes[i].start
-                          + (uint64_t)(position % view->axes[i].count));
+        at[i] =
+            (int64_t)((uint64_t)view->axes[i].start + (uint64_t)(position % view->axes[i].count));
         position /= view->axes[i].count;
     }
     Text place = text_new(run->arena);
@@ -200,8 +200,7 @@ static void read_bounds(Reading *r, int64_t offset, int64_t position, int64_t co
     }
 }
 
-/* The block of this grid, other than the one at work, that wrote one of these elements. */
-static bool is_others(const Run *run, const Memory *memory, int64_t offset, int64_t count)
+bool is_others(const Run *run, const Memory *memory, int64_t offset, int64_t count)
 {
     for (int64_t i = 0; memory->writers && run->writer && i < count; i++) {
         uint32_t writer = memory->writers[offset + i];
@@ -212,6 +211,16 @@ static bool is_others(const Run *run, const Memory *memory, int64_t offset, int6
     return false;
 }
 
+/* What was never written is poison. */
+static void read_unset(Reading *r, int64_t offset, int64_t position, int64_t count)
+{
+    const uint8_t *unset = r->memory->unset;
+    if (unset && memchr(unset + offset, 1, (size_t)count)) {
+        array_want_poison(r->run, r->to);
+        memcpy(r->to->poison->bytes + position, unset + offset, (size_t)count);
+    }
+}
+
 static void read_run(void *user, Reach reach, int64_t offset, int64_t position, int64_t count)
 {
     Reading *r = user;
@@ -219,17 +228,18 @@ static void read_run(void *user, Reach reach, int64_t offset, int64_t position, 
     /* The engine brings what lies past the range's end. */
     if (reach == REACH_INSIDE || (reach == REACH_PADDING && r->mover == MOVER_ENGINE)) {
         if (is_others(r->run, r->memory, offset, count)) {
-            view_fail(r->run, r->op, r->view, position, "race: reads what another block writes:",
-                      r->memory->name);
+            view_fail(r->run, r->op, r->view, position,
+                      "race: reads what another block writes:", r->memory->name);
         }
         memcpy(array_at(r->to, position), r->memory->data + offset * bytes,
                (size_t)(count * bytes));
         read_bounds(r, offset, position, count);
+        read_unset(r, offset, position, count);
         return;
     }
     if (reach == REACH_OUTSIDE) {
-        view_fail(r->run, r->op, r->view, position, "reads outside of the tensor:",
-                  r->memory->name);
+        view_fail(r->run, r->op, r->view, position,
+                  "reads outside of the tensor:", r->memory->name);
     }
     if (reach == REACH_PADDING) {
         array_want_poison(r->run, r->to);
@@ -243,11 +253,11 @@ static void read_run(void *user, Reach reach, int64_t offset, int64_t position, 
     }
 }
 
-static Scalar fill_of(const Op *op, DType dtype)
+Scalar fill_of(const Op *op, DType dtype)
 {
     const Attr *attr = op_attr(op, ATTR_VALUE);
     bool is_float = dtype_is_float(dtype);
-    if (!attr || op->kind != OP_LOAD) {
+    if (!attr || (op->kind != OP_LOAD && op->kind != OP_GATHER)) {
         return is_float ? (Scalar){.f = 0} : (Scalar){.i = 0};
     }
     return is_float ? (Scalar){.f = attr->f} : (Scalar){.i = attr->i};
@@ -322,6 +332,12 @@ static void write_run(void *user, Reach reach, int64_t offset, int64_t position,
     check_write(w, reach, offset, position, count);
     for (int64_t i = 0; i < count; i++) {
         w->memory->writers[offset + i] = w->run->writer;
+    }
+    if (w->memory->unset) {
+        memset(w->memory->unset + offset, 0, (size_t)count);
+    }
+    if (w->memory->marks) {
+        memset(w->memory->marks->how + offset, 0, (size_t)count);
     }
     int64_t bytes = dtype_bytes(w->from->dtype);
     memcpy(w->memory->data + offset * bytes, array_at(w->from, position), (size_t)(count * bytes));

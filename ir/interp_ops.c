@@ -10,21 +10,44 @@
 
 typedef struct Operands {
     Array *items[3];
+    Array *made[3]; /* those of them that are dropped after the op */
     int n;
     bool inexact, poison;
 } Operands;
 
+static void add_operand(Operands *all, Array *item)
+{
+    all->items[all->n++] = item;
+    all->inexact |= item->samples != NULL;
+    all->poison |= item->poison != NULL;
+}
+
+/* In a fold: one scalar from outside of it for all. */
+static Array *repeated(Run *run, const Array *from, int64_t n)
+{
+    Array *to = array_new(run, from->dtype, 1, &n);
+    array_fill(to, array_scalar(from, 0));
+    if (array_has_poison(from)) {
+        array_want_poison(run, to);
+        memset(to->poison->bytes, 1, (size_t)n);
+    }
+    return to;
+}
+
 static Operands operands_of(Run *run, const Op *op)
 {
-    Operands all = {.n = op->n_operands};
-    for (int i = 0; i < all.n; i++) {
-        all.items[i] = run_operand(run, op, i);
-        if (all.items[i]->n != all.items[0]->n) {
-            run_fail(run, op, "the operands have %lld and %lld elements",
-                     (long long)all.items[0]->n, (long long)all.items[i]->n);
+    Operands all = {0};
+    for (int i = 0; i < op->n_operands; i++) {
+        Array *item = run_operand(run, op, i);
+        if (run->lanes && item->n == 1 && run->lanes != 1) {
+            item = repeated(run, item, run->lanes);
+            all.made[i] = item;
         }
-        all.inexact |= all.items[i]->samples != NULL;
-        all.poison |= all.items[i]->poison != NULL;
+        if (i && item->n != all.items[0]->n) {
+            run_fail(run, op, "the operands have %lld and %lld elements",
+                     (long long)all.items[0]->n, (long long)item->n);
+        }
+        add_operand(&all, item);
     }
     return all;
 }
@@ -52,30 +75,72 @@ static void poison_select(Run *run, Array *result, const Operands *all)
     poison_join(run, result, all->items[0]);
 }
 
-static void poison_elementwise(Run *run, const Op *op, Array *result, const Operands *all)
+static bool decides(const Array *item, int64_t i, uint8_t value)
+{
+    return !(item->poison && item->poison->bytes[i]) && item->data->bytes[i] == value;
+}
+
+/* One false makes an `and` false, one true an `or` true, whatever the other is. */
+static void clear_decided(Array *result, const Operands *all, uint8_t value)
+{
+    for (int64_t i = 0; i < result->n; i++) {
+        if (decides(all->items[0], i, value) || decides(all->items[1], i, value)) {
+            result->poison->bytes[i] = 0;
+        }
+    }
+}
+
+static void poison_elementwise(Run *run, OpKind kind, Array *result, const Operands *all)
 {
     if (!all->poison) {
         return;
     }
-    if (op->kind == OP_SELECT) {
+    if (kind == OP_SELECT) {
         poison_select(run, result, all);
         return;
     }
     for (int i = 0; i < all->n; i++) {
         poison_join(run, result, all->items[i]);
     }
+    if (result->poison && result->dtype == DT_BOOL && (kind == OP_AND || kind == OP_OR)) {
+        clear_decided(result, all, kind == OP_OR);
+    }
 }
 
-static void run_plane(const Op *op, const Operands *all, Array *result, int sample)
+static void run_plane(OpKind kind, const char *pred, const Operands *all, Array *result, int sample)
 {
-    Flat flat = {.kind = op->kind, .pred = op_word(op, ATTR_PRED), .n = result->n};
-    flat.in = all->items[op->kind == OP_SELECT ? 1 : 0]->dtype;
+    Flat flat = {.kind = kind, .pred = pred, .n = result->n};
+    flat.in = all->items[kind == OP_SELECT ? 1 : 0]->dtype;
     flat.out = result->dtype;
     flat.to = array_plane(result, sample);
     for (int i = 0; i < all->n; i++) {
         flat.from[i] = array_plane(all->items[i], sample);
     }
     flat_run(&flat);
+}
+
+static void apply(Run *run, OpKind kind, const char *pred, const Operands *all, Array *result)
+{
+    run_plane(kind, pred, all, result, -1);
+    if (all->inexact) {
+        result->samples =
+            buffer_new(run, (size_t)result->n * (size_t)dtype_bytes(result->dtype) * SAMPLES);
+        for (int s = 0; s < SAMPLES; s++) {
+            run_plane(kind, pred, all, result, s);
+        }
+    }
+    poison_elementwise(run, kind, result, all);
+}
+
+Array *interp_apply(Run *run, OpKind kind, const char *pred, DType out, int n, Array *const *items)
+{
+    Operands all = {0};
+    for (int i = 0; i < n; i++) {
+        add_operand(&all, items[i]);
+    }
+    Array *result = array_new(run, out, items[0]->rank, items[0]->dims);
+    apply(run, kind, pred, &all, result);
+    return result;
 }
 
 /* Rounding to 16 bits can hide or double a difference: the samples of the operand are drawn anew,
@@ -129,19 +194,14 @@ void interp_elementwise(Run *run, const Op *op)
         run_fail(run, op, "%lld elements become %lld", (long long)all.items[0]->n,
                  (long long)result->n);
     }
-    run_plane(op, &all, result, -1);
-    if (all.inexact) {
-        result->samples =
-            buffer_new(run, (size_t)result->n * (size_t)dtype_bytes(result->dtype) * SAMPLES);
-        for (int s = 0; s < SAMPLES; s++) {
-            run_plane(op, &all, result, s);
-        }
-    }
-    poison_elementwise(run, op, result, &all);
+    apply(run, op->kind, op_word(op, ATTR_PRED), &all, result);
     if (op->kind == OP_FAST_EXP2 && run->options->bounds) {
         spread_fast(run, op, result, all.items[0]);
     }
     array_drop(run, hull);
+    for (int i = 0; i < all.n; i++) {
+        array_drop(run, all.made[i]);
+    }
     run_result(run, op, 0, result);
 }
 
@@ -156,14 +216,10 @@ void interp_elementwise(Run *run, const Op *op)
 static void gather_row(int bytes, int64_t count, int64_t stride, void *to, const void *from)
 {
     switch (bytes) {
-    case 1:
-        GATHER(uint8_t);
-    case 2:
-        GATHER(uint16_t);
-    case 4:
-        GATHER(uint32_t);
-    default:
-        GATHER(uint64_t);
+    case 1: GATHER(uint8_t);
+    case 2: GATHER(uint16_t);
+    case 4: GATHER(uint32_t);
+    default: GATHER(uint64_t);
     }
 }
 
@@ -321,6 +377,15 @@ static void index_of(Run *run, const Op *op)
     run_result(run, op, 0, array);
 }
 
+static void iota_of(Run *run, const Op *op)
+{
+    Array *array = array_of_type(run, op, op->results[0]->type);
+    for (int64_t i = 0; i < array->n; i++) {
+        scalar_store(array->dtype, array_at(array, i), (Scalar){.i = i});
+    }
+    run_result(run, op, 0, array);
+}
+
 static void constant(Run *run, const Op *op)
 {
     Array *array = array_of_type(run, op, op->results[0]->type);
@@ -331,28 +396,20 @@ static void constant(Run *run, const Op *op)
 static bool from_nothing(Run *run, const Op *op)
 {
     switch (op->kind) {
-    case OP_CONST:
-        constant(run, op);
-        return true;
+    case OP_CONST: constant(run, op); return true;
     case OP_SIZE:
         set_integer(run, op, run_dim(run, op, run->lens, op_attr(op, ATTR_DIM)->dims[0]));
         return true;
-    case OP_INDEX:
-        index_of(run, op);
-        return true;
-    case OP_START:
-        set_integer(run, op, run->cells[op->operands[0]->id].range.lo);
-        return true;
-    case OP_END:
-        set_integer(run, op, run->cells[op->operands[0]->id].range.end);
-        return true;
+    case OP_INDEX: index_of(run, op); return true;
+    case OP_IOTA: iota_of(run, op); return true;
+    case OP_START: set_integer(run, op, run->cells[op->operands[0]->id].range.lo); return true;
+    case OP_END: set_integer(run, op, run->cells[op->operands[0]->id].range.end); return true;
     case OP_LEN: {
         Range range = run->cells[op->operands[0]->id].range;
         set_integer(run, op, range.end - range.lo);
         return true;
     }
-    default:
-        return false;
+    default: return false;
     }
 }
 
@@ -363,15 +420,9 @@ void interp_shape(Run *run, const Op *op)
     }
     Array *from = run_operand(run, op, 0);
     switch (op->kind) {
-    case OP_BROADCAST:
-        broadcast(run, op, from);
-        break;
-    case OP_PERMUTE:
-        permute(run, op, from);
-        break;
-    case OP_MASK:
-        mask(run, op, from);
-        break;
+    case OP_BROADCAST: broadcast(run, op, from); break;
+    case OP_PERMUTE: permute(run, op, from); break;
+    case OP_MASK: mask(run, op, from); break;
     default: /* expand, squeeze, convert: the same elements */
         run_result(run, op, 0, array_alias(run, op, op->results[0]->type, from));
         break;

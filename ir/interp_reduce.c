@@ -2,35 +2,15 @@
 /* Reductions and products. Floats accumulate in f64 and round once: the interpreter is then off by
  * half a unit, and the bound speaks of the other executor alone. An executor may associate in any
  * way, and a matrix unit may truncate where IEEE rounds, hence the larger unit for products. */
-#include "ir/interp_run.h"
+#include "ir/interp_reduce.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-typedef enum Fold { FOLD_SUM, FOLD_PROD, FOLD_MAX, FOLD_MIN } Fold;
-
-static double *doubles(Buffer *buffer)
-{
-    return buffer ? (double *)(void *)buffer->bytes : NULL;
-}
-
-static int64_t *ints(Buffer *buffer)
-{
-    return buffer ? (int64_t *)(void *)buffer->bytes : NULL;
-}
-
 /* ---- reduce ---- */
 
-/* The axis that is folded, between those outside and inside of it. */
-typedef struct Axes {
-    int64_t outer, len, inner;
-    Fold fold;
-    OpKind kind;
-    DType dtype;
-} Axes;
-
-static Axes axes_of(Run *run, const Op *op, const Array *from)
+Axes axes_of(Run *run, const Op *op, const Array *from)
 {
     static const struct {
         const char *name;
@@ -46,14 +26,17 @@ static Axes axes_of(Run *run, const Op *op, const Array *from)
         axes.outer *= i < axis ? from->dims[i] : 1;
         axes.inner *= i > axis ? from->dims[i] : 1;
     }
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    for (size_t i = 0; op_word(op, ATTR_FN) && i < sizeof names / sizeof *names; i++) {
         if (text_same(names[i].name, op_word(op, ATTR_FN))) {
             axes.fold = names[i].fold;
             axes.kind = names[i].kind;
             return axes;
         }
     }
-    run_fail(run, op, "no such reduction");
+    if (op->kind != OP_FOLD) {
+        run_fail(run, op, "no such reduction");
+    }
+    return axes;
 }
 
 static int64_t least_int(DType dtype)
@@ -61,29 +44,31 @@ static int64_t least_int(DType dtype)
     return dtype_is_signed(dtype) ? (int64_t)(UINT64_MAX << (dtype_bits(dtype) - 1)) : 0;
 }
 
-/* What an empty axis gives. */
-static Scalar neutral(const Axes *axes)
+static Scalar greatest_int(DType dtype)
+{
+    if (dtype_is_signed(dtype)) {
+        return (Scalar){.i = ~least_int(dtype)};
+    }
+    return scalar_op(OP_NOT, NULL, dtype, dtype, &(Scalar){.i = 0});
+}
+
+Scalar axes_neutral(const Axes *axes)
 {
     bool is_float = dtype_is_float(axes->dtype);
     switch (axes->fold) {
-    case FOLD_SUM:
-        return is_float ? (Scalar){.f = 0} : (Scalar){.i = 0};
-    case FOLD_PROD:
-        return is_float ? (Scalar){.f = 1} : (Scalar){.i = 1};
+    case FOLD_SUM: return is_float ? (Scalar){.f = 0} : (Scalar){.i = 0};
+    case FOLD_PROD: return is_float ? (Scalar){.f = 1} : (Scalar){.i = 1};
     case FOLD_MAX:
         return is_float ? (Scalar){.f = -INFINITY} : (Scalar){.i = least_int(axes->dtype)};
-    default:
-        return is_float ? (Scalar){.f = INFINITY} : (Scalar){.i = ~least_int(axes->dtype)};
+    default: return is_float ? (Scalar){.f = INFINITY} : greatest_int(axes->dtype);
     }
 }
 
-static double fold_float(const Axes *axes, double a, double b)
+double axes_fold(const Axes *axes, double a, double b)
 {
     switch (axes->fold) {
-    case FOLD_SUM:
-        return a + b;
-    case FOLD_PROD:
-        return a * b;
+    case FOLD_SUM: return a + b;
+    case FOLD_PROD: return a * b;
     default: {
         Scalar both[2] = {{.f = a}, {.f = b}};
         return scalar_op(axes->kind, NULL, DT_F64, DT_F64, both).f;
@@ -91,16 +76,22 @@ static double fold_float(const Axes *axes, double a, double b)
     }
 }
 
+int64_t axes_fold_int(const Axes *axes, int64_t a, int64_t b)
+{
+    Scalar both[2] = {{.i = a}, {.i = b}};
+    return scalar_op(axes->kind, NULL, axes->dtype, axes->dtype, both).i;
+}
+
 static void fold_floats(const Axes *axes, const double *from, double *to)
 {
-    double start = neutral(axes).f;
+    double start = axes_neutral(axes).f;
     for (int64_t o = 0; o < axes->outer; o++, to += axes->inner) {
         for (int64_t i = 0; i < axes->inner; i++) {
             to[i] = start;
         }
         for (int64_t l = 0; l < axes->len; l++, from += axes->inner) {
             for (int64_t i = 0; i < axes->inner; i++) {
-                to[i] = l == 0 ? from[i] : fold_float(axes, to[i], from[i]);
+                to[i] = l == 0 ? from[i] : axes_fold(axes, to[i], from[i]);
             }
         }
     }
@@ -108,18 +99,14 @@ static void fold_floats(const Axes *axes, const double *from, double *to)
 
 static void fold_ints(const Axes *axes, const int64_t *from, int64_t *to)
 {
-    Scalar start = neutral(axes);
-    if (dtype_is_int(axes->dtype) && !dtype_is_signed(axes->dtype) && axes->fold == FOLD_MIN) {
-        start.i = scalar_op(OP_NOT, NULL, axes->dtype, axes->dtype, &(Scalar){.i = 0}).i;
-    }
+    Scalar start = axes_neutral(axes);
     for (int64_t o = 0; o < axes->outer; o++, to += axes->inner) {
         for (int64_t i = 0; i < axes->inner; i++) {
             to[i] = start.i;
         }
         for (int64_t l = 0; l < axes->len; l++, from += axes->inner) {
             for (int64_t i = 0; i < axes->inner; i++) {
-                Scalar both[2] = {{.i = to[i]}, {.i = from[i]}};
-                to[i] = scalar_op(axes->kind, NULL, axes->dtype, axes->dtype, both).i;
+                to[i] = axes_fold_int(axes, to[i], from[i]);
             }
         }
     }
@@ -137,7 +124,7 @@ static Buffer *folded(Run *run, const Axes *axes, Buffer *from, bool is_float)
     return to;
 }
 
-static void put_plane(Array *to, const Buffer *from, bool is_float)
+void put_plane(Array *to, const Buffer *from, bool is_float)
 {
     const double *f = (const double *)(const void *)from->bytes;
     const int64_t *i64 = (const int64_t *)(const void *)from->bytes;
@@ -161,19 +148,17 @@ static void fold_poison(Run *run, const Axes *axes, Array *to, const Array *from
 
 /* ---- bounds of a reduction ---- */
 
-static double unit_of(DType dtype)
+double unit_of(DType dtype)
 {
     return dtype == DT_F64 ? 0x1p-53 : dtype == DT_F32 ? 0x1p-24 : 0x1p-8;
 }
 
-static double greatest_of(DType dtype)
+double greatest_of(DType dtype)
 {
     return dtype == DT_F64 ? DBL_MAX : dtype == DT_F16 ? 65504.0 : (double)FLT_MAX;
 }
 
-/* Rounding of at most n operations whose partial results stay under `size`. Where the parts leave
- * the type's range, so may another order's result. */
-static double rounding(double n, double unit, double size, double greatest)
+double rounding(double n, double unit, double size, double greatest)
 {
     if (!isfinite(size)) {
         return 0; /* of inputs that are no numbers every order makes the same */
@@ -209,8 +194,8 @@ static void bound_sum(const Axes *axes, const double *size, const double *moved,
 {
     for (int64_t i = 0; i < n; i++) {
         double terms = axes->len > 2 ? (double)axes->len : 0;
-        out[i] = rounding(terms, unit_of(axes->dtype), size[i], greatest_of(axes->dtype))
-                 + (moved ? moved[i] : 0);
+        out[i] = rounding(terms, unit_of(axes->dtype), size[i], greatest_of(axes->dtype)) +
+                 (moved ? moved[i] : 0);
     }
 }
 
@@ -251,9 +236,9 @@ static Buffer *bounds_of(Run *run, const Axes *axes, const Array *from, Buffer *
     return result;
 }
 
-static void spread_all(Run *run, const Op *op, Array *array, Buffer *bounds)
+void spread_all(Run *run, const Op *op, int result, Array *array, Buffer *bounds)
 {
-    uint32_t source = run->source[op->results[0]->id];
+    uint32_t source = run->source[op->results[result]->id];
     for (int64_t i = 0; bounds && i < array->n; i++) {
         array_spread(run, array, source, i, doubles(bounds)[i]);
     }
@@ -274,227 +259,8 @@ void interp_reduce(Run *run, const Op *op)
     put_plane(to, result, is_float);
     fold_poison(run, &axes, to, from);
     if (run->options->bounds) {
-        spread_all(run, op, to, bounds_of(run, &axes, from, result, to->n));
+        spread_all(run, op, 0, to, bounds_of(run, &axes, from, result, to->n));
     }
     buffer_drop(run, result);
     run_result(run, op, 0, to);
-}
-
-/* ---- products ---- */
-
-enum { PANEL = 8 };
-
-typedef struct Matrix {
-    Buffer *values, *sizes; /* doubles or i64; |value| + bound, or NULL: exact */
-    Buffer *poison;         /* of a's rows, of b's columns */
-    int64_t rows, cols;
-} Matrix;
-
-/* to[m, n] += a[m, k] · b[k, n], b in panels of PANEL columns. */
-static void multiply_panel(const double *a, const double *panel, int64_t m, int64_t k, int64_t n,
-                           int64_t width, double *to)
-{
-    for (int64_t i = 0; i < m; i++) {
-        double sum[PANEL] = {0};
-        const double *row = a + i * k;
-        for (int64_t l = 0; l < k; l++) {
-            for (int j = 0; j < PANEL; j++) {
-                sum[j] += row[l] * panel[l * PANEL + j];
-            }
-        }
-        memcpy(to + i * n, sum, (size_t)width * sizeof(double));
-    }
-}
-
-static Buffer *multiply(Run *run, const Matrix *a, const Matrix *b, const double *av,
-                        const double *bv)
-{
-    int64_t m = a->rows, k = a->cols, n = b->cols;
-    Buffer *to = buffer_new(run, (size_t)(m * n) * sizeof(double));
-    Buffer *panel = buffer_zeroed(run, (size_t)k * PANEL * sizeof(double));
-    for (int64_t j = 0; j < n; j += PANEL) {
-        int64_t width = n - j < PANEL ? n - j : PANEL;
-        for (int64_t l = 0; l < k; l++) {
-            memcpy(doubles(panel) + l * PANEL, bv + l * n + j, (size_t)width * sizeof(double));
-        }
-        multiply_panel(av, doubles(panel), m, k, n, width, doubles(to) + j);
-    }
-    buffer_drop(run, panel);
-    return to;
-}
-
-static Buffer *multiply_ints(Run *run, const Matrix *a, const Matrix *b)
-{
-    int64_t m = a->rows, k = a->cols, n = b->cols;
-    Buffer *to = buffer_zeroed(run, (size_t)(m * n) * sizeof(int64_t));
-    uint64_t *sum = (uint64_t *)(void *)to->bytes;
-    for (int64_t i = 0; i < m; i++) {
-        for (int64_t l = 0; l < k; l++) {
-            uint64_t x = (uint64_t)ints(a->values)[i * k + l];
-            for (int64_t j = 0; j < n; j++) {
-                sum[i * n + j] += x * (uint64_t)ints(b->values)[l * n + j];
-            }
-        }
-    }
-    return to;
-}
-
-static void transpose(Run *run, Buffer **buffer, int64_t rows, int64_t cols)
-{
-    if (!*buffer) {
-        return;
-    }
-    Buffer *to = buffer_new(run, (size_t)(rows * cols) * sizeof(int64_t));
-    for (int64_t i = 0; i < rows; i++) {
-        for (int64_t j = 0; j < cols; j++) {
-            ints(to)[j * rows + i] = ints(*buffer)[i * cols + j];
-        }
-    }
-    buffer_drop(run, *buffer);
-    *buffer = to;
-}
-
-/* Which rows (of a) or columns (of b) hold poison. */
-static Buffer *poison_lines(Run *run, const Array *from, bool transposed, bool by_row)
-{
-    if (!array_has_poison(from)) {
-        return NULL;
-    }
-    int64_t rows = from->dims[0], cols = from->dims[1];
-    bool first = by_row != transposed;
-    Buffer *lines = buffer_zeroed(run, (size_t)(first ? rows : cols));
-    for (int64_t i = 0; i < from->n; i++) {
-        lines->bytes[first ? i / cols : i % cols] |= from->poison->bytes[i];
-    }
-    return lines;
-}
-
-static Matrix matrix_of(Run *run, const Array *from, bool transposed, bool is_a)
-{
-    Matrix matrix = {.rows = from->dims[0], .cols = from->dims[1]};
-    bool is_float = dtype_is_float(from->dtype);
-    matrix.values = is_float ? array_doubles(run, from, -1) : array_ints(run, from, -1);
-    matrix.poison = poison_lines(run, from, transposed, is_a);
-    matrix.sizes = run->options->bounds && is_float ? array_bounds(run, from) : NULL;
-    for (int64_t i = 0; matrix.sizes && i < from->n; i++) {
-        doubles(matrix.sizes)[i] += fabs(doubles(matrix.values)[i]);
-    }
-    if (transposed) {
-        transpose(run, &matrix.values, matrix.rows, matrix.cols);
-        transpose(run, &matrix.sizes, matrix.rows, matrix.cols);
-        matrix.rows = from->dims[1];
-        matrix.cols = from->dims[0];
-    }
-    return matrix;
-}
-
-static void matrix_drop(Run *run, Matrix *matrix)
-{
-    buffer_drop(run, matrix->values);
-    buffer_drop(run, matrix->sizes);
-    buffer_drop(run, matrix->poison);
-}
-
-static Buffer *absolute(Run *run, const Matrix *matrix)
-{
-    size_t n = (size_t)(matrix->rows * matrix->cols);
-    Buffer *to = buffer_new(run, n * sizeof(double));
-    for (size_t i = 0; i < n; i++) {
-        doubles(to)[i] = fabs(doubles(matrix->values)[i]);
-    }
-    return to;
-}
-
-/* With s = |x| + bound: the operands' part is sa·sb - |a|·|b|, the rounding follows sa·sb. */
-static Buffer *product_bounds(Run *run, const Matrix *a, const Matrix *b, const Array *c,
-                              DType dtype)
-{
-    Buffer *abs_a = absolute(run, a), *abs_b = absolute(run, b);
-    Buffer *exact = multiply(run, a, b, doubles(abs_a), doubles(abs_b));
-    Buffer *wide = buffer_keep(exact);
-    if (a->sizes || b->sizes) {
-        buffer_drop(run, wide);
-        wide = multiply(run, a, b, doubles(a->sizes ? a->sizes : abs_a),
-                        doubles(b->sizes ? b->sizes : abs_b));
-    }
-    Buffer *result = buffer_new(run, (size_t)(a->rows * b->cols) * sizeof(double));
-    double terms = (double)a->cols + (c ? 1 : 0);
-    for (int64_t i = 0; i < a->rows * b->cols; i++) {
-        double size = doubles(wide)[i] + (c ? fabs(array_scalar(c, i).f) : 0);
-        double apart = doubles(wide)[i] - doubles(exact)[i];
-        doubles(result)[i] = rounding(terms, 2 * unit_of(dtype), size, greatest_of(dtype))
-                             + (isnan(apart) ? 0 : apart);
-    }
-    buffer_drop(run, abs_a);
-    buffer_drop(run, abs_b);
-    buffer_drop(run, exact);
-    buffer_drop(run, wide);
-    return result;
-}
-
-static void add_plane(Array *to, const Array *c, const Buffer *sum, int sample)
-{
-    bool is_float = dtype_is_float(to->dtype);
-    size_t bytes = (size_t)dtype_bytes(to->dtype);
-    unsigned char *out = array_plane(to, sample);
-    const unsigned char *add = c ? array_plane(c, sample) : NULL;
-    for (size_t i = 0; i < (size_t)to->n; i++) {
-        Scalar from = c ? scalar_load(to->dtype, add + i * bytes)
-                        : (is_float ? (Scalar){.f = 0} : (Scalar){.i = 0});
-        if (is_float) {
-            from.f += ((const double *)(const void *)sum->bytes)[i];
-        } else {
-            from.i = (int64_t)((uint64_t)from.i + ((const uint64_t *)(const void *)sum->bytes)[i]);
-        }
-        scalar_store(to->dtype, out + i * bytes, from);
-    }
-}
-
-static void product_poison(Run *run, Array *to, const Matrix *a, const Matrix *b, const Array *c)
-{
-    bool from_c = c && array_has_poison(c);
-    if (!a->poison && !b->poison && !from_c) {
-        return;
-    }
-    array_want_poison(run, to);
-    for (int64_t i = 0; i < to->n; i++) {
-        to->poison->bytes[i] = (a->poison && a->poison->bytes[i / b->cols])
-                               || (b->poison && b->poison->bytes[i % b->cols])
-                               || (from_c && c->poison->bytes[i]);
-    }
-}
-
-static void check_product(Run *run, const Op *op, const Matrix *a, const Matrix *b, const Array *to)
-{
-    if (a->cols != b->rows || to->rank != 2 || to->dims[0] != a->rows || to->dims[1] != b->cols) {
-        run_fail(run, op, "[%lld, %lld] times [%lld, %lld] is not the result's shape",
-                 (long long)a->rows, (long long)a->cols, (long long)b->rows, (long long)b->cols);
-    }
-}
-
-Array *interp_product(Run *run, const Op *op, Array *a, Array *b, Array *c)
-{
-    if (a->rank != 2 || b->rank != 2) {
-        run_fail(run, op, "the operands are no matrices");
-    }
-    Matrix ma = matrix_of(run, a, op_int(op, ATTR_TA, 0) != 0, true);
-    Matrix mb = matrix_of(run, b, op_int(op, ATTR_TB, 0) != 0, false);
-    Array *to = array_of_type(run, op, op->results[0]->type);
-    check_product(run, op, &ma, &mb, to);
-    bool is_float = dtype_is_float(to->dtype);
-    Buffer *sum = is_float ? multiply(run, &ma, &mb, doubles(ma.values), doubles(mb.values))
-                           : multiply_ints(run, &ma, &mb);
-    add_plane(to, c, sum, -1);
-    product_poison(run, to, &ma, &mb, c);
-    if (is_float && run->options->bounds) {
-        array_want_samples(run, to);
-        for (int s = 0; s < SAMPLES; s++) {
-            add_plane(to, c, sum, s);
-        }
-        spread_all(run, op, to, product_bounds(run, &ma, &mb, c, to->dtype));
-    }
-    buffer_drop(run, sum);
-    matrix_drop(run, &ma);
-    matrix_drop(run, &mb);
-    return to;
 }

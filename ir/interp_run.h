@@ -14,7 +14,7 @@
 
 #include "ir/interp.h"
 
-enum { SAMPLES = 8, SAFETY = 2 };
+enum { SAMPLES = 8, SAFETY = 2, MOST_ROUNDS = 1 << 20 };
 enum { MOST_AGENTS = 16, MOST_SLOTS = 464, MOST_CLOCKS = 3 * MOST_AGENTS + MOST_SLOTS };
 
 /* ---- values (interp_value.c) ---- */
@@ -47,6 +47,15 @@ typedef struct Range {
     int64_t lo, end, extent;
 } Range;
 
+/* What was scattered where, an entry an element (interp_scatter.c). */
+typedef struct Marks {
+    uint8_t *how;     /* the function; 0: stored plainly */
+    uint32_t *serial; /* by which execution of an op */
+    uint32_t *terms;  /* atomic sums of floats: how many were added, */
+    double *size;     /* the sum of their magnitudes, */
+    double *moved;    /* and of their bounds */
+} Marks;
+
 /* A tensor parameter. */
 typedef struct Memory {
     const char *name;
@@ -57,6 +66,8 @@ typedef struct Memory {
     unsigned char *data;
     double *bounds;    /* NULL: exact, or not asked for */
     uint32_t *writers; /* which block wrote an element last; NULL: an input */
+    uint8_t *unset;    /* 1: never written; NULL: all of it came from outside */
+    Marks *marks;      /* NULL until something is scattered */
 } Memory;
 
 /* ---- the state of a block (interp_memory.c, interp_async.c) ---- */
@@ -141,16 +152,21 @@ typedef struct Pending {
 typedef struct Frame {
     const Op *op; /* whose region runs; NULL: the body */
     const Block *block;
-    const Op *at; /* the next op */
+    const Op *at;              /* the next op */
     int64_t next, count, step; /* for: index, end; grids: how many blocks are begun, of how many */
     int64_t stride, shift;     /* grids: the order is a permutation i -> i * stride + shift */
     int64_t tiles[MAX_RANK], steps[MAX_RANK], dims[MAX_RANK];
+    Array **carried; /* while: the values at work, */
+    Array *active;   /* and which elements go on; NULL: all */
 } Frame;
 
 typedef struct Agent {
     int id;
     const char *name;
-    struct { Frame *items; size_t n, cap; } frames;
+    struct {
+        Frame *items;
+        size_t n, cap;
+    } frames;
     bool done;
     const Op *waiting;
     uint32_t clock, fenced_at;
@@ -169,34 +185,59 @@ typedef struct Run {
     int64_t steps;
     Buffer *free_buffers[POOL_BINS];
     Array *free_arrays;
-    Cell *cells;          /* by value id */
-    const Op **last_use;  /* by value id: the op after which it is dropped; NULL: at the end */
-    uint32_t *source;     /* by value id: the ordinal of an op that begins samples */
+    Cell *cells;         /* by value id */
+    const Op **last_use; /* by value id: the op after which it is dropped; NULL: at the end */
+    uint32_t *source;    /* by value id: the ordinal of an op that begins samples */
     uint32_t sources;
-    int64_t *extents;     /* by DimVar id: of arrays */
-    int64_t *lens;        /* by DimVar id: elements that exist */
-    Agent *agent;         /* at work */
+    int64_t lanes;   /* in a fold: scalars are so many at once; 0: they are scalars */
+    uint32_t serial; /* executions of scatters */
+    struct {
+        const Op **items;
+        size_t n, cap;
+    } noted;               /* ops that have had their note */
+    int64_t *extents;      /* by DimVar id: of arrays */
+    int64_t *lens;         /* by DimVar id: elements that exist */
+    Agent *agent;          /* at work */
     int64_t block, blocks; /* persistent launches */
     /* Blocks of outermost grids are numbered through; blocks of one grid may not meet in memory. */
     uint32_t writer, writers, first_writer;
     Shared *shared;
-    struct { Ring **items; size_t n, cap; } rings; /* of this block */
+    struct {
+        Ring **items;
+        size_t n, cap;
+    } rings; /* of this block */
     uint32_t n_agents, n_slots;
-    struct { Pending *items; size_t n, cap; } pending;
+    struct {
+        Pending *items;
+        size_t n, cap;
+    } pending;
 } Run;
 
 _Noreturn void run_fail(Run *run, const Op *op, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 uint64_t run_random(Run *run);
 int64_t run_dim(Run *run, const Op *op, const int64_t *values, Dim dim);
-Array *run_operand(Run *run, const Op *op, int n);     /* settled */
-Array *run_unsettled(Run *run, const Op *op, int n);   /* may be in flight */
-int64_t run_integer(Run *run, const Op *op, Value *value); /* a scalar that is no poison */
+Array *run_operand(Run *run, const Op *op, int n);            /* settled */
+Array *run_unsettled(Run *run, const Op *op, int n);          /* may be in flight */
+int64_t run_integer(Run *run, const Op *op, Value *value);    /* a scalar that is no poison */
 void run_result(Run *run, const Op *op, int n, Array *array); /* takes the reference */
+
+/* Runs a region of arithmetic to its yield, which is left to be read; drop_block when done. */
+void run_region(Run *run, const Op *op, const Block *block);
 
 /* interp_control.c: a region op begins, the region of the top frame ends (yield may be NULL) */
 void control_begin(Run *run, const Op *op);
 void control_end(Run *run, const Op *yield);
+void drop_block(Run *run, const Block *block);
+/* Arrays of operands, each kept; give_back returns the list alone. */
+Array **taken(Run *run, const Op *op, int first, int n);
+void give_back(Run *run, Array **values);
+
+/* interp_while.c */
+void while_begin(Run *run, const Op *op);
+void while_end(Run *run, const Op *yield);
+/* Which elements of the innermost loop of elements go on; NULL: all, or no such loop. */
+const Array *while_active(const Run *run);
 
 /* interp_value.c */
 Buffer *buffer_new(Run *run, size_t bytes); /* not zeroed */
@@ -236,8 +277,19 @@ typedef struct Flat {
 void flat_run(const Flat *flat); /* interp_flat.c */
 
 void interp_elementwise(Run *run, const Op *op);
+/* The same for arrays of one shape; the result is new. */
+Array *interp_apply(Run *run, OpKind kind, const char *pred, DType out, int n, Array *const *items);
 void interp_shape(Run *run, const Op *op);
-void interp_reduce(Run *run, const Op *op); /* interp_reduce.c */
+void interp_reduce(Run *run, const Op *op);  /* interp_reduce.c */
+void interp_scan(Run *run, const Op *op);    /* interp_scan.c */
+void interp_fold(Run *run, const Op *op);    /* interp_fold.c */
+void interp_gather(Run *run, const Op *op);  /* interp_gather.c */
+void interp_scatter(Run *run, const Op *op); /* interp_scatter.c */
+void interp_say(Run *run, const Op *op);     /* interp_say.c */
+/* At most one note of the kind an op. */
+void interp_note(Run *run, InterpNoteKind kind, const Op *op);
+/* A byte an element: 1 where it is padding by its type's ranges; NULL: none is. */
+Buffer *padding_of(Run *run, Type type, const Array *array);
 
 /* c may be NULL. */
 Array *interp_product(Run *run, const Op *op, Array *a, Array *b, Array *c);
@@ -262,6 +314,10 @@ typedef enum Mover {
 typedef void WalkRun(void *user, Reach reach, int64_t offset, int64_t position, int64_t count);
 
 View view_of(Run *run, const Op *op, Access access, int rank, const int64_t *dims);
+/* The block of this grid, other than the one at work, that wrote one of these elements. */
+bool is_others(const Run *run, const Memory *memory, int64_t offset, int64_t count);
+/* The attribute `value` of loads and gathers, else 0. */
+Scalar fill_of(const Op *op, DType dtype);
 void view_walk(const View *view, Mover mover, WalkRun *each, void *user);
 Array *array_of_view(Run *run, DType dtype, const View *view);
 _Noreturn void view_fail(Run *run, const Op *op, const View *view, int64_t position,

@@ -70,8 +70,8 @@ View shared_view(Run *run, const Op *op, Access access)
 static const char *who(Run *run, uint32_t by)
 {
     uint32_t agent = by % MOST_AGENTS;
-    const char *name = agent == 0 ? "the block"
-                                  : arena_printf(run->arena, "role %u", (unsigned)(agent - 1));
+    const char *name =
+        agent == 0 ? "the block" : arena_printf(run->arena, "role %u", (unsigned)(agent - 1));
     if (by >= 3 * MOST_AGENTS) {
         return "a bulk load";
     }

@@ -114,6 +114,9 @@ static void eval_dims(Run *run, const Op *op, Type type, int64_t *dims)
 Array *array_of_type(Run *run, const Op *op, Type type)
 {
     int64_t dims[MAX_RANK];
+    if (run->lanes && type->rank == 0) {
+        return array_new(run, type->dtype, 1, &run->lanes);
+    }
     eval_dims(run, op, type, dims);
     return array_new(run, type->dtype, type->rank, dims);
 }
@@ -250,12 +253,10 @@ static double distance(double a, double b)
 static double widened(DType dtype, double value, double far)
 {
     switch (dtype) {
-    case DT_F32:
-        return SAFETY * far + (isfinite(value) ? fabs(value) * FLT_EPSILON + 0x1p-149 : 0);
+    case DT_F32: return SAFETY * far + (isfinite(value) ? fabs(value) * FLT_EPSILON + 0x1p-149 : 0);
     case DT_F64:
         return SAFETY * far + (isfinite(value) ? fabs(value) * DBL_EPSILON + 0x1p-1074 : 0);
-    default:
-        return far;
+    default: return far;
     }
 }
 

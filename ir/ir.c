@@ -474,8 +474,21 @@ Access op_access(const Op *op, int at)
     Access access = {value, op->operands + at + 1, 0, at};
     if (value && type_is_memory(value->type)) {
         access.n = value->type->rank;
+    } else if (op->kind == OP_GATHER && at == 0) {
+        access.n = op->n_operands - 1; /* from an array, at the tensor stage */
     }
     return access;
+}
+
+ScatterParts scatter_parts(const Op *op)
+{
+    ScatterParts parts = {0};
+    int at = access_next(op, 0);
+    bool compares = op_word(op, ATTR_FN) && text_same(op_word(op, ATTR_FN), "cas");
+    parts.value = at < op->n_operands ? op->operands[at++] : NULL;
+    parts.compare = compares && at < op->n_operands ? op->operands[at++] : NULL;
+    parts.mask = at < op->n_operands ? op->operands[at] : NULL;
+    return parts;
 }
 
 int access_next(const Op *op, int at)

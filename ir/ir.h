@@ -102,6 +102,7 @@ typedef enum AttrKind {
     ATTR_KIND_INT,
     ATTR_KIND_NUM,
     ATTR_KIND_WORD,
+    ATTR_KIND_TEXT,
     ATTR_KIND_INTS,
     ATTR_KIND_DIMS
 } AttrKind;
@@ -110,12 +111,12 @@ AttrKind attr_kind(AttrKey key);
 
 typedef struct Attr {
     AttrKey key;
-    int n;             /* INTS, DIMS: how many */
-    int64_t i;         /* INT; NUM of an integer type */
-    double f;          /* NUM of a float type */
-    const char *word;  /* WORD */
-    int64_t *ints;     /* INTS */
-    Dim *dims;         /* DIMS */
+    int n;            /* INTS, DIMS: how many */
+    int64_t i;        /* INT; NUM of an integer type */
+    double f;         /* NUM of a float type */
+    const char *word; /* WORD, TEXT */
+    int64_t *ints;    /* INTS */
+    Dim *dims;        /* DIMS */
 } Attr;
 
 struct Value {
@@ -146,7 +147,12 @@ struct Block {
     Op *parent; /* NULL: the body of the function */
 };
 
-typedef enum ParamIo { PARAM_IN, PARAM_OUT, PARAM_INOUT } ParamIo;
+typedef enum ParamIo {
+    PARAM_IN,
+    PARAM_OUT,
+    PARAM_INOUT,
+    PARAM_SCRATCH, /* an intermediate in memory: made for one launch, seen by nobody outside */
+} ParamIo;
 
 typedef struct Param {
     Value *value; /* a tensor, or a scalar (always PARAM_IN) */
@@ -166,8 +172,14 @@ struct Func {
     const char *name;
     Stage stage;
     bool padded; /* established by `bounds`: tiles have their full capacity, padding is poison */
-    struct { Param *items; size_t n, cap; } params;
-    struct { DimVar **items; size_t n, cap; } dimvars;
+    struct {
+        Param *items;
+        size_t n, cap;
+    } params;
+    struct {
+        DimVar **items;
+        size_t n, cap;
+    } dimvars;
     Block *body;
     Schedule *schedule;
     const Target *target; /* NULL before a target is chosen */
@@ -201,15 +213,38 @@ typedef struct Access {
 } Access;
 Access op_access(const Op *op, int at);
 int access_next(const Op *op, int at);
+/* A scatter's operands after its access; `compare` for cas alone, NULL where there is none. */
+typedef struct ScatterParts {
+    Value *value, *compare, *mask;
+} ScatterParts;
+ScatterParts scatter_parts(const Op *op);
 /* The n-th operand counted with memory operands and their indices as one. */
 Access op_access_nth(const Op *op, int nth);
 
 /* Where does op sit: the innermost op of that kind around it, or NULL. */
 Op *op_enclosing(const Op *op, OpKind kind);
 
+/* Pure ops that say the same: kind, operands, attributes, result types, and regions that differ in
+ * nothing but the names of what they bind. */
+bool op_is_same(const Op *a, const Op *b);
+
+/* FOLD: n arrays, n neutral elements. */
+static inline int fold_count(const Op *op)
+{
+    return op->n_operands / 2;
+}
 /* FOR: operands lo, hi, then the carried values' inits. */
-static inline Value *for_lo(const Op *op) { return op->operands[0]; }
-static inline Value *for_hi(const Op *op) { return op->operands[1]; }
-static inline int for_carried(const Op *op) { return op->n_operands - 2; }
+static inline Value *for_lo(const Op *op)
+{
+    return op->operands[0];
+}
+static inline Value *for_hi(const Op *op)
+{
+    return op->operands[1];
+}
+static inline int for_carried(const Op *op)
+{
+    return op->n_operands - 2;
+}
 
 #endif

@@ -114,9 +114,7 @@ static void put_type(Printer *p, Type type)
         put_shaped(p, type);
         text_char(p->out, '>');
         break;
-    case TYPE_RANGE:
-        text_add(p->out, "range");
-        break;
+    case TYPE_RANGE: text_add(p->out, "range"); break;
     case TYPE_BARRIER:
         text_add(p->out, "barrier<");
         put_dim(p, type->dims[0]);
@@ -138,7 +136,7 @@ static void put_operands(Printer *p, const Op *op)
         Access access = op_access(op, at);
         text_add(p->out, at ? ", " : " ");
         put_value(p, access.memory);
-        if (!type_is_memory(access.memory->type)) {
+        if (!type_is_memory(access.memory->type) && access.n == 0) {
             continue;
         }
         text_char(p->out, '[');
@@ -154,13 +152,28 @@ static void put_operands(Printer *p, const Op *op)
     }
 }
 
+/* Bytes from 0x80 on stand as they are: UTF-8. */
+static void put_quoted(Printer *p, const char *text)
+{
+    text_char(p->out, '"');
+    for (const char *c = text; *c; c++) {
+        if (*c == '\n' || *c == '\t') {
+            text_add(p->out, *c == '\n' ? "\\n" : "\\t");
+        } else if ((unsigned char)*c < 0x20 || *c == 0x7f) {
+            text_printf(p->out, "\\x%02x", (unsigned)(unsigned char)*c);
+        } else {
+            text_add(p->out, *c == '"' || *c == '\\' ? "\\" : "");
+            text_char(p->out, *c);
+        }
+    }
+    text_char(p->out, '"');
+}
+
 static void put_attr(Printer *p, const Op *op, const Attr *attr)
 {
     text_printf(p->out, " %s=", attr_name(attr->key));
     switch (attr_kind(attr->key)) {
-    case ATTR_KIND_INT:
-        text_printf(p->out, "%" PRId64, attr->i);
-        break;
+    case ATTR_KIND_INT: text_printf(p->out, "%" PRId64, attr->i); break;
     case ATTR_KIND_NUM:
         if (op->n_results && !dtype_is_float(op->results[0]->type->dtype)) {
             text_printf(p->out, "%" PRId64, attr->i);
@@ -168,9 +181,8 @@ static void put_attr(Printer *p, const Op *op, const Attr *attr)
             text_double(p->out, attr->f);
         }
         break;
-    case ATTR_KIND_WORD:
-        text_add(p->out, attr->word);
-        break;
+    case ATTR_KIND_WORD: text_add(p->out, attr->word); break;
+    case ATTR_KIND_TEXT: put_quoted(p, attr->word); break;
     case ATTR_KIND_INTS:
         text_char(p->out, '[');
         for (int i = 0; i < attr->n; i++) {
@@ -178,9 +190,7 @@ static void put_attr(Printer *p, const Op *op, const Attr *attr)
         }
         text_char(p->out, ']');
         break;
-    case ATTR_KIND_DIMS:
-        put_dims(p, attr->n, attr->dims);
-        break;
+    case ATTR_KIND_DIMS: put_dims(p, attr->n, attr->dims); break;
     }
 }
 
@@ -286,7 +296,7 @@ static void put_sizes(Printer *p)
 
 static void put_params(Printer *p)
 {
-    static const char *const io[] = {"in", "out", "inout"};
+    static const char *const io[] = {"in", "out", "inout", "scratch"};
     for (size_t i = 0; i < p->func->params.n; i++) {
         const Param *param = &p->func->params.items[i];
         text_printf(p->out, "  %s ", io[param->io]);

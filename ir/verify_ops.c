@@ -492,6 +492,6 @@ void verify_op(Verifier *v, const Op *op)
     case OP_BULK_STORE: verify_kinds(v, op, 2, bulk_store); break;
     case OP_WAIT:
     case OP_ARRIVE: verify_kinds(v, op, 1, barrier); break;
-    default: break;
+    default: verify_index_op(v, op); break;
     }
 }

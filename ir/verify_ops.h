@@ -17,6 +17,8 @@ void verify_fail(Verifier *v, const Op *op, const char *format, ...)
 
 /* The rules of one operation. Its operand and result counts are right already. */
 void verify_op(Verifier *v, const Op *op);
+/* The same for index notation, scans, folds, loops of elements, print (verify_index.c). */
+void verify_index_op(Verifier *v, const Op *op);
 /* What it wants of layouts; for functions that have some (verify_layout.c). */
 void verify_layout(Verifier *v, const Op *op);
 

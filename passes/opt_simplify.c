@@ -234,36 +234,9 @@ static void simplify_op(Op *op, void *user)
 
 /* ---- what is said twice ---- */
 
-static bool same_attr(const Attr *a, const Attr *b)
-{
-    if (a->key != b->key || a->n != b->n || a->i != b->i ||
-        memcmp(&a->f, &b->f, sizeof a->f) != 0) {
-        return false;
-    }
-    if ((a->word || b->word) && (!a->word || !b->word || !text_same(a->word, b->word))) {
-        return false;
-    }
-    size_t n = (size_t)a->n;
-    bool ints = !a->ints || !b->ints || memcmp(a->ints, b->ints, sizeof *a->ints * n) == 0;
-    bool dims = !a->dims || !b->dims || memcmp(a->dims, b->dims, sizeof *a->dims * n) == 0;
-    return ints && dims && !a->ints == !b->ints && !a->dims == !b->dims;
-}
-
 static bool same_op(const void *item, const void *key)
 {
-    const Op *a = item, *b = key;
-    if (a->kind != b->kind || a->n_operands != b->n_operands || a->n_attrs != b->n_attrs ||
-        b->n_results != 1 || a->results[0]->type != b->results[0]->type) {
-        return false;
-    }
-    for (int i = 0; i < a->n_attrs; i++) {
-        const Attr *other = op_attr(b, a->attrs[i].key);
-        if (!other || !same_attr(&a->attrs[i], other)) {
-            return false;
-        }
-    }
-    return a->n_operands == 0 ||
-           memcmp(a->operands, b->operands, sizeof *a->operands * a->n_operands) == 0;
+    return op_is_same(item, key);
 }
 
 /* Attributes have no order. */

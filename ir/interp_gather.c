@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Gathers: each element reads the place that its indices name. */
+#include "ir/interp_places.h"
+
+#include <string.h>
+
+/* ---- places ---- */
+
+Places places_of(Run *run, const Op *op, Access access, int rank, const int64_t *dims)
+{
+    Places places = {.rank = rank};
+    const Attr *guard = op_attr(op, ATTR_GUARD);
+    int64_t stride = 1;
+    for (int i = rank - 1; i >= 0; i--) {
+        const Array *index = run->cells[access.indices[i]->id].array;
+        if (!index) {
+            run_fail(run, op, "an index has no value yet");
+        }
+        places.indices[i] = index;
+        places.inexact = places.inexact || index->samples;
+        places.guarded[i] = guard ? guard->ints[i] != 0 : !run->func->padded;
+        places.dims[i] = dims[i];
+        places.strides[i] = stride;
+        stride = (int64_t)((uint64_t)stride * (uint64_t)dims[i]);
+    }
+    return places;
+}
+
+static int64_t index_at(const Array *index, int64_t i, int sample)
+{
+    size_t at = (size_t)(index->n == 1 ? 0 : i) * (size_t)dtype_bytes(index->dtype);
+    return scalar_load(index->dtype, (unsigned char *)array_plane(index, sample) + at).i;
+}
+
+PlaceKind place_at(const Places *places, int64_t i, int sample, int64_t *offset)
+{
+    PlaceKind place = PLACE_INSIDE;
+    uint64_t at = 0;
+    for (int axis = 0; axis < places->rank; axis++) {
+        const Array *index = places->indices[axis];
+        int64_t where = index_at(index, i, sample);
+        bool inside = where >= 0 && where < places->dims[axis];
+        bool guarded = places->guarded[axis];
+        PlaceKind here = inside ? PLACE_INSIDE : guarded ? PLACE_GUARDED : PLACE_OUTSIDE;
+        if (index->poison && index->poison->bytes[index->n == 1 ? 0 : i]) {
+            here = guarded ? PLACE_UNKNOWN : PLACE_WILD;
+        }
+        place = here > place ? here : place;
+        at += (uint64_t)where * (uint64_t)places->strides[axis];
+    }
+    *offset = (int64_t)at;
+    return place;
+}
+
+void place_fail(Run *run, const Op *op, const Places *places, int64_t i, const char *what,
+                const char *name)
+{
+    Text place = text_new(run->arena);
+    text_printf(&place, "%s[", name);
+    for (int axis = 0; axis < places->rank; axis++) {
+        text_printf(&place, "%s%lld", axis ? ", " : "",
+                    (long long)index_at(places->indices[axis], i, -1));
+    }
+    text_add(&place, "] of [");
+    for (int axis = 0; axis < places->rank; axis++) {
+        text_printf(&place, "%s%lld", axis ? ", " : "", (long long)places->dims[axis]);
+    }
+    run_fail(run, op, "%s %s]", what, place.data);
+}
+
+/* ---- gather ---- */
+
+typedef struct Gathering {
+    Run *run;
+    const Op *op;
+    Places places;
+    const Memory *memory; /* or */
+    const Array *array;
+    Array *to;
+    Scalar fill;
+    const Buffer *padding;
+    Buffer *bounds; /* of a tensor's elements; made when one is not 0 */
+} Gathering;
+
+static void put(const Gathering *g, int sample, int64_t i, const void *from)
+{
+    size_t bytes = (size_t)dtype_bytes(g->to->dtype);
+    unsigned char *to = (unsigned char *)array_plane(g->to, sample) + (size_t)i * bytes;
+    if (from) {
+        memcpy(to, from, bytes);
+    } else {
+        scalar_store(g->to->dtype, to, g->fill);
+    }
+}
+
+static const void *source_at(const Gathering *g, int sample, int64_t offset)
+{
+    int64_t bytes = dtype_bytes(g->to->dtype);
+    const unsigned char *base = g->array ? array_plane(g->array, sample) : g->memory->data;
+    return base + offset * bytes;
+}
+
+static void set_poison(Gathering *g, int64_t i)
+{
+    array_want_poison(g->run, g->to);
+    g->to->poison->bytes[i] = 1;
+}
+
+static void take_inside(Gathering *g, int64_t i, int64_t offset)
+{
+    put(g, -1, i, source_at(g, -1, offset));
+    if (g->array) {
+        if (g->array->poison && g->array->poison->bytes[offset]) {
+            set_poison(g, i);
+        }
+        return;
+    }
+    if (is_others(g->run, g->memory, offset, 1)) {
+        place_fail(g->run, g->op, &g->places, i,
+                   "race: reads what another block writes:", g->memory->name);
+    }
+    if (g->memory->unset && g->memory->unset[offset]) {
+        set_poison(g, i);
+    }
+    if (g->memory->bounds && g->memory->bounds[offset] > 0) {
+        size_t bytes = (size_t)g->to->n * sizeof(double);
+        g->bounds = g->bounds ? g->bounds : buffer_zeroed(g->run, bytes);
+        ((double *)(void *)g->bounds->bytes)[i] = g->memory->bounds[offset];
+    }
+}
+
+static void gather_element(Gathering *g, int64_t i)
+{
+    int64_t offset;
+    const char *name = g->memory ? g->memory->name : "an array";
+    switch (place_at(&g->places, i, -1, &offset)) {
+    case PLACE_INSIDE: take_inside(g, i, offset); break;
+    case PLACE_GUARDED: put(g, -1, i, NULL); return;
+    case PLACE_UNKNOWN:
+        put(g, -1, i, NULL);
+        set_poison(g, i);
+        return;
+    case PLACE_OUTSIDE:
+        place_fail(g->run, g->op, &g->places, i, "reads outside of the tensor:", name);
+    case PLACE_WILD:
+        place_fail(g->run, g->op, &g->places, i,
+                   "an index that nothing checks depends on padding or unset memory:", name);
+    }
+    if (g->padding && g->padding->bytes[i]) {
+        set_poison(g, i);
+    }
+}
+
+/* A sample reads by its own indices, of its own elements. One that leaves the tensor where nothing
+ * is checked stays with the base. */
+static void gather_samples(Gathering *g)
+{
+    array_want_samples(g->run, g->to);
+    for (int s = 0; s < SAMPLES; s++) {
+        for (int64_t i = 0; i < g->to->n; i++) {
+            int64_t offset;
+            PlaceKind place = place_at(&g->places, i, s, &offset);
+            if (place == PLACE_INSIDE) {
+                put(g, s, i, source_at(g, s, offset));
+            } else if (place == PLACE_GUARDED) {
+                put(g, s, i, NULL);
+            }
+        }
+    }
+}
+
+static void spread_bounds(Gathering *g)
+{
+    uint32_t source = g->run->source[g->op->results[0]->id];
+    for (int64_t i = 0; i < g->to->n; i++) {
+        array_spread(g->run, g->to, source, i, ((double *)(void *)g->bounds->bytes)[i]);
+    }
+    buffer_drop(g->run, g->bounds);
+}
+
+void interp_gather(Run *run, const Op *op)
+{
+    Access access = op_access(op, 0);
+    Gathering g = {.run = run, .op = op};
+    if (access.memory->type->kind == TYPE_ARRAY) {
+        g.array = run_operand(run, op, 0);
+        g.places = places_of(run, op, access, g.array->rank, g.array->dims);
+    } else {
+        g.memory = run->cells[access.memory->id].memory;
+        g.places = places_of(run, op, access, g.memory->rank, g.memory->dims);
+    }
+    g.to = array_of_type(run, op, op->results[0]->type);
+    g.fill = fill_of(op, g.to->dtype);
+    Buffer *padding = padding_of(run, op->results[0]->type, g.to);
+    g.padding = padding;
+    for (int64_t i = 0; i < g.to->n; i++) {
+        gather_element(&g, i);
+    }
+    if (g.places.inexact || (g.array && g.array->samples)) {
+        gather_samples(&g);
+    }
+    if (g.bounds) {
+        spread_bounds(&g);
+    }
+    buffer_drop(run, padding);
+    run_result(run, op, 0, g.to);
+}

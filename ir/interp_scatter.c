@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Scatters: elements in an order drawn from the seed. Memory that is scattered to remembers how
+ * each place was written last, so that what depends on the order is noted, and what may not meet is
+ * an error. */
+#include "ir/interp_places.h"
+#include "ir/interp_reduce.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef enum How {
+    HOW_STORE,
+    HOW_SET,
+    HOW_ADD,
+    HOW_MIN,
+    HOW_MAX,
+    HOW_AND,
+    HOW_OR,
+    HOW_XOR,
+    HOW_XCHG,
+    HOW_CAS,
+} How;
+
+typedef struct Scattering {
+    Run *run;
+    const Op *op;
+    How how;
+    OpKind kind; /* of an atomic that is one */
+    Places places;
+    Memory *memory;
+    ScatterParts parts;
+    const Array *value, *compare, *mask, *active;
+    const Buffer *padding;
+    Array *old; /* NULL: nobody asks */
+} Scattering;
+
+static How how_of(const Op *op, OpKind *kind)
+{
+    static const struct {
+        const char *name;
+        How how;
+        OpKind kind;
+    } names[] = {
+        {"set", HOW_SET, OP_CONST}, {"add", HOW_ADD, OP_ADD},     {"min", HOW_MIN, OP_MIN},
+        {"max", HOW_MAX, OP_MAX},   {"and", HOW_AND, OP_AND},     {"or", HOW_OR, OP_OR},
+        {"xor", HOW_XOR, OP_XOR},   {"xchg", HOW_XCHG, OP_CONST}, {"cas", HOW_CAS, OP_CONST},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (text_same(names[i].name, op_word(op, ATTR_FN))) {
+            *kind = names[i].kind;
+            return names[i].how;
+        }
+    }
+    return HOW_SET;
+}
+
+static Marks *marks_of(Run *run, Memory *memory)
+{
+    if (!memory->marks) {
+        Marks *marks = ARENA_NEW(run->arena, Marks);
+        marks->how = ARENA_ARRAY(run->arena, uint8_t, memory->n);
+        marks->serial = ARENA_ARRAY(run->arena, uint32_t, memory->n);
+        if (memory->bounds) {
+            marks->terms = ARENA_ARRAY(run->arena, uint32_t, memory->n);
+            marks->size = ARENA_ARRAY(run->arena, double, memory->n);
+            marks->moved = ARENA_ARRAY(run->arena, double, memory->n);
+        }
+        memory->marks = marks;
+    }
+    return memory->marks;
+}
+
+/* ---- one place ---- */
+
+/* Was it written, last, by an element that has no order with this one? */
+static bool is_unordered(const Scattering *s, int64_t at)
+{
+    const Memory *memory = s->memory;
+    bool same_op = memory->marks->how[at] && memory->marks->serial[at] == s->run->serial;
+    return same_op || is_others(s->run, memory, at, 1);
+}
+
+static void check_meeting(const Scattering *s, int64_t i, int64_t at)
+{
+    How before = s->memory->marks->how[at];
+    if (!is_others(s->run, s->memory, at, 1)) {
+        return;
+    }
+    if (before == HOW_STORE || (before == HOW_SET) != (s->how == HOW_SET)) {
+        place_fail(s->run, s->op, &s->places, i, "race: another block writes", s->memory->name);
+    }
+}
+
+/* Sums in any order, whatever they began with. One addition to a value that stands is exact. */
+static void tally(const Scattering *s, int64_t at, double old, double value, double bound)
+{
+    Marks *marks = s->memory->marks;
+    double *bounds = s->memory->bounds;
+    if (marks->how[at] != HOW_ADD) {
+        marks->terms[at] = 0;
+        marks->size[at] = fabs(old) + bounds[at];
+        marks->moved[at] = bounds[at];
+    }
+    marks->terms[at]++;
+    marks->size[at] += fabs(value) + bound;
+    marks->moved[at] += bound;
+    double terms = marks->terms[at] > 1 ? 2.0 * marks->terms[at] : 0;
+    DType dtype = s->memory->dtype;
+    bounds[at] = rounding(terms, unit_of(dtype), marks->size[at], greatest_of(dtype));
+    bounds[at] += marks->moved[at];
+}
+
+static void depends_on_order(const Scattering *s, int64_t at)
+{
+    interp_note(s->run, INTERP_UNORDERED, s->op);
+    if (s->memory->bounds) {
+        s->memory->bounds[at] = INFINITY;
+    }
+}
+
+static bool same_bits(DType dtype, Scalar a, Scalar b)
+{
+    unsigned char x[8] = {0}, y[8] = {0};
+    scalar_store(dtype, x, a);
+    scalar_store(dtype, y, b);
+    return memcmp(x, y, sizeof x) == 0;
+}
+
+static Scalar next_of(const Scattering *s, Scalar old, Scalar value, int64_t i)
+{
+    DType dtype = s->memory->dtype;
+    if (s->how == HOW_CAS) {
+        return same_bits(dtype, old, array_scalar(s->compare, i)) ? value : old;
+    }
+    if (s->kind == OP_CONST) {
+        return value;
+    }
+    Scalar both[] = {old, value};
+    return scalar_op(s->kind, NULL, dtype, dtype, both);
+}
+
+static void bound_place(const Scattering *s, int64_t at, int64_t i, Scalar old, Scalar value)
+{
+    double *bounds = s->memory->bounds;
+    if (!bounds) {
+        return;
+    }
+    double bound = array_bound(s->value, i);
+    bool is_float = dtype_is_float(s->memory->dtype);
+    if (s->how == HOW_ADD && is_float) {
+        tally(s, at, old.f, value.f, bound);
+    } else if (s->how == HOW_SET || s->how == HOW_XCHG) {
+        bounds[at] = bound;
+    } else if (s->how == HOW_ADD) {
+        bounds[at] += bound;
+    } else {
+        bounds[at] = fmax(bounds[at], bound);
+    }
+}
+
+/* Which outcomes an order decides: of places, and of old elements that somebody reads. */
+static void note_order(const Scattering *s, int64_t at, bool unordered, bool differs)
+{
+    How before = s->memory->marks->how[at];
+    bool commutes = s->how >= HOW_ADD && s->how <= HOW_XOR && before == s->how;
+    if (!unordered) {
+        return;
+    }
+    if (!commutes && differs) {
+        depends_on_order(s, at);
+    } else if (s->old) {
+        interp_note(s->run, INTERP_UNORDERED, s->op);
+    } else if (s->how == HOW_ADD && dtype_is_float(s->memory->dtype)) {
+        interp_note(s->run, INTERP_FLOAT_ATOMIC, s->op);
+    }
+}
+
+static void write_place(const Scattering *s, int64_t i, int64_t at)
+{
+    Memory *memory = s->memory;
+    DType dtype = memory->dtype;
+    unsigned char *place = memory->data + at * dtype_bytes(dtype);
+    if (s->value->poison && s->value->poison->bytes[i]) {
+        place_fail(s->run, s->op, &s->places, i, "padding or unset memory reaches", memory->name);
+    }
+    if (s->how != HOW_SET && memory->unset && memory->unset[at]) {
+        place_fail(s->run, s->op, &s->places, i, "updates what was never written:", memory->name);
+    }
+    check_meeting(s, i, at);
+    bool unordered = is_unordered(s, at);
+    Scalar old = scalar_load(dtype, place), value = array_scalar(s->value, i);
+    Scalar next = next_of(s, old, value, i);
+    bound_place(s, at, i, old, value);
+    note_order(s, at, unordered, !same_bits(dtype, old, next));
+    scalar_store(dtype, place, next);
+    if (s->old) {
+        scalar_store(dtype, array_at(s->old, i), old);
+    }
+    memory->marks->how[at] = (uint8_t)s->how;
+    memory->marks->serial[at] = s->run->serial;
+    memory->writers[at] = s->run->writer;
+    if (memory->unset) {
+        memory->unset[at] = 0;
+    }
+}
+
+/* ---- one element ---- */
+
+static bool is_wanted(const Scattering *s, int64_t i)
+{
+    if (s->active && s->active->n == s->value->n && !s->active->data->bytes[i]) {
+        return false;
+    }
+    if (s->mask && s->mask->poison && s->mask->poison->bytes[i]) {
+        run_fail(s->run, s->op, "the mask depends on padding or unset memory");
+    }
+    return !s->mask || s->mask->data->bytes[i];
+}
+
+/* Where executors may differ about the place or the mask, either outcome is right. */
+static void note_inexact(const Scattering *s, int64_t i, PlaceKind base, int64_t at)
+{
+    for (int sample = 0; s->memory->bounds && sample < SAMPLES; sample++) {
+        int64_t other;
+        PlaceKind place = place_at(&s->places, i, sample, &other);
+        const uint8_t *mask = s->mask ? array_plane(s->mask, sample) : NULL;
+        bool apart = place != base || (place == PLACE_INSIDE && other != at);
+        if (apart || (mask && !mask[i])) {
+            if (base == PLACE_INSIDE) {
+                depends_on_order(s, at);
+            }
+            if (place == PLACE_INSIDE) {
+                depends_on_order(s, other);
+            }
+        }
+    }
+}
+
+static void scatter_element(const Scattering *s, int64_t i)
+{
+    int64_t at;
+    const char *name = s->memory->name;
+    if (!is_wanted(s, i)) {
+        return;
+    }
+    PlaceKind place = place_at(&s->places, i, -1, &at);
+    if (place == PLACE_OUTSIDE) {
+        place_fail(s->run, s->op, &s->places, i, "writes outside of the tensor:", name);
+    }
+    if (place == PLACE_WILD || place == PLACE_UNKNOWN) {
+        place_fail(s->run, s->op, &s->places, i,
+                   "an index depends on padding or unset memory:", name);
+    }
+    if (place == PLACE_INSIDE && s->padding && s->padding->bytes[i]) {
+        place_fail(s->run, s->op, &s->places, i, "an element of padding is scattered to", name);
+    }
+    if (place == PLACE_INSIDE) {
+        write_place(s, i, at);
+    }
+    if (s->places.inexact || (s->mask && s->mask->samples)) {
+        note_inexact(s, i, place, at);
+    }
+}
+
+static int64_t gcd(int64_t a, int64_t b)
+{
+    return b ? gcd(b, a % b) : a;
+}
+
+static void scatter_all(const Scattering *s)
+{
+    int64_t n = s->value->n, stride = 1;
+    int64_t shift = n ? (int64_t)(run_random(s->run) % (uint64_t)n) : 0;
+    for (int64_t tries = 0; tries < 4 && n > 2; tries++) {
+        int64_t drawn = 1 + (int64_t)(run_random(s->run) % (uint64_t)(n < 1000003 ? n : 1000003));
+        stride = gcd(drawn, n) == 1 ? drawn : stride;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        scatter_element(
+            s, (int64_t)(((uint64_t)i * (uint64_t)stride + (uint64_t)shift) % (uint64_t)n));
+    }
+}
+
+void interp_scatter(Run *run, const Op *op)
+{
+    Access access = op_access(op, 0);
+    Scattering s = {.run = run, .op = op, .parts = scatter_parts(op)};
+    s.how = how_of(op, &s.kind);
+    s.memory = run->cells[access.memory->id].memory;
+    if (!s.memory->writers) {
+        run_fail(run, op, "writes %s, which is an input", s.memory->name);
+    }
+    s.places = places_of(run, op, access, s.memory->rank, s.memory->dims);
+    int at = access_next(op, 0);
+    s.value = run_operand(run, op, at++);
+    s.compare = s.parts.compare ? run_operand(run, op, at++) : NULL;
+    s.mask = s.parts.mask ? run_operand(run, op, at) : NULL;
+    s.active = while_active(run);
+    Buffer *padding = padding_of(run, s.parts.value->type, s.value);
+    s.padding = padding;
+    marks_of(run, s.memory);
+    run->serial++;
+    if (op->n_results) {
+        s.old = array_of_type(run, op, op->results[0]->type);
+        memset(s.old->data->bytes, 0, (size_t)s.old->n * (size_t)dtype_bytes(s.old->dtype));
+    }
+    scatter_all(&s);
+    buffer_drop(run, padding);
+    if (s.old) {
+        run_result(run, op, 0, s.old);
+    }
+}

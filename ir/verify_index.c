@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What index notation, scans, folds and loops of single elements want of their operands. */
+#include "ir/verify_ops.h"
+
+#include <string.h>
+
+static bool is_one(Dim dim)
+{
+    int64_t extent;
+    return poly_is_const(dim, &extent) && extent == 1;
+}
+
+static bool same_dims(Type a, Type b)
+{
+    return a->kind == TYPE_ARRAY && b->kind == TYPE_ARRAY && a->rank == b->rank &&
+           a->layout == b->layout && memcmp(a->dims, b->dims, sizeof(Dim) * a->rank) == 0;
+}
+
+static bool is_index_dtype(DType dtype)
+{
+    return dtype == DT_I64 || dtype == DT_I32;
+}
+
+static void verify_iota(Verifier *v, const Op *op)
+{
+    Type type = op->results[0]->type;
+    const Attr *dim = op_attr(op, ATTR_DIM);
+    if (!dim || dim->n != 1 || type->kind != TYPE_ARRAY || type->rank != 1 ||
+        type->dims[0] != dim->dims[0] || !is_index_dtype(type->dtype)) {
+        verify_fail(v, op, "the result is no i64 or i32 over `dim`");
+    }
+}
+
+/* ---- gather, scatter ---- */
+
+static void verify_places(Verifier *v, const Op *op, const Access *access, Type shape)
+{
+    const Attr *guard = op_attr(op, ATTR_GUARD);
+    Type memory = access->memory->type;
+    if (memory->rank == 0 || access->n != memory->rank) {
+        verify_fail(v, op, "%d indices for %d axes", access->n, memory->rank);
+        return;
+    }
+    for (int i = 0; i < access->n; i++) {
+        const Value *index = access->indices[i];
+        if (!index || index->type->kind != TYPE_ARRAY || !is_index_dtype(index->type->dtype)) {
+            verify_fail(v, op, "index %d is no array of i64 or i32", i);
+        } else if (index->type->rank && !same_dims(index->type, shape)) {
+            verify_fail(v, op, "index %d has another shape or layout", i);
+        }
+    }
+    if (guard && guard->n != access->n) {
+        verify_fail(v, op, "`guard` has not one entry an axis");
+    }
+}
+
+static void verify_gather(Verifier *v, const Op *op)
+{
+    Access access = op_access(op, 0);
+    Type from = access.memory->type, to = op->results[0]->type;
+    bool held =
+        from->kind == TYPE_TENSOR || (from->kind == TYPE_ARRAY && v->func->stage == STAGE_TENSOR);
+    if (!held || access_next(op, 0) != op->n_operands) {
+        verify_fail(v, op, "wants a tensor (before tiles, or an array) and its indices");
+        return;
+    }
+    if (to->kind != TYPE_ARRAY || to->dtype != from->dtype) {
+        verify_fail(v, op, "the result has another element type than the memory");
+    }
+    verify_places(v, op, &access, to);
+}
+
+static void verify_atomic(Verifier *v, const Op *op, const char *fn, DType dtype)
+{
+    bool bits = text_same(fn, "and") || text_same(fn, "or") || text_same(fn, "xor");
+    if (bits && dtype_is_float(dtype)) {
+        verify_fail(v, op, "bits of a float");
+    } else if (!text_same(fn, "set") && dtype_bits(dtype) < 8) {
+        verify_fail(v, op, "no atomic on %s", dtype_name(dtype));
+    }
+}
+
+static void verify_scatter(Verifier *v, const Op *op)
+{
+    static const char *const fns = " set add min max and or xor xchg cas ";
+    Access access = op_access(op, 0);
+    const char *fn = op_word(op, ATTR_FN);
+    if (!fn || !strstr(fns, fn)) {
+        verify_fail(v, op, "`fn` is none of%s", fns);
+        return;
+    }
+    ScatterParts parts = scatter_parts(op);
+    int at = access_next(op, 0), wanted = at + 1 + (text_same(fn, "cas") ? 1 : 0);
+    if (access.memory->type->kind != TYPE_TENSOR || op->n_operands < wanted ||
+        op->n_operands > wanted + 1 || op->n_results > 1) {
+        verify_fail(v, op,
+                    "wants a tensor, its indices, the value, for cas what it compares with, "
+                    "and perhaps a mask");
+        return;
+    }
+    Type value = parts.value->type;
+    if (value->kind != TYPE_ARRAY || value->dtype != access.memory->type->dtype) {
+        verify_fail(v, op, "the value has another element type than the tensor");
+        return;
+    }
+    if ((parts.compare && parts.compare->type != value) ||
+        (op->n_results && op->results[0]->type != value)) {
+        verify_fail(v, op, "what is compared, or the result, is not of the value's type");
+    }
+    if (parts.mask && (parts.mask->type->dtype != DT_BOOL || !same_dims(parts.mask->type, value))) {
+        verify_fail(v, op, "the mask is no bool of the value's shape");
+    }
+    verify_places(v, op, &access, value);
+    verify_atomic(v, op, fn, value->dtype);
+}
+
+/* ---- scan, fold ---- */
+
+static void verify_scan(Verifier *v, const Op *op)
+{
+    static const char *const fns = " sum prod max min ";
+    Type type = op->results[0]->type;
+    int64_t axis = op_int(op, ATTR_AXIS, -1);
+    const char *fn = op_word(op, ATTR_FN);
+    if (!fn || !strstr(fns, fn)) {
+        verify_fail(v, op, "`fn` is none of%s", fns);
+    }
+    if (type->kind != TYPE_ARRAY || op->operands[0]->type != type || axis < 0 ||
+        axis >= type->rank) {
+        verify_fail(v, op, "the result is not of the operand's type, or has no such axis");
+    }
+}
+
+static const Op *end_of(const Block *block)
+{
+    return block->last && block->last->kind == OP_YIELD ? block->last : NULL;
+}
+
+/* A function of scalars. */
+static bool is_arithmetic(const Block *block)
+{
+    for (const Op *op = block->first; op; op = op->next) {
+        bool fine = op_has(op, TRAIT_ELEMENTWISE) || op->kind == OP_CONST || op->kind == OP_SIZE ||
+                    op->kind == OP_YIELD || op->kind == OP_FOR || op->kind == OP_IF ||
+                    op->kind == OP_WHILE;
+        for (int i = 0; i < op->n_results; i++) {
+            fine = fine && type_is_scalar(op->results[i]->type);
+        }
+        for (int i = 0; i < op->n_regions; i++) {
+            fine = fine && is_arithmetic(op->regions[i]);
+        }
+        if (!fine) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void verify_folded(Verifier *v, const Op *op, int n)
+{
+    int64_t axis = op_int(op, ATTR_AXIS, -1);
+    bool scan = op_int(op, ATTR_SCAN, 0) != 0;
+    Type first = op->operands[0]->type;
+    for (int i = 0; i < n; i++) {
+        Type from = op->operands[i]->type, to = op->results[i]->type;
+        Type neutral = op->operands[n + i]->type;
+        if (from->kind != TYPE_ARRAY || !same_dims(from, first) || axis < 0 || axis >= from->rank) {
+            verify_fail(v, op, "array %d has another shape, or no such axis", i);
+            return;
+        }
+        if (!type_is_scalar(neutral) || neutral->dtype != from->dtype || to->dtype != from->dtype ||
+            to->rank != from->rank) {
+            verify_fail(v, op, "array %d, its neutral element and its result do not agree", i);
+            return;
+        }
+        for (int k = 0; k < from->rank; k++) {
+            if (k == axis && !scan ? !is_one(to->dims[k]) : to->dims[k] != from->dims[k]) {
+                verify_fail(v, op, "axis %d of result %d", k, i);
+            }
+        }
+    }
+}
+
+static void verify_fold(Verifier *v, const Op *op)
+{
+    int n = fold_count(op);
+    if (n < 1 || op->n_operands != 2 * n || op->n_results != n || op->n_regions != 1) {
+        verify_fail(v, op, "wants n arrays, n neutral elements, n results and a region");
+        return;
+    }
+    verify_folded(v, op, n);
+    const Block *region = op->regions[0];
+    const Op *yield = end_of(region);
+    if (region->n_args != 2 * n || !yield || yield->n_operands != n) {
+        verify_fail(v, op, "the region does not make %d scalars of %d", n, 2 * n);
+        return;
+    }
+    for (int i = 0; i < 2 * n; i++) {
+        if (region->args[i]->type != op->operands[n + i % n]->type ||
+            yield->operands[i % n]->type != op->operands[n + i % n]->type) {
+            verify_fail(v, op, "a value of the region is not of its neutral element's type");
+            return;
+        }
+    }
+    if (!is_arithmetic(region)) {
+        verify_fail(v, op, "the region holds more than arithmetic on scalars");
+    }
+}
+
+/* ---- while ---- */
+
+static bool is_inside(const Value *value, const Op *loop)
+{
+    const Block *block = value->def ? value->def->parent : value->block;
+    for (const Op *up = block ? block->parent : NULL; up;
+         up = up->parent ? up->parent->parent : NULL) {
+        if (up == loop) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool mixes_elements(const Op *op, const Op *loop)
+{
+    switch (op->kind) {
+    case OP_REDUCE:
+    case OP_SCAN:
+    case OP_FOLD:
+    case OP_DOT:
+    case OP_DOT_ASYNC:
+    case OP_PARALLEL:
+    case OP_LAUNCH:
+    case OP_TILES:
+    case OP_STORE:
+    case OP_ROLES: return true;
+    case OP_GATHER:
+        return op->operands[0]->type->kind == TYPE_ARRAY && is_inside(op->operands[0], loop);
+    default: return op_info(op->kind)->stages == STAGE_STAGED;
+    }
+}
+
+/* Each element on its own, and effects by elements of the loop. */
+static void verify_lanes(Verifier *v, const Op *loop, const Block *block, Type shape)
+{
+    for (const Op *op = block->first; op; op = op->next) {
+        const Value *acts = op->kind == OP_SCATTER ? scatter_parts(op).value
+                            : op->kind == OP_PRINT || op->kind == OP_ASSERT ? op->operands[0]
+                                                                            : NULL;
+        if (mixes_elements(op, loop)) {
+            verify_fail(v, op, "mixes the elements of a while");
+        } else if (acts && !same_dims(acts->type, shape)) {
+            verify_fail(v, op, "acts in another shape than that of the while");
+        }
+        for (int i = 0; i < op->n_regions; i++) {
+            verify_lanes(v, loop, op->regions[i], shape);
+        }
+    }
+}
+
+static bool verify_carried(Verifier *v, const Op *op)
+{
+    int n = op->n_operands;
+    if (n < 1 || op->n_results != n || op->n_regions != 2 || op->regions[0]->n_args != n ||
+        op->regions[1]->n_args != n) {
+        verify_fail(v, op,
+                    "inits, arguments and results do not correspond, or there are no two regions");
+        return false;
+    }
+    for (int i = 0; i < n; i++) {
+        Type type = op->results[i]->type;
+        if (type->kind != TYPE_ARRAY || op->operands[i]->type != type ||
+            op->regions[0]->args[i]->type != type || op->regions[1]->args[i]->type != type) {
+            verify_fail(v, op, "carried value %d changes its type", i);
+            return false;
+        }
+    }
+    return true;
+}
+
+static void verify_while(Verifier *v, const Op *op)
+{
+    if (!verify_carried(v, op)) {
+        return;
+    }
+    const Op *condition = end_of(op->regions[0]), *next = end_of(op->regions[1]);
+    if (!condition || condition->n_operands != 1 || !next || next->n_operands != op->n_results) {
+        verify_fail(v, op, "the regions do not yield a bool and the next values");
+        return;
+    }
+    Type holds = condition->operands[0]->type;
+    if (holds->dtype != DT_BOOL || holds->kind != TYPE_ARRAY) {
+        verify_fail(v, op, "the condition is no bool");
+        return;
+    }
+    for (int i = 0; i < op->n_results; i++) {
+        if (next->operands[i]->type != op->results[i]->type) {
+            verify_fail(v, op, "value %d that is yielded has another type than result %d", i, i);
+        } else if (holds->rank && !same_dims(holds, op->results[i]->type)) {
+            verify_fail(v, op, "carried value %d has another shape than the condition", i);
+        }
+    }
+    if (holds->rank) {
+        verify_lanes(v, op, op->regions[0], holds);
+        verify_lanes(v, op, op->regions[1], holds);
+    }
+}
+
+/* ---- print, assert ---- */
+
+static void verify_say(Verifier *v, const Op *op)
+{
+    if (!op_word(op, ATTR_TEXT) || op->n_operands < 1 || op->n_results ||
+        op->operands[0]->type->dtype != DT_BOOL) {
+        verify_fail(v, op, "wants a `text`, a bool, and values");
+        return;
+    }
+    for (int i = 0; i < op->n_operands; i++) {
+        if (!same_dims(op->operands[i]->type, op->operands[0]->type)) {
+            verify_fail(v, op, "operand %d has another shape or layout", i);
+        }
+    }
+}
+
+void verify_index_op(Verifier *v, const Op *op)
+{
+    switch (op->kind) {
+    case OP_IOTA: verify_iota(v, op); break;
+    case OP_GATHER: verify_gather(v, op); break;
+    case OP_SCATTER: verify_scatter(v, op); break;
+    case OP_SCAN: verify_scan(v, op); break;
+    case OP_FOLD: verify_fold(v, op); break;
+    case OP_WHILE: verify_while(v, op); break;
+    case OP_PRINT:
+    case OP_ASSERT: verify_say(v, op); break;
+    default: break;
+    }
+}
