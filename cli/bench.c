@@ -176,6 +176,7 @@ static int prepare(Bench *bench)
     double start = now();
     bool ok = tessera_prepare(s->kernel, s->device, args, bench->arrays.n, &bench->launch) ==
               TESSERA_OK;
+    timeout_end();
     bench->compile_seconds += now() - start;
     ok = ok && tessera_kernel_resources(s->kernel, &resources) == TESSERA_OK;
     bench->flops = ok ? resources.flops : 0;

@@ -27,7 +27,7 @@ typedef struct Options {
     Strings lines, skips;
     const char *target, *emit, *device, *stop_after, *print_after;
     uint64_t seed;
-    int threads, rounds, optimize;
+    int threads, rounds, optimize, timeout;
     bool check, json, print_changed, time_passes, verify;
 } Options;
 
@@ -111,6 +111,10 @@ void interrupts_hold(InterruptHold *hold);
 void interrupts_go_on(const InterruptHold *hold);
 /* The file that is removed when the program is stopped, or NULL: none any more. */
 void interrupts_remove(const char *path);
+
+/* Between them is compiling: when it takes longer the program ends with status 124. 0: any time. */
+void timeout_begin(int seconds);
+void timeout_end(void);
 
 /* ---- files (files.c) ---- */
 

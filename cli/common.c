@@ -36,7 +36,8 @@ int fail_context(const TesseraContext *context)
     const TesseraError *error = tessera_error(context);
     const char *message = error->message;
     size_t n = strlen(message);
-    bool rendered = strncmp(message, "error", 5) == 0 || strncmp(message, "warning", 7) == 0;
+    bool rendered = strncmp(message, "error", 5) == 0 || strncmp(message, "warning", 7) == 0 ||
+                    strncmp(message, "note", 4) == 0;
     fprintf(stderr, "%s%s%s", rendered ? "" : "error: ", message,
             n > 0 && message[n - 1] == '\n' ? "" : "\n");
     if (error->reproducer) {
@@ -143,6 +144,7 @@ static int open_program(const Options *options, Session *session)
 int session_open(const Options *options, Session *session)
 {
     *session = (Session){0};
+    timeout_begin(options->timeout);
     if (tessera_context_new(NULL, &session->context) != TESSERA_OK) {
         return fail(TESSERA_ENVIRONMENT, "out of memory");
     }
@@ -155,6 +157,7 @@ int session_open(const Options *options, Session *session)
 
 void session_close(Session *session)
 {
+    timeout_end();
     tessera_kernel_free(session->kernel);
     tessera_device_free(session->device);
     tessera_program_free(session->program);

@@ -52,14 +52,29 @@ static int emit(const Options *options, Session *session, const char *target)
     return write_bytes(path ? path : "-", &bytes);
 }
 
+/* `-o NAME=FILE` names a result of a run; here it would make a file of a strange name. */
+static int check_output(const Options *options)
+{
+    const char *path = options->outputs.n ? options->outputs.items[0] : "";
+    if (options->outputs.n > 1 || options->values.n > 0) {
+        return fail(TESSERA_USAGE, "compile takes one file and one -o; parameters go into --set");
+    }
+    if (name_before(path, '=')) {
+        return fail(TESSERA_USAGE, "-o %.200s: compiling has one result: -o FILE (or ./%.200s)",
+                    path, path);
+    }
+    return 0;
+}
+
 int verb_compile(const Options *options)
 {
     Session session;
     TesseraOptions compile;
-    if (options->outputs.n > 1 || options->values.n > 0) {
-        return fail(TESSERA_USAGE, "compile takes one file and one -o; parameters go into --set");
+    int code = check_output(options);
+    if (code != 0) {
+        return code;
     }
-    int code = session_open(options, &session);
+    code = session_open(options, &session);
     if (code == 0) {
         code = session_options(options, &session, NULL, &compile);
     }

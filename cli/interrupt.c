@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Being told to stop: the file that is being written goes, and the exit status says what happened.
- * At most one file is under way at a time. */
+/* Being told to stop, by others or by the clock: the file that is being written goes, and the exit
+ * status says what happened. At most one file is under way at a time. */
 #include "cli/cli.h"
 
 #include <pthread.h>
@@ -8,16 +8,23 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_PATH = 4096 };
+enum { MOST_PATH = 4096, OUT_OF_TIME = 124 };
 
 /* The last one: who reads our output has gone, as `head` does; no words are wanted. */
-static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE};
+static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP, SIGALRM, SIGPIPE};
 static char under_way[MOST_PATH]; /* changed only while the signals are blocked */
 
 static void stop(int number)
 {
     if (under_way[0]) {
         unlink(under_way);
+    }
+    if (number == SIGALRM) {
+        static const char words[] = "error: compiling takes too long; --timeout SECONDS gives more"
+                                    " time, 0 any\n";
+        ssize_t written = write(STDERR_FILENO, words, sizeof words - 1);
+        (void)written;
+        _exit(OUT_OF_TIME);
     }
     _exit(128 + number);
 }
@@ -63,4 +70,14 @@ void interrupts_remove(const char *path)
     memcpy(under_way, path ? path : "", n < MOST_PATH ? n : 0);
     under_way[n < MOST_PATH ? n : 0] = '\0';
     interrupts_go_on(&hold);
+}
+
+void timeout_begin(int seconds)
+{
+    alarm((unsigned int)seconds);
+}
+
+void timeout_end(void)
+{
+    alarm(0);
 }

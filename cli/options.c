@@ -26,6 +26,7 @@ const OptionRow option_rows[] = {
     {"--check", NULL, VERB_RUN, "compare with the interpreter; exit status 5 when different"},
     {"--emit", "ir|llvm|ptx|cubin|asm|hsaco|obj", VERB_COMPILE, "what to make"},
     {"--optimize", "0|1|2|3", ALL, "LLVM's level (default: 3)"},
+    {"--timeout", "SECONDS", ALL, "that compiling may take (default: 60; 0: any)"},
     {"--rounds", "N", VERB_BENCH, "of which the median is taken (default: 7)"},
     {"--json", NULL, VERB_BENCH, "one line of JSON"},
     {"--print-after", "PASS|all|frontend", ALL, "the IR after a pass, on standard error"},
@@ -107,23 +108,40 @@ static int read_size(const char *piece, Options *options)
     return 0;
 }
 
+/* The number after `relation`, which begins `*at`; false when it is not there or overflows. */
+static bool take_relation(const char **at, const char *relation, int64_t *number)
+{
+    const char *from = *at + strspn(*at, " ");
+    size_t n = strlen(relation);
+    if (strncmp(from, relation, n) != 0) {
+        return false;
+    }
+    char *end;
+    errno = 0;
+    *number = strtoll(from + n, &end, 10);
+    *at = end + strspn(end, " ");
+    return end != from + n && errno == 0 && *number >= 0;
+}
+
 static int read_assume(const char *piece, Options *options)
 {
-    char name[64], relation[3] = "";
-    long long number = 0, zero = 0;
+    const char *start = piece + strspn(piece, " "), *at = start;
     TesseraFact fact = {0};
-    int end = 0;
-    if (sscanf(piece, " %63[A-Za-z0-9_] %% %lld == %lld %n", name, &number, &zero, &end) == 3 &&
-        piece[end] == '\0' && zero == 0 && number > 0) {
-        fact.multiple = number;
-    } else if (sscanf(piece, " %63[A-Za-z0-9_] %2[<>=] %lld %n", name, relation, &number, &end) ==
-                   3 && piece[end] == '\0' && number > 0 &&
-               (strcmp(relation, "<=") == 0 || strcmp(relation, ">=") == 0)) {
-        *(relation[0] == '<' ? &fact.most : &fact.least) = number;
-    } else {
-        return fail(TESSERA_USAGE, "--assume %.60s: like N %% 16 == 0, N <= 4096 or N >= 1", piece);
+    int64_t zero = 0;
+    while (isalnum((unsigned char)*at) || *at == '_') {
+        at++;
     }
-    fact.name = keep_text(name, strlen(name));
+    fact.name = keep_text(start, (size_t)(at - start));
+    bool good = at > start && ((take_relation(&at, "%", &fact.multiple) && fact.multiple > 0 &&
+                                take_relation(&at, "==", &zero) && zero == 0) ||
+                               take_relation(&at, ">=", &fact.least) ||
+                               (take_relation(&at, "<=", &fact.most) && fact.most > 0));
+    if (!good || *at) {
+        return fail(TESSERA_USAGE,
+                    "--assume %.60s: like N %% 16 == 0, N <= 4096 or N >= 1, with numbers below "
+                    "2^63",
+                    piece);
+    }
     options->facts.items =
         keep_more(options->facts.items, options->facts.n, sizeof *options->facts.items);
     options->facts.items[options->facts.n++] = fact;
@@ -202,6 +220,8 @@ static int take_option(const OptionRow *row, const char *value, Options *options
         return for_pieces(value, options, read_assume);
     } else if (is(row, "--threads")) {
         return read_number(row->name, value, 1, 1024, &options->threads);
+    } else if (is(row, "--timeout")) {
+        return read_number(row->name, value, 0, 1000000, &options->timeout);
     } else if (is(row, "--rounds")) {
         return read_number(row->name, value, 1, 1000, &options->rounds);
     } else if (is(row, "--optimize")) {
@@ -276,7 +296,7 @@ static void split_path(const char *text, Options *options)
 
 int options_read(const Verb *verb, int argc, char **argv, Options *options)
 {
-    *options = (Options){.rounds = 7, .seed = 1};
+    *options = (Options){.rounds = 7, .timeout = 60, .seed = 1};
     bool only_words = false;
     for (int i = 0; i < argc; i++) {
         if (!only_words && strcmp(argv[i], "--") == 0) {

@@ -36,6 +36,7 @@ static int launch(Run *run)
     TesseraArg *args = arrays_args(&run->arrays, true);
     double start = now();
     bool ok = tessera_prepare(s->kernel, s->device, args, run->arrays.n, &prepared) == TESSERA_OK;
+    timeout_end();
     run->compile_seconds += now() - start;
     ok = ok && tessera_launch_time(prepared, NULL, 1, &run->run_seconds) == TESSERA_OK &&
          tessera_sync(s->device, NULL) == TESSERA_OK;
@@ -49,6 +50,7 @@ static int interpret(Run *run)
 {
     Session *s = &run->session;
     TesseraArg *args = arrays_args(&run->arrays, false);
+    timeout_end();
     double start = now();
     TesseraStatus status = tessera_interpret(s->program, &run->compile, args, run->arrays.n);
     run->run_seconds = now() - start;

@@ -124,6 +124,7 @@ typedef struct LineDecl {
 } LineDecl;
 
 typedef struct ScheduleDecl {
+    bool tune; /* what a tuner may try; it decides nothing here */
     const char *kernel;
     Span span;
     struct { const char **items; size_t n, cap; } targets; /* none: all */

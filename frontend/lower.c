@@ -200,7 +200,10 @@ void apply_schedules(Lower *l, const char *target)
             const ScheduleDecl *schedule = l->module->schedules.items[i];
             bool mine = text_same(schedule->kernel, l->kernel->name) &&
                         (named ? names_target(schedule, target) : schedule->targets.n == 0);
-            if (mine) {
+            if (mine && schedule->tune) {
+                diag_remark(l->diags, schedule->span,
+                            "this `tune` block decides nothing: there is no tuner yet");
+            } else if (mine) {
                 apply_schedule(l, schedule);
             }
         }

@@ -246,6 +246,7 @@ void parse_schedule(Parser *p)
 void parse_tune(Parser *p)
 {
     ScheduleDecl *schedule = parse_head(p);
+    schedule->tune = true;
     parse_lines(p, schedule, true);
     ARENA_PUSH(p->arena, &p->module->schedules, schedule);
 }

@@ -363,3 +363,46 @@ bool poly_eval(Dim poly, const int64_t *sizes, int64_t *out)
     *out = sum;
     return true;
 }
+
+/* ---- solving ---- */
+
+/* The term is factor * unknown, where unknown is NULL for a known term. False: something else. */
+static bool term_split(const PolyTerm *term, const int64_t *sizes, const DimVar **unknown,
+                       int64_t *factor)
+{
+    *unknown = NULL;
+    *factor = term->coef;
+    for (int i = 0; i < term->n; i++) {
+        const DimVar *var = term->vars[i];
+        bool known = sizes[var->id] >= 0;
+        if ((!known && *unknown) ||
+            (known && __builtin_mul_overflow(*factor, sizes[var->id], factor))) {
+            return false;
+        }
+        *unknown = known ? *unknown : var;
+    }
+    return true;
+}
+
+Solved poly_solve(Dim poly, const int64_t *sizes, int64_t value, const DimVar **var, int64_t *out)
+{
+    int64_t slope = 0, rest = value;
+    *var = NULL;
+    for (int i = 0; i < poly->n_terms; i++) {
+        const DimVar *unknown;
+        int64_t factor;
+        if (!term_split(&poly->terms[i], sizes, &unknown, &factor) ||
+            (unknown && *var && unknown != *var) ||
+            (unknown ? __builtin_add_overflow(slope, factor, &slope)
+                     : __builtin_sub_overflow(rest, factor, &rest))) {
+            return SOLVE_OPEN;
+        }
+        *var = unknown ? unknown : *var;
+    }
+    if (!*var || slope == 0) {
+        return SOLVE_OPEN;
+    }
+    bool whole = slope == -1 ? rest > INT64_MIN : rest % slope == 0;
+    *out = whole ? rest / slope : -1;
+    return *out >= 0 ? SOLVE_FOUND : SOLVE_NEVER;
+}

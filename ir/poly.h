@@ -67,6 +67,13 @@ int64_t poly_most(Dim poly);
 int64_t poly_least(Dim poly);
 /* The static extent of a tile axis: the constant, or the capacity of the range; -1 when neither. */
 int64_t poly_capacity(Dim poly);
+typedef enum Solved {
+    SOLVE_OPEN,  /* nothing, or more than one size, is unknown, or it is not linear in it */
+    SOLVE_FOUND,
+    SOLVE_NEVER, /* no size makes it the value */
+} Solved;
+/* Which size makes the polynomial `value`, when one alone is unknown (negative in `sizes`). */
+Solved poly_solve(Dim poly, const int64_t *sizes, int64_t value, const DimVar **var, int64_t *out);
 /* Value under `sizes`, indexed by DimVar.id. False on overflow. */
 bool poly_eval(Dim poly, const int64_t *sizes, int64_t *out);
 

@@ -54,8 +54,8 @@ bool compile(Compilation *c)
     }
     c->func->target = c->target;
     c->flops = func_flops(c->func, &c->options);
-    facts_give(c->func, &c->options);
-    if (!lines_give(c->func, c->options.lines, c->options.n_lines)) {
+    if (!facts_give(c->func, &c->options) ||
+        !lines_give(c->func, c->options.lines, c->options.n_lines)) {
         return false;
     }
     if (!debug_after_frontend(c) || !c->target) {

@@ -15,6 +15,9 @@ const char *tessera_version(void)
 TesseraStatus tessera_context_new(const TesseraAllocator *allocator, TesseraContext **context)
 {
     Allocator from = allocator_default();
+    if (!context || (allocator && (!allocator->alloc || !allocator->release))) {
+        return TESSERA_USAGE;
+    }
     if (allocator) {
         from = (Allocator){allocator->alloc, allocator->release, allocator->user};
     }
@@ -58,12 +61,13 @@ void tessera_context_free(TesseraContext *context)
 
 const TesseraError *tessera_error(const TesseraContext *context)
 {
-    return &context->error;
+    static const TesseraError none = {TESSERA_USAGE, "the context is NULL", 0, NULL};
+    return context ? &context->error : &none;
 }
 
 const char *tessera_warnings(const TesseraContext *context)
 {
-    return context->warnings ? context->warnings : "";
+    return context && context->warnings ? context->warnings : "";
 }
 
 void context_set(TesseraContext *context, char **slot, const char *text)
@@ -83,6 +87,9 @@ void context_set(TesseraContext *context, char **slot, const char *text)
 TesseraStatus context_fail(TesseraContext *context, TesseraStatus status, int driver_code,
                            const char *message)
 {
+    if (!context) {
+        return status;
+    }
     context_set(context, &context->message, message);
     context_set(context, &context->reproducer, NULL);
     context->error = (TesseraError){

@@ -29,6 +29,9 @@ static bool is_skippable(const char *name)
 
 TesseraStatus tessera_debug(TesseraContext *context, const TesseraDebug *debug)
 {
+    if (!context) {
+        return TESSERA_USAGE;
+    }
     if (!debug) {
         context->debug = (TesseraDebug){0};
         return TESSERA_OK;
@@ -41,6 +44,9 @@ TesseraStatus tessera_debug(TesseraContext *context, const TesseraDebug *debug)
         return context_usage(context, "--stop-after: no pass '%.100s'", stop);
     }
     for (size_t i = 0; i < debug->n_skip; i++) {
+        if (!debug->skip || !debug->skip[i]) {
+            return context_null(context, __func__, "a pass to skip");
+        }
         if (!is_skippable(debug->skip[i])) {
             return context_usage(context, "--skip: %s '%.100s'",
                                  is_pass(debug->skip[i]) ? "the others need pass" : "no pass",

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MOST_THREADS = 1024 };
+
 static TesseraStatus open_kind(TesseraContext *context, const DeviceOps *ops, int ordinal,
                                TesseraDevice *device)
 {
@@ -42,11 +44,20 @@ static TesseraStatus open_any(TesseraContext *context, int ordinal, TesseraDevic
 TesseraStatus tessera_device_open(TesseraContext *context, const char *kind, int ordinal,
                                   TesseraDevice **out)
 {
-    *out = NULL;
+    const char *null = !out ? "device" : !kind ? "kind" : !context ? "context" : NULL;
+    if (out) {
+        *out = NULL;
+    }
+    if (null) {
+        return context_null(context, __func__, null);
+    }
     const DeviceOps *ops = device_kind(kind);
     bool any = text_same(kind, "auto");
     if (!ops && !any) {
         return context_usage(context, "no device '%.60s': auto, cpu, cuda or hip", kind);
+    }
+    if (ordinal < 0 || (ops == &device_host && ordinal > MOST_THREADS)) {
+        return context_usage(context, "no device %s:%d", kind, ordinal);
     }
     TesseraDevice *device = context_take(context, sizeof *device);
     if (!device) {
@@ -72,7 +83,7 @@ void tessera_device_free(TesseraDevice *device)
 
 const TesseraDeviceInfo *tessera_device_info(const TesseraDevice *device)
 {
-    return &device->info;
+    return device ? &device->info : NULL;
 }
 
 /* ---- memory ---- */
@@ -82,21 +93,36 @@ static TesseraStatus told(TesseraDevice *device, bool ok, const DeviceError *err
     return ok ? TESSERA_OK : context_device_fail(device->context, error);
 }
 
+static TesseraStatus no_device(TesseraDevice *device, const char *call, const char *what)
+{
+    return context_null(device ? device->context : NULL, call, device ? what : "device");
+}
+
 TesseraStatus tessera_alloc(TesseraDevice *device, size_t bytes, void **memory)
 {
     DeviceError error;
-    *memory = NULL;
+    if (memory) {
+        *memory = NULL;
+    }
+    if (!device || !memory) {
+        return no_device(device, __func__, "memory");
+    }
     return told(device, device->device->ops->alloc(device->device, bytes, memory, &error), &error);
 }
 
 void tessera_release(TesseraDevice *device, void *memory)
 {
-    device->device->ops->release(device->device, memory);
+    if (device) {
+        device->device->ops->release(device->device, memory);
+    }
 }
 
 TesseraStatus tessera_copy_in(TesseraDevice *device, void *to, const void *from, size_t bytes)
 {
     DeviceError error;
+    if (!device || (bytes > 0 && (!to || !from))) {
+        return no_device(device, __func__, to ? "from_host" : "to");
+    }
     Device *d = device->device;
     return told(device, d->ops->copy_in(d, to, from, bytes, &error), &error);
 }
@@ -104,6 +130,9 @@ TesseraStatus tessera_copy_in(TesseraDevice *device, void *to, const void *from,
 TesseraStatus tessera_copy_out(TesseraDevice *device, void *to, const void *from, size_t bytes)
 {
     DeviceError error;
+    if (!device || (bytes > 0 && (!to || !from))) {
+        return no_device(device, __func__, to ? "from" : "to_host");
+    }
     Device *d = device->device;
     return told(device, d->ops->copy_out(d, to, from, bytes, &error), &error);
 }
@@ -111,6 +140,9 @@ TesseraStatus tessera_copy_out(TesseraDevice *device, void *to, const void *from
 TesseraStatus tessera_sync(TesseraDevice *device, void *stream)
 {
     DeviceError error;
+    if (!device) {
+        return no_device(device, __func__, NULL);
+    }
     Device *d = device->device;
     return told(device, d->ops->sync(d, stream, &error), &error);
 }
@@ -142,6 +174,10 @@ static bool launch_work(void *user, void *stream, DeviceError *error)
 TesseraStatus tessera_launch_time(TesseraLaunch *launch, void *stream, int times, double *seconds)
 {
     DeviceError error;
+    if (!launch || !seconds) {
+        return context_null(launch ? launch->device->context : NULL, __func__,
+                            launch ? "seconds" : "launch");
+    }
     *seconds = 0;
     return told(launch->device,
                 timed(launch->device->device, stream, times, launch_work, launch->prepared,
@@ -166,6 +202,9 @@ TesseraStatus tessera_copy_time(TesseraDevice *device, void *to, const void *fro
                                 int times, double *seconds)
 {
     DeviceError error;
+    if (!device || !seconds || (bytes > 0 && (!to || !from))) {
+        return no_device(device, __func__, !seconds ? "seconds" : to ? "from" : "to");
+    }
     CopyWork copy = {device->device, to, from, bytes};
     *seconds = 0;
     return told(device, timed(device->device, NULL, times, copy_work, &copy, seconds, &error),
@@ -333,14 +372,17 @@ static TesseraStatus prepare_on(OnDevice *on, const TesseraArg *args, LaunchArg 
 TesseraStatus tessera_prepare(TesseraKernel *kernel, TesseraDevice *device, const TesseraArg *args,
                               size_t n_args, TesseraLaunch **out)
 {
-    TesseraContext *context = kernel->work.context;
+    TesseraContext *context = kernel ? kernel->work.context : NULL;
     OnDevice *on;
-    *out = NULL;
-    if (n_args != kernel->signature.n_params) {
-        return context_usage(context, "%s takes %zu arguments, not %zu", kernel->signature.name,
-                             kernel->signature.n_params, n_args);
+    const char *null = !kernel ? "kernel" : !device ? "device" : !out ? "launch" : NULL;
+    if (out) {
+        *out = NULL;
     }
-    TesseraStatus status = load_on(kernel, device, &on);
+    if (null) {
+        return context_null(context, __func__, null);
+    }
+    TesseraStatus status = args_check(context, &kernel->signature, args, n_args);
+    status = status == TESSERA_OK ? load_on(kernel, device, &on) : status;
     if (status != TESSERA_OK) {
         return status;
     }
@@ -367,5 +409,8 @@ void tessera_launch_free(TesseraLaunch *launch)
 TesseraStatus tessera_launch(TesseraLaunch *launch, void *stream)
 {
     DeviceError error;
+    if (!launch) {
+        return TESSERA_USAGE;
+    }
     return told(launch->device, launch_run(launch->prepared, stream, &error), &error);
 }

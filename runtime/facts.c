@@ -6,6 +6,9 @@
  * the facts; every launch is checked against them. */
 #include "runtime/runtime.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 enum { MOST_MULTIPLE = 65536, DEFAULT_MULTIPLE = 8 };
 
 static int64_t greatest_divisor(int64_t a, int64_t b)
@@ -61,24 +64,69 @@ static void facts_of_value(DimVar *var, int64_t value)
     add_range(var, value > 0, most);
 }
 
-static bool given(DimVar *var, const TesseraOptions *options)
+/* What the source and the facts say together must leave a size. */
+static bool can_be(Func *func, const DimVar *var)
 {
-    bool any = false;
+    int64_t multiple = var->multiple > 1 ? var->multiple : 1, least = var->least;
+    int64_t up = least % multiple ? multiple - least % multiple : 0;
+    bool none = __builtin_add_overflow(least, up, &least) || least > var->most;
+    if (none) {
+        Text rule = text_new(func->arena);
+        if (multiple > 1) {
+            text_printf(&rule, "a multiple of %" PRId64 ", ", multiple);
+        }
+        diag_failure(func->diags, DIAG_USAGE,
+                     "no size %s of %s is %sat least %" PRId64 " and at most %" PRId64, var->name,
+                     func->name, rule.n ? rule.data : "", var->least, var->most);
+    }
+    return !none;
+}
+
+static bool may_be(Func *func, const DimVar *var, int64_t value)
+{
+    char rule[64] = "";
+    if (var->multiple > 1 && value % var->multiple != 0) {
+        snprintf(rule, sizeof rule, "%% %" PRId64 " == 0", var->multiple);
+    } else if (value < var->least) {
+        snprintf(rule, sizeof rule, ">= %" PRId64, var->least);
+    } else if (value > var->most) {
+        snprintf(rule, sizeof rule, "<= %" PRId64, var->most);
+    }
+    if (*rule) {
+        diag_failure(func->diags, DIAG_SOURCE, "%s: size %s is %" PRId64 ", but %s %s is assumed",
+                     func->name, var->name, value, var->name, rule);
+    }
+    return !*rule;
+}
+
+static bool give_facts(Func *func, DimVar *var, const TesseraOptions *options, bool *any)
+{
     for (size_t i = 0; i < options->n_facts; i++) {
         const TesseraFact *fact = &options->facts[i];
         if (text_same(fact->name, var->name)) {
             add_multiple(var, fact->multiple > 0 ? fact->multiple : 1);
             add_range(var, fact->least, fact->most > 0 ? fact->most : INT64_MAX);
-            any = any || fact->multiple > 0;
+            *any = *any || fact->multiple > 0;
+        }
+    }
+    return can_be(func, var);
+}
+
+static bool give_sizes(Func *func, DimVar *var, const TesseraOptions *options, bool *any)
+{
+    for (size_t i = 0; i < options->n_sizes; i++) {
+        if (text_same(options->sizes[i].name, var->name) &&
+            !may_be(func, var, options->sizes[i].value)) {
+            return false;
         }
     }
     for (size_t i = 0; i < options->n_sizes; i++) {
         if (text_same(options->sizes[i].name, var->name)) {
             facts_of_value(var, options->sizes[i].value);
-            any = true;
+            *any = true;
         }
     }
-    return any;
+    return true;
 }
 
 /* Rows of which every one begins at a multiple of 16 bytes are what one compiles for. */
@@ -94,12 +142,20 @@ static bool is_last_axis(const Func *func, const DimVar *var)
     return false;
 }
 
-void facts_give(Func *func, const TesseraOptions *options)
+bool facts_give(Func *func, const TesseraOptions *options)
 {
     for (size_t i = 0; i < func->dimvars.n; i++) {
         DimVar *var = func->dimvars.items[i];
-        if (var->kind == DIM_SIZE && !given(var, options) && is_last_axis(func, var)) {
+        bool any = false;
+        if (var->kind != DIM_SIZE) {
+            continue;
+        }
+        if (!give_facts(func, var, options, &any) || !give_sizes(func, var, options, &any)) {
+            return false;
+        }
+        if (!any && is_last_axis(func, var)) {
             add_multiple(var, DEFAULT_MULTIPLE);
         }
     }
+    return true;
 }

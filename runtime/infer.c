@@ -2,6 +2,7 @@
 /* What arguments tell: a generic's type from an array's, sizes from shapes. */
 #include "runtime/runtime.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,15 +78,14 @@ static bool add_size(Infer *in, const char *name, int64_t value, const char *ori
     return true;
 }
 
-static bool no_such_size(Infer *in, const char *name)
+/* A whole number, as text; what overflows is none. */
+static bool read_integer(const char *text, int64_t *value)
 {
-    Text list = text_new(&in->work->arena);
-    for (size_t i = 0; i < in->signature->n_sizes; i++) {
-        text_printf(&list, "%s%s", i ? ", " : ": it has ", in->signature->sizes[i]);
-    }
-    diag_failure(&in->work->diags, DIAG_USAGE, "%s has no size '%.100s'%s", in->signature->name,
-                 name, list.n ? list.data : "");
-    return false;
+    char *end;
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    *value = number;
+    return *text && !*end && errno == 0;
 }
 
 static bool add_given(Infer *in)
@@ -93,25 +93,15 @@ static bool add_given(Infer *in)
     const TesseraOptions *options = in->options;
     for (size_t i = 0; i < options->n_bindings; i++) {
         TesseraPair pair = options->bindings[i];
-        char *end;
-        long long value = strtoll(pair.value, &end, 10);
+        int64_t value;
         add_pair(in, pair, NULL);
-        bool is_number = *pair.value && !*end;
-        if (is_size(in, pair.name) && is_number &&
+        if (is_size(in, pair.name) && read_integer(pair.value, &value) &&
             !add_size(in, pair.name, value, "the value that is set")) {
             return false;
         }
     }
     for (size_t i = 0; i < options->n_sizes; i++) {
         TesseraSize size = options->sizes[i];
-        if (!is_size(in, size.name)) {
-            return no_such_size(in, size.name);
-        }
-        if (size.value < 0) {
-            diag_failure(&in->work->diags, DIAG_USAGE, "size %s=%" PRId64 " is negative",
-                         size.name, size.value);
-            return false;
-        }
         if (!add_size(in, size.name, size.value, "the size that is given")) {
             return false;
         }
@@ -174,23 +164,62 @@ static bool other_rank(Infer *in, const TesseraParam *param, const TesseraTensor
     return false;
 }
 
+/* Sizes that are known so far, and constants. */
+static bool known_name(void *user, const char *name, int64_t *value)
+{
+    const Infer *in = user;
+    for (size_t i = 0; i < in->sizes.n; i++) {
+        if (text_same(in->sizes.items[i].name, name)) {
+            *value = in->sizes.items[i].value;
+            return true;
+        }
+    }
+    size_t at = find_pair(in, name);
+    const char *text = at < in->pairs.n ? in->pairs.items[at].value : NULL;
+    for (size_t i = 0; i < in->signature->n_params && !text; i++) {
+        const TesseraParam *param = &in->signature->params[i];
+        text = param->is_const && text_same(param->name, name) ? param->fallback : NULL;
+    }
+    return text && read_integer(text, value);
+}
+
+static bool no_such_value(Infer *in, const TesseraParam *param, int axis, int64_t value,
+                          const char *size)
+{
+    diag_failure(&in->work->diags, DIAG_SOURCE,
+                 "%s: axis %d of '%s' has %" PRId64 " elements; no size %s makes it %s",
+                 in->signature->name, axis, param->name, value, size, param->dims[axis]);
+    return false;
+}
+
+/* An axis with one unknown size gives it; one of known sizes is checked when all are known. */
 static bool infer_axis(Infer *in, const TesseraParam *param, const TesseraTensor *tensor, int axis)
 {
+    int64_t value = tensor->dims[axis], rest;
+    Extent extent;
     const char *dim = param->dims[axis];
-    int64_t value = tensor->dims[axis];
-    char *end;
-    long long number = strtoll(dim, &end, 10);
+    const char *origin = arena_printf(&in->work->arena, "axis %d of '%s'", axis, param->name);
     if (is_size(in, dim)) {
-        const char *origin = arena_printf(&in->work->arena, "axis %d of '%s'", axis, param->name);
         return add_size(in, dim, value, origin);
     }
-    if (*dim && !*end && number != value) {
+    if (!extent_read(&in->work->arena, dim, known_name, in, &extent) ||
+        __builtin_sub_overflow(value, extent.rest, &rest)) {
+        return true;
+    }
+    if (!extent.unknown && read_integer(dim, &extent.rest) && extent.rest != value) {
         diag_failure(&in->work->diags, DIAG_SOURCE,
-                     "%s: axis %d of '%s' has %" PRId64 " elements, the kernel says %lld",
-                     in->signature->name, axis, param->name, value, number);
+                     "%s: axis %d of '%s' has %" PRId64 " elements, the kernel says %s",
+                     in->signature->name, axis, param->name, value, dim);
         return false;
     }
-    return true; /* an expression: checked when all sizes are known */
+    if (!extent.unknown || extent.slope == 0 || !is_size(in, extent.unknown)) {
+        return true;
+    }
+    bool whole = extent.slope == -1 ? rest > INT64_MIN : rest % extent.slope == 0;
+    if (!whole || rest / extent.slope < 0) {
+        return no_such_value(in, param, axis, value, extent.unknown);
+    }
+    return add_size(in, extent.unknown, rest / extent.slope, origin);
 }
 
 static bool infer_param(Infer *in, const TesseraParam *param, const TesseraTensor *tensor)
@@ -198,12 +227,22 @@ static bool infer_param(Infer *in, const TesseraParam *param, const TesseraTenso
     if (tensor->rank != param->rank) {
         return other_rank(in, param, tensor);
     }
-    if (!infer_type(in, param, tensor)) {
-        return false;
-    }
-    for (int axis = 0; axis < tensor->rank; axis++) {
-        if (!infer_axis(in, param, tensor, axis)) {
-            return false;
+    return infer_type(in, param, tensor);
+}
+
+/* What one axis gives may be what another waits for: until there is nothing new. */
+static bool infer_sizes(Infer *in)
+{
+    for (size_t before = SIZE_MAX; before != in->sizes.n;) {
+        before = in->sizes.n;
+        for (size_t i = 0; i < in->signature->n_params; i++) {
+            const TesseraParam *param = &in->signature->params[i];
+            const TesseraTensor *tensor = &in->known[i];
+            for (int axis = 0; param->rank >= 0 && axis < tensor->rank; axis++) {
+                if (!infer_axis(in, param, tensor, axis)) {
+                    return false;
+                }
+            }
         }
     }
     return true;
@@ -238,6 +277,9 @@ static bool infer_task(void *user)
             return false;
         }
     }
+    if (in->known && !infer_sizes(in)) {
+        return false;
+    }
     bind_assumed(in);
     return true;
 }
@@ -245,11 +287,22 @@ static bool infer_task(void *user)
 TesseraStatus tessera_infer(TesseraProgram *program, const TesseraOptions *options,
                             const TesseraTensor *known, TesseraInferred *inferred)
 {
-    TesseraContext *context = program->work.context;
+    TesseraContext *context = program ? program->work.context : NULL;
+    const char *null = !program ? "program" : !options ? "options" : !inferred ? "inferred" : NULL;
+    if (inferred) {
+        *inferred = (TesseraInferred){0};
+    }
+    if (null) {
+        return context_null(context, __func__, null);
+    }
     Infer in = {.work = &program->inferred, .program = program, .options = options,
                 .known = known};
-    *inferred = (TesseraInferred){0};
-    TesseraStatus status = tessera_program_find(program, options->kernel, &in.signature);
+    TesseraStatus status = options_check(program, options, &in.signature);
+    for (size_t i = 0; known && status == TESSERA_OK && i < in.signature->n_params; i++) {
+        if (known[i].rank >= 0) {
+            status = tensor_check(context, in.signature->name, &in.signature->params[i], &known[i]);
+        }
+    }
     if (status != TESSERA_OK) {
         return status;
     }

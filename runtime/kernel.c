@@ -74,19 +74,6 @@ typedef struct CompileTask {
     const TesseraOptions *options;
 } CompileTask;
 
-static bool check_size_names(Work *work, const TesseraKernel *kernel)
-{
-    const TesseraOptions *o = &kernel->compilation.options;
-    for (size_t i = 0; i < o->n_sizes; i++) {
-        if (o->sizes[i].value < 0) {
-            diag_failure(&work->diags, DIAG_USAGE, "size %.100s=%" PRId64 " is negative",
-                         o->sizes[i].name, o->sizes[i].value);
-            return false;
-        }
-    }
-    return true;
-}
-
 static bool compile_task(void *user)
 {
     CompileTask *task = user;
@@ -98,7 +85,7 @@ static bool compile_task(void *user)
     options_copy(&kernel->work.arena, task->options, &c->options);
     c->name = arena_strdup(&kernel->work.arena, c->name);
     c->text = arena_strndup(&kernel->work.arena, c->text, c->n);
-    if (!check_size_names(&kernel->work, kernel) || !compile(c)) {
+    if (!compile(c)) {
         return false;
     }
     signature_of_func(c->func, &kernel->signature);
@@ -118,10 +105,21 @@ static void compile_reproducer(void *user, Text *out)
 TesseraStatus tessera_compile(TesseraProgram *program, const TesseraOptions *options,
                               TesseraKernel **out)
 {
-    TesseraContext *context = program->work.context;
-    *out = NULL;
+    TesseraContext *context = program ? program->work.context : NULL;
+    const TesseraSignature *signature;
+    const char *null = !program ? "program" : !options ? "options" : !out ? "kernel" : NULL;
+    if (out) {
+        *out = NULL;
+    }
+    if (null) {
+        return context_null(context, __func__, null);
+    }
     if (!options->target) {
         return context_usage(context, "compiling needs a target");
+    }
+    TesseraStatus status = options_check(program, options, &signature);
+    if (status != TESSERA_OK) {
+        return status;
     }
     TesseraKernel *kernel = context_take(context, sizeof *kernel);
     if (!kernel) {
@@ -129,7 +127,7 @@ TesseraStatus tessera_compile(TesseraProgram *program, const TesseraOptions *opt
     }
     work_init(&kernel->work, context);
     CompileTask task = {kernel, program, options};
-    TesseraStatus status = work_run(&kernel->work, compile_task, compile_reproducer, &task);
+    status = work_run(&kernel->work, compile_task, compile_reproducer, &task);
     if (status != TESSERA_OK) {
         tessera_kernel_free(kernel);
         return status;
@@ -156,7 +154,7 @@ void tessera_kernel_free(TesseraKernel *kernel)
 
 const TesseraSignature *tessera_kernel_signature(const TesseraKernel *kernel)
 {
-    return &kernel->signature;
+    return kernel ? &kernel->signature : NULL;
 }
 
 /* ---- emitting ---- */
@@ -247,7 +245,13 @@ static void emit_reproducer(void *user, Text *out)
 TesseraStatus tessera_kernel_emit(TesseraKernel *kernel, const char *kind, TesseraBytes *bytes)
 {
     EmitTask task = {kernel, kind, bytes};
-    *bytes = (TesseraBytes){0};
+    if (bytes) {
+        *bytes = (TesseraBytes){0};
+    }
+    if (!kernel || !kind || !bytes) {
+        return context_null(kernel ? kernel->work.context : NULL, __func__,
+                            !kernel ? "kernel" : !kind ? "kind" : "bytes");
+    }
     kernel->work.diags.list.n = 0; /* earlier failures and warnings were told */
     kernel->work.diags.errors = 0;
     return work_run(&kernel->work, emit_task, emit_reproducer, &task);
@@ -285,6 +289,10 @@ static bool schedule_task(void *user)
 TesseraStatus tessera_kernel_schedule(TesseraKernel *kernel, bool reasons, const char **text)
 {
     ExplainTask task = {.kernel = kernel, .reasons = reasons, .text = text};
+    if (!kernel || !text) {
+        return context_null(kernel ? kernel->work.context : NULL, __func__,
+                            kernel ? "text" : "kernel");
+    }
     return work_run(&kernel->work, schedule_task, NULL, &task);
 }
 
@@ -347,6 +355,10 @@ static void explain_reproducer(void *user, Text *out)
 TesseraStatus tessera_kernel_resources(TesseraKernel *kernel, TesseraResources *resources)
 {
     ExplainTask task = {.kernel = kernel, .resources = resources};
+    if (!kernel || !resources) {
+        return context_null(kernel ? kernel->work.context : NULL, __func__,
+                            kernel ? "resources" : "kernel");
+    }
     *resources = (TesseraResources){.flops = kernel->compilation.flops};
     return work_run(&kernel->work, resources_task, explain_reproducer, &task);
 }
@@ -395,6 +407,13 @@ TesseraStatus tessera_kernel_shape(const TesseraKernel *kernel, size_t index,
                                    const TesseraSize *sizes, size_t n_sizes,
                                    TesseraTensor *tensor)
 {
+    const char *null = !kernel ? "kernel" : !tensor ? "tensor" : NULL;
+    for (size_t i = 0; i < n_sizes && !null; i++) {
+        null = !sizes ? "sizes" : !sizes[i].name ? "a name of sizes" : NULL;
+    }
+    if (null) {
+        return context_null(kernel ? kernel->work.context : NULL, __func__, null);
+    }
     if (index >= kernel->signature.n_params) {
         return context_usage(kernel->work.context, "%s has no parameter %zu",
                              kernel->signature.name, index);

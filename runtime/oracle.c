@@ -71,14 +71,20 @@ TesseraStatus tessera_interpret(TesseraProgram *program, const TesseraOptions *o
                                 const TesseraArg *args, size_t n_args)
 {
     Work work;
+    const TesseraSignature *signature;
+    if (!program || !options || (!args && n_args > 0)) {
+        return context_null(program ? program->work.context : NULL, __func__,
+                            !program ? "program" : !options ? "options" : "args");
+    }
+    TesseraStatus status = options_check(program, options, &signature);
+    if (status != TESSERA_OK) {
+        return status;
+    }
     work_init(&work, program->work.context);
     OracleTask task = {.program = program, .options = options, .args = args, .n_args = n_args};
-    task.c = (Compilation){.work = &work,
-                           .name = program->name,
-                           .text = program->text,
-                           .n = program->n,
-                           .imports = &program->imports};
-    TesseraStatus status = work_run(&work, oracle_task, oracle_reproducer, &task);
+    task.c = (Compilation){.work = &work, .name = program->name, .text = program->text,
+                           .n = program->n, .imports = &program->imports};
+    status = work_run(&work, oracle_task, oracle_reproducer, &task);
     work_free(&work);
     return status;
 }
@@ -110,6 +116,9 @@ static double share(TesseraType type, size_t i, const void *got, const void *wan
 TesseraStatus tessera_compare(TesseraType type, size_t n, const void *got, const void *want,
                               const double *bound, TesseraDifference *difference)
 {
+    if (!difference || !type_is_known(type) || (n > 0 && (!got || !want))) {
+        return TESSERA_USAGE;
+    }
     *difference = (TesseraDifference){0};
     for (size_t i = 0; i < n; i++) {
         double allowed = bound ? bound[i] : 0;

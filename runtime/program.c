@@ -107,8 +107,14 @@ static TesseraStatus parse_text(TesseraContext *context, const ParseTask *what,
 TesseraStatus tessera_program_parse(TesseraContext *context, const char *name, const char *text,
                                     size_t n, TesseraProgram **out)
 {
-    *out = NULL;
-    return parse_text(context, &(ParseTask){NULL, name, text, n, NULL}, out);
+    const char *null = !out ? "program" : !name ? "name" : !text && n > 0 ? "text" : NULL;
+    if (out) {
+        *out = NULL;
+    }
+    if (!context || null) {
+        return context_null(context, __func__, null ? null : "context");
+    }
+    return parse_text(context, &(ParseTask){NULL, name, text ? text : "", n, NULL}, out);
 }
 
 void tessera_program_free(TesseraProgram *program)
@@ -161,7 +167,12 @@ TesseraStatus tessera_program_read(TesseraContext *context, const char *path,
 {
     char *text = NULL;
     size_t n = 0;
-    *program = NULL;
+    if (program) {
+        *program = NULL;
+    }
+    if (!context || !path || !program) {
+        return context_null(context, __func__, !path ? "path" : !program ? "program" : "context");
+    }
     FILE *file = fopen(path, "rbe");
     if (!file) {
         return cannot_read(context, path, strerror(errno));
@@ -186,12 +197,12 @@ TesseraStatus tessera_program_read(TesseraContext *context, const char *path,
 
 size_t tessera_program_kernels(const TesseraProgram *program)
 {
-    return program->signatures.n;
+    return program ? program->signatures.n : 0;
 }
 
 const TesseraSignature *tessera_program_kernel(const TesseraProgram *program, size_t index)
 {
-    return index < program->signatures.n ? &program->signatures.items[index] : NULL;
+    return program && index < program->signatures.n ? &program->signatures.items[index] : NULL;
 }
 
 static TesseraStatus say_which(const TesseraProgram *program)
@@ -211,8 +222,11 @@ static TesseraStatus say_which(const TesseraProgram *program)
 TesseraStatus tessera_program_find(const TesseraProgram *program, const char *name,
                                    const TesseraSignature **signature)
 {
-    TesseraContext *context = program->work.context;
+    TesseraContext *context = program ? program->work.context : NULL;
     const TesseraSignature *nearest = NULL;
+    if (!program || !signature) {
+        return context_null(context, __func__, program ? "signature" : "program");
+    }
     *signature = NULL;
     if (!name && program->signatures.n == 1) {
         *signature = &program->signatures.items[0];

@@ -108,6 +108,30 @@ TesseraStatus context_device_fail(TesseraContext *context, const DeviceError *er
 void context_set(TesseraContext *context, char **slot, const char *text);
 TesseraStatus status_of(DiagClass kind);
 
+/* ---- arguments (arguments.c) ---- */
+
+TesseraStatus context_null(TesseraContext *context, const char *call, const char *what);
+bool type_is_known(TesseraType type);
+TesseraStatus tensor_check(TesseraContext *context, const char *kernel, const TesseraParam *param,
+                           const TesseraTensor *tensor);
+TesseraStatus args_check(TesseraContext *context, const TesseraSignature *signature,
+                         const TesseraArg *args, size_t n);
+/* Finds the kernel, too. */
+TesseraStatus options_check(const TesseraProgram *program, const TesseraOptions *options,
+                            const TesseraSignature **signature);
+
+/* ---- extents (extents.c) ---- */
+
+/* slope * unknown + rest; unknown NULL: a number. */
+typedef struct Extent {
+    const char *unknown;
+    int64_t slope, rest;
+} Extent;
+/* What a name is, if that is known. */
+typedef bool ExtentValue(void *user, const char *name, int64_t *value);
+/* False when the text is no such line. */
+bool extent_read(Arena *arena, const char *text, ExtentValue *value, void *user, Extent *extent);
+
 /* ---- guards (work.c) ---- */
 
 void work_init(Work *work, TesseraContext *context);
@@ -131,7 +155,7 @@ void compilation_reproducer(void *compilation, Text *out);
 
 CodegenOptions compilation_codegen(Compilation *c); /* kernel.c */
 
-void facts_give(Func *func, const TesseraOptions *options);       /* facts.c */
+bool facts_give(Func *func, const TesseraOptions *options);       /* facts.c */
 bool lines_give(Func *func, const char *const *lines, size_t n);  /* lines.c */
 void lines_warn_unused(Func *func);
 double func_flops(Func *func, const TesseraOptions *options);     /* flops.c */

@@ -24,11 +24,29 @@ int64_t *sizes_by_id(Func *func, const TesseraSize *sizes, size_t n)
 static bool check_tensor(Func *func, const Param *param, const TesseraTensor *tensor)
 {
     Type type = param->value->type;
+    bool empty = false;
+    if (!type_is_known(tensor->type)) {
+        diag_failure(func->diags, DIAG_USAGE, "%s: '%s' has an unknown element type, %d",
+                     func->name, param->name, (int)tensor->type);
+        return false;
+    }
     if (tensor->rank != type->rank || (int)tensor->type != (int)type->dtype) {
         diag_failure(func->diags, DIAG_SOURCE,
                      "%s: '%s' is %s of rank %d here, %s of rank %d in the kernel", func->name,
                      param->name, dtype_name((DType)tensor->type), tensor->rank,
                      dtype_name(type->dtype), type->rank);
+        return false;
+    }
+    for (int axis = 0; axis < tensor->rank; axis++) {
+        empty = empty || tensor->dims[axis] == 0;
+        if (tensor->dims[axis] < 0) {
+            diag_failure(func->diags, DIAG_USAGE, "%s: axis %d of '%s' has size %" PRId64,
+                         func->name, axis, param->name, tensor->dims[axis]);
+            return false;
+        }
+    }
+    if (!empty && !tensor->data) {
+        diag_failure(func->diags, DIAG_USAGE, "%s: '%s' has no data", func->name, param->name);
         return false;
     }
     return true;
@@ -53,6 +71,54 @@ static bool check_dims(Func *func, const Param *param, const TesseraTensor *tens
     return true;
 }
 
+/* False: no size makes the axis what it is. */
+static bool solve_axis(Func *func, const Param *param, const TesseraTensor *tensor, int axis,
+                       int64_t *sizes, bool *found)
+{
+    const DimVar *var;
+    int64_t value;
+    Dim dim = param->value->type->dims[axis];
+    Solved solved = poly_solve(dim, sizes, tensor->dims[axis], &var, &value);
+    if (solved == SOLVE_NEVER) {
+        Text text = text_new(func->arena);
+        print_dim(func, dim, &text);
+        diag_failure(func->diags, DIAG_SOURCE,
+                     "%s: axis %d of '%s' has %" PRId64 " elements; no size %s makes it %s",
+                     func->name, axis, param->name, tensor->dims[axis], var->name, text.data);
+        return false;
+    }
+    if (solved == SOLVE_FOUND) {
+        sizes[var->id] = value;
+        *found = true;
+    }
+    return true;
+}
+
+/* An axis that has one unknown size gives it, and others their own by it, until none does. */
+static bool solve_sizes(Func *func, const TesseraArg *args, int64_t *sizes)
+{
+    for (bool found = true; found;) {
+        found = false;
+        for (size_t i = 0; i < func->params.n; i++) {
+            const Param *param = &func->params.items[i];
+            Type type = param->value->type;
+            for (int axis = 0; type->kind == TYPE_TENSOR && axis < type->rank; axis++) {
+                if (!solve_axis(func, param, &args[i].tensor, axis, sizes, &found)) {
+                    return false;
+                }
+            }
+        }
+    }
+    for (size_t i = 0; i < func->dimvars.n; i++) {
+        if (func->dimvars.items[i]->kind == DIM_SIZE && sizes[i] < 0) {
+            diag_failure(func->diags, DIAG_SOURCE, "%s: no tensor says what the size %s is",
+                         func->name, func->dimvars.items[i]->name);
+            return false;
+        }
+    }
+    return true;
+}
+
 bool sizes_from_args(Func *func, const TesseraArg *args, int64_t *sizes)
 {
     for (size_t i = 0; i < func->dimvars.n; i++) {
@@ -70,6 +136,9 @@ bool sizes_from_args(Func *func, const TesseraArg *args, int64_t *sizes)
                 sizes[var->id] = args[i].tensor.dims[axis];
             }
         }
+    }
+    if (!solve_sizes(func, args, sizes)) {
+        return false;
     }
     for (size_t i = 0; i < func->params.n; i++) {
         const Param *param = &func->params.items[i];
@@ -92,8 +161,11 @@ static void fill_param(Func *func, const Param *from, TesseraParam *to)
         print_dim(func, type->dims[axis], &dim);
         dims[axis] = dim.data;
     }
-    *to = (TesseraParam){.name = from->name, .type = dtype_name(type->dtype),
-                         .rank = is_tensor ? type->rank : -1, .dims = dims, .io = ios[from->io]};
+    *to = (TesseraParam){.name = from->name,
+                         .type = dtype_name(type->dtype),
+                         .rank = is_tensor ? type->rank : -1,
+                         .dims = dims,
+                         .io = ios[from->io]};
 }
 
 void signature_of_func(Func *func, TesseraSignature *signature)
@@ -109,7 +181,9 @@ void signature_of_func(Func *func, TesseraSignature *signature)
             sizes[n_sizes++] = func->dimvars.items[i]->name;
         }
     }
-    *signature = (TesseraSignature){.name = func->name, .params = params,
-                                    .n_params = func->params.n, .sizes = sizes,
+    *signature = (TesseraSignature){.name = func->name,
+                                    .params = params,
+                                    .n_params = func->params.n,
+                                    .sizes = sizes,
                                     .n_sizes = n_sizes};
 }

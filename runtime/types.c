@@ -4,6 +4,7 @@
 
 #include "ir/interp.h"
 
+#include <math.h>
 #include <string.h>
 
 #define SAME(a, b) _Static_assert((int)TESSERA_##a == (int)DT_##b, "element types: two lists")
@@ -25,13 +26,13 @@ _Static_assert((int)TESSERA_MAX_RANK == (int)MAX_RANK, "rank: two limits");
 
 const char *tessera_type_name(TesseraType type)
 {
-    return dtype_name((DType)type);
+    return type_is_known(type) ? dtype_name((DType)type) : NULL;
 }
 
 bool tessera_type_find(const char *name, TesseraType *type)
 {
     DType found;
-    if (!dtype_from_name(name, strlen(name), &found)) {
+    if (!name || !type || !dtype_from_name(name, strlen(name), &found)) {
         return false;
     }
     *type = (TesseraType)found;
@@ -40,17 +41,20 @@ bool tessera_type_find(const char *name, TesseraType *type)
 
 size_t tessera_type_bytes(TesseraType type)
 {
-    return (size_t)dtype_bytes((DType)type);
+    return type_is_known(type) ? (size_t)dtype_bytes((DType)type) : 0;
 }
 
 bool tessera_type_is_float(TesseraType type)
 {
-    return dtype_is_float((DType)type);
+    return type_is_known(type) && dtype_is_float((DType)type);
 }
 
 double tessera_get(TesseraType type, const void *data, size_t index)
 {
     DType dtype = (DType)type;
+    if (!type_is_known(type) || !data) {
+        return (double)NAN;
+    }
     Scalar value = scalar_load(dtype, (const char *)data + index * (size_t)dtype_bytes(dtype));
     if (dtype == DT_U64) {
         return (double)(uint64_t)value.i;
@@ -62,6 +66,9 @@ void tessera_put(TesseraType type, void *data, size_t index, double value)
 {
     DType dtype = (DType)type;
     Scalar scalar = {.f = value};
+    if (!type_is_known(type) || !data) {
+        return;
+    }
     if (!dtype_is_float(dtype)) {
         scalar = scalar_op(OP_CAST, NULL, DT_F64, dtype, &scalar);
     }
@@ -96,7 +103,7 @@ const TesseraTarget *tessera_target(TesseraContext *context, size_t index)
 {
     size_t n;
     const Target *rows = target_rows(&n);
-    if (index >= n) {
+    if (!context || index >= n) {
         return NULL;
     }
     const Target *row = &rows[index];

@@ -53,6 +53,15 @@ Diag *diag_warning(Diags *diags, int code, Span span, const char *format, ...)
     return diag;
 }
 
+Diag *diag_remark(Diags *diags, Span span, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    Diag *diag = add(diags, SEVERITY_NOTE, DIAG_SOURCE, 0, span, format, args);
+    va_end(args);
+    return diag;
+}
+
 Diag *diag_failure(Diags *diags, DiagClass kind, const char *format, ...)
 {
     va_list args;

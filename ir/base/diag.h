@@ -81,6 +81,9 @@ Diag *diag_error(Diags *diags, int code, Span span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 Diag *diag_warning(Diags *diags, int code, Span span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* What is good to know. */
+Diag *diag_remark(Diags *diags, Span span, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* An error without a place in a source: usage, environment, … */
 Diag *diag_failure(Diags *diags, DiagClass kind, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -75,6 +75,81 @@ static void bind_sizes(Solver *s, const PlanParam *param, const DeviceTensor *te
     }
 }
 
+/* The term is factor * sizes[unknown]; unknown -1: it is known. False: something else. */
+static bool term_split(const PlanTerm *term, const int64_t *sizes, int *unknown, int64_t *factor)
+{
+    *unknown = -1;
+    *factor = term->coef;
+    for (int i = 0; i < term->n; i++) {
+        int64_t size = sizes[term->vars[i]];
+        if ((size < 0 && *unknown >= 0) ||
+            (size >= 0 && __builtin_mul_overflow(*factor, size, factor))) {
+            return false;
+        }
+        *unknown = size < 0 ? term->vars[i] : *unknown;
+    }
+    return true;
+}
+
+/* slope * sizes[unknown] = rest is what the expression says when it has the value. False: it does
+ * not say so of one size. */
+static bool expr_split(const PlanExpr *expr, const int64_t *sizes, int64_t value, int *unknown,
+                       int64_t *slope, int64_t *rest)
+{
+    *unknown = -1;
+    *slope = 0;
+    *rest = value;
+    for (int i = 0; i < expr->n; i++) {
+        int size;
+        int64_t factor;
+        if (!term_split(&expr->terms[i], sizes, &size, &factor) ||
+            (size >= 0 && *unknown >= 0 && size != *unknown) ||
+            (size >= 0 ? __builtin_add_overflow(*slope, factor, slope)
+                       : __builtin_sub_overflow(*rest, factor, rest))) {
+            return false;
+        }
+        *unknown = size >= 0 ? size : *unknown;
+    }
+    return *unknown >= 0 && *slope != 0;
+}
+
+/* An axis with one unknown size gives it. */
+static bool solve_axis(Solver *s, const PlanParam *param, const DeviceTensor *tensor, int axis,
+                       bool *found)
+{
+    int size;
+    int64_t slope, rest, value = tensor->dims[axis];
+    if (!expr_split(&param->dims[axis], s->sizes, value, &size, &slope, &rest)) {
+        return true;
+    }
+    bool whole = slope == -1 ? rest > INT64_MIN : rest % slope == 0;
+    if (!whole || rest / slope < 0) {
+        return device_fail(s->error, DIAG_SOURCE, 0,
+                           "%s: axis %d of '%s' has %" PRId64 " elements, which no size %s gives",
+                           s->plan->kernel, axis, param->name, value, s->plan->sizes[size].name);
+    }
+    s->sizes[size] = rest / slope;
+    *found = true;
+    return true;
+}
+
+/* Sizes that stand in no axis alone: one after the other, until no axis gives another. */
+static bool solve_rest(Solver *s)
+{
+    for (bool found = true; found;) {
+        found = false;
+        for (int i = 0; i < s->plan->n_params; i++) {
+            const PlanParam *param = &s->plan->params[i];
+            for (int axis = 0; axis < param->rank; axis++) {
+                if (!solve_axis(s, param, &s->args[i].tensor, axis, &found)) {
+                    return false;
+                }
+            }
+        }
+    }
+    return true;
+}
+
 /* Which tensor's axis gave the size. */
 static const PlanParam *giver_of(const Plan *plan, int size, int *axis)
 {
@@ -117,8 +192,8 @@ static bool check_dims(Solver *s, const PlanParam *param, const DeviceTensor *te
         int64_t want;
         if (!plan_eval(&param->dims[axis], s->sizes, &want)) {
             return device_fail(s->error, DIAG_SOURCE, 0,
-                               "%s: the size of axis %d of '%s' overflows 64 bits",
-                               s->plan->kernel, axis, param->name);
+                               "%s: the size of axis %d of '%s' overflows 64 bits", s->plan->kernel,
+                               axis, param->name);
         }
         if (tensor->dims[axis] != want) {
             return wrong_dim(s, param, axis, tensor->dims[axis], want);
@@ -133,9 +208,8 @@ static bool check_facts(Solver *s)
         const PlanSize *size = &s->plan->sizes[i];
         int64_t value = s->sizes[i];
         if (value < 0) {
-            return device_fail(s->error, DIAG_SOURCE, 0,
-                               "%s: no tensor says what the size %s is", s->plan->kernel,
-                               size->name);
+            return device_fail(s->error, DIAG_SOURCE, 0, "%s: no tensor says what the size %s is",
+                               s->plan->kernel, size->name);
         }
         char rule[96] = "";
         if (size->multiple > 1 && value % size->multiple != 0) {
@@ -154,12 +228,10 @@ static bool check_facts(Solver *s)
     return true;
 }
 
-static bool for_tensors(Solver *s, bool (*check)(Solver *, const PlanParam *,
-                                                 const DeviceTensor *))
+static bool for_tensors(Solver *s, bool (*check)(Solver *, const PlanParam *, const DeviceTensor *))
 {
     for (int i = 0; i < s->plan->n_params; i++) {
-        if (s->plan->params[i].rank >= 0 &&
-            !check(s, &s->plan->params[i], &s->args[i].tensor)) {
+        if (s->plan->params[i].rank >= 0 && !check(s, &s->plan->params[i], &s->args[i].tensor)) {
             return false;
         }
     }
@@ -178,7 +250,7 @@ bool plan_solve(const Plan *plan, const LaunchArg *args, int64_t *sizes, DeviceE
     for (int i = 0; i < plan->n_params; i++) {
         bind_sizes(&s, &plan->params[i], &args[i].tensor);
     }
-    return check_facts(&s) && for_tensors(&s, check_dims);
+    return solve_rest(&s) && check_facts(&s) && for_tensors(&s, check_dims);
 }
 
 bool plan_blocks(const PlanLaunch *launch, const int64_t *sizes, int64_t *blocks)

@@ -76,7 +76,7 @@ END_TEST
 START_TEST(errors_of_usage)
 {
     const TesseraSignature *signature;
-    TesseraOptions options = {.target = "sm_90"};
+    TesseraOptions options = {.kernel = "first", .target = "sm_90"};
     parse(TWO);
     expect(tessera_program_find(program, NULL, &signature), TESSERA_USAGE, "2 kernels");
     expect(tessera_program_find(program, "secnd", &signature), TESSERA_USAGE, "'second'");

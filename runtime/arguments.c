@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What can be wrong with the arguments of a call before anything is looked at: NULL, types that do
+ * not exist, options that contradict each other. */
+#include "runtime/runtime.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+TesseraStatus context_null(TesseraContext *context, const char *call, const char *what)
+{
+    return context_usage(context, "%s: %s is NULL", call, what);
+}
+
+bool type_is_known(TesseraType type)
+{
+    return (int)type >= 0 && (int)type < DT_COUNT;
+}
+
+/* ---- tensors ---- */
+
+TesseraStatus tensor_check(TesseraContext *context, const char *kernel, const TesseraParam *param,
+                           const TesseraTensor *tensor)
+{
+    if (!type_is_known(tensor->type)) {
+        return context_usage(context, "%s: '%s' has an unknown element type, %d", kernel,
+                             param->name, (int)tensor->type);
+    }
+    if (tensor->rank < 0 || tensor->rank > TESSERA_MAX_RANK) {
+        return context_usage(context, "%s: '%s' has rank %d; 0 to %d are possible", kernel,
+                             param->name, tensor->rank, TESSERA_MAX_RANK);
+    }
+    for (int axis = 0; axis < tensor->rank; axis++) {
+        if (tensor->dims[axis] < 0) {
+            return context_usage(context, "%s: axis %d of '%s' has size %" PRId64, kernel, axis,
+                                 param->name, tensor->dims[axis]);
+        }
+    }
+    return TESSERA_OK;
+}
+
+TesseraStatus args_check(TesseraContext *context, const TesseraSignature *signature,
+                         const TesseraArg *args, size_t n)
+{
+    if (n > 0 && !args) {
+        return context_null(context, signature->name, "the list of arguments");
+    }
+    if (n != signature->n_params) {
+        return context_usage(context, "%s takes %zu arguments, not %zu", signature->name,
+                             signature->n_params, n);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const TesseraParam *param = &signature->params[i];
+        TesseraStatus status = param->rank < 0
+                                   ? TESSERA_OK
+                                   : tensor_check(context, signature->name, param, &args[i].tensor);
+        if (status != TESSERA_OK) {
+            return status;
+        }
+    }
+    return TESSERA_OK;
+}
+
+/* ---- options ---- */
+
+static const char *null_in_options(const TesseraOptions *o)
+{
+    bool lists = (o->bindings || !o->n_bindings) && (o->sizes || !o->n_sizes) &&
+                 (o->facts || !o->n_facts) && (o->lines || !o->n_lines);
+    for (size_t i = 0; lists && i < o->n_bindings; i++) {
+        if (!o->bindings[i].name || !o->bindings[i].value) {
+            return "a name or value of options.bindings";
+        }
+    }
+    for (size_t i = 0; lists && i < o->n_sizes; i++) {
+        if (!o->sizes[i].name) {
+            return "a name of options.sizes";
+        }
+    }
+    for (size_t i = 0; lists && i < o->n_facts; i++) {
+        if (!o->facts[i].name) {
+            return "a name of options.facts";
+        }
+    }
+    for (size_t i = 0; lists && i < o->n_lines; i++) {
+        if (!o->lines[i]) {
+            return "a line of options.lines";
+        }
+    }
+    return lists ? NULL : "a list of options";
+}
+
+static bool has_size(const TesseraSignature *signature, const char *name)
+{
+    for (size_t i = 0; i < signature->n_sizes; i++) {
+        if (text_same(signature->sizes[i], name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static TesseraStatus no_size(TesseraContext *context, const TesseraSignature *signature,
+                             const char *name)
+{
+    char list[256] = "";
+    size_t n = 0;
+    for (size_t i = 0; i < signature->n_sizes && n < sizeof list; i++) {
+        n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : ": it has ",
+                              signature->sizes[i]);
+    }
+    return context_usage(context, "%s has no size '%.100s'%s", signature->name, name, list);
+}
+
+static TesseraStatus check_fact(TesseraContext *context, const TesseraSignature *signature,
+                                const TesseraFact *fact)
+{
+    if (!has_size(signature, fact->name)) {
+        return no_size(context, signature, fact->name);
+    }
+    if (fact->multiple < 0 || fact->least < 0 || fact->most < 0) {
+        return context_usage(context, "what is known of size %s is negative", fact->name);
+    }
+    if (fact->most > 0 && fact->least > fact->most) {
+        return context_usage(context, "size %s cannot be at least %" PRId64 " and at most %" PRId64,
+                             fact->name, fact->least, fact->most);
+    }
+    return TESSERA_OK;
+}
+
+static TesseraStatus check_size(TesseraContext *context, const TesseraSignature *signature,
+                                const TesseraSize *size)
+{
+    if (!has_size(signature, size->name)) {
+        return no_size(context, signature, size->name);
+    }
+    return size->value >= 0 ? TESSERA_OK
+                            : context_usage(context, "size %.100s=%" PRId64 " is negative",
+                                            size->name, size->value);
+}
+
+TesseraStatus options_check(const TesseraProgram *program, const TesseraOptions *options,
+                            const TesseraSignature **found)
+{
+    TesseraContext *context = program->work.context;
+    const char *null = null_in_options(options);
+    if (null) {
+        return context_usage(context, "%s is NULL", null);
+    }
+    if (options->optimize < -1 || options->optimize > 3) {
+        return context_usage(context, "options.optimize is %d: -1 to 3 are possible",
+                             options->optimize);
+    }
+    TesseraStatus status = tessera_program_find(program, options->kernel, found);
+    for (size_t i = 0; i < options->n_facts && status == TESSERA_OK; i++) {
+        status = check_fact(context, *found, &options->facts[i]);
+    }
+    for (size_t i = 0; i < options->n_sizes && status == TESSERA_OK; i++) {
+        status = check_size(context, *found, &options->sizes[i]);
+    }
+    return status;
+}
