@@ -52,20 +52,6 @@ static Division divide(Llvm *l, DType dtype, LLVMValueRef a, LLVMValueRef c)
     return dtype_is_signed(dtype) ? divide_signed(l, a, c) : divide_unsigned(l, a, c);
 }
 
-/* a - floor(a / c) * c would round twice: the remainder of fmod is exact, then takes c's sign. */
-static LLVMValueRef float_mod(Llvm *l, LLVMValueRef a, LLVMValueRef c)
-{
-    LLVMBuilderRef b = l->builder;
-    LLVMValueRef zero = llvm_float(LLVMTypeOf(a), 0.0);
-    LLVMValueRef rest = LLVMBuildFRem(b, a, c, "");
-    LLVMValueRef below = LLVMBuildFCmp(b, LLVMRealOLT, rest, zero, "");
-    LLVMValueRef above = LLVMBuildFCmp(b, LLVMRealOGT, rest, zero, "");
-    LLVMValueRef up = LLVMBuildAnd(b, below, LLVMBuildFCmp(b, LLVMRealOGT, c, zero, ""), "");
-    LLVMValueRef down = LLVMBuildAnd(b, above, LLVMBuildFCmp(b, LLVMRealOLT, c, zero, ""), "");
-    LLVMValueRef moved = LLVMBuildFAdd(b, rest, c, "");
-    return choose(l, LLVMBuildOr(b, up, down, ""), moved, rest);
-}
-
 /* ---- shifts ---- */
 
 static LLVMValueRef shift(Llvm *l, OpKind kind, DType dtype, LLVMValueRef a, LLVMValueRef c)
@@ -131,7 +117,7 @@ static LLVMValueRef emit_float_binary(Llvm *l, OpKind kind, LLVMValueRef a, LLVM
     case OP_SUB: return LLVMBuildFSub(l->builder, a, c, "");
     case OP_MUL: return LLVMBuildFMul(l->builder, a, c, "");
     case OP_DIV: return LLVMBuildFDiv(l->builder, a, c, "");
-    case OP_MOD: return float_mod(l, a, c);
+    case OP_MOD: return scalar_mod(l, a, c);
     default: diag_bug(l->diags, "no code for %s on floats", op_info(kind)->name);
     }
 }
@@ -254,8 +240,10 @@ LLVMValueRef scalar_emit_op(Llvm *l, const Op *op, const LLVMValueRef *operands)
 
 static OpKind combining_op(Llvm *l, const char *fn)
 {
-    static const struct { const char *fn; OpKind kind; } ROWS[] = {
-        {"sum", OP_ADD}, {"prod", OP_MUL}, {"max", OP_MAX}, {"min", OP_MIN}};
+    static const struct {
+        const char *fn;
+        OpKind kind;
+    } ROWS[] = {{"sum", OP_ADD}, {"prod", OP_MUL}, {"max", OP_MAX}, {"min", OP_MIN}};
     for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
         if (fn && text_same(fn, ROWS[i].fn)) {
             return ROWS[i].kind;

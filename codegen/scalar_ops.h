@@ -16,6 +16,8 @@ LLVMValueRef scalar_emit_op(Llvm *l, const Op *op, const LLVMValueRef *operands)
 
 LLVMValueRef scalar_cast(Llvm *l, LLVMValueRef a, DType from, DType to);
 LLVMValueRef scalar_fma(Llvm *l, DType dtype, LLVMValueRef a, LLVMValueRef c, LLVMValueRef d);
+/* The exact remainder of f32 or f64, moved once to the divisor's sign; NaN by 0. */
+LLVMValueRef scalar_mod(Llvm *l, LLVMValueRef a, LLVMValueRef c);
 /* 2^a for f32, within 2^-23 relative for normal results; smaller results are 0. */
 LLVMValueRef scalar_exp2(Llvm *l, LLVMValueRef a);
 

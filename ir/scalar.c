@@ -265,11 +265,15 @@ static double float_max(double a, double b)
     return a > b ? a : b;
 }
 
-/* The remainder of floor division: exact, but for one addition. NaN by zero. */
+/* The remainder of floor division: exact, but for one addition. NaN by zero. A zero has the
+ * divisor's sign too. */
 static double float_mod(DType dtype, double a, double b)
 {
     double rest = fmod(a, b);
-    if (rest != 0 && (rest < 0) != (b < 0)) {
+    if (rest == 0) {
+        return copysign(rest, b);
+    }
+    if ((rest < 0) != (b < 0)) {
         rest = dtype == DT_F64 ? rest + b : round_float(dtype, add_to_odd(rest, b));
     }
     return rest;
