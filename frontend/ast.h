@@ -9,6 +9,8 @@
 typedef struct Expr Expr;
 typedef struct Stmt Stmt;
 
+typedef struct Axis Axis;
+typedef struct AxisList { Axis *items; size_t n, cap; } AxisList;
 typedef struct ExprList { Expr **items; size_t n, cap; } ExprList;
 typedef struct StmtList { Stmt **items; size_t n, cap; } StmtList;
 
@@ -28,6 +30,9 @@ typedef enum ExprKind {
     EXPR_INDEX,  /* a[args] */
     EXPR_SLICE,  /* a:b, each may be NULL */
     EXPR_LIST,   /* [args] */
+    EXPR_TUPLE,  /* (args) */
+    EXPR_ELSE,   /* (a else b), a an INDEX */
+    EXPR_REDUCE, /* name(axes if b) a; the axes' extents are also in args */
 } ExprKind;
 
 struct Expr {
@@ -41,15 +46,19 @@ struct Expr {
     float number32;
     Expr *a, *b, *c;
     ExprList args;
+    const AxisList *axes;
 };
 
 typedef enum StmtKind {
-    STMT_LET,      /* let name: type = value */
+    STMT_LET,      /* let name: type = value; let name[axes] = value; let (names) = value */
     STMT_VAR,
     STMT_ASSIGN,   /* target = value */
+    STMT_EXPR,     /* value, for its effect */
     STMT_RETURN,   /* values */
     STMT_IF,       /* value, body, otherwise */
     STMT_FOR,      /* axes[0], body */
+    STMT_WHILE,    /* value, body */
+    STMT_BREAK,
     STMT_PARALLEL, /* axes, body */
     STMT_ASSUME,   /* target (a name), and values (in …) or value (a condition) */
 } StmtKind;
@@ -57,12 +66,12 @@ typedef enum StmtKind {
 typedef enum ByKind { BY_NONE, BY_AUTO, BY_DEFAULT, BY_EXACTLY } ByKind;
 
 /* `name in extent by step`, `name in extent..to`. */
-typedef struct Axis {
+struct Axis {
     const char *name;
     Span span; /* of the name */
     Expr *extent, *to, *step;
     ByKind by;
-} Axis;
+};
 
 struct Stmt {
     StmtKind kind;
@@ -70,8 +79,8 @@ struct Stmt {
     const char *name;
     Span name_span;
     Expr *type, *target, *value;
-    ExprList values;
-    struct { Axis *items; size_t n, cap; } axes;
+    ExprList values, names; /* names: of a tuple that is taken apart */
+    AxisList axes;
     StmtList body, otherwise;
 };
 

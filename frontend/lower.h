@@ -5,6 +5,7 @@
 #ifndef TESSERA_FRONTEND_LOWER_H
 #define TESSERA_FRONTEND_LOWER_H
 
+#include "frontend/affine.h"
 #include "frontend/ast.h"
 #include "frontend/errors.h"
 #include "ir/build.h"
@@ -20,26 +21,47 @@ typedef enum ValKind {
     VAL_PART,   /* dim, lo, hi: N[lo: hi], to be walked; NULL: from the start, to the end */
     VAL_DTYPE,  /* dtype */
     VAL_TYPE,   /* type: f32[i, 1] */
+    VAL_TUPLE,  /* items */
 } ValKind;
+
+/* A set of lanes: bit n is l->lanes[n]. A lane is an index variable of `y[i] = …`, `let t[i in N]`,
+ * `sum(i in N)` or a scalar `parallel`. An array that depends on lanes has an axis for each of
+ * them, in order, before its own axes. Only its own axes are its shape in the source. */
+typedef uint32_t Lanes;
 
 typedef struct Val {
     ValKind kind;
     DType dtype;
     bool literal;    /* CONST: takes the other operand's type */
     bool is_result;  /* TENSOR: written */
-    bool is_inout;   /* TENSOR: written, and read too */
     float f32;       /* CONST literals: rounded once from the text */
     Scalar scalar;   /* CONST */
+    bool is_inout;   /* TENSOR: written, and read too */
     Value *value, *lo, *hi;
     Value *held;     /* TENSOR that is inout: the elements it was given last, as a whole */
-    Dim dim;         /* ARRAY that is a scalar loop variable: 0 <= value < dim; else NULL */
+    Dim dim;
     Type type;
+    Lanes lanes;          /* ARRAY: its leading axes */
+    const Affine *affine; /* ARRAY of integers: what is known of it, or NULL */
+    struct Val *items;    /* TUPLE */
+    int n_items;
 } Val;
 
 typedef struct Shape {
     int rank;
     Dim dims[MAX_RANK];
+    Lanes lanes;
 } Shape;
+
+enum { MOST_LANES = 32 };
+
+typedef struct Lane {
+    const char *name;
+    Span span;
+    Dim extent;
+    const IndexVar *var;
+    Val index; /* the variable as a value */
+} Lane;
 
 typedef struct Symbol {
     const char *name;
@@ -47,7 +69,8 @@ typedef struct Symbol {
     Span span;
     bool is_var;
     bool declared;  /* var with a type: narrows what is assigned */
-    int parallel;   /* how many `parallel` it is inside of */
+    int parallel;   /* how many `parallel` with ranges it is inside of */
+    int lanes;      /* how many lanes were open */
     struct Symbol *older;
 } Symbol;
 
@@ -71,6 +94,11 @@ typedef struct Lower {
     bool stopped;     /* a limit was hit */
     int parallel;     /* inside of one? */
     Block *parallel_block;
+    const IndexVar *parallel_vars[MAX_RANK]; /* of its arguments */
+    Val mask; /* ARRAY of bool: where stores happen; else everywhere */
+    Lane lanes[MOST_LANES];
+    int n_lanes;
+    uint32_t n_index_vars;
     int loops;        /* `for` around this place, inside the function */
     bool returned;    /* a return was met in this block */
     Val result;       /* of the function that is inlined */
@@ -101,14 +129,17 @@ const char *val_text(Lower *l, const Val *val); /* how it is called in messages 
 Shape shape_of(const Val *val);
 DType dtype_of(const Val *val);
 Shape type_shape(Type type);
-bool shape_equal(const Shape *a, const Shape *b);
+bool shape_equal(const Shape *a, const Shape *b); /* but for the lanes */
 bool broadcast_shapes(Lower *l, Span span, const Expr *a, const Val *va, const Expr *b,
                       const Val *vb, const Shape *sa, const Shape *sb, Shape *out);
 Dim lower_dim(Lower *l, const Expr *expr); /* NULL after an error */
 Type lower_type(Lower *l, const Expr *type);
 
 /* ---- values (lower_value.c) ---- */
-Val array_val(Value *value);
+Val array_val(Value *value); /* without lanes */
+Val lanes_val(Value *value, Lanes lanes);
+Val shaped_val(Value *value, const Shape *shape);
+Val dim_val(Dim dim); /* CONST or DIM */
 Val int_val(int64_t value, bool literal);
 Val float_val(double value);
 Val bool_val(bool value);
@@ -129,13 +160,39 @@ bool const_int(Lower *l, const Expr *expr, int64_t *out);
 Value *as_index(Lower *l, const Val *val); /* i64 scalar */
 bool is_scalar_int(const Val *val);
 
+/* ---- lanes (lower_lane.c) ---- */
+int lane_count(Lanes lanes);
+/* The set of lanes from n on. */
+Lanes lanes_from(const Lower *l, int n);
+const IndexVar *index_var(Lower *l, Dim least, Dim most);
+/* Opens a lane for each axis and defines its name; false after an error. What was opened is closed
+ * by close_lanes also then. */
+bool open_axes(Lower *l, const AxisList *axes);
+/* NULL when there are too many. */
+Lane *open_lane(Lower *l, const char *name, Span span, Dim extent, Dim first);
+void close_lanes(Lower *l, int n);
+/* All axes of a value with these lanes and this shape; false and an error when they are too many. */
+bool full_shape(Lower *l, Span span, const Shape *shape, Shape *out);
+/* The value with all of `lanes` (more than it has), of extent 1 where they are new. */
+Value *add_lanes(Lower *l, const Val *val, Lanes lanes);
+Val lower_prefix(Lower *l, const Expr *expr);
+/* What changes no sum, product, greatest or least. */
+Val neutral_val(const char *fn, DType dtype);
+/* The type in which elements of this one are reduced. */
+DType reduced_dtype(DType dtype, const char *fn);
+
 /* ---- expressions ---- */
 Val lower_expr(Lower *l, const Expr *expr);
 Val lower_binary(Lower *l, const Expr *expr);
 Val lower_unary(Lower *l, const Expr *expr);
 Val lower_select(Lower *l, const Expr *expr, const Expr *const parts[3]);
+/* The same of values: condition, where it holds, where it does not. */
+Val select_vals(Lower *l, const Expr *expr, const Expr *const parts[3], const Val v[3]);
+/* The type of a choice between two. */
+bool select_dtype(Lower *l, const Expr *expr, const Val *a, const Val *b, DType *out);
 Val lower_product(Lower *l, const Expr *expr);
-Val lower_index(Lower *l, const Expr *expr);
+/* `otherwise`: what is read outside, or NULL. */
+Val lower_index(Lower *l, const Expr *expr, const Expr *otherwise);
 Val lower_call(Lower *l, const Expr *expr);
 Val lower_builtin(Lower *l, const Expr *expr, const char *name, bool *known);
 Val lower_reduction(Lower *l, const Expr *expr, const char *name);
@@ -144,10 +201,12 @@ Val inline_fn(Lower *l, const Expr *expr, const FnDecl *fn, const Module *home);
 /* Builtins that other files name, for "did you mean". */
 const char *const *builtin_names(size_t *n);
 bool arith_dtype(Lower *l, const Expr *expr, const Val *a, const Val *b, DType *out);
+/* What is known of an integer; NULL: nothing. */
+const Affine *affine_of(Lower *l, const Val *val);
 Val apply_binary(Lower *l, const Expr *expr, OpKind kind, const char *pred, const Val *a,
                  const Val *b, const Expr *ea, const Expr *eb);
 /* `memory[indices] = value` and `memory = value`, memory a result. */
-void lower_store(Lower *l, const Stmt *stmt, const Expr *target, Val value);
+void lower_store(Lower *l, const Stmt *stmt);
 void store_whole(Lower *l, Span span, Value *tensor, Val value);
 
 /* ---- statements ---- */

@@ -205,7 +205,25 @@ static Val build_both(Lower *l, const Expr *expr, OpKind kind, const char *pred,
         return poison_val();
     }
     Value *x = materialize(l, a, dtype, &shape), *y = materialize(l, b, dtype, &shape);
-    return array_val(build_operator(l, kind, pred, x, y));
+    return shaped_val(build_operator(l, kind, pred, x, y), &shape);
+}
+
+const Affine *affine_of(Lower *l, const Val *val)
+{
+    Dim dim = as_dim(l, val);
+    return dim ? affine_const(l->func, dim) : val->kind == VAL_ARRAY ? val->affine : NULL;
+}
+
+/* What is known of a sum or product of i64. */
+static const Affine *known_of(Lower *l, OpKind kind, const Val *a, const Val *b)
+{
+    const Affine *x = affine_of(l, a), *y = affine_of(l, b);
+    switch (kind) {
+    case OP_ADD: return affine_add(l->func, x, y);
+    case OP_SUB: return affine_sub(l->func, x, y);
+    case OP_MUL: return affine_mul(l->func, x, y);
+    default: return NULL;
+    }
 }
 
 Val apply_binary(Lower *l, const Expr *expr, OpKind kind, const char *pred, const Val *a,
@@ -226,7 +244,9 @@ Val apply_binary(Lower *l, const Expr *expr, OpKind kind, const char *pred, cons
     if (fold_dims(l, kind, a, b, &out)) {
         return out;
     }
-    return build_both(l, expr, kind, pred, dtype, a, b, ea, eb);
+    out = build_both(l, expr, kind, pred, dtype, a, b, ea, eb);
+    out.affine = dtype == DT_I64 && !is_poison(&out) ? known_of(l, kind, a, b) : NULL;
+    return out;
 }
 
 /* ---- a*b + c ---- */
@@ -240,7 +260,8 @@ static Val negated(Lower *l, const Val *val, DType dtype, const Shape *shape)
     }
     Shape own = shape_of(val);
     Value *value = build_unary(&l->b, OP_NEG, materialize(l, val, dtype, &own));
-    return array_val(build_broadcast(&l->b, value, shape->rank, shape->dims));
+    Val out = shaped_val(value, &own);
+    return shaped_val(materialize(l, &out, dtype, shape), shape);
 }
 
 typedef struct Fused { /* sign_product * x * y + sign_addend * z */
@@ -272,7 +293,7 @@ static Val build_fused(Lower *l, const Expr *expr, const Fused *f, DType dtype)
     Val x = f->minus_product ? negated(l, &f->x, dtype, &shape) : f->x;
     Val z = f->minus_addend ? negated(l, &f->z, dtype, &shape) : f->z;
     Value *a = materialize(l, &x, dtype, &shape), *b = materialize(l, &f->y, dtype, &shape);
-    return array_val(build_fma(&l->b, a, b, materialize(l, &z, dtype, &shape)));
+    return shaped_val(build_fma(&l->b, a, b, materialize(l, &z, dtype, &shape)), &shape);
 }
 
 static bool all_const(const Fused *f)
@@ -368,7 +389,10 @@ static Val negate(Lower *l, const Expr *expr, Val val)
         return out;
     }
     Shape shape = shape_of(&val);
-    return array_val(build_unary(&l->b, OP_NEG, materialize(l, &val, dtype, &shape)));
+    Val out = shaped_val(build_unary(&l->b, OP_NEG, materialize(l, &val, dtype, &shape)), &shape);
+    Val zero = int_val(0, false);
+    out.affine = dtype == DT_I64 ? known_of(l, OP_SUB, &zero, &val) : NULL;
+    return out;
 }
 
 static Val complement(Lower *l, const Expr *expr, Val val)
@@ -387,7 +411,7 @@ static Val complement(Lower *l, const Expr *expr, Val val)
         out.scalar = scalar_op(OP_NOT, NULL, dtype, dtype, &val.scalar);
         return out;
     }
-    return array_val(build_unary(&l->b, OP_NOT, as_value(l, &val)));
+    return lanes_val(build_unary(&l->b, OP_NOT, as_value(l, &val)), val.lanes);
 }
 
 Val lower_unary(Lower *l, const Expr *expr)
@@ -407,7 +431,7 @@ Val lower_unary(Lower *l, const Expr *expr)
 
 /* Two arrays of one type keep it; else as in arithmetic, but a literal that f16 or bf16 holds
  * exactly stays there: choosing never rounds. */
-static bool choice_dtype(Lower *l, const Expr *expr, const Val *a, const Val *b, DType *out)
+bool select_dtype(Lower *l, const Expr *expr, const Val *a, const Val *b, DType *out)
 {
     if (!a->literal && !b->literal && dtype_of(a) == dtype_of(b)) {
         *out = dtype_of(a);
@@ -425,13 +449,11 @@ static bool choice_dtype(Lower *l, const Expr *expr, const Val *a, const Val *b,
     return arith_dtype(l, expr, a, b, out);
 }
 
-Val lower_select(Lower *l, const Expr *expr, const Expr *const parts[3])
+Val select_vals(Lower *l, const Expr *expr, const Expr *const parts[3], const Val v[3])
 {
-    Val v[3];
     DType dtype;
     Shape shape, s[3];
     for (int i = 0; i < 3; i++) {
-        v[i] = lower_operand(l, parts[i]);
         s[i] = shape_of(&v[i]);
     }
     if (is_poison(&v[0]) || is_poison(&v[1]) || is_poison(&v[2])) {
@@ -442,14 +464,24 @@ Val lower_select(Lower *l, const Expr *expr, const Expr *const parts[3])
                     val_text(l, &v[0]));
         return poison_val();
     }
-    if (!choice_dtype(l, expr, &v[1], &v[2], &dtype) ||
+    if (!select_dtype(l, expr, &v[1], &v[2], &dtype) ||
         !broadcast_shapes(l, expr->span, parts[1], &v[1], parts[2], &v[2], &s[1], &s[2], &shape) ||
         !broadcast_shapes(l, expr->span, parts[0], &v[0], parts[1], &v[1], &s[0], &shape, &shape)) {
         return poison_val();
     }
     Value *condition = materialize(l, &v[0], DT_BOOL, &shape);
     Value *yes = materialize(l, &v[1], dtype, &shape);
-    return array_val(build_select(&l->b, condition, yes, materialize(l, &v[2], dtype, &shape)));
+    Value *no = materialize(l, &v[2], dtype, &shape);
+    return shaped_val(build_select(&l->b, condition, yes, no), &shape);
+}
+
+Val lower_select(Lower *l, const Expr *expr, const Expr *const parts[3])
+{
+    Val v[3];
+    for (int i = 0; i < 3; i++) {
+        v[i] = lower_operand(l, parts[i]);
+    }
+    return select_vals(l, expr, parts, v);
 }
 
 /* ---- a @ b ---- */
@@ -494,6 +526,22 @@ static bool check_inner(Lower *l, const Expr *expr, const Val *a, const Val *b)
     return false;
 }
 
+/* One product a lane: the sum over the inner axis, spelled out. */
+static Val product_in_lanes(Lower *l, const Expr *expr, DType dtype, const Val *a, const Val *b)
+{
+    DType out = product_dtype(dtype);
+    Shape sa = shape_of(a), sb = shape_of(b), full;
+    Shape shape = {3, {sa.dims[0], sa.dims[1], sb.dims[1]}, sa.lanes | sb.lanes};
+    if (!full_shape(l, place_of(expr), &shape, &full)) {
+        return poison_val();
+    }
+    Val column = *a, row = *b;
+    column.value = build_expand(&l->b, a->value, a->value->type->rank);
+    Value *x = materialize(l, &column, out, &shape), *y = materialize(l, &row, out, &shape);
+    Value *sum = build_reduce(&l->b, "sum", build_binary(&l->b, OP_MUL, x, y), full.rank - 2);
+    return shaped_val(build_squeeze(&l->b, sum, full.rank - 2), &shape);
+}
+
 Val lower_product(Lower *l, const Expr *expr)
 {
     Val a = lower_operand(l, expr->a), b = lower_operand(l, expr->b);
@@ -508,6 +556,9 @@ Val lower_product(Lower *l, const Expr *expr)
     if (dtype == DT_BOOL) {
         operator_error(l, expr, "`@` does not apply to bool", "cast it: `i32(…)`");
         return poison_val();
+    }
+    if (a.lanes || b.lanes) {
+        return product_in_lanes(l, expr, dtype, &a, &b);
     }
     Value *x = build_cast(&l->b, a.value, dtype), *y = build_cast(&l->b, b.value, dtype);
     return array_val(build_dot(&l->b, x, y, NULL, product_dtype(dtype)));

@@ -41,7 +41,9 @@ static Val lower_cast(Lower *l, const Expr *expr, DType dtype)
     if (val.kind == VAL_CONST) {
         return convert_const(&val, dtype);
     }
-    return array_val(build_cast(&l->b, as_value(l, &val), dtype));
+    Val out = lanes_val(build_cast(&l->b, as_value(l, &val), dtype), val.lanes);
+    out.affine = dtype == DT_I64 && dtype_of(&val) == DT_I64 ? val.affine : NULL;
+    return out;
 }
 
 /* ---- built in ---- */
@@ -89,7 +91,8 @@ static Val filled(Lower *l, const Expr *expr, const Expr *type_expr, const Expr 
                     val_text(l, &value));
         return poison_val();
     }
-    return array_val(materialize(l, &value, type.type->dtype, &shape));
+    shape.lanes = value.lanes;
+    return shaped_val(materialize(l, &value, type.type->dtype, &shape), &shape);
 }
 
 static Val lower_fill(Lower *l, const Expr *expr, const char *name)
@@ -106,6 +109,17 @@ static Val lower_fill(Lower *l, const Expr *expr, const char *name)
     return filled(l, expr, expr->args.items[0], expr, value);
 }
 
+/* start, end or len; the last index of a range that has elements is below its extent. */
+static Val range_fact(Lower *l, OpKind kind, const Val *range)
+{
+    Dim whole = poly_as_range(range->dim)->whole;
+    Dim last = dim_sub(l->func, whole, poly_const(l->func, 1));
+    Val val = array_val(build_range_fact(&l->b, kind, range->value));
+    const IndexVar *var = index_var(l, poly_const(l->func, 0), kind == OP_START ? last : whole);
+    val.affine = affine_var(l->func, var);
+    return val;
+}
+
 static Val lower_range_fact(Lower *l, const Expr *expr, const char *name)
 {
     static const OpKind kinds[] = {OP_INDEX, OP_START, OP_END, OP_LEN};
@@ -116,6 +130,10 @@ static Val lower_range_fact(Lower *l, const Expr *expr, const char *name)
         return wrong_arguments(l, expr, usage);
     }
     Val range = lower_expr(l, expr->args.items[0]);
+    bool variable = expr->args.items[0]->kind == EXPR_NAME && affine_as_var(range.affine);
+    if (variable && range.kind == VAL_ARRAY && text_same(name, "index")) {
+        return range;
+    }
     if (range.kind != VAL_RANGE) {
         if (!is_poison(&range)) {
             Diag *diag = lower_error(l, ERR_ARGUMENTS, expr->args.items[0]->span,
@@ -126,10 +144,12 @@ static Val lower_range_fact(Lower *l, const Expr *expr, const char *name)
     }
     for (int i = 1; i < 4; i++) {
         if (text_same(names[i], name)) {
-            return array_val(build_range_fact(&l->b, kinds[i], range.value));
+            return range_fact(l, kinds[i], &range);
         }
     }
-    return array_val(build_index(&l->b, range.value, DT_I64));
+    Val index = array_val(build_index(&l->b, range.value, DT_I64));
+    index.affine = range.affine;
+    return index;
 }
 
 static Val lower_where(Lower *l, const Expr *expr, const char *name)
@@ -185,7 +205,7 @@ static Val lower_bits(Lower *l, const Expr *expr)
         out.scalar = scalar_op(OP_BITCAST, NULL, val.dtype, type.dtype, &val.scalar);
         return out;
     }
-    return array_val(build_bitcast(&l->b, as_value(l, &val), type.dtype));
+    return lanes_val(build_bitcast(&l->b, as_value(l, &val), type.dtype), val.lanes);
 }
 
 typedef struct Operands {
@@ -241,8 +261,9 @@ static Val apply_intrinsic(Lower *l, const Expr *expr, OpKind kind, const Operan
     for (size_t i = 0; i < expr->args.n; i++) {
         values[i] = materialize(l, &operands->vals[i], operands->dtype, &operands->shape);
     }
-    Type type = type_array(l->func, out, operands->shape.rank, operands->shape.dims);
-    return array_val(build_op(&l->b, kind, (int)expr->args.n, values, 1, &type, 0)->results[0]);
+    Type type = type_with_dtype(l->func, values[0]->type, out);
+    Op *op = build_op(&l->b, kind, (int)expr->args.n, values, 1, &type, 0);
+    return shaped_val(op->results[0], &operands->shape);
 }
 
 Val lower_intrinsic(Lower *l, const Expr *expr, const char *name)

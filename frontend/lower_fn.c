@@ -25,6 +25,17 @@ static Val argument_error(Lower *l, const Expr *arg, const ParamDecl *param, con
     return poison_val();
 }
 
+/* The conversion has been checked. */
+static Val converted(Lower *l, Val val, DType dtype)
+{
+    if (val.kind == VAL_CONST) {
+        return convert_const(&val, dtype);
+    }
+    Val out = lanes_val(build_cast(&l->b, as_value(l, &val), dtype), val.lanes);
+    out.affine = dtype == dtype_of(&val) ? val.affine : NULL;
+    return out;
+}
+
 static Val class_argument(Lower *l, const Expr *arg, const ParamDecl *param, Val val)
 {
     bool is_class;
@@ -62,8 +73,7 @@ static Val typed_argument(Lower *l, const Expr *arg, const ParamDecl *param, Val
     if (!check_fits(l, ERR_ARGUMENTS, arg->span, &val, dtype, false)) {
         return poison_val();
     }
-    return val.kind == VAL_CONST ? convert_const(&val, dtype)
-                                 : array_val(build_cast(&l->b, as_value(l, &val), dtype));
+    return converted(l, val, dtype);
 }
 
 static bool names_param(const Expr *expr, const char *name)
@@ -265,8 +275,7 @@ static Val result_of(Lower *l, const FnDecl *fn, Val val)
     if (!check_fits(l, ERR_RESULT, fn->result_type->span, &val, dtype, true)) {
         return poison_val();
     }
-    return val.kind == VAL_CONST ? convert_const(&val, dtype)
-                                 : array_val(build_cast(&l->b, as_value(l, &val), dtype));
+    return converted(l, val, dtype);
 }
 
 static Val lower_body(Lower *l, const FnDecl *fn)

@@ -1,34 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Brackets: reading and writing tensors, new axes, parts of an axis, array types. Scalar indices
- * are proven inside here; ranges are inside by construction. */
-#include "frontend/lower.h"
-
-typedef struct Indices {
-    Value *at[MAX_RANK]; /* of the tensor's axes; NULL: whole */
-    int n;
-    int fresh[MAX_RANK]; /* positions of new axes in the result */
-    int n_fresh;
-    int rank; /* of the result so far */
-} Indices;
+/* Brackets: reading tensors and arrays by index, new axes, parts of an axis, array types. What is
+ * taken whole, by a range, or by a lane that walks the axis is a load; everything else is a gather,
+ * whose indices are proven inside here, or have a default, or come from data. */
+#include "frontend/lower_index.h"
 
 static bool is_whole(const Expr *index)
 {
     return index->kind == EXPR_SLICE && !index->a && !index->b;
 }
 
-static bool fresh_axis(Lower *l, const Expr *index, Indices *out)
-{
-    if (out->rank >= MAX_RANK) {
-        lower_error(l, ERR_INDEX, index->span, "an array has at most %d axes", MAX_RANK);
-        return false;
-    }
-    out->fresh[out->n_fresh++] = out->rank++;
-    return true;
-}
+/* ---- one index ---- */
 
-/* ---- one index of a tensor ---- */
-
-static bool range_index(Lower *l, const Expr *index, const Val *val, Dim axis)
+static bool check_range(Lower *l, const Expr *index, const Val *val, Dim axis)
 {
     const DimVar *range = poly_as_range(val->dim);
     if (range->whole == axis) {
@@ -41,45 +24,35 @@ static bool range_index(Lower *l, const Expr *index, const Val *val, Dim axis)
     return false;
 }
 
-/* 0 <= index < axis, whatever the sizes are? */
-static bool is_inside(Lower *l, const Val *val, Dim axis)
+static bool is_integers(const Val *val)
 {
-    Dim last = NULL; /* index <= last - 1 */
-    if (val->kind == VAL_CONST && val->scalar.i >= 0 && val->scalar.i < INT64_MAX) {
-        last = poly_const(l->func, val->scalar.i + 1);
-    } else if (val->kind == VAL_ARRAY) {
-        last = val->dim;
-    }
-    if (!last) {
+    bool has_value = val->kind == VAL_ARRAY || val->kind == VAL_CONST || val->kind == VAL_DIM;
+    return has_value && dtype_is_int(dtype_of(val));
+}
+
+static bool at_integers(Lower *l, Val val, AxisAt *place)
+{
+    place->val = as_operand(l, place->expr, val);
+    if (is_poison(&place->val)) {
         return false;
     }
-    Dim room = poly_add(l->func, axis, poly_mul(l->func, poly_const(l->func, -1), last));
-    return room && poly_least(room) >= 0;
+    if (!is_integers(&place->val)) {
+        Diag *diag = lower_error(l, ERR_INDEX, place->expr->span, "%s is no index",
+                                 val_text(l, &place->val));
+        diag_help(l->diags, diag, "an index is `:`, a range, or integers");
+        return false;
+    }
+    const Affine *affine = affine_of(l, &place->val);
+    place->kind = PLACE_AT;
+    place->data = !affine;
+    place->inside = affine && affine_inside(l->func, affine, place->extent);
+    return true;
 }
 
-static bool scalar_index(Lower *l, const Expr *index, const Val *val, Dim axis)
+static bool one_place(Lower *l, const Expr *index, Dim axis, AxisAt *place)
 {
-    if (is_inside(l, val, axis)) {
-        return true;
-    }
-    Diag *diag = lower_error(l, ERR_OUTSIDE, index->span, "this index is not provably inside of %s",
-                             dim_text(l, axis));
-    if (val->kind == VAL_CONST && poly_as_var(axis)) {
-        diag_help(l->diags, diag, "if it always is: `assume %s >= %lld`", dim_text(l, axis),
-                  (long long)val->scalar.i + 1);
-    } else {
-        diag_help(l->diags, diag,
-                  "an index is a constant, or a variable of `parallel i in %s` or "
-                  "`for i in 0..%s`",
-                  dim_text(l, axis), dim_text(l, axis));
-    }
-    return false;
-}
-
-static bool one_index(Lower *l, const Expr *index, Dim axis, Value **out)
-{
+    *place = (AxisAt){.expr = index, .extent = axis};
     if (is_whole(index)) {
-        *out = NULL;
         return true;
     }
     if (index->kind == EXPR_SLICE) {
@@ -87,140 +60,306 @@ static bool one_index(Lower *l, const Expr *index, Dim axis, Value **out)
         return false;
     }
     Val val = lower_expr(l, index);
-    if (val.kind == VAL_RANGE) {
-        *out = val.value;
-        return range_index(l, index, &val, axis);
+    if (val.kind != VAL_RANGE) {
+        return at_integers(l, val, place);
     }
-    if (is_poison(&val)) {
-        return false;
+    if (val.dim == axis) { /* an array's own axis */
+        return true;
     }
-    if (!is_scalar_int(&val)) {
-        Diag *diag = lower_error(l, ERR_INDEX, index->span, "%s is no index", val_text(l, &val));
-        diag_help(l->diags, diag, "an index is `:`, a range, or an integer scalar");
-        return false;
-    }
-    if (!scalar_index(l, index, &val, axis)) {
-        return false;
-    }
-    *out = as_index(l, &val);
-    return true;
+    place->kind = PLACE_RANGE;
+    place->val = val;
+    return check_range(l, index, &val, axis);
 }
 
-static bool count_indices(Lower *l, const Expr *expr, Type type)
+static bool count_indices(Lower *l, const Expr *expr, DType dtype, const Shape *memory)
 {
-    size_t n = 0;
+    int n = 0;
     for (size_t i = 0; i < expr->args.n; i++) {
         n += expr->args.items[i]->kind != EXPR_NONE;
     }
-    if (n == type->rank) {
+    if (n == memory->rank) {
         return true;
     }
-    Diag *diag = lower_error(l, ERR_INDEX, expr->span, "%zu %s for %s, which has %d %s", n,
-                             n == 1 ? "index" : "indices", type_text(l, type), type->rank,
-                             type->rank == 1 ? "axis" : "axes");
-    if (n < type->rank) {
+    Diag *diag = lower_error(l, ERR_INDEX, expr->span, "%d %s for %s, which has %d %s", n,
+                             n == 1 ? "index" : "indices", shape_text(l, dtype, memory),
+                             memory->rank, memory->rank == 1 ? "axis" : "axes");
+    if (n < memory->rank) {
         diag_help(l->diags, diag, "write `:` for an axis that is taken whole");
     }
     return false;
 }
 
-static bool lower_indices(Lower *l, const Expr *expr, Type type, Indices *out)
+bool lower_places(Lower *l, const Expr *expr, DType dtype, const Shape *memory, Accessed *out)
 {
-    *out = (Indices){.n = 0};
-    if (!count_indices(l, expr, type)) {
+    *out = (Accessed){.n = 0};
+    if (!count_indices(l, expr, dtype, memory)) {
         return false;
     }
     bool good = true;
+    int fresh = 0;
     for (size_t i = 0; i < expr->args.n; i++) {
         const Expr *index = expr->args.items[i];
         if (index->kind == EXPR_NONE) {
-            good = fresh_axis(l, index, out) && good;
+            fresh++;
             continue;
         }
         int axis = out->n++;
-        good = one_index(l, index, type->dims[axis], &out->at[axis]) && good;
-        Value *at = out->at[axis];
-        out->rank += !at || at->type->kind == TYPE_RANGE;
+        out->fresh[axis] = fresh;
+        fresh = 0;
+        good = one_place(l, index, memory->dims[axis], &out->at[axis]) && good;
+    }
+    out->last_fresh = fresh;
+    return good;
+}
+
+/* ---- inside? ---- */
+
+static void say_outside(Lower *l, const AxisAt *place)
+{
+    const char *axis = dim_text(l, place->extent);
+    Diag *diag = lower_error(l, ERR_OUTSIDE, place->expr->span,
+                             "this index is not provably inside of %s", axis);
+    const Affine *affine = affine_of(l, &place->val);
+    Dim least = affine_least(l->func, affine), most = affine_most(l->func, affine);
+    if (place->val.kind == VAL_CONST && poly_as_var(place->extent) && place->val.scalar.i >= 0) {
+        diag_help(l->diags, diag, "if it always is: `assume %s >= %lld`", axis,
+                  (long long)place->val.scalar.i + 1);
+    } else {
+        diag_help(l->diags, diag, "say what is read outside: `(x[…] else 0)`");
+    }
+    if (least && most) {
+        diag_note(l->diags, diag, "it is from %s to %s, and the axis from 0 to %s",
+                  dim_text(l, least), dim_text(l, most),
+                  dim_text(l, dim_sub(l->func, place->extent, poly_const(l->func, 1))));
+    }
+}
+
+bool check_inside(Lower *l, const Accessed *places)
+{
+    bool good = true;
+    for (int i = 0; i < places->n; i++) {
+        const AxisAt *place = &places->at[i];
+        if (place->kind == PLACE_AT && !place->inside && !place->data) {
+            say_outside(l, place);
+            good = false;
+        }
     }
     return good;
 }
 
-static Val expand_fresh(Lower *l, Value *value, const Indices *indices)
+/* ---- loads ---- */
+
+int whole_lane(const Lower *l, const Val *val, Dim extent)
 {
-    for (int i = 0; i < indices->n_fresh; i++) {
-        if (value->type->rank >= MAX_RANK) {
-            return poison_val();
+    const IndexVar *var = val->kind == VAL_ARRAY ? affine_as_var(val->affine) : NULL;
+    int64_t first;
+    for (int i = 0; var && i < l->n_lanes; i++) {
+        const Lane *lane = &l->lanes[i];
+        bool whole = lane->extent == extent && poly_is_const(var->least, &first) && first == 0;
+        if (lane->var == var && whole && shape_of(val).rank == 0) {
+            return i;
         }
-        value = build_expand(&l->b, value, indices->fresh[i]);
     }
-    return array_val(value);
+    return -1;
 }
 
-static Val read_tensor(Lower *l, const Expr *expr, const Val *tensor)
+bool is_plain(const Lower *l, const Accessed *places, Lanes *lanes)
 {
-    Indices indices;
-    if (tensor->is_result && !tensor->is_inout) {
+    *lanes = 0;
+    for (int i = 0; i < places->n; i++) {
+        const AxisAt *place = &places->at[i];
+        if (place->kind != PLACE_AT) {
+            continue;
+        }
+        int lane = whole_lane(l, &place->val, place->extent);
+        bool scalar = place->inside && place->val.lanes == 0 && shape_of(&place->val).rank == 0;
+        if (!scalar && (lane < 0 || *lanes >> lane & 1)) {
+            return false;
+        }
+        *lanes |= lane < 0 ? 0 : (Lanes)1 << lane;
+    }
+    return true;
+}
+
+/* Puts the axes that lanes took in order, before the others. lane[i]: the lane of axis i, or -1. */
+static Value *lanes_first(Lower *l, Value *value, const int *lane)
+{
+    int64_t perm[MAX_RANK];
+    int n = 0;
+    for (int want = 0; want < l->n_lanes; want++) {
+        for (int i = 0; i < value->type->rank; i++) {
+            if (lane[i] == want) {
+                perm[n++] = i;
+            }
+        }
+    }
+    for (int i = 0; i < value->type->rank; i++) {
+        if (lane[i] < 0) {
+            perm[n++] = i;
+        }
+    }
+    bool same = true;
+    for (int i = 0; i < n; i++) {
+        same = same && perm[i] == i;
+    }
+    return same ? value : build_permute(&l->b, value, perm);
+}
+
+static Val add_fresh(Lower *l, Span span, Val val, const Accessed *places)
+{
+    int at = lane_count(val.lanes);
+    for (int i = 0; i <= places->n; i++) {
+        int fresh = i < places->n ? places->fresh[i] : places->last_fresh;
+        for (int k = 0; k < fresh; k++) {
+            if (val.value->type->rank >= MAX_RANK) {
+                lower_error(l, ERR_RANK, span, "an array has at most %d axes", MAX_RANK);
+                return poison_val();
+            }
+            val.value = build_expand(&l->b, val.value, at++);
+        }
+        bool kept = i < places->n && (places->at[i].kind != PLACE_AT);
+        at += kept;
+    }
+    return val;
+}
+
+static Val load_plain(Lower *l, const Expr *expr, Value *tensor, const Accessed *places,
+                      Lanes lanes)
+{
+    Value *indices[MAX_RANK];
+    int lane[MAX_RANK], rank = 0;
+    for (int i = 0; i < places->n; i++) {
+        const AxisAt *place = &places->at[i];
+        int walks = place->kind == PLACE_AT ? whole_lane(l, &place->val, place->extent) : -1;
+        bool scalar = place->kind == PLACE_AT && walks < 0;
+        indices[i] = scalar                       ? as_index(l, &place->val)
+                     : place->kind == PLACE_RANGE ? place->val.value
+                                                  : NULL;
+        if (!scalar) {
+            lane[rank++] = walks;
+        }
+    }
+    Value *value = build_load(&l->b, tensor, indices);
+    return add_fresh(l, expr->span, lanes_val(lanes_first(l, value, lane), lanes), places);
+}
+
+/* ---- arrays ---- */
+
+static bool drops_axis(const AxisAt *place)
+{
+    int64_t extent;
+    return place->val.kind == VAL_CONST && place->val.scalar.i == 0 &&
+           poly_is_const(place->extent, &extent) && extent == 1;
+}
+
+/* May the array's axes be taken as they are: whole, by a new lane, or 0 of an extent 1? */
+static bool takes_array(const Lower *l, const Val *array, const Accessed *places, Lanes *lanes)
+{
+    *lanes = array->lanes;
+    for (int i = 0; i < places->n; i++) {
+        const AxisAt *place = &places->at[i];
+        if (place->kind == PLACE_WHOLE || (place->kind == PLACE_AT && drops_axis(place))) {
+            continue;
+        }
+        int lane = place->kind == PLACE_AT ? whole_lane(l, &place->val, place->extent) : -1;
+        if (lane < 0 || *lanes >> lane & 1) {
+            return false;
+        }
+        *lanes |= (Lanes)1 << lane;
+    }
+    return true;
+}
+
+static Val take_array(Lower *l, const Expr *expr, const Val *array, const Accessed *places,
+                      Lanes lanes)
+{
+    Value *value = array->value;
+    int lane[MAX_RANK], rank = 0;
+    for (int i = 0; i < l->n_lanes; i++) {
+        if (array->lanes >> i & 1) {
+            lane[rank++] = i;
+        }
+    }
+    for (int i = 0; i < places->n; i++) {
+        const AxisAt *place = &places->at[i];
+        if (place->kind == PLACE_AT && drops_axis(place)) {
+            value = build_squeeze(&l->b, value, rank);
+        } else {
+            lane[rank++] = place->kind == PLACE_AT ? whole_lane(l, &place->val, place->extent) : -1;
+        }
+    }
+    return add_fresh(l, expr->span, lanes_val(lanes_first(l, value, lane), lanes), places);
+}
+
+/* ---- gathers ---- */
+
+static Val gather_places(Lower *l, const Expr *expr, const Val *memory, const Accessed *places,
+                         const Val *otherwise)
+{
+    Val indices[MAX_RANK];
+    bool inside[MAX_RANK];
+    Shape shape;
+    if (!selected_shape(l, expr->span, places, indices, &shape)) {
+        return poison_val();
+    }
+    for (int i = 0; i < places->n; i++) {
+        inside[i] = places->at[i].kind != PLACE_AT || places->at[i].inside;
+    }
+    return gather_vals(l, expr->span, memory, indices, inside, otherwise, shape);
+}
+
+static Val read_memory(Lower *l, const Expr *expr, const Val *memory, const Accessed *places,
+                       const Val *otherwise)
+{
+    Lanes lanes;
+    if (memory->kind == VAL_TENSOR && is_plain(l, places, &lanes)) {
+        return load_plain(l, expr, memory->value, places, lanes);
+    }
+    if (memory->kind == VAL_ARRAY && takes_array(l, memory, places, &lanes)) {
+        return take_array(l, expr, memory, places, lanes);
+    }
+    return gather_places(l, expr, memory, places, otherwise);
+}
+
+/* The default may be what a gather gives by itself; else it is chosen where the index is outside. */
+static Val read_or(Lower *l, const Expr *expr, const Val *memory, const Accessed *places,
+                   const Expr *otherwise)
+{
+    Val fallback = lower_operand(l, otherwise), indices[MAX_RANK];
+    DType dtype;
+    Shape shape;
+    if (is_poison(&fallback) || !select_dtype(l, otherwise, memory, &fallback, &dtype)) {
+        return poison_val();
+    }
+    if (fallback.kind == VAL_CONST && dtype == dtype_of(memory)) {
+        return read_memory(l, expr, memory, places, &fallback);
+    }
+    Val v[3];
+    v[1] = read_memory(l, expr, memory, places, NULL);
+    if (is_poison(&v[1]) || !selected_shape(l, expr->span, places, indices, &shape)) {
+        return poison_val();
+    }
+    v[0] = inside_val(l, places, indices);
+    v[2] = fallback;
+    const Expr *const parts[3] = {expr, expr, otherwise};
+    return select_vals(l, expr, parts, v);
+}
+
+static Val read_indexed(Lower *l, const Expr *expr, const Val *memory, const Expr *otherwise)
+{
+    Accessed places;
+    Shape shape = shape_of(memory);
+    if (memory->is_result && !memory->is_inout) {
         lower_error(l, ERR_READ_RESULT, expr->span, "a result is written, not read");
         return poison_val();
     }
-    if (!lower_indices(l, expr, tensor->value->type, &indices)) {
+    if (!lower_places(l, expr, dtype_of(memory), &shape, &places)) {
         return poison_val();
     }
-    return expand_fresh(l, build_load(&l->b, tensor->value, indices.at), &indices);
-}
-
-/* ---- computed arrays: new axes, and 0 into an axis of extent 1 ---- */
-
-static bool drops_axis(const Val *val, Dim axis)
-{
-    int64_t extent;
-    return val->kind == VAL_CONST && dtype_is_int(val->dtype) && val->scalar.i == 0 &&
-           poly_is_const(axis, &extent) && extent == 1;
-}
-
-/* One index of `value`, whose axis at `place` has this extent; NULL after an error. */
-static Value *array_index(Lower *l, const Expr *index, Value *value, Dim extent, int *place)
-{
-    if (is_whole(index)) {
-        (*place)++;
-        return value;
+    if (otherwise) {
+        return read_or(l, expr, memory, &places, otherwise);
     }
-    Val val = index->kind == EXPR_SLICE ? int_val(-1, true) : lower_expr(l, index);
-    if (is_poison(&val)) {
-        return NULL;
-    }
-    if (!drops_axis(&val, extent)) {
-        lower_unsupported(l, index->span, "indices into computed arrays are");
-        return NULL;
-    }
-    return build_squeeze(&l->b, value, *place);
-}
-
-static Value *array_fresh(Lower *l, const Expr *index, Value *value, int *place)
-{
-    if (value->type->rank >= MAX_RANK) {
-        lower_error(l, ERR_INDEX, index->span, "an array has at most %d axes", MAX_RANK);
-        return NULL;
-    }
-    return build_expand(&l->b, value, (*place)++);
-}
-
-static Val read_array(Lower *l, const Expr *expr, const Val *array)
-{
-    Value *value = array->value;
-    int axis = 0, place = 0; /* of the operand; of the result so far */
-    if (!count_indices(l, expr, array->value->type)) {
-        return poison_val();
-    }
-    for (size_t i = 0; i < expr->args.n && value; i++) {
-        const Expr *index = expr->args.items[i];
-        if (index->kind == EXPR_NONE) {
-            value = array_fresh(l, index, value, &place);
-        } else {
-            value = array_index(l, index, value, array->value->type->dims[axis++], &place);
-        }
-    }
-    return value ? array_val(value) : poison_val();
+    return check_inside(l, &places) ? read_memory(l, expr, memory, &places, NULL) : poison_val();
 }
 
 /* ---- N[lo: hi] ---- */
@@ -277,7 +416,7 @@ static Val index_other(Lower *l, const Expr *expr, const Val *base)
     return poison_val();
 }
 
-Val lower_index(Lower *l, const Expr *expr)
+Val lower_index(Lower *l, const Expr *expr, const Expr *otherwise)
 {
     Val base = lower_expr(l, expr->a);
     if (base.kind == VAL_DTYPE) {
@@ -287,127 +426,8 @@ Val lower_index(Lower *l, const Expr *expr)
     if (base.held) {
         base = array_val(base.held);
     }
-    if (base.kind == VAL_TENSOR) {
-        return read_tensor(l, expr, &base);
+    if (base.kind == VAL_TENSOR || base.kind == VAL_ARRAY) {
+        return read_indexed(l, expr, &base, otherwise);
     }
-    return base.kind == VAL_ARRAY ? read_array(l, expr, &base) : index_other(l, expr, &base);
-}
-
-/* ---- writing ---- */
-
-static Value *fit_to_slot(Lower *l, Span span, const Val *value, DType dtype, const Shape *slot)
-{
-    Shape from = shape_of(value), both;
-    Val place = {.kind = VAL_CONST, .dtype = dtype};
-    if (is_poison(value) || !check_fits(l, ERR_RESULT, span, value, dtype, true)) {
-        return NULL;
-    }
-    if (!broadcast_shapes(l, span, NULL, value, NULL, &place, &from, slot, &both)) {
-        return NULL;
-    }
-    if (!shape_equal(&both, slot)) {
-        lower_error(l, ERR_RESULT, span, "%s does not fit into %s", val_text(l, value),
-                    shape_text(l, dtype, slot));
-        return NULL;
-    }
-    return materialize(l, value, dtype, slot);
-}
-
-/* Every variable of the parallel must be among the indices: iterations have no order. */
-static bool covers_parallel(Lower *l, Span span, const Indices *indices)
-{
-    for (int i = 0; l->parallel_block && i < l->parallel_block->n_args; i++) {
-        const Value *variable = l->parallel_block->args[i];
-        bool found = false;
-        for (int k = 0; k < indices->n; k++) {
-            found = found || indices->at[k] == variable;
-        }
-        if (!found) {
-            Diag *diag = lower_error(l, ERR_PARALLEL_WRITE, span,
-                                     "iterations over `%s` write the same place", variable->name);
-            diag_help(l->diags, diag, "index the result with every variable of `parallel`");
-            return false;
-        }
-    }
-    return true;
-}
-
-void store_whole(Lower *l, Span span, Value *tensor, Val value)
-{
-    Indices indices = {.n = 0};
-    Shape slot = type_shape(tensor->type);
-    if (!covers_parallel(l, span, &indices)) {
-        return;
-    }
-    Value *stored = fit_to_slot(l, span, &value, tensor->type->dtype, &slot);
-    if (stored) {
-        build_store(&l->b, tensor, indices.at, stored);
-    }
-}
-
-static Shape slot_shape(Type type, const Indices *indices)
-{
-    Shape slot = {.rank = 0};
-    for (int i = 0; i < type->rank; i++) {
-        if (!indices->at[i]) {
-            slot.dims[slot.rank++] = type->dims[i];
-        } else if (indices->at[i]->type->kind == TYPE_RANGE) {
-            slot.dims[slot.rank++] = indices->at[i]->type->dims[0];
-        }
-    }
-    return slot;
-}
-
-/* y[n, p] = … with names that nothing has: the notation for windows and contractions. */
-static bool is_index_notation(Lower *l, const Expr *target)
-{
-    for (size_t i = 0; i < target->args.n; i++) {
-        const Expr *index = target->args.items[i];
-        if (index->kind == EXPR_NAME && !find_symbol(l, index->name)) {
-            lower_unsupported(l, target->span, "index notation, `y[i] = …` with new names, is");
-            return true;
-        }
-    }
-    return false;
-}
-
-/* A part of an inout tensor is written: from now on it is read from memory. */
-static void forget_held(Lower *l, const Value *tensor)
-{
-    Symbol *symbol = find_symbol(l, tensor->name);
-    if (symbol && symbol->val.value == tensor) {
-        symbol->val.held = NULL;
-    }
-}
-
-void lower_store(Lower *l, const Stmt *stmt, const Expr *target, Val value)
-{
-    Val base = lower_expr(l, target->a);
-    Indices indices;
-    if (is_poison(&base)) {
-        return;
-    }
-    if (base.kind != VAL_TENSOR || !base.is_result) {
-        Diag *diag =
-            lower_error(l, ERR_NOT_VARIABLE, target->span, "only results are written by index");
-        diag_help(l->diags, diag, "name a result: `-> o: f32[N]`");
-        return;
-    }
-    l->written[base.value->index] = true;
-    forget_held(l, base.value);
-    if (is_index_notation(l, target) || !lower_indices(l, target, base.value->type, &indices)) {
-        return;
-    }
-    if (indices.n_fresh) {
-        lower_error(l, ERR_INDEX, target->span, "a place that is written has no new axes");
-        return;
-    }
-    Shape slot = slot_shape(base.value->type, &indices);
-    if (!covers_parallel(l, stmt->span, &indices)) {
-        return;
-    }
-    Value *stored = fit_to_slot(l, stmt->value->span, &value, base.value->type->dtype, &slot);
-    if (stored) {
-        build_store(&l->b, base.value, indices.at, stored);
-    }
+    return index_other(l, expr, &base);
 }

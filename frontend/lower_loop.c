@@ -8,9 +8,9 @@ enum { MOST_STEP = 1 << 20, MOST_AXES = MAX_RANK };
 /* What a loop walks, and how. */
 typedef struct Walk {
     Dim whole;
-    Value *lo, *hi; /* NULL: from 0, to the end of `whole` */
-    Dim bound;      /* of a scalar loop variable; NULL: nothing proven */
-    int64_t step;   /* 0: one by one; -1: auto */
+    Value *lo, *hi;      /* NULL: from 0, to the end of `whole` */
+    const IndexVar *var; /* what is known of its index */
+    int64_t step;        /* 0: one by one; -1: auto */
 } Walk;
 
 /* ---- the axis ---- */
@@ -50,6 +50,13 @@ static bool extent_error(Lower *l, const Expr *extent, const Val *val)
     return false;
 }
 
+/* An index from `least` on and below `end`; either may be NULL. */
+static const IndexVar *bounded_var(Lower *l, Dim least, Dim end)
+{
+    Dim most = end ? dim_sub(l->func, end, poly_const(l->func, 1)) : NULL;
+    return index_var(l, least, most);
+}
+
 static bool walk_extent(Lower *l, const Expr *extent, Walk *walk)
 {
     Val val = lower_expr(l, extent);
@@ -69,7 +76,7 @@ static bool walk_extent(Lower *l, const Expr *extent, Walk *walk)
     case VAL_RANGE: lower_unsupported(l, extent->span, "loops over a range are"); return false;
     default: return extent_error(l, extent, &val);
     }
-    walk->bound = walk->whole;
+    walk->var = bounded_var(l, poly_const(l->func, 0), walk->whole);
     return true;
 }
 
@@ -91,7 +98,6 @@ static bool walk_between(Lower *l, const Axis *axis, Walk *walk)
         diag_help(l->diags, diag, "ranges walk a part of a size: `N[a: b] by n`");
         return false;
     }
-    bool from_zero = lo.kind == VAL_CONST && lo.scalar.i >= 0;
     walk->lo = as_index(l, &lo);
     walk->hi = as_index(l, &hi);
     walk->whole = poly_const(l->func, INT64_MAX);
@@ -100,7 +106,9 @@ static bool walk_between(Lower *l, const Axis *axis, Walk *walk)
     } else if (hi.kind == VAL_CONST && hi.scalar.i >= 0) {
         walk->whole = poly_const(l->func, hi.scalar.i);
     }
-    walk->bound = from_zero ? walk->whole : NULL;
+    Dim least = affine_least(l->func, affine_of(l, &lo));
+    Dim end = affine_most(l->func, affine_of(l, &hi));
+    walk->var = bounded_var(l, least, end);
     return true;
 }
 
@@ -116,9 +124,8 @@ static void define_axis(Lower *l, const Axis *axis, const Walk *walk, Value *arg
     Val val = array_val(arg);
     if (arg->type->kind == TYPE_RANGE) {
         val = (Val){.kind = VAL_RANGE, .value = arg, .dim = arg->type->dims[0]};
-    } else {
-        val.dim = walk->bound;
     }
+    val.affine = affine_var(l->func, walk->var);
     define(l, axis->name, axis->span, val);
 }
 
@@ -140,7 +147,7 @@ static void add_carried(Lower *l, const char *name, SymbolList *list)
 {
     Symbol *symbol = find_symbol(l, name);
     if (!symbol || !symbol->is_var || symbol->val.kind != VAL_ARRAY ||
-        symbol->parallel < l->parallel) {
+        symbol->parallel < l->parallel || symbol->lanes < l->n_lanes) {
         return;
     }
     for (size_t i = 0; i < list->n; i++) {
@@ -311,9 +318,42 @@ static Op *build_head(Lower *l, const Stmt *stmt, const Walk *walks)
     return op;
 }
 
+/* Is there a loop over ranges? Then the program is tiled by hand. */
+static bool has_ranges(const StmtList *list)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        const Stmt *stmt = list->items[i];
+        for (size_t k = 0; k < stmt->axes.n; k++) {
+            if (stmt->axes.items[k].by != BY_NONE) {
+                return true;
+            }
+        }
+        if (has_ranges(&stmt->body) || has_ranges(&stmt->otherwise)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Scalars alone: each variable is a lane, and the body is lowered for all of them at once. */
+static void parallel_lanes(Lower *l, const Stmt *stmt)
+{
+    Symbol *symbols = l->symbols;
+    int lanes = l->n_lanes;
+    open_axes(l, &stmt->axes);
+    lower_block(l, &stmt->body);
+    close_lanes(l, lanes);
+    l->symbols = symbols;
+}
+
 void lower_parallel(Lower *l, const Stmt *stmt)
 {
     Walk walks[MOST_AXES];
+    Stmt self = *stmt, *items[] = {&self};
+    if (!l->calls && !has_ranges(&(StmtList){items, 1, 1})) {
+        parallel_lanes(l, stmt);
+        return;
+    }
     if (!check_parallel(l, stmt)) {
         return;
     }
@@ -332,6 +372,9 @@ void lower_parallel(Lower *l, const Stmt *stmt)
     l->b = build_at_end(l->func, op->regions[0]);
     l->parallel++;
     l->parallel_block = op->regions[0];
+    for (size_t i = 0; i < stmt->axes.n; i++) {
+        l->parallel_vars[i] = walks[i].var;
+    }
     lower_region(l, stmt, walks, op->regions[0]);
     l->parallel_block = NULL;
     l->parallel--;

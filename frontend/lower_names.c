@@ -18,7 +18,8 @@ Symbol *find_symbol(const Lower *l, const char *name)
 Symbol *define(Lower *l, const char *name, Span span, Val val)
 {
     Symbol *symbol = ARENA_NEW(l->arena, Symbol);
-    *symbol = (Symbol){.name = name, .val = val, .span = span, .parallel = l->parallel};
+    *symbol = (Symbol){.name = name, .val = val, .span = span, .parallel = l->parallel,
+                       .lanes = l->n_lanes};
     symbol->older = l->symbols;
     l->symbols = symbol;
     return symbol;

@@ -40,7 +40,7 @@ static bool choose_axes(Lower *l, const Expr *named, int rank, Axes *axes)
 }
 
 /* f16, bf16: f32; integers under 32 bits: i32 or u32 when they are added up. */
-static DType reduced_dtype(DType dtype, const char *fn)
+DType reduced_dtype(DType dtype, const char *fn)
 {
     bool adds = text_same(fn, "sum") || text_same(fn, "prod");
     if (adds && dtype_is_int(dtype) && dtype_bits(dtype) < 32) {
@@ -49,15 +49,16 @@ static DType reduced_dtype(DType dtype, const char *fn)
     return compute_dtype(dtype);
 }
 
-static Value *reduce_axes(Lower *l, const char *fn, Value *value, const Axes *axes)
+/* The first `lanes` axes are not the operand's own. */
+static Value *reduce_axes(Lower *l, const char *fn, Value *value, const Axes *axes, int lanes)
 {
-    for (int i = value->type->rank - 1; i >= 0; i--) {
-        if (axes->chosen[i]) {
+    for (int i = value->type->rank - 1; i >= lanes; i--) {
+        if (axes->chosen[i - lanes]) {
             value = build_reduce(&l->b, fn, value, i);
         }
     }
-    while (axes->all && value->type->rank > 0) {
-        value = build_squeeze(&l->b, value, 0);
+    while (axes->all && value->type->rank > lanes) {
+        value = build_squeeze(&l->b, value, lanes);
     }
     return value;
 }
@@ -94,7 +95,7 @@ static Val divide_by_count(Lower *l, Value *sum, const Shape *shape, const Axes 
 {
     Value *count = count_elements(l, shape, axes, sum->type->dtype);
     count = build_broadcast(&l->b, count, sum->type->rank, sum->type->dims);
-    return array_val(build_binary(&l->b, OP_DIV, sum, count));
+    return shaped_val(build_binary(&l->b, OP_DIV, sum, count), shape);
 }
 
 Val lower_reduction(Lower *l, const Expr *expr, const char *name)
@@ -117,6 +118,7 @@ Val lower_reduction(Lower *l, const Expr *expr, const char *name)
         return poison_val();
     }
     DType dtype = reduced_dtype(dtype_of(&val), fn);
-    Value *reduced = reduce_axes(l, fn, materialize(l, &val, dtype, &shape), &axes);
-    return mean ? divide_by_count(l, reduced, &shape, &axes) : array_val(reduced);
+    Value *operand = materialize(l, &val, dtype, &shape);
+    Value *reduced = reduce_axes(l, fn, operand, &axes, lane_count(shape.lanes));
+    return mean ? divide_by_count(l, reduced, &shape, &axes) : shaped_val(reduced, &shape);
 }

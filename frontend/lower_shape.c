@@ -44,7 +44,10 @@ const char *val_text(Lower *l, const Val *val)
 {
     switch (val->kind) {
     case VAL_ARRAY:
-    case VAL_TENSOR: return type_text(l, val->value->type);
+    case VAL_TENSOR: {
+        Shape shape = shape_of(val);
+        return shape_text(l, val->value->type->dtype, &shape);
+    }
     case VAL_CONST:
         return arena_printf(l->arena, "%s%s", val->literal ? "a literal " : "",
                             dtype_name(val->dtype));
@@ -53,6 +56,7 @@ const char *val_text(Lower *l, const Val *val)
     case VAL_PART: return "a part of an axis";
     case VAL_DTYPE:
     case VAL_TYPE: return "a type";
+    case VAL_TUPLE: return "a tuple";
     case VAL_POISON: break;
     }
     return "an error";
@@ -70,7 +74,15 @@ Shape type_shape(Type type)
 Shape shape_of(const Val *val)
 {
     bool has_type = val->kind == VAL_ARRAY || val->kind == VAL_TENSOR;
-    return has_type ? type_shape(val->value->type) : (Shape){0};
+    if (!has_type) {
+        return (Shape){0};
+    }
+    Shape shape = {.rank = val->value->type->rank - lane_count(val->lanes), .lanes = val->lanes};
+    if (shape.rank) {
+        memcpy(shape.dims, val->value->type->dims + lane_count(val->lanes),
+               sizeof(Dim) * (size_t)shape.rank);
+    }
+    return shape;
 }
 
 DType dtype_of(const Val *val)
@@ -152,8 +164,9 @@ bool broadcast_shapes(Lower *l, Span span, const Expr *a, const Val *va, const E
         }
         result.dims[longer->rank - i] = is_one(x) ? y : x;
     }
+    result.lanes = sa->lanes | sb->lanes;
     *out = result;
-    return true;
+    return full_shape(l, span, &result, &(Shape){0});
 }
 
 /* ---- type expressions ---- */

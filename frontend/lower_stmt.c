@@ -49,7 +49,7 @@ static Val lower_choice(Lower *l, const Expr *expr)
 
 static Val transpose(Lower *l, const Expr *expr, const Val *val)
 {
-    int rank = val->kind == VAL_ARRAY ? val->value->type->rank : 0;
+    int rank = shape_of(val).rank, lanes = lane_count(val->lanes);
     int64_t perm[MAX_RANK];
     if (rank < 2) {
         Diag *diag = lower_error(l, ERR_INDEX, expr->span,
@@ -57,10 +57,13 @@ static Val transpose(Lower *l, const Expr *expr, const Val *val)
         diag_help(l->diags, diag, "make a vector a column with `[:, None]`");
         return poison_val();
     }
-    for (int i = 0; i < rank; i++) {
-        perm[i] = i < rank - 2 ? i : 2 * rank - 3 - i;
+    for (int i = 0; i < lanes; i++) {
+        perm[i] = i;
     }
-    return array_val(build_permute(&l->b, val->value, perm));
+    for (int i = 0; i < rank; i++) {
+        perm[lanes + i] = lanes + (i < rank - 2 ? i : 2 * rank - 3 - i);
+    }
+    return lanes_val(build_permute(&l->b, val->value, perm), val->lanes);
 }
 
 static Val lower_field(Lower *l, const Expr *expr)
@@ -75,6 +78,19 @@ static Val lower_field(Lower *l, const Expr *expr)
     Diag *diag = lower_error(l, ERR_NAME, expr->span, "arrays have no `.%s`", expr->name);
     diag_help(l->diags, diag, "there is `.T`, the transpose");
     return poison_val();
+}
+
+static Val lower_tuple(Lower *l, const Expr *expr)
+{
+    Val tuple = {.kind = VAL_TUPLE, .n_items = (int)expr->args.n};
+    tuple.items = ARENA_ARRAY(l->arena, Val, expr->args.n);
+    for (size_t i = 0; i < expr->args.n; i++) {
+        tuple.items[i] = lower_operand(l, expr->args.items[i]);
+        if (is_poison(&tuple.items[i])) {
+            return poison_val();
+        }
+    }
+    return tuple;
 }
 
 static Val misplaced(Lower *l, const Expr *expr)
@@ -95,7 +111,10 @@ static Val dispatch(Lower *l, const Expr *expr)
     case EXPR_IF: return lower_choice(l, expr);
     case EXPR_FIELD: return lower_field(l, expr);
     case EXPR_CALL: return lower_call(l, expr);
-    case EXPR_INDEX: return lower_index(l, expr);
+    case EXPR_INDEX: return lower_index(l, expr, NULL);
+    case EXPR_ELSE: return lower_index(l, expr->a, expr->b);
+    case EXPR_REDUCE: return lower_prefix(l, expr);
+    case EXPR_TUPLE: return lower_tuple(l, expr);
     case EXPR_NONE:
     case EXPR_NAMED:
     case EXPR_SLICE:
@@ -193,7 +212,10 @@ static Val fit_to_type(Lower *l, Span span, Val val, Type type, bool narrow)
                     type_text(l, type));
         return poison_val();
     }
-    return array_val(materialize(l, &val, type->dtype, &want));
+    want.lanes = val.lanes;
+    Val out = shaped_val(materialize(l, &val, type->dtype, &want), &want);
+    out.affine = type->dtype == dtype_of(&val) ? val.affine : NULL;
+    return out;
 }
 
 /* f32: the element type of any shape; f32[i, 1]: that shape. */
@@ -225,9 +247,56 @@ static void check_unused(Lower *l, const Stmt *stmt)
     }
 }
 
-static void lower_definition(Lower *l, const Stmt *stmt)
+/* let t[i in N] = …: the lanes become axes of the array. */
+static Val lower_by_index(Lower *l, const Stmt *stmt)
+{
+    Symbol *symbols = l->symbols;
+    int lanes = l->n_lanes;
+    Shape full;
+    bool good = open_axes(l, &stmt->axes);
+    Val val = lower_operand(l, stmt->value);
+    Shape shape = shape_of(&val);
+    shape.lanes |= lanes_from(l, lanes);
+    if (good && !is_poison(&val) && val.kind != VAL_TUPLE &&
+        full_shape(l, stmt->span, &shape, &full)) {
+        Lanes outer = shape.lanes & ~lanes_from(l, lanes);
+        val = lanes_val(materialize(l, &val, dtype_of(&val), &shape), outer);
+    } else {
+        val = poison_val();
+    }
+    close_lanes(l, lanes);
+    l->symbols = symbols;
+    return val;
+}
+
+/* let (a, b) = …; */
+static void define_parts(Lower *l, const Stmt *stmt)
 {
     Val val = lower_expr(l, stmt->value);
+    bool fits = val.kind == VAL_TUPLE && val.n_items == (int)stmt->names.n;
+    if (!fits && !is_poison(&val)) {
+        Diag *diag = lower_error(l, ERR_TUPLE, stmt->value->span, "%s is taken apart into %zu names",
+                                 val_text(l, &val), stmt->names.n);
+        diag_help(l->diags, diag, "a tuple of %zu values is wanted: `(a, b)`", stmt->names.n);
+    }
+    for (size_t i = 0; i < stmt->names.n; i++) {
+        const Expr *name = stmt->names.items[i];
+        Val part = fits ? val.items[i] : poison_val();
+        if (stmt->kind == STMT_VAR && !is_poison(&part)) {
+            part = lanes_val(as_value(l, &part), part.lanes);
+        }
+        name_value(l, &part, name->name);
+        define(l, name->name, name->span, part)->is_var = stmt->kind == STMT_VAR;
+    }
+}
+
+static void lower_definition(Lower *l, const Stmt *stmt)
+{
+    if (stmt->names.n) {
+        define_parts(l, stmt);
+        return;
+    }
+    Val val = stmt->axes.n ? lower_by_index(l, stmt) : lower_expr(l, stmt->value);
     bool is_var = stmt->kind == STMT_VAR;
     check_unused(l, stmt);
     if (stmt->type && !is_poison(&val)) {
@@ -235,7 +304,7 @@ static void lower_definition(Lower *l, const Stmt *stmt)
     } else if (is_var) {
         val = as_operand(l, stmt->value, val);
         if (!is_poison(&val)) {
-            val = array_val(as_value(l, &val));
+            val = lanes_val(as_value(l, &val), val.lanes);
         }
     }
     name_value(l, &val, stmt->name);
@@ -292,18 +361,20 @@ static void not_assignable(Lower *l, const Stmt *stmt, const Symbol *symbol)
 
 static void assign_variable(Lower *l, const Stmt *stmt, Symbol *symbol, Val value)
 {
-    if (symbol->parallel < l->parallel) {
+    if (symbol->parallel < l->parallel || symbol->lanes < l->n_lanes) {
         Diag *diag = lower_error(l, ERR_PARALLEL_WRITE, stmt->span,
                                  "`%s` is assigned inside of `parallel`", stmt->target->name);
         diag_label(l->diags, diag, symbol->span, "defined outside");
         diag_help(l->diags, diag, "iterations of `parallel` have no order: define it inside");
         return;
     }
-    Type type = symbol->val.value->type;
+    Shape shape = shape_of(&symbol->val);
+    Type type = type_array(l->func, dtype_of(&symbol->val), shape.rank, shape.dims);
     value = fit_to_type(l, stmt->value->span, as_operand(l, stmt->value, value), type,
                         symbol->declared);
     if (!is_poison(&value)) {
         name_value(l, &value, symbol->name);
+        value.affine = NULL;
         symbol->val = value;
     }
 }
@@ -312,8 +383,7 @@ static void lower_assignment(Lower *l, const Stmt *stmt)
 {
     const Expr *target = stmt->target;
     if (target->kind == EXPR_INDEX) {
-        Val value = lower_operand(l, stmt->value);
-        lower_store(l, stmt, target, value);
+        lower_store(l, stmt);
         return;
     }
     if (target->kind != EXPR_NAME) {
@@ -351,7 +421,8 @@ static void return_from_kernel(Lower *l, const Stmt *stmt)
 
 static void lower_return(Lower *l, const Stmt *stmt)
 {
-    if (l->loops || (!l->calls && l->parallel)) {
+    bool in_lanes = !l->calls && l->n_lanes > 0;
+    if (l->loops || in_lanes || (!l->calls && l->parallel)) {
         lower_error(l, ERR_RETURN, stmt->span, "return inside of a loop");
         return;
     }
@@ -402,6 +473,9 @@ static void lower_statement(Lower *l, const Stmt *stmt)
     case STMT_RETURN: lower_return(l, stmt); break;
     case STMT_IF: lower_if(l, stmt); break;
     case STMT_FOR: lower_loop(l, stmt); break;
+    case STMT_EXPR: lower_unsupported(l, stmt->span, "atomics are"); break;
+    case STMT_WHILE: lower_unsupported(l, stmt->span, "`while` is"); break;
+    case STMT_BREAK: lower_unsupported(l, stmt->span, "`break` is"); break;
     case STMT_PARALLEL: lower_parallel(l, stmt); break;
     case STMT_ASSUME: lower_assume(l, stmt); break;
     }

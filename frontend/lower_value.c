@@ -19,9 +19,25 @@ Val array_val(Value *value)
     return (Val){.kind = VAL_ARRAY, .value = value};
 }
 
+Val lanes_val(Value *value, Lanes lanes)
+{
+    return (Val){.kind = VAL_ARRAY, .value = value, .lanes = lanes};
+}
+
+Val shaped_val(Value *value, const Shape *shape)
+{
+    return lanes_val(value, shape->lanes);
+}
+
 Val int_val(int64_t value, bool literal)
 {
     return (Val){.kind = VAL_CONST, .dtype = DT_I64, .literal = literal, .scalar.i = value};
+}
+
+Val dim_val(Dim dim)
+{
+    int64_t value;
+    return poly_is_const(dim, &value) ? int_val(value, false) : (Val){.kind = VAL_DIM, .dim = dim};
 }
 
 /* An f32: what literals with a point are when they stand alone. */
@@ -166,7 +182,9 @@ bool check_fits(Lower *l, ErrorCode code, Span span, const Val *val, DType dtype
 static Value *const_value(Lower *l, const Val *val, DType dtype, const Shape *shape)
 {
     Val converted = convert_const(val, dtype);
-    Type type = type_array(l->func, dtype, shape->rank, shape->dims);
+    Shape full;
+    full_shape(l, l->b.span, shape, &full);
+    Type type = type_array(l->func, dtype, full.rank, full.dims);
     return dtype_is_float(dtype) ? build_float(&l->b, type, converted.scalar.f)
                                  : build_int(&l->b, type, converted.scalar.i);
 }
@@ -176,9 +194,16 @@ Value *materialize(Lower *l, const Val *val, DType dtype, const Shape *shape)
     if (val->kind == VAL_CONST) {
         return const_value(l, val, dtype, shape);
     }
-    Value *value = val->kind == VAL_DIM ? build_size(&l->b, val->dim) : val->value;
-    value = build_cast(&l->b, value, dtype);
-    return build_broadcast(&l->b, value, shape->rank, shape->dims);
+    Val typed = *val;
+    Shape full;
+    full_shape(l, l->b.span, shape, &full);
+    typed.value = val->kind == VAL_DIM ? build_size(&l->b, val->dim) : val->value;
+    typed.value = build_cast(&l->b, typed.value, dtype);
+    for (int rank = typed.lanes ? shape_of(val).rank : shape->rank; rank < shape->rank; rank++) {
+        typed.value = build_expand(&l->b, typed.value, lane_count(typed.lanes));
+    }
+    Value *value = typed.lanes ? add_lanes(l, &typed, shape->lanes) : typed.value;
+    return build_broadcast(&l->b, value, full.rank, full.dims);
 }
 
 Value *as_value(Lower *l, const Val *val)

@@ -52,8 +52,26 @@ void parser_leave(Parser *p);
 void parser_recover(Parser *p);
 
 Expr *parse_expr(Parser *p);
+/* As parse_expr, but `if` ends it. */
+Expr *parse_operand(Parser *p);
+/* A product: what a prefix reduction reaches over. */
+Expr *parse_product(Parser *p);
+/* parse_axis.c: `i in N`, `i in a..b`, with `by` where `steps`. */
+bool parse_axis(Parser *p, bool steps, Axis *axis);
+/* `i in N, j in M` up to `closing`, which stays. */
+bool parse_axes(Parser *p, TokenKind closing, AxisList *axes);
+/* At `(NAME in`? */
+bool at_axes(const Parser *p);
+/* `sum(r in R if c) body`, at the parenthesis. */
+Expr *parse_reduction(Parser *p, const Expr *name);
+/* Brackets inside of which lines do not matter: the count to give back at the end. */
+int open_bracket(Parser *p);
+bool close_bracket(Parser *p, int outer, TokenKind closing, const char *where);
 Expr *parse_type(Parser *p);
 Expr *expr_new(Parser *p, ExprKind kind, Span span);
+/* Gives a node its children's height; too tall a tree becomes poison. */
+Expr *expr_grown(Parser *p, Expr *expr);
+Expr *expr_binary(Parser *p, TokenKind op, Span op_span, Expr *a, Expr *b);
 /* `{ … }` */
 StmtList parse_block(Parser *p);
 /* schedule and tune blocks, after the keyword. */

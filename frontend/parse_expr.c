@@ -2,7 +2,9 @@
 /* Expressions, by precedence climbing:
  *
  *   a if c else b  <  or  <  and  <  not  <  == != < <= > >=  <  |  <  ^  <  &  <  << >>
- *   <  + -  <  * / // % @  <  - ~ (unary)  <  calls, indices, fields */
+ *   <  + -  <  * / // % @  <  - ~ (unary)  <  calls, indices, fields
+ *
+ * A prefix reduction, `sum(r in R) x[r] * y[r]`, takes what a product would take. */
 #include "frontend/parse.h"
 
 enum {
@@ -63,8 +65,7 @@ static Expr *poison(Parser *p)
     return expr_new(p, EXPR_POISON, p->token.span);
 }
 
-/* Gives `expr` its children's height; too tall a tree becomes poison. */
-static Expr *grown(Parser *p, Expr *expr)
+Expr *expr_grown(Parser *p, Expr *expr)
 {
     const Expr *children[] = {expr->a, expr->b, expr->c};
     for (int i = 0; i < 3; i++) {
@@ -87,14 +88,14 @@ static Expr *grown(Parser *p, Expr *expr)
     return poison(p);
 }
 
-static Expr *binary(Parser *p, Token op, Expr *a, Expr *b)
+Expr *expr_binary(Parser *p, TokenKind op, Span op_span, Expr *a, Expr *b)
 {
     Expr *expr = expr_new(p, EXPR_BINARY, span_join(a->span, b->span));
-    expr->op = op.kind;
-    expr->op_span = op.span;
+    expr->op = op;
+    expr->op_span = op_span;
     expr->a = a;
     expr->b = b;
-    return grown(p, expr);
+    return expr_grown(p, expr);
 }
 
 /* ---- primaries ---- */
@@ -118,8 +119,15 @@ static Expr *parse_word(Parser *p, ExprKind kind)
     return expr;
 }
 
+static void misplaced_else(Parser *p)
+{
+    Diag *diag = front_error(p->diags, ERR_ELSE, p->token.span, "`else` belongs to nothing here");
+    diag_help(p->diags, diag, "a read with a default has parentheses of its own: `(x[…] else v)`");
+    p->recovering = true;
+}
+
 /* Opens a bracket: until it is closed, lines do not matter. */
-static int open_bracket(Parser *p)
+int open_bracket(Parser *p)
 {
     int outer = p->brackets;
     p->brackets = outer + 1;
@@ -128,14 +136,39 @@ static int open_bracket(Parser *p)
 }
 
 /* The closing bracket is read with the outer count, so that what follows it sees lines again. */
-static bool close_bracket(Parser *p, int outer, TokenKind closing, const char *where)
+bool close_bracket(Parser *p, int outer, TokenKind closing, const char *where)
 {
     p->brackets = outer;
-    if (parser_at(p, TOK_ELSE)) {
-        parser_unsupported(p, p->token.span, "reads with a default, `x[…] else v`, are");
+    if (parser_at(p, TOK_ELSE) && !p->recovering) {
+        misplaced_else(p);
         return false;
     }
     return parser_expect(p, closing, where);
+}
+
+/* `(x[…] else v)`, after the read. */
+static Expr *parse_default(Parser *p, Expr *read)
+{
+    if (read->kind != EXPR_INDEX) {
+        misplaced_else(p);
+        return read;
+    }
+    Expr *expr = expr_new(p, EXPR_ELSE, read->span);
+    parser_next(p);
+    expr->a = read;
+    expr->b = parse_expr(p);
+    return expr_grown(p, expr);
+}
+
+/* `(a, b)`, after the first. */
+static Expr *parse_tuple(Parser *p, Expr *first)
+{
+    Expr *tuple = expr_new(p, EXPR_TUPLE, first->span);
+    ARENA_PUSH(p->arena, &tuple->args, first);
+    while (!p->recovering && parser_take(p, TOK_COMMA) && !parser_at(p, TOK_RPAREN)) {
+        ARENA_PUSH(p->arena, &tuple->args, parse_expr(p));
+    }
+    return expr_grown(p, tuple);
 }
 
 static Expr *parse_parens(Parser *p)
@@ -143,6 +176,11 @@ static Expr *parse_parens(Parser *p)
     Span start = p->token.span;
     int outer = open_bracket(p);
     Expr *expr = parse_expr(p);
+    if (parser_at(p, TOK_ELSE) && !p->recovering) {
+        expr = parse_default(p, expr);
+    } else if (parser_at(p, TOK_COMMA)) {
+        expr = parse_tuple(p, expr);
+    }
     close_bracket(p, outer, TOK_RPAREN, "after this expression");
     expr->span = span_join(start, p->last);
     return expr;
@@ -160,7 +198,7 @@ static Expr *parse_list(Parser *p)
     }
     close_bracket(p, outer, TOK_RBRACKET, "at the end of this list");
     expr->span = span_join(expr->span, p->last);
-    return grown(p, expr);
+    return expr_grown(p, expr);
 }
 
 static Expr *parse_primary(Parser *p)
@@ -191,14 +229,9 @@ static Expr *parse_argument(Parser *p)
         parser_next(p);
         parser_next(p);
         named->a = parse_expr(p);
-        return grown(p, named);
+        return expr_grown(p, named);
     }
-    Expr *value = parse_expr(p);
-    if (parser_at(p, TOK_IN)) {
-        parser_unsupported(p, span_join(value->span, p->token.span),
-                           "index notation, `sum(i in N) …`, is");
-    }
-    return value;
+    return parse_expr(p);
 }
 
 static Expr *parse_call(Parser *p, Expr *callee)
@@ -214,7 +247,7 @@ static Expr *parse_call(Parser *p, Expr *callee)
     }
     close_bracket(p, outer, TOK_RPAREN, "after the arguments of this call");
     call->span = span_join(callee->span, p->last);
-    return grown(p, call);
+    return expr_grown(p, call);
 }
 
 /* `:`, `a:`, `:b`, `a:b`, or an index. */
@@ -234,7 +267,7 @@ static Expr *parse_index(Parser *p)
         parser_unsupported(p, p->token.span, "slices with a step are");
     }
     slice->span = span_join(slice->span, p->last);
-    return grown(p, slice);
+    return expr_grown(p, slice);
 }
 
 static Expr *parse_subscript(Parser *p, Expr *base)
@@ -250,7 +283,7 @@ static Expr *parse_subscript(Parser *p, Expr *base)
     }
     close_bracket(p, outer, TOK_RBRACKET, "after the indices");
     index->span = span_join(base->span, p->last);
-    return grown(p, index);
+    return expr_grown(p, index);
 }
 
 static Expr *parse_field(Parser *p, Expr *base)
@@ -260,7 +293,7 @@ static Expr *parse_field(Parser *p, Expr *base)
     parser_next(p);
     field->name = parser_name(p, "a name after `.`");
     field->span = span_join(base->span, p->last);
-    return grown(p, field);
+    return expr_grown(p, field);
 }
 
 /* On a new line outside of brackets `(` and `[` begin something else. */
@@ -272,6 +305,9 @@ static bool continues(const Parser *p)
 static Expr *parse_postfix(Parser *p)
 {
     Expr *expr = parse_primary(p);
+    if (expr->kind == EXPR_NAME && continues(p) && at_axes(p)) {
+        return parse_reduction(p, expr);
+    }
     while (!p->recovering) {
         if (parser_at(p, TOK_LPAREN) && continues(p)) {
             expr = parse_call(p, expr);
@@ -299,7 +335,7 @@ static Expr *parse_prefix(Parser *p, int operand_level)
     expr->a = parse_level(p, operand_level);
     parser_leave(p);
     expr->span = span_join(expr->span, expr->a->span);
-    return grown(p, expr);
+    return expr_grown(p, expr);
 }
 
 static Expr *parse_unary(Parser *p)
@@ -332,7 +368,7 @@ static Expr *parse_level(Parser *p, int level)
         }
         compared = found == LEVEL_COMPARE;
         parser_next(p);
-        left = binary(p, op, left, parse_level(p, found + 1));
+        left = expr_binary(p, op.kind, op.span, left, parse_level(p, found + 1));
     }
     return left;
 }
@@ -348,7 +384,7 @@ static Expr *parse_choice(Parser *p, Expr *yes)
     }
     choice->c = parse_expr(p);
     choice->span = span_join(yes->span, choice->c->span);
-    return grown(p, choice);
+    return expr_grown(p, choice);
 }
 
 Expr *parse_expr(Parser *p)
@@ -362,6 +398,16 @@ Expr *parse_expr(Parser *p)
     }
     parser_leave(p);
     return expr;
+}
+
+Expr *parse_operand(Parser *p)
+{
+    return parse_level(p, LEVEL_OR);
+}
+
+Expr *parse_product(Parser *p)
+{
+    return parse_level(p, LEVEL_PRODUCT);
 }
 
 /* A type reads as an expression: f32, T[M, N + 1]. */

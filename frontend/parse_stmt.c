@@ -11,12 +11,47 @@ static Stmt *stmt_new(Parser *p, StmtKind kind)
     return stmt;
 }
 
+/* `(a, b)`: names for a tuple's parts. */
+static void parse_names(Parser *p, Stmt *stmt)
+{
+    parser_next(p);
+    do {
+        Expr *name = expr_new(p, EXPR_NAME, p->token.span);
+        name->name = parser_name(p, "a name");
+        ARENA_PUSH(p->arena, &stmt->names, name);
+    } while (!p->recovering && parser_take(p, TOK_COMMA) && !parser_at(p, TOK_RPAREN));
+    parser_expect(p, TOK_RPAREN, "after the names");
+}
+
+/* `t[i in N, j in M]`: an array by its indices. */
+static void parse_indices(Parser *p, Stmt *stmt)
+{
+    int outer = open_bracket(p);
+    parse_axes(p, TOK_RBRACKET, &stmt->axes);
+    close_bracket(p, outer, TOK_RBRACKET, "after the indices");
+}
+
+static void parse_defined(Parser *p, Stmt *stmt)
+{
+    stmt->name_span = p->token.span;
+    if (parser_at(p, TOK_LPAREN)) {
+        parse_names(p, stmt);
+        return;
+    }
+    stmt->name = parser_name(p, "a name");
+    if (parser_at(p, TOK_LBRACKET) && stmt->kind == STMT_LET) {
+        parse_indices(p, stmt);
+    }
+}
+
 static Stmt *parse_definition(Parser *p, StmtKind kind)
 {
     Stmt *stmt = stmt_new(p, kind);
     parser_next(p);
-    stmt->name_span = p->token.span;
-    stmt->name = parser_name(p, "a name");
+    parse_defined(p, stmt);
+    if (p->recovering) {
+        return stmt;
+    }
     if (parser_take(p, TOK_COLON)) {
         stmt->type = parse_type(p);
     }
@@ -56,45 +91,35 @@ static Stmt *parse_if(Parser *p)
     return stmt;
 }
 
-static void parse_by(Parser *p, Axis *axis)
-{
-    if (!parser_take(p, TOK_BY)) {
-        return;
-    }
-    if (parser_take_word(p, "auto")) {
-        axis->by = BY_AUTO;
-        return;
-    }
-    axis->by = parser_take_word(p, "exactly") ? BY_EXACTLY : BY_DEFAULT;
-    axis->step = parse_expr(p);
-}
-
-static void parse_axis(Parser *p, Stmt *stmt)
-{
-    Axis axis = {.span = p->token.span};
-    axis.name = parser_name(p, "a loop variable");
-    if (!parser_expect(p, TOK_IN, "after the loop variable")) {
-        return;
-    }
-    axis.extent = parse_expr(p);
-    if (!p->recovering && parser_take(p, TOK_DOTS)) {
-        axis.to = parse_expr(p);
-    }
-    if (!p->recovering) {
-        parse_by(p, &axis);
-    }
-    ARENA_PUSH(p->arena, &stmt->axes, axis);
-}
-
 static Stmt *parse_loop(Parser *p, StmtKind kind)
 {
     Stmt *stmt = stmt_new(p, kind);
     parser_next(p);
     do {
-        parse_axis(p, stmt);
+        Axis axis;
+        if (parse_axis(p, true, &axis)) {
+            ARENA_PUSH(p->arena, &stmt->axes, axis);
+        }
     } while (kind == STMT_PARALLEL && !p->recovering && parser_take(p, TOK_COMMA));
     stmt->span = span_join(stmt->span, p->last);
     stmt->body = parse_block(p);
+    return stmt;
+}
+
+static Stmt *parse_while(Parser *p)
+{
+    Stmt *stmt = stmt_new(p, STMT_WHILE);
+    parser_next(p);
+    stmt->value = parse_expr(p);
+    stmt->span = span_join(stmt->span, p->last);
+    stmt->body = parse_block(p);
+    return stmt;
+}
+
+static Stmt *parse_break(Parser *p)
+{
+    Stmt *stmt = stmt_new(p, STMT_BREAK);
+    parser_next(p);
     return stmt;
 }
 
@@ -125,10 +150,35 @@ static void no_effect(Parser *p, const Expr *expr)
     }
 }
 
-static bool at_update(const Parser *p)
+/* The operator of `a += b`; TOK_END when this is none. */
+static TokenKind update_operator(const Parser *p)
 {
-    return parser_at(p, TOK_PLUS_EQ) || parser_at(p, TOK_MINUS_EQ) || parser_at(p, TOK_STAR_EQ) ||
-           parser_at(p, TOK_SLASH_EQ);
+    switch (p->token.kind) {
+    case TOK_PLUS_EQ: return TOK_PLUS;
+    case TOK_MINUS_EQ: return TOK_MINUS;
+    case TOK_STAR_EQ: return TOK_STAR;
+    case TOK_SLASH_EQ: return TOK_SLASH;
+    default: return TOK_END;
+    }
+}
+
+/* `atomic.add(y[i], v)`: done for what it does. */
+static bool has_effect(const Expr *expr)
+{
+    return expr->kind == EXPR_CALL && expr->a->kind == EXPR_FIELD &&
+           expr->a->a->kind == EXPR_NAME && text_same(expr->a->a->name, "atomic");
+}
+
+static Stmt *parse_effect(Parser *p, Stmt *stmt)
+{
+    stmt->kind = STMT_EXPR;
+    stmt->value = stmt->target;
+    stmt->span = stmt->target->span;
+    if (!has_effect(stmt->value)) {
+        no_effect(p, stmt->value);
+        return NULL;
+    }
+    return stmt;
 }
 
 static Stmt *parse_assignment(Parser *p)
@@ -138,18 +188,16 @@ static Stmt *parse_assignment(Parser *p)
     if (p->recovering) {
         return stmt;
     }
-    if (at_update(p)) {
-        Diag *diag = parser_unsupported(p, p->token.span, "updates such as `a += b` are");
-        diag_help(p->diags, diag, "write `a = a + b`");
-        return stmt;
-    }
-    if (!parser_at(p, TOK_ASSIGN)) {
-        no_effect(p, stmt->target);
-        stmt->target = NULL;
-        return stmt;
+    TokenKind update = update_operator(p);
+    Span op_span = p->token.span;
+    if (update == TOK_END && !parser_at(p, TOK_ASSIGN)) {
+        return parse_effect(p, stmt);
     }
     parser_next(p);
     stmt->value = parse_expr(p);
+    if (update != TOK_END) {
+        stmt->value = expr_binary(p, update, op_span, stmt->target, stmt->value);
+    }
     stmt->span = span_join(stmt->target->span, p->last);
     return stmt;
 }
@@ -170,8 +218,8 @@ static Stmt *parse_statement(Parser *p)
     case TOK_FOR: return parse_loop(p, STMT_FOR);
     case TOK_PARALLEL: return parse_loop(p, STMT_PARALLEL);
     case TOK_ASSUME: return parse_assume(p);
-    case TOK_WHILE: return unsupported_statement(p, "`while` is");
-    case TOK_BREAK: return unsupported_statement(p, "`break` is");
+    case TOK_WHILE: return parse_while(p);
+    case TOK_BREAK: return parse_break(p);
     case TOK_CONTINUE: return unsupported_statement(p, "`continue` is");
     case TOK_UNCHECKED: return unsupported_statement(p, "`unchecked` is");
     case TOK_ASSERT: return unsupported_statement(p, "`assert` is");
@@ -185,17 +233,16 @@ static void end_statement(Parser *p)
     if (p->token.first || parser_at(p, TOK_RBRACE) || parser_at(p, TOK_SEMI)) {
         return;
     }
-    if (parser_at(p, TOK_ELSE)) {
-        parser_unsupported(p, p->token.span, "reads with a default, `x[…] else v`, are");
-        return;
-    }
     p->recovering = true;
     if (parser_at(p, TOK_BAD)) {
         return;
     }
     Diag *diag = front_error(p->diags, ERR_STATEMENT_END, p->token.span,
                              "expected the end of the statement, found %s", parser_found(p));
-    diag_help(p->diags, diag, "statements end with their line, or with `;`");
+    bool is_default = parser_at(p, TOK_ELSE);
+    diag_help(p->diags, diag, "%s",
+              is_default ? "a read with a default has parentheses of its own: `(x[…] else v)`"
+                         : "statements end with their line, or with `;`");
 }
 
 /* A declaration at the start of a line: its block was not closed. */
@@ -221,7 +268,7 @@ static void parse_statements(Parser *p, StmtList *list)
         }
         if (p->recovering) {
             parser_recover(p);
-        } else if (stmt && (stmt->kind != STMT_ASSIGN || stmt->target)) {
+        } else if (stmt) {
             ARENA_PUSH(p->arena, list, stmt);
         }
     }

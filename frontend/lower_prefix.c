@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Prefix reductions: `sum(r in R, s in S if c) body`. The variables are lanes while the body is
+ * lowered; then each lane is reduced. */
+#include "frontend/lower.h"
+
+#include <math.h>
+
+typedef struct Prefix {
+    const Expr *expr;
+    Lanes lanes; /* that are reduced */
+    Val body;
+    Val condition; /* CONST true: all elements */
+} Prefix;
+
+/* ---- elements that do not count ---- */
+
+static bool int_extreme(DType dtype, bool most, int64_t *out)
+{
+    int bits = dtype_bits(dtype);
+    if (!dtype_is_signed(dtype)) {
+        *out = !most ? 0 : bits == 64 ? -1 : ((int64_t)1 << bits) - 1;
+        return true;
+    }
+    int64_t top = bits == 64 ? INT64_MAX : ((int64_t)1 << (bits - 1)) - 1;
+    *out = most ? top : -top - 1;
+    return true;
+}
+
+/* What changes no sum, product, greatest or least. */
+Val neutral_val(const char *fn, DType dtype)
+{
+    Val val = {.kind = VAL_CONST, .dtype = dtype};
+    bool least = text_same(fn, "max"), most = text_same(fn, "min");
+    if (dtype_is_float(dtype)) {
+        val.scalar.f = least ? -INFINITY : most ? INFINITY : text_same(fn, "prod") ? 1 : 0;
+    } else if (least || most) {
+        int_extreme(dtype, most, &val.scalar.i);
+    } else {
+        val.scalar.i = text_same(fn, "prod");
+    }
+    return val;
+}
+
+static Val where_counted(Lower *l, const Prefix *p, Val val, Val otherwise)
+{
+    if (p->condition.kind == VAL_CONST && p->condition.scalar.i) {
+        return val;
+    }
+    Val v[3] = {p->condition, val, otherwise};
+    const Expr *const parts[3] = {p->expr->b, p->expr->a, p->expr->a};
+    return select_vals(l, p->expr, parts, v);
+}
+
+/* ---- reducing lanes ---- */
+
+/* All of the reduced lanes, also those on which the value does not depend. */
+static Val spread(Lower *l, const Prefix *p, const Val *val, DType dtype)
+{
+    Shape shape = shape_of(val), full;
+    shape.lanes |= p->lanes;
+    if (!full_shape(l, p->expr->span, &shape, &full)) {
+        return poison_val();
+    }
+    return shaped_val(materialize(l, val, dtype, &shape), &shape);
+}
+
+static Val reduce_lanes(Lower *l, const Prefix *p, const char *fn, Val val)
+{
+    for (int i = l->n_lanes - 1; i >= 0 && val.kind == VAL_ARRAY; i--) {
+        if (p->lanes >> i & 1) {
+            int axis = lane_count(val.lanes & (((Lanes)1 << i) - 1));
+            val.value = build_squeeze(&l->b, build_reduce(&l->b, fn, val.value, axis), axis);
+            val.lanes &= ~((Lanes)1 << i);
+            val.affine = NULL;
+        }
+    }
+    return val;
+}
+
+static Val reduce_body(Lower *l, const Prefix *p, const char *fn, const Val *body)
+{
+    DType dtype = reduced_dtype(dtype_of(body), fn);
+    Val typed = body->kind == VAL_CONST ? convert_const(body, dtype) : *body;
+    Val neutral = neutral_val(fn, dtype);
+    Shape own = shape_of(body);
+    if (typed.kind != VAL_CONST) {
+        typed = shaped_val(materialize(l, &typed, dtype, &own), &own);
+    }
+    typed = where_counted(l, p, typed, neutral);
+    Val all = is_poison(&typed) ? typed : spread(l, p, &typed, dtype);
+    return reduce_lanes(l, p, fn, all);
+}
+
+static bool check_body(Lower *l, const Prefix *p, bool wants_bool, bool wants_float)
+{
+    DType dtype = dtype_of(&p->body);
+    bool fits = wants_bool == (dtype == DT_BOOL) && (!wants_float || dtype_is_float(dtype));
+    if (!fits) {
+        Diag *diag = lower_error(l, ERR_OPERATOR, p->expr->a->span, "`%s` does not apply to %s",
+                                 p->expr->name, val_text(l, &p->body));
+        diag_help(l->diags, diag, "%s",
+                  wants_bool    ? "its body is a condition: `any(i in N) x[i] > 0`"
+                  : wants_float ? "cast it: `f32(…)`"
+                                : "cast it: `i32(…)`");
+    }
+    return fits;
+}
+
+static Val prefix_plain(Lower *l, const Prefix *p)
+{
+    return check_body(l, p, false, false) ? reduce_body(l, p, p->expr->name, &p->body)
+                                          : poison_val();
+}
+
+/* any is the greatest of 0 and 1, all the least; of nothing: false and true. */
+static Val prefix_logical(Lower *l, const Prefix *p)
+{
+    bool any = text_same(p->expr->name, "any");
+    if (!check_body(l, p, true, false)) {
+        return poison_val();
+    }
+    Shape own = shape_of(&p->body);
+    Val number = shaped_val(materialize(l, &p->body, DT_I32, &own), &own);
+    Val extreme = reduce_body(l, p, any ? "max" : "min", &number);
+    if (is_poison(&extreme)) {
+        return extreme;
+    }
+    Val zero = int_val(0, true);
+    return apply_binary(l, p->expr, OP_CMP, "gt", &extreme, &zero, p->expr, p->expr);
+}
+
+/* How many elements count, in this type. */
+static Val count_lanes(Lower *l, const Prefix *p, DType dtype)
+{
+    Val one = {.kind = VAL_CONST, .dtype = DT_I64, .scalar.i = 1};
+    if (p->condition.kind != VAL_CONST) {
+        Val count = reduce_body(l, p, "sum", &one);
+        return lanes_val(build_cast(&l->b, count.value, dtype), count.lanes);
+    }
+    Dim product = poly_const(l->func, 1);
+    for (int i = 0; i < l->n_lanes; i++) {
+        Dim factor = p->lanes >> i & 1 ? l->lanes[i].extent : poly_const(l->func, 1);
+        product = poly_mul(l->func, product, factor);
+    }
+    if (!product) {
+        lower_error(l, ERR_SIZE, p->expr->span, "there are too many elements to count");
+        return poison_val();
+    }
+    return array_val(build_cast(&l->b, build_size(&l->b, product), dtype));
+}
+
+static Val prefix_mean(Lower *l, const Prefix *p)
+{
+    if (!check_body(l, p, false, true)) {
+        return poison_val();
+    }
+    Val sum = reduce_body(l, p, "sum", &p->body);
+    if (is_poison(&sum)) {
+        return sum;
+    }
+    Val count = count_lanes(l, p, dtype_of(&sum));
+    return apply_binary(l, p->expr, OP_DIV, NULL, &sum, &count, p->expr, p->expr);
+}
+
+typedef Val PrefixFn(Lower *l, const Prefix *p);
+
+static const struct {
+    const char *name;
+    PrefixFn *lower;
+} PREFIXES[] = {
+    {"sum", prefix_plain},   {"prod", prefix_plain},  {"max", prefix_plain}, {"min", prefix_plain},
+    {"any", prefix_logical}, {"all", prefix_logical}, {"mean", prefix_mean},
+};
+
+static PrefixFn *prefix_fn(Lower *l, const Expr *expr)
+{
+    Nearest nearest = nearest_to(expr->name);
+    for (size_t i = 0; i < sizeof PREFIXES / sizeof *PREFIXES; i++) {
+        if (text_same(PREFIXES[i].name, expr->name)) {
+            return PREFIXES[i].lower;
+        }
+        nearest_try(&nearest, PREFIXES[i].name);
+    }
+    Diag *diag = lower_error(l, ERR_FUNCTION, expr->op_span, "`%s` reduces nothing", expr->name);
+    if (nearest_found(&nearest)) {
+        diag_help(l->diags, diag, "did you mean `%s`?", nearest_found(&nearest));
+    } else {
+        diag_help(l->diags, diag, "indices are reduced by sum, prod, max, min, any, all, mean");
+    }
+    return NULL;
+}
+
+static bool lower_condition(Lower *l, const Expr *expr, Val *out)
+{
+    *out = bool_val(true);
+    if (!expr) {
+        return true;
+    }
+    *out = lower_operand(l, expr);
+    if (!is_poison(out) && (dtype_of(out) != DT_BOOL || shape_of(out).rank > 0)) {
+        lower_error(l, ERR_CONDITION, expr->span, "a condition is bool, not %s", val_text(l, out));
+        return false;
+    }
+    return !is_poison(out);
+}
+
+Val lower_prefix(Lower *l, const Expr *expr)
+{
+    Symbol *symbols = l->symbols;
+    int lanes = l->n_lanes;
+    Prefix p = {.expr = expr};
+    Val out = poison_val();
+    PrefixFn *fn = prefix_fn(l, expr);
+    bool good = open_axes(l, expr->axes);
+    good = lower_condition(l, expr->b, &p.condition) && good;
+    p.body = lower_operand(l, expr->a);
+    p.lanes = lanes_from(l, lanes);
+    if (fn && good && !is_poison(&p.body)) {
+        out = fn(l, &p);
+    }
+    close_lanes(l, lanes);
+    l->symbols = symbols;
+    return out;
+}
