@@ -427,7 +427,7 @@ static bool is_straight(const Block *region)
 void interp_fold(Run *run, const Op *op)
 {
     Folding f = {.run = run, .op = op, .n = fold_count(op)};
-    f.axes = axes_of(run, op, run_operand(run, op, 0));
+    f.axes = reduce_axes(run, op, run_operand(run, op, 0));
     f.straight = is_straight(op->regions[0]);
     f.scan = op_int(op, ATTR_SCAN, 0) != 0;
     f.reverse = f.scan && op_int(op, ATTR_REVERSE, 0) != 0;

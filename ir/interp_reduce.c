@@ -10,7 +10,7 @@
 
 /* ---- reduce ---- */
 
-Axes axes_of(Run *run, const Op *op, const Array *from)
+Axes reduce_axes(Run *run, const Op *op, const Array *from)
 {
     static const struct {
         const char *name;
@@ -251,7 +251,7 @@ void interp_reduce(Run *run, const Op *op)
     if (op->n_operands > 1) {
         interp_scratch(run, op, op_access(op, 1));
     }
-    Axes axes = axes_of(run, op, from);
+    Axes axes = reduce_axes(run, op, from);
     Array *to = array_of_type(run, op, op->results[0]->type);
     bool is_float = dtype_is_float(from->dtype);
     Buffer *elements = is_float ? array_doubles(run, from, -1) : array_ints(run, from, -1);

@@ -25,8 +25,9 @@ static inline int64_t *ints(Buffer *buffer)
     return buffer ? (int64_t *)(void *)buffer->bytes : NULL;
 }
 
-Axes axes_of(Run *run, const Op *op, const Array *from); /* by its `axis` and, if any, its `fn` */
-Scalar axes_neutral(const Axes *axes);                   /* what an empty axis gives */
+Axes reduce_axes(Run *run, const Op *op,
+                 const Array *from);   /* by its `axis` and, if any, its `fn` */
+Scalar axes_neutral(const Axes *axes); /* what an empty axis gives */
 double axes_fold(const Axes *axes, double a, double b);
 int64_t axes_fold_int(const Axes *axes, int64_t a, int64_t b);
 

@@ -141,7 +141,7 @@ static Buffer *bounds_of(Run *run, const Axes *axes, const Way *way, const Array
 void interp_scan(Run *run, const Op *op)
 {
     Array *from = run_operand(run, op, 0);
-    Axes axes = axes_of(run, op, from);
+    Axes axes = reduce_axes(run, op, from);
     Way way = {op_int(op, ATTR_REVERSE, 0) != 0, op_int(op, ATTR_EXCLUSIVE, 0) != 0};
     Array *to = array_of_type(run, op, op->results[0]->type);
     bool is_float = dtype_is_float(from->dtype);

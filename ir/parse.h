@@ -49,7 +49,7 @@ void parse_define(Parser *p, Value *named, const char *name);
 
 /* parse_type.c */
 int parse_dims(Parser *p, Dim *out); /* `[` dims `]`; returns the count */
-Type parse_type(Parser *p);          /* NULL for `range`, whose variable the caller knows */
+Type parse_written_type(Parser *p);  /* NULL for `range`, whose variable the caller knows */
 Type parse_value_type(Parser *p);
 
 /* parse_op.c */

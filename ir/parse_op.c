@@ -141,7 +141,7 @@ static void region(Parser *p, Op *op, Block *into)
             size_t start = p->at;
             const char *name = parse_value_name(p);
             parse_need(p, ':');
-            Type of = parse_type(p);
+            Type of = parse_written_type(p);
             of = of ? of : range_argument(p, op, into->n_args, name, start);
             parse_define(p, block_arg(p->func, into, of, name), name);
         }

@@ -115,7 +115,7 @@ static Type memory_type(Parser *p, TypeKind kind)
 }
 
 /* NULL for `range`, whose variable the caller knows. */
-Type parse_type(Parser *p)
+Type parse_written_type(Parser *p)
 {
     if (parse_take_word(p, "range")) {
         return NULL;
@@ -138,7 +138,7 @@ Type parse_type(Parser *p)
 Type parse_value_type(Parser *p)
 {
     size_t start = p->at;
-    Type found = parse_type(p);
+    Type found = parse_written_type(p);
     if (!found) {
         parse_fail(p, start, "a range can only be the argument of a region");
     }
