@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the standard library's functions should give, by other means: the C library in double (or
+ * long double for f64), by vectors where glibc has them. */
+#ifndef TESSERA_TESTS_MATH_REFERENCE_H
+#define TESSERA_TESTS_MATH_REFERENCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef void Reference(const double *x, double *y, size_t n);
+
+typedef struct Unary {
+    const char *name;
+    Reference *want;
+    double limit; /* ulp of f32 */
+} Unary;
+extern const Unary UNARY[];
+extern const size_t UNARY_COUNT;
+
+typedef struct Binary {
+    const char *name;
+    double (*want)(double, double);
+    double limit;
+} Binary;
+extern const Binary BINARY[];
+extern const size_t BINARY_COUNT;
+
+typedef struct Wide {
+    const char *name;
+    long double (*one)(long double);
+    long double (*two)(long double, long double);
+    double limit; /* ulp of f64 */
+} Wide;
+extern const Wide WIDE[];
+extern const size_t WIDE_COUNT;
+
+#endif

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The standard library's functions against the C library.
+ *
+ *     sweep [--all] [--list] [NAME]…
+ *
+ * Without --all a sample of the inputs, with it all 2^32 of each function of one f32. Prints what
+ * each is off by at most; the last line says `N passed, N failed`. */
+#include "tests/math/reference.h"
+#include "tests/math/vectors.h"
+
+#include <tessera/tessera.h>
+
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { CHUNK = 1 << 13, MOST_THREADS = 64, STRIDE = 65521 };
+
+/* ---- one compiled function ---- */
+
+typedef struct Kernel {
+    TesseraContext *context;
+    TesseraDevice *device;
+    TesseraProgram *program;
+    TesseraKernel *kernel;
+} Kernel;
+
+static _Noreturn void stop(const TesseraContext *context)
+{
+    fprintf(stderr, "%s\n", tessera_error(context)->message);
+    exit(1);
+}
+
+static void must(const Kernel *k, TesseraStatus status)
+{
+    if (status != TESSERA_OK) {
+        stop(k->context);
+    }
+}
+
+static Kernel kernel_open(const char *name, const char *type, int operands)
+{
+    Kernel k = {0};
+    char text[256];
+    int n = snprintf(text, sizeof text,
+                     operands == 1 ? "kernel k(x: %s[N]) -> %s[N] = %s(x)"
+                                   : "kernel k(x: %1$s[N], y: %2$s[N]) -> %2$s[N] = %3$s(x, y)",
+                     type, type, name);
+    must(&k, tessera_context_new(NULL, &k.context));
+    must(&k, tessera_device_open(k.context, "cpu", 1, &k.device));
+    must(&k, tessera_program_parse(k.context, name, text, (size_t)n, &k.program));
+    TesseraOptions options = {.target = tessera_device_info(k.device)->target};
+    must(&k, tessera_compile(k.program, &options, &k.kernel));
+    return k;
+}
+
+static void kernel_close(Kernel *k)
+{
+    tessera_kernel_free(k->kernel);
+    tessera_program_free(k->program);
+    tessera_device_free(k->device);
+    tessera_context_free(k->context);
+}
+
+static TesseraLaunch *prepare(Kernel *k, TesseraType type, void *const *data, size_t n_args,
+                              int64_t n)
+{
+    TesseraArg args[3];
+    TesseraLaunch *launch;
+    for (size_t i = 0; i < n_args; i++) {
+        args[i] = (TesseraArg){.tensor = {data[i], type, 1, {n}}};
+    }
+    must(k, tessera_prepare(k->kernel, k->device, args, n_args, &launch));
+    return launch;
+}
+
+/* ---- errors ---- */
+
+typedef struct Worst {
+    double ulps;
+    double x, y, got, want;
+} Worst;
+
+static double from_bits(uint64_t bits)
+{
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static uint64_t to_bits(double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+/* In units of the last place that `want` has as an f32. Where f32 overflows, infinity counts as
+ * 2^128; a zero has the right sign. */
+static double ulps(float got, double want)
+{
+    if (isnan(got) || isnan(want)) {
+        return isnan(got) && isnan(want) ? 0 : INFINITY;
+    }
+    if (fabs(want) > 0x1p128) {
+        want = copysign(0x1p128, want);
+    }
+    if (got == 0 && (to_bits(want) >> 63) != (signbit(got) != 0)) {
+        return INFINITY;
+    }
+    double value = isinf(got) ? copysign(0x1p128, (double)got) : (double)got;
+    int64_t exponent = (int64_t)(to_bits(want) >> 52 & 2047) - 1023;
+    exponent = exponent < -126 ? -126 : exponent;
+    return fabs(value - want) * from_bits((uint64_t)(1023 + 23 - exponent) << 52);
+}
+
+typedef double Doubles __attribute__((vector_size(32), aligned(8)));
+typedef int64_t Masks __attribute__((vector_size(32), aligned(8)));
+typedef float Floats __attribute__((vector_size(16), aligned(4)));
+enum { LANES = 4 };
+
+#define PICK(mask, a, b) ((Doubles)(((Masks)(a) & (mask)) | ((Masks)(b) & ~(mask))))
+#define LIMITED(v) PICK(v > most, most, PICK(v < -most, -most, v))
+
+/* Is all within `limit`? As ulps, without branches; n is a multiple of LANES. */
+VECTORIZED static bool all_within(const float *got, const double *want, size_t n, double limit)
+{
+    Masks bad = {0};
+    const Doubles most = {0x1p128, 0x1p128, 0x1p128, 0x1p128}, least = most * 0x1p-254;
+    for (size_t i = 0; i < n; i += LANES) {
+        Doubles g = __builtin_convertvector(*(const Floats *)&got[i], Doubles);
+        Doubles w = *(const Doubles *)&want[i];
+        Masks signs = ((Masks)g ^ (Masks)w) < 0, nan = (g != g) & (w != w);
+        g = LIMITED(g);
+        w = LIMITED(w);
+        Doubles unit = (Doubles)((Masks)w & INT64_C(0x7ff0000000000000));
+        unit = PICK(unit < least, least, unit);
+        Doubles off = (Doubles)((Masks)(g - w) & INT64_MAX);
+        bad |= ~nan & (~(off * 0x1p23 <= unit * limit) | ((g == 0) & signs));
+    }
+    return !(bad[0] | bad[1] | bad[2] | bad[3]);
+}
+
+VECTORIZED static void fill(float *x, double *wide, size_t n, uint64_t first, uint64_t step)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits = (uint32_t)first + (uint32_t)i * (uint32_t)step;
+        memcpy(&x[i], &bits, sizeof bits);
+        wide[i] = (double)x[i];
+    }
+}
+
+static void compare(const float *x, const float *got, const double *want, size_t n, Worst *worst)
+{
+    if (all_within(got, want, n, worst->ulps)) {
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        double off = ulps(got[i], want[i]);
+        if (off > worst->ulps) {
+            *worst = (Worst){off, (double)x[i], 0, (double)got[i], want[i]};
+        }
+    }
+}
+
+/* ---- one argument of f32 ---- */
+
+typedef struct Sweep {
+    const Unary *unary;
+    uint64_t step;
+    atomic_uint_least64_t next; /* chunk */
+    pthread_mutex_t lock;
+    Worst worst;
+} Sweep;
+
+static void *sweep_worker(void *user)
+{
+    Sweep *s = user;
+    Kernel k = kernel_open(s->unary->name, "f32", 1);
+    float *x = aligned_alloc(64, CHUNK * sizeof *x), *got = aligned_alloc(64, CHUNK * sizeof *got);
+    double *wide = malloc(CHUNK * sizeof *wide), *want = malloc(CHUNK * sizeof *want);
+    TesseraLaunch *launch = prepare(&k, TESSERA_F32, (void *[]){x, got}, 2, CHUNK);
+    Worst worst = {0};
+    uint64_t first;
+    while ((first = atomic_fetch_add(&s->next, CHUNK * s->step)) < UINT64_C(1) << 32) {
+        fill(x, wide, CHUNK, first, s->step);
+        must(&k, tessera_launch(launch, NULL));
+        s->unary->want(wide, want, CHUNK);
+        compare(x, got, want, CHUNK, &worst);
+    }
+    pthread_mutex_lock(&s->lock);
+    s->worst = worst.ulps > s->worst.ulps ? worst : s->worst;
+    pthread_mutex_unlock(&s->lock);
+    tessera_launch_free(launch);
+    kernel_close(&k);
+    free(x);
+    free(got);
+    free(wide);
+    free(want);
+    return NULL;
+}
+
+static Worst sweep(const Unary *unary, bool all)
+{
+    Sweep s = {.unary = unary, .step = all ? 1 : STRIDE};
+    pthread_mutex_init(&s.lock, NULL);
+    pthread_t threads[MOST_THREADS];
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    long n = !all ? 1 : processors < MOST_THREADS ? processors : MOST_THREADS;
+    for (long i = 0; i < n; i++) {
+        pthread_create(&threads[i], NULL, sweep_worker, &s);
+    }
+    for (long i = 0; i < n; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    return s.worst;
+}
+
+/* ---- all ---- */
+
+typedef struct Options {
+    bool all;
+    char **names;
+    int n_names;
+    int passed, failed;
+} Options;
+
+static bool wanted(const Options *o, const char *name)
+{
+    for (int i = 0; i < o->n_names; i++) {
+        if (strcmp(o->names[i], name) == 0) {
+            return true;
+        }
+    }
+    return o->n_names == 0;
+}
+
+static void report(Options *o, const char *name, const char *type, const Worst *w, double limit)
+{
+    bool good = w->ulps <= limit;
+    o->passed += good;
+    o->failed += !good;
+    printf("%s %-14s %s  %.4g ulp at %a", good ? "ok  " : "BAD ", name, type, w->ulps, w->x);
+    printf(w->ulps > 0 ? ", %a: %a, not %a\n" : "\n", w->y, w->got, w->want);
+    fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+    Options o = {.names = argv + 1, .n_names = argc - 1};
+    if (o.n_names && strcmp(argv[1], "--all") == 0) {
+        o.all = true;
+        o.names++;
+        o.n_names--;
+    }
+    for (size_t i = 0; i < UNARY_COUNT; i++) {
+        if (wanted(&o, UNARY[i].name)) {
+            Worst worst = sweep(&UNARY[i], o.all);
+            report(&o, UNARY[i].name, "f32", &worst, UNARY[i].limit);
+        }
+    }
+    printf("%d passed, %d failed\n", o.passed, o.failed);
+    return o.failed != 0;
+}
