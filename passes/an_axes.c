@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/an_axes.h"
 
+#include "ir/build.h"
+
 static int32_t find(const Axes *axes, int32_t node)
 {
     while (axes->parent[node] != node) {
@@ -15,22 +17,25 @@ static int32_t node_of(const Value *value, int axis)
     return (int32_t)value->id * MAX_RANK + axis;
 }
 
-static bool is_one(Dim dim)
+/* An axis that nobody has to choose a loop for: one element, or a range that the source walks. */
+static bool is_settled(Dim dim)
 {
     int64_t extent;
-    return poly_is_const(dim, &extent) && extent == 1;
+    return (poly_is_const(dim, &extent) && extent == 1) || poly_as_range(dim);
 }
 
 static void tie(Axes *axes, const Value *a, int i, const Value *b, int k)
 {
-    if (!is_one(a->type->dims[i]) && !is_one(b->type->dims[k])) {
+    if (!is_settled(a->type->dims[i]) && !is_settled(b->type->dims[k])) {
         axes->parent[find(axes, node_of(a, i))] = find(axes, node_of(b, k));
     }
 }
 
+/* Scalars and what is no array have nothing to tie. */
 static void tie_same(Axes *axes, const Value *a, const Value *b)
 {
-    for (int i = 0; i < a->type->rank; i++) {
+    bool arrays = a->type->kind == TYPE_ARRAY && b->type->kind == TYPE_ARRAY;
+    for (int i = 0; arrays && a->type->rank == b->type->rank && i < a->type->rank; i++) {
         tie(axes, a, i, b, i);
     }
 }
@@ -40,6 +45,66 @@ static void tie_unit(Axes *axes, const Op *op, const Value *longer, const Value 
     int64_t dropped = op_int(op, ATTR_AXIS, 0);
     for (int i = 0; i < shorter->type->rank; i++) {
         tie(axes, shorter, i, longer, i < dropped ? i : i + 1);
+    }
+}
+
+/* What a product's operands share with its result, and with one another: axes before the last two
+ * are walked by all three. */
+static void tie_dot(Axes *axes, const Op *op)
+{
+    const Value *a = op->operands[0], *b = op->operands[1], *result = op->results[0];
+    int last = result->type->rank - 1;
+    for (int i = 0; i < last - 1; i++) {
+        tie(axes, a, i, result, i);
+        tie(axes, b, i, result, i);
+    }
+    tie(axes, a, last - 1, result, last - 1);
+    tie(axes, b, last, result, last);
+    tie(axes, a, last, b, last - 1);
+    if (op->n_operands == 3) {
+        tie_same(axes, op->operands[2], result);
+    }
+}
+
+/* What a region yields becomes these values. */
+static void tie_yield(Axes *axes, const Block *region, int n, Value *const *values)
+{
+    const Op *yield = region->last;
+    for (int i = 0; yield && yield->kind == OP_YIELD && i < n && i < yield->n_operands; i++) {
+        tie_same(axes, yield->operands[i], values[i]);
+    }
+}
+
+/* Carried values: inits, arguments, yields, results. */
+static void tie_carried(Axes *axes, const Op *op, int first_init, int first_arg)
+{
+    for (int i = 0; i < op->n_results; i++) {
+        tie_same(axes, op->operands[first_init + i], op->results[i]);
+        for (int r = 0; r < op->n_regions; r++) {
+            tie_same(axes, op->regions[r]->args[first_arg + i], op->results[i]);
+        }
+    }
+    tie_yield(axes, op->regions[op->n_regions - 1], op->n_results, op->results);
+}
+
+/* Arrays among the operands walk together with `result`. */
+static void tie_arrays(Axes *axes, const Op *op, int first, const Value *result)
+{
+    for (int i = first; i < op->n_operands; i++) {
+        if (op->operands[i]) {
+            tie_same(axes, op->operands[i], result);
+        }
+    }
+}
+
+const Value *axes_written(const Op *op)
+{
+    switch (op->kind) {
+    case OP_STORE: return op->operands[op->n_operands - 1];
+    case OP_SCATTER: return scatter_parts(op).value;
+    case OP_PRINT:
+    case OP_ASSERT: return op->operands[0];
+    default: return NULL;
     }
 }
 
@@ -61,13 +126,31 @@ static void tie_op(Axes *axes, const Op *op)
         }
         break;
     case OP_REDUCE: tie_same(axes, op->operands[0], result); break;
-    case OP_DOT:
-        tie(axes, op->operands[0], 0, result, 0);
-        tie(axes, op->operands[1], 1, result, 1);
-        tie(axes, op->operands[0], 1, op->operands[1], 0);
-        if (op->n_operands == 3) {
-            tie_same(axes, op->operands[2], result);
+    case OP_DOT: tie_dot(axes, op); break;
+    case OP_GATHER: tie_arrays(axes, op, op_access(op, 0).n ? 1 : op->n_operands, result); break;
+    case OP_SCATTER:
+        tie_arrays(axes, op, 1, axes_written(op));
+        if (result) {
+            tie_same(axes, result, axes_written(op));
         }
+        break;
+    case OP_PRINT:
+    case OP_ASSERT: tie_arrays(axes, op, 1, axes_written(op)); break;
+    case OP_SCAN: tie_same(axes, op->operands[0], result); break;
+    case OP_FOLD:
+        for (int i = 0; i < op->n_results; i++) {
+            tie_same(axes, op->operands[i], op->results[i]);
+            tie_same(axes, op->operands[i], op->operands[0]);
+        }
+        break;
+    case OP_WHILE:
+        tie_carried(axes, op, 0, 0);
+        tie_yield(axes, op->regions[0], 1, op->results);
+        break;
+    case OP_FOR: tie_carried(axes, op, 2, 1); break;
+    case OP_IF:
+        tie_yield(axes, op->regions[0], op->n_results, op->results);
+        tie_yield(axes, op->regions[1], op->n_results, op->results);
         break;
     default:
         if (op_has(op, TRAIT_ELEMENTWISE)) {
@@ -86,36 +169,52 @@ static void flag(Axes *axes, const Value *value, int axis, unsigned flags)
     }
 }
 
-static void flag_op(Axes *axes, const Op *op)
+static void flag_stored(Axes *axes, const Value *value)
 {
-    if (op->kind == OP_REDUCE) {
-        flag(axes, op->operands[0], (int)op_int(op, ATTR_AXIS, 0), AXIS_REDUCED);
-    } else if (op->kind == OP_DOT) {
-        flag(axes, op->operands[0], 1, AXIS_CONTRACTED);
-    } else if (op->kind == OP_STORE) {
-        const Value *value = op->operands[op->n_operands - 1];
-        for (int i = 0; i < value->type->rank; i++) {
-            flag(axes, value, i, AXIS_STORED);
+    for (int i = 0; i < value->type->rank; i++) {
+        flag(axes, value, i, AXIS_STORED);
+    }
+}
+
+static void flag_op(Op *op, void *user)
+{
+    Axes *axes = user;
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    switch (op->kind) {
+    case OP_REDUCE: flag(axes, op->operands[0], axis, AXIS_REDUCED); break;
+    case OP_SCAN: flag(axes, op->operands[0], axis, AXIS_REDUCED | AXIS_SCANNED); break;
+    case OP_FOLD:
+        flag(axes, op->operands[0], axis,
+             AXIS_REDUCED | (op_int(op, ATTR_SCAN, 0) ? AXIS_SCANNED : 0));
+        break;
+    case OP_DOT:
+        flag(axes, op->operands[0], op->operands[0]->type->rank - 1, AXIS_CONTRACTED);
+        break;
+    default:
+        if (axes_written(op)) {
+            flag_stored(axes, axes_written(op));
         }
     }
 }
+
+typedef struct Tying {
+    Axes *axes;
+    const Value *first; /* that is stored */
+} Tying;
 
 /* All stores of a group write over the same grid: their axes are tied pairwise. */
-static void tie_stores(Axes *axes, const Block *block)
+static void tie_one(Op *op, void *user)
 {
-    const Value *first = NULL;
-    for (const Op *op = block->first; op; op = op->next) {
-        if (op->kind == OP_STORE) {
-            const Value *value = op->operands[op->n_operands - 1];
-            if (first && value->type->rank == first->type->rank) {
-                tie_same(axes, value, first);
-            }
-            first = first ? first : value;
-        }
+    Tying *tying = user;
+    tie_op(tying->axes, op);
+    const Value *value = axes_written(op);
+    if (value && tying->first) {
+        tie_same(tying->axes, value, tying->first);
     }
+    tying->first = tying->first ? tying->first : value;
 }
 
-Axes axes_of(Func *func, const Block *block)
+Axes an_axes(Func *func, Block *block)
 {
     Axes axes = {.func = func, .n_values = func->n_values};
     axes.parent = ARENA_ARRAY(func->arena, int32_t, func->n_values * MAX_RANK);
@@ -123,19 +222,15 @@ Axes axes_of(Func *func, const Block *block)
     for (uint32_t i = 0; i < func->n_values * MAX_RANK; i++) {
         axes.parent[i] = (int32_t)i;
     }
-    for (const Op *op = block->first; op; op = op->next) {
-        tie_op(&axes, op);
-    }
-    tie_stores(&axes, block);
-    for (const Op *op = block->first; op; op = op->next) {
-        flag_op(&axes, op);
-    }
+    Tying tying = {.axes = &axes};
+    block_walk(block, tie_one, &tying);
+    block_walk(block, flag_op, &axes);
     return axes;
 }
 
 int axes_class(const Axes *axes, const Value *value, int axis)
 {
-    return is_one(value->type->dims[axis]) ? -1 : find(axes, node_of(value, axis));
+    return is_settled(value->type->dims[axis]) ? -1 : find(axes, node_of(value, axis));
 }
 
 unsigned axes_flags(const Axes *axes, int class)
@@ -143,20 +238,35 @@ unsigned axes_flags(const Axes *axes, int class)
     return axes->flags[class];
 }
 
-bool axes_conflict(const Axes *axes, const Block *block)
+static bool walks_twice(const Axes *axes, const Value *value)
 {
-    for (const Op *op = block->first; op; op = op->next) {
-        for (int r = 0; r < op->n_results; r++) {
-            const Value *value = op->results[r];
-            for (int i = 0; value->type->kind == TYPE_ARRAY && i < value->type->rank; i++) {
-                for (int k = 0; k < i; k++) {
-                    int class = axes_class(axes, value, i);
-                    if (class >= 0 && class == axes_class(axes, value, k)) {
-                        return true;
-                    }
-                }
+    for (int i = 0; value->type->kind == TYPE_ARRAY && i < value->type->rank; i++) {
+        int class = axes_class(axes, value, i);
+        for (int k = 0; k < i; k++) {
+            if (class >= 0 && class == axes_class(axes, value, k)) {
+                return true;
             }
         }
     }
     return false;
+}
+
+typedef struct Search {
+    const Axes *axes;
+    bool found;
+} Search;
+
+static void search_op(Op *op, void *user)
+{
+    Search *search = user;
+    for (int r = 0; r < op->n_results && !search->found; r++) {
+        search->found = walks_twice(search->axes, op->results[r]);
+    }
+}
+
+bool axes_conflict(const Axes *axes, Block *block)
+{
+    Search search = {axes, false};
+    block_walk(block, search_op, &search);
+    return search.found;
 }

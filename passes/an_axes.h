@@ -9,20 +9,23 @@
 
 typedef struct Axes {
     Func *func;
-    int32_t *parent;  /* union-find over value id * MAX_RANK + axis */
-    uint8_t *flags;   /* by class */
+    int32_t *parent; /* union-find over value id * MAX_RANK + axis */
+    uint8_t *flags;  /* by class */
     uint32_t n_values;
 } Axes;
 
-enum { AXIS_STORED = 1, AXIS_REDUCED = 2, AXIS_CONTRACTED = 4 };
+enum { AXIS_STORED = 1, AXIS_REDUCED = 2, AXIS_CONTRACTED = 4, AXIS_SCANNED = 8 };
 
-/* Over the ops directly in `block`; ops in nested regions are not looked at. */
-Axes axes_of(Func *func, const Block *block);
-/* The class of an axis; -1 for an axis of literal extent 1. */
+/* Over the ops in `block` and in the regions of its ops. */
+Axes an_axes(Func *func, Block *block);
+/* The class of an axis; -1 for an axis of literal extent 1, and for a range of the source's. */
 int axes_class(const Axes *axes, const Value *value, int axis);
 unsigned axes_flags(const Axes *axes, int class);
+/* The array whose axes an op writes along: a store's value, a scatter's, what is printed; NULL for
+ * ops without an effect of their own. */
+const Value *axes_written(const Op *op);
 /* Two axes of one value walk together: `x + x.T` over one load of x. Then the statements must not
  * share that value. */
-bool axes_conflict(const Axes *axes, const Block *block);
+bool axes_conflict(const Axes *axes, Block *block);
 
 #endif

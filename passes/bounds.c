@@ -5,10 +5,14 @@
  *   %s = reduce %a fn=sum axis=1        →    %b = mask %a axis=1 value=0
  *                                            %s = reduce %b fn=sum axis=1
  *
+ * An index of a gather or a scatter is checked unless it provably lies inside, of padding too.
+ * Nothing is scattered, printed or gone on with for padding: masks become false there.
+ *
  * A range is proven full when its step divides its extent by what is known of the sizes. Otherwise
  * accesses along it are guarded; reductions and products over it see a mask with the neutral
  * element, unless the guarded load already put it there. Establishes `padded`. Changes no bits. */
 #include "ir/build.h"
+#include "passes/an_affine.h"
 #include "passes/an_padding.h"
 #include "passes/an_ranges.h"
 #include "passes/an_reduce.h"
@@ -47,6 +51,25 @@ static void guard_access(Func *func, Op *op)
     }
     if (any) {
         op_set_ints(func, op, ATTR_GUARD, access.n, guard);
+    }
+}
+
+/* An index that the program computes; a program that says itself which are checked is believed. */
+static void guard_indices(Func *func, Op *op)
+{
+    int64_t guard[MAX_RANK];
+    Access access = op_access(op, 0);
+    const Attr *given = op_attr(op, ATTR_GUARD);
+    bool any = false;
+    for (int i = 0; i < access.n; i++) {
+        guard[i] = given ? given->ints[i]
+                         : !an_index_inside(func, access.indices[i], access.memory->type->dims[i]);
+        any = any || guard[i];
+    }
+    if (any) {
+        op_set_ints(func, op, ATTR_GUARD, access.n, guard);
+    } else if (given) {
+        op_drop_attr(op, ATTR_GUARD);
     }
 }
 
@@ -100,13 +123,106 @@ static void mask_dot(Func *func, Op *op)
     }
 }
 
+/* ---- scans and folds ---- */
+
+/* A scan toward the end has padding behind it, one from the end before it. */
+static void mask_scan(Func *func, Op *op)
+{
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    int64_t i = 0;
+    double f = reduce_neutral(op_word(op, ATTR_FN), op->results[0]->type->dtype, &i);
+    if (op_int(op, ATTR_REVERSE, 0) && axis_is_ragged(op->operands[0], axis) &&
+        !padding_is(op->operands[0], axis, f, i)) {
+        mask_operand(func, op, 0, axis, f, i);
+    }
+}
+
+/* Which elements along `axis` are there. */
+static Value *elements_there(Builder *b, Type type, int axis)
+{
+    Value *range = poly_as_range(type->dims[axis])->binder;
+    Value *index = build_index(b, range, DT_I64), *end = build_range_fact(b, OP_END, range);
+    Value *there = build_cmp(b, "lt", index, build_broadcast(b, end, 1, index->type->dims));
+    for (int i = axis + 1; i < type->rank; i++) {
+        there = build_expand(b, there, there->type->rank);
+    }
+    return build_broadcast(b, there, type->rank, type->dims);
+}
+
+static void mask_fold(Func *func, Op *op)
+{
+    int axis = (int)op_int(op, ATTR_AXIS, 0), n = fold_count(op);
+    Type type = op->operands[0]->type;
+    bool whole = op_int(op, ATTR_SCAN, 0) && !op_int(op, ATTR_REVERSE, 0);
+    if (!axis_is_ragged(op->operands[0], axis) || whole) {
+        return;
+    }
+    Builder b = build_before(func, op);
+    Value *there = elements_there(&b, type, axis);
+    for (int i = 0; i < n; i++) {
+        Value *neutral = build_broadcast(&b, op->operands[n + i], type->rank, type->dims);
+        op->operands[i] = build_select(&b, there, op->operands[i], neutral);
+    }
+}
+
+/* ---- what padding must not do ---- */
+
+/* The bool with `neutral` where any of its axes is past its end. */
+static Value *masked_bool(Builder *b, Value *value, int neutral)
+{
+    for (int i = 0; i < value->type->rank; i++) {
+        if (axis_is_ragged(value, i)) {
+            value = build_mask(b, value, i, neutral);
+            op_set_num(b->func, value->def, ATTR_VALUE, neutral, neutral);
+        }
+    }
+    return value;
+}
+
+static void mask_scatter(Func *func, Op *op)
+{
+    ScatterParts parts = scatter_parts(op);
+    Builder b = build_before(func, op);
+    bool ragged = false;
+    for (int i = 0; i < parts.value->type->rank; i++) {
+        ragged = ragged || axis_is_ragged(parts.value, i);
+    }
+    if (!ragged) {
+        return;
+    }
+    Type type = type_with_dtype(func, parts.value->type, DT_BOOL);
+    int n = op->n_operands - (parts.mask ? 1 : 0);
+    Value **operands = ARENA_ARRAY(func->arena, Value *, n + 1);
+    for (int i = 0; i < n; i++) {
+        operands[i] = op->operands[i];
+    }
+    operands[n] = masked_bool(&b, parts.mask ? parts.mask : build_int(&b, type, 1), 0);
+    op_set_operands(func, op, n + 1, operands);
+}
+
+static void mask_condition(Func *func, Op *op, int operand, int neutral)
+{
+    Builder b = build_before(func, op);
+    op->operands[operand] = masked_bool(&b, op->operands[operand], neutral);
+}
+
 static void bound_op(Op *op, void *user)
 {
     Func *func = user;
     switch (op->kind) {
     case OP_LOAD:
     case OP_STORE: guard_access(func, op); break;
+    case OP_GATHER: guard_indices(func, op); break;
+    case OP_SCATTER:
+        guard_indices(func, op);
+        mask_scatter(func, op);
+        break;
     case OP_REDUCE: mask_reduce(func, op); break;
+    case OP_SCAN: mask_scan(func, op); break;
+    case OP_FOLD: mask_fold(func, op); break;
+    case OP_WHILE: mask_condition(func, op->regions[0]->last, 0, 0); break;
+    case OP_PRINT: mask_condition(func, op, 0, 0); break;
+    case OP_ASSERT: mask_condition(func, op, 0, 1); break;
     case OP_DOT: mask_dot(func, op); break;
     default: break;
     }

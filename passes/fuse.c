@@ -8,131 +8,240 @@
  *                                          store %z[:], %2
  *                                        }
  *
- * A group is a `parallel` without axes: one launch, whose grid `tile` chooses. Stores over the same
- * extents share a group; each group recomputes what it needs from the inputs. `parallel` statements
- * of the source are groups already. Requires: the tensor stage. Changes no bits. */
-#include "ir/build.h"
-#include "passes/an_axes.h"
+ * A group is a `parallel` without axes: one launch, whose grid `tile` chooses. Statements over the
+ * same extents share a group where no order between them forbids it; each group computes again what
+ * it needs from memory. What one launch cannot hold (fuse_split.c) goes through `scratch` tensors,
+ * which launches before it fill. `parallel` statements of the source are groups already. Requires:
+ * the tensor stage. Changes no bits. */
+#include "passes/fuse.h"
+
 #include "passes/pass.h"
 
-typedef struct Fuser {
+static void look_for_effect(Op *op, void *user)
+{
+    bool *found = user;
+    *found = *found || axes_written(op) || op->kind == OP_PARALLEL;
+}
+
+bool fuse_has_effect(const Op *op)
+{
+    bool found = axes_written(op) || op->kind == OP_PARALLEL;
+    for (int r = 0; r < op->n_regions; r++) {
+        block_walk(op->regions[r], look_for_effect, &found);
+    }
+    return found;
+}
+
+/* ---- what must be in memory ---- */
+
+/* A value that has to be made before this statement runs; NULL: none. */
+static Value *wanted_before(Func *func, Op *statement)
+{
+    Value *read = fuse_changed_read(func, statement);
+    if (read || statement->kind == OP_PARALLEL) {
+        return read;
+    }
+    Builder at = build_at_end(func, func->body);
+    Group group = fuse_group(func, &at, 1, &statement);
+    Value *costly = NULL;
+    if (fuse_untangle(func, &group, &costly)) {
+        costly = fuse_split(func, &group);
+    }
+    op_remove(group.parallel);
+    return costly && fuse_may_materialize(func, costly) ? costly : NULL;
+}
+
+/* The old elements that a scatter gives are used by what follows it. */
+static void keep_results(Func *func)
+{
+    for (Op *op = func->body->first; op; op = op->next) {
+        for (int i = 0; fuse_has_effect(op) && i < op->n_results; i++) {
+            if (value_has_uses(func, op->results[i])) {
+                fuse_materialize(func, op->results[i]);
+            }
+        }
+    }
+}
+
+static void split(Func *func)
+{
+    Op *op = func->body->first;
+    while (op) {
+        Value *value = fuse_has_effect(op) ? wanted_before(func, op) : NULL;
+        op = value ? fuse_materialize(func, value) : op->next;
+    }
+}
+
+/* ---- which statements share a launch ---- */
+
+typedef struct Unit {
+    Op *statements[64];
+    int n;
+} Unit;
+
+typedef struct Units {
+    Unit **items;
+    size_t n, cap;
+} Units;
+
+typedef struct Touches {
+    const Value *memory;
+    bool reads, writes;
+} Touches;
+
+static void touch(Op *op, void *user)
+{
+    Touches *touches = user;
+    bool own = op->n_operands && op->operands[0] == touches->memory;
+    bool writes = op->kind == OP_STORE || op->kind == OP_SCATTER;
+    touches->writes = touches->writes || (own && writes);
+    touches->reads = touches->reads || (own && !writes);
+}
+
+typedef struct Reach {
     Func *func;
-    Builder at;      /* end of the group that is being filled */
-    bool share;      /* one copy of a value for all its uses */
-    CloneMap shared; /* what the group holds already, when sharing */
-} Fuser;
+    Touches touches;
+    Table seen;
+} Reach;
 
-static Value *copy_value(Fuser *fuser, CloneMap *map, Value *value);
-
-/* A value whose axes another use may walk differently gets its own copies of what it reads. */
-static bool turns_axes(OpKind kind)
+static bool same_value(const void *item, const void *key)
 {
-    return kind == OP_PERMUTE || kind == OP_DOT || kind == OP_BROADCAST || kind == OP_EXPAND;
+    return item == key;
 }
 
-static void copy_operands(Fuser *fuser, CloneMap *map, const Op *op)
+static void reach(Reach *r, Op *op);
+
+static void reach_operands(Op *op, void *user)
 {
-    Value **copies = ARENA_ARRAY(fuser->func->arena, Value *, op->n_operands);
+    Reach *r = user;
     for (int i = 0; i < op->n_operands; i++) {
-        Value *operand = op->operands[i];
-        if (operand && operand->def) {
-            CloneMap own = clone_map_new(fuser->func); /* empty ones take no memory */
-            bool apart = !fuser->share && turns_axes(op->kind);
-            copies[i] = copy_value(fuser, apart ? &own : map, operand);
-        }
-    }
-    for (int i = 0; i < op->n_operands; i++) { /* last: copying one may have mapped another */
-        if (copies[i]) {
-            clone_map_value(map, op->operands[i], copies[i]);
+        Value *value = op->operands[i];
+        if (value && value->def && value->def->parent == r->func->body &&
+            !table_find(&r->seen, hash_word(0, value->id), same_value, value)) {
+            table_add(r->func->arena, &r->seen, hash_word(0, value->id), value);
+            reach(r, value->def);
         }
     }
 }
 
-static Value *copy_value(Fuser *fuser, CloneMap *map, Value *value)
+static void reach(Reach *r, Op *op)
 {
-    Op *op = value->def;
-    if (!op) {
-        return value;
+    touch(op, &r->touches);
+    reach_operands(op, r);
+    for (int i = 0; i < op->n_regions; i++) {
+        block_walk(op->regions[i], touch, &r->touches);
+        block_walk(op->regions[i], reach_operands, r);
     }
-    Value *known = clone_get(map, value);
-    if (known != value && (fuser->share || op->kind != OP_LOAD)) {
-        return known;
-    }
-    copy_operands(fuser, map, op);
-    clone_op(&fuser->at, map, op);
-    return clone_get(map, value);
 }
 
-static void copy_store(Fuser *fuser, CloneMap *map, const Op *store)
+static Touches touches_of(Func *func, Op *statement, const Value *memory)
 {
-    copy_operands(fuser, map, store);
-    clone_op(&fuser->at, map, store);
+    Reach r = {.func = func, .touches = {memory, false, false}};
+    reach(&r, statement);
+    return r.touches;
+}
+
+/* Must `b` stay behind `a`: one writes what the other touches. */
+static bool are_ordered(Func *func, Op *a, Op *b)
+{
+    for (size_t i = 0; i < func->params.n; i++) {
+        const Value *memory = func->params.items[i].value;
+        if (func->params.items[i].io == PARAM_IN || memory->type->kind != TYPE_TENSOR) {
+            continue;
+        }
+        Touches first = touches_of(func, a, memory), second = touches_of(func, b, memory);
+        if ((first.writes && (second.reads || second.writes)) || (first.reads && second.writes)) {
+            return true;
+        }
+    }
+    /* What is printed comes in the order of the source. */
+    bool says = (a->kind == OP_PRINT || a->kind == OP_ASSERT);
+    return says && (b->kind == OP_PRINT || b->kind == OP_ASSERT);
 }
 
 static bool same_extents(const Op *a, const Op *b)
 {
-    Type left = a->operands[a->n_operands - 1]->type, right = b->operands[b->n_operands - 1]->type;
-    if (left->rank != right->rank) {
+    const Value *left = axes_written(a), *right = axes_written(b);
+    if (!left || !right || left->type->rank != right->type->rank) {
         return false;
     }
-    for (int i = 0; i < left->rank; i++) {
-        if (left->dims[i] != right->dims[i]) {
+    for (int i = 0; i < left->type->rank; i++) {
+        if (left->type->dims[i] != right->type->dims[i]) {
             return false;
         }
     }
     return true;
 }
 
-/* Fills `group` with `first` and every later store over the same extents. */
-static void fill_group(Fuser *fuser, Op *group, Op *first, bool share)
+static bool fit_together(Func *func, const Unit *unit, Op *statement)
 {
-    group->regions[0]->first = group->regions[0]->last = NULL;
-    fuser->at = build_at_end(fuser->func, group->regions[0]);
-    fuser->share = share;
-    CloneMap map = clone_map_new(fuser->func);
-    for (Op *op = first; op; op = op->next) {
-        if (op->kind == OP_STORE && same_extents(op, first)) {
-            copy_store(fuser, &map, op);
+    Op *all[65];
+    Value *costly;
+    if (unit->n == 64 || !same_extents(unit->statements[0], statement)) {
+        return false;
+    }
+    for (int i = 0; i < unit->n; i++) {
+        all[i] = unit->statements[i];
+    }
+    all[unit->n] = statement;
+    Builder at = build_at_end(func, func->body);
+    Group group = fuse_group(func, &at, unit->n + 1, all);
+    bool fits = fuse_untangle(func, &group, &costly) && !fuse_split(func, &group);
+    op_remove(group.parallel);
+    return fits;
+}
+
+/* A scatter and the store of its old elements are one. */
+static bool must_join(const Unit *unit, const Op *statement)
+{
+    const Value *value = statement->kind == OP_STORE ? axes_written(statement) : NULL;
+    while (value && value->def && value->def->kind == OP_EXPAND) {
+        value = value->def->operands[0];
+    }
+    for (int i = 0; value && i < unit->n; i++) {
+        if (value->def == unit->statements[i]) {
+            return true;
         }
     }
+    return false;
 }
 
-static void drop_stores_like(Op *first)
+static bool unit_orders(Func *func, const Unit *unit, Op *statement)
 {
-    for (Op *op = first->next; op;) {
-        Op *next = op->next;
-        if (op->kind == OP_STORE && same_extents(op, first)) {
-            op_remove(op);
-        }
-        op = next;
-    }
-    op_remove(first);
-}
-
-static void group_store(Func *func, Op *store)
-{
-    Fuser fuser = {.func = func};
-    Builder before = build_before(func, store);
-    Op *group = build_parallel(&before, OP_PARALLEL, 0, NULL, NULL, NULL);
-    fill_group(&fuser, group, store, true);
-    Axes axes = axes_of(func, group->regions[0]);
-    if (axes_conflict(&axes, group->regions[0])) {
-        fill_group(&fuser, group, store, false);
-    }
-    drop_stores_like(store);
-}
-
-static Op *next_store(Func *func)
-{
-    for (Op *op = func->body->first; op; op = op->next) {
-        if (op->kind == OP_STORE) {
-            return op;
+    for (int i = 0; i < unit->n; i++) {
+        if (are_ordered(func, unit->statements[i], statement)) {
+            return true;
         }
     }
-    return NULL;
+    return false;
 }
 
-/* Scalars that were computed outside of a `parallel` move into it. */
+static void place(Func *func, Units *units, Op *statement)
+{
+    for (size_t i = units->n; i-- > 0;) {
+        if (must_join(units->items[i], statement)) {
+            units->items[i]->statements[units->items[i]->n++] = statement;
+            return;
+        }
+    }
+    size_t earliest = units->n; /* the first unit that it need not stay behind */
+    while (earliest > 0 && !unit_orders(func, units->items[earliest - 1], statement)) {
+        earliest--;
+    }
+    for (size_t i = earliest; i < units->n; i++) {
+        if (fit_together(func, units->items[i], statement)) {
+            units->items[i]->statements[units->items[i]->n++] = statement;
+            return;
+        }
+    }
+    Unit *unit = ARENA_NEW(func->arena, Unit);
+    unit->statements[unit->n++] = statement;
+    ARENA_PUSH(func->arena, units, unit);
+}
+
+/* ---- launches ---- */
+
+/* What is computed outside of a `parallel` moves into it. */
 static void sink_into(Func *func, Op *group)
 {
     Op *first = group->regions[0]->first;
@@ -142,7 +251,7 @@ static void sink_into(Func *func, Op *group)
     CloneMap map = clone_map_new(func);
     Builder at = build_before(func, first);
     for (Op *op = func->body->first; op != group; op = op->next) {
-        if (op_has(op, TRAIT_PURE)) {
+        if (!fuse_has_effect(op)) {
             clone_op(&at, &map, op);
             for (int i = 0; i < op->n_results; i++) {
                 block_replace_uses(group->regions[0], op->results[i],
@@ -152,15 +261,47 @@ static void sink_into(Func *func, Op *group)
     }
 }
 
-void pass_fuse(Func *func)
+static void build_unit(Func *func, Builder *at, const Unit *unit)
 {
-    for (Op *store = next_store(func); store; store = next_store(func)) {
-        group_store(func, store);
+    Op *first = unit->statements[0];
+    if (first->kind == OP_PARALLEL) {
+        sink_into(func, first);
+        op_move_to_end(first, func->body);
+        return;
     }
-    for (Op *op = func->body->first; op; op = op->next) {
-        if (op->kind == OP_PARALLEL) {
-            sink_into(func, op);
+    Value *costly;
+    Group group = fuse_group(func, at, unit->n, unit->statements);
+    fuse_untangle(func, &group, &costly);
+}
+
+static void remove_statements(const Units *units)
+{
+    for (size_t i = units->n; i-- > 0;) {
+        const Unit *unit = units->items[i];
+        for (int k = unit->n; k-- > 0;) {
+            if (unit->statements[k]->kind != OP_PARALLEL) {
+                op_remove(unit->statements[k]);
+            }
         }
     }
+}
+
+void pass_fuse(Func *func)
+{
+    Units units = {0};
+    func_remove_dead(func);
+    fuse_gathers(func);
+    keep_results(func);
+    split(func);
+    for (Op *op = func->body->first; op; op = op->next) {
+        if (fuse_has_effect(op)) {
+            place(func, &units, op);
+        }
+    }
+    Builder at = build_at_end(func, func->body);
+    for (size_t i = 0; i < units.n; i++) {
+        build_unit(func, &at, units.items[i]);
+    }
+    remove_statements(&units);
     func_remove_dead(func);
 }

@@ -14,6 +14,7 @@
  * and once to store. Requires: fuse. Establishes: the launch stage. Reassociates reductions. */
 #include "passes/tile.h"
 
+#include "ir/errors.h"
 #include "ir/verify.h"
 #include "passes/pass.h"
 
@@ -57,45 +58,49 @@ static void add_axes_of(Func *func, TilePlan *plan, const Value *value)
     }
 }
 
-static void collect_axes(Func *func, TilePlan *plan, const Op *group)
+typedef struct Collector {
+    Func *func;
+    TilePlan *plan;
+} Collector;
+
+/* Axes of what is written, in the order of the group. */
+static void collect_stored(Op *op, void *user)
 {
-    for (const Op *op = group->regions[0]->first; op; op = op->next) {
-        if (op->kind == OP_STORE) {
-            add_axes_of(func, plan, op->operands[op->n_operands - 1]);
-        }
-    }
-    plan->n_stored = plan->n;
-    for (Op *op = group->regions[0]->first; op; op = op->next) {
-        for (int i = 0; i < op->n_results; i++) {
-            add_axes_of(func, plan, op->results[i]);
-        }
-        if (op->kind == OP_DOT) {
-            plan->dot = op;
-            plan->n_dots++;
-        }
+    Collector *c = user;
+    if (axes_written(op)) {
+        add_axes_of(c->func, c->plan, axes_written(op));
     }
 }
 
-static bool only_statements(Func *func, const Op *group)
+static void collect_op(Op *op, void *user)
 {
-    for (const Op *op = group->regions[0]->first; op; op = op->next) {
-        if (op->n_regions) {
-            Diag *d = diag_error(func->diags, 501, op->span,
-                                 "a loop over whole tensors is not supported");
-            diag_help(func->diags, d, "write `parallel i in … by n { … }` around it");
-            return false;
+    Collector *c = user;
+    for (int i = 0; i < op->n_operands; i++) {
+        if (op->operands[i]) {
+            add_axes_of(c->func, c->plan, op->operands[i]);
         }
     }
-    return true;
+    for (int i = 0; i < op->n_results; i++) {
+        add_axes_of(c->func, c->plan, op->results[i]);
+    }
+    if (op->kind == OP_DOT) {
+        c->plan->dot = op;
+        c->plan->n_dots++;
+    }
+}
+
+static void collect_axes(Func *func, TilePlan *plan, const Op *group)
+{
+    Collector c = {func, plan};
+    block_walk(group->regions[0], collect_stored, &c);
+    plan->n_stored = plan->n;
+    block_walk(group->regions[0], collect_op, &c);
 }
 
 static void tile_group(Func *func, Op *group)
 {
-    Axes axes = axes_of(func, group->regions[0]);
+    Axes axes = an_axes(func, group->regions[0]);
     TilePlan plan = {.axes = &axes};
-    if (!only_statements(func, group)) {
-        return;
-    }
     collect_axes(func, &plan, group);
     tile_choose(func, group, &plan);
     tile_emit(func, group, &plan);
@@ -115,7 +120,7 @@ static void check_static(Op *op, void *user)
             }
             Text dim = text_new(func->arena);
             print_dim(func, type->dims[i], &dim);
-            Diag *d = diag_error(func->diags, 502, op->span,
+            Diag *d = diag_error(func->diags, ERR_UNKNOWN_EXTENT, op->span,
                                  "a tile holds the whole axis %s, whose extent is not known when "
                                  "compiling",
                                  dim.data);

@@ -1,27 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The group again, over ranges. Values are emitted on demand, from the stores backwards, into
- * frames: the launch is the outer one, each loop opens one. A value without the loop's axis belongs
- * to the frame outside, before the loop. */
-#include "passes/tile.h"
-
-#include "passes/an_reduce.h"
-
-typedef struct Frame {
-    struct Frame *outer;
-    Op *loop;  /* NULL in the launch's frame */
-    int class; /* that the loop walks */
-    Builder at;
-    CloneMap values; /* what has been emitted here */
-    Dim *dims;       /* by plan item: the range that stands for it here; NULL: none yet */
-    Value **ranges;
-} Frame;
-
-typedef struct Emitter {
-    Func *func;
-    const TilePlan *plan;
-} Emitter;
-
-static Value *emit(Emitter *e, Frame *frame, Value *value);
+ * frames. A value without a loop's axis belongs to the frame outside, before the loop; one that the
+ * source computes outside of a region belongs before the op with that region. */
+#include "passes/tile_emit.h"
 
 static int item_of(const Emitter *e, int class)
 {
@@ -33,15 +14,20 @@ static int item_of(const Emitter *e, int class)
     return -1;
 }
 
-static int item_of_axis(const Emitter *e, const Value *value, int axis)
+int emit_item(const Emitter *e, const Value *value, int axis)
 {
     int class = axes_class(e->plan->axes, value, axis);
     return class < 0 ? -1 : item_of(e, class);
 }
 
+bool emit_is_looped(const Emitter *e, int item)
+{
+    return item >= 0 && e->plan->items[item].how == AXIS_LOOP;
+}
+
 static bool has_class(const Emitter *e, const Value *value, int class)
 {
-    for (int i = 0; i < value->type->rank; i++) {
+    for (int i = 0; value->type->kind == TYPE_ARRAY && i < value->type->rank; i++) {
         if (axes_class(e->plan->axes, value, i) == class) {
             return true;
         }
@@ -49,191 +35,346 @@ static bool has_class(const Emitter *e, const Value *value, int class)
     return false;
 }
 
-static Type type_here(const Emitter *e, const Frame *frame, const Value *value)
+/* Ranges of the source's own loops have new variables here. */
+static Type type_renamed(const Frame *frame, Type type)
+{
+    for (; frame; frame = frame->outer) {
+        type = clone_type(&frame->values, type);
+    }
+    return type;
+}
+
+Type emit_type(const Emitter *e, const Frame *frame, const Value *value)
 {
     Dim dims[MAX_RANK];
     for (int i = 0; i < value->type->rank; i++) {
-        int item = item_of_axis(e, value, i);
+        int item = emit_item(e, value, i);
         dims[i] = item < 0 ? value->type->dims[i] : frame->dims[item];
         if (!dims[i]) {
             diag_bug(e->func->diags, "axis %s is walked by no loop here",
                      e->plan->items[item].name);
         }
     }
-    return type_with_dims(e->func, value->type, value->type->rank, dims);
+    return type_renamed(frame, type_with_dims(e->func, value->type, value->type->rank, dims));
 }
 
-static Frame frame_inside(Emitter *e, Frame *outer, Op *loop, int item)
+/* ---- loops ---- */
+
+static void add_scans(Emitter *e, Frame *inside, Value *value, CloneMap *seen);
+
+static void add_scans_of(Emitter *e, Frame *inside, const Op *op, CloneMap *seen)
 {
-    Frame frame = {.outer = outer, .loop = loop, .class = e->plan->items[item].class};
+    for (int i = 0; i < op->n_operands; i++) {
+        add_scans(e, inside, op->operands[i], seen);
+    }
+    bool scan = op->kind == OP_SCAN || (op->kind == OP_FOLD && op_int(op, ATTR_SCAN, 0));
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    if (scan && axes_class(e->plan->axes, op->operands[0], axis) == inside->class) {
+        if (inside->n_scans == MOST_SCANS) {
+            diag_bug(e->func->diags, "more than %d scans in one loop", MOST_SCANS);
+        }
+        inside->scans[inside->n_scans++] = op;
+    }
+}
+
+/* The scans along the loop's axis that `value` needs here, innermost first. */
+static void add_scans(Emitter *e, Frame *inside, Value *value, CloneMap *seen)
+{
+    if (!value || !value->def || !has_class(e, value, inside->class) ||
+        clone_get(seen, value->def->results[0]) != value->def->results[0]) {
+        return;
+    }
+    clone_map_value(seen, value->def->results[0], NULL);
+    add_scans_of(e, inside, value->def, seen);
+}
+
+static Frame frame_in(Emitter *e, Frame *outer, Op *op, int region)
+{
+    Frame frame = {.outer = outer, .op = op, .class = -1};
     size_t n = (size_t)e->plan->n;
-    frame.at = build_at_end(e->func, loop->regions[0]);
+    frame.at = build_at_end(e->func, op->regions[region]);
     frame.values = clone_map_new(e->func);
     frame.dims = arena_copy(e->func->arena, outer->dims, n * sizeof(Dim));
     frame.ranges = arena_copy(e->func->arena, outer->ranges, n * sizeof(Value *));
-    frame.ranges[item] = loop->regions[0]->args[0];
-    frame.dims[item] = frame.ranges[item]->type->dims[0];
     return frame;
 }
 
-/* A loop over a whole axis, empty. */
-static Op *open_loop(Emitter *e, Frame *frame, int item, Value *init)
+Op *emit_loop(Emitter *e, Frame *frame, int item, int n, Value *const *inits, int n_roots,
+              Value *const *roots, Frame *inside)
 {
     const AxisPlan *axis = &e->plan->items[item];
-    Value *lo = build_i64(&frame->at, 0), *hi = build_size(&frame->at, axis->dim);
-    return build_for(&frame->at, axis->dim, axis->step, axis->name, lo, hi, init ? 1 : 0, &init);
-}
-
-/* ---- reductions and products ---- */
-
-static OpKind combiner(const char *fn)
-{
-    return text_same(fn, "sum")    ? OP_ADD
-           : text_same(fn, "prod") ? OP_MUL
-           : text_same(fn, "min")  ? OP_MIN
-                                   : OP_MAX;
-}
-
-static Value *emit_reduce(Emitter *e, Frame *frame, const Op *op)
-{
-    Value *from = op->operands[0];
-    int axis = (int)op_int(op, ATTR_AXIS, 0), item = item_of_axis(e, from, axis);
-    const char *fn = op_word(op, ATTR_FN);
-    if (item < 0 || e->plan->items[item].how != AXIS_LOOP) {
-        return build_reduce(&frame->at, fn, emit(e, frame, from), axis);
+    Frame scans = {.class = axis->class};
+    CloneMap seen = clone_map_new(e->func);
+    for (int i = 0; i < n_roots; i++) {
+        add_scans(e, &scans, roots[i], &seen);
     }
-    Type type = type_here(e, frame, op->results[0]);
-    int64_t integer = 0;
-    double neutral = reduce_neutral(fn, type->dtype, &integer);
-    Value *init = dtype_is_float(type->dtype) ? build_float(&frame->at, type, neutral)
-                                              : build_int(&frame->at, type, integer);
-    Op *loop = open_loop(e, frame, item, init);
-    Frame inside = frame_inside(e, frame, loop, item);
-    Value *part = build_reduce(&inside.at, fn, emit(e, &inside, from), axis);
-    Value *next = build_binary(&inside.at, combiner(fn), loop->regions[0]->args[1], part);
-    build_yield(&inside.at, 1, &next);
-    return loop->results[0];
+    Value **all = ARENA_ARRAY(e->func->arena, Value *, n + MOST_SCANS * 8);
+    int count = 0;
+    for (; count < n; count++) {
+        all[count] = inits[count];
+    }
+    for (int i = 0; i < scans.n_scans; i++) {
+        count += emit_scan_inits(e, frame, scans.scans[i], all + count);
+    }
+    Value *lo = build_i64(&frame->at, 0), *hi = build_size(&frame->at, axis->dim);
+    Op *loop = build_for(&frame->at, axis->dim, axis->step, axis->name, lo, hi, count, all);
+    *inside = frame_in(e, frame, loop, 0);
+    inside->class = axis->class;
+    inside->ranges[item] = loop->regions[0]->args[0];
+    inside->dims[item] = inside->ranges[item]->type->dims[0];
+    inside->n_scans = scans.n_scans;
+    inside->first_scan = 1 + n;
+    for (int i = 0; i < scans.n_scans; i++) {
+        inside->scans[i] = scans.scans[i];
+    }
+    return loop;
 }
 
-static Value *emit_dot(Emitter *e, Frame *frame, const Op *op)
+void emit_end(Emitter *e, Frame *inside, int n, Value *const *next)
 {
-    int item = item_of_axis(e, op->operands[0], 1);
-    Type type = type_here(e, frame, op->results[0]);
-    Value *init =
-        op->n_operands == 3 ? emit(e, frame, op->operands[2]) : build_float(&frame->at, type, 0);
-    Op *loop = open_loop(e, frame, item, init);
-    Frame inside = frame_inside(e, frame, loop, item);
-    Value *a = emit(e, &inside, op->operands[0]), *b = emit(e, &inside, op->operands[1]);
-    Value *next = build_dot(&inside.at, a, b, loop->regions[0]->args[1], type->dtype);
-    build_yield(&inside.at, 1, &next);
-    return loop->results[0];
+    Value **all = ARENA_ARRAY(e->func->arena, Value *, n + MOST_SCANS * 8);
+    int count = 0;
+    for (; count < n; count++) {
+        all[count] = next[count];
+    }
+    int carried = inside->first_scan;
+    for (int i = 0; i < inside->n_scans; i++) {
+        int own = emit_scan_next(e, inside, inside->scans[i], carried, all + count);
+        carried += own;
+        count += own;
+    }
+    build_yield(&inside->at, count, all);
 }
 
-/* ---- everything else ---- */
+/* ---- values ---- */
 
-/* The axes of a load's result, in order, are its operand's that are not dropped. */
-static Value *emit_load(Emitter *e, Frame *frame, const Op *op)
+/* A scalar axis has one element here: what drops it is expanded again. */
+static Value *restore_axes(Emitter *e, Frame *frame, const Value *source, Value *value)
 {
-    Value *indices[MAX_RANK];
-    Access access = op_access(op, 0);
-    for (int i = 0, axis = 0; i < access.n; i++) {
-        indices[i] = access.indices[i];
-        if (!indices[i]) {
-            int item = item_of_axis(e, op->results[0], axis++);
-            indices[i] = item < 0 ? NULL : frame->ranges[item];
+    for (int i = 0; i < source->type->rank; i++) {
+        int item = emit_item(e, source, i);
+        if (item >= 0 && e->plan->items[item].how == AXIS_SCALAR) {
+            value = build_expand(&frame->at, value, i);
         }
     }
-    return build_load(&frame->at, access.memory, indices);
+    return value;
 }
 
-static Value *emit_plain(Emitter *e, Frame *frame, const Op *op)
+/* The indices of an access whose whole axes are those of `value`, in order. */
+static void emit_indices(Emitter *e, Frame *frame, const Op *op, const Value *value,
+                         Value **indices)
 {
-    Value *operands[8];
-    Type type = type_here(e, frame, op->results[0]);
-    for (int i = 0; i < op->n_operands; i++) {
-        operands[i] = emit(e, frame, op->operands[i]);
+    Access access = op_access(op, 0);
+    for (int i = 0, axis = 0; i < access.n; i++) {
+        Value *index = access.indices[i];
+        if (index) {
+            indices[i] = emit_value(e, frame, index);
+            axis += index->type->kind == TYPE_RANGE;
+            continue;
+        }
+        int item = emit_item(e, value, axis++);
+        indices[i] = item < 0 ? NULL : frame->ranges[item];
     }
-    Op *copy = build_op(&frame->at, op->kind, op->n_operands, operands, 1, &type, 0);
-    copy->n_attrs = op->n_attrs;
-    copy->attrs = op->attrs;
-    return copy->results[0];
 }
 
-static Value *emit_op(Emitter *e, Frame *frame, const Op *op)
+static void emit_load(Emitter *e, Frame *frame, const Op *op)
+{
+    Value *indices[MAX_RANK];
+    emit_indices(e, frame, op, op->results[0], indices);
+    Value *value = build_load(&frame->at, op->operands[0], indices);
+    clone_map_value(&frame->values, op->results[0], restore_axes(e, frame, op->results[0], value));
+}
+
+static void emit_iota(Emitter *e, Frame *frame, const Op *op)
+{
+    int item = emit_item(e, op->results[0], 0);
+    DType dtype = op->results[0]->type->dtype;
+    if (item < 0) {
+        emit_copy(e, frame, op);
+        return;
+    }
+    Value *value;
+    if (e->plan->items[item].how == AXIS_SCALAR) {
+        value = build_cast(&frame->at, frame->ranges[item], dtype);
+        value = build_expand(&frame->at, value, 0);
+    } else {
+        value = build_index(&frame->at, frame->ranges[item], dtype);
+    }
+    clone_map_value(&frame->values, op->results[0], value);
+}
+
+Op *emit_copy(Emitter *e, Frame *frame, const Op *op)
+{
+    Value **operands = ARENA_ARRAY(e->func->arena, Value *, op->n_operands);
+    Type *types = ARENA_ARRAY(e->func->arena, Type, op->n_results);
+    for (int i = 0; i < op->n_operands; i++) {
+        operands[i] = op->operands[i] ? emit_value(e, frame, op->operands[i]) : NULL;
+    }
+    for (int i = 0; i < op->n_results; i++) {
+        types[i] = emit_type(e, frame, op->results[i]);
+    }
+    Op *copy = build_op(&frame->at, op->kind, op->n_operands, operands, op->n_results, types, 0);
+    copy->n_attrs = op->n_attrs;
+    copy->attrs = arena_copy(e->func->arena, op->attrs, sizeof(Attr) * op->n_attrs);
+    for (int i = 0; i < op->n_results; i++) {
+        clone_map_value(&frame->values, op->results[i], copy->results[i]);
+    }
+    return copy;
+}
+
+static void emit_op(Emitter *e, Frame *frame, const Op *op)
 {
     frame->at.span = op->span;
     switch (op->kind) {
-    case OP_LOAD: return emit_load(e, frame, op);
-    case OP_REDUCE: return emit_reduce(e, frame, op);
-    case OP_DOT: return emit_dot(e, frame, op);
-    default: return emit_plain(e, frame, op);
+    case OP_LOAD: emit_load(e, frame, op); break;
+    case OP_IOTA: emit_iota(e, frame, op); break;
+    case OP_REDUCE: emit_reduce(e, frame, op); break;
+    case OP_SCAN: emit_scan(e, frame, op); break;
+    case OP_FOLD: emit_fold(e, frame, op); break;
+    case OP_DOT: emit_dot(e, frame, op); break;
+    case OP_FOR:
+    case OP_IF:
+    case OP_WHILE: emit_regions(e, frame, op); break;
+    default: emit_copy(e, frame, op);
+    }
+    for (int i = 0; i < op->n_results; i++) {
+        clone_get(&frame->values, op->results[i])->name = op->results[i]->name;
     }
 }
 
-static Value *emit(Emitter *e, Frame *frame, Value *value)
+static bool is_inside(const Value *value, const Block *region)
 {
-    if (!value->def) {
-        return value;
+    const Block *block = value->def ? value->def->parent : value->block;
+    while (block && block != region) {
+        block = block->parent ? block->parent->parent : NULL;
     }
-    if (frame->loop && !has_class(e, value, frame->class)) {
+    return block == region;
+}
+
+static bool belongs(const Emitter *e, const Frame *frame, const Value *value)
+{
+    return !frame->op ||
+           (frame->source ? is_inside(value, frame->source) : has_class(e, value, frame->class));
+}
+
+Value *emit_value(Emitter *e, Frame *frame, Value *value)
+{
+    if (!value->def && !value->block) {
+        return value; /* a parameter */
+    }
+    Value *known = clone_get(&frame->values, value);
+    if (known != value) {
+        return known;
+    }
+    if (!belongs(e, frame, value)) {
         Frame *outer = frame->outer;
         Builder end = outer->at;
-        outer->at = build_before(e->func, frame->loop);
-        Value *found = emit(e, outer, value);
+        outer->at = build_before(e->func, frame->op);
+        Value *found = emit_value(e, outer, value);
         outer->at = end;
         return found;
     }
-    Value *known = clone_get(&frame->values, value);
-    if (known == value) {
-        known = emit_op(e, frame, value->def);
-        known->name = value->name;
-        clone_map_value(&frame->values, value, known);
+    if (!value->def) {
+        diag_bug(e->func->diags, "an argument of a region outside of it");
     }
-    return known;
+    emit_op(e, frame, value->def);
+    return clone_get(&frame->values, value);
 }
 
-/* ---- stores and the launch ---- */
+/* ---- effects and the launch ---- */
 
-static void emit_store(Emitter *e, Frame *frame, const Op *op, int from)
+static bool block_has_effect(const Block *block)
 {
-    Value *value = op->operands[op->n_operands - 1];
-    for (int i = from; i < value->type->rank; i++) {
-        int item = item_of_axis(e, value, i);
-        if (item >= 0 && e->plan->items[item].how == AXIS_LOOP) {
-            Op *loop = open_loop(e, frame, item, NULL);
-            Frame inside = frame_inside(e, frame, loop, item);
-            emit_store(e, &inside, op, i + 1);
-            build_yield(&inside.at, 0, NULL);
+    for (const Op *op = block->first; op; op = op->next) {
+        if (emit_has_effect(op)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool emit_has_effect(const Op *op)
+{
+    bool effect = axes_written(op) != NULL;
+    for (int i = 0; i < op->n_regions; i++) {
+        effect = effect || block_has_effect(op->regions[i]);
+    }
+    return effect;
+}
+
+/* Axes that one scalar stands for have no place in a stored tile. */
+static Value *drop_axes(Emitter *e, Frame *frame, const Value *source, Value *value)
+{
+    for (int i = source->type->rank; i-- > 0;) {
+        int item = emit_item(e, source, i);
+        if (item >= 0 && e->plan->items[item].how == AXIS_SCALAR) {
+            bool undone = value->def && value->def->kind == OP_EXPAND &&
+                          op_int(value->def, ATTR_AXIS, 0) == i;
+            value = undone ? value->def->operands[0] : build_squeeze(&frame->at, value, i);
+        }
+    }
+    return value;
+}
+
+static void emit_store(Emitter *e, Frame *frame, const Op *op)
+{
+    Value *value = op->operands[op->n_operands - 1], *indices[MAX_RANK];
+    emit_indices(e, frame, op, value, indices);
+    Value *here = emit_value(e, frame, value);
+    frame->at.span = op->span;
+    here = drop_axes(e, frame, value, here);
+    build_store(&frame->at, op->operands[0], indices, here);
+}
+
+/* What has no regions, inside of loops over those of its axes that are walked. */
+static void emit_written(Emitter *e, Frame *frame, const Op *op, int from)
+{
+    const Value *shape = axes_written(op);
+    for (int i = from; i < shape->type->rank; i++) {
+        int item = emit_item(e, shape, i);
+        if (emit_is_looped(e, item) && !frame->ranges[item]) {
+            Frame inside;
+            emit_loop(e, frame, item, 0, NULL, op->n_operands, op->operands, &inside);
+            emit_written(e, &inside, op, i + 1);
+            emit_end(e, &inside, 0, NULL);
             return;
         }
     }
-    Value *indices[MAX_RANK];
-    Access access = op_access(op, 0);
-    for (int i = 0, axis = 0; i < access.n; i++) {
-        indices[i] = access.indices[i];
-        if (!indices[i]) {
-            int item = item_of_axis(e, value, axis++);
-            indices[i] = item < 0 ? NULL : frame->ranges[item];
-        }
+    if (op->kind == OP_STORE) {
+        emit_store(e, frame, op);
+    } else {
+        frame->at.span = op->span;
+        emit_copy(e, frame, op);
     }
-    Value *here = emit(e, frame, value);
+}
+
+void emit_effect(Emitter *e, Frame *frame, const Op *op)
+{
+    /* What has a result that something else read was emitted with that. */
+    if (op->n_results && clone_get(&frame->values, op->results[0]) != op->results[0]) {
+        return;
+    }
     frame->at.span = op->span;
-    build_store(&frame->at, access.memory, indices, here);
+    if (op->n_regions) {
+        emit_regions(e, frame, op);
+    } else {
+        emit_written(e, frame, op, 0);
+    }
 }
 
 static Op *emit_launch(Emitter *e, Op *group, Frame *frame)
 {
-    Dim dims[MAX_RANK];
-    int64_t steps[MAX_RANK];
-    const char *names[MAX_RANK];
-    int items[MAX_RANK], n = 0;
-    for (int i = 0; i < e->plan->n_stored; i++) {
+    Dim dims[MAX_RANK * 2];
+    int64_t steps[MAX_RANK * 2];
+    const char *names[MAX_RANK * 2];
+    int items[MAX_RANK * 2], n = 0;
+    for (int i = 0; i < e->plan->n_stored && n < MAX_RANK * 2; i++) {
         const AxisPlan *axis = &e->plan->items[i];
         if (axis->how != AXIS_LOOP) {
             items[n] = i;
             names[n] = axis->name;
             dims[n] = axis->dim;
-            steps[n++] = axis->step;
+            steps[n++] = axis->how == AXIS_SCALAR ? 0 : axis->step;
         }
     }
     Builder before = build_before(e->func, group);
@@ -246,8 +387,9 @@ static Op *emit_launch(Emitter *e, Op *group, Frame *frame)
         op_set_int(e->func, launch, ATTR_GROUPED, e->plan->grouped);
     }
     for (int i = 0; i < n; i++) {
-        frame->ranges[items[i]] = launch->regions[0]->args[i];
-        frame->dims[items[i]] = frame->ranges[items[i]]->type->dims[0];
+        Value *arg = launch->regions[0]->args[i];
+        frame->ranges[items[i]] = arg;
+        frame->dims[items[i]] = steps[i] ? arg->type->dims[0] : poly_const(e->func, 1);
     }
     frame->at = build_at_end(e->func, launch->regions[0]);
     return launch;
@@ -257,12 +399,12 @@ void tile_emit(Func *func, Op *group, const TilePlan *plan)
 {
     Emitter e = {func, plan};
     Frame frame = {.class = -1, .values = clone_map_new(func)};
-    frame.dims = ARENA_ARRAY(func->arena, Dim, plan->n);
-    frame.ranges = ARENA_ARRAY(func->arena, Value *, plan->n);
+    frame.dims = ARENA_ARRAY(func->arena, Dim, plan->n + 1);
+    frame.ranges = ARENA_ARRAY(func->arena, Value *, plan->n + 1);
     emit_launch(&e, group, &frame);
     for (const Op *op = group->regions[0]->first; op; op = op->next) {
-        if (op->kind == OP_STORE) {
-            emit_store(&e, &frame, op, 0);
+        if (emit_has_effect(op)) {
+            emit_effect(&e, &frame, op);
         }
     }
 }

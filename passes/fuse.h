@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fuse, in parts: fuse.c (units of statements, their order, launches), fuse_group.c (one launch's
+ * statements, copied), fuse_split.c (what one launch cannot hold, or should not), fuse_memory.c
+ * (intermediates in memory, reads of memory that changes), fuse_gather.c (gathers from arrays).
+ * Private to fuse. */
+#ifndef TESSERA_PASSES_FUSE_H
+#define TESSERA_PASSES_FUSE_H
+
+#include "ir/build.h"
+#include "passes/an_axes.h"
+
+/* Does an op write memory, or have one in its regions that does? */
+bool fuse_has_effect(const Op *op);
+
+/* ---- fuse_gather.c ---- */
+/* Makes gathers from arrays gathers from memory: by what the array is computed from, where that is
+ * cheap, else by an intermediate. */
+void fuse_gathers(Func *func);
+
+/* ---- fuse_memory.c ---- */
+/* Stores a value of the function's body to an intermediate tensor right where it is made, and reads
+ * it from there in every other op. Returns the store. */
+Op *fuse_materialize(Func *func, Value *value);
+/* Is the value made in the function's body, by something other than a read of an intermediate? */
+bool fuse_may_materialize(const Func *func, const Value *value);
+/* A read of memory which is written again before the reader of it runs, or by the reader itself at
+ * other places; NULL when there is none. `group`: of the reader alone. */
+Value *fuse_changed_read(Func *func, const Op *reader);
+
+/* ---- fuse_group.c ---- */
+/* A launch: `parallel` without axes that holds the statements. */
+typedef struct Group {
+    Op *parallel;
+    CloneMap copies; /* from the body's values */
+    Table originals; /* back */
+} Group;
+Group fuse_group(Func *func, Builder *at, int n, Op *const *statements);
+/* The body's value that this one of the group is a copy of, or NULL. */
+Value *fuse_original(const Group *group, const Value *copy);
+/* Gives uses that walk a value differently their own copies of it. False when a value is in the way
+ * that costs too much to compute twice: `*costly`, of the body. */
+bool fuse_untangle(Func *func, Group *group, Value **costly);
+
+/* ---- fuse_split.c ---- */
+/* A value that should be made by a launch of its own before this group; NULL: all is well. */
+Value *fuse_split(Func *func, const Group *group);
+
+#endif

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Gathers from arrays. `x[i - 1]` of a computed x is computed at i - 1 where that is cheap:
+ *
+ *   %d = sub %a, %b                          %p = gather %x[%i]
+ *   %g = gather %d[%i]              →        %q = gather %y[%i]
+ *                                            %e = sub %p, %q
+ *                                            %g = select %inside, %e, 0
+ *
+ * Otherwise the array is stored, and the gather reads it from memory. */
+#include "passes/fuse.h"
+
+#include "passes/an_affine.h"
+
+enum {
+    MOST_OPS = 8,       /* that are computed again at each place of several */
+    MOST_OPS_ONCE = 64, /* where each element is asked for about once */
+};
+
+/* ---- may it be computed at the place? ---- */
+
+static int weigh(const Func *func, const Value *value, int most);
+
+/* What is written later may have changed at the place of the gather. */
+static bool is_unchanging(const Func *func, const Value *memory)
+{
+    ParamIo io = func->params.items[memory->index].io;
+    return io == PARAM_IN || io == PARAM_SCRATCH;
+}
+
+static int weigh_operands(const Func *func, const Op *op, int first, int most)
+{
+    int sum = 0;
+    for (int i = first; i < op->n_operands && sum <= most; i++) {
+        sum += op->operands[i] ? weigh(func, op->operands[i], most - sum) : 0;
+    }
+    return sum;
+}
+
+static int weigh(const Func *func, const Value *value, int most)
+{
+    const Op *op = value->def;
+    if (type_is_scalar(value->type)) {
+        return 0;
+    }
+    if (!op) {
+        return most + 1;
+    }
+    switch (op->kind) {
+    case OP_CONST:
+    case OP_IOTA: return 0;
+    case OP_LOAD: return is_unchanging(func, op->operands[0]) ? 0 : most + 1;
+    case OP_BROADCAST:
+    case OP_EXPAND:
+    case OP_SQUEEZE:
+    case OP_PERMUTE: return weigh_operands(func, op, 0, most);
+    case OP_GATHER:
+        return type_is_memory(op->operands[0]->type) && is_unchanging(func, op->operands[0])
+                   ? 1 + weigh_operands(func, op, 1, most - 1)
+                   : most + 1;
+    default:
+        return op_has(op, TRAIT_ELEMENTWISE) ? 1 + weigh_operands(func, op, 0, most - 1) : most + 1;
+    }
+}
+
+/* As many elements are asked for as there are: a shift, a flip, a piece. */
+static bool asks_once(const Op *gather)
+{
+    Type from = gather->operands[0]->type, to = gather->results[0]->type;
+    return to->rank <= from->rank;
+}
+
+static bool is_cheap_there(const Func *func, const Op *gather)
+{
+    int most = asks_once(gather) ? MOST_OPS_ONCE : MOST_OPS;
+    const Value *value = gather->operands[0];
+    return weigh(func, value, most) <= most;
+}
+
+/* ---- computing it at the place ---- */
+
+typedef struct Spot {
+    Builder at;
+    Type shape;     /* of the result; its element type does not count */
+    CloneMap known; /* what has been computed at these indices */
+} Spot;
+
+static Value *value_at(Spot *p, Value *value, Value *const *indices);
+
+static Type shaped(const Spot *p, DType dtype)
+{
+    return type_with_dtype(p->at.func, p->shape, dtype);
+}
+
+static Value *spread(Spot *p, Value *scalar)
+{
+    return build_broadcast(&p->at, scalar, p->shape->rank, p->shape->dims);
+}
+
+/* An index as an array of the result's shape and of this type. */
+static Value *index_as(Spot *p, Value *index, DType dtype)
+{
+    return build_cast(&p->at, spread(p, index), dtype);
+}
+
+static Value *load_at(Spot *p, const Op *load, Value *const *indices)
+{
+    Value *all[MAX_RANK];
+    Access access = op_access(load, 0);
+    for (int i = 0, axis = 0; i < access.n; i++) {
+        all[i] = access.indices[i] ? access.indices[i] : indices[axis++];
+    }
+    Value *result = build_gather(&p->at, access.memory, all);
+    return type_is_scalar(result->type) ? spread(p, result) : result;
+}
+
+static Value *gather_at(Spot *p, const Op *gather, Value *const *indices)
+{
+    Value *all[MAX_RANK];
+    for (int i = 1; i < gather->n_operands; i++) {
+        Value *index = gather->operands[i];
+        all[i - 1] = type_is_scalar(index->type) ? index : value_at(p, index, indices);
+    }
+    Value *result = build_gather(&p->at, gather->operands[0], all);
+    result->def->n_attrs = gather->n_attrs;
+    result->def->attrs = gather->attrs;
+    return type_is_scalar(result->type) ? spread(p, result) : result;
+}
+
+static Value *moved_at(Spot *p, const Op *op, Value *const *indices)
+{
+    Value *inner[MAX_RANK];
+    Type from = op->operands[0]->type, to = op->results[0]->type;
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    for (int i = 0; i < from->rank; i++) {
+        switch (op->kind) {
+        case OP_EXPAND: inner[i] = indices[i < axis ? i : i + 1]; break;
+        case OP_SQUEEZE:
+            inner[i] = i == axis ? build_i64(&p->at, 0) : indices[i < axis ? i : i - 1];
+            break;
+        case OP_BROADCAST: {
+            int k = i + to->rank - from->rank;
+            bool stretched = from->dims[i] != to->dims[k];
+            inner[i] = stretched ? build_i64(&p->at, 0) : indices[k];
+            break;
+        }
+        default: break;
+        }
+    }
+    for (int i = 0; op->kind == OP_PERMUTE && i < to->rank; i++) {
+        inner[op_attr(op, ATTR_PERM)->ints[i]] = indices[i];
+    }
+    Spot there = {p->at, p->shape, clone_map_new(p->at.func)};
+    return value_at(&there, op->operands[0], inner);
+}
+
+static Value *computed_at(Spot *p, const Op *op, Value *const *indices)
+{
+    Value *operands[4];
+    Type type = shaped(p, op->results[0]->type->dtype);
+    for (int i = 0; i < op->n_operands; i++) {
+        operands[i] = value_at(p, op->operands[i], indices);
+    }
+    Op *copy = build_op(&p->at, op->kind, op->n_operands, operands, 1, &type, 0);
+    copy->n_attrs = op->n_attrs;
+    copy->attrs = op->attrs;
+    return copy->results[0];
+}
+
+static Value *made_at(Spot *p, Value *value, Value *const *indices)
+{
+    const Op *op = value->def;
+    switch (op->kind) {
+    case OP_LOAD: return load_at(p, op, indices);
+    case OP_GATHER: return gather_at(p, op, indices);
+    case OP_IOTA: return index_as(p, indices[0], value->type->dtype);
+    case OP_CONST: {
+        Type type = shaped(p, value->type->dtype);
+        Value *copy = build_op(&p->at, OP_CONST, 0, NULL, 1, &type, 0)->results[0];
+        copy->def->n_attrs = op->n_attrs;
+        copy->def->attrs = op->attrs;
+        return copy;
+    }
+    case OP_BROADCAST:
+    case OP_EXPAND:
+    case OP_SQUEEZE:
+    case OP_PERMUTE: return moved_at(p, op, indices);
+    default: return computed_at(p, op, indices);
+    }
+}
+
+static Value *value_at(Spot *p, Value *value, Value *const *indices)
+{
+    if (type_is_scalar(value->type)) {
+        return spread(p, value);
+    }
+    Value *known = clone_get(&p->known, value);
+    if (known == value) {
+        known = made_at(p, value, indices);
+        clone_map_value(&p->known, value, known);
+    }
+    return known;
+}
+
+/* ---- elements outside ---- */
+
+static Value *both(Spot *p, Value *a, Value *b)
+{
+    return a ? build_binary(&p->at, OP_AND, a, b) : b;
+}
+
+/* Where the indices lie inside of the array; NULL: everywhere. */
+static Value *inside(Spot *p, const Op *gather)
+{
+    Type from = gather->operands[0]->type;
+    const Attr *guard = op_attr(gather, ATTR_GUARD);
+    Value *holds = NULL;
+    for (int i = 0; i < from->rank; i++) {
+        Value *index = gather->operands[i + 1];
+        if (guard ? !guard->ints[i] : an_index_inside(p->at.func, index, from->dims[i])) {
+            continue;
+        }
+        Value *wide = index_as(p, index, DT_I64);
+        Value *zero = spread(p, build_i64(&p->at, 0));
+        Value *extent = spread(p, build_size(&p->at, from->dims[i]));
+        holds = both(p, holds, build_cmp(&p->at, "ge", wide, zero));
+        holds = both(p, holds, build_cmp(&p->at, "lt", wide, extent));
+    }
+    return holds;
+}
+
+static Value *outside_value(Spot *p, const Op *gather)
+{
+    Type type = shaped(p, gather->results[0]->type->dtype);
+    const Attr *value = op_attr(gather, ATTR_VALUE);
+    return dtype_is_float(type->dtype) ? build_float(&p->at, type, value ? value->f : 0)
+                                       : build_int(&p->at, type, value ? value->i : 0);
+}
+
+/* What is read straight from memory is guarded there: an array of the tensor's own extents. */
+static bool is_plain_read(const Op *gather)
+{
+    const Op *load = gather->operands[0]->def;
+    return load && load->kind == OP_LOAD && load->parent &&
+           load->results[0]->type->rank == load->operands[0]->type->rank;
+}
+
+static void compute_there(Func *func, Op *gather)
+{
+    Value *indices[MAX_RANK];
+    Spot p = {build_before(func, gather), gather->results[0]->type, clone_map_new(func)};
+    for (int i = 1; i < gather->n_operands; i++) {
+        indices[i - 1] = gather->operands[i];
+    }
+    Value *value = value_at(&p, gather->operands[0], indices);
+    if (is_plain_read(gather) && value->def->kind == OP_GATHER) {
+        value->def->n_attrs = gather->n_attrs;
+        value->def->attrs = gather->attrs;
+    } else {
+        Value *holds = inside(&p, gather);
+        value = holds ? build_select(&p.at, holds, value, outside_value(&p, gather)) : value;
+    }
+    value->name = gather->results[0]->name;
+    func_replace_uses(func, gather->results[0], value);
+    op_remove(gather);
+}
+
+/* ---- all of them ---- */
+
+static void place_gather(Op *op, void *user)
+{
+    Func *func = user;
+    if (op->kind != OP_GATHER || op->operands[0]->type->kind != TYPE_ARRAY) {
+        return;
+    }
+    if (is_cheap_there(func, op)) {
+        compute_there(func, op);
+    } else if (fuse_may_materialize(func, op->operands[0])) {
+        Op *store = fuse_materialize(func, op->operands[0]);
+        if (is_cheap_there(func, op)) { /* it reads the intermediate now */
+            compute_there(func, op);
+        }
+        (void)store;
+    }
+}
+
+void fuse_gathers(Func *func)
+{
+    func_walk(func, place_gather, func);
+}

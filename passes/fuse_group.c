@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One launch's statements: copies of what they need, each value once; where two uses walk one value
+ * along different axes, each has its own. */
+#include "passes/fuse.h"
+
+typedef struct Pair {
+    const Value *copy;
+    Value *original;
+} Pair;
+
+static bool is_copy(const void *item, const void *key)
+{
+    return ((const Pair *)item)->copy == key;
+}
+
+Value *fuse_original(const Group *group, const Value *copy)
+{
+    const Pair *pair = table_find(&group->originals, hash_word(0, copy->id), is_copy, copy);
+    return pair ? pair->original : NULL;
+}
+
+static void remember(Func *func, Group *group, const Value *copy, Value *original)
+{
+    Pair *pair = ARENA_NEW(func->arena, Pair);
+    *pair = (Pair){copy, original};
+    table_add(func->arena, &group->originals, hash_word(0, copy->id), pair);
+}
+
+/* ---- copies ---- */
+
+typedef struct Copier {
+    Func *func;
+    Group *group;
+    Builder at;
+    const Op *top; /* whose regions are looked into */
+} Copier;
+
+static void copy_value(Copier *c, Value *value);
+
+static bool is_within(const Value *value, const Op *op)
+{
+    const Block *block = value->def ? value->def->parent : value->block;
+    while (block && block->parent != op) {
+        block = block->parent ? block->parent->parent : NULL;
+    }
+    return block != NULL;
+}
+
+static void copy_outer(Op *op, void *user)
+{
+    Copier *c = user;
+    for (int i = 0; i < op->n_operands; i++) {
+        if (op->operands[i] && !is_within(op->operands[i], c->top)) {
+            copy_value(c, op->operands[i]);
+        }
+    }
+}
+
+static void copy_op(Copier *c, Op *op)
+{
+    for (int i = 0; i < op->n_operands; i++) {
+        if (op->operands[i]) {
+            copy_value(c, op->operands[i]);
+        }
+    }
+    for (int i = 0; i < op->n_regions; i++) {
+        Copier inside = *c;
+        inside.top = op;
+        block_walk(op->regions[i], copy_outer, &inside);
+        c->at = inside.at;
+    }
+    const Op *copy = clone_op(&c->at, &c->group->copies, op);
+    for (int i = 0; i < op->n_results; i++) {
+        remember(c->func, c->group, copy->results[i], op->results[i]);
+    }
+}
+
+static void copy_value(Copier *c, Value *value)
+{
+    if (value->def && clone_get(&c->group->copies, value) == value) {
+        copy_op(c, value->def);
+    }
+}
+
+Group fuse_group(Func *func, Builder *at, int n, Op *const *statements)
+{
+    Group group = {.copies = clone_map_new(func)};
+    group.parallel = build_parallel(at, OP_PARALLEL, 0, NULL, NULL, NULL);
+    group.parallel->span = statements[0]->span;
+    Copier c = {func, &group, build_at_end(func, group.parallel->regions[0]), NULL};
+    for (int i = 0; i < n; i++) {
+        bool done =
+            statements[i]->n_results &&
+            clone_get(&group.copies, statements[i]->results[0]) != statements[i]->results[0];
+        if (!done) {
+            copy_op(&c, statements[i]);
+        }
+    }
+    return group;
+}
+
+/* ---- uses that walk one value differently ---- */
+
+enum { MOST_COPIED = 64 }; /* ops that one use has again */
+
+static bool turns_axes(const Op *op, int pass)
+{
+    switch (op->kind) {
+    case OP_PERMUTE:
+    case OP_DOT: return true;
+    case OP_EXPAND:
+    case OP_SQUEEZE: return pass > 0;
+    case OP_BROADCAST:
+    case OP_STORE:
+    case OP_SCATTER:
+    case OP_REDUCE: return pass > 1;
+    default: return false;
+    }
+}
+
+static bool is_cheap_op(const Op *op)
+{
+    return (op_has(op, TRAIT_ELEMENTWISE) || op->kind == OP_LOAD || op->kind == OP_CONST ||
+            op->kind == OP_IOTA || op->kind == OP_SIZE || op->kind == OP_BROADCAST ||
+            op->kind == OP_EXPAND || op->kind == OP_SQUEEZE || op->kind == OP_PERMUTE ||
+            (op->kind == OP_GATHER && type_is_memory(op->operands[0]->type)));
+}
+
+/* How many ops it takes to make the value again; more than MOST_COPIED: not worth it. */
+static int cost_of(const Value *value, const Block *block, Value **costly)
+{
+    if (!value->def || value->def->parent != block) {
+        return 0;
+    }
+    if (!is_cheap_op(value->def)) {
+        *costly = (Value *)value;
+        return MOST_COPIED + 1;
+    }
+    int cost = 1;
+    for (int i = 0; i < value->def->n_operands && cost <= MOST_COPIED; i++) {
+        if (value->def->operands[i]) {
+            cost += cost_of(value->def->operands[i], block, costly);
+        }
+    }
+    if (cost > MOST_COPIED && !*costly) {
+        *costly = (Value *)value;
+    }
+    return cost;
+}
+
+/* Copies the tree below a value, in front of the one use that gets it. */
+static Value *own_copy(Func *func, Group *group, Builder *at, Value *value)
+{
+    const Op *op = value->def;
+    if (!op || op->parent != at->block || type_is_scalar(value->type)) {
+        return value;
+    }
+    CloneMap map = clone_map_new(func);
+    for (int i = 0; i < op->n_operands; i++) {
+        Value *operand = op->operands[i];
+        if (operand) {
+            Value *own = own_copy(func, group, at, operand);
+            if (own != operand) {
+                clone_map_value(&map, operand, own);
+            }
+        }
+    }
+    clone_op(at, &map, op);
+    Value *own = clone_get(&map, value);
+    Value *original = fuse_original(group, value);
+    if (original) {
+        remember(func, group, own, original);
+    }
+    return own;
+}
+
+/* One operand used by several ops, that this op walks in its own way. */
+static bool give_own(Func *func, Group *group, Op *op, int i, Value **costly)
+{
+    Value *operand = op->operands[i];
+    Value *found = NULL;
+    if (cost_of(operand, op->parent, &found) > MOST_COPIED) {
+        *costly = *costly ? *costly : fuse_original(group, found);
+        return false;
+    }
+    Builder at = build_before(func, op);
+    op->operands[i] = own_copy(func, group, &at, operand);
+    return op->operands[i] != operand;
+}
+
+static bool is_tangled(Func *func, const Group *group)
+{
+    Axes axes = an_axes(func, group->parallel->regions[0]);
+    return axes_conflict(&axes, group->parallel->regions[0]);
+}
+
+static void count_use(Op *op, void *user)
+{
+    uint32_t *uses = user;
+    for (int i = 0; i < op->n_operands; i++) {
+        if (op->operands[i]) {
+            uses[op->operands[i]->id]++;
+        }
+    }
+}
+
+/* What the copies have replaced. */
+static void remove_unused(Func *func, Block *block)
+{
+    uint32_t *uses = ARENA_ARRAY(func->arena, uint32_t, func->n_values);
+    block_walk(block, count_use, uses);
+    for (Op *op = block->last, *before; op; op = before) {
+        bool used = fuse_has_effect(op);
+        before = op->prev;
+        for (int i = 0; i < op->n_results; i++) {
+            used = used || uses[op->results[i]->id] > 0;
+        }
+        for (int i = 0; !used && i < op->n_operands; i++) {
+            if (op->operands[i]) {
+                uses[op->operands[i]->id]--;
+            }
+        }
+        if (!used) {
+            op_remove(op);
+        }
+    }
+}
+
+bool fuse_untangle(Func *func, Group *group, Value **costly)
+{
+    *costly = NULL;
+    if (!is_tangled(func, group)) {
+        return true;
+    }
+    for (int pass = 0; pass < 3; pass++) {
+        for (Op *op = group->parallel->regions[0]->first; op; op = op->next) {
+            bool changed = false;
+            for (int i = 0; turns_axes(op, pass) && i < op->n_operands; i++) {
+                Value *operand = op->operands[i];
+                if (operand && operand->def && operand->type->kind == TYPE_ARRAY) {
+                    changed = give_own(func, group, op, i, costly) || changed;
+                }
+            }
+            if (changed) {
+                remove_unused(func, group->parallel->regions[0]);
+                if (!is_tangled(func, group)) {
+                    return true;
+                }
+            }
+        }
+    }
+    return false;
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Intermediates that are put into memory for the time of one launch, and reads of memory that is
+ * written before the read value is used. */
+#include "passes/fuse.h"
+
+/* ---- intermediates ---- */
+
+static bool has_param(const Func *func, const char *name)
+{
+    for (size_t i = 0; i < func->params.n; i++) {
+        if (text_same(func->params.items[i].name, name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static Value *new_scratch(Func *func, Type type)
+{
+    size_t n = func->params.n;
+    const char *name;
+    do {
+        name = arena_printf(func->arena, "scratch%zu", n++);
+    } while (has_param(func, name));
+    return func_param(func, name, type_tensor(func, type->dtype, type->rank, type->dims),
+                      PARAM_SCRATCH);
+}
+
+static bool is_scratch(const Func *func, const Value *memory)
+{
+    return func->params.items[memory->index].io == PARAM_SCRATCH;
+}
+
+bool fuse_may_materialize(const Func *func, const Value *value)
+{
+    const Op *op = value->def;
+    if (!op || op->parent != func->body || value->type->kind != TYPE_ARRAY) {
+        return false;
+    }
+    return op->kind != OP_LOAD || !is_scratch(func, op->operands[0]);
+}
+
+/* A scalar is stored as a tensor of one element. */
+static Value *with_axis(Builder *b, Value *value)
+{
+    return value->type->rank ? value : build_expand(b, value, 0);
+}
+
+Op *fuse_materialize(Func *func, Value *value)
+{
+    static Value *const WHOLE[MAX_RANK];
+    Builder b = build_after(func, value->def);
+    b.span = value->def->span;
+    Op *after = b.before;
+    Value *stored = with_axis(&b, value);
+    Value *scratch = new_scratch(func, stored->type);
+    Op *store = build_store(&b, scratch, WHOLE, stored);
+    Value *read = build_load(&b, scratch, WHOLE);
+    if (value->type->rank == 0) {
+        read = build_squeeze(&b, read, 0);
+    }
+    read->name = value->name;
+    for (Op *op = after; op; op = op->next) {
+        for (int i = 0; i < op->n_operands; i++) {
+            op->operands[i] = op->operands[i] == value ? read : op->operands[i];
+        }
+        for (int r = 0; r < op->n_regions; r++) {
+            block_replace_uses(op->regions[r], value, read);
+        }
+    }
+    return store;
+}
+
+/* ---- reads of memory that changes ---- */
+
+typedef struct Reads {
+    Func *func;
+    const Op *reader;
+    Table seen;
+    Value *found;
+} Reads;
+
+typedef struct Writes {
+    const Value *memory;
+    bool found;
+} Writes;
+
+static void find_write(Op *op, void *user)
+{
+    Writes *writes = user;
+    bool writes_it = op->kind == OP_STORE || op->kind == OP_SCATTER;
+    writes->found = writes->found || (writes_it && op->operands[0] == writes->memory);
+}
+
+static bool op_writes(Op *op, const Value *memory)
+{
+    Writes writes = {memory, false};
+    find_write(op, &writes);
+    for (int r = 0; r < op->n_regions && !writes.found; r++) {
+        block_walk(op->regions[r], find_write, &writes);
+    }
+    return writes.found;
+}
+
+/* A plain store of all of a tensor, element for element what was read there. */
+static bool is_pointwise(Reads *reads, const Op *load)
+{
+    const Op *store = reads->reader;
+    if (store->kind != OP_STORE || load->kind != OP_LOAD) {
+        return false;
+    }
+    Builder at = build_at_end(reads->func, reads->func->body);
+    Group group = fuse_group(reads->func, &at, 1, (Op *[]){(Op *)store});
+    Axes axes = an_axes(reads->func, group.parallel->regions[0]);
+    const Op *copy = group.parallel->regions[0]->last;
+    const Value *read = clone_get(&group.copies, load->results[0]);
+    const Value *written = copy->operands[copy->n_operands - 1];
+    bool same = read->type->rank == written->type->rank &&
+                !axes_conflict(&axes, group.parallel->regions[0]);
+    for (int i = 1; same && i <= op_access(load, 0).n; i++) {
+        same = load->operands[i] == store->operands[i];
+    }
+    for (int i = 0; same && i < read->type->rank; i++) {
+        same = axes_class(&axes, read, i) == axes_class(&axes, written, i);
+    }
+    op_remove(group.parallel);
+    return same;
+}
+
+static bool is_stale(Reads *reads, const Op *load)
+{
+    const Value *memory = load->operands[0];
+    for (Op *op = load->next; op && op != reads->reader; op = op->next) {
+        if (op_writes(op, memory)) {
+            return true;
+        }
+    }
+    return op_writes((Op *)reads->reader, memory) && !is_pointwise(reads, load);
+}
+
+static bool same_value(const void *item, const void *key)
+{
+    return item == key;
+}
+
+static void look(Reads *reads, Value *value)
+{
+    Op *op = value ? value->def : NULL;
+    if (!op || op->parent != reads->func->body || reads->found ||
+        table_find(&reads->seen, hash_word(0, value->id), same_value, value)) {
+        return;
+    }
+    table_add(reads->func->arena, &reads->seen, hash_word(0, value->id), value);
+    bool memory = (op->kind == OP_LOAD || op->kind == OP_GATHER) &&
+                  op->operands[0]->type->kind == TYPE_TENSOR;
+    if (memory && reads->func->params.items[op->operands[0]->index].io == PARAM_INOUT &&
+        is_stale(reads, op)) {
+        reads->found = value;
+        return;
+    }
+    for (int i = 0; i < op->n_operands; i++) {
+        look(reads, op->operands[i]);
+    }
+}
+
+static void look_in_region(Op *op, void *user)
+{
+    for (int i = 0; i < op->n_operands; i++) {
+        look(user, op->operands[i]);
+    }
+}
+
+Value *fuse_changed_read(Func *func, const Op *reader)
+{
+    Reads reads = {.func = func, .reader = reader};
+    for (int i = 0; i < reader->n_operands; i++) {
+        look(&reads, reader->operands[i]);
+    }
+    for (int r = 0; r < reader->n_regions; r++) {
+        block_walk(reader->regions[r], look_in_region, &reads);
+    }
+    return reads.found;
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What one launch cannot hold, or should not: which value gets a launch of its own.
+ *
+ * Blocks of a launch know nothing of one another. What many blocks need and what takes long to
+ * make (a reduction, a scan, a product) is made once, before; so is what a product reads, where making it
+ * costs more than reading it back. A reduction along a stored axis (softmax) stays when a block can
+ * walk the whole row and there are rows enough. */
+#include "passes/fuse.h"
+
+#include "ir/target.h"
+
+enum {
+    FEW_ELEMENTS = 64,     /* of a reduction that each block may as well do itself */
+    FEW_ROWS = 64,         /* blocks, too few to walk long rows alone */
+    LONG_ROW = 32768,      /* elements */
+    MOST_OPERAND_OPS = 6,  /* element-wise ops on what a product reads */
+    SIZE_UNKNOWN = 1 << 20 /* elements, taken for an extent that is not known */
+};
+
+typedef struct Splitter {
+    Func *func;
+    const Group *group;
+    const Block *block;
+    Axes axes;
+    uint64_t *seen; /* by value id: classes that it has, or has folded */
+    int classes[64];
+    int64_t most[64];
+    int n_classes;
+    uint64_t stored, folded; /* classes that are */
+    const Op *dot;           /* the first product */
+} Splitter;
+
+static uint64_t class_bit(Splitter *s, const Value *value, int axis)
+{
+    int class = axes_class(&s->axes, value, axis), i = 0;
+    if (class < 0) {
+        return 0;
+    }
+    while (i < s->n_classes && s->classes[i] != class) {
+        i++;
+    }
+    if (i == 64) {
+        diag_bug(s->func->diags, "more than 64 axes in one group");
+    }
+    if (i == s->n_classes) {
+        int64_t most = poly_most(value->type->dims[axis]);
+        s->classes[s->n_classes] = class;
+        s->most[s->n_classes++] = most == INT64_MAX ? SIZE_UNKNOWN : most;
+    }
+    return (uint64_t)1 << i;
+}
+
+static uint64_t classes_of(Splitter *s, const Value *value)
+{
+    uint64_t bits = 0;
+    for (int i = 0; value->type->kind == TYPE_ARRAY && i < value->type->rank; i++) {
+        bits |= class_bit(s, value, i);
+    }
+    return bits;
+}
+
+static int64_t elements(const Splitter *s, uint64_t bits)
+{
+    int64_t n = 1;
+    for (int i = 0; i < s->n_classes; i++) {
+        if (bits >> i & 1) {
+            n = n > ((int64_t)1 << 40) ? n : n * (s->most[i] > 0 ? s->most[i] : 1);
+        }
+    }
+    return n;
+}
+
+static bool is_fold(const Op *op)
+{
+    return op->kind == OP_REDUCE || op->kind == OP_SCAN || op->kind == OP_FOLD;
+}
+
+static bool is_scan(const Op *op)
+{
+    return op->kind == OP_SCAN || (op->kind == OP_FOLD && op_int(op, ATTR_SCAN, 0));
+}
+
+static bool is_work(const Op *op)
+{
+    return is_fold(op) || op->kind == OP_DOT || (op->n_regions && !fuse_has_effect(op));
+}
+
+/* ---- facts ---- */
+
+static void gather_facts(Op *op, void *user)
+{
+    Splitter *s = user;
+    const Value *written = axes_written(op);
+    for (int i = 0; i < op->n_results; i++) {
+        uint64_t bits = classes_of(s, op->results[i]);
+        for (int k = 0; k < op->n_operands; k++) {
+            bits |= op->operands[k] ? s->seen[op->operands[k]->id] : 0;
+        }
+        s->seen[op->results[i]->id] = bits;
+    }
+    if (written) {
+        s->stored |= classes_of(s, written);
+    }
+    if (is_fold(op)) {
+        s->folded |= class_bit(s, op->operands[0], (int)op_int(op, ATTR_AXIS, 0));
+    }
+    if (op->kind == OP_DOT && !s->dot) {
+        s->dot = op;
+    }
+}
+
+/* ---- searching a tree ---- */
+
+typedef bool Matches(const Op *op);
+
+/* An op below `value` in the group for which it holds. */
+static const Op *find_below(const Splitter *s, const Value *value, Matches *matches)
+{
+    const Op *op = value ? value->def : NULL;
+    if (!op || op->parent != s->block || matches(op)) {
+        return op && op->parent == s->block ? op : NULL;
+    }
+    for (int i = 0; i < op->n_operands; i++) {
+        const Op *found = find_below(s, op->operands[i], matches);
+        if (found) {
+            return found;
+        }
+    }
+    return NULL;
+}
+
+static bool is_dot(const Op *op)
+{
+    return op->kind == OP_DOT;
+}
+
+static int weigh(const Splitter *s, const Value *value)
+{
+    const Op *op = value->def;
+    if (!op || op->parent != s->block || op->kind == OP_GATHER) {
+        return 0;
+    }
+    int sum = op_has(op, TRAIT_ELEMENTWISE) && op->kind != OP_CAST;
+    for (int i = 0; i < op->n_operands && sum <= MOST_OPERAND_OPS; i++) {
+        sum += op->operands[i] ? weigh(s, op->operands[i]) : 0;
+    }
+    return sum;
+}
+
+/* ---- rules: each names the copy of a value to make before, or NULL ---- */
+
+/* A product and what folds its result do not share a grid. */
+static const Value *folded_product(const Splitter *s, const Op *op)
+{
+    for (int i = 0; is_fold(op) && i < op->n_operands; i++) {
+        const Op *dot = find_below(s, op->operands[i], is_dot);
+        if (dot) {
+            const Value *from = op->operands[i];
+            bool same =
+                from->type == type_with_dtype(s->func, dot->results[0]->type, from->type->dtype);
+            return same ? from : dot->results[0];
+        }
+    }
+    return NULL;
+}
+
+/* What a product reads is read once for each tile of the other operand. */
+static const Value *costly_operand(const Splitter *s, const Op *op)
+{
+    for (int i = 0; op->kind == OP_DOT && i < 2; i++) {
+        const Value *value = op->operands[i];
+        while (value->def && value->def->parent == s->block &&
+               (value->def->kind == OP_PERMUTE || value->def->kind == OP_BROADCAST ||
+                value->def->kind == OP_EXPAND || value->def->kind == OP_SQUEEZE)) {
+            value = value->def->operands[0];
+        }
+        if (find_below(s, value, is_work) || weigh(s, value) > MOST_OPERAND_OPS) {
+            return value;
+        }
+    }
+    return NULL;
+}
+
+/* Products of one launch share rows and columns. */
+static const Value *other_product(const Splitter *s, const Op *op)
+{
+    if (op->kind != OP_DOT || op == s->dot) {
+        return NULL;
+    }
+    const Value *a = s->dot->results[0], *b = op->results[0];
+    bool same = a->type->rank == b->type->rank;
+    for (int i = 0; same && i < a->type->rank; i++) {
+        same = axes_class(&s->axes, a, i) == axes_class(&s->axes, b, i);
+    }
+    return same ? NULL : b;
+}
+
+/* Made again by every tile of a stored axis that it does not walk. */
+static const Value *repeated(const Splitter *s, const Op *op)
+{
+    if (!is_work(op) || op->n_results == 0) {
+        return NULL;
+    }
+    const Value *result = op->results[0];
+    uint64_t own = s->seen[result->id];
+    uint64_t kept = 0;
+    for (int i = 0; i < op->n_operands; i++) {
+        kept |= op->operands[i] ? s->seen[op->operands[i]->id] : 0;
+    }
+    bool little = elements(s, kept & ~s->stored) <= FEW_ELEMENTS && op->kind != OP_DOT;
+    return (s->stored & ~own) && !little ? result : NULL;
+}
+
+/* A few long rows would be walked by as few blocks. */
+static const Value *starved(const Splitter *s, const Op *op)
+{
+    uint64_t rows = s->stored & s->folded;
+    if (!is_fold(op) || is_scan(op) || !rows) {
+        return NULL;
+    }
+    bool own = s->folded & s->stored & s->seen[op->operands[0]->id];
+    bool starves = elements(s, rows) > LONG_ROW && elements(s, s->stored & ~rows) < FEW_ROWS;
+    return own && starves ? op->results[0] : NULL;
+}
+
+/* Scatters whose old elements are used are in no loop of a row. */
+static const Value *before_scatter(const Splitter *s, const Op *op)
+{
+    bool old = false;
+    for (const Op *other = s->block->first; other; other = other->next) {
+        old = old || (fuse_has_effect(other) && other->n_results);
+    }
+    uint64_t rows = s->stored & s->folded;
+    bool own = is_fold(op) && (s->seen[op->operands[0]->id] & rows);
+    return old && own ? op->results[0] : NULL;
+}
+
+static const Value *broken_rule(const Splitter *s, const Op *op)
+{
+    const Value *value = folded_product(s, op);
+    value = value ? value : costly_operand(s, op);
+    value = value ? value : other_product(s, op);
+    value = value ? value : repeated(s, op);
+    value = value ? value : before_scatter(s, op);
+    return value ? value : starved(s, op);
+}
+
+/* The stored value itself is already made by this launch alone. */
+static bool is_root(const Splitter *s, const Value *value)
+{
+    for (const Op *op = s->block->first; op; op = op->next) {
+        if (op->kind == OP_STORE && op->operands[op->n_operands - 1] == value) {
+            return true;
+        }
+    }
+    return false;
+}
+
+Value *fuse_split(Func *func, const Group *group)
+{
+    Block *block = group->parallel->regions[0];
+    Splitter s = {.func = func, .group = group, .block = block, .axes = an_axes(func, block)};
+    s.seen = ARENA_ARRAY(func->arena, uint64_t, func->n_values);
+    block_walk(block, gather_facts, &s);
+    for (const Op *op = block->first; op; op = op->next) {
+        const Value *value = broken_rule(&s, op);
+        Value *original = value && !is_root(&s, value) ? fuse_original(group, value) : NULL;
+        if (original && fuse_may_materialize(func, original)) {
+            return original;
+        }
+    }
+    return NULL;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Emission of a group over ranges, in parts: tile_emit.c (frames, values, stores, the launch),
+ * tile_folds.c (reductions, scans, products), tile_regions.c (loops and choices of the source).
+ * Private to tile. */
+#ifndef TESSERA_PASSES_TILE_EMIT_H
+#define TESSERA_PASSES_TILE_EMIT_H
+
+#include "passes/tile.h"
+
+enum { MOST_SCANS = 16 }; /* that one loop carries */
+
+/* Where values are put: the launch is the outer frame, each loop opens one, and so does each region
+ * of the source. */
+typedef struct Frame {
+    struct Frame *outer;
+    Op *op;              /* the loop, or the op with the region; NULL in the launch's frame */
+    int class;           /* that the loop walks; -1: none */
+    const Block *source; /* the region of the source that is emitted here, or NULL */
+    Builder at;
+    CloneMap values;             /* what has been emitted here; ranges of the source's loops */
+    Dim *dims;                   /* by plan item: what stands for its extent here; NULL: none yet */
+    Value **ranges;              /* the range, or of a scalar axis the i64 */
+    const Op *scans[MOST_SCANS]; /* along the loop's axis: each carries what came before */
+    int n_scans, first_scan;     /* carried value of the first */
+} Frame;
+
+typedef struct Emitter {
+    Func *func;
+    const TilePlan *plan;
+} Emitter;
+
+/* The plan's item of an axis; -1: one element, or a range of the source's. */
+int emit_item(const Emitter *e, const Value *value, int axis);
+/* Is the axis walked by a loop inside of the block? */
+bool emit_is_looped(const Emitter *e, int item);
+Type emit_type(const Emitter *e, const Frame *frame, const Value *value);
+/* The value over this frame's ranges, made there or outside where it does not depend on them. */
+Value *emit_value(Emitter *e, Frame *frame, Value *value);
+/* The same op on operands from here; a value made without an op of its own is mapped. */
+Op *emit_copy(Emitter *e, Frame *frame, const Op *op);
+
+/* A loop over a whole axis for what `roots` need; `inside` is its frame. Ended by emit_end. */
+Op *emit_loop(Emitter *e, Frame *frame, int item, int n, Value *const *inits, int n_roots,
+              Value *const *roots, Frame *inside);
+void emit_end(Emitter *e, Frame *inside, int n, Value *const *next);
+/* Stores, scatters, and what has them in its regions. */
+bool emit_has_effect(const Op *op);
+void emit_effect(Emitter *e, Frame *frame, const Op *op);
+
+/* tile_folds.c: results are mapped in the frame. */
+void emit_reduce(Emitter *e, Frame *frame, const Op *op);
+void emit_dot(Emitter *e, Frame *frame, const Op *op);
+void emit_scan(Emitter *e, Frame *frame, const Op *op);
+void emit_fold(Emitter *e, Frame *frame, const Op *op);
+/* What a scan carries into a loop's first step, and out of each. */
+int emit_scan_inits(Emitter *e, Frame *frame, const Op *scan, Value **inits);
+int emit_scan_next(Emitter *e, Frame *inside, const Op *scan, int carried, Value **next);
+
+/* tile_regions.c */
+void emit_regions(Emitter *e, Frame *frame, const Op *op);
+
+#endif

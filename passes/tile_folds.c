@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Many elements to one, over ranges: where a loop walks the axis, it carries the result so far. */
+#include "passes/tile_emit.h"
+
+#include "passes/an_reduce.h"
+
+static OpKind combiner(const char *fn)
+{
+    return text_same(fn, "sum")    ? OP_ADD
+           : text_same(fn, "prod") ? OP_MUL
+           : text_same(fn, "min")  ? OP_MIN
+                                   : OP_MAX;
+}
+
+static Value *neutral_of(Builder *b, const char *fn, Type type)
+{
+    int64_t integer = 0;
+    double neutral = reduce_neutral(fn, type->dtype, &integer);
+    return dtype_is_float(type->dtype) ? build_float(b, type, neutral)
+                                       : build_int(b, type, integer);
+}
+
+static bool is_scan(const Op *op)
+{
+    return op->kind == OP_SCAN || op_int(op, ATTR_SCAN, 0);
+}
+
+/* The type of an operand's tile with one element along the axis that is folded. */
+static Type folded_type(const Emitter *e, const Frame *frame, const Op *op, const Value *operand)
+{
+    Dim dims[MAX_RANK];
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    Type type = operand->type;
+    for (int i = 0; i < type->rank; i++) {
+        int item = emit_item(e, operand, i);
+        dims[i] = i == axis ? poly_const(e->func, 1) : item < 0 ? type->dims[i] : frame->dims[item];
+    }
+    return type_with_dims(e->func, type, type->rank, dims);
+}
+
+/* ---- reductions ---- */
+
+void emit_reduce(Emitter *e, Frame *frame, const Op *op)
+{
+    Value *from = op->operands[0], *result = op->results[0];
+    int axis = (int)op_int(op, ATTR_AXIS, 0), item = emit_item(e, from, axis);
+    const char *fn = op_word(op, ATTR_FN);
+    if (!emit_is_looped(e, item)) {
+        Value *all = emit_value(e, frame, from);
+        clone_map_value(&frame->values, result, build_reduce(&frame->at, fn, all, axis));
+        return;
+    }
+    Value *init = neutral_of(&frame->at, fn, emit_type(e, frame, result));
+    Frame inside;
+    Op *loop = emit_loop(e, frame, item, 1, &init, 1, &from, &inside);
+    Value *part = build_reduce(&inside.at, fn, emit_value(e, &inside, from), axis);
+    Value *next = build_binary(&inside.at, combiner(fn), loop->regions[0]->args[1], part);
+    emit_end(e, &inside, 1, &next);
+    clone_map_value(&frame->values, result, loop->results[0]);
+}
+
+/* ---- products ---- */
+
+/* Axes before the last two are scalars here: one element each. */
+static Value *matrix_of(Emitter *e, Frame *frame, Value *source)
+{
+    Value *value = emit_value(e, frame, source);
+    while (value->type->rank > 2) {
+        bool undone =
+            value->def && value->def->kind == OP_EXPAND && op_int(value->def, ATTR_AXIS, 0) == 0;
+        value = undone ? value->def->operands[0] : build_squeeze(&frame->at, value, 0);
+    }
+    return value;
+}
+
+void emit_dot(Emitter *e, Frame *frame, const Op *op)
+{
+    Value *operands[2] = {op->operands[0], op->operands[1]};
+    int rank = op->results[0]->type->rank, item = emit_item(e, operands[0], rank - 1);
+    Type whole = emit_type(e, frame, op->results[0]);
+    Type type = type_with_dims(e->func, whole, 2, whole->dims + rank - 2);
+    Value *sum = op->n_operands == 3 ? matrix_of(e, frame, op->operands[2])
+                                     : neutral_of(&frame->at, "sum", type);
+    Frame inside;
+    if (emit_is_looped(e, item)) {
+        Op *loop = emit_loop(e, frame, item, 1, &sum, 2, operands, &inside);
+        Value *a = matrix_of(e, &inside, operands[0]), *b = matrix_of(e, &inside, operands[1]);
+        Value *next = build_dot(&inside.at, a, b, loop->regions[0]->args[1], type->dtype);
+        emit_end(e, &inside, 1, &next);
+        sum = loop->results[0];
+    } else {
+        Value *a = matrix_of(e, frame, operands[0]), *b = matrix_of(e, frame, operands[1]);
+        sum = build_dot(&frame->at, a, b, sum, type->dtype);
+    }
+    for (int i = 2; i < rank; i++) {
+        sum = build_expand(&frame->at, sum, 0);
+    }
+    clone_map_value(&frame->values, op->results[0], sum);
+}
+
+/* ---- the program's own function ---- */
+
+/* A value of the function, as an array: what is uniform is spread. */
+static Value *lifted(Emitter *e, Frame *frame, const CloneMap *map, Value *value, Type shape)
+{
+    Value *by = clone_get(map, value);
+    if (by != value) {
+        return by;
+    }
+    Value *scalar = emit_value(e, frame, value);
+    return build_broadcast(&frame->at, scalar, shape->rank, shape->dims);
+}
+
+/* f(a, b) element by element: the function's ops on whole tiles. */
+static void lift_function(Emitter *e, Frame *frame, const Op *fold, int n, Value *const *a,
+                          Value *const *b, Value **out)
+{
+    const Block *f = fold->regions[0];
+    CloneMap map = clone_map_new(e->func);
+    Type shape = a[0]->type;
+    for (int i = 0; i < n; i++) {
+        clone_map_value(&map, f->args[i], a[i]);
+        clone_map_value(&map, f->args[n + i], b[i]);
+    }
+    for (const Op *op = f->first; op && op->kind != OP_YIELD; op = op->next) {
+        Value *operands[4];
+        Type type = type_with_dtype(e->func, shape, op->results[0]->type->dtype);
+        for (int i = 0; i < op->n_operands && i < 4; i++) {
+            operands[i] = lifted(e, frame, &map, op->operands[i], shape);
+        }
+        if (op->kind == OP_SIZE) {
+            clone_map_value(&map, op->results[0], lifted(e, frame, &map, op->results[0], shape));
+            continue;
+        }
+        Op *copy = build_op(&frame->at, op->kind, op->n_operands, operands, 1, &type, 0);
+        copy->n_attrs = op->n_attrs;
+        copy->attrs = op->attrs;
+        clone_map_value(&map, op->results[0], copy->results[0]);
+    }
+    for (int i = 0; i < n; i++) {
+        out[i] = lifted(e, frame, &map, f->last->operands[i], shape);
+    }
+}
+
+/* The fold of tiles that are here; `scan` as the attribute. */
+static Op *fold_tiles(Emitter *e, Frame *frame, const Op *op, bool scan)
+{
+    int n = op->n_results, axis = (int)op_int(op, ATTR_AXIS, 0);
+    Value **tiles = ARENA_ARRAY(e->func->arena, Value *, n);
+    Value **neutrals = ARENA_ARRAY(e->func->arena, Value *, n);
+    for (int i = 0; i < n; i++) {
+        tiles[i] = emit_value(e, frame, op->operands[i]);
+        neutrals[i] = emit_value(e, frame, op->operands[n + i]);
+    }
+    Op *fold =
+        build_fold(&frame->at, n, tiles, neutrals, axis, scan, scan && op_int(op, ATTR_REVERSE, 0),
+                   scan && op_int(op, ATTR_EXCLUSIVE, 0));
+    CloneMap map = clone_map_new(e->func);
+    const Block *from = op->regions[0];
+    Block *to = fold->regions[0];
+    for (int i = 0; i < from->n_args; i++) {
+        clone_map_value(&map, from->args[i], to->args[i]);
+    }
+    for (const Op *inner = from->first; inner; inner = inner->next) {
+        for (int i = 0; i < inner->n_operands; i++) { /* scalars from outside of the function */
+            Value *operand = inner->operands[i];
+            if (clone_get(&map, operand) == operand) {
+                Builder end = frame->at;
+                frame->at = build_before(e->func, fold);
+                clone_map_value(&map, operand, emit_value(e, frame, operand));
+                frame->at = end;
+            }
+        }
+        Builder inside = build_at_end(e->func, to);
+        clone_op(&inside, &map, inner);
+    }
+    return fold;
+}
+
+static void fold_looped(Emitter *e, Frame *frame, const Op *op, int item)
+{
+    int n = op->n_results;
+    Value **inits = ARENA_ARRAY(e->func->arena, Value *, n);
+    Value **next = ARENA_ARRAY(e->func->arena, Value *, n);
+    for (int i = 0; i < n; i++) {
+        Type type = folded_type(e, frame, op, op->operands[i]);
+        Value *neutral = emit_value(e, frame, op->operands[n + i]);
+        inits[i] = build_broadcast(&frame->at, neutral, type->rank, type->dims);
+    }
+    Frame inside;
+    Op *loop = emit_loop(e, frame, item, n, inits, n, op->operands, &inside);
+    Op *part = fold_tiles(e, &inside, op, false);
+    lift_function(e, &inside, op, n, loop->regions[0]->args + 1, part->results, next);
+    emit_end(e, &inside, n, next);
+    for (int i = 0; i < n; i++) {
+        clone_map_value(&frame->values, op->results[i], loop->results[i]);
+    }
+}
+
+/* ---- scans ---- */
+
+int emit_scan_inits(Emitter *e, Frame *frame, const Op *scan, Value **inits)
+{
+    int n = scan->n_results;
+    for (int i = 0; i < n; i++) {
+        Type type = folded_type(e, frame, scan, scan->operands[i]);
+        if (scan->kind == OP_SCAN) {
+            inits[i] = neutral_of(&frame->at, op_word(scan, ATTR_FN), type);
+        } else {
+            Value *neutral = emit_value(e, frame, scan->operands[n + i]);
+            inits[i] = build_broadcast(&frame->at, neutral, type->rank, type->dims);
+        }
+    }
+    return n;
+}
+
+/* What came before, and the tile's own total. */
+int emit_scan_next(Emitter *e, Frame *inside, const Op *scan, int carried, Value **next)
+{
+    Value **before = inside->op->regions[0]->args + carried;
+    int axis = (int)op_int(scan, ATTR_AXIS, 0), n = scan->n_results;
+    if (scan->kind == OP_SCAN) {
+        const char *fn = op_word(scan, ATTR_FN);
+        Value *tile = emit_value(e, inside, scan->operands[0]);
+        Value *total = build_reduce(&inside->at, fn, tile, axis);
+        next[0] = build_binary(&inside->at, combiner(fn), before[0], total);
+    } else {
+        Op *total = fold_tiles(e, inside, scan, false);
+        lift_function(e, inside, scan, n, before, total->results, next);
+    }
+    return n;
+}
+
+/* The frame whose loop carries this scan, and where; NULL: the whole axis is here. */
+static Frame *carrying(Frame *frame, const Op *scan, int *carried)
+{
+    for (; frame; frame = frame->outer) {
+        *carried = frame->first_scan;
+        for (int i = 0; i < frame->n_scans; i++) {
+            if (frame->scans[i] == scan) {
+                return frame;
+            }
+            *carried += frame->scans[i]->n_results;
+        }
+    }
+    return NULL;
+}
+
+static void spread(Frame *frame, int n, Value *const *from, Type shape, Value **out)
+{
+    for (int i = 0; i < n; i++) {
+        out[i] = build_broadcast(&frame->at, from[i], shape->rank, shape->dims);
+    }
+}
+
+void emit_scan(Emitter *e, Frame *frame, const Op *op)
+{
+    int carried, axis = (int)op_int(op, ATTR_AXIS, 0);
+    const char *fn = op_word(op, ATTR_FN);
+    Value *tile = emit_value(e, frame, op->operands[0]);
+    Value *scan = build_scan(&frame->at, fn, tile, axis, op_int(op, ATTR_REVERSE, 0),
+                             op_int(op, ATTR_EXCLUSIVE, 0));
+    const Frame *loop = carrying(frame, op, &carried);
+    if (loop) {
+        Value *before;
+        spread(frame, 1, loop->op->regions[0]->args + carried, scan->type, &before);
+        scan = build_binary(&frame->at, combiner(fn), before, scan);
+    }
+    clone_map_value(&frame->values, op->results[0], scan);
+}
+
+void emit_fold(Emitter *e, Frame *frame, const Op *op)
+{
+    int carried, n = op->n_results,
+                 item = emit_item(e, op->operands[0], (int)op_int(op, ATTR_AXIS, 0));
+    if (!is_scan(op) && emit_is_looped(e, item)) {
+        fold_looped(e, frame, op, item);
+        return;
+    }
+    Op *fold = fold_tiles(e, frame, op, is_scan(op));
+    Value **out = arena_copy(e->func->arena, fold->results, sizeof(Value *) * (size_t)n);
+    const Frame *loop = is_scan(op) ? carrying(frame, op, &carried) : NULL;
+    if (loop) {
+        Value **before = ARENA_ARRAY(e->func->arena, Value *, n);
+        spread(frame, n, loop->op->regions[0]->args + carried, fold->results[0]->type, before);
+        lift_function(e, frame, op, n, before, fold->results, out);
+    }
+    for (int i = 0; i < n; i++) {
+        clone_map_value(&frame->values, op->results[i], out[i]);
+    }
+}
