@@ -147,7 +147,7 @@ static void function(Parser *p)
     header_lines(p);
     parse_need_word(p, "body");
     parse_need(p, '{');
-    parse_block(p, p->func->body);
+    parse_ops(p, p->func->body);
     parse_need(p, '}');
     parse_need(p, '}');
     if (parse_peek(p)) {

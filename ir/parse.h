@@ -53,6 +53,6 @@ Type parse_written_type(Parser *p);  /* NULL for `range`, whose variable the cal
 Type parse_value_type(Parser *p);
 
 /* parse_op.c */
-void parse_block(Parser *p, Block *into);
+void parse_ops(Parser *p, Block *into);
 
 #endif

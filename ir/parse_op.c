@@ -146,7 +146,7 @@ static void region(Parser *p, Op *op, Block *into)
             parse_define(p, block_arg(p->func, into, of, name), name);
         }
     }
-    parse_block(p, into);
+    parse_ops(p, into);
     parse_need(p, '}');
     p->depth--;
     p->names.n = scope;
@@ -218,7 +218,7 @@ static void operation(Parser *p, Block *into)
     result_types(p, op, n_results, names);
 }
 
-void parse_block(Parser *p, Block *into)
+void parse_ops(Parser *p, Block *into)
 {
     while (parse_peek(p) != '}' && parse_peek(p) != 0) {
         operation(p, into);

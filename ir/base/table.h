@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finding what is equal among many: a hash table, open addressing, in an arena. It holds pointers to
- * items that live elsewhere and are never taken out; what an item's hash is, and when it is the one
- * that is looked for, its user says. */
+/* Finding what is equal among many: a hash table, open addressing, in an arena. It holds pointers
+ * to items that live elsewhere and are never taken out; what an item's hash is, and when it is the
+ * one that is looked for, its user says. */
 #ifndef TESSERA_IR_BASE_TABLE_H
 #define TESSERA_IR_BASE_TABLE_H
 
