@@ -147,15 +147,15 @@ static int64_t run_length(const int64_t *extents, int rank, int vector, int byte
     return run;
 }
 
-/* What is left over when the tile has fewer elements than threads goes to the last axis: copies. */
-Layout layout_of_memory(LayoutPass *pass, Type type, int vector, int narrowest_bytes, int warps)
+/* What is left over when the tile has fewer elements than threads goes to the last axis: copies.
+ * `undivided`: an axis that no two warps share, or -1. */
+static Layout coalesced(LayoutPass *pass, Type type, int64_t run, int warps, int undivided)
 {
     int rank = type->rank, last = rank - 1;
     int64_t extents[MAX_RANK], room[MAX_RANK];
     int order[MAX_RANK], per_thread[MAX_RANK], lanes[MAX_RANK], split[MAX_RANK];
     layout_extents(pass, type, extents);
     int64_t more_lanes = pass->lanes, more_warps = down_to_power(warps);
-    int64_t run = run_length(extents, rank, vector, narrowest_bytes, more_lanes * more_warps);
     for (int axis = last; axis >= 0; axis--) {
         order[last - axis] = axis;
         per_thread[axis] = axis == last ? (int)run : 1;
@@ -167,10 +167,25 @@ Layout layout_of_memory(LayoutPass *pass, Type type, int vector, int narrowest_b
     for (int i = 0; i < rank; i++) {
         int axis =
             i + 1 < rank ? last - 1 - i : last; /* rows first, so that a row stays in a warp */
-        split[axis] = (int)least(more_warps, room[axis]);
+        split[axis] = axis == undivided ? 1 : (int)least(more_warps, room[axis]);
         more_warps /= split[axis];
     }
     lanes[last] *= (int)more_lanes;
-    split[last] *= (int)more_warps;
+    split[last] *= last == undivided ? 1 : (int)more_warps;
     return layout_blocked(rank, extents, order, per_thread, lanes, split);
+}
+
+Layout layout_of_memory(LayoutPass *pass, Type type, int vector, int narrowest_bytes, int warps)
+{
+    int64_t extents[MAX_RANK];
+    layout_extents(pass, type, extents);
+    int64_t threads = pass->lanes * down_to_power(warps);
+    int64_t run = run_length(extents, type->rank, vector, narrowest_bytes, threads);
+    return coalesced(pass, type, run, warps, -1);
+}
+
+Layout layout_of_scan(LayoutPass *pass, const Op *op)
+{
+    return coalesced(pass, op->operands[0]->type, 1, layout_warps(pass, op->parent),
+                     (int)op_int(op, ATTR_AXIS, 0));
 }

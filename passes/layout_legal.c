@@ -208,6 +208,59 @@ static void legalize_reduce(LayoutPass *pass, Op *op)
     op_set_operands(pass->func, op, 4, operands);
 }
 
+/* ---- scans and folds ---- */
+
+static void legalize_fold(LayoutPass *pass, Op *op)
+{
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    bool scan = op->kind == OP_SCAN || op_int(op, ATTR_SCAN, 0) != 0;
+    const Layout *layout = layout_intern(pass, layout_of_scan(pass, op));
+    const Layout *to = scan ? layout : layout_intern(pass, layout_drop_axis(layout, axis));
+    for (int i = 0; i < op->n_results; i++) {
+        want(pass, op, i, layout);
+        give_nth(pass, op, i, to);
+    }
+}
+
+/* ---- gathers and scatters ---- */
+
+static void legalize_gather(LayoutPass *pass, Op *op)
+{
+    const Layout *layout = op->results[0]->type->layout;
+    for (int i = 1; layout && i < op->n_operands; i++) {
+        want(pass, op, i, layout);
+    }
+}
+
+/* The layout that most of it has: indices and masks are often cheap, and have none. */
+static const Layout *scatter_layout(LayoutPass *pass, const Op *op)
+{
+    const Value *value = op->operands[access_next(op, 0)];
+    for (int i = 1; i < op->n_operands; i++) {
+        const Value *operand = op->operands[i];
+        if (layout_spreads(operand) && operand->type->layout) {
+            return operand->type->layout;
+        }
+    }
+    int bytes = dtype_bytes(value->type->dtype);
+    int warps = layout_warps(pass, op->parent);
+    return layout_intern(pass, layout_of_memory(pass, value->type, 1, bytes, warps));
+}
+
+static void legalize_scatter(LayoutPass *pass, Op *op)
+{
+    if (!layout_spreads(op->operands[access_next(op, 0)])) {
+        return;
+    }
+    const Layout *layout = scatter_layout(pass, op);
+    for (int i = 1; i < op->n_operands; i++) {
+        want(pass, op, i, layout);
+    }
+    if (op->n_results) {
+        give_nth(pass, op, 0, layout);
+    }
+}
+
 /* ---- all ops ---- */
 
 static void legalize_yield(LayoutPass *pass, Op *op)
@@ -248,6 +301,10 @@ static void legalize_op(LayoutPass *pass, Op *op)
     case OP_DOT:
     case OP_DOT_ASYNC: legalize_product(pass, op); return;
     case OP_REDUCE: legalize_reduce(pass, op); return;
+    case OP_SCAN:
+    case OP_FOLD: legalize_fold(pass, op); return;
+    case OP_GATHER: legalize_gather(pass, op); return;
+    case OP_SCATTER: legalize_scatter(pass, op); return;
     case OP_STORE:
     case OP_SHARED_STORE: want_any(pass, op, op->n_operands - 1); return;
     case OP_SQUEEZE:

@@ -60,6 +60,8 @@ void layout_solve(LayoutPass *pass);
 Layout layout_of_product(LayoutPass *pass, const Op *op);
 /* Coalesced: runs of `vector` elements, lanes along the last axis, warps over the rows. */
 Layout layout_of_memory(LayoutPass *pass, Type type, int vector, int narrowest_bytes, int warps);
+/* For scan and fold: the axis lies in registers and lanes, not across warps. */
+Layout layout_of_scan(LayoutPass *pass, const Op *op);
 bool layout_is_wgmma(const Op *dot);
 /* What wgmma wants of a left operand in registers. */
 Layout layout_of_register_operand(LayoutPass *pass, const Op *dot);

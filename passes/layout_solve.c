@@ -32,7 +32,7 @@ static bool cheap_at(const Value *value, int depth)
     for (int i = 0; follows && i < op->n_operands; i++) {
         follows = cheap_at(op->operands[i], depth + 1);
     }
-    return follows || op->kind == OP_CONST || op->kind == OP_INDEX;
+    return follows || op->kind == OP_CONST || op->kind == OP_INDEX || op->kind == OP_IOTA;
 }
 
 bool layout_is_cheap(const Value *value)
@@ -83,6 +83,40 @@ static void tie_if(LayoutPass *pass, const Op *op)
     }
 }
 
+/* Everything that has axes among operands and results is one tile. */
+static void tie_all(LayoutPass *pass, const Op *op)
+{
+    const Value *first = NULL;
+    for (int i = 0; i < op->n_operands + op->n_results; i++) {
+        const Value *value = i < op->n_operands ? op->operands[i] : op->results[i - op->n_operands];
+        if (has_class(value)) {
+            first = first ? first : value;
+            tie(pass, value, first);
+        }
+    }
+}
+
+static void tie_while(LayoutPass *pass, const Op *op)
+{
+    tie_all(pass, op);
+    for (int i = 0; i < op->n_results; i++) {
+        tie(pass, op->regions[0]->args[i], op->results[i]);
+        tie(pass, op->regions[1]->args[i], op->results[i]);
+        tie(pass, op->regions[1]->last->operands[i], op->results[i]);
+    }
+    tie(pass, op->regions[0]->last->operands[0], op->results[0]);
+}
+
+/* The values of one element go together; results without the axis are their own. */
+static void tie_fold(LayoutPass *pass, const Op *op)
+{
+    bool scan = op_int(op, ATTR_SCAN, 0) != 0;
+    for (int i = 0; i < op->n_results; i++) {
+        tie(pass, op->operands[i], op->operands[0]);
+        tie(pass, op->results[i], scan ? op->operands[0] : op->results[0]);
+    }
+}
+
 /* The accumulator: the third operand of a product, when there is one. */
 static Value *accumulator(const Op *dot)
 {
@@ -96,6 +130,11 @@ static void tie_op(LayoutPass *pass, const Op *op)
     case OP_FOR: tie_loop(pass, op, 2, 1); return;
     case OP_TILES: tie_loop(pass, op, 0, op_attr(op, ATTR_DIMS)->n); return;
     case OP_IF: tie_if(pass, op); return;
+    case OP_WHILE: tie_while(pass, op); return;
+    case OP_FOLD: tie_fold(pass, op); return;
+    case OP_GATHER:
+    case OP_SCATTER:
+    case OP_SCAN: tie_all(pass, op); return;
     case OP_SETTLE:
         for (int i = 0; i < op->n_results; i++) {
             tie(pass, op->operands[i], op->results[i]);
@@ -194,6 +233,17 @@ static void anchor_products(LayoutPass *pass)
     }
 }
 
+/* A scan keeps its axis inside of a warp, whatever else its class would have. */
+static void anchor_scans(LayoutPass *pass)
+{
+    for (size_t i = 0; i < pass->ops.n; i++) {
+        const Op *op = pass->ops.items[i];
+        if (op->kind == OP_SCAN || op->kind == OP_FOLD) {
+            decide(pass, op->operands[0], layout_of_scan(pass, op));
+        }
+    }
+}
+
 static int64_t elements(LayoutPass *pass, const Value *value)
 {
     int64_t extents[MAX_RANK];
@@ -263,6 +313,8 @@ void layout_solve(LayoutPass *pass)
         tie_op(pass, pass->ops.items[i]);
     }
     anchor_products(pass);
+    spread(pass);
+    anchor_scans(pass);
     spread(pass);
     for (Value *value = largest_undecided(pass); value; value = largest_undecided(pass)) {
         anchor_by_memory(pass, value);

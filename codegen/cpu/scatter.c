@@ -3,128 +3,7 @@
  * one, those alone that are wanted and inside. Orders of memory are relaxed: what a launch wrote is
  * published by its end. */
 #include "codegen/cpu/access.h"
-
-#include <string.h>
-
-typedef struct Change {
-    const char *fn;
-    DType dtype;
-    LLVMValueRef value, compare;
-} Change;
-
-static LLVMTypeRef bits_type(const CpuEmitter *c, DType dtype)
-{
-    return LLVMIntTypeInContext(c->l->context, (unsigned)dtype_bytes(dtype) * 8);
-}
-
-static LLVMValueRef to_bits(CpuEmitter *c, DType dtype, LLVMValueRef value)
-{
-    return LLVMBuildBitCast(c->l->builder, cpu_to_memory(c, dtype, value), bits_type(c, dtype), "");
-}
-
-static LLVMValueRef from_bits(CpuEmitter *c, DType dtype, LLVMValueRef bits)
-{
-    LLVMTypeRef type = llvm_memory_type(c->l, dtype);
-    return cpu_from_memory(c, dtype, LLVMBuildBitCast(c->l->builder, bits, type, ""));
-}
-
-/* ---- one element ---- */
-
-/* The instruction for a change of integers or bits; false: it takes a loop. */
-static bool direct(const Change *change, LLVMAtomicRMWBinOp *out)
-{
-    bool with_sign = dtype_is_signed(change->dtype);
-    const struct {
-        const char *fn;
-        LLVMAtomicRMWBinOp op;
-    } rows[] = {{"add", LLVMAtomicRMWBinOpAdd},
-                {"and", LLVMAtomicRMWBinOpAnd},
-                {"or", LLVMAtomicRMWBinOpOr},
-                {"xor", LLVMAtomicRMWBinOpXor},
-                {"min", with_sign ? LLVMAtomicRMWBinOpMin : LLVMAtomicRMWBinOpUMin},
-                {"max", with_sign ? LLVMAtomicRMWBinOpMax : LLVMAtomicRMWBinOpUMax}};
-    if (text_same(change->fn, "xchg") || text_same(change->fn, "set")) {
-        *out = LLVMAtomicRMWBinOpXchg;
-        return true;
-    }
-    for (size_t i = 0; i < sizeof rows / sizeof *rows && dtype_is_int(change->dtype); i++) {
-        if (text_same(change->fn, rows[i].fn)) {
-            *out = rows[i].op;
-            return true;
-        }
-    }
-    return false;
-}
-
-static OpKind op_of(CpuEmitter *c, const char *fn)
-{
-    OpKind kind;
-    if (!op_from_name(fn, strlen(fn), &kind)) {
-        diag_bug(c->func->diags, "no atomic is called '%s'", fn);
-    }
-    return kind;
-}
-
-static LLVMValueRef changed(CpuEmitter *c, const Change *change, LLVMValueRef old)
-{
-    LLVMValueRef operands[2] = {old, change->value};
-    OpKind kind = op_of(c, change->fn);
-    if (change->dtype == DT_BOOL && kind == OP_ADD) {
-        kind = OP_XOR;
-    }
-    return scalar_emit(c->l, kind, NULL, change->dtype, change->dtype, operands);
-}
-
-static LLVMValueRef exchange_if(CpuEmitter *c, LLVMValueRef address, LLVMValueRef expected,
-                                LLVMValueRef next)
-{
-    LLVMAtomicOrdering relaxed = LLVMAtomicOrderingMonotonic;
-    return LLVMBuildAtomicCmpXchg(c->l->builder, address, expected, next, relaxed, relaxed, false);
-}
-
-/* Read, change, write if nobody else has written since; else again. */
-static LLVMValueRef change_in_loop(CpuEmitter *c, const Change *change, LLVMValueRef address)
-{
-    LLVMBuilderRef b = c->l->builder;
-    LLVMBasicBlockRef before = LLVMGetInsertBlock(b);
-    LLVMBasicBlockRef again = llvm_block(c->l, c->function, "again");
-    LLVMBasicBlockRef done = llvm_block(c->l, c->function, "done");
-    LLVMTypeRef type = bits_type(c, change->dtype);
-    LLVMValueRef first = LLVMBuildLoad2(b, type, address, "");
-    LLVMSetOrdering(first, LLVMAtomicOrderingMonotonic);
-    LLVMSetAlignment(first, (unsigned)dtype_bytes(change->dtype));
-    LLVMBuildBr(b, again);
-    LLVMPositionBuilderAtEnd(b, again);
-    LLVMValueRef old = LLVMBuildPhi(b, type, "");
-    LLVMAddIncoming(old, &first, &before, 1);
-    LLVMValueRef next = changed(c, change, from_bits(c, change->dtype, old));
-    LLVMValueRef pair = exchange_if(c, address, old, to_bits(c, change->dtype, next));
-    LLVMValueRef seen = LLVMBuildExtractValue(b, pair, 0, "");
-    LLVMBasicBlockRef latch = LLVMGetInsertBlock(b);
-    LLVMAddIncoming(old, &seen, &latch, 1);
-    LLVMBuildCondBr(b, LLVMBuildExtractValue(b, pair, 1, ""), done, again);
-    LLVMPositionBuilderAtEnd(b, done);
-    return seen;
-}
-
-/* Returns the old element. */
-static LLVMValueRef change_one(CpuEmitter *c, const Change *change, LLVMValueRef address)
-{
-    LLVMBuilderRef b = c->l->builder;
-    LLVMAtomicRMWBinOp op;
-    LLVMValueRef old;
-    if (text_same(change->fn, "cas")) {
-        LLVMValueRef expected = to_bits(c, change->dtype, change->compare);
-        LLVMValueRef next = to_bits(c, change->dtype, change->value);
-        old = LLVMBuildExtractValue(b, exchange_if(c, address, expected, next), 0, "");
-    } else if (direct(change, &op)) {
-        old = LLVMBuildAtomicRMW(b, op, address, to_bits(c, change->dtype, change->value),
-                                 LLVMAtomicOrderingMonotonic, false);
-    } else {
-        old = change_in_loop(c, change, address);
-    }
-    return from_bits(c, change->dtype, old);
-}
+#include "codegen/scalar_atomic.h"
 
 /* ---- lanes ---- */
 
@@ -144,7 +23,8 @@ static LLVMValueRef lane_offsets(CpuEmitter *c, const Spot *spot)
 }
 
 /* Lane by lane through the bits of the mask, from the lowest. `olds`: a cell, or NULL. */
-static void change_lanes(CpuEmitter *c, const Change *change, const Spot *spot, LLVMValueRef olds)
+static void change_lanes(CpuEmitter *c, const AtomicChange *change, const Spot *spot,
+                         LLVMValueRef olds)
 {
     LLVMBuilderRef b = c->l->builder;
     LLVMValueRef mask = cpu_spot_mask(c, spot), offsets = lane_offsets(c, spot);
@@ -164,12 +44,13 @@ static void change_lanes(CpuEmitter *c, const Change *change, const Spot *spot, 
     LLVMPositionBuilderAtEnd(b, body);
     LLVMValueRef lane = llvm_intrinsic(c->l, "llvm.cttz", 1, &c->l->i64, 2,
                                        (LLVMValueRef[]){left, llvm_int(c->l->i1, 1)});
-    Change one = {change->fn, change->dtype, lane_of(c, change->value, lane),
-                  lane_of(c, change->compare, lane)};
+    AtomicChange one = *change;
+    one.value = lane_of(c, change->value, lane);
+    one.compare = lane_of(c, change->compare, lane);
     LLVMValueRef offset = lane_of(c, offsets, lane);
     LLVMTypeRef element = llvm_memory_type(c->l, change->dtype);
     LLVMValueRef address = LLVMBuildGEP2(b, element, spot->address, &offset, 1, "");
-    LLVMValueRef old = change_one(c, &one, address);
+    LLVMValueRef old = scalar_atomic(c->l, &one, address);
     if (olds) {
         cpu_set(c, olds, LLVMBuildInsertElement(b, cpu_get(c, olds), old, lane, ""));
     }
@@ -181,11 +62,12 @@ static void change_lanes(CpuEmitter *c, const Change *change, const Spot *spot, 
     LLVMPositionBuilderAtEnd(b, after);
 }
 
-static void change_single(CpuEmitter *c, const Change *change, const Spot *spot, LLVMValueRef olds)
+static void change_single(CpuEmitter *c, const AtomicChange *change, const Spot *spot,
+                          LLVMValueRef olds)
 {
     LLVMValueRef wanted = spot->inside ? spot->inside : llvm_int(c->l->i1, 1);
     Branch branch = cpu_if_begin(c, wanted);
-    LLVMValueRef old = change_one(c, change, spot->address);
+    LLVMValueRef old = scalar_atomic(c->l, change, spot->address);
     if (olds) {
         cpu_set(c, olds, old);
     }
@@ -219,7 +101,7 @@ LLVMValueRef cpu_scatter_at(CpuEmitter *c, const Op *op, const Point *point)
 {
     int at = access_next(op, 0);
     const Value *memory = op->operands[0];
-    Change change = {op_word(op, ATTR_FN), memory->type->dtype, NULL, NULL};
+    AtomicChange change = {.fn = op_word(op, ATTR_FN), .dtype = memory->type->dtype};
     bool cas = text_same(change.fn, "cas");
     change.value = operand_at(c, op->operands[at++], point);
     change.compare = cas ? operand_at(c, op->operands[at++], point) : NULL;

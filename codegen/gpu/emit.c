@@ -71,7 +71,8 @@ void gpu_emit_op(GpuEmitter *em, Op *op)
     case OP_SIZE:
         gpu_define_scalar(em, op->results[0], gpu_size_value(em, op_attr(op, ATTR_DIM)->dims[0]));
         return;
-    case OP_INDEX: gpu_emit_index(em, op); return;
+    case OP_INDEX:
+    case OP_IOTA: gpu_emit_index(em, op); return;
     case OP_START:
     case OP_END:
     case OP_LEN: emit_range_fact(em, op); return;
@@ -85,11 +86,16 @@ void gpu_emit_op(GpuEmitter *em, Op *op)
     case OP_DOT: gpu_emit_dot(em, op); return;
     case OP_LOAD: gpu_emit_load(em, op); return;
     case OP_STORE: gpu_emit_store(em, op); return;
+    case OP_GATHER: gpu_emit_gather(em, op); return;
+    case OP_SCATTER: gpu_emit_scatter(em, op); return;
+    case OP_SCAN:
+    case OP_FOLD: gpu_emit_fold(em, op); return;
     case OP_SHARED_LOAD: gpu_emit_shared_load(em, op); return;
     case OP_SHARED_STORE: gpu_emit_shared_store(em, op); return;
     case OP_SYNC: em->target->sync(em); return;
     case OP_FOR: gpu_emit_for(em, op); return;
     case OP_IF: gpu_emit_if(em, op); return;
+    case OP_WHILE: gpu_emit_while(em, op); return;
     case OP_TILES: gpu_emit_tiles(em, op); return;
     case OP_SHARED: /* placed before the walk */
     case OP_YIELD: return; /* read by the op around it */

@@ -279,24 +279,22 @@ static unsigned alignment(GlobalAccess *g, int n)
 /* ---- load ---- */
 
 /* Inputs are written by nobody during a launch. */
-static bool is_constant(GlobalAccess *g)
+static bool is_constant(const GpuEmitter *em, const Value *memory)
 {
-    const Func *func = g->em->func;
-    for (size_t i = 0; i < func->params.n; i++) {
-        if (func->params.items[i].value == g->access.memory) {
-            return func->params.items[i].io == PARAM_IN;
+    for (size_t i = 0; i < em->func->params.n; i++) {
+        if (em->func->params.items[i].value == memory) {
+            return em->func->params.items[i].io == PARAM_IN;
         }
     }
     return false;
 }
 
-static LLVMValueRef plain_load(GlobalAccess *g, LLVMValueRef at, int n)
+static LLVMValueRef plain_load(GpuEmitter *em, LLVMTypeRef type, LLVMValueRef at, unsigned align,
+                               bool constant)
 {
-    GpuEmitter *em = g->em;
-    LLVMTypeRef type = llvm_lanes(llvm_memory_type(em->l, g->dtype), n);
     LLVMValueRef load = LLVMBuildLoad2(em->builder, type, at, "");
-    LLVMSetAlignment(load, alignment(g, n));
-    if (is_constant(g)) {
+    LLVMSetAlignment(load, align);
+    if (constant) {
         static const char name[] = "invariant.load";
         unsigned kind = LLVMGetMDKindIDInContext(em->context, name, sizeof name - 1);
         LLVMMetadataRef empty = LLVMMDNodeInContext2(em->context, NULL, 0);
@@ -305,20 +303,26 @@ static LLVMValueRef plain_load(GlobalAccess *g, LLVMValueRef at, int n)
     return load;
 }
 
-static LLVMValueRef guarded_load(GlobalAccess *g, LLVMValueRef inside, LLVMValueRef at, int n)
+LLVMValueRef gpu_load_guarded(GpuEmitter *em, const Value *memory, LLVMValueRef inside,
+                              LLVMValueRef at, LLVMValueRef otherwise, unsigned align)
 {
-    GpuEmitter *em = g->em;
+    bool constant = is_constant(em, memory);
+    LLVMTypeRef type = LLVMTypeOf(otherwise);
     if (!inside) {
-        return plain_load(g, at, n);
+        return plain_load(em, type, at, align, constant);
     }
-    LLVMTypeRef type = llvm_lanes(llvm_memory_type(em->l, g->dtype), n);
-    const Attr *value = op_attr(g->op, ATTR_VALUE);
-    LLVMValueRef otherwise = llvm_number(em->l, g->dtype, type, value);
     if (em->target->load_if) {
-        return em->target->load_if(em, inside, at, otherwise, is_constant(g));
+        return em->target->load_if(em, inside, at, otherwise, constant);
     }
     GpuBranch branch = gpu_branch_begin(em, inside);
-    return gpu_branch_end_value(em, branch, plain_load(g, at, n), otherwise);
+    return gpu_branch_end_value(em, branch, plain_load(em, type, at, align, constant), otherwise);
+}
+
+static LLVMValueRef guarded_load(GlobalAccess *g, LLVMValueRef inside, LLVMValueRef at, int n)
+{
+    LLVMTypeRef type = llvm_lanes(llvm_memory_type(g->em->l, g->dtype), n);
+    LLVMValueRef otherwise = llvm_number(g->em->l, g->dtype, type, op_attr(g->op, ATTR_VALUE));
+    return gpu_load_guarded(g->em, g->access.memory, inside, at, otherwise, alignment(g, n));
 }
 
 static void load_run(GlobalAccess *g, GpuValue *out, const GpuRun *run)

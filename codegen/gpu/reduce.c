@@ -73,7 +73,7 @@ static void reduce_registers(Reducer *red)
     }
 }
 
-static LLVMValueRef shuffle(GpuEmitter *em, LLVMValueRef value, int mask)
+LLVMValueRef gpu_shuffle(GpuEmitter *em, LLVMValueRef value, int mask)
 {
     LLVMTypeRef type = LLVMTypeOf(value);
     unsigned bits = LLVMGetTypeKind(type) == LLVMIntegerTypeKind ? LLVMGetIntTypeWidth(type)
@@ -112,7 +112,7 @@ static void reduce_lanes(Reducer *red)
         }
         for (int r = 0; r < red->n; r++) {
             if (stands(red, r)) {
-                red->regs[r] = combine(red, red->regs[r], shuffle(red->em, red->regs[r], 1 << bit));
+                red->regs[r] = combine(red, red->regs[r], gpu_shuffle(red->em, red->regs[r], 1 << bit));
             }
         }
     }

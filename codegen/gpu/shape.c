@@ -43,7 +43,8 @@ void gpu_emit_index(GpuEmitter *em, const Op *op)
     const Value *result = op->results[0];
     GpuValue *out = gpu_define(em, result);
     LLVMTypeRef type = gpu_type(em, result->type->dtype);
-    LLVMValueRef first = gpu_value(em, op->operands[0])->regs[0];
+    LLVMValueRef first =
+        op->kind == OP_IOTA ? gpu_i64(em, 0) : gpu_value(em, op->operands[0])->regs[0];
     first = LLVMBuildIntCast2(em->builder, first, type, true, "");
     for (int r = 0; r < out->n; r++) {
         if (starts(em, result, out, r)) {

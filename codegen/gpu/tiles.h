@@ -31,10 +31,24 @@ void gpu_renamed(GpuEmitter *em, const Op *op, Type from, const GpuValue *in, Ty
 
 /* reduce.c */
 void gpu_emit_reduce(GpuEmitter *em, const Op *op);
+/* The value, of any type, of lane ^ mask. */
+LLVMValueRef gpu_shuffle(GpuEmitter *em, LLVMValueRef value, int mask);
 
 /* global.c */
 void gpu_emit_load(GpuEmitter *em, const Op *op);
 void gpu_emit_store(GpuEmitter *em, const Op *op);
+
+/* An element or vector like `otherwise` from memory that a tensor has there, if `inside` (NULL: it
+ * is). */
+LLVMValueRef gpu_load_guarded(GpuEmitter *em, const Value *memory, LLVMValueRef inside,
+                              LLVMValueRef at, LLVMValueRef otherwise, unsigned align);
+
+/* gather.c */
+void gpu_emit_gather(GpuEmitter *em, const Op *op);
+void gpu_emit_scatter(GpuEmitter *em, const Op *op);
+
+/* scan.c: scan and fold */
+void gpu_emit_fold(GpuEmitter *em, Op *op);
 
 /* shared.c */
 /* Finds an offset for every allocation of the launch; em->shared_bytes is their end. */
@@ -71,6 +85,7 @@ void gpu_emit_dot(GpuEmitter *em, const Op *op);
 /* control.c */
 void gpu_emit_for(GpuEmitter *em, Op *op);
 void gpu_emit_if(GpuEmitter *em, Op *op);
+void gpu_emit_while(GpuEmitter *em, Op *op);
 void gpu_emit_tiles(GpuEmitter *em, Op *op);
 void gpu_emit_launch(GpuEmitter *em, Op *op);
 /* A branch around some code: if (condition) { between begin and end }. The values that end is given

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* while: each element goes on while its own condition holds. A thread goes round as long as one of
+ * its registers does; the others keep their values. Threads do not wait for each other. */
+#include "codegen/gpu/tiles.h"
+
+typedef struct While {
+    GpuEmitter *em;
+    Op *op;
+    LLVMValueRef **phis; /* by value, by register; NULL: no such register */
+} While;
+
+static bool is_tile(const Value *value)
+{
+    return value->type->kind == TYPE_ARRAY && value->type->rank > 0;
+}
+
+/* A register that is computed: no copy of another, and inside of the tile. */
+static bool is_own(GpuEmitter *em, const Value *value, int r)
+{
+    return !is_tile(value) ||
+           (gpu_exists(em, value->type, r) && gpu_canonical(value->type->layout, r) == r);
+}
+
+static void open_phis(While *w, LLVMBasicBlockRef from)
+{
+    GpuEmitter *em = w->em;
+    w->phis = ARENA_ARRAY(em->arena, LLVMValueRef *, w->op->n_results + 1);
+    for (int i = 0; i < w->op->n_results; i++) {
+        const GpuValue *init = gpu_value(em, w->op->operands[i]);
+        w->phis[i] = ARENA_ARRAY(em->arena, LLVMValueRef, init->n);
+        for (int r = 0; r < init->n; r++) {
+            if (init->regs[r] && is_own(em, w->op->results[i], r)) {
+                w->phis[i][r] = LLVMBuildPhi(em->builder, LLVMTypeOf(init->regs[r]), "");
+                LLVMAddIncoming(w->phis[i][r], &init->regs[r], &from, 1);
+            }
+        }
+    }
+}
+
+static void define_from_phis(const While *w, Value *const *values)
+{
+    for (int i = 0; i < w->op->n_results; i++) {
+        GpuValue *out = gpu_define(w->em, values[i]);
+        for (int r = 0; r < out->n; r++) {
+            int from = is_tile(values[i]) ? gpu_canonical(values[i]->type->layout, r) : r;
+            out->regs[r] = w->phis[i][from];
+        }
+    }
+}
+
+/* Threads that lie outside of the tile hold no element that could go on. */
+static LLVMValueRef in_tile(const While *w, const Value *condition, int r)
+{
+    GpuEmitter *em = w->em;
+    Type type = condition->type;
+    LLVMValueRef inside = NULL;
+    for (int axis = 0; axis < type->rank; axis++) {
+        if (gpu_overhangs(em, type, axis)) {
+            LLVMValueRef coord = gpu_coord(em, type->layout, axis, r);
+            LLVMValueRef extent = gpu_i32(em, gpu_extent(em, type, axis));
+            inside =
+                gpu_both(em, inside, LLVMBuildICmp(em->builder, LLVMIntSLT, coord, extent, ""));
+        }
+    }
+    return inside;
+}
+
+/* Which registers go on; *any: does one? */
+static LLVMValueRef *conditions(const While *w, LLVMValueRef *any)
+{
+    GpuEmitter *em = w->em;
+    const Value *condition = w->op->regions[0]->last->operands[0];
+    const GpuValue *held = gpu_value(em, condition);
+    LLVMValueRef *goes_on = ARENA_ARRAY(em->arena, LLVMValueRef, held->n);
+    *any = NULL;
+    for (int r = 0; r < held->n; r++) {
+        if (!is_own(em, condition, r)) {
+            continue;
+        }
+        goes_on[r] = gpu_both(em, held->regs[r], is_tile(condition) ? in_tile(w, condition, r) : 0);
+        *any = *any ? LLVMBuildOr(em->builder, *any, goes_on[r], "") : goes_on[r];
+    }
+    return goes_on;
+}
+
+static void close_phis(const While *w, LLVMValueRef *goes_on)
+{
+    GpuEmitter *em = w->em;
+    const Op *yield = w->op->regions[1]->last;
+    LLVMBasicBlockRef latch = LLVMGetInsertBlock(em->builder);
+    for (int i = 0; i < w->op->n_results; i++) {
+        const GpuValue *next = gpu_value(em, yield->operands[i]);
+        bool tile = is_tile(w->op->results[i]);
+        for (int r = 0; r < next->n; r++) {
+            LLVMValueRef phi = w->phis[i][r];
+            if (phi) {
+                LLVMValueRef kept =
+                    tile ? LLVMBuildSelect(em->builder, goes_on[r], next->regs[r], phi, "")
+                         : next->regs[r];
+                LLVMAddIncoming(phi, &kept, &latch, 1);
+            }
+        }
+    }
+}
+
+void gpu_emit_while(GpuEmitter *em, Op *op)
+{
+    While w = {.em = em, .op = op};
+    LLVMBasicBlockRef from = LLVMGetInsertBlock(em->builder);
+    LLVMBasicBlockRef head = gpu_new_block(em, "while"), body = gpu_new_block(em, "round");
+    LLVMBasicBlockRef after = gpu_new_block(em, "done");
+    LLVMValueRef any;
+    LLVMBuildBr(em->builder, head);
+    gpu_go(em, head);
+    open_phis(&w, from);
+    define_from_phis(&w, op->regions[0]->args);
+    gpu_emit_block(em, op->regions[0]);
+    LLVMValueRef *goes_on = conditions(&w, &any);
+    LLVMBuildCondBr(em->builder, any, body, after);
+    gpu_go(em, body);
+    define_from_phis(&w, op->regions[1]->args);
+    gpu_emit_block(em, op->regions[1]);
+    close_phis(&w, goes_on);
+    LLVMBuildBr(em->builder, head);
+    gpu_go(em, after);
+    define_from_phis(&w, op->results);
+}
