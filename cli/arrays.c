@@ -36,6 +36,18 @@ static void add_const(const TesseraParam *param, const char *value, Options *opt
     options->sets.items[options->sets.n++] = (TesseraPair){param->name, value};
 }
 
+/* The element type that a parameter will have, as far as the command line tells. */
+static int wanted_type(const TesseraParam *param, const Options *options)
+{
+    TesseraType type;
+    const char *name = param->type;
+    for (size_t i = 0; i < options->sets.n; i++) {
+        bool binds = strcmp(options->sets.items[i].name, param->type) == 0;
+        name = binds ? options->sets.items[i].value : name;
+    }
+    return tessera_type_find(name, &type) ? (int)type : NO_TYPE;
+}
+
 static int give_value(const Session *session, const char *text, Arrays *arrays, Options *options)
 {
     const TesseraSignature *signature = session->signature;
@@ -72,7 +84,7 @@ static int give_value(const Session *session, const char *text, Arrays *arrays, 
         return 0; /* read when its type is known */
     }
     arrays->n_files++;
-    return npy_read(value, &arrays->items[i].tensor);
+    return npy_read(value, wanted_type(param, options), &arrays->items[i].tensor);
 }
 
 /* The next result that goes nowhere yet. */
@@ -154,9 +166,13 @@ static int complete_tensor(const Options *options, const Session *session,
     const TesseraParam *param = array->param;
     size_t elements, bytes;
     TesseraTensor shape;
-    if (tessera_kernel_shape(session->kernel, index, compile->sizes, compile->n_sizes, &shape) !=
-        TESSERA_OK) {
-        fail_context(session->context);
+    TesseraStatus status = tessera_kernel_shape(session->kernel, index, compile->sizes,
+                                                compile->n_sizes, &shape);
+    if (status != TESSERA_OK) {
+        int code = fail_context(session->context);
+        if (status != TESSERA_USAGE) {
+            return code;
+        }
         return fail(TESSERA_USAGE, "'%s' is not given: %s=FILE.npy, or --size for random values",
                     param->name, param->name);
     }
@@ -266,8 +282,8 @@ TesseraArg *arrays_args(const Arrays *arrays, bool on_device)
     TesseraArg *args = take(arrays->n * sizeof *args);
     for (size_t i = 0; i < arrays->n; i++) {
         const Array *array = &arrays->items[i];
-        args[i] = (TesseraArg){.tensor = array->tensor, .number = array->number,
-                               .integer = array->integer};
+        args[i] = (TesseraArg){
+            .tensor = array->tensor, .number = array->number, .integer = array->integer};
         if (on_device && array->param->rank >= 0) {
             args[i].tensor.data = array->memory;
         }

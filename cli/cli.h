@@ -130,8 +130,10 @@ void out_cancel(OutFile *out);
 
 /* ---- arrays (npy.c, arrays.c, scalar.c, tensor.c) ---- */
 
-/* Data is taken; 0 or an exit code after a message. */
-int npy_read(const char *path, TesseraTensor *tensor);
+/* Data is taken; 0 or an exit code after a message. `wanted`, or NO_TYPE: the parameter's type,
+ * where a file's does not tell it: bytes of no type are f8e4m3, or packed for i4 and u4. */
+enum { NO_TYPE = -1 };
+int npy_read(const char *path, int wanted, TesseraTensor *tensor);
 int npy_write(const char *path, const TesseraTensor *tensor);
 
 typedef struct Array {

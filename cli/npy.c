@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NumPy's file format, versions 1 to 3. bf16 has no name there: ml_dtypes writes it as two bytes of
- * no type ('<V2'), and so do we. Any bytes are input: each failure says what is wrong. */
+/* NumPy's file format, versions 1 to 3. bf16 and f8e4m3 have no names there: ml_dtypes writes them
+ * as two bytes and one of no type ('<V2', '<V1'), f8e5m2 as '<f1', and so do we. i4 and u4 are
+ * files of i8 and u8. Any bytes are input: each failure says what is wrong. */
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -87,11 +88,14 @@ static bool take_size(Header *h, int64_t *size)
     return h->at > start;
 }
 
-static const struct { const char *descr; TesseraType type; } DESCRS[] = {
-    {"b1", TESSERA_BOOL}, {"i1", TESSERA_I8},  {"i2", TESSERA_I16}, {"i4", TESSERA_I32},
-    {"i8", TESSERA_I64},  {"u1", TESSERA_U8},  {"u2", TESSERA_U16}, {"u4", TESSERA_U32},
-    {"u8", TESSERA_U64},  {"f2", TESSERA_F16}, {"f4", TESSERA_F32}, {"f8", TESSERA_F64},
-    {"V2", TESSERA_BF16},
+static const struct {
+    const char *descr;
+    TesseraType type;
+} DESCRS[] = {
+    {"b1", TESSERA_BOOL}, {"i1", TESSERA_I8},     {"i2", TESSERA_I16},    {"i4", TESSERA_I32},
+    {"i8", TESSERA_I64},  {"u1", TESSERA_U8},     {"u2", TESSERA_U16},    {"u4", TESSERA_U32},
+    {"u8", TESSERA_U64},  {"f2", TESSERA_F16},    {"f4", TESSERA_F32},    {"f8", TESSERA_F64},
+    {"V2", TESSERA_BF16}, {"V1", TESSERA_F8E4M3}, {"f1", TESSERA_F8E5M2},
 };
 
 static int read_descr(Header *h)
@@ -278,7 +282,41 @@ static int read_data(FILE *file, Header *h)
     return 0;
 }
 
-int npy_read(const char *path, TesseraTensor *tensor)
+/* ---- packed types ---- */
+
+static bool packs(TesseraType file, int wanted)
+{
+    bool bytes = file == TESSERA_I8 || file == TESSERA_U8 || file == TESSERA_F8E4M3;
+    return bytes && (wanted == TESSERA_I4 || wanted == TESSERA_U4);
+}
+
+/* Bytes of small numbers; of those without a type, the low halves. */
+static int pack(const char *path, TesseraType type, TesseraTensor *tensor)
+{
+    size_t elements, bytes;
+    TesseraType from = tensor->type == TESSERA_U8 ? TESSERA_U8 : TESSERA_I8;
+    TesseraTensor to = *tensor;
+    to.type = type;
+    tensor_bytes(&to, &elements, &bytes);
+    to.data = take(bytes ? bytes : 1);
+    for (size_t i = 0; i < elements; i++) {
+        double value = tessera_get(from, tensor->data, i);
+        bool fits =
+            value >= (type == TESSERA_I4 ? -8 : 0) && value <= (type == TESSERA_I4 ? 7 : 15);
+        if (!fits && tensor->type != TESSERA_F8E4M3) {
+            free(to.data);
+            return fail(TESSERA_USAGE, "%s: element %zu is %g, which %s cannot hold", path, i,
+                        value, tessera_type_name(type));
+        }
+        int bits = (int)value & 0xf;
+        tessera_put(type, to.data, i, type == TESSERA_I4 && bits > 7 ? bits - 16 : bits);
+    }
+    free(tensor->data);
+    *tensor = to;
+    return 0;
+}
+
+int npy_read(const char *path, int wanted, TesseraTensor *tensor)
 {
     Header h = {.path = path};
     struct stat info;
@@ -294,6 +332,9 @@ int npy_read(const char *path, TesseraTensor *tensor)
         code = read_data(file, &h);
     }
     fclose(file);
+    if (code == 0 && packs(h.tensor.type, wanted)) {
+        code = pack(path, (TesseraType)wanted, &h.tensor);
+    }
     if (code == 0) {
         *tensor = h.tensor;
     }
@@ -304,6 +345,9 @@ int npy_read(const char *path, TesseraTensor *tensor)
 
 static const char *descr_of(TesseraType type)
 {
+    if (type == TESSERA_I4 || type == TESSERA_U4) {
+        return type == TESSERA_I4 ? "i1" : "u1";
+    }
     for (size_t i = 0; i < sizeof DESCRS / sizeof *DESCRS; i++) {
         if (DESCRS[i].type == type) {
             return DESCRS[i].descr;
@@ -316,7 +360,8 @@ static void write_header(FILE *file, const TesseraTensor *tensor)
 {
     char text[512];
     size_t room = sizeof text;
-    bool byte = tessera_type_bytes(tensor->type) == 1;
+    bool f8 = tensor->type == TESSERA_F8E4M3 || tensor->type == TESSERA_F8E5M2;
+    bool byte = tessera_type_bytes(tensor->type) == 1 && !f8;
     int n = snprintf(text, room, "{'descr': '%c%s', 'fortran_order': False, 'shape': (",
                      byte ? '|' : '<', descr_of(tensor->type));
     for (int i = 0; i < tensor->rank; i++) {
@@ -346,6 +391,12 @@ int npy_write(const char *path, const TesseraTensor *tensor)
     }
     tensor_bytes(tensor, &elements, &bytes);
     write_header(out.file, tensor);
-    fwrite(tensor->data, 1, bytes, out.file);
+    if (tessera_type_size(tensor->type, 2) == 1) {
+        for (size_t i = 0; i < elements; i++) {
+            fputc((int)tessera_get(tensor->type, tensor->data, i) & 0xff, out.file);
+        }
+    } else {
+        fwrite(tensor->data, 1, bytes, out.file);
+    }
     return out_close(&out);
 }

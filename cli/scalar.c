@@ -36,8 +36,8 @@ static int read_integer(const TesseraParam *param, TesseraType type, const char 
         return fail(TESSERA_USAGE, "%s=%.60s: a whole number is wanted for %s", param->name, text,
                     param->type);
     }
-    int bits = (int)tessera_type_bytes(type) * 8;
-    bool is_signed = type <= TESSERA_I64;
+    int bits = (int)tessera_type_size(type, 8);
+    bool is_signed = type <= TESSERA_I64 || type == TESSERA_I4;
     int64_t most = bits == 64 ? INT64_MAX : ((int64_t)1 << (is_signed ? bits - 1 : bits)) - 1;
     int64_t least = is_signed ? -most - 1 : 0;
     bool inside = wide ? !strchr(text, '-') : array->integer >= least && array->integer <= most;

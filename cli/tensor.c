@@ -20,8 +20,9 @@ bool tensor_bytes(const TesseraTensor *tensor, size_t *elements, size_t *bytes)
     if (empty) {
         return true;
     }
-    return !over && !__builtin_mul_overflow(product, tessera_type_bytes(tensor->type), bytes) &&
-           *bytes <= PTRDIFF_MAX;
+    over = __builtin_mul_overflow(product, tessera_type_bytes(tensor->type), bytes) || over;
+    *bytes = tessera_type_size(tensor->type, product);
+    return !over && *bytes <= PTRDIFF_MAX;
 }
 
 /* ---- random ---- */
@@ -67,7 +68,8 @@ void tensor_random(TesseraTensor *tensor, uint64_t seed, const char *name, bool 
     size_t elements, bytes, width = tessera_type_bytes(tensor->type);
     uint64_t state = stream_of(seed, name);
     tensor_bytes(tensor, &elements, &bytes);
-    size_t fresh = repeat && elements > REPEATED ? REPEATED : elements;
+    bool packed = tessera_type_size(tensor->type, 2) == 1;
+    size_t fresh = repeat && !packed && elements > REPEATED ? REPEATED : elements;
     for (size_t i = 0; i < fresh; i++) {
         tessera_put(tensor->type, tensor->data, i, next_value(tensor->type, &state));
     }

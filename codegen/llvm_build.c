@@ -16,7 +16,11 @@ LLVMTypeRef llvm_type(const Llvm *l, DType dtype)
     switch (dtype) {
     case DT_BOOL: return l->i1;
     case DT_I8:
-    case DT_U8: return l->i8;
+    case DT_U8:
+    case DT_F8E4M3:
+    case DT_F8E5M2: return l->i8;
+    case DT_I4:
+    case DT_U4: return LLVMIntTypeInContext(l->context, 4);
     case DT_I16:
     case DT_U16: return l->i16;
     case DT_I32:

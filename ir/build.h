@@ -76,12 +76,12 @@ Value *build_gather(Builder *b, Value *memory, Value *const *indices);
 Op *build_scatter(Builder *b, const char *fn, Value *tensor, Value *const *indices, Value *value,
                   Value *compare, Value *mask, bool old);
 Value *build_scan(Builder *b, const char *fn, Value *a, int axis, bool reverse, bool exclusive);
-/* Its region has its 2n scalar arguments and is empty: end it in a yield of n scalars. `reverse` and
- * `exclusive` for scans alone. */
+/* Its region has its 2n scalar arguments and is empty: end it in a yield of n scalars. `reverse`
+ * and `exclusive` for scans alone. */
 Op *build_fold(Builder *b, int n, Value *const *arrays, Value *const *neutrals, int axis,
                bool scan, bool reverse, bool exclusive);
-/* Two regions, each with n arguments: end regions[0] in a yield of a bool of the carried values'
- * shape, regions[1] in a yield of the n next values. */
+/* Two regions, each with n arguments: end regions[0] in a yield of a bool, a scalar or of the shape
+ * that all carried values have, regions[1] in a yield of the n next values. */
 Op *build_while(Builder *b, int n, Value *const *inits);
 /* Two regions without arguments: end each in a yield of n values of these types. */
 Op *build_if(Builder *b, Value *condition, int n, const Type *types);

@@ -39,6 +39,21 @@ int dtype_bytes(DType dtype)
     return (dtypes[dtype].bits + 7) / 8;
 }
 
+bool dtype_is_packed(DType dtype)
+{
+    return dtypes[dtype].bits == 4;
+}
+
+size_t dtype_size(DType dtype, size_t n)
+{
+    return dtype_is_packed(dtype) ? n / 2 + n % 2 : n * (size_t)dtype_bytes(dtype);
+}
+
+bool dtype_is_narrow(DType dtype)
+{
+    return dtypes[dtype].class == 'F' && dtypes[dtype].bits <= 16;
+}
+
 bool dtype_is_float(DType dtype)
 {
     return dtypes[dtype].class == 'F';
@@ -114,4 +129,69 @@ uint16_t f32_to_f16(float value)
     }
     uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
     return (uint16_t)(sign | ((rounded - 0x38000000u) >> 13));
+}
+
+/* ---- 8 bits ---- */
+
+typedef struct Format8 {
+    int mantissa, bias;
+    uint8_t most; /* the largest number; what follows is infinity or NaN */
+} Format8;
+
+static const Format8 E4M3 = {3, 7, 0x7e}, E5M2 = {2, 15, 0x7b};
+
+static float f8_to_f32(Format8 format, uint8_t bits)
+{
+    uint32_t sign = (uint32_t)(bits & 0x80u) << 24;
+    uint32_t magnitude = bits & 0x7fu;
+    if (magnitude > format.most) {
+        bool infinite = format.bias == 15 && magnitude == 0x7cu;
+        return float_of(sign | (infinite ? 0x7f800000u : 0x7fc00000u));
+    }
+    if (magnitude >> format.mantissa == 0) { /* subnormal: a multiple of the smallest number */
+        uint32_t least = (uint32_t)(128 - format.bias - format.mantissa) << 23;
+        return float_of(sign | bits_of((float)magnitude * float_of(least)));
+    }
+    uint32_t rebased = magnitude << (23 - format.mantissa);
+    return float_of(sign | (rebased + ((uint32_t)(127 - format.bias) << 23)));
+}
+
+static uint8_t f32_to_f8(Format8 format, float value)
+{
+    uint32_t bits = bits_of(value), magnitude = bits & 0x7fffffffu;
+    uint8_t sign = (uint8_t)(bits >> 24 & 0x80u);
+    if (magnitude > 0x7f800000u) {
+        return 0x7f;
+    }
+    uint32_t normal = (uint32_t)(128 - format.bias) << 23, rounded;
+    int shift = 23 - format.mantissa;
+    if (magnitude < normal) { /* adding the power of two whose last place is the smallest number */
+        uint32_t anchor = (uint32_t)(128 - format.bias + shift) << 23;
+        rounded = bits_of(float_of(magnitude) + float_of(anchor)) - anchor;
+    } else {
+        uint32_t odd = magnitude >> shift & 1u;
+        rounded = (magnitude + (1u << (shift - 1)) - 1u + odd) >> shift;
+        rounded -= (uint32_t)(127 - format.bias) << format.mantissa;
+    }
+    return sign | (uint8_t)(rounded > format.most ? format.most : rounded);
+}
+
+float f8e4m3_to_f32(uint8_t bits)
+{
+    return f8_to_f32(E4M3, bits);
+}
+
+uint8_t f32_to_f8e4m3(float value)
+{
+    return f32_to_f8(E4M3, value);
+}
+
+float f8e5m2_to_f32(uint8_t bits)
+{
+    return f8_to_f32(E5M2, bits);
+}
+
+uint8_t f32_to_f8e5m2(float value)
+{
+    return f32_to_f8(E5M2, value);
 }

@@ -18,16 +18,27 @@ const char *dtype_name(DType dtype);
 /* By name, n bytes long; false when there is none. */
 bool dtype_from_name(const char *name, size_t n, DType *out);
 int dtype_bits(DType dtype);
-/* Bytes in memory: bool takes one. */
+/* Bytes of one element by itself: bool and the packed types take one. */
 int dtype_bytes(DType dtype);
+/* Two elements a byte in memory: an array's k-th is half k % 2 of byte k / 2, of any shape. */
+bool dtype_is_packed(DType dtype);
+/* Bytes of n elements in memory. */
+size_t dtype_size(DType dtype, size_t n);
+/* A float of 16 bits or fewer: arithmetic on it is f32. */
+bool dtype_is_narrow(DType dtype);
 bool dtype_is_float(DType dtype);
 bool dtype_is_int(DType dtype); /* signed or unsigned, not bool */
 bool dtype_is_signed(DType dtype);
 
-/* f16 and bf16 <-> f32; to nearest even; NaN stays NaN (quiet). */
+/* f16 and bf16 <-> f32: to nearest even; NaN stays NaN (quiet). */
 float f16_to_f32(uint16_t bits);
 uint16_t f32_to_f16(float value);
 float bf16_to_f32(uint16_t bits);
 uint16_t f32_to_bf16(float value);
+/* To nearest even, saturating, infinity too; NaN is 0x7f. */
+float f8e4m3_to_f32(uint8_t bits);
+uint8_t f32_to_f8e4m3(float value);
+float f8e5m2_to_f32(uint8_t bits);
+uint8_t f32_to_f8e5m2(float value);
 
 #endif

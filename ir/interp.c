@@ -348,7 +348,7 @@ static void bind_tensor(Run *run, const Param *param, const InterpArg *arg)
         memset(memory->unset, 1, (size_t)memory->n);
     }
     if (param->io == PARAM_SCRATCH) {
-        size_t bytes = (size_t)memory->n * (size_t)dtype_bytes(memory->dtype);
+        size_t bytes = dtype_size(memory->dtype, (size_t)memory->n);
         memory->data = arena_alloc(run->arena, bytes);
         memset(memory->data, run->options->seed & 1 ? 0x7f : 0xff, bytes);
         memory->bounds = run->options->bounds ? ARENA_ARRAY(run->arena, double, memory->n) : NULL;

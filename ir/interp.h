@@ -8,7 +8,8 @@
 
 #include "ir/ir.h"
 
-/* A tensor as the interpreter sees it: row-major, contiguous, in the parameter's element type. */
+/* A tensor as the interpreter sees it: row-major, contiguous, in the parameter's element type (two
+ * elements a byte of the packed ones). */
 typedef struct InterpTensor {
     void *data;
     /* For outputs, optional: absolute error bound per element (how far an executor that
@@ -57,7 +58,7 @@ bool interp_func(Func *func, const InterpArg *args, const int64_t *sizes,
 
 /* ---- the meaning of one element (scalar.c), also used for constant folding ---- */
 typedef union Scalar {
-    double f;   /* f64 and, exactly held, f32, f16, bf16 */
+    double f;   /* f64 and, exactly held, the narrower ones */
     int64_t i;  /* integers (sign- or zero-extended) and bool (0, 1) */
 } Scalar;
 /* operands of element type `in` (of the first data operand; cmp and select see their data type),
@@ -65,5 +66,8 @@ typedef union Scalar {
 Scalar scalar_op(OpKind kind, const char *pred, DType in, DType out, const Scalar *operands);
 Scalar scalar_load(DType dtype, const void *from);
 void scalar_store(DType dtype, void *to, Scalar value); /* rounds floats to the type */
+/* Element `index` of an array in memory, where packed types take half a byte. */
+Scalar scalar_unpack(DType dtype, const void *array, size_t index);
+void scalar_pack(DType dtype, void *array, size_t index, Scalar value);
 
 #endif

@@ -82,22 +82,25 @@ typedef struct Gathering {
     Buffer *bounds; /* of a tensor's elements; made when one is not 0 */
 } Gathering;
 
-static void put(const Gathering *g, int sample, int64_t i, const void *from)
+static void *target_at(const Gathering *g, int sample, int64_t i)
 {
-    size_t bytes = (size_t)dtype_bytes(g->to->dtype);
-    unsigned char *to = (unsigned char *)array_plane(g->to, sample) + (size_t)i * bytes;
-    if (from) {
-        memcpy(to, from, bytes);
-    } else {
-        scalar_store(g->to->dtype, to, g->fill);
-    }
+    return (unsigned char *)array_plane(g->to, sample) + i * dtype_bytes(g->to->dtype);
 }
 
-static const void *source_at(const Gathering *g, int sample, int64_t offset)
+static void put_fill(const Gathering *g, int sample, int64_t i)
 {
-    int64_t bytes = dtype_bytes(g->to->dtype);
-    const unsigned char *base = g->array ? array_plane(g->array, sample) : g->memory->data;
-    return base + offset * bytes;
+    scalar_store(g->to->dtype, target_at(g, sample, i), g->fill);
+}
+
+static void put_element(const Gathering *g, int sample, int64_t i, int64_t offset)
+{
+    size_t bytes = (size_t)dtype_bytes(g->to->dtype);
+    if (g->memory) {
+        memory_get(g->memory, offset, 1, target_at(g, sample, i));
+    } else {
+        const unsigned char *from = array_plane(g->array, sample);
+        memcpy(target_at(g, sample, i), from + (size_t)offset * bytes, bytes);
+    }
 }
 
 static void set_poison(Gathering *g, int64_t i)
@@ -108,7 +111,7 @@ static void set_poison(Gathering *g, int64_t i)
 
 static void take_inside(Gathering *g, int64_t i, int64_t offset)
 {
-    put(g, -1, i, source_at(g, -1, offset));
+    put_element(g, -1, i, offset);
     if (g->array) {
         if (g->array->poison && g->array->poison->bytes[offset]) {
             set_poison(g, i);
@@ -135,9 +138,9 @@ static void gather_element(Gathering *g, int64_t i)
     const char *name = g->memory ? g->memory->name : "an array";
     switch (place_at(&g->places, i, -1, &offset)) {
     case PLACE_INSIDE: take_inside(g, i, offset); break;
-    case PLACE_GUARDED: put(g, -1, i, NULL); return;
+    case PLACE_GUARDED: put_fill(g, -1, i); return;
     case PLACE_UNKNOWN:
-        put(g, -1, i, NULL);
+        put_fill(g, -1, i);
         set_poison(g, i);
         return;
     case PLACE_OUTSIDE:
@@ -161,9 +164,9 @@ static void gather_samples(Gathering *g)
             int64_t offset;
             PlaceKind place = place_at(&g->places, i, s, &offset);
             if (place == PLACE_INSIDE) {
-                put(g, s, i, source_at(g, s, offset));
+                put_element(g, s, i, offset);
             } else if (place == PLACE_GUARDED) {
-                put(g, s, i, NULL);
+                put_fill(g, s, i);
             }
         }
     }

@@ -174,6 +174,34 @@ void view_fail(Run *run, const Op *op, const View *view, int64_t position, const
     run_fail(run, op, "%s %s]", what, place.data);
 }
 
+/* ---- elements of a tensor ---- */
+
+void memory_get(const Memory *memory, int64_t offset, int64_t count, void *to)
+{
+    size_t bytes = (size_t)dtype_bytes(memory->dtype);
+    if (!dtype_is_packed(memory->dtype)) {
+        memcpy(to, memory->data + (size_t)offset * bytes, (size_t)count * bytes);
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        Scalar value = scalar_unpack(memory->dtype, memory->data, (size_t)(offset + i));
+        scalar_store(memory->dtype, (unsigned char *)to + i, value);
+    }
+}
+
+void memory_put(const Memory *memory, int64_t offset, int64_t count, const void *from)
+{
+    size_t bytes = (size_t)dtype_bytes(memory->dtype);
+    if (!dtype_is_packed(memory->dtype)) {
+        memcpy(memory->data + (size_t)offset * bytes, from, (size_t)count * bytes);
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        Scalar value = scalar_load(memory->dtype, (const unsigned char *)from + i);
+        scalar_pack(memory->dtype, memory->data, (size_t)(offset + i), value);
+    }
+}
+
 /* ---- reading a tensor ---- */
 
 typedef struct Reading {
@@ -231,8 +259,7 @@ static void read_run(void *user, Reach reach, int64_t offset, int64_t position, 
             view_fail(r->run, r->op, r->view, position,
                       "race: reads what another block writes:", r->memory->name);
         }
-        memcpy(array_at(r->to, position), r->memory->data + offset * bytes,
-               (size_t)(count * bytes));
+        memory_get(r->memory, offset, count, array_at(r->to, position));
         read_bounds(r, offset, position, count);
         read_unset(r, offset, position, count);
         return;
@@ -304,6 +331,15 @@ typedef struct Writing {
     const Array *from;
 } Writing;
 
+/* Two blocks that write the halves of one byte may undo each other. */
+static bool is_shared_byte(const Run *run, const Memory *memory, int64_t offset, int64_t count)
+{
+    int64_t end = offset + count;
+    bool before = offset % 2 && is_others(run, memory, offset - 1, 1);
+    return dtype_is_packed(memory->dtype) &&
+           (before || (end % 2 && end < memory->n && is_others(run, memory, end, 1)));
+}
+
 static void check_write(const Writing *w, Reach reach, int64_t offset, int64_t position,
                         int64_t count)
 {
@@ -313,6 +349,9 @@ static void check_write(const Writing *w, Reach reach, int64_t offset, int64_t p
                        : reach == REACH_PADDING ? "writes past the end of a range:"
                        : first                  ? "padding or unset memory reaches"
                                                 : NULL;
+    if (!what && is_shared_byte(w->run, w->memory, offset, count)) {
+        what = "race: another block writes the other half of a byte of";
+    }
     if (!what && is_others(w->run, w->memory, offset, count)) {
         what = "race: another block writes";
     }
@@ -339,8 +378,7 @@ static void write_run(void *user, Reach reach, int64_t offset, int64_t position,
     if (w->memory->marks) {
         memset(w->memory->marks->how + offset, 0, (size_t)count);
     }
-    int64_t bytes = dtype_bytes(w->from->dtype);
-    memcpy(w->memory->data + offset * bytes, array_at(w->from, position), (size_t)(count * bytes));
+    memory_put(w->memory, offset, count, array_at(w->from, position));
     for (int64_t i = 0; w->memory->bounds && i < count; i++) {
         w->memory->bounds[offset + i] = array_bound(w->from, position + i);
     }

@@ -177,8 +177,7 @@ static void spread_fast(Run *run, const Op *op, Array *result, const Array *from
 
 static bool narrows(const Op *op)
 {
-    DType to = op->results[0]->type->dtype;
-    return op->kind == OP_CAST && (to == DT_F16 || to == DT_BF16);
+    return op->kind == OP_CAST && dtype_is_narrow(op->results[0]->type->dtype);
 }
 
 void interp_elementwise(Run *run, const Op *op)

@@ -150,7 +150,10 @@ static void fold_poison(Run *run, const Axes *axes, Array *to, const Array *from
 
 double unit_of(DType dtype)
 {
-    return dtype == DT_F64 ? 0x1p-53 : dtype == DT_F32 ? 0x1p-24 : 0x1p-8;
+    return dtype == DT_F64          ? 0x1p-53
+           : dtype == DT_F32        ? 0x1p-24
+           : dtype_bits(dtype) == 8 ? 0x1p-3
+                                    : 0x1p-8;
 }
 
 double greatest_of(DType dtype)

@@ -70,6 +70,10 @@ typedef struct Memory {
     Marks *marks;      /* NULL until something is scattered */
 } Memory;
 
+/* Elements of a tensor, from and to planes of arrays. */
+void memory_get(const Memory *memory, int64_t offset, int64_t count, void *to);
+void memory_put(const Memory *memory, int64_t offset, int64_t count, const void *from);
+
 /* ---- the state of a block (interp_memory.c, interp_async.c) ---- */
 
 /* Who did it, when: a component of the vector clocks and its value. Components: the agents, their

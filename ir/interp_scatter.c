@@ -179,7 +179,6 @@ static void write_place(const Scattering *s, int64_t i, int64_t at)
 {
     Memory *memory = s->memory;
     DType dtype = memory->dtype;
-    unsigned char *place = memory->data + at * dtype_bytes(dtype);
     if (s->value->poison && s->value->poison->bytes[i]) {
         place_fail(s->run, s->op, &s->places, i, "padding or unset memory reaches", memory->name);
     }
@@ -188,11 +187,11 @@ static void write_place(const Scattering *s, int64_t i, int64_t at)
     }
     check_meeting(s, i, at);
     bool unordered = is_unordered(s, at);
-    Scalar old = scalar_load(dtype, place), value = array_scalar(s->value, i);
+    Scalar old = scalar_unpack(dtype, memory->data, (size_t)at), value = array_scalar(s->value, i);
     Scalar next = next_of(s, old, value, i);
     bound_place(s, at, i, old, value);
     note_order(s, at, unordered, !same_bits(dtype, old, next));
-    scalar_store(dtype, place, next);
+    scalar_pack(dtype, memory->data, (size_t)at, next);
     if (s->old) {
         scalar_store(dtype, array_at(s->old, i), old);
     }

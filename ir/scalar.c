@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The meaning of one element. Everything that rounds does so once, in the type of the operation:
- * f32 is computed in f32, the 16-bit floats exactly (or to odd, which leaves the last rounding
+ * f32 is computed in f32, the narrow floats exactly (or to odd, which leaves the last rounding
  * right) and then rounded. Constant folding and the interpreter share this file. */
 #include "ir/interp.h"
 
@@ -56,14 +56,12 @@ static double add_to_odd(double a, double b)
 static double round_float(DType dtype, double value)
 {
     switch (dtype) {
-    case DT_F16:
-        return (double)f16_to_f32(f32_to_f16(narrow_to_odd(value)));
-    case DT_BF16:
-        return (double)bf16_to_f32(f32_to_bf16(narrow_to_odd(value)));
-    case DT_F32:
-        return (double)(float)value;
-    default:
-        return value;
+    case DT_F16: return (double)f16_to_f32(f32_to_f16(narrow_to_odd(value)));
+    case DT_BF16: return (double)bf16_to_f32(f32_to_bf16(narrow_to_odd(value)));
+    case DT_F8E4M3: return (double)f8e4m3_to_f32(f32_to_f8e4m3(narrow_to_odd(value)));
+    case DT_F8E5M2: return (double)f8e5m2_to_f32(f32_to_f8e5m2(narrow_to_odd(value)));
+    case DT_F32: return (double)(float)value;
+    default: return value;
     }
 }
 
@@ -87,49 +85,54 @@ Scalar scalar_load(DType dtype, const void *from)
     memcpy(&bits, from, (size_t)dtype_bytes(dtype));
     Scalar value = {.i = 0};
     switch (dtype) {
-    case DT_F16:
-        value.f = (double)f16_to_f32((uint16_t)bits);
-        break;
-    case DT_BF16:
-        value.f = (double)bf16_to_f32((uint16_t)bits);
-        break;
-    case DT_F32:
-        value.f = (double)float_of((uint32_t)bits);
-        break;
-    case DT_F64:
-        memcpy(&value.f, &bits, sizeof bits);
-        break;
-    case DT_BOOL:
-        value.i = bits != 0;
-        break;
-    default:
-        value.i = wrap_int(dtype, bits);
-        break;
+    case DT_F16: value.f = (double)f16_to_f32((uint16_t)bits); break;
+    case DT_BF16: value.f = (double)bf16_to_f32((uint16_t)bits); break;
+    case DT_F8E4M3: value.f = (double)f8e4m3_to_f32((uint8_t)bits); break;
+    case DT_F8E5M2: value.f = (double)f8e5m2_to_f32((uint8_t)bits); break;
+    case DT_F32: value.f = (double)float_of((uint32_t)bits); break;
+    case DT_F64: memcpy(&value.f, &bits, sizeof bits); break;
+    case DT_BOOL: value.i = bits != 0; break;
+    default: value.i = wrap_int(dtype, bits); break;
     }
     return value;
+}
+
+void scalar_pack(DType dtype, void *array, size_t index, Scalar value)
+{
+    if (!dtype_is_packed(dtype)) {
+        scalar_store(dtype, (char *)array + index * (size_t)dtype_bytes(dtype), value);
+        return;
+    }
+    unsigned char *byte = (unsigned char *)array + index / 2;
+    unsigned shift = index % 2 ? 4 : 0;
+    *byte = (unsigned char)((*byte & (0xf0u >> shift)) | (((unsigned)value.i & 0xfu) << shift));
+}
+
+Scalar scalar_unpack(DType dtype, const void *array, size_t index)
+{
+    const unsigned char *bytes = array;
+    if (!dtype_is_packed(dtype)) {
+        return scalar_load(dtype, bytes + index * (size_t)dtype_bytes(dtype));
+    }
+    unsigned char half = (unsigned char)(bytes[index / 2] >> (index % 2 ? 4 : 0));
+    return scalar_load(dtype, &half);
 }
 
 void scalar_store(DType dtype, void *to, Scalar value)
 {
     uint64_t bits = (uint64_t)value.i;
     switch (dtype) {
-    case DT_F16:
-        bits = f32_to_f16(narrow_to_odd(value.f));
+    case DT_F16: bits = f32_to_f16(narrow_to_odd(value.f)); break;
+    case DT_BF16: bits = f32_to_bf16(narrow_to_odd(value.f)); break;
+    case DT_F8E4M3: bits = f32_to_f8e4m3(narrow_to_odd(value.f)); break;
+    case DT_F8E5M2: /* what moves keeps its infinity; only what is rounded saturates */
+        bits = isinf(value.f) ? 0x7cu | (value.f < 0 ? 0x80u : 0)
+                              : f32_to_f8e5m2(narrow_to_odd(value.f));
         break;
-    case DT_BF16:
-        bits = f32_to_bf16(narrow_to_odd(value.f));
-        break;
-    case DT_F32:
-        bits = bits_of((float)value.f);
-        break;
-    case DT_F64:
-        memcpy(&bits, &value.f, sizeof bits);
-        break;
-    case DT_BOOL:
-        bits = value.i != 0;
-        break;
-    default:
-        break;
+    case DT_F32: bits = bits_of((float)value.f); break;
+    case DT_F64: memcpy(&bits, &value.f, sizeof bits); break;
+    case DT_BOOL: bits = value.i != 0; break;
+    default: break;
     }
     memcpy(to, &bits, (size_t)dtype_bytes(dtype));
 }
@@ -216,7 +219,7 @@ static bool holds(const char *pred, bool less, bool equal, bool unordered)
         const char *name;
         bool less, equal, greater;
     } table[] = {
-        {"eq", false, true, false}, {"ne", true, false, true}, {"lt", true, false, false},
+        {"eq", false, true, false}, {"ne", true, false, true},  {"lt", true, false, false},
         {"le", true, true, false},  {"gt", false, false, true}, {"ge", false, true, true},
     };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
@@ -286,22 +289,14 @@ static double float_binary(OpKind kind, DType dtype, double a, double b)
     float x = (float)a, y = (float)b;
     bool single = dtype == DT_F32;
     switch (kind) {
-    case OP_ADD:
-        return single ? (double)(x + y) : round_float(dtype, a + b);
-    case OP_SUB:
-        return single ? (double)(x - y) : round_float(dtype, a - b);
-    case OP_MUL:
-        return single ? (double)(x * y) : round_float(dtype, a * b);
-    case OP_DIV:
-        return single ? (double)(x / y) : round_float(dtype, a / b);
-    case OP_MOD:
-        return float_mod(dtype, a, b);
-    case OP_MIN:
-        return float_min(a, b);
-    case OP_MAX:
-        return float_max(a, b);
-    default:
-        return NAN;
+    case OP_ADD: return single ? (double)(x + y) : round_float(dtype, a + b);
+    case OP_SUB: return single ? (double)(x - y) : round_float(dtype, a - b);
+    case OP_MUL: return single ? (double)(x * y) : round_float(dtype, a * b);
+    case OP_DIV: return single ? (double)(x / y) : round_float(dtype, a / b);
+    case OP_MOD: return float_mod(dtype, a, b);
+    case OP_MIN: return float_min(a, b);
+    case OP_MAX: return float_max(a, b);
+    default: return NAN;
     }
 }
 
@@ -319,24 +314,15 @@ static double float_fma(DType dtype, double a, double b, double c)
 static double float_unary(OpKind kind, DType dtype, double a)
 {
     switch (kind) {
-    case OP_NEG:
-        return -a;
-    case OP_ABS:
-        return fabs(a);
-    case OP_SQRT:
-        return dtype == DT_F32 ? (double)sqrtf((float)a) : round_float(dtype, sqrt(a));
-    case OP_FLOOR:
-        return floor(a);
-    case OP_CEIL:
-        return ceil(a);
-    case OP_TRUNC:
-        return trunc(a);
-    case OP_RINT:
-        return rint(a);
-    case OP_FAST_EXP2:
-        return round_float(dtype, exp2(a));
-    default:
-        return NAN;
+    case OP_NEG: return -a;
+    case OP_ABS: return fabs(a);
+    case OP_SQRT: return dtype == DT_F32 ? (double)sqrtf((float)a) : round_float(dtype, sqrt(a));
+    case OP_FLOOR: return floor(a);
+    case OP_CEIL: return ceil(a);
+    case OP_TRUNC: return trunc(a);
+    case OP_RINT: return rint(a);
+    case OP_FAST_EXP2: return round_float(dtype, exp2(a));
+    default: return NAN;
     }
 }
 
@@ -386,41 +372,27 @@ static int64_t int_binary(OpKind kind, DType dtype, int64_t a, int64_t b)
 {
     uint64_t x = (uint64_t)a, y = (uint64_t)b;
     switch (kind) {
-    case OP_ADD:
-        return (int64_t)(x + y);
-    case OP_SUB:
-        return (int64_t)(x - y);
-    case OP_MUL:
-        return (int64_t)(x * y);
+    case OP_ADD: return (int64_t)(x + y);
+    case OP_SUB: return (int64_t)(x - y);
+    case OP_MUL: return (int64_t)(x * y);
     case OP_DIV:
-    case OP_MOD:
-        return int_divide(kind, dtype, a, b);
-    case OP_MIN:
-        return int_less(dtype, a, b) ? a : b;
-    case OP_MAX:
-        return int_less(dtype, a, b) ? b : a;
-    case OP_AND:
-        return a & b;
-    case OP_OR:
-        return a | b;
-    case OP_XOR:
-        return a ^ b;
-    default:
-        return int_shift(kind, dtype, a, b);
+    case OP_MOD: return int_divide(kind, dtype, a, b);
+    case OP_MIN: return int_less(dtype, a, b) ? a : b;
+    case OP_MAX: return int_less(dtype, a, b) ? b : a;
+    case OP_AND: return a & b;
+    case OP_OR: return a | b;
+    case OP_XOR: return a ^ b;
+    default: return int_shift(kind, dtype, a, b);
     }
 }
 
 static int64_t int_unary(OpKind kind, DType dtype, int64_t a)
 {
     switch (kind) {
-    case OP_NEG:
-        return (int64_t)(0 - (uint64_t)a);
-    case OP_ABS:
-        return dtype_is_signed(dtype) && a < 0 ? (int64_t)(0 - (uint64_t)a) : a;
-    case OP_NOT:
-        return ~a;
-    default: /* floor and its kin */
-        return a;
+    case OP_NEG: return (int64_t)(0 - (uint64_t)a);
+    case OP_ABS: return dtype_is_signed(dtype) && a < 0 ? (int64_t)(0 - (uint64_t)a) : a;
+    case OP_NOT: return ~a;
+    default: /* floor and its kin */ return a;
     }
 }
 
@@ -435,29 +407,22 @@ static Scalar arithmetic(OpKind kind, DType dtype, const Scalar *operands)
         return (Scalar){.f = result};
     }
     int64_t a = operands[0].i;
-    int64_t result = n == 1   ? int_unary(kind, dtype, a)
-                     : n == 2 ? int_binary(kind, dtype, a, operands[1].i)
-                              : (int64_t)((uint64_t)a * (uint64_t)operands[1].i
-                                          + (uint64_t)operands[2].i);
+    int64_t result =
+        n == 1   ? int_unary(kind, dtype, a)
+        : n == 2 ? int_binary(kind, dtype, a, operands[1].i)
+                 : (int64_t)((uint64_t)a * (uint64_t)operands[1].i + (uint64_t)operands[2].i);
     return (Scalar){.i = wrap_int(dtype, (uint64_t)result)};
 }
 
 Scalar scalar_op(OpKind kind, const char *pred, DType in, DType out, const Scalar *operands)
 {
     switch (kind) {
-    case OP_CAST:
-        return cast(in, out, operands[0]);
-    case OP_BITCAST:
-        return bitcast(in, out, operands[0]);
-    case OP_ISNAN:
-        return (Scalar){.i = dtype_is_float(in) && isnan(operands[0].f)};
-    case OP_CMP:
-        return compare(pred, in, operands[0], operands[1]);
-    case OP_SELECT:
-        return operands[0].i ? operands[1] : operands[2];
-    case OP_FIX:
-        return operands[0];
-    default:
-        return arithmetic(kind, in, operands);
+    case OP_CAST: return cast(in, out, operands[0]);
+    case OP_BITCAST: return bitcast(in, out, operands[0]);
+    case OP_ISNAN: return (Scalar){.i = dtype_is_float(in) && isnan(operands[0].f)};
+    case OP_CMP: return compare(pred, in, operands[0], operands[1]);
+    case OP_SELECT: return operands[0].i ? operands[1] : operands[2];
+    case OP_FIX: return operands[0];
+    default: return arithmetic(kind, in, operands);
     }
 }

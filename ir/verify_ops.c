@@ -65,7 +65,7 @@ static void verify_dtypes(Verifier *v, const Op *op)
     if (op->kind == OP_SELECT && operand_type(op, 0)->dtype != DT_BOOL) {
         verify_fail(v, op, "the condition is not bool");
     }
-    bool narrow = in == DT_F16 || in == DT_BF16;
+    bool narrow = dtype_is_narrow(in);
     if (narrow && op->kind != OP_CAST && op->kind != OP_SELECT && op->kind != OP_BITCAST) {
         verify_fail(v, op, "arithmetic on %s: cast to f32 first", dtype_name(in));
     }

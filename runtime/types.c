@@ -21,7 +21,11 @@ SAME(F16, F16);
 SAME(BF16, BF16);
 SAME(F32, F32);
 SAME(F64, F64);
-_Static_assert(DT_COUNT == TESSERA_F64 + 1, "element types: two lists");
+SAME(F8E4M3, F8E4M3);
+SAME(F8E5M2, F8E5M2);
+SAME(I4, I4);
+SAME(U4, U4);
+_Static_assert(DT_COUNT == TESSERA_U4 + 1, "element types: two lists");
 _Static_assert((int)TESSERA_MAX_RANK == (int)MAX_RANK, "rank: two limits");
 
 const char *tessera_type_name(TesseraType type)
@@ -44,6 +48,11 @@ size_t tessera_type_bytes(TesseraType type)
     return type_is_known(type) ? (size_t)dtype_bytes((DType)type) : 0;
 }
 
+size_t tessera_type_size(TesseraType type, size_t n)
+{
+    return type_is_known(type) ? dtype_size((DType)type, n) : 0;
+}
+
 bool tessera_type_is_float(TesseraType type)
 {
     return type_is_known(type) && dtype_is_float((DType)type);
@@ -55,7 +64,7 @@ double tessera_get(TesseraType type, const void *data, size_t index)
     if (!type_is_known(type) || !data) {
         return (double)NAN;
     }
-    Scalar value = scalar_load(dtype, (const char *)data + index * (size_t)dtype_bytes(dtype));
+    Scalar value = scalar_unpack(dtype, data, index);
     if (dtype == DT_U64) {
         return (double)(uint64_t)value.i;
     }
@@ -72,7 +81,7 @@ void tessera_put(TesseraType type, void *data, size_t index, double value)
     if (!dtype_is_float(dtype)) {
         scalar = scalar_op(OP_CAST, NULL, DT_F64, dtype, &scalar);
     }
-    scalar_store(dtype, (char *)data + index * (size_t)dtype_bytes(dtype), scalar);
+    scalar_pack(dtype, data, index, scalar);
 }
 
 /* ---- targets ---- */

@@ -96,12 +96,18 @@ typedef enum TesseraType {
     TESSERA_BF16,
     TESSERA_F32,
     TESSERA_F64,
+    TESSERA_F8E4M3, /* OCP's: no infinity, converting to it saturates */
+    TESSERA_F8E5M2,
+    TESSERA_I4, /* two a byte, the first in the low half, whatever the array's shape */
+    TESSERA_U4,
 } TesseraType;
 
 TESSERA_API const char *tessera_type_name(TesseraType type); /* "bf16" */
 /* False when there is none of this name. */
 TESSERA_API bool tessera_type_find(const char *name, TesseraType *type);
+/* Of one element by itself; n of them, one after the other, take tessera_type_size. */
 TESSERA_API size_t tessera_type_bytes(TesseraType type);
+TESSERA_API size_t tessera_type_size(TesseraType type, size_t n);
 TESSERA_API bool tessera_type_is_float(TesseraType type);
 /* Element `index` of an array in the host's memory, and setting it (rounded to nearest even). */
 TESSERA_API double tessera_get(TesseraType type, const void *data, size_t index);

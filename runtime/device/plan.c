@@ -277,12 +277,12 @@ bool plan_blocks(const PlanLaunch *launch, const int64_t *sizes, int64_t *blocks
 
 bool plan_bytes(const DeviceTensor *tensor, size_t *bytes)
 {
-    size_t product = (size_t)dtype_bytes(tensor->dtype);
+    size_t each = (size_t)dtype_bytes(tensor->dtype), product = each;
     bool over = false, empty = false;
     for (int i = 0; i < tensor->rank; i++) {
         empty |= tensor->dims[i] == 0;
         over |= __builtin_mul_overflow(product, (size_t)tensor->dims[i], &product);
     }
-    *bytes = empty ? 0 : product;
+    *bytes = empty ? 0 : dtype_size(tensor->dtype, product / each);
     return empty || (!over && product <= PTRDIFF_MAX);
 }
