@@ -146,7 +146,7 @@ bool cpu_is_below(const Value *value, const Op *op)
 static bool in_elements(const Op *op)
 {
     for (const Op *around = op->parent->parent; around; around = around->parent->parent) {
-        bool elements = around->kind == OP_WHILE && is_array(around->results[0]);
+        bool elements = around->kind == OP_WHILE && is_array(around->regions[0]->last->operands[0]);
         if (around->kind == OP_FOLD || elements) {
             return true;
         }

@@ -110,12 +110,13 @@ static void bind_iterator(CpuEmitter *c, const Op *op, LLVMValueRef at, LLVMValu
     bind_range(c, iterator, at, len);
 }
 
-static Outlet carry_in(CpuEmitter *c, const Op *op)
+/* The inits begin at operand `first`. */
+static Outlet carry_in(CpuEmitter *c, const Op *op, int first)
 {
     Outlet outlet = new_outlet(c, op->n_results);
     int end = cpu_end_position(c, op);
     for (int i = 0; i < op->n_results; i++) {
-        const Value *init = op->operands[2 + i], *result = op->results[i];
+        const Value *init = op->operands[first + i], *result = op->results[i];
         int last = c->values[result->id].last;
         if (is_scalar_type(init)) {
             outlet.cells[i] = cpu_cell(c, LLVMTypeOf(cpu_scalar(c, init)));
@@ -144,7 +145,7 @@ static void emit_for(CpuEmitter *c, const Op *op)
     if (!walks_whole(op, dim)) {
         hi = cpu_min(c, hi, cpu_dim(c, dim));
     }
-    Outlet outlet = carry_in(c, op);
+    Outlet outlet = carry_in(c, op, 2);
     Loop loop = cpu_loop_begin(c, lo, hi, step > 0 ? step : 1);
     bind_iterator(c, op, loop.counter, hi);
     for (int i = 0; i < op->n_results; i++) {
@@ -184,17 +185,12 @@ static void emit_if(CpuEmitter *c, const Op *op)
     }
 }
 
-/* ---- while over scalars ---- */
+/* ---- while on one condition ---- */
 
 static void emit_while(CpuEmitter *c, const Op *op)
 {
     LLVMBuilderRef b = c->l->builder;
-    Outlet outlet = new_outlet(c, op->n_results), condition = new_outlet(c, 1);
-    for (int i = 0; i < op->n_results; i++) {
-        LLVMValueRef init = cpu_scalar(c, op->operands[i]);
-        outlet.cells[i] = cpu_cell(c, LLVMTypeOf(init));
-        cpu_set(c, outlet.cells[i], init);
-    }
+    Outlet outlet = carry_in(c, op, 0), condition = new_outlet(c, 1);
     condition.cells[0] = cpu_cell(c, c->l->i1);
     LLVMBasicBlockRef head = llvm_block(c->l, c->function, "while");
     LLVMBasicBlockRef body = llvm_block(c->l, c->function, "body");
@@ -255,7 +251,7 @@ static void emit_op(CpuEmitter *c, const Op *op, const Outlet *outlet)
     case OP_STORE: cpu_emit_store(c, op); return;
     case OP_SCATTER: cpu_emit_scatter(c, op); return;
     case OP_WHILE:
-        if (is_scalar_type(op->results[0])) {
+        if (is_scalar_type(op->regions[0]->last->operands[0])) {
             emit_while(c, op);
         } else {
             cpu_emit_elements(c, op);

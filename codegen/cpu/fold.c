@@ -14,8 +14,9 @@ typedef struct Fold {
     bool scan, reverse, exclusive;
     int axis;
     LLVMValueRef len;                                    /* of the axis */
-    LLVMValueRef neutral[MOST_PARTS], start[MOST_PARTS]; /* scalars */
+    LLVMValueRef neutral[MOST_PARTS], start[MOST_PARTS]; /* scalars; `start`: as it is shown */
     LLVMValueRef cells[MOST_PARTS];                      /* what was combined so far */
+    LLVMValueRef shown[MOST_PARTS]; /* of an exclusive scan: the same as it is shown */
     const Buffer *to[MOST_PARTS];
 } Fold;
 
@@ -104,14 +105,18 @@ static void new_cells(CpuEmitter *c, Fold *fold, int lanes)
     for (int i = 0; i < fold->n; i++) {
         LLVMTypeRef type = part_type(c, fold, i, lanes);
         fold->cells[i] = cpu_cell(c, type);
-        cpu_set(c, fold->cells[i], llvm_splat(c->l, fold->start[i], type));
+        fold->shown[i] = fold->exclusive ? cpu_cell(c, type) : NULL;
+        cpu_set(c, fold->cells[i], llvm_splat(c->l, fold->neutral[i], type));
+        if (fold->exclusive) {
+            cpu_set(c, fold->shown[i], llvm_splat(c->l, fold->start[i], type));
+        }
     }
 }
 
-static void get_cells(CpuEmitter *c, const Fold *fold, LLVMValueRef *out)
+static void get_cells(CpuEmitter *c, int n, const LLVMValueRef *cells, LLVMValueRef *out)
 {
-    for (int i = 0; i < fold->n; i++) {
-        out[i] = cpu_get(c, fold->cells[i]);
+    for (int i = 0; i < n; i++) {
+        out[i] = cpu_get(c, cells[i]);
     }
 }
 
@@ -119,6 +124,9 @@ static void set_cells(CpuEmitter *c, const Fold *fold, LLVMValueRef *values)
 {
     for (int i = 0; i < fold->n; i++) {
         cpu_set(c, fold->cells[i], values[i]);
+        if (fold->exclusive) {
+            cpu_set(c, fold->shown[i], values[i]);
+        }
     }
 }
 
@@ -166,9 +174,11 @@ static void ordered_body(CpuEmitter *c, const Point *point, void *user)
         inner.at[fold->axis] = cpu_sub(c, last, loop.counter);
     }
     eval_parts(c, fold, &inner, next);
-    get_cells(c, fold, done);
-    if (fold->scan && fold->exclusive) {
-        store_parts(c, fold, &inner, done);
+    get_cells(c, fold->n, fold->cells, done);
+    if (fold->exclusive) {
+        LLVMValueRef shown[MOST_PARTS];
+        get_cells(c, fold->n, fold->shown, shown);
+        store_parts(c, fold, &inner, shown);
     }
     combine_ordered(c, fold, done, next, done);
     set_cells(c, fold, done);
@@ -177,7 +187,7 @@ static void ordered_body(CpuEmitter *c, const Point *point, void *user)
     }
     cpu_loop_end(c, &loop);
     if (!fold->scan) {
-        get_cells(c, fold, done);
+        get_cells(c, fold->n, fold->cells, done);
         store_parts(c, fold, point, done);
     }
 }
@@ -244,12 +254,12 @@ static void scan_chunk(CpuEmitter *c, const Point *point, void *user)
     const Fold *fold = user;
     LLVMValueRef parts[MOST_PARTS], done[MOST_PARTS], total[MOST_PARTS];
     eval_parts(c, fold, point, parts);
-    get_cells(c, fold, done);
+    get_cells(c, fold->n, fold->cells, done);
     scan_lanes(c, fold, parts);
     last_lane(c, fold, parts, total);
     combine_ordered(c, fold, done, parts, parts);
     for (int i = 0; i < fold->n && fold->exclusive; i++) {
-        parts[i] = shifted(c, fold, parts[i], done[i], 1);
+        parts[i] = shifted(c, fold, parts[i], cpu_get(c, fold->shown[i]), 1);
     }
     store_parts(c, fold, point, parts);
     combine_ordered(c, fold, done, total, done);
@@ -262,7 +272,7 @@ static void fold_chunk(CpuEmitter *c, const Point *point, void *user)
     LLVMValueRef parts[MOST_PARTS], done[MOST_PARTS];
     eval_parts(c, fold, point, parts);
     fold_lanes(c, fold, parts);
-    get_cells(c, fold, done);
+    get_cells(c, fold->n, fold->cells, done);
     combine(c, fold, done, parts, done);
     set_cells(c, fold, done);
 }
@@ -283,7 +293,7 @@ static void row_body(CpuEmitter *c, const Point *point, void *user)
     }
     if (!fold->scan) {
         LLVMValueRef done[MOST_PARTS];
-        get_cells(c, fold, done);
+        get_cells(c, fold->n, fold->cells, done);
         store_parts(c, fold, point, done);
     }
     c->known.n = known;
@@ -291,7 +301,7 @@ static void row_body(CpuEmitter *c, const Point *point, void *user)
 
 /* ---- the op ---- */
 
-/* Sums start from -0, which changes no element, not even -0. */
+/* Sums of floats begin with -0, which changes no element, not even -0; but 0 is what is shown. */
 static void find_neutrals(CpuEmitter *c, Fold *fold)
 {
     for (int i = 0; i < fold->n; i++) {
@@ -304,7 +314,6 @@ static void find_neutrals(CpuEmitter *c, Fold *fold)
             scalar_neutral(c->l, fold->fn, part_dtype(fold, i), type);
         if (dtype_is_float(part_dtype(fold, i)) && text_same(fold->fn, "sum")) {
             fold->neutral[i] = llvm_float(type, -0.0);
-            fold->start[i] = fold->exclusive ? fold->start[i] : fold->neutral[i];
         }
     }
 }
@@ -316,8 +325,8 @@ static Fold fold_of(CpuEmitter *c, const Op *op)
     fold.fn = own ? NULL : op_word(op, ATTR_FN);
     fold.plain = !own || is_plain(op->regions[0]);
     fold.scan = !own || op_int(op, ATTR_SCAN, 0);
-    fold.reverse = op_int(op, ATTR_REVERSE, 0);
-    fold.exclusive = op_int(op, ATTR_EXCLUSIVE, 0);
+    fold.reverse = fold.scan && op_int(op, ATTR_REVERSE, 0);
+    fold.exclusive = fold.scan && op_int(op, ATTR_EXCLUSIVE, 0);
     fold.len = cpu_dim(c, op->operands[0]->type->dims[fold.axis]);
     if (fold.n > MOST_PARTS) {
         diag_bug(c->func->diags, "a fold of more than %d values at once", MOST_PARTS);

@@ -76,25 +76,24 @@ static void change_single(CpuEmitter *c, const AtomicChange *change, const Spot 
 
 /* ---- the op ---- */
 
-static void add_mask(CpuEmitter *c, const Op *op, int at, const Point *point, Spot *spot)
-{
-    if (at >= op->n_operands) {
-        return;
-    }
-    LLVMValueRef mask = cpu_eval(c, op->operands[at], point);
-    if (spot->lanes == 1) {
-        spot->inside = cpu_and_also(c, spot->inside, mask);
-        return;
-    }
-    mask = llvm_splat(c->l, mask, llvm_lanes(c->l->i1, spot->lanes));
-    spot->mask = cpu_and_also(c, spot->mask, mask);
-}
-
 static LLVMValueRef operand_at(CpuEmitter *c, const Value *value, const Point *point)
 {
     LLVMValueRef result = cpu_eval(c, value, point);
     bool widen = point->vector_axis >= 0 && !llvm_lane_count(LLVMTypeOf(result));
     return widen ? llvm_splat(c->l, result, llvm_lanes(LLVMTypeOf(result), c->lanes)) : result;
+}
+
+static void add_mask(CpuEmitter *c, const Op *op, int at, const Point *point, Spot *spot)
+{
+    if (at >= op->n_operands) {
+        return;
+    }
+    LLVMValueRef mask = operand_at(c, op->operands[at], point);
+    if (spot->lanes == 1) {
+        spot->inside = cpu_and_also(c, spot->inside, mask);
+    } else {
+        spot->mask = cpu_and_also(c, spot->mask, mask);
+    }
 }
 
 LLVMValueRef cpu_scatter_at(CpuEmitter *c, const Op *op, const Point *point)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CPU code against the interpreter: programs of tests/codegen/cpu, random data, many sizes. */
 #include "codegen/codegen.h"
+#include "ir/errors.h"
 #include "ir/interp.h"
 #include "ir/target.h"
 #include "ir/verify.h"
+#include "tests/codegen/cpu_programs.h"
 #include "tests/unit.h"
 
 #include <math.h>
@@ -20,7 +22,7 @@ typedef struct Program {
     Plan plan;
 } Program;
 
-static const CodegenOptions OPTIMIZED = {.optimize = 3};
+static const CodegenOptions OPTIMIZED = {.optimize = 3}, PLAIN = {.optimize = 0};
 
 static char *read_file(Arena *arena, const char *path)
 {
@@ -40,7 +42,8 @@ static void show_diags(Program *program)
     ck_abort_msg("%s", text.data);
 }
 
-static void open_text(Program *program, const char *name, const char *text, const Target *target)
+static void open_text(Program *program, const char *name, const char *text, const Target *target,
+                      const CodegenOptions *options)
 {
     jmp_buf guard;
     program->arena.guard = &guard;
@@ -56,7 +59,7 @@ static void open_text(Program *program, const char *name, const char *text, cons
     Text problems = text_new(&program->arena);
     ck_assert_msg(verify_func(program->func, &problems) == 0, "%s", problems.data);
     program->func->target = target;
-    program->jit = codegen_jit(program->func, &OPTIMIZED, &program->plan);
+    program->jit = codegen_jit(program->func, options, &program->plan);
     if (!program->jit) {
         show_diags(program);
     }
@@ -71,11 +74,12 @@ static void start_program(Program *program)
     diags_init(&program->diags, &program->arena);
 }
 
-static void open_program(Program *program, const char *name, const Target *target)
+static void open_program(Program *program, const char *name, const Target *target,
+                         const CodegenOptions *options)
 {
     start_program(program);
     const char *path = arena_printf(&program->arena, "tests/codegen/cpu/%s.ir", name);
-    open_text(program, path, read_file(&program->arena, path), target);
+    open_text(program, path, read_file(&program->arena, path), target, options);
 }
 
 static void close_program(Program *program)
@@ -95,10 +99,33 @@ static uint32_t next_random(uint32_t *state)
 /* Any bits, and often a number that is special in some type. */
 static void fill_special(DType dtype, unsigned char *data, int64_t n, uint32_t *state)
 {
-    static const double NUMBERS[] = {0,    -0.0,     1,     -1,      INFINITY, -INFINITY, NAN,
-                                     0.5,  -2.5,     65504, 65520,   3e38,     1e-40,     2,
-                                     31,   64,       -128,  255,     2147483648.0, -3,    7,
-                                     1e19, -9.3e18,  1e-7,  5.96e-8, 1.17e-38, 9007199254740993.0};
+    static const double NUMBERS[] = {0,
+                                     -0.0,
+                                     1,
+                                     -1,
+                                     INFINITY,
+                                     -INFINITY,
+                                     NAN,
+                                     0.5,
+                                     -2.5,
+                                     65504,
+                                     65520,
+                                     3e38,
+                                     1e-40,
+                                     2,
+                                     31,
+                                     64,
+                                     -128,
+                                     255,
+                                     2147483648.0,
+                                     -3,
+                                     7,
+                                     1e19,
+                                     -9.3e18,
+                                     1e-7,
+                                     5.96e-8,
+                                     1.17e-38,
+                                     9007199254740993.0};
     size_t bytes = (size_t)dtype_bytes(dtype);
     for (int64_t i = 0; i < n; i++) {
         uint64_t bits = (uint64_t)next_random(state) << 40 ^ (uint64_t)next_random(state) << 20 ^
@@ -299,133 +326,87 @@ static void run_sizes(Program *program, const char *name, Filler *fill, const in
 }
 
 static const int64_t SIZES[][3] = {
-    {1, 1, 1},     {2, 3, 5},      {16, 16, 16}, {7, 48, 64},   {48, 64, 64}, {49, 65, 65},
-    {31, 127, 17}, {64, 128, 128}, {5, 300, 40}, {96, 20, 129}, {0, 5, 3},    {5, 0, 3},
-    {9, 33, 0},
+    {1, 1, 1},    {2, 3, 5},     {16, 16, 16},   {7, 48, 64},  {48, 64, 64},
+    {49, 65, 65}, {31, 127, 17}, {64, 128, 128}, {5, 300, 40}, {96, 20, 129},
+    {0, 5, 3},    {5, 0, 3},     {9, 33, 0},
 };
 static const Target *const NATIVE = NULL;
 
-static void check_program(const char *name, const Target *target)
+static void check_program_as(const char *name, const Target *target, const CodegenOptions *options)
 {
     Program program;
-    open_program(&program, name, target ? target : target_find("native"));
+    open_program(&program, name, target ? target : target_find("native"), options);
     for (size_t i = 0; i < sizeof SIZES / sizeof *SIZES; i++) {
         run_sizes(&program, name, fill_random, SIZES[i]);
     }
     close_program(&program);
 }
 
+static void check_program(const char *name, const Target *target)
+{
+    check_program_as(name, target, &OPTIMIZED);
+}
+
 START_TEST(agrees_with_interpreter)
 {
-    static const char *const NAMES[] = {"add",     "softmax", "linear",    "linear_bf16",
-                                        "linear_f16", "matmul", "attention", "shapes"};
+    static const char *const NAMES[] = {
+        "add",    "softmax", "linear",  "linear_bf16", "linear_f16", "matmul", "attention",
+        "shapes", "gather",  "scatter", "scan",        "fold",       "while"};
     for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
         check_program(NAMES[i], NATIVE);
     }
 }
 END_TEST
 
+START_TEST(agrees_without_optimizing)
+{
+    static const char *const NAMES[] = {"softmax", "gather", "scatter", "scan", "fold", "while"};
+    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
+        check_program_as(NAMES[i], NATIVE, &PLAIN);
+    }
+}
+END_TEST
+
+static Target old_processor(void)
+{
+    Target old = *target_find("x86-64-v3");
+    old.name = old.cpu = "x86-64-v2";
+    old.vector_bytes = 16;
+    return old;
+}
+
 /* Processors without fma or f16 instructions emulate them, bit for bit. */
 START_TEST(old_processors_agree)
 {
-    Target old = *target_find("x86-64-v3");
-    old.cpu = "x86-64-v2";
-    old.name = "x86-64-v2";
-    old.vector_bytes = 16;
-    check_program("softmax", &old);
-    check_program("shapes", &old);
-    check_program("linear_f16", &old);
-    check_program("attention", &old);
-    check_program("linear", target_find("x86-64-v3"));
-    check_program("linear_bf16", target_find("x86-64-v3"));
+    Target old = old_processor();
+    static const char *const OLD[] = {"softmax", "shapes",  "linear_f16", "attention",
+                                      "gather",  "scatter", "while"};
+    static const char *const V3[] = {"linear", "linear_bf16", "gather", "scan", "fold"};
+    for (size_t i = 0; i < sizeof OLD / sizeof *OLD; i++) {
+        check_program(OLD[i], &old);
+    }
+    for (size_t i = 0; i < sizeof V3 / sizeof *V3; i++) {
+        check_program(V3[i], target_find("x86-64-v3"));
+    }
 }
 END_TEST
 
 /* ---- every elementwise op on every type ---- */
 
-typedef struct OpText {
-    Text head, body;
-    int outputs;
-} OpText;
-
-static void add_line(OpText *text, const char *call, DType out)
-{
-    const char *name = dtype_name(out);
-    int n = text->outputs++;
-    text_printf(&text->head, "  out %%o%d: tensor<%s[N]>\n", n, name);
-    text_printf(&text->body, "      %%r%d = %s : %s[%%n]\n", n, call, name);
-    text_printf(&text->body, "      store %%o%d[%%n], %%r%d guard=[1]\n", n, n);
-}
-
-static void add_casts(OpText *text)
-{
-    for (int to = 0; to < DT_COUNT; to++) {
-        add_line(text, "cast %x", (DType)to);
-    }
-}
-
-static void add_ops(OpText *text, DType dtype)
-{
-    static const char *const ALL[] = {"add %x, %y", "sub %x, %y", "mul %x, %y", "div %x, %y",
-                                      "mod %x, %y", "min %x, %y", "max %x, %y", "neg %x",
-                                      "abs %x",     "fma %x, %y, %z"};
-    static const char *const INTS[] = {"and %x, %y", "or %x, %y", "xor %x, %y", "shl %x, %y",
-                                       "shr %x, %y", "not %x"};
-    static const char *const FLOATS[] = {"sqrt %x", "floor %x", "ceil %x", "trunc %x", "rint %x"};
-    static const char *const PREDICATES[] = {"eq", "ne", "lt", "le", "gt", "ge"};
-    bool is_float = dtype_is_float(dtype);
-    size_t n = is_float ? sizeof FLOATS / sizeof *FLOATS : sizeof INTS / sizeof *INTS;
-    for (size_t i = 0; i < sizeof ALL / sizeof *ALL; i++) {
-        add_line(text, ALL[i], dtype);
-    }
-    for (size_t i = 0; i < n; i++) {
-        add_line(text, is_float ? FLOATS[i] : INTS[i], dtype);
-    }
-    for (size_t i = 0; i < 6; i++) {
-        char call[32];
-        snprintf(call, sizeof call, "cmp %%x, %%y pred=%s", PREDICATES[i]);
-        add_line(text, call, DT_BOOL);
-    }
-}
-
-static char *op_program(Arena *arena, DType dtype, bool casts)
-{
-    const char *name = dtype_name(dtype);
-    OpText text = {text_new(arena), text_new(arena), 0};
-    text_printf(&text.head, "func ops stage launch padded target native {\n  size N\n");
-    for (const char *in = "xyz"; *in; in++) {
-        text_printf(&text.head, "  in %%in_%c: tensor<%s[N]>\n", *in, name);
-        text_printf(&text.body, "      %%%c = load %%in_%c[%%n] guard=[1] : %s[%%n]\n", *in, *in,
-                    name);
-    }
-    if (casts) {
-        add_casts(&text);
-    } else {
-        add_ops(&text, dtype);
-    }
-    return arena_printf(arena,
-                        "%s  body {\n    launch dims=[N] steps=[64] warps=[1] {\n"
-                        "      (%%n: range)\n%s    }\n  }\n}\n",
-                        text.head.data, text.body.data);
-}
-
 static void check_ops(DType dtype, bool casts, const Target *target)
 {
     Program program;
     start_program(&program);
-    const char *name = arena_printf(&program.arena, "%s of %s", casts ? "casts" : "ops",
-                                    dtype_name(dtype));
-    open_text(&program, name, op_program(&program.arena, dtype, casts), target);
+    const char *name =
+        arena_printf(&program.arena, "%s of %s", casts ? "casts" : "ops", dtype_name(dtype));
+    open_text(&program, name, op_program(&program.arena, dtype, casts), target, &OPTIMIZED);
     run_sizes(&program, name, fill_special, (int64_t[]){1500, 0});
     close_program(&program);
 }
 
 START_TEST(elements_agree)
 {
-    Target old = *target_find("x86-64-v3");
-    old.cpu = "x86-64-v2";
-    old.name = "x86-64-v2";
-    old.vector_bytes = 16;
+    Target old = old_processor();
     for (int i = 0; i < DT_COUNT; i++) {
         DType dtype = (DType)i;
         bool arithmetic = dtype != DT_BOOL && dtype != DT_F16 && dtype != DT_BF16;
@@ -433,6 +414,30 @@ START_TEST(elements_agree)
             check_ops(dtype, casts, target_find("native"));
             check_ops(dtype, casts, &old);
         }
+    }
+}
+END_TEST
+
+/* ---- what is indexed, scanned, folded, of every type ---- */
+
+/* Special numbers, but indices that often hit. */
+static void fill_indexed(DType dtype, unsigned char *data, int64_t n, uint32_t *state)
+{
+    Filler *fill = dtype == DT_I32 ? fill_random : fill_special;
+    fill(dtype, data, n, state);
+}
+
+START_TEST(indexed_elements_agree)
+{
+    for (int i = 0; i < DT_COUNT; i++) {
+        Program program;
+        start_program(&program);
+        const char *name = arena_printf(&program.arena, "indexed %s", dtype_name((DType)i));
+        open_text(&program, name, index_program(&program.arena, (DType)i), target_find("native"),
+                  &OPTIMIZED);
+        run_sizes(&program, name, fill_indexed, (int64_t[]){199, 0});
+        run_sizes(&program, name, fill_indexed, (int64_t[]){32, 0});
+        close_program(&program);
     }
 }
 END_TEST
@@ -465,7 +470,9 @@ UNIT_TESTS(codegen_cpu)
     tcase_set_timeout(tests, 120);
     tcase_add_test(tests, agrees_with_interpreter);
     tcase_add_test(tests, old_processors_agree);
+    tcase_add_test(tests, agrees_without_optimizing);
     tcase_add_test(tests, elements_agree);
+    tcase_add_test(tests, indexed_elements_agree);
     tcase_add_test(tests, refuses_large_tiles);
     return tests;
 }
