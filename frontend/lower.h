@@ -95,6 +95,9 @@ typedef struct Lower {
     int parallel;     /* inside of one? */
     Block *parallel_block;
     const IndexVar *parallel_vars[MAX_RANK]; /* of its arguments */
+    Symbol *active; /* of the loop around, when it has a `break`: does it go on? */
+    bool lane_loop; /* inside of a loop whose elements end by themselves */
+    int branches;   /* of conditions that are not known when compiling, around this place */
     Val mask; /* ARRAY of bool: where stores happen; else everywhere */
     Lane lanes[MOST_LANES];
     int n_lanes;
@@ -171,7 +174,8 @@ bool open_axes(Lower *l, const AxisList *axes);
 /* NULL when there are too many. */
 Lane *open_lane(Lower *l, const char *name, Span span, Dim extent, Dim first);
 void close_lanes(Lower *l, int n);
-/* All axes of a value with these lanes and this shape; false and an error when they are too many. */
+/* All axes of a value with these lanes and this shape; false and an error when they are too
+ * many. */
 bool full_shape(Lower *l, Span span, const Shape *shape, Shape *out);
 /* The value with all of `lanes` (more than it has), of extent 1 where they are new. */
 Value *add_lanes(Lower *l, const Val *val, Lanes lanes);
@@ -212,6 +216,9 @@ void store_whole(Lower *l, Span span, Value *tensor, Val value);
 /* ---- statements ---- */
 void lower_block(Lower *l, const StmtList *list);
 void lower_loop(Lower *l, const Stmt *stmt);
+void lower_if(Lower *l, const Stmt *stmt);
+void lower_while(Lower *l, const Stmt *stmt);
+void lower_break(Lower *l, const Stmt *stmt);
 void lower_parallel(Lower *l, const Stmt *stmt);
 
 /* ---- the kernel ---- */

@@ -331,10 +331,11 @@ Val inline_fn(Lower *l, const Expr *expr, const FnDecl *fn, const Module *home)
     CallFrame frame = {fn, home, expr->span, l->calls};
     Symbol *symbols = l->symbols;
     bool returned = l->returned;
-    int loops = l->loops;
+    int loops = l->loops, branches = l->branches;
+    Symbol *active = l->active;
     l->calls = &frame;
-    l->symbols = NULL;
-    l->loops = 0;
+    l->symbols = l->active = NULL;
+    l->loops = l->branches = 0;
     for (size_t i = 0; i < fn->params.n; i++) {
         define(l, fn->params.items[i].name, fn->params.items[i].span, vals[i]);
     }
@@ -343,5 +344,7 @@ Val inline_fn(Lower *l, const Expr *expr, const FnDecl *fn, const Module *home)
     l->symbols = symbols;
     l->returned = returned;
     l->loops = loops;
+    l->branches = branches;
+    l->active = active;
     return result;
 }

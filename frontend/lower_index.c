@@ -321,7 +321,7 @@ static Val read_memory(Lower *l, const Expr *expr, const Val *memory, const Acce
     return gather_places(l, expr, memory, places, otherwise);
 }
 
-/* The default may be what a gather gives by itself; else it is chosen where the index is outside. */
+/* The default may be what a gather gives by itself; else it is chosen where an index is outside. */
 static Val read_or(Lower *l, const Expr *expr, const Val *memory, const Accessed *places,
                    const Expr *otherwise)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* for and parallel. What a `for` assigns to variables from outside of it becomes its carried
  * values. */
-#include "frontend/lower.h"
+#include "frontend/lower_control.h"
 
 enum { MOST_STEP = 1 << 20, MOST_AXES = MAX_RANK };
 
@@ -10,7 +10,9 @@ typedef struct Walk {
     Dim whole;
     Value *lo, *hi;      /* NULL: from 0, to the end of `whole` */
     const IndexVar *var; /* what is known of its index */
-    int64_t step;        /* 0: one by one; -1: auto */
+    bool in_lanes;       /* first, end: they differ from lane to lane */
+    Val first, end;
+    int64_t step; /* 0: one by one; -1: auto */
 } Walk;
 
 /* ---- the axis ---- */
@@ -98,6 +100,12 @@ static bool walk_between(Lower *l, const Axis *axis, Walk *walk)
         diag_help(l->diags, diag, "ranges walk a part of a size: `N[a: b] by n`");
         return false;
     }
+    if (lo.lanes || hi.lanes) {
+        walk->in_lanes = true;
+        walk->first = lo;
+        walk->end = hi;
+        return true;
+    }
     walk->lo = as_index(l, &lo);
     walk->hi = as_index(l, &hi);
     walk->whole = poly_const(l->func, INT64_MAX);
@@ -136,65 +144,7 @@ static void poison_axes(Lower *l, const Stmt *stmt)
     }
 }
 
-/* ---- carried values ---- */
-
-typedef struct SymbolList {
-    Symbol **items;
-    size_t n, cap;
-} SymbolList;
-
-static void add_carried(Lower *l, const char *name, SymbolList *list)
-{
-    Symbol *symbol = find_symbol(l, name);
-    if (!symbol || !symbol->is_var || symbol->val.kind != VAL_ARRAY ||
-        symbol->parallel < l->parallel || symbol->lanes < l->n_lanes) {
-        return;
-    }
-    for (size_t i = 0; i < list->n; i++) {
-        if (list->items[i] == symbol) {
-            return;
-        }
-    }
-    ARENA_PUSH(l->arena, list, symbol);
-}
-
-static void collect_carried(Lower *l, const StmtList *body, SymbolList *list)
-{
-    for (size_t i = 0; i < body->n; i++) {
-        const Stmt *stmt = body->items[i];
-        if (stmt->kind == STMT_ASSIGN && stmt->target->kind == EXPR_NAME) {
-            add_carried(l, stmt->target->name, list);
-        }
-        collect_carried(l, &stmt->body, list);
-        collect_carried(l, &stmt->otherwise, list);
-    }
-}
-
-static Value **carried_values(Lower *l, const SymbolList *carried)
-{
-    Value **values = ARENA_ARRAY(l->arena, Value *, carried->n);
-    for (size_t i = 0; i < carried->n; i++) {
-        values[i] = carried->items[i]->val.value;
-    }
-    return values;
-}
-
-/* The IR names a carried value after its variable, whatever made it. */
-static void enter_carried(const SymbolList *carried, const Block *region)
-{
-    for (size_t i = 0; i < carried->n; i++) {
-        region->args[i + 1]->name = carried->items[i]->name;
-        carried->items[i]->val = array_val(region->args[i + 1]);
-    }
-}
-
-static void leave_carried(const SymbolList *carried, const Op *loop)
-{
-    for (size_t i = 0; i < carried->n; i++) {
-        loop->results[i]->name = carried->items[i]->name;
-        carried->items[i]->val = array_val(loop->results[i]);
-    }
-}
+/* ---- for ---- */
 
 static void lower_region(Lower *l, const Stmt *stmt, const Walk *walks, Block *region)
 {
@@ -211,42 +161,82 @@ static void lower_poisoned(Lower *l, const Stmt *stmt)
 {
     Symbol *outer = l->symbols;
     poison_axes(l, stmt);
+    Symbol *active = begin_active(l, &stmt->body);
     l->loops++;
     lower_block(l, &stmt->body);
     l->loops--;
+    end_active(l, active);
     l->symbols = outer;
 }
 
-void lower_loop(Lower *l, const Stmt *stmt)
+/* A loop with `break` goes on to its end, but does nothing any more. */
+static void lower_iteration(Lower *l, const Stmt *stmt, const Walk *walk, Block *region)
 {
-    Walk walk;
-    SymbolList carried = {0};
-    const Axis *axis = &stmt->axes.items[0];
-    Span span = l->b.span;
-    l->b.span = stmt->span;
-    if (!lower_axis(l, axis, &walk)) {
-        lower_poisoned(l, stmt);
-        return;
+    Symbol *outer = l->symbols;
+    define_axis(l, &stmt->axes.items[0], walk, region->args[0]);
+    if (l->active) {
+        Val goes_on = l->active->val;
+        lower_branches(l, stmt->span, &goes_on, &stmt->body, NULL);
+    } else {
+        lower_block(l, &stmt->body);
     }
-    collect_carried(l, &stmt->body, &carried);
-    Value *lo = walk.lo ? walk.lo : build_i64(&l->b, 0);
-    Value *hi = walk.hi ? walk.hi : build_size(&l->b, walk.whole);
-    Op *loop = build_for(&l->b, walk.whole, walk.step, axis->name, lo, hi, (int)carried.n,
-                         carried_values(l, &carried));
+    l->symbols = outer;
+}
+
+/* False when values got more lanes than are carried: the loop is gone then. */
+static bool try_loop(Lower *l, const Stmt *stmt, const Walk *walk, const Carried *carried)
+{
+    int errors = l->diags->errors, n = (int)carried->symbols.n;
+    const Axis *axis = &stmt->axes.items[0];
+    Value *lo = walk->lo ? walk->lo : build_i64(&l->b, 0);
+    Value *hi = walk->hi ? walk->hi : build_size(&l->b, walk->whole);
+    Op *loop =
+        build_for(&l->b, walk->whole, walk->step, axis->name, lo, hi, n, carried_inits(l, carried));
     if (axis->by == BY_EXACTLY) {
         op_set_int(l->func, loop, ATTR_EXACT, 1);
     }
     Builder outside = l->b;
     l->b = build_at_end(l->func, loop->regions[0]);
     l->loops++;
-    enter_carried(&carried, loop->regions[0]);
-    lower_region(l, stmt, &walk, loop->regions[0]);
-    l->b.span = stmt->span;
-    build_yield(&l->b, (int)carried.n, carried_values(l, &carried));
+    carried_enter(carried, loop->regions[0]->args + 1);
+    lower_iteration(l, stmt, walk, loop->regions[0]);
     l->loops--;
+    bool wider = carried_widen(carried);
+    if (!wider) {
+        l->b.span = stmt->span;
+        build_yield(&l->b, n, carried_values(l, carried));
+    }
     l->b = outside;
+    if (!wider) {
+        carried_leave(carried, loop);
+        return true;
+    }
+    op_remove(loop);
+    if (l->diags->errors > errors) {
+        carried_reset(l, carried);
+        return true;
+    }
+    return false;
+}
+
+void lower_loop(Lower *l, const Stmt *stmt)
+{
+    Walk walk;
+    Span span = l->b.span;
+    l->b.span = stmt->span;
+    if (!lower_axis(l, &stmt->axes.items[0], &walk)) {
+        lower_poisoned(l, stmt);
+    } else if (walk.in_lanes) {
+        lower_for_lanes(l, stmt, &walk.first, &walk.end);
+    } else {
+        Symbol *outer = begin_active(l, &stmt->body);
+        Carried carried = carried_by(l, &stmt->body, NULL);
+        do {
+            carried_reset(l, &carried);
+        } while (!try_loop(l, stmt, &walk, &carried));
+        end_active(l, outer);
+    }
     l->b.span = span;
-    leave_carried(&carried, loop);
 }
 
 /* ---- parallel ---- */

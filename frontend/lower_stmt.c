@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Statements: definitions, assignments, return, if; and the dispatch of expressions. */
-#include "frontend/lower.h"
+#include "frontend/lower_control.h"
 
 enum { MOST_DEPTH = 900, MOST_STEPS = 1 << 20, MOST_VALUES = 1 << 14 };
 
@@ -275,8 +275,9 @@ static void define_parts(Lower *l, const Stmt *stmt)
     Val val = lower_expr(l, stmt->value);
     bool fits = val.kind == VAL_TUPLE && val.n_items == (int)stmt->names.n;
     if (!fits && !is_poison(&val)) {
-        Diag *diag = lower_error(l, ERR_TUPLE, stmt->value->span, "%s is taken apart into %zu names",
-                                 val_text(l, &val), stmt->names.n);
+        Diag *diag = lower_error(l, ERR_TUPLE, stmt->value->span,
+                                 "%s is taken apart into %zu names", val_text(l, &val),
+                                 stmt->names.n);
         diag_help(l->diags, diag, "a tuple of %zu values is wanted: `(a, b)`", stmt->names.n);
     }
     for (size_t i = 0; i < stmt->names.n; i++) {
@@ -421,6 +422,13 @@ static void return_from_kernel(Lower *l, const Stmt *stmt)
 
 static void lower_return(Lower *l, const Stmt *stmt)
 {
+    if (l->branches) {
+        Diag *diag = lower_error(l, ERR_RETURN, stmt->span, "return inside of a branch");
+        diag_help(l->diags, diag, "choose the value: `return a if condition else b`");
+        l->result = poison_val();
+        l->returned = true;
+        return;
+    }
     bool in_lanes = !l->calls && l->n_lanes > 0;
     if (l->loops || in_lanes || (!l->calls && l->parallel)) {
         lower_error(l, ERR_RETURN, stmt->span, "return inside of a loop");
@@ -437,31 +445,6 @@ static void lower_return(Lower *l, const Stmt *stmt)
     l->returned = true;
 }
 
-/* ---- if ---- */
-
-static void lower_if(Lower *l, const Stmt *stmt)
-{
-    Val condition = lower_operand(l, stmt->value);
-    if (is_poison(&condition)) {
-        return;
-    }
-    if (dtype_of(&condition) != DT_BOOL) {
-        lower_error(l, ERR_CONDITION, stmt->value->span, "a condition is bool, not %s",
-                    val_text(l, &condition));
-        return;
-    }
-    if (condition.kind != VAL_CONST) {
-        Diag *diag =
-            lower_error(l, ERR_UNSUPPORTED, stmt->value->span,
-                        "conditions that are not known when compiling are not supported yet");
-        diag_help(l->diags, diag,
-                  "choose elements with `where(condition, a, b)`, or make it a "
-                  "`const bool` parameter");
-        return;
-    }
-    lower_block(l, condition.scalar.i ? &stmt->body : &stmt->otherwise);
-}
-
 /* ---- blocks ---- */
 
 static void lower_statement(Lower *l, const Stmt *stmt)
@@ -474,11 +457,23 @@ static void lower_statement(Lower *l, const Stmt *stmt)
     case STMT_IF: lower_if(l, stmt); break;
     case STMT_FOR: lower_loop(l, stmt); break;
     case STMT_EXPR: lower_unsupported(l, stmt->span, "atomics are"); break;
-    case STMT_WHILE: lower_unsupported(l, stmt->span, "`while` is"); break;
-    case STMT_BREAK: lower_unsupported(l, stmt->span, "`break` is"); break;
+    case STMT_WHILE: lower_while(l, stmt); break;
+    case STMT_BREAK: lower_break(l, stmt); break;
     case STMT_PARALLEL: lower_parallel(l, stmt); break;
     case STMT_ASSUME: lower_assume(l, stmt); break;
     }
+}
+
+/* After a statement that may have ended the loop: the rest is for what goes on. */
+static void lower_rest(Lower *l, const StmtList *list, size_t from)
+{
+    StmtList rest = {list->items + from, list->n - from, list->n - from};
+    if (list->items[from - 1]->kind == STMT_BREAK) {
+        lower_error(l, ERR_BREAK, rest.items[0]->span, "this is never reached");
+        return;
+    }
+    Val goes_on = l->active->val;
+    lower_branches(l, rest.items[0]->span, &goes_on, &rest, NULL);
 }
 
 void lower_block(Lower *l, const StmtList *list)
@@ -486,6 +481,10 @@ void lower_block(Lower *l, const StmtList *list)
     Symbol *outer = l->symbols;
     l->depth++;
     for (size_t i = 0; i < list->n && within_limits(l, list->items[i]->span); i++) {
+        if (i && l->active && has_break(&(StmtList){list->items + i - 1, 1, 1})) {
+            lower_rest(l, list, i);
+            break;
+        }
         if (l->returned) { /* maybe in an `if` that was chosen: then the rest is the other way */
             if (list->items[i - 1]->kind == STMT_RETURN) {
                 lower_error(l, ERR_RETURN, list->items[i]->span, "this is never reached");

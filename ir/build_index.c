@@ -150,11 +150,7 @@ Op *build_while(Builder *b, int n, Value *const *inits)
 {
     Type *types = ARENA_ARRAY(b->func->arena, Type, n);
     for (int i = 0; i < n; i++) {
-        types[i] = inits[i]->type;
-        expect(b,
-               type_with_dtype(b->func, types[i], DT_BOOL) ==
-                   type_with_dtype(b->func, types[0], DT_BOOL),
-               OP_WHILE, "the carried values' shapes differ");
+        types[i] = inits[i]->type; /* of one shape, unless the condition is a scalar */
     }
     Op *op = build_op(b, OP_WHILE, n, inits, n, types, 2);
     for (int i = 0; i < 2 * n; i++) {

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Variables that regions change: what a loop carries and what branches merge. */
+#ifndef TESSERA_FRONTEND_LOWER_CONTROL_H
+#define TESSERA_FRONTEND_LOWER_CONTROL_H
+
+#include "frontend/lower.h"
+
+/* The variables from outside that statements assign to. A loop must know the lanes of what it
+ * carries before its body is lowered: it begins with those of the first value, and is lowered again
+ * with more when the body added some. */
+typedef struct Carried {
+    struct {
+        Symbol **items;
+        size_t n, cap;
+    } symbols;
+    Val *before; /* their values outside */
+    Lanes *lanes;
+    bool *written; /* l->written before the first try */
+} Carried;
+
+/* Of one or two lists of statements; NULL: none. */
+Carried carried_by(Lower *l, const StmtList *first, const StmtList *second);
+void carried_add(Lower *l, Carried *carried, Symbol *symbol);
+/* Back to what was before the region. */
+void carried_reset(Lower *l, const Carried *carried);
+/* In the region: from its arguments, the first of them args[0]. */
+void carried_enter(const Carried *carried, Value *const *args);
+/* After the loop: its results. */
+void carried_leave(const Carried *carried, const Op *loop);
+/* The values before the loop, and those now, with the lanes that are carried. */
+Value **carried_inits(Lower *l, const Carried *carried);
+Value **carried_values(Lower *l, const Carried *carried);
+/* Adds the lanes that the values have now. Did they have more? */
+bool carried_widen(const Carried *carried);
+
+/* Does a `break` of the loop around these statements stand in them? */
+bool has_break(const StmtList *list);
+/* While a loop with `break` is lowered l->active is a variable: goes on. */
+Symbol *begin_active(Lower *l, const StmtList *body);
+void end_active(Lower *l, Symbol *outer);
+/* Statements that happen where the condition, a bool of any lanes, holds. */
+void lower_branches(Lower *l, Span span, const Val *condition, const StmtList *yes,
+                    const StmtList *no);
+/* for k in lo..hi whose ends differ from lane to lane. */
+void lower_for_lanes(Lower *l, const Stmt *stmt, const Val *lo, const Val *hi);
+
+#endif
