@@ -9,8 +9,10 @@
  *     tessera_device_open(context, "auto", 0, &device);
  *
  *     TesseraPair bind[] = {{"T", "f32"}};
+ *     TesseraFact any[] = {{"N", .multiple = 1}}; // rows of any length; else: multiples of 8
  *     TesseraOptions options = {.target = tessera_device_info(device)->target,
- *                               .bindings = bind, .n_bindings = 1};
+ *                               .bindings = bind, .n_bindings = 1,
+ *                               .facts = any, .n_facts = 1};
  *     TesseraKernel *kernel;
  *     tessera_compile(program, &options, &kernel);
  *
@@ -19,12 +21,22 @@
  *     TesseraLaunch *launch;
  *     tessera_prepare(kernel, device, args, 2, &launch);
  *     tessera_launch(launch, NULL);
+ *     tessera_sync(device, NULL);
+ *
+ * x and y are memory of the device: of the process for "cpu", else from tessera_alloc. To compile
+ * and link, with $T the folder that holds include/ and lib/:
+ *
+ *     cc app.c -I$T/include -L$T/lib -ltessera -Wl,-rpath,$T/lib
  *
  * Every call that can fail returns a TesseraStatus; tessera_error has the words. Nothing here
  * prints, exits, or keeps global state. A context, and what was made with it, is for one thread at
  * a time. Text and bytes that a call hands out live as long as the object that they were asked of.
  * Objects are freed by their `_free`, NULL allowed: launches before kernels, kernels before the
- * devices on which they were prepared, the context last. */
+ * devices on which they were prepared, the context last. Any other argument that is NULL where
+ * something is needed is an error of usage, or an answer of nothing.
+ *
+ * Compiling runs in the calling process and ends only by itself: who compiles what others wrote
+ * gives that a process, and a limit of time. */
 #ifndef TESSERA_TESSERA_H
 #define TESSERA_TESSERA_H
 
@@ -102,7 +114,8 @@ typedef enum TesseraType {
     TESSERA_U4,
 } TesseraType;
 
-TESSERA_API const char *tessera_type_name(TesseraType type); /* "bf16" */
+/* "bf16"; NULL for a number that is no type, which has 0 bytes and reads as NaN. */
+TESSERA_API const char *tessera_type_name(TesseraType type);
 /* False when there is none of this name. */
 TESSERA_API bool tessera_type_find(const char *name, TesseraType *type);
 /* Of one element by itself; n of them, one after the other, take tessera_type_size. */
@@ -184,7 +197,8 @@ typedef struct TesseraSize {
     int64_t value;
 } TesseraSize;
 
-/* What holds for a size at every launch. Zero: nothing is known. */
+/* What holds for a size at every launch. Zero: nothing is known. Of unknown sizes, and what no size
+ * can fulfil, are errors. */
 typedef struct TesseraFact {
     const char *name;
     int64_t multiple, least, most;

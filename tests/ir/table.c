@@ -5,6 +5,8 @@
 #include "ir/build.h"
 #include "tests/unit.h"
 
+#include <string.h>
+
 static bool same_number(const void *item, const void *key)
 {
     return *(const int *)item == *(const int *)key;
@@ -77,11 +79,35 @@ START_TEST(dead_chain)
 }
 END_TEST
 
+/* Code without end is the user's error, not the end of memory. */
+START_TEST(most_values)
+{
+    Arena arena;
+    Diags diags;
+    jmp_buf guard;
+    arena_init(&arena, allocator_default());
+    diags_init(&diags, &arena);
+    diags.bug_guard = &guard;
+    Func *func = func_new(&arena, &diags, "f");
+    Builder at = build_at_end(func, func->body);
+    if (setjmp(guard) == 0) {
+        for (;;) {
+            build_float(&at, type_scalar(func, DT_F32), 1);
+        }
+    }
+    ck_assert_int_eq(diags.errors, 1);
+    ck_assert_int_eq(diags.list.items[0].kind, DIAG_SOURCE);
+    ck_assert_ptr_nonnull(strstr(diags.list.items[0].message, "more than 1000000 values"));
+    arena_free(&arena);
+}
+END_TEST
+
 UNIT_TESTS(ir_table)
 {
     TCase *tests = tcase_create("table");
     tcase_add_test(tests, finds_what_was_added);
     tcase_add_test(tests, interns_many);
     tcase_add_test(tests, dead_chain);
+    tcase_add_test(tests, most_values);
     return tests;
 }

@@ -1,61 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The public interface: what it answers, whose fault it says a failure is, and that it survives
  * each of its allocations failing. */
-#include "runtime/debug.h"
-#include "tests/unit.h"
+#include "tests/runtime/harness.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char SCALE[] = "kernel scale(x: T[M, N], factor: f32, twice: const bool = false) "
-                            "-> T[M, N] where T: float {\n    return T(x * factor)\n}\n";
-static const char ADD[] = "kernel add(x: f32[N], y: f32[N]) -> f32[N] = x + y\n";
-static const char TWO[] = "kernel first(x: f32[N]) -> f32[N] = x\n"
-                          "kernel second(x: f32[N]) -> f32[N] = x\n";
-
-static TesseraContext *context;
-static TesseraProgram *program;
-static TesseraKernel *kernel;
-static TesseraDevice *device;
-
-static void setup(void)
-{
-    ck_assert_int_eq(tessera_context_new(NULL, &context), TESSERA_OK);
-    program = NULL;
-    kernel = NULL;
-    device = NULL;
-}
-
-static void teardown(void)
-{
-    tessera_kernel_free(kernel);
-    tessera_device_free(device);
-    tessera_program_free(program);
-    tessera_context_free(context);
-}
-
-static void parse(const char *text)
-{
-    TesseraStatus status =
-        tessera_program_parse(context, "<text>", text, strlen(text), &program);
-    ck_assert_msg(status == TESSERA_OK, "%s", tessera_error(context)->message);
-}
-
-static TesseraStatus compile(const TesseraOptions *options)
-{
-    TesseraStatus status = tessera_compile(program, options, &kernel);
-    ck_assert((status == TESSERA_OK) == (kernel != NULL));
-    return status;
-}
-
-static void expect(TesseraStatus got, TesseraStatus want, const char *words)
-{
-    const TesseraError *error = tessera_error(context);
-    ck_assert_msg(got == want, "status %d, not %d: %s", got, want, error->message);
-    ck_assert_int_eq(error->status, want);
-    ck_assert_msg(strstr(error->message, words) != NULL, "no '%s' in: %s", words, error->message);
-}
+#include <sys/stat.h>
+#include <unistd.h>
 
 START_TEST(errors_of_source)
 {
@@ -164,27 +116,6 @@ END_TEST
 
 /* ---- running ---- */
 
-enum { N = 1000 };
-static float x[N], y[N], z[N];
-
-static TesseraArg vector(float *data, int64_t n)
-{
-    return (TesseraArg){.tensor = {data, TESSERA_F32, 1, {n}}};
-}
-
-static void prepare_add(int64_t n)
-{
-    TesseraSize size = {"N", n};
-    TesseraOptions options = {.target = "native", .sizes = &size, .n_sizes = 1};
-    parse(ADD);
-    ck_assert_int_eq(compile(&options), TESSERA_OK);
-    ck_assert_int_eq(tessera_device_open(context, "cpu", 2, &device), TESSERA_OK);
-    for (int i = 0; i < N; i++) {
-        x[i] = (float)i;
-        y[i] = 0.5f;
-    }
-}
-
 START_TEST(launches)
 {
     TesseraLaunch *launch;
@@ -278,6 +209,42 @@ START_TEST(elements)
 }
 END_TEST
 
+/* ---- the assembler that the environment names ---- */
+
+/* A program that copies its input to the file after -o, or does not. */
+static void write_assembler(const char *path, const char *last_line)
+{
+    FILE *file = fopen(path, "w");
+    ck_assert_ptr_nonnull(file);
+    fprintf(file, "#!/bin/sh\nwhile [ \"$1\" != -o ]; do in=$1; shift; done\n%s\n", last_line);
+    fclose(file);
+    ck_assert_int_eq(chmod(path, 0700), 0);
+}
+
+START_TEST(named_assembler)
+{
+    char path[] = "/tmp/tessera-ptxas-XXXXXX";
+    int file = mkstemp(path);
+    TesseraBytes bytes;
+    TesseraOptions options = {.target = "sm_90a"};
+    ck_assert_int_ge(file, 0);
+    close(file);
+    parse(ADD);
+    ck_assert_int_eq(compile(&options), TESSERA_OK);
+    setenv("TESSERA_PTXAS", path, 1);
+    write_assembler(path, "cat \"$in\" >\"$2\"");
+    ck_assert_int_eq(tessera_kernel_emit(kernel, "cubin", &bytes), TESSERA_OK);
+    ck_assert_ptr_nonnull(strstr(bytes.data, ".target sm_90a"));
+    write_assembler(path, "echo no such register; exit 1");
+    expect(tessera_kernel_emit(kernel, "cubin", &bytes), TESSERA_INTERNAL, "no such register");
+    ck_assert_ptr_nonnull(tessera_error(context)->reproducer);
+    ck_assert_uint_eq(bytes.n, 0);
+    unlink(path);
+    expect(tessera_kernel_emit(kernel, "cubin", &bytes), TESSERA_ENVIRONMENT, path);
+    unsetenv("TESSERA_PTXAS");
+}
+END_TEST
+
 /* ---- memory that runs out ---- */
 
 typedef struct Counting {
@@ -368,6 +335,7 @@ UNIT_TESTS(runtime_api)
     tcase_add_test(tests, shapes);
     tcase_add_test(tests, emits);
     tcase_add_test(tests, elements);
+    tcase_add_test(tests, named_assembler);
     tcase_add_test(tests, allocation_failures);
     return tests;
 }
