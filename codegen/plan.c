@@ -56,8 +56,8 @@ static void fill_sizes(Func *func, Plan *plan)
     for (size_t i = 0; i < func->dimvars.n; i++) {
         const DimVar *var = func->dimvars.items[i];
         if (var->kind == DIM_SIZE) {
-            plan->sizes[plan->n_sizes++] = (PlanSize){
-                arena_strdup(func->arena, var->name), var->multiple, var->least, var->most};
+            plan->sizes[plan->n_sizes++] = (PlanSize){arena_strdup(func->arena, var->name),
+                                                      var->multiple, var->least, var->most};
         }
     }
 }
@@ -92,6 +92,57 @@ static void fill_param(Func *func, const Param *from, PlanParam *to)
     }
 }
 
+/* ---- intermediates ---- */
+
+typedef struct Uses {
+    const Value *value;
+    bool found;
+} Uses;
+
+static void find_use(Op *op, void *user)
+{
+    Uses *uses = user;
+    for (int i = 0; i < op->n_operands; i++) {
+        uses->found = uses->found || op->operands[i] == uses->value;
+    }
+}
+
+static void fill_scratch(Func *func, const Value *value, PlanScratch *to)
+{
+    LaunchOps launches = plan_launch_ops(func);
+    Type type = value->type;
+    *to = (PlanScratch){.dtype = type->dtype, .rank = type->rank, .first = 1, .last = 0};
+    to->dims = ARENA_ARRAY(func->arena, PlanExpr, type->rank);
+    for (int i = 0; i < type->rank; i++) {
+        to->dims[i] = plan_expr(func, type->dims[i]);
+    }
+    for (size_t i = launches.n; i-- > 0;) {
+        Uses uses = {value, false};
+        block_walk(launches.items[i]->regions[0], find_use, &uses);
+        if (uses.found) {
+            to->last = to->first > to->last ? (int)i : to->last;
+            to->first = (int)i;
+        }
+    }
+}
+
+static void fill_params(Func *func, Plan *plan)
+{
+    plan->params = ARENA_ARRAY(func->arena, PlanParam, func->params.n);
+    plan->scratch = ARENA_ARRAY(func->arena, PlanScratch, func->params.n);
+    for (size_t i = 0; i < func->params.n; i++) {
+        const Param *param = &func->params.items[i];
+        if (param->io == PARAM_SCRATCH) {
+            fill_scratch(func, param->value, &plan->scratch[plan->n_scratch++]);
+        } else if (plan->n_scratch) {
+            diag_bug(func->diags, "parameter '%s' of %s follows an intermediate", param->name,
+                     func->name);
+        } else {
+            fill_param(func, param, &plan->params[plan->n_params++]);
+        }
+    }
+}
+
 static void add_args(PlanLaunch *launch, PlanArgKind kind, const Plan *plan)
 {
     for (int i = 0; i < plan->n_params; i++) {
@@ -100,11 +151,15 @@ static void add_args(PlanLaunch *launch, PlanArgKind kind, const Plan *plan)
             launch->args[launch->n_args++] = (PlanArg){kind, i};
         }
     }
+    for (int i = 0; kind == ARG_POINTER && i < plan->n_scratch; i++) {
+        launch->args[launch->n_args++] = (PlanArg){kind, plan->n_params + i};
+    }
 }
 
 static void fill_args(Func *func, const Plan *plan, PlanLaunch *launch)
 {
-    launch->args = ARENA_ARRAY(func->arena, PlanArg, plan->n_params + plan->n_sizes);
+    launch->args =
+        ARENA_ARRAY(func->arena, PlanArg, plan->n_params + plan->n_scratch + plan->n_sizes);
     add_args(launch, ARG_POINTER, plan);
     add_args(launch, ARG_SCALAR, plan);
     for (int i = 0; i < plan->n_sizes; i++) {
@@ -202,11 +257,7 @@ void plan_fill(Func *func, Plan *plan)
     plan->kernel = arena_strdup(func->arena, func->name);
     plan->target = func->target->name;
     fill_sizes(func, plan);
-    plan->n_params = (int)func->params.n;
-    plan->params = ARENA_ARRAY(func->arena, PlanParam, func->params.n);
-    for (size_t i = 0; i < func->params.n; i++) {
-        fill_param(func, &func->params.items[i], &plan->params[i]);
-    }
+    fill_params(func, plan);
     LaunchOps launches = plan_launch_ops(func);
     plan->n_launches = (int)launches.n;
     plan->launches = ARENA_ARRAY(func->arena, PlanLaunch, launches.n);

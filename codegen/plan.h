@@ -6,9 +6,9 @@
 #include "ir/ir.h"
 #include "runtime/device/plan.h"
 
-/* Sizes with their facts, parameters, and one launch for each launch op, its arguments in the order
- * tensor pointers, scalars, sizes. Back ends then add what is theirs: maps (plan_add_map), shared
- * bytes, clusters. */
+/* Sizes with their facts, parameters, intermediates (the function's last parameters), and one
+ * launch for each launch op, its arguments in the order tensor pointers, scalars, sizes. Back ends
+ * then add what is theirs: maps (plan_add_map), shared bytes, clusters. */
 void plan_fill(Func *func, Plan *plan);
 
 /* Appends a bulk copy descriptor and an argument for it to every launch; returns its index. */

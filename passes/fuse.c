@@ -86,8 +86,10 @@ typedef struct Units {
 
 typedef struct Touches {
     const Value *memory;
-    bool reads, writes;
+    bool loads, others, writes; /* whole reads, gathers, both kinds of writes */
 } Touches;
+
+typedef enum Order { ORDER_NONE, ORDER_FORWARD, ORDER_STRICT } Order;
 
 static void touch(Op *op, void *user)
 {
@@ -95,7 +97,8 @@ static void touch(Op *op, void *user)
     bool own = op->n_operands && op->operands[0] == touches->memory;
     bool writes = op->kind == OP_STORE || op->kind == OP_SCATTER;
     touches->writes = touches->writes || (own && writes);
-    touches->reads = touches->reads || (own && !writes);
+    touches->loads = touches->loads || (own && op->kind == OP_LOAD);
+    touches->others = touches->others || (own && !writes && op->kind != OP_LOAD);
 }
 
 typedef struct Reach {
@@ -136,27 +139,39 @@ static void reach(Reach *r, Op *op)
 
 static Touches touches_of(Func *func, Op *statement, const Value *memory)
 {
-    Reach r = {.func = func, .touches = {memory, false, false}};
+    Reach r = {.func = func, .touches = {.memory = memory}};
     reach(&r, statement);
     return r.touches;
 }
 
-/* Must `b` stay behind `a`: one writes what the other touches. */
-static bool are_ordered(Func *func, Op *a, Op *b)
+/* What `b` reads of an intermediate that `a` stores, it may have from `a` in the same launch. */
+static bool may_forward(Func *func, const Op *a, size_t param)
 {
+    return func->params.items[param].io == PARAM_SCRATCH && a->kind == OP_STORE;
+}
+
+/* Must `b` stay behind `a`: one writes what the other touches. */
+static Order order_of(Func *func, Op *a, Op *b)
+{
+    Order order = ORDER_NONE;
     for (size_t i = 0; i < func->params.n; i++) {
         const Value *memory = func->params.items[i].value;
         if (func->params.items[i].io == PARAM_IN || memory->type->kind != TYPE_TENSOR) {
             continue;
         }
         Touches first = touches_of(func, a, memory), second = touches_of(func, b, memory);
-        if ((first.writes && (second.reads || second.writes)) || (first.reads && second.writes)) {
-            return true;
+        if (first.writes && second.loads && !second.others && !second.writes &&
+            may_forward(func, a, i)) {
+            order = ORDER_FORWARD;
+        } else if ((first.writes && (second.loads || second.others || second.writes)) ||
+                   ((first.loads || first.others) && second.writes)) {
+            return ORDER_STRICT;
         }
     }
     /* What is printed comes in the order of the source. */
-    bool says = (a->kind == OP_PRINT || a->kind == OP_ASSERT);
-    return says && (b->kind == OP_PRINT || b->kind == OP_ASSERT);
+    bool says = (a->kind == OP_PRINT || a->kind == OP_ASSERT) &&
+                (b->kind == OP_PRINT || b->kind == OP_ASSERT);
+    return says ? ORDER_STRICT : order;
 }
 
 static bool same_extents(const Op *a, const Op *b)
@@ -206,14 +221,14 @@ static bool must_join(const Unit *unit, const Op *statement)
     return false;
 }
 
-static bool unit_orders(Func *func, const Unit *unit, Op *statement)
+static Order unit_order(Func *func, const Unit *unit, Op *statement)
 {
-    for (int i = 0; i < unit->n; i++) {
-        if (are_ordered(func, unit->statements[i], statement)) {
-            return true;
-        }
+    Order order = ORDER_NONE;
+    for (int i = 0; i < unit->n && order != ORDER_STRICT; i++) {
+        Order own = order_of(func, unit->statements[i], statement);
+        order = own > order ? own : order;
     }
-    return false;
+    return order;
 }
 
 static void place(Func *func, Units *units, Op *statement)
@@ -224,9 +239,10 @@ static void place(Func *func, Units *units, Op *statement)
             return;
         }
     }
-    size_t earliest = units->n; /* the first unit that it need not stay behind */
-    while (earliest > 0 && !unit_orders(func, units->items[earliest - 1], statement)) {
-        earliest--;
+    size_t earliest = units->n; /* the first unit that it may join */
+    for (Order order = ORDER_NONE; earliest > 0 && order == ORDER_NONE;) {
+        order = unit_order(func, units->items[earliest - 1], statement);
+        earliest -= order != ORDER_STRICT;
     }
     for (size_t i = earliest; i < units->n; i++) {
         if (fit_together(func, units->items[i], statement)) {
@@ -286,6 +302,47 @@ static void remove_statements(const Units *units)
     }
 }
 
+/* ---- intermediates that nothing reads any more ---- */
+
+static void count_read(Op *op, void *user)
+{
+    uint32_t *reads = user;
+    for (int i = 0; i < op->n_operands; i++) {
+        if (op->operands[i] && (i > 0 || op->kind != OP_STORE)) {
+            reads[op->operands[i]->id]++;
+        }
+    }
+}
+
+static bool is_unread(const Func *func, const uint32_t *reads, const Value *memory)
+{
+    return func->params.items[memory->index].io == PARAM_SCRATCH && reads[memory->id] == 0;
+}
+
+/* Every launch that wanted one may have been given the value itself. */
+static void drop_unread(Func *func)
+{
+    uint32_t *reads = ARENA_ARRAY(func->arena, uint32_t, func->n_values);
+    size_t kept = 0;
+    func_walk(func, count_read, reads);
+    for (Op *group = func->body->first; group; group = group->next) {
+        for (Op *op = group->n_regions ? group->regions[0]->first : NULL, *next; op; op = next) {
+            next = op->next;
+            if (op->kind == OP_STORE && is_unread(func, reads, op->operands[0])) {
+                op_remove(op);
+            }
+        }
+    }
+    for (size_t i = 0; i < func->params.n; i++) {
+        Param param = func->params.items[i];
+        if (!is_unread(func, reads, param.value)) {
+            param.value->index = (uint32_t)kept;
+            func->params.items[kept++] = param;
+        }
+    }
+    func->params.n = kept;
+}
+
 void pass_fuse(Func *func)
 {
     Units units = {0};
@@ -303,5 +360,7 @@ void pass_fuse(Func *func)
         build_unit(func, &at, units.items[i]);
     }
     remove_statements(&units);
+    func_remove_dead(func);
+    drop_unread(func);
     func_remove_dead(func);
 }

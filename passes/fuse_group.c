@@ -33,6 +33,8 @@ typedef struct Copier {
     Group *group;
     Builder at;
     const Op *top; /* whose regions are looked into */
+    int n;
+    Op *const *statements;
 } Copier;
 
 static void copy_value(Copier *c, Value *value);
@@ -56,8 +58,31 @@ static void copy_outer(Op *op, void *user)
     }
 }
 
+/* What the group itself stores to an intermediate needs no reading back. */
+static Value *stored_here(const Copier *c, const Op *load)
+{
+    const Value *memory = load->kind == OP_LOAD ? load->operands[0] : NULL;
+    if (!memory || c->func->params.items[memory->index].io != PARAM_SCRATCH) {
+        return NULL;
+    }
+    for (int i = 0; i < c->n; i++) {
+        Op *store = c->statements[i];
+        if (store->kind == OP_STORE && store->operands[0] == memory) {
+            return store->operands[store->n_operands - 1];
+        }
+    }
+    return NULL;
+}
+
 static void copy_op(Copier *c, Op *op)
 {
+    Value *stored = stored_here(c, op);
+    if (stored) {
+        copy_value(c, stored);
+        clone_map_value(&c->group->copies, op->results[0],
+                        clone_get(&c->group->copies, stored));
+        return;
+    }
     for (int i = 0; i < op->n_operands; i++) {
         if (op->operands[i]) {
             copy_value(c, op->operands[i]);
@@ -87,7 +112,11 @@ Group fuse_group(Func *func, Builder *at, int n, Op *const *statements)
     Group group = {.copies = clone_map_new(func)};
     group.parallel = build_parallel(at, OP_PARALLEL, 0, NULL, NULL, NULL);
     group.parallel->span = statements[0]->span;
-    Copier c = {func, &group, build_at_end(func, group.parallel->regions[0]), NULL};
+    Copier c = {.func = func,
+                .group = &group,
+                .at = build_at_end(func, group.parallel->regions[0]),
+                .n = n,
+                .statements = statements};
     for (int i = 0; i < n; i++) {
         bool done =
             statements[i]->n_results &&

@@ -2,9 +2,9 @@
 /* What one launch cannot hold, or should not: which value gets a launch of its own.
  *
  * Blocks of a launch know nothing of one another. What many blocks need and what takes long to
- * make (a reduction, a scan, a product) is made once, before; so is what a product reads, where making it
- * costs more than reading it back. A reduction along a stored axis (softmax) stays when a block can
- * walk the whole row and there are rows enough. */
+ * make (a reduction, a scan, a product) is made once, before; so is what a product reads, where
+ * making it costs more than reading it back. A reduction along a stored axis (softmax) stays when a
+ * block can walk the whole row and there are rows enough. */
 #include "passes/fuse.h"
 
 #include "ir/target.h"

@@ -18,7 +18,7 @@ typedef struct OracleTask {
 static InterpArg *interp_args(const OracleTask *task, bool *bounds)
 {
     Func *func = task->c.func;
-    InterpArg *args = ARENA_ARRAY(func->arena, InterpArg, task->n_args);
+    InterpArg *args = ARENA_ARRAY(func->arena, InterpArg, func->params.n);
     for (size_t i = 0; i < task->n_args; i++) {
         const TesseraArg *from = &task->args[i];
         args[i] = (InterpArg){{from->tensor.data, from->bound}, from->number, from->integer};
@@ -32,9 +32,9 @@ static bool run_interp(OracleTask *task)
     Func *func = task->c.func;
     InterpOptions options = {.seed = 1};
     int64_t *sizes = ARENA_ARRAY(func->arena, int64_t, func->dimvars.n);
-    if (func->params.n != task->n_args) {
+    if (params_given(func) != task->n_args) {
         diag_failure(func->diags, DIAG_USAGE, "%s takes %zu arguments, not %zu", func->name,
-                     func->params.n, task->n_args);
+                     params_given(func), task->n_args);
         return false;
     }
     InterpArg *args = interp_args(task, &options.bounds);
@@ -74,7 +74,9 @@ TesseraStatus tessera_interpret(TesseraProgram *program, const TesseraOptions *o
     const TesseraSignature *signature;
     if (!program || !options || (!args && n_args > 0)) {
         return context_null(program ? program->work.context : NULL, __func__,
-                            !program ? "program" : !options ? "options" : "args");
+                            !program   ? "program"
+                            : !options ? "options"
+                                       : "args");
     }
     TesseraStatus status = options_check(program, options, &signature);
     if (status != TESSERA_OK) {
@@ -82,8 +84,11 @@ TesseraStatus tessera_interpret(TesseraProgram *program, const TesseraOptions *o
     }
     work_init(&work, program->work.context);
     OracleTask task = {.program = program, .options = options, .args = args, .n_args = n_args};
-    task.c = (Compilation){.work = &work, .name = program->name, .text = program->text,
-                           .n = program->n, .imports = &program->imports};
+    task.c = (Compilation){.work = &work,
+                           .name = program->name,
+                           .text = program->text,
+                           .n = program->n,
+                           .imports = &program->imports};
     status = work_run(&work, oracle_task, oracle_reproducer, &task);
     work_free(&work);
     return status;

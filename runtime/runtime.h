@@ -161,6 +161,8 @@ void lines_warn_unused(Func *func);
 double func_flops(Func *func, const TesseraOptions *options);     /* flops.c */
 /* Values of the size variables by id, -1 where options have none. */
 int64_t *sizes_by_id(Func *func, const TesseraSize *sizes, size_t n); /* shapes.c */
+/* How many parameters the caller gives: all but the intermediates, which stand last. */
+size_t params_given(const Func *func); /* shapes.c */
 /* From the arguments' shapes; false after a diagnostic. */
 bool sizes_from_args(Func *func, const TesseraArg *args, int64_t *sizes); /* shapes.c */
 void signature_of_func(Func *func, TesseraSignature *signature);   /* shapes.c */

@@ -21,6 +21,15 @@ int64_t *sizes_by_id(Func *func, const TesseraSize *sizes, size_t n)
     return values;
 }
 
+size_t params_given(const Func *func)
+{
+    size_t n = 0;
+    while (n < func->params.n && func->params.items[n].io != PARAM_SCRATCH) {
+        n++;
+    }
+    return n;
+}
+
 static bool check_tensor(Func *func, const Param *param, const TesseraTensor *tensor)
 {
     Type type = param->value->type;
@@ -99,7 +108,7 @@ static bool solve_sizes(Func *func, const TesseraArg *args, int64_t *sizes)
 {
     for (bool found = true; found;) {
         found = false;
-        for (size_t i = 0; i < func->params.n; i++) {
+        for (size_t i = 0; i < params_given(func); i++) {
             const Param *param = &func->params.items[i];
             Type type = param->value->type;
             for (int axis = 0; type->kind == TYPE_TENSOR && axis < type->rank; axis++) {
@@ -124,7 +133,7 @@ bool sizes_from_args(Func *func, const TesseraArg *args, int64_t *sizes)
     for (size_t i = 0; i < func->dimvars.n; i++) {
         sizes[i] = -1;
     }
-    for (size_t i = 0; i < func->params.n; i++) {
+    for (size_t i = 0; i < params_given(func); i++) {
         const Param *param = &func->params.items[i];
         Type type = param->value->type;
         if (type->kind == TYPE_TENSOR && !check_tensor(func, param, &args[i].tensor)) {
@@ -140,7 +149,7 @@ bool sizes_from_args(Func *func, const TesseraArg *args, int64_t *sizes)
     if (!solve_sizes(func, args, sizes)) {
         return false;
     }
-    for (size_t i = 0; i < func->params.n; i++) {
+    for (size_t i = 0; i < params_given(func); i++) {
         const Param *param = &func->params.items[i];
         if (param->value->type->kind == TYPE_TENSOR &&
             !check_dims(func, param, &args[i].tensor, sizes)) {
@@ -173,7 +182,7 @@ void signature_of_func(Func *func, TesseraSignature *signature)
     TesseraParam *params = ARENA_ARRAY(func->arena, TesseraParam, func->params.n);
     const char **sizes = ARENA_ARRAY(func->arena, const char *, func->dimvars.n);
     size_t n_sizes = 0;
-    for (size_t i = 0; i < func->params.n; i++) {
+    for (size_t i = 0; i < params_given(func); i++) {
         fill_param(func, &func->params.items[i], &params[i]);
     }
     for (size_t i = 0; i < func->dimvars.n; i++) {
@@ -183,7 +192,7 @@ void signature_of_func(Func *func, TesseraSignature *signature)
     }
     *signature = (TesseraSignature){.name = func->name,
                                     .params = params,
-                                    .n_params = func->params.n,
+                                    .n_params = params_given(func),
                                     .sizes = sizes,
                                     .n_sizes = n_sizes};
 }

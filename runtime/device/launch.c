@@ -46,9 +46,10 @@ typedef struct Step {
 struct Prepared {
     const Loaded *loaded;
     Arena arena;
-    LaunchArg *args;
+    LaunchArg *args; /* then one an intermediate */
     int64_t *sizes;
-    char *maps; /* DEVICE_MAP_BYTES each, aligned to 64 */
+    void *scratch; /* the device's memory for all intermediates, or NULL */
+    char *maps;    /* DEVICE_MAP_BYTES each, aligned to 64 */
     Step *steps;
 };
 
@@ -65,8 +66,7 @@ static bool check_pointer(const Plan *plan, int index, const DeviceTensor *tenso
     }
     *empty = bytes == 0;
     if (!*empty && !tensor->data) {
-        return device_fail(error, DIAG_USAGE, 0, "%s: '%s' has no data", plan->kernel,
-                           param->name);
+        return device_fail(error, DIAG_USAGE, 0, "%s: '%s' has no data", plan->kernel, param->name);
     }
     if (!*empty && param->align > 1 && (uintptr_t)tensor->data % (uintptr_t)param->align != 0) {
         return device_fail(error, DIAG_USAGE, 0,
@@ -125,7 +125,9 @@ static bool check_map(const Plan *plan, const PlanMap *map, const DeviceTensor *
             return device_fail(error, DIAG_SOURCE, 0,
                                "%s: axis %d of '%s' has %" PRId64 " elements, more than bulk "
                                "copies can count: compile it for such a size, or with `copy plain`",
-                               plan->kernel, axis, plan->params[map->param].name,
+                               plan->kernel, axis,
+                               map->param < plan->n_params ? plan->params[map->param].name
+                                                           : "an intermediate",
                                tensor->dims[axis]);
         }
     }
@@ -185,23 +187,95 @@ static bool make_step(Prepared *p, int index, DeviceError *error)
     return true;
 }
 
+/* ---- intermediates ---- */
+
+enum { SCRATCH_ALIGN = 256 };
+
+typedef struct Slot {
+    size_t offset, bytes;
+} Slot;
+
+static bool scratch_tensor(Prepared *p, int index, size_t *bytes, DeviceError *error)
+{
+    const Plan *plan = p->loaded->plan;
+    const PlanScratch *scratch = &plan->scratch[index];
+    DeviceTensor *tensor = &p->args[plan->n_params + index].tensor;
+    *tensor = (DeviceTensor){.dtype = scratch->dtype, .rank = scratch->rank};
+    bool fits = true;
+    for (int i = 0; i < scratch->rank; i++) {
+        fits = fits && plan_eval(&scratch->dims[i], p->sizes, &tensor->dims[i]);
+        tensor->dims[i] = tensor->dims[i] < 0 ? 0 : tensor->dims[i];
+    }
+    if (!fits || !plan_bytes(tensor, bytes)) {
+        return device_fail(error, DIAG_SOURCE, 0,
+                           "%s: an intermediate has more bytes than memory can", plan->kernel);
+    }
+    *bytes = scratch->first > scratch->last ? 0 : *bytes;
+    return true;
+}
+
+static bool live_together(const PlanScratch *a, const PlanScratch *b)
+{
+    return a->first <= b->last && b->first <= a->last;
+}
+
+/* The lowest place that no intermediate has which lives at the same time. */
+static size_t lowest_offset(const Plan *plan, const Slot *places, int index)
+{
+    size_t offset = 0;
+    for (int i = 0; i < index; i++) {
+        const Slot *other = &places[i];
+        if (live_together(&plan->scratch[i], &plan->scratch[index]) && other->bytes &&
+            offset < other->offset + other->bytes && other->offset < offset + places[index].bytes) {
+            offset = (other->offset + other->bytes + SCRATCH_ALIGN - 1) & -(size_t)SCRATCH_ALIGN;
+            i = -1; /* what was passed before may lie here */
+        }
+    }
+    return offset;
+}
+
+static bool make_scratch(Prepared *p, DeviceError *error)
+{
+    const Plan *plan = p->loaded->plan;
+    Device *device = p->loaded->device;
+    Slot *places = ARENA_ARRAY(&p->arena, Slot, plan->n_scratch);
+    size_t total = 0;
+    for (int i = 0; i < plan->n_scratch; i++) {
+        if (!scratch_tensor(p, i, &places[i].bytes, error)) {
+            return false;
+        }
+        places[i].offset = lowest_offset(plan, places, i);
+        size_t end = places[i].offset + places[i].bytes;
+        total = places[i].bytes && end > total ? end : total;
+    }
+    if (total && !device->ops->alloc(device, total, &p->scratch, error)) {
+        return false;
+    }
+    for (int i = 0; i < plan->n_scratch; i++) {
+        p->args[plan->n_params + i].tensor.data = (char *)p->scratch + places[i].offset;
+    }
+    return true;
+}
+
 static bool fill(Prepared *p, const LaunchArg *args, DeviceError *error)
 {
     const Plan *plan = p->loaded->plan;
     bool empty;
-    p->args = arena_copy(&p->arena, args, (size_t)plan->n_params * sizeof *args);
+    p->args = ARENA_ARRAY(&p->arena, LaunchArg, plan->n_params + plan->n_scratch);
+    for (int i = 0; i < plan->n_params; i++) {
+        p->args[i] = args[i];
+    }
     p->sizes = ARENA_ARRAY(&p->arena, int64_t, plan->n_sizes);
     p->steps = ARENA_ARRAY(&p->arena, Step, plan->n_launches);
     if (!plan_solve(plan, args, p->sizes, error)) {
         return false;
     }
     for (int i = 0; i < plan->n_params; i++) {
-        if (plan->params[i].rank >= 0 &&
-            !check_pointer(plan, i, &args[i].tensor, &empty, error)) {
+        if (plan->params[i].rank >= 0 && !check_pointer(plan, i, &args[i].tensor, &empty, error)) {
             return false;
         }
     }
-    if (!check_overlaps(plan, args, error) || !make_maps(p, error)) {
+    if (!check_overlaps(plan, args, error) || !make_scratch(p, error) || !make_maps(p, error)) {
         return false;
     }
     for (int i = 0; i < plan->n_launches; i++) {
@@ -245,8 +319,8 @@ bool launch_run(Prepared *p, DeviceStream stream, DeviceError *error)
     Device *device = p->loaded->device;
     for (int i = 0; i < p->loaded->plan->n_launches; i++) {
         const Step *step = &p->steps[i];
-        if (step->blocks > 0 && !device->ops->launch(device, step->kernel, step->blocks,
-                                                     step->args, stream, error)) {
+        if (step->blocks > 0 &&
+            !device->ops->launch(device, step->kernel, step->blocks, step->args, stream, error)) {
             return false;
         }
     }
@@ -257,6 +331,9 @@ void launch_free(Prepared *p)
 {
     if (p) {
         Device *device = p->loaded->device;
+        if (p->scratch) {
+            device->ops->release(device, p->scratch);
+        }
         arena_free(&p->arena);
         device_drop(device, p);
     }

@@ -37,7 +37,9 @@ bool loaded_open(Device *device, const Plan *plan, const DeviceImage *image, Loa
 void loaded_close(Loaded *loaded);
 
 typedef struct Prepared Prepared;
-/* The arguments' memory is not copied: it stays the caller's and must outlive the launches. */
+/* The arguments' memory is not copied: it stays the caller's and must outlive the launches. What
+ * the plan keeps in memory between its launches belongs to what is prepared: that runs in one
+ * stream at a time. */
 Prepared *launch_prepare(const Loaded *loaded, const LaunchArg *args, DeviceError *error);
 bool launch_run(Prepared *prepared, DeviceStream stream, DeviceError *error);
 void launch_free(Prepared *prepared);

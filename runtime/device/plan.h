@@ -37,18 +37,27 @@ typedef struct PlanParam {
     int align;      /* the pointer must be a multiple of this many bytes */
 } PlanParam;
 
+/* An intermediate tensor: memory from the launch of the plan that fills it to the last that reads
+ * it. Counted as a parameter after the plan's own, in ARG_POINTER and in maps. */
+typedef struct PlanScratch {
+    DType dtype;
+    int rank;
+    PlanExpr *dims;
+    int first, last; /* launches that use it; first > last: none */
+} PlanScratch;
+
 /* A bulk copy descriptor (CUDA tensor map) over a tensor parameter, made at launch. Axis 0 is the
  * slowest, as in the parameter; the box has one extent an axis. */
 typedef struct PlanMap {
     int param;
     int rank;
     int64_t box[8];
-    int swizzle; /* bytes: 0, 32, 64, 128 */
+    int swizzle;  /* bytes: 0, 32, 64, 128 */
     bool wide_l2; /* promote to 256 bytes in L2 */
 } PlanMap;
 
 typedef enum PlanArgKind {
-    ARG_POINTER, /* of tensor parameter `index` */
+    ARG_POINTER, /* of tensor parameter `index`; from n_params on, of an intermediate */
     ARG_SCALAR,  /* scalar parameter `index`, in its own type */
     ARG_SIZE,    /* sizes[index], as i64 */
     ARG_MAP,     /* maps[index], 128 bytes by value, aligned to 64 */
@@ -67,12 +76,12 @@ typedef struct PlanAxis {
 typedef struct PlanLaunch {
     const char *symbol;
     int n_axes;
-    PlanAxis *axes;    /* number of blocks: the product; nothing is launched when it is 0 */
-    int threads;       /* a block; CPU: 1 */
-    int shared_bytes;  /* dynamic shared memory of a block */
-    bool persistent;   /* at most one block a multiprocessor × blocks_per_unit */
+    PlanAxis *axes;   /* number of blocks: the product; nothing is launched when it is 0 */
+    int threads;      /* a block; CPU: 1 */
+    int shared_bytes; /* dynamic shared memory of a block */
+    bool persistent;  /* at most one block a multiprocessor × blocks_per_unit */
     int blocks_per_unit;
-    int cluster;       /* blocks of a cluster; 1: none */
+    int cluster; /* blocks of a cluster; 1: none */
     int n_args;
     PlanArg *args; /* the kernel's parameters in order. CPU symbols instead are
                       void f(void *const *args, int64_t first, int64_t last): args[i] points to
@@ -90,6 +99,8 @@ typedef struct Plan {
     PlanMap *maps;
     int n_launches;
     PlanLaunch *launches; /* in order */
+    int n_scratch;
+    PlanScratch *scratch;
 } Plan;
 
 #endif

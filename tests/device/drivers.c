@@ -24,7 +24,8 @@ static PlanMap maps[1] = {{0, 2, {64, 32}, 64, true}};
 static PlanLaunch launches[1] = {{.symbol = "mock_0", .n_axes = 2, .axes = axes, .threads = 128,
                                   .shared_bytes = 100000, .blocks_per_unit = 1, .cluster = 1,
                                   .n_args = 5, .args = plan_args}};
-static const Plan PLAN = {"mock", "sm_90a", 2, sizes, 3, params, 1, maps, 1, launches};
+static const Plan PLAN = {"mock", "sm_90a", 2, sizes, 3, params, 1, maps, 1, launches,
+                          0, NULL};
 
 enum { ROWS = 100, COLUMNS = 24, BYTES = ROWS * COLUMNS * 2 };
 

@@ -115,7 +115,8 @@ static PlanArg args_of_plan[4] = {
     {ARG_POINTER, 0}, {ARG_POINTER, 2}, {ARG_SCALAR, 1}, {ARG_SIZE, 0}};
 static PlanLaunch launch = {.symbol = "scale_0", .n_axes = 1, .axes = &axis, .threads = 1,
                             .blocks_per_unit = 1, .cluster = 1, .n_args = 4, .args = args_of_plan};
-static const Plan PLAN = {"scale", "native", 1, &size, 3, params, 0, NULL, 1, &launch};
+static const Plan PLAN = {"scale", "native", 1, &size, 3, params, 0, NULL, 1, &launch, 0,
+                          NULL};
 
 static Device *open_loaded(Loaded *loaded)
 {

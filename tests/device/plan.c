@@ -45,7 +45,7 @@ static PlanExpr dims_a[2] = {{1, &m}, {1, &n}}, dims_b[2] = {{1, &two_n_m}, {1, 
 static PlanSize sizes[2] = {{"M", 4, 1, 64}, {"N", 1, 0, INT64_MAX}};
 static PlanParam params[2] = {{"a", DT_F32, PLAN_IN, 2, dims_a, 4},
                               {"b", DT_F32, PLAN_OUT, 2, dims_b, 4}};
-static const Plan PLAN = {"k", "native", 2, sizes, 2, params, 0, NULL, 0, NULL};
+static const Plan PLAN = {"k", "native", 2, sizes, 2, params, 0, NULL, 0, NULL, 0, NULL};
 
 static const char *problem(int64_t rows, int64_t columns, int64_t b_rows, int64_t b_columns)
 {
