@@ -192,18 +192,54 @@ static void apply_schedule(Lower *l, const ScheduleDecl *schedule)
     }
 }
 
+/* Is it for this kernel, and for this target by name, or for all? */
+static bool applies(const Lower *l, const ScheduleDecl *schedule, const char *target, bool named)
+{
+    return text_same(schedule->kernel, l->kernel->name) &&
+           (named ? names_target(schedule, target) : schedule->targets.n == 0);
+}
+
+/* Of lines for one target that decide the same, none is meant: not the last of them either. */
+static void refuse_twice(Lower *l, const ScheduleDecl *first, size_t n_first, const LineDecl *line)
+{
+    for (size_t i = 0; i < n_first; i++) {
+        const LineDecl *other = &first->lines.items[i];
+        if (text_same(other->key, line->key) && text_same(other->sub, line->sub)) {
+            Diag *diag = lower_error(l, ERR_SCHEDULE_TWICE, line->span, "`%s%s%s` is given twice",
+                                     line->key, *line->sub ? " " : "", line->sub);
+            diag_label(l->diags, diag, other->span, "and here");
+            return;
+        }
+    }
+}
+
+/* All lines of the i-th block against those before them. */
+static void check_lines_twice(Lower *l, size_t nth, const char *target, bool named)
+{
+    const ScheduleDecl *schedule = l->module->schedules.items[nth];
+    for (size_t i = 0; i < schedule->lines.n; i++) {
+        refuse_twice(l, schedule, i, &schedule->lines.items[i]);
+        for (size_t k = 0; k < nth; k++) {
+            const ScheduleDecl *earlier = l->module->schedules.items[k];
+            if (!earlier->tune && applies(l, earlier, target, named)) {
+                refuse_twice(l, earlier, earlier->lines.n, &schedule->lines.items[i]);
+            }
+        }
+    }
+}
+
 /* Blocks for all targets first: what is said for this one counts more. */
 void apply_schedules(Lower *l, const char *target)
 {
     for (int named = 0; named <= 1; named++) {
         for (size_t i = 0; i < l->module->schedules.n; i++) {
             const ScheduleDecl *schedule = l->module->schedules.items[i];
-            bool mine = text_same(schedule->kernel, l->kernel->name) &&
-                        (named ? names_target(schedule, target) : schedule->targets.n == 0);
+            bool mine = applies(l, schedule, target, named);
             if (mine && schedule->tune) {
                 diag_remark(l->diags, schedule->span,
                             "this `tune` block decides nothing: there is no tuner yet");
             } else if (mine) {
+                check_lines_twice(l, i, target, named);
                 apply_schedule(l, schedule);
             }
         }

@@ -61,12 +61,41 @@ static Line *find_line(const Func *func, const char *key, const char *sub)
     return NULL;
 }
 
+static bool same_value(const Line *a, const Line *b)
+{
+    return a->word && b->word ? text_same(a->word, b->word)
+                              : !a->word && !b->word && a->number == b->number;
+}
+
+/* What was decided for other launches, as far as it is something else. */
+static const Line *other_launches(Func *func, const Line *old, const Line *line)
+{
+    const Line *chain = NULL;
+    for (; old; old = old->other) {
+        if (old->launch != line->launch && !same_value(old, line)) {
+            Line *copy = arena_copy(func->arena, old, sizeof *old);
+            copy->other = chain;
+            chain = copy;
+        }
+    }
+    return chain;
+}
+
+void schedule_at_launch(Func *func, int nth)
+{
+    schedule_of(func)->launch = nth;
+}
+
 static void put_line(Func *func, Line line)
 {
+    line.launch = schedule_of(func)->launch;
     line.key = arena_strdup(func->arena, line.key);
     line.sub = arena_strdup(func->arena, line.sub);
     line.word = line.word ? arena_strdup(func->arena, line.word) : NULL;
     Line *old = find_line(func, line.key, line.sub);
+    if (old && old->origin == LINE_DERIVED && line.origin == LINE_DERIVED) {
+        line.other = other_launches(func, old, &line);
+    }
     if (old) {
         *old = line;
     } else {
@@ -208,6 +237,19 @@ static size_t lines_of_key(const Func *func, const LineKind *kind, const Line **
     return n;
 }
 
+/* A line that is given is for all launches of a kernel; what is derived may differ. */
+static void print_others(const Func *func, const LineKind *kind, const Line *line, Text *out)
+{
+    for (const Line *other = line->other; other; other = other->other) {
+        text_printf(out, "# %s_%d: %s", func->name, other->launch, kind->key);
+        print_line(other, " ", out);
+        if (other->reason && *other->reason) {
+            text_printf(out, "  # %s", other->reason);
+        }
+        text_char(out, '\n');
+    }
+}
+
 static void print_key(const Func *func, const LineKind *kind, bool reasons, Text *out)
 {
     size_t room = func->schedule->lines.n;
@@ -225,6 +267,9 @@ static void print_key(const Func *func, const LineKind *kind, bool reasons, Text
         print_reasons(lines, n, out);
     }
     text_char(out, '\n');
+    for (size_t i = 0; i < n && reasons; i++) {
+        print_others(func, kind, lines[i], out);
+    }
 }
 
 void schedule_print(const Func *func, bool reasons, Text *out)

@@ -18,9 +18,11 @@ typedef struct Line {
     const char *word;      /* a value that is a name; NULL: the number counts */
     int64_t number;
     LineOrigin origin;
-    const char *reason; /* derived lines */
-    Span span;          /* lines from the source */
-    bool used;          /* a pass asked for it: an unused user line gets a warning */
+    const char *reason;       /* derived lines */
+    Span span;                /* lines from the source */
+    bool used;                /* a pass asked for it: an unused user line gets a warning */
+    int launch;               /* derived lines: for which one of the kernel */
+    const struct Line *other; /* derived otherwise for another launch */
 } Line;
 
 struct Schedule {
@@ -28,6 +30,7 @@ struct Schedule {
         Line *items;
         size_t n, cap;
     } lines;
+    int launch; /* that is being decided */
 };
 
 /* What a key may look like; the parser of schedule blocks and the docs read it. */
@@ -43,6 +46,8 @@ const LineKind *schedule_kind(const char *key);
 /* Is the name one of these, which are separated by spaces? For the fields of LineKind. */
 bool schedule_lists(const char *names, const char *name);
 
+/* What is derived from now on is for the n-th launch of the kernel. */
+void schedule_at_launch(Func *func, int nth);
 /* Adds or replaces a user's line. Command beats source. */
 void schedule_give(Func *func, const char *key, const char *sub, const char *word, int64_t number,
                    LineOrigin origin, Span span);

@@ -12,6 +12,7 @@
  * happens there. Requires: bounds. Establishes: the staged stage. Changes no bits. */
 #include "passes/stage.h"
 
+#include "ir/errors.h"
 #include "passes/pass.h"
 #include "passes/tile.h"
 
@@ -171,6 +172,12 @@ static bool choose_bulk(Stager *s)
         schedule_word(s->func, "copy", "", possible ? "bulk" : "plain", "%s",
                       possible ? "one thread copies whole tiles, and no register holds them"
                                : why_not_bulk(s->func));
+    if (!possible && text_same(copy, "bulk")) {
+        const Line *line = schedule_given(s->func, "copy", "");
+        Diag *d = diag_error(s->func->diags, ERR_NOT_HERE, line ? line->span : SPAN_NONE,
+                             "`copy bulk` is not possible: %s", why_not_bulk(s->func));
+        diag_help(s->func->diags, d, "`copy plain`, or leave the line out");
+    }
     return possible && text_same(copy, "bulk");
 }
 
@@ -254,9 +261,11 @@ void pass_stage(Func *func)
     if (func->target->family == FAMILY_CPU) {
         return;
     }
+    int nth = 0;
     func->stage = STAGE_STAGED;
     for (Op *op = func->body->first; op; op = op->next) {
         if (op->kind == OP_LAUNCH) {
+            schedule_at_launch(func, nth++);
             stage_launch(func, op);
         }
     }

@@ -140,11 +140,13 @@ static void tile_source(Func *func, Op *parallel)
 
 void pass_tile(Func *func)
 {
+    int nth = 0;
     for (Op *op = func->body->first, *next; op; op = next) {
         next = op->next;
         if (op->kind != OP_PARALLEL) {
             continue;
         }
+        schedule_at_launch(func, nth++);
         if (op_attr(op, ATTR_DIMS)->n == 0) {
             tile_group(func, op);
         } else {

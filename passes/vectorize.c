@@ -11,6 +11,7 @@
  * Requires layouts. Does nothing on targets whose tiles have none (CPU). Changes no values. */
 #include "ir/build.h"
 #include "ir/layout.h"
+#include "ir/errors.h"
 #include "ir/schedule.h"
 #include "ir/target.h"
 #include "passes/an_width.h"
@@ -86,6 +87,20 @@ static void set_vector(Op *op, void *user)
     }
 }
 
+static void check_cap(Vectorizer *v)
+{
+    int64_t most = v->func->target->vector_bytes;
+    const Line *line = schedule_given(v->func, "vector", "");
+    if (v->cap >= 1 && v->cap <= most && (v->cap & (v->cap - 1)) == 0) {
+        return;
+    }
+    Diag *diag = diag_error(v->func->diags, ERR_NOT_HERE, line ? line->span : SPAN_NONE,
+                            "`vector %lld`: no access of %s takes so many elements",
+                            (long long)v->cap, v->func->target->name);
+    diag_help(v->func->diags, diag, "a power of two from 1 to %lld", (long long)most);
+    v->cap = 1;
+}
+
 void pass_vectorize(Func *func)
 {
     Vectorizer v = {.func = func};
@@ -100,8 +115,6 @@ void pass_vectorize(Func *func)
                             "%s: %d bytes an access at most, as far as rows are aligned and no "
                             "guard cuts a piece",
                             func->target->name, func->target->vector_bytes);
-    if (v.cap < 1) {
-        v.cap = 1;
-    }
+    check_cap(&v);
     func_walk(func, set_vector, &v);
 }

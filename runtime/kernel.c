@@ -79,8 +79,10 @@ static bool compile_task(void *user)
     CompileTask *task = user;
     TesseraKernel *kernel = task->kernel;
     Compilation *c = &kernel->compilation;
-    *c = (Compilation){.work = &kernel->work, .name = task->program->name,
-                       .text = task->program->text, .n = task->program->n,
+    *c = (Compilation){.work = &kernel->work,
+                       .name = task->program->name,
+                       .text = task->program->text,
+                       .n = task->program->n,
                        .imports = &task->program->imports};
     options_copy(&kernel->work.arena, task->options, &c->options);
     c->name = arena_strdup(&kernel->work.arena, c->name);
@@ -165,16 +167,22 @@ typedef struct EmitTask {
     TesseraBytes *bytes;
 } EmitTask;
 
-static const struct { const char *name; EmitKind kind; } EMITS[] = {
-    {"llvm", EMIT_LLVM}, {"ptx", EMIT_PTX}, {"cubin", EMIT_CUBIN},
-    {"asm", EMIT_ASM}, {"hsaco", EMIT_HSACO}, {"obj", EMIT_OBJ},
+static const struct {
+    const char *name;
+    EmitKind kind;
+} EMITS[] = {
+    {"llvm", EMIT_LLVM}, {"ptx", EMIT_PTX},     {"cubin", EMIT_CUBIN},
+    {"asm", EMIT_ASM},   {"hsaco", EMIT_HSACO}, {"obj", EMIT_OBJ},
 };
 
 CodegenOptions compilation_codegen(Compilation *c)
 {
     int level = c->options.optimize;
-    return (CodegenOptions){.optimize = level == 0 ? 3 : level < 0 ? 0 : level,
-                            .took = debug_took, .user = c};
+    return (CodegenOptions){.optimize = level == 0  ? 3
+                                        : level < 0 ? 0
+                                                    : level,
+                            .took = debug_took,
+                            .user = c};
 }
 
 static bool target_makes(TesseraContext *context, const Target *target, const char *kind)
@@ -213,6 +221,22 @@ static bool emit_code(EmitTask *task, EmitKind kind)
     return true;
 }
 
+/* Says what there is instead. */
+static void refuse_kind(const EmitTask *task)
+{
+    Work *work = &task->kernel->work;
+    const Target *target = task->kernel->compilation.target;
+    Text kinds = text_new(&work->arena);
+    for (size_t i = 0; i < sizeof EMITS / sizeof *EMITS; i++) {
+        if (target_makes(work->context, target, EMITS[i].name)) {
+            text_printf(&kinds, ", %s", EMITS[i].name);
+        }
+    }
+    Diag *diag = diag_failure(&work->diags, DIAG_USAGE, "target %s has no '%.60s'", target->name,
+                              task->kind);
+    diag_help(&work->diags, diag, "for %s there is --emit ir%s", target->name, kinds.data);
+}
+
 static bool emit_task(void *user)
 {
     EmitTask *task = user;
@@ -231,9 +255,7 @@ static bool emit_task(void *user)
             return emit_code(task, EMITS[i].kind);
         }
     }
-    Diag *diag = diag_failure(&work->diags, DIAG_USAGE, "target %s has no '%.60s'",
-                              c->target->name, task->kind);
-    diag_help(&work->diags, diag, "`tessera targets` lists what each target can emit");
+    refuse_kind(task);
     return false;
 }
 
@@ -250,7 +272,9 @@ TesseraStatus tessera_kernel_emit(TesseraKernel *kernel, const char *kind, Tesse
     }
     if (!kernel || !kind || !bytes) {
         return context_null(kernel ? kernel->work.context : NULL, __func__,
-                            !kernel ? "kernel" : !kind ? "kind" : "bytes");
+                            !kernel ? "kernel"
+                            : !kind ? "kind"
+                                    : "bytes");
     }
     kernel->work.diags.list.n = 0; /* earlier failures and warnings were told */
     kernel->work.diags.errors = 0;
@@ -395,8 +419,8 @@ static bool shape_task(void *user)
         }
         if (!poly_eval(type->dims[axis], sizes, &task->tensor->dims[axis]) ||
             task->tensor->dims[axis] < 0) {
-            diag_failure(func->diags, DIAG_SOURCE, "axis %d of '%s' overflows or is negative",
-                         axis, param->name);
+            diag_failure(func->diags, DIAG_SOURCE, "axis %d of '%s' overflows or is negative", axis,
+                         param->name);
             return false;
         }
     }
@@ -404,8 +428,7 @@ static bool shape_task(void *user)
 }
 
 TesseraStatus tessera_kernel_shape(const TesseraKernel *kernel, size_t index,
-                                   const TesseraSize *sizes, size_t n_sizes,
-                                   TesseraTensor *tensor)
+                                   const TesseraSize *sizes, size_t n_sizes, TesseraTensor *tensor)
 {
     const char *null = !kernel ? "kernel" : !tensor ? "tensor" : NULL;
     for (size_t i = 0; i < n_sizes && !null; i++) {

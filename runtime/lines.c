@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Schedule lines from the command line or the API, in the syntax of a source's schedule block:
  * "tile M 128, N 256", "warps 8 producer 4". */
+#include "frontend/errors.h"
 #include "runtime/runtime.h"
 
 #include <stdlib.h>
@@ -53,6 +54,62 @@ static bool is_sub(const LineKind *kind, const Words *words)
     return schedule_lists(kind->subs, word) || schedule_lists(kind->subs, "*");
 }
 
+/* `name`, or what `tile` calls a further axis of that name: K, K5. */
+static bool names_axis(const char *axis, const char *name)
+{
+    size_t n = strlen(name);
+    return strncmp(axis, name, n) == 0 && axis[n + strspn(axis + n, "0123456789")] == '\0';
+}
+
+/* Sizes and loop variables of the kernel; an error names them. */
+static bool check_axis(Func *func, const char *line, const char *axis)
+{
+    Text all = text_new(func->arena);
+    Nearest nearest = nearest_to(axis);
+    for (size_t i = 0; i < func->dimvars.n; i++) {
+        const char *name = func->dimvars.items[i]->name;
+        if (name && names_axis(axis, name)) {
+            return true;
+        }
+        if (name) {
+            nearest_try(&nearest, name);
+            text_printf(&all, "%s%s", all.n ? ", " : "", name);
+        }
+    }
+    Diag *diag = diag_failure(func->diags, DIAG_USAGE, "schedule line '%s': %s has no axis '%s'",
+                              line, func->name, axis);
+    if (nearest_found(&nearest)) {
+        diag_help(func->diags, diag, "did you mean '%s'? its axes are %s", nearest_found(&nearest),
+                  all.data);
+    } else {
+        diag_help(func->diags, diag, "its axes are %s", all.n ? all.data : "none");
+    }
+    return false;
+}
+
+/* Of lines that disagree none is meant. */
+static bool check_once(Func *func, const char *line, const LineKind *kind, const char *sub)
+{
+    for (size_t i = 0; func->schedule && i < func->schedule->lines.n; i++) {
+        const Line *old = &func->schedule->lines.items[i];
+        if (old->origin == LINE_COMMAND && text_same(old->key, kind->key) &&
+            text_same(old->sub, sub)) {
+            const char *gap = *sub ? " " : "";
+            Diag *diag =
+                diag_failure(func->diags, DIAG_USAGE, "schedule line '%s': '%s%s%s' is given twice",
+                             line, kind->key, gap, sub);
+            if (old->word) {
+                diag_note(func->diags, diag, "before: '%s%s%s %s'", kind->key, gap, sub, old->word);
+            } else {
+                diag_note(func->diags, diag, "before: '%s%s%s %lld'", kind->key, gap, sub,
+                          (long long)old->number);
+            }
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool give_one(Func *func, const char *line, const LineKind *kind, Words *words)
 {
     bool sub_given = is_sub(kind, words);
@@ -65,6 +122,10 @@ static bool give_one(Func *func, const char *line, const LineKind *kind, Words *
     }
     if (is_number ? !schedule_lists(kind->values, "int") : !schedule_lists(kind->values, word)) {
         return complain(func, line, "no such value:", word);
+    }
+    bool axis = sub_given && schedule_lists(kind->subs, "*");
+    if ((axis && !check_axis(func, line, sub)) || !check_once(func, line, kind, sub)) {
+        return false;
     }
     schedule_give(func, kind->key, sub, is_number ? NULL : word, number, LINE_COMMAND, SPAN_NONE);
     return true;
