@@ -4,16 +4,9 @@
  * keeps most of the order that it is given, and a long epilogue would not fit its registers. */
 #include "codegen/gpu/tiles.h"
 
-/* Division by a row's value is done for all registers together (divide.c). */
-static bool divides_rows(const Op *op)
-{
-    const Op *divisor = op->kind == OP_DIV ? op->operands[1]->def : NULL;
-    return divisor && divisor->kind == OP_BROADCAST;
-}
-
 static bool can_join(const Op *op, const Layout *layout)
 {
-    if (!op_has(op, TRAIT_ELEMENTWISE) || divides_rows(op)) {
+    if (!op_has(op, TRAIT_ELEMENTWISE)) {
         return false;
     }
     for (int i = 0; i < op->n_operands; i++) {
@@ -42,10 +35,15 @@ static bool can_precede(const Op *op, const Op *first)
     return true;
 }
 
-static void emit_group(GpuEmitter *em, const Op *op, int from, int n)
+typedef struct Run {
+    Op **items;
+    size_t n, cap;
+} Run;
+
+static void emit_group(GpuEmitter *em, const Op *op, int from, int n, GpuDivide how)
 {
     if (gpu_is_division(op)) {
-        gpu_emit_quotients(em, op, from, n);
+        gpu_emit_quotients(em, op, from, n, how);
         return;
     }
     for (int r = from; r < from + n; r++) {
@@ -53,12 +51,162 @@ static void emit_group(GpuEmitter *em, const Op *op, int from, int n)
     }
 }
 
+/* A reduction or a store of what the run ends with takes each group as it comes. */
+typedef struct Taker {
+    GpuReduce *reduce;
+    GpuStore *store;
+} Taker;
+
+static bool goes_to(const Op *last, OpKind kind)
+{
+    const Op *next = last->next;
+    int at = next && kind == OP_STORE ? next->n_operands - 1 : 0;
+    return next && next->kind == kind && next->operands[at] == last->results[0];
+}
+
+static Taker begin_taker(GpuEmitter *em, const Op *last)
+{
+    return (Taker){goes_to(last, OP_REDUCE) ? gpu_reduce_begin(em, last->next) : NULL,
+                   goes_to(last, OP_STORE) ? gpu_store_begin(em, last->next) : NULL};
+}
+
+static void take_group(const Taker *taker, int from, int n)
+{
+    if (taker->reduce) {
+        gpu_reduce_take(taker->reduce, from, n);
+    } else if (taker->store) {
+        gpu_store_take(taker->store, from, n);
+    }
+}
+
+static Op *end_taker(const Taker *taker, Op *last)
+{
+    if (taker->reduce) {
+        gpu_reduce_end(taker->reduce);
+    }
+    return taker->reduce || taker->store ? last->next : last;
+}
+
+/* ---- a division at the head ---- */
+
+static bool is_made_by(const Run *run, const Value *value)
+{
+    for (size_t i = 0; i < run->n; i++) {
+        if (run->items[i]->results[0] == value) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The only division of the run, if nothing of the run comes before it. */
+static const Op *head_division(const Run *run)
+{
+    const Op *found = NULL;
+    for (size_t i = 0; i < run->n; i++) {
+        const Op *op = run->items[i];
+        if (gpu_is_division(op)) {
+            bool first = !is_made_by(run, op->operands[0]) && !is_made_by(run, op->operands[1]);
+            if (found || !first) {
+                return NULL;
+            }
+            found = op;
+        }
+    }
+    return found;
+}
+
+static bool any_reads(const Op *from, const Run *run);
+
+static bool op_reads(const Op *op, const Run *run)
+{
+    for (int i = 0; i < op->n_operands; i++) {
+        if (op->operands[i] && is_made_by(run, op->operands[i])) {
+            return true;
+        }
+    }
+    for (int i = 0; i < op->n_regions; i++) {
+        if (any_reads(op->regions[i]->first, run)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool any_reads(const Op *from, const Run *run)
+{
+    for (const Op *op = from; op; op = op->next) {
+        if (op_reads(op, run)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- the chain ---- */
+
+static bool has_division(const Run *run)
+{
+    for (size_t i = 0; i < run->n; i++) {
+        if (gpu_is_division(run->items[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Where registers are short, divisions that hold more than the short way come a few at a time. */
+static int group_of(const Run *run, int n, GpuDivide how)
+{
+    bool few = n > GPU_MANY && how != DIVIDE_MODERATE && has_division(run);
+    return few ? how == DIVIDE_ANY ? 1 : GPU_GROUP / 2 : GPU_GROUP;
+}
+
+static void emit_groups(GpuEmitter *em, const Run *run, const Taker *taker, GpuDivide how)
+{
+    int n = gpu_registers(em, run->items[0]->results[0]->type);
+    int most = group_of(run, n, how);
+    for (int from = 0; from < n; from += most) {
+        int group = n - from < most ? n - from : most;
+        for (size_t i = 0; i < run->n; i++) {
+            emit_group(em, run->items[i], from, group, how);
+        }
+        take_group(taker, from, group);
+    }
+}
+
+/* All dividends are looked at first where the run goes to memory and is used nowhere else: there
+ * are three ways to the same stores, and the usual one has no branches and holds no dividend that
+ * it has divided. Each has addresses of its own: they are not held meanwhile. */
+static bool emit_ways(GpuEmitter *em, const Run *run, const Op *last)
+{
+    const Op *division = head_division(run);
+    LLVMValueRef good;
+    if (!division || !goes_to(last, OP_STORE) || any_reads(last->next->next, run) ||
+        !gpu_quotients_check(em, division, DIVIDE_MODERATE, &good)) {
+        return false;
+    }
+    LLVMBasicBlockRef usual = gpu_new_block(em, "moderate"), zeros = gpu_new_block(em, "zeros");
+    LLVMBasicBlockRef others = gpu_new_block(em, "others"), done = gpu_new_block(em, "stored");
+    LLVMBuildCondBr(em->builder, good, usual, others);
+    gpu_go(em, others);
+    gpu_quotients_check(em, division, DIVIDE_ZEROS, &good);
+    LLVMBasicBlockRef ways[] = {usual, zeros, gpu_new_block(em, "any")};
+    LLVMBuildCondBr(em->builder, good, zeros, ways[2]);
+    static const GpuDivide hows[] = {DIVIDE_MODERATE, DIVIDE_ZEROS, DIVIDE_ANY};
+    for (int i = 0; i < 3; i++) {
+        gpu_go(em, ways[i]);
+        Taker taker = begin_taker(em, last);
+        emit_groups(em, run, &taker, hows[i]);
+        LLVMBuildBr(em->builder, done);
+    }
+    gpu_go(em, done);
+    return true;
+}
+
 Op *gpu_emit_chain(GpuEmitter *em, Op *first)
 {
-    struct {
-        Op **items;
-        size_t n, cap;
-    } run = {0};
+    Run run = {0};
     const Layout *layout = first->results[0]->type->layout;
     Op *last = first;
     for (Op *op = first; op; op = op->next) {
@@ -72,17 +220,17 @@ Op *gpu_emit_chain(GpuEmitter *em, Op *first)
         }
         last = op;
     }
-    int n = gpu_registers(em, first->results[0]->type);
-    for (int from = 0; from < n; from += GPU_GROUP) {
-        for (size_t i = 0; i < run.n; i++) {
-            emit_group(em, run.items[i], from, n - from < GPU_GROUP ? n - from : GPU_GROUP);
-        }
+    if (emit_ways(em, &run, last)) {
+        return last->next;
     }
-    return last;
+    Taker taker = begin_taker(em, last);
+    emit_groups(em, &run, &taker, DIVIDE_CHECKED);
+    return end_taker(&taker, last);
 }
 
 bool gpu_starts_chain(const Op *op)
 {
     const Layout *layout = op->n_results == 1 ? op->results[0]->type->layout : NULL;
-    return layout && can_join(op, layout) && op->next && op_has(op->next, TRAIT_PURE);
+    return layout && can_join(op, layout) && op->next &&
+           (op_has(op->next, TRAIT_PURE) || op->next->kind == OP_STORE);
 }

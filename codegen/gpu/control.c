@@ -23,7 +23,7 @@ static bool is_tile(const Value *value)
 /* The value in the registers of another type of the same tile. */
 static GpuValue as_type(GpuEmitter *em, const Op *op, const Value *value, Type type)
 {
-    GpuValue out = {NULL, gpu_registers(em, type)};
+    GpuValue out = {.n = gpu_registers(em, type)};
     out.regs = ARENA_ARRAY(em->arena, LLVMValueRef, out.n);
     if (is_tile(value)) {
         gpu_renamed(em, op, value->type, gpu_value(em, value), type, &out);

@@ -8,7 +8,9 @@
  *     y = y0 + y0*(1 - d*y0);  q = a*y;  q = q + (a - d*q)*y;  q' = q + (a - d*q)*y
  * In both, q before the last step is within one unit in the last place of a/d, so that q' is
  * rounded right (Markstein 1990). The steps are exact enough while |a| and |d| lie between 2^-60
- * and 2^60; a thread that holds anything else divides all of the elements at hand the long way. */
+ * and 2^60. A thread that holds anything else looks again: zeros over such a divisor (a softmax's
+ * padding, and what is far below its maximum) are zeros with a sign; with other numbers it divides
+ * all of the elements at hand the long way. */
 #include "codegen/gpu/tiles.h"
 
 enum {
@@ -66,15 +68,34 @@ static LLVMValueRef rest_of(Division *v, LLVMValueRef a, LLVMValueRef b, LLVMVal
     return fma_of(v, LLVMBuildFNeg(v->em->builder, a, ""), b, c);
 }
 
+static LLVMValueRef bits_of(Division *v, LLVMValueRef value)
+{
+    return LLVMBuildBitCast(v->em->builder, value, v->em->i32, "");
+}
+
 /* Bits shifted left by one drop the sign; one unsigned comparison then checks both ends. */
-static void check_size(Division *v, LLVMValueRef value)
+static LLVMValueRef is_moderate(Division *v, LLVMValueRef value)
 {
     GpuEmitter *em = v->em;
-    LLVMValueRef bits = LLVMBuildBitCast(em->builder, value, em->i32, "");
-    bits = LLVMBuildShl(em->builder, bits, gpu_i32(em, 1), "");
+    LLVMValueRef bits = LLVMBuildShl(em->builder, bits_of(v, value), gpu_i32(em, 1), "");
     bits = LLVMBuildSub(em->builder, bits, gpu_i32(em, LEAST), "");
-    LLVMValueRef good = LLVMBuildICmp(em->builder, LLVMIntULE, bits, gpu_i32(em, MOST_STEPS), "");
-    v->good = gpu_both(em, v->good, good);
+    return LLVMBuildICmp(em->builder, LLVMIntULE, bits, gpu_i32(em, MOST_STEPS), "");
+}
+
+/* The same by other operations: what the first look computed need not be kept for a second. */
+static LLVMValueRef is_moderate_too(Division *v, LLVMValueRef value)
+{
+    LLVMBuilderRef b = v->em->builder;
+    LLVMValueRef size = llvm_call1(v->em->l, "llvm.fabs", value);
+    LLVMValueRef most = LLVMConstReal(v->em->f32, 0x1p60);
+    LLVMValueRef least = LLVMConstReal(v->em->f32, 0x1p-60);
+    return LLVMBuildAnd(b, LLVMBuildFCmp(b, LLVMRealOGE, size, least, ""),
+                        LLVMBuildFCmp(b, LLVMRealOLE, size, most, ""), "");
+}
+
+static void check_size(Division *v, LLVMValueRef value)
+{
+    v->good = gpu_both(v->em, v->good, is_moderate(v, value));
 }
 
 static void take_reciprocal(Division *v, int r)
@@ -130,46 +151,159 @@ static void emit_own(Division *v)
     }
 }
 
-/* The long way for the threads that need it; both meet again. */
+/* ---- where some are of another size ---- */
+
+/* Is it zero, over what is moderate? */
+static LLVMValueRef is_zero(Division *v, int r)
+{
+    LLVMValueRef zero = LLVMConstReal(v->em->f32, 0);
+    return LLVMBuildFCmp(v->em->builder, LLVMRealOEQ, v->a[r], zero, "");
+}
+
+/* i1: zeros and moderate numbers only. */
+static LLVMValueRef check_zeros(Division *v)
+{
+    LLVMValueRef good = NULL;
+    for (int r = 0; r < v->n; r++) {
+        if (!v->a[r]) {
+            continue;
+        }
+        LLVMValueRef moderate = is_moderate_too(v, v->a[r]);
+        good = gpu_both(v->em, good, LLVMBuildOr(v->em->builder, is_zero(v, r), moderate, ""));
+        if (first_with(v, r) == r) {
+            good = gpu_both(v->em, good, is_moderate_too(v, v->d[r]));
+        }
+    }
+    return good;
+}
+
+/* The quotient, or a zero with the signs of both. By other operations than the checks', so that
+ * their results need not be kept. */
+static LLVMValueRef with_zero(Division *v, int r, LLVMValueRef quotient)
+{
+    LLVMBuilderRef b = v->em->builder;
+    LLVMValueRef bits = bits_of(v, v->a[r]);
+    LLVMValueRef size = LLVMBuildAnd(b, bits, gpu_i32(v->em, INT32_MAX), "");
+    LLVMValueRef none = LLVMBuildICmp(b, LLVMIntEQ, size, gpu_i32(v->em, 0), "");
+    LLVMValueRef sign = LLVMBuildXor(b, bits, bits_of(v, v->d[r]), "");
+    sign = LLVMBuildAnd(b, sign, gpu_i32(v->em, INT32_MIN), "");
+    sign = LLVMBuildBitCast(b, sign, v->em->f32, "");
+    return LLVMBuildSelect(b, none, sign, quotient, "");
+}
+
+static void divide_any(Division *v, LLVMValueRef *quotient)
+{
+    for (int r = 0; r < v->n; r++) {
+        quotient[r] = v->a[r] ? LLVMBuildFDiv(v->em->builder, v->a[r], v->d[r], "") : NULL;
+    }
+}
+
+/* What each thread has where it comes from `block`. */
+typedef struct Way {
+    LLVMBasicBlockRef block;
+    LLVMValueRef *quotient;
+} Way;
+
+static Way begin_way(Division *v, const char *name)
+{
+    Way way = {gpu_new_block(v->em, name), ARENA_ARRAY(v->em->arena, LLVMValueRef, v->n)};
+    gpu_go(v->em, way.block);
+    return way;
+}
+
+/* Other ways for the threads that need them; all meet again. */
 static void emit_exact(Division *v)
 {
     GpuEmitter *em = v->em;
-    LLVMBasicBlockRef from = LLVMGetInsertBlock(em->builder);
-    LLVMBasicBlockRef slow = gpu_new_block(em, "divide"), done = gpu_new_block(em, "divided");
-    LLVMValueRef *exact = ARENA_ARRAY(em->arena, LLVMValueRef, v->n);
-    LLVMBuildCondBr(em->builder, v->good, done, slow);
-    gpu_go(em, slow);
+    LLVMBasicBlockRef from = LLVMGetInsertBlock(em->builder), done = gpu_new_block(em, "divided");
+    Way zeros = begin_way(v, "zeros");
+    LLVMValueRef only_zeros = check_zeros(v);
     for (int r = 0; r < v->n; r++) {
-        exact[r] = v->a[r] ? LLVMBuildFDiv(em->builder, v->a[r], v->d[r], "") : NULL;
+        zeros.quotient[r] = v->a[r] ? with_zero(v, r, v->quotient[r]) : NULL;
     }
+    Way any = begin_way(v, "divide");
+    divide_any(v, any.quotient);
     LLVMBuildBr(em->builder, done);
+    gpu_go(em, zeros.block);
+    LLVMBuildCondBr(em->builder, only_zeros, done, any.block);
+    gpu_go(em, from);
+    LLVMBuildCondBr(em->builder, v->good, done, zeros.block);
     gpu_go(em, done);
     for (int r = 0; r < v->n; r++) {
         if (v->a[r]) {
-            LLVMValueRef either = LLVMBuildPhi(em->builder, em->f32, "");
-            LLVMAddIncoming(either, (LLVMValueRef[]){v->quotient[r], exact[r]},
-                            (LLVMBasicBlockRef[]){from, slow}, 2);
-            v->quotient[r] = either;
+            LLVMValueRef one = LLVMBuildPhi(em->builder, em->f32, "");
+            LLVMValueRef values[] = {v->quotient[r], zeros.quotient[r], any.quotient[r]};
+            LLVMBasicBlockRef blocks[] = {from, zeros.block, any.block};
+            LLVMAddIncoming(one, values, blocks, 3);
+            v->quotient[r] = one;
         }
     }
 }
 
-bool gpu_emit_divisions(GpuEmitter *em, int n, LLVMValueRef *a, LLVMValueRef *d,
-                        LLVMValueRef *quotient)
+/* ---- all together ---- */
+
+static bool is_shared(const Division *v)
 {
-    Division v = {.em = em, .n = n, .a = a, .d = d, .quotient = quotient};
-    int elements = count_elements(&v);
-    bool shared = elements >= WORTH_IT * count_divisors(&v);
-    if (elements < WORTH_IT || (!shared && !em->target->reciprocal)) {
+    return count_elements(v) >= WORTH_IT * count_divisors(v);
+}
+
+/* Is a way without a branch known for these elements? */
+static bool suits(const Division *v)
+{
+    return count_elements(v) >= WORTH_IT && (is_shared(v) || v->em->target->reciprocal);
+}
+
+bool gpu_divisions_check(GpuEmitter *em, int n, LLVMValueRef *a, LLVMValueRef *d, GpuDivide how,
+                         LLVMValueRef *good)
+{
+    Division v = {.em = em, .n = n, .a = a, .d = d};
+    if (!suits(&v)) {
         return false;
     }
-    if (shared) {
-        v.high = ARENA_ARRAY(em->arena, LLVMValueRef, n);
-        v.low = ARENA_ARRAY(em->arena, LLVMValueRef, n);
-        emit_shared(&v);
-    } else {
-        emit_own(&v);
+    if (how == DIVIDE_ZEROS) {
+        *good = check_zeros(&v);
+        return true;
     }
-    emit_exact(&v);
+    for (int r = 0; r < n; r++) {
+        if (a[r] && first_with(&v, r) == r) {
+            check_size(&v, d[r]);
+        }
+        if (a[r]) {
+            check_size(&v, a[r]);
+        }
+    }
+    *good = v.good;
+    return true;
+}
+
+static void divide_short(Division *v)
+{
+    if (is_shared(v)) {
+        v->high = ARENA_ARRAY(v->em->arena, LLVMValueRef, v->n);
+        v->low = ARENA_ARRAY(v->em->arena, LLVMValueRef, v->n);
+        emit_shared(v);
+    } else {
+        emit_own(v);
+    }
+}
+
+bool gpu_emit_divisions(GpuEmitter *em, int n, LLVMValueRef *a, LLVMValueRef *d,
+                        LLVMValueRef *quotient, GpuDivide how)
+{
+    Division v = {.em = em, .n = n, .a = a, .d = d, .quotient = quotient};
+    if (how == DIVIDE_ANY) {
+        divide_any(&v, quotient);
+        return true;
+    }
+    if (!suits(&v)) {
+        return false;
+    }
+    divide_short(&v);
+    if (how == DIVIDE_CHECKED) {
+        emit_exact(&v);
+    }
+    for (int r = 0; how == DIVIDE_ZEROS && r < n; r++) {
+        quotient[r] = a[r] ? with_zero(&v, r, quotient[r]) : NULL;
+    }
     return true;
 }

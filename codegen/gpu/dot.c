@@ -271,7 +271,7 @@ static void start_acc(DotLoop *dot)
     GpuEmitter *em = dot->em;
     int at = access_next(dot->op, access_next(dot->op, 0));
     dot->acc = ARENA_ARRAY(em->arena, LLVMValueRef, dot->n);
-    GpuValue acc = {dot->acc, dot->n};
+    GpuValue acc = {.regs = dot->acc, .n = dot->n};
     if (at < dot->op->n_operands) {
         const Value *c = dot->op->operands[at];
         gpu_renamed(em, dot->op, c->type, gpu_value(em, c), dot->type, &acc);

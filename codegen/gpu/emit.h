@@ -19,10 +19,17 @@
 
 typedef struct GpuEmitter GpuEmitter;
 
+/* Where a 16-bit element lies that was loaded with its neighbour. */
+typedef struct GpuHalf {
+    LLVMValueRef word; /* i32; NULL: it came alone */
+    bool high;
+} GpuHalf;
+
 /* The registers of one IR value in this thread. Scalars: n = 1. Ranges: n = 2, first and end. */
 typedef struct GpuValue {
     LLVMValueRef *regs;
     int n;
+    GpuHalf *halves; /* by register; NULL: none were loaded in pairs */
 } GpuValue;
 
 /* A thread's part of a coordinate: what lane and warp XOR into one axis of one layout. */
@@ -41,7 +48,10 @@ typedef struct GpuRole {
     LLVMValueRef thread;     /* i32, in the role */
     LLVMValueRef lane;       /* i32 */
     LLVMValueRef warp;       /* i32, in the role; uniform in a warp */
-    struct { GpuCoord *items; size_t n, cap; } coords;
+    struct {
+        GpuCoord *items;
+        size_t n, cap;
+    } coords;
 } GpuRole;
 
 /* What one vendor does in its own way. Hooks emit at the builder's cursor. */
@@ -83,7 +93,7 @@ typedef struct GpuTarget {
     void (*barriers_begin)(GpuEmitter *em);
     /* Ops of this vendor (products, copies, barriers, roles). False: not mine. */
     bool (*emit_op)(GpuEmitter *em, Op *op);
-    const char *passes; /* of LLVM's, after the middle end; NULL: none */
+    const char *passes;          /* of LLVM's, after the middle end; NULL: none */
     const char *const *left_out; /* passes of LLVM's back end (codegen/gate.h) */
     /* After LLVM's middle end: what its back end must not see. May be NULL. */
     void (*rewrite)(GpuEmitter *em);
@@ -93,16 +103,19 @@ typedef struct GpuTarget {
 
 /* A shared or barrier allocation. */
 typedef struct GpuShared {
-    Op *op;       /* OP_SHARED or OP_BARRIER */
-    int offset;   /* bytes from em->shared_base */
-    int bytes;    /* all slots */
+    Op *op;     /* OP_SHARED or OP_BARRIER */
+    int offset; /* bytes from em->shared_base */
+    int bytes;  /* all slots */
 } GpuShared;
 
 /* A tensor map parameter of this kernel; ops with the same box share one. */
 typedef struct GpuMap {
     int plan_map;         /* index into Plan.maps */
     LLVMValueRef pointer; /* the kernel's parameter: address of the 128 bytes */
-    struct { const Op **items; size_t n, cap; } ops;
+    struct {
+        const Op **items;
+        size_t n, cap;
+    } ops;
 } GpuMap;
 
 struct GpuEmitter {
@@ -129,9 +142,15 @@ struct GpuEmitter {
     LLVMValueRef *sizes;      /* i64, by DimVar.id (DIM_SIZE) */
     LLVMValueRef shared_base; /* NULL when the kernel has none */
     int shared_bytes;
-    int n_named_barriers;     /* handed out to roles; ids from 1 */
-    struct { GpuShared *items; size_t n, cap; } shareds;
-    struct { GpuMap *items; size_t n, cap; } maps;
+    int n_named_barriers; /* handed out to roles; ids from 1 */
+    struct {
+        GpuShared *items;
+        size_t n, cap;
+    } shareds;
+    struct {
+        GpuMap *items;
+        size_t n, cap;
+    } maps;
 };
 
 /* ---- emit.c: the walk ---- */

@@ -9,7 +9,7 @@ typedef struct GlobalAccess {
     GpuEmitter *em;
     const Op *op;
     Access access;
-    Type type;                      /* of the tile */
+    Type type; /* of the tile */
     DType dtype;
     int axes[MAX_RANK];             /* memory axis → tile axis, -1: a scalar index */
     LLVMValueRef strides[MAX_RANK]; /* i64, in elements, of memory axes */
@@ -325,11 +325,35 @@ static LLVMValueRef guarded_load(GlobalAccess *g, LLVMValueRef inside, LLVMValue
     return gpu_load_guarded(g->em, g->access.memory, inside, at, otherwise, alignment(g, n));
 }
 
+/* Elements of 16 bits, and the words that hold two of them. */
+static void unpack_halves(GlobalAccess *g, LLVMValueRef vector, GpuValue *out, const GpuRun *run)
+{
+    LLVMBuilderRef b = g->em->builder;
+    LLVMTypeRef type = llvm_memory_type(g->em->l, g->dtype);
+    LLVMValueRef words[sizeof run->regs / sizeof *run->regs / 2];
+    LLVMTypeRef as_words = llvm_lanes(g->em->i32, run->n / 2);
+    gpu_unpack(g->em, LLVMBuildBitCast(b, vector, as_words, ""), run->n / 2, words);
+    if (!out->halves) {
+        out->halves = ARENA_ARRAY(g->em->arena, GpuHalf, out->n);
+    }
+    for (int i = 0; i < run->n; i++) {
+        LLVMValueRef word = words[i / 2];
+        out->halves[run->regs[i]] = (GpuHalf){.word = word, .high = i & 1};
+        word = i & 1 ? LLVMBuildLShr(b, word, gpu_i32(g->em, 16), "") : word;
+        word = LLVMBuildTrunc(b, word, g->em->i16, "");
+        out->regs[run->regs[i]] = LLVMBuildBitCast(b, word, type, "");
+    }
+}
+
 static void load_run(GlobalAccess *g, GpuValue *out, const GpuRun *run)
 {
     LLVMValueRef regs[sizeof run->regs / sizeof *run->regs];
     LLVMValueRef at = register_address(g, run->regs[0]);
     LLVMValueRef vector = guarded_load(g, register_inside(g, run->regs[0]), at, run->n);
+    if (run->n > 1 && dtype_bits(g->dtype) == 16) {
+        unpack_halves(g, vector, out, run);
+        return;
+    }
     gpu_unpack(g->em, vector, run->n, regs);
     for (int i = 0; i < run->n; i++) {
         out->regs[run->regs[i]] = gpu_from_memory(g->em, g->dtype, regs[i]);
@@ -399,22 +423,48 @@ static void store_scalar(GlobalAccess *g, LLVMValueRef value)
     guarded_store(g, gpu_both(em, first, g->inside), g->block, value, 1);
 }
 
+struct GpuStore {
+    GlobalAccess access;
+    LLVMValueRef first; /* i1: this thread is the first that holds its elements; NULL: each is */
+    int length;         /* of a run */
+};
+
+GpuStore *gpu_store_begin(GpuEmitter *em, const Op *op)
+{
+    GpuStore *store = ARENA_NEW(em->arena, GpuStore);
+    GlobalAccess *g = &store->access;
+    *g = (GlobalAccess){.em = em, .op = op, .type = op->operands[op->n_operands - 1]->type};
+    begin(g);
+    store->first = gpu_first_holder(em, g->type->layout);
+    store->length = access_run(g);
+    return store;
+}
+
+/* A run goes with the group that holds its last register. */
+void gpu_store_take(GpuStore *store, int from, int n)
+{
+    GlobalAccess *g = &store->access;
+    const GpuValue *in = gpu_value(g->em, g->op->operands[g->op->n_operands - 1]);
+    for (int r = 0; r < from + n; r++) {
+        GpuRun run;
+        if (!gpu_run_at(g->em, g->type, r, store->length, &run)) {
+            continue;
+        }
+        int last = run.regs[run.n - 1];
+        if (last >= from && last < from + n) {
+            store_run(g, in, store->first, &run);
+        }
+    }
+}
+
 void gpu_emit_store(GpuEmitter *em, const Op *op)
 {
     const Value *value = op->operands[op->n_operands - 1];
-    GlobalAccess g = {.em = em, .op = op, .type = value->type};
-    const GpuValue *in = gpu_value(em, value);
-    begin(&g);
-    if (g.type->rank == 0) {
-        store_scalar(&g, in->regs[0]);
+    if (value->type->rank > 0) {
+        gpu_store_take(gpu_store_begin(em, op), 0, gpu_registers(em, value->type));
         return;
     }
-    LLVMValueRef first = gpu_first_holder(em, g.type->layout);
-    int length = access_run(&g);
-    for (int r = 0; r < in->n; r++) {
-        GpuRun run;
-        if (gpu_run_at(em, g.type, r, length, &run)) {
-            store_run(&g, in, first, &run);
-        }
-    }
+    GlobalAccess g = {.em = em, .op = op, .type = value->type};
+    begin(&g);
+    store_scalar(&g, gpu_value(em, value)->regs[0]);
 }

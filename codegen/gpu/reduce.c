@@ -5,7 +5,9 @@
 #include "codegen/gpu/tiles.h"
 #include "codegen/scalar_ops.h"
 
-typedef struct Reducer {
+enum { FEW_WARPS = 2 }; /* whose parts each thread reads by itself */
+
+struct GpuReduce {
     GpuEmitter *em;
     const Op *op;
     const char *fn;
@@ -14,7 +16,9 @@ typedef struct Reducer {
     Type from, to;
     LLVMValueRef *regs; /* of the operand, combined in place */
     int n;
-} Reducer;
+};
+
+typedef GpuReduce Reducer;
 
 static LLVMValueRef combine(Reducer *red, LLVMValueRef a, LLVMValueRef c)
 {
@@ -37,22 +41,32 @@ static bool moves_along(const Reducer *red, const int32_t *basis)
     return true;
 }
 
-/* Threads beyond the extent hold no element: they count as neutral. */
-static void neutralize(Reducer *red)
+/* The element of register r; threads beyond the extent hold none: it counts as neutral. */
+static LLVMValueRef element(Reducer *red, LLVMValueRef value, int r)
 {
     GpuEmitter *em = red->em;
     if (!gpu_overhangs(em, red->from, red->axis)) {
-        return;
+        return value;
     }
     LLVMValueRef neutral = scalar_neutral(em->l, red->fn, red->dtype, gpu_type(em, red->dtype));
     LLVMValueRef extent = gpu_i32(em, gpu_extent(em, red->from, red->axis));
-    for (int r = 0; r < red->n; r++) {
-        if (red->regs[r]) {
-            LLVMValueRef coord = gpu_coord(em, red->from->layout, red->axis, r);
-            LLVMValueRef inside = LLVMBuildICmp(em->builder, LLVMIntSLT, coord, extent, "");
-            red->regs[r] = LLVMBuildSelect(em->builder, inside, red->regs[r], neutral, "");
+    LLVMValueRef coord = gpu_coord(em, red->from->layout, red->axis, r);
+    LLVMValueRef inside = LLVMBuildICmp(em->builder, LLVMIntSLT, coord, extent, "");
+    return LLVMBuildSelect(em->builder, inside, value, neutral, "");
+}
+
+/* The register that gathers what r and those of other groups hold: a group's elements go on side by
+ * side, so that each waits for its own predecessor only; fewer of them where registers are short. */
+static int gathers(const Reducer *red, int r)
+{
+    const Layout *layout = red->from->layout;
+    int side = red->n > GPU_MANY ? GPU_GROUP / 2 : GPU_GROUP;
+    for (int bit = 0; bit < layout->bits[IN_REGISTER]; bit++) {
+        if (1 << bit >= side && moves_along(red, layout->basis[IN_REGISTER][bit])) {
+            r &= ~(1 << bit);
         }
     }
+    return r;
 }
 
 /* Halves the registers along each bit of the axis, highest first: short chains. */
@@ -171,8 +185,8 @@ static LLVMValueRef result_inside(Reducer *red, int r)
         if (axis != red->axis && gpu_overhangs(em, red->from, axis)) {
             LLVMValueRef coord = gpu_coord(em, red->from->layout, axis, r);
             LLVMValueRef extent = gpu_i32(em, gpu_extent(em, red->from, axis));
-            inside = gpu_both(em, inside,
-                              LLVMBuildICmp(em->builder, LLVMIntSLT, coord, extent, ""));
+            inside =
+                gpu_both(em, inside, LLVMBuildICmp(em->builder, LLVMIntSLT, coord, extent, ""));
         }
     }
     return inside;
@@ -230,6 +244,37 @@ static void write_partial(Reducer *red, const Scratch *scratch, LLVMValueRef fir
     gpu_branch_end(em, branch);
 }
 
+/* Do all lanes of a warp want the same elements? */
+static bool lanes_agree(const Reducer *red)
+{
+    const Layout *layout = red->from->layout;
+    for (int bit = 0; bit < layout->bits[IN_LANE]; bit++) {
+        for (int axis = 0; axis < layout->rank; axis++) {
+            if (axis != red->axis && layout->basis[IN_LANE][bit][axis]) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* A lane reads the part of one warp, and lanes combine them: few registers, and short chains. */
+static LLVMValueRef gather_partials(Reducer *red, const Scratch *scratch, LLVMValueRef from)
+{
+    GpuEmitter *em = red->em;
+    int warps = 1 << __builtin_popcount(scratch->mask);
+    LLVMValueRef mine = LLVMBuildAnd(em->builder, em->role->lane, gpu_i32(em, warps - 1), "");
+    LLVMValueRef step = gpu_i32(em, scratch->elements * scratch->bytes);
+    from = gpu_at(em, from, LLVMBuildMul(em->builder, mine, step, ""));
+    LLVMTypeRef type = llvm_memory_type(em->l, red->dtype);
+    LLVMValueRef sum = LLVMBuildLoad2(em->builder, type, from, "");
+    sum = gpu_from_memory(em, red->dtype, sum);
+    for (int mask = warps / 2; mask > 0; mask /= 2) {
+        sum = combine(red, sum, gpu_shuffle(em, sum, mask));
+    }
+    return sum;
+}
+
 static LLVMValueRef read_partials(Reducer *red, const Scratch *scratch, int r)
 {
     GpuEmitter *em = red->em;
@@ -239,7 +284,11 @@ static LLVMValueRef read_partials(Reducer *red, const Scratch *scratch, int r)
         element = LLVMBuildSelect(em->builder, inside, element, gpu_i32(em, 0), "");
     }
     LLVMValueRef from = scratch_at(red, scratch, element);
-    for (int warp = 0; warp < 1 << __builtin_popcount(scratch->mask); warp++) {
+    int warps = 1 << __builtin_popcount(scratch->mask);
+    if (lanes_agree(red) && warps > FEW_WARPS && warps <= 1 << em->warp_bits) {
+        return gather_partials(red, scratch, from);
+    }
+    for (int warp = 0; warp < warps; warp++) {
         LLVMValueRef at = gpu_at_const(em, from, warp * scratch->elements * scratch->bytes);
         LLVMValueRef part = LLVMBuildLoad2(em->builder, type, at, "");
         sum = combine(red, sum, gpu_from_memory(em, red->dtype, part));
@@ -301,25 +350,44 @@ static void define_result(Reducer *red)
     }
 }
 
-void gpu_emit_reduce(GpuEmitter *em, const Op *op)
+GpuReduce *gpu_reduce_begin(GpuEmitter *em, const Op *op)
 {
     const Value *operand = op->operands[0];
-    Reducer red = {.em = em,
-                   .op = op,
-                   .fn = op_word(op, ATTR_FN),
-                   .dtype = operand->type->dtype,
-                   .axis = (int)op_int(op, ATTR_AXIS, 0),
-                   .from = operand->type,
-                   .to = op->results[0]->type};
-    const GpuValue *in = gpu_value(em, operand);
-    red.n = in->n;
-    red.regs = ARENA_ARRAY(em->arena, LLVMValueRef, red.n);
-    for (int r = 0; r < red.n; r++) {
-        red.regs[r] = gpu_canonical(red.from->layout, r) == r ? in->regs[r] : NULL;
+    Reducer *red = ARENA_NEW(em->arena, Reducer);
+    *red = (Reducer){.em = em,
+                     .op = op,
+                     .fn = op_word(op, ATTR_FN),
+                     .dtype = operand->type->dtype,
+                     .axis = (int)op_int(op, ATTR_AXIS, 0),
+                     .from = operand->type,
+                     .to = op->results[0]->type,
+                     .n = gpu_registers(em, operand->type)};
+    red->regs = ARENA_ARRAY(em->arena, LLVMValueRef, red->n);
+    return red;
+}
+
+void gpu_reduce_take(GpuReduce *red, int from, int n)
+{
+    const GpuValue *in = gpu_value(red->em, red->op->operands[0]);
+    for (int r = from; r < from + n; r++) {
+        if (in->regs[r] && gpu_canonical(red->from->layout, r) == r) {
+            int to = gathers(red, r);
+            red->regs[to] = combine(red, red->regs[to], element(red, in->regs[r], r));
+        }
     }
-    neutralize(&red);
-    reduce_registers(&red);
-    reduce_lanes(&red);
-    reduce_warps(&red);
-    define_result(&red);
+}
+
+void gpu_reduce_end(GpuReduce *red)
+{
+    reduce_registers(red);
+    reduce_lanes(red);
+    reduce_warps(red);
+    define_result(red);
+}
+
+void gpu_emit_reduce(GpuEmitter *em, const Op *op)
+{
+    GpuReduce *red = gpu_reduce_begin(em, op);
+    gpu_reduce_take(red, 0, red->n);
+    gpu_reduce_end(red);
 }

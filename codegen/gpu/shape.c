@@ -65,6 +65,22 @@ static LLVMValueRef emit_element(GpuEmitter *em, const Op *op, const GpuValue *i
                                     : scalar_emit_op(em->l, op, operands);
 }
 
+/* bf16 is the upper half of an f32: one operation on the word that holds it. */
+static LLVMValueRef widen_half(GpuEmitter *em, const GpuHalf *half)
+{
+    LLVMBuilderRef b = em->builder;
+    LLVMValueRef word = half->high
+                            ? LLVMBuildAnd(b, half->word, gpu_i32(em, (int64_t)0xffff0000), "")
+                            : LLVMBuildShl(b, half->word, gpu_i32(em, 16), "");
+    return LLVMBuildBitCast(b, word, em->f32, "");
+}
+
+static bool widens_half(const Op *op, const GpuValue *in, int r)
+{
+    return op->kind == OP_CAST && op->operands[0]->type->dtype == DT_BF16 &&
+           op->results[0]->type->dtype == DT_F32 && in->halves && in->halves[r].word;
+}
+
 void gpu_emit_register(GpuEmitter *em, const Op *op, int r)
 {
     GpuValue *out = gpu_value(em, op->results[0]), ins[MOST_OPERANDS];
@@ -72,7 +88,9 @@ void gpu_emit_register(GpuEmitter *em, const Op *op, int r)
         ins[i] = *gpu_value(em, op->operands[i]);
     }
     if (starts(em, op->results[0], out, r)) {
-        out->regs[r] = emit_element(em, op, ins, r);
+        GpuValue *first = gpu_value(em, op->operands[0]);
+        out->regs[r] = widens_half(op, first, r) ? widen_half(em, &first->halves[r])
+                                                 : emit_element(em, op, ins, r);
     }
 }
 
@@ -82,19 +100,36 @@ static LLVMValueRef operand_register(GpuEmitter *em, const Op *op, int i, int r)
     return in->regs[in->n == 1 ? 0 : r];
 }
 
-void gpu_emit_quotients(GpuEmitter *em, const Op *op, int from, int n)
+/* Operands of registers [from, from + n), NULL where the result has none to compute. */
+static void take_operands(GpuEmitter *em, const Op *op, int from, int n, LLVMValueRef **a,
+                          LLVMValueRef **d)
 {
     const Value *result = op->results[0];
-    GpuValue *out = gpu_value(em, result);
-    LLVMValueRef *a = ARENA_ARRAY(em->arena, LLVMValueRef, n),
-                 *d = ARENA_ARRAY(em->arena, LLVMValueRef, n);
+    *a = ARENA_ARRAY(em->arena, LLVMValueRef, n);
+    *d = ARENA_ARRAY(em->arena, LLVMValueRef, n);
     for (int i = 0; i < n; i++) {
         bool own = gpu_exists(em, result->type, from + i) &&
                    gpu_canonical(result->type->layout, from + i) == from + i;
-        a[i] = own ? operand_register(em, op, 0, from + i) : NULL;
-        d[i] = own ? operand_register(em, op, 1, from + i) : NULL;
+        (*a)[i] = own ? operand_register(em, op, 0, from + i) : NULL;
+        (*d)[i] = own ? operand_register(em, op, 1, from + i) : NULL;
     }
-    bool done = gpu_emit_divisions(em, n, a, d, out->regs + from);
+}
+
+bool gpu_quotients_check(GpuEmitter *em, const Op *op, GpuDivide how, LLVMValueRef *good)
+{
+    LLVMValueRef *a, *d;
+    int n = gpu_registers(em, op->results[0]->type);
+    take_operands(em, op, 0, n, &a, &d);
+    return gpu_divisions_check(em, n, a, d, how, good);
+}
+
+void gpu_emit_quotients(GpuEmitter *em, const Op *op, int from, int n, GpuDivide how)
+{
+    const Value *result = op->results[0];
+    GpuValue *out = gpu_value(em, result);
+    LLVMValueRef *a, *d;
+    take_operands(em, op, from, n, &a, &d);
+    bool done = gpu_emit_divisions(em, n, a, d, out->regs + from, how);
     for (int r = from; r < from + n; r++) {
         if (done) {
             starts(em, result, out, r); /* copies take what their first has */
@@ -119,7 +154,7 @@ void gpu_emit_elementwise(GpuEmitter *em, const Op *op)
         const Value *operand = op->operands[i];
         ins[i] = *gpu_value(em, operand);
         if (is_tile(operand) && operand->type->layout != result->type->layout) {
-            ins[i] = (GpuValue){ARENA_ARRAY(em->arena, LLVMValueRef, out->n), out->n};
+            ins[i] = (GpuValue){.regs = ARENA_ARRAY(em->arena, LLVMValueRef, out->n), .n = out->n};
             gpu_renamed(em, op, operand->type, gpu_value(em, operand), result->type, &ins[i]);
             renamed = true;
         }
@@ -127,7 +162,8 @@ void gpu_emit_elementwise(GpuEmitter *em, const Op *op)
     if (gpu_is_division(op) && !renamed) {
         /* In pieces: the long way of each keeps its operands alive. */
         for (int from = 0; from < out->n; from += GPU_GROUP) {
-            gpu_emit_quotients(em, op, from, out->n - from < GPU_GROUP ? out->n - from : GPU_GROUP);
+            gpu_emit_quotients(em, op, from, out->n - from < GPU_GROUP ? out->n - from : GPU_GROUP,
+                               DIVIDE_CHECKED);
         }
         return;
     }
@@ -301,7 +337,7 @@ void gpu_emit_mask(GpuEmitter *em, const Op *op)
     LLVMValueRef neutral = llvm_number(em->l, dtype, gpu_type(em, dtype), op_attr(op, ATTR_VALUE));
     LLVMValueRef length = axis_length(em, result->type, (int)op_int(op, ATTR_AXIS, 0));
     GpuValue *in = gpu_value(em, op->operands[0]), *out = gpu_define(em, result);
-    GpuValue mine = {ARENA_ARRAY(em->arena, LLVMValueRef, out->n), out->n};
+    GpuValue mine = {.regs = ARENA_ARRAY(em->arena, LLVMValueRef, out->n), .n = out->n};
     LLVMValueRef *inside = ARENA_ARRAY(em->arena, LLVMValueRef, out->n);
     gpu_renamed(em, op, op->operands[0]->type, in, result->type, &mine);
     for (int r = 0; r < out->n; r++) {

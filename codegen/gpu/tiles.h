@@ -14,14 +14,28 @@ void gpu_emit_register(GpuEmitter *em, const Op *op, int r);
 /* chain.c: emits the run of ops that begins here; returns the last one. */
 bool gpu_starts_chain(const Op *op);
 Op *gpu_emit_chain(GpuEmitter *em, Op *first);
-enum { GPU_GROUP = 8 }; /* registers at a time: enough independent work for a warp to issue */
+enum {
+    GPU_GROUP = 8, /* registers at a time: enough independent work for a warp to issue */
+    GPU_MANY = 32, /* of one tile, beyond which registers are short */
+};
 bool gpu_is_division(const Op *op);
 /* divide.c: a / d of f32, n of them (a NULL: none), where a way without a branch for each is known;
  * else false, and nothing is emitted. */
+typedef enum GpuDivide {
+    DIVIDE_CHECKED,  /* looks at them for whether the short way is exact */
+    DIVIDE_MODERATE, /* the short way: it is */
+    DIVIDE_ZEROS,    /* it is but for dividends of zero */
+    DIVIDE_ANY,      /* the long way, for whatever there is */
+} GpuDivide;
 bool gpu_emit_divisions(GpuEmitter *em, int n, LLVMValueRef *a, LLVMValueRef *d,
-                        LLVMValueRef *quotient);
+                        LLVMValueRef *quotient, GpuDivide how);
+/* i1 in `good`: may these be divided in this way (MODERATE or ZEROS)? False: nobody knows how. */
+bool gpu_divisions_check(GpuEmitter *em, int n, LLVMValueRef *a, LLVMValueRef *d, GpuDivide how,
+                         LLVMValueRef *good);
 /* An f32 division of registers [from, from + n) of `out`; the operands are there. */
-void gpu_emit_quotients(GpuEmitter *em, const Op *op, int from, int n);
+void gpu_emit_quotients(GpuEmitter *em, const Op *op, int from, int n, GpuDivide how);
+/* gpu_divisions_check of all registers. */
+bool gpu_quotients_check(GpuEmitter *em, const Op *op, GpuDivide how, LLVMValueRef *good);
 /* broadcast, expand, squeeze, permute, convert: registers by other names. */
 void gpu_emit_rename(GpuEmitter *em, const Op *op);
 void gpu_emit_mask(GpuEmitter *em, const Op *op);
@@ -33,10 +47,19 @@ void gpu_renamed(GpuEmitter *em, const Op *op, Type from, const GpuValue *in, Ty
 void gpu_emit_reduce(GpuEmitter *em, const Op *op);
 /* The value, of any type, of lane ^ mask. */
 LLVMValueRef gpu_shuffle(GpuEmitter *em, LLVMValueRef value, int mask);
+/* The same in steps, while registers of the operand get their values, a group at a time. */
+typedef struct GpuReduce GpuReduce;
+GpuReduce *gpu_reduce_begin(GpuEmitter *em, const Op *op);
+void gpu_reduce_take(GpuReduce *red, int from, int n);
+void gpu_reduce_end(GpuReduce *red);
 
 /* global.c */
 void gpu_emit_load(GpuEmitter *em, const Op *op);
 void gpu_emit_store(GpuEmitter *em, const Op *op);
+/* A store of a tile in steps, likewise. */
+typedef struct GpuStore GpuStore;
+GpuStore *gpu_store_begin(GpuEmitter *em, const Op *op);
+void gpu_store_take(GpuStore *store, int from, int n);
 
 /* An element or vector like `otherwise` from memory that a tensor has there, if `inside` (NULL: it
  * is). */

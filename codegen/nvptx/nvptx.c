@@ -12,8 +12,9 @@ enum { PTX_KERNEL = 71, MAP_BYTES = 128, MAP_ALIGN = 64, SHARED_ALIGN = 1024, TE
  * copies of an epilogue need behind the first, and the assembler has to spill. Loops get longer by
  * the counters that strength reduction adds. What the others find, our own middle end or the
  * assembler has. */
-static const char *const LEFT_OUT[] = {"slsr", "machine-sink", "Loop Strength Reduction", "gvn",
-                                       "nary-reassociate", "early-cse", NULL};
+static const char *const LEFT_OUT[] = {"slsr", "machine-sink",     "Loop Strength Reduction",
+                                       "gvn",  "nary-reassociate", "early-cse",
+                                       NULL};
 
 /* ---- module and kernels ---- */
 
@@ -182,9 +183,8 @@ static Words to_words(GpuEmitter *em, LLVMValueRef value)
     LLVMTypeRef all = llvm_lanes(words.type, words.n);
     value = LLVMBuildBitCast(em->builder, value, all, "");
     for (int i = 0; i < words.n; i++) {
-        words.items[i] = words.n == 1 ? value
-                                      : LLVMBuildExtractElement(em->builder, value,
-                                                                gpu_i32(em, i), "");
+        words.items[i] =
+            words.n == 1 ? value : LLVMBuildExtractElement(em->builder, value, gpu_i32(em, i), "");
     }
     return words;
 }
@@ -241,17 +241,17 @@ static LLVMValueRef load_if(GpuEmitter *em, LLVMValueRef condition, LLVMValueRef
     for (int i = 0; i < words.n; i++) {
         text_printf(&constraints, ",%d", i);
     }
-    LLVMTypeRef result = words.n == 1 ? words.type
-                                      : LLVMStructTypeInContext(em->context, parts,
-                                                                (unsigned)words.n, false);
-    LLVMValueRef call = gpu_asm(em, result, text.data, constraints.data, !constant, 2 + words.n,
-                                args);
+    LLVMTypeRef result =
+        words.n == 1 ? words.type
+                     : LLVMStructTypeInContext(em->context, parts, (unsigned)words.n, false);
+    LLVMValueRef call =
+        gpu_asm(em, result, text.data, constraints.data, !constant, 2 + words.n, args);
     if (constant) {
         no_effects(em, call);
     }
     for (int i = 0; i < words.n; i++) {
-        words.items[i] = words.n == 1 ? call
-                                      : LLVMBuildExtractValue(em->builder, call, (unsigned)i, "");
+        words.items[i] =
+            words.n == 1 ? call : LLVMBuildExtractValue(em->builder, call, (unsigned)i, "");
     }
     return from_words(em, &words, LLVMTypeOf(otherwise));
 }
