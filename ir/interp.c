@@ -8,20 +8,37 @@
 
 /* ---- services ---- */
 
-void run_fail(Run *run, const Op *op, const char *format, ...)
+static void tell(Run *run, DiagClass kind, const Op *op, const char *format, va_list args)
 {
-    va_list args;
-    va_start(args, format);
+    if (run->options->kind) {
+        *run->options->kind = kind;
+    }
     text_printf(run->problem, "%s: ", run->func->name);
     if (run->agent && run->agent->id > 0) {
         text_printf(run->problem, "%s: ", run->agent->name);
     }
     text_vprintf(run->problem, format, args);
-    va_end(args);
     if (op) {
         text_add(run->problem, ", in: ");
         print_op(run->func, op, run->problem);
     }
+}
+
+void run_fail(Run *run, const Op *op, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    tell(run, DIAG_FAULT, op, format, args);
+    va_end(args);
+    longjmp(run->failed, 1);
+}
+
+void run_refuse(Run *run, DiagClass kind, const Op *op, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    tell(run, kind, op, format, args);
+    va_end(args);
     longjmp(run->failed, 1);
 }
 
@@ -38,10 +55,10 @@ int64_t run_dim(Run *run, const Op *op, const int64_t *values, Dim dim)
 {
     int64_t value;
     if (!poly_eval(dim, values, &value)) {
-        run_fail(run, op, "a size overflows");
+        run_refuse(run, DIAG_SOURCE, op, "a size overflows");
     }
     if (value < 0) {
-        run_fail(run, op, "a size of %lld", (long long)value);
+        run_refuse(run, DIAG_SOURCE, op, "a size of %lld", (long long)value);
     }
     return value;
 }

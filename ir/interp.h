@@ -47,6 +47,7 @@ typedef struct InterpOptions {
     uint64_t seed;      /* order of roles, blocks and poison */
     bool bounds;        /* compute error bounds (slower) */
     int64_t most_steps; /* 0: no limit; else an error when exceeded */
+    DiagClass *kind;    /* of a failure: a fault, or the sizes', or memory's; may be NULL */
     InterpNoteFn *note; /* may be NULL */
     void *user;         /* its first argument */
 } InterpOptions;

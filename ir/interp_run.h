@@ -219,6 +219,9 @@ typedef struct Run {
 
 _Noreturn void run_fail(Run *run, const Op *op, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* What is no fault of the program's: sizes that it does not allow, memory that there is not. */
+_Noreturn void run_refuse(Run *run, DiagClass kind, const Op *op, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 uint64_t run_random(Run *run);
 int64_t run_dim(Run *run, const Op *op, const int64_t *values, Dim dim);
 Array *run_operand(Run *run, const Op *op, int n);            /* settled */

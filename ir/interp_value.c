@@ -87,7 +87,7 @@ static Array *array_header(Run *run, DType dtype, int rank, const int64_t *dims)
     if (empty) {
         array->n = 0;
     } else if (over || array->n > INT64_MAX / 64) {
-        run_fail(run, NULL, "an array of too many elements");
+        run_refuse(run, DIAG_ENVIRONMENT, NULL, "an array of more elements than memory can");
     }
     return array;
 }

@@ -30,7 +30,8 @@ static InterpArg *interp_args(const OracleTask *task, bool *bounds)
 static bool run_interp(OracleTask *task)
 {
     Func *func = task->c.func;
-    InterpOptions options = {.seed = 1};
+    DiagClass kind = DIAG_FAULT;
+    InterpOptions options = {.seed = 1, .kind = &kind};
     int64_t *sizes = ARENA_ARRAY(func->arena, int64_t, func->dimvars.n);
     if (params_given(func) != task->n_args) {
         diag_failure(func->diags, DIAG_USAGE, "%s takes %zu arguments, not %zu", func->name,
@@ -43,7 +44,7 @@ static bool run_interp(OracleTask *task)
         return false;
     }
     if (!interp_func(func, args, sizes, &options, &problem)) {
-        diag_failure(func->diags, DIAG_FAULT, "%s, interpreted: %s", func->name, problem.data);
+        diag_failure(func->diags, kind, "%s, interpreted: %s", func->name, problem.data);
         return false;
     }
     return true;
