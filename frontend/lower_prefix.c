@@ -99,7 +99,7 @@ static bool check_body(Lower *l, const Prefix *p, bool wants_bool, bool wants_fl
         Diag *diag = lower_error(l, ERR_OPERATOR, p->expr->a->span, "`%s` does not apply to %s",
                                  p->expr->name, val_text(l, &p->body));
         diag_help(l->diags, diag, "%s",
-                  wants_bool    ? "its body is a condition: `any(i in N) x[i] > 0`"
+                  wants_bool ? "its body is a condition, in parentheses: `any(i in N) (x[i] > 0)`"
                   : wants_float ? "cast it: `f32(…)`"
                                 : "cast it: `i32(…)`");
     }
@@ -204,8 +204,117 @@ static bool lower_condition(Lower *l, const Expr *expr, Val *out)
     return !is_poison(out);
 }
 
+/* ---- inside of loops whose elements end by themselves ---- */
+
+/* There, nothing may mix elements: the reduction becomes a loop, as if it were written
+ *     var reduced = neutral
+ *     for r in R { if c { reduced = reduced + body } } */
+static const char *const REDUCED = "reduced.value"; /* no name of the program */
+
+static Expr *named(Lower *l, const Expr *expr, const char *name)
+{
+    Expr *out = ARENA_NEW(l->arena, Expr);
+    *out = (Expr){.kind = EXPR_NAME, .span = expr->op_span, .name = name, .height = 1};
+    return out;
+}
+
+static Expr *spelled_step(Lower *l, const Expr *expr)
+{
+    static const struct {
+        const char *name;
+        TokenKind op;
+    } steps[] = {{"sum", TOK_PLUS}, {"prod", TOK_STAR}, {"any", TOK_OR}, {"all", TOK_AND}};
+    Expr *step = ARENA_NEW(l->arena, Expr);
+    *step = (Expr){.kind = EXPR_CALL, .span = expr->span, .op_span = expr->op_span};
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        if (text_same(steps[i].name, expr->name)) {
+            step->kind = EXPR_BINARY;
+            step->op = steps[i].op;
+            step->a = named(l, expr, REDUCED);
+            step->b = expr->a;
+            return step;
+        }
+    }
+    step->a = named(l, expr, expr->name);
+    ARENA_PUSH(l->arena, &step->args, named(l, expr, REDUCED));
+    ARENA_PUSH(l->arena, &step->args, expr->a);
+    return step;
+}
+
+static Stmt *statement(Lower *l, const Expr *expr, StmtKind kind, Stmt *inner)
+{
+    Stmt *stmt = ARENA_NEW(l->arena, Stmt);
+    *stmt = (Stmt){.kind = kind, .span = expr->op_span};
+    if (inner) {
+        ARENA_PUSH(l->arena, &stmt->body, inner);
+    }
+    return stmt;
+}
+
+static Stmt *spelled_loops(Lower *l, const Expr *expr)
+{
+    Stmt *stmt = statement(l, expr, STMT_ASSIGN, NULL);
+    stmt->target = named(l, expr, REDUCED);
+    stmt->value = spelled_step(l, expr);
+    if (expr->b) {
+        stmt = statement(l, expr, STMT_IF, stmt);
+        stmt->value = expr->b;
+    }
+    for (size_t i = expr->axes->n; i > 0; i--) {
+        Axis axis = expr->axes->items[i - 1];
+        if (!axis.to) {
+            Expr *zero = ARENA_NEW(l->arena, Expr);
+            *zero = (Expr){.kind = EXPR_INT, .span = axis.extent->span, .height = 1};
+            axis.to = axis.extent;
+            axis.extent = zero;
+        }
+        stmt = statement(l, expr, STMT_FOR, stmt);
+        ARENA_PUSH(l->arena, &stmt->axes, axis);
+    }
+    return stmt;
+}
+
+/* The body's element type: what is lowered for it is unused, and dropped. */
+static bool body_dtype(Lower *l, const Expr *expr, DType *out)
+{
+    Symbol *symbols = l->symbols;
+    for (size_t i = 0; i < expr->axes->n; i++) {
+        const Axis *axis = &expr->axes->items[i];
+        define(l, axis->name, axis->span, array_val(build_i64(&l->b, 0)));
+    }
+    Val body = lower_operand(l, expr->a);
+    l->symbols = symbols;
+    *out = reduced_dtype(dtype_of(&body), expr->name);
+    return !is_poison(&body);
+}
+
+static Val spelled_prefix(Lower *l, const Expr *expr)
+{
+    Symbol *symbols = l->symbols;
+    DType dtype;
+    if (text_same(expr->name, "mean")) {
+        Diag *diag = lower_error(l, ERR_LANE_LOOP, expr->span,
+                                 "a mean inside of a loop that ends element by element");
+        diag_help(l->diags, diag, "divide a `sum(…)` by the count");
+        return poison_val();
+    }
+    if (!body_dtype(l, expr, &dtype)) {
+        return poison_val();
+    }
+    Val neutral = neutral_val(text_same(expr->name, "all") ? "prod" : expr->name, dtype);
+    Symbol *reduced = define(l, REDUCED, expr->op_span, array_val(as_value(l, &neutral)));
+    reduced->is_var = true;
+    const Stmt *loops = spelled_loops(l, expr);
+    lower_loop(l, loops);
+    l->symbols = symbols;
+    return reduced->val;
+}
+
 Val lower_prefix(Lower *l, const Expr *expr)
 {
+    if (l->lane_loop && prefix_fn(l, expr)) {
+        return spelled_prefix(l, expr);
+    }
     Symbol *symbols = l->symbols;
     int lanes = l->n_lanes;
     Prefix p = {.expr = expr};

@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""lang.py --tessera PROGRAM [--device interp,cpu] [PATTERN]: the language against NumPy.
+
+Programs are in inputs/*.tile. Each file has a module of the same name here, whose functions are the
+references: one a kernel, in float64 (or whole numbers), found by the decorator `kernel`:
+
+    @kernel(x="f32[H, W]", ids="i32[N] in 0 V", n="i64", set="T=f32", sizes=[dict(H=5, W=7)])
+    def blur(x, ids, n): return …
+
+Arguments of the reference are the inputs in order, then the sizes that it names. Floats are normal
+numbers, `in a b` draws from a range that may use sizes. Prints `N passed, N failed`.
+"""
+
+import argparse
+import concurrent.futures
+import importlib
+import inspect
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import zlib
+
+import numpy as np
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+sys.path.insert(0, str(HERE.parent / "agree"))
+import arrays  # noqa: E402
+
+NUMPY = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "bool": np.bool_,
+         **{f"{k}{b}": np.dtype(f"{n}{b}") for k, n in (("i", "int"), ("u", "uint"))
+            for b in (8, 16, 32, 64)}}
+PROGRAMS = []
+
+
+class Program:
+    def __init__(self, reference, inputs, options):
+        self.reference, self.inputs = reference, inputs
+        self.name = reference.__name__.rstrip("_")
+        self.file = reference.__module__
+        self.sizes = options.get("sizes", [{}])
+        self.set = options.get("set", "")
+        self.tolerance = options.get("tolerance", 2e-5)
+        self.devices = options.get("devices")
+
+
+def kernel(**options):
+    inputs = {k: v for k, v in options.items()
+              if k not in ("sizes", "set", "tolerance", "devices")}
+
+    def add(reference):
+        PROGRAMS.append(Program(reference, inputs, options))
+        return reference
+    return add
+
+
+def draw(rng, text, sizes):
+    """An array, or a scalar, as `f32[M, N] in 0 M` says; and its element type."""
+    kind, shape, _, low, high = re.fullmatch(
+        r"(\w+)\s*(\[[^\]]*\])?(\s+in\s+(\S+)\s+(\S+))?", text).groups()
+    dims = eval(shape, {}, dict(sizes)) if shape else ()
+    if low is not None:
+        low, high = (eval(end, {}, dict(sizes)) for end in (low, high))
+    if kind == "bool":
+        values = rng.integers(0, 2, dims).astype(bool)
+    elif kind[0] in "iu":
+        low, high = (0 if kind[0] == "u" else -9, 10) if low is None else (low, high)
+        values = rng.integers(low, max(high, low + 1), dims).astype(NUMPY[kind])
+    elif low is not None:
+        values = arrays.round_to(kind, rng.uniform(low, high, dims))
+    elif kind == "f64":
+        values = rng.standard_normal(dims)
+    else:
+        values = arrays.random(rng, kind, dims)
+    return kind, values
+
+
+def compare(program, number, got, want):
+    want = np.asarray(want)
+    if got.shape != want.shape:
+        return f"result {number}: shape {got.shape}, not {want.shape}"
+    with np.errstate(all="ignore"):
+        got, exact = got.astype(np.float64), want.dtype.kind in "iub"
+        want = want.astype(np.float64)
+        near = np.abs(got - want) <= (0 if exact else program.tolerance * (1 + np.abs(want)))
+        bad = ~(near | (got == want) | (np.isnan(got) & np.isnan(want)))
+    if not bad.any():
+        return None
+    at = tuple(int(i) for i in np.argwhere(bad)[0])
+    return (f"result {number}: {int(bad.sum())} of {bad.size} elements differ, first {at}: "
+            f"{got[at]:.9g}, NumPy {want[at]:.9g}")
+
+
+def wide(kind, values):
+    return np.asarray(values, dtype=np.float64) if kind[0] in "fb" and kind != "bool" else values
+
+
+def command_line(options, program, device, sizes, inputs, folder, results):
+    file = HERE / "inputs" / f"{program.file}.tile"
+    command = [options.tessera, "run", f"{file}:{program.name}", "--device", device]
+    if program.set:
+        command += ["--set", program.set]
+    shown = set()
+    for name, (kind, values) in inputs.items():
+        if np.ndim(values):
+            arrays.save(folder / f"{name}.npy", kind, values)
+            command.append(f"{name}={folder / name}.npy")
+            shown |= set(re.findall(r"[A-Z]\w*", program.inputs[name].split("]")[0]))
+        else:
+            command.append(f"{name}={str(values).lower()}")
+    rest = {k: v for k, v in sizes.items() if k not in shown}
+    if rest:
+        command += ["--size", ",".join(f"{k}={v}" for k, v in rest.items())]
+    for i in range(results):
+        command += ["-o", str(folder / f"out{i}.npy")]
+    return command
+
+
+def run_case(options, program, sizes, device):
+    """None, or what went wrong."""
+    rng = np.random.default_rng(zlib.crc32(f"{program.name} {sizes}".encode()))
+    inputs = {name: draw(rng, text, sizes) for name, text in program.inputs.items()}
+    wanted = inspect.signature(program.reference).parameters
+    with np.errstate(all="ignore"):
+        want = program.reference(**{k: wide(*v) for k, v in inputs.items()},
+                                 **{k: v for k, v in sizes.items() if k in wanted})
+    want = want if isinstance(want, tuple) else (want,)
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        command = command_line(options, program, device, sizes, inputs, folder, len(want))
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        except subprocess.TimeoutExpired:
+            return "timed out: " + " ".join(map(str, command))
+        if done.returncode:
+            return f"exit {done.returncode}: {' '.join(map(str, command))}\n{done.stderr[-1500:]}"
+        for i, value in enumerate(want):
+            problem = compare(program, i, arrays.load(folder / f"out{i}.npy"), value)
+            if problem:
+                return f"{problem}\n{' '.join(map(str, command))}"
+    return None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tessera", required=True)
+    parser.add_argument("--device", default="interp")
+    parser.add_argument("pattern", nargs="?", default="")
+    options = parser.parse_args()
+    options.tessera = os.path.abspath(options.tessera)
+    sys.modules["lang"] = sys.modules["__main__"]
+    for file in sorted((HERE / "inputs").glob("*.tile")):
+        importlib.import_module(file.stem)
+    work = [(p, sizes, device) for p in PROGRAMS for sizes in p.sizes
+            for device in options.device.split(",")
+            if re.search(options.pattern, f"{p.file}.{p.name}")
+            and (p.devices is None or device in p.devices)]
+    passed = failed = 0
+    with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        answers = pool.map(lambda w: run_case(options, *w), work)
+        for (program, sizes, device), problem in zip(work, answers):
+            passed, failed = passed + (not problem), failed + bool(problem)
+            if problem:
+                print(f"{program.file}.{program.name} {sizes} {device}: {problem}")
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
