@@ -28,7 +28,7 @@ typedef enum ExprKind {
     EXPR_CALL,   /* a(args) */
     EXPR_NAMED,  /* name=a: an argument */
     EXPR_INDEX,  /* a[args] */
-    EXPR_SLICE,  /* a:b, each may be NULL */
+    EXPR_SLICE,  /* a:b:c, each may be NULL */
     EXPR_LIST,   /* [args] */
     EXPR_TUPLE,  /* (args) */
     EXPR_ELSE,   /* (a else b), a an INDEX */

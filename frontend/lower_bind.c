@@ -68,7 +68,10 @@ static bool class_holds(const char *class_name, DType dtype)
     if (text_same(class_name, "float")) {
         return dtype_is_float(dtype);
     }
-    return text_same(class_name, "int") ? dtype_is_int(dtype) : dtype != DT_BOOL;
+    if (text_same(class_name, "int")) {
+        return dtype_is_int(dtype);
+    }
+    return dtype != DT_BOOL || text_same(class_name, "any");
 }
 
 static Val bind_generic(Lower *l, const GenericDecl *generic, const Binding *binding)

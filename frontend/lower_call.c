@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls: casts, what is built in, the standard library's intrinsics. Inlining is in lower_fn.c. */
-#include "frontend/lower.h"
+#include "frontend/lower_views.h"
 
 #include <string.h>
 
@@ -162,8 +162,6 @@ static Val lower_where(Lower *l, const Expr *expr, const char *name)
     return lower_select(l, expr, parts);
 }
 
-typedef Val BuiltinFn(Lower *l, const Expr *expr, const char *name);
-
 static const char *const BUILTIN_NAMES[] = {"max",   "min",  "sum",   "prod", "mean",
                                             "where", "fill", "zeros", "ones", "index",
                                             "start", "end",  "len"};
@@ -184,6 +182,12 @@ Val lower_builtin(Lower *l, const Expr *expr, const char *name, bool *known)
         if (text_same(BUILTIN_NAMES[i], name)) {
             *known = true;
             return BUILTINS[i](l, expr, name);
+        }
+    }
+    for (size_t i = 0; i < N_VIEW_BUILTINS; i++) {
+        if (text_same(VIEW_BUILTINS[i].name, name)) {
+            *known = true;
+            return VIEW_BUILTINS[i].lower(l, expr, name);
         }
     }
     *known = false;

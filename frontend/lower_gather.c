@@ -130,6 +130,9 @@ static bool push_place(Lower *l, const AxisAt *place, const Shape *group, int *g
     if (place->kind == PLACE_RANGE) {
         return push_dim(l, place->expr->span, shape, place->val.dim);
     }
+    if (place->kind == PLACE_SLICE) {
+        return push_dim(l, place->expr->span, shape, place->count);
+    }
     bool good = true;
     if (shape_of(&place->val).rank > 0 && *group_at < 0) {
         *group_at = shape->rank;

@@ -6,7 +6,7 @@
 
 static bool is_whole(const Expr *index)
 {
-    return index->kind == EXPR_SLICE && !index->a && !index->b;
+    return index->kind == EXPR_SLICE && !index->a && !index->b && !index->c;
 }
 
 /* ---- one index ---- */
@@ -56,8 +56,7 @@ static bool one_place(Lower *l, const Expr *index, Dim axis, AxisAt *place)
         return true;
     }
     if (index->kind == EXPR_SLICE) {
-        lower_unsupported(l, index->span, "slices of tensors are");
-        return false;
+        return lower_slice(l, index, place);
     }
     Val val = lower_expr(l, index);
     if (val.kind != VAL_RANGE) {
@@ -168,6 +167,9 @@ bool is_plain(const Lower *l, const Accessed *places, Lanes *lanes)
     *lanes = 0;
     for (int i = 0; i < places->n; i++) {
         const AxisAt *place = &places->at[i];
+        if (place->kind == PLACE_SLICE) {
+            return false;
+        }
         if (place->kind != PLACE_AT) {
             continue;
         }

@@ -8,6 +8,7 @@
 typedef enum AtKind {
     PLACE_WHOLE, /* `:` */
     PLACE_RANGE, /* val: a range that walks this axis */
+    PLACE_SLICE, /* val: the integers of a part, `count` of them */
     PLACE_AT,    /* val: integers */
 } AtKind;
 
@@ -17,6 +18,7 @@ typedef struct AxisAt {
     Val val;
     const Expr *expr;
     Dim extent;
+    Dim count;   /* SLICE */
     bool inside; /* AT: proven */
     bool data;   /* AT: nothing is known of it */
 } AxisAt;
@@ -30,6 +32,10 @@ typedef struct Accessed {
 
 /* Takes the indices of `expr` apart: of memory with this shape and element type. */
 bool lower_places(Lower *l, const Expr *expr, DType dtype, const Shape *memory, Accessed *out);
+/* `a:b:c` as integers; false after an error. lower_slice.c */
+bool lower_slice(Lower *l, const Expr *expr, AxisAt *place);
+/* NULL: not a multiple. */
+Dim dim_divided(Func *func, Dim dim, int64_t by);
 /* Reports indices that may lie outside. */
 bool check_inside(Lower *l, const Accessed *places);
 /* The lane whose variable this is, when it walks an axis of this extent as a whole; else -1. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names: what they mean, and what may have been meant. */
-#include "frontend/lower.h"
+#include "frontend/lower_views.h"
 
 #include <math.h>
 #include <string.h>
@@ -91,6 +91,9 @@ static void try_fns(const Lower *l, Nearest *nearest)
     const char *const *names = builtin_names(&n);
     for (size_t i = 0; i < n; i++) {
         nearest_try(nearest, names[i]);
+    }
+    for (size_t i = 0; i < N_VIEW_BUILTINS; i++) {
+        nearest_try(nearest, VIEW_BUILTINS[i].name);
     }
 }
 

@@ -97,13 +97,14 @@ static void parse_constraint(Parser *p, KernelDecl *kernel)
         return;
     }
     Span span = p->token.span;
-    generic.class_name = parser_name(p, "float, int or number");
+    generic.class_name = parser_name(p, "float, int, number or any");
     if (!p->recovering && !text_same(generic.class_name, "float") &&
-        !text_same(generic.class_name, "int") && !text_same(generic.class_name, "number")) {
+        !text_same(generic.class_name, "int") && !text_same(generic.class_name, "number") &&
+        !text_same(generic.class_name, "any")) {
         p->recovering = true;
         Diag *diag = front_error(p->diags, ERR_TYPE_NAME, span, "no class of types is called `%s`",
                                  generic.class_name);
-        diag_help(p->diags, diag, "there are float, int and number");
+        diag_help(p->diags, diag, "there are float, int, number and any");
     }
     ARENA_PUSH(p->arena, &kernel->generics, generic);
 }

@@ -250,7 +250,7 @@ static Expr *parse_call(Parser *p, Expr *callee)
     return expr_grown(p, call);
 }
 
-/* `:`, `a:`, `:b`, `a:b`, or an index. */
+/* `:`, `a:`, `:b`, `a:b`, each with `:step` after it, or an index. */
 static Expr *parse_index(Parser *p)
 {
     Expr *from = parser_at(p, TOK_COLON) ? NULL : parse_expr(p);
@@ -263,8 +263,8 @@ static Expr *parse_index(Parser *p)
     if (!parser_at(p, TOK_COMMA) && !parser_at(p, TOK_RBRACKET) && !parser_at(p, TOK_COLON)) {
         slice->b = parse_expr(p);
     }
-    if (parser_at(p, TOK_COLON)) {
-        parser_unsupported(p, p->token.span, "slices with a step are");
+    if (parser_take(p, TOK_COLON)) {
+        slice->c = parse_expr(p);
     }
     slice->span = span_join(slice->span, p->last);
     return expr_grown(p, slice);

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* x[a: b: step]: a part of an axis, every step-th element of it, or backwards. Its ends are size
+ * expressions, so that its extent is one; negative numbers count from the end of the axis. */
+#include "frontend/lower_index.h"
+
+/* ---- extents ---- */
+
+Dim dim_divided(Func *func, Dim dim, int64_t by)
+{
+    Dim sum = poly_const(func, 0);
+    for (int i = 0; i < dim->n_terms; i++) {
+        const PolyTerm *term = &dim->terms[i];
+        if (by == 0 || term->coef % by) {
+            return NULL;
+        }
+        Dim product = poly_const(func, term->coef / by);
+        for (int k = 0; k < term->n; k++) {
+            product = poly_mul(func, product, poly_var(func, term->vars[k]));
+        }
+        sum = poly_add(func, sum, product);
+    }
+    return sum;
+}
+
+/* How many of `n` elements every step-th is, rounded up; NULL: no size expression. */
+static Dim strided_count(Lower *l, Dim n, int64_t step)
+{
+    int64_t known;
+    if (poly_is_const(n, &known)) {
+        return poly_const(l->func, (known + step - 1) / step);
+    }
+    return dim_divided(l->func, n, step);
+}
+
+/* ---- ends ---- */
+
+typedef struct Slice {
+    Dim first, past; /* elements first <= i < past, from whichever end it is walked */
+    int64_t step;
+} Slice;
+
+static bool slice_end(Lower *l, const Expr *expr, Dim extent, Dim *out)
+{
+    Val val = lower_expr(l, expr);
+    if (val.kind == VAL_DIM) {
+        *out = val.dim;
+        return true;
+    }
+    if (val.kind == VAL_CONST && dtype_is_int(val.dtype)) {
+        Dim at = poly_const(l->func, val.scalar.i);
+        *out = val.scalar.i < 0 ? poly_add(l->func, extent, at) : at;
+        return *out != NULL;
+    }
+    if (!is_poison(&val)) {
+        Diag *diag =
+            lower_error(l, ERR_SLICE, expr->span, "an end of a slice is a size expression, not %s",
+                        val_text(l, &val));
+        diag_help(l->diags, diag,
+                  "where it begins at an element that is computed, write indices: "
+                  "`y[i] = (x[first + i] else 0)`");
+    }
+    return false;
+}
+
+static bool slice_step(Lower *l, const Expr *expr, int64_t *step)
+{
+    *step = 1;
+    if (expr && !const_int(l, expr, step)) {
+        return false;
+    }
+    if (*step == 0 || *step == INT64_MIN) {
+        lower_error(l, ERR_SLICE, expr->span, "a step is a number other than 0");
+        return false;
+    }
+    return true;
+}
+
+/* Backwards the first end is the later one: x[a: b: -1] has elements b < i <= a. */
+static bool slice_ends(Lower *l, const Expr *expr, Dim extent, Slice *slice)
+{
+    bool back = slice->step < 0;
+    const Expr *low = back ? expr->b : expr->a, *high = back ? expr->a : expr->b;
+    Dim one = poly_const(l->func, 1);
+    slice->first = poly_const(l->func, 0);
+    slice->past = extent;
+    if (low && !slice_end(l, low, extent, &slice->first)) {
+        return false;
+    }
+    if (high && !slice_end(l, high, extent, &slice->past)) {
+        return false;
+    }
+    slice->first = back && low ? poly_add(l->func, slice->first, one) : slice->first;
+    slice->past = back && high ? poly_add(l->func, slice->past, one) : slice->past;
+    return slice->first && slice->past;
+}
+
+static bool check_slice(Lower *l, const Expr *expr, Dim extent, const Slice *slice)
+{
+    Dim length = dim_sub(l->func, slice->past, slice->first);
+    Dim room = dim_sub(l->func, extent, slice->past);
+    if (dim_is_natural(l->func, slice->first) && length && dim_is_natural(l->func, length) &&
+        room && dim_is_natural(l->func, room)) {
+        return true;
+    }
+    Diag *diag =
+        lower_error(l, ERR_SLICE, expr->span, "this slice is not provably a part of an axis of %s",
+                    dim_text(l, extent));
+    diag_note(l->diags, diag, "it is elements %s to %s", dim_text(l, slice->first),
+              dim_text(l, dim_sub(l->func, slice->past, poly_const(l->func, 1))));
+    diag_help(l->diags, diag, "say how long the axis is at least: `assume %s >= …`",
+              dim_text(l, extent));
+    return false;
+}
+
+/* ---- indices ---- */
+
+static Val arithmetic(Lower *l, OpKind kind, Val a, Val b)
+{
+    Expr none = {.kind = EXPR_POISON, .span = l->b.span};
+    return apply_binary(l, &none, kind, NULL, &a, &b, &none, &none);
+}
+
+bool lower_slice(Lower *l, const Expr *expr, AxisAt *place)
+{
+    Slice slice = {.step = 1};
+    if (!slice_step(l, expr->c, &slice.step) || !slice_ends(l, expr, place->extent, &slice) ||
+        !check_slice(l, expr, place->extent, &slice)) {
+        return false;
+    }
+    int64_t stride = slice.step < 0 ? -slice.step : slice.step;
+    Dim length = dim_sub(l->func, slice.past, slice.first);
+    Dim count = strided_count(l, length, stride);
+    if (!count) {
+        Diag *diag = lower_error(l, ERR_SLICE, expr->span,
+                                 "every %lld-th of %s elements: how many is no size expression",
+                                 (long long)stride, dim_text(l, length));
+        diag_help(l->diags, diag,
+                  "write indices, with the result's extent in the signature: `y[i] = x[%lld*i]`",
+                  (long long)slice.step);
+        return false;
+    }
+    Dim last = dim_sub(l->func, slice.past, poly_const(l->func, 1));
+    Val start = dim_val(slice.step < 0 ? last : slice.first);
+    Val steps = arithmetic(l, OP_MUL, iota_val(l, count, 0), int_val(stride, true));
+    place->kind = PLACE_SLICE;
+    place->count = count;
+    place->val = arithmetic(l, slice.step < 0 ? OP_SUB : OP_ADD, start, steps);
+    place->inside = true; /* by the ends, which were checked */
+    return !is_poison(&place->val);
+}
