@@ -216,12 +216,18 @@ Value *build_reduce(Builder *b, const char *fn, Value *a, int axis)
 
 Value *build_dot(Builder *b, Value *a, Value *c, Value *acc, DType dtype)
 {
-    expect(b, a->type->rank == 2 && c->type->rank == 2, OP_DOT, "the operands are not matrices");
-    expect(b, a->type->dims[1] == c->type->dims[0], OP_DOT, "the inner extents differ");
-    Dim dims[2] = {a->type->dims[0], c->type->dims[1]};
-    Type type = acc ? acc->type : type_array(b->func, dtype, 2, dims);
-    expect(b, type->rank == 2 && type->dims[0] == dims[0] && type->dims[1] == dims[1], OP_DOT,
-           "the accumulator's shape differs");
+    int rank = a->type->rank;
+    Dim dims[MAX_RANK];
+    expect(b, rank >= 2 && c->type->rank == rank, OP_DOT, "the operands are not matrices");
+    expect(b, a->type->dims[rank - 1] == c->type->dims[rank - 2], OP_DOT,
+           "the inner extents differ");
+    for (int i = 0; i < rank; i++) {
+        dims[i] = (i < rank - 1 ? a : c)->type->dims[i];
+        expect(b, i >= rank - 2 || dims[i] == c->type->dims[i], OP_DOT, "the batches differ");
+    }
+    Type type = acc ? acc->type : type_array(b->func, dtype, rank, dims);
+    expect(b, type_with_dims(b->func, type, rank, dims) == type_with_layout(b->func, type, NULL),
+           OP_DOT, "the accumulator's shape differs");
     return build_one(b, OP_DOT, acc ? 3 : 2, (Value *[]){a, c, acc}, type);
 }
 

@@ -195,14 +195,10 @@ static void check_product(Run *run, const Op *op, const Matrix *a, const Matrix 
     }
 }
 
-Array *interp_product(Run *run, const Op *op, Array *a, Array *b, Array *c)
+static Array *matrix_product(Run *run, const Op *op, Array *a, Array *b, Array *c, Array *to)
 {
-    if (a->rank != 2 || b->rank != 2) {
-        run_fail(run, op, "the operands are no matrices");
-    }
     Matrix ma = matrix_of(run, a, op_int(op, ATTR_TA, 0) != 0, true);
     Matrix mb = matrix_of(run, b, op_int(op, ATTR_TB, 0) != 0, false);
-    Array *to = array_of_type(run, op, op->results[0]->type);
     check_product(run, op, &ma, &mb, to);
     bool is_float = dtype_is_float(to->dtype);
     Buffer *sum = is_float ? multiply(run, &ma, &mb, doubles(ma.values), doubles(mb.values))
@@ -219,5 +215,86 @@ Array *interp_product(Run *run, const Op *op, Array *a, Array *b, Array *c)
     buffer_drop(run, sum);
     matrix_drop(run, &ma);
     matrix_drop(run, &mb);
+    return to;
+}
+
+/* ---- batches ---- */
+
+static size_t matrix_bytes(const Array *array)
+{
+    int64_t n = array->dims[array->rank - 2] * array->dims[array->rank - 1];
+    return (size_t)(n * dtype_bytes(array->dtype));
+}
+
+/* The n-th matrix of an array, as an array of its own. */
+static Array *matrix_at(Run *run, const Array *from, int64_t n)
+{
+    Array *to = array_new(run, from->dtype, 2, from->dims + from->rank - 2);
+    size_t bytes = matrix_bytes(from), at = (size_t)n * bytes;
+    memcpy(to->data->bytes, from->data->bytes + at, bytes);
+    if (from->samples) {
+        array_want_samples(run, to);
+        for (int s = 0; s < SAMPLES; s++) {
+            memcpy(array_plane(to, s), (unsigned char *)array_plane(from, s) + at, bytes);
+        }
+    }
+    if (from->poison) {
+        array_want_poison(run, to);
+        memcpy(to->poison->bytes, from->poison->bytes + n * to->n, (size_t)to->n);
+    }
+    return to;
+}
+
+static void put_matrix(Run *run, Array *to, int64_t n, const Array *from)
+{
+    size_t bytes = matrix_bytes(from), at = (size_t)n * bytes;
+    memcpy(to->data->bytes + at, from->data->bytes, bytes);
+    if (from->samples) {
+        array_want_samples(run, to);
+        for (int s = 0; s < SAMPLES; s++) {
+            memcpy((unsigned char *)array_plane(to, s) + at, array_plane(from, s), bytes);
+        }
+    }
+    if (from->poison) {
+        array_want_poison(run, to);
+        memcpy(to->poison->bytes + n * from->n, from->poison->bytes, (size_t)from->n);
+    }
+}
+
+static void batched_product(Run *run, const Op *op, Array *a, Array *b, Array *c, Array *to)
+{
+    int64_t batches = 1;
+    for (int i = 0; i < to->rank - 2; i++) {
+        batches *= to->dims[i];
+    }
+    if (run->options->bounds && dtype_is_float(to->dtype) && to->n) {
+        memset(to->data->bytes, 0, (size_t)to->n * (size_t)dtype_bytes(to->dtype));
+        array_want_samples(run, to);
+    }
+    for (int64_t i = 0; i < batches && to->n; i++) {
+        Array *parts[3] = {matrix_at(run, a, i), matrix_at(run, b, i),
+                           c ? matrix_at(run, c, i) : NULL};
+        Array *part = array_new(run, to->dtype, 2, to->dims + to->rank - 2);
+        matrix_product(run, op, parts[0], parts[1], parts[2], part);
+        put_matrix(run, to, i, part);
+        for (int k = 0; k < 3; k++) {
+            if (parts[k]) {
+                array_drop(run, parts[k]);
+            }
+        }
+        array_drop(run, part);
+    }
+}
+
+Array *interp_product(Run *run, const Op *op, Array *a, Array *b, Array *c)
+{
+    Array *to = array_of_type(run, op, op->results[0]->type);
+    if (a->rank < 2 || a->rank != b->rank || a->rank != to->rank) {
+        run_fail(run, op, "the operands are no matrices");
+    }
+    if (to->rank == 2) {
+        return matrix_product(run, op, a, b, c, to);
+    }
+    batched_product(run, op, a, b, c, to);
     return to;
 }

@@ -216,18 +216,25 @@ static void verify_dot(Verifier *v, const Op *op)
         return;
     }
     Access left = op_access_nth(op, 0), right = op_access_nth(op, 1);
-    if (accessed_dims(&left, a) != 2 || accessed_dims(&right, b) != 2 ||
-        result_type(op)->rank != 2) {
+    int rank = result_type(op)->rank, first = rank - 2;
+    bool batches = rank == 2 || (rank > 2 && v->func->stage == STAGE_TENSOR);
+    if (accessed_dims(&left, a) != rank || accessed_dims(&right, b) != rank || !batches) {
         verify_fail(v, op, "not a product of matrices");
         return;
     }
     bool ta = op_int(op, ATTR_TA, 0) != 0, tb = op_int(op, ATTR_TB, 0) != 0;
-    if (!dims_agree(a[ta ? 0 : 1], b[tb ? 1 : 0])) {
+    const Dim *result = result_type(op)->dims;
+    if (!dims_agree(a[first + !ta], b[first + tb])) {
         verify_fail(v, op, "the inner extents differ");
     }
-    if (!dims_agree(result_type(op)->dims[0], a[ta ? 1 : 0]) ||
-        !dims_agree(result_type(op)->dims[1], b[tb ? 0 : 1])) {
+    if (!dims_agree(result[first], a[first + ta]) ||
+        !dims_agree(result[first + 1], b[first + !tb])) {
         verify_fail(v, op, "the result's extents are not the operands' outer ones");
+    }
+    for (int i = 0; i < first; i++) {
+        if (!dims_agree(result[i], a[i]) || !dims_agree(result[i], b[i])) {
+            verify_fail(v, op, "the batches differ");
+        }
     }
     if (left.memory->type->dtype != right.memory->type->dtype) {
         verify_fail(v, op, "operands of different element types");

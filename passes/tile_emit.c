@@ -281,6 +281,40 @@ Value *emit_value(Emitter *e, Frame *frame, Value *value)
     return clone_get(&frame->values, value);
 }
 
+/* ---- axes of one element ---- */
+
+static Value *permuted_without(Builder *b, const Op *permute, int axis)
+{
+    const int64_t *perm = op_attr(permute, ATTR_PERM)->ints;
+    int64_t left[MAX_RANK], dropped = perm[axis];
+    int rank = permute->results[0]->type->rank;
+    bool ordered = true;
+    for (int i = 0, k = 0; i < rank; i++) {
+        if (i != axis) {
+            left[k] = perm[i] - (perm[i] > dropped);
+            ordered = ordered && left[k] == k;
+            k++;
+        }
+    }
+    Value *inner = emit_without(b, permute->operands[0], (int)dropped);
+    return ordered ? inner : build_permute(b, inner, left);
+}
+
+Value *emit_without(Builder *b, Value *value, int axis)
+{
+    const Op *op = value->def;
+    if (op && op->kind == OP_EXPAND && op_int(op, ATTR_AXIS, 0) == axis) {
+        return op->operands[0];
+    }
+    if (op && op->kind == OP_PERMUTE) {
+        return permuted_without(b, op, axis);
+    }
+    if (op && op->kind == OP_CAST) {
+        return build_cast(b, emit_without(b, op->operands[0], axis), value->type->dtype);
+    }
+    return build_squeeze(b, value, axis);
+}
+
 /* ---- effects and the launch ---- */
 
 static bool block_has_effect(const Block *block)
@@ -308,9 +342,7 @@ static Value *drop_axes(Emitter *e, Frame *frame, const Value *source, Value *va
     for (int i = source->type->rank; i-- > 0;) {
         int item = emit_item(e, source, i);
         if (item >= 0 && e->plan->items[item].how == AXIS_SCALAR) {
-            bool undone = value->def && value->def->kind == OP_EXPAND &&
-                          op_int(value->def, ATTR_AXIS, 0) == i;
-            value = undone ? value->def->operands[0] : build_squeeze(&frame->at, value, i);
+            value = emit_without(&frame->at, value, i);
         }
     }
     return value;
@@ -382,6 +414,9 @@ static Op *emit_launch(Emitter *e, Op *group, Frame *frame)
     op_set_ints(e->func, launch, ATTR_WARPS, 1, &e->plan->warps);
     if (e->plan->blocks > 1) {
         op_set_int(e->func, launch, ATTR_BLOCKS, e->plan->blocks);
+    }
+    if (e->plan->aligned > 1) {
+        op_set_int(e->func, launch, ATTR_ALIGNED, e->plan->aligned);
     }
     if (e->plan->grouped) {
         op_set_int(e->func, launch, ATTR_GROUPED, e->plan->grouped);

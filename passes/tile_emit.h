@@ -43,6 +43,9 @@ Op *emit_copy(Emitter *e, Frame *frame, const Op *op);
 Op *emit_loop(Emitter *e, Frame *frame, int item, int n, Value *const *inits, int n_roots,
               Value *const *roots, Frame *inside);
 void emit_end(Emitter *e, Frame *inside, int n, Value *const *next);
+/* The value without an axis of one element, as if that had never been there where it was
+ * expanded. */
+Value *emit_without(Builder *b, Value *value, int axis);
 /* Stores, scatters, and what has them in its regions. */
 bool emit_has_effect(const Op *op);
 void emit_effect(Emitter *e, Frame *frame, const Op *op);

@@ -66,9 +66,7 @@ static Value *matrix_of(Emitter *e, Frame *frame, Value *source)
 {
     Value *value = emit_value(e, frame, source);
     while (value->type->rank > 2) {
-        bool undone =
-            value->def && value->def->kind == OP_EXPAND && op_int(value->def, ATTR_AXIS, 0) == 0;
-        value = undone ? value->def->operands[0] : build_squeeze(&frame->at, value, 0);
+        value = emit_without(&frame->at, value, 0);
     }
     return value;
 }

@@ -57,9 +57,10 @@ static const char *choose_unit(Func *func, DType operands, bool suits)
 const char *product_unit(Func *func, const Op *dot)
 {
     Type a = dot->operands[0]->type, c = dot->results[0]->type;
-    bool suits = poly_capacity(c->dims[0]) % UNIT_ROWS == 0 &&
-                 poly_capacity(c->dims[1]) % UNIT_COLUMNS == 0 &&
-                 poly_capacity(a->dims[1]) % UNIT_DEPTH == 0;
+    const Dim *rows = c->dims + c->rank - 2, *depth = a->dims + a->rank - 1;
+    bool suits = poly_capacity(rows[0]) % UNIT_ROWS == 0 &&
+                 poly_capacity(rows[1]) % UNIT_COLUMNS == 0 &&
+                 poly_capacity(depth[0]) % UNIT_DEPTH == 0;
     return choose_unit(func, a->dtype, suits);
 }
 
@@ -169,14 +170,16 @@ static bool given_suit(Func *func, const TilePlan *plan, const AxisPlan *m, cons
 void tile_choose_product(Func *func, TilePlan *plan)
 {
     DType operands = plan->dot->operands[0]->type->dtype;
-    AxisPlan *m = plan_axis(plan, plan->dot->results[0], 0);
-    AxisPlan *n = plan_axis(plan, plan->dot->results[0], 1);
+    int rank = plan->dot->results[0]->type->rank;
+    AxisPlan *m = plan_axis(plan, plan->dot->results[0], rank - 2);
+    AxisPlan *n = plan_axis(plan, plan->dot->results[0], rank - 1);
     bool suits = given_suit(func, plan, m, n);
     bool wgmma = text_same(choose_unit(func, operands, suits), "wgmma");
     for (int i = 0; i < plan->n; i++) {
         AxisPlan *axis = &plan->items[i];
         if (axis != m && axis != n && (axis->flags & AXIS_STORED)) {
-            tile_set_step(func, axis, AXIS_GRID, 1, "no product along this axis");
+            axis->how = AXIS_SCALAR; /* a batch: one matrix at a time */
+            axis->step = 1;
         } else if (axis != m && axis != n) {
             int64_t bytes = is_gpu(func) ? (wgmma ? 128 : 64) : 1024;
             int64_t least = wgmma ? UNIT_DEPTH : FMA_LEAST;
