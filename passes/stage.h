@@ -49,15 +49,20 @@ typedef struct Stager {
     bool roles, persistent;
     bool even;            /* all tiles cost the same */
     int64_t shared_bytes; /* promised so far */
+    Op *lent;             /* a store through the buffer of `lender`, or NULL */
+    const Staged *lender;
 } Stager;
 
 /* Widest of 128, 64, 32 bytes that divides a row of shared memory; 0: none does. */
 int64_t swizzle_for(int64_t row_bytes);
 Value *shared_tile(Stager *s, Builder *at, DType dtype, int64_t slots, int64_t rows, int64_t cols);
 
-/* Groups the bulk items into streams, chooses slots, makes buffers and barriers at the launch's
- * start. */
+/* Groups the bulk items into streams. */
+void stage_streams(Stager *s);
+/* Chooses slots, makes buffers and barriers at the launch's start. */
 void stage_rings(Stager *s, Builder *at);
+/* Slots of all rings that fit beside `more` bytes of other buffers. */
+int64_t stage_slots_beside(const Stager *s, int64_t more);
 /* Of the producer and the consumer. */
 typedef struct RoleShares {
     int64_t warps[2], registers[2]; /* a thread */
@@ -74,6 +79,8 @@ bool stage_uses_unit(const Stager *s, const Op *dot);
 void stage_dot(Stager *s, Op *dot);
 /* Sends the stores of products' results through shared memory and bulk copies, where possible. */
 void stage_stores(Stager *s, Block *block, Builder *at);
+/* The store that is left for the end: its buffer is an operand's. */
+void stage_lent_store(Stager *s);
 /* May this store go by bulk copy? Bytes of its tile, or 0. */
 int64_t bulk_store_bytes(const Stager *s, const Op *store);
 /* Can a bulk copy describe this access of a tensor? */

@@ -151,13 +151,19 @@ static void measure(const Stager *s, int64_t *once, int64_t *each)
     }
 }
 
-static void choose_slots(Stager *s)
+int64_t stage_slots_beside(const Stager *s, int64_t more)
 {
     int64_t once, each;
     measure(s, &once, &each);
     int64_t beside = s->func->fit.beside ? s->func->fit.beside : SCRATCH_BYTES;
-    int64_t room = s->func->target->shared_bytes - beside - once;
-    int64_t most = each ? room / each : (room >= 0 ? 1 : 0);
+    int64_t room = s->func->target->shared_bytes - beside - once - more;
+    return room < 0 ? 0 : each ? room / each : 1;
+}
+
+static void choose_slots(Stager *s)
+{
+    int64_t once, each, most = stage_slots_beside(s, 0);
+    measure(s, &once, &each);
     int64_t derived = most > MOST_SLOTS ? MOST_SLOTS : most;
     int64_t slots =
         schedule_number(s->func, "pipeline", "", derived < 1 ? 1 : derived,
@@ -207,10 +213,14 @@ static void make_buffer(Stager *s, Builder *at, Staged *item)
     item->shared->name = item->load->operands[0]->name;
 }
 
-void stage_rings(Stager *s, Builder *at)
+void stage_streams(Stager *s)
 {
     group_items(s);
     choose_leaders(s);
+}
+
+void stage_rings(Stager *s, Builder *at)
+{
     choose_slots(s);
     for (int i = 0; i < s->n; i++) {
         if (s->items[i].bulk) {

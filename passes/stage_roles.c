@@ -400,6 +400,7 @@ void stage_roles(Stager *s)
     s->persistent = choose_persistent(s);
     Block *outer = build_block(func, s->launch);
     Builder b = build_at_end(func, outer);
+    stage_streams(s);
     stage_stores(s, s->body, &b);
     stage_rings(s, &b);
     Value *zero = build_int(&b, position_type(s), 0);
@@ -408,10 +409,12 @@ void stage_roles(Stager *s)
     produce(s, roles->regions[0], zero);
     if (s->persistent) {
         consume(s, roles, zero);
+        stage_lent_store(s);
         op_set_int(func, s->launch, ATTR_PERSISTENT, 1);
         finish_stores(s, roles->regions[1]);
     } else {
         consume(s, roles, zero);
+        stage_lent_store(s);
         /* Block arguments stay the launch's: its body becomes the outer block. */
         outer->args = s->body->args;
         outer->n_args = s->body->n_args;

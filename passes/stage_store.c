@@ -19,27 +19,73 @@ static void plain(Builder *b, OpKind kind)
     build_op(b, kind, 0, NULL, 0, NULL, 0);
 }
 
-static void stage_store(Stager *s, Op *store, Builder *at)
+/* Through this slot of shared memory. */
+static void store_through(Stager *s, Op *store, Value *shared, Value *position)
 {
     Access access = op_access(store, 0);
     Value *value = store->operands[store->n_operands - 1];
-    Value *shared = shared_tile(s, at, value->type->dtype, 1, poly_capacity(value->type->dims[0]),
-                                poly_capacity(value->type->dims[1]));
     Builder b = build_before(s->func, store);
-    Value *zero = build_int(&b, type_scalar(s->func, DT_I32), 0);
     plain(&b, OP_BULK_WAIT);
     plain(&b, OP_SYNC);
-    Value *to_shared[] = {shared, zero, NULL, NULL, value};
+    Value *to_shared[] = {shared, position, NULL, NULL, value};
     build_op(&b, OP_SHARED_STORE, 5, to_shared, 0, NULL, 0);
     plain(&b, OP_FENCE_ASYNC);
     plain(&b, OP_SYNC);
-    Value *to_tensor[MAX_RANK + 8] = {shared, zero, NULL, NULL, access.memory};
+    Value *to_tensor[MAX_RANK + 8] = {shared, position, NULL, NULL, access.memory};
     for (int i = 0; i < access.n; i++) {
         to_tensor[5 + i] = access.indices[i];
     }
     build_op(&b, OP_BULK_STORE, 5 + access.n, to_tensor, 0, NULL, 0);
-    shared->name = access.memory->name;
     op_remove(store);
+}
+
+static void stage_store(Stager *s, Op *store, Builder *at)
+{
+    Type value = store->operands[store->n_operands - 1]->type;
+    Value *shared = shared_tile(s, at, value->dtype, 1, poly_capacity(value->dims[0]),
+                                poly_capacity(value->dims[1]));
+    Builder b = build_before(s->func, store);
+    shared->name = op_access(store, 0).memory->name;
+    store_through(s, store, shared, build_int(&b, type_scalar(s->func, DT_I32), 0));
+}
+
+/* An operand that is loaded once, alone, and is a tile like the stored one: no product reads it any
+ * more by the time of the store. */
+static const Staged *lender_of(const Stager *s, const Op *store)
+{
+    Type value = store->operands[store->n_operands - 1]->type;
+    for (int i = 0; i < s->n; i++) {
+        const Staged *item = &s->items[i];
+        if (item->bulk && s->streams[item->stream].home == s->body &&
+            s->streams[item->stream].loads == 1 && item->dot->parent != s->body &&
+            item->load->results[0]->type == value) {
+            return item;
+        }
+    }
+    return NULL;
+}
+
+/* A buffer of its own would cost the rings the slot that lets copies run ahead. */
+static bool lends(const Stager *s, const Op *store, int64_t bytes)
+{
+    return !s->lent && store->parent == s->body && stage_slots_beside(s, bytes) < 2 &&
+           stage_slots_beside(s, 0) >= 2 && lender_of(s, store);
+}
+
+/* The operand's slot is handed back when the copy out of it has ended. */
+void stage_lent_store(Stager *s)
+{
+    if (!s->lent) {
+        return;
+    }
+    const Stream *stream = &s->streams[s->lender->stream];
+    store_through(s, s->lent, s->lender->shared, stream->position);
+    for (Op *op = stream->home->first; op; op = op->next) {
+        if (op->kind == OP_ARRIVE && op->operands[0] == stream->empty) {
+            Builder b = build_before(s->func, op);
+            plain(&b, OP_BULK_WAIT);
+        }
+    }
 }
 
 /* A third of shared memory at most: the rings need the rest. */
@@ -47,11 +93,11 @@ void stage_stores(Stager *s, Block *block, Builder *at)
 {
     for (Op *op = block->first, *next; op; op = next) {
         next = op->next;
-        if (op->kind != OP_STORE) {
-            continue;
-        }
-        int64_t bytes = bulk_store_bytes(s, op);
-        if (bytes && s->shared_bytes + bytes <= s->func->target->shared_bytes / 3) {
+        int64_t bytes = op->kind == OP_STORE ? bulk_store_bytes(s, op) : 0;
+        if (bytes && lends(s, op, bytes)) {
+            s->lender = lender_of(s, op);
+            s->lent = op;
+        } else if (bytes && s->shared_bytes + bytes <= s->func->target->shared_bytes / 3) {
             stage_store(s, op, at);
         }
     }

@@ -15,6 +15,8 @@ typedef struct Steps {
     int64_t shrink; /* divides the source's steps of loops, and beyond LOOPS_ALONE of grids too */
     int64_t shared; /* bytes of products' operands */
     int64_t once, walked, stored;         /* of it: loaded once, by a loop's step; results' tiles */
+    int64_t lent;                         /* of the results' tiles: fit into what is loaded once */
+    Type loaded;                          /* that is loaded once */
     int64_t held;                         /* bytes of accumulators and operands in registers */
     int64_t rows, accumulators, elements; /* largest of the products and of all values */
     bool wgmma, any_dot, loops_first;
@@ -56,6 +58,7 @@ static void measure_operand(Steps *steps, const Value *operand)
         steps->walked += bytes;
     } else {
         steps->once += bytes;
+        steps->loaded = load->results[0]->type;
     }
 }
 
@@ -84,6 +87,7 @@ static void measure_op(Op *op, void *user)
     } else if (op->kind == OP_STORE) {
         Type value = op->operands[op->n_operands - 1]->type;
         steps->stored += elements_of(value) * dtype_bytes(value->dtype);
+        steps->lent = value == steps->loaded ? elements_of(value) * dtype_bytes(value->dtype) : 0;
     }
 }
 
@@ -102,8 +106,8 @@ static int64_t source_step(Func *func, const Value *arg, int64_t written, int64_
         func, name,
         schedule_number(func, "tile", name, derived, "%s",
                         shrink == 1 ? "as the source says"
-                                    : "the source's, divided until the operands of the "
-                                      "products fit shared memory"));
+                                    : "the source's, halved until a block has room for "
+                                      "the products' tiles"));
 }
 
 static void set_steps(Op *op, void *user)
@@ -155,11 +159,12 @@ static void save_steps(Op *op, void *user)
     }
 }
 
-/* A matrix unit's tiles: two slots of what loops bring, and registers for accumulators. */
+/* A matrix unit's tiles: two slots of what loops bring, and registers for accumulators. A result may
+ * leave through the buffer of an operand that was loaded once (stage_store.c). */
 static bool unit_steps_fit(const Func *func, const Steps *steps)
 {
     int64_t threads = 128 * larger(1, smaller(2, steps->rows / 64));
-    return steps->once + steps->stored + 2 * steps->walked + SHARED_SLACK <=
+    return steps->once + steps->stored - steps->lent + 2 * steps->walked + SHARED_SLACK <=
                func->target->shared_bytes &&
            steps->held <= threads * THREAD_HELD_BYTES;
 }
