@@ -25,12 +25,14 @@ Buffer *padding_of(Run *run, Type type, const Array *array)
         DimVar *range = poly_as_range(type->dims[axis]);
         int64_t extent = array->dims[axis];
         inner /= extent;
-        if (!range || run->lens[range->id] >= extent) {
+        int64_t lo = range && range->binder ? run->cells[range->binder->id].range.lo : 0;
+        if (!range || (run->lens[range->id] >= extent && lo >= 0)) {
             continue;
         }
         padding = padding ? padding : buffer_zeroed(run, (size_t)array->n);
         for (int64_t i = 0; i < array->n; i++) {
-            padding->bytes[i] |= i / inner % extent >= run->lens[range->id];
+            int64_t at = i / inner % extent;
+            padding->bytes[i] |= at >= run->lens[range->id] || at + lo < 0;
         }
     }
     return padding;
