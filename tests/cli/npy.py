@@ -97,7 +97,7 @@ def hostile(folder):
     yield "complex", made("<c8", (3, 1), data)
     yield "object", made("|O", (3, 1), data)
     yield "text items", made("<U3", (2, 1), data)
-    yield "fp8", made("<V1", (2, 3), data)
+    yield "three bytes", made("<V3", (2, 3), data)
     yield "integers", made("<i4", (2, 3), data)
     yield "short", made("<f4", (200, 3), data)
     yield "other rank", made("<f4", (6,), data)
