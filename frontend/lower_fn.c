@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Functions are inlined where they are called: their parameters take the arguments' types, their
  * body sees its file's functions and nothing of the caller. */
-#include "frontend/lower.h"
+#include "frontend/lower_fn.h"
 
 #include <string.h>
 
 /* ---- arguments ---- */
 
-static bool class_allows(const char *name, DType dtype, bool *is_class)
+bool class_allows(const char *name, DType dtype, bool *is_class)
 {
     bool is_float = text_same(name, "float"), is_int = text_same(name, "int");
-    *is_class = is_float || is_int || text_same(name, "number");
+    bool is_any = text_same(name, "any");
+    *is_class = is_float || is_int || is_any || text_same(name, "number");
     if (is_float) {
         return dtype_is_float(dtype);
     }
-    return is_int ? dtype_is_int(dtype) : dtype != DT_BOOL;
+    return is_int ? dtype_is_int(dtype) : is_any || dtype != DT_BOOL;
 }
 
 static Val argument_error(Lower *l, const Expr *arg, const ParamDecl *param, const Val *val)
@@ -25,8 +26,7 @@ static Val argument_error(Lower *l, const Expr *arg, const ParamDecl *param, con
     return poison_val();
 }
 
-/* The conversion has been checked. */
-static Val converted(Lower *l, Val val, DType dtype)
+Val converted_val(Lower *l, Val val, DType dtype)
 {
     if (val.kind == VAL_CONST) {
         return convert_const(&val, dtype);
@@ -54,8 +54,7 @@ static Val typed_argument(Lower *l, const Expr *arg, const ParamDecl *param, Val
     DType dtype;
     bool is_class;
     if (param->type->kind != EXPR_NAME) {
-        lower_unsupported(l, param->type->span, "shapes of functions' parameters are");
-        return poison_val();
+        return shaped_argument(l, arg, param, val);
     }
     val = as_operand(l, arg, val);
     if (is_poison(&val)) {
@@ -73,7 +72,7 @@ static Val typed_argument(Lower *l, const Expr *arg, const ParamDecl *param, Val
     if (!check_fits(l, ERR_ARGUMENTS, arg->span, &val, dtype, false)) {
         return poison_val();
     }
-    return converted(l, val, dtype);
+    return converted_val(l, val, dtype);
 }
 
 static bool names_param(const Expr *expr, const char *name)
@@ -223,6 +222,9 @@ static bool bind_arguments(Lower *l, const Expr *expr, const FnDecl *fn, const V
 static bool accepts(const ParamDecl *param, const Val *val)
 {
     bool has_dtype = val->kind == VAL_TENSOR || val->kind == VAL_ARRAY || val->kind == VAL_CONST;
+    if (param->type && param->type->kind == EXPR_INDEX && has_dtype) {
+        return shape_of(val).rank == (int)param->type->args.n;
+    }
     if (!param->type || param->type->kind != EXPR_NAME || !has_dtype) {
         return true;
     }
@@ -275,7 +277,7 @@ static Val result_of(Lower *l, const FnDecl *fn, Val val)
     if (!check_fits(l, ERR_RESULT, fn->result_type->span, &val, dtype, true)) {
         return poison_val();
     }
-    return converted(l, val, dtype);
+    return converted_val(l, val, dtype);
 }
 
 static Val lower_body(Lower *l, const FnDecl *fn)
@@ -339,7 +341,10 @@ Val inline_fn(Lower *l, const Expr *expr, const FnDecl *fn, const Module *home)
     for (size_t i = 0; i < fn->params.n; i++) {
         define(l, fn->params.items[i].name, fn->params.items[i].span, vals[i]);
     }
-    Val result = result_of(l, fn, lower_body(l, fn));
+    Val result = poison_val();
+    if (bind_shapes(l, expr, fn, vals)) {
+        result = result_of(l, fn, lower_body(l, fn));
+    }
     l->calls = frame.up;
     l->symbols = symbols;
     l->returned = returned;

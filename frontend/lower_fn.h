@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parameters of functions with shapes: `x: T[M, N]`. Room-private. */
+#ifndef TESSERA_FRONTEND_LOWER_FN_H
+#define TESSERA_FRONTEND_LOWER_FN_H
+
+#include "frontend/lower.h"
+
+/* Is `name` a class of element types, and does it hold this one? */
+bool class_allows(const char *name, DType dtype, bool *is_class);
+/* The value as this element type; the conversion has been checked. */
+Val converted_val(Lower *l, Val val, DType dtype);
+/* Before the call: the argument as the element type that the parameter names, of any shape. */
+Val shaped_argument(Lower *l, const Expr *arg, const ParamDecl *param, Val val);
+/* Inside of the function: names of extents and element types that are new take the arguments'; all
+ * others have to be equal. False after an error. */
+bool bind_shapes(Lower *l, const Expr *call, const FnDecl *fn, const Val *vals);
+
+#endif
