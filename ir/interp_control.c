@@ -194,6 +194,20 @@ static void tile_at(const Frame *frame, int n, int64_t id, int64_t *at)
     }
 }
 
+/* The last axis is rows that begin at multiples of its extent: its tile begins earlier, at a multiple
+ * of `aligned` elements. */
+static void align_row(Run *run, const Frame *frame, int n, const int64_t *at)
+{
+    int64_t row = 0, aligned = op_int(frame->op, ATTR_ALIGNED, 1);
+    for (int i = 0; i < n - 1; i++) {
+        row = row * frame->dims[i] + at[i] * frame->steps[i];
+    }
+    Range *range = &run->cells[frame->block->args[n - 1]->id].range;
+    int64_t shift = row * frame->dims[n - 1] % aligned;
+    range->lo -= shift;
+    run->lens[poly_as_range(frame->block->args[n - 1]->type->dims[0])->id] += shift;
+}
+
 static void bind_tile(Run *run, const Frame *frame, int64_t id)
 {
     int64_t at[MAX_RANK];
@@ -202,6 +216,9 @@ static void bind_tile(Run *run, const Frame *frame, int64_t id)
     for (int i = 0; i < n && i < frame->block->n_args; i++) {
         bind_iterator(run, frame->block->args[i], at[i] * frame->steps[i], frame->steps[i],
                       frame->dims[i]);
+    }
+    if (op_int(frame->op, ATTR_ALIGNED, 1) > 1) {
+        align_row(run, frame, n, at);
     }
 }
 

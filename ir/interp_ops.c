@@ -342,6 +342,7 @@ static void mask(Run *run, const Op *op, const Array *from)
     int axis = (int)op_int(op, ATTR_AXIS, 0);
     DimVar *range = poly_as_range(op->operands[0]->type->dims[axis]);
     int64_t len = range ? run->lens[range->id] : from->dims[axis];
+    int64_t lo = range && range->binder ? run->cells[range->binder->id].range.lo : 0;
     Scalar value = attr_scalar(op, from->dtype);
     Array *to = copy_of(run, from);
     int64_t inner = 1;
@@ -349,8 +350,9 @@ static void mask(Run *run, const Op *op, const Array *from)
         inner *= to->dims[i];
     }
     int64_t extent = to->dims[axis];
-    for (int64_t i = 0; i < to->n && len < extent; i++) {
-        if (i / inner % extent >= len) {
+    for (int64_t i = 0; i < to->n && (len < extent || lo < 0); i++) {
+        int64_t at = i / inner % extent;
+        if (at >= len || at + lo < 0) {
             mask_element(to, i, value);
         }
     }

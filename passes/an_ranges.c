@@ -32,7 +32,8 @@ static int64_t divisor_at(const Value *value, int depth)
     case OP_START:
     case OP_END:
         range = poly_as_range(op->operands[0]->type->dims[0]);
-        return range && range->capacity && (op->kind == OP_START || range_is_full(range))
+        return range && range_aligned(range) == 1 && range->capacity &&
+                       (op->kind == OP_START || range_is_full(range))
                    ? range->capacity
                    : 1;
     case OP_MIN:
@@ -69,9 +70,19 @@ bool range_walks_whole(const DimVar *range)
            op_attr(hi, ATTR_VALUE)->i >= extent;
 }
 
+int64_t range_aligned(const DimVar *range)
+{
+    const Op *op = binding(range);
+    bool last = op && range->binder->index + 1 == (uint32_t)op->regions[0]->n_args;
+    return last ? op_int(op, ATTR_ALIGNED, 1) : 1;
+}
+
 bool range_is_full(const DimVar *range)
 {
     const Op *op = binding(range);
+    if (range_aligned(range) > 1) {
+        return false;
+    }
     if (op && op_int(op, ATTR_FULL, 0)) {
         return true;
     }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/an_width.h"
 
+#include "passes/an_ranges.h"
+
 enum { MAX_DEPTH = 16 };
 
 static const int64_t ANY = (int64_t)1 << 62;
@@ -21,6 +23,9 @@ static int64_t divisor_at(const Value *value, int depth);
 static int64_t range_start_divisor(const Value *range, int depth)
 {
     const Op *op = range->block ? range->block->parent : NULL;
+    if (range_aligned(poly_as_range(range->type->dims[0])) > 1) {
+        return 1;
+    }
     const Attr *steps = op ? op_attr(op, ATTR_STEPS) : NULL;
     if (!steps || range->index >= (uint32_t)steps->n || steps->ints[range->index] <= 0) {
         return 1;
@@ -105,11 +110,46 @@ static bool is_guarded(const Op *op, int axis)
     return guard && axis < guard->n && guard->ints[axis] != 0;
 }
 
+/* Are the tensor's axes the launch's, walked by its ranges? Then what aligns the launch's rows aligns
+ * the tensor's. */
+static bool is_row_of(const Access *access, const Op *launch)
+{
+    const Attr *dims = op_attr(launch, ATTR_DIMS);
+    for (int i = 0; i < access->n; i++) {
+        if (access->n != dims->n || access->memory->type->dims[i] != dims->dims[i] ||
+            access->indices[i] != launch->regions[0]->args[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+int64_t an_aligned(const Access *access)
+{
+    const Value *index = access->n ? access->indices[access->n - 1] : NULL;
+    bool range = index && index->type->kind == TYPE_RANGE;
+    int64_t aligned = range ? range_aligned(poly_as_range(index->type->dims[0])) : 1;
+    return aligned > 1 && is_row_of(access, index->block->parent) ? aligned : 1;
+}
+
+static int widest(int64_t divisor, int bytes, int most_bytes)
+{
+    int width = 1;
+    while (width * 2 * bytes <= most_bytes && divisor % (width * 2) == 0) {
+        width *= 2;
+    }
+    return width;
+}
+
 int an_width(const Op *op, int most_bytes)
 {
     Access access = op_access_nth(op, 0);
     if (access.n == 0) {
         return 1;
+    }
+    int bytes = dtype_bytes(access.memory->type->dtype);
+    if (an_aligned(&access) > 1) {
+        return widest(an_aligned(&access), bytes, most_bytes);
     }
     int last = access.n - 1;
     const Value *index = access.indices[last];
@@ -123,10 +163,5 @@ int an_width(const Op *op, int most_bytes)
         divisor = gcd(divisor, poly_divisor(access.memory->type->dims[last]));
         divisor = gcd(divisor, index ? range_end_divisor(index, 0) : ANY);
     }
-    int width = 1;
-    int bytes = dtype_bytes(access.memory->type->dtype);
-    while (width * 2 * bytes <= most_bytes && divisor % (width * 2) == 0) {
-        width *= 2;
-    }
-    return width;
+    return widest(divisor, bytes, most_bytes);
 }

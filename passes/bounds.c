@@ -103,12 +103,43 @@ static void mask_operand(Func *func, Op *op, int n, int axis, double f, int64_t 
     }
 }
 
+/* The guarded load that a widening cast or nothing stands behind, if nothing is said of its padding
+ * yet. */
+static Op *open_load(const Value *value)
+{
+    const Value *from = value;
+    if (from->def && from->def->kind == OP_CAST && dtype_is_float(from->type->dtype)) {
+        from = from->def->operands[0];
+    }
+    Op *load = from->def;
+    bool open = load && load->kind == OP_LOAD && op_attr(load, ATTR_GUARD) &&
+                !op_attr(load, ATTR_VALUE) && dtype_is_float(from->type->dtype);
+    return open ? load : NULL;
+}
+
+/* The load itself puts the neutral element past the ends: it costs nothing there. */
+static bool pad_load(Func *func, const Value *value, int axis, double f)
+{
+    Op *load = open_load(value);
+    if (!load) {
+        return false;
+    }
+    op_set_num(func, load, ATTR_VALUE, f, 0);
+    if (padding_is(value, axis, f, 0)) {
+        return true;
+    }
+    op_drop_attr(load, ATTR_VALUE);
+    return false;
+}
+
 static void mask_reduce(Func *func, Op *op)
 {
     int axis = (int)op_int(op, ATTR_AXIS, 0);
     int64_t i = 0;
     double f = reduce_neutral(op_word(op, ATTR_FN), op->results[0]->type->dtype, &i);
-    if (axis_is_ragged(op->operands[0], axis) && !padding_is(op->operands[0], axis, f, i)) {
+    const Value *value = op->operands[0];
+    if (axis_is_ragged(value, axis) && !padding_is(value, axis, f, i) &&
+        !pad_load(func, value, axis, f)) {
         mask_operand(func, op, 0, axis, f, i);
     }
 }

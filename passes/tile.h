@@ -35,6 +35,8 @@ typedef struct TilePlan {
     int n_dots;
     int64_t grouped; /* raster group; 0: rows */
     int64_t warps;
+    int64_t elements; /* of a block's tile */
+    int64_t aligned; /* elements in memory to whose multiples rows' tiles begin; 0 or 1: with them */
     int64_t blocks; /* that a multiprocessor should hold at once */
     bool persistent;
 } TilePlan;

@@ -13,6 +13,10 @@ enum {
     BUSY_THREADS = 1024,  /* of a multiprocessor, in a memory-bound kernel */
     ACCESS_BYTES = 16,    /* of one access of a thread */
     LOOP_STEP = 8192,     /* of a row that does not fit */
+    UNIT_REGISTERS = 65536, /* of a multiprocessor */
+    THREAD_BESIDE = 16,     /* registers of a thread beside those of one value */
+    LONG_ROW = 4096,        /* of 16-bit elements: worth more of them a thread */
+    ALIGNED_ROW = 256,      /* shorter ones are not worth a block of their own */
 };
 
 /* Gives the stored axes that are left steps that multiply to about `elements`, last axis first. */
@@ -34,12 +38,6 @@ static int64_t row_capacity(const Func *func)
     return is_gpu(func) ? (int64_t)func->target->max_threads * ROW_MOST_THREAD : ROW_MOST_CPU;
 }
 
-static int64_t row_threads(const Func *func, int64_t elements)
-{
-    int64_t threads = smaller(elements / ROW_ELEMENTS, func->target->max_threads);
-    return power_of_two_at_least(larger(func->target->warp, threads));
-}
-
 /* Elements that the widest access of a thread moves, of the narrowest tensor. */
 static int64_t widest_access(const Op *group)
 {
@@ -53,6 +51,16 @@ static int64_t widest_access(const Op *group)
     return ACCESS_BYTES / bytes;
 }
 
+/* Threads that hold a row. A long one of 16-bit elements has many of them a byte, and the work on
+ * them is what takes time: with more a thread fewer threads meet, and more blocks overlap. */
+static int64_t row_threads(const Func *func, const Op *group, int64_t elements)
+{
+    bool many = elements >= LONG_ROW && widest_access(group) > 4;
+    int64_t threads = elements / (many ? 2 * ROW_ELEMENTS : ROW_ELEMENTS);
+    threads = smaller(threads, func->target->max_threads);
+    return power_of_two_at_least(larger(func->target->warp, threads));
+}
+
 /* A row's tile is whole rounds of accesses by all threads: what is past its end is not loaded,
  * but its registers and their arithmetic would be there. */
 static int64_t row_step(const Func *func, const Op *group, int64_t most)
@@ -60,78 +68,9 @@ static int64_t row_step(const Func *func, const Op *group, int64_t most)
     if (!is_gpu(func)) {
         return power_of_two_at_least(larger(1, most));
     }
-    int64_t round = row_threads(func, most) * widest_access(group);
+    int64_t round = row_threads(func, group, most) * widest_access(group);
     return most <= round ? power_of_two_at_least(larger(1, most))
                          : (most + round - 1) / round * round;
-}
-
-/* Returns the elements that a resident row takes, or the loop's step; `inner` are those of row axes
- * inside of this one. */
-static int64_t choose_row(Func *func, const Op *group, AxisPlan *axis, int64_t inner)
-{
-    int64_t most = poly_most(axis->dim);
-    bool fits = most <= row_capacity(func) / inner;
-    const char *how = schedule_word(func, "rows", "", fits ? "resident" : "looped", "%s",
-                                    fits ? "a row fits the registers of one block: it is read once"
-                                         : "a row may be longer than what one block can hold");
-    if (text_same(how, "resident") && most != INT64_MAX) {
-        tile_set_step(func, axis, AXIS_ROW, row_step(func, group, most), "the whole row");
-    } else {
-        tile_set_step(func, axis, AXIS_LOOP, fitted(axis->dim, larger(1, LOOP_STEP / inner)),
-                      "one step along a long row");
-    }
-    return axis->step;
-}
-
-static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
-{
-    int64_t row = 1;
-    for (int i = plan->n; i-- > 0;) {
-        AxisPlan *axis = &plan->items[i];
-        if (axis->flags & AXIS_STORED && axis->flags & AXIS_REDUCED) {
-            row *= choose_row(func, group, axis, row);
-        }
-    }
-    /* Of several reduced axes the last one, which lies contiguous, gets the long steps. */
-    for (int i = plan->n; i-- > 0;) {
-        AxisPlan *axis = &plan->items[i];
-        if (!(axis->flags & AXIS_STORED)) {
-            int64_t wanted = larger(1, power_of_two_at_most(LOOP_STEP / 2 / row));
-            tile_set_step(func, axis, AXIS_LOOP, fitted(axis->dim, wanted),
-                          "one step along a reduced axis");
-            row *= axis->step;
-        }
-    }
-    choose_grid(func, plan, power_of_two_at_most(BLOCK_ELEMENTS / row));
-    int64_t elements = row;
-    for (int i = 0; i < plan->n_stored; i++) {
-        elements *= plan->items[i].how == AXIS_GRID ? plan->items[i].step : 1;
-    }
-    int64_t threads =
-        larger(func->target->warp, elements / (row > 1 ? ROW_ELEMENTS : THREAD_ELEMENTS));
-    plan->warps =
-        power_of_two_at_least(smaller(threads, func->target->max_threads)) / func->target->warp;
-}
-
-/* Memory-bound blocks overlap one another's loads, work and stores: several share a
- * multiprocessor. */
-static int64_t checked_blocks(Func *func, int64_t threads, bool wide)
-{
-    int busy = wide ? BUSY_THREADS : BUSY_THREADS / 2;
-    int64_t blocks = schedule_number(
-        func, "blocks", "", larger(1, busy / threads),
-        wide ? "%d threads of a multiprocessor keep its memory busy"
-             : "%d threads of a multiprocessor: guards of single elements take registers",
-        busy);
-    if (blocks < 1 || blocks > 32 || blocks * threads > 2048) {
-        const Line *line = schedule_given(func, "blocks", "");
-        Diag *d = diag_error(func->diags, ERR_BLOCKS, line ? line->span : SPAN_NONE,
-                             "`blocks %lld` of %lld threads do not fit a multiprocessor",
-                             (long long)blocks, (long long)threads);
-        diag_help(func->diags, d, "at most %lld", (long long)larger(1, 2048 / threads));
-        return 1;
-    }
-    return blocks;
 }
 
 /* Every tensor's rows can be accessed 16 bytes at a time. */
@@ -150,6 +89,142 @@ static bool rows_are_wide(const Op *group)
     return true;
 }
 
+/* ---- rows that are aligned ---- */
+
+static bool is_row(const AxisPlan *axis)
+{
+    return (axis->flags & AXIS_STORED) && (axis->flags & AXIS_REDUCED);
+}
+
+/* Only the last axis is reduced, and all are stored. */
+static bool only_last_is_row(const TilePlan *plan)
+{
+    for (int i = 0; i < plan->n; i++) {
+        if (is_row(&plan->items[i]) != (i == plan->n - 1)) {
+            return false;
+        }
+    }
+    return plan->n > 1 && plan->n == plan->n_stored;
+}
+
+/* Tensors begin at multiples of 16 bytes, their rows where they may. A tile that begins before its
+ * row is accessed 16 bytes at a time but for the ends; each block then has one row. */
+static int64_t choose_aligned(Func *func, const Op *group, const TilePlan *plan)
+{
+    int64_t most = plan->n ? poly_most(plan->items[plan->n - 1].dim) : 0;
+    int64_t widest = widest_access(group);
+    if (!is_gpu(func) || !only_last_is_row(plan) || rows_are_wide(group) || most < ALIGNED_ROW ||
+        most > row_capacity(func) - widest) {
+        return 1;
+    }
+    return schedule_number(func, "align", "", widest,
+                           "rows begin anywhere: tiles begin before them, where accesses may be "
+                           "%d bytes wide",
+                           ACCESS_BYTES);
+}
+
+/* Do the tiles that were chosen leave room for it, one row a block? */
+static bool aligned_fits(const TilePlan *plan)
+{
+    const AxisPlan *row = &plan->items[plan->n - 1];
+    bool fits = row->how == AXIS_ROW && row->step >= poly_most(row->dim) + plan->aligned - 1;
+    for (int i = 0; i < plan->n - 1; i++) {
+        fits = fits && plan->items[i].step <= 1;
+    }
+    return fits;
+}
+
+/* Returns the elements that a resident row takes, or the loop's step; `inner` are those of row axes
+ * inside of this one. */
+static int64_t choose_row(Func *func, const Op *group, AxisPlan *axis, int64_t inner,
+                          int64_t aligned)
+{
+    int64_t most = poly_most(axis->dim);
+    most += most < INT64_MAX - aligned ? aligned - 1 : 0;
+    bool fits = most <= row_capacity(func) / inner;
+    const char *how = schedule_word(func, "rows", "", fits ? "resident" : "looped", "%s",
+                                    fits ? "a row fits the registers of one block: it is read once"
+                                         : "a row may be longer than what one block can hold");
+    if (text_same(how, "resident") && most != INT64_MAX) {
+        tile_set_step(func, axis, AXIS_ROW, row_step(func, group, most), "the whole row");
+    } else {
+        tile_set_step(func, axis, AXIS_LOOP, fitted(axis->dim, larger(1, LOOP_STEP / inner)),
+                      "one step along a long row");
+    }
+    return axis->step;
+}
+
+static int64_t longest_row(const TilePlan *plan)
+{
+    return poly_most(plan->items[plan->n - 1].dim) + plan->aligned - 1;
+}
+
+/* Is a tile of so many elements one row, held whole? */
+static bool is_one_row(const TilePlan *plan, int64_t elements)
+{
+    const AxisPlan *last = &plan->items[plan->n - 1];
+    return plan->n && last->how == AXIS_ROW && last->step == elements;
+}
+
+static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
+{
+    int64_t row = 1;
+    plan->aligned = choose_aligned(func, group, plan);
+    for (int i = plan->n; i-- > 0;) {
+        AxisPlan *axis = &plan->items[i];
+        if (is_row(axis)) {
+            row *= choose_row(func, group, axis, row, plan->aligned);
+        }
+    }
+    /* Of several reduced axes the last one, which lies contiguous, gets the long steps. */
+    for (int i = plan->n; i-- > 0;) {
+        AxisPlan *axis = &plan->items[i];
+        if (!(axis->flags & AXIS_STORED)) {
+            int64_t wanted = larger(1, power_of_two_at_most(LOOP_STEP / 2 / row));
+            tile_set_step(func, axis, AXIS_LOOP, fitted(axis->dim, wanted),
+                          "one step along a reduced axis");
+            row *= axis->step;
+        }
+    }
+    choose_grid(func, plan, plan->aligned > 1 ? 1 : power_of_two_at_most(BLOCK_ELEMENTS / row));
+    int64_t elements = row;
+    for (int i = 0; i < plan->n_stored; i++) {
+        elements *= plan->items[i].how == AXIS_GRID ? plan->items[i].step : 1;
+    }
+    plan->aligned = plan->aligned > 1 && aligned_fits(plan) ? plan->aligned : 1;
+    int64_t threads = elements / (row > 1 ? ROW_ELEMENTS : THREAD_ELEMENTS);
+    if (is_gpu(func) && is_one_row(plan, elements)) {
+        threads = row_threads(func, group, longest_row(plan));
+    }
+    threads = larger(func->target->warp, smaller(threads, func->target->max_threads));
+    plan->warps = power_of_two_at_least(threads) / func->target->warp;
+    plan->elements = elements;
+}
+
+/* Memory-bound blocks overlap one another's loads, work and stores: several share a
+ * multiprocessor. */
+static int64_t checked_blocks(Func *func, int64_t threads, int64_t elements, bool wide)
+{
+    /* With more elements a thread, registers for fewer threads. */
+    int64_t each = (elements / threads + THREAD_BESIDE + 7) / 8 * 8;
+    int64_t room = UNIT_REGISTERS / larger(each, UNIT_REGISTERS / BUSY_THREADS);
+    int busy = (int)(wide ? room : room / 2);
+    int64_t blocks = schedule_number(
+        func, "blocks", "", larger(1, busy / threads),
+        wide ? "%d threads of a multiprocessor, whose registers hold as much"
+             : "%d threads of a multiprocessor: guards of single elements take registers",
+        busy);
+    if (blocks < 1 || blocks > 32 || blocks * threads > 2048) {
+        const Line *line = schedule_given(func, "blocks", "");
+        Diag *d = diag_error(func->diags, ERR_BLOCKS, line ? line->span : SPAN_NONE,
+                             "`blocks %lld` of %lld threads do not fit a multiprocessor",
+                             (long long)blocks, (long long)threads);
+        diag_help(func->diags, d, "at most %lld", (long long)larger(1, 2048 / threads));
+        return 1;
+    }
+    return blocks;
+}
+
 void tile_choose(Func *func, Op *group, TilePlan *plan)
 {
     if (plan->dot) {
@@ -164,7 +239,8 @@ void tile_choose(Func *func, Op *group, TilePlan *plan)
                                          : "16 elements of each value a thread, 32 of a row");
         if (!plan->dot) {
             int64_t threads = plan->warps * func->target->warp;
-            plan->blocks = checked_blocks(func, threads, rows_are_wide(group));
+            plan->blocks = checked_blocks(func, threads, plan->elements,
+                                          plan->aligned > 1 || rows_are_wide(group));
         }
     } else {
         plan->warps = 1;

@@ -286,6 +286,22 @@ static LLVMValueRef count_tiles(Grid *grid)
     return total;
 }
 
+/* The last range begins at a multiple of `aligned` elements in memory, before its row. */
+static void align_row(Grid *grid, int64_t aligned, Value *const *args)
+{
+    GpuEmitter *em = grid->em;
+    LLVMBuilderRef b = em->builder;
+    LLVMValueRef row = gpu_i64(em, 0);
+    for (int axis = 0; axis < grid->n - 1; axis++) {
+        row = LLVMBuildMul(b, row, grid->extents[axis], "");
+        row = LLVMBuildAdd(b, row, gpu_value(em, args[axis])->regs[0], "");
+    }
+    row = LLVMBuildMul(b, row, grid->extents[grid->n - 1], "");
+    LLVMValueRef shift = LLVMBuildAnd(b, row, gpu_i64(em, aligned - 1), "");
+    GpuValue *range = gpu_value(em, args[grid->n - 1]);
+    range->regs[0] = LLVMBuildSub(b, range->regs[0], shift, "");
+}
+
 static void define_tile(Grid *grid, LLVMValueRef id, Value *const *args)
 {
     GpuEmitter *em = grid->em;
@@ -317,6 +333,9 @@ void gpu_emit_launch(GpuEmitter *em, Op *op)
     if (!op_int(op, ATTR_PERSISTENT, 0)) {
         Grid grid = make_grid(em, op);
         define_tile(&grid, em->target->block_id(em), op->regions[0]->args);
+        if (op_int(op, ATTR_ALIGNED, 1) > 1) {
+            align_row(&grid, op_int(op, ATTR_ALIGNED, 1), op->regions[0]->args);
+        }
     }
     gpu_emit_block(em, op->regions[0]);
 }

@@ -14,10 +14,12 @@ typedef struct GlobalAccess {
     int axes[MAX_RANK];             /* memory axis → tile axis, -1: a scalar index */
     LLVMValueRef strides[MAX_RANK]; /* i64, in elements, of memory axes */
     LLVMValueRef limits[MAX_RANK];  /* i32, of tile axes: indices below exist; NULL: all do */
-    LLVMValueRef rooms[MAX_RANK];   /* i32: limit less the thread's part; NULL: not at hand */
-    LLVMValueRef inside;            /* i1: scalar indices are inside; NULL: they are */
-    LLVMValueRef block, thread;     /* pointers: to the tile, to the thread's part */
-    bool disjoint;                  /* registers add to the thread's part */
+    LLVMValueRef skips[MAX_RANK]; /* i32, of tile axes: indices below do not exist; NULL: all do */
+    LLVMValueRef rooms[MAX_RANK]; /* i32: limit less the thread's part; NULL: not at hand */
+    LLVMValueRef inside;          /* i1: scalar indices are inside; NULL: they are */
+    LLVMValueRef offset;          /* i64: elements from the tensor's first to the tile's */
+    LLVMValueRef block, thread;   /* pointers: to the tile, to the thread's part */
+    bool disjoint;                /* registers add to the thread's part */
 } GlobalAccess;
 
 static bool is_guarded(const Op *op, int axis)
@@ -81,6 +83,7 @@ static void guard_tile_axis(GlobalAccess *g, int axis)
     const Value *index = g->access.indices[axis];
     if (is_guarded(g->op, axis) && is_range(index)) {
         g->limits[tile_axis] = range_length(em, index);
+        g->skips[tile_axis] = gpu_skipped(em, index->type->dims[0]);
     } else if (gpu_overhangs(em, g->type, tile_axis)) {
         g->limits[tile_axis] = gpu_i32(em, gpu_extent(em, g->type, tile_axis));
     }
@@ -124,16 +127,28 @@ static LLVMValueRef below_limit(GlobalAccess *g, int axis, int r)
     return LLVMBuildICmp(em->builder, LLVMIntSLT, coord, limit, "");
 }
 
-/* i1: does the element of register r exist? NULL: it does. */
-static LLVMValueRef register_inside(GlobalAccess *g, int r)
+/* i1: is register r of the tile inside on these first axes? NULL: it is. */
+static LLVMValueRef inside_on(GlobalAccess *g, int axes, int r)
 {
+    GpuEmitter *em = g->em;
     LLVMValueRef inside = g->inside;
-    for (int axis = 0; axis < g->type->rank; axis++) {
+    for (int axis = 0; axis < axes; axis++) {
         if (g->limits[axis]) {
-            inside = gpu_both(g->em, inside, below_limit(g, axis, r));
+            inside = gpu_both(em, inside, below_limit(g, axis, r));
+        }
+        if (g->skips[axis]) {
+            LLVMValueRef coord = gpu_coord(em, g->type->layout, axis, r);
+            LLVMValueRef past = LLVMBuildICmp(em->builder, LLVMIntSGE, coord, g->skips[axis], "");
+            inside = gpu_both(em, inside, past);
         }
     }
     return inside;
+}
+
+/* i1: does the element of register r exist? NULL: it does. */
+static LLVMValueRef register_inside(GlobalAccess *g, int r)
+{
+    return inside_on(g, g->type->rank, r);
 }
 
 /* ---- addresses ---- */
@@ -159,6 +174,7 @@ static void find_block(GlobalAccess *g)
         first = LLVMBuildMul(em->builder, first, g->strides[axis], "");
         offset = LLVMBuildAdd(em->builder, offset, first, "");
     }
+    g->offset = offset;
     g->block = advance(g, gpu_tensor(em, g->access.memory), offset);
 }
 
@@ -345,11 +361,9 @@ static void unpack_halves(GlobalAccess *g, LLVMValueRef vector, GpuValue *out, c
     }
 }
 
-static void load_run(GlobalAccess *g, GpuValue *out, const GpuRun *run)
+static void define_run(GlobalAccess *g, GpuValue *out, const GpuRun *run, LLVMValueRef vector)
 {
     LLVMValueRef regs[sizeof run->regs / sizeof *run->regs];
-    LLVMValueRef at = register_address(g, run->regs[0]);
-    LLVMValueRef vector = guarded_load(g, register_inside(g, run->regs[0]), at, run->n);
     if (run->n > 1 && dtype_bits(g->dtype) == 16) {
         unpack_halves(g, vector, out, run);
         return;
@@ -357,6 +371,139 @@ static void load_run(GlobalAccess *g, GpuValue *out, const GpuRun *run)
     gpu_unpack(g->em, vector, run->n, regs);
     for (int i = 0; i < run->n; i++) {
         out->regs[run->regs[i]] = gpu_from_memory(g->em, g->dtype, regs[i]);
+    }
+}
+
+static void load_run(GlobalAccess *g, GpuValue *out, const GpuRun *run)
+{
+    LLVMValueRef at = register_address(g, run->regs[0]);
+    define_run(g, out, run, guarded_load(g, register_inside(g, run->regs[0]), at, run->n));
+}
+
+/* ---- rows whose pieces straddle their ends ---- */
+
+/* A tile that begins before its row, so that its pieces are aligned: the first and the last piece
+ * of the row also hold neighbours' elements. */
+typedef struct Edges {
+    GlobalAccess *g;
+    LLVMValueRef skip, limit; /* i32: coordinates of the row in its tile */
+    LLVMValueRef whole;       /* i32: pieces that begin below lie in the tensor as a whole */
+    int axis, n;              /* elements of a piece */
+} Edges;
+
+static bool has_edges(GlobalAccess *g)
+{
+    return g->type->rank > 0 && g->skips[g->type->rank - 1] && access_run(g) > 1;
+}
+
+static Edges find_edges(GlobalAccess *g)
+{
+    GpuEmitter *em = g->em;
+    LLVMBuilderRef b = em->builder;
+    int last = g->type->rank - 1;
+    Edges edges = {g, g->skips[last], g->limits[last], NULL, last, access_run(g)};
+    LLVMValueRef first = gpu_size_value(em, g->access.memory->type->dims[0]);
+    LLVMValueRef left = LLVMBuildMul(b, first, g->strides[0], "");
+    left = LLVMBuildSub(b, left, g->offset, "");
+    left = LLVMBuildSub(b, left, gpu_i64(em, edges.n - 1), "");
+    left = llvm_call2(em->l, "llvm.smin", left, LLVMBuildSExt(b, edges.limit, em->i64, ""));
+    edges.whole = LLVMBuildTrunc(b, left, em->i32, "");
+    return edges;
+}
+
+static LLVMValueRef compare(Edges *edges, LLVMIntPredicate is, LLVMValueRef a, LLVMValueRef c)
+{
+    return LLVMBuildICmp(edges->g->em->builder, is, a, c, "");
+}
+
+static LLVMValueRef coord_of(Edges *edges, const GpuRun *run, int i)
+{
+    GpuEmitter *em = edges->g->em;
+    LLVMValueRef coord = gpu_coord(em, edges->g->type->layout, edges->axis, run->regs[0]);
+    return LLVMBuildAdd(em->builder, coord, gpu_i32(em, i), "");
+}
+
+/* i1: is element i of the piece one of the row's? */
+static LLVMValueRef is_of_row(Edges *edges, const GpuRun *run, int i)
+{
+    LLVMValueRef coord = coord_of(edges, run, i);
+    return gpu_both(edges->g->em, compare(edges, LLVMIntSGE, coord, edges->skip),
+                    compare(edges, LLVMIntSLT, coord, edges->limit));
+}
+
+/* i1: does the piece begin inside of these axes and before the row's end? */
+static LLVMValueRef begins_inside(Edges *edges, const GpuRun *run, LLVMValueRef limit)
+{
+    LLVMValueRef below = compare(edges, LLVMIntSLT, coord_of(edges, run, 0), limit);
+    return gpu_both(edges->g->em, inside_on(edges->g, edges->axis, run->regs[0]), below);
+}
+
+/* i1: is all of the piece the row's? */
+static LLVMValueRef is_whole(Edges *edges, const GpuRun *run)
+{
+    LLVMValueRef past = coord_of(edges, run, edges->n);
+    return gpu_both(edges->g->em, compare(edges, LLVMIntSGE, coord_of(edges, run, 0), edges->skip),
+                    compare(edges, LLVMIntSLE, past, edges->limit));
+}
+
+/* i1: is a part of it the row's? */
+static LLVMValueRef is_partial(Edges *edges, const GpuRun *run)
+{
+    LLVMValueRef not_whole = LLVMBuildNot(edges->g->em->builder, is_whole(edges, run), "");
+    return gpu_both(edges->g->em, begins_inside(edges, run, edges->limit), not_whole);
+}
+
+/* The tensor's last piece, element by element. */
+static LLVMValueRef load_singly(Edges *edges, const GpuRun *run, LLVMValueRef vector)
+{
+    GlobalAccess *g = edges->g;
+    LLVMBuilderRef b = g->em->builder;
+    LLVMValueRef torn = compare(edges, LLVMIntSGE, coord_of(edges, run, 0), edges->whole);
+    GpuBranch branch = gpu_branch_begin(g->em, torn);
+    LLVMValueRef parts = vector;
+    for (int i = 0; i < run->n; i++) {
+        LLVMValueRef at = register_address(g, run->regs[i]);
+        LLVMValueRef part = guarded_load(g, is_of_row(edges, run, i), at, 1);
+        parts = LLVMBuildInsertElement(b, parts, part, gpu_i32(g->em, i), "");
+    }
+    return gpu_branch_end_value(g->em, branch, parts, vector);
+}
+
+/* Puts what the op says in the place of neighbours' elements. */
+static LLVMValueRef clip_run(Edges *edges, const GpuRun *run, LLVMValueRef vector)
+{
+    GlobalAccess *g = edges->g;
+    LLVMBuilderRef b = g->em->builder;
+    LLVMTypeRef type = llvm_memory_type(g->em->l, g->dtype);
+    LLVMValueRef otherwise = llvm_number(g->em->l, g->dtype, type, op_attr(g->op, ATTR_VALUE));
+    GpuBranch branch = gpu_branch_begin(g->em, is_partial(edges, run));
+    LLVMValueRef parts = load_singly(edges, run, vector);
+    for (int i = 0; i < run->n; i++) {
+        LLVMValueRef at = gpu_i32(g->em, i);
+        LLVMValueRef part = LLVMBuildExtractElement(b, parts, at, "");
+        part = LLVMBuildSelect(b, is_of_row(edges, run, i), part, otherwise, "");
+        parts = LLVMBuildInsertElement(b, parts, part, at, "");
+    }
+    return gpu_branch_end_value(g->em, branch, parts, vector);
+}
+
+/* All pieces are asked for before any is looked at. */
+static void load_clipped(GlobalAccess *g, GpuValue *out)
+{
+    GpuEmitter *em = g->em;
+    Edges edges = find_edges(g);
+    GpuRun run;
+    LLVMValueRef *vectors = ARENA_ARRAY(em->arena, LLVMValueRef, out->n);
+    for (int r = 0; r < out->n; r++) {
+        if (gpu_run_at(em, g->type, r, edges.n, &run)) {
+            LLVMValueRef inside = begins_inside(&edges, &run, edges.whole);
+            vectors[r] = guarded_load(g, inside, register_address(g, r), edges.n);
+        }
+    }
+    for (int r = 0; r < out->n; r++) {
+        if (gpu_run_at(em, g->type, r, edges.n, &run)) {
+            define_run(g, out, &run, clip_run(&edges, &run, vectors[r]));
+        }
     }
 }
 
@@ -371,7 +518,10 @@ void gpu_emit_load(GpuEmitter *em, const Op *op)
         return;
     }
     int length = access_run(&g);
-    for (int r = 0; r < out->n; r++) {
+    if (has_edges(&g)) {
+        load_clipped(&g, out);
+    }
+    for (int r = 0; r < out->n && !has_edges(&g); r++) {
         GpuRun run;
         if (gpu_run_at(em, g.type, r, length, &run)) {
             load_run(&g, out, &run);
@@ -413,6 +563,26 @@ static void store_run(GlobalAccess *g, const GpuValue *in, LLVMValueRef first, c
     guarded_store(g, inside, at, gpu_pack(g->em, run->n, regs), run->n);
 }
 
+/* A piece that is the row's as a whole at once, of another only what is the row's. */
+static void store_clipped(GlobalAccess *g, const GpuValue *in, LLVMValueRef first,
+                          const GpuRun *run)
+{
+    GpuEmitter *em = g->em;
+    LLVMValueRef regs[sizeof run->regs / sizeof *run->regs];
+    Edges edges = find_edges(g);
+    for (int i = 0; i < run->n; i++) {
+        regs[i] = gpu_to_memory(em, g->dtype, in->regs[run->regs[i]]);
+    }
+    first = gpu_both(em, first, inside_on(g, edges.axis, run->regs[0]));
+    guarded_store(g, gpu_both(em, first, is_whole(&edges, run)), register_address(g, run->regs[0]),
+                  gpu_pack(em, run->n, regs), run->n);
+    GpuBranch branch = gpu_branch_begin(em, gpu_both(em, first, is_partial(&edges, run)));
+    for (int i = 0; i < run->n; i++) {
+        guarded_store(g, is_of_row(&edges, run, i), register_address(g, run->regs[i]), regs[i], 1);
+    }
+    gpu_branch_end(em, branch);
+}
+
 /* All threads have the scalar: the first of the role stores it. */
 static void store_scalar(GlobalAccess *g, LLVMValueRef value)
 {
@@ -452,7 +622,7 @@ void gpu_store_take(GpuStore *store, int from, int n)
         }
         int last = run.regs[run.n - 1];
         if (last >= from && last < from + n) {
-            store_run(g, in, store->first, &run);
+            (has_edges(g) ? store_clipped : store_run)(g, in, store->first, &run);
         }
     }
 }

@@ -302,6 +302,19 @@ void gpu_renamed(GpuEmitter *em, const Op *op, Type from, const GpuValue *in, Ty
 
 /* ---- mask ---- */
 
+LLVMValueRef gpu_skipped(GpuEmitter *em, Dim dim)
+{
+    const DimVar *range = poly_as_range(dim);
+    const Value *binder = range ? range->binder : NULL;
+    const Op *op = binder && binder->block ? binder->block->parent : NULL;
+    if (!op || op_int(op, ATTR_ALIGNED, 1) == 1 ||
+        binder->index + 1 != (uint32_t)op->regions[0]->n_args) {
+        return NULL;
+    }
+    LLVMValueRef before = LLVMBuildNeg(em->builder, gpu_value(em, binder)->regs[0], "");
+    return LLVMBuildTrunc(em->builder, before, em->i32, "");
+}
+
 /* i32: how many elements of a tile's axis exist. */
 static LLVMValueRef axis_length(GpuEmitter *em, Type type, int axis)
 {
@@ -327,7 +340,11 @@ static LLVMValueRef mask_inside(GpuEmitter *em, const Op *op, LLVMValueRef lengt
         }
     }
     LLVMValueRef coord = gpu_coord(em, layout, axis, r);
-    return LLVMBuildICmp(em->builder, LLVMIntSLT, coord, length, "");
+    LLVMValueRef inside = LLVMBuildICmp(em->builder, LLVMIntSLT, coord, length, "");
+    LLVMValueRef skipped = gpu_skipped(em, op->results[0]->type->dims[axis]);
+    return skipped
+               ? gpu_both(em, inside, LLVMBuildICmp(em->builder, LLVMIntSGE, coord, skipped, ""))
+               : inside;
 }
 
 void gpu_emit_mask(GpuEmitter *em, const Op *op)

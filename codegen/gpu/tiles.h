@@ -53,6 +53,8 @@ GpuReduce *gpu_reduce_begin(GpuEmitter *em, const Op *op);
 void gpu_reduce_take(GpuReduce *red, int from, int n);
 void gpu_reduce_end(GpuReduce *red);
 
+/* i32: elements of a tile that lie before a row whose tiles are aligned; NULL: none. */
+LLVMValueRef gpu_skipped(GpuEmitter *em, Dim dim);
 /* global.c */
 void gpu_emit_load(GpuEmitter *em, const Op *op);
 void gpu_emit_store(GpuEmitter *em, const Op *op);
