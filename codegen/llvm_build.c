@@ -38,7 +38,7 @@ LLVMTypeRef llvm_type(const Llvm *l, DType dtype)
 
 LLVMTypeRef llvm_memory_type(const Llvm *l, DType dtype)
 {
-    return dtype == DT_BOOL ? l->i8 : llvm_type(l, dtype);
+    return dtype == DT_BOOL || dtype_is_packed(dtype) ? l->i8 : llvm_type(l, dtype);
 }
 
 LLVMTypeRef llvm_lanes(LLVMTypeRef element, int n)
@@ -98,9 +98,9 @@ LLVMValueRef llvm_number(const Llvm *l, DType dtype, LLVMTypeRef type, const Att
     if (!dtype_is_float(dtype)) {
         return llvm_int(type, attr ? attr->i : 0);
     }
-    if (is_cpu(l) && dtype_bits(dtype) == 16) {
-        Scalar exact = scalar_op(OP_CAST, NULL, DT_F64, dtype, &(Scalar){.f = number});
-        uint16_t bits = dtype == DT_F16 ? f32_to_f16((float)exact.f) : f32_to_bf16((float)exact.f);
+    if (dtype_is_narrow(dtype) && (is_cpu(l) || dtype_bits(dtype) == 8)) {
+        uint16_t bits = 0;
+        scalar_store(dtype, &bits, (Scalar){.f = number});
         return llvm_int(type, bits);
     }
     return llvm_float(type, number);

@@ -156,6 +156,9 @@ static bool on_cpu(const Llvm *l)
 
 static LLVMValueRef to_f32(Llvm *l, LLVMValueRef a, DType from)
 {
+    if (dtype_bits(from) == 8) {
+        return scalar_f8_to_f32(l, a, from);
+    }
     if (from == DT_BF16 && on_cpu(l)) {
         return bf16_to_f32_bits(l, a);
     }
@@ -170,6 +173,9 @@ static LLVMValueRef to_f32(Llvm *l, LLVMValueRef a, DType from)
 
 static LLVMValueRef from_f32(Llvm *l, LLVMValueRef a, DType to)
 {
+    if (dtype_bits(to) == 8) {
+        return scalar_f32_to_f8(l, a, to);
+    }
     if (to == DT_BF16 && on_cpu(l)) {
         return f32_to_bf16_bits(l, a);
     }
@@ -183,7 +189,7 @@ static LLVMValueRef from_f32(Llvm *l, LLVMValueRef a, DType to)
 
 static LLVMValueRef float_to_float(Llvm *l, LLVMValueRef a, DType from, DType to)
 {
-    if (dtype_bits(from) == 16) {
+    if (dtype_is_narrow(from)) {
         return float_to_float(l, to_f32(l, a, from), DT_F32, to);
     }
     if (from == to) {
@@ -211,7 +217,7 @@ static LLVMValueRef to_bool(Llvm *l, LLVMValueRef a, DType from)
 
 static LLVMValueRef float_to_int(Llvm *l, LLVMValueRef a, DType from, DType to)
 {
-    LLVMValueRef wide = dtype_bits(from) == 16 ? to_f32(l, a, from) : a;
+    LLVMValueRef wide = dtype_is_narrow(from) ? to_f32(l, a, from) : a;
     LLVMTypeRef types[2] = {llvm_like(llvm_type(l, to), LLVMTypeOf(wide)), LLVMTypeOf(wide)};
     const char *name = dtype_is_signed(to) ? "llvm.fptosi.sat" : "llvm.fptoui.sat";
     return llvm_intrinsic(l, name, 2, types, 1, &wide);
@@ -240,7 +246,7 @@ static LLVMValueRef sticky_f64(Llvm *l, LLVMValueRef a, bool is_signed)
 static LLVMValueRef int_to_float(Llvm *l, LLVMValueRef a, DType from, DType to)
 {
     bool is_signed = dtype_is_signed(from);
-    bool narrow_result = dtype_bits(to) == 16;
+    bool narrow_result = dtype_is_narrow(to);
     if (narrow_result && dtype_bits(from) == 64) {
         return float_to_float(l, sticky_f64(l, a, is_signed), DT_F64, to);
     }
@@ -267,7 +273,7 @@ LLVMValueRef scalar_cast(Llvm *l, LLVMValueRef a, DType from, DType to)
         return a;
     }
     if (to == DT_BOOL) {
-        return dtype_bits(from) == 16 && dtype_is_float(from)
+        return dtype_is_narrow(from)
                    ? to_bool(l, to_f32(l, a, from), DT_F32)
                    : to_bool(l, a, from);
     }

@@ -189,13 +189,13 @@ static LLVMValueRef emit_unary(Llvm *l, OpKind kind, DType dtype, LLVMValueRef a
     }
 }
 
-/* 16-bit floats: in f32, which holds more than twice their bits: rounding again is right. */
+/* Narrow floats: in f32, which holds more than twice their bits: rounding again is right. */
 static LLVMValueRef emit_widened(Llvm *l, OpKind kind, const char *pred, DType in, DType out,
                                  const LLVMValueRef *operands)
 {
     LLVMValueRef wide[3];
     if (kind == OP_FMA) {
-        diag_bug(l->diags, "fma of a 16-bit type");
+        diag_bug(l->diags, "fma of a narrow type");
     }
     for (int i = 0; i < op_info(kind)->operands; i++) {
         wide[i] = scalar_cast(l, operands[i], in, DT_F32);
@@ -217,7 +217,7 @@ LLVMValueRef scalar_emit(Llvm *l, OpKind kind, const char *pred, DType in, DType
     case OP_FIX: return a;
     default: break;
     }
-    if (dtype_is_float(in) && dtype_bits(in) == 16) {
+    if (dtype_is_narrow(in)) {
         return emit_widened(l, kind, pred, in, out, operands);
     }
     switch (kind) {

@@ -15,6 +15,9 @@ LLVMValueRef scalar_emit(Llvm *l, OpKind kind, const char *pred, DType in, DType
 LLVMValueRef scalar_emit_op(Llvm *l, const Op *op, const LLVMValueRef *operands);
 
 LLVMValueRef scalar_cast(Llvm *l, LLVMValueRef a, DType from, DType to);
+/* f8 is its bits, i8, in registers. */
+LLVMValueRef scalar_f8_to_f32(Llvm *l, LLVMValueRef a, DType from);
+LLVMValueRef scalar_f32_to_f8(Llvm *l, LLVMValueRef a, DType to);
 LLVMValueRef scalar_fma(Llvm *l, DType dtype, LLVMValueRef a, LLVMValueRef c, LLVMValueRef d);
 /* The exact remainder of f32 or f64, moved once to the divisor's sign; NaN by 0. */
 LLVMValueRef scalar_mod(Llvm *l, LLVMValueRef a, LLVMValueRef c);

@@ -192,6 +192,9 @@ static double int_to_float(DType from, DType to, int64_t value)
 static Scalar cast(DType from, DType to, Scalar a)
 {
     bool from_float = dtype_is_float(from);
+    if (from == to) {
+        return a; /* an infinity of f8e5m2 too */
+    }
     if (to == DT_BOOL) {
         return (Scalar){.i = from_float ? a.f != 0 : a.i != 0};
     }

@@ -205,6 +205,10 @@ static void give_help(Func *func, const Mark *mark, const char *fits, bool given
             diag_help(func->diags, diag, "`%s` fits", fits);
         } else if (is_about_room(diag) && given) {
             diag_help(func->diags, diag, "leave out the lines that set tiles");
+        } else if (is_about_room(diag)) {
+            diag_help(func->diags, diag,
+                      "an axis that tiles hold whole, or `by exactly`, is too long: walk it with "
+                      "`for`, in steps that may be chosen");
         }
     }
 }

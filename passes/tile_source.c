@@ -6,6 +6,7 @@
 enum {
     LOOPS_ALONE = 4,         /* steps of loops shrink by up to this before those of grids do */
     SHARED_SLACK = 4096,     /* of shared memory, for reductions and barriers */
+    LEAST_STEP = 16,         /* unless it turns out that not even that fits */
     MOST_SHRINK = 64,        /* of the source's steps, before it is known what does not fit */
     THREAD_HELD_BYTES = 800, /* of accumulators and operands that a thread may hold */
 };
@@ -97,7 +98,8 @@ static int64_t source_step(Func *func, const Value *arg, int64_t written, int64_
 {
     const DimVar *var = poly_as_range(arg->type->dims[0]);
     int64_t base = written > 0 ? written : 128;
-    int64_t derived = exact ? base : larger(smaller(base, 16), base / shrink);
+    int64_t least = smaller(base, larger(1, LEAST_STEP >> func->fit.smaller));
+    int64_t derived = exact ? base : larger(least, base / shrink);
     const char *name = var->name ? var->name : "range";
     if (exact) {
         return base;

@@ -57,9 +57,16 @@ LLVMValueRef cpu_lanes_within(CpuEmitter *c, LLVMValueRef index, LLVMValueRef ex
     return cpu_within(c, each, llvm_splat(c->l, n, type));
 }
 
-LLVMValueRef cpu_tensor_base(CpuEmitter *c, const Value *memory)
+void cpu_spot_address(CpuEmitter *c, const Value *memory, Spot *spot)
 {
-    return c->pointers[plan_param_index(c->func, memory)];
+    DType dtype = memory->type->dtype;
+    spot->base = spot->address = c->pointers[plan_param_index(c->func, memory)];
+    if (dtype_is_packed(dtype)) {
+        spot->address = NULL;
+    } else if (!spot->each) {
+        LLVMTypeRef element = llvm_memory_type(c->l, dtype);
+        spot->address = LLVMBuildGEP2(c->l->builder, element, spot->base, &spot->offset, 1, "");
+    }
 }
 
 /* Axis by axis, from the last: offset, stride of the lanes, guards. */
@@ -90,9 +97,8 @@ static Spot spot_of(CpuEmitter *c, const Op *op, const Point *point)
         offset = cpu_add(c, offset, cpu_mul(c, first, stride));
         stride = cpu_mul(c, stride, extent);
     }
-    LLVMValueRef base = cpu_tensor_base(c, access.memory);
-    spot.address =
-        LLVMBuildGEP2(c->l->builder, llvm_memory_type(c->l, type->dtype), base, &offset, 1, "");
+    spot.offset = offset;
+    cpu_spot_address(c, access.memory, &spot);
     return spot;
 }
 
@@ -169,6 +175,9 @@ static LLVMValueRef load_one(CpuEmitter *c, DType dtype, const Spot *spot, LLVMV
 
 LLVMValueRef cpu_spot_load(CpuEmitter *c, DType dtype, const Spot *spot, LLVMValueRef outside)
 {
+    if (dtype_is_packed(dtype)) {
+        return cpu_packed_load(c, dtype, spot, outside);
+    }
     return spot->lanes > 1 ? load_lanes(c, dtype, spot, outside)
                            : load_one(c, dtype, spot, outside);
 }
@@ -205,6 +214,10 @@ static void store_lanes(CpuEmitter *c, DType dtype, const Spot *spot, LLVMValueR
 
 void cpu_spot_store(CpuEmitter *c, DType dtype, const Spot *spot, LLVMValueRef value)
 {
+    if (dtype_is_packed(dtype)) {
+        cpu_packed_store(c, spot, value);
+        return;
+    }
     if (spot->lanes > 1) {
         store_lanes(c, dtype, spot, value);
         return;

@@ -6,7 +6,9 @@
 #include "codegen/cpu/emit.h"
 
 typedef struct Spot {
-    LLVMValueRef address; /* of lane 0; with `each`, of the tensor */
+    LLVMValueRef base;    /* of the tensor */
+    LLVMValueRef offset;  /* of lane 0, in elements; with `each`, NULL */
+    LLVMValueRef address; /* of lane 0; with `each`, of the tensor; packed elements: NULL */
     LLVMValueRef inside;  /* i1: the indices that all lanes share are inside; NULL: they are */
     LLVMValueRef mask;    /* lanes to touch; NULL: all */
     LLVMValueRef stride;  /* between lanes, in elements; NULL: 1 */
@@ -22,8 +24,21 @@ LLVMValueRef cpu_lanes_within(CpuEmitter *c, LLVMValueRef index, LLVMValueRef ex
 LLVMValueRef cpu_spot_mask(CpuEmitter *c, const Spot *spot);
 LLVMValueRef cpu_spot_load(CpuEmitter *c, DType dtype, const Spot *spot, LLVMValueRef outside);
 void cpu_spot_store(CpuEmitter *c, DType dtype, const Spot *spot, LLVMValueRef value);
-/* Of a tensor parameter. */
-LLVMValueRef cpu_tensor_base(CpuEmitter *c, const Value *memory);
+/* Finds the address, when base and offset (or `each`) are there. */
+void cpu_spot_address(CpuEmitter *c, const Value *memory, Spot *spot);
+
+/* ---- packed.c ---- */
+/* Offsets of the lanes from the tensor's base, in elements. */
+LLVMValueRef cpu_spot_offsets(CpuEmitter *c, const Spot *spot);
+LLVMValueRef cpu_packed_load(CpuEmitter *c, DType dtype, const Spot *spot, LLVMValueRef outside);
+void cpu_packed_store(CpuEmitter *c, const Spot *spot, LLVMValueRef value);
+/* One lane after the other, of those in the mask (NULL: all). */
+typedef struct LaneLoop {
+    LLVMBasicBlockRef head, after;
+    LLVMValueRef left, lane; /* lane: i64 */
+} LaneLoop;
+LaneLoop cpu_lanes_begin(CpuEmitter *c, LLVMValueRef mask);
+void cpu_lanes_end(CpuEmitter *c, const LaneLoop *loop);
 
 /* ---- gather.c ---- */
 /* Of the gather or scatter `op` at a point: lanes that are neither one element nor a constant

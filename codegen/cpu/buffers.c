@@ -112,7 +112,7 @@ LLVMValueRef cpu_element(CpuEmitter *c, DType dtype, LLVMValueRef base, LLVMValu
 
 LLVMValueRef cpu_to_memory(CpuEmitter *c, DType dtype, LLVMValueRef value)
 {
-    if (dtype != DT_BOOL) {
+    if (dtype != DT_BOOL && !dtype_is_packed(dtype)) {
         return value;
     }
     return LLVMBuildZExt(c->l->builder, value, llvm_like(c->l->i8, LLVMTypeOf(value)), "");
@@ -120,6 +120,10 @@ LLVMValueRef cpu_to_memory(CpuEmitter *c, DType dtype, LLVMValueRef value)
 
 LLVMValueRef cpu_from_memory(CpuEmitter *c, DType dtype, LLVMValueRef value)
 {
+    if (dtype_is_packed(dtype)) {
+        LLVMTypeRef type = llvm_like(llvm_type(c->l, dtype), LLVMTypeOf(value));
+        return LLVMBuildTrunc(c->l->builder, value, type, "");
+    }
     if (dtype != DT_BOOL) {
         return value;
     }

@@ -9,7 +9,7 @@
 typedef struct Side {
     const Value *value;
     int free_axis, sum_axis;
-    LLVMValueRef len;  /* of the free axis */
+    LLVMValueRef len; /* of the free axis */
     int64_t capacity;
 } Side;
 

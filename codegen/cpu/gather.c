@@ -265,14 +265,12 @@ Spot cpu_indexed_spot(CpuEmitter *c, const Op *op, const Point *point)
         add_axis(c, &offset, &lanes, stride);
         stride = cpu_mul(c, stride, extent);
     }
-    spot.address = cpu_tensor_base(c, access.memory);
-    if (offset.each) {
-        spot.each = offset.each;
-        return spot;
+    spot.each = offset.each;
+    if (!offset.each) {
+        spot.offset = offset.first;
+        spot.stride = is_number(offset.step, 1) ? NULL : offset.step;
     }
-    spot.address = LLVMBuildGEP2(c->l->builder, llvm_memory_type(c->l, type->dtype), spot.address,
-                                 &offset.first, 1, "");
-    spot.stride = is_number(offset.step, 1) ? NULL : offset.step;
+    cpu_spot_address(c, access.memory, &spot);
     return spot;
 }
 

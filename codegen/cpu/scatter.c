@@ -12,54 +12,23 @@ static LLVMValueRef lane_of(CpuEmitter *c, LLVMValueRef vector, LLVMValueRef lan
     return vector ? LLVMBuildExtractElement(c->l->builder, vector, lane, "") : NULL;
 }
 
-static LLVMValueRef lane_offsets(CpuEmitter *c, const Spot *spot)
-{
-    LLVMTypeRef type = llvm_lanes(c->l->i64, c->lanes);
-    if (spot->each) {
-        return spot->each;
-    }
-    LLVMValueRef stride = spot->stride ? spot->stride : llvm_i64(c->l, 1);
-    return LLVMBuildMul(c->l->builder, llvm_splat(c->l, stride, type), cpu_iota(c, c->l->i64), "");
-}
-
-/* Lane by lane through the bits of the mask, from the lowest. `olds`: a cell, or NULL. */
+/* `olds`: a cell, or NULL. */
 static void change_lanes(CpuEmitter *c, const AtomicChange *change, const Spot *spot,
                          LLVMValueRef olds)
 {
     LLVMBuilderRef b = c->l->builder;
-    LLVMValueRef mask = cpu_spot_mask(c, spot), offsets = lane_offsets(c, spot);
-    LLVMTypeRef word = LLVMIntTypeInContext(c->l->context, (unsigned)c->lanes);
-    LLVMTypeRef flags = llvm_lanes(c->l->i1, c->lanes);
-    LLVMValueRef bits = LLVMBuildBitCast(b, mask ? mask : llvm_int(flags, 1), word, "");
-    bits = LLVMBuildZExt(b, bits, c->l->i64, "");
-    LLVMBasicBlockRef before = LLVMGetInsertBlock(b);
-    LLVMBasicBlockRef head = llvm_block(c->l, c->function, "lanes");
-    LLVMBasicBlockRef body = llvm_block(c->l, c->function, "lane");
-    LLVMBasicBlockRef after = llvm_block(c->l, c->function, "after");
-    LLVMBuildBr(b, head);
-    LLVMPositionBuilderAtEnd(b, head);
-    LLVMValueRef left = LLVMBuildPhi(b, c->l->i64, ""), zero = llvm_i64(c->l, 0);
-    LLVMAddIncoming(left, &bits, &before, 1);
-    LLVMBuildCondBr(b, LLVMBuildICmp(b, LLVMIntNE, left, zero, ""), body, after);
-    LLVMPositionBuilderAtEnd(b, body);
-    LLVMValueRef lane = llvm_intrinsic(c->l, "llvm.cttz", 1, &c->l->i64, 2,
-                                       (LLVMValueRef[]){left, llvm_int(c->l->i1, 1)});
-    AtomicChange one = *change;
-    one.value = lane_of(c, change->value, lane);
-    one.compare = lane_of(c, change->compare, lane);
-    LLVMValueRef offset = lane_of(c, offsets, lane);
+    LLVMValueRef offsets = cpu_spot_offsets(c, spot);
+    LaneLoop loop = cpu_lanes_begin(c, cpu_spot_mask(c, spot));
+    AtomicChange one = {change->fn, change->dtype, lane_of(c, change->value, loop.lane),
+                        lane_of(c, change->compare, loop.lane), change->float_add};
+    LLVMValueRef offset = lane_of(c, offsets, loop.lane);
     LLVMTypeRef element = llvm_memory_type(c->l, change->dtype);
-    LLVMValueRef address = LLVMBuildGEP2(b, element, spot->address, &offset, 1, "");
+    LLVMValueRef address = LLVMBuildGEP2(b, element, spot->base, &offset, 1, "");
     LLVMValueRef old = scalar_atomic(c->l, &one, address);
     if (olds) {
-        cpu_set(c, olds, LLVMBuildInsertElement(b, cpu_get(c, olds), old, lane, ""));
+        cpu_set(c, olds, LLVMBuildInsertElement(b, cpu_get(c, olds), old, loop.lane, ""));
     }
-    LLVMValueRef less = LLVMBuildSub(b, left, llvm_i64(c->l, 1), "");
-    LLVMValueRef next = LLVMBuildAnd(b, left, less, "");
-    LLVMBasicBlockRef latch = LLVMGetInsertBlock(b);
-    LLVMAddIncoming(left, &next, &latch, 1);
-    LLVMBuildBr(b, head);
-    LLVMPositionBuilderAtEnd(b, after);
+    cpu_lanes_end(c, &loop);
 }
 
 static void change_single(CpuEmitter *c, const AtomicChange *change, const Spot *spot,
