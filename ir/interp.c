@@ -392,8 +392,11 @@ static void bind_scalar(Run *run, const Param *param, const InterpArg *arg)
 static void bind_params(Run *run, const InterpArg *args)
 {
     for (size_t i = 0; i < run->func->params.n; i++) {
+        static const InterpArg none = {0};
         const Param *param = &run->func->params.items[i];
-        if (param->value->type->kind == TYPE_TENSOR) {
+        if (param->io == PARAM_SCRATCH) {
+            bind_tensor(run, param, &none); /* `args` may end before it */
+        } else if (param->value->type->kind == TYPE_TENSOR) {
             bind_tensor(run, param, &args[i]);
         } else {
             bind_scalar(run, param, &args[i]);

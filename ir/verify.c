@@ -20,6 +20,17 @@ void verify_fail(Verifier *v, const Op *op, const char *format, ...)
     text_char(v->out, '\n');
 }
 
+bool verify_is_among(const char *word, const char *list)
+{
+    size_t n = word ? strlen(word) : 0;
+    for (const char *at = list; n && (at = strstr(at, word)); at++) {
+        if (at > list && at[-1] == ' ' && at[n] == ' ') {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* ---- scopes ---- */
 
 static void check_dims(Verifier *v, const Op *op, Type type)
@@ -157,6 +168,9 @@ int verify_func(Func *func, Text *out)
         v.visible[param->id] = true;
         if (param->type->kind != TYPE_TENSOR && !type_is_scalar(param->type)) {
             verify_fail(&v, NULL, "parameter %s is neither a tensor nor a scalar", param->name);
+        }
+        if (param->type->kind != TYPE_TENSOR && func->params.items[i].io != PARAM_IN) {
+            verify_fail(&v, NULL, "scalar %s is no input", param->name);
         }
     }
     check_block(&v, func->body);

@@ -85,7 +85,7 @@ static void verify_scatter(Verifier *v, const Op *op)
     static const char *const fns = " set add min max and or xor xchg cas ";
     Access access = op_access(op, 0);
     const char *fn = op_word(op, ATTR_FN);
-    if (!fn || !strstr(fns, fn)) {
+    if (!verify_is_among(fn, fns)) {
         verify_fail(v, op, "`fn` is none of%s", fns);
         return;
     }
@@ -122,7 +122,7 @@ static void verify_scan(Verifier *v, const Op *op)
     Type type = op->results[0]->type;
     int64_t axis = op_int(op, ATTR_AXIS, -1);
     const char *fn = op_word(op, ATTR_FN);
-    if (!fn || !strstr(fns, fn)) {
+    if (!verify_is_among(fn, fns)) {
         verify_fail(v, op, "`fn` is none of%s", fns);
     }
     if (type->kind != TYPE_ARRAY || op->operands[0]->type != type || axis < 0 ||

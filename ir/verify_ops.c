@@ -94,8 +94,8 @@ static void verify_elementwise(Verifier *v, const Op *op)
         }
     }
     verify_dtypes(v, op);
-    if (op->kind == OP_CMP && !op_word(op, ATTR_PRED)) {
-        verify_fail(v, op, "no pred");
+    if (op->kind == OP_CMP && !verify_is_among(op_word(op, ATTR_PRED), " eq ne lt le gt ge ")) {
+        verify_fail(v, op, "no pred, or none that there is");
     }
 }
 
@@ -170,7 +170,7 @@ static void verify_reduce(Verifier *v, const Op *op)
     Type from = operand_type(op, 0), to = result_type(op);
     int64_t axis = op_int(op, ATTR_AXIS, -1);
     const char *fn = op_word(op, ATTR_FN);
-    if (!fn || !strstr(fns, fn)) {
+    if (!verify_is_among(fn, fns)) {
         verify_fail(v, op, "`fn` is none of%s", fns);
     }
     if (axis < 0 || axis >= from->rank || to->rank != from->rank || to->dtype != from->dtype) {

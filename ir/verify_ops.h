@@ -15,6 +15,8 @@ typedef struct Verifier {
 void verify_fail(Verifier *v, const Op *op, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Is it one of the words of a list that has a blank before and after each? NULL is not. */
+bool verify_is_among(const char *word, const char *list);
 /* The rules of one operation. Its operand and result counts are right already. */
 void verify_op(Verifier *v, const Op *op);
 /* The same for index notation, scans, folds, loops of elements, print (verify_index.c). */
