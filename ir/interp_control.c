@@ -195,7 +195,7 @@ static void tile_at(const Frame *frame, int n, int64_t id, int64_t *at)
 }
 
 /* The last axis is rows that begin at multiples of its extent: its tile begins earlier, at a multiple
- * of `aligned` elements. */
+ * of `aligned` elements. Padding is where that shows. */
 static void align_row(Run *run, const Frame *frame, int n, const int64_t *at)
 {
     int64_t row = 0, aligned = op_int(frame->op, ATTR_ALIGNED, 1);
@@ -217,7 +217,7 @@ static void bind_tile(Run *run, const Frame *frame, int64_t id)
         bind_iterator(run, frame->block->args[i], at[i] * frame->steps[i], frame->steps[i],
                       frame->dims[i]);
     }
-    if (op_int(frame->op, ATTR_ALIGNED, 1) > 1) {
+    if (run->func->padded && op_int(frame->op, ATTR_ALIGNED, 1) > 1) {
         align_row(run, frame, n, at);
     }
 }

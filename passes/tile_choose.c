@@ -56,8 +56,8 @@ static int64_t widest_access(const Op *group)
 static int64_t row_threads(const Func *func, const Op *group, int64_t elements)
 {
     bool many = elements >= LONG_ROW && widest_access(group) > 4;
-    int64_t threads = elements / (many ? 2 * ROW_ELEMENTS : ROW_ELEMENTS);
-    threads = smaller(threads, func->target->max_threads);
+    int64_t each = many ? 2 * ROW_ELEMENTS : ROW_ELEMENTS;
+    int64_t threads = smaller((elements + each - 1) / each, func->target->max_threads);
     return power_of_two_at_least(larger(func->target->warp, threads));
 }
 

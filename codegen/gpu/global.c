@@ -563,26 +563,6 @@ static void store_run(GlobalAccess *g, const GpuValue *in, LLVMValueRef first, c
     guarded_store(g, inside, at, gpu_pack(g->em, run->n, regs), run->n);
 }
 
-/* A piece that is the row's as a whole at once, of another only what is the row's. */
-static void store_clipped(GlobalAccess *g, const GpuValue *in, LLVMValueRef first,
-                          const GpuRun *run)
-{
-    GpuEmitter *em = g->em;
-    LLVMValueRef regs[sizeof run->regs / sizeof *run->regs];
-    Edges edges = find_edges(g);
-    for (int i = 0; i < run->n; i++) {
-        regs[i] = gpu_to_memory(em, g->dtype, in->regs[run->regs[i]]);
-    }
-    first = gpu_both(em, first, inside_on(g, edges.axis, run->regs[0]));
-    guarded_store(g, gpu_both(em, first, is_whole(&edges, run)), register_address(g, run->regs[0]),
-                  gpu_pack(em, run->n, regs), run->n);
-    GpuBranch branch = gpu_branch_begin(em, gpu_both(em, first, is_partial(&edges, run)));
-    for (int i = 0; i < run->n; i++) {
-        guarded_store(g, is_of_row(&edges, run, i), register_address(g, run->regs[i]), regs[i], 1);
-    }
-    gpu_branch_end(em, branch);
-}
-
 /* All threads have the scalar: the first of the role stores it. */
 static void store_scalar(GlobalAccess *g, LLVMValueRef value)
 {
@@ -597,7 +577,39 @@ struct GpuStore {
     GlobalAccess access;
     LLVMValueRef first; /* i1: this thread is the first that holds its elements; NULL: each is */
     int length;         /* of a run */
+    bool clipped;
+    Edges edges;
 };
+
+/* A piece that is the row's as a whole at once, of another only what is the row's. */
+static void store_clipped(GpuStore *store, const GpuValue *in, const GpuRun *run)
+{
+    GlobalAccess *g = &store->access;
+    GpuEmitter *em = g->em;
+    Edges *edges = &store->edges;
+    LLVMValueRef regs[sizeof run->regs / sizeof *run->regs];
+    for (int i = 0; i < run->n; i++) {
+        regs[i] = gpu_to_memory(em, g->dtype, in->regs[run->regs[i]]);
+    }
+    LLVMValueRef first = gpu_both(em, store->first, inside_on(g, edges->axis, run->regs[0]));
+    guarded_store(g, gpu_both(em, first, is_whole(edges, run)), register_address(g, run->regs[0]),
+                  gpu_pack(em, run->n, regs), run->n);
+    GpuBranch branch = gpu_branch_begin(em, gpu_both(em, first, is_partial(edges, run)));
+    for (int i = 0; i < run->n; i++) {
+        guarded_store(g, is_of_row(edges, run, i), register_address(g, run->regs[i]), regs[i], 1);
+    }
+    gpu_branch_end(em, branch);
+}
+
+/* What the loads compared with where the row ends is not kept for the stores. */
+static Edges find_edges_anew(GlobalAccess *g)
+{
+    const GpuTarget *target = g->em->target;
+    Edges edges = find_edges(g);
+    edges.skip = target->warp_uniform(g->em, edges.skip);
+    edges.limit = target->warp_uniform(g->em, edges.limit);
+    return edges;
+}
 
 GpuStore *gpu_store_begin(GpuEmitter *em, const Op *op)
 {
@@ -607,7 +619,20 @@ GpuStore *gpu_store_begin(GpuEmitter *em, const Op *op)
     begin(g);
     store->first = gpu_first_holder(em, g->type->layout);
     store->length = access_run(g);
+    store->clipped = has_edges(g);
+    if (store->clipped) {
+        store->edges = find_edges_anew(g);
+    }
     return store;
+}
+
+static void store_one(GpuStore *store, const GpuValue *in, const GpuRun *run)
+{
+    if (store->clipped) {
+        store_clipped(store, in, run);
+    } else {
+        store_run(&store->access, in, store->first, run);
+    }
 }
 
 /* A run goes with the group that holds its last register. */
@@ -622,7 +647,7 @@ void gpu_store_take(GpuStore *store, int from, int n)
         }
         int last = run.regs[run.n - 1];
         if (last >= from && last < from + n) {
-            (has_edges(g) ? store_clipped : store_run)(g, in, store->first, &run);
+            store_one(store, in, &run);
         }
     }
 }
