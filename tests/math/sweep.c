@@ -221,6 +221,139 @@ static Worst sweep(const Unary *unary, bool all)
     return s.worst;
 }
 
+/* ---- samples: two arguments of f32; f64 ---- */
+
+enum { SAMPLES = 1 << 15 };
+static const double EDGES[] = {0,
+                               1,
+                               0.5,
+                               2,
+                               3,
+                               1.5,
+                               0.75,
+                               1.25,
+                               0x1p-24,
+                               10,
+                               100,
+                               1e-3,
+                               0x1p24,
+                               0x1p23,
+                               88.5,
+                               127,
+                               128,
+                               149,
+                               0x1p-149,
+                               0x1p-126,
+                               0x1.8p-140,
+                               1e30,
+                               0x1p127,
+                               1e-30,
+                               INFINITY,
+                               NAN,
+                               0x1.fffffep127,
+                               0x1.fffffep-1,
+                               0x1.000002p0,
+                               7,
+                               22,
+                               44};
+enum { N_EDGES = sizeof EDGES / sizeof *EDGES };
+
+static uint64_t random_next(uint64_t *state)
+{
+    *state += 0x9e3779b97f4a7c15u;
+    uint64_t z = *state;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+/* Edges, any bits, and numbers of the size of 1 to 100, by turns. */
+static double sample(size_t i, int argument, bool wide, uint64_t *state)
+{
+    uint64_t bits = random_next(state);
+    size_t edge = argument == 0 ? i % (2 * N_EDGES) : i / (2 * N_EDGES);
+    if (edge < 2 * N_EDGES && i < 4 * N_EDGES * N_EDGES) {
+        return edge < N_EDGES ? EDGES[edge] : -EDGES[edge - N_EDGES];
+    }
+    if (i % 2) {
+        static const double scales[] = {1, 4, 20, 100, 700};
+        return ((double)(bits >> 11) * 0x1p-52 - 1) * scales[i / 2 % 5];
+    }
+    if (wide) {
+        return from_bits(bits);
+    }
+    uint32_t narrow = (uint32_t)bits;
+    float value;
+    memcpy(&value, &narrow, sizeof value);
+    return (double)value;
+}
+
+static Worst sample_binary(const Binary *binary)
+{
+    static _Alignas(64) float x[SAMPLES], y[SAMPLES], got[SAMPLES];
+    Kernel k = kernel_open(binary->name, "f32", 2);
+    TesseraLaunch *launch = prepare(&k, TESSERA_F32, (void *[]){x, y, got}, 3, SAMPLES);
+    Worst worst = {0};
+    uint64_t state = 1;
+    for (size_t i = 0; i < SAMPLES; i++) {
+        x[i] = (float)sample(i, 0, false, &state);
+        y[i] = (float)sample(i, 1, false, &state);
+    }
+    must(&k, tessera_launch(launch, NULL));
+    for (size_t i = 0; i < SAMPLES; i++) {
+        double want = binary->want((double)x[i], (double)y[i]), off = ulps(got[i], want);
+        if (off > worst.ulps) {
+            worst = (Worst){off, (double)x[i], (double)y[i], (double)got[i], want};
+        }
+    }
+    tessera_launch_free(launch);
+    kernel_close(&k);
+    return worst;
+}
+
+/* As ulps, of f64. */
+static double ulps64(double got, long double want)
+{
+    if (isnan(got) || isnan(want)) {
+        return isnan(got) && isnan(want) ? 0 : INFINITY;
+    }
+    if (fabsl(want) > 0x1p1024L) {
+        want = copysignl(0x1p1024L, want);
+    }
+    if (got == 0 && !signbit(got) != !signbit(want)) {
+        return INFINITY;
+    }
+    long double value = isinf(got) ? copysignl(0x1p1024L, got) : got;
+    int exponent = want == 0 ? -1074 : ilogbl(want) - 52;
+    return (double)(fabsl(value - want) * ldexpl(1, exponent < -1074 ? 1074 : -exponent));
+}
+
+static Worst sample_wide(const Wide *wide)
+{
+    static _Alignas(64) double x[SAMPLES], y[SAMPLES], got[SAMPLES];
+    int operands = wide->one ? 1 : 2;
+    Kernel k = kernel_open(wide->name, "f64", operands);
+    void *data[] = {x, operands == 1 ? got : y, got};
+    TesseraLaunch *launch = prepare(&k, TESSERA_F64, data, (size_t)operands + 1, SAMPLES);
+    Worst worst = {0};
+    uint64_t state = 1;
+    for (size_t i = 0; i < SAMPLES; i++) {
+        x[i] = sample(i, 0, true, &state);
+        y[i] = sample(i, 1, true, &state);
+    }
+    must(&k, tessera_launch(launch, NULL));
+    for (size_t i = 0; i < SAMPLES; i++) {
+        long double want = operands == 1 ? wide->one(x[i]) : wide->two(x[i], y[i]);
+        double off = ulps64(got[i], want);
+        if (off > worst.ulps) {
+            worst = (Worst){off, x[i], y[i], got[i], (double)want};
+        }
+    }
+    tessera_launch_free(launch);
+    kernel_close(&k);
+    return worst;
+}
+
 /* ---- all ---- */
 
 typedef struct Options {
@@ -262,6 +395,18 @@ int main(int argc, char **argv)
         if (wanted(&o, UNARY[i].name)) {
             Worst worst = sweep(&UNARY[i], o.all);
             report(&o, UNARY[i].name, "f32", &worst, UNARY[i].limit);
+        }
+    }
+    for (size_t i = 0; i < BINARY_COUNT; i++) {
+        if (wanted(&o, BINARY[i].name)) {
+            Worst worst = sample_binary(&BINARY[i]);
+            report(&o, BINARY[i].name, "f32", &worst, BINARY[i].limit);
+        }
+    }
+    for (size_t i = 0; i < WIDE_COUNT; i++) {
+        if (wanted(&o, WIDE[i].name)) {
+            Worst worst = sample_wide(&WIDE[i]);
+            report(&o, WIDE[i].name, "f64", &worst, WIDE[i].limit);
         }
     }
     printf("%d passed, %d failed\n", o.passed, o.failed);
