@@ -148,6 +148,7 @@ Val float_val(double value);
 Val bool_val(bool value);
 /* The expression as something with elements: tensors are loaded, ranges and types refused. */
 Val lower_operand(Lower *l, const Expr *expr);
+Val lower_any(Lower *l, const Expr *expr); /* or a tuple of such */
 Val as_operand(Lower *l, const Expr *expr, Val val);
 /* The type in which f16 and bf16 compute. */
 DType compute_dtype(DType dtype);
@@ -180,6 +181,8 @@ bool full_shape(Lower *l, Span span, const Shape *shape, Shape *out);
 /* The value with all of `lanes` (more than it has), of extent 1 where they are new. */
 Value *add_lanes(Lower *l, const Val *val, Lanes lanes);
 Val lower_prefix(Lower *l, const Expr *expr);
+/* An error: inside of a loop whose elements end by themselves nothing mixes elements. */
+void mixes_lanes(Lower *l, Span span, const char *name);
 /* What changes no sum, product, greatest or least. */
 Val neutral_val(const char *fn, DType dtype);
 /* The type in which elements of this one are reduced. */
@@ -200,10 +203,16 @@ Val lower_index(Lower *l, const Expr *expr, const Expr *otherwise);
 Val lower_call(Lower *l, const Expr *expr);
 Val lower_builtin(Lower *l, const Expr *expr, const char *name, bool *known);
 Val lower_reduction(Lower *l, const Expr *expr, const char *name);
+Val lower_cumulative(Lower *l, const Expr *expr, const char *name);
+Val lower_fold(Lower *l, const Expr *expr, const char *name);
+Val lower_arg_extreme(Lower *l, const Expr *expr, const char *name);
+/* The index of the greatest or least element on one axis of all (lanes counted): of the indices
+ * given, -1 where an element does not count. The axis stays, with extent 1. */
+Value *arg_extreme(Lower *l, bool most, Value *values, Value *indices, int axis);
 Val lower_intrinsic(Lower *l, const Expr *expr, const char *name);
 Val inline_fn(Lower *l, const Expr *expr, const FnDecl *fn, const Module *home);
 /* Builtins that other files name, for "did you mean". */
-const char *const *builtin_names(size_t *n);
+const char *builtin_name(size_t n); /* NULL after the last */
 bool arith_dtype(Lower *l, const Expr *expr, const Val *a, const Val *b, DType *out);
 /* What is known of an integer; NULL: nothing. */
 const Affine *affine_of(Lower *l, const Val *val);

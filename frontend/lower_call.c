@@ -162,26 +162,32 @@ static Val lower_where(Lower *l, const Expr *expr, const char *name)
     return lower_select(l, expr, parts);
 }
 
-static const char *const BUILTIN_NAMES[] = {"max",   "min",  "sum",   "prod", "mean",
-                                            "where", "fill", "zeros", "ones", "index",
-                                            "start", "end",  "len"};
-static BuiltinFn *const BUILTINS[] = {
-    lower_extremum,   lower_extremum,   lower_reduction, lower_reduction, lower_reduction,
-    lower_where,      lower_fill,       lower_fill,      lower_fill,      lower_range_fact,
-    lower_range_fact, lower_range_fact, lower_range_fact};
+static const struct {
+    const char *name;
+    BuiltinFn *lower;
+} BUILTINS[] = {
+    {"max", lower_extremum},       {"min", lower_extremum},       {"sum", lower_reduction},
+    {"prod", lower_reduction},     {"mean", lower_reduction},     {"any", lower_reduction},
+    {"all", lower_reduction},      {"var", lower_reduction},      {"std", lower_reduction},
+    {"argmax", lower_arg_extreme}, {"argmin", lower_arg_extreme}, {"cumsum", lower_cumulative},
+    {"cumprod", lower_cumulative}, {"cummax", lower_cumulative},  {"cummin", lower_cumulative},
+    {"reduce", lower_fold},        {"scan", lower_fold},          {"where", lower_where},
+    {"fill", lower_fill},          {"zeros", lower_fill},         {"ones", lower_fill},
+    {"index", lower_range_fact},   {"start", lower_range_fact},   {"end", lower_range_fact},
+    {"len", lower_range_fact},
+};
 
-const char *const *builtin_names(size_t *n)
+const char *builtin_name(size_t n)
 {
-    *n = sizeof BUILTIN_NAMES / sizeof *BUILTIN_NAMES;
-    return BUILTIN_NAMES;
+    return n < sizeof BUILTINS / sizeof *BUILTINS ? BUILTINS[n].name : NULL;
 }
 
 Val lower_builtin(Lower *l, const Expr *expr, const char *name, bool *known)
 {
     for (size_t i = 0; i < sizeof BUILTINS / sizeof *BUILTINS; i++) {
-        if (text_same(BUILTIN_NAMES[i], name)) {
+        if (text_same(BUILTINS[i].name, name)) {
             *known = true;
-            return BUILTINS[i](l, expr, name);
+            return BUILTINS[i].lower(l, expr, name);
         }
     }
     for (size_t i = 0; i < N_VIEW_BUILTINS; i++) {

@@ -199,6 +199,15 @@ void lower_break(Lower *l, const Stmt *stmt)
 
 /* ---- while ---- */
 
+void mixes_lanes(Lower *l, Span span, const char *name)
+{
+    Diag *diag = lower_error(l, ERR_LANE_LOOP, span,
+                             "`%s` over an axis inside of a loop that ends for each element by "
+                             "itself",
+                             name);
+    diag_help(l->diags, diag, "reduce by index, `sum(k in K) …`, or before the loop");
+}
+
 typedef struct WhileLoop {
     const Expr *condition; /* NULL: counter < end */
     Symbol *counter;

@@ -283,7 +283,7 @@ static Val result_of(Lower *l, const FnDecl *fn, Val val)
 static Val lower_body(Lower *l, const FnDecl *fn)
 {
     if (fn->value) {
-        return lower_operand(l, fn->value);
+        return lower_any(l, fn->value);
     }
     int errors = l->diags->errors;
     l->returned = false;

@@ -4,6 +4,7 @@
 #include "frontend/lower.h"
 
 #include <math.h>
+#include <string.h>
 
 typedef struct Prefix {
     const Expr *expr;
@@ -162,14 +163,41 @@ static Val prefix_mean(Lower *l, const Prefix *p)
     return apply_binary(l, p->expr, OP_DIV, NULL, &sum, &count, p->expr, p->expr);
 }
 
+/* The variable where the body is greatest or least. */
+static Val prefix_arg(Lower *l, const Prefix *p)
+{
+    if (!check_body(l, p, false, false)) {
+        return poison_val();
+    }
+    if (p->expr->axes->n != 1) {
+        Diag *diag = lower_error(l, ERR_ARGUMENTS, p->expr->span, "`%s` finds one index, not %zu",
+                                 p->expr->name, p->expr->axes->n);
+        diag_help(l->diags, diag, "for several nest them, or fold tuples with `reduce`");
+        return poison_val();
+    }
+    Lanes lane = p->lanes;
+    Val values = spread(l, p, &p->body, compute_dtype(dtype_of(&p->body)));
+    Val index = where_counted(l, p, l->lanes[l->n_lanes - 1].index, int_val(-1, false));
+    if (is_poison(&values) || is_poison(&index)) {
+        return poison_val();
+    }
+    Shape shape = shape_of(&values);
+    shape.lanes |= index.lanes;
+    Value *best = arg_extreme(l, text_same(p->expr->name, "argmax"),
+                              materialize(l, &values, dtype_of(&values), &shape),
+                              materialize(l, &index, DT_I64, &shape), lane_count(shape.lanes) - 1);
+    return lanes_val(build_squeeze(&l->b, best, lane_count(shape.lanes) - 1), shape.lanes & ~lane);
+}
+
 typedef Val PrefixFn(Lower *l, const Prefix *p);
 
 static const struct {
     const char *name;
     PrefixFn *lower;
 } PREFIXES[] = {
-    {"sum", prefix_plain},   {"prod", prefix_plain},  {"max", prefix_plain}, {"min", prefix_plain},
-    {"any", prefix_logical}, {"all", prefix_logical}, {"mean", prefix_mean},
+    {"sum", prefix_plain}, {"prod", prefix_plain},  {"max", prefix_plain},
+    {"min", prefix_plain}, {"any", prefix_logical}, {"all", prefix_logical},
+    {"mean", prefix_mean}, {"argmax", prefix_arg},  {"argmin", prefix_arg},
 };
 
 static PrefixFn *prefix_fn(Lower *l, const Expr *expr)
@@ -185,7 +213,8 @@ static PrefixFn *prefix_fn(Lower *l, const Expr *expr)
     if (nearest_found(&nearest)) {
         diag_help(l->diags, diag, "did you mean `%s`?", nearest_found(&nearest));
     } else {
-        diag_help(l->diags, diag, "indices are reduced by sum, prod, max, min, any, all, mean");
+        diag_help(l->diags, diag,
+                  "indices are reduced by sum, prod, max, min, any, all, mean, argmax, argmin");
     }
     return NULL;
 }
@@ -292,10 +321,11 @@ static Val spelled_prefix(Lower *l, const Expr *expr)
 {
     Symbol *symbols = l->symbols;
     DType dtype;
-    if (text_same(expr->name, "mean")) {
-        Diag *diag = lower_error(l, ERR_LANE_LOOP, expr->span,
-                                 "a mean inside of a loop that ends element by element");
-        diag_help(l->diags, diag, "divide a `sum(…)` by the count");
+    if (text_same(expr->name, "mean") || strncmp(expr->name, "arg", 3) == 0) {
+        Diag *diag =
+            lower_error(l, ERR_LANE_LOOP, expr->span,
+                        "`%s` inside of a loop that ends for each element by itself", expr->name);
+        diag_help(l->diags, diag, "write a `for` loop, or for a mean `sum(…)` by the count");
         return poison_val();
     }
     if (!body_dtype(l, expr, &dtype)) {

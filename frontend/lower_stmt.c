@@ -437,10 +437,10 @@ static void lower_return(Lower *l, const Stmt *stmt)
     if (!l->calls) {
         return_from_kernel(l, stmt);
     } else if (stmt->values.n != 1) {
-        lower_unsupported(l, stmt->span, "functions with several results are");
-        l->result = poison_val();
+        Expr tuple = {.kind = EXPR_TUPLE, .span = stmt->span, .args = stmt->values};
+        l->result = lower_any(l, &tuple);
     } else {
-        l->result = lower_operand(l, stmt->values.items[0]);
+        l->result = lower_any(l, stmt->values.items[0]);
     }
     l->returned = true;
 }

@@ -100,6 +100,12 @@ Val lower_operand(Lower *l, const Expr *expr)
     return as_operand(l, expr, lower_expr(l, expr));
 }
 
+Val lower_any(Lower *l, const Expr *expr)
+{
+    Val val = lower_expr(l, expr);
+    return val.kind == VAL_TUPLE ? val : as_operand(l, expr, val);
+}
+
 /* ---- conversions ---- */
 
 /* A literal keeps its text's value until it has a type: one rounding. */

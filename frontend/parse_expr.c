@@ -209,6 +209,12 @@ static Expr *parse_primary(Parser *p)
     case TOK_TRUE:
     case TOK_FALSE: return parse_word(p, EXPR_BOOL);
     case TOK_NAME: return parse_word(p, EXPR_NAME);
+    case TOK_VAR: /* var(x): the variance */
+        if (parser_peek(p).kind == TOK_LPAREN) {
+            return parse_word(p, EXPR_NAME);
+        }
+        parser_error(p, "an expression");
+        break;
     case TOK_NONE: return parse_word(p, EXPR_NONE);
     case TOK_LPAREN: return parse_parens(p);
     case TOK_LBRACKET: return parse_list(p);
