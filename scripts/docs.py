@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""docs.py [--check]: writes docs/ops.md, docs/passes.md and docs/targets.md from the tables of the
-sources; with --check only says whether they are current."""
+"""docs.py [--check]: writes docs/ops.md, passes.md, targets.md and stdlib.md from the tables and
+comments of the sources; with --check only says whether they are current."""
 
 import pathlib
 import re
@@ -130,9 +130,67 @@ def targets():
         for r in rows("ir/targets.def", "TARGET")])
 
 
+def declared(lines, at):
+    """The head of the function that begins at a line, without its body."""
+    head = ""
+    for line in lines[at:]:
+        head += line.strip() + " "
+        if head.count("(") == head.count(")"):
+            break
+    depth = 0
+    for i, c in enumerate(head):
+        depth += {"(": 1, ")": -1}.get(c, 0)
+        if c == ")" and depth == 0:
+            result = re.match(r"\s*->\s*\S+", head[i + 1:])
+            return head[3:i + 1] + (result.group(0).rstrip("{= ") if result else "")
+    return head
+
+
+def described(lines, at):
+    """The comment right above a line, as one paragraph."""
+    first = at
+    while first and lines[first - 1].startswith("# ") and "SPDX" not in lines[first - 1]:
+        first -= 1
+    return " ".join(line[2:].strip() for line in lines[first:at])
+
+
+def functions(path):
+    lines = path.read_text().split("\n")
+    for at, line in enumerate(lines):
+        if line.startswith("fn ") and not line.startswith("fn detail."):
+            yield declared(lines, at), described(lines, at)
+
+
+def module_head(path):
+    """What the comment at the head of a module says."""
+    lines, said = path.read_text().split("\n")[1:], []
+    for line in lines:
+        if not line.startswith("#"):
+            break
+        said.append(line[1:].strip())
+    return " ".join(said)
+
+
+def stdlib():
+    body = title("The standard library", "stdlib/*.tile")
+    body += ("Functions of `.tile`, there in every program without an import. Arguments of f16 and "
+             "bf16 are computed in f32; `float`, `int`, `number` and `any` are classes of element "
+             "types; names in brackets are extents that the arguments give. What is built into the "
+             "language stands in [language.md](language.md).\n\n")
+    for path in sorted((ROOT / "stdlib").glob("*.tile")):
+        body += f"## {path.stem}\n\n{module_head(path)}\n\n"
+        lines, last = [], ""
+        for head, text in functions(path):
+            last = text or last
+            lines.append((f"`{head}`", last))
+        body += table(("function", "what it is"), lines) + "\n"
+    return body.rstrip("\n") + "\n"
+
+
 def main():
     stale = []
-    for name, make in (("ops", ops), ("passes", passes), ("targets", targets)):
+    for name, make in (("ops", ops), ("passes", passes), ("targets", targets),
+                       ("stdlib", stdlib)):
         path, text = ROOT / "docs" / f"{name}.md", make()
         if not path.is_file() or path.read_text() != text:
             stale.append(str(path.relative_to(ROOT)))

@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of the standard library against NumPy, in float64.
+
+A row is the function's call, what it is made of and the same in NumPy; each becomes a kernel and is
+run with the interpreter's check, on sizes with tails. Prints `N passed, N failed`."""
+
+import argparse
+import concurrent.futures
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+ARGUMENTS = {"x": "f32[M, N]", "y": "f32[M, N]", "z": "f32[M, N]", "w": "f32[N]", "b": "f32[N]",
+             "p": "f32[M, N]", "q": "f32[M, N]", "s": "f32[M, N]", "v": "f32[N]", "t": "i64[M]",
+             "g": "f32[B, L, 8]", "c": "f32[8]"}
+SIZES = [{"M": 1, "N": 1, "B": 1, "L": 1}, {"M": 5, "N": 67, "B": 2, "L": 3}]
+
+
+def softmax(x, axis=-1):
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+def logsumexp(x, axis=-1):
+    m = x.max(axis=axis, keepdims=True)
+    return np.log(np.exp(x - m).sum(axis=axis, keepdims=True)) + m
+
+
+def normal(x, axis=-1, eps=1e-5):
+    d = x - x.mean(axis=axis, keepdims=True)
+    return d / np.sqrt((d * d).mean(axis=axis, keepdims=True) + eps)
+
+
+def grouped(x, groups):
+    g = x.reshape(*x.shape[:2], groups, -1)
+    return normal(g, (1, 3)).reshape(x.shape)
+
+
+def norm(x):
+    return np.sqrt((x * x).sum(axis=-1, keepdims=True))
+
+
+def picked(x, t):
+    return x[np.arange(len(t)), t]
+
+
+# call, type of the result, NumPy, tolerance relative to 1 + |value|
+ROWS = [
+    ("softmax(x)", "f32[M, N]", lambda x: softmax(x), 1e-5),
+    ("softmax(x, axis=0)", "f32[M, N]", lambda x: softmax(x, 0), 1e-5),
+    ("logsumexp(x)", "f32[M, 1]", lambda x: logsumexp(x), 1e-5),
+    ("log_softmax(x)", "f32[M, N]", lambda x: x - logsumexp(x), 1e-5),
+    ("moments(x)", "f32[M, 1]", None, 0),
+    ("variance(x)", "f32[M, 1]", lambda x: x.var(axis=1, keepdims=True), 1e-5),
+    ("standard_deviation(x)", "f32[M, 1]", lambda x: x.std(axis=1, keepdims=True), 1e-5),
+    ("layer_norm(x, w, b)", "f32[M, N]", lambda x, w, b: normal(x) * w + b, 1e-4),
+    ("rms_norm(x, w)", "f32[M, N]",
+     lambda x, w: x / np.sqrt((x * x).mean(axis=1, keepdims=True) + 1e-6) * w, 1e-5),
+    ("l2_normalize(x)", "f32[M, N]", lambda x: x / norm(x), 1e-5),
+    ("batch_norm(x, w, v, b, b)", "f32[M, N]",
+     lambda x, w, v, b: (x - w) / np.sqrt(v + 1e-5) * b + b, 1e-3),
+    ("group_norm(g, c, c, groups=2)", "f32[B, L, 8]", lambda g, c: grouped(g, 2) * c + c, 1e-4),
+    ("instance_norm(g, c, c)", "f32[B, L, 8]", lambda g, c: normal(g, 1) * c + c, 1e-4),
+    ("mse(x, y)", "f32[M, N]", lambda x, y: (x - y) ** 2, 1e-6),
+    ("l1(x, y)", "f32[M, N]", lambda x, y: np.abs(x - y), 1e-6),
+    ("smooth_l1(x, y, 0.5)", "f32[M, N]",
+     lambda x, y: np.where(abs(x - y) < 0.5, (x - y) ** 2, abs(x - y) - 0.25), 1e-6),
+    ("huber(x, y, 0.5)", "f32[M, N]",
+     lambda x, y: np.where(abs(x - y) < 0.5, 0.5 * (x - y) ** 2, 0.5 * (abs(x - y) - 0.25)), 1e-6),
+    ("cross_entropy(x, t)", "f32[M]", lambda x, t: -picked(x - logsumexp(x), t), 1e-5),
+    ("nll(x, t)", "f32[M]", lambda x, t: -picked(x, t), 0),
+    ("binary_cross_entropy(p, q)", "f32[M, N]",
+     lambda p, q: -(q * np.log(p) + (1 - q) * np.log(1 - p)), 1e-5),
+    ("binary_cross_entropy_logits(x, q)", "f32[M, N]",
+     lambda x, q: np.maximum(x, 0) - x * q + np.log1p(np.exp(-abs(x))), 1e-5),
+    ("kl_div(x, q)", "f32[M, N]", lambda x, q: q * (np.log(q) - x), 1e-5),
+    ("hinge(x, s)", "f32[M, N]", lambda x, s: np.maximum(1 - x * s, 0), 1e-6),
+    ("soft_margin(x, s)", "f32[M, N]", lambda x, s: np.log1p(np.exp(-x * s)), 1e-5),
+    ("poisson_nll(x, q)", "f32[M, N]", lambda x, q: np.exp(x) - q * x, 1e-5),
+    ("cosine_similarity(x, y)", "f32[M, 1]",
+     lambda x, y: (x * y).sum(axis=1, keepdims=True) / (norm(x) * norm(y)), 1e-5),
+    ("triplet(x, y, z)", "f32[M, 1]",
+     lambda x, y, z: np.maximum(norm(x - y) - norm(x - z) + 1, 0), 1e-5),
+]
+
+
+def source(call, result):
+    names = [n for n in ARGUMENTS if f"({n}," in call or f", {n}," in call or f", {n})" in call
+             or f"({n})" in call]
+    head = ", ".join(f"{n}: {ARGUMENTS[n]}" for n in names)
+    if call.startswith("moments"):
+        body = f"    let (a, s) = {call}\n    return s - a * a"
+    else:
+        body = f"    return {call}"
+    return names, f"kernel k({head}) -> {result} {{\n{body}\n}}\n"
+
+
+def inputs(rng, sizes):
+    m, n, b, l = (sizes[k] for k in "MNBL")
+    f = lambda *shape: rng.standard_normal(shape).astype(np.float32)
+    u = lambda *shape: rng.uniform(0.05, 0.95, shape).astype(np.float32)
+    return {"x": f(m, n), "y": f(m, n), "z": f(m, n), "w": f(n), "b": f(n), "p": u(m, n),
+            "q": u(m, n), "s": np.sign(f(m, n)), "v": u(n), "t": rng.integers(0, n, m),
+            "g": f(b, l, 8), "c": f(8)}
+
+
+def run_row(tessera, device, row, sizes):
+    call, result, reference, tolerance = row
+    if call.startswith("moments"):
+        reference = lambda x: x.var(axis=1, keepdims=True) - x.mean(axis=1, keepdims=True) ** 2
+        tolerance = 1e-5
+    names, text = source(call, result)
+    values = inputs(np.random.default_rng(7), sizes)
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        (folder / "k.tile").write_text(text)
+        for name in names:
+            np.save(folder / f"{name}.npy", values[name])
+        command = [tessera, "run", str(folder / "k.tile"), "--device", device, "--check"]
+        command += [f"{n}={folder / n}.npy" for n in names] + ["-o", str(folder / "out.npy")]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        if done.returncode:
+            return f"exit {done.returncode}: {done.stderr.strip()[-600:]}"
+        got = np.load(folder / "out.npy").astype(np.float64)
+    given = {n: values[n].astype(np.float64) if values[n].dtype.kind == "f" else values[n]
+             for n in names}
+    with np.errstate(all="ignore"):
+        want = np.asarray(reference(**given))
+    if got.shape != want.shape:
+        return f"shape {got.shape}, not {want.shape}"
+    bad = ~(np.abs(got - want) <= tolerance * (1 + np.abs(want)))
+    return f"{bad.sum()} differ: {got[bad][0]}, not {want[bad][0]}" if bad.any() else None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tessera", required=True, type=os.path.abspath)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    options = parser.parse_args()
+    jobs = [(row, sizes) for row in ROWS for sizes in SIZES]
+    passed = failed = 0
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        found = pool.map(lambda job: run_row(options.tessera, options.device, *job), jobs)
+        for (row, sizes), problem in zip(jobs, found):
+            passed, failed = passed + (not problem), failed + bool(problem)
+            if problem:
+                print(f"{row[0]} {sizes}: {problem}")
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
