@@ -150,7 +150,8 @@ static void choose_fma_unit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n
                    "columns that share each element of the left operand");
     }
     plan->warps =
-        smaller(256 / func->target->warp, larger(1, product_threads(m, n) / func->target->warp));
+        smaller(256 / func->target->warp,
+                power_of_two_at_most(product_threads(m, n) / func->target->warp));
 }
 
 /* Do the user's tiles, where there are any, suit the matrix unit? */

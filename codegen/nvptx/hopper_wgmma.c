@@ -327,6 +327,9 @@ void hopper_emit_dot_async(GpuEmitter *em, Op *op)
     }
     Product p = read_product(em, op);
     GpuValue *out = gpu_define(em, op->results[0]);
+    /* Of a group that has no power of two of rows, registers past them do not exist. */
+    int rows = (int)(p.m / GROUP_ROWS);
+    p.repeats = p.repeats < rows ? p.repeats : rows;
     for (int repeat = 0; repeat < p.repeats; repeat++) {
         for (int64_t n = 0; n < p.n; n += MOST_N) {
             emit_statement(&p, repeat, n, repeat + 1 == p.repeats && n + MOST_N >= p.n, out);
