@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # make demo     the four programs on real input, on this machine's CPU
 # make check    every test
+# make bench-cpu the CPU beside NumPy on OpenBLAS
 # make check-asan, make check-gpu, make package, make format
 # Each target alone installs what it needs (Debian 12, as root), configures and builds.
 
@@ -12,7 +13,7 @@ CONFIGURE = cmake -G Ninja -S . $(shell command -v ccache >/dev/null && \
 PYTHON = $(shell for p in python3 /usr/bin/python3; do $$p -c 'import numpy' 2>/dev/null && \
 	echo $$p && break; done)
 .DELETE_ON_ERROR:
-.PHONY: all setup build demo check check-asan check-gpu package docs bench clean
+.PHONY: all setup build demo check check-asan check-gpu package docs bench bench-cpu clean
 
 all: build
 
@@ -46,6 +47,10 @@ package: build
 
 docs: setup
 	@$(PYTHON) scripts/docs.py
+
+# Beside NumPy on OpenBLAS, both of Debian: the set-up installs them.
+bench-cpu: $(if $(TESSERA),,build)
+	@/usr/bin/python3 bench/cpu.py --tessera $(or $(TESSERA),$(BUILD)/bin/tessera)
 
 bench: $(if $(TESSERA),,build)
 	@$(PYTHON) bench/gpu.py --tessera $(or $(TESSERA),$(BUILD)/bin/tessera)
