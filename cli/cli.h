@@ -43,7 +43,7 @@ typedef struct OptionRow {
     const char *doc;
 } OptionRow;
 
-enum { VERB_RUN = 1, VERB_COMPILE = 2, VERB_EXPLAIN = 4, VERB_BENCH = 8, VERB_OTHER = 16 };
+enum { VERB_RUN = 1, VERB_COMPILE = 2, VERB_EXPLAIN = 4, VERB_BENCH = 8, VERB_OTHER = 16, VERB_FMT = 32 };
 
 extern const OptionRow option_rows[];
 extern const size_t n_option_rows;
@@ -186,6 +186,7 @@ int verb_run(const Options *options);
 int verb_compile(const Options *options);
 int verb_explain(const Options *options);
 int verb_bench(const Options *options);
+int verb_fmt(const Options *options);
 int verb_targets(const Options *options);
 int verb_help(const Options *options);
 int verb_version(const Options *options);

@@ -24,6 +24,7 @@ const OptionRow option_rows[] = {
     {"--threads", "N", ON_DEVICE, "of the CPU (default: all that may be used)"},
     {"--seed", "N", ON_DEVICE, "of random inputs"},
     {"--check", NULL, VERB_RUN, "compare with the interpreter; exit status 5 when different"},
+    {"--check", NULL, VERB_FMT, "change nothing: name the files that would, exit status 1"},
     {"--emit", "ir|llvm|ptx|cubin|asm|hsaco|obj", VERB_COMPILE, "what to make"},
     {"--optimize", "0|1|2|3", ALL, "LLVM's level (default: 3)"},
     {"--timeout", "SECONDS", ALL, "that compiling may take (default: 60; 0: any)"},
@@ -235,17 +236,21 @@ static int take_option(const OptionRow *row, const char *value, Options *options
 }
 
 /* `--name=value` and `--name value`. */
-static const OptionRow *find_option(const char *text, const char **value)
+static const OptionRow *find_option(const Verb *verb, const char *text, const char **value)
 {
+    const OptionRow *found = NULL; /* of this verb, or of another */
     const char *equals = strchr(text, '=');
     size_t n = equals && text[1] == '-' ? (size_t)(equals - text) : strlen(text);
     *value = text[n] ? text + n + 1 : NULL;
     for (size_t i = 0; i < n_option_rows; i++) {
         if (strlen(option_rows[i].name) == n && memcmp(option_rows[i].name, text, n) == 0) {
-            return &option_rows[i];
+            found = &option_rows[i];
+            if (found->verbs & verb->bit) {
+                return found;
+            }
         }
     }
-    return NULL;
+    return found;
 }
 
 static const char *option_name(size_t index)
@@ -266,7 +271,7 @@ static int no_option(const Verb *verb, const OptionRow *row, const char *text)
 static int read_option(const Verb *verb, int argc, char **argv, int *at, Options *options)
 {
     const char *value;
-    const OptionRow *row = find_option(argv[*at], &value);
+    const OptionRow *row = find_option(verb, argv[*at], &value);
     if (!row || !(row->verbs & verb->bit)) {
         return no_option(verb, row, argv[*at]);
     }
@@ -306,13 +311,14 @@ int options_read(const Verb *verb, int argc, char **argv, Options *options)
             if (code != 0) {
                 return code;
             }
-        } else if (!options->path) {
+        } else if (!options->path && verb->bit != VERB_FMT) {
             split_path(argv[i], options);
         } else {
             add_string(&options->values, argv[i]);
         }
     }
-    if (verb->bit != VERB_OTHER && !options->path) {
+    bool any = options->path || (verb->bit == VERB_FMT && options->values.n > 0);
+    if (verb->bit != VERB_OTHER && !any) {
         return fail(TESSERA_USAGE, "%s wants a file: tessera %s %s", verb->name, verb->name,
                     verb->synopsis);
     }

@@ -55,6 +55,7 @@ void tessera_context_free(TesseraContext *context)
         context_drop(context, context->message);
         context_drop(context, context->reproducer);
         context_drop(context, context->warnings);
+        context_drop(context, context->formatted);
         context_drop(context, context);
     }
 }

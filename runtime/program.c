@@ -7,9 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_SOURCE_MIB = 64 };
-static const size_t MOST_SOURCE = (size_t)MOST_SOURCE_MIB << 20;
-
 static void copy_param(const KernelParam *from, TesseraParam *to)
 {
     static const TesseraIo ios[] = {TESSERA_IN, TESSERA_OUT, TESSERA_INOUT};

@@ -13,10 +13,12 @@
 
 #include <tessera/tessera.h>
 
+enum { MOST_SOURCE_MIB = 64, MOST_SOURCE = MOST_SOURCE_MIB << 20 };
+
 struct TesseraContext {
     Allocator allocator;
     TesseraError error;
-    char *message, *reproducer, *warnings; /* from the allocator; NULL: none */
+    char *message, *reproducer, *warnings, *formatted; /* from the allocator; NULL: none */
     TesseraDebug debug;
     TesseraTarget target; /* of the last tessera_target */
 };

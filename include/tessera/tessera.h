@@ -165,6 +165,11 @@ TESSERA_API const TesseraSignature *tessera_program_kernel(const TesseraProgram 
 TESSERA_API TesseraStatus tessera_program_find(const TesseraProgram *program, const char *name,
                                                const TesseraSignature **signature);
 
+/* The same program in the layout that all sources have: tokens, comments and lines stay, the space
+ * between them changes. `formatted` is good until the next tessera_format with the context. */
+TESSERA_API TesseraStatus tessera_format(TesseraContext *context, const char *name,
+                                         const char *text, size_t n, const char **formatted);
+
 /* ---- arrays and arguments ---- */
 
 enum { TESSERA_MAX_RANK = 8 };
