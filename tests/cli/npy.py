@@ -74,6 +74,29 @@ def good(tessera, folder):
     return count + 5
 
 
+def small(tessera, folder):
+    """Types that are not NumPy's: the bytes that ml_dtypes writes; i4 and u4 as i8 and u8."""
+    halves = np.array([[1, -2, 7, -8, 0], [3, 4, -5, 6, -1], [2, 2, 0, 5, 5]], np.int8)
+    bits = np.arange(15, dtype=np.uint8) * 17
+    bits = np.where(bits & 0x7f == 0x7f, 0x33, bits).astype(np.uint8)
+    cases = [("i4", "|i1", halves), ("u4", "|u1", halves.view(np.uint8) & 15),
+             ("i4", "<V1", halves), ("f8e4m3", "<V1", bits), ("f8e4m3", "|V1", bits),
+             ("f8e5m2", "<f1", bits & 0xfb)]
+    for dtype, descr, values in cases:
+        source, path, answer = folder / "small.tile", folder / "small.npy", folder / "small.out.npy"
+        source.write_text(f"kernel copy(x: {dtype}[A, B]) -> {dtype}[A, B] = x\n")
+        save(path, descr, (3, 5), values.tobytes())
+        done = run(tessera, source, path, answer)
+        data = answer.read_bytes()[-15:] if done.returncode == 0 else b""
+        if data != values.tobytes():
+            raise Failed(f"{dtype} from {descr}: {done.stderr or data}")
+    save(path, "|i1", (3, 5), bytes([9] * 15))
+    source.write_text("kernel copy(x: i4[A, B]) -> i4[A, B] = x\n")
+    if "which i4 cannot hold" not in run(tessera, source, path, answer).stderr:
+        raise Failed("an i4 of 9 is taken")
+    return len(cases) + 1
+
+
 def hostile(folder):
     """(name, bytes) of files that must be refused."""
     data = bytes(24)
@@ -152,6 +175,7 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     try:
         print(f"{good(tessera, folder)} arrays went through and came back the same")
+        print(f"{small(tessera, folder)} files of small types")
         print(f"{refused(tessera, folder)} hostile files were refused")
         print(f"{mutated(tessera, folder)} mutated files did no harm")
     except Failed as problem:
