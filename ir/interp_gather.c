@@ -2,6 +2,8 @@
 /* Gathers: each element reads the place that its indices name. */
 #include "ir/interp_places.h"
 
+#include "ir/target.h"
+
 #include <string.h>
 
 /* ---- places ---- */
@@ -132,11 +134,22 @@ static void take_inside(Gathering *g, int64_t i, int64_t offset)
     }
 }
 
+/* CPUs walk the elements that there are: nothing is read for padding. */
+static bool is_skipped(const Gathering *g, int64_t i)
+{
+    const Target *target = g->run->func->target;
+    return target && target->family == FAMILY_CPU && g->padding && g->padding->bytes[i];
+}
+
 static void gather_element(Gathering *g, int64_t i)
 {
     int64_t offset;
     const char *name = g->memory ? g->memory->name : "an array";
-    switch (place_at(&g->places, i, -1, &offset)) {
+    PlaceKind place = place_at(&g->places, i, -1, &offset);
+    if ((place == PLACE_OUTSIDE || place == PLACE_WILD) && is_skipped(g, i)) {
+        place = PLACE_UNKNOWN;
+    }
+    switch (place) {
     case PLACE_INSIDE: take_inside(g, i, offset); break;
     case PLACE_GUARDED: put_fill(g, -1, i); return;
     case PLACE_UNKNOWN:

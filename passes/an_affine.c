@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/an_affine.h"
 
+#include "ir/target.h"
 #include "passes/an_ranges.h"
 
 enum { MOST_DEPTH = 48 };
@@ -148,7 +149,9 @@ static Interval of_range(Func *func, const Op *op)
 {
     const DimVar *range = poly_as_range(op->operands[0]->type->dims[0]);
     Dim zero = poly_const(func, 0);
-    int64_t past = range_is_full(range) ? 0 : range->capacity - 1;
+    /* CPUs walk the elements that there are; threads of a GPU have others too. */
+    bool walked = func->target && func->target->family == FAMILY_CPU;
+    int64_t past = walked || range_is_full(range) ? 0 : range->capacity - 1;
     switch (op->kind) {
     case OP_INDEX: return (Interval){zero, plus(func, range->whole, past - 1)};
     case OP_START: return (Interval){zero, plus(func, range->whole, -1)};

@@ -12,6 +12,7 @@
  * accesses along it are guarded; reductions and products over it see a mask with the neutral
  * element, unless the guarded load already put it there. Establishes `padded`. Changes no bits. */
 #include "ir/build.h"
+#include "ir/target.h"
 #include "passes/an_affine.h"
 #include "passes/an_padding.h"
 #include "passes/an_ranges.h"
@@ -54,16 +55,28 @@ static void guard_access(Func *func, Op *op)
     }
 }
 
-/* An index that the program computes; a program that says itself which are checked is believed. */
+static bool is_ragged(const Value *value)
+{
+    bool ragged = false;
+    for (int i = 0; i < value->type->rank; i++) {
+        const DimVar *range = poly_as_range(value->type->dims[i]);
+        ragged = ragged || (range && !range_is_full(range));
+    }
+    return ragged;
+}
+
+/* An index that the program computes. One that is said to be inside is so of elements that exist: a
+ * GPU's threads have padding too. */
 static void guard_indices(Func *func, Op *op)
 {
     int64_t guard[MAX_RANK];
     Access access = op_access(op, 0);
     const Attr *given = op_attr(op, ATTR_GUARD);
-    bool any = false;
+    bool any = false, cpu = func->target && func->target->family == FAMILY_CPU;
     for (int i = 0; i < access.n; i++) {
-        guard[i] = given ? given->ints[i]
-                         : !an_index_inside(func, access.indices[i], access.memory->type->dims[i]);
+        bool inside = given && !given->ints[i] && (cpu || !is_ragged(access.indices[i]));
+        guard[i] =
+            !inside && !an_index_inside(func, access.indices[i], access.memory->type->dims[i]);
         any = any || guard[i];
     }
     if (any) {

@@ -140,7 +140,8 @@ static int weigh(const Splitter *s, const Value *value)
     if (!op || op->parent != s->block || op->kind == OP_GATHER) {
         return 0;
     }
-    int sum = op_has(op, TRAIT_ELEMENTWISE) && op->kind != OP_CAST;
+    bool counts = op->n_results && dtype_is_float(op->results[0]->type->dtype);
+    int sum = op_has(op, TRAIT_ELEMENTWISE) && op->kind != OP_CAST && counts;
     for (int i = 0; i < op->n_operands && sum <= MOST_OPERAND_OPS; i++) {
         sum += op->operands[i] ? weigh(s, op->operands[i]) : 0;
     }
@@ -149,10 +150,21 @@ static int weigh(const Splitter *s, const Value *value)
 
 /* ---- rules: each names the copy of a value to make before, or NULL ---- */
 
+/* Sums of products, one a batch, go on in one accumulator. */
+static bool sums_products(const Op *op)
+{
+    while (op && op->kind == OP_REDUCE && text_same(op_word(op, ATTR_FN), "sum")) {
+        const Op *from = op->operands[0]->def;
+        bool batch = op_int(op, ATTR_AXIS, 0) < op->operands[0]->type->rank - 2;
+        op = batch ? from : NULL;
+    }
+    return op && op->kind == OP_DOT;
+}
+
 /* A product and what folds its result do not share a grid. */
 static const Value *folded_product(const Splitter *s, const Op *op)
 {
-    for (int i = 0; is_fold(op) && i < op->n_operands; i++) {
+    for (int i = 0; is_fold(op) && !sums_products(op) && i < op->n_operands; i++) {
         const Op *dot = find_below(s, op->operands[i], is_dot);
         if (dot) {
             const Value *from = op->operands[i];

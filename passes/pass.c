@@ -16,7 +16,13 @@ enum { N_ROWS = sizeof ROWS / sizeof *ROWS };
 
 static const PassOrder ORDERS[] = {
     {"simplify", "fuse", "what is said twice would be computed in two launches"},
+    {"simplify", "reads", "an index is told by how little it is made of"},
+    {"reads", "contract", "what a factor does not change along is told by plain reads"},
+    {"contract", "fuse", "products have grids of their own"},
     {"fuse", "tile", "one group of statements shares one grid and one set of tiles"},
+    {"tile", "units", "it leaves axes of one element behind where it walks an axis so"},
+    {"units", "hoist", "what is dropped is moved no more"},
+    {"units", "stage", "operands of products are plain loads without them"},
     {"tile", "hoist", "before it there are no loops over parts of axes"},
     {"hoist", "stage", "a tile that a loop does not change is staged once, in one slot"},
     {"tile", "accumulate", "before it a group's sums are not carried by loops"},

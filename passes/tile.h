@@ -23,7 +23,7 @@ typedef struct AxisPlan {
     const char *name; /* M, as in `tile M 128` */
     unsigned flags;   /* an_axes.h */
     AxisHow how;
-    int64_t step;
+    int64_t step; /* 0: one element at a time, an i64 */
 } AxisPlan;
 
 typedef struct TilePlan {

@@ -20,6 +20,11 @@ int emit_item(const Emitter *e, const Value *value, int axis)
     return class < 0 ? -1 : item_of(e, class);
 }
 
+bool emit_is_scalar(const Emitter *e, int item)
+{
+    return item >= 0 && e->plan->items[item].step == 0;
+}
+
 bool emit_is_looped(const Emitter *e, int item)
 {
     return item >= 0 && e->plan->items[item].how == AXIS_LOOP;
@@ -120,8 +125,9 @@ Op *emit_loop(Emitter *e, Frame *frame, int item, int n, Value *const *inits, in
     Op *loop = build_for(&frame->at, axis->dim, axis->step, axis->name, lo, hi, count, all);
     *inside = frame_in(e, frame, loop, 0);
     inside->class = axis->class;
-    inside->ranges[item] = loop->regions[0]->args[0];
-    inside->dims[item] = inside->ranges[item]->type->dims[0];
+    Value *walker = loop->regions[0]->args[0];
+    inside->ranges[item] = walker;
+    inside->dims[item] = axis->step ? walker->type->dims[0] : poly_const(e->func, 1);
     inside->n_scans = scans.n_scans;
     inside->first_scan = 1 + n;
     for (int i = 0; i < scans.n_scans; i++) {
@@ -153,7 +159,7 @@ static Value *restore_axes(Emitter *e, Frame *frame, const Value *source, Value 
 {
     for (int i = 0; i < source->type->rank; i++) {
         int item = emit_item(e, source, i);
-        if (item >= 0 && e->plan->items[item].how == AXIS_SCALAR) {
+        if (emit_is_scalar(e, item)) {
             value = build_expand(&frame->at, value, i);
         }
     }
@@ -194,7 +200,7 @@ static void emit_iota(Emitter *e, Frame *frame, const Op *op)
         return;
     }
     Value *value;
-    if (e->plan->items[item].how == AXIS_SCALAR) {
+    if (emit_is_scalar(e, item)) {
         value = build_cast(&frame->at, frame->ranges[item], dtype);
         value = build_expand(&frame->at, value, 0);
     } else {
@@ -341,7 +347,7 @@ static Value *drop_axes(Emitter *e, Frame *frame, const Value *source, Value *va
 {
     for (int i = source->type->rank; i-- > 0;) {
         int item = emit_item(e, source, i);
-        if (item >= 0 && e->plan->items[item].how == AXIS_SCALAR) {
+        if (emit_is_scalar(e, item)) {
             value = emit_without(&frame->at, value, i);
         }
     }
@@ -406,7 +412,7 @@ static Op *emit_launch(Emitter *e, Op *group, Frame *frame)
             items[n] = i;
             names[n] = axis->name;
             dims[n] = axis->dim;
-            steps[n++] = axis->how == AXIS_SCALAR ? 0 : axis->step;
+            steps[n++] = axis->step;
         }
     }
     Builder before = build_before(e->func, group);

@@ -31,6 +31,8 @@ typedef struct Emitter {
 
 /* The plan's item of an axis; -1: one element, or a range of the source's. */
 int emit_item(const Emitter *e, const Value *value, int axis);
+/* Is the axis walked one element at a time: what is read is without it, and expanded? */
+bool emit_is_scalar(const Emitter *e, int item);
 /* Is the axis walked by a loop inside of the block? */
 bool emit_is_looped(const Emitter *e, int item);
 Type emit_type(const Emitter *e, const Frame *frame, const Value *value);

@@ -38,6 +38,53 @@ static Type folded_type(const Emitter *e, const Frame *frame, const Op *op, cons
     return type_with_dims(e->func, type, type->rank, dims);
 }
 
+/* ---- sums of products ---- */
+
+/* Does a sum of products, one a batch, begin here? */
+static bool sums_products(const Emitter *e, const Op *op)
+{
+    while (op && op->kind == OP_REDUCE && text_same(op_word(op, ATTR_FN), "sum")) {
+        int item = emit_item(e, op->operands[0], (int)op_int(op, ATTR_AXIS, 0));
+        if (!emit_is_looped(e, item) || !emit_is_scalar(e, item)) {
+            return false;
+        }
+        op = op->operands[0]->def;
+    }
+    return op && op->kind == OP_DOT;
+}
+
+static Value *add_dot(Emitter *e, Frame *frame, const Op *op, Value *sum);
+
+/* The sum of `op` and all below it, onto the matrix `sum`. */
+static Value *add_products(Emitter *e, Frame *frame, const Op *op, Value *sum)
+{
+    if (op->kind == OP_DOT) {
+        return add_dot(e, frame, op, sum);
+    }
+    Value *from = op->operands[0];
+    int item = emit_item(e, from, (int)op_int(op, ATTR_AXIS, 0));
+    Frame inside;
+    Op *loop = emit_loop(e, frame, item, 1, &sum, 1, &from, &inside);
+    Value *next = add_products(e, &inside, from->def, loop->regions[0]->args[1]);
+    emit_end(e, &inside, 1, &next);
+    return loop->results[0];
+}
+
+/* A matrix as the value that the source has there: one element along the axes before. */
+static void map_matrix(Frame *frame, const Op *op, Value *matrix)
+{
+    for (int i = 2; i < op->results[0]->type->rank; i++) {
+        matrix = build_expand(&frame->at, matrix, 0);
+    }
+    clone_map_value(&frame->values, op->results[0], matrix);
+}
+
+static Type matrix_type(const Emitter *e, const Frame *frame, const Op *op)
+{
+    Type type = emit_type(e, frame, op->results[0]);
+    return type_with_dims(e->func, type, 2, type->dims + type->rank - 2);
+}
+
 /* ---- reductions ---- */
 
 void emit_reduce(Emitter *e, Frame *frame, const Op *op)
@@ -45,6 +92,11 @@ void emit_reduce(Emitter *e, Frame *frame, const Op *op)
     Value *from = op->operands[0], *result = op->results[0];
     int axis = (int)op_int(op, ATTR_AXIS, 0), item = emit_item(e, from, axis);
     const char *fn = op_word(op, ATTR_FN);
+    if (sums_products(e, op)) {
+        Value *zero = neutral_of(&frame->at, "sum", matrix_type(e, frame, op));
+        map_matrix(frame, op, add_products(e, frame, op, zero));
+        return;
+    }
     if (!emit_is_looped(e, item)) {
         Value *all = emit_value(e, frame, from);
         clone_map_value(&frame->values, result, build_reduce(&frame->at, fn, all, axis));
@@ -71,29 +123,28 @@ static Value *matrix_of(Emitter *e, Frame *frame, Value *source)
     return value;
 }
 
-void emit_dot(Emitter *e, Frame *frame, const Op *op)
+static Value *add_dot(Emitter *e, Frame *frame, const Op *op, Value *sum)
 {
     Value *operands[2] = {op->operands[0], op->operands[1]};
-    int rank = op->results[0]->type->rank, item = emit_item(e, operands[0], rank - 1);
-    Type whole = emit_type(e, frame, op->results[0]);
-    Type type = type_with_dims(e->func, whole, 2, whole->dims + rank - 2);
-    Value *sum = op->n_operands == 3 ? matrix_of(e, frame, op->operands[2])
-                                     : neutral_of(&frame->at, "sum", type);
-    Frame inside;
-    if (emit_is_looped(e, item)) {
-        Op *loop = emit_loop(e, frame, item, 1, &sum, 2, operands, &inside);
-        Value *a = matrix_of(e, &inside, operands[0]), *b = matrix_of(e, &inside, operands[1]);
-        Value *next = build_dot(&inside.at, a, b, loop->regions[0]->args[1], type->dtype);
-        emit_end(e, &inside, 1, &next);
-        sum = loop->results[0];
-    } else {
+    int item = emit_item(e, operands[0], operands[0]->type->rank - 1);
+    DType dtype = op->results[0]->type->dtype;
+    if (!emit_is_looped(e, item)) {
         Value *a = matrix_of(e, frame, operands[0]), *b = matrix_of(e, frame, operands[1]);
-        sum = build_dot(&frame->at, a, b, sum, type->dtype);
+        return build_dot(&frame->at, a, b, sum, dtype);
     }
-    for (int i = 2; i < rank; i++) {
-        sum = build_expand(&frame->at, sum, 0);
-    }
-    clone_map_value(&frame->values, op->results[0], sum);
+    Frame inside;
+    Op *loop = emit_loop(e, frame, item, 1, &sum, 2, operands, &inside);
+    Value *a = matrix_of(e, &inside, operands[0]), *b = matrix_of(e, &inside, operands[1]);
+    Value *next = build_dot(&inside.at, a, b, loop->regions[0]->args[1], dtype);
+    emit_end(e, &inside, 1, &next);
+    return loop->results[0];
+}
+
+void emit_dot(Emitter *e, Frame *frame, const Op *op)
+{
+    Value *sum = op->n_operands == 3 ? matrix_of(e, frame, op->operands[2])
+                                     : neutral_of(&frame->at, "sum", matrix_type(e, frame, op));
+    map_matrix(frame, op, add_dot(e, frame, op, sum));
 }
 
 /* ---- the program's own function ---- */

@@ -88,7 +88,8 @@ static bool operands_stay_out(const Func *func, const Op *dot)
 {
     for (int side = 0; side < 2; side++) {
         const Op *load = dot->operands[side]->def;
-        while (load && load->kind == OP_PERMUTE) {
+        while (load && (load->kind == OP_PERMUTE || load->kind == OP_BROADCAST ||
+                        load->kind == OP_EXPAND || load->kind == OP_SQUEEZE)) {
             load = load->operands[0]->def;
         }
         if (!load || load->kind != OP_LOAD) {
@@ -168,6 +169,17 @@ static bool given_suit(Func *func, const TilePlan *plan, const AxisPlan *m, cons
     return suit;
 }
 
+/* Products of one matrix after the other are summed. */
+static bool is_summed_batch(const TilePlan *plan, const AxisPlan *axis)
+{
+    const Value *product = plan->dot->results[0];
+    bool batch = false;
+    for (int i = 0; i < product->type->rank - 2; i++) {
+        batch = batch || axes_class(plan->axes, product, i) == axis->class;
+    }
+    return batch && !(axis->flags & AXIS_STORED);
+}
+
 void tile_choose_product(Func *func, TilePlan *plan)
 {
     DType operands = plan->dot->operands[0]->type->dtype;
@@ -180,7 +192,10 @@ void tile_choose_product(Func *func, TilePlan *plan)
         AxisPlan *axis = &plan->items[i];
         if (axis != m && axis != n && (axis->flags & AXIS_STORED)) {
             axis->how = AXIS_SCALAR; /* a batch: one matrix at a time */
-            axis->step = 1;
+            axis->step = 0;
+        } else if (is_summed_batch(plan, axis)) {
+            axis->how = AXIS_LOOP;
+            axis->step = 0;
         } else if (axis != m && axis != n) {
             int64_t bytes = is_gpu(func) ? (wgmma ? 128 : 64) : 1024;
             int64_t least = wgmma ? UNIT_DEPTH : FMA_LEAST;

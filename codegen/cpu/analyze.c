@@ -326,7 +326,8 @@ static bool contiguous_op(CpuEmitter *c, const Op *op, int axis)
     case OP_PERMUTE: return contiguous_shape(c, op, axis);
     default: break;
     }
-    for (int i = 0; i < op->n_operands; i++) {
+    int first = op->kind == OP_GATHER; /* its indices say so */
+    for (int i = first; i < op->n_operands; i++) {
         if (!contiguous(c, op->operands[i], axis)) {
             return false;
         }

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Values without one of their axes. */
+#ifndef TESSERA_PASSES_AXIS_DROP_H
+#define TESSERA_PASSES_AXIS_DROP_H
+
+#include "ir/build.h"
+
+/* The value without an axis along which it does not change, made again at the cursor from what it
+ * is made of: a broadcast is not stretched there, element-wise work is done once. */
+Value *axis_dropped(Builder *b, Value *value, int axis);
+
+#endif

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* contract: sums of products become products of matrices.
+ *
+ *   %p = mul %a, %b : f32[M, N, K]           (%a does not change along N, %b not along M)
+ *   %s = reduce %p fn=sum axis=2       →     %s = dot %a', %b' : f32[M, N]
+ *
+ * One axis of the left factor alone, one of the right alone and one that is summed make the
+ * product; every other axis is a batch, of which those that are summed are summed after: a
+ * convolution is a product for each offset of its window, over channels. Factors of 16 bits stay
+ * so: they multiply exactly in f32. What has no such axes, or too little in them for a matrix unit,
+ * stays. Requires the tensor stage. Reassociates the sum. */
+#include "ir/build.h"
+#include "passes/axis_drop.h"
+#include "passes/pass.h"
+
+enum {
+    LEAST_EDGE = 4,  /* rows, columns, depth that are worth it, where they are known */
+    MOST_BELOW = 64, /* ops between a factor and what it is read from */
+};
+
+/* ---- along which axes a value changes ---- */
+
+static unsigned varies(const Value *value, int depth);
+
+static unsigned varies_moved(const Op *op, int depth)
+{
+    Type from = op->operands[0]->type, to = op->results[0]->type;
+    unsigned inner = varies(op->operands[0], depth), outer = 0;
+    int at = (int)op_int(op, ATTR_AXIS, 0);
+    for (int i = 0; i < to->rank; i++) {
+        int k = op->kind == OP_PERMUTE   ? (int)op_attr(op, ATTR_PERM)->ints[i]
+                : op->kind == OP_EXPAND  ? (i == at ? -1 : i - (i > at))
+                : op->kind == OP_SQUEEZE ? i + (i >= at)
+                                         : i - (to->rank - from->rank);
+        bool kept = k >= 0 && from->dims[k] == to->dims[i];
+        outer |= kept && (inner >> k & 1) ? 1u << i : 0;
+    }
+    return outer;
+}
+
+static unsigned all_axes(Type type)
+{
+    return (1u << type->rank) - 1;
+}
+
+static unsigned varies(const Value *value, int depth)
+{
+    const Op *op = value->def;
+    unsigned axes = 0;
+    if (!op || depth > MOST_BELOW) {
+        return all_axes(value->type);
+    }
+    switch (op->kind) {
+    case OP_CONST: return 0;
+    case OP_BROADCAST:
+    case OP_EXPAND:
+    case OP_SQUEEZE:
+    case OP_PERMUTE: return varies_moved(op, depth + 1);
+    case OP_GATHER:
+        for (int i = 1; i < op->n_operands; i++) {
+            axes |= op->operands[i]->type->rank ? varies(op->operands[i], depth + 1) : 0;
+        }
+        return axes;
+    default:
+        if (!op_has(op, TRAIT_ELEMENTWISE)) {
+            return all_axes(value->type);
+        }
+        for (int i = 0; i < op->n_operands; i++) {
+            axes |= varies(op->operands[i], depth + 1);
+        }
+        return axes;
+    }
+}
+
+/* ---- what is a product ---- */
+
+typedef struct Contraction {
+    Op *last; /* the outermost sum */
+    Op *mul;
+    unsigned summed;   /* axes of the product */
+    unsigned dropped;  /* of these, between the sums */
+    int m, n, k, rank; /* axes */
+    unsigned left, right;
+} Contraction;
+
+static bool is_sum(const Op *op)
+{
+    return op && op->kind == OP_REDUCE && op->n_operands == 1 &&
+           text_same(op_word(op, ATTR_FN), "sum");
+}
+
+/* Axes where one more stands at `at`. */
+static unsigned spread_at(unsigned axes, int at)
+{
+    unsigned below = axes & ((1u << at) - 1);
+    return below | (axes & ~((1u << at) - 1)) << 1;
+}
+
+/* Sums of sums of a product, none of which anything else reads; axes numbered as the product's. */
+static bool find_product(Func *func, Op *sum, Contraction *c)
+{
+    *c = (Contraction){.last = sum};
+    Op *op = sum;
+    while (is_sum(op) || op->kind == OP_SQUEEZE) {
+        int axis = (int)op_int(op, ATTR_AXIS, 0);
+        if (op->kind == OP_SQUEEZE) {
+            c->summed = spread_at(c->summed, axis);
+            c->dropped = spread_at(c->dropped, axis) | 1u << axis;
+        } else {
+            c->summed |= 1u << axis;
+        }
+        Value *from = op->operands[0];
+        if (!from->def || value_count_uses(func, from) != 1) {
+            return false;
+        }
+        op = from->def;
+    }
+    c->mul = op;
+    c->rank = op->n_results ? op->results[0]->type->rank : 0;
+    return op->kind == OP_MUL && op->results[0]->type->dtype == DT_F32;
+}
+
+static bool is_worth(Type type, int axis)
+{
+    int64_t extent;
+    return !poly_is_const(type->dims[axis], &extent) || extent >= LEAST_EDGE;
+}
+
+/* The last such axis: what is contiguous, as a rule. */
+static int last_axis(unsigned axes, Type type)
+{
+    for (int i = type->rank; i-- > 0;) {
+        if ((axes >> i & 1) && is_worth(type, i)) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* A product may be held either way; the columns are what the result has last. */
+static bool choose_axes(Contraction *c)
+{
+    Type type = c->mul->results[0]->type;
+    unsigned kept = all_axes(type) & ~c->summed;
+    c->left = varies(c->mul->operands[0], 0);
+    c->right = varies(c->mul->operands[1], 0);
+    c->m = last_axis(kept & c->left & ~c->right, type);
+    c->n = last_axis(kept & c->right & ~c->left, type);
+    c->k = last_axis(c->summed & c->left & c->right, type);
+    return c->m >= 0 && c->n >= 0 && c->k >= 0;
+}
+
+/* ---- the product ---- */
+
+static bool moves_axes(const Op *op)
+{
+    return op && (op->kind == OP_BROADCAST || op->kind == OP_PERMUTE || op->kind == OP_EXPAND ||
+                  op->kind == OP_SQUEEZE);
+}
+
+/* The 16 bits that a factor was widened from, or its own type. */
+static DType narrow_type(const Value *value)
+{
+    const Op *op = value->def;
+    while (moves_axes(op)) {
+        op = op->operands[0]->def;
+    }
+    DType from = op && op->kind == OP_CAST ? op->operands[0]->type->dtype : DT_F32;
+    return from == DT_F16 || from == DT_BF16 ? from : DT_F32;
+}
+
+/* The factor before it was widened. */
+static Value *narrowed(Builder *b, Value *value)
+{
+    const Op *op = value->def;
+    if (op->kind == OP_CAST) {
+        return op->operands[0];
+    }
+    Value *operand = narrowed(b, op->operands[0]);
+    Type type = type_with_dtype(b->func, value->type, operand->type->dtype);
+    Op *copy = build_op(b, op->kind, 1, &operand, 1, &type, 0);
+    copy->n_attrs = op->n_attrs;
+    copy->attrs = op->attrs;
+    return copy->results[0];
+}
+
+/* A factor over batches, then two axes; `other`: the axis that it does not have. */
+static Value *factor(Builder *b, const Contraction *c, int which, const int *batches, int n)
+{
+    Value *value = c->mul->operands[which];
+    int other = which ? c->m : c->n;
+    int first = which ? c->k : c->m, second = which ? c->n : c->k;
+    int64_t perm[MAX_RANK];
+    DType narrow = narrow_type(value);
+    if (narrow != DT_F32 && narrow == narrow_type(c->mul->operands[1 - which])) {
+        value = narrowed(b, value);
+    }
+    value = axis_dropped(b, value, other);
+    bool ordered = true;
+    for (int i = 0; i < n + 2; i++) {
+        int axis = i < n ? batches[i] : i == n ? first : second;
+        perm[i] = axis - (axis > other);
+        ordered = ordered && perm[i] == i;
+    }
+    return ordered ? value : build_permute(b, value, perm);
+}
+
+/* The product's axes in the order of the sum's result, one element along those that are summed. */
+static Value *restored(Builder *b, const Contraction *c, Value *value, const int *batches, int n)
+{
+    int64_t perm[MAX_RANK];
+    value = build_expand(b, value, n + 2); /* k */
+    for (int i = 0; i < n; i++) {
+        perm[batches[i]] = i;
+    }
+    perm[c->m] = n;
+    perm[c->n] = n + 1;
+    perm[c->k] = n + 2;
+    value = build_permute(b, value, perm);
+    for (int i = c->rank; i-- > 0;) {
+        value = c->dropped >> i & 1 ? build_squeeze(b, value, i) : value;
+    }
+    return value;
+}
+
+static void contract_op(Op *op, void *user)
+{
+    Func *func = user;
+    Contraction c;
+    int batches[MAX_RANK], n = 0;
+    if (!is_sum(op) || !value_has_uses(func, op->results[0]) || !find_product(func, op, &c) ||
+        !choose_axes(&c)) {
+        return;
+    }
+    for (int pass = 0; pass < 2; pass++) { /* the summed ones last */
+        for (int i = 0; i < c.rank; i++) {
+            if (i != c.m && i != c.n && i != c.k && (int)(c.summed >> i & 1) == pass) {
+                batches[n++] = i;
+            }
+        }
+    }
+    Builder b = build_before(func, op);
+    Value *left = factor(&b, &c, 0, batches, n), *right = factor(&b, &c, 1, batches, n);
+    Value *sum = build_dot(&b, left, right, NULL, DT_F32);
+    for (int i = n; i-- > 0;) {
+        sum = c.summed >> batches[i] & 1 ? build_reduce(&b, "sum", sum, i) : sum;
+    }
+    sum = restored(&b, &c, sum, batches, n);
+    sum->name = op->results[0]->name;
+    func_replace_uses(func, op->results[0], sum);
+}
+
+void pass_opt_contract(Func *func)
+{
+    /* The outermost sum of several comes last, and takes the others with it. */
+    for (Op *op = func->body->last, *before; op; op = before) {
+        before = op->prev;
+        contract_op(op, func);
+    }
+    func_remove_dead(func);
+}
