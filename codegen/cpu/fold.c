@@ -198,6 +198,9 @@ static LLVMValueRef shuffle(CpuEmitter *c, LLVMValueRef a, LLVMValueRef b, int n
                             int step)
 {
     LLVMValueRef lanes[64];
+    if (n == 1) { /* one element is a scalar */
+        return LLVMBuildExtractElement(c->l->builder, a, llvm_i32(c->l, first), "");
+    }
     for (int i = 0; i < n; i++) {
         lanes[i] = llvm_i32(c->l, first + i * step);
     }
@@ -215,9 +218,6 @@ static void fold_lanes(CpuEmitter *c, const Fold *fold, LLVMValueRef *parts)
             parts[i] = shuffle(c, parts[i], none, n, 0, 2);
         }
         combine(c, fold, parts, odd, parts);
-    }
-    for (int i = 0; i < fold->n; i++) {
-        parts[i] = LLVMBuildExtractElement(c->l->builder, parts[i], llvm_i64(c->l, 0), "");
     }
 }
 
