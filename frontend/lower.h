@@ -201,6 +201,8 @@ Val lower_product(Lower *l, const Expr *expr);
 /* `otherwise`: what is read outside, or NULL. */
 Val lower_index(Lower *l, const Expr *expr, const Expr *otherwise);
 Val lower_call(Lower *l, const Expr *expr);
+/* `atomic.add(…)` as a statement. */
+void lower_effect(Lower *l, const Expr *expr);
 Val lower_builtin(Lower *l, const Expr *expr, const char *name, bool *known);
 Val lower_reduction(Lower *l, const Expr *expr, const char *name);
 Val lower_cumulative(Lower *l, const Expr *expr, const char *name);
@@ -209,6 +211,9 @@ Val lower_arg_extreme(Lower *l, const Expr *expr, const char *name);
 /* The index of the greatest or least element on one axis of all (lanes counted): of the indices
  * given, -1 where an element does not count. The axis stays, with extent 1. */
 Value *arg_extreme(Lower *l, bool most, Value *values, Value *indices, int axis);
+bool is_atomic(const char *name);
+/* `old`: the elements before are a value. */
+Val lower_atomic(Lower *l, const Expr *expr, const char *name, bool old);
 Val lower_intrinsic(Lower *l, const Expr *expr, const char *name);
 Val inline_fn(Lower *l, const Expr *expr, const FnDecl *fn, const Module *home);
 /* Builtins that other files name, for "did you mean". */

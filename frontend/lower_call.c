@@ -346,6 +346,9 @@ static Val call_named(Lower *l, const Expr *expr, const char *name)
     const Module *home;
     bool known;
     const FnDecl *fn = find_fn(l, name, &home);
+    if (is_atomic(name)) {
+        return lower_atomic(l, expr, name, true);
+    }
     if (named_dtype(l, name, &dtype)) {
         return lower_cast(l, expr, dtype);
     }
@@ -368,6 +371,17 @@ static Val call_named(Lower *l, const Expr *expr, const char *name)
     }
     unknown_function(l, expr->a, name);
     return poison_val();
+}
+
+void lower_effect(Lower *l, const Expr *expr)
+{
+    bool intrinsic;
+    const char *name = callee_name(l, expr->a, &intrinsic);
+    if (is_atomic(name)) {
+        lower_atomic(l, expr, name, false);
+    } else {
+        lower_call(l, expr);
+    }
 }
 
 Val lower_call(Lower *l, const Expr *expr)

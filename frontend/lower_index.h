@@ -44,6 +44,9 @@ int whole_lane(const Lower *l, const Val *val, Dim extent);
  * are used are in *lanes. */
 bool is_plain(const Lower *l, const Accessed *places, Lanes *lanes);
 
+/* The value in this element type and shape, lanes included; NULL after an error (lower_store.c). */
+Value *fit_to_slot(Lower *l, Span span, const Val *value, DType dtype, const Shape *slot);
+
 /* ---- gather (lower_gather.c) ---- */
 
 /* memory[indices]: one integer value an own axis of `memory`; `inside` says which are proven. All

@@ -100,14 +100,14 @@ static bool is_planned(const char *name)
 {
     static const char *const names[] = {
         "dot",    "gather", "scatter",
-        "random", "print",  "assert", "atomic",  "permute", "reshape", "pow",
+        "random", "print",  "assert",  "permute", "reshape", "pow",
         "sin",    "cos",    "tan",    "erf",     "concat",  "sort",    "topk"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (text_same(names[i], name)) {
             return true;
         }
     }
-    return strncmp(name, "atomic.", 7) == 0 || strncmp(name, "random.", 7) == 0;
+    return strncmp(name, "random.", 7) == 0;
 }
 
 void unknown_function(Lower *l, const Expr *callee, const char *name)

@@ -456,7 +456,7 @@ static void lower_statement(Lower *l, const Stmt *stmt)
     case STMT_RETURN: lower_return(l, stmt); break;
     case STMT_IF: lower_if(l, stmt); break;
     case STMT_FOR: lower_loop(l, stmt); break;
-    case STMT_EXPR: lower_unsupported(l, stmt->span, "atomics are"); break;
+    case STMT_EXPR: lower_effect(l, stmt->value); break;
     case STMT_WHILE: lower_while(l, stmt); break;
     case STMT_BREAK: lower_break(l, stmt); break;
     case STMT_PARALLEL: lower_parallel(l, stmt); break;

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static Value *fit_to_slot(Lower *l, Span span, const Val *value, DType dtype, const Shape *slot)
+Value *fit_to_slot(Lower *l, Span span, const Val *value, DType dtype, const Shape *slot)
 {
     Shape from = shape_of(value), both;
     Val place = {.kind = VAL_CONST, .dtype = dtype};

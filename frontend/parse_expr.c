@@ -297,7 +297,12 @@ static Expr *parse_field(Parser *p, Expr *base)
     Expr *field = expr_new(p, EXPR_FIELD, base->span);
     field->a = base;
     parser_next(p);
-    field->name = parser_name(p, "a name after `.`");
+    if (parser_at(p, TOK_AND) || parser_at(p, TOK_OR)) { /* atomic.and */
+        field->name = token_name(p, p->token);
+        parser_next(p);
+    } else {
+        field->name = parser_name(p, "a name after `.`");
+    }
     field->span = span_join(base->span, p->last);
     return expr_grown(p, field);
 }
