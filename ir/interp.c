@@ -334,6 +334,9 @@ static void look_ahead(Run *run, const Block *block)
                 run->last_use[value->id] = home_of(value) == block ? op : NULL;
             }
         }
+        if (op->kind == OP_SCATTER) {
+            run->scattered[op->operands[0]->id] = true;
+        }
         for (int i = 0; begins_samples(op->kind) && i < op->n_results; i++) {
             run->source[op->results[i]->id] = run->sources++;
         }
@@ -378,6 +381,9 @@ static void bind_tensor(Run *run, const Param *param, const InterpArg *arg)
         memory->bounds = arg->tensor.bound;
         memset(memory->bounds, 0, (size_t)memory->n * sizeof(double));
     }
+    if (run->scattered[param->value->id] && memory->writers) {
+        memory_mark(run, memory);
+    }
     run->cells[param->value->id].memory = memory;
 }
 
@@ -418,6 +424,7 @@ static Run *run_new(Func *func, Arena *arena, const int64_t *sizes, const Interp
     run->cells = ARENA_ARRAY(arena, Cell, func->n_values);
     run->last_use = ARENA_ARRAY(arena, const Op *, func->n_values);
     run->source = ARENA_ARRAY(arena, uint32_t, func->n_values);
+    run->scattered = ARENA_ARRAY(arena, bool, func->n_values);
     run->extents = ARENA_ARRAY(arena, int64_t, func->dimvars.n);
     run->lens = ARENA_ARRAY(arena, int64_t, func->dimvars.n);
     for (size_t i = 0; i < func->dimvars.n; i++) {

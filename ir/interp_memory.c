@@ -377,6 +377,9 @@ static void write_run(void *user, Reach reach, int64_t offset, int64_t position,
     }
     if (w->memory->marks) {
         memset(w->memory->marks->how + offset, 0, (size_t)count);
+        for (int64_t i = 0; i < count; i++) {
+            w->memory->marks->stored[offset + i] = w->run->writer;
+        }
     }
     memory_put(w->memory, offset, count, array_at(w->from, position));
     for (int64_t i = 0; w->memory->bounds && i < count; i++) {

@@ -51,6 +51,7 @@ typedef struct Range {
 typedef struct Marks {
     uint8_t *how;     /* the function; 0: stored plainly */
     uint32_t *serial; /* by which execution of an op */
+    uint32_t *stored; /* by which block plainly */
     uint32_t *terms;  /* atomic sums of floats: how many were added, */
     double *size;     /* the sum of their magnitudes, */
     double *moved;    /* and of their bounds */
@@ -193,6 +194,7 @@ typedef struct Run {
     const Op **last_use; /* by value id: the op after which it is dropped; NULL: at the end */
     uint32_t *source;    /* by value id: the ordinal of an op that begins samples */
     uint32_t sources;
+    bool *scattered;      /* by value id: parameters that are scattered to */
     int64_t lanes;   /* in a fold: scalars are so many at once; 0: they are scalars */
     uint32_t serial; /* executions of scatters */
     struct {
@@ -292,6 +294,7 @@ void interp_scan(Run *run, const Op *op);    /* interp_scan.c */
 void interp_fold(Run *run, const Op *op);    /* interp_fold.c */
 void interp_gather(Run *run, const Op *op);  /* interp_gather.c */
 void interp_scatter(Run *run, const Op *op); /* interp_scatter.c */
+void memory_mark(Run *run, Memory *memory);  /* it will be scattered to */
 void interp_say(Run *run, const Op *op);     /* interp_say.c */
 /* At most one note of the kind an op. */
 void interp_note(Run *run, InterpNoteKind kind, const Op *op);

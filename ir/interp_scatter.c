@@ -54,20 +54,18 @@ static How how_of(const Op *op, OpKind *kind)
     return HOW_SET;
 }
 
-static Marks *marks_of(Run *run, Memory *memory)
+void memory_mark(Run *run, Memory *memory)
 {
-    if (!memory->marks) {
-        Marks *marks = ARENA_NEW(run->arena, Marks);
-        marks->how = ARENA_ARRAY(run->arena, uint8_t, memory->n);
-        marks->serial = ARENA_ARRAY(run->arena, uint32_t, memory->n);
-        if (memory->bounds) {
-            marks->terms = ARENA_ARRAY(run->arena, uint32_t, memory->n);
-            marks->size = ARENA_ARRAY(run->arena, double, memory->n);
-            marks->moved = ARENA_ARRAY(run->arena, double, memory->n);
-        }
-        memory->marks = marks;
+    Marks *marks = ARENA_NEW(run->arena, Marks);
+    marks->how = ARENA_ARRAY(run->arena, uint8_t, memory->n);
+    marks->serial = ARENA_ARRAY(run->arena, uint32_t, memory->n);
+    marks->stored = ARENA_ARRAY(run->arena, uint32_t, memory->n);
+    if (memory->bounds) {
+        marks->terms = ARENA_ARRAY(run->arena, uint32_t, memory->n);
+        marks->size = ARENA_ARRAY(run->arena, double, memory->n);
+        marks->moved = ARENA_ARRAY(run->arena, double, memory->n);
     }
-    return memory->marks;
+    memory->marks = marks;
 }
 
 /* ---- one place ---- */
@@ -82,11 +80,12 @@ static bool is_unordered(const Scattering *s, int64_t at)
 
 static void check_meeting(const Scattering *s, int64_t i, int64_t at)
 {
-    How before = s->memory->marks->how[at];
-    if (!is_others(s->run, s->memory, at, 1)) {
-        return;
-    }
-    if (before == HOW_STORE || (before == HOW_SET) != (s->how == HOW_SET)) {
+    const Run *run = s->run;
+    const Marks *marks = s->memory->marks;
+    bool others = is_others(run, s->memory, at, 1);
+    bool stored =
+        run->writer && marks->stored[at] >= run->first_writer && marks->stored[at] != run->writer;
+    if (stored || (others && (marks->how[at] == HOW_SET) != (s->how == HOW_SET))) {
         place_fail(s->run, s->op, &s->places, i, "race: another block writes", s->memory->name);
     }
 }
@@ -297,7 +296,6 @@ void interp_scatter(Run *run, const Op *op)
     s.active = while_active(run);
     Buffer *padding = padding_of(run, s.parts.value->type, s.value);
     s.padding = padding;
-    marks_of(run, s.memory);
     run->serial++;
     if (op->n_results) {
         s.old = array_of_type(run, op, op->results[0]->type);

@@ -561,7 +561,7 @@ FAULTS = [
       store %s[%m], %v
       %z = const value=0 : i64[%m]
       scatter %s[%z], %v fn=set
-    }"""), "~race: another block writes"),
+    }"""), "race: another block writes"),
     ("a loop without an end", func(LAUNCH, """
     %v = load %x[:] : f32[N]
     %r = while %v {
