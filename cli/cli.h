@@ -28,7 +28,7 @@ typedef struct Options {
     const char *target, *emit, *device, *stop_after, *print_after;
     uint64_t seed;
     int threads, rounds, optimize, timeout;
-    bool check, json, print_changed, time_passes, verify;
+    bool check, json, print_changed, time_passes, verify, describe, dependencies;
 } Options;
 
 typedef struct Verb {
@@ -94,6 +94,11 @@ int session_options(const Options *options, Session *session, const TesseraTenso
                     TesseraOptions *out);
 /* Target from --target, or of the device of this machine. */
 int session_compile(const Options *options, Session *session, const TesseraOptions *compile);
+
+/* The kernels' signatures (describe.c). */
+void describe(const Options *options, const Session *session, FILE *to);
+/* A rule for make: what `made` is made from, into the file of that name that ends in .d (depend.c). */
+int write_dependencies(const TesseraProgram *program, const char *made);
 
 /* ---- machines that read (json.c) ---- */
 

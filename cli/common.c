@@ -134,10 +134,11 @@ static int open_program(const Options *options, Session *session)
     if (code != 0) {
         return code;
     }
+    bool all = options->describe && !options->kernel; /* of the kernels */
     bool ok = tessera_program_read(session->context, options->path, &session->program) ==
                   TESSERA_OK &&
-              tessera_program_find(session->program, options->kernel, &session->signature) ==
-                  TESSERA_OK;
+              (all || tessera_program_find(session->program, options->kernel,
+                                           &session->signature) == TESSERA_OK);
     return ok ? 0 : fail_context(session->context);
 }
 

@@ -59,11 +59,29 @@ static int check_output(const Options *options)
     if (options->outputs.n > 1 || options->values.n > 0) {
         return fail(TESSERA_USAGE, "compile takes one file and one -o; parameters go into --set");
     }
+    if (options->json && !options->describe) {
+        return fail(TESSERA_USAGE, "--json goes with --describe");
+    }
+    if (options->dependencies && (!*path || strcmp(path, "-") == 0 || options->describe)) {
+        return fail(TESSERA_USAGE, "-MD wants -o FILE: it names what depends on the sources");
+    }
     if (name_before(path, '=')) {
         return fail(TESSERA_USAGE, "-o %.200s: compiling has one result: -o FILE (or ./%.200s)",
                     path, path);
     }
     return 0;
+}
+
+static int described(const Options *options, Session *session)
+{
+    OutFile out;
+    int code = out_open(options->outputs.n ? options->outputs.items[0] : "-", &out);
+    if (code == 0) {
+        describe(options, session, out.file);
+        code = out_close(&out);
+    }
+    session_close(session);
+    return code;
 }
 
 int verb_compile(const Options *options)
@@ -75,6 +93,9 @@ int verb_compile(const Options *options)
         return code;
     }
     code = session_open(options, &session);
+    if (code == 0 && options->describe) {
+        return described(options, &session);
+    }
     if (code == 0) {
         code = session_options(options, &session, NULL, &compile);
     }
@@ -85,6 +106,9 @@ int verb_compile(const Options *options)
         const char *target = compile.target ? compile.target
                                             : tessera_device_info(session.device)->target;
         code = emit(options, &session, target);
+    }
+    if (code == 0 && options->dependencies) {
+        code = write_dependencies(session.program, options->outputs.items[0]);
     }
     session_close(&session);
     return code;

@@ -28,8 +28,11 @@ const OptionRow option_rows[] = {
     {"--emit", "ir|llvm|ptx|cubin|asm|hsaco|obj", VERB_COMPILE, "what to make"},
     {"--optimize", "0|1|2|3", ALL, "LLVM's level (default: 3)"},
     {"--timeout", "SECONDS", ALL, "that compiling may take (default: 60; 0: any)"},
+    {"--describe", NULL, VERB_COMPILE, "nothing is made: the signatures of the kernels"},
+    {"-MD", NULL, VERB_COMPILE, "the files read, as a rule for make, in the file of -o ending in .d"},
     {"--rounds", "N", VERB_BENCH, "of which the median is taken (default: 7)"},
     {"--json", NULL, VERB_BENCH, "one line of JSON"},
+    {"--json", NULL, VERB_COMPILE, "with --describe: as JSON"},
     {"--print-after", "PASS|all|frontend", ALL, "the IR after a pass, on standard error"},
     {"--print-changed", NULL, ALL, "the IR after each pass that changed it"},
     {"--stop-after", "PASS|frontend", ALL, "no pass after this one"},
@@ -191,6 +194,8 @@ static bool *switch_slot(const OptionRow *row, Options *options)
 {
     return is(row, "--check")           ? &options->check
            : is(row, "--json")          ? &options->json
+           : is(row, "--describe")      ? &options->describe
+           : is(row, "-MD")             ? &options->dependencies
            : is(row, "--print-changed") ? &options->print_changed
            : is(row, "--time-passes")   ? &options->time_passes
                                         : &options->verify;

@@ -42,6 +42,7 @@ typedef struct KernelSignature {
     const char *name;
     struct { KernelParam *items; size_t n, cap; } params; /* inputs, then outputs */
     struct { const char **items; size_t n, cap; } generics; /* T */
+    struct { const char **items; size_t n, cap; } classes;  /* theirs: float, int, number, any */
     struct { const char **items; size_t n, cap; } sizes;    /* M, N, … in order of appearance */
 } KernelSignature;
 

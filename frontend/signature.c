@@ -223,6 +223,7 @@ void make_signature(Module *module, KernelDecl *kernel)
     }
     for (size_t i = 0; i < kernel->generics.n; i++) {
         ARENA_PUSH(s.arena, &s.signature->generics, kernel->generics.items[i].name);
+        ARENA_PUSH(s.arena, &s.signature->classes, kernel->generics.items[i].class_name);
     }
     check_names(&s);
     for (size_t i = 0; i < kernel->body.n; i++) {

@@ -111,7 +111,9 @@ static const char *read_text(void *user, const char *path, size_t *n, const char
     const char *text = read_file(imports->arena, file, n, why);
     close(file);
     if (text) {
-        ImportedText kept = {arena_strdup(imports->arena, path), text, *n};
+        bool here = text_same(imports->folder, ".");
+        ImportedText kept = {arena_strdup(imports->arena, path), text, *n, NULL};
+        kept.file = here ? kept.path : arena_printf(imports->arena, "%s%s", imports->folder, path);
         ARENA_PUSH(imports->arena, &imports->texts, kept);
     }
     return text;

@@ -21,8 +21,25 @@ static void copy_param(const KernelParam *from, TesseraParam *to)
     };
 }
 
+static const TesseraChoice *copy_choices(TesseraProgram *program, const KernelSignature *from,
+                                         size_t *n)
+{
+    TesseraChoice *choices = ARENA_ARRAY(&program->work.arena, TesseraChoice, from->sizes.n);
+    *n = 0;
+    for (size_t i = 0; i < from->sizes.n; i++) {
+        TesseraChoice choice = {.size = from->sizes.items[i]};
+        choice.values = frontend_allowed(program->module, from, choice.size, &choice.n);
+        if (choice.n > 0) {
+            choices[(*n)++] = choice;
+        }
+    }
+    return choices;
+}
+
 static void add_signature(TesseraProgram *program, const KernelSignature *from)
 {
+    size_t n_choices;
+    const TesseraChoice *choices = copy_choices(program, from, &n_choices);
     TesseraParam *params = ARENA_ARRAY(&program->work.arena, TesseraParam, from->params.n);
     for (size_t i = 0; i < from->params.n; i++) {
         copy_param(&from->params.items[i], &params[i]);
@@ -32,9 +49,12 @@ static void add_signature(TesseraProgram *program, const KernelSignature *from)
         .params = params,
         .n_params = from->params.n,
         .generics = (const char *const *)from->generics.items,
+        .classes = (const char *const *)from->classes.items,
         .n_generics = from->generics.n,
         .sizes = (const char *const *)from->sizes.items,
         .n_sizes = from->sizes.n,
+        .choices = choices,
+        .n_choices = n_choices,
     };
     ARENA_PUSH(&program->work.arena, &program->signatures, signature);
 }
@@ -195,6 +215,14 @@ TesseraStatus tessera_program_read(TesseraContext *context, const char *path,
 size_t tessera_program_kernels(const TesseraProgram *program)
 {
     return program ? program->signatures.n : 0;
+}
+
+const char *tessera_program_file(const TesseraProgram *program, size_t index)
+{
+    if (!program || !program->imports.folder || index > program->imports.texts.n) {
+        return NULL;
+    }
+    return index == 0 ? program->name : program->imports.texts.items[index - 1].file;
 }
 
 const TesseraSignature *tessera_program_kernel(const TesseraProgram *program, size_t index)

@@ -34,11 +34,12 @@ typedef struct Work {
 typedef struct ImportedText {
     const char *path, *text;
     size_t n;
+    const char *file; /* the path from where the program runs */
 } ImportedText;
 
 typedef struct Imports {
     Arena *arena;
-    const char *folder; /* NULL: text that is in no file */
+    const char *folder; /* `.`, or ends in a slash; NULL: text that is in no file */
     struct { ImportedText *items; size_t n, cap; } texts;
 } Imports;
 

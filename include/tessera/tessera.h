@@ -141,14 +141,24 @@ typedef struct TesseraParam {
     const char *fallback;    /* default of a const parameter, or NULL */
 } TesseraParam;
 
+/* A size that is bound at compile time to one of these: `assume D in 64, 128`. */
+typedef struct TesseraChoice {
+    const char *size;
+    const int64_t *values;
+    size_t n;
+} TesseraChoice;
+
 typedef struct TesseraSignature {
     const char *name;
     const TesseraParam *params; /* inputs, then outputs */
     size_t n_params;
     const char *const *generics; /* T */
+    const char *const *classes;  /* what each of them may be: "float", "int", "number", "any" */
     size_t n_generics;
     const char *const *sizes; /* M, N, … in order of appearance */
     size_t n_sizes;
+    const TesseraChoice *choices;
+    size_t n_choices;
 } TesseraSignature;
 
 /* `name` is what messages call it. */
@@ -161,6 +171,9 @@ TESSERA_API void tessera_program_free(TesseraProgram *program);
 TESSERA_API size_t tessera_program_kernels(const TesseraProgram *program);
 TESSERA_API const TesseraSignature *tessera_program_kernel(const TesseraProgram *program,
                                                            size_t index);
+/* The files that the program was read from, its own first, then what it imports; NULL past the
+ * last, and for text that was in no file. */
+TESSERA_API const char *tessera_program_file(const TesseraProgram *program, size_t index);
 /* name NULL: the only kernel of the program. */
 TESSERA_API TesseraStatus tessera_program_find(const TesseraProgram *program, const char *name,
                                                const TesseraSignature **signature);
@@ -239,6 +252,11 @@ TESSERA_API const TesseraSignature *tessera_kernel_signature(const TesseraKernel
 TESSERA_API TesseraStatus tessera_kernel_shape(const TesseraKernel *kernel, size_t index,
                                                const TesseraSize *sizes, size_t n_sizes,
                                                TesseraTensor *tensor);
+
+/* What the code takes for granted of size `index` of that signature: launches with others fail.
+ * `most` is INT64_MAX where nothing is known. */
+TESSERA_API TesseraStatus tessera_kernel_fact(const TesseraKernel *kernel, size_t index,
+                                              TesseraFact *fact);
 
 typedef struct TesseraBytes {
     const char *data; /* a zero byte follows */
