@@ -28,7 +28,8 @@ typedef struct Options {
     const char *target, *emit, *device, *stop_after, *print_after;
     uint64_t seed;
     int threads, rounds, optimize, timeout;
-    bool check, json, print_changed, time_passes, verify, describe, dependencies;
+    bool check, json, print_changed, time_passes, verify;
+    bool describe, dependencies;
 } Options;
 
 typedef struct Verb {
@@ -97,7 +98,7 @@ int session_compile(const Options *options, Session *session, const TesseraOptio
 
 /* The kernels' signatures (describe.c). */
 void describe(const Options *options, const Session *session, FILE *to);
-/* A rule for make: what `made` is made from, into the file of that name that ends in .d (depend.c). */
+/* A rule for make: what `made` is made from, into its file that ends in .d (depend.c). */
 int write_dependencies(const TesseraProgram *program, const char *made);
 
 /* ---- machines that read (json.c) ---- */

@@ -11,7 +11,7 @@ static const Verb VERBS[] = {
      VERB_EXPLAIN, verb_explain},
     {"bench", "FILE.tile[:KERNEL] --size M=...", "time, bytes, FLOP/s, share of the copy rate",
      VERB_BENCH, verb_bench},
-    {"fmt", "FILE.tile... | -", "lay sources out anew, in their files (-: standard input to output)",
+    {"fmt", "FILE.tile... | -", "lay sources out anew, in place (-: standard input to output)",
      VERB_FMT, verb_fmt},
     {"targets", "", "what can be compiled for, and the devices here", VERB_OTHER, verb_targets},
     {"help", "[VERB]", "this text", VERB_OTHER, verb_help},

@@ -29,7 +29,7 @@ const OptionRow option_rows[] = {
     {"--optimize", "0|1|2|3", ALL, "LLVM's level (default: 3)"},
     {"--timeout", "SECONDS", ALL, "that compiling may take (default: 60; 0: any)"},
     {"--describe", NULL, VERB_COMPILE, "nothing is made: the signatures of the kernels"},
-    {"-MD", NULL, VERB_COMPILE, "the files read, as a rule for make, in the file of -o ending in .d"},
+    {"-MD", NULL, VERB_COMPILE, "the files read, as a rule for make, in the -o FILE's .d"},
     {"--rounds", "N", VERB_BENCH, "of which the median is taken (default: 7)"},
     {"--json", NULL, VERB_BENCH, "one line of JSON"},
     {"--json", NULL, VERB_COMPILE, "with --describe: as JSON"},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Extents as a signature has them, `2 * N + 1`, `(H - R) // 2`, as a line in the one size that is not
- * known yet. Before a kernel is lowered there is only this text. */
+/* Extents as a signature has them, `2 * N + 1`, `(H - R) // 2`, as a line in the one size that is
+ * not known yet. Before a kernel is lowered there is only this text. */
 #include "runtime/runtime.h"
 
 #include <ctype.h>

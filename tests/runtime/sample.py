@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""sample.py LIBRARY: the program at the head of tessera.h, compiled and linked as it says there, with
-rows of an odd length. Prints `N passed, N failed`."""
+"""sample.py LIBRARY: the program at the head of tessera.h, compiled and linked as it says there,
+with rows of an odd length. Prints `N passed, N failed`."""
 
 import os
 import pathlib
