@@ -14,6 +14,7 @@ typedef enum AxisHow {
     AXIS_GRID, /* blocks of the grid each take a tile of it */
     AXIS_ROW,  /* one tile holds all of it: a grid axis with a single tile */
     AXIS_LOOP, /* a loop inside the block walks it */
+    AXIS_UNROLL, /* a window's: each of its elements is written out */
     AXIS_SCALAR, /* a grid axis, one element at a time: an i64 */
 } AxisHow;
 

@@ -16,6 +16,7 @@ enum {
     UNIT_REGISTERS = 65536, /* of a multiprocessor */
     THREAD_BESIDE = 16,     /* registers of a thread beside those of one value */
     LONG_ROW = 4096,        /* of 16-bit elements: worth more of them a thread */
+    WINDOW_ELEMENTS = 32,   /* of a window that is written out */
     ALIGNED_ROW = 256,      /* shorter ones are not worth a block of their own */
 };
 
@@ -56,8 +57,9 @@ static int64_t widest_access(const Op *group)
 static int64_t row_threads(const Func *func, const Op *group, int64_t elements)
 {
     bool many = elements >= LONG_ROW && widest_access(group) > 4;
-    int64_t each = many ? 2 * ROW_ELEMENTS : ROW_ELEMENTS;
-    int64_t threads = smaller((elements + each - 1) / each, func->target->max_threads);
+    int64_t threads = many ? (elements + 2 * ROW_ELEMENTS - 1) / (2 * ROW_ELEMENTS)
+                           : elements / ROW_ELEMENTS; /* or a quarter more each */
+    threads = smaller(threads, func->target->max_threads);
     return power_of_two_at_least(larger(func->target->warp, threads));
 }
 
@@ -96,6 +98,20 @@ static bool is_row(const AxisPlan *axis)
     return (axis->flags & AXIS_STORED) && (axis->flags & AXIS_REDUCED);
 }
 
+/* Padding before a row's first element is known to these ops only. */
+static bool only_plain_ops(const Op *group)
+{
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        bool moves = op->kind == OP_BROADCAST || op->kind == OP_EXPAND || op->kind == OP_SQUEEZE ||
+                     op->kind == OP_PERMUTE || op->kind == OP_CONST || op->kind == OP_SIZE;
+        if (!moves && !op_has(op, TRAIT_ELEMENTWISE) && op->kind != OP_LOAD &&
+            op->kind != OP_STORE && op->kind != OP_REDUCE) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Only the last axis is reduced, and all are stored. */
 static bool only_last_is_row(const TilePlan *plan)
 {
@@ -113,8 +129,8 @@ static int64_t choose_aligned(Func *func, const Op *group, const TilePlan *plan)
 {
     int64_t most = plan->n ? poly_most(plan->items[plan->n - 1].dim) : 0;
     int64_t widest = widest_access(group);
-    if (!is_gpu(func) || !only_last_is_row(plan) || rows_are_wide(group) || most < ALIGNED_ROW ||
-        most > row_capacity(func) - widest) {
+    if (!is_gpu(func) || !only_plain_ops(group) || !only_last_is_row(plan) ||
+        rows_are_wide(group) || most < ALIGNED_ROW || most > row_capacity(func) - widest) {
         return 1;
     }
     return schedule_number(func, "align", "", widest,
@@ -166,6 +182,38 @@ static bool is_one_row(const TilePlan *plan, int64_t elements)
     return plan->n && last->how == AXIS_ROW && last->step == elements;
 }
 
+/* ---- windows ---- */
+
+/* Does a gather's index move along the axis? */
+static bool is_gathered(const Op *group, const TilePlan *plan, const AxisPlan *axis)
+{
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        const Value *value = op->kind == OP_GATHER ? op->results[0] : NULL;
+        for (int i = 0; value && i < value->type->rank; i++) {
+            if (axes_class(plan->axes, value, i) == axis->class) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* What a small window holds is written out: its elements are then plain shifted reads. */
+static void choose_windows(const Op *group, TilePlan *plan)
+{
+    int64_t elements = 1, extent;
+    for (int i = plan->n; i-- > plan->n_stored;) {
+        AxisPlan *axis = &plan->items[i];
+        bool small =
+            poly_is_const(axis->dim, &extent) && extent > 0 && extent * elements <= WINDOW_ELEMENTS;
+        if (small && !(axis->flags & AXIS_SCANNED) && is_gathered(group, plan, axis)) {
+            axis->how = AXIS_UNROLL;
+            axis->step = 0;
+            elements *= extent;
+        }
+    }
+}
+
 static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
 {
     int64_t row = 1;
@@ -176,10 +224,11 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
             row *= choose_row(func, group, axis, row, plan->aligned);
         }
     }
+    choose_windows(group, plan);
     /* Of several reduced axes the last one, which lies contiguous, gets the long steps. */
     for (int i = plan->n; i-- > 0;) {
         AxisPlan *axis = &plan->items[i];
-        if (!(axis->flags & AXIS_STORED)) {
+        if (!(axis->flags & AXIS_STORED) && axis->how != AXIS_UNROLL) {
             int64_t wanted = larger(1, power_of_two_at_most(LOOP_STEP / 2 / row));
             tile_set_step(func, axis, AXIS_LOOP, fitted(axis->dim, wanted),
                           "one step along a reduced axis");

@@ -49,6 +49,11 @@ static Type type_renamed(const Frame *frame, Type type)
     return type;
 }
 
+bool emit_is_unrolled(const Emitter *e, int item)
+{
+    return item >= 0 && e->plan->items[item].how == AXIS_UNROLL;
+}
+
 Type emit_type(const Emitter *e, const Frame *frame, const Value *value)
 {
     Dim dims[MAX_RANK];
@@ -93,15 +98,23 @@ static void add_scans(Emitter *e, Frame *inside, Value *value, CloneMap *seen)
     add_scans_of(e, inside, value->def, seen);
 }
 
-static Frame frame_in(Emitter *e, Frame *outer, Op *op, int region)
+static Frame frame_at(Emitter *e, Frame *outer, Op *op, Builder at)
 {
-    Frame frame = {.outer = outer, .op = op, .class = -1};
+    Frame frame = {.outer = outer, .op = op, .class = -1, .at = at};
     size_t n = (size_t)e->plan->n;
-    frame.at = build_at_end(e->func, op->regions[region]);
     frame.values = clone_map_new(e->func);
     frame.dims = arena_copy(e->func->arena, outer->dims, n * sizeof(Dim));
     frame.ranges = arena_copy(e->func->arena, outer->ranges, n * sizeof(Value *));
     return frame;
+}
+
+Frame emit_element(Emitter *e, Frame *frame, int item, int64_t k)
+{
+    Frame inside = frame_at(e, frame, NULL, frame->at);
+    inside.class = e->plan->items[item].class;
+    inside.ranges[item] = build_i64(&frame->at, k);
+    inside.dims[item] = poly_const(e->func, 1);
+    return inside;
 }
 
 Op *emit_loop(Emitter *e, Frame *frame, int item, int n, Value *const *inits, int n_roots,
@@ -123,7 +136,7 @@ Op *emit_loop(Emitter *e, Frame *frame, int item, int n, Value *const *inits, in
     }
     Value *lo = build_i64(&frame->at, 0), *hi = build_size(&frame->at, axis->dim);
     Op *loop = build_for(&frame->at, axis->dim, axis->step, axis->name, lo, hi, count, all);
-    *inside = frame_in(e, frame, loop, 0);
+    *inside = frame_at(e, frame, loop, build_at_end(e->func, loop->regions[0]));
     inside->class = axis->class;
     Value *walker = loop->regions[0]->args[0];
     inside->ranges[item] = walker;
@@ -259,7 +272,7 @@ static bool is_inside(const Value *value, const Block *region)
 
 static bool belongs(const Emitter *e, const Frame *frame, const Value *value)
 {
-    return !frame->op ||
+    return !frame->outer ||
            (frame->source ? is_inside(value, frame->source) : has_class(e, value, frame->class));
 }
 
@@ -275,7 +288,7 @@ Value *emit_value(Emitter *e, Frame *frame, Value *value)
     if (!belongs(e, frame, value)) {
         Frame *outer = frame->outer;
         Builder end = outer->at;
-        outer->at = build_before(e->func, frame->op);
+        outer->at = frame->op ? build_before(e->func, frame->op) : outer->at;
         Value *found = emit_value(e, outer, value);
         outer->at = end;
         return found;

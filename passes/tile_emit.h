@@ -13,7 +13,8 @@ enum { MOST_SCANS = 16 }; /* that one loop carries */
  * of the source. */
 typedef struct Frame {
     struct Frame *outer;
-    Op *op;              /* the loop, or the op with the region; NULL in the launch's frame */
+    Op *op;              /* the loop, or the op with the region; NULL in the launch's frame, and
+                            where a window is written out */
     int class;           /* that the loop walks; -1: none */
     const Block *source; /* the region of the source that is emitted here, or NULL */
     Builder at;
@@ -48,6 +49,9 @@ void emit_end(Emitter *e, Frame *inside, int n, Value *const *next);
 /* The value without an axis of one element, as if that had never been there where it was
  * expanded. */
 Value *emit_without(Builder *b, Value *value, int axis);
+/* The same place with element `k` of a window's axis. */
+Frame emit_element(Emitter *e, Frame *frame, int item, int64_t k);
+bool emit_is_unrolled(const Emitter *e, int item);
 /* Stores, scatters, and what has them in its regions. */
 bool emit_has_effect(const Op *op);
 void emit_effect(Emitter *e, Frame *frame, const Op *op);

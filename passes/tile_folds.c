@@ -87,6 +87,26 @@ static Type matrix_type(const Emitter *e, const Frame *frame, const Op *op)
 
 /* ---- reductions ---- */
 
+/* How many elements a window has. */
+static int64_t window_elements(const Emitter *e, int item)
+{
+    int64_t extent = 0;
+    poly_is_const(e->plan->items[item].dim, &extent);
+    return extent;
+}
+
+/* A window, written out. */
+static Value *reduce_elements(Emitter *e, Frame *frame, const Op *op, int item)
+{
+    Value *sum = NULL;
+    for (int64_t k = 0; k < window_elements(e, item); k++) {
+        Frame inside = emit_element(e, frame, item, k);
+        Value *part = emit_value(e, &inside, op->operands[0]);
+        sum = sum ? build_binary(&frame->at, combiner(op_word(op, ATTR_FN)), sum, part) : part;
+    }
+    return sum;
+}
+
 void emit_reduce(Emitter *e, Frame *frame, const Op *op)
 {
     Value *from = op->operands[0], *result = op->results[0];
@@ -95,6 +115,10 @@ void emit_reduce(Emitter *e, Frame *frame, const Op *op)
     if (sums_products(e, op)) {
         Value *zero = neutral_of(&frame->at, "sum", matrix_type(e, frame, op));
         map_matrix(frame, op, add_products(e, frame, op, zero));
+        return;
+    }
+    if (emit_is_unrolled(e, item)) {
+        clone_map_value(&frame->values, result, reduce_elements(e, frame, op, item));
         return;
     }
     if (!emit_is_looped(e, item)) {
@@ -246,6 +270,27 @@ static void fold_looped(Emitter *e, Frame *frame, const Op *op, int item)
     }
 }
 
+static void fold_elements(Emitter *e, Frame *frame, const Op *op, int item)
+{
+    int n = op->n_results;
+    Value **sums = ARENA_ARRAY(e->func->arena, Value *, n);
+    Value **parts = ARENA_ARRAY(e->func->arena, Value *, n);
+    for (int64_t k = 0; k < window_elements(e, item); k++) {
+        Frame inside = emit_element(e, frame, item, k);
+        for (int i = 0; i < n; i++) {
+            parts[i] = emit_value(e, &inside, op->operands[i]);
+        }
+        if (k == 0) {
+            sums = arena_copy(e->func->arena, parts, sizeof(Value *) * (size_t)n);
+        } else {
+            lift_function(e, frame, op, n, sums, parts, sums);
+        }
+    }
+    for (int i = 0; i < n; i++) {
+        clone_map_value(&frame->values, op->results[i], sums[i]);
+    }
+}
+
 /* ---- scans ---- */
 
 int emit_scan_inits(Emitter *e, Frame *frame, const Op *scan, Value **inits)
@@ -322,6 +367,10 @@ void emit_fold(Emitter *e, Frame *frame, const Op *op)
 {
     int carried, n = op->n_results,
                  item = emit_item(e, op->operands[0], (int)op_int(op, ATTR_AXIS, 0));
+    if (!is_scan(op) && emit_is_unrolled(e, item)) {
+        fold_elements(e, frame, op, item);
+        return;
+    }
     if (!is_scan(op) && emit_is_looped(e, item)) {
         fold_looped(e, frame, op, item);
         return;
