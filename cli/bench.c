@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `tessera bench`: the median of rested rounds of launches, back to back. */
-#include "cli/cli.h"
+/* `tessera bench`: the median of rested rounds of launches, back to back, for each of the sizes that
+ * are walked. */
+#include "cli/bench.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,17 +9,6 @@
 
 enum { WARM_UPS = 5, MOST_LAUNCHES = 1000, MOST_COPY = 1 << 30 };
 static const double ROUND_SECONDS = 0.02, REST_SECONDS = 0.15;
-
-typedef struct Bench {
-    const Options *options;
-    Session session;
-    Arrays arrays;
-    TesseraOptions compile;
-    TesseraLaunch *launch;
-    double seconds, spread, copy_rate, compile_seconds;
-    int launches;
-    double bytes, flops;
-} Bench;
 
 static double now(void)
 {
@@ -109,59 +99,6 @@ static void count_bytes(Bench *bench)
     }
 }
 
-/* ---- telling ---- */
-
-static void show(const Bench *b)
-{
-    const TesseraDeviceInfo *info = tessera_device_info(b->session.device);
-    double rate = b->bytes / b->seconds;
-    printf("%s on %s\n", b->session.signature->name, info->name);
-    for (size_t i = 0; i < b->compile.n_sizes; i++) {
-        printf("%s%s=%lld", i ? " " : "sizes    ", b->compile.sizes[i].name,
-               (long long)b->compile.sizes[i].value);
-    }
-    printf("%stime     %.4g ms (median of %d rounds of %d; spread %.1f %%)\n",
-           b->compile.n_sizes ? "\n" : "", b->seconds * 1e3, b->options->rounds, b->launches,
-           b->spread * 100);
-    printf("memory   %.4g MB, %.4g GB/s", b->bytes * 1e-6, rate * 1e-9);
-    if (b->copy_rate > 0) {
-        printf(", %.2f of the copy rate (%.4g GB/s)", rate / b->copy_rate, b->copy_rate * 1e-9);
-    }
-    putchar('\n');
-    if (b->flops > 0) {
-        printf("products %.4g GFLOP, %.4g GFLOP/s\n", b->flops * 1e-9,
-               b->flops / b->seconds * 1e-9);
-    }
-    printf("compile  %.1f ms\n", b->compile_seconds * 1e3);
-}
-
-static void show_json(const Bench *b)
-{
-    const TesseraDeviceInfo *info = tessera_device_info(b->session.device);
-    const struct { const char *name, *value; } words[] = {
-        {"kernel", b->session.signature->name}, {"device", info->name}, {"target", info->target}};
-    const struct { const char *name; double value; } numbers[] = {
-        {"seconds", b->seconds}, {"spread", b->spread}, {"bytes", b->bytes},
-        {"copy_rate", b->copy_rate}, {"flops", b->flops},
-        {"compile_seconds", b->compile_seconds}};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        printf("%s\"%s\": ", i ? ", " : "{", words[i].name);
-        json_string(stdout, words[i].value);
-    }
-    fputs(", \"sizes\": {", stdout);
-    for (size_t i = 0; i < b->compile.n_sizes; i++) {
-        fputs(i ? ", " : "", stdout);
-        json_string(stdout, b->compile.sizes[i].name);
-        printf(": %lld", (long long)b->compile.sizes[i].value);
-    }
-    putchar('}');
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        printf(", \"%s\": ", numbers[i].name);
-        json_number(stdout, numbers[i].value);
-    }
-    puts("}");
-}
-
 /* ---- the verb ---- */
 
 static int prepare(Bench *bench)
@@ -190,10 +127,8 @@ static int measure(Bench *bench)
     int code = prepare(bench);
     code = code ? code : time_rounds(bench);
     code = code ? code : time_copy(bench);
-    if (code == 0 && bench->options->json) {
-        show_json(bench);
-    } else if (code == 0) {
-        show(bench);
+    if (code == 0) {
+        bench_show(bench);
     }
     tessera_launch_free(bench->launch);
     return code;
@@ -218,9 +153,9 @@ static int bench_in_session(Bench *bench)
     return code ? code : measure(bench);
 }
 
-int verb_bench(const Options *options)
+static int bench_once(const Options *options, const Baseline *base, size_t nth)
 {
-    Bench bench = {.options = options};
+    Bench bench = {.options = options, .base = base, .nth = nth};
     int code = session_open(options, &bench.session);
     if (code != 0) {
         return code;
@@ -228,5 +163,56 @@ int verb_bench(const Options *options)
     code = bench_in_session(&bench);
     arrays_free(&bench.session, &bench.arrays);
     session_close(&bench.session);
+    return code;
+}
+
+/* ---- sizes that are walked ---- */
+
+/* The next value of a range, or false: start again. */
+static bool step(const SizeRange *range, int64_t *value)
+{
+    int64_t next;
+    bool over = range->factor ? __builtin_mul_overflow(*value, range->factor, &next)
+                              : __builtin_add_overflow(*value, range->step, &next);
+    over = over || next > range->last || next == *value;
+    *value = over ? range->first : next;
+    return !over;
+}
+
+/* All combinations, the last range fastest. */
+static int sweep(const Options *options, const Baseline *base)
+{
+    Options here = *options;
+    size_t fixed = options->sizes.n, n = options->ranges.n;
+    TesseraSize *sizes = keep((fixed + n) * sizeof *sizes);
+    memcpy(sizes, options->sizes.items, fixed * sizeof *sizes);
+    for (size_t i = 0; i < n; i++) {
+        sizes[fixed + i] = (TesseraSize){options->ranges.items[i].name,
+                                         options->ranges.items[i].first};
+    }
+    here.sizes.items = sizes;
+    here.sizes.n = fixed + n;
+    for (size_t nth = 0;; nth++) {
+        int code = bench_once(&here, base, nth);
+        size_t i = n;
+        while (code == 0 && i > 0 &&
+               !step(&options->ranges.items[i - 1], &sizes[fixed + i - 1].value)) {
+            i--;
+        }
+        if (code != 0 || i == 0) {
+            return code;
+        }
+    }
+}
+
+int verb_bench(const Options *options)
+{
+    Baseline base = {0};
+    if (options->csv && options->json) {
+        return fail(TESSERA_USAGE, "--csv or --json, not both");
+    }
+    int code = options->compare ? baseline_read(options->compare, &base) : 0;
+    code = code ? code : sweep(options, &base);
+    baseline_free(&base);
     return code;
 }

@@ -17,19 +17,27 @@ typedef struct Strings {
     size_t n;
 } Strings;
 
+/* M=1k..16k:x2 or :+512 */
+typedef struct SizeRange {
+    const char *name;
+    int64_t first, last, factor, step; /* one of factor and step is 0 */
+} SizeRange;
+
 typedef struct Options {
     const char *path, *kernel; /* FILE.tile:KERNEL */
     Strings values;            /* NAME=VALUE after the file */
     Strings outputs;           /* -o */
     struct { TesseraPair *items; size_t n; } sets;
     struct { TesseraSize *items; size_t n; } sizes;
+    struct { SizeRange *items; size_t n; } ranges; /* sizes that are walked */
     struct { TesseraFact *items; size_t n; } facts;
     Strings lines, skips;
     const char *target, *emit, *device, *stop_after, *print_after;
     uint64_t seed;
     int threads, rounds, optimize, timeout;
     bool check, json, print_changed, time_passes, verify;
-    bool describe, dependencies;
+    bool describe, dependencies, csv;
+    const char *compare;
 } Options;
 
 typedef struct Verb {
@@ -44,7 +52,14 @@ typedef struct OptionRow {
     const char *doc;
 } OptionRow;
 
-enum { VERB_RUN = 1, VERB_COMPILE = 2, VERB_EXPLAIN = 4, VERB_BENCH = 8, VERB_OTHER = 16, VERB_FMT = 32 };
+enum {
+    VERB_RUN = 1,
+    VERB_COMPILE = 2,
+    VERB_EXPLAIN = 4,
+    VERB_BENCH = 8,
+    VERB_OTHER = 16,
+    VERB_FMT = 32,
+};
 
 extern const OptionRow option_rows[];
 extern const size_t n_option_rows;
@@ -105,6 +120,11 @@ int write_dependencies(const TesseraProgram *program, const char *made);
 
 void json_string(FILE *to, const char *text);
 void json_number(FILE *to, double number);
+/* A text; a number, with text ""; the end of an object, with text NULL. `path`: its keys, with dots
+ * between. */
+typedef void JsonEach(void *user, const char *path, const char *text, double number);
+/* One value after the other; false when it is no JSON (json_read.c). */
+bool json_read(const char *text, JsonEach *each, void *user);
 
 /* ---- being stopped (interrupt.c) ---- */
 
@@ -123,6 +143,9 @@ void timeout_begin(int seconds);
 void timeout_end(void);
 
 /* ---- files (files.c) ---- */
+
+/* The whole of it, ended by a zero, to be freed; "-": standard input. */
+int file_read(const char *path, char **text, size_t *n);
 
 typedef struct OutFile {
     FILE *file;

@@ -9,6 +9,48 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+static int cannot_read(const char *path)
+{
+    return fail(TESSERA_ENVIRONMENT, "cannot read %.300s: %s", path, strerror(errno));
+}
+
+static int read_stream(FILE *stream, const char *path, char **text, size_t *n)
+{
+    size_t cap = 1 << 16;
+    *text = take(cap);
+    while (!feof(stream)) {
+        *n += fread(*text + *n, 1, cap - 1 - *n, stream);
+        if (ferror(stream)) {
+            return cannot_read(path);
+        }
+        if (*n == cap - 1) {
+            char *more = take(cap * 2);
+            memcpy(more, *text, cap);
+            free(*text);
+            *text = more;
+            cap *= 2;
+        }
+    }
+    return 0;
+}
+
+int file_read(const char *path, char **text, size_t *n)
+{
+    *text = NULL;
+    *n = 0;
+    bool piped = strcmp(path, "-") == 0;
+    FILE *stream = piped ? stdin : fopen(path, "rbe");
+    int code = stream ? read_stream(stream, path, text, n) : cannot_read(path);
+    if (stream && !piped) {
+        fclose(stream);
+    }
+    if (code != 0) {
+        free(*text);
+        *text = NULL;
+    }
+    return code;
+}
+
 static int cannot_write(const char *path)
 {
     return fail(TESSERA_ENVIRONMENT, "cannot write %s: %s", path, strerror(errno));

@@ -13,31 +13,6 @@ typedef struct Source {
     size_t n;
 } Source;
 
-static int cannot_read(const char *name)
-{
-    return fail(TESSERA_ENVIRONMENT, "cannot read %.300s: %s", name, strerror(errno));
-}
-
-static int read_stream(FILE *stream, Source *source)
-{
-    size_t cap = 1 << 16;
-    source->text = take(cap);
-    while (!feof(stream)) {
-        source->n += fread(source->text + source->n, 1, cap - source->n, stream);
-        if (ferror(stream)) {
-            return cannot_read(source->name);
-        }
-        if (source->n == cap) {
-            char *more = take(cap * 2);
-            memcpy(more, source->text, cap);
-            free(source->text);
-            source->text = more;
-            cap *= 2;
-        }
-    }
-    return 0;
-}
-
 /* The file that a link leads to, with the mode that it has. */
 static int write_back(const char *name, const char *text)
 {
@@ -46,7 +21,7 @@ static int write_back(const char *name, const char *text)
     char *path = realpath(name, NULL);
     if (!path || stat(path, &facts) != 0) {
         free(path);
-        return cannot_read(name);
+        return fail(TESSERA_ENVIRONMENT, "cannot read %.300s: %s", name, strerror(errno));
     }
     int code = out_open(path, &out);
     if (code == 0) {
@@ -83,12 +58,7 @@ static int format_one(const Options *options, TesseraContext *context, Source *s
 static int format_file(const Options *options, TesseraContext *context, const char *name)
 {
     Source source = {.name = name};
-    bool piped = strcmp(name, "-") == 0;
-    FILE *stream = piped ? stdin : fopen(name, "rbe");
-    int code = stream ? read_stream(stream, &source) : cannot_read(name);
-    if (stream && !piped) {
-        fclose(stream);
-    }
+    int code = file_read(name, &source.text, &source.n);
     code = code ? code : format_one(options, context, &source);
     free(source.text);
     return code;

@@ -15,7 +15,7 @@ enum {
 const OptionRow option_rows[] = {
     {"-o", "[NAME=]FILE", VERB_RUN | VERB_COMPILE, "where to; `-`: standard output"},
     {"--set", "T=bf16,D=64,...", ALL, "generic and const parameters"},
-    {"--size", "M=1000,N=64,...", ALL, "sizes: inputs that are not given become random"},
+    {"--size", "M=1000,N=4k,...", ALL, "sizes: inputs that are not given become random"},
     {"--assume", "\"N % 16 == 0, M <= 4096\"", VERB_COMPILE | VERB_EXPLAIN,
      "what holds for sizes that are not given"},
     {"--schedule", "\"tile M 128, N 256\"", ALL, "a schedule line; it beats the source's"},
@@ -31,7 +31,9 @@ const OptionRow option_rows[] = {
     {"--describe", NULL, VERB_COMPILE, "nothing is made: the signatures of the kernels"},
     {"-MD", NULL, VERB_COMPILE, "the files read, as a rule for make, in the -o FILE's .d"},
     {"--rounds", "N", VERB_BENCH, "of which the median is taken (default: 7)"},
-    {"--json", NULL, VERB_BENCH, "one line of JSON"},
+    {"--json", NULL, VERB_BENCH, "one line of JSON, for each of the sizes that are walked"},
+    {"--csv", NULL, VERB_BENCH, "a table, a line for each of the sizes that are walked"},
+    {"--compare", "FILE", VERB_BENCH, "with what --json wrote before"},
     {"--json", NULL, VERB_COMPILE, "with --describe: as JSON"},
     {"--print-after", "PASS|all|frontend", ALL, "the IR after a pass, on standard error"},
     {"--print-changed", NULL, ALL, "the IR after each pass that changed it"},
@@ -98,17 +100,68 @@ static int read_set(const char *piece, Options *options)
     return 0;
 }
 
+/* 4k is 4096; past the number. */
+static bool take_size(const char **at, int64_t *size)
+{
+    static const char units[] = "kMG";
+    char *end;
+    errno = 0;
+    *size = strtoll(*at, &end, 10);
+    bool good = end != *at && errno == 0 && *size >= 0 && isdigit((unsigned char)**at);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    if (unit) {
+        good = good && !__builtin_mul_overflow(*size, (int64_t)1 << (10 * (unit - units + 1)), size);
+        end++;
+    }
+    *at = end;
+    return good;
+}
+
+/* One size (last -1), or several of them. */
+static bool read_range(const char *text, SizeRange *range)
+{
+    *range = (SizeRange){.last = -1, .factor = 2};
+    if (!take_size(&text, &range->first)) {
+        return false;
+    }
+    if (strncmp(text, "..", 2) == 0) {
+        text += 2;
+        if (!take_size(&text, &range->last) || range->last < range->first) {
+            return false;
+        }
+        if (text[0] == ':' && (text[1] == 'x' || text[1] == '+')) {
+            bool times = text[1] == 'x';
+            text += 2;
+            range->factor = 0;
+            if (!take_size(&text, times ? &range->factor : &range->step) ||
+                range->factor + range->step < 1 + times) {
+                return false;
+            }
+        }
+    }
+    return !*text;
+}
+
 static int read_size(const char *piece, Options *options)
 {
     char *name = name_before(piece, '=');
-    long long value;
-    if (!name || !read_integer(piece + strlen(name) + 1, 0, INT64_MAX, &value)) {
-        return fail(TESSERA_USAGE, "--size %.60s: NAME=NUMBER is wanted, from 0 to 2^63 - 1",
+    SizeRange range;
+    if (!name || !read_range(piece + strlen(name) + 1, &range)) {
+        return fail(TESSERA_USAGE,
+                    "--size %.60s: NAME=NUMBER is wanted, from 0 to 2^63 - 1, as 1000 or 4k; bench "
+                    "walks M=1k..16k:x2 and M=512..4k:+512",
                     piece);
+    }
+    if (range.last >= 0) {
+        range.name = name;
+        options->ranges.items =
+            keep_more(options->ranges.items, options->ranges.n, sizeof *options->ranges.items);
+        options->ranges.items[options->ranges.n++] = range;
+        return 0;
     }
     options->sizes.items =
         keep_more(options->sizes.items, options->sizes.n, sizeof *options->sizes.items);
-    options->sizes.items[options->sizes.n++] = (TesseraSize){name, value};
+    options->sizes.items[options->sizes.n++] = (TesseraSize){name, range.first};
     return 0;
 }
 
@@ -185,6 +238,7 @@ static const char **text_slot(const OptionRow *row, Options *options)
     return is(row, "--target")        ? &options->target
            : is(row, "--device")      ? &options->device
            : is(row, "--emit")        ? &options->emit
+           : is(row, "--compare")     ? &options->compare
            : is(row, "--print-after") ? &options->print_after
            : is(row, "--stop-after")  ? &options->stop_after
                                       : NULL;
@@ -194,6 +248,7 @@ static bool *switch_slot(const OptionRow *row, Options *options)
 {
     return is(row, "--check")           ? &options->check
            : is(row, "--json")          ? &options->json
+           : is(row, "--csv")           ? &options->csv
            : is(row, "--describe")      ? &options->describe
            : is(row, "-MD")             ? &options->dependencies
            : is(row, "--print-changed") ? &options->print_changed
@@ -323,6 +378,10 @@ int options_read(const Verb *verb, int argc, char **argv, Options *options)
         }
     }
     bool any = options->path || (verb->bit == VERB_FMT && options->values.n > 0);
+    if (options->ranges.n > 0 && verb->bit != VERB_BENCH) {
+        return fail(TESSERA_USAGE, "--size %s=…: only bench walks over sizes",
+                    options->ranges.items[0].name);
+    }
     if (verb->bit != VERB_OTHER && !any) {
         return fail(TESSERA_USAGE, "%s wants a file: tessera %s %s", verb->name, verb->name,
                     verb->synopsis);
