@@ -137,6 +137,22 @@ TURNS(want_cospi, quarters_pi, turned(next_turn(k), s, c) + 0.0)
 THROUGH(want_sigmoid, all_exp, -fabs(v), (v < 0 ? w : 1) / (1 + w))
 THROUGH(want_silu, all_exp, -fabs(v), v < -700 ? -0.0 : (v < 0 ? v * w : v) / (1 + w))
 
+THROUGH(want_softplus, all_exp, -fabs(v), v > 0 ? v + log1p(w) : log1p(w))
+THROUGH(want_logsigmoid, all_exp, -fabs(v), v < 0 ? v - log1p(w) : -log1p(w))
+THROUGH(want_mish, all_exp,
+        v > 300    ? 300
+        : v < -700 ? -700
+                   : v,
+        v < -600 ? -0.0 : v * ((w * w + 2 * w) / (w * w + 2 * w + 2)))
+THROUGH(want_gelu, all_erfc,
+        v > 30    ? -30
+        : v < -30 ? 30
+                  : v * -0.70710678118654752440,
+        v < -30 ? -0.0 : v * w * 0.5)
+THROUGH(want_gelu_tanh, all_exp,
+        v *v > 900 ? -900 : -fabs(1.5957691216057308 * (v + 0.044715 * v * v * v)),
+        v < -30 ? -0.0 : (v < 0 ? v * w : v) / (1 + w))
+
 #define ROW(name, limit)                                                                           \
     {                                                                                              \
 #name, want_##name, limit                                                                  \
@@ -146,14 +162,14 @@ THROUGH(want_silu, all_exp, -fabs(v), v < -700 ? -0.0 : (v < 0 ? v * w : v) / (1
 #name, all_##name, limit                                                                   \
     }
 const Unary UNARY[] = {
-    ROW(sqrt, 0.5), ROW(rsqrt, 2),    ROW(floor, 0),     ROW(ceil, 0),    ROW(trunc, 0),
-    ROW(rint, 0),   ROW(abs, 0),      ROW(exp, 2),       ROW(exp2, 2),    ROW(exp10, 2),
-    ROW(expm1, 2),  PLAIN(log, 2),    PLAIN(log2, 2),    PLAIN(log10, 2), PLAIN(log1p, 2),
-    PLAIN(cbrt, 2), ROW(sin, 2.5),    ROW(cos, 2.5),     ROW(tan, 3),     ROW(sinpi, 2),
-    ROW(cospi, 2),  PLAIN(asin, 2.5), PLAIN(acos, 2),    PLAIN(atan, 2),  ROW(sinh, 2),
-    ROW(cosh, 2),   ROW(tanh, 2),     PLAIN(asinh, 3),   PLAIN(acosh, 3), PLAIN(atanh, 3),
-    ROW(erf, 2),    ROW(erfc, 4),     ROW(sigmoid, 2.5), ROW(silu, 3),
-};
+    ROW(sqrt, 0.5),   ROW(rsqrt, 2),      ROW(floor, 0),   ROW(ceil, 0),       ROW(trunc, 0),
+    ROW(rint, 0),     ROW(abs, 0),        ROW(exp, 2),     ROW(exp2, 2),       ROW(exp10, 2),
+    ROW(expm1, 2),    PLAIN(log, 2),      PLAIN(log2, 2),  PLAIN(log10, 2),    PLAIN(log1p, 2),
+    PLAIN(cbrt, 2),   ROW(sin, 2.5),      ROW(cos, 2.5),   ROW(tan, 3.5),      ROW(sinpi, 2),
+    ROW(cospi, 2),    PLAIN(asin, 2.5),   PLAIN(acos, 2),  PLAIN(atan, 2),     ROW(sinh, 3),
+    ROW(cosh, 2),     ROW(tanh, 2.5),     PLAIN(asinh, 3), PLAIN(acosh, 3),    PLAIN(atanh, 3),
+    ROW(erf, 2),      ROW(erfc, 4),       ROW(sigmoid, 3), ROW(silu, 3.5),     ROW(mish, 4),
+    ROW(softplus, 4), ROW(logsigmoid, 4), ROW(gelu, 4),    ROW(gelu_tanh, 110)};
 const size_t UNARY_COUNT = sizeof UNARY / sizeof *UNARY;
 
 /* C leaves open which of two zeros is the lesser. */
