@@ -2,7 +2,7 @@
 # make demo     the four programs on real input, on this machine's CPU
 # make check    every test
 # make bench-cpu the CPU beside NumPy on OpenBLAS
-# make check-asan, make check-gpu, make package, make format
+# make check-long, make check-asan, make check-gpu, make package, make format
 # Each target alone installs what it needs (Debian 12, as root), configures and builds.
 
 BUILD ?= build
@@ -13,7 +13,7 @@ CONFIGURE = cmake -G Ninja -S . $(shell command -v ccache >/dev/null && \
 PYTHON = $(shell for p in python3 /usr/bin/python3; do $$p -c 'import numpy' 2>/dev/null && \
 	echo $$p && break; done)
 .DELETE_ON_ERROR:
-.PHONY: all setup build demo check check-asan check-gpu package docs bench bench-cpu clean
+.PHONY: all setup build demo check check-long check-asan check-gpu package docs bench bench-cpu clean
 
 all: build
 
@@ -32,6 +32,10 @@ demo: build
 
 check: build
 	@$(PYTHON) tests/run.py $(BUILD)
+
+# What takes minutes: all 2^32 inputs of the functions of one f32.
+check-long: build
+	@$(BUILD)/tests/sweep --all
 
 check-asan: setup
 	@[ -e build-asan/build.ninja ] || $(CONFIGURE) -B build-asan -DTESSERA_SANITIZE=ON
