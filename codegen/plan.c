@@ -56,8 +56,12 @@ static void fill_sizes(Func *func, Plan *plan)
     for (size_t i = 0; i < func->dimvars.n; i++) {
         const DimVar *var = func->dimvars.items[i];
         if (var->kind == DIM_SIZE) {
-            plan->sizes[plan->n_sizes++] = (PlanSize){arena_strdup(func->arena, var->name),
-                                                      var->multiple, var->least, var->most};
+            PlanSize size = {arena_strdup(func->arena, var->name), var->multiple, var->least,
+                             var->most, .by = var->by};
+            if (var->by > 0) {
+                size.of = plan_expr(func, var->of);
+            }
+            plan->sizes[plan->n_sizes++] = size;
         }
     }
 }

@@ -107,10 +107,91 @@ const IndexVar *affine_as_var(const Affine *a)
     return one ? a->terms[0].var : NULL;
 }
 
+/* All coefficients are divisible. */
+static Dim dim_divided(Func *func, Dim dim, int64_t by)
+{
+    Dim sum = poly_const(func, 0);
+    for (int i = 0; dim && i < dim->n_terms; i++) {
+        const PolyTerm *term = &dim->terms[i];
+        Dim product = poly_const(func, term->coef / by);
+        for (int j = 0; j < term->n; j++) {
+            product = poly_mul(func, product, poly_var(func, term->vars[j]));
+        }
+        sum = poly_add(func, sum, product);
+    }
+    return dim ? sum : NULL;
+}
+
+/* A quotient q = of // by is at most of / by: -(m * by) * q is -m * of at least. */
+static Dim quotients_down(Func *func, Dim dim)
+{
+    Dim sum = poly_const(func, 0);
+    for (int i = 0; i < dim->n_terms; i++) {
+        const PolyTerm *term = &dim->terms[i];
+        Dim product = poly_const(func, term->coef);
+        bool used = false;
+        for (int j = 0; j < term->n; j++) {
+            DimVar *var = term->vars[j];
+            bool bounds = !used && var->kind == DIM_SIZE && var->by > 0 && term->coef < 0 &&
+                          term->coef % var->by == 0;
+            Dim factor = bounds ? var->of : poly_var(func, var);
+            product = poly_mul(func, product, factor);
+            if (bounds) {
+                product = dim_divided(func, product, var->by);
+            }
+            used = used || bounds;
+        }
+        sum = poly_add(func, sum, product);
+    }
+    return sum;
+}
+
 bool dim_is_natural(Func *func, Dim dim)
 {
-    (void)func;
-    return dim && poly_least(dim) >= 0;
+    if (!dim || poly_least(dim) >= 0) {
+        return dim;
+    }
+    Dim lower = quotients_down(func, dim);
+    return lower && lower != dim && poly_least(lower) >= 0;
+}
+
+/* What of it is divisible, divided, and the rest. */
+static bool divide_terms(Func *func, Dim dim, int64_t by, Dim *whole, Dim *rest)
+{
+    *whole = *rest = poly_const(func, 0);
+    for (int i = 0; i < dim->n_terms; i++) {
+        const PolyTerm *term = &dim->terms[i];
+        Dim product = poly_const(func, 1);
+        for (int j = 0; j < term->n; j++) {
+            product = poly_mul(func, product, poly_var(func, term->vars[j]));
+        }
+        int64_t times = term->coef / by - (term->coef % by < 0);
+        int64_t left = term->coef - times * by;
+        if (term->n > 0 && left != 0) { /* kept together: what remains keeps its sign */
+            times = 0;
+            left = term->coef;
+        }
+        *whole = poly_add(func, *whole, poly_mul(func, product, poly_const(func, times)));
+        *rest = poly_add(func, *rest, poly_mul(func, product, poly_const(func, left)));
+    }
+    return *whole && *rest;
+}
+
+Dim dim_quotient(Func *func, Dim a, int64_t by)
+{
+    Dim whole, rest;
+    int64_t value;
+    if (!divide_terms(func, a, by, &whole, &rest)) {
+        return NULL;
+    }
+    if (poly_is_const(rest, &value)) {
+        return whole; /* 0 <= value < by */
+    }
+    if (poly_least(rest) < 0) {
+        return NULL;
+    }
+    const char *name = arena_printf(func->arena, "quotient.%zu", func->dimvars.n);
+    return poly_add(func, whole, poly_var(func, func_quotient(func, name, rest, by)));
 }
 
 static Dim affine_bound(Func *func, const Affine *a, bool most)

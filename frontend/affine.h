@@ -40,5 +40,7 @@ bool affine_inside(Func *func, const Affine *a, Dim extent);
 /* Never negative, by the facts about sizes? */
 bool dim_is_natural(Func *func, Dim dim);
 Dim dim_sub(Func *func, Dim a, Dim b);
+/* a // by, rounded down: a new size where it is none yet; NULL when it might be negative. */
+Dim dim_quotient(Func *func, Dim a, int64_t by);
 
 #endif

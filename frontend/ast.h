@@ -98,6 +98,12 @@ typedef struct GenericDecl {
     Span span;
 } GenericDecl;
 
+typedef struct SizeDef { /* where P = H // 2 + 1 */
+    const char *name;
+    Span span;
+    Expr *value;
+} SizeDef;
+
 typedef struct FnDecl {
     const char *name; /* may hold a dot: fast.exp */
     Span span;
@@ -121,6 +127,7 @@ typedef struct KernelDecl {
     Expr *value;
     Span value_span;
     StmtList body;
+    struct { SizeDef *items; size_t n, cap; } defs;
     KernelSignature signature;
     struct { AssumeSet *items; size_t n, cap; } sets;
 } KernelDecl;

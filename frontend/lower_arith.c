@@ -181,6 +181,8 @@ static bool fold_dims(Lower *l, OpKind kind, const Val *a, const Val *b, Val *ou
     } else if (kind == OP_ADD || kind == OP_SUB) {
         Dim sign = poly_const(l->func, kind == OP_SUB ? -1 : 1);
         dim = poly_add(l->func, x, poly_mul(l->func, sign, y));
+    } else if (kind == OP_DIV && poly_is_const(y, &value) && value > 0) {
+        dim = dim_quotient(l->func, x, value);
     }
     if (!dim || dim->n_terms > MOST_TERMS) {
         return false;

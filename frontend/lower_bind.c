@@ -256,6 +256,24 @@ static Val unbound_size(Lower *l, const char *name, const AssumeSet *set)
     return poison_val();
 }
 
+/* A sum of products of sizes, which may be negative; NULL after an error. */
+static Dim signed_dim(Lower *l, const Expr *expr)
+{
+    Val val = lower_expr(l, expr);
+    if (val.kind == VAL_DIM) {
+        return val.dim;
+    }
+    if (val.kind == VAL_CONST && dtype_is_int(val.dtype)) {
+        return poly_const(l->func, val.scalar.i);
+    }
+    if (!is_poison(&val)) {
+        Diag *diag = lower_error(l, ERR_SIZE, expr->span, "this is not made of sizes");
+        diag_help(l->diags, diag,
+                  "a size is made of sizes, integers and const parameters by + - * and //");
+    }
+    return NULL;
+}
+
 static void bind_sizes(Lower *l, const Binding *bindings, size_t n)
 {
     for (size_t i = 0; i < l->kernel->signature.sizes.n; i++) {
@@ -264,6 +282,65 @@ static void bind_sizes(Lower *l, const Binding *bindings, size_t n)
         const AssumeSet *set = set_of(l->kernel, name);
         Val val = binding ? bound_size(l, binding, set) : unbound_size(l, name, set);
         define(l, name, SPAN_NONE, val);
+    }
+}
+
+/* num // den + rest, with the terms in any order? */
+static bool split_quotient(Lower *l, const Expr *expr, Dim *num, int64_t *den, Dim *rest)
+{
+    if (expr->kind != EXPR_BINARY) {
+        return false;
+    }
+    if (expr->op == TOK_FLOOR) {
+        *rest = poly_const(l->func, 0);
+        *num = signed_dim(l, expr->a);
+        return *num && const_int(l, expr->b, den);
+    }
+    if (expr->op == TOK_PLUS && split_quotient(l, expr->b, num, den, rest)) {
+        *rest = poly_add(l->func, *rest, signed_dim(l, expr->a));
+        return true;
+    }
+    bool sum = expr->op == TOK_PLUS || expr->op == TOK_MINUS;
+    if (!sum || !split_quotient(l, expr->a, num, den, rest)) {
+        return false;
+    }
+    Dim other = signed_dim(l, expr->b);
+    *rest = expr->op == TOK_PLUS ? poly_add(l->func, *rest, other) : dim_sub(l->func, *rest, other);
+    return true;
+}
+
+/* A quotient is one size, so that it is never negative: that is checked before a launch. */
+static Val defined_size(Lower *l, const SizeDef *def)
+{
+    Dim num, rest;
+    int64_t den;
+    int errors = l->diags->errors;
+    if (!split_quotient(l, def->value, &num, &den, &rest)) {
+        Dim dim = l->diags->errors > errors ? NULL : signed_dim(l, def->value);
+        return dim ? dim_val(dim) : poison_val();
+    }
+    Dim of =
+        den > 0 ? poly_add(l->func, num, poly_mul(l->func, poly_const(l->func, den), rest)) : NULL;
+    if (!of) {
+        Diag *diag = lower_error(l, ERR_SIZE, def->value->span, "this is not a size");
+        diag_help(l->diags, diag, "sizes are divided by positive constants");
+        return poison_val();
+    }
+    int64_t value;
+    if (poly_is_const(of, &value)) {
+        return int_val(value / den - (value % den < 0), false);
+    }
+    if (den == 1) {
+        return dim_val(of);
+    }
+    return dim_val(poly_var(l->func, func_quotient(l->func, def->name, of, den)));
+}
+
+static void bind_defs(Lower *l)
+{
+    for (size_t i = 0; i < l->kernel->defs.n; i++) {
+        const SizeDef *def = &l->kernel->defs.items[i];
+        define(l, def->name, def->span, defined_size(l, def));
     }
 }
 
@@ -276,5 +353,6 @@ bool bind_all(Lower *l, const Binding *bindings, size_t n)
     bind_generics(l, bindings, n);
     bind_consts(l, bindings, n);
     bind_sizes(l, bindings, n);
+    bind_defs(l);
     return l->diags->errors == errors;
 }

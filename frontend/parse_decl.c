@@ -88,9 +88,10 @@ static void parse_constraint(Parser *p, KernelDecl *kernel)
 {
     GenericDecl generic = {.span = p->token.span};
     generic.name = parser_name(p, "a name");
-    if (parser_at(p, TOK_ASSIGN)) {
-        parser_unsupported(p, span_join(generic.span, p->token.span),
-                           "sizes defined in `where` are");
+    if (!p->recovering && parser_take(p, TOK_ASSIGN)) {
+        SizeDef def = {.name = generic.name, .span = generic.span};
+        def.value = parse_operand(p);
+        ARENA_PUSH(p->arena, &kernel->defs, def);
         return;
     }
     if (!parser_expect(p, TOK_COLON, "and a class of types")) {

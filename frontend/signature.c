@@ -3,6 +3,7 @@
 #include "frontend/ast.h"
 #include "frontend/errors.h"
 
+#include <ctype.h>
 #include <string.h>
 
 enum { MOST_SIZES = 64 };
@@ -53,18 +54,57 @@ static void add_size(Signer *s, const char *name)
     }
 }
 
+static const SizeDef *def_called(const KernelDecl *kernel, const char *name, size_t n)
+{
+    for (size_t i = 0; i < kernel->defs.n; i++) {
+        const SizeDef *def = &kernel->defs.items[i];
+        if (strlen(def->name) == n && strncmp(def->name, name, n) == 0) {
+            return def;
+        }
+    }
+    return NULL;
+}
+
+/* The text of an extent, where sizes that `where` defines are what they are made of. */
+static void expand_extent(Signer *s, const char *text, Text *out, int depth)
+{
+    for (const char *c = text; *c;) {
+        size_t n = 0;
+        while (isalnum((unsigned char)c[n]) || c[n] == '_') {
+            n++;
+        }
+        const SizeDef *def = depth > 0 && n > 0 ? def_called(s->kernel, c, n) : NULL;
+        if (def) {
+            text_char(out, '(');
+            expand_extent(s, source_text(s->diags, s->arena, def->value->span), out, depth - 1);
+            text_char(out, ')');
+        } else {
+            text_add_n(out, c, n ? n : 1);
+        }
+        c += n ? n : 1;
+    }
+}
+
+static const char *extent_text(Signer *s, const Expr *dim)
+{
+    Text out = text_new(s->arena);
+    expand_extent(s, source_text(s->diags, s->arena, dim->span), &out, 4);
+    return out.data;
+}
+
 /* The names in an extent are sizes. */
 static void collect_sizes(Signer *s, const Expr *dim)
 {
-    bool sum = dim->kind == EXPR_BINARY &&
-               (dim->op == TOK_PLUS || dim->op == TOK_MINUS || dim->op == TOK_STAR);
+    bool sum = dim->kind == EXPR_BINARY && (dim->op == TOK_PLUS || dim->op == TOK_MINUS ||
+                                            dim->op == TOK_STAR || dim->op == TOK_FLOOR);
+    if (dim->kind == EXPR_NAME && def_called(s->kernel, dim->name, strlen(dim->name))) {
+        return; /* its own sizes are collected where it is defined */
+    }
     if (dim->kind == EXPR_NAME) {
         add_size(s, dim->name);
     } else if (sum) {
         collect_sizes(s, dim->a);
         collect_sizes(s, dim->b);
-    } else if (dim->kind == EXPR_BINARY && dim->op == TOK_FLOOR) {
-        front_unsupported(s->diags, dim->span, "extents that divide are");
     } else if (dim->kind != EXPR_INT && dim->kind != EXPR_POISON) {
         Diag *diag = front_error(s->diags, ERR_SIZE, dim->span, "this is not an extent");
         diag_help(s->diags, diag, "an extent is a sum of products of sizes and integers");
@@ -117,7 +157,7 @@ static void check_dims(Signer *s, const Expr *type, KernelParam *param)
     param->dims = ARENA_ARRAY(s->arena, const char *, type->args.n);
     for (size_t i = 0; i < type->args.n; i++) {
         collect_sizes(s, type->args.items[i]);
-        param->dims[i] = source_text(s->diags, s->arena, type->args.items[i]->span);
+        param->dims[i] = extent_text(s, type->args.items[i]);
     }
 }
 
@@ -183,6 +223,25 @@ static void check_names(Signer *s)
     }
 }
 
+/* A size is defined once, by sizes that are not defined later. */
+static void check_defs(Signer *s)
+{
+    for (size_t i = 0; i < s->kernel->defs.n; i++) {
+        const SizeDef *def = &s->kernel->defs.items[i];
+        for (size_t j = 0; j < i; j++) {
+            if (text_same(s->kernel->defs.items[j].name, def->name)) {
+                duplicate(s, def->name, s->kernel->defs.items[j].span, def->span);
+            }
+        }
+        for (size_t j = 0; j < s->kernel->params.n + s->kernel->results.n; j++) {
+            const ParamDecl *param = param_at(s->kernel, j);
+            if (text_same(param->name, def->name)) {
+                duplicate(s, def->name, param->span, def->span);
+            }
+        }
+    }
+}
+
 /* ---- assume N in … ---- */
 
 static void add_set(Signer *s, const Stmt *stmt)
@@ -225,7 +284,11 @@ void make_signature(Module *module, KernelDecl *kernel)
         ARENA_PUSH(s.arena, &s.signature->generics, kernel->generics.items[i].name);
         ARENA_PUSH(s.arena, &s.signature->classes, kernel->generics.items[i].class_name);
     }
+    for (size_t i = 0; i < kernel->defs.n; i++) {
+        collect_sizes(&s, kernel->defs.items[i].value);
+    }
     check_names(&s);
+    check_defs(&s);
     for (size_t i = 0; i < kernel->body.n; i++) {
         const Stmt *stmt = kernel->body.items[i];
         if (stmt->kind == STMT_ASSUME && stmt->values.n > 0) {

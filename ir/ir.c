@@ -232,6 +232,53 @@ DimVar *func_size(Func *func, const char *name)
     return dimvar_new(func, DIM_SIZE, name);
 }
 
+DimVar *func_quotient(Func *func, const char *name, Dim of, int64_t by)
+{
+    for (size_t i = 0; i < func->dimvars.n; i++) {
+        DimVar *var = func->dimvars.items[i];
+        if (var->kind == DIM_SIZE && var->of == of && var->by == by) {
+            return var;
+        }
+    }
+    DimVar *var = dimvar_new(func, DIM_SIZE, name);
+    var->of = of;
+    var->by = by;
+    return var;
+}
+
+/* Are the sizes known that the polynomial is made of? */
+static bool is_known(Dim dim, const int64_t *sizes)
+{
+    for (int i = 0; i < dim->n_terms; i++) {
+        for (int j = 0; j < dim->terms[i].n; j++) {
+            if (sizes[dim->terms[i].vars[j]->id] < 0) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+const DimVar *func_derive_sizes(const Func *func, int64_t *sizes)
+{
+    for (size_t i = 0; i < func->dimvars.n; i++) {
+        const DimVar *var = func->dimvars.items[i];
+        int64_t of;
+        if (var->kind != DIM_SIZE || var->by == 0 || !is_known(var->of, sizes)) {
+            continue;
+        }
+        if (!poly_eval(var->of, sizes, &of)) {
+            return var;
+        }
+        int64_t value = of / var->by - (of % var->by < 0);
+        if (value < 0 || (sizes[i] >= 0 && sizes[i] != value)) {
+            return var;
+        }
+        sizes[i] = value;
+    }
+    return NULL;
+}
+
 DimVar *func_range(Func *func, const char *name, Dim whole, int64_t capacity)
 {
     DimVar *var = dimvar_new(func, DIM_RANGE, name);

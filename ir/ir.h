@@ -191,6 +191,11 @@ struct Func {
 Func *func_new(Arena *arena, Diags *diags, const char *name);
 /* A new size variable, or the one of that name. */
 DimVar *func_size(Func *func, const char *name);
+/* The size that is of // by; a new one of that name where there is none. */
+DimVar *func_quotient(Func *func, const char *name, Dim of, int64_t by);
+/* Fills in the sizes that follow from others, where they are unknown (negative) in `sizes`. A size
+ * that is another than it must be, or would be negative, or overflows: it, else NULL. */
+const DimVar *func_derive_sizes(const Func *func, int64_t *sizes);
 /* A new range variable; a range of that name may exist already. */
 DimVar *func_range(Func *func, const char *name, Dim whole, int64_t capacity);
 Value *func_param(Func *func, const char *name, Type type, ParamIo io);

@@ -11,9 +11,27 @@
 
 /* ---- the header ---- */
 
+/* `[M + 1] // 2` */
+static void size_quotient(Parser *p, DimVar *var)
+{
+    Dim dims[MAX_RANK];
+    size_t at = p->at;
+    int n = parse_dims(p, dims);
+    parse_need(p, '/');
+    parse_need(p, '/');
+    var->by = parse_integer(p);
+    var->of = n == 1 ? dims[0] : NULL;
+    if (n != 1 || var->by < 1 || poly_mentions(dims[0], var)) {
+        parse_fail(p, at, "a size is one other by a positive number");
+    }
+}
+
 static void size_line(Parser *p)
 {
     DimVar *var = func_size(p->func, parse_word(p));
+    if (parse_take(p, '=')) {
+        size_quotient(p, var);
+    }
     for (;;) {
         if (parse_take_word(p, "multiple")) {
             var->multiple = parse_integer(p);

@@ -282,6 +282,10 @@ int64_t poly_divisor(Dim poly)
 
 static int64_t var_most(const DimVar *var)
 {
+    if (var->kind == DIM_SIZE && var->by > 0) {
+        int64_t of = poly_most(var->of), most = of / var->by;
+        return of < INT64_MAX && most < var->most ? most : var->most;
+    }
     if (var->kind == DIM_SIZE) {
         return var->most;
     }

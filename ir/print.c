@@ -281,6 +281,11 @@ static void put_sizes(Printer *p)
             continue;
         }
         text_printf(p->out, "  size %s", var->name);
+        if (var->by > 0) {
+            text_add(p->out, " = [");
+            put_dim(p, var->of);
+            text_printf(p->out, "] // %" PRId64, var->by);
+        }
         if (var->multiple != 1) {
             text_printf(p->out, " multiple %" PRId64, var->multiple);
         }

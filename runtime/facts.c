@@ -142,8 +142,18 @@ static bool is_last_axis(const Func *func, const DimVar *var)
     return false;
 }
 
+/* What is known of the sizes gives the quotients made of them. */
+static void give_quotient(DimVar *var, const int64_t *sizes, bool *any)
+{
+    if (var->by > 0 && sizes[var->id] >= 0) {
+        facts_of_value(var, sizes[var->id]);
+        *any = true;
+    }
+}
+
 bool facts_give(Func *func, const TesseraOptions *options)
 {
+    const int64_t *sizes = sizes_by_id(func, options->sizes, options->n_sizes);
     for (size_t i = 0; i < func->dimvars.n; i++) {
         DimVar *var = func->dimvars.items[i];
         bool any = false;
@@ -153,6 +163,7 @@ bool facts_give(Func *func, const TesseraOptions *options)
         if (!give_facts(func, var, options, &any) || !give_sizes(func, var, options, &any)) {
             return false;
         }
+        give_quotient(var, sizes, &any);
         if (!any && is_last_axis(func, var)) {
             add_multiple(var, DEFAULT_MULTIPLE);
         }

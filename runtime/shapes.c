@@ -18,6 +18,7 @@ int64_t *sizes_by_id(Func *func, const TesseraSize *sizes, size_t n)
             }
         }
     }
+    func_derive_sizes(func, values);
     return values;
 }
 
@@ -103,11 +104,28 @@ static bool solve_axis(Func *func, const Param *param, const TesseraTensor *tens
     return true;
 }
 
+static bool wrong_quotient(Func *func, const DimVar *var, const int64_t *sizes)
+{
+    Text text = text_new(func->arena);
+    int64_t of = 0;
+    print_dim(func, var->of, &text);
+    poly_eval(var->of, sizes, &of);
+    diag_failure(func->diags, DIAG_SOURCE,
+                 "%s: size %s is (%s) // %" PRId64 ", of %" PRId64 " here: negative, or another "
+                 "than that of a tensor",
+                 func->name, var->name, text.data, var->by, of);
+    return false;
+}
+
 /* An axis that has one unknown size gives it, and others their own by it, until none does. */
 static bool solve_sizes(Func *func, const TesseraArg *args, int64_t *sizes)
 {
     for (bool found = true; found;) {
         found = false;
+        const DimVar *wrong = func_derive_sizes(func, sizes);
+        if (wrong) {
+            return wrong_quotient(func, wrong, sizes);
+        }
         for (size_t i = 0; i < params_given(func); i++) {
             const Param *param = &func->params.items[i];
             Type type = param->value->type;
@@ -141,7 +159,7 @@ bool sizes_from_args(Func *func, const TesseraArg *args, int64_t *sizes)
         }
         for (int axis = 0; type->kind == TYPE_TENSOR && axis < type->rank; axis++) {
             const DimVar *var = poly_as_var(type->dims[axis]);
-            if (var && sizes[var->id] < 0) {
+            if (var && var->by == 0 && sizes[var->id] < 0) {
                 sizes[var->id] = args[i].tensor.dims[axis];
             }
         }

@@ -69,7 +69,7 @@ static void bind_sizes(Solver *s, const PlanParam *param, const DeviceTensor *te
 {
     for (int axis = 0; axis < param->rank; axis++) {
         int size = expr_as_size(&param->dims[axis]);
-        if (size >= 0 && s->sizes[size] < 0) {
+        if (size >= 0 && s->plan->sizes[size].by == 0 && s->sizes[size] < 0) {
             s->sizes[size] = tensor->dims[axis];
         }
     }
@@ -133,11 +133,48 @@ static bool solve_axis(Solver *s, const PlanParam *param, const DeviceTensor *te
     return true;
 }
 
+/* A size that is a quotient of others, once they are known: it is never taken from a tensor. */
+static bool derive(Solver *s, int i, bool *found)
+{
+    const PlanSize *size = &s->plan->sizes[i];
+    int64_t of;
+    for (int k = 0; k < size->of.n; k++) {
+        for (int j = 0; j < size->of.terms[k].n; j++) {
+            if (s->sizes[size->of.terms[k].vars[j]] < 0) {
+                return true;
+            }
+        }
+    }
+    bool known = plan_eval(&size->of, s->sizes, &of);
+    int64_t value = known ? of / size->by - (of % size->by < 0) : -1;
+    if (value < 0) {
+        return device_fail(s->error, DIAG_SOURCE, 0,
+                           "%s: the size %s would be negative, or overflows", s->plan->kernel,
+                           size->name);
+    }
+    *found = *found || s->sizes[i] != value;
+    s->sizes[i] = value;
+    return true;
+}
+
+static bool derive_sizes(Solver *s, bool *found)
+{
+    for (int i = 0; i < s->plan->n_sizes; i++) {
+        if (s->plan->sizes[i].by > 0 && !derive(s, i, found)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Sizes that stand in no axis alone: one after the other, until no axis gives another. */
 static bool solve_rest(Solver *s)
 {
     for (bool found = true; found;) {
         found = false;
+        if (!derive_sizes(s, &found)) {
+            return false;
+        }
         for (int i = 0; i < s->plan->n_params; i++) {
             const PlanParam *param = &s->plan->params[i];
             for (int axis = 0; axis < param->rank; axis++) {

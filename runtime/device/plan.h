@@ -25,6 +25,8 @@ typedef struct PlanExpr {
 typedef struct PlanSize {
     const char *name;
     int64_t multiple, least, most; /* 1, 0, INT64_MAX: nothing assumed */
+    PlanExpr of;                   /* by > 0: it is of // by, rounded down */
+    int64_t by;
 } PlanSize;
 
 typedef enum PlanParamIo { PLAN_IN, PLAN_OUT, PLAN_INOUT } PlanParamIo;

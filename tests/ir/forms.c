@@ -42,6 +42,7 @@ static void world_end(World *w)
 /* Every new form once; as the printer writes it. */
 static const char forms[] = "func forms stage tensor {\n"
                             "  size N\n"
+                            "  size P = [5 + -1*N] // 2 most 9\n"
                             "  in %x: tensor<f32[N]>\n"
                             "  in %k: tensor<i32[N, 2]>\n"
                             "  in %h: tensor<i4[N]>\n"

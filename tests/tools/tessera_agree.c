@@ -143,6 +143,9 @@ static void give_facts(DimVar *var, int64_t size)
 static bool read_sizes(Run *run, const Options *o)
 {
     char *list = arena_strdup(run->arena, o->sizes), *rest = NULL;
+    for (size_t i = 0; i < run->func->dimvars.n; i++) {
+        run->sizes[i] = -1;
+    }
     for (char *item = strtok_r(list, ",", &rest); item; item = strtok_r(NULL, ",", &rest)) {
         char *equals = strchr(item, '=');
         if (!equals) {
@@ -158,7 +161,7 @@ static bool read_sizes(Run *run, const Options *o)
             var->most = INT64_MAX;
         }
     }
-    return true;
+    return !func_derive_sizes(run->func, run->sizes);
 }
 
 static void make_tensor(Run *run, size_t p, uint64_t *state)
