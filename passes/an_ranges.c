@@ -41,6 +41,11 @@ static int64_t divisor_at(const Value *value, int depth)
     case OP_ADD:
     case OP_SUB:
         return gcd(divisor_at(op->operands[0], depth + 1), divisor_at(op->operands[1], depth + 1));
+    case OP_MUL: {
+        int64_t a = divisor_at(op->operands[0], depth + 1);
+        int64_t b = divisor_at(op->operands[1], depth + 1), both;
+        return __builtin_mul_overflow(a, b, &both) ? 1 : both;
+    }
     case OP_SELECT:
         return gcd(divisor_at(op->operands[1], depth + 1), divisor_at(op->operands[2], depth + 1));
     default: return 1;

@@ -103,7 +103,9 @@ static void tile_group(Func *func, Op *group)
     TilePlan plan = {.axes = &axes};
     collect_axes(func, &plan, group);
     tile_choose(func, group, &plan);
-    tile_emit(func, group, &plan);
+    if (!tile_split(func, group, &plan)) {
+        tile_emit(func, group, &plan);
+    }
     op_remove(group);
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tile, in parts: tile.c (the pass); which step each axis gets, as schedule lines: tile_choose.c
  * (rows and elements), tile_product.c (products), tile_source.c (parallels of the source),
- * tile_steps.c (what they share); tile_emit.c (the group again, over ranges). Room-private. */
+ * tile_steps.c (what they share); tile_emit.c (the group again, over ranges) and its parts;
+ * tile_split.c (long axes that few blocks would walk). Room-private. */
 #ifndef TESSERA_PASSES_TILE_H
 #define TESSERA_PASSES_TILE_H
 
@@ -50,6 +51,10 @@ void tile_choose_source(Func *func, Op *parallel);
 
 /* Puts a launch before the group that does the group's work by the plan. */
 void tile_emit(Func *func, Op *group, const TilePlan *plan);
+
+/* The same where few blocks would walk a long axis: two launches, the axis shared out. False: this
+ * is no such group. */
+bool tile_split(Func *func, Op *group, const TilePlan *plan);
 
 /* "wgmma" or "fma": what does this product of tiles here. Records the schedule line. */
 const char *product_unit(Func *func, const Op *dot);

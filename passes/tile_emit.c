@@ -134,7 +134,9 @@ Op *emit_loop(Emitter *e, Frame *frame, int item, int n, Value *const *inits, in
     for (int i = 0; i < scans.n_scans; i++) {
         count += emit_scan_inits(e, frame, scans.scans[i], all + count);
     }
-    Value *lo = build_i64(&frame->at, 0), *hi = build_size(&frame->at, axis->dim);
+    bool shared = e->split && e->split->item == item;
+    Value *lo = shared ? e->split->lo : build_i64(&frame->at, 0);
+    Value *hi = shared ? e->split->hi : build_size(&frame->at, axis->dim);
     Op *loop = build_for(&frame->at, axis->dim, axis->step, axis->name, lo, hi, count, all);
     *inside = frame_at(e, frame, loop, build_at_end(e->func, loop->regions[0]));
     inside->class = axis->class;
@@ -413,12 +415,32 @@ void emit_effect(Emitter *e, Frame *frame, const Op *op)
     }
 }
 
-static Op *emit_launch(Emitter *e, Op *group, Frame *frame)
+static void set_launch(const Emitter *e, Op *launch)
+{
+    op_set_ints(e->func, launch, ATTR_WARPS, 1, &e->plan->warps);
+    if (e->plan->blocks > 1) {
+        op_set_int(e->func, launch, ATTR_BLOCKS, e->plan->blocks);
+    }
+    if (e->plan->aligned > 1) {
+        op_set_int(e->func, launch, ATTR_ALIGNED, e->plan->aligned);
+    }
+    if (e->plan->grouped) {
+        op_set_int(e->func, launch, ATTR_GROUPED, e->plan->grouped);
+    }
+}
+
+Op *emit_launch(Emitter *e, Op *group, Frame *frame, int64_t shares)
 {
     Dim dims[MAX_RANK * 2];
     int64_t steps[MAX_RANK * 2];
     const char *names[MAX_RANK * 2];
     int items[MAX_RANK * 2], n = 0;
+    if (shares) {
+        items[n] = -1;
+        names[n] = "share";
+        dims[n] = poly_const(e->func, shares);
+        steps[n++] = 0;
+    }
     for (int i = 0; i < e->plan->n_stored && n < MAX_RANK * 2; i++) {
         const AxisPlan *axis = &e->plan->items[i];
         if (axis->how != AXIS_LOOP) {
@@ -430,17 +452,8 @@ static Op *emit_launch(Emitter *e, Op *group, Frame *frame)
     }
     Builder before = build_before(e->func, group);
     Op *launch = build_parallel(&before, OP_LAUNCH, n, dims, steps, names);
-    op_set_ints(e->func, launch, ATTR_WARPS, 1, &e->plan->warps);
-    if (e->plan->blocks > 1) {
-        op_set_int(e->func, launch, ATTR_BLOCKS, e->plan->blocks);
-    }
-    if (e->plan->aligned > 1) {
-        op_set_int(e->func, launch, ATTR_ALIGNED, e->plan->aligned);
-    }
-    if (e->plan->grouped) {
-        op_set_int(e->func, launch, ATTR_GROUPED, e->plan->grouped);
-    }
-    for (int i = 0; i < n; i++) {
+    set_launch(e, launch);
+    for (int i = shares > 0; i < n; i++) {
         Value *arg = launch->regions[0]->args[i];
         frame->ranges[items[i]] = arg;
         frame->dims[items[i]] = steps[i] ? arg->type->dims[0] : poly_const(e->func, 1);
@@ -449,16 +462,27 @@ static Op *emit_launch(Emitter *e, Op *group, Frame *frame)
     return launch;
 }
 
-void tile_emit(Func *func, Op *group, const TilePlan *plan)
+Frame emit_frame(const Emitter *e)
 {
-    Emitter e = {func, plan};
-    Frame frame = {.class = -1, .values = clone_map_new(func)};
-    frame.dims = ARENA_ARRAY(func->arena, Dim, plan->n + 1);
-    frame.ranges = ARENA_ARRAY(func->arena, Value *, plan->n + 1);
-    emit_launch(&e, group, &frame);
+    Frame frame = {.class = -1, .values = clone_map_new(e->func)};
+    frame.dims = ARENA_ARRAY(e->func->arena, Dim, e->plan->n + 1);
+    frame.ranges = ARENA_ARRAY(e->func->arena, Value *, e->plan->n + 1);
+    return frame;
+}
+
+void emit_effects(Emitter *e, const Op *group, Frame *frame)
+{
     for (const Op *op = group->regions[0]->first; op; op = op->next) {
         if (emit_has_effect(op)) {
-            emit_effect(&e, &frame, op);
+            emit_effect(e, frame, op);
         }
     }
+}
+
+void tile_emit(Func *func, Op *group, const TilePlan *plan)
+{
+    Emitter e = {.func = func, .plan = plan};
+    Frame frame = emit_frame(&e);
+    emit_launch(&e, group, &frame, 0);
+    emit_effects(&e, group, &frame);
 }

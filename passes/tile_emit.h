@@ -25,9 +25,22 @@ typedef struct Frame {
     int n_scans, first_scan;     /* carried value of the first */
 } Frame;
 
+/* An axis that is shared out over the grid (tile_split.c). */
+typedef struct Split {
+    int item;
+    int64_t shares;
+    Value *share, *lo, *hi;    /* of this block: its number, its part of the axis */
+    const Op *ops[MOST_SCANS]; /* along the axis */
+    Value **parts[MOST_SCANS]; /* by result: the tensor of what the shares come to */
+    Value **inits[MOST_SCANS]; /* by result: what this block's share begins with */
+    int n;
+    bool scans;
+} Split;
+
 typedef struct Emitter {
     Func *func;
     const TilePlan *plan;
+    const Split *split; /* NULL: none */
 } Emitter;
 
 /* The plan's item of an axis; -1: one element, or a range of the source's. */
@@ -55,12 +68,18 @@ bool emit_is_unrolled(const Emitter *e, int item);
 /* Stores, scatters, and what has them in its regions. */
 bool emit_has_effect(const Op *op);
 void emit_effect(Emitter *e, Frame *frame, const Op *op);
+void emit_effects(Emitter *e, const Op *group, Frame *frame);
+/* A launch's frame, and a launch by the plan; `shares` > 0: its first axis is these. */
+Frame emit_frame(const Emitter *e);
+Op *emit_launch(Emitter *e, Op *group, Frame *frame, int64_t shares);
 
 /* tile_folds.c: results are mapped in the frame. */
 void emit_reduce(Emitter *e, Frame *frame, const Op *op);
 void emit_dot(Emitter *e, Frame *frame, const Op *op);
 void emit_scan(Emitter *e, Frame *frame, const Op *op);
 void emit_fold(Emitter *e, Frame *frame, const Op *op);
+/* The program's own fold of tiles that are here. */
+Op *emit_fold_of(Emitter *e, Frame *frame, const Op *op, Value *const *tiles, int axis, bool scan);
 /* What a scan carries into a loop's first step, and out of each. */
 int emit_scan_inits(Emitter *e, Frame *frame, const Op *scan, Value **inits);
 int emit_scan_next(Emitter *e, Frame *inside, const Op *scan, int carried, Value **next);

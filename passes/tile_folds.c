@@ -215,14 +215,11 @@ static void lift_function(Emitter *e, Frame *frame, const Op *fold, int n, Value
     }
 }
 
-/* The fold of tiles that are here; `scan` as the attribute. */
-static Op *fold_tiles(Emitter *e, Frame *frame, const Op *op, bool scan)
+Op *emit_fold_of(Emitter *e, Frame *frame, const Op *op, Value *const *tiles, int axis, bool scan)
 {
-    int n = op->n_results, axis = (int)op_int(op, ATTR_AXIS, 0);
-    Value **tiles = ARENA_ARRAY(e->func->arena, Value *, n);
+    int n = op->n_results;
     Value **neutrals = ARENA_ARRAY(e->func->arena, Value *, n);
     for (int i = 0; i < n; i++) {
-        tiles[i] = emit_value(e, frame, op->operands[i]);
         neutrals[i] = emit_value(e, frame, op->operands[n + i]);
     }
     Op *fold =
@@ -248,6 +245,16 @@ static Op *fold_tiles(Emitter *e, Frame *frame, const Op *op, bool scan)
         clone_op(&inside, &map, inner);
     }
     return fold;
+}
+
+/* `scan` as the attribute. */
+static Op *fold_tiles(Emitter *e, Frame *frame, const Op *op, bool scan)
+{
+    Value **tiles = ARENA_ARRAY(e->func->arena, Value *, op->n_results);
+    for (int i = 0; i < op->n_results; i++) {
+        tiles[i] = emit_value(e, frame, op->operands[i]);
+    }
+    return emit_fold_of(e, frame, op, tiles, (int)op_int(op, ATTR_AXIS, 0), scan);
 }
 
 static void fold_looped(Emitter *e, Frame *frame, const Op *op, int item)
@@ -296,6 +303,14 @@ static void fold_elements(Emitter *e, Frame *frame, const Op *op, int item)
 int emit_scan_inits(Emitter *e, Frame *frame, const Op *scan, Value **inits)
 {
     int n = scan->n_results;
+    for (int k = 0; e->split && k < e->split->n; k++) {
+        if (e->split->ops[k] == scan && e->split->inits[k]) {
+            for (int i = 0; i < n; i++) {
+                inits[i] = e->split->inits[k][i];
+            }
+            return n;
+        }
+    }
     for (int i = 0; i < n; i++) {
         Type type = folded_type(e, frame, scan, scan->operands[i]);
         if (scan->kind == OP_SCAN) {

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Long reductions and scans that few blocks would walk alone: the axis is shared out.
+ *
+ *   store %y[:], reduce %x fn=sum axis=0    →    launch dims=[128] { (%c: i64)
+ *                                                  store %part[%c], the sum of share %c }
+ *                                                launch { store %y[:], reduce %part }
+ *
+ * Shares are multiples of the step, the same whatever the device does: the same bits on every run. A
+ * scan's second launch has the shares again, each beginning with what those before it come to. */
+#include "passes/tile_emit.h"
+
+#include "passes/an_reduce.h"
+#include "passes/tile_steps.h"
+
+enum {
+    SHARES_CPU = 32,
+    LONG_AXIS = 65536, /* elements: shorter ones are walked by one block */
+    FEW_BLOCKS = 16,
+};
+
+/* ---- when ---- */
+
+static bool is_along(const Emitter *e, const Op *op, int item)
+{
+    bool fold = op->kind == OP_REDUCE || op->kind == OP_FOLD || op->kind == OP_SCAN;
+    return fold && emit_item(e, op->operands[0], (int)op_int(op, ATTR_AXIS, 0)) == item;
+}
+
+static bool folds_below(const Emitter *e, const Value *value, int item)
+{
+    const Op *op = value ? value->def : NULL;
+    if (!op) {
+        return false;
+    }
+    bool found = is_along(e, op, item);
+    for (int i = 0; i < op->n_operands && !found; i++) {
+        found = folds_below(e, op->operands[i], item);
+    }
+    return found;
+}
+
+/* Its other axes are in the grid, and what it folds is made of no other fold along the axis. */
+static bool may_share(const Emitter *e, const Op *op, int item)
+{
+    bool may = !op_int(op, ATTR_REVERSE, 0);
+    for (int i = 0; i < op->results[0]->type->rank && may; i++) {
+        int other = emit_item(e, op->results[0], i);
+        may = other < 0 || other == item ||
+              (other < e->plan->n_stored && e->plan->items[other].how != AXIS_LOOP);
+    }
+    for (int i = 0; i < op->n_operands && may; i++) {
+        may = !folds_below(e, op->operands[i], item);
+    }
+    return may;
+}
+
+static bool find_folds(const Emitter *e, const Op *group, Split *split)
+{
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        if (op->n_regions && op->kind != OP_FOLD) {
+            return false;
+        }
+        if (is_along(e, op, split->item)) {
+            if (split->n == MOST_SCANS || !may_share(e, op, split->item)) {
+                return false;
+            }
+            split->scans = split->scans || op->kind == OP_SCAN || op_int(op, ATTR_SCAN, 0);
+            split->ops[split->n++] = op;
+        }
+        if (axes_written(op) && op->kind != OP_STORE) {
+            return false;
+        }
+    }
+    return split->n > 0;
+}
+
+static int64_t grid_blocks(const TilePlan *plan)
+{
+    int64_t blocks = 1;
+    for (int i = 0; i < plan->n_stored && blocks <= FEW_BLOCKS; i++) {
+        const AxisPlan *axis = &plan->items[i];
+        int64_t most = poly_most(axis->dim);
+        if (axis->how != AXIS_LOOP) {
+            int64_t tiles = most == INT64_MAX ? INT32_MAX : (most + axis->step - 1) / axis->step;
+            blocks *= larger(1, tiles);
+        }
+    }
+    return blocks;
+}
+
+static bool choose(const Emitter *e, const Op *group, Split *split)
+{
+    const TilePlan *plan = e->plan;
+    if (plan->dot || grid_blocks(plan) > FEW_BLOCKS) {
+        return false;
+    }
+    for (int i = plan->n; i-- > 0;) {
+        const AxisPlan *axis = &plan->items[i];
+        bool row = (axis->flags & AXIS_STORED) && !(axis->flags & AXIS_SCANNED);
+        *split = (Split){.item = i};
+        if (axis->how == AXIS_LOOP && axis->step > 0 && !row && poly_most(axis->dim) > LONG_AXIS &&
+            find_folds(e, group, split)) {
+            split->shares =
+                is_gpu(e->func) ? power_of_two_at_most(2 * e->func->target->units) : SHARES_CPU;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- the shares ---- */
+
+/* Which part of the axis share `c` has. */
+static void take_share(Emitter *e, Frame *frame, Split *split, Value *c)
+{
+    const AxisPlan *axis = &e->plan->items[split->item];
+    Builder *b = &frame->at;
+    Value *all = build_size(b, axis->dim), *step = build_i64(b, axis->step);
+    Value *round = build_i64(b, split->shares * axis->step);
+    Value *less = build_binary(b, OP_ADD, all, build_i64(b, split->shares * axis->step - 1));
+    Value *each = build_binary(b, OP_MUL, build_binary(b, OP_DIV, less, round), step);
+    split->share = c;
+    split->lo = build_binary(b, OP_MUL, c, each);
+    split->hi = build_binary(b, OP_MIN, build_binary(b, OP_ADD, split->lo, each), all);
+}
+
+static Value *new_part(Emitter *e, const Split *split, const Value *operand, int axis)
+{
+    Dim dims[MAX_RANK];
+    Type type = operand->type;
+    int n = 0;
+    dims[n++] = poly_const(e->func, split->shares);
+    for (int i = 0; i < type->rank; i++) {
+        if (i != axis) {
+            dims[n++] = type->dims[i];
+        }
+    }
+    const char *name = arena_printf(e->func->arena, "part%zu", e->func->params.n);
+    return func_param(e->func, name, type_tensor(e->func, type->dtype, n, dims), PARAM_SCRATCH);
+}
+
+/* Where the part of share `c` lies (NULL: of all of them). */
+static void part_indices(const Emitter *e, const Frame *frame, const Value *operand, int axis,
+                         Value *c, Value **indices)
+{
+    int n = 0;
+    indices[n++] = c;
+    for (int i = 0; i < operand->type->rank; i++) {
+        int item = emit_item(e, operand, i);
+        if (i != axis) {
+            indices[n++] = item < 0 ? NULL : frame->ranges[item];
+        }
+    }
+}
+
+/* What the share comes to, a value a result of the fold. */
+static Value **share_totals(Emitter *e, Frame *frame, const Split *split, const Op *op)
+{
+    int n = op->n_results;
+    Value **totals = ARENA_ARRAY(e->func->arena, Value *, n);
+    bool scan = op->kind == OP_SCAN || op_int(op, ATTR_SCAN, 0);
+    if (!scan) {
+        for (int i = 0; i < n; i++) {
+            totals[i] = emit_value(e, frame, op->results[i]);
+        }
+        return totals;
+    }
+    Value **inits = ARENA_ARRAY(e->func->arena, Value *, n);
+    Frame inside;
+    emit_scan_inits(e, frame, op, inits);
+    Op *loop = emit_loop(e, frame, split->item, n, inits, n, op->operands, &inside);
+    emit_scan_next(e, &inside, op, 1, totals);
+    emit_end(e, &inside, n, totals);
+    return loop->results;
+}
+
+static void store_parts(Emitter *e, Frame *frame, Split *split)
+{
+    for (int k = 0; k < split->n; k++) {
+        const Op *op = split->ops[k];
+        int axis = (int)op_int(op, ATTR_AXIS, 0);
+        Value **totals = share_totals(e, frame, split, op);
+        split->parts[k] = ARENA_ARRAY(e->func->arena, Value *, op->n_results);
+        for (int i = 0; i < op->n_results; i++) {
+            Value *indices[MAX_RANK], *part = new_part(e, split, op->operands[i], axis);
+            part_indices(e, frame, op->operands[i], axis, split->share, indices);
+            Value *total = build_squeeze(&frame->at, totals[i], axis);
+            build_store(&frame->at, part, indices, total);
+            split->parts[k][i] = part;
+        }
+    }
+}
+
+/* ---- what they come to ---- */
+
+static Value *neutral_like(Emitter *e, Frame *frame, const Op *op, int i, Type type)
+{
+    if (op->kind == OP_FOLD) {
+        Value *neutral = emit_value(e, frame, op->operands[op->n_results + i]);
+        return build_broadcast(&frame->at, neutral, type->rank, type->dims);
+    }
+    int64_t integer = 0;
+    double neutral = reduce_neutral(op_word(op, ATTR_FN), type->dtype, &integer);
+    return dtype_is_float(type->dtype) ? build_float(&frame->at, type, neutral)
+                                       : build_int(&frame->at, type, integer);
+}
+
+/* Only the shares before this one count. */
+static Value *only_before(Emitter *e, Frame *frame, const Split *split, const Op *op, int i,
+                          Value *parts)
+{
+    Builder *b = &frame->at;
+    Type type = parts->type;
+    Value *which = build_iota(b, type->dims[0], DT_I64);
+    Value *share = build_broadcast(b, split->share, 1, type->dims);
+    Value *before = build_cmp(b, "lt", which, share);
+    while (before->type->rank < type->rank) {
+        before = build_expand(b, before, before->type->rank);
+    }
+    before = build_broadcast(b, before, type->rank, type->dims);
+    return build_select(b, before, parts, neutral_like(e, frame, op, i, type));
+}
+
+static void combine_parts(Emitter *e, Frame *frame, const Split *split, int k, bool scan,
+                          Value **out)
+{
+    const Op *op = split->ops[k];
+    int n = op->n_results, axis = (int)op_int(op, ATTR_AXIS, 0);
+    Value **parts = ARENA_ARRAY(e->func->arena, Value *, n);
+    for (int i = 0; i < n; i++) {
+        Value *indices[MAX_RANK];
+        part_indices(e, frame, op->operands[i], axis, NULL, indices);
+        parts[i] = build_load(&frame->at, split->parts[k][i], indices);
+        parts[i] = scan ? only_before(e, frame, split, op, i, parts[i]) : parts[i];
+    }
+    if (op->kind == OP_FOLD) {
+        Op *fold = emit_fold_of(e, frame, op, parts, 0, false);
+        parts = fold->results;
+    } else {
+        parts[0] = build_reduce(&frame->at, op_word(op, ATTR_FN), parts[0], 0);
+    }
+    for (int i = 0; i < n; i++) {
+        Value *total = build_squeeze(&frame->at, parts[i], 0);
+        out[i] = build_expand(&frame->at, total, axis);
+    }
+}
+
+static void use_parts(Emitter *e, Frame *frame, Split *split)
+{
+    for (int k = 0; k < split->n; k++) {
+        const Op *op = split->ops[k];
+        bool scan = op->kind == OP_SCAN || op_int(op, ATTR_SCAN, 0);
+        Value **out = ARENA_ARRAY(e->func->arena, Value *, op->n_results);
+        combine_parts(e, frame, split, k, scan, out);
+        split->inits[k] = out;
+        for (int i = 0; !scan && i < op->n_results; i++) {
+            clone_map_value(&frame->values, op->results[i], out[i]);
+        }
+    }
+}
+
+bool tile_split(Func *func, Op *group, const TilePlan *plan)
+{
+    Split split;
+    Emitter e = {.func = func, .plan = plan};
+    if (!choose(&e, group, &split)) {
+        return false;
+    }
+    Frame first = emit_frame(&e);
+    Op *launch = emit_launch(&e, group, &first, split.shares);
+    take_share(&e, &first, &split, launch->regions[0]->args[0]);
+    e.split = &split;
+    store_parts(&e, &first, &split);
+
+    Frame second = emit_frame(&e);
+    launch = emit_launch(&e, group, &second, split.scans ? split.shares : 0);
+    e.split = split.scans ? &split : NULL;
+    if (split.scans) {
+        take_share(&e, &second, &split, launch->regions[0]->args[0]);
+    }
+    use_parts(&e, &second, &split);
+    emit_effects(&e, group, &second);
+    return true;
+}
