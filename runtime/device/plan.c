@@ -208,7 +208,8 @@ static bool is_constant(const PlanExpr *expr)
 static bool wrong_dim(Solver *s, const PlanParam *param, int axis, int64_t got, int64_t want)
 {
     int size = expr_as_size(&param->dims[axis]), other_axis = 0;
-    const PlanParam *giver = size >= 0 ? giver_of(s->plan, size, &other_axis) : NULL;
+    bool derived = size >= 0 && s->plan->sizes[size].by > 0;
+    const PlanParam *giver = size >= 0 && !derived ? giver_of(s->plan, size, &other_axis) : NULL;
     if (!giver) {
         return device_fail(s->error, DIAG_SOURCE, 0,
                            "%s: axis %d of '%s' has %" PRId64 " elements, but it must have %" PRId64

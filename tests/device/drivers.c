@@ -12,7 +12,7 @@
 static PlanTerm term_m = {1, 1, {0}}, term_n = {1, 1, {1}};
 static PlanExpr dims[2] = {{1, &term_m}, {1, &term_n}};
 static PlanAxis axes[2] = {{{1, &term_m}, 64}, {{1, &term_n}, 0}};
-static PlanSize sizes[2] = {{"M", 1, 0, INT64_MAX}, {"N", 8, 0, 4096}};
+static PlanSize sizes[2] = {{"M", 1, 0, INT64_MAX, .by = 0}, {"N", 8, 0, 4096, .by = 0}};
 static PlanParam params[3] = {
     {"in", DT_BF16, PLAN_IN, 2, dims, 16},
     {"scale", DT_F32, PLAN_IN, -1, NULL, 4},
@@ -303,7 +303,7 @@ START_TEST(bulk_copies_count_in_32_bits)
 {
     DeviceError error;
     Plan plan = PLAN;
-    PlanSize free_sizes[2] = {{"M", 1, 0, INT64_MAX}, {"N", 8, 0, INT64_MAX}};
+    PlanSize free_sizes[2] = {{"M", 1, 0, INT64_MAX, .by = 0}, {"N", 8, 0, INT64_MAX, .by = 0}};
     plan.sizes = free_sizes;
     DeviceImage image = {.bytes = "code", .n = 4};
     Loaded loaded;

@@ -42,7 +42,7 @@ END_TEST
 
 /* a[M, N], b[2 N M, 3] */
 static PlanExpr dims_a[2] = {{1, &m}, {1, &n}}, dims_b[2] = {{1, &two_n_m}, {1, &three}};
-static PlanSize sizes[2] = {{"M", 4, 1, 64}, {"N", 1, 0, INT64_MAX}};
+static PlanSize sizes[2] = {{"M", 4, 1, 64, .by = 0}, {"N", 1, 0, INT64_MAX, .by = 0}};
 static PlanParam params[2] = {{"a", DT_F32, PLAN_IN, 2, dims_a, 4},
                               {"b", DT_F32, PLAN_OUT, 2, dims_b, 4}};
 static const Plan PLAN = {"k", "native", 2, sizes, 2, params, 0, NULL, 0, NULL, 0, NULL};
@@ -102,6 +102,30 @@ START_TEST(counts_bytes)
 }
 END_TEST
 
+/* a[M], b[N] where N = (M - 3) // 2 */
+START_TEST(derives_sizes)
+{
+    PlanTerm less_three[2] = {{1, 1, {0}}, {-3, 0, {0}}};
+    PlanSize halves[2] = {{"M", 1, 0, INT64_MAX, .by = 0},
+                          {"N", 1, 0, INT64_MAX, {2, less_three}, 2}};
+    PlanParam vectors[2] = {{"a", DT_F32, PLAN_IN, 1, dims_a, 4},
+                            {"b", DT_F32, PLAN_OUT, 1, dims_a + 1, 4}};
+    Plan plan = {"k", "native", 2, halves, 2, vectors, 0, NULL, 0, NULL, 0, NULL};
+    DeviceError error;
+    int64_t found[2];
+    LaunchArg args[2] = {{.tensor = {NULL, DT_F32, 1, {8}}}, {.tensor = {NULL, DT_F32, 1, {2}}}};
+    ck_assert(plan_solve(&plan, args, found, &error));
+    ck_assert_int_eq(found[1], 2);
+    args[1].tensor.dims[0] = 3;
+    ck_assert(!plan_solve(&plan, args, found, &error));
+    ck_assert_str_eq(error.text,
+                     "k: axis 0 of 'b' has 3 elements, but it must have 2 by the other tensors");
+    args[0].tensor.dims[0] = 2;
+    ck_assert(!plan_solve(&plan, args, found, &error));
+    ck_assert_str_eq(error.text, "k: the size N would be negative, or overflows");
+}
+END_TEST
+
 UNIT_TESTS(device_plan)
 {
     TCase *tests = tcase_create("plan");
@@ -110,5 +134,6 @@ UNIT_TESTS(device_plan)
     tcase_add_test(tests, checks_shapes);
     tcase_add_test(tests, checks_types);
     tcase_add_test(tests, counts_bytes);
+    tcase_add_test(tests, derives_sizes);
     return tests;
 }
