@@ -8,6 +8,8 @@ enum {
     UNIT_ROWS = 64, /* of which tiles of a matrix unit are multiples */
     UNIT_COLUMNS = 16,
     UNIT_DEPTH = 16,
+    CPU_EDGE = 256,        /* of a tile whose operands and result stay in the second-level cache: */
+    CPU_DEPTH_BYTES = 768, /* the longer an edge, the less often the other operand is packed */
     FMA_LEAST = 8, /* elements of an axis, of derived tiles of fused multiply-adds */
 };
 
@@ -140,8 +142,9 @@ static void choose_fma_unit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n
 {
     /* Narrow operands take registers twice on a GPU: as they are, and widened. */
     bool twice = is_gpu(func) && dtype_bytes(plan->dot->operands[0]->type->dtype) < 4;
-    int64_t rows = is_gpu(func) ? 128 : 64;
-    int64_t cols = (twice ? 64 : 128) / power_of_two_at_least(plan->n_dots);
+    int64_t rows = is_gpu(func) ? 128 : CPU_EDGE;
+    int64_t cols = is_gpu(func) ? (twice ? 64 : 128) : CPU_EDGE;
+    cols /= power_of_two_at_least(plan->n_dots);
     if (m) {
         set_halved(func, m, fitted(m->dim, rows), FMA_LEAST, TURN_ROWS,
                    "rows that share each element of the right operand");
@@ -167,6 +170,14 @@ static bool given_suit(Func *func, const TilePlan *plan, const AxisPlan *m, cons
         suit = suit && (!line || batch || line->number % unit == 0);
     }
     return suit;
+}
+
+/* CPUs pack operands in the type that they compute in. */
+static int64_t product_depth(const Func *func, const Op *dot, bool wgmma)
+{
+    int operand = dtype_bytes(dot->operands[0]->type->dtype);
+    int result = dtype_bytes(dot->results[0]->type->dtype);
+    return is_gpu(func) ? (wgmma ? 128 : 64) / operand : CPU_DEPTH_BYTES / result;
 }
 
 /* Products of one matrix after the other are summed. */
@@ -197,9 +208,8 @@ void tile_choose_product(Func *func, TilePlan *plan)
             axis->how = AXIS_LOOP;
             axis->step = 0;
         } else if (axis != m && axis != n) {
-            int64_t bytes = is_gpu(func) ? (wgmma ? 128 : 64) : 1024;
             int64_t least = wgmma ? UNIT_DEPTH : FMA_LEAST;
-            set_halved(func, axis, bytes / dtype_bytes(operands), least, TURN_DEPTH,
+            set_halved(func, axis, product_depth(func, plan->dot, wgmma), least, TURN_DEPTH,
                        wgmma ? "one 128-byte row of swizzled shared memory"
                              : "as deep as the operands' tiles stay small");
         }

@@ -234,3 +234,22 @@ void cpu_tensor_store(CpuEmitter *c, const Op *store, const Point *point, LLVMVa
     Spot spot = spot_of(c, store, point);
     cpu_spot_store(c, store->operands[0]->type->dtype, &spot, value);
 }
+
+void cpu_prefetch(CpuEmitter *c, const Value *value, const Point *point)
+{
+    const Op *op = value->def;
+    Point inner = *point;
+    while (op && op->kind != OP_LOAD && op->n_operands == 1 && cpu_is_pointwise(op) &&
+           !c->values[op->results[0]->id].buffer) {
+        inner = cpu_operand_point(c, op, &inner);
+        op = op->operands[0]->def;
+    }
+    if (!op || op->kind != OP_LOAD || dtype_is_packed(op->results[0]->type->dtype) ||
+        c->values[op->results[0]->id].buffer) {
+        return;
+    }
+    Spot spot = spot_of(c, op, &inner);
+    LLVMValueRef args[4] = {spot.address, llvm_i32(c->l, 0), llvm_i32(c->l, 3),
+                            llvm_i32(c->l, 1)};
+    llvm_intrinsic(c->l, "llvm.prefetch", 1, &c->l->ptr, 4, args);
+}

@@ -100,12 +100,12 @@ static void register_block(CpuEmitter *c, Kernel *kernel)
 
 /* ---- all blocks ---- */
 
-/* Rows of a block: two vectors of columns leave room for eight of them in 32 registers; fewer where
- * there are 16. A divisor of the tile if one is near. */
+/* Rows of a block: with two vectors of columns, as many as leave registers for these, and for one
+ * element of the left operand. A divisor of the tile if one is near. */
 static int block_rows(const CpuEmitter *c, const Product *product)
 {
-    int registers = c->func->target->registers_thread >= 32 ? 16 : 8;
-    int most = product->columns > c->lanes ? registers / 2 : registers * 3 / 4;
+    int registers = c->func->target->registers_thread >= 32 ? 24 : 12;
+    int most = product->columns > c->lanes ? registers / 2 : 12;
     int64_t rows = product->left.capacity;
     if (rows <= most) {
         return (int)rows;

@@ -196,6 +196,8 @@ Point cpu_operand_point(CpuEmitter *c, const Op *op, const Point *point);
 /* ---- access.c ---- */
 LLVMValueRef cpu_tensor_load(CpuEmitter *c, const Op *load, const Point *point);
 void cpu_tensor_store(CpuEmitter *c, const Op *store, const Point *point, LLVMValueRef value);
+/* A hint that what the value is loaded from will be read there; past the end it does no harm. */
+void cpu_prefetch(CpuEmitter *c, const Value *value, const Point *point);
 
 /* ---- gather.c ---- */
 LLVMValueRef cpu_gather(CpuEmitter *c, const Op *op, const Point *point);

@@ -9,6 +9,20 @@ static LLVMValueRef converted(CpuEmitter *c, const Product *product, const Value
     return scalar_cast(c->l, cpu_eval(c, value, point), value->type->dtype, product->dtype);
 }
 
+/* Rows ahead whose lines are asked for while one is packed: they lie far apart in memory. */
+enum { ROWS_AHEAD = 8 };
+
+static void fetch_ahead(CpuEmitter *c, const Side *side, const Point *point)
+{
+    Point ahead = *point;
+    int rows = !point->vector_axis;
+    if (point->vector_axis >= 0) {
+        ahead.at[rows] = cpu_add(c, ahead.at[rows], llvm_i64(c->l, ROWS_AHEAD));
+        ahead.mask = NULL;
+        cpu_prefetch(c, side->value, &ahead);
+    }
+}
+
 /* ---- left ---- */
 
 /* A buffer of the right type is read where it is, transposed or not. */
@@ -41,6 +55,7 @@ static void pack_left_body(CpuEmitter *c, const Point *point, void *user)
     Point there = {.rank = 2, .vector_axis = pack->to->vector_axis};
     there.at[pack->turned] = point->at[side->free_axis];
     there.at[!pack->turned] = point->at[side->sum_axis];
+    fetch_ahead(c, side, point);
     cpu_buffer_store(c, pack->to, &there, converted(c, pack->product, side->value, point));
 }
 
@@ -98,6 +113,7 @@ static void pack_right_body(CpuEmitter *c, const Point *point, void *user)
 {
     const Pack *pack = user;
     const Side *side = &pack->product->right;
+    fetch_ahead(c, side, point);
     LLVMValueRef value = converted(c, pack->product, side->value, point);
     LLVMValueRef address =
         panel_address(c, pack, point->at[side->free_axis], point->at[side->sum_axis]);
