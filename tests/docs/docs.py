@@ -3,8 +3,9 @@
 """docs.py --tessera PROGRAM: documents say what is so. Prints `N passed, N failed`.
 
 - the documents that are made from tables are current (scripts/docs.py)
-- blocks fenced ```tile NAME are written to that file; blocks fenced ```console are run: each line
-  after `$ ` in a folder of its own, its output compared, where `…` stands for any text of a line,
+- blocks fenced ```tile NAME are written to that file; with arguments behind the name `tessera run`
+  runs it with them on the CPU, checked with the interpreter
+- blocks fenced ```console are run: each line after `$ ` in a folder of its own, its output compared, where `…` stands for any text of a line,
   a line that is only `…` for any lines, and a number with a fraction for any number
 - relative links lead to files; `make` targets that are named exist
 """
@@ -70,6 +71,15 @@ def run_block(name, block, folder, tessera, report):
                     f"{name}: $ {command}\nsays\n{done.stdout}\nnot\n" + "\n".join(expected))
 
 
+def run_program(name, words, block, folder, tessera, report):
+    (folder / words[0]).write_text(block)
+    if len(words) > 1:
+        command = [tessera, "run", words[0], *words[1:], "--device", "cpu", "--check"]
+        done = subprocess.run(command, cwd=folder, text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=300)
+        report.note(done.returncode == 0, f"{name}: {words[0]}: {done.stdout}")
+
+
 def check_file(path, tessera, report):
     name, text = path.relative_to(ROOT), path.read_text()
     with tempfile.TemporaryDirectory() as temporary:
@@ -77,7 +87,7 @@ def check_file(path, tessera, report):
         (folder / "examples").symlink_to(ROOT / "examples")
         for language, info, block in FENCE.findall(text):
             if language == "tile" and info.strip():
-                (folder / info.strip()).write_text(block)
+                run_program(name, info.split(), block, folder, tessera, report)
             elif language == "console":
                 run_block(name, block, folder, tessera, report)
     prose = FENCE.sub("", text)
