@@ -139,7 +139,7 @@ def atomics(runner):
         for i, x in zip(at, v):
             if i < 4:
                 want[i] = join(want[i], x)
-        for seed in range(3):
+        for seed in range(2):
             got = run_scatter(runner, scatter(fn), at, v, y, seed=seed)["y"]
             wrong = expect("i32", got, want)
             if wrong or runner.notes:
@@ -475,19 +475,18 @@ def scratch_is_written_then_read(runner):
 # ---- faults ----
 
 def must_fail(text, says):
-    """`~`: in some orders of the blocks only."""
     def check(runner):
         inputs = {"x": ("f32", floats(1, 10)), "k": ("i64", [0, 3, 9, 2, 4, 5, 6, 7, 8, 1]),
                   "s": ("f32", [0.0] * 10)}
         found = 0
-        for seed in range(6):
+        for seed in range(3):
             try:
                 runner.run(text, inputs, {}, {"N": 10}, seed=seed)
             except Fault as fault:
-                if says.lstrip("~") not in str(fault):
+                if says not in str(fault):
                     return f"says: {fault}"
                 found += 1
-        return None if found == 6 or (found and says[0] == "~") else f"found {found} times"
+        return None if found == 3 else f"found {found} times"
     return check
 
 

@@ -192,29 +192,36 @@ def program(inputs, results, body):
     return "\n".join([*lines, "}", "}", ""])
 
 
-def check_op(runner, dtype, name, meaning, columns):
-    arity = len(columns)
-    names = "abc"[:arity]
-    out = "bool" if name == "isnan" else dtype
-    text = program([(n, dtype) for n in names], [("y", out)],
-                   [f"%ry = {name} {', '.join('%v' + n for n in names)} : {out}[N]"])
-    got = runner.run(text, {n: (dtype, c) for n, c in zip(names, columns)}, {"y": out},
-                     {"N": len(columns[0])})["y"]
-    want = [meaning(dtype, *row) for row in zip(*columns)]
-    want = want if is_float(out) else [wrap(out, w) for w in want]
-    return difference(out, got, want, lambda i: f"{name}{tuple(c[i] for c in columns)}")
+UNARY = {"neg", "abs", "not", "sqrt", "floor", "ceil", "trunc", "rint", "isnan"}
+
+
+def check_ops(runner, dtype, meanings, columns):
+    """Operations of one count of operands, in one program."""
+    names = "abc"[:len(columns)]
+    outs = {op: "bool" if op == "isnan" else dtype for op in meanings}
+    text = program([(n, dtype) for n in names], [(f"y{op}", out) for op, out in outs.items()],
+                   [f"%ry{op} = {op} {', '.join('%v' + n for n in names)} : {out}[N]"
+                    for op, out in outs.items()])
+    got = runner.run(text, {n: (dtype, c) for n, c in zip(names, columns)},
+                     {f"y{op}": out for op, out in outs.items()}, {"N": len(columns[0])})
+    for op, meaning in meanings.items():
+        want = [meaning(dtype, *row) for row in zip(*columns)]
+        want = want if is_float(outs[op]) else [wrap(outs[op], w) for w in want]
+        wrong = difference(outs[op], got[f"y{op}"], want,
+                           lambda i, op=op: f"{op}{tuple(c[i] for c in columns)}")
+        if wrong:
+            return wrong
+    return None
 
 
 def elementwise(dtype):
     def case(runner):
         ones = edges(dtype)
         pairs = [list(c) for c in zip(*itertools.product(ones, ones))]
-        for name, meaning in ops_of(dtype).items():
-            unary = name in ("neg", "abs", "not", "sqrt", "floor", "ceil", "trunc", "rint", "isnan")
-            wrong = check_op(runner, dtype, name, meaning, [ones] if unary else pairs)
-            if wrong:
-                return wrong
-        return None
+        of_one = {op: m for op, m in ops_of(dtype).items() if op in UNARY}
+        of_two = {op: m for op, m in ops_of(dtype).items() if op not in UNARY}
+        return (check_ops(runner, dtype, of_one, [ones]) or
+                check_ops(runner, dtype, of_two, pairs))
     return case
 
 
@@ -223,7 +230,7 @@ def fused(dtype):
         ones = edges(dtype)[::2]
         triples = [list(c) for c in zip(*itertools.product(ones, ones, ones))]
         meaning = fma if is_float(dtype) else lambda _, a, b, c: a * b + c
-        return check_op(runner, dtype, "fma", meaning, triples)
+        return check_ops(runner, dtype, {"fma": meaning}, triples)
     return case
 
 
