@@ -490,12 +490,8 @@ Val lower_select(Lower *l, const Expr *expr, const Expr *const parts[3])
 
 static bool check_matrix(Lower *l, const Expr *expr, const Val *val)
 {
-    if (shape_of(val).rank == 2) {
+    if (shape_of(val).rank >= 2) {
         return true;
-    }
-    if (shape_of(val).rank > 2) {
-        lower_unsupported(l, expr->span, "products of more than two axes (batches) are");
-        return false;
     }
     Diag *diag = lower_error(l, ERR_PRODUCT, expr->span, "%s is not a matrix", val_text(l, val));
     diag_help(l->diags, diag, "make a vector a column with `[:, None]`, or a row with `[None, :]`");
@@ -512,7 +508,8 @@ static DType product_dtype(DType operand)
 
 static bool check_inner(Lower *l, const Expr *expr, const Val *a, const Val *b)
 {
-    Dim left = shape_of(a).dims[1], right = shape_of(b).dims[0];
+    Shape sa = shape_of(a), sb = shape_of(b);
+    Dim left = sa.dims[sa.rank - 1], right = sb.dims[sb.rank - 2];
     if (left == right) {
         return true;
     }
@@ -520,15 +517,48 @@ static bool check_inner(Lower *l, const Expr *expr, const Val *a, const Val *b)
                              val_text(l, a), val_text(l, b));
     diag_label(l->diags, diag, expr->a->span, "%s columns", dim_text(l, left));
     diag_label(l->diags, diag, expr->b->span, "%s rows", dim_text(l, right));
-    if (left == shape_of(b).dims[1]) {
+    if (left == sb.dims[sb.rank - 1]) {
         diag_help(l->diags, diag, "transpose the second matrix: `.T`");
-    } else if (shape_of(a).dims[0] == right) {
+    } else if (sa.dims[sa.rank - 2] == right) {
         diag_help(l->diags, diag, "transpose the first matrix: `.T`");
     }
     return false;
 }
 
-/* One product a lane: the sum over the inner axis, spelled out. */
+/* The axes before the last two, broadcast; a's matrix and b's after them. */
+static bool batch_shapes(Lower *l, const Expr *expr, const Val *a, const Val *b, Shape *left,
+                         Shape *right)
+{
+    Shape sa = shape_of(a), sb = shape_of(b), fa = sa, fb = sb, batch;
+    fa.rank -= 2;
+    fb.rank -= 2;
+    if (!broadcast_shapes(l, place_of(expr), expr->a, a, expr->b, b, &fa, &fb, &batch)) {
+        return false;
+    }
+    batch.lanes = sa.lanes | sb.lanes;
+    *left = *right = batch;
+    for (int i = 0; i < 2; i++) {
+        left->dims[left->rank++] = sa.dims[sa.rank - 2 + i];
+        right->dims[right->rank++] = sb.dims[sb.rank - 2 + i];
+    }
+    return true;
+}
+
+/* A product for each element of the batch and each lane. */
+static Val batched_product(Lower *l, const Expr *expr, DType dtype, const Val *a, const Val *b)
+{
+    Shape left, right, full;
+    if (!batch_shapes(l, expr, a, b, &left, &right) ||
+        !full_shape(l, place_of(expr), &left, &full)) {
+        return poison_val();
+    }
+    Value *x = materialize(l, a, dtype, &left), *y = materialize(l, b, dtype, &right);
+    left.dims[left.rank - 1] = right.dims[right.rank - 1];
+    return shaped_val(build_dot(&l->b, x, y, NULL, product_dtype(dtype)), &left);
+}
+
+/* One product a lane, inside of a `parallel` over ranges: the sum over the inner axis, spelled
+ * out. */
 static Val product_in_lanes(Lower *l, const Expr *expr, DType dtype, const Val *a, const Val *b)
 {
     DType out = product_dtype(dtype);
@@ -559,8 +589,16 @@ Val lower_product(Lower *l, const Expr *expr)
         operator_error(l, expr, "`@` does not apply to bool", "cast it: `i32(…)`");
         return poison_val();
     }
-    if (a.lanes || b.lanes) {
+    bool single = shape_of(&a).rank == 2 && shape_of(&b).rank == 2;
+    if (single && (a.lanes || b.lanes) && l->parallel_block) {
         return product_in_lanes(l, expr, dtype, &a, &b);
+    }
+    if (!single && l->parallel_block) {
+        lower_unsupported(l, place_of(expr), "products with batches inside of `parallel … by` are");
+        return poison_val();
+    }
+    if (!single || a.lanes || b.lanes) {
+        return batched_product(l, expr, dtype, &a, &b);
     }
     Value *x = build_cast(&l->b, a.value, dtype), *y = build_cast(&l->b, b.value, dtype);
     return array_val(build_dot(&l->b, x, y, NULL, product_dtype(dtype)));
