@@ -37,7 +37,7 @@ typedef struct Options {
     int threads, rounds, optimize, timeout;
     bool check, json, print_changed, time_passes, verify;
     bool describe, dependencies, csv;
-    const char *compare;
+    const char *compare, *trace, *trap;
 } Options;
 
 typedef struct Verb {
@@ -101,8 +101,8 @@ typedef struct Session {
 /* Context, debugging switches, program, kernel's signature. */
 int session_open(const Options *options, Session *session);
 void session_close(Session *session);
-/* The debugging switches of the command line. */
-int session_debug(const Options *options, TesseraContext *context);
+/* The debugging switches of the command line; what they tell goes to `to`. */
+int session_debug(const Options *options, TesseraContext *context, FILE *to);
 /* "cuda:1" */
 int session_device(const Options *options, const char *wish, Session *session);
 /* Options for the library, with what was inferred from arrays (`known` may be NULL). */

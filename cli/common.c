@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/cli.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,7 +113,26 @@ static void write_debug(void *user, const char *text, size_t n)
     fwrite(text, 1, n, user);
 }
 
-int session_debug(const Options *options, TesseraContext *context)
+/* "o[3,5]" */
+static bool read_trace(const char *text, TesseraDebug *debug)
+{
+    char *name = name_before(text, '[');
+    const char *at = name ? text + strlen(name) : text;
+    do {
+        char *end;
+        errno = 0;
+        long long index = strtoll(at + 1, &end, 10);
+        if (!name || end == at + 1 || errno != 0 || debug->trace_rank == TESSERA_MAX_RANK) {
+            return false;
+        }
+        debug->trace_index[debug->trace_rank++] = index;
+        at = end + strspn(end, " ");
+    } while (*at == ',');
+    debug->trace = name;
+    return strcmp(at, "]") == 0;
+}
+
+int session_debug(const Options *options, TesseraContext *context, FILE *to)
 {
     TesseraDebug debug = {
         .print_after = options->print_after,
@@ -122,15 +142,23 @@ int session_debug(const Options *options, TesseraContext *context)
         .n_skip = options->skips.n,
         .time_passes = options->time_passes,
         .verify = options->verify,
+        .trap_nan = options->trap != NULL,
         .write = write_debug,
-        .user = stderr,
+        .user = to,
     };
+    if (options->trap && strcmp(options->trap, "nan") != 0) {
+        return fail(TESSERA_USAGE, "--trap %.60s: only nan can be trapped", options->trap);
+    }
+    if (options->trace && !read_trace(options->trace, &debug)) {
+        return fail(TESSERA_USAGE, "--trace %.60s: an element of a result is wanted, as o[3,5]",
+                    options->trace);
+    }
     return tessera_debug(context, &debug) == TESSERA_OK ? 0 : fail_context(context);
 }
 
 static int open_program(const Options *options, Session *session)
 {
-    int code = session_debug(options, session->context);
+    int code = session_debug(options, session->context, stderr);
     if (code != 0) {
         return code;
     }

@@ -25,6 +25,8 @@ const OptionRow option_rows[] = {
     {"--seed", "N", ON_DEVICE, "of random inputs"},
     {"--check", NULL, VERB_RUN, "compare with the interpreter; exit status 5 when different"},
     {"--check", NULL, VERB_FMT, "change nothing: name the files that would, exit status 1"},
+    {"--trace", "o[3,5]", VERB_RUN, "how the interpreter computed that element"},
+    {"--trap", "nan", VERB_RUN, "the first op that makes a NaN, in the interpreter"},
     {"--emit", "ir|llvm|ptx|cubin|asm|hsaco|obj", VERB_COMPILE, "what to make"},
     {"--optimize", "0|1|2|3", ALL, "LLVM's level (default: 3)"},
     {"--timeout", "SECONDS", ALL, "that compiling may take (default: 60; 0: any)"},
@@ -239,6 +241,8 @@ static const char **text_slot(const OptionRow *row, Options *options)
            : is(row, "--device")      ? &options->device
            : is(row, "--emit")        ? &options->emit
            : is(row, "--compare")     ? &options->compare
+           : is(row, "--trace")       ? &options->trace
+           : is(row, "--trap")        ? &options->trap
            : is(row, "--print-after") ? &options->print_after
            : is(row, "--stop-after")  ? &options->stop_after
                                       : NULL;

@@ -223,7 +223,7 @@ static int execute(Run *run, FILE *to)
 }
 
 /* The interpreter needs no target; shapes come from a compilation that stops at once. */
-static int compile_for_run(Run *run)
+static int compile_for_run(Run *run, FILE *to)
 {
     Session *s = &run->session;
     double start = now();
@@ -237,7 +237,7 @@ static int compile_for_run(Run *run)
         tessera_debug(s->context, &stop);
         code = tessera_compile(s->program, &shapes, &s->kernel) == TESSERA_OK
                    ? 0 : fail_context(s->context);
-        int again = session_debug(run->options, s->context);
+        int again = session_debug(run->options, s->context, run->options->trace ? to : stderr);
         code = code ? code : again;
     }
     run->compile_seconds = now() - start;
@@ -262,8 +262,14 @@ static int run_in_session(Run *run)
     Session *s = &run->session;
     FILE *to = uses_stdout(run->options) ? stderr : stdout;
     int code = arrays_read(run->options, s, &run->arrays, &with_consts);
-    const char *device = run->options->device ? run->options->device : "auto";
+    bool watched = run->options->trace || run->options->trap;
+    const char *device = run->options->device ? run->options->device
+                         : watched            ? "interp"
+                                              : "auto";
     run->interpreted = strcmp(device, "interp") == 0;
+    if (code == 0 && watched && !run->interpreted) {
+        code = fail(TESSERA_USAGE, "--trace and --trap are the interpreter's: --device interp");
+    }
     if (code == 0 && !run->interpreted) {
         code = session_device(run->options, device, s);
     }
@@ -271,7 +277,7 @@ static int run_in_session(Run *run)
         code = session_options(&with_consts, s, run->arrays.known, &run->compile);
     }
     if (code == 0) {
-        code = compile_for_run(run);
+        code = compile_for_run(run, to);
     }
     if (code == 0) {
         code = arrays_complete(run->options, s, &run->compile, false, &run->arrays);

@@ -110,6 +110,9 @@ void run_result(Run *run, const Op *op, int n, Array *array)
 /* An operand that nothing reads after this op is given back. */
 static void drop_last_uses(Run *run, const Op *op)
 {
+    if (run->options->watch && run->options->watch->tensor) {
+        return; /* a trace may ask for it */
+    }
     for (int i = 0; i < op->n_operands; i++) {
         const Value *value = op->operands[i];
         if (value && value->type->kind == TYPE_ARRAY && run->last_use[value->id] == op) {
@@ -185,6 +188,9 @@ static bool step(Run *run)
     } else {
         frame->at = op->next; /* before a region op grows the list of frames */
         run_op(run, op);
+    }
+    if (run->options->watch) {
+        interp_watch(run, op);
     }
     drop_last_uses(run, op);
     return true;

@@ -43,6 +43,17 @@ typedef struct InterpNote {
 } InterpNote;
 typedef void InterpNoteFn(void *user, const InterpNote *note);
 
+/* Looking on (interp_watch.c). */
+typedef struct InterpWatch {
+    bool nan;           /* the first op that makes a NaN of what is none ends the run, */
+    Span span;          /* and this is where it stands */
+    const char *tensor; /* how this element of this tensor was computed; NULL: not wanted */
+    int rank;
+    int64_t index[MAX_RANK];
+    Text *out;  /* into here, at each of its stores */
+    bool found; /* there was one */
+} InterpWatch;
+
 typedef struct InterpOptions {
     uint64_t seed;      /* order of roles, blocks and poison */
     bool bounds;        /* compute error bounds (slower) */
@@ -50,6 +61,7 @@ typedef struct InterpOptions {
     DiagClass *kind;    /* of a failure: a fault, or the sizes', or memory's; may be NULL */
     InterpNoteFn *note; /* may be NULL */
     void *user;         /* its first argument */
+    InterpWatch *watch; /* may be NULL */
 } InterpOptions;
 
 /* args: one per func->params entry, that of a scratch parameter unused; sizes: indexed by DimVar.id

@@ -296,6 +296,8 @@ void interp_gather(Run *run, const Op *op);  /* interp_gather.c */
 void interp_scatter(Run *run, const Op *op); /* interp_scatter.c */
 void memory_mark(Run *run, Memory *memory);  /* it will be scattered to */
 void interp_say(Run *run, const Op *op);     /* interp_say.c */
+/* After an op, where somebody looks on (interp_watch.c). */
+void interp_watch(Run *run, const Op *op);
 /* At most one note of the kind an op. */
 void interp_note(Run *run, InterpNoteKind kind, const Op *op);
 /* A byte an element: 1 where it is padding by its type's ranges; NULL: none is. */

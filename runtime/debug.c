@@ -43,6 +43,9 @@ TesseraStatus tessera_debug(TesseraContext *context, const TesseraDebug *debug)
     if (stop && !is_pass(stop) && !text_same(stop, "frontend")) {
         return context_usage(context, "--stop-after: no pass '%.100s'", stop);
     }
+    if (debug->trace && (debug->trace_rank < 0 || debug->trace_rank > TESSERA_MAX_RANK)) {
+        return context_usage(context, "--trace: %d indices", debug->trace_rank);
+    }
     for (size_t i = 0; i < debug->n_skip; i++) {
         if (!debug->skip || !debug->skip[i]) {
             return context_null(context, __func__, "a pass to skip");

@@ -14,6 +14,12 @@ typedef struct TesseraDebug {
     size_t n_skip;
     bool time_passes;
     bool verify;             /* after each pass */
+    /* Of tessera_interpret: it fails at the first op that makes a NaN of what is none; it tells how
+     * this element of this result was computed (NULL: none). */
+    bool trap_nan;
+    const char *trace;
+    int trace_rank;
+    int64_t trace_index[TESSERA_MAX_RANK];
     void (*write)(void *user, const char *text, size_t n);
     void *user;
 } TesseraDebug;

@@ -27,6 +27,38 @@ static InterpArg *interp_args(const OracleTask *task, bool *bounds)
     return args;
 }
 
+/* What the debugging settings want to see; NULL: nothing. */
+static InterpWatch *watch_for(OracleTask *task, InterpWatch *watch)
+{
+    const TesseraDebug *debug = &task->c.work->context->debug;
+    Text *out = ARENA_NEW(&task->c.work->arena, Text);
+    *out = text_new(&task->c.work->arena);
+    *watch = (InterpWatch){.nan = debug->trap_nan, .span = SPAN_NONE, .tensor = debug->trace,
+                           .rank = debug->trace_rank, .out = out};
+    memcpy(watch->index, debug->trace_index, sizeof watch->index);
+    return debug->trap_nan || debug->trace ? watch : NULL;
+}
+
+static bool tell_trace(OracleTask *task, const InterpWatch *watch)
+{
+    const TesseraDebug *debug = &task->c.work->context->debug;
+    if (!debug->trace) {
+        return true;
+    }
+    if (watch->found && debug->write) {
+        debug->write(debug->user, watch->out->data, watch->out->n);
+    }
+    if (!watch->found) {
+        Text index = text_new(&task->c.work->arena);
+        for (int i = 0; i < watch->rank; i++) {
+            text_printf(&index, "%s%lld", i ? ", " : "", (long long)watch->index[i]);
+        }
+        diag_failure(task->c.func->diags, DIAG_USAGE, "nothing is stored to %s[%s] of %s",
+                     debug->trace, index.n ? index.data : "", task->c.func->name);
+    }
+    return watch->found;
+}
+
 static bool run_interp(OracleTask *task)
 {
     Func *func = task->c.func;
@@ -43,11 +75,15 @@ static bool run_interp(OracleTask *task)
     if (!sizes_from_args(func, task->args, sizes)) {
         return false;
     }
+    InterpWatch watch;
+    options.watch = watch_for(task, &watch);
     if (!interp_func(func, args, sizes, &options, &problem)) {
-        diag_failure(func->diags, kind, "%s, interpreted: %s", func->name, problem.data);
+        Diag *diag = diag_failure(func->diags, kind, "%s, interpreted: %s", func->name,
+                                  problem.data);
+        diag->span = watch.span;
         return false;
     }
-    return true;
+    return tell_trace(task, &watch);
 }
 
 /* The meaning is that of the source; a debugging stop gives that of the IR up to a pass. */
