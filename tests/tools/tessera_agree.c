@@ -36,6 +36,7 @@ typedef struct Run {
     int64_t sizes[256];
     InterpArg args[MOST_PARAMS];
     size_t elements[MOST_PARAMS];
+    void *first[MOST_PARAMS]; /* what inout tensors hold before */
     void *want[MOST_PARAMS];
     double *bound[MOST_PARAMS];
     uint64_t seeds;
@@ -175,8 +176,8 @@ static void make_tensor(Run *run, size_t p, uint64_t *state)
         n *= (size_t)extent;
     }
     run->elements[p] = n;
-    size_t bytes = (size_t)dtype_bytes(type->dtype);
-    char *data = arena_alloc(run->arena, n * bytes + 1);
+    size_t bytes = dtype_size(type->dtype, n);
+    char *data = arena_alloc(run->arena, bytes + 1);
     for (size_t i = 0; i < n; i++) {
         Scalar s;
         if (dtype_is_float(type->dtype)) {
@@ -184,9 +185,12 @@ static void make_tensor(Run *run, size_t p, uint64_t *state)
         } else {
             s.i = (int64_t)(random_next(state) % 17);
         }
-        scalar_store(type->dtype, data + i * bytes, s);
+        scalar_pack(type->dtype, data, i, s);
     }
     run->args[p].tensor.data = data;
+    if (param->io == PARAM_INOUT) {
+        run->first[p] = arena_copy(run->arena, data, bytes);
+    }
     if (param->io != PARAM_IN) {
         run->args[p].tensor.bound = ARENA_ARRAY(run->arena, double, n + 1);
     }
@@ -224,7 +228,7 @@ static void keep_answers(Run *run)
         if (run->func->params.items[p].io == PARAM_IN) {
             continue;
         }
-        size_t bytes = run->elements[p] * (size_t)dtype_bytes(type->dtype);
+        size_t bytes = dtype_size(type->dtype, run->elements[p]);
         run->want[p] = arena_copy(run->arena, run->args[p].tensor.data, bytes);
         run->bound[p] = run->args[p].tensor.bound;
         run->args[p].tensor.bound = NULL;
@@ -234,11 +238,10 @@ static void keep_answers(Run *run)
 static void compare_param(Run *run, size_t p, uint64_t seed, const char *when)
 {
     DType dtype = run->func->params.items[p].value->type->dtype;
-    size_t bytes = (size_t)dtype_bytes(dtype);
     const char *got = run->args[p].tensor.data, *want = run->want[p];
     int64_t before = run->different;
     for (size_t i = 0; i < run->elements[p]; i++) {
-        Scalar g = scalar_load(dtype, got + i * bytes), w = scalar_load(dtype, want + i * bytes);
+        Scalar g = scalar_unpack(dtype, got, i), w = scalar_unpack(dtype, want, i);
         bool same = dtype_is_float(dtype) ? fabs(g.f - w.f) <= run->bound[p][i] ||
                                                 (isnan(g.f) && isnan(w.f)) || g.f == w.f
                                           : g.i == w.i;
@@ -250,14 +253,23 @@ static void compare_param(Run *run, size_t p, uint64_t seed, const char *when)
     }
 }
 
+/* As it was before the first run, or rubbish. */
+static void reset_param(Run *run, size_t p)
+{
+    DType dtype = run->func->params.items[p].value->type->dtype;
+    size_t bytes = dtype_size(dtype, run->elements[p]);
+    if (run->first[p]) {
+        memcpy(run->args[p].tensor.data, run->first[p], bytes);
+    } else if (run->want[p]) {
+        memset(run->args[p].tensor.data, 0x7f, bytes);
+    }
+}
+
 static bool run_and_compare(Run *run, const char *when)
 {
     for (uint64_t seed = 1; seed <= run->seeds; seed++) {
         for (size_t p = 0; p < run->func->params.n; p++) {
-            if (run->want[p]) {
-                memset(run->args[p].tensor.data, 0x7f, run->elements[p] *
-                       (size_t)dtype_bytes(run->func->params.items[p].value->type->dtype));
-            }
+            reset_param(run, p);
         }
         if (!interpret(run, seed, false, when)) {
             return false;
