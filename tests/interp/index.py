@@ -364,6 +364,31 @@ def folds_with_loops_inside(runner):
     return expect("i32", got, [math.gcd(*x)])
 
 
+@case
+def products_of_small_types(runner):
+    generator = random.Random(10)
+    for dtype, out in (("f8e4m3", "f32"), ("f8e5m2", "f32"), ("bf16", "f32"), ("i8", "i32"),
+                       ("u8", "u32"), ("i4", "i32"), ("f64", "f64")):
+        text = func([f"in %a: tensor<{dtype}[3, 5]>", f"in %b: tensor<{dtype}[5, 2]>",
+                     f"out %y: tensor<{out}[3, 2]>"], f"""
+    %x = load %a[:, :] : {dtype}[3, 5]
+    %z = load %b[:, :] : {dtype}[5, 2]
+    %p = dot %x, %z : {out}[3, 2]
+    store %y[:, :], %p""")
+        low = 0 if dtype[0] == "u" else -7
+        a = [generator.randint(low, 7) for _ in range(15)]
+        b = [generator.randint(low, 7) for _ in range(10)]
+        if dtype[0] != "i" and dtype[0] != "u":
+            a, b = [float(v // 2) for v in a], [float(v // 2) for v in b]
+        got = runner.run(text, {"a": (dtype, a), "b": (dtype, b)}, {"y": out})["y"]
+        want = [sum(a[5 * i + k] * b[2 * k + j] for k in range(5))
+                for i in range(3) for j in range(2)]
+        wrong = expect(out, got, [v + 0 for v in want])
+        if wrong:
+            return f"{dtype}: {wrong}"
+    return None
+
+
 # ---- while ----
 
 COLLATZ = func(["size N", "in %x: tensor<i64[N]>", "out %y: tensor<i64[N]>",
