@@ -163,6 +163,7 @@ typedef struct Frame {
     int64_t tiles[MAX_RANK], steps[MAX_RANK], dims[MAX_RANK];
     Array **carried; /* while: the values at work, */
     Array *active;   /* and which elements go on; NULL: all */
+    bool lanes;      /* elements end one by one, and so do samples */
 } Frame;
 
 typedef struct Agent {

@@ -11,10 +11,28 @@ static Frame *top(const Run *run)
     return &run->agent->frames.items[run->agent->frames.n - 1];
 }
 
+/* Nothing but arithmetic on scalars: samples may go their own ways through it. */
+static bool is_arithmetic(const Block *block)
+{
+    for (const Op *op = block->first; op; op = op->next) {
+        bool fine = op_has(op, TRAIT_ELEMENTWISE) || op->kind == OP_CONST || op->kind == OP_YIELD;
+        if (!fine || (op->n_results && op->results[0]->type->rank > 0)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool is_lanes(const Op *op)
 {
     const Op *condition = op->regions[0]->last;
-    return condition->operands[0]->type->rank > 0;
+    for (int i = 0; i < op->n_operands && condition->operands[0]->type->rank == 0; i++) {
+        if (op->operands[i]->type->rank > 0) {
+            return false;
+        }
+    }
+    return condition->operands[0]->type->rank > 0 ||
+           (is_arithmetic(op->regions[0]) && is_arithmetic(op->regions[1]));
 }
 
 const Array *while_active(const Run *run)
@@ -41,8 +59,8 @@ void while_begin(Run *run, const Op *op)
 {
     Array **carried = taken(run, op, 0, op->n_operands);
     const Array *outer = while_active(run);
-    Frame frame = {.op = op, .carried = carried};
-    if (is_lanes(op) && outer && outer->n == carried[0]->n) {
+    Frame frame = {.op = op, .carried = carried, .lanes = is_lanes(op)};
+    if (frame.lanes && outer && outer->n == carried[0]->n) {
         frame.active = array_keep((Array *)(uintptr_t)outer);
     }
     ARENA_PUSH(run->arena, &run->agent->frames, frame);
@@ -87,7 +105,7 @@ static bool decide(Run *run, Frame *frame, const Op *yield)
 {
     Array *condition = array_keep(run_operand(run, yield, 0));
     drop_block(run, frame->block);
-    if (!is_lanes(frame->op)) {
+    if (!frame->lanes) {
         bool holds = array_scalar(condition, 0).i != 0;
         check_condition(run, yield, NULL, condition);
         array_drop(run, condition);

@@ -457,6 +457,37 @@ def uniform_loops_carry_anything(runner):
     return expect("f32", got["x"], [100 / 128, 3 / 128]) or expect("i32", got["n"], [7])
 
 
+@case
+def loops_that_rounding_decides_have_bounds(runner):
+    text = func(["in %x: tensor<f32[4]>", "out %n: tensor<i32>", "out %e: tensor<i32>"], """
+    %v = load %x[:] : f32[4]
+    %r = reduce %v fn=sum axis=0 : f32[1]
+    %s = squeeze %r axis=0 : f32
+    %whole = const value=8 : f32
+    %zero = const value=0 : i32
+    %a, %k = while %s, %zero {
+      (%b: f32, %i: i32)
+      %go = cmp %b, %whole pred=ge : bool
+      yield %go
+    } {
+      (%b: f32, %i: i32)
+      %half = const value=0.5 : f32
+      %c = mul %b, %half : f32
+      %one = const value=1 : i32
+      %j = add %i, %one : i32
+      yield %c, %j
+    } : f32, i32
+    store %n[], %k
+    %exact = const value=5 : i32
+    store %e[], %exact""")
+    for x, least in (([16.0, 8.0, 4.0, 4.0], 1), ([16.0, 8.0, 4.0, 5.0], 0)):
+        runner.run(text, {"x": ("f32", x)}, {"n": "i32", "e": "i32"}, bounds=True)
+        found = runner.bounds("n")[0]
+        if (found >= 1) != (least == 1) or runner.bounds("e")[0]:
+            return f"{x}: a bound of {found}"
+    return None
+
+
 # ---- print, assert, scratch ----
 
 SAY = func(["size N", "in %x: tensor<i32[N]>"], r"""
