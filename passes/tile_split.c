@@ -5,8 +5,8 @@
  *                                                  store %part[%c], the sum of share %c }
  *                                                launch { store %y[:], reduce %part }
  *
- * Shares are multiples of the step, the same whatever the device does: the same bits on every run. A
- * scan's second launch has the shares again, each beginning with what those before it come to. */
+ * Shares are multiples of the step, the same whatever the device does: the same bits on every run.
+ * A scan's second launch has the shares again, each beginning with what those before it come to. */
 #include "passes/tile_emit.h"
 
 #include "passes/an_reduce.h"
