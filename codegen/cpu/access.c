@@ -249,7 +249,6 @@ void cpu_prefetch(CpuEmitter *c, const Value *value, const Point *point)
         return;
     }
     Spot spot = spot_of(c, op, &inner);
-    LLVMValueRef args[4] = {spot.address, llvm_i32(c->l, 0), llvm_i32(c->l, 3),
-                            llvm_i32(c->l, 1)};
+    LLVMValueRef args[4] = {spot.address, llvm_i32(c->l, 0), llvm_i32(c->l, 3), llvm_i32(c->l, 1)};
     llvm_intrinsic(c->l, "llvm.prefetch", 1, &c->l->ptr, 4, args);
 }

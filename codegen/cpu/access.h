@@ -4,6 +4,7 @@
 #define TESSERA_CODEGEN_CPU_ACCESS_H
 
 #include "codegen/cpu/emit.h"
+#include "codegen/scalar_atomic.h"
 
 typedef struct Spot {
     LLVMValueRef base;    /* of the tensor */
@@ -39,6 +40,10 @@ typedef struct LaneLoop {
 } LaneLoop;
 LaneLoop cpu_lanes_begin(CpuEmitter *c, LLVMValueRef mask);
 void cpu_lanes_end(CpuEmitter *c, const LaneLoop *loop);
+
+/* ---- private.c: changes of a tensor in c->privates, one element or the lanes of a spot ---- */
+void cpu_private_change(CpuEmitter *c, const AtomicChange *change, LLVMValueRef address);
+void cpu_private_lanes(CpuEmitter *c, const AtomicChange *change, const Spot *spot);
 
 /* ---- gather.c ---- */
 /* Of the gather or scatter `op` at a point: lanes that are neither one element nor a constant

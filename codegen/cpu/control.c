@@ -426,6 +426,7 @@ void cpu_emit_launch(CpuEmitter *c, const Op *launch, const PlanLaunch *plan)
     begin_function(c, plan);
     load_arguments(c, plan, LLVMGetParam(c->function, 0));
     cpu_analyze(c, launch);
+    cpu_privates_begin(c);
     Grid grid = grid_of(c, launch);
     Loop loop = cpu_loop_begin(c, LLVMGetParam(c->function, 1), LLVMGetParam(c->function, 2), 1);
     decode(c, &grid, loop.counter, op_int(launch, ATTR_GROUPED, 0));
@@ -434,5 +435,6 @@ void cpu_emit_launch(CpuEmitter *c, const Op *launch, const PlanLaunch *plan)
     }
     emit_block(c, launch->regions[0], NULL);
     cpu_loop_end(c, &loop);
+    cpu_privates_end(c);
     LLVMBuildRetVoid(c->l->builder);
 }

@@ -80,6 +80,13 @@ typedef struct Known {
     LLVMValueRef result, step;
 } Known;
 
+/* A tensor that each call has for itself: its pointer in c->pointers is that of the own one. */
+typedef struct Private {
+    const char *fn;
+    int64_t n;
+    LLVMValueRef shared, neutral;
+} Private;
+
 typedef struct CpuEmitter {
     Llvm *l;
     Func *func;
@@ -98,6 +105,7 @@ typedef struct CpuEmitter {
     LLVMBasicBlockRef entry; /* allocas and arguments */
     LLVMValueRef *sizes;     /* by DimVar.id */
     LLVMValueRef *pointers;  /* by parameter */
+    Private **privates;      /* by parameter; NULL: shared by all threads */
     LLVMValueRef spare;      /* where accesses that must not happen go */
     struct {
         Slot **items;
@@ -245,6 +253,11 @@ void cpu_emit_fold(CpuEmitter *c, const Op *op);
 void cpu_emit_scatter(CpuEmitter *c, const Op *op);
 /* At one point; the old elements, or NULL where the op has no result. */
 LLVMValueRef cpu_scatter_at(CpuEmitter *c, const Op *op, const Point *point);
+
+/* ---- private.c ---- */
+/* Around the loop over blocks. */
+void cpu_privates_begin(CpuEmitter *c);
+void cpu_privates_end(CpuEmitter *c);
 
 /* ---- elements.c ---- */
 /* A while over arrays. */

@@ -32,13 +32,17 @@ static void change_lanes(CpuEmitter *c, const AtomicChange *change, const Spot *
 }
 
 static void change_single(CpuEmitter *c, const AtomicChange *change, const Spot *spot,
-                          LLVMValueRef olds)
+                          LLVMValueRef olds, bool is_private)
 {
     LLVMValueRef wanted = spot->inside ? spot->inside : llvm_int(c->l->i1, 1);
     Branch branch = cpu_if_begin(c, wanted);
-    LLVMValueRef old = scalar_atomic(c->l, change, spot->address);
-    if (olds) {
-        cpu_set(c, olds, old);
+    if (is_private) {
+        cpu_private_change(c, change, spot->address);
+    } else {
+        LLVMValueRef old = scalar_atomic(c->l, change, spot->address);
+        if (olds) {
+            cpu_set(c, olds, old);
+        }
     }
     cpu_if_end(c, &branch);
 }
@@ -84,8 +88,11 @@ LLVMValueRef cpu_scatter_at(CpuEmitter *c, const Op *op, const Point *point)
         olds = cpu_cell(c, LLVMTypeOf(change.value));
         cpu_set(c, olds, LLVMConstNull(LLVMTypeOf(change.value)));
     }
+    bool is_private = c->privates[plan_param_index(c->func, memory)] != NULL;
     if (spot.lanes == 1) {
-        change_single(c, &change, &spot, olds);
+        change_single(c, &change, &spot, olds, is_private);
+    } else if (is_private) {
+        cpu_private_lanes(c, &change, &spot);
     } else {
         change_lanes(c, &change, &spot, olds);
     }
