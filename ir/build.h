@@ -86,6 +86,10 @@ Op *build_while(Builder *b, int n, Value *const *inits);
 /* Two regions without arguments: end each in a yield of n values of these types. */
 Op *build_if(Builder *b, Value *condition, int n, const Type *types);
 
+/* print where `when` holds, assert where it does not: the text and the n values, of its shape. */
+Op *build_say(Builder *b, OpKind print_or_assert, const char *text, Value *when, int n,
+              Value *const *values);
+
 /* Result: the op; its block arguments are made (i64 where step 0, else a new range of capacity
  * step, or 0 for auto (-1)). `names` may hold NULLs. */
 Op *build_parallel(Builder *b, OpKind parallel_or_launch, int n, const Dim *dims,

@@ -165,3 +165,19 @@ Op *build_if(Builder *b, Value *condition, int n, const Type *types)
            "the condition is no bool scalar");
     return build_op(b, OP_IF, 1, &condition, n, types, 2);
 }
+
+Op *build_say(Builder *b, OpKind kind, const char *text, Value *when, int n, Value *const *values)
+{
+    Value **operands = ARENA_ARRAY(b->func->arena, Value *, n + 1);
+    expect(b, when->type->kind == TYPE_ARRAY && when->type->dtype == DT_BOOL, kind,
+           "the condition is no bool");
+    operands[0] = when;
+    for (int i = 0; i < n; i++) {
+        expect(b, type_with_dtype(b->func, values[i]->type, DT_BOOL) == when->type, kind,
+               "a value is not of the condition's shape");
+        operands[i + 1] = values[i];
+    }
+    Op *op = build_op(b, kind, n + 1, operands, 0, NULL, 0);
+    op_set_word(b->func, op, ATTR_TEXT, text);
+    return op;
+}

@@ -260,6 +260,7 @@ START_TEST(makers_and_clones)
     in = build_at_end(f, loop->regions[1]);
     Value *next = build_binary(&in, OP_SUB, loop->regions[1]->args[0], v);
     build_yield(&in, 1, &next);
+    build_say(&b, OP_PRINT, "a \"text\"", build_cmp(&b, "gt", g, v), 2, (Value *[]){g, i});
     CloneMap map = clone_map_new(f);
     ck_assert(op_is_same(fold, clone_op(&b, &map, fold)));
     ck_assert(op_is_same(loop, clone_op(&b, &map, loop)) == false); /* of the clone's result */

@@ -5,8 +5,8 @@
  *
  * A tensor that is read comes from DIR/NAME.in, one that is written goes to DIR/NAME.out, its
  * bounds (f64) to DIR/NAME.bound: the bytes as they lie in memory. Scalars are NAME=VALUE. What the
- * program says goes to standard output, a line each. Exit code 5 and one line when it may not do what it
- * does, 2 when it is no program. */
+ * program says goes to standard output, a line each. Exit code 5 and one line when it may not do
+ * what it does, 2 when it is no program. */
 #include "ir/interp.h"
 #include "ir/verify.h"
 
