@@ -182,15 +182,18 @@ static bool emit_ways(GpuEmitter *em, const Run *run, const Op *last)
 {
     const Op *division = head_division(run);
     LLVMValueRef good;
-    if (!division || !goes_to(last, OP_STORE) || any_reads(last->next->next, run) ||
-        !gpu_quotients_check(em, division, DIVIDE_MODERATE, &good)) {
+    if (!division || !goes_to(last, OP_STORE) || any_reads(last->next->next, run)) {
+        return false;
+    }
+    LLVMValueRef *used = gpu_store_used(gpu_store_begin(em, last->next));
+    if (!gpu_quotients_check(em, division, DIVIDE_MODERATE, used, &good)) {
         return false;
     }
     LLVMBasicBlockRef usual = gpu_new_block(em, "moderate"), zeros = gpu_new_block(em, "zeros");
     LLVMBasicBlockRef others = gpu_new_block(em, "others"), done = gpu_new_block(em, "stored");
     LLVMBuildCondBr(em->builder, good, usual, others);
     gpu_go(em, others);
-    gpu_quotients_check(em, division, DIVIDE_ZEROS, &good);
+    gpu_quotients_check(em, division, DIVIDE_ZEROS, NULL, &good);
     LLVMBasicBlockRef ways[] = {usual, zeros, gpu_new_block(em, "any")};
     LLVMBuildCondBr(em->builder, good, zeros, ways[2]);
     static const GpuDivide hows[] = {DIVIDE_MODERATE, DIVIDE_ZEROS, DIVIDE_ANY};

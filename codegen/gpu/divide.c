@@ -253,26 +253,46 @@ static bool suits(const Division *v)
     return count_elements(v) >= WORTH_IT && (is_shared(v) || v->em->target->reciprocal);
 }
 
+/* The registers from `first` on whose quotients are used together: are they good? */
+static LLVMValueRef check_piece(Division *v, int first, int end, LLVMValueRef used)
+{
+    LLVMBuilderRef b = v->em->builder;
+    v->good = NULL;
+    for (int r = first; r < end; r++) {
+        if (v->a[r]) {
+            check_size(v, v->a[r]);
+        }
+    }
+    if (!used || !v->good) {
+        return v->good;
+    }
+    return LLVMBuildOr(b, v->good, LLVMBuildNot(b, used, ""), "");
+}
+
+static LLVMValueRef check_moderate(Division *v, LLVMValueRef *used)
+{
+    LLVMValueRef good = NULL;
+    for (int r = 0, end; r < v->n; r = end) {
+        for (end = r + 1; end < v->n && (!used || used[end] == used[r]); end++) {}
+        good = gpu_both(v->em, good, check_piece(v, r, end, used ? used[r] : NULL));
+    }
+    v->good = good;
+    for (int r = 0; r < v->n; r++) {
+        if (v->a[r] && first_with(v, r) == r) {
+            check_size(v, v->d[r]);
+        }
+    }
+    return v->good;
+}
+
 bool gpu_divisions_check(GpuEmitter *em, int n, LLVMValueRef *a, LLVMValueRef *d, GpuDivide how,
-                         LLVMValueRef *good)
+                         LLVMValueRef *used, LLVMValueRef *good)
 {
     Division v = {.em = em, .n = n, .a = a, .d = d};
     if (!suits(&v)) {
         return false;
     }
-    if (how == DIVIDE_ZEROS) {
-        *good = check_zeros(&v);
-        return true;
-    }
-    for (int r = 0; r < n; r++) {
-        if (a[r] && first_with(&v, r) == r) {
-            check_size(&v, d[r]);
-        }
-        if (a[r]) {
-            check_size(&v, a[r]);
-        }
-    }
-    *good = v.good;
+    *good = how == DIVIDE_ZEROS ? check_zeros(&v) : check_moderate(&v, used);
     return true;
 }
 

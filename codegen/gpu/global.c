@@ -652,6 +652,26 @@ void gpu_store_take(GpuStore *store, int from, int n)
     }
 }
 
+LLVMValueRef *gpu_store_used(GpuStore *store)
+{
+    GlobalAccess *g = &store->access;
+    int n = gpu_registers(g->em, g->type);
+    LLVMValueRef *used = ARENA_ARRAY(g->em->arena, LLVMValueRef, n);
+    for (int r = 0; r < n; r++) {
+        GpuRun run;
+        if (!gpu_run_at(g->em, g->type, r, store->length, &run)) {
+            continue;
+        }
+        LLVMValueRef inside = store->clipped
+                                  ? begins_inside(&store->edges, &run, store->edges.limit)
+                                  : register_inside(g, r);
+        for (int i = 0; i < run.n; i++) {
+            used[run.regs[i]] = inside;
+        }
+    }
+    return used;
+}
+
 void gpu_emit_store(GpuEmitter *em, const Op *op)
 {
     const Value *value = op->operands[op->n_operands - 1];

@@ -115,12 +115,13 @@ static void take_operands(GpuEmitter *em, const Op *op, int from, int n, LLVMVal
     }
 }
 
-bool gpu_quotients_check(GpuEmitter *em, const Op *op, GpuDivide how, LLVMValueRef *good)
+bool gpu_quotients_check(GpuEmitter *em, const Op *op, GpuDivide how, LLVMValueRef *used,
+                         LLVMValueRef *good)
 {
     LLVMValueRef *a, *d;
     int n = gpu_registers(em, op->results[0]->type);
     take_operands(em, op, 0, n, &a, &d);
-    return gpu_divisions_check(em, n, a, d, how, good);
+    return gpu_divisions_check(em, n, a, d, how, used, good);
 }
 
 void gpu_emit_quotients(GpuEmitter *em, const Op *op, int from, int n, GpuDivide how)

@@ -29,13 +29,15 @@ typedef enum GpuDivide {
 } GpuDivide;
 bool gpu_emit_divisions(GpuEmitter *em, int n, LLVMValueRef *a, LLVMValueRef *d,
                         LLVMValueRef *quotient, GpuDivide how);
-/* i1 in `good`: may these be divided in this way (MODERATE or ZEROS)? False: nobody knows how. */
+/* i1 in `good`: may these be divided in this way (MODERATE or ZEROS)? False: nobody knows how.
+ * `used`, if given: by register, an i1 of whether its quotient is used at all; NULL: it is. */
 bool gpu_divisions_check(GpuEmitter *em, int n, LLVMValueRef *a, LLVMValueRef *d, GpuDivide how,
-                         LLVMValueRef *good);
+                         LLVMValueRef *used, LLVMValueRef *good);
 /* An f32 division of registers [from, from + n) of `out`; the operands are there. */
 void gpu_emit_quotients(GpuEmitter *em, const Op *op, int from, int n, GpuDivide how);
 /* gpu_divisions_check of all registers. */
-bool gpu_quotients_check(GpuEmitter *em, const Op *op, GpuDivide how, LLVMValueRef *good);
+bool gpu_quotients_check(GpuEmitter *em, const Op *op, GpuDivide how, LLVMValueRef *used,
+                         LLVMValueRef *good);
 /* broadcast, expand, squeeze, permute, convert: registers by other names. */
 void gpu_emit_rename(GpuEmitter *em, const Op *op);
 void gpu_emit_mask(GpuEmitter *em, const Op *op);
@@ -62,6 +64,8 @@ void gpu_emit_store(GpuEmitter *em, const Op *op);
 typedef struct GpuStore GpuStore;
 GpuStore *gpu_store_begin(GpuEmitter *em, const Op *op);
 void gpu_store_take(GpuStore *store, int from, int n);
+/* By register, an i1: is any of the piece that it goes with stored? NULL: it is. */
+LLVMValueRef *gpu_store_used(GpuStore *store);
 
 /* An element or vector like `otherwise` from memory that a tensor has there, if `inside` (NULL: it
  * is). */
