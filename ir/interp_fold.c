@@ -2,7 +2,8 @@
 /* Folds by the program's own function. Its region runs on as many scalars at once as a step of the
  * fold has. The result is the left fold's. How far another order may be from it is sampled: by a
  * balanced tree, and by one that begins with the neutral elements; the bound is twice SAFETY times
- * the farther of them. */
+ * the farther of them. Two orders may meet by chance: where the function rounds, the bound is no
+ * less than a rounding for each level of a tree, of the largest that is folded there. */
 #include "ir/interp_reduce.h"
 
 #include <math.h>
@@ -389,6 +390,46 @@ static void check_whole(const Folding *f, Array *const *base, Buffer *const *bou
     }
 }
 
+/* Does the function round? Choosing, comparing and changing signs do not. */
+static bool rounds(const Op *op)
+{
+    for (const Op *inner = op->regions[0]->first; inner; inner = inner->next) {
+        bool exact = inner->kind == OP_MIN || inner->kind == OP_MAX || inner->kind == OP_NEG ||
+                     inner->kind == OP_ABS || inner->kind == OP_SELECT;
+        bool is_float = inner->n_results == 1 && dtype_is_float(inner->results[0]->type->dtype);
+        if (inner->n_regions || (op_has(inner, TRAIT_ELEMENTWISE) && is_float && !exact)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static double largest_of_line(const Array *from, int64_t start, int64_t len, int64_t stride)
+{
+    double largest = 0;
+    for (int64_t i = 0; i < len; i++) {
+        double size = fabs(array_scalar(from, start + i * stride).f);
+        largest = isfinite(size) ? fmax(largest, size) : largest;
+    }
+    return largest;
+}
+
+static void spread_levels(const Folding *f, const Array *base, const Array *from, Buffer *bound)
+{
+    int64_t len = f->axes.len, inner = f->axes.inner, kept = f->scan ? len : 1;
+    double levels = 2 + ceil(log2((double)len));
+    double each = SAFETY * levels * unit_of(from->dtype);
+    for (int64_t line = 0; line < f->axes.outer * inner; line++) {
+        int64_t outer = line / inner, at = line % inner;
+        double largest = largest_of_line(from, outer * len * inner + at, len, inner);
+        for (int64_t i = 0; i < kept; i++) {
+            int64_t k = (outer * kept + i) * inner + at;
+            double size = fmax(largest, fabs(array_scalar(base, k).f));
+            doubles(bound)[k] = fmax(doubles(bound)[k], isfinite(size) ? each * size : 0);
+        }
+    }
+}
+
 static void spread_orders(const Folding *f, Array **base, Array *const *from)
 {
     Buffer **bounds = ARENA_ARRAY(f->run->arena, Buffer *, f->n);
@@ -401,6 +442,11 @@ static void spread_orders(const Folding *f, Array **base, Array *const *from)
         tuple_drop(f, other);
     }
     check_whole(f, base, bounds);
+    for (int i = 0; i < f->n && f->axes.len > 1 && rounds(f->op); i++) {
+        if (dtype_is_float(from[i]->dtype)) {
+            spread_levels(f, base[i], from[i], bounds[i]);
+        }
+    }
     for (int i = 0; i < f->n; i++) {
         bool any = false;
         for (int64_t k = 0; k < base[i]->n; k++) {
