@@ -192,6 +192,31 @@ def float_atomics_have_bounds(runner):
     return None
 
 
+@case
+def blocks_meet_in_atomics_alone(runner):
+    def blocks(fn):
+        return func(["size N", "in %at: tensor<i64[N]>", "in %v: tensor<i32[N]>",
+                     "inout %y: tensor<i32[4]>"], f"""
+    launch dims=[N] steps=[3] {{
+      (%m: range)
+      %i = load %at[%m] : i64[%m]
+      %x = load %v[%m] : i32[%m]
+      scatter %y[%i], %x fn={fn}
+    }}""", "stage launch")
+    at, v = [0, 3, 0, 1, 0, 3, 1, 0, 0, 3], list(range(1, 11))
+    inputs = {"at": ("i64", at), "v": ("i32", v), "y": ("i32", [0] * 4)}
+    for fn, notes in (("add", []), ("set", ["unordered scatter"]), ("xchg", ["unordered scatter"])):
+        got = runner.run(blocks(fn), inputs, {"y": "i32"}, {"N": 10}, bounds=True)["y"]
+        if runner.notes != notes:
+            return f"{fn} says {runner.notes}"
+        want = [sum(x for i, x in zip(at, v) if i == k) for k in range(4)]
+        wrong = expect("i32", got, want) if fn == "add" else None
+        if wrong or [b == math.inf for b in runner.bounds("y")] != [
+                bool(notes) and w > 0 for w in want]:
+            return wrong or f"{fn}: bounds {runner.bounds('y')}"
+    return None
+
+
 # ---- scans, folds ----
 
 def scan(dtype, fn, attrs=""):
