@@ -6,8 +6,9 @@
  *     … dot %a, %b … }                     … dot %a, %b … }
  *
  * A tile that is loaded before a loop is staged once, and needs one slot of shared memory.
- * Constants, broadcasts and indices stay: they cost nothing where they are used, and registers
- * where they are not. Requires: tile (the loops are there). Changes no bits. */
+ * What the loop itself writes is read where it stands. Constants, broadcasts and indices stay: they
+ * cost nothing where they are used, and registers where they are not. Requires: tile (the loops are
+ * there). Changes no bits. */
 #include "ir/build.h"
 #include "passes/pass.h"
 
@@ -30,6 +31,30 @@ static bool is_inside(const Value *value, const Op *loop)
     return false;
 }
 
+/* Does something below have this memory among its operands and do more than read it? */
+static bool writes(const Block *block, const Value *memory)
+{
+    for (const Op *op = block->first; op; op = op->next) {
+        for (int i = 0; i < op->n_operands && !op_has(op, TRAIT_PURE); i++) {
+            if (op->operands[i] == memory) {
+                return true;
+            }
+        }
+        for (int i = 0; i < op->n_regions; i++) {
+            if (writes(op->regions[i], memory)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool reads_what_changes(const Op *op, const Op *loop)
+{
+    bool reads = op->kind == OP_LOAD || op->kind == OP_GATHER;
+    return reads && writes(loop->regions[0], op->operands[0]);
+}
+
 /* The ranges that its result's shape names are operands' ranges, or bound around the loop. */
 static bool is_invariant(const Op *op, const Op *loop)
 {
@@ -47,7 +72,7 @@ static bool is_invariant(const Op *op, const Op *loop)
             }
         }
     }
-    return op_has(op, TRAIT_PURE) && op->n_regions == 0;
+    return op_has(op, TRAIT_PURE) && op->n_regions == 0 && !reads_what_changes(op, loop);
 }
 
 static void hoist_from(Op *loop, void *user)
