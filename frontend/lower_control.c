@@ -314,7 +314,8 @@ static Tried try_while(Lower *l, const WhileLoop *loop, const Carried *carried)
     l->loops--;
     next_count(l, loop);
     l->lane_loop = lane_loop;
-    if (l->diags->errors > errors || (holds.lanes && !carries_scalars(l, loop, carried))) {
+    bool wrong = is_poison(&holds) || l->diags->errors > errors;
+    if (wrong || (holds.lanes && !carries_scalars(l, loop, carried))) {
         l->b = outside;
         return TRIED_WRONG;
     }

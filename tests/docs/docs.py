@@ -5,8 +5,9 @@
 - the documents that are made from tables are current (scripts/docs.py)
 - blocks fenced ```tile NAME are written to that file; with arguments behind the name `tessera run`
   runs it with them on the CPU, checked with the interpreter
-- blocks fenced ```console are run: each line after `$ ` in a folder of its own, its output compared, where `…` stands for any text of a line,
-  a line that is only `…` for any lines, and a number with a fraction for any number
+- blocks fenced ```console are run: each line after `$ ` in a folder of its own, its output
+  compared, where `…` stands for any text of a line, a line that is only `…` for any lines, and a
+  number with a fraction for any number
 - relative links lead to files; `make` targets that are named exist
 """
 

@@ -12,8 +12,15 @@ enum { MUTATIONS = 20000, MOST_BYTES = 1 << 14 };
 
 static const char *const FILES[] = {"examples/add.tile", "examples/softmax.tile",
                                     "examples/linear.tile", "examples/attention.tile",
-                                    "tests/frontend/everything.tile"};
-static const Binding BINDINGS[] = {{"T", "bf16"}, {"D", "64"}, {"causal", "true"}};
+                                    "tests/frontend/everything.tile",
+                                    "tests/lang/inputs/lanes.tile",
+                                    "tests/lang/inputs/control.tile",
+                                    "tests/lang/inputs/folds.tile",
+                                    "tests/lang/inputs/atomics.tile",
+                                    "tests/lang/inputs/conv.tile"};
+static const Binding BINDINGS[] = {
+    {"T", "bf16"}, {"D", "64"}, {"causal", "true"}, {"stride", "2"}, {"pad", "1"}};
+enum { MOST_GIVEN = sizeof BINDINGS / sizeof *BINDINGS };
 
 typedef struct Random {
     uint64_t state;
@@ -127,7 +134,29 @@ static const char *const PIECES[] = {"(",
                                      "tune k {",
                                      "tile M 64",
                                      "where",
-                                     "float"};
+                                     "float",
+                                     "sum(i in N)",
+                                     "argmax(j in M if i > j)",
+                                     "(x[i - 1] else 0)",
+                                     "let t[i in N] =",
+                                     "let (a, b) =",
+                                     "(x, y)",
+                                     "parallel i in N {",
+                                     "for k in i..j {",
+                                     "while",
+                                     "break",
+                                     "+=",
+                                     "if x[i] > 0 {",
+                                     "}",
+                                     "y[i] =",
+                                     "atomic.add(",
+                                     "cumsum(",
+                                     "reduce(max,",
+                                     "init=0",
+                                     "// 2",
+                                     "% N",
+                                     "[a]",
+                                     "[:, i]"};
 
 static void mutate(Program *program, Random *random)
 {
@@ -151,6 +180,35 @@ static void mutate(Program *program, Random *random)
     }
 }
 
+/* Has it a type, a const or a size of that name? */
+static bool wants(const KernelSignature *kernel, const char *name)
+{
+    bool found = false;
+    for (size_t i = 0; i < kernel->generics.n; i++) {
+        found = found || strcmp(kernel->generics.items[i], name) == 0;
+    }
+    for (size_t i = 0; i < kernel->sizes.n; i++) {
+        found = found || strcmp(kernel->sizes.items[i], name) == 0;
+    }
+    for (size_t i = 0; i < kernel->params.n; i++) {
+        const KernelParam *param = &kernel->params.items[i];
+        found = found || (param->is_const && strcmp(param->name, name) == 0);
+    }
+    return found;
+}
+
+static void lower(Module *module, const KernelSignature *kernel)
+{
+    Binding given[MOST_GIVEN];
+    size_t n = 0;
+    for (size_t i = 0; i < MOST_GIVEN; i++) {
+        if (wants(kernel, BINDINGS[i].name)) {
+            given[n++] = BINDINGS[i];
+        }
+    }
+    frontend_lower(module, kernel, given, n, "sm_90a");
+}
+
 static void compile(Arena *arena, const Program *program)
 {
     Diags diags;
@@ -162,7 +220,7 @@ static void compile(Arena *arena, const Program *program)
         int source = diags_add_source(&diags, "mutated.tile", program->text, program->n);
         Module *module = frontend_parse(arena, &diags, source, NULL);
         for (size_t i = 0; module && i < frontend_kernel_count(module); i++) {
-            frontend_lower(module, frontend_kernel(module, i), BINDINGS, 3, "sm_90a");
+            lower(module, frontend_kernel(module, i));
         }
     }
     arena->guard = NULL;
