@@ -52,11 +52,27 @@ static int64_t widest_access(const Op *group)
     return ACCESS_BYTES / bytes;
 }
 
+/* Every tensor's rows can be accessed 16 bytes at a time. */
+static bool rows_are_wide(const Op *group)
+{
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        if (op->kind != OP_LOAD && op->kind != OP_STORE) {
+            continue;
+        }
+        Type tensor = op->operands[0]->type;
+        if (tensor->rank > 1 &&
+            poly_divisor(tensor->dims[tensor->rank - 1]) * dtype_bytes(tensor->dtype) % 16) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Threads that hold a row. A long one of 16-bit elements has many of them a byte, and the work on
  * them is what takes time: with more a thread fewer threads meet, and more blocks overlap. */
 static int64_t row_threads(const Func *func, const Op *group, int64_t elements)
 {
-    bool many = elements >= LONG_ROW && widest_access(group) > 4;
+    bool many = elements >= LONG_ROW && widest_access(group) > 4 && rows_are_wide(group);
     int64_t threads = many ? (elements + 2 * ROW_ELEMENTS - 1) / (2 * ROW_ELEMENTS)
                            : elements / ROW_ELEMENTS; /* or a quarter more each */
     threads = smaller(threads, func->target->max_threads);
@@ -73,22 +89,6 @@ static int64_t row_step(const Func *func, const Op *group, int64_t most)
     int64_t round = row_threads(func, group, most) * widest_access(group);
     return most <= round ? power_of_two_at_least(larger(1, most))
                          : (most + round - 1) / round * round;
-}
-
-/* Every tensor's rows can be accessed 16 bytes at a time. */
-static bool rows_are_wide(const Op *group)
-{
-    for (const Op *op = group->regions[0]->first; op; op = op->next) {
-        if (op->kind != OP_LOAD && op->kind != OP_STORE) {
-            continue;
-        }
-        Type tensor = op->operands[0]->type;
-        if (tensor->rank > 1 &&
-            poly_divisor(tensor->dims[tensor->rank - 1]) * dtype_bytes(tensor->dtype) % 16) {
-            return false;
-        }
-    }
-    return true;
 }
 
 /* ---- rows that are aligned ---- */
@@ -133,10 +133,16 @@ static int64_t choose_aligned(Func *func, const Op *group, const TilePlan *plan)
         rows_are_wide(group) || most < ALIGNED_ROW || most > row_capacity(func) - widest) {
         return 1;
     }
-    return schedule_number(func, "align", "", widest,
-                           "rows begin anywhere: tiles begin before them, where accesses may be "
-                           "%d bytes wide",
-                           ACCESS_BYTES);
+    /* What the ends of a row cost grows with the elements of a piece: 8 were slower than single
+     * accesses (docs/performance.md). */
+    bool few = widest <= 4;
+    return schedule_number(
+        func, "align", "", few ? widest : 1,
+        few ? "rows begin anywhere: tiles begin before them, where accesses may "
+              "be %d bytes wide"
+            : "rows begin anywhere; pieces of %d bytes have too many elements at "
+              "the ends",
+        ACCESS_BYTES);
 }
 
 /* Do the tiles that were chosen leave room for it, one row a block? */
@@ -252,17 +258,15 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
 
 /* Memory-bound blocks overlap one another's loads, work and stores: several share a
  * multiprocessor. */
-static int64_t checked_blocks(Func *func, int64_t threads, int64_t elements, bool wide)
+static int64_t checked_blocks(Func *func, int64_t threads, int64_t elements)
 {
     /* With more elements a thread, registers for fewer threads. */
     int64_t each = (elements / threads + THREAD_BESIDE + 7) / 8 * 8;
     int64_t room = UNIT_REGISTERS / larger(each, UNIT_REGISTERS / BUSY_THREADS);
-    int busy = (int)(wide ? room : room / 2);
-    int64_t blocks = schedule_number(
-        func, "blocks", "", larger(1, busy / threads),
-        wide ? "%d threads of a multiprocessor, whose registers hold as much"
-             : "%d threads of a multiprocessor: guards of single elements take registers",
-        busy);
+    int busy = (int)room;
+    int64_t blocks =
+        schedule_number(func, "blocks", "", larger(1, busy / threads),
+                        "%d threads of a multiprocessor, whose registers hold as much", busy);
     if (blocks < 1 || blocks > 32 || blocks * threads > 2048) {
         const Line *line = schedule_given(func, "blocks", "");
         Diag *d = diag_error(func->diags, ERR_BLOCKS, line ? line->span : SPAN_NONE,
@@ -288,8 +292,7 @@ void tile_choose(Func *func, Op *group, TilePlan *plan)
                                          : "16 elements of each value a thread, 32 of a row");
         if (!plan->dot) {
             int64_t threads = plan->warps * func->target->warp;
-            plan->blocks = checked_blocks(func, threads, plan->elements,
-                                          plan->aligned > 1 || rows_are_wide(group));
+            plan->blocks = checked_blocks(func, threads, plan->elements);
         }
     } else {
         plan->warps = 1;
