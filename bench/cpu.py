@@ -26,7 +26,7 @@ import numpy as np  # noqa: E402  (reads the number of threads)
 from abi import Library, Tensor  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent
-TYPES = {"float32": 11, "float64": 12, "int32": 3, "int64": 4}  # TesseraType
+TYPES = {"float32": 11, "float64": 12, "int32": 3, "int64": 4, "uint32": 7}  # TesseraType
 random = np.random.default_rng(1)
 
 
@@ -153,7 +153,11 @@ def cumsum():
 
 def sort():
     x = uniform(1 << 24)
-    return Work("sort f32 2^24", "sort", {"x": x}, empty(1 << 24), lambda: np.sort(x), 0.7,
+    chunks = (x.size + 3999) // 4000
+    room = {"a": empty(x.size, dtype=np.uint32), "b": empty(x.size, dtype=np.uint32),
+            "counts": empty(256, chunks, dtype=np.int32),
+            "first": empty(256, chunks, dtype=np.int32)}
+    return Work("sort f32 2^24", "sort", {"x": x, **room}, empty(1 << 24), lambda: np.sort(x), 0.7,
                 moved=8 * x.size)
 
 

@@ -51,6 +51,8 @@ def picked(x, t):
 
 # call, type of the result, NumPy, tolerance relative to 1 + |value|
 ROWS = [
+    ("float_of(bits_of(x))", "f32[M, N]", lambda x: x, 0),
+    ("f32(bits_of(x) >> 31)", "f32[M, N]", lambda x: np.signbit(x).astype(float), 0),
     ("softmax(x)", "f32[M, N]", lambda x: softmax(x), 1e-5),
     ("softmax(x, axis=0)", "f32[M, N]", lambda x: softmax(x, 0), 1e-5),
     ("logsumexp(x)", "f32[M, 1]", lambda x: logsumexp(x), 1e-5),
