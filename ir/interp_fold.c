@@ -474,6 +474,9 @@ void interp_fold(Run *run, const Op *op)
 {
     Folding f = {.run = run, .op = op, .n = fold_count(op)};
     f.axes = reduce_axes(run, op, run_operand(run, op, 0));
+    if (op->n_operands > 2 * f.n) {
+        interp_scratch(run, op, op_access(op, 2 * f.n));
+    }
     f.straight = is_straight(op->regions[0]);
     f.scan = op_int(op, ATTR_SCAN, 0) != 0;
     f.reverse = f.scan && op_int(op, ATTR_REVERSE, 0) != 0;

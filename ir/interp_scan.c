@@ -141,6 +141,9 @@ static Buffer *bounds_of(Run *run, const Axes *axes, const Way *way, const Array
 void interp_scan(Run *run, const Op *op)
 {
     Array *from = run_operand(run, op, 0);
+    if (op->n_operands > 1) {
+        interp_scratch(run, op, op_access(op, 1));
+    }
     Axes axes = reduce_axes(run, op, from);
     Way way = {op_int(op, ATTR_REVERSE, 0) != 0, op_int(op, ATTR_EXCLUSIVE, 0) != 0};
     Array *to = array_of_type(run, op, op->results[0]->type);

@@ -236,7 +236,7 @@ bool op_is_same(const Op *a, const Op *b);
 /* FOLD: n arrays, n neutral elements. */
 static inline int fold_count(const Op *op)
 {
-    return op->n_operands / 2;
+    return op->n_results;
 }
 /* FOR: operands lo, hi, then the carried values' inits. */
 static inline Value *for_lo(const Op *op)

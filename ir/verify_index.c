@@ -116,6 +116,14 @@ static void verify_scatter(Verifier *v, const Op *op)
 
 /* ---- scan, fold ---- */
 
+/* Nothing is left at operand `at`, or scratch: shared memory as a whole. */
+static bool may_be_scratch(const Op *op, int at)
+{
+    return op->n_operands == at ||
+           (op->n_operands == at + 3 && op->operands[at] &&
+            op->operands[at]->type->kind == TYPE_SHARED && op->operands[at]->type->rank == 2);
+}
+
 static void verify_scan(Verifier *v, const Op *op)
 {
     static const char *const fns = " sum prod max min ";
@@ -124,6 +132,10 @@ static void verify_scan(Verifier *v, const Op *op)
     const char *fn = op_word(op, ATTR_FN);
     if (!verify_is_among(fn, fns)) {
         verify_fail(v, op, "`fn` is none of%s", fns);
+    }
+    if (op->n_operands < 1 || !may_be_scratch(op, 1)) {
+        verify_fail(v, op, "wants an array, and scratch at most");
+        return;
     }
     if (type->kind != TYPE_ARRAY || op->operands[0]->type != type || axis < 0 ||
         axis >= type->rank) {
@@ -184,7 +196,7 @@ static void verify_folded(Verifier *v, const Op *op, int n)
 static void verify_fold(Verifier *v, const Op *op)
 {
     int n = fold_count(op);
-    if (n < 1 || op->n_operands != 2 * n || op->n_results != n || op->n_regions != 1) {
+    if (n < 1 || op->n_operands < 2 * n || !may_be_scratch(op, 2 * n) || op->n_regions != 1) {
         verify_fail(v, op, "wants n arrays, n neutral elements, n results and a region");
         return;
     }

@@ -78,10 +78,37 @@ static bool complete(Verifier *v, const Op *op)
     return true;
 }
 
+/* scan, fold: one layout for all values of an element; results without the axis lose it. */
+static void verify_folded(Verifier *v, const Op *op)
+{
+    bool scan = op->kind == OP_SCAN || op_int(op, ATTR_SCAN, 0) != 0;
+    const Layout *from = op->operands[0]->type->layout;
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    int taken = op->kind == OP_SCAN ? 1 : 2 * op->n_results;
+    if (!from) {
+        return;
+    }
+    Layout reduced = layout_drop_axis(from, axis);
+    for (int i = 0; i < op->n_results; i++) {
+        const Layout *to = op->results[i]->type->layout;
+        if (op->operands[i]->type->layout != from) {
+            verify_fail(v, op, "operand %d has another layout than the first", i);
+        } else if (scan ? to != from : !layout_renames(&reduced, to)) {
+            verify_fail(v, op, "the layout of result %d does not follow from the operands'", i);
+        }
+    }
+    if (layout_crosses(from, IN_WARP, axis) && op->n_operands == taken) {
+        verify_fail(v, op, "crosses warps without scratch");
+    }
+}
+
 void verify_layout(Verifier *v, const Op *op)
 {
     if (!complete(v, op)) {
         return;
+    }
+    if (op->kind == OP_SCAN || op->kind == OP_FOLD) {
+        verify_folded(v, op);
     }
     for (int i = 0; i < op->n_results; i++) {
         if (spreads(op->results[i])) {

@@ -147,9 +147,8 @@ static int64_t run_length(const int64_t *extents, int rank, int vector, int byte
     return run;
 }
 
-/* What is left over when the tile has fewer elements than threads goes to the last axis: copies.
- * `undivided`: an axis that no two warps share, or -1. */
-static Layout coalesced(LayoutPass *pass, Type type, int64_t run, int warps, int undivided)
+/* What is left over when the tile has fewer elements than threads goes to the last axis: copies. */
+static Layout coalesced(LayoutPass *pass, Type type, int64_t run, int warps)
 {
     int rank = type->rank, last = rank - 1;
     int64_t extents[MAX_RANK], room[MAX_RANK];
@@ -167,11 +166,11 @@ static Layout coalesced(LayoutPass *pass, Type type, int64_t run, int warps, int
     for (int i = 0; i < rank; i++) {
         int axis =
             i + 1 < rank ? last - 1 - i : last; /* rows first, so that a row stays in a warp */
-        split[axis] = axis == undivided ? 1 : (int)least(more_warps, room[axis]);
+        split[axis] = (int)least(more_warps, room[axis]);
         more_warps /= split[axis];
     }
     lanes[last] *= (int)more_lanes;
-    split[last] *= last == undivided ? 1 : (int)more_warps;
+    split[last] *= (int)more_warps;
     return layout_blocked(rank, extents, order, per_thread, lanes, split);
 }
 
@@ -181,11 +180,5 @@ Layout layout_of_memory(LayoutPass *pass, Type type, int vector, int narrowest_b
     layout_extents(pass, type, extents);
     int64_t threads = pass->lanes * down_to_power(warps);
     int64_t run = run_length(extents, type->rank, vector, narrowest_bytes, threads);
-    return coalesced(pass, type, run, warps, -1);
-}
-
-Layout layout_of_scan(LayoutPass *pass, const Op *op)
-{
-    return coalesced(pass, op->operands[0]->type, 1, layout_warps(pass, op->parent),
-                     (int)op_int(op, ATTR_AXIS, 0));
+    return coalesced(pass, type, run, warps);
 }

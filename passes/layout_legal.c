@@ -210,15 +210,40 @@ static void legalize_reduce(LayoutPass *pass, Op *op)
 
 /* ---- scans and folds ---- */
 
+/* What the first of the operands that have one has. */
+static const Layout *folded_layout(LayoutPass *pass, Op *op)
+{
+    for (int i = 0; i < op->n_results; i++) {
+        if (op->operands[i]->type->layout) {
+            return op->operands[i]->type->layout;
+        }
+    }
+    want_any(pass, op, 0);
+    return op->operands[0]->type->layout;
+}
+
+static void add_fold_scratch(LayoutPass *pass, Op *op)
+{
+    int n = op->n_operands;
+    Value **operands = ARENA_ARRAY(pass->func->arena, Value *, n + 3);
+    memcpy(operands, op->operands, sizeof(Value *) * (size_t)n);
+    operands[n] = layout_fold_scratch(pass, op); /* and whole axes of it */
+    op_set_operands(pass->func, op, n + 3, operands);
+}
+
 static void legalize_fold(LayoutPass *pass, Op *op)
 {
     int axis = (int)op_int(op, ATTR_AXIS, 0);
     bool scan = op->kind == OP_SCAN || op_int(op, ATTR_SCAN, 0) != 0;
-    const Layout *layout = layout_intern(pass, layout_of_scan(pass, op));
+    const Layout *layout = folded_layout(pass, op);
     const Layout *to = scan ? layout : layout_intern(pass, layout_drop_axis(layout, axis));
+    bool has_scratch = op->n_operands > (op->kind == OP_SCAN ? 1 : 2 * op->n_results);
     for (int i = 0; i < op->n_results; i++) {
         want(pass, op, i, layout);
         give_nth(pass, op, i, to);
+    }
+    if (layout_crosses(layout, IN_WARP, axis) && !has_scratch) {
+        add_fold_scratch(pass, op);
     }
 }
 

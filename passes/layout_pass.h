@@ -60,8 +60,6 @@ void layout_solve(LayoutPass *pass);
 Layout layout_of_product(LayoutPass *pass, const Op *op);
 /* Coalesced: runs of `vector` elements, lanes along the last axis, warps over the rows. */
 Layout layout_of_memory(LayoutPass *pass, Type type, int vector, int narrowest_bytes, int warps);
-/* For scan and fold: the axis lies in registers and lanes, not across warps. */
-Layout layout_of_scan(LayoutPass *pass, const Op *op);
 bool layout_is_wgmma(const Op *dot);
 /* What wgmma wants of a left operand in registers. */
 Layout layout_of_register_operand(LayoutPass *pass, const Op *dot);
@@ -77,6 +75,8 @@ Value *layout_scratch(LayoutPass *pass, const Op *at, const Value *value, const 
                       bool kept);
 /* Scratch of a reduction that crosses warps: [warps along the axis, elements of the result]. */
 Value *layout_reduce_scratch(LayoutPass *pass, const Op *reduce);
+/* Scratch of a scan or fold that crosses warps: [parts of the axis that a warp holds, bytes]. */
+Value *layout_fold_scratch(LayoutPass *pass, const Op *fold);
 /* Gives every shared and barrier allocation its offset. Reports what cannot fit. */
 void layout_place_shared(LayoutPass *pass);
 

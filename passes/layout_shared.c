@@ -4,7 +4,7 @@
 #include "passes/an_banks.h"
 #include "passes/layout_pass.h"
 
-enum { SWIZZLE_ALIGN = 1024, PLAIN_ALIGN = 128, BARRIER_BYTES = 8 };
+enum { SWIZZLE_ALIGN = 1024, PLAIN_ALIGN = 128, BARRIER_BYTES = 8, FOLD_ALIGN = 8 };
 
 /* ---- scratch ---- */
 
@@ -98,6 +98,30 @@ Value *layout_reduce_scratch(LayoutPass *pass, const Op *reduce)
         dims[1] *= extents[i];
     }
     return momentary(pass, reduce, type_shared(pass->func, result->dtype, 2, dims), 0);
+}
+
+/* A total for each part of the axis that one warp holds, of each value, 8 bytes aligned. */
+Value *layout_fold_scratch(LayoutPass *pass, const Op *fold)
+{
+    int axis = (int)op_int(fold, ATTR_AXIS, 0);
+    const Layout *from = fold->operands[0]->type->layout;
+    int64_t extents[MAX_RANK], dims[2] = {1, 0}, rows = 1, part = INT64_MAX;
+    layout_extents(pass, fold->operands[0]->type, extents);
+    for (int bit = 0; bit < from->bits[IN_WARP]; bit++) {
+        int64_t step = from->basis[IN_WARP][bit][axis];
+        part = step && step < part ? step : part;
+    }
+    while (dims[0] * part < extents[axis]) {
+        dims[0] *= 2;
+    }
+    for (int i = 0; i < from->rank; i++) {
+        rows *= i == axis ? 1 : extents[i];
+    }
+    for (int i = 0; i < fold->n_results; i++) {
+        int64_t bytes = rows * dtype_bytes(fold->operands[i]->type->dtype);
+        dims[1] += (bytes + FOLD_ALIGN - 1) / FOLD_ALIGN * FOLD_ALIGN;
+    }
+    return momentary(pass, fold, type_shared(pass->func, DT_U8, 2, dims), 0);
 }
 
 /* ---- places ---- */

@@ -107,13 +107,25 @@ static void tie_while(LayoutPass *pass, const Op *op)
     tie(pass, op->regions[0]->last->operands[0], op->results[0]);
 }
 
+/* The first of them that has a class; NULL: none. */
+static Value *first_classed(int n, Value *const *values)
+{
+    for (int i = 0; i < n; i++) {
+        if (has_class(values[i])) {
+            return values[i];
+        }
+    }
+    return NULL;
+}
+
 /* The values of one element go together; results without the axis are their own. */
 static void tie_fold(LayoutPass *pass, const Op *op)
 {
+    const Value *first = first_classed(op->n_results, op->operands);
     bool scan = op_int(op, ATTR_SCAN, 0) != 0;
     for (int i = 0; i < op->n_results; i++) {
-        tie(pass, op->operands[i], op->operands[0]);
-        tie(pass, op->results[i], scan ? op->operands[0] : op->results[0]);
+        tie(pass, op->operands[i], first);
+        tie(pass, op->results[i], scan && first ? first : op->results[0]);
     }
 }
 
@@ -202,6 +214,17 @@ static bool spread_on(LayoutPass *pass, const Op *op)
     }
 }
 
+/* The results of a fold have the operands' layout without the axis. */
+static bool spread_fold(LayoutPass *pass, const Op *op)
+{
+    const Value *from = first_classed(op->n_results, op->operands);
+    const Layout *layout = from ? decided(pass, from) : NULL;
+    if (!layout || op_int(op, ATTR_SCAN, 0)) {
+        return false;
+    }
+    return decide(pass, op->results[0], layout_drop_axis(layout, (int)op_int(op, ATTR_AXIS, 0)));
+}
+
 static void spread(LayoutPass *pass)
 {
     bool changed = true;
@@ -209,7 +232,9 @@ static void spread(LayoutPass *pass)
         changed = false;
         for (size_t i = 0; i < pass->ops.n; i++) {
             const Op *op = pass->ops.items[i];
-            if (is_shape_op(op)) {
+            if (op->kind == OP_FOLD) {
+                changed |= spread_fold(pass, op);
+            } else if (is_shape_op(op)) {
                 changed |= spread_back(pass, op);
                 changed |= spread_on(pass, op);
             }
@@ -229,17 +254,6 @@ static void anchor_products(LayoutPass *pass)
         decide(pass, op->results[0], layout_of_product(pass, op));
         if (layout_is_wgmma(op) && layout_spreads(op->operands[0])) {
             decide(pass, op->operands[0], layout_of_register_operand(pass, op));
-        }
-    }
-}
-
-/* A scan keeps its axis inside of a warp, whatever else its class would have. */
-static void anchor_scans(LayoutPass *pass)
-{
-    for (size_t i = 0; i < pass->ops.n; i++) {
-        const Op *op = pass->ops.items[i];
-        if (op->kind == OP_SCAN || op->kind == OP_FOLD) {
-            decide(pass, op->operands[0], layout_of_scan(pass, op));
         }
     }
 }
@@ -313,8 +327,6 @@ void layout_solve(LayoutPass *pass)
         tie_op(pass, pass->ops.items[i]);
     }
     anchor_products(pass);
-    spread(pass);
-    anchor_scans(pass);
     spread(pass);
     for (Value *value = largest_undecided(pass); value; value = largest_undecided(pass)) {
         anchor_by_memory(pass, value);

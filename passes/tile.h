@@ -12,9 +12,9 @@
 #include "passes/an_axes.h"
 
 typedef enum AxisHow {
-    AXIS_GRID, /* blocks of the grid each take a tile of it */
-    AXIS_ROW,  /* one tile holds all of it: a grid axis with a single tile */
-    AXIS_LOOP, /* a loop inside the block walks it */
+    AXIS_GRID,   /* blocks of the grid each take a tile of it */
+    AXIS_ROW,    /* one tile holds all of it: a grid axis with a single tile */
+    AXIS_LOOP,   /* a loop inside the block walks it */
     AXIS_UNROLL, /* a window's: each of its elements is written out */
     AXIS_SCALAR, /* a grid axis, one element at a time: an i64 */
 } AxisHow;
@@ -38,8 +38,9 @@ typedef struct TilePlan {
     int64_t grouped; /* raster group; 0: rows */
     int64_t warps;
     int64_t elements; /* of a block's tile */
-    int64_t aligned; /* elements in memory to whose multiples rows' tiles begin; 0 or 1: with them */
+    int64_t aligned; /* elements in memory to whose multiples rows' tiles begin; 0, 1: with them */
     int64_t blocks; /* that a multiprocessor should hold at once */
+    int64_t most_thread; /* elements of a row that a thread should hold */
     bool persistent;
 } TilePlan;
 
@@ -51,6 +52,9 @@ void tile_choose_source(Func *func, Op *parallel);
 
 /* Puts a launch before the group that does the group's work by the plan. */
 void tile_emit(Func *func, Op *group, const TilePlan *plan);
+
+/* Puts loops in the group's place that do its work by the plan. */
+void tile_emit_here(Func *func, Op *group, const TilePlan *plan);
 
 /* The same where few blocks would walk a long axis: two launches, the axis shared out. False: this
  * is no such group. */

@@ -9,6 +9,8 @@ enum {
     ROW_ELEMENTS = 32,     /* the same where rows are reduced: fewer threads to meet */
     BLOCK_ELEMENTS = 4096, /* of a memory-bound block, unless a row is longer */
     ROW_MOST_THREAD = 32,  /* elements of a resident row that a thread may hold */
+    SCAN_THREAD = 16, /* of a row that is scanned or folded in order: each is combined many times */
+    FOLD_THREAD = 8,  /* where an element is more than two values */
     ROW_MOST_CPU = 32768, /* elements of a resident row on a CPU: stays in the second-level cache */
     BUSY_THREADS = 1024,  /* of a multiprocessor, in a memory-bound kernel */
     ACCESS_BYTES = 16,    /* of one access of a thread */
@@ -34,9 +36,28 @@ static void choose_grid(Func *func, TilePlan *plan, int64_t elements)
     }
 }
 
-static int64_t row_capacity(const Func *func)
+/* A thread's code of a scan or fold grows with the elements that it holds. */
+static int64_t most_a_thread(const Op *group)
 {
-    return is_gpu(func) ? (int64_t)func->target->max_threads * ROW_MOST_THREAD : ROW_MOST_CPU;
+    int64_t most = ROW_ELEMENTS;
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        if (op->kind == OP_SCAN || op->kind == OP_FOLD) {
+            most = smaller(most, op->n_results > 2 ? FOLD_THREAD : SCAN_THREAD);
+        }
+    }
+    return most;
+}
+
+static int64_t row_capacity(const Func *func, const TilePlan *plan)
+{
+    int64_t most = smaller(ROW_MOST_THREAD, plan->most_thread);
+    return is_gpu(func) ? (int64_t)func->target->max_threads * most : ROW_MOST_CPU;
+}
+
+/* A step along a row that does not fit. */
+static int64_t loop_step(const Func *func, const TilePlan *plan)
+{
+    return is_gpu(func) ? LOOP_STEP * plan->most_thread / ROW_ELEMENTS : LOOP_STEP;
 }
 
 /* Elements that the widest access of a thread moves, of the narrowest tensor. */
@@ -72,6 +93,11 @@ static bool rows_are_wide(const Op *group)
  * them is what takes time: with more a thread fewer threads meet, and more blocks overlap. */
 static int64_t row_threads(const Func *func, const Op *group, int64_t elements)
 {
+    int64_t most = most_a_thread(group);
+    if (most < ROW_ELEMENTS) {
+        int64_t threads = smaller((elements + most - 1) / most, func->target->max_threads);
+        return power_of_two_at_least(larger(func->target->warp, threads));
+    }
     bool many = elements >= LONG_ROW && widest_access(group) > 4 && rows_are_wide(group);
     int64_t threads = many ? (elements + 2 * ROW_ELEMENTS - 1) / (2 * ROW_ELEMENTS)
                            : elements / ROW_ELEMENTS; /* or a quarter more each */
@@ -130,7 +156,7 @@ static int64_t choose_aligned(Func *func, const Op *group, const TilePlan *plan)
     int64_t most = plan->n ? poly_most(plan->items[plan->n - 1].dim) : 0;
     int64_t widest = widest_access(group);
     if (!is_gpu(func) || !only_plain_ops(group) || !only_last_is_row(plan) ||
-        rows_are_wide(group) || most < ALIGNED_ROW || most > row_capacity(func) - widest) {
+        rows_are_wide(group) || most < ALIGNED_ROW || most > row_capacity(func, plan) - widest) {
         return 1;
     }
     /* What the ends of a row cost grows with the elements of a piece: 8 were slower than single
@@ -158,20 +184,23 @@ static bool aligned_fits(const TilePlan *plan)
 
 /* Returns the elements that a resident row takes, or the loop's step; `inner` are those of row axes
  * inside of this one. */
-static int64_t choose_row(Func *func, const Op *group, AxisPlan *axis, int64_t inner,
-                          int64_t aligned)
+static int64_t choose_row(Func *func, const Op *group, const TilePlan *plan, AxisPlan *axis,
+                          int64_t inner)
 {
-    int64_t most = poly_most(axis->dim);
+    int64_t most = poly_most(axis->dim), aligned = plan->aligned;
     most += most < INT64_MAX - aligned ? aligned - 1 : 0;
-    bool fits = most <= row_capacity(func) / inner;
+    bool fits = most <= row_capacity(func, plan) / inner;
     const char *how = schedule_word(func, "rows", "", fits ? "resident" : "looped", "%s",
                                     fits ? "a row fits the registers of one block: it is read once"
                                          : "a row may be longer than what one block can hold");
     if (text_same(how, "resident") && most != INT64_MAX) {
         tile_set_step(func, axis, AXIS_ROW, row_step(func, group, most), "the whole row");
     } else {
-        tile_set_step(func, axis, AXIS_LOOP, fitted(axis->dim, larger(1, LOOP_STEP / inner)),
-                      "one step along a long row");
+        tile_set_step(
+            func, axis, AXIS_LOOP, fitted(axis->dim, larger(1, loop_step(func, plan) / inner)),
+            plan->most_thread < ROW_ELEMENTS
+                ? "one step along a long row: a scan's code grows with a thread's elements"
+                : "one step along a long row");
     }
     return axis->step;
 }
@@ -223,11 +252,12 @@ static void choose_windows(const Op *group, TilePlan *plan)
 static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
 {
     int64_t row = 1;
+    plan->most_thread = most_a_thread(group);
     plan->aligned = choose_aligned(func, group, plan);
     for (int i = plan->n; i-- > 0;) {
         AxisPlan *axis = &plan->items[i];
         if (is_row(axis)) {
-            row *= choose_row(func, group, axis, row, plan->aligned);
+            row *= choose_row(func, group, plan, axis, row);
         }
     }
     choose_windows(group, plan);
@@ -235,7 +265,7 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
     for (int i = plan->n; i-- > 0;) {
         AxisPlan *axis = &plan->items[i];
         if (!(axis->flags & AXIS_STORED) && axis->how != AXIS_UNROLL) {
-            int64_t wanted = larger(1, power_of_two_at_most(LOOP_STEP / 2 / row));
+            int64_t wanted = larger(1, power_of_two_at_most(loop_step(func, plan) / 2 / row));
             tile_set_step(func, axis, AXIS_LOOP, fitted(axis->dim, wanted),
                           "one step along a reduced axis");
             row *= axis->step;
@@ -247,7 +277,7 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
         elements *= plan->items[i].how == AXIS_GRID ? plan->items[i].step : 1;
     }
     plan->aligned = plan->aligned > 1 && aligned_fits(plan) ? plan->aligned : 1;
-    int64_t threads = elements / (row > 1 ? ROW_ELEMENTS : THREAD_ELEMENTS);
+    int64_t threads = elements / (row > 1 ? plan->most_thread : THREAD_ELEMENTS);
     if (is_gpu(func) && is_one_row(plan, elements)) {
         threads = row_threads(func, group, longest_row(plan));
     }

@@ -5,35 +5,15 @@
  * An axis' coordinate is bits; from the lowest on, groups that differ in one bit are joined: the
  * later half's elements get the earlier half's total before them, and both halves the total of all
  * (Hillis and Steele, "Data parallel algorithms", 1986, by bits). A bit that is a register's costs
- * a combination, a lane's a shuffle. Layouts keep the axis inside of a warp. */
-#include "codegen/gpu/tiles.h"
+ * a combination, a lane's a shuffle; neighbouring bits that are warps' are joined at once, through
+ * shared scratch. What a thread's neighbouring registers have before them in other threads is the
+ * same: it is computed once, and put before what each has in the thread at the end. */
+#include "codegen/gpu/scan.h"
 #include "codegen/scalar_ops.h"
-
-enum { MOST_PARTS = 16 };
-
-/* One of the values that an element is made of. */
-typedef struct Part {
-    DType dtype;
-    LLVMValueRef neutral;
-    LLVMValueRef *element; /* by register */
-    LLVMValueRef *total;   /* of the group that the register is in */
-    LLVMValueRef *around;  /* of the elements before (reverse: after) it; NULL: none yet */
-} Part;
-
-typedef struct Folder {
-    GpuEmitter *em;
-    Op *op;
-    Type type;            /* of the operands */
-    int axis, n_parts, n; /* n: registers */
-    bool scan, reverse, exclusive;
-    Part parts[MOST_PARTS];
-} Folder;
-
-typedef LLVMValueRef Parts[MOST_PARTS];
 
 /* ---- the function ---- */
 
-static void combine(Folder *f, const Parts earlier, const Parts later, Parts out)
+void fold_combine(Folder *f, const Parts earlier, const Parts later, Parts out)
 {
     GpuEmitter *em = f->em;
     if (f->op->kind == OP_SCAN) {
@@ -52,145 +32,189 @@ static void combine(Folder *f, const Parts earlier, const Parts later, Parts out
     }
 }
 
-static void totals_of(const Folder *f, int r, Parts out)
+static bool same(const Folder *f, const Parts a, const Parts b)
+{
+    for (int i = 0; i < f->n_parts; i++) {
+        if (a[i] != b[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void fold_set(const Folder *f, Parts to, const LLVMValueRef *from)
+{
+    for (int i = 0; i < f->n_parts; i++) {
+        to[i] = from[i];
+    }
+}
+
+Memo fold_memo(const Folder *f)
+{
+    return (Memo){ARENA_ARRAY(f->em->arena, Made, f->n), 0};
+}
+
+Made *fold_made(const Folder *f, Memo *memo, const Parts a, const Parts b, bool *known)
+{
+    for (int i = 0; i < memo->n; i++) {
+        if (same(f, memo->items[i].a, a) && same(f, memo->items[i].b, b)) {
+            *known = true;
+            return &memo->items[i];
+        }
+    }
+    Made *made = &memo->items[memo->n++];
+    fold_set(f, made->a, a);
+    fold_set(f, made->b, b);
+    *known = false;
+    return made;
+}
+
+static const LLVMValueRef *joined(Folder *f, Memo *memo, const Parts earlier, const Parts later)
+{
+    bool known;
+    Made *made = fold_made(f, memo, earlier, later, &known);
+    if (!known) {
+        fold_combine(f, earlier, later, made->first);
+    }
+    return made->first;
+}
+
+/* ---- registers ---- */
+
+bool fold_has_total(const Folder *f, int r)
+{
+    return f->parts[0].total[r] != NULL;
+}
+
+void fold_totals(const Folder *f, int r, Parts out)
 {
     for (int i = 0; i < f->n_parts; i++) {
         out[i] = f->parts[i].total[r];
     }
 }
 
-/* Puts a total before (reverse: after) what register r has around it already. */
-static void surround(Folder *f, int r, const Parts total, Parts out)
+void fold_set_totals(Folder *f, int r, const LLVMValueRef *total)
+{
+    for (int i = 0; i < f->n_parts; i++) {
+        f->parts[i].total[r] = total[i];
+    }
+}
+
+/* What comes before register r (reverse: after it), as far as it grows now; false: nothing. */
+static bool before_of(const Folder *f, int r, Parts out)
+{
+    for (int i = 0; i < f->n_parts; i++) {
+        out[i] = f->threads ? f->parts[i].outer[r] : f->parts[i].around[r];
+    }
+    return out[0] != NULL;
+}
+
+void fold_set_before(Folder *f, int r, const LLVMValueRef *before)
+{
+    for (int i = 0; i < f->n_parts; i++) {
+        *(f->threads ? &f->parts[i].outer[r] : &f->parts[i].around[r]) = before[i];
+    }
+}
+
+const LLVMValueRef *fold_surrounded(Folder *f, Memo *memo, int r, const Parts more)
 {
     Parts have = {NULL};
-    for (int i = 0; i < f->n_parts; i++) {
-        have[i] = f->parts[i].around[r];
-        out[i] = total[i];
+    if (!before_of(f, r, have)) {
+        return more;
     }
-    if (have[0]) {
-        combine(f, f->reverse ? have : total, f->reverse ? total : have, out);
-    }
+    return joined(f, memo, f->reverse ? have : more, f->reverse ? more : have);
 }
 
 /* ---- one bit of the coordinate ---- */
 
-/* Registers of one group share their total: it is computed once. */
-typedef struct Joined {
-    LLVMValueRef low, high;
-    Parts total;
-} Joined;
-
-static const Joined *join(Folder *f, Joined *done, int *n_done, const Parts low, const Parts high)
-{
-    for (int i = 0; i < *n_done; i++) {
-        if (done[i].low == low[0] && done[i].high == high[0]) {
-            return &done[i];
-        }
-    }
-    Joined *joined = &done[(*n_done)++];
-    joined->low = low[0];
-    joined->high = high[0];
-    combine(f, low, high, joined->total);
-    return joined;
-}
-
 static void register_bit(Folder *f, int bit)
 {
-    Joined *done = ARENA_ARRAY(f->em->arena, Joined, f->n);
-    int n_done = 0;
+    Memo totals = fold_memo(f), befores = fold_memo(f);
     for (int r = 0; r < f->n; r++) {
         int other = r | 1 << bit;
-        if (r == other || !f->parts[0].total[r]) {
+        if (r == other || !fold_has_total(f, r) || !fold_has_total(f, other)) {
             continue;
         }
-        Parts low = {NULL}, high = {NULL}, more = {NULL};
-        totals_of(f, r, low);
-        totals_of(f, other, high);
+        Parts low = {NULL}, high = {NULL};
+        fold_totals(f, r, low);
+        fold_totals(f, other, high);
         int gains = f->reverse ? r : other;
         if (f->scan) {
-            surround(f, gains, f->reverse ? high : low, more);
+            fold_set_before(f, gains, fold_surrounded(f, &befores, gains, f->reverse ? high : low));
         }
-        const Joined *joined = join(f, done, &n_done, low, high);
-        for (int i = 0; i < f->n_parts; i++) {
-            f->parts[i].total[r] = f->parts[i].total[other] = joined->total[i];
-            if (f->scan) {
-                f->parts[i].around[gains] = more[i];
-            }
-        }
+        const LLVMValueRef *total = joined(f, &totals, low, high);
+        fold_set_totals(f, r, total);
+        fold_set_totals(f, other, total);
     }
 }
 
-static void shuffle_totals(Folder *f, int bit, const Parts total, Parts out)
-{
-    for (int i = 0; i < f->n_parts; i++) {
-        out[i] = gpu_shuffle(f->em, total[i], 1 << bit);
-    }
-}
-
-static void choose(Folder *f, LLVMValueRef condition, const Parts a, const Parts b, Parts out)
+void fold_choose(const Folder *f, LLVMValueRef condition, const Parts a, const Parts b, Parts out)
 {
     for (int i = 0; i < f->n_parts; i++) {
         out[i] = LLVMBuildSelect(f->em->builder, condition, a[i], b[i], "");
     }
 }
 
-/* The element's surroundings, where this lane is in the half that gains. */
-static void lane_gains(Folder *f, int r, LLVMValueRef upper, const Parts other)
+void fold_neutrals(const Folder *f, Parts out)
 {
-    Parts more = {NULL}, have = {NULL}, next = {NULL};
-    surround(f, r, other, more);
     for (int i = 0; i < f->n_parts; i++) {
-        Part *part = &f->parts[i];
-        have[i] = part->around[r] ? part->around[r] : part->neutral;
-    }
-    choose(f, upper, f->reverse ? have : more, f->reverse ? more : have, next);
-    for (int i = 0; i < f->n_parts; i++) {
-        f->parts[i].around[r] = next[i];
+        out[i] = f->parts[i].neutral;
     }
 }
 
-typedef struct Exchanged {
-    LLVMValueRef key; /* the first part's total before */
-    Parts other, total;
-} Exchanged;
-
-static const Exchanged *exchange(Folder *f, Exchanged *done, int *n_done, int bit,
-                                 LLVMValueRef upper, int r)
+/* The other lane's total in `first`, that of both in `second`. */
+static const Made *exchanged(Folder *f, Memo *memo, int bit, LLVMValueRef upper, const Parts own)
 {
-    Parts own = {NULL}, low = {NULL}, high = {NULL};
-    totals_of(f, r, own);
-    for (int i = 0; i < *n_done; i++) {
-        if (done[i].key == own[0]) {
-            return &done[i];
-        }
+    Parts low = {NULL}, high = {NULL};
+    bool known;
+    Made *made = fold_made(f, memo, own, own, &known);
+    if (known) {
+        return made;
     }
-    Exchanged *found = &done[(*n_done)++];
-    found->key = own[0];
-    shuffle_totals(f, bit, own, found->other);
-    choose(f, upper, found->other, own, low);
-    choose(f, upper, own, found->other, high);
-    combine(f, low, high, found->total);
-    return found;
+    for (int i = 0; i < f->n_parts; i++) {
+        made->first[i] = gpu_shuffle(f->em, own[i], 1 << bit);
+    }
+    fold_choose(f, upper, made->first, own, low);
+    fold_choose(f, upper, own, made->first, high);
+    fold_combine(f, low, high, made->second);
+    return made;
+}
+
+/* What is before the register, where this lane is in the half that gains. */
+static const LLVMValueRef *gained(Folder *f, Memo *memo, Memo *joins, int r, LLVMValueRef upper,
+                                  const Parts other)
+{
+    Parts have = {NULL};
+    bool known;
+    if (!before_of(f, r, have)) {
+        fold_neutrals(f, have);
+    }
+    Made *made = fold_made(f, memo, other, have, &known);
+    if (!known) {
+        const LLVMValueRef *more = fold_surrounded(f, joins, r, other);
+        fold_choose(f, upper, f->reverse ? have : more, f->reverse ? more : have, made->first);
+    }
+    return made->first;
 }
 
 static void lane_bit(Folder *f, int bit)
 {
     GpuEmitter *em = f->em;
-    Exchanged *done = ARENA_ARRAY(em->arena, Exchanged, f->n);
-    int n_done = 0;
+    Memo totals = fold_memo(f), befores = fold_memo(f), joins = fold_memo(f);
     LLVMValueRef own = LLVMBuildAnd(em->builder, em->role->lane, gpu_i32(em, 1 << bit), "");
     LLVMValueRef upper = LLVMBuildICmp(em->builder, LLVMIntNE, own, gpu_i32(em, 0), "");
+    f->threads = true;
     for (int r = 0; r < f->n; r++) {
-        if (!f->parts[0].total[r]) {
+        Parts mine = {NULL};
+        if (!fold_has_total(f, r)) {
             continue;
         }
-        const Exchanged *found = exchange(f, done, &n_done, bit, upper, r);
+        fold_totals(f, r, mine);
+        const Made *made = exchanged(f, &totals, bit, upper, mine);
         if (f->scan) {
-            lane_gains(f, r, upper, found->other);
+            fold_set_before(f, r, gained(f, &befores, &joins, r, upper, made->first));
         }
-        for (int i = 0; i < f->n_parts; i++) {
-            f->parts[i].total[r] = found->total[i];
-        }
+        fold_set_totals(f, r, made->second);
     }
 }
 
@@ -208,30 +232,43 @@ static int bit_along(const Folder *f, LayoutIn in, int32_t step)
     return -1;
 }
 
+/* The warp bits from this step on. */
+static FoldWarps warps_from(const Folder *f, int32_t step)
+{
+    FoldWarps warps = {.n = 0};
+    for (int bit = bit_along(f, IN_WARP, step); bit >= 0; bit = bit_along(f, IN_WARP, step)) {
+        warps.bits[warps.n++] = bit;
+        step *= 2;
+    }
+    warps.end = step;
+    return warps;
+}
+
 static void fold_axis(Folder *f)
 {
     int64_t extent = gpu_extent(f->em, f->type, f->axis);
-    for (int32_t step = 1; step < extent; step *= 2) {
+    for (int32_t step = 1; step < extent;) {
         int in_register = bit_along(f, IN_REGISTER, step), in_lane = bit_along(f, IN_LANE, step);
+        FoldWarps warps = warps_from(f, step);
         if (in_register >= 0) {
             register_bit(f, in_register);
         } else if (in_lane >= 0) {
             lane_bit(f, in_lane);
+        } else if (warps.n) {
+            fold_warps(f, &warps);
         } else {
-            gpu_bug(f->em, f->op, "its axis is spread over more than a warp");
+            gpu_bug(f->em, f->op, "a step along its axis is nobody's");
         }
+        step = in_register < 0 && in_lane < 0 ? warps.end : step * 2;
     }
 }
 
 /* ---- elements ---- */
 
-/* Past the extent, and past the registers that exist, elements are neutral. */
+/* Past the extent elements are neutral. */
 static LLVMValueRef element(const Folder *f, const Part *part, const GpuValue *in, int r)
 {
     GpuEmitter *em = f->em;
-    if (!gpu_exists(em, f->type, r)) {
-        return part->neutral;
-    }
     LLVMValueRef value = in->regs[r];
     if (gpu_overhangs(em, f->type, f->axis)) {
         LLVMValueRef coord = gpu_coord(em, f->type->layout, f->axis, r);
@@ -255,8 +292,9 @@ static void take_part(Folder *f, int i)
     part->element = ARENA_ARRAY(em->arena, LLVMValueRef, f->n);
     part->total = ARENA_ARRAY(em->arena, LLVMValueRef, f->n);
     part->around = ARENA_ARRAY(em->arena, LLVMValueRef, f->n);
+    part->outer = ARENA_ARRAY(em->arena, LLVMValueRef, f->n);
     for (int r = 0; r < f->n; r++) {
-        if (gpu_canonical(f->type->layout, r) == r) {
+        if (gpu_canonical(f->type->layout, r) == r && gpu_exists(em, f->type, r)) {
             part->element[r] = part->total[r] = element(f, part, in, r);
         }
     }
@@ -264,17 +302,31 @@ static void take_part(Folder *f, int i)
 
 /* ---- results ---- */
 
+/* `more` in front (reverse: behind) of what is there, if anything is, and if there is more. */
+static void put_before(Folder *f, Parts there, const Parts more)
+{
+    Parts both = {NULL};
+    if (more[0] && there[0]) {
+        fold_combine(f, f->reverse ? there : more, f->reverse ? more : there, both);
+        fold_set(f, there, both);
+    } else if (more[0]) {
+        fold_set(f, there, more);
+    }
+}
+
 static void scanned(Folder *f, int r, Parts out)
 {
-    Parts own = {NULL}, around = {NULL};
+    Parts around = {NULL}, outer = {NULL};
     for (int i = 0; i < f->n_parts; i++) {
-        Part *part = &f->parts[i];
-        own[i] = part->element[r];
+        const Part *part = &f->parts[i];
         around[i] = part->around[r];
-        out[i] = f->exclusive ? (around[i] ? around[i] : part->neutral) : own[i];
+        outer[i] = part->outer[r];
+        out[i] = f->exclusive ? NULL : part->element[r];
     }
-    if (!f->exclusive && around[0]) {
-        combine(f, f->reverse ? own : around, f->reverse ? around : own, out);
+    put_before(f, out, around);
+    put_before(f, out, outer);
+    if (!out[0]) {
+        fold_neutrals(f, out);
     }
 }
 
@@ -297,6 +349,12 @@ static void define_scanned(Folder *f)
     }
 }
 
+/* Of the registers that hold the same total the first that exists. */
+static LLVMValueRef total_of(const Folder *f, const Part *part, const Layout *reduced, int r)
+{
+    return part->total[gpu_canonical(f->type->layout, gpu_canonical(reduced, r))];
+}
+
 static void define_folded(Folder *f)
 {
     GpuEmitter *em = f->em;
@@ -312,7 +370,7 @@ static void define_folded(Folder *f)
             if (source < 0) {
                 gpu_bug(em, f->op, "its result has another layout than its operand");
             }
-            out->regs[r] = f->parts[i].total[gpu_canonical(&reduced, source)];
+            out->regs[r] = total_of(f, &f->parts[i], &reduced, source);
         }
     }
 }
