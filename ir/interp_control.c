@@ -108,7 +108,11 @@ static bool for_next(Run *run, Frame *frame, Array **carried)
     if (frame->next >= frame->count) {
         return false;
     }
-    bind_iterator(run, frame->block->args[0], frame->next, frame->step, frame->count);
+    int64_t at = frame->next, past = frame->count - 1 - frame->first;
+    if (op_int(frame->op, ATTR_DESCENDING, 0)) {
+        at = frame->first + past / frame->step * frame->step - (frame->next - frame->first);
+    }
+    bind_iterator(run, frame->block->args[0], at, frame->step, frame->count);
     bind_carried(run, frame->block, 1, carried);
     frame->next += frame->step;
     frame->at = frame->block->first;
@@ -121,7 +125,7 @@ static void for_begin(Run *run, const Op *op)
     int64_t hi = run_integer(run, op, for_hi(op));
     Array **inits = taken(run, op, 2, for_carried(op));
     Frame *frame = push(run, op, op->regions[0]);
-    frame->next = run_integer(run, op, for_lo(op));
+    frame->next = frame->first = run_integer(run, op, for_lo(op));
     frame->count = hi < extent ? hi : extent;
     frame->step = step_of(run, op, 0, extent);
     if (!for_next(run, frame, inits)) {

@@ -159,6 +159,7 @@ typedef struct Frame {
     const Block *block;
     const Op *at;              /* the next op */
     int64_t next, count, step; /* for: index, end; grids: how many blocks are begun, of how many */
+    int64_t first;             /* for: where it begins */
     int64_t stride, shift;     /* grids: the order is a permutation i -> i * stride + shift */
     int64_t tiles[MAX_RANK], steps[MAX_RANK], dims[MAX_RANK];
     Array **carried; /* while: the values at work, */

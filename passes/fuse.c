@@ -201,7 +201,8 @@ static bool fit_together(Func *func, const Unit *unit, Op *statement)
     all[unit->n] = statement;
     Builder at = build_at_end(func, func->body);
     Group group = fuse_group(func, &at, unit->n + 1, all);
-    bool fits = fuse_untangle(func, &group, &costly) && !fuse_split(func, &group);
+    bool fits = fuse_untangle(func, &group, &costly) && !fuse_split(func, &group) &&
+                !fuse_goes_both_ways(func, &group);
     op_remove(group.parallel);
     return fits;
 }

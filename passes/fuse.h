@@ -42,6 +42,8 @@ Value *fuse_original(const Group *group, const Value *copy);
 bool fuse_untangle(Func *func, Group *group, Value **costly);
 
 /* ---- fuse_split.c ---- */
+/* Does one statement scan forwards and backwards? Then what it scans cannot all be in its launch. */
+bool fuse_goes_both_ways(Func *func, const Group *group);
 /* A value that should be made by a launch of its own before this group; NULL: all is well. */
 Value *fuse_split(Func *func, const Group *group);
 

@@ -247,6 +247,28 @@ static const Value *before_scatter(const Splitter *s, const Op *op)
     return old && own ? op->results[0] : NULL;
 }
 
+static bool is_forward_scan(const Op *op)
+{
+    return is_scan(op) && !op_int(op, ATTR_REVERSE, 0);
+}
+
+static bool is_backward_scan(const Op *op)
+{
+    return is_scan(op) && op_int(op, ATTR_REVERSE, 0);
+}
+
+/* A loop along a row goes one way: scans of the other direction are there before. */
+static const Value *goes_both_ways(const Splitter *s, const Op *op)
+{
+    const Value *value = op->kind == OP_STORE ? op->operands[op->n_operands - 1] : NULL;
+    const Op *forward = find_below(s, value, is_forward_scan);
+    const Op *backward = find_below(s, value, is_backward_scan);
+    if (!forward || !backward) {
+        return NULL;
+    }
+    return backward == value->def ? forward->results[0] : backward->results[0];
+}
+
 static const Value *broken_rule(const Splitter *s, const Op *op)
 {
     const Value *value = folded_product(s, op);
@@ -254,6 +276,7 @@ static const Value *broken_rule(const Splitter *s, const Op *op)
     value = value ? value : other_product(s, op);
     value = value ? value : repeated(s, op);
     value = value ? value : before_scatter(s, op);
+    value = value ? value : goes_both_ways(s, op);
     return value ? value : starved(s, op);
 }
 
@@ -262,6 +285,18 @@ static bool is_root(const Splitter *s, const Value *value)
 {
     for (const Op *op = s->block->first; op; op = op->next) {
         if (op->kind == OP_STORE && op->operands[op->n_operands - 1] == value) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool fuse_goes_both_ways(Func *func, const Group *group)
+{
+    const Block *block = group->parallel->regions[0];
+    Splitter s = {.func = func, .group = group, .block = block};
+    for (const Op *op = block->first; op; op = op->next) {
+        if (goes_both_ways(&s, op)) {
             return true;
         }
     }

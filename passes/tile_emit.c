@@ -138,6 +138,9 @@ Op *emit_loop(Emitter *e, Frame *frame, int item, int n, Value *const *inits, in
     Value *lo = shared ? e->split->lo : build_i64(&frame->at, 0);
     Value *hi = shared ? e->split->hi : build_size(&frame->at, axis->dim);
     Op *loop = build_for(&frame->at, axis->dim, axis->step, axis->name, lo, hi, count, all);
+    if (scans.n_scans && op_int(scans.scans[0], ATTR_REVERSE, 0)) {
+        op_set_int(e->func, loop, ATTR_DESCENDING, 1);
+    }
     *inside = frame_at(e, frame, loop, build_at_end(e->func, loop->regions[0]));
     inside->class = axis->class;
     Value *walker = loop->regions[0]->args[0];

@@ -335,7 +335,9 @@ int emit_scan_next(Emitter *e, Frame *inside, const Op *scan, int carried, Value
         next[0] = build_binary(&inside->at, combiner(fn), before[0], total);
     } else {
         Op *total = fold_tiles(e, inside, scan, false);
-        lift_function(e, inside, scan, n, before, total->results, next);
+        bool back = op_int(scan, ATTR_REVERSE, 0) != 0;
+        lift_function(e, inside, scan, n, back ? total->results : before,
+                      back ? before : total->results, next);
     }
     return n;
 }
@@ -396,7 +398,9 @@ void emit_fold(Emitter *e, Frame *frame, const Op *op)
     if (loop) {
         Value **before = ARENA_ARRAY(e->func->arena, Value *, n);
         spread(frame, n, loop->op->regions[0]->args + carried, fold->results[0]->type, before);
-        lift_function(e, frame, op, n, before, fold->results, out);
+        bool back = op_int(op, ATTR_REVERSE, 0) != 0;
+        lift_function(e, frame, op, n, back ? fold->results : before, back ? before : fold->results,
+                      out);
     }
     for (int i = 0; i < n; i++) {
         clone_map_value(&frame->values, op->results[i], out[i]);

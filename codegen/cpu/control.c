@@ -137,6 +137,20 @@ static void give(CpuEmitter *c, const Value *value, const Outlet *outlet, int i)
     }
 }
 
+/* Where the step begins that the counter stands for: a descending loop takes the last one first. */
+static LLVMValueRef loop_start(CpuEmitter *c, const Op *op, LLVMValueRef counter, LLVMValueRef lo,
+                               LLVMValueRef hi)
+{
+    int64_t step = op_attr(op, ATTR_STEPS)->ints[0];
+    if (!op_int(op, ATTR_DESCENDING, 0)) {
+        return counter;
+    }
+    LLVMValueRef size = llvm_i64(c->l, step > 0 ? step : 1);
+    LLVMValueRef past = cpu_sub(c, cpu_sub(c, hi, lo), llvm_i64(c->l, 1));
+    past = cpu_mul(c, LLVMBuildUDiv(c->l->builder, past, size, ""), size);
+    return cpu_sub(c, cpu_add(c, lo, past), cpu_sub(c, counter, lo));
+}
+
 static void emit_for(CpuEmitter *c, const Op *op)
 {
     Dim dim = op_attr(op, ATTR_DIMS)->dims[0];
@@ -147,7 +161,7 @@ static void emit_for(CpuEmitter *c, const Op *op)
     }
     Outlet outlet = carry_in(c, op, 2);
     Loop loop = cpu_loop_begin(c, lo, hi, step > 0 ? step : 1);
-    bind_iterator(c, op, loop.counter, hi);
+    bind_iterator(c, op, loop_start(c, op, loop.counter, lo, hi), hi);
     for (int i = 0; i < op->n_results; i++) {
         give(c, op->regions[0]->args[1 + i], &outlet, i);
     }

@@ -151,13 +151,28 @@ static void define_step(GpuEmitter *em, const Value *arg, LLVMValueRef first, in
     gpu_define_range(em, arg, first, least(em, past, end));
 }
 
+/* Where the step begins that the counter stands for: a descending loop takes the last one first. */
+static LLVMValueRef loop_start(GpuEmitter *em, const Op *op, LLVMValueRef counter, LLVMValueRef hi)
+{
+    int64_t step = op_attr(op, ATTR_STEPS)->ints[0];
+    if (!op_int(op, ATTR_DESCENDING, 0)) {
+        return counter;
+    }
+    LLVMBuilderRef b = em->builder;
+    LLVMValueRef size = gpu_i64(em, step ? step : 1), lo = gpu_scalar(em, for_lo(op));
+    LLVMValueRef past = LLVMBuildSub(b, LLVMBuildSub(b, hi, lo, ""), gpu_i64(em, 1), "");
+    past = LLVMBuildMul(b, LLVMBuildUDiv(b, past, size, ""), size, "");
+    return LLVMBuildSub(b, LLVMBuildAdd(b, lo, past, ""), LLVMBuildSub(b, counter, lo, ""), "");
+}
+
 void gpu_emit_for(GpuEmitter *em, Op *op)
 {
     int64_t step = op_attr(op, ATTR_STEPS)->ints[0];
     LLVMValueRef whole = gpu_size_value(em, op_attr(op, ATTR_DIMS)->dims[0]);
     LLVMValueRef hi = least(em, gpu_scalar(em, for_hi(op)), whole);
     CountedLoop loop = open_loop(em, op, gpu_scalar(em, for_lo(op)), hi, 2, 1);
-    define_step(em, op->regions[0]->args[0], loop.i, step, hi);
+    LLVMValueRef start = loop_start(em, op, loop.i, hi);
+    define_step(em, op->regions[0]->args[0], start, step, hi);
     gpu_emit_block(em, op->regions[0]);
     close_loop(em, &loop, gpu_i64(em, step ? step : 1));
 }
