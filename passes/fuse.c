@@ -37,24 +37,29 @@ bool fuse_has_effect(const Op *op)
 /* A value that has to be made before this statement runs; NULL: none. */
 static Value *wanted_before(Func *func, Op *statement)
 {
+    Block *block = statement->parent;
     Value *read = fuse_changed_read(func, statement);
     if (read || statement->kind == OP_PARALLEL) {
         return read;
     }
-    Builder at = build_at_end(func, func->body);
+    if (statement->kind == OP_YIELD || fuse_is_serial(statement)) {
+        Value *value = fuse_wanted_outside(func, statement);
+        return value && value->def->parent == block ? value : NULL;
+    }
+    Builder at = build_at_end(func, block);
     Group group = fuse_group(func, &at, 1, &statement);
     Value *costly = NULL;
     if (fuse_untangle(func, &group, &costly)) {
-        costly = fuse_split(func, &group);
+        costly = fuse_split(func, block, &group);
     }
     op_remove(group.parallel);
-    return costly && fuse_may_materialize(func, costly) ? costly : NULL;
+    return costly && fuse_may_materialize(func, block, costly) ? costly : NULL;
 }
 
 /* The old elements that a scatter gives are used by what follows it. */
-static void keep_results(Func *func)
+static void keep_results(Func *func, Block *block)
 {
-    for (Op *op = func->body->first; op; op = op->next) {
+    for (Op *op = block->first; op; op = op->next) {
         for (int i = 0; fuse_has_effect(op) && i < op->n_results; i++) {
             if (value_has_uses(func, op->results[i])) {
                 fuse_materialize(func, op->results[i]);
@@ -63,11 +68,12 @@ static void keep_results(Func *func)
     }
 }
 
-static void split(Func *func)
+static void split(Func *func, Block *block)
 {
-    Op *op = func->body->first;
+    Op *op = block->first;
     while (op) {
-        Value *value = fuse_has_effect(op) ? wanted_before(func, op) : NULL;
+        bool asks = fuse_has_effect(op) || op->kind == OP_YIELD;
+        Value *value = asks ? wanted_before(func, op) : NULL;
         op = value ? fuse_materialize(func, value) : op->next;
     }
 }
@@ -119,7 +125,7 @@ static void reach_operands(Op *op, void *user)
     Reach *r = user;
     for (int i = 0; i < op->n_operands; i++) {
         Value *value = op->operands[i];
-        if (value && value->def && value->def->parent == r->func->body &&
+        if (value && value->def &&
             !table_find(&r->seen, hash_word(0, value->id), same_value, value)) {
             table_add(r->func->arena, &r->seen, hash_word(0, value->id), value);
             reach(r, value->def);
@@ -199,9 +205,10 @@ static bool fit_together(Func *func, const Unit *unit, Op *statement)
         all[i] = unit->statements[i];
     }
     all[unit->n] = statement;
-    Builder at = build_at_end(func, func->body);
+    Block *block = statement->parent;
+    Builder at = build_at_end(func, block);
     Group group = fuse_group(func, &at, unit->n + 1, all);
-    bool fits = fuse_untangle(func, &group, &costly) && !fuse_split(func, &group) &&
+    bool fits = fuse_untangle(func, &group, &costly) && !fuse_split(func, block, &group) &&
                 !fuse_goes_both_ways(func, &group);
     op_remove(group.parallel);
     return fits;
@@ -267,7 +274,7 @@ static void sink_into(Func *func, Op *group)
     }
     CloneMap map = clone_map_new(func);
     Builder at = build_before(func, first);
-    for (Op *op = func->body->first; op != group; op = op->next) {
+    for (Op *op = group->parent->first; op != group; op = op->next) {
         if (!fuse_has_effect(op)) {
             clone_op(&at, &map, op);
             for (int i = 0; i < op->n_results; i++) {
@@ -283,12 +290,14 @@ static void build_unit(Func *func, Builder *at, const Unit *unit)
     Op *first = unit->statements[0];
     if (first->kind == OP_PARALLEL) {
         sink_into(func, first);
-        op_move_to_end(first, func->body);
+        op_move_to_end(first, at->block);
         return;
     }
     Value *costly;
     Group group = fuse_group(func, at, unit->n, unit->statements);
-    fuse_untangle(func, &group, &costly);
+    if (!fuse_is_serial(first)) {
+        fuse_untangle(func, &group, &costly);
+    }
 }
 
 static void remove_statements(const Units *units)
@@ -320,20 +329,27 @@ static bool is_unread(const Func *func, const uint32_t *reads, const Value *memo
     return func->params.items[memory->index].io == PARAM_SCRATCH && reads[memory->id] == 0;
 }
 
+typedef struct Unread {
+    const Func *func;
+    const uint32_t *reads;
+} Unread;
+
+static void drop_store(Op *op, void *user)
+{
+    const Unread *unread = user;
+    if (op->kind == OP_STORE && is_unread(unread->func, unread->reads, op->operands[0])) {
+        op_remove(op);
+    }
+}
+
 /* Every launch that wanted one may have been given the value itself. */
 static void drop_unread(Func *func)
 {
     uint32_t *reads = ARENA_ARRAY(func->arena, uint32_t, func->n_values);
     size_t kept = 0;
     func_walk(func, count_read, reads);
-    for (Op *group = func->body->first; group; group = group->next) {
-        for (Op *op = group->n_regions ? group->regions[0]->first : NULL, *next; op; op = next) {
-            next = op->next;
-            if (op->kind == OP_STORE && is_unread(func, reads, op->operands[0])) {
-                op_remove(op);
-            }
-        }
-    }
+    Unread unread = {func, reads};
+    func_walk(func, drop_store, &unread);
     for (size_t i = 0; i < func->params.n; i++) {
         Param param = func->params.items[i];
         if (!is_unread(func, reads, param.value)) {
@@ -344,24 +360,60 @@ static void drop_unread(Func *func)
     func->params.n = kept;
 }
 
-void pass_fuse(Func *func)
+/* ---- a body: the function's, or a region's of a loop that mixes elements ---- */
+
+static void fuse_block(Func *func, Block *block);
+
+/* Loops that mix elements get groups in their regions. */
+static void fuse_regions(Func *func, Block *block)
+{
+    for (Op *op = block->first, *next; op; op = next) {
+        next = op->next;
+        if (op->n_regions && fuse_mixes(func, op)) {
+            op = fuse_serialize(func, op);
+            next = op->next;
+            for (Value *v = fuse_wanted_outside(func, op);
+                 v; /* each is read from an intermediate then */
+                 v = fuse_wanted_outside(func, op)) {
+                fuse_materialize(func, v);
+            }
+            for (int r = 0; r < op->n_regions; r++) {
+                fuse_block(func, op->regions[r]);
+            }
+        }
+    }
+}
+
+static void fuse_block(Func *func, Block *block)
 {
     Units units = {0};
-    func_remove_dead(func);
-    fuse_gathers(func);
-    keep_results(func);
-    split(func);
-    for (Op *op = func->body->first; op; op = op->next) {
+    fuse_gathers(func, block);
+    fuse_regions(func, block);
+    fuse_gathers(func, block);
+    keep_results(func, block);
+    split(func, block);
+    Op *yield = block->last && block->last->kind == OP_YIELD ? block->last : NULL;
+    for (Op *op = block->first; op; op = op->next) {
         if (fuse_has_effect(op)) {
             place(func, &units, op);
         }
     }
-    Builder at = build_at_end(func, func->body);
+    Builder at = build_at_end(func, block);
     for (size_t i = 0; i < units.n; i++) {
         build_unit(func, &at, units.items[i]);
     }
     remove_statements(&units);
+    if (yield) {
+        op_move_to_end(yield, block);
+        fuse_copy_operands(func, yield);
+    }
     func_remove_dead(func);
+}
+
+void pass_fuse(Func *func)
+{
+    func_remove_dead(func);
+    fuse_block(func, func->body);
     drop_unread(func);
     func_remove_dead(func);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuse, in parts: fuse.c (units of statements, their order, launches), fuse_group.c (one launch's
  * statements, copied), fuse_split.c (what one launch cannot hold, or should not), fuse_memory.c
- * (intermediates in memory, reads of memory that changes), fuse_gather.c (gathers from arrays).
- * Private to fuse. */
+ * (intermediates in memory, reads of memory that changes), fuse_gather.c (gathers from arrays),
+ * fuse_serial.c (loops that mix elements). Private to fuse. */
 #ifndef TESSERA_PASSES_FUSE_H
 #define TESSERA_PASSES_FUSE_H
 
@@ -15,14 +15,16 @@ bool fuse_has_effect(const Op *op);
 /* ---- fuse_gather.c ---- */
 /* Makes gathers from arrays gathers from memory: by what the array is computed from, where that is
  * cheap, else by an intermediate. */
-void fuse_gathers(Func *func);
+void fuse_gathers(Func *func, Block *block);
 
 /* ---- fuse_memory.c ---- */
-/* Stores a value of the function's body to an intermediate tensor right where it is made, and reads
+/* Stores a value to an intermediate tensor right where it is made, and reads
  * it from there in every other op. Returns the store. */
 Op *fuse_materialize(Func *func, Value *value);
-/* Is the value made in the function's body, by something other than a read of an intermediate? */
-bool fuse_may_materialize(const Func *func, const Value *value);
+/* Is the value made in a block, by something other than a read of an intermediate? */
+bool fuse_may_materialize(const Func *func, const Block *block, const Value *value);
+/* A new intermediate for values of this type. */
+Value *fuse_scratch(Func *func, Type type);
 /* A read of memory which is written again before the reader of it runs, or by the reader itself at
  * other places; NULL when there is none. `group`: of the reader alone. */
 Value *fuse_changed_read(Func *func, const Op *reader);
@@ -35,6 +37,8 @@ typedef struct Group {
     Table originals; /* back */
 } Group;
 Group fuse_group(Func *func, Builder *at, int n, Op *const *statements);
+/* Puts copies of what an op needs right before it. */
+void fuse_copy_operands(Func *func, Op *op);
 /* The body's value that this one of the group is a copy of, or NULL. */
 Value *fuse_original(const Group *group, const Value *copy);
 /* Gives uses that walk a value differently their own copies of it. False when a value is in the way
@@ -45,6 +49,16 @@ bool fuse_untangle(Func *func, Group *group, Value **costly);
 /* Does one statement scan forwards and backwards? Then what it scans cannot all be in its launch. */
 bool fuse_goes_both_ways(Func *func, const Group *group);
 /* A value that should be made by a launch of its own before this group; NULL: all is well. */
-Value *fuse_split(Func *func, const Group *group);
+Value *fuse_split(Func *func, const Block *body, const Group *group);
+
+/* ---- fuse_serial.c ---- */
+/* Do the steps of a loop, or what a choice does, mix elements of what they make? */
+bool fuse_mixes(Func *func, Op *op);
+/* The op again, with its arrays in memory. */
+Op *fuse_serialize(Func *func, Op *op);
+/* An op that has groups in its regions. */
+bool fuse_is_serial(const Op *op);
+/* A value from outside of the op that it must not make again each time; NULL: none. */
+Value *fuse_wanted_outside(Func *func, Op *op);
 
 #endif

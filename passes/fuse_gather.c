@@ -274,7 +274,8 @@ static void place_gather(Op *op, void *user)
     }
     if (is_cheap_there(func, op)) {
         compute_there(func, op);
-    } else if (fuse_may_materialize(func, op->operands[0])) {
+    } else if (op->operands[0]->def &&
+               fuse_may_materialize(func, op->operands[0]->def->parent, op->operands[0])) {
         Op *store = fuse_materialize(func, op->operands[0]);
         if (is_cheap_there(func, op)) { /* it reads the intermediate now */
             compute_there(func, op);
@@ -283,7 +284,7 @@ static void place_gather(Op *op, void *user)
     }
 }
 
-void fuse_gathers(Func *func)
+void fuse_gathers(Func *func, Block *block)
 {
-    func_walk(func, place_gather, func);
+    block_walk(block, place_gather, func);
 }

@@ -79,8 +79,7 @@ static void copy_op(Copier *c, Op *op)
     Value *stored = stored_here(c, op);
     if (stored) {
         copy_value(c, stored);
-        clone_map_value(&c->group->copies, op->results[0],
-                        clone_get(&c->group->copies, stored));
+        clone_map_value(&c->group->copies, op->results[0], clone_get(&c->group->copies, stored));
         return;
     }
     for (int i = 0; i < op->n_operands; i++) {
@@ -126,6 +125,16 @@ Group fuse_group(Func *func, Builder *at, int n, Op *const *statements)
         }
     }
     return group;
+}
+
+void fuse_copy_operands(Func *func, Op *op)
+{
+    Group group = {.copies = clone_map_new(func)};
+    Copier c = {.func = func, .group = &group, .at = build_before(func, op)};
+    for (int i = 0; i < op->n_operands; i++) {
+        copy_value(&c, op->operands[i]);
+        op->operands[i] = clone_get(&group.copies, op->operands[i]);
+    }
 }
 
 /* ---- uses that walk one value differently ---- */

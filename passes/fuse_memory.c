@@ -15,7 +15,7 @@ static bool has_param(const Func *func, const char *name)
     return false;
 }
 
-static Value *new_scratch(Func *func, Type type)
+Value *fuse_scratch(Func *func, Type type)
 {
     size_t n = func->params.n;
     const char *name;
@@ -31,10 +31,10 @@ static bool is_scratch(const Func *func, const Value *memory)
     return func->params.items[memory->index].io == PARAM_SCRATCH;
 }
 
-bool fuse_may_materialize(const Func *func, const Value *value)
+bool fuse_may_materialize(const Func *func, const Block *block, const Value *value)
 {
     const Op *op = value->def;
-    if (!op || op->parent != func->body || value->type->kind != TYPE_ARRAY) {
+    if (!op || op->parent != block || value->type->kind != TYPE_ARRAY) {
         return false;
     }
     return op->kind != OP_LOAD || !is_scratch(func, op->operands[0]);
@@ -53,7 +53,7 @@ Op *fuse_materialize(Func *func, Value *value)
     b.span = value->def->span;
     Op *after = b.before;
     Value *stored = with_axis(&b, value);
-    Value *scratch = new_scratch(func, stored->type);
+    Value *scratch = fuse_scratch(func, stored->type);
     Op *store = build_store(&b, scratch, WHOLE, stored);
     Value *read = build_load(&b, scratch, WHOLE);
     if (value->type->rank == 0) {
@@ -146,7 +146,7 @@ static bool same_value(const void *item, const void *key)
 static void look(Reads *reads, Value *value)
 {
     Op *op = value ? value->def : NULL;
-    if (!op || op->parent != reads->func->body || reads->found ||
+    if (!op || op->parent != reads->reader->parent || reads->found ||
         table_find(&reads->seen, hash_word(0, value->id), same_value, value)) {
         return;
     }

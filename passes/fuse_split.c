@@ -303,7 +303,7 @@ bool fuse_goes_both_ways(Func *func, const Group *group)
     return false;
 }
 
-Value *fuse_split(Func *func, const Group *group)
+Value *fuse_split(Func *func, const Block *body, const Group *group)
 {
     Block *block = group->parallel->regions[0];
     Splitter s = {.func = func, .group = group, .block = block, .axes = an_axes(func, block)};
@@ -312,7 +312,7 @@ Value *fuse_split(Func *func, const Group *group)
     for (const Op *op = block->first; op; op = op->next) {
         const Value *value = broken_rule(&s, op);
         Value *original = value && !is_root(&s, value) ? fuse_original(group, value) : NULL;
-        if (original && fuse_may_materialize(func, original)) {
+        if (original && fuse_may_materialize(func, body, original)) {
             return original;
         }
     }

@@ -277,8 +277,10 @@ static bool is_inside(const Value *value, const Block *region)
 
 static bool belongs(const Emitter *e, const Frame *frame, const Value *value)
 {
-    return !frame->outer ||
-           (frame->source ? is_inside(value, frame->source) : has_class(e, value, frame->class));
+    if (frame->source) {
+        return is_inside(value, frame->source);
+    }
+    return !frame->outer || frame->class < 0 || has_class(e, value, frame->class);
 }
 
 Value *emit_value(Emitter *e, Frame *frame, Value *value)
@@ -299,7 +301,7 @@ Value *emit_value(Emitter *e, Frame *frame, Value *value)
         return found;
     }
     if (!value->def) {
-        diag_bug(e->func->diags, "an argument of a region outside of it");
+        return value; /* of a loop around the group */
     }
     emit_op(e, frame, value->def);
     return clone_get(&frame->values, value);
@@ -488,4 +490,29 @@ void tile_emit(Func *func, Op *group, const TilePlan *plan)
     Frame frame = emit_frame(&e);
     emit_launch(&e, group, &frame, 0);
     emit_effects(&e, group, &frame);
+}
+
+/* Loops over the grid's axes, the first one outside. */
+static void emit_grid(Emitter *e, const Op *group, Frame *frame, int item)
+{
+    while (item < e->plan->n_stored && e->plan->items[item].how == AXIS_LOOP) {
+        item++;
+    }
+    if (item == e->plan->n_stored) {
+        emit_effects(e, group, frame);
+        return;
+    }
+    Frame inside;
+    emit_loop(e, frame, item, 0, NULL, 0, NULL, &inside);
+    inside.class = -1; /* all of the work is inside, as in a launch */
+    emit_grid(e, group, &inside, item + 1);
+    emit_end(e, &inside, 0, NULL);
+}
+
+void tile_emit_here(Func *func, Op *group, const TilePlan *plan)
+{
+    Emitter e = {.func = func, .plan = plan};
+    Frame frame = emit_frame(&e);
+    frame.at = build_before(func, group);
+    emit_grid(&e, group, &frame, 0);
 }
