@@ -216,7 +216,30 @@ const Affine *affine_of(Lower *l, const Val *val)
     return dim ? affine_const(l->func, dim) : val->kind == VAL_ARRAY ? val->affine : NULL;
 }
 
-/* What is known of a sum or product of i64. */
+/* i // n of a positive constant: between the quotients of the bounds. */
+static const Affine *known_quotient(Lower *l, const Affine *a, const Affine *b)
+{
+    int64_t by;
+    if (!a || !b || b->n || !poly_is_const(b->base, &by) || by < 1) {
+        return NULL;
+    }
+    Dim least = affine_least(l->func, a), most = affine_most(l->func, a);
+    Dim low = least ? dim_quotient(l->func, least, by) : NULL;
+    Dim high = most ? dim_quotient(l->func, most, by) : NULL;
+    return low && high ? affine_var(l->func, index_var(l, low, high)) : NULL;
+}
+
+/* i % n, where n is never 0: from 0 to n - 1. */
+static const Affine *known_remainder(Lower *l, const Affine *b)
+{
+    if (!b || b->n || poly_least(b->base) < 1) {
+        return NULL;
+    }
+    Dim most = dim_sub(l->func, b->base, poly_const(l->func, 1));
+    return affine_var(l->func, index_var(l, poly_const(l->func, 0), most));
+}
+
+/* What is known of a sum, a product or a quotient of i64. */
 static const Affine *known_of(Lower *l, OpKind kind, const Val *a, const Val *b)
 {
     const Affine *x = affine_of(l, a), *y = affine_of(l, b);
@@ -224,6 +247,8 @@ static const Affine *known_of(Lower *l, OpKind kind, const Val *a, const Val *b)
     case OP_ADD: return affine_add(l->func, x, y);
     case OP_SUB: return affine_sub(l->func, x, y);
     case OP_MUL: return affine_mul(l->func, x, y);
+    case OP_DIV: return known_quotient(l, x, y);
+    case OP_MOD: return known_remainder(l, y);
     default: return NULL;
     }
 }

@@ -275,9 +275,9 @@ static void define_parts(Lower *l, const Stmt *stmt)
     Val val = lower_expr(l, stmt->value);
     bool fits = val.kind == VAL_TUPLE && val.n_items == (int)stmt->names.n;
     if (!fits && !is_poison(&val)) {
-        Diag *diag = lower_error(l, ERR_TUPLE, stmt->value->span,
-                                 "%s is taken apart into %zu names", val_text(l, &val),
-                                 stmt->names.n);
+        Diag *diag =
+            lower_error(l, ERR_TUPLE, stmt->value->span, "%s is taken apart into %zu names",
+                        val_text(l, &val), stmt->names.n);
         diag_help(l->diags, diag, "a tuple of %zu values is wanted: `(a, b)`", stmt->names.n);
     }
     for (size_t i = 0; i < stmt->names.n; i++) {
@@ -380,18 +380,9 @@ static void assign_variable(Lower *l, const Stmt *stmt, Symbol *symbol, Val valu
     }
 }
 
-static void lower_assignment(Lower *l, const Stmt *stmt)
+static void assign_name(Lower *l, const Stmt *stmt, Val value)
 {
     const Expr *target = stmt->target;
-    if (target->kind == EXPR_INDEX) {
-        lower_store(l, stmt);
-        return;
-    }
-    if (target->kind != EXPR_NAME) {
-        lower_error(l, ERR_NOT_VARIABLE, target->span, "this cannot be assigned to");
-        return;
-    }
-    Val value = lower_expr(l, stmt->value);
     Symbol *symbol = find_symbol(l, target->name);
     if (symbol && symbol->val.kind == VAL_TENSOR && symbol->val.is_result) {
         store_result(l, stmt, symbol->val.value, value);
@@ -402,21 +393,82 @@ static void lower_assignment(Lower *l, const Stmt *stmt)
     }
 }
 
+/* (a, b) = …: both are what they become at once. */
+static void assign_parts(Lower *l, const Stmt *stmt)
+{
+    const Expr *target = stmt->target;
+    Val value = lower_any(l, stmt->value);
+    bool fits = value.kind == VAL_TUPLE && value.n_items == (int)target->args.n;
+    if (!fits && !is_poison(&value)) {
+        lower_error(l, ERR_TUPLE, stmt->value->span, "%s is assigned to %zu variables",
+                    val_text(l, &value), target->args.n);
+    }
+    for (size_t i = 0; fits && i < target->args.n; i++) {
+        Stmt part = *stmt;
+        part.target = target->args.items[i];
+        if (part.target->kind == EXPR_NAME) {
+            assign_name(l, &part, value.items[i]);
+        } else {
+            lower_error(l, ERR_NOT_VARIABLE, part.target->span, "this cannot be assigned to");
+        }
+    }
+}
+
+static void lower_assignment(Lower *l, const Stmt *stmt)
+{
+    const Expr *target = stmt->target;
+    if (target->kind == EXPR_TUPLE) {
+        assign_parts(l, stmt);
+        return;
+    }
+    if (target->kind == EXPR_INDEX) {
+        lower_store(l, stmt);
+        return;
+    }
+    if (target->kind != EXPR_NAME) {
+        lower_error(l, ERR_NOT_VARIABLE, target->span, "this cannot be assigned to");
+        return;
+    }
+    assign_name(l, stmt, lower_expr(l, stmt->value));
+}
+
 /* ---- return ---- */
+
+static void return_result(Lower *l, const Expr *value, size_t n, Val val)
+{
+    size_t first = l->func->params.n - l->kernel->results.n;
+    Stmt store = {.kind = STMT_ASSIGN, .span = value->span, .value = (Expr *)value};
+    store_result(l, &store, l->func->params.items[first + n].value, val);
+}
+
+/* `return f(x)` of a function that gives a tuple. */
+static bool return_tuple(Lower *l, const Stmt *stmt)
+{
+    Val val = lower_any(l, stmt->values.items[0]);
+    if (is_poison(&val)) {
+        return true;
+    }
+    bool fits = val.kind == VAL_TUPLE && val.n_items == (int)l->kernel->results.n;
+    for (int i = 0; fits && i < val.n_items; i++) {
+        return_result(l, stmt->values.items[0], (size_t)i, val.items[i]);
+    }
+    return fits;
+}
 
 static void return_from_kernel(Lower *l, const Stmt *stmt)
 {
     const KernelDecl *kernel = l->kernel;
+    if (stmt->values.n == 1 && kernel->results.n > 1 && return_tuple(l, stmt)) {
+        return;
+    }
     if (stmt->values.n != kernel->results.n) {
         lower_error(l, ERR_RESULT, stmt->span, "the kernel has %zu results, not %zu",
                     kernel->results.n, stmt->values.n);
         return;
     }
     for (size_t i = 0; i < stmt->values.n; i++) {
-        Value *tensor = l->func->params.items[l->func->params.n - kernel->results.n + i].value;
-        Stmt store = {.kind = STMT_ASSIGN, .span = stmt->values.items[i]->span};
-        store.value = stmt->values.items[i];
-        store_result(l, &store, tensor, lower_expr(l, stmt->values.items[i]));
+        const Expr *value = stmt->values.items[i];
+        return_result(l, value, i, lower_expr(l, value));
     }
 }
 

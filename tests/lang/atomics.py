@@ -5,7 +5,7 @@ import numpy as np
 
 from lang import kernel
 
-SIZES = [dict(N=1, K=1), dict(N=200, K=7), dict(N=33, K=70)]
+SIZES = [dict(N=0, K=3), dict(N=1, K=1), dict(N=200, K=7), dict(N=33, K=70)]
 
 
 @kernel(x="i32[N] in -1 K+1", sizes=SIZES)

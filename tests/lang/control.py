@@ -7,7 +7,7 @@ from lang import kernel
 
 
 @kernel(cx="f32[N] in -2 1", cy="f32[N] in -1 1", most="i64 in 20 21",
-        sizes=[dict(N=1), dict(N=33), dict(N=130)])
+        sizes=[dict(N=0), dict(N=1), dict(N=33), dict(N=130)])
 def mandel(cx, cy, most):
     f = np.float32
     n = np.zeros(len(cx), np.int32)
@@ -57,7 +57,7 @@ def rows(x):
     return y
 
 
-@kernel(x="f32[M, N]", sizes=[dict(M=3, N=5), dict(M=33, N=20)])
+@kernel(x="f32[M, N]", sizes=[dict(M=3, N=5), dict(M=33, N=20), dict(M=0, N=2), dict(M=2, N=0)])
 def masked(x):
     y = np.full(x.shape, -1.0)
     for i, row in enumerate(x):

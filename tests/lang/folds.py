@@ -6,6 +6,7 @@ import numpy as np
 from lang import kernel
 
 SIZES = [dict(M=3, N=5), dict(M=33, N=7), dict(M=2, N=130), dict(M=1, N=1)]
+EMPTY = [dict(M=0, N=5), dict(M=3, N=0), dict(M=0, N=0)]
 
 
 @kernel(x="f32[M, N]", sizes=SIZES)
@@ -14,7 +15,7 @@ def sums(x):
             x.std()[None], x.mean(1, keepdims=True))
 
 
-@kernel(x="f32[M, N]", sizes=SIZES)
+@kernel(x="f32[M, N]", sizes=SIZES + EMPTY)
 def tests(x):
     return (x > 1).any(1, keepdims=True), (x > -1).all(0, keepdims=True), (x > -9).all()[None]
 
@@ -31,7 +32,7 @@ def ties(x):
     return x.argmax(1)[:, None], x.argmin(1)[:, None], x.argmin()[None]
 
 
-@kernel(x="f32[M, N]", sizes=SIZES)
+@kernel(x="f32[M, N]", sizes=SIZES + EMPTY)
 def running(x):
     after = np.cumsum(x[:, ::-1], 1)[:, ::-1] - x
     return (np.cumsum(x, 1), np.maximum.accumulate(x, 0), after,
@@ -46,7 +47,7 @@ def counted(x):
     return np.cumsum(wide, dtype=np.int32), product
 
 
-@kernel(x="f32[M, N]", sizes=SIZES)
+@kernel(x="f32[M, N]", sizes=SIZES + EMPTY)
 def lanes_scan(x):
     return np.cumsum(x * 2, 1)
 
@@ -75,3 +76,8 @@ def recurrence(a, b):
 @kernel(x="f32[N]", sizes=[dict(N=5)])
 def tuples(x):
     return (2 * x + 1) * 2, x + 1
+
+
+@kernel(x="f32[N]", sizes=[dict(N=5), dict(N=0)])
+def returned(x):
+    return x * 2, x

@@ -5,7 +5,7 @@ import numpy as np
 
 from lang import kernel
 
-IMAGES = [dict(H=1, W=1), dict(H=5, W=7), dict(H=16, W=33), dict(H=2, W=1)]
+IMAGES = [dict(H=1, W=1), dict(H=5, W=7), dict(H=16, W=33), dict(H=2, W=1), dict(H=0, W=3)]
 
 
 def padded(x, value):
@@ -13,6 +13,8 @@ def padded(x, value):
 
 
 def windows(x, r, s):
+    if x.shape[0] < r:
+        return np.zeros((0, x.shape[1] - s + 1, r, s))
     return np.lib.stride_tricks.sliding_window_view(x, (r, s))
 
 
