@@ -35,6 +35,28 @@ static Diag *add(Diags *diags, Severity severity, DiagClass kind, int code, Span
     return &diags->list.items[diags->list.n - 1];
 }
 
+static bool is_allowed(const Diags *diags, int code)
+{
+    for (size_t i = 0; i < diags->policy.n_allowed; i++) {
+        if (diags->policy.allowed[i] == code) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool diag_said(const Diags *diags, int code, Span span)
+{
+    for (size_t i = 0; i < diags->list.n; i++) {
+        const Diag *diag = &diags->list.items[i];
+        if (diag->code == code && diag->span.source == span.source &&
+            diag->span.start == span.start && diag->span.end == span.end) {
+            return true;
+        }
+    }
+    return false;
+}
+
 Diag *diag_error(Diags *diags, int code, Span span, const char *format, ...)
 {
     va_list args;
@@ -46,9 +68,13 @@ Diag *diag_error(Diags *diags, int code, Span span, const char *format, ...)
 
 Diag *diag_warning(Diags *diags, int code, Span span, const char *format, ...)
 {
+    if (is_allowed(diags, code) || diag_said(diags, code, span)) {
+        return ARENA_NEW(diags->arena, Diag); /* which nobody sees */
+    }
     va_list args;
     va_start(args, format);
-    Diag *diag = add(diags, SEVERITY_WARNING, DIAG_SOURCE, code, span, format, args);
+    Severity severity = diags->policy.deny ? SEVERITY_ERROR : SEVERITY_WARNING;
+    Diag *diag = add(diags, severity, DIAG_SOURCE, code, span, format, args);
     va_end(args);
     return diag;
 }
@@ -67,6 +93,15 @@ Diag *diag_failure(Diags *diags, DiagClass kind, const char *format, ...)
     va_list args;
     va_start(args, format);
     Diag *diag = add(diags, SEVERITY_ERROR, kind, 0, SPAN_NONE, format, args);
+    va_end(args);
+    return diag;
+}
+
+Diag *diag_failure_at(Diags *diags, DiagClass kind, int code, Span span, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    Diag *diag = add(diags, SEVERITY_ERROR, kind, code, span, format, args);
     va_end(args);
     return diag;
 }
@@ -102,6 +137,15 @@ void diag_note(Diags *diags, Diag *diag, const char *format, ...)
     va_start(args, format);
     diag->note = format_text(diags, format, args);
     va_end(args);
+}
+
+void diag_fix(Diags *diags, Diag *diag, Span span, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    DiagFix fix = {span, format_text(diags, format, args)};
+    va_end(args);
+    ARENA_PUSH(diags->arena, &diag->fixes, fix);
 }
 
 static _Noreturn void leave(Diags *diags)

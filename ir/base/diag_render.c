@@ -13,88 +13,18 @@
  *
  * Sources are hostile: control characters and bytes that are not UTF-8 show as U+FFFD, and of a
  * very long line only the part around the first mark is shown. */
+#include "ir/base/chars.h"
 #include "ir/base/diag.h"
 
 #include <string.h>
 
-enum { TAB_WIDTH = 4, LONGEST_LINE = 240, CONTEXT_BEFORE = 80, MOST_MARKS = 16 };
-
-/* ---- characters ---- */
-
-typedef struct Char {
-    uint32_t code; /* U+FFFD when malformed */
-    int bytes;
-} Char;
-
-static Char decode(const char *text, size_t n)
-{
-    const unsigned char *at = (const unsigned char *)text;
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    int more = at[0] < 0x80 ? 0 : at[0] >= 0xF0 ? 3 : at[0] >= 0xE0 ? 2 : at[0] >= 0xC0 ? 1 : -1;
-    if (more == 0) {
-        return (Char){at[0], 1};
-    }
-    if (more < 0 || (size_t)more >= n || at[0] >= 0xF8) {
-        return (Char){0xFFFD, 1};
-    }
-    uint32_t code = at[0] & (0x3Fu >> more);
-    for (int i = 1; i <= more; i++) {
-        if ((at[i] & 0xC0) != 0x80) {
-            return (Char){0xFFFD, 1};
-        }
-        code = code << 6 | (at[i] & 0x3Fu);
-    }
-    bool valid = code >= least[more + 1] && code <= 0x10FFFF && (code < 0xD800 || code > 0xDFFF);
-    return valid ? (Char){code, more + 1} : (Char){0xFFFD, 1};
-}
-
-static bool within(uint32_t code, const uint32_t (*ranges)[2], size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (code >= ranges[i][0] && code <= ranges[i][1]) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Invisible, or able to reorder what is around it. */
-static bool is_control(uint32_t code)
-{
-    static const uint32_t ranges[][2] = {{0, 0x1F},        {0x7F, 0x9F},     {0x200E, 0x200F},
-                                         {0x2028, 0x202E}, {0x2060, 0x206F}, {0xFFF9, 0xFFFB}};
-    return within(code, ranges, sizeof ranges / sizeof *ranges);
-}
-
-/* Columns of the terminal: combining marks take none, East Asian wide characters and emoji two. */
-static int char_width(uint32_t code)
-{
-    static const uint32_t none[][2] = {
-        {0x300, 0x36F},   {0x483, 0x489},   {0x591, 0x5BD},   {0x610, 0x61A},   {0x64B, 0x65F},
-        {0x200B, 0x200D}, {0x20D0, 0x20F0}, {0xFE00, 0xFE0F}, {0xFE20, 0xFE2F}, {0xE0100, 0xE01EF}};
-    static const uint32_t wide[][2] = {{0x1100, 0x115F}, {0x231A, 0x231B}, {0x2E80, 0x303E},
-                                       {0x3041, 0x33FF}, {0x3400, 0x4DBF}, {0x4E00, 0x9FFF},
-                                       {0xA000, 0xA4CF}, {0xAC00, 0xD7A3}, {0xF900, 0xFAFF},
-                                       {0xFE30, 0xFE6F}, {0xFF00, 0xFF60}, {0xFFE0, 0xFFE6},
-                                       {0x1F300, 0x1F64F}, {0x1F680, 0x1F6FF}, {0x1F900, 0x1F9FF},
-                                       {0x20000, 0x3FFFD}};
-    if (code == '\t') {
-        return TAB_WIDTH;
-    }
-    if (code < 0x300 || is_control(code)) {
-        return 1;
-    }
-    if (within(code, none, sizeof none / sizeof *none)) {
-        return 0;
-    }
-    return within(code, wide, sizeof wide / sizeof *wide) ? 2 : 1;
-}
+enum { LONGEST_LINE = 240, CONTEXT_BEFORE = 80, MOST_MARKS = 16 };
 
 static int text_width(const char *text, size_t n)
 {
     int width = 0;
     for (size_t at = 0; at < n;) {
-        Char c = decode(text + at, n - at);
+        Char c = char_at(text + at, n - at);
         width += char_width(c.code);
         at += (size_t)c.bytes;
     }
@@ -104,10 +34,10 @@ static int text_width(const char *text, size_t n)
 static void add_shown(Text *out, const char *text, size_t n)
 {
     for (size_t at = 0; at < n;) {
-        Char c = decode(text + at, n - at);
+        Char c = char_at(text + at, n - at);
         if (c.code == '\t') {
             text_repeat(out, ' ', TAB_WIDTH);
-        } else if (c.code == 0xFFFD || is_control(c.code)) {
+        } else if (c.code == 0xFFFD || char_is_control(c.code)) {
             text_add(out, "\xEF\xBF\xBD");
         } else {
             text_add_n(out, text + at, (size_t)c.bytes);
@@ -153,15 +83,33 @@ static size_t clamp(size_t value, size_t low, size_t high)
     return value < low ? low : value > high ? high : value;
 }
 
+static int characters(const char *text, size_t n)
+{
+    int count = 0;
+    for (size_t at = 0; at < n; count++) {
+        at += (size_t)char_at(text + at, n - at).bytes;
+    }
+    return count;
+}
+
+static Place place_of(const Source *source, size_t offset)
+{
+    if (!source) {
+        return (Place){0, 0, 0};
+    }
+    LineAt line = line_at(source, offset);
+    size_t before = clamp(offset, line.start, line.end) - line.start;
+    return (Place){line.number, characters(source->text + line.start, before) + 1, (int)before + 1};
+}
+
 Place diag_place(const Diags *diags, Span span)
 {
-    const Source *source = source_of(diags, span);
-    if (!source) {
-        return (Place){0, 0};
-    }
-    LineAt line = line_at(source, span.start);
-    size_t start = clamp(span.start, line.start, line.end);
-    return (Place){line.number, text_width(source->text + line.start, start - line.start) + 1};
+    return place_of(source_of(diags, span), span.start);
+}
+
+Place diag_end_place(const Diags *diags, Span span)
+{
+    return place_of(source_of(diags, span), span.end > span.start ? span.end : span.start);
 }
 
 /* ---- marks under one line ---- */
@@ -179,12 +127,24 @@ typedef struct Marks {
     int n;
 } Marks;
 
+/* A span of several lines is marked on its first and on its last one, which has the text. */
 static void add_mark(Marks *marks, const Diags *diags, Span span, const char *text, bool primary)
 {
     const Source *source = source_of(diags, span);
-    if (source && marks->n < MOST_MARKS) {
-        marks->items[marks->n++] = (Mark){span, text, primary, line_at(source, span.start), 0, 0};
+    if (!source || marks->n + 2 > MOST_MARKS) {
+        return;
     }
+    LineAt first = line_at(source, span.start);
+    LineAt last = span.end > span.start ? line_at(source, span.end - 1) : first;
+    if (last.number > first.number) {
+        Span head = {span.source, span.start, (uint32_t)first.end};
+        marks->items[marks->n++] = (Mark){head, NULL, primary, first, 0, 0};
+        span.start = (uint32_t)last.start;
+        while (span.start + 1 < span.end && strchr(" \t", source->text[span.start])) {
+            span.start++;
+        }
+    }
+    marks->items[marks->n++] = (Mark){span, text, primary, last, 0, 0};
 }
 
 /* Same source first, then by line, then from right to left. */
@@ -421,7 +381,9 @@ static void render_head(const Diag *diag, Text *out)
     }
     text_add(out, name);
     if (diag->code) {
-        text_printf(out, "[E%04d]", diag->code);
+        char code[8];
+        diag_code_text(diag->code, code);
+        text_printf(out, "[%s]", code);
     }
     text_add(out, ": ");
     text_add(out, diag->message);

@@ -88,9 +88,10 @@ START_TEST(columns_of_wide_characters)
     open_world(&w, "\t\xe6\xbc\xa2 \xc3\xa9 x\x1b[0m\xff y");
     diag_error(&w.diags, 1, at(&w, "y", 0), "here");
     Place place = diag_place(&w.diags, at(&w, "y", 0));
-    ck_assert_int_eq(place.column, 4 + 2 + 1 + 1 + 1 + 1 + 4 + 1 + 1 + 1);
+    ck_assert_int_eq(place.column, 13);
+    ck_assert_int_eq(place.byte, 16);
     expect(&w, "error[E0001]: here\n"
-               " --> a.tile:1:17\n"
+               " --> a.tile:1:13\n"
                "  |\n"
                "1 |     \xe6\xbc\xa2 \xc3\xa9 x\xEF\xBF\xBD[0m\xEF\xBF\xBD y\n"
                "  |                 ^\n");
