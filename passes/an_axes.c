@@ -108,6 +108,13 @@ const Value *axes_written(const Op *op)
     }
 }
 
+/* Elements end one by one: all that is carried has one shape. A scalar condition carries
+ * anything. */
+static bool goes_by_element(const Op *loop)
+{
+    return loop->regions[0]->last->operands[0]->type->rank > 0;
+}
+
 static void tie_op(Axes *axes, const Op *op)
 {
     const Value *result = op->n_results ? op->results[0] : NULL;
@@ -146,6 +153,9 @@ static void tie_op(Axes *axes, const Op *op)
     case OP_WHILE:
         tie_carried(axes, op, 0, 0);
         tie_yield(axes, op->regions[0], 1, op->results);
+        for (int i = 1; goes_by_element(op) && i < op->n_results; i++) {
+            tie_same(axes, op->results[i], result);
+        }
         break;
     case OP_FOR: tie_carried(axes, op, 2, 1); break;
     case OP_IF:
