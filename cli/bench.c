@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `tessera bench`: the median of rested rounds of launches, back to back, for each of the sizes that
- * are walked. */
+/* `tessera bench`: the median of rested rounds of launches, back to back, for each of the sizes
+ * that are walked. */
 #include "cli/bench.h"
 
 #include <stdlib.h>

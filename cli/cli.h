@@ -59,6 +59,7 @@ enum {
     VERB_BENCH = 8,
     VERB_OTHER = 16,
     VERB_FMT = 32,
+    VERB_CHECK = 64,
 };
 
 extern const OptionRow option_rows[];
@@ -215,6 +216,7 @@ int verb_run(const Options *options);
 int verb_compile(const Options *options);
 int verb_explain(const Options *options);
 int verb_bench(const Options *options);
+int verb_check(const Options *options);
 int verb_fmt(const Options *options);
 int verb_targets(const Options *options);
 int verb_help(const Options *options);

@@ -9,27 +9,29 @@
 
 enum {
     ALL = VERB_RUN | VERB_COMPILE | VERB_EXPLAIN | VERB_BENCH,
+    CHECKED = ALL | VERB_CHECK,
     ON_DEVICE = VERB_RUN | VERB_BENCH,
 };
 
 const OptionRow option_rows[] = {
     {"-o", "[NAME=]FILE", VERB_RUN | VERB_COMPILE, "where to; `-`: standard output"},
-    {"--set", "T=bf16,D=64,...", ALL, "generic and const parameters"},
+    {"--set", "T=bf16,D=64,...", CHECKED, "generic and const parameters"},
     {"--size", "M=1000,N=4k,...", ALL, "sizes: inputs that are not given become random"},
+    {"--size", "M=1000,N=4k,...", VERB_CHECK, "fixed sizes; several are tried of others"},
     {"--assume", "\"N % 16 == 0, M <= 4096\"", VERB_COMPILE | VERB_EXPLAIN,
      "what holds for sizes that are not given"},
-    {"--schedule", "\"tile M 128, N 256\"", ALL, "a schedule line; it beats the source's"},
+    {"--schedule", "\"tile M 128, N 256\"", CHECKED, "a schedule line; it beats the source's"},
     {"--target", "NAME", ALL, "what to compile for (default: the device here)"},
     {"--device", "auto|cpu|cuda|hip|interp", ON_DEVICE, "where to run; cuda:1 is the second one"},
     {"--threads", "N", ON_DEVICE, "of the CPU (default: all that may be used)"},
-    {"--seed", "N", ON_DEVICE, "of random inputs"},
+    {"--seed", "N", ON_DEVICE | VERB_CHECK, "of random inputs"},
     {"--check", NULL, VERB_RUN, "compare with the interpreter; exit status 5 when different"},
     {"--check", NULL, VERB_FMT, "change nothing: name the files that would, exit status 1"},
     {"--trace", "o[3,5]", VERB_RUN, "how the interpreter computed that element"},
     {"--trap", "nan", VERB_RUN, "the first op that makes a NaN, in the interpreter"},
     {"--emit", "ir|llvm|ptx|cubin|asm|hsaco|obj", VERB_COMPILE, "what to make"},
     {"--optimize", "0|1|2|3", ALL, "LLVM's level (default: 3)"},
-    {"--timeout", "SECONDS", ALL, "that compiling may take (default: 60; 0: any)"},
+    {"--timeout", "SECONDS", CHECKED, "that compiling may take (default: 60; 0: any)"},
     {"--describe", NULL, VERB_COMPILE, "nothing is made: the signatures of the kernels"},
     {"-MD", NULL, VERB_COMPILE, "the files read, as a rule for make, in the -o FILE's .d"},
     {"--rounds", "N", VERB_BENCH, "of which the median is taken (default: 7)"},
@@ -112,7 +114,8 @@ static bool take_size(const char **at, int64_t *size)
     bool good = end != *at && errno == 0 && *size >= 0 && isdigit((unsigned char)**at);
     const char *unit = *end ? strchr(units, *end) : NULL;
     if (unit) {
-        good = good && !__builtin_mul_overflow(*size, (int64_t)1 << (10 * (unit - units + 1)), size);
+        int64_t scale = (int64_t)1 << (10 * (unit - units + 1));
+        good = good && !__builtin_mul_overflow(*size, scale, size);
         end++;
     }
     *at = end;

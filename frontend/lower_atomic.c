@@ -118,6 +118,7 @@ static Val build_atomic(Lower *l, const Atomic *a, bool old)
     Value *mask = l->mask.kind == VAL_ARRAY ? materialize(l, &l->mask, DT_BOOL, &a->slot) : NULL;
     Op *op = build_scatter(&l->b, a->fn, a->tensor, indices, value, compare, mask, old);
     op_set_ints(l->func, op, ATTR_GUARD, rank, a->guards);
+    op->span = a->expr->span;
     return old ? shaped_val(op->results[0], &a->slot) : poison_val();
 }
 

@@ -92,6 +92,9 @@ static bool oracle_task(void *user)
     OracleTask *task = user;
     Compilation *c = &task->c;
     options_copy(&c->work->arena, task->options, &c->options);
+    if (c->options.wide) {
+        compilation_widen(c);
+    }
     const char *stop = c->work->context->debug.stop_after;
     if (!stop || text_same(stop, "frontend")) {
         c->options.target = NULL;

@@ -154,6 +154,8 @@ void context_drop(TesseraContext *context, void *memory);
 bool compile(Compilation *c);
 /* Copies what options point to. */
 void options_copy(Arena *arena, const TesseraOptions *from, TesseraOptions *to);
+/* All floats become f64 (wide.c). */
+void compilation_widen(Compilation *c);
 void compilation_reproducer(void *compilation, Text *out);
 
 CodegenOptions compilation_codegen(Compilation *c); /* kernel.c */

@@ -238,6 +238,7 @@ typedef struct TesseraOptions {
     const char *const *lines; /* lines of a schedule: "tile M 128, N 256" */
     size_t n_lines;
     int optimize; /* 0: as normal; 1…3: LLVM's level; -1: its level 0 */
+    bool wide;    /* of tessera_interpret: all floats are f64, those of the arguments, too */
 } TesseraOptions;
 
 typedef struct TesseraKernel TesseraKernel;
@@ -284,6 +285,18 @@ typedef struct TesseraResources {
 } TesseraResources;
 TESSERA_API TesseraStatus tessera_kernel_resources(TesseraKernel *kernel,
                                                    TesseraResources *resources);
+
+/* What keeps each access of the code inside its tensor. */
+typedef struct TesseraAccesses {
+    size_t inside;  /* by proof: nothing is checked while it runs */
+    size_t guarded; /* by a check for each element */
+    size_t clipped; /* by the device's copy engine */
+    /* Places, "file.tile:7", where floats are summed in any order: only there may two runs differ. */
+    const char *const *float_sums;
+    size_t n_float_sums;
+} TesseraAccesses;
+TESSERA_API TesseraStatus tessera_kernel_accesses(TesseraKernel *kernel,
+                                                  TesseraAccesses *accesses);
 
 /* Binds what arguments tell: T from an element type, M from a shape. `known`: one entry a parameter
  * of the signature, rank < 0 where nothing is given; NULL: nothing at all. What options bind

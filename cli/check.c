@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `tessera check`: one meaning on all executors that are here, on sizes with tails; what keeps
+ * accesses inside; how far rounding takes the results from f64. */
+#include "cli/check.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct Executor {
+    const char *name, *device;
+    int optimize;
+    TesseraDevice *at; /* NULL: it is not here */
+    TesseraKernel *kernel;
+    double worst; /* share of the bound */
+    bool exact;   /* all bits so far */
+    size_t rounds;
+} Executor;
+
+enum { EXECUTORS = 4, MOST_PARAMS = 64 };
+
+typedef struct Check {
+    const Options *options;
+    Options here; /* with the variant's bindings */
+    Session session; /* whose kernel has shapes and facts */
+    TesseraOptions compile;
+    Executor executors[EXECUTORS];
+    TesseraFact *facts;
+    size_t n_sizes;
+    Rounding roundings[MOST_PARAMS];
+    const char *no_reference; /* why there is no run in f64 */
+    size_t rounds;
+    bool differs;
+} Check;
+
+/* ---- one launch ---- */
+
+static bool is_result(const Array *array)
+{
+    return array->param->rank >= 0 && array->param->io != TESSERA_IN;
+}
+
+static size_t bytes_of(const Array *array, size_t *elements)
+{
+    size_t bytes = 0;
+    *elements = 0;
+    if (array->param->rank >= 0) {
+        tensor_bytes(&array->tensor, elements, &bytes);
+    }
+    return bytes;
+}
+
+/* Memory of the device for each tensor, filled with what the tensors hold. */
+static int upload(const Check *c, const Executor *executor, const Arrays *arrays, TesseraArg *args)
+{
+    for (size_t i = 0; i < arrays->n; i++) {
+        size_t elements, bytes = bytes_of(&arrays->items[i], &elements);
+        if (arrays->items[i].param->rank < 0) {
+            continue;
+        }
+        if (tessera_alloc(executor->at, bytes, &args[i].tensor.data) != TESSERA_OK ||
+            tessera_copy_in(executor->at, args[i].tensor.data, arrays->items[i].tensor.data,
+                            bytes) != TESSERA_OK) {
+            return fail_context(c->session.context);
+        }
+    }
+    return 0;
+}
+
+static int compare(Check *c, Executor *executor, const Arrays *arrays, const TesseraArg *args,
+                   const TesseraArg *want, const TesseraArg *wide)
+{
+    for (size_t i = 0; i < arrays->n; i++) {
+        const Array *array = &arrays->items[i];
+        size_t elements, bytes = bytes_of(array, &elements);
+        if (!is_result(array)) {
+            continue;
+        }
+        void *got = take(bytes);
+        TesseraDifference d;
+        if (tessera_copy_out(executor->at, got, args[i].tensor.data, bytes) != TESSERA_OK) {
+            free(got);
+            return fail_context(c->session.context);
+        }
+        if (tessera_compare(array->tensor.type, elements, got, want[i].tensor.data, want[i].bound,
+                            &d) != TESSERA_OK) {
+            c->differs = true;
+            printf("  %-8s %s differs in %zu of %zu elements; first at %zu: %.9g, interpreter "
+                   "%.9g, allowed %.3g\n", executor->name, array->param->name, d.different,
+                   elements, d.first, d.got, d.want, d.bound);
+        }
+        executor->worst = d.worst > executor->worst ? d.worst : executor->worst;
+        executor->exact = executor->exact && memcmp(got, want[i].tensor.data, bytes) == 0;
+        if (wide) {
+            rounding_add(&c->roundings[i], array->tensor.type, elements, got,
+                         wide[i].tensor.data);
+        }
+        free(got);
+    }
+    executor->rounds++;
+    return 0;
+}
+
+static int execute(Check *c, Executor *executor, const Arrays *arrays, const TesseraArg *want,
+                   const TesseraArg *wide)
+{
+    TesseraLaunch *launch = NULL;
+    TesseraArg *args = arrays_args(arrays, false);
+    int code = upload(c, executor, arrays, args);
+    if (code == 0 && (tessera_prepare(executor->kernel, executor->at, args, arrays->n, &launch) !=
+                          TESSERA_OK ||
+                      tessera_launch(launch, NULL) != TESSERA_OK ||
+                      tessera_sync(executor->at, NULL) != TESSERA_OK)) {
+        code = fail_context(c->session.context);
+    }
+    code = code ? code : compare(c, executor, arrays, args, want, wide);
+    tessera_launch_free(launch);
+    for (size_t i = 0; i < arrays->n; i++) {
+        if (arrays->items[i].param->rank >= 0 &&
+            args[i].tensor.data != arrays->items[i].tensor.data) {
+            tessera_release(executor->at, args[i].tensor.data);
+        }
+    }
+    free(args);
+    return code;
+}
+
+/* ---- the interpreter ---- */
+
+/* Tensors of its own for what is written, or, when wide, for all that are floats. */
+static TesseraArg *own_args(const Arrays *arrays, bool wide)
+{
+    TesseraArg *args = arrays_args(arrays, false);
+    for (size_t i = 0; i < arrays->n; i++) {
+        const Array *array = &arrays->items[i];
+        size_t elements, bytes = bytes_of(array, &elements);
+        bool widened = wide && array->param->rank >= 0 &&
+                       tessera_type_is_float(array->tensor.type);
+        if (widened) {
+            double *data = take(elements * sizeof *data);
+            for (size_t k = 0; k < elements; k++) {
+                data[k] = tessera_get(array->tensor.type, array->tensor.data, k);
+            }
+            args[i].tensor.data = data;
+            args[i].tensor.type = TESSERA_F64;
+        } else if (is_result(array)) {
+            args[i].tensor.data = take(bytes);
+            memcpy(args[i].tensor.data, array->tensor.data, bytes);
+            args[i].bound = wide ? NULL : take(elements * sizeof(double));
+        }
+    }
+    return args;
+}
+
+static void drop_args(const Arrays *arrays, TesseraArg *args)
+{
+    for (size_t i = 0; args && i < arrays->n; i++) {
+        if (args[i].tensor.data != arrays->items[i].tensor.data) {
+            free(args[i].tensor.data);
+        }
+        free(args[i].bound);
+    }
+    free(args);
+}
+
+/* NULL when the program cannot be run in f64: then that is what is said. */
+static TesseraArg *run_wide(Check *c, const TesseraOptions *compile, const Arrays *arrays)
+{
+    if (c->no_reference) {
+        return NULL;
+    }
+    TesseraOptions options = *compile;
+    TesseraArg *args = own_args(arrays, true);
+    options.wide = true;
+    if (tessera_interpret(c->session.program, &options, args, arrays->n) == TESSERA_OK) {
+        return args;
+    }
+    const char *message = tessera_error(c->session.context)->message;
+    c->no_reference = keep_text(message, strcspn(message, "\n"));
+    drop_args(arrays, args);
+    return NULL;
+}
+
+static void add_roundings(Check *c, const Arrays *arrays, const TesseraArg *want,
+                          const TesseraArg *wide)
+{
+    for (size_t i = 0; wide && i < arrays->n; i++) {
+        size_t elements;
+        bytes_of(&arrays->items[i], &elements);
+        if (is_result(&arrays->items[i]) && wide[i].tensor.type == TESSERA_F64) {
+            rounding_add(&c->roundings[i], arrays->items[i].tensor.type, elements,
+                         want[i].tensor.data, wide[i].tensor.data);
+        }
+    }
+}
+
+static int run_round(Check *c, const TesseraOptions *compile, const Arrays *arrays)
+{
+    TesseraArg *want = own_args(arrays, false);
+    int code = 0;
+    if (tessera_interpret(c->session.program, compile, want, arrays->n) != TESSERA_OK) {
+        code = fail_context(c->session.context);
+    }
+    TesseraArg *wide = code == 0 ? run_wide(c, compile, arrays) : NULL;
+    add_roundings(c, arrays, want, wide);
+    for (size_t i = 0; i < EXECUTORS && code == 0; i++) {
+        if (c->executors[i].kernel) {
+            code = execute(c, &c->executors[i], arrays, want, wide);
+        }
+    }
+    drop_args(arrays, want);
+    drop_args(arrays, wide);
+    return code;
+}
+
+/* ---- rounds ---- */
+
+static bool can_have(const Check *c, const TesseraSize *sizes)
+{
+    const TesseraSignature *bound = tessera_kernel_signature(c->session.kernel);
+    for (size_t i = 0; i < bound->n_params; i++) {
+        TesseraTensor shape;
+        if (tessera_kernel_shape(c->session.kernel, i, sizes, c->n_sizes, &shape) != TESSERA_OK) {
+            return false; /* N - 5 of a small N */
+        }
+    }
+    return true;
+}
+
+static void show_sizes(const Check *c, const TesseraSize *sizes)
+{
+    if (c->n_sizes == 0) {
+        return;
+    }
+    fputs(c->rounds ? "; " : "  sizes    ", stdout);
+    for (size_t i = 0; i < c->n_sizes; i++) {
+        printf("%s%s=%lld", i ? " " : "", sizes[i].name, (long long)sizes[i].value);
+    }
+}
+
+static int make_round(Check *c, const TesseraSize *sizes)
+{
+    Arrays arrays;
+    Options with_consts;
+    TesseraOptions compile = c->compile;
+    compile.sizes = sizes;
+    compile.n_sizes = c->n_sizes;
+    int code = arrays_read(&c->here, &c->session, &arrays, &with_consts);
+    code = code ? code : arrays_complete(&c->here, &c->session, &compile, true, &arrays);
+    for (size_t i = 0; i < arrays.n && code == 0; i++) {
+        Array *array = &arrays.items[i];
+        if (array->param->rank >= 0 && !array->given && array->param->io != TESSERA_OUT) {
+            tensor_random(&array->tensor, c->options->seed + c->rounds, array->param->name, false);
+        }
+    }
+    compile.n_sizes = 0; /* the same code for all of them */
+    code = code ? code : run_round(c, &compile, &arrays);
+    arrays_free(&c->session, &arrays);
+    return code;
+}
+
+static int run_rounds(Check *c)
+{
+    TesseraSize *sizes = keep((c->n_sizes + 1) * sizeof *sizes);
+    TesseraSize *tried = keep((c->n_sizes + 1) * CHECK_ROUNDS * sizeof *tried);
+    int code = 0;
+    for (int round = 0; round < CHECK_ROUNDS && code == 0; round++) {
+        check_sizes(c->facts, c->n_sizes, &c->here, round, sizes);
+        bool again = c->n_sizes == 0 && round > 0;
+        for (size_t i = 0; i < c->rounds && c->n_sizes; i++) {
+            again = again || memcmp(&tried[i * c->n_sizes], sizes,
+                                    c->n_sizes * sizeof *sizes) == 0;
+        }
+        if (again || !can_have(c, sizes)) {
+            continue;
+        }
+        memcpy(&tried[c->rounds * c->n_sizes], sizes, c->n_sizes * sizeof *sizes);
+        show_sizes(c, sizes);
+        fflush(stdout);
+        code = make_round(c, sizes);
+        c->rounds++;
+    }
+    puts("");
+    return code;
+}
+
+/* ---- executors ---- */
+
+static int compile_executor(Check *c, Executor *executor)
+{
+    TesseraOptions options = c->compile;
+    if (tessera_device_open(c->session.context, executor->device, 0, &executor->at) !=
+        TESSERA_OK) {
+        executor->at = NULL;
+        return 0;
+    }
+    options.target = tessera_device_info(executor->at)->target;
+    options.optimize = executor->optimize;
+    executor->exact = true;
+    return tessera_compile(c->session.program, &options, &executor->kernel) == TESSERA_OK
+               ? 0 : fail_context(c->session.context);
+}
+
+/* What the source assumes of the sizes, and nothing besides. */
+static int find_facts(Check *c)
+{
+    TesseraDebug stop = {.stop_after = "frontend"};
+    const TesseraSignature *signature = c->session.signature;
+    TesseraFact *any = keep((signature->n_sizes + 1) * sizeof *any);
+    for (size_t i = 0; i < signature->n_sizes; i++) {
+        any[i] = (TesseraFact){signature->sizes[i], 1, 0, 0};
+    }
+    c->compile.facts = any;
+    c->compile.n_facts = signature->n_sizes;
+    TesseraOptions options = c->compile;
+    options.target = "native";
+    tessera_debug(c->session.context, &stop);
+    int code = tessera_compile(c->session.program, &options, &c->session.kernel) == TESSERA_OK
+                   ? 0 : fail_context(c->session.context);
+    tessera_debug(c->session.context, NULL);
+    c->n_sizes = code == 0 ? tessera_kernel_signature(c->session.kernel)->n_sizes : 0;
+    c->facts = keep((c->n_sizes + 1) * sizeof *c->facts);
+    for (size_t i = 0; i < c->n_sizes; i++) {
+        tessera_kernel_fact(c->session.kernel, i, &c->facts[i]);
+        c->facts[i].name = keep_text(c->facts[i].name, strlen(c->facts[i].name));
+    }
+    return code;
+}
+
+/* ---- telling ---- */
+
+static int show_proofs(const Check *c, const Executor *executor)
+{
+    TesseraAccesses a;
+    if (tessera_kernel_accesses(executor->kernel, &a) != TESSERA_OK) {
+        return fail_context(c->session.context);
+    }
+    printf("  bounds   %s: %zu access%s inside by proof, %zu guarded", executor->name, a.inside,
+           a.inside == 1 ? "" : "es", a.guarded);
+    if (a.clipped) {
+        printf(", %zu clipped by the copy engine", a.clipped);
+    }
+    puts("");
+    return 0;
+}
+
+static int show_atomics(const Check *c)
+{
+    TesseraAccesses a;
+    if (tessera_kernel_accesses(c->session.kernel, &a) != TESSERA_OK) {
+        return fail_context(c->session.context);
+    }
+    for (size_t i = 0; i < a.n_float_sums; i++) {
+        printf("  atomics  floats are summed in any order at %s: runs may differ there\n",
+               a.float_sums[i]);
+    }
+    return 0;
+}
+
+static void show_executor(const Executor *executor)
+{
+    if (!executor->at) {
+        printf("  %-8s none here\n", executor->name);
+    } else if (executor->worst <= 1 && executor->exact) {
+        printf("  %-8s the interpreter's bits on all %zu\n", executor->name, executor->rounds);
+    } else if (executor->worst <= 1) {
+        printf("  %-8s within the interpreter's bound on all %zu (at most %.3g of it)\n",
+               executor->name, executor->rounds, executor->worst);
+    }
+}
+
+static void show_roundings(const Check *c)
+{
+    const TesseraSignature *bound = tessera_kernel_signature(c->session.kernel);
+    if (c->no_reference) {
+        printf("  f64      cannot be run in f64: %s\n", c->no_reference);
+        return;
+    }
+    for (size_t i = 0; i < bound->n_params && i < MOST_PARAMS; i++) {
+        const Rounding *r = &c->roundings[i];
+        if (r->any) {
+            printf("  f64      %s: at most %.3g of its largest element from it; at most %.3g ulp "
+                   "of %s (%.6g for %.6g)\n",
+                   bound->params[i].name, r->share, r->ulps, bound->params[i].type, r->got,
+                   r->exact);
+        }
+    }
+}
+
+static void show_head(const Check *c)
+{
+    printf("%s", c->session.signature->name);
+    for (size_t i = 0; i < c->compile.n_bindings; i++) {
+        printf("%s%s=%s", i ? ", " : " with ", c->compile.bindings[i].name,
+               c->compile.bindings[i].value);
+    }
+    puts("");
+}
+
+/* ---- the verb ---- */
+
+static int check_compiled(Check *c)
+{
+    int code = show_proofs(c, &c->executors[1]);
+    for (size_t i = 2; i < EXECUTORS && code == 0; i++) {
+        code = c->executors[i].kernel ? show_proofs(c, &c->executors[i]) : 0;
+    }
+    timeout_end();
+    code = code ? code : show_atomics(c);
+    code = code ? code : run_rounds(c);
+    for (size_t i = 0; i < EXECUTORS && code == 0; i++) {
+        show_executor(&c->executors[i]);
+    }
+    if (code == 0) {
+        show_roundings(c);
+    }
+    return code;
+}
+
+static int check_variant(const Options *options, size_t variant)
+{
+    static const Executor all[EXECUTORS] = {
+        {.name = "cpu -O0", .device = "cpu", .optimize = -1},
+        {.name = "cpu -O3", .device = "cpu", .optimize = 3},
+        {.name = "cuda", .device = "cuda"},
+        {.name = "hip", .device = "hip"},
+    };
+    Check c = {.options = options, .here = *options};
+    TesseraPair *pairs;
+    size_t n;
+    int code = session_open(options, &c.session);
+    if (code != 0) {
+        return code;
+    }
+    memcpy(c.executors, all, sizeof all);
+    code = check_bindings(c.session.signature, options, variant, &pairs, &n);
+    if (code == 0) {
+        c.here.sets.items = pairs;
+        c.here.sets.n = n;
+        c.compile = (TesseraOptions){.kernel = options->kernel, .bindings = pairs,
+                                     .n_bindings = n, .lines = options->lines.items,
+                                     .n_lines = options->lines.n};
+        show_head(&c);
+        code = find_facts(&c);
+    }
+    for (size_t i = 0; i < EXECUTORS && code == 0; i++) {
+        code = compile_executor(&c, &c.executors[i]);
+    }
+    code = code ? code : check_compiled(&c);
+    for (size_t i = 0; i < EXECUTORS; i++) {
+        tessera_kernel_free(c.executors[i].kernel);
+        tessera_device_free(c.executors[i].at);
+    }
+    session_close(&c.session);
+    return code ? code : c.differs ? TESSERA_DIFFERENT : 0;
+}
+
+static int check_kernel(const Options *options, const TesseraSignature *signature)
+{
+    Options one = *options;
+    int worst = 0;
+    one.kernel = signature->name;
+    size_t variants = check_variants(signature, options);
+    for (size_t i = 0; i < variants && (worst == 0 || worst == TESSERA_DIFFERENT); i++) {
+        int code = check_variant(&one, i);
+        worst = code ? code : worst;
+    }
+    return worst;
+}
+
+int verb_check(const Options *options)
+{
+    Session session;
+    Options all = *options;
+    int worst = 0;
+    all.describe = true; /* any number of kernels */
+    int code = session_open(&all, &session);
+    if (code != 0) {
+        return code;
+    }
+    for (size_t i = 0; i < tessera_program_kernels(session.program); i++) {
+        const TesseraSignature *kernel = tessera_program_kernel(session.program, i);
+        if (!session.signature || session.signature == kernel) {
+            code = check_kernel(options, kernel);
+            worst = code ? code : worst;
+        }
+    }
+    session_close(&session);
+    return worst;
+}
