@@ -217,6 +217,9 @@ LLVMValueRef scalar_emit(Llvm *l, OpKind kind, const char *pred, DType in, DType
     case OP_FIX: return a;
     default: break;
     }
+    if (op_carries_value(kind)) {
+        return operands[1];
+    }
     if (dtype_is_narrow(in)) {
         return emit_widened(l, kind, pred, in, out, operands);
     }

@@ -252,7 +252,8 @@ static bool collect_operands(Lower *l, const Expr *expr, Operands *out)
 static bool wants_float(OpKind kind)
 {
     return kind == OP_SQRT || kind == OP_FLOOR || kind == OP_CEIL || kind == OP_TRUNC ||
-           kind == OP_RINT || kind == OP_ISNAN || kind == OP_FAST_EXP2 || kind == OP_FMA;
+           kind == OP_RINT || kind == OP_ISNAN || kind == OP_FMA ||
+           (op_info(kind)->traits & TRAIT_APPROX);
 }
 
 static Val apply_intrinsic(Lower *l, const Expr *expr, OpKind kind, const Operands *operands)

@@ -322,11 +322,10 @@ static bool begins_samples(OpKind kind)
     case OP_GATHER:
     case OP_DOT:
     case OP_DOT_ASYNC:
-    case OP_FAST_EXP2:
     case OP_CAST:
     case OP_LOAD:
     case OP_SHARED_LOAD: return true;
-    default: return false;
+    default: return op_info(kind)->traits & TRAIT_APPROX;
     }
 }
 

@@ -159,6 +159,41 @@ static Array *hull_of(Run *run, const Op *op, const Array *from)
     return hull;
 }
 
+/* How far hardware may be from a value (ops.def states it): `share` of it, `near` 0, and `slope` of
+ * the argument. */
+typedef struct FastBound {
+    OpKind kind;
+    double share, near, slope;
+} FastBound;
+
+static const FastBound FAST_BOUNDS[] = {
+    {OP_FAST_LOG2, 0x1p-21, 0x1p-21, 0}, {OP_FAST_TANH, 0x1p-10, 0, 0},
+    {OP_FAST_SIN, 0, 0x1p-20, 0x1p-22},  {OP_FAST_COS, 0, 0x1p-20, 0x1p-22},
+    {OP_FAST_SQRT, 0x1p-21, 0, 0},       {OP_FAST_RSQRT, 0x1p-21, 0, 0},
+    {OP_FAST_RECIPROCAL, 0x1p-21, 0, 0},
+};
+
+static double fast_bound(const FastBound *row, double x, double value)
+{
+    double turning = row->slope * fabs(x), share = row->share * fabs(value);
+    double tiny = value != 0 && fabs(value) < 0x1p-126 ? 0x1p-126 : 0;
+    return share + row->near + (turning < 2 ? turning : 2) + tiny;
+}
+
+static void spread_value(Run *run, const Op *op, Array *result, const Array *from)
+{
+    const FastBound *row = FAST_BOUNDS;
+    while (row->kind != op->kind) {
+        row++;
+    }
+    array_want_samples(run, result);
+    for (int64_t i = 0; i < result->n; i++) {
+        double x = array_scalar(from, i).f, value = array_scalar(result, i).f;
+        array_spread(run, result, run->source[op->results[0]->id], i,
+                     isfinite(value) ? fast_bound(row, x, value) : 0);
+    }
+}
+
 static void spread_fast(Run *run, const Op *op, Array *result, const Array *from)
 {
     array_want_samples(run, result);
@@ -196,6 +231,9 @@ void interp_elementwise(Run *run, const Op *op)
     apply(run, op->kind, op_word(op, ATTR_PRED), &all, result);
     if (op->kind == OP_FAST_EXP2 && run->options->bounds) {
         spread_fast(run, op, result, all.items[0]);
+    }
+    if (op_carries_value(op->kind) && run->options->bounds) {
+        spread_value(run, op, result, all.items[0]);
     }
     array_drop(run, hull);
     for (int i = 0; i < all.n; i++) {

@@ -52,6 +52,11 @@ bool op_has(const Op *op, OpTrait trait)
     return (op_table[op->kind].traits & trait) != 0;
 }
 
+bool op_carries_value(OpKind kind)
+{
+    return (op_info(kind)->traits & TRAIT_APPROX) && op_info(kind)->operands == 2;
+}
+
 bool op_from_name(const char *name, size_t n, OpKind *out)
 {
     for (int i = 0; i < OP_COUNT; i++) {

@@ -91,6 +91,8 @@ typedef struct OpInfo {
 const OpInfo *op_info(OpKind kind);
 bool op_has(const Op *op, OpTrait trait);
 bool op_from_name(const char *name, size_t n, OpKind *out);
+/* An approximation whose second operand is the value: what targets without it take. */
+bool op_carries_value(OpKind kind);
 
 typedef enum AttrKey {
 #define ATTR(id, name, kind) ATTR_##id,

@@ -61,7 +61,8 @@ static bool computed(const Op *op, int axis, int depth, Scalar *out)
     int data = op->kind == OP_SELECT ? 1 : 0;
     *out = scalar_op(op->kind, op_word(op, ATTR_PRED), op->operands[data]->type->dtype,
                      op->results[0]->type->dtype, operands);
-    return op->kind != OP_FAST_EXP2 || operands[0].f == -INFINITY; /* exactly 0 there */
+    return !op_has(op, TRAIT_APPROX) ||
+           (op->kind == OP_FAST_EXP2 && operands[0].f == -INFINITY); /* exactly 0 there */
 }
 
 /* The operand's axis that is the result's `axis`; -1: it has none, or it is stretched. */

@@ -80,6 +80,8 @@ typedef struct GpuTarget {
     LLVMValueRef (*reciprocal)(GpuEmitter *em, LLVMValueRef x);
     /* 2^x of an f32. */
     LLVMValueRef (*fast_exp2)(GpuEmitter *em, LLVMValueRef x);
+    /* An op that carries its value, of f32 x. NULL: the target takes the value. */
+    LLVMValueRef (*fast)(GpuEmitter *em, OpKind kind, LLVMValueRef x);
     /* A guarded access of global memory: a value like `otherwise` (a scalar or a vector) from ptr
      * if the condition holds. `constant`: nobody writes it during the launch. NULL hooks: a
      * branch. */

@@ -61,8 +61,12 @@ static LLVMValueRef emit_element(GpuEmitter *em, const Op *op, const GpuValue *i
     for (int i = 0; i < op->n_operands; i++) {
         operands[i] = ins[i].n == 1 ? ins[i].regs[0] : ins[i].regs[r];
     }
-    return op->kind == OP_FAST_EXP2 ? em->target->fast_exp2(em, operands[0])
-                                    : scalar_emit_op(em->l, op, operands);
+    if (op->kind == OP_FAST_EXP2) {
+        return em->target->fast_exp2(em, operands[0]);
+    }
+    return op_carries_value(op->kind) && em->target->fast
+               ? em->target->fast(em, op->kind, operands[0])
+               : scalar_emit_op(em->l, op, operands);
 }
 
 /* bf16 is the upper half of an f32: one operation on the word that holds it. */
@@ -140,9 +144,24 @@ void gpu_emit_quotients(GpuEmitter *em, const Op *op, int from, int n, GpuDivide
     }
 }
 
+/* Is the result only what an approximation carries? LLVM then drops a plain division. */
+static bool only_carried(const Op *op)
+{
+    for (const Op *user = op->next; user; user = user->next) {
+        for (int i = 0; i < user->n_operands; i++) {
+            bool carried = op_carries_value(user->kind) && i == 1;
+            if (user->n_regions > 0 || (user->operands[i] == op->results[0] && !carried)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 bool gpu_is_division(const Op *op)
 {
-    return op->kind == OP_DIV && is_tile(op->results[0]) && op->results[0]->type->dtype == DT_F32;
+    return op->kind == OP_DIV && is_tile(op->results[0]) &&
+           op->results[0]->type->dtype == DT_F32 && !only_carried(op);
 }
 
 void gpu_emit_elementwise(GpuEmitter *em, const Op *op)

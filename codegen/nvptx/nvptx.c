@@ -143,6 +143,25 @@ static LLVMValueRef fast_exp2(GpuEmitter *em, LLVMValueRef x)
     return gpu_asm(em, em->f32, "ex2.approx.ftz.f32 $0, $1;", "=f,f", false, 1, &x);
 }
 
+static LLVMValueRef fast(GpuEmitter *em, OpKind kind, LLVMValueRef x)
+{
+    static const struct {
+        OpKind kind;
+        const char *text;
+    } rows[] = {
+        {OP_FAST_LOG2, "lg2.approx.f32 $0, $1;"},       {OP_FAST_TANH, "tanh.approx.f32 $0, $1;"},
+        {OP_FAST_SIN, "sin.approx.f32 $0, $1;"},        {OP_FAST_COS, "cos.approx.f32 $0, $1;"},
+        {OP_FAST_SQRT, "sqrt.approx.f32 $0, $1;"},      {OP_FAST_RSQRT, "rsqrt.approx.f32 $0, $1;"},
+        {OP_FAST_RECIPROCAL, "rcp.approx.f32 $0, $1;"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].kind == kind) {
+            return gpu_asm(em, em->f32, rows[i].text, "=f,f", false, 1, &x);
+        }
+    }
+    diag_bug(em->func->diags, "no instruction for %s", op_info(kind)->name);
+}
+
 /* ---- guarded accesses: one predicated instruction ---- */
 
 typedef struct Words {
@@ -307,6 +326,7 @@ const GpuTarget gpu_nvptx = {
     .sync = sync_role,
     .reciprocal = reciprocal,
     .fast_exp2 = fast_exp2,
+    .fast = fast,
     .load_if = load_if,
     .store_if = store_if,
     .describe_map = hopper_describe_map,

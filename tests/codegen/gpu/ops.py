@@ -16,6 +16,7 @@ SIGNED = ["i8", "i16", "i32", "i64"]
 INTEGERS = SIGNED + ["u8", "u16", "u32", "u64"]
 NARROW = ["f16", "bf16"]
 BITCASTS = {"f32": ["i32", "u32"], "f64": ["i64"], "f16": ["i16"], "bf16": ["u16"], "i32": ["f32"]}
+FAST = ["log2", "tanh", "sin", "cos", "sqrt", "rsqrt", "reciprocal"]
 ARITHMETIC = ["add", "sub", "mul", "div", "mod", "min", "max"]
 PREDICATES = ["eq", "ne", "lt", "le", "gt", "ge"]
 
@@ -37,6 +38,7 @@ def operations(dtype):
         found += [("fma %a, %b, %a", dtype), ("isnan %a", "bool")]
     if dtype == "f32":
         found += [("fast_exp2 %a", dtype)]
+        found += [(f"fast_{fn} %a, %b", dtype) for fn in FAST]
     if dtype not in NARROW:
         found += [(f"cmp %a, %b pred={pred}", "bool") for pred in PREDICATES]
     casts = [to for to in FLOATS + INTEGERS + NARROW + ["bool"] if to != dtype]
