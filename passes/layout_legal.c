@@ -320,7 +320,8 @@ static void legalize_op(LayoutPass *pass, Op *op)
 {
     switch (op->kind) {
     case OP_FOR: legalize_inits(pass, op, 2); return;
-    case OP_TILES: legalize_inits(pass, op, 0); return;
+    case OP_TILES:
+    case OP_WHILE: legalize_inits(pass, op, 0); return;
     case OP_SETTLE: legalize_settle(pass, op); return;
     case OP_YIELD: legalize_yield(pass, op); return;
     case OP_DOT:

@@ -96,15 +96,20 @@ static void tie_all(LayoutPass *pass, const Op *op)
     }
 }
 
+/* The values of one element go together; where the condition is a scalar each goes by itself. */
 static void tie_while(LayoutPass *pass, const Op *op)
 {
-    tie_all(pass, op);
+    const Value *condition = op->regions[0]->last->operands[0];
+    if (layout_spreads(condition)) {
+        tie_all(pass, op);
+        tie(pass, condition, op->results[0]);
+    }
     for (int i = 0; i < op->n_results; i++) {
         tie(pass, op->regions[0]->args[i], op->results[i]);
         tie(pass, op->regions[1]->args[i], op->results[i]);
         tie(pass, op->regions[1]->last->operands[i], op->results[i]);
+        tie(pass, op->operands[i], op->results[i]);
     }
-    tie(pass, op->regions[0]->last->operands[0], op->results[0]);
 }
 
 /* The first of them that has a class; NULL: none. */

@@ -51,8 +51,11 @@ static bool writes(const Block *block, const Value *memory)
 
 static bool reads_what_changes(const Op *op, const Op *loop)
 {
-    bool reads = op->kind == OP_LOAD || op->kind == OP_GATHER;
-    return reads && writes(loop->regions[0], op->operands[0]);
+    bool reads = op->kind == OP_LOAD || op->kind == OP_GATHER, changes = false;
+    for (int r = 0; reads && r < loop->n_regions; r++) {
+        changes = changes || writes(loop->regions[r], op->operands[0]);
+    }
+    return changes;
 }
 
 /* The ranges that its result's shape names are operands' ranges, or bound around the loop. */
@@ -75,17 +78,21 @@ static bool is_invariant(const Op *op, const Op *loop)
     return op_has(op, TRAIT_PURE) && op->n_regions == 0 && !reads_what_changes(op, loop);
 }
 
-static void hoist_from(Op *loop, void *user)
+static void hoist_region(Op *loop, Block *region)
 {
-    (void)user;
-    if (loop->kind != OP_FOR) {
-        return;
-    }
-    for (Op *op = loop->regions[0]->first, *next; op; op = next) {
+    for (Op *op = region->first, *next; op; op = next) {
         next = op->next;
         if (is_invariant(op, loop) && !is_free(op)) {
             op_move_before(op, loop);
         }
+    }
+}
+
+static void hoist_from(Op *loop, void *user)
+{
+    (void)user;
+    for (int r = 0; (loop->kind == OP_FOR || loop->kind == OP_WHILE) && r < loop->n_regions; r++) {
+        hoist_region(loop, loop->regions[r]);
     }
 }
 

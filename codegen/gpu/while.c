@@ -65,7 +65,7 @@ static LLVMValueRef in_tile(const While *w, const Value *condition, int r)
     return inside;
 }
 
-/* Which registers go on; *any: does one? */
+/* Which registers go on; *any: does one? NULL: the condition is a scalar, and all go on. */
 static LLVMValueRef *conditions(const While *w, LLVMValueRef *any)
 {
     GpuEmitter *em = w->em;
@@ -80,7 +80,7 @@ static LLVMValueRef *conditions(const While *w, LLVMValueRef *any)
         goes_on[r] = gpu_both(em, held->regs[r], is_tile(condition) ? in_tile(w, condition, r) : 0);
         *any = *any ? LLVMBuildOr(em->builder, *any, goes_on[r], "") : goes_on[r];
     }
-    return goes_on;
+    return is_tile(condition) ? goes_on : NULL;
 }
 
 static void close_phis(const While *w, LLVMValueRef *goes_on)
@@ -90,13 +90,13 @@ static void close_phis(const While *w, LLVMValueRef *goes_on)
     LLVMBasicBlockRef latch = LLVMGetInsertBlock(em->builder);
     for (int i = 0; i < w->op->n_results; i++) {
         const GpuValue *next = gpu_value(em, yield->operands[i]);
-        bool tile = is_tile(w->op->results[i]);
+        bool chooses = goes_on && is_tile(w->op->results[i]);
         for (int r = 0; r < next->n; r++) {
             LLVMValueRef phi = w->phis[i][r];
             if (phi) {
                 LLVMValueRef kept =
-                    tile ? LLVMBuildSelect(em->builder, goes_on[r], next->regs[r], phi, "")
-                         : next->regs[r];
+                    chooses ? LLVMBuildSelect(em->builder, goes_on[r], next->regs[r], phi, "")
+                            : next->regs[r];
                 LLVMAddIncoming(phi, &kept, &latch, 1);
             }
         }
