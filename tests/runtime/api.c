@@ -245,6 +245,78 @@ START_TEST(named_assembler)
 }
 END_TEST
 
+/* ---- looking at programs ---- */
+
+START_TEST(formatting)
+{
+    const char *text = "kernel k(x:f32[N])->f32[N]=x  # same\n", *formatted;
+    ck_assert_int_eq(tessera_format(context, "k", text, strlen(text), &formatted), TESSERA_OK);
+    ck_assert_str_eq(formatted, "kernel k(x: f32[N]) -> f32[N] = x  # same\n");
+    ck_assert_int_eq(tessera_format(context, "k", "", 0, &formatted), TESSERA_OK);
+    ck_assert_str_eq(formatted, "");
+    expect(tessera_format(context, "k", "kernel (", 8, &formatted), TESSERA_SOURCE, "k:1:8");
+    ck_assert_ptr_null(formatted);
+    expect(tessera_format(context, "k", "a\0b", 3, &formatted), TESSERA_SOURCE, "zero byte");
+}
+END_TEST
+
+START_TEST(facts_and_accesses)
+{
+    TesseraFact fact;
+    TesseraAccesses accesses;
+    prepare_add(N);
+    ck_assert_int_eq(tessera_kernel_fact(kernel, 0, &fact), TESSERA_OK);
+    ck_assert_str_eq(fact.name, "N");
+    ck_assert_int_eq(fact.multiple, 8);
+    ck_assert_int_eq(fact.most, 1024);
+    ck_assert_int_eq(tessera_kernel_accesses(kernel, &accesses), TESSERA_OK);
+    ck_assert_uint_ge(accesses.inside + accesses.guarded, 3);
+    ck_assert_uint_eq(accesses.n_float_sums, 0);
+    ck_assert_ptr_null(tessera_program_file(program, 0)); /* it was in no file */
+}
+END_TEST
+
+/* All floats are f64: a third has no room in f32. */
+START_TEST(wide_interpretation)
+{
+    static const char third[] = "kernel third(x: T[N], y: f32[N]) -> f32[N] where T: float {\n"
+                                "    return f32(x) / y\n}\n";
+    double a = 1, b = 3, quotient = 0;
+    TesseraPair bind = {"T", "bf16"};
+    TesseraOptions options = {.bindings = &bind, .n_bindings = 1, .wide = true};
+    TesseraArg args[3] = {{.tensor = {&a, TESSERA_F64, 1, {1}}},
+                          {.tensor = {&b, TESSERA_F64, 1, {1}}},
+                          {.tensor = {&quotient, TESSERA_F64, 1, {1}}}};
+    parse(third);
+    ck_assert_int_eq(tessera_interpret(program, &options, args, 3), TESSERA_OK);
+    ck_assert(quotient == a / b);
+    options.wide = false;
+    expect(tessera_interpret(program, &options, args, 3), TESSERA_SOURCE, "'x' is f64");
+}
+END_TEST
+
+START_TEST(traces)
+{
+    TesseraArg args[3] = {vector(x, 3), vector(y, 3), vector(z, 3)};
+    TesseraOptions options = {0};
+    TesseraDebug debug = {.trace = "out", .trace_rank = 9};
+    prepare_add(N);
+    expect(tessera_debug(context, &debug), TESSERA_USAGE, "9 indices");
+    debug = (TesseraDebug){.trace = "out", .trace_rank = 1, .trace_index = {3}};
+    ck_assert_int_eq(tessera_debug(context, &debug), TESSERA_OK);
+    expect(tessera_interpret(program, &options, args, 3), TESSERA_USAGE, "nothing is stored to");
+    debug.trace_index[0] = -1;
+    ck_assert_int_eq(tessera_debug(context, &debug), TESSERA_OK);
+    expect(tessera_interpret(program, &options, args, 3), TESSERA_USAGE, "out[-1]");
+    debug = (TesseraDebug){.trap_nan = true};
+    ck_assert_int_eq(tessera_debug(context, &debug), TESSERA_OK);
+    ck_assert_int_eq(tessera_interpret(program, &options, args, 3), TESSERA_OK);
+    x[1] = 1.0f / 0.0f;
+    y[1] = -x[1];
+    expect(tessera_interpret(program, &options, args, 3), TESSERA_FAULT, "`add` makes a NaN");
+}
+END_TEST
+
 /* ---- memory that runs out ---- */
 
 typedef struct Counting {
@@ -281,6 +353,8 @@ static TesseraStatus use(TesseraContext *c, TesseraProgram **p, TesseraKernel **
                          {.number = 2},
                          {.tensor = {data + 0, TESSERA_F32, 2, {2, 8}}}};
     TesseraStatus status = tessera_program_parse(c, "<text>", SCALE, strlen(SCALE), p);
+    const char *formatted;
+    status = status ? status : tessera_format(c, "<text>", SCALE, strlen(SCALE), &formatted);
     status = status ? status : tessera_infer(*p, &options, NULL, &in);
     status = status ? status : tessera_compile(*p, &options, k);
     status = status ? status : tessera_kernel_emit(*k, "ir", &bytes);
@@ -336,6 +410,10 @@ UNIT_TESTS(runtime_api)
     tcase_add_test(tests, emits);
     tcase_add_test(tests, elements);
     tcase_add_test(tests, named_assembler);
+    tcase_add_test(tests, formatting);
+    tcase_add_test(tests, facts_and_accesses);
+    tcase_add_test(tests, wide_interpretation);
+    tcase_add_test(tests, traces);
     tcase_add_test(tests, allocation_failures);
     return tests;
 }

@@ -160,6 +160,11 @@ START_TEST(null_where_objects_are_made)
     expect(tessera_device_open(context, NULL, 0, &device), TESSERA_USAGE, "kind is NULL");
     expect(tessera_device_open(context, "cpu", 0, NULL), TESSERA_USAGE, "device is NULL");
     ck_assert_int_eq(tessera_debug(NULL, NULL), TESSERA_USAGE);
+    const char *formatted;
+    ck_assert_int_eq(tessera_format(NULL, "t", ADD, 3, &formatted), TESSERA_USAGE);
+    expect(tessera_format(context, NULL, ADD, 3, &formatted), TESSERA_USAGE, "name is NULL");
+    expect(tessera_format(context, "t", NULL, 3, &formatted), TESSERA_USAGE, "text is NULL");
+    expect(tessera_format(context, "t", ADD, 3, NULL), TESSERA_USAGE, "formatted is NULL");
     parse(ADD);
     expect(tessera_program_find(program, "add", NULL), TESSERA_USAGE, "signature is NULL");
     expect(tessera_compile(program, NULL, &kernel), TESSERA_USAGE, "options is NULL");
@@ -191,6 +196,13 @@ START_TEST(null_where_objects_are_used)
     expect(tessera_kernel_schedule(kernel, true, NULL), TESSERA_USAGE, "text is NULL");
     ck_assert_int_eq(tessera_kernel_resources(NULL, &resources), TESSERA_USAGE);
     expect(tessera_kernel_resources(kernel, NULL), TESSERA_USAGE, "resources is NULL");
+    TesseraFact fact;
+    TesseraAccesses accesses;
+    ck_assert_int_eq(tessera_kernel_fact(NULL, 0, &fact), TESSERA_USAGE);
+    expect(tessera_kernel_fact(kernel, 0, NULL), TESSERA_USAGE, "fact is NULL");
+    expect(tessera_kernel_fact(kernel, 9, &fact), TESSERA_USAGE, "no size 9");
+    ck_assert_int_eq(tessera_kernel_accesses(NULL, &accesses), TESSERA_USAGE);
+    expect(tessera_kernel_accesses(kernel, NULL), TESSERA_USAGE, "accesses is NULL");
     ck_assert_int_eq(tessera_prepare(NULL, device, NULL, 0, &launch), TESSERA_USAGE);
     expect(tessera_prepare(kernel, NULL, NULL, 0, &launch), TESSERA_USAGE, "device is NULL");
     expect(tessera_prepare(kernel, device, NULL, 0, NULL), TESSERA_USAGE, "launch is NULL");
@@ -224,6 +236,7 @@ START_TEST(answers_of_nothing)
     ck_assert_str_eq(tessera_warnings(NULL), "");
     ck_assert_uint_eq(tessera_program_kernels(NULL), 0);
     ck_assert_ptr_null(tessera_program_kernel(NULL, 0));
+    ck_assert_ptr_null(tessera_program_file(NULL, 0));
     ck_assert_ptr_null(tessera_kernel_signature(NULL));
     ck_assert_ptr_null(tessera_device_info(NULL));
     ck_assert_ptr_null(tessera_target(NULL, 0));
