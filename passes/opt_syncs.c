@@ -17,7 +17,7 @@
 
 enum { MOST_TOUCHED = 16 };
 
-/* Shared buffers that a stretch of ops reads and writes. */
+/* Shared buffers and tensors that a stretch of ops reads and writes. */
 typedef struct Touched {
     const Value *buffers[MOST_TOUCHED];
     bool written[MOST_TOUCHED];
@@ -52,8 +52,8 @@ static void add_op(Touched *touched, const Op *op)
     touched->unknown |= !is_plain(op);
     for (int at = 0; at < op->n_operands; at = access_next(op, at)) {
         const Value *memory = op->operands[at];
-        if (memory && memory->type->kind == TYPE_SHARED) {
-            touch(touched, memory, op->kind == OP_SHARED_STORE);
+        if (memory && (memory->type->kind == TYPE_SHARED || memory->type->kind == TYPE_TENSOR)) {
+            touch(touched, memory, op->kind == OP_SHARED_STORE || op->kind == OP_STORE);
         }
     }
 }

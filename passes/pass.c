@@ -37,6 +37,8 @@ static const PassOrder ORDERS[] = {
      "a copy may clip an access only when its guard is explicit, and padding must "
      "be neutral before products read it from shared memory"},
     {"tile", "stage", "buffers have the extents of tiles"},
+    {"stage", "order", "which op moves what to and from memory is settled there"},
+    {"order", "syncs", "it may separate what another meeting separates already"},
     {"stage", "overlap", "only staged products can be in flight"},
     {"overlap", "layout", "what a loop carries changes"},
     {"stage", "layout", "the matrix unit that a product uses anchors the layouts around it"},

@@ -108,12 +108,34 @@ static bool loops_are_plain(const Stager *s, const Op *load)
     return true;
 }
 
+typedef struct Moves {
+    const Value *tensor;
+    bool reads, writes;
+} Moves;
+
+static void find_moves(Op *op, void *user)
+{
+    Moves *moves = user;
+    bool own = op->n_operands && op->operands[0] == moves->tensor;
+    bool writes = op->kind == OP_STORE || op->kind == OP_SCATTER;
+    moves->writes = moves->writes || (own && writes);
+    moves->reads = moves->reads || (own && !writes);
+}
+
+bool stage_may_bulk(const Op *launch, const Value *tensor)
+{
+    Moves moves = {tensor, false, false};
+    block_walk(launch->regions[0], find_moves, &moves);
+    return !moves.reads || !moves.writes;
+}
+
 /* Only matrix units read what the copy engine writes. */
 static bool can_be_bulk(const Stager *s, const Op *load, const Op *dot)
 {
     Access access = op_access(load, 0);
     return s->func->target->bulk_copy && text_same(product_unit(s->func, dot), "wgmma") &&
-           bulk_describes(&access) && loops_are_plain(s, load);
+           bulk_describes(&access) && loops_are_plain(s, load) &&
+           stage_may_bulk(s->launch, access.memory);
 }
 
 static void find_operand(Stager *s, Op *dot, int side)

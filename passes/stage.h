@@ -38,6 +38,9 @@ typedef struct Stream {
     Value *position; /* the consumer's ring position in `home` */
 } Stream;
 
+/* May the copy engine move the tensor: nothing in the launch both reads and writes it. */
+bool stage_may_bulk(const Op *launch, const Value *tensor);
+
 typedef struct Stager {
     Func *func;
     Op *launch;

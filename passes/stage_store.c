@@ -7,7 +7,8 @@ int64_t bulk_store_bytes(const Stager *s, const Op *store)
 {
     Access access = op_access(store, 0);
     Type value = store->operands[store->n_operands - 1]->type;
-    if (!s->func->target->bulk_copy || value->rank != 2 || !bulk_describes(&access)) {
+    if (!s->func->target->bulk_copy || value->rank != 2 || !bulk_describes(&access) ||
+        !stage_may_bulk(s->launch, access.memory)) {
         return 0;
     }
     return poly_capacity(value->dims[0]) * poly_capacity(value->dims[1]) *

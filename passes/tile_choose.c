@@ -190,11 +190,14 @@ static int64_t choose_row(Func *func, const Op *group, const TilePlan *plan, Axi
     int64_t most = poly_most(axis->dim), aligned = plan->aligned;
     most += most < INT64_MAX - aligned ? aligned - 1 : 0;
     bool fits = most <= row_capacity(func, plan) / inner;
+    const Line *given = schedule_given(func, "tile", axis->name);
+    fits = fits && (!given || given->number >= poly_most(axis->dim));
     const char *how = schedule_word(func, "rows", "", fits ? "resident" : "looped", "%s",
                                     fits ? "a row fits the registers of one block: it is read once"
                                          : "a row may be longer than what one block can hold");
     if (text_same(how, "resident") && most != INT64_MAX) {
         tile_set_step(func, axis, AXIS_ROW, row_step(func, group, most), "the whole row");
+        axis->how = axis->step < poly_most(axis->dim) ? AXIS_LOOP : axis->how;
     } else {
         tile_set_step(
             func, axis, AXIS_LOOP, fitted(axis->dim, larger(1, loop_step(func, plan) / inner)),
