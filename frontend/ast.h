@@ -140,6 +140,7 @@ typedef struct LineDecl {
 } LineDecl;
 
 typedef struct ScheduleDecl {
+    const Expr *when; /* NULL: always */
     bool tune; /* what a tuner may try; it decides nothing here */
     const char *kernel;
     Span span;

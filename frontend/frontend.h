@@ -56,9 +56,13 @@ const int64_t *frontend_allowed(const Module *module, const KernelSignature *ker
                                 const char *size, size_t *n);
 
 /* Type checks and lowers one kernel with its generics and consts bound. Sizes listed in an
- * `assume … in` become constants and must be bound too. The kernel's `schedule` blocks whose
- * selector matches `target_name` are given to func->schedule. NULL after errors. */
+ * `assume … in` become constants and must be bound too. NULL after errors. */
 Func *frontend_lower(Module *module, const KernelSignature *kernel, const Binding *bindings,
-                     size_t n, const char *target_name);
+                     size_t n);
+/* Gives func->schedule the lines of the kernel's `schedule` blocks that are for this target and
+ * whose `when` holds: by the sizes that are given (by DimVar.id, negative: not; may be NULL), and by
+ * what is known of the others now. False after errors. */
+bool frontend_schedule(Module *module, const KernelSignature *kernel, Func *func,
+                       const char *target_name, const int64_t *sizes);
 
 #endif

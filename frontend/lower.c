@@ -3,7 +3,6 @@
  * given to the function. */
 #include "frontend/lower.h"
 
-#include "ir/schedule.h"
 #include "ir/verify.h"
 
 /* ---- parameters ---- */
@@ -147,105 +146,6 @@ void lower_assume(Lower *l, const Stmt *stmt)
               "`assume N <= 4096`");
 }
 
-/* ---- schedule ---- */
-
-static bool names_target(const ScheduleDecl *schedule, const char *target)
-{
-    for (size_t i = 0; i < schedule->targets.n; i++) {
-        if (target && text_same(schedule->targets.items[i], target)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void check_dimension(Lower *l, const LineDecl *line)
-{
-    Nearest nearest = nearest_to(line->sub);
-    for (size_t i = 0; i < l->kernel->signature.sizes.n; i++) {
-        nearest_try(&nearest, l->kernel->signature.sizes.items[i]);
-    }
-    for (size_t i = 0; i < l->func->dimvars.n; i++) {
-        if (l->func->dimvars.items[i]->name) {
-            nearest_try(&nearest, l->func->dimvars.items[i]->name);
-        }
-    }
-    if (nearest.best && nearest.distance == 0) {
-        return;
-    }
-    Diag *diag = lower_error(l, ERR_SCHEDULE_DIM, line->sub_span, "`%s` has no dimension `%s`",
-                             l->kernel->name, line->sub);
-    if (nearest_found(&nearest)) {
-        diag_help(l->diags, diag, "did you mean `%s`?", nearest_found(&nearest));
-    }
-}
-
-static void apply_schedule(Lower *l, const ScheduleDecl *schedule)
-{
-    for (size_t i = 0; i < schedule->lines.n; i++) {
-        const LineDecl *line = &schedule->lines.items[i];
-        if (text_same(line->key, "tile")) {
-            check_dimension(l, line);
-        }
-        schedule_give(l->func, line->key, line->sub, line->word, line->number, LINE_SOURCE,
-                      line->span);
-    }
-}
-
-/* Is it for this kernel, and for this target by name, or for all? */
-static bool applies(const Lower *l, const ScheduleDecl *schedule, const char *target, bool named)
-{
-    return text_same(schedule->kernel, l->kernel->name) &&
-           (named ? names_target(schedule, target) : schedule->targets.n == 0);
-}
-
-/* Of lines for one target that decide the same, none is meant: not the last of them either. */
-static void refuse_twice(Lower *l, const ScheduleDecl *first, size_t n_first, const LineDecl *line)
-{
-    for (size_t i = 0; i < n_first; i++) {
-        const LineDecl *other = &first->lines.items[i];
-        if (text_same(other->key, line->key) && text_same(other->sub, line->sub)) {
-            Diag *diag = lower_error(l, ERR_SCHEDULE_TWICE, line->span, "`%s%s%s` is given twice",
-                                     line->key, *line->sub ? " " : "", line->sub);
-            diag_label(l->diags, diag, other->span, "and here");
-            return;
-        }
-    }
-}
-
-/* All lines of the i-th block against those before them. */
-static void check_lines_twice(Lower *l, size_t nth, const char *target, bool named)
-{
-    const ScheduleDecl *schedule = l->module->schedules.items[nth];
-    for (size_t i = 0; i < schedule->lines.n; i++) {
-        refuse_twice(l, schedule, i, &schedule->lines.items[i]);
-        for (size_t k = 0; k < nth; k++) {
-            const ScheduleDecl *earlier = l->module->schedules.items[k];
-            if (!earlier->tune && applies(l, earlier, target, named)) {
-                refuse_twice(l, earlier, earlier->lines.n, &schedule->lines.items[i]);
-            }
-        }
-    }
-}
-
-/* Blocks for all targets first: what is said for this one counts more. */
-void apply_schedules(Lower *l, const char *target)
-{
-    for (int named = 0; named <= 1; named++) {
-        for (size_t i = 0; i < l->module->schedules.n; i++) {
-            const ScheduleDecl *schedule = l->module->schedules.items[i];
-            bool mine = applies(l, schedule, target, named);
-            if (mine && schedule->tune) {
-                diag_remark(l->diags, schedule->span,
-                            "this `tune` block decides nothing: there is no tuner yet");
-            } else if (mine) {
-                check_lines_twice(l, i, target, named);
-                apply_schedule(l, schedule);
-            }
-        }
-    }
-}
-
 /* ---- the body ---- */
 
 static void lower_kernel_body(Lower *l)
@@ -287,7 +187,7 @@ static void check_result(Func *func)
 }
 
 Func *frontend_lower(Module *module, const KernelSignature *kernel, const Binding *bindings,
-                     size_t n, const char *target_name)
+                     size_t n)
 {
     Diags *diags = module->diags;
     int errors = diags->errors;
@@ -308,7 +208,6 @@ Func *frontend_lower(Module *module, const KernelSignature *kernel, const Bindin
     lower_kernel_body(&l);
     if (diags->errors == errors) {
         check_written(&l);
-        apply_schedules(&l, target_name);
     }
     if (diags->errors > errors) {
         return NULL;

@@ -237,7 +237,6 @@ void lower_parallel(Lower *l, const Stmt *stmt);
 
 /* ---- the kernel ---- */
 void lower_assume(Lower *l, const Stmt *stmt);
-void apply_schedules(Lower *l, const char *target);
 bool bind_all(Lower *l, const Binding *bindings, size_t n);
 
 #endif

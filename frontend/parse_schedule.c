@@ -207,6 +207,9 @@ static ScheduleDecl *parse_head(Parser *p)
             ARENA_PUSH(p->arena, &schedule->targets, parse_target(p));
         } while (!p->recovering && parser_take(p, TOK_COMMA));
     }
+    if (!p->recovering && parser_take_word(p, "when")) {
+        schedule->when = parse_expr(p);
+    }
     if (!p->recovering) {
         parser_expect(p, TOK_LBRACE, "to begin the schedule");
     }

@@ -24,7 +24,8 @@ static bool choose_target(Compilation *c)
     return !name || c->target;
 }
 
-static Func *lower(Compilation *c)
+/* Facts come before schedule blocks, whose conditions are about them. */
+static bool lower(Compilation *c)
 {
     Work *work = c->work;
     const TesseraOptions *options = &c->options;
@@ -36,9 +37,12 @@ static Func *lower(Compilation *c)
     Importer importer = imports_kept(c->imports);
     Module *module = frontend_parse(&work->arena, &work->diags, source, &importer);
     const KernelSignature *kernel = module ? frontend_find(module, options->kernel) : NULL;
-    return kernel ? frontend_lower(module, kernel, bindings, options->n_bindings,
-                                   c->target ? c->target->name : "")
-                  : NULL;
+    c->func = kernel ? frontend_lower(module, kernel, bindings, options->n_bindings) : NULL;
+    if (!c->func || !facts_give(c->func, options)) {
+        return false;
+    }
+    const int64_t *sizes = sizes_by_id(c->func, options->sizes, options->n_sizes);
+    return frontend_schedule(module, kernel, c->func, c->target ? c->target->name : "", sizes);
 }
 
 bool compile(Compilation *c)
@@ -47,15 +51,14 @@ bool compile(Compilation *c)
         return false;
     }
     double start = clock_cpu_seconds();
-    c->func = lower(c);
+    bool good = lower(c);
     debug_took(c, "frontend", clock_cpu_seconds() - start);
-    if (!c->func) {
+    if (!good) {
         return false;
     }
     c->func->target = c->target;
     c->flops = func_flops(c->func, &c->options);
-    if (!facts_give(c->func, &c->options) ||
-        !lines_give(c->func, c->options.lines, c->options.n_lines)) {
+    if (!lines_give(c->func, c->options.lines, c->options.n_lines)) {
         return false;
     }
     if (!debug_after_frontend(c) || !c->target) {

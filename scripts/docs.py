@@ -130,6 +130,18 @@ def targets():
         for r in rows("ir/targets.def", "TARGET")])
 
 
+def schedule():
+    """docs/schedule.md is written by hand but for the table between its marks."""
+    begin, end = "<!-- lines: made by `make docs` from ir/schedule.def -->", "<!-- /lines -->"
+    text = (ROOT / "docs/schedule.md").read_text()
+    head, rest = text.split(begin)
+    lines = [[f"`{key}`", "" if subs == "-" else f"`{subs}`", f"`{values}`", f"`{owner}`",
+              "yes" if bits == "true" else "no", said]
+             for key, subs, values, owner, bits, said in rows("ir/schedule.def", "LINE")]
+    fields = ["key", "names", "values", "pass", "changes bits", "what it decides"]
+    return head + begin + "\n" + table(fields, lines) + end + rest.split(end)[1]
+
+
 def declared(lines, at):
     """The head of the function that begins at a line, without its body."""
     head = ""
@@ -190,7 +202,7 @@ def stdlib():
 def main():
     stale = []
     for name, make in (("ops", ops), ("passes", passes), ("targets", targets),
-                       ("stdlib", stdlib)):
+                       ("stdlib", stdlib), ("schedule", schedule)):
         path, text = ROOT / "docs" / f"{name}.md", make()
         if not path.is_file() or path.read_text() != text:
             stale.append(str(path.relative_to(ROOT)))

@@ -59,7 +59,7 @@ static void evaluate(const char *name, float *x, float *y)
     int source = diags_add_source(&run.diags, "k.tile", text, strlen(text));
     Module *module = frontend_parse(&run.arena, &run.diags, source, NULL);
     ck_assert_ptr_nonnull(module);
-    Func *func = frontend_lower(module, frontend_kernel(module, 0), NULL, 0, NULL);
+    Func *func = frontend_lower(module, frontend_kernel(module, 0), NULL, 0);
     ck_assert_ptr_nonnull(func);
     InterpArg args[2] = {{.tensor.data = x}, {.tensor.data = y}};
     int64_t sizes[1] = {SAMPLES};

@@ -206,7 +206,10 @@ static void lower(Module *module, const KernelSignature *kernel)
             given[n++] = BINDINGS[i];
         }
     }
-    frontend_lower(module, kernel, given, n, "sm_90a");
+    Func *func = frontend_lower(module, kernel, given, n);
+    if (func) {
+        frontend_schedule(module, kernel, func, "sm_90a", NULL);
+    }
 }
 
 static void compile(Arena *arena, const Program *program)
@@ -296,7 +299,7 @@ static void compile_repeated(const char *before, const char *repeated, int times
         int source = diags_add_source(&diags, "long.tile", text.data, text.n);
         Module *module = frontend_parse(&arena, &diags, source, NULL);
         if (module) {
-            frontend_lower(module, frontend_kernel(module, 0), NULL, 0, NULL);
+            frontend_lower(module, frontend_kernel(module, 0), NULL, 0);
         }
     }
     ck_assert_int_gt(diags.errors, 0);

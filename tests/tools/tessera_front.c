@@ -62,8 +62,8 @@ static Options read_options(Arena *arena, int argc, char **argv)
 static void dump_kernel(Module *module, const KernelSignature *kernel, const Options *options,
                         Text *out)
 {
-    Func *func = frontend_lower(module, kernel, options->bindings, options->n, options->target);
-    if (func && !options->quiet) {
+    Func *func = frontend_lower(module, kernel, options->bindings, options->n);
+    if (func && frontend_schedule(module, kernel, func, options->target, NULL) && !options->quiet) {
         print_func(func, out);
     }
 }

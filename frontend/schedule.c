@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which schedule blocks of the source count for a compilation, and which line of theirs wins: blocks
+ * for all targets, then those that name this one; of each kind those without `when` first. */
+#include "frontend/lower.h"
+#include "frontend/when.h"
+
+#include "ir/schedule.h"
+
+static bool names_target(const ScheduleDecl *schedule, const char *target)
+{
+    for (size_t i = 0; i < schedule->targets.n; i++) {
+        if (target && text_same(schedule->targets.items[i], target)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void check_dimension(Lower *l, const LineDecl *line)
+{
+    Nearest nearest = nearest_to(line->sub);
+    for (size_t i = 0; i < l->kernel->signature.sizes.n; i++) {
+        nearest_try(&nearest, l->kernel->signature.sizes.items[i]);
+    }
+    for (size_t i = 0; i < l->func->dimvars.n; i++) {
+        if (l->func->dimvars.items[i]->name) {
+            nearest_try(&nearest, l->func->dimvars.items[i]->name);
+        }
+    }
+    if (nearest.best && nearest.distance == 0) {
+        return;
+    }
+    Diag *diag = lower_error(l, ERR_SCHEDULE_DIM, line->sub_span, "`%s` has no dimension `%s`",
+                             l->kernel->name, line->sub);
+    if (nearest_found(&nearest)) {
+        diag_help(l->diags, diag, "did you mean `%s`?", nearest_found(&nearest));
+    }
+}
+
+static void apply_schedule(Lower *l, const ScheduleDecl *schedule)
+{
+    for (size_t i = 0; i < schedule->lines.n; i++) {
+        const LineDecl *line = &schedule->lines.items[i];
+        if (text_same(line->key, "tile")) {
+            check_dimension(l, line);
+        }
+        schedule_give(l->func, line->key, line->sub, line->word, line->number, LINE_SOURCE,
+                      line->span);
+    }
+}
+
+/* Is it for this kernel, and for this target by name, or for all? */
+static bool applies(const Lower *l, const ScheduleDecl *schedule, const char *target, bool named)
+{
+    return text_same(schedule->kernel, l->kernel->name) &&
+           (named ? names_target(schedule, target) : schedule->targets.n == 0);
+}
+
+/* Of lines for one target that decide the same, none is meant: not the last of them either. */
+static void refuse_twice(Lower *l, const ScheduleDecl *first, size_t n_first, const LineDecl *line)
+{
+    for (size_t i = 0; i < n_first; i++) {
+        const LineDecl *other = &first->lines.items[i];
+        if (text_same(other->key, line->key) && text_same(other->sub, line->sub)) {
+            Diag *diag = lower_error(l, ERR_SCHEDULE_TWICE, line->span, "`%s%s%s` is given twice",
+                                     line->key, *line->sub ? " " : "", line->sub);
+            diag_label(l->diags, diag, other->span, "and here");
+            return;
+        }
+    }
+}
+
+/* All lines of the i-th block against those before them. */
+static void check_lines_twice(Lower *l, size_t nth, const char *target, bool named)
+{
+    const ScheduleDecl *schedule = l->module->schedules.items[nth];
+    for (size_t i = 0; i < schedule->lines.n; i++) {
+        refuse_twice(l, schedule, i, &schedule->lines.items[i]);
+        for (size_t k = 0; k < nth; k++) {
+            const ScheduleDecl *earlier = l->module->schedules.items[k];
+            bool plain = !earlier->tune && !earlier->when && !schedule->when;
+            if (plain && applies(l, earlier, target, named)) {
+                refuse_twice(l, earlier, earlier->lines.n, &schedule->lines.items[i]);
+            }
+        }
+    }
+}
+
+typedef struct Selection {
+    const char *target;
+    const int64_t *sizes; /* given ones, by DimVar.id; may be NULL */
+} Selection;
+
+static bool holds(Lower *l, const ScheduleDecl *schedule, const int64_t *sizes)
+{
+    Answer answer = schedule->when ? when_holds(l->func, sizes, schedule->when) : ANSWER_YES;
+    if (answer == ANSWER_OPEN) {
+        diag_remark(l->diags, schedule->when->span,
+                    "this is not known of the sizes here: the block decides nothing");
+    }
+    return answer == ANSWER_YES;
+}
+
+static void apply_block(Lower *l, size_t nth, const Selection *for_what, bool named)
+{
+    const ScheduleDecl *schedule = l->module->schedules.items[nth];
+    if (schedule->tune) {
+        diag_remark(l->diags, schedule->span,
+                    "this `tune` block decides nothing: there is no tuner yet");
+    } else if (holds(l, schedule, for_what->sizes)) {
+        check_lines_twice(l, nth, for_what->target, named);
+        apply_schedule(l, schedule);
+    }
+}
+
+static void apply_kind(Lower *l, const Selection *for_what, bool named, bool conditional)
+{
+    for (size_t i = 0; i < l->module->schedules.n; i++) {
+        const ScheduleDecl *schedule = l->module->schedules.items[i];
+        if (applies(l, schedule, for_what->target, named) &&
+            (schedule->when != NULL) == conditional) {
+            apply_block(l, i, for_what, named);
+        }
+    }
+}
+
+static void check_conditions(Lower *l)
+{
+    for (size_t i = 0; i < l->module->schedules.n; i++) {
+        const ScheduleDecl *schedule = l->module->schedules.items[i];
+        if (schedule->when && text_same(schedule->kernel, l->kernel->name)) {
+            when_check(l->func, schedule->when);
+        }
+    }
+}
+
+bool frontend_schedule(Module *module, const KernelSignature *kernel, Func *func,
+                       const char *target_name, const int64_t *sizes)
+{
+    Selection for_what = {target_name, sizes};
+    int errors = module->diags->errors;
+    Lower l = {.module = module, .arena = module->arena, .diags = module->diags, .func = func};
+    for (size_t i = 0; i < module->kernels.n; i++) {
+        if (&module->kernels.items[i]->signature == kernel) {
+            l.kernel = module->kernels.items[i];
+        }
+    }
+    check_conditions(&l);
+    for (int named = 0; named <= 1 && module->diags->errors == errors; named++) {
+        apply_kind(&l, &for_what, named, false);
+        apply_kind(&l, &for_what, named, true);
+    }
+    return module->diags->errors == errors;
+}
