@@ -96,7 +96,7 @@ typedef struct Lower {
     Block *parallel_block;
     const IndexVar *parallel_vars[MAX_RANK]; /* of its arguments */
     Symbol *active; /* of the loop around, when it has a `break`: does it go on? */
-    bool lane_loop; /* inside of a loop whose elements end by themselves */
+    const Op *lane_loop; /* the outermost loop around whose elements end by themselves */
     int branches;   /* of conditions that are not known when compiling, around this place */
     Val mask; /* ARRAY of bool: where stores happen; else everywhere */
     Lane lanes[MOST_LANES];

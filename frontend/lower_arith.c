@@ -614,6 +614,10 @@ Val lower_product(Lower *l, const Expr *expr)
         operator_error(l, expr, "`@` does not apply to bool", "cast it: `i32(…)`");
         return poison_val();
     }
+    if (l->lane_loop) {
+        mixes_lanes(l, place_of(expr), "@");
+        return poison_val();
+    }
     bool single = shape_of(&a).rank == 2 && shape_of(&b).rank == 2;
     if (single && (a.lanes || b.lanes) && l->parallel_block) {
         return product_in_lanes(l, expr, dtype, &a, &b);

@@ -249,6 +249,19 @@ static bool has_effects(const StmtList *list)
     return false;
 }
 
+/* Loops inside must not go on for elements that have ended. */
+static bool has_loop(const StmtList *list)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        const Stmt *stmt = list->items[i];
+        if (stmt->kind == STMT_WHILE || stmt->kind == STMT_FOR || has_loop(&stmt->body) ||
+            has_loop(&stmt->otherwise)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Elements end by themselves: everything that is carried has all the lanes. */
 static bool same_lanes(Lower *l, const WhileLoop *loop, const Carried *carried, Lanes lanes)
 {
@@ -299,7 +312,8 @@ static Tried try_while(Lower *l, const WhileLoop *loop, const Carried *carried)
     int errors = l->diags->errors, n = (int)carried->symbols.n;
     Op *op = build_while(&l->b, n, carried_inits(l, carried));
     Builder outside = l->b;
-    bool lane_loop = l->lane_loop;
+    const Op *lane_loop = l->lane_loop;
+    Val mask = l->mask;
     l->b = build_at_end(l->func, op->regions[0]);
     l->b.span = loop->span;
     carried_enter(carried, op->regions[0]->args);
@@ -308,12 +322,16 @@ static Tried try_while(Lower *l, const WhileLoop *loop, const Carried *carried)
     l->b = build_at_end(l->func, op->regions[1]);
     l->b.span = loop->span;
     carried_enter(carried, op->regions[1]->args);
-    l->lane_loop = lane_loop || holds.lanes;
+    if (holds.lanes) {
+        l->lane_loop = lane_loop ? lane_loop : op;
+        l->mask = has_loop(loop->body) ? loop_condition(l, loop) : mask;
+    }
     l->loops++;
     lower_block(l, loop->body);
     l->loops--;
     next_count(l, loop);
     l->lane_loop = lane_loop;
+    l->mask = mask;
     bool wrong = is_poison(&holds) || l->diags->errors > errors;
     if (wrong || (holds.lanes && !carries_scalars(l, loop, carried))) {
         l->b = outside;

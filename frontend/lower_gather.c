@@ -53,6 +53,19 @@ static void set_outside(Lower *l, Value *gather, const Val *otherwise)
     }
 }
 
+/* Is the value made inside of the loop whose elements end by themselves? */
+static bool made_in_loop(const Lower *l, const Value *value)
+{
+    const Block *block = value->def ? value->def->parent : value->block;
+    for (const Op *op = block ? block->parent : NULL; op && l->lane_loop;
+         op = op->parent ? op->parent->parent : NULL) {
+        if (op == l->lane_loop) {
+            return true;
+        }
+    }
+    return false;
+}
+
 Val gather_vals(Lower *l, Span span, const Val *memory, const Val *indices, const bool *inside,
                 const Val *otherwise, Shape shape)
 {
@@ -61,6 +74,13 @@ Val gather_vals(Lower *l, Span span, const Val *memory, const Val *indices, cons
     Value *operands[MAX_RANK];
     int64_t guards[MAX_RANK];
     int n = 0;
+    if (memory->kind == VAL_ARRAY && made_in_loop(l, memory->value)) {
+        Diag *diag = lower_error(l, ERR_LANE_LOOP, span,
+                                 "this array is made inside of a loop that ends for each element "
+                                 "by itself, and cannot be read by index there");
+        diag_help(l->diags, diag, "make it before the loop");
+        return poison_val();
+    }
     for (int i = 0; i < l->n_lanes; i++) {
         if (memory->lanes >> i & 1) {
             guards[n] = 0;

@@ -140,6 +140,13 @@ static void store_scattered(Lower *l, const Stmt *stmt, Value *tensor, const Acc
         return;
     }
     slot.lanes |= lanes_from(l, 0);
+    if (l->lane_loop && slot.rank > 0) {
+        Diag *diag = lower_error(l, ERR_LANE_LOOP, stmt->span,
+                                 "an array is written inside of a loop that ends for each element "
+                                 "by itself");
+        diag_help(l->diags, diag, "write single elements, or after the loop");
+        return;
+    }
     Value *stored = fit_to_slot(l, stmt->value->span, value, tensor->type->dtype, &slot);
     for (int i = 0; stored && i < places->n; i++) {
         operands[i] = index_operand(l, &indices[i], &slot);
@@ -172,7 +179,7 @@ static void store_places(Lower *l, const Stmt *stmt, Value *tensor, const Expr *
     if (!covers_parallel(l, stmt->span, &places)) {
         return;
     }
-    if (l->mask.kind != VAL_ARRAY && is_plain(l, &places, &lanes)) {
+    if (l->mask.kind != VAL_ARRAY && !l->lane_loop && is_plain(l, &places, &lanes)) {
         store_plain(l, stmt, tensor, &places, lanes, value);
     } else {
         store_scattered(l, stmt, tensor, &places, value);
