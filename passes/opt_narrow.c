@@ -6,11 +6,16 @@
  *
  * Indices are i64 in the language; a GPU compares those in two steps, once an element of a mask.
  * When both sides of a comparison are indices, sizes or ends of ranges below 2^31 by what is known
- * of the sizes, i32 gives the same answer. Requires: tile. Changes no bits. */
+ * of the sizes, i32 gives the same answer. So it does for what a gather computes its indices with,
+ * when no step of that can leave 32 bits. Requires: tile. Changes no bits. */
 #include "ir/build.h"
+#include "ir/target.h"
+#include "passes/an_affine.h"
 #include "passes/pass.h"
 
 #include <string.h>
+
+enum { MOST_DEPTH = 32 };
 
 static bool fits(Dim dim)
 {
@@ -58,9 +63,88 @@ static Value *narrowed(Func *func, Value *value)
     return copy->results[0];
 }
 
+/* ---- indices of gathers ---- */
+
+static bool is_index_arithmetic(OpKind kind)
+{
+    return kind == OP_ADD || kind == OP_SUB || kind == OP_MUL || kind == OP_DIV || kind == OP_MOD ||
+           kind == OP_MIN || kind == OP_MAX;
+}
+
+/* Made of nothing but indices, sizes and arithmetic, of which no result leaves 32 bits. */
+static bool stays_narrow(Func *func, const Value *value, int depth)
+{
+    Dim lo, hi;
+    const Op *op = value->def;
+    if (!op || depth > MOST_DEPTH || value->type->dtype != DT_I64 ||
+        !an_index_range(func, value, &lo, &hi) || !fits(lo) || !fits(hi)) {
+        return false;
+    }
+    bool narrow = op->kind == OP_INDEX || op->kind == OP_CONST || op->kind == OP_IOTA ||
+                  op->kind == OP_SIZE || op->kind == OP_START || op->kind == OP_END;
+    if (!is_shape_op(op->kind) && !is_index_arithmetic(op->kind)) {
+        return narrow;
+    }
+    for (int i = 0; i < op->n_operands; i++) {
+        const Value *operand = op->operands[i];
+        bool scalar = type_is_scalar(operand->type); /* cast as a whole */
+        if (scalar ? !an_index_range(func, operand, &lo, &hi) || !fits(lo) || !fits(hi)
+                   : !stays_narrow(func, operand, depth + 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static Value *in_32_bits(Func *func, CloneMap *made, Value *value)
+{
+    Value *known = clone_get(made, value);
+    if (known != value) {
+        return known;
+    }
+    Op *op = value->def;
+    bool scalar = type_is_scalar(value->type);
+    Builder b = op ? build_after(func, op) : (Builder){0};
+    if (scalar && (!op || op->kind != OP_CONST)) {
+        if (!op) { /* a variable of a loop or of a grid */
+            Block *block = value->block;
+            b = block->first ? build_before(func, block->first) : build_at_end(func, block);
+        }
+        known = build_cast(&b, value, DT_I32);
+    } else {
+        Value *operands[2] = {NULL, NULL};
+        for (int i = 0; i < op->n_operands; i++) {
+            bool range = op->operands[i]->type->kind == TYPE_RANGE;
+            operands[i] = range ? op->operands[i] : in_32_bits(func, made, op->operands[i]);
+        }
+        Type type = type_with_dtype(func, value->type, DT_I32);
+        Op *copy = build_op(&b, op->kind, op->n_operands, operands, 1, &type, 0);
+        copy->n_attrs = op->n_attrs;
+        copy->attrs = arena_copy(func->arena, op->attrs, sizeof(Attr) * op->n_attrs);
+        known = copy->results[0];
+    }
+    clone_map_value(made, value, known);
+    return known;
+}
+
+static void narrow_indices(Func *func, Op *op)
+{
+    Access access = op_access(op, 0);
+    CloneMap made = clone_map_new(func);
+    for (int i = 0; i < access.n && func->target && func->target->warp > 1; i++) {
+        Value *index = access.indices[i];
+        if (index->type->rank > 0 && stays_narrow(func, index, 0)) {
+            access.indices[i] = in_32_bits(func, &made, index);
+        }
+    }
+}
+
 static void narrow_op(Op *op, void *user)
 {
     Func *func = user;
+    if (op->kind == OP_GATHER || op->kind == OP_SCATTER) {
+        narrow_indices(func, op);
+    }
     if (op->kind == OP_CMP && is_narrow(op->operands[0]) && is_narrow(op->operands[1])) {
         op->operands[0] = narrowed(func, op->operands[0]);
         op->operands[1] = narrowed(func, op->operands[1]);

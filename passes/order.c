@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* order: the threads of a block meet between what they store to memory and what others of them read.
+/* order: threads of a block meet between what they store to memory and what others of them read.
  *
  *   store %s[%n], %a                        store %s[%n], %a
  *   %b = gather %s[%i]               →      sync
