@@ -105,6 +105,7 @@ static void note_abilities(Llvm *l, const MachineFacts *facts)
     bool cpu = l->target->family == FAMILY_CPU;
     l->has_fma = !cpu || recent || has_feature(facts, "+fma");
     l->has_f16 = !cpu || recent || has_feature(facts, "+f16c");
+    l->has_vnni = cpu && has_feature(facts, "+avx512vnni");
 }
 
 static LLVMCodeGenOptLevel opt_level(int optimize)

@@ -26,6 +26,7 @@ typedef struct Llvm {
     LLVMTargetMachineRef machine;
     LLVMTypeRef nothing, i1, i8, i16, i32, i64, f16, bf16, f32, f64, ptr;
     bool has_fma, has_f16; /* are instructions (CPU: else they are emulated) */
+    bool has_vnni;         /* AVX-512's sums of four products of bytes */
     Text problems;         /* errors that LLVM reported, one a line */
     const CodegenOptions *options;
     const char *const *left_out;

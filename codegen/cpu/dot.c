@@ -90,8 +90,19 @@ static void register_block(CpuEmitter *c, Kernel *kernel)
 {
     const Product *product = kernel->product;
     LLVMValueRef offset = cpu_mul_const(c, kernel->row, kernel->left.row_stride);
-    LLVMValueRef left = cpu_element(c, product->dtype, kernel->left.base, offset);
+    DType dtype = product->bytes ? DT_I8 : product->dtype;
+    LLVMValueRef left = cpu_element(c, dtype, kernel->left.base, offset);
     load_cells(c, kernel);
+    if (product->bytes) {
+        BytesBlock block = {.product = product, .left = left, .panel = kernel->panel};
+        block.row_stride = kernel->left.row_stride;
+        block.rows = kernel->rows;
+        block.vectors = kernel->vectors;
+        block.cells = kernel->cells;
+        cpu_bytes_block(c, &block);
+        store_cells(c, kernel);
+        return;
+    }
     Loop loop = cpu_loop_begin(c, llvm_i64(c->l, 0), product->depth, 1);
     one_depth(c, kernel, left, loop.counter);
     cpu_loop_end(c, &loop);
@@ -144,12 +155,14 @@ static void multiply(CpuEmitter *c, const Product *product, bool from_zero)
 {
     Kernel kernel = {.product = product, .from_zero = from_zero};
     kernel.vectors = product->columns / c->lanes;
-    kernel.left = cpu_pack_left(c, product);
-    LLVMValueRef panels = cpu_pack_right(c, product);
+    bool bytes = product->bytes;
+    kernel.left = bytes ? cpu_pack_left_bytes(c, product) : cpu_pack_left(c, product);
+    LLVMValueRef panels = bytes ? cpu_pack_right_bytes(c, product) : cpu_pack_right(c, product);
+    int64_t room = bytes ? cpu_bytes_room(c, product) : product->depth_capacity;
     Loop loop = cpu_loop_begin(c, llvm_i64(c->l, 0), product->right.len, product->columns);
     kernel.column = loop.counter;
-    LLVMValueRef offset = cpu_mul_const(c, loop.counter, product->depth_capacity);
-    kernel.panel = cpu_element(c, product->dtype, panels, offset);
+    LLVMValueRef offset = cpu_mul_const(c, loop.counter, room);
+    kernel.panel = cpu_element(c, bytes ? DT_I8 : product->dtype, panels, offset);
     row_blocks(c, &kernel);
     cpu_loop_end(c, &loop);
 }
@@ -186,6 +199,7 @@ static Product product_of(CpuEmitter *c, const Op *op)
         product.column_axis = 0;
     }
     product.columns = product.right.capacity > c->lanes ? 2 * c->lanes : c->lanes;
+    product.bytes = cpu_takes_bytes(c, &product);
     return product;
 }
 

@@ -20,6 +20,7 @@ typedef struct Product {
     int64_t depth_capacity;
     const Buffer *to;
     int row_axis, column_axis; /* of `to` */
+    bool bytes;                /* of 8-bit integers, four at a time: bytes.c */
     int columns;               /* of a register block: one or two vectors */
 } Product;
 
@@ -32,5 +33,23 @@ typedef struct LeftView {
 LeftView cpu_pack_left(CpuEmitter *c, const Product *product);
 /* The right operand in panels of `columns`, each all depths long: one vector after the other. */
 LLVMValueRef cpu_pack_right(CpuEmitter *c, const Product *product);
+
+/* ---- bytes.c ---- */
+bool cpu_takes_bytes(const CpuEmitter *c, const Product *product);
+/* Bytes along the sum that a row, or a column, takes. */
+int64_t cpu_bytes_room(const CpuEmitter *c, const Product *product);
+LeftView cpu_pack_left_bytes(CpuEmitter *c, const Product *product);
+LLVMValueRef cpu_pack_right_bytes(CpuEmitter *c, const Product *product);
+
+typedef struct BytesBlock {
+    const Product *product;
+    LLVMValueRef left, panel; /* of these rows, of these columns */
+    int64_t row_stride;
+    int rows, vectors;
+    const LLVMValueRef *cells; /* rows of vectors */
+    LLVMValueRef excess[2];    /* cells: 128 times the sum of each column */
+} BytesBlock;
+/* Over the whole depth. */
+void cpu_bytes_block(CpuEmitter *c, BytesBlock *block);
 
 #endif

@@ -351,7 +351,7 @@ START_TEST(agrees_with_interpreter)
 {
     static const char *const NAMES[] = {
         "add",    "softmax", "linear",  "linear_bf16", "linear_f16", "matmul", "attention",
-        "shapes", "gather",  "scatter", "scan",        "fold",       "while"};
+        "shapes", "gather",  "scatter", "scan",        "fold",       "while",  "bytes"};
     for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
         check_program(NAMES[i], NATIVE);
     }
