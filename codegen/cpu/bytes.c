@@ -3,8 +3,8 @@
  * to each i32. Four neighbours along the sum lie together, in the left operand's rows and in each
  * column of the panels; past the sum's end the panels hold 0.
  *
- * Both operands have a sign, or none: the left one's sign bits are turned. Its bytes are then off by
- * 128, which a product with 128 in every place takes back. All of it wraps as i32 does. */
+ * Both operands have a sign, or none: the left one's sign bits are turned. Its bytes are then off
+ * by 128, which a product with 128 in every place takes back. All of it wraps as i32 does. */
 #include "codegen/cpu/dot.h"
 
 enum { QUAD = 4 };
