@@ -149,6 +149,7 @@ Val bool_val(bool value);
 /* The expression as something with elements: tensors are loaded, ranges and types refused. */
 Val lower_operand(Lower *l, const Expr *expr);
 Val lower_any(Lower *l, const Expr *expr); /* or a tuple of such */
+Val read_result(Lower *l, const Expr *expr); /* an error */
 Val as_operand(Lower *l, const Expr *expr, Val val);
 /* The type in which f16 and bf16 compute. */
 DType compute_dtype(DType dtype);

@@ -352,8 +352,7 @@ static Val read_indexed(Lower *l, const Expr *expr, const Val *memory, const Exp
     Accessed places;
     Shape shape = shape_of(memory);
     if (memory->is_result && !memory->is_inout) {
-        lower_error(l, ERR_READ_RESULT, expr->span, "a result is written, not read");
-        return poison_val();
+        return read_result(l, expr);
     }
     if (!lower_places(l, expr, dtype_of(memory), &shape, &places)) {
         return poison_val();

@@ -78,13 +78,22 @@ static Val refuse(Lower *l, const Expr *expr, const Val *val)
     return poison_val();
 }
 
+Val read_result(Lower *l, const Expr *expr)
+{
+    Diag *diag = lower_error(l, ERR_READ_RESULT, expr->span, "a result is written, not read");
+    diag_help(
+        l->diags, diag,
+        "give the value a name with `let` and use that, add to elements with `atomic.add(…)`, "
+        "or make it an `inout` parameter");
+    return poison_val();
+}
+
 Val as_operand(Lower *l, const Expr *expr, Val val)
 {
     switch (val.kind) {
     case VAL_TENSOR:
         if (val.is_result && !val.is_inout) {
-            lower_error(l, ERR_READ_RESULT, expr->span, "a result is written, not read");
-            return poison_val();
+            return read_result(l, expr);
         }
         return val.held ? array_val(val.held) : load_whole(l, &val);
     case VAL_POISON:

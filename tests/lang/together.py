@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""References of inputs/together.tile."""
+
+import numpy as np
+
+from lang import kernel
+
+
+def shifted(x):
+    """The four neighbours, 0 outside."""
+    p = np.pad(x, 1)
+    return p[:-2, 1:-1], p[2:, 1:-1], p[1:-1, :-2], p[1:-1, 2:]
+
+
+@kernel(x="i32[H, W] in 0 2", sizes=[dict(H=1, W=1), dict(H=17, W=33)])
+def life(x):
+    h, w = x.shape
+    p = np.pad(x, 1)
+    n = sum(p[r:r + h, s:s + w] for r in range(3) for s in range(3)) - x
+    return ((n == 3) | ((n == 2) & (x == 1))).astype(np.int32)
+
+
+@kernel(x="f32[H, W]", n="i64 in 3 4", sizes=[dict(H=5, W=6), dict(H=33, W=18)])
+def jacobi(x, n):
+    for _ in range(n):
+        x = 0.25 * sum(shifted(x))
+    return x
+
+
+@kernel(x="f32[M, N]", f="bool[M]", sizes=[dict(M=5, N=6), dict(M=33, N=18)])
+def signs(x, f):
+    return np.where(f[:, None], x * 2, -x)
+
+
+@kernel(x="f32[N]", sizes=[dict(N=1), dict(N=70)])
+def ranked(x):
+    return np.sort(x)
+
+
+@kernel(x="f32[N]", sizes=[dict(N=1), dict(N=70)])
+def inplace(x):
+    return x * 2 + np.append(0, x[:-1])
+
+
+@kernel(q="f32[M, D]", x="f32[N, D]", sizes=[dict(M=3, N=40, D=5), dict(M=33, N=7, D=17)])
+def knn(q, x):
+    d = ((q[:, None] - x[None]) ** 2).sum(2)
+    return d.min(1), d.argmin(1)
+
+
+@kernel(p="f32[L, S]", t="f32[S, S]", sizes=[dict(L=4, S=5), dict(L=9, S=33)])
+def viterbi(p, t):
+    a = np.zeros(len(t))
+    for row in p:
+        a = (a[:, None] + t).max(0) + row
+    return a
+
+
+@kernel(x="f32[M, N]", w="f32[16]", q="f32[M, N]", sizes=[dict(M=33, N=70), dict(M=5, N=16)])
+def tiled(x, w, q):
+    return x[:, :16] @ w, q * 2 + np.arange(1, x.shape[1] + 1)
+
+
+@kernel(x="f32[N, N]", sizes=[dict(N=1), dict(N=20)])
+def triangle(x):
+    return np.cumsum(np.tril(x).sum(1))
