@@ -153,23 +153,73 @@ THROUGH(want_gelu_tanh, all_exp,
         v *v > 900 ? -900 : -fabs(1.5957691216057308 * (v + 0.044715 * v * v * v)),
         v < -30 ? -0.0 : (v < 0 ? v * w : v) / (1 + w))
 
-#define ROW(name, limit)                                                                           \
-    {                                                                                              \
-#name, want_##name, limit                                                                  \
+EACH(want_tgamma, tgamma(v))
+EACH(want_lgamma, lgamma(v))
+
+/* By its series, above 40, in long double; below, by its steps. */
+static long double digamma_above(long double x)
+{
+    long double sum = 0;
+    for (; x < 40; x++) {
+        sum -= 1 / x;
     }
-#define PLAIN(name, limit)                                                                         \
-    {                                                                                              \
-#name, all_##name, limit                                                                   \
+    long double s = 1 / (x * x);
+    return sum + logl(x) - 0.5L / x -
+           s * (1 / 12.0L - s * (1 / 120.0L - s * (1 / 252.0L - s * (1 / 240.0L - s / 132.0L))));
+}
+
+static double digamma(double x)
+{
+    if (x == 0) {
+        return copysign(INFINITY, -x);
     }
+    if (x < 0 && (x == trunc(x) || isinf(x))) {
+        return NAN;
+    }
+    if (x > 0.5) {
+        return isinf(x) ? x : (double)digamma_above((long double)x);
+    }
+    long double turn = (long double)(x - rint(x));
+    return (double)(digamma_above(1 - (long double)x) -
+                    3.14159265358979323846L / tanl(3.14159265358979323846L * turn));
+}
+EACH(want_digamma, digamma(v))
+
+/* Newton's steps on erfc, from a point below. */
+static double inverse_erf(double x)
+{
+    double a = fabs(x);
+    if (!(a < 1) || a < 1e-9) {
+        return a < 1e-9 ? x * 0.88622692545275801365 : a == 1 ? x * (double)INFINITY : (double)NAN;
+    }
+    double y = 0;
+    for (int i = 0; i < 60; i++) {
+        double off = a < 0.5 ? a - erf(y) : erfc(y) - (1 - a);
+        double step = off * 0.88622692545275801365 * exp(y * y);
+        y += step;
+        if (fabs(step) < 1e-15 * y) {
+            break;
+        }
+    }
+    return copysign(y, x);
+}
+EACH(want_erfinv, inverse_erf(v))
+
+/* clang-format off */
+#define ROW(name, limit) {#name, want_##name, limit, 1}
+#define PLAIN(name, limit) {#name, all_##name, limit, 1}
+#define SLOW(name, limit) {#name, want_##name, limit, 1021}
+/* clang-format on */
 const Unary UNARY[] = {
-    ROW(sqrt, 0.5),   ROW(rsqrt, 2),      ROW(floor, 0),   ROW(ceil, 0),       ROW(trunc, 0),
-    ROW(rint, 0),     ROW(abs, 0),        ROW(exp, 2),     ROW(exp2, 2),       ROW(exp10, 2),
-    ROW(expm1, 2),    PLAIN(log, 2),      PLAIN(log2, 2),  PLAIN(log10, 2),    PLAIN(log1p, 2),
-    PLAIN(cbrt, 2),   ROW(sin, 2.5),      ROW(cos, 2.5),   ROW(tan, 3.5),      ROW(sinpi, 2),
-    ROW(cospi, 2),    PLAIN(asin, 2.5),   PLAIN(acos, 2),  PLAIN(atan, 2),     ROW(sinh, 3),
-    ROW(cosh, 2),     ROW(tanh, 2.5),     PLAIN(asinh, 3), PLAIN(acosh, 3),    PLAIN(atanh, 3),
-    ROW(erf, 2),      ROW(erfc, 4),       ROW(sigmoid, 3), ROW(silu, 3.5),     ROW(mish, 4),
-    ROW(softplus, 4), ROW(logsigmoid, 4), ROW(gelu, 4),    ROW(gelu_tanh, 110)};
+    ROW(sqrt, 0.5),   ROW(rsqrt, 2),      ROW(floor, 0),   ROW(ceil, 0),        ROW(trunc, 0),
+    ROW(rint, 0),     ROW(abs, 0),        ROW(exp, 2),     ROW(exp2, 2),        ROW(exp10, 2),
+    ROW(expm1, 2),    PLAIN(log, 2),      PLAIN(log2, 2),  PLAIN(log10, 2),     PLAIN(log1p, 2),
+    PLAIN(cbrt, 2),   ROW(sin, 2.5),      ROW(cos, 2.5),   ROW(tan, 3.5),       ROW(sinpi, 2),
+    ROW(cospi, 2),    PLAIN(asin, 2.5),   PLAIN(acos, 2),  PLAIN(atan, 2),      ROW(sinh, 3),
+    ROW(cosh, 2),     ROW(tanh, 2.5),     PLAIN(asinh, 3), PLAIN(acosh, 3),     PLAIN(atanh, 3),
+    ROW(erf, 2),      ROW(erfc, 4),       ROW(sigmoid, 3), ROW(silu, 3.5),      ROW(mish, 4),
+    ROW(softplus, 4), ROW(logsigmoid, 4), ROW(gelu, 4),    ROW(gelu_tanh, 110), SLOW(tgamma, 2),
+    SLOW(lgamma, 3),  SLOW(digamma, 2),   SLOW(erfinv, 2)};
 const size_t UNARY_COUNT = sizeof UNARY / sizeof *UNARY;
 
 /* C leaves open which of two zeros is the lesser. */

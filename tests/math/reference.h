@@ -13,6 +13,7 @@ typedef struct Unary {
     const char *name;
     Reference *want;
     double limit; /* ulp of f32 */
+    int step;     /* of --all: 1, or more where the reference is slow */
 } Unary;
 extern const Unary UNARY[];
 extern const size_t UNARY_COUNT;

@@ -208,7 +208,7 @@ static void *sweep_worker(void *user)
 
 static Worst sweep(const Unary *unary, bool all)
 {
-    Sweep s = {.unary = unary, .step = all ? 1 : STRIDE};
+    Sweep s = {.unary = unary, .step = all ? (uint64_t)unary->step : STRIDE};
     pthread_mutex_init(&s.lock, NULL);
     pthread_t threads[MOST_THREADS];
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
