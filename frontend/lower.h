@@ -199,6 +199,10 @@ Val select_vals(Lower *l, const Expr *expr, const Expr *const parts[3], const Va
 /* The type of a choice between two. */
 bool select_dtype(Lower *l, const Expr *expr, const Val *a, const Val *b, DType *out);
 Val lower_product(Lower *l, const Expr *expr);
+/* The operator itself when there is one: its operands get labels of their own. */
+Span place_of(const Expr *expr);
+/* "does not apply": false. `help` may be NULL. */
+bool operator_error(Lower *l, const Expr *expr, const char *what, const char *help);
 /* `otherwise`: what is read outside, or NULL. */
 Val lower_index(Lower *l, const Expr *expr, const Expr *otherwise);
 Val lower_call(Lower *l, const Expr *expr);

@@ -31,8 +31,7 @@ static const Operator *operator_of(TokenKind token)
     return &OPERATORS[0];
 }
 
-/* The operator itself when there is one: its operands get labels of their own. */
-static Span place_of(const Expr *expr)
+Span place_of(const Expr *expr)
 {
     return expr->kind == EXPR_BINARY ? expr->op_span : expr->span;
 }
@@ -98,7 +97,7 @@ bool arith_dtype(Lower *l, const Expr *expr, const Val *a, const Val *b, DType *
 
 /* ---- which operator takes which type ---- */
 
-static bool operator_error(Lower *l, const Expr *expr, const char *what, const char *help)
+bool operator_error(Lower *l, const Expr *expr, const char *what, const char *help)
 {
     Diag *diag = lower_error(l, ERR_OPERATOR, place_of(expr), "%s", what);
     if (help) {
@@ -509,126 +508,4 @@ Val lower_select(Lower *l, const Expr *expr, const Expr *const parts[3])
         v[i] = lower_operand(l, parts[i]);
     }
     return select_vals(l, expr, parts, v);
-}
-
-/* ---- a @ b ---- */
-
-static bool check_matrix(Lower *l, const Expr *expr, const Val *val)
-{
-    if (shape_of(val).rank >= 2) {
-        return true;
-    }
-    Diag *diag = lower_error(l, ERR_PRODUCT, expr->span, "%s is not a matrix", val_text(l, val));
-    diag_help(l->diags, diag, "make a vector a column with `[:, None]`, or a row with `[None, :]`");
-    return false;
-}
-
-static DType product_dtype(DType operand)
-{
-    if (dtype_is_int(operand) && dtype_bits(operand) < 32) {
-        return dtype_is_signed(operand) ? DT_I32 : DT_U32;
-    }
-    return compute_dtype(operand);
-}
-
-static bool check_inner(Lower *l, const Expr *expr, const Val *a, const Val *b)
-{
-    Shape sa = shape_of(a), sb = shape_of(b);
-    Dim left = sa.dims[sa.rank - 1], right = sb.dims[sb.rank - 2];
-    if (left == right) {
-        return true;
-    }
-    Diag *diag = lower_error(l, ERR_PRODUCT, place_of(expr), "the inner extents differ: %s @ %s",
-                             val_text(l, a), val_text(l, b));
-    diag_label(l->diags, diag, expr->a->span, "%s columns", dim_text(l, left));
-    diag_label(l->diags, diag, expr->b->span, "%s rows", dim_text(l, right));
-    if (left == sb.dims[sb.rank - 1]) {
-        diag_help(l->diags, diag, "transpose the second matrix: `.T`");
-    } else if (sa.dims[sa.rank - 2] == right) {
-        diag_help(l->diags, diag, "transpose the first matrix: `.T`");
-    }
-    return false;
-}
-
-/* The axes before the last two, broadcast; a's matrix and b's after them. */
-static bool batch_shapes(Lower *l, const Expr *expr, const Val *a, const Val *b, Shape *left,
-                         Shape *right)
-{
-    Shape sa = shape_of(a), sb = shape_of(b), fa = sa, fb = sb, batch;
-    fa.rank -= 2;
-    fb.rank -= 2;
-    if (!broadcast_shapes(l, place_of(expr), expr->a, a, expr->b, b, &fa, &fb, &batch)) {
-        return false;
-    }
-    batch.lanes = sa.lanes | sb.lanes;
-    *left = *right = batch;
-    for (int i = 0; i < 2; i++) {
-        left->dims[left->rank++] = sa.dims[sa.rank - 2 + i];
-        right->dims[right->rank++] = sb.dims[sb.rank - 2 + i];
-    }
-    return true;
-}
-
-/* A product for each element of the batch and each lane. */
-static Val batched_product(Lower *l, const Expr *expr, DType dtype, const Val *a, const Val *b)
-{
-    Shape left, right, full;
-    if (!batch_shapes(l, expr, a, b, &left, &right) ||
-        !full_shape(l, place_of(expr), &left, &full)) {
-        return poison_val();
-    }
-    Value *x = materialize(l, a, dtype, &left), *y = materialize(l, b, dtype, &right);
-    left.dims[left.rank - 1] = right.dims[right.rank - 1];
-    return shaped_val(build_dot(&l->b, x, y, NULL, product_dtype(dtype)), &left);
-}
-
-/* One product a lane, inside of a `parallel` over ranges: the sum over the inner axis, spelled
- * out. */
-static Val product_in_lanes(Lower *l, const Expr *expr, DType dtype, const Val *a, const Val *b)
-{
-    DType out = product_dtype(dtype);
-    Shape sa = shape_of(a), sb = shape_of(b), full;
-    Shape shape = {3, {sa.dims[0], sa.dims[1], sb.dims[1]}, sa.lanes | sb.lanes};
-    if (!full_shape(l, place_of(expr), &shape, &full)) {
-        return poison_val();
-    }
-    Val column = *a, row = *b;
-    column.value = build_expand(&l->b, a->value, a->value->type->rank);
-    Value *x = materialize(l, &column, out, &shape), *y = materialize(l, &row, out, &shape);
-    Value *sum = build_reduce(&l->b, "sum", build_binary(&l->b, OP_MUL, x, y), full.rank - 2);
-    return shaped_val(build_squeeze(&l->b, sum, full.rank - 2), &shape);
-}
-
-Val lower_product(Lower *l, const Expr *expr)
-{
-    Val a = lower_operand(l, expr->a), b = lower_operand(l, expr->b);
-    DType dtype = dtype_of(&a);
-    if (is_poison(&a) || is_poison(&b) || !check_matrix(l, expr->a, &a) ||
-        !check_matrix(l, expr->b, &b) || !check_inner(l, expr, &a, &b)) {
-        return poison_val();
-    }
-    if (dtype != dtype_of(&b) && !arith_dtype(l, expr, &a, &b, &dtype)) {
-        return poison_val();
-    }
-    if (dtype == DT_BOOL) {
-        operator_error(l, expr, "`@` does not apply to bool", "cast it: `i32(…)`");
-        return poison_val();
-    }
-    if (l->lane_loop) {
-        mixes_lanes(l, place_of(expr), "@");
-        return poison_val();
-    }
-    bool single = shape_of(&a).rank == 2 && shape_of(&b).rank == 2;
-    if (single && (a.lanes || b.lanes) && l->parallel_block) {
-        return product_in_lanes(l, expr, dtype, &a, &b);
-    }
-    if (!single && l->parallel_block) {
-        lower_unsupported(l, place_of(expr), "products with batches inside of `parallel … by` are");
-        return poison_val();
-    }
-    if (!single || a.lanes || b.lanes) {
-        return batched_product(l, expr, dtype, &a, &b);
-    }
-    Value *x = build_cast(&l->b, a.value, dtype), *y = build_cast(&l->b, b.value, dtype);
-    return array_val(build_dot(&l->b, x, y, NULL, product_dtype(dtype)));
 }
