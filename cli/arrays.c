@@ -24,8 +24,8 @@ static int unknown_param(const TesseraSignature *signature, const char *text)
         n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : "",
                               signature->params[i].name);
     }
-    return fail(TESSERA_USAGE, "%s has no parameter for '%.60s': it has %s", signature->name, text,
-                list);
+    return fail_code(FAIL_PARAMETER, TESSERA_USAGE, "%s has no parameter for '%.60s': it has %s",
+                     signature->name, text, list);
 }
 
 /* A const parameter may be given like the others; it is a binding then. */
@@ -68,15 +68,15 @@ static int give_value(const Session *session, const char *text, Arrays *arrays, 
     }
     const TesseraParam *param = &signature->params[i];
     if (param->io == TESSERA_OUT) {
-        return fail(TESSERA_USAGE, "'%s' is a result: -o %s=%.60s", param->name, param->name,
-                    value);
+        return fail_code(FAIL_PARAMETER, TESSERA_USAGE, "'%s' is a result: -o %s=%.60s",
+                         param->name, param->name, value);
     }
     if (param->is_const) {
         add_const(param, value, options);
         return 0;
     }
     if (arrays->items[i].given) {
-        return fail(TESSERA_USAGE, "'%s' is given twice", param->name);
+        return fail_code(FAIL_PARAMETER, TESSERA_USAGE, "'%s' is given twice", param->name);
     }
     arrays->items[i].given = true;
     arrays->items[i].from = value;
@@ -120,14 +120,16 @@ static int give_output(const Session *session, const char *text, Arrays *arrays)
         return unknown_param(signature, name);
     }
     if (i == signature->n_params) {
-        return fail(TESSERA_USAGE, "-o %.200s: %s has no more results", text, signature->name);
+        return fail_code(FAIL_PARAMETER, TESSERA_USAGE, "-o %.200s: %s has no more results", text,
+                         signature->name);
     }
     if (signature->params[i].io == TESSERA_IN || arrays->items[i].to) {
-        return fail(TESSERA_USAGE, "-o %.200s: '%s' %s", text, name,
-                    arrays->items[i].to ? "is given twice" : "is no result");
+        return fail_code(FAIL_PARAMETER, TESSERA_USAGE, "-o %.200s: '%s' %s", text, name,
+                         arrays->items[i].to ? "is given twice" : "is no result");
     }
     if (is_taken(arrays, path)) {
-        return fail(TESSERA_USAGE, "-o %.200s: another result goes there", text);
+        return fail_code(FAIL_PARAMETER, TESSERA_USAGE, "-o %.200s: another result goes there",
+                         text);
     }
     arrays->items[i].to = path;
     return 0;
@@ -138,6 +140,7 @@ int arrays_read(const Options *options, const Session *session, Arrays *arrays,
 {
     const TesseraSignature *signature = session->signature;
     int code = 0;
+    timeout_end(); /* files may be slow */
     *with_consts = *options;
     *arrays = (Arrays){.n = signature->n_params};
     arrays->items = take(arrays->n * sizeof *arrays->items);
@@ -166,22 +169,24 @@ static int complete_tensor(const Options *options, const Session *session,
     const TesseraParam *param = array->param;
     size_t elements, bytes;
     TesseraTensor shape;
-    TesseraStatus status = tessera_kernel_shape(session->kernel, index, compile->sizes,
-                                                compile->n_sizes, &shape);
+    TesseraStatus status =
+        tessera_kernel_shape(session->kernel, index, compile->sizes, compile->n_sizes, &shape);
     if (status != TESSERA_OK) {
         int code = fail_context(session->context);
         if (status != TESSERA_USAGE) {
             return code;
         }
-        return fail(TESSERA_USAGE, "'%s' is not given: %s=FILE.npy, or --size for random values",
-                    param->name, param->name);
+        return fail_code(FAIL_NOT_GIVEN, TESSERA_USAGE,
+                         "'%s' is not given: %s=FILE.npy, or --size for random values", param->name,
+                         param->name);
     }
     if (array->given) {
         return 0;
     }
     if (param->io != TESSERA_OUT && !arrays->random) {
-        return fail(TESSERA_USAGE, "'%s' is not given: %s=FILE.npy, or --size for random values",
-                    param->name, param->name);
+        return fail_code(FAIL_NOT_GIVEN, TESSERA_USAGE,
+                         "'%s' is not given: %s=FILE.npy, or --size for random values", param->name,
+                         param->name);
     }
     if (!tensor_bytes(&shape, &elements, &bytes)) {
         return fail(TESSERA_SOURCE, "'%s' has more elements than memory can", param->name);
@@ -201,6 +206,7 @@ int arrays_complete(const Options *options, const Session *session, const Tesser
                     bool bench, Arrays *arrays)
 {
     const TesseraSignature *bound = tessera_kernel_signature(session->kernel);
+    timeout_end(); /* so may large arrays */
     /* Beside files, random values are an oversight, unless they are asked for. */
     arrays->random = bench || arrays->n_files == 0 || options->sizes.n > 0;
     arrays->bench = bench;
@@ -220,8 +226,8 @@ int arrays_complete(const Options *options, const Session *session, const Tesser
         } else if (array->given || bench) {
             code = scalar_read(array->param, array->given ? array->from : "1", array);
         } else {
-            code = fail(TESSERA_USAGE, "'%s' is not given: %s=NUMBER", array->param->name,
-                        array->param->name);
+            code = fail_code(FAIL_NOT_GIVEN, TESSERA_USAGE, "'%s' is not given: %s=NUMBER",
+                             array->param->name, array->param->name);
         }
         if (code != 0) {
             return code;

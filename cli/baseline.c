@@ -19,8 +19,8 @@ static void add_size(BaseEntry *entry, const char *name, double value)
     }
     free(entry->sizes);
     bool whole = value >= 0 && value < 0x1p63;
-    more[entry->n_sizes++] = (TesseraSize){take_text(name, strlen(name)),
-                                           whole ? (int64_t)value : -1};
+    more[entry->n_sizes++] =
+        (TesseraSize){take_text(name, strlen(name)), whole ? (int64_t)value : -1};
     entry->sizes = more;
 }
 
@@ -90,7 +90,9 @@ int baseline_read(const char *path, Baseline *base)
     bool good = json_read(text, collect, &c) && strlen(text) == n;
     free_entry(&c.entry);
     free(text);
-    return good ? 0 : fail(TESSERA_USAGE, "--compare %.200s: no JSON of `tessera bench`", path);
+    return good ? 0
+                : fail_code(FAIL_VALUE, TESSERA_USAGE,
+                            "--compare %.200s: no JSON of `tessera bench`", path);
 }
 
 void baseline_free(Baseline *base)

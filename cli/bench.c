@@ -36,7 +36,8 @@ static void rest(const Bench *bench)
 static int launch_times(Bench *bench, int times, double *seconds)
 {
     return tessera_launch_time(bench->launch, NULL, times, seconds) == TESSERA_OK
-               ? 0 : fail_context(bench->session.context);
+               ? 0
+               : fail_context(bench->session.context);
 }
 
 static int time_rounds(Bench *bench)
@@ -110,9 +111,10 @@ static int prepare(Bench *bench)
         return code;
     }
     TesseraArg *args = arrays_args(&bench->arrays, true);
+    timeout_begin(bench->options->timeout);
     double start = now();
-    bool ok = tessera_prepare(s->kernel, s->device, args, bench->arrays.n, &bench->launch) ==
-              TESSERA_OK;
+    bool ok =
+        tessera_prepare(s->kernel, s->device, args, bench->arrays.n, &bench->launch) == TESSERA_OK;
     timeout_end();
     bench->compile_seconds += now() - start;
     ok = ok && tessera_kernel_resources(s->kernel, &resources) == TESSERA_OK;
@@ -140,7 +142,8 @@ static int bench_in_session(Bench *bench)
     Session *s = &bench->session;
     const char *device = bench->options->device ? bench->options->device : "auto";
     if (strcmp(device, "interp") == 0) {
-        return fail(TESSERA_USAGE, "the interpreter is not made for speed: `tessera run`");
+        return fail_code(FAIL_TOGETHER, TESSERA_USAGE,
+                         "the interpreter is not made for speed: `tessera run`");
     }
     int code = arrays_read(bench->options, s, &bench->arrays, &with_consts);
     code = code ? code : session_device(bench->options, device, s);
@@ -148,8 +151,7 @@ static int bench_in_session(Bench *bench)
     double start = now();
     code = code ? code : session_compile(bench->options, s, &bench->compile);
     bench->compile_seconds = now() - start;
-    code = code ? code : arrays_complete(bench->options, s, &bench->compile, true,
-                                         &bench->arrays);
+    code = code ? code : arrays_complete(bench->options, s, &bench->compile, true, &bench->arrays);
     return code ? code : measure(bench);
 }
 
@@ -187,8 +189,8 @@ static int sweep(const Options *options, const Baseline *base)
     TesseraSize *sizes = keep((fixed + n) * sizeof *sizes);
     memcpy(sizes, options->sizes.items, fixed * sizeof *sizes);
     for (size_t i = 0; i < n; i++) {
-        sizes[fixed + i] = (TesseraSize){options->ranges.items[i].name,
-                                         options->ranges.items[i].first};
+        sizes[fixed + i] =
+            (TesseraSize){options->ranges.items[i].name, options->ranges.items[i].first};
     }
     here.sizes.items = sizes;
     here.sizes.n = fixed + n;
@@ -209,7 +211,7 @@ int verb_bench(const Options *options)
 {
     Baseline base = {0};
     if (options->csv && options->json) {
-        return fail(TESSERA_USAGE, "--csv or --json, not both");
+        return fail_code(FAIL_TOGETHER, TESSERA_USAGE, "--csv or --json, not both");
     }
     int code = options->compare ? baseline_read(options->compare, &base) : 0;
     code = code ? code : sweep(options, &base);

@@ -7,8 +7,13 @@
 
 /* ---- types and constants ---- */
 
-static const struct { const char *class; const char *types[2]; } CLASSES[] = {
-    {"float", {"f32", "bf16"}}, {"int", {"i32", "u8"}}, {"number", {"f32", "i32"}},
+static const struct {
+    const char *class;
+    const char *types[2];
+} CLASSES[] = {
+    {"float", {"f32", "bf16"}},
+    {"int", {"i32", "u8"}},
+    {"number", {"f32", "i32"}},
     {"any", {"f32", "i32"}},
 };
 
@@ -90,8 +95,9 @@ int check_bindings(const TesseraSignature *signature, const Options *options, si
             continue;
         }
         if (strcmp(param->type, "bool") != 0) {
-            return fail(TESSERA_USAGE, "%s: constant '%s' has no default: --set %s=VALUE",
-                        signature->name, param->name, param->name);
+            return fail_code(FAIL_NOT_GIVEN, TESSERA_USAGE,
+                             "%s: constant '%s' has no default: --set %s=VALUE", signature->name,
+                             param->name, param->name);
         }
         add_pair(pairs, n, param->name, variant % 2 ? "true" : "false");
     }

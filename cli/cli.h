@@ -27,10 +27,22 @@ typedef struct Options {
     const char *path, *kernel; /* FILE.tile:KERNEL */
     Strings values;            /* NAME=VALUE after the file */
     Strings outputs;           /* -o */
-    struct { TesseraPair *items; size_t n; } sets;
-    struct { TesseraSize *items; size_t n; } sizes;
-    struct { SizeRange *items; size_t n; } ranges; /* sizes that are walked */
-    struct { TesseraFact *items; size_t n; } facts;
+    struct {
+        TesseraPair *items;
+        size_t n;
+    } sets;
+    struct {
+        TesseraSize *items;
+        size_t n;
+    } sizes;
+    struct {
+        SizeRange *items;
+        size_t n;
+    } ranges; /* sizes that are walked */
+    struct {
+        TesseraFact *items;
+        size_t n;
+    } facts;
     Strings lines, skips;
     const char *target, *emit, *device, *stop_after, *print_after;
     uint64_t seed;
@@ -38,6 +50,8 @@ typedef struct Options {
     bool check, json, print_changed, time_passes, verify;
     bool describe, dependencies, csv;
     const char *compare, *trace, *trap;
+    Strings allow; /* codes of warnings */
+    bool deny;     /* warnings are errors */
 } Options;
 
 typedef struct Verb {
@@ -73,8 +87,39 @@ const Verb *verb_rows(size_t *n);
 
 /* ---- failing and finding (common.c) ---- */
 
-/* One line on stderr; returns the code. */
+/* The codes of the command line's errors: rows of the table that `tessera explain` shows. */
+typedef enum FailCode {
+    FAIL_VERB = 1001,
+    FAIL_OPTION = 1002,
+    FAIL_VALUE = 1003,
+    FAIL_SIZE = 1004,
+    FAIL_SET = 1005,
+    FAIL_READ = 1006,
+    FAIL_WRITE = 1007,
+    FAIL_NPY = 1008,
+    FAIL_DEVICE = 1010,
+    FAIL_DIFFERENT = 1022,
+    FAIL_TIMEOUT = 1023,
+    FAIL_ASSUME = 1024,
+    FAIL_WHERE_TO = 1025,
+    FAIL_HOLD = 1027,
+    FAIL_TOGETHER = 1029,
+    FAIL_NO_FILE = 1030,
+    FAIL_NO_CODE = 1031,
+    FAIL_PARAMETER = 1032,
+    FAIL_NOT_GIVEN = 1033,
+} FailCode;
+
+/* --diagnostics, wherever it stands: how all that follows is told. Returns 0, or an exit code. */
+int diagnostics_read(int argc, char **argv);
+/* One diagnostic on stderr; returns the status. */
 int fail(TesseraStatus status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int fail_code(FailCode code, TesseraStatus status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* What the last call said, errors or warnings. */
+void show_diagnostics(const TesseraContext *context);
+/* --allow and -Werror, for the context. */
+int session_warn(const Options *options, TesseraContext *context);
 /* The context's error on stderr; keeps a reproducer of an internal one. */
 int fail_context(const TesseraContext *context);
 /* Ends the program when there is none: the command line tool may. */
@@ -173,7 +218,7 @@ typedef struct Array {
     const char *from, *to;     /* files; of a scalar: its text */
     double number;
     int64_t integer;
-    void *memory;              /* on the device */
+    void *memory; /* on the device */
 } Array;
 
 /* Elements; false when there are more bytes than can be. */
@@ -202,8 +247,8 @@ int arrays_read(const Options *options, const Session *session, Arrays *arrays,
                 Options *with_consts);
 /* After compiling: shapes of all, memory for outputs, random inputs where none are given.
  * `scalars`: missing ones are 1, else an error. */
-int arrays_complete(const Options *options, const Session *session,
-                    const TesseraOptions *compile, bool bench, Arrays *arrays);
+int arrays_complete(const Options *options, const Session *session, const TesseraOptions *compile,
+                    bool bench, Arrays *arrays);
 /* On the session's device; for the host's interpreter the memory is the arrays' own. */
 int arrays_upload(const Session *session, Arrays *arrays, bool copy);
 int arrays_download(const Session *session, Arrays *arrays);
@@ -215,6 +260,9 @@ void arrays_free(const Session *session, Arrays *arrays);
 int verb_run(const Options *options);
 int verb_compile(const Options *options);
 int verb_explain(const Options *options);
+/* `explain E0412`, and `explain` alone (codes.c). */
+bool is_code(const char *text);
+int explain_code(const Options *options);
 int verb_bench(const Options *options);
 int verb_check(const Options *options);
 int verb_fmt(const Options *options);

@@ -2,21 +2,9 @@
 #include "cli/cli.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-int fail(TesseraStatus status, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    fputs("error: ", stderr);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
-    va_end(args);
-    return (int)status;
-}
 
 /* Beside the program would be in the way of the user's files: in the folder for temporary ones. */
 static void keep_reproducer(const char *text)
@@ -35,12 +23,7 @@ static void keep_reproducer(const char *text)
 int fail_context(const TesseraContext *context)
 {
     const TesseraError *error = tessera_error(context);
-    const char *message = error->message;
-    size_t n = strlen(message);
-    bool rendered = strncmp(message, "error", 5) == 0 || strncmp(message, "warning", 7) == 0 ||
-                    strncmp(message, "note", 4) == 0;
-    fprintf(stderr, "%s%s%s", rendered ? "" : "error: ", message,
-            n > 0 && message[n - 1] == '\n' ? "" : "\n");
+    show_diagnostics(context);
     if (error->reproducer) {
         keep_reproducer(error->reproducer);
     }
@@ -147,11 +130,13 @@ int session_debug(const Options *options, TesseraContext *context, FILE *to)
         .user = to,
     };
     if (options->trap && strcmp(options->trap, "nan") != 0) {
-        return fail(TESSERA_USAGE, "--trap %.60s: only nan can be trapped", options->trap);
+        return fail_code(FAIL_VALUE, TESSERA_USAGE, "--trap %.60s: only nan can be trapped",
+                         options->trap);
     }
     if (options->trace && !read_trace(options->trace, &debug)) {
-        return fail(TESSERA_USAGE, "--trace %.60s: an element of a result is wanted, as o[3,5]",
-                    options->trace);
+        return fail_code(FAIL_VALUE, TESSERA_USAGE,
+                         "--trace %.60s: an element of a result is wanted, as o[3,5]",
+                         options->trace);
     }
     return tessera_debug(context, &debug) == TESSERA_OK ? 0 : fail_context(context);
 }
@@ -159,14 +144,15 @@ int session_debug(const Options *options, TesseraContext *context, FILE *to)
 static int open_program(const Options *options, Session *session)
 {
     int code = session_debug(options, session->context, stderr);
+    code = code ? code : session_warn(options, session->context);
     if (code != 0) {
         return code;
     }
     bool all = options->describe && !options->kernel; /* of the kernels */
-    bool ok = tessera_program_read(session->context, options->path, &session->program) ==
-                  TESSERA_OK &&
-              (all || tessera_program_find(session->program, options->kernel,
-                                           &session->signature) == TESSERA_OK);
+    bool ok =
+        tessera_program_read(session->context, options->path, &session->program) == TESSERA_OK &&
+        (all || tessera_program_find(session->program, options->kernel, &session->signature) ==
+                    TESSERA_OK);
     return ok ? 0 : fail_context(session->context);
 }
 
@@ -208,9 +194,9 @@ static int check_kind(const char *kind)
         }
     }
     const char *nearest = nearest_name(kind, device_name);
-    return fail(TESSERA_USAGE, "no device '%.60s': %s%s%s", kind,
-                nearest ? "did you mean '" : "auto, cpu, cuda, hip, or interp to run",
-                nearest ? nearest : "", nearest ? "'?" : "");
+    return fail_code(FAIL_DEVICE, TESSERA_USAGE, "no device '%.60s': %s%s%s", kind,
+                     nearest ? "did you mean '" : "auto, cpu, cuda, hip, or interp to run",
+                     nearest ? nearest : "", nearest ? "'?" : "");
 }
 
 int session_device(const Options *options, const char *wish, Session *session)
@@ -223,13 +209,14 @@ int session_device(const Options *options, const char *wish, Session *session)
         char *end;
         long number = strtol(colon + 1, &end, 10);
         if (end == colon + 1 || *end || number < 0 || number > 1024) {
-            code = fail(TESSERA_USAGE, "--device %.60s: the part after `:` is a number", wish);
+            code = fail_code(FAIL_DEVICE, TESSERA_USAGE,
+                             "--device %.60s: the part after `:` is a number", wish);
         }
         ordinal = (int)number;
     }
     code = code ? code : check_kind(kind);
-    if (code == 0 && tessera_device_open(session->context, kind, ordinal, &session->device) !=
-                         TESSERA_OK) {
+    if (code == 0 &&
+        tessera_device_open(session->context, kind, ordinal, &session->device) != TESSERA_OK) {
         code = fail_context(session->context);
     }
     free(kind);
@@ -269,6 +256,7 @@ int session_options(const Options *options, Session *session, const TesseraTenso
 int session_compile(const Options *options, Session *session, const TesseraOptions *compile)
 {
     TesseraOptions with_target = *compile;
+    timeout_begin(options->timeout);
     if (!with_target.target) {
         int code = session_device(options, "auto", session);
         if (code != 0) {
@@ -279,6 +267,6 @@ int session_compile(const Options *options, Session *session, const TesseraOptio
     if (tessera_compile(session->program, &with_target, &session->kernel) != TESSERA_OK) {
         return fail_context(session->context);
     }
-    fputs(tessera_warnings(session->context), stderr);
+    show_diagnostics(session->context);
     return 0;
 }

@@ -4,8 +4,9 @@
 
 #include <string.h>
 
-static const struct { const char *family, *kind; } USUAL[] = {
-    {"cpu", "obj"}, {"nvptx", "ptx"}, {"amdgcn", "hsaco"}};
+static const struct {
+    const char *family, *kind;
+} USUAL[] = {{"cpu", "obj"}, {"nvptx", "ptx"}, {"amdgcn", "hsaco"}};
 
 static const char *usual_kind(TesseraContext *context, const char *target)
 {
@@ -40,11 +41,12 @@ static int emit(const Options *options, Session *session, const char *target)
 {
     TesseraBytes bytes;
     const char *path = options->outputs.n ? options->outputs.items[0] : NULL;
-    const char *kind = options->emit          ? options->emit
+    const char *kind = options->emit         ? options->emit
                        : options->stop_after ? "ir"
                                              : usual_kind(session->context, target);
     if (!path && is_binary(kind)) {
-        return fail(TESSERA_USAGE, "%s is no text: say where to with -o FILE (or -o -)", kind);
+        return fail_code(FAIL_WHERE_TO, TESSERA_USAGE,
+                         "%s is no text: say where to with -o FILE (or -o -)", kind);
     }
     if (tessera_kernel_emit(session->kernel, kind, &bytes) != TESSERA_OK) {
         return fail_context(session->context);
@@ -57,17 +59,19 @@ static int check_output(const Options *options)
 {
     const char *path = options->outputs.n ? options->outputs.items[0] : "";
     if (options->outputs.n > 1 || options->values.n > 0) {
-        return fail(TESSERA_USAGE, "compile takes one file and one -o; parameters go into --set");
+        return fail_code(FAIL_TOGETHER, TESSERA_USAGE,
+                         "compile takes one file and one -o; parameters go into --set");
     }
     if (options->json && !options->describe) {
-        return fail(TESSERA_USAGE, "--json goes with --describe");
+        return fail_code(FAIL_TOGETHER, TESSERA_USAGE, "--json goes with --describe");
     }
     if (options->dependencies && (!*path || strcmp(path, "-") == 0 || options->describe)) {
-        return fail(TESSERA_USAGE, "-MD wants -o FILE: it names what depends on the sources");
+        return fail_code(FAIL_TOGETHER, TESSERA_USAGE,
+                         "-MD wants -o FILE: it names what depends on the sources");
     }
     if (name_before(path, '=')) {
-        return fail(TESSERA_USAGE, "-o %.200s: compiling has one result: -o FILE (or ./%.200s)",
-                    path, path);
+        return fail_code(FAIL_TOGETHER, TESSERA_USAGE,
+                         "-o %.200s: compiling has one result: -o FILE (or ./%.200s)", path, path);
     }
     return 0;
 }
@@ -103,8 +107,8 @@ int verb_compile(const Options *options)
         code = session_compile(options, &session, &compile);
     }
     if (code == 0) {
-        const char *target = compile.target ? compile.target
-                                            : tessera_device_info(session.device)->target;
+        const char *target =
+            compile.target ? compile.target : tessera_device_info(session.device)->target;
         code = emit(options, &session, target);
     }
     if (code == 0 && options->dependencies) {

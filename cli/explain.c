@@ -39,8 +39,15 @@ int verb_explain(const Options *options)
 {
     Session session;
     TesseraOptions compile;
+    if (!options->path || is_code(options->path)) {
+        return explain_code(options);
+    }
+    if (options->json) {
+        return fail_code(FAIL_TOGETHER, TESSERA_USAGE, "--json goes with codes, as E0412");
+    }
     if (options->values.n > 0) {
-        return fail(TESSERA_USAGE, "explain takes one file; parameters go into --set");
+        return fail_code(FAIL_TOGETHER, TESSERA_USAGE,
+                         "explain takes one file; parameters go into --set");
     }
     int code = session_open(options, &session);
     if (code == 0) {

@@ -11,7 +11,8 @@
 
 static int cannot_read(const char *path)
 {
-    return fail(TESSERA_ENVIRONMENT, "cannot read %.300s: %s", path, strerror(errno));
+    return fail_code(FAIL_READ, TESSERA_ENVIRONMENT, "cannot read %.300s: %s", path,
+                     strerror(errno));
 }
 
 static int read_stream(FILE *stream, const char *path, char **text, size_t *n)
@@ -53,7 +54,7 @@ int file_read(const char *path, char **text, size_t *n)
 
 static int cannot_write(const char *path)
 {
-    return fail(TESSERA_ENVIRONMENT, "cannot write %s: %s", path, strerror(errno));
+    return fail_code(FAIL_WRITE, TESSERA_ENVIRONMENT, "cannot write %s: %s", path, strerror(errno));
 }
 
 static bool written_in_place(const char *path)

@@ -21,7 +21,8 @@ static int write_back(const char *name, const char *text)
     char *path = realpath(name, NULL);
     if (!path || stat(path, &facts) != 0) {
         free(path);
-        return fail(TESSERA_ENVIRONMENT, "cannot read %.300s: %s", name, strerror(errno));
+        return fail_code(FAIL_READ, TESSERA_ENVIRONMENT, "cannot read %.300s: %s", name,
+                         strerror(errno));
     }
     int code = out_open(path, &out);
     if (code == 0) {

@@ -27,7 +27,7 @@ static int help_verb(const char *name)
             return 0;
         }
     }
-    return fail(TESSERA_USAGE, "no verb '%.60s'", name);
+    return fail_code(FAIL_VERB, TESSERA_USAGE, "no verb '%.60s'", name);
 }
 
 int verb_help(const Options *options)

@@ -20,8 +20,9 @@ static void stop(int number)
         unlink(under_way);
     }
     if (number == SIGALRM) {
-        static const char words[] = "error: compiling takes too long; --timeout SECONDS gives more"
-                                    " time, 0 any\n";
+        static const char words[] =
+            "error[E1023]: compiling takes too long; --timeout SECONDS gives more"
+            " time, 0 any\n";
         ssize_t written = write(STDERR_FILENO, words, sizeof words - 1);
         (void)written;
         _exit(OUT_OF_TIME);

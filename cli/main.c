@@ -7,7 +7,8 @@ static const Verb VERBS[] = {
     {"run", "FILE.tile[:KERNEL] [NAME=FILE.npy | NAME=NUMBER]... [-o [NAME=]FILE.npy]",
      "compile, load, launch; the CPU when there is no GPU", VERB_RUN, verb_run},
     {"compile", "FILE.tile[:KERNEL] [-o FILE]", "make code or IR", VERB_COMPILE, verb_compile},
-    {"explain", "FILE.tile[:KERNEL]", "every decision and its reason, in the source's syntax",
+    {"explain", "FILE.tile[:KERNEL] | [CODE]",
+     "every decision and its reason, in the source's syntax; what an error's code means",
      VERB_EXPLAIN, verb_explain},
     {"bench", "FILE.tile[:KERNEL] --size M=...", "time, bytes, FLOP/s, share of the copy rate",
      VERB_BENCH, verb_bench},
@@ -52,23 +53,30 @@ static const char *verb_name(size_t index)
 static int no_verb(const char *name)
 {
     const char *nearest = nearest_name(name, verb_name);
-    return nearest ? fail(TESSERA_USAGE, "no verb '%.60s': did you mean '%s'?", name, nearest)
-                   : fail(TESSERA_USAGE, "no verb '%.60s': `tessera help` says what there is",
-                          name);
+    return nearest ? fail_code(FAIL_VERB, TESSERA_USAGE, "no verb '%.60s': did you mean '%s'?",
+                               name, nearest)
+                   : fail_code(FAIL_VERB, TESSERA_USAGE,
+                               "no verb '%.60s': `tessera help` says what there is", name);
 }
 
 /* What could not be written is a failure, too. */
 static int finish(int code)
 {
     bool lost = fflush(stdout) != 0 || ferror(stdout);
-    return lost && code == 0 ? fail(TESSERA_ENVIRONMENT, "cannot write to standard output") : code;
+    return lost && code == 0
+               ? fail_code(FAIL_WRITE, TESSERA_ENVIRONMENT, "cannot write to standard output")
+               : code;
 }
 
 int main(int argc, char **argv)
 {
     interrupts_begin();
+    int form = diagnostics_read(argc, argv);
+    if (form != 0) {
+        return form;
+    }
     if (argc < 2) {
-        fail(TESSERA_USAGE, "what to do? `tessera help` says what there is");
+        fail_code(FAIL_VERB, TESSERA_USAGE, "what to do? `tessera help` says what there is");
         return TESSERA_USAGE;
     }
     const Verb *verb = find_verb(argv[1]);

@@ -21,7 +21,8 @@ typedef struct Header {
 
 static int bad(const char *path, const char *what)
 {
-    return fail(TESSERA_USAGE, "%s: not a .npy file that can be read: %s", path, what);
+    return fail_code(FAIL_NPY, TESSERA_USAGE, "%s: not a .npy file that can be read: %s", path,
+                     what);
 }
 
 /* ---- the header: a Python dictionary ---- */
@@ -115,7 +116,8 @@ static int read_descr(Header *h)
             return 0;
         }
     }
-    return fail(TESSERA_USAGE, "%s: no element type for NumPy's '%s'", h->path, text);
+    return fail_code(FAIL_NPY, TESSERA_USAGE, "%s: no element type for NumPy's '%s'", h->path,
+                     text);
 }
 
 static int read_shape(Header *h)
@@ -125,7 +127,8 @@ static int read_shape(Header *h)
     }
     while (!take_char(h, ')')) {
         if (h->tensor.rank == TESSERA_MAX_RANK) {
-            return fail(TESSERA_USAGE, "%s: more than %d axes", h->path, TESSERA_MAX_RANK);
+            return fail_code(FAIL_NPY, TESSERA_USAGE, "%s: more than %d axes", h->path,
+                             TESSERA_MAX_RANK);
         }
         if (!take_size(h, &h->tensor.dims[h->tensor.rank])) {
             return bad(h->path, "its shape has an entry that is no size");
@@ -262,10 +265,12 @@ static int read_data(FILE *file, Header *h)
     size_t elements, bytes;
     TesseraTensor *tensor = &h->tensor;
     if (!tensor_bytes(tensor, &elements, &bytes)) {
-        return fail(TESSERA_USAGE, "%s: its shape has more elements than memory can", h->path);
+        return fail_code(FAIL_NPY, TESSERA_USAGE, "%s: its shape has more elements than memory can",
+                         h->path);
     }
     if (!long_enough(file, bytes)) {
-        return fail(TESSERA_USAGE, "%s: it ends before its %zu bytes of data", h->path, bytes);
+        return fail_code(FAIL_NPY, TESSERA_USAGE, "%s: it ends before its %zu bytes of data",
+                         h->path, bytes);
     }
     tensor->data = malloc(bytes ? bytes : 1);
     if (!tensor->data) {
@@ -305,8 +310,9 @@ static int pack(const char *path, TesseraType type, TesseraTensor *tensor)
             value >= (type == TESSERA_I4 ? -8 : 0) && value <= (type == TESSERA_I4 ? 7 : 15);
         if (!fits && tensor->type != TESSERA_F8E4M3) {
             free(to.data);
-            return fail(TESSERA_USAGE, "%s: element %zu is %g, which %s cannot hold", path, i,
-                        value, tessera_type_name(type));
+            return fail_code(FAIL_HOLD, TESSERA_USAGE,
+                             "%s: element %zu is %g, which %s cannot hold", path, i, value,
+                             tessera_type_name(type));
         }
         int bits = (int)value & 0xf;
         tessera_put(type, to.data, i, type == TESSERA_I4 && bits > 7 ? bits - 16 : bits);
@@ -322,11 +328,12 @@ int npy_read(const char *path, int wanted, TesseraTensor *tensor)
     struct stat info;
     FILE *file = fopen(path, "rbe");
     if (!file) {
-        return fail(TESSERA_ENVIRONMENT, "cannot read %s: %s", *path ? path : "a file of no name",
-                    strerror(errno));
+        return fail_code(FAIL_READ, TESSERA_ENVIRONMENT, "cannot read %s: %s",
+                         *path ? path : "a file of no name", strerror(errno));
     }
     int code = fstat(fileno(file), &info) == 0 && S_ISDIR(info.st_mode)
-                   ? fail(TESSERA_ENVIRONMENT, "cannot read %s: %s", path, strerror(EISDIR))
+                   ? fail_code(FAIL_READ, TESSERA_ENVIRONMENT, "cannot read %s: %s", path,
+                               strerror(EISDIR))
                    : read_header(file, &h);
     if (code == 0) {
         code = read_data(file, &h);

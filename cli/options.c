@@ -10,6 +10,7 @@
 enum {
     ALL = VERB_RUN | VERB_COMPILE | VERB_EXPLAIN | VERB_BENCH,
     CHECKED = ALL | VERB_CHECK,
+    ANY = CHECKED | VERB_FMT | VERB_OTHER,
     ON_DEVICE = VERB_RUN | VERB_BENCH,
 };
 
@@ -39,6 +40,11 @@ const OptionRow option_rows[] = {
     {"--csv", NULL, VERB_BENCH, "a table, a line for each of the sizes that are walked"},
     {"--compare", "FILE", VERB_BENCH, "with what --json wrote before"},
     {"--json", NULL, VERB_COMPILE, "with --describe: as JSON"},
+    {"--json", NULL, VERB_EXPLAIN, "of codes: as JSON"},
+    {"--diagnostics", "human|short|json", ANY,
+     "how errors and warnings are told, on standard error"},
+    {"--allow", "W2001,...|all", CHECKED, "warnings that are not told"},
+    {"-Werror", NULL, CHECKED, "warnings are errors"},
     {"--print-after", "PASS|all|frontend", ALL, "the IR after a pass, on standard error"},
     {"--print-changed", NULL, ALL, "the IR after each pass that changed it"},
     {"--stop-after", "PASS|frontend", ALL, "no pass after this one"},
@@ -92,11 +98,17 @@ static int for_pieces(const char *text, Options *options,
     }
 }
 
+static int read_allow(const char *piece, Options *options)
+{
+    add_string(&options->allow, piece);
+    return 0;
+}
+
 static int read_set(const char *piece, Options *options)
 {
     char *name = name_before(piece, '=');
     if (!name || !piece[strlen(name) + 1]) {
-        return fail(TESSERA_USAGE, "--set %.60s: NAME=VALUE is wanted", piece);
+        return fail_code(FAIL_SET, TESSERA_USAGE, "--set %.60s: NAME=VALUE is wanted", piece);
     }
     options->sets.items =
         keep_more(options->sets.items, options->sets.n, sizeof *options->sets.items);
@@ -152,10 +164,11 @@ static int read_size(const char *piece, Options *options)
     char *name = name_before(piece, '=');
     SizeRange range;
     if (!name || !read_range(piece + strlen(name) + 1, &range)) {
-        return fail(TESSERA_USAGE,
-                    "--size %.60s: NAME=NUMBER is wanted, from 0 to 2^63 - 1, as 1000 or 4k; bench "
-                    "walks M=1k..16k:x2 and M=512..4k:+512",
-                    piece);
+        return fail_code(
+            FAIL_SIZE, TESSERA_USAGE,
+            "--size %.60s: NAME=NUMBER is wanted, from 0 to 2^63 - 1, as 1000 or 4k; bench "
+            "walks M=1k..16k:x2 and M=512..4k:+512",
+            piece);
     }
     if (range.last >= 0) {
         range.name = name;
@@ -199,10 +212,11 @@ static int read_assume(const char *piece, Options *options)
                                take_relation(&at, ">=", &fact.least) ||
                                (take_relation(&at, "<=", &fact.most) && fact.most > 0));
     if (!good || *at) {
-        return fail(TESSERA_USAGE,
-                    "--assume %.60s: like N %% 16 == 0, N <= 4096 or N >= 1, with numbers below "
-                    "2^63",
-                    piece);
+        return fail_code(
+            FAIL_ASSUME, TESSERA_USAGE,
+            "--assume %.60s: like N %% 16 == 0, N <= 4096 or N >= 1, with numbers below "
+            "2^63",
+            piece);
     }
     options->facts.items =
         keep_more(options->facts.items, options->facts.n, sizeof *options->facts.items);
@@ -214,8 +228,8 @@ static int read_number(const char *name, const char *text, int least, int most, 
 {
     long long value;
     if (!read_integer(text, least, most, &value)) {
-        return fail(TESSERA_USAGE, "%s %.60s: a number from %d to %d is wanted", name, text, least,
-                    most);
+        return fail_code(FAIL_VALUE, TESSERA_USAGE, "%s %.60s: a number from %d to %d is wanted",
+                         name, text, least, most);
     }
     *out = (int)value;
     return 0;
@@ -225,7 +239,8 @@ static int read_seed(const char *text, uint64_t *seed)
 {
     long long value;
     if (!read_integer(text, 0, INT64_MAX, &value)) {
-        return fail(TESSERA_USAGE, "--seed %.60s: a number from 0 on is wanted", text);
+        return fail_code(FAIL_VALUE, TESSERA_USAGE, "--seed %.60s: a number from 0 on is wanted",
+                         text);
     }
     *seed = (uint64_t)value;
     return 0;
@@ -257,6 +272,7 @@ static bool *switch_slot(const OptionRow *row, Options *options)
            : is(row, "--json")          ? &options->json
            : is(row, "--csv")           ? &options->csv
            : is(row, "--describe")      ? &options->describe
+           : is(row, "-Werror")         ? &options->deny
            : is(row, "-MD")             ? &options->dependencies
            : is(row, "--print-changed") ? &options->print_changed
            : is(row, "--time-passes")   ? &options->time_passes
@@ -286,6 +302,8 @@ static int take_option(const OptionRow *row, const char *value, Options *options
         return for_pieces(value, options, read_size);
     } else if (is(row, "--assume")) {
         return for_pieces(value, options, read_assume);
+    } else if (is(row, "--allow")) {
+        return for_pieces(value, options, read_allow);
     } else if (is(row, "--threads")) {
         return read_number(row->name, value, 1, 1024, &options->threads);
     } else if (is(row, "--timeout")) {
@@ -329,10 +347,12 @@ static int no_option(const Verb *verb, const OptionRow *row, const char *text)
 {
     char *name = keep_text(text, strcspn(text, "="));
     const char *nearest = row ? NULL : nearest_name(name, option_name);
-    return nearest ? fail(TESSERA_USAGE, "%s has no option %.60s: did you mean %s?", verb->name,
-                          text, nearest)
-                   : fail(TESSERA_USAGE, "%s has no option %.60s: `tessera help %s` lists them",
-                          verb->name, text, verb->name);
+    return nearest
+               ? fail_code(FAIL_OPTION, TESSERA_USAGE, "%s has no option %.60s: did you mean %s?",
+                           verb->name, text, nearest)
+               : fail_code(FAIL_OPTION, TESSERA_USAGE,
+                           "%s has no option %.60s: `tessera help %s` lists them", verb->name, text,
+                           verb->name);
 }
 
 static int read_option(const Verb *verb, int argc, char **argv, int *at, Options *options)
@@ -343,11 +363,12 @@ static int read_option(const Verb *verb, int argc, char **argv, int *at, Options
         return no_option(verb, row, argv[*at]);
     }
     if (!row->value && value) {
-        return fail(TESSERA_USAGE, "%s takes no value", row->name);
+        return fail_code(FAIL_VALUE, TESSERA_USAGE, "%s takes no value", row->name);
     }
     if (row->value && !value) {
         if (*at + 1 >= argc) {
-            return fail(TESSERA_USAGE, "%s wants a value: %s", row->name, row->value);
+            return fail_code(FAIL_VALUE, TESSERA_USAGE, "%s wants a value: %s", row->name,
+                             row->value);
         }
         value = argv[++*at];
     }
@@ -386,12 +407,12 @@ int options_read(const Verb *verb, int argc, char **argv, Options *options)
     }
     bool any = options->path || (verb->bit == VERB_FMT && options->values.n > 0);
     if (options->ranges.n > 0 && verb->bit != VERB_BENCH) {
-        return fail(TESSERA_USAGE, "--size %s=…: only bench walks over sizes",
-                    options->ranges.items[0].name);
+        return fail_code(FAIL_SIZE, TESSERA_USAGE, "--size %s=…: only bench walks over sizes",
+                         options->ranges.items[0].name);
     }
-    if (verb->bit != VERB_OTHER && !any) {
-        return fail(TESSERA_USAGE, "%s wants a file: tessera %s %s", verb->name, verb->name,
-                    verb->synopsis);
+    if (verb->bit != VERB_OTHER && verb->bit != VERB_EXPLAIN && !any) {
+        return fail_code(FAIL_NO_FILE, TESSERA_USAGE, "%s wants a file: tessera %s %s", verb->name,
+                         verb->name, verb->synopsis);
     }
     return 0;
 }

@@ -35,6 +35,7 @@ static int launch(Run *run)
     }
     TesseraArg *args = arrays_args(&run->arrays, true);
     double start = now();
+    timeout_begin(run->options->timeout);
     bool ok = tessera_prepare(s->kernel, s->device, args, run->arrays.n, &prepared) == TESSERA_OK;
     timeout_end();
     run->compile_seconds += now() - start;
@@ -68,10 +69,11 @@ static int compare_one(const Array *array, const TesseraArg *want, FILE *to)
     bool differs = tessera_compare(array->tensor.type, elements, array->tensor.data,
                                    want->tensor.data, want->bound, &d) != TESSERA_OK;
     if (differs) {
-        return fail(TESSERA_DIFFERENT,
-                    "'%s' differs from the interpreter's in %zu of %zu elements; first at %zu: "
-                    "%.9g, interpreter %.9g, allowed %.3g",
-                    array->param->name, d.different, elements, d.first, d.got, d.want, d.bound);
+        return fail_code(
+            FAIL_DIFFERENT, TESSERA_DIFFERENT,
+            "'%s' differs from the interpreter's in %zu of %zu elements; first at %zu: "
+            "%.9g, interpreter %.9g, allowed %.3g",
+            array->param->name, d.different, elements, d.first, d.got, d.want, d.bound);
     }
     fprintf(to, "check  %s: ", array->param->name);
     if (d.worst > 0) {
@@ -115,7 +117,8 @@ static int check(Run *run, void *const *originals, FILE *to)
     for (size_t i = 0; i < run->arrays.n; i++) {
         if (want[i].bound) {
             int one = code == 0 || code == TESSERA_DIFFERENT
-                          ? compare_one(&run->arrays.items[i], &want[i], to) : 0;
+                          ? compare_one(&run->arrays.items[i], &want[i], to)
+                          : 0;
             code = one ? one : code;
             free(want[i].tensor.data);
             free(want[i].bound);
@@ -235,8 +238,10 @@ static int compile_for_run(Run *run, FILE *to)
         shapes.target = shapes.target ? shapes.target : "native";
         TesseraDebug stop = {.stop_after = "frontend"};
         tessera_debug(s->context, &stop);
+        timeout_begin(run->options->timeout);
         code = tessera_compile(s->program, &shapes, &s->kernel) == TESSERA_OK
-                   ? 0 : fail_context(s->context);
+                   ? 0
+                   : fail_context(s->context);
         int again = session_debug(run->options, s->context, run->options->trace ? to : stderr);
         code = code ? code : again;
     }
@@ -263,12 +268,11 @@ static int run_in_session(Run *run)
     FILE *to = uses_stdout(run->options) ? stderr : stdout;
     int code = arrays_read(run->options, s, &run->arrays, &with_consts);
     bool watched = run->options->trace || run->options->trap;
-    const char *device = run->options->device ? run->options->device
-                         : watched            ? "interp"
-                                              : "auto";
+    const char *device = run->options->device ? run->options->device : watched ? "interp" : "auto";
     run->interpreted = strcmp(device, "interp") == 0;
     if (code == 0 && watched && !run->interpreted) {
-        code = fail(TESSERA_USAGE, "--trace and --trap are the interpreter's: --device interp");
+        code = fail_code(FAIL_TOGETHER, TESSERA_USAGE,
+                         "--trace and --trap are the interpreter's: --device interp");
     }
     if (code == 0 && !run->interpreted) {
         code = session_device(run->options, device, s);

@@ -10,22 +10,23 @@
 
 static int does_not_fit(const TesseraParam *param, const char *text)
 {
-    return fail(TESSERA_USAGE, "%s=%.60s: %s cannot hold it", param->name, text, param->type);
+    return fail_code(FAIL_HOLD, TESSERA_USAGE, "%s=%.60s: %s cannot hold it", param->name, text,
+                     param->type);
 }
 
 static int read_bool(const TesseraParam *param, const char *text, Array *array)
 {
     bool yes = strcmp(text, "true") == 0 || strcmp(text, "1") == 0;
     if (!yes && strcmp(text, "false") != 0 && strcmp(text, "0") != 0) {
-        return fail(TESSERA_USAGE, "%s=%.60s: true or false is wanted", param->name, text);
+        return fail_code(FAIL_VALUE, TESSERA_USAGE, "%s=%.60s: true or false is wanted",
+                         param->name, text);
     }
     array->integer = yes;
     return 0;
 }
 
 /* An i64 has the bits of a u64 that is larger. */
-static int read_integer(const TesseraParam *param, TesseraType type, const char *text,
-                        Array *array)
+static int read_integer(const TesseraParam *param, TesseraType type, const char *text, Array *array)
 {
     char *end;
     errno = 0;
@@ -33,8 +34,8 @@ static int read_integer(const TesseraParam *param, TesseraType type, const char 
     int base = strpbrk(text, "xX") ? 16 : 10; /* 010 is ten */
     array->integer = wide ? (int64_t)strtoull(text, &end, base) : strtoll(text, &end, base);
     if (end == text || *end) {
-        return fail(TESSERA_USAGE, "%s=%.60s: a whole number is wanted for %s", param->name, text,
-                    param->type);
+        return fail_code(FAIL_VALUE, TESSERA_USAGE, "%s=%.60s: a whole number is wanted for %s",
+                         param->name, text, param->type);
     }
     int bits = (int)tessera_type_size(type, 8);
     bool is_signed = type <= TESSERA_I64 || type == TESSERA_I4;
@@ -50,7 +51,8 @@ static int read_float(const TesseraParam *param, TesseraType type, const char *t
     _Alignas(8) char stored[8];
     array->number = strtod(text, &end);
     if (end == text || *end) {
-        return fail(TESSERA_USAGE, "%s=%.60s: a number is wanted", param->name, text);
+        return fail_code(FAIL_VALUE, TESSERA_USAGE, "%s=%.60s: a number is wanted", param->name,
+                         text);
     }
     tessera_put(type, stored, 0, array->number);
     bool said = strpbrk(text, "nN") != NULL; /* inf, nan: no digit has an n */
@@ -64,11 +66,12 @@ int scalar_read(const TesseraParam *param, const char *text, Array *array)
         return fail(TESSERA_INTERNAL, "'%s' has no type", param->name);
     }
     if (isspace((unsigned char)text[0])) {
-        return fail(TESSERA_USAGE, "%s=%.60s: a number is wanted", param->name, text);
+        return fail_code(FAIL_VALUE, TESSERA_USAGE, "%s=%.60s: a number is wanted", param->name,
+                         text);
     }
     array->number = 0;
     array->integer = 0;
-    return type == TESSERA_BOOL            ? read_bool(param, text, array)
+    return type == TESSERA_BOOL          ? read_bool(param, text, array)
            : tessera_type_is_float(type) ? read_float(param, type, text, array)
                                          : read_integer(param, type, text, array);
 }

@@ -3,31 +3,28 @@
 
 #include <string.h>
 
-static const struct {
-    int code;
-    const char *title, *explanation;
-} TABLE[] = {
+static const ErrorRow ROWS[] = {
 #define ERROR(id, code, title, explanation) {code, title, explanation},
 #include "frontend/errors.def"
 #define ERROR(id, code, title, explanation) {code, title, explanation},
 #include "ir/errors.def"
 };
 
-const char *error_title(int code)
+static const ErrorExample EXAMPLES[] = {
+#define EXAMPLE(code, wrong, mended) {code, wrong, mended},
+#include "frontend/error_examples.def"
+};
+
+const ErrorRow *error_row(size_t index)
 {
-    for (size_t i = 0; i < sizeof TABLE / sizeof *TABLE; i++) {
-        if (TABLE[i].code == code) {
-            return TABLE[i].title;
-        }
-    }
-    return NULL;
+    return index < sizeof ROWS / sizeof *ROWS ? &ROWS[index] : NULL;
 }
 
-const char *error_explanation(int code)
+const ErrorExample *error_example(int code)
 {
-    for (size_t i = 0; i < sizeof TABLE / sizeof *TABLE; i++) {
-        if (TABLE[i].code == code) {
-            return TABLE[i].explanation;
+    for (size_t i = 0; i < sizeof EXAMPLES / sizeof *EXAMPLES; i++) {
+        if (EXAMPLES[i].code == code) {
+            return &EXAMPLES[i];
         }
     }
     return NULL;
@@ -55,6 +52,17 @@ Diag *front_error(Diags *diags, ErrorCode code, Span span, const char *format, .
     text_vprintf(&text, format, args);
     va_end(args);
     return report(diags, code, span, text.data);
+}
+
+Diag *front_warning(Diags *diags, ErrorCode code, Span span, const char *format, ...)
+{
+    Text text = text_new(diags->arena);
+    va_list args;
+    va_start(args, format);
+    text_vprintf(&text, format, args);
+    va_end(args);
+    return errors_are_enough(diags) ? ARENA_NEW(diags->arena, Diag)
+                                    : diag_warning(diags, (int)code, span, "%s", text.data);
 }
 
 Diag *front_unsupported(Diags *diags, Span span, const char *format, ...)

@@ -4,6 +4,7 @@
 #define TESSERA_FRONTEND_ERRORS_H
 
 #include "ir/base/diag.h"
+#include "ir/errors.h"
 
 typedef enum ErrorCode {
 #define ERROR(id, code, title, explanation) ERR_##id = code,
@@ -11,15 +12,28 @@ typedef enum ErrorCode {
     ERR_NONE = 0
 } ErrorCode;
 
-/* NULL when there is no such code. */
-const char *error_title(int code);
-const char *error_explanation(int code);
+/* A row of the tables; the codes of all rooms are there. */
+typedef struct ErrorRow {
+    int code;
+    const char *title, *explanation;
+} ErrorRow;
+/* By number, in no order of codes; NULL after the last. */
+const ErrorRow *error_row(size_t index);
+/* A small program that gets this error, and what was meant; or lines of a shell. */
+typedef struct ErrorExample {
+    int code;
+    const char *wrong, *mended;
+} ErrorExample;
+/* NULL when there is none. */
+const ErrorExample *error_example(int code);
 
 enum { MOST_ERRORS = 40 };
 
 /* As diag_error, but after MOST_ERRORS of them the rest is dropped: a hostile file gets a page, not
  * a gigabyte. Never NULL. */
 Diag *front_error(Diags *diags, ErrorCode code, Span span, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+Diag *front_warning(Diags *diags, ErrorCode code, Span span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 /* "… is not supported yet". */
 Diag *front_unsupported(Diags *diags, Span span, const char *format, ...)

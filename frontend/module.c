@@ -135,8 +135,9 @@ static const KernelSignature *find_only(Module *module)
         return &module->kernels.items[0]->signature;
     }
     const char *name = module->diags->sources.items[module->source].name;
-    Diag *diag = diag_failure(module->diags, DIAG_USAGE, "%s has %s", name,
-                              module->kernels.n ? "several kernels" : "no kernel");
+    Diag *diag =
+        diag_failure_at(module->diags, DIAG_USAGE, ERR_WHICH_KERNEL, SPAN_NONE, "%s has %s", name,
+                        module->kernels.n ? "several kernels" : "no kernel");
     if (module->kernels.n) {
         diag_help(module->diags, diag, "name one of %s", kernel_names(module));
     }
@@ -152,7 +153,8 @@ const KernelSignature *frontend_find(Module *module, const char *name)
     if (kernel) {
         return &kernel->signature;
     }
-    Diag *diag = diag_failure(module->diags, DIAG_USAGE, "no kernel is called `%s`", name);
+    Diag *diag = diag_failure_at(module->diags, DIAG_USAGE, ERR_NO_KERNEL, SPAN_NONE,
+                                 "no kernel is called `%s`", name);
     const char *near = nearest_kernel(module, name);
     if (near) {
         diag_help(module->diags, diag, "did you mean `%s`?", near);

@@ -3,6 +3,8 @@
  * not exist, options that contradict each other. */
 #include "runtime/runtime.h"
 
+#include "ir/errors.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -108,7 +110,8 @@ static TesseraStatus no_size(TesseraContext *context, const TesseraSignature *si
         n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i ? ", " : ": it has ",
                               signature->sizes[i]);
     }
-    return context_usage(context, "%s has no size '%.100s'%s", signature->name, name, list);
+    return context_fail_code(context, TESSERA_USAGE, ERR_NO_SIZE, "%s has no size '%.100s'%s",
+                             signature->name, name, list);
 }
 
 static TesseraStatus check_fact(TesseraContext *context, const TesseraSignature *signature,

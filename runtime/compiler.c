@@ -3,6 +3,7 @@
  * what comes out; loading and launching are in runtime/device. */
 #include "runtime/runtime.h"
 
+#include "ir/errors.h"
 #include "ir/base/clock.h"
 
 static bool choose_target(Compilation *c)
@@ -17,7 +18,8 @@ static bool choose_target(Compilation *c)
                 nearest = &rows[i];
             }
         }
-        Diag *diag = diag_failure(&c->work->diags, DIAG_USAGE, "no target '%s'", name);
+        Diag *diag = diag_failure_at(&c->work->diags, DIAG_USAGE, ERR_TARGET_NAME, SPAN_NONE,
+                                     "no target '%s'", name);
         diag_help(&c->work->diags, diag, "did you mean '%s'? `tessera targets` lists all",
                   nearest->name);
     }

@@ -28,6 +28,7 @@ TesseraStatus tessera_context_new(const TesseraAllocator *allocator, TesseraCont
     memset(*context, 0, sizeof **context);
     (*context)->allocator = from;
     (*context)->error.message = "";
+    arena_init(&(*context)->told, from);
     return TESSERA_OK;
 }
 
@@ -56,6 +57,8 @@ void tessera_context_free(TesseraContext *context)
         context_drop(context, context->reproducer);
         context_drop(context, context->warnings);
         context_drop(context, context->formatted);
+        context_drop(context, context->allowed);
+        arena_free(&context->told);
         context_drop(context, context);
     }
 }
@@ -85,12 +88,9 @@ void context_set(TesseraContext *context, char **slot, const char *text)
     *slot = copy;
 }
 
-TesseraStatus context_fail(TesseraContext *context, TesseraStatus status, int driver_code,
-                           const char *message)
+static TesseraStatus set_error(TesseraContext *context, TesseraStatus status, int driver_code,
+                               const char *message)
 {
-    if (!context) {
-        return status;
-    }
     context_set(context, &context->message, message);
     context_set(context, &context->reproducer, NULL);
     context->error = (TesseraError){
@@ -98,6 +98,40 @@ TesseraStatus context_fail(TesseraContext *context, TesseraStatus status, int dr
         .message = context->message ? context->message : NO_MEMORY,
         .driver_code = driver_code,
     };
+    return status;
+}
+
+TesseraStatus context_fail(TesseraContext *context, TesseraStatus status, int driver_code,
+                           const char *message)
+{
+    if (!context) {
+        return status;
+    }
+    set_error(context, status, driver_code, message);
+    context_tell_plain(context, status, 0, context->error.message);
+    return status;
+}
+
+TesseraStatus context_fail_diags(TesseraContext *context, TesseraStatus status, const Diags *diags,
+                                 const char *rendered)
+{
+    set_error(context, status, 0, rendered);
+    context_tell(context, diags);
+    return status;
+}
+
+TesseraStatus context_fail_code(TesseraContext *context, TesseraStatus status, int code,
+                                const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (context) {
+        set_error(context, status, 0, text);
+        context_tell_plain(context, status, code, text);
+    }
     return status;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/runtime.h"
 
+#include "ir/errors.h"
 #include "ir/verify.h"
 
 static bool is_pass(const char *name)
@@ -38,10 +39,12 @@ TesseraStatus tessera_debug(TesseraContext *context, const TesseraDebug *debug)
     }
     const char *print = debug->print_after, *stop = debug->stop_after;
     if (print && !is_pass(print) && !text_same(print, "all") && !text_same(print, "frontend")) {
-        return context_usage(context, "--print-after: no pass '%.100s'", print);
+        return context_fail_code(context, TESSERA_USAGE, ERR_NO_PASS,
+                                 "--print-after: no pass '%.100s'", print);
     }
     if (stop && !is_pass(stop) && !text_same(stop, "frontend")) {
-        return context_usage(context, "--stop-after: no pass '%.100s'", stop);
+        return context_fail_code(context, TESSERA_USAGE, ERR_NO_PASS,
+                                 "--stop-after: no pass '%.100s'", stop);
     }
     if (debug->trace && (debug->trace_rank < 0 || debug->trace_rank > TESSERA_MAX_RANK)) {
         return context_usage(context, "--trace: %d indices", debug->trace_rank);
@@ -51,9 +54,9 @@ TesseraStatus tessera_debug(TesseraContext *context, const TesseraDebug *debug)
             return context_null(context, __func__, "a pass to skip");
         }
         if (!is_skippable(debug->skip[i])) {
-            return context_usage(context, "--skip: %s '%.100s'",
-                                 is_pass(debug->skip[i]) ? "the others need pass" : "no pass",
-                                 debug->skip[i]);
+            return context_fail_code(context, TESSERA_USAGE, ERR_NO_PASS, "--skip: %s '%.100s'",
+                                     is_pass(debug->skip[i]) ? "the others need pass" : "no pass",
+                                     debug->skip[i]);
         }
     }
     context->debug = *debug;
@@ -78,8 +81,8 @@ static void show(Compilation *c, const char *pass, const char *ir)
 static void print_if_wanted(Compilation *c, const char *pass)
 {
     const TesseraDebug *debug = &c->work->context->debug;
-    bool named = debug->print_after && (text_same(debug->print_after, pass) ||
-                                        text_same(debug->print_after, "all"));
+    bool named = debug->print_after &&
+                 (text_same(debug->print_after, pass) || text_same(debug->print_after, "all"));
     if (!named && !debug->print_changed) {
         return;
     }
@@ -132,7 +135,9 @@ static bool skip_pass(void *user, const Pass *pass)
 
 PassHooks debug_hooks(Compilation *c)
 {
-    return (PassHooks){.user = c, .after = after_pass, .skip = skip_pass,
+    return (PassHooks){.user = c,
+                       .after = after_pass,
+                       .skip = skip_pass,
                        .verify = c->work->context->debug.verify};
 }
 

@@ -2,6 +2,7 @@
 /* Devices, their memory, and launches on them. */
 #include "runtime/runtime.h"
 
+#include "ir/errors.h"
 #include "ir/interp.h"
 
 #include <stdlib.h>
@@ -38,7 +39,7 @@ static TesseraStatus open_any(TesseraContext *context, int ordinal, TesseraDevic
             device_close(device->device);
         }
     }
-    return context_fail(context, TESSERA_ENVIRONMENT, 0, "no device");
+    return context_fail_code(context, TESSERA_ENVIRONMENT, ERR_NO_DEVICE, "%s", "no device");
 }
 
 TesseraStatus tessera_device_open(TesseraContext *context, const char *kind, int ordinal,
@@ -54,17 +55,19 @@ TesseraStatus tessera_device_open(TesseraContext *context, const char *kind, int
     const DeviceOps *ops = device_kind(kind);
     bool any = text_same(kind, "auto");
     if (!ops && !any) {
-        return context_usage(context, "no device '%.60s': auto, cpu, cuda or hip", kind);
+        return context_fail_code(context, TESSERA_USAGE, ERR_DEVICE_NAME,
+                                 "no device '%.60s': auto, cpu, cuda or hip", kind);
     }
     if (ordinal < 0 || (ops == &device_host && ordinal > MOST_THREADS)) {
-        return context_usage(context, "no device %s:%d", kind, ordinal);
+        return context_fail_code(context, TESSERA_USAGE, ERR_DEVICE_NAME, "no device %s:%d", kind,
+                                 ordinal);
     }
     TesseraDevice *device = context_take(context, sizeof *device);
     if (!device) {
         return TESSERA_ENVIRONMENT;
     }
-    TesseraStatus status = any ? open_any(context, ordinal, device)
-                               : open_kind(context, ops, ordinal, device);
+    TesseraStatus status =
+        any ? open_any(context, ordinal, device) : open_kind(context, ops, ordinal, device);
     if (status != TESSERA_OK) {
         context_drop(context, device);
         return status;
@@ -151,8 +154,8 @@ TesseraStatus tessera_sync(TesseraDevice *device, void *stream)
 
 typedef bool TimedWork(void *user, void *stream, DeviceError *error);
 
-static bool timed(Device *d, void *stream, int times, TimedWork *work, void *user,
-                  double *seconds, DeviceError *error)
+static bool timed(Device *d, void *stream, int times, TimedWork *work, void *user, double *seconds,
+                  DeviceError *error)
 {
     DeviceMoment first = NULL, last = NULL;
     bool ok = d->ops->moment(d, stream, &first, error);
@@ -180,8 +183,8 @@ TesseraStatus tessera_launch_time(TesseraLaunch *launch, void *stream, int times
     }
     *seconds = 0;
     return told(launch->device,
-                timed(launch->device->device, stream, times, launch_work, launch->prepared,
-                      seconds, &error),
+                timed(launch->device->device, stream, times, launch_work, launch->prepared, seconds,
+                      &error),
                 &error);
 }
 
@@ -239,9 +242,7 @@ static void *find_symbol(void *user, const char *name)
 static EmitKind kind_to_load(const Target *target)
 {
     const char *ptxas = getenv("TESSERA_PTXAS");
-    return target->family != FAMILY_NVPTX ? EMIT_HSACO
-           : ptxas && *ptxas              ? EMIT_CUBIN
-                                          : EMIT_PTX;
+    return target->family != FAMILY_NVPTX ? EMIT_HSACO : ptxas && *ptxas ? EMIT_CUBIN : EMIT_PTX;
 }
 
 static bool make_code(LoadTask *task)
@@ -352,8 +353,8 @@ static void pack_arg(const PlanParam *param, const TesseraArg *from, LaunchArg *
         to->scalar = pack_scalar(param->dtype, from);
         return;
     }
-    to->tensor = (DeviceTensor){from->tensor.data, (DType)from->tensor.type, from->tensor.rank,
-                                {0}};
+    to->tensor =
+        (DeviceTensor){from->tensor.data, (DType)from->tensor.type, from->tensor.rank, {0}};
     memcpy(to->tensor.dims, from->tensor.dims, sizeof to->tensor.dims);
 }
 

@@ -6,6 +6,8 @@
  * the facts; every launch is checked against them. */
 #include "runtime/runtime.h"
 
+#include "ir/errors.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -75,9 +77,9 @@ static bool can_be(Func *func, const DimVar *var)
         if (multiple > 1) {
             text_printf(&rule, "a multiple of %" PRId64 ", ", multiple);
         }
-        diag_failure(func->diags, DIAG_USAGE,
-                     "no size %s of %s is %sat least %" PRId64 " and at most %" PRId64, var->name,
-                     func->name, rule.n ? rule.data : "", var->least, var->most);
+        diag_failure_at(func->diags, DIAG_USAGE, ERR_SIZE_ASSUMED, SPAN_NONE,
+                        "no size %s of %s is %sat least %" PRId64 " and at most %" PRId64,
+                        var->name, func->name, rule.n ? rule.data : "", var->least, var->most);
     }
     return !none;
 }
@@ -93,8 +95,9 @@ static bool may_be(Func *func, const DimVar *var, int64_t value)
         snprintf(rule, sizeof rule, "<= %" PRId64, var->most);
     }
     if (*rule) {
-        diag_failure(func->diags, DIAG_SOURCE, "%s: size %s is %" PRId64 ", but %s %s is assumed",
-                     func->name, var->name, value, var->name, rule);
+        diag_failure_at(func->diags, DIAG_SOURCE, ERR_SIZE_ASSUMED, SPAN_NONE,
+                        "%s: size %s is %" PRId64 ", but %s %s is assumed", func->name, var->name,
+                        value, var->name, rule);
     }
     return !*rule;
 }

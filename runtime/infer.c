@@ -2,6 +2,8 @@
 /* What arguments tell: a generic's type from an array's, sizes from shapes. */
 #include "runtime/runtime.h"
 
+#include "ir/errors.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -14,10 +16,22 @@ typedef struct Infer {
     const KernelSignature *kernel;
     const TesseraOptions *options;
     const TesseraTensor *known;
-    struct { TesseraPair *items; size_t n, cap; } pairs;
-    struct { TesseraSize *items; size_t n, cap; } sizes;
-    struct { const char **items; size_t n, cap; } origins; /* of sizes: who said so */
-    struct { const char **items; size_t n, cap; } holders; /* of pairs: the parameter, or NULL */
+    struct {
+        TesseraPair *items;
+        size_t n, cap;
+    } pairs;
+    struct {
+        TesseraSize *items;
+        size_t n, cap;
+    } sizes;
+    struct {
+        const char **items;
+        size_t n, cap;
+    } origins; /* of sizes: who said so */
+    struct {
+        const char **items;
+        size_t n, cap;
+    } holders; /* of pairs: the parameter, or NULL */
 } Infer;
 
 /* Its place, or how many there are. */
@@ -66,10 +80,10 @@ static bool add_size(Infer *in, const char *name, int64_t value, const char *ori
         if (in->sizes.items[i].value == value) {
             return true;
         }
-        diag_failure(&in->work->diags, DIAG_SOURCE,
-                     "%s: size %s is %" PRId64 " by %s, but %" PRId64 " by %s",
-                     in->signature->name, name, in->sizes.items[i].value, in->origins.items[i],
-                     value, origin);
+        diag_failure_at(&in->work->diags, DIAG_SOURCE, ERR_GIVEN_SHAPE, SPAN_NONE,
+                        "%s: size %s is %" PRId64 " by %s, but %" PRId64 " by %s",
+                        in->signature->name, name, in->sizes.items[i].value, in->origins.items[i],
+                        value, origin);
         return false;
     }
     TesseraSize size = {arena_strdup(&in->work->arena, name), value};
@@ -114,12 +128,13 @@ static bool other_type(Infer *in, const TesseraParam *param, const char *type, c
 {
     const char *name = in->signature->name;
     if (want == param->type) {
-        diag_failure(&in->work->diags, DIAG_SOURCE, "%s: '%s' holds %s, the kernel says %s", name,
-                     param->name, type, want);
+        diag_failure_at(&in->work->diags, DIAG_SOURCE, ERR_GIVEN_TYPE, SPAN_NONE,
+                        "%s: '%s' holds %s, the kernel says %s", name, param->name, type, want);
     } else {
-        diag_failure(&in->work->diags, DIAG_SOURCE, "%s: %s is %s by %s%s%s, but '%s' holds %s",
-                     name, param->type, want, holder ? "'" : "the type that is ",
-                     holder ? holder : "set", holder ? "'" : "", param->name, type);
+        diag_failure_at(&in->work->diags, DIAG_SOURCE, ERR_GIVEN_TYPE, SPAN_NONE,
+                        "%s: %s is %s by %s%s%s, but '%s' holds %s", name, param->type, want,
+                        holder ? "'" : "the type that is ", holder ? holder : "set",
+                        holder ? "'" : "", param->name, type);
     }
     return false;
 }
@@ -159,8 +174,9 @@ static bool other_rank(Infer *in, const TesseraParam *param, const TesseraTensor
     Text here = text_new(&in->work->arena), there = text_new(&in->work->arena);
     describe(tessera_type_name(tensor->type), tensor->rank, NULL, tensor->dims, &here);
     describe(param->type, param->rank, param->dims, NULL, &there);
-    diag_failure(&in->work->diags, DIAG_SOURCE, "%s: '%s' is %s, the kernel says %s",
-                 in->signature->name, param->name, here.data, there.data);
+    diag_failure_at(&in->work->diags, DIAG_SOURCE, ERR_GIVEN_SHAPE, SPAN_NONE,
+                    "%s: '%s' is %s, the kernel says %s", in->signature->name, param->name,
+                    here.data, there.data);
     return false;
 }
 
@@ -186,9 +202,9 @@ static bool known_name(void *user, const char *name, int64_t *value)
 static bool no_such_value(Infer *in, const TesseraParam *param, int axis, int64_t value,
                           const char *size)
 {
-    diag_failure(&in->work->diags, DIAG_SOURCE,
-                 "%s: axis %d of '%s' has %" PRId64 " elements; no size %s makes it %s",
-                 in->signature->name, axis, param->name, value, size, param->dims[axis]);
+    diag_failure_at(&in->work->diags, DIAG_SOURCE, ERR_GIVEN_SHAPE, SPAN_NONE,
+                    "%s: axis %d of '%s' has %" PRId64 " elements; no size %s makes it %s",
+                    in->signature->name, axis, param->name, value, size, param->dims[axis]);
     return false;
 }
 
@@ -207,9 +223,9 @@ static bool infer_axis(Infer *in, const TesseraParam *param, const TesseraTensor
         return true;
     }
     if (!extent.unknown && read_integer(dim, &extent.rest) && extent.rest != value) {
-        diag_failure(&in->work->diags, DIAG_SOURCE,
-                     "%s: axis %d of '%s' has %" PRId64 " elements, the kernel says %s",
-                     in->signature->name, axis, param->name, value, dim);
+        diag_failure_at(&in->work->diags, DIAG_SOURCE, ERR_GIVEN_SHAPE, SPAN_NONE,
+                        "%s: axis %d of '%s' has %" PRId64 " elements, the kernel says %s",
+                        in->signature->name, axis, param->name, value, dim);
         return false;
     }
     if (!extent.unknown || extent.slope == 0 || !is_size(in, extent.unknown)) {
@@ -272,8 +288,7 @@ static bool infer_task(void *user)
     }
     for (size_t i = 0; in->known && i < in->signature->n_params; i++) {
         const TesseraParam *param = &in->signature->params[i];
-        if (in->known[i].rank >= 0 && param->rank >= 0 &&
-            !infer_param(in, param, &in->known[i])) {
+        if (in->known[i].rank >= 0 && param->rank >= 0 && !infer_param(in, param, &in->known[i])) {
             return false;
         }
     }
@@ -295,8 +310,7 @@ TesseraStatus tessera_infer(TesseraProgram *program, const TesseraOptions *optio
     if (null) {
         return context_null(context, __func__, null);
     }
-    Infer in = {.work = &program->inferred, .program = program, .options = options,
-                .known = known};
+    Infer in = {.work = &program->inferred, .program = program, .options = options, .known = known};
     TesseraStatus status = options_check(program, options, &in.signature);
     for (size_t i = 0; known && status == TESSERA_OK && i < in.signature->n_params; i++) {
         if (known[i].rank >= 0) {

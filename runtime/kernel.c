@@ -2,6 +2,7 @@
 /* Kernels: one compilation each, and what can be asked of it. */
 #include "runtime/runtime.h"
 
+#include "ir/errors.h"
 #include "ir/verify.h"
 
 #include <inttypes.h>
@@ -87,8 +88,8 @@ static bool compile_task(void *user)
     options_copy(&kernel->work.arena, task->options, &c->options);
     c->name = arena_strdup(&kernel->work.arena, c->name);
     c->text = arena_strndup(&kernel->work.arena, c->text, c->n);
-    if (!compile(c)) {
-        return false;
+    if (!compile(c) || kernel->work.diags.errors > 0) {
+        return false; /* warnings that are errors, too */
     }
     signature_of_func(c->func, &kernel->signature);
     Text warnings = text_new(&kernel->work.arena);
@@ -96,6 +97,7 @@ static bool compile_task(void *user)
         diags_render(&kernel->work.diags, &warnings);
     }
     context_set(kernel->work.context, &kernel->work.context->warnings, warnings.data);
+    context_tell(kernel->work.context, &kernel->work.diags);
     return true;
 }
 
@@ -173,8 +175,7 @@ TesseraStatus tessera_kernel_fact(const TesseraKernel *kernel, size_t index, Tes
             return TESSERA_OK;
         }
     }
-    return context_usage(kernel->work.context, "%s has no size %zu", kernel->signature.name,
-                         index);
+    return context_usage(kernel->work.context, "%s has no size %zu", kernel->signature.name, index);
 }
 
 /* ---- emitting ---- */
@@ -250,8 +251,8 @@ static void refuse_kind(const EmitTask *task)
             text_printf(&kinds, ", %s", EMITS[i].name);
         }
     }
-    Diag *diag = diag_failure(&work->diags, DIAG_USAGE, "target %s has no '%.60s'", target->name,
-                              task->kind);
+    Diag *diag = diag_failure_at(&work->diags, DIAG_USAGE, ERR_EMIT, SPAN_NONE,
+                                 "target %s has no '%.60s'", target->name, task->kind);
     diag_help(&work->diags, diag, "for %s there is --emit ir%s", target->name, kinds.data);
 }
 
@@ -430,8 +431,9 @@ static bool shape_task(void *user)
     for (int axis = 0; axis < type->rank; axis++) {
         for (size_t i = 0; i < func->dimvars.n; i++) {
             if (sizes[i] < 0 && poly_mentions(type->dims[axis], func->dimvars.items[i])) {
-                diag_failure(func->diags, DIAG_USAGE, "size %s of '%s' is not known",
-                             func->dimvars.items[i]->name, param->name);
+                diag_failure_at(func->diags, DIAG_USAGE, ERR_SIZE_UNKNOWN, SPAN_NONE,
+                                "size %s of '%s' is not known", func->dimvars.items[i]->name,
+                                param->name);
                 return false;
             }
         }

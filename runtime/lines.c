@@ -16,8 +16,8 @@ typedef struct Words {
 
 static bool complain(Func *func, const char *line, const char *what, const char *word)
 {
-    diag_failure(func->diags, DIAG_USAGE, "schedule line '%s': %s%s%s%s", line, what,
-                 word ? " '" : "", word ? word : "", word ? "'" : "");
+    diag_failure_at(func->diags, DIAG_USAGE, ERR_LINE, SPAN_NONE, "schedule line '%s': %s%s%s%s",
+                    line, what, word ? " '" : "", word ? word : "", word ? "'" : "");
     return false;
 }
 
@@ -76,8 +76,8 @@ static bool check_axis(Func *func, const char *line, const char *axis)
             text_printf(&all, "%s%s", all.n ? ", " : "", name);
         }
     }
-    Diag *diag = diag_failure(func->diags, DIAG_USAGE, "schedule line '%s': %s has no axis '%s'",
-                              line, func->name, axis);
+    Diag *diag = diag_failure_at(func->diags, DIAG_USAGE, ERR_LINE, SPAN_NONE,
+                                 "schedule line '%s': %s has no axis '%s'", line, func->name, axis);
     if (nearest_found(&nearest)) {
         diag_help(func->diags, diag, "did you mean '%s'? its axes are %s", nearest_found(&nearest),
                   all.data);
@@ -95,9 +95,9 @@ static bool check_once(Func *func, const char *line, const LineKind *kind, const
         if (old->origin == LINE_COMMAND && text_same(old->key, kind->key) &&
             text_same(old->sub, sub)) {
             const char *gap = *sub ? " " : "";
-            Diag *diag =
-                diag_failure(func->diags, DIAG_USAGE, "schedule line '%s': '%s%s%s' is given twice",
-                             line, kind->key, gap, sub);
+            Diag *diag = diag_failure_at(func->diags, DIAG_USAGE, ERR_LINE, SPAN_NONE,
+                                         "schedule line '%s': '%s%s%s' is given twice", line,
+                                         kind->key, gap, sub);
             if (old->word) {
                 diag_note(func->diags, diag, "before: '%s%s%s %s'", kind->key, gap, sub, old->word);
             } else {

@@ -3,6 +3,8 @@
  * of its own, so that it can be freed with all it made. */
 #include "runtime/runtime.h"
 
+#include "ir/errors.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -148,9 +150,8 @@ void tessera_program_free(TesseraProgram *program)
 
 static TesseraStatus cannot_read(TesseraContext *context, const char *path, const char *why)
 {
-    char text[512];
-    snprintf(text, sizeof text, "cannot read %.300s: %s", path, why);
-    return context_fail(context, TESSERA_ENVIRONMENT, 0, text);
+    return context_fail_code(context, TESSERA_ENVIRONMENT, ERR_CANNOT_READ,
+                             "cannot read %.300s: %s", path, why);
 }
 
 /* The whole file, growing: pipes have no length. */
@@ -238,10 +239,11 @@ static TesseraStatus say_which(const TesseraProgram *program)
                               program->signatures.items[i].name);
     }
     size_t n = program->signatures.n;
-    return n == 0 ? context_usage(program->work.context, "%s has no kernel", program->name)
-                  : context_usage(program->work.context,
-                                  "%s has %zu kernels: say which, as %s:NAME (%s)", program->name,
-                                  n, program->name, names);
+    return n == 0 ? context_fail_code(program->work.context, TESSERA_USAGE, ERR_NO_KERNEL,
+                                      "%s has no kernel", program->name)
+                  : context_fail_code(program->work.context, TESSERA_USAGE, ERR_WHICH_KERNEL,
+                                      "%s has %zu kernels: say which, as %s:NAME (%s)",
+                                      program->name, n, program->name, names);
 }
 
 TesseraStatus tessera_program_find(const TesseraProgram *program, const char *name,
@@ -270,7 +272,7 @@ TesseraStatus tessera_program_find(const TesseraProgram *program, const char *na
             nearest = at;
         }
     }
-    return context_usage(context, "%s has no kernel '%.100s'%s%s%s", program->name, name,
-                         nearest ? ": did you mean '" : "", nearest ? nearest->name : "",
-                         nearest ? "'?" : "");
+    return context_fail_code(
+        context, TESSERA_USAGE, ERR_NO_KERNEL, "%s has no kernel '%.100s'%s%s%s", program->name,
+        name, nearest ? ": did you mean '" : "", nearest ? nearest->name : "", nearest ? "'?" : "");
 }

@@ -19,6 +19,11 @@ struct TesseraContext {
     Allocator allocator;
     TesseraError error;
     char *message, *reproducer, *warnings, *formatted; /* from the allocator; NULL: none */
+    Arena told; /* holds the diagnostics of the last call that had any */
+    TesseraDiagnostic *diagnostics;
+    size_t n_diagnostics;
+    int *allowed; /* codes of warnings; from the allocator */
+    DiagPolicy policy;
     TesseraDebug debug;
     TesseraTarget target; /* of the last tessera_target */
 };
@@ -107,6 +112,15 @@ TesseraStatus context_fail(TesseraContext *context, TesseraStatus status, int dr
                            const char *message);
 TesseraStatus context_usage(TesseraContext *context, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+TesseraStatus context_fail_diags(TesseraContext *context, TesseraStatus status, const Diags *diags,
+                                 const char *rendered);
+/* With a code of ir/errors.def. */
+TesseraStatus context_fail_code(TesseraContext *context, TesseraStatus status, int code,
+                                const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* Copies diagnostics for tessera_diagnostics; without memory there are none (told.c). */
+void context_tell(TesseraContext *context, const Diags *diags);
+void context_tell_plain(TesseraContext *context, TesseraStatus status, int code,
+                        const char *message);
 TesseraStatus context_device_fail(TesseraContext *context, const DeviceError *error);
 void context_set(TesseraContext *context, char **slot, const char *text);
 TesseraStatus status_of(DiagClass kind);

@@ -2,6 +2,7 @@
 /* Sizes and shapes of a function: from arguments, from names, and as a signature. */
 #include "runtime/runtime.h"
 
+#include "ir/errors.h"
 #include "ir/verify.h"
 
 #include <inttypes.h>
@@ -71,10 +72,10 @@ static bool check_dims(Func *func, const Param *param, const TesseraTensor *tens
         if (!poly_eval(type->dims[axis], sizes, &want) || want != tensor->dims[axis]) {
             Text dim = text_new(func->arena);
             print_dim(func, type->dims[axis], &dim);
-            diag_failure(func->diags, DIAG_SOURCE,
-                         "%s: axis %d of '%s' has %" PRId64 " elements; %s is %" PRId64
-                         " by the other tensors",
-                         func->name, axis, param->name, tensor->dims[axis], dim.data, want);
+            diag_failure_at(func->diags, DIAG_SOURCE, ERR_GIVEN_SHAPE, SPAN_NONE,
+                            "%s: axis %d of '%s' has %" PRId64 " elements; %s is %" PRId64
+                            " by the other tensors",
+                            func->name, axis, param->name, tensor->dims[axis], dim.data, want);
             return false;
         }
     }
@@ -92,9 +93,9 @@ static bool solve_axis(Func *func, const Param *param, const TesseraTensor *tens
     if (solved == SOLVE_NEVER) {
         Text text = text_new(func->arena);
         print_dim(func, dim, &text);
-        diag_failure(func->diags, DIAG_SOURCE,
-                     "%s: axis %d of '%s' has %" PRId64 " elements; no size %s makes it %s",
-                     func->name, axis, param->name, tensor->dims[axis], var->name, text.data);
+        diag_failure_at(func->diags, DIAG_SOURCE, ERR_GIVEN_SHAPE, SPAN_NONE,
+                        "%s: axis %d of '%s' has %" PRId64 " elements; no size %s makes it %s",
+                        func->name, axis, param->name, tensor->dims[axis], var->name, text.data);
         return false;
     }
     if (solved == SOLVE_FOUND) {
@@ -138,8 +139,9 @@ static bool solve_sizes(Func *func, const TesseraArg *args, int64_t *sizes)
     }
     for (size_t i = 0; i < func->dimvars.n; i++) {
         if (func->dimvars.items[i]->kind == DIM_SIZE && sizes[i] < 0) {
-            diag_failure(func->diags, DIAG_SOURCE, "%s: no tensor says what the size %s is",
-                         func->name, func->dimvars.items[i]->name);
+            diag_failure_at(func->diags, DIAG_SOURCE, ERR_SIZE_UNKNOWN, SPAN_NONE,
+                            "%s: no tensor says what the size %s is", func->name,
+                            func->dimvars.items[i]->name);
             return false;
         }
     }

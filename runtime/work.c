@@ -49,7 +49,7 @@ static TesseraStatus report_errors(const Report *report)
     if (work->diags.errors == 0) {
         text_add(&text, "error: the compiler failed without saying why");
     }
-    context_fail(context, status, 0, text.data);
+    context_fail_diags(context, status, &work->diags, text.data);
     if (status == TESSERA_INTERNAL && report->reproducer) {
         Text reproducer = text_new(&work->arena);
         report->reproducer(report->user, &reproducer);
@@ -90,6 +90,7 @@ static int run_guarded(Work *work, WorkTask *task, void *user)
 
 TesseraStatus work_run(Work *work, WorkTask *task, WorkReproducer *reproducer, void *user)
 {
+    work->diags.policy = work->context->policy;
     int jump = run_guarded(work, task, user);
     work->arena.guard = work->diags.bug_guard = NULL;
     if (jump == JUMP_NONE) {

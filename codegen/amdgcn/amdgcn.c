@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* AMD: waves, LDS, code objects. Guarded accesses are branches, which LLVM turns into masks. */
 #include "codegen/amdgcn/link.h"
+
+#include "ir/errors.h"
 #include "codegen/amdgcn/rewrite.h"
 #include "codegen/gpu/emit.h"
 #include "codegen/gpu/files.h"
@@ -21,9 +23,8 @@ static const char *const LEFT_OUT[] = {"slsr", NULL};
 /* Loops test at the bottom. A loop that tests at the top and has divergent branches inside is
  * structured so that its results stay live through its body, next to what the body makes of them:
  * an accumulator takes its registers twice. */
-static const char PASSES[] =
-    "function(loop-simplify,lcssa,loop-mssa(loop-rotate,licm),"
-    "instcombine<no-verify-fixpoint>,simplifycfg,dce)";
+static const char PASSES[] = "function(loop-simplify,lcssa,loop-mssa(loop-rotate,licm),"
+                             "instcombine<no-verify-fixpoint>,simplifycfg,dce)";
 
 /* ---- module and kernels ---- */
 
@@ -38,10 +39,10 @@ static void module_begin(GpuEmitter *em)
 static void unused_inputs(GpuEmitter *em)
 {
     static const char *const unused[] = {
-        "amdgpu-no-dispatch-ptr",     "amdgpu-no-queue-ptr",        "amdgpu-no-dispatch-id",
-        "amdgpu-no-lds-kernel-id",    "amdgpu-no-workgroup-id-y",   "amdgpu-no-workgroup-id-z",
-        "amdgpu-no-workitem-id-y",    "amdgpu-no-workitem-id-z",    "amdgpu-no-heap-ptr",
-        "amdgpu-no-hostcall-ptr",     "amdgpu-no-multigrid-sync-arg", "amdgpu-no-default-queue",
+        "amdgpu-no-dispatch-ptr",      "amdgpu-no-queue-ptr",          "amdgpu-no-dispatch-id",
+        "amdgpu-no-lds-kernel-id",     "amdgpu-no-workgroup-id-y",     "amdgpu-no-workgroup-id-z",
+        "amdgpu-no-workitem-id-y",     "amdgpu-no-workitem-id-z",      "amdgpu-no-heap-ptr",
+        "amdgpu-no-hostcall-ptr",      "amdgpu-no-multigrid-sync-arg", "amdgpu-no-default-queue",
         "amdgpu-no-completion-action", "amdgpu-no-flat-scratch-init",
     };
     for (size_t i = 0; i < sizeof unused / sizeof *unused; i++) {
@@ -80,8 +81,8 @@ static LLVMValueRef shared_memory(GpuEmitter *em, int bytes)
 {
     LLVMTypeRef type = LLVMArrayType2(em->i8, (uint64_t)bytes);
     const char *name = arena_printf(em->arena, "%s.shared", em->plan_launch->symbol);
-    LLVMValueRef shared = LLVMAddGlobalInAddressSpace(em->module, type, name,
-                                                      em->target->shared_space);
+    LLVMValueRef shared =
+        LLVMAddGlobalInAddressSpace(em->module, type, name, em->target->shared_space);
     LLVMSetLinkage(shared, LLVMInternalLinkage);
     LLVMSetInitializer(shared, LLVMGetPoison(type));
     LLVMSetAlignment(shared, SHARED_ALIGN);
@@ -217,8 +218,8 @@ static bool finish(GpuEmitter *em, EmitKind kind, Code *code)
     case EMIT_HSACO: return make_code_object(em, code);
     default: break;
     }
-    diag_failure(em->func->diags, DIAG_USAGE, "target %s has the forms llvm, asm, obj and hsaco",
-                 em->func->target->name);
+    diag_failure_at(em->func->diags, DIAG_USAGE, ERR_EMIT, SPAN_NONE,
+                    "target %s has the forms llvm, asm, obj and hsaco", em->func->target->name);
     return false;
 }
 

@@ -2,6 +2,8 @@
 /* A module with one function a launch. */
 #include "codegen/cpu/cpu.h"
 
+#include "ir/errors.h"
+
 #include "codegen/cpu/emit.h"
 
 /* What is left to LLVM: promoting cells, folding addresses, hoisting. Loops are vectors already. */
@@ -55,8 +57,8 @@ static bool cpu_body(Llvm *l, void *user)
 bool cpu_emit(Func *func, EmitKind kind, const CodegenOptions *options, Code *code, Plan *plan)
 {
     if (kind != EMIT_LLVM && kind != EMIT_ASM && kind != EMIT_OBJ) {
-        diag_failure(func->diags, DIAG_USAGE, "target %s has no such output; it has llvm, asm, obj",
-                     func->target->name);
+        diag_failure_at(func->diags, DIAG_USAGE, ERR_EMIT, SPAN_NONE,
+                        "target %s has no such output; it has llvm, asm, obj", func->target->name);
         return false;
     }
     plan_fill(func, plan);

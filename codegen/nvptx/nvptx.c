@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NVIDIA: the basics of every part. What sm_90a alone has is in hopper*.c. */
 #include "codegen/gpu/emit.h"
+
+#include "ir/errors.h"
 #include "codegen/nvptx/ptxas.h"
 
 #include <string.h>
@@ -306,8 +308,8 @@ static bool finish(GpuEmitter *em, EmitKind kind, Code *code)
     }
     default: break;
     }
-    diag_failure(em->func->diags, DIAG_USAGE, "target %s has the forms llvm, ptx, asm and cubin",
-                 em->func->target->name);
+    diag_failure_at(em->func->diags, DIAG_USAGE, ERR_EMIT, SPAN_NONE,
+                    "target %s has the forms llvm, ptx, asm and cubin", em->func->target->name);
     return false;
 }
 

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "codegen/nvptx/ptxas.h"
 
+#include "ir/errors.h"
 #include "ir/target.h"
 
 #include <errno.h>
@@ -55,18 +56,21 @@ static const char *find_ptxas(Func *func, const CodegenOptions *options)
         if (can_run(given)) {
             return given;
         }
-        diag_failure(func->diags, DIAG_ENVIRONMENT, "%s is not a program that can be run", given);
+        diag_failure_at(func->diags, DIAG_ENVIRONMENT, ERR_NO_PTXAS, SPAN_NONE,
+                        "%s is not a program that can be run", given);
         return NULL;
     }
     const char *found = search_path(func->arena);
     found = found ? found : search_toolkit(func->arena);
     if (!found) {
-        Diag *diag = diag_failure(func->diags, DIAG_ENVIRONMENT,
-                                  "machine code for %s needs NVIDIA's assembler, and there is no "
-                                  "ptxas in PATH, $CUDA_HOME or /usr/local/cuda",
-                                  func->target->name);
-        diag_help(func->diags, diag, "name it in $TESSERA_PTXAS, or take PTX: the driver assembles "
-                                     "it when the kernel is loaded");
+        Diag *diag =
+            diag_failure_at(func->diags, DIAG_ENVIRONMENT, ERR_NO_PTXAS, SPAN_NONE,
+                            "machine code for %s needs NVIDIA's assembler, and there is no "
+                            "ptxas in PATH, $CUDA_HOME or /usr/local/cuda",
+                            func->target->name);
+        diag_help(func->diags, diag,
+                  "name it in $TESSERA_PTXAS, or take PTX: the driver assembles "
+                  "it when the kernel is loaded");
     }
     return found;
 }

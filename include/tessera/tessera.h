@@ -92,6 +92,74 @@ TESSERA_API const TesseraError *tessera_error(const TesseraContext *context);
 /* What the last tessera_compile that succeeded warned of; "" for nothing. */
 TESSERA_API const char *tessera_warnings(const TesseraContext *context);
 
+/* ---- diagnostics: the same, for programs that show them ---- */
+
+/* A part of a source. Lines and columns count from 1, columns once in characters and once in
+ * bytes; begin and end count bytes of the file from 0. What is at the end_ is the first outside. */
+typedef struct TesseraSpan {
+    const char *file; /* NULL: it is in no source, and the rest is 0 */
+    int line, column, byte_column;
+    int end_line, end_column, end_byte_column;
+    size_t begin, end;
+} TesseraSpan;
+
+typedef struct TesseraLabel {
+    TesseraSpan span;
+    const char *text;
+} TesseraLabel;
+
+/* Put `text` instead of the span, which may be empty. */
+typedef struct TesseraEdit {
+    TesseraSpan span;
+    const char *text;
+} TesseraEdit;
+
+typedef enum TesseraSeverity {
+    TESSERA_IS_ERROR,
+    TESSERA_IS_WARNING,
+    TESSERA_IS_NOTE,
+} TesseraSeverity;
+
+/* New members come at the end. */
+typedef struct TesseraDiagnostic {
+    TesseraSeverity severity;
+    char code[8];        /* "E0412", "W2001", or "" */
+    const char *message; /* one line */
+    TesseraSpan span;
+    const char *label;          /* what is at the span; NULL: nothing more */
+    const TesseraLabel *labels; /* further places */
+    size_t n_labels;
+    const char *note, *help;  /* or NULL */
+    const TesseraEdit *edits; /* do what the help says; none: a person has to */
+    size_t n_edits;
+    const char *human; /* with the source's lines and carets */
+    const char *brief; /* file:line:column: error[E0412]: message */
+    const char *json;  /* an object on one line */
+} TesseraDiagnostic;
+
+/* Of the last call that failed, or of the last tessera_compile when it succeeded: what it warned
+ * of. Valid until the next call with the context. */
+TESSERA_API size_t tessera_diagnostics(const TesseraContext *context,
+                                       const TesseraDiagnostic **diagnostics);
+
+typedef struct TesseraWarnings {
+    const char *const *allow; /* codes that are not told: "W2001" */
+    size_t n_allow;
+    bool deny; /* warnings are errors */
+} TesseraWarnings;
+/* For later calls with this context; NULL: all are told. What no code is is an error of usage. */
+TESSERA_API TesseraStatus tessera_warn(TesseraContext *context, const TesseraWarnings *warnings);
+
+typedef struct TesseraExplanation {
+    char code[8];
+    const char *title, *text;
+    const char *wrong, *mended; /* programs, or lines of a shell; NULL: there is no example */
+} TesseraExplanation;
+/* By code, "E0412" or "412"; by number from 0 on. False when there is none. The context holds
+ * nothing of it: what comes out is constant. */
+TESSERA_API bool tessera_explain(const char *code, TesseraExplanation *explanation);
+TESSERA_API bool tessera_explanation(size_t index, TesseraExplanation *explanation);
+
 /* ---- element types ---- */
 
 typedef enum TesseraType {
@@ -137,8 +205,8 @@ typedef struct TesseraParam {
     int rank;                /* -1: a scalar */
     const char *const *dims; /* as written: "M", "128", "2 * N" */
     TesseraIo io;
-    bool is_const;           /* bound at compile time; it is no argument of a launch */
-    const char *fallback;    /* default of a const parameter, or NULL */
+    bool is_const;        /* bound at compile time; it is no argument of a launch */
+    const char *fallback; /* default of a const parameter, or NULL */
 } TesseraParam;
 
 /* A size that is bound at compile time to one of these: `assume D in 64, 128`. */
@@ -223,8 +291,8 @@ typedef struct TesseraFact {
 } TesseraFact;
 
 typedef struct TesseraOptions {
-    const char *kernel; /* NULL: the only one of the program */
-    const char *target; /* "sm_90a", "gfx942", "native", …; see tessera_target */
+    const char *kernel;          /* NULL: the only one of the program */
+    const char *target;          /* "sm_90a", "gfx942", "native", …; see tessera_target */
     const TesseraPair *bindings; /* generic and const parameters: T=bf16, causal=true, D=128 */
     size_t n_bindings;
     /* Sizes as they will be: the code is made for sizes like these (the power of two that divides
@@ -295,8 +363,7 @@ typedef struct TesseraAccesses {
     const char *const *float_sums;
     size_t n_float_sums;
 } TesseraAccesses;
-TESSERA_API TesseraStatus tessera_kernel_accesses(TesseraKernel *kernel,
-                                                  TesseraAccesses *accesses);
+TESSERA_API TesseraStatus tessera_kernel_accesses(TesseraKernel *kernel, TesseraAccesses *accesses);
 
 /* Binds what arguments tell: T from an element type, M from a shape. `known`: one entry a parameter
  * of the signature, rank < 0 where nothing is given; NULL: nothing at all. What options bind
@@ -313,8 +380,8 @@ TESSERA_API TesseraStatus tessera_infer(TesseraProgram *program, const TesseraOp
 typedef struct TesseraTarget {
     const char *name, *family; /* "sm_90a", "nvptx" */
     int warp, max_threads, shared_bytes, units;
-    const char *product;       /* unit of 16-bit products */
-    const char *const *kinds;  /* what tessera_kernel_emit makes of it; ended by NULL */
+    const char *product;      /* unit of 16-bit products */
+    const char *const *kinds; /* what tessera_kernel_emit makes of it; ended by NULL */
 } TesseraTarget;
 /* NULL past the last. */
 TESSERA_API const TesseraTarget *tessera_target(TesseraContext *context, size_t index);
@@ -381,7 +448,7 @@ typedef struct TesseraDifference {
     size_t different; /* elements that are further apart than allowed */
     size_t first;     /* the first of them */
     double got, want, bound;
-    double worst;     /* greatest distance as a share of its bound; > 1 or infinite: different */
+    double worst; /* greatest distance as a share of its bound; > 1 or infinite: different */
 } TesseraDifference;
 /* Compares arrays in the host's memory. Bound 0, or NULL for all: the bits must be the same, where
  * all NaNs are one. TESSERA_DIFFERENT is returned, not recorded as an error. */

@@ -87,13 +87,26 @@ static void dump(Arena *arena, Diags *diags, int source, const Options *options,
     }
 }
 
+static const ErrorRow *row_of(int code)
+{
+    for (size_t i = 0; error_row(i); i++) {
+        if (error_row(i)->code == code) {
+            return error_row(i);
+        }
+    }
+    return NULL;
+}
+
 static int print_errors(void)
 {
     printf("# Errors\n\nMade by `tessera-front --errors` from frontend/errors.def and "
-           "ir/errors.def.\n");
-    for (int code = 1; code < 1000; code++) {
-        if (error_title(code)) {
-            printf("\n**E%04d** %s. %s\n", code, error_title(code), error_explanation(code));
+           "ir/errors.def.\n`tessera explain E0412` shows an example, too.\n");
+    for (int code = 1; code < 10000; code++) {
+        const ErrorRow *row = row_of(code);
+        char name[8];
+        diag_code_text(code, name);
+        if (row) {
+            printf("\n**%s** %s. %s\n", name, row->title, row->explanation);
         }
     }
     return 0;

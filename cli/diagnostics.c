@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How errors and warnings are told: for people, a line each, or an object of JSON each. */
+#include "cli/cli.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+typedef enum Form { FORM_HUMAN, FORM_SHORT, FORM_JSON } Form;
+
+static Form form; /* of all that this process tells */
+
+static int read_form(const char *text)
+{
+    static const char *const names[] = {"human", "short", "json"};
+    for (int i = FORM_HUMAN; i <= FORM_JSON; i++) {
+        if (strcmp(text, names[i]) == 0) {
+            form = (Form)i;
+            return 0;
+        }
+    }
+    return fail_code(FAIL_VALUE, TESSERA_USAGE, "--diagnostics %.60s: human, short or json", text);
+}
+
+int diagnostics_read(int argc, char **argv)
+{
+    static const char name[] = "--diagnostics";
+    size_t n = sizeof name - 1;
+    int code = 0;
+    for (int i = 0; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strncmp(argv[i], name, n) == 0 && argv[i][n] == '=') {
+            code = read_form(argv[i] + n + 1);
+        } else if (strcmp(argv[i], name) == 0 && i + 1 < argc) {
+            code = read_form(argv[++i]);
+        }
+    }
+    return code;
+}
+
+static void show(const char *text)
+{
+    static bool any; /* for people a line is left between them */
+    if (any && form == FORM_HUMAN) {
+        fputc('\n', stderr);
+    }
+    any = true;
+    fputs(text, stderr);
+}
+
+void show_diagnostics(const TesseraContext *context)
+{
+    const TesseraDiagnostic *items;
+    size_t n = tessera_diagnostics(context, &items);
+    for (size_t i = 0; i < n; i++) {
+        show(form == FORM_HUMAN   ? items[i].human
+             : form == FORM_SHORT ? items[i].brief
+                                  : items[i].json);
+    }
+    if (n == 0 && tessera_error(context)->status != TESSERA_OK) {
+        fail(tessera_error(context)->status, "%s", tessera_error(context)->message);
+    }
+}
+
+static int tell(int code, TesseraStatus status, const char *format, va_list args)
+{
+    char message[1024], name[16] = "";
+    vsnprintf(message, sizeof message, format, args);
+    if (code > 0) {
+        snprintf(name, sizeof name, "E%04d", code);
+    }
+    if (form != FORM_JSON) {
+        const char *open = *name ? "[" : "", *close = *name ? "]" : "";
+        fprintf(stderr, "error%s%s%s: %s\n", open, name, close, message);
+        return (int)status;
+    }
+    fputs("{\"severity\":\"error\",\"code\":", stderr);
+    if (*name) {
+        json_string(stderr, name);
+    } else {
+        fputs("null", stderr);
+    }
+    fputs(",\"message\":", stderr);
+    json_string(stderr, message);
+    fputs(",\"file\":null,\"label\":null,\"labels\":[],\"notes\":[],\"helps\":[]}\n", stderr);
+    return (int)status;
+}
+
+int fail(TesseraStatus status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int code = tell(0, status, format, args);
+    va_end(args);
+    return code;
+}
+
+int fail_code(FailCode code, TesseraStatus status, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int exit_code = tell((int)code, status, format, args);
+    va_end(args);
+    return exit_code;
+}
+
+int session_warn(const Options *options, TesseraContext *context)
+{
+    TesseraWarnings warnings = {options->allow.items, options->allow.n, options->deny};
+    return tessera_warn(context, &warnings) == TESSERA_OK ? 0 : fail_context(context);
+}
