@@ -56,20 +56,34 @@ void carried_add(Lower *l, Carried *carried, Symbol *symbol)
     remember(l, carried);
 }
 
+bool *carried_written(Lower *l)
+{
+    size_t params = l->func->params.n;
+    bool *written = ARENA_ARRAY(l->arena, bool, params);
+    if (params) {
+        memcpy(written, l->written, sizeof(bool) * params);
+    }
+    return written;
+}
+
+void forget_held_all(Lower *l)
+{
+    for (Symbol *symbol = l->symbols; symbol; symbol = symbol->older) {
+        symbol->val.held = NULL;
+    }
+}
+
 Carried carried_by(Lower *l, const StmtList *first, const StmtList *second)
 {
     Carried carried = {.before = NULL};
+    forget_held_all(l);
     if (l->active && ((first && has_break(first)) || (second && has_break(second)))) {
         ARENA_PUSH(l->arena, &carried.symbols, l->active);
     }
     collect(l, first, &carried);
     collect(l, second, &carried);
     remember(l, &carried);
-    size_t params = l->func->params.n;
-    carried.written = ARENA_ARRAY(l->arena, bool, params);
-    if (params) {
-        memcpy(carried.written, l->written, sizeof(bool) * params);
-    }
+    carried.written = carried_written(l);
     return carried;
 }
 
@@ -77,6 +91,7 @@ Carried carried_by(Lower *l, const StmtList *first, const StmtList *second)
 
 void carried_reset(Lower *l, const Carried *carried)
 {
+    forget_held_all(l);
     for (size_t i = 0; i < carried->symbols.n; i++) {
         carried->symbols.items[i]->val = carried->before[i];
     }

@@ -80,15 +80,18 @@ static void lower_branch(Lower *l, const Carried *carried, Block *region, const 
     Builder outside = l->b;
     l->b = build_at_end(l->func, region);
     l->b.span = outside.span;
-    for (size_t i = 0; i < carried->symbols.n; i++) {
-        carried->symbols.items[i]->val = carried->before[i];
-    }
+    bool *written = carried_written(l);
+    carried_reset(l, carried);
     l->branches++;
     if (list) {
         lower_block(l, list);
     }
     l->branches--;
     l->b = outside;
+    for (size_t i = 0; i < l->func->params.n; i++) { /* by one branch or the other */
+        l->written[i] = l->written[i] || written[i];
+    }
+    forget_held_all(l);
 }
 
 /* Ends a region with what the changed variables are there. */
@@ -373,6 +376,7 @@ static void lower_while_loop(Lower *l, const WhileLoop *loop)
     if (tried == TRIED_WRONG) {
         carried_reset(l, &carried);
     }
+    forget_held_all(l);
     end_active(l, outer);
 }
 

@@ -114,6 +114,15 @@ static bool size_of(Lower *l, const Expr *expr, Dim *out)
     return *out != NULL;
 }
 
+/* The size of `size - least`; NULL where it is something else. */
+static const DimVar *single_size(Dim dim, int64_t *least)
+{
+    bool two = dim->n_terms == 2 && dim->terms[0].n == 0 && dim->terms[0].coef > INT64_MIN &&
+               dim->terms[1].n == 1 && dim->terms[1].coef == 1;
+    *least = two ? -dim->terms[0].coef : 0;
+    return two && *least > 0 ? dim->terms[1].vars[0] : NULL;
+}
+
 /* The extent that an axis walks, and its first index. */
 static bool axis_extent(Lower *l, const Axis *axis, Dim *first, Dim *extent)
 {
@@ -131,8 +140,11 @@ static bool axis_extent(Lower *l, const Axis *axis, Dim *first, Dim *extent)
     }
     Span span = axis->to ? span_join(axis->extent->span, axis->to->span) : axis->extent->span;
     Diag *diag = lower_error(l, ERR_EXTENT, span, "this may have fewer than 0 elements");
-    if (poly_as_var(hi)) {
-        diag_help(l->diags, diag, "if it never has: `assume %s >= …`", dim_text(l, hi));
+    int64_t least;
+    const DimVar *var = single_size(*extent, &least);
+    if (var) {
+        diag_help(l->diags, diag, "if it never has: `assume %s >= %lld`", var->name,
+                  (long long)least);
     } else {
         diag_help(l->diags, diag, "say what is known of its sizes: `assume N >= …`");
     }

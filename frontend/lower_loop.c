@@ -234,6 +234,7 @@ void lower_loop(Lower *l, const Stmt *stmt)
         do {
             carried_reset(l, &carried);
         } while (!try_loop(l, stmt, &walk, &carried));
+        forget_held_all(l);
         end_active(l, outer);
     }
     l->b.span = span;

@@ -64,3 +64,16 @@ def tiled(x, w, q):
 @kernel(x="f32[N, N]", sizes=[dict(N=1), dict(N=20)])
 def triangle(x):
     return np.cumsum(np.tril(x).sum(1))
+
+
+@kernel(x="f32[N]", n="i64 in 0 4", flag="bool", sizes=[dict(N=k) for k in (1, 2, 3, 4, 70)])
+def repeated(x, n, flag):
+    y = (x + 1) * 2.0**n + 1
+    return (y * 3 if flag else y) - 1
+
+
+@kernel(x="f32[N]", flag="bool", n="i64 in 0 4", sizes=[dict(N=k) for k in (1, 2, 3, 4, 70)])
+def either(x, flag, n):
+    z = x.copy() if flag else np.full(len(x), 7.0)
+    z[:n] = -1
+    return (x if flag else -x), z
