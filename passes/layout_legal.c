@@ -261,6 +261,13 @@ static void legalize_gather(LayoutPass *pass, Op *op)
 static const Layout *scatter_layout(LayoutPass *pass, const Op *op)
 {
     const Value *value = op->operands[access_next(op, 0)];
+    const Op *loop = op_enclosing(op, OP_WHILE);
+    while (loop && !layout_spreads(loop->regions[0]->last->operands[0])) {
+        loop = op_enclosing(loop, OP_WHILE);
+    }
+    if (loop) { /* what of it acts is decided by the loop, element by element */
+        return loop->results[0]->type->layout;
+    }
     for (int i = 1; i < op->n_operands; i++) {
         const Value *operand = op->operands[i];
         if (layout_spreads(operand) && operand->type->layout) {

@@ -100,9 +100,14 @@ static void tie_all(LayoutPass *pass, const Op *op)
 static void tie_while(LayoutPass *pass, const Op *op)
 {
     const Value *condition = op->regions[0]->last->operands[0];
+    const Op *outer = op_enclosing(op, OP_WHILE);
     if (layout_spreads(condition)) {
         tie_all(pass, op);
         tie(pass, condition, op->results[0]);
+    }
+    if (layout_spreads(condition) && outer &&
+        outer->results[0]->type->rank == condition->type->rank) {
+        tie(pass, op->results[0], outer->results[0]); /* whose elements it walks */
     }
     for (int i = 0; i < op->n_results; i++) {
         tie(pass, op->regions[0]->args[i], op->results[i]);

@@ -11,6 +11,8 @@ enum {
     ROW_MOST_THREAD = 32,  /* elements of a resident row that a thread may hold */
     SCAN_THREAD = 16, /* of a row that is scanned or folded in order: each is combined many times */
     FOLD_THREAD = 8,  /* where an element is more than two values */
+    LOOP_THREAD = 2,  /* of elements that loop for themselves: a thread goes on until all are done */
+    LOOP_ELEMENTS = 512, /* the same of a block */
     ROW_MOST_CPU = 32768, /* elements of a resident row on a CPU: stays in the second-level cache */
     BUSY_THREADS = 1024,  /* of a multiprocessor, in a memory-bound kernel */
     ACCESS_BYTES = 16,    /* of one access of a thread */
@@ -252,6 +254,21 @@ static void choose_windows(const Op *group, TilePlan *plan)
     }
 }
 
+static bool has_loop_of_elements(const Block *block)
+{
+    for (const Op *op = block->first; op; op = op->next) {
+        if (op->kind == OP_WHILE && op->regions[0]->last->operands[0]->type->rank > 0) {
+            return true;
+        }
+        for (int i = 0; i < op->n_regions; i++) {
+            if (has_loop_of_elements(op->regions[i])) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
 {
     int64_t row = 1;
@@ -274,13 +291,16 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
             row *= axis->step;
         }
     }
-    choose_grid(func, plan, plan->aligned > 1 ? 1 : power_of_two_at_most(BLOCK_ELEMENTS / row));
+    bool loops = is_gpu(func) && has_loop_of_elements(group->regions[0]);
+    int64_t block = loops ? LOOP_ELEMENTS : BLOCK_ELEMENTS;
+    choose_grid(func, plan, plan->aligned > 1 ? 1 : power_of_two_at_most(block / row));
     int64_t elements = row;
     for (int i = 0; i < plan->n_stored; i++) {
         elements *= plan->items[i].how == AXIS_GRID ? plan->items[i].step : 1;
     }
     plan->aligned = plan->aligned > 1 && aligned_fits(plan) ? plan->aligned : 1;
-    int64_t threads = elements / (row > 1 ? plan->most_thread : THREAD_ELEMENTS);
+    int64_t thread = row > 1 ? plan->most_thread : loops ? LOOP_THREAD : THREAD_ELEMENTS;
+    int64_t threads = elements / thread;
     if (is_gpu(func) && is_one_row(plan, elements)) {
         threads = row_threads(func, group, longest_row(plan));
     }

@@ -120,15 +120,24 @@ LLVMValueRef gpu_both(GpuEmitter *em, LLVMValueRef a, LLVMValueRef c)
     return LLVMBuildAnd(em->builder, a, c, "");
 }
 
+uint32_t gpu_lane_copies(const GpuEmitter *em, const Layout *layout)
+{
+    return copy_bits(layout, IN_LANE, em->warp_bits);
+}
+
+uint32_t gpu_warp_copies(int warps, const Layout *layout)
+{
+    int bits = 0;
+    while (1 << bits < warps) {
+        bits++;
+    }
+    return copy_bits(layout, IN_WARP, bits);
+}
+
 LLVMValueRef gpu_first_holder(GpuEmitter *em, const Layout *layout)
 {
-    int warp_bits = 0;
-    while (1 << warp_bits < em->role->warps) {
-        warp_bits++;
-    }
-    LLVMValueRef first = and_zero(em, NULL, em->role->lane,
-                                  copy_bits(layout, IN_LANE, em->warp_bits));
-    return and_zero(em, first, em->role->warp, copy_bits(layout, IN_WARP, warp_bits));
+    LLVMValueRef first = and_zero(em, NULL, em->role->lane, gpu_lane_copies(em, layout));
+    return and_zero(em, first, em->role->warp, gpu_warp_copies(em->role->warps, layout));
 }
 
 bool gpu_overhangs(GpuEmitter *em, Type type, int axis)

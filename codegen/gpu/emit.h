@@ -137,13 +137,18 @@ struct GpuEmitter {
     Op *launch;
     PlanLaunch *plan_launch;
     LLVMValueRef kernel;
-    int warps;                /* of the block, all roles */
-    int warp_bits;            /* log2 of the lanes of a warp */
-    GpuRole *role;            /* who runs the code at the cursor */
-    GpuValue *values;         /* by Value.id */
-    LLVMValueRef *sizes;      /* i64, by DimVar.id (DIM_SIZE) */
+    int warps;           /* of the block, all roles */
+    int warp_bits;       /* log2 of the lanes of a warp */
+    GpuRole *role;       /* who runs the code at the cursor */
+    GpuValue *values;    /* by Value.id */
+    LLVMValueRef *sizes; /* i64, by DimVar.id (DIM_SIZE) */
+    struct {
+        const Layout *layout;
+        LLVMValueRef *regs;   /* i1, by register; NULL: all */
+    } active;                 /* which elements a loop of elements around the cursor still walks */
     LLVMValueRef shared_base; /* NULL when the kernel has none */
     int shared_bytes;
+    int handed; /* bytes from shared_base: old elements of a scatter for the warps that want them */
     int n_named_barriers; /* handed out to roles; ids from 1 */
     struct {
         GpuShared *items;
@@ -193,6 +198,10 @@ LLVMValueRef gpu_coord(GpuEmitter *em, const Layout *layout, int axis, int r);
 int gpu_register_coord(const Layout *layout, int axis, int r);
 /* i1: is this thread the first of those that hold the same elements? NULL: each is. */
 LLVMValueRef gpu_first_holder(GpuEmitter *em, const Layout *layout);
+/* The bits of a lane that name copies: lanes that differ in them alone hold the same elements. */
+uint32_t gpu_lane_copies(const GpuEmitter *em, const Layout *layout);
+/* The same of warps, of which a role has so many. */
+uint32_t gpu_warp_copies(int warps, const Layout *layout);
 /* Do some threads hold elements outside of the array, because its extent is no power of two? */
 bool gpu_overhangs(GpuEmitter *em, Type type, int axis);
 /* a and c; NULL is true. */

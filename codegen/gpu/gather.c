@@ -125,6 +125,99 @@ static LLVMValueRef acting_thread(const Places *places)
     return LLVMBuildICmp(em->builder, LLVMIntEQ, em->role->thread, gpu_i32(em, 0), "");
 }
 
+/* Does a loop of elements around this still walk the element? NULL: it does. */
+static LLVMValueRef active(const Places *places, int r)
+{
+    GpuEmitter *em = places->em;
+    if (!em->active.regs || places->type->rank == 0) {
+        return NULL;
+    }
+    if (em->active.layout != places->type->layout) {
+        gpu_bug(em, places->op, "has another layout than the loop of elements around it");
+    }
+    return em->active.regs[r];
+}
+
+/* Lanes that hold the same elements as another one that acted for them get its old elements. */
+static LLVMValueRef handed_on(const Places *places, LLVMValueRef old)
+{
+    GpuEmitter *em = places->em;
+    const Layout *layout = places->type->rank ? places->type->layout : NULL;
+    uint32_t lanes = layout ? gpu_lane_copies(em, layout) : (1u << em->warp_bits) - 1;
+    for (int bit = 0; bit < em->warp_bits; bit++) {
+        if (lanes >> bit & 1) {
+            LLVMValueRef other = gpu_shuffle(em, old, 1 << bit);
+            LLVMValueRef own = LLVMBuildAnd(em->builder, em->role->lane, gpu_i32(em, 1 << bit), "");
+            LLVMValueRef copy = LLVMBuildICmp(em->builder, LLVMIntNE, own, gpu_i32(em, 0), "");
+            old = LLVMBuildSelect(em->builder, copy, other, old, "");
+        }
+    }
+    return old;
+}
+
+/* Do warps hold the same elements as the one that acts for them? */
+static bool crosses_warps(const GpuEmitter *em, Type type)
+{
+    return type->rank ? gpu_warp_copies(em->warps, type->layout) != 0 : em->warps > 1;
+}
+
+int64_t gpu_handed_bytes(GpuEmitter *em, const Op *op)
+{
+    Type type = op->operands[access_next(op, 0)]->type;
+    int64_t bytes = dtype_bytes(type->dtype);
+    if (op->n_results == 0 || !crosses_warps(em, type)) {
+        return 0;
+    }
+    for (int axis = 0; axis < type->rank; axis++) {
+        bytes *= gpu_extent(em, type, axis);
+    }
+    return bytes;
+}
+
+/* Where the old element of register r lies for all warps. */
+static LLVMValueRef handed_at(const Places *places, int r)
+{
+    GpuEmitter *em = places->em;
+    LLVMValueRef element = gpu_i32(em, 0), inside = in_tile(places, r);
+    for (int axis = 0; axis < places->type->rank; axis++) {
+        LLVMValueRef extent = gpu_i32(em, gpu_extent(em, places->type, axis));
+        LLVMValueRef coord = gpu_coord(em, places->type->layout, axis, r);
+        element = LLVMBuildMul(em->builder, element, extent, "");
+        element = LLVMBuildAdd(em->builder, element, coord, "");
+    }
+    if (inside) {
+        element = LLVMBuildSelect(em->builder, inside, element, gpu_i32(em, 0), "");
+    }
+    element = LLVMBuildMul(em->builder, element, gpu_i32(em, dtype_bytes(places->dtype)), "");
+    return gpu_at(em, gpu_at_const(em, em->shared_base, em->handed), element);
+}
+
+/* Through shared memory, to all warps. */
+static void hand_on(const Places *places, LLVMValueRef acts, GpuValue *out)
+{
+    GpuEmitter *em = places->em;
+    LLVMTypeRef type = llvm_memory_type(em->l, places->dtype);
+    if (em->active.regs) {
+        gpu_bug(em, places->op, "more warps than elements, in a loop of elements");
+    }
+    for (int r = 0; r < out->n; r++) {
+        if (out->regs[r]) {
+            GpuBranch branch = gpu_branch_begin(em, gpu_both(em, acts, in_tile(places, r)));
+            LLVMValueRef old = gpu_to_memory(em, places->dtype, out->regs[r]);
+            LLVMBuildStore(em->builder, old, handed_at(places, r));
+            gpu_branch_end(em, branch);
+        }
+    }
+    em->target->sync(em);
+    for (int r = 0; r < out->n; r++) {
+        if (out->regs[r]) {
+            LLVMValueRef old = LLVMBuildLoad2(em->builder, type, handed_at(places, r), "");
+            out->regs[r] = gpu_from_memory(em, places->dtype, old);
+        }
+    }
+    em->target->sync(em);
+}
+
 static LLVMValueRef change(const Places *places, AtomicChange *what, LLVMValueRef at)
 {
     GpuEmitter *em = places->em;
@@ -145,7 +238,7 @@ static LLVMValueRef scattered(const Places *places, LLVMValueRef acts, int r)
     AtomicChange what = {.fn = op_word(op, ATTR_FN), .dtype = places->dtype, .float_add = true};
     what.value = in_register(em, op->operands[at++], r);
     what.compare = text_same(what.fn, "cas") ? in_register(em, op->operands[at++], r) : NULL;
-    LLVMValueRef inside = gpu_both(em, acts, in_tile(places, r));
+    LLVMValueRef inside = gpu_both(em, acts, gpu_both(em, in_tile(places, r), active(places, r)));
     if (at < op->n_operands) {
         inside = gpu_both(em, inside, in_register(em, op->operands[at], r));
     }
@@ -169,10 +262,17 @@ void gpu_emit_scatter(GpuEmitter *em, const Op *op)
     LLVMValueRef acts = acting_thread(&places);
     GpuValue *out = op->n_results ? gpu_define(em, op->results[0]) : NULL;
     int n = gpu_registers(em, value->type);
+    bool by_memory = out && crosses_warps(em, value->type);
     for (int r = 0; r < n; r++) {
         LLVMValueRef old = stands(&places, r) ? scattered(&places, acts, r) : NULL;
         if (out) {
-            out->regs[r] = old;
+            out->regs[r] = old && !by_memory ? handed_on(&places, old) : old;
         }
+    }
+    if (by_memory) {
+        hand_on(&places, acts, out);
+    }
+    for (int r = 0; out && places.type->rank && r < n; r++) {
+        out->regs[r] = out->regs[gpu_canonical(places.type->layout, r)];
     }
 }

@@ -7,7 +7,13 @@
 
 #include "ir/build.h"
 
-enum { BARRIER_BYTES = 8, SWIZZLE_ALIGN = 1024, PLAIN_ALIGN = 16, MOST_VECTOR_BYTES = 16 };
+enum {
+    BARRIER_BYTES = 8,
+    SWIZZLE_ALIGN = 1024,
+    PLAIN_ALIGN = 16,
+    MOST_VECTOR_BYTES = 16,
+    HANDED_ALIGN = 16
+};
 
 /* ---- places ---- */
 
@@ -32,7 +38,7 @@ static void place(Op *op, void *user)
         return;
     }
     const Value *memory = op->results[0];
-    int align = op->kind == OP_BARRIER                ? BARRIER_BYTES
+    int align = op->kind == OP_BARRIER            ? BARRIER_BYTES
                 : op_int(op, ATTR_SWIZZLE, 0) > 0 ? SWIZZLE_ALIGN
                                                   : PLAIN_ALIGN;
     int after = (em->shared_bytes + align - 1) / align * align;
@@ -43,11 +49,21 @@ static void place(Op *op, void *user)
     em->shared_bytes = end > em->shared_bytes ? end : em->shared_bytes;
 }
 
+static void find_handed(Op *op, void *user)
+{
+    GpuEmitter *em = user;
+    int bytes = op->kind == OP_SCATTER ? (int)gpu_handed_bytes(em, op) : 0;
+    int end = em->handed + bytes;
+    em->shared_bytes = bytes && end > em->shared_bytes ? end : em->shared_bytes;
+}
+
 void gpu_place_shared(GpuEmitter *em, Op *launch)
 {
     em->shareds.n = 0;
     em->shared_bytes = 0;
     block_walk(launch->regions[0], place, em);
+    em->handed = (em->shared_bytes + HANDED_ALIGN - 1) / HANDED_ALIGN * HANDED_ALIGN;
+    block_walk(launch->regions[0], find_handed, em);
 }
 
 const GpuShared *gpu_shared(GpuEmitter *em, const Value *memory)
@@ -176,8 +192,8 @@ LLVMValueRef gpu_shared_at(GpuEmitter *em, const SharedTile *tile, SharedCoord r
 
     int64_t col_bytes = col.constant * tile->elem_bytes;
     int64_t constant = (col_bytes % swizzle) ^ ((row.constant >> shift & mask) << 4);
-    int64_t bits = (col.bits * (uint32_t)tile->elem_bytes & (uint32_t)(swizzle - 1))
-                   | (int64_t)(row.bits >> shift & (uint32_t)mask) << 4;
+    int64_t bits = (col.bits * (uint32_t)tile->elem_bytes & (uint32_t)(swizzle - 1)) |
+                   (int64_t)(row.bits >> shift & (uint32_t)mask) << 4;
     part = LLVMBuildNUWAdd(em->builder, part, scaled(em, rows, swizzle), "");
     part = LLVMBuildNUWAdd(em->builder, part, scaled(em, chunk, chunk_bytes), "");
     /* Last, so that neighbours differ by this one instruction. */
@@ -259,8 +275,8 @@ static LLVMValueRef in_tile(GpuEmitter *em, Type type, int r)
         if (gpu_overhangs(em, type, axis)) {
             LLVMValueRef coord = gpu_coord(em, type->layout, axis, r);
             LLVMValueRef extent = gpu_i32(em, gpu_extent(em, type, axis));
-            inside = gpu_both(em, inside,
-                              LLVMBuildICmp(em->builder, LLVMIntSLT, coord, extent, ""));
+            inside =
+                gpu_both(em, inside, LLVMBuildICmp(em->builder, LLVMIntSLT, coord, extent, ""));
         }
     }
     return inside;

@@ -75,6 +75,8 @@ LLVMValueRef gpu_load_guarded(GpuEmitter *em, const Value *memory, LLVMValueRef 
 /* gather.c */
 void gpu_emit_gather(GpuEmitter *em, const Op *op);
 void gpu_emit_scatter(GpuEmitter *em, const Op *op);
+/* Shared memory that a scatter needs for a moment. */
+int64_t gpu_handed_bytes(GpuEmitter *em, const Op *op);
 
 /* scan.c: scan and fold */
 void gpu_emit_fold(GpuEmitter *em, Op *op);

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* while: each element goes on while its own condition holds. A thread goes round as long as one of
- * its registers does; the others keep their values. Threads do not wait for each other. */
+ * its registers does; the others keep their values, and scatter nothing. Threads do not wait for
+ * each other, but for their warp where old elements are handed from lane to lane. */
 #include "codegen/gpu/tiles.h"
 
 typedef struct While {
     GpuEmitter *em;
     Op *op;
     LLVMValueRef **phis; /* by value, by register; NULL: no such register */
+    LLVMValueRef *alive; /* i1, by register: has gone on so far. NULL: its condition says it all */
+    bool together;       /* the lanes of a warp */
 } While;
 
 static bool is_tile(const Value *value)
@@ -48,6 +51,60 @@ static void define_from_phis(const While *w, Value *const *values)
     }
 }
 
+static bool has_op(const Block *block, OpKind kind, bool result)
+{
+    for (const Op *op = block->first; op; op = op->next) {
+        if (op->kind == kind && (!result || op->n_results)) {
+            return true;
+        }
+        for (int i = 0; i < op->n_regions; i++) {
+            if (has_op(op->regions[i], kind, result)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* What an element that is done reads may change, and what it would change it must not. */
+static void open_alive(While *w, LLVMBasicBlockRef from)
+{
+    GpuEmitter *em = w->em;
+    const Block *region = w->op->regions[0];
+    const Value *condition = region->last->operands[0];
+    bool needed = has_op(region, OP_GATHER, false) || has_op(region, OP_SCATTER, false);
+    if (!is_tile(condition) || !needed) {
+        return;
+    }
+    int n = gpu_registers(em, condition->type);
+    LLVMValueRef yes = LLVMConstInt(em->i1, 1, false);
+    w->alive = ARENA_ARRAY(em->arena, LLVMValueRef, n);
+    for (int r = 0; r < n; r++) {
+        if (is_own(em, condition, r)) {
+            w->alive[r] = LLVMBuildPhi(em->builder, em->i1, "");
+            LLVMAddIncoming(w->alive[r], &yes, &from, 1);
+        }
+    }
+}
+
+/* Of the elements of a loop around this one, too. */
+static LLVMValueRef around(const While *w, const Value *condition, int r)
+{
+    GpuEmitter *em = w->em;
+    bool same = is_tile(condition) && em->active.layout == condition->type->layout;
+    LLVMValueRef active = same && em->active.regs ? em->active.regs[r] : NULL;
+    return gpu_both(em, active, w->alive ? w->alive[r] : NULL);
+}
+
+/* Does a lane of this warp? */
+static LLVMValueRef any_lane(GpuEmitter *em, LLVMValueRef any)
+{
+    for (int mask = 1; mask < 1 << em->warp_bits; mask *= 2) {
+        any = LLVMBuildOr(em->builder, any, gpu_shuffle(em, any, mask), "");
+    }
+    return any;
+}
+
 /* Threads that lie outside of the tile hold no element that could go on. */
 static LLVMValueRef in_tile(const While *w, const Value *condition, int r)
 {
@@ -77,9 +134,11 @@ static LLVMValueRef *conditions(const While *w, LLVMValueRef *any)
         if (!is_own(em, condition, r)) {
             continue;
         }
-        goes_on[r] = gpu_both(em, held->regs[r], is_tile(condition) ? in_tile(w, condition, r) : 0);
+        LLVMValueRef inside = is_tile(condition) ? in_tile(w, condition, r) : NULL;
+        goes_on[r] = gpu_both(em, held->regs[r], gpu_both(em, inside, around(w, condition, r)));
         *any = *any ? LLVMBuildOr(em->builder, *any, goes_on[r], "") : goes_on[r];
     }
+    *any = w->together ? any_lane(em, *any) : *any;
     return is_tile(condition) ? goes_on : NULL;
 }
 
@@ -101,6 +160,31 @@ static void close_phis(const While *w, LLVMValueRef *goes_on)
             }
         }
     }
+    int n = w->alive ? gpu_registers(em, w->op->regions[0]->last->operands[0]->type) : 0;
+    for (int r = 0; r < n; r++) {
+        if (w->alive[r]) {
+            LLVMAddIncoming(w->alive[r], &goes_on[r], &latch, 1);
+        }
+    }
+}
+
+/* A region whose elements are those of `regs`. */
+static void emit_region(const While *w, int r, LLVMValueRef *regs)
+{
+    GpuEmitter *em = w->em;
+    const Value *condition = w->op->regions[0]->last->operands[0];
+    define_from_phis(w, w->op->regions[r]->args);
+    if (!is_tile(condition) || !regs) {
+        gpu_emit_block(em, w->op->regions[r]);
+        return;
+    }
+    const Layout *layout = em->active.layout;
+    LLVMValueRef *outer = em->active.regs;
+    em->active.layout = condition->type->layout;
+    em->active.regs = regs;
+    gpu_emit_block(em, w->op->regions[r]);
+    em->active.layout = layout;
+    em->active.regs = outer;
 }
 
 void gpu_emit_while(GpuEmitter *em, Op *op)
@@ -113,13 +197,14 @@ void gpu_emit_while(GpuEmitter *em, Op *op)
     LLVMBuildBr(em->builder, head);
     gpu_go(em, head);
     open_phis(&w, from);
-    define_from_phis(&w, op->regions[0]->args);
-    gpu_emit_block(em, op->regions[0]);
+    open_alive(&w, from);
+    w.together =
+        has_op(op->regions[0], OP_SCATTER, true) || has_op(op->regions[1], OP_SCATTER, true);
+    emit_region(&w, 0, w.alive);
     LLVMValueRef *goes_on = conditions(&w, &any);
     LLVMBuildCondBr(em->builder, any, body, after);
     gpu_go(em, body);
-    define_from_phis(&w, op->regions[1]->args);
-    gpu_emit_block(em, op->regions[1]);
+    emit_region(&w, 1, goes_on);
     close_phis(&w, goes_on);
     LLVMBuildBr(em->builder, head);
     gpu_go(em, after);

@@ -77,22 +77,48 @@ static void put_expr(Text *out, const PlanExpr *expr)
     text_char(out, ']');
 }
 
+static void put_param(Text *out, const char *name, DType dtype, const char *io, int rank,
+                      const PlanExpr *dims)
+{
+    text_printf(out,
+                "\n    {\"name\": \"%s\", \"dtype\": \"%s\", \"io\": \"%s\", \"rank\": %d, "
+                "\"dims\": [",
+                name, dtype_name(dtype), io, rank);
+    for (int axis = 0; axis < rank; axis++) {
+        text_add(out, axis ? ", " : "");
+        put_expr(out, &dims[axis]);
+    }
+    text_add(out, "]}");
+}
+
+/* Then the intermediates, as parameters of their own. */
 static void put_params(Text *out, const Plan *plan)
 {
     static const char *const io[] = {"in", "out", "inout"};
     text_add(out, "  \"params\": [");
     for (int i = 0; i < plan->n_params; i++) {
         const PlanParam *param = &plan->params[i];
-        text_printf(out,
-                    "%s\n    {\"name\": \"%s\", \"dtype\": \"%s\", \"io\": \"%s\", \"rank\": %d, "
-                    "\"dims\": [",
-                    i ? "," : "", param->name, dtype_name(param->dtype), io[param->io],
-                    param->rank);
-        for (int axis = 0; axis < param->rank; axis++) {
-            text_add(out, axis ? ", " : "");
-            put_expr(out, &param->dims[axis]);
-        }
-        text_add(out, "]}");
+        text_add(out, i ? "," : "");
+        put_param(out, param->name, param->dtype, io[param->io], param->rank, param->dims);
+    }
+    for (int i = 0; i < plan->n_scratch; i++) {
+        const PlanScratch *scratch = &plan->scratch[i];
+        char name[32];
+        (void)snprintf(name, sizeof name, "scratch%d", i);
+        text_add(out, i || plan->n_params ? "," : "");
+        put_param(out, name, scratch->dtype, "scratch", scratch->rank, scratch->dims);
+    }
+    text_add(out, "],\n");
+}
+
+/* Sizes that follow from others: the expression and what divides it; 0: nothing does. */
+static void put_derived(Text *out, const Plan *plan)
+{
+    text_add(out, "  \"derived\": [");
+    for (int i = 0; i < plan->n_sizes; i++) {
+        text_add(out, i ? ", [" : "[");
+        put_expr(out, &plan->sizes[i].of);
+        text_printf(out, ", %" PRId64 "]", plan->sizes[i].by);
     }
     text_add(out, "],\n");
 }
@@ -140,6 +166,7 @@ static void put_plan(Text *out, const Plan *plan)
         text_printf(out, "%s\"%s\"", i ? ", " : "", plan->sizes[i].name);
     }
     text_add(out, "],\n");
+    put_derived(out, plan);
     put_params(out, plan);
     put_maps(out, plan);
     text_add(out, "  \"launches\": [");
@@ -225,8 +252,8 @@ static int generate(Func *func, Arena *arena, const Options *options)
         }
         Text text = text_new(arena);
         put_plan(&text, &plan);
-        if (!write_all(options->out, code.bytes, code.n)
-            || (options->plan && !write_all(options->plan, text.data, text.n))) {
+        if (!write_all(options->out, code.bytes, code.n) ||
+            (options->plan && !write_all(options->plan, text.data, text.n))) {
             return complain("cannot write", options->out ? options->out : "the output");
         }
         return 0;
@@ -281,11 +308,11 @@ static Options read_options(int argc, char **argv)
             if (options.n_passes < MAX_PASSES) {
                 options.passes[options.n_passes++] = value;
             }
-        } else if (!take(argc, argv, &at, "--target", &options.target)
-                   && !take(argc, argv, &at, "--emit", &options.kind)
-                   && !take(argc, argv, &at, "--ptxas", &options.ptxas)
-                   && !take(argc, argv, &at, "--plan", &options.plan)
-                   && !take(argc, argv, &at, "-o", &options.out)) {
+        } else if (!take(argc, argv, &at, "--target", &options.target) &&
+                   !take(argc, argv, &at, "--emit", &options.kind) &&
+                   !take(argc, argv, &at, "--ptxas", &options.ptxas) &&
+                   !take(argc, argv, &at, "--plan", &options.plan) &&
+                   !take(argc, argv, &at, "-o", &options.out)) {
             options.file = argv[at];
         }
     }

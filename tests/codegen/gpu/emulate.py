@@ -79,13 +79,21 @@ def evaluate(expression, sizes):
     return total
 
 
+def all_sizes(plan, by_name):
+    """Those that are given, then those that follow from them."""
+    sizes = []
+    for name, (of, by) in zip(plan["sizes"], plan["derived"]):
+        sizes.append(max(0, evaluate(of, sizes) // by) if by else by_name[name])
+    return sizes
+
+
 def argument(plan, kind, index):
     if kind == "pointer":
         return "void *", f"a_{plan['params'][index]['name']}"
     if kind == "scalar":
         param = plan["params"][index]
         return C_TYPES[param["dtype"]] + " ", f"a_{param['name']}"
-    return "int64_t ", f"s_{plan['sizes'][index]}"
+    return "int64_t ", f"s_{index}"
 
 
 def harness(plan, shared, wave, sizes):
@@ -125,7 +133,7 @@ def build(options, source, sizes_by_name, folder):
                     path("plan"), "-o", path("gpu.ll"), source], check=True)
     with open(path("plan")) as file:
         plan = json.load(file)
-    sizes = [sizes_by_name[name] for name in plan["sizes"]]
+    sizes = all_sizes(plan, sizes_by_name)
     with open(path("gpu.ll")) as file:
         text, shared = to_host(file.read())
     with open(path("host.ll"), "w") as file:
@@ -217,7 +225,7 @@ def run(plan, sizes, library, wanted):
         first = 0 if param["io"] == "in" else count
         if not np.array_equal(array[first:].view(np.uint8), before[first:].view(np.uint8)):
             fail(f"{param['name']}: something is written that should not be")
-        if param["io"] != "in":
+        if param["io"] in ("out", "inout"):
             got = from_memory(array[:count], param["dtype"]).reshape(names[param["name"]].shape)
             compare(param["name"], got, eval(wanted[param["name"]], names), param["dtype"])
 
