@@ -212,6 +212,16 @@ typedef struct Tying {
     const Value *first; /* that is stored */
 } Tying;
 
+/* Axes of the same place and extent. */
+static void tie_equal(Axes *axes, const Value *a, const Value *b)
+{
+    for (int i = 0; a->type->rank == b->type->rank && i < a->type->rank; i++) {
+        if (a->type->dims[i] == b->type->dims[i]) {
+            tie(axes, a, i, b, i);
+        }
+    }
+}
+
 /* All stores of a group write over the same grid: their axes are tied pairwise. */
 static void tie_one(Op *op, void *user)
 {
@@ -219,7 +229,7 @@ static void tie_one(Op *op, void *user)
     tie_op(tying->axes, op);
     const Value *value = axes_written(op);
     if (value && tying->first) {
-        tie_same(tying->axes, value, tying->first);
+        tie_equal(tying->axes, value, tying->first);
     }
     tying->first = tying->first ? tying->first : value;
 }

@@ -180,25 +180,38 @@ static Order order_of(Func *func, Op *a, Op *b)
     return says ? ORDER_STRICT : order;
 }
 
-static bool same_extents(const Op *a, const Op *b)
+static bool same_extents(Type a, Type b)
+{
+    bool same = a->rank == b->rank;
+    for (int i = 0; same && i < a->rank; i++) {
+        same = a->dims[i] == b->dims[i];
+    }
+    return same;
+}
+
+/* One may be what reductions leave of the other's rows. */
+static bool may_share(const Op *a, const Op *b)
 {
     const Value *left = axes_written(a), *right = axes_written(b);
-    if (!left || !right || left->type->rank != right->type->rank) {
-        return false;
+    if (!left || !right || same_extents(left->type, right->type)) {
+        return left && right;
     }
-    for (int i = 0; i < left->type->rank; i++) {
-        if (left->type->dims[i] != right->type->dims[i]) {
-            return false;
+    bool any = false, scatters = a->kind == OP_SCATTER || b->kind == OP_SCATTER;
+    for (int i = 0; i < left->type->rank && !scatters; i++) {
+        for (int k = 0; k < right->type->rank; k++) {
+            int64_t extent;
+            any = any || (left->type->dims[i] == right->type->dims[k] &&
+                          !poly_is_const(left->type->dims[i], &extent));
         }
     }
-    return true;
+    return any;
 }
 
 static bool fit_together(Func *func, const Unit *unit, Op *statement)
 {
     Op *all[65];
     Value *costly;
-    if (unit->n == 64 || !same_extents(unit->statements[0], statement)) {
+    if (unit->n == 64 || !may_share(unit->statements[0], statement)) {
         return false;
     }
     for (int i = 0; i < unit->n; i++) {
@@ -208,8 +221,8 @@ static bool fit_together(Func *func, const Unit *unit, Op *statement)
     Block *block = statement->parent;
     Builder at = build_at_end(func, block);
     Group group = fuse_group(func, &at, unit->n + 1, all);
-    bool fits = fuse_untangle(func, &group, &costly) && !fuse_split(func, block, &group) &&
-                !fuse_goes_both_ways(func, &group);
+    bool fits = fuse_untangle(func, &group, &costly) && fuse_is_sound(func, &group) &&
+                !fuse_goes_both_ways(func, &group) && fuse_shares_grid(func, &group);
     op_remove(group.parallel);
     return fits;
 }

@@ -48,6 +48,10 @@ bool fuse_untangle(Func *func, Group *group, Value **costly);
 /* ---- fuse_split.c ---- */
 /* Does one statement scan forwards and backwards? Then what it scans cannot all be in its launch. */
 bool fuse_goes_both_ways(Func *func, const Group *group);
+/* No value of the group should be made by a launch of its own. */
+bool fuse_is_sound(Func *func, const Group *group);
+/* Do statements that write less than others leave out rows alone, which a block walks whole? */
+bool fuse_shares_grid(Func *func, const Group *group);
 /* A value that should be made by a launch of its own before this group; NULL: all is well. */
 Value *fuse_split(Func *func, const Block *body, const Group *group);
 

@@ -303,13 +303,78 @@ bool fuse_goes_both_ways(Func *func, const Group *group)
     return false;
 }
 
-Value *fuse_split(Func *func, const Block *body, const Group *group)
+/* Without rows there is little to share: what is written in another order has a grid of its own. */
+static bool same_order(const Splitter *s, const Value *a, const Value *b)
+{
+    int i = 0, k = 0;
+    for (;;) { /* past axes of one element */
+        while (i < a->type->rank && axes_class(&s->axes, a, i) < 0) {
+            i++;
+        }
+        while (k < b->type->rank && axes_class(&s->axes, b, k) < 0) {
+            k++;
+        }
+        if (i == a->type->rank || k == b->type->rank) {
+            return i == a->type->rank && k == b->type->rank;
+        }
+        if (axes_class(&s->axes, a, i++) != axes_class(&s->axes, b, k++)) {
+            return false;
+        }
+    }
+}
+
+/* Rows that a block surely walks alone: a long scan may be shared out. */
+static uint64_t walked_rows(Splitter *s)
+{
+    uint64_t rows = s->stored & s->folded;
+    for (int i = 0; i < s->n_classes; i++) {
+        bool scanned = axes_flags(&s->axes, s->classes[i]) & AXIS_SCANNED;
+        rows &= scanned ? ~((uint64_t)1 << i) : ~(uint64_t)0;
+    }
+    return rows;
+}
+
+static Splitter splitter(Func *func, const Group *group)
 {
     Block *block = group->parallel->regions[0];
     Splitter s = {.func = func, .group = group, .block = block, .axes = an_axes(func, block)};
     s.seen = ARENA_ARRAY(func->arena, uint64_t, func->n_values);
     block_walk(block, gather_facts, &s);
+    return s;
+}
+
+bool fuse_shares_grid(Func *func, const Group *group)
+{
+    Splitter s = splitter(func, group);
+    const Block *block = s.block;
+    const Value *first = NULL;
+    uint64_t rows = walked_rows(&s);
     for (const Op *op = block->first; op; op = op->next) {
+        const Value *written = axes_written(op);
+        first = first ? first : written;
+        if (written && ((s.stored & ~classes_of(&s, written) & ~rows) ||
+                        (!(s.stored & s.folded) && !same_order(&s, first, written)))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool fuse_is_sound(Func *func, const Group *group)
+{
+    Splitter s = splitter(func, group);
+    for (const Op *op = s.block->first; op; op = op->next) {
+        if (broken_rule(&s, op)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+Value *fuse_split(Func *func, const Block *body, const Group *group)
+{
+    Splitter s = splitter(func, group);
+    for (const Op *op = s.block->first; op; op = op->next) {
         const Value *value = broken_rule(&s, op);
         Value *original = value && !is_root(&s, value) ? fuse_original(group, value) : NULL;
         if (original && fuse_may_materialize(func, body, original)) {

@@ -54,6 +54,17 @@ static bool may_share(const Emitter *e, const Op *op, int item)
     return may;
 }
 
+/* Where the axis is stored, every store goes along it: the others would be every share's. */
+static bool writes_along(const Emitter *e, const Op *op, int item)
+{
+    const Value *written = axes_written(op);
+    bool along = item >= e->plan->n_stored;
+    for (int i = 0; i < written->type->rank; i++) {
+        along = along || emit_item(e, written, i) == item;
+    }
+    return along;
+}
+
 static bool find_folds(const Emitter *e, const Op *group, Split *split)
 {
     for (const Op *op = group->regions[0]->first; op; op = op->next) {
@@ -67,7 +78,7 @@ static bool find_folds(const Emitter *e, const Op *group, Split *split)
             split->scans = split->scans || op->kind == OP_SCAN || op_int(op, ATTR_SCAN, 0);
             split->ops[split->n++] = op;
         }
-        if (axes_written(op) && op->kind != OP_STORE) {
+        if (axes_written(op) && (op->kind != OP_STORE || !writes_along(e, op, split->item))) {
             return false;
         }
     }
