@@ -252,7 +252,7 @@ static bool check_parallel(Lower *l, const Stmt *stmt)
     } else if (l->loops) {
         what = "`parallel` inside of `for` is";
     } else if (stmt->axes.n > MOST_AXES) {
-        what = "more than 8 axes of `parallel` are";
+        what = "more than 12 axes of `parallel` are";
     }
     if (what) {
         lower_unsupported(l, stmt->span, what);

@@ -147,10 +147,10 @@ static const char *check_dtype(Signer *s, const Expr *type)
 static void check_dims(Signer *s, const Expr *type, KernelParam *param)
 {
     param->rank = (int)type->args.n;
-    if (type->args.n == 0 || type->args.n > MAX_RANK) {
+    if (type->args.n == 0 || type->args.n > TENSOR_RANK) {
         Diag *diag =
             front_error(s->diags, ERR_SIGNATURE, type->span, "a tensor of %zu axes", type->args.n);
-        diag_help(s->diags, diag, "tensors have 1 to %d axes; a scalar has no brackets", MAX_RANK);
+        diag_help(s->diags, diag, "tensors have 1 to %d axes; a scalar has no brackets", TENSOR_RANK);
         param->rank = 0;
         return;
     }

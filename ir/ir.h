@@ -28,7 +28,8 @@ typedef enum TypeKind {
     TYPE_BARRIER, /* a ring of barriers; dims[0] is the count */
 } TypeKind;
 
-enum { MAX_RANK = 8 };
+/* Of arrays: a window over several axes has indices beside them; of tensors that are parameters. */
+enum { MAX_RANK = 12, TENSOR_RANK = 8 };
 
 typedef struct TypeData {
     TypeKind kind;

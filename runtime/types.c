@@ -26,7 +26,7 @@ SAME(F8E5M2, F8E5M2);
 SAME(I4, I4);
 SAME(U4, U4);
 _Static_assert(DT_COUNT == TESSERA_U4 + 1, "element types: two lists");
-_Static_assert((int)TESSERA_MAX_RANK == (int)MAX_RANK, "rank: two limits");
+_Static_assert((int)TESSERA_MAX_RANK == (int)TENSOR_RANK, "rank: two limits");
 
 const char *tessera_type_name(TesseraType type)
 {

@@ -91,6 +91,68 @@ ROWS = [
 ]
 
 
+def windows(x, w, axes, stride, pad, dilation=1):
+    """Convolution, channels last: x [B, …, C], w [O, …, C], by its definition."""
+    x = np.pad(x, [(0, 0)] + [(pad, pad)] * axes + [(0, 0)])
+    taps = w.shape[1:-1]
+    out = [(n - dilation * (t - 1) - 1) // stride + 1 for n, t in zip(x.shape[1:-1], taps)]
+    y = np.zeros((x.shape[0], *out, w.shape[0]))
+    for tap in np.ndindex(*taps):
+        at = tuple(slice(t * dilation, t * dilation + stride * (n - 1) + 1, stride)
+                   for t, n in zip(tap, out))
+        y += x[(slice(None), *at)] @ w[(slice(None), *tap)].T
+    return y
+
+
+def transposed(x, w, axes, stride, pad):
+    full = [(n - 1) * stride + t for n, t in zip(x.shape[1:-1], w.shape[1:-1])]
+    y = np.zeros((x.shape[0], *full, w.shape[0]))
+    for tap in np.ndindex(*w.shape[1:-1]):
+        at = tuple(slice(t, t + stride * (n - 1) + 1, stride) for t, n in zip(tap, x.shape[1:-1]))
+        y[(slice(None), *at)] += x @ w[(slice(None), *tap)].T
+    return y[(slice(None), *[slice(pad, n - pad) for n in full])]
+
+
+def pooled(x, axes, fold, size, stride, pad, outside):
+    x = np.pad(x, [(0, 0)] + [(pad, pad)] * axes + [(0, 0)], constant_values=outside)
+    out = [(n - size) // stride + 1 for n in x.shape[1:-1]]
+    parts = [x[(slice(None), *[slice(t, t + stride * (n - 1) + 1, stride)
+                               for t, n in zip(tap, out)])]
+             for tap in np.ndindex(*[size] * axes)]
+    return fold(parts, axis=0)
+
+
+# call, extents of its arguments, of its result, NumPy
+WINDOWS = [
+    ("conv1d(x, w, stride=2, pad=1)", {"x": (2, 9, 3), "w": (4, 3, 3)}, (2, 5, 4),
+     lambda x, w: windows(x, w, 1, 2, 1)),
+    ("conv1d(x, w, dilation=2)", {"x": (2, 9, 3), "w": (4, 3, 3)}, (2, 5, 4),
+     lambda x, w: windows(x, w, 1, 1, 0, 2)),
+    ("conv2d(x, w, stride=2, pad=1)", {"x": (2, 9, 7, 3), "w": (4, 3, 3, 3)}, (2, 5, 4, 4),
+     lambda x, w: windows(x, w, 2, 2, 1)),
+    ("conv3d(x, w, pad=1)", {"x": (1, 4, 5, 6, 2), "w": (3, 3, 3, 3, 2)}, (1, 4, 5, 6, 3),
+     lambda x, w: windows(x, w, 3, 1, 1)),
+    ("grouped_conv2d(x, w, pad=1)", {"x": (2, 5, 6, 2, 3), "w": (2, 4, 3, 3, 3)}, (2, 5, 6, 2, 4),
+     lambda x, w: np.stack([windows(x[:, :, :, g], w[g], 2, 1, 1) for g in range(2)], axis=3)),
+    ("depthwise_conv2d(x, w, pad=1)", {"x": (2, 5, 6, 4), "w": (3, 3, 4)}, (2, 5, 6, 4),
+     lambda x, w: np.concatenate([windows(x[..., c:c + 1], w[None, ..., c:c + 1], 2, 1, 1)
+                                  for c in range(4)], axis=3)),
+    ("conv_transpose1d(x, w, stride=2)", {"x": (2, 5, 3), "w": (4, 3, 3)}, (2, 11, 4),
+     lambda x, w: transposed(x, w, 1, 2, 0)),
+    ("conv_transpose2d(x, w, stride=2, pad=1)", {"x": (2, 5, 4, 3), "w": (4, 3, 3, 3)},
+     (2, 9, 7, 4), lambda x, w: transposed(x, w, 2, 2, 1)),
+    ("max_pool1d(x, size=3, stride=2, pad=1)", {"x": (2, 9, 3)}, (2, 5, 3),
+     lambda x: pooled(x, 1, np.max, 3, 2, 1, -np.inf)),
+    ("max_pool2d(x)", {"x": (2, 9, 6, 3)}, (2, 4, 3, 3),
+     lambda x: pooled(x, 2, np.max, 2, 2, 0, -np.inf)),
+    ("avg_pool1d(x, size=3, stride=1, pad=1)", {"x": (2, 9, 3)}, (2, 9, 3),
+     lambda x: pooled(x, 1, np.mean, 3, 1, 1, 0)),
+    ("avg_pool2d(x)", {"x": (2, 9, 6, 3)}, (2, 4, 3, 3),
+     lambda x: pooled(x, 2, np.mean, 2, 2, 0, 0)),
+    ("global_avg_pool2d(x)", {"x": (2, 9, 6, 3)}, (2, 3), lambda x: x.mean(axis=(1, 2))),
+]
+
+
 def source(call, result):
     names = [n for n in ARGUMENTS if f"({n}," in call or f", {n}," in call or f", {n})" in call
              or f"({n})" in call]
@@ -118,19 +180,23 @@ def run_row(tessera, device, row, sizes):
         tolerance = 1e-5
     names, text = source(call, result)
     values = inputs(np.random.default_rng(7), sizes)
+    return run_kernel(tessera, device, text, {n: values[n] for n in names}, reference, tolerance)
+
+
+def run_kernel(tessera, device, text, values, reference, tolerance):
+    """None, or what is wrong with the answer of the kernel in this text."""
     with tempfile.TemporaryDirectory() as folder:
         folder = pathlib.Path(folder)
         (folder / "k.tile").write_text(text)
-        for name in names:
-            np.save(folder / f"{name}.npy", values[name])
+        for name, value in values.items():
+            np.save(folder / f"{name}.npy", value)
         command = [tessera, "run", str(folder / "k.tile"), "--device", device, "--check"]
-        command += [f"{n}={folder / n}.npy" for n in names] + ["-o", str(folder / "out.npy")]
+        command += [f"{n}={folder / n}.npy" for n in values] + ["-o", str(folder / "out.npy")]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120)
         if done.returncode:
             return f"exit {done.returncode}: {done.stderr.strip()[-600:]}"
         got = np.load(folder / "out.npy").astype(np.float64)
-    given = {n: values[n].astype(np.float64) if values[n].dtype.kind == "f" else values[n]
-             for n in names}
+    given = {n: v.astype(np.float64) if v.dtype.kind == "f" else v for n, v in values.items()}
     with np.errstate(all="ignore"):
         want = np.asarray(reference(**given))
     if got.shape != want.shape:
@@ -139,20 +205,34 @@ def run_row(tessera, device, row, sizes):
     return f"{bad.sum()} differ: {got[bad][0]}, not {want[bad][0]}" if bad.any() else None
 
 
+def tensor(shape):
+    return f"f32[{', '.join(str(n) for n in shape)}]"
+
+
+def run_window(tessera, device, row):
+    call, shapes, result, reference = row
+    rng = np.random.default_rng(7)
+    values = {n: rng.standard_normal(shape).astype(np.float32) for n, shape in shapes.items()}
+    head = ", ".join(f"{n}: {tensor(shape)}" for n, shape in shapes.items())
+    text = f"kernel k({head}) -> {tensor(result)} = {call}\n"
+    return run_kernel(tessera, device, text, values, reference, 1e-5)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tessera", required=True, type=os.path.abspath)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     options = parser.parse_args()
-    jobs = [(row, sizes) for row in ROWS for sizes in SIZES]
+    jobs = [(run_row, row, sizes) for row in ROWS for sizes in SIZES]
+    jobs += [(run_window, row) for row in WINDOWS]
     passed = failed = 0
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        found = pool.map(lambda job: run_row(options.tessera, options.device, *job), jobs)
-        for (row, sizes), problem in zip(jobs, found):
+        found = pool.map(lambda job: job[0](options.tessera, options.device, *job[1:]), jobs)
+        for job, problem in zip(jobs, found):
             passed, failed = passed + (not problem), failed + bool(problem)
             if problem:
-                print(f"{row[0]} {sizes}: {problem}")
+                print(f"{job[1][0]} {job[2:]}: {problem}")
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0
 

@@ -1,0 +1,328 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Random programs, valid by construction and biased to tails, as text for tessera-fuzz.
+
+    generate.py [--first SEED] [--count N] [--cuda] [--passes] [--schedules N]
+
+Each is a function of its seed alone."""
+
+import argparse
+import sys
+
+import lanes
+from arrays import SUMMED, expr
+from program import FLOATS, HALVES, INTS, Program, Value
+
+SKIPPED = ["simplify", "reads", "contract", "units", "hoist", "accumulate", "narrow", "peel", "fast",
+           "overlap", "syncs", "vectorize"]
+TARGETS = ["sm_90a", "sm_90a", "gfx942"]
+
+
+def compute(p):
+    return p.rnd.choice(["f32", "f32", "f32", "f64", "bool", "i32", "i64", *INTS])
+
+
+def depth(p):
+    return p.rnd.choice([1, 2, 2, 3])
+
+
+def written(p, dtype, dims):
+    """A result of that type, or of one to which it is rounded."""
+    if dtype in FLOATS and p.rnd.random() < 0.3:
+        return p.result(p.rnd.choice(HALVES + FLOATS if dtype == "f64" else HALVES), dims)
+    return p.result(dtype, dims)
+
+
+def converted(result, dtype, text):
+    return text if result.dtype == dtype or result.dtype in HALVES and dtype == "f32" \
+        else f"{result.dtype}({text})"
+
+
+# ---- statements: each adds to the body ----
+
+def let_array(p):
+    dtype, dims = compute(p), p.dims(ones=0.1)
+    pure = p.rnd.random() < 0.5 or dtype not in FLOATS
+    p.local(dtype, dims, expr(p, dtype, dims, depth(p), pure=pure), not pure)
+
+
+def let_indexed(p):
+    dims = p.dims(rank=p.rnd.choice([1, 2, 2]))
+    axes = [(p.fresh("j"), d) for d in dims]
+    dtype = compute(p)
+    pure = p.rnd.random() < 0.5 or dtype not in FLOATS
+    text = lanes.scalar(p, dtype, lanes.Lanes(axes), depth(p), pure)
+    name = p.fresh("t")
+    p.body.append(f"let {name}[{', '.join(f'{v} in {d}' for v, d in axes)}] = {text}")
+    p.locals.append(Value(
+        name, dtype, dims, not pure))
+
+
+def give_array(p):
+    dtype, dims = compute(p), p.dims(ones=0.1)
+    text = expr(p, dtype, dims, depth(p) + 1)
+    result = written(p, dtype, dims)
+    p.body.append(f"{result.name} = {converted(result, dtype, text)}")
+
+
+def give_indexed(p):
+    dims = p.dims(rank=p.rnd.choice([1, 2, 2, 3]))
+    axes = [(p.fresh("j"), d) for d in dims]
+    dtype = compute(p)
+    text = lanes.scalar(p, dtype, lanes.Lanes(axes), depth(p) + 1, False)
+    result = written(p, dtype, dims)
+    p.body.append(f"{result.name}[{', '.join(v for v, _ in axes)}] = "
+                  f"{converted(result, dtype, text)}")
+
+
+def give_window(p):
+    """A window over one or two axes, with a default outside."""
+    dims = p.dims(rank=p.rnd.choice([1, 2]))
+    axes = [(p.fresh("j"), d) for d in dims]
+    dtype = p.rnd.choice(["f32", "f32", "i32", "i64"])
+    x = p.param(p.rnd.choice(HALVES + ["f32"]) if dtype == "f32" else dtype, dims)
+    windows, at, weights = [], [], []
+    for variable, dim in axes:
+        r = p.fresh("r")
+        width = p.rnd.choice(["0..3", "0..2", "0..5"])
+        windows.append(f"{r} in {width}")
+        weights.append(width[3:])
+        step = p.rnd.choice([1, 1, 2])
+        at.append(f"{variable}{f' * {step}' if step > 1 else ''} + {r} - {p.rnd.choice([0, 1, 2])}")
+    name = p.rnd.choice(["sum", "sum", "max", "min"])
+    outside = {"sum": "0", "max": "-inf" if dtype == "f32" else "-99",
+               "min": "inf" if dtype == "f32" else "99"}[name]
+    body = f"({x.name}[{', '.join(at)}] else {outside})"
+    if name == "sum" and p.rnd.random() < 0.6:
+        w = p.param(x.dtype, weights)
+        body += f" * {w.name}[{', '.join(t.split()[0] for t in windows)}]"
+    result = written(p, dtype, dims)
+    p.body.append(f"{result.name}[{', '.join(v for v, _ in axes)}] = "
+                  f"{name}({', '.join(windows)}) {body}")
+
+
+def give_parallel(p):
+    dims = p.dims(rank=p.rnd.choice([1, 1, 2]), most=1500)
+    axes = [(p.fresh("j"), d) for d in dims]
+    results = [p.result(p.rnd.choice(["f32", "i32", "i64", "bool", "f64"]), dims)
+               for _ in range(p.rnd.choice([1, 1, 2]))]
+    lines = lanes.body(p, axes, results, 2)
+    head = ", ".join(f"{v} in {d}" for v, d in axes)
+    p.body += [f"parallel {head} {{", *["    " + s for s in lines], "}"]
+
+
+def give_rows(p):
+    """Rows of a parallel as arrays of their own."""
+    m, n = p.dims(rank=2)
+    x = p.param(p.rnd.choice(["f32", "f32", "f16", "i32"]), (m, n))
+    i = p.fresh("j")
+    row = p.fresh("r")
+    integer = x.dtype == "i32"
+    result = p.result("i32" if integer else "f32", (m, n))
+    ways = [f"cumsum({row})", f"{row} - max({row})", f"{row} * 2 + {row}"]
+    if not integer:
+        ways += [f"{row} - mean({row})", f"exp({row} - max({row}))"]
+    p.body += [f"parallel {i} in {m} {{", f"    let {row} = {result.dtype}({x.name}[{i}, :])",
+               f"    {result.name}[{i}, :] = {p.rnd.choice(ways)}", "}"]
+
+
+def give_joined(p):
+    dtype = compute(p)
+    if p.rnd.random() < 0.3:
+        dims = p.dims(rank=2)
+        text = expr(p, dtype, dims, 1)
+        result = p.result(dtype, (f"{dims[0]} * {dims[1]}",))
+        p.body.append(f"{result.name} = reshape({text}, [{dims[0]} * {dims[1]}])")
+        return
+    dims = p.dims(rank=p.rnd.choice([1, 2]), most=2000)
+    axis = p.rnd.randrange(len(dims))
+    if p.rnd.random() < 0.4:
+        before, after = p.rnd.choice([(1, 1), (0, 2), (3, 0)])
+        pads = ", ".join(f"[{before}, {after}]" if i == axis else "[0, 0]" for i in range(len(dims)))
+        out = dims[:axis] + (f"{dims[axis]} + {before + after}",) + dims[axis + 1:]
+        result = p.result(dtype, out)
+        value = ", value=1" if dtype != "bool" and p.rnd.random() < 0.5 else ""
+        p.body.append(f"{result.name} = pad({expr(p, dtype, dims, 2)}, [{pads}]{value})")
+        return
+    other = dims[:axis] + (p.rnd.choice(list(p.sizes)),) + dims[axis + 1:]
+    out = dims[:axis] + (f"{dims[axis]} + {other[axis]}",) + dims[axis + 1:]
+    result = p.result(dtype, out)
+    p.body.append(f"{result.name} = concat([{expr(p, dtype, dims, 2)}, {expr(p, dtype, other, 2)}], "
+                  f"axis={axis})")
+
+
+def give_atomic(p):
+    """Integers only: sums of floats have no one answer."""
+    n, k = p.rnd.choice(list(p.sizes)), p.rnd.choice(list(p.sizes))
+    dtype = p.rnd.choice(["i32", "i64", "u32", "u64"])
+    name = p.rnd.choice(["add", "add", "min", "max", "or", "xor", "and"])
+    h = p.result(dtype, (k,))
+    at = p.param("i32", (n,), f"small {max(p.extent(k) - 1, 0)}")
+    i, j = p.fresh("j"), p.fresh("j")
+    value = lanes.scalar(p, dtype, lanes.Lanes([(i, n)]), 1, True)
+    lines = [f"atomic.{name}({h.name}[{at.name}[{i}]], {value})"]
+    if p.rnd.random() < 0.4:
+        condition = lanes.scalar(p, "bool", lanes.Lanes([(i, n)]), 1, True)
+        lines = [f"if {condition} {{ {lines[0]} }}"]
+    p.body += [f"{h.name}[{j}] = {p.rnd.choice(['0', '5'])}",
+               f"parallel {i} in {n} {{ {lines[0]} }}"]
+
+
+def give_scattered(p):
+    n = p.rnd.choice(list(p.sizes))
+    dtype = p.rnd.choice(["f32", "i32", "f16", "i8"])
+    x = p.param(dtype, (n,))
+    y = p.result(dtype, (f"2 * {n}",))
+    i, j = p.fresh("j"), p.fresh("j")
+    place = p.rnd.choice([f"{n} - 1 - {i}", f"2 * {i}", f"{i} + 1", f"{i} * 3 - 2"])
+    p.body += [f"{y.name}[{j}] = 7", f"parallel {i} in {n} {{ {y.name}[{place}] = {x.name}[{i}] }}"]
+
+
+def give_inout(p):
+    dtype, dims = p.rnd.choice(["f32", "bf16", "i32", "f16", "i64"]), p.dims()
+    x = p.param(dtype, dims, io="inout")
+    kind = "f32" if dtype in HALVES else dtype
+    text = expr(p, kind, dims, 2)
+    p.body.append(p.rnd.choice([f"{x.name} = {x.name} * 2 + {text}", f"{x.name} += {text}",
+                                f"{x.name} = {text}"]))
+
+
+def let_controlled(p):
+    """if, for, while for all elements at once."""
+    dtype, dims = p.rnd.choice(["f32", "i32", "f64", "i16"]), p.dims()
+    name = p.fresh("a")
+    p.body.append(f"var {name} = {expr(p, dtype, dims, 1, pure=True)}")
+    way = p.rnd.randrange(3)
+    if way == 0:
+        flag = p.scalar("bool", p.rnd.choice([0, 1]))
+        p.body += [f"if {flag} {{ {name} = {expr(p, dtype, dims, 1, pure=True)} }} "
+                   f"else {{ {name} = {name} + {constant_of(dtype)} }}"]
+    else:
+        n = p.scalar("i64", p.rnd.choice([0, 1, 3, 5]))
+        k = p.fresh("k")
+        stop = p.rnd.choice([f"    if {k} == 2 {{ break }}", None])
+        step = f"    {name} = {name} * {constant_of(dtype)} - {expr(p, dtype, dims, 1, pure=True)}"
+        if way == 1:
+            p.body += [f"for {k} in 0..{n} {{", *([stop] if stop else []), step, "}"]
+        else:
+            p.body += [f"var {k} = i64(0)", f"while {k} < {n} {{", step, f"    {k} += 1",
+                       *([stop] if stop else []), "}"]
+    p.locals.append(Value(name, dtype, dims, False))
+
+
+def constant_of(dtype):
+    return "0.5" if dtype in FLOATS else "3"
+
+
+def give_folded(p):
+    """Maps x -> a x + b composed along an axis: order matters, and integers have no bound."""
+    dims = p.dims(rank=p.rnd.choice([1, 2]))
+    axis = p.rnd.randrange(len(dims))
+    dtype = p.rnd.choice(SUMMED)
+    p.function("fn composed(f, g) {\n    let (a, b) = f\n    let (c, d) = g\n"
+               "    return a * c, b * c + d\n}")
+    a, b = expr(p, dtype, dims, 1, pure=True), expr(p, dtype, dims, 1, pure=True)
+    first, second = p.fresh("s"), p.fresh("s")
+    scan = p.rnd.random() < 0.6
+    options = p.rnd.choice(["", ", reverse=true", ", exclusive=true"]) if scan else ""
+    p.body.append(f"let ({first}, {second}) = {'scan' if scan else 'reduce'}(composed, ({a}, {b}), "
+                  f"init=(1, 0), axis={axis}{options})")
+    out = dims if scan else dims[:axis] + ("1",) + dims[axis + 1:]
+    for name in (first, second):
+        result = p.result(dtype, out)
+        p.body.append(f"{result.name} = {name}")
+
+
+def give_tiles(p):
+    """Ranges: tiled by hand."""
+    m, n = p.dims(rank=2)
+    x = p.param(p.rnd.choice(["f32", "f16", "f32", "i32"]), (m, n), "normal")
+    kind = "i32" if x.dtype == "i32" else "f32"
+    i, j = p.fresh("j"), p.fresh("j")
+    by, inner = p.rnd.choice([1, 3, 16, 32]), p.rnd.choice([4, 7, 16, 64])
+    s = p.fresh("s")
+    name = p.rnd.choice(["sum", "max", "min"])
+    y = p.result(kind, (m, "1"))
+    start = {"sum": "0", "max": "-inf" if kind == "f32" else "-100000",
+             "min": "inf" if kind == "f32" else "100000"}[name]
+    value = f"{kind}({x.name}[{i}, {j}])"
+    if p.rnd.random() < 0.4:
+        value = f"where(index({j})[None, :] <= index({i})[:, None], {value}, {start})"
+    step = f"{s} + sum({value}, axis=1)" if name == "sum" else \
+        f"{name}({s}, {name}({value}, axis=1))"
+    p.body += [f"parallel {i} in {m} by {by} {{",
+               f"    var {s} = fill({start}, {kind}[{i}, 1])",
+               f"    for {j} in {n} by {inner} {{ {s} = {step} }}",
+               f"    {y.name}[{i}, :] = {s}", "}"]
+
+
+def give_outer_function(p):
+    """A function with shapes."""
+    p.function("fn outer(a: number[A], b: number[B]) = a[:, None] * b[None, :]")
+    m, n = p.dims(rank=2)
+    dtype = p.rnd.choice(["f32", "i32", "i64"])
+    y = p.result(dtype, (m, n))
+    p.body.append(f"{y.name} = outer({expr(p, dtype, (m,), 2)}, {expr(p, dtype, (n,), 2)})")
+
+
+STATEMENTS = [(let_array, 3), (let_indexed, 2), (let_controlled, 1), (give_array, 7),
+              (give_indexed, 5), (give_window, 2), (give_parallel, 3), (give_rows, 1),
+              (give_joined, 1.5), (give_atomic, 1), (give_scattered, 0.7), (give_inout, 1),
+              (give_folded, 0.7), (give_tiles, 1), (give_outer_function, 0.5)]
+
+
+def schedule_lines(p, n):
+    """Values that are drawn, not derived: the compiler may refuse a line, never answer wrongly."""
+    names = list(p.sizes)
+    choices = [lambda: f"tile {p.rnd.choice(names)} {p.rnd.choice([1, 3, 4, 8, 16, 32, 64, 100])}",
+               lambda: f"warps {p.rnd.choice([1, 2, 4, 8])}",
+               lambda: f"rows {p.rnd.choice(['resident', 'looped'])}",
+               lambda: f"vector {p.rnd.choice([1, 2, 4])}",
+               lambda: f"peel {p.rnd.choice(['on', 'off'])}",
+               lambda: f"raster grouped {p.rnd.choice([0, 2, 4])}",
+               lambda: f"pipeline {p.rnd.choice([1, 2, 3])}"]
+    return [choice() for choice in p.rnd.sample(choices, n)]
+
+
+def ways(p, options):
+    found = ["O0", "O3"]
+    if p.rnd.random() < 0.35:
+        found.append(f"O3 skip {p.rnd.choice(SKIPPED)}")
+    if p.rnd.random() < 0.35 or options.schedules:
+        for _ in range(options.schedules or 1):
+            lines = schedule_lines(p, p.rnd.choice([1, 1, 2]))
+            found.append("O1 " + "".join(f"line {line};" for line in lines))
+    if options.passes or p.rnd.random() < 0.2:
+        found.append(f"passes {p.rnd.choice(TARGETS)}")
+    if options.cuda:
+        found = ["O3"] + [w.replace("O1", "O3") for w in found if "line" in w]
+    return found
+
+
+def program(seed, options):
+    p = Program(seed)
+    kinds, weights = zip(*STATEMENTS)
+    for _ in range(p.rnd.choice([1, 1, 1, 2, 2, 3])):
+        p.rnd.choices(kinds, weights)[0](p)
+    if not p.results and not any(v.dtype.startswith("inout") for v in p.params):
+        last = p.locals[-1]
+        y = p.result(last.dtype, last.dims)
+        p.body.append(f"{y.name} = {last.name}")
+    p.declare_sizes()
+    return p.text(str(seed), ways(p, options))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--first", type=int, default=1)
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--cuda", action="store_true")
+    parser.add_argument("--passes", action="store_true")
+    parser.add_argument("--schedules", type=int, default=0)
+    options = parser.parse_args()
+    for seed in range(options.first, options.first + options.count):
+        sys.stdout.write(program(seed, options))
+
+
+if __name__ == "__main__":
+    main()
