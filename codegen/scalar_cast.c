@@ -215,9 +215,32 @@ static LLVMValueRef to_bool(Llvm *l, LLVMValueRef a, DType from)
     return LLVMBuildICmp(l->builder, LLVMIntNE, a, llvm_int(type, 0), "");
 }
 
+/* 64 bits on CPUs: LLVM takes its saturating conversion of a vector apart, but has an instruction
+ * for the plain one, which may only see what fits. */
+static LLVMValueRef float_to_wide_int(Llvm *l, LLVMValueRef a, DType to)
+{
+    LLVMBuilderRef b = l->builder;
+    LLVMTypeRef from = LLVMTypeOf(a), type = llvm_like(l->i64, from);
+    bool with_sign = dtype_is_signed(to);
+    LLVMValueRef end = llvm_float(from, with_sign ? 0x1p63 : 0x1p64);
+    LLVMValueRef low = llvm_float(from, with_sign ? -0x1p63 : 0.0);
+    LLVMValueRef below = LLVMBuildFCmp(b, LLVMRealOLT, a, low, "");
+    LLVMValueRef above = LLVMBuildFCmp(b, LLVMRealOGE, a, end, "");
+    LLVMValueRef reaches = LLVMBuildFCmp(b, LLVMRealOGE, a, low, "");
+    LLVMValueRef fits = LLVMBuildAnd(b, reaches, LLVMBuildFCmp(b, LLVMRealOLT, a, end, ""), "");
+    LLVMValueRef safe = choose(l, fits, a, llvm_float(from, 0.0));
+    LLVMValueRef whole =
+        with_sign ? LLVMBuildFPToSI(b, safe, type, "") : LLVMBuildFPToUI(b, safe, type, "");
+    whole = choose(l, below, llvm_int(type, with_sign ? INT64_MIN : 0), whole);
+    return choose(l, above, llvm_int(type, with_sign ? INT64_MAX : -1), whole);
+}
+
 static LLVMValueRef float_to_int(Llvm *l, LLVMValueRef a, DType from, DType to)
 {
     LLVMValueRef wide = dtype_is_narrow(from) ? to_f32(l, a, from) : a;
+    if (on_cpu(l) && dtype_bits(to) == 64) {
+        return float_to_wide_int(l, wide, to);
+    }
     LLVMTypeRef types[2] = {llvm_like(llvm_type(l, to), LLVMTypeOf(wide)), LLVMTypeOf(wide)};
     const char *name = dtype_is_signed(to) ? "llvm.fptosi.sat" : "llvm.fptoui.sat";
     return llvm_intrinsic(l, name, 2, types, 1, &wide);
@@ -273,9 +296,7 @@ LLVMValueRef scalar_cast(Llvm *l, LLVMValueRef a, DType from, DType to)
         return a;
     }
     if (to == DT_BOOL) {
-        return dtype_is_narrow(from)
-                   ? to_bool(l, to_f32(l, a, from), DT_F32)
-                   : to_bool(l, a, from);
+        return dtype_is_narrow(from) ? to_bool(l, to_f32(l, a, from), DT_F32) : to_bool(l, a, from);
     }
     if (dtype_is_float(from)) {
         return dtype_is_float(to) ? float_to_float(l, a, from, to) : float_to_int(l, a, from, to);
@@ -291,8 +312,8 @@ static LLVMValueRef fma_f32_through_f64(Llvm *l, LLVMValueRef a, LLVMValueRef c,
 {
     LLVMBuilderRef b = l->builder;
     LLVMTypeRef narrow_type = LLVMTypeOf(a), type = llvm_like(l->f64, narrow_type);
-    LLVMValueRef p = LLVMBuildFMul(b, LLVMBuildFPExt(b, a, type, ""),
-                                   LLVMBuildFPExt(b, c, type, ""), "");
+    LLVMValueRef p =
+        LLVMBuildFMul(b, LLVMBuildFPExt(b, a, type, ""), LLVMBuildFPExt(b, c, type, ""), "");
     LLVMValueRef q = LLVMBuildFPExt(b, d, type, "");
     LLVMValueRef sum = LLVMBuildFAdd(b, p, q, "");
     LLVMValueRef part = LLVMBuildFSub(b, sum, p, "");
