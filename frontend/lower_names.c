@@ -18,8 +18,8 @@ Symbol *find_symbol(const Lower *l, const char *name)
 Symbol *define(Lower *l, const char *name, Span span, Val val)
 {
     Symbol *symbol = ARENA_NEW(l->arena, Symbol);
-    *symbol = (Symbol){.name = name, .val = val, .span = span, .parallel = l->parallel,
-                       .lanes = l->n_lanes};
+    *symbol = (Symbol){
+        .name = name, .val = val, .span = span, .parallel = l->parallel, .lanes = l->n_lanes};
     symbol->older = l->symbols;
     l->symbols = symbol;
     return symbol;
@@ -98,10 +98,9 @@ static void try_fns(const Lower *l, Nearest *nearest)
 /* What the design names and this version does not have. */
 static bool is_planned(const char *name)
 {
-    static const char *const names[] = {
-        "dot",    "gather", "scatter",
-        "random", "print",  "assert",  "permute", "reshape", "pow",
-        "sin",    "cos",    "tan",    "erf",     "concat",  "sort",    "topk"};
+    static const char *const names[] = {"dot",    "gather", "scatter", "random",
+                                        "print",  "assert", "permute", "reshape",
+                                        "concat", "sort",   "topk"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (text_same(names[i], name)) {
             return true;
