@@ -41,8 +41,8 @@ Group fuse_group(Func *func, Builder *at, int n, Op *const *statements);
 void fuse_copy_operands(Func *func, Op *op);
 /* The body's value that this one of the group is a copy of, or NULL. */
 Value *fuse_original(const Group *group, const Value *copy);
-/* Gives uses that walk a value differently their own copies of it. False when a value is in the way
- * that costs too much to compute twice: `*costly`, of the body. */
+/* Gives uses that walk a value differently their own copies of it. False when a value is in the
+ * way that costs too much to compute twice: `*costly`, of the body. */
 bool fuse_untangle(Func *func, Group *group, Value **costly);
 
 /* ---- fuse_split.c ---- */

@@ -10,6 +10,7 @@
 #include "ir/target.h"
 
 enum {
+    MOST_AXES = 48,        /* of one group */
     FEW_ELEMENTS = 64,     /* of a reduction that each block may as well do itself */
     FEW_ROWS = 64,         /* blocks, too few to walk long rows alone */
     LONG_ROW = 32768,      /* elements */
@@ -23,6 +24,7 @@ typedef struct Splitter {
     const Block *block;
     Axes axes;
     uint64_t *seen; /* by value id: classes that it has, or has folded */
+    uint32_t *met;  /* by value id: the search that came by last; behind them, the one at work */
     int classes[64];
     int64_t most[64];
     int n_classes;
@@ -40,7 +42,7 @@ static uint64_t class_bit(Splitter *s, const Value *value, int axis)
         i++;
     }
     if (i == 64) {
-        diag_bug(s->func->diags, "more than 64 axes in one group");
+        return 0; /* is_crowded: what is known of this group does not count */
     }
     if (i == s->n_classes) {
         int64_t most = poly_most(value->type->dims[axis]);
@@ -113,20 +115,32 @@ static void gather_facts(Op *op, void *user)
 
 typedef bool Matches(const Op *op);
 
-/* An op below `value` in the group for which it holds. */
-static const Op *find_below(const Splitter *s, const Value *value, Matches *matches)
+/* What many read is looked at once. */
+static const Op *search_below(const Splitter *s, const Value *value, Matches *matches)
 {
     const Op *op = value ? value->def : NULL;
-    if (!op || op->parent != s->block || matches(op)) {
-        return op && op->parent == s->block ? op : NULL;
+    uint32_t search = s->met[s->axes.n_values];
+    if (!op || op->parent != s->block || s->met[value->id] == search) {
+        return NULL;
+    }
+    s->met[value->id] = search;
+    if (matches(op)) {
+        return op;
     }
     for (int i = 0; i < op->n_operands; i++) {
-        const Op *found = find_below(s, op->operands[i], matches);
+        const Op *found = search_below(s, op->operands[i], matches);
         if (found) {
             return found;
         }
     }
     return NULL;
+}
+
+/* An op below `value` in the group for which it holds. */
+static const Op *find_below(const Splitter *s, const Value *value, Matches *matches)
+{
+    s->met[s->axes.n_values]++;
+    return search_below(s, value, matches);
 }
 
 static bool is_dot(const Op *op)
@@ -339,6 +353,7 @@ static Splitter splitter(Func *func, const Group *group)
     Block *block = group->parallel->regions[0];
     Splitter s = {.func = func, .group = group, .block = block, .axes = an_axes(func, block)};
     s.seen = ARENA_ARRAY(func->arena, uint64_t, func->n_values);
+    s.met = ARENA_ARRAY(func->arena, uint32_t, func->n_values + 1);
     block_walk(block, gather_facts, &s);
     return s;
 }
@@ -360,20 +375,50 @@ bool fuse_shares_grid(Func *func, const Group *group)
     return true;
 }
 
+/* A group has axes for so many loops at most: it is cut where about half of them are. */
+static bool is_crowded(const Splitter *s)
+{
+    return s->n_classes > MOST_AXES;
+}
+
 bool fuse_is_sound(Func *func, const Group *group)
 {
     Splitter s = splitter(func, group);
-    for (const Op *op = s.block->first; op; op = op->next) {
-        if (broken_rule(&s, op)) {
-            return false;
+    bool sound = !is_crowded(&s);
+    for (const Op *op = s.block->first; op && sound; op = op->next) {
+        sound = !broken_rule(&s, op);
+    }
+    return sound;
+}
+
+static int count_bits(uint64_t bits)
+{
+    int n = 0;
+    for (; bits; bits &= bits - 1) {
+        n++;
+    }
+    return n;
+}
+
+static Value *cut(const Splitter *s, const Block *body)
+{
+    for (const Op *op = s->block->first; op; op = op->next) {
+        const Value *value = op->n_results ? op->results[0] : NULL;
+        Value *original = value ? fuse_original(s->group, value) : NULL;
+        if (original && count_bits(s->seen[value->id]) > MOST_AXES / 2 && !is_root(s, value) &&
+            fuse_may_materialize(s->func, body, original)) {
+            return original;
         }
     }
-    return true;
+    return NULL;
 }
 
 Value *fuse_split(Func *func, const Block *body, const Group *group)
 {
     Splitter s = splitter(func, group);
+    if (is_crowded(&s)) {
+        return cut(&s, body);
+    }
     for (const Op *op = s.block->first; op; op = op->next) {
         const Value *value = broken_rule(&s, op);
         Value *original = value && !is_root(&s, value) ? fuse_original(group, value) : NULL;
