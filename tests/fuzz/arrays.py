@@ -111,7 +111,9 @@ def logical(p, dims, depth, loose, pure):
                 f"{expr(p, 'bool', dims, depth - 1, True, True)})")
     kind = p.rnd.choice(FLOATS + INTS)
     first = expr(p, kind, dims, depth - 1, loose, True)
-    second = literal(p, kind) if p.rnd.random() < 0.4 else expr(p, kind, dims, depth - 1, True, True)
+    second = literal(p, kind)
+    if p.rnd.random() < 0.6:
+        second = expr(p, kind, dims, depth - 1, True, True)
     return f"({first} {p.rnd.choice(['<', '<=', '>', '>=', '==', '!='])} {second})"
 
 
@@ -120,7 +122,8 @@ def unary(p, dtype, dims, depth, loose, pure):
     if dtype in FLOATS:
         names = ["-", "abs", "relu"]
         if pure:
-            names += ["floor", "ceil", "trunc", "round", "sqrt", "exp", "tanh", "log", "sin", "sign"]
+            names += ["floor", "ceil", "trunc", "round", "sqrt", "exp", "tanh", "log", "sin",
+                      "sign"]
         name = p.rnd.choice(names)
     else:
         name = p.rnd.choice(["-", "~", "abs"] if dtype[0] == "i" else ["~"])
@@ -133,8 +136,9 @@ def chosen(p, dtype, dims, depth, loose, pure):
     """where, or a conditional expression."""
     condition = expr(p, "bool", dims, depth - 1, True, True)
     first = expr(p, dtype, dims, depth - 1, loose, pure)
-    second = literal(p, dtype) if p.rnd.random() < 0.3 else expr(p, dtype, dims, depth - 1, True,
-                                                                 pure)
+    second = literal(p, dtype)
+    if p.rnd.random() < 0.7:
+        second = expr(p, dtype, dims, depth - 1, True, pure)
     return f"where({condition}, {first}, {second})"
 
 
@@ -146,7 +150,8 @@ def casted(p, dtype, dims, depth, loose, pure):
     if dtype in FLOATS and p.rnd.random() < 0.4:
         # Rounds to 16 bits and back.
         return f"{dtype}({p.rnd.choice(HALVES)}({expr(p, 'f32', dims, depth - 1, loose, pure)}))"
-    return f"{dtype}({expr(p, kind, dims, depth - 1, loose, pure or kind in FLOATS and dtype in INTS)})"
+    jumps = kind in FLOATS and dtype in INTS
+    return f"{dtype}({expr(p, kind, dims, depth - 1, loose, pure or jumps)})"
 
 
 # ---- many elements in, one out ----
@@ -196,7 +201,8 @@ def folded(p, dtype, inner, axis, depth, name, pure):
     if dtype not in FLOATS and name != "sum":
         name, low = "sum", "0"
     p.function(f"fn f_{name}(a, b) = {bodies[name]}")
-    return f"reduce(f_{name}, {expr(p, dtype, inner, depth - 1, False, pure)}, init={low}, axis={axis})"
+    text = expr(p, dtype, inner, depth - 1, False, pure)
+    return f"reduce(f_{name}, {text}, init={low}, axis={axis})"
 
 
 def scanned(p, dtype, dims, depth, pure):
@@ -205,7 +211,7 @@ def scanned(p, dtype, dims, depth, pure):
         name = p.rnd.choice(["cumsum", "cummax", "cummin", "cumsum"])
     else:
         name = p.rnd.choice(["cummax", "cummin"])
-    options = p.rnd.choice(["", ", reverse=true", ", exclusive=true", ", reverse=true, exclusive=true"])
+    options = p.rnd.choice(["", ", reverse=true"]) + p.rnd.choice(["", ", exclusive=true"])
     return f"{name}({expr(p, dtype, dims, depth - 1, False, pure)}, axis={axis}{options})"
 
 
@@ -263,7 +269,8 @@ def viewed(p, dtype, dims, depth, pure):
             shape[source] = dims[i]
         return f"permute({expr(p, dtype, tuple(shape), depth - 1, False, pure)}, {order})"
     if way == 5:
-        return f"roll({expr(p, dtype, dims, depth - 1, False, pure)}, {p.rnd.choice([0, 1, 3, -2])}, axis={axis})"
+        by = p.rnd.choice([0, 1, 3, -2])
+        return f"roll({expr(p, dtype, dims, depth - 1, False, pure)}, {by}, axis={axis})"
     if way == 6 and len(dims) >= 2:
         name = p.rnd.choice(["triu", "tril"])
         return f"{name}({expr(p, dtype, dims, depth - 1, False, pure)})"

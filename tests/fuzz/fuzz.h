@@ -20,7 +20,7 @@ typedef struct Data {
 /* One way to compile and run: "O3 skip hoist line tile M 4", "passes sm_90a". */
 typedef struct Way {
     const char *text;
-    const char *passes, *stop; /* interpreted, as the passes for this target leave it (or `stop`) */
+    const char *passes, *stop; /* interpreted, as the passes for it leave it (up to `stop`) */
     int optimize;
     const char *skip[MOST_WORDS], *lines[MOST_WORDS];
     size_t n_skip, n_lines;
@@ -39,7 +39,7 @@ typedef struct Case {
     uint64_t seed;
 } Case;
 
-/* Cuts `text`, whose lines it changes, into cases. `*problem`: what is wrong with a head, or NULL. */
+/* Cuts `text`, whose lines it changes, into cases. `*problem`: a wrong line of a head, or NULL. */
 size_t cases_read(char *text, Case **cases, const char **problem);
 
 typedef struct Outcome {

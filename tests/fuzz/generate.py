@@ -13,8 +13,8 @@ import lanes
 from arrays import SUMMED, expr
 from program import FLOATS, HALVES, INTS, Program, Value
 
-SKIPPED = ["simplify", "reads", "contract", "units", "hoist", "accumulate", "narrow", "peel", "fast",
-           "overlap", "syncs", "vectorize"]
+SKIPPED = ["simplify", "reads", "contract", "units", "hoist", "accumulate", "narrow", "peel",
+           "fast", "overlap", "syncs", "vectorize"]
 TARGETS = ["sm_90a", "sm_90a", "gfx942"]
 
 
@@ -138,7 +138,8 @@ def give_joined(p):
     axis = p.rnd.randrange(len(dims))
     if p.rnd.random() < 0.4:
         before, after = p.rnd.choice([(1, 1), (0, 2), (3, 0)])
-        pads = ", ".join(f"[{before}, {after}]" if i == axis else "[0, 0]" for i in range(len(dims)))
+        pads = ", ".join(f"[{before}, {after}]" if i == axis else "[0, 0]"
+                         for i in range(len(dims)))
         out = dims[:axis] + (f"{dims[axis]} + {before + after}",) + dims[axis + 1:]
         result = p.result(dtype, out)
         value = ", value=1" if dtype != "bool" and p.rnd.random() < 0.5 else ""
@@ -147,8 +148,8 @@ def give_joined(p):
     other = dims[:axis] + (p.rnd.choice(list(p.sizes)),) + dims[axis + 1:]
     out = dims[:axis] + (f"{dims[axis]} + {other[axis]}",) + dims[axis + 1:]
     result = p.result(dtype, out)
-    p.body.append(f"{result.name} = concat([{expr(p, dtype, dims, 2)}, {expr(p, dtype, other, 2)}], "
-                  f"axis={axis})")
+    parts = f"{expr(p, dtype, dims, 2)}, {expr(p, dtype, other, 2)}"
+    p.body.append(f"{result.name} = concat([{parts}], axis={axis})")
 
 
 def give_atomic(p):

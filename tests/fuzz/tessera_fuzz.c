@@ -3,9 +3,9 @@
  *
  *     tessera-fuzz [--jobs N] [--device cpu|cuda|hip] [--seconds N] [FILE]
  *
- * A line for each: its name, a status (ok invalid refused differs outside fault internal crash
- * timeout), the way it was run and what was said, apart by tabs. Workers are processes: a crash ends
- * one program. */
+ * A line for each: its name, a status (ok invalid refused usage differs outside fault internal
+ * crash timeout), the way it was run and what was said, apart by tabs. Workers are processes: a
+ * crash ends one program. */
 #include "tests/fuzz/fuzz.h"
 
 #include <signal.h>
