@@ -29,7 +29,11 @@ static Dim strided_count(Lower *l, Dim n, int64_t step)
     if (poly_is_const(n, &known)) {
         return poly_const(l->func, (known + step - 1) / step);
     }
-    return dim_divided(l->func, n, step);
+    Dim count = NULL;
+    for (int64_t more = 0; more < step && more < 64 && !count; more++) {
+        count = dim_divided(l->func, poly_add(l->func, n, poly_const(l->func, more)), step);
+    }
+    return count;
 }
 
 /* ---- ends ---- */
