@@ -309,6 +309,8 @@ bool fuse_goes_both_ways(Func *func, const Group *group)
 {
     const Block *block = group->parallel->regions[0];
     Splitter s = {.func = func, .group = group, .block = block};
+    s.axes.n_values = func->n_values;
+    s.met = ARENA_ARRAY(func->arena, uint32_t, func->n_values + 1);
     for (const Op *op = block->first; op; op = op->next) {
         if (goes_both_ways(&s, op)) {
             return true;
