@@ -36,6 +36,7 @@ check: build
 # What takes minutes: all 2^32 inputs of the functions of one f32.
 check-long: build
 	@$(BUILD)/tests/sweep --all
+	@TESSERA_MUTATIONS=20000 CK_DEFAULT_TIMEOUT=1200 $(BUILD)/tests/unit_frontend
 
 check-asan: setup
 	@[ -e build-asan/build.ninja ] || $(CONFIGURE) -B build-asan -DTESSERA_SANITIZE=ON
