@@ -83,7 +83,7 @@ typedef struct Known {
 /* A tensor that each call has for itself: its pointer in c->pointers is that of the own one. */
 typedef struct Private {
     const char *fn;
-    int64_t n;
+    int64_t n, copies; /* elements of one; which lanes share */
     LLVMValueRef shared, neutral;
 } Private;
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Small tensors that a launch only adds to (or takes the minimum of, …): each call of the function
- * has its own on the stack, changed without atomics, and hands it on at its end. */
+ * has its own on the stack, changed without atomics, and hands it on at its end. There are several
+ * copies, by lane: a processor that has seen a load meet a store of just before waits for all of
+ * them from then on. */
 #include "codegen/cpu/access.h"
 
 #include <string.h>
 
-enum { MOST_BYTES = 16384 };
+enum { MOST_BYTES = 16384, MOST_COPIES = 8 };
 
 /* The op that an order-free atomic is; false: it is none. */
 static bool combining(const char *fn, OpKind *kind)
@@ -87,14 +89,19 @@ static void begin_private(CpuEmitter *c, size_t param, const char *fn, int64_t n
 {
     const Value *memory = c->func->params.items[param].value;
     Private *own = ARENA_NEW(c->arena, Private);
-    LLVMTypeRef type = LLVMArrayType2(llvm_memory_type(c->l, memory->type->dtype), (uint64_t)n);
-    *own = (Private){fn, n, c->pointers[param], neutral_of(c, fn, memory->type->dtype)};
+    DType dtype = memory->type->dtype;
+    int64_t copies = 1;
+    while (copies < MOST_COPIES && 2 * copies * n * dtype_bytes(dtype) <= MOST_BYTES) {
+        copies *= 2;
+    }
+    LLVMTypeRef type = LLVMArrayType2(llvm_memory_type(c->l, dtype), (uint64_t)(copies * n));
+    *own = (Private){fn, n, copies, c->pointers[param], neutral_of(c, fn, dtype)};
     c->pointers[param] = cpu_cell(c, type);
     LLVMSetAlignment(c->pointers[param], 64);
     c->privates[param] = own;
-    Loop loop = cpu_loop_begin(c, llvm_i64(c->l, 0), llvm_i64(c->l, n), 1);
+    Loop loop = cpu_loop_begin(c, llvm_i64(c->l, 0), llvm_i64(c->l, copies * n), 1);
     LLVMValueRef to = element(c, memory, c->pointers[param], loop.counter);
-    cpu_store_at(c, memory->type->dtype, to, own->neutral);
+    cpu_store_at(c, dtype, to, own->neutral);
     cpu_loop_end(c, &loop);
 }
 
@@ -121,14 +128,35 @@ static LLVMValueRef is_changed(CpuEmitter *c, DType dtype, LLVMValueRef value, L
                          LLVMBuildBitCast(b, neutral, bits, ""), "");
 }
 
+static LLVMValueRef combined(CpuEmitter *c, const char *fn, DType dtype, LLVMValueRef a,
+                             LLVMValueRef b)
+{
+    OpKind kind = OP_ADD;
+    combining(fn, &kind);
+    return scalar_emit(c->l, kind, NULL, dtype, dtype, (LLVMValueRef[]){a, b});
+}
+
+static LLVMValueRef sum_of_copies(CpuEmitter *c, size_t param, LLVMValueRef at)
+{
+    const Value *memory = c->func->params.items[param].value;
+    const Private *own = c->privates[param];
+    DType dtype = memory->type->dtype;
+    LLVMValueRef sum = cpu_load_at(c, dtype, element(c, memory, c->pointers[param], at), 1);
+    for (int64_t i = 1; i < own->copies; i++) {
+        LLVMValueRef there = cpu_add(c, at, llvm_i64(c->l, i * own->n));
+        LLVMValueRef from = element(c, memory, c->pointers[param], there);
+        sum = combined(c, own->fn, dtype, sum, cpu_load_at(c, dtype, from, 1));
+    }
+    return sum;
+}
+
 static void end_private(CpuEmitter *c, size_t param)
 {
     const Value *memory = c->func->params.items[param].value;
     const Private *own = c->privates[param];
     DType dtype = memory->type->dtype;
     Loop loop = cpu_loop_begin(c, llvm_i64(c->l, 0), llvm_i64(c->l, own->n), 1);
-    LLVMValueRef from = element(c, memory, c->pointers[param], loop.counter);
-    LLVMValueRef value = cpu_load_at(c, dtype, from, 1);
+    LLVMValueRef value = sum_of_copies(c, param, loop.counter);
     Branch branch = cpu_if_begin(c, is_changed(c, dtype, value, own->neutral));
     AtomicChange change = {.fn = own->fn, .dtype = dtype, .value = value};
     scalar_atomic(c->l, &change, element(c, memory, own->shared, loop.counter));
@@ -149,15 +177,14 @@ void cpu_privates_end(CpuEmitter *c)
 
 void cpu_private_change(CpuEmitter *c, const AtomicChange *change, LLVMValueRef address)
 {
-    OpKind kind = OP_ADD;
-    combining(change->fn, &kind);
-    LLVMValueRef operands[2] = {cpu_load_at(c, change->dtype, address, 1), change->value};
-    LLVMValueRef next = scalar_emit(c->l, kind, NULL, change->dtype, change->dtype, operands);
+    LLVMValueRef old = cpu_load_at(c, change->dtype, address, 1);
+    LLVMValueRef next = combined(c, change->fn, change->dtype, old, change->value);
     cpu_store_at(c, change->dtype, address, next);
 }
 
 /* All lanes, one after the other, without a loop. */
-static void change_all(CpuEmitter *c, const AtomicChange *change, const Spot *spot)
+static void change_all(CpuEmitter *c, const AtomicChange *change, const Spot *spot,
+                       const Private *own)
 {
     LLVMBuilderRef b = c->l->builder;
     LLVMValueRef offsets = cpu_spot_offsets(c, spot);
@@ -167,6 +194,7 @@ static void change_all(CpuEmitter *c, const AtomicChange *change, const Spot *sp
         AtomicChange one = *change;
         one.value = LLVMBuildExtractElement(b, change->value, lane, "");
         LLVMValueRef offset = LLVMBuildExtractElement(b, offsets, lane, "");
+        offset = cpu_add(c, offset, llvm_i64(c->l, i % own->copies * own->n));
         cpu_private_change(c, &one, LLVMBuildGEP2(b, type, spot->base, &offset, 1, ""));
     }
 }
@@ -184,15 +212,16 @@ static void change_some(CpuEmitter *c, const AtomicChange *change, const Spot *s
     cpu_lanes_end(c, &loop);
 }
 
-void cpu_private_lanes(CpuEmitter *c, const AtomicChange *change, const Spot *spot)
+void cpu_private_lanes(CpuEmitter *c, const AtomicChange *change, const Spot *spot,
+                       const Private *own)
 {
     LLVMValueRef mask = cpu_spot_mask(c, spot);
     if (!mask) {
-        change_all(c, change, spot);
+        change_all(c, change, spot, own);
         return;
     }
     Branch branch = cpu_if_begin(c, llvm_call1(c->l, "llvm.vector.reduce.and", mask));
-    change_all(c, change, spot);
+    change_all(c, change, spot, own);
     cpu_if_else(c, &branch);
     change_some(c, change, spot);
     cpu_if_end(c, &branch);

@@ -88,11 +88,11 @@ LLVMValueRef cpu_scatter_at(CpuEmitter *c, const Op *op, const Point *point)
         olds = cpu_cell(c, LLVMTypeOf(change.value));
         cpu_set(c, olds, LLVMConstNull(LLVMTypeOf(change.value)));
     }
-    bool is_private = c->privates[plan_param_index(c->func, memory)] != NULL;
+    const Private *own = c->privates[plan_param_index(c->func, memory)];
     if (spot.lanes == 1) {
-        change_single(c, &change, &spot, olds, is_private);
-    } else if (is_private) {
-        cpu_private_lanes(c, &change, &spot);
+        change_single(c, &change, &spot, olds, own != NULL);
+    } else if (own) {
+        cpu_private_lanes(c, &change, &spot, own);
     } else {
         change_lanes(c, &change, &spot, olds);
     }
