@@ -23,7 +23,12 @@ static void keep_reproducer(const char *text)
 int fail_context(const TesseraContext *context)
 {
     const TesseraError *error = tessera_error(context);
-    show_diagnostics(context);
+    const TesseraDiagnostic *items;
+    if (tessera_diagnostics(context, &items) > 0) {
+        show_diagnostics(context);
+    } else {
+        fail(error->status, "%s", error->message); /* there was no memory for more */
+    }
     if (error->reproducer) {
         keep_reproducer(error->reproducer);
     }

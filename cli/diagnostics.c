@@ -55,9 +55,6 @@ void show_diagnostics(const TesseraContext *context)
              : form == FORM_SHORT ? items[i].brief
                                   : items[i].json);
     }
-    if (n == 0 && tessera_error(context)->status != TESSERA_OK) {
-        fail(tessera_error(context)->status, "%s", tessera_error(context)->message);
-    }
 }
 
 static int tell(int code, TesseraStatus status, const char *format, va_list args)

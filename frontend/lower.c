@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One kernel: its parameters become the function's, its body becomes ops, its schedule lines are
  * given to the function. */
-#include "frontend/lower.h"
+#include "frontend/lint.h"
 
 #include "ir/verify.h"
 
@@ -212,6 +212,7 @@ Func *frontend_lower(Module *module, const KernelSignature *kernel, const Bindin
     if (diags->errors > errors) {
         return NULL;
     }
+    lint_kernel(&l);
     func_remove_dead(l.func);
     check_result(l.func);
     return l.func;

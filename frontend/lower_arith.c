@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operators. Two operands meet in one element type and one shape; what is known now is computed
  * now; a*b + c of floats is one fma. */
-#include "frontend/lower.h"
+#include "frontend/lint.h"
 
 enum { MOST_TERMS = 16 }; /* of a size that is still one */
 
@@ -392,6 +392,9 @@ Val lower_binary(Lower *l, const Expr *expr)
     }
     const Operator *op = operator_of(expr->op);
     Val a = lower_operand(l, expr->a), b = lower_operand(l, expr->b);
+    if ((expr->op == TOK_EQ || expr->op == TOK_NE) && !is_poison(&a) && !is_poison(&b)) {
+        lint_equality(l, expr, dtype_of(&a));
+    }
     return apply_binary(l, expr, op->kind, op->pred, &a, &b, expr->a, expr->b);
 }
 

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Warnings that the tree alone tells, of a kernel that has no errors: names that nobody reads, names
+ * that hide others, sums in few bits, products that are cast to 32 bits. Changes nothing. */
+#ifndef TESSERA_FRONTEND_LINT_H
+#define TESSERA_FRONTEND_LINT_H
+
+#include "frontend/lower.h"
+
+/* The kernel of `l`, and the functions of its file. */
+void lint_kernel(Lower *l);
+/* A comparison for equality of two values of this type. */
+void lint_equality(Lower *l, const Expr *expr, DType dtype);
+
+#endif
