@@ -89,7 +89,7 @@ void context_tell(TesseraContext *context, const Diags *diags)
     arena_free(arena);
     arena_init(arena, context->allocator);
     arena->guard = &guard;
-    if (setjmp(guard) == 0) {
+    if (diags->list.n > 0 && setjmp(guard) == 0) {
         context->diagnostics = ARENA_ARRAY(arena, TesseraDiagnostic, diags->list.n);
         for (size_t i = 0; i < diags->list.n; i++) {
             copy_diag(arena, diags, &diags->list.items[i], &context->diagnostics[i]);

@@ -359,7 +359,7 @@ typedef struct TesseraAccesses {
     size_t inside;  /* by proof: nothing is checked while it runs */
     size_t guarded; /* by a check for each element */
     size_t clipped; /* by the device's copy engine */
-    /* Places, "file.tile:7", where floats are summed in any order: only there may two runs differ. */
+    /* Places, "file.tile:7", where floats are summed in any order: only there may runs differ. */
     const char *const *float_sums;
     size_t n_float_sums;
 } TesseraAccesses;
