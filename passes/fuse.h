@@ -46,7 +46,7 @@ Value *fuse_original(const Group *group, const Value *copy);
 bool fuse_untangle(Func *func, Group *group, Value **costly);
 
 /* ---- fuse_split.c ---- */
-/* Does one statement scan forwards and backwards? Then what it scans cannot all be in its launch. */
+/* Does one statement scan forwards and backwards? Then not all that it scans is in its launch. */
 bool fuse_goes_both_ways(Func *func, const Group *group);
 /* No value of the group should be made by a launch of its own. */
 bool fuse_is_sound(Func *func, const Group *group);
