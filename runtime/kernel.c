@@ -98,7 +98,12 @@ static bool compile_task(void *user)
     }
     context_set(kernel->work.context, &kernel->work.context->warnings, warnings.data);
     context_tell(kernel->work.context, &kernel->work.diags);
-    return true;
+    bool lost = kernel->work.diags.list.n > 0 && (!kernel->work.context->warnings ||
+                                                  kernel->work.context->n_diagnostics == 0);
+    if (lost) {
+        diag_failure(&kernel->work.diags, DIAG_ENVIRONMENT, "out of memory");
+    }
+    return !lost;
 }
 
 static void compile_reproducer(void *user, Text *out)
