@@ -62,6 +62,7 @@ static void check_library(Module *module, const ImportDecl *import)
     Diag *diag = cannot_import(module, import, "the standard library has no such module");
     if (nearest_found(&nearest)) {
         diag_help(module->diags, diag, "did you mean `import %s`?", nearest_found(&nearest));
+        diag_fix(module->diags, diag, import->span, "%s", nearest_found(&nearest));
     } else {
         diag_help(module->diags, diag, "a file's path stands in quotes: `import \"%s.tile\"`",
                   import->path);

@@ -111,6 +111,13 @@ typedef struct Lower {
 /* ---- errors: placed in the user's text, with the call that led there ---- */
 Diag *lower_error(Lower *l, ErrorCode code, Span span, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* Edits that do what the help says; none inside of the standard library. lower_fix_near: "did you
+ * mean", when there is a nearest name. */
+void lower_fix(Lower *l, Diag *diag, Span span, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+void lower_fix_around(Lower *l, Diag *diag, Span span, const char *before, const char *after);
+void lower_fix_assume(Lower *l, Diag *diag, const char *rule);
+bool lower_fix_near(Lower *l, Diag *diag, Span span, const Nearest *nearest);
 void lower_unsupported(Lower *l, Span span, const char *what);
 Val poison_val(void);
 bool is_poison(const Val *val);

@@ -61,6 +61,11 @@ static bool dtype_error(Lower *l, const Expr *expr, const Val *a, const Val *b)
         diag_label(l->diags, diag, expr->b->span, "%s", val_text(l, b));
     }
     diag_help(l->diags, diag, "%s", cast_help(l, x, y));
+    if (expr->kind == EXPR_BINARY && dtype_is_float(x) != dtype_is_float(y) && x != DT_BOOL &&
+        y != DT_BOOL) {
+        const char *cast = arena_printf(l->arena, "%s(", dtype_name(dtype_is_float(x) ? x : y));
+        lower_fix_around(l, diag, (dtype_is_float(x) ? expr->b : expr->a)->span, cast, ")");
+    }
     return false;
 }
 
@@ -102,6 +107,9 @@ bool operator_error(Lower *l, const Expr *expr, const char *what, const char *he
     Diag *diag = lower_error(l, ERR_OPERATOR, place_of(expr), "%s", what);
     if (help) {
         diag_help(l->diags, diag, "%s", help);
+    }
+    if (expr->kind == EXPR_BINARY && (expr->op == TOK_SLASH || expr->op == TOK_FLOOR)) {
+        lower_fix(l, diag, expr->op_span, "%s", expr->op == TOK_SLASH ? "//" : "/");
     }
     return false;
 }

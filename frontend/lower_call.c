@@ -36,6 +36,8 @@ static Val lower_cast(Lower *l, const Expr *expr, DType dtype)
     if (dtype == DT_BOOL && dtype_of(&val) != DT_BOOL) {
         Diag *diag = lower_error(l, ERR_CAST, expr->span, "numbers do not cast to bool");
         diag_help(l->diags, diag, "write `x != 0`");
+        Span arg = expr->args.items[0]->span;
+        lower_fix(l, diag, expr->span, "(%s != 0)", source_text(l->diags, l->arena, arg));
         return poison_val();
     }
     if (val.kind == VAL_CONST) {

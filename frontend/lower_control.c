@@ -162,8 +162,12 @@ static bool check_condition(Lower *l, const Expr *expr, const Val *condition)
         return false;
     }
     if (dtype_of(condition) != DT_BOOL) {
-        lower_error(l, ERR_CONDITION, expr->span, "a condition is bool, not %s",
-                    val_text(l, condition));
+        Diag *diag = lower_error(l, ERR_CONDITION, expr->span, "a condition is bool, not %s",
+                                 val_text(l, condition));
+        if (expr->kind == EXPR_NAME && shape_of(condition).rank == 0) {
+            diag_help(l->diags, diag, "compare it: `%s != 0`", expr->name);
+            lower_fix_around(l, diag, expr->span, "", " != 0");
+        }
         return false;
     }
     if (shape_of(condition).rank > 0) {

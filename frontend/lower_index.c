@@ -83,7 +83,13 @@ static bool count_indices(Lower *l, const Expr *expr, DType dtype, const Shape *
                              n == 1 ? "index" : "indices", shape_text(l, dtype, memory),
                              memory->rank, memory->rank == 1 ? "axis" : "axes");
     if (n < memory->rank) {
+        Span end = {expr->span.source, expr->span.end - 1, expr->span.end - 1};
+        Text whole = text_new(l->arena);
+        for (int i = n; i < memory->rank; i++) {
+            text_add(&whole, i > 0 ? ", :" : ":");
+        }
         diag_help(l->diags, diag, "write `:` for an axis that is taken whole");
+        lower_fix(l, diag, end, "%s", whole.data);
     }
     return false;
 }
@@ -113,7 +119,8 @@ bool lower_places(Lower *l, const Expr *expr, DType dtype, const Shape *memory, 
 
 /* ---- inside? ---- */
 
-static void say_outside(Lower *l, const AxisAt *place)
+/* `whole`: the access. */
+static void say_outside(Lower *l, const AxisAt *place, Span whole)
 {
     const char *axis = dim_text(l, place->extent);
     Diag *diag = lower_error(l, ERR_OUTSIDE, place->expr->span,
@@ -121,10 +128,13 @@ static void say_outside(Lower *l, const AxisAt *place)
     const Affine *affine = affine_of(l, &place->val);
     Dim least = affine_least(l->func, affine), most = affine_most(l->func, affine);
     if (place->val.kind == VAL_CONST && poly_as_var(place->extent) && place->val.scalar.i >= 0) {
-        diag_help(l->diags, diag, "if it always is: `assume %s >= %lld`", axis,
-                  (long long)place->val.scalar.i + 1);
+        const char *rule =
+            arena_printf(l->arena, "%s >= %lld", axis, (long long)place->val.scalar.i + 1);
+        diag_help(l->diags, diag, "if it always is: `assume %s`", rule);
+        lower_fix_assume(l, diag, rule);
     } else {
         diag_help(l->diags, diag, "say what is read outside: `(x[…] else 0)`");
+        lower_fix_around(l, diag, whole, "(", " else 0)");
     }
     if (least && most) {
         diag_note(l->diags, diag, "it is from %s to %s, and the axis from 0 to %s",
@@ -133,13 +143,13 @@ static void say_outside(Lower *l, const AxisAt *place)
     }
 }
 
-bool check_inside(Lower *l, const Accessed *places)
+bool check_inside(Lower *l, const Accessed *places, const Expr *access)
 {
     bool good = true;
     for (int i = 0; i < places->n; i++) {
         const AxisAt *place = &places->at[i];
         if (place->kind == PLACE_AT && !place->inside && !place->data) {
-            say_outside(l, place);
+            say_outside(l, place, access->span);
             good = false;
         }
     }
@@ -360,7 +370,8 @@ static Val read_indexed(Lower *l, const Expr *expr, const Val *memory, const Exp
     if (otherwise) {
         return read_or(l, expr, memory, &places, otherwise);
     }
-    return check_inside(l, &places) ? read_memory(l, expr, memory, &places, NULL) : poison_val();
+    return check_inside(l, &places, expr) ? read_memory(l, expr, memory, &places, NULL)
+                                          : poison_val();
 }
 
 /* ---- N[lo: hi] ---- */

@@ -118,9 +118,7 @@ void unknown_function(Lower *l, const Expr *callee, const char *name)
     Nearest nearest = nearest_to(name);
     try_fns(l, &nearest);
     Diag *diag = lower_error(l, ERR_FUNCTION, callee->span, "no function is called `%s`", name);
-    if (nearest_found(&nearest)) {
-        diag_help(l->diags, diag, "did you mean `%s`?", nearest_found(&nearest));
-    }
+    lower_fix_near(l, diag, callee->span, &nearest);
 }
 
 static void unknown_name(Lower *l, const Expr *expr)
@@ -134,8 +132,8 @@ static void unknown_name(Lower *l, const Expr *expr)
     Diag *diag = lower_error(l, ERR_NAME, expr->span, "nothing is called `%s` here", expr->name);
     if (is_fn) {
         diag_help(l->diags, diag, "it is a function: call it, `%s(…)`", expr->name);
-    } else if (nearest_found(&nearest)) {
-        diag_help(l->diags, diag, "did you mean `%s`?", nearest_found(&nearest));
+    } else {
+        lower_fix_near(l, diag, expr->span, &nearest);
     }
     define(l, expr->name, expr->span, poison_val()); /* said once */
 }

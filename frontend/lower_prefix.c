@@ -210,9 +210,7 @@ static PrefixFn *prefix_fn(Lower *l, const Expr *expr)
         nearest_try(&nearest, PREFIXES[i].name);
     }
     Diag *diag = lower_error(l, ERR_FUNCTION, expr->op_span, "`%s` reduces nothing", expr->name);
-    if (nearest_found(&nearest)) {
-        diag_help(l->diags, diag, "did you mean `%s`?", nearest_found(&nearest));
-    } else {
+    if (!lower_fix_near(l, diag, expr->op_span, &nearest)) {
         diag_help(l->diags, diag,
                   "indices are reduced by sum, prod, max, min, any, all, mean, argmax, argmin");
     }

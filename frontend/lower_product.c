@@ -33,8 +33,12 @@ static bool check_inner(Lower *l, const Expr *expr, const Val *a, const Val *b)
     diag_label(l->diags, diag, expr->b->span, "%s rows", dim_text(l, right));
     if (left == sb.dims[sb.rank - 1]) {
         diag_help(l->diags, diag, "transpose the second matrix: `.T`");
+        lower_fix_around(l, diag, expr->b->span, expr->b->kind == EXPR_NAME ? "" : "(",
+                         expr->b->kind == EXPR_NAME ? ".T" : ").T");
     } else if (sa.dims[sa.rank - 2] == right) {
         diag_help(l->diags, diag, "transpose the first matrix: `.T`");
+        lower_fix_around(l, diag, expr->a->span, expr->a->kind == EXPR_NAME ? "" : "(",
+                         expr->a->kind == EXPR_NAME ? ".T" : ").T");
     }
     return false;
 }

@@ -31,6 +31,10 @@ bool take_options(Lower *l, const Expr *call, size_t positional, const Option *o
     if (!good) {
         Diag *diag = lower_error(l, ERR_ARGUMENTS, call->span, "wrong arguments");
         diag_help(l->diags, diag, "write `%s`", usage);
+        const Expr *last = call->args.n == 2 ? call->args.items[1] : NULL;
+        if (last && last->kind == EXPR_INT && positional == 1) {
+            lower_fix_around(l, diag, last->span, "axis=", "");
+        }
     }
     return good;
 }

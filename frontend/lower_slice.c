@@ -106,11 +106,17 @@ static bool check_slice(Lower *l, const Expr *expr, Dim extent, const Slice *sli
         room && dim_is_natural(l->func, room)) {
         return true;
     }
+    int64_t first;
     Diag *diag =
         lower_error(l, ERR_SLICE, expr->span, "this slice is not provably a part of an axis of %s",
                     dim_text(l, extent));
     diag_note(l->diags, diag, "it is elements %s to %s", dim_text(l, slice->first),
               dim_text(l, dim_sub(l->func, slice->past, poly_const(l->func, 1))));
+    if (poly_as_var(extent) && slice->first && poly_is_const(slice->first, &first)) {
+        const char *rule =
+            arena_printf(l->arena, "%s >= %lld", dim_text(l, extent), (long long)first);
+        lower_fix_assume(l, diag, rule);
+    }
     diag_help(l->diags, diag, "say how long the axis is at least: `assume %s >= …`",
               dim_text(l, extent));
     return false;

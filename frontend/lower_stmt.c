@@ -358,6 +358,10 @@ static void not_assignable(Lower *l, const Stmt *stmt, const Symbol *symbol)
         diag_label(l->diags, diag, symbol->span, "defined here");
     }
     diag_help(l->diags, diag, "define it with `var %s = …`", name);
+    Span word = {symbol->span.source, symbol->span.start - 4, symbol->span.start - 1};
+    if (symbol->span.start >= 4 && text_same(source_text(l->diags, l->arena, word), "let")) {
+        lower_fix(l, diag, word, "var");
+    }
 }
 
 static void assign_variable(Lower *l, const Stmt *stmt, Symbol *symbol, Val value)

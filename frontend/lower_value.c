@@ -70,6 +70,7 @@ static Val refuse(Lower *l, const Expr *expr, const Val *val)
     if (val->kind == VAL_RANGE) {
         diag_help(l->diags, diag, "`index(%s)` is the array of its indices",
                   poly_as_range(val->dim)->name);
+        lower_fix(l, diag, expr->span, "index(%s)", poly_as_range(val->dim)->name);
     } else if (val->kind == VAL_DTYPE) {
         diag_help(l->diags, diag, "call it to cast: `%s(x)`", dtype_name(val->dtype));
     } else if (val->kind == VAL_TYPE) {
@@ -187,6 +188,9 @@ bool check_fits(Lower *l, ErrorCode code, Span span, const Val *val, DType dtype
         Diag *diag = lower_error(l, code, span, "%s does not become %s by itself", val_text(l, val),
                                  dtype_name(dtype));
         diag_help(l->diags, diag, "cast it: `%s(…)`", dtype_name(dtype));
+        if (code == ERR_ASSIGN || code == ERR_ARGUMENTS) { /* the span is of the value */
+            lower_fix_around(l, diag, span, arena_printf(l->arena, "%s(", dtype_name(dtype)), ")");
+        }
         return false;
     }
     return !val->literal || literal_fits(l, span, val, dtype);

@@ -84,6 +84,7 @@ static void check_schedules(Module *module)
         const char *near = nearest_kernel(module, schedule->kernel);
         if (near) {
             diag_help(module->diags, diag, "did you mean `%s`?", near);
+            diag_fix(module->diags, diag, schedule->span, "%s", near);
         }
     }
 }

@@ -362,6 +362,10 @@ static void chain_error(Parser *p, const Expr *left)
     Diag *diag = front_error(p->diags, ERR_CHAIN, span_join(left->span, p->token.span),
                              "comparisons do not chain");
     diag_help(p->diags, diag, "write `a < b and b < c`");
+    if (left->kind == EXPR_BINARY) {
+        Span at = {p->token.span.source, p->token.span.start, p->token.span.start};
+        diag_fix(p->diags, diag, at, "and %s ", source_text(p->diags, p->arena, left->b->span));
+    }
 }
 
 static Expr *parse_level(Parser *p, int level)

@@ -27,6 +27,7 @@ static void unknown_key(Parser *p, Span span, const char *key)
         front_error(p->diags, ERR_SCHEDULE_KEY, span, "no schedule line is called `%s`", key);
     if (nearest_found(&nearest)) {
         diag_help(p->diags, diag, "did you mean `%s`?", nearest_found(&nearest));
+        diag_fix(p->diags, diag, span, "%s", nearest_found(&nearest));
     } else {
         diag_help(p->diags, diag, "there are %s", all.data);
     }
@@ -192,6 +193,7 @@ static const char *parse_target(Parser *p)
     Diag *diag = front_error(p->diags, ERR_TARGET, span, "no target is called `%s`", name);
     if (nearest_found(&nearest)) {
         diag_help(p->diags, diag, "did you mean `%s`?", nearest_found(&nearest));
+        diag_fix(p->diags, diag, span, "%s", nearest_found(&nearest));
     }
     return name;
 }

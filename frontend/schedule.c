@@ -32,9 +32,7 @@ static void check_dimension(Lower *l, const LineDecl *line)
     }
     Diag *diag = lower_error(l, ERR_SCHEDULE_DIM, line->sub_span, "`%s` has no dimension `%s`",
                              l->kernel->name, line->sub);
-    if (nearest_found(&nearest)) {
-        diag_help(l->diags, diag, "did you mean `%s`?", nearest_found(&nearest));
-    }
+    lower_fix_near(l, diag, line->sub_span, &nearest);
 }
 
 static void apply_schedule(Lower *l, const ScheduleDecl *schedule)

@@ -125,6 +125,7 @@ static void unknown_type(Signer *s, const Expr *type)
     bool generic = type->name[0] >= 'A' && type->name[0] <= 'Z';
     if (nearest_found(&nearest) && !generic) {
         diag_help(s->diags, diag, "did you mean `%s`?", nearest_found(&nearest));
+        diag_fix(s->diags, diag, type->span, "%s", nearest_found(&nearest));
     } else {
         diag_help(s->diags, diag, "declare it after the results: `where %s: float`", type->name);
     }
@@ -150,7 +151,8 @@ static void check_dims(Signer *s, const Expr *type, KernelParam *param)
     if (type->args.n == 0 || type->args.n > TENSOR_RANK) {
         Diag *diag =
             front_error(s->diags, ERR_SIGNATURE, type->span, "a tensor of %zu axes", type->args.n);
-        diag_help(s->diags, diag, "tensors have 1 to %d axes; a scalar has no brackets", TENSOR_RANK);
+        diag_help(s->diags, diag, "tensors have 1 to %d axes; a scalar has no brackets",
+                  TENSOR_RANK);
         param->rank = 0;
         return;
     }
@@ -172,9 +174,10 @@ static void add_param(Signer *s, const ParamDecl *decl, ParamIo io)
     if (tensor && decl->is_const) {
         front_error(s->diags, ERR_SIGNATURE, decl->type->span, "a const parameter is a scalar");
     } else if (!tensor && io == PARAM_INOUT) {
-        Diag *diag = front_error(s->diags, ERR_SIGNATURE, decl->type->span,
-                                 "a scalar cannot be written");
+        Diag *diag =
+            front_error(s->diags, ERR_SIGNATURE, decl->type->span, "a scalar cannot be written");
         diag_help(s->diags, diag, "write `%s[1]`", param.dtype);
+        diag_fix(s->diags, diag, decl->type->span, "%s[1]", param.dtype);
     } else if (!tensor && io == PARAM_OUT) {
         Diag *diag = front_unsupported(s->diags, decl->type->span, "scalar results are");
         diag_help(s->diags, diag, "write `%s[1]`", param.dtype);
