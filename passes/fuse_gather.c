@@ -81,6 +81,7 @@ static bool is_cheap_there(const Func *func, const Op *gather)
 typedef struct Spot {
     Builder at;
     Type shape;     /* of the result; its element type does not count */
+    bool strays;    /* some of the indices may lie outside: what is made there is not used */
     CloneMap known; /* what has been computed at these indices */
 } Spot;
 
@@ -121,8 +122,13 @@ static Value *gather_at(Spot *p, const Op *gather, Value *const *indices)
         all[i - 1] = type_is_scalar(index->type) ? index : value_at(p, index, indices);
     }
     Value *result = build_gather(&p->at, gather->operands[0], all);
-    result->def->n_attrs = gather->n_attrs;
-    result->def->attrs = gather->attrs;
+    const Attr *value = op_attr(gather, ATTR_VALUE);
+    if (!p->strays) {
+        result->def->n_attrs = gather->n_attrs;
+        result->def->attrs = gather->attrs;
+    } else if (value) { /* no guard: what was proven of the array's own indices is not of these */
+        op_set_num(p->at.func, result->def, ATTR_VALUE, value->f, value->i);
+    }
     return type_is_scalar(result->type) ? spread(p, result) : result;
 }
 
@@ -149,7 +155,7 @@ static Value *moved_at(Spot *p, const Op *op, Value *const *indices)
     for (int i = 0; op->kind == OP_PERMUTE && i < to->rank; i++) {
         inner[op_attr(op, ATTR_PERM)->ints[i]] = indices[i];
     }
-    Spot there = {p->at, p->shape, clone_map_new(p->at.func)};
+    Spot there = {p->at, p->shape, p->strays, clone_map_new(p->at.func)};
     return value_at(&there, op->operands[0], inner);
 }
 
@@ -208,15 +214,31 @@ static Value *both(Spot *p, Value *a, Value *b)
     return a ? build_binary(&p->at, OP_AND, a, b) : b;
 }
 
+static bool axis_stays_inside(Func *func, const Op *gather, int axis)
+{
+    const Attr *guard = op_attr(gather, ATTR_GUARD);
+    return guard ? !guard->ints[axis]
+                 : an_index_inside(func, gather->operands[axis + 1],
+                                   gather->operands[0]->type->dims[axis]);
+}
+
+static bool strays(Func *func, const Op *gather)
+{
+    bool found = false;
+    for (int i = 0; i < gather->operands[0]->type->rank; i++) {
+        found = found || !axis_stays_inside(func, gather, i);
+    }
+    return found;
+}
+
 /* Where the indices lie inside of the array; NULL: everywhere. */
 static Value *inside(Spot *p, const Op *gather)
 {
     Type from = gather->operands[0]->type;
-    const Attr *guard = op_attr(gather, ATTR_GUARD);
     Value *holds = NULL;
     for (int i = 0; i < from->rank; i++) {
         Value *index = gather->operands[i + 1];
-        if (guard ? !guard->ints[i] : an_index_inside(p->at.func, index, from->dims[i])) {
+        if (axis_stays_inside(p->at.func, gather, i)) {
             continue;
         }
         Value *wide = index_as(p, index, DT_I64);
@@ -247,7 +269,8 @@ static bool is_plain_read(const Op *gather)
 static void compute_there(Func *func, Op *gather)
 {
     Value *indices[MAX_RANK];
-    Spot p = {build_before(func, gather), gather->results[0]->type, clone_map_new(func)};
+    Spot p = {build_before(func, gather), gather->results[0]->type, strays(func, gather),
+              clone_map_new(func)};
     for (int i = 1; i < gather->n_operands; i++) {
         indices[i - 1] = gather->operands[i];
     }
