@@ -11,7 +11,7 @@ enum {
     ROW_MOST_THREAD = 32,  /* elements of a resident row that a thread may hold */
     SCAN_THREAD = 16, /* of a row that is scanned or folded in order: each is combined many times */
     FOLD_THREAD = 8,  /* where an element is more than two values */
-    LOOP_THREAD = 2,  /* of elements that loop for themselves: a thread goes on until all are done */
+    LOOP_THREAD = 2,  /* elements that loop for themselves: a thread goes on until all are done */
     LOOP_ELEMENTS = 512, /* the same of a block */
     ROW_MOST_CPU = 32768, /* elements of a resident row on a CPU: stays in the second-level cache */
     BUSY_THREADS = 1024,  /* of a multiprocessor, in a memory-bound kernel */

@@ -127,24 +127,33 @@ const LLVMValueRef *fold_surrounded(Folder *f, Memo *memo, int r, const Parts mo
 
 /* ---- one bit of the coordinate ---- */
 
-static void register_bit(Folder *f, int bit)
+/* `joined_bits`: of registers, that lie below along the axis. Their registers have one total; where
+ * the tile is no power of two the first of them is there if any is. */
+static void register_bit(Folder *f, int bit, int joined_bits)
 {
     Memo totals = fold_memo(f), befores = fold_memo(f);
+    const LLVMValueRef **total = ARENA_ARRAY(f->em->arena, const LLVMValueRef *, f->n);
     for (int r = 0; r < f->n; r++) {
-        int other = r | 1 << bit;
-        if (r == other || !fold_has_total(f, r) || !fold_has_total(f, other)) {
+        int other = r | 1 << bit, there = other & ~joined_bits;
+        if (r == other || !fold_has_total(f, r) || !fold_has_total(f, there)) {
             continue;
         }
         Parts low = {NULL}, high = {NULL};
+        bool both = fold_has_total(f, other);
         fold_totals(f, r, low);
-        fold_totals(f, other, high);
-        int gains = f->reverse ? r : other;
-        if (f->scan) {
-            fold_set_before(f, gains, fold_surrounded(f, &befores, gains, f->reverse ? high : low));
+        fold_totals(f, there, high);
+        if (f->scan && f->reverse) {
+            fold_set_before(f, r, fold_surrounded(f, &befores, r, high));
+        } else if (f->scan && both) {
+            fold_set_before(f, other, fold_surrounded(f, &befores, other, low));
         }
-        const LLVMValueRef *total = joined(f, &totals, low, high);
-        fold_set_totals(f, r, total);
-        fold_set_totals(f, other, total);
+        total[r] = joined(f, &totals, low, high);
+        total[other] = both ? total[r] : NULL;
+    }
+    for (int r = 0; r < f->n; r++) {
+        if (total[r]) {
+            fold_set_totals(f, r, total[r]);
+        }
     }
 }
 
@@ -247,11 +256,13 @@ static FoldWarps warps_from(const Folder *f, int32_t step)
 static void fold_axis(Folder *f)
 {
     int64_t extent = gpu_extent(f->em, f->type, f->axis);
+    int joined_bits = 0;
     for (int32_t step = 1; step < extent;) {
         int in_register = bit_along(f, IN_REGISTER, step), in_lane = bit_along(f, IN_LANE, step);
         FoldWarps warps = warps_from(f, step);
         if (in_register >= 0) {
-            register_bit(f, in_register);
+            register_bit(f, in_register, joined_bits);
+            joined_bits |= 1 << in_register;
         } else if (in_lane >= 0) {
             lane_bit(f, in_lane);
         } else if (warps.n) {

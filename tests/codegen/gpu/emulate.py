@@ -176,6 +176,22 @@ def attention(q, k, v, scale, power=np.exp):
     return np.einsum("bhij,bhjd->bhid", softmax(s, power), v)
 
 
+def recurrence(x):
+    """h[t] = h[t - 1] / 2 + x[t]"""
+    h = np.zeros_like(x)
+    for t in range(x.shape[1]):
+        h[:, t] = (h[:, t - 1] / 2 if t else 0) + x[:, t]
+    return h
+
+
+@np.vectorize
+def collatz(n):
+    n, steps = abs(int(n)), 0
+    while n > 1:
+        n, steps = 3 * n + 1 if n % 2 else n // 2, steps + 1
+    return steps
+
+
 GUARD = 64  # elements behind each array that must stay as they were
 
 
@@ -206,7 +222,8 @@ def compare(name, got, want, dtype):
 def run(plan, sizes, library, wanted):
     random = np.random.default_rng(1)
     names = dict(zip(plan["sizes"], sizes))
-    names.update(vars(np), softmax=softmax, attention=attention)
+    names.update(vars(np), softmax=softmax, attention=attention,
+                 recurrence=recurrence, collatz=collatz)
     arrays = []
     for param in plan["params"]:
         name, dtype = param["name"], param["dtype"]
