@@ -221,13 +221,24 @@ static const Value *other_product(const Splitter *s, const Op *op)
     return same ? NULL : b;
 }
 
+/* What is read of an op: a fold may have results that nothing does. */
+static const Value *used_result(const Splitter *s, const Op *op)
+{
+    for (int i = 0; i < op->n_results; i++) {
+        if (value_has_uses(s->func, op->results[i])) {
+            return op->results[i];
+        }
+    }
+    return NULL;
+}
+
 /* Made again by every tile of a stored axis that it does not walk. */
 static const Value *repeated(const Splitter *s, const Op *op)
 {
-    if (!is_work(op) || op->n_results == 0) {
+    const Value *result = is_work(op) ? used_result(s, op) : NULL;
+    if (!result) {
         return NULL;
     }
-    const Value *result = op->results[0];
     uint64_t own = s->seen[result->id];
     uint64_t kept = 0;
     for (int i = 0; i < op->n_operands; i++) {
@@ -246,7 +257,7 @@ static const Value *starved(const Splitter *s, const Op *op)
     }
     bool own = s->folded & s->stored & s->seen[op->operands[0]->id];
     bool starves = elements(s, rows) > LONG_ROW && elements(s, s->stored & ~rows) < FEW_ROWS;
-    return own && starves ? op->results[0] : NULL;
+    return own && starves ? used_result(s, op) : NULL;
 }
 
 /* Scatters whose old elements are used are in no loop of a row. */
@@ -258,7 +269,7 @@ static const Value *before_scatter(const Splitter *s, const Op *op)
     }
     uint64_t rows = s->stored & s->folded;
     bool own = is_fold(op) && (s->seen[op->operands[0]->id] & rows);
-    return old && own ? op->results[0] : NULL;
+    return old && own ? used_result(s, op) : NULL;
 }
 
 static bool is_forward_scan(const Op *op)
@@ -280,7 +291,7 @@ static const Value *goes_both_ways(const Splitter *s, const Op *op)
     if (!forward || !backward) {
         return NULL;
     }
-    return backward == value->def ? forward->results[0] : backward->results[0];
+    return used_result(s, backward == value->def ? forward : backward);
 }
 
 static const Value *broken_rule(const Splitter *s, const Op *op)

@@ -8,6 +8,7 @@ relative to 1 + |value| (0: equal). Constants given to --set stand in a dict und
 """
 
 import math
+import zlib
 
 import numpy as np
 
@@ -772,4 +773,29 @@ case(
     lambda rng, s: {"x": normal(rng, s["M"], s["E"])},
     moe_gate,
     1e-5,
+)
+
+
+def kmeans(x, c):
+    near = ((x[:, None] - c[None]) ** 2).sum(axis=2).argmin(axis=1)
+    size = np.bincount(near, minlength=len(c))
+    total = np.zeros_like(c)
+    np.add.at(total, near, x)
+    centre = np.where(size[:, None] > 0, total / np.maximum(size, 1)[:, None], c)
+    return {"label": near, "centre": centre, "size": size}
+
+
+case(
+    "kmeans",
+    [{"N": 1, "D": 1, "K": 1}, {"N": 300, "D": 7, "K": 5}],
+    lambda rng, s: {"x": normal(rng, s["N"], s["D"]), "c": normal(rng, s["K"], s["D"])},
+    kmeans,
+    1e-5,
+)
+case(
+    "crc",
+    [{"M": 1, "N": 1}, {"M": 17, "N": 100}],
+    lambda rng, s: {"x": rng.integers(0, 256, (s["M"], s["N"])).astype(np.uint8)},
+    lambda x: {"c": [zlib.crc32(row.tobytes()) for row in x]},
+    0,
 )
