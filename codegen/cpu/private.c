@@ -182,21 +182,22 @@ void cpu_private_change(CpuEmitter *c, const AtomicChange *change, LLVMValueRef 
     cpu_store_at(c, change->dtype, address, next);
 }
 
-/* All lanes, one after the other, without a loop. */
+/* All lanes, one after the other. Written out they are faster or far slower, as the code happens to
+ * lie in memory. */
 static void change_all(CpuEmitter *c, const AtomicChange *change, const Spot *spot,
                        const Private *own)
 {
     LLVMBuilderRef b = c->l->builder;
     LLVMValueRef offsets = cpu_spot_offsets(c, spot);
     LLVMTypeRef type = llvm_memory_type(c->l, change->dtype);
-    for (int i = 0; i < c->lanes; i++) {
-        LLVMValueRef lane = llvm_i64(c->l, i);
-        AtomicChange one = *change;
-        one.value = LLVMBuildExtractElement(b, change->value, lane, "");
-        LLVMValueRef offset = LLVMBuildExtractElement(b, offsets, lane, "");
-        offset = cpu_add(c, offset, llvm_i64(c->l, i % own->copies * own->n));
-        cpu_private_change(c, &one, LLVMBuildGEP2(b, type, spot->base, &offset, 1, ""));
-    }
+    Loop loop = cpu_loop_begin(c, llvm_i64(c->l, 0), llvm_i64(c->l, c->lanes), 1);
+    AtomicChange one = *change;
+    one.value = LLVMBuildExtractElement(b, change->value, loop.counter, "");
+    LLVMValueRef offset = LLVMBuildExtractElement(b, offsets, loop.counter, "");
+    LLVMValueRef copy = LLVMBuildAnd(b, loop.counter, llvm_i64(c->l, own->copies - 1), "");
+    offset = cpu_add(c, offset, cpu_mul_const(c, copy, own->n));
+    cpu_private_change(c, &one, LLVMBuildGEP2(b, type, spot->base, &offset, 1, ""));
+    cpu_loop_end(c, &loop);
 }
 
 static void change_some(CpuEmitter *c, const AtomicChange *change, const Spot *spot)
