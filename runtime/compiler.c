@@ -3,8 +3,9 @@
  * what comes out; loading and launching are in runtime/device. */
 #include "runtime/runtime.h"
 
-#include "ir/errors.h"
 #include "ir/base/clock.h"
+#include "ir/errors.h"
+#include "passes/warn_waste.h"
 
 static bool choose_target(Compilation *c)
 {
@@ -71,5 +72,6 @@ bool compile(Compilation *c)
         return c->stopped;
     }
     lines_warn_unused(c->func);
+    warn_waste(c->func);
     return true;
 }

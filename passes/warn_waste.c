@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "passes/warn_waste.h"
+
+#include "ir/build.h"
+#include "ir/errors.h"
+#include "ir/layout.h"
+#include "ir/target.h"
+
+enum {
+    SECTOR = 32,          /* bytes that a transaction moves at least */
+    SMALL_TILE = 1024,    /* elements; below it is the launch that costs */
+    NEAR_LANES = 3,       /* bits: 8 neighbours */
+    MOST_SMALL = 1 << 16, /* elements of a tensor that caches hold */
+    MOST_DEPTH = 16,
+};
+
+typedef struct Waste {
+    Func *func;
+    const Op *worst; /* its tile has the least share of elements */
+    int64_t elements, slots;
+} Waste;
+
+static const Value *moved(const Op *op)
+{
+    return op->n_results > 0 ? op->results[0] : op->operands[op->n_operands - 1];
+}
+
+/* ---- coalescing ---- */
+
+/* Does a loop inside of the launch change it? Then what a transaction moves in excess is read in
+ * the next rounds. */
+static bool varies(const Value *value, int depth)
+{
+    const Op *parent = value->block ? value->block->parent : NULL;
+    const Op *def = value->def;
+    if (depth == 0 || (parent && parent->kind != OP_LAUNCH)) {
+        return true;
+    }
+    for (int i = 0; def && i < def->n_operands; i++) {
+        if (varies(def->operands[i], depth - 1)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* One column of a tensor, the same for the whole launch or a block of it. Where the last axis is
+ * walked it is the compiler that chose how. */
+static bool is_column(const Access *access)
+{
+    for (int i = 0; i < access->n; i++) {
+        const Value *index = access->indices[i];
+        if (index && index->type->kind != TYPE_RANGE && index->type->rank > 0) {
+            return false; /* a gather */
+        }
+    }
+    const Value *last = access->indices[access->n - 1];
+    return last && last->type->kind != TYPE_RANGE && !varies(last, MOST_DEPTH);
+}
+
+static bool lanes_move(const Layout *layout)
+{
+    for (int bit = 0; bit < NEAR_LANES; bit++) {
+        bool moves = false;
+        for (int i = 0; bit < layout->bits[IN_LANE] && i < layout->rank; i++) {
+            moves = moves || layout->basis[IN_LANE][bit][i] != 0;
+        }
+        if (!moves) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Between rows, when it is a number; else far. */
+static int64_t row_bytes(const Type memory)
+{
+    int64_t extent;
+    bool known = poly_is_const(memory->dims[memory->rank - 1], &extent);
+    return known ? extent * dtype_bytes(memory->dtype) : INT64_MAX;
+}
+
+static bool is_small(const Type memory)
+{
+    int64_t elements = 1;
+    for (int i = 0; i < memory->rank; i++) {
+        int64_t most = poly_most(memory->dims[i]);
+        if (most > MOST_SMALL || __builtin_mul_overflow(elements, most, &elements)) {
+            return false;
+        }
+    }
+    return elements <= MOST_SMALL;
+}
+
+static void check_access(Waste *waste, const Op *op)
+{
+    Type type = moved(op)->type;
+    Access access = op_access_nth(op, 0);
+    Type memory = access.memory ? access.memory->type : NULL;
+    if (type->rank == 0 || !type->layout || access.n < 2 || !is_column(&access) ||
+        !lanes_move(type->layout) || row_bytes(memory) <= SECTOR || is_small(memory)) {
+        return;
+    }
+    bool store = op->kind == OP_STORE;
+    const char *name = access.memory->name ? access.memory->name : "a tensor";
+    Diag *diag = diag_warning(waste->func->diags, ERR_UNCOALESCED, op->span,
+                              "threads %s one column of `%s`: each takes a transaction of its own",
+                              store ? "write" : "read", name);
+    diag_help(waste->func->diags, diag,
+              "let the threads walk the last axis of `%s`: exchange its axes", name);
+}
+
+/* ---- padding ---- */
+
+/* The most elements that an axis of a tile has. */
+static int64_t extent_of(Dim dim)
+{
+    const DimVar *range = poly_as_range(dim);
+    int64_t capacity = poly_capacity(dim);
+    int64_t whole = range && range->whole ? poly_most(range->whole) : INT64_MAX;
+    return whole < capacity && whole > 0 ? whole : capacity;
+}
+
+static int64_t slots_of(const Layout *layout, const int64_t *extents)
+{
+    int64_t slots = 0;
+    for (int reg = 0; reg < layout_registers(layout); reg++) {
+        slots += layout_register_exists(layout, extents, (uint32_t)reg);
+    }
+    for (int in = IN_LANE; in <= IN_WARP; in++) {
+        for (int bit = 0; bit < layout->bits[in]; bit++) {
+            bool moves = false;
+            for (int i = 0; i < layout->rank; i++) {
+                moves = moves || layout->basis[in][bit][i] != 0;
+            }
+            slots *= moves ? 2 : 1;
+        }
+    }
+    return slots;
+}
+
+static void check_tile(Waste *waste, const Op *op)
+{
+    Type type = op->n_results > 0 ? op->results[0]->type : NULL;
+    int64_t extents[MAX_RANK], elements = 1;
+    if (!type || type->kind != TYPE_ARRAY || type->rank == 0 || !type->layout) {
+        return;
+    }
+    for (int i = 0; i < type->rank; i++) {
+        extents[i] = extent_of(type->dims[i]);
+        if (extents[i] <= 0) {
+            return;
+        }
+        elements *= extents[i];
+    }
+    int64_t slots = slots_of(type->layout, extents);
+    bool worse = !waste->worst || elements * waste->slots < waste->elements * slots;
+    if (slots >= SMALL_TILE && elements * 2 < slots && worse) {
+        *waste = (Waste){waste->func, op, elements, slots};
+    }
+}
+
+static void check_op(Op *op, void *user)
+{
+    if (op->kind == OP_LOAD || op->kind == OP_STORE) {
+        check_access(user, op);
+    }
+    check_tile(user, op);
+}
+
+void warn_waste(Func *func)
+{
+    Waste waste = {.func = func};
+    if (!func->target || func->target->warp == 1) {
+        return;
+    }
+    func_walk(func, check_op, &waste);
+    if (waste.worst) {
+        Diag *diag = diag_warning(func->diags, ERR_PADDING, waste.worst->span,
+                                  "a tile of %lld elements takes the room of %lld",
+                                  (long long)waste.elements, (long long)waste.slots);
+        diag_help(func->diags, diag,
+                  "extents of tiles are padded to powers of two: choose nearer ones, or smaller "
+                  "tiles in the schedule");
+    }
+}

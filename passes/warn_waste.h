@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Warnings that only a scheduled program tells: accesses that no two threads share a transaction of,
+ * tiles that are mostly padding. Changes nothing; without layouts (CPU) it says nothing. */
+#ifndef TESSERA_PASSES_WARN_WASTE_H
+#define TESSERA_PASSES_WARN_WASTE_H
+
+#include "ir/ir.h"
+
+void warn_waste(Func *func);
+
+#endif
