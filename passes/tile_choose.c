@@ -12,7 +12,10 @@ enum {
     SCAN_THREAD = 16, /* of a row that is scanned or folded in order: each is combined many times */
     FOLD_THREAD = 8,  /* where an element is more than two values */
     LOOP_THREAD = 2,  /* elements that loop for themselves: a thread goes on until all are done */
-    LOOP_ELEMENTS = 512, /* the same of a block */
+    LOOP_ELEMENTS = 512,   /* the same of a block */
+    HEAVY_THREAD = 4,      /* elements that take many registers: of a wide access of f32, no more */
+    HEAVY_ELEMENTS = 1024, /* the same of a block */
+    HEAVY_OPS = 64,        /* of arithmetic */
     ROW_MOST_CPU = 32768, /* elements of a resident row on a CPU: stays in the second-level cache */
     BUSY_THREADS = 1024,  /* of a multiprocessor, in a memory-bound kernel */
     ACCESS_BYTES = 16,    /* of one access of a thread */
@@ -254,6 +257,27 @@ static void choose_windows(const Op *group, TilePlan *plan)
     }
 }
 
+typedef struct Work {
+    int ops;
+    bool places; /* each element has its own */
+} Work;
+
+static void count_work(Op *op, void *user)
+{
+    Work *work = user;
+    work->ops += op_has(op, TRAIT_ELEMENTWISE);
+    work->places |= op->kind == OP_GATHER || op->kind == OP_SCATTER;
+    work->places |= op->kind == OP_SCAN || op->kind == OP_FOLD;
+}
+
+/* Does an element take many registers while it is worked on? */
+static bool is_heavy(const Op *group)
+{
+    Work work = {0, false};
+    block_walk(group->regions[0], count_work, &work);
+    return work.places || work.ops > HEAVY_OPS;
+}
+
 static bool has_loop_of_elements(const Block *block)
 {
     for (const Op *op = block->first; op; op = op->next) {
@@ -292,14 +316,18 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
         }
     }
     bool loops = is_gpu(func) && has_loop_of_elements(group->regions[0]);
-    int64_t block = loops ? LOOP_ELEMENTS : BLOCK_ELEMENTS;
+    bool heavy = is_gpu(func) && row == 1 && is_heavy(group);
+    int64_t block = loops ? LOOP_ELEMENTS : heavy ? HEAVY_ELEMENTS : BLOCK_ELEMENTS;
     choose_grid(func, plan, plan->aligned > 1 ? 1 : power_of_two_at_most(block / row));
     int64_t elements = row;
     for (int i = 0; i < plan->n_stored; i++) {
         elements *= plan->items[i].how == AXIS_GRID ? plan->items[i].step : 1;
     }
     plan->aligned = plan->aligned > 1 && aligned_fits(plan) ? plan->aligned : 1;
-    int64_t thread = row > 1 ? plan->most_thread : loops ? LOOP_THREAD : THREAD_ELEMENTS;
+    int64_t thread = row > 1 ? plan->most_thread
+                     : loops ? LOOP_THREAD
+                     : heavy ? HEAVY_THREAD
+                             : THREAD_ELEMENTS;
     int64_t threads = elements / thread;
     if (is_gpu(func) && is_one_row(plan, elements)) {
         threads = row_threads(func, group, longest_row(plan));
@@ -311,11 +339,12 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
 
 /* Memory-bound blocks overlap one another's loads, work and stores: several share a
  * multiprocessor. */
-static int64_t checked_blocks(Func *func, int64_t threads, int64_t elements)
+static int64_t checked_blocks(Func *func, const Op *group, int64_t threads, int64_t elements)
 {
+    int64_t most = is_heavy(group) ? BUSY_THREADS / 2 : BUSY_THREADS;
     /* With more elements a thread, registers for fewer threads. */
     int64_t each = (elements / threads + THREAD_BESIDE + 7) / 8 * 8;
-    int64_t room = UNIT_REGISTERS / larger(each, UNIT_REGISTERS / BUSY_THREADS);
+    int64_t room = UNIT_REGISTERS / larger(each, UNIT_REGISTERS / most);
     int busy = (int)room;
     int64_t blocks =
         schedule_number(func, "blocks", "", larger(1, busy / threads),
@@ -339,13 +368,14 @@ void tile_choose(Func *func, Op *group, TilePlan *plan)
         choose_memory_bound(func, group, plan);
     }
     if (is_gpu(func)) {
-        plan->warps =
-            tile_checked_warps(func, plan->warps,
-                               plan->dot ? "a thread holds its share of the product's tile"
-                                         : "16 elements of each value a thread, 32 of a row");
+        plan->warps = tile_checked_warps(
+            func, plan->warps,
+            plan->dot         ? "a thread holds its share of the product's tile"
+            : is_heavy(group) ? "few elements a thread: each takes many registers"
+                              : "16 elements of each value a thread, 32 of a row");
         if (!plan->dot) {
             int64_t threads = plan->warps * func->target->warp;
-            plan->blocks = checked_blocks(func, threads, plan->elements);
+            plan->blocks = checked_blocks(func, group, threads, plan->elements);
         }
     } else {
         plan->warps = 1;
