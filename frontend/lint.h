@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Warnings that the tree alone tells, of a kernel that has no errors: names that nobody reads, names
- * that hide others, sums in few bits, products that are cast to 32 bits. Changes nothing. */
+/* Warnings that the tree alone tells, of a kernel that has no errors: names that nobody reads,
+ * names that hide others, sums in few bits, products that are cast to 32 bits. Changes nothing. */
 #ifndef TESSERA_FRONTEND_LINT_H
 #define TESSERA_FRONTEND_LINT_H
 

@@ -150,27 +150,52 @@ static TesseraStatus unknown_warning(TesseraContext *context, const char *text)
                              text ? text : "");
 }
 
+static size_t count_warnings(void)
+{
+    size_t n = 0;
+    for (size_t i = 0; error_row(i); i++) {
+        n += error_row(i)->code >= FIRST_WARNING;
+    }
+    return n;
+}
+
+/* "all" takes the room of every code. */
+static size_t allow(int *codes, size_t n, const char *text)
+{
+    if (!text_same(text, "all")) {
+        codes[n++] = warning_code(text);
+        return n;
+    }
+    for (size_t i = 0; error_row(i); i++) {
+        if (error_row(i)->code >= FIRST_WARNING) {
+            codes[n++] = error_row(i)->code;
+        }
+    }
+    return n;
+}
+
 TesseraStatus tessera_warn(TesseraContext *context, const TesseraWarnings *warnings)
 {
     if (!context) {
         return TESSERA_USAGE;
     }
-    size_t n = warnings ? warnings->n_allow : 0;
+    size_t n = warnings ? warnings->n_allow : 0, n_codes = 0;
     for (size_t i = 0; i < n; i++) {
-        if (!warnings->allow || !warning_code(warnings->allow[i])) {
-            return unknown_warning(context, warnings->allow ? warnings->allow[i] : NULL);
+        const char *text = warnings->allow ? warnings->allow[i] : NULL;
+        if (!text || (!text_same(text, "all") && !warning_code(text))) {
+            return unknown_warning(context, text);
         }
     }
-    int *codes = n ? context_take(context, n * sizeof *codes) : NULL;
+    int *codes = n ? context_take(context, n * count_warnings() * sizeof *codes) : NULL;
     if (n && !codes) {
         return TESSERA_ENVIRONMENT;
     }
     for (size_t i = 0; i < n; i++) {
-        codes[i] = warning_code(warnings->allow[i]);
+        n_codes = allow(codes, n_codes, warnings->allow[i]);
     }
     context_drop(context, context->allowed);
     context->allowed = codes;
-    context->policy = (DiagPolicy){codes, n, warnings && warnings->deny};
+    context->policy = (DiagPolicy){codes, n_codes, warnings && warnings->deny};
     return TESSERA_OK;
 }
 

@@ -143,7 +143,7 @@ TESSERA_API size_t tessera_diagnostics(const TesseraContext *context,
                                        const TesseraDiagnostic **diagnostics);
 
 typedef struct TesseraWarnings {
-    const char *const *allow; /* codes that are not told: "W2001" */
+    const char *const *allow; /* codes that are not told: "W2001"; or "all" */
     size_t n_allow;
     bool deny; /* warnings are errors */
 } TesseraWarnings;

@@ -128,6 +128,82 @@ START_TEST(long_lines_are_cut)
 }
 END_TEST
 
+START_TEST(combining_marks_and_lines_of_windows)
+{
+    World w;
+    open_world(&w, "a\xcc\x81 \xef\xbc\xa1 x\r\ny\r\n"); /* a with an accent, a wide A */
+    diag_error(&w.diags, 1, at(&w, "x", 0), "here");
+    Diag *diag = diag_error(&w.diags, 1, at(&w, "y", 0), "there");
+    diag_label(&w.diags, diag, at(&w, "x", 0), "not here");
+    expect(&w, "error[E0001]: here\n --> a.tile:1:6\n  |\n"
+               "1 | a\xcc\x81 \xef\xbc\xa1 x\n"
+               "  |      ^\n\n"
+               "error[E0001]: there\n --> a.tile:2:1\n  |\n"
+               "1 | a\xcc\x81 \xef\xbc\xa1 x\n"
+               "  |      - not here\n"
+               "2 | y\n"
+               "  | ^\n");
+}
+END_TEST
+
+START_TEST(spans_of_several_lines)
+{
+    World w;
+    open_world(&w, "let a = (x +\n    y +\n    z) + 1\n");
+    Span span = {0, 8, at(&w, "z)", 0).end};
+    Diag *diag = diag_error(&w.diags, 402, span, "too long");
+    diag_span_label(&w.diags, diag, "this");
+    expect(&w, "error[E0402]: too long\n --> a.tile:1:9\n  |\n"
+               "1 | let a = (x +\n"
+               "  |         ^^^^\n"
+               "...\n"
+               "3 |     z) + 1\n"
+               "  |     ^^ this\n");
+}
+END_TEST
+
+START_TEST(forms_for_programs)
+{
+    World w;
+    open_world(&w, "\tlet \xc3\xa9 = exq(\"x\")\n");
+    Text brief = text_new(&w.arena), json = text_new(&w.arena);
+    Diag *diag = diag_error(&w.diags, 302, at(&w, "exq", 0), "no `%s`\nhere", "exq");
+    diag_help(&w.diags, diag, "did you mean \"exp\"?");
+    diag_fix(&w.diags, diag, at(&w, "exq", 0), "exp");
+    diag_short(&w.diags, diag, &brief);
+    diag_json(&w.diags, diag, &json);
+    ck_assert_str_eq(brief.data, "a.tile:1:10: error[E0302]: no `exq` here\n");
+    ck_assert_str_eq(
+        json.data,
+        "{\"severity\":\"error\",\"code\":\"E0302\",\"message\":\"no `exq`\\nhere\","
+        "\"file\":\"a.tile\",\"line\":1,\"column\":10,\"byte_column\":11,\"end_line\":1,"
+        "\"end_column\":13,\"end_byte_column\":14,\"start\":10,\"end\":13,\"label\":null,"
+        "\"labels\":[],\"notes\":[],\"helps\":[{\"text\":\"did you mean \\\"exp\\\"?\","
+        "\"edits\":[{\"replacement\":\"exp\",\"file\":\"a.tile\",\"line\":1,\"column\":10,"
+        "\"byte_column\":11,\"end_line\":1,\"end_column\":13,\"end_byte_column\":14,"
+        "\"start\":10,\"end\":13}]}]}\n");
+    arena_free(&w.arena);
+}
+END_TEST
+
+START_TEST(warnings_that_are_not_told)
+{
+    World w;
+    const int allowed[] = {2001};
+    open_world(&w, "x y");
+    w.diags.policy = (DiagPolicy){allowed, 1, false};
+    diag_warning(&w.diags, 2001, at(&w, "x", 0), "quiet");
+    diag_warning(&w.diags, 2002, at(&w, "y", 0), "told");
+    diag_warning(&w.diags, 2002, at(&w, "y", 0), "told once");
+    ck_assert_uint_eq(w.diags.list.n, 1);
+    ck_assert_int_eq(w.diags.errors, 0);
+    w.diags.policy.deny = true;
+    diag_warning(&w.diags, 2003, at(&w, "x", 0), "an error now");
+    ck_assert_int_eq(w.diags.errors, 1);
+    arena_free(&w.arena);
+}
+END_TEST
+
 START_TEST(bugs_jump)
 {
     World w;
@@ -151,6 +227,10 @@ UNIT_TESTS(base_diag)
     tcase_add_test(tests, columns_of_wide_characters);
     tcase_add_test(tests, the_end_of_the_file);
     tcase_add_test(tests, long_lines_are_cut);
+    tcase_add_test(tests, combining_marks_and_lines_of_windows);
+    tcase_add_test(tests, spans_of_several_lines);
+    tcase_add_test(tests, forms_for_programs);
+    tcase_add_test(tests, warnings_that_are_not_told);
     tcase_add_test(tests, bugs_jump);
     return tests;
 }
