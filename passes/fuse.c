@@ -34,9 +34,18 @@ bool fuse_has_effect(const Op *op)
 
 /* ---- what must be in memory ---- */
 
+/* A group that was built to look at it: its values' numbers are free again, or tables by number would
+ * grow with every look. */
+static void drop_trial(Func *func, Group *group, uint32_t n_values)
+{
+    op_remove(group->parallel);
+    func->n_values = n_values;
+}
+
 /* A value that has to be made before this statement runs; NULL: none. */
 static Value *wanted_before(Func *func, Op *statement)
 {
+    uint32_t n_values = func->n_values;
     Block *block = statement->parent;
     Value *read = fuse_changed_read(func, statement);
     if (read || statement->kind == OP_PARALLEL) {
@@ -52,7 +61,7 @@ static Value *wanted_before(Func *func, Op *statement)
     if (fuse_untangle(func, &group, &costly)) {
         costly = fuse_split(func, block, &group);
     }
-    op_remove(group.parallel);
+    drop_trial(func, &group, n_values);
     return costly && fuse_may_materialize(func, block, costly) ? costly : NULL;
 }
 
@@ -209,6 +218,7 @@ static bool may_share(const Op *a, const Op *b)
 
 static bool fit_together(Func *func, const Unit *unit, Op *statement)
 {
+    uint32_t n_values = func->n_values;
     Op *all[65];
     Value *costly;
     if (unit->n == 64 || !may_share(unit->statements[0], statement)) {
@@ -223,7 +233,7 @@ static bool fit_together(Func *func, const Unit *unit, Op *statement)
     Group group = fuse_group(func, &at, unit->n + 1, all);
     bool fits = fuse_untangle(func, &group, &costly) && fuse_is_sound(func, &group) &&
                 !fuse_goes_both_ways(func, &group) && fuse_shares_grid(func, &group);
-    op_remove(group.parallel);
+    drop_trial(func, &group, n_values);
     return fits;
 }
 
