@@ -53,7 +53,7 @@ Val bool_val(bool value)
 
 DType compute_dtype(DType dtype)
 {
-    return dtype == DT_F16 || dtype == DT_BF16 ? DT_F32 : dtype;
+    return dtype_is_narrow(dtype) ? DT_F32 : dtype;
 }
 
 /* ---- operands ---- */

@@ -192,13 +192,19 @@ static Buffer *sum_of_bounds(Run *run, const Axes *axes, Buffer *bounds)
     return folded(run, &along, buffer_keep(bounds), true);
 }
 
+/* Of zeros alone the sum is a zero of either sign: who begins with 0 never gets -0. */
 static void bound_sum(const Axes *axes, const double *size, const double *moved, int64_t n,
                       double *out)
 {
+    double terms = axes->len > 2 ? (double)axes->len : 0;
     for (int64_t i = 0; i < n; i++) {
-        double terms = axes->len > 2 ? (double)axes->len : 0;
-        out[i] = rounding(terms, unit_of(axes->dtype), size[i], greatest_of(axes->dtype)) +
-                 (moved ? moved[i] : 0);
+        out[i] = moved ? moved[i] : 0;
+        if (terms > 0) {
+            out[i] += rounding(terms, unit_of(axes->dtype), size[i], greatest_of(axes->dtype));
+        }
+        if (size[i] == 0) {
+            out[i] += DBL_TRUE_MIN;
+        }
     }
 }
 
@@ -217,7 +223,8 @@ static Buffer *bounds_of(Run *run, const Axes *axes, const Array *from, Buffer *
 {
     Buffer *bounds = array_bounds(run, from);
     bool extreme = axes->fold == FOLD_MAX || axes->fold == FOLD_MIN;
-    if (!bounds && (extreme || axes->len <= 2 || !dtype_is_float(axes->dtype))) {
+    bool few = axes->len <= 2 && axes->fold != FOLD_SUM;
+    if (!bounds && (extreme || few || !dtype_is_float(axes->dtype))) {
         return NULL;
     }
     if (extreme || !dtype_is_float(axes->dtype)) {
