@@ -232,6 +232,14 @@ static void compile(Arena *arena, const Program *program)
     }
     arena->guard = NULL;
     for (size_t i = 0; i < diags.list.n; i++) {
+        const Diag *diag = &diags.list.items[i];
+        diag_short(&diags, diag, &out);
+        diag_json(&diags, diag, &out);
+        for (size_t k = 0; k < diag->fixes.n; k++) {
+            Span fix = diag->fixes.items[k].span;
+            ck_assert_uint_le(fix.start, fix.end);
+            ck_assert_uint_le(fix.end, diags.sources.items[fix.source].n);
+        }
         ck_assert_msg(diags.list.items[i].kind != DIAG_INTERNAL, "%s\n%.*s",
                       diags.list.items[i].message, (int)program->n, program->text);
     }

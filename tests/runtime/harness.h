@@ -59,7 +59,7 @@ static inline void expect(TesseraStatus got, TesseraStatus want, const char *wor
 }
 
 enum { N = 1000 };
-static float x[N], y[N], z[N];
+static float x[N], y[N], z[N] __attribute__((unused));
 
 static inline TesseraArg vector(float *data, int64_t n)
 {
