@@ -208,6 +208,16 @@ static void bound_sum(const Axes *axes, const double *size, const double *moved,
     }
 }
 
+static bool any_zero(const double *size, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        if (size[i] == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void bound_prod(const Axes *axes, const double *size, const double *exact, int64_t n,
                        double *out)
 {
@@ -233,6 +243,10 @@ static Buffer *bounds_of(Run *run, const Axes *axes, const Array *from, Buffer *
         return sum;
     }
     Buffer *sizes = sizes_of(run, axes, from, doubles(bounds));
+    if (!bounds && axes->len <= 2 && !any_zero(doubles(sizes), n)) {
+        buffer_drop(run, sizes);
+        return NULL;
+    }
     Buffer *moved = bounds ? sum_of_bounds(run, axes, bounds) : NULL;
     Buffer *result = buffer_new(run, (size_t)n * sizeof(double));
     if (axes->fold == FOLD_SUM) {

@@ -242,6 +242,9 @@ void array_spread(Run *run, Array *array, uint32_t source, int64_t i, double bou
 
 static double distance(double a, double b)
 {
+    if (a == 0 && b == 0 && signbit(a) != signbit(b)) {
+        return DBL_TRUE_MIN;
+    }
     if (a == b || (isnan(a) && isnan(b))) {
         return 0;
     }
