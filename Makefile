@@ -13,7 +13,8 @@ CONFIGURE = cmake -G Ninja -S . $(shell command -v ccache >/dev/null && \
 PYTHON = $(shell for p in python3 /usr/bin/python3; do $$p -c 'import numpy' 2>/dev/null && \
 	echo $$p && break; done)
 .DELETE_ON_ERROR:
-.PHONY: all setup build demo check check-long check-asan check-gpu package docs bench bench-cpu clean
+.PHONY: all setup build demo check check-long check-asan check-gpu package docs bench bench-cpu \
+	coverage clean
 
 all: build
 
@@ -36,7 +37,16 @@ check: build
 # What takes minutes: all 2^32 inputs of the functions of one f32.
 check-long: build
 	@$(BUILD)/tests/sweep --all
+	@$(PYTHON) tests/fuzz/fuzz.py --fuzz $(BUILD)/tests/tessera-fuzz --first 100000 --count 20000
+	@TESSERA_MUTATIONS=20000 CK_RUN_CASE=mutate $(BUILD)/tests/unit_ir
 	@TESSERA_MUTATIONS=20000 CK_DEFAULT_TIMEOUT=1200 $(BUILD)/tests/unit_frontend
+
+# Lines of our C that the tests run, by room, and what they run least.
+coverage: setup
+	@[ -e build-coverage/build.ninja ] || $(CONFIGURE) -B build-coverage -DTESSERA_COVERAGE=ON
+	@cmake --build build-coverage -j $(JOBS)
+	@$(PYTHON) tests/run.py build-coverage || true
+	@$(PYTHON) scripts/coverage.py build-coverage
 
 check-asan: setup
 	@[ -e build-asan/build.ninja ] || $(CONFIGURE) -B build-asan -DTESSERA_SANITIZE=ON
@@ -61,4 +71,4 @@ bench: $(if $(TESSERA),,build)
 	@$(PYTHON) bench/gpu.py --tessera $(or $(TESSERA),$(BUILD)/bin/tessera)
 
 clean:
-	rm -rf build build-asan
+	rm -rf build build-asan build-coverage

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Hostile IR: the text of the pass tests, mutated. It is refused with errors that render, or it
+ * verifies, prints, parses to what prints alike, and is interpreted within a limit of steps.
+ * TESSERA_SEED=n runs one; TESSERA_MUTATIONS says how many. */
+#include "ir/interp.h"
+#include "ir/verify.h"
+#include "tests/unit.h"
+
+#include <glob.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    PARTS = 20,
+    MUTATIONS = 4000,
+    MOST_BYTES = 1 << 14,
+    MOST_ELEMENTS = 1 << 14,
+    MOST_STEPS = 4000,
+    MOST_PARAMS = 32,
+    MOST_SIZES = 256
+};
+
+typedef struct Program {
+    char data[MOST_BYTES + 1];
+    size_t n;
+} Program;
+
+static uint32_t draw(uint64_t *state, size_t below)
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return below ? (uint32_t)((*state >> 33) % below) : 0;
+}
+
+static void replace(Program *s, size_t at, size_t removed, const char *by, size_t n)
+{
+    removed = removed > s->n - at ? s->n - at : removed;
+    if (s->n - removed + n <= MOST_BYTES) {
+        memmove(s->data + at + n, s->data + at + removed, s->n - at - removed);
+        memcpy(s->data + at, by, n);
+        s->n += n - removed;
+    }
+}
+
+static const char *const PIECES[] = {"%",
+                                     "%0",
+                                     "%1",
+                                     "%x",
+                                     ":",
+                                     "[",
+                                     "]",
+                                     "{",
+                                     "}",
+                                     "(",
+                                     ")",
+                                     ",",
+                                     "=",
+                                     "->",
+                                     "-1",
+                                     "0",
+                                     "1",
+                                     "7",
+                                     "9223372036854775807",
+                                     "4294967296",
+                                     "M",
+                                     "N",
+                                     "f32",
+                                     "bf16",
+                                     "i64",
+                                     "bool",
+                                     "i4",
+                                     "f8e4m3",
+                                     "tensor<",
+                                     "shared<",
+                                     "tile<",
+                                     "in ",
+                                     "out ",
+                                     "inout ",
+                                     "scratch ",
+                                     "body {",
+                                     "load",
+                                     "store",
+                                     "gather",
+                                     "scatter",
+                                     "scan",
+                                     "fold",
+                                     "while",
+                                     "for",
+                                     "if",
+                                     "yield",
+                                     "parallel",
+                                     "launch",
+                                     "reduce",
+                                     "dot",
+                                     "select",
+                                     "cast",
+                                     "bitcast",
+                                     "iota",
+                                     "broadcast",
+                                     "expand",
+                                     "squeeze",
+                                     "permute",
+                                     "mask",
+                                     "axis=",
+                                     "axis=9",
+                                     "perm=[1, 0]",
+                                     "fn=sum",
+                                     "fn=set",
+                                     "fn=cas",
+                                     "guard=[0]",
+                                     "guard=[1, 1]",
+                                     "value=nan",
+                                     "value=-inf",
+                                     "dims=[M]",
+                                     "steps=[4]",
+                                     "steps=[-1]",
+                                     "dim=[N]",
+                                     "reverse=1",
+                                     "vector=4",
+                                     "pred=lt",
+                                     "warps=[4]",
+                                     "shared",
+                                     "barrier",
+                                     "wait",
+                                     "arrive",
+                                     "sync",
+                                     "bulk_load",
+                                     "dot_async",
+                                     "settle",
+                                     "roles",
+                                     "\n",
+                                     "\"",
+                                     "\x80",
+                                     "line tile.M = 3"};
+
+static void mutate(Program *s, uint64_t *state)
+{
+    size_t at = draw(state, s->n + 1), n = 1 + draw(state, 40);
+    const char *piece = PIECES[draw(state, sizeof PIECES / sizeof *PIECES)];
+    char moved[64], byte = (char)draw(state, 256);
+    size_t from = draw(state, s->n + 1);
+    switch (draw(state, 6)) {
+    case 0: replace(s, at, 1, &byte, 1); break;
+    case 1: replace(s, at, 1 + draw(state, 8), "", 0); break;
+    case 2: replace(s, at, 0, piece, strlen(piece)); break;
+    case 3: replace(s, at, 1 + draw(state, 5), piece, strlen(piece)); break;
+    case 4:
+        n = n > s->n - from ? s->n - from : n;
+        memcpy(moved, s->data + from, n);
+        replace(s, at, draw(state, 2) ? n : 0, moved, n);
+        break;
+    default:
+        byte = (char)('0' + draw(state, 10));
+        replace(s, at, 1, &byte, 1);
+        break;
+    }
+}
+
+/* Memory for each tensor; false where that is much. */
+static bool make_args(Func *func, int64_t *sizes, InterpArg *args)
+{
+    if (func->params.n > MOST_PARAMS || func->dimvars.n > MOST_SIZES) {
+        return false;
+    }
+    for (size_t i = 0; i < func->dimvars.n; i++) {
+        sizes[i] = 5;
+    }
+    if (func_derive_sizes(func, sizes)) {
+        return false;
+    }
+    for (size_t p = 0; p < func->params.n; p++) {
+        Type type = func->params.items[p].value->type;
+        size_t n = 1;
+        args[p] = (InterpArg){.number = 0.5, .integer = 3};
+        for (int i = 0; type->kind == TYPE_TENSOR && i < type->rank; i++) {
+            int64_t extent = -1;
+            if (!poly_eval(type->dims[i], sizes, &extent) || extent < 0 || extent > MOST_ELEMENTS ||
+                (n *= (size_t)extent) > MOST_ELEMENTS) {
+                return false;
+            }
+        }
+        args[p].tensor.data = arena_alloc(func->arena, dtype_size(type->dtype, n) + 16);
+        memset(args[p].tensor.data, 0, dtype_size(type->dtype, n));
+    }
+    return true;
+}
+
+static void interpret(Func *func, Arena *arena)
+{
+    InterpArg args[MOST_PARAMS];
+    int64_t sizes[MOST_SIZES];
+    Text problem = text_new(arena);
+    InterpOptions options = {.seed = 1, .most_steps = MOST_STEPS};
+    if (make_args(func, sizes, args)) {
+        interp_func(func, args, sizes, &options, &problem);
+    }
+}
+
+static void run(Arena *arena, Diags *diags, const Program *s)
+{
+    Func *func = parse_func(arena, diags, diags_add_source(diags, "mutated.ir", s->data, s->n));
+    Text wrong = text_new(arena), once = text_new(arena), again = text_new(arena);
+    if (!func || diags->errors || verify_func(func, &wrong) > 0) {
+        return;
+    }
+    print_func(func, &once);
+    Func *same = parse_func(arena, diags, diags_add_source(diags, "again.ir", once.data, once.n));
+    ck_assert_msg(same != NULL, "printed IR does not parse:\n%s", once.data);
+    print_func(same, &again);
+    ck_assert_str_eq(once.data, again.data);
+    interpret(func, arena);
+}
+
+static void run_seed(const glob_t *files, uint64_t seed)
+{
+    uint64_t state = seed * 0x9E3779B97F4A7C15u + 1;
+    static Program source;
+    const char *path = files->gl_pathv[draw(&state, files->gl_pathc)];
+    FILE *file = fopen(path, "rb");
+    ck_assert_msg(file != NULL, "%s", path);
+    source.n = fread(source.data, 1, MOST_BYTES, file);
+    fclose(file);
+    for (uint32_t n = 1 + draw(&state, 5); n > 0; n--) {
+        mutate(&source, &state);
+    }
+    Arena arena;
+    Diags diags;
+    jmp_buf guard;
+    arena_init(&arena, allocator_default());
+    diags_init(&diags, &arena);
+    diags.bug_guard = arena.guard = &guard;
+    if (setjmp(guard) == 0) {
+        run(&arena, &diags, &source);
+    }
+    arena.guard = NULL;
+    Text out = text_new(&arena);
+    for (size_t i = 0; i < diags.list.n; i++) {
+        ck_assert_msg(diags.list.items[i].kind != DIAG_INTERNAL, "seed %llu, %s: %s\n%.*s",
+                      (unsigned long long)seed, path, diags.list.items[i].message, (int)source.n,
+                      source.data);
+    }
+    diags_render(&diags, &out);
+    arena_free(&arena);
+}
+
+START_TEST(survives_mutations)
+{
+    glob_t files = {0};
+    ck_assert_int_eq(glob("tests/passes/*/*.ir", 0, NULL, &files), 0);
+    const char *one = getenv("TESSERA_SEED"), *many = getenv("TESSERA_MUTATIONS");
+    uint64_t each = (many ? strtoull(many, NULL, 10) : MUTATIONS) / PARTS;
+    uint64_t first = one ? strtoull(one, NULL, 10) : (uint64_t)_i * each;
+    for (uint64_t seed = first; seed < first + (one ? 1 : each); seed++) {
+        run_seed(&files, seed);
+    }
+    globfree(&files);
+}
+END_TEST
+
+UNIT_TESTS(ir_mutate)
+{
+    TCase *tests = tcase_create("mutate");
+    tcase_set_timeout(tests, 120);
+    tcase_add_loop_test(tests, survives_mutations, 0, PARTS);
+    return tests;
+}
