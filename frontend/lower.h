@@ -238,6 +238,8 @@ Val apply_binary(Lower *l, const Expr *expr, OpKind kind, const char *pred, cons
 /* `memory[indices] = value` and `memory = value`, memory a result. */
 void lower_store(Lower *l, const Stmt *stmt);
 void store_whole(Lower *l, Span span, Value *tensor, Val value);
+/* A part of an inout tensor is written: from now on it is read from memory. */
+void forget_held(Lower *l, const Value *tensor);
 
 /* ---- statements ---- */
 void lower_block(Lower *l, const StmtList *list);

@@ -72,6 +72,7 @@ static bool target_tensor(Lower *l, Atomic *a)
     }
     a->tensor = base.value;
     l->written[base.value->index] = true;
+    forget_held(l, base.value);
     return true;
 }
 

@@ -211,8 +211,7 @@ static bool open_fresh(Lower *l, const Expr *target, Type type)
     return l->n_lanes > from;
 }
 
-/* A part of an inout tensor is written: from now on it is read from memory. */
-static void forget_held(Lower *l, const Value *tensor)
+void forget_held(Lower *l, const Value *tensor)
 {
     Symbol *symbol = find_symbol(l, tensor->name);
     if (symbol && symbol->val.value == tensor) {
