@@ -204,6 +204,9 @@ Func *frontend_lower(Module *module, const KernelSignature *kernel, const Bindin
         return NULL;
     }
     add_params(&l);
+    if (diags->errors > errors) {
+        return NULL; /* parameters are missing: what the body says of them would be noise */
+    }
     l.written = ARENA_ARRAY(l.arena, bool, l.func->params.n);
     lower_kernel_body(&l);
     if (diags->errors == errors) {

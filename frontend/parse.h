@@ -48,8 +48,11 @@ void parser_count(Parser *p);
 bool parser_enter(Parser *p, Span span);
 void parser_leave(Parser *p);
 
-/* Skips to where a statement can begin: a new line or `;` outside of brackets, or a brace. */
-void parser_recover(Parser *p);
+/* How far the current token's line is indented. */
+uint32_t parser_indent(const Parser *p);
+/* Skips to where a statement can begin: `;`, a brace, or a new line that begins with a statement's
+ * word or is indented by at most `indent`. */
+void parser_recover(Parser *p, uint32_t indent);
 
 Expr *parse_expr(Parser *p);
 /* As parse_expr, but `if` ends it. */

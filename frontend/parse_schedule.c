@@ -234,7 +234,7 @@ static void parse_lines(Parser *p, ScheduleDecl *schedule, bool tune)
             parser_next(p);
         }
         if (p->recovering) {
-            parser_recover(p);
+            parser_recover(p, UINT32_MAX);
         }
     }
     parser_expect(p, TOK_RBRACE, "at the end of the schedule");

@@ -137,13 +137,18 @@ static Stmt *parse_assume(Parser *p)
     return stmt;
 }
 
+static bool at_statement_end(const Parser *p)
+{
+    return p->token.first || parser_at(p, TOK_RBRACE) || parser_at(p, TOK_SEMI);
+}
+
 static void no_effect(Parser *p, const Expr *expr)
 {
     bool print =
         expr->kind == EXPR_CALL && expr->a->kind == EXPR_NAME && text_same(expr->a->name, "print");
     if (print) {
         parser_unsupported(p, expr->span, "print is");
-    } else if (expr->kind != EXPR_POISON && !p->recovering) {
+    } else if (expr->kind != EXPR_POISON && !p->recovering && at_statement_end(p)) {
         Diag *diag =
             front_error(p->diags, ERR_NO_EFFECT, expr->span, "this statement has no effect");
         diag_help(p->diags, diag, "give the value a name with `let`, return it, or store it");
@@ -230,7 +235,7 @@ static Stmt *parse_statement(Parser *p)
 
 static void end_statement(Parser *p)
 {
-    if (p->token.first || parser_at(p, TOK_RBRACE) || parser_at(p, TOK_SEMI)) {
+    if (at_statement_end(p)) {
         return;
     }
     p->recovering = true;
@@ -259,6 +264,7 @@ static void parse_statements(Parser *p, StmtList *list)
             continue;
         }
         size_t before = p->lexer.at;
+        uint32_t indent = parser_indent(p);
         Stmt *stmt = parse_statement(p);
         if (!p->recovering) {
             end_statement(p);
@@ -267,7 +273,7 @@ static void parse_statements(Parser *p, StmtList *list)
             parser_next(p);
         }
         if (p->recovering) {
-            parser_recover(p);
+            parser_recover(p, indent);
         } else if (stmt) {
             ARENA_PUSH(p->arena, list, stmt);
         }

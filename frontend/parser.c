@@ -186,9 +186,46 @@ static void skip_braces(Parser *p)
     } while (depth > 0 && !parser_at(p, TOK_END));
 }
 
-void parser_recover(Parser *p)
+uint32_t parser_indent(const Parser *p)
 {
-    while (!p->token.first && !parser_at(p, TOK_RBRACE) && !parser_at(p, TOK_SEMI)) {
+    const char *text = p->lexer.text;
+    uint32_t start = p->token.span.start, indent = 0;
+    while (start > 0 && text[start - 1] != '\n') {
+        start--;
+    }
+    while (start + indent < p->token.span.start && strchr(" \t", text[start + indent])) {
+        indent++;
+    }
+    return indent;
+}
+
+static bool begins_statement(const Parser *p)
+{
+    switch (p->token.kind) {
+    case TOK_LET:
+    case TOK_VAR:
+    case TOK_IF:
+    case TOK_FOR:
+    case TOK_WHILE:
+    case TOK_PARALLEL:
+    case TOK_RETURN:
+    case TOK_BREAK:
+    case TOK_ASSUME:
+    case TOK_END: return true;
+    default: return false;
+    }
+}
+
+/* A line deeper than the statement goes on with it, most likely. */
+static bool at_next(const Parser *p, uint32_t indent)
+{
+    return p->token.first && (begins_statement(p) || parser_indent(p) <= indent);
+}
+
+void parser_recover(Parser *p, uint32_t indent)
+{
+    while (!at_next(p, indent) && !parser_at(p, TOK_RBRACE) && !parser_at(p, TOK_SEMI) &&
+           !parser_at(p, TOK_END)) {
         if (parser_at(p, TOK_LBRACE)) {
             skip_braces(p);
         } else {
