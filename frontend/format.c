@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lines stay lines: where a statement ends is the author's, and so is where it is broken. What
- * changes is the space before and between tokens, and the number of empty lines. Blocks indent by
- * four, and so does what goes on of a statement, however deep in its brackets. Comments behind code keep
- * their column where there is room for them, so that columns of comments stay columns. */
+ * changes is the space before and between tokens, and the number of empty lines. Blocks indent
+ * by four, and so does what goes on of a statement, however deep in its brackets. Comments
+ * behind code keep their column where there is room for them, so that columns of comments stay
+ * columns. */
 #include "frontend/format.h"
 
 #include "frontend/ast.h"

@@ -6,7 +6,8 @@
 
 #include "frontend/frontend.h"
 
-/* False after errors of the grammar: what cannot be read is left alone. Imports are not followed. */
+/* False after errors of the grammar: what cannot be read is left alone. Imports are not
+ * followed. */
 bool frontend_format(Arena *arena, Diags *diags, int source, Text *out);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operators have a space on both sides, or none where their author wrote none: `2*pad + 1` says what
- * binds. Names touch the bracket of a call or an index, commas touch what is before them. */
+/* Operators have a space on both sides, or none where their author wrote none: `2*pad + 1` says
+ * what binds. Names touch the bracket of a call or an index, commas touch what is before them. */
 #include "frontend/format_space.h"
 
 static bool is_keyword(TokenKind kind)

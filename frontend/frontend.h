@@ -60,8 +60,8 @@ const int64_t *frontend_allowed(const Module *module, const KernelSignature *ker
 Func *frontend_lower(Module *module, const KernelSignature *kernel, const Binding *bindings,
                      size_t n);
 /* Gives func->schedule the lines of the kernel's `schedule` blocks that are for this target and
- * whose `when` holds: by the sizes that are given (by DimVar.id, negative: not; may be NULL), and by
- * what is known of the others now. False after errors. */
+ * whose `when` holds: by the sizes that are given (by DimVar.id, negative: not; may be NULL),
+ * and by what is known of the others now. False after errors. */
 bool frontend_schedule(Module *module, const KernelSignature *kernel, Func *func,
                        const char *target_name, const int64_t *sizes);
 

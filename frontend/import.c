@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `import "norms.tile"`, `import random`: files of functions. A path is taken from the folder of the
- * file that names it and may only lead downwards; each file is read once. */
+/* `import "norms.tile"`, `import random`: files of functions. A path is taken from the folder of
+ * the file that names it and may only lead downwards; each file is read once. */
 #include "frontend/ast.h"
 #include "frontend/errors.h"
 #include "frontend/stdlib.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which schedule blocks of the source count for a compilation, and which line of theirs wins: blocks
- * for all targets, then those that name this one; of each kind those without `when` first. */
+/* Which schedule blocks of the source count for a compilation, and which line of theirs wins:
+ * blocks for all targets, then those that name this one; of each kind those without `when`
+ * first. */
 #include "frontend/lower.h"
 #include "frontend/when.h"
 

@@ -198,8 +198,8 @@ static void tile_at(const Frame *frame, int n, int64_t id, int64_t *at)
     }
 }
 
-/* The last axis is rows that begin at multiples of its extent: its tile begins earlier, at a multiple
- * of `aligned` elements. Padding is where that shows. */
+/* The last axis is rows that begin at multiples of its extent: its tile begins earlier, at a
+ * multiple of `aligned` elements. Padding is where that shows. */
 static void align_row(Run *run, const Frame *frame, int n, const int64_t *at)
 {
     int64_t row = 0, aligned = op_int(frame->op, ATTR_ALIGNED, 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Looking on while a program runs: the first op that makes a NaN of what is none, and how one
- * element of a tensor was computed, as a tree of ops from its store down to loads and constants. At
- * the store the values are those of the iteration that it belongs to. Each part of the source has one
- * line, however many ops it became. */
+ * element of a tensor was computed, as a tree of ops from its store down to loads and constants.
+ * At the store the values are those of the iteration that it belongs to. Each part of the source
+ * has one line, however many ops it became. */
 #include "ir/interp_run.h"
 
 #include <inttypes.h>

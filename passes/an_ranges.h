@@ -7,8 +7,8 @@
 
 /* Every tile of it has `capacity` elements: no padding. */
 bool range_is_full(const DimVar *range);
-/* The elements to whose multiples in memory the tiles of its rows begin (a launch's `aligned`); they
- * may then lie past both ends of a row. 1: they begin with their rows. */
+/* The elements to whose multiples in memory the tiles of its rows begin (a launch's `aligned`);
+ * they may then lie past both ends of a row. 1: they begin with their rows. */
 int64_t range_aligned(const DimVar *range);
 /* It ends only where its whole axis ends (not before, as in `L[: end(i)]`): what lies past a tail
  * is outside of the tensor. */

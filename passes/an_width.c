@@ -110,8 +110,8 @@ static bool is_guarded(const Op *op, int axis)
     return guard && axis < guard->n && guard->ints[axis] != 0;
 }
 
-/* Are the tensor's axes the launch's, walked by its ranges? Then what aligns the launch's rows aligns
- * the tensor's. */
+/* Are the tensor's axes the launch's, walked by its ranges? Then what aligns the launch's rows
+ * aligns the tensor's. */
 static bool is_row_of(const Access *access, const Op *launch)
 {
     const Attr *dims = op_attr(launch, ATTR_DIMS);

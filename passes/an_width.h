@@ -13,8 +13,8 @@ int64_t an_divisor(const Value *value);
  * as a whole. 1 when the last axis is not walked. `most_bytes`: the target's widest access. */
 int an_width(const Op *access, int most_bytes);
 
-/* What the first element in memory of each of its tiles is a multiple of, in a launch whose rows are
- * aligned; pieces then straddle both ends of a row. 1: it is no such access. */
+/* What the first element in memory of each of its tiles is a multiple of, in a launch whose rows
+ * are aligned; pieces then straddle both ends of a row. 1: it is no such access. */
 int64_t an_aligned(const Access *access);
 
 /* A number that divides where a range ends, whatever the sizes are. */

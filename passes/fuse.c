@@ -34,8 +34,8 @@ bool fuse_has_effect(const Op *op)
 
 /* ---- what must be in memory ---- */
 
-/* A group that was built to look at it: its values' numbers are free again, or tables by number would
- * grow with every look. */
+/* A group that was built to look at it: its values' numbers are free again, or tables by number
+ * would grow with every look. */
 static void drop_trial(Func *func, Group *group, uint32_t n_values)
 {
     op_remove(group->parallel);

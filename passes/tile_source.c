@@ -161,8 +161,8 @@ static void save_steps(Op *op, void *user)
     }
 }
 
-/* A matrix unit's tiles: two slots of what loops bring, and registers for accumulators. A result may
- * leave through the buffer of an operand that was loaded once (stage_store.c). */
+/* A matrix unit's tiles: two slots of what loops bring, and registers for accumulators. A result
+ * may leave through the buffer of an operand that was loaded once (stage_store.c). */
 static bool unit_steps_fit(const Func *func, const Steps *steps)
 {
     int64_t threads = 128 * larger(1, smaller(2, steps->rows / 64));

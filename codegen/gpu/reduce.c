@@ -55,8 +55,9 @@ static LLVMValueRef element(Reducer *red, LLVMValueRef value, int r)
     return LLVMBuildSelect(em->builder, inside, value, neutral, "");
 }
 
-/* The register that gathers what r and those of other groups hold: a group's elements go on side by
- * side, so that each waits for its own predecessor only; fewer of them where registers are short. */
+/* The register that gathers what r and those of other groups hold: a group's elements go on side
+ * by side, so that each waits for its own predecessor only; fewer of them where registers are
+ * short. */
 static int gathers(const Reducer *red, int r)
 {
     const Layout *layout = red->from->layout;
@@ -126,7 +127,8 @@ static void reduce_lanes(Reducer *red)
         }
         for (int r = 0; r < red->n; r++) {
             if (stands(red, r)) {
-                red->regs[r] = combine(red, red->regs[r], gpu_shuffle(red->em, red->regs[r], 1 << bit));
+                LLVMValueRef other = gpu_shuffle(red->em, red->regs[r], 1 << bit);
+                red->regs[r] = combine(red, red->regs[r], other);
             }
         }
     }

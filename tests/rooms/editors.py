@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The editors' files know every keyword and type that the lexer and the type table have, and colour a
-sample as they should. Prints `N passed, N failed`."""
+"""The editors' files know every keyword and type that the lexer and the type table have, and colour
+a sample as they should. Prints `N passed, N failed`."""
 
 import json
 import pathlib
@@ -45,7 +45,7 @@ def patterns_of(node, repository):
 
 
 def scopes(line, patterns):
-    """[(text, scope)] of a line, as an editor would find them: the leftmost match, the first rule."""
+    """[(text, scope)] of a line, as an editor finds them: the leftmost match, the first rule."""
     found, at = [], 0
     while at < len(line):
         hits = [(m.start(), i, m) for i, (_, _, r) in enumerate(patterns)
