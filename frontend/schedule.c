@@ -145,7 +145,7 @@ bool frontend_schedule(Module *module, const KernelSignature *kernel, Func *func
         }
     }
     check_conditions(&l);
-    for (int named = 0; named <= 1 && module->diags->errors == errors; named++) {
+    for (int named = 0; named <= 1; named++) {
         apply_kind(&l, &for_what, named, false);
         apply_kind(&l, &for_what, named, true);
     }

@@ -100,7 +100,11 @@ static void collect_sizes(Signer *s, const Expr *dim)
     if (dim->kind == EXPR_NAME && def_called(s->kernel, dim->name, strlen(dim->name))) {
         return; /* its own sizes are collected where it is defined */
     }
-    if (dim->kind == EXPR_NAME) {
+    DType dtype;
+    if (dim->kind == EXPR_NAME && dtype_from_name(dim->name, strlen(dim->name), &dtype)) {
+        front_error(s->diags, ERR_SIZE, dim->span, "`%s` is an element type, not a size",
+                    dim->name);
+    } else if (dim->kind == EXPR_NAME) {
         add_size(s, dim->name);
     } else if (sum) {
         collect_sizes(s, dim->a);
