@@ -116,6 +116,7 @@ int diagnostics_read(int argc, char **argv);
 int fail(TesseraStatus status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int fail_code(FailCode code, TesseraStatus status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+void show_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* What the last call said, errors or warnings. */
 void show_diagnostics(const TesseraContext *context);
 /* --allow and -Werror, for the context. */

@@ -16,7 +16,7 @@ static void keep_reproducer(const char *text)
     int file = n > 0 && (size_t)n < sizeof path ? mkstemps(path, 5) : -1;
     FILE *stream = file >= 0 ? fdopen(file, "w") : NULL;
     if (stream && fputs(text, stream) >= 0 && fclose(stream) == 0) {
-        fprintf(stderr, "note: what reproduces it is in %s\n", path);
+        show_note("what reproduces it is in %s", path);
     }
 }
 

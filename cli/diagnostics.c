@@ -57,7 +57,7 @@ void show_diagnostics(const TesseraContext *context)
     }
 }
 
-static int tell(int code, TesseraStatus status, const char *format, va_list args)
+static void tell(const char *severity, int code, const char *format, va_list args)
 {
     char message[1024], name[16] = "";
     vsnprintf(message, sizeof message, format, args);
@@ -66,10 +66,10 @@ static int tell(int code, TesseraStatus status, const char *format, va_list args
     }
     if (form != FORM_JSON) {
         const char *open = *name ? "[" : "", *close = *name ? "]" : "";
-        fprintf(stderr, "error%s%s%s: %s\n", open, name, close, message);
-        return (int)status;
+        fprintf(stderr, "%s%s%s%s: %s\n", severity, open, name, close, message);
+        return;
     }
-    fputs("{\"severity\":\"error\",\"code\":", stderr);
+    fprintf(stderr, "{\"severity\":\"%s\",\"code\":", severity);
     if (*name) {
         json_string(stderr, name);
     } else {
@@ -78,25 +78,32 @@ static int tell(int code, TesseraStatus status, const char *format, va_list args
     fputs(",\"message\":", stderr);
     json_string(stderr, message);
     fputs(",\"file\":null,\"label\":null,\"labels\":[],\"notes\":[],\"helps\":[]}\n", stderr);
-    return (int)status;
+}
+
+void show_note(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    tell("note", 0, format, args);
+    va_end(args);
 }
 
 int fail(TesseraStatus status, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    int code = tell(0, status, format, args);
+    tell("error", 0, format, args);
     va_end(args);
-    return code;
+    return (int)status;
 }
 
 int fail_code(FailCode code, TesseraStatus status, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    int exit_code = tell((int)code, status, format, args);
+    tell("error", (int)code, format, args);
     va_end(args);
-    return exit_code;
+    return (int)status;
 }
 
 int session_warn(const Options *options, TesseraContext *context)

@@ -17,7 +17,11 @@ static TesseraStatus open_kind(TesseraContext *context, const DeviceOps *ops, in
     device->context = context;
     device->device = device_open(ops, context->allocator, ordinal, NULL, &error);
     if (!device->device) {
-        return context_device_fail(context, &error);
+        TesseraStatus status = context_device_fail(context, &error);
+        if (status == TESSERA_ENVIRONMENT) {
+            context_tell_plain(context, status, ERR_NO_DEVICE, context->error.message);
+        }
+        return status;
     }
     const DeviceFacts *facts = &device->device->facts;
     device->info = (TesseraDeviceInfo){ops->name, facts->name, facts->target, facts->units,
