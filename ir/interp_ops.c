@@ -432,13 +432,21 @@ static void constant(Run *run, const Op *op)
     run_result(run, op, 0, array);
 }
 
+/* N - 1 is -1 where N is 0: no extent, and none can be wrong by it. */
+static int64_t size_value(Run *run, const Op *op)
+{
+    int64_t value;
+    if (!poly_eval(op_attr(op, ATTR_DIM)->dims[0], run->lens, &value)) {
+        run_refuse(run, DIAG_SOURCE, op, "a size overflows");
+    }
+    return value;
+}
+
 static bool from_nothing(Run *run, const Op *op)
 {
     switch (op->kind) {
     case OP_CONST: constant(run, op); return true;
-    case OP_SIZE:
-        set_integer(run, op, run_dim(run, op, run->lens, op_attr(op, ATTR_DIM)->dims[0]));
-        return true;
+    case OP_SIZE: set_integer(run, op, size_value(run, op)); return true;
     case OP_INDEX: index_of(run, op); return true;
     case OP_IOTA: iota_of(run, op); return true;
     case OP_START: set_integer(run, op, run->cells[op->operands[0]->id].range.lo); return true;

@@ -77,6 +77,10 @@ static void check_counts(Verifier *v, const Op *op)
     if (info->operands != VARIES && info->operands != op->n_operands) {
         verify_fail(v, op, "%d operands, not %d", op->n_operands, info->operands);
     }
+    bool needs_some = (info->traits & (TRAIT_ACCESS | TRAIT_REGION)) == TRAIT_ACCESS;
+    if (info->operands == VARIES && needs_some && op->n_operands == 0) {
+        verify_fail(v, op, "no operands");
+    }
     if (info->results != VARIES && info->results != op->n_results) {
         verify_fail(v, op, "%d results, not %d", op->n_results, info->results);
     }

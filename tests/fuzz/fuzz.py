@@ -42,7 +42,7 @@ def way_of(row):
 
 
 def named(text, name):
-    return re.sub(r"(?m)^#: program .*$", f"#: program {name}", text, count=1)
+    return re.sub(r"(?m)^#: program .*$", f"#: program {name}", text, count=1).rstrip() + "\n"
 
 
 def reduced(options, text, row):

@@ -257,9 +257,34 @@ START_TEST(survives_mutations)
 }
 END_TEST
 
+/* As it was found: operations whose operands vary have none. */
+START_TEST(refuses_no_operands)
+{
+    static const char *const ops[] = {"%r = reduce fn=sum axis=0 : f32[1]",
+                                      "%r = load : f32[4]",
+                                      "store",
+                                      "%r = scan fn=sum axis=0 : f32[4]",
+                                      "%r = gather : f32[4]",
+                                      "scatter fn=set",
+                                      "%r = dot : f32[4]"};
+    Arena arena;
+    Diags diags;
+    arena_init(&arena, allocator_default());
+    diags_init(&diags, &arena);
+    Text text = text_new(&arena), wrong = text_new(&arena);
+    text_printf(&text,
+                "func k stage tensor {\n  out %%y: tensor<f32[4]>\n  body {\n    %s\n  }\n}\n",
+                ops[_i]);
+    Func *func = parse_func(&arena, &diags, diags_add_source(&diags, "k.ir", text.data, text.n));
+    ck_assert(!func || diags.errors || verify_func(func, &wrong) > 0);
+    arena_free(&arena);
+}
+END_TEST
+
 UNIT_TESTS(ir_mutate)
 {
     TCase *tests = tcase_create("mutate");
+    tcase_add_loop_test(tests, refuses_no_operands, 0, 7);
     tcase_set_timeout(tests, 120);
     tcase_add_loop_test(tests, survives_mutations, 0, PARTS);
     return tests;
