@@ -39,6 +39,7 @@ check-long: build
 	@$(BUILD)/tests/sweep --all
 	@$(PYTHON) tests/fuzz/fuzz.py --fuzz $(BUILD)/tests/tessera-fuzz --first 100000 --count 20000
 	@TESSERA_MUTATIONS=20000 CK_RUN_CASE=mutate $(BUILD)/tests/unit_ir
+	@$(PYTHON) tests/plant/plant.py --work $(BUILD)/plant
 	@TESSERA_MUTATIONS=20000 CK_DEFAULT_TIMEOUT=1200 $(BUILD)/tests/unit_frontend
 
 # Lines of our C that the tests run, by room, and what they run least.

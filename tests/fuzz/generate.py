@@ -293,7 +293,8 @@ def ways(p, options):
         for _ in range(options.schedules or 1):
             lines = schedule_lines(p, p.rnd.choice([1, 1, 2]))
             found.append("O1 " + "".join(f"line {line};" for line in lines))
-    if options.passes or p.rnd.random() < 0.2:
+    packed = any(v.dtype in ("i4", "u4") for v in p.params)  # not on GPUs
+    if not packed and (options.passes or p.rnd.random() < 0.2):
         found.append(f"passes {p.rnd.choice(TARGETS)}")
     if options.cuda:
         found = ["O3"] + [w.replace("O1", "O3") for w in found if "line" in w]

@@ -67,7 +67,7 @@ class Program:
                          for _ in range(rank))
             if self.elements(dims) <= most:
                 return dims
-        return (min(self.sizes, key=self.sizes.get),) * rank
+        return (min(self.sizes, key=self.sizes.get),) + ("1",) * (rank - 1)
 
     # ---- names ----
 
