@@ -36,7 +36,7 @@ static const Data *data_of(const Case *c, const char *param)
 static double special(TesseraType type, uint64_t *state)
 {
     static const double floats[] = {0,   -0.0,  INFINITY, -INFINITY, NAN,  1,   -1,
-                                    0.5, 1e-40, 65520,    3e38,      -448, 2.5, 1e-8};
+                                    0.5, 1e-40, 65520,    1e18,      -448, 2.5, 1e-8};
     static const double integers[] = {
         0,      1,     -1,           127,           -128,         255, 32767,
         -32768, 65535, 2147483647.0, -2147483648.0, 4294967295.0, 7,   -7};
