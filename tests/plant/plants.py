@@ -60,7 +60,8 @@ PLANTS = [
      "LLVMBuildSelect(c->l->builder, point->mask, out[i], neutral, \"\")",
      "neutral ? out[i] : neutral"),
     ("CPU: a scatter's mask is dropped", "codegen/cpu/scatter.c",
-     "spot->mask = cpu_and_also(c, spot->mask, mask)", "spot->mask = spot->mask ? spot->mask : mask"),
+     "spot->mask = cpu_and_also(c, spot->mask, mask)",
+     "spot->mask = spot->mask ? spot->mask : mask"),
     ("bf16 rounds halves up", "codegen/scalar_cast.c",
      "LLVMBuildAdd(b, odd, llvm_int(type, 0x7fff), \"\")",
      "LLVMBuildOr(b, LLVMBuildAnd(b, odd, llvm_int(type, 0), \"\"), "
