@@ -294,6 +294,22 @@ static const Value *goes_both_ways(const Splitter *s, const Op *op)
     return used_result(s, backward == value->def ? forward : backward);
 }
 
+/* A loop along a scanned axis carries what came before: an array over the other axes, which none of
+ * them may walk inside of it. */
+static const Value *scanned_across(const Splitter *s, const Op *op)
+{
+    const Op *scan = is_fold(op) ? find_below(s, op->operands[0], is_scan) : NULL;
+    for (int i = 1; !scan && is_fold(op) && op->kind == OP_FOLD && i < op->n_results; i++) {
+        scan = find_below(s, op->operands[i], is_scan);
+    }
+    if (!scan) {
+        return NULL;
+    }
+    int own = axes_class(&s->axes, op->operands[0], (int)op_int(op, ATTR_AXIS, 0));
+    int other = axes_class(&s->axes, scan->operands[0], (int)op_int(scan, ATTR_AXIS, 0));
+    return own == other || other < 0 ? NULL : used_result(s, scan);
+}
+
 static const Value *broken_rule(const Splitter *s, const Op *op)
 {
     const Value *value = folded_product(s, op);
@@ -302,6 +318,7 @@ static const Value *broken_rule(const Splitter *s, const Op *op)
     value = value ? value : repeated(s, op);
     value = value ? value : before_scatter(s, op);
     value = value ? value : goes_both_ways(s, op);
+    value = value ? value : scanned_across(s, op);
     return value ? value : starved(s, op);
 }
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 enum { SLOT_ALIGN = 64 };
-static const int64_t MOST_STACK = 1 << 20;
+static const int64_t MOST_STACK = 3 << 19; /* beside what a host keeps on a thread of its own */
 
 static int64_t round_up(int64_t n, int64_t to)
 {
