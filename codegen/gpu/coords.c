@@ -148,3 +148,17 @@ bool gpu_overhangs(GpuEmitter *em, Type type, int axis)
     }
     return (int64_t)most >= gpu_extent(em, type, axis);
 }
+
+LLVMValueRef gpu_in_tile(GpuEmitter *em, Type type, int r)
+{
+    LLVMValueRef inside = NULL;
+    for (int axis = 0; axis < type->rank; axis++) {
+        if (gpu_overhangs(em, type, axis)) {
+            LLVMValueRef coord = gpu_coord(em, type->layout, axis, r);
+            LLVMValueRef extent = gpu_i32(em, gpu_extent(em, type, axis));
+            inside =
+                gpu_both(em, inside, LLVMBuildICmp(em->builder, LLVMIntSLT, coord, extent, ""));
+        }
+    }
+    return inside;
+}

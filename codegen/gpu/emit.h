@@ -189,6 +189,9 @@ int gpu_canonical(const Layout *layout, int r);
 LLVMValueRef gpu_size_value(GpuEmitter *em, Dim dim); /* i64 */
 
 /* ---- coords.c ---- */
+
+/* i1: is register r's element in the tile in this thread? NULL: in all. */
+LLVMValueRef gpu_in_tile(GpuEmitter *em, Type type, int r);
 /* i32: what this thread contributes to the coordinate on an axis. */
 LLVMValueRef gpu_thread_coord(GpuEmitter *em, const Layout *layout, int axis);
 /* The bits that lanes and warps may set in it. */

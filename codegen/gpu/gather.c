@@ -43,22 +43,6 @@ static LLVMValueRef index_at(const Places *places, int axis, int r)
     return LLVMBuildIntCast2(em->builder, at, em->i64, dtype_is_signed(index->type->dtype), "");
 }
 
-/* i1: this thread's register r is an element of the tile; NULL: it is. */
-static LLVMValueRef in_tile(const Places *places, int r)
-{
-    GpuEmitter *em = places->em;
-    LLVMValueRef inside = NULL;
-    for (int axis = 0; axis < places->type->rank; axis++) {
-        if (gpu_overhangs(em, places->type, axis)) {
-            LLVMValueRef coord = gpu_coord(em, places->type->layout, axis, r);
-            LLVMValueRef extent = gpu_i32(em, gpu_extent(em, places->type, axis));
-            inside =
-                gpu_both(em, inside, LLVMBuildICmp(em->builder, LLVMIntSLT, coord, extent, ""));
-        }
-    }
-    return inside;
-}
-
 /* The address of register r's element; adds to *inside what has to hold for the access. */
 static LLVMValueRef place(const Places *places, int r, LLVMValueRef *inside)
 {
@@ -91,7 +75,7 @@ static bool stands(const Places *places, int r)
 static LLVMValueRef gathered(const Places *places, int r)
 {
     GpuEmitter *em = places->em;
-    LLVMValueRef inside = in_tile(places, r);
+    LLVMValueRef inside = gpu_in_tile(em, places->type, r);
     LLVMValueRef at = place(places, r, &inside);
     LLVMTypeRef type = llvm_memory_type(em->l, places->dtype);
     LLVMValueRef otherwise =
@@ -178,7 +162,7 @@ int64_t gpu_handed_bytes(GpuEmitter *em, const Op *op)
 static LLVMValueRef handed_at(const Places *places, int r)
 {
     GpuEmitter *em = places->em;
-    LLVMValueRef element = gpu_i32(em, 0), inside = in_tile(places, r);
+    LLVMValueRef element = gpu_i32(em, 0), inside = gpu_in_tile(em, places->type, r);
     for (int axis = 0; axis < places->type->rank; axis++) {
         LLVMValueRef extent = gpu_i32(em, gpu_extent(em, places->type, axis));
         LLVMValueRef coord = gpu_coord(em, places->type->layout, axis, r);
@@ -202,7 +186,7 @@ static void hand_on(const Places *places, LLVMValueRef acts, GpuValue *out)
     }
     for (int r = 0; r < out->n; r++) {
         if (out->regs[r]) {
-            GpuBranch branch = gpu_branch_begin(em, gpu_both(em, acts, in_tile(places, r)));
+            GpuBranch branch = gpu_branch_begin(em, gpu_both(em, acts, gpu_in_tile(em, places->type, r)));
             LLVMValueRef old = gpu_to_memory(em, places->dtype, out->regs[r]);
             LLVMBuildStore(em->builder, old, handed_at(places, r));
             gpu_branch_end(em, branch);
@@ -238,7 +222,7 @@ static LLVMValueRef scattered(const Places *places, LLVMValueRef acts, int r)
     AtomicChange what = {.fn = op_word(op, ATTR_FN), .dtype = places->dtype, .float_add = true};
     what.value = in_register(em, op->operands[at++], r);
     what.compare = text_same(what.fn, "cas") ? in_register(em, op->operands[at++], r) : NULL;
-    LLVMValueRef inside = gpu_both(em, acts, gpu_both(em, in_tile(places, r), active(places, r)));
+    LLVMValueRef inside = gpu_both(em, acts, gpu_both(em, gpu_in_tile(em, places->type, r), active(places, r)));
     if (at < op->n_operands) {
         inside = gpu_both(em, inside, in_register(em, op->operands[at], r));
     }

@@ -267,21 +267,6 @@ static void check_disjoint(GpuEmitter *em, const Op *op, Type type)
     }
 }
 
-/* i1: is register r's element in the tile in this thread? NULL: in all. */
-static LLVMValueRef in_tile(GpuEmitter *em, Type type, int r)
-{
-    LLVMValueRef inside = NULL;
-    for (int axis = 0; axis < type->rank; axis++) {
-        if (gpu_overhangs(em, type, axis)) {
-            LLVMValueRef coord = gpu_coord(em, type->layout, axis, r);
-            LLVMValueRef extent = gpu_i32(em, gpu_extent(em, type, axis));
-            inside =
-                gpu_both(em, inside, LLVMBuildICmp(em->builder, LLVMIntSLT, coord, extent, ""));
-        }
-    }
-    return inside;
-}
-
 static LLVMValueRef run_address(GpuEmitter *em, const Op *op, const SharedTile *tile, Type type,
                                 int r)
 {
@@ -299,7 +284,7 @@ static void load_run(GpuEmitter *em, const Op *op, const SharedTile *tile, const
 {
     Type type = op->results[0]->type;
     LLVMValueRef regs[sizeof run->regs / sizeof *run->regs];
-    LLVMValueRef inside = in_tile(em, type, run->regs[0]);
+    LLVMValueRef inside = gpu_in_tile(em, type, run->regs[0]);
     LLVMValueRef at = run_address(em, op, tile, type, run->regs[0]);
     if (inside) { /* others read the slot's first element, and nobody looks at it */
         at = LLVMBuildSelect(em->builder, inside, at, tile->base, "");
@@ -337,7 +322,7 @@ static void store_run(GpuEmitter *em, const Op *op, const SharedTile *tile, cons
     for (int i = 0; i < run->n; i++) {
         regs[i] = gpu_to_memory(em, tile->dtype, in->regs[run->regs[i]]);
     }
-    LLVMValueRef may = gpu_both(em, first, in_tile(em, value->type, run->regs[0]));
+    LLVMValueRef may = gpu_both(em, first, gpu_in_tile(em, value->type, run->regs[0]));
     LLVMValueRef at = run_address(em, op, tile, value->type, run->regs[0]);
     GpuBranch branch = {0};
     if (may) {

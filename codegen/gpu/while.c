@@ -105,23 +105,6 @@ static LLVMValueRef any_lane(GpuEmitter *em, LLVMValueRef any)
     return any;
 }
 
-/* Threads that lie outside of the tile hold no element that could go on. */
-static LLVMValueRef in_tile(const While *w, const Value *condition, int r)
-{
-    GpuEmitter *em = w->em;
-    Type type = condition->type;
-    LLVMValueRef inside = NULL;
-    for (int axis = 0; axis < type->rank; axis++) {
-        if (gpu_overhangs(em, type, axis)) {
-            LLVMValueRef coord = gpu_coord(em, type->layout, axis, r);
-            LLVMValueRef extent = gpu_i32(em, gpu_extent(em, type, axis));
-            inside =
-                gpu_both(em, inside, LLVMBuildICmp(em->builder, LLVMIntSLT, coord, extent, ""));
-        }
-    }
-    return inside;
-}
-
 /* Which registers go on; *any: does one? NULL: the condition is a scalar, and all go on. */
 static LLVMValueRef *conditions(const While *w, LLVMValueRef *any)
 {
@@ -134,7 +117,7 @@ static LLVMValueRef *conditions(const While *w, LLVMValueRef *any)
         if (!is_own(em, condition, r)) {
             continue;
         }
-        LLVMValueRef inside = is_tile(condition) ? in_tile(w, condition, r) : NULL;
+        LLVMValueRef inside = is_tile(condition) ? gpu_in_tile(em, condition->type, r) : NULL;
         goes_on[r] = gpu_both(em, held->regs[r], gpu_both(em, inside, around(w, condition, r)));
         *any = *any ? LLVMBuildOr(em->builder, *any, goes_on[r], "") : goes_on[r];
     }
