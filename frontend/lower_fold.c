@@ -149,26 +149,6 @@ static bool yield_folded(Lower *l, const Fold *f, const Val *out)
     return true;
 }
 
-/* Nothing but arithmetic on scalars: no memory, no arrays. */
-static bool is_arithmetic(const Block *block)
-{
-    for (const Op *op = block->first; op; op = op->next) {
-        bool fine = op_has(op, TRAIT_ELEMENTWISE) || op->kind == OP_CONST || op->kind == OP_YIELD ||
-                    op->kind == OP_SIZE || op->kind == OP_FOR || op->kind == OP_IF ||
-                    op->kind == OP_WHILE;
-        for (int i = 0; i < op->n_results; i++) {
-            fine = fine && type_is_scalar(op->results[i]->type);
-        }
-        for (int i = 0; i < op->n_regions; i++) {
-            fine = fine && is_arithmetic(op->regions[i]);
-        }
-        if (!fine) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static bool lower_function(Lower *l, const Fold *f, Op *op)
 {
     Builder outside = l->b;
@@ -180,7 +160,7 @@ static bool lower_function(Lower *l, const Fold *f, Op *op)
     bool good = !is_poison(&out) && yield_folded(l, f, &out);
     l->b = outside;
     l->mask = mask;
-    if (good && !is_arithmetic(op->regions[0])) {
+    if (good && !block_is_scalar(op->regions[0])) {
         Diag *diag = lower_error(l, ERR_FOLD, f->expr->args.items[0]->span,
                                  "the function does more than arithmetic on its two elements");
         diag_help(l->diags, diag, "what it reads can be a part of the tuple that is folded");

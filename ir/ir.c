@@ -567,3 +567,22 @@ Op *op_enclosing(const Op *op, OpKind kind)
     }
     return NULL;
 }
+
+bool block_is_scalar(const Block *block)
+{
+    for (const Op *op = block->first; op; op = op->next) {
+        bool fine = op_has(op, TRAIT_ELEMENTWISE) || op->kind == OP_CONST || op->kind == OP_SIZE ||
+                    op->kind == OP_YIELD || op->kind == OP_FOR || op->kind == OP_IF ||
+                    op->kind == OP_WHILE;
+        for (int i = 0; i < op->n_results; i++) {
+            fine = fine && type_is_scalar(op->results[i]->type);
+        }
+        for (int i = 0; i < op->n_regions; i++) {
+            fine = fine && block_is_scalar(op->regions[i]);
+        }
+        if (!fine) {
+            return false;
+        }
+    }
+    return true;
+}

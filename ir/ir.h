@@ -255,4 +255,7 @@ static inline int for_carried(const Op *op)
     return op->n_operands - 2;
 }
 
+/* Nothing but arithmetic on scalars and control flow: no memory, no arrays. */
+bool block_is_scalar(const Block *block);
+
 #endif

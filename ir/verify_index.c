@@ -148,26 +148,6 @@ static const Op *end_of(const Block *block)
     return block->last && block->last->kind == OP_YIELD ? block->last : NULL;
 }
 
-/* A function of scalars. */
-static bool is_arithmetic(const Block *block)
-{
-    for (const Op *op = block->first; op; op = op->next) {
-        bool fine = op_has(op, TRAIT_ELEMENTWISE) || op->kind == OP_CONST || op->kind == OP_SIZE ||
-                    op->kind == OP_YIELD || op->kind == OP_FOR || op->kind == OP_IF ||
-                    op->kind == OP_WHILE;
-        for (int i = 0; i < op->n_results; i++) {
-            fine = fine && type_is_scalar(op->results[i]->type);
-        }
-        for (int i = 0; i < op->n_regions; i++) {
-            fine = fine && is_arithmetic(op->regions[i]);
-        }
-        if (!fine) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static void verify_folded(Verifier *v, const Op *op, int n)
 {
     int64_t axis = op_int(op, ATTR_AXIS, -1);
@@ -214,7 +194,7 @@ static void verify_fold(Verifier *v, const Op *op)
             return;
         }
     }
-    if (!is_arithmetic(region)) {
+    if (!block_is_scalar(region)) {
         verify_fail(v, op, "the region holds more than arithmetic on scalars");
     }
 }
