@@ -186,7 +186,8 @@ static void hand_on(const Places *places, LLVMValueRef acts, GpuValue *out)
     }
     for (int r = 0; r < out->n; r++) {
         if (out->regs[r]) {
-            GpuBranch branch = gpu_branch_begin(em, gpu_both(em, acts, gpu_in_tile(em, places->type, r)));
+            GpuBranch branch =
+                gpu_branch_begin(em, gpu_both(em, acts, gpu_in_tile(em, places->type, r)));
             LLVMValueRef old = gpu_to_memory(em, places->dtype, out->regs[r]);
             LLVMBuildStore(em->builder, old, handed_at(places, r));
             gpu_branch_end(em, branch);
@@ -222,7 +223,8 @@ static LLVMValueRef scattered(const Places *places, LLVMValueRef acts, int r)
     AtomicChange what = {.fn = op_word(op, ATTR_FN), .dtype = places->dtype, .float_add = true};
     what.value = in_register(em, op->operands[at++], r);
     what.compare = text_same(what.fn, "cas") ? in_register(em, op->operands[at++], r) : NULL;
-    LLVMValueRef inside = gpu_both(em, acts, gpu_both(em, gpu_in_tile(em, places->type, r), active(places, r)));
+    LLVMValueRef inside =
+        gpu_both(em, acts, gpu_both(em, gpu_in_tile(em, places->type, r), active(places, r)));
     if (at < op->n_operands) {
         inside = gpu_both(em, inside, in_register(em, op->operands[at], r));
     }
