@@ -108,6 +108,7 @@ typedef enum FailCode {
     FAIL_NO_CODE = 1031,
     FAIL_PARAMETER = 1032,
     FAIL_NOT_GIVEN = 1033,
+    FAIL_ASSERTION = 1034,
 } FailCode;
 
 /* --diagnostics, wherever it stands: how all that follows is told. Returns 0, or an exit code. */

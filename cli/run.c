@@ -2,6 +2,7 @@
 /* `tessera run`: compile, load, launch, compare, write. */
 #include "cli/cli.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@ typedef struct Run {
     Arrays arrays;
     TesseraOptions compile;
     bool interpreted;
+    FILE *to; /* what is told */
     double compile_seconds, run_seconds;
 } Run;
 
@@ -21,6 +23,37 @@ static double now(void)
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- what the kernel says ---- */
+
+/* Prints go where answers go; an assertion that failed is a fault of the kernel. */
+static int tell(const Run *run, const TesseraMessages *said)
+{
+    const TesseraMessage *failed = NULL;
+    for (size_t i = 0; i < said->n; i++) {
+        const TesseraMessage *message = &said->items[i];
+        failed = failed || !message->failed ? failed : message;
+        if (!message->failed) {
+            fprintf(run->to, "%s\n", message->text);
+        }
+    }
+    if (said->lost) {
+        fprintf(stderr, "note: %" PRIu64 " more messages did not fit the log\n", said->lost);
+    }
+    if (said->failures == 0) {
+        return 0;
+    }
+    if (!failed) {
+        return fail_code(FAIL_ASSERTION, TESSERA_FAULT,
+                         "%" PRIu64 " assertions failed; the log was full", said->failures);
+    }
+    int code = fail_code(FAIL_ASSERTION, TESSERA_FAULT, "%s:%d: %s",
+                         failed->file ? failed->file : "?", failed->line, failed->text);
+    if (said->failures > 1) {
+        show_note("%" PRIu64 " assertions failed; this is the first", said->failures);
+    }
+    return code;
 }
 
 /* ---- launching ---- */
@@ -39,10 +72,12 @@ static int launch(Run *run)
     bool ok = tessera_prepare(s->kernel, s->device, args, run->arrays.n, &prepared) == TESSERA_OK;
     timeout_end();
     run->compile_seconds += now() - start;
+    TesseraMessages said;
     ok = ok && tessera_launch_time(prepared, NULL, 1, &run->run_seconds) == TESSERA_OK &&
-         tessera_sync(s->device, NULL) == TESSERA_OK;
+         tessera_launch_messages(prepared, NULL, &said) == TESSERA_OK;
     free(args);
-    code = ok ? arrays_download(s, &run->arrays) : fail_context(s->context);
+    code = ok ? tell(run, &said) : fail_context(s->context);
+    code = code ? code : arrays_download(s, &run->arrays);
     tessera_launch_free(prepared);
     return code;
 }
@@ -55,8 +90,10 @@ static int interpret(Run *run)
     double start = now();
     TesseraStatus status = tessera_interpret(s->program, &run->compile, args, run->arrays.n);
     run->run_seconds = now() - start;
+    TesseraMessages said;
     free(args);
-    return status == TESSERA_OK ? 0 : fail_context(s->context);
+    bool ok = status == TESSERA_OK && tessera_interpret_messages(s->context, &said) == TESSERA_OK;
+    return ok ? tell(run, &said) : fail_context(s->context);
 }
 
 /* ---- comparing ---- */
@@ -265,7 +302,7 @@ static int run_in_session(Run *run)
 {
     Options with_consts;
     Session *s = &run->session;
-    FILE *to = uses_stdout(run->options) ? stderr : stdout;
+    FILE *to = run->to = uses_stdout(run->options) ? stderr : stdout;
     int code = arrays_read(run->options, s, &run->arrays, &with_consts);
     bool watched = run->options->trace || run->options->trap;
     const char *device = run->options->device ? run->options->device : watched ? "interp" : "auto";

@@ -147,6 +147,76 @@ static void fill_params(Func *func, Plan *plan)
     }
 }
 
+/* ---- what it says ---- */
+
+static bool is_saying(const Op *op)
+{
+    return op->kind == OP_PRINT || op->kind == OP_ASSERT;
+}
+
+typedef struct Sayings {
+    Func *func;
+    Plan *plan;
+    bool found;
+} Sayings;
+
+static void count_saying(Op *op, void *user)
+{
+    Sayings *sayings = user;
+    if (is_saying(op)) {
+        int nth = (int)op_int(op, ATTR_NTH, 0), words = op->n_operands;
+        Plan *plan = sayings->plan;
+        sayings->found = true;
+        plan->n_messages = nth >= plan->n_messages ? nth + 1 : plan->n_messages;
+        plan->log_words = words > plan->log_words ? words : plan->log_words;
+    }
+}
+
+void plan_message(Func *func, const Op *op, PlanMessage *message)
+{
+    const Diags *diags = func->diags;
+    Arena *arena = func->arena;
+    DType *dtypes = ARENA_ARRAY(arena, DType, op->n_operands);
+    for (int i = 1; i < op->n_operands; i++) {
+        dtypes[i - 1] = op->operands[i]->type->dtype;
+    }
+    *message = (PlanMessage){.fails = op->kind == OP_ASSERT,
+                             .text = arena_strdup(arena, op_word(op, ATTR_TEXT)),
+                             .n = op->n_operands - 1,
+                             .places = (int)op_int(op, ATTR_PLACES, 0),
+                             .dtypes = dtypes};
+    if (op->span.source >= 0 && (size_t)op->span.source < diags->sources.n) {
+        message->file = arena_strdup(arena, diags->sources.items[op->span.source].name);
+        message->line = diag_place(diags, op->span).line;
+    }
+}
+
+static void fill_message(Op *op, void *user)
+{
+    Sayings *sayings = user;
+    if (is_saying(op)) {
+        plan_message(sayings->func, op, &sayings->plan->messages[op_int(op, ATTR_NTH, 0)]);
+    }
+}
+
+static void fill_messages(Func *func, Plan *plan)
+{
+    Sayings sayings = {func, plan, false};
+    func_walk(func, count_saying, &sayings);
+    plan->messages = ARENA_ARRAY(func->arena, PlanMessage, plan->n_messages);
+    func_walk(func, fill_message, &sayings);
+}
+
+static bool says(Func *func, const Op *launch)
+{
+    Plan none = {0};
+    Sayings sayings = {func, &none, false};
+    block_walk(launch->regions[0], count_saying, &sayings);
+    return sayings.found;
+}
+
+/* ---- launches ---- */
+
 static void add_args(PlanLaunch *launch, PlanArgKind kind, const Plan *plan)
 {
     for (int i = 0; i < plan->n_params; i++) {
@@ -160,14 +230,17 @@ static void add_args(PlanLaunch *launch, PlanArgKind kind, const Plan *plan)
     }
 }
 
-static void fill_args(Func *func, const Plan *plan, PlanLaunch *launch)
+static void fill_args(Func *func, const Plan *plan, const Op *op, PlanLaunch *launch)
 {
     launch->args =
-        ARENA_ARRAY(func->arena, PlanArg, plan->n_params + plan->n_scratch + plan->n_sizes);
+        ARENA_ARRAY(func->arena, PlanArg, plan->n_params + plan->n_scratch + plan->n_sizes + 1);
     add_args(launch, ARG_POINTER, plan);
     add_args(launch, ARG_SCALAR, plan);
     for (int i = 0; i < plan->n_sizes; i++) {
         launch->args[launch->n_args++] = (PlanArg){ARG_SIZE, i};
+    }
+    if (says(func, op)) {
+        launch->args[launch->n_args++] = (PlanArg){ARG_LOG, 0};
     }
 }
 
@@ -238,7 +311,7 @@ static void fill_launch(Func *func, const Plan *plan, const Op *launch, size_t i
     to->persistent = op_int(launch, ATTR_PERSISTENT, 0) != 0;
     to->blocks_per_unit = (int)op_int(launch, ATTR_BLOCKS, 1);
     to->cluster = 1;
-    fill_args(func, plan, to);
+    fill_args(func, plan, launch, to);
 }
 
 LaunchOps plan_launch_ops(Func *func)
@@ -262,6 +335,7 @@ void plan_fill(Func *func, Plan *plan)
     plan->target = func->target->name;
     fill_sizes(func, plan);
     fill_params(func, plan);
+    fill_messages(func, plan);
     LaunchOps launches = plan_launch_ops(func);
     plan->n_launches = (int)launches.n;
     plan->launches = ARENA_ARRAY(func->arena, PlanLaunch, launches.n);

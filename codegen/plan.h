@@ -21,6 +21,9 @@ typedef struct LaunchOps {
 } LaunchOps;
 LaunchOps plan_launch_ops(Func *func);
 
+/* What a print or assert says. */
+void plan_message(Func *func, const Op *op, PlanMessage *message);
+
 PlanExpr plan_expr(Func *func, Dim dim);
 /* Which of the plan's sizes a variable is. */
 int plan_size_index(const Func *func, const DimVar *var);

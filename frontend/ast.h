@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program as it was written. Nodes live in the arena and never change after parsing. */
+/* The program as it was written. Nodes live in the arena and never change after parsing; the bodies
+ * of the standard library's functions are parsed when they are first called (fn_complete). */
 #ifndef TESSERA_FRONTEND_AST_H
 #define TESSERA_FRONTEND_AST_H
 
@@ -20,6 +21,7 @@ typedef enum ExprKind {
     EXPR_INT,    /* integer, number */
     EXPR_FLOAT,  /* number */
     EXPR_BOOL,   /* integer */
+    EXPR_TEXT,   /* name: of print and assert */
     EXPR_NONE,   /* None: a new axis, as an index */
     EXPR_UNARY,  /* op a */
     EXPR_BINARY, /* a op b */
@@ -59,6 +61,8 @@ typedef enum StmtKind {
     STMT_FOR,      /* axes[0], body */
     STMT_WHILE,    /* value, body */
     STMT_BREAK,
+    STMT_CONTINUE,
+    STMT_UNCHECKED, /* body */
     STMT_PARALLEL, /* axes, body */
     STMT_ASSUME,   /* target (a name), and values (in …) or value (a condition) */
 } StmtKind;
@@ -111,6 +115,8 @@ typedef struct FnDecl {
     Expr *result_type; /* may be NULL */
     Expr *value;       /* `= value`, or */
     StmtList body;
+    bool waits;        /* neither has been parsed yet: they begin at `rest` of the source */
+    Span rest;
 } FnDecl;
 
 typedef struct AssumeSet { /* assume D in 64, 80 */
@@ -131,6 +137,9 @@ typedef struct KernelDecl {
     KernelSignature signature;
     struct { AssumeSet *items; size_t n, cap; } sets;
 } KernelDecl;
+
+/* Is a call of this name a statement: print, assert? */
+bool is_saying(const char *name);
 
 /* One item of a line: `tile M 128` is {tile, M, 128}. */
 typedef struct LineDecl {
@@ -177,6 +186,8 @@ struct Module {
 
 /* parse_*.c: fills the module; errors are in diags. */
 void parse_module(Module *module);
+/* The body of a function of the standard library, if it still waits to be parsed. */
+void fn_complete(const Module *home, FnDecl *fn);
 /* import.c: parses what the module imports, and what that imports; errors are in diags. */
 void load_imports(Module *module);
 /* module.c: names that a file defines more than once. */

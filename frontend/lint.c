@@ -334,10 +334,12 @@ static void walk_stmt(Lint *lint, const Stmt *stmt)
     case STMT_IF:
     case STMT_FOR:
     case STMT_WHILE:
+    case STMT_UNCHECKED:
     case STMT_PARALLEL: walk_body(lint, stmt); return;
     case STMT_EXPR:
     case STMT_RETURN:
     case STMT_BREAK:
+    case STMT_CONTINUE:
     case STMT_ASSUME: break;
     }
     walk_expr(lint, stmt->value);

@@ -81,6 +81,12 @@ typedef struct CallFrame {
     struct CallFrame *up;
 } CallFrame;
 
+/* Flags of a loop that can be left: variables of type bool, of no name in the program. */
+typedef struct Leaving {
+    Symbol *active; /* does it go on? NULL: it has no `break` */
+    Symbol *here;   /* does this iteration? NULL: it has no `continue` either */
+} Leaving;
+
 typedef struct Lower {
     Module *module;
     const KernelDecl *kernel;
@@ -95,13 +101,15 @@ typedef struct Lower {
     int parallel;     /* inside of one? */
     Block *parallel_block;
     const IndexVar *parallel_vars[MAX_RANK]; /* of its arguments */
-    Symbol *active; /* of the loop around, when it has a `break`: does it go on? */
+    Leaving leaving; /* of the loop around */
     const Op *lane_loop; /* the outermost loop around whose elements end by themselves */
     int branches;   /* of conditions that are not known when compiling, around this place */
     Val mask; /* ARRAY of bool: where stores happen; else everywhere */
     Lane lanes[MOST_LANES];
     int n_lanes;
     uint32_t n_index_vars;
+    int n_sayings;    /* of print and assert, so far */
+    bool unchecked;   /* the program promises that indices are inside */
     int loops;        /* `for` around this place, inside the function */
     bool returned;    /* a return was met in this block */
     Val result;       /* of the function that is inlined */
@@ -129,7 +137,7 @@ Val lower_name(Lower *l, const Expr *expr);
 /* A type by name: built in or bound. */
 bool named_dtype(const Lower *l, const char *name, DType *out);
 void unknown_function(Lower *l, const Expr *callee, const char *name);
-const FnDecl *find_fn(const Lower *l, const char *name, const Module **home);
+FnDecl *find_fn(const Lower *l, const char *name, const Module **home);
 
 /* ---- types and shapes in words (lower_shape.c) ---- */
 const char *dim_text(Lower *l, Dim dim);
@@ -206,6 +214,7 @@ Val select_vals(Lower *l, const Expr *expr, const Expr *const parts[3], const Va
 /* The type of a choice between two. */
 bool select_dtype(Lower *l, const Expr *expr, const Val *a, const Val *b, DType *out);
 Val lower_product(Lower *l, const Expr *expr);
+Val lower_dot(Lower *l, const Expr *expr, const char *name);
 /* The operator itself when there is one: its operands get labels of their own. */
 Span place_of(const Expr *expr);
 /* "does not apply": false. `help` may be NULL. */
@@ -224,10 +233,12 @@ Val lower_arg_extreme(Lower *l, const Expr *expr, const char *name);
  * given, -1 where an element does not count. The axis stays, with extent 1. */
 Value *arg_extreme(Lower *l, bool most, Value *values, Value *indices, int axis);
 bool is_atomic(const char *name);
+/* print(…) and assert(…). */
+void lower_saying(Lower *l, const Expr *expr, const char *name);
 /* `old`: the elements before are a value. */
 Val lower_atomic(Lower *l, const Expr *expr, const char *name, bool old);
 Val lower_intrinsic(Lower *l, const Expr *expr, const char *name);
-Val inline_fn(Lower *l, const Expr *expr, const FnDecl *fn, const Module *home);
+Val inline_fn(Lower *l, const Expr *expr, FnDecl *fn, const Module *home);
 /* Builtins that other files name, for "did you mean". */
 const char *builtin_name(size_t n); /* NULL after the last */
 bool arith_dtype(Lower *l, const Expr *expr, const Val *a, const Val *b, DType *out);
@@ -246,7 +257,7 @@ void lower_block(Lower *l, const StmtList *list);
 void lower_loop(Lower *l, const Stmt *stmt);
 void lower_if(Lower *l, const Stmt *stmt);
 void lower_while(Lower *l, const Stmt *stmt);
-void lower_break(Lower *l, const Stmt *stmt);
+void lower_leave(Lower *l, const Stmt *stmt);
 void lower_parallel(Lower *l, const Stmt *stmt);
 
 /* ---- the kernel ---- */

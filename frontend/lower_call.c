@@ -176,7 +176,7 @@ static const struct {
     {"reduce", lower_fold},        {"scan", lower_fold},          {"where", lower_where},
     {"fill", lower_fill},          {"zeros", lower_fill},         {"ones", lower_fill},
     {"index", lower_range_fact},   {"start", lower_range_fact},   {"end", lower_range_fact},
-    {"len", lower_range_fact},
+    {"len", lower_range_fact},     {"dot", lower_dot},
 };
 
 const char *builtin_name(size_t n)
@@ -348,7 +348,7 @@ static Val call_named(Lower *l, const Expr *expr, const char *name)
     DType dtype;
     const Module *home;
     bool known;
-    const FnDecl *fn = find_fn(l, name, &home);
+    FnDecl *fn = find_fn(l, name, &home);
     if (is_atomic(name)) {
         return lower_atomic(l, expr, name, true);
     }
@@ -382,6 +382,8 @@ void lower_effect(Lower *l, const Expr *expr)
     const char *name = callee_name(l, expr->a, &intrinsic);
     if (is_atomic(name)) {
         lower_atomic(l, expr, name, false);
+    } else if (name && is_saying(name)) {
+        lower_saying(l, expr, name);
     } else {
         lower_call(l, expr);
     }

@@ -56,6 +56,75 @@ void carried_add(Lower *l, Carried *carried, Symbol *symbol)
     remember(l, carried);
 }
 
+/* ---- break, continue ---- */
+
+static bool has_leave(const StmtList *list, StmtKind kind)
+{
+    for (size_t i = 0; list && i < list->n; i++) {
+        const Stmt *stmt = list->items[i];
+        bool same_loop = stmt->kind == STMT_IF || stmt->kind == STMT_UNCHECKED;
+        bool inside =
+            same_loop && (has_leave(&stmt->body, kind) || has_leave(&stmt->otherwise, kind));
+        if (stmt->kind == kind || inside) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool may_leave(const Stmt *stmt)
+{
+    Stmt *items[] = {(Stmt *)(uintptr_t)stmt};
+    StmtList list = {items, 1, 1};
+    return has_leave(&list, STMT_BREAK) || has_leave(&list, STMT_CONTINUE);
+}
+
+static Symbol *define_flag(Lower *l, const char *name)
+{
+    Val yes = array_val(build_int(&l->b, type_scalar(l->func, DT_BOOL), 1));
+    Symbol *flag = define(l, name, SPAN_NONE, yes);
+    flag->is_var = true;
+    l->symbols = flag->older; /* no name of the program */
+    return flag;
+}
+
+Leaving begin_leaving(Lower *l, const StmtList *body)
+{
+    Leaving outer = l->leaving;
+    l->leaving = (Leaving){NULL, NULL};
+    if (has_leave(body, STMT_BREAK)) {
+        l->leaving.active = define_flag(l, "active");
+    }
+    return outer;
+}
+
+void begin_iteration(Lower *l, const StmtList *body)
+{
+    bool own = has_leave(body, STMT_CONTINUE);
+    l->leaving.here = own ? define_flag(l, "here") : l->leaving.active;
+}
+
+void end_leaving(Lower *l, Leaving outer)
+{
+    l->leaving = outer;
+}
+
+/* The flags that statements of the loop around may change. */
+static void add_flags(Lower *l, const StmtList *first, const StmtList *second, Carried *carried)
+{
+    bool ends = has_leave(first, STMT_BREAK) || has_leave(second, STMT_BREAK);
+    bool skips = has_leave(first, STMT_CONTINUE) || has_leave(second, STMT_CONTINUE);
+    const Leaving *flags = &l->leaving;
+    if (ends && flags->active) {
+        ARENA_PUSH(l->arena, &carried->symbols, flags->active);
+    }
+    if ((ends || skips) && flags->here && flags->here != flags->active) {
+        ARENA_PUSH(l->arena, &carried->symbols, flags->here);
+    }
+}
+
+/* ---- all that is carried ---- */
+
 bool *carried_written(Lower *l)
 {
     size_t params = l->func->params.n;
@@ -77,9 +146,7 @@ Carried carried_by(Lower *l, const StmtList *first, const StmtList *second)
 {
     Carried carried = {.before = NULL};
     forget_held_all(l);
-    if (l->active && ((first && has_break(first)) || (second && has_break(second)))) {
-        ARENA_PUSH(l->arena, &carried.symbols, l->active);
-    }
+    add_flags(l, first, second, &carried);
     collect(l, first, &carried);
     collect(l, second, &carried);
     remember(l, &carried);
@@ -154,40 +221,4 @@ bool carried_widen(const Carried *carried)
         carried->lanes[i] |= now;
     }
     return wider;
-}
-
-/* ---- break ---- */
-
-static bool breaks(const Stmt *stmt)
-{
-    return stmt->kind == STMT_BREAK ||
-           (stmt->kind == STMT_IF && (has_break(&stmt->body) || has_break(&stmt->otherwise)));
-}
-
-bool has_break(const StmtList *list)
-{
-    for (size_t i = 0; i < list->n; i++) {
-        if (breaks(list->items[i])) {
-            return true;
-        }
-    }
-    return false;
-}
-
-Symbol *begin_active(Lower *l, const StmtList *body)
-{
-    Symbol *outer = l->active;
-    l->active = NULL;
-    if (has_break(body)) {
-        Val yes = array_val(build_int(&l->b, type_scalar(l->func, DT_BOOL), 1));
-        l->active = define(l, "active", SPAN_NONE, yes);
-        l->active->is_var = true;
-        l->symbols = l->active->older; /* no name of the program */
-    }
-    return outer;
-}
-
-void end_active(Lower *l, Symbol *outer)
-{
-    l->active = outer;
 }

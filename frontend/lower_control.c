@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* if, while and break on conditions of the running program. A condition that is one for all is an
- * op `if`, or the op `while` on a scalar. One that differs from lane to lane chooses what variables
- * become, masks what is stored, and lets each element of a `while` end by itself. */
+/* if, while, break and continue on conditions of the running program. A condition that is one for
+ * all is an op `if`, or the op `while` on a scalar. One that differs from lane to lane chooses what
+ * variables become, masks what is stored, and lets each element of a `while` end by itself. */
 #include "frontend/lower_control.h"
 
 /* ---- masks ---- */
@@ -193,15 +193,20 @@ void lower_if(Lower *l, const Stmt *stmt)
     lower_branches(l, stmt->span, &condition, &stmt->body, &stmt->otherwise);
 }
 
-/* ---- break ---- */
+/* ---- break, continue ---- */
 
-void lower_break(Lower *l, const Stmt *stmt)
+void lower_leave(Lower *l, const Stmt *stmt)
 {
-    if (!l->active) {
-        lower_error(l, ERR_BREAK, stmt->span, "break outside of a loop");
+    bool ends = stmt->kind == STMT_BREAK;
+    if (!l->leaving.here) {
+        lower_error(l, ERR_BREAK, stmt->span, "%s outside of a loop", ends ? "break" : "continue");
         return;
     }
-    l->active->val = array_val(build_int(&l->b, type_scalar(l->func, DT_BOOL), 0));
+    Val no = array_val(build_int(&l->b, type_scalar(l->func, DT_BOOL), 0));
+    l->leaving.here->val = no;
+    if (ends) {
+        l->leaving.active->val = no;
+    }
 }
 
 /* ---- while ---- */
@@ -236,8 +241,8 @@ static Val loop_condition(Lower *l, const WhileLoop *loop)
     } else {
         holds = apply_binary(l, &none, OP_CMP, "lt", &loop->counter->val, &loop->end, &none, &none);
     }
-    if (l->active) {
-        holds = both(l, &l->active->val, &holds);
+    if (l->leaving.active) {
+        holds = both(l, &l->leaving.active->val, &holds);
     }
     holds = masked(l, &holds);
     return holds.kind == VAL_CONST ? array_val(as_value(l, &holds)) : holds;
@@ -334,6 +339,7 @@ static Tried try_while(Lower *l, const WhileLoop *loop, const Carried *carried)
         l->mask = has_loop(loop->body) ? loop_condition(l, loop) : mask;
     }
     l->loops++;
+    begin_iteration(l, loop->body);
     lower_block(l, loop->body);
     l->loops--;
     next_count(l, loop);
@@ -361,7 +367,7 @@ static Tried try_while(Lower *l, const WhileLoop *loop, const Carried *carried)
 
 static void lower_while_loop(Lower *l, const WhileLoop *loop)
 {
-    Symbol *outer = begin_active(l, loop->body);
+    Leaving outer = begin_leaving(l, loop->body);
     Carried carried = carried_by(l, loop->body, NULL);
     if (loop->counter) {
         carried_add(l, &carried, loop->counter);
@@ -381,7 +387,7 @@ static void lower_while_loop(Lower *l, const WhileLoop *loop)
         carried_reset(l, &carried);
     }
     forget_held_all(l);
-    end_active(l, outer);
+    end_leaving(l, outer);
 }
 
 void lower_while(Lower *l, const Stmt *stmt)

@@ -37,11 +37,13 @@ Value **carried_values(Lower *l, const Carried *carried);
 /* Adds the lanes that the values have now. Did they have more? */
 bool carried_widen(const Carried *carried);
 
-/* Does a `break` of the loop around these statements stand in them? */
-bool has_break(const StmtList *list);
-/* While a loop with `break` is lowered l->active is a variable: goes on. */
-Symbol *begin_active(Lower *l, const StmtList *body);
-void end_active(Lower *l, Symbol *outer);
+/* Does a `break` or `continue` of the loop around it stand in the statement? */
+bool may_leave(const Stmt *stmt);
+/* l->leaving becomes that of a loop with this body; what it was is returned, and set again by
+ * end_leaving. begin_iteration stands where the body begins. */
+Leaving begin_leaving(Lower *l, const StmtList *body);
+void begin_iteration(Lower *l, const StmtList *body);
+void end_leaving(Lower *l, Leaving outer);
 /* Statements that happen where the condition, a bool of any lanes, holds. */
 void lower_branches(Lower *l, Span span, const Val *condition, const StmtList *yes,
                     const StmtList *no);

@@ -86,10 +86,11 @@ static bool is_indexed(const Lower *l, const Expr *expr, const char *name, int d
 static bool callee_indexes(const Lower *l, const Expr *call, size_t n, int depth)
 {
     const Module *home;
-    const FnDecl *fn = call->a->kind == EXPR_NAME ? find_fn(l, call->a->name, &home) : NULL;
+    FnDecl *fn = call->a->kind == EXPR_NAME ? find_fn(l, call->a->name, &home) : NULL;
     if (!fn || n >= fn->params.n) {
         return false;
     }
+    fn_complete(home, fn);
     const ParamDecl *param = &fn->params.items[n];
     bool unseen = call->args.items[n]->kind == EXPR_NAMED || !fn->value || depth == 0;
     return !param->type && (unseen || is_indexed(l, fn->value, param->name, depth - 1));
@@ -248,11 +249,11 @@ static bool accepts_all(const Expr *expr, const FnDecl *fn, const Val *given)
 }
 
 /* The first that takes the arguments as they are; if none does, the first, which says why. */
-static const FnDecl *choose_overload(const Expr *expr, const FnDecl *first, const Module *home,
-                                     const Val *given)
+static FnDecl *choose_overload(const Expr *expr, FnDecl *first, const Module *home,
+                               const Val *given)
 {
     for (size_t i = 0; i < home->fns.n; i++) {
-        const FnDecl *fn = home->fns.items[i];
+        FnDecl *fn = home->fns.items[i];
         if (text_same(fn->name, first->name) && accepts_all(expr, fn, given)) {
             return fn;
         }
@@ -315,10 +316,11 @@ static Val wrong_count(Lower *l, const Expr *expr, const FnDecl *fn)
     return poison_val();
 }
 
-Val inline_fn(Lower *l, const Expr *expr, const FnDecl *fn, const Module *home)
+Val inline_fn(Lower *l, const Expr *expr, FnDecl *fn, const Module *home)
 {
     Val *given = lower_arguments(l, expr);
     fn = choose_overload(expr, fn, home, given);
+    fn_complete(home, fn);
     if (is_active(l, fn)) {
         lower_error(l, ERR_RECURSION, expr->span, "`%s` calls itself", fn->name);
         return poison_val();
@@ -334,9 +336,12 @@ Val inline_fn(Lower *l, const Expr *expr, const FnDecl *fn, const Module *home)
     Symbol *symbols = l->symbols;
     bool returned = l->returned;
     int loops = l->loops, branches = l->branches;
-    Symbol *active = l->active;
+    Leaving leaving = l->leaving;
+    bool unchecked = l->unchecked;
     l->calls = &frame;
-    l->symbols = l->active = NULL;
+    l->symbols = NULL;
+    l->leaving = (Leaving){NULL, NULL};
+    l->unchecked = false;
     l->loops = l->branches = 0;
     for (size_t i = 0; i < fn->params.n; i++) {
         define(l, fn->params.items[i].name, fn->params.items[i].span, vals[i]);
@@ -350,6 +355,7 @@ Val inline_fn(Lower *l, const Expr *expr, const FnDecl *fn, const Module *home)
     l->returned = returned;
     l->loops = loops;
     l->branches = branches;
-    l->active = active;
+    l->leaving = leaving;
+    l->unchecked = unchecked;
     return result;
 }

@@ -44,8 +44,11 @@ static bool at_integers(Lower *l, Val val, AxisAt *place)
     }
     const Affine *affine = affine_of(l, &place->val);
     place->kind = PLACE_AT;
-    place->data = !affine;
-    place->inside = affine && affine_inside(l->func, affine, place->extent);
+    /* What a condition switches off is read all the same: there the check stays. */
+    bool always = l->mask.kind != VAL_ARRAY && !l->lane_loop;
+    place->data = !affine || l->unchecked;
+    place->inside =
+        (affine && affine_inside(l->func, affine, place->extent)) || (l->unchecked && always);
     return true;
 }
 

@@ -161,11 +161,12 @@ static void lower_poisoned(Lower *l, const Stmt *stmt)
 {
     Symbol *outer = l->symbols;
     poison_axes(l, stmt);
-    Symbol *active = begin_active(l, &stmt->body);
+    Leaving leaving = begin_leaving(l, &stmt->body);
     l->loops++;
+    begin_iteration(l, &stmt->body);
     lower_block(l, &stmt->body);
     l->loops--;
-    end_active(l, active);
+    end_leaving(l, leaving);
     l->symbols = outer;
 }
 
@@ -174,8 +175,9 @@ static void lower_iteration(Lower *l, const Stmt *stmt, const Walk *walk, Block 
 {
     Symbol *outer = l->symbols;
     define_axis(l, &stmt->axes.items[0], walk, region->args[0]);
-    if (l->active) {
-        Val goes_on = l->active->val;
+    begin_iteration(l, &stmt->body);
+    if (l->leaving.active) {
+        Val goes_on = l->leaving.active->val;
         lower_branches(l, stmt->span, &goes_on, &stmt->body, NULL);
     } else {
         lower_block(l, &stmt->body);
@@ -229,13 +231,13 @@ void lower_loop(Lower *l, const Stmt *stmt)
     } else if (walk.in_lanes) {
         lower_for_lanes(l, stmt, &walk.first, &walk.end);
     } else {
-        Symbol *outer = begin_active(l, &stmt->body);
+        Leaving outer = begin_leaving(l, &stmt->body);
         Carried carried = carried_by(l, &stmt->body, NULL);
         do {
             carried_reset(l, &carried);
         } while (!try_loop(l, stmt, &walk, &carried));
         forget_held_all(l);
-        end_active(l, outer);
+        end_leaving(l, outer);
     }
     l->b.span = span;
 }

@@ -35,7 +35,7 @@ bool named_dtype(const Lower *l, const char *name, DType *out)
     return dtype_from_name(name, strlen(name), out);
 }
 
-static const FnDecl *fn_in(const Module *module, const char *name)
+static FnDecl *fn_in(const Module *module, const char *name)
 {
     for (size_t i = 0; module && i < module->fns.n; i++) {
         if (text_same(module->fns.items[i]->name, name)) {
@@ -45,10 +45,10 @@ static const FnDecl *fn_in(const Module *module, const char *name)
     return NULL;
 }
 
-static const FnDecl *imported_fn(const Module *module, const char *name, const Module **home)
+static FnDecl *imported_fn(const Module *module, const char *name, const Module **home)
 {
     for (size_t i = 0; i < module->imports.n; i++) {
-        const FnDecl *fn = fn_in(module->imports.items[i].module, name);
+        FnDecl *fn = fn_in(module->imports.items[i].module, name);
         if (fn) {
             *home = module->imports.items[i].module;
             return fn;
@@ -57,11 +57,11 @@ static const FnDecl *imported_fn(const Module *module, const char *name, const M
     return NULL;
 }
 
-const FnDecl *find_fn(const Lower *l, const char *name, const Module **home)
+FnDecl *find_fn(const Lower *l, const char *name, const Module **home)
 {
     const Module *module = l->calls ? l->calls->module : l->module;
     for (; module; module = module->standard) {
-        const FnDecl *fn = fn_in(module, name);
+        FnDecl *fn = fn_in(module, name);
         if (fn) {
             *home = module;
             return fn;

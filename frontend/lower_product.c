@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* a @ b: products of matrices, with batches before their axes. */
+/* a @ b and dot(a, b, precision=…): products of matrices, with batches before their axes. */
 #include "frontend/lower.h"
+
+#include <math.h>
 
 static bool check_matrix(Lower *l, const Expr *expr, const Val *val)
 {
@@ -92,9 +94,9 @@ static Val product_in_lanes(Lower *l, const Expr *expr, DType dtype, const Val *
     return shaped_val(build_squeeze(&l->b, sum, full.rank - 2), &shape);
 }
 
-Val lower_product(Lower *l, const Expr *expr)
+/* `expr` has the operands' places in a and b. */
+static Val product(Lower *l, const Expr *expr, Val a, Val b)
 {
-    Val a = lower_operand(l, expr->a), b = lower_operand(l, expr->b);
     DType dtype = dtype_of(&a);
     if (is_poison(&a) || is_poison(&b) || !check_matrix(l, expr->a, &a) ||
         !check_matrix(l, expr->b, &b) || !check_inner(l, expr, &a, &b)) {
@@ -124,4 +126,90 @@ Val lower_product(Lower *l, const Expr *expr)
     }
     Value *x = build_cast(&l->b, a.value, dtype), *y = build_cast(&l->b, b.value, dtype);
     return array_val(build_dot(&l->b, x, y, NULL, product_dtype(dtype)));
+}
+
+Val lower_product(Lower *l, const Expr *expr)
+{
+    Val a = lower_operand(l, expr->a);
+    return product(l, expr, a, lower_operand(l, expr->b));
+}
+
+/* ---- dot ---- */
+
+typedef enum Precision { PRECISION_F32, PRECISION_TF32, PRECISION_BF16, PRECISION_F16 } Precision;
+
+static bool named_precision(Lower *l, const Expr *named, Precision *out)
+{
+    static const char *const names[] = {"f32", "tf32", "bf16", "f16"};
+    Nearest nearest = nearest_to(named->a->kind == EXPR_NAME ? named->a->name : "");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (named->a->kind == EXPR_NAME && text_same(named->a->name, names[i])) {
+            *out = (Precision)i;
+            return true;
+        }
+        nearest_try(&nearest, names[i]);
+    }
+    Diag *diag = lower_error(l, ERR_ARGUMENTS, named->a->span, "this is no precision");
+    if (!lower_fix_near(l, diag, named->a->span, &nearest)) {
+        diag_help(l->diags, diag, "there are f32, tf32, bf16 and f16");
+    }
+    return false;
+}
+
+/* What a matrix unit makes of an f32: 10 bits behind the point, to nearest, ties away from zero
+ * (PTX ISA, cvt.rna.tf32); infinities and NaN stay. */
+static Value *round_tf32(Lower *l, Value *x)
+{
+    Type bits_type = type_with_dtype(l->func, x->type, DT_I32);
+    Value *bits = build_bitcast(&l->b, x, DT_I32);
+    Value *up = build_binary(&l->b, OP_ADD, bits, build_int(&l->b, bits_type, 0x1000));
+    up = build_binary(&l->b, OP_AND, up, build_int(&l->b, bits_type, ~(int64_t)0x1fff));
+    Value *inf = build_float(&l->b, x->type, (double)INFINITY);
+    Value *finite = build_cmp(&l->b, "lt", build_unary(&l->b, OP_ABS, x), inf);
+    return build_select(&l->b, finite, build_bitcast(&l->b, up, DT_F32), x);
+}
+
+/* The operand with as many bits as the product is to see. */
+static Val rounded(Lower *l, const Expr *expr, Val val, Precision precision)
+{
+    DType dtype = dtype_of(&val);
+    if (is_poison(&val) || precision == PRECISION_F32) {
+        return val;
+    }
+    if (!dtype_is_float(dtype) || dtype == DT_F64) {
+        Diag *diag = lower_error(l, ERR_ARGUMENTS, expr->span, "%s has no such precision",
+                                 val_text(l, &val));
+        diag_help(l->diags, diag, "`precision` is for products of f32 and narrower floats");
+        return poison_val();
+    }
+    Lanes lanes = val.lanes;
+    Value *value = as_value(l, &val);
+    if (precision != PRECISION_TF32) {
+        DType narrow = precision == PRECISION_BF16 ? DT_BF16 : DT_F16;
+        return lanes_val(build_cast(&l->b, value, narrow), lanes);
+    }
+    return dtype == DT_F32 ? lanes_val(round_tf32(l, value), lanes) : val;
+}
+
+Val lower_dot(Lower *l, const Expr *expr, const char *name)
+{
+    Precision precision = PRECISION_F32;
+    size_t n = expr->args.n;
+    const Expr *last = n ? expr->args.items[n - 1] : NULL;
+    bool has_precision = n == 3 && last->kind == EXPR_NAMED && text_same(last->name, "precision");
+    if ((n != 2 && !has_precision) || expr->args.items[0]->kind == EXPR_NAMED ||
+        expr->args.items[1]->kind == EXPR_NAMED) {
+        Diag *diag = lower_error(l, ERR_ARGUMENTS, expr->span, "wrong arguments");
+        diag_help(l->diags, diag, "write `%s(a, b)`, or `%s(a, b, precision=tf32)`", name, name);
+        return poison_val();
+    }
+    if (has_precision && !named_precision(l, last, &precision)) {
+        return poison_val();
+    }
+    Expr places = {.kind = EXPR_BINARY, .op = TOK_AT, .span = expr->span, .op_span = expr->a->span};
+    places.a = expr->args.items[0];
+    places.b = expr->args.items[1];
+    Val a = rounded(l, places.a, lower_operand(l, places.a), precision);
+    Val b = rounded(l, places.b, lower_operand(l, places.b), precision);
+    return product(l, &places, a, b);
 }

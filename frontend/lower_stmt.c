@@ -118,7 +118,8 @@ static Val dispatch(Lower *l, const Expr *expr)
     case EXPR_NONE:
     case EXPR_NAMED:
     case EXPR_SLICE:
-    case EXPR_LIST: return misplaced(l, expr);
+    case EXPR_LIST:
+    case EXPR_TEXT: return misplaced(l, expr);
     case EXPR_POISON: break;
     }
     return poison_val();
@@ -503,6 +504,14 @@ static void lower_return(Lower *l, const Stmt *stmt)
 
 /* ---- blocks ---- */
 
+static void lower_unchecked(Lower *l, const Stmt *stmt)
+{
+    bool outer = l->unchecked;
+    l->unchecked = true;
+    lower_block(l, &stmt->body);
+    l->unchecked = outer;
+}
+
 static void lower_statement(Lower *l, const Stmt *stmt)
 {
     switch (stmt->kind) {
@@ -514,8 +523,10 @@ static void lower_statement(Lower *l, const Stmt *stmt)
     case STMT_FOR: lower_loop(l, stmt); break;
     case STMT_EXPR: lower_effect(l, stmt->value); break;
     case STMT_WHILE: lower_while(l, stmt); break;
-    case STMT_BREAK: lower_break(l, stmt); break;
+    case STMT_BREAK:
+    case STMT_CONTINUE: lower_leave(l, stmt); break;
     case STMT_PARALLEL: lower_parallel(l, stmt); break;
+    case STMT_UNCHECKED: lower_unchecked(l, stmt); break;
     case STMT_ASSUME: lower_assume(l, stmt); break;
     }
 }
@@ -524,11 +535,12 @@ static void lower_statement(Lower *l, const Stmt *stmt)
 static void lower_rest(Lower *l, const StmtList *list, size_t from)
 {
     StmtList rest = {list->items + from, list->n - from, list->n - from};
-    if (list->items[from - 1]->kind == STMT_BREAK) {
+    StmtKind last = list->items[from - 1]->kind;
+    if (last == STMT_BREAK || last == STMT_CONTINUE) {
         lower_error(l, ERR_BREAK, rest.items[0]->span, "this is never reached");
         return;
     }
-    Val goes_on = l->active->val;
+    Val goes_on = l->leaving.here->val;
     lower_branches(l, rest.items[0]->span, &goes_on, &rest, NULL);
 }
 
@@ -537,7 +549,7 @@ void lower_block(Lower *l, const StmtList *list)
     Symbol *outer = l->symbols;
     l->depth++;
     for (size_t i = 0; i < list->n && within_limits(l, list->items[i]->span); i++) {
-        if (i && l->active && has_break(&(StmtList){list->items + i - 1, 1, 1})) {
+        if (i && l->leaving.here && may_leave(list->items[i - 1])) {
             lower_rest(l, list, i);
             break;
         }

@@ -2,6 +2,8 @@
 /* Declarations: kernels, functions, and the file as a list of them. */
 #include "frontend/parse.h"
 
+#include <string.h>
+
 enum { MOST_DECLARATIONS = 4096, MOST_PARAMS = 128 };
 
 /* ---- parameters ---- */
@@ -162,6 +164,28 @@ static void parse_fn_name(Parser *p, FnDecl *fn)
     }
 }
 
+static void parse_fn_rest(Parser *p, FnDecl *fn)
+{
+    if (!p->recovering && parser_take(p, TOK_ASSIGN)) {
+        fn->value = parse_expr(p);
+        end_value(p);
+    } else if (!p->recovering) {
+        fn->body = parse_block(p);
+    }
+}
+
+/* To the next line that begins with `fn`: a call of one function of the library needs few of the
+ * others. */
+static void skip_fn_rest(Parser *p, FnDecl *fn)
+{
+    const char *text = p->lexer.text;
+    const char *next = strstr(text + p->token.span.start, "\nfn ");
+    fn->waits = true;
+    fn->rest = p->token.span;
+    p->lexer.at = next ? (size_t)(next - text) : p->lexer.n;
+    parser_next(p);
+}
+
 static void parse_fn(Parser *p)
 {
     FnDecl *fn = ARENA_NEW(p->arena, FnDecl);
@@ -176,15 +200,30 @@ static void parse_fn(Parser *p)
     if (!p->recovering && parser_at_word(p, "where")) {
         parser_unsupported(p, p->token.span, "`where` on functions is");
     }
-    if (!p->recovering && parser_take(p, TOK_ASSIGN)) {
-        fn->value = parse_expr(p);
-        end_value(p);
-    } else if (!p->recovering) {
-        fn->body = parse_block(p);
+    if (p->module->library && !p->recovering) {
+        skip_fn_rest(p, fn);
+    } else {
+        parse_fn_rest(p, fn);
     }
     if (!p->recovering) {
         ARENA_PUSH(p->arena, &p->module->fns, fn);
     }
+}
+
+void fn_complete(const Module *home, FnDecl *fn)
+{
+    if (!fn->waits) {
+        return;
+    }
+    Module module = *home;
+    Parser p = {.module = &module, .arena = home->arena, .diags = home->diags};
+    p.lexer = lexer_new(home->diags, fn->rest.source);
+    p.lexer.at = fn->rest.start;
+    p.last = fn->span;
+    fn->waits = false;
+    parser_next(&p);
+    p.last = fn->span;
+    parse_fn_rest(&p, fn);
 }
 
 /* ---- imports ---- */

@@ -119,6 +119,13 @@ static Expr *parse_word(Parser *p, ExprKind kind)
     return expr;
 }
 
+static Expr *parse_text(Parser *p)
+{
+    Expr *expr = expr_new(p, EXPR_TEXT, p->token.span);
+    expr->name = parser_string(p);
+    return expr;
+}
+
 static void misplaced_else(Parser *p)
 {
     Diag *diag = front_error(p->diags, ERR_ELSE, p->token.span, "`else` belongs to nothing here");
@@ -209,6 +216,7 @@ static Expr *parse_primary(Parser *p)
     case TOK_TRUE:
     case TOK_FALSE: return parse_word(p, EXPR_BOOL);
     case TOK_NAME: return parse_word(p, EXPR_NAME);
+    case TOK_STRING: return parse_text(p);
     case TOK_VAR: /* var(x): the variance */
         if (parser_peek(p).kind == TOK_LPAREN) {
             return parse_word(p, EXPR_NAME);

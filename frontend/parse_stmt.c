@@ -116,9 +116,17 @@ static Stmt *parse_while(Parser *p)
     return stmt;
 }
 
-static Stmt *parse_break(Parser *p)
+static Stmt *parse_unchecked(Parser *p)
 {
-    Stmt *stmt = stmt_new(p, STMT_BREAK);
+    Stmt *stmt = stmt_new(p, STMT_UNCHECKED);
+    parser_next(p);
+    stmt->body = parse_block(p);
+    return stmt;
+}
+
+static Stmt *parse_leave(Parser *p, StmtKind kind)
+{
+    Stmt *stmt = stmt_new(p, kind);
     parser_next(p);
     return stmt;
 }
@@ -137,6 +145,11 @@ static Stmt *parse_assume(Parser *p)
     return stmt;
 }
 
+bool is_saying(const char *name)
+{
+    return text_same(name, "print") || text_same(name, "assert");
+}
+
 static bool at_statement_end(const Parser *p)
 {
     return p->token.first || parser_at(p, TOK_RBRACE) || parser_at(p, TOK_SEMI);
@@ -144,10 +157,10 @@ static bool at_statement_end(const Parser *p)
 
 static void no_effect(Parser *p, const Expr *expr)
 {
-    bool print =
-        expr->kind == EXPR_CALL && expr->a->kind == EXPR_NAME && text_same(expr->a->name, "print");
-    if (print) {
-        parser_unsupported(p, expr->span, "print is");
+    bool bare = expr->kind == EXPR_NAME && is_saying(expr->name) && !at_statement_end(p);
+    if (bare) {
+        Diag *diag = parser_error(p, "`(`");
+        diag_help(p->diags, diag, "write `%s(…)`", expr->name);
     } else if (expr->kind != EXPR_POISON && !p->recovering && at_statement_end(p)) {
         Diag *diag =
             front_error(p->diags, ERR_NO_EFFECT, expr->span, "this statement has no effect");
@@ -167,11 +180,14 @@ static TokenKind update_operator(const Parser *p)
     }
 }
 
-/* `atomic.add(y[i], v)`: done for what it does. */
+/* `atomic.add(y[i], v)`, `print(x)`: done for what it does. */
 static bool has_effect(const Expr *expr)
 {
-    return expr->kind == EXPR_CALL && expr->a->kind == EXPR_FIELD &&
-           expr->a->a->kind == EXPR_NAME && text_same(expr->a->a->name, "atomic");
+    const Expr *callee = expr->kind == EXPR_CALL ? expr->a : NULL;
+    return callee && (callee->kind == EXPR_NAME ? is_saying(callee->name)
+                                                : callee->kind == EXPR_FIELD &&
+                                                      callee->a->kind == EXPR_NAME &&
+                                                      text_same(callee->a->name, "atomic"));
 }
 
 static Stmt *parse_effect(Parser *p, Stmt *stmt)
@@ -224,10 +240,9 @@ static Stmt *parse_statement(Parser *p)
     case TOK_PARALLEL: return parse_loop(p, STMT_PARALLEL);
     case TOK_ASSUME: return parse_assume(p);
     case TOK_WHILE: return parse_while(p);
-    case TOK_BREAK: return parse_break(p);
-    case TOK_CONTINUE: return unsupported_statement(p, "`continue` is");
-    case TOK_UNCHECKED: return unsupported_statement(p, "`unchecked` is");
-    case TOK_ASSERT: return unsupported_statement(p, "`assert` is");
+    case TOK_BREAK: return parse_leave(p, STMT_BREAK);
+    case TOK_CONTINUE: return parse_leave(p, STMT_CONTINUE);
+    case TOK_UNCHECKED: return parse_unchecked(p);
     case TOK_FN: return unsupported_statement(p, "functions inside of functions are");
     default: return parse_assignment(p);
     }

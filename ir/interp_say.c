@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a run tells its caller: print and assert, and outcomes that an order decides. */
 #include "ir/interp_run.h"
+#include "ir/say.h"
 
 #include <string.h>
 
@@ -38,25 +39,11 @@ Buffer *padding_of(Run *run, Type type, const Array *array)
     return padding;
 }
 
-static void put_value(Text *out, DType dtype, Scalar value)
-{
-    if (dtype_is_float(dtype)) {
-        text_double(out, value.f);
-    } else if (dtype == DT_U64) {
-        text_printf(out, "%llu", (unsigned long long)value.i);
-    } else {
-        text_printf(out, "%lld", (long long)value.i);
-    }
-}
-
 static _Noreturn void fail_assertion(Run *run, const Op *op, const InterpNote *note)
 {
-    Text values = text_new(run->arena);
-    for (int i = 0; i < note->n; i++) {
-        text_add(&values, i ? ", " : ": ");
-        put_value(&values, note->dtypes[i], note->values[i]);
-    }
-    run_fail(run, op, "assertion failed: %s%s", note->text, values.data);
+    Text said = text_new(run->arena);
+    say_text(&said, note->text, note->n, note->dtypes, note->values);
+    run_fail(run, op, "%s", said.n ? said.data : "");
 }
 
 static void say_element(Run *run, const Op *op, int64_t element)

@@ -183,10 +183,7 @@ static Order order_of(Func *func, Op *a, Op *b)
             return ORDER_STRICT;
         }
     }
-    /* What is printed comes in the order of the source. */
-    bool says = (a->kind == OP_PRINT || a->kind == OP_ASSERT) &&
-                (b->kind == OP_PRINT || b->kind == OP_ASSERT);
-    return says ? ORDER_STRICT : order;
+    return order;
 }
 
 static bool same_extents(Type a, Type b)
@@ -205,7 +202,7 @@ static bool may_share(const Op *a, const Op *b)
     if (!left || !right || same_extents(left->type, right->type)) {
         return left && right;
     }
-    bool any = false, scatters = a->kind == OP_SCATTER || b->kind == OP_SCATTER;
+    bool any = false, scatters = a->kind != OP_STORE || b->kind != OP_STORE;
     for (int i = 0; i < left->type->rank && !scatters; i++) {
         for (int k = 0; k < right->type->rank; k++) {
             int64_t extent;

@@ -8,6 +8,7 @@
  *     shared_store %s[%zero, :, :], %v
  *     sync
  *     %w = shared_load %s[%zero, :, :] : f32[%m, %n]@L1 */
+#include "passes/an_axes.h"
 #include "passes/layout_pass.h"
 
 #include <string.h>
@@ -258,9 +259,8 @@ static void legalize_gather(LayoutPass *pass, Op *op)
 }
 
 /* The layout that most of it has: indices and masks are often cheap, and have none. */
-static const Layout *scatter_layout(LayoutPass *pass, const Op *op)
+static const Layout *effect_layout(LayoutPass *pass, const Op *op, const Value *value)
 {
-    const Value *value = op->operands[access_next(op, 0)];
     const Op *loop = op_enclosing(op, OP_WHILE);
     while (loop && !layout_spreads(loop->regions[0]->last->operands[0])) {
         loop = op_enclosing(loop, OP_WHILE);
@@ -268,7 +268,7 @@ static const Layout *scatter_layout(LayoutPass *pass, const Op *op)
     if (loop) { /* what of it acts is decided by the loop, element by element */
         return loop->results[0]->type->layout;
     }
-    for (int i = 1; i < op->n_operands; i++) {
+    for (int i = 0; i < op->n_operands; i++) {
         const Value *operand = op->operands[i];
         if (layout_spreads(operand) && operand->type->layout) {
             return operand->type->layout;
@@ -279,13 +279,15 @@ static const Layout *scatter_layout(LayoutPass *pass, const Op *op)
     return layout_intern(pass, layout_of_memory(pass, value->type, 1, bytes, warps));
 }
 
-static void legalize_scatter(LayoutPass *pass, Op *op)
+/* scatter, print, assert: each element by itself. */
+static void legalize_effect(LayoutPass *pass, Op *op)
 {
-    if (!layout_spreads(op->operands[access_next(op, 0)])) {
+    const Value *value = axes_written(op);
+    if (!layout_spreads(value)) {
         return;
     }
-    const Layout *layout = scatter_layout(pass, op);
-    for (int i = 1; i < op->n_operands; i++) {
+    const Layout *layout = effect_layout(pass, op, value);
+    for (int i = 0; i < op->n_operands; i++) {
         want(pass, op, i, layout);
     }
     if (op->n_results) {
@@ -337,7 +339,9 @@ static void legalize_op(LayoutPass *pass, Op *op)
     case OP_SCAN:
     case OP_FOLD: legalize_fold(pass, op); return;
     case OP_GATHER: legalize_gather(pass, op); return;
-    case OP_SCATTER: legalize_scatter(pass, op); return;
+    case OP_PRINT:
+    case OP_ASSERT:
+    case OP_SCATTER: legalize_effect(pass, op); return;
     case OP_STORE:
     case OP_SHARED_STORE: want_any(pass, op, op->n_operands - 1); return;
     case OP_SQUEEZE:

@@ -156,6 +156,8 @@ static void tie_op(LayoutPass *pass, const Op *op)
     case OP_FOLD: tie_fold(pass, op); return;
     case OP_GATHER:
     case OP_SCATTER:
+    case OP_PRINT:
+    case OP_ASSERT:
     case OP_SCAN: tie_all(pass, op); return;
     case OP_SETTLE:
         for (int i = 0; i < op->n_results; i++) {

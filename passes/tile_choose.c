@@ -268,6 +268,7 @@ static void count_work(Op *op, void *user)
     work->ops += op_has(op, TRAIT_ELEMENTWISE);
     work->places |= op->kind == OP_GATHER || op->kind == OP_SCATTER;
     work->places |= op->kind == OP_SCAN || op->kind == OP_FOLD;
+    work->places |= op->kind == OP_PRINT || op->kind == OP_ASSERT;
 }
 
 /* Does an element take many registers while it is worked on? */

@@ -237,6 +237,7 @@ Op *emit_copy(Emitter *e, Frame *frame, const Op *op)
     for (int i = 0; i < op->n_results; i++) {
         types[i] = emit_type(e, frame, op->results[i]);
     }
+    frame->at.span = op->span; /* not that of its operands */
     Op *copy = build_op(&frame->at, op->kind, op->n_operands, operands, op->n_results, types, 0);
     copy->n_attrs = op->n_attrs;
     copy->attrs = arena_copy(e->func->arena, op->attrs, sizeof(Attr) * op->n_attrs);
@@ -401,7 +402,6 @@ static void emit_written(Emitter *e, Frame *frame, const Op *op, int from)
     if (op->kind == OP_STORE) {
         emit_store(e, frame, op);
     } else {
-        frame->at.span = op->span;
         emit_copy(e, frame, op);
     }
 }

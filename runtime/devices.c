@@ -370,6 +370,7 @@ static TesseraStatus prepare_on(OnDevice *on, const TesseraArg *args, LaunchArg 
         pack_arg(&on->plan.params[i], &args[i], &packed[i]);
     }
     launch->device = on->device;
+    launch->plan = &on->plan;
     launch->prepared = launch_prepare(&on->loaded, packed, &error);
     return told(on->device, launch->prepared != NULL, &error);
 }

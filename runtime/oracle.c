@@ -2,6 +2,8 @@
 /* The interpreter behind the public interface, and the comparison with it. */
 #include "runtime/runtime.h"
 
+#include "codegen/plan.h"
+#include "ir/build.h"
 #include "ir/interp.h"
 
 #include <math.h>
@@ -13,6 +15,7 @@ typedef struct OracleTask {
     const TesseraOptions *options;
     const TesseraArg *args;
     size_t n_args;
+    SaidRecords said;
 } OracleTask;
 
 static InterpArg *interp_args(const OracleTask *task, bool *bounds)
@@ -59,6 +62,30 @@ static bool tell_trace(OracleTask *task, const InterpWatch *watch)
     return watch->found;
 }
 
+/* What is said while it runs; the other notes are for tests. */
+static void hear(void *user, const InterpNote *note)
+{
+    OracleTask *task = user;
+    Arena *arena = &task->c.work->arena;
+    bool fails = note->kind == INTERP_ASSERT;
+    if (!fails && note->kind != INTERP_PRINT) {
+        return;
+    }
+    task->said.failures += fails;
+    if (task->said.n == LOG_RECORDS) {
+        task->said.lost++;
+        return;
+    }
+    PlanMessage *message = ARENA_NEW(arena, PlanMessage);
+    plan_message(task->c.func, note->op, message);
+    Scalar *values = ARENA_ARRAY(arena, Scalar, note->n);
+    for (int i = 0; i < note->n; i++) {
+        values[i] = note->values[i];
+    }
+    SaidRecord record = {message, (int)op_int(note->op, ATTR_NTH, 0), task->said.n, values};
+    ARENA_PUSH(arena, &task->said, record);
+}
+
 static bool run_interp(OracleTask *task)
 {
     Func *func = task->c.func;
@@ -77,6 +104,8 @@ static bool run_interp(OracleTask *task)
     }
     InterpWatch watch;
     options.watch = watch_for(task, &watch);
+    options.note = hear;
+    options.user = task;
     if (!interp_func(func, args, sizes, &options, &problem)) {
         Diag *diag = diag_failure(func->diags, kind, "%s, interpreted: %s", func->name,
                                   problem.data);
@@ -130,6 +159,8 @@ TesseraStatus tessera_interpret(TesseraProgram *program, const TesseraOptions *o
                            .n = program->n,
                            .imports = &program->imports};
     status = work_run(&work, oracle_task, oracle_reproducer, &task);
+    TesseraStatus heard = context_hear(work.context, &task.said);
+    status = status == TESSERA_OK ? heard : status;
     work_free(&work);
     return status;
 }

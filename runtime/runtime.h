@@ -26,6 +26,7 @@ struct TesseraContext {
     DiagPolicy policy;
     TesseraDebug debug;
     TesseraTarget target; /* of the last tessera_target */
+    struct Said *said;    /* messages.c; NULL: nothing yet */
 };
 
 /* What one object was made from and with: an arena, and the diagnostics in it. */
@@ -102,6 +103,7 @@ struct TesseraDevice {
 
 struct TesseraLaunch {
     TesseraDevice *device;
+    const Plan *plan;
     Prepared *prepared;
 };
 
@@ -148,6 +150,25 @@ typedef struct Extent {
 typedef bool ExtentValue(void *user, const char *name, int64_t *value);
 /* False when the text is no such line. */
 bool extent_read(Arena *arena, const char *text, ExtentValue *value, void *user, Extent *extent);
+
+/* ---- what kernels say (messages.c) ---- */
+
+/* One record: which message, and a value each. */
+typedef struct SaidRecord {
+    const PlanMessage *message;
+    int nth; /* of the messages */
+    size_t time;
+    const union Scalar *values;
+} SaidRecord;
+typedef struct SaidRecords {
+    SaidRecord *items;
+    size_t n, cap;
+    uint64_t lost, failures;
+} SaidRecords;
+
+/* Orders the records and keeps what they say, for tessera_interpret_messages. */
+TesseraStatus context_hear(TesseraContext *context, SaidRecords *records);
+void said_free(TesseraContext *context);
 
 /* ---- guards (work.c) ---- */
 

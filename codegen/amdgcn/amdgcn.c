@@ -69,7 +69,8 @@ static void kernel_attributes(GpuEmitter *em, int threads, int blocks_per_unit)
     llvm_string_attribute(em->l, em->kernel, "uniform-work-group-size", "true");
     unused_inputs(em);
     for (int i = 0; i < em->plan_launch->n_args; i++) {
-        if (em->plan_launch->args[i].kind == ARG_POINTER) {
+        PlanArgKind kind = em->plan_launch->args[i].kind;
+        if (kind == ARG_POINTER || kind == ARG_LOG) {
             LLVMAttributeIndex at = (LLVMAttributeIndex)(i + 1);
             LLVMAddAttributeAtIndex(em->kernel, at, number(em, "noalias", 0));
             LLVMAddAttributeAtIndex(em->kernel, at, number(em, "align", TENSOR_ALIGN));

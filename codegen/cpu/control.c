@@ -264,6 +264,8 @@ static void emit_op(CpuEmitter *c, const Op *op, const Outlet *outlet)
     case OP_FOLD: cpu_emit_fold(c, op); return;
     case OP_STORE: cpu_emit_store(c, op); return;
     case OP_SCATTER: cpu_emit_scatter(c, op); return;
+    case OP_PRINT:
+    case OP_ASSERT: cpu_emit_say(c, op); return;
     case OP_WHILE:
         if (is_scalar_type(op->regions[0]->last->operands[0])) {
             emit_while(c, op);
@@ -384,7 +386,7 @@ static void bind_tile(CpuEmitter *c, const Op *launch, const Grid *grid, int axi
     bind_range(c, arg, start, len);
 }
 
-/* args[i] is a data pointer, or points to a scalar or a size. */
+/* args[i] is a data pointer or the log, or points to a scalar or a size. */
 static void load_arguments(CpuEmitter *c, const PlanLaunch *plan, LLVMValueRef args)
 {
     LLVMBuilderRef b = c->l->builder;
@@ -396,6 +398,8 @@ static void load_arguments(CpuEmitter *c, const PlanLaunch *plan, LLVMValueRef a
         int index = plan->args[i].index;
         if (plan->args[i].kind == ARG_POINTER) {
             c->pointers[index] = pointer;
+        } else if (plan->args[i].kind == ARG_LOG) {
+            c->log = pointer;
         } else if (plan->args[i].kind == ARG_SCALAR) {
             const Value *value = c->func->params.items[index].value;
             c->values[value->id].scalar = cpu_load_at(c, value->type->dtype, pointer, 1);

@@ -210,6 +210,8 @@ static void point_op(CpuEmitter *c, const Op *op, const Point *point)
     case OP_STORE:
         cpu_tensor_store(c, op, point, cpu_eval(c, op->operands[op->n_operands - 1], point));
         return;
+    case OP_PRINT:
+    case OP_ASSERT: cpu_say_at(c, op, point); return;
     case OP_SCATTER: {
         LLVMValueRef old = cpu_scatter_at(c, op, point);
         if (old) {

@@ -105,6 +105,7 @@ typedef struct CpuEmitter {
     LLVMBasicBlockRef entry; /* allocas and arguments */
     LLVMValueRef *sizes;     /* by DimVar.id */
     LLVMValueRef *pointers;  /* by parameter */
+    LLVMValueRef log;        /* of print and assert */
     Private **privates;      /* by parameter; NULL: shared by all threads */
     LLVMValueRef spare;      /* where accesses that must not happen go */
     struct {
@@ -248,6 +249,10 @@ void cpu_emit_dot(CpuEmitter *c, const Op *op);
 
 /* ---- fold.c: scan and fold ---- */
 void cpu_emit_fold(CpuEmitter *c, const Op *op);
+
+/* ---- say.c ---- */
+void cpu_emit_say(CpuEmitter *c, const Op *op);
+void cpu_say_at(CpuEmitter *c, const Op *op, const Point *point);
 
 /* ---- scatter.c ---- */
 void cpu_emit_scatter(CpuEmitter *c, const Op *op);

@@ -142,6 +142,7 @@ struct GpuEmitter {
     GpuRole *role;       /* who runs the code at the cursor */
     GpuValue *values;    /* by Value.id */
     LLVMValueRef *sizes; /* i64, by DimVar.id (DIM_SIZE) */
+    LLVMValueRef log;    /* of print and assert */
     struct {
         const Layout *layout;
         LLVMValueRef *regs;   /* i1, by register; NULL: all */

@@ -28,8 +28,7 @@ static Places places_of(GpuEmitter *em, const Op *op, Type type)
     return places;
 }
 
-/* A scalar counts for all registers. */
-static LLVMValueRef in_register(GpuEmitter *em, const Value *value, int r)
+LLVMValueRef gpu_in_register(GpuEmitter *em, const Value *value, int r)
 {
     const GpuValue *held = gpu_value(em, value);
     return held->regs[held->n == 1 ? 0 : r];
@@ -39,7 +38,7 @@ static LLVMValueRef index_at(const Places *places, int axis, int r)
 {
     GpuEmitter *em = places->em;
     const Value *index = places->access.indices[axis];
-    LLVMValueRef at = in_register(em, index, r);
+    LLVMValueRef at = gpu_in_register(em, index, r);
     return LLVMBuildIntCast2(em->builder, at, em->i64, dtype_is_signed(index->type->dtype), "");
 }
 
@@ -63,11 +62,9 @@ static LLVMValueRef place(const Places *places, int r, LLVMValueRef *inside)
     return LLVMBuildGEP2(em->builder, type, gpu_tensor(em, places->access.memory), &offset, 1, "");
 }
 
-/* Registers that stand for an element of the tile; scalars have the one. */
-static bool stands(const Places *places, int r)
+bool gpu_stands(GpuEmitter *em, Type type, int r)
 {
-    return places->type->rank == 0 ||
-           (gpu_exists(places->em, places->type, r) && gpu_canonical(places->type->layout, r) == r);
+    return type->rank == 0 || (gpu_exists(em, type, r) && gpu_canonical(type->layout, r) == r);
 }
 
 /* ---- gather ---- */
@@ -90,7 +87,7 @@ void gpu_emit_gather(GpuEmitter *em, const Op *op)
     Places places = places_of(em, op, op->results[0]->type);
     GpuValue *out = gpu_define(em, op->results[0]);
     for (int r = 0; r < out->n; r++) {
-        out->regs[r] = stands(&places, r) ? gathered(&places, r) : NULL;
+        out->regs[r] = gpu_stands(em, places.type, r) ? gathered(&places, r) : NULL;
     }
     for (int r = 0; places.type->rank && r < out->n; r++) {
         out->regs[r] = out->regs[gpu_canonical(places.type->layout, r)];
@@ -99,27 +96,24 @@ void gpu_emit_gather(GpuEmitter *em, const Op *op)
 
 /* ---- scatter ---- */
 
-/* One of the threads that hold the same elements acts. */
-static LLVMValueRef acting_thread(const Places *places)
+LLVMValueRef gpu_acting_thread(GpuEmitter *em, Type type)
 {
-    GpuEmitter *em = places->em;
-    if (places->type->rank > 0) {
-        return gpu_first_holder(em, places->type->layout);
+    if (type->rank > 0) {
+        return gpu_first_holder(em, type->layout);
     }
     return LLVMBuildICmp(em->builder, LLVMIntEQ, em->role->thread, gpu_i32(em, 0), "");
 }
 
-/* Does a loop of elements around this still walk the element? NULL: it does. */
-static LLVMValueRef active(const Places *places, int r)
+LLVMValueRef gpu_acting(GpuEmitter *em, const Op *op, Type type, int r)
 {
-    GpuEmitter *em = places->em;
-    if (!em->active.regs || places->type->rank == 0) {
-        return NULL;
+    LLVMValueRef inside = gpu_in_tile(em, type, r);
+    if (!em->active.regs || type->rank == 0) {
+        return inside;
     }
-    if (em->active.layout != places->type->layout) {
-        gpu_bug(em, places->op, "has another layout than the loop of elements around it");
+    if (em->active.layout != type->layout) {
+        gpu_bug(em, op, "has another layout than the loop of elements around it");
     }
-    return em->active.regs[r];
+    return gpu_both(em, inside, em->active.regs[r]);
 }
 
 /* Lanes that hold the same elements as another one that acted for them get its old elements. */
@@ -221,12 +215,11 @@ static LLVMValueRef scattered(const Places *places, LLVMValueRef acts, int r)
     const Op *op = places->op;
     int at = access_next(op, 0);
     AtomicChange what = {.fn = op_word(op, ATTR_FN), .dtype = places->dtype, .float_add = true};
-    what.value = in_register(em, op->operands[at++], r);
-    what.compare = text_same(what.fn, "cas") ? in_register(em, op->operands[at++], r) : NULL;
-    LLVMValueRef inside =
-        gpu_both(em, acts, gpu_both(em, gpu_in_tile(em, places->type, r), active(places, r)));
+    what.value = gpu_in_register(em, op->operands[at++], r);
+    what.compare = text_same(what.fn, "cas") ? gpu_in_register(em, op->operands[at++], r) : NULL;
+    LLVMValueRef inside = gpu_both(em, acts, gpu_acting(em, op, places->type, r));
     if (at < op->n_operands) {
-        inside = gpu_both(em, inside, in_register(em, op->operands[at], r));
+        inside = gpu_both(em, inside, gpu_in_register(em, op->operands[at], r));
     }
     LLVMValueRef where = place(places, r, &inside);
     if (!inside) {
@@ -245,12 +238,12 @@ void gpu_emit_scatter(GpuEmitter *em, const Op *op)
 {
     const Value *value = op->operands[access_next(op, 0)];
     Places places = places_of(em, op, value->type);
-    LLVMValueRef acts = acting_thread(&places);
+    LLVMValueRef acts = gpu_acting_thread(em, places.type);
     GpuValue *out = op->n_results ? gpu_define(em, op->results[0]) : NULL;
     int n = gpu_registers(em, value->type);
     bool by_memory = out && crosses_warps(em, value->type);
     for (int r = 0; r < n; r++) {
-        LLVMValueRef old = stands(&places, r) ? scattered(&places, acts, r) : NULL;
+        LLVMValueRef old = gpu_stands(em, places.type, r) ? scattered(&places, acts, r) : NULL;
         if (out) {
             out->regs[r] = old && !by_memory ? handed_on(&places, old) : old;
         }

@@ -74,7 +74,8 @@ LLVMValueRef gpu_map(GpuEmitter *em, const Op *op)
 static LLVMTypeRef arg_type(GpuEmitter *em, const PlanArg *arg)
 {
     switch (arg->kind) {
-    case ARG_POINTER: return em->global_ptr;
+    case ARG_POINTER:
+    case ARG_LOG: return em->global_ptr;
     case ARG_SCALAR: return llvm_memory_type(em->l, em->plan->params[arg->index].dtype);
     case ARG_SIZE: return em->i64;
     case ARG_MAP: return em->l->ptr;
@@ -131,6 +132,7 @@ static void take_arguments(GpuEmitter *em)
             break;
         case ARG_SIZE: take_size(em, arg->index, value); break;
         case ARG_MAP: take_map(em, arg->index, value); break;
+        case ARG_LOG: em->log = value; break;
         }
     }
 }

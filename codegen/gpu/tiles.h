@@ -75,6 +75,17 @@ LLVMValueRef gpu_load_guarded(GpuEmitter *em, const Value *memory, LLVMValueRef 
 /* gather.c */
 void gpu_emit_gather(GpuEmitter *em, const Op *op);
 void gpu_emit_scatter(GpuEmitter *em, const Op *op);
+/* Register r of a tile; a scalar counts for all. */
+LLVMValueRef gpu_in_register(GpuEmitter *em, const Value *value, int r);
+/* Does the register stand for an element of the tile? Scalars have the one. */
+bool gpu_stands(GpuEmitter *em, Type type, int r);
+/* i1: what acts for the elements that several threads hold, */
+LLVMValueRef gpu_acting_thread(GpuEmitter *em, Type type);
+/* and whether register r's element is in the tile and a loop of elements around still walks it;
+ * NULL: it is. */
+LLVMValueRef gpu_acting(GpuEmitter *em, const Op *op, Type type, int r);
+/* say.c: print and assert. */
+void gpu_emit_say(GpuEmitter *em, const Op *op);
 /* Shared memory that a scatter needs for a moment. */
 int64_t gpu_handed_bytes(GpuEmitter *em, const Op *op);
 

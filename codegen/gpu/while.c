@@ -72,7 +72,8 @@ static void open_alive(While *w, LLVMBasicBlockRef from)
     GpuEmitter *em = w->em;
     const Block *region = w->op->regions[0];
     const Value *condition = region->last->operands[0];
-    bool needed = has_op(region, OP_GATHER, false) || has_op(region, OP_SCATTER, false);
+    bool needed = has_op(region, OP_GATHER, false) || has_op(region, OP_SCATTER, false) ||
+                  has_op(region, OP_PRINT, false) || has_op(region, OP_ASSERT, false);
     if (!is_tile(condition) || !needed) {
         return;
     }

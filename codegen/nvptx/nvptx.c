@@ -64,6 +64,7 @@ static void kernel_attributes(GpuEmitter *em, int threads, int blocks_per_unit)
         LLVMAttributeIndex at = (LLVMAttributeIndex)(i + 1);
         switch (em->plan_launch->args[i].kind) {
         case ARG_MAP: map_attributes(em, at); break;
+        case ARG_LOG:
         case ARG_POINTER: pointer_attributes(em, at); break;
         default: break;
         }

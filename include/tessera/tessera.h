@@ -437,6 +437,33 @@ TESSERA_API TesseraStatus tessera_launch_time(TesseraLaunch *launch, void *strea
 TESSERA_API TesseraStatus tessera_copy_time(TesseraDevice *device, void *to, const void *from,
                                             size_t bytes, int times, double *seconds);
 
+/* ---- what kernels say: print and assert ---- */
+
+typedef struct TesseraMessage {
+    bool failed;      /* an assertion that did not hold; else a print */
+    const char *text; /* without the end of the line */
+    const char *file; /* where the statement stands; NULL: not known */
+    int line;
+} TesseraMessage;
+
+/* Ordered by the statement, by the indices around it, then in time. */
+typedef struct TesseraMessages {
+    const TesseraMessage *items;
+    size_t n;
+    uint64_t lost;     /* how many found the log full, which holds 32768 */
+    uint64_t failures; /* assertions that did not hold, lost ones included */
+} TesseraMessages;
+
+/* Waits for all work of the stream and takes what has been said since the launch was prepared or
+ * last asked. That an assertion does not hold is no error of this call, nor of tessera_sync: the
+ * kernel goes on, and its results are whatever they are. Valid until the next call of this or
+ * tessera_interpret with the context. */
+TESSERA_API TesseraStatus tessera_launch_messages(TesseraLaunch *launch, void *stream,
+                                                  TesseraMessages *messages);
+/* Of the last tessera_interpret. */
+TESSERA_API TesseraStatus tessera_interpret_messages(TesseraContext *context,
+                                                     TesseraMessages *messages);
+
 /* ---- the oracle ---- */
 
 /* Runs the kernel by the plain meaning of its operations, slowly, on arrays in the host's memory.

@@ -49,6 +49,7 @@ struct Prepared {
     LaunchArg *args; /* then one an intermediate */
     int64_t *sizes;
     void *scratch; /* the device's memory for all intermediates, or NULL */
+    void *log;     /* the device's memory, or NULL: it says nothing */
     char *maps;    /* DEVICE_MAP_BYTES each, aligned to 64 */
     Step *steps;
 };
@@ -112,6 +113,7 @@ static void *arg_address(Prepared *p, const PlanArg *arg)
     case ARG_SCALAR: return &p->args[arg->index].scalar;
     case ARG_SIZE: return &p->sizes[arg->index];
     case ARG_MAP: return p->maps + arg->index * DEVICE_MAP_BYTES;
+    case ARG_LOG: return p->loaded->device->ops->points ? p->log : (void *)&p->log;
     }
     return NULL;
 }
@@ -257,6 +259,55 @@ static bool make_scratch(Prepared *p, DeviceError *error)
     return true;
 }
 
+/* ---- what it says ---- */
+
+static bool clear_log(Prepared *p, DeviceError *error)
+{
+    static const int64_t head[LOG_HEAD];
+    Device *device = p->loaded->device;
+    return device->ops->copy_in(device, p->log, head, sizeof head, error);
+}
+
+static bool make_log(Prepared *p, DeviceError *error)
+{
+    Device *device = p->loaded->device;
+    size_t words = LOG_HEAD + (size_t)LOG_RECORDS * (size_t)p->loaded->plan->log_words;
+    return p->loaded->plan->log_words == 0 ||
+           (device->ops->alloc(device, words * sizeof(int64_t), &p->log, error) &&
+            clear_log(p, error));
+}
+
+bool launch_log(Prepared *p, DeviceStream stream, LaunchLog *log, DeviceError *error)
+{
+    Device *device = p->loaded->device;
+    int64_t head[LOG_HEAD];
+    *log = (LaunchLog){.words = p->loaded->plan->log_words};
+    if (!device->ops->sync(device, stream, error)) {
+        return false;
+    }
+    if (!p->log) {
+        return true;
+    }
+    if (!device->ops->copy_out(device, head, p->log, sizeof head, error)) {
+        return false;
+    }
+    log->total = head[0];
+    log->failures = head[1];
+    log->n = head[0] < LOG_RECORDS ? head[0] : LOG_RECORDS;
+    size_t bytes = (size_t)log->n * (size_t)log->words * sizeof(int64_t);
+    log->records = device_take(device, bytes + 1);
+    if (!log->records) {
+        return device_fail(error, DIAG_ENVIRONMENT, 0, "out of memory");
+    }
+    const void *from = (int64_t *)p->log + LOG_HEAD;
+    bool ok = (bytes == 0 || device->ops->copy_out(device, log->records, from, bytes, error)) &&
+              clear_log(p, error);
+    if (!ok) {
+        device_drop(device, log->records);
+    }
+    return ok;
+}
+
 static bool fill(Prepared *p, const LaunchArg *args, DeviceError *error)
 {
     const Plan *plan = p->loaded->plan;
@@ -275,7 +326,8 @@ static bool fill(Prepared *p, const LaunchArg *args, DeviceError *error)
             return false;
         }
     }
-    if (!check_overlaps(plan, args, error) || !make_scratch(p, error) || !make_maps(p, error)) {
+    if (!check_overlaps(plan, args, error) || !make_scratch(p, error) || !make_log(p, error) ||
+        !make_maps(p, error)) {
         return false;
     }
     for (int i = 0; i < plan->n_launches; i++) {
@@ -333,6 +385,9 @@ void launch_free(Prepared *p)
         Device *device = p->loaded->device;
         if (p->scratch) {
             device->ops->release(device, p->scratch);
+        }
+        if (p->log) {
+            device->ops->release(device, p->log);
         }
         arena_free(&p->arena);
         device_drop(device, p);

@@ -44,4 +44,13 @@ Prepared *launch_prepare(const Loaded *loaded, const LaunchArg *args, DeviceErro
 bool launch_run(Prepared *prepared, DeviceStream stream, DeviceError *error);
 void launch_free(Prepared *prepared);
 
+/* What a launch said: `n` records of `words` words each, LOG_HEAD said before which. */
+typedef struct LaunchLog {
+    int64_t *records; /* of the host; the caller's to drop with device_drop */
+    int64_t n, total, failures;
+    int words;
+} LaunchLog;
+/* Waits for the stream, and begins a new log. */
+bool launch_log(Prepared *prepared, DeviceStream stream, LaunchLog *log, DeviceError *error);
+
 #endif

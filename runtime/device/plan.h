@@ -63,6 +63,7 @@ typedef enum PlanArgKind {
     ARG_SCALAR,  /* scalar parameter `index`, in its own type */
     ARG_SIZE,    /* sizes[index], as i64 */
     ARG_MAP,     /* maps[index], 128 bytes by value, aligned to 64 */
+    ARG_LOG,     /* the address of the log, as an ARG_POINTER */
 } PlanArgKind;
 typedef struct PlanArg {
     PlanArgKind kind;
@@ -90,6 +91,20 @@ typedef struct PlanLaunch {
                       the value (for ARG_POINTER: is the data pointer itself) */
 } PlanLaunch;
 
+/* What prints and assertions say goes into a log of i64: how many records there were, how many of
+ * them are assertions that did not hold, then the first LOG_RECORDS of them, log_words each: which
+ * message it is, and its values (floats as f64). */
+enum { LOG_RECORDS = 1 << 15, LOG_HEAD = 2 };
+
+typedef struct PlanMessage {
+    bool fails;       /* an assertion that did not hold */
+    const char *text; /* {1} stands for value 1; ir/say.h */
+    const char *file; /* NULL: not known */
+    int line;
+    int n, places;    /* values; the last of them say where the element is, and order records */
+    const DType *dtypes;
+} PlanMessage;
+
 typedef struct Plan {
     const char *kernel;
     const char *target;
@@ -103,6 +118,9 @@ typedef struct Plan {
     PlanLaunch *launches; /* in order */
     int n_scratch;
     PlanScratch *scratch;
+    int log_words;         /* 0: it says nothing */
+    int n_messages;        /* in the order of the source; some may have no text */
+    PlanMessage *messages;
 } Plan;
 
 #endif

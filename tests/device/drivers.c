@@ -18,14 +18,20 @@ static PlanParam params[3] = {
     {"scale", DT_F32, PLAN_IN, -1, NULL, 4},
     {"out", DT_BF16, PLAN_OUT, 2, dims, 16},
 };
-static PlanArg plan_args[5] = {
-    {ARG_POINTER, 0}, {ARG_POINTER, 2}, {ARG_SCALAR, 1}, {ARG_SIZE, 1}, {ARG_MAP, 0}};
+static PlanArg plan_args[6] = {{ARG_POINTER, 0}, {ARG_POINTER, 2}, {ARG_SCALAR, 1},
+                               {ARG_SIZE, 1},    {ARG_MAP, 0},     {ARG_LOG, 0}};
 static PlanMap maps[1] = {{0, 2, {64, 32}, 64, true}};
-static PlanLaunch launches[1] = {{.symbol = "mock_0", .n_axes = 2, .axes = axes, .threads = 128,
-                                  .shared_bytes = 100000, .blocks_per_unit = 1, .cluster = 1,
-                                  .n_args = 5, .args = plan_args}};
-static const Plan PLAN = {"mock", "sm_90a", 2, sizes, 3, params, 1, maps, 1, launches,
-                          0, NULL};
+static PlanLaunch launches[1] = {{.symbol = "mock_0",
+                                  .n_axes = 2,
+                                  .axes = axes,
+                                  .threads = 128,
+                                  .shared_bytes = 100000,
+                                  .blocks_per_unit = 1,
+                                  .cluster = 1,
+                                  .n_args = 6,
+                                  .args = plan_args}};
+static const Plan PLAN = {"mock", "sm_90a", 2,        sizes, 3,    params,        1,
+                          maps,   1,        launches, 0,     NULL, .log_words = 2};
 
 enum { ROWS = 100, COLUMNS = 24, BYTES = ROWS * COLUMNS * 2 };
 
@@ -54,6 +60,17 @@ static LaunchArg tensor_arg(void *data)
     return (LaunchArg){.tensor = {data, DT_BF16, 2, {ROWS, COLUMNS}}};
 }
 
+/* Nothing was said. */
+static bool hear(Device *device, Prepared *prepared, DeviceError *error)
+{
+    LaunchLog log;
+    if (!launch_log(prepared, NULL, &log, error)) {
+        return false;
+    }
+    device_drop(device, log.records);
+    return true;
+}
+
 static bool run_launch(Device *device, const Plan *plan, void *in, void *out, DeviceError *error)
 {
     Loaded loaded;
@@ -69,7 +86,7 @@ static bool run_launch(Device *device, const Plan *plan, void *in, void *out, De
               launch_run(prepared, NULL, error) &&
               device->ops->moment(device, NULL, &last, error) &&
               device->ops->elapsed(device, first, last, &seconds, error) &&
-              device->ops->sync(device, NULL, error);
+              device->ops->sync(device, NULL, error) && hear(device, prepared, error);
     device->ops->forget(device, first);
     device->ops->forget(device, last);
     launch_free(prepared);
@@ -311,7 +328,8 @@ START_TEST(bulk_copies_count_in_32_bits)
     Device *device =
         device_open(&device_cuda, allocator_default(), MOCK_OPENED, &mock_cuda, &error);
     ck_assert(loaded_open(device, &plan, &image, &loaded, &error));
-    LaunchArg args[3] = {tensor_arg((void *)(uintptr_t)0x100000000000), {.scalar = 7},
+    LaunchArg args[3] = {tensor_arg((void *)(uintptr_t)0x100000000000),
+                         {.scalar = 7},
                          tensor_arg((void *)(uintptr_t)0x200000000000)};
     args[0].tensor.dims[0] = args[2].tensor.dims[0] = (int64_t)INT32_MAX + 1;
     ck_assert_ptr_null(launch_prepare(&loaded, args, &error));

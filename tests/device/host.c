@@ -113,10 +113,16 @@ static PlanParam params[3] = {{"x", DT_F32, PLAN_IN, 1, &n_dim, 4},
                               {"y", DT_F32, PLAN_OUT, 1, &n_dim, 4}};
 static PlanArg args_of_plan[4] = {
     {ARG_POINTER, 0}, {ARG_POINTER, 2}, {ARG_SCALAR, 1}, {ARG_SIZE, 0}};
-static PlanLaunch launch = {.symbol = "scale_0", .n_axes = 1, .axes = &axis, .threads = 1,
-                            .blocks_per_unit = 1, .cluster = 1, .n_args = 4, .args = args_of_plan};
-static const Plan PLAN = {"scale", "native", 1, &size, 3, params, 0, NULL, 1, &launch, 0,
-                          NULL};
+static PlanLaunch launch = {.symbol = "scale_0",
+                            .n_axes = 1,
+                            .axes = &axis,
+                            .threads = 1,
+                            .blocks_per_unit = 1,
+                            .cluster = 1,
+                            .n_args = 4,
+                            .args = args_of_plan};
+static const Plan PLAN = {"scale", "native", 1,       &size, 3,    params,        0,
+                          NULL,    1,        &launch, 0,     NULL, .log_words = 0};
 
 static Device *open_loaded(Loaded *loaded)
 {
@@ -135,9 +141,8 @@ START_TEST(launches)
     Loaded loaded;
     DeviceError error;
     Device *device = open_loaded(&loaded);
-    LaunchArg args[3] = {{.tensor = {x, DT_F32, 1, {N}}},
-                         {.scalar = 0},
-                         {.tensor = {y, DT_F32, 1, {N}}}};
+    LaunchArg args[3] = {
+        {.tensor = {x, DT_F32, 1, {N}}}, {.scalar = 0}, {.tensor = {y, DT_F32, 1, {N}}}};
     float scale = 3;
     memcpy(&args[1].scalar, &scale, sizeof scale);
     for (int i = 0; i < N; i++) {
@@ -160,9 +165,8 @@ static const char *refusal(void *x, void *y)
     static DeviceError error;
     Loaded loaded;
     Device *device = open_loaded(&loaded);
-    LaunchArg args[3] = {{.tensor = {x, DT_F32, 1, {64}}},
-                         {.scalar = 0},
-                         {.tensor = {y, DT_F32, 1, {64}}}};
+    LaunchArg args[3] = {
+        {.tensor = {x, DT_F32, 1, {64}}}, {.scalar = 0}, {.tensor = {y, DT_F32, 1, {64}}}};
     ck_assert_ptr_null(launch_prepare(&loaded, args, &error));
     loaded_close(&loaded);
     device_close(device);

@@ -45,7 +45,8 @@ static PlanExpr dims_a[2] = {{1, &m}, {1, &n}}, dims_b[2] = {{1, &two_n_m}, {1, 
 static PlanSize sizes[2] = {{"M", 4, 1, 64, .by = 0}, {"N", 1, 0, INT64_MAX, .by = 0}};
 static PlanParam params[2] = {{"a", DT_F32, PLAN_IN, 2, dims_a, 4},
                               {"b", DT_F32, PLAN_OUT, 2, dims_b, 4}};
-static const Plan PLAN = {"k", "native", 2, sizes, 2, params, 0, NULL, 0, NULL, 0, NULL};
+static const Plan PLAN = {"k",  "native", 2,    sizes, 2,    params,        0,
+                          NULL, 0,        NULL, 0,     NULL, .log_words = 0};
 
 static const char *problem(int64_t rows, int64_t columns, int64_t b_rows, int64_t b_columns)
 {
@@ -110,7 +111,7 @@ START_TEST(derives_sizes)
                           {"N", 1, 0, INT64_MAX, {2, less_three}, 2}};
     PlanParam vectors[2] = {{"a", DT_F32, PLAN_IN, 1, dims_a, 4},
                             {"b", DT_F32, PLAN_OUT, 1, dims_a + 1, 4}};
-    Plan plan = {"k", "native", 2, halves, 2, vectors, 0, NULL, 0, NULL, 0, NULL};
+    Plan plan = {"k", "native", 2, halves, 2, vectors, 0, NULL, 0, NULL, 0, NULL, .log_words = 0};
     DeviceError error;
     int64_t found[2];
     LaunchArg args[2] = {{.tensor = {NULL, DT_F32, 1, {8}}}, {.tensor = {NULL, DT_F32, 1, {2}}}};

@@ -40,6 +40,8 @@ FILES = {
     "add.tile": "kernel add(x: f32[N], y: f32[N]) -> f32[N] = x + y\n",
     "two.tile": "kernel first(x: f32[N]) -> f32[N] = x\nkernel second(x: f32[N]) -> f32[N] = x\n",
     "fill.tile": "kernel fill_it(v: f32) -> f32[N] = fill(v, f32[N])\n",
+    "positive.tile": "kernel positive(x: f32[N]) -> f32[N] {\n"
+                     "    assert(x >= 0, \"negative:\", x)\n    return sqrt(x)\n}\n",
     "scale.tile": "kernel scale(x: T[M, N], factor: f32) -> T[M, N] where T: float = x * factor\n",
 }
 

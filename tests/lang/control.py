@@ -114,3 +114,37 @@ def ended(x):
             y[i] += sum(range(n, 4))
             n -= 1
     return y, z
+
+
+@kernel(x="f32[M, N]", n="i64 in 0 9", sizes=[dict(M=1, N=1), dict(M=3, N=8), dict(M=33, N=9)])
+def skips(x, n):
+    y, w = np.zeros(len(x)), np.zeros(len(x))
+    for i, row in enumerate(x):
+        for v in row:
+            if v < 0:
+                continue
+            y[i] += v
+            if v > 1.5:
+                break
+            y[i] += 1
+        w[i] = sum(k for k in range(1, len(row) + 1) if not (k % 2 == 0 and row[0] > 0))
+    z = sum(t for t in range(min(n, 7)) if t % 3)
+    c = 0
+    for k in range(1, n + 1):
+        c += sum(t != 2 for t in range(k)) + (100 if k != 4 else 0)
+    return y, np.full(x.shape[1], z), w, np.full(x.shape[1], c, np.int32)
+
+
+@kernel(x="f32[N]", ids="i64[M] in 0 N", n="i64 in 1 N+1",
+        sizes=[dict(N=1, M=1), dict(N=20, M=7), dict(N=33, M=300)])
+def promised(x, ids, n):
+    z = np.zeros(len(ids))
+    z[ids % len(ids)] = 1
+    return x[ids] * 2, z, x[n - 1:n]
+
+
+@kernel(x="f32[N]", first="i64[R] in 0 N", ends="i64[R] in 0 N+1",
+        sizes=[dict(N=40, R=7), dict(N=130, R=131)])
+def switched(x, first, ends):
+    y = [x[a:b][x[a:b] >= 0].sum() for a, b in zip(first, ends)]
+    return np.array(y) + np.concatenate([[0], x[:len(y) - 1]])

@@ -9,7 +9,9 @@ references: one a kernel, in float64 (or whole numbers), found by the decorator 
     def blur(x, ids, n): return …
 
 Arguments of the reference are the inputs in order, then the sizes that it names. Floats are normal
-numbers, `in a b` draws from a range that may use sizes. Prints `N passed, N failed`.
+numbers, `in a b` draws from a range that may use sizes. With `says` the last result of a reference
+is the lines that the kernel prints, and then, where an assertion fails, a text of the error. Prints
+`N passed, N failed`.
 """
 
 import argparse
@@ -46,11 +48,12 @@ class Program:
         self.set = options.get("set", "")
         self.tolerance = options.get("tolerance", 2e-5)
         self.devices = options.get("devices")
+        self.says = options.get("says", False)
 
 
 def kernel(**options):
     inputs = {k: v for k, v in options.items()
-              if k not in ("sizes", "set", "tolerance", "devices")}
+              if k not in ("sizes", "set", "tolerance", "devices", "says")}
 
     def add(reference):
         PROGRAMS.append(Program(reference, inputs, options))
@@ -120,6 +123,21 @@ def command_line(options, program, device, sizes, inputs, folder, results):
     return command
 
 
+FAULT = 4  # the exit status where an assertion failed
+
+
+def heard(said, done):
+    """None, or what was said otherwise."""
+    lines = done.stdout.split("\n")[:len(said)]
+    failing = [line for line in said if line.startswith("assertion")]
+    if lines[:len(said) - len(failing)] != said[:len(said) - len(failing)]:
+        return f"said {lines}, not {said}\n{done.stderr[-1500:]}"
+    if bool(failing) != (done.returncode == FAULT):
+        return f"exit {done.returncode}, assertions {failing}\n{done.stderr[-1500:]}"
+    return next((f"no {line!r} in {done.stderr}" for line in failing if line not in done.stderr),
+                None)
+
+
 def run_case(options, program, sizes, device):
     """None, or what went wrong."""
     rng = np.random.default_rng(zlib.crc32(f"{program.name} {sizes}".encode()))
@@ -129,6 +147,8 @@ def run_case(options, program, sizes, device):
         want = program.reference(**{k: wide(*v) for k, v in inputs.items()},
                                  **{k: v for k, v in sizes.items() if k in wanted})
     want = want if isinstance(want, tuple) else (want,)
+    said = want[-1] if program.says else []
+    want = want[:-1] if program.says else want
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         command = command_line(options, program, device, sizes, inputs, folder, len(want))
@@ -136,6 +156,9 @@ def run_case(options, program, sizes, device):
             done = subprocess.run(command, capture_output=True, text=True, timeout=120)
         except subprocess.TimeoutExpired:
             return "timed out: " + " ".join(map(str, command))
+        problem = heard(said, done)
+        if problem or done.returncode == FAULT:
+            return problem
         if done.returncode:
             return f"exit {done.returncode}: {' '.join(map(str, command))}\n{done.stderr[-1500:]}"
         for i, value in enumerate(want):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """References of inputs/together.tile."""
 
+import arrays
 import numpy as np
 
 from lang import kernel
@@ -77,3 +78,17 @@ def either(x, flag, n):
     z = x.copy() if flag else np.full(len(x), 7.0)
     z[:n] = -1
     return (x if flag else -x), z
+
+
+def to_tf32(x):
+    bits = np.asarray(x, np.float32).view(np.int32)
+    return ((bits + 0x1000) & ~0x1fff).view(np.float32).astype(np.float64)
+
+
+@kernel(x="f32[M, K]", w="f32[K, N]", p="bf16[M, K]",
+        sizes=[dict(M=1, K=1, N=1), dict(M=7, K=33, N=20), dict(M=130, K=65, N=40)])
+def precise(x, w, p):
+    half = w.astype(np.float16).astype(np.float64)
+    return (x @ w, to_tf32(x) @ to_tf32(w),
+            arrays.round_to("bf16", x).astype(np.float64) @
+            arrays.round_to("bf16", w).astype(np.float64), p @ half)
