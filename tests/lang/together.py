@@ -92,3 +92,11 @@ def precise(x, w, p):
     return (x @ w, to_tf32(x) @ to_tf32(w),
             arrays.round_to("bf16", x).astype(np.float64) @
             arrays.round_to("bf16", w).astype(np.float64), p @ half)
+
+
+@kernel(x="f64[N]", k="i64[N]", u="u8[M, N]", tolerance=0,
+        sizes=[dict(N=2, M=1), dict(N=33, M=5), dict(N=130, M=3)])
+def ordered(x, k, u):
+    at = np.argsort(-u.astype(np.int64), axis=1, kind="stable")[:, :2]
+    return (np.sort(np.float64(1) + x * 1e-12), np.argsort(k, kind="stable"),
+            np.take_along_axis(u, at, 1), at)
