@@ -3,7 +3,7 @@
 # Installs what building and testing need, on a bare Debian 12 as root. Quick when all is there.
 set -eu
 
-packages="llvm-22-dev liblld-22-dev llvm-22-tools lld-22 zlib1g-dev libzstd-dev
+packages="llvm-22-dev liblld-22-dev llvm-22-tools lld-22 zlib1g-dev libzstd-dev libutf8proc-dev
 cmake ninja-build gcc g++ libc6-dev make ccache check pkg-config python3 python3-numpy
 libopenblas0-pthread xz-utils"
 

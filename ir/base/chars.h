@@ -16,7 +16,7 @@ typedef struct Char {
 
 /* The first character of text[0..n), n > 0. */
 Char char_at(const char *text, size_t n);
-/* Invisible, or able to reorder what is around it. */
+/* Invisible, unassigned, or able to reorder what is around it: shown as U+FFFD. */
 bool char_is_control(uint32_t code);
 /* Columns of the terminal: combining marks take none, East Asian wide characters and emoji two. */
 int char_width(uint32_t code);
