@@ -95,30 +95,19 @@ static void try_fns(const Lower *l, Nearest *nearest)
     }
 }
 
-/* What the design names and this version does not have. */
-static bool is_planned(const char *name)
-{
-    static const char *const names[] = {"dot",    "gather", "scatter", "random",
-                                        "print",  "assert", "permute", "reshape",
-                                        "concat", "sort",   "topk"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (text_same(names[i], name)) {
-            return true;
-        }
-    }
-    return strncmp(name, "random.", 7) == 0;
-}
-
 void unknown_function(Lower *l, const Expr *callee, const char *name)
 {
-    if (is_planned(name)) {
-        lower_unsupported(l, callee->span, arena_printf(l->arena, "`%s` is", name));
-        return;
-    }
+    const char *dot = strrchr(name, '.');
+    const Module *home;
     Nearest nearest = nearest_to(name);
     try_fns(l, &nearest);
     Diag *diag = lower_error(l, ERR_FUNCTION, callee->span, "no function is called `%s`", name);
-    lower_fix_near(l, diag, callee->span, &nearest);
+    if (dot && find_fn(l, dot + 1, &home)) { /* `random.uniform`, after `import random` */
+        diag_help(l->diags, diag, "functions go by their own name: `%s`", dot + 1);
+        lower_fix(l, diag, callee->span, "%s", dot + 1);
+    } else {
+        lower_fix_near(l, diag, callee->span, &nearest);
+    }
 }
 
 static void unknown_name(Lower *l, const Expr *expr)

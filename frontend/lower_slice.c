@@ -27,7 +27,8 @@ static Dim strided_count(Lower *l, Dim n, int64_t step)
 {
     int64_t known;
     if (poly_is_const(n, &known)) {
-        return poly_const(l->func, (known + step - 1) / step);
+        int64_t up = known + step - 1;
+        return poly_const(l->func, up / step - (up % step < 0));
     }
     Dim count = NULL;
     for (int64_t more = 0; more < step && more < 64 && !count; more++) {
@@ -102,8 +103,11 @@ static bool check_slice(Lower *l, const Expr *expr, Dim extent, const Slice *sli
 {
     Dim length = dim_sub(l->func, slice->past, slice->first);
     Dim room = dim_sub(l->func, extent, slice->past);
-    if (dim_is_natural(l->func, slice->first) && length && dim_is_natural(l->func, length) &&
-        room && dim_is_natural(l->func, room)) {
+    /* x[1::2] of 0 elements: -1 of them, in steps of 2, are none. */
+    Dim count = length && slice->step > 1 ? strided_count(l, length, slice->step) : NULL;
+    count = count ? count : length;
+    if (dim_is_natural(l->func, slice->first) && count && dim_is_natural(l->func, count) && room &&
+        dim_is_natural(l->func, room)) {
         return true;
     }
     int64_t first;

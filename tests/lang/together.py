@@ -100,3 +100,8 @@ def ordered(x, k, u):
     at = np.argsort(-u.astype(np.int64), axis=1, kind="stable")[:, :2]
     return (np.sort(np.float64(1) + x * 1e-12), np.argsort(k, kind="stable"),
             np.take_along_axis(u, at, 1), at)
+
+
+@kernel(x="f32[N, 2*D]", sizes=[dict(N=5, D=0), dict(N=0, D=3), dict(N=7, D=1), dict(N=9, D=33)])
+def turned(x):
+    return np.stack([-x[:, 1::2], x[:, ::2]], axis=2).reshape(x.shape)
