@@ -203,6 +203,8 @@ const DimVar *func_derive_sizes(const Func *func, int64_t *sizes);
 DimVar *func_range(Func *func, const char *name, Dim whole, int64_t capacity);
 Value *func_param(Func *func, const char *name, Type type, ParamIo io);
 const Layout *func_intern_layout(Func *func, const Layout *layout);
+/* As before the first layout: when a body that has none takes the place of one that has. */
+void func_forget_layouts(Func *func);
 
 /* ---- reading ops ---- */
 

@@ -64,6 +64,11 @@ const Layout *func_intern_layout(Func *func, const Layout *layout)
     return copy;
 }
 
+void func_forget_layouts(Func *func)
+{
+    func->interns->layouts.n = 0;
+}
+
 /* ---- coverage: Gaussian elimination over coordinates packed into words ---- */
 
 typedef struct BitVector {

@@ -19,7 +19,7 @@ typedef struct Mark {
     Stage stage;
     bool padded;
     Line *lines;
-    size_t n_lines, n_diags;
+    size_t n_params, n_lines, n_diags; /* `tile` adds scratch parameters */
     int errors;
 } Mark;
 
@@ -38,6 +38,7 @@ static Mark mark_take(Func *func)
     Mark mark = {.body = copy_of(func, func->body),
                  .stage = func->stage,
                  .padded = func->padded,
+                 .n_params = func->params.n,
                  .n_lines = schedule ? schedule->lines.n : 0,
                  .n_diags = func->diags->list.n,
                  .errors = func->diags->errors};
@@ -52,6 +53,8 @@ static void mark_restore(Func *func, const Mark *mark)
     func->body = copy_of(func, mark->body);
     func->stage = mark->stage;
     func->padded = mark->padded;
+    func->params.n = mark->n_params;
+    func_forget_layouts(func);
     if (func->schedule) {
         func->schedule->lines.n = mark->n_lines;
         for (size_t i = 0; i < mark->n_lines; i++) {
