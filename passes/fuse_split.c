@@ -162,6 +162,17 @@ static int weigh(const Splitter *s, const Value *value)
     return sum;
 }
 
+/* What is read of an op: a fold may have results that nothing does. */
+static const Value *used_result(const Splitter *s, const Op *op)
+{
+    for (int i = 0; i < op->n_results; i++) {
+        if (value_has_uses(s->func, op->results[i])) {
+            return op->results[i];
+        }
+    }
+    return NULL;
+}
+
 /* ---- rules: each names the copy of a value to make before, or NULL ---- */
 
 /* Sums of products, one a batch, go on in one accumulator. */
@@ -188,6 +199,14 @@ static const Value *folded_product(const Splitter *s, const Op *op)
         }
     }
     return NULL;
+}
+
+/* A product's grid tiles what is stored: no block has all of a row. */
+static const Value *row_beside_product(Splitter *s, const Op *op)
+{
+    bool own = s->dot && is_fold(op) &&
+               (s->stored & class_bit(s, op->operands[0], (int)op_int(op, ATTR_AXIS, 0)));
+    return own ? used_result(s, op) : NULL;
 }
 
 /* What a product reads is read once for each tile of the other operand. */
@@ -219,17 +238,6 @@ static const Value *other_product(const Splitter *s, const Op *op)
         same = axes_class(&s->axes, a, i) == axes_class(&s->axes, b, i);
     }
     return same ? NULL : b;
-}
-
-/* What is read of an op: a fold may have results that nothing does. */
-static const Value *used_result(const Splitter *s, const Op *op)
-{
-    for (int i = 0; i < op->n_results; i++) {
-        if (value_has_uses(s->func, op->results[i])) {
-            return op->results[i];
-        }
-    }
-    return NULL;
 }
 
 /* Made again by every tile of a stored axis that it does not walk. */
@@ -310,9 +318,10 @@ static const Value *scanned_across(const Splitter *s, const Op *op)
     return own == other || other < 0 ? NULL : used_result(s, scan);
 }
 
-static const Value *broken_rule(const Splitter *s, const Op *op)
+static const Value *broken_rule(Splitter *s, const Op *op)
 {
     const Value *value = folded_product(s, op);
+    value = value ? value : row_beside_product(s, op);
     value = value ? value : costly_operand(s, op);
     value = value ? value : other_product(s, op);
     value = value ? value : repeated(s, op);
