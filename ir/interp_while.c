@@ -32,7 +32,7 @@ static bool is_lanes(const Op *op)
         }
     }
     return condition->operands[0]->type->rank > 0 ||
-           (is_arithmetic(op->regions[0]) && is_arithmetic(op->regions[1]));
+           (op->n_operands > 0 && is_arithmetic(op->regions[0]) && is_arithmetic(op->regions[1]));
 }
 
 const Array *while_active(const Run *run)

@@ -253,7 +253,7 @@ static void verify_lanes(Verifier *v, const Op *loop, const Block *block, Type s
 static bool verify_carried(Verifier *v, const Op *op)
 {
     int n = op->n_operands;
-    if (n < 1 || op->n_results != n || op->n_regions != 2 || op->regions[0]->n_args != n ||
+    if (op->n_results != n || op->n_regions != 2 || op->regions[0]->n_args != n ||
         op->regions[1]->n_args != n) {
         verify_fail(v, op,
                     "inits, arguments and results do not correspond, or there are no two regions");
@@ -284,6 +284,9 @@ static void verify_while(Verifier *v, const Op *op)
     if (holds->dtype != DT_BOOL || holds->kind != TYPE_ARRAY) {
         verify_fail(v, op, "the condition is no bool");
         return;
+    }
+    if (holds->rank && op->n_results == 0) {
+        verify_fail(v, op, "an array of conditions wants carried values of its shape");
     }
     for (int i = 0; i < op->n_results; i++) {
         if (next->operands[i]->type != op->results[i]->type) {

@@ -30,39 +30,60 @@ static bool is_array(const Value *value)
     return value->type->kind == TYPE_ARRAY && value->type->rank > 0;
 }
 
+typedef struct Classes {
+    int items[256];
+    int n;
+} Classes;
+
 typedef struct Mixing {
     Axes axes;
-    int carried[256]; /* classes of what loops carry */
-    int n;
+    Classes carried, chosen; /* by loops; what choices hand out */
+    bool products;
     const Op *first; /* that writes */
     Block *block;
     bool found;
 } Mixing;
 
-static void collect_carried(Op *op, void *user)
+static void add_classes(const Mixing *m, Classes *to, const Value *value)
 {
-    Mixing *m = user;
-    for (int r = 0; r < op->n_regions && op->kind != OP_FOLD; r++) {
-        const Block *region = op->regions[r];
-        for (int i = 0; i < region->n_args; i++) {
-            for (int k = 0; is_array(region->args[i]) && k < region->args[i]->type->rank; k++) {
-                if (m->n < 256) {
-                    m->carried[m->n++] = axes_class(&m->axes, region->args[i], k);
-                }
-            }
-        }
+    for (int k = 0; is_array(value) && k < value->type->rank && to->n < 256; k++) {
+        to->items[to->n++] = axes_class(&m->axes, value, k);
     }
 }
 
-static bool is_carried(const Mixing *m, const Value *value, int axis)
+static void collect_carried(Op *op, void *user)
+{
+    Mixing *m = user;
+    m->products = m->products || op->kind == OP_DOT;
+    for (int r = 0; r < op->n_regions && op->kind != OP_FOLD; r++) {
+        for (int i = 0; i < op->regions[r]->n_args; i++) {
+            add_classes(m, &m->carried, op->regions[r]->args[i]);
+        }
+    }
+    for (int i = 0; i < op->n_results && op->kind == OP_IF; i++) {
+        add_classes(m, &m->chosen, op->results[i]);
+    }
+}
+
+static bool is_among(const Mixing *m, const Classes *classes, const Value *value, int axis)
 {
     int class = axes_class(&m->axes, value, axis);
-    for (int i = 0; i < m->n && class >= 0; i++) {
-        if (m->carried[i] == class) {
+    for (int i = 0; i < classes->n && class >= 0; i++) {
+        if (classes->items[i] == class) {
             return true;
         }
     }
     return false;
+}
+
+/* Inside of a choice a reduction may walk a row that is handed out; what a scan carries along it,
+ * and rows of a product's tiles, no loop around the choice has. */
+static bool folds_across(const Mixing *m, const Op *op)
+{
+    bool scan = op->kind == OP_SCAN || op_int(op, ATTR_SCAN, 0);
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    return is_among(m, &m->carried, op->operands[0], axis) ||
+           ((scan || m->products) && is_among(m, &m->chosen, op->operands[0], axis));
 }
 
 typedef struct Reading {
@@ -97,10 +118,10 @@ static void look_for_mixing(Op *op, void *user)
     Mixing *m = user;
     bool fold = op->kind == OP_REDUCE || op->kind == OP_SCAN || op->kind == OP_FOLD;
     if (fold) {
-        m->found = m->found || is_carried(m, op->operands[0], (int)op_int(op, ATTR_AXIS, 0));
+        m->found = m->found || folds_across(m, op);
     } else if (op->kind == OP_DOT) {
         const Value *a = op->operands[0];
-        m->found = m->found || is_carried(m, a, a->type->rank - 1);
+        m->found = m->found || is_among(m, &m->carried, a, a->type->rank - 1);
     } else if (op->kind == OP_GATHER) {
         m->found = m->found || op->operands[0]->type->kind == TYPE_ARRAY;
     } else if (axes_written(op)) {
