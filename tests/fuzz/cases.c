@@ -37,6 +37,8 @@ static void read_way(Way *way, char *rest)
             way->optimize = atoi(word + 1);
         } else if (strcmp(word, "passes") == 0) {
             way->passes = next_word(&rest);
+        } else if (strcmp(word, "code") == 0) {
+            way->code = next_word(&rest);
         } else if (strcmp(word, "stop") == 0) {
             way->stop = next_word(&rest);
         } else if (strcmp(word, "skip") == 0 && way->n_skip < MOST_WORDS) {

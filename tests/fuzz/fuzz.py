@@ -24,6 +24,7 @@ BAD = {"differs", "outside", "fault", "internal", "crash", "timeout", "invalid",
        "environment", "usage"}
 CHUNK = 100
 KNOWN = pathlib.Path(__file__).with_name("known.txt")
+MENDED = pathlib.Path(__file__).with_name("mended.tile")
 
 
 def run(options, text, jobs, seconds=30):
@@ -74,6 +75,12 @@ def keep(options, text, row):
     print("".join(f"    | {line}\n" for line in small.splitlines()), end="", flush=True)
 
 
+def mended():
+    """Programs that failed once, by their names."""
+    parts = MENDED.read_text().split("#: program ")[1:]
+    return {part.split("\n")[0]: "#: program " + part for part in parts}
+
+
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--fuzz", required=True, type=os.path.abspath)
@@ -83,6 +90,8 @@ def arguments():
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--schedules", type=int, default=0)
     parser.add_argument("--passes", action="store_true")
+    parser.add_argument("--targets", type=lambda s: s.split(","), default=[],
+                        help="GPUs that are not here: sm_90a,gfx942,gfx1100")
     parser.add_argument("--most", type=int, default=10, help="failures that are made small")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("fuzz-failures"))
     parser.add_argument("--no-shrink", dest="shrink", action="store_false")
@@ -96,10 +105,12 @@ def main():
     counts, compared, unbounded, failures = collections.Counter(), 0, 0, []
 
     def chunk(first):
+        if first is None:
+            return mended(), run(options, "".join(mended().values()), 1)
         seeds = range(first, min(first + CHUNK, options.first + options.count))
         texts = {str(s): generate.program(s, options) for s in seeds}
         return texts, run(options, "".join(texts.values()), 1)
-    firsts = range(options.first, options.first + options.count, CHUNK)
+    firsts = [None, *range(options.first, options.first + options.count, CHUNK)]
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         for texts, rows in pool.map(chunk, firsts):
             lost = set(texts) - {r[0] for r in rows}

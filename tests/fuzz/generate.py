@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random programs, valid by construction and biased to tails, as text for tessera-fuzz.
 
-    generate.py [--first SEED] [--count N] [--cuda] [--passes] [--schedules N]
+    generate.py [--first SEED] [--count N] [--cuda] [--passes] [--schedules N] [--targets T,...]
 
 Each is a function of its seed alone."""
 
@@ -285,6 +285,23 @@ def schedule_lines(p, n):
     return [choice() for choice in p.rnd.sample(choices, n)]
 
 
+def odd_line(p):
+    if p.rnd.random() < 0.3:
+        return p.rnd.choice(["warps 16", "blocks 2", "blocks 4", "tile " + p.rnd.choice(
+            list(p.sizes)) + p.rnd.choice([" 2", " 7", " 128"]), "product fma", "persistent off"])
+    return schedule_lines(p, 1)[0]
+
+
+def code_ways(p, options):
+    """For GPUs that are not here: their code is made, and what their passes made is interpreted."""
+    found = [""] + ["".join(f" line {odd_line(p)};" for _ in range(p.rnd.choice([1, 2])))
+                    for _ in range(options.schedules)]
+    if p.rnd.random() < 0.35:
+        found.append(f" skip {p.rnd.choice(SKIPPED)}")
+    return [f"{way}{rest}" for rest in found for target in options.targets
+            for way in (f"passes {target}", f"code {target} {p.rnd.choice(['O0', 'O1', 'O3'])}")]
+
+
 def ways(p, options):
     found = ["O0", "O3"]
     if p.rnd.random() < 0.35:
@@ -294,6 +311,8 @@ def ways(p, options):
             lines = schedule_lines(p, p.rnd.choice([1, 1, 2]))
             found.append("O1 " + "".join(f"line {line};" for line in lines))
     packed = any(v.dtype in ("i4", "u4") for v in p.params)  # not on GPUs
+    if options.targets and not packed:
+        return code_ways(p, options)
     if not packed and (options.passes or p.rnd.random() < 0.2):
         found.append(f"passes {p.rnd.choice(TARGETS)}")
     if options.cuda:
@@ -321,6 +340,7 @@ def main():
     parser.add_argument("--cuda", action="store_true")
     parser.add_argument("--passes", action="store_true")
     parser.add_argument("--schedules", type=int, default=0)
+    parser.add_argument("--targets", type=lambda s: s.split(","), default=[])
     options = parser.parse_args()
     for seed in range(options.first, options.first + options.count):
         sys.stdout.write(program(seed, options))

@@ -284,7 +284,9 @@ static bool run_way(Fuzz *f, const Way *way, TesseraDevice *device)
     TesseraOptions options = f->options;
     TesseraDebug debug = {.skip = way->skip, .n_skip = way->n_skip, .verify = true};
     TesseraKernel *kernel = NULL;
-    options.target = way->passes ? way->passes : tessera_device_info(device)->target;
+    options.target = way->passes ? way->passes
+                     : way->code ? way->code
+                                 : tessera_device_info(device)->target;
     options.optimize = way->optimize;
     options.lines = way->lines;
     options.n_lines = way->n_lines;
@@ -295,7 +297,7 @@ static bool run_way(Fuzz *f, const Way *way, TesseraDevice *device)
     bool ok = way->passes
                   ? run_passes(f, way, &options)
                   : !failed(f, tessera_compile(f->program, &options, &kernel), way->text, false) &&
-                        launch(f, kernel, device, way->text);
+                        (way->code || launch(f, kernel, device, way->text));
     tessera_kernel_free(kernel);
     /* A schedule line may be refused: that is an answer. */
     if (!ok && way->n_lines &&
