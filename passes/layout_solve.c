@@ -105,7 +105,7 @@ static void tie_while(LayoutPass *pass, const Op *op)
         tie_all(pass, op);
         tie(pass, condition, op->results[0]);
     }
-    if (layout_spreads(condition) && outer &&
+    if (layout_spreads(condition) && outer && outer->n_results &&
         outer->results[0]->type->rank == condition->type->rank) {
         tie(pass, op->results[0], outer->results[0]); /* whose elements it walks */
     }

@@ -5,6 +5,8 @@
 #include "codegen/gpu/tiles.h"
 #include "codegen/scalar_atomic.h"
 
+enum { WORD_BYTES = 4 }; /* of what gpu_any_warp says */
+
 typedef struct Places {
     GpuEmitter *em;
     const Op *op;
@@ -149,7 +151,24 @@ int64_t gpu_handed_bytes(GpuEmitter *em, const Op *op)
     for (int axis = 0; axis < type->rank; axis++) {
         bytes *= gpu_extent(em, type, axis);
     }
-    return bytes;
+    return bytes < WORD_BYTES ? WORD_BYTES : bytes;
+}
+
+/* Three meetings: what was there before is read no more, it is clear, all have said it. */
+LLVMValueRef gpu_any_warp(GpuEmitter *em, LLVMValueRef any)
+{
+    LLVMTypeRef type = LLVMInt32TypeInContext(em->l->context);
+    LLVMValueRef word = gpu_at_const(em, em->shared_base, em->handed);
+    em->target->sync(em);
+    LLVMBuildStore(em->builder, gpu_i32(em, 0), word);
+    em->target->sync(em);
+    GpuBranch branch = gpu_branch_begin(em, any);
+    LLVMBuildStore(em->builder, gpu_i32(em, 1), word);
+    gpu_branch_end(em, branch);
+    em->target->sync(em);
+    LLVMValueRef said = LLVMBuildLoad2(em->builder, type, word, "");
+    em->target->sync(em);
+    return LLVMBuildICmp(em->builder, LLVMIntNE, said, gpu_i32(em, 0), "");
 }
 
 /* Where the old element of register r lies for all warps. */
@@ -175,9 +194,6 @@ static void hand_on(const Places *places, LLVMValueRef acts, GpuValue *out)
 {
     GpuEmitter *em = places->em;
     LLVMTypeRef type = llvm_memory_type(em->l, places->dtype);
-    if (em->active.regs) {
-        gpu_bug(em, places->op, "more warps than elements, in a loop of elements");
-    }
     for (int r = 0; r < out->n; r++) {
         if (out->regs[r]) {
             GpuBranch branch =

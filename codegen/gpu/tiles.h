@@ -88,6 +88,8 @@ LLVMValueRef gpu_acting(GpuEmitter *em, const Op *op, Type type, int r);
 void gpu_emit_say(GpuEmitter *em, const Op *op);
 /* Shared memory that a scatter needs for a moment. */
 int64_t gpu_handed_bytes(GpuEmitter *em, const Op *op);
+/* Does it hold in any thread of the role? Through the same memory; all of them come here. */
+LLVMValueRef gpu_any_warp(GpuEmitter *em, LLVMValueRef any);
 
 /* scan.c: scan and fold */
 void gpu_emit_fold(GpuEmitter *em, Op *op);

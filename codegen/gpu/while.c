@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* while: each element goes on while its own condition holds. A thread goes round as long as one of
  * its registers does; the others keep their values, and scatter nothing. Threads do not wait for
- * each other, but for their warp where old elements are handed from lane to lane. */
+ * each other, but for their warp where old elements are handed from lane to lane, and for all warps
+ * where they are handed from one to another. */
 #include "codegen/gpu/tiles.h"
 
 typedef struct While {
@@ -10,6 +11,7 @@ typedef struct While {
     LLVMValueRef **phis; /* by value, by register; NULL: no such register */
     LLVMValueRef *alive; /* i1, by register: has gone on so far. NULL: its condition says it all */
     bool together;       /* the lanes of a warp */
+    bool warps_together; /* and all warps */
 } While;
 
 static bool is_tile(const Value *value)
@@ -64,6 +66,19 @@ static bool has_op(const Block *block, OpKind kind, bool result)
         }
     }
     return false;
+}
+
+/* Does a scatter hand old elements from one warp to others? */
+static bool hands_on(GpuEmitter *em, const Block *block)
+{
+    bool found = false;
+    for (const Op *op = block->first; op && !found; op = op->next) {
+        found = op->kind == OP_SCATTER && gpu_handed_bytes(em, op) > 0;
+        for (int i = 0; i < op->n_regions; i++) {
+            found = found || hands_on(em, op->regions[i]);
+        }
+    }
+    return found;
 }
 
 /* What an element that is done reads may change, and what it would change it must not. */
@@ -122,7 +137,7 @@ static LLVMValueRef *conditions(const While *w, LLVMValueRef *any)
         goes_on[r] = gpu_both(em, held->regs[r], gpu_both(em, inside, around(w, condition, r)));
         *any = *any ? LLVMBuildOr(em->builder, *any, goes_on[r], "") : goes_on[r];
     }
-    *any = w->together ? any_lane(em, *any) : *any;
+    *any = w->warps_together ? gpu_any_warp(em, *any) : w->together ? any_lane(em, *any) : *any;
     return is_tile(condition) ? goes_on : NULL;
 }
 
@@ -184,6 +199,8 @@ void gpu_emit_while(GpuEmitter *em, Op *op)
     open_alive(&w, from);
     w.together =
         has_op(op->regions[0], OP_SCATTER, true) || has_op(op->regions[1], OP_SCATTER, true);
+    w.warps_together = is_tile(op->regions[0]->last->operands[0]) &&
+                       (hands_on(em, op->regions[0]) || hands_on(em, op->regions[1]));
     emit_region(&w, 0, w.alive);
     LLVMValueRef *goes_on = conditions(&w, &any);
     LLVMBuildCondBr(em->builder, any, body, after);

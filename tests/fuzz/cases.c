@@ -39,6 +39,7 @@ static void read_way(Way *way, char *rest)
             way->passes = next_word(&rest);
         } else if (strcmp(word, "code") == 0) {
             way->code = next_word(&rest);
+            way->kind = next_word(&rest);
         } else if (strcmp(word, "stop") == 0) {
             way->stop = next_word(&rest);
         } else if (strcmp(word, "skip") == 0 && way->n_skip < MOST_WORDS) {

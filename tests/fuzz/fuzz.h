@@ -17,11 +17,11 @@ typedef struct Data {
     int64_t most;             /* of small: 0 … most, seldom beyond */
 } Data;
 
-/* One way to compile and run: "O3 skip hoist line tile M 4", "passes sm_90a", "code gfx942". */
+/* One way to compile and run: "O3 skip hoist line tile M 4", "passes sm_90a", "code gfx942 hsaco". */
 typedef struct Way {
     const char *text;
     const char *passes, *stop; /* interpreted, as the passes for it leave it (up to `stop`) */
-    const char *code;          /* made for it, and not run */
+    const char *code, *kind;   /* code of that kind is made for it, and not run */
     int optimize;
     const char *skip[MOST_WORDS], *lines[MOST_WORDS];
     size_t n_skip, n_lines;

@@ -298,8 +298,13 @@ def code_ways(p, options):
                     for _ in range(options.schedules)]
     if p.rnd.random() < 0.35:
         found.append(f" skip {p.rnd.choice(SKIPPED)}")
-    return [f"{way}{rest}" for rest in found for target in options.targets
-            for way in (f"passes {target}", f"code {target} {p.rnd.choice(['O0', 'O1', 'O3'])}")]
+    ways = []
+    for rest in found:
+        target = p.rnd.choice(options.targets)
+        ways += [f"passes {target}{rest}" for target in options.targets]
+        ways.append(f"code {target} {'ptx' if target.startswith('sm_') else 'hsaco'} "
+                    f"{p.rnd.choice(['O0', 'O1', 'O3'])}{rest}")
+    return ways
 
 
 def ways(p, options):

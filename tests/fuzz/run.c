@@ -279,6 +279,13 @@ static bool run_passes(Fuzz *f, const Way *way, const TesseraOptions *options)
     return ok;
 }
 
+/* What is made, not run: no device is needed. */
+static bool make_code(Fuzz *f, TesseraKernel *kernel, const Way *way)
+{
+    TesseraBytes bytes;
+    return !failed(f, tessera_kernel_emit(kernel, way->kind, &bytes), way->text, false);
+}
+
 static bool run_way(Fuzz *f, const Way *way, TesseraDevice *device)
 {
     TesseraOptions options = f->options;
@@ -294,10 +301,11 @@ static bool run_way(Fuzz *f, const Way *way, TesseraDevice *device)
     if (failed(f, tessera_debug(f->context, &debug), way->text, false)) {
         return false;
     }
-    bool ok = way->passes
-                  ? run_passes(f, way, &options)
-                  : !failed(f, tessera_compile(f->program, &options, &kernel), way->text, false) &&
-                        (way->code || launch(f, kernel, device, way->text));
+    bool ok =
+        way->passes
+            ? run_passes(f, way, &options)
+            : !failed(f, tessera_compile(f->program, &options, &kernel), way->text, false) &&
+                  (way->code ? make_code(f, kernel, way) : launch(f, kernel, device, way->text));
     tessera_kernel_free(kernel);
     /* A schedule line may be refused: that is an answer. */
     if (!ok && way->n_lines &&
