@@ -2,25 +2,8 @@
 /* load and store: registers of a tile from and to tensors. An address is the tensor's pointer, plus
  * what is equal for the block, plus what the thread adds, plus what the register adds; the first
  * two and, along the last axis, the fourth cost next to nothing. Offsets across rows are 64-bit. */
-#include "codegen/gpu/tiles.h"
+#include "codegen/gpu/global.h"
 #include "ir/layout.h"
-
-typedef struct GlobalAccess {
-    GpuEmitter *em;
-    const Op *op;
-    Access access;
-    Type type; /* of the tile */
-    DType dtype;
-    int axes[MAX_RANK];             /* memory axis → tile axis, -1: a scalar index */
-    LLVMValueRef strides[MAX_RANK]; /* i64, in elements, of memory axes */
-    LLVMValueRef limits[MAX_RANK];  /* i32, of tile axes: indices below exist; NULL: all do */
-    LLVMValueRef skips[MAX_RANK]; /* i32, of tile axes: indices below do not exist; NULL: all do */
-    LLVMValueRef rooms[MAX_RANK]; /* i32: limit less the thread's part; NULL: not at hand */
-    LLVMValueRef inside;          /* i1: scalar indices are inside; NULL: they are */
-    LLVMValueRef offset;          /* i64: elements from the tensor's first to the tile's */
-    LLVMValueRef block, thread;   /* pointers: to the tile, to the thread's part */
-    bool disjoint;                /* registers add to the thread's part */
-} GlobalAccess;
 
 static bool is_guarded(const Op *op, int axis)
 {
@@ -128,7 +111,7 @@ static LLVMValueRef below_limit(GlobalAccess *g, int axis, int r)
 }
 
 /* i1: is register r of the tile inside on these first axes? NULL: it is. */
-static LLVMValueRef inside_on(GlobalAccess *g, int axes, int r)
+LLVMValueRef gpu_inside_on(GlobalAccess *g, int axes, int r)
 {
     GpuEmitter *em = g->em;
     LLVMValueRef inside = g->inside;
@@ -148,7 +131,7 @@ static LLVMValueRef inside_on(GlobalAccess *g, int axes, int r)
 /* i1: does the element of register r exist? NULL: it does. */
 static LLVMValueRef register_inside(GlobalAccess *g, int r)
 {
-    return inside_on(g, g->type->rank, r);
+    return gpu_inside_on(g, g->type->rank, r);
 }
 
 /* ---- addresses ---- */
@@ -196,7 +179,7 @@ static void find_thread(GlobalAccess *g)
     g->thread = advance(g, g->block, offset);
 }
 
-static LLVMValueRef register_address(GlobalAccess *g, int r)
+LLVMValueRef gpu_register_place(GlobalAccess *g, int r)
 {
     GpuEmitter *em = g->em;
     LLVMValueRef offset = gpu_i64(em, 0);
@@ -214,7 +197,7 @@ static LLVMValueRef register_address(GlobalAccess *g, int r)
 }
 
 /* Registers an access takes: what `vector` says, if the layout agrees. */
-static int access_run(GlobalAccess *g)
+int gpu_access_run(GlobalAccess *g)
 {
     return gpu_run_length(g->em, g->type, (int)op_int(g->op, ATTR_VECTOR, 1));
 }
@@ -223,7 +206,7 @@ static int access_run(GlobalAccess *g)
 static int count_runs(GlobalAccess *g)
 {
     GpuRun run;
-    int n = 0, length = access_run(g);
+    int n = 0, length = gpu_access_run(g);
     for (int r = 0; r < gpu_registers(g->em, g->type); r++) {
         n += gpu_run_at(g->em, g->type, r, length, &run);
     }
@@ -334,7 +317,7 @@ LLVMValueRef gpu_load_guarded(GpuEmitter *em, const Value *memory, LLVMValueRef 
     return gpu_branch_end_value(em, branch, plain_load(em, type, at, align, constant), otherwise);
 }
 
-static LLVMValueRef guarded_load(GlobalAccess *g, LLVMValueRef inside, LLVMValueRef at, int n)
+LLVMValueRef gpu_access_load(GlobalAccess *g, LLVMValueRef inside, LLVMValueRef at, int n)
 {
     LLVMTypeRef type = llvm_lanes(llvm_memory_type(g->em->l, g->dtype), n);
     LLVMValueRef otherwise = llvm_number(g->em->l, g->dtype, type, op_attr(g->op, ATTR_VALUE));
@@ -361,7 +344,7 @@ static void unpack_halves(GlobalAccess *g, LLVMValueRef vector, GpuValue *out, c
     }
 }
 
-static void define_run(GlobalAccess *g, GpuValue *out, const GpuRun *run, LLVMValueRef vector)
+void gpu_define_run(GlobalAccess *g, GpuValue *out, const GpuRun *run, LLVMValueRef vector)
 {
     LLVMValueRef regs[sizeof run->regs / sizeof *run->regs];
     if (run->n > 1 && dtype_bits(g->dtype) == 16) {
@@ -376,135 +359,8 @@ static void define_run(GlobalAccess *g, GpuValue *out, const GpuRun *run, LLVMVa
 
 static void load_run(GlobalAccess *g, GpuValue *out, const GpuRun *run)
 {
-    LLVMValueRef at = register_address(g, run->regs[0]);
-    define_run(g, out, run, guarded_load(g, register_inside(g, run->regs[0]), at, run->n));
-}
-
-/* ---- rows whose pieces straddle their ends ---- */
-
-/* A tile that begins before its row, so that its pieces are aligned: the first and the last piece
- * of the row also hold neighbours' elements. */
-typedef struct Edges {
-    GlobalAccess *g;
-    LLVMValueRef skip, limit; /* i32: coordinates of the row in its tile */
-    LLVMValueRef whole;       /* i32: pieces that begin below lie in the tensor as a whole */
-    int axis, n;              /* elements of a piece */
-} Edges;
-
-static bool has_edges(GlobalAccess *g)
-{
-    return g->type->rank > 0 && g->skips[g->type->rank - 1] && access_run(g) > 1;
-}
-
-static Edges find_edges(GlobalAccess *g)
-{
-    GpuEmitter *em = g->em;
-    LLVMBuilderRef b = em->builder;
-    int last = g->type->rank - 1;
-    Edges edges = {g, g->skips[last], g->limits[last], NULL, last, access_run(g)};
-    LLVMValueRef first = gpu_size_value(em, g->access.memory->type->dims[0]);
-    LLVMValueRef left = LLVMBuildMul(b, first, g->strides[0], "");
-    left = LLVMBuildSub(b, left, g->offset, "");
-    left = LLVMBuildSub(b, left, gpu_i64(em, edges.n - 1), "");
-    left = llvm_call2(em->l, "llvm.smin", left, LLVMBuildSExt(b, edges.limit, em->i64, ""));
-    edges.whole = LLVMBuildTrunc(b, left, em->i32, "");
-    return edges;
-}
-
-static LLVMValueRef compare(Edges *edges, LLVMIntPredicate is, LLVMValueRef a, LLVMValueRef c)
-{
-    return LLVMBuildICmp(edges->g->em->builder, is, a, c, "");
-}
-
-static LLVMValueRef coord_of(Edges *edges, const GpuRun *run, int i)
-{
-    GpuEmitter *em = edges->g->em;
-    LLVMValueRef coord = gpu_coord(em, edges->g->type->layout, edges->axis, run->regs[0]);
-    return LLVMBuildAdd(em->builder, coord, gpu_i32(em, i), "");
-}
-
-/* i1: is element i of the piece one of the row's? */
-static LLVMValueRef is_of_row(Edges *edges, const GpuRun *run, int i)
-{
-    LLVMValueRef coord = coord_of(edges, run, i);
-    return gpu_both(edges->g->em, compare(edges, LLVMIntSGE, coord, edges->skip),
-                    compare(edges, LLVMIntSLT, coord, edges->limit));
-}
-
-/* i1: does the piece begin inside of these axes and before the row's end? */
-static LLVMValueRef begins_inside(Edges *edges, const GpuRun *run, LLVMValueRef limit)
-{
-    LLVMValueRef below = compare(edges, LLVMIntSLT, coord_of(edges, run, 0), limit);
-    return gpu_both(edges->g->em, inside_on(edges->g, edges->axis, run->regs[0]), below);
-}
-
-/* i1: is all of the piece the row's? */
-static LLVMValueRef is_whole(Edges *edges, const GpuRun *run)
-{
-    LLVMValueRef past = coord_of(edges, run, edges->n);
-    return gpu_both(edges->g->em, compare(edges, LLVMIntSGE, coord_of(edges, run, 0), edges->skip),
-                    compare(edges, LLVMIntSLE, past, edges->limit));
-}
-
-/* i1: is a part of it the row's? */
-static LLVMValueRef is_partial(Edges *edges, const GpuRun *run)
-{
-    LLVMValueRef not_whole = LLVMBuildNot(edges->g->em->builder, is_whole(edges, run), "");
-    return gpu_both(edges->g->em, begins_inside(edges, run, edges->limit), not_whole);
-}
-
-/* The tensor's last piece, element by element. */
-static LLVMValueRef load_singly(Edges *edges, const GpuRun *run, LLVMValueRef vector)
-{
-    GlobalAccess *g = edges->g;
-    LLVMBuilderRef b = g->em->builder;
-    LLVMValueRef torn = compare(edges, LLVMIntSGE, coord_of(edges, run, 0), edges->whole);
-    GpuBranch branch = gpu_branch_begin(g->em, torn);
-    LLVMValueRef parts = vector;
-    for (int i = 0; i < run->n; i++) {
-        LLVMValueRef at = register_address(g, run->regs[i]);
-        LLVMValueRef part = guarded_load(g, is_of_row(edges, run, i), at, 1);
-        parts = LLVMBuildInsertElement(b, parts, part, gpu_i32(g->em, i), "");
-    }
-    return gpu_branch_end_value(g->em, branch, parts, vector);
-}
-
-/* Puts what the op says in the place of neighbours' elements. */
-static LLVMValueRef clip_run(Edges *edges, const GpuRun *run, LLVMValueRef vector)
-{
-    GlobalAccess *g = edges->g;
-    LLVMBuilderRef b = g->em->builder;
-    LLVMTypeRef type = llvm_memory_type(g->em->l, g->dtype);
-    LLVMValueRef otherwise = llvm_number(g->em->l, g->dtype, type, op_attr(g->op, ATTR_VALUE));
-    GpuBranch branch = gpu_branch_begin(g->em, is_partial(edges, run));
-    LLVMValueRef parts = load_singly(edges, run, vector);
-    for (int i = 0; i < run->n; i++) {
-        LLVMValueRef at = gpu_i32(g->em, i);
-        LLVMValueRef part = LLVMBuildExtractElement(b, parts, at, "");
-        part = LLVMBuildSelect(b, is_of_row(edges, run, i), part, otherwise, "");
-        parts = LLVMBuildInsertElement(b, parts, part, at, "");
-    }
-    return gpu_branch_end_value(g->em, branch, parts, vector);
-}
-
-/* All pieces are asked for before any is looked at. */
-static void load_clipped(GlobalAccess *g, GpuValue *out)
-{
-    GpuEmitter *em = g->em;
-    Edges edges = find_edges(g);
-    GpuRun run;
-    LLVMValueRef *vectors = ARENA_ARRAY(em->arena, LLVMValueRef, out->n);
-    for (int r = 0; r < out->n; r++) {
-        if (gpu_run_at(em, g->type, r, edges.n, &run)) {
-            LLVMValueRef inside = begins_inside(&edges, &run, edges.whole);
-            vectors[r] = guarded_load(g, inside, register_address(g, r), edges.n);
-        }
-    }
-    for (int r = 0; r < out->n; r++) {
-        if (gpu_run_at(em, g->type, r, edges.n, &run)) {
-            define_run(g, out, &run, clip_run(&edges, &run, vectors[r]));
-        }
-    }
+    LLVMValueRef at = gpu_register_place(g, run->regs[0]);
+    gpu_define_run(g, out, run, gpu_access_load(g, register_inside(g, run->regs[0]), at, run->n));
 }
 
 void gpu_emit_load(GpuEmitter *em, const Op *op)
@@ -513,15 +369,15 @@ void gpu_emit_load(GpuEmitter *em, const Op *op)
     GpuValue *out = gpu_define(em, op->results[0]);
     begin(&g);
     if (g.type->rank == 0) {
-        LLVMValueRef value = guarded_load(&g, g.inside, g.block, 1);
+        LLVMValueRef value = gpu_access_load(&g, g.inside, g.block, 1);
         out->regs[0] = gpu_from_memory(em, g.dtype, value);
         return;
     }
-    int length = access_run(&g);
-    if (has_edges(&g)) {
-        load_clipped(&g, out);
+    int length = gpu_access_run(&g);
+    if (gpu_has_edges(&g)) {
+        gpu_edges_load(&g, out);
     }
-    for (int r = 0; r < out->n && !has_edges(&g); r++) {
+    for (int r = 0; r < out->n && !gpu_has_edges(&g); r++) {
         GpuRun run;
         if (gpu_run_at(em, g.type, r, length, &run)) {
             load_run(&g, out, &run);
@@ -534,8 +390,8 @@ void gpu_emit_load(GpuEmitter *em, const Op *op)
 
 /* ---- store ---- */
 
-static void guarded_store(GlobalAccess *g, LLVMValueRef inside, LLVMValueRef at, LLVMValueRef value,
-                          int n)
+void gpu_access_store(GlobalAccess *g, LLVMValueRef inside, LLVMValueRef at, LLVMValueRef value,
+                      int n)
 {
     GpuEmitter *em = g->em;
     if (inside && em->target->store_if) {
@@ -559,8 +415,8 @@ static void store_run(GlobalAccess *g, const GpuValue *in, LLVMValueRef first, c
         regs[i] = gpu_to_memory(g->em, g->dtype, in->regs[run->regs[i]]);
     }
     LLVMValueRef inside = gpu_both(g->em, first, register_inside(g, run->regs[0]));
-    LLVMValueRef at = register_address(g, run->regs[0]);
-    guarded_store(g, inside, at, gpu_pack(g->em, run->n, regs), run->n);
+    LLVMValueRef at = gpu_register_place(g, run->regs[0]);
+    gpu_access_store(g, inside, at, gpu_pack(g->em, run->n, regs), run->n);
 }
 
 /* All threads have the scalar: the first of the role stores it. */
@@ -570,7 +426,7 @@ static void store_scalar(GlobalAccess *g, LLVMValueRef value)
     LLVMValueRef first =
         LLVMBuildICmp(em->builder, LLVMIntEQ, em->role->thread, gpu_i32(em, 0), "");
     value = gpu_to_memory(em, g->dtype, value);
-    guarded_store(g, gpu_both(em, first, g->inside), g->block, value, 1);
+    gpu_access_store(g, gpu_both(em, first, g->inside), g->block, value, 1);
 }
 
 struct GpuStore {
@@ -581,36 +437,6 @@ struct GpuStore {
     Edges edges;
 };
 
-/* A piece that is the row's as a whole at once, of another only what is the row's. */
-static void store_clipped(GpuStore *store, const GpuValue *in, const GpuRun *run)
-{
-    GlobalAccess *g = &store->access;
-    GpuEmitter *em = g->em;
-    Edges *edges = &store->edges;
-    LLVMValueRef regs[sizeof run->regs / sizeof *run->regs];
-    for (int i = 0; i < run->n; i++) {
-        regs[i] = gpu_to_memory(em, g->dtype, in->regs[run->regs[i]]);
-    }
-    LLVMValueRef first = gpu_both(em, store->first, inside_on(g, edges->axis, run->regs[0]));
-    guarded_store(g, gpu_both(em, first, is_whole(edges, run)), register_address(g, run->regs[0]),
-                  gpu_pack(em, run->n, regs), run->n);
-    GpuBranch branch = gpu_branch_begin(em, gpu_both(em, first, is_partial(edges, run)));
-    for (int i = 0; i < run->n; i++) {
-        guarded_store(g, is_of_row(edges, run, i), register_address(g, run->regs[i]), regs[i], 1);
-    }
-    gpu_branch_end(em, branch);
-}
-
-/* What the loads compared with where the row ends is not kept for the stores. */
-static Edges find_edges_anew(GlobalAccess *g)
-{
-    const GpuTarget *target = g->em->target;
-    Edges edges = find_edges(g);
-    edges.skip = target->warp_uniform(g->em, edges.skip);
-    edges.limit = target->warp_uniform(g->em, edges.limit);
-    return edges;
-}
-
 GpuStore *gpu_store_begin(GpuEmitter *em, const Op *op)
 {
     GpuStore *store = ARENA_NEW(em->arena, GpuStore);
@@ -618,10 +444,10 @@ GpuStore *gpu_store_begin(GpuEmitter *em, const Op *op)
     *g = (GlobalAccess){.em = em, .op = op, .type = op->operands[op->n_operands - 1]->type};
     begin(g);
     store->first = gpu_first_holder(em, g->type->layout);
-    store->length = access_run(g);
-    store->clipped = has_edges(g);
+    store->length = gpu_access_run(g);
+    store->clipped = gpu_has_edges(g);
     if (store->clipped) {
-        store->edges = find_edges_anew(g);
+        store->edges = gpu_edges_anew(g);
     }
     return store;
 }
@@ -629,7 +455,7 @@ GpuStore *gpu_store_begin(GpuEmitter *em, const Op *op)
 static void store_one(GpuStore *store, const GpuValue *in, const GpuRun *run)
 {
     if (store->clipped) {
-        store_clipped(store, in, run);
+        gpu_edges_store(&store->edges, store->first, in, run);
     } else {
         store_run(&store->access, in, store->first, run);
     }
@@ -663,7 +489,7 @@ LLVMValueRef *gpu_store_used(GpuStore *store)
             continue;
         }
         LLVMValueRef inside = store->clipped
-                                  ? begins_inside(&store->edges, &run, store->edges.limit)
+                                  ? gpu_edges_inside(&store->edges, &run, store->edges.limit)
                                   : register_inside(g, r);
         for (int i = 0; i < run.n; i++) {
             used[run.regs[i]] = inside;
