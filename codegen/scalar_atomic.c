@@ -53,9 +53,11 @@ static bool direct(const AtomicChange *change, LLVMAtomicRMWBinOp *out)
     return false;
 }
 
-static LLVMValueRef changed(Llvm *l, const AtomicChange *change, LLVMValueRef old)
+/* `how`: an AtomicChange. */
+static LLVMValueRef changed(Llvm *l, const void *how, LLVMValueRef old)
 {
-    LLVMValueRef operands[2] = {old, change->value};
+    const AtomicChange *change = how;
+    LLVMValueRef operands[2] = {from_bits(l, change->dtype, old), change->value};
     OpKind kind;
     if (!op_from_name(change->fn, strlen(change->fn), &kind)) {
         diag_bug(l->func->diags, "no atomic is called '%s'", change->fn);
@@ -63,7 +65,8 @@ static LLVMValueRef changed(Llvm *l, const AtomicChange *change, LLVMValueRef ol
     if (change->dtype == DT_BOOL && kind == OP_ADD) {
         kind = OP_XOR;
     }
-    return scalar_emit(l, kind, NULL, change->dtype, change->dtype, operands);
+    LLVMValueRef next = scalar_emit(l, kind, NULL, change->dtype, change->dtype, operands);
+    return to_bits(l, change->dtype, next);
 }
 
 static LLVMValueRef exchange_if(Llvm *l, LLVMValueRef address, LLVMValueRef expected,
@@ -74,23 +77,24 @@ static LLVMValueRef exchange_if(Llvm *l, LLVMValueRef address, LLVMValueRef expe
 }
 
 /* Read, change, write if nobody else has written since; else again. */
-static LLVMValueRef change_in_loop(Llvm *l, const AtomicChange *change, LLVMValueRef address)
+static LLVMValueRef
+change_in_loop(Llvm *l, DType dtype, LLVMValueRef address,
+               LLVMValueRef (*change)(Llvm *l, const void *how, LLVMValueRef old), const void *how)
 {
     LLVMBuilderRef b = l->builder;
     LLVMBasicBlockRef before = LLVMGetInsertBlock(b);
     LLVMValueRef function = LLVMGetBasicBlockParent(before);
     LLVMBasicBlockRef again = llvm_block(l, function, "again");
     LLVMBasicBlockRef done = llvm_block(l, function, "done");
-    LLVMTypeRef type = bits_type(l, change->dtype);
+    LLVMTypeRef type = bits_type(l, dtype);
     LLVMValueRef first = LLVMBuildLoad2(b, type, address, "");
     LLVMSetOrdering(first, LLVMAtomicOrderingMonotonic);
-    LLVMSetAlignment(first, (unsigned)dtype_bytes(change->dtype));
+    LLVMSetAlignment(first, (unsigned)dtype_bytes(dtype));
     LLVMBuildBr(b, again);
     LLVMPositionBuilderAtEnd(b, again);
     LLVMValueRef old = LLVMBuildPhi(b, type, "");
     LLVMAddIncoming(old, &first, &before, 1);
-    LLVMValueRef next = changed(l, change, from_bits(l, change->dtype, old));
-    LLVMValueRef pair = exchange_if(l, address, old, to_bits(l, change->dtype, next));
+    LLVMValueRef pair = exchange_if(l, address, old, change(l, how, old));
     LLVMValueRef seen = LLVMBuildExtractValue(b, pair, 0, "");
     LLVMBasicBlockRef latch = LLVMGetInsertBlock(b);
     LLVMAddIncoming(old, &seen, &latch, 1);
@@ -122,7 +126,44 @@ LLVMValueRef scalar_atomic(Llvm *l, const AtomicChange *change, LLVMValueRef add
         LLVMValueRef value = to_bits(l, change->dtype, change->value);
         old = LLVMBuildAtomicRMW(l->builder, op, address, value, relaxed, false);
     } else {
-        old = change_in_loop(l, change, address);
+        old = change_in_loop(l, change->dtype, address, changed, change);
     }
     return from_bits(l, change->dtype, old);
+}
+
+/* ---- halves of bytes ---- */
+
+typedef struct Half {
+    LLVMValueRef hole, value; /* i8: ones where it lies, and the half there */
+} Half;
+
+static Half half_of(Llvm *l, LLVMValueRef shift, LLVMValueRef value)
+{
+    LLVMBuilderRef b = l->builder;
+    LLVMValueRef wide = LLVMBuildZExt(b, value, l->i8, "");
+    return (Half){LLVMBuildShl(b, llvm_int(l->i8, 15), shift, ""),
+                  LLVMBuildShl(b, wide, shift, "")};
+}
+
+void scalar_store_half(Llvm *l, LLVMValueRef address, LLVMValueRef shift, LLVMValueRef value)
+{
+    LLVMAtomicOrdering relaxed = LLVMAtomicOrderingMonotonic;
+    Half half = half_of(l, shift, value);
+    LLVMValueRef rest = LLVMBuildNot(l->builder, half.hole, "");
+    LLVMBuildAtomicRMW(l->builder, LLVMAtomicRMWBinOpAnd, address, rest, relaxed, false);
+    LLVMBuildAtomicRMW(l->builder, LLVMAtomicRMWBinOpOr, address, half.value, relaxed, false);
+}
+
+/* `how`: a Half. */
+static LLVMValueRef with_half(Llvm *l, const void *how, LLVMValueRef old)
+{
+    const Half *half = how;
+    LLVMValueRef rest = LLVMBuildAnd(l->builder, old, LLVMBuildNot(l->builder, half->hole, ""), "");
+    return LLVMBuildOr(l->builder, rest, half->value, "");
+}
+
+void scalar_set_half(Llvm *l, LLVMValueRef address, LLVMValueRef shift, LLVMValueRef value)
+{
+    Half half = half_of(l, shift, value);
+    change_in_loop(l, DT_U8, address, with_half, &half);
 }

@@ -17,4 +17,11 @@ typedef struct AtomicChange {
 /* Returns the old element, as it is in registers. May end in another basic block. */
 LLVMValueRef scalar_atomic(Llvm *l, const AtomicChange *change, LLVMValueRef address);
 
+/* A half of a byte, the other one of which others may write at the same time: `shift` is 0 or 4
+ * (i8), the value four bits. */
+void scalar_store_half(Llvm *l, LLVMValueRef address, LLVMValueRef shift, LLVMValueRef value);
+/* The same where others may write the same half, too: one of the values stays. Ends in another
+ * basic block. */
+void scalar_set_half(Llvm *l, LLVMValueRef address, LLVMValueRef shift, LLVMValueRef value);
+
 #endif

@@ -39,6 +39,11 @@ int dtype_bytes(DType dtype)
     return (dtypes[dtype].bits + 7) / 8;
 }
 
+int dtype_memory_bits(DType dtype)
+{
+    return dtype_is_packed(dtype) ? 4 : 8 * dtype_bytes(dtype);
+}
+
 bool dtype_is_packed(DType dtype)
 {
     return dtypes[dtype].bits == 4;

@@ -22,6 +22,8 @@ int dtype_bits(DType dtype);
 int dtype_bytes(DType dtype);
 /* Two elements a byte in memory: an array's k-th is half k % 2 of byte k / 2, of any shape. */
 bool dtype_is_packed(DType dtype);
+/* Bits of one element among others in a tensor. */
+int dtype_memory_bits(DType dtype);
 /* Bytes of n elements in memory. */
 size_t dtype_size(DType dtype, size_t n);
 /* A float of 16 bits or fewer: arithmetic on it is f32. */

@@ -331,15 +331,6 @@ typedef struct Writing {
     const Array *from;
 } Writing;
 
-/* Two blocks that write the halves of one byte may undo each other. */
-static bool is_shared_byte(const Run *run, const Memory *memory, int64_t offset, int64_t count)
-{
-    int64_t end = offset + count;
-    bool before = offset % 2 && is_others(run, memory, offset - 1, 1);
-    return dtype_is_packed(memory->dtype) &&
-           (before || (end % 2 && end < memory->n && is_others(run, memory, end, 1)));
-}
-
 static void check_write(const Writing *w, Reach reach, int64_t offset, int64_t position,
                         int64_t count)
 {
@@ -349,9 +340,6 @@ static void check_write(const Writing *w, Reach reach, int64_t offset, int64_t p
                        : reach == REACH_PADDING ? "writes past the end of a range:"
                        : first                  ? "padding or unset memory reaches"
                                                 : NULL;
-    if (!what && is_shared_byte(w->run, w->memory, offset, count)) {
-        what = "race: another block writes the other half of a byte of";
-    }
     if (!what && is_others(w->run, w->memory, offset, count)) {
         what = "race: another block writes";
     }

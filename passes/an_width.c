@@ -132,10 +132,10 @@ int64_t an_aligned(const Access *access)
     return aligned > 1 && is_row_of(access, index->block->parent) ? aligned : 1;
 }
 
-static int widest(int64_t divisor, int bytes, int most_bytes)
+static int widest(int64_t divisor, int bits, int most_bytes)
 {
     int width = 1;
-    while (width * 2 * bytes <= most_bytes && divisor % (width * 2) == 0) {
+    while (width * 2 * bits <= most_bytes * 8 && divisor % (width * 2) == 0) {
         width *= 2;
     }
     return width;
@@ -147,9 +147,10 @@ int an_width(const Op *op, int most_bytes)
     if (access.n == 0) {
         return 1;
     }
-    int bytes = dtype_bytes(access.memory->type->dtype);
+    DType dtype = access.memory->type->dtype;
+    int bits = dtype_memory_bits(dtype);
     if (an_aligned(&access) > 1) {
-        return widest(an_aligned(&access), bytes, most_bytes);
+        return dtype_is_packed(dtype) ? 1 : widest(an_aligned(&access), bits, most_bytes);
     }
     int last = access.n - 1;
     const Value *index = access.indices[last];
@@ -163,5 +164,5 @@ int an_width(const Op *op, int most_bytes)
         divisor = gcd(divisor, poly_divisor(access.memory->type->dims[last]));
         divisor = gcd(divisor, index ? range_end_divisor(index, 0) : ANY);
     }
-    return widest(divisor, bytes, most_bytes);
+    return widest(divisor, bits, most_bytes);
 }

@@ -83,28 +83,9 @@ static bool tiles_can_be_held(LayoutPass *pass)
     return true;
 }
 
-/* A thread would have to write half a byte beside another thread's. */
-static bool has_halves_of_bytes(Func *func)
-{
-    for (size_t i = 0; i < func->params.n; i++) {
-        const Param *param = &func->params.items[i];
-        DType dtype = param->value->type->dtype;
-        if (param->value->type->kind == TYPE_TENSOR && dtype_bits(dtype) == 4) {
-            Diag *diag = diag_error(func->diags, ERR_NOT_HERE, SPAN_NONE,
-                                    "'%s': tensors of %s are not possible on %s yet", param->name,
-                                    dtype_name(dtype), func->target->name);
-            diag_help(func->diags, diag,
-                      "CPUs have them; here hand over u8 and take it apart with "
-                      "`&` and `>>`");
-            return true;
-        }
-    }
-    return false;
-}
-
 void pass_layout(Func *func)
 {
-    if (!func->target || func->target->warp == 1 || has_halves_of_bytes(func)) {
+    if (!func->target || func->target->warp == 1) {
         return;
     }
     func->stage = STAGE_STAGED; /* conversions and scratch are shared memory */

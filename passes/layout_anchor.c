@@ -134,14 +134,14 @@ Layout layout_of_register_operand(LayoutPass *pass, const Op *dot)
 /* ---- memory ---- */
 
 /* Long runs are for wide accesses, but all threads should have one before any has two. */
-static int64_t run_length(const int64_t *extents, int rank, int vector, int bytes, int64_t threads)
+static int64_t run_length(const int64_t *extents, int rank, int vector, int bits, int64_t threads)
 {
     int64_t total = 1;
     for (int i = 0; i < rank; i++) {
         total *= up_to_power(extents[i]);
     }
     int64_t run = least(vector, up_to_power(extents[rank - 1]));
-    while (run > 1 && run * bytes > 4 && total / run < threads) {
+    while (run > 1 && run * bits > 32 && total / run < threads) {
         run /= 2;
     }
     return run;
@@ -174,11 +174,11 @@ static Layout coalesced(LayoutPass *pass, Type type, int64_t run, int warps)
     return layout_blocked(rank, extents, order, per_thread, lanes, split);
 }
 
-Layout layout_of_memory(LayoutPass *pass, Type type, int vector, int narrowest_bytes, int warps)
+Layout layout_of_memory(LayoutPass *pass, Type type, int vector, int narrowest_bits, int warps)
 {
     int64_t extents[MAX_RANK];
     layout_extents(pass, type, extents);
     int64_t threads = pass->lanes * down_to_power(warps);
-    int64_t run = run_length(extents, type->rank, vector, narrowest_bytes, threads);
+    int64_t run = run_length(extents, type->rank, vector, narrowest_bits, threads);
     return coalesced(pass, type, run, warps);
 }

@@ -91,10 +91,10 @@ static void want_any(LayoutPass *pass, Op *op, int operand)
     if (!layout_spreads(value) || value->type->layout) {
         return;
     }
-    int bytes = dtype_bytes(value->type->dtype);
-    int wide = pass->func->target->vector_bytes / bytes;
+    int bits = dtype_memory_bits(value->type->dtype);
+    int wide = 8 * pass->func->target->vector_bytes / bits;
     int warps = layout_warps(pass, op->parent);
-    Layout layout = layout_of_memory(pass, value->type, wide, bytes, warps);
+    Layout layout = layout_of_memory(pass, value->type, wide, bits, warps);
     want(pass, op, operand, layout_intern(pass, layout));
 }
 
@@ -274,9 +274,9 @@ static const Layout *effect_layout(LayoutPass *pass, const Op *op, const Value *
             return operand->type->layout;
         }
     }
-    int bytes = dtype_bytes(value->type->dtype);
+    int bits = dtype_memory_bits(value->type->dtype);
     int warps = layout_warps(pass, op->parent);
-    return layout_intern(pass, layout_of_memory(pass, value->type, 1, bytes, warps));
+    return layout_intern(pass, layout_of_memory(pass, value->type, 1, bits, warps));
 }
 
 /* scatter, print, assert: each element by itself. */

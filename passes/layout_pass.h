@@ -59,7 +59,7 @@ void layout_solve(LayoutPass *pass);
 /* What the unit of a dot or dot_async fixes for its result. */
 Layout layout_of_product(LayoutPass *pass, const Op *op);
 /* Coalesced: runs of `vector` elements, lanes along the last axis, warps over the rows. */
-Layout layout_of_memory(LayoutPass *pass, Type type, int vector, int narrowest_bytes, int warps);
+Layout layout_of_memory(LayoutPass *pass, Type type, int vector, int narrowest_bits, int warps);
 bool layout_is_wgmma(const Op *dot);
 /* What wgmma wants of a left operand in registers. */
 Layout layout_of_register_operand(LayoutPass *pass, const Op *dot);

@@ -298,12 +298,12 @@ static Value *largest_undecided(LayoutPass *pass)
 typedef struct MemoryFacts {
     int widest;    /* elements of an access; 0: no access */
     bool ragged;   /* some access cannot take more than one */
-    int narrowest; /* bytes of an element in memory */
+    int narrowest; /* bits of an element in memory */
 } MemoryFacts;
 
 static MemoryFacts memory_facts(LayoutPass *pass, const Value *value)
 {
-    MemoryFacts facts = {.narrowest = dtype_bytes(value->type->dtype)};
+    MemoryFacts facts = {.narrowest = dtype_memory_bits(value->type->dtype)};
     uint32_t root = root_of(pass, value);
     for (size_t i = 0; i < pass->ops.n; i++) {
         const Op *op = pass->ops.items[i];
@@ -315,10 +315,10 @@ static MemoryFacts memory_facts(LayoutPass *pass, const Value *value)
             continue;
         }
         int width = an_width(op, pass->func->target->vector_bytes);
-        int bytes = dtype_bytes(moved->type->dtype);
+        int bits = dtype_memory_bits(moved->type->dtype);
         facts.widest = width > facts.widest ? width : facts.widest;
         facts.ragged |= width == 1;
-        facts.narrowest = bytes < facts.narrowest ? bytes : facts.narrowest;
+        facts.narrowest = bits < facts.narrowest ? bits : facts.narrowest;
     }
     return facts;
 }
@@ -327,7 +327,7 @@ static MemoryFacts memory_facts(LayoutPass *pass, const Value *value)
 static void anchor_by_memory(LayoutPass *pass, const Value *value)
 {
     MemoryFacts facts = memory_facts(pass, value);
-    int wide = pass->func->target->vector_bytes / facts.narrowest;
+    int wide = 8 * pass->func->target->vector_bytes / facts.narrowest;
     int vector = facts.ragged ? 1 : facts.widest ? facts.widest : wide;
     int warps = layout_warps(pass, layout_value_block(value));
     decide(pass, value, layout_of_memory(pass, value->type, vector, facts.narrowest, warps));

@@ -47,7 +47,8 @@ bool bulk_describes(const Access *access)
 {
     Type type = access->memory->type;
     int bytes = dtype_bytes(type->dtype), kept = 0;
-    if (type->rank < 2 || type->rank > MOST_BULK_RANK || !can_count(type)) {
+    if (type->rank < 2 || type->rank > MOST_BULK_RANK || !can_count(type) ||
+        dtype_is_packed(type->dtype)) {
         return false;
     }
     for (int i = 0; i < access->n; i++) {

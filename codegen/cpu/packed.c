@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensors of 4-bit elements, two a byte, the first in the low half. Neighbours from an even place
- * are taken apart or put together as a vector; others byte by byte. In registers an element has
- * four bits; in tiles a byte of its own. */
+/* Tensors of 4-bit elements, two a byte, the first in the low half. Neighbours are taken apart or
+ * put together as a vector; others byte by byte. A half is written so that another block may write
+ * the other one. In registers an element has four bits; in tiles a byte of its own. */
 #include "codegen/cpu/access.h"
 
 /* ---- lanes, one after the other ---- */
@@ -76,15 +76,10 @@ static LLVMValueRef load_half(CpuEmitter *c, DType dtype, const Half *half)
     return LLVMBuildTrunc(b, moved, llvm_type(c->l, dtype), "");
 }
 
+/* Another block may write the byte's other half, or scatter to this one. */
 static void store_half(CpuEmitter *c, const Half *half, LLVMValueRef value)
 {
-    LLVMBuilderRef b = c->l->builder;
-    LLVMValueRef byte = LLVMBuildLoad2(b, c->l->i8, half->address, "");
-    LLVMValueRef hole = LLVMBuildShl(b, llvm_int(c->l->i8, 15), half->shift, "");
-    LLVMValueRef moved = LLVMBuildZExt(b, value, c->l->i8, "");
-    moved = LLVMBuildShl(b, moved, half->shift, "");
-    LLVMValueRef rest = LLVMBuildAnd(b, byte, LLVMBuildNot(b, hole, ""), "");
-    LLVMBuildStore(b, LLVMBuildOr(b, rest, moved, ""), half->address);
+    scalar_set_half(c->l, half->address, half->shift, value);
 }
 
 static Half single_half(CpuEmitter *c, const Spot *spot)
@@ -103,58 +98,114 @@ static LLVMValueRef load_single(CpuEmitter *c, DType dtype, const Spot *spot, LL
     return spot->inside ? LLVMBuildSelect(c->l->builder, spot->inside, value, outside, "") : value;
 }
 
-/* ---- vectors from an even place ---- */
+/* ---- neighbours ---- */
 
-/* NULL: lanes are not neighbours, or not all are wanted. Else i1: lane 0 begins a byte. */
+/* Are the lanes neighbours, and all of them wanted? */
+static bool is_row(CpuEmitter *c, const Spot *spot)
+{
+    return !spot->each && !spot->stride && !cpu_spot_mask(c, spot);
+}
+
+/* i1: lane 0 begins a byte. */
 static LLVMValueRef begins_byte(CpuEmitter *c, const Spot *spot)
 {
-    if (spot->each || spot->stride || cpu_spot_mask(c, spot)) {
-        return NULL;
-    }
     LLVMBuilderRef b = c->l->builder;
     LLVMValueRef odd = LLVMBuildAnd(b, spot->offset, llvm_i64(c->l, 1), "");
     return LLVMBuildICmp(b, LLVMIntEQ, odd, llvm_i64(c->l, 0), "");
 }
 
-static LLVMValueRef shuffle(CpuEmitter *c, LLVMValueRef a, LLVMValueRef b, int n, int step,
-                            int second)
-{
-    LLVMValueRef lanes[64];
-    for (int i = 0; i < n; i++) {
-        lanes[i] = llvm_i32(c->l, second < 0 ? i * step : i / 2 + i % 2 * second);
-    }
-    return LLVMBuildShuffleVector(c->l->builder, a, b, LLVMConstVector(lanes, (unsigned)n), "");
-}
-
-static LLVMValueRef load_bytes(CpuEmitter *c, DType dtype, const Spot *spot)
+/* The `byte`-th after that of lane 0. */
+static LLVMValueRef address_of(CpuEmitter *c, const Spot *spot, int byte)
 {
     LLVMBuilderRef b = c->l->builder;
-    int n = c->lanes / 2;
-    Half first = half_at(c, spot->base, spot->offset);
-    LLVMTypeRef type = llvm_lanes(c->l->i8, n);
-    LLVMValueRef bytes = LLVMBuildLoad2(b, type, first.address, "");
+    LLVMValueRef at = LLVMBuildAShr(b, spot->offset, llvm_i64(c->l, 1), "");
+    at = LLVMBuildAdd(b, at, llvm_i64(c->l, byte), "");
+    return LLVMBuildGEP2(b, c->l->i8, spot->base, &at, 1, "");
+}
+
+static LLVMValueRef load_bytes(CpuEmitter *c, const Spot *spot, int byte)
+{
+    LLVMTypeRef type = llvm_lanes(c->l->i8, c->lanes / 2);
+    LLVMValueRef bytes = LLVMBuildLoad2(c->l->builder, type, address_of(c, spot, byte), "");
     LLVMSetAlignment(bytes, 1);
-    LLVMValueRef high = LLVMBuildLShr(b, bytes, llvm_int(type, 4), "");
-    LLVMValueRef all = shuffle(c, bytes, high, c->lanes, 1, n);
+    return bytes;
+}
+
+static LLVMValueRef high_halves(CpuEmitter *c, LLVMValueRef bytes)
+{
+    return LLVMBuildLShr(c->l->builder, bytes, llvm_int(LLVMTypeOf(bytes), 4), "");
+}
+
+/* Lanes 0, 2, … are the low halves of the first bytes, lanes 1, 3, … those of the second. */
+static LLVMValueRef by_turns(CpuEmitter *c, DType dtype, LLVMValueRef even, LLVMValueRef odd)
+{
+    LLVMBuilderRef b = c->l->builder;
+    LLVMValueRef lanes[64];
+    for (int i = 0; i < c->lanes; i++) {
+        lanes[i] = llvm_i32(c->l, i / 2 + i % 2 * (c->lanes / 2));
+    }
+    LLVMValueRef order = LLVMConstVector(lanes, (unsigned)c->lanes);
+    LLVMValueRef all = LLVMBuildShuffleVector(b, even, odd, order, "");
     return LLVMBuildTrunc(b, all, llvm_lanes(llvm_type(c->l, dtype), c->lanes), "");
 }
 
-static void store_bytes(CpuEmitter *c, const Spot *spot, LLVMValueRef value)
+static LLVMValueRef load_row(CpuEmitter *c, DType dtype, const Spot *spot)
+{
+    LLVMValueRef cell = cpu_cell(c, llvm_lanes(llvm_type(c->l, dtype), c->lanes));
+    Branch branch = cpu_if_begin(c, begins_byte(c, spot));
+    LLVMValueRef bytes = load_bytes(c, spot, 0);
+    cpu_set(c, cell, by_turns(c, dtype, bytes, high_halves(c, bytes)));
+    cpu_if_else(c, &branch);
+    LLVMValueRef high = high_halves(c, load_bytes(c, spot, 0));
+    cpu_set(c, cell, by_turns(c, dtype, high, load_bytes(c, spot, 1)));
+    cpu_if_end(c, &branch);
+    return cpu_get(c, cell);
+}
+
+/* Every other one of n lanes, from `first`. */
+static LLVMValueRef every_other(CpuEmitter *c, LLVMValueRef vector, int first, int n)
+{
+    LLVMValueRef lanes[32], none = LLVMGetPoison(LLVMTypeOf(vector));
+    for (int i = 0; i < n; i++) {
+        lanes[i] = llvm_i32(c->l, first + 2 * i);
+    }
+    LLVMValueRef order = LLVMConstVector(lanes, (unsigned)n);
+    return LLVMBuildShuffleVector(c->l->builder, vector, none, order, "");
+}
+
+/* Lanes `first`, first + 1, … in n bytes, the `byte`-th and on after that of lane 0. */
+static void store_bytes(CpuEmitter *c, const Spot *spot, LLVMValueRef value, int first, int n,
+                        int byte)
 {
     LLVMBuilderRef b = c->l->builder;
-    int n = c->lanes / 2;
     LLVMValueRef wide = LLVMBuildZExt(b, value, llvm_lanes(c->l->i8, c->lanes), "");
-    LLVMValueRef none = LLVMGetPoison(LLVMTypeOf(wide));
-    LLVMValueRef moved = LLVMBuildShl(b, wide, llvm_int(LLVMTypeOf(wide), 4), "");
-    LLVMValueRef low = shuffle(c, wide, none, n, 2, -1);
-    LLVMValueRef odd[64];
-    for (int i = 0; i < n; i++) {
-        odd[i] = llvm_i32(c->l, 2 * i + 1);
+    LLVMValueRef high = every_other(c, wide, first + 1, n);
+    high = LLVMBuildShl(b, high, llvm_int(LLVMTypeOf(high), 4), "");
+    LLVMValueRef bytes = LLVMBuildOr(b, every_other(c, wide, first, n), high, "");
+    LLVMSetAlignment(LLVMBuildStore(b, bytes, address_of(c, spot, byte)), 1);
+}
+
+static void store_lane(CpuEmitter *c, const Spot *spot, LLVMValueRef value, int lane)
+{
+    LLVMBuilderRef b = c->l->builder;
+    LLVMValueRef at = LLVMBuildAdd(b, spot->offset, llvm_i64(c->l, lane), "");
+    Half half = half_at(c, spot->base, at);
+    store_half(c, &half, LLVMBuildExtractElement(b, value, llvm_i32(c->l, lane), ""));
+}
+
+/* From an odd place the first and the last lane have half a byte each. */
+static void store_row(CpuEmitter *c, const Spot *spot, LLVMValueRef value)
+{
+    int n = c->lanes;
+    Branch branch = cpu_if_begin(c, begins_byte(c, spot));
+    store_bytes(c, spot, value, 0, n / 2, 0);
+    cpu_if_else(c, &branch);
+    store_lane(c, spot, value, 0);
+    if (n > 2) {
+        store_bytes(c, spot, value, 1, n / 2 - 1, 1);
     }
-    LLVMValueRef high =
-        LLVMBuildShuffleVector(b, moved, none, LLVMConstVector(odd, (unsigned)n), "");
-    Half first = half_at(c, spot->base, spot->offset);
-    LLVMSetAlignment(LLVMBuildStore(b, LLVMBuildOr(b, low, high, ""), first.address), 1);
+    store_lane(c, spot, value, n - 1);
+    cpu_if_end(c, &branch);
 }
 
 /* ---- the accesses ---- */
@@ -179,17 +230,12 @@ LLVMValueRef cpu_packed_load(CpuEmitter *c, DType dtype, const Spot *spot, LLVMV
     if (spot->lanes == 1) {
         return load_single(c, dtype, spot, outside);
     }
-    LLVMValueRef cell = cpu_cell(c, LLVMTypeOf(outside)), even = begins_byte(c, spot);
-    cpu_set(c, cell, outside);
-    if (!even) {
-        load_lanes(c, dtype, spot, cell);
-        return cpu_get(c, cell);
+    if (is_row(c, spot)) {
+        return load_row(c, dtype, spot);
     }
-    Branch branch = cpu_if_begin(c, even);
-    cpu_set(c, cell, load_bytes(c, dtype, spot));
-    cpu_if_else(c, &branch);
+    LLVMValueRef cell = cpu_cell(c, LLVMTypeOf(outside));
+    cpu_set(c, cell, outside);
     load_lanes(c, dtype, spot, cell);
-    cpu_if_end(c, &branch);
     return cpu_get(c, cell);
 }
 
@@ -207,16 +253,9 @@ void cpu_packed_store(CpuEmitter *c, const Spot *spot, LLVMValueRef value)
     if (spot->lanes == 1) {
         Half half = single_half(c, spot);
         store_half(c, &half, value);
-        return;
-    }
-    LLVMValueRef even = begins_byte(c, spot);
-    if (!even) {
+    } else if (is_row(c, spot)) {
+        store_row(c, spot, value);
+    } else {
         store_lanes(c, spot, value);
-        return;
     }
-    Branch branch = cpu_if_begin(c, even);
-    store_bytes(c, spot, value);
-    cpu_if_else(c, &branch);
-    store_lanes(c, spot, value);
-    cpu_if_end(c, &branch);
 }

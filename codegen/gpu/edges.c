@@ -128,15 +128,15 @@ void gpu_edges_store(Edges *edges, LLVMValueRef first, const GpuValue *in, const
     GpuEmitter *em = g->em;
     LLVMValueRef regs[sizeof run->regs / sizeof *run->regs];
     for (int i = 0; i < run->n; i++) {
-        regs[i] = gpu_to_memory(em, g->dtype, in->regs[run->regs[i]]);
+        regs[i] = in->regs[run->regs[i]];
     }
     first = gpu_both(em, first, gpu_inside_on(g, edges->axis, run->regs[0]));
     gpu_access_store(g, gpu_both(em, first, is_whole(edges, run)),
-                     gpu_register_place(g, run->regs[0]), gpu_pack(em, run->n, regs), run->n);
+                     gpu_register_place(g, run->regs[0]), run->n, regs);
     GpuBranch branch = gpu_branch_begin(em, gpu_both(em, first, is_partial(edges, run)));
     for (int i = 0; i < run->n; i++) {
-        gpu_access_store(g, is_of_row(edges, run, i), gpu_register_place(g, run->regs[i]), regs[i],
-                         1);
+        gpu_access_store(g, is_of_row(edges, run, i), gpu_register_place(g, run->regs[i]), 1,
+                         &regs[i]);
     }
     gpu_branch_end(em, branch);
 }

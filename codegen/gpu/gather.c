@@ -44,7 +44,7 @@ static LLVMValueRef index_at(const Places *places, int axis, int r)
     return LLVMBuildIntCast2(em->builder, at, em->i64, dtype_is_signed(index->type->dtype), "");
 }
 
-/* The address of register r's element; adds to *inside what has to hold for the access. */
+/* How many elements are before register r's; adds to *inside what has to hold for the access. */
 static LLVMValueRef place(const Places *places, int r, LLVMValueRef *inside)
 {
     GpuEmitter *em = places->em;
@@ -60,8 +60,14 @@ static LLVMValueRef place(const Places *places, int r, LLVMValueRef *inside)
         at = LLVMBuildMul(em->builder, at, places->strides[axis], "");
         offset = LLVMBuildAdd(em->builder, offset, at, "");
     }
+    return offset;
+}
+
+static LLVMValueRef address(const Places *places, LLVMValueRef at)
+{
+    GpuEmitter *em = places->em;
     LLVMTypeRef type = llvm_memory_type(em->l, places->dtype);
-    return LLVMBuildGEP2(em->builder, type, gpu_tensor(em, places->access.memory), &offset, 1, "");
+    return LLVMBuildGEP2(em->builder, type, gpu_tensor(em, places->access.memory), &at, 1, "");
 }
 
 bool gpu_stands(GpuEmitter *em, Type type, int r)
@@ -75,12 +81,16 @@ static LLVMValueRef gathered(const Places *places, int r)
 {
     GpuEmitter *em = places->em;
     LLVMValueRef inside = gpu_in_tile(em, places->type, r);
-    LLVMValueRef at = place(places, r, &inside);
+    LLVMValueRef at = place(places, r, &inside), value;
+    const Attr *other = op_attr(places->op, ATTR_VALUE);
+    if (dtype_is_packed(places->dtype)) {
+        gpu_packed_load(em, places->access.memory, inside, at, other, 1, &value);
+        return value;
+    }
     LLVMTypeRef type = llvm_memory_type(em->l, places->dtype);
-    LLVMValueRef otherwise =
-        llvm_number(em->l, places->dtype, type, op_attr(places->op, ATTR_VALUE));
-    LLVMValueRef value = gpu_load_guarded(em, places->access.memory, inside, at, otherwise,
-                                          (unsigned)dtype_bytes(places->dtype));
+    LLVMValueRef otherwise = llvm_number(em->l, places->dtype, type, other);
+    value = gpu_load_guarded(em, places->access.memory, inside, address(places, at), otherwise,
+                             (unsigned)dtype_bytes(places->dtype));
     return gpu_from_memory(em, places->dtype, value);
 }
 
@@ -216,13 +226,17 @@ static void hand_on(const Places *places, LLVMValueRef acts, GpuValue *out)
 static LLVMValueRef change(const Places *places, AtomicChange *what, LLVMValueRef at)
 {
     GpuEmitter *em = places->em;
-    if (text_same(what->fn, "set") && places->op->n_results == 0) {
-        LLVMValueRef value = gpu_to_memory(em, places->dtype, what->value);
-        LLVMSetAlignment(LLVMBuildStore(em->builder, value, at),
-                         (unsigned)dtype_bytes(places->dtype));
+    if (dtype_is_packed(places->dtype)) {
+        gpu_packed_set(em, places->access.memory, at, what->value);
         return NULL;
     }
-    return scalar_atomic(em->l, what, at);
+    if (text_same(what->fn, "set") && places->op->n_results == 0) {
+        LLVMValueRef value = gpu_to_memory(em, places->dtype, what->value);
+        gpu_store_guarded(em, NULL, address(places, at), value,
+                          (unsigned)dtype_bytes(places->dtype));
+        return NULL;
+    }
+    return scalar_atomic(em->l, what, address(places, at));
 }
 
 static LLVMValueRef scattered(const Places *places, LLVMValueRef acts, int r)

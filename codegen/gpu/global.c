@@ -136,10 +136,13 @@ static LLVMValueRef register_inside(GlobalAccess *g, int r)
 
 /* ---- addresses ---- */
 
-static LLVMValueRef advance(GlobalAccess *g, LLVMValueRef ptr, LLVMValueRef elements)
+static LLVMValueRef advance(GlobalAccess *g, LLVMValueRef place, LLVMValueRef elements)
 {
+    if (dtype_is_packed(g->dtype)) {
+        return LLVMBuildAdd(g->em->builder, place, elements, "");
+    }
     LLVMTypeRef type = llvm_memory_type(g->em->l, g->dtype);
-    return LLVMBuildGEP2(g->em->builder, type, ptr, &elements, 1, "");
+    return LLVMBuildGEP2(g->em->builder, type, place, &elements, 1, "");
 }
 
 static LLVMValueRef times(GpuEmitter *em, LLVMValueRef i32, LLVMValueRef stride)
@@ -158,7 +161,8 @@ static void find_block(GlobalAccess *g)
         offset = LLVMBuildAdd(em->builder, offset, first, "");
     }
     g->offset = offset;
-    g->block = advance(g, gpu_tensor(em, g->access.memory), offset);
+    g->block =
+        dtype_is_packed(g->dtype) ? offset : advance(g, gpu_tensor(em, g->access.memory), offset);
 }
 
 static void find_thread(GlobalAccess *g)
@@ -357,10 +361,36 @@ void gpu_define_run(GlobalAccess *g, GpuValue *out, const GpuRun *run, LLVMValue
     }
 }
 
+static void load_packed(GlobalAccess *g, LLVMValueRef inside, LLVMValueRef at, int n,
+                        LLVMValueRef *regs)
+{
+    const Attr *value = op_attr(g->op, ATTR_VALUE);
+    gpu_packed_load(g->em, g->access.memory, inside, at, value, n, regs);
+}
+
 static void load_run(GlobalAccess *g, GpuValue *out, const GpuRun *run)
 {
     LLVMValueRef at = gpu_register_place(g, run->regs[0]);
-    gpu_define_run(g, out, run, gpu_access_load(g, register_inside(g, run->regs[0]), at, run->n));
+    LLVMValueRef inside = register_inside(g, run->regs[0]);
+    if (!dtype_is_packed(g->dtype)) {
+        gpu_define_run(g, out, run, gpu_access_load(g, inside, at, run->n));
+        return;
+    }
+    LLVMValueRef regs[sizeof run->regs / sizeof *run->regs];
+    load_packed(g, inside, at, run->n, regs);
+    for (int i = 0; i < run->n; i++) {
+        out->regs[run->regs[i]] = regs[i];
+    }
+}
+
+static LLVMValueRef load_scalar(GlobalAccess *g)
+{
+    LLVMValueRef half;
+    if (dtype_is_packed(g->dtype)) {
+        load_packed(g, g->inside, g->block, 1, &half);
+        return half;
+    }
+    return gpu_from_memory(g->em, g->dtype, gpu_access_load(g, g->inside, g->block, 1));
 }
 
 void gpu_emit_load(GpuEmitter *em, const Op *op)
@@ -369,8 +399,7 @@ void gpu_emit_load(GpuEmitter *em, const Op *op)
     GpuValue *out = gpu_define(em, op->results[0]);
     begin(&g);
     if (g.type->rank == 0) {
-        LLVMValueRef value = gpu_access_load(&g, g.inside, g.block, 1);
-        out->regs[0] = gpu_from_memory(em, g.dtype, value);
+        out->regs[0] = load_scalar(&g);
         return;
     }
     int length = gpu_access_run(&g);
@@ -390,10 +419,9 @@ void gpu_emit_load(GpuEmitter *em, const Op *op)
 
 /* ---- store ---- */
 
-void gpu_access_store(GlobalAccess *g, LLVMValueRef inside, LLVMValueRef at, LLVMValueRef value,
-                      int n)
+void gpu_store_guarded(GpuEmitter *em, LLVMValueRef inside, LLVMValueRef at, LLVMValueRef value,
+                       unsigned align)
 {
-    GpuEmitter *em = g->em;
     if (inside && em->target->store_if) {
         em->target->store_if(em, inside, at, value);
         return;
@@ -402,21 +430,34 @@ void gpu_access_store(GlobalAccess *g, LLVMValueRef inside, LLVMValueRef at, LLV
     if (inside) {
         branch = gpu_branch_begin(em, inside);
     }
-    LLVMSetAlignment(LLVMBuildStore(em->builder, value, at), alignment(g, n));
+    LLVMSetAlignment(LLVMBuildStore(em->builder, value, at), align);
     if (inside) {
         gpu_branch_end(em, branch);
     }
+}
+
+void gpu_access_store(GlobalAccess *g, LLVMValueRef inside, LLVMValueRef at, int n,
+                      const LLVMValueRef *regs)
+{
+    LLVMValueRef kept[sizeof((GpuRun *)0)->regs / sizeof(int)];
+    if (dtype_is_packed(g->dtype)) {
+        gpu_packed_store(g->em, g->access.memory, inside, at, n, regs);
+        return;
+    }
+    for (int i = 0; i < n; i++) {
+        kept[i] = gpu_to_memory(g->em, g->dtype, regs[i]);
+    }
+    gpu_store_guarded(g->em, inside, at, gpu_pack(g->em, n, kept), alignment(g, n));
 }
 
 static void store_run(GlobalAccess *g, const GpuValue *in, LLVMValueRef first, const GpuRun *run)
 {
     LLVMValueRef regs[sizeof run->regs / sizeof *run->regs];
     for (int i = 0; i < run->n; i++) {
-        regs[i] = gpu_to_memory(g->em, g->dtype, in->regs[run->regs[i]]);
+        regs[i] = in->regs[run->regs[i]];
     }
     LLVMValueRef inside = gpu_both(g->em, first, register_inside(g, run->regs[0]));
-    LLVMValueRef at = gpu_register_place(g, run->regs[0]);
-    gpu_access_store(g, inside, at, gpu_pack(g->em, run->n, regs), run->n);
+    gpu_access_store(g, inside, gpu_register_place(g, run->regs[0]), run->n, regs);
 }
 
 /* All threads have the scalar: the first of the role stores it. */
@@ -425,8 +466,7 @@ static void store_scalar(GlobalAccess *g, LLVMValueRef value)
     GpuEmitter *em = g->em;
     LLVMValueRef first =
         LLVMBuildICmp(em->builder, LLVMIntEQ, em->role->thread, gpu_i32(em, 0), "");
-    value = gpu_to_memory(em, g->dtype, value);
-    gpu_access_store(g, gpu_both(em, first, g->inside), g->block, value, 1);
+    gpu_access_store(g, gpu_both(em, first, g->inside), g->block, 1, &value);
 }
 
 struct GpuStore {

@@ -28,12 +28,14 @@ LLVMValueRef gpu_inside_on(GlobalAccess *g, int axes, int r);
 LLVMValueRef gpu_register_place(GlobalAccess *g, int r);
 /* Registers an access takes: what `vector` says, if the layout agrees. */
 int gpu_access_run(GlobalAccess *g);
-/* n neighbours from a place, if inside, else what the op says; as they are in memory. */
+/* n neighbours from a place, if inside, else what the op says; as they are in memory. Of no packed
+ * elements. */
 LLVMValueRef gpu_access_load(GlobalAccess *g, LLVMValueRef inside, LLVMValueRef at, int n);
 /* They become the registers of a run. */
 void gpu_define_run(GlobalAccess *g, GpuValue *out, const GpuRun *run, LLVMValueRef vector);
-void gpu_access_store(GlobalAccess *g, LLVMValueRef inside, LLVMValueRef at, LLVMValueRef value,
-                      int n);
+/* n registers as neighbours, if inside. */
+void gpu_access_store(GlobalAccess *g, LLVMValueRef inside, LLVMValueRef at, int n,
+                      const LLVMValueRef *regs);
 
 /* ---- edges.c ---- */
 typedef struct Edges {

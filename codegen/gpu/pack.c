@@ -7,12 +7,19 @@
 
 LLVMValueRef gpu_to_memory(GpuEmitter *em, DType dtype, LLVMValueRef value)
 {
+    if (dtype != DT_BOOL && !dtype_is_packed(dtype)) {
+        return value;
+    }
     LLVMTypeRef type = llvm_like(llvm_memory_type(em->l, dtype), LLVMTypeOf(value));
-    return dtype == DT_BOOL ? LLVMBuildZExt(em->builder, value, type, "") : value;
+    return LLVMBuildZExt(em->builder, value, type, "");
 }
 
 LLVMValueRef gpu_from_memory(GpuEmitter *em, DType dtype, LLVMValueRef value)
 {
+    if (dtype_is_packed(dtype)) {
+        LLVMTypeRef type = llvm_like(llvm_type(em->l, dtype), LLVMTypeOf(value));
+        return LLVMBuildTrunc(em->builder, value, type, "");
+    }
     if (dtype != DT_BOOL) {
         return value;
     }
@@ -64,9 +71,9 @@ int gpu_run_length(GpuEmitter *em, Type type, int most)
 {
     int last = type->rank - 1, n = 1;
     int64_t extent = gpu_extent(em, type, last);
-    while (2 * n <= most && 2 * n <= (int)(sizeof(((GpuRun *)0)->regs) / sizeof(int))
-           && extent % (2 * n) == 0 && bit_of_step(type->layout, n) >= 0
-           && !(gpu_thread_bits(type->layout, last) & (uint32_t)n)) {
+    while (2 * n <= most && 2 * n <= (int)(sizeof(((GpuRun *)0)->regs) / sizeof(int)) &&
+           extent % (2 * n) == 0 && bit_of_step(type->layout, n) >= 0 &&
+           !(gpu_thread_bits(type->layout, last) & (uint32_t)n)) {
         n *= 2;
     }
     return n;
@@ -75,8 +82,8 @@ int gpu_run_length(GpuEmitter *em, Type type, int most)
 bool gpu_run_at(GpuEmitter *em, Type type, int r, int length, GpuRun *run)
 {
     const Layout *layout = type->layout;
-    if (!gpu_exists(em, type, r) || gpu_canonical(layout, r) != r
-        || (gpu_register_coord(layout, type->rank - 1, r) & (length - 1))) {
+    if (!gpu_exists(em, type, r) || gpu_canonical(layout, r) != r ||
+        (gpu_register_coord(layout, type->rank - 1, r) & (length - 1))) {
         return false;
     }
     run->n = length;

@@ -71,6 +71,16 @@ LLVMValueRef *gpu_store_used(GpuStore *store);
  * is). */
 LLVMValueRef gpu_load_guarded(GpuEmitter *em, const Value *memory, LLVMValueRef inside,
                               LLVMValueRef at, LLVMValueRef otherwise, unsigned align);
+void gpu_store_guarded(GpuEmitter *em, LLVMValueRef inside, LLVMValueRef at, LLVMValueRef value,
+                       unsigned align);
+
+/* packed.c: n elements of a tensor, `at` of which are before the first; several begin a byte. */
+void gpu_packed_load(GpuEmitter *em, const Value *memory, LLVMValueRef inside, LLVMValueRef at,
+                     const Attr *value, int n, LLVMValueRef *regs);
+void gpu_packed_store(GpuEmitter *em, const Value *memory, LLVMValueRef inside, LLVMValueRef at,
+                      int n, const LLVMValueRef *regs);
+/* Of threads that set the same one, any wins. */
+void gpu_packed_set(GpuEmitter *em, const Value *memory, LLVMValueRef at, LLVMValueRef value);
 
 /* gather.c */
 void gpu_emit_gather(GpuEmitter *em, const Op *op);
@@ -142,7 +152,7 @@ void gpu_branch_end(GpuEmitter *em, GpuBranch branch);
 LLVMValueRef gpu_branch_end_value(GpuEmitter *em, GpuBranch branch, LLVMValueRef inside,
                                   LLVMValueRef otherwise);
 
-/* Memory has bytes where registers have bools. */
+/* Shared memory has bytes where registers have bools or four bits; tensors have them for bools. */
 LLVMValueRef gpu_to_memory(GpuEmitter *em, DType dtype, LLVMValueRef value);
 LLVMValueRef gpu_from_memory(GpuEmitter *em, DType dtype, LLVMValueRef value);
 /* Several registers as one vector, and back. */
@@ -152,7 +162,7 @@ void gpu_unpack(GpuEmitter *em, LLVMValueRef vector, int n, LLVMValueRef *out);
 /* Registers that an access takes at once: `n` of them, contiguous along the last axis. */
 typedef struct GpuRun {
     int n;
-    int regs[16];
+    int regs[32];
 } GpuRun;
 /* How many registers (a power of two, at most `most`) are contiguous along the last axis. */
 int gpu_run_length(GpuEmitter *em, Type type, int most);

@@ -5,7 +5,7 @@ An expression that is asked for with loose=True may have fewer axes or extents o
 has more: it meets others. One that is asked for with pure=True is exact: floats that are summed or
 multiplied in any order are within a bound only, and nothing may jump on what they are."""
 
-from program import FLOATS, HALVES, INTS, MOST, MOST_PRODUCT
+from program import FLOATS, HALVES, INTS, PACKED, MOST, MOST_PRODUCT
 
 SUMMED = ["i32", "i64", "u32", "u64"]
 
@@ -61,7 +61,7 @@ def new_leaf(p, dtype, dims, loose):
     elif p.rnd.random() < 0.1:
         kind = p.rnd.choice(FLOATS + INTS + HALVES)
     elif p.rnd.random() < 0.04:
-        kind = p.rnd.choice(["f8e4m3", "f8e5m2", "i4", "u4"])
+        kind = p.rnd.choice(["f8e4m3", "f8e5m2", *PACKED])
     shape = list(dims)
     if loose and len(shape) > 1 and p.rnd.random() < 0.4:
         shape = shape[p.rnd.randrange(len(shape)):]

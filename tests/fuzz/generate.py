@@ -11,7 +11,7 @@ import sys
 
 import lanes
 from arrays import SUMMED, expr
-from program import FLOATS, HALVES, INTS, Program, Value
+from program import FLOATS, HALVES, INTS, PACKED, Program, Value
 
 SKIPPED = ["simplify", "reads", "contract", "units", "hoist", "accumulate", "narrow", "peel",
            "fast", "overlap", "syncs", "vectorize"]
@@ -30,6 +30,8 @@ def written(p, dtype, dims):
     """A result of that type, or of one to which it is rounded."""
     if dtype in FLOATS and p.rnd.random() < 0.3:
         return p.result(p.rnd.choice(HALVES + FLOATS if dtype == "f64" else HALVES), dims)
+    if dtype in INTS and p.rnd.random() < 0.15:
+        return p.result(p.rnd.choice(PACKED), dims)
     return p.result(dtype, dims)
 
 
@@ -97,8 +99,8 @@ def give_window(p):
         w = p.param(x.dtype, weights)
         body += f" * {w.name}[{', '.join(t.split()[0] for t in windows)}]"
     result = written(p, dtype, dims)
-    p.body.append(f"{result.name}[{', '.join(v for v, _ in axes)}] = "
-                  f"{name}({', '.join(windows)}) {body}")
+    text = converted(result, dtype, f"({name}({', '.join(windows)}) {body})")
+    p.body.append(f"{result.name}[{', '.join(v for v, _ in axes)}] = {text}")
 
 
 def give_parallel(p):
@@ -315,10 +317,9 @@ def ways(p, options):
         for _ in range(options.schedules or 1):
             lines = schedule_lines(p, p.rnd.choice([1, 1, 2]))
             found.append("O1 " + "".join(f"line {line};" for line in lines))
-    packed = any(v.dtype in ("i4", "u4") for v in p.params)  # not on GPUs
-    if options.targets and not packed:
+    if options.targets:
         return code_ways(p, options)
-    if not packed and (options.passes or p.rnd.random() < 0.2):
+    if options.passes or p.rnd.random() < 0.2:
         found.append(f"passes {p.rnd.choice(TARGETS)}")
     if options.cuda:
         found = ["O3"] + [w.replace("O1", "O3") for w in found if "line" in w]

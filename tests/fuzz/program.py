@@ -8,6 +8,7 @@ import re
 
 FLOATS = ["f32", "f64"]
 HALVES = ["f16", "bf16"]
+PACKED = ["i4", "u4"]
 INTS = ["i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"]
 TAILS = [0, 1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64, 65, 127, 129, 1000, 1031, 4097]
 MOST = 5000          # elements of an array

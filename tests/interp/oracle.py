@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs IR text in the interpreter and compares with answers computed here, without it.
 
-table.py has every operation on every element type, index.py index notation, scans, folds, loops,
-notes, and faults that must be found. Prints what is wrong, then `N passed, N failed`.
+table.py has every operation on every element type, index.py index notation, scans, folds, loops
+and notes, wrong.py faults that must be found. Prints what is wrong, then `N passed, N failed`.
 """
 
 import argparse
@@ -11,6 +11,7 @@ import sys
 
 import index
 import table
+import wrong
 from run import Runner
 
 
@@ -20,14 +21,14 @@ def main():
     parser.add_argument("pattern", nargs="?", default="")
     options = parser.parse_args()
     passed = failed = 0
-    for name, case in [*table.cases(), *index.cases()]:
+    for name, case in [*table.cases(), *index.cases(), *wrong.cases()]:
         if options.pattern not in name:
             continue
         try:
             with Runner(options.interp) as runner:
                 problem = case(runner)
-        except AssertionError as wrong:
-            problem = str(wrong) or "assertion"
+        except AssertionError as failure:
+            problem = str(failure) or "assertion"
         passed += problem is None
         failed += problem is not None
         if problem is not None:

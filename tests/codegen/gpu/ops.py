@@ -12,8 +12,8 @@ import sys
 import tempfile
 
 FLOATS = ["f32", "f64"]
-SIGNED = ["i8", "i16", "i32", "i64"]
-INTEGERS = SIGNED + ["u8", "u16", "u32", "u64"]
+SIGNED = ["i4", "i8", "i16", "i32", "i64"]
+INTEGERS = SIGNED + ["u4", "u8", "u16", "u32", "u64"]
 NARROW = ["f16", "bf16"]
 BITCASTS = {"f32": ["i32", "u32"], "f64": ["i64"], "f16": ["i16"], "bf16": ["u16"], "i32": ["f32"]}
 FAST = ["log2", "tanh", "sin", "cos", "sqrt", "rsqrt", "reciprocal"]

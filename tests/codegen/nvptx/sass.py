@@ -3,11 +3,11 @@
 
     sass.py --emit TOOL [--target NAME] FILE.ir --registers N --expect HGMMA UTMALDG …
 
-Checks: no spills, no stack, the number of registers at entry, no warning of the assembler (it says
-so when it ignores setmaxnreg or serializes products), and, where nvdisasm is to be had, the
-instructions named; with --between NAME, that such instructions stand between a wait for all
-products but one and the next wait for all. Prints why when it leaves a check out: there is no
-assembler or disassembler on a bare machine.
+--pass NAME… are the passes before, else `layout` and `vectorize`. Checks: no spills, no stack, the
+number of registers at entry, no warning of the assembler (it says so when it ignores setmaxnreg or
+serializes products), and, where nvdisasm is to be had, the instructions named; with --between NAME,
+that such instructions stand between a wait for all products but one and the next wait for all.
+Prints why when it leaves a check out: there is no assembler or disassembler on a bare machine.
 """
 
 import argparse
@@ -39,8 +39,10 @@ def fail(text):
 def assemble(ptxas, options, folder):
     ptx, cubin = os.path.join(folder, "a.ptx"), os.path.join(folder, "a.cubin")
     target = ["--target", options.target] if options.target else []
-    subprocess.run([options.emit, *target, "--pass", "layout", "--pass", "vectorize",
-                    "--emit", "ptx", "-o", ptx, options.source], check=True)
+    passes = [word for name in options.passes or ["layout", "vectorize"]
+              for word in ("--pass", name)]
+    subprocess.run([options.emit, *target, *passes, "--emit", "ptx", "-o", ptx, options.source],
+                   check=True)
     done = subprocess.run([ptxas, "-arch=sm_90a", "-v", "-o", cubin, ptx], capture_output=True,
                           text=True)
     if done.returncode:
@@ -70,6 +72,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--emit", required=True)
     parser.add_argument("--target")
+    parser.add_argument("--pass", dest="passes", action="append")
     parser.add_argument("--registers", type=int, default=0)
     parser.add_argument("--expect", nargs="*", default=[])
     parser.add_argument("--between", default="")
