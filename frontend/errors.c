@@ -84,7 +84,9 @@ Nearest nearest_to(const char *wanted)
 void nearest_try(Nearest *nearest, const char *candidate)
 {
     int distance = text_distance(nearest->wanted, candidate);
-    if (distance < nearest->distance) {
+    /* Of two that are as near, the one of which something is missing. */
+    bool begins = strncmp(candidate, nearest->wanted, strlen(nearest->wanted)) == 0;
+    if (distance < nearest->distance || (distance == nearest->distance && begins)) {
         nearest->distance = distance;
         nearest->best = candidate;
     }

@@ -3,6 +3,7 @@
  * what comes out; loading and launching are in runtime/device. */
 #include "runtime/runtime.h"
 
+#include "frontend/errors.h"
 #include "ir/base/clock.h"
 #include "ir/errors.h"
 #include "passes/warn_waste.h"
@@ -13,16 +14,15 @@ static bool choose_target(Compilation *c)
     c->target = name ? target_find(name) : NULL;
     if (name && !c->target) {
         size_t n;
-        const Target *rows = target_rows(&n), *nearest = rows;
-        for (size_t i = 1; i < n; i++) {
-            if (text_distance(name, rows[i].name) < text_distance(name, nearest->name)) {
-                nearest = &rows[i];
-            }
+        const Target *rows = target_rows(&n);
+        Nearest nearest = nearest_to(name);
+        for (size_t i = 0; i < n; i++) {
+            nearest_try(&nearest, rows[i].name);
         }
         Diag *diag = diag_failure_at(&c->work->diags, DIAG_USAGE, ERR_TARGET_NAME, SPAN_NONE,
                                      "no target '%s'", name);
         diag_help(&c->work->diags, diag, "did you mean '%s'? `tessera targets` lists all",
-                  nearest->name);
+                  nearest.best);
     }
     return !name || c->target;
 }
