@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The text form (docs/ir.md). What it prints, parse.c reads back to the same function. */
+#include "ir/base/table.h"
 #include "ir/interns.h"
 #include "ir/layout.h"
 #include "ir/schedule.h"
@@ -13,20 +14,34 @@ typedef struct Printer {
     const Func *func;
     Text *out;
     const char **names; /* by value id: without the %; NULL until printed once */
+    Table taken;        /* names of the source that values have */
     uint32_t unnamed;
     int indent;
 } Printer;
 
 /* ---- names: the source's name, made unique by a suffix; else a number ---- */
 
-static bool name_is_taken(const Printer *p, const char *name)
+typedef struct Name {
+    const char *plain;
+    int uses;
+} Name;
+
+static bool same_name(const void *item, const void *key)
 {
-    for (uint32_t i = 0; i < p->func->n_values; i++) {
-        if (p->names[i] && strcmp(p->names[i], name) == 0) {
-            return true;
-        }
+    return strcmp(((const Name *)item)->plain, key) == 0;
+}
+
+/* How many values have had this name, with this one. */
+static int count_name(Printer *p, const char *plain)
+{
+    uint64_t hash = hash_text(0, plain);
+    Name *name = table_find(&p->taken, hash, same_name, plain);
+    if (!name) {
+        name = ARENA_NEW(p->func->arena, Name);
+        name->plain = plain;
+        table_add(p->func->arena, &p->taken, hash, name);
     }
-    return false;
+    return ++name->uses;
 }
 
 static const char *value_name(Printer *p, const Value *value)
@@ -43,10 +58,8 @@ static const char *value_name(Printer *p, const Value *value)
          * print is a fixed point. */
         size_t n = strcspn(value->name, ".");
         const char *plain = arena_strndup(arena, value->name, n);
-        name = plain;
-        for (int i = 2; name_is_taken(p, name); i++) {
-            name = arena_printf(arena, "%s.%d", plain, i);
-        }
+        int uses = count_name(p, plain);
+        name = uses == 1 ? plain : arena_printf(arena, "%s.%d", plain, uses);
     }
     p->names[value->id] = name;
     return name;

@@ -3,6 +3,8 @@
 
 #include "ir/build.h"
 
+#include <string.h>
+
 static int32_t find(const Axes *axes, int32_t node)
 {
     while (axes->parent[node] != node) {
@@ -234,17 +236,33 @@ static void tie_one(Op *op, void *user)
     tying->first = tying->first ? tying->first : value;
 }
 
+static void make_room(Axes *axes)
+{
+    Func *func = axes->func;
+    axes->n_values = func->n_values;
+    if (axes->cap < func->n_values) {
+        axes->cap = 2 * axes->cap > func->n_values ? 2 * axes->cap : func->n_values;
+        axes->parent = ARENA_ARRAY(func->arena, int32_t, axes->cap * MAX_RANK);
+        axes->flags = ARENA_ARRAY(func->arena, uint8_t, axes->cap * MAX_RANK);
+    }
+    memset(axes->flags, 0, axes->n_values * MAX_RANK);
+    for (uint32_t i = 0; i < axes->n_values * MAX_RANK; i++) {
+        axes->parent[i] = (int32_t)i;
+    }
+}
+
+void axes_again(Axes *axes, Block *block)
+{
+    make_room(axes);
+    Tying tying = {.axes = axes};
+    block_walk(block, tie_one, &tying);
+    block_walk(block, flag_op, axes);
+}
+
 Axes an_axes(Func *func, Block *block)
 {
-    Axes axes = {.func = func, .n_values = func->n_values};
-    axes.parent = ARENA_ARRAY(func->arena, int32_t, func->n_values * MAX_RANK);
-    axes.flags = ARENA_ARRAY(func->arena, uint8_t, func->n_values * MAX_RANK);
-    for (uint32_t i = 0; i < func->n_values * MAX_RANK; i++) {
-        axes.parent[i] = (int32_t)i;
-    }
-    Tying tying = {.axes = &axes};
-    block_walk(block, tie_one, &tying);
-    block_walk(block, flag_op, &axes);
+    Axes axes = {.func = func};
+    axes_again(&axes, block);
     return axes;
 }
 

@@ -1,13 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/an_padding.h"
 
+#include "ir/base/table.h"
 #include "passes/an_ranges.h"
 
 #include <math.h>
 
 enum { MOST_DEPTH = 64 };
 
-static bool known(const Value *value, int axis, int depth, Scalar *out);
+/* What is known of a value, once it has been asked: many ways may lead to it. */
+typedef struct Answer {
+    const Value *value;
+    int axis;
+    bool known;
+    Scalar holds;
+} Answer;
+
+typedef struct Look {
+    Func *func;
+    int axis; /* of the value at hand */
+    int depth;
+    Table *answers;
+} Look;
+
+static bool known(Look look, const Value *value, Scalar *out);
+
+static Look along(Look look, int axis)
+{
+    look.axis = axis;
+    return look;
+}
 
 static bool constant(const Op *op, Scalar *out)
 {
@@ -40,21 +62,21 @@ static bool dominates(const Value *w, const Value *x, int axis)
            op_int(op, ATTR_AXIS, -1) == axis && op->operands[0] == x;
 }
 
-static bool is_row_shift(const Op *op, int axis, int depth, Scalar *out)
+static bool is_row_shift(const Op *op, Look look, Scalar *out)
 {
-    return op->kind == OP_SUB && known(op->operands[0], axis, depth, out) && isinf(out->f) &&
-           out->f < 0 && dominates(op->operands[1], op->operands[0], axis);
+    return op->kind == OP_SUB && known(look, op->operands[0], out) && isinf(out->f) && out->f < 0 &&
+           dominates(op->operands[1], op->operands[0], look.axis);
 }
 
-static bool computed(const Op *op, int axis, int depth, Scalar *out)
+static bool computed(Look look, const Op *op, Scalar *out)
 {
     Scalar operands[3];
     if (op->kind == OP_SUB && dtype_is_float(op->results[0]->type->dtype) &&
-        is_row_shift(op, axis, depth, out)) {
+        is_row_shift(op, look, out)) {
         return true;
     }
     for (int i = 0; i < op->n_operands; i++) {
-        if (!known(op->operands[i], axis, depth, &operands[i])) {
+        if (!known(look, op->operands[i], &operands[i])) {
             return false;
         }
     }
@@ -81,38 +103,60 @@ static int axis_before(const Op *op, int axis)
 }
 
 /* Along an axis that the operand does not have, only a constant is known. */
-static bool moved(const Op *op, int axis, int depth, Scalar *out)
+static bool moved(Look look, const Op *op, Scalar *out)
 {
-    int before = axis_before(op, axis);
+    int before = axis_before(op, look.axis);
     if (before >= 0) {
-        return known(op->operands[0], before, depth, out);
+        return known(along(look, before), op->operands[0], out);
     }
     const Op *from = unspread(op->results[0])->def;
     return from && from->kind == OP_CONST && constant(from, out);
 }
 
-static bool known(const Value *value, int axis, int depth, Scalar *out)
+static bool holds(Look look, const Value *value, Scalar *out)
 {
     const Op *op = value->def;
-    if (!op || depth > MOST_DEPTH) {
-        return false;
-    }
+    look.depth++;
     switch (op->kind) {
     case OP_CONST: return constant(op, out);
     case OP_MASK:
-        return op_int(op, ATTR_AXIS, -1) == axis ? constant(op, out)
-                                                 : known(op->operands[0], axis, depth + 1, out);
+        return op_int(op, ATTR_AXIS, -1) == look.axis ? constant(op, out)
+                                                      : known(look, op->operands[0], out);
     case OP_LOAD: /* past the tensor's end; before it, the range ends among real data */
-        return range_walks_whole(poly_as_range(value->type->dims[axis])) && constant(op, out);
+        return range_walks_whole(poly_as_range(value->type->dims[look.axis])) && constant(op, out);
     case OP_BROADCAST:
     case OP_EXPAND:
     case OP_SQUEEZE:
-    case OP_PERMUTE: return moved(op, axis, depth + 1, out);
-    default: return op_has(op, TRAIT_ELEMENTWISE) && computed(op, axis, depth + 1, out);
+    case OP_PERMUTE: return moved(look, op, out);
+    default: return op_has(op, TRAIT_ELEMENTWISE) && computed(look, op, out);
     }
 }
 
-bool padding_value(const Value *value, int axis, Scalar *out)
+static bool same_question(const void *item, const void *key)
 {
-    return known(value, axis, 0, out);
+    const Answer *a = item, *b = key;
+    return a->value == b->value && a->axis == b->axis;
+}
+
+static bool known(Look look, const Value *value, Scalar *out)
+{
+    Answer asked = {.value = value, .axis = look.axis};
+    uint64_t hash = hash_word(hash_word(0, value->id), (uint64_t)look.axis);
+    if (!value->def || look.depth > MOST_DEPTH) {
+        return false;
+    }
+    Answer *answer = table_find(look.answers, hash, same_question, &asked);
+    if (!answer) {
+        asked.known = holds(look, value, &asked.holds);
+        answer = arena_copy(look.func->arena, &asked, sizeof asked);
+        table_add(look.func->arena, look.answers, hash, answer);
+    }
+    *out = answer->holds;
+    return answer->known;
+}
+
+bool padding_value(Func *func, const Value *value, int axis, Scalar *out)
+{
+    Table answers = {0};
+    return known((Look){.func = func, .axis = axis, .answers = &answers}, value, out);
 }

@@ -9,6 +9,6 @@
  * own value, a mask its own, and what is computed from known padding is known. One case goes
  * further: in x - w, where x is masked with -inf and w is at least the greatest x of its row, the
  * padding is -inf wherever the row's own elements are not all NaN. */
-bool padding_value(const Value *value, int axis, Scalar *out);
+bool padding_value(Func *func, const Value *value, int axis, Scalar *out);
 
 #endif

@@ -92,10 +92,10 @@ static bool axis_is_ragged(const Value *value, int axis)
     return range && !range_is_full(range);
 }
 
-static bool padding_is(const Value *value, int axis, double f, int64_t i)
+static bool padding_is(Func *func, const Value *value, int axis, double f, int64_t i)
 {
     Scalar held;
-    if (!padding_value(value, axis, &held)) {
+    if (!padding_value(func, value, axis, &held)) {
         return false;
     }
     return dtype_is_float(value->type->dtype) ? held.f == f : held.i == i;
@@ -138,7 +138,7 @@ static bool pad_load(Func *func, const Value *value, int axis, double f)
         return false;
     }
     op_set_num(func, load, ATTR_VALUE, f, 0);
-    if (padding_is(value, axis, f, 0)) {
+    if (padding_is(func, value, axis, f, 0)) {
         return true;
     }
     op_drop_attr(load, ATTR_VALUE);
@@ -151,7 +151,7 @@ static void mask_reduce(Func *func, Op *op)
     int64_t i = 0;
     double f = reduce_neutral(op_word(op, ATTR_FN), op->results[0]->type->dtype, &i);
     const Value *value = op->operands[0];
-    if (axis_is_ragged(value, axis) && !padding_is(value, axis, f, i) &&
+    if (axis_is_ragged(value, axis) && !padding_is(func, value, axis, f, i) &&
         !pad_load(func, value, axis, f)) {
         mask_operand(func, op, 0, axis, f, i);
     }
@@ -161,7 +161,8 @@ static void mask_dot(Func *func, Op *op)
 {
     for (int n = 0; n < 2; n++) {
         int axis = 1 - n; /* the inner axis of a[m, k] and of b[k, n] */
-        if (axis_is_ragged(op->operands[n], axis) && !padding_is(op->operands[n], axis, 0, 0)) {
+        if (axis_is_ragged(op->operands[n], axis) &&
+            !padding_is(func, op->operands[n], axis, 0, 0)) {
             mask_operand(func, op, n, axis, 0, 0);
         }
     }
@@ -176,7 +177,7 @@ static void mask_scan(Func *func, Op *op)
     int64_t i = 0;
     double f = reduce_neutral(op_word(op, ATTR_FN), op->results[0]->type->dtype, &i);
     if (op_int(op, ATTR_REVERSE, 0) && axis_is_ragged(op->operands[0], axis) &&
-        !padding_is(op->operands[0], axis, f, i)) {
+        !padding_is(func, op->operands[0], axis, f, i)) {
         mask_operand(func, op, 0, axis, f, i);
     }
 }

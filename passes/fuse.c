@@ -91,6 +91,7 @@ static void split(Func *func, Block *block)
 
 typedef struct Unit {
     Op *statements[64];
+    Touches touches[64];
     int n;
 } Unit;
 
@@ -98,93 +99,6 @@ typedef struct Units {
     Unit **items;
     size_t n, cap;
 } Units;
-
-typedef struct Touches {
-    const Value *memory;
-    bool loads, others, writes; /* whole reads, gathers, both kinds of writes */
-} Touches;
-
-typedef enum Order { ORDER_NONE, ORDER_FORWARD, ORDER_STRICT } Order;
-
-static void touch(Op *op, void *user)
-{
-    Touches *touches = user;
-    bool own = op->n_operands && op->operands[0] == touches->memory;
-    bool writes = op->kind == OP_STORE || op->kind == OP_SCATTER;
-    touches->writes = touches->writes || (own && writes);
-    touches->loads = touches->loads || (own && op->kind == OP_LOAD);
-    touches->others = touches->others || (own && !writes && op->kind != OP_LOAD);
-}
-
-typedef struct Reach {
-    Func *func;
-    Touches touches;
-    Table seen;
-} Reach;
-
-static bool same_value(const void *item, const void *key)
-{
-    return item == key;
-}
-
-static void reach(Reach *r, Op *op);
-
-static void reach_operands(Op *op, void *user)
-{
-    Reach *r = user;
-    for (int i = 0; i < op->n_operands; i++) {
-        Value *value = op->operands[i];
-        if (value && value->def &&
-            !table_find(&r->seen, hash_word(0, value->id), same_value, value)) {
-            table_add(r->func->arena, &r->seen, hash_word(0, value->id), value);
-            reach(r, value->def);
-        }
-    }
-}
-
-static void reach(Reach *r, Op *op)
-{
-    touch(op, &r->touches);
-    reach_operands(op, r);
-    for (int i = 0; i < op->n_regions; i++) {
-        block_walk(op->regions[i], touch, &r->touches);
-        block_walk(op->regions[i], reach_operands, r);
-    }
-}
-
-static Touches touches_of(Func *func, Op *statement, const Value *memory)
-{
-    Reach r = {.func = func, .touches = {.memory = memory}};
-    reach(&r, statement);
-    return r.touches;
-}
-
-/* What `b` reads of an intermediate that `a` stores, it may have from `a` in the same launch. */
-static bool may_forward(Func *func, const Op *a, size_t param)
-{
-    return func->params.items[param].io == PARAM_SCRATCH && a->kind == OP_STORE;
-}
-
-/* Must `b` stay behind `a`: one writes what the other touches. */
-static Order order_of(Func *func, Op *a, Op *b)
-{
-    Order order = ORDER_NONE;
-    for (size_t i = 0; i < func->params.n; i++) {
-        const Value *memory = func->params.items[i].value;
-        if (func->params.items[i].io == PARAM_IN || memory->type->kind != TYPE_TENSOR) {
-            continue;
-        }
-        Touches first = touches_of(func, a, memory), second = touches_of(func, b, memory);
-        if (first.writes && second.loads && !second.others && !second.writes &&
-            may_forward(func, a, i)) {
-            order = ORDER_FORWARD;
-        } else if ((first.writes && (second.loads || second.others || second.writes)) ||
-                   ((first.loads || first.others) && second.writes)) {
-            return ORDER_STRICT;
-        }
-    }
-    return order;
-}
 
 static bool same_extents(Type a, Type b)
 {
@@ -249,37 +163,44 @@ static bool must_join(const Unit *unit, const Op *statement)
     return false;
 }
 
-static Order unit_order(Func *func, const Unit *unit, Op *statement)
+static Order unit_order(const Func *func, const Unit *unit, const Touches *statement)
 {
     Order order = ORDER_NONE;
     for (int i = 0; i < unit->n && order != ORDER_STRICT; i++) {
-        Order own = order_of(func, unit->statements[i], statement);
+        Order own = fuse_order(func, &unit->touches[i], statement);
         order = own > order ? own : order;
     }
     return order;
 }
 
+static void join(Unit *unit, Op *statement, Touches touches)
+{
+    unit->touches[unit->n] = touches;
+    unit->statements[unit->n++] = statement;
+}
+
 static void place(Func *func, Units *units, Op *statement)
 {
+    Touches touches = fuse_touches(func, statement);
     for (size_t i = units->n; i-- > 0;) {
         if (must_join(units->items[i], statement)) {
-            units->items[i]->statements[units->items[i]->n++] = statement;
+            join(units->items[i], statement, touches);
             return;
         }
     }
     size_t earliest = units->n; /* the first unit that it may join */
     for (Order order = ORDER_NONE; earliest > 0 && order == ORDER_NONE;) {
-        order = unit_order(func, units->items[earliest - 1], statement);
+        order = unit_order(func, units->items[earliest - 1], &touches);
         earliest -= order != ORDER_STRICT;
     }
     for (size_t i = earliest; i < units->n; i++) {
         if (fit_together(func, units->items[i], statement)) {
-            units->items[i]->statements[units->items[i]->n++] = statement;
+            join(units->items[i], statement, touches);
             return;
         }
     }
     Unit *unit = ARENA_NEW(func->arena, Unit);
-    unit->statements[unit->n++] = statement;
+    join(unit, statement, touches);
     ARENA_PUSH(func->arena, units, unit);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuse, in parts: fuse.c (units of statements, their order, launches), fuse_group.c (one launch's
- * statements, copied), fuse_split.c (what one launch cannot hold, or should not), fuse_memory.c
+ * statements, copied), fuse_order.c (which statements stay behind others), fuse_split.c (what one
+ * launch cannot hold, or should not), fuse_memory.c
  * (intermediates in memory, reads of memory that changes), fuse_gather.c (gathers from arrays),
  * fuse_serial.c (loops that mix elements). Private to fuse. */
 #ifndef TESSERA_PASSES_FUSE_H
@@ -44,6 +45,19 @@ Value *fuse_original(const Group *group, const Value *copy);
 /* Gives uses that walk a value differently their own copies of it. False when a value is in the
  * way that costs too much to compute twice: `*costly`, of the body. */
 bool fuse_untangle(Func *func, Group *group, Value **costly);
+
+/* ---- fuse_order.c ---- */
+/* What a statement and all that it computes from touch of each parameter: whole reads, other reads,
+ * writes of both kinds, as bits by its number. */
+typedef struct Touches {
+    const Op *statement;
+    uint64_t *loads, *others, *writes;
+} Touches;
+Touches fuse_touches(Func *func, Op *statement);
+/* Must `b` stay behind `a`? Forward: it loads an intermediate that `a` stores, which it may have
+ * from `a` in the same launch. */
+typedef enum Order { ORDER_NONE, ORDER_FORWARD, ORDER_STRICT } Order;
+Order fuse_order(const Func *func, const Touches *a, const Touches *b);
 
 /* ---- fuse_split.c ---- */
 /* Does one statement scan forwards and backwards? Then not all that it scans is in its launch. */

@@ -226,10 +226,10 @@ static bool give_own(Func *func, Group *group, Op *op, int i, Value **costly)
     return op->operands[i] != operand;
 }
 
-static bool is_tangled(Func *func, const Group *group)
+static bool is_tangled(Axes *axes, const Group *group)
 {
-    Axes axes = an_axes(func, group->parallel->regions[0]);
-    return axes_conflict(&axes, group->parallel->regions[0]);
+    axes_again(axes, group->parallel->regions[0]);
+    return axes_conflict(axes, group->parallel->regions[0]);
 }
 
 static void count_use(Op *op, void *user)
@@ -266,8 +266,9 @@ static void remove_unused(Func *func, Block *block)
 
 bool fuse_untangle(Func *func, Group *group, Value **costly)
 {
+    Axes axes = {.func = func};
     *costly = NULL;
-    if (!is_tangled(func, group)) {
+    if (!is_tangled(&axes, group)) {
         return true;
     }
     for (int pass = 0; pass < 3; pass++) {
@@ -281,7 +282,7 @@ bool fuse_untangle(Func *func, Group *group, Value **costly)
             }
             if (changed) {
                 remove_unused(func, group->parallel->regions[0]);
-                if (!is_tangled(func, group)) {
+                if (!is_tangled(&axes, group)) {
                     return true;
                 }
             }

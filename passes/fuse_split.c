@@ -15,6 +15,8 @@ enum {
     FEW_ROWS = 64,         /* blocks, too few to walk long rows alone */
     LONG_ROW = 32768,      /* elements */
     MOST_OPERAND_OPS = 6,  /* element-wise ops on what a product reads */
+    MOST_LOOKS = 256,      /* at ops, for whether they are so many */
+    MOST_FOLDS = 8,        /* each of which reads what the one before it leaves */
     SIZE_UNKNOWN = 1 << 20 /* elements, taken for an extent that is not known */
 };
 
@@ -23,8 +25,9 @@ typedef struct Splitter {
     const Group *group;
     const Block *block;
     Axes axes;
-    uint64_t *seen; /* by value id: classes that it has, or has folded */
-    uint32_t *met;  /* by value id: the search that came by last; behind them, the one at work */
+    uint64_t *seen;  /* by value id: classes that it has, or has folded */
+    uint16_t *folds; /* by value id: so many follow one another below it */
+    uint32_t *met;   /* by value id: the search that came by last; behind them, the one at work */
     int classes[64];
     int64_t most[64];
     int n_classes;
@@ -89,6 +92,16 @@ static bool is_work(const Op *op)
 
 /* ---- facts ---- */
 
+static int folds_below(const Splitter *s, const Op *op)
+{
+    int most = 0;
+    for (int i = 0; i < op->n_operands; i++) {
+        int below = op->operands[i] ? s->folds[op->operands[i]->id] : 0;
+        most = below > most ? below : most;
+    }
+    return most < UINT16_MAX - 1 ? most : UINT16_MAX - 1;
+}
+
 static void gather_facts(Op *op, void *user)
 {
     Splitter *s = user;
@@ -99,6 +112,7 @@ static void gather_facts(Op *op, void *user)
             bits |= op->operands[k] ? s->seen[op->operands[k]->id] : 0;
         }
         s->seen[op->results[i]->id] = bits;
+        s->folds[op->results[i]->id] = (uint16_t)(folds_below(s, op) + is_fold(op));
     }
     if (written) {
         s->stored |= classes_of(s, written);
@@ -148,16 +162,20 @@ static bool is_dot(const Op *op)
     return op->kind == OP_DOT;
 }
 
-static int weigh(const Splitter *s, const Value *value)
+/* `looks`: that are left, in a tree where only some of the ops count. */
+static int weigh(const Splitter *s, const Value *value, int *looks)
 {
     const Op *op = value->def;
     if (!op || op->parent != s->block || op->kind == OP_GATHER) {
         return 0;
     }
+    if (--*looks < 0) {
+        return MOST_OPERAND_OPS + 1;
+    }
     bool counts = op->n_results && dtype_is_float(op->results[0]->type->dtype);
     int sum = op_has(op, TRAIT_ELEMENTWISE) && op->kind != OP_CAST && counts;
     for (int i = 0; i < op->n_operands && sum <= MOST_OPERAND_OPS; i++) {
-        sum += op->operands[i] ? weigh(s, op->operands[i]) : 0;
+        sum += op->operands[i] ? weigh(s, op->operands[i], looks) : 0;
     }
     return sum;
 }
@@ -219,7 +237,8 @@ static const Value *costly_operand(const Splitter *s, const Op *op)
                 value->def->kind == OP_EXPAND || value->def->kind == OP_SQUEEZE)) {
             value = value->def->operands[0];
         }
-        if (find_below(s, value, is_work) || weigh(s, value) > MOST_OPERAND_OPS) {
+        int looks = MOST_LOOKS;
+        if (find_below(s, value, is_work) || weigh(s, value, &looks) > MOST_OPERAND_OPS) {
             return value;
         }
     }
@@ -318,6 +337,48 @@ static const Value *scanned_across(const Splitter *s, const Op *op)
     return own == other || other < 0 ? NULL : used_result(s, scan);
 }
 
+static bool reads_intermediate(const Splitter *s, const Op *op)
+{
+    return op->kind == OP_LOAD && op->operands[0]->type->kind == TYPE_TENSOR &&
+           s->func->params.items[op->operands[0]->index].io == PARAM_SCRATCH;
+}
+
+static int count_below(const Splitter *s, const Value *value)
+{
+    const Op *op = value ? value->def : NULL;
+    uint32_t search = s->met[s->axes.n_values];
+    if (!op || op->parent != s->block || s->met[value->id] == search) {
+        return 0;
+    }
+    s->met[value->id] = search;
+    int n = reads_intermediate(s, op);
+    for (int i = 0; i < op->n_operands; i++) {
+        n += count_below(s, op->operands[i]);
+    }
+    return n;
+}
+
+/* Reads of intermediates that the value is made of. */
+static int reads_below(const Splitter *s, const Value *value)
+{
+    s->met[s->axes.n_values]++;
+    return count_below(s, value);
+}
+
+/* Folds of which each reads what the one before it leaves: every one makes again what lies between
+ * them, in a loop of the same launch or in one of its own. The work would grow with the square of
+ * the chain's length. */
+static const Value *long_chain(const Splitter *s, const Op *op)
+{
+    for (int i = 0; is_fold(op) && i < op->n_operands; i++) {
+        const Value *value = op->operands[i];
+        if (s->folds[value->id] >= MOST_FOLDS || reads_below(s, value) > MOST_FOLDS) {
+            return value;
+        }
+    }
+    return NULL;
+}
+
 static const Value *broken_rule(Splitter *s, const Op *op)
 {
     const Value *value = folded_product(s, op);
@@ -328,6 +389,7 @@ static const Value *broken_rule(Splitter *s, const Op *op)
     value = value ? value : before_scatter(s, op);
     value = value ? value : goes_both_ways(s, op);
     value = value ? value : scanned_across(s, op);
+    value = value ? value : long_chain(s, op);
     return value ? value : starved(s, op);
 }
 
@@ -392,6 +454,7 @@ static Splitter splitter(Func *func, const Group *group)
     Block *block = group->parallel->regions[0];
     Splitter s = {.func = func, .group = group, .block = block, .axes = an_axes(func, block)};
     s.seen = ARENA_ARRAY(func->arena, uint64_t, func->n_values);
+    s.folds = ARENA_ARRAY(func->arena, uint16_t, func->n_values);
     s.met = ARENA_ARRAY(func->arena, uint32_t, func->n_values + 1);
     block_walk(block, gather_facts, &s);
     return s;
