@@ -6,7 +6,8 @@
  *                                                launch { store %y[:], reduce %part }
  *
  * Shares are multiples of the step, the same whatever the device does: the same bits on every run.
- * A scan's second launch has the shares again, each beginning with what those before it come to. */
+ * A scan's second launch has the shares again, each beginning with what those before it (of a
+ * reverse scan: behind it) come to. */
 #include "passes/tile_emit.h"
 
 #include "passes/an_reduce.h"
@@ -42,7 +43,7 @@ static bool folds_below(const Emitter *e, const Value *value, int item)
 /* Its other axes are in the grid, and what it folds is made of no other fold along the axis. */
 static bool may_share(const Emitter *e, const Op *op, int item)
 {
-    bool may = !op_int(op, ATTR_REVERSE, 0);
+    bool may = true;
     for (int i = 0; i < op->results[0]->type->rank && may; i++) {
         int other = emit_item(e, op->results[0], i);
         may = other < 0 || other == item ||
@@ -180,6 +181,9 @@ static Value **share_totals(Emitter *e, Frame *frame, const Split *split, const 
     Frame inside;
     emit_scan_inits(e, frame, op, inits);
     Op *loop = emit_loop(e, frame, split->item, n, inits, n, op->operands, &inside);
+    if (op_int(op, ATTR_REVERSE, 0)) {
+        op_set_int(e->func, loop, ATTR_DESCENDING, 1);
+    }
     emit_scan_next(e, &inside, op, 1, totals);
     emit_end(e, &inside, n, totals);
     return loop->results;
@@ -216,7 +220,7 @@ static Value *neutral_like(Emitter *e, Frame *frame, const Op *op, int i, Type t
                                        : build_int(&frame->at, type, integer);
 }
 
-/* Only the shares before this one count. */
+/* Only the shares that a scan walks before this one count. */
 static Value *only_before(Emitter *e, Frame *frame, const Split *split, const Op *op, int i,
                           Value *parts)
 {
@@ -224,7 +228,7 @@ static Value *only_before(Emitter *e, Frame *frame, const Split *split, const Op
     Type type = parts->type;
     Value *which = build_iota(b, type->dims[0], DT_I64);
     Value *share = build_broadcast(b, split->share, 1, type->dims);
-    Value *before = build_cmp(b, "lt", which, share);
+    Value *before = build_cmp(b, op_int(op, ATTR_REVERSE, 0) ? "gt" : "lt", which, share);
     while (before->type->rank < type->rank) {
         before = build_expand(b, before, before->type->rank);
     }
