@@ -117,10 +117,6 @@ static Val product(Lower *l, const Expr *expr, Val a, Val b)
     if (single && (a.lanes || b.lanes) && l->parallel_block) {
         return product_in_lanes(l, expr, dtype, &a, &b);
     }
-    if (!single && l->parallel_block) {
-        lower_unsupported(l, place_of(expr), "products with batches inside of `parallel … by` are");
-        return poison_val();
-    }
     if (!single || a.lanes || b.lanes) {
         return batched_product(l, expr, dtype, &a, &b);
     }

@@ -8,5 +8,7 @@
 /* The value without an axis along which it does not change, made again at the cursor from what it
  * is made of: a broadcast is not stretched there, element-wise work is done once. */
 Value *axis_dropped(Builder *b, Value *value, int axis);
+/* The value's element `at` (an i64) along an axis, likewise: loads take that one alone. */
+Value *axis_taken(Builder *b, Value *value, int axis, Value *at);
 
 #endif

@@ -211,6 +211,11 @@ static void tile_source(Func *func, Op *parallel)
 void pass_tile(Func *func)
 {
     int nth = 0;
+    for (Op *op = func->body->first; op; op = op->next) {
+        if (op->kind == OP_PARALLEL && op_attr(op, ATTR_DIMS)->n > 0) {
+            tile_batches(func, op);
+        }
+    }
     for (Op *op = func->body->first, *next; op; op = next) {
         next = op->next;
         if (op->kind != OP_PARALLEL) {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tile, in parts: tile.c (the pass); which step each axis gets, as schedule lines: tile_choose.c
- * (rows and elements), tile_product.c (products), tile_source.c (parallels of the source),
+ * (rows and elements), tile_product.c (products), tile_source.c (parallels of the source, whose
+ * batches are walked by tile_batches.c),
  * tile_steps.c (what they share); tile_emit.c (the group again, over ranges) and its parts;
  * tile_split.c (long axes that few blocks would walk). Room-private. */
 #ifndef TESSERA_PASSES_TILE_H
@@ -38,8 +39,8 @@ typedef struct TilePlan {
     int64_t grouped; /* raster group; 0: rows */
     int64_t warps;
     int64_t elements; /* of a block's tile */
-    int64_t aligned; /* elements in memory to whose multiples rows' tiles begin; 0, 1: with them */
-    int64_t blocks; /* that a multiprocessor should hold at once */
+    int64_t aligned;  /* elements in memory to whose multiples rows' tiles begin; 0, 1: with them */
+    int64_t blocks;   /* that a multiprocessor should hold at once */
     int64_t most_thread; /* elements of a row that a thread should hold */
     bool persistent;
 } TilePlan;
@@ -49,6 +50,9 @@ void tile_choose(Func *func, Op *group, TilePlan *plan);
 
 /* For a `parallel` of the source: steps of its ranges and of loops inside, warps. */
 void tile_choose_source(Func *func, Op *parallel);
+
+/* Products with batches become loops over matrices. */
+void tile_batches(Func *func, Op *parallel);
 
 /* Puts a launch before the group that does the group's work by the plan. */
 void tile_emit(Func *func, Op *group, const TilePlan *plan);
