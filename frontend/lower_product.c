@@ -77,23 +77,6 @@ static Val batched_product(Lower *l, const Expr *expr, DType dtype, const Val *a
     return shaped_val(build_dot(&l->b, x, y, NULL, product_dtype(dtype)), &left);
 }
 
-/* One product a lane, inside of a `parallel` over ranges: the sum over the inner axis, spelled
- * out. */
-static Val product_in_lanes(Lower *l, const Expr *expr, DType dtype, const Val *a, const Val *b)
-{
-    DType out = product_dtype(dtype);
-    Shape sa = shape_of(a), sb = shape_of(b), full;
-    Shape shape = {3, {sa.dims[0], sa.dims[1], sb.dims[1]}, sa.lanes | sb.lanes};
-    if (!full_shape(l, place_of(expr), &shape, &full)) {
-        return poison_val();
-    }
-    Val column = *a, row = *b;
-    column.value = build_expand(&l->b, a->value, a->value->type->rank);
-    Value *x = materialize(l, &column, out, &shape), *y = materialize(l, &row, out, &shape);
-    Value *sum = build_reduce(&l->b, "sum", build_binary(&l->b, OP_MUL, x, y), full.rank - 2);
-    return shaped_val(build_squeeze(&l->b, sum, full.rank - 2), &shape);
-}
-
 /* `expr` has the operands' places in a and b. */
 static Val product(Lower *l, const Expr *expr, Val a, Val b)
 {
@@ -114,9 +97,6 @@ static Val product(Lower *l, const Expr *expr, Val a, Val b)
         return poison_val();
     }
     bool single = shape_of(&a).rank == 2 && shape_of(&b).rank == 2;
-    if (single && (a.lanes || b.lanes) && l->parallel_block) {
-        return product_in_lanes(l, expr, dtype, &a, &b);
-    }
     if (!single || a.lanes || b.lanes) {
         return batched_product(l, expr, dtype, &a, &b);
     }
