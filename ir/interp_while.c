@@ -11,16 +11,15 @@ static Frame *top(const Run *run)
     return &run->agent->frames.items[run->agent->frames.n - 1];
 }
 
-/* Nothing but arithmetic on scalars: samples may go their own ways through it. */
+/* Nothing but arithmetic on scalars, in one line: samples may go their own ways through it. */
 static bool is_arithmetic(const Block *block)
 {
     for (const Op *op = block->first; op; op = op->next) {
-        bool fine = op_has(op, TRAIT_ELEMENTWISE) || op->kind == OP_CONST || op->kind == OP_YIELD;
-        if (!fine || (op->n_results && op->results[0]->type->rank > 0)) {
+        if (op->n_regions) {
             return false;
         }
     }
-    return true;
+    return block_is_scalar(block);
 }
 
 static bool is_lanes(const Op *op)

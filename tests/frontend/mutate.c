@@ -3,13 +3,12 @@
  * or errors that render. A crash names its seed: TESSERA_SEED=n runs that one; TESSERA_MUTATIONS=n
  * runs more or fewer. */
 #include "frontend/frontend.h"
+#include "tests/mutant.h"
 #include "tests/unit.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { MUTATIONS = 4000, MOST_BYTES = 1 << 14 };
+enum { MUTATIONS = 4000, CHANGES = 6 };
 
 static const char *const FILES[] = {"examples/add.tile",
                                     "examples/softmax.tile",
@@ -24,32 +23,6 @@ static const char *const FILES[] = {"examples/add.tile",
 static const Binding BINDINGS[] = {
     {"T", "bf16"}, {"D", "64"}, {"causal", "true"}, {"stride", "2"}, {"pad", "1"}};
 enum { MOST_GIVEN = sizeof BINDINGS / sizeof *BINDINGS };
-
-typedef struct Random {
-    uint64_t state;
-} Random;
-
-static uint32_t draw(Random *random, size_t below)
-{
-    random->state = random->state * 6364136223846793005u + 1442695040888963407u;
-    return below ? (uint32_t)((random->state >> 33) % below) : 0;
-}
-
-typedef struct Program {
-    char text[MOST_BYTES];
-    size_t n;
-} Program;
-
-static void replace(Program *program, size_t at, size_t removed, const char *by, size_t n)
-{
-    removed = removed > program->n - at ? program->n - at : removed;
-    if (program->n - removed + n > MOST_BYTES) {
-        return;
-    }
-    memmove(program->text + at + n, program->text + at + removed, program->n - at - removed);
-    memcpy(program->text + at, by, n);
-    program->n += n - removed;
-}
 
 /* Pieces of the language, and what no program should hold. */
 static const char *const PIECES[] = {"(",
@@ -159,29 +132,8 @@ static const char *const PIECES[] = {"(",
                                      "// 2",
                                      "% N",
                                      "[a]",
-                                     "[:, i]"};
-
-static void mutate(Program *program, Random *random)
-{
-    size_t at = draw(random, program->n + 1);
-    const char *piece = PIECES[draw(random, sizeof PIECES / sizeof *PIECES)];
-    char byte = (char)draw(random, 256);
-    switch (draw(random, 6)) {
-    case 0: replace(program, at, 1, &byte, 1); break;
-    case 1: replace(program, at, 1 + draw(random, 8), "", 0); break;
-    case 2: replace(program, at, 0, piece, strlen(piece)); break;
-    case 3: replace(program, at, 1 + draw(random, 6), piece, strlen(piece)); break;
-    case 4: { /* a piece of the program moves */
-        char moved[64];
-        size_t from = draw(random, program->n + 1), n = 1 + draw(random, 63);
-        n = n > program->n - from ? program->n - from : n;
-        memcpy(moved, program->text + from, n);
-        replace(program, at, draw(random, 2) ? n : 0, moved, n);
-        break;
-    }
-    default: program->n = draw(random, 40) ? program->n : at; break;
-    }
-}
+                                     "[:, i]",
+                                     NULL};
 
 /* Has it a type, a const or a size of that name? */
 static bool wants(const KernelSignature *kernel, const char *name)
@@ -215,7 +167,7 @@ static void lower(Module *module, const KernelSignature *kernel)
     }
 }
 
-static void compile(Arena *arena, const Program *program)
+static void compile(Arena *arena, const Mutant *program)
 {
     Diags diags;
     jmp_buf guard;
@@ -246,49 +198,33 @@ static void compile(Arena *arena, const Program *program)
     diags_render(&diags, &out);
 }
 
-static void read_program(const char *path, Program *program)
+static void compile_mutant(const Mutant *program)
 {
-    FILE *file = fopen(path, "rb");
-    ck_assert_msg(file != NULL, "%s", path);
-    program->n = fread(program->text, 1, MOST_BYTES, file);
-    fclose(file);
-}
-
-static void run_seed(uint64_t seed)
-{
-    Random random = {seed * 0x9E3779B97F4A7C15u + 1};
-    Program program;
     Arena arena;
-    draw(&random, 1);
-    read_program(FILES[seed % (sizeof FILES / sizeof *FILES)], &program);
-    for (uint32_t n = 1 + draw(&random, 6); n > 0; n--) {
-        mutate(&program, &random);
-    }
     arena_init(&arena, allocator_default());
-    compile(&arena, &program);
+    compile(&arena, program);
     arena_free(&arena);
 }
 
 START_TEST(survives_mutations)
 {
-    const char *given = getenv("TESSERA_SEED"), *wanted = getenv("TESSERA_MUTATIONS");
-    uint64_t first = given ? strtoull(given, NULL, 10) : 0;
-    uint64_t n = given ? 1 : wanted ? strtoull(wanted, NULL, 10) : MUTATIONS;
-    for (uint64_t seed = first; seed < first + n; seed++) {
-        run_seed(seed);
+    static Mutant program;
+    MutantSeeds seeds = mutant_seeds(MUTATIONS, 0, 1);
+    for (uint64_t seed = seeds.first; seed < seeds.end; seed++) {
+        mutant_begin(&program, seed, PIECES);
+        mutant_read(&program, FILES[seed % (sizeof FILES / sizeof *FILES)]);
+        mutant_change(&program, CHANGES);
+        compile_mutant(&program);
     }
 }
 END_TEST
 
 START_TEST(examples_compile)
 {
+    static Mutant program;
     for (size_t i = 0; i < sizeof FILES / sizeof *FILES; i++) {
-        Program program;
-        Arena arena;
-        read_program(FILES[i], &program);
-        arena_init(&arena, allocator_default());
-        compile(&arena, &program);
-        arena_free(&arena);
+        mutant_read(&program, FILES[i]);
+        compile_mutant(&program);
     }
 }
 END_TEST

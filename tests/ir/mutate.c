@@ -4,43 +4,21 @@
  * TESSERA_SEED=n runs one; TESSERA_MUTATIONS says how many. */
 #include "ir/interp.h"
 #include "ir/verify.h"
+#include "tests/mutant.h"
 #include "tests/unit.h"
 
 #include <glob.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
     PARTS = 20,
     MUTATIONS = 4000,
-    MOST_BYTES = 1 << 14,
+    CHANGES = 5,
     MOST_ELEMENTS = 1 << 14,
     MOST_STEPS = 4000,
     MOST_PARAMS = 32,
     MOST_SIZES = 256
 };
-
-typedef struct Program {
-    char data[MOST_BYTES + 1];
-    size_t n;
-} Program;
-
-static uint32_t draw(uint64_t *state, size_t below)
-{
-    *state = *state * 6364136223846793005u + 1442695040888963407u;
-    return below ? (uint32_t)((*state >> 33) % below) : 0;
-}
-
-static void replace(Program *s, size_t at, size_t removed, const char *by, size_t n)
-{
-    removed = removed > s->n - at ? s->n - at : removed;
-    if (s->n - removed + n <= MOST_BYTES) {
-        memmove(s->data + at + n, s->data + at + removed, s->n - at - removed);
-        memcpy(s->data + at, by, n);
-        s->n += n - removed;
-    }
-}
 
 static const char *const PIECES[] = {"%",
                                      "%0",
@@ -131,30 +109,8 @@ static const char *const PIECES[] = {"%",
                                      "\n",
                                      "\"",
                                      "\x80",
-                                     "line tile.M = 3"};
-
-static void mutate(Program *s, uint64_t *state)
-{
-    size_t at = draw(state, s->n + 1), n = 1 + draw(state, 40);
-    const char *piece = PIECES[draw(state, sizeof PIECES / sizeof *PIECES)];
-    char moved[64], byte = (char)draw(state, 256);
-    size_t from = draw(state, s->n + 1);
-    switch (draw(state, 6)) {
-    case 0: replace(s, at, 1, &byte, 1); break;
-    case 1: replace(s, at, 1 + draw(state, 8), "", 0); break;
-    case 2: replace(s, at, 0, piece, strlen(piece)); break;
-    case 3: replace(s, at, 1 + draw(state, 5), piece, strlen(piece)); break;
-    case 4:
-        n = n > s->n - from ? s->n - from : n;
-        memcpy(moved, s->data + from, n);
-        replace(s, at, draw(state, 2) ? n : 0, moved, n);
-        break;
-    default:
-        byte = (char)('0' + draw(state, 10));
-        replace(s, at, 1, &byte, 1);
-        break;
-    }
-}
+                                     "line tile.M = 3",
+                                     NULL};
 
 /* Memory for each tensor; false where that is much. */
 static bool make_args(Func *func, int64_t *sizes, InterpArg *args)
@@ -196,9 +152,9 @@ static void interpret(Func *func, Arena *arena)
     }
 }
 
-static void run(Arena *arena, Diags *diags, const Program *s)
+static void run(Arena *arena, Diags *diags, const Mutant *s)
 {
-    Func *func = parse_func(arena, diags, diags_add_source(diags, "mutated.ir", s->data, s->n));
+    Func *func = parse_func(arena, diags, diags_add_source(diags, "mutated.ir", s->text, s->n));
     Text wrong = text_new(arena), once = text_new(arena), again = text_new(arena);
     if (!func || diags->errors || verify_func(func, &wrong) > 0) {
         return;
@@ -213,16 +169,11 @@ static void run(Arena *arena, Diags *diags, const Program *s)
 
 static void run_seed(const glob_t *files, uint64_t seed)
 {
-    uint64_t state = seed * 0x9E3779B97F4A7C15u + 1;
-    static Program source;
-    const char *path = files->gl_pathv[draw(&state, files->gl_pathc)];
-    FILE *file = fopen(path, "rb");
-    ck_assert_msg(file != NULL, "%s", path);
-    source.n = fread(source.data, 1, MOST_BYTES, file);
-    fclose(file);
-    for (uint32_t n = 1 + draw(&state, 5); n > 0; n--) {
-        mutate(&source, &state);
-    }
+    static Mutant source;
+    mutant_begin(&source, seed, PIECES);
+    const char *path = files->gl_pathv[mutant_draw(&source, files->gl_pathc)];
+    mutant_read(&source, path);
+    mutant_change(&source, CHANGES);
     Arena arena;
     Diags diags;
     jmp_buf guard;
@@ -237,7 +188,7 @@ static void run_seed(const glob_t *files, uint64_t seed)
     for (size_t i = 0; i < diags.list.n; i++) {
         ck_assert_msg(diags.list.items[i].kind != DIAG_INTERNAL, "seed %llu, %s: %s\n%.*s",
                       (unsigned long long)seed, path, diags.list.items[i].message, (int)source.n,
-                      source.data);
+                      source.text);
     }
     diags_render(&diags, &out);
     arena_free(&arena);
@@ -247,10 +198,8 @@ START_TEST(survives_mutations)
 {
     glob_t files = {0};
     ck_assert_int_eq(glob("tests/passes/*/*.ir", 0, NULL, &files), 0);
-    const char *one = getenv("TESSERA_SEED"), *many = getenv("TESSERA_MUTATIONS");
-    uint64_t each = (many ? strtoull(many, NULL, 10) : MUTATIONS) / PARTS;
-    uint64_t first = one ? strtoull(one, NULL, 10) : (uint64_t)_i * each;
-    for (uint64_t seed = first; seed < first + (one ? 1 : each); seed++) {
+    MutantSeeds seeds = mutant_seeds(MUTATIONS, _i, PARTS);
+    for (uint64_t seed = seeds.first; seed < seeds.end; seed++) {
         run_seed(&files, seed);
     }
     globfree(&files);
