@@ -8,9 +8,10 @@ enum {
     UNIT_ROWS = 64, /* of which tiles of a matrix unit are multiples */
     UNIT_COLUMNS = 16,
     UNIT_DEPTH = 16,
+    UNIT_WARPS = 4,        /* that multiply together */
     CPU_EDGE = 256,        /* of a tile whose operands and result stay in the second-level cache: */
     CPU_DEPTH_BYTES = 768, /* the longer an edge, the less often the other operand is packed */
-    FMA_LEAST = 8, /* elements of an axis, of derived tiles of fused multiply-adds */
+    FMA_LEAST = 8,         /* elements of an axis, of derived tiles of fused multiply-adds */
 };
 
 /* ---- the unit that multiplies ---- */
@@ -19,12 +20,19 @@ static bool narrow(DType operands)
     return operands == DT_F16 || operands == DT_BF16;
 }
 
-static const char *why_not_unit(const Func *func, DType operands)
+static bool warps_suit(Func *func)
 {
-    return !narrow(operands) ? "%s operands: the matrix units would round them"
-           : text_same(func->target->product16, "wgmma")
-               ? "%s operands, but tiles that the matrix unit does not take"
-               : "%s operands, but no matrix unit that is used here";
+    const Line *line = schedule_given(func, "warps", "");
+    return !line || line->number % UNIT_WARPS == 0;
+}
+
+static const char *why_not_unit(Func *func, DType operands)
+{
+    bool unit = text_same(func->target->product16, "wgmma");
+    return !narrow(operands)           ? "%s operands: the matrix units would round them"
+           : unit && !warps_suit(func) ? "%s operands, but warps that make no group of 4"
+           : unit                      ? "%s operands, but tiles that the matrix unit does not take"
+                                       : "%s operands, but no matrix unit that is used here";
 }
 
 static void refuse_unit(Func *func, const char *reason, DType operands)
@@ -35,15 +43,16 @@ static void refuse_unit(Func *func, const char *reason, DType operands)
     Diag *d = diag_error(func->diags, ERR_UNIT, line ? line->span : SPAN_NONE,
                          "`product wgmma` is not possible: %s", why.data);
     diag_help(func->diags, d,
-              "sm_90a multiplies f16 and bf16 in tiles of %d rows, %d columns and %d deep, or "
-              "multiples; `product fma` takes all",
-              UNIT_ROWS, UNIT_COLUMNS, UNIT_DEPTH);
+              "sm_90a multiplies f16 and bf16 in tiles of %d rows, %d columns and %d deep, by %d "
+              "warps, or multiples; `product fma` takes all",
+              UNIT_ROWS, UNIT_COLUMNS, UNIT_DEPTH, UNIT_WARPS);
 }
 
 /* "wgmma" or "fma"; `suits`: the tiles are the unit's, as far as they are known. */
 static const char *choose_unit(Func *func, DType operands, bool suits)
 {
-    if (suits && narrow(operands) && text_same(func->target->product16, "wgmma")) {
+    suits = suits && text_same(func->target->product16, "wgmma") && warps_suit(func);
+    if (suits && narrow(operands)) {
         return schedule_word(func, "product", "", "wgmma",
                              "%s operands: the matrix unit multiplies them exactly, in f32",
                              dtype_name(operands));
@@ -153,9 +162,8 @@ static void choose_fma_unit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n
         set_halved(func, n, fitted(n->dim, cols), FMA_LEAST, TURN_COLUMNS,
                    "columns that share each element of the left operand");
     }
-    plan->warps =
-        smaller(256 / func->target->warp,
-                power_of_two_at_most(product_threads(m, n) / func->target->warp));
+    plan->warps = smaller(256 / func->target->warp,
+                          power_of_two_at_most(product_threads(m, n) / func->target->warp));
 }
 
 /* Do the user's tiles, where there are any, suit the matrix unit? */
