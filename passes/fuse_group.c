@@ -242,13 +242,13 @@ static void count_use(Op *op, void *user)
     }
 }
 
-/* What the copies have replaced. */
+/* What the copies have replaced; the last op is what the group is for. */
 static void remove_unused(Func *func, Block *block)
 {
     uint32_t *uses = ARENA_ARRAY(func->arena, uint32_t, func->n_values);
     block_walk(block, count_use, uses);
     for (Op *op = block->last, *before; op; op = before) {
-        bool used = fuse_has_effect(op);
+        bool used = fuse_has_effect(op) || !op->next;
         before = op->prev;
         for (int i = 0; i < op->n_results; i++) {
             used = used || uses[op->results[i]->id] > 0;

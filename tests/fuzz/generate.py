@@ -213,6 +213,48 @@ def let_controlled(p):
     p.locals.append(Value(name, dtype, dims, False))
 
 
+def mixed_step(p, name, dtype, dims):
+    """The array again, from all of it. What ends loops is exact: integers."""
+    axis = p.rnd.randrange(len(dims))
+    other = p.param(dtype, dims).name
+    ways = [f"{name} - max({name}, axis={axis})", f"cumsum({name}, axis={axis})",
+            f"{name} + sum({other}, axis={axis})", f"roll({name}, 1, axis={axis})",
+            f"cummax({name}, axis={axis}, reverse=true) + {other}", f"{name} * 3 - {other}",
+            f"where({name} > sum({other}, axis={axis}), {name}, {other})" if dtype in INTS else
+            f"{name} + min({other}, axis={axis})"]
+    if len(dims) == 2:
+        ways.append(f"{name} @ {p.param(dtype, (dims[1], dims[1])).name}")
+    return f"{name} = {p.rnd.choice(ways)}"
+
+
+def let_mixed(p):
+    """if, for, while for arrays whose elements meet."""
+    dtype, dims = p.rnd.choice(["f32", "i32", "i64"]), p.dims(rank=p.rnd.choice([1, 2, 2]))
+    name, total = p.fresh("a"), p.fresh("s")
+    p.body += [f"var {name} = {expr(p, dtype, dims, 1, pure=True)}", f"var {total} = {dtype}(0)"]
+    steps = [mixed_step(p, name, dtype, dims) for _ in range(p.rnd.choice([1, 1, 2]))]
+    if p.rnd.random() < 0.5:
+        steps.insert(p.rnd.randrange(len(steps) + 1), f"{total} = {total} + sum({name})")
+    if p.rnd.random() < 0.3:
+        steps = [f"if {p.scalar('bool', p.rnd.choice([0, 1]))} {{", *steps, "} else {",
+                 mixed_step(p, name, dtype, dims), "}"]
+    if dtype in INTS and p.rnd.random() < 0.5:
+        steps.append(f"if max({name}) > {p.rnd.choice([0, 5, 50])} {{ break }}")
+    k = p.fresh("k")
+    n = p.scalar("i64", p.rnd.choice([0, 1, 2, 4]))
+    way = p.rnd.randrange(3) if "break" not in steps[-1] else p.rnd.randrange(1, 3)
+    if way == 0:
+        p.body += [f"if {n} > 1 {{", *steps, "}"]
+    elif way == 1:
+        p.body += [f"for {k} in 0..{n} {{", *steps, "}"]
+    else:
+        p.body += [f"var {k} = i64(0)", f"while {k} < {n} {{", f"{k} += 1", *steps, "}"]
+    p.locals.append(Value(name, dtype, dims, False))
+    if p.rnd.random() < 0.5:
+        y = p.result(dtype, dims)
+        p.body.append(f"{y.name} = {p.rnd.choice([f'{name} + {total}', f'{total} + {name}'])}")
+
+
 def constant_of(dtype):
     return "0.5" if dtype in FLOATS else "3"
 
@@ -268,7 +310,7 @@ def give_outer_function(p):
     p.body.append(f"{y.name} = outer({expr(p, dtype, (m,), 2)}, {expr(p, dtype, (n,), 2)})")
 
 
-STATEMENTS = [(let_array, 3), (let_indexed, 2), (let_controlled, 1), (give_array, 7),
+STATEMENTS = [(let_array, 3), (let_indexed, 2), (let_controlled, 1), (let_mixed, 1), (give_array, 7),
               (give_indexed, 5), (give_window, 2), (give_parallel, 3), (give_rows, 1),
               (give_joined, 1.5), (give_atomic, 1), (give_scattered, 0.7), (give_inout, 1),
               (give_folded, 0.7), (give_tiles, 1), (give_outer_function, 0.5)]
@@ -289,24 +331,30 @@ def schedule_lines(p, n):
 
 def odd_line(p):
     if p.rnd.random() < 0.3:
-        return p.rnd.choice(["warps 16", "blocks 2", "blocks 4", "tile " + p.rnd.choice(
-            list(p.sizes)) + p.rnd.choice([" 2", " 7", " 128"]), "product fma", "persistent off"])
+        return p.rnd.choice(["warps 16", "blocks 2", "blocks 4", "product fma", "copy plain"])
     return schedule_lines(p, 1)[0]
 
 
+def small_tiles(p):
+    """Every axis in several tiles, however short it is."""
+    shapes = " ".join(" ".join(v.dims) for v in p.params + p.results)
+    lines = [f"tile {name} {p.rnd.choice([1, 2, 3, 4, 4, 8, 8, 16])}" for name in p.sizes
+             if name in shapes and p.rnd.random() < 0.8]
+    return lines + p.rnd.choice([[], [], ["rows looped"], ["warps 4"]])
+
+
 def code_ways(p, options):
-    """For GPUs that are not here: their code is made, and what their passes made is interpreted."""
-    found = [""] + ["".join(f" line {odd_line(p)};" for _ in range(p.rnd.choice([1, 2])))
-                    for _ in range(options.schedules)]
+    """For GPUs that are not here: code is made, and what the passes made is interpreted."""
+    found = [[]]
+    for _ in range(options.schedules):
+        found += [small_tiles(p), [odd_line(p) for _ in range(p.rnd.choice([1, 2]))]]
+    rests = ["".join(f" line {line};" for line in lines) for lines in found]
     if p.rnd.random() < 0.35:
-        found.append(f" skip {p.rnd.choice(SKIPPED)}")
-    ways = []
-    for rest in found:
-        target = p.rnd.choice(options.targets)
-        ways += [f"passes {target}{rest}" for target in options.targets]
-        ways.append(f"code {target} {'ptx' if target.startswith('sm_') else 'hsaco'} "
-                    f"{p.rnd.choice(['O0', 'O1', 'O3'])}{rest}")
-    return ways
+        rests.append(f" skip {p.rnd.choice(SKIPPED)}")
+    target = p.rnd.choice(options.targets)
+    kind = "ptx" if target.startswith("sm_") else "hsaco"
+    code = [f"code {target} {kind} {p.rnd.choice(['O0', 'O2', 'O3'])}{p.rnd.choice(rests)}"]
+    return [f"passes {p.rnd.choice(options.targets)}{rest}" for rest in rests] + code
 
 
 def ways(p, options):
