@@ -129,8 +129,9 @@ static void gather_facts(Op *op, void *user)
 
 typedef bool Matches(const Op *op);
 
-/* What many read is looked at once. */
-static const Op *search_below(const Splitter *s, const Value *value, Matches *matches)
+/* What many read is looked at once. `wanted`: that op alone. */
+static const Op *search_below(const Splitter *s, const Value *value, Matches *matches,
+                              const Op *wanted)
 {
     const Op *op = value ? value->def : NULL;
     uint32_t search = s->met[s->axes.n_values];
@@ -138,11 +139,11 @@ static const Op *search_below(const Splitter *s, const Value *value, Matches *ma
         return NULL;
     }
     s->met[value->id] = search;
-    if (matches(op)) {
+    if (wanted ? op == wanted : matches(op)) {
         return op;
     }
     for (int i = 0; i < op->n_operands; i++) {
-        const Op *found = search_below(s, op->operands[i], matches);
+        const Op *found = search_below(s, op->operands[i], matches, wanted);
         if (found) {
             return found;
         }
@@ -154,7 +155,17 @@ static const Op *search_below(const Splitter *s, const Value *value, Matches *ma
 static const Op *find_below(const Splitter *s, const Value *value, Matches *matches)
 {
     s->met[s->axes.n_values]++;
-    return search_below(s, value, matches);
+    return search_below(s, value, matches, NULL);
+}
+
+static bool is_made_of(const Splitter *s, const Op *op, const Op *wanted)
+{
+    bool found = false;
+    s->met[s->axes.n_values]++;
+    for (int i = 0; i < op->n_operands && !found; i++) {
+        found = search_below(s, op->operands[i], NULL, wanted) != NULL;
+    }
+    return found;
 }
 
 static bool is_dot(const Op *op)
@@ -379,6 +390,25 @@ static const Value *long_chain(const Splitter *s, const Op *op)
     return NULL;
 }
 
+/* Nor may the loop over another row, if that is inside: the scan is there before; where it is made of
+ * that row's fold, that is. */
+static const Value *scanned_beside_row(Splitter *s, const Op *op)
+{
+    if (!is_scan(op)) {
+        return NULL;
+    }
+    uint64_t own = class_bit(s, op->operands[0], (int)op_int(op, ATTR_AXIS, 0));
+    uint64_t rows = classes_of(s, op->operands[0]) & s->stored & s->folded & ~own;
+    for (const Op *other = s->block->first; rows && other; other = other->next) {
+        uint64_t row =
+            is_fold(other) ? class_bit(s, other->operands[0], (int)op_int(other, ATTR_AXIS, 0)) : 0;
+        if (row & rows) {
+            return is_made_of(s, op, other) ? used_result(s, other) : used_result(s, op);
+        }
+    }
+    return NULL;
+}
+
 static const Value *broken_rule(Splitter *s, const Op *op)
 {
     const Value *value = folded_product(s, op);
@@ -390,6 +420,7 @@ static const Value *broken_rule(Splitter *s, const Op *op)
     value = value ? value : goes_both_ways(s, op);
     value = value ? value : scanned_across(s, op);
     value = value ? value : long_chain(s, op);
+    value = value ? value : scanned_beside_row(s, op);
     return value ? value : starved(s, op);
 }
 
