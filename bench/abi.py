@@ -8,7 +8,8 @@ from ctypes import (POINTER, Structure, byref, c_bool, c_char_p, c_double, c_int
 
 
 class Tensor(Structure):
-    _fields_ = [("data", c_void_p), ("type", c_int), ("rank", c_int), ("dims", c_int64 * 8)]
+    _fields_ = [("data", c_void_p), ("type", c_int), ("rank", c_int), ("dims", c_int64 * 8),
+                ("strides", POINTER(c_int64))]
 
 
 class Arg(Structure):
@@ -29,7 +30,10 @@ class Options(Structure):
                 ("bindings", POINTER(Pair)), ("n_bindings", c_size_t),
                 ("sizes", POINTER(Size)), ("n_sizes", c_size_t),
                 ("facts", c_void_p), ("n_facts", c_size_t),
-                ("lines", POINTER(c_char_p)), ("n_lines", c_size_t), ("optimize", c_int)]
+                ("args", c_void_p), ("n_args", c_size_t),
+                ("strides", POINTER(Pair)), ("n_strides", c_size_t),
+                ("lines", POINTER(c_char_p)), ("n_lines", c_size_t), ("optimize", c_int),
+                ("wide", c_bool)]
 
 
 class Inferred(Structure):

@@ -48,6 +48,21 @@ static int wanted_type(const TesseraParam *param, const Options *options)
     return tessera_type_find(name, &type) ? (int)type : NO_TYPE;
 }
 
+static int read_array(Array *array, const char *text, int wanted)
+{
+    const char *part = slice_after(text);
+    char *path = take_text(text, part ? (size_t)(part - text) : strlen(text));
+    size_t elements;
+    int code = npy_read(path, wanted, &array->tensor);
+    free(path);
+    if (code != 0) {
+        return code;
+    }
+    array->block = array->tensor.data;
+    tensor_bytes(&array->tensor, &elements, &array->bytes);
+    return part ? slice_apply(part, &array->tensor) : 0;
+}
+
 static int give_value(const Session *session, const char *text, Arrays *arrays, Options *options)
 {
     const TesseraSignature *signature = session->signature;
@@ -84,7 +99,7 @@ static int give_value(const Session *session, const char *text, Arrays *arrays, 
         return 0; /* read when its type is known */
     }
     arrays->n_files++;
-    return npy_read(value, wanted_type(param, options), &arrays->items[i].tensor);
+    return read_array(&arrays->items[i], value, wanted_type(param, options));
 }
 
 /* The next result that goes nowhere yet. */
@@ -162,6 +177,16 @@ int arrays_read(const Options *options, const Session *session, Arrays *arrays,
 
 /* ---- the rest ---- */
 
+static const char *words_for(const Options *options, const char *name)
+{
+    for (size_t i = 0; i < options->strides.n; i++) {
+        if (strcmp(options->strides.items[i].name, name) == 0) {
+            return options->strides.items[i].value;
+        }
+    }
+    return NULL;
+}
+
 static int complete_tensor(const Options *options, const Session *session,
                            const TesseraOptions *compile, const Arrays *arrays, size_t index)
 {
@@ -180,8 +205,9 @@ static int complete_tensor(const Options *options, const Session *session,
                          "'%s' is not given: %s=FILE.npy, or --size for random values", param->name,
                          param->name);
     }
+    const char *words = words_for(options, param->name);
     if (array->given) {
-        return 0;
+        return words ? array_lay(array, words, compile) : 0;
     }
     if (param->io != TESSERA_OUT && !arrays->random) {
         return fail_code(FAIL_NOT_GIVEN, TESSERA_USAGE,
@@ -196,10 +222,12 @@ static int complete_tensor(const Options *options, const Session *session,
         return fail(TESSERA_ENVIRONMENT, "no memory for the %zu bytes of '%s'", bytes, param->name);
     }
     array->tensor = shape;
+    array->block = shape.data;
+    array->bytes = bytes;
     if (param->io != TESSERA_OUT) {
         tensor_random(&array->tensor, options->seed, param->name, arrays->bench);
     }
-    return 0;
+    return words ? array_lay(array, words, compile) : 0;
 }
 
 int arrays_complete(const Options *options, const Session *session, const TesseraOptions *compile,
@@ -248,17 +276,15 @@ int arrays_upload(const Session *session, Arrays *arrays, bool copy)
 {
     for (size_t i = 0; i < arrays->n; i++) {
         Array *array = &arrays->items[i];
-        size_t elements, bytes;
         if (array->param->rank < 0) {
             continue;
         }
         if (is_here(session)) {
-            array->memory = array->tensor.data;
+            array->memory = array->block;
             continue;
         }
-        tensor_bytes(&array->tensor, &elements, &bytes);
-        if (tessera_alloc(session->device, bytes, &array->memory) != TESSERA_OK ||
-            (copy && tessera_copy_in(session->device, array->memory, array->tensor.data, bytes) !=
+        if (tessera_alloc(session->device, array->bytes, &array->memory) != TESSERA_OK ||
+            (copy && tessera_copy_in(session->device, array->memory, array->block, array->bytes) !=
                          TESSERA_OK)) {
             return fail_context(session->context);
         }
@@ -270,17 +296,20 @@ int arrays_download(const Session *session, Arrays *arrays)
 {
     for (size_t i = 0; i < arrays->n; i++) {
         Array *array = &arrays->items[i];
-        size_t elements, bytes;
         if (array->param->rank < 0 || array->param->io == TESSERA_IN || is_here(session)) {
             continue;
         }
-        tensor_bytes(&array->tensor, &elements, &bytes);
-        if (tessera_copy_out(session->device, array->tensor.data, array->memory, bytes) !=
+        if (tessera_copy_out(session->device, array->block, array->memory, array->bytes) !=
             TESSERA_OK) {
             return fail_context(session->context);
         }
     }
     return 0;
+}
+
+void *array_moved(const Array *array, void *block)
+{
+    return (char *)block + ((char *)array->tensor.data - (char *)array->block);
 }
 
 TesseraArg *arrays_args(const Arrays *arrays, bool on_device)
@@ -291,19 +320,32 @@ TesseraArg *arrays_args(const Arrays *arrays, bool on_device)
         args[i] = (TesseraArg){
             .tensor = array->tensor, .number = array->number, .integer = array->integer};
         if (on_device && array->param->rank >= 0) {
-            args[i].tensor.data = array->memory;
+            args[i].tensor.data = array_moved(array, array->memory);
         }
     }
     return args;
 }
 
+void arrays_lie(const Arrays *arrays, TesseraOptions *compile)
+{
+    TesseraArg *args = keep(arrays->n * sizeof *args);
+    size_t n = 0;
+    for (size_t i = 0; i < arrays->n; i++) {
+        if (!arrays->items[i].param->is_const) {
+            args[n++].tensor = arrays->items[i].tensor; /* of rank -1 when it is not given */
+        }
+    }
+    compile->args = args;
+    compile->n_args = n;
+}
+
 void arrays_free(const Session *session, Arrays *arrays)
 {
     for (size_t i = 0; i < arrays->n; i++) {
-        if (session->device && arrays->items[i].memory != arrays->items[i].tensor.data) {
+        if (session->device && arrays->items[i].memory != arrays->items[i].block) {
             tessera_release(session->device, arrays->items[i].memory);
         }
-        free(arrays->items[i].tensor.data);
+        free(arrays->items[i].block);
     }
     free(arrays->items);
     free(arrays->known);

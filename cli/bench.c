@@ -148,6 +148,7 @@ static int bench_in_session(Bench *bench)
     int code = arrays_read(bench->options, s, &bench->arrays, &with_consts);
     code = code ? code : session_device(bench->options, device, s);
     code = code ? code : session_options(&with_consts, s, bench->arrays.known, &bench->compile);
+    arrays_lie(&bench->arrays, &bench->compile);
     double start = now();
     code = code ? code : session_compile(bench->options, s, &bench->compile);
     bench->compile_seconds = now() - start;

@@ -43,6 +43,10 @@ typedef struct Options {
         TesseraFact *items;
         size_t n;
     } facts;
+    struct {
+        TesseraPair *items;
+        size_t n;
+    } strides;
     Strings lines, skips;
     const char *target, *emit, *device, *stop_after, *print_after;
     uint64_t seed;
@@ -109,6 +113,8 @@ typedef enum FailCode {
     FAIL_PARAMETER = 1032,
     FAIL_NOT_GIVEN = 1033,
     FAIL_ASSERTION = 1034,
+    FAIL_STRIDES = 1035,
+    FAIL_SLICE = 1037,
 } FailCode;
 
 /* --diagnostics, wherever it stands: how all that follows is told. Returns 0, or an exit code. */
@@ -207,11 +213,17 @@ void out_cancel(OutFile *out);
 
 /* ---- arrays (npy.c, arrays.c, scalar.c, tensor.c) ---- */
 
-/* Data is taken; 0 or an exit code after a message. `wanted`, or NO_TYPE: the parameter's type,
+/* Data is taken, where it is in the file's order, strides as well (kept); 0 or an exit code after a
+ * message. `wanted`, or NO_TYPE: the parameter's type,
  * where a file's does not tell it: bytes of no type are f8e4m3, or packed for i4 and u4. */
 enum { NO_TYPE = -1 };
 int npy_read(const char *path, int wanted, TesseraTensor *tensor);
 int npy_write(const char *path, const TesseraTensor *tensor);
+
+/* The part that `FILE.npy[::2, 1:].T` names, from `[` or `.T` on; NULL: none, a file of that name. */
+const char *slice_after(const char *text);
+/* Takes that part of the tensor. */
+int slice_apply(const char *text, TesseraTensor *tensor);
 
 typedef struct Array {
     const TesseraParam *param; /* of the bound signature */
@@ -220,8 +232,17 @@ typedef struct Array {
     const char *from, *to;     /* files; of a scalar: its text */
     double number;
     int64_t integer;
-    void *memory; /* on the device */
+    void *block;  /* the host's memory that the tensor lies in, */
+    size_t bytes; /* so many of them */
+    void *memory; /* the same on the device */
 } Array;
+
+/* Strides that it has, given or because it is contiguous. */
+void strides_of_tensor(const TesseraTensor *tensor, int64_t *strides);
+/* Its elements in row-major order, to be freed. */
+void *tensor_packed(const TesseraTensor *tensor);
+/* Moves the array to where the words of --strides say (lay.c). */
+int array_lay(Array *array, const char *words, const TesseraOptions *compile);
 
 /* Elements; false when there are more bytes than can be. */
 bool tensor_bytes(const TesseraTensor *tensor, size_t *elements, size_t *bytes);
@@ -253,8 +274,12 @@ int arrays_complete(const Options *options, const Session *session, const Tesser
                     bool bench, Arrays *arrays);
 /* On the session's device; for the host's interpreter the memory is the arrays' own. */
 int arrays_upload(const Session *session, Arrays *arrays, bool copy);
+/* Where the tensor begins in another block. */
+void *array_moved(const Array *array, void *block);
 int arrays_download(const Session *session, Arrays *arrays);
 TesseraArg *arrays_args(const Arrays *arrays, bool on_device);
+/* What compiling may know of how the arrays that are given lie. */
+void arrays_lie(const Arrays *arrays, TesseraOptions *compile);
 void arrays_free(const Session *session, Arrays *arrays);
 
 /* ---- verbs ---- */

@@ -241,6 +241,8 @@ int session_options(const Options *options, Session *session, const TesseraTenso
         .n_sizes = options->sizes.n,
         .facts = options->facts.items,
         .n_facts = options->facts.n,
+        .strides = options->strides.items,
+        .n_strides = options->strides.n,
         .lines = options->lines.items,
         .n_lines = options->lines.n,
         .optimize = options->optimize,

@@ -233,31 +233,15 @@ static bool long_enough(FILE *file, size_t bytes)
     return info.st_size >= at && (size_t)(info.st_size - at) >= bytes;
 }
 
-/* From first-axis-fastest to last-axis-fastest. */
-static void transpose(TesseraTensor *tensor, size_t elements)
+/* The first axis is the fastest. */
+static void fortran_strides(TesseraTensor *tensor)
 {
-    size_t width = tessera_type_bytes(tensor->type);
-    size_t strides[TESSERA_MAX_RANK], index[TESSERA_MAX_RANK] = {0}, stride = width;
-    char *to = take(elements * width);
-    const char *from = tensor->data;
+    int64_t *strides = keep(sizeof *strides * TESSERA_MAX_RANK), stride = 1;
     for (int axis = 0; axis < tensor->rank; axis++) {
         strides[axis] = stride;
-        stride *= (size_t)tensor->dims[axis];
+        stride = (int64_t)((uint64_t)stride * (uint64_t)tensor->dims[axis]);
     }
-    size_t offset = 0;
-    for (size_t i = 0; i < elements; i++) {
-        memcpy(to + i * width, from + offset, width);
-        for (int axis = tensor->rank - 1; axis >= 0; axis--) {
-            offset += strides[axis];
-            if (++index[axis] < (size_t)tensor->dims[axis]) {
-                break;
-            }
-            offset -= index[axis] * strides[axis];
-            index[axis] = 0;
-        }
-    }
-    free(tensor->data);
-    tensor->data = to;
+    tensor->strides = strides;
 }
 
 static int read_data(FILE *file, Header *h)
@@ -282,7 +266,7 @@ static int read_data(FILE *file, Header *h)
                     "%s: it ends before its %zu bytes of data", h->path, bytes);
     }
     if (h->fortran && tensor->rank > 1) {
-        transpose(tensor, elements);
+        fortran_strides(tensor);
     }
     return 0;
 }
@@ -301,15 +285,18 @@ static int pack(const char *path, TesseraType type, TesseraTensor *tensor)
     size_t elements, bytes;
     TesseraType from = tensor->type == TESSERA_U8 ? TESSERA_U8 : TESSERA_I8;
     TesseraTensor to = *tensor;
+    void *from_data = tensor_packed(tensor);
     to.type = type;
+    to.strides = NULL;
     tensor_bytes(&to, &elements, &bytes);
     to.data = take(bytes ? bytes : 1);
     for (size_t i = 0; i < elements; i++) {
-        double value = tessera_get(from, tensor->data, i);
+        double value = tessera_get(from, from_data, i);
         bool fits =
             value >= (type == TESSERA_I4 ? -8 : 0) && value <= (type == TESSERA_I4 ? 7 : 15);
         if (!fits && tensor->type != TESSERA_F8E4M3) {
             free(to.data);
+            free(from_data);
             return fail_code(FAIL_HOLD, TESSERA_USAGE,
                              "%s: element %zu is %g, which %s cannot hold", path, i, value,
                              tessera_type_name(type));
@@ -317,6 +304,7 @@ static int pack(const char *path, TesseraType type, TesseraTensor *tensor)
         int bits = (int)value & 0xf;
         tessera_put(type, to.data, i, type == TESSERA_I4 && bits > 7 ? bits - 16 : bits);
     }
+    free(from_data);
     free(tensor->data);
     *tensor = to;
     return 0;
@@ -397,13 +385,15 @@ int npy_write(const char *path, const TesseraTensor *tensor)
         return code;
     }
     tensor_bytes(tensor, &elements, &bytes);
+    void *packed = tensor_packed(tensor);
     write_header(out.file, tensor);
     if (tessera_type_size(tensor->type, 2) == 1) {
         for (size_t i = 0; i < elements; i++) {
-            fputc((int)tessera_get(tensor->type, tensor->data, i) & 0xff, out.file);
+            fputc((int)tessera_get(tensor->type, packed, i) & 0xff, out.file);
         }
     } else {
-        fwrite(tensor->data, 1, bytes, out.file);
+        fwrite(packed, 1, bytes, out.file);
     }
+    free(packed);
     return out_close(&out);
 }

@@ -21,6 +21,7 @@ const OptionRow option_rows[] = {
     {"--size", "M=1000,N=4k,...", VERB_CHECK, "fixed sizes; several are tried of others"},
     {"--assume", "\"N % 16 == 0, M <= 4096\"", VERB_COMPILE | VERB_EXPLAIN,
      "what holds for sizes that are not given"},
+    {"--strides", "\"x=*8,1\"", ALL, "how a tensor lies: a stride an axis; `*` is any, `*8` a multiple"},
     {"--schedule", "\"tile M 128, N 256\"", CHECKED, "a schedule line; it beats the source's"},
     {"--target", "NAME", ALL, "what to compile for (default: the device here)"},
     {"--device", "auto|cpu|cuda|hip|interp", ON_DEVICE, "where to run; cuda:1 is the second one"},
@@ -224,6 +225,20 @@ static int read_assume(const char *piece, Options *options)
     return 0;
 }
 
+static int read_strides(const char *text, Options *options)
+{
+    char *name = name_before(text, '=');
+    if (!name || !text[strlen(name) + 1]) {
+        return fail_code(FAIL_STRIDES, TESSERA_USAGE,
+                         "--strides %.60s: NAME=STRIDES is wanted, like \"x=*8,1\"", text);
+    }
+    options->strides.items =
+        keep_more(options->strides.items, options->strides.n, sizeof *options->strides.items);
+    options->strides.items[options->strides.n++] =
+        (TesseraPair){name, text + strlen(name) + 1};
+    return 0;
+}
+
 static int read_number(const char *name, const char *text, int least, int most, int *out)
 {
     long long value;
@@ -300,6 +315,8 @@ static int take_option(const OptionRow *row, const char *value, Options *options
         return for_pieces(value, options, read_set);
     } else if (is(row, "--size")) {
         return for_pieces(value, options, read_size);
+    } else if (is(row, "--strides")) {
+        return read_strides(value, options);
     } else if (is(row, "--assume")) {
         return for_pieces(value, options, read_assume);
     } else if (is(row, "--allow")) {

@@ -103,8 +103,11 @@ static int compare_one(const Array *array, const TesseraArg *want, FILE *to)
     TesseraDifference d;
     size_t elements, bytes;
     tensor_bytes(&array->tensor, &elements, &bytes);
-    bool differs = tessera_compare(array->tensor.type, elements, array->tensor.data,
-                                   want->tensor.data, want->bound, &d) != TESSERA_OK;
+    void *got = tensor_packed(&array->tensor), *wanted = tensor_packed(&want->tensor);
+    bool differs = tessera_compare(array->tensor.type, elements, got, wanted, want->bound, &d) !=
+                   TESSERA_OK;
+    free(got);
+    free(wanted);
     if (differs) {
         return fail_code(
             FAIL_DIFFERENT, TESSERA_DIFFERENT,
@@ -133,10 +136,11 @@ static TesseraArg *oracle_args(const Run *run, void *const *originals)
             continue;
         }
         tensor_bytes(&array->tensor, &elements, &bytes);
-        args[i].tensor.data = take(bytes);
+        void *block = take(array->bytes);
+        args[i].tensor.data = array_moved(array, block);
         args[i].bound = take(elements * sizeof *args[i].bound);
         if (originals[i]) {
-            memcpy(args[i].tensor.data, originals[i], bytes);
+            memcpy(block, originals[i], array->bytes);
         }
     }
     return args;
@@ -152,12 +156,14 @@ static int check(Run *run, void *const *originals, FILE *to)
         code = fail_context(s->context);
     }
     for (size_t i = 0; i < run->arrays.n; i++) {
+        const Array *array = &run->arrays.items[i];
         if (want[i].bound) {
             int one = code == 0 || code == TESSERA_DIFFERENT
-                          ? compare_one(&run->arrays.items[i], &want[i], to)
+                          ? compare_one(array, &want[i], to)
                           : 0;
             code = one ? one : code;
-            free(want[i].tensor.data);
+            free((char *)want[i].tensor.data -
+                 ((char *)array->tensor.data - (char *)array->block));
             free(want[i].bound);
         }
     }
@@ -170,11 +176,9 @@ static void **keep_originals(const Run *run)
     void **kept = take(run->arrays.n * sizeof *kept);
     for (size_t i = 0; i < run->arrays.n && run->options->check; i++) {
         const Array *array = &run->arrays.items[i];
-        size_t elements, bytes;
         if (array->param->rank >= 0 && array->param->io == TESSERA_INOUT) {
-            tensor_bytes(&array->tensor, &elements, &bytes);
-            kept[i] = take(bytes);
-            memcpy(kept[i], array->tensor.data, bytes);
+            kept[i] = take(array->bytes);
+            memcpy(kept[i], array->block, array->bytes);
         }
     }
     return kept;
@@ -316,6 +320,7 @@ static int run_in_session(Run *run)
     }
     if (code == 0) {
         code = session_options(&with_consts, s, run->arrays.known, &run->compile);
+        arrays_lie(&run->arrays, &run->compile);
     }
     if (code == 0) {
         code = compile_for_run(run, to);

@@ -3,6 +3,7 @@
 #include "cli/cli.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { SHOWN = 6, REPEATED = 1048573 /* a prime: no axis is a multiple of it */ };
@@ -94,9 +95,11 @@ void tensor_show(FILE *to, const TesseraTensor *tensor, bool values)
     if (!values) {
         return;
     }
+    void *packed = tensor_packed(tensor);
     fputs("  ", to);
     for (size_t i = 0; i < elements && i < SHOWN; i++) {
-        fprintf(to, "%s%.6g", i ? ", " : "", tessera_get(tensor->type, tensor->data, i));
+        fprintf(to, "%s%.6g", i ? ", " : "", tessera_get(tensor->type, packed, i));
     }
+    free(packed);
     fputs(elements > SHOWN ? ", ..." : "", to);
 }

@@ -13,7 +13,7 @@ int plan_size_index(const Func *func, const DimVar *var)
         if (func->dimvars.items[i] == var) {
             return index;
         }
-        index += func->dimvars.items[i]->kind == DIM_SIZE;
+        index += func->dimvars.items[i]->kind != DIM_RANGE;
     }
     diag_bug(func->diags, "%s has no size '%s'", func->name, var->name);
 }
@@ -33,7 +33,7 @@ static void fill_term(Func *func, const PolyTerm *from, PlanTerm *to)
     to->coef = from->coef;
     to->n = from->n;
     for (int i = 0; i < from->n; i++) {
-        if (from->vars[i]->kind != DIM_SIZE) {
+        if (from->vars[i]->kind == DIM_RANGE) {
             diag_bug(func->diags, "range '%s' in an extent outside of its launch",
                      from->vars[i]->name);
         }
@@ -50,14 +50,27 @@ PlanExpr plan_expr(Func *func, Dim dim)
     return expr;
 }
 
+static PlanExpr *plan_exprs(Func *func, int n, const Dim *dims)
+{
+    PlanExpr *exprs = ARENA_ARRAY(func->arena, PlanExpr, n);
+    for (int i = 0; i < n; i++) {
+        exprs[i] = plan_expr(func, dims[i]);
+    }
+    return exprs;
+}
+
 static void fill_sizes(Func *func, Plan *plan)
 {
     plan->sizes = ARENA_ARRAY(func->arena, PlanSize, func->dimvars.n);
     for (size_t i = 0; i < func->dimvars.n; i++) {
         const DimVar *var = func->dimvars.items[i];
-        if (var->kind == DIM_SIZE) {
-            PlanSize size = {arena_strdup(func->arena, var->name), var->multiple, var->least,
-                             var->most, .by = var->by};
+        if (var->kind != DIM_RANGE) {
+            PlanSize size = {arena_strdup(func->arena, var->name),
+                             var->multiple,
+                             var->least,
+                             var->most,
+                             .by = var->by,
+                             .stride = var->kind == DIM_STRIDE};
             if (var->by > 0) {
                 size.of = plan_expr(func, var->of);
             }
@@ -67,9 +80,10 @@ static void fill_sizes(Func *func, Plan *plan)
 }
 
 /* GPU code moves 16 bytes at a time, and its copy engines start at such addresses. */
-static int param_align(const Func *func, DType dtype)
+static int param_align(const Func *func, Type type)
 {
-    return func->target->family == FAMILY_CPU ? dtype_bytes(dtype) : 16;
+    DType dtype = type->dtype;
+    return type->align ? type->align : func->target->family == FAMILY_CPU ? dtype_bytes(dtype) : 16;
 }
 
 static PlanParamIo param_io(ParamIo io)
@@ -89,10 +103,11 @@ static void fill_param(Func *func, const Param *from, PlanParam *to)
         return;
     }
     to->rank = type->rank;
-    to->align = param_align(func, type->dtype);
-    to->dims = ARENA_ARRAY(func->arena, PlanExpr, type->rank);
+    to->align = param_align(func, type);
+    to->dims = plan_exprs(func, type->rank, type->dims);
+    to->strides = type->strides ? plan_exprs(func, type->rank, type->strides) : NULL;
     for (int i = 0; i < type->rank; i++) {
-        to->dims[i] = plan_expr(func, type->dims[i]);
+        to->order[i] = param_axis(from, i);
     }
 }
 
@@ -116,10 +131,7 @@ static void fill_scratch(Func *func, const Value *value, PlanScratch *to)
     LaunchOps launches = plan_launch_ops(func);
     Type type = value->type;
     *to = (PlanScratch){.dtype = type->dtype, .rank = type->rank, .first = 1, .last = 0};
-    to->dims = ARENA_ARRAY(func->arena, PlanExpr, type->rank);
-    for (int i = 0; i < type->rank; i++) {
-        to->dims[i] = plan_expr(func, type->dims[i]);
-    }
+    to->dims = plan_exprs(func, type->rank, type->dims);
     for (size_t i = launches.n; i-- > 0;) {
         Uses uses = {value, false};
         block_walk(launches.items[i]->regions[0], find_use, &uses);

@@ -353,6 +353,30 @@ static void look_ahead(Run *run, const Block *block)
 
 /* ---- parameters ---- */
 
+/* By its own axes; NULL: it is contiguous by them. */
+static const int64_t *strides_of(Run *run, const Param *param, const int64_t *given,
+                                 const int64_t *dims)
+{
+    int rank = param->value->type->rank;
+    int64_t whole[MAX_RANK], stride = 1;
+    int64_t *strides = ARENA_ARRAY(run->arena, int64_t, rank);
+    if (!given && !param->order) {
+        return NULL;
+    }
+    for (int axis = 0; axis < rank; axis++) {
+        whole[param_axis(param, axis)] = dims[axis];
+    }
+    for (int axis = rank - 1; axis >= 0 && !given; axis--) {
+        int64_t extent = whole[axis];
+        whole[axis] = stride;
+        stride = (int64_t)((uint64_t)stride * (uint64_t)extent);
+    }
+    for (int axis = 0; axis < rank; axis++) {
+        strides[axis] = (given ? given : whole)[param_axis(param, axis)];
+    }
+    return strides;
+}
+
 static void bind_tensor(Run *run, const Param *param, const InterpArg *arg)
 {
     Memory *memory = ARENA_NEW(run->arena, Memory);
@@ -368,6 +392,7 @@ static void bind_tensor(Run *run, const Param *param, const InterpArg *arg)
         }
     }
     memory->data = arg->tensor.data;
+    memory->strides = strides_of(run, param, arg->tensor.strides, memory->dims);
     if (param->io == PARAM_SCRATCH || param->io == PARAM_OUT) {
         memory->unset = ARENA_ARRAY(run->arena, uint8_t, memory->n);
         memset(memory->unset, 1, (size_t)memory->n);
@@ -383,13 +408,37 @@ static void bind_tensor(Run *run, const Param *param, const InterpArg *arg)
     }
     bool asked = memory->writers && param->io != PARAM_SCRATCH && arg->tensor.bound;
     if (run->options->bounds && asked && memory->n) {
-        memory->bounds = arg->tensor.bound;
+        memory->bounds =
+            param->order ? ARENA_ARRAY(run->arena, double, memory->n) : arg->tensor.bound;
         memset(memory->bounds, 0, (size_t)memory->n * sizeof(double));
     }
     if (run->scattered[param->value->id] && memory->writers) {
         memory_mark(run, memory);
     }
     run->cells[param->value->id].memory = memory;
+}
+
+/* Bounds are counted by the tensor's own axes; the caller wants them by its own. */
+static void give_bounds(Run *run, const Param *param, const InterpArg *arg)
+{
+    const Memory *memory = run->cells[param->value->id].memory;
+    int64_t steps[MAX_RANK], step = 1;
+    for (int at = memory->rank - 1; at >= 0; at--) { /* the caller's axes */
+        for (int axis = 0; axis < memory->rank; axis++) {
+            if (param_axis(param, axis) == at) {
+                steps[axis] = step;
+                step *= memory->dims[axis];
+            }
+        }
+    }
+    for (int64_t i = 0; i < memory->n; i++) {
+        int64_t rest = i, to = 0;
+        for (int axis = memory->rank - 1; axis >= 0; axis--) {
+            to += rest % memory->dims[axis] * steps[axis];
+            rest /= memory->dims[axis];
+        }
+        arg->tensor.bound[to] = memory->bounds[i];
+    }
 }
 
 static void bind_scalar(Run *run, const Param *param, const InterpArg *arg)
@@ -453,6 +502,12 @@ static bool run_body(Run *run, const InterpArg *args)
     Frame body = {.block = run->func->body, .at = run->func->body->first};
     ARENA_PUSH(run->arena, &block->frames, body);
     run_agents(run, block, 1);
+    for (size_t i = 0; i < run->func->params.n; i++) {
+        const Param *param = &run->func->params.items[i];
+        if (param->order && param->io != PARAM_IN && run->cells[param->value->id].memory->bounds) {
+            give_bounds(run, param, &args[i]);
+        }
+    }
     return true;
 }
 

@@ -8,10 +8,11 @@
 
 #include "ir/ir.h"
 
-/* A tensor as the interpreter sees it: row-major, contiguous, in the parameter's element type (two
- * elements a byte of the packed ones). */
+/* A tensor as the interpreter sees it: in the parameter's element type (two elements a byte of the
+ * packed ones), its axes in the caller's order. */
 typedef struct InterpTensor {
     void *data;
+    const int64_t *strides; /* in elements, one an axis; NULL: row-major, contiguous */
     /* For outputs, optional: absolute error bound per element (how far an executor that
      * reassociates reductions, or uses approximate ops within their bounds, may be from `data`).
      * 0: exact bits. Reductions and products are bounded by analysis; what elementwise ops make

@@ -176,29 +176,56 @@ void view_fail(Run *run, const Op *op, const View *view, int64_t position, const
 
 /* ---- elements of a tensor ---- */
 
+unsigned char *memory_place(const Memory *memory, int64_t offset, size_t *index)
+{
+    int64_t place = memory->strides ? 0 : offset;
+    *index = 0;
+    if (dtype_is_packed(memory->dtype)) {
+        *index = (size_t)offset;
+        return memory->data;
+    }
+    for (int i = memory->rank - 1; memory->strides && i >= 0; i--) {
+        place += offset % memory->dims[i] * memory->strides[i];
+        offset /= memory->dims[i];
+    }
+    return memory->data + place * dtype_bytes(memory->dtype);
+}
+
+/* How many elements are moved at once. */
+static int64_t at_once(const Memory *memory, int64_t count)
+{
+    return memory->strides || dtype_is_packed(memory->dtype) ? 1 : count;
+}
+
 void memory_get(const Memory *memory, int64_t offset, int64_t count, void *to)
 {
-    size_t bytes = (size_t)dtype_bytes(memory->dtype);
-    if (!dtype_is_packed(memory->dtype)) {
-        memcpy(to, memory->data + (size_t)offset * bytes, (size_t)count * bytes);
-        return;
-    }
-    for (int64_t i = 0; i < count; i++) {
-        Scalar value = scalar_unpack(memory->dtype, memory->data, (size_t)(offset + i));
-        scalar_store(memory->dtype, (unsigned char *)to + i, value);
+    unsigned char *out = to;
+    size_t bytes = (size_t)dtype_bytes(memory->dtype), index;
+    bool packed = dtype_is_packed(memory->dtype);
+    int64_t n = at_once(memory, count);
+    for (int64_t i = 0; i < count; i += n, out += (size_t)n * bytes) {
+        const unsigned char *at = memory_place(memory, offset + i, &index);
+        if (packed) {
+            scalar_store(memory->dtype, out, scalar_unpack(memory->dtype, at, index));
+        } else {
+            memcpy(out, at, (size_t)n * bytes);
+        }
     }
 }
 
 void memory_put(const Memory *memory, int64_t offset, int64_t count, const void *from)
 {
-    size_t bytes = (size_t)dtype_bytes(memory->dtype);
-    if (!dtype_is_packed(memory->dtype)) {
-        memcpy(memory->data + (size_t)offset * bytes, from, (size_t)count * bytes);
-        return;
-    }
-    for (int64_t i = 0; i < count; i++) {
-        Scalar value = scalar_load(memory->dtype, (const unsigned char *)from + i);
-        scalar_pack(memory->dtype, memory->data, (size_t)(offset + i), value);
+    const unsigned char *in = from;
+    size_t bytes = (size_t)dtype_bytes(memory->dtype), index;
+    bool packed = dtype_is_packed(memory->dtype);
+    int64_t n = at_once(memory, count);
+    for (int64_t i = 0; i < count; i += n, in += (size_t)n * bytes) {
+        unsigned char *at = memory_place(memory, offset + i, &index);
+        if (packed) {
+            scalar_pack(memory->dtype, at, index, scalar_load(memory->dtype, in));
+        } else {
+            memcpy(at, in, (size_t)n * bytes);
+        }
     }
 }
 

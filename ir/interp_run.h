@@ -65,6 +65,9 @@ typedef struct Memory {
     int64_t dims[MAX_RANK];
     int64_t n;
     unsigned char *data;
+    /* Where the elements lie, one a dims; NULL: in row-major order. They are counted in that order
+     * all the same, in what stands below, too. */
+    const int64_t *strides;
     double *bounds;    /* NULL: exact, or not asked for */
     uint32_t *writers; /* which block wrote an element last; NULL: an input */
     uint8_t *unset;    /* 1: never written; NULL: all of it came from outside */
@@ -74,6 +77,9 @@ typedef struct Memory {
 /* Elements of a tensor, from and to planes of arrays. */
 void memory_get(const Memory *memory, int64_t offset, int64_t count, void *to);
 void memory_put(const Memory *memory, int64_t offset, int64_t count, const void *from);
+/* Where element `offset`, counted in row-major order, lies: as element *index from what is returned,
+ * 0 but in packed memory. */
+unsigned char *memory_place(const Memory *memory, int64_t offset, size_t *index);
 
 /* ---- the state of a block (interp_memory.c, interp_async.c) ---- */
 

@@ -186,11 +186,13 @@ static void write_place(const Scattering *s, int64_t i, int64_t at)
     }
     check_meeting(s, i, at);
     bool unordered = is_unordered(s, at);
-    Scalar old = scalar_unpack(dtype, memory->data, (size_t)at), value = array_scalar(s->value, i);
+    size_t index;
+    unsigned char *place = memory_place(memory, at, &index);
+    Scalar old = scalar_unpack(dtype, place, index), value = array_scalar(s->value, i);
     Scalar next = next_of(s, old, value, i);
     bound_place(s, at, i, old, value);
     note_order(s, at, unordered, !same_bits(dtype, old, next));
-    scalar_pack(dtype, memory->data, (size_t)at, next);
+    scalar_pack(dtype, place, index, next);
     if (s->old) {
         scalar_store(dtype, array_at(s->old, i), old);
     }

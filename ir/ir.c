@@ -83,60 +83,77 @@ AttrKind attr_kind(AttrKey key)
 typedef struct TypeKey {
     TypeKind kind;
     DType dtype;
-    int rank;
-    const Dim *dims;
+    int rank, align;
+    const Dim *dims, *strides;
     const Layout *layout;
 } TypeKey;
+
+static bool dims_are_same(int rank, const Dim *a, const Dim *b)
+{
+    for (int i = 0; a && b && i < rank; i++) {
+        if (a[i] != b[i]) {
+            return false;
+        }
+    }
+    return !a == !b;
+}
 
 static bool type_is_same(const void *item, const void *key)
 {
     const TypeData *a = item;
     const TypeKey *b = key;
-    bool same =
-        a->kind == b->kind && a->dtype == b->dtype && a->rank == b->rank && a->layout == b->layout;
-    for (int i = 0; same && i < b->rank; i++) {
-        same = a->dims[i] == b->dims[i];
-    }
-    return same;
+    return a->kind == b->kind && a->dtype == b->dtype && a->rank == b->rank &&
+           a->layout == b->layout && a->align == b->align &&
+           (b->rank == 0 || dims_are_same(b->rank, a->dims, b->dims)) &&
+           dims_are_same(b->rank, a->strides, b->strides);
 }
 
 static uint64_t type_hash(const TypeKey *key)
 {
     uint64_t hash = hash_word((uint64_t)key->kind, (uint64_t)key->dtype);
     hash = hash_word(hash_word(hash, (uint64_t)key->rank), (uintptr_t)key->layout);
+    hash = hash_word(hash, (uint64_t)key->align);
     for (int i = 0; i < key->rank; i++) {
         hash = hash_word(hash, (uintptr_t)key->dims[i]);
+        hash = key->strides ? hash_word(hash, (uintptr_t)key->strides[i]) : hash;
     }
     return hash;
 }
 
-static Type type_intern(Func *func, TypeKind kind, DType dtype, int rank, const Dim *dims,
-                        const Layout *layout)
+static Type type_intern(Func *func, TypeKey key)
 {
-    if (rank < 0 || rank > MAX_RANK) {
-        diag_bug(func->diags, "a type of rank %d", rank);
+    if (key.rank < 0 || key.rank > MAX_RANK) {
+        diag_bug(func->diags, "a type of rank %d", key.rank);
     }
-    TypeKey key = {kind, dtype, rank, dims, layout};
     uint64_t hash = type_hash(&key);
     TypeData *type = table_find(&func->interns->types, hash, type_is_same, &key);
     if (type) {
         return type;
     }
-    type = arena_alloc(func->arena, sizeof(TypeData) + sizeof(Dim) * (size_t)rank);
-    type->kind = kind;
-    type->dtype = dtype;
-    type->rank = (uint8_t)rank;
-    type->layout = layout;
-    for (int i = 0; i < rank; i++) {
-        type->dims[i] = dims[i];
+    size_t n = (size_t)key.rank;
+    type = arena_alloc(func->arena, sizeof(TypeData) + sizeof(Dim) * n);
+    type->kind = key.kind;
+    type->dtype = key.dtype;
+    type->rank = (uint8_t)key.rank;
+    type->align = (uint8_t)key.align;
+    type->strides = key.strides ? arena_copy(func->arena, key.strides, n * sizeof(Dim)) : NULL;
+    type->layout = key.layout;
+    for (size_t i = 0; i < n; i++) {
+        type->dims[i] = key.dims[i];
     }
     table_add(func->arena, &func->interns->types, hash, type);
     return type;
 }
 
+static TypeKey type_key(Type type)
+{
+    return (TypeKey){type->kind, type->dtype,   type->rank,  type->align,
+                     type->dims, type->strides, type->layout};
+}
+
 Type type_array(Func *func, DType dtype, int rank, const Dim *dims)
 {
-    return type_intern(func, TYPE_ARRAY, dtype, rank, dims, NULL);
+    return type_intern(func, (TypeKey){TYPE_ARRAY, dtype, rank, .dims = dims});
 }
 
 Type type_scalar(Func *func, DType dtype)
@@ -146,13 +163,30 @@ Type type_scalar(Func *func, DType dtype)
 
 Type type_tensor(Func *func, DType dtype, int rank, const Dim *dims)
 {
-    return type_intern(func, TYPE_TENSOR, dtype, rank, dims, NULL);
+    return type_intern(func, (TypeKey){TYPE_TENSOR, dtype, rank, .dims = dims});
+}
+
+Type type_lying(Func *func, Type tensor, const Dim *strides, int align)
+{
+    TypeKey key = type_key(tensor);
+    key.strides = strides;
+    key.align = align;
+    return type_intern(func, key);
+}
+
+bool type_stride_is(Type tensor, int axis, int64_t stride)
+{
+    int64_t is;
+    if (!tensor->strides) {
+        return axis == tensor->rank - 1 && stride == 1;
+    }
+    return poly_is_const(tensor->strides[axis], &is) && is == stride;
 }
 
 Type type_range(Func *func, DimVar *var)
 {
     Dim dim = poly_var(func, var);
-    return type_intern(func, TYPE_RANGE, DT_I64, 1, &dim, NULL);
+    return type_intern(func, (TypeKey){TYPE_RANGE, DT_I64, 1, .dims = &dim});
 }
 
 static Type type_fixed(Func *func, TypeKind kind, DType dtype, int rank, const int64_t *extents)
@@ -161,7 +195,7 @@ static Type type_fixed(Func *func, TypeKind kind, DType dtype, int rank, const i
     for (int i = 0; i < rank && i < MAX_RANK; i++) {
         dims[i] = poly_const(func, extents[i]);
     }
-    return type_intern(func, kind, dtype, rank, dims, NULL);
+    return type_intern(func, (TypeKey){kind, dtype, rank, .dims = dims});
 }
 
 Type type_shared(Func *func, DType dtype, int rank, const int64_t *dims)
@@ -176,17 +210,21 @@ Type type_barrier(Func *func, int64_t count)
 
 Type type_with_dtype(Func *func, Type type, DType dtype)
 {
-    return type_intern(func, type->kind, dtype, type->rank, type->dims, type->layout);
+    TypeKey key = type_key(type);
+    key.dtype = dtype;
+    return type_intern(func, key);
 }
 
 Type type_with_dims(Func *func, Type type, int rank, const Dim *dims)
 {
-    return type_intern(func, type->kind, type->dtype, rank, dims, NULL);
+    return type_intern(func, (TypeKey){type->kind, type->dtype, rank, .dims = dims});
 }
 
 Type type_with_layout(Func *func, Type type, const Layout *layout)
 {
-    return type_intern(func, type->kind, type->dtype, type->rank, type->dims, layout);
+    TypeKey key = type_key(type);
+    key.layout = layout;
+    return type_intern(func, key);
 }
 
 bool type_is_memory(Type type)
@@ -221,20 +259,31 @@ static DimVar *dimvar_new(Func *func, DimKind kind, const char *name)
     var->id = (uint32_t)func->dimvars.n;
     var->name = name ? arena_strdup(func->arena, name) : NULL;
     var->multiple = 1;
+    var->least = kind == DIM_STRIDE ? INT64_MIN : 0;
     var->most = INT64_MAX;
     ARENA_PUSH(func->arena, &func->dimvars, var);
     return var;
 }
 
-DimVar *func_size(Func *func, const char *name)
+static DimVar *named(Func *func, DimKind kind, const char *name)
 {
     for (size_t i = 0; i < func->dimvars.n; i++) {
         DimVar *var = func->dimvars.items[i];
-        if (var->kind == DIM_SIZE && text_same(var->name, name)) {
+        if (var->kind == kind && text_same(var->name, name)) {
             return var;
         }
     }
-    return dimvar_new(func, DIM_SIZE, name);
+    return dimvar_new(func, kind, name);
+}
+
+DimVar *func_size(Func *func, const char *name)
+{
+    return named(func, DIM_SIZE, name);
+}
+
+DimVar *func_stride(Func *func, const char *name)
+{
+    return named(func, DIM_STRIDE, name);
 }
 
 DimVar *func_quotient(Func *func, const char *name, Dim of, int64_t by)
@@ -310,9 +359,14 @@ static Value *value_new(Func *func, Type type, const char *name)
     return value;
 }
 
+int param_axis(const Param *param, int axis)
+{
+    return param->order ? (int)param->order[axis] : axis;
+}
+
 Value *func_param(Func *func, const char *name, Type type, ParamIo io)
 {
-    Param param = {value_new(func, type, name), io, arena_strdup(func->arena, name)};
+    Param param = {value_new(func, type, name), io, arena_strdup(func->arena, name), NULL};
     param.value->index = (uint32_t)func->params.n;
     ARENA_PUSH(func->arena, &func->params, param);
     return param.value;

@@ -22,7 +22,7 @@ typedef struct Target Target;     /* target.h */
 
 typedef enum TypeKind {
     TYPE_ARRAY,   /* elements in registers (a scalar has rank 0); layout NULL until assigned */
-    TYPE_TENSOR,  /* a parameter in the device's memory, row-major contiguous */
+    TYPE_TENSOR,  /* a parameter in the device's memory; row-major contiguous without strides */
     TYPE_RANGE,   /* a part of an axis; dims[0] is its variable */
     TYPE_SHARED,  /* memory of a block; dims are constants */
     TYPE_BARRIER, /* a ring of barriers; dims[0] is the count */
@@ -35,6 +35,8 @@ typedef struct TypeData {
     TypeKind kind;
     DType dtype;
     uint8_t rank;
+    uint8_t align;      /* of tensors: bytes that divide the address; 0: as the target wants */
+    const Dim *strides; /* of tensors: in elements, one an axis; NULL: contiguous */
     const Layout *layout;
     Dim dims[]; /* rank of them */
 } TypeData;
@@ -43,6 +45,10 @@ typedef const TypeData *Type;
 Type type_array(Func *func, DType dtype, int rank, const Dim *dims);
 Type type_scalar(Func *func, DType dtype);
 Type type_tensor(Func *func, DType dtype, int rank, const Dim *dims);
+/* The same tensor, lying in memory like that. */
+Type type_lying(Func *func, Type tensor, const Dim *strides, int align);
+/* Do neighbours along the axis lie so many elements apart? */
+bool type_stride_is(Type tensor, int axis, int64_t stride);
 Type type_range(Func *func, DimVar *var);
 Type type_shared(Func *func, DType dtype, int rank, const int64_t *dims);
 Type type_barrier(Func *func, int64_t count);
@@ -161,7 +167,10 @@ typedef struct Param {
     Value *value; /* a tensor, or a scalar (always PARAM_IN) */
     ParamIo io;
     const char *name;
+    const int64_t *order; /* axis i is the caller's axis order[i]; NULL: they are the same */
 } Param;
+/* The caller's axis. */
+int param_axis(const Param *param, int axis);
 
 /* What was learnt when derived tiles did not fit a block (passes/fit.c). */
 typedef struct FuncFit {
@@ -194,6 +203,8 @@ struct Func {
 Func *func_new(Arena *arena, Diags *diags, const char *name);
 /* A new size variable, or the one of that name. */
 DimVar *func_size(Func *func, const char *name);
+/* The same of strides. */
+DimVar *func_stride(Func *func, const char *name);
 /* The size that is of // by; a new one of that name where there is none. */
 DimVar *func_quotient(Func *func, const char *name, Dim of, int64_t by);
 /* Fills in the sizes that follow from others, where they are unknown (negative) in `sizes`. A size

@@ -26,10 +26,15 @@ static void size_quotient(Parser *p, DimVar *var)
     }
 }
 
-static void size_line(Parser *p)
+static void size_line(Parser *p, DimKind kind)
 {
-    DimVar *var = func_size(p->func, parse_word(p));
-    if (parse_take(p, '=')) {
+    size_t start = p->at;
+    const char *name = parse_word(p);
+    if (!strchr(name, '.') != (kind == DIM_SIZE)) {
+        parse_fail(p, start, "names of strides, and of them alone, have a dot");
+    }
+    DimVar *var = kind == DIM_SIZE ? func_size(p->func, name) : func_stride(p->func, name);
+    if (kind == DIM_SIZE && parse_take(p, '=')) {
         size_quotient(p, var);
     }
     for (;;) {
@@ -53,6 +58,15 @@ static void param_line(Parser *p, ParamIo io)
     const char *name = parse_value_name(p);
     parse_need(p, ':');
     Value *param = func_param(p->func, name, parse_value_type(p), io);
+    if (parse_take_word(p, "order")) {
+        int64_t order[MAX_RANK];
+        size_t start = p->at;
+        if (parse_int_list(p, order, MAX_RANK) != param->type->rank) {
+            parse_fail(p, start, "an order has one axis an axis");
+        }
+        p->func->params.items[param->index].order =
+            arena_copy(p->arena, order, sizeof *order * param->type->rank);
+    }
     parse_define(p, param, name);
 }
 
@@ -116,7 +130,9 @@ static void header_lines(Parser *p)
 {
     for (;;) {
         if (parse_take_word(p, "size")) {
-            size_line(p);
+            size_line(p, DIM_SIZE);
+        } else if (parse_take_word(p, "stride")) {
+            size_line(p, DIM_STRIDE);
         } else if (parse_take_word(p, "in")) {
             param_line(p, PARAM_IN);
         } else if (parse_take_word(p, "out")) {

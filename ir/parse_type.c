@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MOST_ALIGN = 64 };
+
 static Dim dim_factor(Parser *p)
 {
     size_t start = p->at;
@@ -23,7 +25,8 @@ static Dim dim_factor(Parser *p)
     if (!name[0]) {
         parse_fail(p, start, "expected a size");
     }
-    return poly_var(p->func, func_size(p->func, name));
+    bool is_stride = strchr(name, '.');
+    return poly_var(p->func, is_stride ? func_stride(p->func, name) : func_size(p->func, name));
 }
 
 static Dim dim(Parser *p)
@@ -94,6 +97,22 @@ static Type array_type(Parser *p)
     return parse_take(p, '@') ? type_with_layout(p->func, type, layout_ref(p)) : type;
 }
 
+/* What follows a tensor's extents: ` strides [S.0, 1] align 4`. */
+static Type lying(Parser *p, Type tensor)
+{
+    Dim strides[MAX_RANK];
+    size_t start = p->at;
+    bool strided = parse_take_word(p, "strides");
+    if (strided && parse_dims(p, strides) != tensor->rank) {
+        parse_fail(p, start, "a tensor has one stride an axis");
+    }
+    int64_t align = parse_take_word(p, "align") ? parse_integer(p) : 0;
+    if (align < 0 || align > MOST_ALIGN || (align & (align - 1))) {
+        parse_fail(p, start, "an alignment is a power of two up to 64");
+    }
+    return type_lying(p->func, tensor, strided ? strides : NULL, (int)align);
+}
+
 static Type memory_type(Parser *p, TypeKind kind)
 {
     Dim extents[MAX_RANK];
@@ -102,10 +121,12 @@ static Type memory_type(Parser *p, TypeKind kind)
     parse_need(p, '<');
     DType element = dtype(p);
     int rank = parse_peek(p) == '[' ? parse_dims(p, extents) : 0;
-    parse_need(p, '>');
     if (kind == TYPE_TENSOR) {
-        return type_tensor(p->func, element, rank, extents);
+        Type tensor = lying(p, type_tensor(p->func, element, rank, extents));
+        parse_need(p, '>');
+        return tensor;
     }
+    parse_need(p, '>');
     for (int i = 0; i < rank; i++) {
         if (!poly_is_const(extents[i], &fixed[i])) {
             parse_fail(p, start, "shared memory has constant extents");

@@ -260,7 +260,7 @@ static uint64_t term_divisor(const PolyTerm *term)
     uint64_t divisor = magnitude(term->coef);
     for (int i = 0; i < term->n; i++) {
         const DimVar *var = term->vars[i];
-        uint64_t multiple = var->kind == DIM_SIZE ? magnitude(var->multiple) : 1;
+        uint64_t multiple = var->kind != DIM_RANGE ? magnitude(var->multiple) : 1;
         uint64_t product;
         if (multiple > 1 && !__builtin_mul_overflow(divisor, multiple, &product)) {
             divisor = product;
@@ -286,7 +286,7 @@ static int64_t var_most(const DimVar *var)
         int64_t of = poly_most(var->of), most = of / var->by;
         return of < INT64_MAX && most < var->most ? most : var->most;
     }
-    if (var->kind == DIM_SIZE) {
+    if (var->kind != DIM_RANGE) {
         return var->most;
     }
     int64_t whole = var->whole ? poly_most(var->whole) : INT64_MAX;
@@ -295,7 +295,7 @@ static int64_t var_most(const DimVar *var)
 
 static int64_t var_least(const DimVar *var)
 {
-    return var->kind == DIM_SIZE && var->least > 0 ? var->least : 0;
+    return var->kind != DIM_RANGE && var->least > 0 ? var->least : 0;
 }
 
 /* The product of the factors' bounds; false when there is none. */
@@ -303,6 +303,9 @@ static bool factors_bound(const PolyTerm *term, bool most, int64_t *out)
 {
     int64_t product = 1;
     for (int i = 0; i < term->n; i++) {
+        if (term->vars[i]->kind == DIM_STRIDE && term->vars[i]->least < 0) {
+            return false;
+        }
         int64_t bound = most ? var_most(term->vars[i]) : var_least(term->vars[i]);
         if (bound == INT64_MAX || __builtin_mul_overflow(product, bound, &product)) {
             return false;
@@ -312,7 +315,8 @@ static bool factors_bound(const PolyTerm *term, bool most, int64_t *out)
     return true;
 }
 
-/* Variables are never negative, so a term's extremes are at its factors' extremes. */
+/* Variables are never negative (of strides that are, nothing is known), so a term's extremes are at
+ * its factors' extremes. */
 static int64_t poly_bound(Dim poly, bool most, int64_t none)
 {
     int64_t sum = 0;

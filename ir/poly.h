@@ -15,18 +15,20 @@ typedef struct Poly Poly;
 typedef const Poly *Dim;
 
 typedef enum DimKind {
-    DIM_SIZE,  /* a size of the kernel's tensors: known at launch */
-    DIM_RANGE, /* a part of an axis, bound by an argument of a parallel, launch or for */
+    DIM_SIZE,   /* a size of the kernel's tensors: known at launch */
+    DIM_STRIDE, /* a distance in a tensor's memory: known at launch, may be negative */
+    DIM_RANGE,  /* a part of an axis, bound by an argument of a parallel, launch or for */
 } DimKind;
 
-/* A variable of size expressions. Names are unique among the sizes of a kernel. */
+/* A variable of size expressions. Names are unique among the sizes and strides of a kernel; those of
+ * strides have a dot. */
 typedef struct DimVar {
     DimKind kind;
     uint32_t id; /* index into Func.dimvars */
     const char *name;
-    /* DIM_SIZE: facts that hold for every launch of this compilation; the plan checks them. */
+    /* All but ranges: facts that hold for every launch of this compilation; the plan checks them. */
     int64_t multiple; /* the size is a multiple of this; 1: nothing known */
-    int64_t least;    /* 0: nothing known */
+    int64_t least;    /* 0, of strides INT64_MIN: nothing known */
     int64_t most;     /* INT64_MAX: nothing known */
     Dim of;           /* by > 0: the size is of // by, rounded down, of sizes before it */
     int64_t by;

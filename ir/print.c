@@ -125,6 +125,13 @@ static void put_type(Printer *p, Type type)
     case TYPE_SHARED:
         text_add(p->out, type->kind == TYPE_TENSOR ? "tensor<" : "shared<");
         put_shaped(p, type);
+        if (type->strides) {
+            text_add(p->out, " strides ");
+            put_dims(p, type->rank, type->strides);
+        }
+        if (type->align) {
+            text_printf(p->out, " align %d", type->align);
+        }
         text_char(p->out, '>');
         break;
     case TYPE_RANGE: text_add(p->out, "range"); break;
@@ -290,10 +297,11 @@ static void put_sizes(Printer *p)
 {
     for (size_t i = 0; i < p->func->dimvars.n; i++) {
         const DimVar *var = p->func->dimvars.items[i];
-        if (var->kind != DIM_SIZE) {
+        if (var->kind == DIM_RANGE) {
             continue;
         }
-        text_printf(p->out, "  size %s", var->name);
+        int64_t none = var->kind == DIM_SIZE ? 0 : INT64_MIN;
+        text_printf(p->out, "  %s %s", var->kind == DIM_SIZE ? "size" : "stride", var->name);
         if (var->by > 0) {
             text_add(p->out, " = [");
             put_dim(p, var->of);
@@ -302,7 +310,7 @@ static void put_sizes(Printer *p)
         if (var->multiple != 1) {
             text_printf(p->out, " multiple %" PRId64, var->multiple);
         }
-        if (var->least != 0) {
+        if (var->least != none) {
             text_printf(p->out, " least %" PRId64, var->least);
         }
         if (var->most != INT64_MAX) {
@@ -321,7 +329,10 @@ static void put_params(Printer *p)
         put_value(p, param->value);
         text_add(p->out, ": ");
         put_type(p, param->value->type);
-        text_char(p->out, '\n');
+        for (int axis = 0; param->order && axis < param->value->type->rank; axis++) {
+            text_printf(p->out, "%s%" PRId64, axis ? ", " : " order [", param->order[axis]);
+        }
+        text_add(p->out, param->order ? "]\n" : "\n");
     }
 }
 

@@ -163,6 +163,29 @@ static void check_body(Verifier *v)
     }
 }
 
+static void check_lying(Verifier *v, const Param *param)
+{
+    Type type = param->value->type;
+    unsigned seen = 0;
+    if ((type->strides || type->align) &&
+        (dtype_is_packed(type->dtype) || param->io == PARAM_SCRATCH)) {
+        verify_fail(v, NULL, "%s can only be contiguous", param->name);
+    }
+    if (type->align && type->align < dtype_bytes(type->dtype)) {
+        verify_fail(v, NULL, "%s begins within an element", param->name);
+    }
+    for (int axis = 0; axis < type->rank; axis++) {
+        int64_t from = param->order ? param->order[axis] : axis;
+        seen |= from >= 0 && from < type->rank ? 1u << from : 0;
+        if (type->strides && param->io != PARAM_IN && type_stride_is(type, axis, 0)) {
+            verify_fail(v, NULL, "elements of %s, which is written, share memory", param->name);
+        }
+    }
+    if (seen != (1u << type->rank) - 1) {
+        verify_fail(v, NULL, "%s: the order is no permutation of its axes", param->name);
+    }
+}
+
 int verify_func(Func *func, Text *out)
 {
     Verifier v = {.func = func, .out = out};
@@ -176,6 +199,7 @@ int verify_func(Func *func, Text *out)
         if (param->type->kind != TYPE_TENSOR && func->params.items[i].io != PARAM_IN) {
             verify_fail(&v, NULL, "scalar %s is no input", param->name);
         }
+        check_lying(&v, &func->params.items[i]);
     }
     check_block(&v, func->body);
     check_body(&v);

@@ -97,11 +97,19 @@ int64_t an_divisor(const Value *value)
     return divisor_at(value, 0);
 }
 
-/* Rows start at multiples of the last extent, and all other strides are multiples of it. */
-static int64_t row_divisor(const Access *access)
+/* Rows start at multiples of the last extent, and all other strides are multiples of it; those of a
+ * strided tensor, at sums of multiples of its strides, from where it begins. */
+int64_t an_row_divisor(const Access *access)
 {
-    Dim last = access->memory->type->dims[access->n - 1];
-    return access->n > 1 ? poly_divisor(last) : ANY;
+    Type type = access->memory->type;
+    int64_t divisor = type->align ? type->align / dtype_bytes(type->dtype) : ANY;
+    if (!type->strides) {
+        return access->n > 1 ? gcd(divisor, poly_divisor(type->dims[access->n - 1])) : divisor;
+    }
+    for (int axis = 0; axis + 1 < access->n; axis++) {
+        divisor = gcd(divisor, poly_divisor(type->strides[axis]));
+    }
+    return type_stride_is(type, access->n - 1, 1) ? divisor : 1;
 }
 
 static bool is_guarded(const Op *op, int axis)
@@ -110,13 +118,15 @@ static bool is_guarded(const Op *op, int axis)
     return guard && axis < guard->n && guard->ints[axis] != 0;
 }
 
-/* Are the tensor's axes the launch's, walked by its ranges? Then what aligns the launch's rows
- * aligns the tensor's. */
+/* Are the tensor's axes the launch's, walked by its ranges, and its rows one after the other? Then
+ * what aligns the launch's rows aligns the tensor's. */
 static bool is_row_of(const Access *access, const Op *launch)
 {
     const Attr *dims = op_attr(launch, ATTR_DIMS);
+    Type type = access->memory->type;
     for (int i = 0; i < access->n; i++) {
-        if (access->n != dims->n || access->memory->type->dims[i] != dims->dims[i] ||
+        if (type->strides || type->align || access->n != dims->n ||
+            access->memory->type->dims[i] != dims->dims[i] ||
             access->indices[i] != launch->regions[0]->args[i]) {
             return false;
         }
@@ -158,7 +168,7 @@ int an_width(const Op *op, int most_bytes)
         return 1;
     }
     Dim walked = index ? index->type->dims[0] : access.memory->type->dims[last];
-    int64_t divisor = gcd(row_divisor(&access), poly_capacity(walked));
+    int64_t divisor = gcd(an_row_divisor(&access), poly_capacity(walked));
     divisor = gcd(divisor, index ? an_divisor(index) : ANY);
     if (is_guarded(op, last)) {
         divisor = gcd(divisor, poly_divisor(access.memory->type->dims[last]));

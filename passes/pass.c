@@ -15,6 +15,8 @@ static const Pass ROWS[] = {
 enum { N_ROWS = sizeof ROWS / sizeof *ROWS };
 
 static const PassOrder ORDERS[] = {
+    {"turn", "reads", "a gather walks the axes that the tensor has in memory"},
+    {"turn", "fuse", "what is read in another order is a permuted read"},
     {"simplify", "fuse", "what is said twice would be computed in two launches"},
     {"simplify", "reads", "an index is told by how little it is made of"},
     {"reads", "contract", "what a factor does not change along is told by plain reads"},

@@ -10,6 +10,7 @@
  * can be described to them, a producer role copies ahead through rings; otherwise each thread
  * loads, stores to shared memory and waits for the block. CPUs have no shared memory: nothing
  * happens there. Requires: bounds. Establishes: the staged stage. Changes no bits. */
+#include "passes/an_width.h"
 #include "passes/stage.h"
 
 #include "ir/errors.h"
@@ -43,6 +44,19 @@ static bool can_count(Type tensor)
     return true;
 }
 
+/* Rows begin at multiples of what the copy engine wants, one element beside the other, and none
+ * before the tensor. */
+static bool can_walk(const Access *access)
+{
+    Type type = access->memory->type;
+    int last = type->rank - 1;
+    bool good = !type->align && type_stride_is(type, last, 1);
+    for (int i = 0; type->strides && i < last; i++) {
+        good = good && poly_least(type->strides[i]) > 0;
+    }
+    return good && an_row_divisor(access) * dtype_bytes(type->dtype) % BULK_ALIGN == 0;
+}
+
 bool bulk_describes(const Access *access)
 {
     Type type = access->memory->type;
@@ -67,7 +81,7 @@ bool bulk_describes(const Access *access)
             return false;
         }
     }
-    return kept == 2 && poly_divisor(type->dims[type->rank - 1]) * bytes % BULK_ALIGN == 0;
+    return kept == 2 && can_walk(access);
 }
 
 /* Every loop from the launch to the load is one whose bounds the producer can compute by itself. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which step each axis gets. Everything here ends in a schedule line: what the user wrote, else
  * what is derived from the target's facts and what is known of the sizes, with the reason. */
+#include "passes/an_width.h"
 #include "passes/tile_steps.h"
 
 #include "ir/errors.h"
@@ -85,9 +86,9 @@ static bool rows_are_wide(const Op *group)
         if (op->kind != OP_LOAD && op->kind != OP_STORE) {
             continue;
         }
-        Type tensor = op->operands[0]->type;
-        if (tensor->rank > 1 &&
-            poly_divisor(tensor->dims[tensor->rank - 1]) * dtype_bytes(tensor->dtype) % 16) {
+        Access access = op_access(op, 0);
+        Type tensor = access.memory->type;
+        if (tensor->rank > 1 && an_row_divisor(&access) * dtype_bytes(tensor->dtype) % 16) {
             return false;
         }
     }
@@ -129,6 +130,17 @@ static bool is_row(const AxisPlan *axis)
     return (axis->flags & AXIS_STORED) && (axis->flags & AXIS_REDUCED);
 }
 
+static bool all_contiguous(const Op *group)
+{
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        Type type = op->n_operands ? op->operands[0]->type : NULL;
+        if (type && type->kind == TYPE_TENSOR && (type->strides || type->align)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Padding before a row's first element is known to these ops only. */
 static bool only_plain_ops(const Op *group)
 {
@@ -161,7 +173,7 @@ static int64_t choose_aligned(Func *func, const Op *group, const TilePlan *plan)
     int64_t most = plan->n ? poly_most(plan->items[plan->n - 1].dim) : 0;
     int64_t widest = widest_access(group);
     if (!is_gpu(func) || !only_plain_ops(group) || !only_last_is_row(plan) ||
-        rows_are_wide(group) || most < ALIGNED_ROW || most > row_capacity(func, plan) - widest) {
+        !all_contiguous(group) || rows_are_wide(group) || most < ALIGNED_ROW || most > row_capacity(func, plan) - widest) {
         return 1;
     }
     /* What the ends of a row cost grows with the elements of a piece: 8 were slower than single

@@ -67,7 +67,8 @@ TesseraStatus args_check(TesseraContext *context, const TesseraSignature *signat
 static const char *null_in_options(const TesseraOptions *o)
 {
     bool lists = (o->bindings || !o->n_bindings) && (o->sizes || !o->n_sizes) &&
-                 (o->facts || !o->n_facts) && (o->lines || !o->n_lines);
+                 (o->facts || !o->n_facts) && (o->lines || !o->n_lines) &&
+                 (o->args || !o->n_args) && (o->strides || !o->n_strides);
     for (size_t i = 0; lists && i < o->n_bindings; i++) {
         if (!o->bindings[i].name || !o->bindings[i].value) {
             return "a name or value of options.bindings";
@@ -81,6 +82,11 @@ static const char *null_in_options(const TesseraOptions *o)
     for (size_t i = 0; lists && i < o->n_facts; i++) {
         if (!o->facts[i].name) {
             return "a name of options.facts";
+        }
+    }
+    for (size_t i = 0; lists && i < o->n_strides; i++) {
+        if (!o->strides[i].name || !o->strides[i].value) {
+            return "a name or value of options.strides";
         }
     }
     for (size_t i = 0; lists && i < o->n_lines; i++) {

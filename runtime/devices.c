@@ -357,9 +357,16 @@ static void pack_arg(const PlanParam *param, const TesseraArg *from, LaunchArg *
         to->scalar = pack_scalar(param->dtype, from);
         return;
     }
-    to->tensor =
-        (DeviceTensor){from->tensor.data, (DType)from->tensor.type, from->tensor.rank, {0}};
-    memcpy(to->tensor.dims, from->tensor.dims, sizeof to->tensor.dims);
+    const TesseraTensor *tensor = &from->tensor;
+    to->tensor = (DeviceTensor){
+        .data = tensor->data, .dtype = (DType)tensor->type, .rank = tensor->rank, .strided = true};
+    int64_t strides[TESSERA_MAX_RANK];
+    tensor_strides(tensor, strides);
+    for (int axis = 0; axis < tensor->rank; axis++) {
+        int at = tensor->rank == param->rank ? param->order[axis] : axis;
+        to->tensor.dims[axis] = tensor->dims[at];
+        to->tensor.strides[axis] = strides[at];
+    }
 }
 
 static TesseraStatus prepare_on(OnDevice *on, const TesseraArg *args, LaunchArg *packed,

@@ -133,13 +133,14 @@ static bool give_sizes(Func *func, DimVar *var, const TesseraOptions *options, b
 }
 
 /* Rows of which every one begins at a multiple of 16 bytes are what one compiles for. */
-static bool is_last_axis(const Func *func, const DimVar *var)
+static bool is_row(const Func *func, const DimVar *var)
 {
     for (size_t i = 0; i < func->params.n; i++) {
         Type type = func->params.items[i].value->type;
-        if (type->kind == TYPE_TENSOR && type->rank > 0 &&
-            poly_as_var(type->dims[type->rank - 1]) == var) {
-            return true;
+        for (int axis = 0; type->kind == TYPE_TENSOR && axis < type->rank; axis++) {
+            if (type_stride_is(type, axis, 1) && poly_as_var(type->dims[axis]) == var) {
+                return true;
+            }
         }
     }
     return false;
@@ -167,7 +168,7 @@ bool facts_give(Func *func, const TesseraOptions *options)
             return false;
         }
         give_quotient(var, sizes, &any);
-        if (!any && is_last_axis(func, var)) {
+        if (!any && is_row(func, var)) {
             add_multiple(var, DEFAULT_MULTIPLE);
         }
     }

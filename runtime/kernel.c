@@ -15,6 +15,28 @@ static const char *copy_text(Arena *arena, const char *text)
     return text ? arena_strdup(arena, text) : NULL;
 }
 
+static const TesseraPair *copy_pairs(Arena *arena, const TesseraPair *from, size_t n)
+{
+    TesseraPair *pairs = ARENA_ARRAY(arena, TesseraPair, n);
+    for (size_t i = 0; i < n; i++) {
+        pairs[i] = (TesseraPair){copy_text(arena, from[i].name), copy_text(arena, from[i].value)};
+    }
+    return pairs;
+}
+
+static const TesseraArg *copy_args(Arena *arena, const TesseraOptions *from)
+{
+    TesseraArg *args = ARENA_ARRAY(arena, TesseraArg, from->n_args);
+    for (size_t i = 0; i < from->n_args; i++) {
+        args[i] = from->args[i];
+        if (args[i].tensor.strides) {
+            args[i].tensor.strides = arena_copy(arena, args[i].tensor.strides,
+                                                sizeof(int64_t) * (size_t)args[i].tensor.rank);
+        }
+    }
+    return args;
+}
+
 static void copy_names(Arena *arena, const TesseraOptions *from, TesseraOptions *to)
 {
     TesseraSize *sizes = ARENA_ARRAY(arena, TesseraSize, from->n_sizes);
@@ -28,23 +50,20 @@ static void copy_names(Arena *arena, const TesseraOptions *from, TesseraOptions 
     }
     to->sizes = sizes;
     to->facts = facts;
+    to->args = copy_args(arena, from);
+    to->strides = copy_pairs(arena, from->strides, from->n_strides);
 }
 
 void options_copy(Arena *arena, const TesseraOptions *from, TesseraOptions *to)
 {
-    TesseraPair *pairs = ARENA_ARRAY(arena, TesseraPair, from->n_bindings);
     const char **lines = ARENA_ARRAY(arena, const char *, from->n_lines);
-    for (size_t i = 0; i < from->n_bindings; i++) {
-        pairs[i] = (TesseraPair){copy_text(arena, from->bindings[i].name),
-                                 copy_text(arena, from->bindings[i].value)};
-    }
     for (size_t i = 0; i < from->n_lines; i++) {
         lines[i] = copy_text(arena, from->lines[i]);
     }
     *to = *from;
     to->kernel = copy_text(arena, from->kernel);
     to->target = copy_text(arena, from->target);
-    to->bindings = pairs;
+    to->bindings = copy_pairs(arena, from->bindings, from->n_bindings);
     to->lines = lines;
     copy_names(arena, from, to);
 }
@@ -61,6 +80,9 @@ void compilation_reproducer(void *user, Text *out)
     }
     for (size_t i = 0; i < o->n_sizes; i++) {
         text_printf(out, " --size %s=%" PRId64, o->sizes[i].name, o->sizes[i].value);
+    }
+    for (size_t i = 0; i < o->n_strides; i++) {
+        text_printf(out, " --strides '%s=%s'", o->strides[i].name, o->strides[i].value);
     }
     for (size_t i = 0; i < o->n_lines; i++) {
         text_printf(out, " --schedule '%s'", o->lines[i]);
@@ -360,7 +382,7 @@ static int64_t *plan_sizes(TesseraKernel *kernel, const Plan *plan)
     const TesseraOptions *o = &kernel->compilation.options;
     int64_t *sizes = ARENA_ARRAY(&kernel->work.arena, int64_t, plan->n_sizes);
     for (int i = 0; i < plan->n_sizes; i++) {
-        sizes[i] = -1;
+        sizes[i] = plan->sizes[i].stride ? 0 : -1; /* no extent has strides */
         for (size_t j = 0; j < o->n_sizes; j++) {
             if (text_same(o->sizes[j].name, plan->sizes[i].name)) {
                 sizes[i] = o->sizes[j].value;
@@ -442,8 +464,8 @@ static bool shape_task(void *user)
                 return false;
             }
         }
-        if (!poly_eval(type->dims[axis], sizes, &task->tensor->dims[axis]) ||
-            task->tensor->dims[axis] < 0) {
+        int64_t *extent = &task->tensor->dims[param_axis(param, axis)];
+        if (!poly_eval(type->dims[axis], sizes, extent) || *extent < 0) {
             diag_failure(func->diags, DIAG_SOURCE, "axis %d of '%s' overflows or is negative", axis,
                          param->name);
             return false;

@@ -24,7 +24,8 @@ static InterpArg *interp_args(const OracleTask *task, bool *bounds)
     InterpArg *args = ARENA_ARRAY(func->arena, InterpArg, func->params.n);
     for (size_t i = 0; i < task->n_args; i++) {
         const TesseraArg *from = &task->args[i];
-        args[i] = (InterpArg){{from->tensor.data, from->bound}, from->number, from->integer};
+        InterpTensor tensor = {from->tensor.data, from->tensor.strides, from->bound};
+        args[i] = (InterpArg){tensor, from->number, from->integer};
         *bounds = *bounds || from->bound;
     }
     return args;

@@ -139,6 +139,13 @@ TesseraStatus args_check(TesseraContext *context, const TesseraSignature *signat
 TesseraStatus options_check(const TesseraProgram *program, const TesseraOptions *options,
                             const TesseraSignature **signature);
 
+/* ---- strides (strides.c) ---- */
+
+/* Those that it has, given or because it is contiguous. */
+void tensor_strides(const TesseraTensor *tensor, int64_t *strides);
+/* What options say of how tensors lie becomes their types'; false after a diagnostic. */
+bool strides_give(Func *func, const TesseraOptions *options, const Target *target);
+
 /* ---- extents (extents.c) ---- */
 
 /* slope * unknown + rest; unknown NULL: a number. */

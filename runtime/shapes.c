@@ -69,13 +69,14 @@ static bool check_dims(Func *func, const Param *param, const TesseraTensor *tens
     Type type = param->value->type;
     for (int axis = 0; axis < type->rank; axis++) {
         int64_t want;
-        if (!poly_eval(type->dims[axis], sizes, &want) || want != tensor->dims[axis]) {
+        int at = param_axis(param, axis);
+        if (!poly_eval(type->dims[axis], sizes, &want) || want != tensor->dims[at]) {
             Text dim = text_new(func->arena);
             print_dim(func, type->dims[axis], &dim);
             diag_failure_at(func->diags, DIAG_SOURCE, ERR_GIVEN_SHAPE, SPAN_NONE,
                             "%s: axis %d of '%s' has %" PRId64 " elements; %s is %" PRId64
                             " by the other tensors",
-                            func->name, axis, param->name, tensor->dims[axis], dim.data, want);
+                            func->name, at, param->name, tensor->dims[at], dim.data, want);
             return false;
         }
     }
@@ -89,13 +90,14 @@ static bool solve_axis(Func *func, const Param *param, const TesseraTensor *tens
     const DimVar *var;
     int64_t value;
     Dim dim = param->value->type->dims[axis];
-    Solved solved = poly_solve(dim, sizes, tensor->dims[axis], &var, &value);
+    int at = param_axis(param, axis);
+    Solved solved = poly_solve(dim, sizes, tensor->dims[at], &var, &value);
     if (solved == SOLVE_NEVER) {
         Text text = text_new(func->arena);
         print_dim(func, dim, &text);
         diag_failure_at(func->diags, DIAG_SOURCE, ERR_GIVEN_SHAPE, SPAN_NONE,
                         "%s: axis %d of '%s' has %" PRId64 " elements; no size %s makes it %s",
-                        func->name, axis, param->name, tensor->dims[axis], var->name, text.data);
+                        func->name, at, param->name, tensor->dims[at], var->name, text.data);
         return false;
     }
     if (solved == SOLVE_FOUND) {
@@ -162,7 +164,7 @@ bool sizes_from_args(Func *func, const TesseraArg *args, int64_t *sizes)
         for (int axis = 0; type->kind == TYPE_TENSOR && axis < type->rank; axis++) {
             const DimVar *var = poly_as_var(type->dims[axis]);
             if (var && var->by == 0 && sizes[var->id] < 0) {
-                sizes[var->id] = args[i].tensor.dims[axis];
+                sizes[var->id] = args[i].tensor.dims[param_axis(param, axis)];
             }
         }
     }
@@ -188,7 +190,7 @@ static void fill_param(Func *func, const Param *from, TesseraParam *to)
     for (int axis = 0; is_tensor && axis < type->rank; axis++) {
         Text dim = text_new(func->arena);
         print_dim(func, type->dims[axis], &dim);
-        dims[axis] = dim.data;
+        dims[param_axis(from, axis)] = dim.data;
     }
     *to = (TesseraParam){.name = from->name,
                          .type = dtype_name(type->dtype),

@@ -69,14 +69,24 @@ void cpu_spot_address(CpuEmitter *c, const Value *memory, Spot *spot)
     }
 }
 
+void cpu_strides(CpuEmitter *c, Type tensor, LLVMValueRef *strides)
+{
+    LLVMValueRef stride = llvm_i64(c->l, 1);
+    for (int axis = tensor->rank - 1; axis >= 0; axis--) {
+        strides[axis] = tensor->strides ? cpu_dim(c, tensor->strides[axis]) : stride;
+        stride = tensor->strides ? NULL : cpu_mul(c, stride, cpu_dim(c, tensor->dims[axis]));
+    }
+}
+
 /* Axis by axis, from the last: offset, stride of the lanes, guards. */
 static Spot spot_of(CpuEmitter *c, const Op *op, const Point *point)
 {
     Access access = op_access(op, 0);
     Type type = access.memory->type;
     Spot spot = {.mask = point->mask, .lanes = point->vector_axis < 0 ? 1 : c->lanes};
-    LLVMValueRef offset = llvm_i64(c->l, 0), stride = llvm_i64(c->l, 1);
+    LLVMValueRef offset = llvm_i64(c->l, 0), strides[MAX_RANK];
     int array_axis = point->rank;
+    cpu_strides(c, type, strides);
     for (int axis = type->rank - 1; axis >= 0; axis--) {
         const Value *index = access.indices[axis];
         bool kept = !index || is_range(index);
@@ -92,10 +102,9 @@ static Spot spot_of(CpuEmitter *c, const Op *op, const Point *point)
         }
         if (along) {
             int64_t known;
-            spot.stride = cpu_constant(stride, &known) && known == 1 ? NULL : stride;
+            spot.stride = cpu_constant(strides[axis], &known) && known == 1 ? NULL : strides[axis];
         }
-        offset = cpu_add(c, offset, cpu_mul(c, first, stride));
-        stride = cpu_mul(c, stride, extent);
+        offset = cpu_add(c, offset, cpu_mul(c, first, strides[axis]));
     }
     spot.offset = offset;
     cpu_spot_address(c, access.memory, &spot);

@@ -17,6 +17,8 @@ typedef struct Spot {
     int lanes;
 } Spot;
 
+/* Elements between neighbours along each axis of a tensor. */
+void cpu_strides(CpuEmitter *c, Type tensor, LLVMValueRef *strides);
 LLVMValueRef cpu_and_also(CpuEmitter *c, LLVMValueRef a, LLVMValueRef b); /* NULL: true */
 LLVMValueRef cpu_within(CpuEmitter *c, LLVMValueRef index, LLVMValueRef extent);
 /* Lanes index, index + 1, … that are at least 0 and below the extent. */

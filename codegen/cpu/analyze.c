@@ -289,7 +289,8 @@ static bool contiguous_load(const Op *load, int axis)
         const Value *index = access.indices[i];
         bool kept = !index || index->type->kind == TYPE_RANGE;
         if (kept && --array_axis == axis) {
-            return i == access.n - 1;
+            return type_stride_is(access.memory->type, i, 1) ||
+                   type_stride_is(access.memory->type, i, 0);
         }
     }
     return true;

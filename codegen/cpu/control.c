@@ -409,7 +409,7 @@ static void load_arguments(CpuEmitter *c, const PlanLaunch *plan, LLVMValueRef a
     }
     for (size_t i = 0; i < c->func->dimvars.n; i++) {
         const DimVar *var = c->func->dimvars.items[i];
-        if (var->kind == DIM_SIZE) {
+        if (var->kind != DIM_RANGE) {
             c->sizes[var->id] = by_index[plan_size_index(c->func, var)];
         }
     }

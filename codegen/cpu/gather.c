@@ -255,15 +255,15 @@ Spot cpu_indexed_spot(CpuEmitter *c, const Op *op, const Point *point)
     Type type = access.memory->type;
     Spot spot = {.mask = point->mask, .lanes = point->vector_axis < 0 ? 1 : c->lanes};
     Lanes offset = {llvm_i64(c->l, 0), llvm_i64(c->l, 0), NULL};
-    LLVMValueRef stride = llvm_i64(c->l, 1);
+    LLVMValueRef strides[MAX_RANK];
+    cpu_strides(c, type, strides);
     for (int axis = type->rank - 1; axis >= 0; axis--) {
         Lanes lanes = lanes_of(c, access.indices[axis], point);
         LLVMValueRef extent = cpu_dim(c, type->dims[axis]);
         if (is_guarded(op, axis)) {
             add_guard(c, &spot, &lanes, extent);
         }
-        add_axis(c, &offset, &lanes, stride);
-        stride = cpu_mul(c, stride, extent);
+        add_axis(c, &offset, &lanes, strides[axis]);
     }
     spot.each = offset.each;
     if (!offset.each) {

@@ -110,7 +110,7 @@ void cpu_privates_begin(CpuEmitter *c)
     c->privates = ARENA_ARRAY(c->arena, Private *, c->func->params.n);
     for (size_t i = 0; i < c->func->params.n; i++) {
         const Value *memory = c->func->params.items[i].value;
-        bool narrow = memory->type->kind != TYPE_TENSOR || dtype_is_narrow(memory->type->dtype) ||
+        bool narrow = memory->type->kind != TYPE_TENSOR || memory->type->strides || dtype_is_narrow(memory->type->dtype) ||
                       dtype_bits(memory->type->dtype) < 8;
         const char *fn = narrow ? NULL : only_change(c, memory);
         int64_t n = fn ? small_size(memory) : 0;

@@ -20,12 +20,10 @@ static Places places_of(GpuEmitter *em, const Op *op, Type type)
 {
     Places places = {.em = em, .op = op, .access = op_access(op, 0), .type = type};
     Type tensor = places.access.memory->type;
-    LLVMValueRef stride = gpu_i64(em, 1);
     places.dtype = tensor->dtype;
-    for (int axis = tensor->rank - 1; axis >= 0; axis--) {
-        places.strides[axis] = stride;
+    gpu_strides(em, tensor, places.strides);
+    for (int axis = 0; axis < tensor->rank; axis++) {
         places.extents[axis] = gpu_size_value(em, tensor->dims[axis]);
-        stride = LLVMBuildMul(em->builder, stride, places.extents[axis], "");
     }
     return places;
 }

@@ -28,14 +28,16 @@ static void map_axes(GlobalAccess *g)
     }
 }
 
-static void find_strides(GlobalAccess *g)
+void gpu_strides(GpuEmitter *em, Type tensor, LLVMValueRef *strides)
 {
-    Type tensor = g->access.memory->type;
-    LLVMValueRef stride = gpu_i64(g->em, 1);
+    LLVMValueRef stride = gpu_i64(em, 1);
     for (int axis = tensor->rank - 1; axis >= 0; axis--) {
-        g->strides[axis] = stride;
-        LLVMValueRef extent = gpu_size_value(g->em, tensor->dims[axis]);
-        stride = LLVMBuildMul(g->em->builder, stride, extent, "");
+        if (tensor->strides) {
+            strides[axis] = gpu_size_value(em, tensor->strides[axis]);
+            continue;
+        }
+        strides[axis] = stride;
+        stride = LLVMBuildMul(em->builder, stride, gpu_size_value(em, tensor->dims[axis]), "");
     }
 }
 
@@ -265,7 +267,7 @@ static void begin(GlobalAccess *g)
     g->access = op_access(g->op, 0);
     g->dtype = g->access.memory->type->dtype;
     map_axes(g);
-    find_strides(g);
+    gpu_strides(g->em, g->access.memory->type, g->strides);
     find_guards(g);
     form_in_place(g);
     find_block(g);

@@ -101,7 +101,7 @@ static void take_size(GpuEmitter *em, int index, LLVMValueRef value)
 {
     for (size_t i = 0; i < em->func->dimvars.n; i++) {
         const DimVar *var = em->func->dimvars.items[i];
-        if (var->kind == DIM_SIZE && plan_size_index(em->func, var) == index) {
+        if (var->kind != DIM_RANGE && plan_size_index(em->func, var) == index) {
             em->sizes[var->id] = value;
         }
     }

@@ -159,6 +159,9 @@ LLVMValueRef gpu_from_memory(GpuEmitter *em, DType dtype, LLVMValueRef value);
 LLVMValueRef gpu_pack(GpuEmitter *em, int n, const LLVMValueRef *regs);
 void gpu_unpack(GpuEmitter *em, LLVMValueRef vector, int n, LLVMValueRef *out);
 
+/* i64, elements between neighbours along each axis of a tensor (global.c). */
+void gpu_strides(GpuEmitter *em, Type tensor, LLVMValueRef *strides);
+
 /* Registers that an access takes at once: `n` of them, contiguous along the last axis. */
 typedef struct GpuRun {
     int n;

@@ -99,7 +99,7 @@ int gpu_canonical(const Layout *layout, int r)
 
 static LLVMValueRef variable(GpuEmitter *em, const DimVar *var)
 {
-    if (var->kind == DIM_SIZE) {
+    if (var->kind != DIM_RANGE) {
         return em->sizes[var->id];
     }
     GpuValue *range = gpu_value(em, var->binder);

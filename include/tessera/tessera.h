@@ -16,8 +16,9 @@
  *     TesseraKernel *kernel;
  *     tessera_compile(program, &options, &kernel);
  *
- *     TesseraArg args[] = {{.tensor = {x, TESSERA_F32, 2, {rows, columns}}},
- *                          {.tensor = {y, TESSERA_F32, 2, {rows, columns}}}};
+ *     TesseraArg args[] = {
+ *         {.tensor = {.data = x, .type = TESSERA_F32, .rank = 2, .dims = {rows, columns}}},
+ *         {.tensor = {.data = y, .type = TESSERA_F32, .rank = 2, .dims = {rows, columns}}}};
  *     TesseraLaunch *launch;
  *     tessera_prepare(kernel, device, args, 2, &launch);
  *     tessera_launch(launch, NULL);
@@ -255,12 +256,16 @@ TESSERA_API TesseraStatus tessera_format(TesseraContext *context, const char *na
 
 enum { TESSERA_MAX_RANK = 8 };
 
-/* Row-major, contiguous. */
+/* Row-major, contiguous, or with strides: then a kernel must have been compiled for such, by
+ * options.args or options.strides. Elements of what is written share no memory. */
 typedef struct TesseraTensor {
-    void *data;
+    void *data; /* element [0, 0, …], which need not be the lowest */
     TesseraType type;
     int rank;
     int64_t dims[TESSERA_MAX_RANK];
+    /* From one element to the next along each axis, in elements: 0 where an axis repeats the same
+     * ones, negative where it goes backwards. NULL: contiguous, as i4 and u4 always are. */
+    const int64_t *strides;
 } TesseraTensor;
 
 /* One for each parameter that is not const, in the order of the signature. */
@@ -303,6 +308,18 @@ typedef struct TesseraOptions {
      * multiple of 8 elements; a fact of multiple 1 says that it need not be. */
     const TesseraFact *facts;
     size_t n_facts;
+    /* Arguments as they will be (only their tensors' dims, strides and alignment are looked at): the
+     * code is made for tensors that lie like these, which every launch is checked against: the order
+     * of axes, strides of 0 and 1, of others the sign and the power of two up to 16 that divides
+     * them. One for each parameter that is not const; n_args 0: all are contiguous. */
+    const TesseraArg *args;
+    size_t n_args;
+    /* The same in words, which count more: {"x", "*8,1"} takes rows at a distance that is a multiple
+     * of 8. A word an axis: a number, an expression of sizes ("1,M": columns one after the other),
+     * `*` for any stride above 0, `*8` for multiples, `-*` and `-*8` below 0; at the end `@4` where
+     * addresses are multiples of 4 bytes only. */
+    const TesseraPair *strides;
+    size_t n_strides;
     const char *const *lines; /* lines of a schedule: "tile M 128, N 256" */
     size_t n_lines;
     int optimize; /* 0: as normal; 1…3: LLVM's level; -1: its level 0 */
@@ -420,7 +437,8 @@ TESSERA_API TesseraStatus tessera_sync(TesseraDevice *device, void *stream);
 
 typedef struct TesseraLaunch TesseraLaunch;
 
-/* Loads the code if need be, checks sizes, types, alignment and overlap, packs the arguments. The
+/* Loads the code if need be, checks sizes, strides, types, alignment and overlap, packs the
+ * arguments. The
  * tensors' memory stays the caller's. CUDA's driver assembles the code, or the ptxas that the
  * environment's TESSERA_PTXAS names. */
 TESSERA_API TesseraStatus tessera_prepare(TesseraKernel *kernel, TesseraDevice *device,

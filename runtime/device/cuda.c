@@ -2,6 +2,7 @@
 /* CUDA through its driver. Every call that wants a context is made between enter and leave: the
  * device's primary context is current then, and the caller's again afterwards. */
 #include "runtime/device/cuda_driver.h"
+#include "runtime/device/launch.h"
 #include "runtime/device/library.h"
 
 #include <inttypes.h>
@@ -368,7 +369,7 @@ static bool cuda_map(Device *device, const PlanMap *map, const DeviceTensor *ten
     Cuda *cuda = device->state;
     CuU64 dims[8], strides[8];
     CuU32 box[8], steps[8];
-    CuU64 stride = (CuU64)dtype_bytes(tensor->dtype);
+    CuU64 each = (CuU64)dtype_bytes(tensor->dtype);
     if (!cuda->driver.encode_tiled) {
         return device_fail(error, DIAG_ENVIRONMENT, 0,
                            "the CUDA driver has no cuTensorMapEncodeTiled: it is too old");
@@ -378,8 +379,7 @@ static bool cuda_map(Device *device, const PlanMap *map, const DeviceTensor *ten
         dims[i] = (CuU64)tensor->dims[axis];
         box[i] = (CuU32)map->box[axis];
         steps[i] = 1;
-        stride *= dims[i];
-        strides[i] = stride;
+        strides[i] = axis ? each * (CuU64)plan_stride(tensor, axis - 1) : 0; /* of the next */
     }
     Entered in = enter(cuda, error);
     bool ok = in.ok &&

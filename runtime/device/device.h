@@ -52,6 +52,8 @@ typedef struct DeviceTensor {
     DType dtype;
     int rank;
     int64_t dims[8];
+    bool strided;       /* else contiguous: */
+    int64_t strides[8]; /* in elements */
 } DeviceTensor;
 
 typedef struct Device Device;

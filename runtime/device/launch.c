@@ -60,8 +60,8 @@ static bool check_pointer(const Plan *plan, int index, const DeviceTensor *tenso
                           DeviceError *error)
 {
     const PlanParam *param = &plan->params[index];
-    size_t bytes;
-    if (!plan_bytes(tensor, &bytes)) {
+    size_t before, bytes;
+    if (!plan_reach(tensor, &before, &bytes)) {
         return device_fail(error, DIAG_SOURCE, 0, "%s: '%s' has more bytes than memory can",
                            plan->kernel, param->name);
     }
@@ -73,31 +73,6 @@ static bool check_pointer(const Plan *plan, int index, const DeviceTensor *tenso
         return device_fail(error, DIAG_USAGE, 0,
                            "%s: the address of '%s' is not a multiple of %d bytes", plan->kernel,
                            param->name, param->align);
-    }
-    return true;
-}
-
-static bool overlap(const DeviceTensor *a, const DeviceTensor *b)
-{
-    size_t n = 0, m = 0;
-    bool sized = plan_bytes(a, &n) && plan_bytes(b, &m);
-    uintptr_t p = (uintptr_t)a->data, q = (uintptr_t)b->data;
-    return sized && n && m && p < q + m && q < p + n;
-}
-
-/* What is written may not be anything else's memory. */
-static bool check_overlaps(const Plan *plan, const LaunchArg *args, DeviceError *error)
-{
-    for (int i = 0; i < plan->n_params; i++) {
-        for (int j = 0; j < plan->n_params; j++) {
-            bool both = i != j && plan->params[i].rank >= 0 && plan->params[j].rank >= 0;
-            if (both && plan->params[i].io != PLAN_IN &&
-                overlap(&args[i].tensor, &args[j].tensor)) {
-                return device_fail(error, DIAG_USAGE, 0,
-                                   "%s: '%s', which is written, shares memory with '%s'",
-                                   plan->kernel, plan->params[i].name, plan->params[j].name);
-            }
-        }
     }
     return true;
 }
@@ -326,7 +301,8 @@ static bool fill(Prepared *p, const LaunchArg *args, DeviceError *error)
             return false;
         }
     }
-    if (!check_overlaps(plan, args, error) || !make_scratch(p, error) || !make_log(p, error) ||
+    if (!plan_check_overlaps(plan, args, error) || !make_scratch(p, error) ||
+        !make_log(p, error) ||
         !make_maps(p, error)) {
         return false;
     }

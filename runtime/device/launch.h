@@ -16,12 +16,20 @@ typedef struct LaunchArg {
 
 /* False on overflow. */
 bool plan_eval(const PlanExpr *expr, const int64_t *sizes, int64_t *out);
-/* Sizes from the tensors' shapes, checked against every dimension and every assumed fact. */
+/* Sizes from the tensors' shapes and strides, checked against every dimension and every assumed
+ * fact. */
 bool plan_solve(const Plan *plan, const LaunchArg *args, int64_t *sizes, DeviceError *error);
 /* How many blocks: the product over the axes. False on overflow. */
 bool plan_blocks(const PlanLaunch *launch, const int64_t *sizes, int64_t *blocks);
-/* False when it is more than a process can address. */
+/* Of a contiguous tensor. False when it is more than a process can address. */
 bool plan_bytes(const DeviceTensor *tensor, size_t *bytes);
+/* Bytes from its lowest element to the end of its highest, and of these, those before element
+ * [0, 0, …]. False when it is more than a process can address. */
+bool plan_reach(const DeviceTensor *tensor, size_t *before, size_t *bytes);
+/* Elements between neighbours along an axis. */
+int64_t plan_stride(const DeviceTensor *tensor, int axis);
+/* What is written may share no memory, with itself or anything else (overlap.c). */
+bool plan_check_overlaps(const Plan *plan, const LaunchArg *args, DeviceError *error);
 
 /* ---- modules and launches ---- */
 

@@ -245,6 +245,9 @@ static bool check_facts(Solver *s)
     for (int i = 0; i < s->plan->n_sizes; i++) {
         const PlanSize *size = &s->plan->sizes[i];
         int64_t value = s->sizes[i];
+        if (size->stride) {
+            continue;
+        }
         if (value < 0) {
             return device_fail(s->error, DIAG_SOURCE, 0, "%s: no tensor says what the size %s is",
                                s->plan->kernel, size->name);
@@ -266,6 +269,77 @@ static bool check_facts(Solver *s)
     return true;
 }
 
+/* ---- strides ---- */
+
+static bool wrong_stride(Solver *s, const PlanParam *param, int axis, int64_t got,
+                         const char *wanted)
+{
+    return device_fail(s->error, DIAG_USAGE, 0,
+                       "%s: axis %d of '%s' has stride %" PRId64 ", but this code was compiled for "
+                       "%s: strides are said when it is compiled, by the arguments themselves, "
+                       "options.strides or --strides",
+                       s->plan->kernel, param->order[axis], param->name, got, wanted);
+}
+
+static bool bind_stride(Solver *s, const PlanParam *param, int axis, int which, int64_t stride)
+{
+    const PlanSize *size = &s->plan->sizes[which];
+    char wanted[96];
+    snprintf(wanted, sizeof wanted, "%s multiples of %" PRId64,
+             size->least > 0  ? "positive"
+             : size->most < 0 ? "negative"
+                              : "any",
+             size->multiple);
+    s->sizes[which] = stride;
+    return (stride % size->multiple == 0 && stride >= size->least && stride <= size->most) ||
+           wrong_stride(s, param, axis, stride, wanted);
+}
+
+/* What an axis of one element, or a tensor of none, is said to have: no address comes of it. */
+static int64_t free_stride(const PlanSize *size)
+{
+    return size->most < 0 ? -size->multiple : size->multiple;
+}
+
+static bool check_stride(Solver *s, const PlanParam *param, const DeviceTensor *tensor, int axis,
+                         bool counts)
+{
+    const PlanExpr *expr = &param->strides[axis];
+    int64_t stride = plan_stride(tensor, axis), want = 0;
+    int which = expr_as_size(expr);
+    char wanted[32];
+    if (which >= 0 && s->plan->sizes[which].stride) {
+        stride = counts ? stride : free_stride(&s->plan->sizes[which]);
+        return bind_stride(s, param, axis, which, stride);
+    }
+    if (!counts || (plan_eval(expr, s->sizes, &want) && stride == want)) {
+        return true;
+    }
+    snprintf(wanted, sizeof wanted, "%" PRId64, want);
+    return wrong_stride(s, param, axis, stride, wanted);
+}
+
+static bool check_strides(Solver *s, const PlanParam *param, const DeviceTensor *tensor)
+{
+    bool empty = false;
+    int64_t next = 1;
+    for (int axis = 0; axis < param->rank; axis++) {
+        empty = empty || tensor->dims[axis] == 0;
+    }
+    for (int axis = param->rank - 1; axis >= 0; axis--) {
+        bool counts = !empty && tensor->dims[axis] > 1;
+        int64_t stride = plan_stride(tensor, axis);
+        if (param->strides && !check_stride(s, param, tensor, axis, counts)) {
+            return false;
+        }
+        if (!param->strides && counts && stride != next) {
+            return wrong_stride(s, param, axis, stride, "a contiguous tensor");
+        }
+        next = (int64_t)((uint64_t)next * (uint64_t)tensor->dims[axis]);
+    }
+    return true;
+}
+
 static bool for_tensors(Solver *s, bool (*check)(Solver *, const PlanParam *, const DeviceTensor *))
 {
     for (int i = 0; i < s->plan->n_params; i++) {
@@ -280,7 +354,7 @@ bool plan_solve(const Plan *plan, const LaunchArg *args, int64_t *sizes, DeviceE
 {
     Solver s = {plan, args, sizes, error};
     for (int i = 0; i < plan->n_sizes; i++) {
-        sizes[i] = -1;
+        sizes[i] = plan->sizes[i].stride ? 0 : -1;
     }
     if (!for_tensors(&s, check_rank)) {
         return false;
@@ -288,7 +362,8 @@ bool plan_solve(const Plan *plan, const LaunchArg *args, int64_t *sizes, DeviceE
     for (int i = 0; i < plan->n_params; i++) {
         bind_sizes(&s, &plan->params[i], &args[i].tensor);
     }
-    return solve_rest(&s) && check_facts(&s) && for_tensors(&s, check_dims);
+    return solve_rest(&s) && check_facts(&s) && for_tensors(&s, check_dims) &&
+           for_tensors(&s, check_strides);
 }
 
 bool plan_blocks(const PlanLaunch *launch, const int64_t *sizes, int64_t *blocks)
@@ -323,4 +398,41 @@ bool plan_bytes(const DeviceTensor *tensor, size_t *bytes)
     }
     *bytes = empty ? 0 : dtype_size(tensor->dtype, product / each);
     return empty || (!over && product <= PTRDIFF_MAX);
+}
+
+int64_t plan_stride(const DeviceTensor *tensor, int axis)
+{
+    if (tensor->strided) {
+        return tensor->strides[axis];
+    }
+    uint64_t stride = 1;
+    for (int i = axis + 1; i < tensor->rank; i++) {
+        stride *= (uint64_t)tensor->dims[i];
+    }
+    return (int64_t)stride;
+}
+
+bool plan_reach(const DeviceTensor *tensor, size_t *before, size_t *bytes)
+{
+    int64_t each = dtype_bytes(tensor->dtype), low = 0, high = each;
+    *before = 0;
+    if (!tensor->strided || dtype_is_packed(tensor->dtype)) {
+        return plan_bytes(tensor, bytes);
+    }
+    for (int i = 0; i < tensor->rank; i++) {
+        int64_t far, *end = tensor->strides[i] < 0 ? &low : &high;
+        if (tensor->dims[i] == 0) {
+            *bytes = 0;
+            return true;
+        }
+        if (__builtin_mul_overflow(tensor->strides[i], tensor->dims[i] - 1, &far) ||
+            __builtin_mul_overflow(far, each, &far) || __builtin_add_overflow(*end, far, end)) {
+            return false;
+        }
+    }
+    int64_t all;
+    *before = (size_t) - (uint64_t)low;
+    bool fits = !__builtin_sub_overflow(high, low, &all);
+    *bytes = (size_t)all;
+    return fits;
 }

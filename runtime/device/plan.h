@@ -21,12 +21,13 @@ typedef struct PlanExpr {
     PlanTerm *terms;
 } PlanExpr;
 
-/* A size of the kernel and what this code assumes of it. */
+/* A size of the kernel, or a stride of one of its tensors, and what this code assumes of it. */
 typedef struct PlanSize {
     const char *name;
     int64_t multiple, least, most; /* 1, 0, INT64_MAX: nothing assumed */
     PlanExpr of;                   /* by > 0: it is of // by, rounded down */
     int64_t by;
+    bool stride; /* where two neighbours along an axis of one tensor are, in elements */
 } PlanSize;
 
 typedef enum PlanParamIo { PLAN_IN, PLAN_OUT, PLAN_INOUT } PlanParamIo;
@@ -34,9 +35,11 @@ typedef struct PlanParam {
     const char *name;
     DType dtype;
     PlanParamIo io;
-    int rank;       /* -1: a scalar, passed by value */
-    PlanExpr *dims; /* rank of them */
-    int align;      /* the pointer must be a multiple of this many bytes */
+    int rank;          /* -1: a scalar, passed by value */
+    PlanExpr *dims;    /* rank of them */
+    PlanExpr *strides; /* rank of them, in elements, each a number or one size; NULL: contiguous */
+    int order[8];      /* axis i is the caller's axis order[i] */
+    int align;         /* the pointer must be a multiple of this many bytes */
 } PlanParam;
 
 /* An intermediate tensor: memory from the launch of the plan that fills it to the last that reads

@@ -14,9 +14,9 @@ static PlanExpr dims[2] = {{1, &term_m}, {1, &term_n}};
 static PlanAxis axes[2] = {{{1, &term_m}, 64}, {{1, &term_n}, 0}};
 static PlanSize sizes[2] = {{"M", 1, 0, INT64_MAX, .by = 0}, {"N", 8, 0, 4096, .by = 0}};
 static PlanParam params[3] = {
-    {"in", DT_BF16, PLAN_IN, 2, dims, 16},
-    {"scale", DT_F32, PLAN_IN, -1, NULL, 4},
-    {"out", DT_BF16, PLAN_OUT, 2, dims, 16},
+    {"in", DT_BF16, PLAN_IN, 2, dims, .align = 16},
+    {"scale", DT_F32, PLAN_IN, -1, NULL, .align = 4},
+    {"out", DT_BF16, PLAN_OUT, 2, dims, .align = 16},
 };
 static PlanArg plan_args[6] = {{ARG_POINTER, 0}, {ARG_POINTER, 2}, {ARG_SCALAR, 1},
                                {ARG_SIZE, 1},    {ARG_MAP, 0},     {ARG_LOG, 0}};

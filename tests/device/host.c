@@ -108,9 +108,9 @@ static PlanTerm n_term = {1, 1, {0}};
 static PlanExpr n_dim = {1, &n_term};
 static PlanAxis axis = {{1, &n_term}, 16};
 static PlanSize size = {"N", 1, 0, INT64_MAX, .by = 0};
-static PlanParam params[3] = {{"x", DT_F32, PLAN_IN, 1, &n_dim, 4},
-                              {"scale", DT_F32, PLAN_IN, -1, NULL, 4},
-                              {"y", DT_F32, PLAN_OUT, 1, &n_dim, 4}};
+static PlanParam params[3] = {{"x", DT_F32, PLAN_IN, 1, &n_dim, .align = 4},
+                              {"scale", DT_F32, PLAN_IN, -1, NULL, .align = 4},
+                              {"y", DT_F32, PLAN_OUT, 1, &n_dim, .align = 4}};
 static PlanArg args_of_plan[4] = {
     {ARG_POINTER, 0}, {ARG_POINTER, 2}, {ARG_SCALAR, 1}, {ARG_SIZE, 0}};
 static PlanLaunch launch = {.symbol = "scale_0",

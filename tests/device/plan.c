@@ -43,8 +43,8 @@ END_TEST
 /* a[M, N], b[2 N M, 3] */
 static PlanExpr dims_a[2] = {{1, &m}, {1, &n}}, dims_b[2] = {{1, &two_n_m}, {1, &three}};
 static PlanSize sizes[2] = {{"M", 4, 1, 64, .by = 0}, {"N", 1, 0, INT64_MAX, .by = 0}};
-static PlanParam params[2] = {{"a", DT_F32, PLAN_IN, 2, dims_a, 4},
-                              {"b", DT_F32, PLAN_OUT, 2, dims_b, 4}};
+static PlanParam params[2] = {{"a", DT_F32, PLAN_IN, 2, dims_a, .align = 4},
+                              {"b", DT_F32, PLAN_OUT, 2, dims_b, .align = 4}};
 static const Plan PLAN = {"k",  "native", 2,    sizes, 2,    params,        0,
                           NULL, 0,        NULL, 0,     NULL, .log_words = 0};
 
@@ -92,7 +92,7 @@ END_TEST
 START_TEST(counts_bytes)
 {
     size_t bytes;
-    DeviceTensor tensor = {NULL, DT_BF16, 2, {3, 5}};
+    DeviceTensor tensor = {.dtype = DT_BF16, .rank = 2, .dims = {3, 5}};
     ck_assert(plan_bytes(&tensor, &bytes));
     ck_assert_uint_eq(bytes, 30);
     tensor.dims[0] = INT64_MAX;
@@ -108,9 +108,9 @@ START_TEST(derives_sizes)
 {
     PlanTerm less_three[2] = {{1, 1, {0}}, {-3, 0, {0}}};
     PlanSize halves[2] = {{"M", 1, 0, INT64_MAX, .by = 0},
-                          {"N", 1, 0, INT64_MAX, {2, less_three}, 2}};
-    PlanParam vectors[2] = {{"a", DT_F32, PLAN_IN, 1, dims_a, 4},
-                            {"b", DT_F32, PLAN_OUT, 1, dims_a + 1, 4}};
+                          {"N", 1, 0, INT64_MAX, .of = {2, less_three}, .by = 2}};
+    PlanParam vectors[2] = {{"a", DT_F32, PLAN_IN, 1, dims_a, .align = 4},
+                            {"b", DT_F32, PLAN_OUT, 1, dims_a + 1, .align = 4}};
     Plan plan = {"k", "native", 2, halves, 2, vectors, 0, NULL, 0, NULL, 0, NULL, .log_words = 0};
     DeviceError error;
     int64_t found[2];

@@ -95,7 +95,7 @@ START_TEST(inference)
     TesseraInferred in;
     TesseraSize size = {"M", 3};
     TesseraOptions options = {.sizes = &size, .n_sizes = 1};
-    TesseraTensor known[4] = {{NULL, TESSERA_F16, 2, {3, 5}}, {.rank = -1}, {.rank = -1},
+    TesseraTensor known[4] = {{NULL, TESSERA_F16, 2, {3, 5}, NULL}, {.rank = -1}, {.rank = -1},
                               {.rank = -1}};
     parse(SCALE);
     ck_assert_int_eq(tessera_infer(program, &options, known, &in), TESSERA_OK);

@@ -15,7 +15,7 @@ START_TEST(sizes_from_extents)
     TesseraInferred in;
     TesseraOptions options = {.target = "native"};
     TesseraTensor known[3] = {
-        {NULL, TESSERA_F32, 1, {3}}, {NULL, TESSERA_F32, 1, {14}}, {.rank = -1}};
+        {NULL, TESSERA_F32, 1, {3}, NULL}, {NULL, TESSERA_F32, 1, {14}, NULL}, {.rank = -1}};
     TesseraArg args[3] = {vector(x, 3), vector(y, 14), vector(z, 3)};
     parse(PARTS);
     ck_assert_int_eq(tessera_infer(program, &options, known, &in), TESSERA_OK);
@@ -54,7 +54,7 @@ START_TEST(no_size_fits)
     TesseraInferred in;
     TesseraFact any = {"N", 1, 0, 0};
     TesseraOptions options = {.target = "native", .facts = &any, .n_facts = 1};
-    TesseraTensor known[2] = {{NULL, TESSERA_F32, 1, {6}}, {.rank = -1}};
+    TesseraTensor known[2] = {{NULL, TESSERA_F32, 1, {6}, NULL}, {.rank = -1}};
     TesseraArg args[2] = {vector(x, 6), vector(y, 6)};
     parse(ODD);
     ck_assert_int_eq(compile(&options), TESSERA_OK);
@@ -122,7 +122,7 @@ START_TEST(arguments_that_cannot_be)
     expect(tessera_interpret(program, &options, args, 3), TESSERA_USAGE, "has no data");
     args[1].tensor.rank = 1000;
     expect(tessera_prepare(kernel, device, args, 3, &launch), TESSERA_USAGE, "has rank 1000");
-    TesseraTensor known[3] = {{NULL, TESSERA_F32, 99, {0}}, {.rank = -1}, {.rank = -1}};
+    TesseraTensor known[3] = {{NULL, TESSERA_F32, 99, {0}, NULL}, {.rank = -1}, {.rank = -1}};
     TesseraInferred in;
     expect(tessera_infer(program, &options, known, &in), TESSERA_USAGE, "has rank 99");
     expect(tessera_prepare(kernel, device, NULL, 3, &launch), TESSERA_USAGE, "is NULL");

@@ -88,7 +88,21 @@ static void put_param(Text *out, const char *name, DType dtype, const char *io, 
         text_add(out, axis ? ", " : "");
         put_expr(out, &dims[axis]);
     }
-    text_add(out, "]}");
+    text_char(out, ']');
+}
+
+static void put_lying(Text *out, const PlanParam *param)
+{
+    text_add(out, ", \"order\": [");
+    for (int axis = 0; axis < param->rank; axis++) {
+        text_printf(out, "%s%d", axis ? ", " : "", param->order[axis]);
+    }
+    text_add(out, param->strides ? "], \"strides\": [" : "]}");
+    for (int axis = 0; param->strides && axis < param->rank; axis++) {
+        text_add(out, axis ? ", " : "");
+        put_expr(out, &param->strides[axis]);
+    }
+    text_add(out, param->strides ? "]}" : "");
 }
 
 /* Then the intermediates, as parameters of their own. */
@@ -100,6 +114,7 @@ static void put_params(Text *out, const Plan *plan)
         const PlanParam *param = &plan->params[i];
         text_add(out, i ? "," : "");
         put_param(out, param->name, param->dtype, io[param->io], param->rank, param->dims);
+        put_lying(out, param);
     }
     for (int i = 0; i < plan->n_scratch; i++) {
         const PlanScratch *scratch = &plan->scratch[i];
@@ -107,6 +122,7 @@ static void put_params(Text *out, const Plan *plan)
         (void)snprintf(name, sizeof name, "scratch%d", i);
         text_add(out, i || plan->n_params ? "," : "");
         put_param(out, name, scratch->dtype, "scratch", scratch->rank, scratch->dims);
+        text_char(out, '}');
     }
     text_add(out, "],\n");
 }

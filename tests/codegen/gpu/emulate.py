@@ -164,15 +164,17 @@ def is_packed(dtype):
     return dtype in ("i4", "u4")
 
 
-def from_memory(array, dtype, count):
-    """The first `count` elements."""
-    if is_packed(dtype):
-        halves = np.stack([array & 15, array >> 4], axis=1).reshape(-1)[:count].astype(np.float64)
-        return np.where(halves > 7, halves - 16, halves) if dtype == "i4" else halves
-    array = array[:count]
+def units(array, dtype):
+    """One entry an element: of packed ones the halves."""
+    return np.stack([array & 15, array >> 4], axis=1).reshape(-1) if is_packed(dtype) else array
+
+
+def from_memory(elements, dtype):
+    if dtype == "i4":
+        return np.where(elements > 7, elements - 16.0, elements)
     if dtype == "bf16":
-        return (array.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
-    return array.astype(np.float64)
+        return (elements.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+    return elements.astype(np.float64)
 
 
 def softmax(x, power=np.exp):
@@ -201,21 +203,60 @@ def collatz(n):
     return steps
 
 
-GUARD = 64  # elements behind each array that must stay as they were
+GUARD = 64  # elements around each array that must stay as they were
 
 
-def fill(param, shape, random):
-    """Random elements in the parameter's type, and GUARD more; of packed ones bytes."""
-    count = int(np.prod(shape)) + GUARD
-    dtype = param["dtype"]
+def fill(dtype, count, random):
+    """Random elements in a type; of packed ones bytes."""
     if is_packed(dtype):
-        return random.integers(0, 256, (count - GUARD + 1) // 2 + GUARD).astype(np.uint8)
+        return random.integers(0, 256, (count + 1) // 2).astype(np.uint8)
     if dtype == "bool":
         return random.integers(0, 2, count).astype(np.uint8)
     if dtype[0] in "iu":
         return random.integers(0 if dtype[0] == "u" else -99, 99, count).astype(np.dtype(
             ("" if dtype[0] == "i" else "u") + "int" + dtype[1:]))
     return to_memory(random.standard_normal(count), dtype)
+
+
+class Memory:
+    """Of a parameter: its elements as its strides say, GUARD more on both sides."""
+
+    def __init__(self, param, sizes, random):
+        self.dtype, self.io = param["dtype"], param["io"]
+        self.shape = [evaluate(dim, sizes) for dim in param["dims"]]
+        self.strides, step = [], 1
+        for extent in reversed(self.shape):
+            self.strides.insert(0, step)
+            step *= extent
+        if "strides" in param:
+            self.strides = [evaluate(stride, sizes) for stride in param["strides"]]
+        far = [stride * max(n - 1, 0) for stride, n in zip(self.strides, self.shape)]
+        low, high = sum(min(f, 0) for f in far), sum(max(f, 0) for f in far)
+        self.first = GUARD - low
+        self.back = np.argsort(param.get("order", range(len(self.shape))))
+        self.array = fill(self.dtype, high - low + 1 + 2 * GUARD, random)
+        self.before = self.array.copy()
+
+    def address(self):
+        first = self.first // 2 if is_packed(self.dtype) else self.first
+        return self.array.ctypes.data + first * self.array.itemsize
+
+    def elements(self, array):
+        strides = [stride * array.itemsize for stride in self.strides]
+        return np.lib.stride_tricks.as_strided(array[self.first:], self.shape, strides)
+
+    def values(self):
+        """By the caller's axes."""
+        found = self.elements(units(self.array, self.dtype)).copy()
+        return from_memory(found, self.dtype).transpose(self.back)
+
+    def is_kept(self):
+        """Is all that is no element of an output what it was?"""
+        now, before = units(self.array, self.dtype), units(self.before, self.dtype)
+        kept = np.ones(now.shape, bool)
+        if self.io != "in":
+            self.elements(kept)[...] = False
+        return np.array_equal(now[kept].view(np.uint8), before[kept].view(np.uint8))
 
 
 def compare(name, got, want, dtype):
@@ -230,14 +271,6 @@ def compare(name, got, want, dtype):
              f"{want[worst]}; {int(np.sum(~(error <= bound)))} of {error.size} differ")
 
 
-def is_kept(array, before, dtype, first):
-    """Is everything from element `first` on what it was?"""
-    if is_packed(dtype):
-        half = first % 2 == 0 or array[first // 2] >> 4 == before[first // 2] >> 4
-        return half and np.array_equal(array[(first + 1) // 2:], before[(first + 1) // 2:])
-    return np.array_equal(array[first:].view(np.uint8), before[first:].view(np.uint8))
-
-
 def run(plan, sizes, library, wanted):
     random = np.random.default_rng(1)
     names = dict(zip(plan["sizes"], sizes))
@@ -245,24 +278,21 @@ def run(plan, sizes, library, wanted):
                  recurrence=recurrence, collatz=collatz)
     arrays = []
     for param in plan["params"]:
-        name, dtype = param["name"], param["dtype"]
+        name = param["name"]
         if param["rank"] < 0:
             names[name] = 0.3
             ctypes.c_float.in_dll(library, "a_" + name).value = names[name]
             continue
-        shape = [evaluate(dim, sizes) for dim in param["dims"]]
-        array = fill(param, shape, random)
-        count = int(np.prod(shape))
-        ctypes.c_void_p.in_dll(library, "a_" + name).value = array.ctypes.data
-        names[name] = from_memory(array, dtype, count).reshape(shape)
-        arrays.append((param, array, array.copy(), count))
+        memory = Memory(param, sizes, random)
+        ctypes.c_void_p.in_dll(library, "a_" + name).value = memory.address()
+        names[name] = memory.values()
+        arrays.append((name, memory))
     library.run()
-    for param, array, before, count in arrays:
-        if not is_kept(array, before, param["dtype"], 0 if param["io"] == "in" else count):
-            fail(f"{param['name']}: something is written that should not be")
-        if param["io"] in ("out", "inout"):
-            got = from_memory(array, param["dtype"], count).reshape(names[param["name"]].shape)
-            compare(param["name"], got, eval(wanted[param["name"]], names), param["dtype"])
+    for name, memory in arrays:
+        if not memory.is_kept():
+            fail(f"{name}: something is written that should not be")
+        if memory.io in ("out", "inout"):
+            compare(name, memory.values(), eval(wanted[name], names), memory.dtype)
 
 
 def read_test(options, folder):
