@@ -142,8 +142,8 @@ static bool choose_free(Words *w, const TesseraTensor *tensor, int64_t *before, 
 {
     bool fits = true;
     for (int axis = 0; axis < tensor->rank; axis++) {
-        fits = fits && (w->multiples[axis] ||
-                        add_reach(tensor, axis, w->strides[axis], before, after));
+        fits = fits &&
+               (w->multiples[axis] || add_reach(tensor, axis, w->strides[axis], before, after));
     }
     for (int axis = tensor->rank - 1; fits && axis >= 0; axis--) {
         int64_t multiple = w->multiples[axis], by = multiple < 0 ? -multiple : multiple;

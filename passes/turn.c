@@ -57,15 +57,22 @@ static bool moves(int rank, const int64_t *order)
     return false;
 }
 
-static void turn_indices(Op *op, const int64_t *order)
+/* Indices, and which of them are guarded. */
+static void turn_indices(Func *func, Op *op, const int64_t *order)
 {
     Access access = op_access(op, 0);
+    const Attr *guard = op_attr(op, ATTR_GUARD);
     Value *old[MAX_RANK];
+    int64_t guards[MAX_RANK];
     for (int i = 0; i < access.n; i++) {
         old[i] = access.indices[i];
+        guards[i] = guard && order[i] < guard->n ? guard->ints[order[i]] : 0;
     }
     for (int i = 0; i < access.n; i++) {
         access.indices[i] = old[order[i]];
+    }
+    if (guard) {
+        op_set_ints(func, op, ATTR_GUARD, access.n, guards);
     }
 }
 
@@ -100,13 +107,16 @@ static bool kept_order(const Op *op, const int64_t *order, int64_t *kept)
 static void turn_load(Func *func, Op *op, const int64_t *order)
 {
     int64_t kept[MAX_RANK], back[MAX_RANK];
-    turn_indices(op, order);
+    turn_indices(func, op, order);
     if (!kept_order(op, order, kept)) {
         return;
     }
     Builder b = build_before(func, op);
     Access access = op_access(op, 0);
     Value *loaded = build_load(&b, access.memory, access.indices);
+    loaded->def->attrs = op->attrs; /* guards and what is outside */
+    loaded->def->n_attrs = op->n_attrs;
+    loaded->def->span = op->span;
     for (int i = 0; i < loaded->type->rank; i++) {
         back[kept[i]] = i;
     }
@@ -117,7 +127,7 @@ static void turn_load(Func *func, Op *op, const int64_t *order)
 static void turn_store(Func *func, Op *op, const int64_t *order)
 {
     int64_t kept[MAX_RANK];
-    turn_indices(op, order);
+    turn_indices(func, op, order);
     if (kept_order(op, order, kept)) {
         Builder b = build_before(func, op);
         Value **value = &op->operands[op->n_operands - 1];
@@ -140,7 +150,7 @@ static void turn_op(Op *op, void *user)
     switch (op->kind) {
     case OP_LOAD: turn_load(t->func, op, t->order); break;
     case OP_STORE: turn_store(t->func, op, t->order); break;
-    default: turn_indices(op, t->order); break;
+    default: turn_indices(t->func, op, t->order); break;
     }
 }
 

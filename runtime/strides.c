@@ -109,6 +109,14 @@ static bool is_empty(const TesseraTensor *tensor)
     return false;
 }
 
+static bool is_packed(Func *func, const Param *param)
+{
+    diag_failure_at(func->diags, DIAG_USAGE, ERR_STRIDES, SPAN_NONE,
+                    "%s: '%s' has strides: %s can only be contiguous", func->name, param->name,
+                    dtype_name(param->value->type->dtype));
+    return false;
+}
+
 static bool give_like(Func *func, const Param *param, const TesseraTensor *tensor,
                       const Target *target)
 {
@@ -125,12 +133,7 @@ static bool give_like(Func *func, const Param *param, const TesseraTensor *tenso
     bool vectors = target && target->family != FAMILY_CPU; /* that must be aligned */
     int align = vectors ? alignment_like(type, tensor) : 0;
     if (dtype_is_packed(type->dtype)) {
-        if (!plain) {
-            diag_failure_at(func->diags, DIAG_USAGE, ERR_STRIDES, SPAN_NONE,
-                            "%s: '%s' has strides: %s can only be contiguous", func->name,
-                            param->name, dtype_name(type->dtype));
-        }
-        return plain;
+        return plain || is_packed(func, param);
     }
     param->value->type = type_lying(func, type, plain ? NULL : strides, align);
     return true;
@@ -257,14 +260,20 @@ static bool give_words(Func *func, const Param *param, const TesseraOptions *opt
     bool aligned = take(&w, '@');
     bool good = !aligned || (take_number(&w, &align) && align >= dtype_bytes(type->dtype) &&
                              align <= USUAL_ALIGN && (align & (align - 1)) == 0);
-    if (!good || *w.at || dtype_is_packed(type->dtype)) {
+    if (!good || *w.at) {
         return not_understood(&w);
+    }
+    if (dtype_is_packed(type->dtype)) {
+        return is_packed(func, param);
     }
     strided = strided && !is_row_major(func, type, strides);
     for (int axis = 0; strided && axis < type->rank; axis++) {
         int64_t is;
         if (param->io != PARAM_IN && poly_is_const(strides[axis], &is) && is == 0) {
-            return not_understood(&w);
+            diag_failure_at(func->diags, DIAG_USAGE, ERR_STRIDES, SPAN_NONE,
+                            "%s: elements of '%s', which is written, share memory by the stride 0",
+                            func->name, param->name);
+            return false;
         }
     }
     align = align == USUAL_ALIGN ? 0 : align;

@@ -19,7 +19,7 @@ import zlib
 
 import numpy as np
 
-from arrays import load, save
+from arrays import STYLES, load, save, save_laid
 from programs import PROGRAMS, cases
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -31,9 +31,18 @@ def command_line(under, tessera, examples, case, device, folder, check):
     sets.update(case.consts)
     for name, value in sets.items():
         command += ["--set", f"{name}={value}"]
-    command += [f"{name}={folder / name}.npy" for name in case.inputs]
+    command += [f"{name}={case.paths[name]}" for name in case.inputs]
     command += [f"{name}={value}" for name, value in case.scalars.items()]
     return command + ["-o", str(folder / "answer.npy")] + (["--check"] if check else [])
+
+
+def save_input(options, path, case, name, values):
+    """Its elements one after the other, or, with --strided, in a way drawn from the case."""
+    if not options.strided:
+        save(path, case.dtype, values)
+        return path
+    which = zlib.crc32(f"{case} {name} {options.strided}".encode()) % len(STYLES)
+    return save_laid(path, case.dtype, values, STYLES[which])
 
 
 def compare(case, answer):
@@ -57,8 +66,8 @@ def run_case(options, case, device):
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         case.inputs = PROGRAMS[case.program][0](case, rng)
-        for parameter, values in case.inputs.items():
-            save(folder / f"{parameter}.npy", case.dtype, values)
+        case.paths = {name: save_input(options, folder / f"{name}.npy", case, name, values)
+                      for name, values in case.inputs.items()}
         command = command_line(options.under.split(), options.tessera, options.examples, case,
                                device, folder, device != "interp")
         try:
@@ -69,7 +78,7 @@ def run_case(options, case, device):
             said = (done.stdout if options.under else "") + done.stderr
             return f"exit {done.returncode}: {' '.join(command)}\n{said.strip()[-2000:]}"
         problem = compare(case, load(folder / "answer.npy"))
-        del case.inputs
+        del case.inputs, case.paths
         return problem and f"{problem}\n{' '.join(command)}"
 
 
@@ -94,6 +103,8 @@ def arguments():
     parser.add_argument("--under", default="", help="a program that runs ours, with options:"
                         " 'compute-sanitizer --error-exitcode 9 --tool memcheck'")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--strided", type=int, default=0, metavar="SEED",
+                        help="inputs lie otherwise than row-major, as the seed says; 0: they do not")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--timeout", type=float, default=300)
     options = parser.parse_args()

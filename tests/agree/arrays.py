@@ -38,6 +38,46 @@ def save(path, dtype, values):
         file.write(bits.tobytes())
 
 
+STYLES = ("fortran", "pitch", "step", "back", "turned", "column", "begins")
+
+
+def save_laid(path, dtype, values, style):
+    """Saves the values among others, or in another order; what a command line calls them. What lies
+    between is NaN, or a number that no index is."""
+    def among(shape):
+        dead = {"f": np.nan, "b": True}.get(values.dtype.kind, 101)
+        return np.full(shape, dead, values.dtype)
+
+    rank, shape, part = values.ndim, values.shape, None
+    if style == "fortran" and rank > 1 and dtype != "bf16":
+        np.save(path, np.asfortranarray(values))
+        return str(path)
+    if style == "turned" and rank > 1:
+        whole, part = values.T, ".T"
+    elif style == "back":
+        part = "[" + ", ".join(["::-1"] * rank) + "]"
+        whole = values[(slice(None, None, -1),) * rank]
+    elif style == "step":
+        whole = among([2 * n + 1 for n in shape])
+        whole[tuple(slice(1, None, 2) for _ in shape)] = values
+        part = "[" + ", ".join(["1::2"] * rank) + "]"
+    elif style == "column" and rank > 1:  # all but the first axis one after the other, at a distance
+        whole = among([*shape[1:], shape[0] + 3])
+        whole[..., : shape[0]] = np.moveaxis(values, 0, -1)
+        part = f"[{', '.join([':'] * (rank - 1))}, :{shape[0]}].T"
+        part = part if rank == 2 else None
+    elif style == "begins":  # one element before, so that nothing is aligned
+        whole = among([n + 1 for n in shape])
+        whole[tuple(slice(1, None) for _ in shape)] = values
+        part = "[" + ", ".join(["1:"] * rank) + "]"
+    if part is None:  # rows at a distance that vectors divide
+        whole = among([*shape[:-1], shape[-1] + 8 - shape[-1] % 8 + 8])
+        whole[..., : shape[-1]] = values
+        part = f"[{', '.join([':'] * (rank - 1) + [f':{shape[-1]}'])}]"
+    save(path, dtype, whole)
+    return str(path) + part
+
+
 def load(path):
     """As float64; two-byte items without a type of NumPy's are bf16."""
     values = np.load(path)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""lang.py --tessera PROGRAM [--device interp,cpu] [PATTERN]: the language against NumPy.
+"""lang.py --tessera PROGRAM [--device interp,cpu] [--strided SEED] [PATTERN]: the language against NumPy.
 
 Programs are in inputs/*.tile. Each file has a module of the same name here, whose functions are the
 references: one a kernel, in float64 (or whole numbers), found by the decorator `kernel`:
@@ -16,8 +16,10 @@ is the lines that the kernel prints, and then, where an assertion fails, a text 
 
 import argparse
 import concurrent.futures
+import functools
 import importlib
 import inspect
+import json
 import os
 import pathlib
 import re
@@ -102,6 +104,35 @@ def wide(kind, values):
     return np.asarray(values, dtype=np.float64) if kind[0] in "fb" and kind != "bool" else values
 
 
+@functools.cache
+def results_of(tessera, kernel):
+    done = subprocess.run([tessera, "compile", kernel, "--describe", "--json"],
+                          capture_output=True, text=True, check=True)
+    params = json.loads(done.stdout)["kernels"][0]["params"]
+    return [p for p in params if p["io"] == "out" and p["dims"] and p["type"] not in ("i4", "u4")]
+
+
+def result_strides(options, program, kernel):
+    """--strides for the results, drawn from their names."""
+    words = []
+    for param in results_of(options.tessera, kernel):
+        n = len(param["dims"]) - 1
+        ways = ["*8," * n + "1", "*," * n + "1", "1" + ",*" * n, "-*," * n + "-*", "*," * n + "*2",
+                "@8", None]
+        way = zlib.crc32(f"{program.name} {param['name']} {options.strided}".encode()) % len(ways)
+        words += ["--strides", f"{param['name']}={ways[way]}"] if ways[way] else []
+    return words
+
+
+def save(options, program, path, name, kind, values):
+    """Its elements one after the other, or, with --strided, in a way drawn from the names."""
+    if not options.strided or kind in ("i4", "u4"):
+        arrays.save(path, kind, values)
+        return path
+    which = zlib.crc32(f"{program.name} {name} {values.shape} {options.strided}".encode())
+    return arrays.save_laid(path, kind, values, arrays.STYLES[which % len(arrays.STYLES)])
+
+
 def command_line(options, program, device, sizes, inputs, folder, results):
     file = HERE / "inputs" / f"{program.file}.tile"
     command = [options.tessera, "run", f"{file}:{program.name}", "--device", device]
@@ -110,8 +141,8 @@ def command_line(options, program, device, sizes, inputs, folder, results):
     shown = set()
     for name, (kind, values) in inputs.items():
         if np.ndim(values):
-            arrays.save(folder / f"{name}.npy", kind, values)
-            command.append(f"{name}={folder / name}.npy")
+            given = folder / f"{name}.npy"
+            command.append(f"{name}={save(options, program, given, name, kind, values)}")
             shown |= set(re.findall(r"[A-Z]\w*", program.inputs[name].split("]")[0]))
         else:
             command.append(f"{name}={str(values).lower()}")
@@ -120,6 +151,9 @@ def command_line(options, program, device, sizes, inputs, folder, results):
         command += ["--size", ",".join(f"{k}={v}" for k, v in rest.items())]
     for i in range(results):
         command += ["-o", str(folder / f"out{i}.npy")]
+    if options.strided:
+        command += result_strides(options, program, f"{file}:{program.name}")
+        command += ["--check"] if device != "interp" else []
     return command
 
 
@@ -172,6 +206,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tessera", required=True)
     parser.add_argument("--device", default="interp")
+    parser.add_argument("--strided", type=int, default=0, metavar="SEED",
+                        help="tensors lie otherwise than row-major, as the seed says; 0: they do not")
     parser.add_argument("pattern", nargs="?", default="")
     options = parser.parse_args()
     options.tessera = os.path.abspath(options.tessera)
