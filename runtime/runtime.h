@@ -143,6 +143,7 @@ TesseraStatus options_check(const TesseraProgram *program, const TesseraOptions 
 
 /* Those that it has, given or because it is contiguous. */
 void tensor_strides(const TesseraTensor *tensor, int64_t *strides);
+bool tensor_is_contiguous(const TesseraTensor *tensor);
 /* What options say of how tensors lie becomes their types'; false after a diagnostic. */
 bool strides_give(Func *func, const TesseraOptions *options, const Target *target);
 

@@ -56,6 +56,12 @@ static bool check_tensor(Func *func, const Param *param, const TesseraTensor *te
             return false;
         }
     }
+    if (dtype_is_packed(type->dtype) && !tensor_is_contiguous(tensor)) {
+        diag_failure_at(func->diags, DIAG_USAGE, ERR_STRIDES, SPAN_NONE,
+                        "%s: '%s' has strides: %s can only be contiguous", func->name,
+                        param->name, dtype_name(type->dtype));
+        return false;
+    }
     if (!empty && !tensor->data) {
         diag_failure(func->diags, DIAG_USAGE, "%s: '%s' has no data", func->name, param->name);
         return false;

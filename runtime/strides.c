@@ -23,6 +23,21 @@ void tensor_strides(const TesseraTensor *tensor, int64_t *strides)
     }
 }
 
+bool tensor_is_contiguous(const TesseraTensor *tensor)
+{
+    TesseraTensor plain = *tensor;
+    int64_t given[TESSERA_MAX_RANK], wanted[TESSERA_MAX_RANK];
+    plain.strides = NULL;
+    tensor_strides(tensor, given);
+    tensor_strides(&plain, wanted);
+    for (int axis = 0; axis < tensor->rank; axis++) {
+        if (tensor->dims[axis] > 1 && given[axis] != wanted[axis]) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* A stride that is known at launch: a multiple of the number, and of its sign. */
 static Dim variable(Func *func, const Param *param, int axis, int64_t multiple)
 {

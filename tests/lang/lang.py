@@ -109,7 +109,7 @@ def results_of(tessera, kernel):
     done = subprocess.run([tessera, "compile", kernel, "--describe", "--json"],
                           capture_output=True, text=True, check=True)
     params = json.loads(done.stdout)["kernels"][0]["params"]
-    return [p for p in params if p["io"] == "out" and p["dims"] and p["type"] not in ("i4", "u4")]
+    return [p for p in params if p["io"] == "out" and p.get("dims") and p["type"] not in ("i4", "u4")]
 
 
 def result_strides(options, program, kernel):
