@@ -213,14 +213,14 @@ void out_cancel(OutFile *out);
 
 /* ---- arrays (npy.c, arrays.c, scalar.c, tensor.c) ---- */
 
-/* Data is taken, where it is in the file's order, strides as well (kept); 0 or an exit code after a
- * message. `wanted`, or NO_TYPE: the parameter's type,
+/* Data is taken as it lies in the file, with strides (kept) where that is Fortran order; 0 or an
+ * exit code after a message. `wanted`, or NO_TYPE: the parameter's type,
  * where a file's does not tell it: bytes of no type are f8e4m3, or packed for i4 and u4. */
 enum { NO_TYPE = -1 };
 int npy_read(const char *path, int wanted, TesseraTensor *tensor);
 int npy_write(const char *path, const TesseraTensor *tensor);
 
-/* The part that `FILE.npy[::2, 1:].T` names, from `[` or `.T` on; NULL: none, a file of that name. */
+/* The part that `FILE.npy[::2, 1:].T` names, from `[` or `.T` on; NULL: none. */
 const char *slice_after(const char *text);
 /* Takes that part of the tensor. */
 int slice_apply(const char *text, TesseraTensor *tensor);

@@ -104,8 +104,8 @@ static int compare_one(const Array *array, const TesseraArg *want, FILE *to)
     size_t elements, bytes;
     tensor_bytes(&array->tensor, &elements, &bytes);
     void *got = tensor_packed(&array->tensor), *wanted = tensor_packed(&want->tensor);
-    bool differs = tessera_compare(array->tensor.type, elements, got, wanted, want->bound, &d) !=
-                   TESSERA_OK;
+    bool differs =
+        tessera_compare(array->tensor.type, elements, got, wanted, want->bound, &d) != TESSERA_OK;
     free(got);
     free(wanted);
     if (differs) {
@@ -158,12 +158,9 @@ static int check(Run *run, void *const *originals, FILE *to)
     for (size_t i = 0; i < run->arrays.n; i++) {
         const Array *array = &run->arrays.items[i];
         if (want[i].bound) {
-            int one = code == 0 || code == TESSERA_DIFFERENT
-                          ? compare_one(array, &want[i], to)
-                          : 0;
+            int one = code == 0 || code == TESSERA_DIFFERENT ? compare_one(array, &want[i], to) : 0;
             code = one ? one : code;
-            free((char *)want[i].tensor.data -
-                 ((char *)array->tensor.data - (char *)array->block));
+            free((char *)want[i].tensor.data - ((char *)array->tensor.data - (char *)array->block));
             free(want[i].bound);
         }
     }

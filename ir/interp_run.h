@@ -77,8 +77,8 @@ typedef struct Memory {
 /* Elements of a tensor, from and to planes of arrays. */
 void memory_get(const Memory *memory, int64_t offset, int64_t count, void *to);
 void memory_put(const Memory *memory, int64_t offset, int64_t count, const void *from);
-/* Where element `offset`, counted in row-major order, lies: as element *index from what is returned,
- * 0 but in packed memory. */
+/* Where element `offset`, counted in row-major order, lies: as element *index from what is
+ * returned, 0 but in packed memory. */
 unsigned char *memory_place(const Memory *memory, int64_t offset, size_t *index);
 
 /* ---- the state of a block (interp_memory.c, interp_async.c) ---- */

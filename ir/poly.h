@@ -20,13 +20,13 @@ typedef enum DimKind {
     DIM_RANGE,  /* a part of an axis, bound by an argument of a parallel, launch or for */
 } DimKind;
 
-/* A variable of size expressions. Names are unique among the sizes and strides of a kernel; those of
- * strides have a dot. */
+/* A variable of size expressions. Names are unique among the sizes and strides of a kernel; those
+ * of strides have a dot. */
 typedef struct DimVar {
     DimKind kind;
     uint32_t id; /* index into Func.dimvars */
     const char *name;
-    /* All but ranges: facts that hold for every launch of this compilation; the plan checks them. */
+    /* Of all but ranges: facts that hold for every launch of this code; the plan checks them. */
     int64_t multiple; /* the size is a multiple of this; 1: nothing known */
     int64_t least;    /* 0, of strides INT64_MIN: nothing known */
     int64_t most;     /* INT64_MAX: nothing known */

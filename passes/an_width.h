@@ -13,8 +13,8 @@ int64_t an_divisor(const Value *value);
  * as a whole. 1 when the last axis is not walked. `most_bytes`: the target's widest access. */
 int an_width(const Op *access, int most_bytes);
 
-/* A number of elements that divides where the rows of a tensor begin, all indices but the last being
- * any; 1 where the last axis is no row. */
+/* A number of elements that divides where the rows of a tensor begin, all indices but the last
+ * being any; 1 where the last axis is no row. */
 int64_t an_row_divisor(const Access *access);
 
 /* What the first element in memory of each of its tiles is a multiple of, in a launch whose rows

@@ -173,7 +173,8 @@ static int64_t choose_aligned(Func *func, const Op *group, const TilePlan *plan)
     int64_t most = plan->n ? poly_most(plan->items[plan->n - 1].dim) : 0;
     int64_t widest = widest_access(group);
     if (!is_gpu(func) || !only_plain_ops(group) || !only_last_is_row(plan) ||
-        !all_contiguous(group) || rows_are_wide(group) || most < ALIGNED_ROW || most > row_capacity(func, plan) - widest) {
+        !all_contiguous(group) || rows_are_wide(group) || most < ALIGNED_ROW ||
+        most > row_capacity(func, plan) - widest) {
         return 1;
     }
     /* What the ends of a row cost grows with the elements of a piece: 8 were slower than single

@@ -58,8 +58,8 @@ static bool check_tensor(Func *func, const Param *param, const TesseraTensor *te
     }
     if (dtype_is_packed(type->dtype) && !tensor_is_contiguous(tensor)) {
         diag_failure_at(func->diags, DIAG_USAGE, ERR_STRIDES, SPAN_NONE,
-                        "%s: '%s' has strides: %s can only be contiguous", func->name,
-                        param->name, dtype_name(type->dtype));
+                        "%s: '%s' has strides: %s can only be contiguous", func->name, param->name,
+                        dtype_name(type->dtype));
         return false;
     }
     if (!empty && !tensor->data) {

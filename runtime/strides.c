@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How tensors lie in memory, as a fact of the compilation: from tensors as they will be, of which
- * what many share is taken, or from words. A tensor that is contiguous, by its own axes or in another
- * order, has its strides by its extents; other strides than 0 and 1 are variables, known at launch,
- * of which the code knows the sign and a power of two that divides them. */
+ * what many share is taken, or from words. A tensor that is contiguous, by its own axes or in
+ * another order, has its strides by its extents; other strides than 0 and 1 are variables, known at
+ * launch, of which the code knows the sign and a power of two that divides them. */
 #include "runtime/runtime.h"
 
 #include "ir/errors.h"

@@ -191,13 +191,32 @@ LLVMValueRef cpu_spot_load(CpuEmitter *c, DType dtype, const Spot *spot, LLVMVal
                            : load_one(c, dtype, spot, outside);
 }
 
+/* One element for all lanes: it is read once, where no lane's own guard stands in the way. */
+static LLVMValueRef load_shared(CpuEmitter *c, DType dtype, Spot spot, LLVMValueRef outside)
+{
+    spot.lanes = 1;
+    LLVMValueRef other = LLVMBuildExtractElement(c->l->builder, outside, llvm_i64(c->l, 0), "");
+    LLVMValueRef one = cpu_spot_load(c, dtype, &spot, other);
+    return llvm_splat(c->l, one, LLVMTypeOf(outside));
+}
+
+LLVMValueRef cpu_point_load(CpuEmitter *c, DType dtype, Spot spot, const Point *point,
+                            LLVMValueRef outside)
+{
+    int64_t known;
+    bool shared = spot.lanes > 1 && !spot.each && spot.stride &&
+                  cpu_constant(spot.stride, &known) && known == 0;
+    return shared && spot.mask == point->mask ? load_shared(c, dtype, spot, outside)
+                                              : cpu_spot_load(c, dtype, &spot, outside);
+}
+
 LLVMValueRef cpu_tensor_load(CpuEmitter *c, const Op *load, const Point *point)
 {
     DType dtype = load->operands[0]->type->dtype;
     Spot spot = spot_of(c, load, point);
     LLVMTypeRef type = llvm_lanes(llvm_type(c->l, dtype), spot.lanes);
     LLVMValueRef outside = llvm_number(c->l, dtype, type, op_attr(load, ATTR_VALUE));
-    return cpu_spot_load(c, dtype, &spot, outside);
+    return cpu_point_load(c, dtype, spot, point, outside);
 }
 
 static void store_lanes(CpuEmitter *c, DType dtype, const Spot *spot, LLVMValueRef value)

@@ -26,6 +26,9 @@ LLVMValueRef cpu_lanes_within(CpuEmitter *c, LLVMValueRef index, LLVMValueRef ex
 /* Lanes that are wanted and inside; NULL: all. */
 LLVMValueRef cpu_spot_mask(CpuEmitter *c, const Spot *spot);
 LLVMValueRef cpu_spot_load(CpuEmitter *c, DType dtype, const Spot *spot, LLVMValueRef outside);
+/* Of a spot at a point: one element for all lanes is read once. */
+LLVMValueRef cpu_point_load(CpuEmitter *c, DType dtype, Spot spot, const Point *point,
+                            LLVMValueRef outside);
 void cpu_spot_store(CpuEmitter *c, DType dtype, const Spot *spot, LLVMValueRef value);
 /* Finds the address, when base and offset (or `each`) are there. */
 void cpu_spot_address(CpuEmitter *c, const Value *memory, Spot *spot);

@@ -274,24 +274,11 @@ Spot cpu_indexed_spot(CpuEmitter *c, const Op *op, const Point *point)
     return spot;
 }
 
-/* One element for all lanes: it is read once, where no lane's own guard stands in the way. */
-static LLVMValueRef gather_shared(CpuEmitter *c, DType dtype, Spot spot, LLVMValueRef outside)
-{
-    spot.lanes = 1;
-    LLVMValueRef other = LLVMBuildExtractElement(c->l->builder, outside, llvm_i64(c->l, 0), "");
-    LLVMValueRef one = cpu_spot_load(c, dtype, &spot, other);
-    return llvm_splat(c->l, one, LLVMTypeOf(outside));
-}
-
 LLVMValueRef cpu_gather(CpuEmitter *c, const Op *op, const Point *point)
 {
     DType dtype = op->operands[0]->type->dtype;
     Spot spot = cpu_indexed_spot(c, op, point);
     LLVMTypeRef type = llvm_lanes(llvm_type(c->l, dtype), spot.lanes);
     LLVMValueRef outside = llvm_number(c->l, dtype, type, op_attr(op, ATTR_VALUE));
-    bool shared = spot.lanes > 1 && !spot.each && spot.stride && is_number(spot.stride, 0);
-    if (shared && spot.mask == point->mask) {
-        return gather_shared(c, dtype, spot, outside);
-    }
-    return cpu_spot_load(c, dtype, &spot, outside);
+    return cpu_point_load(c, dtype, spot, point, outside);
 }

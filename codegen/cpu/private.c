@@ -110,9 +110,10 @@ void cpu_privates_begin(CpuEmitter *c)
     c->privates = ARENA_ARRAY(c->arena, Private *, c->func->params.n);
     for (size_t i = 0; i < c->func->params.n; i++) {
         const Value *memory = c->func->params.items[i].value;
-        bool narrow = memory->type->kind != TYPE_TENSOR || memory->type->strides || dtype_is_narrow(memory->type->dtype) ||
-                      dtype_bits(memory->type->dtype) < 8;
-        const char *fn = narrow ? NULL : only_change(c, memory);
+        Type type = memory->type;
+        bool other = type->kind != TYPE_TENSOR || type->strides || dtype_is_narrow(type->dtype) ||
+                     dtype_bits(type->dtype) < 8;
+        const char *fn = other ? NULL : only_change(c, memory);
         int64_t n = fn ? small_size(memory) : 0;
         if (n > 0) {
             begin_private(c, i, fn, n);

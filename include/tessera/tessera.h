@@ -308,16 +308,16 @@ typedef struct TesseraOptions {
      * multiple of 8 elements; a fact of multiple 1 says that it need not be. */
     const TesseraFact *facts;
     size_t n_facts;
-    /* Arguments as they will be (only their tensors' dims, strides and alignment are looked at): the
-     * code is made for tensors that lie like these, which every launch is checked against: the order
-     * of axes, strides of 0 and 1, of others the sign and the power of two up to 16 that divides
-     * them. One for each parameter that is not const; n_args 0: all are contiguous. */
+    /* Arguments as they will be, of which only the tensors' dims, strides and alignment are looked
+     * at: the code is made for tensors that lie like these, which every launch is checked against:
+     * the order of axes, strides of 0 and 1, of others the sign and the power of two up to 16 that
+     * divides them. One for each parameter that is not const; n_args 0: all are contiguous. */
     const TesseraArg *args;
     size_t n_args;
-    /* The same in words, which count more: {"x", "*8,1"} takes rows at a distance that is a multiple
-     * of 8. A word an axis: a number, an expression of sizes ("1,M": columns one after the other),
-     * `*` for any stride above 0, `*8` for multiples, `-*` and `-*8` below 0; at the end `@4` where
-     * addresses are multiples of 4 bytes only. */
+    /* The same in words, which count more: {"x", "*8,1"} takes rows at a distance that is a
+     * multiple of 8. A word an axis: a number, an expression of sizes ("1,M": columns one after the
+     * other), `*` for any stride above 0, `*8` for multiples, `-*` and `-*8` below 0; at the end
+     * `@4` where addresses are multiples of 4 bytes only. */
     const TesseraPair *strides;
     size_t n_strides;
     const char *const *lines; /* lines of a schedule: "tile M 128, N 256" */

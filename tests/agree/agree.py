@@ -104,7 +104,7 @@ def arguments():
                         " 'compute-sanitizer --error-exitcode 9 --tool memcheck'")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--strided", type=int, default=0, metavar="SEED",
-                        help="inputs lie otherwise than row-major, as the seed says; 0: they do not")
+                        help="inputs lie otherwise than row-major, as the seed says")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--timeout", type=float, default=300)
     options = parser.parse_args()

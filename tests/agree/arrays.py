@@ -61,7 +61,7 @@ def save_laid(path, dtype, values, style):
         whole = among([2 * n + 1 for n in shape])
         whole[tuple(slice(1, None, 2) for _ in shape)] = values
         part = "[" + ", ".join(["1::2"] * rank) + "]"
-    elif style == "column" and rank > 1:  # all but the first axis one after the other, at a distance
+    elif style == "column" and rank > 1:  # columns at a distance
         whole = among([*shape[1:], shape[0] + 3])
         whole[..., : shape[0]] = np.moveaxis(values, 0, -1)
         part = f"[{', '.join([':'] * (rank - 1))}, :{shape[0]}].T"

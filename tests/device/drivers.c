@@ -33,7 +33,9 @@ static PlanLaunch launches[1] = {{.symbol = "mock_0",
 static const Plan PLAN = {"mock", "sm_90a", 2,        sizes, 3,    params,        1,
                           maps,   1,        launches, 0,     NULL, .log_words = 2};
 
-enum { ROWS = 100, COLUMNS = 24, BYTES = ROWS * COLUMNS * 2 };
+enum { ROWS = 100, COLUMNS = 24, PITCH = 32, BYTES = ROWS * PITCH * 2 };
+
+static int64_t pitch; /* of both tensors; 0: they are contiguous */
 
 typedef struct Counting {
     int allocations, fail_at, open;
@@ -57,7 +59,7 @@ static void counting_release(void *user, void *memory)
 
 static LaunchArg tensor_arg(void *data)
 {
-    return (LaunchArg){.tensor = {data, DT_BF16, 2, {ROWS, COLUMNS}}};
+    return (LaunchArg){.tensor = {data, DT_BF16, 2, {ROWS, COLUMNS}, pitch > 0, {pitch, 1}}};
 }
 
 /* Nothing was said. */
@@ -200,6 +202,36 @@ START_TEST(cuda_passes_on)
     ck_assert_uint_eq(mock.map_box[0], 32);
     ck_assert_uint_eq(mock.map_box[1], 64);
     ck_assert_uint_eq(mock.map[17], 0x5a);
+}
+END_TEST
+
+/* Rows at a distance: it is checked, an argument of the launch, and in the descriptor. */
+START_TEST(cuda_passes_strides_on)
+{
+    static PlanTerm term_pitch = {1, 1, {2}}, term_one = {1, 0, {0}};
+    static PlanExpr strides[2] = {{1, &term_pitch}, {1, &term_one}};
+    DeviceError error;
+    Counting counting = {0};
+    PlanSize with_pitch[3] = {sizes[0], sizes[1], {"x.0", 8, 1, INT64_MAX, .stride = true}};
+    PlanParam strided[3] = {params[0], params[1], params[2]};
+    Plan plan = PLAN;
+    plan.n_sizes = 3;
+    plan.sizes = with_pitch;
+    plan.params = strided;
+    strided[0].strides = strided[2].strides = strides;
+    mock_reset(0);
+    pitch = PITCH;
+    ck_assert(!scenario(&device_cuda, &mock_cuda, &PLAN, &counting, &error));
+    ck_assert_ptr_nonnull(strstr(error.text, "axis 0 of 'in' has stride 32, but this code was "
+                                             "compiled for a contiguous tensor"));
+    mock.map_argument = 4;
+    ck_assert(scenario(&device_cuda, &mock_cuda, &plan, &counting, &error));
+    ck_assert_uint_eq(mock.map_dims[0], COLUMNS);
+    ck_assert_uint_eq(mock.map_strides[0], PITCH * 2);
+    pitch = PITCH - 2;
+    ck_assert(!scenario(&device_cuda, &mock_cuda, &plan, &counting, &error));
+    ck_assert_ptr_nonnull(strstr(error.text, "compiled for positive multiples of 8"));
+    pitch = 0;
 }
 END_TEST
 
@@ -387,6 +419,7 @@ UNIT_TESTS(device_drivers)
     tcase_add_test(tests, cuda_failures);
     tcase_add_test(tests, hip_failures);
     tcase_add_test(tests, cuda_passes_on);
+    tcase_add_test(tests, cuda_passes_strides_on);
     tcase_add_test(tests, cuda_clusters_and_persistence);
     tcase_add_test(tests, cuda_refuses_shared_memory);
     tcase_add_test(tests, cuda_without_optional_calls);

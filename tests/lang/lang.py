@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""lang.py --tessera PROGRAM [--device interp,cpu] [--strided SEED] [PATTERN]: the language against NumPy.
+"""lang.py --tessera PROGRAM [--device interp,cpu] [PATTERN]: the language against NumPy.
 
 Programs are in inputs/*.tile. Each file has a module of the same name here, whose functions are the
 references: one a kernel, in float64 (or whole numbers), found by the decorator `kernel`:
@@ -109,7 +109,8 @@ def results_of(tessera, kernel):
     done = subprocess.run([tessera, "compile", kernel, "--describe", "--json"],
                           capture_output=True, text=True, check=True)
     params = json.loads(done.stdout)["kernels"][0]["params"]
-    return [p for p in params if p["io"] == "out" and p.get("dims") and p["type"] not in ("i4", "u4")]
+    return [p for p in params
+            if p["io"] == "out" and p.get("dims") and p["type"] not in ("i4", "u4")]
 
 
 def result_strides(options, program, kernel):
@@ -207,7 +208,7 @@ def main():
     parser.add_argument("--tessera", required=True)
     parser.add_argument("--device", default="interp")
     parser.add_argument("--strided", type=int, default=0, metavar="SEED",
-                        help="tensors lie otherwise than row-major, as the seed says; 0: they do not")
+                        help="tensors lie otherwise than row-major, as the seed says")
     parser.add_argument("pattern", nargs="?", default="")
     options = parser.parse_args()
     options.tessera = os.path.abspath(options.tessera)

@@ -68,7 +68,8 @@ static void check(const TesseraArg *in, const TesseraArg *out)
     for (int64_t i = 0; i < out->tensor.dims[0]; i++) {
         for (int64_t j = 0; j < out->tensor.dims[1]; j++) {
             float value = ((float *)in->tensor.data)[i * xs[0] + j * xs[1]];
-            ck_assert_float_eq(((float *)out->tensor.data)[i * outs[0] + j * outs[1]], value + value);
+            float got = ((float *)out->tensor.data)[i * outs[0] + j * outs[1]];
+            ck_assert_float_eq(got, value + value);
         }
     }
     for (int i = 0; i < ROOM; i++) {
@@ -80,8 +81,8 @@ static void check(const TesseraArg *in, const TesseraArg *out)
 
 START_TEST(all_ways)
 {
-    static const int64_t ways[][2] = {{COLUMNS, 1},  {1, ROWS},   {16, 1}, {1, 16},  {40, 3},
-                                      {-16, 1},      {16, -1},    {-1, -9}, {3, 40}, {-40, -2}};
+    static const int64_t ways[][2] = {{COLUMNS, 1}, {1, ROWS}, {16, 1},  {1, 16}, {40, 3},
+                                      {-16, 1},     {16, -1},  {-1, -9}, {3, 40}, {-40, -2}};
     static const int64_t repeating[][2] = {{0, 1}, {1, 0}, {0, 0}, {1, 1}, {-2, 1}};
     enum { WAYS = sizeof ways / sizeof *ways };
     begin();
@@ -133,8 +134,9 @@ START_TEST(compiled_for_others)
     args[0].tensor.strides = (const int64_t[]){48, 1};
     ck_assert_int_eq(launched(args), TESSERA_OK); /* a variant for many */
     args[0].tensor.strides = (const int64_t[]){24, 1};
-    expect(launched(args), TESSERA_USAGE, "stride 24, but this code was compiled for positive "
-                                          "multiples of 16");
+    expect(launched(args), TESSERA_USAGE,
+           "stride 24, but this code was compiled for positive "
+           "multiples of 16");
     args[0].tensor.strides = (const int64_t[]){-16, 1};
     expect(launched(args), TESSERA_USAGE, "stride -16");
     args[0].tensor.strides = (const int64_t[]){16, 2};
