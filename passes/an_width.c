@@ -3,7 +3,7 @@
 
 #include "passes/an_ranges.h"
 
-enum { MAX_DEPTH = 16 };
+enum { MAX_DEPTH = 16, BULK_ALIGN = 16 };
 
 static const int64_t ANY = (int64_t)1 << 62;
 
@@ -110,6 +110,17 @@ int64_t an_row_divisor(const Access *access)
         divisor = gcd(divisor, poly_divisor(type->strides[axis]));
     }
     return type_stride_is(type, access->n - 1, 1) ? divisor : 1;
+}
+
+bool an_bulk_rows(const Access *access)
+{
+    Type type = access->memory->type;
+    int last = access->n - 1;
+    bool good = !type->align && type_stride_is(type, last, 1);
+    for (int axis = 0; type->strides && axis < last; axis++) {
+        good = good && poly_least(type->strides[axis]) > 0;
+    }
+    return good && an_row_divisor(access) * dtype_bytes(type->dtype) % BULK_ALIGN == 0;
 }
 
 static bool is_guarded(const Op *op, int axis)

@@ -17,6 +17,10 @@ int an_width(const Op *access, int most_bytes);
  * being any; 1 where the last axis is no row. */
 int64_t an_row_divisor(const Access *access);
 
+/* Of a tensor of several axes: can the copy engine walk its rows? They begin at multiples of 16
+ * bytes, one behind the other, with their elements side by side. */
+bool an_bulk_rows(const Access *access);
+
 /* What the first element in memory of each of its tiles is a multiple of, in a launch whose rows
  * are aligned; pieces then straddle both ends of a row. 1: it is no such access. */
 int64_t an_aligned(const Access *access);

@@ -10,10 +10,10 @@
  * can be described to them, a producer role copies ahead through rings; otherwise each thread
  * loads, stores to shared memory and waits for the block. CPUs have no shared memory: nothing
  * happens there. Requires: bounds. Establishes: the staged stage. Changes no bits. */
-#include "passes/an_width.h"
 #include "passes/stage.h"
 
 #include "ir/errors.h"
+#include "passes/an_width.h"
 #include "passes/pass.h"
 #include "passes/tile.h"
 
@@ -29,7 +29,7 @@ int64_t swizzle_for(int64_t row_bytes)
 
 /* ---- which operands are loads ---- */
 
-enum { MOST_BOX = 256, MOST_BULK_RANK = 5, BULK_ALIGN = 16 };
+enum { MOST_BOX = 256, MOST_BULK_RANK = 5 };
 
 /* The engine counts elements in 32 bits. What may be of any size is checked at each launch; where
  * a size is known to be of this order, copies are plain. */
@@ -42,19 +42,6 @@ static bool can_count(Type tensor)
         }
     }
     return true;
-}
-
-/* Rows begin at multiples of what the copy engine wants, one element beside the other, and none
- * before the tensor. */
-static bool can_walk(const Access *access)
-{
-    Type type = access->memory->type;
-    int last = type->rank - 1;
-    bool good = !type->align && type_stride_is(type, last, 1);
-    for (int i = 0; type->strides && i < last; i++) {
-        good = good && poly_least(type->strides[i]) > 0;
-    }
-    return good && an_row_divisor(access) * dtype_bytes(type->dtype) % BULK_ALIGN == 0;
 }
 
 bool bulk_describes(const Access *access)
@@ -81,7 +68,7 @@ bool bulk_describes(const Access *access)
             return false;
         }
     }
-    return kept == 2 && can_walk(access);
+    return kept == 2 && an_bulk_rows(access);
 }
 
 /* Every loop from the launch to the load is one whose bounds the producer can compute by itself. */

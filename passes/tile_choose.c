@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which step each axis gets. Everything here ends in a schedule line: what the user wrote, else
  * what is derived from the target's facts and what is known of the sizes, with the reason. */
-#include "passes/an_width.h"
 #include "passes/tile_steps.h"
 
 #include "ir/errors.h"
+#include "passes/an_width.h"
 
 enum {
     ROW_ELEMENTS = 32,     /* the same where rows are reduced: fewer threads to meet */

@@ -3,6 +3,7 @@
 #include "passes/tile_steps.h"
 
 #include "ir/errors.h"
+#include "passes/an_width.h"
 
 enum {
     UNIT_ROWS = 64, /* of which tiles of a matrix unit are multiples */
@@ -106,9 +107,8 @@ static bool operands_stay_out(const Func *func, const Op *dot)
         if (!load || load->kind != OP_LOAD) {
             return false;
         }
-        Type tensor = load->operands[0]->type;
-        if (tensor->rank < 2 ||
-            poly_divisor(tensor->dims[tensor->rank - 1]) * dtype_bytes(tensor->dtype) % 16) {
+        Access access = op_access(load, 0);
+        if (access.n < 2 || !an_bulk_rows(&access)) {
             return false;
         }
     }

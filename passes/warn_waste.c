@@ -92,13 +92,21 @@ static bool is_small(const Type memory)
     return elements <= MOST_SMALL;
 }
 
+/* Not the source but the caller chose what a column is. */
+static bool lies_otherwise(const Func *func, const Value *memory)
+{
+    return memory->type->kind == TYPE_TENSOR &&
+           (memory->type->strides || func->params.items[memory->index].order);
+}
+
 static void check_access(Waste *waste, const Op *op)
 {
     Type type = moved(op)->type;
     Access access = op_access_nth(op, 0);
     Type memory = access.memory ? access.memory->type : NULL;
     if (type->rank == 0 || !type->layout || access.n < 2 || !is_column(&access) ||
-        !lanes_move(type->layout) || row_bytes(memory) <= SECTOR || is_small(memory)) {
+        !lanes_move(type->layout) || row_bytes(memory) <= SECTOR || is_small(memory) ||
+        lies_otherwise(waste->func, access.memory)) {
         return;
     }
     bool store = op->kind == OP_STORE;
