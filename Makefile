@@ -57,6 +57,8 @@ check-asan: setup
 # On a machine with a GPU. With TESSERA set, a packaged program is tested and nothing is built.
 check-gpu: $(if $(TESSERA),,build)
 	@$(PYTHON) tests/agree/agree.py --tessera $(or $(TESSERA),$(BUILD)/bin/tessera) --device cuda
+	@$(PYTHON) tests/agree/agree.py --tessera $(or $(TESSERA),$(BUILD)/bin/tessera) --device cuda --few --strided 1
+	@$(PYTHON) tests/lang/lang.py --tessera $(or $(TESSERA),$(BUILD)/bin/tessera) --device cuda --strided 1
 
 package: build
 	@cmake --build $(BUILD) --target package
