@@ -29,10 +29,11 @@ static const TesseraArg *copy_args(Arena *arena, const TesseraOptions *from)
     TesseraArg *args = ARENA_ARRAY(arena, TesseraArg, from->n_args);
     for (size_t i = 0; i < from->n_args; i++) {
         args[i] = from->args[i];
-        if (args[i].tensor.strides) {
-            args[i].tensor.strides = arena_copy(arena, args[i].tensor.strides,
-                                                sizeof(int64_t) * (size_t)args[i].tensor.rank);
-        }
+        TesseraTensor *tensor = &args[i].tensor;
+        bool ranked = tensor->rank >= 0 && tensor->rank <= TESSERA_MAX_RANK;
+        size_t bytes = ranked ? sizeof(int64_t) * (size_t)tensor->rank : 0;
+        tensor->strides =
+            tensor->strides && ranked ? arena_copy(arena, tensor->strides, bytes) : NULL;
     }
     return args;
 }

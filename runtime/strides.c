@@ -75,19 +75,6 @@ static bool contiguous_strides(Func *func, Type type, const TesseraTensor *tenso
     return true;
 }
 
-/* By its own axes, as the types have it that have no strides. */
-static bool is_row_major(Func *func, Type type, const Dim *strides)
-{
-    Dim next = poly_const(func, 1);
-    for (int axis = type->rank - 1; axis >= 0; axis--) {
-        if (strides[axis] != next) {
-            return false;
-        }
-        next = poly_mul(func, next, type->dims[axis]);
-    }
-    return true;
-}
-
 static Dim stride_like(Func *func, const Param *param, const TesseraTensor *tensor, int axis)
 {
     int64_t stride = tensor->strides[axis], multiple = 1;
@@ -140,16 +127,16 @@ static bool give_like(Func *func, const Param *param, const TesseraTensor *tenso
     if (tensor->rank != type->rank || is_empty(tensor)) {
         return true; /* the launch says what is wrong */
     }
-    bool contiguous = !tensor->strides || contiguous_strides(func, type, tensor, strides);
-    for (int axis = 0; !contiguous && axis < type->rank; axis++) {
-        strides[axis] = stride_like(func, param, tensor, axis);
-    }
-    bool plain = !tensor->strides || (contiguous && is_row_major(func, type, strides));
-    bool vectors = target && target->family != FAMILY_CPU; /* that must be aligned */
-    int align = vectors ? alignment_like(type, tensor) : 0;
+    bool plain = tensor_is_contiguous(tensor);
     if (dtype_is_packed(type->dtype)) {
         return plain || is_packed(func, param);
     }
+    bool contiguous = plain || contiguous_strides(func, type, tensor, strides);
+    for (int axis = 0; !contiguous && axis < type->rank; axis++) {
+        strides[axis] = stride_like(func, param, tensor, axis);
+    }
+    bool vectors = target && target->family != FAMILY_CPU; /* that must be aligned */
+    int align = vectors ? alignment_like(type, tensor) : 0;
     param->value->type = type_lying(func, type, plain ? NULL : strides, align);
     return true;
 }
@@ -256,6 +243,19 @@ static bool not_understood(const Words *w)
               "of 4 bytes only",
               type->rank);
     return false;
+}
+
+/* By its own axes, as the types have it that have no strides. */
+static bool is_row_major(Func *func, Type type, const Dim *strides)
+{
+    Dim next = poly_const(func, 1);
+    for (int axis = type->rank - 1; axis >= 0; axis--) {
+        if (strides[axis] != next) {
+            return false;
+        }
+        next = poly_mul(func, next, type->dims[axis]);
+    }
+    return true;
 }
 
 static bool give_words(Func *func, const Param *param, const TesseraOptions *options,

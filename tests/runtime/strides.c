@@ -191,6 +191,9 @@ START_TEST(refused)
     expect(compiled_for(NULL, "K,1", NULL), TESSERA_USAGE, "cannot have the strides");
     expect(compiled_for(NULL, "N,1@2", NULL), TESSERA_USAGE, "cannot have the strides");
     expect(compiled_for(NULL, NULL, "0,1"), TESSERA_USAGE, "share memory by the stride 0");
+    args[0].tensor.rank = 1000;
+    ck_assert_int_eq(compiled_for(args, NULL, NULL), TESSERA_OK); /* the launch tells */
+    expect(launched(args), TESSERA_USAGE, "has rank 1000");
     TesseraPair none = {"w", "1"};
     TesseraOptions options = {.target = "native", .strides = &none, .n_strides = 1};
     expect(compile(&options), TESSERA_USAGE, "no tensor 'w'");
