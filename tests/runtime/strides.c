@@ -194,6 +194,8 @@ START_TEST(refused)
     args[0].tensor.rank = 1000;
     ck_assert_int_eq(compiled_for(args, NULL, NULL), TESSERA_OK); /* the launch tells */
     expect(launched(args), TESSERA_USAGE, "has rank 1000");
+    tessera_kernel_free(kernel);
+    kernel = NULL;
     TesseraPair none = {"w", "1"};
     TesseraOptions options = {.target = "native", .strides = &none, .n_strides = 1};
     expect(compile(&options), TESSERA_USAGE, "no tensor 'w'");
