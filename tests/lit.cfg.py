@@ -41,7 +41,8 @@ for name in sorted(os.listdir(os.path.join(tests, "tools"))):
     if name.endswith(".c") and tool.startswith("tessera_"):
         path = os.path.join(config.tessera_build, "tests", tool.replace("_", "-"))
         config.substitutions.append(("%" + tool[len("tessera_"):], path))
-for name in ("TESSERA_PTXAS", "TESSERA_SEED", "ASAN_OPTIONS", "UBSAN_OPTIONS", "CUDA_HOME"):
+for name in ("TESSERA_PTXAS", "TESSERA_SEED", "TESSERA_PLANTED", "ASAN_OPTIONS", "UBSAN_OPTIONS",
+             "CUDA_HOME"):
     if name in os.environ:
         config.environment[name] = os.environ[name]
 # No state of the user's: a cache of its own, no device unless a test asks for one.

@@ -27,9 +27,9 @@ KNOWN = pathlib.Path(__file__).with_name("known.txt")
 MENDED = pathlib.Path(__file__).with_name("mended.tile")
 
 
-def run(options, text, jobs, seconds=30):
+def run(options, text, jobs, seconds=None):
     command = [options.fuzz, "--jobs", str(jobs), "--device", options.device, "--seconds",
-               str(seconds)]
+               str(seconds or options.seconds)]
     done = subprocess.run(command, input=text, capture_output=True, text=True, errors="replace")
     if done.returncode:
         sys.exit(f"{' '.join(command)}: {done.stderr}")
@@ -95,6 +95,8 @@ def arguments():
     parser.add_argument("--most", type=int, default=10, help="failures that are made small")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("fuzz-failures"))
     parser.add_argument("--no-shrink", dest="shrink", action="store_false")
+    parser.add_argument("--seconds", type=int, default=30, help="that a program may take")
+    parser.add_argument("--fail-fast", action="store_true", help="nothing after the first failure")
     options = parser.parse_args()
     options.cuda = options.device != "cpu"
     return options
@@ -104,13 +106,15 @@ def main():
     options = arguments()
     counts, compared, unbounded, failures = collections.Counter(), 0, 0, []
 
+    size = CHUNK // 5 if options.fail_fast else CHUNK
+
     def chunk(first):
         if first is None:
             return mended(), run(options, "".join(mended().values()), 1)
-        seeds = range(first, min(first + CHUNK, options.first + options.count))
+        seeds = range(first, min(first + size, options.first + options.count))
         texts = {str(s): generate.program(s, options) for s in seeds}
         return texts, run(options, "".join(texts.values()), 1)
-    firsts = [None, *range(options.first, options.first + options.count, CHUNK)]
+    firsts = [None, *range(options.first, options.first + options.count, size)]
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         for texts, rows in pool.map(chunk, firsts):
             lost = set(texts) - {r[0] for r in rows}
@@ -122,6 +126,10 @@ def main():
                     compared, unbounded = compared + int(a), unbounded + int(b)
                 elif row[1] in BAD:
                     failures.append((texts[row[0]], row))
+            if failures and options.fail_fast:
+                pool.shutdown(wait=False, cancel_futures=True)
+                options.shrink = False
+                break
     known = {line.split()[0] for line in KNOWN.read_text().splitlines() if line[:1].isdigit()}
     expected = [row for _, row in failures if row[0] in known]
     failures = [(text, row) for text, row in failures if row[0] not in known]

@@ -16,6 +16,8 @@ from program import FLOATS, HALVES, INTS, PACKED, Program, Value
 SKIPPED = ["simplify", "reads", "contract", "units", "hoist", "accumulate", "narrow", "peel",
            "fast", "overlap", "syncs", "vectorize"]
 TARGETS = ["sm_90a", "sm_90a", "gfx942"]
+STORED = ["f32", "i32", "i64", "bool", "f64"]  # by the statements of a parallel
+CONTROLLED = ["f32", "i32", "f64", "i16"]      # what changes in loops over arrays
 
 
 def compute(p):
@@ -106,7 +108,7 @@ def give_window(p):
 def give_parallel(p):
     dims = p.dims(rank=p.rnd.choice([1, 1, 2]), most=1500)
     axes = [(p.fresh("j"), d) for d in dims]
-    results = [p.result(p.rnd.choice(["f32", "i32", "i64", "bool", "f64"]), dims)
+    results = [p.result(p.rnd.choice(STORED), dims)
                for _ in range(p.rnd.choice([1, 1, 2]))]
     lines = lanes.body(p, axes, results, 2)
     head = ", ".join(f"{v} in {d}" for v, d in axes)
@@ -154,6 +156,39 @@ def give_joined(p):
     p.body.append(f"{result.name} = concat([{parts}], axis={axis})")
 
 
+def give_views(p):
+    """Views of views, of one array; what comes out meets what went in."""
+    dims = p.dims(rank=p.rnd.choice([2, 3, 3]))
+    x = p.param(compute(p), dims)
+    text = x.name
+    for _ in range(p.rnd.choice([2, 3, 3, 4])):
+        text, dims = view(p, text, dims)
+    y = p.result(x.dtype, dims)
+    p.body.append(f"{y.name} = {text}")
+
+
+def view(p, text, dims):
+    """(text, dims) of another view."""
+    rank, axis = len(dims), p.rnd.randrange(len(dims))
+    way = p.rnd.randrange(7)
+    if way <= 1:
+        order = p.rnd.sample(range(rank), rank)
+        return f"permute({text}, {order})", tuple(dims[i] for i in order)
+    if way == 2:
+        return f"{text}.T", (*dims[:-2], dims[-1], dims[-2])
+    if way == 3 and rank < 4:
+        at = p.rnd.randrange(rank + 1)
+        return (f"{text}[{', '.join('None' if i == at else ':' for i in range(rank + 1))}]",
+                (*dims[:at], "1", *dims[at:]))
+    if way == 4 and "1" in dims and rank > 2:
+        at = dims.index("1")
+        return (f"{text}[{', '.join('0' if i == at else ':' for i in range(rank))}]",
+                dims[:at] + dims[at + 1:])
+    if way == 5:
+        return f"roll({text}, {p.rnd.choice([1, -2])}, axis={axis})", dims
+    return f"flip({text}, axis={axis})", dims
+
+
 def give_atomic(p):
     """Integers only: sums of floats have no one answer."""
     n, k = p.rnd.choice(list(p.sizes)), p.rnd.choice(list(p.sizes))
@@ -192,7 +227,7 @@ def give_inout(p):
 
 def let_controlled(p):
     """if, for, while for all elements at once."""
-    dtype, dims = p.rnd.choice(["f32", "i32", "f64", "i16"]), p.dims()
+    dtype, dims = p.rnd.choice(CONTROLLED), p.dims()
     name = p.fresh("a")
     p.body.append(f"var {name} = {expr(p, dtype, dims, 1, pure=True)}")
     way = p.rnd.randrange(3)
@@ -312,8 +347,8 @@ def give_outer_function(p):
 
 STATEMENTS = [(let_array, 3), (let_indexed, 2), (let_controlled, 1), (let_mixed, 1), (give_array, 7),
               (give_indexed, 5), (give_window, 2), (give_parallel, 3), (give_rows, 1),
-              (give_joined, 1.5), (give_atomic, 1), (give_scattered, 0.7), (give_inout, 1),
-              (give_folded, 0.7), (give_tiles, 1), (give_outer_function, 0.5)]
+              (give_joined, 1.5), (give_views, 1.5), (give_atomic, 1), (give_scattered, 0.7),
+              (give_inout, 1), (give_folded, 0.7), (give_tiles, 1), (give_outer_function, 0.5)]
 
 
 def schedule_lines(p, n):

@@ -5,6 +5,9 @@ from arrays import cast, constant, literal
 from program import FLOATS, HALVES, INTS, MOST, MOST_PRODUCT
 
 
+VARIABLES = ["f32", "i32", "i64", "i8", "bool", "f32"]
+
+
 class Lanes:
     """Index variables with the sizes they walk, and scalars that stand for values."""
 
@@ -210,7 +213,7 @@ def repeat(p, lanes, variables, depth):
 def body(p, axes, results, depth):
     """Of a parallel over the axes that writes one element of each result."""
     lanes, variables, lines = Lanes(axes), [], []
-    for dtype in [p.rnd.choice(["f32", "i32", "i64", "i8", "bool", "f32"])
+    for dtype in [p.rnd.choice(VARIABLES)
                   for _ in range(p.rnd.choice([1, 1, 2]))]:
         name = p.fresh("v")
         lines.append(f"var {name} = {scalar(p, dtype, lanes, depth - 1, True)}")

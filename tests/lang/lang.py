@@ -209,6 +209,7 @@ def main():
     parser.add_argument("--device", default="interp")
     parser.add_argument("--strided", type=int, default=0, metavar="SEED",
                         help="tensors lie otherwise than row-major, as the seed says")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("pattern", nargs="?", default="")
     options = parser.parse_args()
     options.tessera = os.path.abspath(options.tessera)
@@ -220,7 +221,7 @@ def main():
             if re.search(options.pattern, f"{p.file}.{p.name}")
             and (p.devices is None or device in p.devices)]
     passed = failed = 0
-    with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+    with concurrent.futures.ThreadPoolExecutor(max_workers=options.jobs) as pool:
         answers = pool.map(lambda w: run_case(options, *w), work)
         for (program, sizes, device), problem in zip(work, answers):
             passed, failed = passed + (not problem), failed + bool(problem)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The standard library's functions against the C library.
  *
- *     sweep [--all] [NAME]…
+ *     sweep [--every N] [NAME]…
  *
- * Without --all a sample of the inputs, with it all 2^32 of each function of one f32. Prints what
- * each is off by at most. On edges and a sample the interpreter gives the same bits. The last line
+ * Of each function of one f32 every N-th of the 2^32 inputs: 1 takes all, of slow functions as many
+ * as their rows say. Prints what each is off by at most. On edges and a sample the interpreter gives the same bits. The last line
  * says `N passed, N failed`. */
 #include "tests/math/reference.h"
 #include "tests/math/vectors.h"
@@ -206,13 +206,15 @@ static void *sweep_worker(void *user)
     return NULL;
 }
 
-static Worst sweep(const Unary *unary, bool all)
+/* Every `every`-th input, of a slow function fewer. */
+static Worst sweep(const Unary *unary, uint64_t every)
 {
-    Sweep s = {.unary = unary, .step = all ? (uint64_t)unary->step : STRIDE};
+    uint64_t step = (uint64_t)unary->step;
+    Sweep s = {.unary = unary, .step = step > every ? step : every};
     pthread_mutex_init(&s.lock, NULL);
     pthread_t threads[MOST_THREADS];
     long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    long n = !all ? 1 : processors < MOST_THREADS ? processors : MOST_THREADS;
+    long n = every == STRIDE ? 1 : processors < MOST_THREADS ? processors : MOST_THREADS;
     for (long i = 0; i < n; i++) {
         pthread_create(&threads[i], NULL, sweep_worker, &s);
     }
@@ -400,7 +402,7 @@ static Worst sample_wide(const Wide *wide, bool *same)
 /* ---- all ---- */
 
 typedef struct Options {
-    bool all;
+    uint64_t every;
     char **names;
     int n_names;
     int passed, failed;
@@ -433,7 +435,7 @@ static void report(Options *o, const char *name, const char *type, const Worst *
 static void run_unary(Options *o, const Unary *unary)
 {
     bool same = true;
-    Worst worst = sweep(unary, o->all), other = sample_unary(unary, &same);
+    Worst worst = sweep(unary, o->every), other = sample_unary(unary, &same);
     report(o, unary->name, "f32", other.ulps > worst.ulps ? &other : &worst, unary->limit, same);
 }
 
@@ -453,11 +455,12 @@ static void run_wide(Options *o, const Wide *wide)
 
 int main(int argc, char **argv)
 {
-    Options o = {.names = argv + 1, .n_names = argc - 1};
-    if (o.n_names && strcmp(argv[1], "--all") == 0) {
-        o.all = true;
-        o.names++;
-        o.n_names--;
+    Options o = {.every = STRIDE, .names = argv + 1, .n_names = argc - 1};
+    if (o.n_names > 1 && strcmp(argv[1], "--every") == 0) {
+        o.every = strtoull(argv[2], NULL, 10);
+        o.every = o.every ? o.every : 1;
+        o.names += 2;
+        o.n_names -= 2;
     }
     for (size_t i = 0; i < UNARY_COUNT; i++) {
         if (wanted(&o, UNARY[i].name)) {

@@ -1,0 +1,530 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What random programs mean, by NumPy alone: all executors share the front end, and would agree on
+what it gets wrong. Integers and bools only, so that every answer is exact.
+
+    meaning.py --tessera PROGRAM [--count 300] [--first SEED]
+
+Prints the programs that differ, then `N passed, N failed`."""
+
+import argparse
+import ast
+import concurrent.futures
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+import generate
+import lanes
+import program
+from program import INTS, Program
+
+NUMPY = {"bool": np.bool_, **{f"{k}{b}": np.dtype(f"{n}{b}")
+                              for k, n in (("i", "int"), ("u", "uint")) for b in (8, 16, 32, 64)}}
+RANK = 12  # of an expression of index variables: an axis for each
+STATEMENTS = [generate.let_array, generate.give_array, generate.give_array, generate.give_joined,
+              generate.give_views, generate.let_indexed, generate.give_indexed, generate.give_indexed,
+              generate.give_parallel, generate.give_parallel, generate.let_controlled]
+
+
+# ---- the language in NumPy ----
+
+class Array:
+    """Its elements, `v`; operators as the language has them."""
+
+    def __init__(self, v):
+        self.v = np.asarray(v)
+
+    @property
+    def T(self):
+        return Array(np.swapaxes(self.v, -1, -2))
+
+    def __getitem__(self, index):
+        index = index if isinstance(index, tuple) else (index,)
+        if all(isinstance(at, Array) for at in index):
+            return self.read(index, 0)
+        axis = next((i for i, at in enumerate(index) if isinstance(at, Array)), None)
+        if axis is None:
+            return Array(self.v[index])
+        at, n = index[axis].v.astype(np.int64), self.v.shape[axis]
+        inside = (at >= 0) & (at < n)
+        shape = [1] * self.v.ndim
+        shape[axis] = len(at)
+        if n == 0:
+            return Array(np.zeros(self.v.shape[:axis] + at.shape + self.v.shape[axis + 1:],
+                                  self.v.dtype))
+        taken = np.take(self.v, np.where(inside, at, 0), axis=axis)
+        return Array(np.where(inside.reshape(shape), taken, 0).astype(self.v.dtype))
+
+    def read(self, index, outside):
+        """The elements at these places; what is outside."""
+        places = np.broadcast_arrays(*[at.v.astype(np.int64) for at in index])
+        inside = np.ones(places[0].shape, bool)
+        for at, n in zip(places, self.v.shape):
+            inside &= (at >= 0) & (at < n)
+        other = np.array(outside).astype(self.v.dtype)
+        if not inside.any():
+            return Array(np.full(places[0].shape, other))
+        return Array(np.where(inside, self.v[tuple(np.where(inside, at, 0) for at in places)],
+                              other))
+
+    def __invert__(self):
+        return Array(~self.v)
+
+    def __neg__(self):
+        return Array(0 - self.v if self.v.dtype.kind == "u" else -self.v)
+
+
+def operand(value, like):
+    """An array's elements; a literal's, of the type that it meets."""
+    if isinstance(value, Array):
+        return value.v
+    return np.array(value).astype(like.v.dtype)
+
+
+def pair(a, b):
+    like = a if isinstance(a, Array) else b
+    return operand(a, like), operand(b, like)
+
+
+def both(function):
+    def apply(a, b):
+        return Array(function(*pair(a, b)))
+    return apply
+
+
+def divided(a, b):
+    one = np.where(b == 0, 1, b).astype(b.dtype)
+    least = (a == np.iinfo(a.dtype).min) & (b == -1) if a.dtype.kind == "i" else False
+    return np.where(b == 0, 0, np.where(least, a, a // np.where(least, 1, one))).astype(a.dtype)
+
+
+def remainder(a, b):
+    return np.where((b == 0) | (b == (-1 if a.dtype.kind == "i" else 0)), 0,
+                    a % np.where((b == 0) | (b == b.dtype.type(0) - b.dtype.type(1)), 1, b)
+                    if a.dtype.kind == "i" else a % np.where(b == 0, 1, b)).astype(a.dtype)
+
+
+def shifted(a, b, left):
+    bits = a.dtype.itemsize * 8
+    far = (b < 0) | (b >= bits) if b.dtype.kind == "i" else b >= bits
+    by = np.where(far, 0, b).astype(a.dtype)
+    if left:
+        return np.where(far, 0, np.left_shift(a, by)).astype(a.dtype)
+    return np.where(far, np.where(a < 0, -1, 0) if a.dtype.kind == "i" else 0,
+                    np.right_shift(a, by)).astype(a.dtype)
+
+
+OPERATORS = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "floordiv": divided,
+             "mod": remainder, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+             "lshift": lambda a, b: shifted(a, b, True), "rshift": lambda a, b: shifted(a, b, False),
+             "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+             "eq": np.equal, "ne": np.not_equal}
+for name, function in OPERATORS.items():
+    setattr(Array, f"__{name}__", both(function))
+    if name not in ("lt", "le", "gt", "ge", "eq", "ne"):
+        setattr(Array, f"__r{name}__", lambda a, b, f=both(function): f(b, a))
+
+
+def matmul(a, b):
+    wide = sum_type(a.v.dtype)
+    return Array(np.matmul(a.v.astype(wide), b.v.astype(wide)))
+
+
+Array.__matmul__ = matmul
+
+
+class Type:
+    def __init__(self, name):
+        self.name = name
+
+    def __call__(self, value):
+        return Array(operand(value, Array(np.zeros(0, NUMPY[self.name]))).astype(NUMPY[self.name]))
+
+    def __getitem__(self, dims):
+        return NUMPY[self.name], dims if isinstance(dims, tuple) else (dims,)
+
+
+def sum_type(dtype):
+    return dtype if dtype.itemsize == 8 else np.dtype("int32" if dtype.kind == "i" else "uint32")
+
+
+def least(dtype, most):
+    info = np.iinfo(dtype)
+    return info.max if most else info.min
+
+
+def folded(function, first=None):
+    """max and min: of several values element by element, or along an axis."""
+    def apply(a, b=None, axis=None):
+        if axis is None:
+            return Array(function(*pair(a, b)))
+        start = least(a.v.dtype, first)
+        return Array(function.reduce(a.v, axis=axis, keepdims=True, initial=start))
+    return apply
+
+
+def summed(function):
+    def apply(a, axis):
+        return Array(function.reduce(a.v, axis=axis, keepdims=True, dtype=sum_type(a.v.dtype)))
+    return apply
+
+
+def placed(function):
+    def apply(a, axis):
+        if a.v.shape[axis] == 0:
+            shape = list(a.v.shape)
+            shape[axis] = 1
+            return Array(np.full(shape, -1, np.int64))
+        return Array(function(a.v, axis=axis, keepdims=True).astype(np.int64))
+    return apply
+
+
+def scanned(function, start):
+    def apply(a, axis, reverse=False, exclusive=False):
+        v = np.flip(a.v, axis) if reverse else a.v
+        v = function.accumulate(v, axis=axis, dtype=v.dtype)
+        if exclusive and v.shape[axis]:
+            first = np.full_like(np.take(v, [0], axis), start(v.dtype))
+            v = np.concatenate([first, np.delete(v, -1, axis)], axis)
+        return Array(np.flip(v, axis) if reverse else v)
+    return apply
+
+
+def reduce(f, x, init, axis):
+    out = None
+    for i in range(x.v.shape[axis]):
+        part = Array(np.take(x.v, [i], axis))
+        out = part if out is None else f(out, part)
+    shape = list(x.v.shape)
+    shape[axis] = 1
+    return Array(np.full(shape, init, x.v.dtype)) if out is None else out
+
+
+def where(c, a, b):
+    a, b = pair(a, b)
+    return Array(np.where(c.v, a, b))
+
+
+SCOPE = {
+    **{name: Type(name) for name in NUMPY}, "true": True, "false": False, "where": where,
+    "max": folded(np.maximum, False), "min": folded(np.minimum, True), "sum": summed(np.add),
+    "prod": summed(np.multiply), "argmax": placed(np.argmax), "argmin": placed(np.argmin),
+    "any": lambda a, axis: Array(np.any(a.v, axis=axis, keepdims=True)),
+    "all": lambda a, axis: Array(np.all(a.v, axis=axis, keepdims=True)),
+    "cumsum": scanned(np.add, lambda t: 0),
+    "cummax": scanned(np.maximum, lambda t: least(t, False)),
+    "cummin": scanned(np.minimum, lambda t: least(t, True)),
+    "reduce": reduce, "f_sum": lambda a, b: a + b,
+    "abs": lambda a: Array(np.abs(a.v)), "iota": lambda n: Array(np.arange(n, dtype=np.int64)),
+    "zeros": lambda t: Array(np.zeros(t[1], t[0])),
+    "fill": lambda value, t: Array(np.full(t[1], np.array(value).astype(t[0]))),
+    "flip": lambda a, axis: Array(np.flip(a.v, axis)),
+    "roll": lambda a, by, axis: Array(np.roll(a.v, by, axis)),
+    "permute": lambda a, order: Array(np.transpose(a.v, order)),
+    "triu": lambda a: Array(np.triu(a.v)), "tril": lambda a: Array(np.tril(a.v)),
+    "reshape": lambda a, dims: Array(a.v.reshape(dims)),
+    "concat": lambda parts, axis: Array(np.concatenate([p.v for p in parts], axis)),
+    "pad": lambda a, by, value=0: Array(np.pad(a.v, by, constant_values=value)),
+}
+
+
+# ---- index notation ----
+
+def along(n, slot):
+    """0 … n - 1 along an axis of its own."""
+    return Array(np.arange(n, dtype=np.int64).reshape([-1 if i == slot else 1
+                                                       for i in range(RANK)]))
+
+
+class Prefix:
+    """sum(k in N if c) body, and so on: one more axis, which is reduced."""
+    slot = 0
+
+    def __call__(self, name, n, counted, body):
+        slot, self.slot = self.slot, self.slot + 1
+        value = body(along(n, slot)).v
+        keep = counted(along(n, slot)).v if counted else np.array(True)
+        self.slot = slot
+        value, keep = np.broadcast_arrays(value, keep, np.empty([n if i == slot else 1
+                                                                 for i in range(RANK)]))[:2]
+        if name in ("argmax", "argmin"):
+            return placed_where(name, value, keep, slot)
+        if name in ("any", "all"):
+            start, function = name == "all", np.logical_and if name == "all" else np.logical_or
+        else:
+            start = least(value.dtype, name == "min") if name in ("max", "min") else 0
+            function = {"max": np.maximum, "min": np.minimum, "sum": np.add}[name]
+        dtype = sum_type(value.dtype) if name == "sum" else value.dtype
+        return Array(function.reduce(np.where(keep, value, start).astype(dtype), axis=slot,
+                                     keepdims=True, dtype=dtype, initial=start))
+
+
+def placed_where(name, value, keep, slot):
+    """The first of the greatest that count; -1 where none does."""
+    if value.shape[slot] == 0:
+        return Array(np.full([1 if i == slot else n for i, n in enumerate(value.shape)], -1))
+    best = np.full_like(np.take(value, [0], slot), 0)
+    at = np.full(best.shape, -1)
+    for i in range(value.shape[slot]):
+        v, k = np.take(value, [i], slot), np.take(keep, [i], slot)
+        wins = k & ((at < 0) | ((v > best) if name == "argmax" else (v < best)))
+        best, at = np.where(wins, v, best), np.where(wins, i, at)
+    return Array(at)
+
+
+class Python(ast.NodeTransformer):
+    """What Python has as jumps becomes calls and operators on arrays."""
+
+    def visit_IfExp(self, node):
+        self.generic_visit(node)
+        return call("where", node.test, node.body, node.orelse)
+
+    def visit_BoolOp(self, node):
+        self.generic_visit(node)
+        op = ast.BitAnd() if isinstance(node.op, ast.And) else ast.BitOr()
+        value = node.values[0]
+        for other in node.values[1:]:
+            value = ast.BinOp(value, op, other)
+        return value
+
+    def visit_UnaryOp(self, node):
+        self.generic_visit(node)
+        return ast.UnaryOp(ast.Invert(), node.operand) if isinstance(node.op, ast.Not) else node
+
+    def visit_Call(self, node):
+        inner = node.func
+        if not isinstance(inner, ast.Call):
+            self.generic_visit(node)
+            return node
+        over, rest = inner.args[0], []
+        if isinstance(over, ast.BoolOp):
+            over, rest = over.values[0], over.values[1:]
+        names = ast.arguments([], [ast.arg(over.left.id)], None, [], [], None, [])
+        counted = ast.Lambda(names, self.visit(rest[0])) if rest else ast.Constant(None)
+        return call("prefix", ast.Constant(inner.func.id), over.comparators[0], counted,
+                    ast.Lambda(names, self.visit(node.args[0])))
+
+
+def call(name, *arguments):
+    return ast.Call(ast.Name(name, ast.Load()), list(arguments), [])
+
+
+def value_of(text, names):
+    text = re.sub(r"\((\w+)\[([^\[\]]*)\] else ([^()]+)\)", r"\1.read((\2,), \3)", text)
+    text = re.sub(r"\((\w+ in \w+) if ", r"(\1 and ", text)
+    tree = Python().visit(ast.parse(text.strip(), mode="eval"))
+    value = eval(compile(ast.fix_missing_locations(tree), text, "eval"), names)
+    return value if isinstance(value, Array) else Array(value)
+
+
+# ---- statements ----
+
+def parsed(tokens):
+    """Statements as texts, and as (head, body, otherwise)."""
+    block = []
+    while tokens and tokens[0] != "}":
+        head = tokens.pop(0)
+        if not tokens or tokens[0] != "{":
+            block.append(head)
+            continue
+        bodies = []
+        while tokens and tokens[0] == "{":
+            tokens.pop(0)
+            bodies.append(parsed(tokens))
+            tokens.pop(0)
+            if tokens and tokens[0] == "else":
+                tokens.pop(0)
+        block.append((head, bodies[0], bodies[1] if len(bodies) > 1 else []))
+    return block
+
+
+class Run:
+    def __init__(self, p, names):
+        self.p, self.names = p, names
+
+    def value(self, text):
+        return value_of(text, self.names)
+
+    def axes(self, text):
+        """j in M, k in N: the variables, each along an axis; their extents."""
+        axes = [part.split(" in ") for part in text.split(", ")]
+        for slot, (name, size) in enumerate(axes):
+            self.names[name] = along(self.p.extent(size), slot)
+        self.names["prefix"].slot = len(axes)
+        return [self.p.extent(size) for _, size in axes]
+
+    def whole(self, value, extents):
+        return Array(np.broadcast_to(value.v, extents + [1] * (RANK - len(extents)))
+                     .reshape(extents))
+
+    def simple(self, text, mask):
+        """Which lanes go on."""
+        if text == "break":
+            return np.zeros_like(mask)
+        name, op, expression = re.fullmatch(
+            r"(?:let |var )?(\w+(?:\[[^=]*\])?) ([-+*]?)= (.*)", text).groups()
+        if "[" in name:
+            self.store(name, expression)
+        else:
+            new = self.value(f"{name} {op} ({expression})" if op else expression)
+            old = self.names.get(name)
+            if isinstance(old, Array) and old.v.dtype != new.v.dtype:
+                new = Array(new.v.astype(old.v.dtype))
+            self.names[name] = Array(np.where(mask, new.v, old.v)) if isinstance(old, Array) else new
+        return mask
+
+    def store(self, name, expression):
+        name, at = name[:-1].split("[", 1)
+        if " in " in at:
+            extents = self.axes(at)
+            self.names[name] = self.whole(self.value(expression), extents)
+            return
+        result = next(v for v in self.p.results if v.name == name)
+        extents = [self.p.extent(d) for d in result.dims]
+        if at.split(", ")[0] not in self.names:
+            self.axes(", ".join(f"{v} in {d}" for v, d in zip(at.split(", "), result.dims)))
+        self.names[name] = self.whole(self.value(expression), extents)
+
+    def run(self, block, mask):
+        for statement in block:
+            if isinstance(statement, str):
+                mask = self.simple(statement, mask)
+                continue
+            head, body, otherwise = statement
+            kind, rest = head.split(" ", 1)
+            if kind == "parallel":
+                self.axes(rest)
+                self.run(body, np.array(True))
+            elif kind == "if":
+                c = self.value(rest).v
+                mask = self.run(body, mask & c) | self.run(otherwise, mask & ~c)
+            else:
+                self.loop(kind, rest, body, mask)
+        return mask
+
+    def loop(self, kind, rest, body, live):
+        if kind == "for":
+            name, low, high = re.fullmatch(r"(\w+) in (.*)\.\.(.*)", rest).groups()
+            self.names[name], end = Array(self.value(low).v.astype(np.int64)), self.value(high)
+        while True:
+            going = self.value(rest).v if kind == "while" else self.names[name].v < end.v
+            live = live & going
+            if not live.any():
+                return
+            live = self.run(body, live)
+            if kind == "for":
+                self.names[name] = Array(self.names[name].v + 1)
+
+
+def evaluate(p, inputs):
+    """The results by name."""
+    names = {**SCOPE, "prefix": Prefix(), **p.sizes,
+             **{name: Array(v) for name, v in inputs.items()},
+             **{name: Array(np.array(value).astype(NUMPY[kind])) for name, kind, value in p.scalars}}
+    tokens = [t.strip() for t in re.findall(r"[{}]|[^{}\n]+", "\n".join(p.body))]
+    Run(p, names).run(parsed([t for t in tokens if t]), np.array(True))
+    shape = {v.name: [p.extent(d) for d in v.dims] for v in p.results}
+    return {v.name: np.broadcast_to(names[v.name].v, shape[v.name]) for v in p.results}
+
+
+# ---- programs ----
+
+def made(seed):
+    """A program of integers and bools, or None."""
+    p = Program(seed)
+    for _ in range(p.rnd.choice([1, 1, 2, 3])):
+        p.rnd.choice(STATEMENTS)(p)
+    if not p.results:
+        last = p.locals[-1]
+        p.body.append(f"{p.result(last.dtype, last.dims).name} = {last.name}")
+    text = "\n".join(p.body)
+    wild = any(v.dtype not in NUMPY for v in p.params) or re.search(r"\bf\d|\bbf16", text)
+    return None if wild else p
+
+
+def data(p, rng, value):
+    shape = [p.extent(d) for d in value.dims]
+    if value.dtype == "f32":  # a size's
+        return rng.standard_normal(shape, dtype=np.float32)
+    dtype = NUMPY[value.dtype]
+    if value.dtype == "bool":
+        return rng.integers(0, 2, shape).astype(bool)
+    info = np.iinfo(dtype)
+    if value.data.startswith("small"):
+        most = int(value.data.split()[1])
+        odd = rng.integers(0, 20, shape) == 0
+        return np.where(odd, rng.choice([-1, most + 1], shape),
+                        rng.integers(0, most + 1, shape)).astype(dtype)
+    low, high = (info.min, info.max) if value.data == "full" else (-5 * (info.min < 0), 9)
+    return rng.integers(low, high, shape, dtype=dtype, endpoint=True)
+
+
+def problem(options, seed):
+    """(was it run, what is wrong)"""
+    p = made(seed)
+    if not p:
+        return False, None
+    p.declare_sizes()
+    rng = np.random.default_rng(seed)
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        source = folder / "k.tile"
+        source.write_text(p.source())
+        inputs = {v.name: data(p, rng, v) for v in p.params}
+        command = [options.tessera, "run", str(source), "--device", options.device]
+        for key, values in inputs.items():
+            np.save(folder / f"{key}.npy", values)
+            command.append(f"{key}={folder / key}.npy")
+        command += [f"{name}={str(bool(value)).lower() if kind == 'bool' else value}"
+                    for name, kind, value in p.scalars]
+        for v in p.results:
+            command += ["-o", f"{v.name}={folder / v.name}.npy"]
+        known = " ".join(" ".join(v.dims) for v in p.params)
+        rest = [f"{k}={v}" for k, v in p.sizes.items()
+                if not re.search(rf"\b{k}\b", known) and
+                re.search(rf"\b{k}\b", " ".join(" ".join(v.dims) for v in p.results))]
+        command += ["--size", ",".join(rest)] if rest else []
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            return True, f"exit {done.returncode}: {done.stderr[-800:]}{p.source()}"
+        with np.errstate(all="ignore"):
+            want = evaluate(p, inputs)
+        for key, value in want.items():
+            got = np.load(folder / f"{key}.npy")
+            if got.shape != value.shape or not np.array_equal(got, value):
+                at = np.argwhere(got != value)[0] if got.shape == value.shape else "shape"
+                return True, f"{key} differs, first at {at}\n{p.source()}"
+    return True, None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tessera", required=True, type=os.path.abspath)
+    parser.add_argument("--device", default="interp")
+    parser.add_argument("--count", type=int, default=300, help="programs that are made")
+    parser.add_argument("--first", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    options = parser.parse_args()
+    for kinds in (program.FLOATS, program.HALVES, generate.STORED, generate.CONTROLLED,
+                  lanes.VARIABLES):
+        kinds[:] = [kind for kind in kinds if kind in NUMPY]
+    generate.compute = lambda p: p.rnd.choice([*INTS, "bool"])
+    passed = failed = 0
+    seeds = range(options.first, options.first + options.count)
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for seed, (ran, wrong) in zip(seeds, pool.map(lambda s: problem(options, s), seeds)):
+            passed, failed = passed + (ran and not wrong), failed + bool(wrong)
+            if wrong:
+                print(f"program {seed}: {wrong}")
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
