@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""run.py BUILD [PATTERN]: runs the suites that CTest knows, and sums what they count.
+"""Runs the suites that CTest knows of builds, and sums what they count. Long ones run when they
+are asked for, and then alone. Last line, alone: `N passed, N failed`. The exit status is 1 when
+anything failed.
 
-Last line, alone: `N passed, N failed`. The exit status is 1 when anything failed.
-"""
+    run.py BUILD [--also BUILD] [--long] [--only PATTERN]"""
 
+import argparse
 import concurrent.futures
 import json
 import os
@@ -18,12 +20,13 @@ CHECK = re.compile(r"^\d+%: Checks: (\d+), Failures: (\d+), Errors: (\d+)$", re.
 LIT = re.compile(r"^ +(Passed|Failed|Unresolved|Timed Out|Unexpectedly Passed) *: +(\d+)", re.M)
 
 
-def suites(build, pattern):
+def suites(build, options):
     listing = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1"],
                              check=True, capture_output=True, text=True).stdout
     for test in json.loads(listing)["tests"]:
         properties = {p["name"]: p["value"] for p in test.get("properties", [])}
-        if re.search(pattern, test["name"]):
+        long = "long" in properties.get("LABELS", [])
+        if long == options.long and re.search(options.only, test["name"]):
             yield test["name"], test.get("command"), properties
 
 
@@ -61,9 +64,14 @@ def run(name, command, properties):
 
 
 def main():
-    build = sys.argv[1]
-    pattern = sys.argv[2] if len(sys.argv) > 2 else ""
-    listed = list(suites(build, pattern))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("build")
+    parser.add_argument("--also", action="append", default=[], help="another build")
+    parser.add_argument("--long", action="store_true")
+    parser.add_argument("--only", default="", help="suites whose name has this pattern")
+    options = parser.parse_args()
+    listed = [suite for build in [options.build, *options.also]
+              for suite in suites(build, options)]
     total = [0, 0]
     with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         for done in concurrent.futures.as_completed([pool.submit(run, *s) for s in listed]):

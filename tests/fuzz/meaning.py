@@ -28,8 +28,9 @@ NUMPY = {"bool": np.bool_, **{f"{k}{b}": np.dtype(f"{n}{b}")
                               for k, n in (("i", "int"), ("u", "uint")) for b in (8, 16, 32, 64)}}
 RANK = 12  # of an expression of index variables: an axis for each
 STATEMENTS = [generate.let_array, generate.give_array, generate.give_array, generate.give_joined,
-              generate.give_views, generate.let_indexed, generate.give_indexed, generate.give_indexed,
-              generate.give_parallel, generate.give_parallel, generate.let_controlled]
+              generate.give_views, generate.let_indexed, generate.give_indexed,
+              generate.give_indexed, generate.give_parallel, generate.give_parallel,
+              generate.let_controlled]
 
 
 # ---- the language in NumPy ----
@@ -99,15 +100,14 @@ def both(function):
 
 
 def divided(a, b):
-    one = np.where(b == 0, 1, b).astype(b.dtype)
-    least = (a == np.iinfo(a.dtype).min) & (b == -1) if a.dtype.kind == "i" else False
-    return np.where(b == 0, 0, np.where(least, a, a // np.where(least, 1, one))).astype(a.dtype)
+    """Rounded down; the least number by -1 wraps."""
+    turned = (b == -1) & (a.dtype.kind == "i")
+    by = np.where((b == 0) | turned, 1, b).astype(a.dtype)
+    return np.where(b == 0, 0, np.where(turned, 0 - a, a // by)).astype(a.dtype)
 
 
 def remainder(a, b):
-    return np.where((b == 0) | (b == (-1 if a.dtype.kind == "i" else 0)), 0,
-                    a % np.where((b == 0) | (b == b.dtype.type(0) - b.dtype.type(1)), 1, b)
-                    if a.dtype.kind == "i" else a % np.where(b == 0, 1, b)).astype(a.dtype)
+    return np.where(b == 0, 0, a - b * divided(a, b)).astype(a.dtype)
 
 
 def shifted(a, b, left):
@@ -122,7 +122,8 @@ def shifted(a, b, left):
 
 OPERATORS = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "floordiv": divided,
              "mod": remainder, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
-             "lshift": lambda a, b: shifted(a, b, True), "rshift": lambda a, b: shifted(a, b, False),
+             "lshift": lambda a, b: shifted(a, b, True),
+             "rshift": lambda a, b: shifted(a, b, False),
              "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
              "eq": np.equal, "ne": np.not_equal}
 for name, function in OPERATORS.items():
@@ -374,9 +375,9 @@ class Run:
         else:
             new = self.value(f"{name} {op} ({expression})" if op else expression)
             old = self.names.get(name)
-            if isinstance(old, Array) and old.v.dtype != new.v.dtype:
-                new = Array(new.v.astype(old.v.dtype))
-            self.names[name] = Array(np.where(mask, new.v, old.v)) if isinstance(old, Array) else new
+            if isinstance(old, Array):
+                new = Array(np.where(mask, new.v, old.v))
+            self.names[name] = new
         return mask
 
     def store(self, name, expression):
@@ -426,7 +427,7 @@ def evaluate(p, inputs):
     """The results by name."""
     names = {**SCOPE, "prefix": Prefix(), **p.sizes,
              **{name: Array(v) for name, v in inputs.items()},
-             **{name: Array(np.array(value).astype(NUMPY[kind])) for name, kind, value in p.scalars}}
+             **{n: Array(np.array(value).astype(NUMPY[kind])) for n, kind, value in p.scalars}}
     tokens = [t.strip() for t in re.findall(r"[{}]|[^{}\n]+", "\n".join(p.body))]
     Run(p, names).run(parsed([t for t in tokens if t]), np.array(True))
     shape = {v.name: [p.extent(d) for d in v.dims] for v in p.results}

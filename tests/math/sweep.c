@@ -4,8 +4,8 @@
  *     sweep [--every N] [NAME]…
  *
  * Of each function of one f32 every N-th of the 2^32 inputs: 1 takes all, of slow functions as many
- * as their rows say. Prints what each is off by at most. On edges and a sample the interpreter gives the same bits. The last line
- * says `N passed, N failed`. */
+ * as their rows say. Prints what each is off by at most. On edges and a sample the interpreter has
+ * the same bits. The last line says `N passed, N failed`. */
 #include "tests/math/reference.h"
 #include "tests/math/vectors.h"
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bugs to plant: what they are, the file, the expression that is right, between « and » in as much of
-its file as makes it stand there once, and the one that is wrong. Each one makes some program's
+"""Bugs to plant: what they are, the file, the expression that is right, between « and » in as much
+of its file as makes it stand there once, and the one that is wrong. Each one makes some program's
 answer wrong. A row whose expression is gone is an error of the table."""
 
 FRONTEND = [
