@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # make demo     the four programs on real input, on this machine's CPU
 # make check    every test
+# make check-long what takes half an hour; CI runs it after `make check`
 # make bench-cpu the CPU beside NumPy on OpenBLAS
-# make check-long, make check-asan, make check-gpu, make package, make format
+# make check-asan, make check-gpu, make coverage, make package, make docs
 # Each target alone installs what it needs (Debian 12, as root), configures and builds.
 
 BUILD ?= build

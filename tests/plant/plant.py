@@ -10,6 +10,7 @@ import argparse
 import concurrent.futures
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -29,7 +30,7 @@ ENOUGH = 0.95
 # means is told by NumPy alone; that all executors do the same, by random programs.
 SUITES = {
     "frontend": ["meaning", "lang", "text", "stdlib", "units", "examples"],
-    "passes": ["fuzz", "lang", "text", "units", "agree"],
+    "passes": ["fuzz", "own", "lang", "units", "text", "agree"],
     "codegen/gpu": ["text"],
     "codegen": ["fuzz", "lang", "text", "units", "agree"],
     "runtime": ["units", "fuzz", "lang", "text"],
@@ -97,6 +98,10 @@ def commands(options, suite, name):
     if suite == "lang":
         return [[python, tests / "lang/lang.py", "--tessera", tessera, "--device", "interp,cpu",
                  "--jobs", "1"]]
+    if suite == "own":
+        pass_name = re.sub("^opt_", "", pathlib.Path(name).stem).split("_")[0]
+        return [["lit-22", "-q", "-j1", "--allow-empty-runs", f"--filter=passes/{pass_name}/",
+                 built / "tests"]]
     if suite == "text":
         return [["lit-22", "-q", "-j1", "--max-failures=1", f"--filter={text}", built / "tests"]]
     if suite == "units":
@@ -136,9 +141,9 @@ def wake(options, n):
 def asleep():
     """Without any bug all suites pass."""
     rooms = {row[1].split("/")[0]: row[1] for row in PLANTS}
-    checks = {(s, rooms[row[1].split("/")[0]] if s in ("text", "units") else row[1])
+    checks = {(s, rooms[row[1].split("/")[0]] if s in ("own", "text", "units") else row[1])
               for row in PLANTS for s in suites_for(row[1])}
-    return sorted({suite + name * (suite in ("text", "units")): (suite, name)
+    return sorted({suite + name * (suite in ("own", "text", "units")): (suite, name)
                    for suite, name in checks}.values())
 
 
