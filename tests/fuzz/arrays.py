@@ -15,7 +15,9 @@ def literal(p, dtype):
         return p.rnd.choice(["0.5", "1.5", "2", "-0.25", "3.0", "0"])
     if dtype == "bool":
         return p.rnd.choice(["true", "false"])
-    return p.rnd.choice(["1", "2", "3", "7", "100", "0"] + ([] if dtype[0] == "u" else ["-3"]))
+    wide = ["2147483648", "4294967297"] if dtype[1:] == "64" and p.rnd.random() < 0.2 else []
+    return p.rnd.choice(wide or ["1", "2", "3", "7", "100", "0"] +
+                        ([] if dtype[0] == "u" else ["-3"]))
 
 
 def constant(p, dtype):

@@ -156,6 +156,37 @@ def give_joined(p):
     p.body.append(f"{result.name} = concat([{parts}], axis={axis})")
 
 
+def give_contraction(p):
+    """Of two factors over an axis that both have, stored this way or that; what is not a sum of
+    products looks like one."""
+    i, j, k = p.fresh("j"), p.fresh("j"), p.fresh("k")
+    names = [n for n in p.sizes if p.extent(n) <= 140]
+    if not names:
+        return
+    axes = {v: p.rnd.choice(names) for v in (i, j, k)}
+    batch = p.rnd.random() < 0.3
+    if batch:
+        b = p.fresh("j")
+        axes[b] = min(p.sizes, key=p.sizes.get)
+    dtype = p.rnd.choice(["f32", "f32", "f32", "i32"] if FLOATS else ["i32"])
+
+    def factor(*walked):
+        walked = [*walked, *([b] if batch and p.rnd.random() < 0.7 else [])]
+        p.rnd.shuffle(walked)
+        kind = p.rnd.choice([dtype, dtype, *(HALVES if dtype == "f32" else [])])
+        x = p.param(kind, [axes[v] for v in walked], "normal" if dtype == "f32" else "")
+        text = f"{x.name}[{', '.join(walked)}]"
+        return text if kind == dtype else f"{dtype}({text})"
+    name = p.rnd.choice(["sum", "sum", "sum", "max", "min"])
+    left = ([b] if batch else []) + [i, j]
+    if batch and p.rnd.random() < 0.5:
+        p.rnd.shuffle(left)
+    condition = f" if {k} <= {i}" if p.rnd.random() < 0.2 else ""
+    y = p.result(dtype, [axes[v] for v in left])
+    p.body.append(f"{y.name}[{', '.join(left)}] = {name}({k} in {axes[k]}{condition}) "
+                  f"{factor(i, k)} * {factor(k, j)}")
+
+
 def give_views(p):
     """Views of views, of one array; what comes out meets what went in."""
     dims = p.dims(rank=p.rnd.choice([2, 3, 3]))
@@ -347,8 +378,8 @@ def give_outer_function(p):
 
 STATEMENTS = [(let_array, 3), (let_indexed, 2), (let_controlled, 1), (let_mixed, 1), (give_array, 7),
               (give_indexed, 5), (give_window, 2), (give_parallel, 3), (give_rows, 1),
-              (give_joined, 1.5), (give_views, 1.5), (give_atomic, 1), (give_scattered, 0.7),
-              (give_inout, 1), (give_folded, 0.7), (give_tiles, 1), (give_outer_function, 0.5)]
+              (give_joined, 1.5), (give_views, 1.5), (give_contraction, 1.5), (give_atomic, 1),
+              (give_scattered, 0.7), (give_inout, 1), (give_folded, 0.7), (give_tiles, 1), (give_outer_function, 0.5)]
 
 
 def schedule_lines(p, n):
