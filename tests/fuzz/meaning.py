@@ -445,8 +445,8 @@ def made(seed):
         last = p.locals[-1]
         p.body.append(f"{p.result(last.dtype, last.dims).name} = {last.name}")
     text = "\n".join(p.body)
-    wild = any(v.dtype not in NUMPY for v in p.params) or re.search(r"\bf\d|\bbf16", text)
-    return None if wild else p
+    wild = re.search(r"\bf\d|\bbf16|\b[iu]4\b", text)
+    return None if wild or any(v.dtype not in NUMPY for v in p.params) else p
 
 
 def data(p, rng, value):

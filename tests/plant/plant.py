@@ -164,7 +164,9 @@ def main():
             failed = list(pool.map(lambda c: notices(options, *c, 0), checks))
             if any(failed):
                 sys.exit(f"without any bug: {[c for c, bad in zip(checks, failed) if bad]} fail")
-        for n, (suite, seconds) in zip(wanted, pool.map(lambda n: wake(options, n), wanted)):
+        woken = {pool.submit(wake, options, n): n for n in wanted}
+        for done in concurrent.futures.as_completed(woken):
+            n, (suite, seconds) = woken[done], done.result()
             found += suite is not None
             print(f"{n:2} {suite or 'NOBODY':7} {seconds:4.0f} s  {PLANTS[n - 1][0]}", flush=True)
     missed = len(wanted) - found
