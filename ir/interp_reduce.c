@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reductions and products. Floats accumulate in f64 and round once: the interpreter is then off by
  * half a unit, and the bound speaks of the other executor alone. An executor may associate in any
- * way, and a matrix unit may truncate where IEEE rounds, hence the larger unit for products. */
+ * way, a sum of products may take them unrounded, and a matrix unit may truncate where IEEE rounds,
+ * hence the larger unit for products of matrices. */
 #include "ir/interp_reduce.h"
 
 #include <float.h>
@@ -196,7 +197,7 @@ static Buffer *sum_of_bounds(Run *run, const Axes *axes, Buffer *bounds)
 static void bound_sum(const Axes *axes, const double *size, const double *moved, int64_t n,
                       double *out)
 {
-    double terms = axes->len > 2 ? (double)axes->len : 0;
+    double terms = axes->len > 2 ? (double)axes->len : axes->products;
     for (int64_t i = 0; i < n; i++) {
         out[i] = moved ? moved[i] : 0;
         if (terms > 0) {
@@ -243,7 +244,7 @@ static Buffer *bounds_of(Run *run, const Axes *axes, const Array *from, Buffer *
         return sum;
     }
     Buffer *sizes = sizes_of(run, axes, from, doubles(bounds));
-    if (!bounds && axes->len <= 2 && !any_zero(doubles(sizes), n)) {
+    if (!bounds && axes->len <= 2 && !axes->products && !any_zero(doubles(sizes), n)) {
         buffer_drop(run, sizes);
         return NULL;
     }
@@ -276,6 +277,8 @@ void interp_reduce(Run *run, const Op *op)
         interp_scratch(run, op, op_access(op, 1));
     }
     Axes axes = reduce_axes(run, op, from);
+    const Op *made = op->operands[0]->def;
+    axes.products = made && made->kind == OP_MUL && axes.len > 1 && axes.fold == FOLD_SUM;
     Array *to = array_of_type(run, op, op->results[0]->type);
     bool is_float = dtype_is_float(from->dtype);
     Buffer *elements = is_float ? array_doubles(run, from, -1) : array_ints(run, from, -1);

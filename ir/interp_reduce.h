@@ -13,6 +13,7 @@ typedef struct Axes {
     Fold fold;
     OpKind kind;
     DType dtype;
+    bool products; /* its elements are, and may enter a sum unrounded */
 } Axes;
 
 static inline double *doubles(Buffer *buffer)

@@ -8,7 +8,7 @@
  * product; every other axis is a batch, of which those that are summed are summed after: a
  * convolution is a product for each offset of its window, over channels. Factors of 16 bits stay
  * so: they multiply exactly in f32. What has no such axes, or too little in them for a matrix unit,
- * stays. Requires the tensor stage. Reassociates the sum. */
+ * stays. Requires the tensor stage. Reassociates the sum, whose products enter it unrounded. */
 #include "ir/build.h"
 #include "passes/axis_drop.h"
 #include "passes/pass.h"
