@@ -11,7 +11,8 @@ enum {
     UNIT_DEPTH = 16,
     UNIT_WARPS = 4,        /* that multiply together */
     CPU_EDGE = 256,        /* of a tile whose operands and result stay in the second-level cache: */
-    CPU_DEPTH_BYTES = 768, /* the longer an edge, the less often the other operand is packed */
+    CPU_DEPTH_BYTES = 768, /* the longer an edge, the less often the other operand is packed; of 8
+                            * bytes an element, half as many columns */
     FMA_LEAST = 8,         /* elements of an axis, of derived tiles of fused multiply-adds */
 };
 
@@ -152,7 +153,8 @@ static void choose_fma_unit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n
     /* Narrow operands take registers twice on a GPU: as they are, and widened. */
     bool twice = is_gpu(func) && dtype_bytes(plan->dot->operands[0]->type->dtype) < 4;
     int64_t rows = is_gpu(func) ? 128 : CPU_EDGE;
-    int64_t cols = is_gpu(func) ? (twice ? 64 : 128) : CPU_EDGE;
+    int bytes = dtype_bytes(plan->dot->results[0]->type->dtype);
+    int64_t cols = is_gpu(func) ? (twice ? 64 : 128) : bytes > 4 ? CPU_EDGE / 2 : CPU_EDGE;
     cols /= power_of_two_at_least(plan->n_dots);
     if (m) {
         set_halved(func, m, fitted(m->dim, rows), FMA_LEAST, TURN_ROWS,

@@ -187,6 +187,34 @@ def give_contraction(p):
                   f"{factor(i, k)} * {factor(k, j)}")
 
 
+def give_stencil(p):
+    """Neighbours of what is computed, with something else past its ends."""
+    dims = p.dims(rank=p.rnd.choice([1, 2, 2]))
+    dtype = p.rnd.choice(["f32", "i32", "i64"] if FLOATS else ["i32", "i64"])
+    text = expr(p, dtype, dims, 1, pure=True)
+    if len(dims) == 2 and p.rnd.random() < 0.5:
+        rows, columns = p.param(dtype, dims[:1]), p.param(dtype, dims[1:])
+        text = f"{rows.name}[:, None] {p.rnd.choice('+-*')} {columns.name}[None, :]"
+    t = p.fresh("t")
+    p.body.append(f"let {t} = {text}")
+    axes = [(p.fresh("j"), d) for d in dims]
+
+    def read():
+        axis = p.rnd.randrange(len(axes))
+        at = [v for v, _ in axes]
+        if p.rnd.random() < 0.25 and len(p.params) < 8:
+            most = max(p.extent(dims[axis]) - 1, 0)
+            index = p.param("i32", (dims[axis],), f"small {most}")
+            at[axis] = f"{index.name}[{at[axis]}]"
+            return f"{t}[{', '.join(at)}]"
+        at[axis] = p.rnd.choice([f"{at[axis]} - 1", f"{at[axis]} + 1", f"{at[axis]} + 2",
+                                 f"2 * {at[axis]} - 1", f"{at[axis]} // 2", at[axis]])
+        return f"({t}[{', '.join(at)}] else {p.rnd.choice(['0', '1', '-3', '7'])})"
+    y = p.result(dtype, dims)
+    reads = f" {p.rnd.choice('+-')} ".join(read() for _ in range(p.rnd.choice([2, 3])))
+    p.body.append(f"{y.name}[{', '.join(v for v, _ in axes)}] = {reads}")
+
+
 def give_views(p):
     """Views of views, of one array; what comes out meets what went in."""
     dims = p.dims(rank=p.rnd.choice([2, 3, 3]))
@@ -378,8 +406,8 @@ def give_outer_function(p):
 
 STATEMENTS = [(let_array, 3), (let_indexed, 2), (let_controlled, 1), (let_mixed, 1), (give_array, 7),
               (give_indexed, 5), (give_window, 2), (give_parallel, 3), (give_rows, 1),
-              (give_joined, 1.5), (give_views, 1.5), (give_contraction, 1.5), (give_atomic, 1),
-              (give_scattered, 0.7), (give_inout, 1), (give_folded, 0.7), (give_tiles, 1), (give_outer_function, 0.5)]
+              (give_joined, 1.5), (give_views, 1.5), (give_contraction, 1.5),
+              (give_stencil, 2), (give_atomic, 1), (give_scattered, 0.7), (give_inout, 1), (give_folded, 0.7), (give_tiles, 1), (give_outer_function, 0.5)]
 
 
 def schedule_lines(p, n):
