@@ -16,7 +16,7 @@ enum {
     LONG_ROW = 32768,      /* elements */
     MOST_OPERAND_OPS = 6,  /* element-wise ops on what a product reads */
     MOST_LOOKS = 256,      /* at ops, for whether they are so many */
-    MOST_FOLDS = 8,        /* each of which reads what the one before it leaves */
+    MOST_FOLDS = 4,        /* each of which reads what the one before it leaves */
     SIZE_UNKNOWN = 1 << 20 /* elements, taken for an extent that is not known */
 };
 
