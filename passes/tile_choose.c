@@ -307,15 +307,29 @@ static bool has_loop_of_elements(const Block *block)
     return false;
 }
 
+/* Elements of a tile along the axes whose steps the user gives, rows aside: registers hold what rows
+ * take as often. */
+static int64_t given_elements(Func *func, const TilePlan *plan)
+{
+    int64_t elements = 1;
+    for (int i = 0; i < plan->n_stored && is_gpu(func); i++) {
+        const AxisPlan *axis = &plan->items[i];
+        const Line *line = is_row(axis) ? NULL : schedule_given(func, "tile", axis->name);
+        int64_t step = line ? line->number : 1;
+        elements *= step > 0 && step <= LOOP_STEP / elements ? step : 1;
+    }
+    return elements;
+}
+
 static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
 {
-    int64_t row = 1;
+    int64_t row = 1, given = given_elements(func, plan);
     plan->most_thread = most_a_thread(group);
     plan->aligned = choose_aligned(func, group, plan);
     for (int i = plan->n; i-- > 0;) {
         AxisPlan *axis = &plan->items[i];
         if (is_row(axis)) {
-            row *= choose_row(func, group, plan, axis, row);
+            row *= choose_row(func, group, plan, axis, row * given);
         }
     }
     choose_windows(group, plan);
@@ -323,7 +337,8 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
     for (int i = plan->n; i-- > 0;) {
         AxisPlan *axis = &plan->items[i];
         if (!(axis->flags & AXIS_STORED) && axis->how != AXIS_UNROLL) {
-            int64_t wanted = larger(1, power_of_two_at_most(loop_step(func, plan) / 2 / row));
+            int64_t wanted =
+                larger(1, power_of_two_at_most(loop_step(func, plan) / 2 / (row * given)));
             tile_set_step(func, axis, AXIS_LOOP, fitted(axis->dim, wanted),
                           "one step along a reduced axis");
             row *= axis->step;

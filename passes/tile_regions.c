@@ -58,7 +58,8 @@ static Frame region_frame(Emitter *e, Frame *outer, const Handed *handed, const 
     return frame;
 }
 
-/* Memory that something writes is read where the source reads it. */
+/* Memory that something writes is read where the source reads it; along an axis that a loop walks, by
+ * that loop. */
 static bool reads_changing(const Emitter *e, const Op *op)
 {
     if ((op->kind != OP_LOAD && op->kind != OP_GATHER) ||
@@ -78,7 +79,7 @@ static void emit_region(Emitter *e, Frame *outer, const Op *op, const Handed *ha
             yield = inner;
         } else if (emit_has_effect(inner)) {
             emit_effect(e, &inside, inner);
-        } else if (reads_changing(e, inner)) {
+        } else if (reads_changing(e, inner) && is_here(e, &inside, inner->results[0])) {
             emit_value(e, &inside, inner->results[0]);
         }
     }
