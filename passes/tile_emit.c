@@ -296,7 +296,7 @@ Value *emit_value(Emitter *e, Frame *frame, Value *value)
     if (!belongs(e, frame, value)) {
         Frame *outer = frame->outer;
         Builder end = outer->at;
-        outer->at = frame->op ? build_before(e->func, frame->op) : outer->at;
+        outer->at = frame->op ? build_before(e->func, frame->op) : frame->at; /* the same block */
         Value *found = emit_value(e, outer, value);
         outer->at = end;
         return found;
