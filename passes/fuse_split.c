@@ -390,8 +390,8 @@ static const Value *long_chain(const Splitter *s, const Op *op)
     return NULL;
 }
 
-/* Nor may the loop over another row, if that is inside: the scan is there before; where it is made of
- * that row's fold, that is. */
+/* Nor may the loop over another row, if that is inside: the scan is there before; where it is made
+ * of that row's fold, that is. */
 static const Value *scanned_beside_row(Splitter *s, const Op *op)
 {
     if (!is_scan(op)) {

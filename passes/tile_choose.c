@@ -307,8 +307,8 @@ static bool has_loop_of_elements(const Block *block)
     return false;
 }
 
-/* Elements of a tile along the axes whose steps the user gives, rows aside: registers hold what rows
- * take as often. */
+/* Elements of a tile along the axes whose steps the user gives, rows aside: registers hold what
+ * rows take as often. */
 static int64_t given_elements(Func *func, const TilePlan *plan)
 {
     int64_t elements = 1;

@@ -58,8 +58,8 @@ static Frame region_frame(Emitter *e, Frame *outer, const Handed *handed, const 
     return frame;
 }
 
-/* Memory that something writes is read where the source reads it; along an axis that a loop walks, by
- * that loop. */
+/* Memory that something writes is read where the source reads it; along an axis that a loop walks,
+ * by that loop. */
 static bool reads_changing(const Emitter *e, const Op *op)
 {
     if ((op->kind != OP_LOAD && op->kind != OP_GATHER) ||

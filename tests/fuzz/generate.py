@@ -404,10 +404,11 @@ def give_outer_function(p):
     p.body.append(f"{y.name} = outer({expr(p, dtype, (m,), 2)}, {expr(p, dtype, (n,), 2)})")
 
 
-STATEMENTS = [(let_array, 3), (let_indexed, 2), (let_controlled, 1), (let_mixed, 1), (give_array, 7),
-              (give_indexed, 5), (give_window, 2), (give_parallel, 3), (give_rows, 1),
-              (give_joined, 1.5), (give_views, 1.5), (give_contraction, 1.5),
-              (give_stencil, 2), (give_atomic, 1), (give_scattered, 0.7), (give_inout, 1), (give_folded, 0.7), (give_tiles, 1), (give_outer_function, 0.5)]
+STATEMENTS = [(let_array, 3), (let_indexed, 2), (let_controlled, 1), (let_mixed, 1),
+              (give_array, 7), (give_indexed, 5), (give_window, 2), (give_parallel, 3),
+              (give_rows, 1), (give_joined, 1.5), (give_views, 1.5), (give_contraction, 1.5),
+              (give_stencil, 2), (give_atomic, 1), (give_scattered, 0.7), (give_inout, 1),
+              (give_folded, 0.7), (give_tiles, 1), (give_outer_function, 0.5)]
 
 
 def schedule_lines(p, n):
