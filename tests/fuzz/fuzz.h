@@ -17,8 +17,7 @@ typedef struct Data {
     int64_t most;             /* of small: 0 … most, seldom beyond */
 } Data;
 
-/* One way to compile and run: "O3 skip hoist line tile M 4", "passes sm_90a", "code gfx942 hsaco".
- */
+/* A way to compile and run: "O3 skip hoist line tile M 4", "passes sm_90a", "code gfx942 hsaco". */
 typedef struct Way {
     const char *text;
     const char *passes, *stop; /* interpreted, as the passes for it leave it (up to `stop`) */

@@ -29,8 +29,8 @@ NUMPY = {"bool": np.bool_, **{f"{k}{b}": np.dtype(f"{n}{b}")
 RANK = 12  # of an expression of index variables: an axis for each
 STATEMENTS = [generate.let_array, generate.give_array, generate.give_array, generate.give_joined,
               generate.give_views, generate.give_stencil, generate.let_indexed,
-              generate.give_indexed, generate.give_indexed, generate.give_parallel, generate.give_parallel,
-              generate.let_controlled]
+              generate.give_indexed, generate.give_indexed, generate.give_parallel,
+              generate.give_parallel, generate.let_controlled]
 
 
 # ---- the language in NumPy ----
