@@ -472,6 +472,10 @@ def problem(options, seed):
     if not p:
         return False, None
     p.declare_sizes()
+    alone = {d for v in p.params + p.results for d in v.dims}
+    for size in sorted(set(re.findall(r"[A-Z]", " ".join(" ".join(v.dims) for v in p.results)))):
+        if size not in alone:  # a sum of two sizes says neither
+            p.param("f32", (size,), "normal")
     rng = np.random.default_rng(seed)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
