@@ -202,6 +202,8 @@ def folded(p, dtype, inner, axis, depth, name, pure):
     low = {"sum": "0", "max": "-inf", "min": "inf"}[name]
     if dtype not in FLOATS and name != "sum":
         name, low = "sum", "0"
+    if dtype in FLOATS and name == "sum":
+        low = "-0.0"  # what changes no number, the other zero neither
     p.function(f"fn f_{name}(a, b) = {bodies[name]}")
     text = expr(p, dtype, inner, depth - 1, False, pure)
     return f"reduce(f_{name}, {text}, init={low}, axis={axis})"

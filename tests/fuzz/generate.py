@@ -11,7 +11,7 @@ import sys
 
 import lanes
 from arrays import SUMMED, expr
-from program import FLOATS, HALVES, INTS, PACKED, Program, Value
+from program import FLOATS, HALVES, INTS, MOST_PRODUCT, PACKED, Program, Value
 
 SKIPPED = ["simplify", "reads", "contract", "units", "hoist", "accumulate", "narrow", "peel",
            "fast", "overlap", "syncs", "vectorize"]
@@ -160,14 +160,15 @@ def give_contraction(p):
     """Of two factors over an axis that both have, stored this way or that; what is not a sum of
     products looks like one."""
     i, j, k = p.fresh("j"), p.fresh("j"), p.fresh("k")
-    names = [n for n in p.sizes if p.extent(n) <= 140]
-    if not names:
-        return
-    axes = {v: p.rnd.choice(names) for v in (i, j, k)}
+    axes = {v: p.rnd.choice(list(p.sizes)) for v in (i, j, k)}
     batch = p.rnd.random() < 0.3
     if batch:
         b = p.fresh("j")
         axes[b] = min(p.sizes, key=p.sizes.get)
+    least = min(p.sizes, key=p.sizes.get)
+    for v in (i, k, j):
+        if p.elements(axes.values()) > 8 * MOST_PRODUCT:
+            axes[v] = least
     dtype = p.rnd.choice(["f32", "f32", "f32", "i32"] if FLOATS else ["i32"])
 
     def factor(*walked):
