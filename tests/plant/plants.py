@@ -141,8 +141,8 @@ CODEGEN = [
     ("GPU: lanes are joined the wrong way round", "codegen/gpu/scan.c",
      "fold_choose(f, «upper», made->first, own, low)",
      "LLVMBuildNot(f->em->builder, upper, \"\")"),
-    ("GPU: rows of shared memory are swizzled by another's number", "codegen/gpu/shared.c",
-     "return swizzle == 64 ? «1» : swizzle == 32 ? 2 : 0;", "0"),
+    ("GPU: threads past the end of a row take part in its fold", "codegen/gpu/reduce.c",
+     "if (!«gpu_overhangs(em, red->from, red->axis)»)", "false"),
 ]
 
 RUNTIME = [
