@@ -97,6 +97,11 @@ static void try_fns(const Lower *l, Nearest *nearest)
 
 void unknown_function(Lower *l, const Expr *callee, const char *name)
 {
+    if (is_saying(name)) {
+        Diag *diag = lower_error(l, ERR_NOT_A_VALUE, callee->span, "`%s` gives no value", name);
+        diag_help(l->diags, diag, "it is a statement of its own");
+        return;
+    }
     const char *dot = strrchr(name, '.');
     const Module *home;
     Nearest nearest = nearest_to(name);

@@ -303,7 +303,8 @@ static void lower_definition(Lower *l, const Stmt *stmt)
     check_unused(l, stmt);
     if (stmt->type && !is_poison(&val)) {
         val = fit_to_declared(l, stmt, val);
-    } else if (is_var) {
+    } else if (is_var || (val.kind == VAL_TENSOR && val.is_inout)) {
+        /* A name of what an inout parameter holds now, not of its memory. */
         val = as_operand(l, stmt->value, val);
         if (!is_poison(&val)) {
             val = lanes_val(as_value(l, &val), val.lanes);
@@ -554,7 +555,7 @@ void lower_block(Lower *l, const StmtList *list)
             break;
         }
         if (l->returned) { /* maybe in an `if` that was chosen: then the rest is the other way */
-            if (list->items[i - 1]->kind == STMT_RETURN) {
+            if (i && list->items[i - 1]->kind == STMT_RETURN) {
                 lower_error(l, ERR_RETURN, list->items[i]->span, "this is never reached");
             }
             break;

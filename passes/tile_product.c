@@ -67,13 +67,21 @@ static const char *choose_unit(Func *func, DType operands, bool suits)
     return "fma";
 }
 
+/* The launch may have been tiled for another product of it, which takes any warps. */
+static bool launch_suits(const Op *dot)
+{
+    const Op *launch = op_enclosing(dot, OP_LAUNCH);
+    const Attr *warps = launch ? op_attr(launch, ATTR_WARPS) : NULL;
+    return !warps || warps->n == 0 || warps->ints[warps->n - 1] % UNIT_WARPS == 0;
+}
+
 const char *product_unit(Func *func, const Op *dot)
 {
     Type a = dot->operands[0]->type, c = dot->results[0]->type;
     const Dim *rows = c->dims + c->rank - 2, *depth = a->dims + a->rank - 1;
     bool suits = poly_capacity(rows[0]) % UNIT_ROWS == 0 &&
                  poly_capacity(rows[1]) % UNIT_COLUMNS == 0 &&
-                 poly_capacity(depth[0]) % UNIT_DEPTH == 0;
+                 poly_capacity(depth[0]) % UNIT_DEPTH == 0 && launch_suits(dot);
     return choose_unit(func, a->dtype, suits);
 }
 

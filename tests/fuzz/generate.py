@@ -169,6 +169,8 @@ def give_contraction(p):
     for v in (i, k, j):
         if p.elements(axes.values()) > 8 * MOST_PRODUCT:
             axes[v] = least
+    if p.elements(axes.values()) > 8 * MOST_PRODUCT:
+        return  # sums of what is no product are made as a whole by the interpreter
     dtype = p.rnd.choice(["f32", "f32", "f32", "i32"] if FLOATS else ["i32"])
 
     def factor(*walked):

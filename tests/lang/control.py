@@ -148,3 +148,8 @@ def promised(x, ids, n):
 def switched(x, first, ends):
     y = [x[a:b][x[a:b] >= 0].sum() for a, b in zip(first, ends)]
     return np.array(y) + np.concatenate([[0], x[:len(y) - 1]])
+
+
+@kernel(p="f32[N]", q="f32[N]", sizes=[dict(N=0), dict(N=1), dict(N=33), dict(N=4097)])
+def renamed(p, q):
+    return q, 2 * (p + 1), p, p + 1, np.array([np.abs(p + 1).sum()])
