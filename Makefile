@@ -36,11 +36,11 @@ check: build
 	@$(PYTHON) tests/run.py $(BUILD)
 
 # What takes minutes: all 2^32 inputs of the library's functions, 20,000 random programs, mutated
-# sources and IR under ASan and UBSan, planted bugs.
+# sources and IR under ASan and UBSan, planted bugs. LONG: a pattern of the suites to run.
 check-long: build
 	@[ -e build-asan/build.ninja ] || $(CONFIGURE) -B build-asan -DTESSERA_SANITIZE=ON
 	@cmake --build build-asan -j $(JOBS) --target unit_ir unit_frontend
-	@$(PYTHON) tests/run.py $(BUILD) --also build-asan --long
+	@$(PYTHON) tests/run.py $(BUILD) --also build-asan --long --only '$(LONG)'
 
 # Lines of our C that the tests run, by room, and what they run least.
 coverage: setup
