@@ -33,6 +33,10 @@ void cpu_spot_store(CpuEmitter *c, DType dtype, const Spot *spot, LLVMValueRef v
 /* Finds the address, when base and offset (or `each`) are there. */
 void cpu_spot_address(CpuEmitter *c, const Value *memory, Spot *spot);
 
+/* ---- scatter.c ---- */
+/* A value at a point: a vector where the point has lanes, also of what is the same in all. */
+LLVMValueRef cpu_operand_at(CpuEmitter *c, const Value *value, const Point *point);
+
 /* ---- packed.c ---- */
 /* Offsets of the lanes from the tensor's base, in elements. */
 LLVMValueRef cpu_spot_offsets(CpuEmitter *c, const Spot *spot);

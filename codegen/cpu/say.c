@@ -3,22 +3,15 @@
 #include "codegen/cpu/access.h"
 #include "codegen/scalar_say.h"
 
-static LLVMValueRef at_point(CpuEmitter *c, const Value *value, const Point *point)
-{
-    LLVMValueRef result = cpu_eval(c, value, point);
-    bool widen = point->vector_axis >= 0 && !llvm_lane_count(LLVMTypeOf(result));
-    return widen ? llvm_splat(c->l, result, llvm_lanes(LLVMTypeOf(result), c->lanes)) : result;
-}
-
 void cpu_say_at(CpuEmitter *c, const Op *op, const Point *point)
 {
     LLVMBuilderRef b = c->l->builder;
     LLVMValueRef *values = ARENA_ARRAY(c->arena, LLVMValueRef, op->n_operands);
     LLVMValueRef *one = ARENA_ARRAY(c->arena, LLVMValueRef, op->n_operands);
-    LLVMValueRef says = at_point(c, op->operands[0], point);
+    LLVMValueRef says = cpu_operand_at(c, op->operands[0], point);
     says = op->kind == OP_ASSERT ? LLVMBuildNot(b, says, "") : says;
     for (int i = 1; i < op->n_operands; i++) {
-        values[i - 1] = at_point(c, op->operands[i], point);
+        values[i - 1] = cpu_operand_at(c, op->operands[i], point);
     }
     if (point->vector_axis < 0) {
         Branch branch = cpu_if_begin(c, says);

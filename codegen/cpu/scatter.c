@@ -49,7 +49,7 @@ static void change_single(CpuEmitter *c, const AtomicChange *change, const Spot 
 
 /* ---- the op ---- */
 
-static LLVMValueRef operand_at(CpuEmitter *c, const Value *value, const Point *point)
+LLVMValueRef cpu_operand_at(CpuEmitter *c, const Value *value, const Point *point)
 {
     LLVMValueRef result = cpu_eval(c, value, point);
     bool widen = point->vector_axis >= 0 && !llvm_lane_count(LLVMTypeOf(result));
@@ -61,7 +61,7 @@ static void add_mask(CpuEmitter *c, const Op *op, int at, const Point *point, Sp
     if (at >= op->n_operands) {
         return;
     }
-    LLVMValueRef mask = operand_at(c, op->operands[at], point);
+    LLVMValueRef mask = cpu_operand_at(c, op->operands[at], point);
     if (spot->lanes == 1) {
         spot->inside = cpu_and_also(c, spot->inside, mask);
     } else {
@@ -75,8 +75,8 @@ LLVMValueRef cpu_scatter_at(CpuEmitter *c, const Op *op, const Point *point)
     const Value *memory = op->operands[0];
     AtomicChange change = {.fn = op_word(op, ATTR_FN), .dtype = memory->type->dtype};
     bool cas = text_same(change.fn, "cas");
-    change.value = operand_at(c, op->operands[at++], point);
-    change.compare = cas ? operand_at(c, op->operands[at++], point) : NULL;
+    change.value = cpu_operand_at(c, op->operands[at++], point);
+    change.compare = cas ? cpu_operand_at(c, op->operands[at++], point) : NULL;
     Spot spot = cpu_indexed_spot(c, op, point);
     add_mask(c, op, at, point, &spot);
     if (text_same(change.fn, "set") && op->n_results == 0) {
