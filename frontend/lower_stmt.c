@@ -359,6 +359,12 @@ static void not_assignable(Lower *l, const Stmt *stmt, const Symbol *symbol)
     if (symbol->span.end > symbol->span.start) {
         diag_label(l->diags, diag, symbol->span, "defined here");
     }
+    if (symbol->val.kind == VAL_TENSOR && text_same(symbol->val.value->name, name)) {
+        diag_help(l->diags, diag,
+                  "a parameter that is written is `%s: inout …`; for a copy, `var copy = %s`", name,
+                  name);
+        return;
+    }
     diag_help(l->diags, diag, "define it with `var %s = …`", name);
     Span word = {symbol->span.source, symbol->span.start - 4, symbol->span.start - 1};
     if (symbol->span.start >= 4 && text_same(source_text(l->diags, l->arena, word), "let")) {
