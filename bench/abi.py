@@ -100,7 +100,9 @@ class Library:
         options = Options(kernel=named, target=self.target, bindings=pairs, n_bindings=len(pairs),
                           lines=texts, n_lines=len(texts))
         params = signature.contents.params[: signature.contents.n_params]
-        values = [result if p.io == 1 else inputs.get(p.name.decode()) for p in params]
+        results = result if isinstance(result, dict) else None
+        values = [(results[p.name.decode()] if results else result) if p.io == 1
+                  else inputs.get(p.name.decode()) for p in params]
         known = (Tensor * len(params))(*map(self.describe, values))
         inferred = Inferred()
         self.call("infer", program, byref(options), known, byref(inferred))

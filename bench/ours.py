@@ -6,7 +6,9 @@ import torch
 from abi import Library as Abi
 from abi import Tensor
 
-TYPES = {torch.float16: 9, torch.bfloat16: 10, torch.float32: 11, torch.float64: 12}  # TesseraType
+TYPES = {torch.bool: 0, torch.int8: 1, torch.int16: 2, torch.int32: 3, torch.int64: 4,
+         torch.uint8: 5, torch.uint32: 7, torch.float16: 9, torch.bfloat16: 10, torch.float32: 11,
+         torch.float64: 12}  # TesseraType
 
 
 class Library(Abi):

@@ -475,8 +475,10 @@ def ways(p, options):
 def program(seed, options):
     p = Program(seed)
     kinds, weights = zip(*STATEMENTS)
-    for _ in range(p.rnd.choice([1, 1, 1, 2, 2, 3])):
+    statements = p.rnd.choice([1, 1, 1, 2, 2, 3])
+    while statements > 0 or not (p.locals or p.results):  # one that only prints is not enough
         p.rnd.choices(kinds, weights)[0](p)
+        statements -= 1
     if not p.results and not any(v.dtype.startswith("inout") for v in p.params):
         last = p.locals[-1]
         y = p.result(last.dtype, last.dims)
