@@ -74,8 +74,9 @@ Layout layout_wgmma_acc(int64_t m, int64_t n, int warps);
 /* Shared tiles: bytes from the start of one ring slot to element (row, col). The slot is held
  * as column chunks of `swizzle` bytes (0: one chunk, rows contiguous), each rows × swizzle
  * bytes; inside a chunk, 16-byte pieces are XORed by the row as the bulk copy engine does (128:
- * 3 bits, 64: 2, 32: 1). */
-int64_t shared_offset(int64_t rows, int64_t cols, int elem_bytes, int swizzle, int64_t row,
-                      int64_t col);
+ * 3 bits, 64: 2, 32: 1). `skew`: the row is shifted right by so many bits first, for
+ * threads that are 2^skew rows apart. The copy engine knows 0 only. */
+int64_t shared_offset(int64_t rows, int64_t cols, int elem_bytes, int swizzle, int skew,
+                      int64_t row, int64_t col);
 
 #endif

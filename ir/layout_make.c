@@ -107,13 +107,13 @@ static int64_t swizzled_piece(int64_t piece, int64_t row, int swizzle)
     }
 }
 
-int64_t shared_offset(int64_t rows, int64_t cols, int elem_bytes, int swizzle, int64_t row,
-                      int64_t col)
+int64_t shared_offset(int64_t rows, int64_t cols, int elem_bytes, int swizzle, int skew,
+                      int64_t row, int64_t col)
 {
     int64_t chunk_bytes = swizzle ? swizzle : cols * elem_bytes;
     int64_t byte = col * elem_bytes;
     int64_t chunk = byte / chunk_bytes;
     byte %= chunk_bytes;
-    int64_t piece = swizzled_piece(byte / 16, row, swizzle);
+    int64_t piece = swizzled_piece(byte / 16, row >> skew, swizzle);
     return (chunk * rows + row) * chunk_bytes + piece * 16 + byte % 16;
 }

@@ -19,7 +19,7 @@ int64_t an_shared_offset(const SharedTile *tile, const int32_t *coords)
         row = row * tile->extents[axis] + coords[axis];
     }
     int64_t cols = tile->extents[tile->rank - 1];
-    return shared_offset(tile_rows(tile), cols, tile->elem_bytes, tile->swizzle, row,
+    return shared_offset(tile_rows(tile), cols, tile->elem_bytes, tile->swizzle, tile->skew, row,
                          coords[tile->rank - 1]);
 }
 

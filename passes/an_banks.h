@@ -11,7 +11,7 @@ typedef struct SharedTile {
     int rank;
     int64_t extents[MAX_RANK];
     int elem_bytes;
-    int swizzle;
+    int swizzle, skew; /* ir/layout.h, shared_offset */
 } SharedTile;
 
 /* Bytes from the slot's start to an element. */

@@ -11,6 +11,7 @@
  * A range is proven full when its step divides its extent by what is known of the sizes. Otherwise
  * accesses along it are guarded; reductions and products over it see a mask with the neutral
  * element, unless the guarded load already put it there. Establishes `padded`. Changes no bits. */
+#include "ir/base/table.h"
 #include "ir/build.h"
 #include "ir/target.h"
 #include "passes/an_affine.h"
@@ -92,13 +93,44 @@ static bool axis_is_ragged(const Value *value, int axis)
     return range && !range_is_full(range);
 }
 
-static bool padding_is(Func *func, const Value *value, int axis, double f, int64_t i)
+static bool same_value(const void *item, const void *key)
+{
+    return item == key;
+}
+
+/* What is reduced counts on the zeros that guarded loads below it put past the ends: no other
+ * reduction of the same tile may choose otherwise. */
+static void settle_loads(Func *func, Value *value, Table *seen)
+{
+    Op *op = value ? value->def : NULL;
+    uint64_t hash = value ? hash_word(0, value->id) : 0;
+    if (!op || op->n_regions > 0 || table_find(seen, hash, same_value, value)) {
+        return;
+    }
+    table_add(func->arena, seen, hash, value);
+    if (op->kind == OP_LOAD) {
+        bool shared = value_count_uses(func, value) > 1;
+        if (shared && op_attr(op, ATTR_GUARD) && !op_attr(op, ATTR_VALUE)) {
+            op_set_num(func, op, ATTR_VALUE, 0, 0);
+        }
+        return;
+    }
+    for (int i = 0; i < op->n_operands; i++) {
+        settle_loads(func, op->operands[i], seen);
+    }
+}
+
+static bool padding_is(Func *func, Value *value, int axis, double f, int64_t i)
 {
     Scalar held;
     if (!padding_value(func, value, axis, &held)) {
         return false;
     }
-    return dtype_is_float(value->type->dtype) ? held.f == f : held.i == i;
+    bool is = dtype_is_float(value->type->dtype) ? held.f == f : held.i == i;
+    if (is) {
+        settle_loads(func, value, &(Table){0});
+    }
+    return is;
 }
 
 /* From here on, the rest of the block reads the masked value too: what it computes from the padding
@@ -131,7 +163,7 @@ static Op *open_load(const Value *value)
 }
 
 /* The load itself puts the neutral element past the ends: it costs nothing there. */
-static bool pad_load(Func *func, const Value *value, int axis, double f)
+static bool pad_load(Func *func, Value *value, int axis, double f)
 {
     Op *load = open_load(value);
     if (!load) {
@@ -150,9 +182,11 @@ static void mask_reduce(Func *func, Op *op)
     int axis = (int)op_int(op, ATTR_AXIS, 0);
     int64_t i = 0;
     double f = reduce_neutral(op_word(op, ATTR_FN), op->results[0]->type->dtype, &i);
-    const Value *value = op->operands[0];
-    if (axis_is_ragged(value, axis) && !padding_is(func, value, axis, f, i) &&
-        !pad_load(func, value, axis, f)) {
+    Value *value = op->operands[0];
+    if (!axis_is_ragged(value, axis)) {
+        return;
+    }
+    if (!padding_is(func, value, axis, f, i) && !pad_load(func, value, axis, f)) {
         mask_operand(func, op, 0, axis, f, i);
     }
 }

@@ -9,6 +9,8 @@
  *     sync
  *     %w = shared_load %s[%zero, :, :] : f32[%m, %n]@L1 */
 #include "passes/an_axes.h"
+#include "passes/an_sectors.h"
+#include "passes/an_width.h"
 #include "passes/layout_pass.h"
 
 #include <string.h>
@@ -248,6 +250,66 @@ static void legalize_fold(LayoutPass *pass, Op *op)
     }
 }
 
+/* ---- memory ---- */
+
+enum { WORSE = 4 }; /* times the sectors: worth moving the tile through shared memory */
+
+/* Sectors that an access with this layout moves for each that it uses. */
+static bool wastes_sectors(const Layout *layout, int bits, int width)
+{
+    int held = layout_contiguous(layout, layout->rank - 1);
+    Sectors sectors = an_sectors(layout, bits, held < width ? held : width);
+    return sectors.touched * SECTOR_BYTES >= WORSE * sectors.used;
+}
+
+static void note_product(Op *op, void *user)
+{
+    bool *found = user;
+    *found = *found || op->kind == OP_DOT || op->kind == OP_DOT_ASYNC;
+}
+
+/* What feeds products is staged by itself, and their results have memory for it or none to spare. */
+static bool has_product(const Op *launch)
+{
+    bool found = false;
+    block_walk(launch->regions[0], note_product, &found);
+    return found;
+}
+
+/* The layout whose accesses are coalesced, where `has` wastes most of what it moves and another
+ * does not. NULL: it is good enough. */
+static const Layout *coalesced_instead(LayoutPass *pass, const Op *op, Type type, const Layout *has)
+{
+    int bits = dtype_memory_bits(type->dtype);
+    int width = an_width(op, pass->func->target->vector_bytes);
+    if (!wastes_sectors(has, bits, width) || has_product(op_enclosing(op, OP_LAUNCH))) {
+        return NULL;
+    }
+    int warps = layout_warps(pass, op->parent);
+    Layout layout = layout_of_memory(pass, type, width, bits, warps);
+    return wastes_sectors(&layout, bits, width) ? NULL : layout_intern(pass, layout);
+}
+
+static void legalize_load(LayoutPass *pass, Op *op)
+{
+    Type type = op->results[0]->type;
+    const Layout *better = type->layout ? coalesced_instead(pass, op, type, type->layout) : NULL;
+    if (better) {
+        give(pass, op, better);
+    }
+}
+
+static void legalize_store(LayoutPass *pass, Op *op)
+{
+    int at = op->n_operands - 1;
+    want_any(pass, op, at);
+    Type type = op->operands[at]->type;
+    const Layout *better = type->layout ? coalesced_instead(pass, op, type, type->layout) : NULL;
+    if (better) {
+        want(pass, op, at, better);
+    }
+}
+
 /* ---- gathers and scatters ---- */
 
 static void legalize_gather(LayoutPass *pass, Op *op)
@@ -342,7 +404,8 @@ static void legalize_op(LayoutPass *pass, Op *op)
     case OP_PRINT:
     case OP_ASSERT:
     case OP_SCATTER: legalize_effect(pass, op); return;
-    case OP_STORE:
+    case OP_LOAD: legalize_load(pass, op); return;
+    case OP_STORE: legalize_store(pass, op); return;
     case OP_SHARED_STORE: want_any(pass, op, op->n_operands - 1); return;
     case OP_SQUEEZE:
         if (!layout_spreads(op->results[0])) {

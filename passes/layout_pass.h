@@ -17,7 +17,7 @@
 typedef struct LayoutScratch {
     Value *shared;
     const Block *owner; /* the role's region, or the launch's */
-    int swizzle;
+    int swizzle, skew;
 } LayoutScratch;
 
 typedef struct LayoutPass {

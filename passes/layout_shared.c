@@ -4,9 +4,11 @@
 #include "passes/an_banks.h"
 #include "passes/layout_pass.h"
 
-enum { SWIZZLE_ALIGN = 1024, PLAIN_ALIGN = 128, BARRIER_BYTES = 8, FOLD_ALIGN = 8 };
+enum { SWIZZLE_ALIGN = 1024, PLAIN_ALIGN = 128, BARRIER_BYTES = 8, FOLD_ALIGN = 8, MOST_SKEW = 5 };
 
 /* ---- scratch ---- */
+
+static const SharedTile PLAIN = {.swizzle = 0};
 
 static const Block *owner_of(const Op *at)
 {
@@ -19,49 +21,54 @@ static const Block *owner_of(const Op *at)
     return block;
 }
 
-static Value *new_shared(LayoutPass *pass, const Op *at, Type type, int swizzle)
+static Value *new_shared(LayoutPass *pass, const Op *at, Type type, const SharedTile *tile)
 {
     Op *launch = op_enclosing(at, OP_LAUNCH);
     Builder b = build_before(pass->func, launch->regions[0]->first);
     Op *op = build_op(&b, OP_SHARED, 0, NULL, 1, &type, 0);
-    if (swizzle) {
-        op_set_int(pass->func, op, ATTR_SWIZZLE, swizzle);
+    if (tile->swizzle) {
+        op_set_int(pass->func, op, ATTR_SWIZZLE, tile->swizzle);
+    }
+    if (tile->skew) {
+        op_set_int(pass->func, op, ATTR_SKEW, tile->skew);
     }
     return op->results[0];
 }
 
-static Value *momentary(LayoutPass *pass, const Op *at, Type type, int swizzle)
+static Value *momentary(LayoutPass *pass, const Op *at, Type type, const SharedTile *tile)
 {
     const Block *owner = owner_of(at);
     for (size_t i = 0; i < pass->scratches.n; i++) {
         LayoutScratch *scratch = &pass->scratches.items[i];
-        bool same = scratch->shared->type == type && scratch->swizzle == swizzle;
+        bool same = scratch->shared->type == type && scratch->swizzle == tile->swizzle &&
+                    scratch->skew == tile->skew;
         if (same && scratch->owner == owner) {
             return scratch->shared;
         }
     }
-    LayoutScratch scratch = {new_shared(pass, at, type, swizzle), owner, swizzle};
+    LayoutScratch scratch = {new_shared(pass, at, type, tile), owner, tile->swizzle, tile->skew};
     ARENA_PUSH(pass->func->arena, &pass->scratches, scratch);
     return scratch.shared;
 }
 
-static int best_swizzle(SharedTile tile, const Layout *store, const Layout *load)
+static void choose_swizzle(SharedTile *tile, const Layout *store, const Layout *load)
 {
     static const int candidates[] = {0, 32, 64, 128};
-    int best = 0;
+    SharedTile best = *tile;
     int64_t fewest = INT64_MAX;
     for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
-        tile.swizzle = candidates[i];
-        if (!an_swizzle_fits(&tile, tile.swizzle)) {
-            continue;
-        }
-        int64_t turns = an_shared_turns(&tile, store) + an_shared_turns(&tile, load);
-        if (turns < fewest) {
-            fewest = turns;
-            best = tile.swizzle;
+        tile->swizzle = candidates[i];
+        for (tile->skew = 0; tile->skew <= (tile->swizzle ? MOST_SKEW : 0); tile->skew++) {
+            int64_t turns = an_swizzle_fits(tile, tile->swizzle)
+                                ? an_shared_turns(tile, store) + an_shared_turns(tile, load)
+                                : INT64_MAX;
+            if (turns < fewest) {
+                fewest = turns;
+                best = *tile;
+            }
         }
     }
-    return best;
+    *tile = best;
 }
 
 Value *layout_scratch(LayoutPass *pass, const Op *at, const Value *value, const Layout *to,
@@ -78,9 +85,9 @@ Value *layout_scratch(LayoutPass *pass, const Op *at, const Value *value, const 
     for (int axis = 0; axis < type->rank; axis++) {
         dims[axis + 1] = tile.extents[axis];
     }
-    int swizzle = best_swizzle(tile, type->layout, to);
+    choose_swizzle(&tile, type->layout, to);
     Type shared = type_shared(pass->func, type->dtype, type->rank + 1, dims);
-    return kept ? new_shared(pass, at, shared, swizzle) : momentary(pass, at, shared, swizzle);
+    return kept ? new_shared(pass, at, shared, &tile) : momentary(pass, at, shared, &tile);
 }
 
 Value *layout_reduce_scratch(LayoutPass *pass, const Op *reduce)
@@ -97,7 +104,7 @@ Value *layout_reduce_scratch(LayoutPass *pass, const Op *reduce)
     for (int i = 0; i < result->rank; i++) {
         dims[1] *= extents[i];
     }
-    return momentary(pass, reduce, type_shared(pass->func, result->dtype, 2, dims), 0);
+    return momentary(pass, reduce, type_shared(pass->func, result->dtype, 2, dims), &PLAIN);
 }
 
 /* A total for each part of the axis that one warp holds, of each value, 8 bytes aligned. */
@@ -121,7 +128,7 @@ Value *layout_fold_scratch(LayoutPass *pass, const Op *fold)
         int64_t bytes = rows * dtype_bytes(fold->operands[i]->type->dtype);
         dims[1] += (bytes + FOLD_ALIGN - 1) / FOLD_ALIGN * FOLD_ALIGN;
     }
-    return momentary(pass, fold, type_shared(pass->func, DT_U8, 2, dims), 0);
+    return momentary(pass, fold, type_shared(pass->func, DT_U8, 2, dims), &PLAIN);
 }
 
 /* ---- places ---- */

@@ -161,19 +161,27 @@ static void tile_serial(Func *func, Op *group)
     op_remove(group);
 }
 
-static void tile_group(Func *func, Op *group)
+/* `nth`: launches so far. `is_rest`: tile.h. */
+static void tile_group(Func *func, Op *group, int *nth, bool is_rest)
 {
+    schedule_at_launch(func, (*nth)++);
     if (has_groups(group)) {
         tile_serial(func, group);
         return;
     }
     Axes axes = an_axes(func, group->regions[0]);
-    TilePlan plan = {.axes = &axes};
+    TilePlan plan = {.axes = &axes, .is_rest = is_rest};
     collect_axes(func, &plan, group);
     tile_choose(func, group, &plan);
-    if (!tile_split(func, group, &plan)) {
+    SplitHow how = tile_split(func, group, &plan);
+    if (how == SPLIT_REST) {
+        tile_group(func, group, nth, true);
+        return;
+    }
+    if (how == SPLIT_NOT) {
         tile_emit(func, group, &plan);
     }
+    *nth += how == SPLIT_DONE;
     op_remove(group);
 }
 
@@ -221,10 +229,10 @@ void pass_tile(Func *func)
         if (op->kind != OP_PARALLEL) {
             continue;
         }
-        schedule_at_launch(func, nth++);
         if (op_attr(op, ATTR_DIMS)->n == 0) {
-            tile_group(func, op);
+            tile_group(func, op, &nth, false);
         } else {
+            schedule_at_launch(func, nth++);
             tile_source(func, op);
         }
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tile, in parts: tile.c (the pass); which step each axis gets, as schedule lines: tile_choose.c
- * (rows and elements), tile_product.c (products), tile_source.c (parallels of the source, whose
+ * (rows and elements), tile_runs.c (coalescing), tile_product.c (products), tile_source.c (parallels of the source, whose
  * batches are walked by tile_batches.c),
  * tile_steps.c (what they share); tile_emit.c (the group again, over ranges) and its parts;
  * tile_split.c (long axes that few blocks would walk). Room-private. */
@@ -27,6 +27,7 @@ typedef struct AxisPlan {
     unsigned flags;   /* an_axes.h */
     AxisHow how;
     int64_t step; /* 0: one element at a time, an i64 */
+    int64_t run;  /* a grid axis' least step, for coalesced accesses (tile_runs.c) */
 } AxisPlan;
 
 typedef struct TilePlan {
@@ -43,6 +44,7 @@ typedef struct TilePlan {
     int64_t blocks;   /* that a multiprocessor should hold at once */
     int64_t most_thread; /* elements of a row that a thread should hold */
     bool persistent;
+    bool is_rest; /* of a group whose long part has a launch of its own */
 } TilePlan;
 
 /* Decides every axis of `plan` (class, dim, name and flags are filled in). */
@@ -60,9 +62,14 @@ void tile_emit(Func *func, Op *group, const TilePlan *plan);
 /* Puts loops in the group's place that do its work by the plan. */
 void tile_emit_here(Func *func, Op *group, const TilePlan *plan);
 
-/* The same where few blocks would walk a long axis: two launches, the axis shared out. False: this
- * is no such group. */
-bool tile_split(Func *func, Op *group, const TilePlan *plan);
+typedef enum SplitHow {
+    SPLIT_NOT,  /* it is no such group */
+    SPLIT_DONE, /* all of its work is done by launches before it */
+    SPLIT_REST, /* a launch before it did the long part; the group is what is left */
+} SplitHow;
+
+/* Where few blocks would walk a long axis: a launch that has the axis shared out. */
+SplitHow tile_split(Func *func, Op *group, const TilePlan *plan);
 
 /* "wgmma" or "fma": what does this product of tiles here. Records the schedule line. */
 const char *product_unit(Func *func, const Op *dot);

@@ -10,6 +10,8 @@ enum {
     ROW_ELEMENTS = 32,     /* the same where rows are reduced: fewer threads to meet */
     BLOCK_ELEMENTS = 4096, /* of a memory-bound block, unless a row is longer */
     ROW_MOST_THREAD = 32,  /* elements of a resident row that a thread may hold */
+    MOST_KEPT = 4,         /* values of an element of a row; more make registers scarce anyway */
+    LOOPED_THREAD = 16,    /* where a loop carries as many beside those of its step */
     SCAN_THREAD = 16, /* of a row that is scanned or folded in order: each is combined many times */
     FOLD_THREAD = 8,  /* where an element is more than two values */
     LOOP_THREAD = 2,  /* elements that loop for themselves: a thread goes on until all are done */
@@ -28,24 +30,80 @@ enum {
     ALIGNED_ROW = 256,      /* shorter ones are not worth a block of their own */
 };
 
-/* Gives the stored axes that are left steps that multiply to about `elements`, last axis first. */
+/* Gives the stored axes that are left steps that multiply to about `elements`, last axis first, and
+ * none less than its run. */
 static void choose_grid(Func *func, TilePlan *plan, int64_t elements)
 {
+    int64_t runs = 1;
+    for (int i = 0; i < plan->n_stored; i++) {
+        runs *= plan->items[i].step ? 1 : plan->items[i].run;
+    }
     for (int i = plan->n_stored; i-- > 0;) {
         AxisPlan *axis = &plan->items[i];
         if (axis->step) {
             continue;
         }
-        tile_set_step(func, axis, AXIS_GRID, fitted(axis->dim, larger(1, elements)),
-                      "enough elements a block for wide, overlapping accesses");
+        runs /= axis->run;
+        tile_set_step(func, axis, AXIS_GRID, fitted(axis->dim, larger(axis->run, elements / runs)),
+                      axis->run > 1 && runs > 1
+                          ? "runs of elements that lie side by side, along several axes"
+                          : "enough elements a block for wide, overlapping accesses");
         elements /= axis->step;
     }
 }
 
-/* A thread's code of a scan or fold grows with the elements that it holds. */
+/* Is the value made of memory, and of as many axes as the group stores? */
+static bool is_whole_row(const Value *value, int rank)
+{
+    const Op *op = value ? value->def : NULL;
+    return op && value->type->kind == TYPE_ARRAY && value->type->rank == rank &&
+           (op->kind == OP_LOAD || op_has(op, TRAIT_ELEMENTWISE));
+}
+
+static bool uses(const Op *op, const Value *value)
+{
+    for (int i = 0; i < op->n_operands; i++) {
+        if (op->operands[i] == value) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool used_after(const Op *op, const Value *value)
+{
+    for (op = op->next; op; op = op->next) {
+        if (uses(op, value)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Values of each element of a row that are kept while the row is reduced: at most so many at once. */
+static int rows_kept(const Op *group)
+{
+    int most = 1;
+    for (const Op *reduce = group->regions[0]->first; reduce; reduce = reduce->next) {
+        int kept = 0;
+        if (reduce->kind != OP_REDUCE) {
+            continue;
+        }
+        for (const Op *op = group->regions[0]->first; op != reduce; op = op->next) {
+            const Value *value = op->n_results == 1 ? op->results[0] : NULL;
+            kept +=
+                is_whole_row(value, reduce->operands[0]->type->rank) && used_after(reduce, value);
+        }
+        most = kept > most ? kept : most;
+    }
+    return most;
+}
+
+/* A thread's code of a scan or fold grows with the elements that it holds; where a row is kept
+ * several times over, its registers do. */
 static int64_t most_a_thread(const Op *group)
 {
-    int64_t most = ROW_ELEMENTS;
+    int64_t most = ROW_ELEMENTS / power_of_two_at_most(smaller(rows_kept(group), MOST_KEPT));
     for (const Op *op = group->regions[0]->first; op; op = op->next) {
         if (op->kind == OP_SCAN || op->kind == OP_FOLD) {
             most = smaller(most, op->n_results > 2 ? FOLD_THREAD : SCAN_THREAD);
@@ -321,11 +379,85 @@ static int64_t given_elements(Func *func, const TilePlan *plan)
     return elements;
 }
 
+/* How often what the group's rows take, beside the user's tiles, fits the registers of a block; 0:
+ * not once. */
+static int64_t room_of_rows(const Func *func, const TilePlan *plan, int64_t given)
+{
+    int64_t room = row_capacity(func, plan) / given;
+    for (int i = 0; i < plan->n; i++) {
+        int64_t most = poly_most(plan->items[i].dim);
+        room /= is_row(&plan->items[i]) && most > 0 ? most : 1;
+    }
+    return room;
+}
+
+static bool has_axis(const TilePlan *plan, const Value *value, const AxisPlan *axis)
+{
+    for (int i = 0; value && value->type->kind == TYPE_ARRAY && i < value->type->rank; i++) {
+        if (axes_class(plan->axes, value, i) == axis->class) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Does some tile have elements along both? */
+static bool meet(const Op *group, const TilePlan *plan, const AxisPlan *a, const AxisPlan *b)
+{
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        for (int i = 0; i < op->n_results; i++) {
+            const Value *value = op->results[i];
+            if (has_axis(plan, value, a) && has_axis(plan, value, b)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Steps of the axes that are reduced only. Of several the last one, which lies contiguous, gets the
+ * long steps. `row`, `given`: elements that rows and the user's tiles take. Returns the most elements
+ * that one tile of them takes, without those of the grid. */
+static int64_t choose_reduced(Func *func, const Op *group, TilePlan *plan, int64_t row,
+                              int64_t given)
+{
+    int64_t most = row;
+    for (int i = plan->n; i-- > 0;) {
+        AxisPlan *axis = &plan->items[i];
+        if ((axis->flags & AXIS_STORED) || axis->how == AXIS_UNROLL) {
+            continue;
+        }
+        int64_t beside = row;
+        for (int k = i + 1; k < plan->n; k++) {
+            const AxisPlan *later = &plan->items[k];
+            bool counts = !(later->flags & AXIS_STORED) && later->how == AXIS_LOOP;
+            beside *= counts && meet(group, plan, axis, later) ? later->step : 1;
+        }
+        int64_t wanted = power_of_two_at_most(loop_step(func, plan) / 2 / (beside * given));
+        tile_set_step(func, axis, AXIS_LOOP, fitted(axis->dim, larger(1, wanted)),
+                      "one step along a reduced axis");
+        most = larger(most, beside * axis->step);
+    }
+    return most;
+}
+
+/* Does the block walk some axis, whose tiles it combines element by element (opt_defer.c)? */
+static bool walks(const TilePlan *plan)
+{
+    for (int i = 0; i < plan->n; i++) {
+        if (plan->items[i].how == AXIS_LOOP) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
 {
     int64_t row = 1, given = given_elements(func, plan);
     plan->most_thread = most_a_thread(group);
     plan->aligned = choose_aligned(func, group, plan);
+    given *= tile_choose_runs(func, group, plan, room_of_rows(func, plan, given));
     for (int i = plan->n; i-- > 0;) {
         AxisPlan *axis = &plan->items[i];
         if (is_row(axis)) {
@@ -333,17 +465,7 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
         }
     }
     choose_windows(group, plan);
-    /* Of several reduced axes the last one, which lies contiguous, gets the long steps. */
-    for (int i = plan->n; i-- > 0;) {
-        AxisPlan *axis = &plan->items[i];
-        if (!(axis->flags & AXIS_STORED) && axis->how != AXIS_UNROLL) {
-            int64_t wanted =
-                larger(1, power_of_two_at_most(loop_step(func, plan) / 2 / (row * given)));
-            tile_set_step(func, axis, AXIS_LOOP, fitted(axis->dim, wanted),
-                          "one step along a reduced axis");
-            row *= axis->step;
-        }
-    }
+    row = choose_reduced(func, group, plan, row, given);
     bool loops = is_gpu(func) && has_loop_of_elements(group->regions[0]);
     bool heavy = is_gpu(func) && row == 1 && is_heavy(group);
     int64_t block = loops ? LOOP_ELEMENTS : heavy ? HEAVY_ELEMENTS : BLOCK_ELEMENTS;
@@ -353,12 +475,13 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
         elements *= plan->items[i].how == AXIS_GRID ? plan->items[i].step : 1;
     }
     plan->aligned = plan->aligned > 1 && aligned_fits(plan) ? plan->aligned : 1;
-    int64_t thread = row > 1 ? plan->most_thread
+    int64_t thread = row > 1
+                         ? smaller(plan->most_thread, walks(plan) ? LOOPED_THREAD : ROW_ELEMENTS)
                      : loops ? LOOP_THREAD
                      : heavy ? HEAVY_THREAD
                              : THREAD_ELEMENTS;
     int64_t threads = elements / thread;
-    if (is_gpu(func) && is_one_row(plan, elements)) {
+    if (is_gpu(func) && is_one_row(plan, elements) && !walks(plan)) {
         threads = row_threads(func, group, longest_row(plan));
     }
     threads = larger(func->target->warp, smaller(threads, func->target->max_threads));

@@ -30,7 +30,7 @@ typedef struct Split {
     int item;
     int64_t shares;
     Value *share, *lo, *hi;    /* of this block: its number, its part of the axis */
-    const Op *ops[MOST_SCANS]; /* along the axis */
+    Op *ops[MOST_SCANS];       /* along the axis */
     Value **parts[MOST_SCANS]; /* by result: the tensor of what the shares come to */
     Value **inits[MOST_SCANS]; /* by result: what this block's share begins with */
     int n;

@@ -3,9 +3,9 @@
  *
  *   store %y[:], reduce %x fn=sum axis=0    →    launch dims=[128] { (%c: i64)
  *                                                  store %part[%c], the sum of share %c }
- *                                                launch { store %y[:], reduce %part }
+ *                                                parallel { store %y[:], reduce %part }
  *
- * Shares are multiples of the step, the same whatever the device does: the same bits on every run.
+ * What is left of a group of reductions is a group like any other, tiled as it suits it. Shares are multiples of the step, the same whatever the device does: the same bits on every run.
  * A scan's second launch has the shares again, each beginning with what those before it (of a
  * reverse scan: behind it) come to. */
 #include "passes/tile_emit.h"
@@ -15,8 +15,8 @@
 
 enum {
     SHARES_CPU = 32,
-    LONG_AXIS = 65536, /* elements: shorter ones are walked by one block */
-    FEW_BLOCKS = 16,
+    FEW_BLOCKS_CPU = 16,
+    LONG_WORK = 65536, /* elements: a block that walks fewer needs no help */
 };
 
 /* ---- when ---- */
@@ -68,7 +68,7 @@ static bool writes_along(const Emitter *e, const Op *op, int item)
 
 static bool find_folds(const Emitter *e, const Op *group, Split *split)
 {
-    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+    for (Op *op = group->regions[0]->first; op; op = op->next) {
         if (op->n_regions && op->kind != OP_FOLD) {
             return false;
         }
@@ -86,35 +86,67 @@ static bool find_folds(const Emitter *e, const Op *group, Split *split)
     return split->n > 0;
 }
 
+enum { MANY = 1 << 24 }; /* more blocks than any device holds; of sizes that are not known, too */
+
 static int64_t grid_blocks(const TilePlan *plan)
 {
     int64_t blocks = 1;
-    for (int i = 0; i < plan->n_stored && blocks <= FEW_BLOCKS; i++) {
+    for (int i = 0; i < plan->n_stored && blocks < MANY; i++) {
         const AxisPlan *axis = &plan->items[i];
         int64_t most = poly_most(axis->dim);
         if (axis->how != AXIS_LOOP) {
-            int64_t tiles = most == INT64_MAX ? INT32_MAX : (most + axis->step - 1) / axis->step;
+            int64_t tiles = most == INT64_MAX ? MANY : (most + axis->step - 1) / axis->step;
             blocks *= larger(1, tiles);
         }
     }
     return blocks;
 }
 
+/* Elements that a block meets on its way along an axis; of sizes that are not known many. */
+static int64_t work_along(const TilePlan *plan, int item)
+{
+    int64_t work = larger(1, poly_most(plan->items[item].dim));
+    for (int i = 0; i < plan->n_stored; i++) {
+        int64_t step = i == item ? 1 : larger(1, plan->items[i].step);
+        if (__builtin_mul_overflow(work, step, &work)) {
+            return INT64_MAX;
+        }
+    }
+    return work;
+}
+
+/* Shares of an axis for a grid of so many blocks; 1: it is not worth a second launch. */
+static int64_t shares_of(const Emitter *e, const Split *split, int64_t blocks)
+{
+    const Target *target = e->func->target;
+    const AxisPlan *axis = &e->plan->items[split->item];
+    if (work_along(e->plan, split->item) <= LONG_WORK) {
+        return 1;
+    }
+    if (!is_gpu(e->func)) {
+        return blocks <= FEW_BLOCKS_CPU ? SHARES_CPU : 1;
+    }
+    int64_t wanted = (split->scans ? 2 : larger(1, e->plan->blocks)) * target->units / blocks;
+    int64_t steps = (poly_most(axis->dim) - 1) / axis->step + 1;
+    return power_of_two_at_most(smaller(wanted, steps));
+}
+
 static bool choose(const Emitter *e, const Op *group, Split *split)
 {
     const TilePlan *plan = e->plan;
-    if (plan->dot || grid_blocks(plan) > FEW_BLOCKS) {
+    if (plan->dot || plan->is_rest) {
         return false;
     }
+    int64_t blocks = grid_blocks(plan);
     for (int i = plan->n; i-- > 0;) {
         const AxisPlan *axis = &plan->items[i];
         bool row = (axis->flags & AXIS_STORED) && !(axis->flags & AXIS_SCANNED);
         *split = (Split){.item = i};
-        if (axis->how == AXIS_LOOP && axis->step > 0 && !row && poly_most(axis->dim) > LONG_AXIS &&
-            find_folds(e, group, split)) {
-            split->shares =
-                is_gpu(e->func) ? power_of_two_at_most(2 * e->func->target->units) : SHARES_CPU;
-            return true;
+        if (axis->how == AXIS_LOOP && axis->step > 0 && !row && find_folds(e, group, split)) {
+            split->shares = shares_of(e, split, blocks);
+            if (split->shares > 1) {
+                return true;
+            }
         }
     }
     return false;
@@ -236,8 +268,7 @@ static Value *only_before(Emitter *e, Frame *frame, const Split *split, const Op
     return build_select(b, before, parts, neutral_like(e, frame, op, i, type));
 }
 
-static void combine_parts(Emitter *e, Frame *frame, const Split *split, int k, bool scan,
-                          Value **out)
+static void combine_parts(Emitter *e, Frame *frame, const Split *split, int k, Value **out)
 {
     const Op *op = split->ops[k];
     int n = op->n_results, axis = (int)op_int(op, ATTR_AXIS, 0);
@@ -246,7 +277,7 @@ static void combine_parts(Emitter *e, Frame *frame, const Split *split, int k, b
         Value *indices[MAX_RANK];
         part_indices(e, frame, op->operands[i], axis, NULL, indices);
         parts[i] = build_load(&frame->at, split->parts[k][i], indices);
-        parts[i] = scan ? only_before(e, frame, split, op, i, parts[i]) : parts[i];
+        parts[i] = only_before(e, frame, split, op, i, parts[i]);
     }
     if (op->kind == OP_FOLD) {
         Op *fold = emit_fold_of(e, frame, op, parts, 0, false);
@@ -260,40 +291,81 @@ static void combine_parts(Emitter *e, Frame *frame, const Split *split, int k, b
     }
 }
 
-static void use_parts(Emitter *e, Frame *frame, Split *split)
+/* The scans again, each share beginning with what those before it come to. */
+static void emit_scans(Emitter *e, Op *group, Split *split)
 {
+    Frame frame = emit_frame(e);
+    Op *launch = emit_launch(e, group, &frame, split->shares);
+    take_share(e, &frame, split, launch->regions[0]->args[0]);
     for (int k = 0; k < split->n; k++) {
-        const Op *op = split->ops[k];
-        bool scan = op->kind == OP_SCAN || op_int(op, ATTR_SCAN, 0);
-        Value **out = ARENA_ARRAY(e->func->arena, Value *, op->n_results);
-        combine_parts(e, frame, split, k, scan, out);
-        split->inits[k] = out;
-        for (int i = 0; !scan && i < op->n_results; i++) {
-            clone_map_value(&frame->values, op->results[i], out[i]);
+        split->inits[k] = ARENA_ARRAY(e->func->arena, Value *, split->ops[k]->n_results);
+        combine_parts(e, &frame, split, k, split->inits[k]);
+    }
+    emit_effects(e, group, &frame);
+}
+
+/* ---- the rest of the group ---- */
+
+/* The same reduction, of what the shares came to. */
+static Value **reduce_parts(Func *func, Builder *b, const Op *op, Value **parts)
+{
+    if (op->kind == OP_REDUCE) {
+        Value **total = ARENA_ARRAY(func->arena, Value *, 1);
+        total[0] = build_reduce(b, op_word(op, ATTR_FN), parts[0], 0);
+        return total;
+    }
+    CloneMap map = clone_map_new(func);
+    Op *fold = clone_op(b, &map, op);
+    op_set_int(func, fold, ATTR_AXIS, 0);
+    for (int i = 0; i < op->n_results; i++) {
+        Dim dims[MAX_RANK];
+        Type type = parts[i]->type;
+        for (int axis = 0; axis < type->rank; axis++) {
+            dims[axis] = axis ? type->dims[axis] : poly_const(func, 1);
         }
+        fold->operands[i] = parts[i];
+        fold->results[i]->type = type_with_dims(func, type, type->rank, dims);
+    }
+    return fold->results;
+}
+
+/* In the group, which is of whole tensors again. */
+static void use_parts(Func *func, const Split *split, int k)
+{
+    Op *op = split->ops[k];
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    Builder b = build_before(func, op);
+    Value **parts = ARENA_ARRAY(func->arena, Value *, op->n_results);
+    for (int i = 0; i < op->n_results; i++) {
+        Value *whole[MAX_RANK] = {0};
+        parts[i] = build_load(&b, split->parts[k][i], whole);
+    }
+    Value **totals = reduce_parts(func, &b, op, parts);
+    for (int i = 0; i < op->n_results; i++) {
+        Value *total = build_expand(&b, build_squeeze(&b, totals[i], 0), axis);
+        func_replace_uses(func, op->results[i], total);
     }
 }
 
-bool tile_split(Func *func, Op *group, const TilePlan *plan)
+SplitHow tile_split(Func *func, Op *group, const TilePlan *plan)
 {
     Split split;
     Emitter e = {.func = func, .plan = plan};
     if (!choose(&e, group, &split)) {
-        return false;
+        return SPLIT_NOT;
     }
     Frame first = emit_frame(&e);
     Op *launch = emit_launch(&e, group, &first, split.shares);
     take_share(&e, &first, &split, launch->regions[0]->args[0]);
     e.split = &split;
     store_parts(&e, &first, &split);
-
-    Frame second = emit_frame(&e);
-    launch = emit_launch(&e, group, &second, split.scans ? split.shares : 0);
-    e.split = split.scans ? &split : NULL;
     if (split.scans) {
-        take_share(&e, &second, &split, launch->regions[0]->args[0]);
+        emit_scans(&e, group, &split);
+        return SPLIT_DONE;
     }
-    use_parts(&e, &second, &split);
-    emit_effects(&e, group, &second);
-    return true;
+    for (int k = 0; k < split.n; k++) {
+        use_parts(func, &split, k);
+    }
+    func_remove_dead(func);
+    return SPLIT_REST;
 }

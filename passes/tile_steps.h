@@ -52,6 +52,9 @@ int64_t tile_checked_step(Func *func, const char *name, int64_t step);
 void tile_set_step(Func *func, AxisPlan *axis, AxisHow how, int64_t derived, const char *reason);
 /* The user's warps of a block, else the derived ones. */
 int64_t tile_checked_warps(Func *func, int64_t derived, const char *reason);
+/* Gives each stored axis that is not reduced its least step, for coalesced accesses; returns their
+ * product. `row_room`: how often the group's rows fit the registers of a block. */
+int64_t tile_choose_runs(Func *func, const Op *group, TilePlan *plan, int64_t row_room);
 /* For a group with a product. */
 void tile_choose_product(Func *func, TilePlan *plan);
 

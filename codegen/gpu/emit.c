@@ -99,7 +99,7 @@ void gpu_emit_op(GpuEmitter *em, Op *op)
     case OP_IF: gpu_emit_if(em, op); return;
     case OP_WHILE: gpu_emit_while(em, op); return;
     case OP_TILES: gpu_emit_tiles(em, op); return;
-    case OP_SHARED: /* placed before the walk */
+    case OP_SHARED:        /* placed before the walk */
     case OP_YIELD: return; /* read by the op around it */
     default: gpu_bug(em, op, "this target has no code for it");
     }

@@ -16,8 +16,8 @@ static const char MIDDLE_END[] = "function(early-cse<memssa>,simplifycfg,loop-ms
 
 static bool same_map(const PlanMap *a, const PlanMap *c)
 {
-    bool same = a->param == c->param && a->rank == c->rank && a->swizzle == c->swizzle
-                && a->wide_l2 == c->wide_l2;
+    bool same = a->param == c->param && a->rank == c->rank && a->swizzle == c->swizzle &&
+                a->wide_l2 == c->wide_l2;
     for (int axis = 0; same && axis < a->rank; axis++) {
         same = a->box[axis] == c->box[axis];
     }
@@ -201,11 +201,23 @@ static const GpuTarget *gpu_target(const Target *target)
 static GpuEmitter *new_emitter(Llvm *l, const GpuRequest *request)
 {
     GpuEmitter *em = ARENA_NEW(l->arena, GpuEmitter);
-    *em = (GpuEmitter){.l = l, .func = l->func, .arena = l->arena, .options = request->options,
-                       .plan = request->plan, .context = l->context, .module = l->module,
-                       .builder = l->builder, .i1 = l->i1, .i8 = l->i8, .i16 = l->i16,
-                       .i32 = l->i32, .i64 = l->i64, .f16 = l->f16, .bf16 = l->bf16,
-                       .f32 = l->f32, .f64 = l->f64};
+    *em = (GpuEmitter){.l = l,
+                       .func = l->func,
+                       .arena = l->arena,
+                       .options = request->options,
+                       .plan = request->plan,
+                       .context = l->context,
+                       .module = l->module,
+                       .builder = l->builder,
+                       .i1 = l->i1,
+                       .i8 = l->i8,
+                       .i16 = l->i16,
+                       .i32 = l->i32,
+                       .i64 = l->i64,
+                       .f16 = l->f16,
+                       .bf16 = l->bf16,
+                       .f32 = l->f32,
+                       .f64 = l->f64};
     em->target = gpu_target(l->target);
     em->global_ptr = LLVMPointerTypeInContext(l->context, 1);
     em->shared_ptr = LLVMPointerTypeInContext(l->context, em->target->shared_space);

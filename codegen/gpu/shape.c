@@ -160,8 +160,8 @@ static bool only_carried(const Op *op)
 
 bool gpu_is_division(const Op *op)
 {
-    return op->kind == OP_DIV && is_tile(op->results[0]) &&
-           op->results[0]->type->dtype == DT_F32 && !only_carried(op);
+    return op->kind == OP_DIV && is_tile(op->results[0]) && op->results[0]->type->dtype == DT_F32 &&
+           !only_carried(op);
 }
 
 void gpu_emit_elementwise(GpuEmitter *em, const Op *op)

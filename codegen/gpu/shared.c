@@ -129,6 +129,7 @@ SharedTile gpu_shared_tile(GpuEmitter *em, const Access *access)
     SharedTile tile = {.rows = 1, .cols = 1, .dtype = type->dtype};
     tile.elem_bytes = dtype_bytes(type->dtype);
     tile.swizzle = (int)op_int(op, ATTR_SWIZZLE, 0);
+    tile.skew = (int)op_int(op, ATTR_SKEW, 0);
     for (int axis = 1; axis + 1 < type->rank; axis++) {
         tile.rows *= gpu_extent(em, type, axis);
     }
@@ -181,7 +182,7 @@ LLVMValueRef gpu_shared_at(GpuEmitter *em, const SharedTile *tile, SharedCoord r
     if (!swizzle) {
         return plain_at(em, tile, row, col);
     }
-    int mask = swizzle_mask(swizzle), shift = swizzle_shift(swizzle);
+    int mask = swizzle_mask(swizzle), shift = swizzle_shift(swizzle) + tile->skew;
     int64_t chunk_bytes = tile->rows * swizzle;
     LLVMValueRef rows = zero_if_none(em, row.part);
     LLVMValueRef bytes = scaled(em, zero_if_none(em, col.part), tile->elem_bytes);

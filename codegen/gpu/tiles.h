@@ -114,7 +114,7 @@ void gpu_emit_shared_store(GpuEmitter *em, const Op *op);
 typedef struct SharedTile {
     LLVMValueRef base;
     int64_t rows, cols;
-    int elem_bytes, swizzle;
+    int elem_bytes, swizzle, skew;
     DType dtype;
 } SharedTile;
 /* A coordinate in it: a part known at run time, which may set `bits`, and a constant part that

@@ -161,9 +161,8 @@ LLVMValueRef gpu_asm(GpuEmitter *em, LLVMTypeRef result, const char *text, const
         types[i] = LLVMTypeOf(args[i]);
     }
     LLVMTypeRef type = LLVMFunctionType(result, types, (unsigned)n_args, false);
-    LLVMValueRef code = LLVMGetInlineAsm(type, text, strlen(text), constraints,
-                                         strlen(constraints), effects, false,
-                                         LLVMInlineAsmDialectATT, false);
+    LLVMValueRef code = LLVMGetInlineAsm(type, text, strlen(text), constraints, strlen(constraints),
+                                         effects, false, LLVMInlineAsmDialectATT, false);
     LLVMValueRef call = LLVMBuildCall2(em->builder, type, code, args, (unsigned)n_args, "");
     return call;
 }

@@ -200,7 +200,7 @@ START_TEST(shared_tiles_are_as_the_engine_writes)
             memset(seen, 0, sizeof seen);
             for (int64_t row = 0; row < 64; row++) {
                 for (int64_t col = 0; col < 128; col++) {
-                    int64_t at = shared_offset(64, 128, bytes, swizzles[i], row, col);
+                    int64_t at = shared_offset(64, 128, bytes, swizzles[i], 0, row, col);
                     ck_assert_int_eq(at, engine_offset(64, bytes, swizzles[i], row, col));
                     ck_assert(at >= 0 && at < 64 * 128 * bytes && !seen[at]);
                     seen[at] = true;
@@ -208,7 +208,7 @@ START_TEST(shared_tiles_are_as_the_engine_writes)
             }
         }
     }
-    ck_assert_int_eq(shared_offset(8, 10, 4, 0, 3, 7), (3 * 10 + 7) * 4);
+    ck_assert_int_eq(shared_offset(8, 10, 4, 0, 0, 3, 7), (3 * 10 + 7) * 4);
 }
 END_TEST
 

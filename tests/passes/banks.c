@@ -6,7 +6,7 @@
 
 static SharedTile tile(int64_t rows, int64_t cols, int bytes, int swizzle)
 {
-    return (SharedTile){2, {rows, cols}, bytes, swizzle};
+    return (SharedTile){2, {rows, cols}, bytes, swizzle, 0};
 }
 
 /* A warp down a column: as many words of one bank as rows, unless pieces are permuted. */

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* defer: what a loop reduces is combined element by element, and reduced once, after the loop.
+ *
+ *   %s = for …, %zero {                      %t = for …, zeros {
+ *     (%k: range, %c: f32[1, %n])              (%k: range, %c: f32[64, %n])
+ *     %r = reduce %v fn=sum axis=0      →      %n = add %c, fix %v
+ *     %n = add %c, %r                          yield %n }
+ *     yield %n }                             %s = add %zero, (reduce %t fn=sum axis=0)
+ *
+ * A reduction crosses threads, and warps meet for it: once a loop instead of once a step, for as
+ * many registers as the tile has elements a thread. Requires: stage (padding is neutral, loops are
+ * final). Reassociates reductions. */
+#include "ir/build.h"
+#include "ir/target.h"
+#include "passes/an_reduce.h"
+#include "passes/pass.h"
+
+enum { MOST_REGISTERS = 32 }; /* of a thread, that one loop may take for this */
+
+typedef struct Defer {
+    Func *func;
+    Op *loop;
+    int64_t registers; /* taken so far */
+} Defer;
+
+static OpKind combiner_of(const char *fn)
+{
+    return text_same(fn, "sum")    ? OP_ADD
+           : text_same(fn, "prod") ? OP_MUL
+           : text_same(fn, "min")  ? OP_MIN
+                                   : OP_MAX;
+}
+
+/* The reduction that the loop combines with carried value `i`, and with nothing else; else NULL. */
+static Op *carried_reduce(const Defer *d, int i)
+{
+    const Block *body = d->loop->regions[0];
+    const Value *carried = body->args[1 + i];
+    const Op *next = body->last->operands[i]->def;
+    if (!next || next->parent != body || next->n_operands != 2 ||
+        value_count_uses(d->func, carried) != 1 ||
+        value_count_uses(d->func, next->results[0]) != 1) {
+        return NULL;
+    }
+    for (int k = 0; k < 2; k++) {
+        Op *reduce = next->operands[1 - k]->def;
+        bool good = next->operands[k] == carried && reduce && reduce->kind == OP_REDUCE &&
+                    reduce->parent == body && reduce->n_operands == 1 &&
+                    next->kind == combiner_of(op_word(reduce, ATTR_FN)) &&
+                    value_count_uses(d->func, reduce->results[0]) == 1;
+        if (good) {
+            return reduce;
+        }
+    }
+    return NULL;
+}
+
+static int64_t threads_of(const Defer *d)
+{
+    const Op *launch = op_enclosing(d->loop, OP_LAUNCH);
+    const Attr *warps = launch ? op_attr(launch, ATTR_WARPS) : NULL;
+    return warps && warps->n == 1 ? warps->ints[0] * d->func->target->warp : 0;
+}
+
+static int64_t registers_of(const Defer *d, Type type)
+{
+    int64_t elements = 1, threads = threads_of(d);
+    for (int i = 0; i < type->rank; i++) {
+        int64_t capacity = poly_capacity(type->dims[i]);
+        if (capacity < 0 || __builtin_mul_overflow(elements, capacity, &elements)) {
+            return INT64_MAX;
+        }
+    }
+    int words = dtype_bytes(type->dtype) > 4 ? 2 : 1;
+    return threads && elements < INT64_MAX / 2 ? (elements + threads - 1) / threads * words
+                                               : INT64_MAX;
+}
+
+/* The tile's type without the loop's range: it outlives the loop. */
+static Type outliving(const Defer *d, Type type)
+{
+    const Value *walker = d->loop->regions[0]->args[0];
+    Dim dims[MAX_RANK];
+    for (int i = 0; i < type->rank; i++) {
+        const DimVar *range = poly_as_range(type->dims[i]);
+        bool own = range && range->binder == walker;
+        dims[i] = own ? poly_const(d->func, poly_capacity(type->dims[i])) : type->dims[i];
+    }
+    return type_with_dims(d->func, type, type->rank, dims);
+}
+
+static Value *neutral_tile(Builder *b, const char *fn, Type type)
+{
+    int64_t integer = 0;
+    double neutral = reduce_neutral(fn, type->dtype, &integer);
+    return dtype_is_float(type->dtype) ? build_float(b, type, neutral)
+                                       : build_int(b, type, integer);
+}
+
+static void defer(Defer *d, int i, const Op *reduce)
+{
+    Func *func = d->func;
+    Op *loop = d->loop;
+    Block *body = loop->regions[0];
+    Value *tile = reduce->operands[0], *init = loop->operands[2 + i], *result = loop->results[i];
+    Value *carried = body->args[1 + i];
+    const char *fn = op_word(reduce, ATTR_FN);
+    Op *old = body->last->operands[i]->def;
+    Type type = outliving(d, tile->type);
+
+    Builder before = build_before(func, loop), inside = build_before(func, old);
+    Builder after = build_after(func, loop);
+    inside.span = after.span = reduce->span;
+    loop->operands[2 + i] = neutral_tile(&before, fn, type);
+    if (type != tile->type) {
+        tile = build_op(&inside, OP_FIX, 1, &tile, 1, &type, 0)->results[0];
+    }
+    carried->type = type;
+    body->last->operands[i] = build_binary(&inside, combiner_of(fn), carried, tile);
+    op_remove(old);
+
+    result->type = type;
+    Value *total = build_reduce(&after, fn, result, (int)op_int(reduce, ATTR_AXIS, 0));
+    Value *all = build_binary(&after, combiner_of(fn), init, total);
+    func_replace_uses(func, result, all);
+    total->def->operands[0] = result;
+}
+
+static void defer_in(Op *op, void *user)
+{
+    Defer d = {.func = user, .loop = op};
+    int64_t extent;
+    if (op->kind != OP_FOR || op_enclosing(op, OP_ROLES) ||
+        (poly_is_const(op_attr(op, ATTR_DIMS)->dims[0], &extent) &&
+         extent <= op_attr(op, ATTR_STEPS)->ints[0])) {
+        return;
+    }
+    for (int i = 0; i < op->n_results; i++) {
+        const Op *reduce = carried_reduce(&d, i);
+        int64_t registers = reduce ? registers_of(&d, reduce->operands[0]->type) : INT64_MAX;
+        if (registers <= MOST_REGISTERS - d.registers) {
+            d.registers += registers;
+            defer(&d, i, reduce);
+        }
+    }
+}
+
+void pass_opt_defer(Func *func)
+{
+    if (!func->target || func->target->warp == 1) {
+        return;
+    }
+    func_walk(func, defer_in, func);
+    func_remove_dead(func);
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Coalescing, as far as tiles decide it: along an axis whose elements lie side by side in memory a
+ * tile should be a run of some length, or each access of a warp moves sectors of which it uses
+ * little (NVIDIA, CUDA C++ Best Practices Guide, "Coalesced Access to Global Memory"). A transpose
+ * has two such axes. */
+#include "passes/tile_steps.h"
+
+enum {
+    RUN_BYTES = 128,    /* a cache line */
+    LEAST_BYTES = 32,   /* a sector */
+    BOTH_ELEMENTS = 64, /* where runs along several axes meet in one tile */
+    SHARED_BLOCKS = 4,
+};
+
+static int item_of_class(const TilePlan *plan, int class)
+{
+    for (int i = 0; i < plan->n; i++) {
+        if (plan->items[i].class == class) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+static const Value *moved_by(const Op *op)
+{
+    return op->kind == OP_LOAD    ? op->results[0]
+           : op->kind == OP_STORE ? op->operands[op->n_operands - 1]
+                                  : NULL;
+}
+
+/* The plan's axes that an access walks. */
+static int axes_walked(const TilePlan *plan, const Value *moved)
+{
+    int n = 0;
+    for (int i = 0; i < moved->type->rank; i++) {
+        n += axes_class(plan->axes, moved, i) >= 0;
+    }
+    return n;
+}
+
+/* The plan's item along which the access' elements lie side by side; -1: none. */
+static int contiguous_item(const TilePlan *plan, const Op *op, const Value *moved)
+{
+    Access access = op_access(op, 0);
+    int last = access.n - 1;
+    if (last < 0 || access.indices[last] || !type_stride_is(access.memory->type, last, 1)) {
+        return -1;
+    }
+    return item_of_class(plan, axes_class(plan->axes, moved, moved->type->rank - 1));
+}
+
+typedef struct Runs {
+    bool along[64]; /* by plan item: some large access is contiguous along it */
+    int n, bytes;   /* how many; of the narrowest element */
+} Runs;
+
+/* Only accesses that walk as many axes as any count: the others are small beside them. */
+static Runs find_runs(const Op *group, const TilePlan *plan)
+{
+    Runs runs = {.bytes = 8};
+    int most = 0;
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        int walked = moved_by(op) ? axes_walked(plan, moved_by(op)) : 0;
+        most = walked > most ? walked : most;
+    }
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        const Value *moved = moved_by(op);
+        int item =
+            moved && axes_walked(plan, moved) == most ? contiguous_item(plan, op, moved) : -1;
+        if (item >= 0) {
+            int bytes = dtype_bytes(moved->type->dtype);
+            runs.bytes = bytes < runs.bytes ? bytes : runs.bytes;
+            runs.n += !runs.along[item];
+            runs.along[item] = true;
+        }
+    }
+    return runs;
+}
+
+static int64_t set_runs(Func *func, const Runs *runs, TilePlan *plan, int64_t elements)
+{
+    int64_t product = 1;
+    for (int i = 0; i < plan->n_stored; i++) {
+        AxisPlan *axis = &plan->items[i];
+        bool wanted = runs->along[i] && !(axis->flags & AXIS_REDUCED) &&
+                      !schedule_given(func, "tile", axis->name);
+        axis->run = wanted ? fitted(axis->dim, elements) : 1;
+        product *= axis->run;
+    }
+    return product;
+}
+
+int64_t tile_choose_runs(Func *func, const Op *group, TilePlan *plan, int64_t row_room)
+{
+    if (!is_gpu(func)) {
+        return set_runs(func, &(Runs){.n = 0}, plan, 1);
+    }
+    Runs runs = find_runs(group, plan);
+    int64_t wanted = RUN_BYTES / runs.bytes;
+    wanted = runs.n > 1 && wanted < BOTH_ELEMENTS ? BOTH_ELEMENTS : wanted;
+    /* A row that is held whole is read once: worth shorter runs, of whole sectors. Several blocks
+     * should share a multiprocessor. */
+    for (int64_t run = wanted; run * runs.bytes >= LEAST_BYTES; run /= 2) {
+        int64_t product = set_runs(func, &runs, plan, run);
+        bool shortest = run / 2 * runs.bytes < LEAST_BYTES;
+        if (product * (shortest ? 1 : SHARED_BLOCKS) <= row_room) {
+            return product;
+        }
+    }
+    return set_runs(func, &runs, plan, wanted);
+}
