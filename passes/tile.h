@@ -43,6 +43,7 @@ typedef struct TilePlan {
     int64_t aligned;  /* elements in memory to whose multiples rows' tiles begin; 0, 1: with them */
     int64_t blocks;   /* that a multiprocessor should hold at once */
     int64_t most_thread; /* elements of a row that a thread should hold */
+    int turned; /* bytes of an element, where accesses run along several axes; else 0 */
     bool persistent;
     bool is_rest; /* of a group whose long part has a launch of its own */
 } TilePlan;

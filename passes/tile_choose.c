@@ -10,11 +10,14 @@ enum {
     ROW_ELEMENTS = 32,     /* the same where rows are reduced: fewer threads to meet */
     BLOCK_ELEMENTS = 4096, /* of a memory-bound block, unless a row is longer */
     ROW_MOST_THREAD = 32,  /* elements of a resident row that a thread may hold */
+    FEW_LOADS = 2,         /* of a row: more are in flight together, in registers */
     MOST_KEPT = 4,         /* values of an element of a row; more make registers scarce anyway */
     LOOPED_THREAD = 16,    /* where a loop carries as many beside those of its step */
     SCAN_THREAD = 16, /* of a row that is scanned or folded in order: each is combined many times */
     FOLD_THREAD = 8,  /* where an element is more than two values */
-    LOOP_THREAD = 2,  /* elements that loop for themselves: a thread goes on until all are done */
+    TURNED_BYTES = 32768, /* of a tile that goes through shared memory to change its order */
+    TURNED_THREAD = 64,   /* the same of a thread */
+    LOOP_THREAD = 2, /* elements that loop for themselves: a thread goes on until all are done */
     LOOP_ELEMENTS = 512,   /* the same of a block */
     HEAVY_THREAD = 4,      /* elements that take many registers: of a wide access of f32, no more */
     HEAVY_ELEMENTS = 1024, /* the same of a block */
@@ -99,11 +102,49 @@ static int rows_kept(const Op *group)
     return most;
 }
 
+/* Elements that the widest access of a thread moves, of the narrowest tensor. */
+static int64_t widest_access(const Op *group)
+{
+    int bytes = ACCESS_BYTES;
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        if (op->kind == OP_LOAD || op->kind == OP_STORE) {
+            int own = dtype_bytes(op->operands[0]->type->dtype);
+            bytes = own < bytes ? own : bytes;
+        }
+    }
+    return ACCESS_BYTES / bytes;
+}
+
+/* Elements of 16 bits or less: a thread may have more of them for as many bytes. */
+static bool is_narrow(const Op *group)
+{
+    return widest_access(group) > ACCESS_BYTES / 4;
+}
+
+/* Loads along the axis that a reduction folds. */
+static int loads_of_rows(const Op *group)
+{
+    const Op *reduce = group->regions[0]->first;
+    int loads = 0;
+    while (reduce && reduce->kind != OP_REDUCE) {
+        reduce = reduce->next;
+    }
+    Dim row = reduce ? reduce->operands[0]->type->dims[op_int(reduce, ATTR_AXIS, 0)] : NULL;
+    for (const Op *op = group->regions[0]->first; op && row; op = op->next) {
+        Type type = op->kind == OP_LOAD ? op->results[0]->type : NULL;
+        for (int i = 0; type && i < type->rank; i++) {
+            loads += type->dims[i] == row;
+        }
+    }
+    return loads;
+}
+
 /* A thread's code of a scan or fold grows with the elements that it holds; where a row is kept
  * several times over, its registers do. */
 static int64_t most_a_thread(const Op *group)
 {
-    int64_t most = ROW_ELEMENTS / power_of_two_at_most(smaller(rows_kept(group), MOST_KEPT));
+    int kept = rows_kept(group) * (is_narrow(group) || loads_of_rows(group) <= FEW_LOADS ? 1 : 2);
+    int64_t most = ROW_ELEMENTS / power_of_two_at_most(smaller(kept, MOST_KEPT));
     for (const Op *op = group->regions[0]->first; op; op = op->next) {
         if (op->kind == OP_SCAN || op->kind == OP_FOLD) {
             most = smaller(most, op->n_results > 2 ? FOLD_THREAD : SCAN_THREAD);
@@ -122,19 +163,6 @@ static int64_t row_capacity(const Func *func, const TilePlan *plan)
 static int64_t loop_step(const Func *func, const TilePlan *plan)
 {
     return is_gpu(func) ? LOOP_STEP * plan->most_thread / ROW_ELEMENTS : LOOP_STEP;
-}
-
-/* Elements that the widest access of a thread moves, of the narrowest tensor. */
-static int64_t widest_access(const Op *group)
-{
-    int bytes = ACCESS_BYTES;
-    for (const Op *op = group->regions[0]->first; op; op = op->next) {
-        if (op->kind == OP_LOAD || op->kind == OP_STORE) {
-            int own = dtype_bytes(op->operands[0]->type->dtype);
-            bytes = own < bytes ? own : bytes;
-        }
-    }
-    return ACCESS_BYTES / bytes;
 }
 
 /* Every tensor's rows can be accessed 16 bytes at a time. */
@@ -158,11 +186,12 @@ static bool rows_are_wide(const Op *group)
 static int64_t row_threads(const Func *func, const Op *group, int64_t elements)
 {
     int64_t most = most_a_thread(group);
+    bool many = elements >= LONG_ROW && is_narrow(group) && rows_are_wide(group) &&
+                loads_of_rows(group) <= FEW_LOADS;
     if (most < ROW_ELEMENTS) {
         int64_t threads = smaller((elements + most - 1) / most, func->target->max_threads);
         return power_of_two_at_least(larger(func->target->warp, threads));
     }
-    bool many = elements >= LONG_ROW && widest_access(group) > 4 && rows_are_wide(group);
     int64_t threads = many ? (elements + 2 * ROW_ELEMENTS - 1) / (2 * ROW_ELEMENTS)
                            : elements / ROW_ELEMENTS; /* or a quarter more each */
     threads = smaller(threads, func->target->max_threads);
@@ -384,11 +413,13 @@ static int64_t given_elements(Func *func, const TilePlan *plan)
 static int64_t room_of_rows(const Func *func, const TilePlan *plan, int64_t given)
 {
     int64_t room = row_capacity(func, plan) / given;
+    bool rows = false;
     for (int i = 0; i < plan->n; i++) {
         int64_t most = poly_most(plan->items[i].dim);
+        rows = rows || is_row(&plan->items[i]);
         room /= is_row(&plan->items[i]) && most > 0 ? most : 1;
     }
-    return room;
+    return rows ? room : INT32_MAX;
 }
 
 static bool has_axis(const TilePlan *plan, const Value *value, const AxisPlan *axis)
@@ -468,7 +499,11 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
     row = choose_reduced(func, group, plan, row, given);
     bool loops = is_gpu(func) && has_loop_of_elements(group->regions[0]);
     bool heavy = is_gpu(func) && row == 1 && is_heavy(group);
-    int64_t block = loops ? LOOP_ELEMENTS : heavy ? HEAVY_ELEMENTS : BLOCK_ELEMENTS;
+    bool turned = plan->turned && row == 1 && !loops && !heavy;
+    int64_t block = loops    ? LOOP_ELEMENTS
+                    : heavy  ? HEAVY_ELEMENTS
+                    : turned ? TURNED_BYTES / plan->turned
+                             : BLOCK_ELEMENTS;
     choose_grid(func, plan, plan->aligned > 1 ? 1 : power_of_two_at_most(block / row));
     int64_t elements = row;
     for (int i = 0; i < plan->n_stored; i++) {
@@ -477,9 +512,10 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
     plan->aligned = plan->aligned > 1 && aligned_fits(plan) ? plan->aligned : 1;
     int64_t thread = row > 1
                          ? smaller(plan->most_thread, walks(plan) ? LOOPED_THREAD : ROW_ELEMENTS)
-                     : loops ? LOOP_THREAD
-                     : heavy ? HEAVY_THREAD
-                             : THREAD_ELEMENTS;
+                     : loops  ? LOOP_THREAD
+                     : heavy  ? HEAVY_THREAD
+                     : turned ? TURNED_THREAD / plan->turned
+                              : THREAD_ELEMENTS;
     int64_t threads = elements / thread;
     if (is_gpu(func) && is_one_row(plan, elements) && !walks(plan)) {
         threads = row_threads(func, group, longest_row(plan));

@@ -6,9 +6,10 @@
 #include "passes/tile_steps.h"
 
 enum {
-    RUN_BYTES = 128,    /* a cache line */
-    LEAST_BYTES = 32,   /* a sector */
-    BOTH_ELEMENTS = 64, /* where runs along several axes meet in one tile */
+    RUN_BYTES = 128,  /* a cache line */
+    LEAST_BYTES = 32, /* a sector */
+    BOTH_BYTES = 256, /* where runs along several axes meet in one tile: two lines, so that */
+    BOTH_MOST = 128,  /* those of rows that begin anywhere are mostly whole */
     SHARED_BLOCKS = 4,
 };
 
@@ -98,7 +99,8 @@ int64_t tile_choose_runs(Func *func, const Op *group, TilePlan *plan, int64_t ro
     }
     Runs runs = find_runs(group, plan);
     int64_t wanted = RUN_BYTES / runs.bytes;
-    wanted = runs.n > 1 && wanted < BOTH_ELEMENTS ? BOTH_ELEMENTS : wanted;
+    plan->turned = runs.n > 1 ? runs.bytes : 0;
+    wanted = plan->turned ? smaller(BOTH_BYTES / runs.bytes, BOTH_MOST) : wanted;
     /* A row that is held whole is read once: worth shorter runs, of whole sectors. Several blocks
      * should share a multiprocessor. */
     for (int64_t run = wanted; run * runs.bytes >= LEAST_BYTES; run /= 2) {
