@@ -195,8 +195,12 @@ static void jump_on(const Guards *outer, int why)
 bool llvm_run(Func *func, const LlvmOptions *options, LlvmBody *body, void *user)
 {
     Llvm *l = ARENA_NEW(func->arena, Llvm);
-    *l = (Llvm){.func = func, .arena = func->arena, .diags = func->diags, .target = func->target,
-                .options = options->codegen, .left_out = options->left_out,
+    *l = (Llvm){.func = func,
+                .arena = func->arena,
+                .diags = func->diags,
+                .target = func->target,
+                .options = options->codegen,
+                .left_out = options->left_out,
                 .since = clock_cpu_seconds()};
     Guards outer = {func->arena->guard, func->diags->bug_guard};
     jmp_buf here;

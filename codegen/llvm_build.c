@@ -126,8 +126,8 @@ LLVMValueRef llvm_splat(Llvm *l, LLVMValueRef scalar, LLVMTypeRef type)
         return constant_splat(type, scalar);
     }
     LLVMTypeRef vector = LLVMVectorType(LLVMTypeOf(scalar), (unsigned)n);
-    LLVMValueRef one = LLVMBuildInsertElement(l->builder, LLVMGetPoison(vector), scalar,
-                                              llvm_i64(l, 0), "");
+    LLVMValueRef one =
+        LLVMBuildInsertElement(l->builder, LLVMGetPoison(vector), scalar, llvm_i64(l, 0), "");
     LLVMValueRef zeros = LLVMConstNull(LLVMVectorType(l->i32, (unsigned)n));
     return LLVMBuildShuffleVector(l->builder, one, LLVMGetPoison(vector), zeros, "");
 }
@@ -182,11 +182,10 @@ void llvm_param_attribute(const Llvm *l, LLVMValueRef function, int param, const
     LLVMAddAttributeAtIndex(function, (LLVMAttributeIndex)(param + 1), enum_attribute(l, name));
 }
 
-void llvm_string_attribute(const Llvm *l, LLVMValueRef function, const char *key,
-                           const char *value)
+void llvm_string_attribute(const Llvm *l, LLVMValueRef function, const char *key, const char *value)
 {
-    LLVMAttributeRef attribute = LLVMCreateStringAttribute(
-        l->context, key, (unsigned)strlen(key), value, (unsigned)strlen(value));
+    LLVMAttributeRef attribute = LLVMCreateStringAttribute(l->context, key, (unsigned)strlen(key),
+                                                           value, (unsigned)strlen(value));
     LLVMAddAttributeAtIndex(function, (LLVMAttributeIndex)LLVMAttributeFunctionIndex, attribute);
 }
 

@@ -312,17 +312,22 @@ static void fill_axes(Func *func, const Op *launch, PlanLaunch *to)
         }
         to->axes[i] = (PlanAxis){plan_expr(func, dims->dims[i]), steps->ints[i]};
     }
+    if (to->cluster > 1) { /* always as many */
+        int last = to->n_axes - 1;
+        Dim all = poly_const(func, to->cluster * steps->ints[last]);
+        to->axes[last].extent = plan_expr(func, all);
+    }
 }
 
 static void fill_launch(Func *func, const Plan *plan, const Op *launch, size_t index,
                         PlanLaunch *to)
 {
     to->symbol = arena_printf(func->arena, "%s_%zu", func->name, index);
-    fill_axes(func, launch, to);
     to->threads = launch_threads(func, launch);
     to->persistent = op_int(launch, ATTR_PERSISTENT, 0) != 0;
     to->blocks_per_unit = (int)op_int(launch, ATTR_BLOCKS, 1);
-    to->cluster = 1;
+    to->cluster = (int)op_int(launch, ATTR_CLUSTER, 1);
+    fill_axes(func, launch, to);
     fill_args(func, plan, launch, to);
 }
 

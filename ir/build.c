@@ -214,6 +214,13 @@ Value *build_reduce(Builder *b, const char *fn, Value *a, int axis)
     return result;
 }
 
+Value *build_cluster_reduce(Builder *b, const char *fn, Value *a)
+{
+    Value *result = build_op(b, OP_CLUSTER_REDUCE, 1, &a, 1, &a->type, 0)->results[0];
+    op_set_word(b->func, result->def, ATTR_FN, fn);
+    return result;
+}
+
 Value *build_dot(Builder *b, Value *a, Value *c, Value *acc, DType dtype)
 {
     int rank = a->type->rank;

@@ -58,6 +58,7 @@ Value *build_squeeze(Builder *b, Value *a, int axis);
 Value *build_permute(Builder *b, Value *a, const int64_t *perm);
 Value *build_mask(Builder *b, Value *a, int axis, double value);
 Value *build_reduce(Builder *b, const char *fn, Value *a, int axis);
+Value *build_cluster_reduce(Builder *b, const char *fn, Value *a);
 /* acc may be NULL; result type: acc's, else `dtype`. Register operands. */
 Value *build_dot(Builder *b, Value *a, Value *c, Value *acc, DType dtype);
 
@@ -78,8 +79,8 @@ Op *build_scatter(Builder *b, const char *fn, Value *tensor, Value *const *indic
 Value *build_scan(Builder *b, const char *fn, Value *a, int axis, bool reverse, bool exclusive);
 /* Its region has its 2n scalar arguments and is empty: end it in a yield of n scalars. `reverse`
  * and `exclusive` for scans alone. */
-Op *build_fold(Builder *b, int n, Value *const *arrays, Value *const *neutrals, int axis,
-               bool scan, bool reverse, bool exclusive);
+Op *build_fold(Builder *b, int n, Value *const *arrays, Value *const *neutrals, int axis, bool scan,
+               bool reverse, bool exclusive);
 /* Two regions, each with n arguments: end regions[0] in a yield of a bool, a scalar or of the shape
  * that all carried values have, regions[1] in a yield of the n next values. */
 Op *build_while(Builder *b, int n, Value *const *inits);

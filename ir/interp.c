@@ -128,6 +128,7 @@ static void run_leaf(Run *run, const Op *op)
 {
     switch (op->kind) {
     case OP_REDUCE: interp_reduce(run, op); break;
+    case OP_CLUSTER_REDUCE: interp_cluster_reduce(run, op); break;
     case OP_SCAN: interp_scan(run, op); break;
     case OP_FOLD: interp_fold(run, op); break;
     case OP_DOT: interp_dot(run, op); break;
@@ -317,6 +318,7 @@ static bool begins_samples(OpKind kind)
 {
     switch (kind) {
     case OP_REDUCE:
+    case OP_CLUSTER_REDUCE:
     case OP_SCAN:
     case OP_FOLD:
     case OP_GATHER:

@@ -72,8 +72,8 @@ bool interp_func(Func *func, const InterpArg *args, const int64_t *sizes,
 
 /* ---- the meaning of one element (scalar.c), also used for constant folding ---- */
 typedef union Scalar {
-    double f;   /* f64 and, exactly held, the narrower ones */
-    int64_t i;  /* integers (sign- or zero-extended) and bool (0, 1) */
+    double f;  /* f64 and, exactly held, the narrower ones */
+    int64_t i; /* integers (sign- or zero-extended) and bool (0, 1) */
 } Scalar;
 /* operands of element type `in` (of the first data operand; cmp and select see their data type),
  * result of type `out`. `pred` for cmp. */

@@ -54,6 +54,7 @@ static void bind_iterator(Run *run, const Value *arg, int64_t lo, int64_t step, 
         return;
     }
     const DimVar *var = poly_as_range(arg->type->dims[0]);
+    end = end > lo ? end : lo; /* of a cluster's tile past the end */
     Range range = {.lo = lo, .end = end - lo < step ? end : lo + step};
     range.extent = run->func->padded ? step : range.end - lo;
     run->cells[arg->id].range = range;
@@ -167,6 +168,9 @@ static void grid_extents(Run *run, Frame *frame)
         frame->dims[i] = run_dim(run, frame->op, run->lens, dims->dims[i]);
         frame->steps[i] = step_of(run, frame->op, i, frame->dims[i]);
         frame->tiles[i] = (frame->dims[i] + frame->steps[i] - 1) / frame->steps[i];
+        if (i == dims->n - 1 && op_int(frame->op, ATTR_CLUSTER, 1) > 1) {
+            frame->tiles[i] = op_int(frame->op, ATTR_CLUSTER, 1);
+        }
         if (__builtin_mul_overflow(frame->count, frame->tiles[i], &frame->count)) {
             run_fail(run, frame->op, "too many blocks");
         }
@@ -249,15 +253,35 @@ static bool is_outermost(const Run *run)
     return run->agent->frames.n == 2;
 }
 
+/* False: all blocks are done. */
+static bool next_block(Run *run, Frame *frame, int64_t *id)
+{
+    do {
+        if (frame->next >= frame->count) {
+            if (!run->cluster || !run->cluster->waiting) {
+                return false;
+            }
+            run->cluster->waiting = false;
+            frame->next = 0;
+        }
+        *id = shuffled(frame, frame->next++);
+    } while (run->cluster && run->cluster->done[*id]);
+    return true;
+}
+
 static bool grid_next(Run *run, Frame *frame)
 {
-    if (frame->next >= frame->count) {
+    int64_t id;
+    if (!next_block(run, frame, &id)) {
         run->writer = is_outermost(run) ? 0 : run->writer;
+        run->cluster = NULL;
         return false;
     }
-    int64_t id = shuffled(frame, frame->next++);
-    if (is_outermost(run)) {
-        run->writer = ++run->writers;
+    if (is_outermost(run)) { /* a block that is begun anew is the same one */
+        run->writer = run->cluster ? run->first_writer + (uint32_t)id : ++run->writers;
+    }
+    if (run->cluster) {
+        cluster_block(run, id);
     }
     if (frame->op->kind == OP_LAUNCH) {
         begin_block(run);
@@ -282,6 +306,10 @@ static void grid_begin(Run *run, const Op *op)
     shuffle(run, frame);
     if (is_outermost(run)) {
         run->first_writer = run->writers + 1;
+    }
+    if (op_int(op, ATTR_CLUSTER, 1) > 1) {
+        cluster_begin(run, op, frame->count);
+        run->writers += (uint32_t)frame->count;
     }
     if (!grid_next(run, frame)) {
         run->agent->frames.n--;
@@ -343,7 +371,10 @@ static bool again(Run *run, Frame *frame, Array **values)
     switch (frame->op->kind) {
     case OP_FOR: return for_next(run, frame, values);
     case OP_TILES: return tiles_next(run, frame, values);
-    case OP_LAUNCH: end_block(run, frame->op); return grid_next(run, frame);
+    case OP_LAUNCH:
+        end_block(run, frame->op);
+        cluster_block_end(run);
+        return grid_next(run, frame);
     case OP_PARALLEL: return grid_next(run, frame);
     default: return false;
     }

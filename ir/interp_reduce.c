@@ -270,6 +270,19 @@ void spread_all(Run *run, const Op *op, int result, Array *array, Buffer *bounds
     buffer_drop(run, bounds);
 }
 
+void reduce_into(Run *run, const Op *op, const Axes *axes, const Array *from, Array *to)
+{
+    bool is_float = dtype_is_float(from->dtype);
+    Buffer *elements = is_float ? array_doubles(run, from, -1) : array_ints(run, from, -1);
+    Buffer *result = folded(run, axes, elements, is_float);
+    put_plane(to, result, is_float);
+    fold_poison(run, axes, to, from);
+    if (run->options->bounds) {
+        spread_all(run, op, 0, to, bounds_of(run, axes, from, result, to->n));
+    }
+    buffer_drop(run, result);
+}
+
 void interp_reduce(Run *run, const Op *op)
 {
     Array *from = run_operand(run, op, 0);
@@ -280,14 +293,6 @@ void interp_reduce(Run *run, const Op *op)
     const Op *made = op->operands[0]->def;
     axes.products = made && made->kind == OP_MUL && axes.len > 1 && axes.fold == FOLD_SUM;
     Array *to = array_of_type(run, op, op->results[0]->type);
-    bool is_float = dtype_is_float(from->dtype);
-    Buffer *elements = is_float ? array_doubles(run, from, -1) : array_ints(run, from, -1);
-    Buffer *result = folded(run, &axes, elements, is_float);
-    put_plane(to, result, is_float);
-    fold_poison(run, &axes, to, from);
-    if (run->options->bounds) {
-        spread_all(run, op, 0, to, bounds_of(run, &axes, from, result, to->n));
-    }
-    buffer_drop(run, result);
+    reduce_into(run, op, &axes, from, to);
     run_result(run, op, 0, to);
 }

@@ -32,6 +32,9 @@ Scalar axes_neutral(const Axes *axes); /* what an empty axis gives */
 double axes_fold(const Axes *axes, double a, double b);
 int64_t axes_fold_int(const Axes *axes, int64_t a, int64_t b);
 
+/* The fold of `from` along the axes, into `to`, with its bound. */
+void reduce_into(Run *run, const Op *op, const Axes *axes, const Array *from, Array *to);
+
 double unit_of(DType dtype);
 double greatest_of(DType dtype);
 /* Rounding of at most n operations whose partial results stay under `size`. Where the parts leave

@@ -12,6 +12,7 @@
 #ifndef TESSERA_IR_INTERP_RUN_H
 #define TESSERA_IR_INTERP_RUN_H
 
+#include "ir/base/table.h"
 #include "ir/interp.h"
 
 enum { SAMPLES = 8, SAFETY = 2, MOST_ROUNDS = 1 << 20 };
@@ -188,6 +189,17 @@ typedef struct Agent {
     Clocks joined; /* what will be after the next sync */
 } Agent;
 
+/* Blocks of a cluster run one after the other: one that needs what others have not come to yet is
+ * begun anew when they have. */
+typedef struct Cluster {
+    int64_t size, block; /* of this block: its number */
+    int met;             /* reductions over the cluster that it has come to */
+    bool left;           /* it waits for others */
+    bool waiting;        /* some block does */
+    bool *done;          /* by block */
+    Table parts;         /* of ClusterParts */
+} Cluster;
+
 typedef struct Run {
     Func *func;
     Arena *arena;
@@ -202,7 +214,7 @@ typedef struct Run {
     const Op **last_use; /* by value id: the op after which it is dropped; NULL: at the end */
     uint32_t *source;    /* by value id: the ordinal of an op that begins samples */
     uint32_t sources;
-    bool *scattered;      /* by value id: parameters that are scattered to */
+    bool *scattered; /* by value id: parameters that are scattered to */
     int64_t lanes;   /* in a fold: scalars are so many at once; 0: they are scalars */
     uint32_t serial; /* executions of scatters */
     struct {
@@ -213,6 +225,7 @@ typedef struct Run {
     int64_t *lens;         /* by DimVar id: elements that exist */
     Agent *agent;          /* at work */
     int64_t block, blocks; /* persistent launches */
+    Cluster *cluster;      /* of a launch with clusters; else NULL */
     /* Blocks of outermost grids are numbered through; blocks of one grid may not meet in memory. */
     uint32_t writer, writers, first_writer;
     Shared *shared;
@@ -297,7 +310,12 @@ void interp_elementwise(Run *run, const Op *op);
 /* The same for arrays of one shape; the result is new. */
 Array *interp_apply(Run *run, OpKind kind, const char *pred, DType out, int n, Array *const *items);
 void interp_shape(Run *run, const Op *op);
-void interp_reduce(Run *run, const Op *op);  /* interp_reduce.c */
+void interp_reduce(Run *run, const Op *op);         /* interp_reduce.c */
+void interp_cluster_reduce(Run *run, const Op *op); /* interp_cluster.c */
+void cluster_begin(Run *run, const Op *launch, int64_t blocks);
+/* Before a block, and at its end. */
+void cluster_block(Run *run, int64_t id);
+void cluster_block_end(Run *run);
 void interp_scan(Run *run, const Op *op);    /* interp_scan.c */
 void interp_fold(Run *run, const Op *op);    /* interp_fold.c */
 void interp_gather(Run *run, const Op *op);  /* interp_gather.c */

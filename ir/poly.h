@@ -72,7 +72,7 @@ int64_t poly_least(Dim poly);
 /* The static extent of a tile axis: the constant, or the capacity of the range; -1 when neither. */
 int64_t poly_capacity(Dim poly);
 typedef enum Solved {
-    SOLVE_OPEN,  /* nothing, or more than one size, is unknown, or it is not linear in it */
+    SOLVE_OPEN, /* nothing, or more than one size, is unknown, or it is not linear in it */
     SOLVE_FOUND,
     SOLVE_NEVER, /* no size makes it the value */
 } Solved;

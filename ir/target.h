@@ -24,6 +24,14 @@ struct Target {
     const char *product16; /* unit of f16/bf16 products: "wgmma", or "fma" */
 };
 
+/* Blocks that a cluster may have; 1: the target has none. Hopper and later have both clusters and
+ * the copy engine. */
+static inline int target_cluster(const struct Target *target)
+{
+    enum { PORTABLE = 8 };
+    return target->family == FAMILY_NVPTX && target->bulk_copy ? PORTABLE : 1;
+}
+
 /* NULL when there is none. */
 const struct Target *target_find(const char *name);
 /* All rows, in order. */

@@ -50,8 +50,7 @@ static void verify_dtypes(Verifier *v, const Op *op)
             verify_fail(v, op, "the result is not bool");
         }
         break;
-    case OP_CAST:
-        break;
+    case OP_CAST: break;
     case OP_BITCAST:
         if (dtype_bits(in) != dtype_bits(out)) {
             verify_fail(v, op, "a bitcast between different widths");
@@ -181,6 +180,20 @@ static void verify_reduce(Verifier *v, const Op *op)
         if (i == axis ? !is_one(to->dims[i]) : to->dims[i] != from->dims[i]) {
             verify_fail(v, op, "axis %d of the result", i);
         }
+    }
+}
+
+static void verify_cluster_reduce(Verifier *v, const Op *op)
+{
+    const Op *launch = op->parent->parent;
+    if (!launch || launch->kind != OP_LAUNCH || op_int(launch, ATTR_CLUSTER, 1) < 2) {
+        verify_fail(v, op, "not in the region of a launch with clusters");
+    }
+    if (!verify_is_among(op_word(op, ATTR_FN), " sum prod max min ")) {
+        verify_fail(v, op, "`fn` is none of sum prod max min");
+    }
+    if (operand_type(op, 0) != result_type(op)) {
+        verify_fail(v, op, "the result has another type than the operand");
     }
 }
 
@@ -482,6 +495,7 @@ void verify_op(Verifier *v, const Op *op)
     case OP_PERMUTE: verify_permute(v, op); break;
     case OP_MASK: verify_mask(v, op); break;
     case OP_REDUCE: verify_reduce(v, op); break;
+    case OP_CLUSTER_REDUCE: verify_cluster_reduce(v, op); break;
     case OP_DOT:
     case OP_DOT_ASYNC: verify_dot(v, op); break;
     case OP_LOAD: verify_access(v, op, TYPE_TENSOR, false); break;

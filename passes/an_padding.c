@@ -55,6 +55,9 @@ static const Value *unspread(const Value *value)
 static bool dominates(const Value *w, const Value *x, int axis)
 {
     const Op *op = unspread(w)->def;
+    if (op && op->kind == OP_CLUSTER_REDUCE) {
+        return dominates(op->operands[0], x, axis);
+    }
     if (op && op->kind == OP_MAX) {
         return dominates(op->operands[0], x, axis) || dominates(op->operands[1], x, axis);
     }

@@ -82,10 +82,18 @@ int64_t range_aligned(const DimVar *range)
     return last ? op_int(op, ATTR_ALIGNED, 1) : 1;
 }
 
+/* Of a cluster's tiles some may lie past the end of the axis. */
+static bool is_of_cluster(const DimVar *range)
+{
+    const Op *op = binding(range);
+    bool last = op && range->binder->index + 1 == (uint32_t)op->regions[0]->n_args;
+    return last && op_int(op, ATTR_CLUSTER, 1) > 1;
+}
+
 bool range_is_full(const DimVar *range)
 {
     const Op *op = binding(range);
-    if (range_aligned(range) > 1) {
+    if (range_aligned(range) > 1 || is_of_cluster(range)) {
         return false;
     }
     if (op && op_int(op, ATTR_FULL, 0)) {

@@ -211,6 +211,16 @@ static void legalize_reduce(LayoutPass *pass, Op *op)
     op_set_operands(pass->func, op, 4, operands);
 }
 
+static void legalize_cluster_reduce(LayoutPass *pass, Op *op)
+{
+    want_any(pass, op, 0);
+    give(pass, op, op->operands[0]->type->layout);
+    if (op->n_operands == 1) {
+        Value *operands[4] = {op->operands[0], layout_cluster_scratch(pass, op), NULL, NULL};
+        op_set_operands(pass->func, op, 4, operands);
+    }
+}
+
 /* ---- scans and folds ---- */
 
 /* What the first of the operands that have one has. */
@@ -398,6 +408,7 @@ static void legalize_op(LayoutPass *pass, Op *op)
     case OP_DOT:
     case OP_DOT_ASYNC: legalize_product(pass, op); return;
     case OP_REDUCE: legalize_reduce(pass, op); return;
+    case OP_CLUSTER_REDUCE: legalize_cluster_reduce(pass, op); return;
     case OP_SCAN:
     case OP_FOLD: legalize_fold(pass, op); return;
     case OP_GATHER: legalize_gather(pass, op); return;

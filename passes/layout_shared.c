@@ -107,6 +107,18 @@ Value *layout_reduce_scratch(LayoutPass *pass, const Op *reduce)
     return momentary(pass, reduce, type_shared(pass->func, result->dtype, 2, dims), &PLAIN);
 }
 
+Value *layout_cluster_scratch(LayoutPass *pass, const Op *reduce)
+{
+    Type result = reduce->results[0]->type;
+    int64_t extents[MAX_RANK];
+    int64_t dims[2] = {op_int(op_enclosing(reduce, OP_LAUNCH), ATTR_CLUSTER, 1), 1};
+    layout_extents(pass, result, extents);
+    for (int i = 0; i < result->rank; i++) {
+        dims[1] *= extents[i];
+    }
+    return new_shared(pass, reduce, type_shared(pass->func, result->dtype, 2, dims), &PLAIN);
+}
+
 /* A total for each part of the axis that one warp holds, of each value, 8 bytes aligned. */
 Value *layout_fold_scratch(LayoutPass *pass, const Op *fold)
 {

@@ -159,6 +159,7 @@ static void tie_op(LayoutPass *pass, const Op *op)
     case OP_PRINT:
     case OP_ASSERT:
     case OP_SCAN: tie_all(pass, op); return;
+    case OP_CLUSTER_REDUCE: tie(pass, op->operands[0], op->results[0]); return;
     case OP_SETTLE:
         for (int i = 0; i < op->n_results; i++) {
             tie(pass, op->operands[i], op->results[i]);

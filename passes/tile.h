@@ -13,11 +13,12 @@
 #include "passes/an_axes.h"
 
 typedef enum AxisHow {
-    AXIS_GRID,   /* blocks of the grid each take a tile of it */
-    AXIS_ROW,    /* one tile holds all of it: a grid axis with a single tile */
-    AXIS_LOOP,   /* a loop inside the block walks it */
-    AXIS_UNROLL, /* a window's: each of its elements is written out */
-    AXIS_SCALAR, /* a grid axis, one element at a time: an i64 */
+    AXIS_GRID,    /* blocks of the grid each take a tile of it */
+    AXIS_ROW,     /* one tile holds all of it: a grid axis with a single tile */
+    AXIS_CLUSTER, /* a grid axis whose tiles are those of one row, in blocks that run together */
+    AXIS_LOOP,    /* a loop inside the block walks it */
+    AXIS_UNROLL,  /* a window's: each of its elements is written out */
+    AXIS_SCALAR,  /* a grid axis, one element at a time: an i64 */
 } AxisHow;
 
 typedef struct AxisPlan {
@@ -41,9 +42,10 @@ typedef struct TilePlan {
     int64_t warps;
     int64_t elements; /* of a block's tile */
     int64_t aligned;  /* elements in memory to whose multiples rows' tiles begin; 0, 1: with them */
+    int64_t cluster;  /* blocks that share a row; 0, 1: none */
     int64_t blocks;   /* that a multiprocessor should hold at once */
     int64_t most_thread; /* elements of a row that a thread should hold */
-    int turned; /* bytes of an element, where accesses run along several axes; else 0 */
+    int turned;          /* bytes of an element, where accesses run along several axes; else 0 */
     bool persistent;
     bool is_rest; /* of a group whose long part has a launch of its own */
 } TilePlan;

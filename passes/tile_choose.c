@@ -212,7 +212,7 @@ static int64_t row_step(const Func *func, const Op *group, int64_t most)
 
 /* ---- rows that are aligned ---- */
 
-static bool is_row(const AxisPlan *axis)
+bool tile_is_row(const AxisPlan *axis)
 {
     return (axis->flags & AXIS_STORED) && (axis->flags & AXIS_REDUCED);
 }
@@ -228,8 +228,7 @@ static bool all_contiguous(const Op *group)
     return true;
 }
 
-/* Padding before a row's first element is known to these ops only. */
-static bool only_plain_ops(const Op *group)
+bool tile_has_plain_ops(const Op *group)
 {
     for (const Op *op = group->regions[0]->first; op; op = op->next) {
         bool moves = op->kind == OP_BROADCAST || op->kind == OP_EXPAND || op->kind == OP_SQUEEZE ||
@@ -246,7 +245,7 @@ static bool only_plain_ops(const Op *group)
 static bool only_last_is_row(const TilePlan *plan)
 {
     for (int i = 0; i < plan->n; i++) {
-        if (is_row(&plan->items[i]) != (i == plan->n - 1)) {
+        if (tile_is_row(&plan->items[i]) != (i == plan->n - 1)) {
             return false;
         }
     }
@@ -259,7 +258,7 @@ static int64_t choose_aligned(Func *func, const Op *group, const TilePlan *plan)
 {
     int64_t most = plan->n ? poly_most(plan->items[plan->n - 1].dim) : 0;
     int64_t widest = widest_access(group);
-    if (!is_gpu(func) || !only_plain_ops(group) || !only_last_is_row(plan) ||
+    if (!is_gpu(func) || !tile_has_plain_ops(group) || !only_last_is_row(plan) ||
         !all_contiguous(group) || rows_are_wide(group) || most < ALIGNED_ROW ||
         most > row_capacity(func, plan) - widest) {
         return 1;
@@ -289,10 +288,13 @@ static bool aligned_fits(const TilePlan *plan)
 
 /* Returns the elements that a resident row takes, or the loop's step; `inner` are those of row axes
  * inside of this one. */
-static int64_t choose_row(Func *func, const Op *group, const TilePlan *plan, AxisPlan *axis,
+static int64_t choose_row(Func *func, const Op *group, TilePlan *plan, AxisPlan *axis,
                           int64_t inner)
 {
     int64_t most = poly_most(axis->dim), aligned = plan->aligned;
+    if (tile_choose_cluster(func, group, plan, axis, inner)) {
+        return axis->step;
+    }
     most += most < INT64_MAX - aligned ? aligned - 1 : 0;
     bool fits = most <= row_capacity(func, plan) / inner;
     const Line *given = schedule_given(func, "tile", axis->name);
@@ -315,14 +317,16 @@ static int64_t choose_row(Func *func, const Op *group, const TilePlan *plan, Axi
 
 static int64_t longest_row(const TilePlan *plan)
 {
-    return poly_most(plan->items[plan->n - 1].dim) + plan->aligned - 1;
+    const AxisPlan *row = &plan->items[plan->n - 1];
+    return row->how == AXIS_CLUSTER ? row->step : poly_most(row->dim) + plan->aligned - 1;
 }
 
 /* Is a tile of so many elements one row, held whole? */
 static bool is_one_row(const TilePlan *plan, int64_t elements)
 {
     const AxisPlan *last = &plan->items[plan->n - 1];
-    return plan->n && last->how == AXIS_ROW && last->step == elements;
+    bool whole = last->how == AXIS_ROW || last->how == AXIS_CLUSTER;
+    return plan->n && whole && last->step == elements;
 }
 
 /* ---- windows ---- */
@@ -401,7 +405,7 @@ static int64_t given_elements(Func *func, const TilePlan *plan)
     int64_t elements = 1;
     for (int i = 0; i < plan->n_stored && is_gpu(func); i++) {
         const AxisPlan *axis = &plan->items[i];
-        const Line *line = is_row(axis) ? NULL : schedule_given(func, "tile", axis->name);
+        const Line *line = tile_is_row(axis) ? NULL : schedule_given(func, "tile", axis->name);
         int64_t step = line ? line->number : 1;
         elements *= step > 0 && step <= LOOP_STEP / elements ? step : 1;
     }
@@ -416,8 +420,8 @@ static int64_t room_of_rows(const Func *func, const TilePlan *plan, int64_t give
     bool rows = false;
     for (int i = 0; i < plan->n; i++) {
         int64_t most = poly_most(plan->items[i].dim);
-        rows = rows || is_row(&plan->items[i]);
-        room /= is_row(&plan->items[i]) && most > 0 ? most : 1;
+        rows = rows || tile_is_row(&plan->items[i]);
+        room /= tile_is_row(&plan->items[i]) && most > 0 ? most : 1;
     }
     return rows ? room : INT32_MAX;
 }
@@ -488,10 +492,16 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
     int64_t row = 1, given = given_elements(func, plan);
     plan->most_thread = most_a_thread(group);
     plan->aligned = choose_aligned(func, group, plan);
-    given *= tile_choose_runs(func, group, plan, room_of_rows(func, plan, given));
+    int64_t room = room_of_rows(func, plan, given),
+            runs = tile_choose_runs(func, group, plan, room);
+    if (runs > room && target_cluster(func->target) > 1) {
+        int64_t most = target_cluster(func->target) * CLUSTER_ELEMENTS;
+        runs = tile_choose_runs(func, group, plan, room * most / row_capacity(func, plan));
+    }
+    given *= runs;
     for (int i = plan->n; i-- > 0;) {
         AxisPlan *axis = &plan->items[i];
-        if (is_row(axis)) {
+        if (tile_is_row(axis)) {
             row *= choose_row(func, group, plan, axis, row * given);
         }
     }

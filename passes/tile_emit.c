@@ -429,6 +429,9 @@ static void set_launch(const Emitter *e, Op *launch)
     if (e->plan->aligned > 1) {
         op_set_int(e->func, launch, ATTR_ALIGNED, e->plan->aligned);
     }
+    if (e->plan->cluster > 1) {
+        op_set_int(e->func, launch, ATTR_CLUSTER, e->plan->cluster);
+    }
     if (e->plan->grouped) {
         op_set_int(e->func, launch, ATTR_GROUPED, e->plan->grouped);
     }
@@ -448,12 +451,20 @@ Op *emit_launch(Emitter *e, Op *group, Frame *frame, int64_t shares)
     }
     for (int i = 0; i < e->plan->n_stored && n < MAX_RANK * 2; i++) {
         const AxisPlan *axis = &e->plan->items[i];
-        if (axis->how != AXIS_LOOP) {
-            items[n] = i;
-            names[n] = axis->name;
-            dims[n] = axis->dim;
-            steps[n++] = axis->step;
+        if (axis->how != AXIS_LOOP && axis->how != AXIS_CLUSTER) {
+            items[n++] = i;
         }
+    }
+    for (int i = 0; i < e->plan->n_stored && n < MAX_RANK * 2; i++) {
+        if (e->plan->items[i].how == AXIS_CLUSTER) {
+            items[n++] = i; /* neighbours in the grid */
+        }
+    }
+    for (int i = shares > 0; i < n; i++) {
+        const AxisPlan *axis = &e->plan->items[items[i]];
+        names[i] = axis->name;
+        dims[i] = axis->dim;
+        steps[i] = axis->step;
     }
     Builder before = build_before(e->func, group);
     Op *launch = build_parallel(&before, OP_LAUNCH, n, dims, steps, names);

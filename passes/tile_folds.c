@@ -123,7 +123,10 @@ void emit_reduce(Emitter *e, Frame *frame, const Op *op)
     }
     if (!emit_is_looped(e, item)) {
         Value *all = emit_value(e, frame, from);
-        clone_map_value(&frame->values, result, build_reduce(&frame->at, fn, all, axis));
+        Value *own = build_reduce(&frame->at, fn, all, axis);
+        bool shared = item >= 0 && e->plan->items[item].how == AXIS_CLUSTER;
+        clone_map_value(&frame->values, result,
+                        shared ? build_cluster_reduce(&frame->at, fn, own) : own);
         return;
     }
     Value *init = neutral_of(&frame->at, fn, emit_type(e, frame, result));

@@ -219,6 +219,7 @@ typedef struct Grid {
     LLVMValueRef counts[MAX_RANK];  /* i32: tiles along each axis */
     int64_t steps[MAX_RANK];
     int64_t grouped;
+    int64_t cluster; /* tiles of the last axis, some of which may lie past its end; 1: none */
     bool descending;
 } Grid;
 
@@ -228,6 +229,7 @@ static Grid make_grid(GpuEmitter *em, const Op *op)
     Grid grid = {.em = em,
                  .n = dims ? dims->n : 0,
                  .grouped = op_int(op, ATTR_GROUPED, 0),
+                 .cluster = op_int(op, ATTR_CLUSTER, 1),
                  .descending = op_int(op, ATTR_DESCENDING, 0) != 0};
     if (grid.n > MAX_RANK) {
         gpu_bug(em, op, "has too many axes");
@@ -242,6 +244,9 @@ static Grid make_grid(GpuEmitter *em, const Op *op)
             count = LLVMBuildUDiv(em->builder, count, gpu_i64(em, step), "");
         }
         grid.counts[axis] = LLVMBuildTrunc(em->builder, count, em->i32, "");
+    }
+    if (grid.cluster > 1) {
+        grid.counts[grid.n - 1] = gpu_i32(em, grid.cluster);
     }
     return grid;
 }
@@ -330,7 +335,12 @@ static void define_tile(Grid *grid, LLVMValueRef id, Value *const *args)
         int64_t step = grid->steps[axis];
         LLVMValueRef first = LLVMBuildZExt(em->builder, tile[axis], em->i64, "");
         first = LLVMBuildNSWMul(em->builder, first, gpu_i64(em, step ? step : 1), "");
-        define_step(em, args[axis], first, step, grid->extents[axis]);
+        LLVMValueRef extent = grid->extents[axis];
+        if (grid->cluster > 1 && axis == grid->n - 1) { /* past the end a tile has no elements */
+            LLVMValueRef past = LLVMBuildICmp(em->builder, LLVMIntSGT, first, extent, "");
+            extent = LLVMBuildSelect(em->builder, past, first, extent, "");
+        }
+        define_step(em, args[axis], first, step, extent);
     }
 }
 

@@ -83,6 +83,7 @@ void gpu_emit_op(GpuEmitter *em, Op *op)
     case OP_CONVERT: gpu_emit_rename(em, op); return;
     case OP_MASK: gpu_emit_mask(em, op); return;
     case OP_REDUCE: gpu_emit_reduce(em, op); return;
+    case OP_CLUSTER_REDUCE: gpu_emit_cluster_reduce(em, op); return;
     case OP_DOT: gpu_emit_dot(em, op); return;
     case OP_LOAD: gpu_emit_load(em, op); return;
     case OP_STORE: gpu_emit_store(em, op); return;

@@ -88,6 +88,13 @@ typedef struct GpuTarget {
     LLVMValueRef (*load_if)(GpuEmitter *em, LLVMValueRef condition, LLVMValueRef ptr,
                             LLVMValueRef otherwise, bool constant);
     void (*store_if)(GpuEmitter *em, LLVMValueRef condition, LLVMValueRef ptr, LLVMValueRef value);
+    /* Clusters; NULL: the target has none. i32: which block of its cluster this one is; the two
+     * halves of a meeting of all threads of all of them; a value of memory's type to where block
+     * `block` has what this one has at `at`. */
+    LLVMValueRef (*cluster_rank)(GpuEmitter *em);
+    void (*cluster_arrive)(GpuEmitter *em);
+    void (*cluster_wait)(GpuEmitter *em);
+    void (*cluster_store)(GpuEmitter *em, LLVMValueRef at, LLVMValueRef block, LLVMValueRef value);
     /* The tensor map that a bulk_load or bulk_store needs; box, swizzle, rank (param is set). */
     void (*describe_map)(GpuEmitter *em, const Op *op, PlanMap *map);
     /* First thing in the kernel, outside of roles, when it has barriers: initialize, fence,
@@ -150,6 +157,7 @@ struct GpuEmitter {
     LLVMValueRef shared_base; /* NULL when the kernel has none */
     int shared_bytes;
     int handed; /* bytes from shared_base: old elements of a scatter for the warps that want them */
+    bool cluster_met;     /* the blocks of a cluster are known to run */
     int n_named_barriers; /* handed out to roles; ids from 1 */
     struct {
         GpuShared *items;

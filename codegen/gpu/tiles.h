@@ -47,6 +47,7 @@ void gpu_renamed(GpuEmitter *em, const Op *op, Type from, const GpuValue *in, Ty
 
 /* reduce.c */
 void gpu_emit_reduce(GpuEmitter *em, const Op *op);
+void gpu_emit_cluster_reduce(GpuEmitter *em, const Op *op); /* cluster.c */
 /* The value, of any type, of lane ^ mask. */
 LLVMValueRef gpu_shuffle(GpuEmitter *em, LLVMValueRef value, int mask);
 /* The same in steps, while registers of the operand get their values, a group at a time. */

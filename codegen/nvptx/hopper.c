@@ -157,8 +157,8 @@ static void init_barrier(GpuEmitter *em, const Op *op)
     for (int64_t slot = 0; slot < slots; slot++) {
         LLVMValueRef at = gpu_i32(em, slot * BARRIER_BYTES);
         LLVMValueRef args[] = {LLVMBuildAdd(em->builder, first, at, ""), gpu_i32(em, count)};
-        gpu_asm(em, LLVMVoidTypeInContext(em->context),
-                "mbarrier.init.shared::cta.b64 [$0], $1;", "r,r,~{memory}", true, 2, args);
+        gpu_asm(em, LLVMVoidTypeInContext(em->context), "mbarrier.init.shared::cta.b64 [$0], $1;",
+                "r,r,~{memory}", true, 2, args);
     }
 }
 
@@ -205,8 +205,8 @@ static void emit_wait(GpuEmitter *em, const Op *op)
 static void emit_one_arrival(GpuEmitter *em, LLVMValueRef slot, LLVMValueRef first)
 {
     LLVMValueRef args[] = {slot, first};
-    gpu_asm(em, LLVMVoidTypeInContext(em->context),
-            "@$1 mbarrier.arrive.shared::cta.b64 _, [$0];", "r,b,~{memory}", true, 2, args);
+    gpu_asm(em, LLVMVoidTypeInContext(em->context), "@$1 mbarrier.arrive.shared::cta.b64 _, [$0];",
+            "r,b,~{memory}", true, 2, args);
 }
 
 static void emit_arrive(GpuEmitter *em, const Op *op)
@@ -221,8 +221,7 @@ static void emit_arrive(GpuEmitter *em, const Op *op)
         gpu_asm(em, LLVMVoidTypeInContext(em->context), "bar.warp.sync 0xffffffff;", "~{memory}",
                 true, 0, NULL);
     }
-    emit_one_arrival(em, slot,
-                     LLVMBuildICmp(em->builder, LLVMIntEQ, who, gpu_i32(em, 0), ""));
+    emit_one_arrival(em, slot, LLVMBuildICmp(em->builder, LLVMIntEQ, who, gpu_i32(em, 0), ""));
 }
 
 /* ---- roles ---- */
@@ -242,8 +241,8 @@ static void check_registers(GpuEmitter *em, const Op *op, const Attr *warps, con
     int64_t total = 0;
     for (int i = 0; i < registers->n; i++) {
         int64_t wanted = registers->ints[i] ? registers->ints[i] : entry_registers(em);
-        if (registers->ints[i] && (wanted % REGISTER_STEP || wanted < LEAST_REGISTERS
-                                   || wanted > MOST_REGISTERS || warps->ints[i] % 4)) {
+        if (registers->ints[i] && (wanted % REGISTER_STEP || wanted < LEAST_REGISTERS ||
+                                   wanted > MOST_REGISTERS || warps->ints[i] % 4)) {
             gpu_bug(em, op, "roles with registers: 4 warps or a multiple, 24 to 248 by 8");
         }
         total += wanted * (warps->ints[i] << em->warp_bits);
@@ -308,8 +307,8 @@ static void emit_roles(GpuEmitter *em, const Op *op)
         int count = (int)warps->ints[i];
         LLVMBasicBlockRef inside = gpu_new_block(em, "role");
         LLVMBasicBlockRef next = i + 1 < op->n_regions ? gpu_new_block(em, "other") : joined;
-        LLVMValueRef mine = LLVMBuildICmp(em->builder, LLVMIntULT, outer->warp,
-                                          gpu_i32(em, first + count), "");
+        LLVMValueRef mine =
+            LLVMBuildICmp(em->builder, LLVMIntULT, outer->warp, gpu_i32(em, first + count), "");
         LLVMBuildCondBr(em->builder, mine, inside, next);
         gpu_go(em, inside);
         if (registers) {

@@ -15,7 +15,7 @@ typedef struct HopperTile {
     int64_t rows, cols;
     int elem_bytes;
     int swizzle;
-    int64_t pitch;        /* bytes of a row of a chunk */
+    int64_t pitch; /* bytes of a row of a chunk */
     int64_t chunks;
 } HopperTile;
 
@@ -33,6 +33,12 @@ void hopper_emit_bulk_load(GpuEmitter *em, Op *op);
 void hopper_emit_bulk_store(GpuEmitter *em, Op *op);
 /* Of the elected thread: until its stores have read their shared memory. */
 void hopper_emit_bulk_wait(GpuEmitter *em, const Op *op);
+
+/* Clusters (hopper_cluster.c): the hooks of GpuTarget. */
+LLVMValueRef hopper_cluster_rank(GpuEmitter *em);
+void hopper_cluster_arrive(GpuEmitter *em);
+void hopper_cluster_wait(GpuEmitter *em);
+void hopper_cluster_store(GpuEmitter *em, LLVMValueRef at, LLVMValueRef block, LLVMValueRef value);
 
 void hopper_emit_dot_async(GpuEmitter *em, Op *op);
 void hopper_emit_settle(GpuEmitter *em, Op *op);

@@ -84,8 +84,8 @@ static int rows_axis(const Access *tensor)
 typedef struct Boxes {
     int rank, rows; /* rows: the axis that is cut into parts; -1: none */
     int64_t extent[MOST_BULK_RANK];
-    int64_t chunks, chunk_cols;  /* along the last axis */
-    int64_t parts, part_rows;    /* along `rows` */
+    int64_t chunks, chunk_cols; /* along the last axis */
+    int64_t parts, part_rows;   /* along `rows` */
     int64_t box_bytes;
 } Boxes;
 
@@ -245,8 +245,8 @@ static bool must_drain(const Op *op)
 
 static void drain(GpuEmitter *em)
 {
-    gpu_asm(em, LLVMVoidTypeInContext(em->context), "cp.async.bulk.wait_group.read 0;",
-            "~{memory}", true, 0, NULL);
+    gpu_asm(em, LLVMVoidTypeInContext(em->context), "cp.async.bulk.wait_group.read 0;", "~{memory}",
+            true, 0, NULL);
 }
 
 void hopper_emit_bulk_store(GpuEmitter *em, Op *op)

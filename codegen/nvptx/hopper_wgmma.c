@@ -29,8 +29,8 @@ typedef struct Product {
     const GpuValue *a_regs; /* NULL: A is in shared memory */
     int a_row_registers;
     Operand a, b;
-    const GpuValue *acc;    /* NULL: zero */
-    const char *type;       /* f16, bf16 */
+    const GpuValue *acc; /* NULL: zero */
+    const char *type;    /* f16, bf16 */
 } Product;
 
 /* ---- descriptors ---- */
@@ -139,8 +139,8 @@ static void read_a(Product *p, const Access *a)
 
 static void check_extents(Product *p)
 {
-    if (p->m % GROUP_ROWS || p->n % 8 || p->k % DEPTH || p->em->role->warps % 4
-        || p->op->results[0]->type->dtype != DT_F32) {
+    if (p->m % GROUP_ROWS || p->n % 8 || p->k % DEPTH || p->em->role->warps % 4 ||
+        p->op->results[0]->type->dtype != DT_F32) {
         gpu_bug(p->em, p->op,
                 "wgmma multiplies 64 rows, 8 columns, 16 deep (or multiples), into f32");
     }
@@ -194,8 +194,8 @@ typedef struct Statement {
     Product *p;
     int64_t n_from, n; /* columns */
     int repeat;
-    int results;       /* accumulator registers */
-    int first;         /* of them, in the value */
+    int results; /* accumulator registers */
+    int first;   /* of them, in the value */
     Text text, constraints;
     LLVMValueRef *args;
     int n_args;
@@ -212,10 +212,10 @@ static LLVMValueRef pack_pair(GpuEmitter *em, LLVMValueRef low, LLVMValueRef hig
 {
     LLVMTypeRef pair = LLVMVectorType(LLVMTypeOf(low), 2);
     LLVMValueRef both;
-    if (LLVMIsAFPTruncInst(low) && LLVMIsAFPTruncInst(high)
-        && LLVMTypeOf(LLVMGetOperand(low, 0)) == em->f32) {
-        const char *name = LLVMTypeOf(low) == em->bf16 ? "llvm.nvvm.ff2bf16x2.rn"
-                                                       : "llvm.nvvm.ff2f16x2.rn";
+    if (LLVMIsAFPTruncInst(low) && LLVMIsAFPTruncInst(high) &&
+        LLVMTypeOf(LLVMGetOperand(low, 0)) == em->f32) {
+        const char *name =
+            LLVMTypeOf(low) == em->bf16 ? "llvm.nvvm.ff2bf16x2.rn" : "llvm.nvvm.ff2f16x2.rn";
         both = gpu_intrinsic(em, name, 0, NULL, 2,
                              (LLVMValueRef[]){LLVMGetOperand(high, 0), LLVMGetOperand(low, 0)});
     } else {
@@ -299,9 +299,14 @@ static void emit_statement(Product *p, int repeat, int64_t n_from, bool last, Gp
 {
     GpuEmitter *em = p->em;
     int64_t n = p->n - n_from < MOST_N ? p->n - n_from : MOST_N;
-    Statement s = {.p = p, .n_from = n_from, .n = n, .repeat = repeat, .results = (int)(n / 2),
+    Statement s = {.p = p,
+                   .n_from = n_from,
+                   .n = n,
+                   .repeat = repeat,
+                   .results = (int)(n / 2),
                    .first = repeat * p->row_registers + (int)(n_from / 2),
-                   .text = text_new(em->arena), .constraints = text_new(em->arena)};
+                   .text = text_new(em->arena),
+                   .constraints = text_new(em->arena)};
     s.args = ARENA_ARRAY(em->arena, LLVMValueRef, s.results + p->k / 4 + 2);
     add_operands(&s);
     text_add(&s.text, "{\n\t.reg .b64 a, b;\n\t.reg .pred p;\n\t");
@@ -354,8 +359,9 @@ static void settle_values(GpuEmitter *em, int64_t pending, LLVMValueRef **slots,
     }
     text_add(&constraints, "~{memory}");
     const char *text = arena_printf(em->arena, "wgmma.wait_group.sync.aligned %d;", (int)pending);
-    LLVMTypeRef type = n == 0 ? LLVMVoidTypeInContext(em->context)
-                       : n == 1 ? em->f32 : result_type(em, n);
+    LLVMTypeRef type = n == 0   ? LLVMVoidTypeInContext(em->context)
+                       : n == 1 ? em->f32
+                                : result_type(em, n);
     LLVMValueRef out = gpu_asm(em, type, text, constraints.data, true, n, args);
     for (int i = 0; i < n; i++) {
         *slots[i] = n == 1 ? out : LLVMBuildExtractValue(em->builder, out, (unsigned)i, "");

@@ -3,6 +3,7 @@
 #include "codegen/gpu/emit.h"
 
 #include "ir/errors.h"
+#include "codegen/nvptx/hopper.h"
 #include "codegen/nvptx/ptxas.h"
 
 #include <string.h>
@@ -333,6 +334,10 @@ const GpuTarget gpu_nvptx = {
     .load_if = load_if,
     .store_if = store_if,
     .describe_map = hopper_describe_map,
+    .cluster_rank = hopper_cluster_rank,
+    .cluster_arrive = hopper_cluster_arrive,
+    .cluster_wait = hopper_cluster_wait,
+    .cluster_store = hopper_cluster_store,
     .barriers_begin = hopper_barriers_begin,
     .emit_op = hopper_emit_op,
     .left_out = LEFT_OUT,
