@@ -273,7 +273,10 @@ static void fold_looped(Emitter *e, Frame *frame, const Op *op, int item)
     Frame inside;
     Op *loop = emit_loop(e, frame, item, n, inits, n, op->operands, &inside);
     Op *part = fold_tiles(e, &inside, op, false);
-    lift_function(e, &inside, op, n, loop->regions[0]->args + 1, part->results, next);
+    Value **before = loop->regions[0]->args + 1;
+    bool back = op_int(loop, ATTR_DESCENDING, 0) != 0; /* for a scan's sake */
+    lift_function(e, &inside, op, n, back ? part->results : before, back ? before : part->results,
+                  next);
     emit_end(e, &inside, n, next);
     for (int i = 0; i < n; i++) {
         clone_map_value(&frame->values, op->results[i], loop->results[i]);
