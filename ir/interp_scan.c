@@ -16,7 +16,7 @@ static int64_t line_at(const Axes *axes, const Way *way, int64_t outer, int64_t 
     return (outer * axes->len + l) * axes->inner + inner;
 }
 
-/* The first element begins the sum by itself: nothing is added to it, not even a zero. */
+/* From the neutral element on: no sum is -0, whatever is added before what. */
 static void scan_floats(const Axes *axes, const Way *way, const double *from, double *to)
 {
     double start = axes_neutral(axes).f;
@@ -24,7 +24,7 @@ static void scan_floats(const Axes *axes, const Way *way, const double *from, do
         double sum = start;
         for (int64_t step = 0; step < axes->len; step++) {
             int64_t at = line_at(axes, way, line / axes->inner, line % axes->inner, step);
-            double next = step ? axes_fold(axes, sum, from[at]) : from[at];
+            double next = axes_fold(axes, sum, from[at]);
             to[at] = way->exclusive ? sum : next;
             sum = next;
         }

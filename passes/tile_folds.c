@@ -306,13 +306,6 @@ static void fold_elements(Emitter *e, Frame *frame, const Op *op, int item)
 
 /* ---- scans ---- */
 
-/* Nothing is added to a scan's first element, not even a zero: -0 is what leaves -0. */
-static Value *nothing_before(Builder *b, const char *fn, Type type)
-{
-    bool zero = text_same(fn, "sum") && dtype_is_float(type->dtype);
-    return zero ? build_float(b, type, -0.0) : neutral_of(b, fn, type);
-}
-
 int emit_scan_inits(Emitter *e, Frame *frame, const Op *scan, Value **inits)
 {
     int n = scan->n_results;
@@ -327,7 +320,7 @@ int emit_scan_inits(Emitter *e, Frame *frame, const Op *scan, Value **inits)
     for (int i = 0; i < n; i++) {
         Type type = folded_type(e, frame, scan, scan->operands[i]);
         if (scan->kind == OP_SCAN) {
-            inits[i] = nothing_before(&frame->at, op_word(scan, ATTR_FN), type);
+            inits[i] = neutral_of(&frame->at, op_word(scan, ATTR_FN), type);
         } else {
             Value *neutral = emit_value(e, frame, scan->operands[n + i]);
             inits[i] = build_broadcast(&frame->at, neutral, type->rank, type->dims);

@@ -13,10 +13,9 @@ typedef struct Fold {
     bool plain;     /* the region is elementwise: it is as good on vectors */
     bool scan, reverse, exclusive;
     int axis;
-    LLVMValueRef len;                                    /* of the axis */
-    LLVMValueRef neutral[MOST_PARTS], start[MOST_PARTS]; /* scalars; `start`: as it is shown */
-    LLVMValueRef cells[MOST_PARTS];                      /* what was combined so far */
-    LLVMValueRef shown[MOST_PARTS]; /* of an exclusive scan: the same as it is shown */
+    LLVMValueRef len;                 /* of the axis */
+    LLVMValueRef neutral[MOST_PARTS]; /* scalars */
+    LLVMValueRef cells[MOST_PARTS];   /* what was combined so far */
     const Buffer *to[MOST_PARTS];
 } Fold;
 
@@ -105,11 +104,7 @@ static void new_cells(CpuEmitter *c, Fold *fold, int lanes)
     for (int i = 0; i < fold->n; i++) {
         LLVMTypeRef type = part_type(c, fold, i, lanes);
         fold->cells[i] = cpu_cell(c, type);
-        fold->shown[i] = fold->exclusive ? cpu_cell(c, type) : NULL;
         cpu_set(c, fold->cells[i], llvm_splat(c->l, fold->neutral[i], type));
-        if (fold->exclusive) {
-            cpu_set(c, fold->shown[i], llvm_splat(c->l, fold->start[i], type));
-        }
     }
 }
 
@@ -124,9 +119,6 @@ static void set_cells(CpuEmitter *c, const Fold *fold, LLVMValueRef *values)
 {
     for (int i = 0; i < fold->n; i++) {
         cpu_set(c, fold->cells[i], values[i]);
-        if (fold->exclusive) {
-            cpu_set(c, fold->shown[i], values[i]);
-        }
     }
 }
 
@@ -176,9 +168,7 @@ static void ordered_body(CpuEmitter *c, const Point *point, void *user)
     eval_parts(c, fold, &inner, next);
     get_cells(c, fold->n, fold->cells, done);
     if (fold->exclusive) {
-        LLVMValueRef shown[MOST_PARTS];
-        get_cells(c, fold->n, fold->shown, shown);
-        store_parts(c, fold, &inner, shown);
+        store_parts(c, fold, &inner, done);
     }
     combine_ordered(c, fold, done, next, done);
     set_cells(c, fold, done);
@@ -259,7 +249,7 @@ static void scan_chunk(CpuEmitter *c, const Point *point, void *user)
     last_lane(c, fold, parts, total);
     combine_ordered(c, fold, done, parts, parts);
     for (int i = 0; i < fold->n && fold->exclusive; i++) {
-        parts[i] = shifted(c, fold, parts[i], cpu_get(c, fold->shown[i]), 1);
+        parts[i] = shifted(c, fold, parts[i], done[i], 1);
     }
     store_parts(c, fold, point, parts);
     combine_ordered(c, fold, done, total, done);
@@ -301,20 +291,12 @@ static void row_body(CpuEmitter *c, const Point *point, void *user)
 
 /* ---- the op ---- */
 
-/* Sums of floats begin with -0, which changes no element, not even -0; but 0 is what is shown. */
 static void find_neutrals(CpuEmitter *c, Fold *fold)
 {
     for (int i = 0; i < fold->n; i++) {
-        if (!fold->fn) {
-            fold->neutral[i] = fold->start[i] = cpu_scalar(c, fold->op->operands[fold->n + i]);
-            continue;
-        }
-        LLVMTypeRef type = part_type(c, fold, i, 1);
-        fold->neutral[i] = fold->start[i] =
-            scalar_neutral(c->l, fold->fn, part_dtype(fold, i), type);
-        if (dtype_is_float(part_dtype(fold, i)) && text_same(fold->fn, "sum")) {
-            fold->neutral[i] = llvm_float(type, -0.0);
-        }
+        fold->neutral[i] =
+            fold->fn ? scalar_neutral(c->l, fold->fn, part_dtype(fold, i), part_type(c, fold, i, 1))
+                     : cpu_scalar(c, fold->op->operands[fold->n + i]);
     }
 }
 

@@ -276,7 +276,7 @@ static void fold_axis(Folder *f)
 
 /* ---- elements ---- */
 
-/* Past the extent elements are neutral. */
+/* Past the extent elements are neutral. Sums of floats begin with 0, which makes 0 of -0. */
 static LLVMValueRef element(const Folder *f, const Part *part, const GpuValue *in, int r)
 {
     GpuEmitter *em = f->em;
@@ -287,22 +287,20 @@ static LLVMValueRef element(const Folder *f, const Part *part, const GpuValue *i
         LLVMValueRef inside = LLVMBuildICmp(em->builder, LLVMIntSLT, coord, extent, "");
         value = LLVMBuildSelect(em->builder, inside, value, part->neutral, "");
     }
-    return value;
+    const char *fn = f->op->kind == OP_SCAN ? op_word(f->op, ATTR_FN) : NULL;
+    bool sum = fn && text_same(fn, "sum") && dtype_is_float(part->dtype);
+    return sum ? scalar_combine(em->l, fn, part->dtype, part->neutral, value) : value;
 }
 
 static void find_neutral(const Folder *f, Part *part, int i)
 {
     GpuEmitter *em = f->em;
     if (f->op->kind != OP_SCAN) {
-        part->neutral = part->start = gpu_scalar(em, f->op->operands[f->n_parts + i]);
+        part->neutral = gpu_scalar(em, f->op->operands[f->n_parts + i]);
         return;
     }
     const char *fn = op_word(f->op, ATTR_FN);
-    LLVMTypeRef type = gpu_type(em, part->dtype);
-    part->neutral = part->start = scalar_neutral(em->l, fn, part->dtype, type);
-    if (dtype_is_float(part->dtype) && text_same(fn, "sum")) {
-        part->neutral = llvm_float(type, -0.0);
-    }
+    part->neutral = scalar_neutral(em->l, fn, part->dtype, gpu_type(em, part->dtype));
 }
 
 static void take_part(Folder *f, int i)
@@ -354,21 +352,6 @@ static void scanned(Folder *f, int r, Parts out)
     }
 }
 
-/* An exclusive scan begins with what is before the first element. */
-static void show_start(const Folder *f, int r, Parts values)
-{
-    GpuEmitter *em = f->em;
-    int64_t first = f->reverse ? gpu_extent(em, f->type, f->axis) - 1 : 0;
-    LLVMValueRef coord = gpu_coord(em, f->type->layout, f->axis, r);
-    LLVMValueRef begins = LLVMBuildICmp(em->builder, LLVMIntEQ, coord, gpu_i32(em, first), "");
-    for (int i = 0; i < f->n_parts; i++) {
-        const Part *part = &f->parts[i];
-        if (part->start != part->neutral) {
-            values[i] = LLVMBuildSelect(em->builder, begins, part->start, values[i], "");
-        }
-    }
-}
-
 static void define_scanned(Folder *f)
 {
     GpuEmitter *em = f->em;
@@ -381,9 +364,6 @@ static void define_scanned(Folder *f)
         Parts values = {NULL};
         if (gpu_exists(em, f->type, r) && first == r) {
             scanned(f, r, values);
-            if (f->exclusive) {
-                show_start(f, r, values);
-            }
         }
         for (int i = 0; i < f->n_parts; i++) {
             out[i]->regs[r] = first == r ? values[i] : out[i]->regs[first];

@@ -13,8 +13,7 @@ typedef LLVMValueRef Parts[MOST_PARTS];
 /* One of the values that an element is made of. By register; NULL: none. */
 typedef struct Part {
     DType dtype;
-    LLVMValueRef neutral; /* changes no element, not even -0 */
-    LLVMValueRef start;   /* what is before the first element */
+    LLVMValueRef neutral;
     LLVMValueRef *element;
     LLVMValueRef *total;  /* of the group that the register is in */
     LLVMValueRef *around; /* of the thread's elements before (reverse: after) it in that group */
