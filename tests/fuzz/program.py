@@ -112,12 +112,21 @@ class Program:
 
     # ---- text ----
 
+    def told_sizes(self):
+        """What the shapes tell: K + M tells one of the two."""
+        told = set()
+        extents = {d for v in self.params + self.results for d in v.dims}
+        for _ in self.sizes:
+            unknown = [set(re.findall(r"[A-Z]\w*", d)) - told for d in extents]
+            told |= {size for sizes in unknown if len(sizes) == 1 for size in sizes}
+        return told
+
     def declare_sizes(self):
-        """What the body walks is a size of a parameter or a result."""
-        body = "\n".join(self.body)
-        shapes = " ".join(" ".join(v.dims) for v in self.params + self.results)
+        """What the program names is a size that its parameters or results tell."""
+        shapes = [" ".join(v.dims) for v in self.params + self.results]
+        text = "\n".join(self.body + shapes)
         for size in self.sizes:
-            if re.search(rf"\b{size}\b", body) and not re.search(rf"\b{size}\b", shapes):
+            if re.search(rf"\b{size}\b", text) and size not in self.told_sizes():
                 self.param("f32", (size,), "normal")
 
     def head(self, ways):
