@@ -62,7 +62,8 @@ static Value *wanted_before(Func *func, Op *statement)
         costly = fuse_split(func, block, &group);
     }
     drop_trial(func, &group, n_values);
-    return costly && fuse_may_materialize(func, block, costly) ? costly : NULL;
+    bool own = axes_written(statement) == costly; /* alone already */
+    return costly && !own && fuse_may_materialize(func, block, costly) ? costly : NULL;
 }
 
 /* The old elements that a scatter gives are used by what follows it. */
@@ -236,8 +237,8 @@ static void build_unit(Func *func, Builder *at, const Unit *unit)
     }
     Value *costly;
     Group group = fuse_group(func, at, unit->n, unit->statements);
-    if (!fuse_is_serial(first)) {
-        fuse_untangle(func, &group, &costly);
+    if (!fuse_is_serial(first) && !fuse_untangle(func, &group, &costly)) {
+        diag_bug(func->diags, "a launch walks one value along an axis twice");
     }
 }
 

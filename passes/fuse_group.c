@@ -164,10 +164,16 @@ static bool is_cheap_op(const Op *op)
             (op->kind == OP_GATHER && type_is_memory(op->operands[0]->type)));
 }
 
-/* How many ops it takes to make the value again; more than MOST_COPIED: not worth it. */
-static int cost_of(const Value *value, const Block *block, Value **costly)
+/* Is it made in the group, also in a region there? */
+static bool is_made_in(const Group *group, const Value *value)
 {
-    if (!value->def || value->def->parent != block) {
+    return value->def && is_within(value, group->parallel);
+}
+
+/* How many ops it takes to make the value again; more than MOST_COPIED: not worth it. */
+static int cost_of(const Group *group, const Value *value, Value **costly)
+{
+    if (!is_made_in(group, value)) {
         return 0;
     }
     if (!is_cheap_op(value->def)) {
@@ -177,7 +183,7 @@ static int cost_of(const Value *value, const Block *block, Value **costly)
     int cost = 1;
     for (int i = 0; i < value->def->n_operands && cost <= MOST_COPIED; i++) {
         if (value->def->operands[i]) {
-            cost += cost_of(value->def->operands[i], block, costly);
+            cost += cost_of(group, value->def->operands[i], costly);
         }
     }
     if (cost > MOST_COPIED && !*costly) {
@@ -186,24 +192,25 @@ static int cost_of(const Value *value, const Block *block, Value **costly)
     return cost;
 }
 
-/* Copies the tree below a value, in front of the one use that gets it. */
-static Value *own_copy(Func *func, Group *group, Builder *at, Value *value)
+/* Copies the tree below a value, each op behind its original: for one use alone. */
+static Value *own_copy(Func *func, Group *group, Value *value)
 {
-    const Op *op = value->def;
-    if (!op || op->parent != at->block || type_is_scalar(value->type)) {
+    Op *op = value->def;
+    if (!is_made_in(group, value) || type_is_scalar(value->type)) {
         return value;
     }
     CloneMap map = clone_map_new(func);
     for (int i = 0; i < op->n_operands; i++) {
         Value *operand = op->operands[i];
         if (operand) {
-            Value *own = own_copy(func, group, at, operand);
+            Value *own = own_copy(func, group, operand);
             if (own != operand) {
                 clone_map_value(&map, operand, own);
             }
         }
     }
-    clone_op(at, &map, op);
+    Builder at = build_after(func, op);
+    clone_op(&at, &map, op);
     Value *own = clone_get(&map, value);
     Value *original = fuse_original(group, value);
     if (original) {
@@ -217,12 +224,11 @@ static bool give_own(Func *func, Group *group, Op *op, int i, Value **costly)
 {
     Value *operand = op->operands[i];
     Value *found = NULL;
-    if (cost_of(operand, op->parent, &found) > MOST_COPIED) {
+    if (cost_of(group, operand, &found) > MOST_COPIED) {
         *costly = *costly ? *costly : fuse_original(group, found);
         return false;
     }
-    Builder at = build_before(func, op);
-    op->operands[i] = own_copy(func, group, &at, operand);
+    op->operands[i] = own_copy(func, group, operand);
     return op->operands[i] != operand;
 }
 
@@ -242,14 +248,15 @@ static void count_use(Op *op, void *user)
     }
 }
 
-/* What the copies have replaced; the last op is what the group is for. */
-static void remove_unused(Func *func, Block *block)
+/* The last op is what the block is for. */
+static void remove_from(Block *block, uint32_t *uses)
 {
-    uint32_t *uses = ARENA_ARRAY(func->arena, uint32_t, func->n_values);
-    block_walk(block, count_use, uses);
     for (Op *op = block->last, *before; op; op = before) {
         bool used = fuse_has_effect(op) || !op->next;
         before = op->prev;
+        for (int r = 0; r < op->n_regions; r++) {
+            remove_from(op->regions[r], uses);
+        }
         for (int i = 0; i < op->n_results; i++) {
             used = used || uses[op->results[i]->id] > 0;
         }
@@ -264,28 +271,63 @@ static void remove_unused(Func *func, Block *block)
     }
 }
 
+/* What the copies have replaced. */
+static void remove_unused(Func *func, Block *block)
+{
+    uint32_t *uses = ARENA_ARRAY(func->arena, uint32_t, func->n_values);
+    block_walk(block, count_use, uses);
+    remove_from(block, uses);
+}
+
+typedef struct Untangler {
+    Func *func;
+    Group *group;
+    Axes axes;
+    int pass;
+    Value **costly;
+} Untangler;
+
+static bool gives_own(Untangler *u, Op *op)
+{
+    bool changed = false;
+    for (int i = 0; turns_axes(op, u->pass) && i < op->n_operands; i++) {
+        Value *operand = op->operands[i];
+        if (operand && operand->def && operand->type->kind == TYPE_ARRAY) {
+            changed = give_own(u->func, u->group, op, i, u->costly) || changed;
+        }
+    }
+    return changed;
+}
+
+/* Use by use, in regions too, until no value is walked twice. */
+static bool untangles(Untangler *u, const Block *block)
+{
+    for (Op *op = block->first; op; op = op->next) {
+        for (int r = 0; r < op->n_regions; r++) {
+            if (untangles(u, op->regions[r])) {
+                return true;
+            }
+        }
+        if (gives_own(u, op)) {
+            remove_unused(u->func, u->group->parallel->regions[0]);
+            if (!is_tangled(&u->axes, u->group)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 bool fuse_untangle(Func *func, Group *group, Value **costly)
 {
-    Axes axes = {.func = func};
+    Untangler u = {.func = func, .group = group, .axes = {.func = func}, .costly = costly};
     *costly = NULL;
-    if (!is_tangled(&axes, group)) {
+    if (!is_tangled(&u.axes, group)) {
         return true;
     }
-    for (int pass = 0; pass < 3; pass++) {
-        for (Op *op = group->parallel->regions[0]->first; op; op = op->next) {
-            bool changed = false;
-            for (int i = 0; turns_axes(op, pass) && i < op->n_operands; i++) {
-                Value *operand = op->operands[i];
-                if (operand && operand->def && operand->type->kind == TYPE_ARRAY) {
-                    changed = give_own(func, group, op, i, costly) || changed;
-                }
-            }
-            if (changed) {
-                remove_unused(func, group->parallel->regions[0]);
-                if (!is_tangled(&axes, group)) {
-                    return true;
-                }
-            }
+    for (u.pass = 0; u.pass < 3; u.pass++) {
+        if (untangles(&u, group->parallel->regions[0])) {
+            return true;
         }
     }
     return false;
