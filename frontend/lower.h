@@ -103,6 +103,7 @@ typedef struct Lower {
     const IndexVar *parallel_vars[MAX_RANK]; /* of its arguments */
     Leaving leaving; /* of the loop around */
     const Op *lane_loop; /* the outermost loop around whose elements end by themselves */
+    Lanes loop_lanes;    /* that the innermost such loop carries */
     int branches;   /* of conditions that are not known when compiling, around this place */
     Val mask; /* ARRAY of bool: where stores happen; else everywhere */
     Lane lanes[MOST_LANES];

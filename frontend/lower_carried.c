@@ -46,7 +46,7 @@ static void remember(Lower *l, Carried *carried)
     carried->lanes = ARENA_ARRAY(l->arena, Lanes, carried->symbols.n);
     for (size_t i = 0; i < carried->symbols.n; i++) {
         carried->before[i] = carried->symbols.items[i]->val;
-        carried->lanes[i] = carried->before[i].lanes;
+        carried->lanes[i] = carried_lanes(l, carried->before[i].lanes);
     }
 }
 
@@ -212,11 +212,16 @@ Value **carried_values(Lower *l, const Carried *carried)
     return values;
 }
 
-bool carried_widen(const Carried *carried)
+Lanes carried_lanes(const Lower *l, Lanes lanes)
+{
+    return lanes ? lanes | l->loop_lanes : 0;
+}
+
+bool carried_widen(const Lower *l, const Carried *carried)
 {
     bool wider = false;
     for (size_t i = 0; i < carried->symbols.n; i++) {
-        Lanes now = carried->symbols.items[i]->val.lanes;
+        Lanes now = carried_lanes(l, carried->symbols.items[i]->val.lanes);
         wider = wider || (now & ~carried->lanes[i]);
         carried->lanes[i] |= now;
     }

@@ -130,7 +130,7 @@ static void branch_uniform(Lower *l, const Val *condition, const StmtList *yes, 
     }
     for (size_t i = 0; i < carried.symbols.n; i++) {
         changed[i] = then[i].value != otherwise[i].value;
-        carried.lanes[i] = then[i].lanes | otherwise[i].lanes;
+        carried.lanes[i] = carried_lanes(l, then[i].lanes | otherwise[i].lanes);
     }
     yield_branch(l, op->regions[0], &carried, then, changed);
     yield_branch(l, op->regions[1], &carried, otherwise, changed);
@@ -277,7 +277,7 @@ static bool has_loop(const StmtList *list)
 /* Elements end by themselves: everything that is carried has all the lanes. */
 static bool same_lanes(Lower *l, const WhileLoop *loop, const Carried *carried, Lanes lanes)
 {
-    lanes |= has_effects(loop->body) ? lanes_from(l, 0) : 0;
+    lanes |= l->loop_lanes | (has_effects(loop->body) ? lanes_from(l, 0) : 0);
     for (size_t i = 0; i < carried->symbols.n; i++) {
         lanes |= carried->symbols.items[i]->val.lanes | carried->lanes[i];
     }
@@ -325,6 +325,7 @@ static Tried try_while(Lower *l, const WhileLoop *loop, const Carried *carried)
     Op *op = build_while(&l->b, n, carried_inits(l, carried));
     Builder outside = l->b;
     const Op *lane_loop = l->lane_loop;
+    Lanes loop_lanes = l->loop_lanes;
     Val mask = l->mask;
     l->b = build_at_end(l->func, op->regions[0]);
     l->b.span = loop->span;
@@ -336,6 +337,7 @@ static Tried try_while(Lower *l, const WhileLoop *loop, const Carried *carried)
     carried_enter(carried, op->regions[1]->args);
     if (holds.lanes) {
         l->lane_loop = lane_loop ? lane_loop : op;
+        l->loop_lanes |= carried->lanes[0];
         l->mask = has_loop(loop->body) ? loop_condition(l, loop) : mask;
     }
     l->loops++;
@@ -344,13 +346,14 @@ static Tried try_while(Lower *l, const WhileLoop *loop, const Carried *carried)
     l->loops--;
     next_count(l, loop);
     l->lane_loop = lane_loop;
+    l->loop_lanes = loop_lanes;
     l->mask = mask;
     bool wrong = is_poison(&holds) || l->diags->errors > errors;
     if (wrong || (holds.lanes && !carries_scalars(l, loop, carried))) {
         l->b = outside;
         return TRIED_WRONG;
     }
-    if (holds.lanes ? !same_lanes(l, loop, carried, holds.lanes) : carried_widen(carried)) {
+    if (holds.lanes ? !same_lanes(l, loop, carried, holds.lanes) : carried_widen(l, carried)) {
         l->b = outside;
         op_remove(op);
         return TRIED_WIDER;

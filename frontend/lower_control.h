@@ -35,7 +35,10 @@ void carried_leave(const Carried *carried, const Op *loop);
 Value **carried_inits(Lower *l, const Carried *carried);
 Value **carried_values(Lower *l, const Carried *carried);
 /* Adds the lanes that the values have now. Did they have more? */
-bool carried_widen(const Carried *carried);
+bool carried_widen(const Lower *l, const Carried *carried);
+/* The lanes with which a value that has these leaves a region: what has any has, inside of a loop
+ * whose elements end by themselves, all of that loop's, since such elements are made one by one. */
+Lanes carried_lanes(const Lower *l, Lanes lanes);
 
 /* Does a `break` or `continue` of the loop around it stand in the statement? */
 bool may_leave(const Stmt *stmt);

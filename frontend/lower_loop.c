@@ -203,7 +203,7 @@ static bool try_loop(Lower *l, const Stmt *stmt, const Walk *walk, const Carried
     carried_enter(carried, loop->regions[0]->args + 1);
     lower_iteration(l, stmt, walk, loop->regions[0]);
     l->loops--;
-    bool wider = carried_widen(carried);
+    bool wider = carried_widen(l, carried);
     if (!wider) {
         l->b.span = stmt->span;
         build_yield(&l->b, n, carried_values(l, carried));
