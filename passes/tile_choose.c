@@ -561,7 +561,7 @@ static int64_t checked_blocks(Func *func, const Op *group, int64_t threads, int6
 void tile_choose(Func *func, Op *group, TilePlan *plan)
 {
     if (plan->dot) {
-        tile_choose_product(func, plan);
+        tile_choose_product(func, group, plan);
     } else {
         choose_memory_bound(func, group, plan);
     }

@@ -14,6 +14,7 @@ enum {
     CPU_DEPTH_BYTES = 768, /* the longer an edge, the less often the other operand is packed; of 8
                             * bytes an element, half as many columns */
     FMA_LEAST = 8,         /* elements of an axis, of derived tiles of fused multiply-adds */
+    BESIDE = 16384,        /* elements of what else is reduced over the product's tile */
 };
 
 /* ---- the unit that multiplies ---- */
@@ -209,7 +210,46 @@ static bool is_summed_batch(const TilePlan *plan, const AxisPlan *axis)
     return batch && !(axis->flags & AXIS_STORED);
 }
 
-void tile_choose_product(Func *func, TilePlan *plan)
+/* ---- what is reduced beside a product ---- */
+
+typedef struct Beside {
+    TilePlan *plan;
+    const AxisPlan *axis;
+    int64_t most; /* elements of a tile that has the axis, along the axes that have steps */
+} Beside;
+
+static void look_beside(Op *op, void *user)
+{
+    Beside *beside = user;
+    for (int r = 0; r < op->n_results; r++) {
+        const Value *value = op->results[r];
+        int64_t elements = 1;
+        bool has = false;
+        for (int i = 0; value->type->kind == TYPE_ARRAY && i < value->type->rank; i++) {
+            const AxisPlan *axis = plan_axis(beside->plan, value, i);
+            has = has || axis == beside->axis;
+            elements *= axis && axis != beside->axis ? larger(1, axis->step) : 1;
+        }
+        beside->most = has ? larger(beside->most, elements) : beside->most;
+    }
+}
+
+/* The product's tile is large already: little of another axis is held with it. */
+static void choose_beside(Func *func, const Op *group, TilePlan *plan)
+{
+    for (int i = plan->n_stored; i < plan->n; i++) {
+        AxisPlan *axis = &plan->items[i];
+        if (!(axis->flags & AXIS_CONTRACTED) && !is_summed_batch(plan, axis)) {
+            Beside beside = {plan, axis, 1};
+            block_walk(group->regions[0], look_beside, &beside);
+            int64_t wanted = power_of_two_at_most(BESIDE / beside.most);
+            tile_set_step(func, axis, AXIS_LOOP, fitted(axis->dim, wanted),
+                          "as much as a block has room for beside a product");
+        }
+    }
+}
+
+void tile_choose_product(Func *func, const Op *group, TilePlan *plan)
 {
     DType operands = plan->dot->operands[0]->type->dtype;
     int rank = plan->dot->results[0]->type->rank;
@@ -225,7 +265,7 @@ void tile_choose_product(Func *func, TilePlan *plan)
         } else if (is_summed_batch(plan, axis)) {
             axis->how = AXIS_LOOP;
             axis->step = 0;
-        } else if (axis != m && axis != n) {
+        } else if (axis->flags & AXIS_CONTRACTED) {
             int64_t least = wgmma ? UNIT_DEPTH : FMA_LEAST;
             set_halved(func, axis, product_depth(func, plan->dot, wgmma), least, TURN_DEPTH,
                        wgmma ? "one 128-byte row of swizzled shared memory"
@@ -237,6 +277,7 @@ void tile_choose_product(Func *func, TilePlan *plan)
     } else {
         choose_fma_unit(func, plan, m, n);
     }
+    choose_beside(func, group, plan);
     if (is_gpu(func) && plan->n_stored == 2) {
         plan->grouped = schedule_number(func, "raster", "grouped", 8,
                                         "tiles of 8 rows share columns of the right operand in L2");

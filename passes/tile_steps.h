@@ -65,6 +65,6 @@ bool tile_is_row(const AxisPlan *axis);
 /* Padding before a row's first element is known to these ops only, and they may be done twice. */
 bool tile_has_plain_ops(const Op *group);
 /* For a group with a product. */
-void tile_choose_product(Func *func, TilePlan *plan);
+void tile_choose_product(Func *func, const Op *group, TilePlan *plan);
 
 #endif
