@@ -174,7 +174,9 @@ int param_axis(const Param *param, int axis);
 
 /* What was learnt when derived tiles did not fit a block (passes/fit.c). */
 typedef struct FuncFit {
-    int smaller;    /* so many times derived steps are halved again */
+    int smaller;    /* so many times derived steps are halved again around products, */
+    int plain;      /* and where there is none */
+    bool is_plain;  /* what did not fit is such a launch */
     int64_t beside; /* bytes of shared memory beside the buffers of `stage`; 0: not known yet */
 } FuncFit;
 

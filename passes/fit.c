@@ -8,7 +8,8 @@
 
 enum {
     MOST_SMALLER = 15, /* 5 times each of columns, rows and depth */
-    MOST_TIMES = 8,    /* that a user's tile is halved, when looking for what would fit */
+    MOST_PLAIN = 8,
+    MOST_TIMES = 8, /* that a user's tile is halved, when looking for what would fit */
     MOST_GIVEN = 16,
 };
 
@@ -84,10 +85,28 @@ static bool did_not_fit(const Func *func, const Mark *mark)
     return func->diags->errors > mark->errors;
 }
 
+static void note_product(Op *op, void *user)
+{
+    bool *found = user;
+    *found = *found || op->kind == OP_DOT || op->kind == OP_DOT_ASYNC;
+}
+
+bool fit_note(Func *func, const Op *launch)
+{
+    bool products = false;
+    block_walk(launch->regions[0], note_product, &products);
+    func->fit.is_plain = func->fit.is_plain || !products;
+    return products;
+}
+
 /* First the same tiles, now that it is known what lies beside the buffers of `stage`; then smaller
  * ones. False: they are as small as they get. */
 static bool next_try(Func *func, bool *learnt)
 {
+    if (func->fit.is_plain) {
+        func->fit.is_plain = false;
+        return ++func->fit.plain <= MOST_PLAIN;
+    }
     if (func->fit.beside && !*learnt) {
         *learnt = true;
         return true;
@@ -121,7 +140,7 @@ static Given given_lines(Func *func)
 static bool would_fit(Func *func, const Mark *mark, const PassHooks *hooks, int first, FitRun *run)
 {
     const PassHooks quiet = {.user = hooks->user, .skip = hooks->skip};
-    func->fit = (FuncFit){.smaller = MOST_SMALLER};
+    func->fit = (FuncFit){.smaller = MOST_SMALLER, .plain = MOST_PLAIN};
     bool fits = run(func, &quiet, first);
     if (!fits && did_not_fit(func, mark) && func->fit.beside) {
         mark_restore(func, mark);
@@ -232,17 +251,10 @@ static bool refuse(Search *s)
 
 /* ---- the search ---- */
 
-static void note_product(Op *op, void *user)
-{
-    bool *found = user;
-    *found = *found || op->kind == OP_DOT;
-}
-
 bool fit_run(Func *func, const PassHooks *hooks, int first, FitRun *run)
 {
-    bool products = false, learnt = false;
-    func_walk(func, note_product, &products);
-    if (!products || !func->target || func->target->warp == 1) {
+    bool learnt = false;
+    if (!func->target || func->target->warp == 1) {
         return run(func, hooks, first);
     }
     Mark mark = mark_take(func);

@@ -11,5 +11,7 @@
 /* Runs the passes from row `first` on; false as passes_run. */
 typedef bool FitRun(Func *func, const PassHooks *hooks, int first);
 bool fit_run(Func *func, const PassHooks *hooks, int first, FitRun *run);
+/* This launch does not fit. Has it products? */
+bool fit_note(Func *func, const Op *launch);
 
 #endif

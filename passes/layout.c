@@ -15,6 +15,7 @@
 #include "passes/layout_pass.h"
 
 #include "ir/errors.h"
+#include "passes/fit.h"
 #include "passes/pass.h"
 
 /* A thread may spill some, but not all: more elements than this are no tile but a mistake. */
@@ -77,6 +78,10 @@ static bool tiles_can_be_held(LayoutPass *pass)
                            "a tile of %lld elements a thread does not fit its %d registers",
                            (long long)held, pass->func->target->registers_thread);
             diag_help(pass->func->diags, diag, "choose smaller tiles, or more warps");
+            const Op *launch = value->def ? op_enclosing(value->def, OP_LAUNCH) : NULL;
+            if (launch) {
+                fit_note(pass->func, launch);
+            }
             return false;
         }
     }

@@ -2,6 +2,7 @@
 /* Shared memory that layouts need, where every allocation lies, and whether all of it fits. */
 #include "ir/errors.h"
 #include "passes/an_banks.h"
+#include "passes/fit.h"
 #include "passes/layout_pass.h"
 
 enum { SWIZZLE_ALIGN = 1024, PLAIN_ALIGN = 128, BARRIER_BYTES = 8, FOLD_ALIGN = 8, MOST_SKEW = 5 };
@@ -249,7 +250,9 @@ static void report(const Placer *placer, const Op *launch)
                    "kernel %s needs %lld bytes of shared memory; a block of %s has %lld",
                    func->name, (long long)placer->total, func->target->name, (long long)limit);
     diag_note(func->diags, diag, "%s", budget_table(placer, limit));
-    note_beside(placer);
+    if (fit_note(func, launch)) {
+        note_beside(placer);
+    }
 }
 
 static void place_launch(Op *launch, void *user)

@@ -156,13 +156,15 @@ static int64_t most_a_thread(const Op *group)
 static int64_t row_capacity(const Func *func, const TilePlan *plan)
 {
     int64_t most = smaller(ROW_MOST_THREAD, plan->most_thread);
-    return is_gpu(func) ? (int64_t)func->target->max_threads * most : ROW_MOST_CPU;
+    int64_t capacity = is_gpu(func) ? (int64_t)func->target->max_threads * most : ROW_MOST_CPU;
+    return capacity >> func->fit.plain;
 }
 
 /* A step along a row that does not fit. */
 static int64_t loop_step(const Func *func, const TilePlan *plan)
 {
-    return is_gpu(func) ? LOOP_STEP * plan->most_thread / ROW_ELEMENTS : LOOP_STEP;
+    int64_t step = is_gpu(func) ? LOOP_STEP * plan->most_thread / ROW_ELEMENTS : LOOP_STEP;
+    return step >> func->fit.plain;
 }
 
 /* Every tensor's rows can be accessed 16 bytes at a time. */
@@ -514,7 +516,8 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
                     : heavy  ? HEAVY_ELEMENTS
                     : turned ? TURNED_BYTES / plan->turned
                              : BLOCK_ELEMENTS;
-    choose_grid(func, plan, plan->aligned > 1 ? 1 : power_of_two_at_most(block / row));
+    block = (block >> func->fit.plain) / row;
+    choose_grid(func, plan, plan->aligned > 1 ? 1 : power_of_two_at_most(block));
     int64_t elements = row;
     for (int i = 0; i < plan->n_stored; i++) {
         elements *= plan->items[i].how == AXIS_GRID ? plan->items[i].step : 1;

@@ -92,13 +92,18 @@ static void measure_op(Op *op, void *user)
     }
 }
 
+static int times_smaller(const Func *func)
+{
+    return func->fit.smaller + func->fit.plain;
+}
+
 /* The step of the axis as the source has it, or the user's line. */
 static int64_t source_step(Func *func, const Value *arg, int64_t written, int64_t shrink,
                            bool exact)
 {
     const DimVar *var = poly_as_range(arg->type->dims[0]);
     int64_t base = written > 0 ? written : 128;
-    int64_t least = smaller(base, larger(1, LEAST_STEP >> func->fit.smaller));
+    int64_t least = smaller(base, larger(1, LEAST_STEP >> times_smaller(func)));
     int64_t derived = exact ? base : larger(least, base / shrink);
     const char *name = var->name ? var->name : "range";
     if (exact) {
@@ -219,8 +224,8 @@ static void choose_steps(Func *func, Op *parallel, Steps *steps)
         shrink *= 2;
         try_steps(func, parallel, &saved, shrink, steps);
     }
-    if (func->fit.smaller) {
-        try_steps(func, parallel, &saved, shrink << func->fit.smaller, steps);
+    if (times_smaller(func)) {
+        try_steps(func, parallel, &saved, shrink << times_smaller(func), steps);
     }
 }
 
