@@ -101,5 +101,6 @@ void pass_layout(Func *func)
     layout_solve(&pass);
     layout_legalize(&pass);
     layout_check_held(&pass);
+    layout_share_units(&pass);
     layout_place_shared(&pass);
 }

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Registers. Most values pass through a thread an element at a time, but what lives across a
  * product is held as a whole: its accumulator, its operands in registers, and what the loop around
- * it carries. Their sum, at the product where it is greatest, must fit a thread. */
+ * it carries. Their sum, at the product where it is greatest, must fit a thread.
+ *
+ * Without products it decides how many blocks share a multiprocessor: code is reordered between
+ * branches and meetings only, so what lives across one is held as a whole. */
 #include "ir/errors.h"
+#include "ir/schedule.h"
 #include "ir/verify.h"
 #include "passes/layout_pass.h"
 
@@ -10,6 +14,10 @@ enum {
     OWN_REGISTERS = 16, /* addresses, counters, descriptors */
     REGISTER_BITS = 32,
     REGISTER_STEP = 8, /* in which they are handed out */
+    BESIDE_TILE = 8,   /* the address of what it came from, conditions */
+    BESIDE_ALL = 8,    /* what all threads have; or, where that is more, the addresses of tensors */
+    ADDRESS = 2,
+    GROUP = 8, /* elements that are worked on at once */
 };
 
 /* Where a value is made, and where it is read last, in program order; a loop around the reader but
@@ -23,7 +31,9 @@ typedef struct Lives {
     LayoutPass *pass;
     Life *of; /* by id */
     uint32_t n;
-    int now;
+    int now, met;    /* the last branch or meeting */
+    int64_t beside;  /* registers that the whole launch has */
+    bool wide;       /* its elements are told by indices of 64 bits */
     const Op *worst; /* the product at which most is held */
     int64_t most;
     int worst_at;
@@ -34,15 +44,19 @@ static bool loops(const Op *op)
     return op->kind == OP_FOR || op->kind == OP_TILES;
 }
 
-/* Names for registers that other values hold, and what is made where it is used. */
+/* A name for registers that another value holds. */
+static bool is_name(const Value *value)
+{
+    OpKind kind = value->def ? value->def->kind : OP_COUNT;
+    return kind == OP_BROADCAST || kind == OP_EXPAND || kind == OP_SQUEEZE || kind == OP_PERMUTE ||
+           kind == OP_CONVERT;
+}
+
+/* Not what is made where it is used. */
 static bool is_held(const Value *value)
 {
-    if (!value || !layout_spreads(value) || !value->type->layout || layout_is_cheap(value)) {
-        return false;
-    }
-    OpKind kind = value->def ? value->def->kind : OP_COUNT;
-    return kind != OP_BROADCAST && kind != OP_EXPAND && kind != OP_SQUEEZE && kind != OP_PERMUTE &&
-           kind != OP_CONVERT && dtype_bits(value->type->dtype) > 1;
+    return value && layout_spreads(value) && value->type->layout && !layout_is_cheap(value) &&
+           !is_name(value) && dtype_bits(value->type->dtype) > 1;
 }
 
 static int64_t registers_of(LayoutPass *pass, const Value *value)
@@ -65,6 +79,9 @@ static void note_made(Lives *lives, const Value *value)
 
 static void note_read(Lives *lives, const Value *value, int at)
 {
+    while (value && is_name(value)) {
+        value = value->def->operands[0];
+    }
     if (value && value->id < lives->n && lives->of[value->id].value) {
         Life *life = &lives->of[value->id];
         life->to = life->to > at ? life->to : at;
@@ -171,6 +188,142 @@ static int64_t registers_there(LayoutPass *pass, const Op *product)
     return each < target->registers_thread ? each : target->registers_thread;
 }
 
+/* ---- at a branch or a meeting ---- */
+
+/* Quotients are checked, and computed again where that fails. */
+static bool branches(LayoutPass *pass, const Op *op)
+{
+    const Value *result = op->n_results ? op->results[0] : NULL;
+    return op->kind == OP_DIV && result->type->dtype == DT_F32 && is_held(result) &&
+           registers_of(pass, result) >= GROUP;
+}
+
+static bool meets(LayoutPass *pass, const Op *op)
+{
+    switch (op->kind) {
+    case OP_SYNC:
+    case OP_SCAN:
+    case OP_FOLD:
+    case OP_FOR:
+    case OP_IF:
+    case OP_WHILE:
+    case OP_TILES:
+    case OP_YIELD: return true;
+    case OP_REDUCE: return op->n_operands > 1; /* through shared memory */
+    default: return branches(pass, op);
+    }
+}
+
+/* What a reduction is given an element at a time as it is made. */
+static bool passes_by(const Op *op, const Value *value)
+{
+    return op->kind == OP_REDUCE && value == op->operands[0] && value->def &&
+           (op_has(value->def, TRAIT_ELEMENTWISE) || value->def->kind == OP_MASK);
+}
+
+/* What is divided as it is made goes through the check of a few quotients at a time, together with
+ * them; wide indices are made there. */
+static int64_t at_hand(const Lives *lives, const Op *op)
+{
+    const Life *dividend = op->kind == OP_DIV ? &lives->of[op->operands[0]->id] : NULL;
+    if (!dividend || !branches(lives->pass, op) ||
+        (dividend->value && dividend->from <= lives->met)) {
+        return 0;
+    }
+    return (lives->wide ? 4 : 2) * GROUP;
+}
+
+/* Registers of a thread while `op` is done, which is met at `at`. */
+static int64_t wanted_at(const Lives *lives, const Op *op, int at)
+{
+    int64_t sum = lives->beside + at_hand(lives, op);
+    for (uint32_t id = 0; id < lives->n; id++) {
+        const Life *life = &lives->of[id];
+        if (!life->value || life->from >= at || life->to < at ||
+            (life->to == at && passes_by(op, life->value))) {
+            continue;
+        }
+        int64_t own = registers_of(lives->pass, life->value);
+        if (own < GROUP) {
+            continue; /* is among what lies beside */
+        }
+        /* What a loop carries changes hands a few elements at a time. */
+        bool carried = op->kind == OP_YIELD && life->to == at && loops(op->parent->parent);
+        int words = (dtype_bits(life->value->type->dtype) + REGISTER_BITS - 1) / REGISTER_BITS;
+        sum += own + words * BESIDE_TILE + (carried ? GROUP : 0);
+    }
+    return sum;
+}
+
+static void find_wanted(Lives *lives, const Block *block)
+{
+    for (const Op *op = block->first; op; op = op->next) {
+        int at = ++lives->now;
+        if (meets(lives->pass, op)) {
+            int64_t wanted = wanted_at(lives, op, at);
+            lives->most = wanted > lives->most ? wanted : lives->most;
+            lives->met = at;
+        }
+        for (int i = 0; i < op->n_regions; i++) {
+            find_wanted(lives, op->regions[i]);
+        }
+        lives->now += loops(op);
+    }
+}
+
+static Lives lives_of(LayoutPass *pass, const Op *launch)
+{
+    Lives lives = {.pass = pass, .n = pass->func->n_values};
+    lives.of = ARENA_ARRAY(pass->func->arena, Life, lives.n);
+    note_block(&lives, launch->regions[0]);
+    lives.now = 0;
+    return lives;
+}
+
+static void note_beside(Op *op, void *user)
+{
+    Lives *lives = user;
+    const Type made = op->n_results ? op->results[0]->type : NULL;
+    lives->wide |=
+        op->kind == OP_INDEX && made->rank > 0 && dtype_bits(made->dtype) > REGISTER_BITS;
+    lives->beside += op->kind == OP_LOAD || op->kind == OP_STORE ? ADDRESS : 0;
+}
+
+static void share_unit(LayoutPass *pass, Op *launch)
+{
+    Func *func = pass->func;
+    int64_t blocks = op_int(launch, ATTR_BLOCKS, 1);
+    if (blocks <= 1 || schedule_given(func, "blocks", "")) {
+        return;
+    }
+    Lives lives = lives_of(pass, launch);
+    block_walk(launch->regions[0], note_beside, &lives);
+    lives.beside = lives.beside > BESIDE_ALL ? lives.beside : BESIDE_ALL;
+    find_wanted(&lives, launch->regions[0]);
+    int64_t each = (lives.most + REGISTER_STEP - 1) / REGISTER_STEP * REGISTER_STEP;
+    int64_t threads = (int64_t)layout_warps(pass, launch->regions[0]) * pass->lanes;
+    int64_t room = func->target->registers / (threads * (each ? each : 1));
+    if (room < blocks) {
+        blocks =
+            schedule_number(func, "blocks", "", room > 1 ? room : 1,
+                            "a thread holds values in %lld registers at once", (long long)each);
+        op_set_int(func, launch, ATTR_BLOCKS, blocks);
+    }
+}
+
+void layout_share_units(LayoutPass *pass)
+{
+    int nth = 0;
+    for (Op *op = pass->func->body->first; op; op = op->next) {
+        if (op->kind == OP_LAUNCH) {
+            schedule_at_launch(pass->func, nth++);
+            share_unit(pass, op);
+        }
+    }
+}
+
+/* ---- across products ---- */
+
 static const char *table(Lives *lives)
 {
     Text text = text_new(lives->pass->func->arena);
@@ -192,10 +345,7 @@ static const char *table(Lives *lives)
 static void check_launch(LayoutPass *pass, const Op *launch)
 {
     Func *func = pass->func;
-    Lives lives = {.pass = pass, .n = func->n_values};
-    lives.of = ARENA_ARRAY(func->arena, Life, lives.n);
-    note_block(&lives, launch->regions[0]);
-    lives.now = 0;
+    Lives lives = lives_of(pass, launch);
     find_worst(&lives, launch->regions[0]);
     int64_t most = lives.worst ? registers_there(pass, lives.worst) : 0;
     if (lives.most > most) {

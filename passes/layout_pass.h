@@ -4,7 +4,8 @@
  *   layout_solve.c   classes, anchors, propagation: which layout each class has
  *   layout_anchor.c  the layouts that memory accesses and products want
  *   layout_legal.c   renames, rematerializes or moves where uses want another layout
- *   layout_held.c    do the tiles that live across products fit the registers?
+ *   layout_held.c    do the tiles that live across products fit the registers? how many blocks
+ *                    share them?
  *   layout_shared.c  scratch memory: swizzle, sharing; offsets and the budget */
 #ifndef TESSERA_PASSES_LAYOUT_PASS_H
 #define TESSERA_PASSES_LAYOUT_PASS_H
@@ -85,5 +86,7 @@ void layout_place_shared(LayoutPass *pass);
 /* ---- layout_held.c ---- */
 /* Reports what products hold beyond the registers of a thread. */
 void layout_check_held(LayoutPass *pass);
+/* Fewer blocks a multiprocessor where its registers would not hold what their threads do. */
+void layout_share_units(LayoutPass *pass);
 
 #endif

@@ -9,12 +9,14 @@
 enum {
     ROW_ELEMENTS = 32,     /* the same where rows are reduced: fewer threads to meet */
     BLOCK_ELEMENTS = 4096, /* of a memory-bound block, unless a row is longer */
+    BLOCK_THREADS = 256,   /* of one whose threads hold little */
     ROW_MOST_THREAD = 32,  /* elements of a resident row that a thread may hold */
     FEW_LOADS = 2,         /* of a row: more are in flight together, in registers */
     MOST_KEPT = 4,         /* values of an element of a row; more make registers scarce anyway */
     LOOPED_THREAD = 16,    /* where a loop carries as many beside those of its step */
     SCAN_THREAD = 16, /* of a row that is scanned or folded in order: each is combined many times */
-    FOLD_THREAD = 8,  /* where an element is more than two values */
+    FOLD_THREAD = 8,  /* where an element is more than one register */
+    PLACE_THREAD = 8, /* where each element has an address of its own */
     TURNED_BYTES = 32768, /* of a tile that goes through shared memory to change its order */
     TURNED_THREAD = 64,   /* the same of a thread */
     LOOP_THREAD = 2, /* elements that loop for themselves: a thread goes on until all are done */
@@ -23,7 +25,6 @@ enum {
     HEAVY_ELEMENTS = 1024, /* the same of a block */
     HEAVY_OPS = 64,        /* of arithmetic */
     ROW_MOST_CPU = 32768, /* elements of a resident row on a CPU: stays in the second-level cache */
-    BUSY_THREADS = 1024,  /* of a multiprocessor, in a memory-bound kernel */
     ACCESS_BYTES = 16,    /* of one access of a thread */
     LOOP_STEP = 8192,     /* of a row that does not fit */
     UNIT_REGISTERS = 65536, /* of a multiprocessor */
@@ -139,17 +140,32 @@ static int loads_of_rows(const Op *group)
     return loads;
 }
 
-/* A thread's code of a scan or fold grows with the elements that it holds; where a row is kept
- * several times over, its registers do. */
+static void note_most(Op *op, void *user)
+{
+    int64_t *most = user;
+    if (op->kind == OP_SCAN || op->kind == OP_FOLD) {
+        bool one = op->n_results == 1 && dtype_bits(op->results[0]->type->dtype) <= 32;
+        *most = smaller(*most, one ? SCAN_THREAD : FOLD_THREAD);
+    } else if (op->kind == OP_GATHER || op->kind == OP_SCATTER) {
+        *most = smaller(*most, PLACE_THREAD);
+    }
+}
+
+/* A thread's code of a scan or fold grows with the elements that it holds; what is gathered takes
+ * an address and a condition an element. */
+static int64_t most_of_ops(const Op *group)
+{
+    int64_t most = ROW_ELEMENTS;
+    block_walk(group->regions[0], note_most, &most);
+    return most;
+}
+
+/* Where a row is kept several times over, its registers are fewer, too. */
 static int64_t most_a_thread(const Op *group)
 {
     int kept = rows_kept(group) * (is_narrow(group) || loads_of_rows(group) <= FEW_LOADS ? 1 : 2);
     int64_t most = ROW_ELEMENTS / power_of_two_at_most(smaller(kept, MOST_KEPT));
-    for (const Op *op = group->regions[0]->first; op; op = op->next) {
-        if (op->kind == OP_SCAN || op->kind == OP_FOLD) {
-            most = smaller(most, op->n_results > 2 ? FOLD_THREAD : SCAN_THREAD);
-        }
-    }
+    most = smaller(most, most_of_ops(group));
     return most;
 }
 
@@ -308,11 +324,11 @@ static int64_t choose_row(Func *func, const Op *group, TilePlan *plan, AxisPlan 
         tile_set_step(func, axis, AXIS_ROW, row_step(func, group, most), "the whole row");
         axis->how = axis->step < poly_most(axis->dim) ? AXIS_LOOP : axis->how;
     } else {
-        tile_set_step(
-            func, axis, AXIS_LOOP, fitted(axis->dim, larger(1, loop_step(func, plan) / inner)),
-            plan->most_thread < ROW_ELEMENTS
-                ? "one step along a long row: a scan's code grows with a thread's elements"
-                : "one step along a long row");
+        tile_set_step(func, axis, AXIS_LOOP,
+                      fitted(axis->dim, larger(1, loop_step(func, plan) / inner)),
+                      plan->most_thread < ROW_ELEMENTS
+                          ? "one step along a long row: elements take many registers, or much code"
+                          : "one step along a long row");
     }
     return axis->step;
 }
@@ -516,6 +532,9 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
                     : heavy  ? HEAVY_ELEMENTS
                     : turned ? TURNED_BYTES / plan->turned
                              : BLOCK_ELEMENTS;
+    if (is_gpu(func) && row > 1) {
+        block = smaller(block, BLOCK_THREADS * most_of_ops(group));
+    }
     block = (block >> func->fit.plain) / row;
     choose_grid(func, plan, plan->aligned > 1 ? 1 : power_of_two_at_most(block));
     int64_t elements = row;
@@ -542,7 +561,7 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
  * multiprocessor. */
 static int64_t checked_blocks(Func *func, const Op *group, int64_t threads, int64_t elements)
 {
-    int64_t most = is_heavy(group) ? BUSY_THREADS / 2 : BUSY_THREADS;
+    int64_t most = func->target->unit_threads / (is_heavy(group) ? 4 : 2);
     /* With more elements a thread, registers for fewer threads. */
     int64_t each = (elements / threads + THREAD_BESIDE + 7) / 8 * 8;
     int64_t room = UNIT_REGISTERS / larger(each, UNIT_REGISTERS / most);
@@ -550,12 +569,13 @@ static int64_t checked_blocks(Func *func, const Op *group, int64_t threads, int6
     int64_t blocks =
         schedule_number(func, "blocks", "", larger(1, busy / threads),
                         "%d threads of a multiprocessor, whose registers hold as much", busy);
-    if (blocks < 1 || blocks > 32 || blocks * threads > 2048) {
+    if (blocks < 1 || blocks > 32 || blocks * threads > func->target->unit_threads) {
         const Line *line = schedule_given(func, "blocks", "");
         Diag *d = diag_error(func->diags, ERR_BLOCKS, line ? line->span : SPAN_NONE,
                              "`blocks %lld` of %lld threads do not fit a multiprocessor",
                              (long long)blocks, (long long)threads);
-        diag_help(func->diags, d, "at most %lld", (long long)larger(1, 2048 / threads));
+        diag_help(func->diags, d, "at most %lld",
+                  (long long)larger(1, func->target->unit_threads / threads));
         return 1;
     }
     return blocks;

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs of elementwise ops over one layout, a few registers at a time instead of op by op: what a
- * chain computes on the way then lives for their turn, not for all of them at once. The assembler
- * keeps most of the order that it is given, and a long epilogue would not fit its registers. */
+/* Runs of elementwise ops and indices over one layout, a few registers at a time instead of op by
+ * op: what a chain computes on the way then lives for their turn, not for all of them at once. The
+ * assembler keeps most of the order that it is given, and a long epilogue would not fit its
+ * registers. */
 #include "codegen/gpu/tiles.h"
 
 static bool can_join(const Op *op, const Layout *layout)
 {
+    if (op->kind == OP_INDEX) {
+        return op->results[0]->type->layout == layout;
+    }
     if (!op_has(op, TRAIT_ELEMENTWISE)) {
         return false;
     }
@@ -44,6 +48,10 @@ static void emit_group(GpuEmitter *em, const Op *op, int from, int n, GpuDivide 
 {
     if (gpu_is_division(op)) {
         gpu_emit_quotients(em, op, from, n, how);
+        return;
+    }
+    if (op->kind == OP_INDEX) {
+        gpu_emit_indices(em, op, from, n);
         return;
     }
     for (int r = from; r < from + n; r++) {

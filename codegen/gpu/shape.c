@@ -38,21 +38,53 @@ void gpu_emit_const(GpuEmitter *em, const Op *op)
     }
 }
 
-void gpu_emit_index(GpuEmitter *em, const Op *op)
+/* The thread's own part of a wide index is added once: what is left for a register is a constant.
+ * Else LLVM widens every coordinate before the loop and keeps all of them. */
+static LLVMValueRef index_of_thread(GpuEmitter *em, const Layout *layout, LLVMValueRef first)
+{
+    uint32_t registers = 0;
+    for (int bit = 0; bit < layout->bits[IN_REGISTER]; bit++) {
+        registers |= (uint32_t)layout->basis[IN_REGISTER][bit][0];
+    }
+    if (LLVMTypeOf(first) != em->i64 || (registers & gpu_thread_bits(layout, 0))) {
+        return NULL;
+    }
+    LLVMValueRef own = LLVMBuildZExt(em->builder, gpu_thread_coord(em, layout, 0), em->i64, "");
+    return LLVMBuildAdd(em->builder, first, own, "");
+}
+
+static LLVMValueRef index_of_register(GpuEmitter *em, const Layout *layout, LLVMValueRef first,
+                                      LLVMValueRef own, int r)
+{
+    if (own) {
+        LLVMValueRef step = gpu_i64(em, gpu_register_coord(layout, 0, r));
+        return LLVMBuildAdd(em->builder, own, step, "");
+    }
+    LLVMValueRef coord = gpu_coord(em, layout, 0, r);
+    coord = LLVMBuildIntCast2(em->builder, coord, LLVMTypeOf(first), false, "");
+    return LLVMBuildAdd(em->builder, first, coord, "");
+}
+
+void gpu_emit_indices(GpuEmitter *em, const Op *op, int from, int n)
 {
     const Value *result = op->results[0];
-    GpuValue *out = gpu_define(em, result);
+    const Layout *layout = result->type->layout;
+    GpuValue *out = gpu_value(em, result);
     LLVMTypeRef type = gpu_type(em, result->type->dtype);
     LLVMValueRef first =
         op->kind == OP_IOTA ? gpu_i64(em, 0) : gpu_value(em, op->operands[0])->regs[0];
     first = LLVMBuildIntCast2(em->builder, first, type, true, "");
-    for (int r = 0; r < out->n; r++) {
+    LLVMValueRef own = index_of_thread(em, layout, first);
+    for (int r = from; r < from + n; r++) {
         if (starts(em, result, out, r)) {
-            LLVMValueRef coord = gpu_coord(em, result->type->layout, 0, r);
-            coord = LLVMBuildIntCast2(em->builder, coord, type, false, "");
-            out->regs[r] = LLVMBuildAdd(em->builder, first, coord, "");
+            out->regs[r] = index_of_register(em, layout, first, own, r);
         }
     }
+}
+
+void gpu_emit_index(GpuEmitter *em, const Op *op)
+{
+    gpu_emit_indices(em, op, 0, gpu_define(em, op->results[0])->n);
 }
 
 static LLVMValueRef emit_element(GpuEmitter *em, const Op *op, const GpuValue *ins, int r)

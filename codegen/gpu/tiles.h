@@ -8,6 +8,8 @@
 /* shape.c */
 void gpu_emit_const(GpuEmitter *em, const Op *op);
 void gpu_emit_index(GpuEmitter *em, const Op *op);
+/* Registers [from, from + n) of an index whose result is defined already. */
+void gpu_emit_indices(GpuEmitter *em, const Op *op, int from, int n);
 void gpu_emit_elementwise(GpuEmitter *em, const Op *op);
 /* One register of an op whose operands have its layout; the result is defined already. */
 void gpu_emit_register(GpuEmitter *em, const Op *op, int r);
