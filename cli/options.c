@@ -31,7 +31,7 @@ const OptionRow option_rows[] = {
     {"--check", NULL, VERB_FMT, "change nothing: name the files that would, exit status 1"},
     {"--trace", "o[3,5]", VERB_RUN, "how the interpreter computed that element"},
     {"--trap", "nan", VERB_RUN, "the first op that makes a NaN, in the interpreter"},
-    {"--emit", "ir|llvm|ptx|cubin|asm|hsaco|obj", VERB_COMPILE, "what to make"},
+    {"--emit", "ir|launch|llvm|ptx|cubin|asm|hsaco|obj", VERB_COMPILE, "what to make"},
     {"--optimize", "0|1|2|3", ALL, "LLVM's level (default: 3)"},
     {"--timeout", "SECONDS", CHECKED, "that compiling may take (default: 60; 0: any)"},
     {"--describe", NULL, VERB_COMPILE, "nothing is made: the signatures of the kernels"},

@@ -4,6 +4,7 @@
 
 #include "ir/errors.h"
 #include "ir/verify.h"
+#include "runtime/device/plan_json.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -121,8 +122,8 @@ static bool compile_task(void *user)
     }
     context_set(kernel->work.context, &kernel->work.context->warnings, warnings.data);
     context_tell(kernel->work.context, &kernel->work.diags);
-    bool lost = kernel->work.diags.list.n > 0 && (!kernel->work.context->warnings ||
-                                                  kernel->work.context->n_diagnostics == 0);
+    bool lost = kernel->work.diags.list.n > 0 &&
+                (!kernel->work.context->warnings || kernel->work.context->n_diagnostics == 0);
     if (lost) {
         diag_failure(&kernel->work.diags, DIAG_ENVIRONMENT, "out of memory");
     }
@@ -253,6 +254,21 @@ static bool emit_ir(EmitTask *task)
     return true;
 }
 
+static bool emit_launch(EmitTask *task)
+{
+    TesseraKernel *kernel = task->kernel;
+    CodegenOptions options = compilation_codegen(&kernel->compilation);
+    Text text = text_new(&kernel->work.arena);
+    Code code = {0};
+    Plan plan;
+    if (!codegen_emit(kernel->compilation.func, EMIT_LLVM, &options, &code, &plan)) {
+        return false;
+    }
+    plan_json(&plan, &text);
+    *task->bytes = (TesseraBytes){text.data, text.n};
+    return true;
+}
+
 static bool emit_code(EmitTask *task, EmitKind kind)
 {
     TesseraKernel *kernel = task->kernel;
@@ -281,7 +297,7 @@ static void refuse_kind(const EmitTask *task)
     }
     Diag *diag = diag_failure_at(&work->diags, DIAG_USAGE, ERR_EMIT, SPAN_NONE,
                                  "target %s has no '%.60s'", target->name, task->kind);
-    diag_help(&work->diags, diag, "for %s there is --emit ir%s", target->name, kinds.data);
+    diag_help(&work->diags, diag, "for %s there is --emit ir, launch%s", target->name, kinds.data);
 }
 
 static bool emit_task(void *user)
@@ -295,6 +311,9 @@ static bool emit_task(void *user)
     if (c->stopped) {
         diag_failure(&work->diags, DIAG_USAGE, "the compilation was stopped: only its IR is there");
         return false;
+    }
+    if (text_same(task->kind, "launch")) {
+        return emit_launch(task);
     }
     for (size_t i = 0; i < sizeof EMITS / sizeof *EMITS; i++) {
         if (text_same(task->kind, EMITS[i].name) &&

@@ -86,9 +86,9 @@ void tessera_put(TesseraType type, void *data, size_t index, double value)
 
 /* ---- targets ---- */
 
-static const char *const KINDS_CPU[] = {"ir", "llvm", "asm", "obj", NULL};
-static const char *const KINDS_NVPTX[] = {"ir", "llvm", "ptx", "cubin", "asm", NULL};
-static const char *const KINDS_AMDGCN[] = {"ir", "llvm", "asm", "hsaco", NULL};
+static const char *const KINDS_CPU[] = {"ir", "launch", "llvm", "asm", "obj", NULL};
+static const char *const KINDS_NVPTX[] = {"ir", "launch", "llvm", "ptx", "cubin", "asm", NULL};
+static const char *const KINDS_AMDGCN[] = {"ir", "launch", "llvm", "asm", "hsaco", NULL};
 
 static void fill_family(TargetFamily family, TesseraTarget *out)
 {

@@ -349,7 +349,8 @@ typedef struct TesseraBytes {
     size_t n;
 } TesseraBytes;
 
-/* kind: "ir", "llvm", "ptx", "cubin", "asm", "hsaco" or "obj", as far as the target has it. */
+/* kind: "ir", "llvm", "ptx", "cubin", "asm", "hsaco" or "obj", as far as the target has it; or
+ * "launch": what must be known to launch that code without the library, as JSON (docs/tools.md). */
 TESSERA_API TesseraStatus tessera_kernel_emit(TesseraKernel *kernel, const char *kind,
                                               TesseraBytes *bytes);
 /* The schedule as a block that may stand in the source; with reasons, each line has its own. */

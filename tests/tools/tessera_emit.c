@@ -10,8 +10,8 @@
 #include "ir/target.h"
 #include "ir/verify.h"
 #include "passes/pass.h"
+#include "runtime/device/plan_json.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -59,138 +59,6 @@ static bool write_all(const char *path, const char *bytes, size_t n)
     }
     bool good = fwrite(bytes, 1, n, file) == n;
     return (file == stdout ? fflush(file) : fclose(file)) == 0 && good;
-}
-
-/* ---- the plan as JSON ---- */
-
-static void put_expr(Text *out, const PlanExpr *expr)
-{
-    text_char(out, '[');
-    for (int i = 0; i < expr->n; i++) {
-        const PlanTerm *term = &expr->terms[i];
-        text_printf(out, "%s[%" PRId64, i ? ", " : "", term->coef);
-        for (int v = 0; v < term->n; v++) {
-            text_printf(out, ", %d", term->vars[v]);
-        }
-        text_char(out, ']');
-    }
-    text_char(out, ']');
-}
-
-static void put_param(Text *out, const char *name, DType dtype, const char *io, int rank,
-                      const PlanExpr *dims)
-{
-    text_printf(out,
-                "\n    {\"name\": \"%s\", \"dtype\": \"%s\", \"io\": \"%s\", \"rank\": %d, "
-                "\"dims\": [",
-                name, dtype_name(dtype), io, rank);
-    for (int axis = 0; axis < rank; axis++) {
-        text_add(out, axis ? ", " : "");
-        put_expr(out, &dims[axis]);
-    }
-    text_char(out, ']');
-}
-
-static void put_lying(Text *out, const PlanParam *param)
-{
-    text_add(out, ", \"order\": [");
-    for (int axis = 0; axis < param->rank; axis++) {
-        text_printf(out, "%s%d", axis ? ", " : "", param->order[axis]);
-    }
-    text_add(out, param->strides ? "], \"strides\": [" : "]}");
-    for (int axis = 0; param->strides && axis < param->rank; axis++) {
-        text_add(out, axis ? ", " : "");
-        put_expr(out, &param->strides[axis]);
-    }
-    text_add(out, param->strides ? "]}" : "");
-}
-
-/* Then the intermediates, as parameters of their own. */
-static void put_params(Text *out, const Plan *plan)
-{
-    static const char *const io[] = {"in", "out", "inout"};
-    text_add(out, "  \"params\": [");
-    for (int i = 0; i < plan->n_params; i++) {
-        const PlanParam *param = &plan->params[i];
-        text_add(out, i ? "," : "");
-        put_param(out, param->name, param->dtype, io[param->io], param->rank, param->dims);
-        put_lying(out, param);
-    }
-    for (int i = 0; i < plan->n_scratch; i++) {
-        const PlanScratch *scratch = &plan->scratch[i];
-        char name[32];
-        (void)snprintf(name, sizeof name, "scratch%d", i);
-        text_add(out, i || plan->n_params ? "," : "");
-        put_param(out, name, scratch->dtype, "scratch", scratch->rank, scratch->dims);
-        text_char(out, '}');
-    }
-    text_add(out, "],\n");
-}
-
-/* Sizes that follow from others: the expression and what divides it; 0: nothing does. */
-static void put_derived(Text *out, const Plan *plan)
-{
-    text_add(out, "  \"derived\": [");
-    for (int i = 0; i < plan->n_sizes; i++) {
-        text_add(out, i ? ", [" : "[");
-        put_expr(out, &plan->sizes[i].of);
-        text_printf(out, ", %" PRId64 "]", plan->sizes[i].by);
-    }
-    text_add(out, "],\n");
-}
-
-static void put_maps(Text *out, const Plan *plan)
-{
-    text_add(out, "  \"maps\": [");
-    for (int i = 0; i < plan->n_maps; i++) {
-        const PlanMap *map = &plan->maps[i];
-        text_printf(out, "%s\n    {\"param\": %d, \"box\": [", i ? "," : "", map->param);
-        for (int axis = 0; axis < map->rank; axis++) {
-            text_printf(out, "%s%" PRId64, axis ? ", " : "", map->box[axis]);
-        }
-        text_printf(out, "], \"swizzle\": %d, \"wide_l2\": %s}", map->swizzle,
-                    map->wide_l2 ? "true" : "false");
-    }
-    text_add(out, "],\n");
-}
-
-static void put_launch(Text *out, const PlanLaunch *launch)
-{
-    static const char *const kinds_of_arg[] = {"pointer", "scalar", "size", "map"};
-    text_printf(out,
-                "\n    {\"symbol\": \"%s\", \"threads\": %d, \"shared\": %d, \"persistent\": %s, "
-                "\"blocks_per_unit\": %d,\n     \"axes\": [",
-                launch->symbol, launch->threads, launch->shared_bytes,
-                launch->persistent ? "true" : "false", launch->blocks_per_unit);
-    for (int i = 0; i < launch->n_axes; i++) {
-        text_add(out, i ? ", {\"extent\": " : "{\"extent\": ");
-        put_expr(out, &launch->axes[i].extent);
-        text_printf(out, ", \"step\": %" PRId64 "}", launch->axes[i].step);
-    }
-    text_add(out, "],\n     \"args\": [");
-    for (int i = 0; i < launch->n_args; i++) {
-        text_printf(out, "%s[\"%s\", %d]", i ? ", " : "", kinds_of_arg[launch->args[i].kind],
-                    launch->args[i].index);
-    }
-    text_add(out, "]}");
-}
-
-static void put_plan(Text *out, const Plan *plan)
-{
-    text_add(out, "{\n  \"sizes\": [");
-    for (int i = 0; i < plan->n_sizes; i++) {
-        text_printf(out, "%s\"%s\"", i ? ", " : "", plan->sizes[i].name);
-    }
-    text_add(out, "],\n");
-    put_derived(out, plan);
-    put_params(out, plan);
-    put_maps(out, plan);
-    text_add(out, "  \"launches\": [");
-    for (int i = 0; i < plan->n_launches; i++) {
-        text_add(out, i ? "," : "");
-        put_launch(out, &plan->launches[i]);
-    }
-    text_add(out, "]\n}\n");
 }
 
 /* ---- from text to code ---- */
@@ -267,7 +135,7 @@ static int generate(Func *func, Arena *arena, const Options *options)
             return 1;
         }
         Text text = text_new(arena);
-        put_plan(&text, &plan);
+        plan_json(&plan, &text);
         if (!write_all(options->out, code.bytes, code.n) ||
             (options->plan && !write_all(options->plan, text.data, text.n))) {
             return complain("cannot write", options->out ? options->out : "the output");

@@ -82,8 +82,9 @@ def evaluate(expression, sizes):
 def all_sizes(plan, by_name):
     """Those that are given, then those that follow from them."""
     sizes = []
-    for name, (of, by) in zip(plan["sizes"], plan["derived"]):
-        sizes.append(max(0, evaluate(of, sizes) // by) if by else by_name[name])
+    for size in plan["sizes"]:
+        of, by = size["of"], size["by"]
+        sizes.append(max(0, evaluate(of, sizes) // by) if by else by_name[size["name"]])
     return sizes
 
 
@@ -108,7 +109,7 @@ def harness(plan, shared, wave, sizes):
     body = []
     for launch in plan["launches"]:
         symbol = launch["symbol"]
-        args = [argument(plan, kind, index) for kind, index in launch["args"]]
+        args = [argument(plan, arg["kind"], arg["index"]) for arg in launch["args"]]
         out.append(f"void {symbol}({', '.join(t for t, _ in args)});")
         names = ", ".join(name for _, name in args)
         out.append(f"static void call_{symbol}(void) {{ {symbol}({names}); }}")
@@ -273,7 +274,7 @@ def compare(name, got, want, dtype):
 
 def run(plan, sizes, library, wanted):
     random = np.random.default_rng(1)
-    names = dict(zip(plan["sizes"], sizes))
+    names = {size["name"]: value for size, value in zip(plan["sizes"], sizes)}
     names.update(vars(np), softmax=softmax, attention=attention,
                  recurrence=recurrence, collatz=collatz)
     arrays = []

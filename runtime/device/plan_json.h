@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESSERA_RUNTIME_DEVICE_PLAN_JSON_H
+#define TESSERA_RUNTIME_DEVICE_PLAN_JSON_H
+
+#include "ir/base/text.h"
+#include "runtime/device/plan.h"
+
+void plan_json(const Plan *plan, Text *out);
+
+#endif
