@@ -163,6 +163,9 @@ static bool begin(Llvm *l, const LlvmOptions *options)
 
 static void end(Llvm *l)
 {
+    if (l->lines && l->module) {
+        llvm_lines_end(l);
+    }
     if (l->builder) {
         LLVMDisposeBuilder(l->builder);
     }

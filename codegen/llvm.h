@@ -30,6 +30,7 @@ typedef struct Llvm {
     Text problems;         /* errors that LLVM reported, one a line */
     const CodegenOptions *options;
     const char *const *left_out;
+    struct LlvmLines *lines; /* NULL: nothing has a place */
     double since;          /* when the present part of the work began */
 } Llvm;
 
@@ -83,6 +84,16 @@ void llvm_param_attribute(const Llvm *l, LLVMValueRef function, int param, const
 void llvm_string_attribute(const Llvm *l, LLVMValueRef function, const char *key,
                            const char *value);
 LLVMBasicBlockRef llvm_block(const Llvm *l, LLVMValueRef function, const char *name);
+
+/* ---- places in the source (llvm_lines.c) ---- */
+/* The function at whose code the next places are; its own place. Without a call there are none. */
+void llvm_lines_function(Llvm *l, LLVMValueRef function, Span span);
+/* What is built from now on comes from there; a made-up span changes nothing. */
+void llvm_line(Llvm *l, Span span);
+/* What is built from now on comes from nowhere. */
+void llvm_lines_leave(Llvm *l);
+/* Before the module is verified; also frees what is left after a failure. */
+void llvm_lines_end(Llvm *l);
 
 /* ---- finishing: each is a diag_bug when LLVM rejects what we made ---- */
 void llvm_verify(Llvm *l);

@@ -15,6 +15,7 @@ struct Target {
     int warp;              /* lanes of a warp (wave); CPU: 1 */
     int max_threads;       /* of a block */
     int unit_threads;      /* that a multiprocessor runs at once */
+    int unit_blocks;       /* likewise */
     int shared_bytes;      /* most that one block may hold */
     int registers;         /* 32-bit registers of a multiprocessor */
     int registers_thread;  /* most a thread may have */

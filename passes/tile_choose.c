@@ -566,16 +566,16 @@ static int64_t checked_blocks(Func *func, const Op *group, int64_t threads, int6
     int64_t each = (elements / threads + THREAD_BESIDE + 7) / 8 * 8;
     int64_t room = UNIT_REGISTERS / larger(each, UNIT_REGISTERS / most);
     int busy = (int)room;
-    int64_t blocks =
-        schedule_number(func, "blocks", "", larger(1, busy / threads),
-                        "%d threads of a multiprocessor, whose registers hold as much", busy);
-    if (blocks < 1 || blocks > 32 || blocks * threads > func->target->unit_threads) {
+    int64_t blocks = schedule_number(
+        func, "blocks", "", larger(1, smaller(busy / threads, func->target->unit_blocks)),
+        "%d threads of a multiprocessor, whose registers hold as much", busy);
+    int64_t fit = smaller(func->target->unit_blocks, func->target->unit_threads / threads);
+    if (blocks < 1 || blocks > larger(1, fit)) {
         const Line *line = schedule_given(func, "blocks", "");
         Diag *d = diag_error(func->diags, ERR_BLOCKS, line ? line->span : SPAN_NONE,
                              "`blocks %lld` of %lld threads do not fit a multiprocessor",
                              (long long)blocks, (long long)threads);
-        diag_help(func->diags, d, "at most %lld",
-                  (long long)larger(1, func->target->unit_threads / threads));
+        diag_help(func->diags, d, "at most %lld", (long long)larger(1, fit));
         return 1;
     }
     return blocks;

@@ -118,15 +118,15 @@ def passes():
 
 
 def targets():
-    fields = ["target", "family", "warp", "threads of a block", "of a unit", "shared bytes",
+    fields = ["target", "family", "warp", "threads of a block", "of a unit", "its blocks", "shared bytes",
               "registers", "registers of a thread", "units", "vector bytes", "bulk copies", "roles",
               "16-bit products"]
     families = {"CPU": "CPU", "NVPTX": "NVIDIA", "AMDGCN": "AMD"}
     body = title("Targets", "ir/targets.def")
     body += "The facts that passes read; what each means: `ir/target.h`.\n\n"
     return body + table(fields, [
-        [f"`{r[0]}`", families[r[1]], *r[5:12], "this machine's" if "NATIVE" in r[12] else r[12],
-         *("yes" if x == "true" else "no" for x in r[13:15]), r[15]]
+        [f"`{r[0]}`", families[r[1]], *r[5:13], "this machine's" if "NATIVE" in r[13] else r[13],
+         *("yes" if x == "true" else "no" for x in r[14:16]), r[16]]
         for r in rows("ir/targets.def", "TARGET")])
 
 

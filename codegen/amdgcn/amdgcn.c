@@ -59,9 +59,22 @@ static LLVMAttributeRef number(GpuEmitter *em, const char *name, uint64_t value)
     return LLVMCreateEnumAttribute(em->context, kind, value);
 }
 
+/* The metadata of the code object then says how many threads a block has, not only the most. */
+static void require_block(GpuEmitter *em, int threads)
+{
+    static const char name[] = "reqd_work_group_size";
+    LLVMMetadataRef extents[] = {LLVMValueAsMetadata(gpu_i32(em, threads)),
+                                 LLVMValueAsMetadata(gpu_i32(em, 1)),
+                                 LLVMValueAsMetadata(gpu_i32(em, 1))};
+    LLVMGlobalSetMetadata(em->kernel,
+                          LLVMGetMDKindIDInContext(em->context, name, sizeof name - 1),
+                          LLVMMDNodeInContext2(em->context, extents, 3));
+}
+
 static void kernel_attributes(GpuEmitter *em, int threads, int blocks_per_unit)
 {
     (void)blocks_per_unit;
+    require_block(em, threads);
     LLVMSetFunctionCallConv(em->kernel, AMDGPU_KERNEL);
     LLVMSetVisibility(em->kernel, LLVMProtectedVisibility);
     llvm_string_attribute(em->l, em->kernel, "amdgpu-flat-work-group-size",

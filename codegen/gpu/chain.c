@@ -46,6 +46,7 @@ typedef struct Run {
 
 static void emit_group(GpuEmitter *em, const Op *op, int from, int n, GpuDivide how)
 {
+    llvm_line(em->l, op->span);
     if (gpu_is_division(op)) {
         gpu_emit_quotients(em, op, from, n, how);
         return;

@@ -59,6 +59,7 @@ static void emit_range_fact(GpuEmitter *em, const Op *op)
 
 void gpu_emit_op(GpuEmitter *em, Op *op)
 {
+    llvm_line(em->l, op->span);
     if (em->target->emit_op && em->target->emit_op(em, op)) {
         return;
     }

@@ -102,6 +102,7 @@ typedef struct GpuTarget {
     void (*barriers_begin)(GpuEmitter *em);
     /* Ops of this vendor (products, copies, barriers, roles). False: not mine. */
     bool (*emit_op)(GpuEmitter *em, Op *op);
+    bool lines;                  /* the assembler keeps places in the source, and code the same */
     const char *passes;          /* of LLVM's, after the middle end; NULL: none */
     const char *const *left_out; /* passes of LLVM's back end (codegen/gate.h) */
     /* After LLVM's middle end: what its back end must not see. May be NULL. */

@@ -319,6 +319,7 @@ const GpuTarget gpu_nvptx = {
     .name = "nvptx",
     .shared_space = 3,
     .dynamic_shared = true,
+    .lines = true,
     .module_begin = module_begin,
     .kernel_attributes = kernel_attributes,
     .shared_memory = shared_memory,

@@ -173,6 +173,7 @@ static bool assemble(Func *func, const char *ptxas, int optimize, const Files *f
     char *arguments[] = {arena_strdup(arena, ptxas),
                          arena_printf(arena, "-arch=%s", func->target->cpu),
                          arena_printf(arena, "-O%d", optimize),
+                         arena_strdup(arena, "-lineinfo"),
                          arena_printf(arena, "/proc/self/fd/%d", files->in),
                          "-o",
                          arena_printf(arena, "/proc/self/fd/%d", files->out),

@@ -258,10 +258,10 @@ static const char *load_help(CuResult result)
 static bool load(Cuda *cuda, const DeviceImage *image, DeviceModule *module, DeviceError *error)
 {
     char log[LOG_BYTES] = "";
-    CuJitOption options[] = {CU_JIT_LOG, CU_JIT_LOG_BYTES};
-    void *values[] = {log, (void *)(uintptr_t)sizeof log};
+    CuJitOption options[] = {CU_JIT_LOG, CU_JIT_LOG_BYTES, CU_JIT_LINES};
+    void *values[] = {log, (void *)(uintptr_t)sizeof log, (void *)(uintptr_t)1};
     CuModule loaded = NULL;
-    CuResult result = cuda->driver.module_load(&loaded, image->bytes, 2, options, values);
+    CuResult result = cuda->driver.module_load(&loaded, image->bytes, 3, options, values);
     const char *name = image->name ? image->name : "";
     if (!check(cuda, result, "cuModuleLoadDataEx", name, error)) {
         size_t n = strlen(error->text);

@@ -45,6 +45,7 @@ enum {
     CU_OK = 0,
     CU_JIT_LOG = 5,
     CU_JIT_LOG_BYTES = 6,
+    CU_JIT_LINES = 13,
     CU_FUNCTION_SHARED_BYTES = 8,
     CU_LAUNCH_CLUSTER = 4,
     CU_DEVICE_MAX_THREADS = 1,

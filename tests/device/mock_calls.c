@@ -232,7 +232,7 @@ static CuResult cu_load(CuModule *module, const void *image, unsigned int n, CuJ
     (void)image;
     want_context();
     if (fails("module_load")) {
-        ck_assert_uint_eq(n, 2);
+        ck_assert_uint_eq(n, 3);
         ck_assert_uint_eq(options[0], CU_JIT_LOG);
         snprintf(values[0], (size_t)(uintptr_t)values[1], "line 7: no such instruction");
         return MOCK_ERROR;

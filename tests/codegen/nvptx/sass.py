@@ -13,23 +13,11 @@ Prints why when it leaves a check out: there is no assembler or disassembler on 
 import argparse
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
 
-
-def find_tool(name, variable):
-    """From the environment, PATH, CUDA's folder, or the copy in Triton's package."""
-    places = [os.environ.get(variable), shutil.which(name), "/usr/local/cuda/bin/" + name]
-    for python in {sys.executable, shutil.which("python3")} - {None}:
-        found = subprocess.run(
-            [python, "-c", "import importlib.util as u; print(u.find_spec('triton').origin)"],
-            capture_output=True, text=True)
-        if found.returncode == 0:
-            root = os.path.dirname(found.stdout.strip())
-            places.append(os.path.join(root, "backends", "nvidia", "bin", name))
-    return next((place for place in places if place and os.access(place, os.X_OK)), None)
+from tools import find_tool
 
 
 def fail(text):
