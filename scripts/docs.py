@@ -118,9 +118,9 @@ def passes():
 
 
 def targets():
-    fields = ["target", "family", "warp", "threads of a block", "of a unit", "its blocks", "shared bytes",
-              "registers", "registers of a thread", "units", "vector bytes", "bulk copies", "roles",
-              "16-bit products"]
+    fields = ["target", "family", "warp", "threads of a block", "of a unit", "its blocks",
+              "shared bytes", "registers", "registers of a thread", "units", "vector bytes",
+              "bulk copies", "roles", "16-bit products"]
     families = {"CPU": "CPU", "NVPTX": "NVIDIA", "AMDGCN": "AMD"}
     body = title("Targets", "ir/targets.def")
     body += "The facts that passes read; what each means: `ir/target.h`.\n\n"

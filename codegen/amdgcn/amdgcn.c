@@ -138,6 +138,16 @@ static LLVMValueRef read_neighbours(GpuEmitter *em, LLVMValueRef i32, int contro
     return gpu_intrinsic(em, "llvm.amdgcn.update.dpp", 1, &em->i32, 6, args);
 }
 
+/* The two rows of 16 lanes of each half of a wave exchange places. */
+static LLVMValueRef exchange_rows(GpuEmitter *em, LLVMValueRef i32)
+{
+    enum { EACH_ITS_OWN = 0x76543210 };
+    LLVMValueRef args[] = {LLVMGetPoison(em->i32), i32, gpu_i32(em, EACH_ITS_OWN),
+                           gpu_i32(em, (int32_t)0xfedcba98), LLVMConstInt(em->i1, 0, false),
+                           LLVMConstInt(em->i1, 0, false)};
+    return gpu_intrinsic(em, "llvm.amdgcn.permlanex16", 1, &em->i32, 6, args);
+}
+
 static LLVMValueRef swizzle_xor(GpuEmitter *em, LLVMValueRef i32, int mask)
 {
     enum { KEEP_ALL = 0x1f, XOR_SHIFT = 10 };
@@ -154,12 +164,23 @@ static LLVMValueRef permute_xor(GpuEmitter *em, LLVMValueRef i32, int mask)
 
 static LLVMValueRef shuffle_xor(GpuEmitter *em, LLVMValueRef i32, int mask)
 {
-    enum { QUAD_1032 = 0xb1, QUAD_2301 = 0x4e, ROW_XOR = 0x160, ROW = 16, HALF = 32 };
+    enum { QUAD_1032 = 0xb1, QUAD_2301 = 0x4e, QUAD_3210 = 0x1b, ROW = 16, HALF = 32 };
+    enum { ROTATE_8 = 0x128, MIRROR_8 = 0x141, ROW_XOR = 0x160 };
+    bool recent = em->func->target->warp == HALF; /* gfx10 and later */
     if (mask == 1 || mask == 2) {
         return read_neighbours(em, i32, mask == 1 ? QUAD_1032 : QUAD_2301);
     }
-    if (mask < ROW && em->func->target->warp == HALF) { /* gfx10 and later */
+    if (mask < ROW && recent) {
         return read_neighbours(em, i32, ROW_XOR + mask);
+    }
+    if (mask == 4) { /* 7 ^ 3 */
+        return read_neighbours(em, read_neighbours(em, i32, MIRROR_8), QUAD_3210);
+    }
+    if (mask == 8) { /* half of a row further, around its end */
+        return read_neighbours(em, i32, ROTATE_8);
+    }
+    if (mask == ROW && recent) {
+        return exchange_rows(em, i32);
     }
     return mask < HALF ? swizzle_xor(em, i32, mask) : permute_xor(em, i32, mask);
 }

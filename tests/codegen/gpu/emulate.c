@@ -56,6 +56,7 @@ long emu_first_wide(long value);
 int emu_dpp(int old, int value, int control, int rows, int banks, _Bool bound);
 int emu_swizzle(int value, int pattern);
 int emu_permute(int address, int value);
+int emu_permute_rows(int old, int value, int low, int high, _Bool all, _Bool bound);
 float emu_exp2(float x);
 void emu_run(void (*code)(void), int n_blocks, int n_threads, int n_wave, void *shared, long bytes);
 
@@ -101,10 +102,27 @@ int emu_dpp(int old, int value, int control, int rows, int banks, _Bool bound)
     if (control < 0x100) {
         return shuffle(value, (lane & ~3) | (control >> 2 * (lane & 3) & 3));
     }
+    switch (control) {
+    case 0x128: return shuffle(value, (lane & ~15) | ((lane - 8) & 15)); /* row_ror:8 */
+    case 0x141: return shuffle(value, lane ^ 7);                         /* row_half_mirror */
+    default: break;
+    }
     if ((control & ~15) != 0x160) {
         stop("a DPP that is not known here");
     }
     return shuffle(value, lane ^ (control & 15));
+}
+
+/* Lane i of a row reads lane 4 bits of `low` (i < 8) or `high` of the other row of its half. */
+int emu_permute_rows(int old, int value, int low, int high, _Bool all, _Bool bound)
+{
+    int lane = current % wave, at = lane & 15;
+    (void)old;
+    if (all || bound) {
+        stop("permlanex16 with masks");
+    }
+    int from = (int)((unsigned)(at < 8 ? low : high) >> 4 * (at & 7) & 15);
+    return shuffle(value, (lane & ~15 ^ 16) | from);
 }
 
 int emu_swizzle(int value, int pattern)

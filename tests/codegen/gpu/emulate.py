@@ -38,6 +38,7 @@ INTRINSICS = {
     "llvm.amdgcn.update.dpp.i32": "emu_dpp",
     "llvm.amdgcn.ds.swizzle": "emu_swizzle",
     "llvm.amdgcn.ds.bpermute": "emu_permute",
+    "llvm.amdgcn.permlanex16.i32": "emu_permute_rows",
     "llvm.amdgcn.exp2.f32": "emu_exp2",
 }
 C_TYPES = {"f32": "float", "f64": "double", "i64": "int64_t", "i32": "int32_t"}

@@ -6,8 +6,8 @@ its values in registers.
 
 A program that is generic has another element type for each next target. NVIDIA: the assembler tells
 of no stack and no spill, and warns of nothing. AMD, in the metadata of the code object: no scratch
-memory, no vector register spilled, no hidden argument; version 5; the block, its arguments and where
-they lie are those of the launch description, and local memory fits.
+memory, no vector register spilled, no hidden argument; version 5; the block, its arguments and
+where they lie are those of the launch description, and local memory fits.
 """
 
 import argparse
@@ -45,8 +45,8 @@ def nvidia(options, source, dtype, target, path):
     problem = compile_one(options, source, dtype, target, "ptx", path)
     if problem:
         return [problem]
-    done = subprocess.run([options.ptxas, "-v", "-lineinfo", f"-arch={target}", "-o", path + ".cubin",
-                           path], capture_output=True, text=True)
+    done = subprocess.run([options.ptxas, "-v", "-lineinfo", f"-arch={target}", "-o",
+                           path + ".cubin", path], capture_output=True, text=True)
     if done.returncode:
         return [done.stderr[:500]]
     found = [line.strip() for line in done.stderr.splitlines()
@@ -121,8 +121,8 @@ def main():
             for at in range(len(options.targets))]
     with tempfile.TemporaryDirectory() as folder:
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            problems = [problem for found in pool.map(lambda job: check(options, folder, *job), jobs)
-                        for problem in found]
+            found = list(pool.map(lambda job: check(options, folder, *job), jobs))
+    problems = [problem for some in found for problem in some]
     print(f"{len(jobs)} compiled")
     if problems:
         sys.exit("\n".join(problems))
