@@ -76,6 +76,8 @@ Value *build_gather(Builder *b, Value *memory, Value *const *indices);
  * NULL. `old`: the op has a result, the old elements. */
 Op *build_scatter(Builder *b, const char *fn, Value *tensor, Value *const *indices, Value *value,
                   Value *compare, Value *mask, bool old);
+/* Indices as for build_gather; the mask is a bool of the result's shape. */
+Value *build_await(Builder *b, Value *tensor, Value *const *indices, Value *mask);
 Value *build_scan(Builder *b, const char *fn, Value *a, int axis, bool reverse, bool exclusive);
 /* Its region has its 2n scalar arguments and is empty: end it in a yield of n scalars. `reverse`
  * and `exclusive` for scans alone. */

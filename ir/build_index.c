@@ -88,6 +88,21 @@ Op *build_scatter(Builder *b, const char *fn, Value *tensor, Value *const *indic
     return op;
 }
 
+Value *build_await(Builder *b, Value *tensor, Value *const *indices, Value *mask)
+{
+    Value *operands[MAX_RANK + 2] = {tensor};
+    int n = 1;
+    expect(b, tensor->type->kind == TYPE_TENSOR, OP_AWAIT, "the operand is no tensor");
+    Type type = indexed_type(b, OP_AWAIT, tensor->type, indices);
+    expect(b, mask->type == type_with_dtype(b->func, type, DT_BOOL), OP_AWAIT,
+           "the mask is not as the places");
+    for (int i = 0; i < tensor->type->rank; i++) {
+        operands[n++] = indices[i];
+    }
+    operands[n++] = mask;
+    return build_op(b, OP_AWAIT, n, operands, 1, &type, 0)->results[0];
+}
+
 /* ---- scan, fold ---- */
 
 static void set_scan(Func *func, Op *op, bool reverse, bool exclusive)

@@ -134,6 +134,7 @@ static void run_leaf(Run *run, const Op *op)
     case OP_DOT: interp_dot(run, op); break;
     case OP_GATHER: interp_gather(run, op); break;
     case OP_SCATTER: interp_scatter(run, op); break;
+    case OP_AWAIT: interp_await(run, op); break;
     case OP_PRINT:
     case OP_ASSERT: interp_say(run, op); break;
     case OP_LOAD: interp_load(run, op); break;

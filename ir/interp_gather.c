@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gathers: each element reads the place that its indices name. */
+/* Gathers: each element reads the place that its indices name. Awaits, whose elements other blocks
+ * have written: blocks run one after the other here, so what is not there never will be. */
 #include "ir/interp_places.h"
 
 #include "ir/target.h"
@@ -220,4 +221,42 @@ void interp_gather(Run *run, const Op *op)
     }
     buffer_drop(run, padding);
     run_result(run, op, 0, g.to);
+}
+
+/* ---- await ---- */
+
+static uint64_t awaited(Run *run, const Op *op, const Places *places, const Memory *memory,
+                        int64_t i)
+{
+    int64_t offset;
+    uint64_t word = 0;
+    if (place_at(places, i, -1, &offset) != PLACE_INSIDE) {
+        place_fail(run, op, places, i,
+                   "waits outside of the tensor, or for padding:", memory->name);
+    }
+    if (!memory->unset || !memory->unset[offset]) {
+        memory_get(memory, offset, 1, &word);
+    }
+    if (word == 0) {
+        place_fail(run, op, places, i, "waits for ever: no block that has begun writes",
+                   memory->name);
+    }
+    return word;
+}
+
+void interp_await(Run *run, const Op *op)
+{
+    Access access = op_access(op, 0);
+    const Memory *memory = run->cells[access.memory->id].memory;
+    Places places = places_of(run, op, access, memory->rank, memory->dims);
+    const Array *mask = run_operand(run, op, access_next(op, 0));
+    Array *to = array_of_type(run, op, op->results[0]->type);
+    if (array_has_poison(mask)) {
+        run_fail(run, op, "the mask depends on padding or unset memory");
+    }
+    for (int64_t i = 0; i < to->n; i++) {
+        uint64_t word = mask->data->bytes[i] ? awaited(run, op, &places, memory, i) : 0;
+        memcpy(array_at(to, i), &word, sizeof word);
+    }
+    run_result(run, op, 0, to);
 }

@@ -319,6 +319,7 @@ void cluster_block_end(Run *run);
 void interp_scan(Run *run, const Op *op);    /* interp_scan.c */
 void interp_fold(Run *run, const Op *op);    /* interp_fold.c */
 void interp_gather(Run *run, const Op *op);  /* interp_gather.c */
+void interp_await(Run *run, const Op *op);
 void interp_scatter(Run *run, const Op *op); /* interp_scatter.c */
 void memory_mark(Run *run, Memory *memory);  /* it will be scattered to */
 void interp_say(Run *run, const Op *op);     /* interp_say.c */

@@ -114,6 +114,23 @@ static void verify_scatter(Verifier *v, const Op *op)
     verify_atomic(v, op, fn, value->dtype);
 }
 
+static void verify_await(Verifier *v, const Op *op)
+{
+    Access access = op_access(op, 0);
+    Type from = access.memory->type, to = op->results[0]->type;
+    int at = access_next(op, 0);
+    if (from->kind != TYPE_TENSOR || from->dtype != DT_U64 || op->n_operands != at + 1 ||
+        to->kind != TYPE_ARRAY || to->dtype != DT_U64) {
+        verify_fail(v, op, "wants a tensor of u64, its indices and a mask");
+        return;
+    }
+    const Value *mask = op->operands[at];
+    if (mask->type->dtype != DT_BOOL || !same_dims(mask->type, to)) {
+        verify_fail(v, op, "the mask is no bool of the result's shape");
+    }
+    verify_places(v, op, &access, to);
+}
+
 /* ---- scan, fold ---- */
 
 /* Nothing is left at operand `at`, or scratch: shared memory as a whole. */
@@ -323,6 +340,7 @@ void verify_index_op(Verifier *v, const Op *op)
     case OP_IOTA: verify_iota(v, op); break;
     case OP_GATHER: verify_gather(v, op); break;
     case OP_SCATTER: verify_scatter(v, op); break;
+    case OP_AWAIT: verify_await(v, op); break;
     case OP_SCAN: verify_scan(v, op); break;
     case OP_FOLD: verify_fold(v, op); break;
     case OP_WHILE: verify_while(v, op); break;

@@ -411,7 +411,8 @@ static void legalize_op(LayoutPass *pass, Op *op)
     case OP_CLUSTER_REDUCE: legalize_cluster_reduce(pass, op); return;
     case OP_SCAN:
     case OP_FOLD: legalize_fold(pass, op); return;
-    case OP_GATHER: legalize_gather(pass, op); return;
+    case OP_GATHER:
+    case OP_AWAIT: legalize_gather(pass, op); return;
     case OP_PRINT:
     case OP_ASSERT:
     case OP_SCATTER: legalize_effect(pass, op); return;

@@ -155,6 +155,7 @@ static void tie_op(LayoutPass *pass, const Op *op)
     case OP_WHILE: tie_while(pass, op); return;
     case OP_FOLD: tie_fold(pass, op); return;
     case OP_GATHER:
+    case OP_AWAIT:
     case OP_SCATTER:
     case OP_PRINT:
     case OP_ASSERT:

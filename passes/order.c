@@ -31,6 +31,9 @@ static Touched touched_new(const Orderer *o)
 static void touch(Op *op, void *user)
 {
     Touched *touched = user;
+    if (op->kind == OP_AWAIT) { /* waits for what it reads */
+        return;
+    }
     for (int at = 0; at < op->n_operands; at = access_next(op, at)) {
         const Value *memory = op_access(op, at).memory;
         if (memory && memory->type->kind == TYPE_TENSOR) {

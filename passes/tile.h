@@ -3,7 +3,8 @@
  * (rows and elements), tile_runs.c (coalescing), tile_product.c (products), tile_source.c (parallels of the source, whose
  * batches are walked by tile_batches.c),
  * tile_steps.c (what they share); tile_emit.c (the group again, over ranges) and its parts;
- * tile_split.c (long axes that few blocks would walk). Room-private. */
+ * tile_split.c (long axes that few blocks would walk), tile_lookback.c (scans of them in one pass).
+ * Room-private. */
 #ifndef TESSERA_PASSES_TILE_H
 #define TESSERA_PASSES_TILE_H
 

@@ -437,7 +437,7 @@ static void set_launch(const Emitter *e, Op *launch)
     }
 }
 
-Op *emit_launch(Emitter *e, Op *group, Frame *frame, int64_t shares)
+Op *emit_launch(Emitter *e, Op *group, Frame *frame, Dim shares, const char *name)
 {
     Dim dims[MAX_RANK * 2];
     int64_t steps[MAX_RANK * 2];
@@ -445,8 +445,8 @@ Op *emit_launch(Emitter *e, Op *group, Frame *frame, int64_t shares)
     int items[MAX_RANK * 2], n = 0;
     if (shares) {
         items[n] = -1;
-        names[n] = "share";
-        dims[n] = poly_const(e->func, shares);
+        names[n] = name;
+        dims[n] = shares;
         steps[n++] = 0;
     }
     for (int i = 0; i < e->plan->n_stored && n < MAX_RANK * 2; i++) {
@@ -460,7 +460,7 @@ Op *emit_launch(Emitter *e, Op *group, Frame *frame, int64_t shares)
             items[n++] = i; /* neighbours in the grid */
         }
     }
-    for (int i = shares > 0; i < n; i++) {
+    for (int i = shares != NULL; i < n; i++) {
         const AxisPlan *axis = &e->plan->items[items[i]];
         names[i] = axis->name;
         dims[i] = axis->dim;
@@ -469,7 +469,7 @@ Op *emit_launch(Emitter *e, Op *group, Frame *frame, int64_t shares)
     Builder before = build_before(e->func, group);
     Op *launch = build_parallel(&before, OP_LAUNCH, n, dims, steps, names);
     set_launch(e, launch);
-    for (int i = shares > 0; i < n; i++) {
+    for (int i = shares != NULL; i < n; i++) {
         Value *arg = launch->regions[0]->args[i];
         frame->ranges[items[i]] = arg;
         frame->dims[items[i]] = steps[i] ? arg->type->dims[0] : poly_const(e->func, 1);
@@ -499,7 +499,7 @@ void tile_emit(Func *func, Op *group, const TilePlan *plan)
 {
     Emitter e = {.func = func, .plan = plan};
     Frame frame = emit_frame(&e);
-    emit_launch(&e, group, &frame, 0);
+    emit_launch(&e, group, &frame, NULL, NULL);
     emit_effects(&e, group, &frame);
 }
 

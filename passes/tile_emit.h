@@ -25,7 +25,7 @@ typedef struct Frame {
     int n_scans, first_scan;     /* carried value of the first */
 } Frame;
 
-/* An axis that is shared out over the grid (tile_split.c). */
+/* An axis that is shared out over the grid (tile_split.c, tile_lookback.c). */
 typedef struct Split {
     int item;
     int64_t shares;
@@ -69,20 +69,30 @@ bool emit_is_unrolled(const Emitter *e, int item);
 bool emit_has_effect(const Op *op);
 void emit_effect(Emitter *e, Frame *frame, const Op *op);
 void emit_effects(Emitter *e, const Op *group, Frame *frame);
-/* A launch's frame, and a launch by the plan; `shares` > 0: its first axis is these. */
+/* A launch's frame, and a launch by the plan. `shares`: its first axis is these; NULL: none. */
 Frame emit_frame(const Emitter *e);
-Op *emit_launch(Emitter *e, Op *group, Frame *frame, int64_t shares);
+Op *emit_launch(Emitter *e, Op *group, Frame *frame, Dim shares, const char *name);
 
 /* tile_folds.c: results are mapped in the frame. */
 void emit_reduce(Emitter *e, Frame *frame, const Op *op);
 void emit_dot(Emitter *e, Frame *frame, const Op *op);
 void emit_scan(Emitter *e, Frame *frame, const Op *op);
 void emit_fold(Emitter *e, Frame *frame, const Op *op);
-/* The program's own fold of tiles that are here. */
-Op *emit_fold_of(Emitter *e, Frame *frame, const Op *op, Value *const *tiles, int axis, bool scan);
+/* A reduction, fold or scan in parts. What the tile here comes to, an array a result: */
+void emit_totals(Emitter *e, Frame *frame, const Op *op, Value **out);
+/* what arrays of parts come to along their first axis, in their place; */
+void emit_fold_arrays(Emitter *e, Frame *frame, const Op *op, Value **parts);
+/* what a scan has come to, and what it walks next, as one; */
+void emit_joined(Emitter *e, Frame *frame, const Op *scan, Value *const *before, Value *const *next,
+                 Value **out);
+/* and what changes nothing of result i. */
+Value *emit_nothing(Emitter *e, Frame *frame, const Op *op, int i, Type type);
 /* What a scan carries into a loop's first step, and out of each. */
 int emit_scan_inits(Emitter *e, Frame *frame, const Op *scan, Value **inits);
 int emit_scan_next(Emitter *e, Frame *inside, const Op *scan, int carried, Value **next);
+
+/* tile_lookback.c: scans along a split axis, in one pass. False: they are not of that kind. */
+bool tile_lookback(Func *func, Op *group, const TilePlan *plan, const Split *split);
 
 /* tile_regions.c */
 void emit_regions(Emitter *e, Frame *frame, const Op *op);

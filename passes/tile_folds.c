@@ -218,7 +218,7 @@ static void lift_function(Emitter *e, Frame *frame, const Op *fold, int n, Value
     }
 }
 
-Op *emit_fold_of(Emitter *e, Frame *frame, const Op *op, Value *const *tiles, int axis, bool scan)
+static Op *fold_of(Emitter *e, Frame *frame, const Op *op, Value *const *tiles, int axis, bool scan)
 {
     int n = op->n_results;
     Value **neutrals = ARENA_ARRAY(e->func->arena, Value *, n);
@@ -257,7 +257,7 @@ static Op *fold_tiles(Emitter *e, Frame *frame, const Op *op, bool scan)
     for (int i = 0; i < op->n_results; i++) {
         tiles[i] = emit_value(e, frame, op->operands[i]);
     }
-    return emit_fold_of(e, frame, op, tiles, (int)op_int(op, ATTR_AXIS, 0), scan);
+    return fold_of(e, frame, op, tiles, (int)op_int(op, ATTR_AXIS, 0), scan);
 }
 
 static void fold_looped(Emitter *e, Frame *frame, const Op *op, int item)
@@ -306,90 +306,126 @@ static void fold_elements(Emitter *e, Frame *frame, const Op *op, int item)
 
 /* ---- scans ---- */
 
-int emit_scan_inits(Emitter *e, Frame *frame, const Op *scan, Value **inits)
+Value *emit_nothing(Emitter *e, Frame *frame, const Op *op, int i, Type type)
 {
-    int n = scan->n_results;
+    if (op->kind != OP_FOLD) {
+        return neutral_of(&frame->at, op_word(op, ATTR_FN), type);
+    }
+    Value *neutral = emit_value(e, frame, op->operands[op->n_results + i]);
+    return build_broadcast(&frame->at, neutral, type->rank, type->dims);
+}
+
+/* What tile_split.c or tile_lookback.c begins this block's part with; NULL: nothing. */
+static Value **beginning(const Emitter *e, const Op *scan)
+{
     for (int k = 0; e->split && k < e->split->n; k++) {
-        if (e->split->ops[k] == scan && e->split->inits[k]) {
-            for (int i = 0; i < n; i++) {
-                inits[i] = e->split->inits[k][i];
-            }
-            return n;
-        }
-    }
-    for (int i = 0; i < n; i++) {
-        Type type = folded_type(e, frame, scan, scan->operands[i]);
-        if (scan->kind == OP_SCAN) {
-            inits[i] = neutral_of(&frame->at, op_word(scan, ATTR_FN), type);
-        } else {
-            Value *neutral = emit_value(e, frame, scan->operands[n + i]);
-            inits[i] = build_broadcast(&frame->at, neutral, type->rank, type->dims);
-        }
-    }
-    return n;
-}
-
-/* What came before, and the tile's own total. */
-int emit_scan_next(Emitter *e, Frame *inside, const Op *scan, int carried, Value **next)
-{
-    Value **before = inside->op->regions[0]->args + carried;
-    int axis = (int)op_int(scan, ATTR_AXIS, 0), n = scan->n_results;
-    if (scan->kind == OP_SCAN) {
-        const char *fn = op_word(scan, ATTR_FN);
-        Value *tile = emit_value(e, inside, scan->operands[0]);
-        Value *total = build_reduce(&inside->at, fn, tile, axis);
-        next[0] = build_binary(&inside->at, combiner(fn), before[0], total);
-    } else {
-        Op *total = fold_tiles(e, inside, scan, false);
-        bool back = op_int(scan, ATTR_REVERSE, 0) != 0;
-        lift_function(e, inside, scan, n, back ? total->results : before,
-                      back ? before : total->results, next);
-    }
-    return n;
-}
-
-/* The frame whose loop carries this scan, and where; NULL: the whole axis is here. */
-static Frame *carrying(Frame *frame, const Op *scan, int *carried)
-{
-    for (; frame; frame = frame->outer) {
-        *carried = frame->first_scan;
-        for (int i = 0; i < frame->n_scans; i++) {
-            if (frame->scans[i] == scan) {
-                return frame;
-            }
-            *carried += frame->scans[i]->n_results;
+        if (e->split->ops[k] == scan) {
+            return e->split->inits[k];
         }
     }
     return NULL;
 }
 
-static void spread(Frame *frame, int n, Value *const *from, Type shape, Value **out)
+int emit_scan_inits(Emitter *e, Frame *frame, const Op *scan, Value **inits)
 {
+    int n = scan->n_results;
+    Value **begin = beginning(e, scan);
     for (int i = 0; i < n; i++) {
-        out[i] = build_broadcast(&frame->at, from[i], shape->rank, shape->dims);
+        Type type = folded_type(e, frame, scan, scan->operands[i]);
+        inits[i] = begin ? begin[i] : emit_nothing(e, frame, scan, i, type);
+    }
+    return n;
+}
+
+void emit_totals(Emitter *e, Frame *frame, const Op *op, Value **out)
+{
+    if (op->kind != OP_FOLD) {
+        Value *tile = emit_value(e, frame, op->operands[0]);
+        int axis = (int)op_int(op, ATTR_AXIS, 0);
+        out[0] = build_reduce(&frame->at, op_word(op, ATTR_FN), tile, axis);
+        return;
+    }
+    Op *total = fold_tiles(e, frame, op, false);
+    for (int i = 0; i < op->n_results; i++) {
+        out[i] = total->results[i];
+    }
+}
+
+void emit_fold_arrays(Emitter *e, Frame *frame, const Op *op, Value **parts)
+{
+    if (op->kind != OP_FOLD) {
+        parts[0] = build_reduce(&frame->at, op_word(op, ATTR_FN), parts[0], 0);
+        return;
+    }
+    Op *fold = fold_of(e, frame, op, parts, 0, false);
+    for (int i = 0; i < op->n_results; i++) {
+        parts[i] = fold->results[i];
+    }
+}
+
+void emit_joined(Emitter *e, Frame *frame, const Op *scan, Value *const *before, Value *const *next,
+                 Value **out)
+{
+    bool back = op_int(scan, ATTR_REVERSE, 0) != 0;
+    if (scan->kind == OP_SCAN) {
+        out[0] = build_binary(&frame->at, combiner(op_word(scan, ATTR_FN)), before[0], next[0]);
+    } else {
+        lift_function(e, frame, scan, scan->n_results, back ? next : before, back ? before : next,
+                      out);
+    }
+}
+
+/* What came before, and the tile's own total. */
+int emit_scan_next(Emitter *e, Frame *inside, const Op *scan, int carried, Value **next)
+{
+    Value **totals = ARENA_ARRAY(e->func->arena, Value *, scan->n_results);
+    emit_totals(e, inside, scan, totals);
+    emit_joined(e, inside, scan, inside->op->regions[0]->args + carried, totals, next);
+    return scan->n_results;
+}
+
+/* What comes before the tile that is here; NULL: the whole axis is. */
+static Value *const *before_tile(const Emitter *e, const Frame *frame, const Op *scan)
+{
+    for (; frame; frame = frame->outer) {
+        int carried = frame->first_scan;
+        for (int i = 0; i < frame->n_scans; i++) {
+            if (frame->scans[i] == scan) {
+                return frame->op->regions[0]->args + carried;
+            }
+            carried += frame->scans[i]->n_results;
+        }
+    }
+    return beginning(e, scan);
+}
+
+/* A tile's scan, with what comes before the tile. */
+static void add_before(Emitter *e, Frame *frame, const Op *op, Value **scanned)
+{
+    int n = op->n_results;
+    Value *const *from = before_tile(e, frame, op);
+    Value **before = ARENA_ARRAY(e->func->arena, Value *, n);
+    Type shape = scanned[0]->type;
+    for (int i = 0; from && i < n; i++) {
+        before[i] = build_broadcast(&frame->at, from[i], shape->rank, shape->dims);
+    }
+    if (from) {
+        emit_joined(e, frame, op, before, scanned, scanned);
     }
 }
 
 void emit_scan(Emitter *e, Frame *frame, const Op *op)
 {
-    int carried, axis = (int)op_int(op, ATTR_AXIS, 0);
-    const char *fn = op_word(op, ATTR_FN);
     Value *tile = emit_value(e, frame, op->operands[0]);
-    Value *scan = build_scan(&frame->at, fn, tile, axis, op_int(op, ATTR_REVERSE, 0),
-                             op_int(op, ATTR_EXCLUSIVE, 0));
-    const Frame *loop = carrying(frame, op, &carried);
-    if (loop) {
-        Value *before;
-        spread(frame, 1, loop->op->regions[0]->args + carried, scan->type, &before);
-        scan = build_binary(&frame->at, combiner(fn), before, scan);
-    }
+    Value *scan = build_scan(&frame->at, op_word(op, ATTR_FN), tile, (int)op_int(op, ATTR_AXIS, 0),
+                             op_int(op, ATTR_REVERSE, 0), op_int(op, ATTR_EXCLUSIVE, 0));
+    add_before(e, frame, op, &scan);
     clone_map_value(&frame->values, op->results[0], scan);
 }
 
 void emit_fold(Emitter *e, Frame *frame, const Op *op)
 {
-    int carried, n = op->n_results,
-                 item = emit_item(e, op->operands[0], (int)op_int(op, ATTR_AXIS, 0));
+    int n = op->n_results, item = emit_item(e, op->operands[0], (int)op_int(op, ATTR_AXIS, 0));
     if (!is_scan(op) && emit_is_unrolled(e, item)) {
         fold_elements(e, frame, op, item);
         return;
@@ -400,13 +436,8 @@ void emit_fold(Emitter *e, Frame *frame, const Op *op)
     }
     Op *fold = fold_tiles(e, frame, op, is_scan(op));
     Value **out = arena_copy(e->func->arena, fold->results, sizeof(Value *) * (size_t)n);
-    const Frame *loop = is_scan(op) ? carrying(frame, op, &carried) : NULL;
-    if (loop) {
-        Value **before = ARENA_ARRAY(e->func->arena, Value *, n);
-        spread(frame, n, loop->op->regions[0]->args + carried, fold->results[0]->type, before);
-        bool back = op_int(op, ATTR_REVERSE, 0) != 0;
-        lift_function(e, frame, op, n, back ? fold->results : before, back ? before : fold->results,
-                      out);
+    if (is_scan(op)) {
+        add_before(e, frame, op, out);
     }
     for (int i = 0; i < n; i++) {
         clone_map_value(&frame->values, op->results[i], out[i]);

@@ -7,10 +7,10 @@
  *
  * What is left of a group of reductions is a group like any other, tiled as it suits it. Shares are multiples of the step, the same whatever the device does: the same bits on every run.
  * A scan's second launch has the shares again, each beginning with what those before it (of a
- * reverse scan: behind it) come to. */
+ * reverse scan: behind it) come to. On GPUs scans of lines go in one pass where they can
+ * (tile_lookback.c). */
 #include "passes/tile_emit.h"
 
-#include "passes/an_reduce.h"
 #include "passes/tile_steps.h"
 
 enum {
@@ -240,18 +240,6 @@ static void store_parts(Emitter *e, Frame *frame, Split *split)
 
 /* ---- what they come to ---- */
 
-static Value *neutral_like(Emitter *e, Frame *frame, const Op *op, int i, Type type)
-{
-    if (op->kind == OP_FOLD) {
-        Value *neutral = emit_value(e, frame, op->operands[op->n_results + i]);
-        return build_broadcast(&frame->at, neutral, type->rank, type->dims);
-    }
-    int64_t integer = 0;
-    double neutral = reduce_neutral(op_word(op, ATTR_FN), type->dtype, &integer);
-    return dtype_is_float(type->dtype) ? build_float(&frame->at, type, neutral)
-                                       : build_int(&frame->at, type, integer);
-}
-
 /* Only the shares that a scan walks before this one count. */
 static Value *only_before(Emitter *e, Frame *frame, const Split *split, const Op *op, int i,
                           Value *parts)
@@ -265,7 +253,7 @@ static Value *only_before(Emitter *e, Frame *frame, const Split *split, const Op
         before = build_expand(b, before, before->type->rank);
     }
     before = build_broadcast(b, before, type->rank, type->dims);
-    return build_select(b, before, parts, neutral_like(e, frame, op, i, type));
+    return build_select(b, before, parts, emit_nothing(e, frame, op, i, type));
 }
 
 static void combine_parts(Emitter *e, Frame *frame, const Split *split, int k, Value **out)
@@ -279,12 +267,7 @@ static void combine_parts(Emitter *e, Frame *frame, const Split *split, int k, V
         parts[i] = build_load(&frame->at, split->parts[k][i], indices);
         parts[i] = only_before(e, frame, split, op, i, parts[i]);
     }
-    if (op->kind == OP_FOLD) {
-        Op *fold = emit_fold_of(e, frame, op, parts, 0, false);
-        parts = fold->results;
-    } else {
-        parts[0] = build_reduce(&frame->at, op_word(op, ATTR_FN), parts[0], 0);
-    }
+    emit_fold_arrays(e, frame, op, parts);
     for (int i = 0; i < n; i++) {
         Value *total = build_squeeze(&frame->at, parts[i], 0);
         out[i] = build_expand(&frame->at, total, axis);
@@ -295,7 +278,7 @@ static void combine_parts(Emitter *e, Frame *frame, const Split *split, int k, V
 static void emit_scans(Emitter *e, Op *group, Split *split)
 {
     Frame frame = emit_frame(e);
-    Op *launch = emit_launch(e, group, &frame, split->shares);
+    Op *launch = emit_launch(e, group, &frame, poly_const(e->func, split->shares), "share");
     take_share(e, &frame, split, launch->regions[0]->args[0]);
     for (int k = 0; k < split->n; k++) {
         split->inits[k] = ARENA_ARRAY(e->func->arena, Value *, split->ops[k]->n_results);
@@ -354,8 +337,11 @@ SplitHow tile_split(Func *func, Op *group, const TilePlan *plan)
     if (!choose(&e, group, &split)) {
         return SPLIT_NOT;
     }
+    if (split.scans && is_gpu(func) && tile_lookback(func, group, plan, &split)) {
+        return SPLIT_DONE;
+    }
     Frame first = emit_frame(&e);
-    Op *launch = emit_launch(&e, group, &first, split.shares);
+    Op *launch = emit_launch(&e, group, &first, poly_const(func, split.shares), "share");
     take_share(&e, &first, &split, launch->regions[0]->args[0]);
     e.split = &split;
     store_parts(&e, &first, &split);

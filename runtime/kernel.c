@@ -396,6 +396,16 @@ static int64_t blocks_of(const PlanLaunch *launch, const int64_t *sizes, const T
     return launch->persistent && blocks > most ? most : blocks;
 }
 
+static bool follows(const PlanSize *size, const int64_t *before, int64_t *out)
+{
+    int64_t of;
+    if (size->by <= 0 || !plan_eval(&size->of, before, &of)) {
+        return false;
+    }
+    *out = of / size->by - (of % size->by < 0);
+    return true;
+}
+
 /* NULL unless all are known. */
 static int64_t *plan_sizes(TesseraKernel *kernel, const Plan *plan)
 {
@@ -408,7 +418,7 @@ static int64_t *plan_sizes(TesseraKernel *kernel, const Plan *plan)
                 sizes[i] = o->sizes[j].value;
             }
         }
-        if (sizes[i] < 0) {
+        if (sizes[i] < 0 && !follows(&plan->sizes[i], sizes, &sizes[i])) {
             return NULL;
         }
     }

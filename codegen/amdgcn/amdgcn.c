@@ -261,6 +261,7 @@ static bool finish(GpuEmitter *em, EmitKind kind, Code *code)
 const GpuTarget gpu_amdgcn = {
     .name = "amdgcn",
     .shared_space = 3,
+    .device_scope = "agent",
     .module_begin = module_begin,
     .kernel_attributes = kernel_attributes,
     .shared_memory = shared_memory,

@@ -90,6 +90,7 @@ void gpu_emit_op(GpuEmitter *em, Op *op)
     case OP_STORE: gpu_emit_store(em, op); return;
     case OP_GATHER: gpu_emit_gather(em, op); return;
     case OP_SCATTER: gpu_emit_scatter(em, op); return;
+    case OP_AWAIT: gpu_emit_await(em, op); return;
     case OP_PRINT:
     case OP_ASSERT: gpu_emit_say(em, op); return;
     case OP_SCAN:

@@ -58,6 +58,7 @@ typedef struct GpuRole {
 typedef struct GpuTarget {
     const char *name;
     unsigned shared_space; /* address space of shared memory; global is 1 on both */
+    const char *device_scope; /* LLVM's name for all threads of the device */
     bool dynamic_shared;   /* its size is given at launch, not in the code object */
     /* Module: triple and data layout are set already; flags, attributes and shared memory are
      * not. */

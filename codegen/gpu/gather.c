@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gather and scatter: elements of tensors at places that are computed, one access a register. An
- * index that a guard covers is compared with its extent; registers and threads outside of the tile
+/* gather, await and scatter: elements of tensors at places that are computed, one access a register.
+ * An index that a guard covers is compared with its extent; registers and threads outside of the tile
  * touch nothing. */
 #include "codegen/gpu/tiles.h"
 #include "codegen/scalar_atomic.h"
+
+#include <string.h>
 
 enum { WORD_BYTES = 4 }; /* of what gpu_any_warp says */
 
@@ -98,6 +100,51 @@ void gpu_emit_gather(GpuEmitter *em, const Op *op)
     GpuValue *out = gpu_define(em, op->results[0]);
     for (int r = 0; r < out->n; r++) {
         out->regs[r] = gpu_stands(em, places.type, r) ? gathered(&places, r) : NULL;
+    }
+    for (int r = 0; places.type->rank && r < out->n; r++) {
+        out->regs[r] = out->regs[gpu_canonical(places.type->layout, r)];
+    }
+}
+
+/* ---- await ---- */
+
+/* No cache of the multiprocessor's may answer. */
+static LLVMValueRef load_fresh(const Places *places, LLVMValueRef at)
+{
+    GpuEmitter *em = places->em;
+    const char *scope = em->target->device_scope;
+    LLVMValueRef word = LLVMBuildLoad2(em->builder, em->i64, address(places, at), "");
+    LLVMSetOrdering(word, LLVMAtomicOrderingMonotonic);
+    LLVMSetAtomicSyncScopeID(word, LLVMGetSyncScopeID(em->context, scope, strlen(scope)));
+    LLVMSetAlignment(word, (unsigned)dtype_bytes(places->dtype));
+    return word;
+}
+
+static LLVMValueRef awaited(const Places *places, const Value *mask, int r)
+{
+    GpuEmitter *em = places->em;
+    LLVMValueRef zero = gpu_i64(em, 0);
+    LLVMValueRef wanted =
+        gpu_both(em, gpu_in_tile(em, places->type, r), gpu_in_register(em, mask, r));
+    LLVMValueRef at = place(places, r, &wanted);
+    GpuBranch branch = gpu_branch_begin(em, wanted);
+    LLVMBasicBlockRef again = gpu_new_block(em, "again"), there = gpu_new_block(em, "there");
+    LLVMBuildBr(em->builder, again);
+    gpu_go(em, again);
+    LLVMValueRef word = load_fresh(places, at);
+    LLVMValueRef written = LLVMBuildICmp(em->builder, LLVMIntNE, word, zero, "");
+    LLVMBuildCondBr(em->builder, written, there, again);
+    gpu_go(em, there);
+    return gpu_branch_end_value(em, branch, word, zero);
+}
+
+void gpu_emit_await(GpuEmitter *em, const Op *op)
+{
+    Places places = places_of(em, op, op->results[0]->type);
+    const Value *mask = op->operands[access_next(op, 0)];
+    GpuValue *out = gpu_define(em, op->results[0]);
+    for (int r = 0; r < out->n; r++) {
+        out->regs[r] = gpu_stands(em, places.type, r) ? awaited(&places, mask, r) : NULL;
     }
     for (int r = 0; places.type->rank && r < out->n; r++) {
         out->regs[r] = out->regs[gpu_canonical(places.type->layout, r)];

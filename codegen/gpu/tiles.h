@@ -88,6 +88,7 @@ void gpu_packed_set(GpuEmitter *em, const Value *memory, LLVMValueRef at, LLVMVa
 /* gather.c */
 void gpu_emit_gather(GpuEmitter *em, const Op *op);
 void gpu_emit_scatter(GpuEmitter *em, const Op *op);
+void gpu_emit_await(GpuEmitter *em, const Op *op);
 /* Register r of a tile; a scalar counts for all. */
 LLVMValueRef gpu_in_register(GpuEmitter *em, const Value *value, int r);
 /* Does the register stand for an element of the tile? Scalars have the one. */

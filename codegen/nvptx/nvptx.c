@@ -318,6 +318,7 @@ static bool finish(GpuEmitter *em, EmitKind kind, Code *code)
 const GpuTarget gpu_nvptx = {
     .name = "nvptx",
     .shared_space = 3,
+    .device_scope = "device",
     .dynamic_shared = true,
     .lines = true,
     .module_begin = module_begin,

@@ -144,7 +144,7 @@ static void give_facts(DimVar *var, int64_t size)
 static bool read_sizes(Run *run, const Options *o)
 {
     char *list = arena_strdup(run->arena, o->sizes), *rest = NULL;
-    for (size_t i = 0; i < run->func->dimvars.n; i++) {
+    for (size_t i = 0; i < sizeof run->sizes / sizeof *run->sizes; i++) {
         run->sizes[i] = -1;
     }
     for (char *item = strtok_r(list, ",", &rest); item; item = strtok_r(NULL, ",", &rest)) {
@@ -213,6 +213,7 @@ static bool interpret(Run *run, uint64_t seed, bool bounds, const char *when)
 {
     InterpOptions options = {.seed = seed, .bounds = bounds};
     Text problem = text_new(run->arena);
+    func_derive_sizes(run->func, run->sizes); /* a pass may have made one */
     if (interp_func(run->func, run->args, run->sizes, &options, &problem)) {
         return true;
     }
