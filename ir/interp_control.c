@@ -129,6 +129,11 @@ static void for_begin(Run *run, const Op *op)
     frame->next = frame->first = run_integer(run, op, for_lo(op));
     frame->count = hi < extent ? hi : extent;
     frame->step = step_of(run, op, 0, extent);
+    bool one = frame->first < frame->count && frame->count - frame->first <= frame->step;
+    if (op_int(op, ATTR_ONCE, 0) && !one) {
+        run_fail(run, op, "is said to have one step, and walks from %lld to %lld by %lld",
+                 (long long)frame->first, (long long)frame->count, (long long)frame->step);
+    }
     if (!for_next(run, frame, inits)) {
         run->agent->frames.n--;
         set_results(run, op, inits);

@@ -182,3 +182,30 @@ Layout layout_of_memory(LayoutPass *pass, Type type, int vector, int narrowest_b
     int64_t run = run_length(extents, type->rank, vector, narrowest_bits, threads);
     return coalesced(pass, type, run, warps);
 }
+
+/* Gives the axis' steps from `first` on to these bits, in their order, where they have such. */
+static int32_t deal_steps(Layout *layout, LayoutIn in, int axis, int32_t first, int32_t step)
+{
+    for (int bit = 0; bit < layout->bits[in]; bit++) {
+        if (layout->basis[in][bit][axis] >= first) {
+            layout->basis[in][bit][axis] = step;
+            step *= 2;
+        }
+    }
+    return step;
+}
+
+void layout_join_warps_last(LayoutPass *pass, Type type, int axis, Layout *layout)
+{
+    int64_t extents[MAX_RANK];
+    int32_t first = 0;
+    layout_extents(pass, type, extents);
+    for (int bit = layout->bits[IN_WARP]; bit-- > 0;) {
+        int32_t own = layout->basis[IN_WARP][bit][axis];
+        first = own && (!first || own < first) ? own : first;
+    }
+    if (first && extents[axis] == up_to_power(extents[axis])) {
+        int32_t step = deal_steps(layout, IN_REGISTER, axis, first, first);
+        deal_steps(layout, IN_WARP, axis, first, step);
+    }
+}

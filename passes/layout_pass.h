@@ -61,6 +61,9 @@ void layout_solve(LayoutPass *pass);
 Layout layout_of_product(LayoutPass *pass, const Op *op);
 /* Coalesced: runs of `vector` elements, lanes along the last axis, warps over the rows. */
 Layout layout_of_memory(LayoutPass *pass, Type type, int vector, int narrowest_bits, int warps);
+/* The same, but a warp has elements in a row along the axis, where that leaves none idle: what is
+ * folded in order crosses warps once then, not once a register. */
+void layout_join_warps_last(LayoutPass *pass, Type type, int axis, Layout *layout);
 bool layout_is_wgmma(const Op *dot);
 /* What wgmma wants of a left operand in registers. */
 Layout layout_of_register_operand(LayoutPass *pass, const Op *dot);

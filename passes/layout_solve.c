@@ -325,6 +325,22 @@ static MemoryFacts memory_facts(LayoutPass *pass, const Value *value)
     return facts;
 }
 
+/* An axis along which values of the class are folded in order; -1: none. */
+static int folded_axis(LayoutPass *pass, const Value *value)
+{
+    uint32_t root = root_of(pass, value);
+    for (size_t i = 0; i < pass->ops.n; i++) {
+        const Op *op = pass->ops.items[i];
+        bool folds = op->kind == OP_SCAN || op->kind == OP_FOLD;
+        for (int k = 0; folds && k < op->n_results; k++) {
+            if (has_class(op->operands[k]) && root_of(pass, op->operands[k]) == root) {
+                return (int)op_int(op, ATTR_AXIS, 0);
+            }
+        }
+    }
+    return -1;
+}
+
 /* Without accesses of memory, runs as an access would have them keep later stores wide. */
 static void anchor_by_memory(LayoutPass *pass, const Value *value)
 {
@@ -332,7 +348,12 @@ static void anchor_by_memory(LayoutPass *pass, const Value *value)
     int wide = 8 * pass->func->target->vector_bytes / facts.narrowest;
     int vector = facts.ragged ? 1 : facts.widest ? facts.widest : wide;
     int warps = layout_warps(pass, layout_value_block(value));
-    decide(pass, value, layout_of_memory(pass, value->type, vector, facts.narrowest, warps));
+    Layout layout = layout_of_memory(pass, value->type, vector, facts.narrowest, warps);
+    int axis = folded_axis(pass, value);
+    if (axis >= 0) {
+        layout_join_warps_last(pass, value->type, axis, &layout);
+    }
+    decide(pass, value, layout);
 }
 
 void layout_solve(LayoutPass *pass)

@@ -364,7 +364,8 @@ bool tile_lookback(Func *func, Op *group, const TilePlan *plan, const Split *spl
     emit_launch(&l.e, group, &frame, l.tiles, "turn");
     take_tile(&l, &frame);
     find_group(&l, &frame);
-    emit_loop(&l.e, &frame, split->item, 0, NULL, 0, NULL, &inside);
+    Op *tile = emit_loop(&l.e, &frame, split->item, 0, NULL, 0, NULL, &inside);
+    op_set_int(func, tile, ATTR_ONCE, 1);
     begin_scans(&l, &inside);
     emit_effects(&l.e, group, &inside);
     emit_end(&l.e, &inside, 0, NULL);

@@ -165,11 +165,34 @@ static LLVMValueRef loop_start(GpuEmitter *em, const Op *op, LLVMValueRef counte
     return LLVMBuildSub(b, LLVMBuildAdd(b, lo, past, ""), LLVMBuildSub(b, counter, lo, ""), "");
 }
 
+/* The values of an op or of a region's arguments are these, in their own registers. */
+static void define_as(GpuEmitter *em, const Op *op, int n, Value *const *values, Value *const *from)
+{
+    for (int i = 0; i < n; i++) {
+        *gpu_define(em, values[i]) = as_type(em, op, from[i], values[i]->type);
+    }
+}
+
+/* No loop at all. */
+static void emit_once(GpuEmitter *em, Op *op, int64_t step, LLVMValueRef hi)
+{
+    Block *region = op->regions[0];
+    int n = for_carried(op);
+    define_as(em, op, n, region->args + 1, op->operands + 2);
+    define_step(em, region->args[0], gpu_scalar(em, for_lo(op)), step, hi);
+    gpu_emit_block(em, region);
+    define_as(em, op, n, op->results, region->last->operands);
+}
+
 void gpu_emit_for(GpuEmitter *em, Op *op)
 {
     int64_t step = op_attr(op, ATTR_STEPS)->ints[0];
     LLVMValueRef whole = gpu_size_value(em, op_attr(op, ATTR_DIMS)->dims[0]);
     LLVMValueRef hi = least(em, gpu_scalar(em, for_hi(op)), whole);
+    if (op_int(op, ATTR_ONCE, 0)) {
+        emit_once(em, op, step, hi);
+        return;
+    }
     CountedLoop loop = open_loop(em, op, gpu_scalar(em, for_lo(op)), hi, 2, 1);
     LLVMValueRef start = loop_start(em, op, loop.i, hi);
     define_step(em, op->regions[0]->args[0], start, step, hi);
