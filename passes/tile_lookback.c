@@ -15,18 +15,24 @@
  * bits on every run. Only one tile in GROUP waits for one that waits itself. */
 #include "passes/tile_emit.h"
 
+#include "passes/tile_steps.h"
+
 enum {
     GROUP = 256,    /* a power of two: about as many tiles as threads look at them */
     CLEARED = 1024, /* words, by a block of so many warps: */
     CLEARING_WARPS = 8,
-    WORD_BITS = 32, /* of a value: the other half of a word says that it is there */
-    MOST_WORDS = 8, /* of all values of an element */
+    WORD_BITS = 32,  /* of a value: the other half of a word says that it is there */
+    MOST_WORDS = 8,  /* of all values of an element */
+    WIDE_THREAD = 8, /* elements of more than one register that a thread scans */
+    UNIT_REGISTERS = 65536,
+    UNIT_THREADS = 2048,
 };
 
 typedef struct Lookback {
     Emitter e;
     TilePlan plan;
     Split split;
+    int n_axes; /* of the grid */
     Dim tiles;
     bool reverse;
     Value *ticket;
@@ -48,12 +54,13 @@ static int words_of(DType dtype)
     return dtype_bits(dtype) > WORD_BITS ? 2 : 1;
 }
 
-/* Scans from one side, of which a block has one line. */
+/* Scans from one side along rows, of which a block has one. */
 static bool is_scanned(const Lookback *l, const Op *op)
 {
     int axis = (int)op_int(op, ATTR_AXIS, 0);
     Type type = op->operands[0]->type;
     bool good = op->kind == OP_SCAN || op_int(op, ATTR_SCAN, 0);
+    good = good && axis == type->rank - 1;
     good = good && (op_int(op, ATTR_REVERSE, 0) != 0) == l->reverse;
     for (int i = 0; i < op->n_results; i++) {
         good = good && dtype_bits(op->operands[i]->type->dtype) != 4;
@@ -64,9 +71,21 @@ static bool is_scanned(const Lookback *l, const Op *op)
     return good;
 }
 
+/* Registers that the values of an element take. */
+static int64_t words_scanned(const Lookback *l)
+{
+    int64_t words = 0;
+    for (int k = 0; k < l->split.n; k++) {
+        for (int i = 0; i < l->split.ops[k]->n_results; i++) {
+            words += words_of(l->split.ops[k]->operands[i]->type->dtype);
+        }
+    }
+    return words;
+}
+
 static bool is_possible(Lookback *l)
 {
-    int words = 0, axes = 0;
+    l->n_axes = 1;
     for (int i = 0; i < l->plan.n_stored; i++) {
         AxisPlan *axis = &l->plan.items[i];
         if (axis->how != AXIS_LOOP) {
@@ -75,19 +94,62 @@ static bool is_possible(Lookback *l)
             }
             axis->how = AXIS_SCALAR;
             axis->step = 0;
-            axes++;
+            l->n_axes++;
         }
     }
     for (int k = 0; k < l->split.n; k++) {
-        const Op *op = l->split.ops[k];
-        if (!is_scanned(l, op)) {
+        if (!is_scanned(l, l->split.ops[k])) {
             return false;
         }
-        for (int i = 0; i < op->n_results; i++) {
-            words += words_of(op->operands[i]->type->dtype);
+    }
+    return words_scanned(l) <= MOST_WORDS && l->n_axes <= TENSOR_RANK;
+}
+
+static bool is_loaded(const Value *value)
+{
+    const Op *op = value->def;
+    while (op && op->kind == OP_CAST) {
+        op = op->operands[0]->def;
+    }
+    return op && op->kind == OP_LOAD;
+}
+
+/* Registers of a thread: for elements, and beside them. */
+static int64_t registers_held(const Lookback *l, const Op *group, int64_t elements)
+{
+    enum { FEW = 8 };
+    int64_t words = 0, beside = FEW * (2 * l->n_axes - 1);
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        words += op->kind == OP_LOAD ? words_of(op->results[0]->type->dtype) : 0;
+    }
+    for (int k = 0; k < l->split.n; k++) {
+        for (int i = 0; i < l->split.ops[k]->n_results; i++) {
+            const Value *value = l->split.ops[k]->operands[i];
+            int own = words_of(value->type->dtype);
+            words += is_loaded(value) ? 0 : own;
+            beside += 2 * FEW * own;
         }
     }
-    return words <= MOST_WORDS && axes < TENSOR_RANK;
+    return (elements * words + beside + FEW - 1) / FEW * FEW;
+}
+
+/* A block waits for the totals before its own while others load: as many as registers allow. */
+static void choose_tile(Lookback *l, const Op *group)
+{
+    Func *func = l->e.func;
+    AxisPlan *axis = &l->plan.items[l->split.item];
+    int64_t threads = l->plan.warps * func->target->warp, words = words_scanned(l);
+    if (words > 1 && axis->step > WIDE_THREAD * threads) {
+        tile_set_step(func, axis, AXIS_LOOP, WIDE_THREAD * threads,
+                      "8 elements a thread of a scan: each takes several registers");
+    }
+    int64_t elements = (axis->step + threads - 1) / threads;
+    int64_t each = registers_held(l, group, elements);
+    int64_t busy = smaller(UNIT_REGISTERS / each, UNIT_THREADS);
+    l->plan.blocks = schedule_number(func, "blocks", "", larger(1, busy / threads),
+                                     "tiles of a scan wait for those before: as many as %d "
+                                     "registers a thread allow",
+                                     (int)each);
 }
 
 /* ---- memory ---- */
@@ -357,6 +419,7 @@ bool tile_lookback(Func *func, Op *group, const TilePlan *plan, const Split *spl
     if (!is_possible(&l)) {
         return false;
     }
+    choose_tile(&l, group);
     l.tiles = count_tiles(func, &l.plan.items[split->item]);
     make_memory(&l);
     emit_clearing(&l, group);
