@@ -114,11 +114,12 @@ static bool is_loaded(const Value *value)
     return op && op->kind == OP_LOAD;
 }
 
-/* Registers of a thread: for elements, and beside them. */
+/* Registers of a thread: for elements, and beside them, where a guard an element takes most. */
 static int64_t registers_held(const Lookback *l, const Op *group, int64_t elements)
 {
-    enum { FEW = 8 };
-    int64_t words = 0, beside = FEW * (2 * l->n_axes - 1);
+    enum { FEW = 8, VECTOR = 4, GUARDS = 6 };
+    bool ragged = poly_divisor(l->plan.items[l->split.item].dim) % VECTOR != 0;
+    int64_t words = 0, beside = FEW * (2 * l->n_axes - 1) * (ragged ? GUARDS : 1);
     for (const Op *op = group->regions[0]->first; op; op = op->next) {
         words += op->kind == OP_LOAD ? words_of(op->results[0]->type->dtype) : 0;
     }
