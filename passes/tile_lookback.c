@@ -105,6 +105,14 @@ static bool is_possible(Lookback *l)
     return words_scanned(l) <= MOST_WORDS && l->n_axes <= TENSOR_RANK;
 }
 
+static bool is_wanted(Func *func)
+{
+    const char *how = schedule_word(func, "scan", "", "once",
+                                    "each element is read once: blocks wait for the totals of "
+                                    "the tiles before theirs");
+    return text_same(how, "once");
+}
+
 static bool is_loaded(const Value *value)
 {
     const Op *op = value->def;
@@ -417,7 +425,7 @@ bool tile_lookback(Func *func, Op *group, const TilePlan *plan, const Split *spl
     Frame inside;
     l.e = (Emitter){.func = func, .plan = &l.plan, .split = &l.split};
     l.reverse = op_int(split->ops[0], ATTR_REVERSE, 0) != 0;
-    if (!is_possible(&l)) {
+    if (!is_possible(&l) || !is_wanted(func)) {
         return false;
     }
     choose_tile(&l, group);
