@@ -5,7 +5,8 @@
  *                                                  store %part[%c], the sum of share %c }
  *                                                parallel { store %y[:], reduce %part }
  *
- * What is left of a group of reductions is a group like any other, tiled as it suits it. Shares are multiples of the step, the same whatever the device does: the same bits on every run.
+ * What is left of a group of reductions is a group like any other, tiled as it suits it. Shares are
+ * multiples of the step, the same whatever the device does: the same bits on every run.
  * A scan's second launch has the shares again, each beginning with what those before it (of a
  * reverse scan: behind it) come to. On GPUs scans of lines go in one pass where they can
  * (tile_lookback.c). */

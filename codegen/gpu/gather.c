@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gather, await and scatter: elements of tensors at places that are computed, one access a register.
- * An index that a guard covers is compared with its extent; registers and threads outside of the tile
- * touch nothing. */
+/* gather, await and scatter: elements of tensors at places that are computed, one access a
+ * register. An index that a guard covers is compared with its extent; registers and threads outside
+ * of the tile touch nothing. */
 #include "codegen/gpu/tiles.h"
 #include "codegen/scalar_atomic.h"
 
