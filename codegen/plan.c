@@ -325,6 +325,7 @@ static void fill_launch(Func *func, const Plan *plan, const Op *launch, size_t i
     to->symbol = arena_printf(func->arena, "%s_%zu", func->name, index);
     to->threads = launch_threads(func, launch);
     to->persistent = op_int(launch, ATTR_PERSISTENT, 0) != 0;
+    to->most_tiles = op_int(launch, ATTR_MOST, 0);
     to->blocks_per_unit = (int)op_int(launch, ATTR_BLOCKS, 1);
     to->cluster = (int)op_int(launch, ATTR_CLUSTER, 1);
     fill_axes(func, launch, to);

@@ -235,9 +235,31 @@ static LLVMValueRef float_to_wide_int(Llvm *l, LLVMValueRef a, DType to)
     return choose(l, above, llvm_int(type, with_sign ? INT64_MAX : -1), whole);
 }
 
+/* PTX's instructions saturate by themselves, which LLVM does not count on; from f32 to 32 bits they
+ * make NaN 0, too. NULL: there is none for this. */
+static LLVMValueRef float_to_int_ptx(Llvm *l, LLVMValueRef a, DType to)
+{
+    static const char *const names[2][2][2] = {
+        {{"llvm.nvvm.f2ui.rz", "llvm.nvvm.f2i.rz"}, {"llvm.nvvm.f2ull.rz", "llvm.nvvm.f2ll.rz"}},
+        {{"llvm.nvvm.d2ui.rz", "llvm.nvvm.d2i.rz"}, {"llvm.nvvm.d2ull.rz", "llvm.nvvm.d2ll.rz"}}};
+    bool is_double = LLVMTypeOf(a) == l->f64, wide = dtype_bits(to) == 64;
+    if (l->target->family != FAMILY_NVPTX || dtype_bits(to) < 32 ||
+        (!is_double && LLVMTypeOf(a) != l->f32)) {
+        return NULL;
+    }
+    LLVMValueRef whole =
+        llvm_intrinsic(l, names[is_double][wide][dtype_is_signed(to)], 0, NULL, 1, &a);
+    LLVMValueRef nan = LLVMBuildFCmp(l->builder, LLVMRealUNO, a, a, "");
+    return is_double || wide ? choose(l, nan, LLVMConstNull(LLVMTypeOf(whole)), whole) : whole;
+}
+
 static LLVMValueRef float_to_int(Llvm *l, LLVMValueRef a, DType from, DType to)
 {
     LLVMValueRef wide = dtype_is_narrow(from) ? to_f32(l, a, from) : a;
+    LLVMValueRef direct = float_to_int_ptx(l, wide, to);
+    if (direct) {
+        return direct;
+    }
     if (on_cpu(l) && dtype_bits(to) == 64) {
         return float_to_wide_int(l, wide, to);
     }

@@ -72,7 +72,8 @@ Value *build_iota(Builder *b, Dim dim, DType dtype);
  * the result's shape or scalars, i64 or i32. The result has that shape; elements outside read 0, or
  * what op_set_num(func, result->def, ATTR_VALUE, …) says. */
 Value *build_gather(Builder *b, Value *memory, Value *const *indices);
-/* `fn`: set add min max and or xor xchg cas. `compare` for cas alone, else NULL; `mask` may be
+/* `tensor` may be shared memory, an index then NULL: any place along that axis.
+ * `fn`: set add min max and or xor xchg cas. `compare` for cas alone, else NULL; `mask` may be
  * NULL. `old`: the op has a result, the old elements. */
 Op *build_scatter(Builder *b, const char *fn, Value *tensor, Value *const *indices, Value *value,
                   Value *compare, Value *mask, bool old);

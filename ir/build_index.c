@@ -31,6 +31,9 @@ static Type indexed_type(Builder *b, OpKind kind, Type memory, Value *const *ind
 {
     Type shape = type_scalar(b->func, memory->dtype);
     for (int i = 0; i < memory->rank; i++) {
+        if (!indices[i] && memory->kind == TYPE_SHARED) {
+            continue;
+        }
         expect(b, indices[i] && is_index_type(indices[i]->type), kind,
                "an index is no array of i64 or i32");
         Type type = type_with_layout(b->func, indices[i]->type, NULL);
@@ -64,7 +67,8 @@ Op *build_scatter(Builder *b, const char *fn, Value *tensor, Value *const *indic
     Value *operands[MAX_RANK + 4] = {tensor};
     Type into = tensor->type;
     int n = 1;
-    expect(b, into->kind == TYPE_TENSOR, OP_SCATTER, "the operand is no tensor");
+    expect(b, into->kind == TYPE_TENSOR || into->kind == TYPE_SHARED, OP_SCATTER,
+           "the operand is no tensor");
     expect(b, text_same(fn, "cas") == (compare != NULL), OP_SCATTER, "cas alone compares");
     Type place = indexed_type(b, OP_SCATTER, into, indices);
     Type type = type_with_layout(b->func, value->type, NULL);

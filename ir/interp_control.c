@@ -306,7 +306,10 @@ static void grid_begin(Run *run, const Op *op)
     Frame *frame = push(run, op, op->regions[0]);
     grid_extents(run, frame);
     if (op_int(op, ATTR_PERSISTENT, 0) && frame->count > 0) {
+        int64_t tiles = frame->count, most = op_int(op, ATTR_MOST, tiles);
+        int64_t least = tiles / most + (tiles % most != 0);
         frame->count = 2 + (int64_t)(run_random(run) % 2);
+        frame->count = least > frame->count ? least : frame->count;
     }
     shuffle(run, frame);
     if (is_outermost(run)) {

@@ -11,16 +11,16 @@
 
 Places places_of(Run *run, const Op *op, Access access, int rank, const int64_t *dims)
 {
-    Places places = {.rank = rank};
+    Places places = {.rank = rank, .ring = access.memory->type->kind == TYPE_SHARED};
     const Attr *guard = op_attr(op, ATTR_GUARD);
     int64_t stride = 1;
     for (int i = rank - 1; i >= 0; i--) {
-        const Array *index = run->cells[access.indices[i]->id].array;
-        if (!index) {
+        const Array *index = access.indices[i] ? run->cells[access.indices[i]->id].array : NULL;
+        if (!index && access.indices[i]) {
             run_fail(run, op, "an index has no value yet");
         }
         places.indices[i] = index;
-        places.inexact = places.inexact || index->samples;
+        places.inexact = places.inexact || (index && index->samples);
         places.guarded[i] = guard ? guard->ints[i] != 0 : !run->func->padded;
         places.dims[i] = dims[i];
         places.strides[i] = stride;
@@ -29,10 +29,16 @@ Places places_of(Run *run, const Op *op, Access access, int rank, const int64_t 
     return places;
 }
 
-static int64_t index_at(const Array *index, int64_t i, int sample)
+/* Where any place will do neighbours take different ones. */
+static int64_t index_at(const Places *places, int axis, int64_t i, int sample)
 {
+    const Array *index = places->indices[axis];
+    if (!index) {
+        return i % places->dims[axis];
+    }
     size_t at = (size_t)(index->n == 1 ? 0 : i) * (size_t)dtype_bytes(index->dtype);
-    return scalar_load(index->dtype, (unsigned char *)array_plane(index, sample) + at).i;
+    int64_t where = scalar_load(index->dtype, (unsigned char *)array_plane(index, sample) + at).i;
+    return places->ring && axis == 0 ? where % places->dims[0] : where;
 }
 
 PlaceKind place_at(const Places *places, int64_t i, int sample, int64_t *offset)
@@ -41,11 +47,11 @@ PlaceKind place_at(const Places *places, int64_t i, int sample, int64_t *offset)
     uint64_t at = 0;
     for (int axis = 0; axis < places->rank; axis++) {
         const Array *index = places->indices[axis];
-        int64_t where = index_at(index, i, sample);
+        int64_t where = index_at(places, axis, i, sample);
         bool inside = where >= 0 && where < places->dims[axis];
         bool guarded = places->guarded[axis];
         PlaceKind here = inside ? PLACE_INSIDE : guarded ? PLACE_GUARDED : PLACE_OUTSIDE;
-        if (index->poison && index->poison->bytes[index->n == 1 ? 0 : i]) {
+        if (index && index->poison && index->poison->bytes[index->n == 1 ? 0 : i]) {
             here = guarded ? PLACE_UNKNOWN : PLACE_WILD;
         }
         place = here > place ? here : place;
@@ -61,8 +67,7 @@ void place_fail(Run *run, const Op *op, const Places *places, int64_t i, const c
     Text place = text_new(run->arena);
     text_printf(&place, "%s[", name);
     for (int axis = 0; axis < places->rank; axis++) {
-        text_printf(&place, "%s%lld", axis ? ", " : "",
-                    (long long)index_at(places->indices[axis], i, -1));
+        text_printf(&place, "%s%lld", axis ? ", " : "", (long long)index_at(places, axis, i, -1));
     }
     text_add(&place, "] of [");
     for (int axis = 0; axis < places->rank; axis++) {

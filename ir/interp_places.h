@@ -9,7 +9,8 @@ typedef struct Places {
     int rank;
     int64_t dims[MAX_RANK], strides[MAX_RANK];
     bool guarded[MAX_RANK];
-    const Array *indices[MAX_RANK];
+    const Array *indices[MAX_RANK]; /* NULL: any place along the axis */
+    bool ring;                      /* the first index counts modulo the extent */
     bool inexact; /* some index has samples */
 } Places;
 

@@ -110,6 +110,7 @@ typedef struct Shared {
     Buffer *owned[3 * MOST_AGENTS + 4];
     int n_owned;
     Buffer *self;
+    Memory *scattered; /* the same elements as scatters see them; NULL until there is one */
     bool live; /* holds something: memory that shares its bytes may not be written over it unseen */
 } Shared;
 
@@ -322,7 +323,12 @@ void interp_gather(Run *run, const Op *op);  /* interp_gather.c */
 void interp_await(Run *run, const Op *op);
 void interp_scatter(Run *run, const Op *op); /* interp_scatter.c */
 void memory_mark(Run *run, Memory *memory);  /* it will be scattered to */
-void interp_say(Run *run, const Op *op);     /* interp_say.c */
+/* Shared memory as scatters see it. */
+Memory *shared_scattered(Run *run, Shared *shared);
+/* An atomic change of an element, which needs no order with other ones. What it needs order with
+ * and does not have: a text, else NULL. */
+const char *shared_change(Run *run, Shared *shared, int64_t at);
+void interp_say(Run *run, const Op *op); /* interp_say.c */
 /* After an op, where somebody looks on (interp_watch.c). */
 void interp_watch(Run *run, const Op *op);
 /* At most one note of the kind an op. */

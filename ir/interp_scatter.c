@@ -28,6 +28,7 @@ typedef struct Scattering {
     OpKind kind; /* of an atomic that is one */
     Places places;
     Memory *memory;
+    Shared *shared; /* whose elements the memory's are; NULL: a tensor's */
     ScatterParts parts;
     const Array *value, *compare, *mask, *active;
     const Buffer *padding;
@@ -185,6 +186,10 @@ static void write_place(const Scattering *s, int64_t i, int64_t at)
         place_fail(s->run, s->op, &s->places, i, "updates what was never written:", memory->name);
     }
     check_meeting(s, i, at);
+    const char *race = s->shared ? shared_change(s->run, s->shared, at) : NULL;
+    if (race) {
+        place_fail(s->run, s->op, &s->places, i, race, memory->name);
+    }
     bool unordered = is_unordered(s, at);
     size_t index;
     unsigned char *place = memory_place(memory, at, &index);
@@ -286,7 +291,9 @@ void interp_scatter(Run *run, const Op *op)
     Access access = op_access(op, 0);
     Scattering s = {.run = run, .op = op, .parts = scatter_parts(op)};
     s.how = how_of(op, &s.kind);
-    s.memory = run->cells[access.memory->id].memory;
+    s.shared =
+        access.memory->type->kind == TYPE_SHARED ? run->cells[access.memory->id].shared : NULL;
+    s.memory = s.shared ? shared_scattered(run, s.shared) : run->cells[access.memory->id].memory;
     if (!s.memory->writers) {
         run_fail(run, op, "writes %s, which is an input", s.memory->name);
     }

@@ -226,6 +226,9 @@ static void take_run(void *user, Reach reach, int64_t offset, int64_t position, 
 {
     Use *use = user;
     outside(use, reach, position);
+    if (use->shared->scattered) {
+        memset(use->shared->scattered->marks->how + offset, 0, (size_t)count);
+    }
     for (int64_t i = 0; i < count; i++) {
         check_write(use, offset + i, position + i);
         use->shared->written[offset + i] = use->as;
@@ -308,6 +311,46 @@ void interp_shared_store(Run *run, const Op *op)
     }
     shared_take(run, op, shared, &view, own_stamp(run));
     shared_put(shared, &view, value);
+}
+
+/* ---- scatters ---- */
+
+Memory *shared_scattered(Run *run, Shared *shared)
+{
+    if (!shared->scattered) {
+        const char *name = shared->op->results[0]->name;
+        Memory *memory = ARENA_NEW(run->arena, Memory);
+        *memory = (Memory){.name = name ? name : "shared memory",
+                           .dtype = shared->dtype,
+                           .rank = shared->rank,
+                           .n = shared->n,
+                           .data = shared->data,
+                           .bounds = shared->bounds,
+                           .unset = shared->poison};
+        memcpy(memory->dims, shared->dims, sizeof memory->dims);
+        memory->writers = ARENA_ARRAY(run->arena, uint32_t, shared->n);
+        memory_mark(run, memory);
+        shared->scattered = memory;
+    }
+    return shared->scattered;
+}
+
+const char *shared_change(Run *run, Shared *shared, int64_t at)
+{
+    const Clocks *known = &run->agent->known;
+    Stamp written = shared->written[at];
+    bool changed = shared->scattered->marks->how[at] && written.by == (uint32_t)run->agent->id;
+    if (!changed && written.at > known->at[written.by]) {
+        return "race: changes what was stored, unordered,";
+    }
+    for (uint32_t by = 0; by < 3 * MOST_AGENTS; by++) {
+        const uint32_t *reads = shared->read[by];
+        if (reads && reads[at] > known->at[by]) {
+            return "race: changes what may still be read:";
+        }
+    }
+    shared->written[at] = own_stamp(run);
+    return NULL;
 }
 
 /* A reduction over warps writes its scratch, meets, reads it, and meets again. */

@@ -43,7 +43,13 @@ static void verify_places(Verifier *v, const Op *op, const Access *access, Type 
     }
     for (int i = 0; i < access->n; i++) {
         const Value *index = access->indices[i];
-        if (!index || index->type->kind != TYPE_ARRAY || !is_index_dtype(index->type->dtype)) {
+        bool shared = memory->kind == TYPE_SHARED;
+        if (shared && i == 0 && (!index || !type_is_scalar(index->type))) {
+            verify_fail(v, op, "index 0 is no ring position");
+        } else if (shared && !index) {
+            continue;
+        } else if (!index || index->type->kind != TYPE_ARRAY ||
+                   !is_index_dtype(index->type->dtype)) {
             verify_fail(v, op, "index %d is no array of i64 or i32", i);
         } else if (index->type->rank && !same_dims(index->type, shape)) {
             verify_fail(v, op, "index %d has another shape or layout", i);
@@ -80,6 +86,13 @@ static void verify_atomic(Verifier *v, const Op *op, const char *fn, DType dtype
     }
 }
 
+static bool may_scatter_to(const Verifier *v, const Op *op, Type memory)
+{
+    bool shared = memory->kind == TYPE_SHARED && v->func->stage == STAGE_STAGED;
+    bool free = verify_is_among(op_word(op, ATTR_FN), " add min max and or xor ");
+    return memory->kind == TYPE_TENSOR || (shared && free && op->n_results == 0);
+}
+
 static void verify_scatter(Verifier *v, const Op *op)
 {
     static const char *const fns = " set add min max and or xor xchg cas ";
@@ -91,7 +104,7 @@ static void verify_scatter(Verifier *v, const Op *op)
     }
     ScatterParts parts = scatter_parts(op);
     int at = access_next(op, 0), wanted = at + 1 + (text_same(fn, "cas") ? 1 : 0);
-    if (access.memory->type->kind != TYPE_TENSOR || op->n_operands < wanted ||
+    if (!may_scatter_to(v, op, access.memory->type) || op->n_operands < wanted ||
         op->n_operands > wanted + 1 || op->n_results > 1) {
         verify_fail(v, op,
                     "wants a tensor, its indices, the value, for cas what it compares with, "

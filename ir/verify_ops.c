@@ -383,6 +383,9 @@ static void verify_launch(Verifier *v, const Op *op)
         return;
     }
     bool persistent = op_int(op, ATTR_PERSISTENT, 0) != 0;
+    if (op_int(op, ATTR_MOST, 1) < 1) {
+        verify_fail(v, op, "`most` is less than one tile");
+    }
     if (persistent ? op->regions[0]->n_args != 0
                    : op->regions[0]->n_args != op_attr(op, ATTR_DIMS)->n) {
         verify_fail(v, op, "the region's arguments are not the axes");

@@ -7,7 +7,8 @@
  * Indices are i64 in the language; a GPU compares those in two steps, once an element of a mask.
  * When both sides of a comparison are indices, sizes or ends of ranges below 2^31 by what is known
  * of the sizes, i32 gives the same answer. So it does for what a gather computes its indices with,
- * when no step of that can leave 32 bits. Requires: tile. Changes no bits. */
+ * when no step of that can leave 32 bits; and for an element that becomes an index: where a float
+ * saturates, either is outside. Requires: tile. Changes no bits. */
 #include "ir/build.h"
 #include "ir/target.h"
 #include "passes/an_affine.h"
@@ -96,6 +97,29 @@ static bool stays_narrow(Func *func, const Value *value, int depth)
     return true;
 }
 
+/* An element, perhaps with bounds. The integer of 32 bits that is nearest to it is inside of an axis
+ * where it is, and the same there: casts saturate, and minima and maxima keep the order. */
+static bool saturates_alike(Func *func, const Value *value, int depth)
+{
+    const Op *op = value->def;
+    if (!op || depth > MOST_DEPTH || value->type->dtype != DT_I64) {
+        return false;
+    }
+    if (op->kind == OP_CAST) {
+        DType from = op->operands[0]->type->dtype;
+        return dtype_is_float(from) || dtype_bits(from) + !dtype_is_signed(from) <= 32;
+    }
+    bool bounds = !type_is_scalar(value->type) && (op->kind == OP_MIN || op->kind == OP_MAX);
+    for (int i = 0; i < op->n_operands; i++) {
+        const Value *operand = op->operands[i];
+        if ((!bounds && !is_shape_op(op->kind)) || (!saturates_alike(func, operand, depth + 1) &&
+                                                    !stays_narrow(func, operand, depth + 1))) {
+            return false;
+        }
+    }
+    return op->n_operands > 0;
+}
+
 static Value *in_32_bits(Func *func, CloneMap *made, Value *value)
 {
     Value *known = clone_get(made, value);
@@ -105,7 +129,9 @@ static Value *in_32_bits(Func *func, CloneMap *made, Value *value)
     Op *op = value->def;
     bool scalar = type_is_scalar(value->type);
     Builder b = op ? build_after(func, op) : (Builder){0};
-    if (scalar && (!op || op->kind != OP_CONST)) {
+    if (op && op->kind == OP_CAST && op->operands[0]->type->dtype != DT_I64) {
+        known = build_cast(&b, op->operands[0], DT_I32);
+    } else if (scalar && (!op || op->kind != OP_CONST)) {
         if (!op) { /* a variable of a loop or of a grid */
             Block *block = value->block;
             b = block->first ? build_before(func, block->first) : build_at_end(func, block);
@@ -114,8 +140,9 @@ static Value *in_32_bits(Func *func, CloneMap *made, Value *value)
     } else {
         Value *operands[2] = {NULL, NULL};
         for (int i = 0; i < op->n_operands; i++) {
-            bool range = op->operands[i]->type->kind == TYPE_RANGE;
-            operands[i] = range ? op->operands[i] : in_32_bits(func, made, op->operands[i]);
+            Type type = op->operands[i]->type;
+            bool same = type->kind == TYPE_RANGE || type->dtype != DT_I64;
+            operands[i] = same ? op->operands[i] : in_32_bits(func, made, op->operands[i]);
         }
         Type type = type_with_dtype(func, value->type, DT_I32);
         Op *copy = build_op(&b, op->kind, op->n_operands, operands, 1, &type, 0);
@@ -133,7 +160,9 @@ static void narrow_indices(Func *func, Op *op)
     CloneMap made = clone_map_new(func);
     for (int i = 0; i < access.n && func->target && func->target->warp > 1; i++) {
         Value *index = access.indices[i];
-        if (index->type->rank > 0 && stays_narrow(func, index, 0)) {
+        if (index->type->rank > 0 &&
+            (stays_narrow(func, index, 0) ||
+             (fits(access.memory->type->dims[i]) && saturates_alike(func, index, 0)))) {
             access.indices[i] = in_32_bits(func, &made, index);
         }
     }

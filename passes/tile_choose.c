@@ -4,6 +4,7 @@
 #include "passes/tile_steps.h"
 
 #include "ir/errors.h"
+#include "passes/an_atomics.h"
 #include "passes/an_width.h"
 
 enum {
@@ -24,6 +25,7 @@ enum {
     HEAVY_THREAD = 4,      /* elements that take many registers: of a wide access of f32, no more */
     HEAVY_ELEMENTS = 1024, /* the same of a block */
     HEAVY_OPS = 64,        /* of arithmetic */
+    GATHERED_OPS = 16,     /* that a change of a block's own copy of a tensor counts as */
     ROW_MOST_CPU = 32768, /* elements of a resident row on a CPU: stays in the second-level cache */
     ACCESS_BYTES = 16,    /* of one access of a thread */
     LOOP_STEP = 8192,     /* of a row that does not fit */
@@ -381,22 +383,42 @@ static void choose_windows(const Op *group, TilePlan *plan)
 
 typedef struct Work {
     int ops;
-    bool places; /* each element has its own */
+    bool places;                          /* each element has its own */
+    const Value *gathered[MOST_GATHERED]; /* tensors of which a block has its own */
+    int n_gathered;
 } Work;
+
+static bool goes_to_gathered(const Work *work, const Op *scatter)
+{
+    for (int i = 0; i < work->n_gathered; i++) {
+        if (work->gathered[i] == scatter->operands[0]) {
+            return true;
+        }
+    }
+    return false;
+}
 
 static void count_work(Op *op, void *user)
 {
     Work *work = user;
     work->ops += op_has(op, TRAIT_ELEMENTWISE);
-    work->places |= op->kind == OP_GATHER || op->kind == OP_SCATTER;
+    if (op->kind == OP_SCATTER && goes_to_gathered(work, op)) {
+        work->ops += GATHERED_OPS;
+    } else {
+        work->places |= op->kind == OP_GATHER || op->kind == OP_SCATTER;
+    }
     work->places |= op->kind == OP_SCAN || op->kind == OP_FOLD;
     work->places |= op->kind == OP_PRINT || op->kind == OP_ASSERT;
 }
 
 /* Does an element take many registers while it is worked on? */
-static bool is_heavy(const Op *group)
+static bool is_heavy(Func *func, const Op *group)
 {
-    Work work = {0, false};
+    Gathered gathered[MOST_GATHERED];
+    Work work = {.n_gathered = an_gathered(func, group, gathered)};
+    for (int i = 0; i < work.n_gathered; i++) {
+        work.gathered[i] = gathered[i].tensor;
+    }
     block_walk(group->regions[0], count_work, &work);
     return work.places || work.ops > HEAVY_OPS;
 }
@@ -526,7 +548,7 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
     choose_windows(group, plan);
     row = choose_reduced(func, group, plan, row, given);
     bool loops = is_gpu(func) && has_loop_of_elements(group->regions[0]);
-    bool heavy = is_gpu(func) && row == 1 && is_heavy(group);
+    bool heavy = is_gpu(func) && row == 1 && is_heavy(func, group);
     bool turned = plan->turned && row == 1 && !loops && !heavy;
     int64_t block = loops    ? LOOP_ELEMENTS
                     : heavy  ? HEAVY_ELEMENTS
@@ -561,7 +583,7 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
  * multiprocessor. */
 static int64_t checked_blocks(Func *func, const Op *group, int64_t threads, int64_t elements)
 {
-    int64_t most = func->target->unit_threads / (is_heavy(group) ? 4 : 2);
+    int64_t most = func->target->unit_threads / (is_heavy(func, group) ? 4 : 2);
     /* With more elements a thread, registers for fewer threads. */
     int64_t each = (elements / threads + THREAD_BESIDE + 7) / 8 * 8;
     int64_t room = UNIT_REGISTERS / larger(each, UNIT_REGISTERS / most);
@@ -591,9 +613,9 @@ void tile_choose(Func *func, Op *group, TilePlan *plan)
     if (is_gpu(func)) {
         plan->warps = tile_checked_warps(
             func, plan->warps,
-            plan->dot         ? "a thread holds its share of the product's tile"
-            : is_heavy(group) ? "few elements a thread: each takes many registers"
-                              : "16 elements of each value a thread, 32 of a row");
+            plan->dot               ? "a thread holds its share of the product's tile"
+            : is_heavy(func, group) ? "few elements a thread: each takes many registers"
+                                    : "16 elements of each value a thread, 32 of a row");
         if (!plan->dot) {
             int64_t threads = plan->warps * func->target->warp;
             plan->blocks = checked_blocks(func, group, threads, plan->elements);

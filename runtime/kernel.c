@@ -392,8 +392,7 @@ static int64_t blocks_of(const PlanLaunch *launch, const int64_t *sizes, const T
     if (!sizes || !plan_blocks(launch, sizes, &blocks)) {
         return -1;
     }
-    int64_t most = (int64_t)target->units * launch->blocks_per_unit;
-    return launch->persistent && blocks > most ? most : blocks;
+    return plan_resident(launch, blocks, target->units);
 }
 
 static bool follows(const PlanSize *size, const int64_t *before, int64_t *out)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gather, await and scatter: elements of tensors at places that are computed, one access a
  * register. An index that a guard covers is compared with its extent; registers and threads outside
- * of the tile touch nothing. */
+ * of the tile touch nothing. In shared memory, where any place along an axis will do, each lane has
+ * its own. */
 #include "codegen/gpu/tiles.h"
 #include "codegen/scalar_atomic.h"
 
@@ -15,15 +16,37 @@ typedef struct Places {
     Access access;
     Type type; /* of the tile, or a scalar */
     DType dtype;
-    LLVMValueRef strides[MAX_RANK], extents[MAX_RANK]; /* i64, of memory axes */
+    LLVMTypeRef counts; /* what offsets are counted in: i64; i32 in shared memory */
+    LLVMValueRef base;  /* the first element */
+    LLVMValueRef strides[MAX_RANK], extents[MAX_RANK]; /* of memory axes; extents: i64 */
 } Places;
+
+static void shared_places(Places *places)
+{
+    GpuEmitter *em = places->em;
+    const Access *access = &places->access;
+    Type memory = access->memory->type;
+    int64_t stride = 1;
+    places->counts = em->i32;
+    places->base = gpu_shared_slot(em, access->memory, gpu_scalar(em, access->indices[0]));
+    for (int axis = memory->rank; axis-- > 0;) {
+        places->strides[axis] = gpu_i32(em, axis ? stride : 0);
+        stride *= gpu_extent(em, memory, axis);
+    }
+}
 
 static Places places_of(GpuEmitter *em, const Op *op, Type type)
 {
     Places places = {.em = em, .op = op, .access = op_access(op, 0), .type = type};
     Type tensor = places.access.memory->type;
     places.dtype = tensor->dtype;
-    gpu_strides(em, tensor, places.strides);
+    if (tensor->kind == TYPE_SHARED) {
+        shared_places(&places);
+    } else {
+        places.counts = em->i64;
+        places.base = gpu_tensor(em, places.access.memory);
+        gpu_strides(em, tensor, places.strides);
+    }
     for (int axis = 0; axis < tensor->rank; axis++) {
         places.extents[axis] = gpu_size_value(em, tensor->dims[axis]);
     }
@@ -36,12 +59,33 @@ LLVMValueRef gpu_in_register(GpuEmitter *em, const Value *value, int r)
     return held->regs[held->n == 1 ? 0 : r];
 }
 
+/* Lanes come in order: those of the same place are as far from one another as there are places. */
+static LLVMValueRef any_place(const Places *places, int axis)
+{
+    GpuEmitter *em = places->em;
+    int64_t extent = gpu_extent(em, places->access.memory->type, axis);
+    return LLVMBuildURem(em->builder, em->role->lane, gpu_i32(em, extent), "");
+}
+
 static LLVMValueRef index_at(const Places *places, int axis, int r)
 {
     GpuEmitter *em = places->em;
     const Value *index = places->access.indices[axis];
-    LLVMValueRef at = gpu_in_register(em, index, r);
-    return LLVMBuildIntCast2(em->builder, at, em->i64, dtype_is_signed(index->type->dtype), "");
+    return index ? gpu_in_register(em, index, r) : any_place(places, axis);
+}
+
+/* Compared as they are: an index of 32 bits with what fits 32 bits. */
+static LLVMValueRef is_below(const Places *places, int axis, LLVMValueRef at)
+{
+    GpuEmitter *em = places->em;
+    int64_t extent;
+    bool small = poly_is_const(places->access.memory->type->dims[axis], &extent) &&
+                 extent <= INT32_MAX && LLVMTypeOf(at) == em->i32;
+    if (!small) {
+        at = LLVMBuildIntCast2(em->builder, at, em->i64, true, "");
+    }
+    LLVMValueRef end = small ? gpu_i32(em, extent) : places->extents[axis];
+    return LLVMBuildICmp(em->builder, LLVMIntULT, at, end, "");
 }
 
 /* How many elements are before register r's; adds to *inside what has to hold for the access. */
@@ -49,14 +93,13 @@ static LLVMValueRef place(const Places *places, int r, LLVMValueRef *inside)
 {
     GpuEmitter *em = places->em;
     const Attr *guard = op_attr(places->op, ATTR_GUARD);
-    LLVMValueRef offset = gpu_i64(em, 0);
+    LLVMValueRef offset = LLVMConstNull(places->counts);
     for (int axis = 0; axis < places->access.n; axis++) {
         LLVMValueRef at = index_at(places, axis, r);
         if (guard && axis < guard->n && guard->ints[axis]) {
-            LLVMValueRef below =
-                LLVMBuildICmp(em->builder, LLVMIntULT, at, places->extents[axis], "");
-            *inside = gpu_both(em, *inside, below);
+            *inside = gpu_both(em, *inside, is_below(places, axis, at));
         }
+        at = LLVMBuildIntCast2(em->builder, at, places->counts, true, "");
         at = LLVMBuildMul(em->builder, at, places->strides[axis], "");
         offset = LLVMBuildAdd(em->builder, offset, at, "");
     }
@@ -67,7 +110,7 @@ static LLVMValueRef address(const Places *places, LLVMValueRef at)
 {
     GpuEmitter *em = places->em;
     LLVMTypeRef type = llvm_memory_type(em->l, places->dtype);
-    return LLVMBuildGEP2(em->builder, type, gpu_tensor(em, places->access.memory), &at, 1, "");
+    return LLVMBuildGEP2(em->builder, type, places->base, &at, 1, "");
 }
 
 bool gpu_stands(GpuEmitter *em, Type type, int r)

@@ -153,10 +153,7 @@ static bool make_step(Prepared *p, int index, DeviceError *error)
         return device_fail(error, DIAG_SOURCE, 0, "%s: the number of blocks overflows 64 bits",
                            plan->kernel);
     }
-    int64_t most = (int64_t)p->loaded->device->facts.units * launch->blocks_per_unit;
-    if (launch->persistent && step->blocks > most) {
-        step->blocks = most;
-    }
+    step->blocks = plan_resident(launch, step->blocks, p->loaded->device->facts.units);
     step->args = ARENA_ARRAY(&p->arena, void *, launch->n_args + 1);
     for (int i = 0; i < launch->n_args; i++) {
         step->args[i] = arg_address(p, &launch->args[i]);
@@ -301,8 +298,7 @@ static bool fill(Prepared *p, const LaunchArg *args, DeviceError *error)
             return false;
         }
     }
-    if (!plan_check_overlaps(plan, args, error) || !make_scratch(p, error) ||
-        !make_log(p, error) ||
+    if (!plan_check_overlaps(plan, args, error) || !make_scratch(p, error) || !make_log(p, error) ||
         !make_maps(p, error)) {
         return false;
     }

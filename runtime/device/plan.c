@@ -388,6 +388,14 @@ bool plan_blocks(const PlanLaunch *launch, const int64_t *sizes, int64_t *blocks
     return true;
 }
 
+int64_t plan_resident(const PlanLaunch *launch, int64_t blocks, int64_t units)
+{
+    int64_t most = units * launch->blocks_per_unit, each = launch->most_tiles;
+    int64_t least = each ? blocks / each + (blocks % each != 0) : 0;
+    most = most > least ? most : least;
+    return launch->persistent && blocks > most ? most : blocks;
+}
+
 bool plan_bytes(const DeviceTensor *tensor, size_t *bytes)
 {
     size_t each = (size_t)dtype_bytes(tensor->dtype), product = each;

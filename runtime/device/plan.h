@@ -87,6 +87,7 @@ typedef struct PlanLaunch {
     int shared_bytes; /* dynamic shared memory of a block */
     bool persistent;  /* at most one block a multiprocessor × blocks_per_unit */
     int blocks_per_unit;
+    int64_t most_tiles; /* persistent: that a block may walk; 0: any number */
     int cluster; /* blocks of a cluster; 1: none */
     int n_args;
     PlanArg *args; /* the kernel's parameters in order. CPU symbols instead are

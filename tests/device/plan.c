@@ -40,6 +40,19 @@ START_TEST(counts_blocks)
 }
 END_TEST
 
+START_TEST(persistent_blocks_are_resident)
+{
+    PlanLaunch launch = {.blocks_per_unit = 2, .most_tiles = 100};
+    ck_assert_int_eq(plan_resident(&launch, 1000, 4), 1000);
+    launch.persistent = true;
+    ck_assert_int_eq(plan_resident(&launch, 7, 4), 7);
+    ck_assert_int_eq(plan_resident(&launch, 800, 4), 8);
+    ck_assert_int_eq(plan_resident(&launch, 801, 4), 9);
+    launch.most_tiles = 0;
+    ck_assert_int_eq(plan_resident(&launch, INT64_MAX, 4), 8);
+}
+END_TEST
+
 /* a[M, N], b[2 N M, 3] */
 static PlanExpr dims_a[2] = {{1, &m}, {1, &n}}, dims_b[2] = {{1, &two_n_m}, {1, &three}};
 static PlanSize sizes[2] = {{"M", 4, 1, 64, .by = 0}, {"N", 1, 0, INT64_MAX, .by = 0}};
@@ -132,6 +145,7 @@ UNIT_TESTS(device_plan)
     TCase *tests = tcase_create("plan");
     tcase_add_test(tests, evaluates);
     tcase_add_test(tests, counts_blocks);
+    tcase_add_test(tests, persistent_blocks_are_resident);
     tcase_add_test(tests, checks_shapes);
     tcase_add_test(tests, checks_types);
     tcase_add_test(tests, counts_bytes);

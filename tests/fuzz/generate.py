@@ -254,7 +254,9 @@ def view(p, text, dims):
 def give_atomic(p):
     """Integers only: sums of floats have no one answer."""
     n, k = p.rnd.choice(list(p.sizes)), p.rnd.choice(list(p.sizes))
-    dtype = p.rnd.choice(["i32", "i64", "u32", "u64"])
+    if p.rnd.random() < 0.5:  # an extent that is known: blocks may have a tensor of their own
+        k = str(p.rnd.choice([1, 2, 7, 16, 33]))
+    dtype = p.rnd.choice(["i32", "i64", "u32", "u64", "i8", "u16"])
     name = p.rnd.choice(["add", "add", "min", "max", "or", "xor", "and"])
     h = p.result(dtype, (k,))
     at = p.param("i32", (n,), f"small {max(p.extent(k) - 1, 0)}")

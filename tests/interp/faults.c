@@ -125,10 +125,56 @@ START_TEST(shared_bytes_are_seen)
 }
 END_TEST
 
+/* Atomic changes of shared memory need order with stores and loads, not with one another. */
+static const char shared_counts[] =
+    "func counts stage staged padded {\n"
+    "  in %x: tensor<f32[8]>\n  inout %y: tensor<f32[8]>\n"
+    "  body {\n"
+    "    launch dims=[8] steps=[8] persistent=1 most=1 warps=[1] {\n"
+    "      %s = shared : shared<f32[1, 8, 2]>\n"
+    "      %p = const value=0 : i32\n"
+    "      %z = const value=0.0 : f32[8, 2]\n"
+    "      shared_store %s[%p, :, :], %z\n"
+    "      sync ; 1\n"
+    "      tiles dims=[8] steps=[8] {\n"
+    "        (%i: range)\n"
+    "        %a = load %x[%i] : f32[%i]\n"
+    "        %j = index %i : i64[%i]\n"
+    "        scatter %s[%p, %j, :], %a fn=add\n"
+    "        scatter %s[%p, %p, :], %a fn=add\n"
+    "        yield\n"
+    "      }\n"
+    "      sync ; 2\n"
+    "      %b = shared_load %s[%p, :, :] : f32[8, 2]\n"
+    "      %c = reduce %b fn=sum axis=1 : f32[8, 1]\n"
+    "      %d = squeeze %c axis=1 : f32[8]\n"
+    "      %k = iota dim=[8] : i32[8]\n"
+    "      scatter %y[%k], %d fn=add\n"
+    "    }\n  }\n}\n";
+
+START_TEST(shared_changes_are_ordered)
+{
+    run_shared_bytes(shared_counts, NULL);
+    char *early = edited(shared_counts, "sync ; 1", "");
+    run_shared_bytes(early, "race: changes what was stored");
+    char *read = edited(shared_counts, "sync ; 2", "");
+    run_shared_bytes(read, "without a sync");
+    char *unset = edited(shared_counts, "shared_store %s[%p, :, :], %z", "");
+    run_shared_bytes(unset, "unset memory"); /* of a block without tiles */
+    char *back = edited(shared_counts, "%c = ", "scatter %s[%p, %p, :], %z fn=add\n      %c = ");
+    run_shared_bytes(back, "race: changes what may still be read");
+    free(early);
+    free(read);
+    free(unset);
+    free(back);
+}
+END_TEST
+
 UNIT_TESTS(interp_faults)
 {
     TCase *tests = tcase_create("faults");
     tcase_add_loop_test(tests, is_reported, 0, sizeof faults / sizeof *faults);
     tcase_add_test(tests, shared_bytes_are_seen);
+    tcase_add_test(tests, shared_changes_are_ordered);
     return tests;
 }

@@ -46,3 +46,26 @@ def edges(x, at, K):
     inside = (at >= 2) & (at < K + 2)
     np.add.at(y, at[inside] - 2, x[inside, None] * np.array([1, 2]))
     return y
+
+
+@kernel(x="i32[N] in -1 17", v="f32[N]", u="f64[N]", sizes=[dict(N=0), dict(N=1), dict(N=5000)])
+def small(x, v, u):
+    h, hi = np.arange(16) * 1000000007, np.full(12, -9000000000000)
+    octets = np.add.outer(np.arange(5), np.arange(7)).astype(np.uint8)
+    shorts, odd = np.full(9, 32000, np.int16), np.full(4, 7, np.uint32)
+    lo, sums, twice = np.full(12, 0.5), np.full(3, -0.0), np.zeros(6, np.int64)
+    wide = x.astype(np.int64)
+    inside = (x >= 0) & (x < 16)
+    np.add.at(h, x[inside], 1)
+    np.add.at(octets, (x % 5, x % 7), (x % 256).astype(np.uint8))
+    np.add.at(shorts, x % 9, np.int16(1000))
+    at = (v * np.float32(4)).astype(np.int64)
+    near = (at >= 0) & (at < 12)
+    np.minimum.at(lo, at[near], v[near])
+    near = (x >= 0) & (x < 12)
+    np.maximum.at(hi, x[near], wide[near] << 40)
+    np.bitwise_xor.at(odd, x % 4, (x + 1000).astype(np.uint32))
+    np.add.at(sums, x[u > 0] % 3, u[u > 0])
+    for k in range(3):
+        np.add.at(twice, (x + k) % 6, k - 1)
+    return h, octets, shorts, lo, hi, odd, sums, twice
