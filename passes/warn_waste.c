@@ -151,7 +151,8 @@ static void check_tile(Waste *waste, const Op *op)
 {
     Type type = op->n_results > 0 ? op->results[0]->type : NULL;
     int64_t extents[MAX_RANK], elements = 1;
-    if (!type || type->kind != TYPE_ARRAY || type->rank == 0 || !type->layout) {
+    if (!type || type->kind != TYPE_ARRAY || type->rank == 0 || !type->layout ||
+        op->span.source < 0) { /* what nothing in the source stands for is no choice of it */
         return;
     }
     for (int i = 0; i < type->rank; i++) {
