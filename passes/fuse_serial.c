@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loops and choices of the source whose steps mix elements: what one step stores anywhere the next
- * one reads. One block runs them; the arrays that they carry are intermediates:
+ * one reads. Where all that is mixed are rows that a block can hold, blocks walk the loop for rows of
+ * their own; else one block runs it, and the arrays that it carries are intermediates:
  *
  *   %r = for %a { (%t, %x)                store %s[:], %a
  *     %b = gather %x[%i]            →     for { (%t) %x = load %s[:]; %b = gather %x[%i]
@@ -10,7 +11,13 @@
  * What is in such a region is then fused as a body is. */
 #include "passes/fuse.h"
 
-enum { MOST_AGAIN = 16 }; /* ops outside of a loop that each step computes again */
+#include "ir/schedule.h"
+#include "ir/target.h"
+
+enum {
+    MOST_AGAIN = 16, /* ops outside of a loop that each step computes again */
+    HELD_THREAD = 8, /* elements of a row that is carried and folded in each step, at most */
+};
 
 /* ---- which ---- */
 
@@ -36,8 +43,11 @@ typedef struct Classes {
 } Classes;
 
 typedef struct Mixing {
+    Func *func;
     Axes axes;
     Classes carried, chosen; /* by loops; what choices hand out */
+    Classes held;            /* of them: what blocks hold whole */
+    int64_t elements;        /* of these */
     bool products;
     const Op *first; /* that writes */
     Block *block;
@@ -76,13 +86,37 @@ static bool is_among(const Mixing *m, const Classes *classes, const Value *value
     return false;
 }
 
+/* May a block hold the whole axis, beside those that it holds already? */
+static bool hold(Mixing *m, const Value *value, int axis)
+{
+    Dim dim = value->type->dims[axis];
+    const DimVar *var = poly_as_var(dim);
+    int64_t most = poly_most(dim);
+    const Line *rows = schedule_given(m->func, "rows", "");
+    const Line *tile = var && var->name ? schedule_given(m->func, "tile", var->name) : NULL;
+    if (!m->func->target || m->func->target->family == FAMILY_CPU) {
+        return false;
+    }
+    if (is_among(m, &m->held, value, axis)) {
+        return true;
+    }
+    int64_t room = (int64_t)m->func->target->max_threads * HELD_THREAD / m->elements;
+    if (most > room || m->products || (rows && text_same(rows->word, "looped")) ||
+        (tile && tile->number < most)) {
+        return false;
+    }
+    m->elements *= most > 0 ? most : 1;
+    m->held.items[m->held.n++] = axes_class(&m->axes, value, axis);
+    return m->held.n < 256;
+}
+
 /* Inside of a choice a reduction may walk a row that is handed out; what a scan carries along it,
  * and rows of a product's tiles, no loop around the choice has. */
-static bool folds_across(const Mixing *m, const Op *op)
+static bool folds_across(Mixing *m, const Op *op)
 {
     bool scan = op->kind == OP_SCAN || op_int(op, ATTR_SCAN, 0);
     int axis = (int)op_int(op, ATTR_AXIS, 0);
-    return is_among(m, &m->carried, op->operands[0], axis) ||
+    return (is_among(m, &m->carried, op->operands[0], axis) && !hold(m, op->operands[0], axis)) ||
            ((scan || m->products) && is_among(m, &m->chosen, op->operands[0], axis));
 }
 
@@ -144,7 +178,7 @@ bool fuse_mixes(Func *func, Op *op)
     Builder at = build_before(func, op);
     Group group = fuse_group(func, &at, 1, &op);
     Value *costly;
-    Mixing m = {.block = group.parallel->regions[0]};
+    Mixing m = {.func = func, .elements = 1, .block = group.parallel->regions[0]};
     m.found = !fuse_untangle(func, &group, &costly);
     m.axes = an_axes(func, m.block);
     block_walk(m.block, collect_carried, &m);

@@ -30,16 +30,16 @@ static const char *axis_name(Func *func, const TilePlan *plan, Dim dim, int posi
     return name;
 }
 
-static void add_axis(Func *func, TilePlan *plan, const Value *value, int axis)
+static AxisPlan *add_axis(Func *func, TilePlan *plan, const Value *value, int axis)
 {
     int class = axes_class(plan->axes, value, axis);
     for (int i = 0; i < plan->n; i++) {
         if (plan->items[i].class == class) {
-            return;
+            return &plan->items[i];
         }
     }
     if (class < 0) {
-        return;
+        return NULL;
     }
     if (plan->n == (int)(sizeof plan->items / sizeof *plan->items)) {
         diag_bug(func->diags, "more than %d axes in one group", plan->n);
@@ -49,6 +49,7 @@ static void add_axis(Func *func, TilePlan *plan, const Value *value, int axis)
                                         .dim = dim,
                                         .name = axis_name(func, plan, dim, plan->n),
                                         .flags = axes_flags(plan->axes, class)};
+    return &plan->items[plan->n - 1];
 }
 
 static void add_axes_of(Func *func, TilePlan *plan, const Value *value)
@@ -69,6 +70,49 @@ static void collect_stored(Op *op, void *user)
     Collector *c = user;
     if (axes_written(op)) {
         add_axes_of(c->func, c->plan, axes_written(op));
+    }
+}
+
+typedef struct Holder {
+    Collector *collector;
+    const Op *loop;
+} Holder;
+
+static bool is_carried(const TilePlan *plan, const Op *loop, int class)
+{
+    const Block *region = loop->regions[0];
+    for (int i = 0; i < region->n_args; i++) {
+        Type type = region->args[i]->type;
+        for (int k = 0; type->kind == TYPE_ARRAY && k < type->rank; k++) {
+            if (axes_class(plan->axes, region->args[i], k) == class) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void hold_folded(Op *op, void *user)
+{
+    const Holder *holder = user;
+    const Collector *c = holder->collector;
+    bool fold = op->kind == OP_REDUCE || op->kind == OP_SCAN || op->kind == OP_FOLD;
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    int class = fold ? axes_class(c->plan->axes, op->operands[0], axis) : -1;
+    if (class >= 0 && is_carried(c->plan, holder->loop, class)) {
+        AxisPlan *item = add_axis(c->func, c->plan, op->operands[0], axis);
+        item->held = true;
+        item->flags |=
+            AXIS_STORED; /* a row, as if it were: of it, too, there is a tile at the end */
+    }
+}
+
+/* What a loop carries from step to step and folds in them. */
+static void collect_held(Op *op, void *user)
+{
+    Holder holder = {user, op};
+    for (int r = 0; r < op->n_regions && (op->kind == OP_FOR || op->kind == OP_WHILE); r++) {
+        block_walk(op->regions[r], hold_folded, &holder);
     }
 }
 
@@ -93,6 +137,7 @@ static void collect_axes(Func *func, TilePlan *plan, const Op *group)
 {
     Collector c = {func, plan};
     block_walk(group->regions[0], collect_stored, &c);
+    block_walk(group->regions[0], collect_held, &c);
     plan->n_stored = plan->n;
     block_walk(group->regions[0], collect_op, &c);
 }

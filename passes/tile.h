@@ -29,6 +29,7 @@ typedef struct AxisPlan {
     unsigned flags;   /* an_axes.h */
     AxisHow how;
     int64_t step; /* 0: one element at a time, an i64 */
+    bool held;    /* the steps of a loop mix it: a block holds all of it */
     int64_t run;  /* a grid axis' least step, for coalesced accesses (tile_runs.c) */
 } AxisPlan;
 

@@ -316,9 +316,9 @@ static int64_t choose_row(Func *func, const Op *group, TilePlan *plan, AxisPlan 
         return axis->step;
     }
     most += most < INT64_MAX - aligned ? aligned - 1 : 0;
-    bool fits = most <= row_capacity(func, plan) / inner;
+    bool fits = axis->held || most <= row_capacity(func, plan) / inner;
     const Line *given = schedule_given(func, "tile", axis->name);
-    fits = fits && (!given || given->number >= poly_most(axis->dim));
+    fits = fits && (axis->held || !given || given->number >= poly_most(axis->dim));
     const char *how = schedule_word(func, "rows", "", fits ? "resident" : "looped", "%s",
                                     fits ? "a row fits the registers of one block: it is read once"
                                          : "a row may be longer than what one block can hold");

@@ -67,7 +67,7 @@ bool tile_choose_cluster(Func *func, const Op *group, TilePlan *plan, AxisPlan *
 {
     enum { PART_MULTIPLE = 32 }; /* elements: 16 bytes of the narrowest, and more */
     int64_t most = poly_most(axis->dim), elements;
-    if (!is_gpu(func) || target_cluster(func->target) < 2 || most == INT64_MAX ||
+    if (!is_gpu(func) || target_cluster(func->target) < 2 || axis->held || most == INT64_MAX ||
         schedule_given(func, "tile", axis->name) || schedule_given(func, "rows", "") ||
         plan->aligned > 1 || !tile_has_plain_ops(group) || !only_this_row(group, plan, axis) ||
         __builtin_mul_overflow(most, inner, &elements)) {
