@@ -42,10 +42,16 @@ static bool check(const Cuda *cuda, CuResult result, const char *call, const cha
     const char *name = NULL, *text = NULL;
     cuda->driver.error_name(result, &name);
     cuda->driver.error_string(result, &text);
-    return device_fail(error, is_fault(result) ? DIAG_FAULT : DIAG_ENVIRONMENT, (int)result,
-                       "%s failed%s%s: %s (%u)%s%s", call, *what ? " for " : "", what,
-                       name ? name : "an unknown error", result, text ? ": " : "",
-                       text ? text : "");
+    return device_fail_call(error, is_fault(result) ? DIAG_FAULT : DIAG_ENVIRONMENT, (int)result,
+                            call, what, name, text);
+}
+
+/* The same of a call that waits for what was launched: a kernel's fault is told there. */
+static bool check_wait(Device *device, CuResult result, const char *call, DeviceError *error)
+{
+    bool ok = check(device->state, result, call, device->running ? device->running : "", error);
+    device->running = ok ? NULL : device->running;
+    return ok;
 }
 
 typedef struct Entered {
@@ -208,8 +214,8 @@ static bool cuda_copy_in(Device *device, void *to, const void *from, size_t n, D
         return true;
     }
     Entered in = enter(cuda, error);
-    bool ok = in.ok && check(cuda, cuda->driver.copy_in((CuAddress)(uintptr_t)to, from, n),
-                             "cuMemcpyHtoD", "", error);
+    bool ok = in.ok && check_wait(device, cuda->driver.copy_in((CuAddress)(uintptr_t)to, from, n),
+                                  "cuMemcpyHtoD", error);
     leave(cuda, in);
     return ok;
 }
@@ -222,8 +228,8 @@ static bool cuda_copy_out(Device *device, void *to, const void *from, size_t n,
         return true;
     }
     Entered in = enter(cuda, error);
-    bool ok = in.ok && check(cuda, cuda->driver.copy_out(to, (CuAddress)(uintptr_t)from, n),
-                             "cuMemcpyDtoH", "", error);
+    bool ok = in.ok && check_wait(device, cuda->driver.copy_out(to, (CuAddress)(uintptr_t)from, n),
+                                  "cuMemcpyDtoH", error);
     leave(cuda, in);
     return ok;
 }
@@ -436,8 +442,8 @@ static bool cuda_sync(Device *device, DeviceStream stream, DeviceError *error)
 {
     Cuda *cuda = device->state;
     Entered in = enter(cuda, error);
-    bool ok = in.ok && check(cuda, cuda->driver.stream_sync(stream), "cuStreamSynchronize", "",
-                             error);
+    bool ok = in.ok && check_wait(device, cuda->driver.stream_sync(stream), "cuStreamSynchronize",
+                                  error);
     leave(cuda, in);
     return ok;
 }
@@ -468,7 +474,7 @@ static bool cuda_elapsed(Device *device, DeviceMoment first, DeviceMoment last, 
     float milliseconds = 0;
     Entered in = enter(cuda, error);
     bool ok = in.ok &&
-              check(cuda, cuda->driver.event_sync(last), "cuEventSynchronize", "", error) &&
+              check_wait(device, cuda->driver.event_sync(last), "cuEventSynchronize", error) &&
               check(cuda, cuda->driver.event_elapsed(&milliseconds, first, last),
                     "cuEventElapsedTime", "", error);
     leave(cuda, in);

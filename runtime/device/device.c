@@ -34,6 +34,14 @@ bool device_fail(DeviceError *error, DiagClass kind, int code, const char *forma
     return false;
 }
 
+bool device_fail_call(DeviceError *error, DiagClass kind, int code, const char *call,
+                      const char *what, const char *name, const char *text)
+{
+    return device_fail(error, kind, code, "%s failed%s%s: %s (%d)%s%s", call, *what ? " for " : "",
+                       what, name ? name : "an unknown error", code, text ? ": " : "",
+                       text ? text : "");
+}
+
 void *device_take(Device *device, size_t bytes)
 {
     void *memory = device->allocator.alloc(device->allocator.user, bytes);

@@ -17,6 +17,10 @@ typedef struct DeviceError {
 /* Fills `error`; returns false, to be returned. */
 bool device_fail(DeviceError *error, DiagClass kind, int code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* A driver's call that failed: in whose name, how the driver names the error and puts it (both may
+ * be NULL). `what`: the kernel or thing that it was for; may be empty. */
+bool device_fail_call(DeviceError *error, DiagClass kind, int code, const char *call,
+                      const char *what, const char *name, const char *text);
 
 typedef struct DeviceFacts {
     char name[256];
@@ -103,6 +107,7 @@ struct Device {
     DeviceFacts facts;
     const void *driver; /* the injected driver's table, or NULL: load one */
     void *state;        /* of the kind */
+    const char *running; /* what was launched last and not yet waited for; for messages; or NULL */
 };
 
 extern const DeviceOps device_host, device_cuda, device_hip;

@@ -37,10 +37,16 @@ static bool check(const Hip *hip, HipResult result, const char *call, const char
     }
     const char *name = hip->driver.error_name(result);
     const char *text = hip->driver.error_string(result);
-    return device_fail(error, is_fault(result) ? DIAG_FAULT : DIAG_ENVIRONMENT, (int)result,
-                       "%s failed%s%s: %s (%u)%s%s", call, *what ? " for " : "", what,
-                       name ? name : "an unknown error", result, text ? ": " : "",
-                       text ? text : "");
+    return device_fail_call(error, is_fault(result) ? DIAG_FAULT : DIAG_ENVIRONMENT, (int)result,
+                            call, what, name, text);
+}
+
+/* The same of a call that waits for what was launched: a kernel's fault is told there. */
+static bool check_wait(Device *device, HipResult result, const char *call, DeviceError *error)
+{
+    bool ok = check(device->state, result, call, device->running ? device->running : "", error);
+    device->running = ok ? NULL : device->running;
+    return ok;
 }
 
 typedef struct Entered {
@@ -217,8 +223,8 @@ static bool hip_copy_in(Device *device, void *to, const void *from, size_t n, De
         return true;
     }
     Entered in = enter(hip, error);
-    bool ok = in.ok && check(hip, hip->driver.copy_in(to, unconst(from), n), "hipMemcpyHtoD", "",
-                             error);
+    bool ok = in.ok && check_wait(device, hip->driver.copy_in(to, unconst(from), n), "hipMemcpyHtoD",
+                                  error);
     leave(hip, in);
     return ok;
 }
@@ -230,8 +236,8 @@ static bool hip_copy_out(Device *device, void *to, const void *from, size_t n, D
         return true;
     }
     Entered in = enter(hip, error);
-    bool ok = in.ok && check(hip, hip->driver.copy_out(to, unconst(from), n), "hipMemcpyDtoH", "",
-                             error);
+    bool ok = in.ok && check_wait(device, hip->driver.copy_out(to, unconst(from), n), "hipMemcpyDtoH",
+                                  error);
     leave(hip, in);
     return ok;
 }
@@ -323,8 +329,8 @@ static bool hip_sync(Device *device, DeviceStream stream, DeviceError *error)
 {
     Hip *hip = device->state;
     Entered in = enter(hip, error);
-    bool ok = in.ok && check(hip, hip->driver.stream_sync(stream), "hipStreamSynchronize", "",
-                             error);
+    bool ok = in.ok && check_wait(device, hip->driver.stream_sync(stream), "hipStreamSynchronize",
+                                  error);
     leave(hip, in);
     return ok;
 }
@@ -361,7 +367,7 @@ static bool hip_elapsed(Device *device, DeviceMoment first, DeviceMoment last, d
     Hip *hip = device->state;
     float milliseconds = 0;
     Entered in = enter(hip, error);
-    bool ok = in.ok && check(hip, hip->driver.event_sync(last), "hipEventSynchronize", "", error) &&
+    bool ok = in.ok && check_wait(device, hip->driver.event_sync(last), "hipEventSynchronize", error) &&
               check(hip, hip->driver.event_elapsed(&milliseconds, first, last),
                     "hipEventElapsedTime", "", error);
     leave(hip, in);

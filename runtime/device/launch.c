@@ -29,6 +29,7 @@ bool loaded_open(Device *device, const Plan *plan, const DeviceImage *image, Loa
 void loaded_close(Loaded *loaded)
 {
     if (loaded->module) {
+        loaded->device->running = NULL; /* the name is the plan's */
         loaded->device->ops->unload(loaded->device, loaded->module);
     }
     if (loaded->kernels) {
@@ -347,6 +348,7 @@ bool launch_run(Prepared *p, DeviceStream stream, DeviceError *error)
             !device->ops->launch(device, step->kernel, step->blocks, step->args, stream, error)) {
             return false;
         }
+        device->running = step->blocks > 0 ? step->kernel->symbol : device->running;
     }
     return true;
 }

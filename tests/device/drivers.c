@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CUDA and HIP on mock drivers: what a launch passes on, and each call of the driver and each
  * allocation failing once, without a crash, a leak or silence. */
-#include "tests/device/mock.h"
+#include "tests/driver/mock.h"
 #include "tests/unit.h"
 
 #include <stdio.h>
@@ -20,6 +20,8 @@ static PlanParam params[3] = {
 };
 static PlanArg plan_args[6] = {{ARG_POINTER, 0}, {ARG_POINTER, 2}, {ARG_SCALAR, 1},
                                {ARG_SIZE, 1},    {ARG_MAP, 0},     {ARG_LOG, 0}};
+static PlanArg without_map[6] = {{ARG_POINTER, 0}, {ARG_POINTER, 2}, {ARG_SCALAR, 1},
+                                 {ARG_SIZE, 1},    {ARG_SIZE, 0},    {ARG_LOG, 0}};
 static PlanMap maps[1] = {{0, 2, {64, 32}, 64, true}};
 static PlanLaunch launches[1] = {{.symbol = "mock_0",
                                   .n_axes = 2,
@@ -62,7 +64,6 @@ static LaunchArg tensor_arg(void *data)
     return (LaunchArg){.tensor = {data, DT_BF16, 2, {ROWS, COLUMNS}, pitch > 0, {pitch, 1}}};
 }
 
-/* Nothing was said. */
 static bool hear(Device *device, Prepared *prepared, DeviceError *error)
 {
     LaunchLog log;
@@ -121,40 +122,78 @@ static bool scenario(const DeviceOps *ops, const void *driver, const Plan *plan,
     return ok;
 }
 
-/* How many calls and allocations there are, then each of them failing. */
+/* What has nobody to tell that it failed: the caller's place is taken up again, things go back. */
+static bool is_untold(const char *call)
+{
+    static const char *const calls[] = {"context_pop",   "context_release", "context_current",
+                                        "context_push",  "device_set",      "device_current",
+                                        "module_unload", "event_destroy",   "release"};
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        if (strcmp(calls[i], call) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whose errors say for which kernel. */
+static bool is_of_kernel(const char *call)
+{
+    return strncmp(call, "module_f", 8) == 0 || strncmp(call, "launch", 6) == 0 ||
+           strcmp(call, "function_set") == 0 || strcmp(call, "event_sync") == 0;
+}
+
+static void check_told(bool ok, const DeviceError *error)
+{
+    ck_assert_msg(!ok || is_untold(mock.last), "%s failed and nobody was told", mock.last);
+    if (!ok) {
+        ck_assert_msg(strstr(error->text, " failed") && strstr(error->text, "MOCK_ERROR"), "%s: %s",
+                      mock.last, error->text);
+        ck_assert_int_eq(error->code, MOCK_ERROR);
+        ck_assert_msg(!is_of_kernel(mock.last) || strstr(error->text, "mock_0"), "%s: %s",
+                      mock.last, error->text);
+    }
+}
+
+static void check_given_back(const Counting *counting)
+{
+    ck_assert_int_eq(counting->open, 0);
+    ck_assert_int_eq(mock.open, 0);
+    ck_assert_int_eq(mock.pushed, 0);
+}
+
+/* How many calls and allocations there are, then each of them failing: the calls alone, and with
+ * all that come after. */
 static void fail_each(const DeviceOps *ops, const void *driver, const Plan *plan)
 {
     DeviceError error;
     Counting counting = {0};
     mock_reset(0);
+    mock.log_argument = 5;
     ck_assert(scenario(ops, driver, plan, &counting, &error));
+    check_given_back(&counting);
     int calls = mock.calls, allocations = counting.allocations;
-    ck_assert_int_gt(calls, 20);
-    for (int i = 1; i <= calls; i++) {
+    ck_assert_int_gt(calls, 60);
+    for (int i = 1; i <= 2 * calls; i++) {
         counting = (Counting){0};
-        mock_reset(i);
+        mock_reset((i + 1) / 2);
+        mock.fail_on = i % 2 == 0;
+        mock.log_argument = 5;
         error = (DeviceError){0};
-        bool ok = scenario(ops, driver, plan, &counting, &error);
-        /* A failure to be where something is given back, or back again, has nobody to tell. */
-        ck_assert_msg(!ok || strncmp(mock.last, "context_", 8) == 0 ||
-                          strncmp(mock.last, "device_", 7) == 0,
-                      "call %d, %s, failed and nobody was told", i, mock.last);
-        ck_assert(ok || strstr(error.text, "MOCK_ERROR") != NULL);
-        ck_assert_int_eq(counting.open, 0);
-        ck_assert_int_eq(mock.pushed, 0);
-        ck_assert(mock.device == MOCK_CALLERS || strcmp(mock.last, "device_set") == 0);
-        ck_assert_int_eq(mock.open, 0);
+        check_told(scenario(ops, driver, plan, &counting, &error), &error);
+        check_given_back(&counting);
+        ck_assert(mock.device == MOCK_CALLERS || mock.fail_on ||
+                  strcmp(mock.last, "device_set") == 0);
     }
     for (int i = 1; i <= allocations; i++) {
         counting = (Counting){.fail_at = i};
         mock_reset(0);
         ck_assert(!scenario(ops, driver, plan, &counting, &error));
         ck_assert_str_eq(error.text, "out of memory");
-        ck_assert_int_eq(counting.open, 0);
-        ck_assert_int_eq(mock.open, 0);
+        check_given_back(&counting);
     }
-    printf("%s: %d driver calls and %d allocations failed once each\n", ops->name, calls,
-           allocations);
+    printf("%s: %d driver calls failed once, alone and with all after them, and %d allocations\n",
+           ops->name, calls, allocations);
 }
 
 START_TEST(cuda_failures)
@@ -163,11 +202,21 @@ START_TEST(cuda_failures)
 }
 END_TEST
 
+START_TEST(cuda_cluster_failures)
+{
+    PlanLaunch launch = launches[0];
+    Plan plan = PLAN;
+    plan.launches = &launch;
+    launch.cluster = 2;
+    fail_each(&device_cuda, &mock_cuda, &plan);
+}
+END_TEST
+
 static Plan plan_without_map(PlanLaunch *launch)
 {
     Plan plan = PLAN;
     *launch = launches[0];
-    launch->n_args = 4;
+    launch->args = without_map;
     launch->shared_bytes = 1024;
     plan.n_maps = 0;
     plan.launches = launch;
@@ -190,6 +239,7 @@ START_TEST(cuda_passes_on)
     mock.map_argument = 4;
     ck_assert(scenario(&device_cuda, &mock_cuda, &PLAN, &counting, &error));
     ck_assert_int_eq(mock.launches, 1);
+    ck_assert_str_eq(mock.function, "mock_0");
     ck_assert_uint_eq(mock.grid, 2 * COLUMNS); /* ceil(100 / 64) tiles × 24 */
     ck_assert_uint_eq(mock.block, 128);
     ck_assert_uint_eq(mock.shared, 100000);
@@ -296,6 +346,38 @@ START_TEST(load_errors_carry_the_log)
 }
 END_TEST
 
+static void check_fault(const DeviceOps *ops, const void *driver, const Plan *plan,
+                        const char *call)
+{
+    static const unsigned int codes[] = {CU_ERROR_ILLEGAL_ADDRESS, CU_ERROR_LAUNCH_TIMEOUT,
+                                         CU_ERROR_ASSERT, CU_ERROR_LAUNCH_FAILED};
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        DeviceError error;
+        Counting counting = {0};
+        int at = 0;
+        do {
+            mock_reset(++at);
+            mock.error = codes[i];
+            mock.fail_on = true; /* as in the context that the kernel leaves */
+            ck_assert(!scenario(ops, driver, plan, &counting, &error));
+        } while (strcmp(mock.last, "event_sync") != 0);
+        ck_assert_int_eq(error.kind, DIAG_FAULT);
+        ck_assert_int_eq(error.code, (int)codes[i]);
+        ck_assert_ptr_nonnull(strstr(error.text, call));
+        check_given_back(&counting);
+    }
+}
+
+/* What a kernel does wrong shows when somebody waits for it. */
+START_TEST(faults_name_the_kernel)
+{
+    PlanLaunch launch;
+    Plan plan = plan_without_map(&launch);
+    check_fault(&device_cuda, &mock_cuda, &PLAN, "cuEventSynchronize failed for mock_0: MOCK_");
+    check_fault(&device_hip, &mock_hip, &plan, "hipEventSynchronize failed for mock_0: MOCK_");
+}
+END_TEST
+
 /* ---- what a launch costs ---- */
 
 /* Driver calls of one launch_run, which allocates nothing; the caller's context is `place`. */
@@ -315,9 +397,9 @@ static int calls_of_launch(const DeviceOps *ops, const void *driver, const Plan 
     Prepared *prepared = launch_prepare(&loaded, args, &error);
     ck_assert_ptr_nonnull(prepared);
     place();
-    int calls = mock.calls + mock.pops, allocations = counting.allocations;
+    int calls = mock.calls, allocations = counting.allocations;
     ck_assert(launch_run(prepared, NULL, &error));
-    calls = mock.calls + mock.pops - calls;
+    calls = mock.calls - calls;
     ck_assert_int_eq(counting.allocations, allocations);
     ck_assert_int_eq(mock.launches, 1);
     launch_free(prepared);
@@ -417,7 +499,9 @@ UNIT_TESTS(device_drivers)
 {
     TCase *tests = tcase_create("drivers");
     tcase_add_test(tests, cuda_failures);
+    tcase_add_test(tests, cuda_cluster_failures);
     tcase_add_test(tests, hip_failures);
+    tcase_add_test(tests, faults_name_the_kernel);
     tcase_add_test(tests, cuda_passes_on);
     tcase_add_test(tests, cuda_passes_strides_on);
     tcase_add_test(tests, cuda_clusters_and_persistence);

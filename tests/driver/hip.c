@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* HIP's calls; most have nothing to do but count. */
+#include "tests/driver/mock.h"
+
+#include <string.h>
+
+static void want_device(void)
+{
+    mock_want(mock.device == mock.opened, "another device is current");
+}
+
+#define CALL_INSIDE(name)                                                                          \
+    do {                                                                                           \
+        want_device();                                                                             \
+        MOCK_CALL(name);                                                                           \
+    } while (0)
+
+/* ---- devices ---- */
+
+static HipResult hip_init(unsigned int flags)
+{
+    (void)flags;
+    MOCK_CALL("init");
+    return 0;
+}
+
+static HipResult hip_driver_version(int *version)
+{
+    MOCK_CALL("driver_version");
+    *version = 60342131;
+    return 0;
+}
+
+static HipResult hip_device_count(int *count)
+{
+    MOCK_CALL("device_count");
+    *count = mock.n_devices;
+    return 0;
+}
+
+static HipResult hip_device_set(int device)
+{
+    MOCK_CALL("device_set");
+    mock.device = device;
+    return 0;
+}
+
+static HipResult hip_device_current(int *device)
+{
+    MOCK_CALL("device_current");
+    *device = mock.device;
+    return 0;
+}
+
+static HipResult fill_properties(char *bytes, HipLayout at)
+{
+    int warp = 64, units = 304, threads = 1024;
+    size_t shared = 65536, memory = (size_t)1 << 37;
+    MOCK_CALL("properties");
+    strcpy(bytes, "Mock AMD");
+    strcpy(bytes + at.arch, "gfx942:sramecc+:xnack-");
+    memcpy(bytes + at.warp, &warp, sizeof warp);
+    memcpy(bytes + at.units, &units, sizeof units);
+    memcpy(bytes + at.threads, &threads, sizeof threads);
+    memcpy(bytes + at.shared, &shared, sizeof shared);
+    memcpy(bytes + at.memory, &memory, sizeof memory);
+    return 0;
+}
+
+static HipResult hip_properties_new(void *properties, int device)
+{
+    (void)device;
+    return fill_properties(properties, HIP_LAYOUT_NEW);
+}
+
+static HipResult hip_properties_old(void *properties, int device)
+{
+    (void)device;
+    return fill_properties(properties, HIP_LAYOUT_OLD);
+}
+
+/* ---- memory ---- */
+
+static HipResult hip_alloc(void **memory, size_t bytes)
+{
+    CALL_INSIDE("alloc");
+    *memory = mock_open(bytes);
+    return 0;
+}
+
+static HipResult give_back(void *handle, const char *name)
+{
+    want_device();
+    mock_close(handle);
+    MOCK_CALL(name);
+    return 0;
+}
+
+static HipResult hip_release(void *memory)
+{
+    return give_back(memory, "release");
+}
+
+static HipResult hip_copy_in(void *to, void *from, size_t n)
+{
+    CALL_INSIDE("copy_in");
+    memcpy(to, from, n);
+    return 0;
+}
+
+static HipResult hip_copy_out(void *to, void *from, size_t n)
+{
+    CALL_INSIDE("copy_out");
+    mock_wait();
+    memcpy(to, from, n);
+    return 0;
+}
+
+static HipResult hip_copy(void *to, void *from, size_t n, void *stream)
+{
+    (void)stream;
+    CALL_INSIDE("copy");
+    memmove(to, from, n);
+    return 0;
+}
+
+/* ---- modules and launches ---- */
+
+static HipResult hip_module_load(void **module, const void *image)
+{
+    (void)image;
+    CALL_INSIDE("module_load");
+    *module = mock_open(1);
+    return 0;
+}
+
+static HipResult hip_module_unload(void *module)
+{
+    return give_back(module, "module_unload");
+}
+
+static HipResult hip_module_function(void **function, void *module, const char *name)
+{
+    (void)name;
+    CALL_INSIDE("module_function");
+    *function = module;
+    return 0;
+}
+
+static HipResult hip_launch(void *function, unsigned int gx, unsigned int gy, unsigned int gz,
+                            unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared,
+                            void *stream, void **args, void **extra)
+{
+    (void)function, (void)stream, (void)extra;
+    CALL_INSIDE("launch");
+    mock_want(gy * gz * by * bz == 1, "a grid of more than one axis");
+    mock_note_launch(gx, bx, shared, args);
+    return 0;
+}
+
+static HipResult hip_stream_sync(void *stream)
+{
+    (void)stream;
+    CALL_INSIDE("stream_sync");
+    mock_wait();
+    return 0;
+}
+
+static HipResult hip_event_create(void **event)
+{
+    CALL_INSIDE("event_create");
+    *event = mock_open(1);
+    return 0;
+}
+
+static HipResult hip_event_record(void *event, void *stream)
+{
+    (void)event, (void)stream;
+    CALL_INSIDE("event_record");
+    return 0;
+}
+
+static HipResult hip_event_sync(void *event)
+{
+    (void)event;
+    CALL_INSIDE("event_sync");
+    mock_wait();
+    return 0;
+}
+
+static HipResult hip_event_elapsed(float *milliseconds, void *first, void *last)
+{
+    (void)first, (void)last;
+    CALL_INSIDE("event_elapsed");
+    *milliseconds = 5;
+    return 0;
+}
+
+static HipResult hip_event_destroy(void *event)
+{
+    return give_back(event, "event_destroy");
+}
+
+static const char *hip_error_name(HipResult result)
+{
+    return mock_error_name(result);
+}
+
+static const char *hip_error_string(HipResult result)
+{
+    return mock_error_name(result);
+}
+
+/* As in cuda.c. */
+const HipDriver mock_hip = {
+#define HIP_CALL(need, field, symbol, params) .field = hip_##field,
+#define HIP_TEXT HIP_CALL
+#include "runtime/device/hip.def"
+#undef HIP_CALL
+#undef HIP_TEXT
+};
+
+#ifdef MOCK_LIBRARY
+#define HIP_CALL(need, field, symbol, params)                                                      \
+    MOCK_SHOWN HipResult symbol params __attribute__((alias("hip_" #field)));
+#define HIP_TEXT(need, field, symbol, params)                                                      \
+    MOCK_SHOWN const char *symbol params __attribute__((alias("hip_" #field)));
+#include "runtime/device/hip.def"
+#undef HIP_CALL
+#undef HIP_TEXT
+#endif

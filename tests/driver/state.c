@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the mock drivers count, and what makes them fail. In a library of its own, where nobody can
+ * set `mock`, the environment does: MOCK_FAIL=7 the seventh call, 7+ it and all after it,
+ * MOCK_ERROR the number that it returns, MOCK_DEVICES how many there are, MOCK_HANGS that kernels
+ * never end, MOCK_REPORT a file that gets "calls open" when the process ends by itself. */
+#include "tests/driver/mock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static Mock fresh(int fail_at)
+{
+    return (Mock){.fail_at = fail_at,
+                  .error = MOCK_ERROR,
+                  .n_devices = MOCK_DEVICES,
+                  .map_argument = -1,
+                  .log_argument = -1,
+                  .opened = MOCK_OPENED,
+                  .device = MOCK_CALLERS};
+}
+
+Mock mock;
+
+void mock_reset(int fail_at)
+{
+    mock = fresh(fail_at);
+}
+
+static int number_of(const char *name, int otherwise)
+{
+    const char *text = getenv(name);
+    return text ? atoi(text) : otherwise;
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+    const char *fail = getenv("MOCK_FAIL");
+    mock_reset(fail ? atoi(fail) : 0);
+    mock.fail_on = fail && strchr(fail, '+');
+    mock.error = (unsigned int)number_of("MOCK_ERROR", MOCK_ERROR);
+    mock.n_devices = number_of("MOCK_DEVICES", MOCK_DEVICES);
+    mock.opened = number_of("MOCK_OPENED", MOCK_OPENED);
+    mock.hangs = number_of("MOCK_HANGS", 0) != 0;
+}
+
+__attribute__((destructor)) static void end(void)
+{
+    const char *path = getenv("MOCK_REPORT");
+    FILE *file = path && mock.calls > 0 ? fopen(path, "w") : NULL;
+    if (file) {
+        fprintf(file, "%d %d\n", mock.calls, mock.open);
+        fclose(file);
+    }
+}
+
+bool mock_fails(const char *name)
+{
+    int call = ++mock.calls;
+    bool fails = mock.fail_at > 0 && (mock.fail_on ? call >= mock.fail_at : call == mock.fail_at);
+    if (fails && !mock.last[0]) {
+        snprintf(mock.last, sizeof mock.last, "%s", name);
+    }
+    return fails;
+}
+
+void mock_want(bool good, const char *words)
+{
+    if (!good && !mock.last[0]) {
+        fprintf(stderr, "mock driver: %s\n", words);
+        abort();
+    }
+}
+
+void *mock_open(size_t bytes)
+{
+    mock.open++;
+    return aligned_alloc(256, (bytes + 255) / 256 * 256);
+}
+
+void mock_close(void *handle)
+{
+    mock.open--;
+    free(handle);
+}
+
+void mock_wait(void)
+{
+    while (mock.hangs && mock.launches > 0) {
+        pause();
+    }
+}
+
+void mock_note_launch(unsigned int grid, unsigned int block, unsigned int shared, void **args)
+{
+    mock.launches++;
+    mock.grid = grid;
+    mock.block = block;
+    mock.shared = shared;
+    memcpy(&mock.first_argument, args[0], sizeof mock.first_argument);
+    if (mock.map_argument >= 0) {
+        memcpy(mock.map, args[mock.map_argument], sizeof mock.map);
+    }
+    if (mock.log_argument >= 0) {
+        int64_t *log;
+        memcpy(&log, args[mock.log_argument], sizeof log);
+        log[0] = 1;
+        log[LOG_HEAD] = 0;
+    }
+}
+
+const char *mock_error_name(unsigned int result)
+{
+    static char text[32];
+    if (result == MOCK_ERROR) {
+        return "MOCK_ERROR";
+    }
+    snprintf(text, sizeof text, "MOCK_ERROR_%u", result);
+    return result < 1000 ? text : NULL;
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The public interface on drivers made of plain memory, found as the installed ones would be: each
+ * of their calls fails once, alone and with all that come after it. */
+#include "tests/driver/mock.h"
+#include "tests/runtime/harness.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static Mock *driver; /* of the library that was loaded */
+static void (*driver_reset)(int fail_at);
+
+/* Whoever looks for the library by its name gets this one. */
+static void load_driver(const char *name)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%s/lib/%s", MOCK_FOLDER, name);
+    setenv("ROCM_PATH", MOCK_FOLDER, 1);
+    void *library = dlopen(path, RTLD_NOW);
+    ck_assert_msg(library != NULL, "%s", dlerror());
+    driver = dlsym(library, "mock");
+    void *reset = dlsym(library, "mock_reset");
+    memcpy(&driver_reset, &reset, sizeof reset);
+    driver_reset(0);
+}
+
+static bool ok(TesseraStatus status)
+{
+    return status == TESSERA_OK;
+}
+
+/* All that a program does with a device, in the order in which programs do it. */
+static bool use_memory(const char *kind, void **memory, TesseraLaunch **launch)
+{
+    enum { BYTES = N * sizeof(float) };
+    TesseraArg args[3];
+    TesseraMessages said;
+    double seconds;
+    if (!ok(tessera_device_open(context, kind, MOCK_OPENED, &device))) {
+        return false;
+    }
+    for (int i = 0; i < 3; i++) {
+        if (!ok(tessera_alloc(device, BYTES, &memory[i])) ||
+            !ok(tessera_copy_in(device, memory[i], x, BYTES))) {
+            return false;
+        }
+        args[i] = vector(memory[i], N);
+    }
+    return ok(tessera_prepare(kernel, device, args, 3, launch)) &&
+           ok(tessera_launch(*launch, NULL)) && ok(tessera_sync(device, NULL)) &&
+           ok(tessera_launch_time(*launch, NULL, 2, &seconds)) &&
+           ok(tessera_launch_messages(*launch, NULL, &said)) &&
+           ok(tessera_copy_time(device, memory[0], memory[1], BYTES, 1, &seconds)) &&
+           ok(tessera_copy_out(device, z, memory[2], BYTES));
+}
+
+static bool use(const char *kind, const TesseraOptions *options)
+{
+    void *memory[3] = {NULL, NULL, NULL};
+    TesseraLaunch *launch = NULL;
+    ck_assert_msg(ok(compile(options)), "%s", tessera_error(context)->message);
+    bool good = use_memory(kind, memory, &launch);
+    tessera_launch_free(launch);
+    tessera_kernel_free(kernel);
+    for (int i = 0; i < 3; i++) {
+        tessera_release(device, memory[i]);
+    }
+    tessera_device_free(device);
+    device = NULL;
+    kernel = NULL;
+    return good;
+}
+
+static const char SAYS[] = "kernel add(x: f32[N], y: f32[N]) -> f32[N] {\n"
+                           "    let sum = x + y\n    print(\"sum\", sum)\n    return sum\n}\n";
+
+/* A failure is told with the call, the driver's name for it and, of a kernel, which; or, where
+ * something is given back, it is passed over. */
+static void check_failure(const char *prefix, bool good, int *told)
+{
+    const TesseraError *error = tessera_error(context);
+    ck_assert_msg(good || strstr(error->message, prefix), "%s: %s", driver->last, error->message);
+    ck_assert_msg(good || strstr(error->message, "MOCK_ERROR"), "%s: %s", driver->last,
+                  error->message);
+    ck_assert(good || (error->driver_code == MOCK_ERROR && error->status == TESSERA_ENVIRONMENT));
+    ck_assert_msg(driver->open == 0 && driver->pushed == 0, "%s: %d open", driver->last,
+                  driver->open);
+    *told += !good;
+}
+
+static void fail_each(const char *kind, const char *library, const char *target, const char *prefix)
+{
+    TesseraFact any = {"N", 1, 0, 0};
+    TesseraOptions options = {.target = target, .facts = &any, .n_facts = 1, .optimize = 1};
+    int told = 0;
+    load_driver(library);
+    parse(SAYS);
+    ck_assert_msg(use(kind, &options), "%s", tessera_error(context)->message);
+    int calls = driver->calls;
+    ck_assert_int_eq(driver->launches, 3);
+    ck_assert_int_gt(calls, 80);
+    for (int i = 1; i <= 2 * calls; i++) {
+        driver_reset((i + 1) / 2);
+        driver->fail_on = i % 2 == 0;
+        check_failure(prefix, use(kind, &options), &told);
+    }
+    ck_assert_int_gt(told, calls);
+    printf("%s: each of %d driver calls failed, alone and with all after it; %d were told\n", kind,
+           calls, told);
+}
+
+START_TEST(cuda_calls)
+{
+    fail_each("cuda", "libcuda.so.1", "sm_90a", "cu");
+}
+END_TEST
+
+START_TEST(hip_calls)
+{
+    fail_each("hip", "libamdhip64.so.6", "gfx942", "hip");
+}
+END_TEST
+
+UNIT_TESTS(runtime_drivers)
+{
+    TCase *tests = tcase_create("drivers");
+    tcase_set_timeout(tests, 240);
+    tcase_add_checked_fixture(tests, setup, teardown);
+    tcase_add_test(tests, cuda_calls);
+    tcase_add_test(tests, hip_calls);
+    return tests;
+}
