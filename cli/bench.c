@@ -35,9 +35,12 @@ static void rest(const Bench *bench)
 
 static int launch_times(Bench *bench, int times, double *seconds)
 {
-    return tessera_launch_time(bench->launch, NULL, times, seconds) == TESSERA_OK
-               ? 0
-               : fail_context(bench->session.context);
+    const Session *s = &bench->session;
+    run_begin(bench->options, RUN_COMPILED, s->signature->name,
+              tessera_device_info(s->device)->name);
+    TesseraStatus status = tessera_launch_time(bench->launch, NULL, times, seconds);
+    run_end();
+    return status == TESSERA_OK ? 0 : fail_context(s->context);
 }
 
 static int time_rounds(Bench *bench)
@@ -111,7 +114,7 @@ static int prepare(Bench *bench)
         return code;
     }
     TesseraArg *args = arrays_args(&bench->arrays, true);
-    timeout_begin(bench->options->timeout);
+    timeout_begin(bench->options);
     double start = now();
     bool ok =
         tessera_prepare(s->kernel, s->device, args, bench->arrays.n, &bench->launch) == TESSERA_OK;

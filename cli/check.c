@@ -100,18 +100,25 @@ static int compare(Check *c, Executor *executor, const Arrays *arrays, const Tes
     return 0;
 }
 
+static int launch_once(Check *c, Executor *executor, const TesseraArg *args, size_t n,
+                       TesseraLaunch **launch)
+{
+    timeout_begin(c->options);
+    bool ok = tessera_prepare(executor->kernel, executor->at, args, n, launch) == TESSERA_OK;
+    run_begin(c->options, RUN_COMPILED, c->session.signature->name, executor->name);
+    ok = ok && tessera_launch(*launch, NULL) == TESSERA_OK &&
+         tessera_sync(executor->at, NULL) == TESSERA_OK;
+    run_end();
+    return ok ? 0 : fail_context(c->session.context);
+}
+
 static int execute(Check *c, Executor *executor, const Arrays *arrays, const TesseraArg *want,
                    const TesseraArg *wide)
 {
     TesseraLaunch *launch = NULL;
     TesseraArg *args = arrays_args(arrays, false);
     int code = upload(c, executor, arrays, args);
-    if (code == 0 && (tessera_prepare(executor->kernel, executor->at, args, arrays->n, &launch) !=
-                          TESSERA_OK ||
-                      tessera_launch(launch, NULL) != TESSERA_OK ||
-                      tessera_sync(executor->at, NULL) != TESSERA_OK)) {
-        code = fail_context(c->session.context);
-    }
+    code = code ? code : launch_once(c, executor, args, arrays->n, &launch);
     code = code ? code : compare(c, executor, arrays, args, want, wide);
     tessera_launch_free(launch);
     for (size_t i = 0; i < arrays->n; i++) {
@@ -162,6 +169,15 @@ static void drop_args(const Arrays *arrays, TesseraArg *args)
     free(args);
 }
 
+static TesseraStatus interpret(const Check *c, const TesseraOptions *options, const Arrays *arrays,
+                               const TesseraArg *args)
+{
+    run_begin(c->options, RUN_INTERPRETED, c->session.signature->name, "the interpreter");
+    TesseraStatus status = tessera_interpret(c->session.program, options, args, arrays->n);
+    run_end();
+    return status;
+}
+
 /* NULL when the program cannot be run in f64: then that is what is said. */
 static TesseraArg *run_wide(Check *c, const TesseraOptions *compile, const Arrays *arrays)
 {
@@ -171,7 +187,7 @@ static TesseraArg *run_wide(Check *c, const TesseraOptions *compile, const Array
     TesseraOptions options = *compile;
     TesseraArg *args = own_args(arrays, true);
     options.wide = true;
-    if (tessera_interpret(c->session.program, &options, args, arrays->n) == TESSERA_OK) {
+    if (interpret(c, &options, arrays, args) == TESSERA_OK) {
         return args;
     }
     const char *message = tessera_error(c->session.context)->message;
@@ -197,7 +213,7 @@ static int run_round(Check *c, const TesseraOptions *compile, const Arrays *arra
 {
     TesseraArg *want = own_args(arrays, false);
     int code = 0;
-    if (tessera_interpret(c->session.program, compile, want, arrays->n) != TESSERA_OK) {
+    if (interpret(c, compile, arrays, want) != TESSERA_OK) {
         code = fail_context(c->session.context);
     }
     TesseraArg *wide = code == 0 ? run_wide(c, compile, arrays) : NULL;

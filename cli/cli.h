@@ -17,6 +17,8 @@ typedef struct Strings {
     size_t n;
 } Strings;
 
+enum { NO_TIMEOUT = -1 }; /* none is given */
+
 /* M=1k..16k:x2 or :+512 */
 typedef struct SizeRange {
     const char *name;
@@ -50,7 +52,8 @@ typedef struct Options {
     Strings lines, skips;
     const char *target, *emit, *device, *stop_after, *print_after;
     uint64_t seed;
-    int threads, rounds, optimize, timeout;
+    int threads, rounds, optimize;
+    int timeout; /* seconds, 0: any; or NO_TIMEOUT */
     bool check, json, print_changed, time_passes, verify;
     bool describe, dependencies, csv;
     const char *compare, *trace, *trap;
@@ -115,6 +118,8 @@ typedef enum FailCode {
     FAIL_ASSERTION = 1034,
     FAIL_STRIDES = 1035,
     FAIL_SLICE = 1037,
+    FAIL_NO_END = 1038,
+    FAIL_TRAP = 1039,
 } FailCode;
 
 /* --diagnostics, wherever it stands: how all that follows is told. Returns 0, or an exit code. */
@@ -123,6 +128,10 @@ int diagnostics_read(int argc, char **argv);
 int fail(TesseraStatus status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int fail_code(FailCode code, TesseraStatus status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* What fail_code would say, for who may not print when the time comes: n bytes at most, cut at the
+ * end. Returns how many. */
+size_t fail_words(char *out, size_t n, FailCode code, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 void show_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* What the last call said, errors or warnings. */
 void show_diagnostics(const TesseraContext *context);
@@ -192,9 +201,16 @@ void interrupts_go_on(const InterruptHold *hold);
 /* The file that is removed when the program is stopped, or NULL: none any more. */
 void interrupts_remove(const char *path);
 
-/* Between them is compiling: when it takes longer the program ends with status 124. 0: any time. */
-void timeout_begin(int seconds);
+/* Between them is compiling: when it takes longer than --timeout, or a minute, the program ends
+ * with status 124. */
+void timeout_begin(const Options *options);
 void timeout_end(void);
+/* Between them a kernel runs, on what `where` says: when that takes longer than --timeout the
+ * program ends with status 4, and so it does when code of its own, which is running on the CPU,
+ * makes an access or an instruction that the machine refuses. */
+typedef enum RunPlace { RUN_INTERPRETED, RUN_COMPILED } RunPlace;
+void run_begin(const Options *options, RunPlace place, const char *kernel, const char *where);
+void run_end(void);
 
 /* ---- files (files.c) ---- */
 

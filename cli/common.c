@@ -164,7 +164,7 @@ static int open_program(const Options *options, Session *session)
 int session_open(const Options *options, Session *session)
 {
     *session = (Session){0};
-    timeout_begin(options->timeout);
+    timeout_begin(options);
     if (tessera_context_new(NULL, &session->context) != TESSERA_OK) {
         return fail(TESSERA_ENVIRONMENT, "out of memory");
     }
@@ -263,7 +263,7 @@ int session_options(const Options *options, Session *session, const TesseraTenso
 int session_compile(const Options *options, Session *session, const TesseraOptions *compile)
 {
     TesseraOptions with_target = *compile;
-    timeout_begin(options->timeout);
+    timeout_begin(options);
     if (!with_target.target) {
         int code = session_device(options, "auto", session);
         if (code != 0) {

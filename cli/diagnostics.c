@@ -57,7 +57,7 @@ void show_diagnostics(const TesseraContext *context)
     }
 }
 
-static void tell(const char *severity, int code, const char *format, va_list args)
+static void tell(FILE *to, const char *severity, int code, const char *format, va_list args)
 {
     char message[1024], name[16] = "";
     vsnprintf(message, sizeof message, format, args);
@@ -66,25 +66,25 @@ static void tell(const char *severity, int code, const char *format, va_list arg
     }
     if (form != FORM_JSON) {
         const char *open = *name ? "[" : "", *close = *name ? "]" : "";
-        fprintf(stderr, "%s%s%s%s: %s\n", severity, open, name, close, message);
+        fprintf(to, "%s%s%s%s: %s\n", severity, open, name, close, message);
         return;
     }
-    fprintf(stderr, "{\"severity\":\"%s\",\"code\":", severity);
+    fprintf(to, "{\"severity\":\"%s\",\"code\":", severity);
     if (*name) {
-        json_string(stderr, name);
+        json_string(to, name);
     } else {
-        fputs("null", stderr);
+        fputs("null", to);
     }
-    fputs(",\"message\":", stderr);
-    json_string(stderr, message);
-    fputs(",\"file\":null,\"label\":null,\"labels\":[],\"notes\":[],\"helps\":[]}\n", stderr);
+    fputs(",\"message\":", to);
+    json_string(to, message);
+    fputs(",\"file\":null,\"label\":null,\"labels\":[],\"notes\":[],\"helps\":[]}\n", to);
 }
 
 void show_note(const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    tell("note", 0, format, args);
+    tell(stderr, "note", 0, format, args);
     va_end(args);
 }
 
@@ -92,7 +92,7 @@ int fail(TesseraStatus status, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    tell("error", 0, format, args);
+    tell(stderr, "error", 0, format, args);
     va_end(args);
     return (int)status;
 }
@@ -101,9 +101,24 @@ int fail_code(FailCode code, TesseraStatus status, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    tell("error", (int)code, format, args);
+    tell(stderr, "error", (int)code, format, args);
     va_end(args);
     return (int)status;
+}
+
+size_t fail_words(char *out, size_t n, FailCode code, const char *format, ...)
+{
+    FILE *to = fmemopen(out, n, "w");
+    if (!to) {
+        return 0;
+    }
+    va_list args;
+    va_start(args, format);
+    tell(to, "error", (int)code, format, args);
+    va_end(args);
+    long written = ftell(to);
+    fclose(to);
+    return written > 0 ? (size_t)written : 0;
 }
 
 int session_warn(const Options *options, TesseraContext *context)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Being told to stop, by others or by the clock: the file that is being written goes, and the exit
- * status says what happened. At most one file is under way at a time. */
+/* Being told to stop, by others, by the clock or by what a kernel does: the file that is being
+ * written goes, and the exit status says what happened. At most one file is under way at a time.
+ * Who waits for a device cannot be asked to stop waiting, nor can a thread that loops: the process
+ * ends, and with it all that it has on the device. */
 #include "cli/cli.h"
 
 #include <pthread.h>
@@ -8,27 +10,86 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST_PATH = 4096, OUT_OF_TIME = 124 };
+enum { MOST_PATH = 4096, MOST_WORDS = 1024, OUT_OF_TIME = 124, COMPILING_SECONDS = 60 };
 
 /* The last one: who reads our output has gone, as `head` does; no words are wanted. */
 static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP, SIGALRM, SIGPIPE};
 static char under_way[MOST_PATH]; /* changed only while the signals are blocked */
 
-static void stop(int number)
+/* What is said, and the exit status, when something happens that is waited for. */
+typedef struct Ending {
+    char words[MOST_WORDS];
+    size_t n;
+    int status;
+} Ending;
+
+static Ending out_of_time; /* changed only while no alarm is set */
+
+static void end_with(const Ending *ending)
 {
     if (under_way[0]) {
         unlink(under_way);
     }
-    if (number == SIGALRM) {
-        static const char words[] =
-            "error[E1023]: compiling takes too long; --timeout SECONDS gives more"
-            " time, 0 any\n";
-        ssize_t written = write(STDERR_FILENO, words, sizeof words - 1);
-        (void)written;
-        _exit(OUT_OF_TIME);
-    }
-    _exit(128 + number);
+    ssize_t written = write(STDERR_FILENO, ending->words, ending->n);
+    (void)written;
+    _exit(ending->status);
 }
+
+static void stop(int number)
+{
+    static const Ending silent;
+    Ending ending = number == SIGALRM ? out_of_time : silent;
+    ending.status = number == SIGALRM ? ending.status : 128 + number;
+    end_with(&ending);
+}
+
+/* ---- traps ---- */
+
+static const struct {
+    int number;
+    const char *what;
+} TRAPS[] = {
+    {SIGSEGV, "an access to memory that is not there (SIGSEGV)"},
+    {SIGBUS, "an access to memory that is not there (SIGBUS)"},
+    {SIGFPE, "arithmetic that the processor refuses (SIGFPE)"},
+    {SIGILL, "an instruction that the processor refuses (SIGILL)"},
+};
+enum { N_TRAPS = sizeof TRAPS / sizeof *TRAPS };
+static Ending trapped[N_TRAPS];
+static struct sigaction before_traps[N_TRAPS];
+static bool traps_are_set;
+
+static void trap(int number)
+{
+    for (int i = 0; i < N_TRAPS; i++) {
+        if (TRAPS[i].number == number) {
+            end_with(&trapped[i]);
+        }
+    }
+}
+
+static void set_traps(const char *kernel, const char *where)
+{
+    struct sigaction action = {.sa_handler = trap};
+    for (int i = 0; i < N_TRAPS; i++) {
+        trapped[i].n =
+            fail_words(trapped[i].words, MOST_WORDS, FAIL_TRAP,
+                       "%.60s on %.80s: the kernel made %s", kernel, where, TRAPS[i].what);
+        trapped[i].status = TESSERA_FAULT;
+        sigaction(TRAPS[i].number, &action, &before_traps[i]);
+    }
+    traps_are_set = true;
+}
+
+static void drop_traps(void)
+{
+    for (int i = 0; i < N_TRAPS && traps_are_set; i++) {
+        sigaction(TRAPS[i].number, &before_traps[i], NULL);
+    }
+    traps_are_set = false;
+}
+
+/* ---- signals of others ---- */
 
 static sigset_t all_signals(void)
 {
@@ -73,12 +134,44 @@ void interrupts_remove(const char *path)
     interrupts_go_on(&hold);
 }
 
-void timeout_begin(int seconds)
+/* ---- the clock ---- */
+
+void timeout_begin(const Options *options)
 {
-    alarm((unsigned int)seconds);
+    int given = options->timeout;
+    alarm(0);
+    out_of_time.n =
+        fail_words(out_of_time.words, MOST_WORDS, FAIL_TIMEOUT,
+                   "compiling takes too long; --timeout SECONDS gives more time, 0 any");
+    out_of_time.status = OUT_OF_TIME;
+    alarm((unsigned int)(given == NO_TIMEOUT ? COMPILING_SECONDS : given));
 }
 
 void timeout_end(void)
 {
     alarm(0);
+}
+
+void run_begin(const Options *options, RunPlace place, const char *kernel, const char *where)
+{
+    int given = options->timeout;
+    alarm(0);
+    fflush(stdout); /* what was told is told, however this ends */
+    if (place == RUN_COMPILED) {
+        set_traps(kernel, where);
+    }
+    if (given != NO_TIMEOUT) {
+        out_of_time.n = fail_words(out_of_time.words, MOST_WORDS, FAIL_NO_END,
+                                   "%.60s on %.80s: the kernel has not ended after %d second%s "
+                                   "(--timeout)",
+                                   kernel, where, given, given == 1 ? "" : "s");
+        out_of_time.status = TESSERA_FAULT;
+        alarm((unsigned int)given);
+    }
+}
+
+void run_end(void)
+{
+    alarm(0);
+    drop_traps();
 }

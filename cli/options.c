@@ -33,7 +33,8 @@ const OptionRow option_rows[] = {
     {"--trap", "nan", VERB_RUN, "the first op that makes a NaN, in the interpreter"},
     {"--emit", "ir|launch|llvm|ptx|cubin|asm|hsaco|obj", VERB_COMPILE, "what to make"},
     {"--optimize", "0|1|2|3", ALL, "LLVM's level (default: 3)"},
-    {"--timeout", "SECONDS", CHECKED, "that compiling may take (default: 60; 0: any)"},
+    {"--timeout", "SECONDS", CHECKED,
+     "that compiling may take (default: 60), and a kernel (any); 0: any"},
     {"--describe", NULL, VERB_COMPILE, "nothing is made: the signatures of the kernels"},
     {"-MD", NULL, VERB_COMPILE, "the files read, as a rule for make, in the -o FILE's .d"},
     {"--rounds", "N", VERB_BENCH, "of which the median is taken (default: 7)"},
@@ -405,7 +406,7 @@ static void split_path(const char *text, Options *options)
 
 int options_read(const Verb *verb, int argc, char **argv, Options *options)
 {
-    *options = (Options){.rounds = 7, .timeout = 60, .seed = 1};
+    *options = (Options){.rounds = 7, .timeout = NO_TIMEOUT, .seed = 1};
     bool only_words = false;
     for (int i = 0; i < argc; i++) {
         if (!only_words && strcmp(argv[i], "--") == 0) {

@@ -68,13 +68,16 @@ static int launch(Run *run)
     }
     TesseraArg *args = arrays_args(&run->arrays, true);
     double start = now();
-    timeout_begin(run->options->timeout);
+    timeout_begin(run->options);
     bool ok = tessera_prepare(s->kernel, s->device, args, run->arrays.n, &prepared) == TESSERA_OK;
     timeout_end();
     run->compile_seconds += now() - start;
     TesseraMessages said;
+    run_begin(run->options, RUN_COMPILED, s->signature->name,
+              tessera_device_info(s->device)->name);
     ok = ok && tessera_launch_time(prepared, NULL, 1, &run->run_seconds) == TESSERA_OK &&
          tessera_launch_messages(prepared, NULL, &said) == TESSERA_OK;
+    run_end();
     free(args);
     code = ok ? tell(run, &said) : fail_context(s->context);
     code = code ? code : arrays_download(s, &run->arrays);
@@ -86,9 +89,10 @@ static int interpret(Run *run)
 {
     Session *s = &run->session;
     TesseraArg *args = arrays_args(&run->arrays, false);
-    timeout_end();
     double start = now();
+    run_begin(run->options, RUN_INTERPRETED, s->signature->name, "the interpreter");
     TesseraStatus status = tessera_interpret(s->program, &run->compile, args, run->arrays.n);
+    run_end();
     run->run_seconds = now() - start;
     TesseraMessages said;
     free(args);
@@ -152,9 +156,11 @@ static int check(Run *run, void *const *originals, FILE *to)
     TesseraArg *want = oracle_args(run, originals);
     int code = 0;
     tessera_debug(s->context, NULL);
+    run_begin(run->options, RUN_INTERPRETED, s->signature->name, "the interpreter");
     if (tessera_interpret(s->program, &run->compile, want, run->arrays.n) != TESSERA_OK) {
         code = fail_context(s->context);
     }
+    run_end();
     for (size_t i = 0; i < run->arrays.n; i++) {
         const Array *array = &run->arrays.items[i];
         if (want[i].bound) {
@@ -276,7 +282,7 @@ static int compile_for_run(Run *run, FILE *to)
         shapes.target = shapes.target ? shapes.target : "native";
         TesseraDebug stop = {.stop_after = "frontend"};
         tessera_debug(s->context, &stop);
-        timeout_begin(run->options->timeout);
+        timeout_begin(run->options);
         code = tessera_compile(s->program, &shapes, &s->kernel) == TESSERA_OK
                    ? 0
                    : fail_context(s->context);

@@ -7,7 +7,8 @@
 A test that needs what not every machine has says so: `REQUIRES: ptxas`, `nvdisasm`, `cuda` (a
 GPU). %tessera the program; %opt tests/tools/tessera_opt.c, likewise its neighbours; %FileCheck;
 %exit 1 COMMAND (succeeds when the command exits with 1); %s this file; %S its folder; %t a
-temporary name of this test; %examples the folder of examples; %python a Python with NumPy.
+temporary name of this test; %examples the folder of examples; %python a Python with NumPy; %mock
+a folder of mock drivers (tests/driver).
 """
 
 import glob
@@ -32,6 +33,7 @@ config.substitutions += [
     ("%tessera", os.path.join(config.tessera_build, "bin", "tessera")),
     ("%FileCheck", config.filecheck + " --allow-unused-prefixes=false"),
     ("%exit", want_exit),
+    ("%mock", os.path.join(config.tessera_build, "tests", "mock")),
     ("%examples", os.path.join(source, "examples")),
     ("%python", config.python),
 ]

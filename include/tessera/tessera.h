@@ -36,8 +36,8 @@
  * devices on which they were prepared, the context last. Any other argument that is NULL where
  * something is needed is an error of usage, or an answer of nothing.
  *
- * Compiling runs in the calling process and ends only by itself: who compiles what others wrote
- * gives that a process, and a limit of time. */
+ * Compiling and kernels run in the calling process, or for it, and end only by themselves: who
+ * compiles and runs what others wrote gives that a process, and a limit of time. */
 #ifndef TESSERA_TESSERA_H
 #define TESSERA_TESSERA_H
 

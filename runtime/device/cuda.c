@@ -95,8 +95,7 @@ static bool get_driver(Device *device, Cuda *cuda, DeviceError *error)
                                    sizeof SYMBOLS / sizeof *SYMBOLS, &cuda->driver, error);
 }
 
-static bool get_fact(const Cuda *cuda, CuDeviceAttribute attribute, int *value,
-                     DeviceError *error)
+static bool get_fact(const Cuda *cuda, CuDeviceAttribute attribute, int *value, DeviceError *error)
 {
     return check(cuda, cuda->driver.device_attribute(value, attribute, cuda->device),
                  "cuDeviceGetAttribute", "", error);
@@ -109,8 +108,8 @@ static void name_target(DeviceFacts *facts, int major, int minor)
     static const struct {
         int major, minor;
         const char *target;
-    } parts[] = {{8, 7, "sm_80"},    {8, 8, "sm_86"},  {9, 0, "sm_90a"},
-                 {10, 0, "sm_100a"}, {12, 1, "sm_120"}};
+    } parts[] = {
+        {8, 7, "sm_80"}, {8, 8, "sm_86"}, {9, 0, "sm_90a"}, {10, 0, "sm_100a"}, {12, 1, "sm_120"}};
     snprintf(facts->target, sizeof facts->target, "sm_%d%d", major, minor);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         if (parts[i].major == major && parts[i].minor == minor) {
@@ -123,18 +122,18 @@ static bool get_facts(const Cuda *cuda, DeviceFacts *facts, DeviceError *error)
 {
     int major = 0, minor = 0;
     const CudaDriver *d = &cuda->driver;
-    bool ok = check(cuda, d->device_name(facts->name, sizeof facts->name, cuda->device),
-                    "cuDeviceGetName", "", error) &&
-              check(cuda, d->device_memory(&facts->memory_bytes, cuda->device),
-                    "cuDeviceTotalMem", "", error) &&
-              check(cuda, d->driver_version(&facts->driver_version), "cuDriverGetVersion", "",
-                    error) &&
-              get_fact(cuda, CU_DEVICE_UNITS, &facts->units, error) &&
-              get_fact(cuda, CU_DEVICE_WARP, &facts->warp, error) &&
-              get_fact(cuda, CU_DEVICE_MAX_THREADS, &facts->max_threads, error) &&
-              get_fact(cuda, CU_DEVICE_SHARED_BYTES, &facts->shared_bytes, error) &&
-              get_fact(cuda, CU_DEVICE_MAJOR, &major, error) &&
-              get_fact(cuda, CU_DEVICE_MINOR, &minor, error);
+    bool ok =
+        check(cuda, d->device_name(facts->name, sizeof facts->name, cuda->device),
+              "cuDeviceGetName", "", error) &&
+        check(cuda, d->device_memory(&facts->memory_bytes, cuda->device), "cuDeviceTotalMem", "",
+              error) &&
+        check(cuda, d->driver_version(&facts->driver_version), "cuDriverGetVersion", "", error) &&
+        get_fact(cuda, CU_DEVICE_UNITS, &facts->units, error) &&
+        get_fact(cuda, CU_DEVICE_WARP, &facts->warp, error) &&
+        get_fact(cuda, CU_DEVICE_MAX_THREADS, &facts->max_threads, error) &&
+        get_fact(cuda, CU_DEVICE_SHARED_BYTES, &facts->shared_bytes, error) &&
+        get_fact(cuda, CU_DEVICE_MAJOR, &major, error) &&
+        get_fact(cuda, CU_DEVICE_MINOR, &minor, error);
     name_target(facts, major, minor);
     return ok;
 }
@@ -155,8 +154,8 @@ static bool open_device(Device *device, Cuda *cuda, int ordinal, DeviceError *er
         !get_facts(cuda, &device->facts, error)) {
         return false;
     }
-    return check(cuda, d->context_retain(&cuda->context, cuda->device),
-                 "cuDevicePrimaryCtxRetain", "", error);
+    return check(cuda, d->context_retain(&cuda->context, cuda->device), "cuDevicePrimaryCtxRetain",
+                 "", error);
 }
 
 static bool cuda_open(Device *device, int ordinal, DeviceError *error)
@@ -220,8 +219,7 @@ static bool cuda_copy_in(Device *device, void *to, const void *from, size_t n, D
     return ok;
 }
 
-static bool cuda_copy_out(Device *device, void *to, const void *from, size_t n,
-                          DeviceError *error)
+static bool cuda_copy_out(Device *device, void *to, const void *from, size_t n, DeviceError *error)
 {
     Cuda *cuda = device->state;
     if (n == 0) {
@@ -312,23 +310,24 @@ static bool find(Cuda *cuda, DeviceModule module, DeviceKernel *kernel, DeviceEr
     }
     kernel->function = function;
     return kernel->shared_bytes == 0 ||
-           check(cuda,
-                 cuda->driver.function_set(function, CU_FUNCTION_SHARED_BYTES,
-                                           kernel->shared_bytes),
-                 "cuFuncSetAttribute", kernel->symbol, error);
+           check(
+               cuda,
+               cuda->driver.function_set(function, CU_FUNCTION_SHARED_BYTES, kernel->shared_bytes),
+               "cuFuncSetAttribute", kernel->symbol, error);
 }
 
 static bool cuda_find(Device *device, DeviceModule module, const PlanLaunch *launch,
                       DeviceKernel *kernel, DeviceError *error)
 {
     Cuda *cuda = device->state;
-    *kernel = (DeviceKernel){.symbol = launch->symbol, .threads = launch->threads,
-                             .shared_bytes = launch->shared_bytes, .cluster = launch->cluster};
+    *kernel = (DeviceKernel){.symbol = launch->symbol,
+                             .threads = launch->threads,
+                             .shared_bytes = launch->shared_bytes,
+                             .cluster = launch->cluster};
     if (launch->shared_bytes > device->facts.shared_bytes) {
         return device_fail(error, DIAG_ENVIRONMENT, 0,
-                           "%s needs %d bytes of shared memory a block, %s has %d",
-                           launch->symbol, launch->shared_bytes, device->facts.name,
-                           device->facts.shared_bytes);
+                           "%s needs %d bytes of shared memory a block, %s has %d", launch->symbol,
+                           launch->shared_bytes, device->facts.name, device->facts.shared_bytes);
     }
     if (launch->cluster > 1 && !cuda->driver.launch_ex) {
         return device_fail(error, DIAG_ENVIRONMENT, 0,
@@ -388,13 +387,12 @@ static bool cuda_map(Device *device, const PlanMap *map, const DeviceTensor *ten
         strides[i] = axis ? each * (CuU64)plan_stride(tensor, axis - 1) : 0; /* of the next */
     }
     Entered in = enter(cuda, error);
-    bool ok = in.ok &&
-              check(cuda,
-                    cuda->driver.encode_tiled(
-                        bytes, map_type(tensor->dtype), (CuU32)tensor->rank, tensor->data, dims,
-                        strides, box, steps, 0, map_swizzle(map->swizzle),
-                        map->wide_l2 ? CU_MAP_PROMOTE_256 : CU_MAP_PROMOTE_NONE, 0),
-                    "cuTensorMapEncodeTiled", "", error);
+    bool ok = in.ok && check(cuda,
+                             cuda->driver.encode_tiled(
+                                 bytes, map_type(tensor->dtype), (CuU32)tensor->rank, tensor->data,
+                                 dims, strides, box, steps, 0, map_swizzle(map->swizzle),
+                                 map->wide_l2 ? CU_MAP_PROMOTE_256 : CU_MAP_PROMOTE_NONE, 0),
+                             "cuTensorMapEncodeTiled", "", error);
     leave(cuda, in);
     return ok;
 }
@@ -407,8 +405,16 @@ static CuResult launch_cluster(const Cuda *cuda, const DeviceKernel *kernel, uns
     CuLaunchAttribute cluster = {.id = CU_LAUNCH_CLUSTER};
     cluster.value.cluster.x = (unsigned int)kernel->cluster;
     cluster.value.cluster.y = cluster.value.cluster.z = 1;
-    CuLaunchConfig config = {blocks, 1, 1, (unsigned int)kernel->threads, 1, 1,
-                             (unsigned int)kernel->shared_bytes, stream, &cluster, 1};
+    CuLaunchConfig config = {blocks,
+                             1,
+                             1,
+                             (unsigned int)kernel->threads,
+                             1,
+                             1,
+                             (unsigned int)kernel->shared_bytes,
+                             stream,
+                             &cluster,
+                             1};
     return cuda->driver.launch_ex(&config, kernel->function, args, NULL);
 }
 
@@ -442,8 +448,8 @@ static bool cuda_sync(Device *device, DeviceStream stream, DeviceError *error)
 {
     Cuda *cuda = device->state;
     Entered in = enter(cuda, error);
-    bool ok = in.ok && check_wait(device, cuda->driver.stream_sync(stream), "cuStreamSynchronize",
-                                  error);
+    bool ok =
+        in.ok && check_wait(device, cuda->driver.stream_sync(stream), "cuStreamSynchronize", error);
     leave(cuda, in);
     return ok;
 }
@@ -456,8 +462,8 @@ static bool cuda_moment(Device *device, DeviceStream stream, DeviceMoment *momen
     Cuda *cuda = device->state;
     CuEvent event = NULL;
     Entered in = enter(cuda, error);
-    bool ok = in.ok && check(cuda, cuda->driver.event_create(&event, 0), "cuEventCreate", "",
-                             error);
+    bool ok =
+        in.ok && check(cuda, cuda->driver.event_create(&event, 0), "cuEventCreate", "", error);
     if (ok && !check(cuda, cuda->driver.event_record(event, stream), "cuEventRecord", "", error)) {
         cuda->driver.event_destroy(event);
         ok = false;

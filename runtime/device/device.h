@@ -24,11 +24,11 @@ bool device_fail_call(DeviceError *error, DiagClass kind, int code, const char *
 
 typedef struct DeviceFacts {
     char name[256];
-    char target[64];    /* the compiler's name of it: "native", "sm_90a", "gfx942" */
-    int units;          /* multiprocessors, compute units, threads */
+    char target[64]; /* the compiler's name of it: "native", "sm_90a", "gfx942" */
+    int units;       /* multiprocessors, compute units, threads */
     int warp;
-    int max_threads;    /* of a block */
-    int shared_bytes;   /* most that a block may have */
+    int max_threads;  /* of a block */
+    int shared_bytes; /* most that a block may have */
     size_t memory_bytes;
     int driver_version; /* as the driver counts; 0: no driver */
 } DeviceFacts;
@@ -105,8 +105,8 @@ struct Device {
     const DeviceOps *ops;
     Allocator allocator;
     DeviceFacts facts;
-    const void *driver; /* the injected driver's table, or NULL: load one */
-    void *state;        /* of the kind */
+    const void *driver;  /* the injected driver's table, or NULL: load one */
+    void *state;         /* of the kind */
     const char *running; /* what was launched last and not yet waited for; for messages; or NULL */
 };
 

@@ -75,8 +75,8 @@ static void leave(const Hip *hip, Entered in)
 /* Runtime-only installations have no unversioned link, nor a place in the loader's path. */
 static void *open_library(DeviceError *error)
 {
-    static const char *const files[] = {"libamdhip64.so.7", "libamdhip64.so.6",
-                                        "libamdhip64.so.5", "libamdhip64.so"};
+    static const char *const files[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5",
+                                        "libamdhip64.so"};
     enum { FILES = sizeof files / sizeof *files };
     const char *root = getenv("ROCM_PATH");
     char paths[FILES][512];
@@ -153,8 +153,7 @@ static bool get_facts(const Hip *hip, DeviceFacts *facts, DeviceError *error)
 static bool open_device(Device *device, Hip *hip, DeviceError *error)
 {
     int count = 0;
-    if (!get_driver(device, hip, error) ||
-        !check(hip, hip->driver.init(0), "hipInit", "", error) ||
+    if (!get_driver(device, hip, error) || !check(hip, hip->driver.init(0), "hipInit", "", error) ||
         !check(hip, hip->driver.device_count(&count), "hipGetDeviceCount", "", error)) {
         return false;
     }
@@ -194,8 +193,8 @@ static bool hip_alloc(Device *device, size_t bytes, void **memory, DeviceError *
     *memory = NULL;
     snprintf(what, sizeof what, "%zu bytes", bytes);
     Entered in = enter(hip, error);
-    bool ok = in.ok && check(hip, hip->driver.alloc(memory, bytes ? bytes : 1), "hipMalloc", what,
-                             error);
+    bool ok =
+        in.ok && check(hip, hip->driver.alloc(memory, bytes ? bytes : 1), "hipMalloc", what, error);
     leave(hip, in);
     return ok;
 }
@@ -223,8 +222,8 @@ static bool hip_copy_in(Device *device, void *to, const void *from, size_t n, De
         return true;
     }
     Entered in = enter(hip, error);
-    bool ok = in.ok && check_wait(device, hip->driver.copy_in(to, unconst(from), n), "hipMemcpyHtoD",
-                                  error);
+    bool ok = in.ok &&
+              check_wait(device, hip->driver.copy_in(to, unconst(from), n), "hipMemcpyHtoD", error);
     leave(hip, in);
     return ok;
 }
@@ -236,8 +235,8 @@ static bool hip_copy_out(Device *device, void *to, const void *from, size_t n, D
         return true;
     }
     Entered in = enter(hip, error);
-    bool ok = in.ok && check_wait(device, hip->driver.copy_out(to, unconst(from), n), "hipMemcpyDtoH",
-                                  error);
+    bool ok = in.ok && check_wait(device, hip->driver.copy_out(to, unconst(from), n),
+                                  "hipMemcpyDtoH", error);
     leave(hip, in);
     return ok;
 }
@@ -285,18 +284,19 @@ static bool hip_find(Device *device, DeviceModule module, const PlanLaunch *laun
                      DeviceKernel *kernel, DeviceError *error)
 {
     Hip *hip = device->state;
-    *kernel = (DeviceKernel){.symbol = launch->symbol, .threads = launch->threads,
-                             .shared_bytes = launch->shared_bytes, .cluster = 1};
+    *kernel = (DeviceKernel){.symbol = launch->symbol,
+                             .threads = launch->threads,
+                             .shared_bytes = launch->shared_bytes,
+                             .cluster = 1};
     if (launch->shared_bytes > device->facts.shared_bytes) {
         return device_fail(error, DIAG_ENVIRONMENT, 0,
-                           "%s needs %d bytes of shared memory a block, %s has %d",
-                           launch->symbol, launch->shared_bytes, device->facts.name,
-                           device->facts.shared_bytes);
+                           "%s needs %d bytes of shared memory a block, %s has %d", launch->symbol,
+                           launch->shared_bytes, device->facts.name, device->facts.shared_bytes);
     }
     Entered in = enter(hip, error);
-    bool ok = in.ok &&
-              check(hip, hip->driver.module_function(&kernel->function, module, kernel->symbol),
-                    "hipModuleGetFunction", kernel->symbol, error);
+    bool ok =
+        in.ok && check(hip, hip->driver.module_function(&kernel->function, module, kernel->symbol),
+                       "hipModuleGetFunction", kernel->symbol, error);
     leave(hip, in);
     return ok;
 }
@@ -329,8 +329,8 @@ static bool hip_sync(Device *device, DeviceStream stream, DeviceError *error)
 {
     Hip *hip = device->state;
     Entered in = enter(hip, error);
-    bool ok = in.ok && check_wait(device, hip->driver.stream_sync(stream), "hipStreamSynchronize",
-                                  error);
+    bool ok =
+        in.ok && check_wait(device, hip->driver.stream_sync(stream), "hipStreamSynchronize", error);
     leave(hip, in);
     return ok;
 }
@@ -367,7 +367,8 @@ static bool hip_elapsed(Device *device, DeviceMoment first, DeviceMoment last, d
     Hip *hip = device->state;
     float milliseconds = 0;
     Entered in = enter(hip, error);
-    bool ok = in.ok && check_wait(device, hip->driver.event_sync(last), "hipEventSynchronize", error) &&
+    bool ok = in.ok &&
+              check_wait(device, hip->driver.event_sync(last), "hipEventSynchronize", error) &&
               check(hip, hip->driver.event_elapsed(&milliseconds, first, last),
                     "hipEventElapsedTime", "", error);
     leave(hip, in);

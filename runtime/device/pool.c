@@ -12,6 +12,8 @@
 
 enum { MOST_THREADS = 1024, PARTS_A_THREAD = 8, STACK_BYTES = 16 << 20 };
 
+static const int OF_THREADS[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
+
 /* One team a process: a forked child leaves its parent's behind, whose lock may be held. */
 typedef struct Team {
     pthread_mutex_t lock;
@@ -81,12 +83,15 @@ static void *thread_main(void *user)
     return NULL;
 }
 
-/* All signals stay with the program's own threads. */
+/* All signals stay with the program's own threads, but for those that a thread's own code makes. */
 static void start_threads(Team *team, int wanted)
 {
     sigset_t all, before;
     pthread_attr_t attr;
     sigfillset(&all);
+    for (size_t i = 0; i < sizeof OF_THREADS / sizeof *OF_THREADS; i++) {
+        sigdelset(&all, OF_THREADS[i]);
+    }
     if (pthread_attr_init(&attr) != 0) {
         return;
     }

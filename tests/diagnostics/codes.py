@@ -25,6 +25,8 @@ ELSEWHERE = {
     "E1011": "a driver may be there",
     "E1022": "no program of ours gets it",
     "E1023": "tests/cli/limits.test",
+    "E1038": "tests/cli/driver.test",
+    "E1039": "tests/cli/driver.test",
 }
 HEAD = "kernel f(x: f32[N]) -> f32[N] = "
 # Programs too large to be shown.
