@@ -81,6 +81,7 @@ enum {
     VERB_OTHER = 16,
     VERB_FMT = 32,
     VERB_CHECK = 64,
+    VERB_DOCTOR = 128,
 };
 
 extern const OptionRow option_rows[];
@@ -105,6 +106,7 @@ typedef enum FailCode {
     FAIL_WRITE = 1007,
     FAIL_NPY = 1008,
     FAIL_DEVICE = 1010,
+    FAIL_NO_DEVICE = 1011,
     FAIL_DIFFERENT = 1022,
     FAIL_TIMEOUT = 1023,
     FAIL_ASSUME = 1024,
@@ -168,6 +170,8 @@ void session_close(Session *session);
 int session_debug(const Options *options, TesseraContext *context, FILE *to);
 /* "cuda:1" */
 int session_device(const Options *options, const char *wish, Session *session);
+/* 0, or the exit code after a message: there is no kind of devices of this name. */
+int check_device_name(const char *kind);
 /* Options for the library, with what was inferred from arrays (`known` may be NULL). */
 int session_options(const Options *options, Session *session, const TesseraTensor *known,
                     TesseraOptions *out);
@@ -309,6 +313,7 @@ int explain_code(const Options *options);
 int verb_bench(const Options *options);
 int verb_check(const Options *options);
 int verb_fmt(const Options *options);
+int verb_doctor(const Options *options);
 int verb_targets(const Options *options);
 int verb_help(const Options *options);
 int verb_version(const Options *options);

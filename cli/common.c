@@ -191,10 +191,11 @@ static const char *device_name(size_t index)
     return names[index];
 }
 
-static int check_kind(const char *kind)
+int check_device_name(const char *kind)
 {
+    size_t n = strcspn(kind, ":");
     for (size_t i = 0; device_name(i); i++) {
-        if (strcmp(device_name(i), kind) == 0) {
+        if (strlen(device_name(i)) == n && strncmp(device_name(i), kind, n) == 0) {
             return 0;
         }
     }
@@ -219,7 +220,7 @@ int session_device(const Options *options, const char *wish, Session *session)
         }
         ordinal = (int)number;
     }
-    code = code ? code : check_kind(kind);
+    code = code ? code : check_device_name(kind);
     if (code == 0 &&
         tessera_device_open(session->context, kind, ordinal, &session->device) != TESSERA_OK) {
         code = fail_context(session->context);

@@ -44,8 +44,8 @@ int verb_help(const Options *options)
     puts("\n`tessera help VERB` lists the options of a verb.\n"
          "Exit status: 0, 1 error in the source, 2 usage, 3 environment, 4 fault in the kernel,\n"
          "or it does not end (--timeout), 5 answers differ, 70 a bug of Tessera, 124 compiling\n"
-         "takes too long (--timeout), 130 interrupted, 141 nobody reads the output any more (128 +\n"
-         "the signal, for others, too).");
+         "takes too long (--timeout), 130 interrupted, 141 nobody reads the output any more\n"
+         "(128 + the signal, for others, too).");
     return 0;
 }
 

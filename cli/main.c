@@ -17,6 +17,8 @@ static const Verb VERBS[] = {
      verb_check},
     {"fmt", "FILE.tile... | -", "lay sources out anew, in place (-: standard input to output)",
      VERB_FMT, verb_fmt},
+    {"doctor", "", "what of this machine can be used, and how to get what is missing",
+     VERB_DOCTOR, verb_doctor},
     {"targets", "", "what can be compiled for, and the devices here", VERB_OTHER, verb_targets},
     {"help", "[VERB]", "this text", VERB_OTHER, verb_help},
     {"version", "", "the version", VERB_OTHER, verb_version},

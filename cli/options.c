@@ -10,7 +10,7 @@
 enum {
     ALL = VERB_RUN | VERB_COMPILE | VERB_EXPLAIN | VERB_BENCH,
     CHECKED = ALL | VERB_CHECK,
-    ANY = CHECKED | VERB_FMT | VERB_OTHER,
+    ANY = CHECKED | VERB_FMT | VERB_DOCTOR | VERB_OTHER,
     ON_DEVICE = VERB_RUN | VERB_BENCH,
 };
 
@@ -25,6 +25,7 @@ const OptionRow option_rows[] = {
     {"--schedule", "\"tile M 128, N 256\"", CHECKED, "a schedule line; it beats the source's"},
     {"--target", "NAME", ALL, "what to compile for (default: the device here)"},
     {"--device", "auto|cpu|cuda|hip|interp", ON_DEVICE, "where to run; cuda:1 is the second one"},
+    {"--device", "cpu|cuda|hip", VERB_DOCTOR, "what has to be there; cuda:1 is the second one"},
     {"--threads", "N", ON_DEVICE, "of the CPU (default: all that may be used)"},
     {"--seed", "N", ON_DEVICE | VERB_CHECK, "of random inputs"},
     {"--check", NULL, VERB_RUN, "compare with the interpreter; exit status 5 when different"},
@@ -35,12 +36,14 @@ const OptionRow option_rows[] = {
     {"--optimize", "0|1|2|3", ALL, "LLVM's level (default: 3)"},
     {"--timeout", "SECONDS", CHECKED,
      "that compiling may take (default: 60), and a kernel (any); 0: any"},
+    {"--timeout", "SECONDS", VERB_DOCTOR, "that the small kernels may take (default: 60; 0: any)"},
     {"--describe", NULL, VERB_COMPILE, "nothing is made: the signatures of the kernels"},
     {"-MD", NULL, VERB_COMPILE, "the files read, as a rule for make, in the -o FILE's .d"},
     {"--rounds", "N", VERB_BENCH, "of which the median is taken (default: 7)"},
     {"--json", NULL, VERB_BENCH, "one line of JSON, for each of the sizes that are walked"},
     {"--csv", NULL, VERB_BENCH, "a table, a line for each of the sizes that are walked"},
     {"--compare", "FILE", VERB_BENCH, "with what --json wrote before"},
+    {"--json", NULL, VERB_DOCTOR, "one object of JSON"},
     {"--json", NULL, VERB_COMPILE, "with --describe: as JSON"},
     {"--json", NULL, VERB_EXPLAIN, "of codes: as JSON"},
     {"--diagnostics", "human|short|json", ANY,
@@ -427,7 +430,7 @@ int options_read(const Verb *verb, int argc, char **argv, Options *options)
         return fail_code(FAIL_SIZE, TESSERA_USAGE, "--size %s=…: only bench walks over sizes",
                          options->ranges.items[0].name);
     }
-    if (verb->bit != VERB_OTHER && verb->bit != VERB_EXPLAIN && !any) {
+    if (!(verb->bit & (VERB_OTHER | VERB_EXPLAIN | VERB_DOCTOR)) && !any) {
         return fail_code(FAIL_NO_FILE, TESSERA_USAGE, "%s wants a file: tessera %s %s", verb->name,
                          verb->name, verb->synopsis);
     }

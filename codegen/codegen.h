@@ -9,7 +9,7 @@
 typedef enum EmitKind {
     EMIT_LLVM,  /* LLVM IR, text, after its optimizer */
     EMIT_PTX,   /* NVIDIA: text */
-    EMIT_CUBIN, /* NVIDIA: needs an assembler (ptxas or libnvJitLink) */
+    EMIT_CUBIN, /* NVIDIA: needs an assembler, ptxas */
     EMIT_ASM,   /* assembly text of the target (NVIDIA: SASS is not ours to print; this is PTX) */
     EMIT_HSACO, /* AMD: a linked code object */
     EMIT_OBJ,   /* CPU: a relocatable object */
@@ -30,6 +30,16 @@ typedef struct Code {
 
 /* False after a diagnostic. `plan` is filled whatever `kind` is. */
 bool codegen_emit(Func *func, EmitKind kind, const CodegenOptions *options, Code *code, Plan *plan);
+
+/* What code is made with, and the CPU that "native" means. */
+typedef struct CodegenHost {
+    const char *llvm;     /* its version */
+    const char *cpu;      /* LLVM's name of it */
+    const char *features; /* "+avx2,-amx-tile,…" */
+    const char *ptxas;    /* NULL: there is none, or it cannot be run */
+    const char *ptxas_version;
+} CodegenHost;
+void codegen_host(Arena *arena, CodegenHost *host);
 
 /* The host's own code, ready to call. */
 typedef struct JitCode JitCode;

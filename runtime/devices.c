@@ -25,7 +25,8 @@ static TesseraStatus open_kind(TesseraContext *context, const DeviceOps *ops, in
     }
     const DeviceFacts *facts = &device->device->facts;
     device->info = (TesseraDeviceInfo){ops->name, facts->name, facts->target, facts->units,
-                                       facts->memory_bytes};
+                                       facts->memory_bytes, facts->warp, facts->max_threads,
+                                       facts->shared_bytes};
     return TESSERA_OK;
 }
 

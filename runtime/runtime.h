@@ -27,6 +27,7 @@ struct TesseraContext {
     TesseraDebug debug;
     TesseraTarget target; /* of the last tessera_target */
     struct Said *said;    /* messages.c; NULL: nothing yet */
+    struct Doctor *doctor; /* doctor.c; NULL: was not asked */
 };
 
 /* What one object was made from and with: an arena, and the diagnostics in it. */
@@ -177,6 +178,8 @@ typedef struct SaidRecords {
 /* Orders the records and keeps what they say, for tessera_interpret_messages. */
 TesseraStatus context_hear(TesseraContext *context, SaidRecords *records);
 void said_free(TesseraContext *context);
+
+void doctor_free(TesseraContext *context); /* doctor.c */
 
 /* ---- guards (work.c) ---- */
 

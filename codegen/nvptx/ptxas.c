@@ -49,7 +49,17 @@ static const char *search_toolkit(Arena *arena)
     return NULL;
 }
 
-static const char *find_ptxas(Func *func, const CodegenOptions *options)
+const char *ptxas_find(Arena *arena)
+{
+    const char *given = getenv("TESSERA_PTXAS");
+    if (given && *given) {
+        return can_run(given) ? given : NULL;
+    }
+    const char *found = search_path(arena);
+    return found ? found : search_toolkit(arena);
+}
+
+static const char *find_or_tell(Func *func, const CodegenOptions *options)
 {
     const char *given = options->ptxas ? options->ptxas : getenv("TESSERA_PTXAS");
     if (given && *given) {
@@ -60,8 +70,7 @@ static const char *find_ptxas(Func *func, const CodegenOptions *options)
                         "%s is not a program that can be run", given);
         return NULL;
     }
-    const char *found = search_path(func->arena);
-    found = found ? found : search_toolkit(func->arena);
+    const char *found = ptxas_find(func->arena);
     if (!found) {
         Diag *diag =
             diag_failure_at(func->diags, DIAG_ENVIRONMENT, ERR_NO_PTXAS, SPAN_NONE,
@@ -116,14 +125,14 @@ static bool write_all(int file, const Code *code)
     return true;
 }
 
-static bool read_all(Func *func, int file, Code *code)
+static bool read_all(Arena *arena, int file, Code *code)
 {
     struct stat info;
     if (fstat(file, &info) != 0) {
         return false;
     }
     code->n = (size_t)info.st_size;
-    code->bytes = arena_alloc(func->arena, code->n + 1);
+    code->bytes = arena_alloc(arena, code->n + 1);
     for (size_t at = 0; at < code->n;) {
         ssize_t n = pread(file, code->bytes + at, code->n - at, (off_t)at);
         if (n == 0 || (n < 0 && errno != EINTR)) {
@@ -179,11 +188,11 @@ static bool assemble(Func *func, const char *ptxas, int optimize, const Files *f
                          arena_printf(arena, "/proc/self/fd/%d", files->out),
                          NULL};
     int code = run(ptxas, arguments, files);
-    if (code == 0 && read_all(func, files->out, cubin) && cubin->n > 0) {
+    if (code == 0 && read_all(arena, files->out, cubin) && cubin->n > 0) {
         return true;
     }
     Code said = {"", 0};
-    if (code < 0 || !read_all(func, files->log, &said)) {
+    if (code < 0 || !read_all(arena, files->log, &said)) {
         diag_failure(func->diags, DIAG_ENVIRONMENT, "%s could not be run", ptxas);
         return false;
     }
@@ -194,7 +203,7 @@ static bool assemble(Func *func, const char *ptxas, int optimize, const Files *f
 
 bool ptxas_assemble(Func *func, const CodegenOptions *options, const Code *ptx, Code *cubin)
 {
-    const char *ptxas = find_ptxas(func, options);
+    const char *ptxas = find_or_tell(func, options);
     if (!ptxas) {
         return false;
     }
@@ -207,4 +216,19 @@ bool ptxas_assemble(Func *func, const CodegenOptions *options, const Code *ptx, 
     good = good && assemble(func, ptxas, options->optimize, &files, cubin);
     close_files(&files);
     return good;
+}
+
+/* "Cuda compilation tools, release 12.8, V12.8.93" */
+const char *ptxas_version(Arena *arena, const char *ptxas)
+{
+    static const char before[] = "release ";
+    char *arguments[] = {arena_strdup(arena, ptxas), "--version", NULL};
+    Files files = open_files();
+    Code said = {"", 0};
+    bool good = is_open(&files) && run(ptxas, arguments, &files) == 0 &&
+                read_all(arena, files.log, &said);
+    close_files(&files);
+    const char *at = good ? strstr(said.bytes, before) : NULL;
+    at = at ? at + sizeof before - 1 : NULL;
+    return at ? arena_printf(arena, "%.*s", (int)strspn(at, "0123456789."), at) : NULL;
 }

@@ -9,4 +9,9 @@
  * False after a diagnostic. */
 bool ptxas_assemble(Func *func, const CodegenOptions *options, const Code *ptx, Code *cubin);
 
+/* $TESSERA_PTXAS, or where one is found; NULL: nowhere. */
+const char *ptxas_find(Arena *arena);
+/* "12.8", or NULL: it does not say so. */
+const char *ptxas_version(Arena *arena, const char *ptxas);
+
 #endif

@@ -414,6 +414,7 @@ typedef struct TesseraDeviceInfo {
     const char *target; /* what to compile for */
     int units;          /* multiprocessors, compute units, threads */
     size_t memory_bytes;
+    int warp, max_threads, shared_bytes; /* of a block, the last two */
 } TesseraDeviceInfo;
 
 /* kind: "cpu", "cuda", "hip" or "auto" (the first that is there, accelerators first). ordinal:
@@ -433,6 +434,30 @@ TESSERA_API TesseraStatus tessera_copy_out(TesseraDevice *device, void *to_host,
                                            size_t bytes);
 /* Waits for all work of a stream (NULL: the default one); reports a kernel's fault. */
 TESSERA_API TesseraStatus tessera_sync(TesseraDevice *device, void *stream);
+
+/* ---- what this machine has ---- */
+
+typedef enum TesseraHealth {
+    TESSERA_HEALTHY,
+    TESSERA_ABSENT, /* it is not here; `cost` says what cannot be done without */
+    TESSERA_BROKEN, /* it is here, and cannot be used */
+} TesseraHealth;
+
+/* One thing that is looked for. New members come at the end. */
+typedef struct TesseraFinding {
+    const char *part; /* "compiler", "cpu", "cuda", "cuda:0", "hip", "ptxas", "cache", … */
+    TesseraHealth health;
+    const char *text;                /* what was found, or what is wrong */
+    const char *version;             /* or NULL */
+    const char *looked_for;          /* names of files, or NULL */
+    const char *cost, *help;         /* what is lost, what can be done about it; or NULL */
+    const TesseraDeviceInfo *device; /* or NULL */
+} TesseraFinding;
+
+/* Looks for drivers, devices and tools, and runs a small kernel on each device. What is missing is
+ * no error of this call. Valid until the next one with the context. */
+TESSERA_API TesseraStatus tessera_doctor(TesseraContext *context, const TesseraFinding **findings,
+                                         size_t *n);
 
 /* ---- launching ---- */
 

@@ -82,15 +82,19 @@ static void leave(const Cuda *cuda, Entered in)
 
 /* ---- opening ---- */
 
-static bool get_driver(Device *device, Cuda *cuda, DeviceError *error)
+/* `probe`, which may be NULL, hears where the driver was looked for and found. */
+static bool get_driver(const void *injected, Cuda *cuda, DeviceProbe *probe, DeviceError *error)
 {
     static const char *const names[] = {"libcuda.so.1", "libcuda.so", NULL};
-    if (device->driver) {
-        memcpy(&cuda->driver, device->driver, sizeof cuda->driver);
+    if (injected) {
+        memcpy(&cuda->driver, injected, sizeof cuda->driver);
         return true;
     }
     /* Never closed: drivers keep threads. */
     void *library = library_open(names, "CUDA driver", error);
+    if (probe) {
+        library_describe(names, library, probe);
+    }
     return library && library_bind(library, "CUDA driver", SYMBOLS,
                                    sizeof SYMBOLS / sizeof *SYMBOLS, &cuda->driver, error);
 }
@@ -138,11 +142,33 @@ static bool get_facts(const Cuda *cuda, DeviceFacts *facts, DeviceError *error)
     return ok;
 }
 
+static bool probe_driver(const Cuda *cuda, DeviceProbe *probe, DeviceError *error)
+{
+    const CudaDriver *d = &cuda->driver;
+    int version = 0;
+    if (!check(cuda, d->driver_version(&version), "cuDriverGetVersion", "", error)) {
+        return false;
+    }
+    snprintf(probe->version, sizeof probe->version, "%d.%d", version / 1000, version % 1000 / 10);
+    return check(cuda, d->init(0), "cuInit", "", error) &&
+           check(cuda, d->device_count(&probe->n_devices), "cuDeviceGetCount", "", error);
+}
+
+static void cuda_probe(const void *driver, DeviceProbe *probe)
+{
+    Cuda cuda = {0};
+    *probe = (DeviceProbe){0};
+    if (get_driver(driver, &cuda, probe, &probe->error)) {
+        probe_driver(&cuda, probe, &probe->error);
+    }
+}
+
 static bool open_device(Device *device, Cuda *cuda, int ordinal, DeviceError *error)
 {
     int count = 0;
     const CudaDriver *d = &cuda->driver;
-    if (!get_driver(device, cuda, error) || !check(cuda, d->init(0), "cuInit", "", error) ||
+    if (!get_driver(device->driver, cuda, NULL, error) ||
+        !check(cuda, d->init(0), "cuInit", "", error) ||
         !check(cuda, d->device_count(&count), "cuDeviceGetCount", "", error)) {
         return false;
     }
@@ -501,6 +527,7 @@ static void cuda_forget(Device *device, DeviceMoment moment)
 
 const DeviceOps device_cuda = {
     .name = "cuda",
+    .probe = cuda_probe,
     .open = cuda_open,
     .close = cuda_close,
     .alloc = cuda_alloc,

@@ -60,6 +60,15 @@ typedef struct DeviceTensor {
     int64_t strides[8]; /* in elements */
 } DeviceTensor;
 
+/* What there is of a kind, without opening a device. */
+typedef struct DeviceProbe {
+    char looked_for[1024]; /* the driver's library, by its names */
+    char library[512];     /* where it is; "": nowhere */
+    char version[32];      /* the driver's; "": not known */
+    int n_devices;
+    DeviceError error; /* text "": nothing is wrong */
+} DeviceProbe;
+
 typedef struct Device Device;
 typedef struct DeviceOps DeviceOps;
 /* A module, a stream and a moment as the device's own handle. Stream NULL: the default one. */
@@ -69,6 +78,8 @@ typedef void *DeviceMoment;
 
 struct DeviceOps {
     const char *name; /* "cpu", "cuda", "hip" */
+    /* NULL where there is no driver. `driver`: as in device_open. */
+    void (*probe)(const void *driver, DeviceProbe *probe);
     bool (*open)(Device *device, int ordinal, DeviceError *error);
     void (*close)(Device *device);
     bool (*alloc)(Device *device, size_t bytes, void **memory, DeviceError *error);

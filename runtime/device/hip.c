@@ -72,39 +72,70 @@ static void leave(const Hip *hip, Entered in)
 
 /* ---- opening ---- */
 
+enum { MOST_FILES = 4, MOST_PATH = 512 };
+
+typedef struct HipNames {
+    char paths[MOST_FILES][MOST_PATH];
+    const char *names[2 * MOST_FILES + 1];
+} HipNames;
+
 /* Runtime-only installations have no unversioned link, nor a place in the loader's path. */
-static void *open_library(DeviceError *error)
+static void name_libraries(HipNames *out)
 {
-    static const char *const files[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5",
-                                        "libamdhip64.so"};
-    enum { FILES = sizeof files / sizeof *files };
+    static const char *const files[MOST_FILES] = {"libamdhip64.so.7", "libamdhip64.so.6",
+                                                  "libamdhip64.so.5", "libamdhip64.so"};
     const char *root = getenv("ROCM_PATH");
-    char paths[FILES][512];
-    const char *names[2 * FILES + 1];
     int n = 0;
-    for (int i = 0; i < FILES; i++) {
-        int length = snprintf(paths[i], sizeof paths[i], "%s/lib/%s",
+    for (int i = 0; i < MOST_FILES; i++) {
+        int length = snprintf(out->paths[i], MOST_PATH, "%s/lib/%s",
                               root && *root ? root : "/opt/rocm", files[i]);
-        if (length > 0 && (size_t)length < sizeof paths[i]) {
-            names[n++] = paths[i];
+        if (length > 0 && length < MOST_PATH) {
+            out->names[n++] = out->paths[i];
         }
     }
-    for (int i = 0; i < FILES; i++) {
-        names[n++] = files[i];
+    for (int i = 0; i < MOST_FILES; i++) {
+        out->names[n++] = files[i];
     }
-    names[n] = NULL;
-    return library_open(names, "HIP runtime (libamdhip64)", error);
+    out->names[n] = NULL;
 }
 
-static bool get_driver(Device *device, Hip *hip, DeviceError *error)
+/* `probe`, which may be NULL, hears where the runtime was looked for and found. */
+static bool get_driver(const void *injected, Hip *hip, DeviceProbe *probe, DeviceError *error)
 {
-    if (device->driver) {
-        memcpy(&hip->driver, device->driver, sizeof hip->driver);
+    HipNames names;
+    if (injected) {
+        memcpy(&hip->driver, injected, sizeof hip->driver);
         return true;
     }
-    void *library = open_library(error);
+    name_libraries(&names);
+    void *library = library_open(names.names, "HIP runtime (libamdhip64)", error);
+    if (probe) {
+        library_describe(names.names, library, probe);
+    }
     return library && library_bind(library, "HIP runtime", SYMBOLS,
                                    sizeof SYMBOLS / sizeof *SYMBOLS, &hip->driver, error);
+}
+
+static bool probe_driver(const Hip *hip, DeviceProbe *probe, DeviceError *error)
+{
+    const HipDriver *d = &hip->driver;
+    int version = 0;
+    if (!check(hip, d->driver_version(&version), "hipRuntimeGetVersion", "", error)) {
+        return false;
+    }
+    snprintf(probe->version, sizeof probe->version, "%d.%d.%d", version / 10000000,
+             version / 100000 % 100, version % 100000);
+    return check(hip, d->init(0), "hipInit", "", error) &&
+           check(hip, d->device_count(&probe->n_devices), "hipGetDeviceCount", "", error);
+}
+
+static void hip_probe(const void *driver, DeviceProbe *probe)
+{
+    Hip hip = {0};
+    *probe = (DeviceProbe){0};
+    if (get_driver(driver, &hip, probe, &probe->error)) {
+        probe_driver(&hip, probe, &probe->error);
+    }
 }
 
 static int int_at(const char *bytes, size_t offset)
@@ -153,7 +184,8 @@ static bool get_facts(const Hip *hip, DeviceFacts *facts, DeviceError *error)
 static bool open_device(Device *device, Hip *hip, DeviceError *error)
 {
     int count = 0;
-    if (!get_driver(device, hip, error) || !check(hip, hip->driver.init(0), "hipInit", "", error) ||
+    if (!get_driver(device->driver, hip, NULL, error) ||
+        !check(hip, hip->driver.init(0), "hipInit", "", error) ||
         !check(hip, hip->driver.device_count(&count), "hipGetDeviceCount", "", error)) {
         return false;
     }
@@ -389,6 +421,7 @@ static void hip_forget(Device *device, DeviceMoment moment)
 
 const DeviceOps device_hip = {
     .name = "hip",
+    .probe = hip_probe,
     .open = hip_open,
     .close = hip_close,
     .alloc = hip_alloc,

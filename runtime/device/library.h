@@ -16,6 +16,8 @@ typedef struct LibrarySymbol {
 /* Tries the names in order. NULL, with the loader's words, when there is none; `what` names the
  * library to the user. */
 void *library_open(const char *const *names, const char *what, DeviceError *error);
+/* The names, and where one of them was found: NULL nowhere. */
+void library_describe(const char *const *names, void *library, DeviceProbe *probe);
 /* False when a required symbol is missing; absent optional ones are NULL. */
 bool library_bind(void *library, const char *what, const LibrarySymbol *symbols, size_t n,
                   void *table, DeviceError *error);

@@ -212,6 +212,30 @@ START_TEST(cuda_cluster_failures)
 }
 END_TEST
 
+static void probe_each(const DeviceOps *ops, const void *driver, const char *version)
+{
+    DeviceProbe probe;
+    mock_reset(0);
+    ops->probe(driver, &probe);
+    ck_assert_int_eq(probe.n_devices, MOCK_DEVICES);
+    ck_assert_str_eq(probe.version, version);
+    ck_assert_str_eq(probe.error.text, "");
+    int calls = mock.calls;
+    for (int i = 1; i <= calls; i++) {
+        mock_reset(i);
+        ops->probe(driver, &probe);
+        ck_assert_int_eq(probe.n_devices, 0);
+        ck_assert_ptr_nonnull(strstr(probe.error.text, "MOCK_ERROR"));
+    }
+}
+
+START_TEST(probes)
+{
+    probe_each(&device_cuda, &mock_cuda, "13.0");
+    probe_each(&device_hip, &mock_hip, "6.3.42131");
+}
+END_TEST
+
 static Plan plan_without_map(PlanLaunch *launch)
 {
     Plan plan = PLAN;
@@ -502,6 +526,7 @@ UNIT_TESTS(device_drivers)
     tcase_add_test(tests, cuda_cluster_failures);
     tcase_add_test(tests, hip_failures);
     tcase_add_test(tests, faults_name_the_kernel);
+    tcase_add_test(tests, probes);
     tcase_add_test(tests, cuda_passes_on);
     tcase_add_test(tests, cuda_passes_strides_on);
     tcase_add_test(tests, cuda_clusters_and_persistence);

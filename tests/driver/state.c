@@ -2,7 +2,8 @@
 /* What the mock drivers count, and what makes them fail. In a library of its own, where nobody can
  * set `mock`, the environment does: MOCK_FAIL=7 the seventh call, 7+ it and all after it,
  * MOCK_ERROR the number that it returns, MOCK_DEVICES how many there are, MOCK_HANGS that kernels
- * never end, MOCK_REPORT a file that gets "calls open" when the process ends by itself. */
+ * never end, MOCK_WRONG that no answer is right, MOCK_REPORT a file that gets "calls open" when the
+ * process ends by itself. */
 #include "tests/driver/mock.h"
 
 #include <stdio.h>
@@ -43,6 +44,7 @@ __attribute__((constructor)) static void begin(void)
     mock.n_devices = number_of("MOCK_DEVICES", MOCK_DEVICES);
     mock.opened = number_of("MOCK_OPENED", MOCK_OPENED);
     mock.hangs = number_of("MOCK_HANGS", 0) != 0;
+    mock.wrong = number_of("MOCK_WRONG", 0) != 0;
 }
 
 __attribute__((destructor)) static void end(void)
@@ -92,6 +94,18 @@ void mock_wait(void)
     }
 }
 
+/* The one kernel that a mock can do: out = in * 2 + 1, that `tessera doctor` tries. */
+static void run_trial(void **args)
+{
+    enum { TRIAL = 1000 };
+    float *in, *out;
+    memcpy(&in, args[0], sizeof in);
+    memcpy(&out, args[1], sizeof out);
+    for (int i = 0; i < TRIAL; i++) {
+        out[i] = in[i] * 2 + (mock.wrong ? 2 : 1);
+    }
+}
+
 void mock_note_launch(unsigned int grid, unsigned int block, unsigned int shared, void **args)
 {
     mock.launches++;
@@ -101,6 +115,9 @@ void mock_note_launch(unsigned int grid, unsigned int block, unsigned int shared
     memcpy(&mock.first_argument, args[0], sizeof mock.first_argument);
     if (mock.map_argument >= 0) {
         memcpy(mock.map, args[mock.map_argument], sizeof mock.map);
+    }
+    if (strcmp(mock.function, "trial_0") == 0) {
+        run_trial(args);
     }
     if (mock.log_argument >= 0) {
         int64_t *log;

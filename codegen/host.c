@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What code is made with on this machine, for `tessera doctor`. */
+#include "codegen/codegen.h"
+
+#include "codegen/llvm.h"
+#include "codegen/nvptx/ptxas.h"
+
+static const char *take_text(Arena *arena, char *message)
+{
+    const char *text = arena_strdup(arena, message ? message : "");
+    LLVMDisposeMessage(message);
+    return text;
+}
+
+void codegen_host(Arena *arena, CodegenHost *host)
+{
+    unsigned major, minor, patch;
+    LLVMGetVersion(&major, &minor, &patch);
+    *host = (CodegenHost){.llvm = arena_printf(arena, "%u.%u.%u", major, minor, patch),
+                          .cpu = take_text(arena, LLVMGetHostCPUName()),
+                          .features = take_text(arena, LLVMGetHostCPUFeatures()),
+                          .ptxas = ptxas_find(arena)};
+    host->ptxas_version = host->ptxas ? ptxas_version(arena, host->ptxas) : NULL;
+}
