@@ -194,6 +194,8 @@ void load_imports(Module *module);
 void check_twice(Module *module);
 /* signature.c: what the outside sees of a kernel; checks parameters and results. */
 void make_signature(Module *module, KernelDecl *kernel);
+/* Does the name stand in the expression? */
+bool expr_mentions(const Expr *expr, const char *name);
 /* Text of an expression as it was written, spaces normalized. */
 const char *source_text(const Diags *diags, Arena *arena, Span span);
 

@@ -359,18 +359,6 @@ static void walk_block(Lint *lint, const StmtList *list)
 
 /* ---- kernels and functions ---- */
 
-static bool mentions(const Expr *expr, const char *name)
-{
-    if (!expr) {
-        return false;
-    }
-    bool found = expr->kind == EXPR_NAME && text_same(expr->name, name);
-    for (size_t i = 0; !found && i < expr->args.n; i++) {
-        found = mentions(expr->args.items[i], name);
-    }
-    return found || mentions(expr->a, name) || mentions(expr->b, name);
-}
-
 /* What nobody reads may still say how large the results are. */
 static bool gives_a_size(const KernelDecl *kernel, size_t nth)
 {
@@ -378,9 +366,9 @@ static bool gives_a_size(const KernelDecl *kernel, size_t nth)
         const char *size = kernel->signature.sizes.items[i];
         bool elsewhere = false;
         for (size_t k = 0; k < kernel->params.n; k++) {
-            elsewhere = elsewhere || (k != nth && mentions(kernel->params.items[k].type, size));
+            elsewhere = elsewhere || (k != nth && expr_mentions(kernel->params.items[k].type, size));
         }
-        if (!elsewhere && mentions(kernel->params.items[nth].type, size)) {
+        if (!elsewhere && expr_mentions(kernel->params.items[nth].type, size)) {
             return true;
         }
     }

@@ -40,6 +40,33 @@ static void collect(Lower *l, const StmtList *list, Carried *carried)
     }
 }
 
+/* ---- what a condition reads ---- */
+
+/* Does a name of `changed` stand in the condition? */
+static bool touches(const Expr *changed, const Expr *condition)
+{
+    if (!changed) {
+        return false;
+    }
+    bool found = changed->kind == EXPR_NAME && expr_mentions(condition, changed->name);
+    for (size_t i = 0; !found && i < changed->args.n; i++) {
+        found = touches(changed->args.items[i], condition);
+    }
+    return found || touches(changed->a, condition) || touches(changed->b, condition);
+}
+
+bool may_change(const StmtList *list, const Expr *condition)
+{
+    bool found = false;
+    for (size_t i = 0; i < list->n && !found; i++) {
+        const Stmt *stmt = list->items[i];
+        found = (stmt->kind == STMT_ASSIGN && touches(stmt->target, condition)) ||
+                (stmt->kind == STMT_EXPR && touches(stmt->value, condition)) ||
+                may_change(&stmt->body, condition) || may_change(&stmt->otherwise, condition);
+    }
+    return found;
+}
+
 static void remember(Lower *l, Carried *carried)
 {
     carried->before = ARENA_ARRAY(l->arena, Val, carried->symbols.n);

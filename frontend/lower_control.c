@@ -368,9 +368,33 @@ static Tried try_while(Lower *l, const WhileLoop *loop, const Carried *carried)
     return TRIED_DONE;
 }
 
+/* False: there is no loop to lower, because it never begins, or, an error, never ends. */
+static bool can_end(Lower *l, const WhileLoop *loop)
+{
+    if (!loop->condition || l->leaving.active || may_change(loop->body, loop->condition)) {
+        return true;
+    }
+    Val holds = lower_operand(l, loop->condition);
+    bool known = holds.kind == VAL_CONST;
+    if (check_condition(l, loop->condition, &holds) && (!known || holds.scalar.i)) {
+        Diag *diag = lower_error(l, ERR_CONDITION, loop->condition->span,
+                                 known ? "this loop never ends: its condition is always true"
+                                       : "nothing in this loop changes its condition");
+        diag_help(l->diags, diag,
+                  known ? "leave it with `break`"
+                        : "assign to a variable that it reads, or leave it with "
+                          "`break`");
+    }
+    return false;
+}
+
 static void lower_while_loop(Lower *l, const WhileLoop *loop)
 {
     Leaving outer = begin_leaving(l, loop->body);
+    if (!can_end(l, loop)) {
+        end_leaving(l, outer);
+        return;
+    }
     Carried carried = carried_by(l, loop->body, NULL);
     if (loop->counter) {
         carried_add(l, &carried, loop->counter);

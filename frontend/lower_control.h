@@ -40,6 +40,9 @@ bool carried_widen(const Lower *l, const Carried *carried);
  * whose elements end by themselves, all of that loop's, since such elements are made one by one. */
 Lanes carried_lanes(const Lower *l, Lanes lanes);
 
+/* Do the statements assign to what the condition reads, or do something to it? */
+bool may_change(const StmtList *list, const Expr *condition);
+
 /* Does a `break` or `continue` of the loop around it stand in the statement? */
 bool may_leave(const Stmt *stmt);
 /* l->leaving becomes that of a loop with this body; what it was is returned, and set again by

@@ -236,6 +236,19 @@ void parser_recover(Parser *p, uint32_t indent)
     p->brackets = 0;
 }
 
+bool expr_mentions(const Expr *expr, const char *name)
+{
+    if (!expr) {
+        return false;
+    }
+    bool found = expr->kind == EXPR_NAME && text_same(expr->name, name);
+    for (size_t i = 0; !found && i < expr->args.n; i++) {
+        found = expr_mentions(expr->args.items[i], name);
+    }
+    return found || expr_mentions(expr->a, name) || expr_mentions(expr->b, name) ||
+           expr_mentions(expr->c, name);
+}
+
 const char *source_text(const Diags *diags, Arena *arena, Span span)
 {
     const Source *source = &diags->sources.items[span.source];

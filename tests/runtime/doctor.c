@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tessera_doctor finds, and that no allocation that fails in it, or in the machine code that it
+/* What tessera_doctor finds, and that no allocation that fails in it, or in the machine code it
  * makes and runs, costs more than an answer. */
 #include "tests/runtime/harness.h"
 
