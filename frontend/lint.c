@@ -366,7 +366,8 @@ static bool gives_a_size(const KernelDecl *kernel, size_t nth)
         const char *size = kernel->signature.sizes.items[i];
         bool elsewhere = false;
         for (size_t k = 0; k < kernel->params.n; k++) {
-            elsewhere = elsewhere || (k != nth && expr_mentions(kernel->params.items[k].type, size));
+            elsewhere =
+                elsewhere || (k != nth && expr_mentions(kernel->params.items[k].type, size));
         }
         if (!elsewhere && expr_mentions(kernel->params.items[nth].type, size)) {
             return true;

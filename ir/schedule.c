@@ -5,8 +5,8 @@
 #include <string.h>
 
 static const LineKind KINDS[] = {
-#define LINE(key, subs, values, pass, changes_bits, doc)                                           \
-    {key, subs, values, pass, doc, changes_bits},
+#define LINE(key, subs, values, pass, changes_bits, doc, where)                                    \
+    {key, subs, values, pass, doc, where, changes_bits},
 #include "ir/schedule.def"
 #undef LINE
 };

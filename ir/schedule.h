@@ -39,6 +39,7 @@ typedef struct LineKind {
     const char *subs;   /* space separated; "*": a dimension's name; "-": a bare value is allowed */
     const char *values; /* names separated by spaces; the name "int" stands for any integer */
     const char *pass, *doc;
+    const char *where; /* what a kernel has where the line decides something */
     bool changes_bits;
 } LineKind;
 const LineKind *schedule_kinds(size_t *n);

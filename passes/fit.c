@@ -158,13 +158,6 @@ typedef struct Search {
     const char *found;
 } Search;
 
-/* A tile is halved, a pipeline is made shorter, at least to 1. */
-static int64_t less(const Line *line, int times)
-{
-    int64_t number = text_same(line->key, "tile") ? line->number >> times : line->number - times;
-    return number > 1 ? number : 1;
-}
-
 /* `tile M 128, N 64` */
 static void describe(Text *text, const Line *line)
 {
@@ -172,8 +165,13 @@ static void describe(Text *text, const Line *line)
                 (long long)line->number);
 }
 
-/* One line by its number; -1: all tiles. */
-static bool try_less(Search *s, int which, int times)
+static bool is_pipeline(const Line *line)
+{
+    return text_same(line->key, "pipeline");
+}
+
+/* One line by its number, -1: all tiles; with `number`, or, where that is 0, halved so often. */
+static bool try_less(Search *s, int which, int64_t number, int times)
 {
     Mark changed = *s->mark;
     Text text = text_new(s->func->arena);
@@ -182,8 +180,9 @@ static bool try_less(Search *s, int which, int times)
     Given given = given_lines(s->func);
     for (int i = 0; i < given.n; i++) {
         Line *line = given.items[i];
-        if (which == i || (which < 0 && text_same(line->key, "tile"))) {
-            line->number = less(line, times);
+        if (which == i || (which < 0 && !is_pipeline(line))) {
+            int64_t half = line->number >> times;
+            line->number = number ? number : half > 1 ? half : 1;
             describe(&text, line);
             changed.lines[line - s->func->schedule->lines.items].number = line->number;
         }
@@ -195,23 +194,37 @@ static bool try_less(Search *s, int which, int times)
     return true;
 }
 
+/* The longest pipeline that fits. */
+static bool shorten(Search *s, int which, int64_t given)
+{
+    int64_t fits = 0, over = given;
+    while (fits + 1 < over) {
+        int64_t number = fits == 0 ? 1 : fits + (over - fits) / 2;
+        if (try_less(s, which, number, 0)) {
+            fits = number;
+        } else if (fits == 0) {
+            return false;
+        } else {
+            over = number;
+        }
+    }
+    return fits > 0;
+}
+
 /* The least change: a shorter pipeline, else one tile, else all tiles, each as often halved. */
 static const char *what_fits(Search *s)
 {
     mark_restore(s->func, s->mark);
     Given given = given_lines(s->func);
-    int n = given.n, pipeline = 0;
-    while (pipeline < n && !text_same(given.items[pipeline]->key, "pipeline")) {
-        pipeline++;
-    }
-    for (int times = 1; pipeline < n && times <= MOST_TIMES; times++) {
-        if (try_less(s, pipeline, times)) {
+    int n = given.n;
+    for (int i = 0; i < n; i++) {
+        if (is_pipeline(given.items[i]) && shorten(s, i, given.items[i]->number)) {
             return s->found;
         }
     }
     for (int times = 1; n > 0 && times <= MOST_TIMES; times++) {
         for (int which = 0; which <= n; which++) {
-            if (try_less(s, which < n ? which : -1, times)) {
+            if (try_less(s, which < n ? which : -1, 0, times)) {
                 return s->found;
             }
         }
@@ -219,14 +232,26 @@ static const char *what_fits(Search *s)
     return NULL;
 }
 
-static void give_help(Func *func, const Mark *mark, const char *fits, bool given)
+/* "`tile` and `pipeline`" */
+static const char *keys_of(Func *func, const Given *given)
+{
+    bool tiles = false, pipeline = false;
+    for (int i = 0; i < given->n; i++) {
+        tiles = tiles || !is_pipeline(given->items[i]);
+        pipeline = pipeline || is_pipeline(given->items[i]);
+    }
+    return arena_printf(func->arena, "%s%s%s", tiles ? "`tile`" : "",
+                        tiles && pipeline ? " and " : "", pipeline ? "`pipeline`" : "");
+}
+
+static void give_help(Func *func, const Mark *mark, const char *fits, const char *given)
 {
     for (size_t i = mark->n_diags; i < func->diags->list.n; i++) {
         Diag *diag = &func->diags->list.items[i];
         if (is_about_room(diag) && fits) {
             diag_help(func->diags, diag, "`%s` fits", fits);
-        } else if (is_about_room(diag) && given) {
-            diag_help(func->diags, diag, "leave out the lines that set tiles");
+        } else if (is_about_room(diag) && *given) {
+            diag_help(func->diags, diag, "leave out the lines that set %s", given);
         } else if (is_about_room(diag)) {
             diag_help(func->diags, diag,
                       "an axis that tiles hold whole, or `by exactly`, is too long: walk it with "
@@ -241,7 +266,8 @@ static bool refuse(Search *s)
     Func *func = s->func;
     const char *fits = what_fits(s);
     mark_restore(func, s->mark);
-    bool given = given_lines(func).n > 0;
+    Given lines = given_lines(func);
+    const char *given = keys_of(func, &lines);
     const PassHooks quiet = {.user = s->hooks->user, .skip = s->hooks->skip};
     func->fit = (FuncFit){.smaller = 0};
     s->run(func, &quiet, s->first);

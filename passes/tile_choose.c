@@ -306,6 +306,26 @@ static bool aligned_fits(const TilePlan *plan)
     return fits;
 }
 
+/* Says of the user's `rows resident` why it cannot be. */
+static void refuse_resident(Func *func, const AxisPlan *axis, int64_t tile)
+{
+    const Line *line = schedule_given(func, "rows", "");
+    Diag *diag = diag_error(func->diags, ERR_NOT_HERE, line->span,
+                            "`rows resident` cannot be: %s",
+                            tile ? "a tile holds a part of the row only"
+                                 : "a row may have any length");
+    if (tile) {
+        diag_note(func->diags, diag, "`tile %s %lld`, and %s may be %lld", axis->name,
+                  (long long)tile, axis->name, (long long)poly_most(axis->dim));
+        diag_help(func->diags, diag, "leave one of the two lines out");
+    } else {
+        diag_help(func->diags, diag,
+                  "say how long it may be: `assume %s <= 4096` in the source, --assume \"%s <= "
+                  "4096\", or --size",
+                  axis->name, axis->name);
+    }
+}
+
 /* Returns the elements that a resident row takes, or the loop's step; `inner` are those of row axes
  * inside of this one. */
 static int64_t choose_row(Func *func, const Op *group, TilePlan *plan, AxisPlan *axis,
@@ -322,6 +342,10 @@ static int64_t choose_row(Func *func, const Op *group, TilePlan *plan, AxisPlan 
     const char *how = schedule_word(func, "rows", "", fits ? "resident" : "looped", "%s",
                                     fits ? "a row fits the registers of one block: it is read once"
                                          : "a row may be longer than what one block can hold");
+    bool part = given && given->number < poly_most(axis->dim);
+    if (text_same(how, "resident") && (part || most == INT64_MAX)) {
+        refuse_resident(func, axis, most == INT64_MAX ? 0 : given->number);
+    }
     if (text_same(how, "resident") && most != INT64_MAX) {
         tile_set_step(func, axis, AXIS_ROW, row_step(func, group, most), "the whole row");
         axis->how = axis->step < poly_most(axis->dim) ? AXIS_LOOP : axis->how;

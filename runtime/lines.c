@@ -160,8 +160,8 @@ void lines_warn_unused(Func *func)
             Diag *diag = diag_warning(func->diags, 0, line->span,
                                       "schedule line `%s%s%s` decides nothing here", line->key,
                                       *line->sub ? " " : "", line->sub);
-            diag_note(func->diags, diag, "%s on %s has no such decision", func->name,
-                      func->target->name);
+            diag_note(func->diags, diag, "it is for %s; %s on %s has none",
+                      schedule_kind(line->key)->where, func->name, func->target->name);
         }
     }
 }

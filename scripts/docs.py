@@ -136,9 +136,9 @@ def schedule():
     text = (ROOT / "docs/schedule.md").read_text()
     head, rest = text.split(begin)
     lines = [[f"`{key}`", "" if subs == "-" else f"`{subs}`", f"`{values}`", f"`{owner}`",
-              "yes" if bits == "true" else "no", said]
-             for key, subs, values, owner, bits, said in rows("ir/schedule.def", "LINE")]
-    fields = ["key", "names", "values", "pass", "changes bits", "what it decides"]
+              "yes" if bits == "true" else "no", said, where]
+             for key, subs, values, owner, bits, said, where in rows("ir/schedule.def", "LINE")]
+    fields = ["key", "names", "values", "pass", "changes bits", "what it decides", "where"]
     return head + begin + "\n" + table(fields, lines) + end + rest.split(end)[1]
 
 
