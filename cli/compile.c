@@ -8,6 +8,18 @@ static const struct {
     const char *family, *kind;
 } USUAL[] = {{"cpu", "obj"}, {"nvptx", "ptx"}, {"amdgcn", "hsaco"}};
 
+static bool makes(TesseraContext *context, const char *target, const char *kind)
+{
+    const TesseraTarget *row;
+    bool found = strcmp(kind, "ir") == 0;
+    for (size_t i = 0; (row = tessera_target(context, i)); i++) {
+        for (const char *const *k = row->kinds; strcmp(row->name, target) == 0 && *k; k++) {
+            found = found || strcmp(*k, kind) == 0;
+        }
+    }
+    return found;
+}
+
 static const char *usual_kind(TesseraContext *context, const char *target)
 {
     const TesseraTarget *row;
@@ -44,9 +56,15 @@ static int emit(const Options *options, Session *session, const char *target)
     const char *kind = options->emit         ? options->emit
                        : options->stop_after ? "ir"
                                              : usual_kind(session->context, target);
-    if (!path && is_binary(kind)) {
-        return fail_code(FAIL_WHERE_TO, TESSERA_USAGE,
-                         "%s is no text: say where to with -o FILE (or -o -)", kind);
+    /* A kind that the target has not is the library's to refuse. */
+    if (!path && is_binary(kind) && makes(session->context, target, kind)) {
+        return options->emit
+                   ? fail_code(FAIL_WHERE_TO, TESSERA_USAGE,
+                               "%s is no text: say where to with -o FILE (or -o -)", kind)
+                   : fail_code(FAIL_WHERE_TO, TESSERA_USAGE,
+                               "for %s code is made as %s, which is no text: say where to with -o "
+                               "FILE, or make text with --emit %s",
+                               target, kind, makes(session->context, target, "asm") ? "asm" : "ir");
     }
     if (tessera_kernel_emit(session->kernel, kind, &bytes) != TESSERA_OK) {
         return fail_context(session->context);

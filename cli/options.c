@@ -109,11 +109,22 @@ static int read_allow(const char *piece, Options *options)
     return 0;
 }
 
+/* Of two values of one name nobody knows which is meant. */
+static int given_twice(FailCode code, const char *option, const char *name)
+{
+    return fail_code(code, TESSERA_USAGE, "%s: %.60s is given twice", option, name);
+}
+
 static int read_set(const char *piece, Options *options)
 {
     char *name = name_before(piece, '=');
     if (!name || !piece[strlen(name) + 1]) {
         return fail_code(FAIL_SET, TESSERA_USAGE, "--set %.60s: NAME=VALUE is wanted", piece);
+    }
+    for (size_t i = 0; i < options->sets.n; i++) {
+        if (strcmp(options->sets.items[i].name, name) == 0) {
+            return given_twice(FAIL_SET, "--set", name);
+        }
     }
     options->sets.items =
         keep_more(options->sets.items, options->sets.n, sizeof *options->sets.items);
@@ -164,6 +175,18 @@ static bool read_range(const char *text, SizeRange *range)
     return !*text;
 }
 
+static bool has_size(const Options *options, const char *name)
+{
+    bool found = false;
+    for (size_t i = 0; i < options->sizes.n; i++) {
+        found = found || strcmp(options->sizes.items[i].name, name) == 0;
+    }
+    for (size_t i = 0; i < options->ranges.n; i++) {
+        found = found || strcmp(options->ranges.items[i].name, name) == 0;
+    }
+    return found;
+}
+
 static int read_size(const char *piece, Options *options)
 {
     char *name = name_before(piece, '=');
@@ -174,6 +197,9 @@ static int read_size(const char *piece, Options *options)
             "--size %.60s: NAME=NUMBER is wanted, from 0 to 2^63 - 1, as 1000 or 4k; bench "
             "walks M=1k..16k:x2 and M=512..4k:+512",
             piece);
+    }
+    if (has_size(options, name)) {
+        return given_twice(FAIL_SIZE, "--size", name);
     }
     if (range.last >= 0) {
         range.name = name;
@@ -188,40 +214,72 @@ static int read_size(const char *piece, Options *options)
     return 0;
 }
 
-/* The number after `relation`, which begins `*at`; false when it is not there or overflows. */
-static bool take_relation(const char **at, const char *relation, int64_t *number)
+/* ---- --assume ---- */
+
+static bool skip_word(const char **at, const char *word)
 {
     const char *from = *at + strspn(*at, " ");
-    size_t n = strlen(relation);
-    if (strncmp(from, relation, n) != 0) {
-        return false;
-    }
+    size_t n = strlen(word);
+    bool here = strncmp(from, word, n) == 0;
+    *at = here ? from + n : *at;
+    return here;
+}
+
+/* A number of 0 and more; NULL, or what is wrong. */
+static const char *take_bound(const char **at, int64_t *number)
+{
     char *end;
+    const char *from = *at + strspn(*at, " ");
     errno = 0;
-    *number = strtoll(from + n, &end, 10);
+    *number = strtoll(from, &end, 10);
+    if (end == from || !isdigit((unsigned char)*from)) {
+        return "a number is wanted there, of 0 or more";
+    }
     *at = end + strspn(end, " ");
-    return end != from + n && errno == 0 && *number >= 0;
+    return errno ? "numbers are below 2^63" : NULL;
+}
+
+/* What follows the name; NULL, or what is wrong with what stands at `*at`. */
+static const char *read_relation(const char **at, TesseraFact *fact)
+{
+    int64_t zero = 0;
+    if (skip_word(at, ">=")) {
+        return take_bound(at, &fact->least);
+    }
+    if (skip_word(at, "<=")) {
+        const char *wrong = take_bound(at, &fact->most);
+        return wrong ? wrong : fact->most == 0 ? "a size that is 0 at most is always 0" : NULL;
+    }
+    if (!skip_word(at, "%")) {
+        const char *from = *at + strspn(*at, " ");
+        return *from == '<' || *from == '>' ? "there are `<=` and `>=`, no `<` or `>`"
+               : *from == '='               ? "a size that is known is given with --size"
+                                            : "`%`, `<=` or `>=` is wanted there";
+    }
+    const char *wrong = take_bound(at, &fact->multiple);
+    if (wrong || fact->multiple == 0) {
+        return wrong ? wrong : "nothing is a multiple of 0";
+    }
+    wrong = skip_word(at, "==") ? take_bound(at, &zero) : "`== 0` is wanted there";
+    return wrong ? wrong : zero ? "only multiples can be assumed: `== 0`" : NULL;
 }
 
 static int read_assume(const char *piece, Options *options)
 {
     const char *start = piece + strspn(piece, " "), *at = start;
     TesseraFact fact = {0};
-    int64_t zero = 0;
     while (isalnum((unsigned char)*at) || *at == '_') {
         at++;
     }
     fact.name = keep_text(start, (size_t)(at - start));
-    bool good = at > start && ((take_relation(&at, "%", &fact.multiple) && fact.multiple > 0 &&
-                                take_relation(&at, "==", &zero) && zero == 0) ||
-                               take_relation(&at, ">=", &fact.least) ||
-                               (take_relation(&at, "<=", &fact.most) && fact.most > 0));
-    if (!good || *at) {
-        return fail_code(
-            FAIL_ASSUME, TESSERA_USAGE,
-            "--assume %.60s: like N %% 16 == 0, N <= 4096 or N >= 1, with numbers below "
-            "2^63",
-            piece);
+    const char *wrong =
+        at == start ? "the name of a size is wanted there" : read_relation(&at, &fact);
+    wrong = !wrong && *at ? "that is more than one fact: a comma goes between them" : wrong;
+    if (wrong) {
+        at += strspn(at, " ");
+        return fail_code(FAIL_ASSUME, TESSERA_USAGE,
+                         "--assume \"%.60s\"%s%.30s%s: %s; like N %% 16 == 0, N <= 4096 or N >= 1",
+                         start, *at ? ", at \"" : "", at, *at ? "\"" : "", wrong);
     }
     options->facts.items =
         keep_more(options->facts.items, options->facts.n, sizeof *options->facts.items);
@@ -229,12 +287,19 @@ static int read_assume(const char *piece, Options *options)
     return 0;
 }
 
+/* ---- the others ---- */
+
 static int read_strides(const char *text, Options *options)
 {
     char *name = name_before(text, '=');
     if (!name || !text[strlen(name) + 1]) {
         return fail_code(FAIL_STRIDES, TESSERA_USAGE,
                          "--strides %.60s: NAME=STRIDES is wanted, like \"x=*8,1\"", text);
+    }
+    for (size_t i = 0; i < options->strides.n; i++) {
+        if (strcmp(options->strides.items[i].name, name) == 0) {
+            return given_twice(FAIL_STRIDES, "--strides", name);
+        }
     }
     options->strides.items =
         keep_more(options->strides.items, options->strides.n, sizeof *options->strides.items);

@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,7 +26,26 @@ typedef struct Reader {
     const char *text, *at;
     TesseraTensor tensor;
     int64_t strides[TESSERA_MAX_RANK], offset; /* in elements */
+    char wrong[128];                           /* what is, once something is */
 } Reader;
+
+/* Returns false, to be returned. */
+__attribute__((format(printf, 2, 3))) static bool complain(Reader *r, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    if (!r->wrong[0]) {
+        vsnprintf(r->wrong, sizeof r->wrong, format, args);
+    }
+    va_end(args);
+    return false;
+}
+
+static bool wants(Reader *r, const char *what)
+{
+    return *r->at ? complain(r, "%s is wanted at \"%.20s\"", what, r->at)
+                  : complain(r, "%s is wanted at its end", what);
+}
 
 static bool take_char(Reader *r, char c)
 {
@@ -72,7 +92,7 @@ static bool take_slice(Reader *r, int axis, int to, bool has_first, int64_t firs
         take_number(r, &step);
     }
     if (step == 0 || step == INT64_MIN) {
-        return false;
+        return complain(r, "a step of 0 goes nowhere");
     }
     int64_t low = step < 0 ? -1 : 0, high = step < 0 ? extent - 1 : extent;
     first = has_first ? clamped(first, extent, low, high) : step < 0 ? high : low;
@@ -93,6 +113,9 @@ static int take_axis(Reader *r, int axis, int to)
         return take_slice(r, axis, to, has_first, first) ? 1 : -1;
     }
     if (!has_first || first < -extent || first >= extent) {
+        has_first ? complain(r, "axis %d has %lld elements: there is no index %lld", axis,
+                             (long long)extent, (long long)first)
+                  : wants(r, "a number or a `:`");
         return -1;
     }
     r->offset += (first < 0 ? first + extent : first) * r->strides[axis];
@@ -105,7 +128,10 @@ static bool take_brackets(Reader *r)
 {
     int to = 0, axis = 0;
     do {
-        int kept = axis < r->tensor.rank ? take_axis(r, axis++, to) : -1;
+        if (axis == r->tensor.rank) {
+            return complain(r, "that is more than its %d ax%s", axis, axis == 1 ? "is" : "es");
+        }
+        int kept = take_axis(r, axis++, to);
         if (kept < 0) {
             return false;
         }
@@ -115,7 +141,7 @@ static bool take_brackets(Reader *r)
         keep_axis(r, to++, r->tensor.dims[axis], r->strides[axis]);
     }
     r->tensor.rank = to;
-    return take_char(r, ']');
+    return take_char(r, ']') || wants(r, "a `,` or `]`");
 }
 
 static void transpose(Reader *r)
@@ -135,7 +161,7 @@ static bool take_parts(Reader *r)
             r->at += 2;
             transpose(r);
         } else {
-            good = take_char(r, '[') && take_brackets(r);
+            good = take_char(r, '[') ? take_brackets(r) : wants(r, "`[` or `.T`");
         }
     }
     return good;
@@ -151,8 +177,7 @@ int slice_apply(const char *text, TesseraTensor *tensor)
     strides_of_tensor(tensor, r.strides);
     if (!take_parts(&r)) {
         return fail_code(FAIL_SLICE, TESSERA_USAGE,
-                         "%.60s is no part of an array of %d axes: like [::2, 1:], [0] or .T", text,
-                         tensor->rank);
+                         "%.60s: %s; a part is written like [::2, 1:], [0] or .T", text, r.wrong);
     }
     int64_t *strides = keep(sizeof r.strides);
     memcpy(strides, r.strides, sizeof r.strides);

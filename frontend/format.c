@@ -293,7 +293,8 @@ static bool means_the_same(const Source *source, const Text *out)
             return false;
         }
         if (x.kind == TOK_END) {
-            return count_ink(source->text, source->n) == count_ink(out->data, out->n);
+            size_t mark = text_mark(source->text, source->n);
+            return count_ink(source->text, source->n) == count_ink(out->data, out->n) + mark;
         }
     }
 }

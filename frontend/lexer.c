@@ -68,6 +68,7 @@ static Span span_from(const Lexer *lexer, size_t start)
 static bool skip_space(Lexer *lexer)
 {
     bool first = lexer->at == 0;
+    lexer->at += first ? text_mark(lexer->text, lexer->n) : 0;
     while (lexer->at < lexer->n) {
         char c = lexer->text[lexer->at];
         if (c == '#') {

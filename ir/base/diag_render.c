@@ -61,7 +61,7 @@ static const Source *source_of(const Diags *diags, Span span)
 
 static LineAt line_at(const Source *source, size_t offset)
 {
-    LineAt line = {.number = 1};
+    LineAt line = {.number = 1, .start = text_mark(source->text, source->n)};
     offset = offset > source->n ? source->n : offset;
     const char *text = source->text;
     const char *newline = memchr(text, '\n', offset);

@@ -124,3 +124,9 @@ int text_distance(const char *a, const char *b)
     }
     return row[nb];
 }
+
+size_t text_mark(const char *text, size_t n)
+{
+    static const char mark[3] = "\xef\xbb\xbf";
+    return n >= sizeof mark && memcmp(text, mark, sizeof mark) == 0 ? sizeof mark : 0;
+}

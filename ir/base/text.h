@@ -25,6 +25,8 @@ void text_vprintf(Text *text, const char *format, va_list args);
 void text_double(Text *text, double value);
 
 bool text_same(const char *a, const char *b);
+/* Bytes of the mark with which some editors begin a file of UTF-8, and which means nothing. */
+size_t text_mark(const char *text, size_t n);
 /* Edit distance (Levenshtein), for "did you mean". */
 int text_distance(const char *a, const char *b);
 
