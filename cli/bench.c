@@ -43,11 +43,21 @@ static int launch_times(Bench *bench, int times, double *seconds)
     return status == TESSERA_OK ? 0 : fail_context(s->context);
 }
 
+/* A kernel whose assertions fail computes nothing: its time would mean nothing. */
+static int check_said(const Bench *bench)
+{
+    TesseraMessages said;
+    return tessera_launch_messages(bench->launch, NULL, &said) == TESSERA_OK
+               ? fail_assertions(&said)
+               : fail_context(bench->session.context);
+}
+
 static int time_rounds(Bench *bench)
 {
     double first, *rounds = take((size_t)bench->options->rounds * sizeof *rounds);
     int n = bench->options->rounds;
     int code = launch_times(bench, 1, &first);
+    code = code ? code : check_said(bench);
     code = code ? code : launch_times(bench, 1, &first);
     double wanted = first > 0 ? ROUND_SECONDS / first : MOST_LAUNCHES;
     bench->launches = wanted < 1 ? 1 : wanted > MOST_LAUNCHES ? MOST_LAUNCHES : (int)wanted;

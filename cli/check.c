@@ -106,10 +106,11 @@ static int launch_once(Check *c, Executor *executor, const TesseraArg *args, siz
     timeout_begin(c->options);
     bool ok = tessera_prepare(executor->kernel, executor->at, args, n, launch) == TESSERA_OK;
     run_begin(c->options, RUN_COMPILED, c->session.signature->name, executor->name);
+    TesseraMessages said;
     ok = ok && tessera_launch(*launch, NULL) == TESSERA_OK &&
-         tessera_sync(executor->at, NULL) == TESSERA_OK;
+         tessera_launch_messages(*launch, NULL, &said) == TESSERA_OK;
     run_end();
-    return ok ? 0 : fail_context(c->session.context);
+    return ok ? fail_assertions(&said) : fail_context(c->session.context);
 }
 
 static int execute(Check *c, Executor *executor, const Arrays *arrays, const TesseraArg *want,
@@ -213,8 +214,12 @@ static int run_round(Check *c, const TesseraOptions *compile, const Arrays *arra
 {
     TesseraArg *want = own_args(arrays, false);
     int code = 0;
-    if (interpret(c, compile, arrays, want) != TESSERA_OK) {
+    TesseraMessages said;
+    if (interpret(c, compile, arrays, want) != TESSERA_OK ||
+        tessera_interpret_messages(c->session.context, &said) != TESSERA_OK) {
         code = fail_context(c->session.context);
+    } else {
+        code = fail_assertions(&said);
     }
     TesseraArg *wide = code == 0 ? run_wide(c, compile, arrays) : NULL;
     add_roundings(c, arrays, want, wide);

@@ -139,6 +139,9 @@ void show_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void show_diagnostics(const TesseraContext *context);
 /* --allow and -Werror, for the context. */
 int session_warn(const Options *options, TesseraContext *context);
+/* An assertion that failed is a fault of the kernel: the first one, and how many there were; 0 when
+ * all held. */
+int fail_assertions(const TesseraMessages *said);
 /* The context's error on stderr; keeps a reproducer of an internal one. */
 int fail_context(const TesseraContext *context);
 /* Ends the program when there is none: the command line tool may. */

@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -33,6 +34,27 @@ int fail_context(const TesseraContext *context)
         keep_reproducer(error->reproducer);
     }
     return (int)error->status;
+}
+
+int fail_assertions(const TesseraMessages *said)
+{
+    const TesseraMessage *failed = NULL;
+    for (size_t i = 0; i < said->n && !failed; i++) {
+        failed = said->items[i].failed ? &said->items[i] : NULL;
+    }
+    if (said->failures == 0) {
+        return 0;
+    }
+    if (!failed) {
+        return fail_code(FAIL_ASSERTION, TESSERA_FAULT,
+                         "%" PRIu64 " assertions failed; the log was full", said->failures);
+    }
+    int code = fail_code(FAIL_ASSERTION, TESSERA_FAULT, "%s:%d: %s",
+                         failed->file ? failed->file : "?", failed->line, failed->text);
+    if (said->failures > 1) {
+        show_note("%" PRIu64 " assertions failed; this is the first", said->failures);
+    }
+    return code;
 }
 
 static void *or_end(void *memory)

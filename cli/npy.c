@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NumPy's file format, versions 1 to 3. bf16 and f8e4m3 have no names there: ml_dtypes writes them
- * as two bytes and one of no type ('<V2', '<V1'), f8e5m2 as '<f1', and so do we. i4 and u4 are
- * files of i8 and u8. Any bytes are input: each failure says what is wrong. */
+/* NumPy's file format, versions 1 to 3. bf16 and the types of f8 have no names there: they are two
+ * bytes and one of no type ('<V2', '|V1'), which NumPy loads and ml_dtypes writes; its '<f1' of
+ * f8e5m2, which NumPy does not load, is read only. Their bits may come as u2 and u1, too. i4 and u4
+ * are files of i8 and u8. Any bytes are input: each failure says what is wrong. */
 #include "cli/cli.h"
 
 #include <errno.h>
@@ -271,7 +272,15 @@ static int read_data(FILE *file, Header *h)
     return 0;
 }
 
-/* ---- packed types ---- */
+/* ---- types that NumPy has no name for ---- */
+
+/* Bits whose meaning the parameter knows, and the file does not tell. */
+static bool is_bits_of(TesseraType file, int wanted)
+{
+    bool byte = file == TESSERA_F8E4M3 || file == TESSERA_U8;
+    return wanted == TESSERA_BF16 ? file == TESSERA_U16
+                                  : byte && (wanted == TESSERA_F8E4M3 || wanted == TESSERA_F8E5M2);
+}
 
 static bool packs(TesseraType file, int wanted)
 {
@@ -330,6 +339,9 @@ int npy_read(const char *path, int wanted, TesseraTensor *tensor)
     if (code == 0 && packs(h.tensor.type, wanted)) {
         code = pack(path, (TesseraType)wanted, &h.tensor);
     }
+    if (code == 0 && is_bits_of(h.tensor.type, wanted)) {
+        h.tensor.type = (TesseraType)wanted;
+    }
     if (code == 0) {
         *tensor = h.tensor;
     }
@@ -340,8 +352,11 @@ int npy_read(const char *path, int wanted, TesseraTensor *tensor)
 
 static const char *descr_of(TesseraType type)
 {
-    if (type == TESSERA_I4 || type == TESSERA_U4) {
-        return type == TESSERA_I4 ? "i1" : "u1";
+    switch (type) {
+    case TESSERA_I4: return "i1";
+    case TESSERA_U4: return "u1";
+    case TESSERA_F8E5M2: return "V1";
+    default: break;
     }
     for (size_t i = 0; i < sizeof DESCRS / sizeof *DESCRS; i++) {
         if (DESCRS[i].type == type) {
@@ -355,8 +370,7 @@ static void write_header(FILE *file, const TesseraTensor *tensor)
 {
     char text[512];
     size_t room = sizeof text;
-    bool f8 = tensor->type == TESSERA_F8E4M3 || tensor->type == TESSERA_F8E5M2;
-    bool byte = tessera_type_bytes(tensor->type) == 1 && !f8;
+    bool byte = tessera_type_bytes(tensor->type) == 1;
     int n = snprintf(text, room, "{'descr': '%c%s', 'fortran_order': False, 'shape': (",
                      byte ? '|' : '<', descr_of(tensor->type));
     for (int i = 0; i < tensor->rank; i++) {

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 typedef struct Run {
     const Options *options;
@@ -27,13 +28,11 @@ static double now(void)
 
 /* ---- what the kernel says ---- */
 
-/* Prints go where answers go; an assertion that failed is a fault of the kernel. */
+/* Prints go where answers go. */
 static int tell(const Run *run, const TesseraMessages *said)
 {
-    const TesseraMessage *failed = NULL;
     for (size_t i = 0; i < said->n; i++) {
         const TesseraMessage *message = &said->items[i];
-        failed = failed || !message->failed ? failed : message;
         if (!message->failed) {
             fprintf(run->to, "%s\n", message->text);
         }
@@ -41,19 +40,7 @@ static int tell(const Run *run, const TesseraMessages *said)
     if (said->lost) {
         fprintf(stderr, "note: %" PRIu64 " more messages did not fit the log\n", said->lost);
     }
-    if (said->failures == 0) {
-        return 0;
-    }
-    if (!failed) {
-        return fail_code(FAIL_ASSERTION, TESSERA_FAULT,
-                         "%" PRIu64 " assertions failed; the log was full", said->failures);
-    }
-    int code = fail_code(FAIL_ASSERTION, TESSERA_FAULT, "%s:%d: %s",
-                         failed->file ? failed->file : "?", failed->line, failed->text);
-    if (said->failures > 1) {
-        show_note("%" PRIu64 " assertions failed; this is the first", said->failures);
-    }
-    return code;
+    return fail_assertions(said);
 }
 
 /* ---- launching ---- */
@@ -250,6 +237,18 @@ static int write_outputs(const Run *run)
     return 0;
 }
 
+/* After a failure: what lies where a result was wanted is an older one. */
+static void note_unwritten(const Run *run)
+{
+    for (size_t i = 0; i < run->arrays.n; i++) {
+        const char *to = run->arrays.items[i].to;
+        if (to && strcmp(to, "-") != 0) {
+            show_note("%s is not written%s", to,
+                      access(to, F_OK) == 0 ? "; what is there is of an earlier run" : "");
+        }
+    }
+}
+
 /* ---- the verb ---- */
 
 static int execute(Run *run, FILE *to)
@@ -258,6 +257,8 @@ static int execute(Run *run, FILE *to)
     int code = run->interpreted ? interpret(run) : launch(run);
     if (code == 0) {
         code = write_outputs(run);
+    } else {
+        note_unwritten(run);
     }
     if (code == 0) {
         show(run, to);
