@@ -131,10 +131,15 @@ void lower_unsupported(Lower *l, Span span, const char *what);
 Val poison_val(void);
 bool is_poison(const Val *val);
 
+/* Says that a value is no condition, and how it becomes one (lower_control.c). */
+void not_a_condition(Lower *l, const Expr *expr, const Val *val);
+
 /* ---- names (lower_names.c) ---- */
 Symbol *find_symbol(const Lower *l, const char *name);
 Symbol *define(Lower *l, const char *name, Span span, Val val);
 Val lower_name(Lower *l, const Expr *expr);
+/* Did the user mean another name that there is? Helps, and true, when so. */
+bool lower_near(Lower *l, Diag *diag, const Expr *expr);
 /* A type by name: built in or bound. */
 bool named_dtype(const Lower *l, const char *name, DType *out);
 void unknown_function(Lower *l, const Expr *callee, const char *name);
@@ -186,6 +191,8 @@ int lane_count(Lanes lanes);
 /* The set of lanes from n on. */
 Lanes lanes_from(const Lower *l, int n);
 const IndexVar *index_var(Lower *l, Dim least, Dim most);
+/* The size of `size - least`; NULL where it is something else. */
+const DimVar *single_size(Dim dim, int64_t *least);
 /* Opens a lane for each axis and defines its name; false after an error. What was opened is closed
  * by close_lanes also then. */
 bool open_axes(Lower *l, const AxisList *axes);

@@ -78,7 +78,9 @@ static bool literal_dtype(Lower *l, const Expr *expr, const Val *literal, const 
     if (!fits) {
         return dtype_error(l, expr, a, b);
     }
-    return check_fits(l, ERR_LITERAL, expr->span, literal, *out, false);
+    bool binary = expr->kind == EXPR_BINARY;
+    Span span = !binary ? expr->span : literal == a ? expr->a->span : expr->b->span;
+    return check_fits(l, ERR_LITERAL, span, literal, *out, false);
 }
 
 bool arith_dtype(Lower *l, const Expr *expr, const Val *a, const Val *b, DType *out)
@@ -497,8 +499,7 @@ Val select_vals(Lower *l, const Expr *expr, const Expr *const parts[3], const Va
         return poison_val();
     }
     if (dtype_of(&v[0]) != DT_BOOL) {
-        lower_error(l, ERR_CONDITION, parts[0]->span, "a condition is bool, not %s",
-                    val_text(l, &v[0]));
+        not_a_condition(l, parts[0], &v[0]);
         return poison_val();
     }
     if (!select_dtype(l, expr, &v[1], &v[2], &dtype) ||

@@ -156,18 +156,25 @@ void lower_branches(Lower *l, Span span, const Val *condition, const StmtList *y
     }
 }
 
+void not_a_condition(Lower *l, const Expr *expr, const Val *val)
+{
+    Diag *diag =
+        lower_error(l, ERR_CONDITION, expr->span, "a condition is bool, not %s", val_text(l, val));
+    if (expr->kind == EXPR_NAME && dtype_of(val) != DT_BOOL) {
+        diag_help(l->diags, diag, "compare it: `%s != 0`", expr->name);
+        lower_fix_around(l, diag, expr->span, "", " != 0");
+    } else if (dtype_of(val) != DT_BOOL) {
+        diag_help(l->diags, diag, "compare it with something, as `!= 0`");
+    }
+}
+
 static bool check_condition(Lower *l, const Expr *expr, const Val *condition)
 {
     if (is_poison(condition)) {
         return false;
     }
     if (dtype_of(condition) != DT_BOOL) {
-        Diag *diag = lower_error(l, ERR_CONDITION, expr->span, "a condition is bool, not %s",
-                                 val_text(l, condition));
-        if (expr->kind == EXPR_NAME && shape_of(condition).rank == 0) {
-            diag_help(l->diags, diag, "compare it: `%s != 0`", expr->name);
-            lower_fix_around(l, diag, expr->span, "", " != 0");
-        }
+        not_a_condition(l, expr, condition);
         return false;
     }
     if (shape_of(condition).rank > 0) {

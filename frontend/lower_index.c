@@ -135,6 +135,9 @@ static void say_outside(Lower *l, const AxisAt *place, Span whole)
             arena_printf(l->arena, "%s >= %lld", axis, (long long)place->val.scalar.i + 1);
         diag_help(l->diags, diag, "if it always is: `assume %s`", rule);
         lower_fix_assume(l, diag, rule);
+    } else if (place->val.kind == VAL_CONST && place->val.scalar.i < 0) {
+        diag_help(l->diags, diag, "indices count from 0: the last element is at %s",
+                  dim_text(l, dim_sub(l->func, place->extent, poly_const(l->func, 1))));
     } else {
         diag_help(l->diags, diag, "say what is read outside: `(x[…] else 0)`");
         lower_fix_around(l, diag, whole, "(", " else 0)");

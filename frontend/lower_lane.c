@@ -114,8 +114,7 @@ static bool size_of(Lower *l, const Expr *expr, Dim *out)
     return *out != NULL;
 }
 
-/* The size of `size - least`; NULL where it is something else. */
-static const DimVar *single_size(Dim dim, int64_t *least)
+const DimVar *single_size(Dim dim, int64_t *least)
 {
     bool two = dim->n_terms == 2 && dim->terms[0].n == 0 && dim->terms[0].coef > INT64_MIN &&
                dim->terms[1].n == 1 && dim->terms[1].coef == 1;
@@ -146,7 +145,7 @@ static bool axis_extent(Lower *l, const Axis *axis, Dim *first, Dim *extent)
         diag_help(l->diags, diag, "if it never has: `assume %s >= %lld`", var->name,
                   (long long)least);
     } else {
-        diag_help(l->diags, diag, "say what is known of its sizes: `assume N >= …`");
+        diag_help(l->diags, diag, "say with `assume` what is known of its sizes");
     }
     return false;
 }

@@ -115,19 +115,24 @@ void unknown_function(Lower *l, const Expr *callee, const char *name)
     }
 }
 
-static void unknown_name(Lower *l, const Expr *expr)
+bool lower_near(Lower *l, Diag *diag, const Expr *expr)
 {
     Nearest nearest = nearest_to(expr->name);
     for (const Symbol *symbol = l->symbols; symbol; symbol = symbol->older) {
         nearest_try(&nearest, symbol->name);
     }
+    return lower_fix_near(l, diag, expr->span, &nearest);
+}
+
+static void unknown_name(Lower *l, const Expr *expr)
+{
     const Module *home;
     bool is_fn = find_fn(l, expr->name, &home) != NULL;
     Diag *diag = lower_error(l, ERR_NAME, expr->span, "nothing is called `%s` here", expr->name);
     if (is_fn) {
         diag_help(l->diags, diag, "it is a function: call it, `%s(…)`", expr->name);
     } else {
-        lower_fix_near(l, diag, expr->span, &nearest);
+        lower_near(l, diag, expr);
     }
     define(l, expr->name, expr->span, poison_val()); /* said once */
 }

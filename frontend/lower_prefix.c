@@ -225,7 +225,7 @@ static bool lower_condition(Lower *l, const Expr *expr, Val *out)
     }
     *out = lower_operand(l, expr);
     if (!is_poison(out) && (dtype_of(out) != DT_BOOL || shape_of(out).rank > 0)) {
-        lower_error(l, ERR_CONDITION, expr->span, "a condition is bool, not %s", val_text(l, out));
+        not_a_condition(l, expr, out);
         return false;
     }
     return !is_poison(out);

@@ -117,18 +117,15 @@ typedef enum Precision { PRECISION_F32, PRECISION_TF32, PRECISION_BF16, PRECISIO
 static bool named_precision(Lower *l, const Expr *named, Precision *out)
 {
     static const char *const names[] = {"f32", "tf32", "bf16", "f16"};
-    Nearest nearest = nearest_to(named->a->kind == EXPR_NAME ? named->a->name : "");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (named->a->kind == EXPR_NAME && text_same(named->a->name, names[i])) {
             *out = (Precision)i;
             return true;
         }
-        nearest_try(&nearest, names[i]);
     }
     Diag *diag = lower_error(l, ERR_ARGUMENTS, named->a->span, "this is no precision");
-    if (!lower_fix_near(l, diag, named->a->span, &nearest)) {
-        diag_help(l->diags, diag, "there are f32, tf32, bf16 and f16");
-    }
+    diag_help(l->diags, diag,
+              "there are f32, tf32, bf16 and f16; for 8 bits cast the operands: `f8e4m3(a)`");
     return false;
 }
 

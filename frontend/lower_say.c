@@ -90,8 +90,7 @@ static bool take_condition(Lower *l, Saying *s)
         return false;
     }
     if (dtype_of(&s->vals[0]) != DT_BOOL) {
-        lower_error(l, ERR_CONDITION, expr->span, "a condition is bool, not %s",
-                    val_text(l, &s->vals[0]));
+        not_a_condition(l, expr, &s->vals[0]);
         return false;
     }
     return true;

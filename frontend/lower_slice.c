@@ -99,6 +99,26 @@ static bool slice_ends(Lower *l, const Expr *expr, Dim extent, Slice *slice)
     return slice->first && slice->past;
 }
 
+/* What would make the slice a part: `N >= 5`; NULL where that is not about one size. */
+static const char *rule_for(Lower *l, Dim extent, const Slice *slice)
+{
+    Dim parts[] = {slice->first, dim_sub(l->func, slice->past, slice->first),
+                   dim_sub(l->func, extent, slice->past)};
+    const DimVar *size = NULL;
+    int64_t most = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        int64_t least;
+        bool natural = parts[i] && dim_is_natural(l->func, parts[i]);
+        const DimVar *var = !natural && parts[i] ? single_size(parts[i], &least) : NULL;
+        if (!natural && (!var || (size && var != size))) {
+            return NULL;
+        }
+        size = var ? var : size;
+        most = var && least > most ? least : most;
+    }
+    return size ? arena_printf(l->arena, "%s >= %lld", size->name, (long long)most) : NULL;
+}
+
 static bool check_slice(Lower *l, const Expr *expr, Dim extent, const Slice *slice)
 {
     Dim length = dim_sub(l->func, slice->past, slice->first);
@@ -110,19 +130,18 @@ static bool check_slice(Lower *l, const Expr *expr, Dim extent, const Slice *sli
         dim_is_natural(l->func, room)) {
         return true;
     }
-    int64_t first;
+    const char *rule = rule_for(l, extent, slice);
     Diag *diag =
         lower_error(l, ERR_SLICE, expr->span, "this slice is not provably a part of an axis of %s",
                     dim_text(l, extent));
     diag_note(l->diags, diag, "it is elements %s to %s", dim_text(l, slice->first),
               dim_text(l, dim_sub(l->func, slice->past, poly_const(l->func, 1))));
-    if (poly_as_var(extent) && slice->first && poly_is_const(slice->first, &first)) {
-        const char *rule =
-            arena_printf(l->arena, "%s >= %lld", dim_text(l, extent), (long long)first);
+    if (rule) {
+        diag_help(l->diags, diag, "if the axis always is that long: `assume %s`", rule);
         lower_fix_assume(l, diag, rule);
+    } else {
+        diag_help(l->diags, diag, "say with `assume` how long the axis is, or choose other ends");
     }
-    diag_help(l->diags, diag, "say how long the axis is at least: `assume %s >= …`",
-              dim_text(l, extent));
     return false;
 }
 

@@ -219,13 +219,38 @@ void forget_held(Lower *l, const Value *tensor)
     }
 }
 
+/* A result without a name is what the user means to write. */
+static bool is_unnamed(const Lower *l)
+{
+    const ParamDecl *first = l->kernel->results.n == 1 ? &l->kernel->results.items[0] : NULL;
+    return first && first->type && first->span.start == first->type->span.start;
+}
+
+static void no_such_result(Lower *l, const Expr *target)
+{
+    Diag *diag =
+        lower_error(l, ERR_NAME, target->span, "nothing is called `%s` here", target->name);
+    if (is_unnamed(l)) {
+        Span type = l->kernel->results.items[0].type->span;
+        diag_help(l->diags, diag, "give the result this name: `-> %s: %s`", target->name,
+                  source_text(l->diags, l->arena, type));
+        lower_fix(l, diag, (Span){type.source, type.start, type.start}, "%s: ", target->name);
+    } else {
+        lower_near(l, diag, target);
+    }
+    define(l, target->name, target->span, poison_val()); /* said once */
+}
+
 void lower_store(Lower *l, const Stmt *stmt)
 {
     const Expr *target = stmt->target;
+    if (target->a->kind == EXPR_NAME && !find_symbol(l, target->a->name)) {
+        no_such_result(l, target->a);
+        return;
+    }
     Val base = lower_expr(l, target->a);
     if (is_poison(&base)) {
-        lower_operand(l, stmt->value);
-        return;
+        return; /* its indices are defined by what it is */
     }
     if (base.kind != VAL_TENSOR || !base.is_result) {
         Diag *diag =

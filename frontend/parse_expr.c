@@ -208,6 +208,16 @@ static Expr *parse_list(Parser *p)
     return expr_grown(p, expr);
 }
 
+static void no_expression(Parser *p)
+{
+    bool power = parser_at(p, TOK_STAR) && p->last.end == p->token.span.start &&
+                 text_same(source_text(p->diags, p->arena, p->last), "*");
+    Diag *diag = parser_error(p, "an expression");
+    if (diag && power) {
+        diag_help(p->diags, diag, "there is no `**`: a power is `pow(x, y)`, a square `x * x`");
+    }
+}
+
 static Expr *parse_primary(Parser *p)
 {
     switch (p->token.kind) {
@@ -227,7 +237,7 @@ static Expr *parse_primary(Parser *p)
     case TOK_LPAREN: return parse_parens(p);
     case TOK_LBRACKET: return parse_list(p);
     case TOK_BAD: p->recovering = true; break; /* reported by the lexer */
-    default: parser_error(p, "an expression"); break;
+    default: no_expression(p); break;
     }
     Expr *bad = poison(p);
     return bad;

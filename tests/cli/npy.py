@@ -75,8 +75,8 @@ def good(tessera, folder):
 
 
 def small(tessera, folder):
-    """Types that are not NumPy's: the bytes that ml_dtypes writes, or their bits; i4 and u4 as i8 and
-    u8. What comes out NumPy loads, and the kernel takes it again."""
+    """Types that are not NumPy's: the bytes that ml_dtypes writes, or their bits; i4 and u4 as i8
+    and u8. What comes out NumPy loads, and the kernel takes it again."""
     halves = np.array([[1, -2, 7, -8, 0], [3, 4, -5, 6, -1], [2, 2, 0, 5, 5]], np.int8)
     bits = np.arange(15, dtype=np.uint8) * 17
     bits = np.where(bits & 0x7f == 0x7f, 0x33, bits).astype(np.uint8)
