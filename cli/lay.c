@@ -156,6 +156,20 @@ static bool choose_free(Words *w, const TesseraTensor *tensor, int64_t *before, 
     return fits;
 }
 
+/* Elements of a file that are to share memory are one: then they must be the same. */
+static bool holds(const Array *array, const TesseraTensor *laid, const char *packed)
+{
+    size_t elements, bytes;
+    if (!array->from) {
+        return true; /* made up */
+    }
+    tensor_bytes(laid, &elements, &bytes);
+    char *again = tensor_packed(laid);
+    bool same = memcmp(again, packed, bytes) == 0;
+    free(again);
+    return same;
+}
+
 int array_lay(Array *array, const char *words, const TesseraOptions *compile)
 {
     TesseraTensor *tensor = &array->tensor;
@@ -185,7 +199,14 @@ int array_lay(Array *array, const char *words, const TesseraOptions *compile)
     laid.data = block + first;
     char *packed = tensor_packed(tensor);
     move(&laid, packed, false);
+    bool same = holds(array, &laid, packed);
     free(packed);
+    if (!same) {
+        free(block);
+        return fail_code(FAIL_STRIDES, TESSERA_USAGE,
+                         "--strides %s=%.60s: elements share memory there that differ in %.200s",
+                         array->param->name, words, array->from);
+    }
     free(array->block);
     array->block = block;
     array->bytes = (size_t)all;

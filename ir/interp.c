@@ -18,7 +18,9 @@ static void tell(Run *run, DiagClass kind, const Op *op, const char *format, va_
         text_printf(run->problem, "%s: ", run->agent->name);
     }
     text_vprintf(run->problem, format, args);
-    if (op) {
+    if (op && run->options->where && op->span.end > op->span.start) {
+        *run->options->where = op->span;
+    } else if (op) {
         text_add(run->problem, ", in: ");
         print_op(run->func, op, run->problem);
     }

@@ -60,6 +60,7 @@ typedef struct InterpOptions {
     bool bounds;        /* compute error bounds (slower) */
     int64_t most_steps; /* 0: no limit; else an error when exceeded */
     DiagClass *kind;    /* of a failure: a fault, or the sizes', or memory's; may be NULL */
+    Span *where;        /* of a failure: the source's; NULL: the op is in the words instead */
     InterpNoteFn *note; /* may be NULL */
     void *user;         /* its first argument */
     InterpWatch *watch; /* may be NULL */

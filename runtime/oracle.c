@@ -37,8 +37,11 @@ static InterpWatch *watch_for(OracleTask *task, InterpWatch *watch)
     const TesseraDebug *debug = &task->c.work->context->debug;
     Text *out = ARENA_NEW(&task->c.work->arena, Text);
     *out = text_new(&task->c.work->arena);
-    *watch = (InterpWatch){.nan = debug->trap_nan, .span = SPAN_NONE, .tensor = debug->trace,
-                           .rank = debug->trace_rank, .out = out};
+    *watch = (InterpWatch){.nan = debug->trap_nan,
+                           .span = SPAN_NONE,
+                           .tensor = debug->trace,
+                           .rank = debug->trace_rank,
+                           .out = out};
     memcpy(watch->index, debug->trace_index, sizeof watch->index);
     return debug->trap_nan || debug->trace ? watch : NULL;
 }
@@ -91,7 +94,8 @@ static bool run_interp(OracleTask *task)
 {
     Func *func = task->c.func;
     DiagClass kind = DIAG_FAULT;
-    InterpOptions options = {.seed = 1, .kind = &kind};
+    Span where = SPAN_NONE;
+    InterpOptions options = {.seed = 1, .kind = &kind, .where = &where};
     int64_t *sizes = ARENA_ARRAY(func->arena, int64_t, func->dimvars.n);
     if (params_given(func) != task->n_args) {
         diag_failure(func->diags, DIAG_USAGE, "%s takes %zu arguments, not %zu", func->name,
@@ -108,9 +112,11 @@ static bool run_interp(OracleTask *task)
     options.note = hear;
     options.user = task;
     if (!interp_func(func, args, sizes, &options, &problem)) {
-        Diag *diag = diag_failure(func->diags, kind, "%s, interpreted: %s", func->name,
-                                  problem.data);
-        diag->span = watch.span;
+        size_t n = strlen(func->name);
+        bool named = strncmp(problem.data, func->name, n) == 0 && problem.data[n] == ':';
+        const char *words = problem.data + (named ? n + 2 : 0);
+        Diag *diag = diag_failure(func->diags, kind, "%s, interpreted: %s", func->name, words);
+        diag->span = watch.span.end > watch.span.start ? watch.span : where;
         return false;
     }
     return tell_trace(task, &watch);
