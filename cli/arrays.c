@@ -198,7 +198,7 @@ static int complete_tensor(const Options *options, const Session *session,
         tessera_kernel_shape(session->kernel, index, compile->sizes, compile->n_sizes, &shape);
     if (status != TESSERA_OK) {
         int code = fail_context(session->context);
-        if (status != TESSERA_USAGE) {
+        if (status != TESSERA_USAGE || param->io == TESSERA_OUT) {
             return code;
         }
         return fail_code(FAIL_NOT_GIVEN, TESSERA_USAGE,

@@ -250,6 +250,20 @@ static EmitKind kind_to_load(const Target *target)
     return target->family != FAMILY_NVPTX ? EMIT_HSACO : ptxas && *ptxas ? EMIT_CUBIN : EMIT_PTX;
 }
 
+/* The sizes that the code was compiled for. */
+static void give_sizes(Plan *plan, const TesseraOptions *options)
+{
+    for (int i = 0; i < plan->n_sizes; i++) {
+        PlanSize *size = &plan->sizes[i];
+        for (size_t j = 0; j < options->n_sizes && !size->stride; j++) {
+            if (text_same(options->sizes[j].name, size->name)) {
+                size->is_given = true;
+                size->given = options->sizes[j].value;
+            }
+        }
+    }
+}
+
 static bool make_code(LoadTask *task)
 {
     TesseraKernel *kernel = task->kernel;
@@ -285,7 +299,11 @@ static bool load_task(void *user)
     }
     task->made = ARENA_NEW(&kernel->work.arena, OnDevice);
     task->made->device = task->device;
-    return make_code(task);
+    if (!make_code(task)) {
+        return false;
+    }
+    give_sizes(&task->made->plan, &c->options);
+    return true;
 }
 
 static void load_reproducer(void *user, Text *out)

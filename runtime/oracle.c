@@ -104,7 +104,7 @@ static bool run_interp(OracleTask *task)
     }
     InterpArg *args = interp_args(task, &options.bounds);
     Text problem = text_new(func->arena);
-    if (!sizes_from_args(func, task->args, sizes)) {
+    if (!sizes_from_args(func, &task->c.options, task->args, sizes)) {
         return false;
     }
     InterpWatch watch;

@@ -127,7 +127,7 @@ static bool wrong_quotient(Func *func, const DimVar *var, const int64_t *sizes)
 }
 
 /* An axis that has one unknown size gives it, and others their own by it, until none does. */
-static bool solve_sizes(Func *func, const TesseraArg *args, int64_t *sizes)
+static bool solve_axes(Func *func, const TesseraArg *args, int64_t *sizes)
 {
     for (bool found = true; found;) {
         found = false;
@@ -145,6 +145,20 @@ static bool solve_sizes(Func *func, const TesseraArg *args, int64_t *sizes)
             }
         }
     }
+    return true;
+}
+
+/* All at once what no tensor tells: of `Q + P` neither. */
+static void take_given(Func *func, const TesseraOptions *options, int64_t *sizes)
+{
+    const int64_t *given = sizes_by_id(func, options->sizes, options->n_sizes);
+    for (size_t i = 0; i < func->dimvars.n; i++) {
+        sizes[i] = sizes[i] < 0 && func->dimvars.items[i]->by == 0 ? given[i] : sizes[i];
+    }
+}
+
+static bool check_known(Func *func, const int64_t *sizes)
+{
     for (size_t i = 0; i < func->dimvars.n; i++) {
         if (func->dimvars.items[i]->kind == DIM_SIZE && sizes[i] < 0) {
             diag_failure_at(func->diags, DIAG_SOURCE, ERR_SIZE_UNKNOWN, SPAN_NONE,
@@ -156,7 +170,8 @@ static bool solve_sizes(Func *func, const TesseraArg *args, int64_t *sizes)
     return true;
 }
 
-bool sizes_from_args(Func *func, const TesseraArg *args, int64_t *sizes)
+bool sizes_from_args(Func *func, const TesseraOptions *options, const TesseraArg *args,
+                     int64_t *sizes)
 {
     for (size_t i = 0; i < func->dimvars.n; i++) {
         sizes[i] = -1;
@@ -174,7 +189,11 @@ bool sizes_from_args(Func *func, const TesseraArg *args, int64_t *sizes)
             }
         }
     }
-    if (!solve_sizes(func, args, sizes)) {
+    if (!solve_axes(func, args, sizes)) {
+        return false;
+    }
+    take_given(func, options, sizes);
+    if (!solve_axes(func, args, sizes) || !check_known(func, sizes)) {
         return false;
     }
     for (size_t i = 0; i < params_given(func); i++) {

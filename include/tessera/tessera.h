@@ -301,7 +301,8 @@ typedef struct TesseraOptions {
     const TesseraPair *bindings; /* generic and const parameters: T=bf16, causal=true, D=128 */
     size_t n_bindings;
     /* Sizes as they will be: the code is made for sizes like these (the power of two that divides
-     * them, the next round number), which every launch is checked against. */
+     * them, the next round number), which every launch is checked against. Where the arguments'
+     * shapes leave a size open, as those of f32[Q + P] do, it is what is given here. */
     const TesseraSize *sizes;
     size_t n_sizes;
     /* For sizes of which nothing else is known, the code takes a tensor's last axis to be a

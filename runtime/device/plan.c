@@ -187,6 +187,19 @@ static bool solve_rest(Solver *s)
     return true;
 }
 
+/* All at once what no tensor tells: of `Q + P` neither. Is there any? */
+static bool take_given(Solver *s)
+{
+    bool any = false;
+    for (int i = 0; i < s->plan->n_sizes; i++) {
+        const PlanSize *size = &s->plan->sizes[i];
+        bool open = size->is_given && s->sizes[i] < 0;
+        s->sizes[i] = open ? size->given : s->sizes[i];
+        any = any || open;
+    }
+    return any;
+}
+
 /* Which tensor's axis gave the size. */
 static const PlanParam *giver_of(const Plan *plan, int size, int *axis)
 {
@@ -362,8 +375,8 @@ bool plan_solve(const Plan *plan, const LaunchArg *args, int64_t *sizes, DeviceE
     for (int i = 0; i < plan->n_params; i++) {
         bind_sizes(&s, &plan->params[i], &args[i].tensor);
     }
-    return solve_rest(&s) && check_facts(&s) && for_tensors(&s, check_dims) &&
-           for_tensors(&s, check_strides);
+    return solve_rest(&s) && (!take_given(&s) || solve_rest(&s)) && check_facts(&s) &&
+           for_tensors(&s, check_dims) && for_tensors(&s, check_strides);
 }
 
 bool plan_blocks(const PlanLaunch *launch, const int64_t *sizes, int64_t *blocks)

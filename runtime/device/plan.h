@@ -27,7 +27,9 @@ typedef struct PlanSize {
     int64_t multiple, least, most; /* 1, 0, INT64_MAX: nothing assumed */
     PlanExpr of;                   /* by > 0: it is of // by, rounded down */
     int64_t by;
-    bool stride; /* where two neighbours along an axis of one tensor are, in elements */
+    bool stride;   /* where two neighbours along an axis of one tensor are, in elements */
+    bool is_given; /* compiled for this value, which counts where no tensor says another */
+    int64_t given;
 } PlanSize;
 
 typedef enum PlanParamIo { PLAN_IN, PLAN_OUT, PLAN_INOUT } PlanParamIo;
@@ -105,7 +107,7 @@ typedef struct PlanMessage {
     const char *text; /* {1} stands for value 1; ir/say.h */
     const char *file; /* NULL: not known */
     int line;
-    int n, places;    /* values; the last of them say where the element is, and order records */
+    int n, places; /* values; the last of them say where the element is, and order records */
     const DType *dtypes;
 } PlanMessage;
 
@@ -122,8 +124,8 @@ typedef struct Plan {
     PlanLaunch *launches; /* in order */
     int n_scratch;
     PlanScratch *scratch;
-    int log_words;         /* 0: it says nothing */
-    int n_messages;        /* in the order of the source; some may have no text */
+    int log_words;  /* 0: it says nothing */
+    int n_messages; /* in the order of the source; some may have no text */
     PlanMessage *messages;
 } Plan;
 

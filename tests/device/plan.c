@@ -140,6 +140,32 @@ START_TEST(derives_sizes)
 }
 END_TEST
 
+/* y[M + N]: only what it was compiled for says what each is. */
+START_TEST(takes_given_sizes)
+{
+    PlanTerm sum[2] = {{1, 1, {0}}, {1, 1, {1}}};
+    PlanExpr dim = {2, sum};
+    PlanSize open[2] = {{"M", 1, 0, INT64_MAX, .by = 0}, {"N", 1, 0, INT64_MAX, .by = 0}};
+    PlanParam vector = {"y", DT_F32, PLAN_OUT, 1, &dim, .align = 4};
+    Plan plan = {"k", "native", 2, open, 1, &vector, 0, NULL, 0, NULL, 0, NULL, .log_words = 0};
+    DeviceError error;
+    int64_t found[2];
+    LaunchArg arg = {.tensor = {NULL, DT_F32, 1, {7}}};
+    ck_assert(!plan_solve(&plan, &arg, found, &error));
+    ck_assert_str_eq(error.text, "k: no tensor says what the size M is");
+    open[0].is_given = open[1].is_given = true;
+    open[0].given = 3;
+    open[1].given = 4;
+    ck_assert(plan_solve(&plan, &arg, found, &error));
+    ck_assert_int_eq(found[0], 3);
+    ck_assert_int_eq(found[1], 4);
+    arg.tensor.dims[0] = 8;
+    ck_assert(!plan_solve(&plan, &arg, found, &error));
+    ck_assert_str_eq(error.text,
+                     "k: axis 0 of 'y' has 8 elements, but it must have 7 by the other tensors");
+}
+END_TEST
+
 UNIT_TESTS(device_plan)
 {
     TCase *tests = tcase_create("plan");
@@ -150,5 +176,6 @@ UNIT_TESTS(device_plan)
     tcase_add_test(tests, checks_types);
     tcase_add_test(tests, counts_bytes);
     tcase_add_test(tests, derives_sizes);
+    tcase_add_test(tests, takes_given_sizes);
     return tests;
 }
