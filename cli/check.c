@@ -20,7 +20,7 @@ enum { EXECUTORS = 4, MOST_PARAMS = 64 };
 
 typedef struct Check {
     const Options *options;
-    Options here; /* with the variant's bindings */
+    Options here;    /* with the variant's bindings */
     Session session; /* whose kernel has shapes and facts */
     TesseraOptions compile;
     Executor executors[EXECUTORS];
@@ -34,36 +34,28 @@ typedef struct Check {
 
 /* ---- one launch ---- */
 
-static bool is_result(const Array *array)
+/* One result of an executor beside the interpreter's. */
+static void compare_one(Check *c, Executor *executor, size_t nth, const Array *array,
+                        const void *got, const TesseraArg *want, const TesseraArg *wide)
 {
-    return array->param->rank >= 0 && array->param->io != TESSERA_IN;
-}
-
-static size_t bytes_of(const Array *array, size_t *elements)
-{
-    size_t bytes = 0;
-    *elements = 0;
-    if (array->param->rank >= 0) {
-        tensor_bytes(&array->tensor, elements, &bytes);
+    TesseraDifference d;
+    size_t elements, bytes;
+    TesseraType type = array->tensor.type;
+    tensor_bytes(&array->tensor, &elements, &bytes);
+    void *wanted = tensor_packed(&want->tensor);
+    if (tessera_compare(type, elements, got, wanted, want->bound, &d) != TESSERA_OK) {
+        c->differs = true;
+        printf("  %-8s %s differs in %zu of %zu elements; first at %zu: %.9g, interpreter "
+               "%.9g, allowed %.3g\n",
+               executor->name, array->param->name, d.different, elements, d.first, d.got, d.want,
+               d.bound);
     }
-    return bytes;
-}
-
-/* Memory of the device for each tensor, filled with what the tensors hold. */
-static int upload(const Check *c, const Executor *executor, const Arrays *arrays, TesseraArg *args)
-{
-    for (size_t i = 0; i < arrays->n; i++) {
-        size_t elements, bytes = bytes_of(&arrays->items[i], &elements);
-        if (arrays->items[i].param->rank < 0) {
-            continue;
-        }
-        if (tessera_alloc(executor->at, bytes, &args[i].tensor.data) != TESSERA_OK ||
-            tessera_copy_in(executor->at, args[i].tensor.data, arrays->items[i].tensor.data,
-                            bytes) != TESSERA_OK) {
-            return fail_context(c->session.context);
-        }
+    executor->worst = d.worst > executor->worst ? d.worst : executor->worst;
+    executor->exact = executor->exact && memcmp(got, wanted, bytes) == 0;
+    if (wide) {
+        rounding_add(&c->roundings[nth], type, elements, got, wide->tensor.data);
     }
-    return 0;
+    free(wanted);
 }
 
 static int compare(Check *c, Executor *executor, const Arrays *arrays, const TesseraArg *args,
@@ -71,29 +63,14 @@ static int compare(Check *c, Executor *executor, const Arrays *arrays, const Tes
 {
     for (size_t i = 0; i < arrays->n; i++) {
         const Array *array = &arrays->items[i];
-        size_t elements, bytes = bytes_of(array, &elements);
-        if (!is_result(array)) {
+        if (!check_is_result(array)) {
             continue;
         }
-        void *got = take(bytes);
-        TesseraDifference d;
-        if (tessera_copy_out(executor->at, got, args[i].tensor.data, bytes) != TESSERA_OK) {
-            free(got);
+        void *got = check_download(executor->at, array, &args[i]);
+        if (!got) {
             return fail_context(c->session.context);
         }
-        if (tessera_compare(array->tensor.type, elements, got, want[i].tensor.data, want[i].bound,
-                            &d) != TESSERA_OK) {
-            c->differs = true;
-            printf("  %-8s %s differs in %zu of %zu elements; first at %zu: %.9g, interpreter "
-                   "%.9g, allowed %.3g\n", executor->name, array->param->name, d.different,
-                   elements, d.first, d.got, d.want, d.bound);
-        }
-        executor->worst = d.worst > executor->worst ? d.worst : executor->worst;
-        executor->exact = executor->exact && memcmp(got, want[i].tensor.data, bytes) == 0;
-        if (wide) {
-            rounding_add(&c->roundings[i], array->tensor.type, elements, got,
-                         wide[i].tensor.data);
-        }
+        compare_one(c, executor, i, array, got, &want[i], wide ? &wide[i] : NULL);
         free(got);
     }
     executor->rounds++;
@@ -118,57 +95,16 @@ static int execute(Check *c, Executor *executor, const Arrays *arrays, const Tes
 {
     TesseraLaunch *launch = NULL;
     TesseraArg *args = arrays_args(arrays, false);
-    int code = upload(c, executor, arrays, args);
+    int code = check_upload(executor->at, arrays, args) ? 0 : fail_context(c->session.context);
     code = code ? code : launch_once(c, executor, args, arrays->n, &launch);
     code = code ? code : compare(c, executor, arrays, args, want, wide);
     tessera_launch_free(launch);
-    for (size_t i = 0; i < arrays->n; i++) {
-        if (arrays->items[i].param->rank >= 0 &&
-            args[i].tensor.data != arrays->items[i].tensor.data) {
-            tessera_release(executor->at, args[i].tensor.data);
-        }
-    }
+    check_release(executor->at, arrays, args);
     free(args);
     return code;
 }
 
 /* ---- the interpreter ---- */
-
-/* Tensors of its own for what is written, or, when wide, for all that are floats. */
-static TesseraArg *own_args(const Arrays *arrays, bool wide)
-{
-    TesseraArg *args = arrays_args(arrays, false);
-    for (size_t i = 0; i < arrays->n; i++) {
-        const Array *array = &arrays->items[i];
-        size_t elements, bytes = bytes_of(array, &elements);
-        bool widened = wide && array->param->rank >= 0 &&
-                       tessera_type_is_float(array->tensor.type);
-        if (widened) {
-            double *data = take(elements * sizeof *data);
-            for (size_t k = 0; k < elements; k++) {
-                data[k] = tessera_get(array->tensor.type, array->tensor.data, k);
-            }
-            args[i].tensor.data = data;
-            args[i].tensor.type = TESSERA_F64;
-        } else if (is_result(array)) {
-            args[i].tensor.data = take(bytes);
-            memcpy(args[i].tensor.data, array->tensor.data, bytes);
-            args[i].bound = wide ? NULL : take(elements * sizeof(double));
-        }
-    }
-    return args;
-}
-
-static void drop_args(const Arrays *arrays, TesseraArg *args)
-{
-    for (size_t i = 0; args && i < arrays->n; i++) {
-        if (args[i].tensor.data != arrays->items[i].tensor.data) {
-            free(args[i].tensor.data);
-        }
-        free(args[i].bound);
-    }
-    free(args);
-}
 
 static TesseraStatus interpret(const Check *c, const TesseraOptions *options, const Arrays *arrays,
                                const TesseraArg *args)
@@ -186,14 +122,15 @@ static TesseraArg *run_wide(Check *c, const TesseraOptions *compile, const Array
         return NULL;
     }
     TesseraOptions options = *compile;
-    TesseraArg *args = own_args(arrays, true);
+    TesseraArg *args = check_own(arrays, true);
     options.wide = true;
+    options.n_strides = 0; /* what is widened lies row-major */
     if (interpret(c, &options, arrays, args) == TESSERA_OK) {
         return args;
     }
     const char *message = tessera_error(c->session.context)->message;
     c->no_reference = keep_text(message, strcspn(message, "\n"));
-    drop_args(arrays, args);
+    check_drop(arrays, args);
     return NULL;
 }
 
@@ -201,18 +138,21 @@ static void add_roundings(Check *c, const Arrays *arrays, const TesseraArg *want
                           const TesseraArg *wide)
 {
     for (size_t i = 0; wide && i < arrays->n; i++) {
-        size_t elements;
-        bytes_of(&arrays->items[i], &elements);
-        if (is_result(&arrays->items[i]) && wide[i].tensor.type == TESSERA_F64) {
-            rounding_add(&c->roundings[i], arrays->items[i].tensor.type, elements,
-                         want[i].tensor.data, wide[i].tensor.data);
+        const Array *array = &arrays->items[i];
+        if (check_is_result(array) && wide[i].tensor.type == TESSERA_F64) {
+            size_t elements, bytes;
+            void *wanted = tensor_packed(&want[i].tensor);
+            tensor_bytes(&array->tensor, &elements, &bytes);
+            rounding_add(&c->roundings[i], array->tensor.type, elements, wanted,
+                         wide[i].tensor.data);
+            free(wanted);
         }
     }
 }
 
 static int run_round(Check *c, const TesseraOptions *compile, const Arrays *arrays)
 {
-    TesseraArg *want = own_args(arrays, false);
+    TesseraArg *want = check_own(arrays, false);
     int code = 0;
     TesseraMessages said;
     if (interpret(c, compile, arrays, want) != TESSERA_OK ||
@@ -228,8 +168,8 @@ static int run_round(Check *c, const TesseraOptions *compile, const Arrays *arra
             code = execute(c, &c->executors[i], arrays, want, wide);
         }
     }
-    drop_args(arrays, want);
-    drop_args(arrays, wide);
+    check_drop(arrays, want);
+    check_drop(arrays, wide);
     return code;
 }
 
@@ -270,7 +210,7 @@ static int make_round(Check *c, const TesseraSize *sizes)
     for (size_t i = 0; i < arrays.n && code == 0; i++) {
         Array *array = &arrays.items[i];
         if (array->param->rank >= 0 && !array->given && array->param->io != TESSERA_OUT) {
-            tensor_random(&array->tensor, c->options->seed + c->rounds, array->param->name, false);
+            check_random(array, c->options->seed + c->rounds);
         }
     }
     compile.n_sizes = 0; /* the same code for all of them */
@@ -288,8 +228,7 @@ static int run_rounds(Check *c)
         check_sizes(c->facts, c->n_sizes, &c->here, round, sizes);
         bool again = c->n_sizes == 0 && round > 0;
         for (size_t i = 0; i < c->rounds && c->n_sizes; i++) {
-            again = again || memcmp(&tried[i * c->n_sizes], sizes,
-                                    c->n_sizes * sizeof *sizes) == 0;
+            again = again || memcmp(&tried[i * c->n_sizes], sizes, c->n_sizes * sizeof *sizes) == 0;
         }
         if (again || !can_have(c, sizes)) {
             continue;
@@ -309,8 +248,7 @@ static int run_rounds(Check *c)
 static int compile_executor(Check *c, Executor *executor)
 {
     TesseraOptions options = c->compile;
-    if (tessera_device_open(c->session.context, executor->device, 0, &executor->at) !=
-        TESSERA_OK) {
+    if (tessera_device_open(c->session.context, executor->device, 0, &executor->at) != TESSERA_OK) {
         executor->at = NULL;
         return 0;
     }
@@ -318,7 +256,8 @@ static int compile_executor(Check *c, Executor *executor)
     options.optimize = executor->optimize;
     executor->exact = true;
     return tessera_compile(c->session.program, &options, &executor->kernel) == TESSERA_OK
-               ? 0 : fail_context(c->session.context);
+               ? 0
+               : fail_context(c->session.context);
 }
 
 /* What the source assumes of the sizes, and nothing besides. */
@@ -336,7 +275,8 @@ static int find_facts(Check *c)
     options.target = "native";
     tessera_debug(c->session.context, &stop);
     int code = tessera_compile(c->session.program, &options, &c->session.kernel) == TESSERA_OK
-                   ? 0 : fail_context(c->session.context);
+                   ? 0
+                   : fail_context(c->session.context);
     tessera_debug(c->session.context, NULL);
     c->n_sizes = code == 0 ? tessera_kernel_signature(c->session.kernel)->n_sizes : 0;
     c->facts = keep((c->n_sizes + 1) * sizeof *c->facts);
@@ -457,8 +397,12 @@ static int check_variant(const Options *options, size_t variant)
     if (code == 0) {
         c.here.sets.items = pairs;
         c.here.sets.n = n;
-        c.compile = (TesseraOptions){.kernel = options->kernel, .bindings = pairs,
-                                     .n_bindings = n, .lines = options->lines.items,
+        c.compile = (TesseraOptions){.kernel = options->kernel,
+                                     .bindings = pairs,
+                                     .n_bindings = n,
+                                     .strides = options->strides.items,
+                                     .n_strides = options->strides.n,
+                                     .lines = options->lines.items,
                                      .n_lines = options->lines.n};
         show_head(&c);
         code = find_facts(&c);

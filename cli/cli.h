@@ -264,6 +264,8 @@ typedef struct Array {
 void strides_of_tensor(const TesseraTensor *tensor, int64_t *strides);
 /* Its elements in row-major order, to be freed. */
 void *tensor_packed(const TesseraTensor *tensor);
+/* Back to where they lie. */
+void tensor_spread(const TesseraTensor *tensor, void *packed);
 /* Moves the array to where the words of --strides say (lay.c). */
 int array_lay(Array *array, const char *words, const TesseraOptions *compile);
 

@@ -54,6 +54,17 @@ void *tensor_packed(const TesseraTensor *tensor)
     return packed;
 }
 
+void tensor_spread(const TesseraTensor *tensor, void *packed)
+{
+    size_t elements, bytes;
+    tensor_bytes(tensor, &elements, &bytes);
+    if (tensor->strides) {
+        move(tensor, packed, false);
+    } else {
+        memcpy(tensor->data, packed, bytes);
+    }
+}
+
 /* ---- memory as --strides says ---- */
 
 typedef struct Words {

@@ -21,7 +21,7 @@ const OptionRow option_rows[] = {
     {"--size", "M=1000,N=4k,...", VERB_CHECK, "fixed sizes; several are tried of others"},
     {"--assume", "\"N % 16 == 0, M <= 4096\"", VERB_COMPILE | VERB_EXPLAIN,
      "what holds for sizes that are not given"},
-    {"--strides", "\"x=*8,1\"", ALL, "how a tensor lies: a stride an axis, `*` is any"},
+    {"--strides", "\"x=*8,1\"", CHECKED, "how a tensor lies: a stride an axis, `*` is any"},
     {"--schedule", "\"tile M 128, N 256\"", CHECKED, "a schedule line; it beats the source's"},
     {"--target", "NAME", ALL, "what to compile for (default: the device here)"},
     {"--device", "auto|cpu|cuda|hip|interp", ON_DEVICE, "where to run; cuda:1 is the second one"},
