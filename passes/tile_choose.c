@@ -12,6 +12,7 @@ enum {
     BLOCK_ELEMENTS = 4096, /* of a memory-bound block, unless a row is longer */
     BLOCK_THREADS = 256,   /* of one whose threads hold little */
     ROW_MOST_THREAD = 32,  /* elements of a resident row that a thread may hold */
+    MOST_MEETING = 512,    /* threads of a row: more would take long to meet */
     FEW_LOADS = 2,         /* of a row: more are in flight together, in registers */
     MOST_KEPT = 4,         /* values of an element of a row; more make registers scarce anyway */
     LOOPED_THREAD = 16,    /* where a loop carries as many beside those of its step */
@@ -22,7 +23,7 @@ enum {
     TURNED_THREAD = 64,   /* the same of a thread */
     LOOP_THREAD = 2, /* elements that loop for themselves: a thread goes on until all are done */
     LOOP_ELEMENTS = 512,   /* the same of a block */
-    HEAVY_THREAD = 4,      /* elements that take many registers: of a wide access of f32, no more */
+    HEAVY_THREAD = 8,      /* elements that take many registers: of two wide accesses of f32 */
     HEAVY_ELEMENTS = 1024, /* the same of a block */
     HEAVY_OPS = 64,        /* of arithmetic */
     GATHERED_OPS = 16,     /* that a change of a block's own copy of a tensor counts as */
@@ -30,6 +31,7 @@ enum {
     ACCESS_BYTES = 16,    /* of one access of a thread */
     LOOP_STEP = 8192,     /* of a row that does not fit */
     UNIT_REGISTERS = 65536, /* of a multiprocessor */
+    LOADS_BESIDE = 24,      /* the same for what is loaded along a row beside the row */
     THREAD_BESIDE = 16,     /* registers of a thread beside those of one value */
     LONG_ROW = 4096,        /* of 16-bit elements: worth more of them a thread */
     WINDOW_ELEMENTS = 32,   /* of a window that is written out */
@@ -208,14 +210,16 @@ static int64_t row_threads(const Func *func, const Op *group, int64_t elements)
     int64_t most = most_a_thread(group);
     bool many = elements >= LONG_ROW && is_narrow(group) && rows_are_wide(group) &&
                 loads_of_rows(group) <= FEW_LOADS;
-    if (most < ROW_ELEMENTS) {
-        int64_t threads = smaller((elements + most - 1) / most, func->target->max_threads);
-        return power_of_two_at_least(larger(func->target->warp, threads));
+    int64_t fewest = (elements + 2 * ROW_ELEMENTS - 1) / (2 * ROW_ELEMENTS);
+    int64_t threads = most < ROW_ELEMENTS ? (elements + most - 1) / most
+                      : many              ? fewest
+                                          : elements / ROW_ELEMENTS; /* or a quarter more each */
+    threads = power_of_two_at_least(larger(func->target->warp, threads));
+    int64_t limit = loads_of_rows(group) > FEW_LOADS ? MOST_MEETING / 2 : MOST_MEETING;
+    if (threads > limit && most_of_ops(group) >= ROW_ELEMENTS) {
+        threads = power_of_two_at_least(fewest);
     }
-    int64_t threads = many ? (elements + 2 * ROW_ELEMENTS - 1) / (2 * ROW_ELEMENTS)
-                           : elements / ROW_ELEMENTS; /* or a quarter more each */
-    threads = smaller(threads, func->target->max_threads);
-    return power_of_two_at_least(larger(func->target->warp, threads));
+    return smaller(threads, func->target->max_threads);
 }
 
 /* A row's tile is whole rounds of accesses by all threads: what is past its end is not loaded,
@@ -310,10 +314,9 @@ static bool aligned_fits(const TilePlan *plan)
 static void refuse_resident(Func *func, const AxisPlan *axis, int64_t tile)
 {
     const Line *line = schedule_given(func, "rows", "");
-    Diag *diag = diag_error(func->diags, ERR_NOT_HERE, line->span,
-                            "`rows resident` cannot be: %s",
-                            tile ? "a tile holds a part of the row only"
-                                 : "a row may have any length");
+    Diag *diag =
+        diag_error(func->diags, ERR_NOT_HERE, line->span, "`rows resident` cannot be: %s",
+                   tile ? "a tile holds a part of the row only" : "a row may have any length");
     if (tile) {
         diag_note(func->diags, diag, "`tile %s %lld`, and %s may be %lld", axis->name,
                   (long long)tile, axis->name, (long long)poly_most(axis->dim));
@@ -551,6 +554,12 @@ static bool walks(const TilePlan *plan)
     return false;
 }
 
+/* Of a wide access, where each element has an address of its own; else of two. */
+static int64_t heavy_thread(const Op *group)
+{
+    return most_of_ops(group) < ROW_ELEMENTS ? HEAVY_THREAD / 2 : HEAVY_THREAD;
+}
+
 static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
 {
     int64_t row = 1, given = given_elements(func, plan);
@@ -591,12 +600,18 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
     int64_t thread = row > 1
                          ? smaller(plan->most_thread, walks(plan) ? LOOPED_THREAD : ROW_ELEMENTS)
                      : loops  ? LOOP_THREAD
-                     : heavy  ? HEAVY_THREAD
+                     : heavy  ? heavy_thread(group)
                      : turned ? TURNED_THREAD / plan->turned
                               : THREAD_ELEMENTS;
     int64_t threads = elements / thread;
+    if (row > 1 && threads > MOST_MEETING && thread >= ROW_ELEMENTS) {
+        threads = MOST_MEETING;
+    }
     if (is_gpu(func) && is_one_row(plan, elements) && !walks(plan)) {
         threads = row_threads(func, group, longest_row(plan));
+        if (plan->cluster > 1) { /* blocks wait for one another: more of them, of fewer threads */
+            threads = smaller(threads, MOST_MEETING / 2);
+        }
     }
     threads = larger(func->target->warp, smaller(threads, func->target->max_threads));
     plan->warps = power_of_two_at_least(threads) / func->target->warp;
@@ -607,9 +622,10 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
  * multiprocessor. */
 static int64_t checked_blocks(Func *func, const Op *group, int64_t threads, int64_t elements)
 {
-    int64_t most = func->target->unit_threads / (is_heavy(func, group) ? 4 : 2);
+    int64_t most = func->target->unit_threads / 2;
     /* With more elements a thread, registers for fewer threads. */
-    int64_t each = (elements / threads + THREAD_BESIDE + 7) / 8 * 8;
+    int64_t beside = THREAD_BESIDE + (loads_of_rows(group) > FEW_LOADS ? LOADS_BESIDE : 0);
+    int64_t each = (elements / threads + beside + 7) / 8 * 8;
     int64_t room = UNIT_REGISTERS / larger(each, UNIT_REGISTERS / most);
     int busy = (int)room;
     int64_t blocks = schedule_number(
