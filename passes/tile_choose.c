@@ -16,7 +16,7 @@ enum {
     FEW_LOADS = 2,         /* of a row: more are in flight together, in registers */
     MOST_KEPT = 4,         /* values of an element of a row; more make registers scarce anyway */
     LOOPED_THREAD = 16,    /* where a loop carries as many beside those of its step */
-    SCAN_THREAD = 16, /* of a row that is scanned or folded in order: each is combined many times */
+    SCAN_THREAD = 32, /* of a row that is scanned; folds by a function combine each many times */
     FOLD_THREAD = 8,  /* where an element is more than one register */
     PLACE_THREAD = 8, /* where each element has an address of its own */
     TURNED_BYTES = 32768, /* of a tile that goes through shared memory to change its order */
@@ -144,14 +144,21 @@ static int loads_of_rows(const Op *group)
     return loads;
 }
 
+typedef struct Most {
+    int64_t thread; /* elements */
+    bool scanned;   /* there was a scan, or a fold in order */
+} Most;
+
 static void note_most(Op *op, void *user)
 {
-    int64_t *most = user;
+    Most *most = user;
     if (op->kind == OP_SCAN || op->kind == OP_FOLD) {
         bool one = op->n_results == 1 && dtype_bits(op->results[0]->type->dtype) <= 32;
-        *most = smaller(*most, one ? SCAN_THREAD : FOLD_THREAD);
+        int64_t several = most->scanned || op->kind == OP_FOLD ? 2 : 1;
+        most->thread = smaller(most->thread, one ? SCAN_THREAD / several : FOLD_THREAD);
+        most->scanned = true;
     } else if (op->kind == OP_GATHER || op->kind == OP_SCATTER) {
-        *most = smaller(*most, PLACE_THREAD);
+        most->thread = smaller(most->thread, PLACE_THREAD);
     }
 }
 
@@ -159,9 +166,9 @@ static void note_most(Op *op, void *user)
  * an address and a condition an element. */
 static int64_t most_of_ops(const Op *group)
 {
-    int64_t most = ROW_ELEMENTS;
+    Most most = {.thread = ROW_ELEMENTS};
     block_walk(group->regions[0], note_most, &most);
-    return most;
+    return most.thread;
 }
 
 /* Where a row is kept several times over, its registers are fewer, too. */
@@ -554,6 +561,16 @@ static bool walks(const TilePlan *plan)
     return false;
 }
 
+static bool scans(const TilePlan *plan)
+{
+    for (int i = 0; i < plan->n; i++) {
+        if (plan->items[i].flags & AXIS_SCANNED) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Of a wide access, where each element has an address of its own; else of two. */
 static int64_t heavy_thread(const Op *group)
 {
@@ -597,8 +614,8 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
         elements *= plan->items[i].how == AXIS_GRID ? plan->items[i].step : 1;
     }
     plan->aligned = plan->aligned > 1 && aligned_fits(plan) ? plan->aligned : 1;
-    int64_t thread = row > 1
-                         ? smaller(plan->most_thread, walks(plan) ? LOOPED_THREAD : ROW_ELEMENTS)
+    bool carries = walks(plan) && !scans(plan); /* as many elements beside those of a step */
+    int64_t thread = row > 1  ? smaller(plan->most_thread, carries ? LOOPED_THREAD : ROW_ELEMENTS)
                      : loops  ? LOOP_THREAD
                      : heavy  ? heavy_thread(group)
                      : turned ? TURNED_THREAD / plan->turned
