@@ -234,15 +234,18 @@ static void look_beside(Op *op, void *user)
     }
 }
 
-/* The product's tile is large already: little of another axis is held with it. */
+/* The product's tile is large already: little of another axis is held with it. A CPU's buffers are
+ * made of whole vectors. */
 static void choose_beside(Func *func, const Op *group, TilePlan *plan)
 {
+    int64_t lanes = is_gpu(func) ? 1 : func->target->vector_bytes / 4;
     for (int i = plan->n_stored; i < plan->n; i++) {
         AxisPlan *axis = &plan->items[i];
         if (!(axis->flags & AXIS_CONTRACTED) && !is_summed_batch(plan, axis)) {
             Beside beside = {plan, axis, 1};
             block_walk(group->regions[0], look_beside, &beside);
             int64_t wanted = power_of_two_at_most(BESIDE / beside.most);
+            wanted = wanted < lanes ? 1 : wanted;
             tile_set_step(func, axis, AXIS_LOOP, fitted(axis->dim, wanted),
                           "as much as a block has room for beside a product");
         }
