@@ -15,8 +15,8 @@ typedef struct Gathered {
     int64_t most_tiles; /* that a copy has room for: counts of 32 bits; 0: any number */
 } Gathered;
 
-/* The tensors that blocks of the group or launch gather changes of in shared memory, if the schedule
- * has them do so. Returns how many. */
+/* The tensors that blocks of the group or launch gather changes of in shared memory, if the
+ * schedule has them do so. Returns how many. */
 int an_gathered(Func *func, const Op *launch, Gathered *found);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loops and choices of the source whose steps mix elements: what one step stores anywhere the next
- * one reads. Where all that is mixed are rows that a block can hold, blocks walk the loop for rows of
- * their own; else one block runs it, and the arrays that it carries are intermediates:
+ * one reads. Where all that is mixed are rows that a block can hold, blocks walk the loop for rows
+ * of their own; else the arrays that it carries are intermediates, and tile (tile_serial.c) finds
+ * what blocks can have to themselves:
  *
  *   %r = for %a { (%t, %x)                store %s[:], %a
  *     %b = gather %x[%i]            →     for { (%t) %x = load %s[:]; %b = gather %x[%i]

@@ -97,8 +97,8 @@ static bool stays_narrow(Func *func, const Value *value, int depth)
     return true;
 }
 
-/* An element, perhaps with bounds. The integer of 32 bits that is nearest to it is inside of an axis
- * where it is, and the same there: casts saturate, and minima and maxima keep the order. */
+/* An element, perhaps with bounds. The integer of 32 bits that is nearest to it is inside of an
+ * axis where it is, and the same there: casts saturate, and minima and maxima keep the order. */
 static bool saturates_alike(Func *func, const Value *value, int depth)
 {
     const Op *op = value->def;

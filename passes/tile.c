@@ -133,7 +133,7 @@ static void collect_op(Op *op, void *user)
     }
 }
 
-static void collect_axes(Func *func, TilePlan *plan, const Op *group)
+void tile_collect(Func *func, TilePlan *plan, const Op *group)
 {
     Collector c = {func, plan};
     block_walk(group->regions[0], collect_stored, &c);
@@ -142,81 +142,17 @@ static void collect_axes(Func *func, TilePlan *plan, const Op *group)
     block_walk(group->regions[0], collect_op, &c);
 }
 
-/* ---- groups that one block runs ---- */
-
-static bool has_groups(const Op *op)
-{
-    bool found = false;
-    for (int r = 0; r < op->n_regions; r++) {
-        for (const Op *inner = op->regions[r]->first; inner; inner = inner->next) {
-            found = found || inner->kind == OP_PARALLEL || has_groups(inner);
-        }
-    }
-    return found;
-}
-
-static int64_t tile_here(Func *func, Op *group)
-{
-    Axes axes = an_axes(func, group->regions[0]);
-    TilePlan plan = {.axes = &axes};
-    collect_axes(func, &plan, group);
-    tile_choose(func, group, &plan);
-    tile_emit_here(func, group, &plan);
-    op_remove(group);
-    return plan.warps;
-}
-
-/* Returns the most warps that a group wants. */
-static int64_t tile_inside(Func *func, Block *block)
-{
-    int64_t most = 1;
-    for (Op *op = block->first, *next; op; op = next) {
-        int64_t warps = 1;
-        next = op->next;
-        if (op->kind == OP_PARALLEL && has_groups(op)) {
-            next = op->regions[0]->first;
-            while (op->regions[0]->first) {
-                op_move_before(op->regions[0]->first, op);
-            }
-            next = next ? next : op->next;
-            op_remove(op);
-        } else if (op->kind == OP_PARALLEL) {
-            warps = tile_here(func, op);
-        } else {
-            for (int r = 0; r < op->n_regions; r++) {
-                int64_t inner = tile_inside(func, op->regions[r]);
-                warps = inner > warps ? inner : warps;
-            }
-        }
-        most = warps > most ? warps : most;
-    }
-    return most;
-}
-
-/* Loops whose steps mix elements: one block walks all of it. */
-static void tile_serial(Func *func, Op *group)
-{
-    Builder before = build_before(func, group);
-    Op *launch = build_parallel(&before, OP_LAUNCH, 0, NULL, NULL, NULL);
-    while (group->regions[0]->first) {
-        op_move_to_end(group->regions[0]->first, launch->regions[0]);
-    }
-    int64_t warps = tile_inside(func, launch->regions[0]);
-    op_set_ints(func, launch, ATTR_WARPS, 1, &warps);
-    op_remove(group);
-}
-
 /* `nth`: launches so far. `is_rest`: tile.h. */
 static void tile_group(Func *func, Op *group, int *nth, bool is_rest)
 {
     schedule_at_launch(func, (*nth)++);
-    if (has_groups(group)) {
+    if (tile_is_serial(group)) {
         tile_serial(func, group);
         return;
     }
     Axes axes = an_axes(func, group->regions[0]);
     TilePlan plan = {.axes = &axes, .is_rest = is_rest};
-    collect_axes(func, &plan, group);
+    tile_collect(func, &plan, group);
     tile_choose(func, group, &plan);
     SplitHow how = tile_split(func, group, &plan);
     if (how == SPLIT_REST) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tile, in parts: tile.c (the pass); which step each axis gets, as schedule lines: tile_choose.c
- * (rows and elements), tile_runs.c (coalescing), tile_product.c (products), tile_source.c (parallels of the source, whose
- * batches are walked by tile_batches.c),
- * tile_steps.c (what they share); tile_emit.c (the group again, over ranges) and its parts;
- * tile_split.c (long axes that few blocks would walk), tile_lookback.c (scans of them in one pass).
- * Room-private. */
+ * (rows and elements), tile_runs.c (coalescing), tile_product.c (products), tile_source.c
+ * (parallels of the source, whose batches are walked by tile_batches.c), tile_steps.c (what they
+ * share); tile_emit.c (the group again, over ranges) and its parts; tile_split.c (long axes that
+ * few blocks would walk), tile_lookback.c (scans of them in one pass); tile_serial.c (loops that mix
+ * elements). Room-private. */
 #ifndef TESSERA_PASSES_TILE_H
 #define TESSERA_PASSES_TILE_H
 
@@ -48,9 +48,19 @@ typedef struct TilePlan {
     int64_t blocks;   /* that a multiprocessor should hold at once */
     int64_t most_thread; /* elements of a row that a thread should hold */
     int turned;          /* bytes of an element, where accesses run along several axes; else 0 */
+    AxisPlan *outer;     /* of the items, one that the launch walks around all groups; NULL: none */
+    Value *outer_range;
     bool persistent;
     bool is_rest; /* of a group whose long part has a launch of its own */
 } TilePlan;
+
+/* Puts the group's axes into `plan`, those of its grid first. */
+void tile_collect(Func *func, TilePlan *plan, const Op *group);
+
+/* Does it hold groups of its own? */
+bool tile_is_serial(const Op *op);
+/* Puts a launch in the place of such a group. */
+void tile_serial(Func *func, Op *group);
 
 /* Decides every axis of `plan` (class, dim, name and flags are filled in). */
 void tile_choose(Func *func, Op *group, TilePlan *plan);

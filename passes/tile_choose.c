@@ -342,7 +342,7 @@ static int64_t choose_row(Func *func, const Op *group, TilePlan *plan, AxisPlan 
                           int64_t inner)
 {
     int64_t most = poly_most(axis->dim), aligned = plan->aligned;
-    if (tile_choose_cluster(func, group, plan, axis, inner)) {
+    if (!axis->held && tile_choose_cluster(func, group, plan, axis, inner)) {
         return axis->step;
     }
     most += most < INT64_MAX - aligned ? aligned - 1 : 0;

@@ -506,7 +506,8 @@ void tile_emit(Func *func, Op *group, const TilePlan *plan)
 /* Loops over the grid's axes, the first one outside. */
 static void emit_grid(Emitter *e, const Op *group, Frame *frame, int item)
 {
-    while (item < e->plan->n_stored && e->plan->items[item].how == AXIS_LOOP) {
+    while (item < e->plan->n_stored &&
+           (e->plan->items[item].how == AXIS_LOOP || frame->ranges[item])) {
         item++;
     }
     if (item == e->plan->n_stored) {
@@ -525,5 +526,9 @@ void tile_emit_here(Func *func, Op *group, const TilePlan *plan)
     Emitter e = {.func = func, .plan = plan};
     Frame frame = emit_frame(&e);
     frame.at = build_before(func, group);
+    if (plan->outer) {
+        frame.ranges[plan->outer - plan->items] = plan->outer_range;
+        frame.dims[plan->outer - plan->items] = plan->outer_range->type->dims[0];
+    }
     emit_grid(&e, group, &frame, 0);
 }
