@@ -87,7 +87,8 @@ static bool is_among(const Mixing *m, const Classes *classes, const Value *value
     return false;
 }
 
-/* May a block hold the whole axis, beside those that it holds already? */
+/* May a block hold the whole axis, beside those that it holds already? One of no elements would
+ * have no block. */
 static bool hold(Mixing *m, const Value *value, int axis)
 {
     Dim dim = value->type->dims[axis];
@@ -102,8 +103,8 @@ static bool hold(Mixing *m, const Value *value, int axis)
         return true;
     }
     int64_t room = (int64_t)m->func->target->max_threads * HELD_THREAD / m->elements;
-    if (most > room || m->products || (rows && text_same(rows->word, "looped")) ||
-        (tile && tile->number < most)) {
+    if (most > room || poly_least(dim) < 1 || m->products ||
+        (rows && text_same(rows->word, "looped")) || (tile && tile->number < most)) {
         return false;
     }
     m->elements *= most > 0 ? most : 1;

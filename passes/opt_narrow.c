@@ -41,6 +41,7 @@ static bool is_narrow(const Value *value)
     case OP_SIZE: return fits(op_attr(op, ATTR_DIM)->dims[0]);
     case OP_CONST:
         return op_attr(op, ATTR_VALUE)->i < INT32_MAX && op_attr(op, ATTR_VALUE)->i > INT32_MIN;
+    case OP_CAST: return op->operands[0]->type->dtype == DT_I32;
     default: return is_shape_op(op->kind) && is_narrow(op->operands[0]);
     }
 }
@@ -50,6 +51,9 @@ static Value *narrowed(Func *func, Value *value)
 {
     Op *op = value->def;
     Builder b = build_after(func, op);
+    if (op->kind == OP_CAST && op->operands[0]->type->dtype == DT_I32) {
+        return op->operands[0];
+    }
     if (op->kind != OP_INDEX && op->kind != OP_CONST && !is_shape_op(op->kind)) {
         return build_cast(&b, value, DT_I32);
     }
@@ -138,7 +142,7 @@ static Value *in_32_bits(Func *func, CloneMap *made, Value *value)
         }
         known = build_cast(&b, value, DT_I32);
     } else {
-        Value *operands[2] = {NULL, NULL};
+        Value *operands[3] = {NULL, NULL, NULL};
         for (int i = 0; i < op->n_operands; i++) {
             Type type = op->operands[i]->type;
             bool same = type->kind == TYPE_RANGE || type->dtype != DT_I64;
@@ -168,9 +172,38 @@ static void narrow_indices(Func *func, Op *op)
     }
 }
 
+/* One of two indices, perhaps of another shape. */
+static bool chooses_narrow(Func *func, const Value *value)
+{
+    const Op *op = value->def;
+    while (op && is_shape_op(op->kind)) {
+        op = op->operands[0]->def;
+    }
+    return op && op->kind == OP_SELECT && stays_narrow(func, op->operands[1], 0) &&
+           stays_narrow(func, op->operands[2], 0);
+}
+
+/* The least or the greatest of indices is one of them. */
+static void narrow_extreme(Func *func, Op *op)
+{
+    const char *fn = op_word(op, ATTR_FN);
+    if ((!text_same(fn, "min") && !text_same(fn, "max")) || func->target->warp == 1 ||
+        op->operands[0]->type->dtype != DT_I64 || !chooses_narrow(func, op->operands[0])) {
+        return;
+    }
+    CloneMap made = clone_map_new(func);
+    Value *narrow = in_32_bits(func, &made, op->operands[0]);
+    Builder b = build_after(func, op);
+    Value *least = build_reduce(&b, fn, narrow, (int)op_int(op, ATTR_AXIS, 0));
+    func_replace_uses(func, op->results[0], build_cast(&b, least, DT_I64));
+}
+
 static void narrow_op(Op *op, void *user)
 {
     Func *func = user;
+    if (op->kind == OP_REDUCE && func->target) {
+        narrow_extreme(func, op);
+    }
     if (op->kind == OP_GATHER || op->kind == OP_SCATTER) {
         narrow_indices(func, op);
     }

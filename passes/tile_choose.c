@@ -513,15 +513,33 @@ static bool has_axis(const TilePlan *plan, const Value *value, const AxisPlan *a
 /* Does some tile have elements along both? */
 static bool meet(const Op *group, const TilePlan *plan, const AxisPlan *a, const AxisPlan *b)
 {
-    for (const Op *op = group->regions[0]->first; op; op = op->next) {
-        for (int i = 0; i < op->n_results; i++) {
-            const Value *value = op->results[i];
-            if (has_axis(plan, value, a) && has_axis(plan, value, b)) {
-                return true;
+    bool found = false;
+    for (int r = 0; r < group->n_regions && !found; r++) {
+        for (const Op *op = group->regions[r]->first; op && !found; op = op->next) {
+            for (int i = 0; i < op->n_results && !found; i++) {
+                const Value *value = op->results[i];
+                found = has_axis(plan, value, a) && has_axis(plan, value, b);
             }
+            found = found || meet(op, plan, a, b);
         }
     }
-    return false;
+    return found;
+}
+
+/* A short axis that no tile has together with a row that a loop mixes: results of the row. Its
+ * block makes all of them. */
+static bool is_beside(const Op *group, const TilePlan *plan, const AxisPlan *axis)
+{
+    int64_t extent;
+    bool beside = false;
+    for (int i = 0; i < plan->n_stored; i++) {
+        const AxisPlan *row = &plan->items[i];
+        beside = beside || row->held;
+        if (row->held && (row == axis || meet(group, plan, row, axis))) {
+            return false;
+        }
+    }
+    return beside && poly_is_const(axis->dim, &extent) && extent <= BLOCK_ELEMENTS;
 }
 
 /* Steps of the axes that are reduced only. Of several the last one, which lies contiguous, gets the
@@ -577,6 +595,18 @@ static int64_t heavy_thread(const Op *group)
     return most_of_ops(group) < ROW_ELEMENTS ? HEAVY_THREAD / 2 : HEAVY_THREAD;
 }
 
+static void choose_beside(Func *func, const Op *group, TilePlan *plan)
+{
+    for (int i = 0; i < plan->n_stored; i++) {
+        AxisPlan *axis = &plan->items[i];
+        if (!axis->step && is_beside(group, plan, axis)) {
+            tile_set_step(func, axis, AXIS_GRID,
+                          power_of_two_at_least(larger(1, poly_most(axis->dim))),
+                          "what a loop over a whole row comes to");
+        }
+    }
+}
+
 static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
 {
     int64_t row = 1, given = given_elements(func, plan);
@@ -599,6 +629,7 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
     row = choose_reduced(func, group, plan, row, given);
     bool loops = is_gpu(func) && has_loop_of_elements(group->regions[0]);
     bool heavy = is_gpu(func) && row == 1 && is_heavy(func, group);
+    choose_beside(func, group, plan);
     bool turned = plan->turned && row == 1 && !loops && !heavy;
     int64_t block = loops    ? LOOP_ELEMENTS
                     : heavy  ? HEAVY_ELEMENTS
@@ -611,7 +642,8 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
     choose_grid(func, plan, plan->aligned > 1 ? 1 : power_of_two_at_most(block));
     int64_t elements = row;
     for (int i = 0; i < plan->n_stored; i++) {
-        elements *= plan->items[i].how == AXIS_GRID ? plan->items[i].step : 1;
+        const AxisPlan *axis = &plan->items[i];
+        elements *= axis->how == AXIS_GRID && !is_beside(group, plan, axis) ? axis->step : 1;
     }
     plan->aligned = plan->aligned > 1 && aligned_fits(plan) ? plan->aligned : 1;
     bool carries = walks(plan) && !scans(plan); /* as many elements beside those of a step */
