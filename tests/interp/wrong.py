@@ -46,6 +46,18 @@ PLACES = """%i = index %m : i64[%m]
     %raw = load %x[%m] : f32[%m]
     """
 
+WORDS = ["size N", "in %x: tensor<f32[N]>", "in %k: tensor<i64[N]>",
+         "inout %s: tensor<f32[N]>", "scratch %w: tensor<u64[1]>", "out %y: tensor<f32[N]>"]
+LEFT = "scatter %w[%zero], %v fn=set"
+AWAITED = """launch dims=[1] steps=[0] {
+      (%%m: i64)
+      %%zero = const value=0 : i64
+      %%there = const value=1 : bool
+      %%a = await %%w[%%zero], %%there : u64
+      %%v = const value=1 : u64
+      %s
+    }"""
+
 FAULTS = [
     ("an index that nothing checks", padded(PLACES.replace("%raw = load %x[%m] : f32[%m]", "") + """
     %g = gather %x[%i] : f32[%m]
@@ -128,4 +140,21 @@ FAULTS = [
     store %y[%m], %r guard=[1]"""), "whether a loop goes on depends on padding"),
     ("padding that is printed", padded("""%t1 = const value=1 : bool[%m]
     print %t1 text="here" """), "whether it says something depends on padding"),
+    ("what no block leaves", func(WORDS, """launch dims=[1] steps=[2] {
+      (%m: range)
+      %v = const value=0 : u64[%m]
+      store %w[%m], %v
+    }
+    """ + AWAITED % "", "stage launch"), "waits for ever: no block that has begun writes"),
+    ("what is left after it is awaited", func(WORDS, AWAITED % LEFT, "stage launch"),
+     "waits for ever: no block that has begun writes"),
+    ("a loop of two steps that is said to have one", func(LAUNCH, """launch dims=[N] steps=[0] {
+      (%m: i64)
+      %lo = const value=0 : i64
+      %hi = const value=5 : i64
+      for %lo, %hi dims=[N] steps=[4] once=1 {
+        (%i: range)
+        yield
+      }
+    }""", "stage launch"), "is said to have one step, and walks from 0 to 5 by 4"),
 ]
