@@ -11,8 +11,7 @@ enum {
     UNIT_DEPTH = 16,
     UNIT_WARPS = 4,        /* that multiply together */
     CPU_EDGE = 256,        /* of a tile whose operands and result stay in the second-level cache: */
-    CPU_DEPTH_BYTES = 768, /* the longer an edge, the less often the other operand is packed; of 8
-                            * bytes an element, half as many columns */
+    CPU_DEPTH_BYTES = 768, /* the longer an edge, the less often the other operand is packed */
     FMA_LEAST = 8,         /* elements of an axis, of derived tiles of fused multiply-adds */
     BESIDE = 16384,        /* elements of what else is reduced over the product's tile */
 };
@@ -157,14 +156,60 @@ static void choose_matrix_unit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan
     plan->warps = smaller(8, (m ? larger(1, m->step / 64) : 1) * 4);
 }
 
-static void choose_fma_unit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
+/* Products of one matrix after the other are summed. */
+static bool is_summed_batch(const TilePlan *plan, const AxisPlan *axis)
+{
+    const Value *product = plan->dot->results[0];
+    bool batch = false;
+    for (int i = 0; i < product->type->rank - 2; i++) {
+        batch = batch || axes_class(plan->axes, product, i) == axis->class;
+    }
+    return batch && !(axis->flags & AXIS_STORED);
+}
+
+typedef struct Kept {
+    TilePlan *plan;
+    const AxisPlan *m, *n;
+    int64_t bytes; /* an element of the product's tile */
+} Kept;
+
+static void count_kept(Op *op, void *user)
+{
+    Kept *kept = user;
+    bool fold = op->kind == OP_REDUCE || op->kind == OP_SCAN || op->kind == OP_FOLD;
+    const AxisPlan *axis =
+        fold ? plan_axis(kept->plan, op->operands[0], (int)op_int(op, ATTR_AXIS, 0)) : NULL;
+    if ((!fold && op->kind != OP_DOT && op->n_regions == 0) ||
+        (axis && is_summed_batch(kept->plan, axis))) {
+        return;
+    }
+    for (int r = 0; r < op->n_results; r++) {
+        const Value *value = op->results[r];
+        bool rows = !kept->m, columns = !kept->n;
+        for (int i = 0; value->type->kind == TYPE_ARRAY && i < value->type->rank; i++) {
+            const AxisPlan *own = plan_axis(kept->plan, value, i);
+            rows = rows || own == kept->m;
+            columns = columns || own == kept->n;
+        }
+        kept->bytes += rows && columns ? dtype_bytes(value->type->dtype) : 0;
+    }
+}
+
+/* Columns of a CPU's tile: all that is accumulated over it stays in the second-level cache. */
+static int64_t cached_columns(const Op *group, TilePlan *plan, const AxisPlan *m, const AxisPlan *n)
+{
+    Kept kept = {plan, m, n, 0};
+    block_walk(group->regions[0], count_kept, &kept);
+    return power_of_two_at_most(CPU_EDGE * 4 / larger(4, kept.bytes));
+}
+
+static void choose_fma_unit(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n)
 {
     /* Narrow operands take registers twice on a GPU: as they are, and widened. */
     bool twice = is_gpu(func) && dtype_bytes(plan->dot->operands[0]->type->dtype) < 4;
     int64_t rows = is_gpu(func) ? 128 : CPU_EDGE;
-    int bytes = dtype_bytes(plan->dot->results[0]->type->dtype);
-    int64_t cols = is_gpu(func) ? (twice ? 64 : 128) : bytes > 4 ? CPU_EDGE / 2 : CPU_EDGE;
-    cols /= power_of_two_at_least(plan->n_dots);
+    int64_t cols = is_gpu(func) ? (twice ? 64 : 128) / power_of_two_at_least(plan->n_dots)
+                                : cached_columns(group, plan, m, n);
     if (m) {
         set_halved(func, m, fitted(m->dim, rows), FMA_LEAST, TURN_ROWS,
                    "rows that share each element of the right operand");
@@ -197,17 +242,6 @@ static int64_t product_depth(const Func *func, const Op *dot, bool wgmma)
     int operand = dtype_bytes(dot->operands[0]->type->dtype);
     int result = dtype_bytes(dot->results[0]->type->dtype);
     return is_gpu(func) ? (wgmma ? 128 : 64) / operand : CPU_DEPTH_BYTES / result;
-}
-
-/* Products of one matrix after the other are summed. */
-static bool is_summed_batch(const TilePlan *plan, const AxisPlan *axis)
-{
-    const Value *product = plan->dot->results[0];
-    bool batch = false;
-    for (int i = 0; i < product->type->rank - 2; i++) {
-        batch = batch || axes_class(plan->axes, product, i) == axis->class;
-    }
-    return batch && !(axis->flags & AXIS_STORED);
 }
 
 /* ---- what is reduced beside a product ---- */
@@ -278,7 +312,7 @@ void tile_choose_product(Func *func, const Op *group, TilePlan *plan)
     if (wgmma) {
         choose_matrix_unit(func, plan, m, n);
     } else {
-        choose_fma_unit(func, plan, m, n);
+        choose_fma_unit(func, group, plan, m, n);
     }
     choose_beside(func, group, plan);
     if (is_gpu(func) && plan->n_stored == 2) {
