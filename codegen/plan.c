@@ -186,7 +186,6 @@ static void count_saying(Op *op, void *user)
 
 void plan_message(Func *func, const Op *op, PlanMessage *message)
 {
-    const Diags *diags = func->diags;
     Arena *arena = func->arena;
     DType *dtypes = ARENA_ARRAY(arena, DType, op->n_operands);
     for (int i = 1; i < op->n_operands; i++) {
@@ -197,10 +196,9 @@ void plan_message(Func *func, const Op *op, PlanMessage *message)
                              .n = op->n_operands - 1,
                              .places = (int)op_int(op, ATTR_PLACES, 0),
                              .dtypes = dtypes};
-    if (op->span.source >= 0 && (size_t)op->span.source < diags->sources.n) {
-        message->file = arena_strdup(arena, diags->sources.items[op->span.source].name);
-        message->line = diag_place(diags, op->span).line;
-    }
+    Place place = diag_place(func->diags, op->span);
+    message->file = place.file ? arena_strdup(arena, place.file) : NULL;
+    message->line = place.line;
 }
 
 static void fill_message(Op *op, void *user)

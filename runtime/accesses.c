@@ -27,12 +27,9 @@ static bool is_guarded(const Op *op)
 
 static const char *place_of(const Looker *l, Span span)
 {
-    const Diags *diags = l->func->diags;
-    if (span.source < 0 || (size_t)span.source >= diags->sources.n) {
-        return "a place that is not known";
-    }
-    return arena_printf(l->func->arena, "%s:%d", diags->sources.items[span.source].name,
-                        diag_place(diags, span).line);
+    Place place = diag_place(l->func->diags, span);
+    return place.file ? arena_printf(l->func->arena, "%s:%d", place.file, place.line)
+                      : "a place that is not known";
 }
 
 /* min and max give the same in any order, so do integers. */

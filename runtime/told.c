@@ -10,11 +10,11 @@
 static TesseraSpan span_of(Arena *arena, const Diags *diags, Span span)
 {
     Place from = diag_place(diags, span), to = diag_end_place(diags, span);
-    if (from.line == 0) {
+    if (!from.file) {
         return (TesseraSpan){0};
     }
     return (TesseraSpan){
-        .file = arena_strdup(arena, diags->sources.items[span.source].name),
+        .file = arena_strdup(arena, from.file),
         .line = from.line,
         .column = from.column,
         .byte_column = from.byte,

@@ -133,6 +133,7 @@ _Noreturn void diag_bug(Diags *diags, const char *format, ...)
 
 /* All count from 1. */
 typedef struct Place {
+    const char *file; /* NULL: it is in no source */
     int line, column; /* in characters; a tab is one */
     int byte;         /* the column in bytes */
 } Place;

@@ -20,12 +20,6 @@ static const char *severity_name(const Diag *diag)
     return diag->kind == DIAG_INTERNAL ? "internal error" : names[diag->severity];
 }
 
-static const Source *source_of(const Diags *diags, Span span)
-{
-    bool known = span.source >= 0 && (size_t)span.source < diags->sources.n;
-    return known ? &diags->sources.items[span.source] : NULL;
-}
-
 /* ---- one line ---- */
 
 /* A line's end inside of the text would begin another diagnostic. */
@@ -38,12 +32,11 @@ static void add_flat(Text *out, const char *text)
 
 void diag_short(const Diags *diags, const Diag *diag, Text *out)
 {
-    const Source *source = source_of(diags, diag->span);
+    Place place = diag_place(diags, diag->span);
     char code[8];
     diag_code_text(diag->code, code);
-    if (source) {
-        Place place = diag_place(diags, diag->span);
-        add_flat(out, source->name);
+    if (place.file) {
+        add_flat(out, place.file);
         text_printf(out, ":%d:%d: ", place.line, place.column);
     }
     text_add(out, severity_name(diag));
@@ -95,13 +88,12 @@ static void add_text(Text *out, const char *key, const char *text)
 /* The members of a place, without braces. */
 static void add_place(const Diags *diags, Span span, Text *out)
 {
-    const Source *source = source_of(diags, span);
-    if (!source) {
+    Place from = diag_place(diags, span), to = diag_end_place(diags, span);
+    if (!from.file) {
         text_add(out, "\"file\":null");
         return;
     }
-    Place from = diag_place(diags, span), to = diag_end_place(diags, span);
-    add_text(out, "file", source->name);
+    add_text(out, "file", from.file);
     text_printf(out, ",\"line\":%d,\"column\":%d,\"byte_column\":%d", from.line, from.column,
                 from.byte);
     text_printf(out, ",\"end_line\":%d,\"end_column\":%d,\"end_byte_column\":%d", to.line,

@@ -95,11 +95,12 @@ static int characters(const char *text, size_t n)
 static Place place_of(const Source *source, size_t offset)
 {
     if (!source) {
-        return (Place){0, 0, 0};
+        return (Place){0};
     }
     LineAt line = line_at(source, offset);
     size_t before = clamp(offset, line.start, line.end) - line.start;
-    return (Place){line.number, characters(source->text + line.start, before) + 1, (int)before + 1};
+    return (Place){source->name, line.number, characters(source->text + line.start, before) + 1,
+                   (int)before + 1};
 }
 
 Place diag_place(const Diags *diags, Span span)
@@ -328,8 +329,7 @@ static void render_place(Text *out, const Diags *diags, Span span, int margin, c
 {
     Place place = diag_place(diags, span);
     text_printf(out, "%*s%s ", margin, "", arrow);
-    const char *name = source_of(diags, span)->name;
-    add_shown(out, name, strlen(name));
+    add_shown(out, place.file, strlen(place.file));
     text_printf(out, ":%d:%d\n", place.line, place.column);
     gutter(out, margin, 0);
     end_line(out);

@@ -7,7 +7,6 @@ within the interpreter's bound), and here with a float64 reference within a deri
 the counts, then `N passed, N failed`.
 """
 
-import argparse
 import collections
 import concurrent.futures
 import os
@@ -21,6 +20,9 @@ import numpy as np
 
 from arrays import STYLES, load, save, save_laid
 from programs import PROGRAMS, cases
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import suite  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -92,11 +94,8 @@ def has_device(options, device):
 
 
 def arguments():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tessera", required=True)
+    parser = suite.parser(__doc__, device=["interp", "cpu", "cuda"])
     parser.add_argument("--examples", type=pathlib.Path, default=ROOT / "examples")
-    parser.add_argument("--device", action="append",
-                        help="default: interp, cpu, and cuda if present")
     parser.add_argument("--few", action="store_true", help="a fifth of the sizes")
     parser.add_argument("--program", action="append", choices=sorted(PROGRAMS))
     parser.add_argument("--dtype", action="append", choices=("f32", "bf16", "f16"))
@@ -105,19 +104,16 @@ def arguments():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--strided", type=int, default=0, metavar="SEED",
                         help="inputs lie otherwise than row-major, as the seed says")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--timeout", type=float, default=300)
-    options = parser.parse_args()
-    options.tessera = os.path.abspath(options.tessera)
-    return options
+    return suite.options_of(parser)
 
 
 def main():
     options = arguments()
-    devices = options.device or ["interp", "cpu", "cuda"]
+    devices = options.device
     present = [d for d in devices if has_device(options, d)]
     for device in sorted(set(devices) - set(present)):
-        print(f"no {device} here" + (": asked for" if options.device else ": left out"))
+        print(f"no {device} here" + (": asked for" if options.asked else ": left out"))
     wanted = (options.program or list(PROGRAMS), options.dtype or ["f32", "bf16", "f16"])
     jobs = [(case, d) for d in present for case in cases(not options.few, *wanted)]
     passed, failed = collections.Counter(), collections.Counter()
@@ -131,7 +127,7 @@ def main():
                 print(f"{case} on {device}: {problem}")
     for key in sorted(passed | failed):
         print(f"{key[0]:10} {key[1]:5} {key[2]:7} {passed[key]:4} agree, {failed[key]} differ")
-    missing = len(set(devices) - set(present)) if options.device else 0
+    missing = len(set(devices) - set(present)) if options.asked else 0
     print(f"{sum(passed.values())} passed, {sum(failed.values()) + missing} failed")
     return 1 if failed or missing else 0
 

@@ -6,9 +6,6 @@ references.py says what each means in float64. Where a program takes bf16 or f16
 rounded first, and the answer may be off by one rounding more. Prints `N passed, N failed`.
 """
 
-import argparse
-import concurrent.futures
-import os
 import pathlib
 import subprocess
 import sys
@@ -18,8 +15,9 @@ import zlib
 import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "agree"))
+sys.path[:0] = [str(ROOT / "tests" / "agree"), str(ROOT / "tests")]
 
+import suite  # noqa: E402
 from arrays import EPSILON, load, round_to, save  # noqa: E402
 from references import CASES  # noqa: E402
 
@@ -140,25 +138,14 @@ def jobs_of(options):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tessera", required=True, type=os.path.abspath)
+    parser = suite.parser(__doc__, device=["cpu"])
     parser.add_argument("--examples", type=pathlib.Path, default=ROOT / "examples")
-    parser.add_argument("--device", action="append", help="default: cpu; any of interp, cpu, cuda")
     parser.add_argument("--program", action="append")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--timeout", type=float, default=120)
-    options = parser.parse_args()
-    options.device = options.device or ["cpu"]
-    passed = failed = 0
-    jobs = list(jobs_of(options))
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for job, problem in zip(jobs, pool.map(lambda job: attempt(options, job), jobs)):
-            passed, failed = passed + (not problem), failed + bool(problem)
-            if problem:
-                print(f"{' '.join(str(word) for word in job)}: {problem}")
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    options = suite.options_of(parser)
+    return suite.run(options, jobs_of(options), lambda job: attempt(options, job),
+                     lambda job: " ".join(str(word) for word in job))
 
 
 if __name__ == "__main__":

@@ -8,10 +8,8 @@ other schedules, and after the passes for other targets.
 A program that fails is made small and written to --out with the command that shows it. Prints the
 counts, then `N passed, N failed`."""
 
-import argparse
 import collections
 import concurrent.futures
-import os
 import pathlib
 import re
 import subprocess
@@ -19,6 +17,9 @@ import sys
 
 import generate
 from shrink import shrink
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import suite  # noqa: E402
 
 BAD = {"differs", "outside", "fault", "internal", "crash", "timeout", "invalid", "refused",
        "environment", "usage"}
@@ -82,12 +83,9 @@ def mended():
 
 
 def arguments():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--fuzz", required=True, type=os.path.abspath)
+    parser = suite.parser(__doc__, program="--fuzz", device="cpu")
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--first", type=int, default=1)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--schedules", type=int, default=0)
     parser.add_argument("--passes", action="store_true")
     parser.add_argument("--targets", type=lambda s: s.split(","), default=[],
@@ -97,7 +95,7 @@ def arguments():
     parser.add_argument("--no-shrink", dest="shrink", action="store_false")
     parser.add_argument("--seconds", type=int, default=30, help="that a program may take")
     parser.add_argument("--fail-fast", action="store_true", help="nothing after the first failure")
-    options = parser.parse_args()
+    options = suite.options_of(parser)
     options.cuda = options.device != "cpu"
     return options
 

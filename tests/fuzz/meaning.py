@@ -7,10 +7,7 @@ what it gets wrong. Integers and bools only, so that every answer is exact.
 
 Prints the programs that differ, then `N passed, N failed`."""
 
-import argparse
 import ast
-import concurrent.futures
-import os
 import pathlib
 import re
 import subprocess
@@ -23,6 +20,9 @@ import generate
 import lanes
 import program
 from program import INTS, Program
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import suite  # noqa: E402
 
 NUMPY = {"bool": np.bool_, **{f"{k}{b}": np.dtype(f"{n}{b}")
                               for k, n in (("i", "int"), ("u", "uint")) for b in (8, 16, 32, 64)}}
@@ -509,26 +509,20 @@ def problem(options, seed):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tessera", required=True, type=os.path.abspath)
-    parser.add_argument("--device", default="interp")
+    parser = suite.parser(__doc__, device="interp")
     parser.add_argument("--count", type=int, default=300, help="programs that are made")
     parser.add_argument("--first", type=int, default=1)
-    parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    options = parser.parse_args()
+    options = suite.options_of(parser)
     for kinds in (program.FLOATS, program.HALVES, generate.STORED, generate.CONTROLLED,
                   lanes.VARIABLES):
         kinds[:] = [kind for kind in kinds if kind in NUMPY]
     generate.compute = lambda p: p.rnd.choice([*INTS, "bool"])
-    passed = failed = 0
-    seeds = range(options.first, options.first + options.count)
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for seed, (ran, wrong) in zip(seeds, pool.map(lambda s: problem(options, s), seeds)):
-            passed, failed = passed + (ran and not wrong), failed + bool(wrong)
-            if wrong:
-                print(f"program {seed}: {wrong}")
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+
+    def attempt(seed):
+        ran, wrong = problem(options, seed)
+        return wrong or (None if ran else suite.LEFT_OUT)
+    return suite.run(options, range(options.first, options.first + options.count), attempt,
+                     lambda seed: f"program {seed}")
 
 
 if __name__ == "__main__":

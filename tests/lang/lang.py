@@ -14,13 +14,10 @@ is the lines that the kernel prints, and then, where an assertion fails, a text 
 `N passed, N failed`.
 """
 
-import argparse
-import concurrent.futures
 import functools
 import importlib
 import inspect
 import json
-import os
 import pathlib
 import re
 import subprocess
@@ -31,9 +28,9 @@ import zlib
 import numpy as np
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE))
-sys.path.insert(0, str(HERE.parent / "agree"))
+sys.path[:0] = [str(HERE), str(HERE.parent / "agree"), str(HERE.parent)]
 import arrays  # noqa: E402
+import suite  # noqa: E402
 
 NUMPY = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "bool": np.bool_,
          **{f"{k}{b}": np.dtype(f"{n}{b}") for k, n in (("i", "int"), ("u", "uint"))
@@ -204,31 +201,19 @@ def run_case(options, program, sizes, device):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tessera", required=True)
-    parser.add_argument("--device", default="interp")
+    parser = suite.parser(__doc__, device=["interp"])
     parser.add_argument("--strided", type=int, default=0, metavar="SEED",
                         help="tensors lie otherwise than row-major, as the seed says")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("pattern", nargs="?", default="")
-    options = parser.parse_args()
-    options.tessera = os.path.abspath(options.tessera)
+    options = suite.options_of(parser)
     sys.modules["lang"] = sys.modules["__main__"]
     for file in sorted((HERE / "inputs").glob("*.tile")):
         importlib.import_module(file.stem)
-    work = [(p, sizes, device) for p in PROGRAMS for sizes in p.sizes
-            for device in options.device.split(",")
+    work = [(p, sizes, device) for p in PROGRAMS for sizes in p.sizes for device in options.device
             if re.search(options.pattern, f"{p.file}.{p.name}")
             and (p.devices is None or device in p.devices)]
-    passed = failed = 0
-    with concurrent.futures.ThreadPoolExecutor(max_workers=options.jobs) as pool:
-        answers = pool.map(lambda w: run_case(options, *w), work)
-        for (program, sizes, device), problem in zip(work, answers):
-            passed, failed = passed + (not problem), failed + bool(problem)
-            if problem:
-                print(f"{program.file}.{program.name} {sizes} {device}: {problem}")
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    return suite.run(options, work, lambda job: run_case(options, *job),
+                     lambda job: f"{job[0].file}.{job[0].name} {job[1]} {job[2]}")
 
 
 if __name__ == "__main__":

@@ -5,15 +5,15 @@
 A row is the function's call, what it is made of and the same in NumPy; each becomes a kernel and is
 run with the interpreter's check, on sizes with tails. Prints `N passed, N failed`."""
 
-import argparse
-import concurrent.futures
-import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 
 import numpy as np
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import suite  # noqa: E402
 
 ARGUMENTS = {"x": "f32[M, N]", "y": "f32[M, N]", "z": "f32[M, N]", "w": "f32[N]", "b": "f32[N]",
              "p": "f32[M, N]", "q": "f32[M, N]", "s": "f32[M, N]", "v": "f32[N]", "t": "i64[M]",
@@ -233,22 +233,12 @@ def run_window(tessera, device, row):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tessera", required=True, type=os.path.abspath)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    options = parser.parse_args()
+    options = suite.options_of(suite.parser(__doc__, device="cpu"))
     jobs = [(run_row, row, sizes) for row in ROWS for sizes in SIZES]
     jobs += [(run_window, row) for row in WINDOWS]
-    passed = failed = 0
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        found = pool.map(lambda job: job[0](options.tessera, options.device, *job[1:]), jobs)
-        for job, problem in zip(jobs, found):
-            passed, failed = passed + (not problem), failed + bool(problem)
-            if problem:
-                print(f"{job[1][0]} {job[2:]}: {problem}")
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    return suite.run(options, jobs,
+                     lambda job: job[0](options.tessera, options.device, *job[1:]),
+                     lambda job: f"{job[1][0]} {job[2:]}")
 
 
 if __name__ == "__main__":

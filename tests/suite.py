@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What suites of many small runs share: their options, running several at a time, counting."""
+
+import argparse
+import concurrent.futures
+import os
+
+LEFT_OUT = object()  # what an attempt returns that says nothing
+
+
+def parser(doc, program="--tessera", device=None):
+    """Of a suite that runs `program`, on the device, or on several of them: "interp,cpu"."""
+    made = argparse.ArgumentParser(description=doc)
+    made.add_argument(program, required=True, type=os.path.abspath)
+    made.add_argument("--jobs", type=int, default=os.cpu_count())
+    if isinstance(device, str):
+        made.add_argument("--device", default=device)
+    elif device:
+        made.add_argument("--device", action="extend", type=lambda text: text.split(","),
+                          help=f"default: {', '.join(device)}")
+        made.set_defaults(otherwise=list(device))
+    return made
+
+
+def options_of(made):
+    options = made.parse_args()
+    options.asked = getattr(options, "device", None) is not None
+    if hasattr(options, "otherwise"):
+        options.device = options.device or options.otherwise
+    return options
+
+
+def run(options, jobs, attempt, name):
+    """attempt(job) gives None, or what went wrong. Prints that, after name(job), and the counts;
+    returns the exit status."""
+    jobs = list(jobs)
+    passed = failed = 0
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for job, problem in zip(jobs, pool.map(attempt, jobs)):
+            if problem is LEFT_OUT:
+                continue
+            passed, failed = passed + (not problem), failed + bool(problem)
+            if problem:
+                print(f"{name(job)}: {problem}")
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
