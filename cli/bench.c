@@ -36,8 +36,7 @@ static void rest(const Bench *bench)
 static int launch_times(Bench *bench, int times, double *seconds)
 {
     const Session *s = &bench->session;
-    run_begin(bench->options, RUN_COMPILED, s->signature->name,
-              tessera_device_info(s->device)->name);
+    run_begin_on(bench->options, s->signature->name, s->device);
     TesseraStatus status = tessera_launch_time(bench->launch, NULL, times, seconds);
     run_end();
     return status == TESSERA_OK ? 0 : fail_context(s->context);

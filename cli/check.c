@@ -82,7 +82,8 @@ static int launch_once(Check *c, Executor *executor, const TesseraArg *args, siz
 {
     timeout_begin(c->options);
     bool ok = tessera_prepare(executor->kernel, executor->at, args, n, launch) == TESSERA_OK;
-    run_begin(c->options, RUN_COMPILED, c->session.signature->name, executor->name);
+    run_begin(c->options, strcmp(executor->device, "cpu") == 0, c->session.signature->name,
+              executor->name);
     TesseraMessages said;
     ok = ok && tessera_launch(*launch, NULL) == TESSERA_OK &&
          tessera_launch_messages(*launch, NULL, &said) == TESSERA_OK;
@@ -109,7 +110,7 @@ static int execute(Check *c, Executor *executor, const Arrays *arrays, const Tes
 static TesseraStatus interpret(const Check *c, const TesseraOptions *options, const Arrays *arrays,
                                const TesseraArg *args)
 {
-    run_begin(c->options, RUN_INTERPRETED, c->session.signature->name, "the interpreter");
+    run_begin(c->options, false, c->session.signature->name, "the interpreter");
     TesseraStatus status = tessera_interpret(c->session.program, options, args, arrays->n);
     run_end();
     return status;

@@ -152,7 +152,7 @@ int verb_doctor(const Options *options)
     }
     Options limited = *options;
     limited.timeout = options->timeout == NO_TIMEOUT ? MOST_SECONDS : options->timeout;
-    run_begin(&limited, RUN_COMPILED, "doctor", "this machine");
+    run_begin(&limited, true, "doctor", "this machine");
     TesseraStatus status = tessera_doctor(context, &findings, &n);
     run_end();
     if (status == TESSERA_OK) {

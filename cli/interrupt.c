@@ -152,12 +152,12 @@ void timeout_end(void)
     alarm(0);
 }
 
-void run_begin(const Options *options, RunPlace place, const char *kernel, const char *where)
+void run_begin(const Options *options, bool own_code, const char *kernel, const char *where)
 {
     int given = options->timeout;
     alarm(0);
     fflush(stdout); /* what was told is told, however this ends */
-    if (place == RUN_COMPILED) {
+    if (own_code) {
         set_traps(kernel, where);
     }
     if (given != NO_TIMEOUT) {
@@ -168,6 +168,12 @@ void run_begin(const Options *options, RunPlace place, const char *kernel, const
         out_of_time.status = TESSERA_FAULT;
         alarm((unsigned int)given);
     }
+}
+
+void run_begin_on(const Options *options, const char *kernel, const TesseraDevice *device)
+{
+    const TesseraDeviceInfo *info = tessera_device_info(device);
+    run_begin(options, strcmp(info->kind, "cpu") == 0, kernel, info->name);
 }
 
 void run_end(void)

@@ -60,8 +60,7 @@ static int launch(Run *run)
     timeout_end();
     run->compile_seconds += now() - start;
     TesseraMessages said;
-    run_begin(run->options, RUN_COMPILED, s->signature->name,
-              tessera_device_info(s->device)->name);
+    run_begin_on(run->options, s->signature->name, s->device);
     ok = ok && tessera_launch_time(prepared, NULL, 1, &run->run_seconds) == TESSERA_OK &&
          tessera_launch_messages(prepared, NULL, &said) == TESSERA_OK;
     run_end();
@@ -77,7 +76,7 @@ static int interpret(Run *run)
     Session *s = &run->session;
     TesseraArg *args = arrays_args(&run->arrays, false);
     double start = now();
-    run_begin(run->options, RUN_INTERPRETED, s->signature->name, "the interpreter");
+    run_begin(run->options, false, s->signature->name, "the interpreter");
     TesseraStatus status = tessera_interpret(s->program, &run->compile, args, run->arrays.n);
     run_end();
     run->run_seconds = now() - start;
@@ -143,7 +142,7 @@ static int check(Run *run, void *const *originals, FILE *to)
     TesseraArg *want = oracle_args(run, originals);
     int code = 0;
     tessera_debug(s->context, NULL);
-    run_begin(run->options, RUN_INTERPRETED, s->signature->name, "the interpreter");
+    run_begin(run->options, false, s->signature->name, "the interpreter");
     if (tessera_interpret(s->program, &run->compile, want, run->arrays.n) != TESSERA_OK) {
         code = fail_context(s->context);
     }
