@@ -112,7 +112,8 @@ def show(row):
         ratio = f", ×{ours['rate'] / entry['rate']:.2f}" if ours else ""
         cells.append(f"{peer} {entry['rate']:.4g}{ratio}")
     error = f"{row['error']:.1e}" if "error" in row else "–"
-    return f"| {row['workload']} | {row['unit']} | {first} | {' · '.join(cells)} | {error} | {verdict(row)} |"
+    return (f"| {row['workload']} | {row['unit']} | {first} | {' · '.join(cells)} | {error}"
+            f" | {verdict(row)} |")
 
 
 def describe():
@@ -136,7 +137,8 @@ def main():
     torch.manual_seed(1)
     print(f"{describe()}; torch {torch.__version__}, CUDA {torch.version.cuda},"
           f" cuDNN {torch.backends.cudnn.version()}; median of {options.rounds} rested bursts\n")
-    print("| workload | unit | ours (half spread) | peers, ours over each | relative error | at least |")
+    print("| workload | unit | ours (half spread) | peers, ours over each | relative error"
+          " | at least |")
     print("|---|---|---|---|---|---|", flush=True)
     missed = 0
     for name in SUITE:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""handles.py --tessera PROGRAM: from source text to a function handle on a GPU whose context exists.
+"""handles.py --tessera PROGRAM: from source text to a function's handle; the context exists.
 
 Twenty variants of `add`, each a text that was not seen before; run with CUDA_CACHE_DISABLE=1 (set
 here), so that no driver's cache helps. Triton's way is timed beside it where it is installed.

@@ -83,7 +83,8 @@ def layer_norm(dtype, m, n):
 
 
 def rms_norm(dtype, m, n):
-    x, y, w, weight = random(dtype, m, n), random(dtype, m, n), random(dtype, m, n), random(dtype, n)
+    x, y, w, weight = (random(dtype, m, n), random(dtype, m, n), random(dtype, m, n),
+                       random(dtype, n))
     moved = 2 * x.numel() * x.element_size()
     block, warps = triton_peers.whole_row(n)
     peers = {"copy": copy_peer(moved),
@@ -161,7 +162,8 @@ def max_pool(b, c, h, w, last):
 
 
 def batch_norm(b, c, s):
-    x, y, weight, bias = random("f32", b, c, s), random("f32", b, c, s), random("f32", c), random("f32", c)
+    x, y, weight, bias = (random("f32", b, c, s), random("f32", b, c, s), random("f32", c),
+                          random("f32", c))
 
     def library():
         return functional.batch_norm(x, None, None, weight, bias, training=True)
@@ -190,7 +192,8 @@ def histogram(n):
     peers = {"copy": copy_peer(4 * n), "torch": lambda: torch.histc(x, 256, 0, 1)}
     return Workload("bench/programs/histogram", f"histogram f32 {n}, 256 bins", {}, {"x": x}, y,
                     4 * n, "TB/s", peers,
-                    lambda: torch.bincount((x * 256).long().clamp(max=255), minlength=256), 0, PEERS)
+                    lambda: torch.bincount((x * 256).long().clamp(max=255), minlength=256), 0,
+                    PEERS)
 
 
 def embedding(dtype, vocabulary, d, n):
@@ -232,12 +235,14 @@ def cross_entropy(dtype, m, n):
     moved = x.numel() * x.element_size()
     return Workload("bench/programs/cross_entropy", f"cross entropy {dtype} {m}×{n}", {"T": dtype},
                     {"x": x, "label": label}, y, moved, "TB/s", torch_peers(moved, library),
-                    lambda: functional.cross_entropy(x.float(), label, reduction="none"), 1e-5, PEERS)
+                    lambda: functional.cross_entropy(x.float(), label, reduction="none"), 1e-5,
+                    PEERS)
 
 
 def topk(m, n, k):
     x = random("f32", m, n)
-    results = {"value": random("f32", m, k), "at": torch.zeros(m, k, dtype=torch.int64, device="cuda")}
+    results = {"value": random("f32", m, k),
+               "at": torch.zeros(m, k, dtype=torch.int64, device="cuda")}
 
     def reference():
         value, at = torch.topk(x, k, dim=1)
@@ -288,7 +293,8 @@ SUITE = {
     "columns-softmax": named(softmax_columns, 16384, 16384),
     "max-pool": named(max_pool, 64, 64, 112, 112, False),
     "max-pool-last": named(max_pool, 64, 64, 112, 112, True),
-    "batch-norm": named(batch_norm, 64, 256, 3136), "group-norm": named(group_norm, 64, 32, 8, 3136),
+    "batch-norm": named(batch_norm, 64, 256, 3136),
+    "group-norm": named(group_norm, 64, 32, 8, 3136),
     "histogram": named(histogram, 2**26), "embedding": named(embedding, "f32", 100000, 128, 2**22),
     "dropout": named(dropout, 2**27), "cross-entropy": named(cross_entropy, "bf16", 16384, 32000),
     "topk": named(topk, 16384, 4096, 8), "sort": named(sort, 2**26),

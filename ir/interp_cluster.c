@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions over the blocks of a cluster. Blocks run one after the other: the first ones to come to
- * a reduction leave their part and stop; when all have, they are begun anew, and find the result.
- * What a block does before it stops it does again: it may store, but not add. */
+/* Reductions over the blocks of a cluster. Blocks run one after the other: the first ones to come
+ * to a reduction leave their part and stop; when all have, they are begun anew, and find the
+ * result. What a block does before it stops it does again: it may store, but not add. */
 #include "ir/interp_reduce.h"
 
 #include <string.h>

@@ -278,7 +278,7 @@ static void note_product(Op *op, void *user)
     *found = *found || op->kind == OP_DOT || op->kind == OP_DOT_ASYNC;
 }
 
-/* What feeds products is staged by itself, and their results have memory for it or none to spare. */
+/* What feeds products is staged by itself, and their results have memory or none to spare. */
 static bool has_product(const Op *launch)
 {
     bool found = false;

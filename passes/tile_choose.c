@@ -4,31 +4,21 @@
 #include "passes/tile_steps.h"
 
 #include "ir/errors.h"
-#include "passes/an_atomics.h"
 #include "passes/an_width.h"
 
 enum {
-    ROW_ELEMENTS = 32,     /* the same where rows are reduced: fewer threads to meet */
     BLOCK_ELEMENTS = 4096, /* of a memory-bound block, unless a row is longer */
     BLOCK_THREADS = 256,   /* of one whose threads hold little */
     ROW_MOST_THREAD = 32,  /* elements of a resident row that a thread may hold */
     MOST_MEETING = 512,    /* threads of a row: more would take long to meet */
-    FEW_LOADS = 2,         /* of a row: more are in flight together, in registers */
-    MOST_KEPT = 4,         /* values of an element of a row; more make registers scarce anyway */
     LOOPED_THREAD = 16,    /* where a loop carries as many beside those of its step */
-    SCAN_THREAD = 32, /* of a row that is scanned; folds by a function combine each many times */
-    FOLD_THREAD = 8,  /* where an element is more than one register */
-    PLACE_THREAD = 8, /* where each element has an address of its own */
-    TURNED_BYTES = 32768, /* of a tile that goes through shared memory to change its order */
-    TURNED_THREAD = 64,   /* the same of a thread */
+    TURNED_BYTES = 32768,  /* of a tile that goes through shared memory to change its order */
+    TURNED_THREAD = 64,    /* the same of a thread */
     LOOP_THREAD = 2, /* elements that loop for themselves: a thread goes on until all are done */
     LOOP_ELEMENTS = 512,   /* the same of a block */
     HEAVY_THREAD = 8,      /* elements that take many registers: of two wide accesses of f32 */
     HEAVY_ELEMENTS = 1024, /* the same of a block */
-    HEAVY_OPS = 64,        /* of arithmetic */
-    GATHERED_OPS = 16,     /* that a change of a block's own copy of a tensor counts as */
     ROW_MOST_CPU = 32768, /* elements of a resident row on a CPU: stays in the second-level cache */
-    ACCESS_BYTES = 16,    /* of one access of a thread */
     LOOP_STEP = 8192,     /* of a row that does not fit */
     UNIT_REGISTERS = 65536, /* of a multiprocessor */
     LOADS_BESIDE = 24,      /* the same for what is loaded along a row beside the row */
@@ -58,126 +48,6 @@ static void choose_grid(Func *func, TilePlan *plan, int64_t elements)
                           : "enough elements a block for wide, overlapping accesses");
         elements /= axis->step;
     }
-}
-
-/* Is the value made of memory, and of as many axes as the group stores? */
-static bool is_whole_row(const Value *value, int rank)
-{
-    const Op *op = value ? value->def : NULL;
-    return op && value->type->kind == TYPE_ARRAY && value->type->rank == rank &&
-           (op->kind == OP_LOAD || op_has(op, TRAIT_ELEMENTWISE));
-}
-
-static bool uses(const Op *op, const Value *value)
-{
-    for (int i = 0; i < op->n_operands; i++) {
-        if (op->operands[i] == value) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool used_after(const Op *op, const Value *value)
-{
-    for (op = op->next; op; op = op->next) {
-        if (uses(op, value)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Values of each element of a row that are kept while the row is reduced: at most so many at once. */
-static int rows_kept(const Op *group)
-{
-    int most = 1;
-    for (const Op *reduce = group->regions[0]->first; reduce; reduce = reduce->next) {
-        int kept = 0;
-        if (reduce->kind != OP_REDUCE) {
-            continue;
-        }
-        for (const Op *op = group->regions[0]->first; op != reduce; op = op->next) {
-            const Value *value = op->n_results == 1 ? op->results[0] : NULL;
-            kept +=
-                is_whole_row(value, reduce->operands[0]->type->rank) && used_after(reduce, value);
-        }
-        most = kept > most ? kept : most;
-    }
-    return most;
-}
-
-/* Elements that the widest access of a thread moves, of the narrowest tensor. */
-static int64_t widest_access(const Op *group)
-{
-    int bytes = ACCESS_BYTES;
-    for (const Op *op = group->regions[0]->first; op; op = op->next) {
-        if (op->kind == OP_LOAD || op->kind == OP_STORE) {
-            int own = dtype_bytes(op->operands[0]->type->dtype);
-            bytes = own < bytes ? own : bytes;
-        }
-    }
-    return ACCESS_BYTES / bytes;
-}
-
-/* Elements of 16 bits or less: a thread may have more of them for as many bytes. */
-static bool is_narrow(const Op *group)
-{
-    return widest_access(group) > ACCESS_BYTES / 4;
-}
-
-/* Loads along the axis that a reduction folds. */
-static int loads_of_rows(const Op *group)
-{
-    const Op *reduce = group->regions[0]->first;
-    int loads = 0;
-    while (reduce && reduce->kind != OP_REDUCE) {
-        reduce = reduce->next;
-    }
-    Dim row = reduce ? reduce->operands[0]->type->dims[op_int(reduce, ATTR_AXIS, 0)] : NULL;
-    for (const Op *op = group->regions[0]->first; op && row; op = op->next) {
-        Type type = op->kind == OP_LOAD ? op->results[0]->type : NULL;
-        for (int i = 0; type && i < type->rank; i++) {
-            loads += type->dims[i] == row;
-        }
-    }
-    return loads;
-}
-
-typedef struct Most {
-    int64_t thread; /* elements */
-    bool scanned;   /* there was a scan, or a fold in order */
-} Most;
-
-static void note_most(Op *op, void *user)
-{
-    Most *most = user;
-    if (op->kind == OP_SCAN || op->kind == OP_FOLD) {
-        bool one = op->n_results == 1 && dtype_bits(op->results[0]->type->dtype) <= 32;
-        int64_t several = most->scanned || op->kind == OP_FOLD ? 2 : 1;
-        most->thread = smaller(most->thread, one ? SCAN_THREAD / several : FOLD_THREAD);
-        most->scanned = true;
-    } else if (op->kind == OP_GATHER || op->kind == OP_SCATTER) {
-        most->thread = smaller(most->thread, PLACE_THREAD);
-    }
-}
-
-/* A thread's code of a scan or fold grows with the elements that it holds; what is gathered takes
- * an address and a condition an element. */
-static int64_t most_of_ops(const Op *group)
-{
-    Most most = {.thread = ROW_ELEMENTS};
-    block_walk(group->regions[0], note_most, &most);
-    return most.thread;
-}
-
-/* Where a row is kept several times over, its registers are fewer, too. */
-static int64_t most_a_thread(const Op *group)
-{
-    int kept = rows_kept(group) * (is_narrow(group) || loads_of_rows(group) <= FEW_LOADS ? 1 : 2);
-    int64_t most = ROW_ELEMENTS / power_of_two_at_most(smaller(kept, MOST_KEPT));
-    most = smaller(most, most_of_ops(group));
-    return most;
 }
 
 static int64_t row_capacity(const Func *func, const TilePlan *plan)
@@ -214,16 +84,16 @@ static bool rows_are_wide(const Op *group)
  * them is what takes time: with more a thread fewer threads meet, and more blocks overlap. */
 static int64_t row_threads(const Func *func, const Op *group, int64_t elements)
 {
-    int64_t most = most_a_thread(group);
-    bool many = elements >= LONG_ROW && is_narrow(group) && rows_are_wide(group) &&
-                loads_of_rows(group) <= FEW_LOADS;
+    int64_t most = tile_most_a_thread(group);
+    bool many = elements >= LONG_ROW && tile_is_narrow(group) && rows_are_wide(group) &&
+                tile_loads_of_rows(group) <= FEW_LOADS;
     int64_t fewest = (elements + 2 * ROW_ELEMENTS - 1) / (2 * ROW_ELEMENTS);
     int64_t threads = most < ROW_ELEMENTS ? (elements + most - 1) / most
                       : many              ? fewest
                                           : elements / ROW_ELEMENTS; /* or a quarter more each */
     threads = power_of_two_at_least(larger(func->target->warp, threads));
-    int64_t limit = loads_of_rows(group) > FEW_LOADS ? MOST_MEETING / 2 : MOST_MEETING;
-    if (threads > limit && most_of_ops(group) >= ROW_ELEMENTS) {
+    int64_t limit = tile_loads_of_rows(group) > FEW_LOADS ? MOST_MEETING / 2 : MOST_MEETING;
+    if (threads > limit && tile_most_of_ops(group) >= ROW_ELEMENTS) {
         threads = power_of_two_at_least(fewest);
     }
     return smaller(threads, func->target->max_threads);
@@ -236,7 +106,7 @@ static int64_t row_step(const Func *func, const Op *group, int64_t most)
     if (!is_gpu(func)) {
         return power_of_two_at_least(larger(1, most));
     }
-    int64_t round = row_threads(func, group, most) * widest_access(group);
+    int64_t round = row_threads(func, group, most) * tile_widest_access(group);
     return most <= round ? power_of_two_at_least(larger(1, most))
                          : (most + round - 1) / round * round;
 }
@@ -288,7 +158,7 @@ static bool only_last_is_row(const TilePlan *plan)
 static int64_t choose_aligned(Func *func, const Op *group, const TilePlan *plan)
 {
     int64_t most = plan->n ? poly_most(plan->items[plan->n - 1].dim) : 0;
-    int64_t widest = widest_access(group);
+    int64_t widest = tile_widest_access(group);
     if (!is_gpu(func) || !tile_has_plain_ops(group) || !only_last_is_row(plan) ||
         !all_contiguous(group) || rows_are_wide(group) || most < ALIGNED_ROW ||
         most > row_capacity(func, plan) - widest) {
@@ -415,48 +285,6 @@ static void choose_windows(const Op *group, TilePlan *plan)
     }
 }
 
-typedef struct Work {
-    int ops;
-    bool places;                          /* each element has its own */
-    const Value *gathered[MOST_GATHERED]; /* tensors of which a block has its own */
-    int n_gathered;
-} Work;
-
-static bool goes_to_gathered(const Work *work, const Op *scatter)
-{
-    for (int i = 0; i < work->n_gathered; i++) {
-        if (work->gathered[i] == scatter->operands[0]) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void count_work(Op *op, void *user)
-{
-    Work *work = user;
-    work->ops += op_has(op, TRAIT_ELEMENTWISE);
-    if (op->kind == OP_SCATTER && goes_to_gathered(work, op)) {
-        work->ops += GATHERED_OPS;
-    } else {
-        work->places |= op->kind == OP_GATHER || op->kind == OP_SCATTER;
-    }
-    work->places |= op->kind == OP_SCAN || op->kind == OP_FOLD;
-    work->places |= op->kind == OP_PRINT || op->kind == OP_ASSERT;
-}
-
-/* Does an element take many registers while it is worked on? */
-static bool is_heavy(Func *func, const Op *group)
-{
-    Gathered gathered[MOST_GATHERED];
-    Work work = {.n_gathered = an_gathered(func, group, gathered)};
-    for (int i = 0; i < work.n_gathered; i++) {
-        work.gathered[i] = gathered[i].tensor;
-    }
-    block_walk(group->regions[0], count_work, &work);
-    return work.places || work.ops > HEAVY_OPS;
-}
-
 static bool has_loop_of_elements(const Block *block)
 {
     for (const Op *op = block->first; op; op = op->next) {
@@ -543,8 +371,8 @@ static bool is_beside(const Op *group, const TilePlan *plan, const AxisPlan *axi
 }
 
 /* Steps of the axes that are reduced only. Of several the last one, which lies contiguous, gets the
- * long steps. `row`, `given`: elements that rows and the user's tiles take. Returns the most elements
- * that one tile of them takes, without those of the grid. */
+ * long steps. `row`, `given`: elements that rows and the user's tiles take. Returns the most
+ * elements that one tile of them takes, without those of the grid. */
 static int64_t choose_reduced(Func *func, const Op *group, TilePlan *plan, int64_t row,
                               int64_t given)
 {
@@ -592,7 +420,7 @@ static bool scans(const TilePlan *plan)
 /* Of a wide access, where each element has an address of its own; else of two. */
 static int64_t heavy_thread(const Op *group)
 {
-    return most_of_ops(group) < ROW_ELEMENTS ? HEAVY_THREAD / 2 : HEAVY_THREAD;
+    return tile_most_of_ops(group) < ROW_ELEMENTS ? HEAVY_THREAD / 2 : HEAVY_THREAD;
 }
 
 static void choose_beside(Func *func, const Op *group, TilePlan *plan)
@@ -610,7 +438,7 @@ static void choose_beside(Func *func, const Op *group, TilePlan *plan)
 static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
 {
     int64_t row = 1, given = given_elements(func, plan);
-    plan->most_thread = most_a_thread(group);
+    plan->most_thread = tile_most_a_thread(group);
     plan->aligned = choose_aligned(func, group, plan);
     int64_t room = room_of_rows(func, plan, given),
             runs = tile_choose_runs(func, group, plan, room);
@@ -628,7 +456,7 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
     choose_windows(group, plan);
     row = choose_reduced(func, group, plan, row, given);
     bool loops = is_gpu(func) && has_loop_of_elements(group->regions[0]);
-    bool heavy = is_gpu(func) && row == 1 && is_heavy(func, group);
+    bool heavy = is_gpu(func) && row == 1 && tile_is_heavy(func, group);
     choose_beside(func, group, plan);
     bool turned = plan->turned && row == 1 && !loops && !heavy;
     int64_t block = loops    ? LOOP_ELEMENTS
@@ -636,7 +464,7 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
                     : turned ? TURNED_BYTES / plan->turned
                              : BLOCK_ELEMENTS;
     if (is_gpu(func) && row > 1) {
-        block = smaller(block, BLOCK_THREADS * most_of_ops(group));
+        block = smaller(block, BLOCK_THREADS * tile_most_of_ops(group));
     }
     block = (block >> func->fit.plain) / row;
     choose_grid(func, plan, plan->aligned > 1 ? 1 : power_of_two_at_most(block));
@@ -673,7 +501,7 @@ static int64_t checked_blocks(Func *func, const Op *group, int64_t threads, int6
 {
     int64_t most = func->target->unit_threads / 2;
     /* With more elements a thread, registers for fewer threads. */
-    int64_t beside = THREAD_BESIDE + (loads_of_rows(group) > FEW_LOADS ? LOADS_BESIDE : 0);
+    int64_t beside = THREAD_BESIDE + (tile_loads_of_rows(group) > FEW_LOADS ? LOADS_BESIDE : 0);
     int64_t each = (elements / threads + beside + 7) / 8 * 8;
     int64_t room = UNIT_REGISTERS / larger(each, UNIT_REGISTERS / most);
     int busy = (int)room;
@@ -702,9 +530,9 @@ void tile_choose(Func *func, Op *group, TilePlan *plan)
     if (is_gpu(func)) {
         plan->warps = tile_checked_warps(
             func, plan->warps,
-            plan->dot               ? "a thread holds its share of the product's tile"
-            : is_heavy(func, group) ? "few elements a thread: each takes many registers"
-                                    : "16 elements of each value a thread, 32 of a row");
+            plan->dot                    ? "a thread holds its share of the product's tile"
+            : tile_is_heavy(func, group) ? "few elements a thread: each takes many registers"
+                                         : "16 elements of each value a thread, 32 of a row");
         if (!plan->dot) {
             int64_t threads = plan->warps * func->target->warp;
             plan->blocks = checked_blocks(func, group, threads, plan->elements);

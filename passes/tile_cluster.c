@@ -30,8 +30,8 @@ static bool only_this_row(const Op *group, const TilePlan *plan, const AxisPlan 
     return true;
 }
 
-/* The part of a row of at most `most` elements that each of `blocks` takes; of a shorter row the last
- * ones may have none. */
+/* The part of a row of at most `most` elements that each of `blocks` takes; of a shorter row the
+ * last ones may have none. */
 static int64_t part_of(int64_t most, int64_t blocks, int64_t multiple)
 {
     return ((most + blocks - 1) / blocks + multiple - 1) / multiple * multiple;

@@ -8,6 +8,9 @@
 
 enum {
     THREAD_ACCUMULATORS = 64, /* of a product by fused multiply-adds: 8 by 8 */
+    ROW_ELEMENTS = 32,        /* the same where rows are reduced: fewer threads to meet */
+    FEW_LOADS = 2,            /* of a row: more are in flight together, in registers */
+    ACCESS_BYTES = 16,        /* of one access of a thread */
     CLUSTER_ELEMENTS = 16384, /* of a block of a cluster: two or three share a multiprocessor */
     THREAD_ELEMENTS = 16,     /* of one value that a GPU thread holds in a memory-bound kernel */
 };
@@ -56,14 +59,25 @@ int64_t tile_checked_warps(Func *func, int64_t derived, const char *reason);
 /* Gives each stored axis that is not reduced its least step, for coalesced accesses; returns their
  * product. `row_room`: how often the group's rows fit the registers of a block. */
 int64_t tile_choose_runs(Func *func, const Op *group, TilePlan *plan, int64_t row_room);
-/* A row too long for one block's registers: shared out over a cluster, if the target has them and the
- * group's work allows it. `inner`: elements of the tile for each of the row. */
+/* A row too long for one block's registers: shared out over a cluster, if the target has them and
+ * the group's work allows it. `inner`: elements of the tile for each of the row. */
 bool tile_choose_cluster(Func *func, const Op *group, TilePlan *plan, AxisPlan *axis,
                          int64_t inner);
 /* An axis that is stored, and reduced before. */
 bool tile_is_row(const AxisPlan *axis);
 /* Padding before a row's first element is known to these ops only, and they may be done twice. */
 bool tile_has_plain_ops(const Op *group);
+/* Elements that the widest access of a thread moves, of the narrowest tensor. */
+int64_t tile_widest_access(const Op *group);
+/* Elements of 16 bits or less: a thread may have more of them for as many bytes. */
+bool tile_is_narrow(const Op *group);
+/* Loads along the axis that a reduction folds. */
+int tile_loads_of_rows(const Op *group);
+/* Elements of a row that a thread may hold: by the ops alone; by what is kept of each, too. */
+int64_t tile_most_of_ops(const Op *group);
+int64_t tile_most_a_thread(const Op *group);
+/* Does an element take many registers while it is worked on? */
+bool tile_is_heavy(Func *func, const Op *group);
 /* For a group with a product. */
 void tile_choose_product(Func *func, const Op *group, TilePlan *plan);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster_reduce: each block writes what it has into the shared memory of all blocks of its cluster,
- * they meet, and each combines all parts in the same order. Source: CUDA C++ Programming Guide,
- * "Distributed Shared Memory". */
+/* cluster_reduce: each block writes what it has into the shared memory of all blocks of its
+ * cluster, they meet, and each combines all parts in the same order. Source: CUDA C++ Programming
+ * Guide, "Distributed Shared Memory". */
 #include "codegen/gpu/tiles.h"
 #include "codegen/scalar_ops.h"
 

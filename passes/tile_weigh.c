@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an element of a memory-bound group weighs: how many of them a thread may hold, by what is
+ * kept of each, loaded beside it and done with it. */
+#include "passes/tile_steps.h"
+
+#include "passes/an_atomics.h"
+
+enum {
+    MOST_KEPT = 4,     /* values of an element of a row; more make registers scarce anyway */
+    SCAN_THREAD = 32,  /* of a row that is scanned; folds by a function combine each many times */
+    FOLD_THREAD = 8,   /* where an element is more than one register */
+    PLACE_THREAD = 8,  /* where each element has an address of its own */
+    HEAVY_OPS = 64,    /* of arithmetic */
+    GATHERED_OPS = 16, /* that a change of a block's own copy of a tensor counts as */
+};
+
+/* Is the value made of memory, and of as many axes as the group stores? */
+static bool is_whole_row(const Value *value, int rank)
+{
+    const Op *op = value ? value->def : NULL;
+    return op && value->type->kind == TYPE_ARRAY && value->type->rank == rank &&
+           (op->kind == OP_LOAD || op_has(op, TRAIT_ELEMENTWISE));
+}
+
+static bool uses(const Op *op, const Value *value)
+{
+    for (int i = 0; i < op->n_operands; i++) {
+        if (op->operands[i] == value) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool used_after(const Op *op, const Value *value)
+{
+    for (op = op->next; op; op = op->next) {
+        if (uses(op, value)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Values of each element of a row that are kept while the row is reduced: most at once. */
+static int rows_kept(const Op *group)
+{
+    int most = 1;
+    for (const Op *reduce = group->regions[0]->first; reduce; reduce = reduce->next) {
+        int kept = 0;
+        if (reduce->kind != OP_REDUCE) {
+            continue;
+        }
+        for (const Op *op = group->regions[0]->first; op != reduce; op = op->next) {
+            const Value *value = op->n_results == 1 ? op->results[0] : NULL;
+            kept +=
+                is_whole_row(value, reduce->operands[0]->type->rank) && used_after(reduce, value);
+        }
+        most = kept > most ? kept : most;
+    }
+    return most;
+}
+
+/* Elements that the widest access of a thread moves, of the narrowest tensor. */
+int64_t tile_widest_access(const Op *group)
+{
+    int bytes = ACCESS_BYTES;
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        if (op->kind == OP_LOAD || op->kind == OP_STORE) {
+            int own = dtype_bytes(op->operands[0]->type->dtype);
+            bytes = own < bytes ? own : bytes;
+        }
+    }
+    return ACCESS_BYTES / bytes;
+}
+
+/* Elements of 16 bits or less: a thread may have more of them for as many bytes. */
+bool tile_is_narrow(const Op *group)
+{
+    return tile_widest_access(group) > ACCESS_BYTES / 4;
+}
+
+/* Loads along the axis that a reduction folds. */
+int tile_loads_of_rows(const Op *group)
+{
+    const Op *reduce = group->regions[0]->first;
+    int loads = 0;
+    while (reduce && reduce->kind != OP_REDUCE) {
+        reduce = reduce->next;
+    }
+    Dim row = reduce ? reduce->operands[0]->type->dims[op_int(reduce, ATTR_AXIS, 0)] : NULL;
+    for (const Op *op = group->regions[0]->first; op && row; op = op->next) {
+        Type type = op->kind == OP_LOAD ? op->results[0]->type : NULL;
+        for (int i = 0; type && i < type->rank; i++) {
+            loads += type->dims[i] == row;
+        }
+    }
+    return loads;
+}
+
+typedef struct Most {
+    int64_t thread; /* elements */
+    bool scanned;   /* there was a scan, or a fold in order */
+} Most;
+
+static void note_most(Op *op, void *user)
+{
+    Most *most = user;
+    if (op->kind == OP_SCAN || op->kind == OP_FOLD) {
+        bool one = op->n_results == 1 && dtype_bits(op->results[0]->type->dtype) <= 32;
+        int64_t several = most->scanned || op->kind == OP_FOLD ? 2 : 1;
+        most->thread = smaller(most->thread, one ? SCAN_THREAD / several : FOLD_THREAD);
+        most->scanned = true;
+    } else if (op->kind == OP_GATHER || op->kind == OP_SCATTER) {
+        most->thread = smaller(most->thread, PLACE_THREAD);
+    }
+}
+
+/* A thread's code of a scan or fold grows with the elements that it holds; what is gathered takes
+ * an address and a condition an element. */
+int64_t tile_most_of_ops(const Op *group)
+{
+    Most most = {.thread = ROW_ELEMENTS};
+    block_walk(group->regions[0], note_most, &most);
+    return most.thread;
+}
+
+/* Where a row is kept several times over, its registers are fewer, too. */
+int64_t tile_most_a_thread(const Op *group)
+{
+    int kept = rows_kept(group) *
+               (tile_is_narrow(group) || tile_loads_of_rows(group) <= FEW_LOADS ? 1 : 2);
+    int64_t most = ROW_ELEMENTS / power_of_two_at_most(smaller(kept, MOST_KEPT));
+    most = smaller(most, tile_most_of_ops(group));
+    return most;
+}
+
+typedef struct Work {
+    int ops;
+    bool places;                          /* each element has its own */
+    const Value *gathered[MOST_GATHERED]; /* tensors of which a block has its own */
+    int n_gathered;
+} Work;
+
+static bool goes_to_gathered(const Work *work, const Op *scatter)
+{
+    for (int i = 0; i < work->n_gathered; i++) {
+        if (work->gathered[i] == scatter->operands[0]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void count_work(Op *op, void *user)
+{
+    Work *work = user;
+    work->ops += op_has(op, TRAIT_ELEMENTWISE);
+    if (op->kind == OP_SCATTER && goes_to_gathered(work, op)) {
+        work->ops += GATHERED_OPS;
+    } else {
+        work->places |= op->kind == OP_GATHER || op->kind == OP_SCATTER;
+    }
+    work->places |= op->kind == OP_SCAN || op->kind == OP_FOLD;
+    work->places |= op->kind == OP_PRINT || op->kind == OP_ASSERT;
+}
+
+/* Does an element take many registers while it is worked on? */
+bool tile_is_heavy(Func *func, const Op *group)
+{
+    Gathered gathered[MOST_GATHERED];
+    Work work = {.n_gathered = an_gathered(func, group, gathered)};
+    for (int i = 0; i < work.n_gathered; i++) {
+        work.gathered[i] = gathered[i].tensor;
+    }
+    block_walk(group->regions[0], count_work, &work);
+    return work.places || work.ops > HEAVY_OPS;
+}
