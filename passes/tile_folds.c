@@ -384,6 +384,28 @@ int emit_scan_next(Emitter *e, Frame *inside, const Op *scan, int carried, Value
     return scan->n_results;
 }
 
+Value **emit_share_totals(Emitter *e, Frame *frame, const Op *op)
+{
+    int n = op->n_results;
+    Value **totals = ARENA_ARRAY(e->func->arena, Value *, n);
+    if (!is_scan(op)) {
+        for (int i = 0; i < n; i++) {
+            totals[i] = emit_value(e, frame, op->results[i]);
+        }
+        return totals;
+    }
+    Value **inits = ARENA_ARRAY(e->func->arena, Value *, n);
+    Frame inside;
+    emit_scan_inits(e, frame, op, inits);
+    Op *loop = emit_loop(e, frame, e->split->item, n, inits, n, op->operands, &inside);
+    if (op_int(op, ATTR_REVERSE, 0)) {
+        op_set_int(e->func, loop, ATTR_DESCENDING, 1);
+    }
+    emit_scan_next(e, &inside, op, 1, totals);
+    emit_end(e, &inside, n, totals);
+    return loop->results;
+}
+
 /* What comes before the tile that is here; NULL: the whole axis is. */
 static Value *const *before_tile(const Emitter *e, const Frame *frame, const Op *scan)
 {
@@ -417,8 +439,10 @@ static void add_before(Emitter *e, Frame *frame, const Op *op, Value **scanned)
 void emit_scan(Emitter *e, Frame *frame, const Op *op)
 {
     Value *tile = emit_value(e, frame, op->operands[0]);
-    Value *scan = build_scan(&frame->at, op_word(op, ATTR_FN), tile, (int)op_int(op, ATTR_AXIS, 0),
-                             op_int(op, ATTR_REVERSE, 0), op_int(op, ATTR_EXCLUSIVE, 0));
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    const char *fn = op_word(op, ATTR_FN);
+    Value *scan = build_scan(&frame->at, fn, tile, axis, op_int(op, ATTR_REVERSE, 0),
+                             op_int(op, ATTR_EXCLUSIVE, 0));
     add_before(e, frame, op, &scan);
     clone_map_value(&frame->values, op->results[0], scan);
 }

@@ -23,6 +23,8 @@ enum {
     CLEARING_WARPS = 8,
     WORD_BITS = 32,  /* of a value: the other half of a word says that it is there */
     MOST_WORDS = 8,  /* of all values of an element */
+    WIDE_ACCESS = 4, /* elements: fewer are not worth one body for all tiles */
+    FEW_STEPS = 8,   /* of a tile that is walked */
     WIDE_THREAD = 8, /* elements of more than one register that a thread scans */
     UNIT_REGISTERS = 65536,
     UNIT_THREADS = 2048,
@@ -105,6 +107,12 @@ static bool is_possible(Lookback *l)
     return words_scanned(l) <= MOST_WORDS && l->n_axes <= TENSOR_RANK;
 }
 
+/* Does the axis' end cut wide accesses? */
+static bool is_ragged(const Lookback *l)
+{
+    return poly_divisor(l->plan.items[l->split.item].dim) % WIDE_ACCESS != 0;
+}
+
 static bool is_wanted(Func *func)
 {
     const char *how = schedule_word(func, "scan", "", "once",
@@ -122,12 +130,12 @@ static bool is_loaded(const Value *value)
     return op && op->kind == OP_LOAD;
 }
 
-/* Registers of a thread: for elements, and beside them, where a guard an element takes most. */
+/* Registers of a thread: for elements, and beside them. */
 static int64_t registers_held(const Lookback *l, const Op *group, int64_t elements)
 {
-    enum { FEW = 8, VECTOR = 4, GUARDS = 6 };
-    bool ragged = poly_divisor(l->plan.items[l->split.item].dim) % VECTOR != 0;
-    int64_t words = 0, beside = FEW * (2 * l->n_axes - 1) * (ragged ? GUARDS : 1);
+    enum { FEW = 8 };
+    int odd = is_ragged(l) && l->n_axes > 1 ? 2 : 1; /* its rows begin anywhere */
+    int64_t words = 0, beside = odd * FEW * (2 * l->n_axes - 1);
     for (const Op *op = group->regions[0]->first; op; op = op->next) {
         words += op->kind == OP_LOAD ? words_of(op->results[0]->type->dtype) : 0;
     }
@@ -381,11 +389,16 @@ static void look_back(Lookback *l, Frame *frame, int k, Value **before)
     }
 }
 
-static Value **scalars_of(Lookback *l, Frame *frame, const Op *op)
+/* `walked`: the tile is, in steps; else it is here. */
+static Value **scalars_of(Lookback *l, Frame *frame, const Op *op, bool walked)
 {
     Value **totals = ARENA_ARRAY(l->e.func->arena, Value *, op->n_results);
-    emit_totals(&l->e, frame, op, totals);
+    if (!walked) {
+        emit_totals(&l->e, frame, op, totals);
+    }
+    Value **shares = walked ? emit_share_totals(&l->e, frame, op) : totals;
     for (int i = 0; i < op->n_results; i++) {
+        totals[i] = shares[i];
         while (totals[i]->type->rank) {
             totals[i] = build_squeeze(&frame->at, totals[i], totals[i]->type->rank - 1);
         }
@@ -393,13 +406,14 @@ static Value **scalars_of(Lookback *l, Frame *frame, const Op *op)
     return totals;
 }
 
-static void begin_scans(Lookback *l, Frame *frame)
+static void begin_scans(Lookback *l, Frame *frame, bool walked)
 {
     Builder *b = &frame->at;
     Value **totals[MOST_SCANS];
     Value *early = build_unary(b, OP_NOT, l->last);
     for (int k = 0; k < l->split.n; k++) {
-        totals[k] = scalars_of(l, frame, l->split.ops[k]);
+        l->split.inits[k] = NULL;
+        totals[k] = scalars_of(l, frame, l->split.ops[k], walked);
         leave(l, frame, k, totals[k], early);
     }
     for (int k = 0; k < l->split.n; k++) {
@@ -419,10 +433,65 @@ static void begin_scans(Lookback *l, Frame *frame)
     }
 }
 
+/* ---- tiles ---- */
+
+/* All of the tile at once, in registers. */
+static void emit_tile(Lookback *l, Op *group, Frame *frame, bool full)
+{
+    Frame inside;
+    Op *tile = emit_loop(&l->e, frame, l->split.item, 0, NULL, 0, NULL, &inside);
+    op_set_int(l->e.func, tile, ATTR_ONCE, 1);
+    if (full) {
+        op_set_int(l->e.func, tile, ATTR_FULL, 1);
+    }
+    begin_scans(l, &inside, false);
+    emit_effects(&l->e, group, &inside);
+    emit_end(&l->e, &inside, 0, NULL);
+}
+
+/* A few elements a thread at a time, twice: of the one tile with elements that are not there. */
+static void emit_walked(Lookback *l, Op *group, Frame *frame)
+{
+    AxisPlan *axis = &l->plan.items[l->split.item];
+    int64_t step = axis->step;
+    axis->step = larger(1, step / FEW_STEPS);
+    begin_scans(l, frame, true);
+    emit_effects(&l->e, group, frame);
+    axis->step = step;
+}
+
+static Frame frame_in(const Lookback *l, const Frame *outer, Block *region)
+{
+    Frame frame = emit_frame(&l->e);
+    for (int i = 0; i < l->plan.n; i++) {
+        frame.dims[i] = outer->dims[i];
+        frame.ranges[i] = outer->ranges[i];
+    }
+    frame.at = build_at_end(l->e.func, region);
+    return frame;
+}
+
+/* Full tiles need no guards, which take registers, and single accesses, for each element. */
+static void emit_both(Lookback *l, Op *group, Frame *frame)
+{
+    Builder *b = &frame->at;
+    Value *step = build_i64(b, l->plan.items[l->split.item].step);
+    Value *end = build_binary(b, OP_ADD, l->split.lo, step);
+    Op *choice = build_if(b, build_cmp(b, "eq", l->split.hi, end), 0, NULL);
+    for (int side = 0; side < 2; side++) {
+        Frame inside = frame_in(l, frame, choice->regions[side]);
+        if (side == 0) {
+            emit_tile(l, group, &inside, true);
+        } else {
+            emit_walked(l, group, &inside);
+        }
+        build_yield(&inside.at, 0, NULL);
+    }
+}
+
 bool tile_lookback(Func *func, Op *group, const TilePlan *plan, const Split *split)
 {
     Lookback l = {.plan = *plan, .split = *split};
-    Frame inside;
     l.e = (Emitter){.func = func, .plan = &l.plan, .split = &l.split};
     l.reverse = op_int(split->ops[0], ATTR_REVERSE, 0) != 0;
     if (!is_possible(&l) || !is_wanted(func)) {
@@ -436,10 +505,10 @@ bool tile_lookback(Func *func, Op *group, const TilePlan *plan, const Split *spl
     emit_launch(&l.e, group, &frame, l.tiles, "turn");
     take_tile(&l, &frame);
     find_group(&l, &frame);
-    Op *tile = emit_loop(&l.e, &frame, split->item, 0, NULL, 0, NULL, &inside);
-    op_set_int(func, tile, ATTR_ONCE, 1);
-    begin_scans(&l, &inside);
-    emit_effects(&l.e, group, &inside);
-    emit_end(&l.e, &inside, 0, NULL);
+    if (is_ragged(&l)) {
+        emit_both(&l, group, &frame);
+    } else {
+        emit_tile(&l, group, &frame, false);
+    }
     return true;
 }

@@ -198,36 +198,12 @@ static void part_indices(const Emitter *e, const Frame *frame, const Value *oper
     }
 }
 
-/* What the share comes to, a value a result of the fold. */
-static Value **share_totals(Emitter *e, Frame *frame, const Split *split, const Op *op)
-{
-    int n = op->n_results;
-    Value **totals = ARENA_ARRAY(e->func->arena, Value *, n);
-    bool scan = op->kind == OP_SCAN || op_int(op, ATTR_SCAN, 0);
-    if (!scan) {
-        for (int i = 0; i < n; i++) {
-            totals[i] = emit_value(e, frame, op->results[i]);
-        }
-        return totals;
-    }
-    Value **inits = ARENA_ARRAY(e->func->arena, Value *, n);
-    Frame inside;
-    emit_scan_inits(e, frame, op, inits);
-    Op *loop = emit_loop(e, frame, split->item, n, inits, n, op->operands, &inside);
-    if (op_int(op, ATTR_REVERSE, 0)) {
-        op_set_int(e->func, loop, ATTR_DESCENDING, 1);
-    }
-    emit_scan_next(e, &inside, op, 1, totals);
-    emit_end(e, &inside, n, totals);
-    return loop->results;
-}
-
 static void store_parts(Emitter *e, Frame *frame, Split *split)
 {
     for (int k = 0; k < split->n; k++) {
         const Op *op = split->ops[k];
         int axis = (int)op_int(op, ATTR_AXIS, 0);
-        Value **totals = share_totals(e, frame, split, op);
+        Value **totals = emit_share_totals(e, frame, op);
         split->parts[k] = ARENA_ARRAY(e->func->arena, Value *, op->n_results);
         for (int i = 0; i < op->n_results; i++) {
             Value *indices[MAX_RANK], *part = new_part(e, split, op->operands[i], axis);
