@@ -23,7 +23,7 @@ enum {
     CLEARING_WARPS = 8,
     WORD_BITS = 32,  /* of a value: the other half of a word says that it is there */
     MOST_WORDS = 8,  /* of all values of an element */
-    WIDE_ACCESS = 4, /* elements: fewer are not worth one body for all tiles */
+    WIDE_ACCESS = 4, /* elements */
     FEW_STEPS = 8,   /* of a tile that is walked */
     WIDE_THREAD = 8, /* elements of more than one register that a thread scans */
     UNIT_REGISTERS = 65536,
@@ -107,10 +107,11 @@ static bool is_possible(Lookback *l)
     return words_scanned(l) <= MOST_WORDS && l->n_axes <= TENSOR_RANK;
 }
 
-/* Does the axis' end cut wide accesses? */
+/* Is there a tile that is not full? */
 static bool is_ragged(const Lookback *l)
 {
-    return poly_divisor(l->plan.items[l->split.item].dim) % WIDE_ACCESS != 0;
+    const AxisPlan *axis = &l->plan.items[l->split.item];
+    return poly_divisor(axis->dim) % axis->step != 0;
 }
 
 static bool is_wanted(Func *func)
@@ -134,8 +135,9 @@ static bool is_loaded(const Value *value)
 static int64_t registers_held(const Lookback *l, const Op *group, int64_t elements)
 {
     enum { FEW = 8 };
-    int odd = is_ragged(l) && l->n_axes > 1 ? 2 : 1; /* its rows begin anywhere */
-    int64_t words = 0, beside = odd * FEW * (2 * l->n_axes - 1);
+    Dim row = l->plan.items[l->split.item].dim;
+    bool anywhere = l->n_axes > 1 && poly_divisor(row) % WIDE_ACCESS != 0; /* rows begin */
+    int64_t words = 0, beside = FEW * (2 * l->n_axes - 1) * (anywhere ? 2 : 1);
     for (const Op *op = group->regions[0]->first; op; op = op->next) {
         words += op->kind == OP_LOAD ? words_of(op->results[0]->type->dtype) : 0;
     }
