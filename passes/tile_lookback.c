@@ -12,7 +12,10 @@
  * GROUP tiles look at each other's totals. Word s has the total of tile s - 1, but the first of
  * each group has what all tiles before it come to, which the last tile of the group before leaves
  * there. So which values are combined, and in which order, follows from the sizes alone: the same
- * bits on every run. Only one tile in GROUP waits for one that waits itself. */
+ * bits on every run. Only one tile in GROUP waits for one that waits itself.
+ *
+ * A tile is in registers from the first access to the last. That of full tiles has no guards; the one
+ * that is not full is walked in small steps, twice. */
 #include "passes/tile_emit.h"
 
 #include "passes/tile_steps.h"
