@@ -56,7 +56,7 @@ typedef struct Options {
     int timeout; /* seconds, 0: any; or NO_TIMEOUT */
     bool check, json, print_changed, time_passes, verify;
     bool describe, dependencies, csv;
-    const char *compare, *trace, *trap;
+    const char *compare, *trace, *trap, *html;
     Strings allow; /* codes of warnings */
     bool deny;     /* warnings are errors */
 } Options;

@@ -1,38 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `tessera explain`: the schedule that was used, as it may stand in the source, and its cost. */
+/* `tessera explain`: how a kernel does what it does, and what that costs. */
 #include "cli/cli.h"
 
-static void show_launch(const TesseraLaunchInfo *launch)
+static int write_page(const char *path, const TesseraBytes *bytes)
 {
-    printf("# %s: ", launch->symbol);
-    if (launch->blocks >= 0) {
-        printf("%lld block%s of ", (long long)launch->blocks, launch->blocks == 1 ? "" : "s");
+    OutFile out;
+    int code = out_open(path, &out);
+    if (code != 0) {
+        return code;
     }
-    printf("%d thread%s", launch->threads, launch->threads == 1 ? "" : "s");
-    if (launch->shared_bytes > 0) {
-        printf(", %d bytes of shared memory a block", launch->shared_bytes);
-    }
-    puts(launch->persistent ? ", persistent" : "");
+    fwrite(bytes->data, 1, bytes->n, out.file);
+    return out_close(&out);
 }
 
-static int explain(Session *session)
+static int explain(const Options *options, Session *session)
 {
-    const char *text;
-    TesseraResources resources;
-    if (tessera_kernel_schedule(session->kernel, true, &text) != TESSERA_OK) {
+    TesseraBytes bytes;
+    TesseraExplain form = options->html   ? TESSERA_EXPLAIN_HTML
+                          : options->json ? TESSERA_EXPLAIN_JSON
+                                          : TESSERA_EXPLAIN_TEXT;
+    if (tessera_kernel_explain(session->kernel, form, &bytes) != TESSERA_OK) {
         return fail_context(session->context);
     }
-    fputs(text, stdout);
-    if (tessera_kernel_resources(session->kernel, &resources) != TESSERA_OK) {
-        return fail_context(session->context);
-    }
-    for (size_t i = 0; i < resources.n_launches; i++) {
-        show_launch(&resources.launches[i]);
-    }
-    if (resources.flops > 0) {
-        printf("# products: %.4g FLOP\n", resources.flops);
-    }
-    return 0;
+    return write_page(options->html ? options->html : "-", &bytes);
 }
 
 int verb_explain(const Options *options)
@@ -42,8 +32,8 @@ int verb_explain(const Options *options)
     if (!options->path || is_code(options->path)) {
         return explain_code(options);
     }
-    if (options->json) {
-        return fail_code(FAIL_TOGETHER, TESSERA_USAGE, "--json goes with codes, as E0412");
+    if (options->json && options->html) {
+        return fail_code(FAIL_TOGETHER, TESSERA_USAGE, "--json and --html FILE: one of them");
     }
     if (options->values.n > 0) {
         return fail_code(FAIL_TOGETHER, TESSERA_USAGE,
@@ -57,7 +47,7 @@ int verb_explain(const Options *options)
         code = session_compile(options, &session, &compile);
     }
     if (code == 0) {
-        code = explain(&session);
+        code = explain(options, &session);
     }
     session_close(&session);
     return code;

@@ -45,7 +45,8 @@ const OptionRow option_rows[] = {
     {"--compare", "FILE", VERB_BENCH, "with what --json wrote before"},
     {"--json", NULL, VERB_DOCTOR, "one object of JSON"},
     {"--json", NULL, VERB_COMPILE, "with --describe: as JSON"},
-    {"--json", NULL, VERB_EXPLAIN, "of codes: as JSON"},
+    {"--json", NULL, VERB_EXPLAIN, "as JSON; of codes, too"},
+    {"--html", "FILE", VERB_EXPLAIN, "one page: also sources, IR, code and pictures"},
     {"--diagnostics", "human|short|json", ANY,
      "how errors and warnings are told, on standard error"},
     {"--allow", "W2001,...|all", CHECKED, "warnings that are not told"},
@@ -342,6 +343,7 @@ static const char **text_slot(const OptionRow *row, Options *options)
            : is(row, "--device")      ? &options->device
            : is(row, "--emit")        ? &options->emit
            : is(row, "--compare")     ? &options->compare
+           : is(row, "--html")        ? &options->html
            : is(row, "--trace")       ? &options->trace
            : is(row, "--trap")        ? &options->trap
            : is(row, "--print-after") ? &options->print_after

@@ -4,6 +4,7 @@
 
 #include "codegen/cpu/cpu.h"
 #include "codegen/gpu/gpu.h"
+#include "codegen/nvptx/ptxas.h"
 #include "ir/target.h"
 
 bool codegen_emit(Func *func, EmitKind kind, const CodegenOptions *options, Code *code, Plan *plan)
@@ -12,4 +13,9 @@ bool codegen_emit(Func *func, EmitKind kind, const CodegenOptions *options, Code
         return cpu_emit(func, kind, options, code, plan);
     }
     return gpu_emit(func, kind, options, code, plan);
+}
+
+bool codegen_assembler_says(Func *func, const CodegenOptions *options, const Code *ptx, Code *said)
+{
+    return ptxas_says(func, options, ptx, said);
 }

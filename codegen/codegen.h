@@ -40,6 +40,9 @@ typedef struct CodegenHost {
     const char *ptxas_version;
 } CodegenHost;
 void codegen_host(Arena *arena, CodegenHost *host);
+/* NVIDIA: what the assembler says of this PTX (`ptxas -v`); false, without a word, where there is
+ * none or it fails. */
+bool codegen_assembler_says(Func *func, const CodegenOptions *options, const Code *ptx, Code *said);
 
 /* The host's own code, ready to call. */
 typedef struct JitCode JitCode;

@@ -17,6 +17,8 @@ typedef struct Printer {
     Table taken;        /* names of the source that values have */
     uint32_t unnamed;
     int indent;
+    PrintSpans *spans; /* by line; NULL: nobody asks */
+    size_t counted;    /* bytes of `out` whose lines are in `spans` */
 } Printer;
 
 /* ---- names: the source's name, made unique by a suffix; else a number ---- */
@@ -246,8 +248,27 @@ static void put_result_types(Printer *p, const Op *op)
 
 static void put_block(Printer *p, const Block *block);
 
+/* `spans` gets a line for each that `out` has by now. */
+static void count_lines(Printer *p)
+{
+    for (; p->counted < p->out->n; p->counted++) {
+        if (p->out->data[p->counted] == '\n') {
+            ARENA_PUSH(p->func->arena, p->spans, SPAN_NONE);
+        }
+    }
+}
+
+static void note_span(Printer *p, Span span)
+{
+    if (p->spans) {
+        count_lines(p);
+        p->spans->items[p->spans->n - 1] = span;
+    }
+}
+
 static void put_op(Printer *p, const Op *op)
 {
+    note_span(p, op->span);
     put_line_start(p);
     put_op_head(p, op);
     for (int i = 0; i < op->n_regions; i++) {
@@ -380,23 +401,38 @@ static Printer printer_new(const Func *func, Text *out)
     return p;
 }
 
+static void put_func(Printer *p)
+{
+    const Func *func = p->func;
+    text_printf(p->out, "func %s stage %s%s", func->name, stage_name(func->stage),
+                func->padded ? " padded" : "");
+    if (func->target) {
+        text_printf(p->out, " target %s", func->target->name);
+    }
+    text_add(p->out, " {\n");
+    put_sizes(p);
+    put_params(p);
+    put_schedule(p);
+    put_layouts(p);
+    text_add(p->out, "  body ");
+    p->indent = 1;
+    put_block(p, func->body);
+    text_add(p->out, "\n}\n");
+}
+
 void print_func(const Func *func, Text *out)
 {
     Printer p = printer_new(func, out);
-    text_printf(out, "func %s stage %s%s", func->name, stage_name(func->stage),
-                func->padded ? " padded" : "");
-    if (func->target) {
-        text_printf(out, " target %s", func->target->name);
-    }
-    text_add(out, " {\n");
-    put_sizes(&p);
-    put_params(&p);
-    put_schedule(&p);
-    put_layouts(&p);
-    text_add(out, "  body ");
-    p.indent = 1;
-    put_block(&p, func->body);
-    text_add(out, "\n}\n");
+    put_func(&p);
+}
+
+void print_func_spans(const Func *func, Text *out, PrintSpans *spans)
+{
+    Printer p = printer_new(func, out);
+    p.spans = spans;
+    ARENA_PUSH(func->arena, spans, SPAN_NONE);
+    put_func(&p);
+    count_lines(&p);
 }
 
 void print_type(const Func *func, Type type, Text *out)

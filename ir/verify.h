@@ -10,6 +10,12 @@ int verify_func(Func *func, Text *out);
 
 /* The text form. Prints → parses → prints the same. */
 void print_func(const Func *func, Text *out);
+/* The same; `spans`: of the op that stands on each of its lines, SPAN_NONE where none does. */
+typedef struct PrintSpans {
+    Span *items;
+    size_t n, cap;
+} PrintSpans;
+void print_func_spans(const Func *func, Text *out, PrintSpans *spans);
 void print_type(const Func *func, Type type, Text *out);
 void print_dim(const Func *func, Dim dim, Text *out);
 /* One op without its regions, for messages. */

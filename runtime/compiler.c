@@ -36,9 +36,9 @@ static bool lower(Compilation *c)
     for (size_t i = 0; i < options->n_bindings; i++) {
         bindings[i] = (Binding){options->bindings[i].name, options->bindings[i].value};
     }
-    int source = diags_add_source(&work->diags, c->name, c->text, c->n);
+    c->source = diags_add_source(&work->diags, c->name, c->text, c->n);
     Importer importer = imports_kept(c->imports);
-    Module *module = frontend_parse(&work->arena, &work->diags, source, &importer);
+    Module *module = frontend_parse(&work->arena, &work->diags, c->source, &importer);
     const KernelSignature *kernel = module ? frontend_find(module, options->kernel) : NULL;
     c->func = kernel ? frontend_lower(module, kernel, bindings, options->n_bindings) : NULL;
     if (!c->func || !strides_give(c->func, options, c->target) || !facts_give(c->func, options)) {

@@ -117,6 +117,7 @@ static bool after_pass(void *user, const Pass *pass, Func *func, double seconds)
     (void)func;
     debug_took(c, pass->name, seconds);
     print_if_wanted(c, pass->name);
+    compilation_record(c, pass->name);
     c->stopped = stops_here(c, pass->name);
     return !c->stopped;
 }
@@ -144,6 +145,7 @@ PassHooks debug_hooks(Compilation *c)
 bool debug_after_frontend(Compilation *c)
 {
     print_if_wanted(c, "frontend");
+    compilation_record(c, "frontend");
     c->stopped = stops_here(c, "frontend");
     return !c->stopped;
 }

@@ -356,13 +356,11 @@ typedef struct ExplainTask {
     TesseraResources *resources;
 } ExplainTask;
 
-static bool schedule_task(void *user)
+const char *schedule_block(const Compilation *c, bool reasons)
 {
-    ExplainTask *task = user;
-    const Compilation *c = &task->kernel->compilation;
-    Text lines = text_new(&task->kernel->work.arena);
-    Text block = text_new(&task->kernel->work.arena);
-    schedule_print(c->func, task->reasons, &lines);
+    Text lines = text_new(&c->work->arena);
+    Text block = text_new(&c->work->arena);
+    schedule_print(c->func, reasons, &lines);
     text_printf(&block, "schedule %s on %s {\n", c->func->name, c->target->name);
     for (const char *at = lines.data; at && *at;) {
         size_t n = strcspn(at, "\n");
@@ -372,7 +370,13 @@ static bool schedule_task(void *user)
         at += n + (at[n] == '\n');
     }
     text_add(&block, "}\n");
-    *task->text = block.data;
+    return block.data;
+}
+
+static bool schedule_task(void *user)
+{
+    ExplainTask *task = user;
+    *task->text = schedule_block(&task->kernel->compilation, task->reasons);
     return true;
 }
 

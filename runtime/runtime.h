@@ -74,6 +74,8 @@ typedef struct Compilation {
     TesseraOptions options; /* held by the arena */
     const Target *target;   /* NULL: for the interpreter, without passes */
     Func *func;
+    int source;             /* of the work's diagnostics */
+    struct Listings *record; /* the IR after each pass goes here; NULL: nowhere */
     const char *before;     /* the IR as it was last printed, for print_changed */
     bool stopped;           /* by stop_after */
     double flops;
@@ -205,6 +207,10 @@ void compilation_widen(Compilation *c);
 void compilation_reproducer(void *compilation, Text *out);
 
 CodegenOptions compilation_codegen(Compilation *c); /* kernel.c */
+/* As it may stand in the source. */
+const char *schedule_block(const Compilation *c, bool reasons); /* kernel.c */
+/* The IR as it is now, with the lines of the source that it comes from (explain.c). */
+void compilation_record(Compilation *c, const char *pass);
 
 bool facts_give(Func *func, const TesseraOptions *options);       /* facts.c */
 bool lines_give(Func *func, const char *const *lines, size_t n);  /* lines.c */

@@ -124,10 +124,17 @@ def targets():
     families = {"CPU": "CPU", "NVPTX": "NVIDIA", "AMDGCN": "AMD"}
     body = title("Targets", "ir/targets.def")
     body += "The facts that passes read; what each means: `ir/target.h`.\n\n"
-    return body + table(fields, [
+    body += table(fields, [
         [f"`{r[0]}`", families[r[1]], *r[5:13], "this machine's" if "NATIVE" in r[13] else r[13],
          *("yes" if x == "true" else "no" for x in r[14:16]), r[16]]
         for r in rows("ir/targets.def", "TARGET")])
+    body += "\n## The parts that stand for them\n\n"
+    body += ("What `explain` reckons with, from `ir/parts.def`; what each means: `ir/part.h`. "
+             "No pass reads them.\n\n")
+    fields = ["target", "part", "GB/s", "f32 TFLOP/s", "16-bit TFLOP/s", "warps", "blocks",
+              "shared bytes", "of them a block's own", "in steps of", "schedulers",
+              "registers in steps of", "L2 MiB", "sector bytes"]
+    return body + table(fields, [[f"`{r[0]}`", *r[1:]] for r in rows("ir/parts.def", "PART")])
 
 
 def schedule():

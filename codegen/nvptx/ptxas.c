@@ -176,10 +176,12 @@ static int run(const char *program, char *const *arguments, const Files *files)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-static bool assemble(Func *func, const char *ptxas, int optimize, const Files *files, Code *cubin)
+/* Its exit code; -1 when it could not be run. */
+static int run_on(Func *func, const char *ptxas, int optimize, const Files *files)
 {
     Arena *arena = func->arena;
     char *arguments[] = {arena_strdup(arena, ptxas),
+                         "-v",
                          arena_printf(arena, "-arch=%s", func->target->cpu),
                          arena_printf(arena, "-O%d", optimize),
                          arena_strdup(arena, "-lineinfo"),
@@ -187,12 +189,17 @@ static bool assemble(Func *func, const char *ptxas, int optimize, const Files *f
                          "-o",
                          arena_printf(arena, "/proc/self/fd/%d", files->out),
                          NULL};
-    int code = run(ptxas, arguments, files);
-    if (code == 0 && read_all(arena, files->out, cubin) && cubin->n > 0) {
+    return run(ptxas, arguments, files);
+}
+
+static bool assemble(Func *func, const char *ptxas, int optimize, const Files *files, Code *cubin)
+{
+    int code = run_on(func, ptxas, optimize, files);
+    if (code == 0 && read_all(func->arena, files->out, cubin) && cubin->n > 0) {
         return true;
     }
     Code said = {"", 0};
-    if (code < 0 || !read_all(arena, files->log, &said)) {
+    if (code < 0 || !read_all(func->arena, files->log, &said)) {
         diag_failure(func->diags, DIAG_ENVIRONMENT, "%s could not be run", ptxas);
         return false;
     }
@@ -231,4 +238,18 @@ const char *ptxas_version(Arena *arena, const char *ptxas)
     const char *at = good ? strstr(said.bytes, before) : NULL;
     at = at ? at + sizeof before - 1 : NULL;
     return at ? arena_printf(arena, "%.*s", (int)strspn(at, "0123456789."), at) : NULL;
+}
+
+bool ptxas_says(Func *func, const CodegenOptions *options, const Code *ptx, Code *said)
+{
+    const char *ptxas = options->ptxas ? options->ptxas : ptxas_find(func->arena);
+    if (!can_run(ptxas)) {
+        return false;
+    }
+    Files files = open_files();
+    bool good = is_open(&files) && write_all(files.in, ptx) &&
+                run_on(func, ptxas, options->optimize, &files) == 0 &&
+                read_all(func->arena, files.log, said);
+    close_files(&files);
+    return good;
 }

@@ -8,6 +8,9 @@
 /* Looks at options->ptxas, $TESSERA_PTXAS, PATH, $CUDA_HOME and /usr/local/cuda, in this order.
  * False after a diagnostic. */
 bool ptxas_assemble(Func *func, const CodegenOptions *options, const Code *ptx, Code *cubin);
+/* What it says with -v: registers, memory and spills of each kernel. False, without a diagnostic,
+ * when there is none or it fails. */
+bool ptxas_says(Func *func, const CodegenOptions *options, const Code *ptx, Code *said);
 
 /* $TESSERA_PTXAS, or where one is found; NULL: nowhere. */
 const char *ptxas_find(Arena *arena);

@@ -373,6 +373,16 @@ typedef struct TesseraResources {
 TESSERA_API TesseraStatus tessera_kernel_resources(TesseraKernel *kernel,
                                                    TesseraResources *resources);
 
+typedef enum TesseraExplain {
+    TESSERA_EXPLAIN_TEXT, /* the schedule, then a few lines a launch as its comments */
+    TESSERA_EXPLAIN_JSON, /* an object: launches, accesses, occupancy, roofline, advice */
+    TESSERA_EXPLAIN_HTML, /* one page that needs nothing else: also sources, IR, code, pictures */
+} TesseraExplain;
+/* How the kernel does what it does, and what that costs; totals under the sizes of the options. No
+ * device is needed. Registers of NVIDIA's parts are known where there is a ptxas. */
+TESSERA_API TesseraStatus tessera_kernel_explain(TesseraKernel *kernel, TesseraExplain form,
+                                                 TesseraBytes *bytes);
+
 /* What keeps each access of the code inside its tensor. */
 typedef struct TesseraAccesses {
     size_t inside;  /* by proof: nothing is checked while it runs */

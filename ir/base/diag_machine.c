@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Diagnostics for programs: one line each, or one object of JSON (RFC 8259) on a line. */
-#include "ir/base/chars.h"
 #include "ir/base/diag.h"
 
 #include <stdio.h>
@@ -54,25 +53,6 @@ void diag_short(const Diags *diags, const Diag *diag, Text *out)
 
 /* ---- JSON ---- */
 
-static void add_escaped(Text *out, const char *text, size_t n)
-{
-    for (size_t at = 0; at < n;) {
-        Char c = char_at(text + at, n - at);
-        if (c.code == '"' || c.code == '\\') {
-            text_printf(out, "\\%c", (char)c.code);
-        } else if (c.code == '\n') {
-            text_add(out, "\\n");
-        } else if (c.code < ' ' || c.code == 0x7F) {
-            text_printf(out, "\\u%04x", (unsigned)c.code);
-        } else if (c.code == 0xFFFD) {
-            text_add(out, "\xEF\xBF\xBD");
-        } else {
-            text_add_n(out, text + at, (size_t)c.bytes);
-        }
-        at += (size_t)c.bytes;
-    }
-}
-
 static void add_text(Text *out, const char *key, const char *text)
 {
     text_printf(out, "\"%s\":", key);
@@ -80,9 +60,7 @@ static void add_text(Text *out, const char *key, const char *text)
         text_add(out, "null");
         return;
     }
-    text_char(out, '"');
-    add_escaped(out, text, strlen(text));
-    text_char(out, '"');
+    text_json(out, text, strlen(text));
 }
 
 /* The members of a place, without braces. */
@@ -152,9 +130,7 @@ void diag_json(const Diags *diags, const Diag *diag, Text *out)
     add_labels(diags, diag, out);
     text_add(out, ",\"notes\":[");
     if (diag->note) {
-        text_char(out, '"');
-        add_escaped(out, diag->note, strlen(diag->note));
-        text_char(out, '"');
+        text_json(out, diag->note, strlen(diag->note));
     }
     text_char(out, ']');
     add_help(diags, diag, out);

@@ -23,6 +23,8 @@ void text_printf(Text *text, const char *format, ...) __attribute__((format(prin
 void text_vprintf(Text *text, const char *format, va_list args);
 /* The shortest decimal that reads back as the same double; "inf", "-inf" and "nan" by name. */
 void text_double(Text *text, double value);
+/* As a string of JSON, with its quotes. */
+void text_json(Text *out, const char *text, size_t n);
 
 bool text_same(const char *a, const char *b);
 /* Bytes of the mark with which some editors begin a file of UTF-8, and which means nothing. */

@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/explain/access.h"
+
+#include "ir/build.h"
+#include "passes/an_banks.h"
+#include "runtime/explain/request.h"
+
+enum { MOST_SHARED_BYTES = 16 };
+
+/* ---- totals ---- */
+
+AccessReport *access_report(Tally *tally, const Op *op, Traffic kind, const Value *memory)
+{
+    LaunchReport *launch = tally->launch;
+    for (size_t i = 0; i < launch->accesses.n; i++) {
+        AccessReport *at = &launch->accesses.items[i];
+        if (at->op == op && at->kind == kind && at->value == memory) {
+            return at;
+        }
+    }
+    diag_bug(tally->diags, "an access of the launch that was not listed");
+}
+
+static void keep_sample(AccessReport *report, const Request *request, int turns)
+{
+    if (turns > report->sample_turns) {
+        report->sample = *request;
+        report->sample_turns = turns;
+    }
+}
+
+void access_request(Tally *tally, AccessReport *report, const Request *request, double times)
+{
+    int least;
+    if (!request->active) {
+        return;
+    }
+    report->requests += times;
+    report->bytes = request->bytes > report->bytes ? request->bytes : report->bytes;
+    report->moved += times * request->bytes * __builtin_popcountll(request->active);
+    if (traffic_is_shared(report->kind)) {
+        int turns = request_turns(request, &least);
+        report->turns += times * turns;
+        report->least_turns += times * least;
+        keep_sample(report, request, turns);
+        return;
+    }
+    int sectors = request_sectors(request, tally->sector, &least);
+    report->sectors += times * sectors;
+    report->least_sectors += times * least;
+    keep_sample(report, request, sectors);
+}
+
+int lanes_of(const Tally *tally)
+{
+    return tally->target->warp;
+}
+
+/* ---- tiles in registers ---- */
+
+static int64_t extent_of(Type type, int axis)
+{
+    return poly_capacity(type->dims[axis]);
+}
+
+/* The bits that threads may set in a coordinate. */
+static uint32_t thread_bits(const Layout *layout, int axis)
+{
+    uint32_t bits = 0;
+    for (int in = IN_LANE; in <= IN_WARP; in++) {
+        for (int bit = 0; bit < layout->bits[in]; bit++) {
+            bits |= (uint32_t)layout->basis[in][bit][axis];
+        }
+    }
+    return bits;
+}
+
+/* The register bit that steps by so much along the last axis, and no other. */
+static bool has_step(const Layout *layout, int step)
+{
+    for (int bit = 0; bit < layout->bits[IN_REGISTER]; bit++) {
+        bool alone = layout->basis[IN_REGISTER][bit][layout->rank - 1] == step;
+        for (int axis = 0; axis + 1 < layout->rank; axis++) {
+            alone = alone && layout->basis[IN_REGISTER][bit][axis] == 0;
+        }
+        if (alone) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int tile_run_length(Type type, int64_t most)
+{
+    int last = type->rank - 1, n = 1;
+    while (2 * n <= most && extent_of(type, last) % (2 * n) == 0 && has_step(type->layout, n) &&
+           !(thread_bits(type->layout, last) & (uint32_t)n)) {
+        n *= 2;
+    }
+    return n;
+}
+
+static int register_coord(const Layout *layout, int axis, int reg)
+{
+    int32_t coords[MAX_RANK];
+    layout_apply(layout, (uint32_t)reg, 0, 0, coords);
+    return coords[axis];
+}
+
+bool tile_run_starts(Type type, int reg, int length)
+{
+    int64_t extents[MAX_RANK];
+    for (int axis = 0; axis < type->rank; axis++) {
+        extents[axis] = extent_of(type, axis);
+    }
+    return layout_register_exists(type->layout, extents, (uint32_t)reg) &&
+           (register_coord(type->layout, type->rank - 1, reg) & (length - 1)) == 0;
+}
+
+uint32_t tile_copies(const Layout *layout, LayoutIn in, int count)
+{
+    uint32_t mask = 0;
+    for (int bit = 0; 1 << bit < count; bit++) {
+        bool moves = false;
+        for (int axis = 0; bit < layout->bits[in] && axis < layout->rank; axis++) {
+            moves |= layout->basis[in][bit][axis] != 0;
+        }
+        mask |= moves ? 0 : 1u << bit;
+    }
+    return mask;
+}
+
+bool tile_inside(Type type, const int32_t *coords)
+{
+    for (int axis = 0; axis < type->rank; axis++) {
+        if (coords[axis] >= extent_of(type, axis)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- shared memory ---- */
+
+int64_t shared_place(const Access *access, const int32_t *coords)
+{
+    Type type = access->memory->type;
+    SharedTile tile = {.rank = type->rank - 1,
+                       .elem_bytes = dtype_bytes(type->dtype),
+                       .swizzle = (int)op_int(access->memory->def, ATTR_SWIZZLE, 0)};
+    for (int axis = 1; axis < type->rank; axis++) {
+        tile.extents[axis - 1] = extent_of(type, axis);
+    }
+    return an_shared_offset(&tile, coords);
+}
+
+int shared_most(const Access *access)
+{
+    Type type = access->memory->type;
+    int elem = dtype_bytes(type->dtype), bytes = MOST_SHARED_BYTES;
+    int64_t swizzle = op_int(access->memory->def, ATTR_SWIZZLE, 0);
+    int64_t pitch = swizzle ? swizzle : extent_of(type, type->rank - 1) * elem;
+    while (bytes > elem && pitch % bytes) {
+        bytes /= 2;
+    }
+    return bytes / elem;
+}
+
+/* ---- global memory ---- */
+
+typedef struct Global {
+    Walk *walk;
+    Tally *tally;
+    const Op *op;
+    AccessReport *report;
+    Access access;
+    Type tile;
+    bool gathers; /* its indices are arrays */
+    const Value *mask;
+    int axes[MAX_RANK]; /* of memory → of the tile; -1: a scalar */
+    int64_t first[MAX_RANK], strides[MAX_RANK], extents[MAX_RANK];
+    int64_t limits[MAX_RANK], skips[MAX_RANK]; /* by axis of the tile */
+    bool outside;                              /* a scalar index is */
+    int bits;                                  /* of an element */
+} Global;
+
+static bool guards(const Op *op, int axis)
+{
+    const Attr *guard = op_attr(op, ATTR_GUARD);
+    return guard && axis < guard->n && guard->ints[axis];
+}
+
+static bool find_strides(Global *g)
+{
+    const Context *c = &g->walk->context;
+    Type type = g->access.memory->type;
+    int64_t stride = 1;
+    for (int axis = type->rank; axis-- > 0;) {
+        if (!context_dim(c, type->dims[axis], &g->extents[axis])) {
+            return false;
+        }
+        g->strides[axis] = stride;
+        if (type->strides && !context_dim(c, type->strides[axis], &g->strides[axis])) {
+            return false;
+        }
+        stride *= g->extents[axis];
+    }
+    return true;
+}
+
+static void find_range(Global *g, int axis, int at)
+{
+    const Value *index = g->access.indices[axis];
+    g->limits[at] = g->tile->rank ? extent_of(g->tile, at) : 1;
+    if (index) {
+        const Bound *bound = &g->walk->context.bound[index->id];
+        g->first[axis] = bound->first;
+        if (guards(g->op, axis)) {
+            g->limits[at] = bound->end - bound->first;
+            g->skips[at] = bound->least - bound->first;
+        }
+    }
+}
+
+static void find_scalar(Global *g, int axis)
+{
+    Context *c = &g->walk->context;
+    int32_t none[MAX_RANK] = {0};
+    if (!context_eval(c, g->access.indices[axis], none, &g->first[axis])) {
+        g->first[axis] = 0;
+        c->guessed = true;
+    }
+    g->report->assumed |= c->guessed;
+    if (c->guessed && g->extents[axis] > 0) {
+        g->first[axis] %= g->extents[axis];
+    }
+    g->outside |= guards(g->op, axis) && (g->first[axis] < 0 || g->first[axis] >= g->extents[axis]);
+}
+
+static void find_places(Global *g)
+{
+    int at = 0;
+    for (int axis = 0; axis < g->access.n && !g->gathers; axis++) {
+        const Value *index = g->access.indices[axis];
+        g->axes[axis] = !index || index->type->kind == TYPE_RANGE ? at++ : -1;
+        if (g->axes[axis] >= 0) {
+            find_range(g, axis, g->axes[axis]);
+        } else {
+            find_scalar(g, axis);
+        }
+    }
+}
+
+static bool plain_place(const Global *g, const int32_t *coords, int run, int64_t *at)
+{
+    *at = 0;
+    for (int axis = 0; axis < g->access.n; axis++) {
+        int tile = g->axes[axis];
+        *at += (g->first[axis] + (tile >= 0 ? coords[tile] : 0)) * g->strides[axis];
+        if (tile >= 0 &&
+            (coords[tile] >= g->limits[tile] || coords[tile] + run <= g->skips[tile])) {
+            return false;
+        }
+    }
+    return !g->outside;
+}
+
+static bool gathered_place(Global *g, const int32_t *coords, int64_t *at)
+{
+    Context *c = &g->walk->context;
+    int64_t index, held;
+    *at = 0;
+    if (!tile_inside(g->tile, coords)) {
+        return false;
+    }
+    if (g->mask && context_eval(c, g->mask, coords, &held) && !c->guessed && !held) {
+        return false;
+    }
+    for (int axis = 0; axis < g->access.n; axis++) {
+        int32_t none[MAX_RANK] = {0};
+        const Value *value = g->access.indices[axis];
+        if (!context_eval(c, value, value->type->rank ? coords : none, &index)) {
+            c->guessed = true;
+            index = coords[0];
+        }
+        g->report->assumed |= c->guessed;
+        if (c->guessed && g->extents[axis] > 0) {
+            index = (index % g->extents[axis] + g->extents[axis]) % g->extents[axis];
+        }
+        if (index < 0 || index >= g->extents[axis]) {
+            return false;
+        }
+        *at += index * g->strides[axis];
+    }
+    return true;
+}
+
+static bool place_of(Global *g, const int32_t *coords, int run, int64_t *at)
+{
+    bool active = g->gathers ? gathered_place(g, coords, at) : plain_place(g, coords, run, at);
+    *at = *at * g->bits / 8;
+    return active;
+}
+
+/* One thread of all acts for a scalar that is stored; all read one. */
+static void tally_scalar(Global *g, double times)
+{
+    int32_t none[MAX_RANK] = {0};
+    int64_t at;
+    bool one = g->report->kind != LOADS;
+    Request request = {.lanes = lanes_of(g->tally), .bytes = (g->bits + 7) / 8};
+    if (!place_of(g, none, 1, &at)) {
+        return;
+    }
+    for (int lane = 0; lane < (one ? 1 : request.lanes); lane++) {
+        request_add(&request, lane, at);
+    }
+    access_request(g->tally, g->report, &request, times * (one ? 1 : g->walk->warps));
+}
+
+static void tally_warp(Global *g, int reg, int warp, int run, double times)
+{
+    const Layout *layout = g->tile->layout;
+    bool loads = g->report->kind == LOADS;
+    uint32_t copies = loads ? 0 : tile_copies(layout, IN_LANE, lanes_of(g->tally));
+    Request request = {.lanes = lanes_of(g->tally), .bytes = (run * g->bits + 7) / 8};
+    for (int lane = 0; lane < request.lanes; lane++) {
+        int32_t coords[MAX_RANK];
+        int64_t at;
+        layout_apply(layout, (uint32_t)reg, (uint32_t)lane, (uint32_t)warp, coords);
+        if (!((uint32_t)lane & copies) && place_of(g, coords, run, &at)) {
+            request_add(&request, lane, at);
+        }
+    }
+    access_request(g->tally, g->report, &request, times);
+}
+
+static void tally_tile(Global *g, double times)
+{
+    const Layout *layout = g->tile->layout;
+    int run = g->gathers ? 1 : tile_run_length(g->tile, op_int(g->op, ATTR_VECTOR, 1));
+    bool loads = g->report->kind == LOADS;
+    uint32_t copies = loads ? 0 : tile_copies(layout, IN_WARP, g->walk->warps);
+    for (int reg = 0; reg < layout_registers(layout); reg++) {
+        for (int warp = 0; tile_run_starts(g->tile, reg, run) && warp < g->walk->warps; warp++) {
+            if (!((uint32_t)warp & copies)) {
+                tally_warp(g, reg, warp, run, times);
+            }
+        }
+    }
+}
+
+/* CPUs have no layouts: what is known is how much is asked for. */
+static void tally_elements(Global *g, double times)
+{
+    double n = g->outside ? 0 : 1;
+    for (int axis = 0; axis < g->tile->rank; axis++) {
+        int64_t extent;
+        n *= context_dim(&g->walk->context, g->tile->dims[axis], &extent) ? (double)extent : 0;
+    }
+    g->report->moved += times * n * g->bits / 8;
+}
+
+static void global_tally(Walk *walk, const Op *op, Traffic kind, double times)
+{
+    Tally *tally = walk->user;
+    Global g = {.walk = walk, .tally = tally, .op = op, .access = op_access(op, 0)};
+    g.gathers = op->kind == OP_GATHER || op->kind == OP_SCATTER;
+    g.tile = op->kind == OP_LOAD || op->kind == OP_GATHER ? op->results[0]->type
+             : op->kind == OP_SCATTER                     ? scatter_parts(op).value->type
+                                                          : op->operands[op->n_operands - 1]->type;
+    g.mask = op->kind == OP_SCATTER ? scatter_parts(op).mask : NULL;
+    g.bits = dtype_memory_bits(g.access.memory->type->dtype);
+    g.report = access_report(tally, op, kind, g.access.memory);
+    if (!find_strides(&g)) {
+        return;
+    }
+    find_places(&g);
+    if (tally->target->warp == 1) {
+        tally_elements(&g, times);
+    } else if (g.tile->rank == 0) {
+        tally_scalar(&g, times);
+    } else if (g.tile->layout) {
+        tally_tile(&g, times);
+    }
+}
+
+/* ---- the copy engine ---- */
+
+static void bulk_tally(Walk *walk, const Op *op, Traffic kind, double times)
+{
+    Tally *tally = walk->user;
+    Access access = op_access_nth(op, op->kind == OP_BULK_LOAD ? 0 : 1);
+    AccessReport *report = access_report(tally, op, kind, access.memory);
+    double bytes = dtype_memory_bits(access.memory->type->dtype) / 8.0;
+    for (int axis = 0; axis < access.n; axis++) {
+        const Value *index = access.indices[axis];
+        int64_t extent = 1;
+        if (index && index->type->kind == TYPE_RANGE) {
+            const Bound *bound = &walk->context.bound[index->id];
+            extent = bound->end - bound->first;
+        } else if (!index &&
+                   !context_dim(&walk->context, access.memory->type->dims[axis], &extent)) {
+            return;
+        }
+        bytes *= (double)extent;
+    }
+    report->requests += times;
+    report->moved += times * bytes;
+    report->sectors += times * bytes / tally->sector;
+    report->least_sectors += times * bytes / tally->sector;
+}
+
+void access_tally(Walk *walk, const Op *op, double times)
+{
+    bool tensor =
+        op->n_operands > 0 && op->operands[0] && op->operands[0]->type->kind == TYPE_TENSOR;
+    const char *fn = op->kind == OP_SCATTER ? op_word(op, ATTR_FN) : NULL;
+    switch (op->kind) {
+    case OP_LOAD:
+    case OP_GATHER:
+        if (tensor) {
+            global_tally(walk, op, LOADS, times);
+        }
+        break;
+    case OP_STORE: global_tally(walk, op, STORES, times); break;
+    case OP_SCATTER:
+        if (tensor) {
+            global_tally(walk, op, fn && !text_same(fn, "set") ? ATOMICS : STORES, times);
+        }
+        break;
+    case OP_BULK_LOAD: bulk_tally(walk, op, BULK_LOADS, times); break;
+    case OP_BULK_STORE: bulk_tally(walk, op, BULK_STORES, times); break;
+    case OP_SHARED_LOAD:
+    case OP_SHARED_STORE: shared_tally(walk, op, times); break;
+    case OP_REDUCE: reduce_tally(walk, op, times); break;
+    case OP_DOT: dot_tally(walk, op, times); break;
+    default: break;
+    }
+}

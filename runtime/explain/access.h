@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The accesses of an op, as its warps make them, in one round of the loops around it. They follow
+ * what codegen/gpu emits. */
+#ifndef TESSERA_RUNTIME_EXPLAIN_ACCESS_H
+#define TESSERA_RUNTIME_EXPLAIN_ACCESS_H
+
+#include "runtime/explain/report.h"
+#include "runtime/explain/walk.h"
+
+typedef struct Tally {
+    LaunchReport *launch;
+    const Target *target;
+    Diags *diags;
+    int sector;
+    double flops, matrix_flops; /* of the ops that were walked */
+} Tally;
+
+/* The accesses of an op, `times` over. walk->user is the Tally. */
+void access_tally(Walk *walk, const Op *op, double times);
+
+/* ---- for the files of the kinds of access ---- */
+
+AccessReport *access_report(Tally *tally, const Op *op, Traffic kind, const Value *memory);
+/* Adds a warp's request to the totals. */
+void access_request(Tally *tally, AccessReport *report, const Request *request, double times);
+/* A thread's part of a tile: runs of `length` registers along the last axis. */
+int tile_run_length(Type type, int64_t most);
+bool tile_run_starts(Type type, int reg, int length);
+/* A bit for each lane, or warp of so many, that holds what one with a 0 there holds, too. */
+uint32_t tile_copies(const Layout *layout, LayoutIn in, int count);
+bool tile_inside(Type type, const int32_t *coords);
+/* Element of a slot of shared memory, in bytes. */
+int64_t shared_place(const Access *access, const int32_t *coords);
+/* Elements that one access may take of it. */
+int shared_most(const Access *access);
+int lanes_of(const Tally *tally);
+
+void shared_tally(Walk *walk, const Op *op, double times); /* shared_load, shared_store */
+void reduce_tally(Walk *walk, const Op *op, double times); /* through scratch */
+void dot_tally(Walk *walk, const Op *op, double times);    /* operands in shared memory */
+
+#endif

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What to try next: what costs most first. */
+#include "runtime/explain/resources.h"
+
+#include "passes/an_width.h"
+#include "runtime/explain/words.h"
+
+enum { MOST_ADVICE = 5 };
+
+static void say(const Report *report, LaunchReport *launch, const char *words)
+{
+    if (launch->advice.n < MOST_ADVICE) {
+        ARENA_PUSH(report->input->func->arena, &launch->advice, words);
+    }
+}
+
+static const char *place(const Report *report, const AccessReport *at)
+{
+    return at->line ? arena_printf(report->input->func->arena, "line %d: ", at->line) : "";
+}
+
+static void spills(const Report *report, LaunchReport *launch)
+{
+    if (launch->assembled && launch->assembled->spilled > 0) {
+        say(report, launch,
+            arena_printf(report->input->func->arena,
+                         "registers spill %d bytes a thread: smaller tiles (--schedule \"tile …\") "
+                         "or fewer blocks a multiprocessor (\"blocks …\")",
+                         launch->assembled->spilled));
+    }
+}
+
+static void sectors(const Report *report, LaunchReport *launch, const AccessReport *at)
+{
+    Arena *arena = report->input->func->arena;
+    double times = at->least_sectors > 0 ? at->sectors / at->least_sectors : 1;
+    if (times < 1.3 || at->assumed || traffic_is_shared(at->kind)) {
+        return;
+    }
+    say(report, launch,
+        arena_printf(arena,
+                     "%s%s of %s moves %.1f times the sectors that its bytes need: neighbouring "
+                     "threads should take neighbours in memory (the last axis), in rows that "
+                     "begin at multiples of %d bytes",
+                     place(report, at), traffic_name(at->kind), at->memory, times,
+                     report->part->sector));
+}
+
+static void narrow(const Report *report, LaunchReport *launch, const AccessReport *at)
+{
+    const Op *op = at->op;
+    if ((op->kind != OP_LOAD && op->kind != OP_STORE) || at->bytes >= 8 || at->requests < 1) {
+        return;
+    }
+    Access access = op_access(op, 0);
+    int last = access.n - 1;
+    if (access.n < 1 || !access.indices[last] || access.indices[last]->type->kind != TYPE_RANGE ||
+        an_width(op, report->target->vector_bytes) > (int)op_int(op, ATTR_VECTOR, 1)) {
+        return;
+    }
+    Dim extent = access.memory->type->dims[last];
+    int per = report->target->vector_bytes / dtype_bytes(access.memory->type->dtype);
+    if (poly_as_var(extent) && poly_divisor(extent) % per) {
+        const char *name = dim_words(report->input->func, extent);
+        say(report, launch,
+            arena_printf(report->input->func->arena,
+                         "%s%s of %s takes %d bytes a thread: where %s is a multiple of %d, say so "
+                         "(--assume \"%s %% %d == 0\")",
+                         place(report, at), traffic_name(at->kind), at->memory, at->bytes, name,
+                         per, name, per));
+    }
+}
+
+static void conflicts(const Report *report, LaunchReport *launch, const AccessReport *at)
+{
+    if (traffic_is_shared(at->kind) && at->turns > 1.3 * at->least_turns) {
+        say(report, launch,
+            arena_printf(report->input->func->arena,
+                         "%s%s: shared memory takes %.1f times the turns without conflicts of "
+                         "banks: another tile, or other warps, change the layout",
+                         place(report, at), at->what, at->turns / at->least_turns));
+    }
+}
+
+static void grid(const Report *report, LaunchReport *launch)
+{
+    const Occupancy *o = &launch->occupancy;
+    Arena *arena = report->input->func->arena;
+    double rest = o->waves - (double)(int64_t)o->waves;
+    if (launch->blocks > 0 && launch->blocks < report->target->units) {
+        say(report, launch,
+            arena_printf(arena, "%lld blocks leave %lld of %d multiprocessors idle: smaller tiles",
+                         (long long)launch->blocks,
+                         (long long)(report->target->units - launch->blocks),
+                         report->target->units));
+    } else if (!launch->plan->persistent && o->waves > 1 && o->waves < 4 && rest > 0 &&
+               rest < 0.5) {
+        say(report, launch,
+            arena_printf(arena,
+                         "%.2f rounds of resident blocks: the last one fills %.0f %% of the device "
+                         "(another tile, or `persistent on`)",
+                         o->waves, 100 * rest));
+    }
+}
+
+static void reuse(const Report *report, LaunchReport *launch)
+{
+    const Roofline *r = &launch->roofline;
+    if (r->read > 0 && r->asked_read > 4 * r->read && r->asked_read > 64e6) {
+        say(report, launch,
+            arena_printf(report->input->func->arena,
+                         "inputs are asked for %.1f times over, of caches as far as they fit: "
+                         "larger tiles read them less often",
+                         r->asked_read / r->read));
+    }
+}
+
+static void bound(const Report *report, LaunchReport *launch)
+{
+    const Roofline *r = &launch->roofline;
+    bool scalar = r->flops > 8 * r->matrix_flops;
+    if (!report->sized || r->memory_seconds + r->compute_seconds <= 0) {
+        return;
+    }
+    if (r->memory_bound) {
+        say(report, launch,
+            "bound by memory: what would make it faster is fewer bytes, by a narrower type or by "
+            "fusing with what makes or takes these arrays");
+    } else if (scalar && report->input->product_flops > 0) {
+        say(report, launch,
+            "bound by products on the ordinary units: 16-bit operands (T=bf16) use the matrix "
+            "units where the target has them");
+    }
+}
+
+void advice_make(const Report *report, LaunchReport *launch)
+{
+    if (!report->part) {
+        return;
+    }
+    spills(report, launch);
+    for (size_t i = 0; i < launch->accesses.n; i++) {
+        sectors(report, launch, &launch->accesses.items[i]);
+        conflicts(report, launch, &launch->accesses.items[i]);
+    }
+    for (size_t i = 0; i < launch->accesses.n; i++) {
+        narrow(report, launch, &launch->accesses.items[i]);
+    }
+    grid(report, launch);
+    reuse(report, launch);
+    bound(report, launch);
+}

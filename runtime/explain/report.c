@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/explain/report.h"
+
+#include "ir/build.h"
+#include "runtime/device/launch.h"
+#include "runtime/explain/access.h"
+#include "runtime/explain/resources.h"
+#include "runtime/explain/words.h"
+
+static const char *const TRAFFIC[N_TRAFFIC] = {
+    "load", "store", "atomic", "shared load", "shared store", "bulk load", "bulk store",
+};
+static const char *const LIMITS[N_LIMIT] = {"warps", "blocks", "registers", "shared memory",
+                                            "the grid"};
+
+const char *traffic_name(Traffic kind)
+{
+    return TRAFFIC[kind];
+}
+
+bool traffic_is_shared(Traffic kind)
+{
+    return kind == SHARED_LOADS || kind == SHARED_STORES;
+}
+
+bool traffic_is_bulk(Traffic kind)
+{
+    return kind == BULK_LOADS || kind == BULK_STORES;
+}
+
+const char *limit_name(Limit limit)
+{
+    return LIMITS[limit];
+}
+
+double launch_total(const LaunchReport *launch, Traffic kind, size_t field)
+{
+    double sum = 0;
+    for (size_t i = 0; i < launch->accesses.n; i++) {
+        const AccessReport *at = &launch->accesses.items[i];
+        if (at->kind == kind) {
+            sum += *(const double *)(const void *)((const char *)at + field);
+        }
+    }
+    return sum;
+}
+
+/* ---- lists ---- */
+
+typedef struct Lister {
+    const Report *report;
+    LaunchReport *launch;
+} Lister;
+
+static int line_of(const Report *report, Span span)
+{
+    bool here = span.source >= 0 && span.source == report->input->source;
+    return here ? diag_place(report->input->func->diags, span).line : 0;
+}
+
+static void list_access(Lister *l, const Op *op, Traffic kind, const Value *memory)
+{
+    Func *func = l->report->input->func;
+    AccessReport at = {.op = op,
+                       .kind = kind,
+                       .value = memory,
+                       .memory = value_words(func, memory),
+                       .what = op_info(op->kind)->name,
+                       .line = line_of(l->report, op->span),
+                       .why_width = width_words(func, op, kind),
+                       .guard = guard_words(func, op, kind)};
+    if (!traffic_is_bulk(kind)) {
+        at.bytes = (int)op_int(op, ATTR_VECTOR, 1) * dtype_bytes(memory->type->dtype);
+    }
+    ARENA_PUSH(func->arena, &l->launch->accesses, at);
+}
+
+static void list_dot(Lister *l, const Op *op)
+{
+    for (int i = 0; i < 2; i++) {
+        Access side = op_access_nth(op, i);
+        if (side.memory->type->kind == TYPE_SHARED) {
+            list_access(l, op, SHARED_LOADS, side.memory);
+        }
+    }
+}
+
+static void list_buffer(Lister *l, const Op *op)
+{
+    Type type = op->results[0]->type;
+    BufferReport buffer = {.name = value_words(l->report->input->func, op->results[0]),
+                           .value = op->results[0],
+                           .offset = (int)op_int(op, ATTR_OFFSET, 0),
+                           .bytes = dtype_bytes(type->dtype),
+                           .slots = (int)poly_capacity(type->dims[0]),
+                           .swizzle = (int)op_int(op, ATTR_SWIZZLE, 0),
+                           .line = line_of(l->report, op->span)};
+    for (int axis = 0; axis < type->rank; axis++) {
+        buffer.bytes *= (int)poly_capacity(type->dims[axis]);
+    }
+    ARENA_PUSH(l->report->input->func->arena, &l->launch->buffers, buffer);
+}
+
+static void list_tile(Lister *l, const Value *value)
+{
+    const Layout *layout = value->type->kind == TYPE_ARRAY ? value->type->layout : NULL;
+    if (!layout || value->type->rank == 0) {
+        return;
+    }
+    for (size_t i = 0; i < l->launch->tiles_held.n; i++) {
+        if (l->launch->tiles_held.items[i].layout == layout) {
+            l->launch->tiles_held.items[i].n++;
+            return;
+        }
+    }
+    TileReport tile = {layout, value, 1};
+    ARENA_PUSH(l->report->input->func->arena, &l->launch->tiles_held, tile);
+}
+
+static void list_op(Op *op, void *user)
+{
+    Lister *l = user;
+    const Value *memory = op->n_operands > 0 ? op->operands[0] : NULL;
+    bool tensor = memory && memory->type->kind == TYPE_TENSOR;
+    const char *fn = op->kind == OP_SCATTER ? op_word(op, ATTR_FN) : NULL;
+    for (int i = 0; i < op->n_results; i++) {
+        list_tile(l, op->results[i]);
+    }
+    switch (op->kind) {
+    case OP_LOAD:
+    case OP_GATHER:
+        if (tensor) {
+            list_access(l, op, LOADS, memory);
+        }
+        break;
+    case OP_STORE: list_access(l, op, STORES, memory); break;
+    case OP_SCATTER:
+        if (tensor) {
+            list_access(l, op, fn && !text_same(fn, "set") ? ATOMICS : STORES, memory);
+        }
+        break;
+    case OP_BULK_LOAD: list_access(l, op, BULK_LOADS, memory); break;
+    case OP_BULK_STORE: list_access(l, op, BULK_STORES, op_access_nth(op, 1).memory); break;
+    case OP_SHARED_LOAD: list_access(l, op, SHARED_LOADS, memory); break;
+    case OP_SHARED_STORE: list_access(l, op, SHARED_STORES, memory); break;
+    case OP_REDUCE:
+        if (op->n_operands > 1) {
+            list_access(l, op, SHARED_STORES, op->operands[1]);
+            list_access(l, op, SHARED_LOADS, op->operands[1]);
+        }
+        break;
+    case OP_DOT: list_dot(l, op); break;
+    case OP_SHARED: list_buffer(l, op); break;
+    default: break;
+    }
+}
+
+/* ---- totals ---- */
+
+static double elements(const Context *context, Type type)
+{
+    double n = 1;
+    for (int axis = 0; axis < type->rank; axis++) {
+        int64_t extent;
+        n *= context_dim(context, type->dims[axis], &extent) ? (double)extent : 0;
+    }
+    return n;
+}
+
+static double product_flops(const Context *context, const Op *op)
+{
+    Type a = op->operands[0]->type, result = op->results[0]->type;
+    int last = a->rank - (op->kind == OP_DOT && op_int(op, ATTR_TA, 0) ? 2 : 1);
+    int64_t k;
+    return context_dim(context, a->dims[last], &k) ? 2 * elements(context, result) * (double)k : 0;
+}
+
+static double op_flops(const Context *context, const Op *op)
+{
+    Type type = op->n_results ? op->results[0]->type : NULL;
+    switch (op->kind) {
+    case OP_CAST:
+    case OP_BITCAST:
+    case OP_SELECT:
+    case OP_ISNAN: return 0;
+    case OP_REDUCE:
+    case OP_SCAN: return dtype_is_float(type->dtype) ? elements(context, op->operands[0]->type) : 0;
+    default: break;
+    }
+    bool counts = type && op_has(op, TRAIT_ELEMENTWISE) && dtype_is_float(type->dtype);
+    return counts ? elements(context, type) * (op->kind == OP_FMA ? 2 : 1) : 0;
+}
+
+static void tally_op(Walk *walk, const Op *op, double times)
+{
+    Tally *tally = walk->user;
+    if (op->kind == OP_DOT || op->kind == OP_DOT_ASYNC) {
+        const char *unit = op_word(op, ATTR_UNIT);
+        bool matrix = unit && !text_same(unit, "fma");
+        *(matrix ? &tally->matrix_flops : &tally->flops) +=
+            times * product_flops(&walk->context, op);
+    } else {
+        tally->flops += times * op_flops(&walk->context, op);
+    }
+    access_tally(walk, op, times);
+}
+
+static int launch_warps(const Op *op)
+{
+    const Attr *warps = op_attr(op, ATTR_WARPS);
+    return warps && warps->n > 0 ? (int)warps->ints[0] : 1;
+}
+
+static void tally_launch(const Report *report, LaunchReport *launch)
+{
+    const ReportInput *input = report->input;
+    Tally tally = {.launch = launch,
+                   .target = report->target,
+                   .diags = input->func->diags,
+                   .sector = report->part ? report->part->sector : 32};
+    Walk walk = {.context = context_of(input->func, input->sizes),
+                 .each = tally_op,
+                 .user = &tally,
+                 .warps = launch->warps,
+                 .blocks = (double)(launch->blocks > 0 ? launch->blocks : 1)};
+    walk_launch(&walk, launch->op);
+    launch->uncertain = walk.uncertain;
+    launch->roofline.flops = tally.flops;
+    launch->roofline.matrix_flops = tally.matrix_flops;
+}
+
+/* ---- the report ---- */
+
+static bool all_known(const ReportInput *input)
+{
+    for (size_t i = 0; i < input->func->dimvars.n; i++) {
+        if (input->func->dimvars.items[i]->kind == DIM_SIZE && input->sizes[i] < 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int64_t *plan_sizes(const ReportInput *input)
+{
+    Func *func = input->func;
+    int64_t *sizes = ARENA_ARRAY(func->arena, int64_t, func->dimvars.n);
+    int n = 0;
+    for (size_t i = 0; i < func->dimvars.n; i++) {
+        if (func->dimvars.items[i]->kind != DIM_RANGE) {
+            sizes[n++] = input->sizes[i] < 0 ? 0 : input->sizes[i];
+        }
+    }
+    return sizes;
+}
+
+static int64_t blocks_of(const Report *report, const PlanLaunch *launch)
+{
+    int64_t blocks;
+    if (!report->sized || !plan_blocks(launch, plan_sizes(report->input), &blocks)) {
+        return -1;
+    }
+    int64_t most = (int64_t)report->target->units * launch->blocks_per_unit;
+    return launch->persistent && blocks > most ? most : blocks;
+}
+
+static const Assembled *assembled_of(const ReportInput *input, const char *symbol)
+{
+    for (size_t i = 0; i < input->assembled.n; i++) {
+        if (text_same(input->assembled.items[i].symbol, symbol)) {
+            return &input->assembled.items[i];
+        }
+    }
+    return NULL;
+}
+
+static int first_line(const LaunchReport *launch)
+{
+    int line = 0;
+    for (size_t i = 0; i < launch->accesses.n; i++) {
+        int at = launch->accesses.items[i].line;
+        line = at && (!line || at < line) ? at : line;
+    }
+    return line;
+}
+
+static void make_launch(Report *report, const Op *op, int nth)
+{
+    Func *func = report->input->func;
+    LaunchReport *launch = &report->launches[nth];
+    Lister lister = {report, launch};
+    launch->op = op;
+    launch->plan = &report->input->plan->launches[nth];
+    launch->warps = launch_warps(op);
+    launch->blocks = blocks_of(report, launch->plan);
+    launch->tiles = tiles_words(func, op);
+    launch->why = split_words(func, op);
+    launch->assembled = assembled_of(report->input, launch->plan->symbol);
+    block_walk(op->regions[0], list_op, &lister);
+    launch->line = first_line(launch);
+    occupancy_make(report, launch);
+    if (report->sized) {
+        tally_launch(report, launch);
+        roofline_make(report, report->input->sizes, launch);
+    }
+    advice_make(report, launch);
+}
+
+void report_make(const ReportInput *input, Report *report)
+{
+    int nth = 0;
+    *report = (Report){.input = input,
+                       .target = input->func->target,
+                       .part = part_of(input->func->target),
+                       .sized = all_known(input),
+                       .n_launches = input->plan->n_launches};
+    report->launches = ARENA_ARRAY(input->func->arena, LaunchReport, report->n_launches);
+    for (const Op *op = input->func->body->first; op; op = op->next) {
+        if (op->kind == OP_LAUNCH) {
+            make_launch(report, op, nth++);
+        }
+    }
+}

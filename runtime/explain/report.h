@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What there is to say about a compiled kernel: one report, made once from its final IR, its plan
+ * and its machine code; text, JSON and HTML are three ways to write it. Numbers of an access are
+ * totals of its launch, under the sizes that were given. */
+#ifndef TESSERA_RUNTIME_EXPLAIN_REPORT_H
+#define TESSERA_RUNTIME_EXPLAIN_REPORT_H
+
+#include "ir/ir.h"
+#include "ir/layout.h"
+#include "ir/part.h"
+#include "ir/target.h"
+#include "runtime/device/plan.h"
+
+/* ---- what it is made from ---- */
+
+/* A text with the line of the source that each of its lines comes from; 0: none is known. */
+typedef struct Listing {
+    const char *name, *text; /* "tile", "PTX" */
+    int *lines;
+    int n;
+    bool unchanged; /* a pass that changed nothing */
+} Listing;
+
+typedef struct Listings {
+    Listing *items;
+    size_t n, cap;
+} Listings;
+
+/* What the assembler says of a launch. */
+typedef struct Assembled {
+    const char *symbol;
+    int registers, spilled; /* of a thread: 32-bit registers; bytes */
+    int scalars;            /* AMD: registers of a wave */
+} Assembled;
+
+typedef struct ReportInput {
+    Func *func; /* staged */
+    const Plan *plan;
+    const int64_t *sizes; /* by DimVar.id, -1 where not given */
+    double product_flops; /* of the source; 0: not known */
+    int source;           /* of func->diags */
+    const char *schedule; /* with reasons */
+    Listings listings;    /* passes, then LLVM, then assembly */
+    struct {
+        Assembled *items;
+        size_t n, cap;
+    } assembled;
+} ReportInput;
+
+/* ---- what it says ---- */
+
+typedef enum Traffic {
+    LOADS,
+    STORES,
+    ATOMICS,
+    SHARED_LOADS,
+    SHARED_STORES,
+    BULK_LOADS,
+    BULK_STORES,
+    N_TRAFFIC,
+} Traffic;
+const char *traffic_name(Traffic kind); /* "load" */
+bool traffic_is_shared(Traffic kind);
+bool traffic_is_bulk(Traffic kind);
+
+enum { BANK_COUNT = 32, MOST_LANES = 64 };
+
+/* One access of one warp, kept to be drawn. */
+typedef struct Request {
+    int lanes;              /* of a warp */
+    int bytes;              /* of a lane */
+    uint64_t active;        /* a bit a lane */
+    int64_t at[MOST_LANES]; /* bytes from where the memory begins */
+} Request;
+
+typedef struct AccessReport {
+    const Op *op;
+    Traffic kind;
+    const char *memory, *what; /* "x"; "reduce", the op's name */
+    const Value *value;        /* of the memory */
+    int line;                  /* of the source */
+    int bytes;                 /* of a thread's access */
+    const char *why_width, *guard;
+    double requests;           /* of warps */
+    double sectors;            /* of global memory */
+    double least_sectors;      /* that would do for these bytes */
+    double turns, least_turns; /* of shared memory: wavefronts */
+    double moved;              /* bytes that threads, or the copy engine, ask for */
+    bool assumed;              /* places that depend on data: taken as spread evenly */
+    Request sample;            /* the one of most turns, or sectors; no lanes: none */
+    int sample_turns;
+} AccessReport;
+
+typedef struct BufferReport {
+    const char *name;
+    const Value *value;
+    int offset, bytes, slots, swizzle;
+    int line;
+} BufferReport;
+
+typedef struct TileReport {
+    const Layout *layout;
+    const Value *value; /* the first that lies so */
+    int n;              /* values that lie so */
+} TileReport;
+
+typedef enum Limit {
+    LIMIT_WARPS,
+    LIMIT_BLOCKS,
+    LIMIT_REGISTERS,
+    LIMIT_SHARED,
+    LIMIT_GRID, /* there are fewer blocks than would fit */
+    N_LIMIT,
+} Limit;
+const char *limit_name(Limit limit);
+
+typedef struct Occupancy {
+    bool known;          /* the target has a part */
+    int blocks[N_LIMIT]; /* of a multiprocessor that each limit allows; LIMIT_GRID: unused */
+    int resident, warps; /* blocks and warps at once of a multiprocessor */
+    double share;        /* of the warps it may hold */
+    Limit limit;
+    double waves; /* rounds of resident blocks; 0: the grid is not known */
+} Occupancy;
+
+typedef struct Roofline {
+    double matrix_flops, flops;       /* on matrix units, and without */
+    double read, written;             /* bytes, each tensor once: the least */
+    double asked_read, asked_written; /* bytes that the accesses ask of L2 */
+    double memory_seconds, compute_seconds;
+    double intensity; /* FLOP a byte, of the least */
+    bool memory_bound;
+} Roofline;
+
+typedef struct LaunchReport {
+    const PlanLaunch *plan;
+    const Op *op;
+    const char *tiles;          /* "M by 128, N by 256" */
+    const char *why;            /* it is a launch of its own */
+    const Assembled *assembled; /* NULL: not known */
+    int warps;
+    int64_t blocks; /* -1: not known */
+    int line;
+    bool uncertain; /* branches or loops whose course depends on data */
+    struct {
+        AccessReport *items;
+        size_t n, cap;
+    } accesses;
+    struct {
+        BufferReport *items;
+        size_t n, cap;
+    } buffers;
+    struct {
+        TileReport *items;
+        size_t n, cap;
+    } tiles_held;
+    Occupancy occupancy;
+    Roofline roofline;
+    struct {
+        const char **items;
+        size_t n, cap;
+    } advice;
+} LaunchReport;
+
+typedef struct Report {
+    const ReportInput *input;
+    const Target *target;
+    const Part *part; /* NULL: a CPU */
+    bool sized;       /* all sizes were given, so that there are totals */
+    LaunchReport *launches;
+    int n_launches;
+} Report;
+
+void report_make(const ReportInput *input, Report *report);
+/* Sum over the accesses of one kind; `field` is an offset into AccessReport. */
+double launch_total(const LaunchReport *launch, Traffic kind, size_t field);
+#define LAUNCH_TOTAL(launch, kind, field)                                                          \
+    launch_total((launch), (kind), offsetof(AccessReport, field))
+
+/* ---- writers ---- */
+
+void report_text(const Report *report, Text *out);
+void report_json(const Report *report, Text *out);
+void report_html(const Report *report, Text *out);
+
+#endif

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/explain/request.h"
+
+enum { BANK_BYTES = 4, TURN_BYTES = 128, MOST_PIECES = MOST_LANES * 2, MOST_WORDS = 64 };
+
+void request_add(Request *request, int lane, int64_t at)
+{
+    request->active |= (uint64_t)1 << lane;
+    request->at[lane] = at;
+}
+
+static bool is_active(const Request *request, int lane)
+{
+    return request->active >> lane & 1;
+}
+
+/* Adds to a set; how many it then has. */
+static int note(int64_t *set, int n, int64_t item)
+{
+    for (int i = n; i-- > 0;) {
+        if (set[i] == item) {
+            return n;
+        }
+    }
+    set[n] = item;
+    return n + 1;
+}
+
+int request_sectors(const Request *request, int sector, int *least)
+{
+    int64_t sectors[MOST_PIECES], places[MOST_LANES];
+    int n = 0, n_places = 0;
+    for (int lane = 0; lane < request->lanes; lane++) {
+        if (is_active(request, lane)) {
+            int64_t at = request->at[lane];
+            n = note(sectors, n, at / sector);
+            n = note(sectors, n, (at + request->bytes - 1) / sector);
+            n_places = note(places, n_places, at);
+        }
+    }
+    *least = (n_places * request->bytes + sector - 1) / sector;
+    return n;
+}
+
+int request_group(const Request *request)
+{
+    int group = request->bytes <= BANK_BYTES ? BANK_COUNT : TURN_BYTES / request->bytes;
+    return group < request->lanes ? group : request->lanes;
+}
+
+static int group_turns(const Request *request, int first, int n)
+{
+    int64_t words[BANK_COUNT][MOST_WORDS];
+    int counts[BANK_COUNT] = {0}, most = 0;
+    for (int lane = first; lane < first + n; lane++) {
+        for (int byte = 0; is_active(request, lane) && byte < request->bytes; byte += BANK_BYTES) {
+            int64_t word = (request->at[lane] + byte) / BANK_BYTES;
+            int bank = (int)(word % BANK_COUNT);
+            counts[bank] = note(words[bank], counts[bank], word);
+            most = counts[bank] > most ? counts[bank] : most;
+        }
+    }
+    return most;
+}
+
+int request_turns(const Request *request, int *least)
+{
+    int turns = 0, group = request_group(request);
+    *least = 0;
+    for (int first = 0; first < request->lanes; first += group) {
+        int taken = group_turns(request, first, group);
+        turns += taken;
+        *least += taken > 0;
+    }
+    return turns;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One access of one warp: what memory makes of it. */
+#ifndef TESSERA_RUNTIME_EXPLAIN_REQUEST_H
+#define TESSERA_RUNTIME_EXPLAIN_REQUEST_H
+
+#include "runtime/explain/report.h"
+
+void request_add(Request *request, int lane, int64_t at);
+/* Sectors of so many bytes that hold what it asks for; `least`: if that lay side by side. */
+int request_sectors(const Request *request, int sector, int *least);
+/* Turns that shared memory takes: lanes come in groups that ask for 128 bytes at most, and each
+ * group takes a turn for each word of its busiest bank. `least`: a turn a group. */
+int request_turns(const Request *request, int *least);
+/* Lanes of such a group. */
+int request_group(const Request *request);
+
+#endif

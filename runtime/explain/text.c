@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The report for a terminal: the schedule, and a few lines a launch, as comments of it. */
+#include "runtime/explain/report.h"
+
+#include <string.h>
+
+enum { MOST_ACCESSES = 12 };
+
+/* 134 MB, 12.3 GFLOP: three digits and a unit. */
+static void scaled(Text *out, double value, const char *unit)
+{
+    static const char *const scales[] = {"", "k", "M", "G", "T", "P"};
+    size_t scale = 0;
+    while (value >= 999.5 && scale + 1 < sizeof scales / sizeof *scales) {
+        value /= 1000;
+        scale++;
+    }
+    text_printf(out, "%.3g %s%s", value, scales[scale], unit);
+}
+
+static void seconds(Text *out, double value)
+{
+    if (value < 999.5e-6) {
+        text_printf(out, "%.3g us", value * 1e6);
+    } else {
+        text_printf(out, "%.3g ms", value * 1e3);
+    }
+}
+
+static void shape(Text *out, const LaunchReport *launch)
+{
+    const PlanLaunch *plan = launch->plan;
+    text_printf(out, "# %s: ", plan->symbol);
+    if (launch->blocks >= 0) {
+        text_printf(out, "%lld block%s of ", (long long)launch->blocks,
+                    launch->blocks == 1 ? "" : "s");
+    }
+    text_printf(out, "%d thread%s", plan->threads, plan->threads == 1 ? "" : "s");
+    if (plan->shared_bytes > 0) {
+        text_printf(out, ", %d bytes of shared memory a block", plan->shared_bytes);
+    }
+    text_add(out, plan->persistent ? ", persistent\n" : "\n");
+    if (*launch->tiles) {
+        text_printf(out, "#   a block takes %s%s\n", launch->tiles,
+                    plan->persistent ? ", one tile after the other" : "");
+    }
+    if (*launch->why) {
+        text_printf(out, "#   a launch of its own: %s\n", launch->why);
+    }
+}
+
+static void resident(const Report *report, const LaunchReport *launch, Text *out)
+{
+    const Occupancy *o = &launch->occupancy;
+    if (!o->known) {
+        return;
+    }
+    text_printf(out, "#   a multiprocessor holds %d block%s, %d of %d warps (%.0f %%), ",
+                o->resident, o->resident == 1 ? "" : "s", o->warps, report->part->unit_warps,
+                100 * o->share);
+    if (launch->assembled) {
+        text_printf(out, "limited by %s; %d registers a thread", limit_name(o->limit),
+                    launch->assembled->registers);
+        if (launch->assembled->spilled > 0) {
+            text_printf(out, ", %d bytes spilled", launch->assembled->spilled);
+        }
+    } else {
+        text_printf(out, "by %s; registers are not known without ptxas", limit_name(o->limit));
+    }
+    if (o->waves > 0 && !launch->plan->persistent) {
+        text_printf(out, "; %.3g rounds", o->waves);
+    }
+    text_char(out, '\n');
+}
+
+static void roof(const Report *report, const LaunchReport *launch, Text *out)
+{
+    const Roofline *r = &launch->roofline;
+    if (!report->sized) {
+        return;
+    }
+    text_add(out, "#   ");
+    scaled(out, r->read, "B read, ");
+    scaled(out, r->written, "B written, ");
+    scaled(out, r->flops + r->matrix_flops, "FLOP");
+    if (report->part) {
+        text_printf(out, ": %s of %s, at least ", r->memory_bound ? "memory" : "arithmetic",
+                    report->part->name);
+        seconds(out, r->memory_bound ? r->memory_seconds : r->compute_seconds);
+    }
+    text_char(out, '\n');
+}
+
+static void count(Text *out, double n)
+{
+    if (n < 99999.5) {
+        text_printf(out, " %9.0f", n);
+    } else {
+        text_printf(out, " %9.3g", n);
+    }
+}
+
+static void access_line(const Report *report, const AccessReport *at, Text *out)
+{
+    Text name = text_new(report->input->func->arena);
+    text_printf(&name, "%s %s", traffic_name(at->kind), at->memory);
+    text_printf(out, "#   %5d  %-20s %5d", at->line, name.data, at->bytes);
+    if (report->sized && report->part) {
+        count(out, at->requests);
+        if (traffic_is_shared(at->kind)) {
+            text_printf(out, " %9s", "");
+            count(out, at->turns - at->least_turns);
+        } else {
+            count(out, at->sectors);
+            text_printf(out, " %9s", "");
+        }
+    }
+    text_printf(out, "  %s%s\n", at->guard, at->assumed ? " (places: as if spread evenly)" : "");
+}
+
+static void accesses(const Report *report, const LaunchReport *launch, Text *out)
+{
+    bool counts = report->sized && report->part;
+    if (launch->accesses.n == 0) {
+        return;
+    }
+    text_printf(out, "#   %5s  %-20s %5s", "line", "access", "bytes");
+    text_printf(out, counts ? " %9s %9s %9s" : "", "requests", "sectors", "conflicts");
+    text_add(out, "  guard\n");
+    for (size_t i = 0; i < launch->accesses.n && i < MOST_ACCESSES; i++) {
+        access_line(report, &launch->accesses.items[i], out);
+    }
+    if (launch->accesses.n > MOST_ACCESSES) {
+        text_printf(out, "#   … and %zu more: --json or --html FILE\n",
+                    launch->accesses.n - MOST_ACCESSES);
+    }
+}
+
+void report_text(const Report *report, Text *out)
+{
+    text_add(out, report->input->schedule);
+    for (int i = 0; i < report->n_launches; i++) {
+        const LaunchReport *launch = &report->launches[i];
+        shape(out, launch);
+        resident(report, launch, out);
+        roof(report, launch, out);
+        accesses(report, launch, out);
+        if (launch->uncertain) {
+            text_add(out, "#   some of its branches or loops depend on data: counted as if each "
+                          "were taken half of the time, and looped once\n");
+        }
+        for (size_t k = 0; k < launch->advice.n; k++) {
+            text_printf(out, "#   try: %s\n", launch->advice.items[k]);
+        }
+    }
+    if (report->input->product_flops > 0) {
+        text_printf(out, "# products: %.4g FLOP\n", report->input->product_flops);
+    }
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/explain/walk.h"
+
+enum { MOST_SAMPLES = 24, ALONE = 16, AMONG_TWO = 6, AMONG_MORE = 3, IN_LOOP = 4 };
+
+typedef struct Samples {
+    int64_t at[MOST_SAMPLES];
+    double times[MOST_SAMPLES];
+    int n;
+} Samples;
+
+/* The last, and one of each of `most` parts of the others: not at equal distances, which would all
+ * lie alike in memory. */
+static Samples choose(int64_t n, int most)
+{
+    Samples s = {.n = 0};
+    int64_t rest = n - 1;
+    if (n <= most + 1) {
+        for (; s.n < n; s.n++) {
+            s.at[s.n] = s.n;
+            s.times[s.n] = 1;
+        }
+        return s;
+    }
+    for (; s.n < most; s.n++) {
+        int64_t from = rest * s.n / most, end = rest * (s.n + 1) / most;
+        int64_t middle = from + (end - from) / 2 + s.n % 3;
+        s.at[s.n] = middle < end ? middle : end - 1;
+        s.times[s.n] = (double)(end - from);
+    }
+    s.at[s.n] = rest;
+    s.times[s.n++] = 1;
+    return s;
+}
+
+static void walk_block(Walk *walk, const Block *block, double times);
+
+static int64_t rounds(int64_t extent, int64_t step)
+{
+    return extent <= 0 ? 0 : step > 0 ? (extent + step - 1) / step : extent;
+}
+
+static void bind(Walk *walk, const Value *arg, int64_t first, int64_t step, int64_t end)
+{
+    Context *c = &walk->context;
+    int64_t past = step ? first + step : first + 1;
+    c->bound[arg->id] = (Bound){true, first, past < end ? past : end, first};
+    if (arg->type->kind == TYPE_RANGE) {
+        c->dims[poly_as_range(arg->type->dims[0])->id] = c->bound[arg->id].end - first;
+    }
+}
+
+/* ---- grids ---- */
+
+typedef struct Grid {
+    const Op *op;
+    int n;
+    int64_t extents[MAX_RANK], steps[MAX_RANK];
+} Grid;
+
+static bool make_grid(const Walk *walk, const Op *op, Grid *grid)
+{
+    const Attr *dims = op_attr(op, ATTR_DIMS), *steps = op_attr(op, ATTR_STEPS);
+    grid->op = op;
+    grid->n = dims ? dims->n : 0;
+    for (int i = 0; i < grid->n; i++) {
+        grid->steps[i] = steps->ints[i];
+        if (!context_dim(&walk->context, dims->dims[i], &grid->extents[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The last range begins at a multiple of `aligned` elements in memory, before its row. */
+static void align_row(Walk *walk, const Grid *grid)
+{
+    int64_t row = 0, aligned = op_int(grid->op, ATTR_ALIGNED, 1);
+    Value **args = grid->op->regions[0]->args;
+    for (int i = 0; aligned > 1 && i < grid->n - 1; i++) {
+        row = row * grid->extents[i] + walk->context.bound[args[i]->id].first;
+    }
+    if (aligned > 1) {
+        Bound *last = &walk->context.bound[args[grid->n - 1]->id];
+        last->first -= (row * grid->extents[grid->n - 1]) & (aligned - 1);
+    }
+}
+
+static void walk_axis(Walk *walk, const Grid *grid, int axis, double times)
+{
+    if (axis == grid->n) {
+        align_row(walk, grid);
+        walk_block(walk, grid->op->regions[0], times);
+        return;
+    }
+    int64_t n = rounds(grid->extents[axis], grid->steps[axis]);
+    int long_axes = 0;
+    for (int i = 0; i < grid->n; i++) {
+        long_axes += rounds(grid->extents[i], grid->steps[i]) > AMONG_MORE;
+    }
+    Samples s = choose(n, long_axes <= 1 ? ALONE : long_axes == 2 ? AMONG_TWO : AMONG_MORE);
+    for (int i = 0; i < s.n; i++) {
+        bind(walk, grid->op->regions[0]->args[axis],
+             s.at[i] * grid->steps[axis] + (grid->steps[axis] ? 0 : s.at[i]), grid->steps[axis],
+             grid->extents[axis]);
+        walk_axis(walk, grid, axis + 1, times * s.times[i]);
+    }
+}
+
+/* ---- control ---- */
+
+static void walk_for(Walk *walk, const Op *op, double times)
+{
+    Context *c = &walk->context;
+    int64_t lo = 0, hi = 0, whole, step = op_attr(op, ATTR_STEPS)->ints[0];
+    bool known = context_dim(c, op_attr(op, ATTR_DIMS)->dims[0], &whole);
+    bool bounded = context_scalar(c, for_lo(op), &lo) && context_scalar(c, for_hi(op), &hi);
+    walk->uncertain |= !known || !bounded;
+    if (!known) {
+        return;
+    }
+    hi = bounded && hi < whole ? hi : whole;
+    Samples s = choose(rounds(hi - lo, step), IN_LOOP);
+    for (int i = 0; i < s.n; i++) {
+        bind(walk, op->regions[0]->args[0], lo + s.at[i] * (step ? step : 1), step, hi);
+        walk_block(walk, op->regions[0], times * s.times[i]);
+    }
+}
+
+static void walk_if(Walk *walk, const Op *op, double times)
+{
+    int64_t taken;
+    if (context_scalar(&walk->context, op->operands[0], &taken)) {
+        walk_block(walk, op->regions[taken ? 0 : 1], times);
+        return;
+    }
+    walk->uncertain = true;
+    walk_block(walk, op->regions[0], times / 2);
+    walk_block(walk, op->regions[1], times / 2);
+}
+
+static void walk_roles(Walk *walk, const Op *op, double times)
+{
+    const Attr *warps = op_attr(op, ATTR_WARPS);
+    int block = walk->warps;
+    for (int i = 0; i < op->n_regions; i++) {
+        walk->warps = (int)warps->ints[i];
+        walk_block(walk, op->regions[i], times);
+    }
+    walk->warps = block;
+}
+
+static void walk_op(Walk *walk, const Op *op, double times)
+{
+    Grid grid;
+    walk->each(walk, op, times);
+    switch (op->kind) {
+    case OP_FOR: walk_for(walk, op, times); break;
+    case OP_IF: walk_if(walk, op, times); break;
+    case OP_ROLES: walk_roles(walk, op, times); break;
+    case OP_PARALLEL:
+        if (make_grid(walk, op, &grid)) {
+            walk_axis(walk, &grid, 0, times);
+        }
+        break;
+    case OP_TILES: /* all blocks together walk each once */
+        if (make_grid(walk, op, &grid)) {
+            walk_axis(walk, &grid, 0, times / walk->blocks);
+        }
+        break;
+    case OP_WHILE:
+        walk->uncertain = true;
+        walk_block(walk, op->regions[0], times);
+        walk_block(walk, op->regions[1], times);
+        break;
+    default: break;
+    }
+}
+
+static void walk_block(Walk *walk, const Block *block, double times)
+{
+    for (const Op *op = block->first; op && times > 0; op = op->next) {
+        walk_op(walk, op, times);
+    }
+}
+
+void walk_launch(Walk *walk, const Op *launch)
+{
+    Grid grid;
+    if (op_int(launch, ATTR_PERSISTENT, 0)) {
+        walk_block(walk, launch->regions[0], walk->blocks);
+    } else if (make_grid(walk, launch, &grid)) {
+        walk_axis(walk, &grid, 0, 1);
+    }
+}

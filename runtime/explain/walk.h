@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Walks a launch as its blocks do, but not all of them: of each loop and grid the last round, which
+ * may be ragged, and a few of the others, which stand for the rest. */
+#ifndef TESSERA_RUNTIME_EXPLAIN_WALK_H
+#define TESSERA_RUNTIME_EXPLAIN_WALK_H
+
+#include "runtime/explain/context.h"
+
+typedef struct Walk Walk;
+/* `times`: how many executions, in all blocks, this one stands for. */
+typedef void WalkEach(Walk *walk, const Op *op, double times);
+
+struct Walk {
+    Context context;
+    WalkEach *each;
+    void *user;
+    int warps;      /* that run the op: of its role */
+    double blocks;  /* that the launch has */
+    bool uncertain; /* met a branch or a loop whose course depends on data */
+};
+
+void walk_launch(Walk *walk, const Op *launch);
+
+#endif

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/explain/words.h"
+
+#include "ir/build.h"
+#include "ir/verify.h"
+#include "passes/an_width.h"
+
+const char *value_words(const Func *func, const Value *value)
+{
+    for (size_t i = 0; i < func->params.n; i++) {
+        if (func->params.items[i].value == value) {
+            return func->params.items[i].name;
+        }
+    }
+    return value->name ? value->name : "";
+}
+
+const char *dim_words(Func *func, Dim dim)
+{
+    Text text = text_new(func->arena);
+    print_dim(func, dim, &text);
+    return text.data;
+}
+
+const char *tiles_words(Func *func, const Op *launch)
+{
+    const Attr *dims = op_attr(launch, ATTR_DIMS), *steps = op_attr(launch, ATTR_STEPS);
+    Text text = text_new(func->arena);
+    for (int i = 0; dims && i < dims->n; i++) {
+        int64_t step = steps->ints[i] ? steps->ints[i] : 1;
+        text_printf(&text, "%s%s by %lld", i ? ", " : "", dim_words(func, dims->dims[i]),
+                    (long long)step);
+    }
+    return text.data;
+}
+
+/* ---- width ---- */
+
+static const Value *moved_value(const Op *op)
+{
+    return op->n_results > 0 ? op->results[0] : op->operands[op->n_operands - 1];
+}
+
+/* Less than the memory allows by what is known of it. */
+static const char *narrow_words(Func *func, const Op *op, int width, int bytes)
+{
+    Access access = op_access_nth(op, 0);
+    Type type = access.memory->type;
+    int last = access.n - 1;
+    const Value *index = access.indices[last];
+    long long rows = an_row_divisor(&access);
+    if (!type_stride_is(type, last, 1) && type->strides) {
+        return "no axis of it has neighbours side by side";
+    }
+    if (index && index->type->kind != TYPE_RANGE) {
+        return "its last index is one element";
+    }
+    if (rows * dtype_bytes(type->dtype) < 16 && rows <= width) {
+        return arena_printf(func->arena,
+                            "rows are known to begin at multiples of %lld element%s only", rows,
+                            rows == 1 ? "" : "s");
+    }
+    return arena_printf(func->arena, "%d bytes: the tile or its guard ends at multiples of them",
+                        bytes);
+}
+
+const char *width_words(Func *func, const Op *op, Traffic kind)
+{
+    const Target *target = func->target;
+    if (traffic_is_bulk(kind)) {
+        return "the copy engine moves whole tiles";
+    }
+    if (traffic_is_shared(kind)) {
+        return op->kind == OP_SHARED_LOAD || op->kind == OP_SHARED_STORE
+                   ? "as many neighbours as a thread holds, 16 bytes at most"
+                   : "";
+    }
+    if (op->kind == OP_GATHER || op->kind == OP_SCATTER) {
+        return "places are computed, an element at a time";
+    }
+    Type type = moved_value(op)->type;
+    if (type->rank == 0) {
+        return "one element for the whole block";
+    }
+    if (target->warp == 1 || !type->layout) {
+        return "vectors are the CPU's";
+    }
+    int width = (int)op_int(op, ATTR_VECTOR, 1);
+    int bytes = width * dtype_bytes(op->operands[0]->type->dtype);
+    int may = an_width(op, target->vector_bytes);
+    int held = layout_contiguous(type->layout, type->rank - 1);
+    if (bytes >= target->vector_bytes) {
+        return "the widest there is";
+    }
+    if (may <= width) {
+        return narrow_words(func, op, width, bytes);
+    }
+    if (held <= width) {
+        return arena_printf(func->arena, "a thread holds %d neighbour%s in a row", held,
+                            held == 1 ? "" : "s");
+    }
+    return "the schedule's `vector`";
+}
+
+/* ---- guard ---- */
+
+static bool guarded_on(const Op *op, int axis)
+{
+    const Attr *guard = op_attr(op, ATTR_GUARD);
+    return guard && axis < guard->n && guard->ints[axis];
+}
+
+static void guard_axis(Func *func, const Access *access, const Op *op, int axis, Text *text)
+{
+    const Value *index = access->indices[axis];
+    const char *extent = dim_words(func, access->memory->type->dims[axis]);
+    text_add(text, text->n ? "; " : "");
+    if (op->kind == OP_GATHER || op->kind == OP_SCATTER) {
+        text_printf(text, "axis %d: nothing proves the index below %s", axis, extent);
+    } else if (index && index->type->kind == TYPE_RANGE) {
+        const DimVar *range = poly_as_range(index->type->dims[0]);
+        text_printf(text, "axis %d: the last tile of %lld may end past %s", axis,
+                    (long long)range->capacity, extent);
+    } else {
+        text_printf(text, "axis %d: nothing proves the index below %s", axis, extent);
+    }
+}
+
+const char *guard_words(Func *func, const Op *op, Traffic kind)
+{
+    Text text = text_new(func->arena);
+    if (traffic_is_bulk(kind)) {
+        return "the copy engine clips";
+    }
+    if (traffic_is_shared(kind)) {
+        return "";
+    }
+    Access access = op_access(op, 0);
+    for (int axis = 0; axis < access.n; axis++) {
+        if (guarded_on(op, axis)) {
+            guard_axis(func, &access, op, axis, &text);
+        }
+    }
+    return text.n ? text.data : "none: inside by proof";
+}
+
+/* ---- launches ---- */
+
+typedef struct Use {
+    const Value *value;
+    bool reads, writes;
+} Use;
+
+static void find_use(Op *op, void *user)
+{
+    Use *use = user;
+    for (int i = 0; i < op->n_operands; i++) {
+        if (op->operands[i] == use->value) {
+            bool stores =
+                op->kind == OP_STORE || op->kind == OP_SCATTER || op->kind == OP_BULK_STORE;
+            use->writes |= stores;
+            use->reads |= !stores || op->kind == OP_SCATTER;
+        }
+    }
+}
+
+static Use use_of(const Op *launch, const Value *value)
+{
+    Use use = {.value = value};
+    block_walk(launch->regions[0], find_use, &use);
+    return use;
+}
+
+const char *split_words(Func *func, const Op *launch)
+{
+    if (!launch->prev || launch->prev->kind != OP_LAUNCH) {
+        return "";
+    }
+    for (size_t i = 0; i < func->params.n; i++) {
+        const Value *value = func->params.items[i].value;
+        for (const Op *op = launch->prev; use_of(launch, value).reads && op; op = op->prev) {
+            if (op->kind == OP_LAUNCH && use_of(op, value).writes) {
+                return arena_printf(func->arena,
+                                    "it needs all of %s, which an earlier launch makes: blocks of "
+                                    "one launch do not wait for each other",
+                                    value_words(func, value));
+            }
+        }
+    }
+    for (size_t i = 0; i < func->params.n; i++) {
+        const Value *value = func->params.items[i].value;
+        for (const Op *op = launch->prev; use_of(launch, value).writes && op; op = op->prev) {
+            if (op->kind == OP_LAUNCH && use_of(op, value).writes) {
+                return arena_printf(func->arena, "it writes %s after an earlier launch has",
+                                    value_words(func, value));
+            }
+        }
+    }
+    return "its grid is another";
+}

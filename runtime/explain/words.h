@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The reasons, in words. */
+#ifndef TESSERA_RUNTIME_EXPLAIN_WORDS_H
+#define TESSERA_RUNTIME_EXPLAIN_WORDS_H
+
+#include "runtime/explain/report.h"
+
+/* A parameter's own name; of other values the printed one, or "". */
+const char *value_words(const Func *func, const Value *value);
+const char *dim_words(Func *func, Dim dim);
+/* "M by 128, N by 256" */
+const char *tiles_words(Func *func, const Op *launch);
+/* Why an access is as wide as it is. */
+const char *width_words(Func *func, const Op *op, Traffic kind);
+/* What keeps it inside of its tensor. */
+const char *guard_words(Func *func, const Op *op, Traffic kind);
+/* Why it is a launch of its own, after those before it. */
+const char *split_words(Func *func, const Op *launch);
+
+#endif
