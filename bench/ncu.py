@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What `tessera explain` predicts beside what Nsight Compute counts, over the examples, in Markdown.
+"""What `tessera explain` predicts beside what Nsight Compute counts, over the examples: Markdown.
 
     python3 bench/ncu.py [--program softmax]... [-o table.md]
 

@@ -140,6 +140,7 @@ static void produce_load(Producer *p, Builder *b, const Staged *item, Value *pos
     operands[n++] = NULL;
     operands[n++] = stream->full;
     operands[n++] = position;
+    b->span = item->load->span;
     build_op(b, OP_BULK_LOAD, n, operands, 0, NULL, 0);
 }
 

@@ -96,7 +96,7 @@ static void read_ptxas(Arena *arena, const char *said, ReportInput *input)
 /* The notes at the end of AMD's assembly: a list with an item a kernel, keys in order. */
 static void read_notes(Arena *arena, const char *text, ReportInput *input)
 {
-    static const char item[] = "\n  - .a", name[] = ".name:           ";
+    static const char item[] = "\n  - .a";
     const char *list = strstr(text, "amdhsa.kernels:");
     for (const char *at = list ? strstr(list, item) : NULL; at;) {
         const char *next = strstr(at + 1, item), *end = next ? next : at + strlen(at);
@@ -106,11 +106,11 @@ static void read_notes(Arena *arena, const char *text, ReportInput *input)
         Assembled one = {.symbol = name_at(arena, symbol, ".'\"\n"),
                          .registers = number_after(at, end, ".vgpr_count:"),
                          .scalars = number_after(at, end, ".sgpr_count:"),
+                         .shared = number_after(at, end, ".group_segment_fixed_size:"),
                          .spilled = 4 * number_after(at, end, ".vgpr_spill_count:")};
         ARENA_PUSH(arena, &input->assembled, one);
         at = next;
     }
-    (void)name;
 }
 
 /* ---- the report ---- */

@@ -9,6 +9,11 @@ enum { MOST_ADVICE = 5 };
 
 static void say(const Report *report, LaunchReport *launch, const char *words)
 {
+    for (size_t i = 0; i < launch->advice.n; i++) {
+        if (text_same(launch->advice.items[i], words)) {
+            return;
+        }
+    }
     if (launch->advice.n < MOST_ADVICE) {
         ARENA_PUSH(report->input->func->arena, &launch->advice, words);
     }
@@ -37,13 +42,14 @@ static void sectors(const Report *report, LaunchReport *launch, const AccessRepo
     if (times < 1.3 || at->assumed || traffic_is_shared(at->kind)) {
         return;
     }
+    const char *what = at->op->kind == OP_GATHER
+                           ? "its places are computed, so that a thread takes an element at a "
+                             "time: a plain index or a slice takes several"
+                           : "neighbouring threads should take neighbours in memory, along the "
+                             "last axis, in rows that begin at multiples of a sector";
     say(report, launch,
-        arena_printf(arena,
-                     "%s%s of %s moves %.1f times the sectors that its bytes need: neighbouring "
-                     "threads should take neighbours in memory (the last axis), in rows that "
-                     "begin at multiples of %d bytes",
-                     place(report, at), traffic_name(at->kind), at->memory, times,
-                     report->part->sector));
+        arena_printf(arena, "%s%s of %s moves %.1f times the sectors that its bytes need: %s",
+                     place(report, at), traffic_name(at->kind), at->memory, times, what));
 }
 
 static void narrow(const Report *report, LaunchReport *launch, const AccessReport *at)
@@ -82,11 +88,22 @@ static void conflicts(const Report *report, LaunchReport *launch, const AccessRe
     }
 }
 
+/* Starting a launch takes longer. */
+static bool is_small(const LaunchReport *launch)
+{
+    static const double START_SECONDS = 2e-6;
+    const Roofline *r = &launch->roofline;
+    return r->memory_seconds < START_SECONDS && r->compute_seconds < START_SECONDS;
+}
+
 static void grid(const Report *report, LaunchReport *launch)
 {
     const Occupancy *o = &launch->occupancy;
     Arena *arena = report->input->func->arena;
     double rest = o->waves - (double)(int64_t)o->waves;
+    if (is_small(launch)) {
+        return;
+    }
     if (launch->blocks > 0 && launch->blocks < report->target->units) {
         say(report, launch,
             arena_printf(arena, "%lld blocks leave %lld of %d multiprocessors idle: smaller tiles",
@@ -106,7 +123,10 @@ static void grid(const Report *report, LaunchReport *launch)
 static void reuse(const Report *report, LaunchReport *launch)
 {
     const Roofline *r = &launch->roofline;
-    if (r->read > 0 && r->asked_read > 4 * r->read && r->asked_read > 64e6) {
+    /* caches give a few times what memory does */
+    double from_caches = r->asked_read / (3 * report->part->memory * 1e9);
+    if (r->read > 0 && r->asked_read > 4 * r->read && !is_small(launch) &&
+        from_caches > r->compute_seconds && from_caches > r->memory_seconds) {
         say(report, launch,
             arena_printf(report->input->func->arena,
                          "inputs are asked for %.1f times over, of caches as far as they fit: "
@@ -118,18 +138,24 @@ static void reuse(const Report *report, LaunchReport *launch)
 static void bound(const Report *report, LaunchReport *launch)
 {
     const Roofline *r = &launch->roofline;
-    bool scalar = r->flops > 8 * r->matrix_flops;
-    if (!report->sized || r->memory_seconds + r->compute_seconds <= 0) {
+    if (!report->sized || is_small(launch)) {
         return;
     }
     if (r->memory_bound) {
         say(report, launch,
             "bound by memory: what would make it faster is fewer bytes, by a narrower type or by "
             "fusing with what makes or takes these arrays");
-    } else if (scalar && report->input->product_flops > 0) {
+    } else if (r->matrix_flops > r->flops) {
+        say(report, launch,
+            "bound by the matrix units: what `tessera bench` measures beyond this bound is filling "
+            "and draining pipelines, and work beside products (tile, pipeline, warps)");
+    } else if (report->input->product_flops > r->flops / 2) {
         say(report, launch,
             "bound by products on the ordinary units: 16-bit operands (T=bf16) use the matrix "
             "units where the target has them");
+    } else {
+        say(report, launch,
+            "bound by arithmetic: what would make it faster is cheaper functions (`fast.exp`)");
     }
 }
 

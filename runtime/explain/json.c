@@ -163,7 +163,7 @@ static void launch_json(Json *j, const Report *report, const LaunchReport *launc
     words(j, "why", launch->why);
     integer(j, "blocks", launch->blocks);
     integer(j, "threads", launch->plan->threads);
-    integer(j, "shared_bytes", launch->plan->shared_bytes);
+    integer(j, "shared_bytes", launch->shared_bytes);
     flag(j, "persistent", launch->plan->persistent);
     if (launch->assembled) {
         integer(j, "registers", launch->assembled->registers);

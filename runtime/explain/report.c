@@ -52,10 +52,41 @@ typedef struct Lister {
     LaunchReport *launch;
 } Lister;
 
-static int line_of(const Report *report, Span span)
+/* What the compiler adds has the place of the value that it moves. */
+static Span span_of(const Op *op)
 {
+    enum { MOST_STEPS = 8 };
+    for (int i = 0; i < MOST_STEPS && op->span.source < 0 && op->n_operands > 0; i++) {
+        const Value *moved = op->operands[i ? 0 : op->n_operands - 1];
+        if (!moved || !moved->def) {
+            break;
+        }
+        op = moved->def;
+    }
+    return op->span;
+}
+
+static int line_of(const Report *report, const Op *op)
+{
+    Span span = span_of(op);
     bool here = span.source >= 0 && span.source == report->input->source;
     return here ? diag_place(report->input->func->diags, span).line : 0;
+}
+
+/* One slot of a ring. */
+static int box_bytes(Type shared)
+{
+    int bytes = dtype_bytes(shared->dtype);
+    for (int axis = 1; axis < shared->rank; axis++) {
+        bytes *= (int)poly_capacity(shared->dims[axis]);
+    }
+    return bytes;
+}
+
+static const char *memory_words(const Func *func, const Value *memory)
+{
+    const char *name = value_words(func, memory);
+    return *name || memory->type->kind != TYPE_SHARED ? name : "scratch";
 }
 
 static void list_access(Lister *l, const Op *op, Traffic kind, const Value *memory)
@@ -64,12 +95,14 @@ static void list_access(Lister *l, const Op *op, Traffic kind, const Value *memo
     AccessReport at = {.op = op,
                        .kind = kind,
                        .value = memory,
-                       .memory = value_words(func, memory),
+                       .memory = memory_words(func, memory),
                        .what = op_info(op->kind)->name,
-                       .line = line_of(l->report, op->span),
+                       .line = line_of(l->report, op),
                        .why_width = width_words(func, op, kind),
                        .guard = guard_words(func, op, kind)};
-    if (!traffic_is_bulk(kind)) {
+    if (traffic_is_bulk(kind)) {
+        at.bytes = box_bytes(op_access_nth(op, kind == BULK_LOADS ? 1 : 0).memory->type);
+    } else {
         at.bytes = (int)op_int(op, ATTR_VECTOR, 1) * dtype_bytes(memory->type->dtype);
     }
     ARENA_PUSH(func->arena, &l->launch->accesses, at);
@@ -88,13 +121,13 @@ static void list_dot(Lister *l, const Op *op)
 static void list_buffer(Lister *l, const Op *op)
 {
     Type type = op->results[0]->type;
-    BufferReport buffer = {.name = value_words(l->report->input->func, op->results[0]),
+    BufferReport buffer = {.name = memory_words(l->report->input->func, op->results[0]),
                            .value = op->results[0],
                            .offset = (int)op_int(op, ATTR_OFFSET, 0),
                            .bytes = dtype_bytes(type->dtype),
                            .slots = (int)poly_capacity(type->dims[0]),
                            .swizzle = (int)op_int(op, ATTR_SWIZZLE, 0),
-                           .line = line_of(l->report, op->span)};
+                           .line = line_of(l->report, op)};
     for (int axis = 0; axis < type->rank; axis++) {
         buffer.bytes *= (int)poly_capacity(type->dims[axis]);
     }
@@ -211,6 +244,19 @@ static int launch_warps(const Op *op)
     return warps && warps->n > 0 ? (int)warps->ints[0] : 1;
 }
 
+/* Places that are computed, element by element. */
+static bool is_costly(const LaunchReport *launch)
+{
+    int elements = 0;
+    for (size_t i = 0; i < launch->accesses.n; i++) {
+        const Op *op = launch->accesses.items[i].op;
+        if (op->kind == OP_GATHER && op->results[0]->type->layout) {
+            elements += layout_registers(op->results[0]->type->layout) * launch->warps;
+        }
+    }
+    return elements > 256;
+}
+
 static void tally_launch(const Report *report, LaunchReport *launch)
 {
     const ReportInput *input = report->input;
@@ -221,6 +267,7 @@ static void tally_launch(const Report *report, LaunchReport *launch)
     Walk walk = {.context = context_of(input->func, input->sizes),
                  .each = tally_op,
                  .user = &tally,
+                 .costly = is_costly(launch),
                  .warps = launch->warps,
                  .blocks = (double)(launch->blocks > 0 ? launch->blocks : 1)};
     walk_launch(&walk, launch->op);
@@ -274,6 +321,18 @@ static const Assembled *assembled_of(const ReportInput *input, const char *symbo
     return NULL;
 }
 
+/* What the copy engine takes out of shared memory has the line of what put it there. */
+static void borrow_lines(LaunchReport *launch)
+{
+    for (size_t i = 0; i < launch->accesses.n; i++) {
+        AccessReport *at = &launch->accesses.items[i];
+        for (size_t k = 0; k < launch->accesses.n && !at->line; k++) {
+            const AccessReport *other = &launch->accesses.items[k];
+            at->line = at->op->operands[0] == other->value ? other->line : 0;
+        }
+    }
+}
+
 static int first_line(const LaunchReport *launch)
 {
     int line = 0;
@@ -296,7 +355,10 @@ static void make_launch(Report *report, const Op *op, int nth)
     launch->tiles = tiles_words(func, op);
     launch->why = split_words(func, op);
     launch->assembled = assembled_of(report->input, launch->plan->symbol);
+    launch->shared_bytes =
+        launch->plan->shared_bytes + (launch->assembled ? launch->assembled->shared : 0);
     block_walk(op->regions[0], list_op, &lister);
+    borrow_lines(launch);
     launch->line = first_line(launch);
     occupancy_make(report, launch);
     if (report->sized) {

@@ -31,6 +31,7 @@ typedef struct Assembled {
     const char *symbol;
     int registers, spilled; /* of a thread: 32-bit registers; bytes */
     int scalars;            /* AMD: registers of a wave */
+    int shared;             /* bytes of a block that are not given at launch */
 } Assembled;
 
 typedef struct ReportInput {
@@ -138,8 +139,8 @@ typedef struct LaunchReport {
     const char *tiles;          /* "M by 128, N by 256" */
     const char *why;            /* it is a launch of its own */
     const Assembled *assembled; /* NULL: not known */
-    int warps;
-    int64_t blocks; /* -1: not known */
+    int warps, shared_bytes;    /* of a block */
+    int64_t blocks;             /* -1: not known */
     int line;
     bool uncertain; /* branches or loops whose course depends on data */
     struct {

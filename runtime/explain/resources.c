@@ -41,7 +41,7 @@ void occupancy_make(const Report *report, LaunchReport *launch)
                                   ? part->unit_warps
                                   : part->unit_blocks;
     o->blocks[LIMIT_REGISTERS] = blocks_by_registers(report, launch);
-    o->blocks[LIMIT_SHARED] = blocks_by_shared(part, launch->plan->shared_bytes);
+    o->blocks[LIMIT_SHARED] = blocks_by_shared(part, launch->shared_bytes);
     o->limit = LIMIT_WARPS;
     for (int limit = LIMIT_WARPS; limit < LIMIT_GRID; limit++) {
         if (o->blocks[limit] < o->blocks[o->limit]) {

@@ -2,21 +2,11 @@
 /* The report for a terminal: the schedule, and a few lines a launch, as comments of it. */
 #include "runtime/explain/report.h"
 
+#include "runtime/explain/words.h"
+
 #include <string.h>
 
 enum { MOST_ACCESSES = 12 };
-
-/* 134 MB, 12.3 GFLOP: three digits and a unit. */
-static void scaled(Text *out, double value, const char *unit)
-{
-    static const char *const scales[] = {"", "k", "M", "G", "T", "P"};
-    size_t scale = 0;
-    while (value >= 999.5 && scale + 1 < sizeof scales / sizeof *scales) {
-        value /= 1000;
-        scale++;
-    }
-    text_printf(out, "%.3g %s%s", value, scales[scale], unit);
-}
 
 static void seconds(Text *out, double value)
 {
@@ -36,8 +26,8 @@ static void shape(Text *out, const LaunchReport *launch)
                     launch->blocks == 1 ? "" : "s");
     }
     text_printf(out, "%d thread%s", plan->threads, plan->threads == 1 ? "" : "s");
-    if (plan->shared_bytes > 0) {
-        text_printf(out, ", %d bytes of shared memory a block", plan->shared_bytes);
+    if (launch->shared_bytes > 0) {
+        text_printf(out, ", %d bytes of shared memory a block", launch->shared_bytes);
     }
     text_add(out, plan->persistent ? ", persistent\n" : "\n");
     if (*launch->tiles) {
@@ -80,9 +70,9 @@ static void roof(const Report *report, const LaunchReport *launch, Text *out)
         return;
     }
     text_add(out, "#   ");
-    scaled(out, r->read, "B read, ");
-    scaled(out, r->written, "B written, ");
-    scaled(out, r->flops + r->matrix_flops, "FLOP");
+    scaled_words(out, r->read, "B read, ");
+    scaled_words(out, r->written, "B written, ");
+    scaled_words(out, r->flops + r->matrix_flops, "FLOP");
     if (report->part) {
         text_printf(out, ": %s of %s, at least ", r->memory_bound ? "memory" : "arithmetic",
                     report->part->name);
@@ -115,7 +105,8 @@ static void access_line(const Report *report, const AccessReport *at, Text *out)
             text_printf(out, " %9s", "");
         }
     }
-    text_printf(out, "  %s%s\n", at->guard, at->assumed ? " (places: as if spread evenly)" : "");
+    text_printf(out, *at->guard ? "  %s" : "", at->guard);
+    text_add(out, at->assumed ? " (places: as if spread evenly)\n" : "\n");
 }
 
 static void accesses(const Report *report, const LaunchReport *launch, Text *out)

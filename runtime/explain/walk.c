@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/explain/walk.h"
 
-enum { MOST_SAMPLES = 24, ALONE = 16, AMONG_TWO = 6, AMONG_MORE = 3, IN_LOOP = 4 };
+enum { MOST_SAMPLES = 24, ALONE = 16, AMONG_TWO = 6, AMONG_MORE = 3, IN_LOOP = 4, COSTLY = 3 };
 
 typedef struct Samples {
     int64_t at[MOST_SAMPLES];
@@ -98,7 +98,8 @@ static void walk_axis(Walk *walk, const Grid *grid, int axis, double times)
     for (int i = 0; i < grid->n; i++) {
         long_axes += rounds(grid->extents[i], grid->steps[i]) > AMONG_MORE;
     }
-    Samples s = choose(n, long_axes <= 1 ? ALONE : long_axes == 2 ? AMONG_TWO : AMONG_MORE);
+    int most = long_axes <= 1 ? ALONE : long_axes == 2 ? AMONG_TWO : AMONG_MORE;
+    Samples s = choose(n, walk->costly ? (most + COSTLY - 1) / COSTLY : most);
     for (int i = 0; i < s.n; i++) {
         bind(walk, grid->op->regions[0]->args[axis],
              s.at[i] * grid->steps[axis] + (grid->steps[axis] ? 0 : s.at[i]), grid->steps[axis],
@@ -120,7 +121,9 @@ static void walk_for(Walk *walk, const Op *op, double times)
         return;
     }
     hi = bounded && hi < whole ? hi : whole;
-    Samples s = choose(rounds(hi - lo, step), IN_LOOP);
+    lo = bounded ? lo : 0;
+    int64_t n = rounds(hi - lo, step);
+    Samples s = choose(bounded || n < 1 ? n : 1, walk->costly ? IN_LOOP / 2 : IN_LOOP);
     for (int i = 0; i < s.n; i++) {
         bind(walk, op->regions[0]->args[0], lo + s.at[i] * (step ? step : 1), step, hi);
         walk_block(walk, op->regions[0], times * s.times[i]);

@@ -16,6 +16,7 @@ struct Walk {
     void *user;
     int warps;      /* that run the op: of its role */
     double blocks;  /* that the launch has */
+    bool costly;    /* each round takes long: fewer are looked at */
     bool uncertain; /* met a branch or a loop whose course depends on data */
 };
 

@@ -22,6 +22,17 @@ const char *dim_words(Func *func, Dim dim)
     return text.data;
 }
 
+void scaled_words(Text *out, double value, const char *unit)
+{
+    static const char *const scales[] = {"", "k", "M", "G", "T", "P"};
+    size_t scale = 0;
+    while (value >= 999.5 && scale + 1 < sizeof scales / sizeof *scales) {
+        value /= 1000;
+        scale++;
+    }
+    text_printf(out, "%.3g %s%s", value, scales[scale], unit);
+}
+
 const char *tiles_words(Func *func, const Op *launch)
 {
     const Attr *dims = op_attr(launch, ATTR_DIMS), *steps = op_attr(launch, ATTR_STEPS);

@@ -8,6 +8,8 @@
 /* A parameter's own name; of other values the printed one, or "". */
 const char *value_words(const Func *func, const Value *value);
 const char *dim_words(Func *func, Dim dim);
+/* "134 MB": three digits. */
+void scaled_words(Text *out, double value, const char *unit);
 /* "M by 128, N by 256" */
 const char *tiles_words(Func *func, const Op *launch);
 /* Why an access is as wide as it is. */
