@@ -46,21 +46,11 @@ void compilation_record(Compilation *c, const char *pass)
     ARENA_PUSH(arena, c->record, listing);
 }
 
-static int count_lines(const char *text)
-{
-    int n = 1;
-    for (; *text; text++) {
-        n += *text == '\n';
-    }
-    return n;
-}
-
 static void add_listing(Compilation *c, Listings *listings, const char *name, const Code *code)
 {
     Arena *arena = &c->work->arena;
     Listing listing = {.name = name, .text = arena_strndup(arena, code->bytes, code->n)};
-    listing.n = count_lines(listing.text);
-    listing.lines = ARENA_ARRAY(arena, int, listing.n);
+    listing_lines_of_code(arena, c->name, &listing);
     ARENA_PUSH(arena, listings, listing);
 }
 

@@ -26,6 +26,9 @@ typedef struct Listings {
     size_t n, cap;
 } Listings;
 
+/* Fills `lines` from the debug information that its text carries; `source`: the source's name. */
+void listing_lines_of_code(Arena *arena, const char *source, Listing *listing);
+
 /* What the assembler says of a launch. */
 typedef struct Assembled {
     const char *symbol;

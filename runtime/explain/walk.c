@@ -1,7 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/explain/walk.h"
 
-enum { MOST_SAMPLES = 24, ALONE = 16, AMONG_TWO = 6, AMONG_MORE = 3, IN_LOOP = 4, COSTLY = 3 };
+#include "ir/build.h"
+
+enum {
+    MOST_SAMPLES = 24,
+    ALONE = 16,
+    AMONG_TWO = 6,
+    AMONG_MORE = 3,
+    IN_LOOP = 4,
+    COSTLY = 3,
+    FEW_TILES = 96,
+    WIDE = 32
+};
 
 typedef struct Samples {
     int64_t at[MOST_SAMPLES];
@@ -24,8 +35,8 @@ static Samples choose(int64_t n, int most)
     }
     for (; s.n < most; s.n++) {
         int64_t from = rest * s.n / most, end = rest * (s.n + 1) / most;
-        int64_t middle = from + (end - from) / 2 + s.n % 3;
-        s.at[s.n] = middle < end ? middle : end - 1;
+        int64_t middle = from + (end - from - (s.n & 1)) / 2;
+        s.at[s.n] = middle + (end - from >= WIDE ? s.n * 5 % 8 - 4 : 0);
         s.times[s.n] = (double)(end - from);
     }
     s.at[s.n] = rest;
@@ -72,6 +83,15 @@ static bool make_grid(const Walk *walk, const Op *op, Grid *grid)
     return true;
 }
 
+static double grid_tiles(const Grid *grid)
+{
+    double tiles = 1;
+    for (int i = 0; i < grid->n; i++) {
+        tiles *= (double)rounds(grid->extents[i], grid->steps[i]);
+    }
+    return tiles;
+}
+
 /* The last range begins at a multiple of `aligned` elements in memory, before its row. */
 static void align_row(Walk *walk, const Grid *grid)
 {
@@ -98,7 +118,10 @@ static void walk_axis(Walk *walk, const Grid *grid, int axis, double times)
     for (int i = 0; i < grid->n; i++) {
         long_axes += rounds(grid->extents[i], grid->steps[i]) > AMONG_MORE;
     }
-    int most = long_axes <= 1 ? ALONE : long_axes == 2 ? AMONG_TWO : AMONG_MORE;
+    int most = grid_tiles(grid) <= FEW_TILES ? MOST_SAMPLES - 1
+               : long_axes <= 1              ? ALONE
+               : long_axes == 2              ? AMONG_TWO
+                                             : AMONG_MORE;
     Samples s = choose(n, walk->costly ? (most + COSTLY - 1) / COSTLY : most);
     for (int i = 0; i < s.n; i++) {
         bind(walk, grid->op->regions[0]->args[axis],
@@ -130,6 +153,15 @@ static void walk_for(Walk *walk, const Op *op, double times)
     }
 }
 
+static void find_access(Op *op, void *user)
+{
+    bool *found = user;
+    for (int i = 0; i < op->n_operands; i++) {
+        const Value *value = op->operands[i];
+        *found |= value && (value->type->kind == TYPE_TENSOR || value->type->kind == TYPE_SHARED);
+    }
+}
+
 static void walk_if(Walk *walk, const Op *op, double times)
 {
     int64_t taken;
@@ -137,7 +169,9 @@ static void walk_if(Walk *walk, const Op *op, double times)
         walk_block(walk, op->regions[taken ? 0 : 1], times);
         return;
     }
-    walk->uncertain = true;
+    for (int i = 0; i < op->n_regions; i++) {
+        block_walk(op->regions[i], find_access, &walk->uncertain);
+    }
     walk_block(walk, op->regions[0], times / 2);
     walk_block(walk, op->regions[1], times / 2);
 }

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What memory makes of a warp's access. */
+#include "runtime/explain/request.h"
+#include "tests/unit.h"
+
+/* Lanes at `stride` bytes from one another. */
+static Request lanes_at(int bytes, int64_t first, int64_t stride)
+{
+    Request request = {.lanes = 32, .bytes = bytes};
+    for (int lane = 0; lane < 32; lane++) {
+        request_add(&request, lane, first + lane * stride);
+    }
+    return request;
+}
+
+static void expect_sectors(Request request, int sectors, int least)
+{
+    int found;
+    ck_assert_int_eq(request_sectors(&request, 32, &found), sectors);
+    ck_assert_int_eq(found, least);
+}
+
+static void expect_turns(Request request, int turns, int least)
+{
+    int found;
+    ck_assert_int_eq(request_turns(&request, &found), turns);
+    ck_assert_int_eq(found, least);
+}
+
+START_TEST(counts_sectors)
+{
+    expect_sectors(lanes_at(4, 0, 4), 4, 4);
+    expect_sectors(lanes_at(4, 4, 4), 5, 4); /* straddles */
+    expect_sectors(lanes_at(16, 0, 16), 16, 16);
+    expect_sectors(lanes_at(4, 0, 128), 32, 4); /* a column */
+    expect_sectors(lanes_at(4, 0, 0), 1, 1);    /* all the same */
+    expect_sectors(lanes_at(2, 0, 2), 2, 2);
+}
+END_TEST
+
+START_TEST(counts_turns)
+{
+    expect_turns(lanes_at(4, 0, 4), 1, 1);
+    expect_turns(lanes_at(4, 0, 8), 2, 1);
+    expect_turns(lanes_at(4, 0, 128), 32, 1); /* one bank */
+    expect_turns(lanes_at(4, 0, 132), 1, 1);  /* padded rows */
+    expect_turns(lanes_at(4, 0, 0), 1, 1);    /* one word for all */
+    expect_turns(lanes_at(16, 0, 16), 4, 4);
+    expect_turns(lanes_at(8, 0, 8), 2, 2);
+    expect_turns(lanes_at(2, 0, 2), 1, 1); /* two lanes a word */
+}
+END_TEST
+
+START_TEST(lanes_that_are_off_ask_for_nothing)
+{
+    Request none = {.lanes = 32, .bytes = 4};
+    expect_sectors(none, 0, 0);
+    expect_turns(none, 0, 0);
+    Request one = none;
+    request_add(&one, 31, 256);
+    expect_sectors(one, 1, 1);
+    expect_turns(one, 1, 1);
+}
+END_TEST
+
+UNIT_TESTS(explain_requests)
+{
+    TCase *tests = tcase_create("requests");
+    tcase_add_test(tests, counts_sectors);
+    tcase_add_test(tests, counts_turns);
+    tcase_add_test(tests, lanes_that_are_off_ask_for_nothing);
+    return tests;
+}
