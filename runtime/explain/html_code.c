@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The source beside what becomes of it. A line of a listing has the class l<line of the source>; the
- * page's script lights all of a class. */
+/* The source beside what becomes of it. A line of a listing has the class l<line of the source>;
+ * the page's script lights all of a class. */
 #include "runtime/explain/html.h"
 
 #include "passes/pass.h"
