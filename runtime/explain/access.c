@@ -147,7 +147,8 @@ int64_t shared_place(const Access *access, const int32_t *coords)
     Type type = access->memory->type;
     SharedTile tile = {.rank = type->rank - 1,
                        .elem_bytes = dtype_bytes(type->dtype),
-                       .swizzle = (int)op_int(access->memory->def, ATTR_SWIZZLE, 0)};
+                       .swizzle = (int)op_int(access->memory->def, ATTR_SWIZZLE, 0),
+                       .skew = (int)op_int(access->memory->def, ATTR_SKEW, 0)};
     for (int axis = 1; axis < type->rank; axis++) {
         tile.extents[axis - 1] = extent_of(type, axis);
     }
