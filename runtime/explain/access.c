@@ -435,6 +435,8 @@ void access_tally(Walk *walk, const Op *op, double times)
     case OP_SHARED_LOAD:
     case OP_SHARED_STORE: shared_tally(walk, op, times); break;
     case OP_REDUCE: reduce_tally(walk, op, times); break;
+    case OP_SCAN:
+    case OP_FOLD: scan_tally(walk, op, times); break;
     case OP_DOT: dot_tally(walk, op, times); break;
     default: break;
     }

@@ -37,6 +37,7 @@ int lanes_of(const Tally *tally);
 
 void shared_tally(Walk *walk, const Op *op, double times); /* shared_load, shared_store */
 void reduce_tally(Walk *walk, const Op *op, double times); /* through scratch */
+void scan_tally(Walk *walk, const Op *op, double times);   /* and folds, likewise */
 void dot_tally(Walk *walk, const Op *op, double times);    /* operands in shared memory */
 
 #endif

@@ -35,11 +35,25 @@ static void spills(const Report *report, LaunchReport *launch)
     }
 }
 
+/* Of those that move the same array: one is enough to be told of. */
+static bool is_greatest(const LaunchReport *launch, const AccessReport *at)
+{
+    for (size_t i = 0; i < launch->accesses.n; i++) {
+        const AccessReport *other = &launch->accesses.items[i];
+        bool alike = other->value == at->value && other->kind == at->kind;
+        double more = other->sectors + other->turns - at->sectors - at->turns;
+        if (alike && (more > 0 || (more == 0 && other < at))) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static void sectors(const Report *report, LaunchReport *launch, const AccessReport *at)
 {
     Arena *arena = report->input->func->arena;
     double times = at->least_sectors > 0 ? at->sectors / at->least_sectors : 1;
-    if (times < 1.3 || at->assumed || traffic_is_shared(at->kind)) {
+    if (times < 1.3 || at->assumed || traffic_is_shared(at->kind) || !is_greatest(launch, at)) {
         return;
     }
     const char *what = at->op->kind == OP_GATHER
@@ -55,7 +69,8 @@ static void sectors(const Report *report, LaunchReport *launch, const AccessRepo
 static void narrow(const Report *report, LaunchReport *launch, const AccessReport *at)
 {
     const Op *op = at->op;
-    if ((op->kind != OP_LOAD && op->kind != OP_STORE) || at->bytes >= 8 || at->requests < 1) {
+    if ((op->kind != OP_LOAD && op->kind != OP_STORE) || at->bytes >= 8 || at->requests < 1 ||
+        !is_greatest(launch, at)) {
         return;
     }
     Access access = op_access(op, 0);
@@ -79,7 +94,8 @@ static void narrow(const Report *report, LaunchReport *launch, const AccessRepor
 
 static void conflicts(const Report *report, LaunchReport *launch, const AccessReport *at)
 {
-    if (traffic_is_shared(at->kind) && at->turns > 1.3 * at->least_turns) {
+    if (traffic_is_shared(at->kind) && at->turns > 1.3 * at->least_turns &&
+        is_greatest(launch, at)) {
         say(report, launch,
             arena_printf(report->input->func->arena,
                          "%s%s: shared memory takes %.1f times the turns without conflicts of "

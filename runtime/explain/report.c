@@ -118,6 +118,17 @@ static void list_dot(Lister *l, const Op *op)
     }
 }
 
+/* The last operand, where there is one: a reduction's, a scan's, a fold's. */
+static void list_scratch(Lister *l, const Op *op)
+{
+    for (int at = 0; at < op->n_operands; at = access_next(op, at)) {
+        if (op->operands[at]->type->kind == TYPE_SHARED) {
+            list_access(l, op, SHARED_STORES, op->operands[at]);
+            list_access(l, op, SHARED_LOADS, op->operands[at]);
+        }
+    }
+}
+
 static void list_buffer(Lister *l, const Op *op)
 {
     Type type = op->results[0]->type;
@@ -177,11 +188,8 @@ static void list_op(Op *op, void *user)
     case OP_SHARED_LOAD: list_access(l, op, SHARED_LOADS, memory); break;
     case OP_SHARED_STORE: list_access(l, op, SHARED_STORES, memory); break;
     case OP_REDUCE:
-        if (op->n_operands > 1) {
-            list_access(l, op, SHARED_STORES, op->operands[1]);
-            list_access(l, op, SHARED_LOADS, op->operands[1]);
-        }
-        break;
+    case OP_SCAN:
+    case OP_FOLD: list_scratch(l, op); break;
     case OP_DOT: list_dot(l, op); break;
     case OP_SHARED: list_buffer(l, op); break;
     default: break;
@@ -208,8 +216,16 @@ static double product_flops(const Context *context, const Op *op)
     return context_dim(context, a->dims[last], &k) ? 2 * elements(context, result) * (double)k : 0;
 }
 
+static void count_float(Op *op, void *user)
+{
+    int *n = user;
+    bool counts = op_has(op, TRAIT_ELEMENTWISE) && op->kind != OP_SELECT && op->kind != OP_CAST;
+    *n += counts && dtype_is_float(op->results[0]->type->dtype);
+}
+
 static double op_flops(const Context *context, const Op *op)
 {
+    int each = 0;
     Type type = op->n_results ? op->results[0]->type : NULL;
     switch (op->kind) {
     case OP_CAST:
@@ -218,6 +234,9 @@ static double op_flops(const Context *context, const Op *op)
     case OP_ISNAN: return 0;
     case OP_REDUCE:
     case OP_SCAN: return dtype_is_float(type->dtype) ? elements(context, op->operands[0]->type) : 0;
+    case OP_FOLD:
+        block_walk(op->regions[0], count_float, &each);
+        return each * elements(context, op->operands[0]->type);
     default: break;
     }
     bool counts = type && op_has(op, TRAIT_ELEMENTWISE) && dtype_is_float(type->dtype);
