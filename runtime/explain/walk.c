@@ -55,6 +55,7 @@ static void bind(Walk *walk, const Value *arg, int64_t first, int64_t step, int6
 {
     Context *c = &walk->context;
     int64_t past = step ? first + step : first + 1;
+    end = end > first ? end : first; /* of a cluster's tile past the end */
     c->bound[arg->id] = (Bound){true, first, past < end ? past : end, first};
     if (arg->type->kind == TYPE_RANGE) {
         c->dims[poly_as_range(arg->type->dims[0])->id] = c->bound[arg->id].end - first;
@@ -66,7 +67,7 @@ static void bind(Walk *walk, const Value *arg, int64_t first, int64_t step, int6
 typedef struct Grid {
     const Op *op;
     int n;
-    int64_t extents[MAX_RANK], steps[MAX_RANK];
+    int64_t extents[MAX_RANK], steps[MAX_RANK], tiles[MAX_RANK];
 } Grid;
 
 static bool make_grid(const Walk *walk, const Op *op, Grid *grid)
@@ -79,6 +80,9 @@ static bool make_grid(const Walk *walk, const Op *op, Grid *grid)
         if (!context_dim(&walk->context, dims->dims[i], &grid->extents[i])) {
             return false;
         }
+        bool clustered = i == grid->n - 1 && op_int(op, ATTR_CLUSTER, 1) > 1;
+        grid->tiles[i] =
+            clustered ? op_int(op, ATTR_CLUSTER, 1) : rounds(grid->extents[i], grid->steps[i]);
     }
     return true;
 }
@@ -87,7 +91,7 @@ static double grid_tiles(const Grid *grid)
 {
     double tiles = 1;
     for (int i = 0; i < grid->n; i++) {
-        tiles *= (double)rounds(grid->extents[i], grid->steps[i]);
+        tiles *= (double)grid->tiles[i];
     }
     return tiles;
 }
@@ -113,10 +117,10 @@ static void walk_axis(Walk *walk, const Grid *grid, int axis, double times)
         walk_block(walk, grid->op->regions[0], times);
         return;
     }
-    int64_t n = rounds(grid->extents[axis], grid->steps[axis]);
+    int64_t n = grid->tiles[axis];
     int long_axes = 0;
     for (int i = 0; i < grid->n; i++) {
-        long_axes += rounds(grid->extents[i], grid->steps[i]) > AMONG_MORE;
+        long_axes += grid->tiles[i] > AMONG_MORE;
     }
     int most = grid_tiles(grid) <= FEW_TILES ? MOST_SAMPLES - 1
                : long_axes <= 1              ? ALONE
