@@ -196,6 +196,10 @@ START_TEST(null_where_objects_are_used)
     expect(tessera_kernel_schedule(kernel, true, NULL), TESSERA_USAGE, "text is NULL");
     ck_assert_int_eq(tessera_kernel_resources(NULL, &resources), TESSERA_USAGE);
     expect(tessera_kernel_resources(kernel, NULL), TESSERA_USAGE, "resources is NULL");
+    ck_assert_int_eq(tessera_kernel_explain(NULL, TESSERA_EXPLAIN_TEXT, &bytes), TESSERA_USAGE);
+    expect(tessera_kernel_explain(kernel, TESSERA_EXPLAIN_TEXT, NULL), TESSERA_USAGE,
+           "bytes is NULL");
+    expect(tessera_kernel_explain(kernel, (TesseraExplain)9, &bytes), TESSERA_USAGE, "no form 9");
     TesseraFact fact;
     TesseraAccesses accesses;
     ck_assert_int_eq(tessera_kernel_fact(NULL, 0, &fact), TESSERA_USAGE);
