@@ -66,7 +66,7 @@ static const char *narrow_words(Func *func, const Op *op, int width, int bytes)
     if (index && index->type->kind != TYPE_RANGE) {
         return "its last index is one element";
     }
-    if (rows * dtype_bytes(type->dtype) < 16 && rows <= width) {
+    if (rows <= width) {
         return arena_printf(func->arena,
                             "rows are known to begin at multiples of %lld element%s only", rows,
                             rows == 1 ? "" : "s");
@@ -137,6 +137,21 @@ static void guard_axis(Func *func, const Access *access, const Op *op, int axis,
     }
 }
 
+/* What proves an axis that no guard covers. */
+static void proof_axis(Func *func, const Access *access, int axis, Text *text)
+{
+    const Value *index = access->indices[axis];
+    Dim extent = access->memory->type->dims[axis];
+    if (!index || index->type->kind != TYPE_RANGE) {
+        return;
+    }
+    int64_t step = poly_as_range(index->type->dims[0])->capacity;
+    if (step > 1 && poly_divisor(extent) % step == 0) {
+        text_printf(text, "%s tiles of %lld divide %s", text->n ? "," : "none:", (long long)step,
+                    dim_words(func, extent));
+    }
+}
+
 const char *guard_words(Func *func, const Op *op, Traffic kind)
 {
     Text text = text_new(func->arena);
@@ -151,6 +166,9 @@ const char *guard_words(Func *func, const Op *op, Traffic kind)
         if (guarded_on(op, axis)) {
             guard_axis(func, &access, op, axis, &text);
         }
+    }
+    for (int axis = 0, n = (int)text.n; axis < access.n && n == 0; axis++) {
+        proof_axis(func, &access, axis, &text);
     }
     return text.n ? text.data : "none: inside by proof";
 }
