@@ -18,6 +18,7 @@ typedef enum EmitKind {
 typedef struct CodegenOptions {
     int optimize;      /* LLVM's level, 0…3; 3 is normal */
     const char *ptxas; /* a path, or NULL: look for one */
+    bool lines;        /* text for people: places in the source on all targets */
     /* Told how long each part of the work took; may be NULL. */
     void (*took)(void *user, const char *part, double seconds);
     void *user;
@@ -40,6 +41,7 @@ typedef struct CodegenHost {
     const char *ptxas_version;
 } CodegenHost;
 void codegen_host(Arena *arena, CodegenHost *host);
+
 /* NVIDIA: what the assembler says of this PTX (`ptxas -v`); false, without a word, where there is
  * none or it fails. */
 bool codegen_assembler_says(Func *func, const CodegenOptions *options, const Code *ptx, Code *said);

@@ -86,8 +86,9 @@ void llvm_string_attribute(const Llvm *l, LLVMValueRef function, const char *key
 LLVMBasicBlockRef llvm_block(const Llvm *l, LLVMValueRef function, const char *name);
 
 /* ---- places in the source (llvm_lines.c) ---- */
-/* The function at whose code the next places are; its own place. Without a call there are none. */
-void llvm_lines_function(Llvm *l, LLVMValueRef function, Span span);
+/* The function at whose code the next places are. It stands where the first statement does that the
+ * launch came from. Without a call there are none. */
+void llvm_lines_launch(Llvm *l, LLVMValueRef function, const Op *launch);
 /* What is built from now on comes from there; a made-up span changes nothing. */
 void llvm_line(Llvm *l, Span span);
 /* What is built from now on comes from nowhere. */

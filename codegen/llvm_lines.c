@@ -4,6 +4,8 @@
  * makes NVPTX print `.target …, debug`, and the assembler then stops optimizing. */
 #include "codegen/llvm.h"
 
+#include "ir/build.h"
+
 #include <llvm-c/DebugInfo.h>
 #include <string.h>
 
@@ -55,7 +57,7 @@ static void make_unit(Llvm *l, int source)
         0);
 }
 
-void llvm_lines_function(Llvm *l, LLVMValueRef function, Span span)
+static void lines_function(Llvm *l, LLVMValueRef function, Span span)
 {
     size_t n = l->diags->sources.n, length;
     if (span.source < 0) {
@@ -80,6 +82,19 @@ void llvm_lines_function(Llvm *l, LLVMValueRef function, Span span)
     lines->scopes = ARENA_ARRAY(l->arena, LLVMMetadataRef, n);
     lines->of = span.source;
     lines->last = SPAN_NONE;
+}
+
+static void find_place(Op *op, void *user)
+{
+    Span *found = user;
+    *found = found->source < 0 ? op->span : *found;
+}
+
+void llvm_lines_launch(Llvm *l, LLVMValueRef function, const Op *launch)
+{
+    Span first = launch->span;
+    block_walk(launch->regions[0], find_place, &first);
+    lines_function(l, function, first);
 }
 
 void llvm_line(Llvm *l, Span span)

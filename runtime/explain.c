@@ -105,9 +105,10 @@ static void read_notes(Arena *arena, const char *text, ReportInput *input)
 
 /* ---- the report ---- */
 
-static bool emit(Compilation *c, EmitKind kind, Code *code, Plan *plan)
+static bool emit(Compilation *c, EmitKind kind, bool lines, Code *code, Plan *plan)
 {
     CodegenOptions options = compilation_codegen(c);
+    options.lines = lines;
     return codegen_emit(c->func, kind, &options, code, plan);
 }
 
@@ -117,10 +118,10 @@ static bool add_code(Compilation *c, bool listed, ReportInput *input, Plan *plan
     CodegenOptions options = compilation_codegen(c);
     Code text, llvm, said;
     TargetFamily family = c->target->family;
-    if (listed && (!emit(c, EMIT_LLVM, &llvm, plan))) {
+    if (listed && (!emit(c, EMIT_LLVM, true, &llvm, plan))) {
         return false;
     }
-    if (!emit(c, family == FAMILY_NVPTX ? EMIT_PTX : EMIT_ASM, &text, plan)) {
+    if (!emit(c, family == FAMILY_NVPTX ? EMIT_PTX : EMIT_ASM, listed, &text, plan)) {
         return false;
     }
     if (listed) {

@@ -251,6 +251,7 @@ static void emit_pointwise(CpuEmitter *c, const Op *op)
 static void emit_op(CpuEmitter *c, const Op *op, const Outlet *outlet)
 {
     c->now = cpu_position(c, op);
+    llvm_line(c->l, op->span);
     switch (op->kind) {
     case OP_SIZE:
         c->values[op->results[0]->id].scalar = cpu_dim(c, op_attr(op, ATTR_DIM)->dims[0]);
@@ -442,6 +443,9 @@ void cpu_emit_launch(CpuEmitter *c, const Op *launch, const PlanLaunch *plan)
         diag_bug(c->func->diags, "a persistent launch on a CPU");
     }
     begin_function(c, plan);
+    if (c->l->options->lines) {
+        llvm_lines_launch(c->l, c->function, launch);
+    }
     load_arguments(c, plan, LLVMGetParam(c->function, 0));
     cpu_analyze(c, launch);
     cpu_privates_begin(c);
@@ -455,4 +459,5 @@ void cpu_emit_launch(CpuEmitter *c, const Op *launch, const PlanLaunch *plan)
     cpu_loop_end(c, &loop);
     cpu_privates_end(c);
     LLVMBuildRetVoid(c->l->builder);
+    llvm_lines_leave(c->l);
 }

@@ -31,6 +31,7 @@ static void emit_module(Llvm *l, const Plan *plan)
         c->values = ARENA_ARRAY(l->arena, CpuValue, func->n_values);
         cpu_emit_launch(c, launches.items[i], &plan->launches[i]);
     }
+    llvm_lines_end(l);
 }
 
 static bool cpu_body(Llvm *l, void *user)

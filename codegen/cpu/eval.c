@@ -154,11 +154,13 @@ static LLVMValueRef eval_elementwise(CpuEmitter *c, const Op *op, const Point *p
     for (int i = 0; i < op->n_operands; i++) {
         operands[i] = cpu_eval(c, op->operands[i], point);
     }
+    llvm_line(c->l, op->span);
     return scalar_emit_op(c->l, op, operands);
 }
 
 LLVMValueRef cpu_eval_op(CpuEmitter *c, const Op *op, const Point *point)
 {
+    llvm_line(c->l, op->span);
     switch (op->kind) {
     case OP_CONST: return eval_const(c, op, point);
     case OP_IOTA:

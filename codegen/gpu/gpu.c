@@ -162,22 +162,6 @@ static void emit_outer_scalars(GpuEmitter *em)
     }
 }
 
-static void find_place(Op *op, void *user)
-{
-    Span *found = user;
-    *found = found->source < 0 ? op->span : *found;
-}
-
-/* A launch stands where the first statement does that it came from. */
-static void begin_lines(GpuEmitter *em, const Op *launch)
-{
-    Span first = launch->span;
-    block_walk(launch->regions[0], find_place, &first);
-    if (em->target->lines) {
-        llvm_lines_function(em->l, em->kernel, first);
-    }
-}
-
 static void emit_kernel(GpuEmitter *em, Op *launch, PlanLaunch *plan)
 {
     em->launch = launch;
@@ -188,7 +172,9 @@ static void emit_kernel(GpuEmitter *em, Op *launch, PlanLaunch *plan)
     gpu_place_shared(em, launch);
     plan->shared_bytes = em->target->dynamic_shared ? em->shared_bytes : 0;
     make_function(em);
-    begin_lines(em, launch);
+    if (em->target->lines || em->options->lines) {
+        llvm_lines_launch(em->l, em->kernel, launch);
+    }
     gpu_go(em, gpu_new_block(em, "entry"));
     take_arguments(em);
     em->shared_base = em->shared_bytes ? em->target->shared_memory(em, em->shared_bytes) : NULL;

@@ -54,6 +54,12 @@ def outside(text):
             and OUTSIDE.search(tag)]
 
 
+def unlinked(text):
+    """The listings of which no line has a line of the source."""
+    folds = re.findall(r'<details class=code id="at-([^"]*)">(.*?)</details>', text, flags=re.S)
+    return [name for name, listing in folds if "<span class=l" not in listing] or not folds
+
+
 def check_page(options, name, target, folder):
     page = folder / f"{name}-{target}.html"
     command = [options.tessera, "explain", str(ROOT / "examples" / f"{name}.tile"),
@@ -66,6 +72,8 @@ def check_page(options, name, target, folder):
         return f"{len(text.encode())} bytes"
     if outside(text):
         return f"names {outside(text)[0]}"
+    if unlinked(text):
+        return f"not linked to the source: {unlinked(text)}"
     if options.chromium:
         title = verdict(options.chromium, page, folder / f"profile-{name}-{target}")
         if not title.startswith("selftest passed: "):
