@@ -94,7 +94,8 @@ static void access_line(const Report *report, const AccessReport *at, Text *out)
 {
     Text name = text_new(report->input->func->arena);
     text_printf(&name, "%s %s", traffic_name(at->kind), at->memory);
-    text_printf(out, "#   %5d  %-20s %5d", at->line, name.data, at->bytes);
+    text_printf(out, at->line ? "#   %5d" : "#        ", at->line);
+    text_printf(out, "  %-20s %5d", name.data, at->bytes);
     if (report->sized && report->part) {
         count(out, at->requests);
         if (traffic_is_shared(at->kind)) {
