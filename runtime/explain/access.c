@@ -428,6 +428,8 @@ void access_tally(Walk *walk, const Op *op, double times)
     case OP_SCATTER:
         if (tensor) {
             global_tally(walk, op, fn && !text_same(fn, "set") ? ATOMICS : STORES, times);
+        } else {
+            scatter_tally(walk, op, times);
         }
         break;
     case OP_BULK_LOAD: bulk_tally(walk, op, BULK_LOADS, times); break;

@@ -35,9 +35,10 @@ int64_t shared_place(const Access *access, const int32_t *coords);
 int shared_most(const Access *access);
 int lanes_of(const Tally *tally);
 
-void shared_tally(Walk *walk, const Op *op, double times); /* shared_load, shared_store */
-void reduce_tally(Walk *walk, const Op *op, double times); /* through scratch */
-void scan_tally(Walk *walk, const Op *op, double times);   /* and folds, likewise */
-void dot_tally(Walk *walk, const Op *op, double times);    /* operands in shared memory */
+void shared_tally(Walk *walk, const Op *op, double times);  /* shared_load, shared_store */
+void scatter_tally(Walk *walk, const Op *op, double times); /* into shared memory */
+void reduce_tally(Walk *walk, const Op *op, double times);  /* through scratch */
+void scan_tally(Walk *walk, const Op *op, double times);    /* and folds, likewise */
+void dot_tally(Walk *walk, const Op *op, double times);     /* operands in shared memory */
 
 #endif

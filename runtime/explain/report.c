@@ -8,7 +8,8 @@
 #include "runtime/explain/words.h"
 
 static const char *const TRAFFIC[N_TRAFFIC] = {
-    "load", "store", "atomic", "shared load", "shared store", "bulk load", "bulk store",
+    "load",         "store",         "atomic",    "shared load",
+    "shared store", "shared atomic", "bulk load", "bulk store",
 };
 static const char *const LIMITS[N_LIMIT] = {"warps", "blocks", "registers", "shared memory",
                                             "the grid"};
@@ -20,7 +21,7 @@ const char *traffic_name(Traffic kind)
 
 bool traffic_is_shared(Traffic kind)
 {
-    return kind == SHARED_LOADS || kind == SHARED_STORES;
+    return kind >= SHARED_LOADS && kind <= SHARED_ATOMICS;
 }
 
 bool traffic_is_bulk(Traffic kind)
@@ -181,6 +182,8 @@ static void list_op(Op *op, void *user)
     case OP_SCATTER:
         if (tensor) {
             list_access(l, op, fn && !text_same(fn, "set") ? ATOMICS : STORES, memory);
+        } else {
+            list_access(l, op, SHARED_ATOMICS, memory);
         }
         break;
     case OP_BULK_LOAD: list_access(l, op, BULK_LOADS, memory); break;

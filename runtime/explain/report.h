@@ -59,6 +59,7 @@ typedef enum Traffic {
     ATOMICS,
     SHARED_LOADS,
     SHARED_STORES,
+    SHARED_ATOMICS,
     BULK_LOADS,
     BULK_STORES,
     N_TRAFFIC,

@@ -50,6 +50,55 @@ void shared_tally(Walk *walk, const Op *op, double times)
     }
 }
 
+/* ---- atomics ---- */
+
+/* An index that is the whole axis is the lane's own copy. */
+static bool scattered_place(Walk *walk, AccessReport *report, const Access *access,
+                            const int32_t *coords, int lane, int64_t *at)
+{
+    Context *c = &walk->context;
+    *at = 0;
+    for (int axis = 1; axis < access->n; axis++) {
+        int32_t none[MAX_RANK] = {0};
+        const Value *value = access->indices[axis];
+        int64_t extent = poly_capacity(access->memory->type->dims[axis]), index = lane;
+        if (value && !context_eval(c, value, value->type->rank ? coords : none, &index)) {
+            return false;
+        }
+        report->assumed |= value && c->guessed;
+        index = !value || c->guessed ? index % extent : index;
+        if (index < 0 || index >= extent) {
+            return false;
+        }
+        *at = *at * extent + index;
+    }
+    return true;
+}
+
+void scatter_tally(Walk *walk, const Op *op, double times)
+{
+    Tally *tally = walk->user;
+    Access access = op_access(op, 0);
+    Type type = scatter_parts(op).value->type;
+    AccessReport *report = access_report(tally, op, SHARED_ATOMICS, access.memory);
+    int bytes = dtype_bytes(access.memory->type->dtype);
+    for (int reg = 0; type->layout && reg < layout_registers(type->layout); reg++) {
+        for (int warp = 0; tile_run_starts(type, reg, 1) && warp < walk->warps; warp++) {
+            Request request = request_of(tally, bytes);
+            for (int lane = 0; lane < request.lanes; lane++) {
+                int32_t coords[MAX_RANK];
+                int64_t at;
+                layout_apply(type->layout, (uint32_t)reg, (uint32_t)lane, (uint32_t)warp, coords);
+                if (tile_inside(type, coords) &&
+                    scattered_place(walk, report, &access, coords, lane, &at)) {
+                    request_add(&request, lane, at * bytes);
+                }
+            }
+            access_request(tally, report, &request, times);
+        }
+    }
+}
+
 /* ---- reductions across warps ---- */
 
 typedef struct Scratch {

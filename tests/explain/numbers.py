@@ -68,8 +68,8 @@ def attention():
 
 def histogram():
     assert totals["load"]["sectors"] == 4 * MIB // 64  # of 64 bytes here
-    atomics = [a for a in launch["accesses"] if a["kind"] == "atomic"]
-    assert atomics and atomics[0]["assumed"] and "below 64" in atomics[0]["guard"]
+    atomics = [a for a in launch["accesses"] if a["kind"] == "shared atomic"]
+    assert atomics and atomics[0]["assumed"] and atomics[0]["requests"] == MIB // 64
     assert launch["registers"] > 0 and launch["occupancy"]["blocks"] > 0
     assert launch["why"].startswith("it needs all of count")
 
