@@ -236,21 +236,19 @@ static LLVMValueRef float_to_wide_int(Llvm *l, LLVMValueRef a, DType to)
 }
 
 /* PTX's instructions saturate by themselves, which LLVM does not count on; from f32 to 32 bits they
- * make NaN 0, too. NULL: there is none for this. */
+ * make NaN 0, too. NULL: other types, of which LLVM's own sequence takes no more registers. */
 static LLVMValueRef float_to_int_ptx(Llvm *l, LLVMValueRef a, DType to)
 {
-    static const char *const names[2][2][2] = {
-        {{"llvm.nvvm.f2ui.rz", "llvm.nvvm.f2i.rz"}, {"llvm.nvvm.f2ull.rz", "llvm.nvvm.f2ll.rz"}},
-        {{"llvm.nvvm.d2ui.rz", "llvm.nvvm.d2i.rz"}, {"llvm.nvvm.d2ull.rz", "llvm.nvvm.d2ll.rz"}}};
-    bool is_double = LLVMTypeOf(a) == l->f64, wide = dtype_bits(to) == 64;
-    if (l->target->family != FAMILY_NVPTX || dtype_bits(to) < 32 ||
-        (!is_double && LLVMTypeOf(a) != l->f32)) {
+    bool has = dtype_bits(to) == 32 && (LLVMTypeOf(a) == l->f32 || LLVMTypeOf(a) == l->f64);
+    if (l->target->family != FAMILY_NVPTX || !has) {
         return NULL;
     }
-    LLVMValueRef whole =
-        llvm_intrinsic(l, names[is_double][wide][dtype_is_signed(to)], 0, NULL, 1, &a);
+    static const char *const names[2][2] = {{"llvm.nvvm.f2ui.rz", "llvm.nvvm.f2i.rz"},
+                                            {"llvm.nvvm.d2ui.rz", "llvm.nvvm.d2i.rz"}};
+    bool is_double = LLVMTypeOf(a) == l->f64;
+    LLVMValueRef whole = llvm_intrinsic(l, names[is_double][dtype_is_signed(to)], 0, NULL, 1, &a);
     LLVMValueRef nan = LLVMBuildFCmp(l->builder, LLVMRealUNO, a, a, "");
-    return is_double || wide ? choose(l, nan, LLVMConstNull(LLVMTypeOf(whole)), whole) : whole;
+    return is_double ? choose(l, nan, LLVMConstNull(LLVMTypeOf(whole)), whole) : whole;
 }
 
 static LLVMValueRef float_to_int(Llvm *l, LLVMValueRef a, DType from, DType to)
