@@ -17,7 +17,8 @@ enum {
     BESIDE_TILE = 8,   /* the address of what it came from, conditions */
     BESIDE_ALL = 8,    /* what all threads have; or, where that is more, the addresses of tensors */
     ADDRESS = 2,
-    GROUP = 8, /* elements that are worked on at once */
+    GROUP = 8,     /* elements that are worked on at once */
+    QUOTIENTS = 4, /* so many are divided together; fewer have no branch */
 };
 
 /* Where a value is made, and where it is read last, in program order; a loop around the reader but
@@ -33,6 +34,7 @@ typedef struct Lives {
     uint32_t n;
     int now, met;    /* the last branch or meeting */
     int64_t beside;  /* registers that the whole launch has */
+    int64_t places;  /* of the addresses of what is gathered */
     bool wide;       /* its elements are told by indices of 64 bits */
     const Op *worst; /* the product at which most is held */
     int64_t most;
@@ -195,7 +197,7 @@ static bool branches(LayoutPass *pass, const Op *op)
 {
     const Value *result = op->n_results ? op->results[0] : NULL;
     return op->kind == OP_DIV && result->type->dtype == DT_F32 && is_held(result) &&
-           registers_of(pass, result) >= GROUP;
+           registers_of(pass, result) >= QUOTIENTS;
 }
 
 static bool meets(LayoutPass *pass, const Op *op)
@@ -221,16 +223,66 @@ static bool passes_by(const Op *op, const Value *value)
            (op_has(value->def, TRAIT_ELEMENTWISE) || value->def->kind == OP_MASK);
 }
 
-/* What is divided as it is made goes through the check of a few quotients at a time, together with
- * them; wide indices are made there. */
+/* Registers of what is exchanged through scratch, of which about half is read ahead. */
+static int64_t exchanged(const Value *scratch)
+{
+    int64_t bits = dtype_bits(scratch->type->dtype), extent;
+    for (int i = 0; i < scratch->type->rank; i++) {
+        bits *= poly_is_const(scratch->type->dims[i], &extent) ? extent : 1;
+    }
+    return bits / REGISTER_BITS / 2;
+}
+
+/* What a scan or fold has beside its operands: what is before each element, in the thread and in
+ * others, or what is combined; then what other warps have. */
+static int64_t folded(LayoutPass *pass, const Op *op)
+{
+    bool scan = op->kind == OP_SCAN || op_int(op, ATTR_SCAN, 0);
+    int64_t own = 0, others = 0;
+    for (int i = 0; i < op->n_results; i++) {
+        own += registers_of(pass, op->operands[i]) * (scan ? 2 : 1);
+    }
+    for (int i = 0; i < op->n_operands; i++) {
+        const Value *operand = op->operands[i];
+        others += operand && operand->type->kind == TYPE_SHARED ? exchanged(operand) : 0;
+    }
+    return (own > others ? own : others) + GROUP; /* conditions */
+}
+
+/* What an op holds beside its operands. What is divided as it is made goes through the check of a few
+ * quotients at a time, together with them. Wide indices are made where they are used. */
 static int64_t at_hand(const Lives *lives, const Op *op)
 {
-    const Life *dividend = op->kind == OP_DIV ? &lives->of[op->operands[0]->id] : NULL;
-    if (!dividend || !branches(lives->pass, op) ||
-        (dividend->value && dividend->from <= lives->met)) {
-        return 0;
+    int64_t sum = 0;
+    if (op->kind == OP_SCAN || op->kind == OP_FOLD) {
+        sum = folded(lives->pass, op);
+    } else if (op->kind == OP_DIV && branches(lives->pass, op)) {
+        const Life *dividend = &lives->of[op->operands[0]->id];
+        bool passes = !dividend->value || dividend->from > lives->met;
+        sum += passes ? 2 * GROUP : 0;
     }
-    return (lives->wide ? 4 : 2) * GROUP;
+    return sum + (sum && lives->wide ? 2 * GROUP : 0);
+}
+
+/* Is what the loop carried before still read where the value that it carries on is made? */
+static bool outlived(const Lives *lives, const Op *yield, const Life *made)
+{
+    const Op *loop = yield->parent->parent;
+    const Block *body = loop->regions[0];
+    for (int i = 0; loops(loop) && i < yield->n_operands; i++) {
+        const Value *before = body->args[body->n_args - yield->n_operands + i];
+        if (yield->operands[i] == made->value && lives->of[before->id].to > made->from) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Does it come from memory? */
+static bool is_read(const Value *value)
+{
+    OpKind kind = value->def ? value->def->kind : OP_COUNT;
+    return kind == OP_LOAD || kind == OP_SHARED_LOAD || kind == OP_GATHER;
 }
 
 /* Registers of a thread while `op` is done, which is met at `at`. */
@@ -247,10 +299,10 @@ static int64_t wanted_at(const Lives *lives, const Op *op, int at)
         if (own < GROUP) {
             continue; /* is among what lies beside */
         }
-        /* What a loop carries changes hands a few elements at a time. */
-        bool carried = op->kind == OP_YIELD && life->to == at && loops(op->parent->parent);
+        /* What a loop carries then changes hands a few elements at a time. */
+        bool carried = op->kind == OP_YIELD && outlived(lives, op, life);
         int words = (dtype_bits(life->value->type->dtype) + REGISTER_BITS - 1) / REGISTER_BITS;
-        sum += own + words * BESIDE_TILE + (carried ? GROUP : 0);
+        sum += own + (is_read(life->value) ? words * BESIDE_TILE : 0) + (carried ? GROUP : 0);
     }
     return sum;
 }
@@ -287,6 +339,10 @@ static void note_beside(Op *op, void *user)
     lives->wide |=
         op->kind == OP_INDEX && made->rank > 0 && dtype_bits(made->dtype) > REGISTER_BITS;
     lives->beside += op->kind == OP_LOAD || op->kind == OP_STORE ? ADDRESS : 0;
+    if (op->kind == OP_GATHER && is_held(op->results[0])) { /* each element has its own */
+        int64_t places = 2 * ADDRESS * registers_of(lives->pass, op->results[0]);
+        lives->places = places > lives->places ? places : lives->places;
+    }
 }
 
 static void share_unit(LayoutPass *pass, Op *launch)
@@ -299,6 +355,7 @@ static void share_unit(LayoutPass *pass, Op *launch)
     Lives lives = lives_of(pass, launch);
     block_walk(launch->regions[0], note_beside, &lives);
     lives.beside = lives.beside > BESIDE_ALL ? lives.beside : BESIDE_ALL;
+    lives.beside += lives.places;
     find_wanted(&lives, launch->regions[0]);
     int64_t each = (lives.most + REGISTER_STEP - 1) / REGISTER_STEP * REGISTER_STEP;
     int64_t threads = (int64_t)layout_warps(pass, launch->regions[0]) * pass->lanes;

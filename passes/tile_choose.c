@@ -499,7 +499,7 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
  * multiprocessor. */
 static int64_t checked_blocks(Func *func, const Op *group, int64_t threads, int64_t elements)
 {
-    int64_t most = func->target->unit_threads / 2;
+    int64_t most = func->target->unit_threads / (tile_gathers_amid_work(group) ? 4 : 2);
     /* With more elements a thread, registers for fewer threads. */
     int64_t beside = THREAD_BESIDE + (tile_loads_of_rows(group) > FEW_LOADS ? LOADS_BESIDE : 0);
     int64_t each = (elements / threads + beside + 7) / 8 * 8;

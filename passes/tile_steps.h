@@ -78,6 +78,8 @@ int64_t tile_most_of_ops(const Op *group);
 int64_t tile_most_a_thread(const Op *group);
 /* Does an element take many registers while it is worked on? */
 bool tile_is_heavy(Func *func, const Op *group);
+/* Are there addresses of single elements beside much arithmetic? */
+bool tile_gathers_amid_work(const Op *group);
 /* For a group with a product. */
 void tile_choose_product(Func *func, const Op *group, TilePlan *plan);
 

@@ -176,3 +176,21 @@ bool tile_is_heavy(Func *func, const Op *group)
     block_walk(group->regions[0], count_work, &work);
     return work.places || work.ops > HEAVY_OPS;
 }
+
+typedef struct Amid {
+    int ops, gathers;
+} Amid;
+
+static void count_amid(Op *op, void *user)
+{
+    Amid *amid = user;
+    amid->ops += op_has(op, TRAIT_ELEMENTWISE);
+    amid->gathers += op->kind == OP_GATHER;
+}
+
+bool tile_gathers_amid_work(const Op *group)
+{
+    Amid amid = {0, 0};
+    block_walk(group->regions[0], count_amid, &amid);
+    return amid.gathers > 0 && amid.ops > HEAVY_OPS;
+}
