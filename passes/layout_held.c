@@ -249,8 +249,8 @@ static int64_t folded(LayoutPass *pass, const Op *op)
     return (own > others ? own : others) + GROUP; /* conditions */
 }
 
-/* What an op holds beside its operands. What is divided as it is made goes through the check of a few
- * quotients at a time, together with them. Wide indices are made where they are used. */
+/* What an op holds beside its operands. What is divided as it is made goes through the check of a
+ * few quotients at a time, together with them. Wide indices are made where they are used. */
 static int64_t at_hand(const Lives *lives, const Op *op)
 {
     int64_t sum = 0;
