@@ -99,7 +99,7 @@ int64_t tile_choose_runs(Func *func, const Op *group, TilePlan *plan, int64_t ro
     }
     Runs runs = find_runs(group, plan);
     int64_t wanted = RUN_BYTES / runs.bytes;
-    plan->turned = runs.n > 1 ? runs.bytes : 0;
+    plan->turned = runs.n < 2 ? 0 : runs.bytes < 2 ? 2 : runs.bytes; /* a register each */
     wanted = plan->turned ? smaller(BOTH_BYTES / runs.bytes, BOTH_MOST) : wanted;
     /* A row that is held whole is read once: worth shorter runs, of whole sectors. Several blocks
      * should share a multiprocessor. */
