@@ -14,8 +14,8 @@
  * there. So which values are combined, and in which order, follows from the sizes alone: the same
  * bits on every run. Only one tile in GROUP waits for one that waits itself.
  *
- * A tile is in registers from the first access to the last. That of full tiles has no guards; the one
- * that is not full is walked in small steps, twice. */
+ * A tile is in registers from the first access to the last. Full ones need no guards; the one that
+ * is not full is walked in small steps, twice. */
 #include "passes/tile_emit.h"
 
 #include "passes/tile_steps.h"
