@@ -39,7 +39,8 @@ def attention(dtype, b, h, s, d, causal):
     label = f"attention {dtype} {b}×{h}×{s}, d{d}{' causal' if causal else ''}"
     consts = {"T": dtype, "D": d, "causal": "true" if causal else "false"}
     return Workload("examples/attention", label, consts,
-                    {"q": q, "k": k, "v": v, "scale": scale}, o, 4 * b * h * s * s * d / (2 if causal else 1), "TFLOP/s", peers,
+                    {"q": q, "k": k, "v": v, "scale": scale}, o,
+                    4 * b * h * s * s * d / (2 if causal else 1), "TFLOP/s", peers,
                     library(SDPBackend.FLASH_ATTENTION), {"f16": 2e-3, "bf16": 1e-2}[dtype])
 
 

@@ -213,8 +213,8 @@ void interrupts_remove(const char *path);
 void timeout_begin(const Options *options);
 void timeout_end(void);
 /* Between them a kernel runs, on what `where` says: when that takes longer than --timeout the
- * program ends with status 4; and so it does when `own_code`, which runs on the CPU, makes an access
- * or an instruction that the machine refuses. */
+ * program ends with status 4; and so it does when `own_code`, which runs on the CPU, makes an
+ * access or an instruction that the machine refuses. */
 void run_begin(const Options *options, bool own_code, const char *kernel, const char *where);
 void run_begin_on(const Options *options, const char *kernel, const TesseraDevice *device);
 void run_end(void);

@@ -54,6 +54,7 @@ static int contiguous_item(const TilePlan *plan, const Op *op, const Value *move
 typedef struct Runs {
     bool along[64]; /* by plan item: some large access is contiguous along it */
     int n, bytes;   /* how many; of the narrowest element */
+    bool packed;    /* elements share bytes: each is placed by itself */
 } Runs;
 
 /* Only accesses that walk as many axes as any count: the others are small beside them. */
@@ -71,6 +72,7 @@ static Runs find_runs(const Op *group, const TilePlan *plan)
             moved && axes_walked(plan, moved) == most ? contiguous_item(plan, op, moved) : -1;
         if (item >= 0) {
             int bytes = dtype_bytes(moved->type->dtype);
+            runs.packed |= dtype_is_packed(moved->type->dtype);
             runs.bytes = bytes < runs.bytes ? bytes : runs.bytes;
             runs.n += !runs.along[item];
             runs.along[item] = true;
@@ -99,7 +101,8 @@ int64_t tile_choose_runs(Func *func, const Op *group, TilePlan *plan, int64_t ro
     }
     Runs runs = find_runs(group, plan);
     int64_t wanted = RUN_BYTES / runs.bytes;
-    plan->turned = runs.n < 2 ? 0 : runs.bytes < 2 ? 2 : runs.bytes; /* a register each */
+    int least = runs.packed ? 8 : 2; /* a register each, or places of their own */
+    plan->turned = runs.n < 2 ? 0 : runs.bytes < least ? least : runs.bytes;
     wanted = plan->turned ? smaller(BOTH_BYTES / runs.bytes, BOTH_MOST) : wanted;
     /* A row that is held whole is read once: worth shorter runs, of whole sectors. Several blocks
      * should share a multiprocessor. */

@@ -50,7 +50,7 @@ PASSES = [
      "out[0] = «build_binary(&frame->at, combiner(op_word(scan, ATTR_FN)), before[0], next[0])»",
      "next[0]"),
     ("tile: scans in tiles are never reversed", "passes/tile_folds.c",
-     "«op_int(op, ATTR_REVERSE, 0)», op_int(op, ATTR_EXCLUSIVE, 0));\n    add_before", "0"),
+     "build_scan(&frame->at, fn, tile, axis, «op_int(op, ATTR_REVERSE, 0)»,", "0"),
     ("tile: a share takes one tile too many", "passes/tile_split.c",
      'op_int(op, ATTR_REVERSE, 0) ? "gt" : «"lt"», which, share', '"le"'),
     ("merge: loops that need each other become one", "passes/opt_merge.c",
