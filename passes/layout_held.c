@@ -345,11 +345,26 @@ static void note_beside(Op *op, void *user)
     }
 }
 
+static void note_await(Op *op, void *user)
+{
+    bool *found = user;
+    *found = *found || op->kind == OP_AWAIT;
+}
+
+/* Do its blocks wait for one another? How many do is chosen with their tiles (tile_lookback.c): a
+ * scan's code goes through its elements in order, and holds less than all of them twice. */
+static bool awaits(const Op *launch)
+{
+    bool found = false;
+    block_walk(launch->regions[0], note_await, &found);
+    return found;
+}
+
 static void share_unit(LayoutPass *pass, Op *launch)
 {
     Func *func = pass->func;
     int64_t blocks = op_int(launch, ATTR_BLOCKS, 1);
-    if (blocks <= 1 || schedule_given(func, "blocks", "")) {
+    if (blocks <= 1 || schedule_given(func, "blocks", "") || awaits(launch)) {
         return;
     }
     Lives lives = lives_of(pass, launch);
