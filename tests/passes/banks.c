@@ -3,6 +3,7 @@
 #include "tests/unit.h"
 
 #include "passes/an_banks.h"
+#include "passes/an_sectors.h"
 
 static SharedTile tile(int64_t rows, int64_t cols, int bytes, int swizzle)
 {
@@ -50,11 +51,46 @@ START_TEST(accumulators_store_without_conflict)
 }
 END_TEST
 
+/* Threads four rows apart meet in the bank of their column, unless the row is shifted first. */
+START_TEST(rows_apart_conflict_until_skewed)
+{
+    Layout apart = {.rank = 2, .bits = {0, 5, 0}};
+    for (int bit = 0; bit < 4; bit++) {
+        apart.basis[IN_LANE][bit][0] = 4 << bit;
+    }
+    apart.basis[IN_LANE][4][1] = 1;
+    SharedTile permuted = tile(64, 64, 4, 128), skewed = permuted;
+    skewed.skew = 2;
+    ck_assert_int_eq(an_shared_turns(&permuted, &apart), 8);
+    ck_assert_int_eq(an_shared_turns(&skewed, &apart), 2); /* 16 rows, 8 pieces */
+}
+END_TEST
+
+/* A warp along a row of f32 uses all that it moves; down a column, 4 bytes of each sector. */
+START_TEST(sectors_are_counted)
+{
+    Layout row = {.rank = 2, .bits = {2, 5, 0}}, column = {.rank = 2, .bits = {0, 5, 0}};
+    for (int bit = 0; bit < 5; bit++) {
+        row.basis[IN_LANE][bit][1] = 4 << bit;
+        column.basis[IN_LANE][bit][0] = 1 << bit;
+    }
+    row.basis[IN_REGISTER][0][1] = 1;
+    row.basis[IN_REGISTER][1][1] = 2;
+    Sectors along = an_sectors(&row, 32, 4), down = an_sectors(&column, 32, 1);
+    ck_assert_int_eq(along.touched, 16);
+    ck_assert_int_eq(along.used, 512);
+    ck_assert_int_eq(down.touched, 32);
+    ck_assert_int_eq(down.used, 128);
+}
+END_TEST
+
 UNIT_TESTS(passes_banks)
 {
     TCase *tests = tcase_create("banks");
     tcase_add_test(tests, columns_conflict_until_swizzled);
     tcase_add_test(tests, rows_do_not);
     tcase_add_test(tests, accumulators_store_without_conflict);
+    tcase_add_test(tests, rows_apart_conflict_until_skewed);
+    tcase_add_test(tests, sectors_are_counted);
     return tests;
 }
