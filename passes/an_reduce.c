@@ -31,3 +31,19 @@ double reduce_neutral(const char *fn, DType dtype, int64_t *integer)
         return is_float ? INFINITY : (double)*integer;
     }
 }
+
+Value *reduce_neutral_tile(Builder *b, const char *fn, Type type)
+{
+    int64_t integer = 0;
+    double neutral = reduce_neutral(fn, type->dtype, &integer);
+    return dtype_is_float(type->dtype) ? build_float(b, type, neutral)
+                                       : build_int(b, type, integer);
+}
+
+OpKind reduce_combiner(const char *fn)
+{
+    return text_same(fn, "sum")    ? OP_ADD
+           : text_same(fn, "prod") ? OP_MUL
+           : text_same(fn, "min")  ? OP_MIN
+                                   : OP_MAX;
+}

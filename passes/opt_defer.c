@@ -23,14 +23,6 @@ typedef struct Defer {
     int64_t registers; /* taken so far */
 } Defer;
 
-static OpKind combiner_of(const char *fn)
-{
-    return text_same(fn, "sum")    ? OP_ADD
-           : text_same(fn, "prod") ? OP_MUL
-           : text_same(fn, "min")  ? OP_MIN
-                                   : OP_MAX;
-}
-
 /* The reduction that the loop combines with carried value `i`, and with nothing else; else NULL. */
 static Op *carried_reduce(const Defer *d, int i)
 {
@@ -46,7 +38,7 @@ static Op *carried_reduce(const Defer *d, int i)
         Op *reduce = next->operands[1 - k]->def;
         bool good = next->operands[k] == carried && reduce && reduce->kind == OP_REDUCE &&
                     reduce->parent == body && reduce->n_operands == 1 &&
-                    next->kind == combiner_of(op_word(reduce, ATTR_FN)) &&
+                    next->kind == reduce_combiner(op_word(reduce, ATTR_FN)) &&
                     value_count_uses(d->func, reduce->results[0]) == 1;
         if (good) {
             return reduce;
@@ -89,14 +81,6 @@ static Type outliving(const Defer *d, Type type)
     return type_with_dims(d->func, type, type->rank, dims);
 }
 
-static Value *neutral_tile(Builder *b, const char *fn, Type type)
-{
-    int64_t integer = 0;
-    double neutral = reduce_neutral(fn, type->dtype, &integer);
-    return dtype_is_float(type->dtype) ? build_float(b, type, neutral)
-                                       : build_int(b, type, integer);
-}
-
 static void defer(Defer *d, int i, const Op *reduce)
 {
     Func *func = d->func;
@@ -111,17 +95,17 @@ static void defer(Defer *d, int i, const Op *reduce)
     Builder before = build_before(func, loop), inside = build_before(func, old);
     Builder after = build_after(func, loop);
     inside.span = after.span = reduce->span;
-    loop->operands[2 + i] = neutral_tile(&before, fn, type);
+    loop->operands[2 + i] = reduce_neutral_tile(&before, fn, type);
     if (type != tile->type) {
         tile = build_op(&inside, OP_FIX, 1, &tile, 1, &type, 0)->results[0];
     }
     carried->type = type;
-    body->last->operands[i] = build_binary(&inside, combiner_of(fn), carried, tile);
+    body->last->operands[i] = build_binary(&inside, reduce_combiner(fn), carried, tile);
     op_remove(old);
 
     result->type = type;
     Value *total = build_reduce(&after, fn, result, (int)op_int(reduce, ATTR_AXIS, 0));
-    Value *all = build_binary(&after, combiner_of(fn), init, total);
+    Value *all = build_binary(&after, reduce_combiner(fn), init, total);
     func_replace_uses(func, result, all);
     total->def->operands[0] = result;
 }

@@ -4,22 +4,6 @@
 
 #include "passes/an_reduce.h"
 
-static OpKind combiner(const char *fn)
-{
-    return text_same(fn, "sum")    ? OP_ADD
-           : text_same(fn, "prod") ? OP_MUL
-           : text_same(fn, "min")  ? OP_MIN
-                                   : OP_MAX;
-}
-
-static Value *neutral_of(Builder *b, const char *fn, Type type)
-{
-    int64_t integer = 0;
-    double neutral = reduce_neutral(fn, type->dtype, &integer);
-    return dtype_is_float(type->dtype) ? build_float(b, type, neutral)
-                                       : build_int(b, type, integer);
-}
-
 static bool is_scan(const Op *op)
 {
     return op->kind == OP_SCAN || op_int(op, ATTR_SCAN, 0);
@@ -102,7 +86,8 @@ static Value *reduce_elements(Emitter *e, Frame *frame, const Op *op, int item)
     for (int64_t k = 0; k < window_elements(e, item); k++) {
         Frame inside = emit_element(e, frame, item, k);
         Value *part = emit_value(e, &inside, op->operands[0]);
-        sum = sum ? build_binary(&frame->at, combiner(op_word(op, ATTR_FN)), sum, part) : part;
+        sum =
+            sum ? build_binary(&frame->at, reduce_combiner(op_word(op, ATTR_FN)), sum, part) : part;
     }
     return sum;
 }
@@ -113,7 +98,7 @@ void emit_reduce(Emitter *e, Frame *frame, const Op *op)
     int axis = (int)op_int(op, ATTR_AXIS, 0), item = emit_item(e, from, axis);
     const char *fn = op_word(op, ATTR_FN);
     if (sums_products(e, op)) {
-        Value *zero = neutral_of(&frame->at, "sum", matrix_type(e, frame, op));
+        Value *zero = reduce_neutral_tile(&frame->at, "sum", matrix_type(e, frame, op));
         map_matrix(frame, op, add_products(e, frame, op, zero));
         return;
     }
@@ -129,11 +114,11 @@ void emit_reduce(Emitter *e, Frame *frame, const Op *op)
                         shared ? build_cluster_reduce(&frame->at, fn, own) : own);
         return;
     }
-    Value *init = neutral_of(&frame->at, fn, emit_type(e, frame, result));
+    Value *init = reduce_neutral_tile(&frame->at, fn, emit_type(e, frame, result));
     Frame inside;
     Op *loop = emit_loop(e, frame, item, 1, &init, 1, &from, &inside);
     Value *part = build_reduce(&inside.at, fn, emit_value(e, &inside, from), axis);
-    Value *next = build_binary(&inside.at, combiner(fn), loop->regions[0]->args[1], part);
+    Value *next = build_binary(&inside.at, reduce_combiner(fn), loop->regions[0]->args[1], part);
     emit_end(e, &inside, 1, &next);
     clone_map_value(&frame->values, result, loop->results[0]);
 }
@@ -169,8 +154,9 @@ static Value *add_dot(Emitter *e, Frame *frame, const Op *op, Value *sum)
 
 void emit_dot(Emitter *e, Frame *frame, const Op *op)
 {
-    Value *sum = op->n_operands == 3 ? matrix_of(e, frame, op->operands[2])
-                                     : neutral_of(&frame->at, "sum", matrix_type(e, frame, op));
+    Value *sum = op->n_operands == 3
+                     ? matrix_of(e, frame, op->operands[2])
+                     : reduce_neutral_tile(&frame->at, "sum", matrix_type(e, frame, op));
     map_matrix(frame, op, add_dot(e, frame, op, sum));
 }
 
@@ -309,7 +295,7 @@ static void fold_elements(Emitter *e, Frame *frame, const Op *op, int item)
 Value *emit_nothing(Emitter *e, Frame *frame, const Op *op, int i, Type type)
 {
     if (op->kind != OP_FOLD) {
-        return neutral_of(&frame->at, op_word(op, ATTR_FN), type);
+        return reduce_neutral_tile(&frame->at, op_word(op, ATTR_FN), type);
     }
     Value *neutral = emit_value(e, frame, op->operands[op->n_results + i]);
     return build_broadcast(&frame->at, neutral, type->rank, type->dims);
@@ -368,7 +354,8 @@ void emit_joined(Emitter *e, Frame *frame, const Op *scan, Value *const *before,
 {
     bool back = op_int(scan, ATTR_REVERSE, 0) != 0;
     if (scan->kind == OP_SCAN) {
-        out[0] = build_binary(&frame->at, combiner(op_word(scan, ATTR_FN)), before[0], next[0]);
+        out[0] =
+            build_binary(&frame->at, reduce_combiner(op_word(scan, ATTR_FN)), before[0], next[0]);
     } else {
         lift_function(e, frame, scan, scan->n_results, back ? next : before, back ? before : next,
                       out);
