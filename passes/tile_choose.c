@@ -12,7 +12,6 @@ enum {
     ROW_MOST_THREAD = 32,  /* elements of a resident row that a thread may hold */
     MOST_MEETING = 512,    /* threads of a row: more would take long to meet */
     LOOPED_THREAD = 16,    /* where a loop carries as many beside those of its step */
-    TURNED_BYTES = 32768,  /* of a tile that goes through shared memory to change its order */
     TURNED_THREAD = 64,    /* the same of a thread */
     LOOP_THREAD = 2, /* elements that loop for themselves: a thread goes on until all are done */
     LOOP_ELEMENTS = 512,   /* the same of a block */

@@ -8,8 +8,7 @@
 enum {
     RUN_BYTES = 128,  /* a cache line */
     LEAST_BYTES = 32, /* a sector */
-    BOTH_BYTES = 256, /* where runs along several axes meet in one tile: two lines, so that */
-    BOTH_MOST = 128,  /* those of rows that begin anywhere are mostly whole */
+    BOTH_MOST = 128,  /* elements, where runs along several axes meet in one tile */
     SHARED_BLOCKS = 4,
 };
 
@@ -57,6 +56,31 @@ typedef struct Runs {
     bool packed;    /* elements share bytes: each is placed by itself */
 } Runs;
 
+/* Bytes of the widest element that the group works on, at least those of a register of a tile that
+ * is turned: elements that share bytes are placed by themselves. */
+static int widest_element(const Op *group, const Runs *runs)
+{
+    int widest = runs->packed ? 8 : 2;
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        for (int i = 0; i < op->n_results; i++) {
+            const Type type = op->results[i]->type;
+            int bytes = type->kind == TYPE_ARRAY ? dtype_bytes(type->dtype) : 0;
+            widest = bytes > widest ? bytes : widest;
+        }
+    }
+    return widest;
+}
+
+/* The side of a tile that is turned, of so many bytes an element. */
+static int64_t turned_side(const Func *func, int bytes)
+{
+    int64_t side = BOTH_MOST;
+    while (side * side * bytes > TURNED_BYTES) {
+        side /= 2;
+    }
+    return larger(LEAST_BYTES / bytes, side >> func->fit.plain);
+}
+
 /* Only accesses that walk as many axes as any count: the others are small beside them. */
 static Runs find_runs(const Op *group, const TilePlan *plan)
 {
@@ -101,9 +125,8 @@ int64_t tile_choose_runs(Func *func, const Op *group, TilePlan *plan, int64_t ro
     }
     Runs runs = find_runs(group, plan);
     int64_t wanted = RUN_BYTES / runs.bytes;
-    int least = runs.packed ? 8 : 2; /* a register each, or places of their own */
-    plan->turned = runs.n < 2 ? 0 : runs.bytes < least ? least : runs.bytes;
-    wanted = plan->turned ? smaller(BOTH_BYTES / runs.bytes, BOTH_MOST) : wanted;
+    plan->turned = runs.n > 1 ? widest_element(group, &runs) : 0;
+    wanted = plan->turned ? turned_side(func, plan->turned) : wanted;
     /* A row that is held whole is read once: worth shorter runs, of whole sectors. Several blocks
      * should share a multiprocessor. */
     for (int64_t run = wanted; run * runs.bytes >= LEAST_BYTES; run /= 2) {

@@ -11,6 +11,7 @@ enum {
     ROW_ELEMENTS = 32,        /* the same where rows are reduced: fewer threads to meet */
     FEW_LOADS = 2,            /* of a row: more are in flight together, in registers */
     ACCESS_BYTES = 16,        /* of one access of a thread */
+    TURNED_BYTES = 32768,     /* of a tile that goes through shared memory to change its order */
     CLUSTER_ELEMENTS = 16384, /* of a block of a cluster: two or three share a multiprocessor */
     THREAD_ELEMENTS = 16,     /* of one value that a GPU thread holds in a memory-bound kernel */
 };
