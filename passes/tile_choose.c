@@ -12,7 +12,7 @@ enum {
     ROW_MOST_THREAD = 32,  /* elements of a resident row that a thread may hold */
     MOST_MEETING = 512,    /* threads of a row: more would take long to meet */
     LOOPED_THREAD = 16,    /* where a loop carries as many beside those of its step */
-    TURNED_THREAD = 64,    /* the same of a thread */
+    TURNED_THREAD = 64,    /* bytes of a turned tile that a thread holds */
     LOOP_THREAD = 2, /* elements that loop for themselves: a thread goes on until all are done */
     LOOP_ELEMENTS = 512,   /* the same of a block */
     HEAVY_THREAD = 8,      /* elements that take many registers: of two wide accesses of f32 */
@@ -20,8 +20,8 @@ enum {
     ROW_MOST_CPU = 32768, /* elements of a resident row on a CPU: stays in the second-level cache */
     LOOP_STEP = 8192,     /* of a row that does not fit */
     UNIT_REGISTERS = 65536, /* of a multiprocessor */
-    LOADS_BESIDE = 24,      /* the same for what is loaded along a row beside the row */
     THREAD_BESIDE = 16,     /* registers of a thread beside those of one value */
+    LOADS_BESIDE = 24,      /* and these, where weights are loaded along a row */
     LONG_ROW = 4096,        /* of 16-bit elements: worth more of them a thread */
     WINDOW_ELEMENTS = 32,   /* of a window that is written out */
     ALIGNED_ROW = 256,      /* shorter ones are not worth a block of their own */
@@ -519,6 +519,13 @@ static int64_t checked_blocks(Func *func, const Op *group, int64_t threads, int6
     return blocks;
 }
 
+static const char *elements_a_thread(const Func *func, const TilePlan *plan)
+{
+    int64_t each = plan->elements / (plan->warps * func->target->warp);
+    return arena_printf(func->arena, "%lld element%s of each value a thread",
+                        (long long)larger(1, each), each > 1 ? "s" : "");
+}
+
 void tile_choose(Func *func, Op *group, TilePlan *plan)
 {
     if (plan->dot) {
@@ -531,7 +538,7 @@ void tile_choose(Func *func, Op *group, TilePlan *plan)
             func, plan->warps,
             plan->dot                    ? "a thread holds its share of the product's tile"
             : tile_is_heavy(func, group) ? "few elements a thread: each takes many registers"
-                                         : "16 elements of each value a thread, 32 of a row");
+                                         : elements_a_thread(func, plan));
         if (!plan->dot) {
             int64_t threads = plan->warps * func->target->warp;
             plan->blocks = checked_blocks(func, group, threads, plan->elements);
