@@ -218,6 +218,10 @@ static int64_t choose_row(Func *func, const Op *group, TilePlan *plan, AxisPlan 
     bool fits = axis->held || most <= row_capacity(func, plan) / inner;
     const Line *given = schedule_given(func, "tile", axis->name);
     fits = fits && (axis->held || !given || given->number >= poly_most(axis->dim));
+    /* Of no elements there is no tile, so no block: but what it is reduced to must be written. */
+    bool may_vanish =
+        !axis->held && poly_least(axis->dim) < 1 && !tile_writes_along(group, plan, axis);
+    fits = fits && !may_vanish;
     const char *how = schedule_word(func, "rows", "", fits ? "resident" : "looped", "%s",
                                     fits ? "a row fits the registers of one block: it is read once"
                                          : "a row may be longer than what one block can hold");
@@ -225,7 +229,7 @@ static int64_t choose_row(Func *func, const Op *group, TilePlan *plan, AxisPlan 
     if (text_same(how, "resident") && (part || most == INT64_MAX)) {
         refuse_resident(func, axis, most == INT64_MAX ? 0 : given->number);
     }
-    if (text_same(how, "resident") && most != INT64_MAX) {
+    if (text_same(how, "resident") && most != INT64_MAX && !may_vanish) {
         tile_set_step(func, axis, AXIS_ROW, row_step(func, group, most), "the whole row");
         axis->how = axis->step < poly_most(axis->dim) ? AXIS_LOOP : axis->how;
     } else {

@@ -6,17 +6,8 @@
 
 #include "ir/errors.h"
 
-/* Everything that is written goes along the axis, or each block of a cluster would write it; and no
- * other axis is folded. */
-static bool only_this_row(const Op *group, const TilePlan *plan, const AxisPlan *axis)
+bool tile_writes_along(const Op *group, const TilePlan *plan, const AxisPlan *axis)
 {
-    for (int i = 0; i < plan->n; i++) {
-        const AxisPlan *other = &plan->items[i];
-        bool folds = (other->flags & AXIS_REDUCED) || !(other->flags & AXIS_STORED);
-        if (other != axis && folds) {
-            return false;
-        }
-    }
     for (const Op *op = group->regions[0]->first; op; op = op->next) {
         const Value *written = axes_written(op);
         bool along = !written;
@@ -28,6 +19,20 @@ static bool only_this_row(const Op *group, const TilePlan *plan, const AxisPlan 
         }
     }
     return true;
+}
+
+/* What does not go along the axis each block of a cluster would write; and no other axis is
+ * folded. */
+static bool only_this_row(const Op *group, const TilePlan *plan, const AxisPlan *axis)
+{
+    for (int i = 0; i < plan->n; i++) {
+        const AxisPlan *other = &plan->items[i];
+        bool folds = (other->flags & AXIS_REDUCED) || !(other->flags & AXIS_STORED);
+        if (other != axis && folds) {
+            return false;
+        }
+    }
+    return tile_writes_along(group, plan, axis);
 }
 
 /* The part of a row of at most `most` elements that each of `blocks` takes; of a shorter row the

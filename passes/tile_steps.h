@@ -64,6 +64,8 @@ int64_t tile_choose_runs(Func *func, const Op *group, TilePlan *plan, int64_t ro
  * the group's work allows it. `inner`: elements of the tile for each of the row. */
 bool tile_choose_cluster(Func *func, const Op *group, TilePlan *plan, AxisPlan *axis,
                          int64_t inner);
+/* Is all that the group writes written along the axis? */
+bool tile_writes_along(const Op *group, const TilePlan *plan, const AxisPlan *axis);
 /* An axis that is stored, and reduced before. */
 bool tile_is_row(const AxisPlan *axis);
 /* Padding before a row's first element is known to these ops only, and they may be done twice. */
