@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The verifier: scopes, counts and stages here; what each operation wants of its operands in
- * verify_ops.c. It collects every failure, one line each. */
+ * verify_ops.c. It collects every failure, one line each. Rules look at operands and into regions,
+ * so they are asked only of a function whose scopes and counts are right as a whole. */
 #include "ir/interns.h"
 #include "ir/verify_ops.h"
 
@@ -119,15 +120,8 @@ static void check_regions(Verifier *v, const Op *op)
 
 static void check_op(Verifier *v, const Op *op)
 {
-    int before = v->failures;
     check_counts(v, op);
     check_operands(v, op);
-    if (v->failures == before) {
-        verify_op(v, op);
-        if (v->func->interns->layouts.n > 0) {
-            verify_layout(v, op);
-        }
-    }
     check_regions(v, op);
 }
 
@@ -146,6 +140,19 @@ static void check_block(Verifier *v, const Block *block)
     for (const Op *op = block->first; op; op = op->next) {
         for (int i = 0; i < op->n_results; i++) {
             v->visible[op->results[i]->id] = false;
+        }
+    }
+}
+
+static void check_rules(Verifier *v, const Block *block)
+{
+    for (const Op *op = block->first; op; op = op->next) {
+        verify_op(v, op);
+        if (v->func->interns->layouts.n > 0) {
+            verify_layout(v, op);
+        }
+        for (int i = 0; i < op->n_regions; i++) {
+            check_rules(v, op->regions[i]);
         }
     }
 }
@@ -203,5 +210,8 @@ int verify_func(Func *func, Text *out)
     }
     check_block(&v, func->body);
     check_body(&v);
+    if (v.failures == 0) {
+        check_rules(&v, func->body);
+    }
     return v.failures;
 }

@@ -140,6 +140,8 @@ static const Fault faults[] = {
      "mixes the elements of a while"},
     {"%21 = sub %20, %1 : f32[N]", "%21 = gather %20[%3] : f32[N]",
      "mixes the elements of a while"},
+    {"%21 = sub %20, %1 : f32[N]", "%21 = gather : f32[N]", "no operands"},
+    {"%21 = sub %20, %1 : f32[N]", "%21 = gather %99[%3] : f32[N]", NULL},
     {"%21 = sub %20, %1 : f32[N]", "%21 = sub %20, %1 : f32[N]\n print %b text=\"\"", NULL},
     {"print %5, %0", "print %0, %5", "wants a `text`, a bool, and values"},
     {"print %5, %0, %17", "print %5, %0, %9", "operand 2 has another shape"},
