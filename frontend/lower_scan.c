@@ -73,6 +73,7 @@ Value *arg_extreme(Lower *l, bool most, Value *values, Value *indices, int axis)
                           build_i64(&l->b, -1)};
     Value *arrays[2] = {values, indices};
     Op *fold = build_fold(&l->b, 2, arrays, neutrals, axis, false, false, false);
+    op_set_word(l->func, fold, ATTR_EXTREME, most ? "max" : "min");
     Builder outside = l->b;
     l->b = build_at_end(l->func, fold->regions[0]);
     l->b.span = outside.span;

@@ -227,6 +227,11 @@ static void verify_fold(Verifier *v, const Op *op)
     if (!block_is_scalar(region)) {
         verify_fail(v, op, "the region holds more than arithmetic on scalars");
     }
+    const char *extreme = op_word(op, ATTR_EXTREME);
+    if (extreme && (n != 2 || op->operands[1]->type->dtype != DT_I64 ||
+                    !verify_is_among(extreme, " max min "))) {
+        verify_fail(v, op, "`extreme` wants values and indices, and max or min");
+    }
 }
 
 /* ---- while ---- */

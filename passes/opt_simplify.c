@@ -115,6 +115,36 @@ static bool is_number(const Value *value, double number)
     return (double)attr->i == number;
 }
 
+/* The same numbers at the same places, before they got more of the same along axes. */
+static const Value *unspread(const Value *value)
+{
+    while (value->def && value->def->kind == OP_BROADCAST &&
+           value->def->operands[0]->type->rank == value->type->rank) {
+        value = value->def->operands[0];
+    }
+    return value;
+}
+
+/* Less the greatest of its row, as in a softmax: zero at most, or NaN. */
+static bool is_never_positive(const Value *value)
+{
+    const Op *op = value->def;
+    if (!op || op->kind != OP_SUB || !dtype_is_float(value->type->dtype)) {
+        return false;
+    }
+    const Op *most = unspread(op->operands[1])->def;
+    return most && most->kind == OP_REDUCE && text_same(op_word(most, ATTR_FN), "max") &&
+           most->operands[0] == op->operands[0];
+}
+
+/* The smaller one of a number above zero and one that never is. NaN wins over both. */
+static Value *least_identity(const Op *op)
+{
+    const Attr *bound = constant(op->operands[1]);
+    bool above = bound && dtype_is_float(op->results[0]->type->dtype) && bound->f > 0;
+    return above && is_never_positive(op->operands[0]) ? op->operands[0] : NULL;
+}
+
 /* x where the op is x whatever x is; else NULL. */
 static Value *arithmetic_identity(const Op *op)
 {
@@ -172,6 +202,7 @@ static Value *identity(const Op *op)
     case OP_SUB:
     case OP_MUL:
     case OP_DIV: return arithmetic_identity(op);
+    case OP_MIN: return least_identity(op);
     case OP_SELECT: return select_identity(op);
     case OP_CAST:
     case OP_BITCAST:

@@ -21,6 +21,7 @@ static const PassOrder ORDERS[] = {
     {"simplify", "reads", "an index is told by how little it is made of"},
     {"reads", "contract", "what a factor does not change along is told by plain reads"},
     {"contract", "fuse", "products have grids of their own"},
+    {"extremes", "fuse", "two reductions of a row share a launch"},
     {"fuse", "tile", "one group of statements shares one grid and one set of tiles"},
     {"tile", "merge", "before it there are no loops over parts of axes"},
     {"merge", "hoist", "what neither loop changes is moved out of one"},

@@ -12,7 +12,7 @@
  * Stored axes become grid axes. An axis that is only reduced becomes a loop around each reduction.
  * An axis that is both (a softmax row) is held whole when it fits, else walked once per reduction
  * and once to store. Requires: fuse. Establishes: the launch stage. Reassociates reductions. */
-#include "passes/tile.h"
+#include "passes/tile_steps.h"
 
 #include "ir/errors.h"
 #include "ir/verify.h"
@@ -116,6 +116,63 @@ static void collect_held(Op *op, void *user)
     }
 }
 
+static void find_product(Op *op, void *user)
+{
+    bool *found = user;
+    *found = *found || op->kind == OP_DOT;
+}
+
+static bool holds_product(const Op *group)
+{
+    bool found = false;
+    block_walk(group->regions[0], find_product, &found);
+    return found;
+}
+
+/* What an axis's reductions come from: by value, the classes of axes that were reduced before. */
+typedef struct Dependence {
+    const Collector *collector;
+    int classes[64], n;
+    uint64_t *reduced; /* a bit a class, by the value's id */
+} Dependence;
+
+static uint64_t class_bit(Dependence *d, int class)
+{
+    int i = 0;
+    while (i < d->n && d->classes[i] != class) {
+        i++;
+    }
+    if (i == 64) {
+        return 0;
+    }
+    d->classes[i] = class;
+    d->n += i == d->n;
+    return (uint64_t)1 << i;
+}
+
+/* A row that is reduced again after what it was reduced to is known: held, it is read once. */
+static void hold_again(Op *op, void *user)
+{
+    Dependence *d = user;
+    const Collector *c = d->collector;
+    uint64_t before = 0, bit = 0;
+    for (int i = 0; i < op->n_operands; i++) {
+        before |= op->operands[i] ? d->reduced[op->operands[i]->id] : 0;
+    }
+    if (op->kind == OP_REDUCE) {
+        int axis = (int)op_int(op, ATTR_AXIS, 0);
+        int class = axes_class(c->plan->axes, op->operands[0], axis);
+        bit = class >= 0 ? class_bit(d, class) : 0;
+        if ((before & bit) &&
+            poly_most(op->operands[0]->type->dims[axis]) <= tile_longest_row(c->func)) {
+            add_axis(c->func, c->plan, op->operands[0], axis)->flags |= AXIS_STORED;
+        }
+    }
+    for (int i = 0; i < op->n_results; i++) {
+        d->reduced[op->results[i]->id] = before | bit;
+    }
+}
+
 static void collect_op(Op *op, void *user)
 {
     Collector *c = user;
@@ -138,6 +195,10 @@ void tile_collect(Func *func, TilePlan *plan, const Op *group)
     Collector c = {func, plan};
     block_walk(group->regions[0], collect_stored, &c);
     block_walk(group->regions[0], collect_held, &c);
+    Dependence d = {.collector = &c, .reduced = ARENA_ARRAY(func->arena, uint64_t, func->n_values)};
+    if (is_gpu(func) && !holds_product(group)) {
+        block_walk(group->regions[0], hold_again, &d);
+    }
     plan->n_stored = plan->n;
     block_walk(group->regions[0], collect_op, &c);
 }

@@ -58,6 +58,9 @@ typedef struct TilePlan {
 /* Puts the group's axes into `plan`, those of its grid first. */
 void tile_collect(Func *func, TilePlan *plan, const Op *group);
 
+/* Elements of a row that the registers of a GPU's block hold at most. */
+int64_t tile_longest_row(const Func *func);
+
 /* Does it hold groups of its own? */
 bool tile_is_serial(const Op *op);
 /* Puts a launch in the place of such a group. */

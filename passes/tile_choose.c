@@ -49,6 +49,11 @@ static void choose_grid(Func *func, TilePlan *plan, int64_t elements)
     }
 }
 
+int64_t tile_longest_row(const Func *func)
+{
+    return (int64_t)func->target->max_threads * ROW_MOST_THREAD;
+}
+
 static int64_t row_capacity(const Func *func, const TilePlan *plan)
 {
     int64_t most = smaller(ROW_MOST_THREAD, plan->most_thread);

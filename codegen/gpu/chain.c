@@ -48,7 +48,8 @@ static void emit_group(GpuEmitter *em, const Op *op, int from, int n, GpuDivide 
 {
     llvm_line(em->l, op->span);
     if (gpu_is_division(op)) {
-        gpu_emit_quotients(em, op, from, n, how);
+        bool shorter = how == DIVIDE_CHECKED && gpu_is_rounded(op);
+        gpu_emit_quotients(em, op, from, n, shorter ? DIVIDE_ROUNDED : how);
         return;
     }
     if (op->kind == OP_INDEX) {
@@ -191,7 +192,8 @@ static bool emit_ways(GpuEmitter *em, const Run *run, const Op *last)
 {
     const Op *division = head_division(run);
     LLVMValueRef good;
-    if (!division || !goes_to(last, OP_STORE) || any_reads(last->next->next, run)) {
+    if (!division || gpu_is_rounded(division) || !goes_to(last, OP_STORE) ||
+        any_reads(last->next->next, run)) {
         return false;
     }
     LLVMValueRef *used = gpu_store_used(gpu_store_begin(em, last->next));

@@ -10,7 +10,12 @@
  * rounded right (Markstein 1990). The steps are exact enough while |a| and |d| lie between 2^-60
  * and 2^60. A thread that holds anything else looks again: zeros over such a divisor (a softmax's
  * padding, and what is far below its maximum) are zeros with a sign; with other numbers it divides
- * all of the elements at hand the long way. */
+ * all of the elements at hand the long way.
+ *
+ * A quotient that is only rounded to bf16 needs less: q = a*y lies within a few units in the last
+ * place of the right one, of any size, and rounds to the same bf16 unless its lower half, which
+ * bf16 drops, is that close to a tie. One in some ten thousand is; a thread that has one divides
+ * its elements by the steps above. */
 #include "codegen/gpu/tiles.h"
 
 enum {
@@ -98,13 +103,30 @@ static void check_size(Division *v, LLVMValueRef value)
     v->good = gpu_both(v->em, v->good, is_moderate(v, value));
 }
 
+static LLVMValueRef one_of(Division *v)
+{
+    return LLVMConstReal(v->em->f32, 1);
+}
+
+static LLVMValueRef exact_reciprocal(Division *v, LLVMValueRef d)
+{
+    return LLVMBuildFDiv(v->em->builder, one_of(v), d, "");
+}
+
+/* The hardware's, and one Newton step. */
+static LLVMValueRef near_reciprocal(Division *v, LLVMValueRef d)
+{
+    LLVMValueRef y = v->em->target->reciprocal(v->em, d);
+    return fma_of(v, y, rest_of(v, d, y, one_of(v)), y);
+}
+
 static void take_reciprocal(Division *v, int r)
 {
-    LLVMBuilderRef b = v->em->builder;
-    LLVMValueRef one = LLVMConstReal(v->em->f32, 1), d = v->d[r];
+    LLVMValueRef d = v->d[r];
     check_size(v, d);
-    v->high[r] = LLVMBuildFDiv(b, one, d, "");
-    v->low[r] = LLVMBuildFMul(b, rest_of(v, d, v->high[r], one), v->high[r], "");
+    v->high[r] = exact_reciprocal(v, d);
+    LLVMValueRef rest = rest_of(v, d, v->high[r], one_of(v));
+    v->low[r] = LLVMBuildFMul(v->em->builder, rest, v->high[r], "");
 }
 
 static LLVMValueRef divide_by_shared(Division *v, int r)
@@ -133,8 +155,7 @@ static void emit_shared(Division *v)
 
 static LLVMValueRef divide_by_own(Division *v, LLVMValueRef a, LLVMValueRef d)
 {
-    LLVMValueRef y = v->em->target->reciprocal(v->em, d);
-    y = fma_of(v, y, rest_of(v, d, y, LLVMConstReal(v->em->f32, 1)), y);
+    LLVMValueRef y = near_reciprocal(v, d);
     LLVMValueRef q = LLVMBuildFMul(v->em->builder, a, y, "");
     q = fma_of(v, rest_of(v, d, q, a), y, q);
     return fma_of(v, rest_of(v, d, q, a), y, q);
@@ -211,6 +232,20 @@ static Way begin_way(Division *v, const char *name)
     return way;
 }
 
+/* All ways lead here. */
+static void join_ways(Division *v, const Way *ways, int n)
+{
+    for (int r = 0; r < v->n; r++) {
+        if (v->a[r]) {
+            LLVMValueRef one = LLVMBuildPhi(v->em->builder, v->em->f32, "");
+            for (int i = 0; i < n; i++) {
+                LLVMAddIncoming(one, &ways[i].quotient[r], (LLVMBasicBlockRef *)&ways[i].block, 1);
+            }
+            v->quotient[r] = one;
+        }
+    }
+}
+
 /* Other ways for the threads that need them; all meet again. */
 static void emit_exact(Division *v)
 {
@@ -229,15 +264,7 @@ static void emit_exact(Division *v)
     gpu_go(em, from);
     LLVMBuildCondBr(em->builder, v->good, done, zeros.block);
     gpu_go(em, done);
-    for (int r = 0; r < v->n; r++) {
-        if (v->a[r]) {
-            LLVMValueRef one = LLVMBuildPhi(em->builder, em->f32, "");
-            LLVMValueRef values[] = {v->quotient[r], zeros.quotient[r], any.quotient[r]};
-            LLVMBasicBlockRef blocks[] = {from, zeros.block, any.block};
-            LLVMAddIncoming(one, values, blocks, 3);
-            v->quotient[r] = one;
-        }
-    }
+    join_ways(v, (Way[]){{from, v->quotient}, zeros, any}, 3);
 }
 
 /* ---- all together ---- */
@@ -307,6 +334,57 @@ static void divide_short(Division *v)
     }
 }
 
+/* ---- what is only rounded to bf16 ---- */
+
+/* Does q round to the same bf16 as the right quotient? y is off by little more than 2^-24 of
+ * itself, and q by as much again: together less than two units in the last place, which the right
+ * quotient's own half makes OFF whole ones at most. Below the normal numbers units are larger,
+ * errors are not. */
+static LLVMValueRef rounds_alike(Division *v, LLVMValueRef q)
+{
+    enum { HALF = 16, TIE = 0x8000, OFF = 3 };
+    LLVMBuilderRef b = v->em->builder;
+    LLVMValueRef dropped = LLVMBuildShl(b, bits_of(v, q), gpu_i32(v->em, HALF), "");
+    dropped = LLVMBuildSub(b, dropped, gpu_i32(v->em, (TIE - OFF) << HALF), "");
+    return LLVMBuildICmp(b, LLVMIntUGT, dropped, gpu_i32(v->em, 2 * OFF << HALF), "");
+}
+
+static void emit_near(Division *v)
+{
+    bool shared = is_shared(v);
+    v->high = ARENA_ARRAY(v->em->arena, LLVMValueRef, v->n);
+    for (int r = 0; r < v->n; r++) {
+        if (!v->a[r]) {
+            continue;
+        }
+        int first = first_with(v, r);
+        if (first == r) {
+            check_size(v, v->d[r]);
+            v->high[r] = shared ? exact_reciprocal(v, v->d[r]) : near_reciprocal(v, v->d[r]);
+        }
+        v->quotient[r] = LLVMBuildFMul(v->em->builder, v->a[r], v->high[first], "");
+        v->good = gpu_both(v->em, v->good, rounds_alike(v, v->quotient[r]));
+    }
+}
+
+static void emit_rounded(Division *v)
+{
+    LLVMBuilderRef b = v->em->builder;
+    emit_near(v);
+    LLVMBasicBlockRef from = LLVMGetInsertBlock(b), done = gpu_new_block(v->em, "rounded");
+    Way tie = begin_way(v, "tie");
+    LLVMBasicBlockRef first = tie.block;
+    Division exact = {.em = v->em, .n = v->n, .a = v->a, .d = v->d, .quotient = tie.quotient};
+    divide_short(&exact);
+    emit_exact(&exact);
+    tie.block = LLVMGetInsertBlock(b);
+    LLVMBuildBr(b, done);
+    gpu_go(v->em, from);
+    LLVMBuildCondBr(b, v->good, done, first);
+    gpu_go(v->em, done);
+    join_ways(v, (Way[]){{from, v->quotient}, tie}, 2);
+}
+
 bool gpu_emit_divisions(GpuEmitter *em, int n, LLVMValueRef *a, LLVMValueRef *d,
                         LLVMValueRef *quotient, GpuDivide how)
 {
@@ -317,6 +395,10 @@ bool gpu_emit_divisions(GpuEmitter *em, int n, LLVMValueRef *a, LLVMValueRef *d,
     }
     if (!suits(&v)) {
         return false;
+    }
+    if (how == DIVIDE_ROUNDED) {
+        emit_rounded(&v);
+        return true;
     }
     divide_short(&v);
     if (how == DIVIDE_CHECKED) {

@@ -176,13 +176,15 @@ void gpu_emit_quotients(GpuEmitter *em, const Op *op, int from, int n, GpuDivide
     }
 }
 
-/* Is the result only what an approximation carries? LLVM then drops a plain division. */
-static bool only_carried(const Op *op)
+/* Is the result used by what follows in its block alone, and everywhere in this way? */
+static bool is_used_only(const Op *op, bool (*way)(const Op *user, int operand))
 {
     for (const Op *user = op->next; user; user = user->next) {
+        if (user->n_regions > 0) {
+            return false;
+        }
         for (int i = 0; i < user->n_operands; i++) {
-            bool carried = op_carries_value(user->kind) && i == 1;
-            if (user->n_regions > 0 || (user->operands[i] == op->results[0] && !carried)) {
+            if (user->operands[i] == op->results[0] && !way(user, i)) {
                 return false;
             }
         }
@@ -190,10 +192,25 @@ static bool only_carried(const Op *op)
     return true;
 }
 
+static bool carries(const Op *user, int operand)
+{
+    return op_carries_value(user->kind) && operand == 1;
+}
+
+static bool rounds(const Op *user, int operand)
+{
+    return user->kind == OP_CAST && user->results[operand]->type->dtype == DT_BF16;
+}
+
 bool gpu_is_division(const Op *op)
 {
     return op->kind == OP_DIV && is_tile(op->results[0]) && op->results[0]->type->dtype == DT_F32 &&
-           !only_carried(op);
+           !is_used_only(op, carries); /* LLVM drops what only an approximation carries */
+}
+
+bool gpu_is_rounded(const Op *division)
+{
+    return is_used_only(division, rounds);
 }
 
 void gpu_emit_elementwise(GpuEmitter *em, const Op *op)

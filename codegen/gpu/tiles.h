@@ -25,6 +25,7 @@ bool gpu_is_division(const Op *op);
  * else false, and nothing is emitted. */
 typedef enum GpuDivide {
     DIVIDE_CHECKED,  /* looks at them for whether the short way is exact */
+    DIVIDE_ROUNDED,  /* the same for what is only rounded to bf16: a shorter way */
     DIVIDE_MODERATE, /* the short way: it is */
     DIVIDE_ZEROS,    /* it is but for dividends of zero */
     DIVIDE_ANY,      /* the long way, for whatever there is */
@@ -35,6 +36,8 @@ bool gpu_emit_divisions(GpuEmitter *em, int n, LLVMValueRef *a, LLVMValueRef *d,
  * `used`, if given: by register, an i1 of whether its quotient is used at all; NULL: it is. */
 bool gpu_divisions_check(GpuEmitter *em, int n, LLVMValueRef *a, LLVMValueRef *d, GpuDivide how,
                          LLVMValueRef *used, LLVMValueRef *good);
+/* Is an f32 division's result rounded to bf16 wherever it is used? */
+bool gpu_is_rounded(const Op *division);
 /* An f32 division of registers [from, from + n) of `out`; the operands are there. */
 void gpu_emit_quotients(GpuEmitter *em, const Op *op, int from, int n, GpuDivide how);
 /* gpu_divisions_check of all registers. */

@@ -13,8 +13,8 @@ import lanes
 from arrays import SUMMED, expr
 from program import FLOATS, HALVES, INTS, MOST_PRODUCT, PACKED, Program, Value
 
-SKIPPED = ["simplify", "reads", "contract", "units", "hoist", "accumulate", "narrow", "peel",
-           "fast", "overlap", "syncs", "vectorize"]
+SKIPPED = ["simplify", "reads", "contract", "extremes", "units", "hoist", "accumulate",
+           "narrow", "peel", "fast", "overlap", "syncs", "vectorize"]
 TARGETS = ["sm_90a", "sm_90a", "gfx942"]
 STORED = ["f32", "i32", "i64", "bool", "f64"]  # by the statements of a parallel
 CONTROLLED = ["f32", "i32", "f64", "i16"]      # what changes in loops over arrays
