@@ -3,7 +3,7 @@
 """handles.py --tessera PROGRAM: from source text to a function's handle; the context exists.
 
 Twenty variants of `add`, each a text that was not seen before; run with CUDA_CACHE_DISABLE=1 (set
-here), so that no driver's cache helps. Triton's way is timed beside it where it is installed.
+here) and TESSERA_CACHE=off, so that no cache helps. Triton's way is timed beside it where it is installed.
 """
 
 import argparse
@@ -14,6 +14,7 @@ import tempfile
 import time
 
 os.environ["CUDA_CACHE_DISABLE"] = "1"
+os.environ["TESSERA_CACHE"] = "off"
 
 import torch  # noqa: E402 (after the environment is set)
 

@@ -53,7 +53,8 @@ typedef struct Options {
     const char *target, *emit, *device, *stop_after, *print_after;
     uint64_t seed;
     int threads, rounds, optimize;
-    int timeout; /* seconds, 0: any; or NO_TIMEOUT */
+    int timeout;   /* seconds, 0: any; or NO_TIMEOUT */
+    int64_t limit; /* bytes; -1: none is given */
     bool check, json, print_changed, time_passes, verify;
     bool describe, dependencies, csv;
     const char *compare, *trace, *trap, *html;
@@ -82,6 +83,7 @@ enum {
     VERB_FMT = 32,
     VERB_CHECK = 64,
     VERB_DOCTOR = 128,
+    VERB_CACHE = 256,
 };
 
 extern const OptionRow option_rows[];
@@ -319,6 +321,7 @@ int verb_bench(const Options *options);
 int verb_check(const Options *options);
 int verb_fmt(const Options *options);
 int verb_doctor(const Options *options);
+int verb_cache(const Options *options);
 int verb_targets(const Options *options);
 int verb_help(const Options *options);
 int verb_version(const Options *options);

@@ -10,7 +10,7 @@
 enum {
     ALL = VERB_RUN | VERB_COMPILE | VERB_EXPLAIN | VERB_BENCH,
     CHECKED = ALL | VERB_CHECK,
-    ANY = CHECKED | VERB_FMT | VERB_DOCTOR | VERB_OTHER,
+    ANY = CHECKED | VERB_FMT | VERB_DOCTOR | VERB_CACHE | VERB_OTHER,
     ON_DEVICE = VERB_RUN | VERB_BENCH,
 };
 
@@ -43,7 +43,8 @@ const OptionRow option_rows[] = {
     {"--json", NULL, VERB_BENCH, "one line of JSON, for each of the sizes that are walked"},
     {"--csv", NULL, VERB_BENCH, "a table, a line for each of the sizes that are walked"},
     {"--compare", "FILE", VERB_BENCH, "with what --json wrote before"},
-    {"--json", NULL, VERB_DOCTOR, "one object of JSON"},
+    {"--json", NULL, VERB_DOCTOR | VERB_CACHE, "one object of JSON"},
+    {"--limit", "500M", VERB_CACHE, "of prune: bytes that stay (default: the cache's own limit)"},
     {"--json", NULL, VERB_COMPILE, "with --describe: as JSON"},
     {"--json", NULL, VERB_EXPLAIN, "as JSON; of codes, too"},
     {"--html", "FILE", VERB_EXPLAIN, "one page: also sources, IR, code and pictures"},
@@ -395,6 +396,10 @@ static int take_option(const OptionRow *row, const char *value, Options *options
         return read_number(row->name, value, 1, 1024, &options->threads);
     } else if (is(row, "--timeout")) {
         return read_number(row->name, value, 0, 1000000, &options->timeout);
+    } else if (is(row, "--limit")) {
+        return take_size(&value, &options->limit) && !*value
+                   ? 0
+                   : fail_code(FAIL_VALUE, TESSERA_USAGE, "--limit wants bytes: 500M");
     } else if (is(row, "--rounds")) {
         return read_number(row->name, value, 1, 1000, &options->rounds);
     } else if (is(row, "--optimize")) {
@@ -476,7 +481,7 @@ static void split_path(const char *text, Options *options)
 
 int options_read(const Verb *verb, int argc, char **argv, Options *options)
 {
-    *options = (Options){.rounds = 7, .timeout = NO_TIMEOUT, .seed = 1};
+    *options = (Options){.rounds = 7, .timeout = NO_TIMEOUT, .limit = -1, .seed = 1};
     bool only_words = false;
     for (int i = 0; i < argc; i++) {
         if (!only_words && strcmp(argv[i], "--") == 0) {
@@ -497,7 +502,7 @@ int options_read(const Verb *verb, int argc, char **argv, Options *options)
         return fail_code(FAIL_SIZE, TESSERA_USAGE, "--size %s=…: only bench walks over sizes",
                          options->ranges.items[0].name);
     }
-    if (!(verb->bit & (VERB_OTHER | VERB_EXPLAIN | VERB_DOCTOR)) && !any) {
+    if (!(verb->bit & (VERB_OTHER | VERB_EXPLAIN | VERB_DOCTOR | VERB_CACHE)) && !any) {
         return fail_code(FAIL_NO_FILE, TESSERA_USAGE, "%s wants a file: tessera %s %s", verb->name,
                          verb->name, verb->synopsis);
     }

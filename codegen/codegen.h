@@ -41,6 +41,8 @@ typedef struct CodegenHost {
     const char *ptxas_version;
 } CodegenHost;
 void codegen_host(Arena *arena, CodegenHost *host);
+/* The CPU alone; it runs no other program. */
+void codegen_host_cpu(Arena *arena, CodegenHost *host);
 
 /* NVIDIA: what the assembler says of this PTX (`ptxas -v`); false, without a word, where there is
  * none or it fails. */
@@ -48,7 +50,8 @@ bool codegen_assembler_says(Func *func, const CodegenOptions *options, const Cod
 
 /* The host's own code, ready to call. */
 typedef struct JitCode JitCode;
-JitCode *codegen_jit(Func *func, const CodegenOptions *options, Plan *plan);
+/* Links an EMIT_OBJ of this CPU and finds the plan's symbols; what is wrong is told to func. */
+JitCode *codegen_jit(Func *func, const Code *code, const Plan *plan);
 void *jit_symbol(JitCode *jit, const char *symbol);
 void jit_free(JitCode *jit);
 

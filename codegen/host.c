@@ -12,13 +12,18 @@ static const char *take_text(Arena *arena, char *message)
     return text;
 }
 
+void codegen_host_cpu(Arena *arena, CodegenHost *host)
+{
+    *host = (CodegenHost){.cpu = take_text(arena, LLVMGetHostCPUName()),
+                          .features = take_text(arena, LLVMGetHostCPUFeatures())};
+}
+
 void codegen_host(Arena *arena, CodegenHost *host)
 {
     unsigned major, minor, patch;
     LLVMGetVersion(&major, &minor, &patch);
-    *host = (CodegenHost){.llvm = arena_printf(arena, "%u.%u.%u", major, minor, patch),
-                          .cpu = take_text(arena, LLVMGetHostCPUName()),
-                          .features = take_text(arena, LLVMGetHostCPUFeatures()),
-                          .ptxas = ptxas_find(arena)};
+    codegen_host_cpu(arena, host);
+    host->llvm = arena_printf(arena, "%u.%u.%u", major, minor, patch);
+    host->ptxas = ptxas_find(arena);
     host->ptxas_version = host->ptxas ? ptxas_version(arena, host->ptxas) : NULL;
 }

@@ -26,8 +26,7 @@ static void register_targets(void)
     LLVMInitializeAMDGPUAsmPrinter();
 }
 
-/* LLVM's registry of targets is the process's; registering twice at once would race. */
-static void register_targets_once(void)
+void llvm_register_targets(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, register_targets);
@@ -150,7 +149,7 @@ void llvm_lap(Llvm *l, const char *part)
 
 static bool begin(Llvm *l, const LlvmOptions *options)
 {
-    register_targets_once();
+    llvm_register_targets();
     l->problems = text_new(l->arena);
     l->context = LLVMContextCreate();
     LLVMContextSetDiagnosticHandler(l->context, note_problem, l);

@@ -41,6 +41,8 @@ typedef struct LlvmOptions {
 } LlvmOptions;
 
 typedef bool LlvmBody(Llvm *l, void *user);
+/* LLVM's registry of targets is the process's: once, whoever comes first. */
+void llvm_register_targets(void);
 /* Runs `body` on an empty module for func->target. Also frees LLVM's memory when the body leaves
  * through the arena's or the diagnostics' guard. False after a diagnostic. */
 bool llvm_run(Func *func, const LlvmOptions *options, LlvmBody *body, void *user);

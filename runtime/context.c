@@ -60,6 +60,7 @@ void tessera_context_free(TesseraContext *context)
         context_drop(context, context->allowed);
         said_free(context);
         doctor_free(context);
+        cache_free(context);
         arena_free(&context->told);
         context_drop(context, context);
     }

@@ -247,7 +247,11 @@ static void *find_symbol(void *user, const char *name)
 static EmitKind kind_to_load(const Target *target)
 {
     const char *ptxas = getenv("TESSERA_PTXAS");
-    return target->family != FAMILY_NVPTX ? EMIT_HSACO : ptxas && *ptxas ? EMIT_CUBIN : EMIT_PTX;
+    switch (target->family) {
+    case FAMILY_CPU: return EMIT_OBJ;
+    case FAMILY_NVPTX: return ptxas && *ptxas ? EMIT_CUBIN : EMIT_PTX;
+    default: return EMIT_HSACO;
+    }
 }
 
 /* The sizes that the code was compiled for. */
@@ -268,16 +272,15 @@ static bool make_code(LoadTask *task)
 {
     TesseraKernel *kernel = task->kernel;
     Compilation *c = &kernel->compilation;
-    CodegenOptions options = compilation_codegen(c);
     OnDevice *made = task->made;
+    Code code = {0};
+    if (!cached_emit(c, kind_to_load(c->target), &code, &made->plan)) {
+        return false;
+    }
     if (c->target->family == FAMILY_CPU) {
-        made->jit = codegen_jit(c->func, &options, &made->plan);
+        made->jit = codegen_jit(c->func, &code, &made->plan);
         task->image = (DeviceImage){.symbol = find_symbol, .user = made->jit};
         return made->jit != NULL;
-    }
-    Code code = {0};
-    if (!codegen_emit(c->func, kind_to_load(c->target), &options, &code, &made->plan)) {
-        return false;
     }
     char *ended = arena_alloc(&kernel->work.arena, code.n + 1); /* PTX ends in a zero */
     memcpy(ended, code.bytes, code.n);

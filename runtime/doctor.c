@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include "runtime/runtime.h"
 
+#include <inttypes.h>
 #include <dirent.h>
 #include <sched.h>
 #include <stdio.h>
@@ -350,6 +351,26 @@ static void find_ptxas(struct Doctor *doctor, const CodegenHost *host)
                                   "$TESSERA_PTXAS"});
 }
 
+static void find_cache(struct Doctor *doctor)
+{
+    TesseraCacheInfo info;
+    if (tessera_cache_info(doctor->work.context, &info) != TESSERA_OK) {
+        return;
+    }
+    const char *text =
+        info.why ? arena_printf(&doctor->work.arena, "not used: %s", info.why)
+                 : arena_printf(&doctor->work.arena, "%s: %" PRIu64 " entries, %.1f of %.1f MB",
+                                info.folder, info.entries, (double)info.bytes * 1e-6,
+                                (double)info.limit * 1e-6);
+    add(doctor, (TesseraFinding){.part = "cache",
+                                 .health = info.why ? TESSERA_ABSENT : TESSERA_HEALTHY,
+                                 .text = text,
+                                 .looked_for = "$TESSERA_CACHE, $XDG_CACHE_HOME, $HOME",
+                                 .cost = info.why ? "every run compiles anew" : NULL,
+                                 .help = info.why ? "name a folder of yours in $TESSERA_CACHE"
+                                                  : NULL});
+}
+
 static bool doctor_task(void *user)
 {
     struct Doctor *doctor = user;
@@ -361,10 +382,7 @@ static bool doctor_task(void *user)
         find_driver(doctor, &VENDORS[i]);
     }
     find_ptxas(doctor, &host);
-    add(doctor, (TesseraFinding){.part = "cache",
-                                 .health = TESSERA_ABSENT,
-                                 .text = "there is none yet",
-                                 .cost = "every run compiles anew"});
+    find_cache(doctor);
     return true;
 }
 

@@ -26,6 +26,10 @@ struct TesseraContext {
     DiagPolicy policy;
     TesseraDebug debug;
     TesseraTarget target; /* of the last tessera_target */
+    struct Cache *cache;  /* cached.c; NULL: was not asked yet */
+    char *cache_folder;   /* from the allocator; NULL: as the environment says */
+    int64_t cache_limit;
+    struct CacheListing *listing; /* of the last tessera_cache_list; NULL: none */
     struct Said *said;    /* messages.c; NULL: nothing yet */
     struct Doctor *doctor; /* doctor.c; NULL: was not asked */
 };
@@ -207,6 +211,14 @@ void compilation_widen(Compilation *c);
 void compilation_reproducer(void *compilation, Text *out);
 
 CodegenOptions compilation_codegen(Compilation *c); /* kernel.c */
+
+/* ---- the compile cache (cached.c, cache_calls.c) ---- */
+
+/* Opened when it is first asked for; NULL: no memory. */
+struct Cache *context_cache(TesseraContext *context);
+void cache_free(TesseraContext *context);
+/* codegen_emit, unless what it would make is there already. */
+bool cached_emit(Compilation *c, EmitKind kind, Code *code, Plan *plan);
 /* As it may stand in the source. */
 const char *schedule_block(const Compilation *c, bool reasons); /* kernel.c */
 /* The IR as it is now, with the lines of the source that it comes from (explain.c). */

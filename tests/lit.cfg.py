@@ -48,7 +48,7 @@ for name in ("TESSERA_PTXAS", "TESSERA_SEED", "TESSERA_PLANTED", "ASAN_OPTIONS",
     if name in os.environ:
         config.environment[name] = os.environ[name]
 # No state of the user's: a cache of its own, no device unless a test asks for one.
-config.environment["XDG_CACHE_HOME"] = os.path.join(config.test_exec_root, "cache")
+config.environment["TESSERA_CACHE"] = "off"  # what is tested is made
 
 
 def has_tool(name):

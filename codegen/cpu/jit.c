@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host's own code in memory: the same object as EMIT_OBJ, linked by ORC. */
+/* The host's own code in memory: an object, linked by ORC. */
 #include "codegen/cpu/cpu.h"
 
 #include "codegen/llvm.h"
@@ -25,6 +25,7 @@ static bool report(Func *func, LLVMErrorRef error)
 
 static bool link_object(Func *func, JitCode *jit, const Code *code)
 {
+    llvm_register_targets();
     if (!report(func, LLVMOrcCreateLLJIT(&jit->jit, NULL))) {
         return false;
     }
@@ -45,18 +46,14 @@ static bool link_symbols(Func *func, JitCode *jit, const Plan *plan)
     return true;
 }
 
-JitCode *codegen_jit(Func *func, const CodegenOptions *options, Plan *plan)
+JitCode *codegen_jit(Func *func, const Code *code, const Plan *plan)
 {
-    Code code;
-    if (!cpu_emit(func, EMIT_OBJ, options, &code, plan)) {
-        return NULL;
-    }
     JitCode *jit = calloc(1, sizeof *jit);
     if (!jit) {
         diag_failure(func->diags, DIAG_ENVIRONMENT, "out of memory");
         return NULL;
     }
-    if (!link_object(func, jit, &code) || !link_symbols(func, jit, plan)) {
+    if (!link_object(func, jit, code) || !link_symbols(func, jit, plan)) {
         jit_free(jit);
         return NULL;
     }

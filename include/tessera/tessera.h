@@ -446,6 +446,46 @@ TESSERA_API TesseraStatus tessera_copy_out(TesseraDevice *device, void *to_host,
 /* Waits for all work of a stream (NULL: the default one); reports a kernel's fault. */
 TESSERA_API TesseraStatus tessera_sync(TesseraDevice *device, void *stream);
 
+/* ---- the compile cache ----
+ *
+ * Machine code that tessera_prepare had made is kept in a folder of the user's, a file an entry, by
+ * the digest of all that it was made from: sources, options, targets, this build. Damaged entries,
+ * and those of others, are not used. A cache that cannot be read or written is none: nothing fails
+ * for it, and tessera_cache_info says why. Many processes may use one folder. */
+
+/* For later calls with this context. folder NULL: what $TESSERA_CACHE names, else
+ * $XDG_CACHE_HOME/tessera, else $HOME/.cache/tessera; "off": no cache, in $TESSERA_CACHE, too.
+ * limit: bytes, of which those used last are kept; 0: $TESSERA_CACHE_SIZE ("500M"), else 2 GiB. */
+TESSERA_API TesseraStatus tessera_cache_use(TesseraContext *context, const char *folder,
+                                            int64_t limit);
+
+/* New members come at the end. */
+typedef struct TesseraCacheInfo {
+    const char *folder; /* NULL: none is known */
+    const char *why;    /* why it is not used; NULL: it is */
+    int64_t limit;
+    uint64_t entries, bytes;
+    uint64_t hits, misses, kept, refused; /* of this context; refused: damaged entries */
+} TesseraCacheInfo;
+/* The texts are good until the next tessera_cache_use. */
+TESSERA_API TesseraStatus tessera_cache_info(TesseraContext *context, TesseraCacheInfo *info);
+
+typedef struct TesseraCacheEntry {
+    const char *name;  /* of the file */
+    const char *about; /* "softmax for sm_90a"; NULL: it is damaged */
+    uint64_t bytes;
+    int64_t used; /* last, in seconds since 1970, to the hour */
+} TesseraCacheEntry;
+/* All of them, those used last first. Valid until the next call of this with the context. */
+TESSERA_API TesseraStatus tessera_cache_list(TesseraContext *context,
+                                             const TesseraCacheEntry **entries, size_t *n);
+/* Reads all entries and removes damaged ones: how many there were, how many of them went. */
+TESSERA_API TesseraStatus tessera_cache_verify(TesseraContext *context, size_t *checked,
+                                               size_t *damaged);
+/* Removes all but those used last that take so many bytes together; 0: all. */
+TESSERA_API TesseraStatus tessera_cache_prune(TesseraContext *context, int64_t bytes,
+                                              size_t *removed);
+
 /* ---- what this machine has ---- */
 
 typedef enum TesseraHealth {

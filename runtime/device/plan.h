@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum { PLAN_MOST_RANK = 8 };
+
 /* A size expression over the plan's sizes: sum of coef * product of sizes[var]. */
 typedef struct PlanTerm {
     int64_t coef;
@@ -40,7 +42,7 @@ typedef struct PlanParam {
     int rank;          /* -1: a scalar, passed by value */
     PlanExpr *dims;    /* rank of them */
     PlanExpr *strides; /* rank of them, in elements, each a number or one size; NULL: contiguous */
-    int order[8];      /* axis i is the caller's axis order[i] */
+    int order[PLAN_MOST_RANK]; /* axis i is the caller's axis order[i] */
     int align;         /* the pointer must be a multiple of this many bytes */
 } PlanParam;
 
@@ -58,7 +60,7 @@ typedef struct PlanScratch {
 typedef struct PlanMap {
     int param;
     int rank;
-    int64_t box[8];
+    int64_t box[PLAN_MOST_RANK];
     int swizzle;  /* bytes: 0, 32, 64, 128 */
     bool wide_l2; /* promote to 256 bytes in L2 */
 } PlanMap;

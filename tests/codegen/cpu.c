@@ -59,7 +59,10 @@ static void open_text(Program *program, const char *name, const char *text, cons
     Text problems = text_new(&program->arena);
     ck_assert_msg(verify_func(program->func, &problems) == 0, "%s", problems.data);
     program->func->target = target;
-    program->jit = codegen_jit(program->func, options, &program->plan);
+    Code code;
+    if (codegen_emit(program->func, EMIT_OBJ, options, &code, &program->plan)) {
+        program->jit = codegen_jit(program->func, &code, &program->plan);
+    }
     if (!program->jit) {
         show_diags(program);
     }
@@ -457,7 +460,8 @@ START_TEST(refuses_large_tiles)
     int source = diags_add_source(&program.diags, "big", TEXT, strlen(TEXT));
     program.func = parse_func(&program.arena, &program.diags, source);
     ck_assert_ptr_nonnull(program.func);
-    ck_assert_ptr_null(codegen_jit(program.func, &OPTIMIZED, &program.plan));
+    Code code;
+    ck_assert(!codegen_emit(program.func, EMIT_OBJ, &OPTIMIZED, &code, &program.plan));
     ck_assert_int_eq(program.diags.errors, 1);
     ck_assert_int_eq(program.diags.list.items[0].code, 511);
     close_program(&program);

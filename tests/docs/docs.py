@@ -65,6 +65,7 @@ class Report:
 def run_block(name, block, folder, tessera, report):
     environment = {**os.environ, "PATH": f"{tessera.parent}:{os.environ['PATH']}",
                    "XDG_CACHE_HOME": str(folder / "cache")}
+    environment.pop("TESSERA_CACHE", None)
     for command, expected in commands(block):
         done = subprocess.run(["sh", "-c", command], cwd=folder, env=environment, text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)

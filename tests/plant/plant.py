@@ -134,7 +134,8 @@ def notices(options, suite, name, awake):
     for command in commands(options, suite, name):
         try:
             done = subprocess.run([str(c) for c in command], cwd=options.work / "tree",
-                                  env={**os.environ, "TESSERA_PLANTED": str(awake)},
+                                  env={**os.environ, "TESSERA_PLANTED": str(awake),
+                                       "TESSERA_CACHE": "off"},
                                   capture_output=True, timeout=options.seconds)
         except subprocess.TimeoutExpired:
             return True

@@ -55,8 +55,9 @@ END_TEST
 START_TEST(errors_of_schedules)
 {
     static const char *const lines[][2] = {
-        {"tile", "has no value"},   {"tile 3", "needs a name"},    {"tiles M 3", "no such key"},
-        {"warps many", "no such value"}, {"", "nothing in it"},   {"product mma", "no such value"},
+        {"tile", "has no value"},       {"tile 3", "needs a name"},
+        {"tiles M 3", "no such key"},   {"warps many", "no such value"},
+        {"", "nothing in it"},          {"product mma", "no such value"},
         {"tile M -3", "no such value"},
     };
     parse(ADD);
@@ -95,8 +96,8 @@ START_TEST(inference)
     TesseraInferred in;
     TesseraSize size = {"M", 3};
     TesseraOptions options = {.sizes = &size, .n_sizes = 1};
-    TesseraTensor known[4] = {{NULL, TESSERA_F16, 2, {3, 5}, NULL}, {.rank = -1}, {.rank = -1},
-                              {.rank = -1}};
+    TesseraTensor known[4] = {
+        {NULL, TESSERA_F16, 2, {3, 5}, NULL}, {.rank = -1}, {.rank = -1}, {.rank = -1}};
     parse(SCALE);
     ck_assert_int_eq(tessera_infer(program, &options, known, &in), TESSERA_OK);
     ck_assert_uint_eq(in.n_bindings, 1);
@@ -319,26 +320,6 @@ END_TEST
 
 /* ---- memory that runs out ---- */
 
-typedef struct Counting {
-    int allocations, fail_at, open;
-} Counting;
-
-static void *counting_alloc(void *user, size_t bytes)
-{
-    Counting *counting = user;
-    if (++counting->allocations == counting->fail_at) {
-        return NULL;
-    }
-    counting->open++;
-    return malloc(bytes);
-}
-
-static void counting_release(void *user, void *memory)
-{
-    ((Counting *)user)->open--;
-    free(memory);
-}
-
 /* All but machine code, whose memory is LLVM's. */
 static TesseraStatus use(TesseraContext *c, TesseraProgram **p, TesseraKernel **k)
 {
@@ -347,8 +328,8 @@ static TesseraStatus use(TesseraContext *c, TesseraProgram **p, TesseraKernel **
     TesseraPair bind = {"T", "f32"};
     TesseraSize some[] = {{"M", 2}, {"N", 8}};
     float data[16] = {1};
-    TesseraOptions options = {.target = "sm_90a", .bindings = &bind, .n_bindings = 1,
-                              .sizes = some, .n_sizes = 2};
+    TesseraOptions options = {
+        .target = "sm_90a", .bindings = &bind, .n_bindings = 1, .sizes = some, .n_sizes = 2};
     TesseraArg args[] = {{.tensor = {data, TESSERA_F32, 2, {2, 8}}},
                          {.number = 2},
                          {.tensor = {data + 0, TESSERA_F32, 2, {2, 8}}}};

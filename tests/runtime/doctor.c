@@ -37,26 +37,6 @@ START_TEST(finds)
 }
 END_TEST
 
-typedef struct Counting {
-    int allocations, fail_at, open;
-} Counting;
-
-static void *counting_alloc(void *user, size_t bytes)
-{
-    Counting *counting = user;
-    if (++counting->allocations == counting->fail_at) {
-        return NULL;
-    }
-    counting->open++;
-    return malloc(bytes);
-}
-
-static void counting_release(void *user, void *memory)
-{
-    ((Counting *)user)->open--;
-    free(memory);
-}
-
 /* False: it was told, by a status or by what was found. */
 static bool ask(Counting *counting)
 {

@@ -7,6 +7,7 @@
 #include "runtime/debug.h"
 #include "tests/unit.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const char SCALE[] = "kernel scale(x: T[M, N], factor: f32, twice: const bool = false) "
@@ -77,6 +78,27 @@ static inline void prepare_add(int64_t n)
         x[i] = (float)i;
         y[i] = 0.5f;
     }
+}
+
+/* An allocator that counts, and fails once. */
+typedef struct Counting {
+    int allocations, fail_at, open;
+} Counting;
+
+static inline void *counting_alloc(void *user, size_t bytes)
+{
+    Counting *counting = user;
+    if (++counting->allocations == counting->fail_at) {
+        return NULL;
+    }
+    counting->open++;
+    return malloc(bytes);
+}
+
+static inline void counting_release(void *user, void *memory)
+{
+    ((Counting *)user)->open--;
+    free(memory);
 }
 
 #endif

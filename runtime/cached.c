@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Machine code that was made before. The front end and the passes run each time, they are quick;
+ * what LLVM and the assembler make of their IR is kept (runtime/cache). */
+#include "runtime/runtime.h"
+
+#include "ir/verify.h"
+#include "runtime/build_id.h"
+#include "runtime/cache/cache.h"
+#include "runtime/device/plan_bytes.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { WAIT_SECONDS = 60 }; /* for another process that compiles the same */
+
+Cache *context_cache(TesseraContext *context)
+{
+    if (!context->cache) {
+        CacheOptions options = {context->cache_folder, context->cache_limit};
+        context->cache = cache_open(context->allocator, &options);
+    }
+    return context->cache;
+}
+
+/* ---- the key ---- */
+
+static void key_of_tools(Compilation *c, EmitKind kind, Text *key)
+{
+    struct stat info;
+    const char *ptxas = getenv("TESSERA_PTXAS");
+    if (kind == EMIT_OBJ) {
+        CodegenHost host = {0};
+        codegen_host_cpu(&c->work->arena, &host);
+        text_printf(key, "cpu %s %s\n", host.cpu, host.features);
+    }
+    if (kind == EMIT_CUBIN && ptxas && stat(ptxas, &info) == 0) {
+        text_printf(key, "ptxas %s %" PRId64 " %" PRId64 "\n", ptxas, (int64_t)info.st_size,
+                    (int64_t)info.st_mtime);
+    }
+}
+
+/* All that code depends on: this build, its options and tools, the IR; and the sources, whose names
+ * and lines are in the code. False: there is no telling. */
+static bool key_of(Compilation *c, EmitKind kind, int optimize, Text *key)
+{
+    text_printf(key, "tessera %s ", TESSERA_VERSION);
+    if (!build_id(key)) {
+        return false;
+    }
+    text_printf(key, "\ntarget %s, kind %d, level %d\n", c->target->name, (int)kind, optimize);
+    key_of_tools(c, kind, key);
+    print_func(c->func, key);
+    text_printf(key, "source %s, %zu bytes\n", c->name, c->n);
+    text_add_n(key, c->text, c->n);
+    for (size_t i = 0; c->imports && i < c->imports->texts.n; i++) {
+        const ImportedText *text = &c->imports->texts.items[i];
+        text_printf(key, "import %s, %zu bytes\n", text->file, text->n);
+        text_add_n(key, text->text, text->n);
+    }
+    return true;
+}
+
+/* ---- the value: the plan's length, the plan, the code ---- */
+
+static bool unpack(Arena *arena, const Text *value, Code *code, Plan *plan)
+{
+    uint64_t n;
+    if (value->n < sizeof n) {
+        return false;
+    }
+    memcpy(&n, value->data, sizeof n);
+    if (n > value->n - sizeof n ||
+        !plan_from_bytes(arena, value->data + sizeof n, (size_t)n, plan)) {
+        return false;
+    }
+    size_t before = sizeof n + (size_t)n;
+    *code = (Code){value->data + before, value->n - before};
+    return true;
+}
+
+static Text pack(Arena *arena, const Code *code, const Plan *plan)
+{
+    Text bytes = text_new(arena), value = text_new(arena);
+    plan_to_bytes(plan, &bytes);
+    uint64_t n = bytes.n;
+    text_add_n(&value, (const char *)&n, sizeof n);
+    text_add_n(&value, bytes.data, bytes.n);
+    text_add_n(&value, code->bytes, code->n);
+    return value;
+}
+
+/* ---- emitting ---- */
+
+static bool take(Cache *cache, Arena *arena, CacheKey key, Code *code, Plan *plan)
+{
+    Text value;
+    return cache_take(cache, arena, key, &value) && unpack(arena, &value, code, plan);
+}
+
+bool cached_emit(Compilation *c, EmitKind kind, Code *code, Plan *plan)
+{
+    CodegenOptions options = compilation_codegen(c);
+    Arena *arena = &c->work->arena;
+    Cache *cache = c->work->context->debug.time_passes ? NULL : context_cache(c->work->context);
+    Text text = text_new(arena);
+    if (!cache || !key_of(c, kind, options.optimize, &text)) {
+        return codegen_emit(c->func, kind, &options, code, plan);
+    }
+    CacheKey key = {text.data, text.n};
+    if (take(cache, arena, key, code, plan)) {
+        return true;
+    }
+    cache_begin(cache, key, WAIT_SECONDS);
+    bool made = take(cache, arena, key, code, plan);
+    if (!made && codegen_emit(c->func, kind, &options, code, plan)) {
+        Text value = pack(arena, code, plan);
+        const char *about = arena_printf(arena, "%s for %s", c->func->name, c->target->name);
+        cache_put(cache, key, about, &value);
+        made = true;
+    }
+    cache_end(cache, key);
+    return made;
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One description of a plan's bytes serves both ways: each `pass_` writes what it is shown, or
+ * reads into it. */
+#include "runtime/device/plan_bytes.h"
+
+#include <string.h>
+
+typedef struct Way {
+    Text *out;            /* NULL: reading */
+    const char *at, *end; /* what is left to read */
+    Arena *arena;
+    bool bad;
+} Way;
+
+static void pass_i64(Way *way, int64_t *value)
+{
+    uint64_t bits = (uint64_t)*value;
+    char bytes[8];
+    if (way->out) {
+        for (int i = 0; i < 8; i++) {
+            bytes[i] = (char)(bits >> 8 * i);
+        }
+        text_add_n(way->out, bytes, sizeof bytes);
+        return;
+    }
+    if (way->end - way->at < 8) {
+        way->bad = true;
+        *value = 0;
+        return;
+    }
+    bits = 0;
+    for (int i = 0; i < 8; i++) {
+        bits |= (uint64_t)(unsigned char)way->at[i] << 8 * i;
+    }
+    way->at += 8;
+    *value = (int64_t)bits;
+}
+
+/* Of least..most. */
+static void pass_int(Way *way, int *value, int least, int most)
+{
+    int64_t wide = *value;
+    pass_i64(way, &wide);
+    if (way->out) {
+        return; /* what is shown may be constant */
+    }
+    bool fits = wide >= least && wide <= most;
+    way->bad |= !fits;
+    *value = fits ? (int)wide : least;
+}
+
+static void pass_bool(Way *way, bool *value)
+{
+    int number = *value;
+    pass_int(way, &number, 0, 1);
+    if (!way->out) {
+        *value = number != 0;
+    }
+}
+
+static void pass_dtype(Way *way, DType *dtype)
+{
+    int number = (int)*dtype;
+    pass_int(way, &number, 0, DT_COUNT - 1);
+    if (!way->out) {
+        *dtype = (DType)number;
+    }
+}
+
+/* NULL is a text of length -1. */
+static void pass_text(Way *way, const char **text)
+{
+    int64_t n = *text ? (int64_t)strlen(*text) : -1;
+    pass_i64(way, &n);
+    if (way->out) {
+        text_add_n(way->out, *text, n > 0 ? (size_t)n : 0);
+        return;
+    }
+    *text = NULL;
+    if (n < -1 || n > way->end - way->at) {
+        way->bad = true;
+    } else if (n >= 0) {
+        *text = arena_strndup(way->arena, way->at, (size_t)n);
+        way->at += n;
+    }
+}
+
+/* How many items follow; when reading, room for them. Each takes 8 bytes at least. */
+static void *pass_items(Way *way, void *items, int *n, size_t size)
+{
+    pass_int(way, n, 0, INT32_MAX);
+    if (way->out) {
+        return items;
+    }
+    if (*n > (way->end - way->at) / 8) {
+        way->bad = true;
+        *n = 0;
+    }
+    return arena_alloc(way->arena, size * (size_t)*n);
+}
+
+static void pass_expr(Way *way, PlanExpr *expr, int sizes)
+{
+    enum { MOST_VARS = sizeof((PlanTerm *)0)->vars / sizeof *((PlanTerm *)0)->vars };
+    expr->terms = pass_items(way, expr->terms, &expr->n, sizeof *expr->terms);
+    for (int i = 0; i < expr->n; i++) {
+        PlanTerm *term = &expr->terms[i];
+        pass_i64(way, &term->coef);
+        pass_int(way, &term->n, 0, MOST_VARS);
+        for (int v = 0; v < term->n; v++) {
+            pass_int(way, &term->vars[v], 0, sizes - 1);
+        }
+    }
+}
+
+/* One a size of `rank`; none at all where `given` is false. */
+static void pass_exprs(Way *way, PlanExpr **exprs, int rank, int sizes)
+{
+    bool given = *exprs != NULL;
+    pass_bool(way, &given);
+    if (!way->out) {
+        *exprs = given ? ARENA_ARRAY(way->arena, PlanExpr, rank > 0 ? rank : 1) : NULL;
+    }
+    for (int i = 0; given && i < rank; i++) {
+        pass_expr(way, &(*exprs)[i], sizes);
+    }
+}
+
+static void pass_size(Way *way, PlanSize *size, int sizes)
+{
+    pass_text(way, &size->name);
+    pass_i64(way, &size->multiple);
+    pass_i64(way, &size->least);
+    pass_i64(way, &size->most);
+    pass_expr(way, &size->of, sizes);
+    pass_i64(way, &size->by);
+    pass_bool(way, &size->stride);
+    pass_bool(way, &size->is_given);
+    pass_i64(way, &size->given);
+}
+
+static void pass_param(Way *way, PlanParam *param, int sizes)
+{
+    int io = (int)param->io;
+    pass_text(way, &param->name);
+    pass_dtype(way, &param->dtype);
+    pass_int(way, &io, PLAN_IN, PLAN_INOUT);
+    param->io = (PlanParamIo)io;
+    pass_int(way, &param->rank, -1, PLAN_MOST_RANK);
+    pass_exprs(way, &param->dims, param->rank, sizes);
+    pass_exprs(way, &param->strides, param->rank, sizes);
+    for (int i = 0; i < PLAN_MOST_RANK; i++) {
+        pass_int(way, &param->order[i], 0, PLAN_MOST_RANK - 1);
+    }
+    pass_int(way, &param->align, 0, INT32_MAX);
+}
+
+static void pass_scratch(Way *way, PlanScratch *scratch, int sizes)
+{
+    pass_dtype(way, &scratch->dtype);
+    pass_int(way, &scratch->rank, 0, PLAN_MOST_RANK);
+    pass_exprs(way, &scratch->dims, scratch->rank, sizes);
+    pass_int(way, &scratch->first, INT32_MIN, INT32_MAX);
+    pass_int(way, &scratch->last, INT32_MIN, INT32_MAX);
+}
+
+static void pass_map(Way *way, PlanMap *map, int params)
+{
+    pass_int(way, &map->param, 0, params - 1);
+    pass_int(way, &map->rank, 0, PLAN_MOST_RANK);
+    for (int i = 0; i < PLAN_MOST_RANK; i++) {
+        pass_i64(way, &map->box[i]);
+    }
+    pass_int(way, &map->swizzle, 0, INT32_MAX);
+    pass_bool(way, &map->wide_l2);
+}
+
+/* The first index of no argument of a kind. */
+static int end_of(const Plan *plan, PlanArgKind kind)
+{
+    switch (kind) {
+    case ARG_POINTER: return plan->n_params + plan->n_scratch;
+    case ARG_SCALAR: return plan->n_params;
+    case ARG_SIZE: return plan->n_sizes;
+    case ARG_MAP: return plan->n_maps;
+    case ARG_LOG: return INT32_MAX;
+    }
+    return 0;
+}
+
+static void pass_arg(Way *way, const Plan *plan, PlanArg *arg)
+{
+    int kind = (int)arg->kind;
+    pass_int(way, &kind, ARG_POINTER, ARG_LOG);
+    arg->kind = (PlanArgKind)kind;
+    pass_int(way, &arg->index, 0, end_of(plan, arg->kind) - 1);
+}
+
+static void pass_launch(Way *way, const Plan *plan, PlanLaunch *launch)
+{
+    pass_text(way, &launch->symbol);
+    launch->axes = pass_items(way, launch->axes, &launch->n_axes, sizeof *launch->axes);
+    for (int i = 0; i < launch->n_axes; i++) {
+        pass_expr(way, &launch->axes[i].extent, plan->n_sizes);
+        pass_i64(way, &launch->axes[i].step);
+        way->bad |= launch->axes[i].step < 0;
+    }
+    pass_int(way, &launch->threads, 1, INT32_MAX);
+    pass_int(way, &launch->shared_bytes, 0, INT32_MAX);
+    pass_bool(way, &launch->persistent);
+    pass_int(way, &launch->blocks_per_unit, 0, INT32_MAX);
+    pass_i64(way, &launch->most_tiles);
+    pass_int(way, &launch->cluster, 0, INT32_MAX);
+    launch->args = pass_items(way, launch->args, &launch->n_args, sizeof *launch->args);
+    for (int i = 0; i < launch->n_args; i++) {
+        pass_arg(way, plan, &launch->args[i]);
+    }
+}
+
+static void pass_message(Way *way, PlanMessage *message)
+{
+    DType *dtypes = (DType *)(uintptr_t)message->dtypes;
+    pass_bool(way, &message->fails);
+    pass_text(way, &message->text);
+    pass_text(way, &message->file);
+    pass_int(way, &message->line, 0, INT32_MAX);
+    dtypes = pass_items(way, dtypes, &message->n, sizeof *dtypes);
+    for (int i = 0; i < message->n; i++) {
+        pass_dtype(way, &dtypes[i]);
+    }
+    message->dtypes = dtypes;
+    pass_int(way, &message->places, 0, message->n);
+}
+
+static void pass_plan(Way *way, Plan *plan)
+{
+    pass_text(way, &plan->kernel);
+    pass_text(way, &plan->target);
+    plan->sizes = pass_items(way, plan->sizes, &plan->n_sizes, sizeof *plan->sizes);
+    for (int i = 0; i < plan->n_sizes; i++) {
+        pass_size(way, &plan->sizes[i], plan->n_sizes);
+    }
+    plan->params = pass_items(way, plan->params, &plan->n_params, sizeof *plan->params);
+    for (int i = 0; i < plan->n_params; i++) {
+        pass_param(way, &plan->params[i], plan->n_sizes);
+    }
+    plan->scratch = pass_items(way, plan->scratch, &plan->n_scratch, sizeof *plan->scratch);
+    for (int i = 0; i < plan->n_scratch; i++) {
+        pass_scratch(way, &plan->scratch[i], plan->n_sizes);
+    }
+    plan->maps = pass_items(way, plan->maps, &plan->n_maps, sizeof *plan->maps);
+    for (int i = 0; i < plan->n_maps; i++) {
+        pass_map(way, &plan->maps[i], plan->n_params + plan->n_scratch);
+    }
+    plan->launches = pass_items(way, plan->launches, &plan->n_launches, sizeof *plan->launches);
+    for (int i = 0; i < plan->n_launches; i++) {
+        pass_launch(way, plan, &plan->launches[i]);
+    }
+    pass_int(way, &plan->log_words, 0, INT32_MAX);
+    plan->messages = pass_items(way, plan->messages, &plan->n_messages, sizeof *plan->messages);
+    for (int i = 0; i < plan->n_messages; i++) {
+        pass_message(way, &plan->messages[i]);
+    }
+}
+
+void plan_to_bytes(const Plan *plan, Text *out)
+{
+    Way way = {.out = out};
+    Plan copy = *plan;
+    pass_plan(&way, &copy);
+}
+
+bool plan_from_bytes(Arena *arena, const char *bytes, size_t n, Plan *plan)
+{
+    Way way = {.at = bytes, .end = bytes + n, .arena = arena};
+    *plan = (Plan){0};
+    pass_plan(&way, plan);
+    return !way.bad && way.at == way.end && plan->kernel && plan->target;
+}
