@@ -24,11 +24,6 @@ static void drop_stale(Cache *cache, const char *name, const struct stat *info)
     }
 }
 
-typedef struct Found {
-    CacheEntry *items;
-    size_t n, cap;
-} Found;
-
 static int by_use(const void *a, const void *b)
 {
     const CacheEntry *one = a, *other = b;
@@ -38,33 +33,49 @@ static int by_use(const void *a, const void *b)
     return strcmp(one->name, other->name);
 }
 
-/* Names, sizes and times, those used last first. */
-static Found find_all(Cache *cache, Arena *arena)
+/* Up to `room` names, sizes and times; returns how many there are. Takes no memory of an arena,
+ * which could leave the folder open behind it. */
+static size_t read_folder(Cache *cache, CacheEntry *entries, size_t room)
 {
-    Found found = {0};
+    size_t n = 0;
     struct stat info;
     int at =
         folder_open(cache, false) ? openat(cache->at, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     DIR *folder = at >= 0 ? fdopendir(at) : NULL;
-    if (!folder) {
-        if (at >= 0) {
-            close(at);
-        }
-        return found;
+    if (!folder && at >= 0) {
+        close(at);
     }
-    for (struct dirent *item; (item = readdir(folder));) {
+    for (struct dirent *item; folder && (item = readdir(folder));) {
         if (fstatat(cache->at, item->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0) {
             continue;
         }
         drop_stale(cache, item->d_name, &info);
-        if (is_name(item->d_name)) {
-            CacheEntry entry = {.bytes = (uint64_t)info.st_size, .used = info.st_mtime};
-            memcpy(entry.name, item->d_name, NAME_BYTES);
-            ARENA_PUSH(arena, &found, entry);
+        if (is_name(item->d_name) && n++ < room) {
+            entries[n - 1] = (CacheEntry){.bytes = (uint64_t)info.st_size, .used = info.st_mtime};
+            memcpy(entries[n - 1].name, item->d_name, NAME_BYTES);
         }
     }
-    closedir(folder);
-    qsort(found.items, found.n, sizeof *found.items, by_use);
+    if (folder) {
+        closedir(folder);
+    }
+    return n;
+}
+
+typedef struct Found {
+    CacheEntry *items;
+    size_t n;
+} Found;
+
+/* Those used last first. What comes while this looks may be missed. */
+static Found find_all(Cache *cache, Arena *arena)
+{
+    size_t room = read_folder(cache, NULL, 0);
+    Found found = {.items = ARENA_ARRAY(arena, CacheEntry, room)};
+    size_t n = room > 0 ? read_folder(cache, found.items, room) : 0;
+    found.n = n < room ? n : room;
+    if (found.n > 1) {
+        qsort(found.items, found.n, sizeof *found.items, by_use);
+    }
     return found;
 }
 

@@ -73,7 +73,7 @@ static void pass_text(Way *way, const char **text)
     int64_t n = *text ? (int64_t)strlen(*text) : -1;
     pass_i64(way, &n);
     if (way->out) {
-        text_add_n(way->out, *text, n > 0 ? (size_t)n : 0);
+        text_add(way->out, *text ? *text : "");
         return;
     }
     *text = NULL;
