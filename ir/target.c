@@ -6,11 +6,11 @@
 #include "ir/base/text.h"
 
 #define TARGET(name, family, triple, cpu, features, warp, max_threads, unit_threads, unit_blocks,  \
-               shared_bytes, registers, registers_thread, units, vector_bytes, bulk_copy, roles,   \
-               product16)                                                                          \
-    {name,        FAMILY_##family, triple,      cpu,          features,  warp,                     \
-     max_threads, unit_threads,    unit_blocks, shared_bytes, registers, registers_thread,         \
-     units,       vector_bytes,    bulk_copy,   roles,        product16},
+               shared_bytes, registers, registers_thread, units, cluster, vector_bytes, bulk_copy, \
+               roles, product16)                                                                   \
+    {name,        FAMILY_##family, triple,       cpu,          features,  warp,                    \
+     max_threads, unit_threads,    unit_blocks,  shared_bytes, registers, registers_thread,        \
+     units,       cluster,         vector_bytes, bulk_copy,    roles,     product16},
 
 #define NATIVE_VECTOR 16
 static const struct Target ROWS_16[] = {

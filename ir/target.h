@@ -20,19 +20,12 @@ struct Target {
     int registers;         /* 32-bit registers of a multiprocessor */
     int registers_thread;  /* most a thread may have */
     int units;             /* multiprocessors (compute units) of the usual part */
+    int cluster;           /* blocks that a cluster may have; 1: the target has none */
     int vector_bytes;      /* widest access of a thread (CPU: of a vector register) */
     bool bulk_copy;        /* tensor copies by descriptor, with barriers (TMA, mbarrier) */
     bool roles;            /* registers move between warps of a block (setmaxnreg) */
     const char *product16; /* unit of f16/bf16 products: "wgmma", or "fma" */
 };
-
-/* Blocks that a cluster may have; 1: the target has none. Hopper and later have both clusters and
- * the copy engine. */
-static inline int target_cluster(const struct Target *target)
-{
-    enum { PORTABLE = 8 };
-    return target->family == FAMILY_NVPTX && target->bulk_copy ? PORTABLE : 1;
-}
 
 /* NULL when there is none. */
 const struct Target *target_find(const char *name);

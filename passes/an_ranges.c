@@ -82,18 +82,24 @@ int64_t range_aligned(const DimVar *range)
     return last ? op_int(op, ATTR_ALIGNED, 1) : 1;
 }
 
-/* Of a cluster's tiles some may lie past the end of the axis. */
-static bool is_of_cluster(const DimVar *range)
+/* Of a cluster's tiles some may lie past the end of the axis, if that may be so short. */
+static bool may_lie_outside(const DimVar *range)
 {
     const Op *op = binding(range);
     bool last = op && range->binder->index + 1 == (uint32_t)op->regions[0]->n_args;
-    return last && op_int(op, ATTR_CLUSTER, 1) > 1;
+    int64_t blocks = last ? op_int(op, ATTR_CLUSTER, 1) : 1;
+    int64_t divisor = poly_divisor(range->whole), least = poly_least(range->whole);
+    if (blocks < 2) {
+        return false;
+    }
+    least = divisor > 1 && least > 0 ? (least + divisor - 1) / divisor * divisor : least;
+    return least / blocks < range->capacity;
 }
 
 bool range_is_full(const DimVar *range)
 {
     const Op *op = binding(range);
-    if (range_aligned(range) > 1 || is_of_cluster(range)) {
+    if (range_aligned(range) > 1 || may_lie_outside(range)) {
         return false;
     }
     if (op && op_int(op, ATTR_FULL, 0)) {

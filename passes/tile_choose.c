@@ -216,7 +216,7 @@ static int64_t choose_row(Func *func, const Op *group, TilePlan *plan, AxisPlan 
                           int64_t inner)
 {
     int64_t most = poly_most(axis->dim), aligned = plan->aligned;
-    if (!axis->held && tile_choose_cluster(func, group, plan, axis, inner)) {
+    if (axis->how == AXIS_CLUSTER) {
         return axis->step;
     }
     most += most < INT64_MAX - aligned ? aligned - 1 : 0;
@@ -448,13 +448,10 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
     int64_t row = 1, given = given_elements(func, plan);
     plan->most_thread = tile_most_a_thread(group);
     plan->aligned = choose_aligned(func, group, plan);
-    int64_t room = room_of_rows(func, plan, given),
-            runs = tile_choose_runs(func, group, plan, room);
-    if (runs > room && target_cluster(func->target) > 1) {
-        int64_t most = target_cluster(func->target) * CLUSTER_ELEMENTS;
-        runs = tile_choose_runs(func, group, plan, room * most / row_capacity(func, plan));
-    }
-    given *= runs;
+    RowRoom room = {room_of_rows(func, plan, given),
+                    tile_room_of_cluster(func, group, plan, given)};
+    given *= tile_choose_runs(func, group, plan, room);
+    tile_choose_cluster(func, group, plan, given);
     for (int i = plan->n; i-- > 0;) {
         AxisPlan *axis = &plan->items[i];
         if (tile_is_row(axis)) {

@@ -21,30 +21,76 @@ bool tile_writes_along(const Op *group, const TilePlan *plan, const AxisPlan *ax
     return true;
 }
 
-/* What does not go along the axis each block of a cluster would write; and no other axis is
- * folded. */
-static bool only_this_row(const Op *group, const TilePlan *plan, const AxisPlan *axis)
+/* Elements of the rows, all of them; 0: they are not known to be few enough. */
+static int64_t elements_of_rows(const TilePlan *plan)
+{
+    int64_t elements = 1;
+    bool rows = false;
+    for (int i = 0; i < plan->n; i++) {
+        const AxisPlan *axis = &plan->items[i];
+        int64_t most = larger(1, poly_most(axis->dim));
+        if (tile_is_row(axis) && (axis->held || most == INT64_MAX ||
+                                  __builtin_mul_overflow(elements, most, &elements))) {
+            return 0;
+        }
+        rows = rows || tile_is_row(axis);
+    }
+    return rows ? elements : 0;
+}
+
+/* Of what is no row nothing is folded: each block would fold all of it. */
+static bool only_rows_fold(const TilePlan *plan)
 {
     for (int i = 0; i < plan->n; i++) {
-        const AxisPlan *other = &plan->items[i];
-        bool folds = (other->flags & AXIS_REDUCED) || !(other->flags & AXIS_STORED);
-        if (other != axis && folds) {
+        const AxisPlan *axis = &plan->items[i];
+        bool folds = (axis->flags & AXIS_REDUCED) || !(axis->flags & AXIS_STORED);
+        if (folds && !tile_is_row(axis)) {
             return false;
         }
     }
-    return tile_writes_along(group, plan, axis);
+    return true;
 }
 
-/* The part of a row of at most `most` elements that each of `blocks` takes; of a shorter row the
- * last ones may have none. */
-static int64_t part_of(int64_t most, int64_t blocks, int64_t multiple)
+/* What the user says of rows leaves room for clusters, or asks for one. */
+static bool may_be(Func *func, const TilePlan *plan)
 {
-    return ((most + blocks - 1) / blocks + multiple - 1) / multiple * multiple;
+    const Line *rows = schedule_given(func, "rows", "");
+    if (schedule_given(func, "cluster", "")) {
+        return !rows || text_same(rows->word, "resident");
+    }
+    for (int i = 0; i < plan->n; i++) {
+        if (tile_is_row(&plan->items[i]) && schedule_given(func, "tile", plan->items[i].name)) {
+            return false;
+        }
+    }
+    return !rows;
+}
+
+/* Elements of the group's rows that a cluster may hold; 0: it may not. */
+static int64_t shareable(Func *func, const Op *group, const TilePlan *plan)
+{
+    bool may = is_gpu(func) && func->target->cluster > 1 && plan->aligned <= 1 &&
+               tile_has_plain_ops(group) && only_rows_fold(plan) && may_be(func, plan);
+    bool some = false;
+    for (int i = 0; i < plan->n && may; i++) {
+        some = some ||
+               (tile_is_row(&plan->items[i]) && tile_writes_along(group, plan, &plan->items[i]));
+    }
+    return some ? elements_of_rows(plan) : 0;
+}
+
+int64_t tile_room_of_cluster(Func *func, const Op *group, const TilePlan *plan, int64_t given)
+{
+    int64_t elements = shareable(func, group, plan);
+    int64_t blocks = schedule_given(func, "cluster", "")
+                         ? schedule_given(func, "cluster", "")->number
+                         : func->target->cluster;
+    return elements ? blocks * CLUSTER_ELEMENTS / elements / given : 0;
 }
 
 static int64_t derived_blocks(const Func *func, int64_t elements)
 {
-    int64_t blocks = 1, most = target_cluster(func->target);
+    int64_t blocks = 1, most = func->target->cluster;
     while (blocks < most && elements / blocks > CLUSTER_ELEMENTS) {
         blocks *= 2;
     }
@@ -53,7 +99,7 @@ static int64_t derived_blocks(const Func *func, int64_t elements)
 
 static int64_t checked_blocks(Func *func, int64_t derived)
 {
-    int64_t most = target_cluster(func->target);
+    int64_t most = func->target->cluster;
     int64_t blocks = schedule_number(func, "cluster", "", derived,
                                      "a row is longer than what one block can hold well: so many "
                                      "hold it together");
@@ -68,26 +114,66 @@ static int64_t checked_blocks(Func *func, int64_t derived)
     return 1;
 }
 
-bool tile_choose_cluster(Func *func, const Op *group, TilePlan *plan, AxisPlan *axis, int64_t inner)
+static bool is_last_row(const TilePlan *plan, const AxisPlan *axis)
+{
+    for (int i = (int)(axis - plan->items) + 1; i < plan->n; i++) {
+        if (tile_is_row(&plan->items[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The part of the axis that each of `blocks` takes; of a shorter one the last ones may have none.
+ */
+static int64_t part_of(Func *func, const TilePlan *plan, const AxisPlan *axis, int64_t blocks)
 {
     enum { PART_MULTIPLE = 32 }; /* elements: 16 bytes of the narrowest, and more */
-    int64_t most = poly_most(axis->dim), elements;
-    if (!is_gpu(func) || target_cluster(func->target) < 2 || axis->held || most == INT64_MAX ||
-        schedule_given(func, "tile", axis->name) || schedule_given(func, "rows", "") ||
-        plan->aligned > 1 || !tile_has_plain_ops(group) || !only_this_row(group, plan, axis) ||
-        __builtin_mul_overflow(most, inner, &elements)) {
-        return false;
+    int64_t most = poly_most(axis->dim), multiple = is_last_row(plan, axis) ? PART_MULTIPLE : 1;
+    const Line *given = schedule_given(func, "tile", axis->name);
+    int64_t part = ((most + blocks - 1) / blocks + multiple - 1) / multiple * multiple;
+    return given && given->number >= 1 && given->number >= (most + blocks - 1) / blocks
+               ? smaller(given->number, most)
+               : part;
+}
+
+/* The row axis whose parts leave least over; the outermost one of several, whose parts have whole
+ * rows of the others. */
+static AxisPlan *shared_axis(Func *func, const Op *group, TilePlan *plan, int64_t blocks)
+{
+    AxisPlan *best = NULL;
+    double least = 0;
+    for (int i = 0; i < plan->n; i++) {
+        AxisPlan *axis = &plan->items[i];
+        if (!tile_is_row(axis) || !tile_writes_along(group, plan, axis)) {
+            continue;
+        }
+        double taken = (double)(part_of(func, plan, axis, blocks) * blocks) /
+                       (double)larger(1, poly_most(axis->dim));
+        if (!best || taken < least) {
+            best = axis;
+            least = taken;
+        }
+    }
+    return best;
+}
+
+void tile_choose_cluster(Func *func, const Op *group, TilePlan *plan, int64_t given)
+{
+    int64_t elements = shareable(func, group, plan);
+    if (!elements || __builtin_mul_overflow(elements, given, &elements)) {
+        return;
     }
     int64_t derived = derived_blocks(func, elements);
     if (derived < 2 && !schedule_given(func, "cluster", "")) {
-        return false;
+        return;
     }
     int64_t blocks = checked_blocks(func, derived);
     if (blocks < 2) {
-        return false;
+        return;
     }
-    tile_set_step(func, axis, AXIS_CLUSTER, part_of(most, blocks, PART_MULTIPLE),
+    AxisPlan *axis = shared_axis(func, group, plan, blocks);
+    tile_set_step(func, axis, AXIS_CLUSTER, part_of(func, plan, axis, blocks),
                   "a part of the row, in registers");
     plan->cluster = blocks;
-    return true;
 }

@@ -92,6 +92,28 @@ static Value *reduce_elements(Emitter *e, Frame *frame, const Op *op, int item)
     return sum;
 }
 
+/* The only use of a reduction's result: another one, by the same function. NULL: it is none. */
+static const Op *reduced_on(const Emitter *e, const Op *op)
+{
+    const Op *next = op->next;
+    while (next && (next->n_operands == 0 || next->operands[0] != op->results[0])) {
+        next = next->next;
+    }
+    bool same =
+        next && next->kind == OP_REDUCE && text_same(op_word(next, ATTR_FN), op_word(op, ATTR_FN));
+    return same && value_count_uses(e->func, op->results[0]) == 1 ? next : NULL;
+}
+
+/* Has the block a part only of what is reduced here, or by those reductions whose result is? */
+static bool has_part_only(const Emitter *e, const Op *op)
+{
+    int item = emit_item(e, op->operands[0], (int)op_int(op, ATTR_AXIS, 0));
+    const Op *before = op->operands[0]->def;
+    bool chained = before && before->kind == OP_REDUCE && reduced_on(e, before) == op;
+    return (item >= 0 && e->plan->items[item].how == AXIS_CLUSTER) ||
+           (chained && has_part_only(e, before));
+}
+
 void emit_reduce(Emitter *e, Frame *frame, const Op *op)
 {
     Value *from = op->operands[0], *result = op->results[0];
@@ -109,7 +131,8 @@ void emit_reduce(Emitter *e, Frame *frame, const Op *op)
     if (!emit_is_looped(e, item)) {
         Value *all = emit_value(e, frame, from);
         Value *own = build_reduce(&frame->at, fn, all, axis);
-        bool shared = item >= 0 && e->plan->items[item].how == AXIS_CLUSTER;
+        /* The blocks meet once for all axes, with the little that is left. */
+        bool shared = has_part_only(e, op) && !reduced_on(e, op);
         clone_map_value(&frame->values, result,
                         shared ? build_cluster_reduce(&frame->at, fn, own) : own);
         return;

@@ -6,10 +6,12 @@
 #include "passes/tile_steps.h"
 
 enum {
-    RUN_BYTES = 128,  /* a cache line */
-    LEAST_BYTES = 32, /* a sector */
-    BOTH_MOST = 128,  /* elements, where runs along several axes meet in one tile */
-    SHARED_BLOCKS = 4,
+    RUN_BYTES = 128,   /* a cache line */
+    BURST_BYTES = 64,  /* of memory: what a shorter run leaves of one is read for nothing */
+    LEAST_BYTES = 32,  /* a sector */
+    BOTH_MOST = 128,   /* elements, where runs along several axes meet in one tile */
+    SHARED_BLOCKS = 4, /* on a multiprocessor */
+    FEW_BLOCKS = 2,    /* the same, for the sake of whole bursts */
 };
 
 static int item_of_class(const TilePlan *plan, int class)
@@ -118,7 +120,30 @@ static int64_t set_runs(Func *func, const Runs *runs, TilePlan *plan, int64_t el
     return product;
 }
 
-int64_t tile_choose_runs(Func *func, const Op *group, TilePlan *plan, int64_t row_room)
+/* The longest run of at least `least` bytes with which the rows fit so many times; 0: none. */
+static int64_t held_run(Func *func, const Runs *runs, TilePlan *plan, int64_t wanted, int least,
+                        int64_t room)
+{
+    for (int64_t run = wanted; run * runs->bytes >= least; run /= 2) {
+        if (set_runs(func, runs, plan, run) <= room) {
+            return run;
+        }
+    }
+    return 0;
+}
+
+/* A walk reads a row once a reduction, and once more. Half bursts cost as much as reading, and
+ * writing, twice. */
+static bool worth_half_bursts(const Op *group)
+{
+    int reductions = 0;
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        reductions += op->kind == OP_REDUCE;
+    }
+    return reductions >= 2;
+}
+
+int64_t tile_choose_runs(Func *func, const Op *group, TilePlan *plan, RowRoom room)
 {
     if (!is_gpu(func)) {
         return set_runs(func, &(Runs){.n = 0}, plan, 1);
@@ -127,14 +152,13 @@ int64_t tile_choose_runs(Func *func, const Op *group, TilePlan *plan, int64_t ro
     int64_t wanted = RUN_BYTES / runs.bytes;
     plan->turned = runs.n > 1 ? widest_element(group, &runs) : 0;
     wanted = plan->turned ? turned_side(func, plan->turned) : wanted;
-    /* A row that is held whole is read once: worth shorter runs, of whole sectors. Several blocks
-     * should share a multiprocessor. */
-    for (int64_t run = wanted; run * runs.bytes >= LEAST_BYTES; run /= 2) {
-        int64_t product = set_runs(func, &runs, plan, run);
-        bool shortest = run / 2 * runs.bytes < LEAST_BYTES;
-        if (product * (shortest ? 1 : SHARED_BLOCKS) <= row_room) {
-            return product;
-        }
+    /* A row that is held whole is read once: worth shorter runs. */
+    int64_t run = held_run(func, &runs, plan, wanted, BURST_BYTES, room.block / SHARED_BLOCKS);
+    run = run ? run : held_run(func, &runs, plan, wanted, BURST_BYTES, room.block / FEW_BLOCKS);
+    run = run ? run : held_run(func, &runs, plan, wanted, BURST_BYTES, room.cluster);
+    if (!run && worth_half_bursts(group)) {
+        run = held_run(func, &runs, plan, LEAST_BYTES / runs.bytes, LEAST_BYTES,
+                       larger(room.block, room.cluster));
     }
-    return set_runs(func, &runs, plan, wanted);
+    return set_runs(func, &runs, plan, run ? run : wanted);
 }

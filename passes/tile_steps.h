@@ -57,13 +57,21 @@ int64_t tile_checked_step(Func *func, const char *name, int64_t step);
 void tile_set_step(Func *func, AxisPlan *axis, AxisHow how, int64_t derived, const char *reason);
 /* The user's warps of a block, else the derived ones. */
 int64_t tile_checked_warps(Func *func, int64_t derived, const char *reason);
+/* How often all of what the group reduces and keeps fits the registers: of a block; of the blocks
+ * of a cluster, of which several share a multiprocessor. */
+typedef struct RowRoom {
+    int64_t block, cluster;
+} RowRoom;
+
 /* Gives each stored axis that is not reduced its least step, for coalesced accesses; returns their
- * product. `row_room`: how often the group's rows fit the registers of a block. */
-int64_t tile_choose_runs(Func *func, const Op *group, TilePlan *plan, int64_t row_room);
-/* A row too long for one block's registers: shared out over a cluster, if the target has them and
- * the group's work allows it. `inner`: elements of the tile for each of the row. */
-bool tile_choose_cluster(Func *func, const Op *group, TilePlan *plan, AxisPlan *axis,
-                         int64_t inner);
+ * product. */
+int64_t tile_choose_runs(Func *func, const Op *group, TilePlan *plan, RowRoom room);
+/* Rows too long for one block's registers: one of their axes is shared out over a cluster, if the
+ * target has them and the group's work allows it. `given`: elements of the tile for each of a row.
+ */
+void tile_choose_cluster(Func *func, const Op *group, TilePlan *plan, int64_t given);
+/* How often the rows fit those of the largest cluster; 0: they cannot be a cluster's. */
+int64_t tile_room_of_cluster(Func *func, const Op *group, const TilePlan *plan, int64_t given);
 /* Is all that the group writes written along the axis? */
 bool tile_writes_along(const Op *group, const TilePlan *plan, const AxisPlan *axis);
 /* An axis that is stored, and reduced before. */

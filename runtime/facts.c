@@ -2,7 +2,8 @@
 /* What the code may take for granted of each size. A size that is known gives facts that many sizes
  * share, so that there are few variants: the power of two that divides it, and the next of four
  * round numbers an octave (4, 5, 6, 7, 8, 10, 12, …) that it does not pass; one that is such a
- * number itself is known exactly, so that a row of 4096 or 5120 fills its tile. The plan carries
+ * number itself is known exactly, so that a row of 4096 or 5120 fills its tile, one of 131072 those
+ * of a cluster. The plan carries
  * the facts; every launch is checked against them. */
 #include "runtime/runtime.h"
 
@@ -11,7 +12,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { MOST_MULTIPLE = 65536, DEFAULT_MULTIPLE = 8 };
+enum { MOST_MULTIPLE = 65536, MOST_EXACT = 1 << 20, DEFAULT_MULTIPLE = 8 };
 
 static int64_t greatest_divisor(int64_t a, int64_t b)
 {
@@ -59,7 +60,7 @@ static void facts_of_value(DimVar *var, int64_t value)
     while (multiple < MOST_MULTIPLE && value % (multiple * 2) == 0) {
         multiple *= 2;
     }
-    if (value == most && value <= MOST_MULTIPLE) {
+    if (value == most && value <= MOST_EXACT) {
         multiple = value;
     }
     add_multiple(var, multiple);

@@ -327,19 +327,26 @@ static void cuda_unload(Device *device, DeviceModule module)
     leave(cuda, in);
 }
 
+static bool set_attribute(const Cuda *cuda, const DeviceKernel *kernel, CuFunctionAttribute which,
+                          int value, DeviceError *error)
+{
+    return check(cuda, cuda->driver.function_set(kernel->function, which, value),
+                 "cuFuncSetAttribute", kernel->symbol, error);
+}
+
 static bool find(Cuda *cuda, DeviceModule module, DeviceKernel *kernel, DeviceError *error)
 {
+    enum { PORTABLE_CLUSTER = 8 }; /* blocks; larger ones are to be asked for */
     CuFunction function = NULL;
     if (!check(cuda, cuda->driver.module_function(&function, module, kernel->symbol),
                "cuModuleGetFunction", kernel->symbol, error)) {
         return false;
     }
     kernel->function = function;
-    return kernel->shared_bytes == 0 ||
-           check(
-               cuda,
-               cuda->driver.function_set(function, CU_FUNCTION_SHARED_BYTES, kernel->shared_bytes),
-               "cuFuncSetAttribute", kernel->symbol, error);
+    return (kernel->shared_bytes == 0 ||
+            set_attribute(cuda, kernel, CU_FUNCTION_SHARED_BYTES, kernel->shared_bytes, error)) &&
+           (kernel->cluster <= PORTABLE_CLUSTER ||
+            set_attribute(cuda, kernel, CU_FUNCTION_LARGE_CLUSTERS, 1, error));
 }
 
 static bool cuda_find(Device *device, DeviceModule module, const PlanLaunch *launch,

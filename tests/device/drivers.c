@@ -209,6 +209,8 @@ START_TEST(cuda_cluster_failures)
     plan.launches = &launch;
     launch.cluster = 2;
     fail_each(&device_cuda, &mock_cuda, &plan);
+    launch.cluster = 16;
+    fail_each(&device_cuda, &mock_cuda, &plan);
 }
 END_TEST
 
@@ -322,6 +324,12 @@ START_TEST(cuda_clusters_and_persistence)
     ck_assert(scenario(&device_cuda, &mock_cuda, &plan, &counting, &error));
     ck_assert_uint_eq(mock.grid, 10); /* units of the mock */
     ck_assert_uint_eq(mock.cluster, 2);
+    ck_assert(!mock.large_clusters);
+    launch.cluster = 16;
+    mock_reset(0);
+    ck_assert(scenario(&device_cuda, &mock_cuda, &plan, &counting, &error));
+    ck_assert_uint_eq(mock.cluster, 16);
+    ck_assert(mock.large_clusters);
 }
 END_TEST
 

@@ -223,7 +223,10 @@ static CuResult cu_function_set(CuFunction function, CuFunctionAttribute attribu
 {
     (void)function;
     CALL_INSIDE("function_set");
-    mock_want(attribute == CU_FUNCTION_SHARED_BYTES && value > 0, "no shared memory is set");
+    mock_want(value > 0, "nothing is set");
+    mock_want(attribute == CU_FUNCTION_SHARED_BYTES || attribute == CU_FUNCTION_LARGE_CLUSTERS,
+              "an unknown attribute is set");
+    mock.large_clusters = mock.large_clusters || attribute == CU_FUNCTION_LARGE_CLUSTERS;
     return 0;
 }
 
@@ -247,6 +250,7 @@ static CuResult cu_launch_ex(const CuLaunchConfig *config, CuFunction function, 
     CALL_INSIDE("launch_ex");
     mock_want(config->n_attributes == 1, "no cluster");
     mock.cluster = config->attributes[0].value.cluster.x;
+    mock_want(mock.cluster <= 8 || mock.large_clusters, "a large cluster that was not asked for");
     mock_note_launch(config->grid_x, config->block_x, config->shared_bytes, args);
     return 0;
 }

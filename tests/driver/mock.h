@@ -26,6 +26,7 @@ typedef struct Mock {
     int device;     /* HIP: the one that is current */
     int launches;
     unsigned int grid, block, shared, cluster;
+    bool large_clusters;                 /* of more than 8 blocks have been asked for */
     int64_t first_argument;              /* what args[0] points to, of the last launch */
     unsigned char map[DEVICE_MAP_BYTES]; /* of the last launch that has one */
     uint64_t map_dims[8], map_strides[8];
