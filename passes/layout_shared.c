@@ -113,6 +113,9 @@ Value *layout_cluster_scratch(LayoutPass *pass, const Op *reduce)
     Type result = reduce->results[0]->type;
     int64_t extents[MAX_RANK];
     int64_t dims[2] = {op_int(op_enclosing(reduce, OP_LAUNCH), ATTR_CLUSTER, 1), 1};
+    enum { LEAST_BYTES = 4 }; /* of an element that goes to another block */
+    int bytes = dtype_bytes(result->dtype);
+    dims[1] = bytes < LEAST_BYTES ? LEAST_BYTES / bytes : 1;
     layout_extents(pass, result, extents);
     for (int i = 0; i < result->rank; i++) {
         dims[1] *= extents[i];

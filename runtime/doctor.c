@@ -140,7 +140,7 @@ typedef struct Vendor {
 
 static const Vendor VENDORS[] = {
     {"cuda", "NVIDIA", "0x10de", "/dev/nvidiactl",
-     "install NVIDIA's driver, 525 or newer, 570 for Blackwell (Debian: nvidia-driver, of "
+     "install NVIDIA's driver, 525 or newer, 530 for Hopper, 570 for Blackwell (Debian: nvidia-driver, of "
      "non-free; no toolkit is "
      "needed); start a container with --gpus all"},
     {"hip", "AMD", "0x1002", "/dev/kfd",

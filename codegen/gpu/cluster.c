@@ -1,29 +1,104 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cluster_reduce: each block writes what it has into the shared memory of all blocks of its
- * cluster, they meet, and each combines all parts in the same order. Source: CUDA C++ Programming
- * Guide, "Distributed Shared Memory". */
+/* cluster_reduce: each block sends what it has into the shared memory of all blocks of its cluster,
+ * and combines what all have sent, in the same order. A mailbox of each reduction counts what has
+ * come: a block waits for nothing else, and is done only when nobody writes to it any more.
+ * Source: CUDA C++ Programming Guide, "Distributed Shared Memory". */
 #include "codegen/gpu/tiles.h"
 #include "codegen/scalar_ops.h"
+#include "ir/build.h"
+
+enum { MAILBOX_BYTES = 8, ACCESS_BYTES = 16, LEAST_BYTES = 4, MOST_RUN = 4 };
 
 typedef struct Exchange {
     GpuEmitter *em;
     Type type;
     DType dtype;
-    LLVMValueRef base; /* of this block's memory */
-    int64_t elements;  /* of a part */
-    int blocks, bytes; /* of an element */
+    LLVMValueRef base, mailbox; /* of this block's memory */
+    int64_t elements;           /* of a part */
+    int blocks, bytes;          /* of an element, as it is sent */
 } Exchange;
+
+static int sent_bytes(DType dtype)
+{
+    int bytes = dtype_bytes(dtype);
+    return bytes < LEAST_BYTES ? LEAST_BYTES : bytes;
+}
+
+static int64_t elements_of(GpuEmitter *em, Type type)
+{
+    int64_t elements = 1;
+    for (int axis = 0; axis < type->rank; axis++) {
+        elements *= gpu_extent(em, type, axis);
+    }
+    return elements;
+}
+
+/* ---- mailboxes ---- */
+
+typedef struct Mailboxes {
+    GpuEmitter *em;
+    struct {
+        int64_t *items;
+        size_t n, cap;
+    } bytes; /* that each awaits */
+} Mailboxes;
+
+static void see_reduction(Op *op, void *user)
+{
+    Mailboxes *seen = user;
+    if (op->kind == OP_CLUSTER_REDUCE) {
+        Type type = op->results[0]->type;
+        int64_t blocks = op_int(seen->em->launch, ATTR_CLUSTER, 1);
+        int64_t bytes = blocks * elements_of(seen->em, type) * sent_bytes(type->dtype);
+        ARENA_PUSH(seen->em->arena, &seen->bytes, bytes);
+    }
+}
+
+static Mailboxes find_mailboxes(GpuEmitter *em)
+{
+    Mailboxes seen = {.em = em};
+    block_walk(em->launch->regions[0], see_reduction, &seen);
+    return seen;
+}
+
+int gpu_mailbox_bytes(GpuEmitter *em)
+{
+    return (int)find_mailboxes(em).bytes.n * MAILBOX_BYTES;
+}
+
+void gpu_cluster_begin(GpuEmitter *em)
+{
+    em->n_mailboxes = 0;
+    if (em->plan_launch->cluster > 1) {
+        Mailboxes seen = find_mailboxes(em);
+        LLVMValueRef at = em->shared_base ? gpu_at_const(em, em->shared_base, em->mailboxes) : NULL;
+        em->target->cluster_begin(em, at, (int)seen.bytes.n, seen.bytes.items);
+    }
+}
+
+/* Blocks that have sent nothing have not waited for the others yet. */
+void gpu_cluster_end(GpuEmitter *em)
+{
+    if (em->plan_launch->cluster > 1 && !em->n_mailboxes) {
+        em->target->cluster_wait(em);
+    }
+}
+
+/* ---- the reduction ---- */
 
 static Exchange begin(GpuEmitter *em, const Op *op)
 {
     Type type = op->results[0]->type;
-    Exchange x = {.em = em, .type = type, .dtype = type->dtype, .elements = 1};
+    Exchange x = {.em = em, .type = type, .dtype = type->dtype};
     x.base = gpu_shared_slot(em, op->operands[1], NULL);
     x.blocks = em->plan_launch->cluster;
-    x.bytes = dtype_bytes(type->dtype);
-    for (int axis = 0; axis < type->rank; axis++) {
-        x.elements *= gpu_extent(em, type, axis);
+    x.bytes = sent_bytes(type->dtype);
+    x.elements = elements_of(em, type);
+    if (!em->n_mailboxes) { /* the others' memory is theirs only once they run */
+        em->target->cluster_wait(em);
     }
+    x.mailbox = gpu_at_const(em, em->shared_base, em->mailboxes + em->n_mailboxes * MAILBOX_BYTES);
+    em->n_mailboxes++;
     return x;
 }
 
@@ -45,27 +120,58 @@ static bool stands(const Exchange *x, int r)
     return gpu_exists(x->em, x->type, r) && gpu_canonical(x->type->layout, r) == r;
 }
 
-/* One thread an element writes it, to every block. */
+static LLVMValueRef place_of(const Exchange *x, LLVMValueRef element)
+{
+    LLVMValueRef bytes = gpu_i32(x->em, x->bytes);
+    return gpu_at(x->em, x->base, LLVMBuildMul(x->em->builder, element, bytes, ""));
+}
+
+/* The element's bits, as they are sent. */
+static LLVMValueRef message(const Exchange *x, LLVMValueRef value)
+{
+    GpuEmitter *em = x->em;
+    value = gpu_to_memory(em, x->dtype, value);
+    LLVMTypeRef own = LLVMIntTypeInContext(em->context, (unsigned)dtype_bytes(x->dtype) * 8);
+    value = LLVMBuildBitCast(em->builder, value, own, "");
+    return x->bytes == LEAST_BYTES ? LLVMBuildZExt(em->builder, value, em->i32, "") : value;
+}
+
+static LLVMValueRef from_message(const Exchange *x, LLVMValueRef word)
+{
+    GpuEmitter *em = x->em;
+    LLVMTypeRef own = LLVMIntTypeInContext(em->context, (unsigned)dtype_bytes(x->dtype) * 8);
+    word = LLVMBuildTruncOrBitCast(em->builder, word, own, "");
+    word = LLVMBuildBitCast(em->builder, word, llvm_memory_type(em->l, x->dtype), "");
+    return gpu_from_memory(em, x->dtype, word);
+}
+
+/* Of the first warp that holds an element the lanes that do share out the blocks among them. */
 static void send(const Exchange *x, const GpuValue *in)
 {
     GpuEmitter *em = x->em;
-    LLVMValueRef rank = em->target->cluster_rank(em);
+    uint32_t lanes = gpu_lane_copies(em, x->type->layout);
+    int copies = 1 << __builtin_popcount(lanes);
+    LLVMValueRef rank = em->target->cluster_rank(em), copy = gpu_pressed(em, em->role->lane, lanes);
     LLVMValueRef mine = LLVMBuildMul(em->builder, rank, gpu_i32(em, x->elements), "");
-    LLVMValueRef first = gpu_first_holder(em, x->type->layout);
+    LLVMValueRef first = gpu_first_warp(em, x->type->layout);
+    if (copies > x->blocks) {
+        LLVMValueRef blocks = gpu_i32(em, x->blocks);
+        first = gpu_both(em, first, LLVMBuildICmp(em->builder, LLVMIntULT, copy, blocks, ""));
+    }
     for (int r = 0; r < in->n; r++) {
         if (!stands(x, r)) {
             continue;
         }
         LLVMValueRef may = gpu_both(em, first, gpu_in_tile(em, x->type, r));
-        LLVMValueRef at = LLVMBuildAdd(em->builder, mine, element_of(x, r), "");
-        at = LLVMBuildMul(em->builder, at, gpu_i32(em, x->bytes), "");
-        LLVMValueRef value = gpu_to_memory(em, x->dtype, in->regs[r]);
+        LLVMValueRef at = place_of(x, LLVMBuildAdd(em->builder, mine, element_of(x, r), ""));
+        LLVMValueRef value = message(x, in->regs[r]);
         GpuBranch branch = {0};
         if (may) {
             branch = gpu_branch_begin(em, may);
         }
-        for (int block = 0; block < x->blocks; block++) {
-            em->target->cluster_store(em, gpu_at(em, x->base, at), gpu_i32(em, block), value);
+        for (int block = 0; block < x->blocks; block += copies) {
+            LLVMValueRef to = LLVMBuildAdd(em->builder, copy, gpu_i32(em, block), "");
+            em->target->cluster_send(em, at, to, value, x->mailbox);
         }
         if (may) {
             gpu_branch_end(em, branch);
@@ -73,44 +179,48 @@ static void send(const Exchange *x, const GpuValue *in)
     }
 }
 
-static LLVMValueRef receive(const Exchange *x, const char *fn, int r)
+/* Elements that lie side by side, from register r on: `n` of them, whose sums go to `sums`. */
+static void receive(const Exchange *x, const char *fn, const int *regs, int n, LLVMValueRef *sums)
 {
     GpuEmitter *em = x->em;
-    LLVMTypeRef type = llvm_memory_type(em->l, x->dtype);
-    LLVMValueRef element = element_of(x, r), inside = gpu_in_tile(em, x->type, r), sum = NULL;
+    LLVMTypeRef word = LLVMIntTypeInContext(em->context, (unsigned)x->bytes * 8);
+    LLVMValueRef element = element_of(x, regs[0]), inside = gpu_in_tile(em, x->type, regs[0]);
     if (inside) {
         element = LLVMBuildSelect(em->builder, inside, element, gpu_i32(em, 0), "");
     }
-    LLVMValueRef at = LLVMBuildMul(em->builder, element, gpu_i32(em, x->bytes), "");
-    LLVMValueRef from = gpu_at(em, x->base, at);
+    LLVMValueRef from = place_of(x, element), words[MOST_RUN];
     for (int block = 0; block < x->blocks; block++) {
         LLVMValueRef place = gpu_at_const(em, from, block * x->elements * x->bytes);
-        LLVMValueRef part = LLVMBuildLoad2(em->builder, type, place, "");
-        part = gpu_from_memory(em, x->dtype, part);
-        sum = sum ? scalar_combine(em->l, fn, x->dtype, sum, part) : part;
+        gpu_load_run(em, word, place, n, words);
+        for (int i = 0; i < n; i++) {
+            LLVMValueRef part = from_message(x, words[i]);
+            LLVMValueRef *sum = &sums[regs[i]];
+            *sum = *sum ? scalar_combine(em->l, fn, x->dtype, *sum, part) : part;
+        }
     }
-    return sum;
+}
+
+static void receive_all(const Exchange *x, const char *fn, GpuValue *out)
+{
+    GpuRun run;
+    int n = gpu_run_length(x->em, x->type, ACCESS_BYTES / x->bytes);
+    for (int r = 0; r < out->n; r++) {
+        if (gpu_run_at(x->em, x->type, r, n, &run)) {
+            receive(x, fn, run.regs, n, out->regs);
+        }
+    }
 }
 
 void gpu_emit_cluster_reduce(GpuEmitter *em, const Op *op)
 {
-    if (!em->target->cluster_store || op->n_operands < 2) {
+    if (!em->target->cluster_send || op->n_operands < 2) {
         gpu_bug(em, op, "no clusters here, or no memory for it");
     }
     Exchange x = begin(em, op);
-    if (!em->cluster_met) { /* the others' memory is theirs only once they run */
-        em->target->cluster_wait(em);
-        em->cluster_met = true;
-    }
     send(&x, gpu_value(em, op->operands[0]));
-    em->target->cluster_arrive(em);
-    em->target->cluster_wait(em);
+    em->target->cluster_receive(em, x.mailbox);
     GpuValue *out = gpu_define(em, op->results[0]);
-    for (int r = 0; r < out->n; r++) {
-        if (stands(&x, r)) {
-            out->regs[r] = receive(&x, op_word(op, ATTR_FN), r);
-        }
-    }
+    receive_all(&x, op_word(op, ATTR_FN), out);
     for (int r = 0; r < out->n; r++) {
         if (gpu_exists(em, x.type, r)) {
             out->regs[r] = out->regs[gpu_canonical(x.type->layout, r)];

@@ -136,8 +136,27 @@ uint32_t gpu_warp_copies(int warps, const Layout *layout)
 
 LLVMValueRef gpu_first_holder(GpuEmitter *em, const Layout *layout)
 {
-    LLVMValueRef first = and_zero(em, NULL, em->role->lane, gpu_lane_copies(em, layout));
-    return and_zero(em, first, em->role->warp, gpu_warp_copies(em->role->warps, layout));
+    return and_zero(em, gpu_first_warp(em, layout), em->role->lane, gpu_lane_copies(em, layout));
+}
+
+LLVMValueRef gpu_first_warp(GpuEmitter *em, const Layout *layout)
+{
+    return and_zero(em, NULL, em->role->warp, gpu_warp_copies(em->role->warps, layout));
+}
+
+LLVMValueRef gpu_pressed(GpuEmitter *em, LLVMValueRef id, uint32_t mask)
+{
+    LLVMValueRef sum = gpu_i32(em, 0);
+    int to = 0;
+    for (int bit = 0; bit < 32; bit++) {
+        if (mask >> bit & 1) {
+            LLVMValueRef part = LLVMBuildLShr(em->builder, id, gpu_i32(em, bit), "");
+            part = LLVMBuildAnd(em->builder, part, gpu_i32(em, 1), "");
+            part = LLVMBuildShl(em->builder, part, gpu_i32(em, to++), "");
+            sum = LLVMBuildOr(em->builder, sum, part, "");
+        }
+    }
+    return sum;
 }
 
 bool gpu_overhangs(GpuEmitter *em, Type type, int axis)

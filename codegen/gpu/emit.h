@@ -57,9 +57,9 @@ typedef struct GpuRole {
 /* What one vendor does in its own way. Hooks emit at the builder's cursor. */
 typedef struct GpuTarget {
     const char *name;
-    unsigned shared_space; /* address space of shared memory; global is 1 on both */
+    unsigned shared_space;    /* address space of shared memory; global is 1 on both */
     const char *device_scope; /* LLVM's name for all threads of the device */
-    bool dynamic_shared;   /* its size is given at launch, not in the code object */
+    bool dynamic_shared;      /* its size is given at launch, not in the code object */
     /* Module: triple and data layout are set already; flags, attributes and shared memory are
      * not. */
     void (*module_begin)(GpuEmitter *em);
@@ -89,13 +89,17 @@ typedef struct GpuTarget {
     LLVMValueRef (*load_if)(GpuEmitter *em, LLVMValueRef condition, LLVMValueRef ptr,
                             LLVMValueRef otherwise, bool constant);
     void (*store_if)(GpuEmitter *em, LLVMValueRef condition, LLVMValueRef ptr, LLVMValueRef value);
-    /* Clusters; NULL: the target has none. i32: which block of its cluster this one is; the two
-     * halves of a meeting of all threads of all of them; a value of memory's type to where block
-     * `block` has what this one has at `at`. */
+    /* Clusters; NULL: the target has none. i32: which block of its cluster this one is. */
     LLVMValueRef (*cluster_rank)(GpuEmitter *em);
-    void (*cluster_arrive)(GpuEmitter *em);
+    /* First thing in the kernel: n mailboxes, the first one at `at`, await `bytes` each; tells the
+     * others so. And the wait until all others have. */
+    void (*cluster_begin)(GpuEmitter *em, LLVMValueRef at, int n, const int64_t *bytes);
     void (*cluster_wait)(GpuEmitter *em);
-    void (*cluster_store)(GpuEmitter *em, LLVMValueRef at, LLVMValueRef block, LLVMValueRef value);
+    /* A value of 4 or 8 bytes to where block `block` has what this one has at `at`, and word of it
+     * to its mailbox; the wait for all that a mailbox awaits. */
+    void (*cluster_send)(GpuEmitter *em, LLVMValueRef at, LLVMValueRef block, LLVMValueRef value,
+                         LLVMValueRef mailbox);
+    void (*cluster_receive)(GpuEmitter *em, LLVMValueRef mailbox);
     /* The tensor map that a bulk_load or bulk_store needs; box, swizzle, rank (param is set). */
     void (*describe_map)(GpuEmitter *em, const Op *op, PlanMap *map);
     /* First thing in the kernel, outside of roles, when it has barriers: initialize, fence,
@@ -159,7 +163,8 @@ struct GpuEmitter {
     LLVMValueRef shared_base; /* NULL when the kernel has none */
     int shared_bytes;
     int handed; /* bytes from shared_base: old elements of a scatter for the warps that want them */
-    bool cluster_met;     /* the blocks of a cluster are known to run */
+    int mailboxes;        /* bytes from shared_base: one a reduction over the cluster */
+    int n_mailboxes;      /* that have been used */
     int n_named_barriers; /* handed out to roles; ids from 1 */
     struct {
         GpuShared *items;
@@ -212,6 +217,10 @@ LLVMValueRef gpu_coord(GpuEmitter *em, const Layout *layout, int axis, int r);
 int gpu_register_coord(const Layout *layout, int axis, int r);
 /* i1: is this thread the first of those that hold the same elements? NULL: each is. */
 LLVMValueRef gpu_first_holder(GpuEmitter *em, const Layout *layout);
+/* The same of warps: is it in the first one that holds its elements? NULL: each has its own. */
+LLVMValueRef gpu_first_warp(GpuEmitter *em, const Layout *layout);
+/* i32: the bits of `mask`, pressed together: which one of those that differ in them only. */
+LLVMValueRef gpu_pressed(GpuEmitter *em, LLVMValueRef id, uint32_t mask);
 /* The bits of a lane that name copies: lanes that differ in them alone hold the same elements. */
 uint32_t gpu_lane_copies(const GpuEmitter *em, const Layout *layout);
 /* The same of warps, of which a role has so many. */

@@ -179,18 +179,13 @@ static void emit_kernel(GpuEmitter *em, Op *launch, PlanLaunch *plan)
     take_arguments(em);
     em->shared_base = em->shared_bytes ? em->target->shared_memory(em, em->shared_bytes) : NULL;
     gpu_role_enter(em, 0, em->warps, 0);
-    em->cluster_met = plan->cluster < 2;
-    if (!em->cluster_met) {
-        em->target->cluster_arrive(em);
-    }
+    gpu_cluster_begin(em);
     if (has_barriers(em) && em->target->barriers_begin) {
         em->target->barriers_begin(em);
     }
     emit_outer_scalars(em);
     gpu_emit_launch(em, launch);
-    if (!em->cluster_met) {
-        em->target->cluster_wait(em);
-    }
+    gpu_cluster_end(em);
     LLVMBuildRetVoid(em->builder);
     llvm_lines_leave(em->l);
 }

@@ -52,6 +52,12 @@ void gpu_unpack(GpuEmitter *em, LLVMValueRef vector, int n, LLVMValueRef *out)
 
 /* ---- runs ---- */
 
+void gpu_load_run(GpuEmitter *em, LLVMTypeRef type, LLVMValueRef at, int n, LLVMValueRef *out)
+{
+    LLVMTypeRef all = n > 1 ? LLVMVectorType(type, (unsigned)n) : type;
+    gpu_unpack(em, LLVMBuildLoad2(em->builder, all, at, ""), n, out);
+}
+
 /* The register bit that alone moves by `step` along the last axis; -1: none. */
 static int bit_of_step(const Layout *layout, int step)
 {

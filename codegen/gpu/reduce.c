@@ -5,7 +5,11 @@
 #include "codegen/gpu/tiles.h"
 #include "codegen/scalar_ops.h"
 
-enum { FEW_WARPS = 2 }; /* whose parts each thread reads by itself */
+enum {
+    FEW_WARPS = 2 /* whose parts each thread reads by itself */,
+    ACCESS_BYTES = 16,
+    MOST_RUN = 4
+};
 
 struct GpuReduce {
     GpuEmitter *em;
@@ -147,22 +151,6 @@ static uint32_t warp_mask(const Reducer *red)
     return mask;
 }
 
-/* Which of the warps along the axis is this one: the bits of `mask`, pressed together. */
-static LLVMValueRef warp_along(GpuEmitter *em, uint32_t mask)
-{
-    LLVMValueRef sum = gpu_i32(em, 0);
-    int to = 0;
-    for (int bit = 0; bit < 32; bit++) {
-        if (mask >> bit & 1) {
-            LLVMValueRef part = LLVMBuildLShr(em->builder, em->role->warp, gpu_i32(em, bit), "");
-            part = LLVMBuildAnd(em->builder, part, gpu_i32(em, 1), "");
-            part = LLVMBuildShl(em->builder, part, gpu_i32(em, to++), "");
-            sum = LLVMBuildOr(em->builder, sum, part, "");
-        }
-    }
-    return sum;
-}
-
 /* i32: which element of the result (row-major) the register stands for. */
 static LLVMValueRef result_element(Reducer *red, int r)
 {
@@ -232,7 +220,7 @@ static LLVMValueRef scratch_at(Reducer *red, const Scratch *scratch, LLVMValueRe
 static void write_partial(Reducer *red, const Scratch *scratch, LLVMValueRef first, int r)
 {
     GpuEmitter *em = red->em;
-    LLVMValueRef row = LLVMBuildMul(em->builder, warp_along(em, scratch->mask),
+    LLVMValueRef row = LLVMBuildMul(em->builder, gpu_pressed(em, em->role->warp, scratch->mask),
                                     gpu_i32(em, scratch->elements), "");
     LLVMValueRef at = LLVMBuildAdd(em->builder, row, result_element(red, r), "");
     LLVMValueRef may = gpu_both(em, first, result_inside(red, r));
@@ -277,25 +265,49 @@ static LLVMValueRef gather_partials(Reducer *red, const Scratch *scratch, LLVMVa
     return sum;
 }
 
-static LLVMValueRef read_partials(Reducer *red, const Scratch *scratch, int r)
+/* Of `n` registers whose elements lie side by side. */
+static void read_partials(Reducer *red, const Scratch *scratch, const int *regs, int n)
 {
     GpuEmitter *em = red->em;
     LLVMTypeRef type = llvm_memory_type(em->l, red->dtype);
-    LLVMValueRef element = result_element(red, r), inside = result_inside(red, r), sum = NULL;
+    LLVMValueRef element = result_element(red, regs[0]), inside = result_inside(red, regs[0]);
     if (inside) {
         element = LLVMBuildSelect(em->builder, inside, element, gpu_i32(em, 0), "");
     }
-    LLVMValueRef from = scratch_at(red, scratch, element);
+    LLVMValueRef from = scratch_at(red, scratch, element), parts[MOST_RUN];
     int warps = 1 << __builtin_popcount(scratch->mask);
-    if (lanes_agree(red) && warps > FEW_WARPS && warps <= 1 << em->warp_bits) {
-        return gather_partials(red, scratch, from);
+    if (n == 1 && lanes_agree(red) && warps > FEW_WARPS && warps <= 1 << em->warp_bits) {
+        red->regs[regs[0]] = gather_partials(red, scratch, from);
+        return;
     }
     for (int warp = 0; warp < warps; warp++) {
         LLVMValueRef at = gpu_at_const(em, from, warp * scratch->elements * scratch->bytes);
-        LLVMValueRef part = LLVMBuildLoad2(em->builder, type, at, "");
-        sum = combine(red, sum, gpu_from_memory(em, red->dtype, part));
+        gpu_load_run(em, type, at, n, parts);
+        for (int i = 0; i < n; i++) {
+            LLVMValueRef *sum = &red->regs[regs[i]];
+            LLVMValueRef part = gpu_from_memory(em, red->dtype, parts[i]);
+            *sum = warp ? combine(red, *sum, part) : part;
+        }
     }
-    return sum;
+}
+
+/* How many registers that stand for results lie side by side in scratch. */
+static int run_length(Reducer *red, const Scratch *scratch)
+{
+    int most = ACCESS_BYTES / scratch->bytes;
+    bool apart = red->axis == red->from->rank - 1; /* the neighbours are what was reduced */
+    return apart ? 1 : gpu_run_length(red->em, red->from, most < MOST_RUN ? most : MOST_RUN);
+}
+
+static void read_all_partials(Reducer *red, const Scratch *scratch)
+{
+    GpuRun run;
+    int n = run_length(red, scratch);
+    for (int r = 0; r < red->n; r++) {
+        if (stands(red, r) && gpu_run_at(red->em, red->from, r, n, &run)) {
+            read_partials(red, scratch, run.regs, n);
+        }
+    }
 }
 
 /* Only one of the lanes that hold the same partial result writes it. */
@@ -325,11 +337,7 @@ static void reduce_warps(Reducer *red)
         }
     }
     em->target->sync(em);
-    for (int r = 0; r < red->n; r++) {
-        if (stands(red, r)) {
-            red->regs[r] = read_partials(red, &scratch, r);
-        }
-    }
+    read_all_partials(red, &scratch);
     em->target->sync(em); /* before the scratch is written again */
 }
 

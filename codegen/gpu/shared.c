@@ -62,6 +62,8 @@ void gpu_place_shared(GpuEmitter *em, Op *launch)
     em->shareds.n = 0;
     em->shared_bytes = 0;
     block_walk(launch->regions[0], place, em);
+    em->mailboxes = (em->shared_bytes + BARRIER_BYTES - 1) / BARRIER_BYTES * BARRIER_BYTES;
+    em->shared_bytes = em->mailboxes + gpu_mailbox_bytes(em);
     em->handed = (em->shared_bytes + HANDED_ALIGN - 1) / HANDED_ALIGN * HANDED_ALIGN;
     block_walk(launch->regions[0], find_handed, em);
 }

@@ -52,7 +52,12 @@ void gpu_renamed(GpuEmitter *em, const Op *op, Type from, const GpuValue *in, Ty
 
 /* reduce.c */
 void gpu_emit_reduce(GpuEmitter *em, const Op *op);
-void gpu_emit_cluster_reduce(GpuEmitter *em, const Op *op); /* cluster.c */
+/* cluster.c */
+void gpu_emit_cluster_reduce(GpuEmitter *em, const Op *op);
+/* Shared memory of the launch's mailboxes, and the two ends of a kernel with clusters. */
+int gpu_mailbox_bytes(GpuEmitter *em);
+void gpu_cluster_begin(GpuEmitter *em);
+void gpu_cluster_end(GpuEmitter *em);
 /* The value, of any type, of lane ^ mask. */
 LLVMValueRef gpu_shuffle(GpuEmitter *em, LLVMValueRef value, int mask);
 /* The same in steps, while registers of the operand get their values, a group at a time. */
@@ -165,6 +170,9 @@ LLVMValueRef gpu_from_memory(GpuEmitter *em, DType dtype, LLVMValueRef value);
 /* Several registers as one vector, and back. */
 LLVMValueRef gpu_pack(GpuEmitter *em, int n, const LLVMValueRef *regs);
 void gpu_unpack(GpuEmitter *em, LLVMValueRef vector, int n, LLVMValueRef *out);
+
+/* n neighbours of memory, whose first one is at a multiple of all their bytes. */
+void gpu_load_run(GpuEmitter *em, LLVMTypeRef type, LLVMValueRef at, int n, LLVMValueRef *out);
 
 /* i64, elements between neighbours along each axis of a tensor (global.c). */
 void gpu_strides(GpuEmitter *em, Type tensor, LLVMValueRef *strides);

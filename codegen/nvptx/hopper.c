@@ -90,7 +90,7 @@ bool hopper_is_solo(const Op *op)
 
 /* ---- one thread ---- */
 
-static LLVMBasicBlockRef if_first_thread(GpuEmitter *em, const char *name)
+LLVMBasicBlockRef hopper_if_first_thread(GpuEmitter *em, const char *name)
 {
     LLVMBasicBlockRef inside = gpu_new_block(em, name);
     LLVMBasicBlockRef after = gpu_new_block(em, "after");
@@ -103,7 +103,7 @@ static LLVMBasicBlockRef if_first_thread(GpuEmitter *em, const char *name)
 
 LLVMBasicBlockRef hopper_elected(GpuEmitter *em, const Op *op)
 {
-    return hopper_is_solo(op) ? NULL : if_first_thread(em, "elected");
+    return hopper_is_solo(op) ? NULL : hopper_if_first_thread(em, "elected");
 }
 
 void hopper_elected_end(GpuEmitter *em, LLVMBasicBlockRef after)
@@ -164,7 +164,7 @@ static void init_barrier(GpuEmitter *em, const Op *op)
 
 void hopper_barriers_begin(GpuEmitter *em)
 {
-    LLVMBasicBlockRef after = if_first_thread(em, "barriers");
+    LLVMBasicBlockRef after = hopper_if_first_thread(em, "barriers");
     for (size_t i = 0; i < em->shareds.n; i++) {
         if (em->shareds.items[i].op->kind == OP_BARRIER) {
             init_barrier(em, em->shareds.items[i].op);
@@ -182,6 +182,16 @@ static LLVMValueRef barrier_slot(GpuEmitter *em, const Access *access)
     return hopper_address(em, gpu_shared_slot(em, access->memory, position));
 }
 
+void hopper_wait(GpuEmitter *em, LLVMValueRef barrier, LLVMValueRef parity)
+{
+    LLVMValueRef args[] = {barrier, parity};
+    gpu_asm(em, LLVMVoidTypeInContext(em->context),
+            "{\n\t.reg .pred done;\n\tagain:\n\t"
+            "mbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1;\n\t"
+            "@!done bra again;\n\t}",
+            "r,r,~{memory}", true, 2, args);
+}
+
 /* Waiting for a parity returns at once while the barrier is in a generation of the other one: so a
  * new barrier (generation 0) has "generation -1", parity 1, behind it. */
 static void emit_wait(GpuEmitter *em, const Op *op)
@@ -193,13 +203,7 @@ static void emit_wait(GpuEmitter *em, const Op *op)
     if (op_int(op, ATTR_PREVIOUS, 0)) {
         turn = LLVMBuildXor(em->builder, turn, gpu_i32(em, 1), "");
     }
-    LLVMValueRef args[] = {barrier_slot(em, &access),
-                           LLVMBuildAnd(em->builder, turn, gpu_i32(em, 1), "")};
-    gpu_asm(em, LLVMVoidTypeInContext(em->context),
-            "{\n\t.reg .pred done;\n\tagain:\n\t"
-            "mbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1;\n\t"
-            "@!done bra again;\n\t}",
-            "r,r,~{memory}", true, 2, args);
+    hopper_wait(em, barrier_slot(em, &access), LLVMBuildAnd(em->builder, turn, gpu_i32(em, 1), ""));
 }
 
 static void emit_one_arrival(GpuEmitter *em, LLVMValueRef slot, LLVMValueRef first)
@@ -283,7 +287,7 @@ static void emit_role(GpuEmitter *em, const Op *op, int role)
     const Op *first = block->first;
     LLVMBasicBlockRef after = NULL;
     if (first && hopper_is_solo(first)) {
-        after = if_first_thread(em, "solo");
+        after = hopper_if_first_thread(em, "solo");
     }
     gpu_emit_block(em, block);
     if (stores_in_bulk(block)) { /* shared memory must outlive the copies out of it */

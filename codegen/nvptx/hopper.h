@@ -26,6 +26,8 @@ LLVMValueRef hopper_address(GpuEmitter *em, LLVMValueRef ptr);
 bool hopper_is_solo(const Op *op);
 /* Code for one thread of the role: opens a branch unless the role is solo; hopper_elected_end
  * closes it. Returns where it goes on; NULL: no branch. */
+/* Code for the role's first thread alone, until hopper_elected_end. */
+LLVMBasicBlockRef hopper_if_first_thread(GpuEmitter *em, const char *name);
 LLVMBasicBlockRef hopper_elected(GpuEmitter *em, const Op *op);
 void hopper_elected_end(GpuEmitter *em, LLVMBasicBlockRef after);
 
@@ -34,11 +36,16 @@ void hopper_emit_bulk_store(GpuEmitter *em, Op *op);
 /* Of the elected thread: until its stores have read their shared memory. */
 void hopper_emit_bulk_wait(GpuEmitter *em, const Op *op);
 
+/* Until the barrier of shared memory at this address (i32) has left the generation of the parity. */
+void hopper_wait(GpuEmitter *em, LLVMValueRef barrier, LLVMValueRef parity);
+
 /* Clusters (hopper_cluster.c): the hooks of GpuTarget. */
 LLVMValueRef hopper_cluster_rank(GpuEmitter *em);
-void hopper_cluster_arrive(GpuEmitter *em);
+void hopper_cluster_begin(GpuEmitter *em, LLVMValueRef at, int n, const int64_t *bytes);
 void hopper_cluster_wait(GpuEmitter *em);
-void hopper_cluster_store(GpuEmitter *em, LLVMValueRef at, LLVMValueRef block, LLVMValueRef value);
+void hopper_cluster_send(GpuEmitter *em, LLVMValueRef at, LLVMValueRef block, LLVMValueRef value,
+                         LLVMValueRef mailbox);
+void hopper_cluster_receive(GpuEmitter *em, LLVMValueRef mailbox);
 
 void hopper_emit_dot_async(GpuEmitter *em, Op *op);
 void hopper_emit_settle(GpuEmitter *em, Op *op);

@@ -1,17 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Clusters: where a block is in its own, the memory of the others, and how they meet (PTX ISA,
- * "mapa", "barrier.cluster"). */
+/* Clusters: where a block is in its own, and messages to the others (PTX ISA, "mapa", "st.async",
+ * "mbarrier", "barrier.cluster"). What is sent is counted by the receiver's barrier, in bytes: no
+ * fence of the whole memory, as a meeting of all threads of all blocks would be. */
 #include "codegen/nvptx/hopper.h"
 
+enum { BARRIER_BYTES = 8 };
+
+/* Read anew each time: a register that waits for its second use may be one too many. */
 LLVMValueRef hopper_cluster_rank(GpuEmitter *em)
 {
-    return gpu_asm(em, em->i32, "mov.u32 $0, %cluster_ctarank;", "=r", false, 0, NULL);
+    return gpu_asm(em, em->i32, "mov.u32 $0, %cluster_ctarank;", "=r", true, 0, NULL);
 }
 
-/* Behind it, what was written before is there for those that have waited. */
-void hopper_cluster_arrive(GpuEmitter *em)
+static void on_barrier(GpuEmitter *em, LLVMValueRef at, int nth, const char *text, int64_t number)
 {
-    gpu_asm(em, LLVMVoidTypeInContext(em->context), "barrier.cluster.arrive.release.aligned;",
+    LLVMValueRef place = gpu_i32(em, (int64_t)nth * BARRIER_BYTES);
+    LLVMValueRef args[] = {LLVMBuildAdd(em->builder, hopper_address(em, at), place, ""),
+                           gpu_i32(em, number)};
+    gpu_asm(em, LLVMVoidTypeInContext(em->context), text, "r,r,~{memory}", true, 2, args);
+}
+
+/* All of a barrier's bytes are one generation, which its own thread opens: the first one. */
+void hopper_cluster_begin(GpuEmitter *em, LLVMValueRef at, int n, const int64_t *bytes)
+{
+    LLVMTypeRef none = LLVMVoidTypeInContext(em->context);
+    LLVMBasicBlockRef after = hopper_if_first_thread(em, "mailboxes");
+    for (int i = 0; i < n; i++) {
+        on_barrier(em, at, i, "mbarrier.init.shared::cta.b64 [$0], $1;", 1);
+    }
+    gpu_asm(em, none, "fence.mbarrier_init.release.cluster;", "~{memory}", true, 0, NULL);
+    for (int i = 0; i < n; i++) {
+        on_barrier(em, at, i, "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", bytes[i]);
+    }
+    hopper_elected_end(em, after);
+    gpu_asm(em, none, "bar.warp.sync 0xffffffff;\n\tbarrier.cluster.arrive.relaxed.aligned;",
             "~{memory}", true, 0, NULL);
 }
 
@@ -21,28 +43,22 @@ void hopper_cluster_wait(GpuEmitter *em)
             "~{memory}", true, 0, NULL);
 }
 
-void hopper_cluster_store(GpuEmitter *em, LLVMValueRef at, LLVMValueRef block, LLVMValueRef value)
+void hopper_cluster_send(GpuEmitter *em, LLVMValueRef at, LLVMValueRef block, LLVMValueRef value,
+                         LLVMValueRef mailbox)
 {
-    LLVMTypeRef type = LLVMTypeOf(value);
-    unsigned bits = type == em->f64                                ? 64
-                    : type == em->f32                              ? 32
-                    : LLVMGetTypeKind(type) == LLVMIntegerTypeKind ? LLVMGetIntTypeWidth(type)
-                                                                   : 16;
-    static const char *const texts[] = {
-        "{\n\t.reg .b32 there;\n\tmapa.shared::cluster.u32 there, $0, $1;\n\t"
-        "st.shared::cluster.b8 [there], $2;\n\t}",
-        "{\n\t.reg .b32 there;\n\tmapa.shared::cluster.u32 there, $0, $1;\n\t"
-        "st.shared::cluster.b16 [there], $2;\n\t}",
-        "{\n\t.reg .b32 there;\n\tmapa.shared::cluster.u32 there, $0, $1;\n\t"
-        "st.shared::cluster.b32 [there], $2;\n\t}",
-        "{\n\t.reg .b32 there;\n\tmapa.shared::cluster.u32 there, $0, $1;\n\t"
-        "st.shared::cluster.b64 [there], $2;\n\t}"};
-    static const char *const constraints[] = {"r,r,h,~{memory}", "r,r,h,~{memory}",
-                                              "r,r,r,~{memory}", "r,r,l,~{memory}"};
-    int which = bits == 64 ? 3 : bits == 32 ? 2 : bits == 16 ? 1 : 0;
-    value = LLVMBuildBitCast(em->builder, value, LLVMIntTypeInContext(em->context, bits), "");
-    value = bits < 16 ? LLVMBuildZExt(em->builder, value, em->i16, "") : value;
-    LLVMValueRef args[] = {hopper_address(em, at), block, value};
-    gpu_asm(em, LLVMVoidTypeInContext(em->context), texts[which], constraints[which], true, 3,
-            args);
+    bool wide = LLVMTypeOf(value) == em->i64;
+    LLVMValueRef args[] = {hopper_address(em, at), block, value, hopper_address(em, mailbox)};
+    const char *text = arena_printf(
+        em->arena,
+        "{\n\t.reg .b32 there, told;\n\tmapa.shared::cluster.u32 there, $0, $1;\n\t"
+        "mapa.shared::cluster.u32 told, $3, $1;\n\t"
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.b%d [there], $2, [told];\n\t}",
+        wide ? 64 : 32);
+    gpu_asm(em, LLVMVoidTypeInContext(em->context), text,
+            wide ? "r,r,l,r,~{memory}" : "r,r,r,r,~{memory}", true, 4, args);
+}
+
+void hopper_cluster_receive(GpuEmitter *em, LLVMValueRef mailbox)
+{
+    hopper_wait(em, hopper_address(em, mailbox), gpu_i32(em, 0));
 }

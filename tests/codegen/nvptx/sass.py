@@ -5,7 +5,8 @@
 
 --pass NAME… are the passes before, else `layout` and `vectorize`. Checks: no spills, no stack, the
 number of registers at entry, no warning of the assembler (it says so when it ignores setmaxnreg or
-serializes products), and, where nvdisasm is to be had, the instructions named; with --between NAME,
+serializes products), and, where nvdisasm is to be had, the instructions named, and that those after
+--absent are not there; with --between NAME,
 that such instructions stand between a wait for all products but one and the next wait for all.
 Prints why when it leaves a check out: there is no assembler or disassembler on a bare machine.
 """
@@ -31,7 +32,7 @@ def assemble(ptxas, options, folder):
               for word in ("--pass", name)]
     subprocess.run([options.emit, *target, *passes, "--emit", "ptx", "-o", ptx, options.source],
                    check=True)
-    done = subprocess.run([ptxas, "-arch=sm_90a", "-v", "-o", cubin, ptx], capture_output=True,
+    done = subprocess.run([ptxas, "-arch=" + (options.target or "sm_90a"), "-v", "-o", cubin, ptx], capture_output=True,
                           text=True)
     if done.returncode:
         fail(done.stderr)
@@ -63,6 +64,7 @@ def main():
     parser.add_argument("--pass", dest="passes", action="append")
     parser.add_argument("--registers", type=int, default=0)
     parser.add_argument("--expect", nargs="*", default=[])
+    parser.add_argument("--absent", nargs="*", default=[])
     parser.add_argument("--between", default="")
     parser.add_argument("source")
     options = parser.parse_args()
@@ -81,6 +83,9 @@ def main():
         missing = [name for name in options.expect if name not in sass]
         if missing:
             fail("not in the machine code: " + ", ".join(missing))
+        present = [name for name in options.absent if name in sass]
+        if present:
+            fail("in the machine code: " + ", ".join(present))
         if options.between:
             check_between(sass, options.between)
 
