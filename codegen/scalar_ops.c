@@ -214,6 +214,7 @@ LLVMValueRef scalar_emit(Llvm *l, OpKind kind, const char *pred, DType in, DType
     case OP_BITCAST:
         return LLVMBuildBitCast(l->builder, a, llvm_like(llvm_type(l, out), LLVMTypeOf(a)), "");
     case OP_SELECT: return choose(l, a, operands[1], operands[2]);
+    case OP_AGAIN:
     case OP_FIX: return a;
     default: break;
     }

@@ -425,6 +425,7 @@ Scalar scalar_op(OpKind kind, const char *pred, DType in, DType out, const Scala
     case OP_ISNAN: return (Scalar){.i = dtype_is_float(in) && isnan(operands[0].f)};
     case OP_CMP: return compare(pred, in, operands[0], operands[1]);
     case OP_SELECT: return operands[0].i ? operands[1] : operands[2];
+    case OP_AGAIN:
     case OP_FIX: return operands[0];
     default: return op_carries_value(kind) ? operands[1] : arithmetic(kind, in, operands);
     }

@@ -65,7 +65,8 @@ static void verify_dtypes(Verifier *v, const Op *op)
         verify_fail(v, op, "the condition is not bool");
     }
     bool narrow = dtype_is_narrow(in);
-    if (narrow && op->kind != OP_CAST && op->kind != OP_SELECT && op->kind != OP_BITCAST) {
+    if (narrow && op->kind != OP_AGAIN && op->kind != OP_CAST && op->kind != OP_SELECT &&
+        op->kind != OP_BITCAST) {
         verify_fail(v, op, "arithmetic on %s: cast to f32 first", dtype_name(in));
     }
 }

@@ -4,6 +4,7 @@
 #include "passes/tile_steps.h"
 
 #include "ir/errors.h"
+#include "passes/an_again.h"
 #include "passes/an_width.h"
 
 enum {
@@ -22,6 +23,7 @@ enum {
     UNIT_REGISTERS = 65536, /* of a multiprocessor */
     THREAD_BESIDE = 16,     /* registers of a thread beside those of one value */
     LOADS_BESIDE = 24,      /* and these, where weights are loaded along a row */
+    GUARDS_BESIDE = 8,      /* and these, where a row may end before its tiles */
     LONG_ROW = 4096,        /* of 16-bit elements: worth more of them a thread */
     WINDOW_ELEMENTS = 32,   /* of a window that is written out */
     ALIGNED_ROW = 256,      /* shorter ones are not worth a block of their own */
@@ -491,23 +493,40 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
     }
     if (is_gpu(func) && is_one_row(plan, elements) && !walks(plan)) {
         threads = row_threads(func, group, longest_row(plan));
-        if (plan->cluster > 1) { /* blocks wait for one another: more of them, of fewer threads */
-            threads = smaller(threads, MOST_MEETING / 2);
-        }
+    }
+    if (plan->cluster > 1 && tile_is_row(&plan->items[plan->n - 1])) {
+        /* Blocks wait for one another: more of them, of fewer threads. */
+        threads = smaller(row_threads(func, group, elements), MOST_MEETING / 2);
     }
     threads = larger(func->target->warp, smaller(threads, func->target->max_threads));
     plan->warps = power_of_two_at_least(threads) / func->target->warp;
     plan->elements = elements;
 }
 
+static bool rows_are_exact(const TilePlan *plan)
+{
+    for (int i = 0; i < plan->n; i++) {
+        Dim dim = plan->items[i].dim;
+        if (tile_is_row(&plan->items[i]) && poly_divisor(dim) < poly_most(dim)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Memory-bound blocks overlap one another's loads, work and stores: several share a
  * multiprocessor. */
-static int64_t checked_blocks(Func *func, const Op *group, int64_t threads, int64_t elements)
+static int64_t checked_blocks(Func *func, const Op *group, const TilePlan *plan, int64_t threads)
 {
     int64_t most = func->target->unit_threads / (tile_gathers_amid_work(group) ? 4 : 2);
     /* With more elements a thread, registers for fewer threads. */
-    int64_t beside = THREAD_BESIDE + (tile_loads_of_rows(group) > FEW_LOADS ? LOADS_BESIDE : 0);
-    int64_t each = (elements / threads + beside + 7) / 8 * 8;
+    int64_t held = plan->elements / threads;
+    int64_t beside = tile_loads_of_rows(group) > FEW_LOADS ? LOADS_BESIDE : 0;
+    if (plan->cluster > 1 && an_narrow_rows(group->regions[0])) { /* two in one (opt_again.c) */
+        held = (held + 1) / 2;
+        beside = beside / 2 + (rows_are_exact(plan) ? 0 : GUARDS_BESIDE);
+    }
+    int64_t each = (held + THREAD_BESIDE + beside + 7) / 8 * 8;
     int64_t room = UNIT_REGISTERS / larger(each, UNIT_REGISTERS / most);
     int busy = (int)room;
     int64_t blocks = schedule_number(
@@ -547,7 +566,7 @@ void tile_choose(Func *func, Op *group, TilePlan *plan)
                                          : elements_a_thread(func, plan));
         if (!plan->dot) {
             int64_t threads = plan->warps * func->target->warp;
-            plan->blocks = checked_blocks(func, group, threads, plan->elements);
+            plan->blocks = checked_blocks(func, group, plan, threads);
         }
     } else {
         plan->warps = 1;

@@ -140,9 +140,8 @@ typedef struct Vendor {
 
 static const Vendor VENDORS[] = {
     {"cuda", "NVIDIA", "0x10de", "/dev/nvidiactl",
-     "install NVIDIA's driver, 525 or newer, 530 for Hopper, 570 for Blackwell (Debian: nvidia-driver, of "
-     "non-free; no toolkit is "
-     "needed); start a container with --gpus all"},
+     "install NVIDIA's driver, 525 or newer, 530 for Hopper, 570 for Blackwell (Debian: "
+     "nvidia-driver, of non-free; no toolkit is needed); start a container with --gpus all"},
     {"hip", "AMD", "0x1002", "/dev/kfd",
      "install ROCm's runtime (AMD's package hip-runtime-amd; Debian: libamdhip64-5), or name its "
      "folder in $ROCM_PATH; the user has to be in the groups render and video; start a container "

@@ -10,7 +10,7 @@ static bool can_join(const Op *op, const Layout *layout)
     if (op->kind == OP_INDEX) {
         return op->results[0]->type->layout == layout;
     }
-    if (!op_has(op, TRAIT_ELEMENTWISE)) {
+    if (!op_has(op, TRAIT_ELEMENTWISE) || op->kind == OP_AGAIN) {
         return false;
     }
     for (int i = 0; i < op->n_operands; i++) {

@@ -63,6 +63,10 @@ void gpu_emit_op(GpuEmitter *em, Op *op)
     if (em->target->emit_op && em->target->emit_op(em, op)) {
         return;
     }
+    if (op->kind == OP_AGAIN && em->target->opaque) {
+        gpu_emit_again(em, op);
+        return;
+    }
     if (op_has(op, TRAIT_ELEMENTWISE)) {
         gpu_emit_elementwise(em, op);
         return;

@@ -74,6 +74,8 @@ typedef struct GpuTarget {
     LLVMValueRef (*warp_uniform)(GpuEmitter *em, LLVMValueRef i32);
     /* The value (i32) of lane ^ mask. */
     LLVMValueRef (*shuffle_xor)(GpuEmitter *em, LLVMValueRef i32, int mask);
+    /* The same value, of which nothing is known. NULL: values are computed once. */
+    LLVMValueRef (*opaque)(GpuEmitter *em, LLVMValueRef i32);
     /* All threads of em->role meet, shared accesses ordered. */
     void (*sync)(GpuEmitter *em);
     /* 1/x of an f32 of moderate size, within one unit in the last place. NULL: division is not a

@@ -50,6 +50,32 @@ void gpu_unpack(GpuEmitter *em, LLVMValueRef vector, int n, LLVMValueRef *out)
     }
 }
 
+/* ---- again ---- */
+
+static void hide_pair(GpuEmitter *em, const LLVMValueRef *pair, LLVMValueRef *out)
+{
+    LLVMValueRef both = gpu_pack(em, 2, pair);
+    LLVMTypeRef type = LLVMTypeOf(both);
+    both = LLVMBuildBitCast(em->builder, both, em->i32, "");
+    both = em->target->opaque(em, both);
+    gpu_unpack(em, LLVMBuildBitCast(em->builder, both, type, ""), 2, out);
+}
+
+void gpu_emit_again(GpuEmitter *em, const Op *op)
+{
+    const GpuValue *in = gpu_value(em, op->operands[0]);
+    GpuValue *out = gpu_define(em, op->results[0]);
+    bool halves = dtype_bits(op->results[0]->type->dtype) == 16;
+    for (int r = 0; r < out->n; r++) {
+        bool pair = halves && r % 2 == 0 && r + 1 < out->n && in->regs[r] && in->regs[r + 1];
+        if (pair) {
+            hide_pair(em, in->regs + r, out->regs + r);
+        }
+        r += pair;
+        out->regs[r] = pair ? out->regs[r] : in->regs[r];
+    }
+}
+
 /* ---- runs ---- */
 
 void gpu_load_run(GpuEmitter *em, LLVMTypeRef type, LLVMValueRef at, int n, LLVMValueRef *out)

@@ -167,6 +167,8 @@ LLVMValueRef gpu_branch_end_value(GpuEmitter *em, GpuBranch branch, LLVMValueRef
 /* Shared memory has bytes where registers have bools or four bits; tensors have them for bools. */
 LLVMValueRef gpu_to_memory(GpuEmitter *em, DType dtype, LLVMValueRef value);
 LLVMValueRef gpu_from_memory(GpuEmitter *em, DType dtype, LLVMValueRef value);
+/* again: registers of 16 bits stay two in one of 32. */
+void gpu_emit_again(GpuEmitter *em, const Op *op);
 /* Several registers as one vector, and back. */
 LLVMValueRef gpu_pack(GpuEmitter *em, int n, const LLVMValueRef *regs);
 void gpu_unpack(GpuEmitter *em, LLVMValueRef vector, int n, LLVMValueRef *out);

@@ -36,7 +36,7 @@ void hopper_emit_bulk_store(GpuEmitter *em, Op *op);
 /* Of the elected thread: until its stores have read their shared memory. */
 void hopper_emit_bulk_wait(GpuEmitter *em, const Op *op);
 
-/* Until the barrier of shared memory at this address (i32) has left the generation of the parity. */
+/* Until the barrier of shared memory at this address (i32) has left the parity's generation. */
 void hopper_wait(GpuEmitter *em, LLVMValueRef barrier, LLVMValueRef parity);
 
 /* Clusters (hopper_cluster.c): the hooks of GpuTarget. */

@@ -125,6 +125,11 @@ static LLVMValueRef shuffle_xor(GpuEmitter *em, LLVMValueRef i32, int mask)
     return shuffle(em, "llvm.nvvm.shfl.sync.bfly.i32", i32, mask);
 }
 
+static LLVMValueRef opaque(GpuEmitter *em, LLVMValueRef i32)
+{
+    return gpu_asm(em, em->i32, "mov.b32 $0, $1;", "=r,r", true, 1, &i32);
+}
+
 static void sync_role(GpuEmitter *em)
 {
     GpuRole *role = em->role;
@@ -329,6 +334,7 @@ const GpuTarget gpu_nvptx = {
     .block_count = block_count,
     .warp_uniform = warp_uniform,
     .shuffle_xor = shuffle_xor,
+    .opaque = opaque,
     .sync = sync_role,
     .reciprocal = reciprocal,
     .fast_exp2 = fast_exp2,

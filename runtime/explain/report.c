@@ -231,6 +231,7 @@ static double op_flops(const Context *context, const Op *op)
     int each = 0;
     Type type = op->n_results ? op->results[0]->type : NULL;
     switch (op->kind) {
+    case OP_AGAIN:
     case OP_CAST:
     case OP_BITCAST:
     case OP_SELECT:

@@ -32,8 +32,8 @@ def assemble(ptxas, options, folder):
               for word in ("--pass", name)]
     subprocess.run([options.emit, *target, *passes, "--emit", "ptx", "-o", ptx, options.source],
                    check=True)
-    done = subprocess.run([ptxas, "-arch=" + (options.target or "sm_90a"), "-v", "-o", cubin, ptx], capture_output=True,
-                          text=True)
+    arch = "-arch=" + (options.target or "sm_90a")
+    done = subprocess.run([ptxas, arch, "-v", "-o", cubin, ptx], capture_output=True, text=True)
     if done.returncode:
         fail(done.stderr)
     return cubin, done.stderr

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* again: what the blocks of a cluster hold while they wait for one another stays narrow.
+ *
+ *   %x = load … : bf16[%m, %n]                 %x = load … : bf16[%m, %n]
+ *   %a = cast %x : f32[%m, %n]                 %a = cast %x : f32[%m, %n]
+ *   %s = reduce %a fn=sum                      %s = reduce %a fn=sum
+ *   %t = cluster_reduce %s fn=sum         →    %t = cluster_reduce %s fn=sum
+ *   %b = broadcast %t                          %b = broadcast %t
+ *   %c = sub %a, %b                            %y = again %x : bf16[%m, %n]
+ *                                              %d = cast %y : f32[%m, %n]
+ *                                              %c = sub %d, %b
+ *
+ * Half the registers hold a row, so that twice the blocks share a multiprocessor, which is what
+ * hides the waiting; it costs an operation or two an element. Only where all that is held can be so
+ * (an_again.h): a softmax keeps its exponentials. tile counts on it. Requires: tile, bounds.
+ * Changes no bits. */
+#include "ir/build.h"
+#include "passes/an_again.h"
+#include "passes/pass.h"
+
+typedef struct Again {
+    Func *func;
+    RowDims rows;
+    CloneMap now;  /* what has been made since the last reduction of the cluster */
+    CloneMap kept; /* of loads, the latest `again` */
+} Again;
+
+static bool is_older(const Value *value, const Op *meeting)
+{
+    for (const Op *op = value->def; op; op = op->next) {
+        if (op == meeting) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static Value *made_again(Again *again, Builder *at, Value *value, const Op *meeting)
+{
+    Op *op = value->def;
+    bool constant = op && op->kind == OP_CONST;
+    if (!op || constant || !an_along_rows(&again->rows, value) || !is_older(value, meeting)) {
+        return value;
+    }
+    Value *known = clone_get(&again->now, value);
+    if (known != value) {
+        return known;
+    }
+    if (op->kind == OP_AGAIN) {
+        known = made_again(again, at, op->operands[0], meeting);
+        clone_map_value(&again->now, value, known);
+        return known;
+    }
+    if (op->kind == OP_LOAD) {
+        Value *from = clone_get(&again->kept, value);
+        known = build_op(at, OP_AGAIN, 1, &from, 1, &value->type, 0)->results[0];
+        clone_map_value(&again->kept, value, known);
+        clone_map_value(&again->now, value, known);
+        return known;
+    }
+    for (int i = 0; i < op->n_operands; i++) {
+        if (op->operands[i]) {
+            made_again(again, at, op->operands[i], meeting);
+        }
+    }
+    at->span = op->span;
+    return clone_op(at, &again->now, op)->results[0];
+}
+
+static void rewrite(Func *func, Block *block)
+{
+    const Op *meeting = NULL;
+    Again again = {.func = func, .rows = an_row_dims(block), .kept = clone_map_new(func)};
+    for (Op *op = block->first; op; op = op->next) {
+        if (op->kind == OP_CLUSTER_REDUCE) {
+            meeting = op;
+            again.now = clone_map_new(func);
+            continue;
+        }
+        for (int i = 0; i < op->n_operands && meeting; i++) {
+            Builder at = build_before(func, op);
+            op->operands[i] =
+                op->operands[i] ? made_again(&again, &at, op->operands[i], meeting) : NULL;
+        }
+    }
+}
+
+void pass_opt_again(Func *func)
+{
+    for (Op *op = func->body->first; op; op = op->next) {
+        if (op->kind == OP_LAUNCH && op_int(op, ATTR_CLUSTER, 1) > 1 &&
+            an_narrow_rows(op->regions[0])) {
+            rewrite(func, op->regions[0]);
+        }
+    }
+    func_remove_dead(func);
+}
