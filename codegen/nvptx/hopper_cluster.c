@@ -58,6 +58,9 @@ void hopper_cluster_send(GpuEmitter *em, LLVMValueRef at, LLVMValueRef block, LL
             wide ? "r,r,l,r,~{memory}" : "r,r,r,r,~{memory}", true, 4, args);
 }
 
+/* Shared memory is in no cache: the acquire of the block's own scope is enough, as it is for what
+ * the copy engine brings from other blocks. One of the cluster's would empty the first-level cache.
+ */
 void hopper_cluster_receive(GpuEmitter *em, LLVMValueRef mailbox)
 {
     hopper_wait(em, hopper_address(em, mailbox), gpu_i32(em, 0));
