@@ -3,7 +3,8 @@
 """handles.py --tessera PROGRAM: from source text to a function's handle; the context exists.
 
 Twenty variants of `add`, each a text that was not seen before; run with CUDA_CACHE_DISABLE=1 (set
-here) and TESSERA_CACHE=off, so that no cache helps. Triton's way is timed beside it where it is installed.
+here) and TESSERA_CACHE=off, so that no cache helps. Triton's way is timed beside it where it is
+installed.
 """
 
 import argparse
