@@ -11,8 +11,9 @@
  * A group is a `parallel` without axes: one launch, whose grid `tile` chooses. Statements over the
  * same extents share a group where no order between them forbids it; each group computes again what
  * it needs from memory. What one launch cannot hold (fuse_split.c) goes through `scratch` tensors,
- * which launches before it fill. `parallel` statements of the source are groups already. Requires:
- * the tensor stage. Changes no bits. */
+ * which launches before it fill. Rows and folds of columns share a group where one walk does for
+ * both (fuse_columns.c). `parallel` statements of the source are groups already. Requires: the
+ * tensor stage. Changes no bits; `columns` does, by the shares that `tile` makes of the walk. */
 #include "passes/fuse.h"
 
 #include "passes/pass.h"
@@ -358,4 +359,5 @@ void pass_fuse(Func *func)
     fuse_block(func, func->body);
     drop_unread(func);
     func_remove_dead(func);
+    func_walk(func, fuse_note_columns, func);
 }

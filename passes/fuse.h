@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuse, in parts: fuse.c (units of statements, their order, launches), fuse_group.c (one launch's
  * statements, copied), fuse_order.c (which statements stay behind others), fuse_split.c (what one
- * launch cannot hold, or should not), fuse_memory.c
+ * launch cannot hold, or should not), fuse_columns.c (folds of columns beside rows), fuse_memory.c
  * (intermediates in memory, reads of memory that changes), fuse_gather.c (gathers from arrays),
  * fuse_serial.c (loops that mix elements). Private to fuse. */
 #ifndef TESSERA_PASSES_FUSE_H
 #define TESSERA_PASSES_FUSE_H
 
 #include "ir/build.h"
-#include "passes/an_axes.h"
+#include "passes/an_walk.h"
 
 /* Does an op write memory, or have one in its regions that does? */
 bool fuse_has_effect(const Op *op);
@@ -68,6 +68,12 @@ bool fuse_is_sound(Func *func, const Group *group);
 bool fuse_shares_grid(Func *func, const Group *group);
 /* A value that should be made by a launch of its own before this group; NULL: all is well. */
 Value *fuse_split(Func *func, const Block *body, const Group *group);
+
+/* ---- fuse_columns.c ---- */
+/* Should a launch that has this walk do all of it? */
+bool fuse_is_beside(Func *func, const Axes *axes, const Block *block, const Walk *walk);
+/* Says so of a launch that does, whatever else was looked at; `group`: any op of the function. */
+void fuse_note_columns(Op *group, void *func);
 
 /* ---- fuse_serial.c ---- */
 /* Do the steps of a loop, or what a choice does, mix elements of what they make? */

@@ -32,6 +32,8 @@ typedef struct Splitter {
     int64_t most[64];
     int n_classes;
     uint64_t stored, folded; /* classes that are */
+    uint64_t walked;         /* the class that blocks share out, for rows and for columns */
+    bool apart;              /* there is such a class, but each has a walk of its own */
     const Op *dot;           /* the first product */
 } Splitter;
 
@@ -289,11 +291,11 @@ static const Value *repeated(const Splitter *s, const Op *op)
 /* A few long rows would be walked by as few blocks. */
 static const Value *starved(const Splitter *s, const Op *op)
 {
-    uint64_t rows = s->stored & s->folded;
+    uint64_t rows = s->stored & s->folded & ~s->walked;
     if (!is_fold(op) || is_scan(op) || !rows) {
         return NULL;
     }
-    bool own = s->folded & s->stored & s->seen[op->operands[0]->id];
+    bool own = rows & s->seen[op->operands[0]->id];
     bool starves = elements(s, rows) > LONG_ROW && elements(s, s->stored & ~rows) < FEW_ROWS;
     return own && starves ? used_result(s, op) : NULL;
 }
@@ -480,6 +482,16 @@ static uint64_t walked_rows(Splitter *s)
     return rows;
 }
 
+static void note_walk(Splitter *s)
+{
+    Walk walk = an_walk(&s->axes, s->block);
+    bool any = walk.class >= 0, beside = any && fuse_is_beside(s->func, &s->axes, s->block, &walk);
+    for (int i = 0; beside && i < s->n_classes; i++) {
+        s->walked |= s->classes[i] == walk.class ? (uint64_t)1 << i : 0;
+    }
+    s->apart = any && !beside;
+}
+
 static Splitter splitter(Func *func, const Group *group)
 {
     Block *block = group->parallel->regions[0];
@@ -488,6 +500,7 @@ static Splitter splitter(Func *func, const Group *group)
     s.folds = ARENA_ARRAY(func->arena, uint16_t, func->n_values);
     s.met = ARENA_ARRAY(func->arena, uint32_t, func->n_values + 1);
     block_walk(block, gather_facts, &s);
+    note_walk(&s);
     return s;
 }
 
@@ -517,7 +530,7 @@ static bool is_crowded(const Splitter *s)
 bool fuse_is_sound(Func *func, const Group *group)
 {
     Splitter s = splitter(func, group);
-    bool sound = !is_crowded(&s);
+    bool sound = !is_crowded(&s) && !s.apart;
     for (const Op *op = s.block->first; op && sound; op = op->next) {
         sound = !broken_rule(&s, op);
     }

@@ -11,7 +11,9 @@
  *
  * Stored axes become grid axes. An axis that is only reduced becomes a loop around each reduction.
  * An axis that is both (a softmax row) is held whole when it fits, else walked once per reduction
- * and once to store. Requires: fuse. Establishes: the launch stage. Reassociates reductions. */
+ * and once to store; one whose stores need none of its reductions (rows beside sums of columns) is
+ * walked once for all of them. Requires: fuse. Establishes: the launch stage. Reassociates
+ * reductions. */
 #include "passes/tile_steps.h"
 
 #include "ir/errors.h"
@@ -203,6 +205,63 @@ void tile_collect(Func *func, TilePlan *plan, const Op *group)
     block_walk(group->regions[0], collect_op, &c);
 }
 
+/* An axis that rows and columns share is walked for both. */
+static void note_walk(TilePlan *plan, const Op *group)
+{
+    plan->walk = an_walk(plan->axes, group->regions[0]);
+    for (int i = 0; i < plan->n; i++) {
+        plan->items[i].walked = plan->items[i].class == plan->walk.class;
+    }
+}
+
+static void tile_group(Func *func, Op *group, int *nth, bool is_rest);
+
+static const Value *first_written(const Op *group)
+{
+    const Op *op = group->regions[0]->first;
+    while (op && !axes_written(op)) {
+        op = op->next;
+    }
+    return op ? axes_written(op) : NULL;
+}
+
+static bool same_shape(Type a, Type b)
+{
+    bool same = a->rank == b->rank;
+    for (int i = 0; i < a->rank && same; i++) {
+        same = a->dims[i] == b->dims[i];
+    }
+    return same;
+}
+
+/* Those of a shape, or all others. */
+static void remove_stores(Op *group, Type shape, bool others)
+{
+    for (Op *op = group->regions[0]->first, *next; op; op = next) {
+        const Value *written = axes_written(op);
+        next = op->next;
+        if (written && same_shape(written->type, shape) != others) {
+            op_remove(op);
+        }
+    }
+}
+
+/* What the parts were folded from tied the axes of all that is stored. Now each shape has a grid of
+ * its own. */
+static void tile_rest(Func *func, Op *group, int *nth)
+{
+    for (const Value *first = first_written(group); first; first = first_written(group)) {
+        CloneMap map = clone_map_new(func);
+        Builder before = build_before(func, group);
+        Op *one = clone_op(&before, &map, group);
+        remove_stores(one, first->type, true);
+        remove_stores(group, first->type, false);
+        func_remove_dead(func);
+        tile_group(func, one, nth, true);
+    }
+    op_remove(group);
+}
+
 /* `nth`: launches so far. `is_rest`: tile.h. */
 static void tile_group(Func *func, Op *group, int *nth, bool is_rest)
 {
@@ -214,10 +273,11 @@ static void tile_group(Func *func, Op *group, int *nth, bool is_rest)
     Axes axes = an_axes(func, group->regions[0]);
     TilePlan plan = {.axes = &axes, .is_rest = is_rest};
     tile_collect(func, &plan, group);
+    note_walk(&plan, group);
     tile_choose(func, group, &plan);
     SplitHow how = tile_split(func, group, &plan);
     if (how == SPLIT_REST) {
-        tile_group(func, group, nth, true);
+        tile_rest(func, group, nth);
         return;
     }
     if (how == SPLIT_NOT) {

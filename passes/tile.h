@@ -12,7 +12,7 @@
 #include "ir/build.h"
 #include "ir/schedule.h"
 #include "ir/target.h"
-#include "passes/an_axes.h"
+#include "passes/an_walk.h"
 
 typedef enum AxisHow {
     AXIS_GRID,    /* blocks of the grid each take a tile of it */
@@ -31,6 +31,7 @@ typedef struct AxisPlan {
     AxisHow how;
     int64_t step; /* 0: one element at a time, an i64 */
     bool held;    /* the steps of a loop mix it: a block holds all of it */
+    bool walked;  /* stored and folded in one walk (an_walk.h): no row */
     int64_t run;  /* a grid axis' least step, for coalesced accesses (tile_runs.c) */
 } AxisPlan;
 
@@ -39,6 +40,7 @@ typedef struct TilePlan {
     AxisPlan items[64];
     int n;
     int n_stored; /* the first ones, in the order of the stored value's axes */
+    Walk walk;    /* of the group, whose axis is `walked` */
     Op *dot;      /* a product that contracts a loop, or NULL */
     int n_dots;
     int64_t grouped; /* raster group; 0: rows */

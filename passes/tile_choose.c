@@ -24,6 +24,8 @@ enum {
     THREAD_BESIDE = 16,     /* registers of a thread beside those of one value */
     LOADS_BESIDE = 24,      /* and these, where weights are loaded along a row */
     GUARDS_BESIDE = 8,      /* and these, where a row may end before its tiles */
+    WALK_REGISTERS = 128,   /* of a thread that walks rows and holds what columns come to */
+    WALK_BESIDE = 28,       /* of them, beside tiles */
     LONG_ROW = 4096,        /* of 16-bit elements: worth more of them a thread */
     WINDOW_ELEMENTS = 32,   /* of a window that is written out */
     ALIGNED_ROW = 256,      /* shorter ones are not worth a block of their own */
@@ -121,7 +123,7 @@ static int64_t row_step(const Func *func, const Op *group, int64_t most)
 
 bool tile_is_row(const AxisPlan *axis)
 {
-    return (axis->flags & AXIS_STORED) && (axis->flags & AXIS_REDUCED);
+    return (axis->flags & AXIS_STORED) && (axis->flags & AXIS_REDUCED) && !axis->walked;
 }
 
 static bool all_contiguous(const Op *group)
@@ -152,7 +154,8 @@ bool tile_has_plain_ops(const Op *group)
 static bool only_last_is_row(const TilePlan *plan)
 {
     for (int i = 0; i < plan->n; i++) {
-        if (tile_is_row(&plan->items[i]) != (i == plan->n - 1)) {
+        const AxisPlan *axis = &plan->items[i];
+        if (axis->walked || tile_is_row(axis) != (i == plan->n - 1)) {
             return false;
         }
     }
@@ -380,22 +383,28 @@ static bool is_beside(const Op *group, const TilePlan *plan, const AxisPlan *axi
     return beside && poly_is_const(axis->dim, &extent) && extent <= BLOCK_ELEMENTS;
 }
 
-/* Steps of the axes that are reduced only. Of several the last one, which lies contiguous, gets the
- * long steps. `row`, `given`: elements that rows and the user's tiles take. Returns the most
- * elements that one tile of them takes, without those of the grid. */
+/* Stored, and no loop of the block walks it for what is folded, too. */
+static bool is_in_grid(const AxisPlan *axis)
+{
+    return (axis->flags & AXIS_STORED) && !axis->walked;
+}
+
+/* Steps of the axes that are reduced only, or walked. Of several the last one, which lies
+ * contiguous, gets the long steps. `row`, `given`: elements that rows and the user's tiles take.
+ * Returns the most elements that one tile of them takes, without those of the grid. */
 static int64_t choose_reduced(Func *func, const Op *group, TilePlan *plan, int64_t row,
                               int64_t given)
 {
     int64_t most = row;
     for (int i = plan->n; i-- > 0;) {
         AxisPlan *axis = &plan->items[i];
-        if ((axis->flags & AXIS_STORED) || axis->how == AXIS_UNROLL) {
+        if (is_in_grid(axis) || axis->how == AXIS_UNROLL) {
             continue;
         }
         int64_t beside = row;
         for (int k = i + 1; k < plan->n; k++) {
             const AxisPlan *later = &plan->items[k];
-            bool counts = !(later->flags & AXIS_STORED) && later->how == AXIS_LOOP;
+            bool counts = !is_in_grid(later) && later->how == AXIS_LOOP;
             beside *= counts && meet(group, plan, axis, later) ? later->step : 1;
         }
         int64_t wanted = power_of_two_at_most(loop_step(func, plan) / 2 / (beside * given));
@@ -445,10 +454,36 @@ static void choose_beside(Func *func, const Op *group, TilePlan *plan)
     }
 }
 
+/* Registers of an element of a row, while rows and columns are walked: what is loaded, what columns
+ * have come to, and one more. */
+static int64_t walk_words(const TilePlan *plan)
+{
+    return plan->walk.loads + plan->walk.folds + 1;
+}
+
+/* Does the block hold a row at each step of a walk that columns are folded along, too? */
+static bool walks_rows(const TilePlan *plan)
+{
+    bool rows = false;
+    for (int i = 0; i < plan->n; i++) {
+        rows = rows || tile_is_row(&plan->items[i]);
+    }
+    return rows && plan->walk.class >= 0;
+}
+
+static int64_t most_a_thread(const Op *group, const TilePlan *plan)
+{
+    if (!walks_rows(plan)) {
+        return tile_most_a_thread(group);
+    }
+    int64_t most = (WALK_REGISTERS - WALK_BESIDE) / walk_words(plan);
+    return smaller(power_of_two_at_most(most), tile_most_of_ops(group));
+}
+
 static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
 {
     int64_t row = 1, given = given_elements(func, plan);
-    plan->most_thread = tile_most_a_thread(group);
+    plan->most_thread = most_a_thread(group, plan);
     plan->aligned = choose_aligned(func, group, plan);
     RowRoom room = {room_of_rows(func, plan, given),
                     tile_room_of_cluster(func, group, plan, given)};
@@ -526,7 +561,9 @@ static int64_t checked_blocks(Func *func, const Op *group, const TilePlan *plan,
         held = (held + 1) / 2;
         beside = beside / 2 + (rows_are_exact(plan) ? 0 : GUARDS_BESIDE);
     }
-    int64_t each = (held + THREAD_BESIDE + beside + 7) / 8 * 8;
+    int64_t all =
+        walks_rows(plan) ? held * walk_words(plan) + WALK_BESIDE : held + THREAD_BESIDE + beside;
+    int64_t each = (all + 7) / 8 * 8;
     int64_t room = UNIT_REGISTERS / larger(each, UNIT_REGISTERS / most);
     int busy = (int)room;
     int64_t blocks = schedule_number(

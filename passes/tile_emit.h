@@ -89,6 +89,9 @@ void emit_joined(Emitter *e, Frame *frame, const Op *scan, Value *const *before,
 Value *emit_nothing(Emitter *e, Frame *frame, const Op *op, int i, Type type);
 /* What it comes to in this block's part of the split axis, a value a result: the part is walked. */
 Value **emit_share_totals(Emitter *e, Frame *frame, const Op *op);
+/* One walk along an axis for all that is folded along it, and for stores; folds are mapped. */
+void emit_walk(Emitter *e, Frame *frame, int item, int n_folds, Op *const *folds, int n_stores,
+               Op *const *stores);
 /* What a scan carries into a loop's first step, and out of each. */
 int emit_scan_inits(Emitter *e, Frame *frame, const Op *scan, Value **inits);
 int emit_scan_next(Emitter *e, Frame *inside, const Op *scan, int carried, Value **next);

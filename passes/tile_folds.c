@@ -376,7 +376,7 @@ void emit_joined(Emitter *e, Frame *frame, const Op *scan, Value *const *before,
                  Value **out)
 {
     bool back = op_int(scan, ATTR_REVERSE, 0) != 0;
-    if (scan->kind == OP_SCAN) {
+    if (scan->kind != OP_FOLD) {
         out[0] =
             build_binary(&frame->at, reduce_combiner(op_word(scan, ATTR_FN)), before[0], next[0]);
     } else {
@@ -414,6 +414,44 @@ Value **emit_share_totals(Emitter *e, Frame *frame, const Op *op)
     emit_scan_next(e, &inside, op, 1, totals);
     emit_end(e, &inside, n, totals);
     return loop->results;
+}
+
+static int fold_inits(Emitter *e, Frame *frame, int n_folds, Op *const *folds, Value **inits)
+{
+    int n = 0;
+    for (int k = 0; k < n_folds; k++) {
+        for (int i = 0; i < folds[k]->n_results; i++) {
+            Type type = folded_type(e, frame, folds[k], folds[k]->operands[i]);
+            inits[n++] = emit_nothing(e, frame, folds[k], i, type);
+        }
+    }
+    return n;
+}
+
+void emit_walk(Emitter *e, Frame *frame, int item, int n_folds, Op *const *folds, int n_stores,
+               Op *const *stores)
+{
+    int most = n_folds * MOST_SCANS, n = 0;
+    Value **inits = ARENA_ARRAY(e->func->arena, Value *, most);
+    Value **next = ARENA_ARRAY(e->func->arena, Value *, most);
+    Value **parts = ARENA_ARRAY(e->func->arena, Value *, most);
+    Frame inside;
+    Op *loop = emit_loop(e, frame, item, fold_inits(e, frame, n_folds, folds, inits), inits, 0,
+                         NULL, &inside);
+    for (int k = 0; k < n_folds; n += folds[k++]->n_results) {
+        emit_totals(e, &inside, folds[k], parts);
+        emit_joined(e, &inside, folds[k], loop->regions[0]->args + 1 + n, parts, next + n);
+    }
+    for (int i = 0; i < n_stores; i++) {
+        emit_effect(e, &inside, stores[i]);
+    }
+    emit_end(e, &inside, n, next);
+    n = 0;
+    for (int k = 0; k < n_folds; k++) {
+        for (int i = 0; i < folds[k]->n_results; i++) {
+            clone_map_value(&frame->values, folds[k]->results[i], loop->results[n++]);
+        }
+    }
 }
 
 /* What comes before the tile that is here; NULL: the whole axis is. */

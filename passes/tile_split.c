@@ -6,81 +6,86 @@
  *                                                parallel { store %y[:], reduce %part }
  *
  * What is left of a group of reductions is a group like any other, tiled as it suits it. Shares are
- * multiples of the step, the same whatever the device does: the same bits on every run.
+ * multiples of the step, the same whatever the device does: the same bits on every run. Rows that
+ * are stored along the axis (an_walk.h) are stored on the way.
  * A scan's second launch has the shares again, each beginning with what those before it (of a
  * reverse scan: behind it) come to. On GPUs scans of lines go in one pass where they can
  * (tile_lookback.c). */
 #include "passes/tile_emit.h"
 
+#include "ir/errors.h"
 #include "passes/tile_steps.h"
 
 enum {
     SHARES_CPU = 32,
+    MOST_STORES = 64, /* of a group (fuse.c) */
     FEW_BLOCKS_CPU = 16,
-    LONG_WORK = 65536, /* elements: a block that walks fewer needs no help */
+    MOST_SHARES = 65536,
 };
 
 /* ---- when ---- */
 
 static bool is_along(const Emitter *e, const Op *op, int item)
 {
-    bool fold = op->kind == OP_REDUCE || op->kind == OP_FOLD || op->kind == OP_SCAN;
-    return fold && emit_item(e, op->operands[0], (int)op_int(op, ATTR_AXIS, 0)) == item;
+    return an_folds_along(e->plan->axes, op, e->plan->items[item].class);
 }
 
-static bool folds_below(const Emitter *e, const Value *value, int item)
+/* Its other axes are in the grid. */
+static bool is_in_grid(const Emitter *e, const Value *value, int item)
 {
-    const Op *op = value ? value->def : NULL;
-    if (!op) {
-        return false;
+    bool in = true;
+    for (int i = 0; i < value->type->rank && in; i++) {
+        int other = emit_item(e, value, i);
+        in = other < 0 || other == item ||
+             (other < e->plan->n_stored && e->plan->items[other].how != AXIS_LOOP);
     }
-    bool found = is_along(e, op, item);
-    for (int i = 0; i < op->n_operands && !found; i++) {
-        found = folds_below(e, op->operands[i], item);
-    }
-    return found;
+    return in;
 }
 
-/* Its other axes are in the grid, and what it folds is made of no other fold along the axis. */
-static bool may_share(const Emitter *e, const Op *op, int item)
+/* And what it folds is made of no other fold along the axis. */
+static bool may_share(const Emitter *e, const Op *op, int item, const bool *made)
 {
-    bool may = true;
-    for (int i = 0; i < op->results[0]->type->rank && may; i++) {
-        int other = emit_item(e, op->results[0], i);
-        may = other < 0 || other == item ||
-              (other < e->plan->n_stored && e->plan->items[other].how != AXIS_LOOP);
-    }
+    bool may = is_in_grid(e, op->results[0], item);
     for (int i = 0; i < op->n_operands && may; i++) {
-        may = !folds_below(e, op->operands[i], item);
+        may = !made[op->operands[i]->id];
     }
     return may;
 }
 
-/* Where the axis is stored, every store goes along it: the others would be every share's. */
-static bool writes_along(const Emitter *e, const Op *op, int item)
+static bool goes_along(const Emitter *e, const Op *store, int item)
 {
-    const Value *written = axes_written(op);
-    bool along = item >= e->plan->n_stored;
-    for (int i = 0; i < written->type->rank; i++) {
-        along = along || emit_item(e, written, i) == item;
+    return an_goes_along(e->plan->axes, axes_written(store), e->plan->items[item].class);
+}
+
+/* Where a scanned axis is stored, every store goes along it: the others would be every share's. Of
+ * an axis that is walked for rows and columns, the rows are stored by the walk. */
+static bool may_store(const Emitter *e, const Op *store, const Split *split)
+{
+    if (store->kind != OP_STORE) {
+        return false;
     }
-    return along;
+    bool walked = e->plan->items[split->item].walked;
+    return walked ? !goes_along(e, store, split->item) ||
+                        is_in_grid(e, axes_written(store), split->item)
+                  : split->item >= e->plan->n_stored || goes_along(e, store, split->item);
 }
 
 static bool find_folds(const Emitter *e, const Op *group, Split *split)
 {
-    for (Op *op = group->regions[0]->first; op; op = op->next) {
+    const Block *block = group->regions[0];
+    const bool *made = an_made_of_folds(e->plan->axes, block, e->plan->items[split->item].class);
+    for (Op *op = block->first; op; op = op->next) {
         if (op->n_regions && op->kind != OP_FOLD) {
             return false;
         }
         if (is_along(e, op, split->item)) {
-            if (split->n == MOST_SCANS || !may_share(e, op, split->item)) {
+            if (split->n == MOST_SCANS || !may_share(e, op, split->item, made)) {
                 return false;
             }
             split->scans = split->scans || op->kind == OP_SCAN || op_int(op, ATTR_SCAN, 0);
             split->ops[split->n++] = op;
         }
-        if (axes_written(op) && (op->kind != OP_STORE || !writes_along(e, op, split->item))) {
+        if (axes_written(op) && !may_store(e, op, split)) {
             return false;
         }
     }
@@ -117,11 +122,11 @@ static int64_t work_along(const TilePlan *plan, int item)
 }
 
 /* Shares of an axis for a grid of so many blocks; 1: it is not worth a second launch. */
-static int64_t shares_of(const Emitter *e, const Split *split, int64_t blocks)
+static int64_t derived_shares(const Emitter *e, const Split *split, int64_t blocks)
 {
     const Target *target = e->func->target;
     const AxisPlan *axis = &e->plan->items[split->item];
-    if (work_along(e->plan, split->item) <= LONG_WORK) {
+    if (work_along(e->plan, split->item) <= LONG_WALK) {
         return 1;
     }
     if (!is_gpu(e->func)) {
@@ -129,7 +134,28 @@ static int64_t shares_of(const Emitter *e, const Split *split, int64_t blocks)
     }
     int64_t wanted = (split->scans ? 2 : larger(1, e->plan->blocks)) * target->units / blocks;
     int64_t steps = (poly_most(axis->dim) - 1) / axis->step + 1;
-    return power_of_two_at_most(smaller(wanted, steps));
+    int64_t most = larger(1, smaller(wanted, steps)), power = power_of_two_at_most(most);
+    /* So many that all run at once: three bits of the number, and tiles of it are mostly full. */
+    return split->scans ? power : most / larger(1, power / 4) * larger(1, power / 4);
+}
+
+static int64_t shares_of(const Emitter *e, const Split *split, int64_t blocks)
+{
+    int64_t derived = derived_shares(e, split, blocks);
+    const Line *given = split->scans ? NULL : schedule_given(e->func, "shares", "");
+    if (split->scans || (derived < 2 && !given)) {
+        return derived;
+    }
+    int64_t shares =
+        schedule_number(e->func, "shares", "", derived, "few blocks would walk %s, a long axis",
+                        e->plan->items[split->item].name);
+    if (shares >= 1 && shares <= MOST_SHARES) {
+        return shares;
+    }
+    Diag *d = diag_error(e->func->diags, ERR_NOT_HERE, given->span, "`shares %lld` is not possible",
+                         (long long)shares);
+    diag_help(e->func->diags, d, "1, which is none, to %d", MOST_SHARES);
+    return derived;
 }
 
 static bool choose(const Emitter *e, const Op *group, Split *split)
@@ -141,7 +167,7 @@ static bool choose(const Emitter *e, const Op *group, Split *split)
     int64_t blocks = grid_blocks(plan);
     for (int i = plan->n; i-- > 0;) {
         const AxisPlan *axis = &plan->items[i];
-        bool row = (axis->flags & AXIS_STORED) && !(axis->flags & AXIS_SCANNED);
+        bool row = (axis->flags & AXIS_STORED) && !(axis->flags & AXIS_SCANNED) && !axis->walked;
         *split = (Split){.item = i};
         if (axis->how == AXIS_LOOP && axis->step > 0 && !row && find_folds(e, group, split)) {
             split->shares = shares_of(e, split, blocks);
@@ -198,20 +224,45 @@ static void part_indices(const Emitter *e, const Frame *frame, const Value *oper
     }
 }
 
-static void store_parts(Emitter *e, Frame *frame, Split *split)
+static void store_part(Emitter *e, Frame *frame, Split *split, int k, Value *const *totals)
 {
-    for (int k = 0; k < split->n; k++) {
-        const Op *op = split->ops[k];
-        int axis = (int)op_int(op, ATTR_AXIS, 0);
-        Value **totals = emit_share_totals(e, frame, op);
-        split->parts[k] = ARENA_ARRAY(e->func->arena, Value *, op->n_results);
-        for (int i = 0; i < op->n_results; i++) {
-            Value *indices[MAX_RANK], *part = new_part(e, split, op->operands[i], axis);
-            part_indices(e, frame, op->operands[i], axis, split->share, indices);
-            Value *total = build_squeeze(&frame->at, totals[i], axis);
-            build_store(&frame->at, part, indices, total);
-            split->parts[k][i] = part;
+    const Op *op = split->ops[k];
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    split->parts[k] = ARENA_ARRAY(e->func->arena, Value *, op->n_results);
+    for (int i = 0; i < op->n_results; i++) {
+        Value *indices[MAX_RANK], *part = new_part(e, split, op->operands[i], axis);
+        part_indices(e, frame, op->operands[i], axis, split->share, indices);
+        build_store(&frame->at, part, indices, build_squeeze(&frame->at, totals[i], axis));
+        split->parts[k][i] = part;
+    }
+}
+
+/* The rows that a walk stores are no longer the group's. */
+static int take_rows(Emitter *e, const Op *group, const Split *split, Op **stores)
+{
+    int n = 0;
+    for (Op *op = group->regions[0]->first; op; op = op->next) {
+        if (axes_written(op) && goes_along(e, op, split->item)) {
+            stores[n++] = op;
         }
+    }
+    return n;
+}
+
+/* Folds share one walk with the rows that are stored. */
+static void store_parts(Emitter *e, const Op *group, Frame *frame, Split *split)
+{
+    Op *stores[MOST_STORES];
+    bool walked = e->plan->items[split->item].walked;
+    int n = walked ? take_rows(e, group, split, stores) : 0;
+    if (walked) {
+        emit_walk(e, frame, split->item, split->n, split->ops, n, stores);
+    }
+    for (int k = 0; k < split->n; k++) {
+        store_part(e, frame, split, k, emit_share_totals(e, frame, split->ops[k]));
+    }
+    for (int i = 0; i < n; i++) {
+        op_remove(stores[i]);
     }
 }
 
@@ -321,7 +372,7 @@ SplitHow tile_split(Func *func, Op *group, const TilePlan *plan)
     Op *launch = emit_launch(&e, group, &first, poly_const(func, split.shares), "share");
     take_share(&e, &first, &split, launch->regions[0]->args[0]);
     e.split = &split;
-    store_parts(&e, &first, &split);
+    store_parts(&e, group, &first, &split);
     if (split.scans) {
         emit_scans(&e, group, &split);
         return SPLIT_DONE;

@@ -81,3 +81,17 @@ def tuples(x):
 @kernel(x="f32[N]", sizes=[dict(N=5), dict(N=0)])
 def returned(x):
     return x * 2, x
+
+
+@kernel(x="f32[M, N]", dy="f32[M, N]",
+        sizes=[dict(M=5, N=7), dict(M=1031, N=70), dict(M=3000, N=33), dict(M=0, N=3)])
+def activation_backward(x, dy):
+    dx = dy * (1 - np.tanh(x) ** 2)
+    return dx, dx.sum(0)
+
+
+@kernel(x="f32[B, M, N]",
+        sizes=[dict(B=1, M=500, N=150), dict(B=3, M=401, N=77), dict(B=2, M=3, N=1)])
+def centered_rows(x):
+    d = x - x.max(2, keepdims=True)
+    return d, d.sum(1), d.max((0, 1))[None], d.sum()[None]
