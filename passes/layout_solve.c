@@ -6,7 +6,11 @@
 #include "passes/an_width.h"
 #include "passes/layout_pass.h"
 
-enum { CHEAP_DEPTH = 6 };
+enum {
+    CHEAP_DEPTH = 6,
+    MANY_GATHERS = 4, /* for each plain access */
+    WORD_BITS = 32,   /* that lanes side by side take at least */
+};
 
 bool layout_spreads(const Value *value)
 {
@@ -301,7 +305,14 @@ typedef struct MemoryFacts {
     int widest;    /* elements of an access; 0: no access */
     bool ragged;   /* some access cannot take more than one */
     int narrowest; /* bits of an element in memory */
+    int moved;     /* times that each element is loaded or stored, */
+    int gathered;  /* and gathered */
 } MemoryFacts;
+
+static bool is_of_class(LayoutPass *pass, const Value *value, uint32_t root)
+{
+    return has_class(value) && root_of(pass, value) == root;
+}
 
 static MemoryFacts memory_facts(LayoutPass *pass, const Value *value)
 {
@@ -313,9 +324,11 @@ static MemoryFacts memory_facts(LayoutPass *pass, const Value *value)
         const Value *moved = !moves                ? NULL
                              : op->kind == OP_LOAD ? op->results[0]
                                                    : op->operands[op->n_operands - 1];
-        if (!moved || !has_class(moved) || root_of(pass, moved) != root) {
+        facts.gathered += op->kind == OP_GATHER && is_of_class(pass, op->results[0], root);
+        if (!moved || !is_of_class(pass, moved, root)) {
             continue;
         }
+        facts.moved++;
         int width = an_width(op, pass->func->target->vector_bytes);
         int bits = dtype_memory_bits(moved->type->dtype);
         facts.widest = width > facts.widest ? width : facts.widest;
@@ -341,6 +354,15 @@ static int folded_axis(LayoutPass *pass, const Value *value)
     return -1;
 }
 
+/* What is gathered is accessed an element at a time: windows, where neighbours read neighbours.
+ * Lanes that lie side by side then ask for the fewest lines of the cache. */
+static int lane_vector(const MemoryFacts *facts, int vector)
+{
+    int word = facts->narrowest < WORD_BITS ? WORD_BITS / facts->narrowest : 1;
+    bool windows = facts->gathered >= MANY_GATHERS * facts->moved;
+    return facts->moved && windows && word < vector ? word : vector;
+}
+
 /* Without accesses of memory, runs as an access would have them keep later stores wide. */
 static void anchor_by_memory(LayoutPass *pass, const Value *value)
 {
@@ -348,7 +370,8 @@ static void anchor_by_memory(LayoutPass *pass, const Value *value)
     int wide = 8 * pass->func->target->vector_bytes / facts.narrowest;
     int vector = facts.ragged ? 1 : facts.widest ? facts.widest : wide;
     int warps = layout_warps(pass, layout_value_block(value));
-    Layout layout = layout_of_memory(pass, value->type, vector, facts.narrowest, warps);
+    Layout layout =
+        layout_of_memory(pass, value->type, lane_vector(&facts, vector), facts.narrowest, warps);
     int axis = folded_axis(pass, value);
     if (axis >= 0) {
         layout_join_warps_last(pass, value->type, axis, &layout);

@@ -8,7 +8,11 @@
 
 #include <string.h>
 
-enum { WORD_BYTES = 4 }; /* of what gpu_any_warp says */
+enum {
+    WORD_BYTES = 4,          /* of what gpu_any_warp says */
+    DEEPEST = 8,             /* ops that an index is looked through */
+    MOST_CONSTANT = 1 << 20, /* in them */
+};
 
 typedef struct Places {
     GpuEmitter *em;
@@ -19,6 +23,9 @@ typedef struct Places {
     LLVMTypeRef counts; /* what offsets are counted in: i64; i32 in shared memory */
     LLVMValueRef base;  /* the first element */
     LLVMValueRef strides[MAX_RANK], extents[MAX_RANK]; /* of memory axes; extents: i64 */
+    bool small;                                        /* offsets fit 32 bits, with room to spare */
+    int64_t apart[MAX_RANK];                           /* then: strides, at most, */
+    int64_t room;                                      /* and that room */
 } Places;
 
 static void shared_places(Places *places)
@@ -33,6 +40,22 @@ static void shared_places(Places *places)
         places->strides[axis] = gpu_i32(em, axis ? stride : 0);
         stride *= gpu_extent(em, memory, axis);
     }
+}
+
+/* A tensor of fewer than 2^31 elements, by what is known of the sizes? */
+static void measure(Places *places, Type tensor)
+{
+    int64_t elements = 1;
+    for (int axis = tensor->rank; axis-- > 0;) {
+        int64_t most = poly_most(tensor->dims[axis]);
+        places->apart[axis] = elements;
+        if (__builtin_mul_overflow(elements, most > 0 ? most : 1, &elements) ||
+            elements > INT32_MAX) {
+            return;
+        }
+    }
+    places->room = INT32_MAX - elements;
+    places->small = tensor->kind != TYPE_SHARED && tensor->rank > 0 && !tensor->strides;
 }
 
 static Places places_of(GpuEmitter *em, const Op *op, Type type)
@@ -50,6 +73,7 @@ static Places places_of(GpuEmitter *em, const Op *op, Type type)
     for (int axis = 0; axis < tensor->rank; axis++) {
         places.extents[axis] = gpu_size_value(em, tensor->dims[axis]);
     }
+    measure(&places, tensor);
     return places;
 }
 
@@ -78,25 +102,108 @@ static LLVMValueRef index_at(const Places *places, int axis, int r)
 static LLVMValueRef is_below(const Places *places, int axis, LLVMValueRef at)
 {
     GpuEmitter *em = places->em;
-    int64_t extent;
-    bool small = poly_is_const(places->access.memory->type->dims[axis], &extent) &&
-                 extent <= INT32_MAX && LLVMTypeOf(at) == em->i32;
-    if (!small) {
+    LLVMValueRef end = places->extents[axis];
+    if (poly_most(places->access.memory->type->dims[axis]) <= INT32_MAX &&
+        LLVMTypeOf(at) == em->i32) {
+        end = LLVMBuildTrunc(em->builder, end, em->i32, "");
+    } else {
         at = LLVMBuildIntCast2(em->builder, at, em->i64, true, "");
     }
-    LLVMValueRef end = small ? gpu_i32(em, extent) : places->extents[axis];
     return LLVMBuildICmp(em->builder, LLVMIntULT, at, end, "");
+}
+
+static bool is_small_constant(LLVMValueRef value, int64_t *number)
+{
+    bool constant = value && LLVMIsAConstantInt(value);
+    *number = constant ? LLVMConstIntGetSExtValue(value) : 0;
+    return constant && *number >= -MOST_CONSTANT && *number <= MOST_CONSTANT;
+}
+
+/* i32: the value less a constant that it was made with, as neighbours in a window are; the constant
+ * is added to *by. */
+static LLVMValueRef without_constant(GpuEmitter *em, LLVMValueRef value, int depth, int64_t *by)
+{
+    int64_t number, left = 0, right = 0;
+    LLVMOpcode opcode = LLVMIsAInstruction(value) ? LLVMGetInstructionOpcode(value) : LLVMRet;
+    if ((opcode != LLVMAdd && opcode != LLVMSub && opcode != LLVMMul) || depth > DEEPEST) {
+        return value;
+    }
+    LLVMValueRef a = LLVMGetOperand(value, 0), b = LLVMGetOperand(value, 1);
+    LLVMValueRef from = without_constant(em, a, depth + 1, &left);
+    bool constant = is_small_constant(b, &number);
+    if (opcode == LLVMMul && constant && left && left >= -MOST_CONSTANT && left <= MOST_CONSTANT) {
+        *by += left * number;
+        return LLVMBuildMul(em->builder, from, b, "");
+    }
+    if (opcode == LLVMMul) {
+        return value;
+    }
+    if (constant) {
+        *by += left + (opcode == LLVMAdd ? number : -number);
+        return from;
+    }
+    LLVMValueRef other = without_constant(em, b, depth + 1, &right);
+    if (!left && !right) {
+        return value;
+    }
+    *by += opcode == LLVMAdd ? left + right : left - right;
+    return LLVMBuildBinOp(em->builder, opcode, from, other, "");
+}
+
+static bool is_guarded(const Places *places, int axis)
+{
+    const Attr *guard = op_attr(places->op, ATTR_GUARD);
+    return guard && axis < guard->n && guard->ints[axis];
+}
+
+/* As `place`, of 32 bits but for constants. What lies inside is where 64 bits say, whatever wraps
+ * around on the way; constants apart, neighbours share an address. */
+static LLVMValueRef small_place(const Places *places, int r, LLVMValueRef *inside)
+{
+    GpuEmitter *em = places->em;
+    LLVMBuilderRef b = em->builder;
+    LLVMValueRef offset = gpu_i32(em, 0), apart = gpu_i64(em, 0);
+    int64_t room = places->room;
+    for (int axis = 0; axis < places->access.n; axis++) {
+        LLVMValueRef at = index_at(places, axis, r), from;
+        int64_t by = 0, reach;
+        if (is_guarded(places, axis)) {
+            *inside = gpu_both(em, *inside, is_below(places, axis, at));
+        }
+        from = without_constant(em, at, 0, &by);
+        if (!__builtin_mul_overflow(by < 0 ? -by : by, places->apart[axis], &reach) &&
+            reach <= room) {
+            room -= reach;
+            at = from;
+            apart = LLVMBuildAdd(b, apart,
+                                 LLVMBuildMul(b, gpu_i64(em, by), places->strides[axis], ""), "");
+        }
+        LLVMValueRef stride = LLVMBuildTrunc(b, places->strides[axis], em->i32, "");
+        offset = LLVMBuildAdd(b, offset, LLVMBuildMul(b, at, stride, ""), "");
+    }
+    return LLVMBuildAdd(b, LLVMBuildSExt(b, offset, em->i64, ""), apart, "");
+}
+
+static bool all_narrow(const Places *places, int r)
+{
+    bool narrow = true;
+    for (int axis = 0; axis < places->access.n && narrow; axis++) {
+        narrow = LLVMTypeOf(index_at(places, axis, r)) == places->em->i32;
+    }
+    return narrow;
 }
 
 /* How many elements are before register r's; adds to *inside what has to hold for the access. */
 static LLVMValueRef place(const Places *places, int r, LLVMValueRef *inside)
 {
     GpuEmitter *em = places->em;
-    const Attr *guard = op_attr(places->op, ATTR_GUARD);
+    if (places->small && all_narrow(places, r)) {
+        return small_place(places, r, inside);
+    }
     LLVMValueRef offset = LLVMConstNull(places->counts);
     for (int axis = 0; axis < places->access.n; axis++) {
         LLVMValueRef at = index_at(places, axis, r);
-        if (guard && axis < guard->n && guard->ints[axis]) {
+        if (is_guarded(places, axis)) {
             *inside = gpu_both(em, *inside, is_below(places, axis, at));
         }
         at = LLVMBuildIntCast2(em->builder, at, places->counts, true, "");
