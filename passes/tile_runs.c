@@ -6,12 +6,14 @@
 #include "passes/tile_steps.h"
 
 enum {
-    RUN_BYTES = 128,   /* a cache line */
-    BURST_BYTES = 64,  /* of memory: what a shorter run leaves of one is read for nothing */
-    LEAST_BYTES = 32,  /* a sector */
-    BOTH_MOST = 128,   /* elements, where runs along several axes meet in one tile */
-    SHARED_BLOCKS = 4, /* on a multiprocessor */
-    FEW_BLOCKS = 2,    /* the same, for the sake of whole bursts */
+    RUN_BYTES = 128,    /* a cache line */
+    BURST_BYTES = 64,   /* of memory: what a shorter run leaves of one is read for nothing */
+    LEAST_BYTES = 32,   /* a sector */
+    BOTH_MOST = 128,    /* elements, where runs along several axes meet in one tile */
+    SHARED_BLOCKS = 4,  /* on a multiprocessor */
+    FEW_BLOCKS = 2,     /* the same, for the sake of whole bursts */
+    COLUMNS_CPU = 1024, /* that are folded at once: of long vectors, in the first-level cache */
+    ROWS_CPU = 16,      /* where rows of each are held or walked: a cache line of f32 */
 };
 
 static int item_of_class(const TilePlan *plan, int class)
@@ -143,12 +145,30 @@ static bool worth_half_bursts(const Op *group)
     return reductions >= 2;
 }
 
-int64_t tile_choose_runs(Func *func, const Op *group, TilePlan *plan, RowRoom room)
+static bool folds(const TilePlan *plan)
 {
-    if (!is_gpu(func)) {
+    bool any = false;
+    for (int i = 0; i < plan->n; i++) {
+        any = any || (plan->items[i].flags & AXIS_REDUCED);
+    }
+    return any;
+}
+
+/* Columns that are folded one by one would take a cache line for an element. */
+static int64_t runs_of_cpu(Func *func, const Runs *runs, TilePlan *plan, bool rows)
+{
+    if (runs->n != 1 || !folds(plan)) {
         return set_runs(func, &(Runs){.n = 0}, plan, 1);
     }
+    return set_runs(func, runs, plan, (rows ? ROWS_CPU : COLUMNS_CPU) >> func->fit.plain);
+}
+
+int64_t tile_choose_runs(Func *func, const Op *group, TilePlan *plan, RowRoom room)
+{
     Runs runs = find_runs(group, plan);
+    if (!is_gpu(func)) {
+        return runs_of_cpu(func, &runs, plan, room.block < INT32_MAX);
+    }
     int64_t wanted = RUN_BYTES / runs.bytes;
     plan->turned = runs.n > 1 ? widest_element(group, &runs) : 0;
     wanted = plan->turned ? turned_side(func, plan->turned) : wanted;
