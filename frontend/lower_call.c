@@ -168,14 +168,18 @@ static const struct {
     const char *name;
     BuiltinFn *lower;
 } BUILTINS[] = {
-    {"max", lower_extremum},       {"min", lower_extremum},       {"sum", lower_reduction},
-    {"prod", lower_reduction},     {"mean", lower_reduction},     {"any", lower_reduction},
-    {"all", lower_reduction},      {"var", lower_reduction},      {"std", lower_reduction},
-    {"argmax", lower_arg_extreme}, {"argmin", lower_arg_extreme}, {"cumsum", lower_cumulative},
-    {"cumprod", lower_cumulative}, {"cummax", lower_cumulative},  {"cummin", lower_cumulative},
-    {"reduce", lower_fold},        {"scan", lower_fold},          {"where", lower_where},
-    {"fill", lower_fill},          {"zeros", lower_fill},         {"ones", lower_fill},
-    {"index", lower_range_fact},   {"start", lower_range_fact},   {"end", lower_range_fact},
+    {"max", lower_extremum},       {"min", lower_extremum},
+    {"sum", lower_reduction},      {"prod", lower_reduction},
+    {"mean", lower_reduction},     {"any", lower_reduction},
+    {"all", lower_reduction},      {"var", lower_reduction},
+    {"std", lower_reduction},      {"argmax", lower_arg_extreme},
+    {"argmin", lower_arg_extreme}, {"cumsum", lower_cumulative},
+    {"cumprod", lower_cumulative}, {"cummax", lower_cumulative},
+    {"cummin", lower_cumulative},  {"reduce", lower_fold},
+    {"scan", lower_fold},          {"where", lower_where},
+    {"fill", lower_fill},          {"zeros", lower_fill},
+    {"ones", lower_fill},          {"index", lower_range_fact},
+    {"start", lower_range_fact},   {"end", lower_range_fact},
     {"len", lower_range_fact},     {"dot", lower_dot},
 };
 
@@ -218,6 +222,36 @@ static Val lower_bits(Lower *l, const Expr *expr)
         return out;
     }
     return lanes_val(build_bitcast(&l->b, as_value(l, &val), type.dtype), val.lanes);
+}
+
+/* ir.sort(x, descending): a tuple of x along its last axis in order, and where its elements come
+ * from. Numbers of four bits are sorted as bytes. */
+static Val lower_sort(Lower *l, const Expr *expr)
+{
+    Val x = lower_operand(l, expr->args.items[0]);
+    Val descending = lower_expr(l, expr->args.items[1]);
+    Shape shape = shape_of(&x);
+    if (is_poison(&x) || descending.kind != VAL_CONST || descending.dtype != DT_BOOL ||
+        dtype_of(&x) == DT_BOOL) {
+        return wrong_arguments(l, expr, "`ir.sort(x, descending)`, of numbers");
+    }
+    if (shape.rank == 0) {
+        lower_error(l, ERR_ARGUMENTS, expr->span, "%s has no axis to sort along", val_text(l, &x));
+        return poison_val();
+    }
+    if (l->lane_loop) {
+        mixes_lanes(l, expr->span, "sort");
+        return poison_val();
+    }
+    DType dtype = dtype_of(&x);
+    DType bytes = !dtype_is_packed(dtype) ? dtype : dtype_is_signed(dtype) ? DT_I8 : DT_U8;
+    Value *value = build_cast(&l->b, materialize(l, &x, dtype, &shape), bytes);
+    Op *op = build_sort(&l->b, value, descending.scalar.i != 0);
+    Val tuple = {.kind = VAL_TUPLE, .n_items = 2};
+    tuple.items = ARENA_ARRAY(l->arena, Val, 2);
+    tuple.items[0] = shaped_val(build_cast(&l->b, op->results[0], dtype), &shape);
+    tuple.items[1] = shaped_val(op->results[1], &shape);
+    return tuple;
 }
 
 typedef struct Operands {
@@ -285,6 +319,9 @@ Val lower_intrinsic(Lower *l, const Expr *expr, const char *name)
     Operands operands;
     if (text_same(name, "bits") && positional(expr, 2)) {
         return lower_bits(l, expr);
+    }
+    if (text_same(name, "sort") && positional(expr, 2)) {
+        return lower_sort(l, expr);
     }
     bool known = op_from_name(name, strlen(name), &kind) &&
                  (op_info(kind)->traits & TRAIT_ELEMENTWISE) && kind != OP_CMP &&

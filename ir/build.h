@@ -80,6 +80,11 @@ Op *build_scatter(Builder *b, const char *fn, Value *tensor, Value *const *indic
 /* Indices as for build_gather; the mask is a bool of the result's shape. */
 Value *build_await(Builder *b, Value *tensor, Value *const *indices, Value *mask);
 Value *build_scan(Builder *b, const char *fn, Value *a, int axis, bool reverse, bool exclusive);
+/* Along the last axis. Results: the elements, and (i64) where they come from. */
+Op *build_sort(Builder *b, Value *a, bool descending);
+/* i32[groups] of i32 digits. */
+Value *build_histogram(Builder *b, Value *digits, int64_t groups);
+Value *build_rank(Builder *b, Value *digits, Value *from);
 /* Its region has its 2n scalar arguments and is empty: end it in a yield of n scalars. `reverse`
  * and `exclusive` for scans alone. */
 Op *build_fold(Builder *b, int n, Value *const *arrays, Value *const *neutrals, int axis, bool scan,

@@ -130,6 +130,39 @@ Value *build_scan(Builder *b, const char *fn, Value *a, int axis, bool reverse, 
     return op->results[0];
 }
 
+/* ---- sorting ---- */
+
+Op *build_sort(Builder *b, Value *a, bool descending)
+{
+    expect(b, a->type->rank > 0, OP_SORT, "the operand has no axis");
+    Type type = type_with_layout(b->func, a->type, NULL);
+    Type results[2] = {type, type_with_dtype(b->func, type, DT_I64)};
+    Op *op = build_op(b, OP_SORT, 1, &a, 2, results, 0);
+    if (descending) {
+        op_set_int(b->func, op, ATTR_DESCENDING, 1);
+    }
+    return op;
+}
+
+Value *build_histogram(Builder *b, Value *digits, int64_t groups)
+{
+    expect(b, digits->type->rank == 1 && digits->type->dtype == DT_I32, OP_HISTOGRAM,
+           "the digits are no row of i32");
+    Dim dim = poly_const(b->func, groups);
+    Type type = type_array(b->func, DT_I32, 1, &dim);
+    return build_op(b, OP_HISTOGRAM, 1, &digits, 1, &type, 0)->results[0];
+}
+
+Value *build_rank(Builder *b, Value *digits, Value *from)
+{
+    Value *operands[2] = {digits, from};
+    expect(b, digits->type->rank == 1 && digits->type->dtype == DT_I32, OP_RANK,
+           "the digits are no row of i32");
+    Type type =
+        type_with_dtype(b->func, type_with_layout(b->func, digits->type, NULL), from->type->dtype);
+    return build_op(b, OP_RANK, 2, operands, 1, &type, 0)->results[0];
+}
+
 Op *build_fold(Builder *b, int n, Value *const *arrays, Value *const *neutrals, int axis, bool scan,
                bool reverse, bool exclusive)
 {

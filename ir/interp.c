@@ -133,6 +133,9 @@ static void run_leaf(Run *run, const Op *op)
     case OP_CLUSTER_REDUCE: interp_cluster_reduce(run, op); break;
     case OP_SCAN: interp_scan(run, op); break;
     case OP_FOLD: interp_fold(run, op); break;
+    case OP_SORT: interp_sort(run, op); break;
+    case OP_HISTOGRAM: interp_histogram(run, op); break;
+    case OP_RANK: interp_rank(run, op); break;
     case OP_DOT: interp_dot(run, op); break;
     case OP_GATHER: interp_gather(run, op); break;
     case OP_SCATTER: interp_scatter(run, op); break;
@@ -324,6 +327,7 @@ static bool begins_samples(OpKind kind)
     case OP_CLUSTER_REDUCE:
     case OP_SCAN:
     case OP_FOLD:
+    case OP_SORT:
     case OP_GATHER:
     case OP_DOT:
     case OP_DOT_ASYNC:

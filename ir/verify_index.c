@@ -234,6 +234,55 @@ static void verify_fold(Verifier *v, const Op *op)
     }
 }
 
+/* ---- sorting ---- */
+
+static void verify_sort(Verifier *v, const Op *op)
+{
+    Type type = op->operands[0]->type;
+    if (type->kind != TYPE_ARRAY || type->rank == 0 || type->dtype == DT_BOOL ||
+        dtype_bits(type->dtype) < 8) {
+        verify_fail(v, op, "wants numbers of 8 bits and more, and an axis");
+    } else if (op->results[0]->type != type ||
+               op->results[1]->type != type_with_dtype(v->func, type, DT_I64)) {
+        verify_fail(v, op, "the results are not of the operand's shape, or not its type and i64");
+    }
+}
+
+static bool is_row(Type type, DType dtype)
+{
+    return type->kind == TYPE_ARRAY && type->rank == 1 && type->dtype == dtype;
+}
+
+static bool has_groups(Type type)
+{
+    int64_t groups;
+    return type->kind == TYPE_ARRAY && type->rank == 1 && poly_is_const(type->dims[0], &groups) &&
+           groups > 0 && groups < UINT16_MAX;
+}
+
+static void verify_histogram(Verifier *v, const Op *op)
+{
+    Type counts = op->results[0]->type;
+    if (op->n_operands < 1 || !may_be_scratch(op, 1) || !is_row(op->operands[0]->type, DT_I32) ||
+        counts->dtype != DT_I32 || !has_groups(counts)) {
+        verify_fail(v, op, "wants a row of i32, scratch at most, and gives counts of groups");
+    }
+}
+
+static void verify_rank(Verifier *v, const Op *op)
+{
+    if (op->n_operands < 2 || !may_be_scratch(op, 2) || !is_row(op->operands[0]->type, DT_I32)) {
+        verify_fail(v, op, "wants a row of i32, where its groups begin, and scratch at most");
+        return;
+    }
+    Type digits = op->operands[0]->type, from = op->operands[1]->type;
+    if (!has_groups(from) || !is_index_dtype(from->dtype)) {
+        verify_fail(v, op, "where groups begin is no row of i32 or i64 of constant extent");
+    } else if (op->results[0]->type != type_with_dtype(v->func, digits, from->dtype)) {
+        verify_fail(v, op, "the result has not the digits' shape, or another element type");
+    }
+}
+
 /* ---- while ---- */
 
 static bool is_inside(const Value *value, const Op *loop)
@@ -254,6 +303,9 @@ static bool mixes_elements(const Op *op, const Op *loop)
     case OP_REDUCE:
     case OP_SCAN:
     case OP_FOLD:
+    case OP_SORT:
+    case OP_HISTOGRAM:
+    case OP_RANK:
     case OP_DOT:
     case OP_DOT_ASYNC:
     case OP_PARALLEL:
@@ -362,6 +414,9 @@ void verify_index_op(Verifier *v, const Op *op)
     case OP_SCAN: verify_scan(v, op); break;
     case OP_FOLD: verify_fold(v, op); break;
     case OP_WHILE: verify_while(v, op); break;
+    case OP_SORT: verify_sort(v, op); break;
+    case OP_HISTOGRAM: verify_histogram(v, op); break;
+    case OP_RANK: verify_rank(v, op); break;
     case OP_PRINT:
     case OP_ASSERT: verify_say(v, op); break;
     default: break;

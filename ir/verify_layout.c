@@ -102,6 +102,18 @@ static void verify_folded(Verifier *v, const Op *op)
     }
 }
 
+/* Ranks stay where their digits are; both go through scratch. */
+static void verify_ranked(Verifier *v, const Op *op)
+{
+    int plain = op->kind == OP_RANK ? 2 : 1;
+    if (op->kind == OP_RANK && op->operands[0]->type->layout != op->results[0]->type->layout) {
+        verify_fail(v, op, "the ranks have another layout than the digits");
+    }
+    if (op->results[0]->type->layout && op->n_operands == plain) {
+        verify_fail(v, op, "has no scratch");
+    }
+}
+
 void verify_layout(Verifier *v, const Op *op)
 {
     if (!complete(v, op)) {
@@ -133,6 +145,8 @@ void verify_layout(Verifier *v, const Op *op)
         }
         break;
     case OP_REDUCE: verify_reduced(v, op); break;
+    case OP_HISTOGRAM:
+    case OP_RANK: verify_ranked(v, op); break;
     default: break;
     }
 }

@@ -285,6 +285,15 @@ static void mask_condition(Func *func, Op *op, int operand, int neutral)
     op->operands[operand] = masked_bool(&b, op->operands[operand], neutral);
 }
 
+/* What is no digit counts nowhere. */
+static void mask_histogram(Func *func, Op *op)
+{
+    int64_t groups = poly_capacity(op->results[0]->type->dims[0]);
+    if (axis_is_ragged(op->operands[0], 0)) {
+        mask_operand(func, op, 0, 0, (double)groups, groups);
+    }
+}
+
 static void bound_op(Op *op, void *user)
 {
     Func *func = user;
@@ -299,6 +308,7 @@ static void bound_op(Op *op, void *user)
     case OP_REDUCE: mask_reduce(func, op); break;
     case OP_SCAN: mask_scan(func, op); break;
     case OP_FOLD: mask_fold(func, op); break;
+    case OP_HISTOGRAM: mask_histogram(func, op); break;
     case OP_WHILE: mask_condition(func, op->regions[0]->last, 0, 0); break;
     case OP_PRINT: mask_condition(func, op, 0, 0); break;
     case OP_ASSERT: mask_condition(func, op, 0, 1); break;

@@ -209,3 +209,11 @@ void layout_join_warps_last(LayoutPass *pass, Type type, int axis, Layout *layou
         deal_steps(layout, IN_WARP, axis, first, step);
     }
 }
+
+Layout layout_in_order(LayoutPass *pass, Type type, int warps)
+{
+    Layout layout = layout_of_memory(pass, type, 1, dtype_bits(DT_I32), warps);
+    int32_t step = deal_steps(&layout, IN_REGISTER, 0, pass->lanes, pass->lanes);
+    deal_steps(&layout, IN_WARP, 0, pass->lanes, step);
+    return layout;
+}

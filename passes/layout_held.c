@@ -206,6 +206,8 @@ static bool meets(LayoutPass *pass, const Op *op)
     case OP_SYNC:
     case OP_SCAN:
     case OP_FOLD:
+    case OP_HISTOGRAM:
+    case OP_RANK:
     case OP_FOR:
     case OP_IF:
     case OP_WHILE:

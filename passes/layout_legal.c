@@ -260,6 +260,42 @@ static void legalize_fold(LayoutPass *pass, Op *op)
     }
 }
 
+/* ---- histogram, rank ---- */
+
+static void add_scratch(LayoutPass *pass, Op *op, int plain, Value *scratch)
+{
+    Value *operands[5] = {op->operands[0], op->operands[1 % plain]};
+    operands[plain] = scratch; /* and whole axes of it */
+    operands[plain + 1] = operands[plain + 2] = NULL;
+    op_set_operands(pass->func, op, plain + 3, operands);
+}
+
+static const Layout *any_layout(LayoutPass *pass, const Op *op, Type type)
+{
+    int bits = dtype_memory_bits(type->dtype), warps = layout_warps(pass, op->parent);
+    return layout_intern(pass, layout_of_memory(pass, type, 1, bits, warps));
+}
+
+/* A chunk of digits, in their order, and small tables, in any. */
+static void legalize_rank(LayoutPass *pass, Op *op)
+{
+    int plain = op->kind == OP_RANK ? 2 : 1;
+    Type type = op->results[0]->type;
+    if (op->kind == OP_RANK) {
+        int warps = layout_warps(pass, op->parent);
+        const Layout *layout = layout_intern(pass, layout_in_order(pass, type, warps));
+        want(pass, op, 0, layout);
+        want_any(pass, op, 1);
+        give(pass, op, layout);
+    } else {
+        want_any(pass, op, 0);
+        give(pass, op, type->layout ? type->layout : any_layout(pass, op, type));
+    }
+    if (op->n_operands == plain) {
+        add_scratch(pass, op, plain, layout_rank_scratch(pass, op));
+    }
+}
+
 /* ---- memory ---- */
 
 enum { WORSE = 4 }; /* times the sectors: worth moving the tile through shared memory */
@@ -411,6 +447,8 @@ static void legalize_op(LayoutPass *pass, Op *op)
     case OP_CLUSTER_REDUCE: legalize_cluster_reduce(pass, op); return;
     case OP_SCAN:
     case OP_FOLD: legalize_fold(pass, op); return;
+    case OP_HISTOGRAM:
+    case OP_RANK: legalize_rank(pass, op); return;
     case OP_GATHER:
     case OP_AWAIT: legalize_gather(pass, op); return;
     case OP_PRINT:

@@ -64,6 +64,9 @@ Layout layout_of_memory(LayoutPass *pass, Type type, int vector, int narrowest_b
 /* The same, but a warp has elements in a row along the axis, where that leaves none idle: what is
  * folded in order crosses warps once then, not once a register. */
 void layout_join_warps_last(LayoutPass *pass, Type type, int axis, Layout *layout);
+/* Lanes hold neighbours, registers what follows, warps what follows these: the digits that are
+ * ranked. */
+Layout layout_in_order(LayoutPass *pass, Type type, int warps);
 bool layout_is_wgmma(const Op *dot);
 /* What wgmma wants of a left operand in registers. */
 Layout layout_of_register_operand(LayoutPass *pass, const Op *dot);
@@ -83,6 +86,8 @@ Value *layout_reduce_scratch(LayoutPass *pass, const Op *reduce);
 Value *layout_cluster_scratch(LayoutPass *pass, const Op *reduce);
 /* Scratch of a scan or fold that crosses warps: [parts of the axis that a warp holds, bytes]. */
 Value *layout_fold_scratch(LayoutPass *pass, const Op *fold);
+/* Scratch of a histogram or rank: counts a warp, and where groups begin (codegen/gpu/rank.c). */
+Value *layout_rank_scratch(LayoutPass *pass, const Op *op);
 /* Gives every shared and barrier allocation its offset. Reports what cannot fit. */
 void layout_place_shared(LayoutPass *pass);
 

@@ -147,6 +147,16 @@ Value *layout_fold_scratch(LayoutPass *pass, const Op *fold)
     return momentary(pass, fold, type_shared(pass->func, DT_U8, 2, dims), &PLAIN);
 }
 
+Value *layout_rank_scratch(LayoutPass *pass, const Op *op)
+{
+    const Value *groups = op->kind == OP_RANK ? op->operands[1] : op->results[0];
+    int64_t columns = poly_capacity(groups->type->dims[0]) + 1;
+    int64_t rows = columns * layout_warps(pass, op->parent) * dtype_bytes(DT_I32);
+    int64_t from = op->kind == OP_RANK ? columns * dtype_bytes(groups->type->dtype) : 0;
+    int64_t dims[2] = {1, (rows + FOLD_ALIGN - 1) / FOLD_ALIGN * FOLD_ALIGN + from};
+    return momentary(pass, op, type_shared(pass->func, DT_U8, 2, dims), &PLAIN);
+}
+
 /* ---- places ---- */
 
 typedef struct SharedPlace {

@@ -164,6 +164,7 @@ static void tie_op(LayoutPass *pass, const Op *op)
     case OP_PRINT:
     case OP_ASSERT:
     case OP_SCAN: tie_all(pass, op); return;
+    case OP_RANK:
     case OP_CLUSTER_REDUCE: tie(pass, op->operands[0], op->results[0]); return;
     case OP_SETTLE:
         for (int i = 0; i < op->n_results; i++) {
@@ -272,6 +273,17 @@ static void anchor_products(LayoutPass *pass)
         decide(pass, op->results[0], layout_of_product(pass, op));
         if (layout_is_wgmma(op) && layout_spreads(op->operands[0])) {
             decide(pass, op->operands[0], layout_of_register_operand(pass, op));
+        }
+    }
+}
+
+static void anchor_ranks(LayoutPass *pass)
+{
+    for (size_t i = 0; i < pass->ops.n; i++) {
+        const Op *op = pass->ops.items[i];
+        if (op->kind == OP_RANK) {
+            int warps = layout_warps(pass, op->parent);
+            decide(pass, op->results[0], layout_in_order(pass, op->results[0]->type, warps));
         }
     }
 }
@@ -385,6 +397,7 @@ void layout_solve(LayoutPass *pass)
         tie_op(pass, pass->ops.items[i]);
     }
     anchor_products(pass);
+    anchor_ranks(pass);
     spread(pass);
     for (Value *value = largest_undecided(pass); value; value = largest_undecided(pass)) {
         anchor_by_memory(pass, value);

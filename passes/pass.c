@@ -17,6 +17,9 @@ enum { N_ROWS = sizeof ROWS / sizeof *ROWS };
 static const PassOrder ORDERS[] = {
     {"turn", "reads", "a gather walks the axes that the tensor has in memory"},
     {"turn", "fuse", "what is read in another order is a permuted read"},
+    {"turn", "sort", "what is sorted is read and written along its last axis"},
+    {"simplify", "sort", "what is sorted twice is sorted once, for both uses"},
+    {"sort", "fuse", "each pass over a digit is launches of its own"},
     {"simplify", "fuse", "what is said twice would be computed in two launches"},
     {"simplify", "reads", "an index is told by how little it is made of"},
     {"reads", "contract", "what a factor does not change along is told by plain reads"},

@@ -66,8 +66,7 @@ static void require_block(GpuEmitter *em, int threads)
     LLVMMetadataRef extents[] = {LLVMValueAsMetadata(gpu_i32(em, threads)),
                                  LLVMValueAsMetadata(gpu_i32(em, 1)),
                                  LLVMValueAsMetadata(gpu_i32(em, 1))};
-    LLVMGlobalSetMetadata(em->kernel,
-                          LLVMGetMDKindIDInContext(em->context, name, sizeof name - 1),
+    LLVMGlobalSetMetadata(em->kernel, LLVMGetMDKindIDInContext(em->context, name, sizeof name - 1),
                           LLVMMDNodeInContext2(em->context, extents, 3));
 }
 
@@ -142,9 +141,9 @@ static LLVMValueRef read_neighbours(GpuEmitter *em, LLVMValueRef i32, int contro
 static LLVMValueRef exchange_rows(GpuEmitter *em, LLVMValueRef i32)
 {
     enum { EACH_ITS_OWN = 0x76543210 };
-    LLVMValueRef args[] = {LLVMGetPoison(em->i32), i32, gpu_i32(em, EACH_ITS_OWN),
-                           gpu_i32(em, (int32_t)0xfedcba98), LLVMConstInt(em->i1, 0, false),
-                           LLVMConstInt(em->i1, 0, false)};
+    LLVMValueRef args[] = {LLVMGetPoison(em->i32),         i32,
+                           gpu_i32(em, EACH_ITS_OWN),      gpu_i32(em, (int32_t)0xfedcba98),
+                           LLVMConstInt(em->i1, 0, false), LLVMConstInt(em->i1, 0, false)};
     return gpu_intrinsic(em, "llvm.amdgcn.permlanex16", 1, &em->i32, 6, args);
 }
 
@@ -188,11 +187,11 @@ static LLVMValueRef shuffle_xor(GpuEmitter *em, LLVMValueRef i32, int mask)
 /* ---- sync ---- */
 
 /* Orders LDS only: global loads under way need not arrive. */
-static void fence_local(GpuEmitter *em, LLVMAtomicOrdering ordering)
+static void fence_local(GpuEmitter *em, const char *scope, LLVMAtomicOrdering ordering)
 {
-    static const char scope[] = "workgroup", relaxation[] = "mmra";
+    static const char relaxation[] = "mmra";
     static const char as[] = "amdgpu-synchronize-as", local[] = "local";
-    unsigned id = LLVMGetSyncScopeID(em->context, scope, sizeof scope - 1);
+    unsigned id = LLVMGetSyncScopeID(em->context, scope, strlen(scope));
     LLVMValueRef fence = LLVMBuildFenceSyncScope(em->builder, ordering, id, "");
     LLVMMetadataRef parts[] = {LLVMMDStringInContext2(em->context, as, sizeof as - 1),
                                LLVMMDStringInContext2(em->context, local, sizeof local - 1)};
@@ -203,9 +202,23 @@ static void fence_local(GpuEmitter *em, LLVMAtomicOrdering ordering)
 
 static void sync_block(GpuEmitter *em)
 {
-    fence_local(em, LLVMAtomicOrderingRelease);
+    fence_local(em, "workgroup", LLVMAtomicOrderingRelease);
     gpu_intrinsic(em, "llvm.amdgcn.s.barrier", 0, NULL, 0, NULL);
-    fence_local(em, LLVMAtomicOrderingAcquire);
+    fence_local(em, "workgroup", LLVMAtomicOrderingAcquire);
+}
+
+/* A wave's own accesses of LDS are done in their order: nothing may move across, that is all. */
+static void sync_wave(GpuEmitter *em)
+{
+    fence_local(em, "wavefront", LLVMAtomicOrderingRelease);
+    gpu_intrinsic(em, "llvm.amdgcn.wave.barrier", 0, NULL, 0, NULL);
+    fence_local(em, "wavefront", LLVMAtomicOrderingAcquire);
+}
+
+static LLVMValueRef ballot(GpuEmitter *em, LLVMValueRef i1)
+{
+    LLVMTypeRef mask = LLVMIntTypeInContext(em->context, 1u << em->warp_bits);
+    return gpu_intrinsic(em, "llvm.amdgcn.ballot", 1, &mask, 1, &i1);
 }
 
 static LLVMValueRef fast_exp2(GpuEmitter *em, LLVMValueRef x)
@@ -270,6 +283,8 @@ const GpuTarget gpu_amdgcn = {
     .block_count = block_count,
     .warp_uniform = warp_uniform,
     .shuffle_xor = shuffle_xor,
+    .ballot = ballot,
+    .warp_sync = sync_wave,
     .sync = sync_block,
     .fast_exp2 = fast_exp2,
     .passes = PASSES,

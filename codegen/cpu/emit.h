@@ -250,6 +250,10 @@ void cpu_emit_dot(CpuEmitter *c, const Op *op);
 /* ---- fold.c: scan and fold ---- */
 void cpu_emit_fold(CpuEmitter *c, const Op *op);
 
+/* ---- rank.c ---- */
+void cpu_emit_histogram(CpuEmitter *c, const Op *op);
+void cpu_emit_rank(CpuEmitter *c, const Op *op);
+
 /* ---- say.c ---- */
 void cpu_emit_say(CpuEmitter *c, const Op *op);
 void cpu_say_at(CpuEmitter *c, const Op *op, const Point *point);

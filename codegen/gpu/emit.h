@@ -76,6 +76,10 @@ typedef struct GpuTarget {
     LLVMValueRef (*shuffle_xor)(GpuEmitter *em, LLVMValueRef i32, int mask);
     /* The same value, of which nothing is known. NULL: values are computed once. */
     LLVMValueRef (*opaque)(GpuEmitter *em, LLVMValueRef i32);
+    /* For which lanes of the warp i1 holds: a bit each, in an integer of as many bits. */
+    LLVMValueRef (*ballot)(GpuEmitter *em, LLVMValueRef i1);
+    /* The lanes of a warp meet, shared accesses ordered. */
+    void (*warp_sync)(GpuEmitter *em);
     /* All threads of em->role meet, shared accesses ordered. */
     void (*sync)(GpuEmitter *em);
     /* 1/x of an f32 of moderate size, within one unit in the last place. NULL: division is not a

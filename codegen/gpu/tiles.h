@@ -113,6 +113,10 @@ int64_t gpu_handed_bytes(GpuEmitter *em, const Op *op);
 /* Does it hold in any thread of the role? Through the same memory; all of them come here. */
 LLVMValueRef gpu_any_warp(GpuEmitter *em, LLVMValueRef any);
 
+/* rank.c */
+void gpu_emit_histogram(GpuEmitter *em, const Op *op);
+void gpu_emit_rank(GpuEmitter *em, const Op *op);
+
 /* scan.c: scan and fold */
 void gpu_emit_fold(GpuEmitter *em, Op *op);
 

@@ -130,6 +130,18 @@ static LLVMValueRef opaque(GpuEmitter *em, LLVMValueRef i32)
     return gpu_asm(em, em->i32, "mov.b32 $0, $1;", "=r,r", true, 1, &i32);
 }
 
+static LLVMValueRef ballot(GpuEmitter *em, LLVMValueRef i1)
+{
+    LLVMValueRef args[] = {gpu_i32(em, -1), i1};
+    return gpu_intrinsic(em, "llvm.nvvm.vote.ballot.sync", 0, NULL, 2, args);
+}
+
+static void warp_sync(GpuEmitter *em)
+{
+    LLVMValueRef all = gpu_i32(em, -1);
+    gpu_intrinsic(em, "llvm.nvvm.bar.warp.sync", 0, NULL, 1, &all);
+}
+
 static void sync_role(GpuEmitter *em)
 {
     GpuRole *role = em->role;
@@ -335,6 +347,8 @@ const GpuTarget gpu_nvptx = {
     .warp_uniform = warp_uniform,
     .shuffle_xor = shuffle_xor,
     .opaque = opaque,
+    .ballot = ballot,
+    .warp_sync = warp_sync,
     .sync = sync_role,
     .reciprocal = reciprocal,
     .fast_exp2 = fast_exp2,

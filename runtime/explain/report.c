@@ -192,6 +192,8 @@ static void list_op(Op *op, void *user)
     case OP_SHARED_STORE: list_access(l, op, SHARED_STORES, memory); break;
     case OP_REDUCE:
     case OP_SCAN:
+    case OP_HISTOGRAM:
+    case OP_RANK:
     case OP_FOLD: list_scratch(l, op); break;
     case OP_DOT: list_dot(l, op); break;
     case OP_SHARED: list_buffer(l, op); break;

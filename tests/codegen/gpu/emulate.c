@@ -17,6 +17,7 @@ typedef struct Thread {
     ucontext_t context;
     State state;
     int value, source, result; /* of a shuffle: given, lane that is read, got */
+    long given;                /* the lanes that gave an odd value, a bit each */
     char *stack;
 } Thread;
 
@@ -57,6 +58,9 @@ int emu_dpp(int old, int value, int control, int rows, int banks, _Bool bound);
 int emu_swizzle(int value, int pattern);
 int emu_permute(int address, int value);
 int emu_permute_rows(int old, int value, int low, int high, _Bool all, _Bool bound);
+int emu_ballot(_Bool holds);
+long emu_ballot_wide(_Bool holds);
+void emu_wave(void);
 float emu_exp2(float x);
 void emu_run(void (*code)(void), int n_blocks, int n_threads, int n_wave, void *shared, long bytes);
 
@@ -137,6 +141,22 @@ int emu_permute(int address, int value)
     return shuffle(value, (address >> 2) % wave);
 }
 
+long emu_ballot_wide(_Bool holds)
+{
+    shuffle(holds, 0);
+    return threads[current].given;
+}
+
+int emu_ballot(_Bool holds)
+{
+    return (int)emu_ballot_wide(holds);
+}
+
+void emu_wave(void)
+{
+    shuffle(0, 0);
+}
+
 float emu_exp2(float x)
 {
     return exp2f(x);
@@ -198,7 +218,12 @@ static int release_waves(void)
             current = first;
             stop("not all threads of its wave come to a shuffle");
         }
+        long given = 0;
+        for (int i = 0; i < wave; i++) {
+            given |= (long)(threads[first + i].value & 1) << i;
+        }
         for (int i = first; i < first + wave; i++) {
+            threads[i].given = given;
             threads[i].result = threads[first + threads[i].source].value;
             threads[i].state = READY;
         }

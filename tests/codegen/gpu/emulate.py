@@ -39,6 +39,9 @@ INTRINSICS = {
     "llvm.amdgcn.ds.swizzle": "emu_swizzle",
     "llvm.amdgcn.ds.bpermute": "emu_permute",
     "llvm.amdgcn.permlanex16.i32": "emu_permute_rows",
+    "llvm.amdgcn.ballot.i32": "emu_ballot",
+    "llvm.amdgcn.ballot.i64": "emu_ballot_wide",
+    "llvm.amdgcn.wave.barrier": "emu_wave",
     "llvm.amdgcn.exp2.f32": "emu_exp2",
 }
 C_TYPES = {"f32": "float", "f64": "double", "i64": "int64_t", "i32": "int32_t"}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* histogram and rank. A warp takes its elements in their order, one a lane at a time: ballots over
+ * the bits of the digit tell each lane its peers, the earlier of which count for its rank, and all
+ * of which write the same new count to the warp's row of shared memory. Nothing is contended,
+ * whatever the digits are. Rows are then summed, warp after warp:
+ *
+ *     i32 rows[warps][groups + 1]      what is no digit is counted in the last column
+ *     T   from[groups + 1]             where each group begins; of rank alone */
+#include "codegen/gpu/tiles.h"
+
+enum { COUNT_BYTES = 4, FROM_ALIGN = 8, HALF_BITS = 16 };
+
+typedef struct Ranker {
+    GpuEmitter *em;
+    const Op *op;
+    Type type; /* of the digits */
+    const GpuValue *digits;
+    int n; /* registers */
+    int64_t groups;
+    int warps;              /* that hold elements of their own */
+    LLVMTypeRef mask;       /* a bit a lane */
+    LLVMValueRef rows, own; /* pointers: to the first row, and to this warp's */
+    LLVMValueRef earlier;   /* the lanes before this one */
+    LLVMValueRef holds;     /* i1: does the thread hold elements that no other does? NULL: yes */
+    LLVMValueRef *known; /* i32, by register: the column, then the rank in the warp: 16 bits each */
+} Ranker;
+
+/* ---- places ---- */
+
+static LLVMValueRef row_at(const Ranker *k, LLVMValueRef warp)
+{
+    GpuEmitter *em = k->em;
+    LLVMValueRef bytes = gpu_i32(em, (k->groups + 1) * COUNT_BYTES);
+    return gpu_at(em, k->rows, LLVMBuildMul(em->builder, warp, bytes, ""));
+}
+
+static LLVMValueRef column_at(const Ranker *k, LLVMValueRef row, LLVMValueRef column)
+{
+    return LLVMBuildInBoundsGEP2(k->em->builder, k->em->i32, row, &column, 1, "");
+}
+
+static LLVMValueRef load_i32(const Ranker *k, LLVMValueRef at)
+{
+    return LLVMBuildLoad2(k->em->builder, k->em->i32, at, "");
+}
+
+static LLVMValueRef from_table(const Ranker *k)
+{
+    int64_t bytes = (int64_t)k->em->role->warps * (k->groups + 1) * COUNT_BYTES;
+    return gpu_at_const(k->em, k->rows, (bytes + FROM_ALIGN - 1) / FROM_ALIGN * FROM_ALIGN);
+}
+
+static Ranker ranker_new(GpuEmitter *em, const Op *op, int64_t groups)
+{
+    const Value *digits = op->operands[0], *scratch = op->operands[op->n_operands - 3];
+    const Layout *layout = digits->type->layout;
+    Ranker k = {.em = em, .op = op, .type = digits->type, .groups = groups};
+    k.digits = gpu_value(em, digits);
+    k.n = gpu_registers(em, digits->type);
+    k.warps = 1 << layout->bits[IN_WARP];
+    k.mask = LLVMIntTypeInContext(em->context, 1u << em->warp_bits);
+    k.rows = gpu_shared_slot(em, scratch, NULL);
+    k.own = row_at(&k, em->role->warp);
+    LLVMValueRef one = LLVMConstInt(k.mask, 1, false);
+    LLVMValueRef lane = LLVMBuildZExt(em->builder, em->role->lane, k.mask, "");
+    lane = LLVMBuildShl(em->builder, one, lane, "");
+    k.earlier = LLVMBuildSub(em->builder, lane, one, "");
+    k.known = ARENA_ARRAY(em->arena, LLVMValueRef, k.n);
+    if (groups >> HALF_BITS || gpu_extent(em, digits->type, 0) >> HALF_BITS) {
+        gpu_bug(em, op, "too many digits");
+    }
+    return k;
+}
+
+/* ---- a warp's own counts ---- */
+
+static void clear_row(const Ranker *k)
+{
+    GpuEmitter *em = k->em;
+    int64_t lanes = (int64_t)1 << em->warp_bits, whole = k->groups / lanes * lanes;
+    for (int64_t first = 0; first < whole; first += lanes) {
+        LLVMValueRef column = LLVMBuildAdd(em->builder, em->role->lane, gpu_i32(em, first), "");
+        LLVMBuildStore(em->builder, gpu_i32(em, 0), column_at(k, k->own, column));
+    }
+    for (int64_t first = whole; first < k->groups; first++) {
+        LLVMBuildStore(em->builder, gpu_i32(em, 0), column_at(k, k->own, gpu_i32(em, first)));
+    }
+    em->target->warp_sync(em);
+}
+
+/* The lanes whose digit is the same. */
+static LLVMValueRef peers_of(const Ranker *k, LLVMValueRef digit, LLVMValueRef counts)
+{
+    GpuEmitter *em = k->em;
+    LLVMBuilderRef b = em->builder;
+    LLVMValueRef peers = em->target->ballot(em, counts);
+    LLVMValueRef none = LLVMConstNull(k->mask), all = LLVMConstAllOnes(k->mask);
+    for (int bit = 0; (int64_t)1 << bit < k->groups; bit++) {
+        LLVMValueRef set = LLVMBuildAnd(b, digit, gpu_i32(em, (int64_t)1 << bit), "");
+        set = LLVMBuildICmp(b, LLVMIntNE, set, gpu_i32(em, 0), "");
+        LLVMValueRef others = LLVMBuildSelect(b, set, none, all, "");
+        LLVMValueRef same = LLVMBuildXor(b, em->target->ballot(em, set), others, "");
+        peers = LLVMBuildAnd(b, peers, same, "");
+    }
+    return peers;
+}
+
+static LLVMValueRef count_bits(const Ranker *k, LLVMValueRef mask)
+{
+    GpuEmitter *em = k->em;
+    LLVMValueRef count = gpu_intrinsic(em, "llvm.ctpop", 1, (LLVMTypeRef *)&k->mask, 1, &mask);
+    return LLVMBuildIntCast2(em->builder, count, em->i32, false, "");
+}
+
+static void take(Ranker *k, int r)
+{
+    GpuEmitter *em = k->em;
+    LLVMBuilderRef b = em->builder;
+    LLVMValueRef digit = k->digits->regs[r], groups = gpu_i32(em, k->groups);
+    LLVMValueRef counts = LLVMBuildICmp(b, LLVMIntULT, digit, groups, "");
+    counts = gpu_both(em, counts, gpu_both(em, gpu_in_tile(em, k->type, r), k->holds));
+    LLVMValueRef column = LLVMBuildSelect(b, counts, digit, groups, "");
+    LLVMValueRef peers = peers_of(k, digit, counts);
+    LLVMValueRef at = column_at(k, k->own, column), before = load_i32(k, at);
+    LLVMValueRef earlier = count_bits(k, LLVMBuildAnd(b, peers, k->earlier, ""));
+    em->target->warp_sync(em); /* all have read */
+    LLVMBuildStore(b, LLVMBuildAdd(b, before, count_bits(k, peers), ""), at);
+    em->target->warp_sync(em);
+    column = LLVMBuildShl(b, column, gpu_i32(em, HALF_BITS), "");
+    k->known[r] = LLVMBuildAdd(b, column, LLVMBuildAdd(b, before, earlier, ""), "");
+}
+
+static void take_all(Ranker *k)
+{
+    clear_row(k);
+    for (int r = 0; r < k->n; r++) {
+        if (k->digits->regs[r]) {
+            take(k, r);
+        }
+    }
+    k->em->target->sync(k->em);
+}
+
+/* ---- across warps ---- */
+
+/* A column becomes what the warps before have of it; in the first row the sum of all. */
+static void sum_column(const Ranker *k, LLVMValueRef column, bool total)
+{
+    GpuEmitter *em = k->em;
+    LLVMValueRef sum = gpu_i32(em, 0);
+    for (int warp = 0; warp < k->warps; warp++) {
+        LLVMValueRef at = column_at(k, row_at(k, gpu_i32(em, warp)), column);
+        LLVMValueRef own = load_i32(k, at);
+        if (!total) {
+            LLVMBuildStore(em->builder, sum, at);
+        }
+        sum = LLVMBuildAdd(em->builder, sum, own, "");
+    }
+    if (total) {
+        LLVMBuildStore(em->builder, sum, column_at(k, k->rows, column));
+    }
+}
+
+static void sum_columns(const Ranker *k, bool total)
+{
+    GpuEmitter *em = k->em;
+    int64_t threads = (int64_t)em->role->warps << em->warp_bits;
+    for (int64_t first = 0; first < k->groups; first += threads) {
+        LLVMValueRef column = em->role->thread;
+        column = LLVMBuildAdd(em->builder, column, gpu_i32(em, first), "");
+        LLVMValueRef groups = gpu_i32(em, k->groups);
+        LLVMValueRef inside = LLVMBuildICmp(em->builder, LLVMIntULT, column, groups, "");
+        GpuBranch branch = gpu_branch_begin(em, inside);
+        sum_column(k, column, total);
+        gpu_branch_end(em, branch);
+    }
+    em->target->sync(em);
+}
+
+/* ---- histogram ---- */
+
+void gpu_emit_histogram(GpuEmitter *em, const Op *op)
+{
+    Type type = op->results[0]->type;
+    Ranker k = ranker_new(em, op, gpu_extent(em, type, 0));
+    k.holds = gpu_first_holder(em, k.type->layout);
+    take_all(&k);
+    sum_columns(&k, true);
+    GpuValue *result = gpu_define(em, op->results[0]);
+    for (int r = 0; r < gpu_registers(em, type); r++) {
+        if (gpu_exists(em, type, r)) {
+            LLVMValueRef column = gpu_coord(em, type->layout, 0, r);
+            LLVMValueRef inside = gpu_in_tile(em, type, r), last = gpu_i32(em, k.groups);
+            column = inside ? LLVMBuildSelect(em->builder, inside, column, last, "") : column;
+            result->regs[r] = load_i32(&k, column_at(&k, k.rows, column));
+        }
+    }
+    em->target->sync(em); /* before the scratch is written again */
+}
+
+/* ---- rank ---- */
+
+/* Lanes hold neighbours, registers what follows them, warps what follows these. */
+static bool in_order(const Ranker *k)
+{
+    const Layout *layout = k->type->layout;
+    int32_t step = 1;
+    bool good = layout->bits[IN_LANE] == k->em->warp_bits;
+    static const LayoutIn order[] = {IN_LANE, IN_REGISTER, IN_WARP};
+    for (int i = 0; i < 3; i++) {
+        for (int bit = 0; bit < layout->bits[order[i]]; bit++) {
+            good = good && layout->basis[order[i]][bit][0] == step;
+            step *= 2;
+        }
+    }
+    return good;
+}
+
+static void put_from(const Ranker *k, LLVMValueRef table)
+{
+    GpuEmitter *em = k->em;
+    const Value *from = k->op->operands[1];
+    const GpuValue *regs = gpu_value(em, from);
+    LLVMTypeRef type = gpu_type(em, from->type->dtype);
+    for (int r = 0; r < gpu_registers(em, from->type); r++) {
+        if (regs->regs[r]) {
+            LLVMValueRef column = gpu_coord(em, from->type->layout, 0, r);
+            LLVMValueRef inside = gpu_in_tile(em, from->type, r), last = gpu_i32(em, k->groups);
+            column = inside ? LLVMBuildSelect(em->builder, inside, column, last, "") : column;
+            LLVMValueRef at = LLVMBuildInBoundsGEP2(em->builder, type, table, &column, 1, "");
+            LLVMBuildStore(em->builder, regs->regs[r], at);
+        }
+    }
+}
+
+static LLVMValueRef place_of(const Ranker *k, LLVMValueRef table, LLVMValueRef row, int r)
+{
+    GpuEmitter *em = k->em;
+    LLVMTypeRef type = gpu_type(em, k->op->results[0]->type->dtype);
+    LLVMValueRef column = LLVMBuildLShr(em->builder, k->known[r], gpu_i32(em, HALF_BITS), "");
+    LLVMValueRef rank = LLVMBuildAnd(em->builder, k->known[r], gpu_i32(em, UINT16_MAX), "");
+    rank = LLVMBuildAdd(em->builder, rank, load_i32(k, column_at(k, row, column)), "");
+    LLVMValueRef at = LLVMBuildInBoundsGEP2(em->builder, type, table, &column, 1, "");
+    LLVMValueRef first = LLVMBuildLoad2(em->builder, type, at, "");
+    rank = LLVMBuildIntCast2(em->builder, rank, type, false, "");
+    return LLVMBuildAdd(em->builder, first, rank, "");
+}
+
+void gpu_emit_rank(GpuEmitter *em, const Op *op)
+{
+    Ranker k = ranker_new(em, op, gpu_extent(em, op->operands[1]->type, 0));
+    if (!in_order(&k)) {
+        gpu_bug(em, op, "its digits are not spread in their order");
+    }
+    LLVMValueRef table = from_table(&k);
+    put_from(&k, table);
+    take_all(&k);
+    sum_columns(&k, false);
+    GpuValue *result = gpu_define(em, op->results[0]);
+    LLVMValueRef warp = gpu_i32(em, k.warps - 1); /* others hold copies */
+    LLVMValueRef row = row_at(&k, LLVMBuildAnd(em->builder, em->role->warp, warp, ""));
+    for (int r = 0; r < k.n; r++) {
+        if (k.digits->regs[r]) {
+            result->regs[r] = place_of(&k, table, row, r);
+        }
+    }
+    em->target->sync(em); /* before the scratch is written again */
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is sorted as unsigned integers: of floats all bits are turned where the sign is set, else
+ * the sign alone; -0 counts as +0, and every NaN as what is above infinity. */
+#include "passes/sort.h"
+
+static DType unsigned_of(DType dtype)
+{
+    switch (dtype_bits(dtype)) {
+    case 8: return DT_U8;
+    case 16: return DT_U16;
+    case 32: return DT_U32;
+    default: return DT_U64;
+    }
+}
+
+/* The bits of the greatest number that is no NaN. */
+static int64_t greatest_bits(DType dtype)
+{
+    switch (dtype) {
+    case DT_F8E4M3: return 0x7e;
+    case DT_F8E5M2: return 0x7c;
+    case DT_F16: return 0x7c00;
+    case DT_BF16: return 0x7f80;
+    case DT_F32: return 0x7f800000;
+    default: return 0x7ff0000000000000;
+    }
+}
+
+static Value *float_keys(Builder *b, Value *bits, DType dtype, int64_t sign)
+{
+    Type type = bits->type;
+    Value *size = build_binary(b, OP_AND, bits, build_int(b, type, (int64_t)((uint64_t)sign - 1)));
+    Value *zero = build_cmp(b, "eq", size, build_int(b, type, 0));
+    Value *nan = build_cmp(b, "gt", size, build_int(b, type, greatest_bits(dtype)));
+    bits = build_select(b, zero, size, bits);
+    Value *negative = build_cmp(b, "ge", bits, build_int(b, type, sign));
+    Value *all = build_int(b, type, (int64_t)(((uint64_t)sign - 1) << 1 | 1));
+    Value *turned = build_select(b, negative, all, build_int(b, type, sign));
+    return build_select(b, nan, all, build_binary(b, OP_XOR, bits, turned));
+}
+
+Value *sort_keys(Builder *b, Value *elements, bool descending)
+{
+    DType dtype = elements->type->dtype, key = unsigned_of(dtype);
+    int64_t sign = (int64_t)((uint64_t)1 << (dtype_bits(dtype) - 1));
+    Value *keys = dtype == key ? elements : build_bitcast(b, elements, key);
+    if (dtype_is_float(dtype)) {
+        keys = float_keys(b, keys, dtype, sign);
+    } else if (dtype_is_signed(dtype)) {
+        keys = build_binary(b, OP_XOR, keys, build_int(b, keys->type, sign));
+    }
+    return descending ? build_unary(b, OP_NOT, keys) : keys;
+}
+
+Value *sort_digits(Builder *b, Value *keys, int nth)
+{
+    if (nth > 0) {
+        keys = build_binary(b, OP_SHR, keys, build_int(b, keys->type, (int64_t)nth * DIGIT_BITS));
+    }
+    Value *low = build_cast(b, keys, DT_I32);
+    return build_binary(b, OP_AND, low, build_int(b, low->type, DIGITS - 1));
+}
