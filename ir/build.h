@@ -84,7 +84,9 @@ Value *build_scan(Builder *b, const char *fn, Value *a, int axis, bool reverse, 
 Op *build_sort(Builder *b, Value *a, bool descending);
 /* i32[groups] of i32 digits. */
 Value *build_histogram(Builder *b, Value *digits, int64_t groups);
-Value *build_rank(Builder *b, Value *digits, Value *from);
+/* A result for each of the n tables. */
+Op *build_rank(Builder *b, Value *digits, int n, Value *const *tables);
+Value *build_arrange(Builder *b, Value *values, Value *places);
 /* Its region has its 2n scalar arguments and is empty: end it in a yield of n scalars. `reverse`
  * and `exclusive` for scans alone. */
 Op *build_fold(Builder *b, int n, Value *const *arrays, Value *const *neutrals, int axis, bool scan,

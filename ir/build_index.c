@@ -153,14 +153,25 @@ Value *build_histogram(Builder *b, Value *digits, int64_t groups)
     return build_op(b, OP_HISTOGRAM, 1, &digits, 1, &type, 0)->results[0];
 }
 
-Value *build_rank(Builder *b, Value *digits, Value *from)
+Op *build_rank(Builder *b, Value *digits, int n, Value *const *tables)
 {
-    Value *operands[2] = {digits, from};
-    expect(b, digits->type->rank == 1 && digits->type->dtype == DT_I32, OP_RANK,
-           "the digits are no row of i32");
-    Type type =
-        type_with_dtype(b->func, type_with_layout(b->func, digits->type, NULL), from->type->dtype);
-    return build_op(b, OP_RANK, 2, operands, 1, &type, 0)->results[0];
+    Value *operands[MOST_TABLES + 1] = {digits};
+    Type types[MOST_TABLES], type = type_with_layout(b->func, digits->type, NULL);
+    expect(b, type->rank == 1 && type->dtype == DT_I32 && n > 0 && n <= MOST_TABLES, OP_RANK,
+           "the digits are no row of i32, or there are too many tables");
+    for (int i = 0; i < n; i++) {
+        operands[i + 1] = tables[i];
+        types[i] = type_with_dtype(b->func, type, tables[i]->type->dtype);
+    }
+    return build_op(b, OP_RANK, n + 1, operands, n, types, 0);
+}
+
+Value *build_arrange(Builder *b, Value *values, Value *places)
+{
+    Value *operands[2] = {values, places};
+    expect(b, values->type->rank == 1 && places->type->rank == 1, OP_ARRANGE, "no rows");
+    Type type = type_with_layout(b->func, values->type, NULL);
+    return build_op(b, OP_ARRANGE, 2, operands, 1, &type, 0)->results[0];
 }
 
 Op *build_fold(Builder *b, int n, Value *const *arrays, Value *const *neutrals, int axis, bool scan,

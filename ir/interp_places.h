@@ -11,7 +11,7 @@ typedef struct Places {
     bool guarded[MAX_RANK];
     const Array *indices[MAX_RANK]; /* NULL: any place along the axis */
     bool ring;                      /* the first index counts modulo the extent */
-    bool inexact; /* some index has samples */
+    bool inexact;                   /* some index has samples */
 } Places;
 
 /* What an element's indices say. A later one outweighs an earlier, axis by axis. */

@@ -317,12 +317,13 @@ void cluster_begin(Run *run, const Op *launch, int64_t blocks);
 /* Before a block, and at its end. */
 void cluster_block(Run *run, int64_t id);
 void cluster_block_end(Run *run);
-void interp_scan(Run *run, const Op *op);    /* interp_scan.c */
-void interp_fold(Run *run, const Op *op);    /* interp_fold.c */
-void interp_sort(Run *run, const Op *op);    /* interp_sort.c */
+void interp_scan(Run *run, const Op *op); /* interp_scan.c */
+void interp_fold(Run *run, const Op *op); /* interp_fold.c */
+void interp_sort(Run *run, const Op *op); /* interp_sort.c */
 void interp_histogram(Run *run, const Op *op);
 void interp_rank(Run *run, const Op *op);
-void interp_gather(Run *run, const Op *op);  /* interp_gather.c */
+void interp_arrange(Run *run, const Op *op);
+void interp_gather(Run *run, const Op *op); /* interp_gather.c */
 void interp_await(Run *run, const Op *op);
 void interp_scatter(Run *run, const Op *op); /* interp_scatter.c */
 void memory_mark(Run *run, Memory *memory);  /* it will be scattered to */

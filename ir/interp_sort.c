@@ -220,20 +220,17 @@ void interp_histogram(Run *run, const Op *op)
 }
 
 /* What stands behind a digit that is not known is not known either. */
-void interp_rank(Run *run, const Op *op)
+static Array *ranks_from(Run *run, const Op *op, int nth, const Array *digits)
 {
-    const Array *digits = run_operand(run, op, 0), *from = run_operand(run, op, 1);
-    if (op->n_operands > 2) {
-        interp_scratch(run, op, op_access(op, 2));
-    }
-    Array *to = array_of_type(run, op, op->results[0]->type);
-    Buffer *next = array_ints(run, from, -1);
+    const Array *table = run_operand(run, op, nth + 1);
+    Array *to = array_of_type(run, op, op->results[nth]->type);
+    Buffer *next = array_ints(run, table, -1);
     Buffer *ranks = buffer_zeroed(run, (size_t)to->n * sizeof(int64_t));
     bool lost = false;
     for (int64_t i = 0; i < digits->n; i++) {
-        int64_t group = group_of(digits, i, from->n);
+        int64_t group = group_of(digits, i, table->n);
         lost = lost || is_poison(digits, i);
-        if (lost || group < 0 || is_poison(from, group)) {
+        if (lost || group < 0 || is_poison(table, group)) {
             array_want_poison(run, to);
             to->poison->bytes[i] = 1;
         } else {
@@ -243,5 +240,66 @@ void interp_rank(Run *run, const Op *op)
     put_plane(to, ranks, false);
     buffer_drop(run, next);
     buffer_drop(run, ranks);
+    return to;
+}
+
+void interp_rank(Run *run, const Op *op)
+{
+    const Array *digits = run_operand(run, op, 0);
+    int n = op->n_results;
+    if (op->n_operands > n + 1) {
+        interp_scratch(run, op, op_access(op, n + 1));
+    }
+    for (int i = 0; i < n; i++) {
+        run_result(run, op, i, ranks_from(run, op, i, digits));
+    }
+}
+
+/* ---- arrange ---- */
+
+static void move_plane(const Array *from, const Array *places, Array *to, int sample)
+{
+    size_t bytes = (size_t)dtype_bytes(from->dtype);
+    const unsigned char *source = array_plane(from, sample);
+    unsigned char *target = array_plane(to, sample);
+    for (int64_t i = 0; i < from->n; i++) {
+        int64_t place = array_scalar(places, i).i;
+        if (place >= 0 && place < to->n && !is_poison(places, i)) {
+            memcpy(target + (size_t)place * bytes, source + (size_t)i * bytes, bytes);
+        }
+    }
+}
+
+static void move_poison(Run *run, const Op *op, const Array *from, const Array *places, Array *to)
+{
+    array_want_poison(run, to);
+    memset(to->poison->bytes, 1, (size_t)to->n);
+    for (int64_t i = 0; i < from->n; i++) {
+        int64_t place = array_scalar(places, i).i;
+        if (is_poison(places, i)) {
+            run_fail(run, op, "a place depends on padding or unset memory");
+        }
+        if (place >= 0 && place < to->n) {
+            to->poison->bytes[place] = is_poison(from, i);
+        }
+    }
+}
+
+void interp_arrange(Run *run, const Op *op)
+{
+    const Array *from = run_operand(run, op, 0), *places = run_operand(run, op, 1);
+    if (op->n_operands > 2) {
+        interp_scratch(run, op, op_access(op, 2));
+    }
+    Array *to = array_of_type(run, op, op->results[0]->type);
+    memset(to->data->bytes, 0, (size_t)to->n * (size_t)dtype_bytes(to->dtype));
+    move_poison(run, op, from, places, to);
+    move_plane(from, places, to, -1);
+    if (from->samples) {
+        array_want_samples(run, to);
+        for (int sample = 0; sample < SAMPLES; sample++) {
+            move_plane(from, places, to, sample);
+        }
+    }
     run_result(run, op, 0, to);
 }

@@ -251,6 +251,8 @@ Op *op_enclosing(const Op *op, OpKind kind);
  * nothing but the names of what they bind. */
 bool op_is_same(const Op *a, const Op *b);
 
+enum { MOST_TABLES = 2 }; /* of a rank */
+
 /* FOLD: n arrays, n neutral elements. */
 static inline int fold_count(const Op *op)
 {

@@ -271,15 +271,33 @@ static void verify_histogram(Verifier *v, const Op *op)
 
 static void verify_rank(Verifier *v, const Op *op)
 {
-    if (op->n_operands < 2 || !may_be_scratch(op, 2) || !is_row(op->operands[0]->type, DT_I32)) {
-        verify_fail(v, op, "wants a row of i32, where its groups begin, and scratch at most");
+    int n = op->n_results;
+    if (n < 1 || n > MOST_TABLES || op->n_operands < n + 1 || !may_be_scratch(op, n + 1) ||
+        !is_row(op->operands[0]->type, DT_I32)) {
+        verify_fail(v, op, "wants a row of i32, a table for each result, and scratch at most");
         return;
     }
-    Type digits = op->operands[0]->type, from = op->operands[1]->type;
-    if (!has_groups(from) || !is_index_dtype(from->dtype)) {
-        verify_fail(v, op, "where groups begin is no row of i32 or i64 of constant extent");
-    } else if (op->results[0]->type != type_with_dtype(v->func, digits, from->dtype)) {
-        verify_fail(v, op, "the result has not the digits' shape, or another element type");
+    for (int i = 0; i < n; i++) {
+        Type digits = op->operands[0]->type, table = op->operands[i + 1]->type;
+        if (!has_groups(table) || !is_index_dtype(table->dtype) ||
+            table->dims[0] != op->operands[1]->type->dims[0]) {
+            verify_fail(v, op, "table %d is no row of i32 or i64 of the groups", i);
+        } else if (op->results[i]->type != type_with_dtype(v->func, digits, table->dtype)) {
+            verify_fail(v, op, "result %d has not the digits' shape, or another element type", i);
+        }
+    }
+}
+
+static void verify_arrange(Verifier *v, const Op *op)
+{
+    Type values = op->n_operands > 1 ? op->operands[0]->type : NULL;
+    Type places = values ? op->operands[1]->type : NULL, to = op->results[0]->type;
+    if (!values || !may_be_scratch(op, 2) || !is_row(values, values->dtype) ||
+        !same_dims(values, places) || !is_index_dtype(places->dtype)) {
+        verify_fail(v, op, "wants a row, its places in i32 or i64, and scratch at most");
+    } else if (to->kind != TYPE_ARRAY || to->rank != 1 || to->dims[0] != values->dims[0] ||
+               to->dtype != values->dtype) {
+        verify_fail(v, op, "the result is not of the values' shape and element type");
     }
 }
 
@@ -306,6 +324,7 @@ static bool mixes_elements(const Op *op, const Op *loop)
     case OP_SORT:
     case OP_HISTOGRAM:
     case OP_RANK:
+    case OP_ARRANGE:
     case OP_DOT:
     case OP_DOT_ASYNC:
     case OP_PARALLEL:
@@ -417,6 +436,7 @@ void verify_index_op(Verifier *v, const Op *op)
     case OP_SORT: verify_sort(v, op); break;
     case OP_HISTOGRAM: verify_histogram(v, op); break;
     case OP_RANK: verify_rank(v, op); break;
+    case OP_ARRANGE: verify_arrange(v, op); break;
     case OP_PRINT:
     case OP_ASSERT: verify_say(v, op); break;
     default: break;

@@ -102,14 +102,20 @@ static void verify_folded(Verifier *v, const Op *op)
     }
 }
 
-/* Ranks stay where their digits are; both go through scratch. */
+/* Ranks stay where their digits are, values go from where their places are; all through scratch. */
 static void verify_ranked(Verifier *v, const Op *op)
 {
-    int plain = op->kind == OP_RANK ? 2 : 1;
-    if (op->kind == OP_RANK && op->operands[0]->type->layout != op->results[0]->type->layout) {
-        verify_fail(v, op, "the ranks have another layout than the digits");
+    int plain = op->kind == OP_RANK ? op->n_results + 1 : op->kind == OP_ARRANGE ? 2 : 1;
+    const Layout *layout = op->operands[0]->type->layout;
+    for (int i = 0; op->kind == OP_RANK && i < op->n_results; i++) {
+        if (layout != op->results[i]->type->layout) {
+            verify_fail(v, op, "ranks have another layout than the digits");
+        }
     }
-    if (op->results[0]->type->layout && op->n_operands == plain) {
+    if (op->kind == OP_ARRANGE && op->operands[1]->type->layout != layout) {
+        verify_fail(v, op, "the places have another layout than the values");
+    }
+    if (layout && op->n_operands == plain) {
         verify_fail(v, op, "has no scratch");
     }
 }
@@ -121,6 +127,8 @@ void verify_layout(Verifier *v, const Op *op)
     }
     if (op->kind == OP_SCAN || op->kind == OP_FOLD) {
         verify_folded(v, op);
+    } else if (op->kind == OP_HISTOGRAM || op->kind == OP_RANK || op->kind == OP_ARRANGE) {
+        verify_ranked(v, op);
     }
     for (int i = 0; i < op->n_results; i++) {
         if (spreads(op->results[i])) {
@@ -145,8 +153,6 @@ void verify_layout(Verifier *v, const Op *op)
         }
         break;
     case OP_REDUCE: verify_reduced(v, op); break;
-    case OP_HISTOGRAM:
-    case OP_RANK: verify_ranked(v, op); break;
     default: break;
     }
 }

@@ -294,6 +294,14 @@ static void mask_histogram(Func *func, Op *op)
     }
 }
 
+/* What is no element has no place. */
+static void mask_places(Func *func, Op *op)
+{
+    if (axis_is_ragged(op->operands[1], 0)) {
+        mask_operand(func, op, 1, 0, -1, -1);
+    }
+}
+
 static void bound_op(Op *op, void *user)
 {
     Func *func = user;
@@ -309,6 +317,7 @@ static void bound_op(Op *op, void *user)
     case OP_SCAN: mask_scan(func, op); break;
     case OP_FOLD: mask_fold(func, op); break;
     case OP_HISTOGRAM: mask_histogram(func, op); break;
+    case OP_ARRANGE: mask_places(func, op); break;
     case OP_WHILE: mask_condition(func, op->regions[0]->last, 0, 0); break;
     case OP_PRINT: mask_condition(func, op, 0, 0); break;
     case OP_ASSERT: mask_condition(func, op, 0, 1); break;

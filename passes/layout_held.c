@@ -208,6 +208,7 @@ static bool meets(LayoutPass *pass, const Op *op)
     case OP_FOLD:
     case OP_HISTOGRAM:
     case OP_RANK:
+    case OP_ARRANGE:
     case OP_FOR:
     case OP_IF:
     case OP_WHILE:

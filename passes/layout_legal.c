@@ -260,40 +260,55 @@ static void legalize_fold(LayoutPass *pass, Op *op)
     }
 }
 
-/* ---- histogram, rank ---- */
+/* ---- histogram, rank, arrange ---- */
 
-static void add_scratch(LayoutPass *pass, Op *op, int plain, Value *scratch)
+static void add_scratch(LayoutPass *pass, Op *op, int plain)
 {
-    Value *operands[5] = {op->operands[0], op->operands[1 % plain]};
-    operands[plain] = scratch; /* and whole axes of it */
-    operands[plain + 1] = operands[plain + 2] = NULL;
-    op_set_operands(pass->func, op, plain + 3, operands);
+    Value *operands[MOST_TABLES + 4] = {NULL};
+    if (op->n_operands == plain) {
+        memcpy(operands, op->operands, sizeof *operands * (size_t)plain);
+        operands[plain] = layout_rank_scratch(pass, op); /* and whole axes of it */
+        op_set_operands(pass->func, op, plain + 3, operands);
+    }
 }
 
-static const Layout *any_layout(LayoutPass *pass, const Op *op, Type type)
+/* What there is, or an access' own. */
+static const Layout *some_layout(LayoutPass *pass, const Op *op, Type type)
 {
     int bits = dtype_memory_bits(type->dtype), warps = layout_warps(pass, op->parent);
-    return layout_intern(pass, layout_of_memory(pass, type, 1, bits, warps));
+    return type->layout ? type->layout
+                        : layout_intern(pass, layout_of_memory(pass, type, 1, bits, warps));
 }
 
-/* A chunk of digits, in their order, and small tables, in any. */
+static void legalize_histogram(LayoutPass *pass, Op *op)
+{
+    want_any(pass, op, 0);
+    give(pass, op, some_layout(pass, op, op->results[0]->type));
+    add_scratch(pass, op, 1);
+}
+
+/* Digits in their order, small tables in any. */
 static void legalize_rank(LayoutPass *pass, Op *op)
 {
-    int plain = op->kind == OP_RANK ? 2 : 1;
-    Type type = op->results[0]->type;
-    if (op->kind == OP_RANK) {
-        int warps = layout_warps(pass, op->parent);
-        const Layout *layout = layout_intern(pass, layout_in_order(pass, type, warps));
-        want(pass, op, 0, layout);
-        want_any(pass, op, 1);
-        give(pass, op, layout);
-    } else {
-        want_any(pass, op, 0);
-        give(pass, op, type->layout ? type->layout : any_layout(pass, op, type));
+    int warps = layout_warps(pass, op->parent);
+    Layout in_order = layout_in_order(pass, op->results[0]->type, warps);
+    const Layout *layout = layout_intern(pass, in_order);
+    want(pass, op, 0, layout);
+    for (int i = 0; i < op->n_results; i++) {
+        want_any(pass, op, i + 1);
+        give_nth(pass, op, i, layout);
     }
-    if (op->n_operands == plain) {
-        add_scratch(pass, op, plain, layout_rank_scratch(pass, op));
-    }
+    add_scratch(pass, op, op->n_results + 1);
+}
+
+static void legalize_arrange(LayoutPass *pass, Op *op)
+{
+    const Layout *layout = op->operands[1]->type->layout;
+    layout = layout ? layout : some_layout(pass, op, op->operands[0]->type);
+    want(pass, op, 0, layout);
+    want(pass, op, 1, layout);
+    give(pass, op, some_layout(pass, op, op->results[0]->type));
+    add_scratch(pass, op, 2);
 }
 
 /* ---- memory ---- */
@@ -447,8 +462,9 @@ static void legalize_op(LayoutPass *pass, Op *op)
     case OP_CLUSTER_REDUCE: legalize_cluster_reduce(pass, op); return;
     case OP_SCAN:
     case OP_FOLD: legalize_fold(pass, op); return;
-    case OP_HISTOGRAM:
+    case OP_HISTOGRAM: legalize_histogram(pass, op); return;
     case OP_RANK: legalize_rank(pass, op); return;
+    case OP_ARRANGE: legalize_arrange(pass, op); return;
     case OP_GATHER:
     case OP_AWAIT: legalize_gather(pass, op); return;
     case OP_PRINT:

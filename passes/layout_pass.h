@@ -86,7 +86,7 @@ Value *layout_reduce_scratch(LayoutPass *pass, const Op *reduce);
 Value *layout_cluster_scratch(LayoutPass *pass, const Op *reduce);
 /* Scratch of a scan or fold that crosses warps: [parts of the axis that a warp holds, bytes]. */
 Value *layout_fold_scratch(LayoutPass *pass, const Op *fold);
-/* Scratch of a histogram or rank: counts a warp, and where groups begin (codegen/gpu/rank.c). */
+/* Scratch of a histogram, rank or arrange (codegen/gpu/rank.c). */
 Value *layout_rank_scratch(LayoutPass *pass, const Op *op);
 /* Gives every shared and barrier allocation its offset. Reports what cannot fit. */
 void layout_place_shared(LayoutPass *pass);

@@ -123,6 +123,11 @@ Value *layout_cluster_scratch(LayoutPass *pass, const Op *reduce)
     return new_shared(pass, reduce, type_shared(pass->func, result->dtype, 2, dims), &PLAIN);
 }
 
+static int64_t fold_aligned(int64_t bytes)
+{
+    return (bytes + FOLD_ALIGN - 1) / FOLD_ALIGN * FOLD_ALIGN;
+}
+
 /* A total for each part of the axis that one warp holds, of each value, 8 bytes aligned. */
 Value *layout_fold_scratch(LayoutPass *pass, const Op *fold)
 {
@@ -142,18 +147,29 @@ Value *layout_fold_scratch(LayoutPass *pass, const Op *fold)
     }
     for (int i = 0; i < fold->n_results; i++) {
         int64_t bytes = rows * dtype_bytes(fold->operands[i]->type->dtype);
-        dims[1] += (bytes + FOLD_ALIGN - 1) / FOLD_ALIGN * FOLD_ALIGN;
+        dims[1] += fold_aligned(bytes);
     }
     return momentary(pass, fold, type_shared(pass->func, DT_U8, 2, dims), &PLAIN);
 }
 
-Value *layout_rank_scratch(LayoutPass *pass, const Op *op)
+/* Counts, a row of groups and one more for each warp; tables of as many. */
+static int64_t rank_bytes(LayoutPass *pass, const Op *op)
 {
     const Value *groups = op->kind == OP_RANK ? op->operands[1] : op->results[0];
     int64_t columns = poly_capacity(groups->type->dims[0]) + 1;
-    int64_t rows = columns * layout_warps(pass, op->parent) * dtype_bytes(DT_I32);
-    int64_t from = op->kind == OP_RANK ? columns * dtype_bytes(groups->type->dtype) : 0;
-    int64_t dims[2] = {1, (rows + FOLD_ALIGN - 1) / FOLD_ALIGN * FOLD_ALIGN + from};
+    int64_t bytes = columns * layout_warps(pass, op->parent) * dtype_bytes(DT_I32);
+    bytes = fold_aligned(bytes);
+    for (int i = 0; op->kind == OP_RANK && i < op->n_results; i++) {
+        bytes += fold_aligned(columns * dtype_bytes(op->results[i]->type->dtype));
+    }
+    return bytes;
+}
+
+Value *layout_rank_scratch(LayoutPass *pass, const Op *op)
+{
+    Type type = op->results[0]->type;
+    int64_t values = (poly_capacity(type->dims[0]) + 1) * dtype_bytes(type->dtype);
+    int64_t dims[2] = {1, op->kind == OP_ARRANGE ? fold_aligned(values) : rank_bytes(pass, op)};
     return momentary(pass, op, type_shared(pass->func, DT_U8, 2, dims), &PLAIN);
 }
 

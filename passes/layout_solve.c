@@ -165,6 +165,11 @@ static void tie_op(LayoutPass *pass, const Op *op)
     case OP_ASSERT:
     case OP_SCAN: tie_all(pass, op); return;
     case OP_RANK:
+        for (int i = 0; i < op->n_results; i++) {
+            tie(pass, op->operands[0], op->results[i]);
+        }
+        return;
+    case OP_ARRANGE: tie(pass, op->operands[0], op->operands[1]); return;
     case OP_CLUSTER_REDUCE: tie(pass, op->operands[0], op->results[0]); return;
     case OP_SETTLE:
         for (int i = 0; i < op->n_results; i++) {
@@ -316,6 +321,7 @@ static Value *largest_undecided(LayoutPass *pass)
 typedef struct MemoryFacts {
     int widest;    /* elements of an access; 0: no access */
     bool ragged;   /* some access cannot take more than one */
+    bool arranged; /* something is brought into an order that it leaves memory in */
     int narrowest; /* bits of an element in memory */
     int moved;     /* times that each element is loaded or stored, */
     int gathered;  /* and gathered */
@@ -332,6 +338,9 @@ static MemoryFacts memory_facts(LayoutPass *pass, const Value *value)
     uint32_t root = root_of(pass, value);
     for (size_t i = 0; i < pass->ops.n; i++) {
         const Op *op = pass->ops.items[i];
+        if (op->kind == OP_ARRANGE && has_class(op->results[0])) {
+            facts.arranged |= root_of(pass, op->results[0]) == root;
+        }
         bool moves = op->kind == OP_LOAD || op->kind == OP_STORE;
         const Value *moved = !moves                ? NULL
                              : op->kind == OP_LOAD ? op->results[0]
@@ -380,6 +389,7 @@ static void anchor_by_memory(LayoutPass *pass, const Value *value)
 {
     MemoryFacts facts = memory_facts(pass, value);
     int wide = 8 * pass->func->target->vector_bytes / facts.narrowest;
+    wide = facts.arranged ? 1 : wide;
     int vector = facts.ragged ? 1 : facts.widest ? facts.widest : wide;
     int warps = layout_warps(pass, layout_value_block(value));
     Layout layout =

@@ -24,6 +24,7 @@ enum {
     CHUNK = 4096,       /* elements that are counted together: they fit a core's cache, */
     CHUNK_BLOCK = 8192, /* or a GPU's block, */
     LEAST_CHUNK = 1024, /* whose threads all have some */
+    UNIT_BLOCKS = 2,    /* of CHUNK_BLOCK that a multiprocessor should hold */
     MOST_RANK = TENSOR_RANK,
 };
 
@@ -35,8 +36,10 @@ typedef struct Sort {
     int rank;
     bool descending;
     int64_t chunk;
-    Dim chunks;  /* of a row */
-    DType place; /* of an index in a row */
+    bool whole;    /* a row is one chunk at most */
+    bool arranges; /* chunks are ordered before they are written */
+    Dim chunks;    /* of a row */
+    DType place;   /* of an index in a row */
     Value *counts, *first;
     Value *room[2], *places_room[2]; /* what passes write, in turns */
     Value *to, *places_to;           /* what the last one writes; NULL: is not wanted */
@@ -152,7 +155,9 @@ static Chunk each_chunk(Sort *s)
     steps[s->rank - 1] = s->chunk;
     Op *walk = build_parallel(&s->b, OP_PARALLEL, s->rank, s->type->dims, steps, names);
     op_set_int(s->func, walk, ATTR_EXACT, 1);
-    op_set_int(s->func, walk, ATTR_BLOCKS, 2);
+    if (s->arranges && !s->whole) {
+        op_set_int(s->func, walk, ATTR_BLOCKS, UNIT_BLOCKS);
+    }
     chunk.b = build_at_end(s->func, walk->regions[0]);
     chunk.b.span = s->b.span;
     for (int i = 0; i < s->rank; i++) {
@@ -163,7 +168,9 @@ static Chunk each_chunk(Sort *s)
 
 static Value *digits_of(Sort *s, Chunk *chunk, Value *elements, int nth)
 {
-    return sort_digits(&chunk->b, sort_keys(&chunk->b, elements, s->descending), nth);
+    Value *keys = sort_keys(&chunk->b, elements, s->descending);
+    int64_t bits = (int64_t)nth * DIGIT_BITS;
+    return sort_digits(&chunk->b, keys, nth ? build_int(&chunk->b, keys->type, bits) : NULL);
 }
 
 /* i64[DIGITS]: where the chunk has its counts in the row's. */
@@ -218,24 +225,109 @@ static void sum(Sort *s)
     build_store(&s->b, s->first, WHOLE, first);
 }
 
+/* Where each digit's elements begin, of so many. */
+static Value *starts_of(Builder *b, Value *counts)
+{
+    return build_scan(b, "sum", counts, 0, false, true);
+}
+
+static Value *own_table(Sort *s, Chunk *chunk, Value *memory)
+{
+    Value *indices[MAX_RANK];
+    in_row(s, chunk, own_counts(s, chunk), indices);
+    Value *table = build_gather(&chunk->b, memory, indices);
+    unguarded(s, table->def);
+    return table;
+}
+
+/* Where the elements go in the row. A block brings them into that order first, so that neighbours
+ * write to neighbours: *within is where they go in the chunk. Else it is NULL. */
+static Value *ranks_of(Sort *s, Chunk *chunk, Value *digits, Value **within)
+{
+    Value *tables[MOST_TABLES] = {own_table(s, chunk, s->first)};
+    *within = NULL;
+    if (!s->arranges) {
+        return build_rank(&chunk->b, digits, 1, tables)->results[0];
+    }
+    tables[1] = starts_of(&chunk->b, own_table(s, chunk, s->counts));
+    Op *rank = build_rank(&chunk->b, digits, 2, tables);
+    *within = rank->results[1];
+    return rank->results[0];
+}
+
+static Value *arranged(Chunk *chunk, Value *values, Value *within)
+{
+    return within ? build_arrange(&chunk->b, values, within) : values;
+}
+
 /* `places`: of the elements in the row as it was given; NULL: they are still there. */
 static void deal(Sort *s, Value *from, Value *places, Value *to, Value *places_to, int nth)
 {
     Chunk chunk = each_chunk(s);
     Builder *b = &chunk.b;
-    Value *indices[MAX_RANK];
-    Value *elements = build_load(b, from, chunk.at);
-    in_row(s, &chunk, own_counts(s, &chunk), indices);
-    Value *first = build_gather(b, s->first, indices);
-    unguarded(s, first->def);
-    Value *rank = build_rank(b, digits_of(s, &chunk, elements, nth), first);
+    Value *within, *elements = build_load(b, from, chunk.at);
+    Value *ranks = ranks_of(s, &chunk, digits_of(s, &chunk, elements, nth), &within);
+    Value *goes = arranged(&chunk, ranks, within);
     if (to) {
-        put(s, &chunk, to, rank, elements);
+        put(s, &chunk, to, goes, arranged(&chunk, elements, within));
     }
     if (places_to) {
         Value *own = places ? build_load(b, places, chunk.at)
                             : build_index(b, chunk.at[s->rank - 1], DT_I64);
-        put(s, &chunk, places_to, rank, build_cast(b, own, places_to->type->dtype));
+        own = build_cast(b, own, s->place);
+        own = build_cast(b, arranged(&chunk, own, within), places_to->type->dtype);
+        put(s, &chunk, places_to, goes, own);
+    }
+}
+
+/* ---- rows that one block holds ---- */
+
+/* One digit after the other; `carried`: the elements, then where they come from, if wanted. */
+static void sort_chunk(Sort *s, Chunk *chunk, int n, Value **carried)
+{
+    Builder outside = chunk->b;
+    Value *lo = build_i64(&chunk->b, 0);
+    Value *hi = build_i64(&chunk->b, dtype_bits(s->type->dtype) / DIGIT_BITS);
+    Dim digits = poly_const(s->func, dtype_bits(s->type->dtype) / DIGIT_BITS);
+    Op *loop = build_for(&chunk->b, digits, 0, NULL, lo, hi, n, carried);
+    Value *const *args = loop->regions[0]->args;
+    Builder *b = &chunk->b;
+    outside.block = chunk->b.block;
+    *b = build_at_end(s->func, loop->regions[0]);
+    b->span = outside.span;
+    Value *keys = sort_keys(b, args[1], s->descending);
+    Value *shift = build_binary(b, OP_MUL, args[0], build_i64(b, DIGIT_BITS));
+    shift = build_cast(b, shift, keys->type->dtype);
+    shift = build_broadcast(b, shift, 1, keys->type->dims);
+    Value *digit = sort_digits(b, keys, shift);
+    Value *starts = starts_of(b, build_histogram(b, digit, DIGITS));
+    Value *within = build_rank(b, digit, 1, &starts)->results[0];
+    Value *next[2];
+    for (int i = 0; i < n; i++) {
+        next[i] = build_arrange(b, args[i + 1], within);
+    }
+    build_yield(b, n, next);
+    *b = outside;
+    for (int i = 0; i < n; i++) {
+        carried[i] = loop->results[i];
+    }
+}
+
+static void sort_rows(Sort *s, Value *from)
+{
+    Chunk chunk = each_chunk(s);
+    Value *carried[2] = {build_load(&chunk.b, from, chunk.at), NULL};
+    if (s->places_to) {
+        Value *index = build_index(&chunk.b, chunk.at[s->rank - 1], DT_I64);
+        carried[1] = build_cast(&chunk.b, index, DT_I32);
+    }
+    sort_chunk(s, &chunk, s->places_to ? 2 : 1, carried);
+    if (s->to) {
+        build_store(&chunk.b, s->to, chunk.at, carried[0]);
+    }
+    if (s->places_to) {
+        Value *places = build_cast(&chunk.b, carried[1], s->places_to->type->dtype);
+        build_store(&chunk.b, s->places_to, chunk.at, places);
     }
 }
 
@@ -254,12 +346,27 @@ static Value *written_by(Sort *s, Value **room, Value *last, int nth, int n, con
     return room[nth % 2];
 }
 
-static void sort_by_digits(Sort *s)
+static void make_counts(Sort *s)
+{
+    Dim row = s->type->dims[s->rank - 1], more = poly_const(s->func, s->chunk - 1);
+    int64_t extent;
+    if (poly_is_const(row, &extent)) {
+        s->chunks = poly_const(s->func, (extent + s->chunk - 1) / s->chunk);
+    } else {
+        const char *name = arena_printf(s->func->arena, "sort_chunks%zu", s->func->dimvars.n);
+        more = poly_add(s->func, row, more);
+        s->chunks = poly_var(s->func, func_quotient(s->func, name, more, s->chunk));
+    }
+    Dim counts = poly_mul(s->func, s->chunks, poly_const(s->func, DIGITS));
+    s->counts = scratch(s, "counts", DT_I32, counts);
+    s->first = scratch(s, "first", s->place, counts);
+}
+
+static void sort_by_digits(Sort *s, Value *from)
 {
     int n = dtype_bits(s->type->dtype) / DIGIT_BITS;
-    Value *from = in_memory(s), *places = NULL;
-    s->to = target_of(s, s->op->results[0], "to", s->type->dtype);
-    s->places_to = target_of(s, s->op->results[1], "places", s->place);
+    Value *places = NULL;
+    make_counts(s);
     for (int nth = 0; nth < n; nth++) {
         Value *to = written_by(s, s->room, s->to, nth, n, "to", s->type->dtype);
         Value *places_to =
@@ -271,30 +378,21 @@ static void sort_by_digits(Sort *s)
         from = to;
         places = places_to;
     }
-    hand_out(s, s->op->results[0], s->to);
-    hand_out(s, s->op->results[1], s->places_to);
-    op_remove(s->op);
 }
 
-static int64_t chunk_for(const Func *func, Dim row)
+/* A chunk: what fits a core's cache, or a GPU's block; of short rows a whole one. */
+static void choose_chunk(Sort *s)
 {
-    bool gpu = func->target && func->target->family != FAMILY_CPU;
-    int64_t chunk = gpu ? CHUNK_BLOCK : CHUNK;
-    while (chunk / 2 >= poly_most(row) && chunk > LEAST_CHUNK) {
-        chunk /= 2;
+    const Target *target = s->func->target;
+    bool gpu = target && target->family != FAMILY_CPU;
+    int64_t most = poly_most(s->type->dims[s->rank - 1]);
+    bool narrow = dtype_bits(s->type->dtype) <= 32 && (s->place == DT_I32);
+    s->chunk = gpu && narrow ? CHUNK_BLOCK : CHUNK;
+    while (s->chunk / 2 >= most && s->chunk > LEAST_CHUNK) {
+        s->chunk /= 2;
     }
-    return chunk;
-}
-
-static Dim count_chunks(Func *func, Dim row, int64_t chunk)
-{
-    int64_t extent;
-    if (poly_is_const(row, &extent)) {
-        return poly_const(func, (extent + chunk - 1) / chunk);
-    }
-    const char *name = arena_printf(func->arena, "sort_chunks%zu", func->dimvars.n);
-    Dim more = poly_add(func, row, poly_const(func, chunk - 1));
-    return poly_var(func, func_quotient(func, name, more, chunk));
+    s->arranges = gpu;
+    s->whole = most <= s->chunk;
 }
 
 static void lower_sort(Func *func, Op *op)
@@ -309,13 +407,19 @@ static void lower_sort(Func *func, Op *op)
     s.b.span = op->span;
     s.rank = type->rank;
     s.descending = op_int(op, ATTR_DESCENDING, 0) != 0;
-    s.chunk = chunk_for(func, row);
-    s.chunks = count_chunks(func, row, s.chunk);
     s.place = poly_most(row) <= INT32_MAX ? DT_I32 : DT_I64;
-    Dim counts = poly_mul(func, s.chunks, poly_const(func, DIGITS));
-    s.counts = scratch(&s, "counts", DT_I32, counts);
-    s.first = scratch(&s, "first", s.place, counts);
-    sort_by_digits(&s);
+    choose_chunk(&s);
+    Value *from = in_memory(&s);
+    s.to = target_of(&s, op->results[0], "to", type->dtype);
+    s.places_to = target_of(&s, op->results[1], "places", s.place);
+    if (s.whole) {
+        sort_rows(&s, from);
+    } else {
+        sort_by_digits(&s, from);
+    }
+    hand_out(&s, op->results[0], s.to);
+    hand_out(&s, op->results[1], s.places_to);
+    op_remove(op);
 }
 
 typedef struct Sorts {

@@ -11,8 +11,8 @@ enum { DIGIT_BITS = 8, DIGITS = 1 << DIGIT_BITS };
 /* ---- sort_keys.c ---- */
 /* Unsigned integers that are ordered as the elements shall be: equal where these are equal. */
 Value *sort_keys(Builder *b, Value *elements, bool descending);
-/* i32: digit `nth` of keys, the lowest first. */
-Value *sort_digits(Builder *b, Value *keys, int nth);
+/* i32: the digits that begin at these bits of keys, an array like them; NULL: at the lowest. */
+Value *sort_digits(Builder *b, Value *keys, Value *shift);
 
 /* ---- sort_few.c ---- */
 /* Puts sums over pairs of elements in place of the op; anywhere, for rows of any length. */

@@ -52,11 +52,9 @@ Value *sort_keys(Builder *b, Value *elements, bool descending)
     return descending ? build_unary(b, OP_NOT, keys) : keys;
 }
 
-Value *sort_digits(Builder *b, Value *keys, int nth)
+Value *sort_digits(Builder *b, Value *keys, Value *shift)
 {
-    if (nth > 0) {
-        keys = build_binary(b, OP_SHR, keys, build_int(b, keys->type, (int64_t)nth * DIGIT_BITS));
-    }
+    keys = shift ? build_binary(b, OP_SHR, keys, shift) : keys;
     Value *low = build_cast(b, keys, DT_I32);
     return build_binary(b, OP_AND, low, build_int(b, low->type, DIGITS - 1));
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts of digits and ranks among equal ones: one element after the other, from a buffer. */
+/* Counts of digits, ranks among equal ones, and values at their places: one element after the
+ * other, from a buffer. */
 #include "codegen/cpu/emit.h"
 
 enum { SIDES = 4 }; /* counts of neighbours, that one need not wait for the other */
@@ -16,12 +17,12 @@ static LLVMValueRef first_of(CpuEmitter *c, const Buffer *buffer)
     return cpu_buffer_address(c, buffer, &zero);
 }
 
-static const Buffer *digits_in_memory(CpuEmitter *c, const Value *digits)
+static const Buffer *in_memory(CpuEmitter *c, const Value *value)
 {
-    const Buffer *buffer = c->values[digits->id].buffer;
+    const Buffer *buffer = c->values[value->id].buffer;
     if (!buffer) {
-        buffer = cpu_buffer_for(c, digits->type, c->now);
-        cpu_fill_buffer(c, buffer, digits);
+        buffer = cpu_buffer_for(c, value->type, c->now);
+        cpu_fill_buffer(c, buffer, value);
     }
     return buffer;
 }
@@ -30,7 +31,7 @@ static const Buffer *digits_in_memory(CpuEmitter *c, const Value *digits)
 static Walk walk_begin(CpuEmitter *c, const Value *digits, int64_t groups)
 {
     Walk walk;
-    const Buffer *buffer = digits_in_memory(c, digits);
+    const Buffer *buffer = in_memory(c, digits);
     LLVMValueRef len = cpu_dim(c, digits->type->dims[0]);
     walk.loop = cpu_loop_begin(c, llvm_i64(c->l, 0), len, 1);
     walk.at = walk.loop.counter;
@@ -108,13 +109,42 @@ void cpu_emit_histogram(CpuEmitter *c, const Op *op)
 
 void cpu_emit_rank(CpuEmitter *c, const Op *op)
 {
-    const Value *result = op->results[0], *from = op->operands[1];
-    DType dtype = result->type->dtype;
-    const Buffer *next = cpu_take_over(c, from, c->now);
-    const Buffer *to = cpu_buffer_for(c, result->type, c->values[result->id].last);
-    Walk walk = walk_begin(c, op->operands[0], groups_of(from));
-    LLVMValueRef rank = add_one(c, dtype, cpu_element(c, dtype, first_of(c, next), walk.digit));
-    cpu_store_at(c, dtype, cpu_element(c, dtype, first_of(c, to), walk.at), rank);
+    const Buffer *next[MOST_TABLES], *to[MOST_TABLES];
+    for (int i = 0; i < op->n_results; i++) {
+        const Value *result = op->results[i];
+        next[i] = cpu_take_over(c, op->operands[i + 1], c->now);
+        to[i] = cpu_buffer_for(c, result->type, c->values[result->id].last);
+    }
+    Walk walk = walk_begin(c, op->operands[0], groups_of(op->operands[1]));
+    for (int i = 0; i < op->n_results; i++) {
+        DType dtype = op->results[i]->type->dtype;
+        LLVMValueRef at = cpu_element(c, dtype, first_of(c, next[i]), walk.digit);
+        LLVMValueRef rank = add_one(c, dtype, at);
+        cpu_store_at(c, dtype, cpu_element(c, dtype, first_of(c, to[i]), walk.at), rank);
+    }
     walk_end(c, &walk);
+    for (int i = 0; i < op->n_results; i++) {
+        c->values[op->results[i]->id].buffer = to[i];
+    }
+}
+
+/* ---- arrange ---- */
+
+void cpu_emit_arrange(CpuEmitter *c, const Op *op)
+{
+    const Value *result = op->results[0], *places = op->operands[1];
+    DType dtype = result->type->dtype, index = places->type->dtype;
+    const Buffer *from = in_memory(c, op->operands[0]), *where = in_memory(c, places);
+    const Buffer *to = cpu_buffer_for(c, result->type, c->values[result->id].last);
+    LLVMValueRef len = cpu_dim(c, result->type->dims[0]);
+    Loop loop = cpu_loop_begin(c, llvm_i64(c->l, 0), len, 1);
+    LLVMValueRef at = cpu_element(c, index, first_of(c, where), loop.counter);
+    LLVMValueRef place = LLVMBuildSExt(c->l->builder, cpu_load_at(c, index, at, 1), c->l->i64, "");
+    Branch inside = cpu_if_begin(c, LLVMBuildICmp(c->l->builder, LLVMIntULT, place, len, ""));
+    LLVMValueRef value = cpu_element(c, dtype, first_of(c, from), loop.counter);
+    value = cpu_load_at(c, dtype, value, 1);
+    cpu_store_at(c, dtype, cpu_element(c, dtype, first_of(c, to), place), value);
+    cpu_if_end(c, &inside);
+    cpu_loop_end(c, &loop);
     c->values[result->id].buffer = to;
 }

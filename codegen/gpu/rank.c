@@ -5,10 +5,12 @@
  * whatever the digits are. Rows are then summed, warp after warp:
  *
  *     i32 rows[warps][groups + 1]      what is no digit is counted in the last column
- *     T   from[groups + 1]             where each group begins; of rank alone */
+ *     T   table[groups + 1]            of rank alone, and another for each result
+ *
+ * arrange writes its values to shared memory and reads them in the order of the result. */
 #include "codegen/gpu/tiles.h"
 
-enum { COUNT_BYTES = 4, FROM_ALIGN = 8, HALF_BITS = 16 };
+enum { COUNT_BYTES = 4, TABLE_ALIGN = 8, HALF_BITS = 16 };
 
 typedef struct Ranker {
     GpuEmitter *em;
@@ -44,10 +46,20 @@ static LLVMValueRef load_i32(const Ranker *k, LLVMValueRef at)
     return LLVMBuildLoad2(k->em->builder, k->em->i32, at, "");
 }
 
-static LLVMValueRef from_table(const Ranker *k)
+static int64_t table_bytes(const Ranker *k, const Value *table)
+{
+    int64_t bytes = (k->groups + 1) * dtype_bytes(table->type->dtype);
+    return (bytes + TABLE_ALIGN - 1) / TABLE_ALIGN * TABLE_ALIGN;
+}
+
+static LLVMValueRef table_at(const Ranker *k, int nth)
 {
     int64_t bytes = (int64_t)k->em->role->warps * (k->groups + 1) * COUNT_BYTES;
-    return gpu_at_const(k->em, k->rows, (bytes + FROM_ALIGN - 1) / FROM_ALIGN * FROM_ALIGN);
+    bytes = (bytes + TABLE_ALIGN - 1) / TABLE_ALIGN * TABLE_ALIGN;
+    for (int i = 0; i < nth; i++) {
+        bytes += table_bytes(k, k->op->operands[i + 1]);
+    }
+    return gpu_at_const(k->em, k->rows, bytes);
 }
 
 static Ranker ranker_new(GpuEmitter *em, const Op *op, int64_t groups)
@@ -179,6 +191,15 @@ static void sum_columns(const Ranker *k, bool total)
 
 /* ---- histogram ---- */
 
+/* Where register r's element of a table is, whose other registers have a place as well. */
+static LLVMValueRef own_column(const Ranker *k, Type type, int r)
+{
+    GpuEmitter *em = k->em;
+    LLVMValueRef column = gpu_coord(em, type->layout, 0, r), inside = gpu_in_tile(em, type, r);
+    LLVMValueRef last = gpu_i32(em, k->groups);
+    return inside ? LLVMBuildSelect(em->builder, inside, column, last, "") : column;
+}
+
 void gpu_emit_histogram(GpuEmitter *em, const Op *op)
 {
     Type type = op->results[0]->type;
@@ -189,10 +210,7 @@ void gpu_emit_histogram(GpuEmitter *em, const Op *op)
     GpuValue *result = gpu_define(em, op->results[0]);
     for (int r = 0; r < gpu_registers(em, type); r++) {
         if (gpu_exists(em, type, r)) {
-            LLVMValueRef column = gpu_coord(em, type->layout, 0, r);
-            LLVMValueRef inside = gpu_in_tile(em, type, r), last = gpu_i32(em, k.groups);
-            column = inside ? LLVMBuildSelect(em->builder, inside, column, last, "") : column;
-            result->regs[r] = load_i32(&k, column_at(&k, k.rows, column));
+            result->regs[r] = load_i32(&k, column_at(&k, k.rows, own_column(&k, type, r)));
         }
     }
     em->target->sync(em); /* before the scratch is written again */
@@ -216,34 +234,40 @@ static bool in_order(const Ranker *k)
     return good;
 }
 
-static void put_from(const Ranker *k, LLVMValueRef table)
+static void put_table(const Ranker *k, int nth)
 {
     GpuEmitter *em = k->em;
-    const Value *from = k->op->operands[1];
-    const GpuValue *regs = gpu_value(em, from);
-    LLVMTypeRef type = gpu_type(em, from->type->dtype);
-    for (int r = 0; r < gpu_registers(em, from->type); r++) {
+    const Value *table = k->op->operands[nth + 1];
+    const GpuValue *regs = gpu_value(em, table);
+    LLVMTypeRef type = gpu_type(em, table->type->dtype);
+    for (int r = 0; r < gpu_registers(em, table->type); r++) {
         if (regs->regs[r]) {
-            LLVMValueRef column = gpu_coord(em, from->type->layout, 0, r);
-            LLVMValueRef inside = gpu_in_tile(em, from->type, r), last = gpu_i32(em, k->groups);
-            column = inside ? LLVMBuildSelect(em->builder, inside, column, last, "") : column;
-            LLVMValueRef at = LLVMBuildInBoundsGEP2(em->builder, type, table, &column, 1, "");
+            LLVMValueRef column = own_column(k, table->type, r);
+            LLVMValueRef at =
+                LLVMBuildInBoundsGEP2(em->builder, type, table_at(k, nth), &column, 1, "");
             LLVMBuildStore(em->builder, regs->regs[r], at);
         }
     }
 }
 
-static LLVMValueRef place_of(const Ranker *k, LLVMValueRef table, LLVMValueRef row, int r)
+static void define_ranks(const Ranker *k, LLVMValueRef row, int nth)
 {
     GpuEmitter *em = k->em;
-    LLVMTypeRef type = gpu_type(em, k->op->results[0]->type->dtype);
-    LLVMValueRef column = LLVMBuildLShr(em->builder, k->known[r], gpu_i32(em, HALF_BITS), "");
-    LLVMValueRef rank = LLVMBuildAnd(em->builder, k->known[r], gpu_i32(em, UINT16_MAX), "");
-    rank = LLVMBuildAdd(em->builder, rank, load_i32(k, column_at(k, row, column)), "");
-    LLVMValueRef at = LLVMBuildInBoundsGEP2(em->builder, type, table, &column, 1, "");
-    LLVMValueRef first = LLVMBuildLoad2(em->builder, type, at, "");
-    rank = LLVMBuildIntCast2(em->builder, rank, type, false, "");
-    return LLVMBuildAdd(em->builder, first, rank, "");
+    LLVMBuilderRef b = em->builder;
+    const Value *result = k->op->results[nth];
+    GpuValue *ranks = gpu_define(em, result);
+    LLVMTypeRef type = gpu_type(em, result->type->dtype);
+    for (int r = 0; r < k->n; r++) {
+        if (k->digits->regs[r]) {
+            LLVMValueRef column = LLVMBuildLShr(b, k->known[r], gpu_i32(em, HALF_BITS), "");
+            LLVMValueRef rank = LLVMBuildAnd(b, k->known[r], gpu_i32(em, UINT16_MAX), "");
+            rank = LLVMBuildAdd(b, rank, load_i32(k, column_at(k, row, column)), "");
+            LLVMValueRef at = LLVMBuildInBoundsGEP2(b, type, table_at(k, nth), &column, 1, "");
+            LLVMValueRef first = LLVMBuildLoad2(b, type, at, "");
+            ranks->regs[r] =
+                LLVMBuildAdd(b, first, LLVMBuildIntCast2(b, rank, type, false, ""), "");
+        }
+    }
 }
 
 void gpu_emit_rank(GpuEmitter *em, const Op *op)
@@ -252,16 +276,54 @@ void gpu_emit_rank(GpuEmitter *em, const Op *op)
     if (!in_order(&k)) {
         gpu_bug(em, op, "its digits are not spread in their order");
     }
-    LLVMValueRef table = from_table(&k);
-    put_from(&k, table);
+    for (int i = 0; i < op->n_results; i++) {
+        put_table(&k, i);
+    }
     take_all(&k);
     sum_columns(&k, false);
-    GpuValue *result = gpu_define(em, op->results[0]);
     LLVMValueRef warp = gpu_i32(em, k.warps - 1); /* others hold copies */
     LLVMValueRef row = row_at(&k, LLVMBuildAnd(em->builder, em->role->warp, warp, ""));
-    for (int r = 0; r < k.n; r++) {
-        if (k.digits->regs[r]) {
-            result->regs[r] = place_of(&k, table, row, r);
+    for (int i = 0; i < op->n_results; i++) {
+        define_ranks(&k, row, i);
+    }
+    em->target->sync(em); /* before the scratch is written again */
+}
+
+/* ---- arrange ---- */
+
+/* One place more than the tile has is for what goes nowhere. */
+static LLVMValueRef arranged_at(GpuEmitter *em, const Op *op, LLVMValueRef place)
+{
+    DType dtype = op->results[0]->type->dtype;
+    LLVMTypeRef type = llvm_memory_type(em->l, dtype);
+    LLVMValueRef base = gpu_shared_slot(em, op->operands[2], NULL);
+    LLVMValueRef last =
+        LLVMConstInt(LLVMTypeOf(place), (uint64_t)gpu_extent(em, op->results[0]->type, 0), false);
+    LLVMValueRef inside = LLVMBuildICmp(em->builder, LLVMIntULT, place, last, "");
+    place = LLVMBuildSelect(em->builder, inside, place, last, "");
+    place = LLVMBuildIntCast2(em->builder, place, em->i32, false, "");
+    return LLVMBuildInBoundsGEP2(em->builder, type, base, &place, 1, "");
+}
+
+void gpu_emit_arrange(GpuEmitter *em, const Op *op)
+{
+    const Value *values = op->operands[0], *result = op->results[0];
+    DType dtype = result->type->dtype;
+    const GpuValue *from = gpu_value(em, values), *places = gpu_value(em, op->operands[1]);
+    for (int r = 0; r < gpu_registers(em, values->type); r++) {
+        if (from->regs[r]) {
+            LLVMValueRef at = arranged_at(em, op, places->regs[r]);
+            LLVMBuildStore(em->builder, gpu_to_memory(em, dtype, from->regs[r]), at);
+        }
+    }
+    em->target->sync(em);
+    GpuValue *to = gpu_define(em, result);
+    for (int r = 0; r < gpu_registers(em, result->type); r++) {
+        if (gpu_exists(em, result->type, r)) {
+            LLVMValueRef at = arranged_at(em, op, gpu_coord(em, result->type->layout, 0, r));
+            LLVMValueRef value =
+                LLVMBuildLoad2(em->builder, llvm_memory_type(em->l, dtype), at, "");
+            to->regs[r] = gpu_from_memory(em, dtype, value);
         }
     }
     em->target->sync(em); /* before the scratch is written again */
