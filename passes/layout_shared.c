@@ -165,11 +165,26 @@ static int64_t rank_bytes(LayoutPass *pass, const Op *op)
     return bytes;
 }
 
-Value *layout_rank_scratch(LayoutPass *pass, const Op *op)
+static int64_t arrange_bytes(const Op *op)
 {
     Type type = op->results[0]->type;
-    int64_t values = (poly_capacity(type->dims[0]) + 1) * dtype_bytes(type->dtype);
-    int64_t dims[2] = {1, op->kind == OP_ARRANGE ? fold_aligned(values) : rank_bytes(pass, op)};
+    return fold_aligned((poly_capacity(type->dims[0]) + 1) * dtype_bytes(type->dtype));
+}
+
+/* All of them leave it behind when they are done: one memory is large enough for each. */
+Value *layout_rank_scratch(LayoutPass *pass, const Op *op)
+{
+    int64_t dims[2] = {1, 0};
+    for (size_t i = 0; i < pass->ops.n; i++) {
+        const Op *other = pass->ops.items[i];
+        bool ranks = other->kind == OP_RANK || other->kind == OP_HISTOGRAM;
+        int64_t bytes = ranks                       ? rank_bytes(pass, other)
+                        : other->kind == OP_ARRANGE ? arrange_bytes(other)
+                                                    : 0;
+        if (bytes > dims[1] && op_enclosing(other, OP_LAUNCH) == op_enclosing(op, OP_LAUNCH)) {
+            dims[1] = bytes;
+        }
+    }
     return momentary(pass, op, type_shared(pass->func, DT_U8, 2, dims), &PLAIN);
 }
 

@@ -2,11 +2,11 @@
 /* sort: sorting becomes passes over the digits of the elements, 8 bits at a time, the lowest first.
  *
  *   %y, %p = sort %x      for each digit:
- *                         parallel dims=[M, N] steps=[0, 8192] { (%m, %n)       ; counts
+ *                         parallel dims=[M, N] steps=[0, 4096] { (%m, %n)       ; counts
  *                           %h = histogram (digits of %from[%m, %n]) : i32[256]
  *                           scatter %counts[%m, each digit * chunks + own], %h }
  *                  →      store %first, scan %counts fn=sum exclusive=1
- *                         parallel dims=[M, N] steps=[0, 8192] { (%m, %n)       ; deals
+ *                         parallel dims=[M, N] steps=[0, 4096] { (%m, %n)       ; deals
  *                           %r = rank (digits of %from[%m, %n]), %first[%m, …] : i64[%n]
  *                           scatter %to[%m, %r], %from[%m, %n] }
  *
@@ -21,10 +21,9 @@
 
 enum {
     FEW = 64,           /* elements of a row that are compared with each other */
-    CHUNK = 4096,       /* elements that are counted together: they fit a core's cache, */
-    CHUNK_BLOCK = 8192, /* or a GPU's block, */
-    LEAST_CHUNK = 1024, /* whose threads all have some */
-    UNIT_BLOCKS = 2,    /* of CHUNK_BLOCK that a multiprocessor should hold */
+    CHUNK = 4096,       /* elements that are counted together: they fit a core's cache, a block */
+    LEAST_CHUNK = 1024, /* all threads of a block have some */
+    UNIT_BLOCKS = 2,    /* of CHUNK that a multiprocessor should hold */
     MOST_RANK = TENSOR_RANK,
 };
 
@@ -380,14 +379,13 @@ static void sort_by_digits(Sort *s, Value *from)
     }
 }
 
-/* A chunk: what fits a core's cache, or a GPU's block; of short rows a whole one. */
+/* Of short rows a chunk is a whole one. */
 static void choose_chunk(Sort *s)
 {
     const Target *target = s->func->target;
     bool gpu = target && target->family != FAMILY_CPU;
     int64_t most = poly_most(s->type->dims[s->rank - 1]);
-    bool narrow = dtype_bits(s->type->dtype) <= 32 && (s->place == DT_I32);
-    s->chunk = gpu && narrow ? CHUNK_BLOCK : CHUNK;
+    s->chunk = CHUNK;
     while (s->chunk / 2 >= most && s->chunk > LEAST_CHUNK) {
         s->chunk /= 2;
     }

@@ -8,6 +8,7 @@ enum {
     SHARED_SLACK = 4096,     /* of shared memory, for reductions and barriers */
     LEAST_STEP = 16,         /* unless it turns out that not even that fits */
     MOST_SHRINK = 64,        /* of the source's steps, before it is known what does not fit */
+    THREAD_RANKED = 8,       /* elements that are ranked: digits, ranks, values, and their places */
     THREAD_HELD_BYTES = 800, /* of accumulators and operands that a thread may hold */
 };
 
@@ -20,7 +21,7 @@ typedef struct Steps {
     Type loaded;                          /* that is loaded once */
     int64_t held;                         /* bytes of accumulators and operands in registers */
     int64_t rows, accumulators, elements; /* largest of the products and of all values */
-    bool wgmma, any_dot, loops_first;
+    bool wgmma, any_dot, loops_first, ranks;
 } Steps;
 
 static int64_t elements_of(Type type)
@@ -83,6 +84,7 @@ static void measure_op(Op *op, void *user)
             steps->elements = larger(steps->elements, elements_of(op->results[i]->type));
         }
     }
+    steps->ranks |= op->kind == OP_RANK;
     if (op->kind == OP_DOT) {
         measure_dot(steps, op);
     } else if (op->kind == OP_STORE) {
@@ -194,8 +196,9 @@ static int64_t source_warps(const Func *func, const Steps *steps)
     if (steps->wgmma) {
         return smaller(8, power_of_two_at_least(larger(1, steps->rows / 64) * 4));
     }
-    int64_t threads = steps->any_dot ? steps->accumulators / (THREAD_ACCUMULATORS / 4)
-                                     : steps->elements / THREAD_ELEMENTS;
+    int64_t each = steps->ranks ? THREAD_RANKED : THREAD_ELEMENTS;
+    int64_t threads =
+        steps->any_dot ? steps->accumulators / (THREAD_ACCUMULATORS / 4) : steps->elements / each;
     threads = smaller(larger(threads, func->target->warp),
                       steps->any_dot ? 256 : func->target->max_threads);
     return power_of_two_at_least(threads / func->target->warp);
