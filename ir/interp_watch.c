@@ -285,6 +285,18 @@ static void trace_product(Trace *t, const Op *op, const int64_t *index, int dept
     }
 }
 
+/* The element that came to this place. */
+static void trace_sorted(Trace *t, const Op *op, const int64_t *index, int depth)
+{
+    const Array *places = array_or_null(t->run, op->results[1]);
+    int64_t to[MAX_RANK];
+    if (places) {
+        memcpy(to, index, sizeof *to * (size_t)places->rank);
+        to[places->rank - 1] = array_scalar(places, offset_of(places, index)).i;
+        trace_value(t, op->operands[0], to, depth);
+    }
+}
+
 static void trace_operands(Trace *t, const Op *op, const Array *result, const int64_t *index,
                            int depth)
 {
@@ -297,6 +309,7 @@ static void trace_operands(Trace *t, const Op *op, const Array *result, const in
     case OP_REDUCE:
     case OP_SCAN: trace_terms(t, op, result, index, depth); return;
     case OP_DOT: trace_product(t, op, index, depth); return;
+    case OP_SORT: trace_sorted(t, op, index, depth); return;
     default: break;
     }
     for (int i = 0; i < op->n_operands; i++) {
