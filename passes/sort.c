@@ -13,9 +13,9 @@
  * On GPUs a block arranges its chunk before it writes: neighbours then go to neighbours. A row that
  * is one chunk is arranged digit after digit in one launch. Elements keep their bits: what is
  * compared is made of them again in each pass, so that no index travels where only elements are
- * wanted. Elements of a digit stay in their order, so the whole is stable. Rows of few elements, and
- * what is sorted inside of loops, compare each with each (sort_few.c). Requires the tensor stage.
- * Changes no bits. */
+ * wanted. Elements of a digit stay in their order, so the whole is stable. Rows of few elements,
+ * and what is sorted inside of loops, compare each with each (sort_few.c). Requires the tensor
+ * stage. Changes no bits. */
 #include "passes/sort.h"
 
 #include "ir/target.h"
