@@ -22,10 +22,10 @@
 #include "passes/pass.h"
 
 enum {
-    FEW = 64,           /* elements of a row that are compared with each other */
-    CHUNK = 4096,       /* elements that are counted together: they fit a core's cache, a block */
-    LEAST_CHUNK = 1024, /* all threads of a block have some */
-    UNIT_BLOCKS = 2,    /* of CHUNK that a multiprocessor should hold */
+    FEW = 64,          /* elements of a row that are compared with each other */
+    CHUNK = 4096,      /* elements that are counted together: they fit a core's cache, a block */
+    LEAST_CHUNK = 256, /* all threads of a warp have some */
+    UNIT_BLOCKS = 2,   /* of CHUNK that a multiprocessor should hold */
     MOST_RANK = TENSOR_RANK,
 };
 

@@ -218,17 +218,20 @@ void gpu_emit_histogram(GpuEmitter *em, const Op *op)
 
 /* ---- rank ---- */
 
-/* Lanes hold neighbours, registers what follows them, warps what follows these. */
-static bool in_order(const Ranker *k)
+/* Lanes hold neighbours, registers what follows them, warps what follows these; warps that are left
+ * hold copies. */
+static bool in_order(Ranker *k)
 {
-    const Layout *layout = k->type->layout;
-    int32_t step = 1;
-    bool good = layout->bits[IN_LANE] == k->em->warp_bits;
     static const LayoutIn order[] = {IN_LANE, IN_REGISTER, IN_WARP};
+    const Layout *layout = k->type->layout;
+    bool good = layout->bits[IN_LANE] == k->em->warp_bits;
+    int32_t step = 1;
     for (int i = 0; i < 3; i++) {
-        for (int bit = 0; bit < layout->bits[order[i]]; bit++) {
-            good = good && layout->basis[order[i]][bit][0] == step;
-            step *= 2;
+        for (int bit = 0; bit < layout->bits[order[i]]; bit++, step *= 2) {
+            int32_t own = layout->basis[order[i]][bit][0];
+            bool copies = order[i] == IN_WARP && own == 0;
+            good = good && (own == step || copies);
+            k->warps = copies && k->warps > 1 << bit ? 1 << bit : k->warps;
         }
     }
     return good;
