@@ -26,7 +26,6 @@ enum {
     CHUNK = 4096,      /* elements that are counted together: they fit a core's cache, a block */
     LEAST_CHUNK = 256, /* all threads of a warp have some */
     UNIT_BLOCKS = 2,   /* of CHUNK that a multiprocessor should hold */
-    MOST_RANK = TENSOR_RANK,
 };
 
 typedef struct Sort {
@@ -399,7 +398,7 @@ static void lower_sort(Func *func, Op *op)
 {
     Type type = op->operands[0]->type;
     Dim row = type->dims[type->rank - 1];
-    if (op->parent != func->body || type->rank > MOST_RANK || poly_most(row) <= FEW) {
+    if (op->parent != func->body || type->rank > TENSOR_RANK || poly_most(row) <= FEW) {
         sort_by_pairs(func, op);
         return;
     }

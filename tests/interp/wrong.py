@@ -72,6 +72,23 @@ FAULTS = [
     store %y[%p], %q"""), "padding or unset memory reaches"),
     ("padding that is scattered", padded(PLACES.replace("%raw = load %x[%m] : f32[%m]", "") + """
     scatter %s[%z], %v fn=add guard=[0]"""), "an element of padding is scattered"),
+    ("padding that is arranged", padded(PLACES.replace("%raw = load %x[%m] : f32[%m]", "") + """
+    %one = const value=3 : i64[%m]
+    %b = sub %i, %one : i64[%m]
+    %p = start %m : i64
+    %first = broadcast %p : i64[%m]
+    %rel = sub %i, %first : i64[%m]
+    %bad = gather %k[%b] guard=[1] : i64[%m]
+    %none = mul %bad, %z : i64[%m]
+    %far = add %rel, %none : i64[%m]
+    %a = arrange %v, %far : f32[%m]
+    store %y[%m], %a guard=[1]"""), "a place depends on padding"),
+    ("a place that nothing comes to", padded(PLACES.replace("%raw = load %x[%m] : f32[%m]", "") + """
+    %a = arrange %v, %z : f32[%m]
+    %r = reduce %a fn=sum axis=0 : f32[1]
+    %q = squeeze %r axis=0 : f32
+    %p = start %m : i64
+    store %y[%p], %q"""), "padding or unset memory reaches"),
     ("a scatter outside", padded(PLACES.replace("%raw = load %x[%m] : f32[%m]", "") + """
     scatter %s[%i], %v, %in fn=set guard=[0]
     %far = add %i, %n : i64[%m]
