@@ -53,6 +53,14 @@ static void replace(Simplifier *s, Op *op, Value *by)
     s->changed = true;
 }
 
+static void replace_all(Simplifier *s, Op *op, Value *const *by)
+{
+    for (int i = 1; i < op->n_results; i++) {
+        func_replace_uses(s->func, op->results[i], by[i]);
+    }
+    replace(s, op, by[0]);
+}
+
 /* ---- constants ---- */
 
 static bool all_constant(const Op *op)
@@ -289,7 +297,7 @@ static uint64_t op_hash(const Op *op)
 /* Memory that only this kernel reads stays as it is; other memory may change between two reads. */
 static bool is_repeatable(const Simplifier *s, const Op *op)
 {
-    if (op->n_results != 1 || op->n_regions > 0 || !op_has(op, TRAIT_PURE)) {
+    if (op->n_results < 1 || op->n_regions > 0 || !op_has(op, TRAIT_PURE)) {
         return false;
     }
     for (int at = 0; at < op->n_operands; at = access_next(op, at)) {
@@ -321,7 +329,7 @@ static void share_in(Simplifier *s, Block *block)
         uint64_t hash = op_hash(op);
         const Op *same = table_find(&earlier, hash, same_op, op);
         if (same) {
-            replace(s, op, same->results[0]);
+            replace_all(s, op, same->results);
         } else {
             table_add(s->func->arena, &earlier, hash, op);
         }

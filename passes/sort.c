@@ -25,7 +25,6 @@ enum {
     FEW = 64,          /* elements of a row that are compared with each other */
     CHUNK = 4096,      /* elements that are counted together: they fit a core's cache, a block */
     LEAST_CHUNK = 256, /* all threads of a warp have some */
-    UNIT_BLOCKS = 2,   /* of CHUNK that a multiprocessor should hold */
 };
 
 typedef struct Sort {
@@ -155,8 +154,9 @@ static Chunk each_chunk(Sort *s)
     steps[s->rank - 1] = s->chunk;
     Op *walk = build_parallel(&s->b, OP_PARALLEL, s->rank, s->type->dims, steps, names);
     op_set_int(s->func, walk, ATTR_EXACT, 1);
-    if (s->arranges && !s->whole) {
-        op_set_int(s->func, walk, ATTR_BLOCKS, UNIT_BLOCKS);
+    if (s->arranges) {
+        /* Of a whole row a thread knows its digits' bits from counting to ranking. */
+        op_set_int(s->func, walk, ATTR_BLOCKS, (s->whole ? 1 : 2) * CHUNK / s->chunk);
     }
     chunk.b = build_at_end(s->func, walk->regions[0]);
     chunk.b.span = s->b.span;

@@ -294,39 +294,48 @@ void gpu_emit_rank(GpuEmitter *em, const Op *op)
 
 /* ---- arrange ---- */
 
-/* One place more than the tile has is for what goes nowhere. */
-static LLVMValueRef arranged_at(GpuEmitter *em, const Op *op, LLVMValueRef place)
+static LLVMValueRef value_at(GpuEmitter *em, const Op *op, LLVMValueRef place)
 {
-    DType dtype = op->results[0]->type->dtype;
-    LLVMTypeRef type = llvm_memory_type(em->l, dtype);
+    LLVMTypeRef type = llvm_memory_type(em->l, op->results[0]->type->dtype);
     LLVMValueRef base = gpu_shared_slot(em, op->operands[2], NULL);
-    LLVMValueRef last =
-        LLVMConstInt(LLVMTypeOf(place), (uint64_t)gpu_extent(em, op->results[0]->type, 0), false);
-    LLVMValueRef inside = LLVMBuildICmp(em->builder, LLVMIntULT, place, last, "");
-    place = LLVMBuildSelect(em->builder, inside, place, last, "");
     place = LLVMBuildIntCast2(em->builder, place, em->i32, false, "");
     return LLVMBuildInBoundsGEP2(em->builder, type, base, &place, 1, "");
 }
 
-void gpu_emit_arrange(GpuEmitter *em, const Op *op)
+/* One place more than the tile has is for what goes nowhere. */
+static void put_values(GpuEmitter *em, const Op *op)
 {
-    const Value *values = op->operands[0], *result = op->results[0];
-    DType dtype = result->type->dtype;
+    const Value *values = op->operands[0];
     const GpuValue *from = gpu_value(em, values), *places = gpu_value(em, op->operands[1]);
+    LLVMTypeRef index = gpu_type(em, op->operands[1]->type->dtype);
+    uint64_t extent = (uint64_t)gpu_extent(em, op->results[0]->type, 0);
+    LLVMValueRef last = LLVMConstInt(index, extent, false);
     for (int r = 0; r < gpu_registers(em, values->type); r++) {
         if (from->regs[r]) {
-            LLVMValueRef at = arranged_at(em, op, places->regs[r]);
-            LLVMBuildStore(em->builder, gpu_to_memory(em, dtype, from->regs[r]), at);
+            LLVMValueRef place = places->regs[r];
+            LLVMValueRef inside = LLVMBuildICmp(em->builder, LLVMIntULT, place, last, "");
+            place = LLVMBuildSelect(em->builder, inside, place, last, "");
+            LLVMValueRef value = gpu_to_memory(em, values->type->dtype, from->regs[r]);
+            LLVMBuildStore(em->builder, value, value_at(em, op, place));
         }
     }
     em->target->sync(em);
-    GpuValue *to = gpu_define(em, result);
-    for (int r = 0; r < gpu_registers(em, result->type); r++) {
-        if (gpu_exists(em, result->type, r)) {
-            LLVMValueRef at = arranged_at(em, op, gpu_coord(em, result->type->layout, 0, r));
-            LLVMValueRef value =
-                LLVMBuildLoad2(em->builder, llvm_memory_type(em->l, dtype), at, "");
-            to->regs[r] = gpu_from_memory(em, dtype, value);
+}
+
+void gpu_emit_arrange(GpuEmitter *em, const Op *op)
+{
+    Type type = op->results[0]->type;
+    LLVMTypeRef memory = llvm_memory_type(em->l, type->dtype);
+    LLVMValueRef last = gpu_i32(em, gpu_extent(em, type, 0));
+    put_values(em, op);
+    GpuValue *to = gpu_define(em, op->results[0]);
+    for (int r = 0; r < gpu_registers(em, type); r++) {
+        if (gpu_exists(em, type, r)) {
+            LLVMValueRef place = gpu_coord(em, type->layout, 0, r);
+            LLVMValueRef inside = gpu_in_tile(em, type, r);
+            place = inside ? LLVMBuildSelect(em->builder, inside, place, last, "") : place;
+            LLVMValueRef value = LLVMBuildLoad2(em->builder, memory, value_at(em, op, place), "");
+            to->regs[r] = gpu_from_memory(em, type->dtype, value);
         }
     }
     em->target->sync(em); /* before the scratch is written again */
