@@ -83,7 +83,8 @@ FAULTS = [
     %far = add %rel, %none : i64[%m]
     %a = arrange %v, %far : f32[%m]
     store %y[%m], %a guard=[1]"""), "a place depends on padding"),
-    ("a place that nothing comes to", padded(PLACES.replace("%raw = load %x[%m] : f32[%m]", "") + """
+    ("a place that nothing comes to", padded(
+        PLACES.replace("%raw = load %x[%m] : f32[%m]", "") + """
     %a = arrange %v, %z : f32[%m]
     %r = reduce %a fn=sum axis=0 : f32[1]
     %q = squeeze %r axis=0 : f32
