@@ -165,9 +165,9 @@ static void lower_kernel_body(Lower *l)
 
 static void check_written(Lower *l)
 {
-    for (size_t i = 0; i < l->func->params.n; i++) {
+    for (size_t i = 0; i < l->n_params; i++) {
         const Param *param = &l->func->params.items[i];
-        if (param->io != PARAM_IN && !l->written[i] && !l->stopped) {
+        if (param->io != PARAM_IN && !*written_flag(l, param->value) && !l->stopped) {
             Diag *diag =
                 lower_error(l, ERR_RESULT, l->kernel->span, "`%s` never gets a value", param->name);
             diag_help(l->diags, diag,
@@ -207,7 +207,7 @@ Func *frontend_lower(Module *module, const KernelSignature *kernel, const Bindin
     if (diags->errors > errors) {
         return NULL; /* parameters are missing: what the body says of them would be noise */
     }
-    l.written = ARENA_ARRAY(l.arena, bool, l.func->params.n);
+    l.n_params = l.func->params.n;
     lower_kernel_body(&l);
     if (diags->errors == errors) {
         check_written(&l);

@@ -32,13 +32,13 @@ typedef uint32_t Lanes;
 typedef struct Val {
     ValKind kind;
     DType dtype;
-    bool literal;    /* CONST: takes the other operand's type */
-    bool is_result;  /* TENSOR: written */
-    float f32;       /* CONST literals: rounded once from the text */
-    Scalar scalar;   /* CONST */
-    bool is_inout;   /* TENSOR: written, and read too */
+    bool literal;   /* CONST: takes the other operand's type */
+    bool is_result; /* TENSOR: written */
+    float f32;      /* CONST literals: rounded once from the text */
+    Scalar scalar;  /* CONST */
+    bool is_inout;  /* TENSOR: written, and read too */
     Value *value, *lo, *hi;
-    Value *held;     /* TENSOR that is inout: the elements it was given last, as a whole */
+    Value *held; /* TENSOR that is inout: the elements it was given last, as a whole */
     Dim dim;
     Type type;
     Lanes lanes;          /* ARRAY: its leading axes */
@@ -68,9 +68,11 @@ typedef struct Symbol {
     Val val;
     Span span;
     bool is_var;
-    bool declared;  /* var with a type: narrows what is assigned */
-    int parallel;   /* how many `parallel` with ranges it is inside of */
-    int lanes;      /* how many lanes were open */
+    bool declared;         /* var with a type: narrows what is assigned */
+    int parallel;          /* how many `parallel` with ranges it is inside of */
+    int lanes;             /* how many lanes were open */
+    const void *stored_of; /* what was put into memory for a `parallel` with ranges … */
+    Value **stored;        /* … and where; NULL: it was not */
     struct Symbol *older;
 } Symbol;
 
@@ -87,6 +89,12 @@ typedef struct Leaving {
     Symbol *here;   /* does this iteration? NULL: it has no `continue` either */
 } Leaving;
 
+/* Memory that has been stored to, by number of the parameter; what is past the end has not. */
+typedef struct Written {
+    bool *items;
+    size_t n;
+} Written;
+
 typedef struct Lower {
     Module *module;
     const KernelDecl *kernel;
@@ -94,27 +102,28 @@ typedef struct Lower {
     Diags *diags;
     Func *func;
     Builder b;
-    Symbol *symbols;  /* newest first; a block restores the head at its end */
+    Symbol *symbols; /* newest first; a block restores the head at its end */
     CallFrame *calls;
     int depth, steps; /* of recursion; in total */
     bool stopped;     /* a limit was hit */
     int parallel;     /* inside of one? */
     Block *parallel_block;
     const IndexVar *parallel_vars[MAX_RANK]; /* of its arguments */
-    Leaving leaving; /* of the loop around */
+    Leaving leaving;                         /* of the loop around */
     const Op *lane_loop; /* the outermost loop around whose elements end by themselves */
     Lanes loop_lanes;    /* that the innermost such loop carries */
-    int branches;   /* of conditions that are not known when compiling, around this place */
-    Val mask; /* ARRAY of bool: where stores happen; else everywhere */
+    int branches;        /* of conditions that are not known when compiling, around this place */
+    Val mask;            /* ARRAY of bool: where stores happen; else everywhere */
     Lane lanes[MOST_LANES];
     int n_lanes;
     uint32_t n_index_vars;
-    int n_sayings;    /* of print and assert, so far */
-    bool unchecked;   /* the program promises that indices are inside */
-    int loops;        /* `for` around this place, inside the function */
-    bool returned;    /* a return was met in this block */
-    Val result;       /* of the function that is inlined */
-    bool *written;    /* per parameter: results that have been stored to */
+    int n_sayings;  /* of print and assert, so far */
+    bool unchecked; /* the program promises that indices are inside */
+    int loops;      /* `for` around this place, inside the function */
+    bool returned;  /* a return was met in this block */
+    Val result;     /* of the function that is inlined */
+    Written written;
+    size_t n_params; /* that the kernel declares: intermediates come behind them */
 } Lower;
 
 /* ---- errors: placed in the user's text, with the call that led there ---- */
@@ -145,6 +154,15 @@ bool named_dtype(const Lower *l, const char *name, DType *out);
 void unknown_function(Lower *l, const Expr *callee, const char *name);
 FnDecl *find_fn(const Lower *l, const char *name, const Module **home);
 
+/* ---- memory (lower_memory.c) ---- */
+bool *written_flag(Lower *l, const Value *tensor);
+Written written_copy(Lower *l);
+/* Also what has been written there. */
+void written_either(Lower *l, const Written *other);
+/* What a `parallel` with ranges sees of a name from outside: its arrays are put into memory before
+ * it, of which every block reads its part. */
+Val val_outside(Lower *l, Symbol *symbol);
+
 /* ---- types and shapes in words (lower_shape.c) ---- */
 const char *dim_text(Lower *l, Dim dim);
 const char *shape_text(Lower *l, DType dtype, const Shape *shape);
@@ -169,7 +187,7 @@ Val float_val(double value);
 Val bool_val(bool value);
 /* The expression as something with elements: tensors are loaded, ranges and types refused. */
 Val lower_operand(Lower *l, const Expr *expr);
-Val lower_any(Lower *l, const Expr *expr); /* or a tuple of such */
+Val lower_any(Lower *l, const Expr *expr);   /* or a tuple of such */
 Val read_result(Lower *l, const Expr *expr); /* an error */
 Val as_operand(Lower *l, const Expr *expr, Val val);
 /* The type in which f16 and bf16 compute. */

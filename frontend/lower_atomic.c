@@ -71,7 +71,7 @@ static bool target_tensor(Lower *l, Atomic *a)
         return false;
     }
     a->tensor = base.value;
-    l->written[base.value->index] = true;
+    *written_flag(l, base.value) = true;
     forget_held(l, base.value);
     return true;
 }

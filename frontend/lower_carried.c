@@ -2,8 +2,6 @@
 /* What loops carry. */
 #include "frontend/lower_control.h"
 
-#include <string.h>
-
 /* ---- which variables ---- */
 
 static void add_symbol(Lower *l, Symbol *symbol, Carried *carried)
@@ -152,16 +150,6 @@ static void add_flags(Lower *l, const StmtList *first, const StmtList *second, C
 
 /* ---- all that is carried ---- */
 
-bool *carried_written(Lower *l)
-{
-    size_t params = l->func->params.n;
-    bool *written = ARENA_ARRAY(l->arena, bool, params);
-    if (params) {
-        memcpy(written, l->written, sizeof(bool) * params);
-    }
-    return written;
-}
-
 void forget_held_all(Lower *l)
 {
     for (Symbol *symbol = l->symbols; symbol; symbol = symbol->older) {
@@ -177,7 +165,7 @@ Carried carried_by(Lower *l, const StmtList *first, const StmtList *second)
     collect(l, first, &carried);
     collect(l, second, &carried);
     remember(l, &carried);
-    carried.written = carried_written(l);
+    carried.written = written_copy(l);
     return carried;
 }
 
@@ -189,9 +177,8 @@ void carried_reset(Lower *l, const Carried *carried)
     for (size_t i = 0; i < carried->symbols.n; i++) {
         carried->symbols.items[i]->val = carried->before[i];
     }
-    if (l->func->params.n) {
-        memcpy(l->written, carried->written, sizeof(bool) * l->func->params.n);
-    }
+    l->written = carried->written;
+    l->written = written_copy(l);
 }
 
 /* The IR names a carried value after its variable, whatever made it. */

@@ -80,7 +80,7 @@ static void lower_branch(Lower *l, const Carried *carried, Block *region, const 
     Builder outside = l->b;
     l->b = build_at_end(l->func, region);
     l->b.span = outside.span;
-    bool *written = carried_written(l);
+    Written written = written_copy(l);
     carried_reset(l, carried);
     l->branches++;
     if (list) {
@@ -88,9 +88,7 @@ static void lower_branch(Lower *l, const Carried *carried, Block *region, const 
     }
     l->branches--;
     l->b = outside;
-    for (size_t i = 0; i < l->func->params.n; i++) { /* by one branch or the other */
-        l->written[i] = l->written[i] || written[i];
-    }
+    written_either(l, &written); /* by one branch or the other */
     forget_held_all(l);
 }
 

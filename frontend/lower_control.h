@@ -15,7 +15,7 @@ typedef struct Carried {
     } symbols;
     Val *before; /* their values outside */
     Lanes *lanes;
-    bool *written; /* l->written before the first try */
+    Written written; /* l->written before the first try */
 } Carried;
 
 /* What an inout tensor was given is not known across the border of a region: memory is read. */
@@ -23,8 +23,6 @@ void forget_held_all(Lower *l);
 /* Of one or two lists of statements; NULL: none. */
 Carried carried_by(Lower *l, const StmtList *first, const StmtList *second);
 void carried_add(Lower *l, Carried *carried, Symbol *symbol);
-/* A copy of l->written. */
-bool *carried_written(Lower *l);
 /* Back to what was before the region. */
 void carried_reset(Lower *l, const Carried *carried);
 /* In the region: from its arguments, the first of them args[0]. */

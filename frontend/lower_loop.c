@@ -253,6 +253,8 @@ static bool check_parallel(Lower *l, const Stmt *stmt)
         what = "`parallel` inside of `parallel` is";
     } else if (l->loops) {
         what = "`parallel` inside of `for` is";
+    } else if (l->branches) {
+        what = "`parallel` over ranges inside of `if` is";
     } else if (stmt->axes.n > MOST_AXES) {
         what = "more than 12 axes of `parallel` are";
     }
@@ -360,6 +362,7 @@ void lower_parallel(Lower *l, const Stmt *stmt)
         lower_poisoned(l, stmt);
         return;
     }
+    forget_held_all(l);
     Op *op = build_head(l, stmt, walks);
     Builder outside = l->b;
     l->b = build_at_end(l->func, op->regions[0]);

@@ -145,22 +145,11 @@ static Val float_name(double value)
     return val;
 }
 
-static Val use_symbol(Lower *l, const Expr *expr, const Symbol *symbol)
-{
-    bool array = symbol->val.kind == VAL_ARRAY && symbol->val.value->type->rank > 0;
-    if (array && symbol->parallel < l->parallel) {
-        lower_unsupported(l, expr->span,
-                          "arrays computed outside of `parallel` and used inside are");
-        return poison_val();
-    }
-    return symbol->val;
-}
-
 Val lower_name(Lower *l, const Expr *expr)
 {
-    const Symbol *symbol = find_symbol(l, expr->name);
+    Symbol *symbol = find_symbol(l, expr->name);
     if (symbol) {
-        return use_symbol(l, expr, symbol);
+        return symbol->parallel < l->parallel ? val_outside(l, symbol) : symbol->val;
     }
     Val val = {.kind = VAL_DTYPE};
     if (dtype_from_name(expr->name, strlen(expr->name), &val.dtype)) {

@@ -329,8 +329,8 @@ static Value *hold(Lower *l, const Value *tensor)
 static void store_result(Lower *l, const Stmt *stmt, Value *tensor, Val value)
 {
     bool inout = l->func->params.items[tensor->index].io == PARAM_INOUT;
-    bool again = l->written[tensor->index] && !inout;
-    l->written[tensor->index] = true;
+    bool again = *written_flag(l, tensor) && !inout;
+    *written_flag(l, tensor) = true;
     if (again) {
         lower_error(l, ERR_RESULT, stmt->span, "`%s` is written twice", tensor->name);
         return;
@@ -448,7 +448,7 @@ static void lower_assignment(Lower *l, const Stmt *stmt)
 
 static void return_result(Lower *l, const Expr *value, size_t n, Val val)
 {
-    size_t first = l->func->params.n - l->kernel->results.n;
+    size_t first = l->n_params - l->kernel->results.n;
     Stmt store = {.kind = STMT_ASSIGN, .span = value->span, .value = (Expr *)value};
     store_result(l, &store, l->func->params.items[first + n].value, val);
 }

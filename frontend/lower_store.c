@@ -262,7 +262,7 @@ void lower_store(Lower *l, const Stmt *stmt)
     int lanes = l->n_lanes;
     open_fresh(l, target, base.value->type);
     Val value = lower_operand(l, stmt->value);
-    l->written[base.value->index] = true;
+    *written_flag(l, base.value) = true;
     forget_held(l, base.value);
     store_places(l, stmt, base.value, target, &value);
     close_lanes(l, lanes);

@@ -213,6 +213,27 @@ Value *func_param(Func *func, const char *name, Type type, ParamIo io)
     return param.value;
 }
 
+static bool has_param(const Func *func, const char *name)
+{
+    for (size_t i = 0; i < func->params.n; i++) {
+        if (text_same(func->params.items[i].name, name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+Value *func_scratch(Func *func, Type type)
+{
+    size_t n = func->params.n;
+    const char *name;
+    do {
+        name = arena_printf(func->arena, "scratch%zu", n++);
+    } while (has_param(func, name));
+    return func_param(func, name, type_tensor(func, type->dtype, type->rank, type->dims),
+                      PARAM_SCRATCH);
+}
+
 /* ---- blocks and ops: the raw making that build.c, clone.c and parse.c share ---- */
 
 Block *build_block(Func *func, Op *parent)

@@ -215,6 +215,8 @@ const DimVar *func_derive_sizes(const Func *func, int64_t *sizes);
 /* A new range variable; a range of that name may exist already. */
 DimVar *func_range(Func *func, const char *name, Dim whole, int64_t capacity);
 Value *func_param(Func *func, const char *name, Type type, ParamIo io);
+/* Memory for an array of this type, made for one launch. */
+Value *func_scratch(Func *func, Type type);
 const Layout *func_intern_layout(Func *func, const Layout *layout);
 /* As before the first layout: when a body that has none takes the place of one that has. */
 void func_forget_layouts(Func *func);

@@ -24,8 +24,6 @@ void fuse_gathers(Func *func, Block *block);
 Op *fuse_materialize(Func *func, Value *value);
 /* Is the value made in a block, by something other than a read of an intermediate? */
 bool fuse_may_materialize(const Func *func, const Block *block, const Value *value);
-/* A new intermediate for values of this type. */
-Value *fuse_scratch(Func *func, Type type);
 /* A read of memory which is written again before the reader of it runs, or by the reader itself at
  * other places; NULL when there is none. `group`: of the reader alone. */
 Value *fuse_changed_read(Func *func, const Op *reader);

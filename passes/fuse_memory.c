@@ -5,27 +5,6 @@
 
 /* ---- intermediates ---- */
 
-static bool has_param(const Func *func, const char *name)
-{
-    for (size_t i = 0; i < func->params.n; i++) {
-        if (text_same(func->params.items[i].name, name)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-Value *fuse_scratch(Func *func, Type type)
-{
-    size_t n = func->params.n;
-    const char *name;
-    do {
-        name = arena_printf(func->arena, "scratch%zu", n++);
-    } while (has_param(func, name));
-    return func_param(func, name, type_tensor(func, type->dtype, type->rank, type->dims),
-                      PARAM_SCRATCH);
-}
-
 static bool is_scratch(const Func *func, const Value *memory)
 {
     return func->params.items[memory->index].io == PARAM_SCRATCH;
@@ -53,7 +32,7 @@ Op *fuse_materialize(Func *func, Value *value)
     b.span = value->def->span;
     Op *after = b.before;
     Value *stored = with_axis(&b, value);
-    Value *scratch = fuse_scratch(func, stored->type);
+    Value *scratch = func_scratch(func, stored->type);
     Op *store = build_store(&b, scratch, WHOLE, stored);
     Value *read = build_load(&b, scratch, WHOLE);
     if (value->type->rank == 0) {

@@ -360,10 +360,10 @@ Op *fuse_serialize(Func *func, Op *op)
     Builder b = build_before(func, op);
     for (int i = 0; i < n; i++) {
         if (is_array(op->results[i])) {
-            carried[i].now = fuse_scratch(func, op->results[i]->type);
+            carried[i].now = func_scratch(func, op->results[i]->type);
             carried[i].next = carried[i].now;
             if (op->kind != OP_IF) {
-                carried[i].next = fuse_scratch(func, op->results[i]->type);
+                carried[i].next = func_scratch(func, op->results[i]->type);
                 build_store(&b, carried[i].now, WHOLE, op->operands[inits + i]);
             }
         }
