@@ -2,7 +2,7 @@
 /* Sums of index variables, and the bounds of their values. */
 #include "frontend/affine.h"
 
-enum { MOST_TERMS = 16 };
+enum { MOST_TERMS = 16, MOST_DIVISOR = 1 << 20 };
 
 Dim dim_sub(Func *func, Dim a, Dim b)
 {
@@ -146,12 +146,28 @@ static Dim quotients_down(Func *func, Dim dim)
     return sum;
 }
 
+/* What makes the coefficients of quotients that are taken away multiples of their divisors. */
+static int64_t divisors_of(Dim dim)
+{
+    int64_t scale = 1;
+    for (int i = 0; i < dim->n_terms; i++) {
+        const PolyTerm *term = &dim->terms[i];
+        for (int j = 0; j < term->n && term->coef < 0; j++) {
+            int64_t by = term->vars[j]->kind == DIM_SIZE ? term->vars[j]->by : 0;
+            bool counts = by > 0 && by <= MOST_DIVISOR && scale <= MOST_DIVISOR;
+            scale *= counts && term->coef % by * (scale % by) % by != 0 ? by : 1;
+        }
+    }
+    return scale;
+}
+
 bool dim_is_natural(Func *func, Dim dim)
 {
     if (!dim || poly_least(dim) >= 0) {
         return dim;
     }
-    Dim lower = quotients_down(func, dim);
+    dim = poly_mul(func, dim, poly_const(func, divisors_of(dim)));
+    Dim lower = dim ? quotients_down(func, dim) : NULL;
     return lower && lower != dim && poly_least(lower) >= 0;
 }
 

@@ -108,10 +108,18 @@ typedef struct SizeDef { /* where P = H // 2 + 1 */
     Expr *value;
 } SizeDef;
 
+/* where T: float, P = N // 2, K % 16 == 0 */
+typedef struct Where {
+    struct { GenericDecl *items; size_t n, cap; } generics;
+    struct { SizeDef *items; size_t n, cap; } defs;
+    ExprList rules; /* conditions on sizes */
+} Where;
+
 typedef struct FnDecl {
     const char *name; /* may hold a dot: fast.exp */
     Span span;
     ParamList params;
+    Where where;
     Expr *result_type; /* may be NULL */
     Expr *value;       /* `= value`, or */
     StmtList body;
@@ -129,11 +137,10 @@ typedef struct KernelDecl {
     const char *name;
     Span span;
     ParamList params, results;
-    struct { GenericDecl *items; size_t n, cap; } generics;
+    Where where;
     Expr *value;
     Span value_span;
     StmtList body;
-    struct { SizeDef *items; size_t n, cap; } defs;
     KernelSignature signature;
     struct { AssumeSet *items; size_t n, cap; } sets;
 } KernelDecl;

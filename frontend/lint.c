@@ -384,6 +384,16 @@ static void walk_types(Lint *lint, const ParamList *params)
     }
 }
 
+static void walk_where(Lint *lint, const Where *where)
+{
+    for (size_t i = 0; i < where->defs.n; i++) {
+        walk_expr(lint, where->defs.items[i].value);
+    }
+    for (size_t i = 0; i < where->rules.n; i++) {
+        walk_expr(lint, where->rules.items[i]);
+    }
+}
+
 static void walk_kernel(Lower *l)
 {
     Lint lint = {.l = l, .kernel = l->kernel};
@@ -394,9 +404,7 @@ static void walk_kernel(Lower *l)
     }
     walk_types(&lint, &l->kernel->params);
     walk_types(&lint, &l->kernel->results);
-    for (size_t i = 0; i < l->kernel->defs.n; i++) {
-        walk_expr(&lint, l->kernel->defs.items[i].value);
-    }
+    walk_where(&lint, &l->kernel->where);
     walk_expr(&lint, l->kernel->value);
     walk_block(&lint, &l->kernel->body);
     leave_scope(&lint, 0);
@@ -409,6 +417,7 @@ static void walk_fn(Lower *l, const FnDecl *fn)
         add_name(&lint, NAME_PARAM, fn->params.items[i].name, fn->params.items[i].span);
     }
     walk_types(&lint, &fn->params);
+    walk_where(&lint, &fn->where);
     walk_expr(&lint, fn->result_type);
     walk_expr(&lint, fn->value);
     walk_block(&lint, &fn->body);

@@ -2,6 +2,7 @@
 /* One kernel: its parameters become the function's, its body becomes ops, its schedule lines are
  * given to the function. */
 #include "frontend/lint.h"
+#include "frontend/lower_fn.h"
 
 #include "ir/verify.h"
 
@@ -131,14 +132,36 @@ static bool known_fact(Lower *l, const Stmt *stmt)
     return true;
 }
 
-void lower_assume(Lower *l, const Stmt *stmt)
+/* `assume D in 64, 80` of a kernel was bound before its body; a function's is checked. */
+static void assume_set(Lower *l, const Stmt *stmt)
 {
-    if (l->calls || l->parallel || l->loops) {
-        lower_unsupported(l, stmt->span, "`assume` inside of loops and functions is");
+    Val size = l->calls ? lower_expr(l, stmt->value) : poison_val();
+    bool known = size.kind == VAL_CONST && dtype_is_int(size.dtype), found = false;
+    const char *name = source_text(l->diags, l->arena, stmt->value->span);
+    for (size_t i = 0; i < stmt->values.n && known; i++) {
+        const Expr *value = stmt->values.items[i];
+        found = found || (value->kind == EXPR_INT && value->integer == size.scalar.i);
+    }
+    if (found || is_poison(&size)) {
         return;
     }
-    if (stmt->values.n > 0 || known_fact(l, stmt) || assume_fact(l, stmt)) {
-        return; /* a set was bound before the body */
+    Diag *diag =
+        known ? lower_error(l, ERR_ASSUME, stmt->span, "`%s` is %lld here", name,
+                            (long long)size.scalar.i)
+              : lower_error(l, ERR_ASSUME, stmt->span, "`%s` is not known when compiling", name);
+    diag_help(l->diags, diag, "let the kernel assume the values that its size may have");
+}
+
+void lower_assume(Lower *l, const Stmt *stmt)
+{
+    bool never;
+    if (stmt->values.n > 0) {
+        assume_set(l, stmt);
+        return;
+    }
+    if (known_fact(l, stmt) || assume_fact(l, stmt) ||
+        (l->calls && rule_holds(l, stmt->value, &never))) {
+        return;
     }
     Diag *diag = lower_error(l, ERR_ASSUME, stmt->span, "this cannot be assumed");
     diag_help(l->diags, diag,
@@ -148,8 +171,19 @@ void lower_assume(Lower *l, const Stmt *stmt)
 
 /* ---- the body ---- */
 
+/* What `where` says of sizes is assumed. */
+static void assume_rules(Lower *l)
+{
+    for (size_t i = 0; i < l->kernel->where.rules.n; i++) {
+        Expr *rule = l->kernel->where.rules.items[i];
+        Stmt stmt = {.kind = STMT_ASSUME, .span = rule->span, .value = rule};
+        lower_assume(l, &stmt);
+    }
+}
+
 static void lower_kernel_body(Lower *l)
 {
+    assume_rules(l);
     if (!l->kernel->value) {
         lower_block(l, &l->kernel->body);
         return;

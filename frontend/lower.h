@@ -289,5 +289,7 @@ void lower_parallel(Lower *l, const Stmt *stmt);
 /* ---- the kernel ---- */
 void lower_assume(Lower *l, const Stmt *stmt);
 bool bind_all(Lower *l, const Binding *bindings, size_t n);
+/* A size that `where` defines; a quotient that is new is called `name`. */
+Val defined_size(Lower *l, const SizeDef *def, const char *name);
 
 #endif

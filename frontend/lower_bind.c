@@ -96,8 +96,8 @@ static Val bind_generic(Lower *l, const GenericDecl *generic, const Binding *bin
 
 static void bind_generics(Lower *l, const Binding *bindings, size_t n)
 {
-    for (size_t i = 0; i < l->kernel->generics.n; i++) {
-        const GenericDecl *generic = &l->kernel->generics.items[i];
+    for (size_t i = 0; i < l->kernel->where.generics.n; i++) {
+        const GenericDecl *generic = &l->kernel->where.generics.items[i];
         define(l, generic->name, generic->span,
                bind_generic(l, generic, binding_of(bindings, n, generic->name)));
     }
@@ -310,7 +310,7 @@ static bool split_quotient(Lower *l, const Expr *expr, Dim *num, int64_t *den, D
 }
 
 /* A quotient is one size, so that it is never negative: that is checked before a launch. */
-static Val defined_size(Lower *l, const SizeDef *def)
+Val defined_size(Lower *l, const SizeDef *def, const char *name)
 {
     Dim num, rest;
     int64_t den;
@@ -333,14 +333,14 @@ static Val defined_size(Lower *l, const SizeDef *def)
     if (den == 1) {
         return dim_val(of);
     }
-    return dim_val(poly_var(l->func, func_quotient(l->func, def->name, of, den)));
+    return dim_val(poly_var(l->func, func_quotient(l->func, name, of, den)));
 }
 
 static void bind_defs(Lower *l)
 {
-    for (size_t i = 0; i < l->kernel->defs.n; i++) {
-        const SizeDef *def = &l->kernel->defs.items[i];
-        define(l, def->name, def->span, defined_size(l, def));
+    for (size_t i = 0; i < l->kernel->where.defs.n; i++) {
+        const SizeDef *def = &l->kernel->where.defs.items[i];
+        define(l, def->name, def->span, defined_size(l, def, def->name));
     }
 }
 

@@ -128,6 +128,9 @@ static Val bind_argument(Lower *l, const Expr *arg, const ParamDecl *param, cons
         lower_error(l, ERR_NOT_CONST, arg->span, "`%s` wants a constant", param->name);
         return poison_val();
     }
+    if (is_generic(fn, param->type)) {
+        return as_operand(l, arg, val);
+    }
     return param->type ? typed_argument(l, arg, param, val) : val;
 }
 
@@ -220,16 +223,23 @@ static bool bind_arguments(Lower *l, const Expr *expr, const FnDecl *fn, const V
 /* ---- functions of one name that differ in the types of their parameters ---- */
 
 /* Does the value go there without a cast? */
-static bool accepts(const ParamDecl *param, const Val *val)
+static bool accepts(const FnDecl *fn, const ParamDecl *param, const Val *val)
 {
+    bool is_class;
     bool has_dtype = val->kind == VAL_TENSOR || val->kind == VAL_ARRAY || val->kind == VAL_CONST;
-    if (param->type && param->type->kind == EXPR_INDEX && has_dtype) {
+    bool shaped = param->type && param->type->kind == EXPR_INDEX;
+    const Expr *type = shaped ? param->type->a : param->type;
+    const GenericDecl *generic =
+        type && type->kind == EXPR_NAME ? generic_called(fn, type->name) : NULL;
+    if (generic && has_dtype && !class_allows(generic->class_name, dtype_of(val), &is_class)) {
+        return false;
+    }
+    if (shaped && has_dtype) {
         return shape_of(val).rank == (int)param->type->args.n;
     }
     if (!param->type || param->type->kind != EXPR_NAME || !has_dtype) {
         return true;
     }
-    bool is_class;
     DType dtype;
     bool allowed = class_allows(param->type->name, dtype_of(val), &is_class);
     if (is_class || !dtype_from_name(param->type->name, strlen(param->type->name), &dtype)) {
@@ -243,7 +253,7 @@ static bool accepts_all(const Expr *expr, const FnDecl *fn, const Val *given)
     bool good = arguments_fit(expr, fn);
     for (size_t i = 0; i < fn->params.n && good; i++) {
         size_t n = argument_for(expr, fn, i);
-        good = n == expr->args.n || accepts(&fn->params.items[i], &given[n]);
+        good = n == expr->args.n || accepts(fn, &fn->params.items[i], &given[n]);
     }
     return good;
 }
@@ -347,7 +357,7 @@ Val inline_fn(Lower *l, const Expr *expr, FnDecl *fn, const Module *home)
         define(l, fn->params.items[i].name, fn->params.items[i].span, vals[i]);
     }
     Val result = poison_val();
-    if (bind_shapes(l, expr, fn, vals)) {
+    if (bind_shapes(l, expr, fn, vals) && bind_where(l, expr, fn)) {
         result = result_of(l, fn, lower_body(l, fn));
     }
     l->calls = frame.up;

@@ -15,4 +15,15 @@ Val shaped_argument(Lower *l, const Expr *arg, const ParamDecl *param, Val val);
  * others have to be equal. False after an error. */
 bool bind_shapes(Lower *l, const Expr *call, const FnDecl *fn, const Val *vals);
 
+
+/* ---- where (lower_where.c) ---- */
+/* The clause `T: class`; NULL: the function has none. */
+const GenericDecl *generic_called(const FnDecl *fn, const char *name);
+/* Is it the type of `x: T`, T of the function's `where`? `type` may be NULL. */
+bool is_generic(const FnDecl *fn, const Expr *type);
+/* Inside of the function, after its parameters: false after an error. */
+bool bind_where(Lower *l, const Expr *call, const FnDecl *fn);
+/* Does a comparison of sizes hold whatever they are? *never: it is known that it does not. */
+bool rule_holds(Lower *l, const Expr *rule, bool *never);
+
 #endif

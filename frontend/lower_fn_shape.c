@@ -52,28 +52,60 @@ Val shaped_argument(Lower *l, const Expr *arg, const ParamDecl *param, Val val)
 }
 
 /* `T` in `x: T[N]`: the argument's, or what another parameter has made of it. */
-static bool bind_dtype(Lower *l, const Expr *call, const ParamDecl *param, const Val *val)
+static bool bind_dtype(Lower *l, const Expr *call, const ParamDecl *param, const Expr *type,
+                       const Val *val)
 {
-    const char *name = param->type->a->name;
     DType dtype;
     bool is_class;
-    class_allows(name, DT_F32, &is_class);
-    if (is_class || dtype_from_name(name, strlen(name), &dtype)) {
+    class_allows(type->name, DT_F32, &is_class);
+    if (is_class || dtype_from_name(type->name, strlen(type->name), &dtype)) {
         return true;
     }
-    const Symbol *symbol = find_symbol(l, name);
+    const Symbol *symbol = find_symbol(l, type->name);
     if (!symbol) {
-        Val type = {.kind = VAL_DTYPE, .dtype = dtype_of(val)};
-        define(l, name, param->type->a->span, type);
+        Val bound = {.kind = VAL_DTYPE, .dtype = dtype_of(val)};
+        define(l, type->name, type->span, bound);
         return true;
     }
     if (symbol->val.kind == VAL_DTYPE && symbol->val.dtype == dtype_of(val)) {
         return true;
     }
     Diag *diag = lower_error(l, ERR_ARGUMENTS, call->span, "`%s` is %s, where %s is %s",
-                             param->name, val_text(l, val), name, val_text(l, &symbol->val));
+                             param->name, val_text(l, val), type->name,
+                             symbol->val.kind == VAL_DTYPE ? dtype_name(symbol->val.dtype)
+                                                           : val_text(l, &symbol->val));
     diag_label(l->diags, diag, param->type->span, "declared here");
     return false;
+}
+
+/* A literal is what the others are. */
+static bool bind_literal(Lower *l, const Expr *call, const ParamDecl *param, Val val)
+{
+    const Symbol *type = find_symbol(l, param->type->name);
+    if (!type || type->val.kind != VAL_DTYPE) {
+        return bind_dtype(l, call, param, param->type, &val);
+    }
+    if (!check_fits(l, ERR_ARGUMENTS, call->span, &val, type->val.dtype, false)) {
+        return false;
+    }
+    find_symbol(l, param->name)->val = convert_const(&val, type->val.dtype);
+    return true;
+}
+
+/* The types of parameters `x: T`, of any shape: literals last. */
+static bool bind_unshaped(Lower *l, const Expr *call, const FnDecl *fn, const Val *vals)
+{
+    bool good = true;
+    for (int literals = 0; literals < 2; literals++) {
+        for (size_t i = 0; i < fn->params.n && good; i++) {
+            const ParamDecl *param = &fn->params.items[i];
+            if (is_generic(fn, param->type) && vals[i].literal == literals) {
+                good = literals ? bind_literal(l, call, param, vals[i])
+                                : bind_dtype(l, call, param, param->type, &vals[i]);
+            }
+        }
+    }
+    return good;
 }
 
 /* ---- extents ---- */
@@ -151,11 +183,12 @@ bool bind_shapes(Lower *l, const Expr *call, const FnDecl *fn, const Val *vals)
         Shape shape = shape_of(&vals[i]);
         good = good &&
                (shape.rank == (int)param->type->args.n || wrong_rank(l, call, param, &vals[i]));
-        good = good && bind_dtype(l, call, param, &vals[i]);
+        good = good && bind_dtype(l, call, param, param->type->a, &vals[i]);
         for (int axis = 0; good && axis < shape.rank; axis++) {
             bind_extent(l, param->type->args.items[axis], shape.dims[axis]);
         }
     }
+    good = good && bind_unshaped(l, call, fn, vals);
     for (size_t i = 0; i < fn->params.n && good; i++) {
         const ParamDecl *param = &fn->params.items[i];
         Shape shape = shape_of(&vals[i]);

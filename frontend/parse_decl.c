@@ -86,19 +86,11 @@ static void parse_results(Parser *p, KernelDecl *kernel)
     parser_expect(p, TOK_RPAREN, "after the results");
 }
 
-static void parse_constraint(Parser *p, KernelDecl *kernel)
+static void parse_class(Parser *p, Where *where)
 {
     GenericDecl generic = {.span = p->token.span};
     generic.name = parser_name(p, "a name");
-    if (!p->recovering && parser_take(p, TOK_ASSIGN)) {
-        SizeDef def = {.name = generic.name, .span = generic.span};
-        def.value = parse_operand(p);
-        ARENA_PUSH(p->arena, &kernel->defs, def);
-        return;
-    }
-    if (!parser_expect(p, TOK_COLON, "and a class of types")) {
-        return;
-    }
+    parser_next(p);
     Span span = p->token.span;
     generic.class_name = parser_name(p, "float, int, number or any");
     if (!p->recovering && !text_same(generic.class_name, "float") &&
@@ -109,14 +101,51 @@ static void parse_constraint(Parser *p, KernelDecl *kernel)
                                  generic.class_name);
         diag_help(p->diags, diag, "there are float, int, number and any");
     }
-    ARENA_PUSH(p->arena, &kernel->generics, generic);
+    ARENA_PUSH(p->arena, &where->generics, generic);
 }
 
-static void parse_where(Parser *p, KernelDecl *kernel)
+static bool is_comparison(const Expr *expr)
+{
+    TokenKind op = expr->kind == EXPR_BINARY ? expr->op : TOK_END;
+    return op == TOK_EQ || op == TOK_NE || op == TOK_LT || op == TOK_LE || op == TOK_GT ||
+           op == TOK_GE;
+}
+
+static void parse_rule(Parser *p, Where *where)
+{
+    Expr *rule = parse_operand(p);
+    if (!p->recovering && !is_comparison(rule)) {
+        p->recovering = true;
+        Diag *diag =
+            front_error(p->diags, ERR_EXPECTED, rule->span, "this is no clause of `where`");
+        diag_help(p->diags, diag,
+                  "write `T: float`, `P = N // 2`, or a comparison of sizes, "
+                  "`N %% 16 == 0`");
+    }
+    ARENA_PUSH(p->arena, &where->rules, rule);
+}
+
+static void parse_clause(Parser *p, Where *where)
+{
+    TokenKind next = parser_at(p, TOK_NAME) ? parser_peek(p).kind : TOK_END;
+    if (next == TOK_ASSIGN) {
+        SizeDef def = {.span = p->token.span};
+        def.name = parser_name(p, "a name");
+        parser_next(p);
+        def.value = parse_operand(p);
+        ARENA_PUSH(p->arena, &where->defs, def);
+    } else if (next == TOK_COLON) {
+        parse_class(p, where);
+    } else {
+        parse_rule(p, where);
+    }
+}
+
+static void parse_where(Parser *p, Where *where)
 {
     if (!p->recovering && parser_take_word(p, "where")) {
         do {
-            parse_constraint(p, kernel);
+            parse_clause(p, where);
         } while (!p->recovering && parser_take(p, TOK_COMMA));
     }
 }
@@ -140,7 +169,7 @@ static void parse_kernel(Parser *p)
     if (!p->recovering) {
         parse_results(p, kernel);
     }
-    parse_where(p, kernel);
+    parse_where(p, &kernel->where);
     if (!p->recovering && parser_take(p, TOK_ASSIGN)) {
         kernel->value = parse_expr(p);
         kernel->value_span = kernel->value->span;
@@ -197,9 +226,7 @@ static void parse_fn(Parser *p)
     if (!p->recovering && parser_take(p, TOK_ARROW)) {
         fn->result_type = parse_type(p);
     }
-    if (!p->recovering && parser_at_word(p, "where")) {
-        parser_unsupported(p, p->token.span, "`where` on functions is");
-    }
+    parse_where(p, &fn->where);
     if (p->module->library && !p->recovering) {
         skip_fn_rest(p, fn);
     } else {

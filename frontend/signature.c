@@ -18,8 +18,8 @@ typedef struct Signer {
 
 static bool is_generic(const KernelDecl *kernel, const char *name)
 {
-    for (size_t i = 0; i < kernel->generics.n; i++) {
-        if (text_same(kernel->generics.items[i].name, name)) {
+    for (size_t i = 0; i < kernel->where.generics.n; i++) {
+        if (text_same(kernel->where.generics.items[i].name, name)) {
             return true;
         }
     }
@@ -56,8 +56,8 @@ static void add_size(Signer *s, const char *name)
 
 static const SizeDef *def_called(const KernelDecl *kernel, const char *name, size_t n)
 {
-    for (size_t i = 0; i < kernel->defs.n; i++) {
-        const SizeDef *def = &kernel->defs.items[i];
+    for (size_t i = 0; i < kernel->where.defs.n; i++) {
+        const SizeDef *def = &kernel->where.defs.items[i];
         if (strlen(def->name) == n && strncmp(def->name, name, n) == 0) {
             return def;
         }
@@ -121,8 +121,8 @@ static void unknown_type(Signer *s, const Expr *type)
     for (int i = 0; i < DT_COUNT; i++) {
         nearest_try(&nearest, dtype_name((DType)i));
     }
-    for (size_t i = 0; i < s->kernel->generics.n; i++) {
-        nearest_try(&nearest, s->kernel->generics.items[i].name);
+    for (size_t i = 0; i < s->kernel->where.generics.n; i++) {
+        nearest_try(&nearest, s->kernel->where.generics.items[i].name);
     }
     Diag *diag =
         front_error(s->diags, ERR_TYPE_NAME, type->span, "no type is called `%s`", type->name);
@@ -233,11 +233,11 @@ static void check_names(Signer *s)
 /* A size is defined once, by sizes that are not defined later. */
 static void check_defs(Signer *s)
 {
-    for (size_t i = 0; i < s->kernel->defs.n; i++) {
-        const SizeDef *def = &s->kernel->defs.items[i];
+    for (size_t i = 0; i < s->kernel->where.defs.n; i++) {
+        const SizeDef *def = &s->kernel->where.defs.items[i];
         for (size_t j = 0; j < i; j++) {
-            if (text_same(s->kernel->defs.items[j].name, def->name)) {
-                duplicate(s, def->name, s->kernel->defs.items[j].span, def->span);
+            if (text_same(s->kernel->where.defs.items[j].name, def->name)) {
+                duplicate(s, def->name, s->kernel->where.defs.items[j].span, def->span);
             }
         }
         for (size_t j = 0; j < s->kernel->params.n + s->kernel->results.n; j++) {
@@ -276,6 +276,19 @@ static void add_set(Signer *s, const Stmt *stmt)
     ARENA_PUSH(s->arena, &s->kernel->sets, set);
 }
 
+/* Wherever they stand: sizes are the same in all of the kernel. */
+static void add_sets(Signer *s, const StmtList *list)
+{
+    for (size_t i = 0; i < list->n; i++) {
+        const Stmt *stmt = list->items[i];
+        if (stmt->kind == STMT_ASSUME && stmt->values.n > 0) {
+            add_set(s, stmt);
+        }
+        add_sets(s, &stmt->body);
+        add_sets(s, &stmt->otherwise);
+    }
+}
+
 void make_signature(Module *module, KernelDecl *kernel)
 {
     Signer s = {module, module->arena, module->diags, kernel, &kernel->signature};
@@ -287,19 +300,14 @@ void make_signature(Module *module, KernelDecl *kernel)
     for (size_t i = 0; i < kernel->results.n; i++) {
         add_param(&s, &kernel->results.items[i], PARAM_OUT);
     }
-    for (size_t i = 0; i < kernel->generics.n; i++) {
-        ARENA_PUSH(s.arena, &s.signature->generics, kernel->generics.items[i].name);
-        ARENA_PUSH(s.arena, &s.signature->classes, kernel->generics.items[i].class_name);
+    for (size_t i = 0; i < kernel->where.generics.n; i++) {
+        ARENA_PUSH(s.arena, &s.signature->generics, kernel->where.generics.items[i].name);
+        ARENA_PUSH(s.arena, &s.signature->classes, kernel->where.generics.items[i].class_name);
     }
-    for (size_t i = 0; i < kernel->defs.n; i++) {
-        collect_sizes(&s, kernel->defs.items[i].value);
+    for (size_t i = 0; i < kernel->where.defs.n; i++) {
+        collect_sizes(&s, kernel->where.defs.items[i].value);
     }
     check_names(&s);
     check_defs(&s);
-    for (size_t i = 0; i < kernel->body.n; i++) {
-        const Stmt *stmt = kernel->body.items[i];
-        if (stmt->kind == STMT_ASSUME && stmt->values.n > 0) {
-            add_set(&s, stmt);
-        }
-    }
+    add_sets(&s, &kernel->body);
 }
