@@ -119,8 +119,9 @@ typedef struct FnDecl {
     const char *name; /* may hold a dot: fast.exp */
     Span span;
     ParamList params;
+    ParamList results; /* those that the body writes by name */
     Where where;
-    Expr *result_type; /* may be NULL */
+    Expr *result_type; /* of what is returned; may be NULL */
     Expr *value;       /* `= value`, or */
     StmtList body;
     bool waits;        /* neither has been parsed yet: they begin at `rest` of the source */

@@ -418,6 +418,7 @@ static void walk_fn(Lower *l, const FnDecl *fn)
     }
     walk_types(&lint, &fn->params);
     walk_where(&lint, &fn->where);
+    walk_types(&lint, &fn->results);
     walk_expr(&lint, fn->result_type);
     walk_expr(&lint, fn->value);
     walk_block(&lint, &fn->body);

@@ -38,7 +38,9 @@ typedef struct Val {
     Scalar scalar;  /* CONST */
     bool is_inout;  /* TENSOR: written, and read too */
     Value *value, *lo, *hi;
-    Value *held; /* TENSOR that is inout: the elements it was given last, as a whole */
+    bool is_local; /* TENSOR: a result of the function that is inlined */
+    Value *held; /* TENSOR that is inout or local: the elements it was given last, as a whole … */
+    Lanes held_lanes; /* … and their lanes, of a local one */
     Dim dim;
     Type type;
     Lanes lanes;          /* ARRAY: its leading axes */
@@ -81,6 +83,8 @@ typedef struct CallFrame {
     const Module *module; /* whose names the body sees */
     Span span;            /* of the call */
     struct CallFrame *up;
+    int lanes, parallel; /* around the call */
+    Symbol *symbols;     /* of the caller */
 } CallFrame;
 
 /* Flags of a loop that can be left: variables of type bool, of no name in the program. */
@@ -120,6 +124,7 @@ typedef struct Lower {
     int n_sayings;  /* of print and assert, so far */
     bool unchecked; /* the program promises that indices are inside */
     int loops;      /* `for` around this place, inside the function */
+    bool nested;    /* the call of this function stands in a loop, branch, `parallel` or lanes */
     bool returned;  /* a return was met in this block */
     Val result;     /* of the function that is inlined */
     Written written;
@@ -136,7 +141,7 @@ void lower_fix(Lower *l, Diag *diag, Span span, const char *format, ...)
 void lower_fix_around(Lower *l, Diag *diag, Span span, const char *before, const char *after);
 void lower_fix_assume(Lower *l, Diag *diag, const char *rule);
 bool lower_fix_near(Lower *l, Diag *diag, Span span, const Nearest *nearest);
-void lower_unsupported(Lower *l, Span span, const char *what);
+Diag *lower_unsupported(Lower *l, Span span, const char *what);
 Val poison_val(void);
 bool is_poison(const Val *val);
 
@@ -275,6 +280,8 @@ Val apply_binary(Lower *l, const Expr *expr, OpKind kind, const char *pred, cons
 /* `memory[indices] = value` and `memory = value`, memory a result. */
 void lower_store(Lower *l, const Stmt *stmt);
 void store_whole(Lower *l, Span span, Value *tensor, Val value);
+/* The value in this type, or poison. */
+Val fit_to_type(Lower *l, Span span, Val value, Type type, bool narrow);
 /* A part of an inout tensor is written: from now on it is read from memory. */
 void forget_held(Lower *l, const Value *tensor);
 

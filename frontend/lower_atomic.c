@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* atomic.add(y[i], v) and its like: each element of v changes a place of y at once, in any order,
  * however often a place is named. Outside of y nothing happens. */
+#include "frontend/lower_fn.h"
 #include "frontend/lower_index.h"
 
 #include <string.h>
@@ -68,6 +69,9 @@ static bool target_tensor(Lower *l, Atomic *a)
         Diag *diag = lower_error(l, ERR_NOT_VARIABLE, a->target->span,
                                  "atomics change results and `inout` parameters");
         diag_help(l->diags, diag, "name a result: `-> y: i32[N]`");
+        return false;
+    }
+    if (!local_part(l, a->expr->span, &base)) {
         return false;
     }
     a->tensor = base.value;

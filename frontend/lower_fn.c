@@ -120,6 +120,9 @@ static Val bind_argument(Lower *l, const Expr *arg, const ParamDecl *param, cons
     if (is_poison(&val)) {
         return val;
     }
+    if (val.is_local) {
+        return read_result(l, arg);
+    }
     if (val.kind == VAL_TENSOR && !val.is_result && fn->value &&
         !is_indexed(l, fn->value, param->name, 3)) {
         val = as_operand(l, arg, val);
@@ -291,19 +294,27 @@ static Val result_of(Lower *l, const FnDecl *fn, Val val)
     return converted_val(l, val, dtype);
 }
 
-static Val lower_body(Lower *l, const FnDecl *fn)
+static Val lower_body(Lower *l, const Expr *call, const FnDecl *fn)
 {
-    if (fn->value) {
-        return lower_any(l, fn->value);
-    }
     int errors = l->diags->errors;
     l->returned = false;
-    lower_block(l, &fn->body);
+    if (fn->value) {
+        l->result = lower_any(l, fn->value);
+        l->returned = true;
+    } else {
+        lower_block(l, &fn->body);
+    }
+    if (fn->results.n && l->diags->errors == errors) {
+        return local_results(l, call, fn, l->returned ? &l->result : NULL);
+    }
     if (l->returned) {
         return l->result;
     }
     if (l->diags->errors == errors) {
-        lower_error(l, ERR_RETURN, fn->span, "`%s` returns nothing", fn->name);
+        Diag *diag = lower_error(l, ERR_RETURN, fn->span, "`%s` returns nothing", fn->name);
+        diag_help(l->diags, diag,
+                  "end it with `return`, or name a result that it writes: "
+                  "`-> y: f32[N]`");
     }
     return poison_val();
 }
@@ -342,12 +353,12 @@ Val inline_fn(Lower *l, const Expr *expr, FnDecl *fn, const Module *home)
     if (!bind_arguments(l, expr, fn, given, vals)) {
         return poison_val();
     }
-    CallFrame frame = {fn, home, expr->span, l->calls};
-    Symbol *symbols = l->symbols;
-    bool returned = l->returned;
+    CallFrame frame = {fn, home, expr->span, l->calls, l->n_lanes, l->parallel, l->symbols};
+    bool returned = l->returned, nested = l->nested;
     int loops = l->loops, branches = l->branches;
     Leaving leaving = l->leaving;
     bool unchecked = l->unchecked;
+    l->nested = nested || loops || branches || l->n_lanes || l->parallel;
     l->calls = &frame;
     l->symbols = NULL;
     l->leaving = (Leaving){NULL, NULL};
@@ -357,11 +368,12 @@ Val inline_fn(Lower *l, const Expr *expr, FnDecl *fn, const Module *home)
         define(l, fn->params.items[i].name, fn->params.items[i].span, vals[i]);
     }
     Val result = poison_val();
-    if (bind_shapes(l, expr, fn, vals) && bind_where(l, expr, fn)) {
-        result = result_of(l, fn, lower_body(l, fn));
+    if (bind_shapes(l, expr, fn, vals) && bind_where(l, expr, fn) && define_results(l, fn)) {
+        result = result_of(l, fn, lower_body(l, expr, fn));
     }
     l->calls = frame.up;
-    l->symbols = symbols;
+    l->symbols = frame.symbols;
+    l->nested = nested;
     l->returned = returned;
     l->loops = loops;
     l->branches = branches;

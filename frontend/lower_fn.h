@@ -16,6 +16,18 @@ Val shaped_argument(Lower *l, const Expr *arg, const ParamDecl *param, Val val);
 bool bind_shapes(Lower *l, const Expr *call, const FnDecl *fn, const Val *vals);
 
 
+/* ---- results that are written (lower_local.c) ---- */
+/* Inside of the function, when its sizes are bound; false after an error. */
+bool define_results(Lower *l, const FnDecl *fn);
+/* `y = …`, y such a result. */
+void local_whole(Lower *l, const Stmt *stmt, Symbol *symbol, Val value);
+/* `y[i, j] = …` over all of y: the lanes from `lanes` on are its axes. False: it is not that. */
+bool local_by_index(Lower *l, const Stmt *stmt, Symbol *symbol, const Val *value, int lanes);
+/* May a part be written? Not where the call has no memory: an error. */
+bool local_part(Lower *l, Span span, const Val *base);
+/* What the call gives; `returned`: what the body gave back instead, or NULL. */
+Val local_results(Lower *l, const Expr *call, const FnDecl *fn, const Val *returned);
+
 /* ---- where (lower_where.c) ---- */
 /* The clause `T: class`; NULL: the function has none. */
 const GenericDecl *generic_called(const FnDecl *fn, const char *name);

@@ -153,6 +153,8 @@ static bool lower_function(Lower *l, const Fold *f, Op *op)
 {
     Builder outside = l->b;
     Val mask = l->mask;
+    bool nested = l->nested;
+    l->nested = true;
     l->b = build_at_end(l->func, op->regions[0]);
     l->b.span = outside.span;
     l->mask = bool_val(true);
@@ -160,6 +162,7 @@ static bool lower_function(Lower *l, const Fold *f, Op *op)
     bool good = !is_poison(&out) && yield_folded(l, f, &out);
     l->b = outside;
     l->mask = mask;
+    l->nested = nested;
     if (good && !block_is_scalar(op->regions[0])) {
         Diag *diag = lower_error(l, ERR_FOLD, f->expr->args.items[0]->span,
                                  "the function does more than arithmetic on its two elements");

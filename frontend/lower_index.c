@@ -441,7 +441,7 @@ Val lower_index(Lower *l, const Expr *expr, const Expr *otherwise)
         Val type = {.kind = VAL_TYPE, .type = lower_type(l, expr)};
         return type.type ? type : poison_val();
     }
-    if (base.held) {
+    if (base.held && base.is_inout) {
         base = array_val(base.held);
     }
     if (base.kind == VAL_TENSOR || base.kind == VAL_ARRAY) {

@@ -247,10 +247,11 @@ void lower_loop(Lower *l, const Stmt *stmt)
 static bool check_parallel(Lower *l, const Stmt *stmt)
 {
     const char *what = NULL;
-    if (l->calls) {
-        what = "`parallel` in functions is";
-    } else if (l->parallel) {
+    if (l->parallel) {
         what = "`parallel` inside of `parallel` is";
+    } else if (l->nested) {
+        what =
+            "`parallel` over ranges in a function that is called inside of a loop or a branch is";
     } else if (l->loops) {
         what = "`parallel` inside of `for` is";
     } else if (l->branches) {
@@ -345,7 +346,7 @@ void lower_parallel(Lower *l, const Stmt *stmt)
 {
     Walk walks[MOST_AXES];
     Stmt self = *stmt, *items[] = {&self};
-    if (!l->calls && !has_ranges(&(StmtList){items, 1, 1})) {
+    if (!has_ranges(&(StmtList){items, 1, 1})) {
         parallel_lanes(l, stmt);
         return;
     }

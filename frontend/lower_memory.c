@@ -54,6 +54,17 @@ static bool is_uniform(const Value *value, int *ops)
     return plain;
 }
 
+/* The tensor that the value is all of, and that nothing will change; NULL: there is none. */
+static Value *memory_of(const Lower *l, const Value *value)
+{
+    const Op *load = value->def && value->def->kind == OP_LOAD ? value->def : NULL;
+    for (int i = 1; load && i < load->n_operands; i++) {
+        load = load->operands[i] ? NULL : load;
+    }
+    ParamIo io = load ? l->func->params.items[load->operands[0]->index].io : PARAM_OUT;
+    return io == PARAM_IN || io == PARAM_SCRATCH ? load->operands[0] : NULL;
+}
+
 /* A scalar is an array of one element there. */
 static Value *stored_before(Lower *l, Value *value)
 {
@@ -73,6 +84,7 @@ static Val read_outside(Lower *l, const Val *val, Value **memory)
     if (scalar && is_uniform(val->value, &ops)) {
         return *val;
     }
+    *memory = *memory ? *memory : memory_of(l, val->value);
     *memory = *memory ? *memory : stored_before(l, val->value);
     if (scalar) {
         Value *first = build_i64(&l->b, 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Statements: definitions, assignments, return, if; and the dispatch of expressions. */
 #include "frontend/lower_control.h"
+#include "frontend/lower_fn.h"
 
 enum { MOST_DEPTH = 900, MOST_STEPS = 1 << 20, MOST_VALUES = 1 << 14 };
 
@@ -181,9 +182,9 @@ Diag *lower_error(Lower *l, ErrorCode code, Span span, const char *format, ...)
     return diag;
 }
 
-void lower_unsupported(Lower *l, Span span, const char *what)
+Diag *lower_unsupported(Lower *l, Span span, const char *what)
 {
-    lower_error(l, ERR_UNSUPPORTED, span, "%s not supported yet", what);
+    return lower_error(l, ERR_UNSUPPORTED, span, "%s not supported yet", what);
 }
 
 /* ---- definitions ---- */
@@ -199,8 +200,7 @@ static void name_value(Lower *l, const Val *val, const char *name)
     }
 }
 
-/* The value in this type, or poison. */
-static Val fit_to_type(Lower *l, Span span, Val val, Type type, bool narrow)
+Val fit_to_type(Lower *l, Span span, Val val, Type type, bool narrow)
 {
     Shape want = type_shape(type), have = shape_of(&val), both;
     Val place = {.kind = VAL_CONST, .dtype = type->dtype};
@@ -396,7 +396,9 @@ static void assign_name(Lower *l, const Stmt *stmt, Val value)
 {
     const Expr *target = stmt->target;
     Symbol *symbol = find_symbol(l, target->name);
-    if (symbol && symbol->val.kind == VAL_TENSOR && symbol->val.is_result) {
+    if (symbol && symbol->val.is_local) {
+        local_whole(l, stmt, symbol, value);
+    } else if (symbol && symbol->val.kind == VAL_TENSOR && symbol->val.is_result) {
         store_result(l, stmt, symbol->val.value, value);
     } else if (symbol && symbol->is_var && symbol->val.kind == VAL_ARRAY) {
         assign_variable(l, stmt, symbol, value);
@@ -493,8 +495,8 @@ static void lower_return(Lower *l, const Stmt *stmt)
         l->returned = true;
         return;
     }
-    bool in_lanes = !l->calls && l->n_lanes > 0;
-    if (l->loops || in_lanes || (!l->calls && l->parallel)) {
+    int lanes = l->calls ? l->calls->lanes : 0, parallel = l->calls ? l->calls->parallel : 0;
+    if (l->loops || l->n_lanes > lanes || l->parallel > parallel) {
         lower_error(l, ERR_RETURN, stmt->span, "return inside of a loop");
         return;
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writing to results: whole, by index, by lanes. */
+#include "frontend/lower_fn.h"
 #include "frontend/lower_index.h"
 
 #include <string.h>
@@ -211,11 +212,30 @@ static bool open_fresh(Lower *l, const Expr *target, Type type)
     return l->n_lanes > from;
 }
 
+static Symbol *holder(const Lower *l, const Value *tensor)
+{
+    Symbol *symbol = l->symbols;
+    while (symbol && (symbol->val.kind != VAL_TENSOR || symbol->val.value != tensor)) {
+        symbol = symbol->older;
+    }
+    return symbol;
+}
+
+static void forget_in(Symbol *symbol, const Value *tensor)
+{
+    for (; symbol; symbol = symbol->older) {
+        if (symbol->val.kind == VAL_TENSOR && symbol->val.value == tensor) {
+            symbol->val.held = NULL;
+        }
+    }
+}
+
+/* Callers that gave it away see it change. */
 void forget_held(Lower *l, const Value *tensor)
 {
-    Symbol *symbol = find_symbol(l, tensor->name);
-    if (symbol && symbol->val.value == tensor) {
-        symbol->val.held = NULL;
+    forget_in(l->symbols, tensor);
+    for (const CallFrame *frame = l->calls; frame; frame = frame->up) {
+        forget_in(frame->symbols, tensor);
     }
 }
 
@@ -260,11 +280,15 @@ void lower_store(Lower *l, const Stmt *stmt)
     }
     Symbol *symbols = l->symbols;
     int lanes = l->n_lanes;
-    open_fresh(l, target, base.value->type);
+    bool fresh = open_fresh(l, target, base.value->type);
     Val value = lower_operand(l, stmt->value);
-    *written_flag(l, base.value) = true;
-    forget_held(l, base.value);
-    store_places(l, stmt, base.value, target, &value);
+    Symbol *local = base.is_local ? holder(l, base.value) : NULL;
+    bool whole = fresh && local && local_by_index(l, stmt, local, &value, lanes);
+    if (!whole && local_part(l, stmt->span, &base)) {
+        *written_flag(l, base.value) = true;
+        forget_held(l, base.value);
+        store_places(l, stmt, base.value, target, &value);
+    }
     close_lanes(l, lanes);
     l->symbols = symbols;
 }

@@ -42,7 +42,7 @@ static void parse_params(Parser *p, ParamList *list, bool typed)
 
 /* ---- kernels ---- */
 
-static void parse_named_result(Parser *p, KernelDecl *kernel)
+static void parse_named_result(Parser *p, ParamList *results)
 {
     ParamDecl result = {.name = "out", .span = p->token.span};
     if (parser_at(p, TOK_NAME) && parser_peek(p).kind == TOK_COLON) {
@@ -55,7 +55,19 @@ static void parse_named_result(Parser *p, KernelDecl *kernel)
     }
     result.type = parse_type(p);
     result.span = span_join(result.span, p->last);
-    ARENA_PUSH(p->arena, &kernel->results, result);
+    ARENA_PUSH(p->arena, results, result);
+}
+
+static void parse_result_list(Parser *p, ParamList *results)
+{
+    if (!parser_take(p, TOK_LPAREN)) {
+        parse_named_result(p, results);
+        return;
+    }
+    do {
+        parse_named_result(p, results);
+    } while (!p->recovering && parser_take(p, TOK_COMMA));
+    parser_expect(p, TOK_RPAREN, "after the results");
 }
 
 static bool writes_a_parameter(const KernelDecl *kernel)
@@ -76,14 +88,7 @@ static void parse_results(Parser *p, KernelDecl *kernel)
     if (!parser_expect(p, TOK_ARROW, "and the results")) {
         return;
     }
-    if (!parser_take(p, TOK_LPAREN)) {
-        parse_named_result(p, kernel);
-        return;
-    }
-    do {
-        parse_named_result(p, kernel);
-    } while (!p->recovering && parser_take(p, TOK_COMMA));
-    parser_expect(p, TOK_RPAREN, "after the results");
+    parse_result_list(p, &kernel->results);
 }
 
 static void parse_class(Parser *p, Where *where)
@@ -193,6 +198,17 @@ static void parse_fn_name(Parser *p, FnDecl *fn)
     }
 }
 
+/* A type of what is returned, or names of what is written. */
+static void parse_fn_results(Parser *p, FnDecl *fn)
+{
+    bool named = parser_at(p, TOK_NAME) && parser_peek(p).kind == TOK_COLON;
+    if (named || parser_at(p, TOK_LPAREN)) {
+        parse_result_list(p, &fn->results);
+    } else {
+        fn->result_type = parse_type(p);
+    }
+}
+
 static void parse_fn_rest(Parser *p, FnDecl *fn)
 {
     if (!p->recovering && parser_take(p, TOK_ASSIGN)) {
@@ -224,7 +240,7 @@ static void parse_fn(Parser *p)
         parse_params(p, &fn->params, false);
     }
     if (!p->recovering && parser_take(p, TOK_ARROW)) {
-        fn->result_type = parse_type(p);
+        parse_fn_results(p, fn);
     }
     parse_where(p, &fn->where);
     if (p->module->library && !p->recovering) {

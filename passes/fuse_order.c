@@ -73,6 +73,16 @@ static uint64_t changing(const Func *func, size_t word, bool scratch)
     return bits;
 }
 
+/* Is it a store of all of a tensor? Who reads that may take the stored value instead. */
+static bool stores_whole(const Op *op)
+{
+    bool whole = op->kind == OP_STORE;
+    for (int i = 1; whole && i <= op_access(op, 0).n; i++) {
+        whole = !op->operands[i];
+    }
+    return whole;
+}
+
 Order fuse_order(const Func *func, const Touches *a, const Touches *b)
 {
     bool forwards = false;
@@ -80,7 +90,7 @@ Order fuse_order(const Func *func, const Touches *a, const Touches *b)
         uint64_t reads_a = a->loads[i] | a->others[i], reads_b = b->loads[i] | b->others[i];
         uint64_t clash = (a->writes[i] & (reads_b | b->writes[i])) | (reads_a & b->writes[i]);
         uint64_t only_loads = a->writes[i] & b->loads[i] & ~b->others[i] & ~b->writes[i];
-        if (a->statement->kind != OP_STORE || !only_loads) {
+        if (!only_loads || !stores_whole(a->statement)) {
             only_loads = 0;
         } else {
             only_loads &= changing(func, i, true);
