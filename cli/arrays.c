@@ -247,12 +247,14 @@ int arrays_complete(const Options *options, const Session *session, const Tesser
     arrays->n = kept;
     for (size_t i = 0; i < kept; i++) {
         Array *array = &arrays->items[i];
+        const char *fallback = array->param->fallback;
         array->param = &bound->params[i];
         int code = 0;
         if (array->param->rank >= 0) {
             code = complete_tensor(options, session, compile, arrays, i);
-        } else if (array->given || bench) {
-            code = scalar_read(array->param, array->given ? array->from : "1", array);
+        } else if (array->given || fallback || bench) {
+            const char *text = array->given ? array->from : fallback ? fallback : "1";
+            code = scalar_read(array->param, text, array);
         } else {
             code = fail_code(FAIL_NOT_GIVEN, TESSERA_USAGE, "'%s' is not given: %s=NUMBER",
                              array->param->name, array->param->name);

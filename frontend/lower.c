@@ -24,6 +24,10 @@ static void add_param(Lower *l, const ParamDecl *decl, ParamIo io)
         define(l, decl->name, decl->span, poison_val());
         return;
     }
+    if (decl->fallback) {
+        Val fallback = lower_expr(l, decl->fallback);
+        check_fits(l, ERR_BINDING, decl->fallback->span, &fallback, type->dtype, true);
+    }
     Value *value = func_param(l->func, decl->name, type, io);
     Val val = array_val(value);
     if (type->kind == TYPE_TENSOR) {

@@ -80,6 +80,20 @@ static bool writes_a_parameter(const KernelDecl *kernel)
     return false;
 }
 
+/* A scalar result is an array of one element. */
+static void one_element(Parser *p, ParamDecl *result)
+{
+    if (result->type->kind == EXPR_NAME) {
+        Expr *index = expr_new(p, EXPR_INDEX, result->type->span);
+        Expr *one = expr_new(p, EXPR_INT, result->type->span);
+        one->integer = 1;
+        one->name = "1";
+        index->a = result->type;
+        ARENA_PUSH(p->arena, &index->args, one);
+        result->type = expr_grown(p, index);
+    }
+}
+
 static void parse_results(Parser *p, KernelDecl *kernel)
 {
     if (!parser_at(p, TOK_ARROW) && writes_a_parameter(kernel)) {
@@ -89,6 +103,9 @@ static void parse_results(Parser *p, KernelDecl *kernel)
         return;
     }
     parse_result_list(p, &kernel->results);
+    for (size_t i = 0; i < kernel->results.n && !p->recovering; i++) {
+        one_element(p, &kernel->results.items[i]);
+    }
 }
 
 static void parse_class(Parser *p, Where *where)

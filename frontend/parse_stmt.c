@@ -184,10 +184,10 @@ static TokenKind update_operator(const Parser *p)
 static bool has_effect(const Expr *expr)
 {
     const Expr *callee = expr->kind == EXPR_CALL ? expr->a : NULL;
-    return callee && (callee->kind == EXPR_NAME ? is_saying(callee->name)
-                                                : callee->kind == EXPR_FIELD &&
-                                                      callee->a->kind == EXPR_NAME &&
-                                                      text_same(callee->a->name, "atomic"));
+    return callee && (callee->kind == EXPR_NAME
+                          ? is_saying(callee->name)
+                          : callee->kind == EXPR_FIELD && callee->a->kind == EXPR_NAME &&
+                                text_same(callee->a->name, "atomic"));
 }
 
 static Stmt *parse_effect(Parser *p, Stmt *stmt)
@@ -223,9 +223,13 @@ static Stmt *parse_assignment(Parser *p)
     return stmt;
 }
 
-static Stmt *unsupported_statement(Parser *p, const char *what)
+static Stmt *inner_function(Parser *p)
 {
-    parser_unsupported(p, p->token.span, what);
+    Diag *diag = parser_unsupported(p, p->token.span, "functions inside of functions are");
+    if (diag) {
+        diag_help(p->diags, diag,
+                  "define it beside the kernel; what it reads here is an argument then");
+    }
     return NULL;
 }
 
@@ -243,7 +247,7 @@ static Stmt *parse_statement(Parser *p)
     case TOK_BREAK: return parse_leave(p, STMT_BREAK);
     case TOK_CONTINUE: return parse_leave(p, STMT_CONTINUE);
     case TOK_UNCHECKED: return parse_unchecked(p);
-    case TOK_FN: return unsupported_statement(p, "functions inside of functions are");
+    case TOK_FN: return inner_function(p);
     default: return parse_assignment(p);
     }
 }

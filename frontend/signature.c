@@ -88,6 +88,9 @@ static void expand_extent(Signer *s, const char *text, Text *out, int depth)
 static const char *extent_text(Signer *s, const Expr *dim)
 {
     Text out = text_new(s->arena);
+    if (dim->kind == EXPR_INT) {
+        return arena_printf(s->arena, "%lld", (long long)dim->integer);
+    }
     expand_extent(s, source_text(s->diags, s->arena, dim->span), &out, 4);
     return out.data;
 }
@@ -167,6 +170,27 @@ static void check_dims(Signer *s, const Expr *type, KernelParam *param)
     }
 }
 
+/* What is no const has a default that is read like a value of the command line. */
+static void check_default(Signer *s, const ParamDecl *decl, bool tensor)
+{
+    const Expr *value = decl->fallback;
+    if (value->kind == EXPR_UNARY && value->op == TOK_MINUS) {
+        value = value->a;
+    }
+    bool number = value->kind == EXPR_INT || value->kind == EXPR_FLOAT ||
+                  value->kind == EXPR_BOOL ||
+                  (value->kind == EXPR_NAME && text_same(value->name, "inf"));
+    if (tensor || decl->is_inout) {
+        Diag *diag =
+            front_error(s->diags, ERR_SIGNATURE, decl->fallback->span, "an array has no default");
+        diag_help(s->diags, diag, "a scalar has one: `%s: f32 = 1`", decl->name);
+    } else if (!decl->is_const && !number && value->kind != EXPR_POISON) {
+        Diag *diag = front_error(s->diags, ERR_SIGNATURE, decl->fallback->span,
+                                 "the default of an argument is a number, true or false");
+        diag_help(s->diags, diag, "an expression may be the default of a `const` parameter");
+    }
+}
+
 static void add_param(Signer *s, const ParamDecl *decl, ParamIo io)
 {
     KernelParam param = {.name = decl->name, .rank = -1, .io = io, .is_const = decl->is_const};
@@ -182,16 +206,10 @@ static void add_param(Signer *s, const ParamDecl *decl, ParamIo io)
             front_error(s->diags, ERR_SIGNATURE, decl->type->span, "a scalar cannot be written");
         diag_help(s->diags, diag, "write `%s[1]`", param.dtype);
         diag_fix(s->diags, diag, decl->type->span, "%s[1]", param.dtype);
-    } else if (!tensor && io == PARAM_OUT) {
-        Diag *diag = front_unsupported(s->diags, decl->type->span, "scalar results are");
-        diag_help(s->diags, diag, "write `%s[1]`", param.dtype);
     }
     if (decl->fallback) {
         param.fallback = source_text(s->diags, s->arena, decl->fallback->span);
-        if (!decl->is_const) {
-            front_unsupported(s->diags, decl->fallback->span,
-                              "defaults of parameters that are not const are");
-        }
+        check_default(s, decl, tensor);
     }
     ARENA_PUSH(s->arena, &s->signature->params, param);
 }

@@ -207,7 +207,8 @@ typedef struct TesseraParam {
     const char *const *dims; /* as written: "M", "128", "2 * N" */
     TesseraIo io;
     bool is_const;        /* bound at compile time; it is no argument of a launch */
-    const char *fallback; /* default of a const parameter, or NULL */
+    const char *fallback; /* default, or NULL; of a const parameter, or what `tessera run` gives: a
+                           * launch has all of its arguments */
 } TesseraParam;
 
 /* A size that is bound at compile time to one of these: `assume D in 64, 128`. */

@@ -40,3 +40,13 @@ def attention(q, k, v, scale):
 def tiled(q, k, v):
     unit = [a / np.sqrt((a * a).sum(1, keepdims=True)) for a in (q, k)]
     return attention(*unit, attention(k, k, v, 0.5), 0.25) + q
+
+
+@kernel(x="f32[N]", sizes=[dict(N=1), dict(N=70)])
+def scalars(x):
+    return x.sum(keepdims=True), np.argmax(x, keepdims=True), x * -0.5 + 3
+
+
+@kernel(x="f32[N]", sizes=[dict(N=1), dict(N=70)])
+def least(x):
+    return x.min(keepdims=True)
