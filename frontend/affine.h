@@ -10,6 +10,7 @@
 typedef struct IndexVar {
     uint32_t id; /* orders the terms of a sum */
     Dim least, most;
+    const struct IndexVar *within; /* the range of which it walks a part; NULL: of none */
 } IndexVar;
 
 typedef struct AffineTerm {

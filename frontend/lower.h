@@ -38,6 +38,7 @@ typedef struct Val {
     Scalar scalar;  /* CONST */
     bool is_inout;  /* TENSOR: written, and read too */
     Value *value, *lo, *hi;
+    Dim from, to;    /* PART: its ends, where they are made of sizes; NULL: others, or none */
     bool is_local; /* TENSOR: a result of the function that is inlined */
     Value *held; /* TENSOR that is inout or local: the elements it was given last, as a whole … */
     Lanes held_lanes; /* … and their lanes, of a local one */
@@ -216,6 +217,10 @@ Lanes lanes_from(const Lower *l, int n);
 const IndexVar *index_var(Lower *l, Dim least, Dim most);
 /* The size of `size - least`; NULL where it is something else. */
 const DimVar *single_size(Dim dim, int64_t *least);
+/* The extent that `i in N` or `i in a..b` walks, and its first index; false after an error. */
+bool axis_extent(Lower *l, const Axis *axis, Dim *first, Dim *extent);
+/* What may have fewer than 0 elements, in words. */
+void may_be_negative(Lower *l, Span span, Dim extent);
 /* Opens a lane for each axis and defines its name; false after an error. What was opened is closed
  * by close_lanes also then. */
 bool open_axes(Lower *l, const AxisList *axes);

@@ -5,6 +5,24 @@
 
 #include "frontend/lower.h"
 
+/* What a loop walks, and how. */
+typedef struct Walk {
+    Dim whole;
+    Value *lo, *hi;      /* NULL: from 0, to the end of `whole` */
+    Dim from, to;        /* the same where they are made of sizes, else NULL */
+    const IndexVar *var; /* what is known of its index */
+    bool in_lanes;       /* first, end: they differ from lane to lane */
+    Val first, end;
+    int64_t step; /* 0: one by one; -1: auto */
+} Walk;
+
+/* ---- lower_loop.c ---- */
+bool lower_axis(Lower *l, const Axis *axis, Walk *walk);
+/* The loop variable: a range, or a number. */
+void define_axis(Lower *l, const Axis *axis, const Walk *walk, Value *arg);
+/* After an error in the head the body is still checked, its loop variables being poison. */
+void lower_poisoned(Lower *l, const Stmt *stmt);
+
 /* The variables from outside that statements assign to. A loop must know the lanes of what it
  * carries before its body is lowered: it begins with those of the first value, and is lowered again
  * with more when the body added some. */

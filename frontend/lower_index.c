@@ -382,7 +382,7 @@ static Val read_indexed(Lower *l, const Expr *expr, const Val *memory, const Exp
 
 /* ---- N[lo: hi] ---- */
 
-static bool part_end(Lower *l, const Expr *end, Value **out)
+static bool part_end(Lower *l, const Expr *end, Value **out, Dim *size)
 {
     *out = NULL;
     if (!end) {
@@ -397,6 +397,9 @@ static bool part_end(Lower *l, const Expr *end, Value **out)
                     val_text(l, &val));
         return false;
     }
+    *size = val.kind == VAL_DIM     ? val.dim
+            : val.kind == VAL_CONST ? poly_const(l->func, val.scalar.i)
+                                    : NULL;
     *out = as_index(l, &val);
     return true;
 }
@@ -411,9 +414,31 @@ static Val part_of(Lower *l, const Expr *expr, Dim whole)
                   dim_text(l, whole));
         return poison_val();
     }
-    if (!part_end(l, slice->a, &part.lo) || !part_end(l, slice->b, &part.hi)) {
+    if (!part_end(l, slice->a, &part.lo, &part.from) ||
+        !part_end(l, slice->b, &part.hi, &part.to)) {
         return poison_val();
     }
+    return part;
+}
+
+/* i[a: b]: counted from the start of the range, and inside of it. */
+static Val part_of_range(Lower *l, const Expr *expr, const Val *range)
+{
+    Val part = part_of(l, expr, poly_as_range(range->dim)->whole);
+    if (is_poison(&part)) {
+        return part;
+    }
+    Value *start = build_range_fact(&l->b, OP_START, range->value), *zero = build_i64(&l->b, 0);
+    Value *end = build_range_fact(&l->b, OP_END, range->value);
+    Value *ends[] = {part.lo, part.hi};
+    for (int i = 0; i < 2; i++) {
+        ends[i] = ends[i] ? build_binary(&l->b, OP_MAX, ends[i], zero) : NULL;
+        ends[i] = ends[i] ? build_binary(&l->b, OP_ADD, start, ends[i]) : NULL;
+    }
+    part.affine = range->affine;
+    part.from = part.to = NULL;
+    part.lo = ends[0] ? ends[0] : start;
+    part.hi = ends[1] ? build_binary(&l->b, OP_MIN, ends[1], end) : end;
     return part;
 }
 
@@ -426,7 +451,7 @@ static Val index_other(Lower *l, const Expr *expr, const Val *base)
             return part_of(l, expr, poly_const(l->func, base->scalar.i));
         }
         break;
-    case VAL_RANGE: lower_unsupported(l, expr->span, "parts of a range are"); return poison_val();
+    case VAL_RANGE: return part_of_range(l, expr, base);
     case VAL_POISON: return *base;
     default: break;
     }

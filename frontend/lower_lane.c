@@ -18,7 +18,7 @@ Lanes lanes_from(const Lower *l, int n)
 const IndexVar *index_var(Lower *l, Dim least, Dim most)
 {
     IndexVar *var = ARENA_NEW(l->arena, IndexVar);
-    *var = (IndexVar){l->n_index_vars++, least, most};
+    *var = (IndexVar){l->n_index_vars++, least, most, NULL};
     return var;
 }
 
@@ -122,8 +122,7 @@ const DimVar *single_size(Dim dim, int64_t *least)
     return two && *least > 0 ? dim->terms[1].vars[0] : NULL;
 }
 
-/* The extent that an axis walks, and its first index. */
-static bool axis_extent(Lower *l, const Axis *axis, Dim *first, Dim *extent)
+bool axis_extent(Lower *l, const Axis *axis, Dim *first, Dim *extent)
 {
     Dim lo = poly_const(l->func, 0), hi;
     if (axis->to && !size_of(l, axis->extent, &lo)) {
@@ -137,17 +136,22 @@ static bool axis_extent(Lower *l, const Axis *axis, Dim *first, Dim *extent)
     if (dim_is_natural(l->func, *extent)) {
         return true;
     }
-    Span span = axis->to ? span_join(axis->extent->span, axis->to->span) : axis->extent->span;
+    may_be_negative(
+        l, axis->to ? span_join(axis->extent->span, axis->to->span) : axis->extent->span, *extent);
+    return false;
+}
+
+void may_be_negative(Lower *l, Span span, Dim extent)
+{
     Diag *diag = lower_error(l, ERR_EXTENT, span, "this may have fewer than 0 elements");
     int64_t least;
-    const DimVar *var = single_size(*extent, &least);
+    const DimVar *var = single_size(extent, &least);
     if (var) {
         diag_help(l->diags, diag, "if it never has: `assume %s >= %lld`", var->name,
                   (long long)least);
     } else {
         diag_help(l->diags, diag, "say with `assume` what is known of its sizes");
     }
-    return false;
 }
 
 static bool bound_twice(Lower *l, const Axis *axis, int from)

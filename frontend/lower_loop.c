@@ -1,19 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* for and parallel. What a `for` assigns to variables from outside of it becomes its carried
- * values. */
+/* What loops walk, and for. What a `for` assigns to variables from outside of it becomes its
+ * carried values. */
 #include "frontend/lower_control.h"
 
-enum { MOST_STEP = 1 << 20, MOST_AXES = MAX_RANK };
-
-/* What a loop walks, and how. */
-typedef struct Walk {
-    Dim whole;
-    Value *lo, *hi;      /* NULL: from 0, to the end of `whole` */
-    const IndexVar *var; /* what is known of its index */
-    bool in_lanes;       /* first, end: they differ from lane to lane */
-    Val first, end;
-    int64_t step; /* 0: one by one; -1: auto */
-} Walk;
+enum { MOST_STEP = 1 << 20 };
 
 /* ---- the axis ---- */
 
@@ -52,6 +42,15 @@ static bool extent_error(Lower *l, const Expr *extent, const Val *val)
     return false;
 }
 
+/* An index inside of a range, of a whole of this extent. */
+static const IndexVar *var_within(Lower *l, Dim whole, const Affine *range)
+{
+    IndexVar *var = ARENA_NEW(l->arena, IndexVar);
+    Dim most = dim_sub(l->func, whole, poly_const(l->func, 1));
+    *var = (IndexVar){l->n_index_vars++, poly_const(l->func, 0), most, affine_as_var(range)};
+    return var;
+}
+
 /* An index from `least` on and below `end`; either may be NULL. */
 static const IndexVar *bounded_var(Lower *l, Dim least, Dim end)
 {
@@ -68,6 +67,8 @@ static bool walk_extent(Lower *l, const Expr *extent, Walk *walk)
         walk->whole = val.dim;
         walk->lo = clamp_low(l, val.lo);
         walk->hi = val.hi;
+        walk->from = val.from;
+        walk->to = val.to;
         break;
     case VAL_CONST:
         if (!dtype_is_int(val.dtype) || val.scalar.i < 0) {
@@ -75,10 +76,14 @@ static bool walk_extent(Lower *l, const Expr *extent, Walk *walk)
         }
         walk->whole = poly_const(l->func, val.scalar.i);
         break;
-    case VAL_RANGE: lower_unsupported(l, extent->span, "loops over a range are"); return false;
+    case VAL_RANGE:
+        walk->whole = poly_as_range(val.dim)->whole;
+        walk->lo = build_range_fact(&l->b, OP_START, val.value);
+        walk->hi = build_range_fact(&l->b, OP_END, val.value);
+        break;
     default: return extent_error(l, extent, &val);
     }
-    walk->var = bounded_var(l, poly_const(l->func, 0), walk->whole);
+    walk->var = var_within(l, walk->whole, val.affine);
     return true;
 }
 
@@ -120,14 +125,14 @@ static bool walk_between(Lower *l, const Axis *axis, Walk *walk)
     return true;
 }
 
-static bool lower_axis(Lower *l, const Axis *axis, Walk *walk)
+bool lower_axis(Lower *l, const Axis *axis, Walk *walk)
 {
     *walk = (Walk){.step = 0};
     bool walks = axis->to ? walk_between(l, axis, walk) : walk_extent(l, axis->extent, walk);
     return walks && lower_step(l, axis, walk);
 }
 
-static void define_axis(Lower *l, const Axis *axis, const Walk *walk, Value *arg)
+void define_axis(Lower *l, const Axis *axis, const Walk *walk, Value *arg)
 {
     Val val = array_val(arg);
     if (arg->type->kind == TYPE_RANGE) {
@@ -146,18 +151,7 @@ static void poison_axes(Lower *l, const Stmt *stmt)
 
 /* ---- for ---- */
 
-static void lower_region(Lower *l, const Stmt *stmt, const Walk *walks, Block *region)
-{
-    Symbol *outer = l->symbols;
-    for (size_t i = 0; i < stmt->axes.n; i++) {
-        define_axis(l, &stmt->axes.items[i], &walks[i], region->args[i]);
-    }
-    lower_block(l, &stmt->body);
-    l->symbols = outer;
-}
-
-/* After an error in the head the body is still checked, its loop variables being poison. */
-static void lower_poisoned(Lower *l, const Stmt *stmt)
+void lower_poisoned(Lower *l, const Stmt *stmt)
 {
     Symbol *outer = l->symbols;
     poison_axes(l, stmt);
@@ -239,142 +233,5 @@ void lower_loop(Lower *l, const Stmt *stmt)
         forget_held_all(l);
         end_leaving(l, outer);
     }
-    l->b.span = span;
-}
-
-/* ---- parallel ---- */
-
-static bool check_parallel(Lower *l, const Stmt *stmt)
-{
-    const char *what = NULL;
-    if (l->parallel) {
-        what = "`parallel` inside of `parallel` is";
-    } else if (l->nested) {
-        what =
-            "`parallel` over ranges in a function that is called inside of a loop or a branch is";
-    } else if (l->loops) {
-        what = "`parallel` inside of `for` is";
-    } else if (l->branches) {
-        what = "`parallel` over ranges inside of `if` is";
-    } else if (stmt->axes.n > MOST_AXES) {
-        what = "more than 12 axes of `parallel` are";
-    }
-    if (what) {
-        lower_unsupported(l, stmt->span, what);
-    }
-    return !what;
-}
-
-static bool parallel_axis(Lower *l, const Axis *axis, Walk *walk)
-{
-    if (axis->to || !lower_axis(l, axis, walk)) {
-        if (axis->to) {
-            lower_unsupported(l, axis->extent->span, "`parallel` over `a..b` is");
-        }
-        return false;
-    }
-    if (walk->lo || walk->hi) {
-        lower_unsupported(l, axis->extent->span, "`parallel` over a part of a size is");
-        return false;
-    }
-    return true;
-}
-
-static bool same_name(Lower *l, const Stmt *stmt)
-{
-    for (size_t i = 0; i < stmt->axes.n; i++) {
-        for (size_t j = 0; j < i; j++) {
-            if (text_same(stmt->axes.items[i].name, stmt->axes.items[j].name)) {
-                lower_error(l, ERR_DUPLICATE, stmt->axes.items[i].span, "`%s` is defined twice",
-                            stmt->axes.items[i].name);
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-static Op *build_head(Lower *l, const Stmt *stmt, const Walk *walks)
-{
-    Dim dims[MOST_AXES];
-    int64_t steps[MOST_AXES];
-    const char *names[MOST_AXES];
-    bool exact = false;
-    int n = (int)stmt->axes.n;
-    for (int i = 0; i < n; i++) {
-        dims[i] = walks[i].whole;
-        steps[i] = walks[i].step;
-        names[i] = stmt->axes.items[i].name;
-        exact = exact || stmt->axes.items[i].by == BY_EXACTLY;
-    }
-    Op *op = build_parallel(&l->b, OP_PARALLEL, n, dims, steps, names);
-    if (exact) {
-        op_set_int(l->func, op, ATTR_EXACT, 1);
-    }
-    return op;
-}
-
-/* Is there a loop over ranges? Then the program is tiled by hand. */
-static bool has_ranges(const StmtList *list)
-{
-    for (size_t i = 0; i < list->n; i++) {
-        const Stmt *stmt = list->items[i];
-        for (size_t k = 0; k < stmt->axes.n; k++) {
-            if (stmt->axes.items[k].by != BY_NONE) {
-                return true;
-            }
-        }
-        if (has_ranges(&stmt->body) || has_ranges(&stmt->otherwise)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Scalars alone: each variable is a lane, and the body is lowered for all of them at once. */
-static void parallel_lanes(Lower *l, const Stmt *stmt)
-{
-    Symbol *symbols = l->symbols;
-    int lanes = l->n_lanes;
-    open_axes(l, &stmt->axes);
-    lower_block(l, &stmt->body);
-    close_lanes(l, lanes);
-    l->symbols = symbols;
-}
-
-void lower_parallel(Lower *l, const Stmt *stmt)
-{
-    Walk walks[MOST_AXES];
-    Stmt self = *stmt, *items[] = {&self};
-    if (!has_ranges(&(StmtList){items, 1, 1})) {
-        parallel_lanes(l, stmt);
-        return;
-    }
-    if (!check_parallel(l, stmt)) {
-        return;
-    }
-    bool good = !same_name(l, stmt);
-    Span span = l->b.span;
-    l->b.span = stmt->span;
-    for (size_t i = 0; i < stmt->axes.n; i++) {
-        good = parallel_axis(l, &stmt->axes.items[i], &walks[i]) && good;
-    }
-    if (!good) {
-        lower_poisoned(l, stmt);
-        return;
-    }
-    forget_held_all(l);
-    Op *op = build_head(l, stmt, walks);
-    Builder outside = l->b;
-    l->b = build_at_end(l->func, op->regions[0]);
-    l->parallel++;
-    l->parallel_block = op->regions[0];
-    for (size_t i = 0; i < stmt->axes.n; i++) {
-        l->parallel_vars[i] = walks[i].var;
-    }
-    lower_region(l, stmt, walks, op->regions[0]);
-    l->parallel_block = NULL;
-    l->parallel--;
-    l->b = outside;
     l->b.span = span;
 }

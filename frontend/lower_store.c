@@ -25,11 +25,16 @@ Value *fit_to_slot(Lower *l, Span span, const Val *value, DType dtype, const Sha
 
 /* ---- iterations have no order: each writes a place of its own ---- */
 
+/* A part of the range is of one iteration, too. */
 static bool mentions(const AxisAt *place, const IndexVar *var)
 {
     const Affine *affine = place->val.affine;
     for (int i = 0; affine && i < affine->n; i++) {
-        if (affine->terms[i].var == var) {
+        const IndexVar *own = affine->terms[i].var;
+        while (own && own != var) {
+            own = own->within;
+        }
+        if (own) {
             return true;
         }
     }

@@ -25,3 +25,34 @@ def before(m, g):
 def scores(q, k):
     unit = q / np.sqrt((q * q).sum(1, keepdims=True))
     return (unit @ k.T).max(1, keepdims=True)
+
+
+@kernel(x="f32[S, L]", sizes=SHAPES + [dict(S=100, L=50)])
+def parts(x):
+    i = np.arange(len(x))[:, None]
+    within = i % 48
+    times = np.where(within < 8, 2, np.where(within < 24, 1, 3))
+    return x * i + i // 48 * 48, x * times, x[:, 0]
+
+
+@kernel(x="f32[B, S, L]", sizes=[dict(B=2, S=5, L=1), dict(B=3, S=40, L=33)])
+def some(x):
+    y, w = x.copy(), x[:, :, 0].copy()
+    for b in range(1, len(x)):
+        for i in range(2, x.shape[1] - 1):
+            y[b, i] = x[b - 1, i] * b + i
+    w[2:, :3] = 0
+    w[2:, 3:] *= 2
+    return y, x + 2 * x[:, :1, :1], w
+
+
+@kernel(x="f32[N, D]", y="f32[N, D]", sizes=[dict(N=4, D=8), dict(N=50, D=20)], tolerance=2e-4)
+def blocks(x, y):
+    o, p = np.zeros_like(x), np.zeros_like(x)
+    for i in range(1, len(x) - 2, 16):
+        rows = slice(i, min(i + 16, len(x) - 2))
+        o[rows] = x[rows] @ (y[rows].T @ x[rows])
+    for i in range(0, len(x), 32):
+        rows = slice(i, i + 32)
+        p[rows] = x[rows] @ (x[rows].T @ y[rows])
+    return o, p
