@@ -6,7 +6,7 @@
  *
  * One axis of the left factor alone, one of the right alone and one that is summed make the
  * product; every other axis is a batch, of which those that are summed are summed after: a
- * convolution is a product for each offset of its window, over channels. Factors of 16 bits stay
+ * convolution is a product for each offset of its window, over channels, wherever they stand. Factors of 16 bits stay
  * so: they multiply exactly in f32. What has no such axes, or too little in them for a matrix unit,
  * stays. Requires the tensor stage. Reassociates the sum, whose products enter it unrounded. */
 #include "ir/build.h"
@@ -14,18 +14,18 @@
 #include "passes/pass.h"
 
 enum {
-    LEAST_EDGE = 4,  /* rows, columns, depth that are worth it, where they are known */
+    LEAST_EDGE = 4,  /* rows, columns, depth that are worth it, where they are known … */
+    GOOD_EDGE = 16,  /* … and that leave no matrix unit half empty */
     MOST_BELOW = 64, /* ops between a factor and what it is read from */
 };
 
 /* ---- along which axes a value changes ---- */
 
-static unsigned varies(const Value *value, int depth);
-
-static unsigned varies_moved(const Op *op, int depth)
+/* The operand's axes as the result's; new and stretched ones are none of them. */
+static unsigned axes_moved(const Op *op, unsigned inner)
 {
     Type from = op->operands[0]->type, to = op->results[0]->type;
-    unsigned inner = varies(op->operands[0], depth), outer = 0;
+    unsigned outer = 0;
     int at = (int)op_int(op, ATTR_AXIS, 0);
     for (int i = 0; i < to->rank; i++) {
         int k = op->kind == OP_PERMUTE   ? (int)op_attr(op, ATTR_PERM)->ints[i]
@@ -55,7 +55,7 @@ static unsigned varies(const Value *value, int depth)
     case OP_BROADCAST:
     case OP_EXPAND:
     case OP_SQUEEZE:
-    case OP_PERMUTE: return varies_moved(op, depth + 1);
+    case OP_PERMUTE: return axes_moved(op, varies(op->operands[0], depth + 1));
     case OP_GATHER:
         for (int i = 1; i < op->n_operands; i++) {
             axes |= op->operands[i]->type->rank ? varies(op->operands[i], depth + 1) : 0;
@@ -67,6 +67,41 @@ static unsigned varies(const Value *value, int depth)
         }
         for (int i = 0; i < op->n_operands; i++) {
             axes |= varies(op->operands[i], depth + 1);
+        }
+        return axes;
+    }
+}
+
+/* ---- windows ---- */
+
+static bool is_one_axis(unsigned axes)
+{
+    return (axes & (axes - 1)) == 0;
+}
+
+/* The axes that are read together with another one, by `x[p + r]`: of a window, and as short as it
+ * is, or of the places where it lies. */
+static unsigned windows(const Value *value, int depth)
+{
+    const Op *op = value->def;
+    unsigned axes = 0;
+    if (!op || depth > MOST_BELOW) {
+        return 0;
+    }
+    switch (op->kind) {
+    case OP_BROADCAST:
+    case OP_EXPAND:
+    case OP_SQUEEZE:
+    case OP_PERMUTE: return axes_moved(op, windows(op->operands[0], depth + 1));
+    case OP_GATHER:
+        for (int i = 1; i < op->n_operands; i++) {
+            unsigned own = op->operands[i]->type->rank ? varies(op->operands[i], depth + 1) : 0;
+            axes |= is_one_axis(own) ? 0 : own;
+        }
+        return axes;
+    default:
+        for (int i = 0; op_has(op, TRAIT_ELEMENTWISE) && i < op->n_operands; i++) {
+            axes |= windows(op->operands[i], depth + 1);
         }
         return axes;
     }
@@ -120,18 +155,21 @@ static bool find_product(Func *func, Op *sum, Contraction *c)
     return op->kind == OP_MUL && op->results[0]->type->dtype == DT_F32;
 }
 
-static bool is_worth(Type type, int axis)
+static bool is_worth(Type type, int axis, int64_t least)
 {
     int64_t extent;
-    return !poly_is_const(type->dims[axis], &extent) || extent >= LEAST_EDGE;
+    return !poly_is_const(type->dims[axis], &extent) || extent >= least;
 }
 
-/* The last such axis: what is contiguous, as a rule. */
+/* The last such axis, which is contiguous, as a rule; one that is long enough first. */
 static int last_axis(unsigned axes, Type type)
 {
-    for (int i = type->rank; i-- > 0;) {
-        if ((axes >> i & 1) && is_worth(type, i)) {
-            return i;
+    static const int64_t least[] = {GOOD_EDGE, LEAST_EDGE};
+    for (int pass = 0; pass < 2; pass++) {
+        for (int i = type->rank; i-- > 0;) {
+            if ((axes >> i & 1) && is_worth(type, i, least[pass])) {
+                return i;
+            }
         }
     }
     return -1;
@@ -146,7 +184,10 @@ static bool choose_axes(Contraction *c)
     c->right = varies(c->mul->operands[1], 0);
     c->m = last_axis(kept & c->left & ~c->right, type);
     c->n = last_axis(kept & c->right & ~c->left, type);
-    c->k = last_axis(c->summed & c->left & c->right, type);
+    unsigned inner = c->summed & c->left & c->right;
+    unsigned window = windows(c->mul->operands[0], 0) | windows(c->mul->operands[1], 0);
+    c->k = last_axis(inner & ~window, type);
+    c->k = c->k < 0 ? last_axis(inner, type) : c->k;
     return c->m >= 0 && c->n >= 0 && c->k >= 0;
 }
 

@@ -66,3 +66,16 @@ def transposed(x, w):
 @kernel(x="f32[N]", sizes=[dict(N=5), dict(N=33)])
 def stretched(x):
     return np.repeat(x, 3) * (np.arange(3 * len(x)) % 3)
+
+
+@kernel(x="f32[N, C, H, W]", w="f32[O, C, R, S]",
+        sizes=[dict(N=1, C=1, H=3, W=3, O=1, R=3, S=3), dict(N=2, C=20, H=7, W=9, O=5, R=3, S=2)])
+def channels(x, w):
+    view = np.lib.stride_tricks.sliding_window_view(x, w.shape[2:], (2, 3))
+    return np.einsum("ncpqrs,ocrs->nopq", view, w)
+
+
+@kernel(x="f32[A, D, 8]", w="f32[D, 8, B, C]",
+        sizes=[dict(A=1, D=1, B=1, C=1), dict(A=33, D=20, B=3, C=17)])
+def several(x, w):
+    return np.einsum("ade,debc->abc", x, w)
