@@ -6,9 +6,10 @@
  *
  * One axis of the left factor alone, one of the right alone and one that is summed make the
  * product; every other axis is a batch, of which those that are summed are summed after: a
- * convolution is a product for each offset of its window, over channels, wherever they stand. Factors of 16 bits stay
- * so: they multiply exactly in f32. What has no such axes, or too little in them for a matrix unit,
- * stays. Requires the tensor stage. Reassociates the sum, whose products enter it unrounded. */
+ * convolution is a product for each offset of its window, over channels, wherever they stand.
+ * Factors of 16 bits stay so: they multiply exactly in f32. What has no such axes, or too little in
+ * them for a matrix unit, stays. Requires the tensor stage. Reassociates the sum, whose products
+ * enter it unrounded. */
 #include "ir/build.h"
 #include "passes/axis_drop.h"
 #include "passes/pass.h"

@@ -400,6 +400,57 @@ def give_tiles(p):
                f"    {y.name}[{i}, :] = {s}", "}"]
 
 
+def tiled_body(p, kind, x, y, m, n):
+    """Each element of y from that of x, by ranges and parts of them."""
+    i, j, k = p.fresh("j"), p.fresh("j"), p.fresh("k")
+    by, sub, inner = p.rnd.choice([1, 5, 16, 48]), p.rnd.choice([3, 8, 16]), p.rnd.choice([7, 32])
+
+    def rows(v, times):
+        value = f"{x}[{v}, {j}] * {times} + {kind}(index({v}))[:, None]"
+        return f"for {j} in {n} by {inner} {{ {y}[{v}, {j}] = {value} }}"
+    cut = p.rnd.choice([0, 2, 8, 20])
+    lines = p.rnd.choice([[rows(i, 2)], [f"for {k} in {i} by {sub} {{ {rows(k, 3)} }}"],
+                          [f"for {k} in {i}[: {cut}] by {sub} {{ {rows(k, 2)} }}",
+                           f"for {k} in {i}[{cut}:] by {sub} {{ {rows(k, 5)} }}"]])
+    whole = f"{m}[0: {m}]" if m.isalpha() and p.rnd.random() < 0.3 else m
+    return [f"parallel {i} in {whole} by {by} {{", *lines, "}"]
+
+
+def give_tiles_of(p):
+    """What is made before a parallel over ranges, in the kernel or in a function."""
+    m, n = p.dims(rank=2)
+    kind = p.rnd.choice(["f32", "i32"])
+    text = expr(p, kind, (m, n), 2)
+    y = p.result(kind, (m, n))
+    if p.rnd.random() < 0.5:
+        t = p.fresh("t")
+        p.body += [f"let {t} = {text}", *tiled_body(p, kind, t, y.name, m, n)]
+        return
+    name = p.fresh("tiled")
+    lines = "\n    ".join(tiled_body(p, kind, "x", "y", "A", "B"))
+    p.function(f"fn {name}(x: T[A, B]) -> y: {kind}[A, B] where T: number {{\n    {lines}\n}}")
+    p.body.append(f"{y.name} = {name}({text}) - {expr(p, kind, (m, n), 1)}")
+
+
+def give_written(p):
+    """A function that writes its results: as wholes, or one of them in parts."""
+    m, n = p.dims(rank=2)
+    dtype = p.rnd.choice(["f32", "i32", "i64"])
+    name = p.fresh("written")
+    size, extent, part = p.rnd.choice([
+        ("A", m, "parallel i in A { r[i] = (a[i, 0] else 5) * 3 }"),
+        ("B", n, "parallel j in B { r[B - 1 - j] = (a[0, j] else 5) }"),
+        ("B", n, f"parallel j in B {{ if (a[0, j] else 5) > 0 {{ r[j] = {dtype}(j) }} }}")])
+    lines = [f"w[i, j] = a[i, j] * 2 - {dtype}(i)", "r[k] = 7", part]
+    p.function(f"fn {name}(a: T[A, B]) -> (w: {dtype}[A, B], r: {dtype}[{size}]) "
+               f"where T: number, A >= 0 {{\n    " + "\n    ".join(lines) + "\n}")
+    first, second = p.fresh("s"), p.fresh("s")
+    p.body.append(f"let ({first}, {second}) = {name}({expr(p, dtype, (m, n), 2, pure=True)})")
+    for value, dims in ((first, (m, n)), (second, (extent,))):
+        result = p.result(dtype, dims)
+        p.body.append(f"{result.name} = {value} + {expr(p, dtype, dims, 1)}")
+
+
 def give_outer_function(p):
     """A function with shapes."""
     p.function("fn outer(a: number[A], b: number[B]) = a[:, None] * b[None, :]")
@@ -413,7 +464,8 @@ STATEMENTS = [(let_array, 3), (let_indexed, 2), (let_controlled, 1), (let_mixed,
               (give_array, 7), (give_indexed, 5), (give_window, 2), (give_parallel, 3),
               (give_rows, 1), (give_joined, 1.5), (give_views, 1.5), (give_contraction, 1.5),
               (give_stencil, 2), (give_atomic, 1), (give_scattered, 0.7), (give_inout, 1),
-              (give_folded, 0.7), (give_tiles, 1), (give_outer_function, 0.5)]
+              (give_folded, 0.7), (give_tiles, 1), (give_outer_function, 0.5),
+              (give_tiles_of, 1), (give_written, 0.7)]
 
 
 def schedule_lines(p, n):
