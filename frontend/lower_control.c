@@ -185,6 +185,41 @@ static bool check_condition(Lower *l, const Expr *expr, const Val *condition)
     return true;
 }
 
+static void lower_apart(Lower *l, const Val *condition, const Stmt *stmt);
+
+/* One branch of an `if`: where it is `parallel` with ranges, each statement by itself. */
+static void lower_one(Lower *l, Span span, const Val *condition, const StmtList *list)
+{
+    bool apart = has_parallels(list);
+    if (!apart && list->n) {
+        lower_branches(l, span, condition, list, NULL);
+    }
+    for (size_t i = 0; apart && i < list->n; i++) {
+        lower_apart(l, condition, list->items[i]);
+    }
+}
+
+static void lower_apart(Lower *l, const Val *condition, const Stmt *stmt)
+{
+    if (stmt->kind == STMT_PARALLEL) {
+        lower_parallel_if(l, condition, stmt);
+        return;
+    }
+    Val inner = lower_operand(l, stmt->value);
+    if (!check_condition(l, stmt->value, &inner)) {
+        return;
+    }
+    if (inner.kind == VAL_CONST) {
+        lower_one(l, stmt->span, condition, inner.scalar.i ? &stmt->body : &stmt->otherwise);
+        return;
+    }
+    Val otherwise = negated(l, &inner);
+    inner = both(l, condition, &inner);
+    otherwise = both(l, condition, &otherwise);
+    lower_one(l, stmt->span, &inner, &stmt->body);
+    lower_one(l, stmt->span, &otherwise, &stmt->otherwise);
+}
+
 void lower_if(Lower *l, const Stmt *stmt)
 {
     Val condition = lower_operand(l, stmt->value);
@@ -195,7 +230,13 @@ void lower_if(Lower *l, const Stmt *stmt)
         lower_block(l, condition.scalar.i ? &stmt->body : &stmt->otherwise);
         return;
     }
-    lower_branches(l, stmt->span, &condition, &stmt->body, &stmt->otherwise);
+    if (condition.lanes || (!has_parallels(&stmt->body) && !has_parallels(&stmt->otherwise))) {
+        lower_branches(l, stmt->span, &condition, &stmt->body, &stmt->otherwise);
+        return;
+    }
+    Val otherwise = negated(l, &condition);
+    lower_one(l, stmt->span, &condition, &stmt->body);
+    lower_one(l, stmt->span, &otherwise, &stmt->otherwise);
 }
 
 /* ---- break, continue ---- */

@@ -16,6 +16,12 @@ typedef struct Walk {
     int64_t step; /* 0: one by one; -1: auto */
 } Walk;
 
+/* ---- lower_parallel.c ---- */
+/* Are the statements `parallel` alone, with ranges, some of them under conditions? Then each asks
+ * for the condition that they stand under. */
+bool has_parallels(const StmtList *list);
+void lower_parallel_if(Lower *l, const Val *condition, const Stmt *stmt);
+
 /* ---- lower_loop.c ---- */
 bool lower_axis(Lower *l, const Axis *axis, Walk *walk);
 /* The loop variable: a range, or a number. */

@@ -16,11 +16,16 @@ static Written with_room(Lower *l, const Written *from, size_t n)
     return to;
 }
 
+static void make_room(Lower *l, size_t n)
+{
+    if (l->written.n < n) {
+        l->written = with_room(l, &l->written, n);
+    }
+}
+
 bool *written_flag(Lower *l, const Value *tensor)
 {
-    if (tensor->index >= l->written.n) {
-        l->written = with_room(l, &l->written, l->func->params.n);
-    }
+    make_room(l, tensor->index + (size_t)1);
     return &l->written.items[tensor->index];
 }
 
@@ -31,6 +36,7 @@ Written written_copy(Lower *l)
 
 void written_either(Lower *l, const Written *other)
 {
+    make_room(l, other->n);
     for (size_t i = 0; i < other->n; i++) {
         l->written.items[i] = l->written.items[i] || other->items[i];
     }

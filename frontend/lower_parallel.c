@@ -15,7 +15,8 @@ static const char *const HERE[][2] = {
      "call it before, and index what it gives"},
     {"`parallel` over ranges inside of a loop is",
      "put the loop inside of `parallel`, or run the kernel once a step"},
-    {"`parallel` over ranges inside of `if` is", "put the condition inside of `parallel`"},
+    {"`parallel` over ranges beside other statements inside of `if` is",
+     "give it an `if` of its own, or put the condition inside"},
     {"more than 12 axes of `parallel` are", "walk some of them with `for`, inside"},
 };
 
@@ -315,4 +316,36 @@ void lower_parallel(Lower *l, const Stmt *stmt)
         parallel_ranges(l, &all);
         l->b.span = span;
     }
+}
+
+/* ---- parallel in if ---- */
+
+static bool is_parallel(const Stmt *stmt)
+{
+    bool inner = stmt->kind == STMT_IF && has_parallels(&stmt->body) &&
+                 (!stmt->otherwise.n || has_parallels(&stmt->otherwise));
+    return stmt->kind == STMT_PARALLEL || inner;
+}
+
+bool has_parallels(const StmtList *list)
+{
+    bool all = list->n > 0;
+    for (size_t i = 0; i < list->n; i++) {
+        all = all && is_parallel(list->items[i]);
+    }
+    return all && has_ranges(list);
+}
+
+void lower_parallel_if(Lower *l, const Val *condition, const Stmt *stmt)
+{
+    static const char *const NAME = "if.condition"; /* no name of the program */
+    Symbol *outer = l->symbols;
+    Stmt whole = joined(l, stmt);
+    Expr asked = {.kind = EXPR_NAME, .span = stmt->span, .name = NAME, .height = 1};
+    Stmt inside = {.kind = STMT_IF, .span = stmt->span, .value = &asked, .body = whole.body};
+    Stmt *items[] = {&inside};
+    whole.body = (StmtList){items, 1, 1};
+    define(l, NAME, stmt->span, *condition);
+    lower_parallel(l, &whole);
+    l->symbols = outer;
 }

@@ -56,3 +56,10 @@ def blocks(x, y):
         rows = slice(i, i + 32)
         p[rows] = x[rows] @ (x[rows].T @ y[rows])
     return o, p
+
+
+@kernel(x="f32[S, L] in -1 1", flag="bool", n="i64 in 0 5", sizes=SHAPES)
+def branches(x, flag, n):
+    if x.max() > n or n > 3:
+        return x * 2
+    return x + n if n == 2 else x if flag else -x
