@@ -107,9 +107,11 @@ static bool size_of(Lower *l, const Expr *expr, Dim *out)
     } else if (!is_poison(&val)) {
         Diag *diag =
             lower_error(l, ERR_EXTENT, expr->span, "an index cannot walk %s", val_text(l, &val));
-        diag_help(l->diags, diag,
-                  "it walks a size, `N`, or `a..b` made of sizes; for less write a condition, "
-                  "`sum(i in N if i < n) …`");
+        diag_help(l->diags, diag, "%s",
+                  val.kind == VAL_RANGE ? "walk the range with `for`, or reduce its tile: "
+                                          "`sum(x[i, :], axis=0)`"
+                                        : "it walks a size, `N`, or `a..b` made of sizes; for less "
+                                          "write a condition, `sum(i in N if i < n) …`");
     }
     return *out != NULL;
 }
