@@ -93,7 +93,7 @@ static PlanParamIo param_io(ParamIo io)
 
 static void fill_param(Func *func, const Param *from, PlanParam *to)
 {
-    Type type = from->value->type;
+    Type type = param_given(from);
     to->name = arena_strdup(func->arena, from->name);
     to->dtype = type->dtype;
     to->io = param_io(from->io);
@@ -108,6 +108,9 @@ static void fill_param(Func *func, const Param *from, PlanParam *to)
     to->strides = type->strides ? plan_exprs(func, type->rank, type->strides) : NULL;
     for (int i = 0; i < type->rank; i++) {
         to->order[i] = param_axis(from, i);
+    }
+    for (int i = 0; from->merged && i < from->value->type->rank; i++) {
+        to->merged[to->n_merged++] = (int)from->merged[i];
     }
 }
 

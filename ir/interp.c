@@ -370,7 +370,7 @@ static const int64_t *strides_of(Run *run, const Param *param, const int64_t *gi
     int rank = param->value->type->rank;
     int64_t whole[MAX_RANK], stride = 1;
     int64_t *strides = ARENA_ARRAY(run->arena, int64_t, rank);
-    if (!given && !param->order) {
+    if ((!given && !param->order) || param->merged) {
         return NULL;
     }
     for (int axis = 0; axis < rank; axis++) {

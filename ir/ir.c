@@ -200,6 +200,11 @@ static Value *value_new(Func *func, Type type, const char *name)
     return value;
 }
 
+Type param_given(const Param *param)
+{
+    return param->given ? param->given : param->value->type;
+}
+
 int param_axis(const Param *param, int axis)
 {
     return param->order ? (int)param->order[axis] : axis;
@@ -207,7 +212,7 @@ int param_axis(const Param *param, int axis)
 
 Value *func_param(Func *func, const char *name, Type type, ParamIo io)
 {
-    Param param = {value_new(func, type, name), io, arena_strdup(func->arena, name), NULL};
+    Param param = {value_new(func, type, name), io, arena_strdup(func->arena, name), NULL, NULL, NULL};
     param.value->index = (uint32_t)func->params.n;
     ARENA_PUSH(func->arena, &func->params, param);
     return param.value;

@@ -168,7 +168,11 @@ typedef struct Param {
     ParamIo io;
     const char *name;
     const int64_t *order; /* axis i is the caller's axis order[i]; NULL: they are the same */
+    Type given;           /* the caller's type, of which axis i has merged[i] axes that lie … */
+    const int64_t *merged; /* … one behind the other; NULL: all as they are */
 } Param;
+/* As the caller gives it, but for the order of its axes. */
+Type param_given(const Param *param);
 /* The caller's axis. */
 int param_axis(const Param *param, int axis);
 

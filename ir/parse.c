@@ -53,6 +53,21 @@ static void size_line(Parser *p, DimKind kind)
     }
 }
 
+static void merged_param(Parser *p, Param *param)
+{
+    int64_t merged[MAX_RANK];
+    Dim dims[MAX_RANK];
+    Type type = param->value->type;
+    size_t start = p->at;
+    int n = parse_int_list(p, merged, MAX_RANK);
+    if (n != type->rank || !parse_take_word(p, "of")) {
+        parse_fail(p, start, "expected how many axes each axis is, and `of` the caller's");
+    }
+    int rank = parse_dims(p, dims);
+    param->given = type_tensor(p->func, type->dtype, rank, dims);
+    param->merged = arena_copy(p->arena, merged, sizeof *merged * (size_t)n);
+}
+
 static void param_line(Parser *p, ParamIo io)
 {
     const char *name = parse_value_name(p);
@@ -66,6 +81,9 @@ static void param_line(Parser *p, ParamIo io)
         }
         p->func->params.items[param->index].order =
             arena_copy(p->arena, order, sizeof *order * param->type->rank);
+    }
+    if (parse_take_word(p, "merged")) {
+        merged_param(p, &p->func->params.items[param->index]);
     }
     parse_define(p, param, name);
 }

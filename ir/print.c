@@ -341,6 +341,17 @@ static void put_sizes(Printer *p)
     }
 }
 
+static void put_merged(Printer *p, const Param *param)
+{
+    for (int axis = 0; param->merged && axis < param->value->type->rank; axis++) {
+        text_printf(p->out, "%s%" PRId64, axis ? ", " : " merged [", param->merged[axis]);
+    }
+    if (param->merged) {
+        text_add(p->out, "] of ");
+        put_dims(p, param->given->rank, param->given->dims);
+    }
+}
+
 static void put_params(Printer *p)
 {
     static const char *const io[] = {"in", "out", "inout", "scratch"};
@@ -353,7 +364,9 @@ static void put_params(Printer *p)
         for (int axis = 0; param->order && axis < param->value->type->rank; axis++) {
             text_printf(p->out, "%s%" PRId64, axis ? ", " : " order [", param->order[axis]);
         }
-        text_add(p->out, param->order ? "]\n" : "\n");
+        text_add(p->out, param->order ? "]" : "");
+        put_merged(p, param);
+        text_char(p->out, '\n');
     }
 }
 

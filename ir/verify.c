@@ -193,6 +193,25 @@ static void check_lying(Verifier *v, const Param *param)
     }
 }
 
+/* Each axis is the product of the caller's that have become it. */
+static void check_merged(Verifier *v, const Param *param)
+{
+    Type type = param->value->type, given = param->given;
+    int from = 0;
+    bool good = !param->merged || (!type->strides && !param->order && given->rank <= MAX_RANK);
+    for (int axis = 0; param->merged && good && axis < type->rank; axis++) {
+        Dim all = poly_const(v->func, 1);
+        good = param->merged[axis] >= 1 && param->merged[axis] <= given->rank - from;
+        for (int i = 0; good && i < param->merged[axis]; i++) {
+            all = poly_mul(v->func, all, given->dims[from++]);
+        }
+        good = good && all == type->dims[axis];
+    }
+    if (!good || (param->merged && from != given->rank)) {
+        verify_fail(v, NULL, "%s: its axes are not those of the caller, merged", param->name);
+    }
+}
+
 int verify_func(Func *func, Text *out)
 {
     Verifier v = {.func = func, .out = out};
@@ -207,6 +226,7 @@ int verify_func(Func *func, Text *out)
             verify_fail(&v, NULL, "scalar %s is no input", param->name);
         }
         check_lying(&v, &func->params.items[i]);
+        check_merged(&v, &func->params.items[i]);
     }
     check_block(&v, func->body);
     check_body(&v);

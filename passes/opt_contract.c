@@ -11,67 +11,15 @@
  * them for a matrix unit, stays. Requires the tensor stage. Reassociates the sum, whose products
  * enter it unrounded. */
 #include "ir/build.h"
+#include "passes/an_varies.h"
 #include "passes/axis_drop.h"
 #include "passes/pass.h"
 
 enum {
     LEAST_EDGE = 4,  /* rows, columns, depth that are worth it, where they are known … */
     GOOD_EDGE = 16,  /* … and that leave no matrix unit half empty */
-    MOST_BELOW = 64, /* ops between a factor and what it is read from */
+    MOST_BELOW = VARIES_DEPTH,
 };
-
-/* ---- along which axes a value changes ---- */
-
-/* The operand's axes as the result's; new and stretched ones are none of them. */
-static unsigned axes_moved(const Op *op, unsigned inner)
-{
-    Type from = op->operands[0]->type, to = op->results[0]->type;
-    unsigned outer = 0;
-    int at = (int)op_int(op, ATTR_AXIS, 0);
-    for (int i = 0; i < to->rank; i++) {
-        int k = op->kind == OP_PERMUTE   ? (int)op_attr(op, ATTR_PERM)->ints[i]
-                : op->kind == OP_EXPAND  ? (i == at ? -1 : i - (i > at))
-                : op->kind == OP_SQUEEZE ? i + (i >= at)
-                                         : i - (to->rank - from->rank);
-        bool kept = k >= 0 && from->dims[k] == to->dims[i];
-        outer |= kept && (inner >> k & 1) ? 1u << i : 0;
-    }
-    return outer;
-}
-
-static unsigned all_axes(Type type)
-{
-    return (1u << type->rank) - 1;
-}
-
-static unsigned varies(const Value *value, int depth)
-{
-    const Op *op = value->def;
-    unsigned axes = 0;
-    if (!op || depth > MOST_BELOW) {
-        return all_axes(value->type);
-    }
-    switch (op->kind) {
-    case OP_CONST: return 0;
-    case OP_BROADCAST:
-    case OP_EXPAND:
-    case OP_SQUEEZE:
-    case OP_PERMUTE: return axes_moved(op, varies(op->operands[0], depth + 1));
-    case OP_GATHER:
-        for (int i = 1; i < op->n_operands; i++) {
-            axes |= op->operands[i]->type->rank ? varies(op->operands[i], depth + 1) : 0;
-        }
-        return axes;
-    default:
-        if (!op_has(op, TRAIT_ELEMENTWISE)) {
-            return all_axes(value->type);
-        }
-        for (int i = 0; i < op->n_operands; i++) {
-            axes |= varies(op->operands[i], depth + 1);
-        }
-        return axes;
-    }
-}
 
 /* ---- windows ---- */
 
@@ -93,10 +41,10 @@ static unsigned windows(const Value *value, int depth)
     case OP_BROADCAST:
     case OP_EXPAND:
     case OP_SQUEEZE:
-    case OP_PERMUTE: return axes_moved(op, windows(op->operands[0], depth + 1));
+    case OP_PERMUTE: return an_axes_moved(op, windows(op->operands[0], depth + 1));
     case OP_GATHER:
         for (int i = 1; i < op->n_operands; i++) {
-            unsigned own = op->operands[i]->type->rank ? varies(op->operands[i], depth + 1) : 0;
+            unsigned own = op->operands[i]->type->rank ? an_varies(op->operands[i]) : 0;
             axes |= is_one_axis(own) ? 0 : own;
         }
         return axes;
@@ -180,9 +128,9 @@ static int last_axis(unsigned axes, Type type)
 static bool choose_axes(Contraction *c)
 {
     Type type = c->mul->results[0]->type;
-    unsigned kept = all_axes(type) & ~c->summed;
-    c->left = varies(c->mul->operands[0], 0);
-    c->right = varies(c->mul->operands[1], 0);
+    unsigned kept = an_all_axes(type) & ~c->summed;
+    c->left = an_varies(c->mul->operands[0]);
+    c->right = an_varies(c->mul->operands[1]);
     c->m = last_axis(kept & c->left & ~c->right, type);
     c->n = last_axis(kept & c->right & ~c->left, type);
     unsigned inner = c->summed & c->left & c->right;

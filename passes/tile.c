@@ -20,9 +20,16 @@
 #include "ir/verify.h"
 #include "passes/pass.h"
 
+/* The size that an axis is called after: of a product of sizes the last one. */
+static const DimVar *name_giver(Dim dim)
+{
+    const PolyTerm *term = dim->n_terms == 1 && dim->terms[0].coef == 1 ? &dim->terms[0] : NULL;
+    return term && term->n > 0 ? term->vars[term->n - 1] : NULL;
+}
+
 static const char *axis_name(Func *func, const TilePlan *plan, Dim dim, int position)
 {
-    const DimVar *var = poly_as_var(dim);
+    const DimVar *var = name_giver(dim);
     const char *name = var && var->name ? var->name : arena_printf(func->arena, "axis%d", position);
     for (int i = 0; i < plan->n; i++) {
         if (text_same(plan->items[i].name, name)) {

@@ -136,7 +136,7 @@ static bool give_sizes(Func *func, DimVar *var, const TesseraOptions *options, b
 static bool is_row(const Func *func, const DimVar *var)
 {
     for (size_t i = 0; i < func->params.n; i++) {
-        Type type = func->params.items[i].value->type;
+        Type type = param_given(&func->params.items[i]);
         for (int axis = 0; type->kind == TYPE_TENSOR && axis < type->rank; axis++) {
             if (type_stride_is(type, axis, 1) && poly_as_var(type->dims[axis]) == var) {
                 return true;

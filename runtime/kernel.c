@@ -481,7 +481,7 @@ static bool shape_task(void *user)
     ShapeTask *task = user;
     Func *func = task->kernel->compilation.func;
     const Param *param = &func->params.items[task->index];
-    Type type = param->value->type;
+    Type type = param_given(param);
     int64_t *sizes = sizes_by_id(func, task->sizes, task->n_sizes);
     *task->tensor = (TesseraTensor){.type = (TesseraType)type->dtype, .rank = -1};
     if (type->kind != TYPE_TENSOR) {

@@ -34,7 +34,7 @@ size_t params_given(const Func *func)
 
 static bool check_tensor(Func *func, const Param *param, const TesseraTensor *tensor)
 {
-    Type type = param->value->type;
+    Type type = param_given(param);
     bool empty = false;
     if (!type_is_known(tensor->type)) {
         diag_failure(func->diags, DIAG_USAGE, "%s: '%s' has an unknown element type, %d",
@@ -72,7 +72,7 @@ static bool check_tensor(Func *func, const Param *param, const TesseraTensor *te
 static bool check_dims(Func *func, const Param *param, const TesseraTensor *tensor,
                        const int64_t *sizes)
 {
-    Type type = param->value->type;
+    Type type = param_given(param);
     for (int axis = 0; axis < type->rank; axis++) {
         int64_t want;
         int at = param_axis(param, axis);
@@ -95,7 +95,7 @@ static bool solve_axis(Func *func, const Param *param, const TesseraTensor *tens
 {
     const DimVar *var;
     int64_t value;
-    Dim dim = param->value->type->dims[axis];
+    Dim dim = param_given(param)->dims[axis];
     int at = param_axis(param, axis);
     Solved solved = poly_solve(dim, sizes, tensor->dims[at], &var, &value);
     if (solved == SOLVE_NEVER) {
@@ -137,7 +137,7 @@ static bool solve_axes(Func *func, const TesseraArg *args, int64_t *sizes)
         }
         for (size_t i = 0; i < params_given(func); i++) {
             const Param *param = &func->params.items[i];
-            Type type = param->value->type;
+            Type type = param_given(param);
             for (int axis = 0; type->kind == TYPE_TENSOR && axis < type->rank; axis++) {
                 if (!solve_axis(func, param, &args[i].tensor, axis, sizes, &found)) {
                     return false;
@@ -178,7 +178,7 @@ bool sizes_from_args(Func *func, const TesseraOptions *options, const TesseraArg
     }
     for (size_t i = 0; i < params_given(func); i++) {
         const Param *param = &func->params.items[i];
-        Type type = param->value->type;
+        Type type = param_given(param);
         if (type->kind == TYPE_TENSOR && !check_tensor(func, param, &args[i].tensor)) {
             return false;
         }
@@ -198,7 +198,7 @@ bool sizes_from_args(Func *func, const TesseraOptions *options, const TesseraArg
     }
     for (size_t i = 0; i < params_given(func); i++) {
         const Param *param = &func->params.items[i];
-        if (param->value->type->kind == TYPE_TENSOR &&
+        if (param_given(param)->kind == TYPE_TENSOR &&
             !check_dims(func, param, &args[i].tensor, sizes)) {
             return false;
         }
@@ -209,7 +209,7 @@ bool sizes_from_args(Func *func, const TesseraOptions *options, const TesseraArg
 static void fill_param(Func *func, const Param *from, TesseraParam *to)
 {
     static const TesseraIo ios[] = {TESSERA_IN, TESSERA_OUT, TESSERA_INOUT};
-    Type type = from->value->type;
+    Type type = param_given(from);
     bool is_tensor = type->kind == TYPE_TENSOR;
     const char **dims = ARENA_ARRAY(func->arena, const char *, type->rank);
     for (int axis = 0; is_tensor && axis < type->rank; axis++) {

@@ -78,6 +78,24 @@ static bool check_pointer(const Plan *plan, int index, const DeviceTensor *tenso
     return true;
 }
 
+/* As the code knows it: what is contiguous is so also with fewer axes. */
+static void merge_axes(const PlanParam *param, DeviceTensor *tensor)
+{
+    int from = 0;
+    DeviceTensor whole = *tensor;
+    if (param->rank < 0 || param->n_merged == 0) {
+        return;
+    }
+    tensor->rank = param->n_merged;
+    for (int axis = 0; axis < tensor->rank; axis++) {
+        tensor->dims[axis] = 1;
+        for (int i = 0; i < param->merged[axis] && from < whole.rank; i++) {
+            tensor->dims[axis] *= whole.dims[from];
+            tensor->strides[axis] = whole.strides[from++];
+        }
+    }
+}
+
 /* ---- packing ---- */
 
 static void *arg_address(Prepared *p, const PlanArg *arg)
@@ -299,7 +317,13 @@ static bool fill(Prepared *p, const LaunchArg *args, DeviceError *error)
             return false;
         }
     }
-    if (!plan_check_overlaps(plan, args, error) || !make_scratch(p, error) || !make_log(p, error) ||
+    if (!plan_check_overlaps(plan, args, error)) {
+        return false;
+    }
+    for (int i = 0; i < plan->n_params; i++) {
+        merge_axes(&plan->params[i], &p->args[i].tensor);
+    }
+    if (!make_scratch(p, error) || !make_log(p, error) ||
         !make_maps(p, error)) {
         return false;
     }

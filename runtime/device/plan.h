@@ -44,6 +44,8 @@ typedef struct PlanParam {
     PlanExpr *strides; /* rank of them, in elements, each a number or one size; NULL: contiguous */
     int order[PLAN_MOST_RANK]; /* axis i is the caller's axis order[i] */
     int align;         /* the pointer must be a multiple of this many bytes */
+    int n_merged;      /* axes by which the code knows it; 0: by these */
+    int merged[PLAN_MOST_RANK]; /* how many of these each is, one behind the other */
 } PlanParam;
 
 /* An intermediate tensor: memory from the launch of the plan that fills it to the last that reads

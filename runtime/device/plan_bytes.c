@@ -159,6 +159,10 @@ static void pass_param(Way *way, PlanParam *param, int sizes)
         pass_int(way, &param->order[i], 0, PLAN_MOST_RANK - 1);
     }
     pass_int(way, &param->align, 0, INT32_MAX);
+    pass_int(way, &param->n_merged, 0, PLAN_MOST_RANK);
+    for (int i = 0; i < PLAN_MOST_RANK; i++) {
+        pass_int(way, &param->merged[i], 0, PLAN_MOST_RANK);
+    }
 }
 
 static void pass_scratch(Way *way, PlanScratch *scratch, int sizes)

@@ -84,6 +84,10 @@ static void put_param(Text *out, const PlanParam *param)
         text_printf(out, "%s%d", axis ? ", " : "", param->order[axis]);
     }
     text_char(out, ']');
+    for (int axis = 0; axis < param->n_merged; axis++) {
+        text_printf(out, "%s%d", axis ? ", " : ", \"merged\": [", param->merged[axis]);
+    }
+    text_add(out, param->n_merged ? "]" : "");
     if (param->strides) {
         put_exprs(out, "strides", param->strides, param->rank);
     }

@@ -13,7 +13,7 @@ import lanes
 from arrays import SUMMED, expr
 from program import FLOATS, HALVES, INTS, MOST_PRODUCT, PACKED, Program, Value
 
-SKIPPED = ["simplify", "reads", "contract", "extremes", "units", "hoist", "accumulate",
+SKIPPED = ["simplify", "reads", "flatten", "contract", "extremes", "units", "hoist", "accumulate",
            "narrow", "peel", "fast", "overlap", "syncs", "vectorize"]
 TARGETS = ["sm_90a", "sm_90a", "gfx942"]
 STORED = ["f32", "i32", "i64", "bool", "f64"]  # by the statements of a parallel
@@ -451,6 +451,29 @@ def give_written(p):
         p.body.append(f"{result.name} = {value} + {expr(p, dtype, dims, 1)}")
 
 
+def give_flat(p):
+    """A product whose rows have two axes, with what is done to its result."""
+    b, s, k, n = (p.rnd.choice(list(p.sizes)) for _ in range(4))
+    least = min(p.sizes, key=p.sizes.get)
+    if p.elements((b, s, k, n)) > MOST_PRODUCT:
+        b, k = least, least
+    if p.elements((b, s, k, n)) > MOST_PRODUCT:
+        return
+    dtype = p.rnd.choice(["f32", "f32", "i32"])
+    kind = p.rnd.choice([dtype, *HALVES]) if dtype == "f32" else dtype
+    x, w = p.param(kind, (b, s, k), "normal" if dtype == "f32" else ""), p.param(kind, (k, n))
+    y = p.result(dtype, (b, s, n))
+    text = f"{x.name} @ {w.name}"
+    if p.rnd.random() < 0.5:
+        i, j, o, r = (p.fresh("j") for _ in range(4))
+        text = (f"sum({r} in {k}) {dtype}({x.name}[{i}, {j}, {r}]) * "
+                f"{dtype}({w.name}[{r}, {o}])")
+        p.body.append(f"let {y.name}_[{i} in {b}, {j} in {s}, {o} in {n}] = {text}")
+        text = f"{y.name}_"
+    more = p.rnd.choice([(), (n,), (b, s, n), (s, n)])
+    p.body.append(f"{y.name} = {text} + {expr(p, dtype, more, 1) if more else 1}")
+
+
 def give_outer_function(p):
     """A function with shapes."""
     p.function("fn outer(a: number[A], b: number[B]) = a[:, None] * b[None, :]")
@@ -465,7 +488,7 @@ STATEMENTS = [(let_array, 3), (let_indexed, 2), (let_controlled, 1), (let_mixed,
               (give_rows, 1), (give_joined, 1.5), (give_views, 1.5), (give_contraction, 1.5),
               (give_stencil, 2), (give_atomic, 1), (give_scattered, 0.7), (give_inout, 1),
               (give_folded, 0.7), (give_tiles, 1), (give_outer_function, 0.5),
-              (give_tiles_of, 1), (give_written, 0.7)]
+              (give_tiles_of, 1), (give_written, 0.7), (give_flat, 0.7)]
 
 
 def schedule_lines(p, n):
