@@ -212,7 +212,8 @@ int param_axis(const Param *param, int axis)
 
 Value *func_param(Func *func, const char *name, Type type, ParamIo io)
 {
-    Param param = {value_new(func, type, name), io, arena_strdup(func->arena, name), NULL, NULL, NULL};
+    Param param = {
+        .value = value_new(func, type, name), .io = io, .name = arena_strdup(func->arena, name)};
     param.value->index = (uint32_t)func->params.n;
     ARENA_PUSH(func->arena, &func->params, param);
     return param.value;

@@ -193,21 +193,30 @@ static void check_lying(Verifier *v, const Param *param)
     }
 }
 
+/* The product of some of the caller's axes; NULL: there are not so many, or it overflows. */
+static Dim merged_extent(Func *func, Type given, int from, int64_t n)
+{
+    Dim all = n >= 1 && n <= given->rank - from ? poly_const(func, 1) : NULL;
+    for (int i = 0; all && i < n; i++) {
+        all = poly_mul(func, all, given->dims[from + i]);
+    }
+    return all;
+}
+
 /* Each axis is the product of the caller's that have become it. */
 static void check_merged(Verifier *v, const Param *param)
 {
-    Type type = param->value->type, given = param->given;
-    int from = 0;
-    bool good = !param->merged || (!type->strides && !param->order && given->rank <= MAX_RANK);
-    for (int axis = 0; param->merged && good && axis < type->rank; axis++) {
-        Dim all = poly_const(v->func, 1);
-        good = param->merged[axis] >= 1 && param->merged[axis] <= given->rank - from;
-        for (int i = 0; good && i < param->merged[axis]; i++) {
-            all = poly_mul(v->func, all, given->dims[from++]);
-        }
-        good = good && all == type->dims[axis];
+    Type type = param->value->type;
+    if (!param->merged) {
+        return;
     }
-    if (!good || (param->merged && from != given->rank)) {
+    bool good = type->kind == TYPE_TENSOR && !type->strides && !param->order;
+    int from = 0;
+    for (int axis = 0; good && axis < type->rank; axis++) {
+        good = merged_extent(v->func, param->given, from, param->merged[axis]) == type->dims[axis];
+        from += good ? (int)param->merged[axis] : 0;
+    }
+    if (!good || from != param->given->rank) {
         verify_fail(v, NULL, "%s: its axes are not those of the caller, merged", param->name);
     }
 }

@@ -225,11 +225,13 @@ static bool dims_agree(Dim a, Dim b)
 static void verify_dot(Verifier *v, const Op *op)
 {
     Dim a[MAX_RANK], b[MAX_RANK];
-    if (op->n_operands < 2) {
+    Access left = op->n_operands ? op_access_nth(op, 0) : (Access){0};
+    bool two = left.memory && 1 + left.n < op->n_operands; /* behind its indices */
+    Access right = two ? op_access_nth(op, 1) : (Access){0};
+    if (!right.memory) {
         verify_fail(v, op, "a product has two operands at least");
         return;
     }
-    Access left = op_access_nth(op, 0), right = op_access_nth(op, 1);
     int rank = result_type(op)->rank, first = rank - 2;
     bool batches = rank == 2 || (rank > 2 && v->func->stage == STAGE_TENSOR);
     if (accessed_dims(&left, a) != rank || accessed_dims(&right, b) != rank || !batches) {

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Whoever adds a member adds it here, too. */
-_Static_assert(sizeof(PlanSize) == 72 && sizeof(PlanParam) == 80 && sizeof(PlanScratch) == 24 &&
+_Static_assert(sizeof(PlanSize) == 72 && sizeof(PlanParam) == 112 && sizeof(PlanScratch) == 24 &&
                    sizeof(PlanMap) == 80 && sizeof(PlanLaunch) == 64 && sizeof(PlanMessage) == 48 &&
                    sizeof(Plan) == 112,
                "a member of the plan is not in its bytes");

@@ -13,7 +13,7 @@ static PlanExpr dims[2] = {{1, &m}, {2, terms}}, strides[2] = {{1, &nm}, {0, NUL
 static PlanSize sizes[2] = {
     {"M", 4, 1, INT64_MAX, .of = {1, &m}, .by = 3},
     {"x.stride", 1, INT64_MIN, 99, .stride = true, .is_given = true, .given = -5}};
-static PlanParam params[2] = {{"x", DT_BF16, PLAN_INOUT, 2, dims, strides, {1, 0}, 16},
+static PlanParam params[2] = {{"x", DT_BF16, PLAN_INOUT, 2, dims, strides, {1, 0}, 16, 1, {2}},
                               {"s", DT_F32, PLAN_IN, -1, .align = 0}};
 static PlanScratch scratch[1] = {{DT_I64, 1, dims, 0, 1}};
 static PlanMap maps[1] = {{0, 2, {64, 128}, 128, true}};
@@ -52,6 +52,7 @@ START_TEST(comes_back)
     ck_assert_int_eq(plan.sizes[0].most, INT64_MAX);
     ck_assert_int_eq(plan.params[0].strides[0].terms[0].coef, -2);
     ck_assert_int_eq(plan.params[0].order[0], 1);
+    ck_assert_int_eq(plan.params[0].merged[0], 2);
     ck_assert_ptr_null(plan.params[1].dims);
     ck_assert_ptr_null(plan.params[1].strides);
     ck_assert_int_eq(plan.maps[0].box[1], 128);
