@@ -11,7 +11,7 @@ import sys
 
 import lanes
 from arrays import SUMMED, expr
-from program import FLOATS, HALVES, INTS, MOST_PRODUCT, PACKED, Program, Value
+from program import FLOATS, HALVES, INTS, MOST, MOST_PRODUCT, PACKED, Program, Value
 
 SKIPPED = ["simplify", "reads", "flatten", "contract", "extremes", "units", "hoist", "accumulate",
            "narrow", "peel", "fast", "overlap", "syncs", "vectorize"]
@@ -455,9 +455,12 @@ def give_flat(p):
     """A product whose rows have two axes, with what is done to its result."""
     b, s, k, n = (p.rnd.choice(list(p.sizes)) for _ in range(4))
     least = min(p.sizes, key=p.sizes.get)
-    if p.elements((b, s, k, n)) > MOST_PRODUCT:
+    def too_large():
+        return p.elements((b, s, k, n)) > MOST_PRODUCT or p.elements((b, s, n)) > MOST or \
+            p.elements((b, s, k)) > MOST or p.elements((k, n)) > MOST
+    if too_large():
         b, k = least, least
-    if p.elements((b, s, k, n)) > MOST_PRODUCT:
+    if too_large():
         return
     dtype = p.rnd.choice(["f32", "f32", "i32"])
     kind = p.rnd.choice([dtype, *HALVES]) if dtype == "f32" else dtype
