@@ -147,8 +147,9 @@ static void check_block(Verifier *v, const Block *block)
 static void check_rules(Verifier *v, const Block *block)
 {
     for (const Op *op = block->first; op; op = op->next) {
+        int before = v->failures;
         verify_op(v, op);
-        if (v->func->interns->layouts.n > 0) {
+        if (v->failures == before && v->func->interns->layouts.n > 0) {
             verify_layout(v, op);
         }
         for (int i = 0; i < op->n_regions; i++) {
