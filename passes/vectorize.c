@@ -89,7 +89,7 @@ static void set_vector(Op *op, void *user)
 
 static void check_cap(Vectorizer *v)
 {
-    int64_t most = v->func->target->vector_bytes;
+    int64_t most = 2 * v->func->target->vector_bytes; /* of halves of a byte */
     const Line *line = schedule_given(v->func, "vector", "");
     if (v->cap >= 1 && v->cap <= most && (v->cap & (v->cap - 1)) == 0) {
         return;
