@@ -142,8 +142,12 @@ int verb_cache(const Options *options)
     while (act < N_ACTS && strcmp(ACTS[act].name, name) != 0) {
         act++;
     }
-    if (act == N_ACTS || options->kernel || options->values.n > 0) {
-        return no_act(options->values.n > 0 ? options->values.items[0] : name);
+    if (act == N_ACTS || options->kernel) {
+        return no_act(name);
+    }
+    if (options->values.n > 0) {
+        return fail_code(FAIL_TOGETHER, TESSERA_USAGE, "cache %s takes nothing more: '%.60s'", name,
+                         options->values.items[0]);
     }
     if (options->limit >= 0 && ACTS[act].run != do_prune) {
         return fail_code(FAIL_TOGETHER, TESSERA_USAGE, "--limit is of cache prune");

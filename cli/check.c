@@ -279,11 +279,13 @@ static int find_facts(Check *c)
                    ? 0
                    : fail_context(c->session.context);
     tessera_debug(c->session.context, NULL);
-    c->n_sizes = code == 0 ? tessera_kernel_signature(c->session.kernel)->n_sizes : 0;
-    c->facts = keep((c->n_sizes + 1) * sizeof *c->facts);
-    for (size_t i = 0; i < c->n_sizes; i++) {
-        tessera_kernel_fact(c->session.kernel, i, &c->facts[i]);
-        c->facts[i].name = keep_text(c->facts[i].name, strlen(c->facts[i].name));
+    size_t n = code == 0 ? tessera_kernel_signature(c->session.kernel)->n_sizes : 0;
+    c->facts = keep((n + 1) * sizeof *c->facts);
+    for (size_t i = 0; i < n; i++) {
+        TesseraFact *fact = &c->facts[c->n_sizes];
+        tessera_kernel_fact(c->session.kernel, i, fact);
+        fact->name = keep_text(fact->name, strlen(fact->name));
+        c->n_sizes += !tessera_kernel_follows(c->session.kernel, i);
     }
     return code;
 }

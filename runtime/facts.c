@@ -155,9 +155,21 @@ static void give_quotient(DimVar *var, const int64_t *sizes, bool *any)
     }
 }
 
+/* Is it made of a size of which something is told? Then that is all that is known of it. */
+static bool follows_told(const Func *func, const DimVar *var, const bool *told)
+{
+    for (size_t i = 0; var->by > 0 && i < func->dimvars.n; i++) {
+        if (told[i] && poly_mentions(var->of, func->dimvars.items[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool facts_give(Func *func, const TesseraOptions *options)
 {
     const int64_t *sizes = sizes_by_id(func, options->sizes, options->n_sizes);
+    bool *told = ARENA_ARRAY(func->arena, bool, func->dimvars.n);
     for (size_t i = 0; i < func->dimvars.n; i++) {
         DimVar *var = func->dimvars.items[i];
         bool any = false;
@@ -168,6 +180,7 @@ bool facts_give(Func *func, const TesseraOptions *options)
             return false;
         }
         give_quotient(var, sizes, &any);
+        told[i] = any = any || follows_told(func, var, told);
         if (!any && is_row(func, var)) {
             add_multiple(var, DEFAULT_MULTIPLE);
         }

@@ -190,21 +190,38 @@ const TesseraSignature *tessera_kernel_signature(const TesseraKernel *kernel)
     return kernel ? &kernel->signature : NULL;
 }
 
+/* The size at `index` of the signature; NULL: it has no such. */
+static const DimVar *size_at(const TesseraKernel *kernel, size_t index)
+{
+    const Func *func = kernel->compilation.func;
+    for (size_t i = 0, nth = 0; i < func->dimvars.n; i++) {
+        const DimVar *var = func->dimvars.items[i];
+        if (var->kind == DIM_SIZE && nth++ == index) {
+            return var;
+        }
+    }
+    return NULL;
+}
+
 TesseraStatus tessera_kernel_fact(const TesseraKernel *kernel, size_t index, TesseraFact *fact)
 {
     if (!kernel || !fact) {
         return context_null(kernel ? kernel->work.context : NULL, __func__,
                             kernel ? "fact" : "kernel");
     }
-    const Func *func = kernel->compilation.func;
-    for (size_t i = 0, nth = 0; i < func->dimvars.n; i++) {
-        const DimVar *var = func->dimvars.items[i];
-        if (var->kind == DIM_SIZE && nth++ == index) {
-            *fact = (TesseraFact){var->name, var->multiple, var->least, var->most};
-            return TESSERA_OK;
-        }
+    const DimVar *var = size_at(kernel, index);
+    if (!var) {
+        return context_usage(kernel->work.context, "%s has no size %zu", kernel->signature.name,
+                             index);
     }
-    return context_usage(kernel->work.context, "%s has no size %zu", kernel->signature.name, index);
+    *fact = (TesseraFact){var->name, var->multiple, var->least, var->most};
+    return TESSERA_OK;
+}
+
+bool tessera_kernel_follows(const TesseraKernel *kernel, size_t index)
+{
+    const DimVar *var = kernel ? size_at(kernel, index) : NULL;
+    return var && var->by > 0;
 }
 
 /* ---- emitting ---- */

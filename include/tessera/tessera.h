@@ -345,6 +345,8 @@ TESSERA_API TesseraStatus tessera_kernel_shape(const TesseraKernel *kernel, size
  * `most` is INT64_MAX where nothing is known. */
 TESSERA_API TesseraStatus tessera_kernel_fact(const TesseraKernel *kernel, size_t index,
                                               TesseraFact *fact);
+/* Do other sizes say what size `index` is, as in H = N // 2? */
+TESSERA_API bool tessera_kernel_follows(const TesseraKernel *kernel, size_t index);
 
 typedef struct TesseraBytes {
     const char *data; /* a zero byte follows */

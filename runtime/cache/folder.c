@@ -107,7 +107,7 @@ static bool make_room(Cache *cache, size_t n)
 bool folder_read(Cache *cache, const char *name, bool is_use, EntryFile *out)
 {
     struct stat info;
-    int file = openat(cache->at, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    int file = openat(cache->at, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (file < 0) {
         return false;
     }
@@ -147,7 +147,7 @@ bool folder_write(Cache *cache, const char *name, const char *bytes, size_t n)
     return good;
 }
 
-void folder_remove(Cache *cache, const char *name)
+bool folder_remove(Cache *cache, const char *name)
 {
-    unlinkat(cache->at, name, 0);
+    return unlinkat(cache->at, name, 0) == 0 || unlinkat(cache->at, name, AT_REMOVEDIR) == 0;
 }

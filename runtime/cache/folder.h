@@ -32,6 +32,6 @@ typedef struct EntryFile {
 bool folder_read(Cache *cache, const char *name, bool is_use, EntryFile *file);
 /* Writes under another name and renames. */
 bool folder_write(Cache *cache, const char *name, const char *bytes, size_t n);
-void folder_remove(Cache *cache, const char *name);
+bool folder_remove(Cache *cache, const char *name);
 
 #endif

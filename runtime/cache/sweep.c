@@ -115,10 +115,7 @@ static void walk_all(Walk *walk, Arena *arena)
         walk->bytes += entry->bytes;
         bool goes = walk->limit >= 0 ? walk->bytes > (uint64_t)walk->limit
                                      : !read_about(walk->cache, arena, entry->name);
-        if (goes) {
-            folder_remove(walk->cache, entry->name);
-            walk->gone++;
-        }
+        walk->gone += goes && folder_remove(walk->cache, entry->name);
     }
 }
 

@@ -304,6 +304,27 @@ START_TEST(others_entries_are_not_used)
 }
 END_TEST
 
+/* Whatever stands where an entry would be: nobody waits for it, and it goes with the others. */
+START_TEST(only_files_are_entries)
+{
+    char path[128];
+    size_t damaged;
+    Cache *cache = opened(0);
+    put(cache, 1);
+    only_entry(path);
+    for (int fifo = 0; fifo < 2; fifo++) {
+        ck_assert_int_eq(unlink(path), 0);
+        ck_assert_int_eq(fifo ? mkfifo(path, 0600) : mkdir(path, 0700), 0);
+        ck_assert_int_eq(find(cache, 1), -1);
+        ck_assert_uint_eq(cache_verify(cache, &damaged), 1);
+        ck_assert_uint_eq(damaged, 1);
+        put(cache, 1);
+        ck_assert_int_eq(find(cache, 1), 1);
+    }
+    cache_close(cache);
+}
+END_TEST
+
 /* A limit on files stands for a disk that is full. */
 START_TEST(a_full_disk_is_no_error)
 {
@@ -563,6 +584,7 @@ UNIT_TESTS(cache_store)
     tcase_add_test(tests, the_environment_says_where);
     tcase_add_test(tests, others_folders_are_not_used);
     tcase_add_test(tests, others_entries_are_not_used);
+    tcase_add_test(tests, only_files_are_entries);
     tcase_add_test(tests, a_full_disk_is_no_error);
     tcase_add_test(tests, what_was_used_last_stays);
     tcase_add_test(tests, the_limit_is_kept);
