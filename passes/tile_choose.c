@@ -551,7 +551,7 @@ static bool rows_are_exact(const TilePlan *plan)
 
 /* Memory-bound blocks overlap one another's loads, work and stores: several share a
  * multiprocessor. */
-static int64_t checked_blocks(Func *func, const Op *group, const TilePlan *plan, int64_t threads)
+static int64_t choose_blocks(Func *func, const Op *group, const TilePlan *plan, int64_t threads)
 {
     int64_t most = func->target->unit_threads / (tile_gathers_amid_work(group) ? 4 : 2);
     /* With more elements a thread, registers for fewer threads. */
@@ -565,20 +565,7 @@ static int64_t checked_blocks(Func *func, const Op *group, const TilePlan *plan,
         walks_rows(plan) ? held * walk_words(plan) + WALK_BESIDE : held + THREAD_BESIDE + beside;
     int64_t each = (all + 7) / 8 * 8;
     int64_t room = UNIT_REGISTERS / larger(each, UNIT_REGISTERS / most);
-    int busy = (int)room;
-    int64_t blocks = schedule_number(
-        func, "blocks", "", larger(1, smaller(busy / threads, func->target->unit_blocks)),
-        "%d threads of a multiprocessor, whose registers hold as much", busy);
-    int64_t fit = smaller(func->target->unit_blocks, func->target->unit_threads / threads);
-    if (blocks < 1 || blocks > larger(1, fit)) {
-        const Line *line = schedule_given(func, "blocks", "");
-        Diag *d = diag_error(func->diags, ERR_BLOCKS, line ? line->span : SPAN_NONE,
-                             "`blocks %lld` of %lld threads do not fit a multiprocessor",
-                             (long long)blocks, (long long)threads);
-        diag_help(func->diags, d, "at most %lld", (long long)larger(1, fit));
-        return 1;
-    }
-    return blocks;
+    return tile_checked_blocks(func, (int)room, threads);
 }
 
 static const char *elements_a_thread(const Func *func, const TilePlan *plan)
@@ -603,7 +590,7 @@ void tile_choose(Func *func, Op *group, TilePlan *plan)
                                          : elements_a_thread(func, plan));
         if (!plan->dot) {
             int64_t threads = plan->warps * func->target->warp;
-            plan->blocks = checked_blocks(func, group, plan, threads);
+            plan->blocks = choose_blocks(func, group, plan, threads);
         }
     } else {
         plan->warps = 1;

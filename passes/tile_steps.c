@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The steps and warps that a user gives, checked, or those that are derived. */
+/* The steps, warps and blocks that a user gives, checked, or those that are derived. */
 #include "passes/tile_steps.h"
 
 #include "ir/errors.h"
@@ -36,4 +36,21 @@ int64_t tile_checked_warps(Func *func, int64_t derived, const char *reason)
         return derived;
     }
     return warps;
+}
+
+int64_t tile_checked_blocks(Func *func, int busy, int64_t threads)
+{
+    int64_t blocks = schedule_number(
+        func, "blocks", "", larger(1, smaller(busy / threads, func->target->unit_blocks)),
+        "%d threads of a multiprocessor, whose registers hold as much", busy);
+    int64_t fit = smaller(func->target->unit_blocks, func->target->unit_threads / threads);
+    if (blocks < 1 || blocks > larger(1, fit)) {
+        const Line *line = schedule_given(func, "blocks", "");
+        Diag *d = diag_error(func->diags, ERR_BLOCKS, line ? line->span : SPAN_NONE,
+                             "`blocks %lld` of %lld threads do not fit a multiprocessor",
+                             (long long)blocks, (long long)threads);
+        diag_help(func->diags, d, "at most %lld", (long long)larger(1, fit));
+        return 1;
+    }
+    return blocks;
 }

@@ -57,6 +57,8 @@ int64_t tile_checked_step(Func *func, const char *name, int64_t step);
 void tile_set_step(Func *func, AxisPlan *axis, AxisHow how, int64_t derived, const char *reason);
 /* The user's warps of a block, else the derived ones. */
 int64_t tile_checked_warps(Func *func, int64_t derived, const char *reason);
+/* The user's blocks of a multiprocessor, else as many as come to `busy` threads. */
+int64_t tile_checked_blocks(Func *func, int busy, int64_t threads);
 /* How often all of what the group reduces and keeps fits the registers: of a block; of the blocks
  * of a cluster, of which several share a multiprocessor. */
 typedef struct RowRoom {
