@@ -6,7 +6,7 @@ import torch.nn.functional as functional
 import triton
 
 import triton_peers
-from workload import DTYPES, EXACT_TO, Workload, compiled, copy_peer, random
+from workload import DTYPES, EXACT_TO, Workload, compiled, copy_peer, named, random
 
 PEERS = {"best": 1.0}
 
@@ -270,10 +270,6 @@ BETWEEN = [("bf16", 26112, 5120), ("bf16", 26112, 5000), ("bf16", 10880, 12288),
            ("bf16", 8192, 16383), ("bf16", 131072, 1001), ("f32", 8192, 8192),
            ("f32", 131072, 512), ("f32", 4608, 14336), ("f32", 8192, 8191), ("f32", 65536, 1001),
            ("f32", 1024, 65536)]
-
-
-def named(make, *arguments):
-    return lambda: make(*arguments)
 
 
 SUITE = {

@@ -7,7 +7,8 @@ import torch
 import torch.nn.functional as functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from workload import Workload, random
+from workload import Workload, copy_peer, named, random
+
 
 def linear(dtype, m, n, k):
     x, w, b = random(dtype, m, k), random(dtype, n, k), random(dtype, n)
@@ -21,6 +22,29 @@ def linear(dtype, m, n, k):
         2 * m * n * k, "TFLOP/s", peers,
         lambda: functional.gelu(torch.mm(x, w.T).float() + b.float(), approximate="tanh"),
         {"f32": 1e-5, "f16": 2e-3, "bf16": 8e-3}[dtype])
+
+
+def matmul(dtype, form, m, n, k, goals=None):
+    """A bare product; `form`: how each operand lies, N as it is multiplied, T transposed."""
+    a = random(dtype, *((k, m) if form[0] == "t" else (m, k)))
+    b = random(dtype, *((n, k) if form[1] == "t" else (k, n)))
+    left, right = (a.T if form[0] == "t" else a), (b.T if form[1] == "t" else b)
+    y, z = random(dtype, m, n), random(dtype, m, n)
+    program = "examples/matmul" if form == "nn" else f"bench/programs/matmul_{form}"
+    return Workload(program, f"matmul {form.upper()} {dtype} {m}×{n}×{k}", {"T": dtype},
+                    {"a": a, "b": b}, y, 2 * m * n * k, "TFLOP/s",
+                    {"cuBLAS": lambda: torch.mm(left, right, out=z)},
+                    lambda: left.float() @ right.float(),
+                    {"f32": 1e-5, "f16": 2e-3, "bf16": 8e-3}[dtype], goals or {"cuBLAS": 0.97})
+
+
+def skinny(m):
+    """A few rows by a large matrix: the matrix is read once, and that is all it takes."""
+    n = k = 8192
+    load = matmul("bf16", "nt", m, n, k, {"cuBLAS": 1.2, "copy": 0.9})
+    load.work, load.unit = 2 * (m * k + k * n + m * n), "TB/s"
+    load.peers["copy"] = copy_peer(load.work)
+    return load
 
 
 def attention(dtype, b, h, s, d, causal):
@@ -44,7 +68,21 @@ def attention(dtype, b, h, s, d, causal):
                     library(SDPBackend.FLASH_ATTENTION), {"f16": 2e-3, "bf16": 1e-2}[dtype])
 
 
+LARGE = [(8192, 8192, 8192), (4096, 4096, 4096), (2048, 2048, 2048), (16384, 4096, 1024)]
+ODD = [(4097, 4095, 1031), (1000, 1000, 1000), (3001, 5003, 2047), (8191, 8193, 4099),
+       (2050, 2046, 2042), (511, 16381, 4093)]
+BETWEEN = [(4000, 4104, 4096), (6144, 5120, 2560), (3072, 3072, 3072), (1536, 6144, 1536),
+           (512, 4096, 4096), (300, 7168, 7168)]
+
 SUITE = {
+    **{f"matmul-{dtype}-{form}-{m}x{n}x{k}": named(matmul, dtype, form, m, n, k)
+       for dtype in ("bf16", "f16") for form in ("nn", "nt", "tn") for m, n, k in LARGE},
+    **{f"matmul-odd-{m}x{n}x{k}": named(matmul, "bf16", "nn", m, n, k, {"cuBLAS": 3.0})
+       for m, n, k in ODD},
+    **{f"matmul-between-{m}x{n}x{k}": named(matmul, "bf16", "nn", m, n, k)
+       for m, n, k in BETWEEN},
+    **{f"matmul-rows-{m}": named(skinny, m) for m in (1, 4, 16, 64)},
+    "matmul-f32": named(matmul, "f32", "nn", 4096, 4096, 4096, {"cuBLAS": 1.0}),
     "linear-8192": lambda: linear("bf16", 8192, 8192, 8192),
     "linear-4096": lambda: linear("bf16", 4096, 4096, 4096),
     "linear-2048": lambda: linear("bf16", 2048, 2048, 2048),

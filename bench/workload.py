@@ -44,3 +44,7 @@ def compiled(function):
     made = torch.compile(function, dynamic=False)
     made()
     return made
+
+
+def named(make, *arguments):
+    return lambda: make(*arguments)
