@@ -2,6 +2,7 @@
 /* One array in the host's memory: how large, random, shown. */
 #include "cli/cli.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,6 +83,20 @@ void tensor_random(TesseraTensor *tensor, uint64_t seed, const char *name, bool 
 
 /* ---- showing ---- */
 
+/* Integers with all their digits, also of 64 bits. */
+static void show_element(TesseraType type, const void *packed, size_t i, FILE *to)
+{
+    if (tessera_type_is_float(type)) {
+        fprintf(to, "%.6g", tessera_get(type, packed, i));
+    } else if (type == TESSERA_I64) {
+        fprintf(to, "%" PRId64, ((const int64_t *)packed)[i]);
+    } else if (type == TESSERA_U64) {
+        fprintf(to, "%" PRIu64, ((const uint64_t *)packed)[i]);
+    } else {
+        fprintf(to, "%.0f", tessera_get(type, packed, i));
+    }
+}
+
 void tensor_show(FILE *to, const TesseraTensor *tensor, bool values)
 {
     size_t elements, bytes;
@@ -98,7 +113,8 @@ void tensor_show(FILE *to, const TesseraTensor *tensor, bool values)
     void *packed = tensor_packed(tensor);
     fputs("  ", to);
     for (size_t i = 0; i < elements && i < SHOWN; i++) {
-        fprintf(to, "%s%.6g", i ? ", " : "", tessera_get(tensor->type, packed, i));
+        fputs(i ? ", " : "", to);
+        show_element(tensor->type, packed, i, to);
     }
     free(packed);
     fputs(elements > SHOWN ? ", ..." : "", to);

@@ -215,7 +215,8 @@ int lane_count(Lanes lanes);
 /* The set of lanes from n on. */
 Lanes lanes_from(const Lower *l, int n);
 const IndexVar *index_var(Lower *l, Dim least, Dim most);
-/* The size of `size - least`; NULL where it is something else. */
+/* The size that must be `least` or more so that dim is not negative: of `size - 3`, and of
+ * `(size + 1) // 5 - 3`. NULL where dim is something else. */
 const DimVar *single_size(Dim dim, int64_t *least);
 /* The extent that `i in N` or `i in a..b` walks, and its first index; false after an error. */
 bool axis_extent(Lower *l, const Axis *axis, Dim *first, Dim *extent);

@@ -116,13 +116,31 @@ static bool size_of(Lower *l, const Expr *expr, Dim *out)
     return *out != NULL;
 }
 
+/* What a size must be so that dim >= least, when dim is a size, perhaps and a constant. */
+static const DimVar *size_least(Dim dim, int64_t *least)
+{
+    bool two = dim->n_terms == 2 && dim->terms[0].n == 0;
+    const PolyTerm *term = dim->n_terms > 0 ? &dim->terms[dim->n_terms - 1] : NULL;
+    bool one = term && (two || dim->n_terms == 1) && term->n == 1 && term->coef == 1;
+    if (!one || (two && __builtin_sub_overflow(*least, dim->terms[0].coef, least))) {
+        return NULL;
+    }
+    const DimVar *var = term->vars[0];
+    if (var->by <= 0) {
+        return var;
+    }
+    return __builtin_mul_overflow(*least, var->by, least) ? NULL : size_least(var->of, least);
+}
+
 const DimVar *single_size(Dim dim, int64_t *least)
 {
-    bool two = dim->n_terms == 2 && dim->terms[0].n == 0 && dim->terms[0].coef > INT64_MIN &&
-               dim->terms[1].n == 1 && dim->terms[1].coef == 1;
-    *least = two ? -dim->terms[0].coef : 0;
-    return two && *least > 0 ? dim->terms[1].vars[0] : NULL;
+    *least = 0;
+    const DimVar *var = size_least(dim, least);
+    return var && *least > 0 ? var : NULL;
 }
+
+/* Of an axis: tiles round it up to a multiple of theirs, which is below 2^63. */
+static const int64_t MOST_ELEMENTS = (int64_t)1 << 62;
 
 bool axis_extent(Lower *l, const Axis *axis, Dim *first, Dim *extent)
 {
@@ -135,11 +153,18 @@ bool axis_extent(Lower *l, const Axis *axis, Dim *first, Dim *extent)
     }
     *first = lo;
     *extent = dim_sub(l->func, hi, lo);
+    Span span = axis->to ? span_join(axis->extent->span, axis->to->span) : axis->extent->span;
+    int64_t elements;
+    if (poly_is_const(*extent, &elements) && elements > MOST_ELEMENTS) {
+        Diag *diag =
+            lower_error(l, ERR_EXTENT, span, "this has %lld elements", (long long)elements);
+        diag_help(l->diags, diag, "an axis has %lld at most: 2^62", (long long)MOST_ELEMENTS);
+        return false;
+    }
     if (dim_is_natural(l->func, *extent)) {
         return true;
     }
-    may_be_negative(
-        l, axis->to ? span_join(axis->extent->span, axis->to->span) : axis->extent->span, *extent);
+    may_be_negative(l, span, *extent);
     return false;
 }
 

@@ -147,6 +147,12 @@ static bool int_fits(int64_t value, DType dtype)
     return value <= most && value >= -most - 1;
 }
 
+/* Rounding moves what is 1 and more by an eighth at most; f8e4m3 has no infinity, and saturates. */
+static bool float_fits(double value, double converted)
+{
+    return isfinite(converted) && (fabs(value) < 1 || fabs(value - converted) <= fabs(value) / 8);
+}
+
 static bool literal_fits(Lower *l, Span span, const Val *val, DType dtype)
 {
     if (val->dtype == DT_I64 && dtype_is_int(dtype) && !int_fits(val->scalar.i, dtype)) {
@@ -154,13 +160,12 @@ static bool literal_fits(Lower *l, Span span, const Val *val, DType dtype)
                     dtype_name(dtype));
         return false;
     }
-    if (val->dtype == DT_F32 && dtype_is_float(dtype) && isfinite(val->scalar.f)) {
-        Val converted = convert_const(val, dtype);
-        if (!isfinite(converted.scalar.f)) {
-            lower_error(l, ERR_LITERAL, span, "%g does not fit %s", val->scalar.f,
-                        dtype_name(dtype));
-            return false;
-        }
+    double number = val->dtype == DT_F32 ? val->scalar.f : (double)val->scalar.i;
+    bool is_number = val->dtype == DT_F32 || val->dtype == DT_I64;
+    if (is_number && dtype_is_float(dtype) && isfinite(number) &&
+        !float_fits(number, convert_const(val, dtype).scalar.f)) {
+        lower_error(l, ERR_LITERAL, span, "%g does not fit %s", number, dtype_name(dtype));
+        return false;
     }
     return true;
 }
@@ -187,7 +192,12 @@ bool check_fits(Lower *l, ErrorCode code, Span span, const Val *val, DType dtype
     if (!dtype_converts(from, dtype, val->literal, narrow)) {
         Diag *diag = lower_error(l, code, span, "%s does not become %s by itself", val_text(l, val),
                                  dtype_name(dtype));
-        diag_help(l->diags, diag, "cast it: `%s(…)`", dtype_name(dtype));
+        diag_help(l->diags, diag, "%s",
+                  dtype == DT_BOOL ? "write a condition: `… != 0`"
+                                   : arena_printf(l->arena, "cast it: `%s(…)`", dtype_name(dtype)));
+        if (dtype == DT_BOOL) {
+            return false;
+        }
         if (code == ERR_ASSIGN || code == ERR_ARGUMENTS) { /* the span is of the value */
             lower_fix_around(l, diag, span, arena_printf(l->arena, "%s(", dtype_name(dtype)), ")");
         }

@@ -76,14 +76,13 @@ bool cache_bytes(const char *text, int64_t *bytes)
     return true;
 }
 
-static int64_t chosen_limit(int64_t given)
+static void find_limit(Cache *cache, int64_t given)
 {
-    int64_t limit;
-    if (given > 0) {
-        return given;
+    const char *text = getenv("TESSERA_CACHE_SIZE");
+    cache->limit = given > 0 ? given : (int64_t)DEFAULT_LIMIT_MIB << 20;
+    if (given <= 0 && text && *text && !cache_bytes(text, &cache->limit) && !cache->why) {
+        cache->why = "$TESSERA_CACHE_SIZE is no size, as 500M or 2G are";
     }
-    return cache_bytes(getenv("TESSERA_CACHE_SIZE"), &limit) ? limit
-                                                             : (int64_t)DEFAULT_LIMIT_MIB << 20;
 }
 
 Cache *cache_open(Allocator allocator, const CacheOptions *options)
@@ -92,7 +91,7 @@ Cache *cache_open(Allocator allocator, const CacheOptions *options)
     if (cache) {
         *cache = (Cache){.allocator = allocator, .at = -1, .lock = -1};
         find_folder(cache, options->folder);
-        cache->limit = chosen_limit(options->limit);
+        find_limit(cache, options->limit);
     }
     return cache;
 }
