@@ -18,12 +18,12 @@ import torch
 
 import memory
 import products
+import verdict
 from ours import Library
 from timing import compare
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SUITE = memory.SUITE | products.SUITE
-ROUNDING = 0.01  # of a ratio: a figure less this is met
 
 
 def relative_error(ours, reference):
@@ -61,7 +61,7 @@ def judge(load, row):
 def measure(library, root, name, rounds):
     """The row of one workload: a dictionary."""
     load = SUITE[name]()
-    row = {"name": name, "workload": load.label, "unit": load.unit, "peers": {}}
+    row = {"name": name, "workload": load.label, "unit": load.unit, "rounds": rounds, "peers": {}}
     competitors = dict(load.peers)
     try:
         begin = time.perf_counter()
@@ -91,15 +91,6 @@ def measure(library, root, name, rounds):
     return row
 
 
-def verdict(row):
-    """Each goal with what it asks for: "met", or by how much it is missed."""
-    cells = []
-    for goal, (ratio, least) in row.get("goals", {}).items():
-        met = ratio >= least - ROUNDING
-        cells.append(f"{goal} {least:.2f}: " + ("met" if met else f"**{ratio:.2f}**"))
-    return ", ".join(cells)
-
-
 def show(row):
     """A row of the table: ours, then each peer with its rate and ours over it."""
     ours = row.get("ours")
@@ -113,7 +104,7 @@ def show(row):
         cells.append(f"{peer} {entry['rate']:.4g}{ratio}")
     error = f"{row['error']:.1e}" if "error" in row else "–"
     return (f"| {row['workload']} | {row['unit']} | {first} | {' · '.join(cells)} | {error}"
-            f" | {verdict(row)} |")
+            f" | {verdict.of(row)} |")
 
 
 def describe():
