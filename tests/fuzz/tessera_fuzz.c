@@ -75,14 +75,28 @@ static void limit(int seconds)
     alarm((unsigned)(seconds * SHARE));
 }
 
+/* A driver takes seconds to make a device's context, and drops it with its last user: the worker
+ * itself is one. */
+static void hold_device(const char *kind)
+{
+    TesseraContext *context;
+    TesseraDevice *device;
+    if (strcmp(kind, "cpu") != 0 && tessera_context_new(NULL, &context) == TESSERA_OK) {
+        tessera_device_open(context, kind, 0, &device);
+    }
+}
+
 static void work(const Options *o, const Case *cases, size_t n, Lane *lane)
 {
-    for (int done = 0; lane->at < n && done < PER_WORKER; done++) {
+    bool usable = true; /* a fault leaves a context that nobody can use */
+    hold_device(o->device);
+    for (int done = 0; usable && lane->at < n && done < PER_WORKER; done++) {
         static Outcome outcome;
         limit(o->seconds);
         case_run(&cases[lane->at], o->device, &outcome);
         limit(0);
         tell(&cases[lane->at], &outcome);
+        usable = strcmp(outcome.status, "fault") != 0;
         lane->at += (size_t)o->jobs;
     }
     _exit(0);
