@@ -4,7 +4,7 @@
  * of which write the same new count to the warp's row of shared memory. Nothing is contended,
  * whatever the digits are. Rows are then summed, warp after warp:
  *
- *     i32 rows[warps][groups + 1]      what is no digit is counted in the last column
+ *     i32 rows[warps][groups + 1]      what is no digit reads the last column, which nobody counts
  *     T   table[groups + 1]            of rank alone, and another for each result
  *
  * arrange writes its values to shared memory and reads them in the order of the result. */
@@ -44,6 +44,18 @@ static LLVMValueRef column_at(const Ranker *k, LLVMValueRef row, LLVMValueRef co
 static LLVMValueRef load_i32(const Ranker *k, LLVMValueRef at)
 {
     return LLVMBuildLoad2(k->em->builder, k->em->i32, at, "");
+}
+
+/* Only where it holds (NULL: everywhere): threads that have nothing to say would race. */
+static void store_if(GpuEmitter *em, LLVMValueRef holds, LLVMValueRef value, LLVMValueRef at)
+{
+    if (!holds) {
+        LLVMBuildStore(em->builder, value, at);
+        return;
+    }
+    GpuBranch branch = gpu_branch_begin(em, holds);
+    LLVMBuildStore(em->builder, value, at);
+    gpu_branch_end(em, branch);
 }
 
 static int64_t table_bytes(const Ranker *k, const Value *table)
@@ -136,7 +148,7 @@ static void take(Ranker *k, int r)
     LLVMValueRef at = column_at(k, k->own, column), before = load_i32(k, at);
     LLVMValueRef earlier = count_bits(k, LLVMBuildAnd(b, peers, k->earlier, ""));
     em->target->warp_sync(em); /* all have read */
-    LLVMBuildStore(b, LLVMBuildAdd(b, before, count_bits(k, peers), ""), at);
+    store_if(em, counts, LLVMBuildAdd(b, before, count_bits(k, peers), ""), at);
     em->target->warp_sync(em);
     column = LLVMBuildShl(b, column, gpu_i32(em, HALF_BITS), "");
     k->known[r] = LLVMBuildAdd(b, column, LLVMBuildAdd(b, before, earlier, ""), "");
@@ -248,7 +260,7 @@ static void put_table(const Ranker *k, int nth)
             LLVMValueRef column = own_column(k, table->type, r);
             LLVMValueRef at =
                 LLVMBuildInBoundsGEP2(em->builder, type, table_at(k, nth), &column, 1, "");
-            LLVMBuildStore(em->builder, regs->regs[r], at);
+            store_if(em, gpu_in_tile(em, table->type, r), regs->regs[r], at);
         }
     }
 }
@@ -302,7 +314,7 @@ static LLVMValueRef value_at(GpuEmitter *em, const Op *op, LLVMValueRef place)
     return LLVMBuildInBoundsGEP2(em->builder, type, base, &place, 1, "");
 }
 
-/* One place more than the tile has is for what goes nowhere. */
+/* What has a place past the tile goes nowhere. */
 static void put_values(GpuEmitter *em, const Op *op)
 {
     const Value *values = op->operands[0];
@@ -314,9 +326,8 @@ static void put_values(GpuEmitter *em, const Op *op)
         if (from->regs[r]) {
             LLVMValueRef place = places->regs[r];
             LLVMValueRef inside = LLVMBuildICmp(em->builder, LLVMIntULT, place, last, "");
-            place = LLVMBuildSelect(em->builder, inside, place, last, "");
             LLVMValueRef value = gpu_to_memory(em, values->type->dtype, from->regs[r]);
-            LLVMBuildStore(em->builder, value, value_at(em, op, place));
+            store_if(em, inside, value, value_at(em, op, place));
         }
     }
     em->target->sync(em);
