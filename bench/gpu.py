@@ -16,6 +16,7 @@ import time
 
 import torch
 
+import fused
 import memory
 import products
 import verdict
@@ -23,7 +24,7 @@ from ours import Library
 from timing import compare
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-SUITE = memory.SUITE | products.SUITE
+SUITE = memory.SUITE | products.SUITE | fused.SUITE
 
 
 def relative_error(ours, reference):
