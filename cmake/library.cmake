@@ -5,11 +5,12 @@ get_property(rooms GLOBAL PROPERTY TESSERA_ROOMS)
 if(NOT "tessera_runtime" IN_LIST rooms)
   return()
 endif()
-list(REMOVE_ITEM rooms tessera_runtime)
+list(REMOVE_ITEM rooms tessera_runtime tessera_launch)
 
-# The runtime as objects: --exclude-libs hides all that comes from archives.
+# What shows itself as objects: --exclude-libs hides all that comes from archives.
 set(version_script ${CMAKE_SOURCE_DIR}/cmake/libtessera.map)
-add_library(libtessera SHARED $<TARGET_OBJECTS:tessera_runtime>)
+add_library(libtessera SHARED
+  $<TARGET_OBJECTS:tessera_runtime> $<TARGET_OBJECTS:tessera_launch>)
 set_target_properties(libtessera PROPERTIES
   OUTPUT_NAME tessera SOVERSION 0 LINKER_LANGUAGE CXX LINK_DEPENDS ${version_script})
 target_link_libraries(libtessera PRIVATE ${rooms} tessera_link tessera_warnings)

@@ -7,6 +7,7 @@
 #define TESSERA_IR_INTERP_H
 
 #include "ir/ir.h"
+#include "ir/scalar.h"
 
 /* A tensor as the interpreter sees it: in the parameter's element type (two elements a byte of the
  * packed ones), its axes in the caller's order. */
@@ -72,17 +73,8 @@ bool interp_func(Func *func, const InterpArg *args, const int64_t *sizes,
                  const InterpOptions *options, Text *problem);
 
 /* ---- the meaning of one element (scalar.c), also used for constant folding ---- */
-typedef union Scalar {
-    double f;  /* f64 and, exactly held, the narrower ones */
-    int64_t i; /* integers (sign- or zero-extended) and bool (0, 1) */
-} Scalar;
 /* operands of element type `in` (of the first data operand; cmp and select see their data type),
  * result of type `out`. `pred` for cmp. */
 Scalar scalar_op(OpKind kind, const char *pred, DType in, DType out, const Scalar *operands);
-Scalar scalar_load(DType dtype, const void *from);
-void scalar_store(DType dtype, void *to, Scalar value); /* rounds floats to the type */
-/* Element `index` of an array in memory, where packed types take half a byte. */
-Scalar scalar_unpack(DType dtype, const void *array, size_t index);
-void scalar_pack(DType dtype, void *array, size_t index, Scalar value);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ir/say.h"
 
-#include "ir/interp.h"
+#include "ir/scalar.h"
 
 #include <inttypes.h>
 #include <math.h>

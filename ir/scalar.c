@@ -9,34 +9,6 @@
 
 /* ---- rounding ---- */
 
-static float float_of(uint32_t bits)
-{
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static uint32_t bits_of(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-/* To f32 by rounding to odd: a later rounding to 16 bits is then that of the exact value. */
-static float narrow_to_odd(double value)
-{
-    float near = (float)value;
-    if (isnan(value) || isinf(value) || (double)near == value) {
-        return near;
-    }
-    uint32_t bits = bits_of(near);
-    if (fabs((double)near) > fabs(value)) {
-        bits--;
-    }
-    return float_of(bits | 1u);
-}
-
 /* a + b where the last bit says whether more bits would follow. */
 static double add_to_odd(double a, double b)
 {
@@ -56,85 +28,13 @@ static double add_to_odd(double a, double b)
 static double round_float(DType dtype, double value)
 {
     switch (dtype) {
-    case DT_F16: return (double)f16_to_f32(f32_to_f16(narrow_to_odd(value)));
-    case DT_BF16: return (double)bf16_to_f32(f32_to_bf16(narrow_to_odd(value)));
-    case DT_F8E4M3: return (double)f8e4m3_to_f32(f32_to_f8e4m3(narrow_to_odd(value)));
-    case DT_F8E5M2: return (double)f8e5m2_to_f32(f32_to_f8e5m2(narrow_to_odd(value)));
+    case DT_F16: return (double)f16_to_f32(f32_to_f16(scalar_to_odd(value)));
+    case DT_BF16: return (double)bf16_to_f32(f32_to_bf16(scalar_to_odd(value)));
+    case DT_F8E4M3: return (double)f8e4m3_to_f32(f32_to_f8e4m3(scalar_to_odd(value)));
+    case DT_F8E5M2: return (double)f8e5m2_to_f32(f32_to_f8e5m2(scalar_to_odd(value)));
     case DT_F32: return (double)(float)value;
     default: return value;
     }
-}
-
-/* Keeps the low bits and extends them: i64 arithmetic then behaves as the type's. */
-static int64_t wrap_int(DType dtype, uint64_t value)
-{
-    int bits = dtype_bits(dtype);
-    if (bits == 64) {
-        return (int64_t)value;
-    }
-    uint64_t low = value & ((UINT64_C(1) << bits) - 1);
-    bool negative = dtype_is_signed(dtype) && (low >> (bits - 1)) != 0;
-    return (int64_t)(negative ? low | ~((UINT64_C(1) << bits) - 1) : low);
-}
-
-/* ---- memory ---- */
-
-Scalar scalar_load(DType dtype, const void *from)
-{
-    uint64_t bits = 0;
-    memcpy(&bits, from, (size_t)dtype_bytes(dtype));
-    Scalar value = {.i = 0};
-    switch (dtype) {
-    case DT_F16: value.f = (double)f16_to_f32((uint16_t)bits); break;
-    case DT_BF16: value.f = (double)bf16_to_f32((uint16_t)bits); break;
-    case DT_F8E4M3: value.f = (double)f8e4m3_to_f32((uint8_t)bits); break;
-    case DT_F8E5M2: value.f = (double)f8e5m2_to_f32((uint8_t)bits); break;
-    case DT_F32: value.f = (double)float_of((uint32_t)bits); break;
-    case DT_F64: memcpy(&value.f, &bits, sizeof bits); break;
-    case DT_BOOL: value.i = bits != 0; break;
-    default: value.i = wrap_int(dtype, bits); break;
-    }
-    return value;
-}
-
-void scalar_pack(DType dtype, void *array, size_t index, Scalar value)
-{
-    if (!dtype_is_packed(dtype)) {
-        scalar_store(dtype, (char *)array + index * (size_t)dtype_bytes(dtype), value);
-        return;
-    }
-    unsigned char *byte = (unsigned char *)array + index / 2;
-    unsigned shift = index % 2 ? 4 : 0;
-    *byte = (unsigned char)((*byte & (0xf0u >> shift)) | (((unsigned)value.i & 0xfu) << shift));
-}
-
-Scalar scalar_unpack(DType dtype, const void *array, size_t index)
-{
-    const unsigned char *bytes = array;
-    if (!dtype_is_packed(dtype)) {
-        return scalar_load(dtype, bytes + index * (size_t)dtype_bytes(dtype));
-    }
-    unsigned char half = (unsigned char)(bytes[index / 2] >> (index % 2 ? 4 : 0));
-    return scalar_load(dtype, &half);
-}
-
-void scalar_store(DType dtype, void *to, Scalar value)
-{
-    uint64_t bits = (uint64_t)value.i;
-    switch (dtype) {
-    case DT_F16: bits = f32_to_f16(narrow_to_odd(value.f)); break;
-    case DT_BF16: bits = f32_to_bf16(narrow_to_odd(value.f)); break;
-    case DT_F8E4M3: bits = f32_to_f8e4m3(narrow_to_odd(value.f)); break;
-    case DT_F8E5M2: /* what moves keeps its infinity; only what is rounded saturates */
-        bits = isinf(value.f) ? 0x7cu | (value.f < 0 ? 0x80u : 0)
-                              : f32_to_f8e5m2(narrow_to_odd(value.f));
-        break;
-    case DT_F32: bits = bits_of((float)value.f); break;
-    case DT_F64: memcpy(&bits, &value.f, sizeof bits); break;
-    case DT_BOOL: bits = value.i != 0; break;
-    default: break;
-    }
-    memcpy(to, &bits, (size_t)dtype_bytes(dtype));
 }
 
 /* ---- casts ---- */
@@ -201,7 +101,7 @@ static Scalar cast(DType from, DType to, Scalar a)
     if (dtype_is_float(to)) {
         return (Scalar){.f = from_float ? round_float(to, a.f) : int_to_float(from, to, a.i)};
     }
-    return (Scalar){.i = from_float ? float_to_int(to, a.f) : wrap_int(to, (uint64_t)a.i)};
+    return (Scalar){.i = from_float ? float_to_int(to, a.f) : scalar_wrap(to, (uint64_t)a.i)};
 }
 
 static Scalar bitcast(DType from, DType to, Scalar a)
@@ -414,7 +314,7 @@ static Scalar arithmetic(OpKind kind, DType dtype, const Scalar *operands)
         n == 1   ? int_unary(kind, dtype, a)
         : n == 2 ? int_binary(kind, dtype, a, operands[1].i)
                  : (int64_t)((uint64_t)a * (uint64_t)operands[1].i + (uint64_t)operands[2].i);
-    return (Scalar){.i = wrap_int(dtype, (uint64_t)result)};
+    return (Scalar){.i = scalar_wrap(dtype, (uint64_t)result)};
 }
 
 Scalar scalar_op(OpKind kind, const char *pred, DType in, DType out, const Scalar *operands)

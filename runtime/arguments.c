@@ -8,38 +8,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-TesseraStatus context_null(TesseraContext *context, const char *call, const char *what)
-{
-    return context_usage(context, "%s: %s is NULL", call, what);
-}
-
-bool type_is_known(TesseraType type)
-{
-    return (int)type >= 0 && (int)type < DT_COUNT;
-}
-
-/* ---- tensors ---- */
-
-TesseraStatus tensor_check(TesseraContext *context, const char *kernel, const TesseraParam *param,
-                           const TesseraTensor *tensor)
-{
-    if (!type_is_known(tensor->type)) {
-        return context_usage(context, "%s: '%s' has an unknown element type, %d", kernel,
-                             param->name, (int)tensor->type);
-    }
-    if (tensor->rank < 0 || tensor->rank > TESSERA_MAX_RANK) {
-        return context_usage(context, "%s: '%s' has rank %d; 0 to %d are possible", kernel,
-                             param->name, tensor->rank, TESSERA_MAX_RANK);
-    }
-    for (int axis = 0; axis < tensor->rank; axis++) {
-        if (tensor->dims[axis] < 0) {
-            return context_usage(context, "%s: axis %d of '%s' has size %" PRId64, kernel, axis,
-                                 param->name, tensor->dims[axis]);
-        }
-    }
-    return TESSERA_OK;
-}
-
 TesseraStatus args_check(TesseraContext *context, const TesseraSignature *signature,
                          const TesseraArg *args, size_t n)
 {
@@ -52,9 +20,9 @@ TesseraStatus args_check(TesseraContext *context, const TesseraSignature *signat
     }
     for (size_t i = 0; i < n; i++) {
         const TesseraParam *param = &signature->params[i];
-        TesseraStatus status = param->rank < 0
-                                   ? TESSERA_OK
-                                   : tensor_check(context, signature->name, param, &args[i].tensor);
+        TesseraStatus status =
+            param->rank < 0 ? TESSERA_OK
+                            : tensor_check(context, signature->name, param->name, &args[i].tensor);
         if (status != TESSERA_OK) {
             return status;
         }

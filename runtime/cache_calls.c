@@ -14,19 +14,19 @@ struct CacheListing {
 
 static void drop_listing(TesseraContext *context)
 {
-    if (context->listing) {
-        work_free(&context->listing->work);
-        context_drop(context, context->listing);
-        context->listing = NULL;
+    if (context->compiler->listing) {
+        work_free(&context->compiler->listing->work);
+        context_drop(context, context->compiler->listing);
+        context->compiler->listing = NULL;
     }
 }
 
 static void drop_cache(TesseraContext *context)
 {
-    cache_close(context->cache);
-    context->cache = NULL;
-    context_drop(context, context->cache_folder);
-    context->cache_folder = NULL;
+    cache_close(context->compiler->cache);
+    context->compiler->cache = NULL;
+    context_drop(context, context->compiler->cache_folder);
+    context->compiler->cache_folder = NULL;
 }
 
 void cache_free(TesseraContext *context)
@@ -51,8 +51,8 @@ TesseraStatus tessera_cache_use(TesseraContext *context, const char *folder, int
         memcpy(copy, folder, strlen(folder) + 1);
     }
     drop_cache(context);
-    context->cache_folder = copy;
-    context->cache_limit = limit;
+    context->compiler->cache_folder = copy;
+    context->compiler->cache_limit = limit;
     return TESSERA_OK;
 }
 
@@ -85,7 +85,7 @@ static bool list_task(void *user)
     struct CacheListing *listing = user;
     CacheEntry *entries;
     Arena *arena = &listing->work.arena;
-    listing->n = cache_list(listing->work.context->cache, arena, &entries);
+    listing->n = cache_list(listing->work.context->compiler->cache, arena, &entries);
     listing->items = ARENA_ARRAY(arena, TesseraCacheEntry, listing->n);
     for (size_t i = 0; i < listing->n; i++) {
         const CacheEntry *from = &entries[i];
@@ -104,7 +104,8 @@ TesseraStatus tessera_cache_list(TesseraContext *context, const TesseraCacheEntr
         return status;
     }
     drop_listing(context);
-    struct CacheListing *listing = context->listing = context_take(context, sizeof *listing);
+    struct CacheListing *listing = context->compiler->listing =
+        context_take(context, sizeof *listing);
     if (!listing) {
         return TESSERA_ENVIRONMENT;
     }

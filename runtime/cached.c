@@ -17,11 +17,11 @@ enum { WAIT_SECONDS = 60 }; /* for another process that compiles the same */
 
 Cache *context_cache(TesseraContext *context)
 {
-    if (!context->cache) {
-        CacheOptions options = {context->cache_folder, context->cache_limit};
-        context->cache = cache_open(context->allocator, &options);
+    if (!context->compiler->cache) {
+        CacheOptions options = {context->compiler->cache_folder, context->compiler->cache_limit};
+        context->compiler->cache = cache_open(context->allocator, &options);
     }
-    return context->cache;
+    return context->compiler->cache;
 }
 
 /* ---- the key ---- */
@@ -103,7 +103,8 @@ bool cached_emit(Compilation *c, EmitKind kind, Code *code, Plan *plan)
 {
     CodegenOptions options = compilation_codegen(c);
     Arena *arena = &c->work->arena;
-    Cache *cache = c->work->context->debug.time_passes ? NULL : context_cache(c->work->context);
+    Cache *cache =
+        c->work->context->compiler->debug.time_passes ? NULL : context_cache(c->work->context);
     Text text = text_new(arena);
     if (!cache || !key_of(c, kind, options.optimize, &text)) {
         return codegen_emit(c->func, kind, &options, code, plan);

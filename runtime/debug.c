@@ -34,7 +34,7 @@ TesseraStatus tessera_debug(TesseraContext *context, const TesseraDebug *debug)
         return TESSERA_USAGE;
     }
     if (!debug) {
-        context->debug = (TesseraDebug){0};
+        context->compiler->debug = (TesseraDebug){0};
         return TESSERA_OK;
     }
     const char *print = debug->print_after, *stop = debug->stop_after;
@@ -59,7 +59,7 @@ TesseraStatus tessera_debug(TesseraContext *context, const TesseraDebug *debug)
                                      debug->skip[i]);
         }
     }
-    context->debug = *debug;
+    context->compiler->debug = *debug;
     return TESSERA_OK;
 }
 
@@ -74,13 +74,13 @@ static void show(Compilation *c, const char *pass, const char *ir)
 {
     Text text = text_new(&c->work->arena);
     text_printf(&text, "; ---- after %s ----\n%s", pass, ir);
-    say(&c->work->context->debug, &text);
+    say(&c->work->context->compiler->debug, &text);
 }
 
 /* Printing may be asked for by name, or because something changed. */
 static void print_if_wanted(Compilation *c, const char *pass)
 {
-    const TesseraDebug *debug = &c->work->context->debug;
+    const TesseraDebug *debug = &c->work->context->compiler->debug;
     bool named = debug->print_after &&
                  (text_same(debug->print_after, pass) || text_same(debug->print_after, "all"));
     if (!named && !debug->print_changed) {
@@ -96,14 +96,14 @@ static void print_if_wanted(Compilation *c, const char *pass)
 
 static bool stops_here(const Compilation *c, const char *pass)
 {
-    const char *stop = c->work->context->debug.stop_after;
+    const char *stop = c->work->context->compiler->debug.stop_after;
     return stop && text_same(stop, pass);
 }
 
 void debug_took(void *user, const char *part, double seconds)
 {
     Compilation *c = user;
-    const TesseraDebug *debug = &c->work->context->debug;
+    const TesseraDebug *debug = &c->work->context->compiler->debug;
     if (debug->time_passes) {
         Text text = text_new(&c->work->arena);
         text_printf(&text, "%-12s %9.3f ms\n", part, seconds * 1e3);
@@ -125,7 +125,7 @@ static bool after_pass(void *user, const Pass *pass, Func *func, double seconds)
 static bool skip_pass(void *user, const Pass *pass)
 {
     const Compilation *c = user;
-    const TesseraDebug *debug = &c->work->context->debug;
+    const TesseraDebug *debug = &c->work->context->compiler->debug;
     for (size_t i = 0; i < debug->n_skip; i++) {
         if (text_same(debug->skip[i], pass->name)) {
             return true;
@@ -139,7 +139,7 @@ PassHooks debug_hooks(Compilation *c)
     return (PassHooks){.user = c,
                        .after = after_pass,
                        .skip = skip_pass,
-                       .verify = c->work->context->debug.verify};
+                       .verify = c->work->context->compiler->debug.verify};
 }
 
 bool debug_after_frontend(Compilation *c)

@@ -361,13 +361,13 @@ static void find_cache(struct Doctor *doctor)
                  : arena_printf(&doctor->work.arena, "%s: %" PRIu64 " entries, %.1f of %.1f MB",
                                 info.folder, info.entries, (double)info.bytes * 1e-6,
                                 (double)info.limit * 1e-6);
-    add(doctor, (TesseraFinding){.part = "cache",
-                                 .health = info.why ? TESSERA_ABSENT : TESSERA_HEALTHY,
-                                 .text = text,
-                                 .looked_for = "$TESSERA_CACHE, $XDG_CACHE_HOME, $HOME",
-                                 .cost = info.why ? "every run compiles anew" : NULL,
-                                 .help = info.why ? "name a folder of yours in $TESSERA_CACHE"
-                                                  : NULL});
+    add(doctor,
+        (TesseraFinding){.part = "cache",
+                         .health = info.why ? TESSERA_ABSENT : TESSERA_HEALTHY,
+                         .text = text,
+                         .looked_for = "$TESSERA_CACHE, $XDG_CACHE_HOME, $HOME",
+                         .cost = info.why ? "every run compiles anew" : NULL,
+                         .help = info.why ? "name a folder of yours in $TESSERA_CACHE" : NULL});
 }
 
 static bool doctor_task(void *user)
@@ -389,10 +389,10 @@ static bool doctor_task(void *user)
 
 void doctor_free(TesseraContext *context)
 {
-    if (context->doctor) {
-        work_free(&context->doctor->work);
-        context_drop(context, context->doctor);
-        context->doctor = NULL;
+    if (context->compiler->doctor) {
+        work_free(&context->compiler->doctor->work);
+        context_drop(context, context->compiler->doctor);
+        context->compiler->doctor = NULL;
     }
 }
 
@@ -404,7 +404,7 @@ TesseraStatus tessera_doctor(TesseraContext *context, const TesseraFinding **fin
     *findings = NULL;
     *n = 0;
     doctor_free(context);
-    struct Doctor *doctor = context->doctor = context_take(context, sizeof *doctor);
+    struct Doctor *doctor = context->compiler->doctor = context_take(context, sizeof *doctor);
     if (!doctor) {
         return TESSERA_ENVIRONMENT;
     }

@@ -31,8 +31,8 @@ static bool format_task(void *user)
         return false;
     }
     memcpy(kept, out.n ? out.data : "", out.n);
-    context_drop(context, context->formatted);
-    context->formatted = kept;
+    context_drop(context, context->compiler->formatted);
+    context->compiler->formatted = kept;
     return true;
 }
 
@@ -58,6 +58,6 @@ TesseraStatus tessera_format(TesseraContext *context, const char *name, const ch
     work_init(&task.work, context);
     TesseraStatus status = work_run(&task.work, format_task, format_reproducer, &task);
     work_free(&task.work);
-    *formatted = status == TESSERA_OK ? context->formatted : NULL;
+    *formatted = status == TESSERA_OK ? context->compiler->formatted : NULL;
     return status;
 }

@@ -314,7 +314,8 @@ TesseraStatus tessera_infer(TesseraProgram *program, const TesseraOptions *optio
     TesseraStatus status = options_check(program, options, &in.signature);
     for (size_t i = 0; known && status == TESSERA_OK && i < in.signature->n_params; i++) {
         if (known[i].rank >= 0) {
-            status = tensor_check(context, in.signature->name, &in.signature->params[i], &known[i]);
+            status =
+                tensor_check(context, in.signature->name, in.signature->params[i].name, &known[i]);
         }
     }
     if (status != TESSERA_OK) {

@@ -120,10 +120,11 @@ static bool compile_task(void *user)
     if (kernel->work.diags.list.n > 0) {
         diags_render(&kernel->work.diags, &warnings);
     }
-    context_set(kernel->work.context, &kernel->work.context->warnings, warnings.data);
+    context_set(kernel->work.context, &kernel->work.context->compiler->warnings, warnings.data);
     context_tell(kernel->work.context, &kernel->work.diags);
-    bool lost = kernel->work.diags.list.n > 0 &&
-                (!kernel->work.context->warnings || kernel->work.context->n_diagnostics == 0);
+    bool lost =
+        kernel->work.diags.list.n > 0 && (!kernel->work.context->compiler->warnings ||
+                                          kernel->work.context->compiler->n_diagnostics == 0);
     if (lost) {
         diag_failure(&kernel->work.diags, DIAG_ENVIRONMENT, "out of memory");
     }

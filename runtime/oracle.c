@@ -34,7 +34,7 @@ static InterpArg *interp_args(const OracleTask *task, bool *bounds)
 /* What the debugging settings want to see; NULL: nothing. */
 static InterpWatch *watch_for(OracleTask *task, InterpWatch *watch)
 {
-    const TesseraDebug *debug = &task->c.work->context->debug;
+    const TesseraDebug *debug = &task->c.work->context->compiler->debug;
     Text *out = ARENA_NEW(&task->c.work->arena, Text);
     *out = text_new(&task->c.work->arena);
     *watch = (InterpWatch){.nan = debug->trap_nan,
@@ -48,7 +48,7 @@ static InterpWatch *watch_for(OracleTask *task, InterpWatch *watch)
 
 static bool tell_trace(OracleTask *task, const InterpWatch *watch)
 {
-    const TesseraDebug *debug = &task->c.work->context->debug;
+    const TesseraDebug *debug = &task->c.work->context->compiler->debug;
     if (!debug->trace) {
         return true;
     }
@@ -131,7 +131,7 @@ static bool oracle_task(void *user)
     if (c->options.wide) {
         compilation_widen(c);
     }
-    const char *stop = c->work->context->debug.stop_after;
+    const char *stop = c->work->context->compiler->debug.stop_after;
     if (!stop || text_same(stop, "frontend")) {
         c->options.target = NULL;
     }
@@ -170,6 +170,15 @@ TesseraStatus tessera_interpret(TesseraProgram *program, const TesseraOptions *o
     status = status == TESSERA_OK ? heard : status;
     work_free(&work);
     return status;
+}
+
+TesseraStatus tessera_interpret_messages(TesseraContext *context, TesseraMessages *messages)
+{
+    if (!context || !messages) {
+        return context_null(context, __func__, context ? "messages" : "context");
+    }
+    *messages = context_said(context);
+    return TESSERA_OK;
 }
 
 /* ---- comparing ---- */

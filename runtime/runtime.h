@@ -9,16 +9,15 @@
 #include "ir/target.h"
 #include "passes/pass.h"
 #include "runtime/debug.h"
-#include "runtime/device/launch.h"
+#include "runtime/launch/context.h"
 
 #include <tessera/tessera.h>
 
 enum { MOST_SOURCE_MIB = 64, MOST_SOURCE = MOST_SOURCE_MIB << 20 };
 
-struct TesseraContext {
-    Allocator allocator;
-    TesseraError error;
-    char *message, *reproducer, *warnings, *formatted; /* from the allocator; NULL: none */
+/* What a context of libtessera has besides. Its texts are from the allocator; NULL: none. */
+typedef struct Compiler {
+    char *warnings, *formatted;
     Arena told; /* holds the diagnostics of the last call that had any */
     TesseraDiagnostic *diagnostics;
     size_t n_diagnostics;
@@ -27,12 +26,11 @@ struct TesseraContext {
     TesseraDebug debug;
     TesseraTarget target; /* of the last tessera_target */
     struct Cache *cache;  /* cached.c; NULL: was not asked yet */
-    char *cache_folder;   /* from the allocator; NULL: as the environment says */
+    char *cache_folder;   /* NULL: as the environment says */
     int64_t cache_limit;
     struct CacheListing *listing; /* of the last tessera_cache_list; NULL: none */
-    struct Said *said;    /* messages.c; NULL: nothing yet */
-    struct Doctor *doctor; /* doctor.c; NULL: was not asked */
-};
+    struct Doctor *doctor;        /* doctor.c; NULL: was not asked */
+} Compiler;
 
 /* What one object was made from and with: an arena, and the diagnostics in it. */
 typedef struct Work {
@@ -51,7 +49,10 @@ typedef struct ImportedText {
 typedef struct Imports {
     Arena *arena;
     const char *folder; /* `.`, or ends in a slash; NULL: text that is in no file */
-    struct { ImportedText *items; size_t n, cap; } texts;
+    struct {
+        ImportedText *items;
+        size_t n, cap;
+    } texts;
 } Imports;
 
 /* For the front end; keeps what it reads. */
@@ -65,7 +66,10 @@ struct TesseraProgram {
     size_t n;
     Imports imports;
     Module *module;
-    struct { TesseraSignature *items; size_t n, cap; } signatures;
+    struct {
+        TesseraSignature *items;
+        size_t n, cap;
+    } signatures;
     Work inferred; /* scratch of tessera_infer */
 };
 
@@ -78,10 +82,10 @@ typedef struct Compilation {
     TesseraOptions options; /* held by the arena */
     const Target *target;   /* NULL: for the interpreter, without passes */
     Func *func;
-    int source;             /* of the work's diagnostics */
+    int source;              /* of the work's diagnostics */
     struct Listings *record; /* the IR after each pass goes here; NULL: nowhere */
-    const char *before;     /* the IR as it was last printed, for print_changed */
-    bool stopped;           /* by stop_after */
+    const char *before;      /* the IR as it was last printed, for print_changed */
+    bool stopped;            /* by stop_after */
     double flops;
 } Compilation;
 
@@ -102,44 +106,17 @@ struct TesseraKernel {
     OnDevice *devices;
 };
 
-struct TesseraDevice {
-    TesseraContext *context;
-    Device *device;
-    TesseraDeviceInfo info;
-};
-
-struct TesseraLaunch {
-    TesseraDevice *device;
-    const Plan *plan;
-    Prepared *prepared;
-};
-
 /* ---- errors (context.c) ---- */
 
-/* Copies of text into the context; the last ones are freed. */
-TesseraStatus context_fail(TesseraContext *context, TesseraStatus status, int driver_code,
-                           const char *message);
-TesseraStatus context_usage(TesseraContext *context, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
 TesseraStatus context_fail_diags(TesseraContext *context, TesseraStatus status, const Diags *diags,
                                  const char *rendered);
-/* With a code of ir/errors.def. */
-TesseraStatus context_fail_code(TesseraContext *context, TesseraStatus status, int code,
-                                const char *format, ...) __attribute__((format(printf, 4, 5)));
 /* Copies diagnostics for tessera_diagnostics; without memory there are none (told.c). */
 void context_tell(TesseraContext *context, const Diags *diags);
 void context_tell_plain(TesseraContext *context, TesseraStatus status, int code,
                         const char *message);
-TesseraStatus context_device_fail(TesseraContext *context, const DeviceError *error);
-void context_set(TesseraContext *context, char **slot, const char *text);
-TesseraStatus status_of(DiagClass kind);
 
 /* ---- arguments (arguments.c) ---- */
 
-TesseraStatus context_null(TesseraContext *context, const char *call, const char *what);
-bool type_is_known(TesseraType type);
-TesseraStatus tensor_check(TesseraContext *context, const char *kernel, const TesseraParam *param,
-                           const TesseraTensor *tensor);
 TesseraStatus args_check(TesseraContext *context, const TesseraSignature *signature,
                          const TesseraArg *args, size_t n);
 /* Finds the kernel, too. */
@@ -148,8 +125,6 @@ TesseraStatus options_check(const TesseraProgram *program, const TesseraOptions 
 
 /* ---- strides (strides.c) ---- */
 
-/* Those that it has, given or because it is contiguous. */
-void tensor_strides(const TesseraTensor *tensor, int64_t *strides);
 bool tensor_is_contiguous(const TesseraTensor *tensor);
 /* What options say of how tensors lie becomes their types'; false after a diagnostic. */
 bool strides_give(Func *func, const TesseraOptions *options, const Target *target);
@@ -166,25 +141,6 @@ typedef bool ExtentValue(void *user, const char *name, int64_t *value);
 /* False when the text is no such line. */
 bool extent_read(Arena *arena, const char *text, ExtentValue *value, void *user, Extent *extent);
 
-/* ---- what kernels say (messages.c) ---- */
-
-/* One record: which message, and a value each. */
-typedef struct SaidRecord {
-    const PlanMessage *message;
-    int nth; /* of the messages */
-    size_t time;
-    const union Scalar *values;
-} SaidRecord;
-typedef struct SaidRecords {
-    SaidRecord *items;
-    size_t n, cap;
-    uint64_t lost, failures;
-} SaidRecords;
-
-/* Orders the records and keeps what they say, for tessera_interpret_messages. */
-TesseraStatus context_hear(TesseraContext *context, SaidRecords *records);
-void said_free(TesseraContext *context);
-
 void doctor_free(TesseraContext *context); /* doctor.c */
 
 /* ---- guards (work.c) ---- */
@@ -196,9 +152,6 @@ void work_free(Work *work);
 typedef bool WorkTask(void *user);
 typedef void WorkReproducer(void *user, Text *out);
 TesseraStatus work_run(Work *work, WorkTask *task, WorkReproducer *reproducer, void *user);
-/* Zeroed memory for an object, or NULL with the context's error set. */
-void *context_take(TesseraContext *context, size_t bytes);
-void context_drop(TesseraContext *context, void *memory);
 
 /* ---- compiling ---- */
 
@@ -224,10 +177,10 @@ const char *schedule_block(const Compilation *c, bool reasons); /* kernel.c */
 /* The IR as it is now, with the lines of the source that it comes from (explain.c). */
 void compilation_record(Compilation *c, const char *pass);
 
-bool facts_give(Func *func, const TesseraOptions *options);       /* facts.c */
-bool lines_give(Func *func, const char *const *lines, size_t n);  /* lines.c */
+bool facts_give(Func *func, const TesseraOptions *options);      /* facts.c */
+bool lines_give(Func *func, const char *const *lines, size_t n); /* lines.c */
 void lines_warn_unused(Func *func);
-double func_flops(Func *func, const TesseraOptions *options);     /* flops.c */
+double func_flops(Func *func, const TesseraOptions *options); /* flops.c */
 /* Values of the size variables by id, -1 where options have none. */
 int64_t *sizes_by_id(Func *func, const TesseraSize *sizes, size_t n); /* shapes.c */
 /* How many parameters the caller gives: all but the intermediates, which stand last. */
@@ -235,8 +188,8 @@ size_t params_given(const Func *func); /* shapes.c */
 /* From the arguments' shapes, and what these leave open from the options; false after a
  * diagnostic. */
 bool sizes_from_args(Func *func, const TesseraOptions *options, const TesseraArg *args,
-                     int64_t *sizes); /* shapes.c */
-void signature_of_func(Func *func, TesseraSignature *signature);   /* shapes.c */
+                     int64_t *sizes);                            /* shapes.c */
+void signature_of_func(Func *func, TesseraSignature *signature); /* shapes.c */
 
 /* Says how long a part of the compilation took, when that is wanted; `user` is a Compilation. */
 void debug_took(void *user, const char *part, double seconds);

@@ -14,15 +14,6 @@
 
 enum { MOST_MULTIPLE = 16, USUAL_ALIGN = 16 };
 
-void tensor_strides(const TesseraTensor *tensor, int64_t *strides)
-{
-    int64_t stride = 1;
-    for (int axis = tensor->rank - 1; axis >= 0; axis--) {
-        strides[axis] = tensor->strides ? tensor->strides[axis] : stride;
-        stride = (int64_t)((uint64_t)stride * (uint64_t)tensor->dims[axis]);
-    }
-}
-
 bool tensor_is_contiguous(const TesseraTensor *tensor)
 {
     TesseraTensor plain = *tensor;

@@ -83,18 +83,18 @@ static void copy_diag(Arena *arena, const Diags *diags, const Diag *diag, Tesser
 void context_tell(TesseraContext *context, const Diags *diags)
 {
     jmp_buf guard;
-    Arena *arena = &context->told;
-    context->diagnostics = NULL;
-    context->n_diagnostics = 0;
+    Arena *arena = &context->compiler->told;
+    context->compiler->diagnostics = NULL;
+    context->compiler->n_diagnostics = 0;
     arena_free(arena);
     arena_init(arena, context->allocator);
     arena->guard = &guard;
     if (diags->list.n > 0 && setjmp(guard) == 0) {
-        context->diagnostics = ARENA_ARRAY(arena, TesseraDiagnostic, diags->list.n);
+        context->compiler->diagnostics = ARENA_ARRAY(arena, TesseraDiagnostic, diags->list.n);
         for (size_t i = 0; i < diags->list.n; i++) {
-            copy_diag(arena, diags, &diags->list.items[i], &context->diagnostics[i]);
+            copy_diag(arena, diags, &diags->list.items[i], &context->compiler->diagnostics[i]);
         }
-        context->n_diagnostics = diags->list.n;
+        context->compiler->n_diagnostics = diags->list.n;
     }
     arena->guard = NULL;
 }
@@ -122,9 +122,9 @@ void context_tell_plain(TesseraContext *context, TesseraStatus status, int code,
 size_t tessera_diagnostics(const TesseraContext *context, const TesseraDiagnostic **diagnostics)
 {
     if (diagnostics) {
-        *diagnostics = context ? context->diagnostics : NULL;
+        *diagnostics = context ? context->compiler->diagnostics : NULL;
     }
-    return context && diagnostics ? context->n_diagnostics : 0;
+    return context && diagnostics ? context->compiler->n_diagnostics : 0;
 }
 
 /* ---- warnings ---- */
@@ -193,9 +193,9 @@ TesseraStatus tessera_warn(TesseraContext *context, const TesseraWarnings *warni
     for (size_t i = 0; i < n; i++) {
         n_codes = allow(codes, n_codes, warnings->allow[i]);
     }
-    context_drop(context, context->allowed);
-    context->allowed = codes;
-    context->policy = (DiagPolicy){codes, n_codes, warnings && warnings->deny};
+    context_drop(context, context->compiler->allowed);
+    context->compiler->allowed = codes;
+    context->compiler->policy = (DiagPolicy){codes, n_codes, warnings && warnings->deny};
     return TESSERA_OK;
 }
 

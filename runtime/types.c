@@ -116,9 +116,12 @@ const TesseraTarget *tessera_target(TesseraContext *context, size_t index)
         return NULL;
     }
     const Target *row = &rows[index];
-    TesseraTarget *out = &context->target;
-    *out = (TesseraTarget){.name = row->name, .warp = row->warp, .max_threads = row->max_threads,
-                           .shared_bytes = row->shared_bytes, .units = row->units,
+    TesseraTarget *out = &context->compiler->target;
+    *out = (TesseraTarget){.name = row->name,
+                           .warp = row->warp,
+                           .max_threads = row->max_threads,
+                           .shared_bytes = row->shared_bytes,
+                           .units = row->units,
                            .product = row->product16};
     fill_family(row->family, out);
     return out;

@@ -90,7 +90,7 @@ static int run_guarded(Work *work, WorkTask *task, void *user)
 
 TesseraStatus work_run(Work *work, WorkTask *task, WorkReproducer *reproducer, void *user)
 {
-    work->diags.policy = work->context->policy;
+    work->diags.policy = work->context->compiler->policy;
     int jump = run_guarded(work, task, user);
     work->arena.guard = work->diags.bug_guard = NULL;
     if (jump == JUMP_NONE) {

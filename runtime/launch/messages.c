@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What kernels say: records of a launch's log, or the interpreter's notes, put in order and into
  * words. */
-#include "runtime/runtime.h"
+#include "runtime/launch/context.h"
 
-#include "ir/interp.h"
 #include "ir/say.h"
+#include "ir/scalar.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 struct Said {
-    Work work;
+    Arena arena;
     TesseraMessages messages;
 };
 
@@ -54,11 +54,11 @@ static void put_message(Arena *arena, const SaidRecord *record, TesseraMessage *
                          message->file ? arena_strdup(arena, message->file) : NULL, message->line};
 }
 
-static bool hear_task(void *user)
+static void hear(const void *user)
 {
-    HearTask *task = user;
+    const HearTask *task = user;
     SaidRecords *records = task->records;
-    Arena *arena = &task->said->work.arena;
+    Arena *arena = &task->said->arena;
     TesseraMessage *items = ARENA_ARRAY(arena, TesseraMessage, records->n);
     if (records->n) {
         qsort(records->items, records->n, sizeof *records->items, compare_records);
@@ -67,7 +67,20 @@ static bool hear_task(void *user)
         put_message(arena, &records->items[i], &items[i]);
     }
     task->said->messages = (TesseraMessages){items, records->n, records->lost, records->failures};
-    return true;
+}
+
+typedef void HearWork(const void *user);
+
+static TesseraStatus guarded(TesseraContext *context, HearWork *work, const void *user)
+{
+    jmp_buf guard;
+    context->said->arena.guard = &guard;
+    bool enough = setjmp(guard) == 0;
+    if (enough) {
+        work(user);
+    }
+    context->said->arena.guard = NULL;
+    return enough ? TESSERA_OK : context_fail(context, TESSERA_ENVIRONMENT, 0, "out of memory");
 }
 
 /* Empty, whatever was said before. */
@@ -76,7 +89,7 @@ static struct Said *said_begin(TesseraContext *context)
     said_free(context);
     context->said = context_take(context, sizeof *context->said);
     if (context->said) {
-        work_init(&context->said->work, context);
+        arena_init(&context->said->arena, context->allocator);
     }
     return context->said;
 }
@@ -84,7 +97,7 @@ static struct Said *said_begin(TesseraContext *context)
 void said_free(TesseraContext *context)
 {
     if (context->said) {
-        work_free(&context->said->work);
+        arena_free(&context->said->arena);
         context_drop(context, context->said);
         context->said = NULL;
     }
@@ -93,16 +106,12 @@ void said_free(TesseraContext *context)
 TesseraStatus context_hear(TesseraContext *context, SaidRecords *records)
 {
     HearTask task = {said_begin(context), records};
-    return task.said ? work_run(&task.said->work, hear_task, NULL, &task) : TESSERA_ENVIRONMENT;
+    return task.said ? guarded(context, hear, &task) : TESSERA_ENVIRONMENT;
 }
 
-TesseraStatus tessera_interpret_messages(TesseraContext *context, TesseraMessages *messages)
+TesseraMessages context_said(const TesseraContext *context)
 {
-    if (!context || !messages) {
-        return context_null(context, __func__, context ? "messages" : "context");
-    }
-    *messages = context->said ? context->said->messages : (TesseraMessages){0};
-    return TESSERA_OK;
+    return context->said ? context->said->messages : (TesseraMessages){0};
 }
 
 /* ---- the log of a launch ---- */
@@ -122,10 +131,10 @@ static Scalar scalar_of(DType dtype, int64_t word)
     return value;
 }
 
-static bool log_task(void *user)
+static void hear_log(const void *user)
 {
-    LogTask *task = user;
-    Arena *arena = &task->hear.said->work.arena;
+    const LogTask *task = user;
+    Arena *arena = &task->hear.said->arena;
     const LaunchLog *log = task->log;
     SaidRecords records = {.lost = (uint64_t)(log->total - log->n),
                            .failures = (uint64_t)log->failures};
@@ -139,8 +148,7 @@ static bool log_task(void *user)
         SaidRecord record = {message, (int)words[0], (size_t)i, values};
         ARENA_PUSH(arena, &records, record);
     }
-    task->hear.records = &records;
-    return hear_task(&task->hear);
+    hear(&(HearTask){task->hear.said, &records});
 }
 
 TesseraStatus tessera_launch_messages(TesseraLaunch *launch, void *stream,
@@ -158,11 +166,10 @@ TesseraStatus tessera_launch_messages(TesseraLaunch *launch, void *stream,
         return context_device_fail(context, &error);
     }
     LogTask task = {{said_begin(context), NULL}, launch->plan, &log};
-    TesseraStatus status = !task.hear.said ? TESSERA_ENVIRONMENT
-                                           : work_run(&task.hear.said->work, log_task, NULL, &task);
+    TesseraStatus status = task.hear.said ? guarded(context, hear_log, &task) : TESSERA_ENVIRONMENT;
     if (log.records) {
         device_drop(launch->device->device, log.records);
     }
-    *messages = status == TESSERA_OK ? context->said->messages : (TesseraMessages){0};
+    *messages = status == TESSERA_OK ? context_said(context) : (TesseraMessages){0};
     return status;
 }

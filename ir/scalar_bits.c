@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ir/scalar.h"
+
+#include <math.h>
+#include <string.h>
+
+static float float_of(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static uint32_t bits_of(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+float scalar_to_odd(double value)
+{
+    float near = (float)value;
+    if (isnan(value) || isinf(value) || (double)near == value) {
+        return near;
+    }
+    uint32_t bits = bits_of(near);
+    if (fabs((double)near) > fabs(value)) {
+        bits--;
+    }
+    return float_of(bits | 1u);
+}
+
+int64_t scalar_wrap(DType dtype, uint64_t value)
+{
+    int bits = dtype_bits(dtype);
+    if (bits == 64) {
+        return (int64_t)value;
+    }
+    uint64_t low = value & ((UINT64_C(1) << bits) - 1);
+    bool negative = dtype_is_signed(dtype) && (low >> (bits - 1)) != 0;
+    return (int64_t)(negative ? low | ~((UINT64_C(1) << bits) - 1) : low);
+}
+
+Scalar scalar_load(DType dtype, const void *from)
+{
+    uint64_t bits = 0;
+    memcpy(&bits, from, (size_t)dtype_bytes(dtype));
+    Scalar value = {.i = 0};
+    switch (dtype) {
+    case DT_F16: value.f = (double)f16_to_f32((uint16_t)bits); break;
+    case DT_BF16: value.f = (double)bf16_to_f32((uint16_t)bits); break;
+    case DT_F8E4M3: value.f = (double)f8e4m3_to_f32((uint8_t)bits); break;
+    case DT_F8E5M2: value.f = (double)f8e5m2_to_f32((uint8_t)bits); break;
+    case DT_F32: value.f = (double)float_of((uint32_t)bits); break;
+    case DT_F64: memcpy(&value.f, &bits, sizeof bits); break;
+    case DT_BOOL: value.i = bits != 0; break;
+    default: value.i = scalar_wrap(dtype, bits); break;
+    }
+    return value;
+}
+
+void scalar_pack(DType dtype, void *array, size_t index, Scalar value)
+{
+    if (!dtype_is_packed(dtype)) {
+        scalar_store(dtype, (char *)array + index * (size_t)dtype_bytes(dtype), value);
+        return;
+    }
+    unsigned char *byte = (unsigned char *)array + index / 2;
+    unsigned shift = index % 2 ? 4 : 0;
+    *byte = (unsigned char)((*byte & (0xf0u >> shift)) | (((unsigned)value.i & 0xfu) << shift));
+}
+
+Scalar scalar_unpack(DType dtype, const void *array, size_t index)
+{
+    const unsigned char *bytes = array;
+    if (!dtype_is_packed(dtype)) {
+        return scalar_load(dtype, bytes + index * (size_t)dtype_bytes(dtype));
+    }
+    unsigned char half = (unsigned char)(bytes[index / 2] >> (index % 2 ? 4 : 0));
+    return scalar_load(dtype, &half);
+}
+
+void scalar_store(DType dtype, void *to, Scalar value)
+{
+    uint64_t bits = (uint64_t)value.i;
+    switch (dtype) {
+    case DT_F16: bits = f32_to_f16(scalar_to_odd(value.f)); break;
+    case DT_BF16: bits = f32_to_bf16(scalar_to_odd(value.f)); break;
+    case DT_F8E4M3: bits = f32_to_f8e4m3(scalar_to_odd(value.f)); break;
+    case DT_F8E5M2: /* what moves keeps its infinity; only what is rounded saturates */
+        bits = isinf(value.f) ? 0x7cu | (value.f < 0 ? 0x80u : 0)
+                              : f32_to_f8e5m2(scalar_to_odd(value.f));
+        break;
+    case DT_F32: bits = bits_of((float)value.f); break;
+    case DT_F64: memcpy(&bits, &value.f, sizeof bits); break;
+    case DT_BOOL: bits = value.i != 0; break;
+    default: break;
+    }
+    memcpy(to, &bits, (size_t)dtype_bytes(dtype));
+}

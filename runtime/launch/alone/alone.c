@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What libtessera-launch has where libtessera has its compiler: nothing. */
+#include "runtime/launch/context.h"
+
+TesseraStatus tessera_context_new(const TesseraAllocator *allocator, TesseraContext **context)
+{
+    return context_open(allocator, NULL, context);
+}

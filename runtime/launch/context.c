@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/launch/context.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char NO_MEMORY[] = "out of memory";
+
+const char *tessera_version(void)
+{
+    return TESSERA_VERSION;
+}
+
+TesseraStatus context_open(const TesseraAllocator *allocator, const ContextHooks *hooks,
+                           TesseraContext **context)
+{
+    Allocator from = allocator_default();
+    if (!context || (allocator && (!allocator->alloc || !allocator->release))) {
+        return TESSERA_USAGE;
+    }
+    if (allocator) {
+        from = (Allocator){allocator->alloc, allocator->release, allocator->user};
+    }
+    *context = from.alloc(from.user, sizeof **context);
+    if (!*context) {
+        return TESSERA_ENVIRONMENT;
+    }
+    **context = (TesseraContext){.allocator = from, .error = {.message = ""}, .hooks = hooks};
+    return TESSERA_OK;
+}
+
+void tessera_context_free(TesseraContext *context)
+{
+    if (context) {
+        if (context->compiler) {
+            context->hooks->end(context);
+        }
+        context_drop(context, context->message);
+        context_drop(context, context->reproducer);
+        said_free(context);
+        context_drop(context, context);
+    }
+}
+
+void context_drop(TesseraContext *context, void *memory)
+{
+    if (memory) {
+        context->allocator.release(context->allocator.user, memory);
+    }
+}
+
+void *context_take(TesseraContext *context, size_t bytes)
+{
+    void *memory = context->allocator.alloc(context->allocator.user, bytes);
+    if (memory) {
+        memset(memory, 0, bytes);
+    } else {
+        context_fail(context, TESSERA_ENVIRONMENT, 0, NO_MEMORY);
+    }
+    return memory;
+}
+
+const TesseraError *tessera_error(const TesseraContext *context)
+{
+    static const TesseraError none = {TESSERA_USAGE, "the context is NULL", 0, NULL};
+    return context ? &context->error : &none;
+}
+
+void context_set(TesseraContext *context, char **slot, const char *text)
+{
+    char *copy = NULL;
+    if (text && *text) {
+        size_t bytes = strlen(text) + 1;
+        copy = context->allocator.alloc(context->allocator.user, bytes);
+        if (copy) {
+            memcpy(copy, text, bytes);
+        }
+    }
+    context_drop(context, *slot);
+    *slot = copy;
+}
+
+TesseraStatus context_set_error(TesseraContext *context, TesseraStatus status, int driver_code,
+                                const char *message)
+{
+    context_set(context, &context->message, message);
+    context_set(context, &context->reproducer, NULL);
+    context->error = (TesseraError){
+        .status = status,
+        .message = context->message ? context->message : NO_MEMORY,
+        .driver_code = driver_code,
+    };
+    return status;
+}
+
+void context_tell_code(TesseraContext *context, TesseraStatus status, int code)
+{
+    if (context->hooks) {
+        context->hooks->tell(context, status, code, context->error.message);
+    }
+}
+
+TesseraStatus context_fail(TesseraContext *context, TesseraStatus status, int driver_code,
+                           const char *message)
+{
+    if (context) {
+        context_set_error(context, status, driver_code, message);
+        context_tell_code(context, status, 0);
+    }
+    return status;
+}
+
+TesseraStatus context_fail_code(TesseraContext *context, TesseraStatus status, int code,
+                                const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (context) {
+        context_set_error(context, status, 0, text);
+        context_tell_code(context, status, code);
+    }
+    return status;
+}
+
+TesseraStatus context_usage(TesseraContext *context, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return context_fail(context, TESSERA_USAGE, 0, text);
+}
+
+TesseraStatus status_of(DiagClass kind)
+{
+    switch (kind) {
+    case DIAG_SOURCE: return TESSERA_SOURCE;
+    case DIAG_USAGE: return TESSERA_USAGE;
+    case DIAG_ENVIRONMENT: return TESSERA_ENVIRONMENT;
+    case DIAG_FAULT: return TESSERA_FAULT;
+    case DIAG_DIFFERENT: return TESSERA_DIFFERENT;
+    case DIAG_INTERNAL: break;
+    }
+    return TESSERA_INTERNAL;
+}
+
+TesseraStatus context_device_fail(TesseraContext *context, const DeviceError *error)
+{
+    return context_fail(context, status_of(error->kind), error->code, error->text);
+}
