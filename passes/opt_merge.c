@@ -6,11 +6,13 @@
  *   %b = for dims=[M] steps=[64] { load %x … }      }
  *                                                   store %s[…], %a
  *
- * What is read twice by two loops comes from memory twice: a row does not stay in the cache. The
- * second loop may need nothing of the first one, nor of what stands between and cannot move.
- * Requires: tile (the loops are there). Changes no bits. */
+ * What is read twice by two loops comes from memory twice: a row does not stay in the cache. Two
+ * products by a matrix unit then share a ring of their common operand. The second loop may need
+ * nothing of the first one, nor of what stands between and cannot move. Requires: tile (the loops
+ * are there). Changes no bits. */
 #include "ir/build.h"
 #include "passes/pass.h"
+#include "passes/tile.h"
 
 enum { MOST_MEMORIES = 64 };
 
@@ -20,7 +22,7 @@ typedef struct Memories {
         bool written;
     } items[MOST_MEMORIES];
     int n;
-    bool unknown; /* effects that are no stores, products, or too many to tell */
+    bool unknown; /* effects that are no stores, or too many to tell; products by fma */
 } Memories;
 
 static void note_memory(Memories *m, const Value *memory, bool written)
@@ -33,10 +35,16 @@ static void note_memory(Memories *m, const Value *memory, bool written)
     m->items[m->n++].written = written;
 }
 
-static void note_op(Memories *m, const Op *op)
+/* Fused multiply-adds hold operands beside each accumulator: two products would spill. */
+static bool takes_registers(Func *func, const Op *op)
+{
+    return op->kind == OP_DOT && text_same(product_unit(func, op), "fma");
+}
+
+static void note_op(Func *func, Memories *m, const Op *op)
 {
     bool writes = !op_has(op, TRAIT_PURE) && op->n_regions == 0 && op->kind != OP_YIELD;
-    m->unknown |= (writes && op->kind != OP_STORE) || op->kind == OP_DOT;
+    m->unknown |= (writes && op->kind != OP_STORE) || takes_registers(func, op);
     for (int i = 0; i < op->n_operands; i++) {
         if (op->operands[i] && type_is_memory(op->operands[i]->type)) {
             note_memory(m, op->operands[i], writes);
@@ -44,7 +52,7 @@ static void note_op(Memories *m, const Op *op)
     }
     for (int r = 0; r < op->n_regions; r++) {
         for (const Op *inner = op->regions[r]->first; inner; inner = inner->next) {
-            note_op(m, inner);
+            note_op(func, m, inner);
         }
     }
 }
@@ -159,10 +167,10 @@ static bool may_merge(const Merge *m)
     if (m->second->kind != OP_FOR || !walk_alike(m->first, m->second)) {
         return false;
     }
-    note_op(&first, m->first);
-    note_op(&second, m->second);
+    note_op(m->func, &first, m->first);
+    note_op(m->func, &second, m->second);
     for (const Op *op = m->first->next; op != m->second; op = op->next) {
-        note_op(&between, op);
+        note_op(m->func, &between, op);
     }
     return !first.unknown && !second.unknown && share_a_read(&first, &second) &&
            !conflict(&first, &second) && !conflict(&between, &second) &&

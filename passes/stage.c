@@ -294,4 +294,5 @@ void pass_stage(Func *func)
         }
     }
     func_remove_dead(func);
+    stage_settle(func);
 }

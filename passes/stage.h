@@ -80,6 +80,8 @@ const Staged *stage_item(const Stager *s, const Op *dot, int side);
 bool stage_uses_unit(const Stager *s, const Op *dot);
 /* Rewrites one product to read shared memory; `s->items` say which operands are there already. */
 void stage_dot(Stager *s, Op *dot);
+/* Products that do not need each other settle together (stage_settle.c). */
+void stage_settle(Func *func);
 /* Sends the stores of products' results through shared memory and bulk copies, where possible. */
 void stage_stores(Stager *s, Block *block, Builder *at);
 /* The store that is left for the end: its buffer is an operand's. */

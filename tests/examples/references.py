@@ -799,3 +799,29 @@ case(
     lambda x: {"c": [zlib.crc32(row.tobytes()) for row in x]},
     0,
 )
+
+
+def gated_mlp(x, gate, up, down):
+    g = x @ gate.T
+    return {"": (g * sigmoid(g) * (x @ up.T)) @ down.T}
+
+
+case(
+    "gated_mlp",
+    [
+        {"M": 1, "N": 1, "K": 1},
+        {"M": 3, "N": 5, "K": 7},
+        {"M": 64, "N": 128, "K": 64},
+        {"M": 131, "N": 67, "K": 61},
+        {"M": 200, "N": 264, "K": 136},
+    ],
+    lambda rng, s: {
+        "x": normal(rng, s["M"], s["K"]),
+        "gate": normal(rng, s["N"], s["K"]) / math.sqrt(s["K"]),
+        "up": normal(rng, s["N"], s["K"]) / math.sqrt(s["K"]),
+        "down": normal(rng, s["K"], s["N"]) / math.sqrt(s["N"]),
+    },
+    gated_mlp,
+    1e-5,
+    types=("f32", "bf16"),
+)
