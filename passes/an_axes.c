@@ -214,12 +214,26 @@ typedef struct Tying {
     const Value *first; /* that is stored */
 } Tying;
 
-/* Axes of the same place and extent. */
+/* The axes of more than one element; how many they are. */
+static int long_axes(Type type, int *list)
+{
+    int n = 0;
+    for (int i = 0; i < type->rank; i++) {
+        if (!is_settled(type->dims[i])) {
+            list[n++] = i;
+        }
+    }
+    return n;
+}
+
+/* Axes of the same place and extent, past those of one element. What two stores tie does not depend
+ * on a third one: an intermediate that nothing reads is dropped later. */
 static void tie_equal(Axes *axes, const Value *a, const Value *b)
 {
-    for (int i = 0; a->type->rank == b->type->rank && i < a->type->rank; i++) {
-        if (a->type->dims[i] == b->type->dims[i]) {
-            tie(axes, a, i, b, i);
+    int own[MAX_RANK], other[MAX_RANK], n = long_axes(a->type, own);
+    for (int i = 0; n == long_axes(b->type, other) && i < n; i++) {
+        if (a->type->dims[own[i]] == b->type->dims[other[i]]) {
+            tie(axes, a, own[i], b, other[i]);
         }
     }
 }

@@ -49,6 +49,7 @@ typedef struct TilePlan {
     int64_t aligned;  /* elements in memory to whose multiples rows' tiles begin; 0, 1: with them */
     int64_t cluster;  /* blocks that share a row; 0, 1: none */
     int64_t blocks;   /* that a multiprocessor should hold at once */
+    int64_t most_cached; /* elements of a row that a CPU should hold */
     int64_t most_thread; /* elements of a row that a thread should hold */
     int turned;          /* bytes of an element, where runs go along several axes; else 0 */
     AxisPlan *outer;     /* of the items, one that the launch walks around all groups; NULL: none */

@@ -61,14 +61,16 @@ int64_t tile_longest_row(const Func *func)
 static int64_t row_capacity(const Func *func, const TilePlan *plan)
 {
     int64_t most = smaller(ROW_MOST_THREAD, plan->most_thread);
-    int64_t capacity = is_gpu(func) ? (int64_t)func->target->max_threads * most : ROW_MOST_CPU;
+    int64_t capacity = is_gpu(func) ? (int64_t)func->target->max_threads * most
+                                    : smaller(ROW_MOST_CPU, plan->most_cached);
     return capacity >> func->fit.plain;
 }
 
 /* A step along a row that does not fit. */
 static int64_t loop_step(const Func *func, const TilePlan *plan)
 {
-    int64_t step = is_gpu(func) ? LOOP_STEP * plan->most_thread / ROW_ELEMENTS : LOOP_STEP;
+    int64_t step = is_gpu(func) ? LOOP_STEP * plan->most_thread / ROW_ELEMENTS
+                                : smaller(LOOP_STEP, plan->most_cached);
     return step >> func->fit.plain;
 }
 
@@ -484,6 +486,7 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
 {
     int64_t row = 1, given = given_elements(func, plan);
     plan->most_thread = most_a_thread(group, plan);
+    plan->most_cached = tile_most_of_cache(func, group);
     plan->aligned = choose_aligned(func, group, plan);
     RowRoom room = {room_of_rows(func, plan, given),
                     tile_room_of_cluster(func, group, plan, given)};

@@ -6,12 +6,15 @@
 #include "passes/an_atomics.h"
 
 enum {
-    MOST_KEPT = 4,     /* values of an element of a row; more make registers scarce anyway */
-    SCAN_THREAD = 32,  /* of a row that is scanned; folds by a function combine each many times */
-    FOLD_THREAD = 8,   /* where an element is more than one register */
-    PLACE_THREAD = 8,  /* where each element has an address of its own */
-    HEAVY_OPS = 64,    /* of arithmetic */
-    GATHERED_OPS = 16, /* that a change of a block's own copy of a tensor counts as */
+    MOST_KEPT = 4,       /* values of an element of a row; more make registers scarce anyway */
+    SCAN_THREAD = 32,    /* of a row that is scanned; folds by a function combine each many times */
+    FOLD_THREAD = 8,     /* where an element is more than one register */
+    PLACE_THREAD = 8,    /* where each element has an address of its own */
+    HEAVY_OPS = 64,      /* of arithmetic */
+    GATHERED_BYTES = 12, /* on a CPU's stack: an element and its place */
+    MOST_WINDOW = 64,    /* elements, beyond which it is walked */
+    LEAST_GATHERED = 256, /* of which a loop is still worth its overhead */
+    GATHERED_OPS = 16,    /* that a change of a block's own copy of a tensor counts as */
 };
 
 /* Is the value made of memory, and of as many axes as the group stores? */
@@ -186,6 +189,25 @@ static void count_amid(Op *op, void *user)
     Amid *amid = user;
     amid->ops += op_has(op, TRAIT_ELEMENTWISE);
     amid->gathers += op->kind == OP_GATHER;
+}
+
+/* Windows are gathered element by element of their constant axes. */
+static void count_gathered(Op *op, void *user)
+{
+    int64_t *gathered = user, elements = 1, extent;
+    for (int i = 0; op->kind == OP_GATHER && i < op->results[0]->type->rank; i++) {
+        bool constant = poly_is_const(op->results[0]->type->dims[i], &extent);
+        elements *= constant && extent <= MOST_WINDOW ? larger(1, extent) : 1;
+    }
+    *gathered += op->kind == OP_GATHER ? smaller(elements, MOST_WINDOW) : 0;
+}
+
+int64_t tile_most_of_cache(const Func *func, const Op *group)
+{
+    int64_t gathered = 0;
+    block_walk(group->regions[0], count_gathered, &gathered);
+    int64_t room = func->target->shared_bytes / larger(1, gathered * GATHERED_BYTES);
+    return larger(LEAST_GATHERED, power_of_two_at_most(room));
 }
 
 bool tile_gathers_amid_work(const Op *group)
