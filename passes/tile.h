@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tile, in parts: tile.c (the pass); which step each axis gets, as schedule lines: tile_choose.c
  * (rows and elements), tile_weigh.c (what an element takes), tile_runs.c (coalescing),
- * tile_cluster.c (rows that several blocks share), tile_product.c (products), tile_source.c
- * (parallels of the source, whose batches are walked by tile_batches.c), tile_steps.c (what they
- * share); tile_emit.c (the group again, over ranges) and its parts; tile_split.c (long axes that
- * few blocks would walk), tile_lookback.c (scans of them in one pass); tile_serial.c (loops that
- * mix elements). Room-private. */
+ * tile_cluster.c (rows that several blocks share), tile_product.c (products), tile_waves.c (by how
+ * many tiles each multiprocessor gets), tile_source.c (parallels of the source, whose batches are
+ * walked by tile_batches.c), tile_steps.c (what they share); tile_emit.c (the group again, over
+ * ranges) and its parts; tile_split.c (long axes that few blocks would walk), tile_lookback.c
+ * (scans of them in one pass); tile_serial.c (loops that mix elements). Room-private. */
 #ifndef TESSERA_PASSES_TILE_H
 #define TESSERA_PASSES_TILE_H
 

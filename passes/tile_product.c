@@ -9,7 +9,10 @@ enum {
     UNIT_ROWS = 64, /* of which tiles of a matrix unit are multiples */
     UNIT_COLUMNS = 16,
     UNIT_DEPTH = 16,
-    UNIT_WARPS = 4,        /* that multiply together */
+    UNIT_WARPS = 4,       /* that multiply together */
+    SWIZZLED = 128,       /* bytes of a row of shared memory that it reads */
+    MOST_KNOWN = 1 << 24, /* elements of an axis: more is as if it were not known */
+    FMA_DEPTH_BYTES = 64,
     CPU_EDGE = 256,        /* of a tile whose operands and result stay in the second-level cache: */
     CPU_DEPTH_BYTES = 768, /* the longer an edge, the less often the other operand is packed */
     FMA_LEAST = 8,         /* elements of an axis, of derived tiles of fused multiply-adds */
@@ -87,41 +90,10 @@ const char *product_unit(Func *func, const Op *dot)
 
 /* ---- products ---- */
 
-static AxisPlan *plan_axis(TilePlan *plan, const Value *value, int axis)
-{
-    int class = axes_class(plan->axes, value, axis);
-    for (int i = 0; i < plan->n; i++) {
-        if (plan->items[i].class == class) {
-            return &plan->items[i];
-        }
-    }
-    return NULL;
-}
-
 static int64_t product_threads(const AxisPlan *m, const AxisPlan *n)
 {
     int64_t elements = (m ? m->step : 1) * (n ? n->step : 1);
     return larger(1, elements / THREAD_ACCUMULATORS);
-}
-
-/* Rows of 16 bytes: what the copy engine can describe. Other operands pass through registers. */
-static bool operands_stay_out(const Func *func, const Op *dot)
-{
-    for (int side = 0; side < 2; side++) {
-        const Op *load = dot->operands[side]->def;
-        while (load && (load->kind == OP_PERMUTE || load->kind == OP_BROADCAST ||
-                        load->kind == OP_EXPAND || load->kind == OP_SQUEEZE)) {
-            load = load->operands[0]->def;
-        }
-        if (!load || load->kind != OP_LOAD) {
-            return false;
-        }
-        Access access = op_access(load, 0);
-        if (access.n < 2 || !an_bulk_rows(&access)) {
-            return false;
-        }
-    }
-    return func->target->bulk_copy;
 }
 
 /* Where tiles did not fit they are halved: columns first, then rows, then the depth. */
@@ -133,15 +105,16 @@ static void set_halved(Func *func, AxisPlan *axis, int64_t step, int64_t least, 
     int times = (func->fit.smaller + TURNS - 1 - (int)turn) / TURNS;
     int64_t less = step;
     while (times-- > 0 && less / 2 >= least) {
-        less /= 2;
+        less = less / 2 / least * least;
     }
     tile_set_step(func, axis, turn == TURN_DEPTH ? AXIS_LOOP : AXIS_GRID, less,
                   less < step ? "halved until a block has room for it" : reason);
 }
 
-static void choose_matrix_unit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
+/* Of sizes that are not known, or of several products. */
+static void choose_by_fit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
 {
-    bool wide = operands_stay_out(func, plan->dot);
+    bool wide = tile_operands_stay_out(func, plan->dot);
     if (m) {
         set_halved(func, m, larger(UNIT_ROWS, fitted(m->dim, 128)), UNIT_ROWS, TURN_ROWS,
                    "two warp groups of 64 rows, or one where there are no more rows");
@@ -153,7 +126,24 @@ static void choose_matrix_unit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan
                    : wide      ? "accumulators of all products share a thread's registers"
                                : "operands pass through registers, which accumulators must leave");
     }
+}
+
+/* Returns the step along what is contracted. */
+static int64_t choose_matrix_unit(Func *func, const Op *group, TilePlan *plan, AxisPlan *m,
+                                  AxisPlan *n)
+{
+    ProductTiles tiles = {.depth = SWIZZLED / dtype_bytes(plan->dot->operands[0]->type->dtype)};
+    const char *reason = tile_choose_waves(func, group, plan, m, n, &tiles);
+    if (reason) {
+        set_halved(func, m, tiles.m, UNIT_ROWS, TURN_ROWS,
+                   tiles.m > UNIT_ROWS ? "two warp groups, each of 64 rows or a multiple"
+                                       : "one warp group of 64 rows");
+        set_halved(func, n, tiles.n, UNIT_COLUMNS, TURN_COLUMNS, reason);
+    } else {
+        choose_by_fit(func, plan, m, n);
+    }
     plan->warps = smaller(8, (m ? larger(1, m->step / 64) : 1) * 4);
+    return tiles.depth;
 }
 
 /* Products of one matrix after the other are summed. */
@@ -178,7 +168,7 @@ static void count_kept(Op *op, void *user)
     Kept *kept = user;
     bool fold = op->kind == OP_REDUCE || op->kind == OP_SCAN || op->kind == OP_FOLD;
     const AxisPlan *axis =
-        fold ? plan_axis(kept->plan, op->operands[0], (int)op_int(op, ATTR_AXIS, 0)) : NULL;
+        fold ? tile_axis_of(kept->plan, op->operands[0], (int)op_int(op, ATTR_AXIS, 0)) : NULL;
     if ((!fold && op->kind != OP_DOT && op->n_regions == 0) ||
         (axis && is_summed_batch(kept->plan, axis))) {
         return;
@@ -187,7 +177,7 @@ static void count_kept(Op *op, void *user)
         const Value *value = op->results[r];
         bool rows = !kept->m, columns = !kept->n;
         for (int i = 0; value->type->kind == TYPE_ARRAY && i < value->type->rank; i++) {
-            const AxisPlan *own = plan_axis(kept->plan, value, i);
+            const AxisPlan *own = tile_axis_of(kept->plan, value, i);
             rows = rows || own == kept->m;
             columns = columns || own == kept->n;
         }
@@ -203,7 +193,16 @@ static int64_t cached_columns(const Op *group, TilePlan *plan, const AxisPlan *m
     return power_of_two_at_most(CPU_EDGE * 4 / larger(4, kept.bytes));
 }
 
-static void choose_fma_unit(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n)
+/* Without a matrix unit. CPUs pack operands in the type that they compute in. */
+static int64_t product_depth(const Func *func, const Op *dot)
+{
+    int operand = dtype_bytes(dot->operands[0]->type->dtype);
+    int result = dtype_bytes(dot->results[0]->type->dtype);
+    return is_gpu(func) ? FMA_DEPTH_BYTES / operand : CPU_DEPTH_BYTES / result;
+}
+
+static int64_t choose_fma_unit(Func *func, const Op *group, TilePlan *plan, AxisPlan *m,
+                               AxisPlan *n)
 {
     /* Narrow operands take registers twice on a GPU: as they are, and widened. */
     bool twice = is_gpu(func) && dtype_bytes(plan->dot->operands[0]->type->dtype) < 4;
@@ -220,6 +219,7 @@ static void choose_fma_unit(Func *func, const Op *group, TilePlan *plan, AxisPla
     }
     plan->warps = smaller(256 / func->target->warp,
                           power_of_two_at_most(product_threads(m, n) / func->target->warp));
+    return product_depth(func, plan->dot);
 }
 
 /* Do the user's tiles, where there are any, suit the matrix unit? */
@@ -234,14 +234,6 @@ static bool given_suit(Func *func, const TilePlan *plan, const AxisPlan *m, cons
         suit = suit && (!line || batch || line->number % unit == 0);
     }
     return suit;
-}
-
-/* CPUs pack operands in the type that they compute in. */
-static int64_t product_depth(const Func *func, const Op *dot, bool wgmma)
-{
-    int operand = dtype_bytes(dot->operands[0]->type->dtype);
-    int result = dtype_bytes(dot->results[0]->type->dtype);
-    return is_gpu(func) ? (wgmma ? 128 : 64) / operand : CPU_DEPTH_BYTES / result;
 }
 
 /* ---- what is reduced beside a product ---- */
@@ -260,7 +252,7 @@ static void look_beside(Op *op, void *user)
         int64_t elements = 1;
         bool has = false;
         for (int i = 0; value->type->kind == TYPE_ARRAY && i < value->type->rank; i++) {
-            const AxisPlan *axis = plan_axis(beside->plan, value, i);
+            const AxisPlan *axis = tile_axis_of(beside->plan, value, i);
             has = has || axis == beside->axis;
             elements *= axis && axis != beside->axis ? larger(1, axis->step) : 1;
         }
@@ -290,10 +282,12 @@ void tile_choose_product(Func *func, const Op *group, TilePlan *plan)
 {
     DType operands = plan->dot->operands[0]->type->dtype;
     int rank = plan->dot->results[0]->type->rank;
-    AxisPlan *m = plan_axis(plan, plan->dot->results[0], rank - 2);
-    AxisPlan *n = plan_axis(plan, plan->dot->results[0], rank - 1);
+    AxisPlan *m = tile_axis_of(plan, plan->dot->results[0], rank - 2);
+    AxisPlan *n = tile_axis_of(plan, plan->dot->results[0], rank - 1);
     bool suits = given_suit(func, plan, m, n);
     bool wgmma = text_same(choose_unit(func, operands, suits), "wgmma");
+    int64_t depth = wgmma ? choose_matrix_unit(func, group, plan, m, n)
+                          : choose_fma_unit(func, group, plan, m, n);
     for (int i = 0; i < plan->n; i++) {
         AxisPlan *axis = &plan->items[i];
         if (axis != m && axis != n && (axis->flags & AXIS_STORED)) {
@@ -304,15 +298,12 @@ void tile_choose_product(Func *func, const Op *group, TilePlan *plan)
             axis->step = 0;
         } else if (axis->flags & AXIS_CONTRACTED) {
             int64_t least = wgmma ? UNIT_DEPTH : FMA_LEAST;
-            set_halved(func, axis, product_depth(func, plan->dot, wgmma), least, TURN_DEPTH,
-                       wgmma ? "one 128-byte row of swizzled shared memory"
-                             : "as deep as the operands' tiles stay small");
+            set_halved(func, axis, depth, least, TURN_DEPTH,
+                       !wgmma ? "as deep as the operands' tiles stay small"
+                       : depth * dtype_bytes(operands) > SWIZZLED
+                           ? "rows of swizzled shared memory; small tiles meet less often"
+                           : "one 128-byte row of swizzled shared memory");
         }
-    }
-    if (wgmma) {
-        choose_matrix_unit(func, plan, m, n);
-    } else {
-        choose_fma_unit(func, group, plan, m, n);
     }
     choose_beside(func, group, plan);
     if (is_gpu(func) && plan->n_stored == 2) {

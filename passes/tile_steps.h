@@ -4,6 +4,7 @@
 #ifndef TESSERA_PASSES_TILE_STEPS_H
 #define TESSERA_PASSES_TILE_STEPS_H
 
+#include "passes/an_waves.h"
 #include "passes/tile.h"
 
 enum {
@@ -95,6 +96,14 @@ int64_t tile_most_of_cache(const Func *func, const Op *group);
 bool tile_is_heavy(Func *func, const Op *group);
 /* Are there addresses of single elements beside much arithmetic? */
 bool tile_gathers_amid_work(const Op *group);
+/* The plan's axis that is this one of the value; NULL: none. */
+AxisPlan *tile_axis_of(TilePlan *plan, const Value *value, int axis);
+/* Can the copy engine bring both operands of the product? */
+bool tile_operands_stay_out(const Func *func, const Op *dot);
+/* The tiles of a product that cost least, and why; NULL: its sizes, or the target's rates, are not
+ * known, or it is not alone. */
+const char *tile_choose_waves(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n,
+                              ProductTiles *tiles);
 /* For a group with a product. */
 void tile_choose_product(Func *func, const Op *group, TilePlan *plan);
 

@@ -12,11 +12,13 @@ enum {
     NEAR_LANES = 3,       /* bits: 8 neighbours */
     MOST_SMALL = 1 << 16, /* elements of a tensor that caches hold */
     MOST_DEPTH = 16,
+    UNIT_ROWS = 64, /* that a matrix unit takes at least */
 };
 
 typedef struct Waste {
     Func *func;
-    const Op *worst; /* its tile has the least share of elements */
+    const Op *worst;    /* its tile has the least share of elements */
+    const Layout *unit; /* the accumulators' of a matrix unit, whose rows are no choice; or NULL */
     int64_t elements, slots;
 } Waste;
 
@@ -160,12 +162,16 @@ static void check_tile(Waste *waste, const Op *op)
         if (extents[i] <= 0) {
             return;
         }
+        bool unit = i == 0 && waste->unit && layout_equal(type->layout, waste->unit);
+        extents[i] = unit && extents[i] < UNIT_ROWS ? UNIT_ROWS : extents[i];
         elements *= extents[i];
     }
     int64_t slots = slots_of(type->layout, extents);
     bool worse = !waste->worst || elements * waste->slots < waste->elements * slots;
     if (slots >= SMALL_TILE && elements * 2 < slots && worse) {
-        *waste = (Waste){waste->func, op, elements, slots};
+        waste->worst = op;
+        waste->elements = elements;
+        waste->slots = slots;
     }
 }
 
@@ -177,12 +183,21 @@ static void check_op(Op *op, void *user)
     check_tile(user, op);
 }
 
+static void note_unit(Op *op, void *user)
+{
+    Waste *waste = user;
+    if (op->kind == OP_DOT_ASYNC) {
+        waste->unit = op->results[0]->type->layout;
+    }
+}
+
 void warn_waste(Func *func)
 {
     Waste waste = {.func = func};
     if (!func->target || func->target->warp == 1) {
         return;
     }
+    func_walk(func, note_unit, &waste);
     func_walk(func, check_op, &waste);
     if (waste.worst) {
         Diag *diag = diag_warning(func->diags, ERR_PADDING, waste.worst->span,

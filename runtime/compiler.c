@@ -41,7 +41,8 @@ static bool lower(Compilation *c)
     Module *module = frontend_parse(&work->arena, &work->diags, c->source, &importer);
     const KernelSignature *kernel = module ? frontend_find(module, options->kernel) : NULL;
     c->func = kernel ? frontend_lower(module, kernel, bindings, options->n_bindings) : NULL;
-    if (!c->func || !strides_give(c->func, options, c->target) || !facts_give(c->func, options)) {
+    if (!c->func || !strides_give(c->func, options, c->target) ||
+        !facts_give(c->func, options, c->target)) {
         return false;
     }
     const int64_t *sizes = sizes_by_id(c->func, options->sizes, options->n_sizes);

@@ -6,11 +6,14 @@
  * those of a cluster. The plan carries the facts; every launch is checked against them. */
 #include "runtime/runtime.h"
 
+#include "ir/build.h"
 #include "ir/errors.h"
+#include "ir/rates.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
+enum { FINE_STEPS = 32, FINE_STEP = 64 };
 enum { MOST_MULTIPLE = 65536, MOST_EXACT = 1 << 20, DEFAULT_MULTIPLE = 8 };
 
 static int64_t greatest_divisor(int64_t a, int64_t b)
@@ -53,9 +56,20 @@ static int64_t next_round(int64_t value)
     return units < 1 ? 1 : units * unit;
 }
 
-static void facts_of_value(DimVar *var, int64_t value)
+/* The least multiple of a 32nd of its octave, or of 64, that is not below. */
+static int64_t next_fine(int64_t value)
 {
-    int64_t multiple = 1, most = next_round(value);
+    int64_t step = FINE_STEP;
+    while (step <= INT64_MAX / (4 * FINE_STEPS) && step * 2 * FINE_STEPS < value) {
+        step *= 2;
+    }
+    return value <= FINE_STEP || value > step * 2 * FINE_STEPS ? next_round(value)
+                                                               : (value + step - 1) / step * step;
+}
+
+static void facts_of_value(DimVar *var, int64_t value, bool fine)
+{
+    int64_t multiple = 1, most = fine ? next_fine(value) : next_round(value);
     while (multiple < MOST_MULTIPLE && value % (multiple * 2) == 0) {
         multiple *= 2;
     }
@@ -115,7 +129,21 @@ static bool give_facts(Func *func, DimVar *var, const TesseraOptions *options, b
     return can_be(func, var);
 }
 
-static bool give_sizes(Func *func, DimVar *var, const TesseraOptions *options, bool *any)
+static void note_product(Op *op, void *user)
+{
+    bool *found = user;
+    *found = *found || op->kind == OP_DOT;
+}
+
+/* Are tiles chosen by how many there are? */
+static bool counts_tiles(Func *func, const Target *target)
+{
+    bool product = false;
+    func_walk(func, note_product, &product);
+    return product && rates_of(target);
+}
+
+static bool give_sizes(Func *func, DimVar *var, const TesseraOptions *options, bool fine, bool *any)
 {
     for (size_t i = 0; i < options->n_sizes; i++) {
         if (text_same(options->sizes[i].name, var->name) &&
@@ -125,7 +153,7 @@ static bool give_sizes(Func *func, DimVar *var, const TesseraOptions *options, b
     }
     for (size_t i = 0; i < options->n_sizes; i++) {
         if (text_same(options->sizes[i].name, var->name)) {
-            facts_of_value(var, options->sizes[i].value);
+            facts_of_value(var, options->sizes[i].value, fine);
             *any = true;
         }
     }
@@ -150,7 +178,7 @@ static bool is_row(const Func *func, const DimVar *var)
 static void give_quotient(DimVar *var, const int64_t *sizes, bool *any)
 {
     if (var->by > 0 && sizes[var->id] >= 0) {
-        facts_of_value(var, sizes[var->id]);
+        facts_of_value(var, sizes[var->id], false);
         *any = true;
     }
 }
@@ -166,8 +194,9 @@ static bool follows_told(const Func *func, const DimVar *var, const bool *told)
     return false;
 }
 
-bool facts_give(Func *func, const TesseraOptions *options)
+bool facts_give(Func *func, const TesseraOptions *options, const Target *target)
 {
+    bool fine = counts_tiles(func, target);
     const int64_t *sizes = sizes_by_id(func, options->sizes, options->n_sizes);
     bool *told = ARENA_ARRAY(func->arena, bool, func->dimvars.n);
     for (size_t i = 0; i < func->dimvars.n; i++) {
@@ -176,7 +205,7 @@ bool facts_give(Func *func, const TesseraOptions *options)
         if (var->kind != DIM_SIZE) {
             continue;
         }
-        if (!give_facts(func, var, options, &any) || !give_sizes(func, var, options, &any)) {
+        if (!give_facts(func, var, options, &any) || !give_sizes(func, var, options, fine, &any)) {
             return false;
         }
         give_quotient(var, sizes, &any);

@@ -177,7 +177,8 @@ const char *schedule_block(const Compilation *c, bool reasons); /* kernel.c */
 /* The IR as it is now, with the lines of the source that it comes from (explain.c). */
 void compilation_record(Compilation *c, const char *pass);
 
-bool facts_give(Func *func, const TesseraOptions *options);      /* facts.c */
+/* facts.c */
+bool facts_give(Func *func, const TesseraOptions *options, const Target *target);
 bool lines_give(Func *func, const char *const *lines, size_t n); /* lines.c */
 void lines_warn_unused(Func *func);
 double func_flops(Func *func, const TesseraOptions *options); /* flops.c */

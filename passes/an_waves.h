@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How long a product takes by its tiles: what a multiprocessor multiplies and brings in a step, and
+ * how many tiles each of them gets. For products whose operands the copy engine brings and whose
+ * sizes are known. */
+#ifndef TESSERA_PASSES_AN_WAVES_H
+#define TESSERA_PASSES_AN_WAVES_H
+
+#include "ir/rates.h"
+#include "ir/target.h"
+
+#include <stdint.h>
+
+typedef struct Target Target;
+
+typedef struct ProductSize {
+    int64_t m, n, k, batch; /* of the whole product */
+    int64_t columns_of;     /* a tile's columns are a multiple of it (where more than it) */
+    int64_t given_m, given_n, given_k; /* the user's tiles; 0: none */
+    int bytes;                         /* of an element of an operand, and of the result */
+    int ops;                           /* done with each element of the result */
+} ProductSize;
+
+typedef struct ProductTiles {
+    int64_t m, n, depth;
+    int64_t count; /* tiles in all */
+    double cycles; /* from the first product to the last store */
+} ProductTiles;
+
+/* What tiles of m × n cost. */
+ProductTiles waves_of(const Target *target, const Rates *rates, const ProductSize *size, int64_t m,
+                      int64_t n);
+/* The tiles that cost least. */
+ProductTiles waves_choose(const Target *target, const Rates *rates, const ProductSize *size);
+/* Tiles that a multiprocessor gets when all have as many; 1.5: half of them idle at the end. */
+double waves_count(const Target *target, const ProductTiles *tiles);
+
+#endif

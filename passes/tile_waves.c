@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the model of a product's tiles (an_waves.h) is given, and what is said of its answer. */
+#include "passes/tile_steps.h"
+
+#include "passes/an_width.h"
+
+enum {
+    GROUP_ROWS = 64,
+    SWIZZLED = 128,       /* bytes of a row of shared memory that the matrix unit reads */
+    LEAST_COLUMNS = 32,   /* of a tile, which rows of shared memory are made of otherwise */
+    MOST_KNOWN = 1 << 24, /* elements of an axis: more is as if it were not known */
+};
+
+AxisPlan *tile_axis_of(TilePlan *plan, const Value *value, int axis)
+{
+    int class = axes_class(plan->axes, value, axis);
+    for (int i = 0; i < plan->n; i++) {
+        if (plan->items[i].class == class) {
+            return &plan->items[i];
+        }
+    }
+    return NULL;
+}
+
+/* Rows of 16 bytes: what the copy engine can describe. Other operands pass through registers. */
+bool tile_operands_stay_out(const Func *func, const Op *dot)
+{
+    for (int side = 0; side < 2; side++) {
+        const Op *load = dot->operands[side]->def;
+        while (load && (load->kind == OP_PERMUTE || load->kind == OP_BROADCAST ||
+                        load->kind == OP_EXPAND || load->kind == OP_SQUEEZE)) {
+            load = load->operands[0]->def;
+        }
+        if (!load || load->kind != OP_LOAD) {
+            return false;
+        }
+        Access access = op_access(load, 0);
+        if (access.n < 2 || !an_bulk_rows(&access)) {
+            return false;
+        }
+    }
+    return func->target->bulk_copy;
+}
+
+static int64_t given_step(Func *func, const AxisPlan *axis)
+{
+    const Line *line = axis ? schedule_given(func, "tile", axis->name) : NULL;
+    return line && line->number > 0 ? line->number : 0;
+}
+
+/* Does the right operand lie with the product's columns side by side? */
+static bool columns_lie(const Op *dot)
+{
+    bool turned = false;
+    for (const Op *op = dot->operands[1]->def; op && op->kind != OP_LOAD;
+         op = op->operands[0]->def) {
+        turned ^= op->kind == OP_PERMUTE;
+    }
+    return !turned;
+}
+
+typedef struct Result {
+    TilePlan *plan;
+    const AxisPlan *m, *n;
+    int ops;
+} Result;
+
+static void count_result(Op *op, void *user)
+{
+    Result *result = user;
+    const Value *value = op->n_results ? op->results[0] : NULL;
+    bool rows = false, columns = false;
+    for (int i = 0; value && value->type->kind == TYPE_ARRAY && i < value->type->rank; i++) {
+        const AxisPlan *axis = tile_axis_of(result->plan, value, i);
+        rows = rows || axis == result->m;
+        columns = columns || axis == result->n;
+    }
+    result->ops += rows && columns && op_has(op, TRAIT_ELEMENTWISE) && op->kind != OP_CAST;
+}
+
+/* The extents of a product alone, if they are known: the most that they can be. */
+static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n,
+                         ProductSize *size)
+{
+    const Op *dot = plan->dot;
+    Type left = dot->operands[0]->type;
+    AxisPlan *k = tile_axis_of(plan, dot->operands[0], left->rank - 1);
+    if (!m || !n || !k || plan->n_dots > 1 || !tile_operands_stay_out(func, dot)) {
+        return false;
+    }
+    int bytes = dtype_bytes(left->dtype);
+    *size = (ProductSize){.m = poly_most(m->dim),
+                          .n = poly_most(n->dim),
+                          .k = poly_most(k->dim),
+                          .batch = 1,
+                          .columns_of = columns_lie(dot) ? SWIZZLED / bytes : LEAST_COLUMNS,
+                          .given_m = given_step(func, m),
+                          .given_n = given_step(func, n),
+                          .given_k = given_step(func, k),
+                          .bytes = bytes};
+    for (int i = 0; i < plan->n; i++) {
+        const AxisPlan *axis = &plan->items[i];
+        if (axis != m && axis != n && axis != k) {
+            size->batch *= smaller(poly_most(axis->dim), MOST_KNOWN + 1);
+        }
+        if (size->batch > MOST_KNOWN) {
+            return false;
+        }
+    }
+    Result result = {plan, m, n, 0};
+    block_walk(group->regions[0], count_result, &result);
+    size->ops = result.ops;
+    return size->m > 0 && size->n > 0 && size->k > 0 && size->m <= MOST_KNOWN &&
+           size->n <= MOST_KNOWN && size->k <= MOST_KNOWN;
+}
+
+/* "24 × 16 tiles, 2.9 waves of 132; 128 × 256: 2.2, 30 % longer" */
+static const char *waves_reason(Func *func, const Rates *rates, const ProductSize *size,
+                                const ProductTiles *tiles)
+{
+    const Target *target = func->target;
+    Text why = text_new(func->arena);
+    text_printf(&why, "%lld tiles on %d multiprocessors: %.2f waves", (long long)tiles->count,
+                target->units, waves_count(target, tiles));
+    int64_t m = smaller(128, larger(GROUP_ROWS, power_of_two_at_least(smaller(size->m, 128))));
+    ProductTiles usual = waves_of(target, rates, size, m, 256);
+    if (usual.cycles > tiles->cycles && (m != tiles->m || tiles->n != 256)) {
+        text_printf(&why, "; tiles of %lld by 256: %.2f, %.0f %% more time", (long long)m,
+                    waves_count(target, &usual), 100 * (usual.cycles / tiles->cycles - 1));
+    }
+    return why.data;
+}
+
+const char *tile_choose_waves(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n,
+                              ProductTiles *tiles)
+{
+    const Rates *rates = rates_of(func->target);
+    ProductSize size;
+    if (!rates || !product_size(func, group, plan, m, n, &size)) {
+        return NULL;
+    }
+    *tiles = waves_choose(func->target, rates, &size);
+    return waves_reason(func, rates, &size, tiles);
+}
