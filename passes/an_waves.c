@@ -6,7 +6,10 @@
  * longer one alone, and a fifth more where both take as long. A tile is its steps and the work on
  * its result, which nothing overlaps. Every multiprocessor walks as many tiles as the one that has
  * most: the last wave costs as much as a full one ("wave quantization": NVIDIA, Matrix
- * Multiplication Background User's Guide). Nothing goes faster than memory brings the operands. */
+ * Multiplication Background User's Guide). Nothing goes faster than memory brings the operands.
+ *
+ * Where that leaves many idle, what is contracted is shared out ("split-K"); what the shares come
+ * to goes through memory to a launch that adds it. */
 #include "passes/an_waves.h"
 
 #include <math.h>
@@ -17,7 +20,11 @@ enum {
     MOST_ROWS = 256,
     MOST_COLUMNS = 256,
     COLUMNS = 16,
-    ROW_BYTES = 128,    /* of swizzled shared memory: the least depth */
+    ROW_BYTES = 128, /* of swizzled shared memory: the least depth */
+    SUM_BYTES = 4,   /* of what a share comes to: an f32 */
+    LEAST_STEPS = 4, /* of a share */
+    MOST_WAVES = 4,
+    MOST_SHARES = 16,   /* that a thread adds at once */
     SLOT_BYTES = 16384, /* a step that brings no more is made twice as deep */
     STORE_OPS = 8,      /* of an element: to its type, to shared memory */
     TILE_CYCLES = 400,  /* until the first of a tile's results is there */
@@ -59,15 +66,28 @@ static double memory_cycles(const Rates *rates, const ProductSize *size)
     return (m * k + k * n + m * n) * (double)(size->batch * size->bytes) / rates->memory_bytes;
 }
 
-ProductTiles waves_of(const Target *target, const Rates *rates, const ProductSize *size, int64_t m,
-                      int64_t n)
+/* A launch that adds what the shares come to, element by element. */
+static double sum_cycles(const Target *target, const Rates *rates, const ProductSize *size,
+                         int64_t shares)
 {
-    ProductTiles tiles = {.m = m, .n = n, .depth = depth_of(size, m, n)};
-    tiles.count = parts(size->m, m) * parts(size->n, n) * size->batch;
-    double steps = (double)parts(size->k, tiles.depth) * step_cycles(rates, size, &tiles);
-    double end = (double)(m * n * (size->ops + STORE_OPS)) / rates->lanes + TILE_CYCLES;
+    double elements = (double)size->m * (double)size->n * (double)size->batch;
+    double moved = 2 * elements * (double)shares * SUM_BYTES / rates->memory_bytes;
+    double work = elements * (size->ops + STORE_OPS) / ((double)rates->lanes * target->units);
+    return rates->start + moved + work;
+}
+
+ProductTiles waves_of(const Target *target, const Rates *rates, const ProductSize *size, int64_t m,
+                      int64_t n, int64_t shares)
+{
+    ProductTiles tiles = {.m = m, .n = n, .depth = depth_of(size, m, n), .shares = shares};
+    tiles.count = parts(size->m, m) * parts(size->n, n) * size->batch * shares;
+    int64_t steps = parts(parts(size->k, tiles.depth), shares);
+    int ops = STORE_OPS + (shares > 1 ? 0 : size->ops);
+    double walk = (double)steps * step_cycles(rates, size, &tiles);
+    double end = (double)(m * n * ops) / rates->lanes + TILE_CYCLES;
     double walked = (double)parts(tiles.count, target->units);
-    tiles.cycles = together(walked * (steps + end), memory_cycles(rates, size));
+    tiles.cycles = together(walked * (walk + end), memory_cycles(rates, size));
+    tiles.cycles += shares > 1 ? sum_cycles(target, rates, size, shares) : 0;
     return tiles;
 }
 
@@ -90,6 +110,25 @@ static bool may_be(const ProductSize *size, int64_t m, int64_t n)
     return fits && (size->given_n || columns_suit(size, n));
 }
 
+/* Shares that give each multiprocessor a tile, or two, or four. */
+static ProductTiles best_shares(const Target *target, const Rates *rates, const ProductSize *size,
+                                int64_t m, int64_t n)
+{
+    int64_t given = size->given_shares;
+    ProductTiles best = waves_of(target, rates, size, m, n, given ? given : 1);
+    int64_t steps = parts(size->k, best.depth) / LEAST_STEPS;
+    for (int64_t waves = 1; waves <= MOST_WAVES && size->may_share && !given; waves *= 2) {
+        int64_t shares = best.count > 0 ? waves * target->units / (best.count / best.shares) : 1;
+        shares = shares > steps ? steps : shares;
+        shares = shares > MOST_SHARES ? MOST_SHARES : shares;
+        if (shares > 1) {
+            ProductTiles tiles = waves_of(target, rates, size, m, n, shares);
+            best = tiles.cycles < best.cycles ? tiles : best;
+        }
+    }
+    return best;
+}
+
 ProductTiles waves_choose(const Target *target, const Rates *rates, const ProductSize *size)
 {
     ProductTiles best = {.m = 0};
@@ -99,7 +138,7 @@ ProductTiles waves_choose(const Target *target, const Rates *rates, const Produc
         int64_t n = size->given_n ? size->given_n : COLUMNS;
         int64_t most_n = size->given_n ? n : MOST_COLUMNS;
         for (; n <= most_n; n += COLUMNS) {
-            ProductTiles tiles = waves_of(target, rates, size, m, n);
+            ProductTiles tiles = best_shares(target, rates, size, m, n);
             if (may_be(size, m, n) && (!best.m || tiles.cycles < best.cycles)) {
                 best = tiles;
             }

@@ -8,6 +8,7 @@
 #include "ir/rates.h"
 #include "ir/target.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct Target Target;
@@ -16,19 +17,22 @@ typedef struct ProductSize {
     int64_t m, n, k, batch; /* of the whole product */
     int64_t columns_of;     /* a tile's columns are a multiple of it (where more than it) */
     int64_t given_m, given_n, given_k; /* the user's tiles; 0: none */
+    int64_t given_shares;              /* of what is contracted; 0: none */
+    bool may_share;                    /* can a second launch add what shares come to? */
     int bytes;                         /* of an element of an operand, and of the result */
     int ops;                           /* done with each element of the result */
 } ProductSize;
 
 typedef struct ProductTiles {
     int64_t m, n, depth;
-    int64_t count; /* tiles in all */
-    double cycles; /* from the first product to the last store */
+    int64_t shares; /* of what is contracted, each a tile of its own; 1: none */
+    int64_t count;  /* tiles in all */
+    double cycles;  /* from the first product to the last store */
 } ProductTiles;
 
-/* What tiles of m × n cost. */
+/* What tiles of m × n cost, in so many shares. */
 ProductTiles waves_of(const Target *target, const Rates *rates, const ProductSize *size, int64_t m,
-                      int64_t n);
+                      int64_t n, int64_t shares);
 /* The tiles that cost least. */
 ProductTiles waves_choose(const Target *target, const Rates *rates, const ProductSize *size);
 /* Tiles that a multiprocessor gets when all have as many; 1.5: half of them idle at the end. */

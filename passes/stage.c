@@ -219,9 +219,18 @@ static bool varies(const Value *value, int depth)
     return found;
 }
 
+/* A share of the axis: from anywhere, as far as every other one, except at the axis' end. */
+static bool is_share(const Op *loop)
+{
+    const Op *end = for_hi(loop)->def,
+             *add = end && end->kind == OP_MIN ? end->operands[0]->def : NULL;
+    return add && add->kind == OP_ADD && add->operands[0] == for_lo(loop) &&
+           !varies(add->operands[1], 0) && !varies(end->operands[1], 0);
+}
+
 static bool bounds_are_even(const Op *op)
 {
-    return op->kind != OP_FOR || (!varies(for_lo(op), 0) && !varies(for_hi(op), 0));
+    return op->kind != OP_FOR || is_share(op) || (!varies(for_lo(op), 0) && !varies(for_hi(op), 0));
 }
 
 static void note_uneven(Op *op, void *user)

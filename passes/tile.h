@@ -44,6 +44,7 @@ typedef struct TilePlan {
     Op *dot;      /* a product that contracts a loop, or NULL */
     int n_dots;
     int64_t grouped; /* raster group; 0: rows */
+    int64_t shares;  /* of what the product contracts; 0, 1: none */
     int64_t warps;
     int64_t elements; /* of a block's tile */
     int64_t aligned;  /* elements in memory to whose multiples rows' tiles begin; 0, 1: with them */

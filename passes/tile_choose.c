@@ -16,6 +16,8 @@ enum {
     TURNED_THREAD = 64,    /* bytes of a turned tile that a thread holds */
     LOOP_THREAD = 2, /* elements that loop for themselves: a thread goes on until all are done */
     LOOP_ELEMENTS = 512,   /* the same of a block */
+    PARTS_THREAD = 4,      /* elements of which a thread adds several parts: of one access of f32 */
+    PARTS_ELEMENTS = 1024, /* the same of a block */
     HEAVY_THREAD = 8,      /* elements that take many registers: of two wide accesses of f32 */
     HEAVY_ELEMENTS = 1024, /* the same of a block */
     ROW_MOST_CPU = 32768, /* elements of a resident row on a CPU: stays in the second-level cache */
@@ -499,12 +501,14 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
         }
     }
     choose_windows(group, plan);
+    bool parts = is_gpu(func) && tile_choose_parts(group, plan);
     row = choose_reduced(func, group, plan, row, given);
     bool loops = is_gpu(func) && has_loop_of_elements(group->regions[0]);
     bool heavy = is_gpu(func) && row == 1 && tile_is_heavy(func, group);
     choose_beside(func, group, plan);
     bool turned = plan->turned && row == 1 && !loops && !heavy;
     int64_t block = loops    ? LOOP_ELEMENTS
+                    : parts  ? PARTS_ELEMENTS
                     : heavy  ? HEAVY_ELEMENTS
                     : turned ? TURNED_BYTES / plan->turned
                              : BLOCK_ELEMENTS;
@@ -522,6 +526,7 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
     bool carries = walks(plan) && !scans(plan); /* as many elements beside those of a step */
     int64_t thread = row > 1  ? smaller(plan->most_thread, carries ? LOOPED_THREAD : ROW_ELEMENTS)
                      : loops  ? LOOP_THREAD
+                     : parts  ? PARTS_THREAD
                      : heavy  ? heavy_thread(group)
                      : turned ? TURNED_THREAD / plan->turned
                               : THREAD_ELEMENTS;

@@ -139,6 +139,7 @@ static int64_t choose_matrix_unit(Func *func, const Op *group, TilePlan *plan, A
                    tiles.m > UNIT_ROWS ? "two warp groups, each of 64 rows or a multiple"
                                        : "one warp group of 64 rows");
         set_halved(func, n, tiles.n, UNIT_COLUMNS, TURN_COLUMNS, reason);
+        plan->shares = tiles.shares;
     } else {
         choose_by_fit(func, plan, m, n);
     }

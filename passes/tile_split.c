@@ -139,16 +139,12 @@ static int64_t derived_shares(const Emitter *e, const Split *split, int64_t bloc
     return split->scans ? power : most / larger(1, power / 4) * larger(1, power / 4);
 }
 
-static int64_t shares_of(const Emitter *e, const Split *split, int64_t blocks)
+/* The user's shares of the axis, or the derived ones, of which the reason names the axis. */
+static int64_t given_shares(const Emitter *e, int item, int64_t derived, const char *reason)
 {
-    int64_t derived = derived_shares(e, split, blocks);
-    const Line *given = split->scans ? NULL : schedule_given(e->func, "shares", "");
-    if (split->scans || (derived < 2 && !given)) {
-        return derived;
-    }
+    const Line *given = schedule_given(e->func, "shares", "");
     int64_t shares =
-        schedule_number(e->func, "shares", "", derived, "few blocks would walk %s, a long axis",
-                        e->plan->items[split->item].name);
+        schedule_number(e->func, "shares", "", derived, reason, e->plan->items[item].name);
     if (shares >= 1 && shares <= MOST_SHARES) {
         return shares;
     }
@@ -158,11 +154,39 @@ static int64_t shares_of(const Emitter *e, const Split *split, int64_t blocks)
     return derived;
 }
 
+static int64_t shares_of(const Emitter *e, const Split *split, int64_t blocks)
+{
+    int64_t derived = derived_shares(e, split, blocks);
+    bool asked = !split->scans && (derived > 1 || schedule_given(e->func, "shares", ""));
+    return asked ? given_shares(e, split->item, derived, "few blocks would walk %s, a long axis")
+                 : derived;
+}
+
+/* What a product contracts: in as many shares as its tiles were chosen for, or as the user gives. */
+static bool choose_contracted(const Emitter *e, Split *split)
+{
+    const TilePlan *plan = e->plan;
+    Op *dot = plan->dot;
+    int64_t derived = larger(1, plan->shares);
+    if (!is_gpu(e->func) || !tile_may_share(plan) ||
+        (derived < 2 && !schedule_given(e->func, "shares", ""))) {
+        return false;
+    }
+    int item = emit_item(e, dot->operands[0], dot->operands[0]->type->rank - 1);
+    *split = (Split){.item = item,
+                     .shares = given_shares(
+                         e, item, derived,
+                         "too few tiles for the device: parts of %s, which a second launch adds"),
+                     .n = 1};
+    split->ops[0] = dot;
+    return split->shares > 1 && plan->items[item].how == AXIS_LOOP;
+}
+
 static bool choose(const Emitter *e, const Op *group, Split *split)
 {
     const TilePlan *plan = e->plan;
     if (plan->dot || plan->is_rest) {
-        return false;
+        return plan->dot && choose_contracted(e, split);
     }
     int64_t blocks = grid_blocks(plan);
     for (int i = plan->n; i-- > 0;) {
@@ -195,6 +219,14 @@ static void take_share(Emitter *e, Frame *frame, Split *split, Value *c)
     split->hi = build_binary(b, OP_MIN, build_binary(b, OP_ADD, split->lo, each), all);
 }
 
+/* What has the axes of a part: what is folded along `axis`; of a product its result, along none. */
+static const Value *part_shape(const Op *op, int i, int *axis)
+{
+    bool dot = op->kind == OP_DOT;
+    *axis = dot ? -1 : (int)op_int(op, ATTR_AXIS, 0);
+    return dot ? op->results[0] : op->operands[i];
+}
+
 static Value *new_part(Emitter *e, const Split *split, const Value *operand, int axis)
 {
     Dim dims[MAX_RANK];
@@ -224,15 +256,28 @@ static void part_indices(const Emitter *e, const Frame *frame, const Value *oper
     }
 }
 
+/* A matrix of a batch: the axes before are one element each here. */
+static Value *without_scalars(Emitter *e, Frame *frame, const Value *shape, Value *total)
+{
+    for (int i = shape->type->rank - 1; i-- > 0;) {
+        total =
+            emit_is_scalar(e, emit_item(e, shape, i)) ? emit_without(&frame->at, total, i) : total;
+    }
+    return total;
+}
+
 static void store_part(Emitter *e, Frame *frame, Split *split, int k, Value *const *totals)
 {
     const Op *op = split->ops[k];
-    int axis = (int)op_int(op, ATTR_AXIS, 0);
     split->parts[k] = ARENA_ARRAY(e->func->arena, Value *, op->n_results);
     for (int i = 0; i < op->n_results; i++) {
-        Value *indices[MAX_RANK], *part = new_part(e, split, op->operands[i], axis);
-        part_indices(e, frame, op->operands[i], axis, split->share, indices);
-        build_store(&frame->at, part, indices, build_squeeze(&frame->at, totals[i], axis));
+        int axis;
+        const Value *shape = part_shape(op, i, &axis);
+        Value *indices[MAX_RANK], *part = new_part(e, split, shape, axis), *total = totals[i];
+        part_indices(e, frame, shape, axis, split->share, indices);
+        build_store(&frame->at, part, indices,
+                    axis < 0 ? without_scalars(e, frame, shape, total)
+                             : build_squeeze(&frame->at, total, axis));
         split->parts[k][i] = part;
     }
 }
@@ -317,12 +362,13 @@ static void emit_scans(Emitter *e, Op *group, Split *split)
 
 /* ---- the rest of the group ---- */
 
-/* The same reduction, of what the shares came to. */
+/* The same reduction, of what the shares came to; of products their sum. */
 static Value **reduce_parts(Func *func, Builder *b, const Op *op, Value **parts)
 {
-    if (op->kind == OP_REDUCE) {
+    if (op->kind != OP_FOLD) {
+        const char *fn = op->kind == OP_DOT ? "sum" : op_word(op, ATTR_FN);
         Value **total = ARENA_ARRAY(func->arena, Value *, 1);
-        total[0] = build_reduce(b, op_word(op, ATTR_FN), parts[0], 0);
+        total[0] = build_reduce(b, fn, parts[0], 0);
         return total;
     }
     CloneMap map = clone_map_new(func);
@@ -344,7 +390,8 @@ static Value **reduce_parts(Func *func, Builder *b, const Op *op, Value **parts)
 static void use_parts(Func *func, const Split *split, int k)
 {
     Op *op = split->ops[k];
-    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    int axis;
+    part_shape(op, 0, &axis);
     Builder b = build_before(func, op);
     Value **parts = ARENA_ARRAY(func->arena, Value *, op->n_results);
     for (int i = 0; i < op->n_results; i++) {
@@ -353,7 +400,8 @@ static void use_parts(Func *func, const Split *split, int k)
     }
     Value **totals = reduce_parts(func, &b, op, parts);
     for (int i = 0; i < op->n_results; i++) {
-        Value *total = build_expand(&b, build_squeeze(&b, totals[i], 0), axis);
+        Value *total = build_squeeze(&b, totals[i], 0);
+        total = axis < 0 ? total : build_expand(&b, total, axis);
         func_replace_uses(func, op->results[i], total);
     }
 }

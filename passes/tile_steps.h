@@ -104,6 +104,11 @@ bool tile_operands_stay_out(const Func *func, const Op *dot);
  * known, or it is not alone. */
 const char *tile_choose_waves(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n,
                               ProductTiles *tiles);
+/* Can what the group's product contracts be shared out? It has no other axis that is walked. */
+bool tile_may_share(const TilePlan *plan);
+/* Of what the shares of a product came to, few are added one by one by each thread. Are there such?
+ */
+bool tile_choose_parts(const Op *group, TilePlan *plan);
 /* For a group with a product. */
 void tile_choose_product(Func *func, const Op *group, TilePlan *plan);
 

@@ -8,6 +8,7 @@ enum {
     GROUP_ROWS = 64,
     SWIZZLED = 128,       /* bytes of a row of shared memory that the matrix unit reads */
     LEAST_COLUMNS = 32,   /* of a tile, which rows of shared memory are made of otherwise */
+    MOST_PARTS = 32,      /* that a thread adds one by one */
     MOST_KNOWN = 1 << 24, /* elements of an axis: more is as if it were not known */
 };
 
@@ -59,6 +60,26 @@ static bool columns_lie(const Op *dot)
     return !turned;
 }
 
+static int64_t given_shares(Func *func)
+{
+    const Line *line = schedule_given(func, "shares", "");
+    return line && line->number > 0 ? line->number : 0;
+}
+
+bool tile_may_share(const TilePlan *plan)
+{
+    const Op *dot = plan->dot;
+    const AxisPlan *k =
+        dot ? tile_axis_of((TilePlan *)plan, dot->operands[0], dot->operands[0]->type->rank - 1)
+            : NULL;
+    bool may = k && plan->n_dots == 1 && dot->n_operands == 2 && !plan->is_rest &&
+               !(k->flags & AXIS_STORED);
+    for (int i = plan->n_stored; i < plan->n && may; i++) {
+        may = &plan->items[i] == k;
+    }
+    return may;
+}
+
 typedef struct Result {
     TilePlan *plan;
     const AxisPlan *m, *n;
@@ -97,6 +118,8 @@ static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *
                           .given_m = given_step(func, m),
                           .given_n = given_step(func, n),
                           .given_k = given_step(func, k),
+                          .given_shares = given_shares(func),
+                          .may_share = tile_may_share(plan),
                           .bytes = bytes};
     for (int i = 0; i < plan->n; i++) {
         const AxisPlan *axis = &plan->items[i];
@@ -123,7 +146,7 @@ static const char *waves_reason(Func *func, const Rates *rates, const ProductSiz
     text_printf(&why, "%lld tiles on %d multiprocessors: %.2f waves", (long long)tiles->count,
                 target->units, waves_count(target, tiles));
     int64_t m = smaller(128, larger(GROUP_ROWS, power_of_two_at_least(smaller(size->m, 128))));
-    ProductTiles usual = waves_of(target, rates, size, m, 256);
+    ProductTiles usual = waves_of(target, rates, size, m, 256, 1);
     if (usual.cycles > tiles->cycles && (m != tiles->m || tiles->n != 256)) {
         text_printf(&why, "; tiles of %lld by 256: %.2f, %.0f %% more time", (long long)m,
                     waves_count(target, &usual), 100 * (usual.cycles / tiles->cycles - 1));
@@ -141,4 +164,26 @@ const char *tile_choose_waves(Func *func, const Op *group, TilePlan *plan, AxisP
     }
     *tiles = waves_choose(func->target, rates, &size);
     return waves_reason(func, rates, &size, tiles);
+}
+
+/* ---- what shares come to ---- */
+
+bool tile_choose_parts(const Op *group, TilePlan *plan)
+{
+    bool found = false;
+    for (const Op *op = group->regions[0]->first; op && plan->is_rest; op = op->next) {
+        const Op *load = op->kind == OP_REDUCE ? op->operands[0]->def : NULL;
+        int64_t extent;
+        if (load && load->kind == OP_LOAD && load->results[0]->type->rank > 2 &&
+            op_int(op, ATTR_AXIS, 0) == 0 &&
+            poly_is_const(load->results[0]->type->dims[0], &extent) && extent <= MOST_PARTS) {
+            AxisPlan *axis = tile_axis_of(plan, load->results[0], 0);
+            if (axis && !(axis->flags & AXIS_STORED)) {
+                axis->how = AXIS_UNROLL;
+                axis->step = 0;
+                found = true;
+            }
+        }
+    }
+    return found;
 }
