@@ -30,6 +30,19 @@ typedef struct ProductTiles {
     double cycles;  /* from the first product to the last store */
 } ProductTiles;
 
+/* What a product's time is made of, in cycles. */
+typedef struct WaveCosts {
+    double multiply, step; /* of a step: the matrix units alone; with all that it waits for */
+    double end;            /* of a tile: the work on its result */
+    double memory;         /* of all: what memory takes to bring the operands once */
+    double sum;            /* of all: the launch that adds what shares come to */
+    int64_t steps;         /* of a tile */
+    int64_t walked;        /* tiles of the multiprocessor that gets most */
+} WaveCosts;
+WaveCosts waves_costs(const Target *target, const Rates *rates, const ProductSize *size,
+                      const ProductTiles *tiles);
+/* Their sum, as far as they do not overlap. */
+double waves_cycles(const WaveCosts *costs);
 /* What tiles of m × n cost, in so many shares. */
 ProductTiles waves_of(const Target *target, const Rates *rates, const ProductSize *size, int64_t m,
                       int64_t n, int64_t shares);

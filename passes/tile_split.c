@@ -162,7 +162,7 @@ static int64_t shares_of(const Emitter *e, const Split *split, int64_t blocks)
                  : derived;
 }
 
-/* What a product contracts: in as many shares as its tiles were chosen for, or as the user gives. */
+/* What a product contracts: in as many shares as its tiles were chosen for, or as are given. */
 static bool choose_contracted(const Emitter *e, Split *split)
 {
     const TilePlan *plan = e->plan;

@@ -161,6 +161,12 @@ static void bound(const Report *report, LaunchReport *launch)
         say(report, launch,
             "bound by memory: what would make it faster is fewer bytes, by a narrower type or by "
             "fusing with what makes or takes these arrays");
+    } else if (r->matrix_flops > r->flops && launch->product.modelled) {
+        say(report, launch,
+            arena_printf(report->input->func->arena,
+                         "bound by the matrix units, %.0f %% of whose rate is expected: limited by "
+                         "%s (tile, shares, pipeline)",
+                         100 * launch->product.share, launch->product.limiter));
     } else if (r->matrix_flops > r->flops) {
         say(report, launch,
             "bound by the matrix units: what `tessera bench` measures beyond this bound is filling "

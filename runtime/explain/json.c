@@ -140,6 +140,24 @@ static void roofline(Json *j, const LaunchReport *launch)
     close(j, '}');
 }
 
+static void product(Json *j, const ProductReport *p)
+{
+    open(j, "product", '{');
+    words(j, "unit", p->unit ? p->unit : "");
+    integer(j, "rows", p->m);
+    integer(j, "columns", p->n_columns);
+    integer(j, "slots", p->slots);
+    integer(j, "slot_bytes", p->slot_bytes);
+    if (p->modelled) {
+        integer(j, "tiles", p->tiles);
+        number(j, "waves", p->waves);
+        number(j, "idle_in_last_wave", p->tail);
+        number(j, "expected_share", p->share);
+        words(j, "limiter", p->limiter);
+    }
+    close(j, '}');
+}
+
 static void buffers(Json *j, const LaunchReport *launch)
 {
     open(j, "buffers", '[');
@@ -176,6 +194,9 @@ static void launch_json(Json *j, const Report *report, const LaunchReport *launc
     if (report->sized) {
         roofline(j, launch);
         totals(j, launch);
+    }
+    if (launch->product.op) {
+        product(j, &launch->product);
     }
     flag(j, "uncertain", launch->uncertain);
     open(j, "accesses", '[');

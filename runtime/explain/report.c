@@ -327,12 +327,17 @@ static int64_t *plan_sizes(const ReportInput *input)
     return sizes;
 }
 
+/* All tiles of its grid; -1: not known. */
+static int64_t tiles_of(const Report *report, const PlanLaunch *launch)
+{
+    int64_t tiles;
+    bool known = report->sized && plan_blocks(launch, plan_sizes(report->input), &tiles);
+    return known ? tiles : -1;
+}
+
 static int64_t blocks_of(const Report *report, const PlanLaunch *launch)
 {
-    int64_t blocks;
-    if (!report->sized || !plan_blocks(launch, plan_sizes(report->input), &blocks)) {
-        return -1;
-    }
+    int64_t blocks = tiles_of(report, launch);
     int64_t most = (int64_t)report->target->units * launch->blocks_per_unit;
     return launch->persistent && blocks > most ? most : blocks;
 }
@@ -391,6 +396,7 @@ static void make_launch(Report *report, const Op *op, int nth)
         tally_launch(report, launch);
         roofline_make(report, report->input->sizes, launch);
     }
+    product_make(report, launch, tiles_of(report, launch->plan));
     advice_make(report, launch);
 }
 

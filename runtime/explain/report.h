@@ -137,6 +137,22 @@ typedef struct Roofline {
     bool memory_bound;
 } Roofline;
 
+/* Of the last product of a launch. */
+typedef struct ProductReport {
+    const Op *op; /* NULL: the launch has none */
+    int n;        /* products of the launch */
+    int ops;      /* on each element of its result */
+    const char *unit;
+    int64_t m, n_columns; /* of its tile; 0: not a matrix */
+    int slots;            /* of the rings that it reads; 0: none */
+    int64_t slot_bytes;
+    bool modelled; /* the following is known */
+    int64_t tiles;
+    double waves, tail; /* tiles a multiprocessor; share of all that idle in the last wave */
+    double share;       /* of the roofline, by the model */
+    const char *limiter;
+} ProductReport;
+
 typedef struct LaunchReport {
     const PlanLaunch *plan;
     const Op *op;
@@ -161,6 +177,7 @@ typedef struct LaunchReport {
     } tiles_held;
     Occupancy occupancy;
     Roofline roofline;
+    ProductReport product;
     struct {
         const char **items;
         size_t n, cap;

@@ -8,6 +8,8 @@
 void occupancy_make(const Report *report, LaunchReport *launch);
 /* `sizes` by DimVar.id. */
 void roofline_make(const Report *report, const int64_t *sizes, LaunchReport *launch);
+/* product.c */
+void product_make(const Report *report, LaunchReport *launch, int64_t tiles);
 void advice_make(const Report *report, LaunchReport *launch);
 
 #endif

@@ -81,6 +81,28 @@ static void roof(const Report *report, const LaunchReport *launch, Text *out)
     text_char(out, '\n');
 }
 
+static void product(const LaunchReport *launch, Text *out)
+{
+    const ProductReport *p = &launch->product;
+    if (!p->op || !p->unit || !text_same(p->unit, "wgmma") || !p->m) {
+        return;
+    }
+    int64_t columns = p->n_columns < 256 ? p->n_columns : 256;
+    text_printf(out, "#   products: wgmma, 64 rows by %lld columns an instruction",
+                (long long)columns);
+    if (p->slots > 1) {
+        text_printf(out, "; a step brings %lld bytes, %lld are on their way meanwhile",
+                    (long long)p->slot_bytes, (long long)(p->slot_bytes * (p->slots - 1)));
+    }
+    text_char(out, '\n');
+    if (p->modelled) {
+        text_printf(out,
+                    "#   %lld tiles: %.2f waves, %.0f %% idle in the last; %.0f %% of the roofline "
+                    "expected, limited by %s\n",
+                    (long long)p->tiles, p->waves, 100 * p->tail, 100 * p->share, p->limiter);
+    }
+}
+
 static void count(Text *out, double n)
 {
     if (n < 99999.5) {
@@ -136,6 +158,7 @@ void report_text(const Report *report, Text *out)
         shape(out, launch);
         resident(report, launch, out);
         roof(report, launch, out);
+        product(launch, out);
         accesses(report, launch, out);
         if (launch->uncertain) {
             text_add(out, "#   some of its branches or loops depend on data: counted as if each "

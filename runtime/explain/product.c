@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a launch's product does in a step, how many tiles there are for how many multiprocessors,
+ * and what by the model that chose them (passes/an_waves.c) keeps it from the matrix units' rate. */
+#include "runtime/explain/resources.h"
+
+#include "ir/build.h"
+#include "passes/an_waves.h"
+
+enum { GROUP_ROWS = 64, MOST_COLUMNS = 256, DEPTH = 16, MOST_LOSS = 20 /* percent */ };
+
+static void find_product(Op *op, void *user)
+{
+    ProductReport *product = user;
+    if (op->kind == OP_DOT_ASYNC || op->kind == OP_DOT) {
+        product->op = op;
+        product->n++;
+    }
+}
+
+static bool is_whole(const ReportInput *input, Dim dim, int64_t *out)
+{
+    const DimVar *range = poly_as_range(dim);
+    return poly_eval(range && range->whole ? range->whole : dim, input->sizes, out) && *out > 0;
+}
+
+/* Bytes of a slot of the rings that the product reads, and how many slots they have. */
+static void find_slots(ProductReport *product)
+{
+    for (int side = 0; side < 2; side++) {
+        Access access = op_access_nth(product->op, side);
+        Type type = access.n ? access.memory->type : NULL;
+        int64_t bytes = type ? dtype_bytes(type->dtype) : 0;
+        for (int i = 1; type && i < type->rank; i++) {
+            bytes *= poly_capacity(type->dims[i]);
+        }
+        if (type) {
+            product->slots = (int)poly_capacity(type->dims[0]);
+            product->slot_bytes += bytes;
+        }
+    }
+}
+
+static void count_op(Op *op, void *user)
+{
+    ProductReport *product = user;
+    Type type = op->n_results ? op->results[0]->type : NULL, own = product->op->results[0]->type;
+    bool same = type && type->kind == TYPE_ARRAY && type->rank == own->rank;
+    for (int i = 0; same && i < own->rank; i++) {
+        same = type->dims[i] == own->dims[i];
+    }
+    product->ops += same && op_has(op, TRAIT_ELEMENTWISE) && op->kind != OP_CAST;
+}
+
+/* The sizes of the product, and its tiles; false: it is not one that the model knows. */
+static bool measure(const Report *report, const LaunchReport *launch, ProductReport *product,
+                    ProductSize *size, ProductTiles *tiles)
+{
+    int64_t count = product->tiles;
+    const Op *op = product->op, *loop = op_enclosing(op, OP_FOR);
+    Type type = op->results[0]->type;
+    int64_t whole[3];
+    if (!report->sized || op->kind != OP_DOT_ASYNC || product->n > 1 || !loop || type->rank != 2 ||
+        op_enclosing(loop, OP_FOR) || !is_whole(report->input, type->dims[0], &whole[0]) ||
+        !is_whole(report->input, type->dims[1], &whole[1]) ||
+        !is_whole(report->input, op_attr(loop, ATTR_DIMS)->dims[0], &whole[2]) || count < 1) {
+        return false;
+    }
+    const Op *end = for_hi(loop)->def;
+    int64_t shares = 1;
+    if (end && end->kind == OP_MIN && launch->plan->n_axes > 2) { /* the first axis is theirs */
+        poly_is_const(op_attr(launch->op, ATTR_DIMS)->dims[0], &shares);
+    }
+    tiles->m = poly_capacity(type->dims[0]);
+    tiles->n = poly_capacity(type->dims[1]);
+    tiles->depth = op_attr(loop, ATTR_STEPS)->ints[0];
+    tiles->shares = shares;
+    tiles->count = count;
+    block_walk(launch->op->regions[0], count_op, product);
+    Access access = op_access_nth(op, 1);
+    *size = (ProductSize){.m = whole[0],
+                          .n = whole[1],
+                          .k = whole[2],
+                          .bytes = dtype_bytes(access.memory->type->dtype),
+                          .ops = product->ops};
+    int64_t each = ((whole[0] - 1) / tiles->m + 1) * ((whole[1] - 1) / tiles->n + 1) * shares;
+    size->batch = count / each > 0 ? count / each : 1;
+    return true;
+}
+
+static const char *limiter(const WaveCosts *costs, double ideal)
+{
+    double walked = (double)costs->walked, steps = walked * (double)costs->steps;
+    double multiply = steps * costs->multiply, all = waves_cycles(costs);
+    double losses[] = {multiply - ideal, steps * (costs->step - costs->multiply),
+                       walked * costs->end, costs->sum};
+    static const char *const names[] = {
+        "multiprocessors without a tile in the last wave, and ragged edges",
+        "operands that come from the second-level cache", "the work on each tile's result",
+        "the launch that adds the shares"};
+    int worst = 0;
+    for (int i = 1; i < 4; i++) {
+        worst = losses[i] > losses[worst] ? i : worst;
+    }
+    return costs->memory > multiply && costs->memory * 2 > all ? "memory, which brings the operands"
+           : losses[worst] * 100 < all * MOST_LOSS             ? "the matrix units"
+                                                               : names[worst];
+}
+
+void product_make(const Report *report, LaunchReport *launch, int64_t count)
+{
+    ProductReport *product = &launch->product;
+    const Rates *rates = rates_of(report->target);
+    ProductSize size;
+    ProductTiles tiles = {.m = 0};
+    block_walk(launch->op->regions[0], find_product, product);
+    if (!product->op) {
+        return;
+    }
+    Type type = product->op->results[0]->type;
+    product->unit = op_word(product->op, ATTR_UNIT);
+    if (type->rank == 2) {
+        product->m = poly_capacity(type->dims[0]);
+        product->n_columns = poly_capacity(type->dims[1]);
+    }
+    find_slots(product);
+    product->tiles = count;
+    if (!rates || !measure(report, launch, product, &size, &tiles)) {
+        return;
+    }
+    WaveCosts costs = waves_costs(report->target, rates, &size, &tiles);
+    double flops = 2.0 * (double)size.m * (double)size.n * (double)size.k * (double)size.batch;
+    double ideal = flops / ((double)rates->product16 * report->target->units);
+    double floor = ideal > costs.memory ? ideal : costs.memory;
+    product->modelled = true;
+    product->waves = waves_count(report->target, &tiles);
+    product->tail = 1 - product->waves / (double)costs.walked;
+    product->share = floor / waves_cycles(&costs);
+    product->limiter = limiter(&costs, ideal);
+}
