@@ -48,29 +48,33 @@ static int64_t parts(int64_t all, int64_t each)
 static int64_t depth_of(const ProductSize *size, int64_t m, int64_t n)
 {
     int64_t row = ROW_BYTES / size->bytes;
-    bool small = (m + n) * ROW_BYTES <= SLOT_BYTES && size->k > row;
+    bool small = (m + n * size->dots) * ROW_BYTES <= SLOT_BYTES && size->k > row;
     return size->given_k ? size->given_k : small ? 2 * row : row;
 }
 
-static double multiply_cycles(const Rates *rates, const ProductTiles *tiles)
+static double multiply_cycles(const Rates *rates, const ProductSize *size,
+                              const ProductTiles *tiles)
 {
-    return 2.0 * (double)(tiles->m * tiles->n * tiles->depth) / rates->product16;
+    double products = (double)(tiles->m * tiles->n * tiles->depth) * size->dots;
+    return 2 * products / rates->product16;
 }
 
 static double step_cycles(const Rates *rates, const ProductSize *size, const ProductTiles *tiles)
 {
     int64_t rows = tiles->m < size->m ? tiles->m : size->m;
     int64_t columns = tiles->n < size->n ? tiles->n : size->n;
-    double bring = (double)((rows + columns) * tiles->depth * size->bytes) / rates->unit_bytes;
+    double bring =
+        (double)((rows + columns * size->dots) * tiles->depth * size->bytes) / rates->unit_bytes;
     /* One warp group alone waits for its own products. */
     int meetings = tiles->m > GROUP_ROWS ? 1 : 2;
-    return together(multiply_cycles(rates, tiles), bring) + meetings * rates->meeting;
+    return together(multiply_cycles(rates, size, tiles), bring) + meetings * rates->meeting;
 }
 
 static double memory_cycles(const Rates *rates, const ProductSize *size)
 {
     double m = (double)size->m, n = (double)size->n, k = (double)size->k;
-    return (m * k + k * n + m * n) * (double)(size->batch * size->bytes) / rates->memory_bytes;
+    return (m * k + k * n * size->dots + m * n) * (double)(size->batch * size->bytes) /
+           rates->memory_bytes;
 }
 
 /* A launch that adds what the shares come to, element by element. */
@@ -89,7 +93,7 @@ WaveCosts waves_costs(const Target *target, const Rates *rates, const ProductSiz
 {
     double ops = STORE_OPS + (tiles->shares > 1 ? 0 : size->ops * OP_CYCLES);
     return (WaveCosts){
-        .multiply = multiply_cycles(rates, tiles),
+        .multiply = multiply_cycles(rates, size, tiles),
         .step = step_cycles(rates, size, tiles),
         .end = (double)(tiles->m * tiles->n) * ops / rates->lanes + TILE_CYCLES,
         .memory = memory_cycles(rates, size),
@@ -129,7 +133,7 @@ static bool columns_suit(const ProductSize *size, int64_t n)
 /* What the user gives is taken as it is; what is derived beside it fits. */
 static bool may_be(const ProductSize *size, int64_t m, int64_t n)
 {
-    bool fits = m * n <= MOST_TILE || (size->given_n && m == GROUP_ROWS) ||
+    bool fits = m * n * size->dots <= MOST_TILE || (size->given_n && m == GROUP_ROWS) ||
                 (size->given_m && n == COLUMNS) || (size->given_m && size->given_n);
     return fits && (size->given_n || columns_suit(size, n));
 }

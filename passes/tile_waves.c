@@ -6,6 +6,7 @@
 
 enum {
     GROUP_ROWS = 64,
+    WIDEST = 256,         /* columns of an instruction */
     SWIZZLED = 128,       /* bytes of a row of shared memory that the matrix unit reads */
     LEAST_COLUMNS = 32,   /* of a tile, which rows of shared memory are made of otherwise */
     MOST_PARTS = 32,      /* that a thread adds one by one */
@@ -99,14 +100,49 @@ static void count_result(Op *op, void *user)
     result->ops += rows && columns && op_has(op, TRAIT_ELEMENTWISE) && op->kind != OP_CAST;
 }
 
-/* The extents of a product alone, if they are known: the most that they can be. */
+typedef struct Alike {
+    Func *func;
+    TilePlan *plan;
+    bool alike;
+} Alike;
+
+static void check_alike(Op *op, void *user)
+{
+    Alike *all = user;
+    const Op *dot = all->plan->dot;
+    if (op->kind != OP_DOT) {
+        return;
+    }
+    bool same = op->results[0]->type == dot->results[0]->type &&
+                op->operands[0]->type == dot->operands[0]->type &&
+                tile_operands_stay_out(all->func, op) && columns_lie(op) == columns_lie(dot);
+    for (int i = 0; i < dot->operands[0]->type->rank && same; i++) {
+        same = tile_axis_of(all->plan, op->operands[0], i) ==
+               tile_axis_of(all->plan, dot->operands[0], i);
+    }
+    for (int i = 0; i < dot->results[0]->type->rank && same; i++) {
+        same = tile_axis_of(all->plan, op->results[0], i) ==
+               tile_axis_of(all->plan, dot->results[0], i);
+    }
+    all->alike = all->alike && same;
+}
+
+/* Has every product of the group the same axes, and can the copy engine bring its operands? */
+static bool all_alike(Func *func, const Op *group, TilePlan *plan)
+{
+    Alike all = {func, plan, true};
+    block_walk(group->regions[0], check_alike, &all);
+    return all.alike;
+}
+
+/* The extents of products alike, if they are known: the most that they can be. */
 static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n,
                          ProductSize *size)
 {
     const Op *dot = plan->dot;
     Type left = dot->operands[0]->type;
     AxisPlan *k = tile_axis_of(plan, dot->operands[0], left->rank - 1);
-    if (!m || !n || !k || plan->n_dots > 1 || !tile_operands_stay_out(func, dot)) {
+    if (!m || !n || !k || !all_alike(func, group, plan)) {
         return false;
     }
     int bytes = dtype_bytes(left->dtype);
@@ -120,6 +156,7 @@ static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *
                           .given_k = given_step(func, k),
                           .given_shares = given_shares(func),
                           .may_share = tile_may_share(plan),
+                          .dots = plan->n_dots,
                           .bytes = bytes};
     for (int i = 0; i < plan->n; i++) {
         const AxisPlan *axis = &plan->items[i];
@@ -146,10 +183,12 @@ static const char *waves_reason(Func *func, const Rates *rates, const ProductSiz
     text_printf(&why, "%lld tiles on %d multiprocessors: %.2f waves", (long long)tiles->count,
                 target->units, waves_count(target, tiles));
     int64_t m = smaller(128, larger(GROUP_ROWS, power_of_two_at_least(smaller(size->m, 128))));
-    ProductTiles usual = waves_of(target, rates, size, m, 256, 1);
-    if (usual.cycles > tiles->cycles && (m != tiles->m || tiles->n != 256)) {
-        text_printf(&why, "; tiles of %lld by 256: %.2f, %.0f %% more time", (long long)m,
-                    waves_count(target, &usual), 100 * (usual.cycles / tiles->cycles - 1));
+    int64_t n = WIDEST / power_of_two_at_least(size->dots);
+    ProductTiles usual = waves_of(target, rates, size, m, n, 1);
+    if (usual.cycles > tiles->cycles && (m != tiles->m || n != tiles->n)) {
+        text_printf(&why, "; tiles of %lld by %lld: %.2f, %.0f %% more time", (long long)m,
+                    (long long)n, waves_count(target, &usual),
+                    100 * (usual.cycles / tiles->cycles - 1));
     }
     return why.data;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a launch's product does in a step, how many tiles there are for how many multiprocessors,
- * and what by the model that chose them (passes/an_waves.c) keeps it from the matrix units' rate. */
+ * and what keeps it from the matrix units' rate, by the model that chose its tiles
+ * (passes/an_waves.c). */
 #include "runtime/explain/resources.h"
 
 #include "ir/build.h"
@@ -80,6 +81,7 @@ static bool measure(const Report *report, const LaunchReport *launch, ProductRep
     *size = (ProductSize){.m = whole[0],
                           .n = whole[1],
                           .k = whole[2],
+                          .dots = 1,
                           .bytes = dtype_bytes(access.memory->type->dtype),
                           .ops = product->ops};
     int64_t each = ((whole[0] - 1) / tiles->m + 1) * ((whole[1] - 1) / tiles->n + 1) * shares;
