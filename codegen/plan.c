@@ -135,6 +135,7 @@ static void fill_scratch(Func *func, const Value *value, PlanScratch *to)
     Type type = value->type;
     *to = (PlanScratch){.dtype = type->dtype, .rank = type->rank, .first = 1, .last = 0};
     to->dims = plan_exprs(func, type->rank, type->dims);
+    to->strides = type->strides ? plan_exprs(func, type->rank, type->strides) : NULL;
     for (size_t i = launches.n; i-- > 0;) {
         Uses uses = {value, false};
         block_walk(launches.items[i]->regions[0], find_use, &uses);

@@ -229,15 +229,63 @@ static bool has_param(const Func *func, const char *name)
     return false;
 }
 
-Value *func_scratch(Func *func, Type type)
+static Value *scratch_of(Func *func, Type type)
 {
     size_t n = func->params.n;
     const char *name;
     do {
         name = arena_printf(func->arena, "scratch%zu", n++);
     } while (has_param(func, name));
-    return func_param(func, name, type_tensor(func, type->dtype, type->rank, type->dims),
-                      PARAM_SCRATCH);
+    return func_param(func, name, type, PARAM_SCRATCH);
+}
+
+Value *func_scratch(Func *func, Type type)
+{
+    return scratch_of(func, type_tensor(func, type->dtype, type->rank, type->dims));
+}
+
+static bool has_size(const Func *func, const char *name)
+{
+    for (size_t i = 0; i < func->dimvars.n; i++) {
+        if (func->dimvars.items[i]->name && text_same(func->dimvars.items[i]->name, name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A multiple that is no less than the extent, and never 0. NULL: it overflows. */
+static Dim pitch_of(Func *func, Dim extent, int64_t multiple)
+{
+    Dim all = poly_const(func, multiple);
+    int64_t known;
+    if (poly_is_const(extent, &known)) {
+        return poly_const(func, (known / multiple + (known % multiple != 0 || !known)) * multiple);
+    }
+    size_t n = 0;
+    const char *name;
+    do {
+        name = arena_printf(func->arena, "pitch%zu", n++);
+    } while (has_size(func, name));
+    Dim whole = poly_var(func, func_quotient(func, name, extent, multiple));
+    return poly_add(func, poly_mul(func, all, whole), all);
+}
+
+Value *func_pitched_scratch(Func *func, Type type, int64_t multiple)
+{
+    Dim strides[MAX_RANK], next = NULL;
+    for (int axis = type->rank - 1; axis >= 0; axis--) {
+        bool rows = axis == type->rank - 2;
+        strides[axis] = axis == type->rank - 1 ? poly_const(func, 1)
+                        : rows ? pitch_of(func, type->dims[type->rank - 1], multiple)
+                               : poly_mul(func, next, type->dims[axis + 1]);
+        next = strides[axis];
+        if (!next) {
+            return func_scratch(func, type);
+        }
+    }
+    Type tensor = type_tensor(func, type->dtype, type->rank, type->dims);
+    return scratch_of(func, type_lying(func, tensor, strides, 0));
 }
 
 /* ---- blocks and ops: the raw making that build.c, clone.c and parse.c share ---- */

@@ -221,6 +221,8 @@ DimVar *func_range(Func *func, const char *name, Dim whole, int64_t capacity);
 Value *func_param(Func *func, const char *name, Type type, ParamIo io);
 /* Memory for an array of this type, made for one launch. */
 Value *func_scratch(Func *func, Type type);
+/* The same, but rows begin at multiples of so many elements: what lies between them is nobody's. */
+Value *func_pitched_scratch(Func *func, Type type, int64_t multiple);
 const Layout *func_intern_layout(Func *func, const Layout *layout);
 /* As before the first layout: when a body that has none takes the place of one that has. */
 void func_forget_layouts(Func *func);

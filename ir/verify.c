@@ -171,13 +171,27 @@ static void check_body(Verifier *v)
     }
 }
 
+/* Row-major, with nothing but room between rows. */
+static bool lies_in_order(Type type)
+{
+    bool good = !type->align && (!type->strides || type->rank > 1);
+    for (int axis = 0; type->strides && axis < type->rank; axis++) {
+        bool last = axis == type->rank - 1;
+        good =
+            good && (last ? type_stride_is(type, axis, 1) : poly_least(type->strides[axis]) >= 0);
+    }
+    return good;
+}
+
 static void check_lying(Verifier *v, const Param *param)
 {
     Type type = param->value->type;
     unsigned seen = 0;
-    if ((type->strides || type->align) &&
-        (dtype_is_packed(type->dtype) || param->io == PARAM_SCRATCH)) {
+    if ((type->strides || type->align) && dtype_is_packed(type->dtype)) {
         verify_fail(v, NULL, "%s can only be contiguous", param->name);
+    }
+    if (param->io == PARAM_SCRATCH && !lies_in_order(type)) {
+        verify_fail(v, NULL, "%s can only be contiguous, or have longer rows", param->name);
     }
     if (type->align && type->align < dtype_bytes(type->dtype)) {
         verify_fail(v, NULL, "%s begins within an element", param->name);

@@ -13,6 +13,9 @@
 /* Does an op write memory, or have one in its regions that does? */
 bool fuse_has_effect(const Op *op);
 
+/* A copy with longer rows (opt_pitch.c): who reads it wants it as it lies. */
+bool fuse_is_pitched_copy(const Op *store);
+
 /* ---- fuse_gather.c ---- */
 /* Makes gathers from arrays gathers from memory: by what the array is computed from, where that is
  * cheap, else by an intermediate. */

@@ -10,6 +10,12 @@ static bool is_scratch(const Func *func, const Value *memory)
     return func->params.items[memory->index].io == PARAM_SCRATCH;
 }
 
+bool fuse_is_pitched_copy(const Op *store)
+{
+    const Op *load = store->operands[store->n_operands - 1]->def;
+    return store->operands[0]->type->strides && load && load->kind == OP_LOAD;
+}
+
 bool fuse_may_materialize(const Func *func, const Block *block, const Value *value)
 {
     const Op *op = value->def;

@@ -76,7 +76,7 @@ static uint64_t changing(const Func *func, size_t word, bool scratch)
 /* Is it a store of all of a tensor? Who reads that may take the stored value instead. */
 static bool stores_whole(const Op *op)
 {
-    bool whole = op->kind == OP_STORE;
+    bool whole = op->kind == OP_STORE && !fuse_is_pitched_copy(op);
     for (int i = 1; whole && i <= op_access(op, 0).n; i++) {
         whole = !op->operands[i];
     }

@@ -29,6 +29,8 @@ static const PassOrder ORDERS[] = {
     {"reads", "flatten", "what a factor does not change along is told by plain reads"},
     {"flatten", "contract", "products of matrices have their axes already"},
     {"contract", "fuse", "products have grids of their own"},
+    {"contract", "pitch", "what a product reads is an operand"},
+    {"pitch", "fuse", "a copy is a launch of its own"},
     {"extremes", "fuse", "two reductions of a row share a launch"},
     {"fuse", "tile", "one group of statements shares one grid and one set of tiles"},
     {"tile", "merge", "before it there are no loops over parts of axes"},

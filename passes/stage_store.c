@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Results of products leave through shared memory: registers hold them in pieces too small for wide
- * stores, and a bulk copy drains while the next tile is at work. */
+ * stores. A bulk copy drains while the next tile is at work; rows that it cannot write are written
+ * by threads, a row by neighbours. */
 #include "passes/stage.h"
 
 int64_t bulk_store_bytes(const Stager *s, const Op *store)
@@ -89,7 +90,48 @@ void stage_lent_store(Stager *s)
     }
 }
 
+/* ---- by threads ---- */
+
+/* Rows that the copy engine cannot write, of elements so narrow that what a thread of a product
+ * holds side by side is a small part of a sector. */
+static int64_t turned_store_bytes(const Op *store)
+{
+    Access access = op_access(store, 0);
+    Type value = store->operands[store->n_operands - 1]->type;
+    if (value->rank != 2 || dtype_bytes(value->dtype) > 2 || dtype_is_packed(value->dtype) ||
+        !type_stride_is(access.memory->type, access.n - 1, 1)) {
+        return 0;
+    }
+    return poly_capacity(value->dims[0]) * poly_capacity(value->dims[1]) *
+           dtype_bytes(value->dtype);
+}
+
+/* The tile is read back as rows of neighbouring lanes. */
+static void stage_turned_store(Stager *s, Op *store, Builder *at)
+{
+    int last = store->n_operands - 1;
+    Type value = store->operands[last]->type;
+    Value *shared = shared_tile(s, at, value->dtype, 1, poly_capacity(value->dims[0]),
+                                poly_capacity(value->dims[1]));
+    Builder b = build_before(s->func, store);
+    b.span = store->span;
+    shared->name = op_access(store, 0).memory->name;
+    Value *place[] = {shared, build_int(&b, type_scalar(s->func, DT_I32), 0), NULL, NULL,
+                      store->operands[last]};
+    plain(&b, OP_SYNC);
+    build_op(&b, OP_SHARED_STORE, 5, place, 0, NULL, 0);
+    plain(&b, OP_SYNC);
+    store->operands[last] = build_op(&b, OP_SHARED_LOAD, 4, place, 1, &value, 0)->results[0];
+}
+
+/* ---- all stores of a launch ---- */
+
 /* A third of shared memory at most: the rings need the rest. */
+static bool has_room(const Stager *s, int64_t bytes)
+{
+    return bytes && s->shared_bytes + bytes <= s->func->target->shared_bytes / 3;
+}
+
 void stage_stores(Stager *s, Block *block, Builder *at)
 {
     for (Op *op = block->first, *next; op; op = next) {
@@ -98,8 +140,10 @@ void stage_stores(Stager *s, Block *block, Builder *at)
         if (bytes && lends(s, op, bytes)) {
             s->lender = lender_of(s, op);
             s->lent = op;
-        } else if (bytes && s->shared_bytes + bytes <= s->func->target->shared_bytes / 3) {
+        } else if (has_room(s, bytes)) {
             stage_store(s, op, at);
+        } else if (!bytes && op->kind == OP_STORE && has_room(s, turned_store_bytes(op))) {
+            stage_turned_store(s, op, at);
         }
     }
 }

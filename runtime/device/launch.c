@@ -188,18 +188,33 @@ typedef struct Slot {
     size_t offset, bytes;
 } Slot;
 
+/* Room behind the last row counts. */
+static bool scratch_bytes(const DeviceTensor *tensor, size_t *bytes)
+{
+    DeviceTensor whole = *tensor;
+    if (tensor->strided) {
+        whole.strided = false;
+        whole.rank = 2;
+        whole.dims[1] = tensor->strides[0];
+    }
+    return plan_bytes(&whole, bytes);
+}
+
 static bool scratch_tensor(Prepared *p, int index, size_t *bytes, DeviceError *error)
 {
     const Plan *plan = p->loaded->plan;
     const PlanScratch *scratch = &plan->scratch[index];
     DeviceTensor *tensor = &p->args[plan->n_params + index].tensor;
-    *tensor = (DeviceTensor){.dtype = scratch->dtype, .rank = scratch->rank};
+    *tensor = (DeviceTensor){
+        .dtype = scratch->dtype, .rank = scratch->rank, .strided = scratch->strides != NULL};
     bool fits = true;
     for (int i = 0; i < scratch->rank; i++) {
         fits = fits && plan_eval(&scratch->dims[i], p->sizes, &tensor->dims[i]);
         tensor->dims[i] = tensor->dims[i] < 0 ? 0 : tensor->dims[i];
+        fits = fits && (!scratch->strides ||
+                        plan_eval(&scratch->strides[i], p->sizes, &tensor->strides[i]));
     }
-    if (!fits || !plan_bytes(tensor, bytes)) {
+    if (!fits || !scratch_bytes(tensor, bytes)) {
         return device_fail(error, DIAG_SOURCE, 0,
                            "%s: an intermediate has more bytes than memory can", plan->kernel);
     }
@@ -323,8 +338,7 @@ static bool fill(Prepared *p, const LaunchArg *args, DeviceError *error)
     for (int i = 0; i < plan->n_params; i++) {
         merge_axes(&plan->params[i], &p->args[i].tensor);
     }
-    if (!make_scratch(p, error) || !make_log(p, error) ||
-        !make_maps(p, error)) {
+    if (!make_scratch(p, error) || !make_log(p, error) || !make_maps(p, error)) {
         return false;
     }
     for (int i = 0; i < plan->n_launches; i++) {

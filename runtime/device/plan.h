@@ -54,7 +54,8 @@ typedef struct PlanScratch {
     DType dtype;
     int rank;
     PlanExpr *dims;
-    int first, last; /* launches that use it; first > last: none */
+    PlanExpr *strides; /* in elements, axis 0 the longest; NULL: contiguous */
+    int first, last;   /* launches that use it; first > last: none */
 } PlanScratch;
 
 /* A bulk copy descriptor (CUDA tensor map) over a tensor parameter, made at launch. Axis 0 is the

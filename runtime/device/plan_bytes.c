@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Whoever adds a member adds it here, too. */
-_Static_assert(sizeof(PlanSize) == 72 && sizeof(PlanParam) == 112 && sizeof(PlanScratch) == 24 &&
+_Static_assert(sizeof(PlanSize) == 72 && sizeof(PlanParam) == 112 && sizeof(PlanScratch) == 32 &&
                    sizeof(PlanMap) == 80 && sizeof(PlanLaunch) == 64 && sizeof(PlanMessage) == 48 &&
                    sizeof(Plan) == 112,
                "a member of the plan is not in its bytes");
@@ -170,6 +170,7 @@ static void pass_scratch(Way *way, PlanScratch *scratch, int sizes)
     pass_dtype(way, &scratch->dtype);
     pass_int(way, &scratch->rank, 0, PLAN_MOST_RANK);
     pass_exprs(way, &scratch->dims, scratch->rank, sizes);
+    pass_exprs(way, &scratch->strides, scratch->rank, sizes);
     pass_int(way, &scratch->first, INT32_MIN, INT32_MAX);
     pass_int(way, &scratch->last, INT32_MIN, INT32_MAX);
 }

@@ -110,6 +110,9 @@ static void put_params(Text *out, const Plan *plan)
         put_list(out, plan->n_params + i);
         put_tensor(out, name, scratch->dtype, "scratch", scratch->rank);
         put_exprs(out, "dims", scratch->dims, scratch->rank);
+        if (scratch->strides) {
+            put_exprs(out, "strides", scratch->strides, scratch->rank);
+        }
         text_printf(out, ", \"launches\": [%d, %d]}", scratch->first, scratch->last);
     }
     text_add(out, "],\n");

@@ -15,7 +15,7 @@ static PlanSize sizes[2] = {
     {"x.stride", 1, INT64_MIN, 99, .stride = true, .is_given = true, .given = -5}};
 static PlanParam params[2] = {{"x", DT_BF16, PLAN_INOUT, 2, dims, strides, {1, 0}, 16, 1, {2}},
                               {"s", DT_F32, PLAN_IN, -1, .align = 0}};
-static PlanScratch scratch[1] = {{DT_I64, 1, dims, 0, 1}};
+static PlanScratch scratch[1] = {{DT_I64, 1, dims, strides, 0, 1}};
 static PlanMap maps[1] = {{0, 2, {64, 128}, 128, true}};
 static PlanAxis axes[2] = {{{1, &m}, 128}, {{2, terms}, 0}};
 static PlanArg args[5] = {
