@@ -308,6 +308,12 @@ static void verify_access(Verifier *v, const Op *op, TypeKind kind, bool store)
     if (guard && guard->n != access.n) {
         verify_fail(v, op, "`guard` has not one entry an axis");
     }
+    Type memory = access.memory->type;
+    bool plain = memory->kind == TYPE_TENSOR && !memory->strides && !memory->align &&
+                 dtype_bits(memory->dtype) == 16 && access.n > 1;
+    if (op_int(op, ATTR_SHIFTED, 0) && (store || !plain || op_attr(op, ATTR_VALUE))) {
+        verify_fail(v, op, "`shifted` is of loads of contiguous 16-bit elements without a `value`");
+    }
 }
 
 static void verify_kinds(Verifier *v, const Op *op, int n, const TypeKind *kinds)

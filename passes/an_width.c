@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/an_width.h"
 
+#include "ir/build.h"
+#include "ir/target.h"
 #include "passes/an_ranges.h"
 
 enum { MAX_DEPTH = 16, BULK_ALIGN = 16 };
@@ -162,8 +164,67 @@ static int widest(int64_t divisor, int bits, int most_bytes)
     return width;
 }
 
-int an_width(const Op *op, int most_bytes)
+/* Does the access walk rows from their beginning to their end? */
+static bool walks_rows(const Access *access)
 {
+    const Value *index = access->indices[access->n - 1];
+    const Op *launch = index && index->block ? index->block->parent : NULL;
+    const Attr *dims = launch && launch->kind == OP_LAUNCH ? op_attr(launch, ATTR_DIMS) : NULL;
+    return !index || (dims && index->type->kind == TYPE_RANGE && index->index < (uint32_t)dims->n &&
+                      dims->dims[index->index] == access->memory->type->dims[access->n - 1]);
+}
+
+static bool is_scratch(const Func *func, const Value *memory)
+{
+    return memory->type->kind == TYPE_TENSOR &&
+           func->params.items[memory->index].io == PARAM_SCRATCH;
+}
+
+/* What is behind the rows of an intermediate, up to where the next ones begin, is nobody's. */
+static bool has_room(const Func *func, const Op *op, const Access *access)
+{
+    return op->kind == OP_STORE && access->n > 1 && access->memory->type->strides &&
+           is_scratch(func, access->memory) && walks_rows(access);
+}
+
+static bool is_read_by(const Op *op, const Value *value)
+{
+    bool found = false;
+    for (int i = 0; i < op->n_operands; i++) {
+        found = found || op->operands[i] == value;
+    }
+    return found;
+}
+
+int an_shifted_width(const Func *func, const Op *op)
+{
+    Access access = op_access(op, 0);
+    Type type = access.memory->type;
+    int width = func->target->vector_bytes / dtype_bytes(type->dtype), uses = 0;
+    if (op->kind != OP_LOAD || type->kind != TYPE_TENSOR || type->strides || type->align ||
+        dtype_bits(type->dtype) != 16 || access.n < 2 || op_attr(op, ATTR_VALUE) ||
+        func->params.items[access.memory->index].io != PARAM_IN || !walks_rows(&access)) {
+        return 1;
+    }
+    for (const Op *use = op->next; use; use = use->next) {
+        if (is_read_by(use, op->results[0])) {
+            int own = use->kind == OP_STORE ? an_width(func, use) : 1;
+            width = own < width ? own : width;
+            uses++;
+        }
+    }
+    return uses > 0 && uses == value_count_uses(func, op->results[0]) ? width : 1;
+}
+
+int an_vector(const Func *func, const Op *op)
+{
+    int width = an_width(func, op), shifted = op->kind == OP_LOAD ? an_shifted_width(func, op) : 1;
+    return shifted > width ? shifted : width;
+}
+
+int an_width(const Func *func, const Op *op)
+{
+    int most_bytes = func->target->vector_bytes;
     Access access = op_access_nth(op, 0);
     if (access.n == 0) {
         return 1;
@@ -181,7 +242,7 @@ int an_width(const Op *op, int most_bytes)
     Dim walked = index ? index->type->dims[0] : access.memory->type->dims[last];
     int64_t divisor = gcd(an_row_divisor(&access), poly_capacity(walked));
     divisor = gcd(divisor, index ? an_divisor(index) : ANY);
-    if (is_guarded(op, last)) {
+    if (is_guarded(op, last) && !has_room(func, op, &access)) {
         divisor = gcd(divisor, poly_divisor(access.memory->type->dims[last]));
         divisor = gcd(divisor, index ? range_end_divisor(index, 0) : ANY);
     }

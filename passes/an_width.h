@@ -10,8 +10,15 @@ int64_t an_divisor(const Value *value);
 
 /* The most elements, a power of two, such that runs of that many along the last memory axis which
  * start at a multiple of it within the tile are aligned, and lie inside or outside of the tensor
- * as a whole. 1 when the last axis is not walked. `most_bytes`: the target's widest access. */
-int an_width(const Op *access, int most_bytes);
+ * as a whole, or end in the room behind a row of an intermediate. 1 when the last axis is not
+ * walked. */
+int an_width(const Func *func, const Op *access);
+
+/* Of a load whose runs begin anywhere: can two aligned pieces bring one, and does nobody look at
+ * what comes for padding? How many elements then; 1: no. */
+int an_shifted_width(const Func *func, const Op *load);
+/* The greater of both. */
+int an_vector(const Func *func, const Op *access);
 
 /* A number of elements that divides where the rows of a tensor begin, all indices but the last
  * being any; 1 where the last axis is no row. */

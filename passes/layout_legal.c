@@ -342,7 +342,7 @@ static bool has_product(const Op *launch)
 static const Layout *coalesced_instead(LayoutPass *pass, const Op *op, Type type, const Layout *has)
 {
     int bits = dtype_memory_bits(type->dtype);
-    int width = an_width(op, pass->func->target->vector_bytes);
+    int width = an_vector(pass->func, op);
     if (!wastes_sectors(has, bits, width) || has_product(op_enclosing(op, OP_LAUNCH))) {
         return NULL;
     }

@@ -350,7 +350,7 @@ static MemoryFacts memory_facts(LayoutPass *pass, const Value *value)
             continue;
         }
         facts.moved++;
-        int width = an_width(op, pass->func->target->vector_bytes);
+        int width = an_vector(pass->func, op);
         int bits = dtype_memory_bits(moved->type->dtype);
         facts.widest = width > facts.widest ? width : facts.widest;
         facts.ragged |= width == 1;

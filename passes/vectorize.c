@@ -34,7 +34,7 @@ static int access_vector(const Vectorizer *v, const Op *op)
     if (type->rank == 0 || !type->layout) {
         return 1;
     }
-    int width = an_width(op, v->func->target->vector_bytes);
+    int width = an_vector(v->func, op);
     int held = layout_contiguous(type->layout, type->rank - 1);
     return held < width ? held : width;
 }
@@ -84,6 +84,9 @@ static void set_vector(Op *op, void *user)
     }
     if (width > 1) {
         op_set_int(v->func, op, ATTR_VECTOR, width);
+    }
+    if (width > an_width(v->func, op)) {
+        op_set_int(v->func, op, ATTR_SHIFTED, 1);
     }
 }
 

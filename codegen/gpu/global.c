@@ -405,10 +405,13 @@ void gpu_emit_load(GpuEmitter *em, const Op *op)
         return;
     }
     int length = gpu_access_run(&g);
-    if (gpu_has_edges(&g)) {
+    bool shifted = op_int(op, ATTR_SHIFTED, 0) && length > 1;
+    if (shifted) {
+        gpu_shifted_load(&g, out);
+    } else if (gpu_has_edges(&g)) {
         gpu_edges_load(&g, out);
     }
-    for (int r = 0; r < out->n && !gpu_has_edges(&g); r++) {
+    for (int r = 0; r < out->n && !shifted && !gpu_has_edges(&g); r++) {
         GpuRun run;
         if (gpu_run_at(em, g.type, r, length, &run)) {
             load_run(&g, out, &run);

@@ -37,6 +37,10 @@ void gpu_define_run(GlobalAccess *g, GpuValue *out, const GpuRun *run, LLVMValue
 void gpu_access_store(GlobalAccess *g, LLVMValueRef inside, LLVMValueRef at, int n,
                       const LLVMValueRef *regs);
 
+/* ---- shift.c ---- */
+/* A load whose runs begin anywhere (ATTR_SHIFTED). */
+void gpu_shifted_load(GlobalAccess *g, GpuValue *out);
+
 /* ---- edges.c ---- */
 typedef struct Edges {
     GlobalAccess *g;

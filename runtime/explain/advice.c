@@ -76,7 +76,7 @@ static void narrow(const Report *report, LaunchReport *launch, const AccessRepor
     Access access = op_access(op, 0);
     int last = access.n - 1;
     if (access.n < 1 || !access.indices[last] || access.indices[last]->type->kind != TYPE_RANGE ||
-        an_width(op, report->target->vector_bytes) > (int)op_int(op, ATTR_VECTOR, 1)) {
+        an_width(report->input->func, op) > (int)op_int(op, ATTR_VECTOR, 1)) {
         return;
     }
     Dim extent = access.memory->type->dims[last];

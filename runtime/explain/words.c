@@ -98,7 +98,7 @@ const char *width_words(Func *func, const Op *op, Traffic kind)
     }
     int width = (int)op_int(op, ATTR_VECTOR, 1);
     int bytes = width * dtype_bytes(op->operands[0]->type->dtype);
-    int may = an_width(op, target->vector_bytes);
+    int may = an_width(func, op);
     int held = layout_contiguous(type->layout, type->rank - 1);
     if (bytes >= target->vector_bytes) {
         return "the widest there is";

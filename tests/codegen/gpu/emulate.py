@@ -239,6 +239,7 @@ class Memory:
         low, high = sum(min(f, 0) for f in far), sum(max(f, 0) for f in far)
         self.first = GUARD - low
         self.back = np.argsort(param.get("order", range(len(self.shape))))
+        high += self.strides[-2] if self.io == "scratch" and len(self.shape) > 1 else 0
         self.array = fill(self.dtype, high - low + 1 + 2 * GUARD, random)
         self.before = self.array.copy()
 
@@ -261,6 +262,8 @@ class Memory:
         kept = np.ones(now.shape, bool)
         if self.io != "in":
             self.elements(kept)[...] = False
+        if self.io == "scratch" and self.shape:  # what lies between its rows is nobody's
+            kept[self.first:self.first + self.shape[0] * self.strides[0]] = False
         return np.array_equal(now[kept].view(np.uint8), before[kept].view(np.uint8))
 
 
