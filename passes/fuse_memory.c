@@ -3,6 +3,8 @@
  * written before the read value is used. */
 #include "passes/fuse.h"
 
+#include "ir/target.h"
+
 /* ---- intermediates ---- */
 
 static bool is_scratch(const Func *func, const Value *memory)
@@ -31,6 +33,39 @@ static Value *with_axis(Builder *b, Value *value)
     return value->type->rank ? value : build_expand(b, value, 0);
 }
 
+typedef struct Operand {
+    const Value *value;
+    bool found;
+} Operand;
+
+static void find_operand(Op *op, void *user)
+{
+    Operand *operand = user;
+    for (int side = 0; op->kind == OP_DOT && side < 2; side++) {
+        const Value *value = op->operands[side];
+        while (value != operand->value && value->def &&
+               (value->def->kind == OP_PERMUTE || value->def->kind == OP_BROADCAST ||
+                value->def->kind == OP_EXPAND || value->def->kind == OP_SQUEEZE)) {
+            value = value->def->operands[0];
+        }
+        operand->found = operand->found || value == operand->value;
+    }
+}
+
+/* Operands of a matrix unit lie so that the copy engine can walk their rows. */
+static Value *memory_for(Func *func, const Value *value, Type type)
+{
+    enum { ROW_BYTES = 16 };
+    Operand operand = {value, false};
+    bool narrow = type->dtype == DT_F16 || type->dtype == DT_BF16;
+    int64_t multiple = ROW_BYTES / dtype_bytes(type->dtype);
+    if (func->target && func->target->bulk_copy && narrow && type->rank > 1 &&
+        poly_divisor(type->dims[type->rank - 1]) % multiple) {
+        func_walk(func, find_operand, &operand);
+    }
+    return operand.found ? func_pitched_scratch(func, type, multiple) : func_scratch(func, type);
+}
+
 Op *fuse_materialize(Func *func, Value *value)
 {
     static Value *const WHOLE[MAX_RANK];
@@ -38,7 +73,7 @@ Op *fuse_materialize(Func *func, Value *value)
     b.span = value->def->span;
     Op *after = b.before;
     Value *stored = with_axis(&b, value);
-    Value *scratch = func_scratch(func, stored->type);
+    Value *scratch = memory_for(func, value, stored->type);
     Op *store = build_store(&b, scratch, WHOLE, stored);
     Value *read = build_load(&b, scratch, WHOLE);
     if (value->type->rank == 0) {

@@ -82,16 +82,37 @@ static int64_t times(int64_t a, int64_t b)
     return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
 }
 
-static void weigh(const Op *dot, int side, Operand *operand)
+/* Times that loops around the op walk an axis element by element. */
+static int64_t rounds(const Op *op)
 {
-    Type a = dot->operands[0]->type, b = dot->operands[1]->type;
-    int64_t rows = most_along(a, a->rank - 2), depth = most_along(a, a->rank - 1);
-    int64_t columns = most_along(b, b->rank - 1), work = times(times(rows, columns), depth);
-    operand->known = rows < INT64_MAX && columns < INT64_MAX && depth < INT64_MAX;
-    for (int i = 0; i + 2 < dot->results[0]->type->rank; i++) {
-        work = times(work, most_along(dot->results[0]->type, i));
+    int64_t n = 1;
+    for (const Op *up = op->parent->parent; up; up = up->parent->parent) {
+        const Attr *dims = op_attr(up, ATTR_DIMS);
+        for (int i = 0; dims && i < dims->n && i < up->regions[0]->n_args; i++) {
+            bool range = up->regions[0]->args[i]->type->kind == TYPE_RANGE;
+            n = range ? n : times(n, poly_most(dims->dims[i]));
+        }
     }
-    operand->pays = operand->known && (side ? rows : columns) >= LEAST_USES && work >= LEAST_WORK;
+    return n;
+}
+
+static int64_t most_elements(Type type)
+{
+    int64_t n = 1;
+    for (int i = 0; i < type->rank; i++) {
+        n = times(n, most_along(type, i));
+    }
+    return n;
+}
+
+static void weigh(const Op *dot, Operand *operand)
+{
+    Type a = dot->operands[0]->type;
+    int64_t elements = most_elements(operand->load->operands[0]->type);
+    int64_t work = times(most_elements(dot->results[0]->type), most_along(a, a->rank - 1));
+    work = times(work, rounds(dot));
+    operand->known = work < INT64_MAX && elements < INT64_MAX;
+    operand->pays = operand->known && work >= LEAST_WORK && work / LEAST_USES >= elements;
 }
 
 static void find_operands(Op *op, void *user)
@@ -100,7 +121,7 @@ static void find_operands(Op *op, void *user)
     for (int side = 0; op->kind == OP_DOT && side < 2; side++) {
         Operand operand = {.load = operand_load(op->operands[side])};
         if (operand.load && lies_badly(p->func, operand.load)) {
-            weigh(op, side, &operand);
+            weigh(op, &operand);
             ARENA_PUSH(p->func->arena, &p->operands, operand);
         }
     }
