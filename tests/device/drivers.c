@@ -311,6 +311,29 @@ START_TEST(cuda_passes_strides_on)
 }
 END_TEST
 
+/* Rows of an intermediate that begin further apart than they are long. */
+START_TEST(cuda_passes_pitches_on)
+{
+    static PlanTerm pitch_terms[2] = {{8, 0, {0}}, {1, 1, {1}}}, term_one = {1, 0, {0}};
+    static PlanExpr strides[2] = {{2, pitch_terms}, {1, &term_one}};
+    static PlanScratch scratch[1] = {{DT_BF16, 2, dims, strides, 0, 0}};
+    DeviceError error;
+    Counting counting = {0};
+    PlanMap map = maps[0];
+    Plan plan = PLAN;
+    map.param = plan.n_params;
+    plan.maps = &map;
+    plan.n_scratch = 1;
+    plan.scratch = scratch;
+    mock_reset(0);
+    mock.map_argument = 4;
+    ck_assert(scenario(&device_cuda, &mock_cuda, &plan, &counting, &error));
+    ck_assert_uint_eq(mock.map_dims[0], COLUMNS);
+    ck_assert_uint_eq(mock.map_dims[1], ROWS);
+    ck_assert_uint_eq(mock.map_strides[0], (COLUMNS + 8) * 2);
+}
+END_TEST
+
 START_TEST(cuda_clusters_and_persistence)
 {
     DeviceError error;
@@ -537,6 +560,7 @@ UNIT_TESTS(device_drivers)
     tcase_add_test(tests, probes);
     tcase_add_test(tests, cuda_passes_on);
     tcase_add_test(tests, cuda_passes_strides_on);
+    tcase_add_test(tests, cuda_passes_pitches_on);
     tcase_add_test(tests, cuda_clusters_and_persistence);
     tcase_add_test(tests, cuda_refuses_shared_memory);
     tcase_add_test(tests, cuda_without_optional_calls);
