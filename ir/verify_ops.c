@@ -309,10 +309,10 @@ static void verify_access(Verifier *v, const Op *op, TypeKind kind, bool store)
         verify_fail(v, op, "`guard` has not one entry an axis");
     }
     Type memory = access.memory->type;
-    bool plain = memory->kind == TYPE_TENSOR && !memory->strides && !memory->align &&
+    bool plain = memory->kind == TYPE_TENSOR && type_stride_is(memory, access.n - 1, 1) &&
                  dtype_bits(memory->dtype) == 16 && access.n > 1;
     if (op_int(op, ATTR_SHIFTED, 0) && (store || !plain || op_attr(op, ATTR_VALUE))) {
-        verify_fail(v, op, "`shifted` is of loads of contiguous 16-bit elements without a `value`");
+        verify_fail(v, op, "`shifted` is of loads of rows of 16-bit elements without a `value`");
     }
 }
 

@@ -196,12 +196,23 @@ static bool is_read_by(const Op *op, const Value *value)
     return found;
 }
 
+/* Rows of neighbours, none before the tensor's first element. */
+static bool lies_forwards(Type tensor)
+{
+    int last = tensor->rank - 1;
+    bool good = tensor->rank > 0 && type_stride_is(tensor, last, 1);
+    for (int axis = 0; tensor->strides && axis < last; axis++) {
+        good = good && poly_least(tensor->strides[axis]) >= 0;
+    }
+    return good;
+}
+
 int an_shifted_width(const Func *func, const Op *op)
 {
     Access access = op_access(op, 0);
     Type type = access.memory->type;
     int width = func->target->vector_bytes / dtype_bytes(type->dtype), uses = 0;
-    if (op->kind != OP_LOAD || type->kind != TYPE_TENSOR || type->strides || type->align ||
+    if (op->kind != OP_LOAD || type->kind != TYPE_TENSOR || !lies_forwards(type) ||
         dtype_bits(type->dtype) != 16 || access.n < 2 || op_attr(op, ATTR_VALUE) ||
         func->params.items[access.memory->index].io != PARAM_IN || !walks_rows(&access)) {
         return 1;

@@ -27,13 +27,19 @@ static LLVMValueRef address(GpuEmitter *em, LLVMValueRef place)
     return LLVMBuildPtrToInt(em->builder, place, em->i64, "");
 }
 
+/* Behind the tensor's last element. */
 static LLVMValueRef tensor_end(GlobalAccess *g)
 {
     GpuEmitter *em = g->em;
-    LLVMValueRef rows = gpu_size_value(em, g->access.memory->type->dims[0]);
-    LLVMValueRef bytes = LLVMBuildMul(em->builder, rows, g->strides[0], "");
-    bytes = LLVMBuildMul(em->builder, bytes, gpu_i64(em, dtype_bytes(g->dtype)), "");
-    return LLVMBuildAdd(em->builder, address(em, gpu_tensor(em, g->access.memory)), bytes, "");
+    LLVMBuilderRef b = em->builder;
+    LLVMValueRef far = gpu_i64(em, 1);
+    for (int axis = 0; axis < g->access.n; axis++) {
+        LLVMValueRef last = gpu_size_value(em, g->access.memory->type->dims[axis]);
+        last = LLVMBuildSub(b, last, gpu_i64(em, 1), "");
+        far = LLVMBuildAdd(b, far, LLVMBuildMul(b, last, g->strides[axis], ""), "");
+    }
+    far = LLVMBuildMul(b, far, gpu_i64(em, dtype_bytes(g->dtype)), "");
+    return LLVMBuildAdd(b, address(em, gpu_tensor(em, g->access.memory)), far, "");
 }
 
 /* Asks for both pieces. */
