@@ -179,15 +179,41 @@ static bool may_merge(const Merge *m)
 
 /* ---- the merged loop ---- */
 
-/* The same op, of memory that only this kernel reads, earlier in the block. */
+typedef struct Written {
+    const Value *memory;
+    bool found;
+} Written;
+
+static void find_write(Op *op, void *user)
+{
+    Written *written = user;
+    bool writes = op->kind == OP_STORE || op->kind == OP_SCATTER;
+    written->found |= writes && op->operands[0] == written->memory;
+}
+
+/* An input, or what an earlier launch has left. */
+static bool is_only_read(const Func *func, const Block *block, const Value *memory)
+{
+    const Op *launch = block->parent;
+    while (launch && launch->kind != OP_LAUNCH) {
+        launch = launch->parent->parent;
+    }
+    Written written = {memory, false};
+    ParamIo io =
+        memory->type->kind == TYPE_TENSOR ? func->params.items[memory->index].io : PARAM_OUT;
+    if (launch && io == PARAM_SCRATCH) {
+        block_walk(launch->regions[0], find_write, &written);
+    }
+    return io == PARAM_IN || (launch && io == PARAM_SCRATCH && !written.found);
+}
+
+/* The same op, of memory that is only read, earlier in the block. */
 static const Op *said_before(const Func *func, const Block *block, const Op *op)
 {
     bool tells = op->n_results == 1 && op->n_regions == 0 && op_has(op, TRAIT_PURE);
     for (int i = 0; i < op->n_operands && tells; i++) {
         const Value *memory = op->operands[i];
-        tells =
-            !memory || !type_is_memory(memory->type) ||
-            (memory->type->kind == TYPE_TENSOR && func->params.items[memory->index].io == PARAM_IN);
+        tells = !memory || !type_is_memory(memory->type) || is_only_read(func, block, memory);
     }
     for (const Op *at = block->first; tells && at && at != op; at = at->next) {
         if (at->n_results == 1 && op_is_same(at, op)) {

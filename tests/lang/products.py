@@ -47,6 +47,11 @@ def gram(a):
     return a @ a.T
 
 
+@kernel(a="bf16[M, K]", b="bf16[K, N]", c="bf16[K, N]", set="T=bf16", sizes=SIZES[:3])
+def gated(a, b, c):
+    return (a @ b) * (a @ c)
+
+
 @kernel(a="f16[M, K]", b="f16[K, N]", set="T=f16", tolerance=F16, sizes=SIZES[:2])
 def normed(a, b):
     return np.float16(a / np.abs(a).max(axis=1, keepdims=True)) @ b
