@@ -44,12 +44,13 @@ typedef struct Run {
     size_t n, cap;
 } Run;
 
-static void emit_group(GpuEmitter *em, const Op *op, int from, int n, GpuDivide how)
+static void emit_group(GpuEmitter *em, const Op *op, int from, int n, GpuDivide how,
+                       LLVMValueRef *good)
 {
     llvm_line(em->l, op->span);
     if (gpu_is_division(op)) {
         bool shorter = how == DIVIDE_CHECKED && gpu_is_rounded(op);
-        gpu_emit_quotients(em, op, from, n, shorter ? DIVIDE_ROUNDED : how);
+        gpu_emit_quotients(em, op, from, n, shorter ? DIVIDE_ROUNDED : how, good);
         return;
     }
     if (op->kind == OP_INDEX) {
@@ -168,21 +169,62 @@ static bool has_division(const Run *run)
 /* Where registers are short, divisions that hold more than the short way come a few at a time. */
 static int group_of(const Run *run, int n, GpuDivide how)
 {
-    bool few = n > GPU_MANY && how != DIVIDE_MODERATE && has_division(run);
+    bool branches = how != DIVIDE_MODERATE && how != DIVIDE_NEAR;
+    bool few = branches && (n > GPU_MANY || how == DIVIDE_AGAIN) && has_division(run);
     return few ? how == DIVIDE_ANY ? 1 : GPU_GROUP / 2 : GPU_GROUP;
 }
 
-static void emit_groups(GpuEmitter *em, const Run *run, const Taker *taker, GpuDivide how)
+static void emit_groups(GpuEmitter *em, const Run *run, const Taker *taker, GpuDivide how,
+                        LLVMValueRef *good)
 {
     int n = gpu_registers(em, run->items[0]->results[0]->type);
     int most = group_of(run, n, how);
     for (int from = 0; from < n; from += most) {
         int group = n - from < most ? n - from : most;
         for (size_t i = 0; i < run->n; i++) {
-            emit_group(em, run->items[i], from, group, how);
+            emit_group(em, run->items[i], from, group, how, good);
         }
         take_group(taker, from, group);
     }
+}
+
+/* There is a division, and all of them are only rounded. */
+static bool all_rounded(const Run *run)
+{
+    bool some = false;
+    for (size_t i = 0; i < run->n; i++) {
+        const Op *op = run->items[i];
+        if (gpu_is_division(op) && !gpu_is_rounded(op)) {
+            return false;
+        }
+        some = some || gpu_is_division(op);
+    }
+    return some;
+}
+
+/* Does the run end in a store, and is used nowhere else? What is stored may be so again. */
+static bool only_stores(const Run *run, const Op *last)
+{
+    return goes_to(last, OP_STORE) && !any_reads(last->next->next, run);
+}
+
+/* Quotients that are only rounded are all stored as they come nearly, without a branch; a thread
+ * whose own were not near enough divides and stores once more. */
+static void emit_near(GpuEmitter *em, const Run *run, const Op *last)
+{
+    LLVMValueRef good = NULL;
+    Taker taker = begin_taker(em, last);
+    emit_groups(em, run, &taker, DIVIDE_NEAR, &good);
+    if (!good) {
+        return;
+    }
+    LLVMBasicBlockRef again = gpu_new_block(em, "again"), done = gpu_new_block(em, "stored");
+    LLVMBuildCondBr(em->builder, good, done, again);
+    gpu_go(em, again);
+    taker = begin_taker(em, last);
+    emit_groups(em, run, &taker, DIVIDE_AGAIN, NULL);
+    LLVMBuildBr(em->builder, done);
+    gpu_go(em, done);
 }
 
 /* All dividends are looked at first where the run goes to memory and is used nowhere else: there
@@ -192,8 +234,7 @@ static bool emit_ways(GpuEmitter *em, const Run *run, const Op *last)
 {
     const Op *division = head_division(run);
     LLVMValueRef good;
-    if (!division || gpu_is_rounded(division) || !goes_to(last, OP_STORE) ||
-        any_reads(last->next->next, run)) {
+    if (!division) {
         return false;
     }
     LLVMValueRef *used = gpu_store_used(gpu_store_begin(em, last->next));
@@ -211,7 +252,7 @@ static bool emit_ways(GpuEmitter *em, const Run *run, const Op *last)
     for (int i = 0; i < 3; i++) {
         gpu_go(em, ways[i]);
         Taker taker = begin_taker(em, last);
-        emit_groups(em, run, &taker, hows[i]);
+        emit_groups(em, run, &taker, hows[i], NULL);
         LLVMBuildBr(em->builder, done);
     }
     gpu_go(em, done);
@@ -234,11 +275,17 @@ Op *gpu_emit_chain(GpuEmitter *em, Op *first)
         }
         last = op;
     }
-    if (emit_ways(em, &run, last)) {
+    bool stores = only_stores(&run, last);
+    bool many = gpu_registers(em, first->results[0]->type) > GPU_MANY;
+    if (stores && all_rounded(&run) && (!many || em->target->opaque)) {
+        emit_near(em, &run, last);
+        return last->next;
+    }
+    if (stores && emit_ways(em, &run, last)) {
         return last->next;
     }
     Taker taker = begin_taker(em, last);
-    emit_groups(em, &run, &taker, DIVIDE_CHECKED);
+    emit_groups(em, &run, &taker, DIVIDE_CHECKED, NULL);
     return end_taker(&taker, last);
 }
 

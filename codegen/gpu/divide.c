@@ -15,7 +15,8 @@
  * A quotient that is only rounded to bf16 needs less: q = a*y lies within a few units in the last
  * place of the right one, of any size, and rounds to the same bf16 unless its lower half, which
  * bf16 drops, is that close to a tie. One in some ten thousand is; a thread that has one divides
- * its elements by the steps above. */
+ * its elements by the steps above: at once, or, where all of them go to memory (chain.c), behind
+ * the last one, so that the usual way has no branches. */
 #include "codegen/gpu/tiles.h"
 
 enum {
@@ -385,8 +386,26 @@ static void emit_rounded(Division *v)
     join_ways(v, (Way[]){{from, v->quotient}, tie}, 2);
 }
 
+static LLVMValueRef hidden_of(GpuEmitter *em, LLVMValueRef value)
+{
+    LLVMValueRef bits = LLVMBuildBitCast(em->builder, value, em->i32, "");
+    bits = em->target->opaque ? em->target->opaque(em, bits) : bits;
+    return LLVMBuildBitCast(em->builder, bits, em->f32, "");
+}
+
+/* Divisors that the compiler takes for others: of what was made of them nothing is kept. */
+static void hide_divisors(Division *v)
+{
+    LLVMValueRef *hidden = ARENA_ARRAY(v->em->arena, LLVMValueRef, v->n);
+    for (int r = 0; r < v->n; r++) {
+        int first = v->a[r] ? first_with(v, r) : r;
+        hidden[r] = first == r && v->a[r] ? hidden_of(v->em, v->d[r]) : hidden[first];
+    }
+    v->d = hidden;
+}
+
 bool gpu_emit_divisions(GpuEmitter *em, int n, LLVMValueRef *a, LLVMValueRef *d,
-                        LLVMValueRef *quotient, GpuDivide how)
+                        LLVMValueRef *quotient, GpuDivide how, LLVMValueRef *good)
 {
     Division v = {.em = em, .n = n, .a = a, .d = d, .quotient = quotient};
     if (how == DIVIDE_ANY) {
@@ -396,8 +415,16 @@ bool gpu_emit_divisions(GpuEmitter *em, int n, LLVMValueRef *a, LLVMValueRef *d,
     if (!suits(&v)) {
         return false;
     }
-    if (how == DIVIDE_ROUNDED) {
+    if (how == DIVIDE_AGAIN) {
+        hide_divisors(&v);
+    }
+    if (how == DIVIDE_ROUNDED || how == DIVIDE_AGAIN) {
         emit_rounded(&v);
+        return true;
+    }
+    if (how == DIVIDE_NEAR) {
+        emit_near(&v);
+        *good = gpu_both(em, *good, v.good);
         return true;
     }
     divide_short(&v);

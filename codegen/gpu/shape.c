@@ -160,13 +160,14 @@ bool gpu_quotients_check(GpuEmitter *em, const Op *op, GpuDivide how, LLVMValueR
     return gpu_divisions_check(em, n, a, d, how, used, good);
 }
 
-void gpu_emit_quotients(GpuEmitter *em, const Op *op, int from, int n, GpuDivide how)
+void gpu_emit_quotients(GpuEmitter *em, const Op *op, int from, int n, GpuDivide how,
+                        LLVMValueRef *good)
 {
     const Value *result = op->results[0];
     GpuValue *out = gpu_value(em, result);
     LLVMValueRef *a, *d;
     take_operands(em, op, from, n, &a, &d);
-    bool done = gpu_emit_divisions(em, n, a, d, out->regs + from, how);
+    bool done = gpu_emit_divisions(em, n, a, d, out->regs + from, how, good);
     for (int r = from; r < from + n; r++) {
         if (done) {
             starts(em, result, out, r); /* copies take what their first has */
@@ -232,7 +233,7 @@ void gpu_emit_elementwise(GpuEmitter *em, const Op *op)
         /* In pieces: the long way of each keeps its operands alive. */
         for (int from = 0; from < out->n; from += GPU_GROUP) {
             gpu_emit_quotients(em, op, from, out->n - from < GPU_GROUP ? out->n - from : GPU_GROUP,
-                               DIVIDE_CHECKED);
+                               DIVIDE_CHECKED, NULL);
         }
         return;
     }

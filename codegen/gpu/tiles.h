@@ -26,12 +26,15 @@ bool gpu_is_division(const Op *op);
 typedef enum GpuDivide {
     DIVIDE_CHECKED,  /* looks at them for whether the short way is exact */
     DIVIDE_ROUNDED,  /* the same for what is only rounded to bf16: a shorter way */
+    DIVIDE_NEAR,     /* that way alone: says whether it was good */
+    DIVIDE_AGAIN,    /* ROUNDED, of what was divided so before */
     DIVIDE_MODERATE, /* the short way: it is */
     DIVIDE_ZEROS,    /* it is but for dividends of zero */
     DIVIDE_ANY,      /* the long way, for whatever there is */
 } GpuDivide;
+/* `good`, of DIVIDE_NEAR: an i1, or NULL, to which the answer is added. */
 bool gpu_emit_divisions(GpuEmitter *em, int n, LLVMValueRef *a, LLVMValueRef *d,
-                        LLVMValueRef *quotient, GpuDivide how);
+                        LLVMValueRef *quotient, GpuDivide how, LLVMValueRef *good);
 /* i1 in `good`: may these be divided in this way (MODERATE or ZEROS)? False: nobody knows how.
  * `used`, if given: by register, an i1 of whether its quotient is used at all; NULL: it is. */
 bool gpu_divisions_check(GpuEmitter *em, int n, LLVMValueRef *a, LLVMValueRef *d, GpuDivide how,
@@ -39,7 +42,8 @@ bool gpu_divisions_check(GpuEmitter *em, int n, LLVMValueRef *a, LLVMValueRef *d
 /* Is an f32 division's result rounded to bf16 wherever it is used? */
 bool gpu_is_rounded(const Op *division);
 /* An f32 division of registers [from, from + n) of `out`; the operands are there. */
-void gpu_emit_quotients(GpuEmitter *em, const Op *op, int from, int n, GpuDivide how);
+void gpu_emit_quotients(GpuEmitter *em, const Op *op, int from, int n, GpuDivide how,
+                        LLVMValueRef *good);
 /* gpu_divisions_check of all registers. */
 bool gpu_quotients_check(GpuEmitter *em, const Op *op, GpuDivide how, LLVMValueRef *used,
                          LLVMValueRef *good);
