@@ -55,7 +55,8 @@ static bool moves(OpKind kind)
     return kind == OP_BROADCAST || kind == OP_EXPAND || kind == OP_SQUEEZE || kind == OP_PERMUTE;
 }
 
-bool an_made_again(const RowDims *rows, const Value *value, int *ops)
+/* Counts operations down in `ops`. */
+static bool takes_few(const RowDims *rows, const Value *value, int *ops)
 {
     const Op *op = value->def;
     if (!an_along_rows(rows, value) || (op && op->kind == OP_CONST)) {
@@ -65,16 +66,23 @@ bool an_made_again(const RowDims *rows, const Value *value, int *ops)
         DType dtype = value->type->dtype;
         return op && dtype_is_float(dtype) && dtype_bits(dtype) == 16;
     }
-    *ops -= !moves(op->kind);
-    if (*ops < 0 || (!moves(op->kind) && !is_cheap(op->kind))) {
+    bool free = moves(op->kind) || op->kind == OP_AGAIN;
+    *ops -= !free;
+    if (*ops < 0 || (!free && !is_cheap(op->kind))) {
         return false;
     }
     for (int i = 0; i < op->n_operands; i++) {
-        if (op->operands[i] && !an_made_again(rows, op->operands[i], ops)) {
+        if (op->operands[i] && !takes_few(rows, op->operands[i], ops)) {
             return false;
         }
     }
     return true;
+}
+
+bool an_made_again(const RowDims *rows, const Value *value)
+{
+    int ops = FEW_OPS;
+    return takes_few(rows, value, &ops);
 }
 
 /* Is there a reduction behind `from`, up to `to`? */
@@ -104,12 +112,11 @@ bool an_narrow_rows(const Block *block)
     for (const Op *op = block->first; op; op = op->next) {
         for (int i = 0; i < op->n_operands; i++) {
             const Value *value = op->operands[i] ? held(op->operands[i]) : NULL;
-            int ops = FEW_OPS;
             if (!value || !value->def || !an_along_rows(&rows, value) ||
                 value->def->parent != block || !reduces_between(value->def, op)) {
                 continue;
             }
-            if (!an_made_again(&rows, value, &ops)) {
+            if (!an_made_again(&rows, value)) {
                 return false;
             }
             some = true;

@@ -11,9 +11,9 @@
  *                                              %c = sub %d, %b
  *
  * Half the registers hold a row, so that twice the blocks share a multiprocessor, which is what
- * hides the waiting; it costs an operation or two an element. Only where all that is held can be so
- * (an_again.h): a softmax keeps its exponentials. tile counts on it. Requires: tile, bounds.
- * Changes no bits. */
+ * hides the waiting; it costs an operation or two an element. tile counts on it where all that is
+ * held can be so (an_again.h): a softmax keeps its exponentials, but nothing wide before them,
+ * beside what the first wait takes. Requires: tile, bounds. Changes no bits. */
 #include "ir/build.h"
 #include "passes/an_again.h"
 #include "passes/pass.h"
@@ -39,7 +39,8 @@ static Value *made_again(Again *again, Builder *at, Value *value, const Op *meet
 {
     Op *op = value->def;
     bool constant = op && op->kind == OP_CONST;
-    if (!op || constant || !an_along_rows(&again->rows, value) || !is_older(value, meeting)) {
+    if (!op || constant || !an_along_rows(&again->rows, value) || !is_older(value, meeting) ||
+        !an_made_again(&again->rows, value)) {
         return value;
     }
     Value *known = clone_get(&again->now, value);
@@ -88,8 +89,7 @@ static void rewrite(Func *func, Block *block)
 void pass_opt_again(Func *func)
 {
     for (Op *op = func->body->first; op; op = op->next) {
-        if (op->kind == OP_LAUNCH && op_int(op, ATTR_CLUSTER, 1) > 1 &&
-            an_narrow_rows(op->regions[0])) {
+        if (op->kind == OP_LAUNCH && op_int(op, ATTR_CLUSTER, 1) > 1) {
             rewrite(func, op->regions[0]);
         }
     }

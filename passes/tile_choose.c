@@ -26,6 +26,7 @@ enum {
     THREAD_BESIDE = 16,     /* registers of a thread beside those of one value */
     LOADS_BESIDE = 24,      /* and these, where weights are loaded along a row */
     GUARDS_BESIDE = 8,      /* and these, where a row may end before its tiles */
+    WAIT_BESIDE = 8,        /* and these, where blocks wait with all that is loaded */
     WALK_REGISTERS = 128,   /* of a thread that walks rows and holds what columns come to */
     WALK_BESIDE = 28,       /* of them, beside tiles */
     LONG_ROW = 4096,        /* of 16-bit elements: worth more of them a thread */
@@ -568,6 +569,8 @@ static int64_t choose_blocks(Func *func, const Op *group, const TilePlan *plan, 
     if (plan->cluster > 1 && an_narrow_rows(group->regions[0])) { /* two in one (opt_again.c) */
         held = (held + 1) / 2;
         beside = beside / 2 + (rows_are_exact(plan) ? 0 : GUARDS_BESIDE);
+    } else if (plan->cluster > 1 && !tile_is_narrow(group)) {
+        beside += WAIT_BESIDE;
     }
     int64_t all =
         walks_rows(plan) ? held * walk_words(plan) + WALK_BESIDE : held + THREAD_BESIDE + beside;

@@ -6,6 +6,8 @@
 
 #include "ir/errors.h"
 
+enum { PART_BYTES = 32768 };
+
 bool tile_writes_along(const Op *group, const TilePlan *plan, const AxisPlan *axis)
 {
     for (const Op *op = group->regions[0]->first; op; op = op->next) {
@@ -88,10 +90,14 @@ int64_t tile_room_of_cluster(Func *func, const Op *group, const TilePlan *plan, 
     return elements ? blocks * CLUSTER_ELEMENTS / elements / given : 0;
 }
 
-static int64_t derived_blocks(const Func *func, int64_t elements)
+/* A row that one block does not hold well is taken apart into parts of so many bytes: of smaller
+ * ones what a block costs beside them (it begins, and waits twice) is too much, of larger ones a
+ * multiprocessor holds too few blocks that go on while others wait (docs/performance.md). */
+static int64_t derived_blocks(const Func *func, const Op *group, int64_t elements)
 {
     int64_t blocks = 1, most = func->target->cluster;
-    while (blocks < most && elements / blocks > CLUSTER_ELEMENTS) {
+    int64_t part = PART_BYTES * tile_widest_access(group) / ACCESS_BYTES;
+    while (elements > CLUSTER_ELEMENTS && blocks < most && elements / blocks > part) {
         blocks *= 2;
     }
     return elements / blocks <= 2 * CLUSTER_ELEMENTS ? blocks : 1;
@@ -164,7 +170,7 @@ void tile_choose_cluster(Func *func, const Op *group, TilePlan *plan, int64_t gi
     if (!elements || __builtin_mul_overflow(elements, given, &elements)) {
         return;
     }
-    int64_t derived = derived_blocks(func, elements);
+    int64_t derived = derived_blocks(func, group, elements);
     if (derived < 2 && !schedule_given(func, "cluster", "")) {
         return;
     }
