@@ -5,7 +5,14 @@
 #include "passes/fit.h"
 #include "passes/layout_pass.h"
 
-enum { SWIZZLE_ALIGN = 1024, PLAIN_ALIGN = 128, BARRIER_BYTES = 8, FOLD_ALIGN = 8, MOST_SKEW = 5 };
+enum {
+    SWIZZLE_ALIGN = 1024,
+    PLAIN_ALIGN = 128,
+    BARRIER_BYTES = 8,
+    FOLD_ALIGN = 8,
+    MOST_SKEW = 5,
+    OWN_BYTES = 2048
+};
 
 /* ---- scratch ---- */
 
@@ -105,7 +112,10 @@ Value *layout_reduce_scratch(LayoutPass *pass, const Op *reduce)
     for (int i = 0; i < result->rank; i++) {
         dims[1] *= extents[i];
     }
-    return momentary(pass, reduce, type_shared(pass->func, result->dtype, 2, dims), &PLAIN);
+    /* Of its own, where that is little: threads then meet once a reduction, or for several. */
+    Type type = type_shared(pass->func, result->dtype, 2, dims);
+    bool own = dims[0] * dims[1] * dtype_bytes(result->dtype) <= OWN_BYTES;
+    return own ? new_shared(pass, reduce, type, &PLAIN) : momentary(pass, reduce, type, &PLAIN);
 }
 
 Value *layout_cluster_scratch(LayoutPass *pass, const Op *reduce)

@@ -65,6 +65,8 @@ static const PassOrder ORDERS[] = {
     {"tile", "again", "which reductions are a cluster's is known"},
     {"bounds", "again", "what it repeats is masked as it stands"},
     {"again", "layout", "tiles that are made anew want layouts, too"},
+    {"defer", "meet", "reductions have left their loops"},
+    {"meet", "layout", "each reduction that crosses warps gets memory of its own there"},
     {"stage", "overlap", "only staged products can be in flight"},
     {"overlap", "layout", "what a loop carries changes"},
     {"stage", "layout", "the matrix unit that a product uses anchors the layouts around it"},

@@ -169,9 +169,10 @@ struct GpuEmitter {
     LLVMValueRef shared_base; /* NULL when the kernel has none */
     int shared_bytes;
     int handed; /* bytes from shared_base: old elements of a scatter for the warps that want them */
-    int mailboxes;        /* bytes from shared_base: one a reduction over the cluster */
-    int n_mailboxes;      /* that have been used */
-    int n_named_barriers; /* handed out to roles; ids from 1 */
+    int mailboxes;             /* bytes from shared_base: one a reduction over the cluster */
+    int n_mailboxes;           /* that have been used */
+    struct GpuReduce *waiting; /* reductions that the next one meets for, too; the last of them */
+    int n_named_barriers;      /* handed out to roles; ids from 1 */
     struct {
         GpuShared *items;
         size_t n, cap;

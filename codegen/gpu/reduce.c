@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reduce: registers of a thread, then lanes by butterflies, then warps through shared scratch.
- * Every step combines in an order that does not depend on the thread, so all holders of a result
- * get the same bits, on every run. */
+ * Reductions that stand together meet once (passes/opt_meet.c). Every step combines in an order
+ * that does not depend on the thread: all holders of a result get the same bits, on every run. */
 #include "codegen/gpu/tiles.h"
 #include "codegen/scalar_ops.h"
+#include "ir/build.h"
 
 enum {
     FEW_WARPS = 2 /* whose parts each thread reads by itself */,
@@ -20,6 +21,7 @@ struct GpuReduce {
     Type from, to;
     LLVMValueRef *regs; /* of the operand, combined in place */
     int n;
+    GpuReduce *before; /* that meets with it */
 };
 
 typedef GpuReduce Reducer;
@@ -322,25 +324,6 @@ static LLVMValueRef writes(Reducer *red)
     return gpu_first_holder(red->em, &reduced);
 }
 
-static void reduce_warps(Reducer *red)
-{
-    GpuEmitter *em = red->em;
-    uint32_t mask = warp_mask(red);
-    if (!mask) {
-        return;
-    }
-    Scratch scratch = find_scratch(red, mask);
-    LLVMValueRef first = writes(red);
-    for (int r = 0; r < red->n; r++) {
-        if (stands(red, r)) {
-            write_partial(red, &scratch, first, r);
-        }
-    }
-    em->target->sync(em);
-    read_all_partials(red, &scratch);
-    em->target->sync(em); /* before the scratch is written again */
-}
-
 /* ---- result ---- */
 
 static void define_result(Reducer *red)
@@ -387,12 +370,125 @@ void gpu_reduce_take(GpuReduce *red, int from, int n)
     }
 }
 
+/* ---- where warps meet ---- */
+
+static bool crosses_warps(GpuEmitter *em, const Op *op)
+{
+    return op && op->kind == OP_REDUCE && op->n_operands > 1 && warp_mask(gpu_reduce_begin(em, op));
+}
+
+static bool reads_waiting(const Reducer *red, const Op *op)
+{
+    for (const Reducer *r = red; r; r = r->before) {
+        for (int i = 0; i < op->n_operands; i++) {
+            if (op->operands[i] == r->op->results[0] || op->operands[i] == r->op->operands[1]) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Is the next op that does more than compute such a reduction, and nothing up to it needs what
+ * waits? Those that wait already had the same answer. */
+static bool meets_with_next(const Reducer *red)
+{
+    const Op *op = red->op->next;
+    while (op && op_has(op, TRAIT_PURE) && !op_has(op, TRAIT_ACCESS) && op->n_regions == 0 &&
+           !reads_waiting(red, op)) {
+        op = op->next;
+    }
+    return crosses_warps(red->em, op) && !reads_waiting(red, op);
+}
+
+typedef struct Uses {
+    const Value *memory;
+    int n;
+} Uses;
+
+static void count_uses(Op *op, void *user)
+{
+    Uses *uses = user;
+    for (int i = 0; i < op->n_operands; i++) {
+        uses->n += op->operands[i] == uses->memory;
+    }
+}
+
+static bool is_repeated(const Op *op)
+{
+    return op_enclosing(op, OP_FOR) || op_enclosing(op, OP_WHILE) || op_enclosing(op, OP_TILES);
+}
+
+static bool is_in_group(const Reducer *last, const Op *op)
+{
+    for (const Reducer *r = last; r; r = r->before) {
+        if (r->op == op) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Do all threads meet again before this memory is written again? Nothing else goes through it; in a
+ * loop, something else of the same block meets once a step. */
+static bool meets_before_next(const Reducer *last)
+{
+    GpuEmitter *em = last->em;
+    for (const Reducer *r = last; r; r = r->before) {
+        Uses uses = {r->op->operands[1], 0};
+        block_walk(em->launch->regions[0], count_uses, &uses);
+        if (uses.n > 1) {
+            return false;
+        }
+    }
+    bool meets = !is_repeated(last->op);
+    for (const Op *op = last->op->parent->first; op && !meets; op = op->next) {
+        meets = op->kind == OP_SYNC || (!is_in_group(last, op) && crosses_warps(em, op));
+    }
+    return meets;
+}
+
+static void finish(Reducer *red)
+{
+    if (red->before) {
+        finish(red->before);
+    }
+    Scratch scratch = find_scratch(red, warp_mask(red));
+    read_all_partials(red, &scratch);
+    define_result(red);
+}
+
+static void reduce_warps(Reducer *red)
+{
+    GpuEmitter *em = red->em;
+    Scratch scratch = find_scratch(red, warp_mask(red));
+    LLVMValueRef first = writes(red);
+    for (int r = 0; r < red->n; r++) {
+        if (stands(red, r)) {
+            write_partial(red, &scratch, first, r);
+        }
+    }
+    red->before = em->waiting;
+    em->waiting = meets_with_next(red) ? red : NULL;
+    if (em->waiting) {
+        return;
+    }
+    em->target->sync(em);
+    finish(red);
+    if (!meets_before_next(red)) {
+        em->target->sync(em);
+    }
+}
+
 void gpu_reduce_end(GpuReduce *red)
 {
     reduce_registers(red);
     reduce_lanes(red);
-    reduce_warps(red);
-    define_result(red);
+    if (warp_mask(red)) {
+        reduce_warps(red);
+    } else {
+        define_result(red);
+    }
 }
 
 void gpu_emit_reduce(GpuEmitter *em, const Op *op)
