@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The layouts that everything else follows: what products and coalesced accesses want. */
+#include "ir/build.h"
 #include "passes/layout_pass.h"
 
 static int64_t up_to_power(int64_t value)
@@ -101,16 +102,27 @@ static void split_warps(const int64_t *extents, int64_t warps, int64_t most_rows
     }
 }
 
-/* Products done element by element: a thread holds runs of 4 columns, a warp a near-square patch,
- * so that what it reads of each operand is shared by many lanes. */
-static Layout fma_layout(LayoutPass *pass, const int64_t *extents, int warps)
+/* Elements that a thread holds side by side along an axis of the result: one access reads them
+ * where they are neighbours in shared memory. Where k is contiguous there, an access takes k.
+ * Neighbours then serve the wide accesses of what follows, but rows of a ring, as the copy engine
+ * swizzles them, are in different banks only for threads that hold every eighth. */
+static int fma_run(const Op *dot, int axis, int64_t extent)
+{
+    bool single = axis == 0 ? !op_int(dot, ATTR_TA, 0)
+                            : op_int(dot, ATTR_TB, 0) && op_enclosing(dot, OP_ROLES);
+    return single ? 1 : (int)least(4, up_to_power(extent));
+}
+
+/* Products done element by element: a warp holds a near-square patch, so that what it reads of each
+ * operand is shared by many lanes. */
+static Layout fma_layout(LayoutPass *pass, const Op *dot, const int64_t *extents, int warps)
 {
     static const int order[2] = {1, 0};
-    int per_thread[2] = {1, (int)least(4, up_to_power(extents[1]))};
+    int per_thread[2] = {fma_run(dot, 0, extents[0]), fma_run(dot, 1, extents[1])};
     int columns = (int)least(8, up_to_power(extents[1]) / per_thread[1]);
     int lanes[2] = {pass->lanes / columns, columns};
     int split[2];
-    int64_t most_rows = pass->reduces ? up_to_power(extents[0]) / lanes[0] : 0;
+    int64_t most_rows = pass->reduces ? up_to_power(extents[0]) / (lanes[0] * per_thread[0]) : 0;
     split_warps(extents, down_to_power(warps), most_rows, split);
     return layout_blocked(2, extents, order, per_thread, lanes, split);
 }
@@ -121,7 +133,7 @@ Layout layout_of_product(LayoutPass *pass, const Op *op)
     int warps = layout_warps(pass, op->parent);
     layout_extents(pass, op->results[0]->type, extents);
     return layout_is_wgmma(op) ? layout_wgmma_acc(extents[0], extents[1], warps)
-                               : fma_layout(pass, extents, warps);
+                               : fma_layout(pass, op, extents, warps);
 }
 
 Layout layout_of_register_operand(LayoutPass *pass, const Op *dot)

@@ -29,7 +29,7 @@ int64_t swizzle_for(int64_t row_bytes)
 
 /* ---- which operands are loads ---- */
 
-enum { MOST_BOX = 256, MOST_BULK_RANK = 5 };
+enum { MOST_BOX = 256, MOST_BULK_RANK = 5, ROLE_WARPS = 4, LEAST_FMA_BYTES = 4 };
 
 /* The engine counts elements in 32 bits. What may be of any size is checked at each launch; where
  * a size is known to be of this order, copies are plain. */
@@ -131,13 +131,28 @@ bool stage_may_bulk(const Op *launch, const Value *tensor)
     return !moves.reads || !moves.writes;
 }
 
-/* Only matrix units read what the copy engine writes. */
+static void find_unit(Op *op, void *user)
+{
+    Stager *s = user;
+    s->unit = s->unit || (op->kind == OP_DOT && stage_uses_unit(s, op));
+}
+
+/* Fused multiply-adds read rings, too, but not beside a matrix unit, which wants all of them. Their
+ * warps must be whole groups, between which registers move; narrow elements pass through registers
+ * in any case. */
+static bool reads_rings(const Stager *s, const Op *dot)
+{
+    const Attr *warps = op_attr(s->launch, ATTR_WARPS);
+    return s->unit ? stage_uses_unit(s, dot)
+                   : warps->ints[0] % ROLE_WARPS == 0 &&
+                         dtype_bytes(dot->operands[0]->type->dtype) >= LEAST_FMA_BYTES;
+}
+
 static bool can_be_bulk(const Stager *s, const Op *load, const Op *dot)
 {
     Access access = op_access(load, 0);
-    return s->func->target->bulk_copy && text_same(product_unit(s->func, dot), "wgmma") &&
-           bulk_describes(&access) && loops_are_plain(s, load) &&
-           stage_may_bulk(s->launch, access.memory);
+    return s->func->target->bulk_copy && reads_rings(s, dot) && bulk_describes(&access) &&
+           loops_are_plain(s, load) && stage_may_bulk(s->launch, access.memory);
 }
 
 static void find_operand(Stager *s, Op *dot, int side)
@@ -180,7 +195,7 @@ static void find_dots(Op *op, void *user)
 static const char *why_not_bulk(const Func *func)
 {
     return func->target->bulk_copy
-               ? "no operand of a matrix unit is a tile that the copy engine can describe "
+               ? "no operand of a product is a tile that the copy engine can describe "
                  "(its rows must be a multiple of 16 bytes)"
                : "this device has no bulk copies";
 }
@@ -270,6 +285,7 @@ static void stage_launch(Func *func, Op *launch)
 {
     Stager s = {.func = func, .launch = launch, .body = launch->regions[0]};
     DotList dots = {.n = 0};
+    block_walk(s.body, find_unit, &s);
     block_walk(s.body, find_dots, &s);
     block_walk(s.body, list_dots, &dots);
     if (dots.n == 0) {

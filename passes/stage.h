@@ -49,6 +49,7 @@ typedef struct Stager {
     int n;
     Stream streams[MOST_STAGED];
     int n_streams;
+    bool unit; /* a matrix unit multiplies here */
     bool roles, persistent;
     bool even;            /* all tiles cost the same */
     int64_t shared_bytes; /* promised so far */

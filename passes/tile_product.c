@@ -202,13 +202,57 @@ static int64_t product_depth(const Func *func, const Op *dot)
     return is_gpu(func) ? FMA_DEPTH_BYTES / operand : CPU_DEPTH_BYTES / result;
 }
 
+/* A tile of fused multiply-adds: an element that a thread reads takes part in as many products as
+ * the thread has accumulators on the other side. `cost`: of a product, in percent, by what is read
+ * for it and by how few warps hide it. */
+typedef struct FmaTile {
+    int64_t rows, cols, cost;
+} FmaTile;
+
+static int64_t tiles_of(const AxisPlan *axis, int64_t step)
+{
+    int64_t most = axis ? poly_most(axis->dim) : 1;
+    return most == INT64_MAX ? most : (most + step - 1) / step;
+}
+
+/* What all tiles take, in turns of all multiprocessors; 0: not known. */
+static double fma_time(const Func *func, const AxisPlan *m, const AxisPlan *n, const FmaTile *tile)
+{
+    int64_t down = tiles_of(m, tile->rows), across = tiles_of(n, tile->cols);
+    if (down >= INT32_MAX || across >= INT32_MAX) {
+        return 0;
+    }
+    int64_t turns = (down * across + func->target->units - 1) / func->target->units;
+    return (double)turns * (double)(tile->rows * tile->cols * tile->cost);
+}
+
+/* Operands that the copy engine brings leave a thread registers for 128 accumulators. */
+static FmaTile choose_fma_tile(const Func *func, const TilePlan *plan, const AxisPlan *m,
+                               const AxisPlan *n)
+{
+    static const FmaTile tiles[] = {{128, 256, 100}, {128, 128, 105}, {64, 128, 130}};
+    const FmaTile *best = &tiles[0];
+    if (plan->n_dots > 1 || !m || !n || plan->n_stored > 2 ||
+        dtype_bytes(plan->dot->operands[0]->type->dtype) < 4 ||
+        !operands_stay_out(func, plan->dot)) {
+        return tiles[1];
+    }
+    for (size_t i = 1; i < sizeof tiles / sizeof *tiles; i++) {
+        if (fma_time(func, m, n, &tiles[i]) < fma_time(func, m, n, best)) {
+            best = &tiles[i];
+        }
+    }
+    return *best;
+}
+
 static int64_t choose_fma_unit(Func *func, const Op *group, TilePlan *plan, AxisPlan *m,
                                AxisPlan *n)
 {
     /* Narrow operands take registers twice on a GPU: as they are, and widened. */
     bool twice = is_gpu(func) && dtype_bytes(plan->dot->operands[0]->type->dtype) < 4;
-    int64_t rows = is_gpu(func) ? 128 : CPU_EDGE;
-    int64_t cols = is_gpu(func) ? (twice ? 64 : 128) / power_of_two_at_least(plan->n_dots)
+    FmaTile tile = choose_fma_tile(func, plan, m, n);
+    int64_t rows = is_gpu(func) ? tile.rows : CPU_EDGE;
+    int64_t cols = is_gpu(func) ? (twice ? 64 : tile.cols) / power_of_two_at_least(plan->n_dots)
                                 : cached_columns(group, plan, m, n);
     if (m) {
         set_halved(func, m, fitted(m->dim, rows), FMA_LEAST, TURN_ROWS,

@@ -1,11 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dot, unit fma: operands in shared memory, the accumulator in registers. A loop at run time walks
- * k in chunks of one wide access; in a chunk each thread reads the rows of a and the columns of b
- * that its accumulators need, and multiplies. Sums run over k in ascending order. */
+ * k in chunks; a chunk is straight code. Along k it goes in blocks of one wide access of a; in a
+ * block each access of b (a run of columns at one k, or a column at all k of the block) is a step:
+ * all products that it takes part in. Reads are emitted some steps before their use, so that they
+ * are under way while others multiply (register blocking and double buffering as in maxas, Gray
+ * 2014, and CUTLASS). Sums run over k in ascending order. */
 #include "codegen/gpu/tiles.h"
 #include "codegen/scalar_ops.h"
 
-enum { MOST_CHUNK = 8, MOST_CHUNK_REGISTERS = 64 };
+enum {
+    MOST_CHUNK = 32,
+    BLOCK_REGISTERS = 96,  /* of a block's elements */
+    CHUNK_PRODUCTS = 1024, /* straight code that a multiprocessor's caches feed */
+    AHEAD_PRODUCTS = 64,   /* reads go so far ahead: twice shared memory's latency */
+    AMD_CHUNK = 8,
+    AMD_REGISTERS = 64, /* of a chunk's elements */
+};
 
 /* One operand: its free axis (m or n) and k, in the shared tile's rows and columns. */
 typedef struct DotSide {
@@ -14,7 +24,7 @@ typedef struct DotSide {
     int acc_axis;           /* axis of the accumulator that is the free one */
     int n;                  /* distinct coordinates that this thread's registers have on it */
     int *coords;            /* ascending */
-    LLVMValueRef *elements; /* [n][chunk], as they are in memory */
+    LLVMValueRef *elements; /* [n][MOST_CHUNK], as they are in memory */
     int vector;             /* elements of a read */
 } DotSide;
 
@@ -24,9 +34,10 @@ typedef struct DotLoop {
     Type type; /* of the accumulator */
     DotSide a, b;
     int64_t k;
-    int chunk;
+    int chunk, block;
     LLVMValueRef *acc; /* by register */
     int n;
+    int *registers; /* [a.n][b.n]: the accumulator, or -1 */
 } DotLoop;
 
 /* ---- what a thread needs ---- */
@@ -104,31 +115,74 @@ static void open_side(DotLoop *dot, DotSide *side, int operand, int acc_axis, bo
     side->elements = ARENA_ARRAY(dot->em->arena, LLVMValueRef, side->n * MOST_CHUNK);
 }
 
-/* 32-bit registers that a chunk's elements take. */
+static void find_registers(DotLoop *dot)
+{
+    const Layout *layout = dot->type->layout;
+    dot->registers = ARENA_ARRAY(dot->em->arena, int, dot->a.n * dot->b.n);
+    for (int i = 0; i < dot->a.n * dot->b.n; i++) {
+        dot->registers[i] = -1;
+    }
+    for (int r = 0; r < dot->n; r++) {
+        if (computes(dot, r)) {
+            int row = coord_at(&dot->a, gpu_register_coord(layout, 0, r));
+            int col = coord_at(&dot->b, gpu_register_coord(layout, 1, r));
+            dot->registers[row * dot->b.n + col] = r;
+        }
+    }
+}
+
+static int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+static void choose_vector(const DotLoop *dot, DotSide *side)
+{
+    int most = gpu_shared_vector(&side->tile);
+    side->vector = side->k_is_col ? most : free_vector(dot, side);
+    while (side->k_is_col && dot->k % side->vector) {
+        side->vector /= 2;
+    }
+}
+
+/* 32-bit registers that the elements of so many k take. */
 static int chunk_registers(const DotLoop *dot, int chunk)
 {
     return chunk * (dot->a.n * dot->a.tile.elem_bytes + dot->b.n * dot->b.tile.elem_bytes) / 4;
 }
 
+/* ptxas orders straight code by the registers that it has. LLVM for AMD moves all reads of a block
+ * to its begin: what a chunk reads must fit there. */
+static bool chunk_fits(const DotLoop *dot, int chunk)
+{
+    return dot->em->func->target->family == FAMILY_NVPTX
+               ? chunk <= MOST_CHUNK && chunk * dot->a.n * dot->b.n <= CHUNK_PRODUCTS
+               : chunk <= AMD_CHUNK && chunk_registers(dot, chunk) <= AMD_REGISTERS;
+}
+
+static bool block_fits(const DotLoop *dot, int block)
+{
+    return dot->em->func->target->family == FAMILY_NVPTX
+               ? chunk_registers(dot, block) <= BLOCK_REGISTERS
+               : block <= AMD_CHUNK && chunk_registers(dot, block) <= AMD_REGISTERS;
+}
+
+/* k of a block: what an access along k gives, as far as a's elements of it leave registers. */
 static void choose_chunk(DotLoop *dot)
 {
-    int chunk = MOST_CHUNK;
-    int wide = 1;
-    DotSide *sides[] = {&dot->a, &dot->b};
-    for (int i = 0; i < 2; i++) {
-        int vector = sides[i]->k_is_col ? gpu_shared_vector(&sides[i]->tile) : 2;
-        wide = vector > wide ? vector : wide;
+    DotSide *a = &dot->a, *b = &dot->b;
+    choose_vector(dot, a);
+    choose_vector(dot, b);
+    int wide_a = a->k_is_col ? a->vector : 1, wide_b = b->k_is_col ? b->vector : 1;
+    int block = wide_a > wide_b ? wide_a : wide_b;
+    while (block > 1 && !block_fits(dot, block)) {
+        block /= 2;
     }
-    chunk = wide < chunk ? wide : chunk;
-    while (dot->k % chunk || (chunk > 1 && chunk_registers(dot, chunk) > MOST_CHUNK_REGISTERS)) {
-        chunk /= 2;
-    }
-    dot->chunk = chunk;
-    for (int i = 0; i < 2; i++) {
-        int most = gpu_shared_vector(&sides[i]->tile);
-        sides[i]->vector = !sides[i]->k_is_col ? free_vector(dot, sides[i])
-                           : most < chunk      ? most
-                                               : chunk;
+    a->vector = a->k_is_col ? least(a->vector, block) : a->vector;
+    b->vector = b->k_is_col ? least(b->vector, block) : b->vector;
+    dot->block = dot->chunk = block;
+    while (dot->k % (2 * dot->chunk) == 0 && chunk_fits(dot, 2 * dot->chunk)) {
+        dot->chunk *= 2;
     }
 }
 
@@ -156,42 +210,69 @@ static SharedCoord k_coord(const DotLoop *dot, LLVMValueRef k, int constant)
     return (SharedCoord){k, ~(uint32_t)(dot->chunk - 1), constant};
 }
 
-static void read_along_k(DotLoop *dot, DotSide *side, LLVMValueRef k)
-{
-    LLVMValueRef out[MOST_CHUNK];
-    for (int at = 0; at < side->n; at++) {
-        SharedCoord row = free_coord(dot, side, side->coords[at]);
-        for (int i = 0; i < dot->chunk; i += side->vector) {
-            LLVMValueRef from = gpu_shared_at(dot->em, &side->tile, row, k_coord(dot, k, i));
-            gpu_shared_read(dot->em, &side->tile, from, side->vector, out);
-            for (int e = 0; e < side->vector; e++) {
-                side->elements[at * MOST_CHUNK + i + e] = out[e];
-            }
-        }
-    }
-}
-
-static void read_along_free(DotLoop *dot, DotSide *side, LLVMValueRef k)
+/* An access: along k, of coordinate number `at`, or along the free axis, from there on. */
+static void read_piece(DotLoop *dot, DotSide *side, int at, LLVMValueRef k, int constant)
 {
     LLVMValueRef out[16];
-    for (int i = 0; i < dot->chunk; i++) {
-        for (int at = 0; at < side->n; at += side->vector) {
-            SharedCoord col = free_coord(dot, side, side->coords[at]);
-            LLVMValueRef from = gpu_shared_at(dot->em, &side->tile, k_coord(dot, k, i), col);
-            gpu_shared_read(dot->em, &side->tile, from, side->vector, out);
-            for (int e = 0; e < side->vector; e++) {
-                side->elements[(at + e) * MOST_CHUNK + i] = out[e];
-            }
+    SharedCoord free = free_coord(dot, side, side->coords[at]), along = k_coord(dot, k, constant);
+    LLVMValueRef from = side->k_is_col ? gpu_shared_at(dot->em, &side->tile, free, along)
+                                       : gpu_shared_at(dot->em, &side->tile, along, free);
+    gpu_shared_read(dot->em, &side->tile, from, side->vector, out);
+    for (int e = 0; e < side->vector; e++) {
+        int coord = side->k_is_col ? at : at + e, step = side->k_is_col ? constant + e : constant;
+        side->elements[coord * MOST_CHUNK + step] = out[e];
+    }
+}
+
+/* All of coordinates [at, at + n) at the k of a block. */
+static void read_block(DotLoop *dot, DotSide *side, int at, int n, LLVMValueRef k, int constant)
+{
+    int along = side->k_is_col ? side->vector : 1, across = side->k_is_col ? 1 : side->vector;
+    for (int i = 0; i < dot->block; i += along) {
+        for (int c = at; c < at + n; c += across) {
+            read_piece(dot, side, c, k, constant + i);
         }
     }
 }
 
-static void read_side(DotLoop *dot, DotSide *side, LLVMValueRef k)
+/* ---- steps ---- */
+
+/* What an access of b takes part in: columns [col, col + cols) at k [k, k + depth) of a chunk. */
+typedef struct Step {
+    int k, depth, col, cols;
+} Step;
+
+/* Where elements are widened, a step takes all columns: a k's wide elements are then needed at one
+ * place. */
+static Step first_step(const DotLoop *dot)
 {
-    if (side->k_is_col) {
-        read_along_k(dot, side, k);
+    bool narrow = dot->a.tile.dtype != dot->type->dtype || dot->b.tile.dtype != dot->type->dtype;
+    return dot->b.k_is_col ? (Step){0, dot->block, 0, narrow ? dot->b.n : 1}
+                           : (Step){0, 1, 0, dot->b.vector};
+}
+
+static int count_steps(const DotLoop *dot)
+{
+    Step first = first_step(dot);
+    return dot->chunk / first.depth * (dot->b.n / first.cols);
+}
+
+static Step step_at(const DotLoop *dot, int nth)
+{
+    Step first = first_step(dot);
+    int each = dot->b.n / first.cols;
+    return (Step){nth / each * first.depth, first.depth, nth % each * first.cols, first.cols};
+}
+
+static void read_step(DotLoop *dot, const Step *step, LLVMValueRef k)
+{
+    if (step->col == 0 && step->k % dot->block == 0) {
+        read_block(dot, &dot->a, 0, dot->a.n, k, step->k);
+    }
+    if (dot->b.k_is_col) {
+        read_block(dot, &dot->b, step->col, step->cols, k, step->k);
     } else {
-        read_along_free(dot, side, k);
+        read_piece(dot, &dot->b, step->col, k, step->k);
     }
 }
 
@@ -207,30 +288,39 @@ static LLVMValueRef multiply_add(DotLoop *dot, LLVMValueRef a, LLVMValueRef b, L
     return LLVMBuildAdd(builder, LLVMBuildMul(builder, a, b, ""), c, "");
 }
 
-/* Cast step by step: the narrow elements of a chunk take fewer registers than the wide ones. */
-static void widen(DotLoop *dot, DotSide *side, int k)
+/* Narrow elements take fewer registers than wide ones: they are cast where they are used. */
+static LLVMValueRef element_at(DotLoop *dot, const DotSide *side, int at, int k)
 {
-    for (int at = 0; at < side->n; at++) {
-        LLVMValueRef *element = &side->elements[at * MOST_CHUNK + k];
-        *element = scalar_cast(dot->em->l, *element, side->tile.dtype, dot->type->dtype);
+    return scalar_cast(dot->em->l, side->elements[at * MOST_CHUNK + k], side->tile.dtype,
+                       dot->type->dtype);
+}
+
+static void multiply_step(DotLoop *dot, const Step *step, LLVMValueRef *acc)
+{
+    for (int k = step->k; k < step->k + step->depth; k++) {
+        for (int col = step->col; col < step->col + step->cols; col++) {
+            LLVMValueRef b = element_at(dot, &dot->b, col, k);
+            for (int row = 0; row < dot->a.n; row++) {
+                int r = dot->registers[row * dot->b.n + col];
+                if (r >= 0) {
+                    acc[r] = multiply_add(dot, element_at(dot, &dot->a, row, k), b, acc[r]);
+                }
+            }
+        }
     }
 }
 
-static void multiply(DotLoop *dot, LLVMValueRef *acc)
+static void emit_chunk(DotLoop *dot, LLVMValueRef k, LLVMValueRef *acc)
 {
-    const Layout *layout = dot->type->layout;
-    for (int k = 0; k < dot->chunk; k++) {
-        widen(dot, &dot->a, k);
-        widen(dot, &dot->b, k);
-        for (int r = 0; r < dot->n; r++) {
-            if (!computes(dot, r)) {
-                continue;
-            }
-            int row = coord_at(&dot->a, gpu_register_coord(layout, 0, r));
-            int col = coord_at(&dot->b, gpu_register_coord(layout, 1, r));
-            acc[r] = multiply_add(dot, dot->a.elements[row * MOST_CHUNK + k],
-                                  dot->b.elements[col * MOST_CHUNK + k], acc[r]);
+    int n = count_steps(dot), read = 0;
+    for (int i = 0; i < n; i++) {
+        Step step = step_at(dot, i);
+        int ahead = 1 + AHEAD_PRODUCTS / (step.depth * step.cols * dot->a.n);
+        for (; read < n && read <= i + ahead; read++) {
+            Step next = step_at(dot, read);
+            read_step(dot, &next, k);
         }
+        multiply_step(dot, &step, acc);
     }
 }
 
@@ -249,9 +339,7 @@ static void emit_loop(DotLoop *dot)
             acc[r] = phis[r] = LLVMBuildPhi(em->builder, LLVMTypeOf(dot->acc[r]), "");
         }
     }
-    read_side(dot, &dot->a, k);
-    read_side(dot, &dot->b, k);
-    multiply(dot, acc);
+    emit_chunk(dot, k, acc);
     LLVMValueRef next = LLVMBuildNUWAdd(em->builder, k, gpu_i32(em, dot->chunk), "");
     LLVMValueRef more = LLVMBuildICmp(em->builder, LLVMIntULT, next, gpu_i32(em, dot->k), "");
     LLVMBasicBlockRef from[] = {before, LLVMGetInsertBlock(em->builder)};
@@ -294,6 +382,7 @@ void gpu_emit_dot(GpuEmitter *em, const Op *op)
     open_side(&dot, &dot.a, 0, 0, !ta);
     open_side(&dot, &dot.b, 1, 1, tb);
     dot.k = ta ? dot.a.tile.rows : dot.a.tile.cols;
+    find_registers(&dot);
     choose_chunk(&dot);
     start_acc(&dot);
     emit_loop(&dot);
