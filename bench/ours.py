@@ -8,7 +8,7 @@ from abi import Tensor
 
 TYPES = {torch.bool: 0, torch.int8: 1, torch.int16: 2, torch.int32: 3, torch.int64: 4,
          torch.uint8: 5, torch.uint32: 7, torch.float16: 9, torch.bfloat16: 10, torch.float32: 11,
-         torch.float64: 12}  # TesseraType
+         torch.float64: 12, torch.float8_e4m3fn: 13, torch.float8_e5m2: 14}  # TesseraType
 
 
 class Library(Abi):

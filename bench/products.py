@@ -38,6 +38,29 @@ def matmul(dtype, form, m, n, k, goals=None):
                     {"f32": 1e-5, "f16": 2e-3, "bf16": 8e-3}[dtype], goals or {"cuBLAS": 0.97})
 
 
+def matmul_f8(n):
+    """8-bit floats; both peers are cuBLAS: sums as ours, or all in the matrix unit."""
+    a, b = random("f8e4m3", n, n), random("f8e4m3", n, n)
+    y, one = random("bf16", n, n), torch.ones((), device="cuda")
+
+    def library(fast):
+        return lambda: torch._scaled_mm(a, b.T, one, one, out_dtype=torch.bfloat16,
+                                        use_fast_accum=fast)
+
+    return Workload("bench/programs/matmul_f8", f"matmul NT f8e4m3 {n}×{n}×{n}", {"T": "f8e4m3"},
+                    {"a": a, "b": b}, y, 2 * n**3, "TFLOP/s",
+                    {"cuBLAS": library(False), "cuBLAS fast sums": library(True)},
+                    lambda: a.float() @ b.T.float(), 8e-3, {"cuBLAS": 1.0})
+
+
+def matmul_i8(n):
+    a, b = (torch.randint(-128, 128, (n, n), dtype=torch.int8, device="cuda") for _ in range(2))
+    y = torch.empty(n, n, dtype=torch.int32, device="cuda")
+    return Workload("bench/programs/matmul_i8", f"matmul NT i8 {n}×{n}×{n}", {}, {"a": a, "b": b},
+                    y, 2 * n**3, "TFLOP/s", {"cuBLAS": lambda: torch._int_mm(a, b.T)},
+                    lambda: a.double() @ b.T.double(), 0, {"cuBLAS": 1.2})
+
+
 def skinny(m):
     """A few rows by a large matrix: the matrix is read once, and that is all it takes."""
     n = k = 8192
@@ -82,7 +105,12 @@ SUITE = {
     **{f"matmul-between-{m}x{n}x{k}": named(matmul, "bf16", "nn", m, n, k)
        for m, n, k in BETWEEN},
     **{f"matmul-rows-{m}": named(skinny, m) for m in (1, 4, 16, 64)},
-    "matmul-f32": named(matmul, "f32", "nn", 4096, 4096, 4096, {"cuBLAS": 1.0}),
+    **{f"matmul-f32{form and '-' + form}": named(matmul, "f32", form or "nn", 4096, 4096, 4096,
+                                                 {"cuBLAS": 1.0}) for form in ("", "nt", "tn")},
+    **{f"matmul-f32-{n}": named(matmul, "f32", "nn", n, n, n, {"cuBLAS": 1.0})
+       for n in (8192, 2048, 1024)},
+    **{f"matmul-f8-{n}": named(matmul_f8, n) for n in (8192, 4096, 2048)},
+    **{f"matmul-i8-{n}": named(matmul_i8, n) for n in (8192, 4096, 2048)},
     "linear-8192": lambda: linear("bf16", 8192, 8192, 8192),
     "linear-4096": lambda: linear("bf16", 4096, 4096, 4096),
     "linear-2048": lambda: linear("bf16", 2048, 2048, 2048),

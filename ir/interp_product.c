@@ -5,9 +5,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { PANEL = 8 };
+enum { PANEL = 8, F8_STEP = 128 };
 
 typedef struct Matrix {
+    DType dtype;
     Buffer *values, *sizes; /* doubles or i64; |value| + bound, or NULL: exact */
     Buffer *poison;         /* of a's rows, of b's columns */
     int64_t rows, cols;
@@ -94,7 +95,7 @@ static Buffer *poison_lines(Run *run, const Array *from, bool transposed, bool b
 
 static Matrix matrix_of(Run *run, const Array *from, bool transposed, bool is_a)
 {
-    Matrix matrix = {.rows = from->dims[0], .cols = from->dims[1]};
+    Matrix matrix = {.dtype = from->dtype, .rows = from->dims[0], .cols = from->dims[1]};
     bool is_float = dtype_is_float(from->dtype);
     matrix.values = is_float ? array_doubles(run, from, -1) : array_ints(run, from, -1);
     matrix.poison = poison_lines(run, from, transposed, is_a);
@@ -128,6 +129,15 @@ static Buffer *absolute(Run *run, const Matrix *matrix)
     return to;
 }
 
+/* What a matrix unit may lose of sums of 8-bit floats, of the sum of their sizes: each of its
+ * addends is cut 13 bits behind the point of the greatest, and others add up what it makes of
+ * F8_STEP of them. */
+static double lost_by_unit(DType operands, double terms)
+{
+    bool f8 = operands == DT_F8E4M3 || operands == DT_F8E5M2;
+    return f8 ? fmin(terms, F8_STEP) * 0x1p-13 : 0;
+}
+
 /* With s = |x| + bound: the operands' part is sa·sb - |a|·|b|, the rounding follows sa·sb. */
 static Buffer *product_bounds(Run *run, const Matrix *a, const Matrix *b, const Array *c,
                               DType dtype)
@@ -141,12 +151,12 @@ static Buffer *product_bounds(Run *run, const Matrix *a, const Matrix *b, const 
                         doubles(b->sizes ? b->sizes : abs_b));
     }
     Buffer *result = buffer_new(run, (size_t)(a->rows * b->cols) * sizeof(double));
-    double terms = (double)a->cols + (c ? 1 : 0);
+    double terms = (double)a->cols + (c ? 1 : 0), lost = lost_by_unit(a->dtype, terms);
     for (int64_t i = 0; i < a->rows * b->cols; i++) {
         double size = doubles(wide)[i] + (c ? fabs(array_scalar(c, i).f) : 0);
         double apart = doubles(wide)[i] - doubles(exact)[i];
         doubles(result)[i] = rounding(terms, 2 * unit_of(dtype), size, greatest_of(dtype)) +
-                             (isnan(apart) ? 0 : apart);
+                             (isnan(apart) ? 0 : apart) + (isfinite(size) ? lost * size : 0);
     }
     buffer_drop(run, abs_a);
     buffer_drop(run, abs_b);

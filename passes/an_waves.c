@@ -48,7 +48,7 @@ static int64_t parts(int64_t all, int64_t each)
 static int64_t depth_of(const ProductSize *size, int64_t m, int64_t n)
 {
     int64_t row = ROW_BYTES / size->bytes;
-    bool small = (m + n * size->dots) * ROW_BYTES <= SLOT_BYTES && size->k > row;
+    bool small = !size->apart && (m + n * size->dots) * ROW_BYTES <= SLOT_BYTES && size->k > row;
     return size->given_k ? size->given_k : small ? 2 * row : row;
 }
 
@@ -56,7 +56,7 @@ static double multiply_cycles(const Rates *rates, const ProductSize *size,
                               const ProductTiles *tiles)
 {
     double products = (double)(tiles->m * tiles->n * tiles->depth) * size->dots;
-    return 2 * products / rates->product16;
+    return products * size->bytes / rates->product16; /* of half the bits, twice as many */
 }
 
 static double step_cycles(const Rates *rates, const ProductSize *size, const ProductTiles *tiles)
@@ -133,8 +133,9 @@ static bool columns_suit(const ProductSize *size, int64_t n)
 /* What the user gives is taken as it is; what is derived beside it fits. */
 static bool may_be(const ProductSize *size, int64_t m, int64_t n)
 {
-    bool fits = m * n * size->dots <= MOST_TILE || (size->given_n && m == GROUP_ROWS) ||
-                (size->given_m && n == COLUMNS) || (size->given_m && size->given_n);
+    bool fits = m * n * size->dots * (size->apart ? 2 : 1) <= MOST_TILE ||
+                (size->given_n && m == GROUP_ROWS) || (size->given_m && n == COLUMNS) ||
+                (size->given_m && size->given_n);
     return fits && (size->given_n || columns_suit(size, n));
 }
 

@@ -19,6 +19,7 @@ typedef struct ProductSize {
     int64_t given_m, given_n, given_k; /* the user's tiles; 0: none */
     int64_t given_shares;              /* of what is contracted; 0: none */
     bool may_share;                    /* can a second launch add what shares come to? */
+    bool apart;                        /* are a step's sums held beside those of all steps? */
     int dots;                          /* products of the same extents and left operand */
     int bytes;                         /* of an element of an operand, and of the result */
     int ops;                           /* done with each element of the result */

@@ -79,6 +79,8 @@ void stage_roles(Stager *s);
 /* The operand of this product, if it is a load; does the matrix unit compute the product? */
 const Staged *stage_item(const Stager *s, const Op *dot, int side);
 bool stage_uses_unit(const Stager *s, const Op *dot);
+/* Does the operand stay in registers? */
+bool stage_stays(const Stager *s, const Op *dot, int side);
 /* Rewrites one product to read shared memory; `s->items` say which operands are there already. */
 void stage_dot(Stager *s, Op *dot);
 /* Products that do not need each other settle together (stage_settle.c). */

@@ -35,6 +35,15 @@ bool stage_uses_unit(const Stager *s, const Op *dot)
     return text_same(product_unit(s->func, dot), "wgmma");
 }
 
+/* A left operand of 16 bits lies in registers as a matrix unit takes it. */
+bool stage_stays(const Stager *s, const Op *dot, int side)
+{
+    const Staged *item = stage_item(s, dot, side);
+    return side == 0 && stage_uses_unit(s, dot) && !(item && item->bulk) &&
+           !(item && item->load->parent != dot->parent) &&
+           dtype_bits(dot->operands[0]->type->dtype) == 16;
+}
+
 static void build_plain(Builder *b, OpKind kind)
 {
     build_op(b, kind, 0, NULL, 0, NULL, 0);
@@ -109,7 +118,7 @@ static void add_operand(Stager *s, Operands *o, Op *dot, int side, Builder *befo
         add_shared(o, item->shared, s->streams[item->stream].position);
         return;
     }
-    if (side == 0 && wgmma && !(item && item->load->parent != dot->parent)) {
+    if (stage_stays(s, dot, side)) {
         o->items[o->n++] = value;
         return;
     }
@@ -125,12 +134,17 @@ static void add_operand(Stager *s, Operands *o, Op *dot, int side, Builder *befo
     add_shared(o, shared, zero_position(before));
 }
 
+static bool adds_apart(const Stager *s, const Op *dot)
+{
+    return stage_uses_unit(s, dot) && product_adds_apart(dot);
+}
+
 static Op *build_product(Stager *s, Builder *b, Op *dot, OpKind kind)
 {
     Operands o = {.n = 0};
     add_operand(s, &o, dot, 0, b);
     add_operand(s, &o, dot, 1, b);
-    if (dot->n_operands == 3) {
+    if (dot->n_operands == 3 && !adds_apart(s, dot)) {
         o.items[o.n++] = dot->operands[2];
     }
     Op *product = build_op(b, kind, o.n, o.items, 1, &dot->results[0]->type, 0);
@@ -158,6 +172,9 @@ void stage_dot(Stager *s, Op *dot)
     Op *product = build_product(s, &b, dot, wgmma ? OP_DOT_ASYNC : OP_DOT);
     if (wgmma) {
         product = build_settle(s, &b, product->results[0]);
+    }
+    if (dot->n_operands == 3 && adds_apart(s, dot)) {
+        product = build_binary(&b, OP_ADD, dot->operands[2], product->results[0])->def;
     }
     product->results[0]->name = dot->results[0]->name;
     func_replace_uses(s->func, dot->results[0], product->results[0]);

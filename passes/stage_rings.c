@@ -110,8 +110,7 @@ static int64_t plain_operand(const Stager *s, const Op *dot, int side)
 {
     const Staged *item = stage_item(s, dot, side);
     Type type = dot->operands[side]->type;
-    bool outside = item && item->load->parent != dot->parent;
-    if ((item && item->bulk) || (side == 0 && stage_uses_unit(s, dot) && !outside)) {
+    if ((item && item->bulk) || stage_stays(s, dot, side)) {
         return 0;
     }
     return poly_capacity(type->dims[0]) * poly_capacity(type->dims[1]) * dtype_bytes(type->dtype);

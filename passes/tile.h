@@ -96,5 +96,7 @@ SplitHow tile_split(Func *func, Op *group, const TilePlan *plan);
 
 /* "wgmma" or "fma": what does this product of tiles here. Records the schedule line. */
 const char *product_unit(Func *func, const Op *dot);
+/* Must its unit's sums, which keep few bits, be added up step by step by others? */
+bool product_adds_apart(const Op *dot);
 
 #endif

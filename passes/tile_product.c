@@ -8,7 +8,8 @@
 enum {
     UNIT_ROWS = 64, /* of which tiles of a matrix unit are multiples */
     UNIT_COLUMNS = 16,
-    UNIT_DEPTH = 16,
+    UNIT_DEPTH_BYTES = 32,
+    MOST_APART = 128,     /* elements whose sums may keep few bits */
     UNIT_WARPS = 4,       /* that multiply together */
     SWIZZLED = 128,       /* bytes of a row of shared memory that it reads */
     MOST_KNOWN = 1 << 24, /* elements of an axis: more is as if it were not known */
@@ -20,9 +21,41 @@ enum {
 };
 
 /* ---- the unit that multiplies ---- */
+
+/* Operands of 16 bits may lie either way in shared memory; those of 8 bits with k contiguous. */
+static bool eight_bits(DType operands)
+{
+    return dtype_bits(operands) == 8 && operands != DT_BOOL;
+}
+
 static bool narrow(DType operands)
 {
-    return operands == DT_F16 || operands == DT_BF16;
+    return operands == DT_F16 || operands == DT_BF16 || eight_bits(operands);
+}
+
+static int64_t unit_depth(DType operands)
+{
+    return UNIT_DEPTH_BYTES / dtype_bytes(operands);
+}
+
+/* Is the operand a load whose rows run along k? A mask is a copy in registers, as it lies there. */
+static bool runs_along_k(const Op *dot, int side)
+{
+    const Op *load = dot->operands[side]->def;
+    bool turned = false, masked = false;
+    for (; load && (load->kind == OP_PERMUTE || load->kind == OP_MASK);
+         load = load->operands[0]->def) {
+        const Attr *perm = load->kind == OP_PERMUTE ? op_attr(load, ATTR_PERM) : NULL;
+        turned ^= perm && perm->ints[perm->n - 1] == perm->n - 2;
+        masked = masked || load->kind == OP_MASK;
+    }
+    return load && load->kind == OP_LOAD && turned == (side == 1) && !(masked && side == 1);
+}
+
+static bool operands_lie_well(const Op *dot)
+{
+    return !eight_bits(dot->operands[0]->type->dtype) ||
+           (runs_along_k(dot, 0) && runs_along_k(dot, 1));
 }
 
 static bool warps_suit(Func *func)
@@ -31,10 +64,12 @@ static bool warps_suit(Func *func)
     return !line || line->number % UNIT_WARPS == 0;
 }
 
-static const char *why_not_unit(Func *func, DType operands)
+static const char *why_not_unit(Func *func, DType operands, bool lie_well)
 {
     bool unit = text_same(func->target->product16, "wgmma");
     return !narrow(operands)           ? "%s operands: the matrix units would round them"
+           : unit && !lie_well         ? "%s operands: the matrix unit wants 8 bits with k "
+                                         "contiguous in both (x @ w.T)"
            : unit && !warps_suit(func) ? "%s operands, but warps that make no group of 4"
            : unit                      ? "%s operands, but tiles that the matrix unit does not take"
                                        : "%s operands, but no matrix unit that is used here";
@@ -48,26 +83,38 @@ static void refuse_unit(Func *func, const char *reason, DType operands)
     Diag *d = diag_error(func->diags, ERR_UNIT, line ? line->span : SPAN_NONE,
                          "`product wgmma` is not possible: %s", why.data);
     diag_help(func->diags, d,
-              "sm_90a multiplies f16 and bf16 in tiles of %d rows, %d columns and %d deep, by %d "
-              "warps, or multiples; `product fma` takes all",
-              UNIT_ROWS, UNIT_COLUMNS, UNIT_DEPTH, UNIT_WARPS);
+              "sm_90a multiplies 16-bit floats, 8-bit floats and 8-bit integers in tiles of %d "
+              "rows, %d columns and %d bytes deep, by %d warps, or multiples; `product fma` takes "
+              "all",
+              UNIT_ROWS, UNIT_COLUMNS, UNIT_DEPTH_BYTES, UNIT_WARPS);
 }
 
 /* "wgmma" or "fma"; `suits`: the tiles are the unit's, as far as they are known. */
-static const char *choose_unit(Func *func, DType operands, bool suits)
+static const char *choose_unit(Func *func, const Op *dot, bool suits)
 {
-    suits = suits && text_same(func->target->product16, "wgmma") && warps_suit(func);
+    DType operands = dot->operands[0]->type->dtype;
+    bool lie_well = operands_lie_well(dot);
+    suits = suits && lie_well && text_same(func->target->product16, "wgmma") && warps_suit(func);
     if (suits && narrow(operands)) {
+        bool f8 = eight_bits(operands) && dtype_is_float(operands);
         return schedule_word(func, "product", "", "wgmma",
-                             "%s operands: the matrix unit multiplies them exactly, in f32",
-                             dtype_name(operands));
+                             f8 ? "%s operands: the matrix unit multiplies them exactly, and adds "
+                                  "a step of k with 13 bits behind the point"
+                                : "%s operands: the matrix unit multiplies them exactly, in %s",
+                             dtype_name(operands), dtype_name(dot->results[0]->type->dtype));
     }
-    const char *reason = why_not_unit(func, operands);
+    const char *reason = why_not_unit(func, operands, lie_well);
     const char *unit = schedule_word(func, "product", "", "fma", reason, dtype_name(operands));
     if (!text_same(unit, "fma") && func->diags->errors == 0) {
         refuse_unit(func, reason, operands);
     }
     return "fma";
+}
+
+bool product_adds_apart(const Op *dot)
+{
+    DType operands = dot->operands[0]->type->dtype;
+    return eight_bits(operands) && dtype_is_float(operands);
 }
 
 /* The launch may have been tiled for another product of it, which takes any warps. */
@@ -84,8 +131,9 @@ const char *product_unit(Func *func, const Op *dot)
     const Dim *rows = c->dims + c->rank - 2, *depth = a->dims + a->rank - 1;
     bool suits = poly_capacity(rows[0]) % UNIT_ROWS == 0 &&
                  poly_capacity(rows[1]) % UNIT_COLUMNS == 0 &&
-                 poly_capacity(depth[0]) % UNIT_DEPTH == 0 && launch_suits(dot);
-    return choose_unit(func, a->dtype, suits);
+                 poly_capacity(depth[0]) % unit_depth(a->dtype) == 0 && launch_suits(dot) &&
+                 (!product_adds_apart(dot) || poly_capacity(depth[0]) <= MOST_APART);
+    return choose_unit(func, dot, suits);
 }
 
 /* ---- products ---- */
@@ -120,11 +168,14 @@ static void choose_by_fit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
                    "two warp groups of 64 rows, or one where there are no more rows");
     }
     if (n) {
-        int64_t most = larger(32, (wide ? 256 : 128) / power_of_two_at_least(plan->n_dots));
+        bool twice = product_adds_apart(plan->dot);
+        int64_t most =
+            larger(32, (wide && !twice ? 256 : 128) / power_of_two_at_least(plan->n_dots));
         set_halved(func, n, larger(32, fitted(n->dim, most)), UNIT_COLUMNS, TURN_COLUMNS,
                    most == 256 ? "the widest product instruction, or as wide as the matrix is"
-                   : wide      ? "accumulators of all products share a thread's registers"
-                               : "operands pass through registers, which accumulators must leave");
+                   : twice ? "a step's sums and the sums of all steps share a thread's registers"
+                   : wide  ? "accumulators of all products share a thread's registers"
+                           : "operands pass through registers, which accumulators must leave");
     }
 }
 
@@ -234,7 +285,7 @@ static FmaTile choose_fma_tile(const Func *func, const TilePlan *plan, const Axi
     const FmaTile *best = &tiles[0];
     if (plan->n_dots > 1 || !m || !n || plan->n_stored > 2 ||
         dtype_bytes(plan->dot->operands[0]->type->dtype) < 4 ||
-        !operands_stay_out(func, plan->dot)) {
+        !tile_operands_stay_out(func, plan->dot)) {
         return tiles[1];
     }
     for (size_t i = 1; i < sizeof tiles / sizeof *tiles; i++) {
@@ -270,11 +321,12 @@ static int64_t choose_fma_unit(Func *func, const Op *group, TilePlan *plan, Axis
 /* Do the user's tiles, where there are any, suit the matrix unit? */
 static bool given_suit(Func *func, const TilePlan *plan, const AxisPlan *m, const AxisPlan *n)
 {
+    int64_t depth = unit_depth(plan->dot->operands[0]->type->dtype);
     bool suit = true;
     for (int i = 0; i < plan->n; i++) {
         const AxisPlan *axis = &plan->items[i];
         const Line *line = schedule_given(func, "tile", axis->name);
-        int64_t unit = axis == m ? UNIT_ROWS : axis == n ? UNIT_COLUMNS : UNIT_DEPTH;
+        int64_t unit = axis == m ? UNIT_ROWS : axis == n ? UNIT_COLUMNS : depth;
         bool batch = axis != m && axis != n && (axis->flags & AXIS_STORED);
         suit = suit && (!line || batch || line->number % unit == 0);
     }
@@ -330,7 +382,7 @@ void tile_choose_product(Func *func, const Op *group, TilePlan *plan)
     AxisPlan *m = tile_axis_of(plan, plan->dot->results[0], rank - 2);
     AxisPlan *n = tile_axis_of(plan, plan->dot->results[0], rank - 1);
     bool suits = given_suit(func, plan, m, n);
-    bool wgmma = text_same(choose_unit(func, operands, suits), "wgmma");
+    bool wgmma = text_same(choose_unit(func, plan->dot, suits), "wgmma");
     int64_t depth = wgmma ? choose_matrix_unit(func, group, plan, m, n)
                           : choose_fma_unit(func, group, plan, m, n);
     for (int i = 0; i < plan->n; i++) {
@@ -342,7 +394,7 @@ void tile_choose_product(Func *func, const Op *group, TilePlan *plan)
             axis->how = AXIS_LOOP;
             axis->step = 0;
         } else if (axis->flags & AXIS_CONTRACTED) {
-            int64_t least = wgmma ? UNIT_DEPTH : FMA_LEAST;
+            int64_t least = wgmma ? unit_depth(operands) : FMA_LEAST;
             set_halved(func, axis, depth, least, TURN_DEPTH,
                        !wgmma ? "as deep as the operands' tiles stay small"
                        : depth * dtype_bytes(operands) > SWIZZLED

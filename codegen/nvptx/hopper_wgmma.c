@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sm_90a: products issued to the matrix unit. A warp group (4 warps) multiplies 64 rows of A by up
- * to 256 columns of B, 16 deep an instruction; a dot_async is all instructions of its tile, one
- * group of them committed at the end.
+ * to 256 columns of B, 32 bytes deep an instruction; a dot_async is all instructions of its tile,
+ * one group of them committed at the end.
  *
  * Operands in shared memory go by descriptor (PTX ISA, "Matrix Descriptor"). With chunks of `pitch`
  * = swizzle bytes (hopper.h) there are two ways to hold one:
- *   k along the columns     an instruction's 16 deep are 32 bytes inside a row; 8 rows are
+ *   k along the columns     an instruction's depth is 32 bytes inside a row; 8 rows are
  *                           8 * pitch bytes apart (stride); chunks are reached by address, the
  *                           leading offset does not count
- *   k along the rows        m (or n) runs along a row and, after `pitch` bytes, in the next chunk
- *                           (leading offset); 8 steps of k are 8 * pitch bytes (stride) */
+ *   k along the rows        of 16 bits only: m (or n) runs along a row and, after `pitch` bytes, in
+ *                           the next chunk (leading offset); 8 steps of k are 8 * pitch bytes
+ *                           (stride) */
 #include "codegen/nvptx/hopper.h"
 
-enum { GROUP_ROWS = 64, GROUP_WARPS_BITS = 2, DEPTH = 16, MOST_N = 256, A_REGISTERS = 4 };
+enum { GROUP_ROWS = 64, GROUP_WARPS_BITS = 2, DEPTH_BYTES = 32, MOST_N = 256, A_REGISTERS = 4 };
 
 typedef struct Operand {
     HopperTile tile;
@@ -30,7 +31,9 @@ typedef struct Product {
     int a_row_registers;
     Operand a, b;
     const GpuValue *acc; /* NULL: zero */
-    const char *type;    /* f16, bf16 */
+    const char *type;    /* of an operand, as PTX calls it */
+    int elem_bytes, depth;
+    bool ints; /* sums are 32-bit integers */
 } Product;
 
 /* ---- descriptors ---- */
@@ -105,9 +108,12 @@ static Operand shared_operand(Product *p, const Access *access, bool k_rows)
 {
     Operand operand = {.tile = hopper_tile(p->em, p->op, access), .k_rows = k_rows};
     const HopperTile *tile = &operand.tile;
-    if (tile->swizzle == 0 || tile->elem_bytes != 2 ||
-        tile->chunks * tile->pitch != tile->cols * 2) {
-        gpu_bug(p->em, p->op, "wgmma reads 16-bit tiles that are swizzled in whole chunks");
+    if (tile->swizzle == 0 || tile->elem_bytes != p->elem_bytes ||
+        tile->chunks * tile->pitch != tile->cols * tile->elem_bytes) {
+        gpu_bug(p->em, p->op, "wgmma reads tiles that are swizzled in whole chunks");
+    }
+    if (k_rows && tile->elem_bytes != 2) {
+        gpu_bug(p->em, p->op, "wgmma reads 8-bit operands along k");
     }
     return operand;
 }
@@ -115,7 +121,11 @@ static Operand shared_operand(Product *p, const Access *access, bool k_rows)
 /* Zero needs no registers: the first instruction overwrites. */
 static bool is_zero(const Value *value)
 {
-    return value->def && value->def->kind == OP_CONST && op_attr(value->def, ATTR_VALUE)->f == 0.0;
+    if (!value->def || value->def->kind != OP_CONST) {
+        return false;
+    }
+    const Attr *constant = op_attr(value->def, ATTR_VALUE);
+    return dtype_is_float(value->type->dtype) ? constant->f == 0.0 : constant->i == 0;
 }
 
 static void read_a(Product *p, const Access *a)
@@ -139,10 +149,13 @@ static void read_a(Product *p, const Access *a)
 
 static void check_extents(Product *p)
 {
-    if (p->m % GROUP_ROWS || p->n % 8 || p->k % DEPTH || p->em->role->warps % 4 ||
-        p->op->results[0]->type->dtype != DT_F32) {
+    bool f32 = p->op->results[0]->type->dtype == DT_F32;
+    int columns = p->ints ? 16 : 8;
+    if (p->m % GROUP_ROWS || p->n % columns || p->k % p->depth || p->em->role->warps % 4 ||
+        f32 == p->ints) {
         gpu_bug(p->em, p->op,
-                "wgmma multiplies 64 rows, 8 columns, 16 deep (or multiples), into f32");
+                "wgmma multiplies 64 rows, 8 columns (of integers 16), 32 bytes deep (or "
+                "multiples), into f32 or 32-bit integers");
     }
     Layout wanted = layout_wgmma_acc(p->m, p->n, p->em->role->warps);
     const Layout *layout = p->op->results[0]->type->layout;
@@ -160,6 +173,22 @@ static int log2_of(int64_t value)
     return bits;
 }
 
+static void read_types(Product *p, DType operands)
+{
+    switch (operands) {
+    case DT_F16: p->type = "f16"; break;
+    case DT_BF16: p->type = "bf16"; break;
+    case DT_F8E4M3: p->type = "e4m3"; break;
+    case DT_F8E5M2: p->type = "e5m2"; break;
+    case DT_I8: p->type = "s8"; break;
+    case DT_U8: p->type = "u8"; break;
+    default: gpu_bug(p->em, p->op, "wgmma multiplies floats and integers of 8 bits, f16, bf16");
+    }
+    p->elem_bytes = dtype_bytes(operands);
+    p->depth = DEPTH_BYTES / p->elem_bytes;
+    p->ints = !dtype_is_float(operands);
+}
+
 static Product read_product(GpuEmitter *em, Op *op)
 {
     Product p = {.em = em, .op = op};
@@ -169,13 +198,13 @@ static Product read_product(GpuEmitter *em, Op *op)
     p.n = gpu_extent(em, result, 1);
     bool b_transposed = op_int(op, ATTR_TB, 0) != 0;
     p.k = gpu_extent(em, b.memory->type, b.n > 0 ? b.n - (b_transposed ? 1 : 2) : 0);
+    read_types(&p, b.memory->type->dtype);
     check_extents(&p);
     if (b.n == 0) {
         gpu_bug(em, op, "wgmma takes B from shared memory");
     }
     p.row_registers = 4 << log2_of(p.n / 8);
     p.repeats = layout_registers(result->layout) / p.row_registers;
-    p.type = b.memory->type->dtype == DT_BF16 ? "bf16" : "f16";
     p.b = shared_operand(&p, &b, !b_transposed);
     p.b.descriptor = descriptor_at(em, &p.b, p.b.tile.address);
     read_a(&p, &a);
@@ -239,7 +268,7 @@ static void add_operands(Statement *s)
 {
     Product *p = s->p;
     for (int i = 0; i < s->results; i++) {
-        text_add(&s->constraints, i ? ",=f" : "=f");
+        text_printf(&s->constraints, "%s%s", i ? "," : "", p->ints ? "=r" : "=f");
     }
     if (p->a_regs) {
         add_a_registers(s);
@@ -274,23 +303,30 @@ static void add_instruction(Statement *s, int64_t k)
     }
     text_printf(text, "add.s64 b, $%d, %d;\n\t", b_at, (int)b_offset);
     text_printf(text, "setp.ne.b32 p, %d, 0;\n\t", k > 0 || p->acc);
-    text_printf(text, "wgmma.mma_async.sync.aligned.m64n%dk16.f32.%s.%s ", (int)s->n, p->type,
-                p->type);
+    text_printf(text, "wgmma.mma_async.sync.aligned.m64n%dk%d.%s.%s.%s ", (int)s->n, p->depth,
+                p->ints ? "s32" : "f32", p->type, p->type);
     add_list(text, 0, s->results);
     text_add(text, ", ");
     if (p->a_regs) {
-        add_list(text, s->results + (int)(k / DEPTH) * A_REGISTERS, A_REGISTERS);
-        text_printf(text, ", b, p, 1, 1, %d;\n\t", p->b.k_rows);
+        add_list(text, s->results + (int)(k / p->depth) * A_REGISTERS, A_REGISTERS);
     } else {
-        text_printf(text, "a, b, p, 1, 1, %d, %d;\n\t", p->a.k_rows, p->b.k_rows);
+        text_char(text, 'a');
     }
+    text_add(text, p->ints ? ", b, p" : ", b, p, 1, 1");
+    if (p->elem_bytes == 2 && !p->a_regs) {
+        text_printf(text, ", %d", p->a.k_rows);
+    }
+    if (p->elem_bytes == 2) {
+        text_printf(text, ", %d", p->b.k_rows);
+    }
+    text_add(text, ";\n\t");
 }
 
-static LLVMTypeRef result_type(GpuEmitter *em, int n)
+static LLVMTypeRef result_type(GpuEmitter *em, LLVMTypeRef element, int n)
 {
     LLVMTypeRef *types = ARENA_ARRAY(em->arena, LLVMTypeRef, n);
     for (int i = 0; i < n; i++) {
-        types[i] = em->f32;
+        types[i] = element;
     }
     return LLVMStructTypeInContext(em->context, types, (unsigned)n, false);
 }
@@ -313,12 +349,13 @@ static void emit_statement(Product *p, int repeat, int64_t n_from, bool last, Gp
     if (repeat == 0 && n_from == 0) {
         text_add(&s.text, "wgmma.fence.sync.aligned;\n\t");
     }
-    for (int64_t k = 0; k < p->k; k += DEPTH) {
+    for (int64_t k = 0; k < p->k; k += p->depth) {
         add_instruction(&s, k);
     }
     text_add(&s.text, last ? "wgmma.commit_group.sync.aligned;\n\t}" : "}");
-    LLVMValueRef results = gpu_asm(em, result_type(em, s.results), s.text.data, s.constraints.data,
-                                   true, s.n_args, s.args);
+    LLVMTypeRef type = result_type(em, p->ints ? em->i32 : em->f32, s.results);
+    LLVMValueRef results =
+        gpu_asm(em, type, s.text.data, s.constraints.data, true, s.n_args, s.args);
     for (int i = 0; i < s.results; i++) {
         out->regs[s.first + i] = LLVMBuildExtractValue(em->builder, results, (unsigned)i, "");
     }
@@ -350,9 +387,11 @@ static void settle_values(GpuEmitter *em, int64_t pending, LLVMValueRef **slots,
 {
     Text constraints = text_new(em->arena);
     LLVMValueRef *args = ARENA_ARRAY(em->arena, LLVMValueRef, n + 1);
+    LLVMTypeRef *types = ARENA_ARRAY(em->arena, LLVMTypeRef, n + 1);
     for (int i = 0; i < n; i++) {
-        text_add(&constraints, "=f,");
         args[i] = *slots[i];
+        types[i] = LLVMTypeOf(args[i]);
+        text_add(&constraints, types[i] == em->f32 ? "=f," : "=r,");
     }
     for (int i = 0; i < n; i++) {
         text_printf(&constraints, "%d,", i);
@@ -360,8 +399,8 @@ static void settle_values(GpuEmitter *em, int64_t pending, LLVMValueRef **slots,
     text_add(&constraints, "~{memory}");
     const char *text = arena_printf(em->arena, "wgmma.wait_group.sync.aligned %d;", (int)pending);
     LLVMTypeRef type = n == 0   ? LLVMVoidTypeInContext(em->context)
-                       : n == 1 ? em->f32
-                                : result_type(em, n);
+                       : n == 1 ? types[0]
+                                : LLVMStructTypeInContext(em->context, types, (unsigned)n, false);
     LLVMValueRef out = gpu_asm(em, type, text, constraints.data, true, n, args);
     for (int i = 0; i < n; i++) {
         *slots[i] = n == 1 ? out : LLVMBuildExtractValue(em->builder, out, (unsigned)i, "");

@@ -131,7 +131,8 @@ void product_make(const Report *report, LaunchReport *launch, int64_t count)
     }
     WaveCosts costs = waves_costs(report->target, rates, &size, &tiles);
     double flops = 2.0 * (double)size.m * (double)size.n * (double)size.k * (double)size.batch;
-    double ideal = flops / ((double)rates->product16 * report->target->units);
+    double rate = (double)rates->product16 * 2 / size.bytes;
+    double ideal = flops / (rate * report->target->units);
     double floor = ideal > costs.memory ? ideal : costs.memory;
     product->modelled = true;
     product->waves = waves_count(report->target, &tiles);

@@ -256,8 +256,10 @@ static void tally_op(Walk *walk, const Op *op, double times)
     if (op->kind == OP_DOT || op->kind == OP_DOT_ASYNC) {
         const char *unit = op_word(op, ATTR_UNIT);
         bool matrix = unit && !text_same(unit, "fma");
-        *(matrix ? &tally->matrix_flops : &tally->flops) +=
-            times * product_flops(&walk->context, op);
+        double flops = times * product_flops(&walk->context, op);
+        int bytes = dtype_bytes(op_access_nth(op, 1).memory->type->dtype);
+        *(matrix ? &tally->matrix_flops : &tally->flops) += flops;
+        tally->matrix_work += matrix ? flops * bytes / 2 : 0;
     } else {
         tally->flops += times * op_flops(&walk->context, op);
     }
@@ -300,6 +302,7 @@ static void tally_launch(const Report *report, LaunchReport *launch)
     launch->uncertain = walk.uncertain;
     launch->roofline.flops = tally.flops;
     launch->roofline.matrix_flops = tally.matrix_flops;
+    launch->roofline.matrix_work = tally.matrix_work;
 }
 
 /* ---- the report ---- */

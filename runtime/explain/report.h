@@ -129,6 +129,7 @@ typedef struct Occupancy {
 } Occupancy;
 
 typedef struct Roofline {
+    double matrix_work;               /* as if of 16 bits */
     double matrix_flops, flops;       /* on matrix units, and without */
     double read, written;             /* bytes, each tensor once: the least */
     double asked_read, asked_written; /* bytes that the accesses ask of L2 */

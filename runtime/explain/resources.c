@@ -113,7 +113,7 @@ void roofline_make(const Report *report, const int64_t *sizes, LaunchReport *lau
     if (report->part) {
         r->memory_seconds = bytes / (report->part->memory * 1e9);
         r->compute_seconds = r->flops / (report->part->flops32 * 1e12) +
-                             r->matrix_flops / (report->part->flops16 * 1e12);
+                             r->matrix_work / (report->part->flops16 * 1e12);
         r->memory_bound = r->memory_seconds >= r->compute_seconds;
     }
 }
