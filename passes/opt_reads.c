@@ -1,62 +1,92 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reads: gathers that walk whole axes in order become plain reads.
+/* reads: gathers that walk axes in order become plain reads.
  *
  *   %i = iota dim=[N]                        %x0 = load %x[:, :] : f32[M, N]
  *   %j = iota dim=[M]                  →     %g  = permute %x0 perm=[1, 0] : f32[N, M]
  *   %g = gather %x[%j, %i] : f32[N, M]
  *
- * (Each index is broadcast to the result's shape.) Such a read is inside by construction, is copied
- * in bulk, and ties the axes of what reads it. Requires the tensor stage. Changes no bits. */
+ *   %r = index %j, %i = iota dim=[D]         %g = load %k[%h, %j, :] guard=[1, 0, 0] : f32[%j, D]
+ *   %g = gather %k[%h, %r, %i]         →
+ *        guard=[1, 0, 0] : f32[%j, D]
+ *
+ * (Each index is broadcast to the result's shape.) An index walks its whole axis, or a range of it,
+ * or is one number for all, which may lie outside: then zeros are read, as before. Such a read is
+ * copied in bulk, and ties the axes of what reads it. Requires the tensor stage. Changes no bits. */
 #include "ir/build.h"
 #include "passes/pass.h"
 
-/* The axis along which an index is 0, 1, 2, … up to the extent; -1: it is something else. */
-static int plain_axis(const Value *index, Dim extent)
+/* What an index of a gather is. */
+typedef struct Walked {
+    int axis;     /* of the result, along which it is 0, 1, 2, …; -1: one number for all */
+    Value *index; /* the number, or the range that it counts in; NULL: it walks the whole axis */
+    Dim extent;   /* of that axis */
+} Walked;
+
+/* Through ops that only move elements. */
+static bool find_walk(Value *index, Dim extent, Walked *walked)
 {
     const Op *op = index->def;
+    *walked = (Walked){-1, index, NULL};
+    if (type_is_scalar(index->type)) {
+        return true;
+    }
     if (!op) {
-        return -1;
+        return false;
     }
     if (op->kind == OP_IOTA) {
-        return op_attr(op, ATTR_DIM)->dims[0] == extent ? 0 : -1;
+        *walked = (Walked){0, NULL, extent};
+        return op_attr(op, ATTR_DIM)->dims[0] == extent;
+    }
+    if (op->kind == OP_INDEX) {
+        *walked = (Walked){0, op->operands[0], index->type->dims[0]};
+        return poly_as_range(index->type->dims[0])->whole == extent;
     }
     bool moves = op->kind == OP_CAST || op->kind == OP_BROADCAST || op->kind == OP_EXPAND ||
                  op->kind == OP_SQUEEZE || op->kind == OP_PERMUTE;
-    int axis = moves ? plain_axis(op->operands[0], extent) : -1;
-    int at = (int)op_int(op, ATTR_AXIS, 0), rank = index->type->rank;
-    if (axis < 0) {
-        return -1;
+    if (!moves || !find_walk(op->operands[0], extent, walked)) {
+        return false;
+    }
+    int axis = walked->axis, at = (int)op_int(op, ATTR_AXIS, 0), rank = index->type->rank;
+    if (axis < 0) { /* a cast may have changed the number */
+        return op->kind != OP_CAST;
     }
     switch (op->kind) {
     case OP_BROADCAST: axis += rank - op->operands[0]->type->rank; break;
     case OP_EXPAND: axis += axis >= at; break;
     case OP_SQUEEZE: axis -= axis > at; break;
     case OP_PERMUTE:
-        for (int i = 0; i < rank; i++) {
-            if (op_attr(op, ATTR_PERM)->ints[i] == axis) {
-                return i;
-            }
+        for (axis = 0; axis < rank && op_attr(op, ATTR_PERM)->ints[axis] != walked->axis;) {
+            axis++;
         }
-        return -1;
+        break;
     default: break;
     }
-    return axis >= 0 && index->type->dims[axis] == extent ? axis : -1;
+    walked->axis = axis;
+    return axis >= 0 && axis < rank && index->type->dims[axis] == walked->extent;
+}
+
+/* Where an index is a number or a range, zeros lie outside. */
+static bool reads_zeros(const Op *gather)
+{
+    const Attr *value = op_attr(gather, ATTR_VALUE);
+    return !value || (value->f == 0 && value->i == 0);
 }
 
 /* Which of the result's axes each index walks; false: this is no plain read. */
-static bool is_plain(const Op *gather, int *axes)
+static bool is_plain(const Op *gather, Walked *walked)
 {
     Type from = gather->operands[0]->type;
+    bool part = type_is_memory(from) && reads_zeros(gather);
     unsigned seen = 0;
     for (int i = 0; i < from->rank; i++) {
-        const Value *index = gather->operands[i + 1];
-        axes[i] = index->type->rank ? plain_axis(index, from->dims[i]) : -1;
-        if (axes[i] < 0 || (seen >> axes[i] & 1)) {
+        Walked *at = &walked[i];
+        if (!find_walk(gather->operands[i + 1], from->dims[i], at) || (at->index && !part) ||
+            (at->axis >= 0 && (seen >> at->axis & 1))) {
             return false;
         }
-        seen |= 1u << axes[i];
+        seen |= at->axis >= 0 ? 1u << at->axis : 0;
     }
-    return true;
+    return seen != 0;
 }
 
 /* Axis i of the value becomes axis axes[i] of the result; others are stretched. */
@@ -84,19 +114,42 @@ static Value *placed(Builder *b, Value *value, const int *axes, Type to)
     return build_broadcast(b, value, to->rank, to->dims);
 }
 
+/* An index that is checked stays so. */
+static Value *read_memory(Builder *b, const Op *gather, const Walked *walked)
+{
+    Value *indices[MAX_RANK], *memory = gather->operands[0];
+    const Attr *guard = op_attr(gather, ATTR_GUARD);
+    int64_t guards[MAX_RANK];
+    bool any = false;
+    for (int i = 0; i < memory->type->rank; i++) {
+        bool number = walked[i].index && walked[i].axis < 0;
+        indices[i] = number ? build_cast(b, walked[i].index, DT_I64) : walked[i].index;
+        guards[i] = number && (!guard || guard->ints[i]);
+        any = any || guards[i];
+    }
+    Value *value = build_load(b, memory, indices);
+    if (any) {
+        op_set_ints(b->func, value->def, ATTR_GUARD, memory->type->rank, guards);
+    }
+    return value;
+}
+
 static void read_plainly(Op *op, void *user)
 {
-    static Value *const WHOLE[MAX_RANK];
     Func *func = user;
-    int axes[MAX_RANK];
-    if (op->kind != OP_GATHER || !is_plain(op, axes)) {
+    Walked walked[MAX_RANK];
+    int axes[MAX_RANK], n = 0;
+    if (op->kind != OP_GATHER || !is_plain(op, walked)) {
         return;
     }
     Builder b = build_before(func, op);
     Value *from = op->operands[0];
-    if (type_is_memory(from->type)) {
-        from = build_load(&b, from, WHOLE);
+    for (int i = 0; i < from->type->rank; i++) {
+        if (walked[i].axis >= 0) {
+            axes[n++] = walked[i].axis;
+        }
     }
+    from = type_is_memory(from->type) ? read_memory(&b, op, walked) : from;
     Value *result = placed(&b, from, axes, op->results[0]->type);
     func_replace_uses(func, op->results[0], result);
     op_remove(op);

@@ -71,45 +71,6 @@ bool bulk_describes(const Access *access)
     return kept == 2 && an_bulk_rows(access);
 }
 
-/* Every loop from the launch to the load is one whose bounds the producer can compute by itself. */
-static bool scalar_is_plain(const Value *value, int depth)
-{
-    const Op *op = value ? value->def : NULL;
-    if (!value || depth > 32) {
-        return depth <= 32;
-    }
-    if (!op) { /* iterators and parameters, but no carried values */
-        const Op *binder = value->block ? value->block->parent : NULL;
-        const Attr *dims = binder ? op_attr(binder, ATTR_DIMS) : NULL;
-        return !binder || (dims && value->index < (uint32_t)dims->n);
-    }
-    if (!op_has(op, TRAIT_PURE) || op->kind == OP_LOAD) {
-        return false;
-    }
-    for (int i = 0; i < op->n_operands; i++) {
-        if (!scalar_is_plain(op->operands[i], depth + 1)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool loops_are_plain(const Stager *s, const Op *load)
-{
-    for (const Op *up = load->parent->parent; up && up != s->launch; up = up->parent->parent) {
-        if (up->kind != OP_FOR || !scalar_is_plain(for_lo(up), 0) ||
-            !scalar_is_plain(for_hi(up), 0)) {
-            return false;
-        }
-    }
-    for (int i = 1; i < load->n_operands; i++) {
-        if (!scalar_is_plain(load->operands[i], 0)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 typedef struct Moves {
     const Value *tensor;
     bool reads, writes;
@@ -129,6 +90,57 @@ bool stage_may_bulk(const Op *launch, const Value *tensor)
     Moves moves = {tensor, false, false};
     block_walk(launch->regions[0], find_moves, &moves);
     return !moves.reads || !moves.writes;
+}
+
+/* A number that this launch finds in memory, and does not write. */
+static bool is_read(const Stager *s, const Op *op)
+{
+    return (op->kind == OP_LOAD || op->kind == OP_GATHER) && op->n_results == 1 &&
+           type_is_scalar(op->results[0]->type) && stage_may_bulk(s->launch, op->operands[0]);
+}
+
+static bool scalar_is_plain(const Stager *s, const Value *value, int depth)
+{
+    const Op *op = value ? value->def : NULL;
+    if (!value || depth > 32) {
+        return depth <= 32;
+    }
+    if (!op) { /* iterators and parameters, but no carried values */
+        const Op *binder = value->block ? value->block->parent : NULL;
+        const Attr *dims = binder ? op_attr(binder, ATTR_DIMS) : NULL;
+        return !binder || (dims && value->index < (uint32_t)dims->n);
+    }
+    if (!op_has(op, TRAIT_PURE) || op->n_regions || (op->kind == OP_LOAD && !is_read(s, op))) {
+        return false;
+    }
+    for (int i = is_read(s, op); i < op->n_operands; i++) {
+        if (!scalar_is_plain(s, op->operands[i], depth + 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool stage_is_plain(const Stager *s, const Value *value)
+{
+    return scalar_is_plain(s, value, 0);
+}
+
+/* Every loop from the launch to the load is one whose bounds the producer can compute by itself. */
+static bool loops_are_plain(const Stager *s, const Op *load)
+{
+    for (const Op *up = load->parent->parent; up && up != s->launch; up = up->parent->parent) {
+        if (up->kind != OP_FOR || !stage_is_plain(s, for_lo(up)) ||
+            !stage_is_plain(s, for_hi(up))) {
+            return false;
+        }
+    }
+    for (int i = 1; i < load->n_operands; i++) {
+        if (!stage_is_plain(s, load->operands[i])) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static void find_unit(Op *op, void *user)

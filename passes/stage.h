@@ -61,6 +61,8 @@ typedef struct Stager {
 int64_t swizzle_for(int64_t row_bytes);
 Value *shared_tile(Stager *s, Builder *at, DType dtype, int64_t slots, int64_t rows, int64_t cols);
 
+/* Can the producer compute the scalar (or range) by itself? */
+bool stage_is_plain(const Stager *s, const Value *value);
 /* Groups the bulk items into streams. */
 void stage_streams(Stager *s);
 /* Chooses slots, makes buffers and barriers at the launch's start. */

@@ -70,17 +70,9 @@ typedef struct Producer {
     CloneMap map; /* from the launch's iterators to the producer's */
 } Producer;
 
-/* The scalars that bound a loop or index a copy, computed again on this side. */
-static Value *own_scalar(Producer *p, Builder *b, Value *value)
+/* The scalars that bound loops or index copies are computed again on this side, where they stand. */
+static Value *own_scalar(const Producer *p, Value *value)
 {
-    if (!value || !value->def || clone_get(&p->map, value) != value ||
-        !block_is_in(value->def->parent, p->s->body)) {
-        return clone_get(&p->map, value);
-    }
-    for (int i = 0; i < value->def->n_operands; i++) {
-        own_scalar(p, b, value->def->operands[i]);
-    }
-    clone_op(b, &p->map, value->def);
     return clone_get(&p->map, value);
 }
 
@@ -132,7 +124,7 @@ static void produce_load(Producer *p, Builder *b, const Staged *item, Value *pos
     }
     operands[n++] = item->load->operands[0];
     for (int i = 1; i < item->load->n_operands; i++) {
-        operands[n++] = own_scalar(p, b, item->load->operands[i]);
+        operands[n++] = own_scalar(p, item->load->operands[i]);
     }
     operands[n++] = item->shared;
     operands[n++] = position;
@@ -161,7 +153,7 @@ static void produce_loop(Producer *p, Builder *b, const Op *loop, Positions *pos
     if (n == 0) {
         return;
     }
-    Value *lo = own_scalar(p, b, for_lo(loop)), *hi = own_scalar(p, b, for_hi(loop));
+    Value *lo = own_scalar(p, for_lo(loop)), *hi = own_scalar(p, for_hi(loop));
     Op *copy = build_for(b, op_attr(loop, ATTR_DIMS)->dims[0], op_attr(loop, ATTR_STEPS)->ints[0],
                          from->args[0]->name, lo, hi, n, inits);
     map_iterator(p, from->args[0], copy->regions[0]->args[0]);
@@ -188,6 +180,9 @@ static void produce_block(Producer *p, Builder *b, const Block *from, Positions 
             produce_load(p, b, item, positions->values[at]);
         } else if (op->kind == OP_FOR) {
             produce_loop(p, b, op, positions);
+        } else if (op->n_results == 1 && type_is_scalar(op->results[0]->type) &&
+                   stage_is_plain(p->s, op->results[0])) {
+            clone_op(b, &p->map, op); /* dead ones go with the others */
         }
     }
     for (int i = 0; i < p->s->n_streams; i++) {

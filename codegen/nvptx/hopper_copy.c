@@ -136,11 +136,24 @@ void hopper_describe_map(GpuEmitter *em, const Op *op, PlanMap *map)
 
 /* ---- coordinates ---- */
 
+/* A number that the program computes may be any: what has no 32 bits lies outside all the same. */
+static LLVMValueRef keep_outside(GpuEmitter *em, const Value *index, LLVMValueRef first)
+{
+    if (!index || !index->def || index->type->kind == TYPE_RANGE) {
+        return first;
+    }
+    LLVMValueRef most = LLVMConstInt(LLVMTypeOf(first), INT32_MAX, false);
+    LLVMValueRef below = LLVMBuildICmp(em->builder, LLVMIntULT, first, most, "");
+    return LLVMBuildSelect(em->builder, below, first, most, "");
+}
+
 /* i32, the first index on each axis. */
 static void first_indices(GpuEmitter *em, const Access *tensor, LLVMValueRef *first)
 {
     for (int axis = 0; axis < tensor->n; axis++) {
-        first[axis] = LLVMBuildTrunc(em->builder, gpu_access_first(em, tensor, axis), em->i32, "");
+        LLVMValueRef at = gpu_access_first(em, tensor, axis);
+        at = keep_outside(em, tensor->indices[axis], at);
+        first[axis] = LLVMBuildTrunc(em->builder, at, em->i32, "");
     }
 }
 
