@@ -9,17 +9,20 @@ enum {
     LEAST_STEP = 16,         /* unless it turns out that not even that fits */
     MOST_SHRINK = 64,        /* of the source's steps, before it is known what does not fit */
     THREAD_RANKED = 8,       /* elements that are ranked: digits, ranks, values, and their places */
-    THREAD_HELD_BYTES = 800, /* of accumulators and operands that a thread may hold */
+    THREAD_HELD_BYTES = 840, /* of accumulators and operands that a thread may hold */
+    MOST_LOADS = 32,         /* that are told apart */
 };
 
 typedef struct Steps {
     Func *func;
     int64_t shrink; /* divides the source's steps of loops, and beyond LOOPS_ALONE of grids too */
     int64_t shared; /* bytes of products' operands */
-    int64_t once, walked, stored;         /* of it: loaded once, by a loop's step; results' tiles */
-    int64_t lent;                         /* of the results' tiles: fit into what is loaded once */
-    Type loaded;                          /* that is loaded once */
-    int64_t held;                         /* bytes of accumulators and operands in registers */
+    int64_t once, walked, stored; /* of it: loaded once, by a loop's step; results' tiles */
+    int64_t lent;                 /* of the results' tiles: fit into what is loaded once */
+    Type loaded;                  /* that is loaded once */
+    int64_t held, operand; /* bytes in registers: accumulators, the largest of their operands */
+    const Op *loads[MOST_LOADS]; /* that are measured: several products may read one tile */
+    int n_loads;
     int64_t rows, accumulators, elements; /* largest of the products and of all values */
     bool wgmma, any_dot, loops_first, ranks;
 } Steps;
@@ -46,6 +49,19 @@ static bool is_walked(const Op *load)
     return false;
 }
 
+static bool is_measured(Steps *steps, const Op *load)
+{
+    for (int i = 0; i < steps->n_loads; i++) {
+        if (steps->loads[i] == load) {
+            return true;
+        }
+    }
+    if (steps->n_loads < MOST_LOADS) {
+        steps->loads[steps->n_loads++] = load;
+    }
+    return false;
+}
+
 static void measure_operand(Steps *steps, const Value *operand)
 {
     const Op *load = operand->def;
@@ -55,7 +71,9 @@ static void measure_operand(Steps *steps, const Value *operand)
     }
     steps->shared += bytes;
     if (!load || load->kind != OP_LOAD) {
-        steps->held += bytes;
+        steps->operand = larger(steps->operand, bytes);
+    } else if (is_measured(steps, load)) {
+        return;
     } else if (is_walked(load)) {
         steps->walked += bytes;
     } else {
@@ -175,7 +193,7 @@ static bool unit_steps_fit(const Func *func, const Steps *steps)
     int64_t threads = 128 * larger(1, smaller(2, steps->rows / 64));
     return steps->once + steps->stored - steps->lent + 2 * steps->walked + SHARED_SLACK <=
                func->target->shared_bytes &&
-           steps->held <= threads * THREAD_HELD_BYTES;
+           steps->held + steps->operand <= threads * THREAD_HELD_BYTES;
 }
 
 static bool steps_fit(const Func *func, const Steps *steps)
