@@ -245,6 +245,8 @@ bool interp_is_sync(OpKind kind)
     switch (kind) {
     case OP_SYNC:
     case OP_FENCE_ASYNC:
+    case OP_TAKE_TURN:
+    case OP_PASS_TURN:
     case OP_BULK_LOAD:
     case OP_BULK_STORE:
     case OP_BULK_WAIT:
@@ -262,6 +264,8 @@ bool interp_async(Run *run, const Op *op)
     switch (op->kind) {
     case OP_SYNC: async_sync(run); return true;
     case OP_FENCE_ASYNC: agent->fenced_at = agent->clock++; return true;
+    case OP_TAKE_TURN:
+    case OP_PASS_TURN: return true; /* the warp groups of a role are one here */
     case OP_BULK_LOAD: bulk_load(run, op); return true;
     case OP_BULK_STORE: bulk_store(run, op); return true;
     case OP_BULK_WAIT: agent->stores_done = agent->stores; return true;

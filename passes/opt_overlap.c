@@ -11,10 +11,14 @@
  *
  * This is the software pipeline of FlashAttention-3 (Shah et al. 2024, section 3.2), for any loop
  * of that shape: the first product needs nothing that the loop carries but ring positions, and the
- * second one's result goes to the next step only. Requires: stage. Changes no bits. */
+ * second one's result goes to the next step only. Where several warp groups compute, each issues
+ * its two products in its turn (section 3.1): then the others' element-wise work runs under them.
+ * Requires: stage. Changes no bits. */
 #include "ir/build.h"
 #include "ir/schedule.h"
 #include "passes/pass.h"
+
+enum { GROUP_WARPS = 4 };
 
 typedef struct Overlap {
     Func *func;
@@ -23,6 +27,7 @@ typedef struct Overlap {
     Op *first, *first_settle, *second, *second_settle;
     Op *wait, *arrive; /* of the second product's ring */
     Op *repair;  /* what overwrites the padding of its tile, between the wait and it; NULL: none */
+    bool turns;  /* the warp groups take turns */
     int carried; /* which carried value is the second product's result */
     Value *tile, *onto; /* its left operand and accumulator */
 } Overlap;
@@ -284,35 +289,77 @@ static Op *build_start(Overlap *o, Builder *b, Value *hi)
     return loop;
 }
 
-/* The other steps. */
+static int count_ops(const Block *block)
+{
+    int n = 0;
+    for (const Op *op = block->first; op; op = op->next) {
+        n++;
+    }
+    return n;
+}
+
+/* What waits for the second product: it, and what reads what reads its result. */
+typedef struct Late {
+    const Op **ops;
+    int n;
+    const Value *acc;
+} Late;
+
+static bool is_late(const Late *late, const Op *op)
+{
+    bool found = reads(op, late->acc);
+    for (int i = 0; i < late->n && !found; i++) {
+        for (int r = 0; r < late->ops[i]->n_results; r++) {
+            found = found || reads(op, late->ops[i]->results[r]);
+        }
+    }
+    return found;
+}
+
+/* Both products are issued; what comes back is the second one's result, in flight. */
+static Value *issue_both(Overlap *o, Builder *b, CloneMap *map, Value *tile, Value *position)
+{
+    Value *onto = clone_get(map, carried_arg(o, o->carried));
+    Value *both[2] = {clone_get(map, o->first->results[0])};
+    both[1] = build_second(o, b, tile, onto, position)->results[0];
+    if (o->turns) {
+        build_op(b, OP_PASS_TURN, 0, NULL, 0, NULL, 0);
+    }
+    Op *settle = build_settle(b, 2, both, 1);
+    clone_map_value(map, o->first_settle->results[0], settle->results[0]);
+    return settle->results[1];
+}
+
+/* The other steps. The second product is settled when all is done that does not need it. */
 static Op *build_rest(Overlap *o, Builder *b, Value *lo, const Op *start)
 {
     CloneMap map = clone_map_new(o->func);
     Op *loop = build_loop(o, b, lo, for_hi(o->loop), start->results, &map);
     Block *body = loop->regions[0];
     Builder in = build_at_end(o->func, body);
-    Value *acc = carried_arg(o, o->carried), *flying = NULL, *position = NULL;
+    Late late = {.acc = carried_arg(o, o->carried)};
+    late.ops = ARENA_ARRAY(o->func->arena, const Op *, count_ops(o->body));
+    Value *flying = NULL, *position = NULL;
     for (const Op *op = o->body->first; op != o->body->last; op = op->next) {
         if (is_of_second(o, op)) {
             continue;
         }
         if (op == o->first_settle) {
             position = previous_position(&in, clone_get(&map, o->wait->operands[1]));
-            Value *both[2] = {clone_get(&map, o->first->results[0])};
-            both[1] =
-                build_second(o, &in, body->args[body->n_args - 1], clone_get(&map, acc), position)
-                    ->results[0];
-            Op *settle = build_settle(&in, 2, both, 1);
-            clone_map_value(&map, o->first_settle->results[0], settle->results[0]);
-            flying = settle->results[1];
-            continue;
+            flying = issue_both(o, &in, &map, body->args[body->n_args - 1], position);
+        } else if (flying && is_late(&late, op)) {
+            late.ops[late.n++] = op;
+        } else {
+            if (op == o->first && o->turns) {
+                build_op(&in, OP_TAKE_TURN, 0, NULL, 0, NULL, 0);
+            }
+            clone_op(&in, &map, op);
         }
-        if (flying && reads(op, acc)) {
-            clone_map_value(&map, acc, build_settle(&in, 1, &flying, 0)->results[0]);
-            build_arrive(o, &in, position);
-            flying = NULL;
-        }
-        clone_op(&in, &map, op);
+    }
+    clone_map_value(&map, late.acc, build_settle(&in, 1, &flying, 0)->results[0]);
+    build_arrive(o, &in, position);
+    for (int i = 0; i < late.n; i++) {
+        clone_op(&in, &map, late.ops[i]);
     }
     build_yields(o, &in, &map);
     return loop;
@@ -368,6 +415,19 @@ static void overlap_loop(Overlap *o)
     op_remove(o->loop);
 }
 
+/* Products of two groups at once share the matrix unit, and both groups' element-wise work may then
+ * leave it idle. */
+static bool choose_turns(const Overlap *o)
+{
+    const Op *roles = op_enclosing(o->loop, OP_ROLES);
+    const Attr *warps = roles ? op_attr(roles, ATTR_WARPS) : NULL;
+    bool several = warps && warps->ints[warps->n - 1] >= 2 * GROUP_WARPS;
+    return several && text_same(schedule_word(o->func, "turns", "", "on",
+                                              "one warp group's element-wise work runs under "
+                                              "another's products"),
+                                "on");
+}
+
 static void try_loop(Op *op, void *user)
 {
     Func *func = user;
@@ -381,6 +441,7 @@ static void try_loop(Op *op, void *user)
                                 "the second product of a step runs under the next step's "
                                 "element-wise work"),
                   "on")) {
+        o.turns = choose_turns(&o);
         overlap_loop(&o);
     }
 }

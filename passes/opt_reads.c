@@ -10,8 +10,9 @@
  *        guard=[1, 0, 0] : f32[%j, D]
  *
  * (Each index is broadcast to the result's shape.) An index walks its whole axis, or a range of it,
- * or is one number for all, which may lie outside: then zeros are read, as before. Such a read is
- * copied in bulk, and ties the axes of what reads it. Requires the tensor stage. Changes no bits. */
+ * or is one number for all, which may lie outside: then zeros are read, as before. Such a read
+ * is copied in bulk, and ties the axes of what reads it. Requires the tensor stage. Changes no
+ * bits. */
 #include "ir/build.h"
 #include "passes/pass.h"
 

@@ -70,7 +70,7 @@ typedef struct Producer {
     CloneMap map; /* from the launch's iterators to the producer's */
 } Producer;
 
-/* The scalars that bound loops or index copies are computed again on this side, where they stand. */
+/* Scalars that bound loops or index copies are computed again on this side, where they stand. */
 static Value *own_scalar(const Producer *p, Value *value)
 {
     return clone_get(&p->map, value);

@@ -44,6 +44,7 @@ typedef struct GpuCoord {
 typedef struct GpuRole {
     int first_warp, warps;
     int barrier;             /* named barrier of the role; 0: the block's own */
+    int turns;               /* first of the named barriers of its warp groups' turns; 0: none */
     LLVMBasicBlockRef entry; /* ends in a branch; what is computed once a role goes before it */
     LLVMValueRef thread;     /* i32, in the role */
     LLVMValueRef lane;       /* i32 */

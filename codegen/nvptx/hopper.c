@@ -4,7 +4,13 @@
 
 #include "ir/build.h"
 
-enum { BARRIER_BYTES = 8, REGISTER_STEP = 8, MOST_REGISTERS = 255, LEAST_REGISTERS = 24 };
+enum {
+    BARRIER_BYTES = 8,
+    REGISTER_STEP = 8,
+    MOST_REGISTERS = 255,
+    LEAST_REGISTERS = 24,
+    GROUP_WARPS = 4, /* warps that a product is issued by */
+};
 
 LLVMValueRef hopper_address(GpuEmitter *em, LLVMValueRef ptr)
 {
@@ -281,6 +287,70 @@ static bool stores_in_bulk(Block *block)
     return found;
 }
 
+/* ---- turns ---- */
+
+/* A named barrier for each warp group: it waits there, and the one before it arrives there when it
+ * passes its turn on. */
+static void emit_turn(GpuEmitter *em, const char *verb, LLVMValueRef group)
+{
+    LLVMValueRef at = LLVMBuildAdd(em->builder, group, gpu_i32(em, em->role->turns), "");
+    const char *text =
+        arena_printf(em->arena, "bar.%s $0, %d;", verb, 2 * GROUP_WARPS << em->warp_bits);
+    gpu_asm(em, LLVMVoidTypeInContext(em->context), text, "r,~{memory}", true, 1, &at);
+}
+
+static LLVMValueRef own_group(GpuEmitter *em)
+{
+    return LLVMBuildUDiv(em->builder, em->role->warp, gpu_i32(em, GROUP_WARPS), "");
+}
+
+static bool alone(const GpuEmitter *em)
+{
+    return em->role->warps <= GROUP_WARPS;
+}
+
+static void emit_take_turn(GpuEmitter *em)
+{
+    if (!alone(em)) {
+        emit_turn(em, "sync", own_group(em));
+    }
+}
+
+static void emit_pass_turn(GpuEmitter *em)
+{
+    if (!alone(em)) {
+        LLVMValueRef next = LLVMBuildAdd(em->builder, own_group(em), gpu_i32(em, 1), "");
+        LLVMValueRef groups = gpu_i32(em, em->role->warps / GROUP_WARPS);
+        emit_turn(em, "arrive", LLVMBuildURem(em->builder, next, groups, ""));
+    }
+}
+
+static void see_turn(Op *op, void *user)
+{
+    *(bool *)user |= op->kind == OP_TAKE_TURN;
+}
+
+/* The first turn is the first group's: as if the last one had passed it on. */
+static void begin_turns(GpuEmitter *em, Block *block)
+{
+    bool found = false;
+    block_walk(block, see_turn, &found);
+    if (!found || alone(em)) {
+        return;
+    }
+    int groups = em->role->warps / GROUP_WARPS;
+    em->role->turns = em->n_named_barriers + 1;
+    em->n_named_barriers += groups;
+    LLVMBasicBlockRef last = gpu_new_block(em, "last"), after = gpu_new_block(em, "turns");
+    LLVMValueRef is_last =
+        LLVMBuildICmp(em->builder, LLVMIntEQ, own_group(em), gpu_i32(em, groups - 1), "");
+    LLVMBuildCondBr(em->builder, is_last, last, after);
+    gpu_go(em, last);
+    emit_pass_turn(em);
+    LLVMBuildBr(em->builder, after);
+    gpu_go(em, after);
+}
+
 static void emit_role(GpuEmitter *em, const Op *op, int role)
 {
     Block *block = op->regions[role];
@@ -289,6 +359,7 @@ static void emit_role(GpuEmitter *em, const Op *op, int role)
     if (first && hopper_is_solo(first)) {
         after = hopper_if_first_thread(em, "solo");
     }
+    begin_turns(em, block);
     gpu_emit_block(em, block);
     if (stores_in_bulk(block)) { /* shared memory must outlive the copies out of it */
         hopper_emit_bulk_wait(em, block->last);
@@ -339,6 +410,8 @@ bool hopper_emit_op(GpuEmitter *em, Op *op)
         gpu_asm(em, LLVMVoidTypeInContext(em->context), "fence.proxy.async.shared::cta;",
                 "~{memory}", true, 0, NULL);
         return true;
+    case OP_TAKE_TURN: emit_take_turn(em); return true;
+    case OP_PASS_TURN: emit_pass_turn(em); return true;
     case OP_BULK_LOAD: hopper_emit_bulk_load(em, op); return true;
     case OP_BULK_STORE: hopper_emit_bulk_store(em, op); return true;
     case OP_BULK_WAIT: hopper_emit_bulk_wait(em, op); return true;
