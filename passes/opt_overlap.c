@@ -173,8 +173,7 @@ static bool matches(Overlap *o)
     }
     o->tile = op_access_nth(o->second, 0).memory;
     o->onto = op_access_nth(o->second, 2).memory;
-    return !type_is_memory(o->tile->type) && o->tile->def && o->tile->def->parent == o->body &&
-           op_attr(o->loop, ATTR_STEPS)->ints[0] > 0;
+    return !type_is_memory(o->tile->type) && o->tile->def && o->tile->def->parent == o->body;
 }
 
 static bool is_of_second(const Overlap *o, const Op *op)
@@ -237,6 +236,22 @@ static Op *build_settle(Builder *b, int n, Value *const *values, int64_t pending
     return settle;
 }
 
+/* A range, or a number that counts by 1. */
+static void map_iterator(const Overlap *o, CloneMap *map, Value *by)
+{
+    Value *old = o->body->args[0];
+    clone_map_value(map, old, by);
+    if (old->type->kind == TYPE_RANGE) {
+        clone_map_dim(map, poly_as_range(old->type->dims[0]), by->type->dims[0]);
+    }
+}
+
+static int64_t step_of(const Op *loop)
+{
+    int64_t step = op_attr(loop, ATTR_STEPS)->ints[0];
+    return step > 0 ? step : 1;
+}
+
 /* An empty loop like the old one that carries, beside the same values, the tile. `map` renames the
  * old iterator and carried values; the carried accumulator becomes what the product goes on
  * from. */
@@ -248,9 +263,7 @@ static Op *build_loop(Overlap *o, Builder *b, Value *lo, Value *hi, Value *const
         build_for(b, op_attr(o->loop, ATTR_DIMS)->dims[0], op_attr(o->loop, ATTR_STEPS)->ints[0],
                   o->body->args[0]->name, lo, hi, n + 1, inits);
     Block *body = loop->regions[0];
-    clone_map_value(map, o->body->args[0], body->args[0]);
-    clone_map_dim(map, poly_as_range(o->body->args[0]->type->dims[0]),
-                  body->args[0]->type->dims[0]);
+    map_iterator(o, map, body->args[0]);
     for (int i = 0; i < n; i++) {
         clone_map_value(map, carried_arg(o, i), body->args[1 + i]);
     }
@@ -368,7 +381,7 @@ static Op *build_rest(Overlap *o, Builder *b, Value *lo, const Op *start)
 /* Where the last step starts; where the loop ends, if there is none. */
 static Value *last_start(Overlap *o, Builder *b, Value *hi)
 {
-    Value *step = build_i64(b, op_attr(o->loop, ATTR_STEPS)->ints[0]), *lo = for_lo(o->loop);
+    Value *step = build_i64(b, step_of(o->loop)), *lo = for_lo(o->loop);
     Value *before = build_binary(b, OP_SUB, build_binary(b, OP_SUB, hi, lo), build_i64(b, 1));
     Value *steps = build_binary(b, OP_MUL, build_binary(b, OP_DIV, before, step), step);
     return build_binary(b, OP_MAX, lo, build_binary(b, OP_ADD, lo, steps));
@@ -386,9 +399,7 @@ static Value *build_end(Overlap *o, Builder *b, const Op *rest)
                          last_start(o, b, hi), hi, 1, &onto);
     Builder in = build_at_end(o->func, loop->regions[0]);
     CloneMap map = clone_map_new(o->func);
-    Value *range = loop->regions[0]->args[0];
-    clone_map_value(&map, o->body->args[0], range);
-    clone_map_dim(&map, poly_as_range(o->body->args[0]->type->dims[0]), range->type->dims[0]);
+    map_iterator(o, &map, loop->regions[0]->args[0]);
     clone_map_value(&map, o->tile, tile);
     clone_map_value(&map, o->onto, loop->regions[0]->args[1]);
     clone_map_value(&map, o->wait->operands[1], position);
@@ -403,8 +414,7 @@ static Value *build_end(Overlap *o, Builder *b, const Op *rest)
 static void overlap_loop(Overlap *o)
 {
     Builder b = build_before(o->func, o->loop);
-    Value *second = build_binary(&b, OP_ADD, for_lo(o->loop),
-                                 build_i64(&b, op_attr(o->loop, ATTR_STEPS)->ints[0]));
+    Value *second = build_binary(&b, OP_ADD, for_lo(o->loop), build_i64(&b, step_of(o->loop)));
     Value *hi = build_binary(&b, OP_MIN, second, for_hi(o->loop));
     Op *start = build_start(o, &b, hi);
     Op *rest = build_rest(o, &b, second, start);

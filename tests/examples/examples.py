@@ -19,6 +19,7 @@ sys.path[:0] = [str(ROOT / "tests" / "agree"), str(ROOT / "tests")]
 
 import suite  # noqa: E402
 from arrays import EPSILON, load, round_to, save  # noqa: E402
+import attention_references  # noqa: E402, F401
 from references import CASES  # noqa: E402
 
 
@@ -33,6 +34,8 @@ def write(folder, dtype, arguments):
     for name, value in arguments.items():
         if isinstance(value, np.ndarray):
             is_float = value.dtype in (np.float32, np.float16)
+            wide = value.dtype == np.float64  # f32, whatever T is
+            value = value.astype(np.float32) if wide else value
             save(folder / f"{name}.npy", dtype if is_float else "other", value)
             words.append(f"{name}={folder / name}.npy")
         else:

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The family of attention, in NumPy. Importing this adds its cases to references.CASES."""
+
+import numpy as np
+from references import case, normal, softmax
+
+TYPES = ("f32", "bf16", "f16")
+SCALE = 0.125
+
+
+def scores(q, k, seen=True):
+    """Of [..., S, D] and [..., L, D]; what is not `seen`, [S, L], counts as -inf."""
+    return np.where(seen, q @ np.swapaxes(k, -1, -2) * SCALE, -np.inf)
+
+
+def back(rows, keys):
+    """How far each key lies behind each row."""
+    return np.arange(rows)[:, None] - np.arange(keys)[None, :]
+
+
+def log_sum(s):
+    top = s.max(axis=-1)
+    return top + np.log(np.exp(s - top[..., None]).sum(axis=-1))
+
+
+def heads(rng, s, names, count, rows):
+    return {n: normal(rng, s["B"], s[count], s[rows], s["D"]) for n in names}
+
+
+def for_heads(q, k):
+    return np.arange(q.shape[1]) * k.shape[1] // q.shape[1]
+
+
+def grouped(q, k, v, scale):
+    s = scores(q, k[:, for_heads(q, k)], back(q.shape[2], k.shape[2]) >= 0)
+    return {"o": softmax(s) @ v[:, for_heads(q, k)], "lse": log_sum(s)}
+
+
+case(
+    "attention_grouped",
+    [
+        {"B": 1, "H": 1, "G": 1, "S": 1, "L": 1, "D": 64},
+        {"B": 2, "H": 6, "G": 2, "S": 130, "L": 257, "D": 80},
+        {"B": 1, "H": 3, "G": 3, "S": 257, "L": 131, "D": 64},
+    ],
+    lambda rng, s: {
+        **heads(rng, s, "q", "H", "S"),
+        **heads(rng, s, "kv", "G", "L"),
+        "scale": SCALE,
+        "set": {"causal": "true"},
+    },
+    grouped,
+    2e-5,
+    TYPES,
+)
+
+
+def window(q, k, v, scale, W):  # noqa: N803
+    far = back(q.shape[2], k.shape[2])
+    return {"o": softmax(scores(q, k, (far >= 0) & (far < W))) @ v}
+
+
+case(
+    "attention_window",
+    [
+        {"B": 1, "H": 1, "S": 1, "D": 64, "W": 1},
+        {"B": 1, "H": 2, "S": 300, "D": 64, "W": 70},
+        {"B": 1, "H": 1, "S": 257, "D": 64, "W": 1000},
+    ],
+    lambda rng, s: {**heads(rng, s, "qkv", "H", "S"), "scale": SCALE, "W": s["W"]},
+    window,
+    2e-5,
+    TYPES,
+)
+
+
+def packed(q, k, v, at, scale):
+    o = np.zeros_like(q)
+    for first, last in zip(at[:-1], at[1:], strict=True):
+        if first == last:
+            continue
+        part = [np.swapaxes(x[first:last], 0, 1) for x in (q, k, v)]
+        o[first:last] = np.swapaxes(softmax(scores(part[0], part[1])) @ part[2], 0, 1)
+    return {"o": o}
+
+
+case(
+    "attention_packed",
+    [{"at": [0, 1]}, {"at": [0, 100, 103, 103, 331, 400]}],
+    lambda rng, s: {
+        **{n: normal(rng, s["at"][-1], 2, 64) for n in "qkv"},
+        "at": np.array(s["at"], np.int64),
+        "scale": SCALE,
+    },
+    packed,
+    2e-5,
+    TYPES,
+)
+
+
+def paged(q, k, v, table, length, scale):
+    b, _, rows, d = q.shape
+    o = np.zeros_like(q)
+    for i in range(b):
+        keys, values = (
+            np.swapaxes(x[table[i]], 0, 1).reshape(x.shape[1], -1, d)[:, : length[i]] for x in (k, v)
+        )
+        own = for_heads(q, keys[None])
+        seen = back(rows, length[i]) + length[i] - rows >= 0
+        o[i] = softmax(scores(q[i], keys[own], seen)) @ values[own]
+    return {"o": o}
+
+
+def make_paged(rng, s):
+    pages = -(-max(s["length"]) // s["R"])
+    b = len(s["length"])
+    table = rng.permutation(b * pages + 1)[: b * pages].reshape(b, pages)
+    return {
+        "q": normal(rng, b, s["H"], s["S"], s["D"]),
+        **{n: normal(rng, b * pages + 1, s["G"], s["R"], s["D"]) for n in "kv"},
+        "table": table.astype(np.int32),
+        "length": np.array(s["length"], np.int64),
+        "scale": SCALE,
+    }
+
+
+case(
+    "attention_paged",
+    [
+        {"length": [1], "H": 1, "G": 1, "S": 1, "R": 64, "D": 64},
+        {"length": [200, 64, 130], "H": 4, "G": 2, "S": 3, "R": 64, "D": 64},
+    ],
+    make_paged,
+    paged,
+    2e-5,
+    TYPES,
+)
+
+case(
+    "attention_decode",
+    [
+        {"B": 1, "G": 1, "R": 1, "L": 1, "D": 64},
+        {"B": 2, "G": 3, "R": 4, "L": 700, "D": 64},
+    ],
+    lambda rng, s: {
+        **heads(rng, s, "q", "G", "R"),
+        **heads(rng, s, "kv", "G", "L"),
+        "scale": SCALE,
+        "set": {"C": 256},
+    },
+    lambda q, k, v, scale: {"o": softmax(scores(q, k)) @ v},
+    2e-5,
+    TYPES,
+)
+
+
+def backward(q, k, v, o, g, lse, scale):
+    p = np.exp(scores(q, k, back(q.shape[2], k.shape[2]) >= 0) - lse[..., None])
+    d = p * (g @ np.swapaxes(v, 2, 3) - (g * o).sum(axis=3, keepdims=True)) * SCALE
+    turned = np.swapaxes(d, 2, 3), np.swapaxes(p, 2, 3)
+    return {"dq": d @ k, "dk": turned[0] @ q, "dv": turned[1] @ g}
+
+
+def make_backward(rng, s):
+    made = {**heads(rng, s, "qg", "H", "S"), **heads(rng, s, "kv", "H", "L")}
+    s = scores(made["q"], made["k"], back(s["S"], s["L"]) >= 0)
+    made["o"] = (softmax(s) @ made["v"]).astype(np.float32)
+    made["lse"] = log_sum(s).astype(np.float64)
+    return {**made, "scale": SCALE, "set": {"causal": "true"}}
+
+
+case(
+    "attention_backward",
+    [
+        {"B": 1, "H": 1, "S": 1, "L": 1, "D": 64},
+        {"B": 1, "H": 2, "S": 200, "L": 200, "D": 64},
+        {"B": 1, "H": 1, "S": 130, "L": 257, "D": 64},
+    ],
+    make_backward,
+    backward,
+    1e-4,
+    TYPES,
+)
