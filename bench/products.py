@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of matrices and attention: what bounds them is arithmetic."""
-
-import math
+"""Products of matrices, and attention (attention.py): what bounds them is arithmetic."""
 
 import torch
 import torch.nn.functional as functional
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
+import attention
 from workload import Workload, copy_peer, named, random
 
 
@@ -70,27 +68,6 @@ def skinny(m):
     return load
 
 
-def attention(dtype, b, h, s, d, causal):
-    q, k, v, o = (random(dtype, b, h, s, d) for _ in range(4))
-    scale = 1 / math.sqrt(d)
-
-    def library(backend):
-        def launch():
-            with sdpa_kernel(backend):
-                return functional.scaled_dot_product_attention(q, k, v, is_causal=causal,
-                                                               scale=scale)
-        return launch
-
-    peers = {"cuDNN": library(SDPBackend.CUDNN_ATTENTION),
-             "FlashAttention-2": library(SDPBackend.FLASH_ATTENTION)}
-    label = f"attention {dtype} {b}×{h}×{s}, d{d}{' causal' if causal else ''}"
-    consts = {"T": dtype, "D": d, "causal": "true" if causal else "false"}
-    return Workload("examples/attention", label, consts,
-                    {"q": q, "k": k, "v": v, "scale": scale}, o,
-                    4 * b * h * s * s * d / (2 if causal else 1), "TFLOP/s", peers,
-                    library(SDPBackend.FLASH_ATTENTION), {"f16": 2e-3, "bf16": 1e-2}[dtype])
-
-
 LARGE = [(8192, 8192, 8192), (4096, 4096, 4096), (2048, 2048, 2048), (16384, 4096, 1024)]
 ODD = [(4097, 4095, 1031), (1000, 1000, 1000), (3001, 5003, 2047), (8191, 8193, 4099),
        (2050, 2046, 2042), (511, 16381, 4093)]
@@ -117,8 +94,5 @@ SUITE = {
     "linear-k1024": lambda: linear("bf16", 16384, 4096, 1024),
     "linear-odd": lambda: linear("bf16", 4000, 4104, 4096),
     "linear-f16-4096": lambda: linear("f16", 4096, 4096, 4096),
-    "attention-full": lambda: attention("bf16", 4, 32, 4096, 128, False),
-    "attention-causal": lambda: attention("bf16", 4, 32, 4096, 128, True),
-    "attention-long": lambda: attention("bf16", 1, 32, 16384, 128, True),
-    "attention-d64": lambda: attention("bf16", 4, 32, 4096, 64, False),
+    **attention.SUITE,
 }
