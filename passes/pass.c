@@ -68,6 +68,8 @@ static const PassOrder ORDERS[] = {
     {"defer", "meet", "reductions have left their loops"},
     {"meet", "layout", "each reduction that crosses warps gets memory of its own there"},
     {"stage", "overlap", "only staged products can be in flight"},
+    {"overlap", "late", "what it takes settles where it says"},
+    {"late", "layout", "products in flight hold their registers"},
     {"overlap", "layout", "what a loop carries changes"},
     {"stage", "layout", "the matrix unit that a product uses anchors the layouts around it"},
     {"bounds", "layout", "layouts spread padded tiles, whose extents are static"},

@@ -103,7 +103,8 @@ def paged(q, k, v, table, length, scale):
     o = np.zeros_like(q)
     for i in range(b):
         keys, values = (
-            np.swapaxes(x[table[i]], 0, 1).reshape(x.shape[1], -1, d)[:, : length[i]] for x in (k, v)
+            np.swapaxes(x[table[i]], 0, 1).reshape(x.shape[1], -1, d)[:, : length[i]]
+            for x in (k, v)
         )
         own = for_heads(q, keys[None])
         seen = back(rows, length[i]) + length[i] - rows >= 0

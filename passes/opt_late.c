@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* late: products are issued as early, and settled as late, as what stands between them allows.
+ *
+ *   %s = dot_async %k, %q; settle            %s = dot_async %k, %q
+ *   %p = f(%s)                          →    %d = dot_async %v, %g
+ *   %o = dot_async %p, %g, %c; settle        settle %s, %d pending=1
+ *   %d = dot_async %v, %g; settle            %p = f(%s)
+ *   %e = %p * %d                             %o = dot_async %p, %g, %c
+ *   yield %o                                 settle %d, %o pending=1
+ *                                            %e = %p * %d
+ *                                            settle %o; yield %o
+ *
+ * The matrix unit then works under the element-wise work of the same step. A product whose operands
+ * all lie in shared memory goes up to the first product of its block, with the waits for its tiles;
+ * a slot is handed back when the products before that place are settled. Loops that `overlap` has
+ * taken stay as they are. Requires: stage. Changes no bits. */
+#include "ir/build.h"
+#include "ir/schedule.h"
+#include "passes/pass.h"
+
+enum { MOST_FLIGHTS = 16 };
+
+typedef struct Flight {
+    Value *flying;  /* unsettled */
+    Value *settled; /* what the old settle gave; readers of it are readers of this */
+} Flight;
+
+typedef struct Late {
+    Func *func;
+    Block *block;
+    Flight flights[MOST_FLIGHTS]; /* the oldest first */
+    int first, n;                 /* those before `first` are settled */
+    struct {
+        Op *op;
+        int after; /* flights that must be settled before it */
+    } arrives[MOST_FLIGHTS];
+    int n_arrives;
+} Late;
+
+/* ---- which blocks ---- */
+
+static bool is_own_settle(const Op *settle, const Op *dot)
+{
+    return settle && settle->kind == OP_SETTLE && settle->n_operands == 1 &&
+           settle->operands[0] == dot->results[0] && op_int(settle, ATTR_PENDING, 0) == 0;
+}
+
+static bool may_be_late(const Block *block)
+{
+    int dots = 0, arrives = 0;
+    for (const Op *op = block->first; op; op = op->next) {
+        if (op->kind == OP_DOT_ASYNC && (++dots > MOST_FLIGHTS || !is_own_settle(op->next, op))) {
+            return false;
+        }
+        arrives += op->kind == OP_ARRIVE;
+        if (op->kind == OP_TAKE_TURN) {
+            return false;
+        }
+    }
+    return dots > 1 && arrives <= MOST_FLIGHTS;
+}
+
+/* ---- early ---- */
+
+static bool stands_before(const Op *op, const Op *where)
+{
+    while (op && op != where) {
+        op = op->next;
+    }
+    return op != NULL;
+}
+
+/* Is it there before `where`, or a number that can be made there? */
+static bool is_there(const Late *late, const Value *value, const Op *where)
+{
+    const Op *op = value ? value->def : NULL;
+    if (!op || op->parent != late->block || stands_before(op, where)) {
+        return true;
+    }
+    bool there = op_has(op, TRAIT_PURE) && op->n_regions == 0 && op->n_results == 1 &&
+                 type_is_scalar(op->results[0]->type);
+    for (int i = 0; i < op->n_operands && there; i++) {
+        there = is_there(late, op->operands[i], where);
+    }
+    return there;
+}
+
+static bool all_there(const Late *late, const Op *op, const Op *where)
+{
+    for (int i = 0; i < op->n_operands; i++) {
+        if (!is_there(late, op->operands[i], where)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void bring(const Late *late, Op *op, Op *where)
+{
+    for (int i = 0; i < op->n_operands; i++) {
+        Op *def = op->operands[i] ? op->operands[i]->def : NULL;
+        if (def && def->parent == late->block && !stands_before(def, where)) {
+            bring(late, def, where);
+        }
+    }
+    op_move_before(op, where);
+}
+
+/* May the product, and the waits before it, stand before `where`? */
+static bool can_rise(const Late *late, const Op *dot, const Op *where)
+{
+    for (const Op *op = where; op != dot; op = op->next) {
+        bool writes = op->n_regions || op->kind == OP_SHARED_STORE || op->kind == OP_SYNC;
+        if (writes || (op->kind == OP_WAIT && !all_there(late, op, where))) {
+            return false;
+        }
+    }
+    return all_there(late, dot, where);
+}
+
+static void raise(const Late *late, Op *dot, Op *where)
+{
+    for (Op *op = where, *next; op != dot; op = next) {
+        next = op->next;
+        if (op->kind == OP_WAIT) {
+            bring(late, op, where);
+        }
+    }
+    bring(late, dot, where);
+}
+
+static Op *next_dot(Op *op)
+{
+    while (op && op->kind != OP_DOT_ASYNC) {
+        op = op->next;
+    }
+    return op;
+}
+
+/* Behind the first product, in their order. */
+static void raise_all(const Late *late)
+{
+    Op *first = next_dot(late->block->first), *where = first->next;
+    for (Op *dot = next_dot(where), *next; dot; dot = next) {
+        next = next_dot(dot->next);
+        if (dot->next && stands_before(where, dot) && can_rise(late, dot, where)) {
+            raise(late, dot, where);
+        }
+    }
+}
+
+/* ---- late ---- */
+
+static bool reads(const Op *op, const Value *value)
+{
+    for (int i = 0; i < op->n_operands; i++) {
+        if (op->operands[i] == value) {
+            return true;
+        }
+    }
+    for (int r = 0; r < op->n_regions; r++) {
+        for (const Op *in = op->regions[r]->first; in; in = in->next) {
+            if (reads(in, value)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void hand_back(Late *late, Op *where)
+{
+    int kept = 0;
+    for (int i = 0; i < late->n_arrives; i++) {
+        if (late->arrives[i].after <= late->first) {
+            op_move_before(late->arrives[i].op, where);
+        } else {
+            late->arrives[kept++] = late->arrives[i];
+        }
+    }
+    late->n_arrives = kept;
+}
+
+/* All flights before the n-th. */
+static void settle_before(Late *late, int n, Op *where)
+{
+    Value *values[MOST_FLIGHTS];
+    Type types[MOST_FLIGHTS];
+    int flying = late->n - late->first;
+    if (n <= late->first) {
+        return;
+    }
+    for (int i = 0; i < flying; i++) {
+        values[i] = late->flights[late->first + i].flying;
+        types[i] = values[i]->type;
+    }
+    Builder b = build_before(late->func, where);
+    Op *settle = build_op(&b, OP_SETTLE, flying, values, flying, types, 0);
+    op_set_int(late->func, settle, ATTR_PENDING, late->n - n);
+    for (int i = 0; i < flying; i++) {
+        Flight *flight = &late->flights[late->first + i];
+        flight->flying = settle->results[i];
+        if (late->first + i < n) {
+            settle->results[i]->name = flight->settled->name;
+            func_replace_uses(late->func, flight->settled, settle->results[i]);
+        }
+    }
+    late->first = n;
+    hand_back(late, where);
+}
+
+static bool ends_flights(const Op *op)
+{
+    switch (op->kind) {
+    case OP_YIELD:
+    case OP_SYNC:
+    case OP_FENCE_ASYNC:
+    case OP_SHARED_STORE:
+    case OP_BULK_STORE:
+    case OP_BULK_WAIT: return true;
+    default: return op->n_regions > 0;
+    }
+}
+
+/* How many flights must be settled before op. */
+static int needs(const Late *late, const Op *op)
+{
+    int n = late->first;
+    for (int i = late->first; i < late->n; i++) {
+        n = reads(op, late->flights[i].settled) || ends_flights(op) ? i + 1 : n;
+    }
+    return n;
+}
+
+static void settle_all(Late *late)
+{
+    Op *gone[MOST_FLIGHTS];
+    int n = 0;
+    for (Op *op = late->block->first, *next; op; op = next) {
+        next = op->next;
+        if (op->kind == OP_SETTLE) {
+            gone[n++] = op; /* its result is read until the new one is there */
+            continue;
+        }
+        settle_before(late, needs(late, op), op);
+        if (op->kind == OP_DOT_ASYNC) {
+            Op *settle = op->next;
+            while (!is_own_settle(settle, op)) {
+                settle = settle->next;
+            }
+            late->flights[late->n++] = (Flight){op->results[0], settle->results[0]};
+        } else if (op->kind == OP_ARRIVE && late->first < late->n) {
+            late->arrives[late->n_arrives].op = op;
+            late->arrives[late->n_arrives++].after = late->n;
+        }
+    }
+    for (int i = 0; i < n; i++) {
+        op_remove(gone[i]);
+    }
+}
+
+/* ---- all ---- */
+
+static void try_block(Func *func, Block *block)
+{
+    Late late = {.func = func, .block = block};
+    if (!may_be_late(block) || !block->last || block->last->kind != OP_YIELD) {
+        return;
+    }
+    raise_all(&late);
+    settle_all(&late);
+}
+
+static void try_loop(Op *op, void *user)
+{
+    if (op->kind == OP_FOR) {
+        try_block(user, op->regions[0]);
+    }
+}
+
+void pass_opt_late(Func *func)
+{
+    const Line *given = schedule_given(func, "overlap", "");
+    if (!given || !text_same(given->word, "off")) {
+        func_walk(func, try_loop, func);
+        func_remove_dead(func);
+    }
+}
