@@ -94,7 +94,7 @@ def packed(dtype, lengths, h, d):
 
     return Workload("examples/attention_packed",
                     f"attention {dtype} packed, {len(lengths)} of {min(lengths)} to {most}, d{d}",
-                    {"T": dtype, "D": d}, {"q": q, "k": k, "v": v, "at": at, "scale": scale}, o,
+                    {"T": dtype, "D": d}, {"q": q, "k": k, "v": v, "at": narrow, "scale": scale}, o,
                     sum(flops(1, h, x, x, d, False) for x in lengths), "TFLOP/s",
                     offered({"FlashAttention-2": flash}), flash, TOLERANCE[dtype], {"best": 1.0})
 

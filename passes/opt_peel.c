@@ -8,7 +8,8 @@
  *
  * A loop is hot when products of a matrix unit are directly in it. Its tail may be ragged, and a
  * causal mask (a comparison of the loop's index with that of a range around it, which holds for all
- * of the first tiles) is decided for whole tiles. Costs the loop's code twice. Requires: tile.
+ * of the first tiles, or for all but the first) is decided for whole tiles. Costs the loop's code
+ * twice; three times where first tiles have the mask, as in a loop over queries. Requires: tile.
  * Changes no bits. */
 #include "ir/build.h"
 #include "ir/schedule.h"
@@ -21,8 +22,9 @@ typedef struct Peel {
     Func *func;
     Op *loop;
     const DimVar *range;
-    Op *masks[8]; /* selects whose condition holds in early tiles */
+    Op *masks[8]; /* selects whose condition holds in early tiles, or in late ones */
     int n;
+    Value *from; /* i64: tiles that begin at or after it satisfy all of late ones; NULL: none */
     Value
         *limit; /* i64: tiles that end at or before it satisfy all conditions; NULL: no condition */
 } Peel;
@@ -37,55 +39,102 @@ static const DimVar *index_of(const Value *value)
     return op && op->kind == OP_INDEX ? poly_as_range(op->operands[0]->type->dims[0]) : NULL;
 }
 
-/* `i >= j` or `i > j`, written either way round, of an outer range i and the loop's j. Returns i;
- * `slack` is how far past start(i) a tile of j may end. */
-static const DimVar *early_condition(const Peel *p, const Op *cmp, int64_t *slack)
+typedef struct Condition {
+    const DimVar *outer; /* the range around that the loop's is compared with; NULL: none */
+    bool late;           /* it holds where the loop's index is the greater one */
+    int64_t slack;       /* 1: also where they are equal */
+} Condition;
+
+/* `i >= j` or `i > j`, written either way round, of the loop's range and an outer one. */
+static Condition condition_of(const Peel *p, const Op *cmp)
 {
     const char *pred = op_word(cmp, ATTR_PRED);
     bool forward = text_same(pred, "ge") || text_same(pred, "gt");
     bool backward = text_same(pred, "le") || text_same(pred, "lt");
     if (!forward && !backward) {
-        return NULL;
+        return (Condition){.outer = NULL};
     }
-    const DimVar *i = index_of(cmp->operands[forward ? 0 : 1]);
-    const DimVar *j = index_of(cmp->operands[forward ? 1 : 0]);
-    *slack = pred[1] == 'e' ? 1 : 0;
-    return j == p->range && i && i != j ? i : NULL;
+    const DimVar *more = index_of(cmp->operands[forward ? 0 : 1]);
+    const DimVar *less = index_of(cmp->operands[forward ? 1 : 0]);
+    bool late = more == p->range;
+    const DimVar *own = late ? more : less, *other = late ? less : more;
+    return (Condition){own == p->range && other != own ? other : NULL, late, pred[1] == 'e'};
 }
 
-static void lower_limit(Peel *p, Builder *b, const DimVar *outer, int64_t slack)
+/* Where the last tile may end that satisfies it, or the first one begin. */
+static void add_condition(Peel *p, Builder *b, const Condition *is)
 {
-    Value *start = build_range_fact(b, OP_START, outer->binder);
-    Value *limit = build_binary(b, OP_ADD, start, build_i64(b, slack));
-    p->limit = p->limit ? build_binary(b, OP_MIN, p->limit, limit) : limit;
+    Value *edge = build_range_fact(b, is->late ? OP_END : OP_START, is->outer->binder);
+    OpKind move = is->late ? OP_SUB : OP_ADD, join = is->late ? OP_MAX : OP_MIN;
+    edge = build_binary(b, move, edge, build_i64(b, is->slack));
+    Value **limit = is->late ? &p->from : &p->limit;
+    *limit = *limit ? build_binary(b, join, *limit, edge) : edge;
 }
 
 static void find_masks(Peel *p, Builder *b)
 {
     for (Op *op = p->loop->regions[0]->first; op && p->n < 8; op = op->next) {
         const Op *cmp = op->kind == OP_SELECT ? op->operands[0]->def : NULL;
-        int64_t slack;
-        const DimVar *outer = cmp && cmp->kind == OP_CMP ? early_condition(p, cmp, &slack) : NULL;
-        if (outer) {
-            lower_limit(p, b, outer, slack);
+        Condition is = {.outer = NULL};
+        if (cmp && cmp->kind == OP_CMP) {
+            is = condition_of(p, cmp);
+        }
+        if (is.outer) {
+            add_condition(p, b, &is);
             p->masks[p->n++] = op;
         }
     }
 }
 
+static Value *loop_end(const Peel *p, Builder *b)
+{
+    return build_binary(b, OP_MIN, for_hi(p->loop), build_size(b, p->range->whole));
+}
+
+/* lo, plus as many whole steps as lie before the late conditions hold. */
+static Value *build_first(const Peel *p, Builder *b)
+{
+    Value *lo = for_lo(p->loop), *step = build_i64(b, p->range->capacity);
+    Value *before = build_binary(b, OP_MAX, build_binary(b, OP_SUB, p->from, lo), build_i64(b, 0));
+    before = build_binary(b, OP_ADD, before, build_i64(b, p->range->capacity - 1));
+    Value *steps = build_binary(b, OP_DIV, before, step);
+    Value *first = build_binary(b, OP_ADD, lo, build_binary(b, OP_MUL, steps, step));
+    return build_binary(b, OP_MAX, lo, build_binary(b, OP_MIN, first, loop_end(p, b)));
+}
+
 /* lo, plus as many whole steps as end at or before the limits. */
 static Value *build_mid(const Peel *p, Builder *b)
 {
-    Value *lo = for_lo(p->loop), *step = build_i64(b, p->range->capacity);
-    Value *hi = build_binary(b, OP_MIN, for_hi(p->loop), build_size(b, p->range->whole));
+    Value *lo = for_lo(p->loop), *step = build_i64(b, p->range->capacity), *hi = loop_end(p, b);
     hi = p->limit ? build_binary(b, OP_MIN, hi, p->limit) : hi;
     Value *steps = build_binary(b, OP_DIV, build_binary(b, OP_SUB, hi, lo), step);
     Value *mid = build_binary(b, OP_ADD, lo, build_binary(b, OP_MUL, steps, step));
     return build_binary(b, OP_MAX, lo, mid);
 }
 
+static void go_on_from(Op *loop, const Op *before)
+{
+    for (int i = 0; i < before->n_results; i++) {
+        loop->operands[2 + i] = before->results[i];
+    }
+}
+
+/* The first tiles, as they are, by a loop before the others. */
+static void peel_first(Peel *p, Builder *b)
+{
+    Value *first = build_first(p, b);
+    CloneMap map = clone_map_new(p->func);
+    Op *copy = clone_op(b, &map, p->loop);
+    copy->operands[1] = first;
+    p->loop->operands[0] = first;
+    go_on_from(p->loop, copy);
+}
+
 static void peel_loop(Peel *p, Builder *b)
 {
+    if (p->from) {
+        peel_first(p, b);
+    }
     Value *mid = build_mid(p, b);
     CloneMap map = clone_map_new(p->func);
     Op *full = clone_op(b, &map, p->loop);
@@ -96,9 +145,7 @@ static void peel_loop(Peel *p, Builder *b)
         func_replace_uses(p->func, mask->results[0], mask->operands[1]);
     }
     p->loop->operands[0] = mid;
-    for (int i = 0; i < full->n_results; i++) {
-        p->loop->operands[2 + i] = full->results[i];
-    }
+    go_on_from(p->loop, full);
 }
 
 /* Products of matrix units: elsewhere masks are cheap beside the products, and the second loop's
@@ -113,10 +160,29 @@ static bool has_products(Func *func, const Op *loop)
     return false;
 }
 
-static bool has_elementwise_reduction(const Op *loop)
+/* Does a product of the loop lie behind it, through element-wise work? Then its padding is no
+ * zeros. */
+static bool is_made(const Peel *p, const Value *operand, int depth)
 {
-    for (const Op *op = loop->regions[0]->first; op; op = op->next) {
-        if (op->kind == OP_REDUCE) {
+    const Op *op = operand->def;
+    if (!op || op->parent != p->loop->regions[0] || depth > 12) {
+        return false;
+    }
+    bool made = op->kind == OP_DOT;
+    for (int i = 0; i < op->n_operands && op_has(op, TRAIT_ELEMENTWISE) && !made; i++) {
+        made = is_made(p, op->operands[i], depth + 1);
+    }
+    return made;
+}
+
+/* Reductions want neutral padding, and so do products of what is made along the range. Others read
+ * zeros past a tail. */
+static bool masks_its_tail(const Peel *p)
+{
+    for (const Op *op = p->loop->regions[0]->first; op; op = op->next) {
+        const Value *left = op->kind == OP_DOT ? op->operands[0] : NULL;
+        bool along = left && poly_as_range(left->type->dims[1]) == p->range && is_made(p, left, 0);
+        if (op->kind == OP_REDUCE || along) {
             return true;
         }
     }
@@ -134,8 +200,7 @@ static void try_loop(Op *op, void *user)
     p.range = poly_as_range(op->regions[0]->args[0]->type->dims[0]);
     Builder b = build_before(func, op);
     find_masks(&p, &b);
-    /* Products alone read zeros past a tail: a ragged loop without reductions has no masks. */
-    bool ragged = !range_is_full(p.range) && has_elementwise_reduction(op);
+    bool ragged = !range_is_full(p.range) && masks_its_tail(&p);
     if ((p.n > 0 || ragged) &&
         text_same(
             schedule_word(func, "peel", "", "on",

@@ -72,13 +72,14 @@ static bool same_tiles(const Staged *a, const Staged *b)
                       a->rows == b->rows && a->cols == b->cols);
 }
 
-/* The same tiles of the same tensors, in two loops of one block: the ring runs on. */
+/* The same tiles of the same tensors, in two loops of the launch's own block: the ring runs on. (In
+ * a loop around both each would carry a position of its own.) */
 static bool can_share(const Stager *s, int a, int b)
 {
     const Block *first = s->streams[a].home, *second = s->streams[b].home;
     return first != second && first->parent && second->parent && first != s->body &&
-           second != s->body && first->parent->parent == second->parent->parent &&
-           same_tiles(item_of(s, a, 0), item_of(s, b, 0)) &&
+           second != s->body && first->parent->parent == s->body &&
+           second->parent->parent == s->body && same_tiles(item_of(s, a, 0), item_of(s, b, 0)) &&
            same_tiles(item_of(s, a, 1), item_of(s, b, 1));
 }
 

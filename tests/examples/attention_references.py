@@ -89,7 +89,7 @@ case(
     [{"at": [0, 1]}, {"at": [0, 100, 103, 103, 331, 400]}],
     lambda rng, s: {
         **{n: normal(rng, s["at"][-1], 2, 64) for n in "qkv"},
-        "at": np.array(s["at"], np.int64),
+        "at": np.array(s["at"], np.int32),
         "scale": SCALE,
     },
     packed,

@@ -24,7 +24,13 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "nvptx"))
 from tools import find_tool  # noqa: E402
 
-BOUND = {"attention": ["causal=true", "D=64"]}  # what has no default
+BOUND = {"attention": ["causal=true", "D=64"],
+         "attention_backward": ["causal=true", "D=64"],
+         "attention_decode": ["D=64"],
+         "attention_grouped": ["causal=true", "D=64"],
+         "attention_packed": ["D=64"],
+         "attention_paged": ["D=64", "R=64"],
+         "attention_window": ["D=64"]}  # what has no default
 TYPES = ["bf16", "f32", "f16"]
 ZERO = ["private_segment_fixed_size", "vgpr_spill_count"]
 WAVE = {"gfx90a": 64, "gfx942": 64, "gfx950": 64, "gfx1100": 32, "gfx1201": 32}
