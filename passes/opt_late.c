@@ -39,17 +39,32 @@ typedef struct Late {
 
 /* ---- which blocks ---- */
 
-static bool is_own_settle(const Op *settle, const Op *dot)
+/* What a settle of all in flight makes of the product; NULL: another settle does, or later. */
+static Value *settled_by(const Op *settle, const Op *dot)
 {
-    return settle && settle->kind == OP_SETTLE && settle->n_operands == 1 &&
-           settle->operands[0] == dot->results[0] && op_int(settle, ATTR_PENDING, 0) == 0;
+    bool all = settle && settle->kind == OP_SETTLE && op_int(settle, ATTR_PENDING, 0) == 0;
+    for (int i = 0; all && i < settle->n_operands; i++) {
+        if (settle->operands[i] == dot->results[0]) {
+            return settle->results[i];
+        }
+    }
+    return NULL;
+}
+
+static const Op *next_settle(const Op *op)
+{
+    while (op && op->kind != OP_SETTLE) {
+        op = op->next;
+    }
+    return op;
 }
 
 static bool may_be_late(const Block *block)
 {
     int dots = 0, arrives = 0;
     for (const Op *op = block->first; op; op = op->next) {
-        if (op->kind == OP_DOT_ASYNC && (++dots > MOST_FLIGHTS || !is_own_settle(op->next, op))) {
+        if (op->kind == OP_DOT_ASYNC &&
+            (++dots > MOST_FLIGHTS || !settled_by(next_settle(op), op))) {
             return false;
         }
         arrives += op->kind == OP_ARRIVE;
@@ -244,11 +259,11 @@ static void settle_all(Late *late)
         }
         settle_before(late, needs(late, op), op);
         if (op->kind == OP_DOT_ASYNC) {
-            Op *settle = op->next;
-            while (!is_own_settle(settle, op)) {
-                settle = settle->next;
+            const Op *settle = next_settle(op);
+            while (!settled_by(settle, op)) {
+                settle = next_settle(settle->next);
             }
-            late->flights[late->n++] = (Flight){op->results[0], settle->results[0]};
+            late->flights[late->n++] = (Flight){op->results[0], settled_by(settle, op)};
         } else if (op->kind == OP_ARRIVE && late->first < late->n) {
             late->arrives[late->n_arrives].op = op;
             late->arrives[late->n_arrives++].after = late->n;
