@@ -158,7 +158,9 @@ static void raise_all(const Late *late)
     Op *first = next_dot(late->block->first), *where = first->next;
     for (Op *dot = next_dot(where), *next; dot; dot = next) {
         next = next_dot(dot->next);
-        if (dot->next && stands_before(where, dot) && can_rise(late, dot, where)) {
+        if (dot == where) { /* it is there already */
+            where = dot->next;
+        } else if (stands_before(where, dot) && can_rise(late, dot, where)) {
             raise(late, dot, where);
         }
     }
