@@ -133,15 +133,22 @@ static bool can_rise(const Late *late, const Op *dot, const Op *where)
     return all_there(late, dot, where);
 }
 
-static void raise(const Late *late, Op *dot, Op *where)
+/* Returns what is behind the product then, or `where`, whichever is later. */
+static Op *raise(const Late *late, Op *dot, Op *where)
 {
     for (Op *op = where, *next; op != dot; op = next) {
         next = op->next;
-        if (op->kind == OP_WAIT) {
+        if (op == where && op->kind == OP_WAIT) {
+            where = next; /* it is there already */
+        } else if (op->kind == OP_WAIT) {
             bring(late, op, where);
         }
     }
+    if (dot == where) {
+        return dot->next;
+    }
     bring(late, dot, where);
+    return where;
 }
 
 static Op *next_dot(Op *op)
@@ -158,10 +165,8 @@ static void raise_all(const Late *late)
     Op *first = next_dot(late->block->first), *where = first->next;
     for (Op *dot = next_dot(where), *next; dot; dot = next) {
         next = next_dot(dot->next);
-        if (dot == where) { /* it is there already */
-            where = dot->next;
-        } else if (stands_before(where, dot) && can_rise(late, dot, where)) {
-            raise(late, dot, where);
+        if (stands_before(where, dot) && can_rise(late, dot, where)) {
+            where = raise(late, dot, where);
         }
     }
 }
