@@ -53,6 +53,8 @@ typedef struct Options {
     const char *target, *emit, *device, *stop_after, *print_after;
     uint64_t seed;
     int threads, rounds, optimize;
+    bool no_jit;
+    const char *isolate; /* or NULL */
     int timeout;   /* seconds, 0: any; or NO_TIMEOUT */
     int64_t limit; /* bytes; -1: none is given */
     bool check, json, print_changed, time_passes, verify;

@@ -183,6 +183,23 @@ static int open_program(const Options *options, Session *session)
     return ok ? 0 : fail_context(session->context);
 }
 
+static int how_to_compile(const Options *options, TesseraContext *context)
+{
+    static const char *const words[] = {"never", "auto", "always"}; /* TesseraIsolate */
+    size_t n = sizeof words / sizeof *words, at = 0;
+    while (options->isolate && at < n && strcmp(options->isolate, words[at]) != 0) {
+        at++;
+    }
+    if (at == n) {
+        return fail_code(FAIL_VALUE, TESSERA_USAGE,
+                         "--isolate %.60s: never, auto or always is wanted", options->isolate);
+    }
+    double seconds = options->timeout > 0 && options->timeout != NO_TIMEOUT ? options->timeout : 0;
+    tessera_isolate(context, (TesseraIsolate)at, NULL, seconds);
+    tessera_cache_only(context, options->no_jit);
+    return 0;
+}
+
 int session_open(const Options *options, Session *session)
 {
     *session = (Session){0};
@@ -190,7 +207,8 @@ int session_open(const Options *options, Session *session)
     if (tessera_context_new(NULL, &session->context) != TESSERA_OK) {
         return fail(TESSERA_ENVIRONMENT, "out of memory");
     }
-    int code = open_program(options, session);
+    int code = how_to_compile(options, session->context);
+    code = code == 0 ? open_program(options, session) : code;
     if (code != 0) {
         session_close(session);
     }

@@ -37,6 +37,9 @@ const OptionRow option_rows[] = {
     {"--timeout", "SECONDS", CHECKED,
      "that compiling may take (default: 60), and a kernel (any); 0: any"},
     {"--timeout", "SECONDS", VERB_DOCTOR, "that the small kernels may take (default: 60; 0: any)"},
+    {"--isolate", "never|auto|always", CHECKED,
+     "machine code is made by a program of its own, tessera-worker (default: never)"},
+    {"--no-jit", NULL, ON_DEVICE, "machine code comes from the cache, or not at all"},
     {"--describe", NULL, VERB_COMPILE, "nothing is made: the signatures of the kernels"},
     {"-MD", NULL, VERB_COMPILE, "the files read, as a rule for make, in the -o FILE's .d"},
     {"--rounds", "N", VERB_BENCH, "of which the median is taken (default: 7)"},
@@ -342,6 +345,7 @@ static const char **text_slot(const OptionRow *row, Options *options)
 {
     return is(row, "--target")        ? &options->target
            : is(row, "--device")      ? &options->device
+           : is(row, "--isolate")     ? &options->isolate
            : is(row, "--emit")        ? &options->emit
            : is(row, "--compare")     ? &options->compare
            : is(row, "--html")        ? &options->html
@@ -355,6 +359,7 @@ static const char **text_slot(const OptionRow *row, Options *options)
 static bool *switch_slot(const OptionRow *row, Options *options)
 {
     return is(row, "--check")           ? &options->check
+           : is(row, "--no-jit")        ? &options->no_jit
            : is(row, "--json")          ? &options->json
            : is(row, "--csv")           ? &options->csv
            : is(row, "--describe")      ? &options->describe

@@ -56,6 +56,15 @@ TesseraStatus tessera_cache_use(TesseraContext *context, const char *folder, int
     return TESSERA_OK;
 }
 
+TesseraStatus tessera_cache_only(TesseraContext *context, bool only)
+{
+    if (!context) {
+        return TESSERA_USAGE;
+    }
+    context->compiler->cache_only = only;
+    return TESSERA_OK;
+}
+
 static TesseraStatus get_cache(TesseraContext *context, const char *call, const void *out,
                                const char *name, Cache **cache)
 {

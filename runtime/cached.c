@@ -3,6 +3,7 @@
  * what LLVM and the assembler make of their IR is kept (runtime/cache). */
 #include "runtime/runtime.h"
 
+#include "ir/base/clock.h"
 #include "ir/verify.h"
 #include "runtime/build_id.h"
 #include "runtime/cache/cache.h"
@@ -64,7 +65,7 @@ static bool key_of(Compilation *c, EmitKind kind, int optimize, Text *key)
 
 /* ---- the value: the plan's length, the plan, the code ---- */
 
-static bool unpack(Arena *arena, const Text *value, Code *code, Plan *plan)
+bool code_unpack(Arena *arena, const Text *value, Code *code, Plan *plan)
 {
     uint64_t n;
     if (value->n < sizeof n) {
@@ -80,7 +81,7 @@ static bool unpack(Arena *arena, const Text *value, Code *code, Plan *plan)
     return true;
 }
 
-static Text pack(Arena *arena, const Code *code, const Plan *plan)
+Text code_pack(Arena *arena, const Code *code, const Plan *plan)
 {
     Text bytes = text_new(arena), value = text_new(arena);
     plan_to_bytes(plan, &bytes);
@@ -96,31 +97,71 @@ static Text pack(Arena *arena, const Code *code, const Plan *plan)
 static bool take(Cache *cache, Arena *arena, CacheKey key, Code *code, Plan *plan)
 {
     Text value;
-    return cache_take(cache, arena, key, &value) && unpack(arena, &value, code, plan);
+    return cache_take(cache, arena, key, &value) && code_unpack(arena, &value, code, plan);
 }
 
-bool cached_emit(Compilation *c, EmitKind kind, Code *code, Plan *plan)
+/* Code that may only be taken is not there. */
+static bool refuse_to_make(Compilation *c)
+{
+    Diags *diags = &c->work->diags;
+    Diag *diag = diag_failure(diags, DIAG_ENVIRONMENT,
+                              "%s for %s is not in the cache, and compiling is forbidden",
+                              c->func->name, c->target->name);
+    diag_help(diags, diag,
+              "run it once where it may compile, with this build, these options and "
+              "this cache");
+    return false;
+}
+
+bool code_make(Compilation *c, EmitKind kind, Code *code, Plan *plan)
+{
+    CodegenOptions options = compilation_codegen(c);
+    bool done;
+    bool good = worker_emit(c, kind, code, plan, &done);
+    return done ? good : codegen_emit(c->func, kind, &options, code, plan);
+}
+
+static bool emit_through_cache(Compilation *c, EmitKind kind, Code *code, Plan *plan, bool *made)
 {
     CodegenOptions options = compilation_codegen(c);
     Arena *arena = &c->work->arena;
     Cache *cache =
         c->work->context->compiler->debug.time_passes ? NULL : context_cache(c->work->context);
     Text text = text_new(arena);
+    *made = true;
     if (!cache || !key_of(c, kind, options.optimize, &text)) {
-        return codegen_emit(c->func, kind, &options, code, plan);
+        bool only = c->work->context->compiler->cache_only;
+        return only ? refuse_to_make(c) : code_make(c, kind, code, plan);
     }
     CacheKey key = {text.data, text.n};
     if (take(cache, arena, key, code, plan)) {
+        *made = false;
         return true;
     }
+    if (c->work->context->compiler->cache_only) {
+        return refuse_to_make(c);
+    }
     cache_begin(cache, key, WAIT_SECONDS);
-    bool made = take(cache, arena, key, code, plan);
-    if (!made && codegen_emit(c->func, kind, &options, code, plan)) {
-        Text value = pack(arena, code, plan);
+    *made = !take(cache, arena, key, code, plan);
+    bool good = !*made || code_make(c, kind, code, plan);
+    if (*made && good) {
+        Text value = code_pack(arena, code, plan);
         const char *about = arena_printf(arena, "%s for %s", c->func->name, c->target->name);
         cache_put(cache, key, about, &value);
-        made = true;
     }
     cache_end(cache, key);
-    return made;
+    return good;
+}
+
+bool cached_emit(Compilation *c, EmitKind kind, Code *code, Plan *plan)
+{
+    bool made;
+    double start = clock_seconds();
+    bool good = emit_through_cache(c, kind, code, plan, &made);
+    if (good) {
+        context_log(c->work->context, TESSERA_LOG_INFO, "%s for %s: machine code %s in %.1f ms",
+                    c->func->name, c->target->name, made ? "made" : "taken from the cache",
+                    1e3 * (clock_seconds() - start));
+    }
+    return good;
 }

@@ -2,12 +2,16 @@
 /* What a context has besides that launching needs: the compiler's part. */
 #include "runtime/runtime.h"
 
+#include <string.h>
+
 static void compiler_end(TesseraContext *context)
 {
     Compiler *compiler = context->compiler;
     context_drop(context, compiler->warnings);
     context_drop(context, compiler->formatted);
     context_drop(context, compiler->allowed);
+    context_drop(context, compiler->worker);
+    tasks_free(context);
     doctor_free(context);
     cache_free(context);
     arena_free(&compiler->told);
@@ -49,4 +53,47 @@ TesseraStatus context_fail_diags(TesseraContext *context, TesseraStatus status, 
     context_set_error(context, status, 0, rendered);
     context_tell(context, diags);
     return status;
+}
+
+/* ---- contexts of tasks ---- */
+
+TesseraStatus context_like(TesseraContext *context, const TesseraContext *from)
+{
+    Compiler *to = context->compiler;
+    const Compiler *like = from->compiler;
+    size_t bytes = like->policy.n_allowed * sizeof *like->allowed;
+    if (bytes > 0) {
+        to->allowed = context_take(context, bytes);
+        if (!to->allowed) {
+            return TESSERA_ENVIRONMENT;
+        }
+        memcpy(to->allowed, like->allowed, bytes);
+    }
+    to->policy = (DiagPolicy){to->allowed, like->policy.n_allowed, like->policy.deny};
+    to->cache_only = like->cache_only;
+    to->isolate = like->isolate;
+    to->isolate_seconds = like->isolate_seconds;
+    context_set(context, &to->worker, like->worker);
+    return tessera_cache_use(context, like->cache_folder, like->cache_limit);
+}
+
+void context_take_over(TesseraContext *context, TesseraContext *from)
+{
+    TesseraContext before = *context;
+    Compiler *to = context->compiler, *of = from->compiler, had = *to;
+    if (from->error.status != TESSERA_OK) { /* what went well leaves an earlier error */
+        context->error = from->error;
+        context->message = from->message;
+        context->reproducer = from->reproducer;
+        from->message = before.message;
+        from->reproducer = before.reproducer;
+    }
+    to->warnings = of->warnings;
+    to->told = of->told;
+    to->diagnostics = of->diagnostics;
+    to->n_diagnostics = of->n_diagnostics;
+    of->warnings = had.warnings;
+    of->told = had.told;
+    of->diagnostics = had.diagnostics;
+    of->n_diagnostics = had.n_diagnostics;
 }

@@ -118,7 +118,8 @@ static bool after_pass(void *user, const Pass *pass, Func *func, double seconds)
     debug_took(c, pass->name, seconds);
     print_if_wanted(c, pass->name);
     compilation_record(c, pass->name);
-    c->stopped = stops_here(c, pass->name);
+    const atomic_bool *cancelled = c->work->context->compiler->cancelled;
+    c->stopped = stops_here(c, pass->name) || (cancelled && atomic_load(cancelled));
     return !c->stopped;
 }
 

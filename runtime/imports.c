@@ -128,3 +128,18 @@ Importer imports_kept(Imports *imports)
 {
     return (Importer){kept_text, imports};
 }
+
+Imports *imports_copy(Arena *arena, const Imports *imports)
+{
+    Imports *copy = ARENA_NEW(arena, Imports);
+    copy->arena = arena;
+    copy->folder = imports->folder ? arena_strdup(arena, imports->folder) : NULL;
+    for (size_t i = 0; i < imports->texts.n; i++) {
+        const ImportedText *from = &imports->texts.items[i];
+        ImportedText text = {arena_strdup(arena, from->path),
+                             arena_strndup(arena, from->text, from->n), from->n,
+                             arena_strdup(arena, from->file)};
+        ARENA_PUSH(arena, &copy->texts, text);
+    }
+    return copy;
+}

@@ -2,6 +2,7 @@
 /* Kernels: one compilation each, and what can be asked of it. */
 #include "runtime/runtime.h"
 
+#include "ir/base/clock.h"
 #include "ir/errors.h"
 #include "ir/verify.h"
 #include "runtime/device/plan_json.h"
@@ -107,8 +108,8 @@ static bool compile_task(void *user)
     *c = (Compilation){.work = &kernel->work,
                        .name = task->program->name,
                        .text = task->program->text,
-                       .n = task->program->n,
-                       .imports = &task->program->imports};
+                       .n = task->program->n};
+    c->imports = imports_copy(&kernel->work.arena, &task->program->imports);
     options_copy(&kernel->work.arena, task->options, &c->options);
     c->name = arena_strdup(&kernel->work.arena, c->name);
     c->text = arena_strndup(&kernel->work.arena, c->text, c->n);
@@ -136,6 +137,27 @@ static void compile_reproducer(void *user, Text *out)
     compilation_reproducer(&((CompileTask *)user)->kernel->compilation, out);
 }
 
+TesseraStatus kernel_make(TesseraContext *context, TesseraProgram *program,
+                          const TesseraOptions *options, TesseraKernel **out)
+{
+    TesseraKernel *kernel = context_take(context, sizeof *kernel);
+    if (!kernel) {
+        return TESSERA_ENVIRONMENT;
+    }
+    work_init(&kernel->work, context);
+    CompileTask task = {kernel, program, options};
+    double start = clock_seconds();
+    TesseraStatus status = work_run(&kernel->work, compile_task, compile_reproducer, &task);
+    if (status != TESSERA_OK) {
+        tessera_kernel_free(kernel);
+        return status;
+    }
+    context_log(context, TESSERA_LOG_INFO, "%s for %s: compiled in %.1f ms", kernel->signature.name,
+                options->target, 1e3 * (clock_seconds() - start));
+    *out = kernel;
+    return TESSERA_OK;
+}
+
 TesseraStatus tessera_compile(TesseraProgram *program, const TesseraOptions *options,
                               TesseraKernel **out)
 {
@@ -152,22 +174,7 @@ TesseraStatus tessera_compile(TesseraProgram *program, const TesseraOptions *opt
         return context_usage(context, "compiling needs a target");
     }
     TesseraStatus status = options_check(program, options, &signature);
-    if (status != TESSERA_OK) {
-        return status;
-    }
-    TesseraKernel *kernel = context_take(context, sizeof *kernel);
-    if (!kernel) {
-        return TESSERA_ENVIRONMENT;
-    }
-    work_init(&kernel->work, context);
-    CompileTask task = {kernel, program, options};
-    status = work_run(&kernel->work, compile_task, compile_reproducer, &task);
-    if (status != TESSERA_OK) {
-        tessera_kernel_free(kernel);
-        return status;
-    }
-    *out = kernel;
-    return TESSERA_OK;
+    return status == TESSERA_OK ? kernel_make(context, program, options, out) : status;
 }
 
 void tessera_kernel_free(TesseraKernel *kernel)
@@ -290,10 +297,9 @@ static bool emit_launch(EmitTask *task)
 static bool emit_code(EmitTask *task, EmitKind kind)
 {
     TesseraKernel *kernel = task->kernel;
-    CodegenOptions options = compilation_codegen(&kernel->compilation);
     Code code = {0};
     Plan plan;
-    if (!codegen_emit(kernel->compilation.func, kind, &options, &code, &plan)) {
+    if (!code_make(&kernel->compilation, kind, &code, &plan)) {
         return false;
     }
     char *ended = arena_alloc(&kernel->work.arena, code.n + 1);

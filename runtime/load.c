@@ -52,13 +52,54 @@ static void give_sizes(Plan *plan, const TesseraOptions *options)
     }
 }
 
+static bool make_ahead(void *user)
+{
+    TesseraKernel *kernel = user;
+    kernel->is_made =
+        cached_emit(&kernel->compilation, kernel->made_kind, &kernel->made, &kernel->made_plan);
+    return kernel->is_made;
+}
+
+static void ahead_reproducer(void *user, Text *out)
+{
+    compilation_reproducer(&((TesseraKernel *)user)->compilation, out);
+}
+
+EmitKind kernel_kind(const TesseraKernel *kernel)
+{
+    return kind_to_load(kernel->compilation.target);
+}
+
+TesseraStatus kernel_make_code(TesseraKernel *kernel, EmitKind kind)
+{
+    if (kernel->compilation.stopped) {
+        return TESSERA_OK;
+    }
+    kernel->made_kind = kind;
+    kernel->work.diags.list.n = 0;
+    kernel->work.diags.errors = 0;
+    return work_run(&kernel->work, make_ahead, ahead_reproducer, kernel);
+}
+
+/* As it was made ahead, or now. */
+static bool get_code(TesseraKernel *kernel, Code *code, Plan *plan)
+{
+    Compilation *c = &kernel->compilation;
+    if (kernel->is_made && kernel->made_kind == kind_to_load(c->target)) {
+        *code = kernel->made;
+        *plan = kernel->made_plan;
+        return true;
+    }
+    return cached_emit(c, kind_to_load(c->target), code, plan);
+}
+
 static bool make_code(LoadTask *task)
 {
     TesseraKernel *kernel = task->kernel;
     Compilation *c = &kernel->compilation;
     OnDevice *made = task->made;
     Code code = {0};
-    if (!cached_emit(c, kind_to_load(c->target), &code, &made->plan)) {
+    if (!get_code(kernel, &code, &made->plan)) {
         return false;
     }
     if (c->target->family == FAMILY_CPU) {
@@ -141,6 +182,16 @@ static TesseraStatus load_on(TesseraKernel *kernel, TesseraDevice *device, OnDev
     task.made->next = kernel->devices;
     kernel->devices = *out = task.made;
     return TESSERA_OK;
+}
+
+TesseraStatus tessera_kernel_load(TesseraKernel *kernel, TesseraDevice *device)
+{
+    OnDevice *on;
+    if (!kernel || !device) {
+        return context_null(kernel ? kernel->work.context : NULL, __func__,
+                            kernel ? "device" : "kernel");
+    }
+    return load_on(kernel, device, &on);
 }
 
 /* ---- launches ---- */

@@ -11,6 +11,7 @@
 #include "runtime/debug.h"
 #include "runtime/launch/context.h"
 
+#include <stdatomic.h>
 #include <tessera/tessera.h>
 
 enum { MOST_SOURCE_MIB = 64, MOST_SOURCE = MOST_SOURCE_MIB << 20 };
@@ -28,6 +29,12 @@ typedef struct Compiler {
     struct Cache *cache;  /* cached.c; NULL: was not asked yet */
     char *cache_folder;   /* NULL: as the environment says */
     int64_t cache_limit;
+    bool cache_only;             /* nothing is compiled to machine code */
+    TesseraIsolate isolate;
+    double isolate_seconds; /* 0: as normal */
+    char *worker;           /* from the allocator; NULL: it is looked for */
+    struct TaskGate *gate;       /* tasks.c; NULL: no task yet */
+    const atomic_bool *cancelled; /* of a task's own context; NULL: nobody can */
     struct CacheListing *listing; /* of the last tessera_cache_list; NULL: none */
     struct Doctor *doctor;        /* doctor.c; NULL: was not asked */
 } Compiler;
@@ -59,6 +66,8 @@ typedef struct Imports {
 Importer imports_reader(Imports *imports);
 /* The same without reading anything more. */
 Importer imports_kept(Imports *imports);
+/* All texts, so that a kernel needs its program no more. */
+Imports *imports_copy(Arena *arena, const Imports *imports);
 
 struct TesseraProgram {
     Work work;
@@ -103,6 +112,10 @@ struct TesseraKernel {
     Work work;
     Compilation compilation;
     TesseraSignature signature;
+    bool is_made; /* machine code that was made ahead */
+    EmitKind made_kind;
+    Code made;
+    Plan made_plan;
     OnDevice *devices;
 };
 
@@ -114,6 +127,21 @@ TesseraStatus context_fail_diags(TesseraContext *context, TesseraStatus status, 
 void context_tell(TesseraContext *context, const Diags *diags);
 void context_tell_plain(TesseraContext *context, TesseraStatus status, int code,
                         const char *message);
+
+/* ---- tasks (tasks.c) ---- */
+
+typedef struct TaskGate TaskGate;
+void tasks_free(TesseraContext *context);
+/* What the task's context takes of the caller's, and, when it is done, the caller's of it: what
+ * went wrong, and warnings. */
+TesseraStatus context_like(TesseraContext *context, const TesseraContext *from);
+void context_take_over(TesseraContext *context, TesseraContext *from);
+/* As tessera_compile, of options that were checked, with another context than the program's. */
+TesseraStatus kernel_make(TesseraContext *context, TesseraProgram *program,
+                          const TesseraOptions *options, TesseraKernel **kernel);
+/* Makes code, for when it is loaded; of the kind that a device of the target loads. */
+TesseraStatus kernel_make_code(TesseraKernel *kernel, EmitKind kind);
+EmitKind kernel_kind(const TesseraKernel *kernel);
 
 /* ---- arguments (arguments.c) ---- */
 
@@ -172,6 +200,13 @@ struct Cache *context_cache(TesseraContext *context);
 void cache_free(TesseraContext *context);
 /* codegen_emit, unless what it would make is there already. */
 bool cached_emit(Compilation *c, EmitKind kind, Code *code, Plan *plan);
+/* The code and its plan as one value, and back; false where it is none. */
+Text code_pack(Arena *arena, const Code *code, const Plan *plan);
+bool code_unpack(Arena *arena, const Text *value, Code *code, Plan *plan);
+/* Makes it anew, here or in a worker. */
+bool code_make(Compilation *c, EmitKind kind, Code *code, Plan *plan);
+/* By a worker, if that is to be (worker.c); `done`: it was, whatever came of it. */
+bool worker_emit(Compilation *c, EmitKind kind, Code *code, Plan *plan, bool *done);
 /* As it may stand in the source. */
 const char *schedule_block(const Compilation *c, bool reasons); /* kernel.c */
 /* The IR as it is now, with the lines of the source that it comes from (explain.c). */

@@ -4,10 +4,10 @@
  *
  * Every call that can fail returns a TesseraStatus; tessera_error has the words. Nothing here
  * prints, exits, or keeps global state. A context, and what was made with it, is for one thread at
- * a time. Text and bytes that a call hands out live as long as the object that they were asked of.
- * Objects are freed by their `_free`, NULL allowed: launches before the devices that they run on,
- * the context last. Any other argument that is NULL where something is needed is an error of usage,
- * or an answer of nothing. */
+ * a time; threads have contexts of their own. Text and bytes that a call hands out live as long as
+ * the object that they were asked of. Objects are freed by their `_free`, NULL allowed: launches
+ * before the devices that they run on, the context last. Any other argument that is NULL where
+ * something is needed is an error of usage, or an answer of nothing. */
 #ifndef TESSERA_LAUNCH_H
 #define TESSERA_LAUNCH_H
 
@@ -31,6 +31,7 @@ typedef enum TesseraStatus {
     TESSERA_FAULT = 4,       /* the kernel failed while running; the device may be unusable */
     TESSERA_DIFFERENT = 5,   /* answers differ */
     TESSERA_INTERNAL = 70,   /* a bug of Tessera */
+    TESSERA_CANCELLED = 130, /* by tessera_task_cancel */
 } TesseraStatus;
 
 /* Version of the library: "0.1.0". */
@@ -60,6 +61,17 @@ typedef struct TesseraError {
 
 /* Of the last call that failed. Valid until the next call with the context. */
 TESSERA_API const TesseraError *tessera_error(const TesseraContext *context);
+
+/* What the library does, for who wants to know: what was compiled and how long that took, what the
+ * cache had, devices, memory that was not released. Nothing is told unless this is set. */
+typedef enum TesseraLogLevel {
+    TESSERA_LOG_WARNING, /* something is wrong, and goes on */
+    TESSERA_LOG_INFO,    /* something was done */
+} TesseraLogLevel;
+typedef void TesseraLog(void *user, TesseraLogLevel level, const char *message);
+/* For later calls with this context; NULL: nobody. It is called in the call that causes it, and
+ * calls nothing with the context. */
+TESSERA_API TesseraStatus tessera_log(TesseraContext *context, TesseraLog *log, void *user);
 
 /* ---- element types ---- */
 
@@ -139,6 +151,82 @@ TESSERA_API TesseraStatus tessera_copy_out(TesseraDevice *device, void *to_host,
 /* Waits for all work of a stream (NULL: the default one); reports a kernel's fault. */
 TESSERA_API TesseraStatus tessera_sync(TesseraDevice *device, void *stream);
 
+/* A device on what the caller has: kind "cuda", a CUcontext, which stays the caller's and outlives
+ * the device; "hip", the device's number as a pointer. */
+TESSERA_API TesseraStatus tessera_device_wrap(TesseraContext *context, const char *kind,
+                                              void *native, TesseraDevice **device);
+
+/* What tessera_alloc gave and has not got back. What is still out when the device is freed is
+ * told to the log, and freed. New members come at the end. */
+typedef struct TesseraMemory {
+    size_t allocations, bytes; /* now */
+    size_t most_bytes;         /* at any time */
+    uint64_t total;            /* allocations, ever */
+} TesseraMemory;
+TESSERA_API TesseraStatus tessera_memory(TesseraDevice *device, TesseraMemory *memory);
+
+/* ---- streams, events, graphs ----
+ *
+ * A stream is the driver's own, a CUstream or hipStream_t: others' can be given wherever one is
+ * wanted, and ours to others. NULL is the default stream. On the CPU all work is done when the call
+ * returns, whatever its stream; it has no graphs. */
+
+/* One that does not wait for the default stream. Freed by its device, before it. */
+TESSERA_API TesseraStatus tessera_stream_new(TesseraDevice *device, void **stream);
+TESSERA_API void tessera_stream_free(TesseraDevice *device, void *stream);
+
+/* A moment in a stream, when it has been recorded there. */
+typedef struct TesseraEvent TesseraEvent;
+TESSERA_API TesseraStatus tessera_event_new(TesseraDevice *device, TesseraEvent **event);
+TESSERA_API void tessera_event_free(TesseraEvent *event);
+TESSERA_API TesseraStatus tessera_event_record(TesseraEvent *event, void *stream);
+/* What the stream gets from now on is done after the event; nobody waits here. */
+TESSERA_API TesseraStatus tessera_event_wait(TesseraEvent *event, void *stream);
+/* Waits until it has happened; reports a kernel's fault. */
+TESSERA_API TesseraStatus tessera_event_sync(TesseraEvent *event);
+/* Seconds between two, both recorded; waits for the last. */
+TESSERA_API TesseraStatus tessera_event_elapsed(TesseraEvent *first, TesseraEvent *last,
+                                                double *seconds);
+
+/* What a stream gets between begin and end is not done but kept, and can be launched again and
+ * again as one. Arguments are kept as they are then. Launches that are captured have been made in
+ * this stream before, or tessera_launch_reserve has. */
+typedef struct TesseraGraph TesseraGraph;
+TESSERA_API TesseraStatus tessera_capture_begin(TesseraDevice *device, void *stream);
+TESSERA_API TesseraStatus tessera_capture_end(TesseraDevice *device, void *stream,
+                                              TesseraGraph **graph);
+TESSERA_API TesseraStatus tessera_graph_launch(TesseraGraph *graph, void *stream);
+TESSERA_API void tessera_graph_free(TesseraGraph *graph);
+
+/* Memory of the host that the device reads and writes by itself: copies of it in a stream go on
+ * while the caller does. Of other memory they may wait. */
+TESSERA_API TesseraStatus tessera_alloc_host(TesseraDevice *device, size_t bytes, void **memory);
+TESSERA_API void tessera_release_host(TesseraDevice *device, void *memory);
+TESSERA_API TesseraStatus tessera_copy_in_async(TesseraDevice *device, void *to,
+                                                const void *from_host, size_t bytes, void *stream);
+TESSERA_API TesseraStatus tessera_copy_out_async(TesseraDevice *device, void *to_host,
+                                                 const void *from, size_t bytes, void *stream);
+/* Within a device, or from another of its kind, in a stream of the one that it goes to. */
+TESSERA_API TesseraStatus tessera_copy(TesseraDevice *device, void *to, TesseraDevice *from_device,
+                                       const void *from, size_t bytes, void *stream);
+
+/* ---- tensors of others, through DLPack ----
+ *
+ * struct DLManagedTensor is that of dlpack.h, which who has such tensors has. */
+
+struct DLManagedTensor;
+/* What it describes, and where that lies: `kind` and `ordinal` as tessera_device_open takes them,
+ * NULL where that is not wanted. Nothing is copied: the tensor is good until the deleter is called,
+ * which stays with the caller. */
+TESSERA_API TesseraStatus tessera_dlpack_in(TesseraContext *context,
+                                            const struct DLManagedTensor *managed,
+                                            TesseraTensor *tensor, const char **kind, int *ordinal);
+/* The other way, for memory of this device: who takes it calls its deleter, and that `release`
+ * (NULL: nothing) with `user`, at any time and in any thread. */
+TESSERA_API TesseraStatus tessera_dlpack_out(TesseraDevice *device, const TesseraTensor *tensor,
+                                             void (*release)(void *user), void *user,
+                                             struct DLManagedTensor **managed);
+
 /* ---- launching ---- */
 
 typedef struct TesseraLaunch TesseraLaunch;
@@ -147,6 +235,22 @@ TESSERA_API void tessera_launch_free(TesseraLaunch *launch);
 /* stream: CUstream or hipStream_t; NULL: the default one. On a GPU it returns before the kernel is
  * done. */
 TESSERA_API TesseraStatus tessera_launch(TesseraLaunch *launch, void *stream);
+/* Other memory, or another value, for parameter `index` of the kernel's signature, from the next
+ * launch on: shapes, strides and types stay, and the address has the alignment that it must have.
+ * Allocates nothing, and copy descriptors get the new address; whether what is written shares
+ * memory with anything else is checked by the next launch, when all pointers are set. Launches that
+ * were made before keep their arguments. */
+TESSERA_API TesseraStatus tessera_launch_set(TesseraLaunch *launch, size_t index, void *data);
+TESSERA_API TesseraStatus tessera_launch_set_scalar(TesseraLaunch *launch, size_t index,
+                                                    double number, int64_t integer);
+/* Bytes that the kernel keeps in the device's memory between its launches: intermediates. Each
+ * stream in which a launch runs has its own, so that one prepared launch may run in several at
+ * once; a stream's is allocated by the first launch in it. */
+TESSERA_API size_t tessera_workspace_size(const TesseraLaunch *launch);
+/* Allocates it before, so that tessera_launch in this stream allocates nothing and may be captured
+ * in a graph. A stream that is destroyed has done its work before, if launches with a workspace ran
+ * in it. */
+TESSERA_API TesseraStatus tessera_launch_reserve(TesseraLaunch *launch, void *stream);
 /* Seconds that `times` launches take, back to back, by the device's clock. */
 TESSERA_API TesseraStatus tessera_launch_time(TesseraLaunch *launch, void *stream, int times,
                                               double *seconds);

@@ -31,13 +31,15 @@
  *
  * Every call that can fail returns a TesseraStatus; tessera_error has the words. Nothing here
  * prints, exits, or keeps global state. A context, and what was made with it, is for one thread at
- * a time. Text and bytes that a call hands out live as long as the object that they were asked of.
- * Objects are freed by their `_free`, NULL allowed: launches before kernels, kernels before the
- * devices on which they were prepared, the context last. Any other argument that is NULL where
- * something is needed is an error of usage, or an answer of nothing.
+ * a time; threads have contexts of their own, which may share a folder of the cache. Text and bytes
+ * that a call hands out live as long as the object that they were asked of. Objects are freed by
+ * their `_free`, NULL allowed: launches before kernels, kernels before the devices on which they
+ * were prepared, the context last. Any other argument that is NULL where something is needed is an
+ * error of usage, or an answer of nothing.
  *
  * Compiling and kernels run in the calling process, or for it, and end only by themselves: who
- * compiles and runs what others wrote gives that a process, and a limit of time. */
+ * compiles what others wrote gives that a process and a limit of time (tessera_isolate), and so
+ * does who runs it. */
 #ifndef TESSERA_TESSERA_H
 #define TESSERA_TESSERA_H
 
@@ -330,6 +332,41 @@ typedef struct TesseraTarget {
 /* NULL past the last. */
 TESSERA_API const TesseraTarget *tessera_target(TesseraContext *context, size_t index);
 
+/* ---- compiling ahead, in threads of the library's ----
+ *
+ * A task compiles down to machine code beside whatever its caller does, in as many threads as there
+ * are CPUs. The allocator must be one for many threads, as malloc is. */
+
+typedef struct TesseraTask TesseraTask;
+/* Called in a thread of the library's when a task is done, however it ended. It may wake others;
+ * with the task it can do nothing. */
+typedef void TesseraDone(void *user, TesseraTask *task);
+/* The program outlives the task; the options are copied. done NULL: nobody is called. */
+TESSERA_API TesseraStatus tessera_compile_start(TesseraProgram *program,
+                                                const TesseraOptions *options, TesseraDone *done,
+                                                void *user, TesseraTask **task);
+TESSERA_API bool tessera_task_finished(const TesseraTask *task);
+/* What has not begun will not; what has ends after the pass or the code that it is making. */
+TESSERA_API void tessera_task_cancel(TesseraTask *task);
+/* Waits, and hands the kernel out, once; errors and warnings are then those of the context. */
+TESSERA_API TesseraStatus tessera_task_wait(TesseraTask *task, TesseraKernel **kernel);
+/* Cancels, waits and frees; before the program and the context. */
+TESSERA_API void tessera_task_free(TesseraTask *task);
+
+/* One of several kernels that a program will need. */
+typedef struct TesseraRequest {
+    TesseraProgram *program;
+    TesseraOptions options;
+    TesseraKernel *kernel; /* comes out, or NULL: */
+    TesseraStatus status;  /* why */
+} TesseraRequest;
+/* Compiles all of them, as tasks, and loads them on the device (NULL: on none) as long as nothing
+ * has failed. What comes back, and the context's error, is the first failure. */
+TESSERA_API TesseraStatus tessera_compile_all(TesseraContext *context, TesseraRequest *requests,
+                                              size_t n, TesseraDevice *device);
+/* Makes and loads the code, as the first tessera_prepare on the device would. */
+TESSERA_API TesseraStatus tessera_kernel_load(TesseraKernel *kernel, TesseraDevice *device);
+
 /* ---- the compile cache ----
  *
  * Machine code that tessera_prepare had made is kept in a folder of the user's, a file an entry, by
@@ -342,6 +379,10 @@ TESSERA_API const TesseraTarget *tessera_target(TesseraContext *context, size_t 
  * limit: bytes, of which those used last are kept; 0: $TESSERA_CACHE_SIZE ("500M"), else 2 GiB. */
 TESSERA_API TesseraStatus tessera_cache_use(TesseraContext *context, const char *folder,
                                             int64_t limit);
+
+/* For later calls with this context: machine code comes from the cache, and what is not in it is an
+ * error of the environment. For processes that must not compile. */
+TESSERA_API TesseraStatus tessera_cache_only(TesseraContext *context, bool only);
 
 /* New members come at the end. */
 typedef struct TesseraCacheInfo {
@@ -369,6 +410,23 @@ TESSERA_API TesseraStatus tessera_cache_verify(TesseraContext *context, size_t *
 /* Removes all but those used last that take so many bytes together; 0: all. */
 TESSERA_API TesseraStatus tessera_cache_prune(TesseraContext *context, int64_t bytes,
                                               size_t *removed);
+
+/* ---- compiling in a process of its own ----
+ *
+ * LLVM ends its process when it cannot go on. A worker is a program that compiles one kernel and
+ * ends; when it is ended instead, or takes too long, that is an error with a reproducer, and the
+ * caller goes on. It is looked for beside the library and in ../bin, as tessera-worker, and ends
+ * with the thread that started it. A compilation by it takes some milliseconds more. */
+
+typedef enum TesseraIsolate {
+    TESSERA_ISOLATE_NEVER, /* as a context begins */
+    TESSERA_ISOLATE_AUTO,  /* where there is a worker */
+    TESSERA_ISOLATE_ALWAYS,
+} TesseraIsolate;
+/* For later calls with this context. worker NULL: $TESSERA_WORKER, or it is looked for. seconds:
+ * the most that one may take; 0: 60. */
+TESSERA_API TesseraStatus tessera_isolate(TesseraContext *context, TesseraIsolate when,
+                                          const char *worker, double seconds);
 
 /* ---- what this machine has ---- */
 

@@ -4,5 +4,7 @@
 
 /* That this thread has computed for: what other programs do meanwhile does not count. */
 double clock_cpu_seconds(void);
+/* Since some moment, for differences: what one waits. */
+double clock_seconds(void);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* CUDA through its driver. Every call that wants a context is made between enter and leave: the
  * device's primary context is current then, and the caller's again afterwards. */
-#include "runtime/device/cuda_driver.h"
+#include "runtime/device/cuda_device.h"
 #include "runtime/device/launch.h"
 #include "runtime/device/library.h"
 
@@ -9,12 +9,6 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-
-typedef struct Cuda {
-    CudaDriver driver;
-    CuDevice device;
-    CuContext context;
-} Cuda;
 
 enum { LOG_BYTES = 1400 };
 
@@ -32,9 +26,8 @@ static bool is_fault(CuResult result)
            (result >= CU_ERROR_FIRST_FAULT && result <= CU_ERROR_LAUNCH_FAILED);
 }
 
-/* True when the call succeeded. `what`: the kernel or thing that it was for; may be empty. */
-static bool check(const Cuda *cuda, CuResult result, const char *call, const char *what,
-                  DeviceError *error)
+bool cuda_check(const Cuda *cuda, CuResult result, const char *call, const char *what,
+                DeviceError *error)
 {
     if (result == CU_OK) {
         return true;
@@ -46,33 +39,30 @@ static bool check(const Cuda *cuda, CuResult result, const char *call, const cha
                             call, what, name, text);
 }
 
-/* The same of a call that waits for what was launched: a kernel's fault is told there. */
-static bool check_wait(Device *device, CuResult result, const char *call, DeviceError *error)
+bool cuda_check_wait(Device *device, CuResult result, const char *call, DeviceError *error)
 {
-    bool ok = check(device->state, result, call, device->running ? device->running : "", error);
+    bool ok =
+        cuda_check(device->state, result, call, device->running ? device->running : "", error);
     device->running = ok ? NULL : device->running;
     return ok;
 }
 
-typedef struct Entered {
-    bool ok, pushed;
-} Entered;
-
 /* A process that uses the primary context, as other libraries do, has it current already. */
-static Entered enter(const Cuda *cuda, DeviceError *error)
+CudaEntered cuda_enter(const Cuda *cuda, DeviceError *error)
 {
     CuContext current = NULL;
-    if (!check(cuda, cuda->driver.context_current(&current), "cuCtxGetCurrent", "", error)) {
-        return (Entered){false, false};
+    if (!cuda_check(cuda, cuda->driver.context_current(&current), "cuCtxGetCurrent", "", error)) {
+        return (CudaEntered){false, false};
     }
     if (current == cuda->context) {
-        return (Entered){true, false};
+        return (CudaEntered){true, false};
     }
-    bool ok = check(cuda, cuda->driver.context_push(cuda->context), "cuCtxPushCurrent", "", error);
-    return (Entered){ok, ok};
+    bool ok =
+        cuda_check(cuda, cuda->driver.context_push(cuda->context), "cuCtxPushCurrent", "", error);
+    return (CudaEntered){ok, ok};
 }
 
-static void leave(const Cuda *cuda, Entered in)
+void cuda_leave(const Cuda *cuda, CudaEntered in)
 {
     CuContext ours;
     if (in.pushed) {
@@ -101,8 +91,8 @@ static bool get_driver(const void *injected, Cuda *cuda, DeviceProbe *probe, Dev
 
 static bool get_fact(const Cuda *cuda, CuDeviceAttribute attribute, int *value, DeviceError *error)
 {
-    return check(cuda, cuda->driver.device_attribute(value, attribute, cuda->device),
-                 "cuDeviceGetAttribute", "", error);
+    return cuda_check(cuda, cuda->driver.device_attribute(value, attribute, cuda->device),
+                      "cuDeviceGetAttribute", "", error);
 }
 
 /* What code for the part is compiled for: with `a`, instructions that it alone has; without, code
@@ -126,19 +116,20 @@ static bool get_facts(const Cuda *cuda, DeviceFacts *facts, DeviceError *error)
 {
     int major = 0, minor = 0;
     const CudaDriver *d = &cuda->driver;
-    bool ok =
-        check(cuda, d->device_name(facts->name, sizeof facts->name, cuda->device),
-              "cuDeviceGetName", "", error) &&
-        check(cuda, d->device_memory(&facts->memory_bytes, cuda->device), "cuDeviceTotalMem", "",
-              error) &&
-        check(cuda, d->driver_version(&facts->driver_version), "cuDriverGetVersion", "", error) &&
-        get_fact(cuda, CU_DEVICE_UNITS, &facts->units, error) &&
-        get_fact(cuda, CU_DEVICE_WARP, &facts->warp, error) &&
-        get_fact(cuda, CU_DEVICE_MAX_THREADS, &facts->max_threads, error) &&
-        get_fact(cuda, CU_DEVICE_SHARED_BYTES, &facts->shared_bytes, error) &&
-        get_fact(cuda, CU_DEVICE_MAJOR, &major, error) &&
-        get_fact(cuda, CU_DEVICE_MINOR, &minor, error);
+    bool ok = cuda_check(cuda, d->device_name(facts->name, sizeof facts->name, cuda->device),
+                         "cuDeviceGetName", "", error) &&
+              cuda_check(cuda, d->device_memory(&facts->memory_bytes, cuda->device),
+                         "cuDeviceTotalMem", "", error) &&
+              cuda_check(cuda, d->driver_version(&facts->driver_version), "cuDriverGetVersion", "",
+                         error) &&
+              get_fact(cuda, CU_DEVICE_UNITS, &facts->units, error) &&
+              get_fact(cuda, CU_DEVICE_WARP, &facts->warp, error) &&
+              get_fact(cuda, CU_DEVICE_MAX_THREADS, &facts->max_threads, error) &&
+              get_fact(cuda, CU_DEVICE_SHARED_BYTES, &facts->shared_bytes, error) &&
+              get_fact(cuda, CU_DEVICE_MAJOR, &major, error) &&
+              get_fact(cuda, CU_DEVICE_MINOR, &minor, error);
     name_target(facts, major, minor);
+    facts->ordinal = cuda->device;
     return ok;
 }
 
@@ -146,12 +137,12 @@ static bool probe_driver(const Cuda *cuda, DeviceProbe *probe, DeviceError *erro
 {
     const CudaDriver *d = &cuda->driver;
     int version = 0;
-    if (!check(cuda, d->driver_version(&version), "cuDriverGetVersion", "", error)) {
+    if (!cuda_check(cuda, d->driver_version(&version), "cuDriverGetVersion", "", error)) {
         return false;
     }
     snprintf(probe->version, sizeof probe->version, "%d.%d", version / 1000, version % 1000 / 10);
-    return check(cuda, d->init(0), "cuInit", "", error) &&
-           check(cuda, d->device_count(&probe->n_devices), "cuDeviceGetCount", "", error);
+    return cuda_check(cuda, d->init(0), "cuInit", "", error) &&
+           cuda_check(cuda, d->device_count(&probe->n_devices), "cuDeviceGetCount", "", error);
 }
 
 static void cuda_probe(const void *driver, DeviceProbe *probe)
@@ -168,20 +159,20 @@ static bool open_device(Device *device, Cuda *cuda, int ordinal, DeviceError *er
     int count = 0;
     const CudaDriver *d = &cuda->driver;
     if (!get_driver(device->driver, cuda, NULL, error) ||
-        !check(cuda, d->init(0), "cuInit", "", error) ||
-        !check(cuda, d->device_count(&count), "cuDeviceGetCount", "", error)) {
+        !cuda_check(cuda, d->init(0), "cuInit", "", error) ||
+        !cuda_check(cuda, d->device_count(&count), "cuDeviceGetCount", "", error)) {
         return false;
     }
     if (ordinal < 0 || ordinal >= count) {
         return device_fail(error, DIAG_ENVIRONMENT, 0, "no CUDA device %d: there %s %d", ordinal,
                            count == 1 ? "is" : "are", count);
     }
-    if (!check(cuda, d->device_get(&cuda->device, ordinal), "cuDeviceGet", "", error) ||
+    if (!cuda_check(cuda, d->device_get(&cuda->device, ordinal), "cuDeviceGet", "", error) ||
         !get_facts(cuda, &device->facts, error)) {
         return false;
     }
-    return check(cuda, d->context_retain(&cuda->context, cuda->device), "cuDevicePrimaryCtxRetain",
-                 "", error);
+    return cuda_check(cuda, d->context_retain(&cuda->context, cuda->device),
+                      "cuDevicePrimaryCtxRetain", "", error);
 }
 
 static bool cuda_open(Device *device, int ordinal, DeviceError *error)
@@ -198,10 +189,44 @@ static bool cuda_open(Device *device, int ordinal, DeviceError *error)
     return true;
 }
 
+/* Somebody's context, which stays theirs. */
+static bool wrap_device(Device *device, Cuda *cuda, void *native, DeviceError *error)
+{
+    const CudaDriver *d = &cuda->driver;
+    cuda->context = native;
+    cuda->is_wrapped = true;
+    if (!get_driver(device->driver, cuda, NULL, error) ||
+        !cuda_check(cuda, d->init(0), "cuInit", "", error)) {
+        return false;
+    }
+    CudaEntered in = cuda_enter(cuda, error);
+    bool ok = in.ok &&
+              cuda_check(cuda, d->context_device(&cuda->device), "cuCtxGetDevice", "", error) &&
+              get_facts(cuda, &device->facts, error);
+    cuda_leave(cuda, in);
+    return ok;
+}
+
+static bool cuda_wrap(Device *device, void *native, DeviceError *error)
+{
+    Cuda *cuda = device_take(device, sizeof *cuda);
+    if (!cuda) {
+        return device_fail(error, DIAG_ENVIRONMENT, 0, "out of memory");
+    }
+    device->state = cuda;
+    if (!wrap_device(device, cuda, native, error)) {
+        device_drop(device, cuda);
+        return false;
+    }
+    return true;
+}
+
 static void cuda_close(Device *device)
 {
     Cuda *cuda = device->state;
-    cuda->driver.context_release(cuda->device);
+    if (!cuda->is_wrapped) {
+        cuda->driver.context_release(cuda->device);
+    }
     device_drop(device, cuda);
 }
 
@@ -213,10 +238,10 @@ static bool cuda_alloc(Device *device, size_t bytes, void **memory, DeviceError 
     CuAddress address = 0;
     char what[64];
     snprintf(what, sizeof what, "%zu bytes", bytes);
-    Entered in = enter(cuda, error);
-    bool ok = in.ok && check(cuda, cuda->driver.alloc(&address, bytes ? bytes : 1), "cuMemAlloc",
-                             what, error);
-    leave(cuda, in);
+    CudaEntered in = cuda_enter(cuda, error);
+    bool ok = in.ok && cuda_check(cuda, cuda->driver.alloc(&address, bytes ? bytes : 1),
+                                  "cuMemAlloc", what, error);
+    cuda_leave(cuda, in);
     *memory = ok ? (void *)(uintptr_t)address : NULL;
     return ok;
 }
@@ -226,9 +251,9 @@ static void cuda_release(Device *device, void *memory)
     Cuda *cuda = device->state;
     DeviceError untold;
     if (memory) {
-        Entered in = enter(cuda, &untold); /* without one it is tried, too */
+        CudaEntered in = cuda_enter(cuda, &untold); /* without one it is tried, too */
         cuda->driver.release((CuAddress)(uintptr_t)memory);
-        leave(cuda, in);
+        cuda_leave(cuda, in);
     }
 }
 
@@ -238,10 +263,11 @@ static bool cuda_copy_in(Device *device, void *to, const void *from, size_t n, D
     if (n == 0) {
         return true;
     }
-    Entered in = enter(cuda, error);
-    bool ok = in.ok && check_wait(device, cuda->driver.copy_in((CuAddress)(uintptr_t)to, from, n),
-                                  "cuMemcpyHtoD", error);
-    leave(cuda, in);
+    CudaEntered in = cuda_enter(cuda, error);
+    bool ok =
+        in.ok && cuda_check_wait(device, cuda->driver.copy_in((CuAddress)(uintptr_t)to, from, n),
+                                 "cuMemcpyHtoD", error);
+    cuda_leave(cuda, in);
     return ok;
 }
 
@@ -251,10 +277,11 @@ static bool cuda_copy_out(Device *device, void *to, const void *from, size_t n, 
     if (n == 0) {
         return true;
     }
-    Entered in = enter(cuda, error);
-    bool ok = in.ok && check_wait(device, cuda->driver.copy_out(to, (CuAddress)(uintptr_t)from, n),
-                                  "cuMemcpyDtoH", error);
-    leave(cuda, in);
+    CudaEntered in = cuda_enter(cuda, error);
+    bool ok =
+        in.ok && cuda_check_wait(device, cuda->driver.copy_out(to, (CuAddress)(uintptr_t)from, n),
+                                 "cuMemcpyDtoH", error);
+    cuda_leave(cuda, in);
     return ok;
 }
 
@@ -265,11 +292,11 @@ static bool cuda_copy(Device *device, void *to, const void *from, size_t n, Devi
     if (n == 0) {
         return true;
     }
-    Entered in = enter(cuda, error);
+    CudaEntered in = cuda_enter(cuda, error);
     CuAddress target = (CuAddress)(uintptr_t)to, source = (CuAddress)(uintptr_t)from;
-    bool ok = in.ok && check(cuda, cuda->driver.copy(target, source, n, stream),
-                             "cuMemcpyDtoDAsync", "", error);
-    leave(cuda, in);
+    bool ok = in.ok && cuda_check(cuda, cuda->driver.copy(target, source, n, stream),
+                                  "cuMemcpyDtoDAsync", "", error);
+    cuda_leave(cuda, in);
     return ok;
 }
 
@@ -293,7 +320,7 @@ static bool load(Cuda *cuda, const DeviceImage *image, DeviceModule *module, Dev
     CuModule loaded = NULL;
     CuResult result = cuda->driver.module_load(&loaded, image->bytes, 3, options, values);
     const char *name = image->name ? image->name : "";
-    if (!check(cuda, result, "cuModuleLoadDataEx", name, error)) {
+    if (!cuda_check(cuda, result, "cuModuleLoadDataEx", name, error)) {
         size_t n = strlen(error->text);
         log[sizeof log - 1] = '\0';
         error->kind = result == CU_ERROR_INVALID_PTX ? DIAG_INTERNAL : error->kind;
@@ -312,9 +339,9 @@ static bool cuda_load(Device *device, const DeviceImage *image, DeviceModule *mo
     if (!image->bytes) {
         return device_fail(error, DIAG_USAGE, 0, "CUDA loads an image, not code in memory");
     }
-    Entered in = enter(cuda, error);
+    CudaEntered in = cuda_enter(cuda, error);
     bool ok = in.ok && load(cuda, image, module, error);
-    leave(cuda, in);
+    cuda_leave(cuda, in);
     return ok;
 }
 
@@ -322,24 +349,24 @@ static void cuda_unload(Device *device, DeviceModule module)
 {
     Cuda *cuda = device->state;
     DeviceError untold;
-    Entered in = enter(cuda, &untold);
+    CudaEntered in = cuda_enter(cuda, &untold);
     cuda->driver.module_unload(module);
-    leave(cuda, in);
+    cuda_leave(cuda, in);
 }
 
 static bool set_attribute(const Cuda *cuda, const DeviceKernel *kernel, CuFunctionAttribute which,
                           int value, DeviceError *error)
 {
-    return check(cuda, cuda->driver.function_set(kernel->function, which, value),
-                 "cuFuncSetAttribute", kernel->symbol, error);
+    return cuda_check(cuda, cuda->driver.function_set(kernel->function, which, value),
+                      "cuFuncSetAttribute", kernel->symbol, error);
 }
 
 static bool find(Cuda *cuda, DeviceModule module, DeviceKernel *kernel, DeviceError *error)
 {
     enum { PORTABLE_CLUSTER = 8 }; /* blocks; larger ones are to be asked for */
     CuFunction function = NULL;
-    if (!check(cuda, cuda->driver.module_function(&function, module, kernel->symbol),
-               "cuModuleGetFunction", kernel->symbol, error)) {
+    if (!cuda_check(cuda, cuda->driver.module_function(&function, module, kernel->symbol),
+                    "cuModuleGetFunction", kernel->symbol, error)) {
         return false;
     }
     kernel->function = function;
@@ -367,9 +394,9 @@ static bool cuda_find(Device *device, DeviceModule module, const PlanLaunch *lau
                            "%s needs clusters: the CUDA driver has no cuLaunchKernelEx",
                            launch->symbol);
     }
-    Entered in = enter(cuda, error);
+    CudaEntered in = cuda_enter(cuda, error);
     bool ok = in.ok && find(cuda, module, kernel, error);
-    leave(cuda, in);
+    cuda_leave(cuda, in);
     return ok;
 }
 
@@ -419,14 +446,15 @@ static bool cuda_map(Device *device, const PlanMap *map, const DeviceTensor *ten
         steps[i] = 1;
         strides[i] = axis ? each * (CuU64)plan_stride(tensor, axis - 1) : 0; /* of the next */
     }
-    Entered in = enter(cuda, error);
-    bool ok = in.ok && check(cuda,
-                             cuda->driver.encode_tiled(
-                                 bytes, map_type(tensor->dtype), (CuU32)tensor->rank, tensor->data,
-                                 dims, strides, box, steps, 0, map_swizzle(map->swizzle),
-                                 map->wide_l2 ? CU_MAP_PROMOTE_256 : CU_MAP_PROMOTE_NONE, 0),
-                             "cuTensorMapEncodeTiled", "", error);
-    leave(cuda, in);
+    CudaEntered in = cuda_enter(cuda, error);
+    bool ok =
+        in.ok && cuda_check(cuda,
+                            cuda->driver.encode_tiled(
+                                bytes, map_type(tensor->dtype), (CuU32)tensor->rank, tensor->data,
+                                dims, strides, box, steps, 0, map_swizzle(map->swizzle),
+                                map->wide_l2 ? CU_MAP_PROMOTE_256 : CU_MAP_PROMOTE_NONE, 0),
+                            "cuTensorMapEncodeTiled", "", error);
+    cuda_leave(cuda, in);
     return ok;
 }
 
@@ -469,21 +497,21 @@ static bool cuda_launch(Device *device, const DeviceKernel *kernel, int64_t bloc
         return device_fail(error, DIAG_SOURCE, 0, "%s: %" PRId64 " blocks, CUDA allows %d",
                            kernel->symbol, blocks, INT_MAX);
     }
-    Entered in = enter(cuda, error);
-    bool ok = in.ok && check(cuda, launch(cuda, kernel, (unsigned int)blocks, args, stream),
-                             kernel->cluster > 1 ? "cuLaunchKernelEx" : "cuLaunchKernel",
-                             kernel->symbol, error);
-    leave(cuda, in);
+    CudaEntered in = cuda_enter(cuda, error);
+    bool ok = in.ok && cuda_check(cuda, launch(cuda, kernel, (unsigned int)blocks, args, stream),
+                                  kernel->cluster > 1 ? "cuLaunchKernelEx" : "cuLaunchKernel",
+                                  kernel->symbol, error);
+    cuda_leave(cuda, in);
     return ok;
 }
 
 static bool cuda_sync(Device *device, DeviceStream stream, DeviceError *error)
 {
     Cuda *cuda = device->state;
-    Entered in = enter(cuda, error);
-    bool ok =
-        in.ok && check_wait(device, cuda->driver.stream_sync(stream), "cuStreamSynchronize", error);
-    leave(cuda, in);
+    CudaEntered in = cuda_enter(cuda, error);
+    bool ok = in.ok && cuda_check_wait(device, cuda->driver.stream_sync(stream),
+                                       "cuStreamSynchronize", error);
+    cuda_leave(cuda, in);
     return ok;
 }
 
@@ -494,14 +522,15 @@ static bool cuda_moment(Device *device, DeviceStream stream, DeviceMoment *momen
 {
     Cuda *cuda = device->state;
     CuEvent event = NULL;
-    Entered in = enter(cuda, error);
+    CudaEntered in = cuda_enter(cuda, error);
     bool ok =
-        in.ok && check(cuda, cuda->driver.event_create(&event, 0), "cuEventCreate", "", error);
-    if (ok && !check(cuda, cuda->driver.event_record(event, stream), "cuEventRecord", "", error)) {
+        in.ok && cuda_check(cuda, cuda->driver.event_create(&event, 0), "cuEventCreate", "", error);
+    if (ok &&
+        !cuda_check(cuda, cuda->driver.event_record(event, stream), "cuEventRecord", "", error)) {
         cuda->driver.event_destroy(event);
         ok = false;
     }
-    leave(cuda, in);
+    cuda_leave(cuda, in);
     *moment = ok ? event : NULL;
     return ok;
 }
@@ -511,12 +540,12 @@ static bool cuda_elapsed(Device *device, DeviceMoment first, DeviceMoment last, 
 {
     Cuda *cuda = device->state;
     float milliseconds = 0;
-    Entered in = enter(cuda, error);
+    CudaEntered in = cuda_enter(cuda, error);
     bool ok = in.ok &&
-              check_wait(device, cuda->driver.event_sync(last), "cuEventSynchronize", error) &&
-              check(cuda, cuda->driver.event_elapsed(&milliseconds, first, last),
-                    "cuEventElapsedTime", "", error);
-    leave(cuda, in);
+              cuda_check_wait(device, cuda->driver.event_sync(last), "cuEventSynchronize", error) &&
+              cuda_check(cuda, cuda->driver.event_elapsed(&milliseconds, first, last),
+                         "cuEventElapsedTime", "", error);
+    cuda_leave(cuda, in);
     *seconds = (double)milliseconds * 1e-3;
     return ok;
 }
@@ -526,9 +555,9 @@ static void cuda_forget(Device *device, DeviceMoment moment)
     Cuda *cuda = device->state;
     DeviceError untold;
     if (moment) {
-        Entered in = enter(cuda, &untold);
+        CudaEntered in = cuda_enter(cuda, &untold);
         cuda->driver.event_destroy(moment);
-        leave(cuda, in);
+        cuda_leave(cuda, in);
     }
 }
 
@@ -536,6 +565,7 @@ const DeviceOps device_cuda = {
     .name = "cuda",
     .probe = cuda_probe,
     .open = cuda_open,
+    .wrap = cuda_wrap,
     .close = cuda_close,
     .alloc = cuda_alloc,
     .release = cuda_release,
@@ -551,4 +581,5 @@ const DeviceOps device_cuda = {
     .moment = cuda_moment,
     .elapsed = cuda_elapsed,
     .forget = cuda_forget,
+    .streams = &cuda_streams,
 };

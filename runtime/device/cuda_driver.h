@@ -8,7 +8,7 @@
 
 typedef unsigned int CuResult, CuDeviceAttribute, CuFunctionAttribute, CuJitOption;
 typedef unsigned int CuTensorMapType, CuTensorMapInterleave, CuTensorMapSwizzle;
-typedef unsigned int CuTensorMapPromotion, CuTensorMapFill;
+typedef unsigned int CuTensorMapPromotion, CuTensorMapFill, CuCaptureMode;
 typedef int CuDevice;
 typedef unsigned long long CuAddress;
 typedef uint32_t CuU32;
@@ -18,6 +18,8 @@ typedef struct CUmod_st *CuModule;
 typedef struct CUfunc_st *CuFunction;
 typedef struct CUstream_st *CuStream;
 typedef struct CUevent_st *CuEvent;
+typedef struct CUgraph_st *CuGraph;
+typedef struct CUgraphExec_st *CuGraphExec;
 
 typedef struct CuTensorMap {
     _Alignas(64) uint64_t words[16]; /* the header asks for 128, the driver for 64 */
@@ -49,6 +51,9 @@ enum {
     CU_FUNCTION_SHARED_BYTES = 8,
     CU_FUNCTION_LARGE_CLUSTERS = 14,
     CU_LAUNCH_CLUSTER = 4,
+    CU_STREAM_APART = 1,
+    CU_HOST_PORTABLE = 1,
+    CU_CAPTURE_THREAD_LOCAL = 1,
     CU_DEVICE_MAX_THREADS = 1,
     CU_DEVICE_WARP = 10,
     CU_DEVICE_UNITS = 16,

@@ -58,8 +58,8 @@ void device_drop(Device *device, void *memory)
     }
 }
 
-Device *device_open(const DeviceOps *ops, Allocator allocator, int ordinal, const void *driver,
-                    DeviceError *error)
+static Device *new_device(const DeviceOps *ops, Allocator allocator, const void *driver,
+                          DeviceError *error)
 {
     Device *device = allocator.alloc(allocator.user, sizeof *device);
     if (!device) {
@@ -67,9 +67,27 @@ Device *device_open(const DeviceOps *ops, Allocator allocator, int ordinal, cons
         return NULL;
     }
     *device = (Device){.ops = ops, .allocator = allocator, .driver = driver};
-    if (!ops->open(device, ordinal, error)) {
-        allocator.release(allocator.user, device);
-        return NULL;
+    return device;
+}
+
+Device *device_open(const DeviceOps *ops, Allocator allocator, int ordinal, const void *driver,
+                    DeviceError *error)
+{
+    Device *device = new_device(ops, allocator, driver, error);
+    if (device && !ops->open(device, ordinal, error)) {
+        device_drop(device, device);
+        device = NULL;
+    }
+    return device;
+}
+
+Device *device_wrap(const DeviceOps *ops, Allocator allocator, void *native, const void *driver,
+                    DeviceError *error)
+{
+    Device *device = new_device(ops, allocator, driver, error);
+    if (device && !ops->wrap(device, native, error)) {
+        device_drop(device, device);
+        device = NULL;
     }
     return device;
 }

@@ -30,6 +30,7 @@ typedef struct DeviceFacts {
     int max_threads;  /* of a block */
     int shared_bytes; /* most that a block may have */
     size_t memory_bytes;
+    int ordinal;        /* as the driver counts; the host: 0 */
     int driver_version; /* as the driver counts; 0: no driver */
 } DeviceFacts;
 
@@ -76,11 +77,41 @@ typedef void *DeviceModule;
 typedef void *DeviceStream;
 typedef void *DeviceMoment;
 
+/* Work in an order of its own. On the host all is done when the call returns: a stream is a name,
+ * and there are no graphs (NULL). */
+typedef void *DeviceGraph;
+typedef struct DeviceStreams {
+    bool (*open)(Device *device, DeviceStream *stream, DeviceError *error);
+    void (*close)(Device *device, DeviceStream stream);
+    /* A moment that is none until it is recorded. */
+    bool (*moment)(Device *device, DeviceMoment *moment, DeviceError *error);
+    bool (*record)(Device *device, DeviceMoment moment, DeviceStream stream, DeviceError *error);
+    /* The stream goes on after the moment. */
+    bool (*wait)(Device *device, DeviceStream stream, DeviceMoment moment, DeviceError *error);
+    bool (*settle)(Device *device, DeviceMoment moment, DeviceError *error);
+    /* Memory of the host from and to which copies run by themselves. */
+    bool (*pin)(Device *device, size_t bytes, void **memory, DeviceError *error);
+    void (*unpin)(Device *device, void *memory);
+    bool (*copy_in)(Device *device, void *to, const void *from, size_t n, DeviceStream stream,
+                    DeviceError *error);
+    bool (*copy_out)(Device *device, void *to, const void *from, size_t n, DeviceStream stream,
+                     DeviceError *error);
+    /* To `device`, in a stream of its, from another of the same kind. */
+    bool (*copy_peer)(Device *device, void *to, Device *other, const void *from, size_t n,
+                      DeviceStream stream, DeviceError *error);
+    bool (*capture)(Device *device, DeviceStream stream, DeviceError *error);
+    bool (*captured)(Device *device, DeviceStream stream, DeviceGraph *graph, DeviceError *error);
+    bool (*replay)(Device *device, DeviceGraph graph, DeviceStream stream, DeviceError *error);
+    void (*drop)(Device *device, DeviceGraph graph);
+} DeviceStreams;
+
 struct DeviceOps {
     const char *name; /* "cpu", "cuda", "hip" */
     /* NULL where there is no driver. `driver`: as in device_open. */
     void (*probe)(const void *driver, DeviceProbe *probe);
     bool (*open)(Device *device, int ordinal, DeviceError *error);
+    /* Instead of open: on a context of the caller's, as the driver has it. NULL: it has none. */
+    bool (*wrap)(Device *device, void *native, DeviceError *error);
     void (*close)(Device *device);
     bool (*alloc)(Device *device, size_t bytes, void **memory, DeviceError *error);
     void (*release)(Device *device, void *memory);
@@ -109,6 +140,7 @@ struct DeviceOps {
     bool (*elapsed)(Device *device, DeviceMoment first, DeviceMoment last, double *seconds,
                     DeviceError *error);
     void (*forget)(Device *device, DeviceMoment moment);
+    const DeviceStreams *streams;
     bool points; /* an ARG_POINTER's entry of args is the address itself, not where it is kept */
 };
 
@@ -129,6 +161,8 @@ const DeviceOps *device_kind(const char *name);
 /* `driver`: CudaDriver or HipDriver to use instead of the installed one; NULL normally. On the
  * host `ordinal` is the number of threads, 0: one a CPU that the process may use. */
 Device *device_open(const DeviceOps *ops, Allocator allocator, int ordinal, const void *driver,
+                    DeviceError *error);
+Device *device_wrap(const DeviceOps *ops, Allocator allocator, void *native, const void *driver,
                     DeviceError *error);
 void device_close(Device *device);
 

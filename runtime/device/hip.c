@@ -2,18 +2,13 @@
 /* AMD through HIP's module interface. Every call that works on a device is made between enter and
  * leave: ours is current then (modules, the default stream and events belong to the current one),
  * and the caller's again afterwards. */
-#include "runtime/device/hip_driver.h"
+#include "runtime/device/hip_device.h"
 #include "runtime/device/library.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-typedef struct Hip {
-    HipDriver driver;
-    int ordinal;
-} Hip;
 
 static const LibrarySymbol SYMBOLS[] = {
 #define HIP_CALL(need, field, symbol, params) {SYMBOL_##need, #symbol, offsetof(HipDriver, field)},
@@ -29,8 +24,8 @@ static bool is_fault(HipResult result)
            result == HIP_ERROR_ASSERT || result == HIP_ERROR_LAUNCH_FAILED;
 }
 
-static bool check(const Hip *hip, HipResult result, const char *call, const char *what,
-                  DeviceError *error)
+bool hip_check(const Hip *hip, HipResult result, const char *call, const char *what,
+               DeviceError *error)
 {
     if (result == HIP_OK) {
         return true;
@@ -41,29 +36,23 @@ static bool check(const Hip *hip, HipResult result, const char *call, const char
                             call, what, name, text);
 }
 
-/* The same of a call that waits for what was launched: a kernel's fault is told there. */
-static bool check_wait(Device *device, HipResult result, const char *call, DeviceError *error)
+bool hip_check_wait(Device *device, HipResult result, const char *call, DeviceError *error)
 {
-    bool ok = check(device->state, result, call, device->running ? device->running : "", error);
+    bool ok = hip_check(device->state, result, call, device->running ? device->running : "", error);
     device->running = ok ? NULL : device->running;
     return ok;
 }
 
-typedef struct Entered {
-    bool ok;
-    int before; /* the caller's device */
-} Entered;
-
-static Entered enter(const Hip *hip, DeviceError *error)
+HipEntered hip_enter(const Hip *hip, DeviceError *error)
 {
-    Entered in = {.before = hip->ordinal};
-    in.ok = check(hip, hip->driver.device_current(&in.before), "hipGetDevice", "", error) &&
+    HipEntered in = {.before = hip->ordinal};
+    in.ok = hip_check(hip, hip->driver.device_current(&in.before), "hipGetDevice", "", error) &&
             (in.before == hip->ordinal ||
-             check(hip, hip->driver.device_set(hip->ordinal), "hipSetDevice", "", error));
+             hip_check(hip, hip->driver.device_set(hip->ordinal), "hipSetDevice", "", error));
     return in;
 }
 
-static void leave(const Hip *hip, Entered in)
+void hip_leave(const Hip *hip, HipEntered in)
 {
     if (in.ok && in.before != hip->ordinal) {
         hip->driver.device_set(in.before);
@@ -120,13 +109,13 @@ static bool probe_driver(const Hip *hip, DeviceProbe *probe, DeviceError *error)
 {
     const HipDriver *d = &hip->driver;
     int version = 0;
-    if (!check(hip, d->driver_version(&version), "hipRuntimeGetVersion", "", error)) {
+    if (!hip_check(hip, d->driver_version(&version), "hipRuntimeGetVersion", "", error)) {
         return false;
     }
     snprintf(probe->version, sizeof probe->version, "%d.%d.%d", version / 10000000,
              version / 100000 % 100, version % 100000);
-    return check(hip, d->init(0), "hipInit", "", error) &&
-           check(hip, d->device_count(&probe->n_devices), "hipGetDeviceCount", "", error);
+    return hip_check(hip, d->init(0), "hipInit", "", error) &&
+           hip_check(hip, d->device_count(&probe->n_devices), "hipGetDeviceCount", "", error);
 }
 
 static void hip_probe(const void *driver, DeviceProbe *probe)
@@ -173,20 +162,21 @@ static bool get_facts(const Hip *hip, DeviceFacts *facts, DeviceError *error)
     HipLayout layout = is_new ? HIP_LAYOUT_NEW : HIP_LAYOUT_OLD;
     HipResult result = is_new ? hip->driver.properties_new(bytes, hip->ordinal)
                               : hip->driver.properties_old(bytes, hip->ordinal);
-    if (!check(hip, result, "hipGetDeviceProperties", "", error)) {
+    if (!hip_check(hip, result, "hipGetDeviceProperties", "", error)) {
         return false;
     }
     read_facts(bytes, &layout, facts);
-    return check(hip, hip->driver.driver_version(&facts->driver_version), "hipRuntimeGetVersion",
-                 "", error);
+    facts->ordinal = hip->ordinal;
+    return hip_check(hip, hip->driver.driver_version(&facts->driver_version),
+                     "hipRuntimeGetVersion", "", error);
 }
 
 static bool open_device(Device *device, Hip *hip, DeviceError *error)
 {
     int count = 0;
     if (!get_driver(device->driver, hip, NULL, error) ||
-        !check(hip, hip->driver.init(0), "hipInit", "", error) ||
-        !check(hip, hip->driver.device_count(&count), "hipGetDeviceCount", "", error)) {
+        !hip_check(hip, hip->driver.init(0), "hipInit", "", error) ||
+        !hip_check(hip, hip->driver.device_count(&count), "hipGetDeviceCount", "", error)) {
         return false;
     }
     if (hip->ordinal < 0 || hip->ordinal >= count) {
@@ -211,6 +201,12 @@ static bool hip_open(Device *device, int ordinal, DeviceError *error)
     return true;
 }
 
+/* HIP's contexts are its devices: of a wrapped one the number is what counts. */
+static bool hip_wrap(Device *device, void *native, DeviceError *error)
+{
+    return hip_open(device, (int)(intptr_t)native, error);
+}
+
 static void hip_close(Device *device)
 {
     device_drop(device, device->state);
@@ -224,10 +220,10 @@ static bool hip_alloc(Device *device, size_t bytes, void **memory, DeviceError *
     char what[64];
     *memory = NULL;
     snprintf(what, sizeof what, "%zu bytes", bytes);
-    Entered in = enter(hip, error);
-    bool ok =
-        in.ok && check(hip, hip->driver.alloc(memory, bytes ? bytes : 1), "hipMalloc", what, error);
-    leave(hip, in);
+    HipEntered in = hip_enter(hip, error);
+    bool ok = in.ok && hip_check(hip, hip->driver.alloc(memory, bytes ? bytes : 1), "hipMalloc",
+                                 what, error);
+    hip_leave(hip, in);
     return ok;
 }
 
@@ -236,9 +232,9 @@ static void hip_release(Device *device, void *memory)
     Hip *hip = device->state;
     DeviceError untold;
     if (memory) {
-        Entered in = enter(hip, &untold); /* without one it is tried, too */
+        HipEntered in = hip_enter(hip, &untold); /* without one it is tried, too */
         hip->driver.release(memory);
-        leave(hip, in);
+        hip_leave(hip, in);
     }
 }
 
@@ -253,10 +249,10 @@ static bool hip_copy_in(Device *device, void *to, const void *from, size_t n, De
     if (n == 0) {
         return true;
     }
-    Entered in = enter(hip, error);
-    bool ok = in.ok &&
-              check_wait(device, hip->driver.copy_in(to, unconst(from), n), "hipMemcpyHtoD", error);
-    leave(hip, in);
+    HipEntered in = hip_enter(hip, error);
+    bool ok = in.ok && hip_check_wait(device, hip->driver.copy_in(to, unconst(from), n),
+                                      "hipMemcpyHtoD", error);
+    hip_leave(hip, in);
     return ok;
 }
 
@@ -266,10 +262,10 @@ static bool hip_copy_out(Device *device, void *to, const void *from, size_t n, D
     if (n == 0) {
         return true;
     }
-    Entered in = enter(hip, error);
-    bool ok = in.ok && check_wait(device, hip->driver.copy_out(to, unconst(from), n),
-                                  "hipMemcpyDtoH", error);
-    leave(hip, in);
+    HipEntered in = hip_enter(hip, error);
+    bool ok = in.ok && hip_check_wait(device, hip->driver.copy_out(to, unconst(from), n),
+                                      "hipMemcpyDtoH", error);
+    hip_leave(hip, in);
     return ok;
 }
 
@@ -280,10 +276,10 @@ static bool hip_copy(Device *device, void *to, const void *from, size_t n, Devic
     if (n == 0) {
         return true;
     }
-    Entered in = enter(hip, error);
-    bool ok = in.ok && check(hip, hip->driver.copy(to, unconst(from), n, stream),
-                             "hipMemcpyDtoDAsync", "", error);
-    leave(hip, in);
+    HipEntered in = hip_enter(hip, error);
+    bool ok = in.ok && hip_check(hip, hip->driver.copy(to, unconst(from), n, stream),
+                                 "hipMemcpyDtoDAsync", "", error);
+    hip_leave(hip, in);
     return ok;
 }
 
@@ -296,10 +292,10 @@ static bool hip_load(Device *device, const DeviceImage *image, DeviceModule *mod
     if (!image->bytes) {
         return device_fail(error, DIAG_USAGE, 0, "HIP loads an image, not code in memory");
     }
-    Entered in = enter(hip, error);
-    bool ok = in.ok && check(hip, hip->driver.module_load(module, image->bytes),
-                             "hipModuleLoadData", image->name ? image->name : "", error);
-    leave(hip, in);
+    HipEntered in = hip_enter(hip, error);
+    bool ok = in.ok && hip_check(hip, hip->driver.module_load(module, image->bytes),
+                                 "hipModuleLoadData", image->name ? image->name : "", error);
+    hip_leave(hip, in);
     return ok;
 }
 
@@ -307,9 +303,9 @@ static void hip_unload(Device *device, DeviceModule module)
 {
     Hip *hip = device->state;
     DeviceError untold;
-    Entered in = enter(hip, &untold);
+    HipEntered in = hip_enter(hip, &untold);
     hip->driver.module_unload(module);
-    leave(hip, in);
+    hip_leave(hip, in);
 }
 
 static bool hip_find(Device *device, DeviceModule module, const PlanLaunch *launch,
@@ -325,11 +321,11 @@ static bool hip_find(Device *device, DeviceModule module, const PlanLaunch *laun
                            "%s needs %d bytes of shared memory a block, %s has %d", launch->symbol,
                            launch->shared_bytes, device->facts.name, device->facts.shared_bytes);
     }
-    Entered in = enter(hip, error);
-    bool ok =
-        in.ok && check(hip, hip->driver.module_function(&kernel->function, module, kernel->symbol),
-                       "hipModuleGetFunction", kernel->symbol, error);
-    leave(hip, in);
+    HipEntered in = hip_enter(hip, error);
+    bool ok = in.ok &&
+              hip_check(hip, hip->driver.module_function(&kernel->function, module, kernel->symbol),
+                        "hipModuleGetFunction", kernel->symbol, error);
+    hip_leave(hip, in);
     return ok;
 }
 
@@ -348,22 +344,22 @@ static bool hip_launch(Device *device, const DeviceKernel *kernel, int64_t block
     }
     unsigned int n = (unsigned int)blocks, threads = (unsigned int)kernel->threads;
     unsigned int shared = (unsigned int)kernel->shared_bytes;
-    Entered in = enter(hip, error);
-    bool ok = in.ok && check(hip,
-                             hip->driver.launch(kernel->function, n, 1, 1, threads, 1, 1, shared,
-                                                stream, args, NULL),
-                             "hipModuleLaunchKernel", kernel->symbol, error);
-    leave(hip, in);
+    HipEntered in = hip_enter(hip, error);
+    bool ok = in.ok && hip_check(hip,
+                                 hip->driver.launch(kernel->function, n, 1, 1, threads, 1, 1,
+                                                    shared, stream, args, NULL),
+                                 "hipModuleLaunchKernel", kernel->symbol, error);
+    hip_leave(hip, in);
     return ok;
 }
 
 static bool hip_sync(Device *device, DeviceStream stream, DeviceError *error)
 {
     Hip *hip = device->state;
-    Entered in = enter(hip, error);
-    bool ok =
-        in.ok && check_wait(device, hip->driver.stream_sync(stream), "hipStreamSynchronize", error);
-    leave(hip, in);
+    HipEntered in = hip_enter(hip, error);
+    bool ok = in.ok && hip_check_wait(device, hip->driver.stream_sync(stream),
+                                      "hipStreamSynchronize", error);
+    hip_leave(hip, in);
     return ok;
 }
 
@@ -371,10 +367,10 @@ static bool hip_sync(Device *device, DeviceStream stream, DeviceError *error)
 
 static bool record(Hip *hip, DeviceStream stream, void **event, DeviceError *error)
 {
-    if (!check(hip, hip->driver.event_create(event), "hipEventCreate", "", error)) {
+    if (!hip_check(hip, hip->driver.event_create(event), "hipEventCreate", "", error)) {
         return false;
     }
-    if (!check(hip, hip->driver.event_record(*event, stream), "hipEventRecord", "", error)) {
+    if (!hip_check(hip, hip->driver.event_record(*event, stream), "hipEventRecord", "", error)) {
         hip->driver.event_destroy(*event);
         return false;
     }
@@ -386,9 +382,9 @@ static bool hip_moment(Device *device, DeviceStream stream, DeviceMoment *moment
 {
     Hip *hip = device->state;
     void *event = NULL;
-    Entered in = enter(hip, error);
+    HipEntered in = hip_enter(hip, error);
     bool ok = in.ok && record(hip, stream, &event, error);
-    leave(hip, in);
+    hip_leave(hip, in);
     *moment = ok ? event : NULL;
     return ok;
 }
@@ -398,12 +394,12 @@ static bool hip_elapsed(Device *device, DeviceMoment first, DeviceMoment last, d
 {
     Hip *hip = device->state;
     float milliseconds = 0;
-    Entered in = enter(hip, error);
+    HipEntered in = hip_enter(hip, error);
     bool ok = in.ok &&
-              check_wait(device, hip->driver.event_sync(last), "hipEventSynchronize", error) &&
-              check(hip, hip->driver.event_elapsed(&milliseconds, first, last),
-                    "hipEventElapsedTime", "", error);
-    leave(hip, in);
+              hip_check_wait(device, hip->driver.event_sync(last), "hipEventSynchronize", error) &&
+              hip_check(hip, hip->driver.event_elapsed(&milliseconds, first, last),
+                        "hipEventElapsedTime", "", error);
+    hip_leave(hip, in);
     *seconds = (double)milliseconds * 1e-3;
     return ok;
 }
@@ -413,9 +409,9 @@ static void hip_forget(Device *device, DeviceMoment moment)
     Hip *hip = device->state;
     DeviceError untold;
     if (moment) {
-        Entered in = enter(hip, &untold);
+        HipEntered in = hip_enter(hip, &untold);
         hip->driver.event_destroy(moment);
-        leave(hip, in);
+        hip_leave(hip, in);
     }
 }
 
@@ -423,6 +419,7 @@ const DeviceOps device_hip = {
     .name = "hip",
     .probe = hip_probe,
     .open = hip_open,
+    .wrap = hip_wrap,
     .close = hip_close,
     .alloc = hip_alloc,
     .release = hip_release,
@@ -437,4 +434,5 @@ const DeviceOps device_hip = {
     .moment = hip_moment,
     .elapsed = hip_elapsed,
     .forget = hip_forget,
+    .streams = &hip_streams,
 };

@@ -13,6 +13,9 @@ enum {
     HIP_ERROR_LAUNCH_TIMEOUT = 702,
     HIP_ERROR_ASSERT = 710,
     HIP_ERROR_LAUNCH_FAILED = 719,
+    HIP_STREAM_APART = 1,
+    HIP_HOST_PORTABLE = 1,
+    HIP_CAPTURE_THREAD_LOCAL = 1,
     HIP_PROPERTIES_BYTES = 4096, /* more than any version writes */
 };
 

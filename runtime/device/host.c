@@ -16,9 +16,9 @@ static void host_facts(DeviceFacts *facts, int threads)
     __builtin_cpu_init();
     snprintf(facts->name, sizeof facts->name, "CPU, %d thread%s%s", threads,
              threads == 1 ? "" : "s",
-             __builtin_cpu_supports("avx512f")  ? ", AVX-512"
-             : __builtin_cpu_supports("avx2") ? ", AVX2"
-                                              : "");
+             __builtin_cpu_supports("avx512f") ? ", AVX-512"
+             : __builtin_cpu_supports("avx2")  ? ", AVX2"
+                                               : "");
     snprintf(facts->target, sizeof facts->target, "native");
     facts->units = threads;
     facts->warp = 1;
@@ -129,7 +129,9 @@ static bool host_find(Device *device, DeviceModule module, const PlanLaunch *lau
     const DeviceImage *image = module;
     (void)device;
     *kernel = (DeviceKernel){.function = image->symbol(image->user, launch->symbol),
-                             .symbol = launch->symbol, .threads = 1, .cluster = 1};
+                             .symbol = launch->symbol,
+                             .threads = 1,
+                             .cluster = 1};
     if (!kernel->function) {
         return device_fail(error, DIAG_INTERNAL, 0, "no symbol '%s' in the code", launch->symbol);
     }
@@ -178,6 +180,66 @@ static bool host_elapsed(Device *device, DeviceMoment first, DeviceMoment last, 
     return true;
 }
 
+/* ---- streams: all is done when the call returns ---- */
+
+static bool host_stream_open(Device *device, DeviceStream *stream, DeviceError *error)
+{
+    *stream = device_take(device, 1);
+    return *stream || device_fail(error, DIAG_ENVIRONMENT, 0, "out of memory");
+}
+
+static bool host_event(Device *device, DeviceMoment *moment, DeviceError *error)
+{
+    return host_moment(device, NULL, moment, error);
+}
+
+static bool host_record(Device *device, DeviceMoment moment, DeviceStream stream,
+                        DeviceError *error)
+{
+    (void)device, (void)stream, (void)error;
+    clock_gettime(CLOCK_MONOTONIC, moment);
+    return true;
+}
+
+static bool host_wait(Device *device, DeviceStream stream, DeviceMoment moment, DeviceError *error)
+{
+    (void)device, (void)stream, (void)moment, (void)error;
+    return true;
+}
+
+static bool host_settle(Device *device, DeviceMoment moment, DeviceError *error)
+{
+    return host_wait(device, NULL, moment, error);
+}
+
+static bool host_copy_stream(Device *device, void *to, const void *from, size_t n,
+                             DeviceStream stream, DeviceError *error)
+{
+    (void)stream;
+    return host_copy(device, to, from, n, error);
+}
+
+static bool host_copy_peer(Device *device, void *to, Device *other, const void *from, size_t n,
+                           DeviceStream stream, DeviceError *error)
+{
+    (void)other;
+    return host_copy_stream(device, to, from, n, stream, error);
+}
+
+static const DeviceStreams host_streams = {
+    .open = host_stream_open,
+    .close = device_drop,
+    .moment = host_event,
+    .record = host_record,
+    .wait = host_wait,
+    .settle = host_settle,
+    .pin = host_alloc,
+    .unpin = host_release,
+    .copy_in = host_copy_stream,
+    .copy_out = host_copy_stream,
+    .copy_peer = host_copy_peer,
+};
+
 const DeviceOps device_host = {
     .name = "cpu",
     .open = host_open,
@@ -195,5 +257,6 @@ const DeviceOps device_host = {
     .moment = host_moment,
     .elapsed = host_elapsed,
     .forget = device_drop,
+    .streams = &host_streams,
     .points = true,
 };

@@ -38,21 +38,39 @@ void loaded_close(Loaded *loaded)
     *loaded = (Loaded){0};
 }
 
+/* What a launch of the plan runs with, in one stream. */
 typedef struct Step {
     const DeviceKernel *kernel;
     int64_t blocks;
     void **args;
 } Step;
 
+/* What one stream has of a prepared launch. Where nothing is kept in memory between the launches of
+ * the plan, one serves all streams: who launches copies the arguments. */
+typedef struct Frame Frame;
+struct Frame {
+    Frame *next;
+    DeviceStream stream;
+    bool used;        /* it is the stream's; else it is the first one's that comes */
+    unsigned edition; /* of the pointers that it was made with */
+    void *scratch;    /* the device's memory for all intermediates, or NULL */
+    void **pointers;  /* one a parameter and intermediate */
+    char *maps;       /* DEVICE_MAP_BYTES each, aligned to 64 */
+    Step *steps;
+};
+
 struct Prepared {
     const Loaded *loaded;
     Arena arena;
-    LaunchArg *args; /* then one an intermediate */
+    LaunchArg *given; /* one a parameter, as the caller gave it */
+    LaunchArg *args;  /* as the code knows them; then one an intermediate */
+    size_t *offsets;  /* of the intermediates in the scratch memory */
+    size_t scratch_bytes;
     int64_t *sizes;
-    void *scratch; /* the device's memory for all intermediates, or NULL */
-    void *log;     /* the device's memory, or NULL: it says nothing */
-    char *maps;    /* DEVICE_MAP_BYTES each, aligned to 64 */
-    Step *steps;
+    int64_t *blocks;           /* one a launch of the plan */
+    void *log;                 /* the device's memory, or NULL: it says nothing */
+    unsigned edition, checked; /* of the pointers; and that of which no two overlap */
+    Frame *frames;
 };
 
 /* ---- checks ---- */
@@ -98,16 +116,16 @@ static void merge_axes(const PlanParam *param, DeviceTensor *tensor)
 
 /* ---- packing ---- */
 
-static void *arg_address(Prepared *p, const PlanArg *arg)
+static void *arg_address(Prepared *p, Frame *frame, const PlanArg *arg)
 {
+    bool points = p->loaded->device->ops->points;
     switch (arg->kind) {
     case ARG_POINTER:
-        return p->loaded->device->ops->points ? p->args[arg->index].tensor.data
-                                              : (void *)&p->args[arg->index].tensor.data;
+        return points ? frame->pointers[arg->index] : (void *)&frame->pointers[arg->index];
     case ARG_SCALAR: return &p->args[arg->index].scalar;
     case ARG_SIZE: return &p->sizes[arg->index];
-    case ARG_MAP: return p->maps + arg->index * DEVICE_MAP_BYTES;
-    case ARG_LOG: return p->loaded->device->ops->points ? p->log : (void *)&p->log;
+    case ARG_MAP: return frame->maps + arg->index * DEVICE_MAP_BYTES;
+    case ARG_LOG: return points ? p->log : (void *)&p->log;
     }
     return NULL;
 }
@@ -130,14 +148,14 @@ static bool check_map(const Plan *plan, const PlanMap *map, const DeviceTensor *
     return true;
 }
 
-static bool make_map(Prepared *p, int index, DeviceError *error)
+static bool make_map(Prepared *p, Frame *frame, int index, DeviceError *error)
 {
     const Plan *plan = p->loaded->plan;
     Device *device = p->loaded->device;
     const PlanMap *map = &plan->maps[index];
-    const DeviceTensor *tensor = &p->args[map->param].tensor;
+    DeviceTensor tensor = p->args[map->param].tensor;
     size_t bytes = 0;
-    plan_bytes(tensor, &bytes);
+    plan_bytes(&tensor, &bytes);
     if (bytes == 0) {
         return true; /* never copied from or to; a descriptor of nothing is refused */
     }
@@ -145,123 +163,132 @@ static bool make_map(Prepared *p, int index, DeviceError *error)
         return device_fail(error, DIAG_INTERNAL, 0, "%s needs bulk copies, %s has none",
                            plan->kernel, device->ops->name);
     }
-    return check_map(plan, map, tensor, error) &&
-           device->ops->map(device, map, tensor, p->maps + index * DEVICE_MAP_BYTES, error);
+    tensor.data = frame->pointers[map->param];
+    return check_map(plan, map, &tensor, error) &&
+           device->ops->map(device, map, &tensor, frame->maps + index * DEVICE_MAP_BYTES, error);
 }
 
-static bool make_maps(Prepared *p, DeviceError *error)
+/* Pointers as they are now: nothing is allocated. */
+static bool fill_frame(Prepared *p, Frame *frame, DeviceError *error)
 {
     const Plan *plan = p->loaded->plan;
-    char *memory = arena_alloc(&p->arena, (size_t)plan->n_maps * DEVICE_MAP_BYTES + 64);
-    p->maps = memory + (64 - (uintptr_t)memory % 64) % 64;
+    for (int i = 0; i < plan->n_params; i++) {
+        frame->pointers[i] = p->args[i].tensor.data;
+    }
+    for (int i = 0; i < plan->n_scratch; i++) {
+        frame->pointers[plan->n_params + i] = (char *)frame->scratch + p->offsets[i];
+    }
     for (int i = 0; i < plan->n_maps; i++) {
-        if (!make_map(p, i, error)) {
+        if (!make_map(p, frame, i, error)) {
             return false;
         }
     }
-    return true;
-}
-
-static bool make_step(Prepared *p, int index, DeviceError *error)
-{
-    const Plan *plan = p->loaded->plan;
-    const PlanLaunch *launch = &plan->launches[index];
-    Step *step = &p->steps[index];
-    step->kernel = &p->loaded->kernels[index];
-    if (!plan_blocks(launch, p->sizes, &step->blocks)) {
-        return device_fail(error, DIAG_SOURCE, 0, "%s: the number of blocks overflows 64 bits",
-                           plan->kernel);
-    }
-    step->blocks = plan_resident(launch, step->blocks, p->loaded->device->facts.units);
-    step->args = ARENA_ARRAY(&p->arena, void *, launch->n_args + 1);
-    for (int i = 0; i < launch->n_args; i++) {
-        step->args[i] = arg_address(p, &launch->args[i]);
-    }
-    return true;
-}
-
-/* ---- intermediates ---- */
-
-enum { SCRATCH_ALIGN = 256 };
-
-typedef struct Slot {
-    size_t offset, bytes;
-} Slot;
-
-/* Room behind the last row counts. */
-static bool scratch_bytes(const DeviceTensor *tensor, size_t *bytes)
-{
-    DeviceTensor whole = *tensor;
-    if (tensor->strided) {
-        whole.strided = false;
-        whole.rank = 2;
-        whole.dims[1] = tensor->strides[0];
-    }
-    return plan_bytes(&whole, bytes);
-}
-
-static bool scratch_tensor(Prepared *p, int index, size_t *bytes, DeviceError *error)
-{
-    const Plan *plan = p->loaded->plan;
-    const PlanScratch *scratch = &plan->scratch[index];
-    DeviceTensor *tensor = &p->args[plan->n_params + index].tensor;
-    *tensor = (DeviceTensor){
-        .dtype = scratch->dtype, .rank = scratch->rank, .strided = scratch->strides != NULL};
-    bool fits = true;
-    for (int i = 0; i < scratch->rank; i++) {
-        fits = fits && plan_eval(&scratch->dims[i], p->sizes, &tensor->dims[i]);
-        tensor->dims[i] = tensor->dims[i] < 0 ? 0 : tensor->dims[i];
-        fits = fits && (!scratch->strides ||
-                        plan_eval(&scratch->strides[i], p->sizes, &tensor->strides[i]));
-    }
-    if (!fits || !scratch_bytes(tensor, bytes)) {
-        return device_fail(error, DIAG_SOURCE, 0,
-                           "%s: an intermediate has more bytes than memory can", plan->kernel);
-    }
-    *bytes = scratch->first > scratch->last ? 0 : *bytes;
-    return true;
-}
-
-static bool live_together(const PlanScratch *a, const PlanScratch *b)
-{
-    return a->first <= b->last && b->first <= a->last;
-}
-
-/* The lowest place that no intermediate has which lives at the same time. */
-static size_t lowest_offset(const Plan *plan, const Slot *places, int index)
-{
-    size_t offset = 0;
-    for (int i = 0; i < index; i++) {
-        const Slot *other = &places[i];
-        if (live_together(&plan->scratch[i], &plan->scratch[index]) && other->bytes &&
-            offset < other->offset + other->bytes && other->offset < offset + places[index].bytes) {
-            offset = (other->offset + other->bytes + SCRATCH_ALIGN - 1) & -(size_t)SCRATCH_ALIGN;
-            i = -1; /* what was passed before may lie here */
+    for (int i = 0; i < plan->n_launches; i++) {
+        for (int j = 0; j < plan->launches[i].n_args; j++) {
+            frame->steps[i].args[j] = arg_address(p, frame, &plan->launches[i].args[j]);
         }
     }
-    return offset;
+    frame->edition = p->edition;
+    return true;
 }
 
-static bool make_scratch(Prepared *p, DeviceError *error)
+static Frame *new_frame(Prepared *p, DeviceStream stream, DeviceError *error)
 {
     const Plan *plan = p->loaded->plan;
     Device *device = p->loaded->device;
-    Slot *places = ARENA_ARRAY(&p->arena, Slot, plan->n_scratch);
-    size_t total = 0;
+    Frame *frame = ARENA_NEW(&p->arena, Frame);
+    char *maps = arena_alloc(&p->arena, (size_t)plan->n_maps * DEVICE_MAP_BYTES + 64);
+    frame->stream = stream;
+    frame->maps = maps + (64 - (uintptr_t)maps % 64) % 64;
+    frame->pointers = ARENA_ARRAY(&p->arena, void *, plan->n_params + plan->n_scratch);
+    frame->steps = ARENA_ARRAY(&p->arena, Step, plan->n_launches);
+    for (int i = 0; i < plan->n_launches; i++) {
+        void **args = ARENA_ARRAY(&p->arena, void *, plan->launches[i].n_args + 1);
+        frame->steps[i] = (Step){&p->loaded->kernels[i], p->blocks[i], args};
+    }
+    frame->next = p->frames;
+    p->frames = frame; /* what it has is freed with the others */
+    if (p->scratch_bytes && !device->ops->alloc(device, p->scratch_bytes, &frame->scratch, error)) {
+        return NULL;
+    }
+    return fill_frame(p, frame, error) ? frame : NULL;
+}
+
+/* NULL: it failed, or there is no memory. */
+static Frame *guarded_frame(Prepared *p, DeviceStream stream, DeviceError *error)
+{
+    jmp_buf guard;
+    Frame *before = p->frames;
+    p->arena.guard = &guard;
+    Frame *volatile made = NULL;
+    if (setjmp(guard)) {
+        device_fail(error, DIAG_ENVIRONMENT, 0, "out of memory");
+    } else {
+        made = new_frame(p, stream, error);
+    }
+    p->arena.guard = NULL;
+    if (!made && p->frames != before) {
+        if (p->frames->scratch) {
+            p->loaded->device->ops->release(p->loaded->device, p->frames->scratch);
+        }
+        p->frames = before;
+    }
+    return made;
+}
+
+/* The stream's, as far as there is one. */
+static Frame *find_frame(Prepared *p, DeviceStream stream)
+{
+    Frame *frame = p->frames;
+    while (frame && p->scratch_bytes && frame->used && frame->stream != stream) {
+        frame = frame->next;
+    }
+    return frame;
+}
+
+static Frame *frame_of(Prepared *p, DeviceStream stream, DeviceError *error)
+{
+    Frame *frame = find_frame(p, stream);
+    if (!frame) {
+        frame = guarded_frame(p, stream, error);
+    }
+    if (frame && (frame->edition == p->edition || fill_frame(p, frame, error))) {
+        frame->stream = stream;
+        frame->used = true;
+        return frame;
+    }
+    return NULL;
+}
+
+/* ---- preparing ---- */
+
+static bool count_blocks(Prepared *p, DeviceError *error)
+{
+    const Plan *plan = p->loaded->plan;
+    p->blocks = ARENA_ARRAY(&p->arena, int64_t, plan->n_launches);
+    for (int i = 0; i < plan->n_launches; i++) {
+        if (!plan_blocks(&plan->launches[i], p->sizes, &p->blocks[i])) {
+            return device_fail(error, DIAG_SOURCE, 0, "%s: the number of blocks overflows 64 bits",
+                               plan->kernel);
+        }
+        p->blocks[i] =
+            plan_resident(&plan->launches[i], p->blocks[i], p->loaded->device->facts.units);
+    }
+    return true;
+}
+
+static bool lay_out_scratch(Prepared *p, DeviceError *error)
+{
+    const Plan *plan = p->loaded->plan;
+    p->offsets = ARENA_ARRAY(&p->arena, size_t, plan->n_scratch);
+    size_t *bytes = ARENA_ARRAY(&p->arena, size_t, plan->n_scratch);
     for (int i = 0; i < plan->n_scratch; i++) {
-        if (!scratch_tensor(p, i, &places[i].bytes, error)) {
+        DeviceTensor *tensor = &p->args[plan->n_params + i].tensor;
+        if (!plan_scratch_tensor(plan, i, p->sizes, tensor, &bytes[i], error)) {
             return false;
         }
-        places[i].offset = lowest_offset(plan, places, i);
-        size_t end = places[i].offset + places[i].bytes;
-        total = places[i].bytes && end > total ? end : total;
     }
-    if (total && !device->ops->alloc(device, total, &p->scratch, error)) {
-        return false;
-    }
-    for (int i = 0; i < plan->n_scratch; i++) {
-        p->args[plan->n_params + i].tensor.data = (char *)p->scratch + places[i].offset;
-    }
+    p->scratch_bytes = plan_place_scratch(plan, bytes, p->offsets);
     return true;
 }
 
@@ -318,12 +345,12 @@ static bool fill(Prepared *p, const LaunchArg *args, DeviceError *error)
 {
     const Plan *plan = p->loaded->plan;
     bool empty;
+    p->given = ARENA_ARRAY(&p->arena, LaunchArg, plan->n_params);
     p->args = ARENA_ARRAY(&p->arena, LaunchArg, plan->n_params + plan->n_scratch);
     for (int i = 0; i < plan->n_params; i++) {
-        p->args[i] = args[i];
+        p->args[i] = p->given[i] = args[i];
     }
     p->sizes = ARENA_ARRAY(&p->arena, int64_t, plan->n_sizes);
-    p->steps = ARENA_ARRAY(&p->arena, Step, plan->n_launches);
     if (!plan_solve(plan, args, p->sizes, error)) {
         return false;
     }
@@ -338,15 +365,8 @@ static bool fill(Prepared *p, const LaunchArg *args, DeviceError *error)
     for (int i = 0; i < plan->n_params; i++) {
         merge_axes(&plan->params[i], &p->args[i].tensor);
     }
-    if (!make_scratch(p, error) || !make_log(p, error) || !make_maps(p, error)) {
-        return false;
-    }
-    for (int i = 0; i < plan->n_launches; i++) {
-        if (!make_step(p, i, error)) {
-            return false;
-        }
-    }
-    return true;
+    return count_blocks(p, error) && lay_out_scratch(p, error) && make_log(p, error) &&
+           new_frame(p, NULL, error) != NULL;
 }
 
 static bool guarded_fill(Prepared *p, const LaunchArg *args, DeviceError *error)
@@ -377,26 +397,74 @@ Prepared *launch_prepare(const Loaded *loaded, const LaunchArg *args, DeviceErro
     return p;
 }
 
+/* ---- running ---- */
+
+bool launch_set(Prepared *p, int index, void *data, DeviceError *error)
+{
+    const Plan *plan = p->loaded->plan;
+    DeviceTensor tensor = p->given[index].tensor;
+    bool empty;
+    tensor.data = data;
+    if (!check_pointer(plan, index, &tensor, &empty, error)) {
+        return false;
+    }
+    if (p->given[index].tensor.data != data) {
+        p->given[index].tensor.data = p->args[index].tensor.data = data;
+        p->edition++;
+    }
+    return true;
+}
+
+void launch_set_scalar(Prepared *p, int index, uint64_t scalar)
+{
+    p->given[index].scalar = p->args[index].scalar = scalar;
+}
+
+size_t launch_workspace(const Prepared *p)
+{
+    return p->scratch_bytes;
+}
+
+/* Pointers are set one by one: whether they may stand together shows when all are there. */
+static bool check_together(Prepared *p, DeviceError *error)
+{
+    if (p->checked != p->edition) {
+        if (!plan_check_overlaps(p->loaded->plan, p->given, error)) {
+            return false;
+        }
+        p->checked = p->edition;
+    }
+    return true;
+}
+
+bool launch_reserve(Prepared *p, DeviceStream stream, DeviceError *error)
+{
+    return check_together(p, error) && frame_of(p, stream, error) != NULL;
+}
+
 bool launch_run(Prepared *p, DeviceStream stream, DeviceError *error)
 {
     Device *device = p->loaded->device;
-    for (int i = 0; i < p->loaded->plan->n_launches; i++) {
-        const Step *step = &p->steps[i];
+    const Frame *frame = check_together(p, error) ? frame_of(p, stream, error) : NULL;
+    for (int i = 0; frame && i < p->loaded->plan->n_launches; i++) {
+        const Step *step = &frame->steps[i];
         if (step->blocks > 0 &&
             !device->ops->launch(device, step->kernel, step->blocks, step->args, stream, error)) {
             return false;
         }
         device->running = step->blocks > 0 ? step->kernel->symbol : device->running;
     }
-    return true;
+    return frame != NULL;
 }
 
 void launch_free(Prepared *p)
 {
     if (p) {
         Device *device = p->loaded->device;
-        if (p->scratch) {
-            device->ops->release(device, p->scratch);
+        for (Frame *frame = p->frames; frame; frame = frame->next) {
+            if (frame->scratch) {
+                device->ops->release(device, frame->scratch);
+            }
         }
         if (p->log) {
             device->ops->release(device, p->log);

@@ -34,6 +34,12 @@ int64_t plan_stride(const DeviceTensor *tensor, int axis);
 /* What is written may share no memory, with itself or anything else (overlap.c). */
 bool plan_check_overlaps(const Plan *plan, const LaunchArg *args, DeviceError *error);
 
+/* An intermediate under these sizes, and its bytes: 0 where no launch uses it. */
+bool plan_scratch_tensor(const Plan *plan, int index, const int64_t *sizes, DeviceTensor *tensor,
+                         size_t *bytes, DeviceError *error);
+/* Where each lies in memory that has as many bytes as come out (scratch.c). */
+size_t plan_place_scratch(const Plan *plan, const size_t *bytes, size_t *offsets);
+
 /* ---- modules and launches ---- */
 
 /* A plan whose code is on a device. */
@@ -49,10 +55,18 @@ void loaded_close(Loaded *loaded);
 
 typedef struct Prepared Prepared;
 /* The arguments' memory is not copied: it stays the caller's and must outlive the launches. What
- * the plan keeps in memory between its launches belongs to what is prepared: that runs in one
- * stream at a time. */
+ * the plan keeps in memory between its launches belongs to the stream in which they run. */
 Prepared *launch_prepare(const Loaded *loaded, const LaunchArg *args, DeviceError *error);
+/* Other memory, or another value, for parameter `index` of the plan, from the next launch on.
+ * Nothing is allocated. */
+bool launch_set(Prepared *prepared, int index, void *data, DeviceError *error);
+void launch_set_scalar(Prepared *prepared, int index, uint64_t scalar);
+/* Allocates where a stream is new, and there is memory for it to have. */
 bool launch_run(Prepared *prepared, DeviceStream stream, DeviceError *error);
+/* So that the next launch in this stream allocates nothing. */
+bool launch_reserve(Prepared *prepared, DeviceStream stream, DeviceError *error);
+/* Bytes that each stream takes. */
+size_t launch_workspace(const Prepared *prepared);
 void launch_free(Prepared *prepared);
 
 /* What a launch said: `n` records of `words` words each, LOG_HEAD said before which. */

@@ -153,3 +153,27 @@ TesseraStatus context_device_fail(TesseraContext *context, const DeviceError *er
 {
     return context_fail(context, status_of(error->kind), error->code, error->text);
 }
+
+/* ---- the log ---- */
+
+TesseraStatus tessera_log(TesseraContext *context, TesseraLog *log, void *user)
+{
+    if (!context) {
+        return TESSERA_USAGE;
+    }
+    context->log = log;
+    context->log_user = user;
+    return TESSERA_OK;
+}
+
+void context_log(TesseraContext *context, TesseraLogLevel level, const char *format, ...)
+{
+    char text[512];
+    if (context->log) {
+        va_list args;
+        va_start(args, format);
+        vsnprintf(text, sizeof text, format, args);
+        va_end(args);
+        context->log(context->log_user, level, text);
+    }
+}

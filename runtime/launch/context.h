@@ -23,14 +23,24 @@ struct TesseraContext {
     TesseraError error;
     char *message, *reproducer; /* from the allocator; NULL: none */
     struct Said *said;          /* messages.c; NULL: nothing yet */
-    const ContextHooks *hooks;  /* NULL: there is no compiler */
-    struct Compiler *compiler;  /* runtime/runtime.h */
+    TesseraLog *log;            /* NULL: nobody wants to know */
+    void *log_user;
+    const ContextHooks *hooks; /* NULL: there is no compiler */
+    struct Compiler *compiler; /* runtime/runtime.h */
 };
+
+typedef struct Allocation {
+    void *memory;
+    size_t bytes;
+} Allocation;
 
 struct TesseraDevice {
     TesseraContext *context;
     Device *device;
     TesseraDeviceInfo info;
+    TesseraMemory memory;
+    Allocation *allocations; /* those of `memory`; from the allocator (memory.c) */
+    size_t capacity;
 };
 
 struct TesseraLaunch {
@@ -62,6 +72,15 @@ TesseraStatus status_of(DiagClass kind);
 /* Zeroed memory for an object, or NULL with the context's error set. */
 void *context_take(TesseraContext *context, size_t bytes);
 void context_drop(TesseraContext *context, void *memory);
+
+/* To who wants to know. */
+void context_log(TesseraContext *context, TesseraLogLevel level, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* ---- memory (memory.c) ---- */
+
+/* Tells what was not released, and releases it. */
+void memory_close(TesseraDevice *device);
 
 /* ---- arguments (arguments.c) ---- */
 

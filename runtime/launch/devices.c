@@ -7,14 +7,14 @@
 
 enum { MOST_THREADS = 1024 };
 
-static TesseraStatus open_kind(TesseraContext *context, const DeviceOps *ops, int ordinal,
-                               TesseraDevice *device)
+/* What was opened, or why it was not. */
+static TesseraStatus opened(TesseraContext *context, const DeviceOps *ops, Device *made,
+                            const DeviceError *error, TesseraDevice *device)
 {
-    DeviceError error = {0};
     device->context = context;
-    device->device = device_open(ops, context->allocator, ordinal, NULL, &error);
-    if (!device->device) {
-        TesseraStatus status = context_device_fail(context, &error);
+    device->device = made;
+    if (!made) {
+        TesseraStatus status = context_device_fail(context, error);
         if (status == TESSERA_ENVIRONMENT) {
             context_tell_code(context, status, ERR_NO_DEVICE);
         }
@@ -24,7 +24,17 @@ static TesseraStatus open_kind(TesseraContext *context, const DeviceOps *ops, in
     device->info = (TesseraDeviceInfo){ops->name,          facts->name,         facts->target,
                                        facts->units,       facts->memory_bytes, facts->warp,
                                        facts->max_threads, facts->shared_bytes};
+    context_log(context, TESSERA_LOG_INFO, "device %s: %s, %s", ops->name, facts->name,
+                facts->target);
     return TESSERA_OK;
+}
+
+static TesseraStatus open_kind(TesseraContext *context, const DeviceOps *ops, int ordinal,
+                               TesseraDevice *device)
+{
+    DeviceError error = {0};
+    Device *made = device_open(ops, context->allocator, ordinal, NULL, &error);
+    return opened(context, ops, made, &error, device);
 }
 
 /* `auto` takes the first that opens and whose part we compile for. */
@@ -78,9 +88,40 @@ TesseraStatus tessera_device_open(TesseraContext *context, const char *kind, int
     return TESSERA_OK;
 }
 
+TesseraStatus tessera_device_wrap(TesseraContext *context, const char *kind, void *native,
+                                  TesseraDevice **out)
+{
+    DeviceError error = {0};
+    const char *null = !out ? "device" : !kind ? "kind" : !context ? "context" : NULL;
+    if (out) {
+        *out = NULL;
+    }
+    if (null) {
+        return context_null(context, __func__, null);
+    }
+    const DeviceOps *ops = device_kind(kind);
+    if (!ops || !ops->wrap) {
+        return context_fail_code(context, TESSERA_USAGE, ERR_DEVICE_NAME,
+                                 "no context of '%.60s' to take: cuda or hip", kind);
+    }
+    TesseraDevice *device = context_take(context, sizeof *device);
+    if (!device) {
+        return TESSERA_ENVIRONMENT;
+    }
+    Device *made = device_wrap(ops, context->allocator, native, NULL, &error);
+    TesseraStatus status = opened(context, ops, made, &error, device);
+    if (status != TESSERA_OK) {
+        context_drop(context, device);
+        return status;
+    }
+    *out = device;
+    return TESSERA_OK;
+}
+
 void tessera_device_free(TesseraDevice *device)
 {
     if (device) {
+        memory_close(device);
         device_close(device->device);
         context_drop(device->context, device);
     }
@@ -101,25 +142,6 @@ static TesseraStatus told(TesseraDevice *device, bool ok, const DeviceError *err
 static TesseraStatus no_device(TesseraDevice *device, const char *call, const char *what)
 {
     return context_null(device ? device->context : NULL, call, device ? what : "device");
-}
-
-TesseraStatus tessera_alloc(TesseraDevice *device, size_t bytes, void **memory)
-{
-    DeviceError error;
-    if (memory) {
-        *memory = NULL;
-    }
-    if (!device || !memory) {
-        return no_device(device, __func__, "memory");
-    }
-    return told(device, device->device->ops->alloc(device->device, bytes, memory, &error), &error);
-}
-
-void tessera_release(TesseraDevice *device, void *memory)
-{
-    if (device) {
-        device->device->ops->release(device->device, memory);
-    }
 }
 
 TesseraStatus tessera_copy_in(TesseraDevice *device, void *to, const void *from, size_t bytes)
@@ -288,4 +310,64 @@ TesseraStatus tessera_launch(TesseraLaunch *launch, void *stream)
         return TESSERA_USAGE;
     }
     return told(launch->device, launch_run(launch->prepared, stream, &error), &error);
+}
+
+/* ---- other arguments for what is prepared ---- */
+
+/* The parameter, when it is of the kind that is to be set. */
+static TesseraStatus find_param(TesseraLaunch *launch, const char *call, size_t index, bool tensor)
+{
+    const Plan *plan = launch->plan;
+    TesseraContext *context = launch->device->context;
+    if (index >= (size_t)plan->n_params) {
+        return context_usage(context, "%s: %s has no parameter %zu", call, plan->kernel, index);
+    }
+    const PlanParam *param = &plan->params[index];
+    if ((param->rank >= 0) != tensor) {
+        return context_usage(context, "%s: '%s' of %s is a %s", call, param->name, plan->kernel,
+                             tensor ? "scalar" : "tensor");
+    }
+    return TESSERA_OK;
+}
+
+TesseraStatus tessera_launch_set(TesseraLaunch *launch, size_t index, void *data)
+{
+    DeviceError error;
+    if (!launch) {
+        return TESSERA_USAGE;
+    }
+    TesseraStatus status = find_param(launch, __func__, index, true);
+    return status != TESSERA_OK
+               ? status
+               : told(launch->device, launch_set(launch->prepared, (int)index, data, &error),
+                      &error);
+}
+
+TesseraStatus tessera_launch_set_scalar(TesseraLaunch *launch, size_t index, double number,
+                                        int64_t integer)
+{
+    if (!launch) {
+        return TESSERA_USAGE;
+    }
+    TesseraStatus status = find_param(launch, __func__, index, false);
+    if (status == TESSERA_OK) {
+        TesseraArg value = {.number = number, .integer = integer};
+        launch_set_scalar(launch->prepared, (int)index,
+                          pack_scalar(launch->plan->params[index].dtype, &value));
+    }
+    return status;
+}
+
+TesseraStatus tessera_launch_reserve(TesseraLaunch *launch, void *stream)
+{
+    DeviceError error;
+    if (!launch) {
+        return TESSERA_USAGE;
+    }
+    return told(launch->device, launch_reserve(launch->prepared, stream, &error), &error);
+}
+
+size_t tessera_workspace_size(const TesseraLaunch *launch)
+{
+    return launch ? launch_workspace(launch->prepared) : 0;
 }

@@ -485,6 +485,79 @@ START_TEST(launches_cost_the_driver)
 }
 END_TEST
 
+/* The next launch gets the other address, in its arguments and in its descriptor. */
+START_TEST(other_memory_is_passed_on)
+{
+    static _Alignas(256) char in[BYTES], out[BYTES], other[BYTES];
+    DeviceError error;
+    Counting counting = {0};
+    Allocator allocator = {counting_alloc, counting_release, &counting};
+    DeviceImage image = {.bytes = "code", .n = 4};
+    LaunchArg args[3] = {tensor_arg(in), {.scalar = 7}, tensor_arg(out)};
+    Loaded loaded;
+    mock_reset(0);
+    Device *device = device_open(&device_cuda, allocator, MOCK_OPENED, &mock_cuda, &error);
+    ck_assert(loaded_open(device, &PLAN, &image, &loaded, &error));
+    Prepared *prepared = launch_prepare(&loaded, args, &error);
+    int allocations = counting.allocations;
+    ck_assert(launch_run(prepared, NULL, &error));
+    ck_assert(mock.first_argument == (int64_t)(intptr_t)in && mock.map_address == in);
+    ck_assert(launch_set(prepared, 0, other, &error));
+    ck_assert(mock.map_address == in); /* made when it is launched */
+    mock.fail_at = mock.calls + 3;
+    ck_assert(!launch_run(prepared, NULL, &error));
+    ck_assert_str_eq(mock.last, "encode_tiled");
+    ck_assert(launch_run(prepared, NULL, &error));
+    ck_assert(mock.first_argument == (int64_t)(intptr_t)other && mock.map_address == other);
+    ck_assert_int_eq(counting.allocations, allocations);
+    launch_free(prepared);
+    loaded_close(&loaded);
+    device_close(device);
+    check_given_back(&counting);
+}
+END_TEST
+
+/* A context of the caller's is used, and left alone; each call of taking it fails once. */
+START_TEST(wrapped_contexts)
+{
+    DeviceError error = {0};
+    Counting counting = {0};
+    Allocator allocator = {counting_alloc, counting_release, &counting};
+    void *memory;
+    mock_reset(0);
+    Device *owner = device_open(&device_cuda, allocator, MOCK_OPENED, &mock_cuda, &error);
+    mock_be_inside();
+    void *native = mock.current;
+    mock_be_elsewhere();
+    int open = mock.open, before = mock.calls;
+    Device *device = device_wrap(&device_cuda, allocator, native, &mock_cuda, &error);
+    int calls = mock.calls - before;
+    ck_assert_ptr_nonnull(device);
+    ck_assert(device->facts.ordinal == MOCK_OPENED && device->facts.units == 10);
+    ck_assert(device->ops->alloc(device, 8, &memory, &error));
+    device->ops->release(device, memory);
+    device_close(device);
+    ck_assert_int_eq(mock.open, open);
+    for (int i = 1; i <= calls; i++) {
+        mock.fail_at = mock.calls + i;
+        mock.last[0] = '\0';
+        device = device_wrap(&device_cuda, allocator, native, &mock_cuda, &error);
+        ck_assert_msg(!device || is_untold(mock.last), "%s", mock.last);
+        device_close(device);
+        mock.fail_at = 0;
+        mock.pushed = 0;
+        mock_be_elsewhere();
+    }
+    device_close(owner);
+    check_given_back(&counting);
+    mock_reset(0);
+    device = device_wrap(&device_hip, allocator, (void *)(uintptr_t)MOCK_OPENED, &mock_hip, &error);
+    ck_assert(device && device->facts.ordinal == MOCK_OPENED);
+    device_close(device);
+    check_given_back(&counting);
+}
+END_TEST
+
 START_TEST(bulk_copies_count_in_32_bits)
 {
     DeviceError error;
@@ -566,6 +639,8 @@ UNIT_TESTS(device_drivers)
     tcase_add_test(tests, cuda_without_optional_calls);
     tcase_add_test(tests, load_errors_carry_the_log);
     tcase_add_test(tests, launches_cost_the_driver);
+    tcase_add_test(tests, other_memory_is_passed_on);
+    tcase_add_test(tests, wrapped_contexts);
     tcase_add_test(tests, bulk_copies_count_in_32_bits);
     tcase_add_test(tests, hip_property_layouts);
     tcase_add_test(tests, no_such_device);

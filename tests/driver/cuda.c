@@ -107,15 +107,18 @@ static CuResult cu_context_retain(CuContext *context, CuDevice device)
 {
     (void)device;
     MOCK_CALL("context_retain");
-    *context = retained = mock_open(1);
+    retained = mock.retained++ == 0 ? mock_open(1) : retained;
+    *context = retained;
     return 0;
 }
 
 static CuResult cu_context_release(CuDevice device)
 {
     (void)device;
-    mock_close(retained);
-    retained = NULL;
+    if (--mock.retained == 0) {
+        mock_close(retained);
+        retained = NULL;
+    }
     MOCK_CALL("context_release");
     return 0;
 }
@@ -308,8 +311,9 @@ static CuResult cu_encode_tiled(CuTensorMap *map, CuTensorMapType type, CuU32 ra
                                 CuTensorMapSwizzle swizzle, CuTensorMapPromotion promotion,
                                 CuTensorMapFill fill)
 {
-    (void)address, (void)interleave, (void)promotion, (void)fill;
+    (void)interleave, (void)promotion, (void)fill;
     CALL_INSIDE("encode_tiled");
+    mock.map_address = address;
     mock_want((uintptr_t)map % 64 == 0, "a descriptor that is not aligned");
     memset(map, 0x5a, sizeof *map);
     mock.map_rank = rank;
@@ -321,6 +325,126 @@ static CuResult cu_encode_tiled(CuTensorMap *map, CuTensorMapType type, CuU32 ra
         mock.map_box[i] = box[i];
         mock.map_strides[i] = strides[i];
     }
+    return 0;
+}
+
+/* ---- streams and graphs ---- */
+
+static CuResult cu_context_device(CuDevice *device)
+{
+    MOCK_CALL("context_device");
+    *device = MOCK_OPENED;
+    return 0;
+}
+
+static CuResult cu_stream_create(CuStream *stream, unsigned int flags)
+{
+    CALL_INSIDE("stream_create");
+    mock_want(flags == CU_STREAM_APART, "a stream that waits for the default one");
+    *stream = mock_open(1);
+    return 0;
+}
+
+static CuResult cu_stream_destroy(CuStream stream)
+{
+    want_context();
+    mock_close(stream);
+    MOCK_CALL("stream_destroy");
+    return 0;
+}
+
+static CuResult cu_stream_wait(CuStream stream, CuEvent event, unsigned int flags)
+{
+    (void)stream, (void)event, (void)flags;
+    CALL_INSIDE("stream_wait");
+    return 0;
+}
+
+static CuResult cu_host_alloc(void **memory, size_t bytes, unsigned int flags)
+{
+    (void)flags;
+    CALL_INSIDE("host_alloc");
+    *memory = mock_open(bytes);
+    return 0;
+}
+
+static CuResult cu_host_release(void *memory)
+{
+    want_context();
+    mock_close(memory);
+    MOCK_CALL("host_release");
+    return 0;
+}
+
+static CuResult cu_copy_in_async(CuAddress to, const void *from, size_t n, CuStream stream)
+{
+    (void)stream;
+    CALL_INSIDE("copy_in_async");
+    memcpy((void *)(uintptr_t)to, from, n);
+    return 0;
+}
+
+static CuResult cu_copy_out_async(void *to, CuAddress from, size_t n, CuStream stream)
+{
+    (void)stream;
+    CALL_INSIDE("copy_out_async");
+    memcpy(to, (void *)(uintptr_t)from, n);
+    return 0;
+}
+
+static CuResult cu_copy_peer(CuAddress to, CuContext to_context, CuAddress from,
+                             CuContext from_context, size_t n, CuStream stream)
+{
+    (void)stream;
+    CALL_INSIDE("copy_peer");
+    mock_want(to_context == retained && from_context, "a copy to another context");
+    memcpy((void *)(uintptr_t)to, (void *)(uintptr_t)from, n);
+    return 0;
+}
+
+static CuResult cu_capture_begin(CuStream stream, CuCaptureMode mode)
+{
+    CALL_INSIDE("capture_begin");
+    mock_want(stream && mode == CU_CAPTURE_THREAD_LOCAL, "a capture that stops other threads");
+    return 0;
+}
+
+static CuResult cu_capture_end(CuStream stream, CuGraph *graph)
+{
+    (void)stream;
+    CALL_INSIDE("capture_end");
+    *graph = mock_open(1);
+    return 0;
+}
+
+static CuResult cu_graph_instantiate(CuGraphExec *instance, CuGraph graph, unsigned long long flags)
+{
+    (void)graph, (void)flags;
+    CALL_INSIDE("graph_instantiate");
+    *instance = mock_open(1);
+    return 0;
+}
+
+static CuResult cu_graph_launch(CuGraphExec instance, CuStream stream)
+{
+    (void)instance, (void)stream;
+    CALL_INSIDE("graph_launch");
+    return 0;
+}
+
+static CuResult cu_graph_destroy(CuGraph graph)
+{
+    want_context();
+    mock_close(graph);
+    MOCK_CALL("graph_destroy");
+    return 0;
+}
+
+static CuResult cu_instance_destroy(CuGraphExec instance)
+{
+    want_context();
+    mock_close(instance);
+    MOCK_CALL("instance_destroy");
     return 0;
 }
 

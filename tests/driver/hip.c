@@ -202,6 +202,107 @@ static HipResult hip_event_destroy(void *event)
     return give_back(event, "event_destroy");
 }
 
+/* ---- streams and graphs ---- */
+
+static HipResult hip_stream_create(void **stream, unsigned int flags)
+{
+    CALL_INSIDE("stream_create");
+    mock_want(flags == HIP_STREAM_APART, "a stream that waits for the default one");
+    *stream = mock_open(1);
+    return 0;
+}
+
+static HipResult hip_stream_destroy(void *stream)
+{
+    return give_back(stream, "stream_destroy");
+}
+
+static HipResult hip_stream_wait(void *stream, void *event, unsigned int flags)
+{
+    (void)stream, (void)event, (void)flags;
+    CALL_INSIDE("stream_wait");
+    return 0;
+}
+
+static HipResult hip_host_alloc(void **memory, size_t bytes, unsigned int flags)
+{
+    (void)flags;
+    CALL_INSIDE("host_alloc");
+    *memory = mock_open(bytes);
+    return 0;
+}
+
+static HipResult hip_host_release(void *memory)
+{
+    return give_back(memory, "host_release");
+}
+
+static HipResult hip_copy_in_async(void *to, void *from, size_t n, void *stream)
+{
+    (void)stream;
+    CALL_INSIDE("copy_in_async");
+    memcpy(to, from, n);
+    return 0;
+}
+
+static HipResult hip_copy_out_async(void *to, void *from, size_t n, void *stream)
+{
+    (void)stream;
+    CALL_INSIDE("copy_out_async");
+    memcpy(to, from, n);
+    return 0;
+}
+
+static HipResult hip_copy_peer(void *to, int to_device, const void *from, int from_device, size_t n,
+                               void *stream)
+{
+    (void)from_device, (void)stream;
+    CALL_INSIDE("copy_peer");
+    mock_want(to_device == mock.opened, "a copy to another device");
+    memcpy(to, from, n);
+    return 0;
+}
+
+static HipResult hip_capture_begin(void *stream, unsigned int mode)
+{
+    CALL_INSIDE("capture_begin");
+    mock_want(stream && mode == HIP_CAPTURE_THREAD_LOCAL, "a capture that stops other threads");
+    return 0;
+}
+
+static HipResult hip_capture_end(void *stream, void **graph)
+{
+    (void)stream;
+    CALL_INSIDE("capture_end");
+    *graph = mock_open(1);
+    return 0;
+}
+
+static HipResult hip_graph_instantiate(void **instance, void *graph, unsigned long long flags)
+{
+    (void)graph, (void)flags;
+    CALL_INSIDE("graph_instantiate");
+    *instance = mock_open(1);
+    return 0;
+}
+
+static HipResult hip_graph_launch(void *instance, void *stream)
+{
+    (void)instance, (void)stream;
+    CALL_INSIDE("graph_launch");
+    return 0;
+}
+
+static HipResult hip_graph_destroy(void *graph)
+{
+    return give_back(graph, "graph_destroy");
+}
+
+static HipResult hip_instance_destroy(void *instance)
+{
+    return give_back(instance, "instance_destroy");
+}
+
 static const char *hip_error_name(HipResult result)
 {
     return mock_error_name(result);

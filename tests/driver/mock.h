@@ -19,6 +19,7 @@ typedef struct Mock {
     bool wrong;      /* what it computes */
     bool hangs;     /* what is launched never ends */
     int open;       /* contexts, memory, modules, events */
+    int retained;   /* CUDA: how often the primary context is */
     int pushed;     /* contexts made current */
     void *current;  /* CUDA: the context that is; NULL: none */
     void *below[4]; /* those that it hides */
@@ -29,6 +30,7 @@ typedef struct Mock {
     bool large_clusters;                 /* of more than 8 blocks have been asked for */
     int64_t first_argument;              /* what args[0] points to, of the last launch */
     unsigned char map[DEVICE_MAP_BYTES]; /* of the last launch that has one */
+    void *map_address;
     uint64_t map_dims[8], map_strides[8];
     uint32_t map_box[8], map_rank, map_type, map_swizzle;
     int map_argument;  /* which argument is a map; -1: none */

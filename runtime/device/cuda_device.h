@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files that speak to CUDA's driver share. */
+#ifndef TESSERA_RUNTIME_DEVICE_CUDA_DEVICE_H
+#define TESSERA_RUNTIME_DEVICE_CUDA_DEVICE_H
+
+#include "runtime/device/cuda_driver.h"
+#include "runtime/device/device.h"
+
+typedef struct Cuda {
+    CudaDriver driver;
+    CuDevice device;
+    CuContext context;
+    bool is_wrapped; /* the context is the caller's */
+} Cuda;
+
+/* True when the call succeeded. `what`: the kernel or thing that it was for; may be empty. */
+bool cuda_check(const Cuda *cuda, CuResult result, const char *call, const char *what,
+                DeviceError *error);
+/* The same of a call that waits for what was launched: a kernel's fault is told there. */
+bool cuda_check_wait(Device *device, CuResult result, const char *call, DeviceError *error);
+
+typedef struct CudaEntered {
+    bool ok, pushed;
+} CudaEntered;
+CudaEntered cuda_enter(const Cuda *cuda, DeviceError *error);
+void cuda_leave(const Cuda *cuda, CudaEntered in);
+
+extern const DeviceStreams cuda_streams;
+
+#endif

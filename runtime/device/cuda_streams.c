@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* CUDA's streams, events, graphs, and the memory that copies in streams want. */
+#include "runtime/device/cuda_device.h"
+
+#include <stdio.h>
+
+/* ---- streams and events ---- */
+
+static bool cuda_stream_open(Device *device, DeviceStream *stream, DeviceError *error)
+{
+    Cuda *cuda = device->state;
+    CuStream made = NULL;
+    CudaEntered in = cuda_enter(cuda, error);
+    bool ok = in.ok && cuda_check(cuda, cuda->driver.stream_create(&made, CU_STREAM_APART),
+                                  "cuStreamCreate", "", error);
+    cuda_leave(cuda, in);
+    *stream = ok ? made : NULL;
+    return ok;
+}
+
+static void cuda_stream_close(Device *device, DeviceStream stream)
+{
+    Cuda *cuda = device->state;
+    DeviceError untold;
+    CudaEntered in = cuda_enter(cuda, &untold);
+    cuda->driver.stream_destroy(stream);
+    cuda_leave(cuda, in);
+}
+
+static bool cuda_event(Device *device, DeviceMoment *moment, DeviceError *error)
+{
+    Cuda *cuda = device->state;
+    CuEvent made = NULL;
+    CudaEntered in = cuda_enter(cuda, error);
+    bool ok =
+        in.ok && cuda_check(cuda, cuda->driver.event_create(&made, 0), "cuEventCreate", "", error);
+    cuda_leave(cuda, in);
+    *moment = ok ? made : NULL;
+    return ok;
+}
+
+static bool cuda_record(Device *device, DeviceMoment moment, DeviceStream stream,
+                        DeviceError *error)
+{
+    Cuda *cuda = device->state;
+    CudaEntered in = cuda_enter(cuda, error);
+    bool ok = in.ok && cuda_check(cuda, cuda->driver.event_record(moment, stream), "cuEventRecord",
+                                  "", error);
+    cuda_leave(cuda, in);
+    return ok;
+}
+
+static bool cuda_wait(Device *device, DeviceStream stream, DeviceMoment moment, DeviceError *error)
+{
+    Cuda *cuda = device->state;
+    CudaEntered in = cuda_enter(cuda, error);
+    bool ok = in.ok && cuda_check(cuda, cuda->driver.stream_wait(stream, moment, 0),
+                                  "cuStreamWaitEvent", "", error);
+    cuda_leave(cuda, in);
+    return ok;
+}
+
+static bool cuda_settle(Device *device, DeviceMoment moment, DeviceError *error)
+{
+    Cuda *cuda = device->state;
+    CudaEntered in = cuda_enter(cuda, error);
+    bool ok = in.ok &&
+              cuda_check_wait(device, cuda->driver.event_sync(moment), "cuEventSynchronize", error);
+    cuda_leave(cuda, in);
+    return ok;
+}
+
+/* ---- memory ---- */
+
+static bool cuda_pin(Device *device, size_t bytes, void **memory, DeviceError *error)
+{
+    Cuda *cuda = device->state;
+    char what[64];
+    *memory = NULL;
+    snprintf(what, sizeof what, "%zu bytes", bytes);
+    CudaEntered in = cuda_enter(cuda, error);
+    bool ok = in.ok &&
+              cuda_check(cuda, cuda->driver.host_alloc(memory, bytes ? bytes : 1, CU_HOST_PORTABLE),
+                         "cuMemHostAlloc", what, error);
+    cuda_leave(cuda, in);
+    return ok;
+}
+
+static void cuda_unpin(Device *device, void *memory)
+{
+    Cuda *cuda = device->state;
+    DeviceError untold;
+    CudaEntered in = cuda_enter(cuda, &untold);
+    cuda->driver.host_release(memory);
+    cuda_leave(cuda, in);
+}
+
+static bool cuda_copy_in_async(Device *device, void *to, const void *from, size_t n,
+                               DeviceStream stream, DeviceError *error)
+{
+    Cuda *cuda = device->state;
+    CudaEntered in = cuda_enter(cuda, error);
+    bool ok =
+        in.ok &&
+        cuda_check(cuda, cuda->driver.copy_in_async((CuAddress)(uintptr_t)to, from, n, stream),
+                   "cuMemcpyHtoDAsync", "", error);
+    cuda_leave(cuda, in);
+    return ok;
+}
+
+static bool cuda_copy_out_async(Device *device, void *to, const void *from, size_t n,
+                                DeviceStream stream, DeviceError *error)
+{
+    Cuda *cuda = device->state;
+    CudaEntered in = cuda_enter(cuda, error);
+    bool ok =
+        in.ok &&
+        cuda_check(cuda, cuda->driver.copy_out_async(to, (CuAddress)(uintptr_t)from, n, stream),
+                   "cuMemcpyDtoHAsync", "", error);
+    cuda_leave(cuda, in);
+    return ok;
+}
+
+static bool cuda_copy_peer(Device *device, void *to, Device *other, const void *from, size_t n,
+                           DeviceStream stream, DeviceError *error)
+{
+    Cuda *cuda = device->state;
+    const Cuda *peer = other->state;
+    CudaEntered in = cuda_enter(cuda, error);
+    bool ok = in.ok && cuda_check(cuda,
+                                  cuda->driver.copy_peer((CuAddress)(uintptr_t)to, cuda->context,
+                                                         (CuAddress)(uintptr_t)from, peer->context,
+                                                         n, stream),
+                                  "cuMemcpyPeerAsync", "", error);
+    cuda_leave(cuda, in);
+    return ok;
+}
+
+/* ---- graphs ---- */
+
+static bool cuda_capture(Device *device, DeviceStream stream, DeviceError *error)
+{
+    Cuda *cuda = device->state;
+    CudaEntered in = cuda_enter(cuda, error);
+    bool ok = in.ok && cuda_check(cuda, cuda->driver.capture_begin(stream, CU_CAPTURE_THREAD_LOCAL),
+                                  "cuStreamBeginCapture", "", error);
+    cuda_leave(cuda, in);
+    return ok;
+}
+
+/* What was captured, ready to be launched; what it was made from is not needed any more. */
+static bool cuda_captured(Device *device, DeviceStream stream, DeviceGraph *graph,
+                          DeviceError *error)
+{
+    Cuda *cuda = device->state;
+    CuGraph recorded = NULL;
+    CuGraphExec made = NULL;
+    CudaEntered in = cuda_enter(cuda, error);
+    bool ok = in.ok &&
+              cuda_check(cuda, cuda->driver.capture_end(stream, &recorded), "cuStreamEndCapture",
+                         "", error) &&
+              cuda_check(cuda, cuda->driver.graph_instantiate(&made, recorded, 0),
+                         "cuGraphInstantiateWithFlags", "", error);
+    if (recorded) {
+        cuda->driver.graph_destroy(recorded);
+    }
+    cuda_leave(cuda, in);
+    *graph = ok ? made : NULL;
+    return ok;
+}
+
+static bool cuda_replay(Device *device, DeviceGraph graph, DeviceStream stream, DeviceError *error)
+{
+    Cuda *cuda = device->state;
+    CudaEntered in = cuda_enter(cuda, error);
+    bool ok = in.ok && cuda_check(cuda, cuda->driver.graph_launch(graph, stream), "cuGraphLaunch",
+                                  "", error);
+    cuda_leave(cuda, in);
+    return ok;
+}
+
+static void cuda_drop(Device *device, DeviceGraph graph)
+{
+    Cuda *cuda = device->state;
+    DeviceError untold;
+    CudaEntered in = cuda_enter(cuda, &untold);
+    cuda->driver.instance_destroy(graph);
+    cuda_leave(cuda, in);
+}
+
+const DeviceStreams cuda_streams = {
+    .open = cuda_stream_open,
+    .close = cuda_stream_close,
+    .moment = cuda_event,
+    .record = cuda_record,
+    .wait = cuda_wait,
+    .settle = cuda_settle,
+    .pin = cuda_pin,
+    .unpin = cuda_unpin,
+    .copy_in = cuda_copy_in_async,
+    .copy_out = cuda_copy_out_async,
+    .copy_peer = cuda_copy_peer,
+    .capture = cuda_capture,
+    .captured = cuda_captured,
+    .replay = cuda_replay,
+    .drop = cuda_drop,
+};

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the files that speak to HIP's runtime share. */
+#ifndef TESSERA_RUNTIME_DEVICE_HIP_DEVICE_H
+#define TESSERA_RUNTIME_DEVICE_HIP_DEVICE_H
+
+#include "runtime/device/device.h"
+#include "runtime/device/hip_driver.h"
+
+typedef struct Hip {
+    HipDriver driver;
+    int ordinal;
+} Hip;
+
+/* As cuda_check and its kin. */
+bool hip_check(const Hip *hip, HipResult result, const char *call, const char *what,
+               DeviceError *error);
+bool hip_check_wait(Device *device, HipResult result, const char *call, DeviceError *error);
+
+typedef struct HipEntered {
+    bool ok;
+    int before; /* the caller's device */
+} HipEntered;
+HipEntered hip_enter(const Hip *hip, DeviceError *error);
+void hip_leave(const Hip *hip, HipEntered in);
+
+extern const DeviceStreams hip_streams;
+
+#endif

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* HIP's streams, events, graphs, and the memory that copies in streams want. */
+#include "runtime/device/hip_device.h"
+
+#include <stdio.h>
+
+/* ---- streams and events ---- */
+
+static bool hip_stream_open(Device *device, DeviceStream *stream, DeviceError *error)
+{
+    Hip *hip = device->state;
+    void *made = NULL;
+    HipEntered in = hip_enter(hip, error);
+    bool ok = in.ok && hip_check(hip, hip->driver.stream_create(&made, HIP_STREAM_APART),
+                                 "hipStreamCreateWithFlags", "", error);
+    hip_leave(hip, in);
+    *stream = ok ? made : NULL;
+    return ok;
+}
+
+static void hip_stream_close(Device *device, DeviceStream stream)
+{
+    Hip *hip = device->state;
+    DeviceError untold;
+    HipEntered in = hip_enter(hip, &untold);
+    hip->driver.stream_destroy(stream);
+    hip_leave(hip, in);
+}
+
+static bool hip_event(Device *device, DeviceMoment *moment, DeviceError *error)
+{
+    Hip *hip = device->state;
+    void *made = NULL;
+    HipEntered in = hip_enter(hip, error);
+    bool ok = in.ok && hip_check(hip, hip->driver.event_create(&made), "hipEventCreate", "", error);
+    hip_leave(hip, in);
+    *moment = ok ? made : NULL;
+    return ok;
+}
+
+static bool hip_record(Device *device, DeviceMoment moment, DeviceStream stream, DeviceError *error)
+{
+    Hip *hip = device->state;
+    HipEntered in = hip_enter(hip, error);
+    bool ok = in.ok &&
+              hip_check(hip, hip->driver.event_record(moment, stream), "hipEventRecord", "", error);
+    hip_leave(hip, in);
+    return ok;
+}
+
+static bool hip_wait(Device *device, DeviceStream stream, DeviceMoment moment, DeviceError *error)
+{
+    Hip *hip = device->state;
+    HipEntered in = hip_enter(hip, error);
+    bool ok = in.ok && hip_check(hip, hip->driver.stream_wait(stream, moment, 0),
+                                 "hipStreamWaitEvent", "", error);
+    hip_leave(hip, in);
+    return ok;
+}
+
+static bool hip_settle(Device *device, DeviceMoment moment, DeviceError *error)
+{
+    Hip *hip = device->state;
+    HipEntered in = hip_enter(hip, error);
+    bool ok = in.ok &&
+              hip_check_wait(device, hip->driver.event_sync(moment), "hipEventSynchronize", error);
+    hip_leave(hip, in);
+    return ok;
+}
+
+/* ---- memory ---- */
+
+static bool hip_pin(Device *device, size_t bytes, void **memory, DeviceError *error)
+{
+    Hip *hip = device->state;
+    char what[64];
+    *memory = NULL;
+    snprintf(what, sizeof what, "%zu bytes", bytes);
+    HipEntered in = hip_enter(hip, error);
+    bool ok = in.ok &&
+              hip_check(hip, hip->driver.host_alloc(memory, bytes ? bytes : 1, HIP_HOST_PORTABLE),
+                        "hipHostMalloc", what, error);
+    hip_leave(hip, in);
+    return ok;
+}
+
+static void hip_unpin(Device *device, void *memory)
+{
+    Hip *hip = device->state;
+    DeviceError untold;
+    HipEntered in = hip_enter(hip, &untold);
+    hip->driver.host_release(memory);
+    hip_leave(hip, in);
+}
+
+static bool hip_copy_in_async(Device *device, void *to, const void *from, size_t n,
+                              DeviceStream stream, DeviceError *error)
+{
+    Hip *hip = device->state;
+    HipEntered in = hip_enter(hip, error);
+    bool ok =
+        in.ok && hip_check(hip, hip->driver.copy_in_async(to, (void *)(uintptr_t)from, n, stream),
+                           "hipMemcpyHtoDAsync", "", error);
+    hip_leave(hip, in);
+    return ok;
+}
+
+static bool hip_copy_out_async(Device *device, void *to, const void *from, size_t n,
+                               DeviceStream stream, DeviceError *error)
+{
+    Hip *hip = device->state;
+    HipEntered in = hip_enter(hip, error);
+    bool ok =
+        in.ok && hip_check(hip, hip->driver.copy_out_async(to, (void *)(uintptr_t)from, n, stream),
+                           "hipMemcpyDtoHAsync", "", error);
+    hip_leave(hip, in);
+    return ok;
+}
+
+static bool hip_copy_peer(Device *device, void *to, Device *other, const void *from, size_t n,
+                          DeviceStream stream, DeviceError *error)
+{
+    Hip *hip = device->state;
+    const Hip *peer = other->state;
+    HipEntered in = hip_enter(hip, error);
+    bool ok =
+        in.ok &&
+        hip_check(hip, hip->driver.copy_peer(to, hip->ordinal, from, peer->ordinal, n, stream),
+                  "hipMemcpyPeerAsync", "", error);
+    hip_leave(hip, in);
+    return ok;
+}
+
+/* ---- graphs ---- */
+
+static bool hip_capture(Device *device, DeviceStream stream, DeviceError *error)
+{
+    Hip *hip = device->state;
+    HipEntered in = hip_enter(hip, error);
+    bool ok = in.ok && hip_check(hip, hip->driver.capture_begin(stream, HIP_CAPTURE_THREAD_LOCAL),
+                                 "hipStreamBeginCapture", "", error);
+    hip_leave(hip, in);
+    return ok;
+}
+
+/* What was captured, ready to be launched; what it was made from is not needed any more. */
+static bool hip_captured(Device *device, DeviceStream stream, DeviceGraph *graph,
+                         DeviceError *error)
+{
+    Hip *hip = device->state;
+    void *recorded = NULL;
+    void *made = NULL;
+    HipEntered in = hip_enter(hip, error);
+    bool ok = in.ok &&
+              hip_check(hip, hip->driver.capture_end(stream, &recorded), "hipStreamEndCapture", "",
+                        error) &&
+              hip_check(hip, hip->driver.graph_instantiate(&made, recorded, 0),
+                        "hipGraphInstantiateWithFlags", "", error);
+    if (recorded) {
+        hip->driver.graph_destroy(recorded);
+    }
+    hip_leave(hip, in);
+    *graph = ok ? made : NULL;
+    return ok;
+}
+
+static bool hip_replay(Device *device, DeviceGraph graph, DeviceStream stream, DeviceError *error)
+{
+    Hip *hip = device->state;
+    HipEntered in = hip_enter(hip, error);
+    bool ok = in.ok &&
+              hip_check(hip, hip->driver.graph_launch(graph, stream), "hipGraphLaunch", "", error);
+    hip_leave(hip, in);
+    return ok;
+}
+
+static void hip_drop(Device *device, DeviceGraph graph)
+{
+    Hip *hip = device->state;
+    DeviceError untold;
+    HipEntered in = hip_enter(hip, &untold);
+    hip->driver.instance_destroy(graph);
+    hip_leave(hip, in);
+}
+
+const DeviceStreams hip_streams = {
+    .open = hip_stream_open,
+    .close = hip_stream_close,
+    .moment = hip_event,
+    .record = hip_record,
+    .wait = hip_wait,
+    .settle = hip_settle,
+    .pin = hip_pin,
+    .unpin = hip_unpin,
+    .copy_in = hip_copy_in_async,
+    .copy_out = hip_copy_out_async,
+    .copy_peer = hip_copy_peer,
+    .capture = hip_capture,
+    .captured = hip_captured,
+    .replay = hip_replay,
+    .drop = hip_drop,
+};

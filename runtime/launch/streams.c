@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Streams, events, graphs, and copies in streams. */
+#include "runtime/launch/context.h"
+
+#include <string.h>
+
+struct TesseraEvent {
+    TesseraDevice *device;
+    DeviceMoment moment;
+};
+
+struct TesseraGraph {
+    TesseraDevice *device;
+    DeviceGraph graph;
+};
+
+static TesseraStatus told(TesseraDevice *device, bool ok, const DeviceError *error)
+{
+    return ok ? TESSERA_OK : context_device_fail(device->context, error);
+}
+
+static TesseraStatus no_device(TesseraDevice *device, const char *call, const char *what)
+{
+    return context_null(device ? device->context : NULL, call, device ? what : "device");
+}
+
+static const DeviceStreams *streams_of(const TesseraDevice *device)
+{
+    return device->device->ops->streams;
+}
+
+/* ---- streams ---- */
+
+TesseraStatus tessera_stream_new(TesseraDevice *device, void **stream)
+{
+    DeviceError error;
+    if (stream) {
+        *stream = NULL;
+    }
+    if (!device || !stream) {
+        return no_device(device, __func__, "stream");
+    }
+    return told(device, streams_of(device)->open(device->device, stream, &error), &error);
+}
+
+void tessera_stream_free(TesseraDevice *device, void *stream)
+{
+    if (device && stream) {
+        streams_of(device)->close(device->device, stream);
+    }
+}
+
+/* ---- events ---- */
+
+TesseraStatus tessera_event_new(TesseraDevice *device, TesseraEvent **out)
+{
+    DeviceError error;
+    if (out) {
+        *out = NULL;
+    }
+    if (!device || !out) {
+        return no_device(device, __func__, "event");
+    }
+    TesseraEvent *event = context_take(device->context, sizeof *event);
+    if (!event) {
+        return TESSERA_ENVIRONMENT;
+    }
+    event->device = device;
+    if (!streams_of(device)->moment(device->device, &event->moment, &error)) {
+        context_drop(device->context, event);
+        return context_device_fail(device->context, &error);
+    }
+    *out = event;
+    return TESSERA_OK;
+}
+
+void tessera_event_free(TesseraEvent *event)
+{
+    if (event) {
+        Device *device = event->device->device;
+        device->ops->forget(device, event->moment);
+        context_drop(event->device->context, event);
+    }
+}
+
+TesseraStatus tessera_event_record(TesseraEvent *event, void *stream)
+{
+    DeviceError error;
+    if (!event) {
+        return TESSERA_USAGE;
+    }
+    TesseraDevice *device = event->device;
+    return told(device, streams_of(device)->record(device->device, event->moment, stream, &error),
+                &error);
+}
+
+TesseraStatus tessera_event_wait(TesseraEvent *event, void *stream)
+{
+    DeviceError error;
+    if (!event) {
+        return TESSERA_USAGE;
+    }
+    TesseraDevice *device = event->device;
+    return told(device, streams_of(device)->wait(device->device, stream, event->moment, &error),
+                &error);
+}
+
+TesseraStatus tessera_event_sync(TesseraEvent *event)
+{
+    DeviceError error;
+    if (!event) {
+        return TESSERA_USAGE;
+    }
+    TesseraDevice *device = event->device;
+    return told(device, streams_of(device)->settle(device->device, event->moment, &error), &error);
+}
+
+TesseraStatus tessera_event_elapsed(TesseraEvent *first, TesseraEvent *last, double *seconds)
+{
+    DeviceError error;
+    if (!first || !last || !seconds) {
+        return first ? context_null(first->device->context, __func__, last ? "seconds" : "last")
+                     : TESSERA_USAGE;
+    }
+    *seconds = 0;
+    if (first->device != last->device) {
+        return context_usage(first->device->context, "%s: the events are of two devices", __func__);
+    }
+    Device *device = first->device->device;
+    return told(first->device,
+                device->ops->elapsed(device, first->moment, last->moment, seconds, &error), &error);
+}
+
+/* ---- graphs ---- */
+
+static TesseraStatus no_graphs(TesseraDevice *device)
+{
+    return context_fail(device->context, TESSERA_ENVIRONMENT, 0,
+                        "the CPU has no graphs: what is launched there is done when the call "
+                        "returns");
+}
+
+TesseraStatus tessera_capture_begin(TesseraDevice *device, void *stream)
+{
+    DeviceError error;
+    if (!device || !stream) {
+        return no_device(device, __func__, "stream");
+    }
+    if (!streams_of(device)->capture) {
+        return no_graphs(device);
+    }
+    return told(device, streams_of(device)->capture(device->device, stream, &error), &error);
+}
+
+TesseraStatus tessera_capture_end(TesseraDevice *device, void *stream, TesseraGraph **out)
+{
+    DeviceError error;
+    if (out) {
+        *out = NULL;
+    }
+    if (!device || !stream || !out) {
+        return no_device(device, __func__, stream ? "graph" : "stream");
+    }
+    if (!streams_of(device)->captured) {
+        return no_graphs(device);
+    }
+    DeviceGraph made;
+    if (!streams_of(device)->captured(device->device, stream, &made, &error)) {
+        return context_device_fail(device->context, &error);
+    }
+    TesseraGraph *graph = context_take(device->context, sizeof *graph);
+    if (!graph) {
+        streams_of(device)->drop(device->device, made);
+        return TESSERA_ENVIRONMENT;
+    }
+    *graph = (TesseraGraph){device, made};
+    *out = graph;
+    return TESSERA_OK;
+}
+
+TesseraStatus tessera_graph_launch(TesseraGraph *graph, void *stream)
+{
+    DeviceError error;
+    if (!graph) {
+        return TESSERA_USAGE;
+    }
+    TesseraDevice *device = graph->device;
+    return told(device, streams_of(device)->replay(device->device, graph->graph, stream, &error),
+                &error);
+}
+
+void tessera_graph_free(TesseraGraph *graph)
+{
+    if (graph) {
+        TesseraDevice *device = graph->device;
+        streams_of(device)->drop(device->device, graph->graph);
+        context_drop(device->context, graph);
+    }
+}
+
+/* ---- memory of the host, and copies ---- */
+
+TesseraStatus tessera_alloc_host(TesseraDevice *device, size_t bytes, void **memory)
+{
+    DeviceError error;
+    if (memory) {
+        *memory = NULL;
+    }
+    if (!device || !memory) {
+        return no_device(device, __func__, "memory");
+    }
+    return told(device, streams_of(device)->pin(device->device, bytes, memory, &error), &error);
+}
+
+void tessera_release_host(TesseraDevice *device, void *memory)
+{
+    if (device && memory) {
+        streams_of(device)->unpin(device->device, memory);
+    }
+}
+
+TesseraStatus tessera_copy_in_async(TesseraDevice *device, void *to, const void *from, size_t bytes,
+                                    void *stream)
+{
+    DeviceError error;
+    if (!device || (bytes > 0 && (!to || !from))) {
+        return no_device(device, __func__, to ? "from_host" : "to");
+    }
+    return told(device,
+                bytes == 0 ||
+                    streams_of(device)->copy_in(device->device, to, from, bytes, stream, &error),
+                &error);
+}
+
+TesseraStatus tessera_copy_out_async(TesseraDevice *device, void *to, const void *from,
+                                     size_t bytes, void *stream)
+{
+    DeviceError error;
+    if (!device || (bytes > 0 && (!to || !from))) {
+        return no_device(device, __func__, to ? "from" : "to_host");
+    }
+    return told(device,
+                bytes == 0 ||
+                    streams_of(device)->copy_out(device->device, to, from, bytes, stream, &error),
+                &error);
+}
+
+/* Between kinds of devices there is no way but the host's memory. */
+static TesseraStatus other_kind(TesseraDevice *to, const TesseraDevice *from)
+{
+    return context_usage(to->context, "tessera_copy: from %s to %s: copy by way of the host",
+                         from->info.kind, to->info.kind);
+}
+
+TesseraStatus tessera_copy(TesseraDevice *device, void *to, TesseraDevice *from_device,
+                           const void *from, size_t bytes, void *stream)
+{
+    DeviceError error;
+    if (!device || !from_device || (bytes > 0 && (!to || !from))) {
+        return no_device(device, __func__, !from_device ? "from_device" : to ? "from" : "to");
+    }
+    Device *d = device->device;
+    if (d->ops != from_device->device->ops) {
+        return other_kind(device, from_device);
+    }
+    bool ok = bytes == 0 ||
+              (device == from_device ? d->ops->copy(d, to, from, bytes, stream, &error)
+                                     : streams_of(device)->copy_peer(d, to, from_device->device,
+                                                                     from, bytes, stream, &error));
+    return told(device, ok, &error);
+}
