@@ -23,20 +23,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", str(THREADS))
 
 import numpy as np  # noqa: E402  (reads the number of threads)
 
-from abi import Library, Tensor  # noqa: E402
+import ours  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent
-TYPES = {"float32": 11, "float64": 12, "int32": 3, "int64": 4, "uint32": 7}  # TesseraType
 random = np.random.default_rng(1)
-
-
-class Host(Library):
-    def describe(self, value):
-        tensor = Tensor(rank=-1)
-        if isinstance(value, np.ndarray):
-            tensor = Tensor(value.ctypes.data, TYPES[value.dtype.name], value.ndim)
-            tensor.dims[: value.ndim] = value.shape
-        return tensor
 
 
 def which_blas():
@@ -218,9 +208,8 @@ def measure(library, name, rounds, burst):
     competitors = {"numpy": work.peer}
     expected = work.peer()
     try:
-        kernel = library.compile(ROOT / "programs" / f"{work.program}.tile", {}, work.inputs,
-                                 work.result)
-        launch = kernel.prepare()
+        launch = ours.prepare(library, ROOT / "programs" / f"{work.program}.tile", {},
+                              work.inputs, work.result)
         launch()
         scale = float(np.abs(expected).max()) or 1.0
         row["error"] = float(np.abs(work.result - expected).max()) / scale
@@ -274,7 +263,7 @@ def main():
               "libopenblas0-pthread, and run Debian's python3", file=sys.stderr)
         return 3
     program = pathlib.Path(options.tessera).resolve()
-    library = Host(program.parents[1] / "lib" / "libtessera.so", "cpu", THREADS)
+    library = ours.use(program)  # its CPU has as many threads
     print(f"{THREADS} threads; NumPy {np.__version__}, {blas}\n")
     print("| work | ours | NumPy | ours over NumPy | at least | ours over memcpy | error |")
     print("|---|---|---|---|---|---|---|")

@@ -18,28 +18,29 @@ import torch
 
 import fused
 import memory
+import ours
 import products
 import verdict
-from ours import Library
 from timing import compare
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 SUITE = memory.SUITE | products.SUITE | fused.SUITE
 
 
-def relative_error(ours, reference):
+def relative_error(result, reference):
     """Of the norm of the difference; of integers, 0 or 1."""
-    if not ours.is_floating_point():
-        return float(not torch.equal(ours, reference.to(ours.dtype)))
+    if not result.is_floating_point():
+        return float(not torch.equal(result, reference.to(result.dtype)))
     reference = reference.double() if reference.dtype == torch.float64 else reference.float()
-    return float((ours.to(reference.dtype) - reference).norm() / reference.norm())
+    return float((result.to(reference.dtype) - reference).norm() / reference.norm())
 
 
 def worst_error(load):
     reference = load.reference()
     if not isinstance(reference, dict):
         reference = {"": reference}
-    return max(relative_error(ours, reference[name]) for name, ours in load.results().items())
+    return max(relative_error(result, reference[name])
+               for name, result in load.results().items())
 
 
 def poison(tensor):
@@ -66,11 +67,10 @@ def measure(library, root, name, rounds):
     competitors = dict(load.peers)
     try:
         begin = time.perf_counter()
-        kernel = library.compile(root / f"{load.program}.tile", load.consts, load.inputs,
-                                 load.result)
+        launch = ours.prepare(library, root / f"{load.program}.tile", load.consts, load.inputs,
+                              load.result)
         for result in load.results().values():
             poison(result)
-        launch = kernel.prepare()
         launch()
         torch.cuda.synchronize()
         row["compile_seconds"] = time.perf_counter() - begin
@@ -94,14 +94,14 @@ def measure(library, root, name, rounds):
 
 def show(row):
     """A row of the table: ours, then each peer with its rate and ours over it."""
-    ours = row.get("ours")
-    if ours:
-        first = f"{ours['rate']:.4g} (±{ours['spread'] * 50:.1f} %)"
+    mine = row.get("ours")
+    if mine:
+        first = f"{mine['rate']:.4g} (±{mine['spread'] * 50:.1f} %)"
     else:
         first = row.get("problem") or f"wrong: relative error {row['error']:.2g}"
     cells = []
     for peer, entry in row["peers"].items():
-        ratio = f", ×{ours['rate'] / entry['rate']:.2f}" if ours else ""
+        ratio = f", ×{mine['rate'] / entry['rate']:.2f}" if mine else ""
         cells.append(f"{peer} {entry['rate']:.4g}{ratio}")
     error = f"{row['error']:.1e}" if "error" in row else "–"
     return (f"| {row['workload']} | {row['unit']} | {first} | {' · '.join(cells)} | {error}"
@@ -125,7 +125,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--json", type=pathlib.Path)
     options = parser.parse_args()
-    library = Library(options.tessera.resolve().parents[1] / "lib" / "libtessera.so")
+    library = ours.use(options.tessera)
     torch.manual_seed(1)
     print(f"{describe()}; torch {torch.__version__}, CUDA {torch.version.cuda},"
           f" cuDNN {torch.backends.cudnn.version()}; median of {options.rounds} rested bursts\n")

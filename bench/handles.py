@@ -19,7 +19,7 @@ os.environ["TESSERA_CACHE"] = "off"
 
 import torch  # noqa: E402 (after the environment is set)
 
-from ours import Library  # noqa: E402
+import ours  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 VARIANTS = 20
@@ -36,15 +36,14 @@ def kernel(x, y, z, n, block: tl.constexpr):
 """
 
 
-def ours(library, folder, tensors):
+def compiled(library, folder, tensors):
     x, y, z = tensors
     times = []
     for i in range(VARIANTS):
         path = folder / f"add{i}.tile"
         path.write_text(f"kernel add(x: f32[N], y: f32[N]) -> f32[N] = x + {i} * y\n")
         begin = time.perf_counter()
-        kernel = library.compile(path, {}, {"x": x, "y": y}, z)
-        launch = kernel.prepare()
+        launch = ours.prepare(library, path, {}, {"x": x, "y": y}, z)
         times.append(time.perf_counter() - begin)
         launch()
         torch.cuda.synchronize()
@@ -79,10 +78,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tessera", type=pathlib.Path, default=ROOT / "bin" / "tessera")
     options = parser.parse_args()
-    library = Library(options.tessera.resolve().parents[1] / "lib" / "libtessera.so")
+    library = ours.use(options.tessera)
     tensors = [torch.randn(2**20, device="cuda") for _ in range(3)]
     with tempfile.TemporaryDirectory() as folder:
-        show("ours", ours(library, pathlib.Path(folder), tensors))
+        show("ours", compiled(library, pathlib.Path(folder), tensors))
         show("triton", triton(pathlib.Path(folder), tensors))
 
 

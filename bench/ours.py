@@ -1,28 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tessera's library on torch's tensors, which already lie on the device."""
+"""Tessera's Python package, of this tree, on the library beside the program that is named."""
 
-import torch
+import os
+import pathlib
+import sys
 
-from abi import Library as Abi
-from abi import Tensor
-
-TYPES = {torch.bool: 0, torch.int8: 1, torch.int16: 2, torch.int32: 3, torch.int64: 4,
-         torch.uint8: 5, torch.uint32: 7, torch.float16: 9, torch.bfloat16: 10, torch.float32: 11,
-         torch.float64: 12, torch.float8_e4m3fn: 13, torch.float8_e5m2: 14}  # TesseraType
+ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 
-class Library(Abi):
-    def __init__(self, path, kind="cuda"):
-        torch.cuda.init()
-        torch.cuda.current_stream().synchronize()
-        super().__init__(path, kind)
+def use(program):
+    """The package, with the library of this program."""
+    library = pathlib.Path(program).resolve().parents[1] / "lib" / "libtessera.so.0"
+    os.environ["TESSERA_LIBRARY"] = str(library)
+    if str(ROOT / "python") not in sys.path:
+        sys.path.insert(0, str(ROOT / "python"))
+    import tessera
+    return tessera
 
-    def describe(self, value):
-        tensor = Tensor(rank=-1)
-        if torch.is_tensor(value):
-            tensor = Tensor(value.data_ptr(), TYPES[value.dtype], value.dim())
-            tensor.dims[: value.dim()] = value.shape
-        return tensor
 
-    def stream(self):
-        return torch.cuda.current_stream().cuda_stream
+def prepare(tessera, path, consts, inputs, result):
+    """A launch for {parameter: array or number} and the array, or {parameter: array}, that is
+    written."""
+    kernel = tessera.kernel(path)
+    if isinstance(result, dict):
+        result = tuple(result[p.name] for p in kernel.outputs)
+    return kernel.prepare(out=result, **inputs, **consts)

@@ -8,10 +8,13 @@
 - blocks fenced ```console are run: each line after `$ ` in a folder of its own, its output
   compared, where `…` stands for any text of a line, a line that is only `…` for any lines, and a
   number with a fraction for any number
+- blocks fenced ```python are one program, which is run; one fenced ```python MODULE… is part of it
+  where these modules are
 - relative links lead to files; `make` targets that are named exist
 """
 
 import argparse
+import importlib.util
 import os
 import pathlib
 import re
@@ -82,6 +85,23 @@ def run_program(name, words, block, folder, tessera, report):
         report.note(done.returncode == 0, f"{name}: {words[0]}: {done.stdout}")
 
 
+def sanitized(tessera):
+    """Such a library does not load into a Python that is not."""
+    library = tessera.parents[1] / "lib" / "libtessera.so.0"
+    return b"__asan_init" in library.read_bytes()
+
+
+def run_python(name, blocks, folder, tessera, report):
+    """Only what is said of it is NumPy's: more of it runs where there is more."""
+    program = "".join(block for info, block in blocks
+                      if all(importlib.util.find_spec(module) for module in info.split()))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "TESSERA_CACHE": "off",
+                   "TESSERA_LIBRARY": str(tessera.parents[1] / "lib" / "libtessera.so.0")}
+    done = subprocess.run([sys.executable, "-c", program], cwd=folder, env=environment, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
+    report.note(done.returncode == 0, f"{name}: its Python: {done.stdout}")
+
+
 def check_file(path, tessera, report):
     name, text = path.relative_to(ROOT), path.read_text()
     with tempfile.TemporaryDirectory() as temporary:
@@ -92,6 +112,10 @@ def check_file(path, tessera, report):
                 run_program(name, info.split(), block, folder, tessera, report)
             elif language == "console":
                 run_block(name, block, folder, tessera, report)
+        python = [(info, block) for language, info, block in FENCE.findall(text)
+                  if language == "python"]
+        if python and not sanitized(tessera):
+            run_python(name, python, folder, tessera, report)
     prose = FENCE.sub("", text)
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", prose):
         report.note((path.parent / target).exists(), f"{name}: link to {target} leads nowhere")

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tessera: kernels of `.tile` files on NumPy's, torch's, CuPy's and JAX's arrays.
+
+    import numpy, tessera
+    softmax = tessera.kernel("softmax.tile")
+    y = softmax(numpy.random.rand(64, 1000).astype("float32"))
+    print(softmax.explain(tessera.spec("bf16", 4096, 4096), target="sm_90a"))
+
+`tessera.torch.operator(kernel)` is the kernel as an operator of torch's, for torch.compile."""
+
+import importlib
+
+from ._abi import Error, FaultError, InternalError, SourceError, UnavailableError, UsageError
+from ._abi import Device
+from ._kernel import Compiled, Kernel, Launch, Program
+from ._kernel import device, isolate, kernel, load, parse, spec, version
+
+__all__ = ["Compiled", "Device", "Error", "FaultError", "InternalError", "Kernel", "Launch",
+           "Program", "SourceError", "UnavailableError", "UsageError", "device", "isolate",
+           "kernel", "load", "parse", "spec", "torch", "version"]
+
+
+def __getattr__(name):
+    if name == "torch":
+        return importlib.import_module("tessera.torch")
+    raise AttributeError(f"tessera has no {name}")

@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: Apache-2.0
+"""libtessera through ctypes: the structures and calls of <tessera/tessera.h> that this package
+uses, and errors as exceptions."""
+
+import ctypes
+import json
+import os
+import pathlib
+import threading
+from ctypes import POINTER, Structure, c_bool, c_char, c_char_p, c_double, c_int, c_int64
+from ctypes import c_size_t, c_void_p
+
+
+class Tensor(Structure):
+    _fields_ = [("data", c_void_p), ("type", c_int), ("rank", c_int), ("dims", c_int64 * 8),
+                ("strides", POINTER(c_int64))]
+
+
+class Arg(Structure):
+    _fields_ = [("tensor", Tensor), ("number", c_double), ("integer", c_int64),
+                ("bound", POINTER(c_double))]
+
+
+class Pair(Structure):
+    _fields_ = [("name", c_char_p), ("value", c_char_p)]
+
+
+class Size(Structure):
+    _fields_ = [("name", c_char_p), ("value", c_int64)]
+
+
+class Fact(Structure):
+    _fields_ = [("name", c_char_p), ("multiple", c_int64), ("least", c_int64), ("most", c_int64)]
+
+
+class Options(Structure):
+    _fields_ = [("kernel", c_char_p), ("target", c_char_p),
+                ("bindings", POINTER(Pair)), ("n_bindings", c_size_t),
+                ("sizes", POINTER(Size)), ("n_sizes", c_size_t),
+                ("facts", POINTER(Fact)), ("n_facts", c_size_t),
+                ("args", POINTER(Arg)), ("n_args", c_size_t),
+                ("strides", POINTER(Pair)), ("n_strides", c_size_t),
+                ("lines", POINTER(c_char_p)), ("n_lines", c_size_t), ("optimize", c_int),
+                ("wide", c_bool)]
+
+
+class Inferred(Structure):
+    _fields_ = [("bindings", POINTER(Pair)), ("n_bindings", c_size_t),
+                ("sizes", POINTER(Size)), ("n_sizes", c_size_t)]
+
+
+class Param(Structure):
+    _fields_ = [("name", c_char_p), ("type", c_char_p), ("rank", c_int),
+                ("dims", POINTER(c_char_p)), ("io", c_int), ("is_const", c_bool),
+                ("fallback", c_char_p)]
+
+
+class Choice(Structure):
+    _fields_ = [("size", c_char_p), ("values", POINTER(c_int64)), ("n", c_size_t)]
+
+
+class Signature(Structure):
+    _fields_ = [("name", c_char_p), ("params", POINTER(Param)), ("n_params", c_size_t),
+                ("generics", POINTER(c_char_p)), ("classes", POINTER(c_char_p)),
+                ("n_generics", c_size_t), ("sizes", POINTER(c_char_p)), ("n_sizes", c_size_t),
+                ("choices", POINTER(Choice)), ("n_choices", c_size_t)]
+
+
+class Failure(Structure):
+    _c_name_ = "TesseraError"
+    _fields_ = [("status", c_int), ("message", c_char_p), ("driver_code", c_int),
+                ("reproducer", c_char_p)]
+
+
+class Span(Structure):
+    _fields_ = [("file", c_char_p), ("line", c_int), ("column", c_int), ("byte_column", c_int),
+                ("end_line", c_int), ("end_column", c_int), ("end_byte_column", c_int),
+                ("begin", c_size_t), ("end", c_size_t)]
+
+
+class Diagnostic(Structure):
+    _fields_ = [("severity", c_int), ("code", c_char * 8), ("message", c_char_p), ("span", Span),
+                ("label", c_char_p), ("labels", c_void_p), ("n_labels", c_size_t),
+                ("note", c_char_p), ("help", c_char_p), ("edits", c_void_p),
+                ("n_edits", c_size_t), ("human", c_char_p), ("brief", c_char_p),
+                ("json", c_char_p)]
+
+
+class DeviceInfo(Structure):
+    _fields_ = [("kind", c_char_p), ("name", c_char_p), ("target", c_char_p), ("units", c_int),
+                ("memory_bytes", c_size_t), ("warp", c_int), ("max_threads", c_int),
+                ("shared_bytes", c_int)]
+
+
+class Bytes(Structure):
+    _fields_ = [("data", POINTER(c_char)), ("n", c_size_t)]
+
+
+IN, OUT, INOUT = range(3)  # TesseraIo
+TYPES = ("bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 f8e4m3 f8e5m2 i4 u4").split()
+TYPE_OF = {name: number for number, name in enumerate(TYPES)}  # TesseraType
+
+_OUT = POINTER(c_void_p)
+_CALLS = {  # name: (what it returns, parameters); no first: a status
+    "version": (c_char_p, []),
+    "context_new": (c_int, [c_void_p, _OUT]),
+    "error": (POINTER(Failure), [c_void_p]),
+    "diagnostics": (c_size_t, [c_void_p, POINTER(POINTER(Diagnostic))]),
+    "warnings": (c_char_p, [c_void_p]),
+    "program_parse": (c_int, [c_void_p, c_char_p, c_char_p, c_size_t, _OUT]),
+    "program_read": (c_int, [c_void_p, c_char_p, _OUT]),
+    "program_free": (None, [c_void_p]),
+    "program_kernels": (c_size_t, [c_void_p]),
+    "program_kernel": (POINTER(Signature), [c_void_p, c_size_t]),
+    "program_find": (c_int, [c_void_p, c_char_p, POINTER(POINTER(Signature))]),
+    "infer": (c_int, [c_void_p, POINTER(Options), POINTER(Tensor), POINTER(Inferred)]),
+    "compile": (c_int, [c_void_p, POINTER(Options), _OUT]),
+    "kernel_free": (None, [c_void_p]),
+    "kernel_signature": (POINTER(Signature), [c_void_p]),
+    "kernel_shape": (c_int, [c_void_p, c_size_t, POINTER(Size), c_size_t, POINTER(Tensor)]),
+    "kernel_emit": (c_int, [c_void_p, c_char_p, POINTER(Bytes)]),
+    "kernel_schedule": (c_int, [c_void_p, c_bool, POINTER(c_char_p)]),
+    "kernel_explain": (c_int, [c_void_p, c_int, POINTER(Bytes)]),
+    "device_open": (c_int, [c_void_p, c_char_p, c_int, _OUT]),
+    "device_free": (None, [c_void_p]),
+    "device_info": (POINTER(DeviceInfo), [c_void_p]),
+    "isolate": (c_int, [c_void_p, c_int, c_char_p, c_double]),
+    "sync": (c_int, [c_void_p, c_void_p]),
+    "prepare": (c_int, [c_void_p, c_void_p, POINTER(Arg), c_size_t, _OUT]),
+    "launch": (c_int, [c_void_p, c_void_p]),
+    "launch_free": (None, [c_void_p]),
+    "launch_set": (c_int, [c_void_p, c_size_t, c_void_p]),
+    "launch_set_scalar": (c_int, [c_void_p, c_size_t, c_double, c_int64]),
+    "launch_reserve": (c_int, [c_void_p, c_void_p]),
+    "launch_time": (c_int, [c_void_p, c_void_p, c_int, POINTER(c_double)]),
+    "workspace_size": (c_size_t, [c_void_p]),
+}
+
+
+# ---- errors ----
+
+class Error(RuntimeError):
+    """What a call of the library could not do. `diagnostics` has a dictionary for each thing that
+    is wrong: severity, code, message, spans, help."""
+
+    def __init__(self, message, diagnostics=(), driver_code=0, reproducer=None):
+        super().__init__(message)
+        self.diagnostics = list(diagnostics)
+        self.driver_code = driver_code
+        self.reproducer = reproducer
+
+
+class SourceError(Error):
+    """The program text is wrong, or does not allow these sizes or values."""
+
+
+class UsageError(Error, ValueError):
+    """An argument, option or kernel that does not exist or does not fit."""
+
+
+class UnavailableError(Error):
+    """A driver, a device, a file or memory is not to be had."""
+
+
+class FaultError(Error):
+    """The kernel failed while running; the device may be unusable."""
+
+
+class InternalError(Error):
+    """A bug of Tessera; `reproducer` is text to attach to a report."""
+
+
+ERRORS = {1: SourceError, 2: UsageError, 3: UnavailableError, 4: FaultError, 70: InternalError}
+
+
+# ---- the library ----
+
+def _candidates():
+    here = pathlib.Path(__file__).resolve().parent
+    named = os.environ.get("TESSERA_LIBRARY")
+    if named:
+        return [pathlib.Path(named)]
+    tree = here.parents[1]
+    return [here / "libtessera.so.0", tree / "lib" / "libtessera.so.0",
+            tree / "build" / "lib" / "libtessera.so.0"]
+
+
+def _load():
+    for path in _candidates():
+        if path.exists():
+            break
+    library = ctypes.CDLL(str(path))
+    for name, (result, parameters) in _CALLS.items():
+        function = getattr(library, "tessera_" + name)
+        function.restype, function.argtypes = result, parameters
+    return library
+
+
+class Runtime:
+    """The library and one context; `lock` is held around calls that use it."""
+
+    here = staticmethod(os.getpid)
+
+    def __init__(self):
+        self.process = os.getpid()  # a forked child has no threads of it
+        self.c = _load()
+        self.lock = threading.RLock()
+        self.context = self.handle("context_new", None)
+        self.devices = {}
+
+    def fail(self, status):
+        failure = self.c.tessera_error(self.context).contents
+        if failure.status != status:  # a call that had no context to write to
+            raise ERRORS.get(status, Error)("an argument is NULL")
+        found = POINTER(Diagnostic)()
+        n = self.c.tessera_diagnostics(self.context, ctypes.byref(found))
+        diagnostics = [json.loads(found[i].json) for i in range(n) if found[i].json]
+        reproducer = failure.reproducer.decode() if failure.reproducer else None
+        raise ERRORS.get(status, Error)(failure.message.decode(errors="replace").rstrip(),
+                                        diagnostics, failure.driver_code, reproducer)
+
+    def call(self, name, *arguments):
+        with self.lock:
+            status = getattr(self.c, "tessera_" + name)(*arguments)
+            if status != 0:
+                self.fail(status)
+
+    def handle(self, name, *arguments):
+        """What a call hands out by its last parameter."""
+        out = c_void_p()
+        if name == "context_new":
+            if self.c.tessera_context_new(*arguments, ctypes.byref(out)) != 0:
+                raise MemoryError("no memory for Tessera's context")
+        else:
+            self.call(name, *arguments, ctypes.byref(out))
+        return out.value
+
+    def device(self, kind, ordinal):
+        """The opened device, kept for as long as the process."""
+        with self.lock:
+            found = self.devices.get((kind, ordinal))
+            if found is None:
+                handle = self.handle("device_open", self.context, kind.encode(), ordinal)
+                info = self.c.tessera_device_info(handle).contents
+                found = self.devices[kind, ordinal] = Device(self, handle, info)
+            return found
+
+
+class Owned:
+    """Something that is freed with its last user: when Python ends, objects go in any order, and a
+    launch must go before its kernel."""
+
+    def __init__(self, runtime, free, handle, user_of=None):
+        self.runtime, self.free, self.handle = runtime, free, handle
+        self.users, self.user_of = 1, user_of
+        if user_of:
+            user_of.users += 1
+
+    def drop(self):
+        self.users -= 1
+        if self.users == 0:
+            getattr(self.runtime.c, "tessera_" + self.free)(self.handle)
+            if self.user_of:
+                self.user_of.drop()
+
+    def __del__(self):
+        if self.runtime.process == self.runtime.here():
+            with self.runtime.lock:
+                self.drop()
+
+
+class Device:
+    """A device that is open. `kind`, `name`, `target`, `units` as tessera_device_info says."""
+
+    def __init__(self, runtime, handle, info):
+        self.runtime, self.handle = runtime, handle
+        self.kind, self.name = info.kind.decode(), info.name.decode()
+        self.target, self.units = info.target.decode(), info.units
+
+    def sync(self, stream=None):
+        """Waits for all work of a stream; a kernel's fault is told here."""
+        self.runtime.call("sync", self.handle, stream)
+
+    def __repr__(self):
+        return f"<tessera.Device {self.kind}: {self.name}, {self.target}>"
+
+
+_runtime = None
+_starting = threading.Lock()
+
+
+def runtime():
+    """The process's own, started when it is first asked for; a forked child's is its own, too."""
+    global _runtime
+    if _runtime is None or _runtime.process != os.getpid():
+        with _starting:
+            if _runtime is None or _runtime.process != os.getpid():
+                _runtime = Runtime()
+    return _runtime
+
+
+def array(kind, values):
+    """A C array, which may be empty."""
+    return (kind * len(values))(*values)
+
+
+def names(values, n):
+    return [values[i].decode() for i in range(n)]

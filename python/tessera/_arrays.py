@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whose arrays they are: how each library's look, where they lie, and how it makes new ones.
+
+An adapter's `look(array)` is asked in each call and so is short: what a kernel was prepared for
+(element type, shape, strides and place, as the library has them, hashable), and the address.
+`describe` says the same in Tessera's words, once. Nothing is copied."""
+
+import ctypes
+import sys
+from ctypes import addressof, c_char, c_int32, c_int64, c_uint8, c_uint16, c_uint64, c_void_p
+
+from ._abi import TYPE_OF, UsageError
+
+NUMPY = {"bool": "bool", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
+         "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64", "float16": "f16",
+         "bfloat16": "bf16", "float32": "f32", "float64": "f64", "float8_e4m3fn": "f8e4m3",
+         "float8_e5m2": "f8e5m2"}
+NAMES = {ours: theirs for theirs, ours in NUMPY.items()}
+
+
+byte_at = c_char.from_buffer
+
+
+class Look:
+    """An array in Tessera's words: `strides` in elements, None where it is contiguous."""
+
+    __slots__ = ("type", "dims", "strides", "data", "kind", "ordinal")
+
+    def __init__(self, dtype, dims, strides, data, kind, ordinal):
+        if dtype not in TYPE_OF:
+            raise UsageError(f"arrays of {dtype} are not known")
+        self.type, self.dims, self.data = dtype, tuple(dims), data or None
+        self.strides = None if is_contiguous(self.dims, strides) else tuple(strides)
+        self.kind, self.ordinal = kind, ordinal
+
+
+def is_contiguous(dims, strides):
+    if strides is None or 0 in dims:
+        return True
+    step = 1
+    for dim, stride in zip(reversed(dims), reversed(strides)):
+        if dim != 1 and stride != step:
+            return False
+        step *= dim
+    return True
+
+
+def in_elements(strides, size):
+    if strides is None:
+        return None
+    if any(s % size for s in strides):
+        raise UsageError("strides that are no whole number of elements")
+    return [s // size for s in strides]
+
+
+class Adapter:
+    def current_stream(self, ordinal):
+        return None
+
+    def finish(self, arrays):
+        """After a launch whose results are these."""
+        return arrays
+
+
+# ---- NumPy ----
+
+class NumPy(Adapter):
+    def __init__(self):
+        import numpy
+        self.numpy = numpy
+        self.types = (numpy.ndarray,)
+
+    def look(self, a):
+        try:
+            address = addressof(byte_at(a))
+        except (TypeError, ValueError, BufferError):  # read-only, strided, empty: the slower way
+            address = a.ctypes.data
+        return (a.dtype, a.shape, a.strides), address
+
+    def dtype(self, name):
+        theirs = NAMES.get(name)
+        if theirs is None:
+            raise UsageError(f"NumPy has no arrays of {name}")
+        if name in ("bf16", "f8e4m3", "f8e5m2"):
+            import ml_dtypes
+            return self.numpy.dtype(getattr(ml_dtypes, theirs))
+        return self.numpy.dtype(theirs)
+
+    def describe(self, a, written):
+        if not a.dtype.isnative:
+            raise UsageError("an array whose bytes are in the other order")
+        if written and not a.flags.writeable:
+            raise UsageError("an array that is read-only cannot be written")
+        return Look(NUMPY.get(a.dtype.name, a.dtype.name), a.shape,
+                    in_elements(a.strides, a.dtype.itemsize), a.ctypes.data, "cpu", 0)
+
+    def maker(self, name, dims, like):
+        empty, dtype = self.numpy.empty, self.dtype(name)
+        return lambda: empty(dims, dtype)
+
+
+# ---- torch ----
+
+class Torch(Adapter):
+    def __init__(self):
+        import torch
+        self.torch = torch
+        self.types = (torch.Tensor, torch.nn.Parameter)
+        self.kind = "hip" if torch.version.hip else "cuda"
+        self.stream_of = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+        self.names = {getattr(torch, theirs): ours for theirs, ours in NUMPY.items()
+                      if hasattr(torch, theirs)}
+
+    def look(self, t):
+        return (t.dtype, t.shape, t.stride(), t.get_device()), t.data_ptr()
+
+    def describe(self, t, written):
+        if t.layout != self.torch.strided or t.device.type not in ("cpu", "cuda"):
+            raise UsageError(f"a {t.layout} tensor on {t.device}: dense ones on a GPU or the CPU "
+                             "can be taken")
+        if t.is_conj() or t.is_neg():
+            raise UsageError("a tensor that is a lazy conjugate or negative: resolve it first")
+        kind = "cpu" if t.device.type == "cpu" else self.kind
+        return Look(self.names.get(t.dtype, str(t.dtype)), t.shape, t.stride(), t.data_ptr(), kind,
+                    max(t.get_device(), 0))
+
+    def maker(self, name, dims, like):
+        theirs = getattr(self.torch, NAMES.get(name, ""), None)
+        if theirs is None:
+            raise UsageError(f"torch has no tensors of {name}")
+        new = self.torch.empty(0, dtype=theirs, device=like.device).new_empty  # the quickest way
+        return lambda: new(dims)
+
+    def current_stream(self, ordinal):
+        if self.stream_of:
+            return self.stream_of(ordinal)
+        return self.torch.cuda.current_stream(ordinal).cuda_stream
+
+
+# ---- CuPy ----
+
+class CuPy(Adapter):
+    def __init__(self):
+        import cupy
+        self.cupy = cupy
+        self.types = (cupy.ndarray,)
+        self.kind = "hip" if cupy.cuda.runtime.is_hip else "cuda"
+
+    def look(self, a):
+        return (a.dtype, a.shape, a.strides, a.device.id), a.data.ptr
+
+    def describe(self, a, written):
+        return Look(NUMPY.get(a.dtype.name, a.dtype.name), a.shape,
+                    in_elements(a.strides, a.dtype.itemsize), a.data.ptr, self.kind, a.device.id)
+
+    def maker(self, name, dims, like):
+        empty, dtype, place = self.cupy.empty, NAMES.get(name, name), like.device
+
+        def make():
+            with place:
+                return empty(dims, dtype)
+        return make
+
+    def current_stream(self, ordinal):
+        return self.cupy.cuda.get_current_stream().ptr
+
+
+# ---- JAX: arrays that nobody changes, on a stream that is its own ----
+
+class Jax(Adapter):
+    def __init__(self):
+        import jax
+        self.jax = jax
+        self.types = (type(jax.numpy.zeros(())),)
+
+    def look(self, a):
+        a.block_until_ready()
+        return (a.dtype, a.shape, a.device), a.unsafe_buffer_pointer()
+
+    def describe(self, a, written):
+        if written == "given":
+            raise UsageError("JAX's arrays do not change: let results be made")
+        platform = a.device.platform
+        kind = {"cpu": "cpu", "gpu": "cuda", "cuda": "cuda", "rocm": "hip"}.get(platform)
+        if kind is None:
+            raise UsageError(f"a JAX array on {platform}")
+        return Look(NUMPY.get(a.dtype.name, a.dtype.name), a.shape, None,
+                    a.unsafe_buffer_pointer(), kind, 0 if kind == "cpu" else a.device.id)
+
+    def maker(self, name, dims, like):
+        numpy, device = self.jax.numpy, like.device
+        dtype = getattr(numpy, NAMES.get(name, name))
+        if numpy.empty((), dtype).dtype != numpy.dtype(dtype):
+            raise UsageError(f"JAX has {name} only with jax_enable_x64")
+        return lambda: self.jax.device_put(numpy.empty(dims, dtype), device)
+
+    def finish(self, arrays):
+        return None  # wait: JAX's later work is on a stream that it does not show
+
+
+# ---- whoever speaks DLPack or CUDA's array interface ----
+
+class DLDevice(ctypes.Structure):
+    _fields_ = [("type", c_int32), ("id", c_int32)]
+
+
+class DLDataType(ctypes.Structure):
+    _fields_ = [("code", c_uint8), ("bits", c_uint8), ("lanes", c_uint16)]
+
+
+class DLTensor(ctypes.Structure):
+    _fields_ = [("data", c_void_p), ("device", DLDevice), ("ndim", c_int32),
+                ("dtype", DLDataType), ("shape", ctypes.POINTER(c_int64)),
+                ("strides", ctypes.POINTER(c_int64)), ("byte_offset", c_uint64)]
+
+
+DL_TYPES = {(0, b): f"i{b}" for b in (8, 16, 32, 64)}
+DL_TYPES.update({(1, b): f"u{b}" for b in (8, 16, 32, 64)})
+DL_TYPES.update({(2, b): f"f{b}" for b in (16, 32, 64)})
+DL_TYPES.update({(4, 16): "bf16", (6, 8): "bool", (10, 8): "f8e4m3", (12, 8): "f8e5m2"})
+DL_KINDS = {1: "cpu", 2: "cuda", 3: "cpu", 10: "hip", 11: "cpu", 13: "cuda"}
+
+
+def read_capsule(capsule):
+    """The DLTensor in a capsule that we do not consume: its owner keeps the memory."""
+    api = ctypes.pythonapi
+    api.PyCapsule_GetPointer.restype = c_void_p
+    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    address = api.PyCapsule_GetPointer(capsule, b"dltensor")
+    t = ctypes.cast(address, ctypes.POINTER(DLTensor)).contents
+    dtype = DL_TYPES.get((t.dtype.code, t.dtype.bits)) if t.dtype.lanes == 1 else None
+    kind = DL_KINDS.get(t.device.type)
+    if dtype is None or kind is None:
+        raise UsageError(f"DLPack type {t.dtype.code}:{t.dtype.bits} on device {t.device.type} "
+                         "is not known")
+    dims = t.shape[: t.ndim]
+    strides = t.strides[: t.ndim] if t.strides else None
+    data = (t.data or 0) + t.byte_offset
+    return Look(dtype, dims, strides, data, kind, 0 if kind == "cpu" else t.device.id)
+
+
+def read_interface(a):
+    """The same of CUDA's array interface (numba, RAPIDS, …)."""
+    face = a.__cuda_array_interface__
+    order, code, size = face["typestr"][0], face["typestr"][1], int(face["typestr"][2:])
+    name = {"f": "f", "i": "i", "u": "u", "b": "bool"}.get(code)
+    if name is None or order == ">":
+        raise UsageError(f"elements {face['typestr']} are not known")
+    dtype = name if name == "bool" else f"{name}{8 * size}"
+    return Look(dtype, face["shape"], in_elements(face.get("strides"), size), face["data"][0],
+                "cuda", 0)
+
+
+class Foreign(Adapter):
+    """Looked at anew in each call."""
+
+    def read(self, a):
+        if hasattr(a, "__cuda_array_interface__"):
+            return read_interface(a)
+        if a.__dlpack_device__()[0] in (2, 10, 13):  # 1: CUDA's default stream, on which we go
+            return read_capsule(a.__dlpack__(stream=1 if a.__dlpack_device__()[0] != 10 else 0))
+        return read_capsule(a.__dlpack__())
+
+    def look(self, a):
+        seen = self.read(a)
+        return (seen.type, seen.dims, seen.strides, seen.kind, seen.ordinal), seen.data or 0
+
+    def describe(self, a, written):
+        return self.read(a)
+
+    def maker(self, name, dims, like):
+        if not hasattr(like, "__array_namespace__"):
+            raise UsageError(f"{type(like).__name__} does not say how to make arrays: give out=")
+        space = like.__array_namespace__()
+        dtype = getattr(space, NAMES.get(name, name))
+        return lambda: space.empty(dims, dtype=dtype, device=like.device)
+
+
+# ---- finding them ----
+
+MODULES = {"numpy": NumPy, "torch": Torch, "cupy": CuPy, "jax": Jax, "jaxlib": Jax}
+look_of = {bool: None, int: None, float: None}  # type: how to look at one; None: a number
+_adapters = {bool: None, int: None, float: None}
+_made = {}
+
+
+def find_look(value):
+    cls = type(value)
+    if cls not in look_of:
+        adapter = adapter_of(value)
+        look_of[cls] = adapter.look if adapter else None
+    return look_of[cls]
+
+
+def adapter_of(value):
+    """None: a number."""
+    cls = type(value)
+    if cls in _adapters:
+        return _adapters[cls]
+    found = None
+    for base in cls.__mro__:
+        made = MODULES.get(base.__module__.split(".")[0])
+        if made and base.__module__.split(".")[0] in sys.modules:
+            adapter = _made.setdefault(made, None) or made()
+            _made[made] = adapter
+            if issubclass(cls, adapter.types):
+                found = adapter
+                break
+    if found is None and (hasattr(value, "__dlpack__") or
+                          hasattr(value, "__cuda_array_interface__")):
+        found = _made.setdefault(Foreign, Foreign())
+    if found is None and not (hasattr(value, "__float__") or hasattr(value, "__index__")):
+        raise TypeError(f"{cls.__name__} is no array: NumPy's, torch's, CuPy's, JAX's and what "
+                        "speaks DLPack are taken")
+    _adapters[cls] = found
+    return found

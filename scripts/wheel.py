@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""wheel.py LIBRARY OUT [--fast]: writes OUT/tessera-VERSION-py3-none-PLATFORM.whl, the folder
+python/tessera with the library in it. Needs nothing but Python and strip; the same input gives the
+same bytes. --fast compresses less, for tests. Done again only when something is newer."""
+
+import argparse
+import base64
+import hashlib
+import pathlib
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "python" / "tessera"
+LIBC = "2_35"  # tests/rooms/exports.py holds the library to it
+METADATA = """Metadata-Version: 2.1
+Name: tessera
+Version: {version}
+Summary: Compiles kernels of .tile files and runs them on NumPy's, torch's, CuPy's and JAX's arrays
+License: Apache-2.0
+Requires-Python: >=3.8
+Description-Content-Type: text/markdown
+
+{text}"""
+WHEEL = """Wheel-Version: 1.0
+Generator: scripts/wheel.py
+Root-Is-Purelib: false
+Tag: {tag}
+"""
+
+
+def version():
+    header = (ROOT / "include/tessera/launch.h").read_text()
+    return re.search(r'#define TESSERA_VERSION "(.+)"', header)[1]
+
+
+def stripped(path):
+    with tempfile.TemporaryDirectory() as folder:
+        copy = pathlib.Path(folder) / "copy"
+        subprocess.run(["strip", "-o", copy, path], check=True)
+        return copy.read_bytes()
+
+
+def licences():
+    """Of what is linked in, from where Debian has them."""
+    for library in ("llvm-22", "zlib1g", "libzstd-dev", "libutf8proc-dev"):
+        path = pathlib.Path(f"/usr/share/doc/{library}/copyright")
+        if path.exists():
+            yield f"licences/{library}", path.read_bytes()
+
+
+def contents(library, tag):
+    """{name in the wheel: (bytes, may it be run)}."""
+    found = {f"tessera/{p.name}": (p.read_bytes(), False)
+             for p in PACKAGE.iterdir() if p.suffix in (".py", ".pyi", ".typed") or
+             p.name == "py.typed"}
+    found["tessera/libtessera.so.0"] = (stripped(library), True)
+    worker = library.resolve().parents[1] / "bin" / "tessera-worker"
+    if worker.exists():
+        found["tessera/tessera-worker"] = (stripped(worker), True)
+    info = f"tessera-{version()}.dist-info"
+    text = (ROOT / "docs" / "python.md").read_text()
+    found[f"{info}/METADATA"] = (METADATA.format(version=version(), text=text).encode(), False)
+    found[f"{info}/WHEEL"] = (WHEEL.format(tag=tag).encode(), False)
+    found[f"{info}/LICENSE"] = ((ROOT / "LICENSE").read_bytes(), False)
+    for name, data in licences():
+        found[f"{info}/{name}"] = (data, False)
+    return found, f"{info}/RECORD"
+
+
+def record(found, own):
+    lines = []
+    for name in sorted(found):
+        digest = base64.urlsafe_b64encode(hashlib.sha256(found[name][0]).digest())
+        lines.append(f"{name},sha256={digest.rstrip(b'=').decode()},{len(found[name][0])}\n")
+    return "".join(lines) + f"{own},,\n"
+
+
+def write(path, found, level):
+    partial = path.with_suffix(".part")
+    with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED, compresslevel=level) as archive:
+        for name in sorted(found, key=lambda n: (".dist-info/" in n, n)):
+            data, runs = found[name]
+            entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+            entry.external_attr = (0o100755 if runs else 0o100644) << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, data, compresslevel=level)
+    partial.rename(path)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("library", type=pathlib.Path)
+    parser.add_argument("out", type=pathlib.Path)
+    parser.add_argument("--fast", action="store_true")
+    options = parser.parse_args()
+    tag = f"py3-none-manylinux_{LIBC}_{platform.machine()}"
+    path = options.out / f"tessera-{version()}-{tag}.whl"
+    sources = [options.library, pathlib.Path(__file__), ROOT / "docs/python.md",
+               *PACKAGE.glob("*.*")]
+    if not path.exists() or any(p.stat().st_mtime > path.stat().st_mtime for p in sources):
+        options.out.mkdir(parents=True, exist_ok=True)
+        found, own = contents(options.library, tag)
+        found[own] = (record(found, own).encode(), False)
+        write(path, found, 1 if options.fast else 9)
+    print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,305 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""calls.py: the Python package, as it is installed, on NumPy's arrays, and on torch's and JAX's
+where they are. Prints `N passed, N failed`."""
+
+import gc
+import importlib.util
+import inspect
+import json
+import pathlib
+import sys
+import threading
+import traceback
+
+import numpy as np
+
+import tessera
+
+EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
+TEXT = """
+kernel add(x: f32[N], y: f32[N], a: f32) -> f32[N] = x + a * y
+kernel two(x: T[N], up: const bool = true) -> (a: T[N], s: T[N]) where T: float {
+    if up { a = T(x + 1) } else { a = T(x - 1) }
+    s = T(x * 2)
+}
+kernel count(x: inout f32[N]) { x = x + 1 }
+kernel iota(x: f32[N], at: i64) -> i64[N, P] { out[i, j] = i * P + j + at }
+kernel total(x: f32[N]) -> f32 = sum(x)
+kernel narrow(x: f32[N]) -> T[N] where T: number = T(x)
+kernel strange(out: f32[N], stream: f32) -> y: f32[N] = out * stream
+kernel chain(x: f32[N, N]) -> f32[N, N] { let y = x @ x
+    return y @ y }
+"""
+program = tessera.parse(TEXT, "text.tile")
+ones = np.ones(8, np.float32)
+
+
+def raises(kind, words, function, *arguments, **named):
+    try:
+        function(*arguments, **named)
+    except kind as error:
+        assert words in str(error), f"no '{words}' in: {error}"
+        return error
+    raise AssertionError(f"no {kind.__name__}: {words}")
+
+
+def test_results_are_made_and_given():
+    y = program.add(ones, ones, 2.0)
+    assert type(y) is np.ndarray and y.dtype == np.float32 and (y == 3).all()
+    z = np.zeros(8, np.float32)
+    for a in (1, 2.5, np.float32(4), True):
+        assert program.add(ones, y=ones, a=a, out=z) is z
+        assert (z == 1 + np.float32(a)).all()
+    a, s = program.two(ones, out=(None, z))
+    assert s is z and (a == 2).all() and (s == 2).all()
+    assert (program.two(ones, False)[0] == 0).all() and (program.two(ones)[0] == 2).all()
+    assert (program.two(ones, up=False)[0] == 0).all()
+    assert program.count(z) is None and (z == 3).all()
+    assert program.total(ones).shape == (1,) and program.total(ones) == 8
+
+
+def test_many_calls_with_other_arrays():
+    rng = np.random.default_rng(1)
+    for n in (1, 2, 3, 8, 1000, 1001, 8, 3):
+        for _ in range(3):
+            x, y = rng.random((2, n), np.float32)
+            assert np.allclose(program.add(x, y, 0.5), x + np.float32(0.5) * y)
+    a, b = np.ones(8, np.float32), np.zeros(8, np.float32)
+    for _ in range(4):  # to and fro
+        program.add(a, ones, 1, out=b)
+        program.add(b, ones, 1, out=a)
+    assert (a == 9).all()
+
+
+def test_sizes_and_generics_by_name():
+    y = program.iota(ones, 5, P=3)
+    assert y.shape == (8, 3) and (y == np.arange(24).reshape(8, 3) + 5).all()
+    assert program.iota(ones, 2**62, P=1)[1, 0] == 2**62 + 1
+    assert program.narrow(ones, T="i8").dtype == np.int8
+    assert program.narrow.given(T="f64")(ones).dtype == np.float64
+    raises(tessera.UsageError, "P", program.iota, ones, 5)
+    raises(TypeError, "no parameter 'Q'", program.iota, ones, 5, Q=3)
+
+
+def test_strides_and_addresses():
+    softmax = tessera.kernel(EXAMPLES / "softmax.tile")
+    x = np.random.default_rng(2).random((6, 40), np.float32)
+
+    def want(x):
+        e = np.exp(x - x.max(1, keepdims=True))
+        return e / e.sum(1, keepdims=True)
+
+    odd = np.empty(241, np.float32)[1:].reshape(6, 40)
+    odd[:] = x
+    fixed = x.copy()
+    fixed.flags.writeable = False
+    for a in (x, np.asfortranarray(x), x[::2], x[:, ::-1], odd, fixed, x[:, 3:], x[:0]):
+        assert np.allclose(softmax(a), want(a) if a.size else a)
+    y = np.zeros((40, 6), np.float32)
+    assert np.allclose(softmax(x, out=y.T), want(x)) and np.allclose(y.T, want(x))
+    raises(tessera.UsageError, "read-only", softmax, x, out=fixed)
+    raises(tessera.UsageError, "shares memory", softmax, x, out=x)
+    raises(tessera.UsageError, "other order", softmax, x.astype(">f4"))
+
+
+def test_errors():
+    error = raises(tessera.SourceError, "size N is 8", program.add, ones, ones[:7], 1.0)
+    assert error.diagnostics[0]["code"] == "E1018" and isinstance(error, RuntimeError)
+    raises(tessera.SourceError, "holds f64", program.add, ones, ones.astype(np.float64), 1.0)
+    raises(TypeError, "'a' is missing", program.add, ones, ones)
+    raises(TypeError, "takes 3 arguments", program.add, ones, ones, 1, 2)
+    raises(TypeError, "not a number", program.add, 1.0, ones, 1)
+    raises(TypeError, "list is no array", program.add, [1.0], ones, 1)
+    raises(TypeError, "has 2 results", program.two, ones, out=ones)
+    raises(AttributeError, "no kernel 'ad'", lambda: program.ad)
+    raises(tessera.UsageError, "did you mean 'add'", lambda: program["ad"])
+    error = raises(tessera.SourceError, "expected", tessera.parse, "kernel k(", "k.tile")
+    assert error.diagnostics[0]["file"] == "k.tile"
+    raises(tessera.UnavailableError, "cannot read", tessera.load, "/no/such.tile")
+    raises(tessera.UsageError, "no type", tessera.spec, "f33", 4)
+    raises(tessera.UsageError, "8 kernels", tessera.kernel, write(TEXT))
+    assert tessera.kernel(f"{write(TEXT)}:add").name == "add"
+
+
+def write(text):
+    path = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".") / "written.tile"
+    path.write_text(text)
+    return str(path)
+
+
+def test_signatures():
+    signature = inspect.signature(program.two)
+    assert str(signature) == ("(x: 'T[N]', up: 'const bool' = True, *, T=None, N=None, out=None, "
+                              "stream=None) -> ('T[N]', 'T[N]')"), signature
+    assert "out" in inspect.signature(program.strange).parameters
+    assert (program.strange(ones, 3.0) == 3).all()
+    assert list(program) == ["add", "two", "count", "iota", "total", "narrow", "strange", "chain"]
+    assert program.add.__name__ == "add" and "f32[N]" in repr(program.add)
+
+
+def test_explaining():
+    linear = tessera.kernel(EXAMPLES / "linear.tile")
+    specs = [tessera.spec("bf16", 4096, 4096)] * 2 + [tessera.spec("bf16", 4096)]
+    assert "pipeline" in linear.schedule(*specs, target="sm_90a")
+    assert "schedule linear on sm_90a" in linear.explain(*specs, target="sm_90a")
+    assert json.loads(linear.explain(*specs, target="sm_90a", form="json"))
+    compiled = linear.compile(*specs, target="sm_90a")
+    assert compiled.sizes["K"] == 4096 and compiled.bindings == {"T": "bf16"}
+    assert b"wgmma" in compiled.emit("ptx") and compiled.shape(3) == ("bf16", (4096, 4096))
+    lines = linear.given(schedule="tile M 64, N 64; warps 4")
+    assert "tile M 64, N 64" in lines.schedule(*specs, target="sm_80")
+    raises(tessera.UsageError, "no such key", linear.given(schedule="tiles M 3").schedule, *specs)
+    raises(tessera.UsageError, "no form", compiled.explain, "pdf")
+
+
+def test_one_code_for_all_sizes():
+    any_size = program.add.given(facts={"N": 1})
+    for n in range(1, 20):
+        x = np.ones(n, np.float32)
+        assert (any_size(x, x, 1) == 2).all()
+    assert len(any_size._compiled) == 1
+
+
+def test_prepared():
+    y = np.empty(8, np.float32)
+    launch = program.add.prepare(ones, ones, 3.0, out=y)
+    launch()
+    assert (y == 4).all() and launch.results[0] is y and launch.time(10) > 0
+    made = program.chain.prepare(np.eye(24, dtype=np.float32))
+    made()
+    assert (made.results[0] == np.eye(24)).all() and made.workspace >= 24 * 24 * 4
+
+
+def test_memory_of_what_was_prepared_is_bounded():
+    kernel = program["total"]
+    for n in range(1, 300):
+        assert kernel(np.ones(n, np.float32)) == n
+    assert len(kernel._entries) <= 256 and len(kernel._compiled) <= 256
+
+
+def test_threads():
+    problems = []
+
+    def work(seed):
+        try:
+            for i in range(100):
+                x = np.full(8 + i % 3, seed, np.float32)
+                assert (program.add(x, x, 1.0) == 2 * seed).all()
+        except Exception as error:  # noqa: BLE001 (told below)
+            problems.append(error)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not problems, problems
+
+
+def test_compiling_elsewhere():
+    raises(tessera.UsageError, "no way", tessera.isolate, "often")
+    tessera.isolate("always", 30)
+    try:
+        far = tessera.parse(TEXT.replace("x + a * y", "x - a * y")).add
+        assert (far(ones, ones, 3.0) == -2).all()
+    finally:
+        tessera.isolate("never")
+
+
+def test_freed_in_any_order():
+    kernel = tessera.parse(TEXT)["add"]
+    launch = kernel.prepare(ones, ones, 1.0)
+    del kernel
+    gc.collect()
+    launch()
+    ring = [tessera.parse(TEXT)["add"]]
+    ring.append(ring)
+    ring[0](ones, ones, 1.0)
+    del ring
+    gc.collect()
+
+
+def test_foreign_arrays():
+    class Foreign:
+        """An array of nobody's, through DLPack alone."""
+
+        def __init__(self, array):
+            self.array = array
+
+        def __dlpack__(self, **_):
+            return self.array.__dlpack__()
+
+        def __dlpack_device__(self):
+            return self.array.__dlpack_device__()
+
+    y = np.empty(8, np.float32)
+    assert isinstance(program.add(Foreign(ones), Foreign(ones), 1, out=y), np.ndarray)
+    assert (y == 2).all()
+    raises(tessera.UsageError, "give out=", program.two, Foreign(ones))
+
+
+def test_torch():
+    import torch
+    t = torch.ones(8)
+    assert torch.equal(program.add(t, t, 2.0), torch.full((8,), 3.0))
+    half = program.two(torch.ones(4, 6, dtype=torch.bfloat16)[:, 0])
+    assert half[0].dtype == torch.bfloat16 and half[0].tolist() == [2.0] * 4
+    op = tessera.torch.operator(program.add)
+    compiled = torch.compile(lambda x, y: op(x, y, 3.0) * 2, backend="eager", fullgraph=True)
+    assert compiled(t, t).tolist() == [8.0] * 8
+    torch.library.opcheck(op, (t, t, 2.0))
+    counter = tessera.torch.operator(program.count)
+    z = torch.zeros(3)
+    counter(z)
+    assert z.tolist() == [1.0] * 3
+    several = tessera.torch.operator(program.two)
+    assert several(t, False)[0].tolist() == [0.0] * 8
+    if torch.cuda.is_available():
+        c = torch.ones(1000, device="cuda")
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            y = program.add(c, c, 2.0)
+        stream.synchronize()
+        assert torch.equal(y, torch.full_like(c, 3.0))
+        raises(tessera.UsageError, "2 devices", program.add, c, t.new_ones(1000), 1.0)
+        graph, out = torch.cuda.CUDAGraph(), torch.empty_like(c)
+        program.add(c, c, 2.0, out=out)
+        with torch.cuda.graph(graph):
+            program.add(c, c, 2.0, out=out)
+        c.fill_(2)
+        graph.replay()
+        torch.cuda.synchronize()
+        assert torch.equal(out, torch.full_like(c, 6.0))
+
+
+def test_jax():
+    import jax.numpy as jnp
+    j = jnp.ones(8, jnp.float32)
+    y = program.add(j, j, 2.0)
+    assert type(y) is type(j) and y.tolist() == [3.0] * 8
+    assert program.add(j, j * 2, 2.0).tolist() == [5.0] * 8
+    raises(tessera.UsageError, "do not change", program.add, j, j, 1.0, out=jnp.zeros(8))
+
+
+def main():
+    passed = failed = 0
+    for name, function in list(globals().items()):
+        if not name.startswith("test_"):
+            continue
+        library = name[5:]
+        if library in ("torch", "jax") and importlib.util.find_spec(library) is None:
+            continue
+        try:
+            function()
+            passed += 1
+        except Exception:  # noqa: BLE001 (whatever it is, the others go on)
+            failed += 1
+            print(f"{name}:")
+            traceback.print_exc(file=sys.stdout)
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
