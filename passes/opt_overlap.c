@@ -432,9 +432,9 @@ static bool choose_turns(const Overlap *o)
     const Op *roles = op_enclosing(o->loop, OP_ROLES);
     const Attr *warps = roles ? op_attr(roles, ATTR_WARPS) : NULL;
     bool several = warps && warps->ints[warps->n - 1] >= 2 * GROUP_WARPS;
-    return several && text_same(schedule_word(o->func, "turns", "", "on",
-                                              "one warp group's element-wise work runs under "
-                                              "another's products"),
+    return several && text_same(schedule_word(o->func, "turns", "", "off",
+                                              "warp groups fall out of step by themselves: one's "
+                                              "products run under another's element-wise work"),
                                 "on");
 }
 

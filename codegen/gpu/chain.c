@@ -209,7 +209,10 @@ static bool only_stores(const Run *run, const Op *last)
 }
 
 /* Quotients that are only rounded are all stored as they come nearly, without a branch; a thread
- * whose own were not near enough divides and stores once more. */
+ * whose own were not near enough divides and stores once more. On an H200 64 elements a thread gain
+ * by it (softmax of 4096: 0.85 of the copy rate, then 0.92), 32 lose (1024: 0.91, then 0.88): there
+ * the branches are few, and both ways do not fit 64 registers. LLVM's own allocator, on AMD, holds
+ * both ways of many elements at once. */
 static void emit_near(GpuEmitter *em, const Run *run, const Op *last)
 {
     LLVMValueRef good = NULL;
@@ -277,7 +280,7 @@ Op *gpu_emit_chain(GpuEmitter *em, Op *first)
     }
     bool stores = only_stores(&run, last);
     bool many = gpu_registers(em, first->results[0]->type) > GPU_MANY;
-    if (stores && all_rounded(&run) && (!many || em->target->opaque)) {
+    if (stores && all_rounded(&run) && many == (em->target->opaque != NULL)) {
         emit_near(em, &run, last);
         return last->next;
     }

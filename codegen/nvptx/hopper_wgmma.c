@@ -407,48 +407,8 @@ static void settle_values(GpuEmitter *em, int64_t pending, LLVMValueRef **slots,
     }
 }
 
-/* What was reduced between the products' issue and this settle, last. */
-static const Value *reduced_before(const Op *settle)
-{
-    for (const Op *op = settle->prev; op; op = op->prev) {
-        if (op->kind == OP_DOT_ASYNC || op->kind == OP_SETTLE || op->kind == OP_FOR) {
-            return NULL;
-        }
-        if (op->kind == OP_REDUCE && op->results[0]->type->rank > 0) {
-            return op->results[0];
-        }
-    }
-    return NULL;
-}
-
-/* ptxas moves a wait up to where the block begins, before the work that is to run under the
- * product. It moves nothing before a meeting of the warp that a branch may pass, and the branch
- * hangs on that work here. Which way it goes changes nothing: the warp goes as one. */
-static void keep_behind(GpuEmitter *em, const Value *value)
-{
-    GpuValue *work = gpu_value(em, value);
-    LLVMValueRef bits = NULL;
-    for (int r = 0; r < work->n; r++) {
-        if (work->regs[r] && LLVMTypeOf(work->regs[r]) == em->f32) {
-            LLVMValueRef one = LLVMBuildBitCast(em->builder, work->regs[r], em->i32, "");
-            bits = bits ? LLVMBuildOr(em->builder, bits, one, "") : one;
-        }
-    }
-    if (bits) {
-        gpu_asm(em, LLVMVoidTypeInContext(em->context),
-                "{ .reg .pred %any, %all; setp.eq.u32 %any, $0, 1; "
-                "vote.sync.any.pred %all, %any, 0xffffffff; @%all bra.uni passed; "
-                "bar.warp.sync 0xffffffff; passed: }",
-                "r,~{memory}", true, 1, &bits);
-    }
-}
-
 void hopper_emit_settle(GpuEmitter *em, Op *op)
 {
-    const Value *work = reduced_before(op);
-    if (work) {
-        keep_behind(em, work);
-    }
     int64_t pending = op_int(op, ATTR_PENDING, 0);
     int total = 0, n = 0;
     for (int i = 0; i < op->n_operands; i++) {
