@@ -17,7 +17,7 @@ static const char MIDDLE_END[] = "function(early-cse<memssa>,simplifycfg,loop-ms
 static bool same_map(const PlanMap *a, const PlanMap *c)
 {
     bool same = a->param == c->param && a->rank == c->rank && a->swizzle == c->swizzle &&
-                a->wide_l2 == c->wide_l2;
+                a->wide_l2 == c->wide_l2 && a->few == c->few;
     for (int axis = 0; same && axis < a->rank; axis++) {
         same = a->box[axis] == c->box[axis];
     }

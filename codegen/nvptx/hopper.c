@@ -179,6 +179,7 @@ void hopper_barriers_begin(GpuEmitter *em)
     gpu_asm(em, LLVMVoidTypeInContext(em->context), "fence.mbarrier_init.release.cluster;",
             "~{memory}", true, 0, NULL);
     hopper_elected_end(em, after);
+    hopper_clear_few(em);
     em->target->sync(em);
 }
 

@@ -31,6 +31,8 @@ LLVMBasicBlockRef hopper_if_first_thread(GpuEmitter *em, const char *name);
 LLVMBasicBlockRef hopper_elected(GpuEmitter *em, const Op *op);
 void hopper_elected_end(GpuEmitter *em, LLVMBasicBlockRef after);
 
+/* Sets tiles to 0 whose tensors may have fewer rows: every thread, before the block meets. */
+void hopper_clear_few(GpuEmitter *em);
 void hopper_emit_bulk_load(GpuEmitter *em, Op *op);
 void hopper_emit_bulk_store(GpuEmitter *em, Op *op);
 /* Of the elected thread: until its stores have read their shared memory. */

@@ -4,10 +4,13 @@
  * A tile goes as one box for each chunk of columns (as wide as the swizzle, or as the engine takes)
  * and, when it has more rows than a box may have, for each part of the rows. Indices that are
  * scalars have box extent 1. The engine fills with 0 what lies outside of the tensor, and clips
- * stores. */
+ * stores. It fills slowly: of a tensor with fewer rows than a tile, the box has as many as there
+ * are, and the rest of the tile is 0 from the block's begin on. */
 #include "codegen/nvptx/hopper.h"
 
-enum { MOST_BOX = 256, MOST_BULK_RANK = 5, WIDE_L2_BYTES = 128 };
+#include "ir/build.h"
+
+enum { MOST_BOX = 256, MOST_BULK_RANK = 5, WIDE_L2_BYTES = 128, CLEAR_BYTES = 16 };
 
 static const Op *allocation(GpuEmitter *em, const Value *memory)
 {
@@ -123,10 +126,91 @@ static Boxes cut_boxes(GpuEmitter *em, const Op *op)
     return boxes;
 }
 
+/* ---- tensors of few rows ---- */
+
+typedef struct Loads {
+    const Value *shared;
+    Dim rows;   /* of the tensors that are copied there */
+    bool alike; /* nothing else is written there, and all have so many */
+} Loads;
+
+static void see_load(Op *op, void *user)
+{
+    Loads *loads = user;
+    if (op->kind == OP_BULK_LOAD && shared_access(op).memory == loads->shared) {
+        Access tensor = tensor_access(op);
+        int axis = rows_axis(&tensor);
+        Dim rows = axis < 0 ? NULL : tensor.memory->type->dims[axis];
+        loads->alike = loads->alike && rows && (!loads->rows || loads->rows == rows);
+        loads->rows = rows;
+    } else if (op->kind == OP_SHARED_STORE && op->operands[0] == loads->shared) {
+        loads->alike = false;
+    }
+}
+
+/* Rows of all tensors that go to this memory, when one tile has them all and may have more. */
+static Dim few_rows(const Value *shared)
+{
+    Type type = shared->type;
+    Loads loads = {.shared = shared, .alike = true};
+    int64_t rows = type->rank == 3 ? poly_capacity(type->dims[1]) : 0;
+    block_walk(op_enclosing(shared->def, OP_LAUNCH)->regions[0], see_load, &loads);
+    bool few = loads.alike && loads.rows && rows <= MOST_BOX && poly_most(loads.rows) <= rows &&
+               poly_least(loads.rows) < rows;
+    return few ? loads.rows : NULL;
+}
+
+/* i32: as many of the rows as there are. */
+static LLVMValueRef rows_there(GpuEmitter *em, Dim rows)
+{
+    return LLVMBuildTrunc(em->builder, gpu_size_value(em, rows), em->i32, "");
+}
+
+static void clear_tiles(GpuEmitter *em, const Value *shared)
+{
+    int64_t slots = poly_capacity(shared->type->dims[0]);
+    LLVMValueRef zero = LLVMConstNull(LLVMVectorType(em->i32, CLEAR_BYTES / 4));
+    int64_t bytes = slots * poly_capacity(shared->type->dims[1]) *
+                    poly_capacity(shared->type->dims[2]) * dtype_bytes(shared->type->dtype);
+    LLVMValueRef base = gpu_shared_slot(em, shared, NULL);
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(em->builder);
+    LLVMBasicBlockRef loop = gpu_new_block(em, "clear"), after = gpu_new_block(em, "cleared");
+    LLVMValueRef step = gpu_i32(em, ((int64_t)em->role->warps << em->warp_bits) * CLEAR_BYTES);
+    LLVMValueRef first = LLVMBuildMul(em->builder, em->role->thread, gpu_i32(em, CLEAR_BYTES), "");
+    LLVMBuildBr(em->builder, loop);
+    gpu_go(em, loop);
+    LLVMValueRef at = LLVMBuildPhi(em->builder, em->i32, "");
+    LLVMSetAlignment(LLVMBuildStore(em->builder, zero, gpu_at(em, base, at)), CLEAR_BYTES);
+    LLVMValueRef next = LLVMBuildAdd(em->builder, at, step, "");
+    LLVMValueRef more = LLVMBuildICmp(em->builder, LLVMIntULT, next, gpu_i32(em, bytes), "");
+    LLVMBuildCondBr(em->builder, more, loop, after);
+    LLVMAddIncoming(at, (LLVMValueRef[]){first, next},
+                    (LLVMBasicBlockRef[]){before, LLVMGetInsertBlock(em->builder)}, 2);
+    gpu_go(em, after);
+}
+
+void hopper_clear_few(GpuEmitter *em)
+{
+    bool any = false;
+    for (size_t i = 0; i < em->shareds.n; i++) {
+        const Op *op = em->shareds.items[i].op;
+        if (op->kind == OP_SHARED && few_rows(op->results[0])) {
+            clear_tiles(em, op->results[0]);
+            any = true;
+        }
+    }
+    if (any) {
+        gpu_asm(em, LLVMVoidTypeInContext(em->context), "fence.proxy.async.shared::cta;",
+                "~{memory}", true, 0, NULL);
+    }
+}
+
 void hopper_describe_map(GpuEmitter *em, const Op *op, PlanMap *map)
 {
     Boxes boxes = cut_boxes(em, op);
+    bool few = op->kind == OP_BULK_LOAD && few_rows(shared_access(op).memory);
     map->rank = boxes.rank;
+    map->few = few ? boxes.rows + 1 : 0;
     for (int axis = 0; axis < boxes.rank; axis++) {
         map->box[axis] = boxes.extent[axis];
     }
@@ -227,7 +311,12 @@ void hopper_emit_bulk_load(GpuEmitter *em, Op *op)
     HopperTile tile = hopper_tile(em, op, &shared);
     LLVMValueRef position = gpu_scalar(em, barrier.indices[0]);
     LLVMValueRef slot = hopper_address(em, gpu_shared_slot(em, barrier.memory, position));
+    Dim few = few_rows(shared.memory);
     LLVMValueRef bytes = gpu_i32(em, boxes.box_bytes * boxes.parts * boxes.chunks);
+    if (few) {
+        LLVMValueRef row = gpu_i32(em, boxes.box_bytes / boxes.part_rows * boxes.chunks);
+        bytes = LLVMBuildMul(em->builder, rows_there(em, few), row, "");
+    }
     gpu_asm(em, LLVMVoidTypeInContext(em->context),
             "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,~{memory}", true, 2,
             (LLVMValueRef[]){slot, bytes});

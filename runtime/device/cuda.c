@@ -442,7 +442,8 @@ static bool cuda_map(Device *device, const PlanMap *map, const DeviceTensor *ten
     for (int i = 0; i < tensor->rank; i++) {
         int axis = tensor->rank - 1 - i;
         dims[i] = (CuU64)tensor->dims[axis];
-        box[i] = (CuU32)map->box[axis];
+        bool few = axis + 1 == map->few && tensor->dims[axis] < map->box[axis];
+        box[i] = (CuU32)(few ? tensor->dims[axis] : map->box[axis]);
         steps[i] = 1;
         strides[i] = axis ? each * (CuU64)plan_stride(tensor, axis - 1) : 0; /* of the next */
     }

@@ -66,6 +66,7 @@ typedef struct PlanMap {
     int64_t box[PLAN_MOST_RANK];
     int swizzle;  /* bytes: 0, 32, 64, 128 */
     bool wide_l2; /* promote to 256 bytes in L2 */
+    int few;      /* 1 + the axis along which the box has no more than the tensor; 0: none */
 } PlanMap;
 
 typedef enum PlanArgKind {

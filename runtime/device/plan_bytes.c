@@ -7,7 +7,7 @@
 
 /* Whoever adds a member adds it here, too. */
 _Static_assert(sizeof(PlanSize) == 72 && sizeof(PlanParam) == 112 && sizeof(PlanScratch) == 32 &&
-                   sizeof(PlanMap) == 80 && sizeof(PlanLaunch) == 64 && sizeof(PlanMessage) == 48 &&
+                   sizeof(PlanMap) == 88 && sizeof(PlanLaunch) == 64 && sizeof(PlanMessage) == 48 &&
                    sizeof(Plan) == 112,
                "a member of the plan is not in its bytes");
 
@@ -184,6 +184,7 @@ static void pass_map(Way *way, PlanMap *map, int params)
     }
     pass_int(way, &map->swizzle, 0, INT32_MAX);
     pass_bool(way, &map->wide_l2);
+    pass_int(way, &map->few, 0, PLAN_MOST_RANK);
 }
 
 /* The first index of no argument of a kind. */
