@@ -1,11 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""exports.py LIBRARY: the shared library shows tessera_… and nothing else, needs only the C
-library, and no glibc newer than 2.35. Prints `N passed, N failed`."""
+"""exports.py LIBRARY [--names FILE] [--archive FILE] [--most BYTES]: the shared library shows
+tessera_… and nothing else, needs only the C library, and no glibc newer than 2.35. With --names it
+shows exactly those of the file, and so does the archive; stripped it takes at most so many bytes.
+Prints `N passed, N failed`."""
 
+import argparse
+import os
+import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 ALLOWED = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1",
            "ld-linux-x86-64.so.2"}
@@ -15,8 +21,49 @@ def output(*command):
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
+def stripped(library):
+    with tempfile.TemporaryDirectory() as folder:
+        copy = os.path.join(folder, "library")
+        subprocess.run(["strip", "-o", copy, library], check=True)
+        return os.path.getsize(copy)
+
+
+def compare(what, names, wanted, failures):
+    for name in sorted(names - wanted):
+        failures.append(f"{what} shows {name}, which no list names")
+    for name in sorted(wanted - names):
+        failures.append(f"{what} shows no {name}")
+
+
+def more_checks(arguments, names, sanitized, failures):
+    """Those that only some libraries have; returns how many there were."""
+    checks = 0
+    if arguments.names:
+        wanted = set(pathlib.Path(arguments.names).read_text().split())
+        compare(arguments.library, set(names), wanted, failures)
+        checks += 1
+        if arguments.archive:
+            listed = output("nm", "-g", "--defined-only", arguments.archive)
+            found = set(re.findall(r"^[0-9a-f]+ \w (\S+)$", listed, re.M))
+            compare(arguments.archive, {n for n in found if not n.startswith("__odr_asan")},
+                    wanted, failures)
+            checks += 1
+    if arguments.most and not sanitized:
+        size = stripped(arguments.library)
+        if size > arguments.most:
+            failures.append(f"takes {size} bytes stripped, more than {arguments.most}")
+        checks += 1
+    return checks
+
+
 def main():
-    library, failures = sys.argv[1], []
+    parser = argparse.ArgumentParser()
+    parser.add_argument("library")
+    parser.add_argument("--names")
+    parser.add_argument("--archive")
+    parser.add_argument("--most", type=int)
+    arguments = parser.parse_args()
+    library, failures = arguments.library, []
     dynamic = output("readelf", "-d", library)
     needed = re.findall(r"\(NEEDED\).*\[(.+)\]", dynamic)
     sanitized = any("asan" in name for name in needed) or "__asan" in output("nm", "-D", library)
@@ -33,9 +80,10 @@ def main():
     if not sanitized and max(map(int, versions), default=0) > 35:
         late = [l.strip() for l in output("nm", "-D", library).splitlines() if "GLIBC_2.36" in l]
         failures.append("needs glibc newer than 2.35: " + " ".join(late))
+    checks = 4 + more_checks(arguments, names, sanitized, failures)
     for failure in failures:
         print("exports:", failure)
-    print(f"{4 - len(failures)} passed, {len(failures)} failed")
+    print(f"{max(checks - len(failures), 0)} passed, {len(failures)} failed")
     return 1 if failures else 0
 
 
