@@ -29,6 +29,7 @@ typedef struct Options {
     const char *path, *kernel; /* FILE.tile:KERNEL */
     Strings values;            /* NAME=VALUE after the file */
     Strings outputs;           /* -o */
+    Strings targets, variants; /* --target, of which `target` is the last, --variant */
     struct {
         TesseraPair *items;
         size_t n;
@@ -92,6 +93,11 @@ extern const OptionRow option_rows[];
 extern const size_t n_option_rows;
 /* 0, or the exit code after a message. */
 int options_read(const Verb *verb, int argc, char **argv, Options *options);
+/* One piece of the value of such options, which `option` names in messages. */
+int set_read(const char *option, const char *piece, Options *options);
+int size_read(const char *option, const char *piece, Options *options);
+int fact_read(const char *option, const char *piece, Options *options);
+int strides_read(const char *option, const char *text, Options *options);
 /* "M" of "M=3", kept, or NULL when it is no NAME=VALUE. */
 char *name_before(const char *text, char separator);
 
@@ -315,6 +321,10 @@ void arrays_free(const Session *session, Arrays *arrays);
 
 int verb_run(const Options *options);
 int verb_compile(const Options *options);
+/* Several targets or variants, in one object (bundle.c). */
+bool is_bundle(const Options *options);
+int check_bundle(const Options *options);
+int compile_bundle(const Options *options, Session *session);
 int verb_explain(const Options *options);
 /* `explain E0412`, and `explain` alone (codes.c). */
 bool is_code(const char *text);

@@ -175,7 +175,7 @@ static int open_program(const Options *options, Session *session)
     if (code != 0) {
         return code;
     }
-    bool all = options->describe && !options->kernel; /* of the kernels */
+    bool all = (options->describe || is_bundle(options)) && !options->kernel; /* kernels */
     bool ok =
         tessera_program_read(session->context, options->path, &session->program) == TESSERA_OK &&
         (all || tessera_program_find(session->program, options->kernel, &session->signature) ==

@@ -91,7 +91,7 @@ static int check_output(const Options *options)
         return fail_code(FAIL_TOGETHER, TESSERA_USAGE,
                          "-o %.200s: compiling has one result: -o FILE (or ./%.200s)", path, path);
     }
-    return 0;
+    return is_bundle(options) && !options->describe ? check_bundle(options) : 0;
 }
 
 static int described(const Options *options, Session *session)
@@ -117,6 +117,11 @@ int verb_compile(const Options *options)
     code = session_open(options, &session);
     if (code == 0 && options->describe) {
         return described(options, &session);
+    }
+    if (code == 0 && is_bundle(options)) {
+        code = compile_bundle(options, &session);
+        session_close(&session);
+        return code;
     }
     if (code == 0) {
         code = session_options(options, &session, NULL, &compile);

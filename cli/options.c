@@ -24,6 +24,8 @@ const OptionRow option_rows[] = {
     {"--strides", "\"x=*8,1\"", CHECKED, "how a tensor lies: a stride an axis, `*` is any"},
     {"--schedule", "\"tile M 128, N 256\"", CHECKED, "a schedule line; it beats the source's"},
     {"--target", "NAME", ALL, "what to compile for (default: the device here)"},
+    {"--variant", "\"T=bf16, N % 8 == 0\"", VERB_COMPILE,
+     "of a bundle, once or more: code for such sizes beside that for any"},
     {"--device", "auto|cpu|cuda|hip|interp", ON_DEVICE, "where to run; cuda:1 is the second one"},
     {"--device", "cpu|cuda|hip", VERB_DOCTOR, "what has to be there; cuda:1 is the second one"},
     {"--threads", "N", ON_DEVICE, "of the CPU (default: all that may be used)"},
@@ -32,7 +34,8 @@ const OptionRow option_rows[] = {
     {"--check", NULL, VERB_FMT, "change nothing: name the files that would, exit status 1"},
     {"--trace", "o[3,5]", VERB_RUN, "how the interpreter computed that element"},
     {"--trap", "nan", VERB_RUN, "the first op that makes a NaN, in the interpreter"},
-    {"--emit", "ir|launch|llvm|ptx|cubin|asm|hsaco|obj", VERB_COMPILE, "what to make"},
+    {"--emit", "ir|launch|llvm|ptx|cubin|asm|hsaco|obj|bundle|shared", VERB_COMPILE,
+     "what to make; a bundle is NAME.h and NAME.o for all --target NAMEs"},
     {"--optimize", "0|1|2|3", ALL, "LLVM's level (default: 3)"},
     {"--timeout", "SECONDS", CHECKED,
      "that compiling may take (default: 60), and a kernel (any); 0: any"},
@@ -120,21 +123,26 @@ static int given_twice(FailCode code, const char *option, const char *name)
     return fail_code(code, TESSERA_USAGE, "%s: %.60s is given twice", option, name);
 }
 
-static int read_set(const char *piece, Options *options)
+int set_read(const char *option, const char *piece, Options *options)
 {
     char *name = name_before(piece, '=');
     if (!name || !piece[strlen(name) + 1]) {
-        return fail_code(FAIL_SET, TESSERA_USAGE, "--set %.60s: NAME=VALUE is wanted", piece);
+        return fail_code(FAIL_SET, TESSERA_USAGE, "%s %.60s: NAME=VALUE is wanted", option, piece);
     }
     for (size_t i = 0; i < options->sets.n; i++) {
         if (strcmp(options->sets.items[i].name, name) == 0) {
-            return given_twice(FAIL_SET, "--set", name);
+            return given_twice(FAIL_SET, option, name);
         }
     }
     options->sets.items =
         keep_more(options->sets.items, options->sets.n, sizeof *options->sets.items);
     options->sets.items[options->sets.n++] = (TesseraPair){name, piece + strlen(name) + 1};
     return 0;
+}
+
+static int read_set(const char *piece, Options *options)
+{
+    return set_read("--set", piece, options);
 }
 
 /* 4k is 4096; past the number. */
@@ -192,19 +200,19 @@ static bool has_size(const Options *options, const char *name)
     return found;
 }
 
-static int read_size(const char *piece, Options *options)
+int size_read(const char *option, const char *piece, Options *options)
 {
     char *name = name_before(piece, '=');
     SizeRange range;
     if (!name || !read_range(piece + strlen(name) + 1, &range)) {
         return fail_code(
             FAIL_SIZE, TESSERA_USAGE,
-            "--size %.60s: NAME=NUMBER is wanted, from 0 to 2^63 - 1, as 1000 or 4k; bench "
+            "%s %.60s: NAME=NUMBER is wanted, from 0 to 2^63 - 1, as 1000 or 4k; bench "
             "walks M=1k..16k:x2 and M=512..4k:+512",
-            piece);
+            option, piece);
     }
     if (has_size(options, name)) {
-        return given_twice(FAIL_SIZE, "--size", name);
+        return given_twice(FAIL_SIZE, option, name);
     }
     if (range.last >= 0) {
         range.name = name;
@@ -217,6 +225,11 @@ static int read_size(const char *piece, Options *options)
         keep_more(options->sizes.items, options->sizes.n, sizeof *options->sizes.items);
     options->sizes.items[options->sizes.n++] = (TesseraSize){name, range.first};
     return 0;
+}
+
+static int read_size(const char *piece, Options *options)
+{
+    return size_read("--size", piece, options);
 }
 
 /* ---- --assume ---- */
@@ -269,7 +282,7 @@ static const char *read_relation(const char **at, TesseraFact *fact)
     return wrong ? wrong : zero ? "only multiples can be assumed: `== 0`" : NULL;
 }
 
-static int read_assume(const char *piece, Options *options)
+int fact_read(const char *option, const char *piece, Options *options)
 {
     const char *start = piece + strspn(piece, " "), *at = start;
     TesseraFact fact = {0};
@@ -283,8 +296,8 @@ static int read_assume(const char *piece, Options *options)
     if (wrong) {
         at += strspn(at, " ");
         return fail_code(FAIL_ASSUME, TESSERA_USAGE,
-                         "--assume \"%.60s\"%s%.30s%s: %s; like N %% 16 == 0, N <= 4096 or N >= 1",
-                         start, *at ? ", at \"" : "", at, *at ? "\"" : "", wrong);
+                         "%s \"%.60s\"%s%.30s%s: %s; like N %% 16 == 0, N <= 4096 or N >= 1",
+                         option, start, *at ? ", at \"" : "", at, *at ? "\"" : "", wrong);
     }
     options->facts.items =
         keep_more(options->facts.items, options->facts.n, sizeof *options->facts.items);
@@ -292,18 +305,23 @@ static int read_assume(const char *piece, Options *options)
     return 0;
 }
 
+static int read_assume(const char *piece, Options *options)
+{
+    return fact_read("--assume", piece, options);
+}
+
 /* ---- the others ---- */
 
-static int read_strides(const char *text, Options *options)
+int strides_read(const char *option, const char *text, Options *options)
 {
     char *name = name_before(text, '=');
     if (!name || !text[strlen(name) + 1]) {
         return fail_code(FAIL_STRIDES, TESSERA_USAGE,
-                         "--strides %.60s: NAME=STRIDES is wanted, like \"x=*8,1\"", text);
+                         "%s %.60s: NAME=STRIDES is wanted, like \"x=*8,1\"", option, text);
     }
     for (size_t i = 0; i < options->strides.n; i++) {
         if (strcmp(options->strides.items[i].name, name) == 0) {
-            return given_twice(FAIL_STRIDES, "--strides", name);
+            return given_twice(FAIL_STRIDES, option, name);
         }
     }
     options->strides.items =
@@ -343,8 +361,7 @@ static bool is(const OptionRow *row, const char *name)
 
 static const char **text_slot(const OptionRow *row, Options *options)
 {
-    return is(row, "--target")        ? &options->target
-           : is(row, "--device")      ? &options->device
+    return is(row, "--device")        ? &options->device
            : is(row, "--isolate")     ? &options->isolate
            : is(row, "--emit")        ? &options->emit
            : is(row, "--compare")     ? &options->compare
@@ -381,7 +398,12 @@ static int take_option(const OptionRow *row, const char *value, Options *options
         *text = value;
         return 0;
     }
-    if (is(row, "-o")) {
+    if (is(row, "--target")) {
+        add_string(&options->targets, value);
+        options->target = value;
+    } else if (is(row, "--variant")) {
+        add_string(&options->variants, value);
+    } else if (is(row, "-o")) {
         add_string(&options->outputs, value);
     } else if (is(row, "--schedule")) {
         add_string(&options->lines, value);
@@ -392,7 +414,7 @@ static int take_option(const OptionRow *row, const char *value, Options *options
     } else if (is(row, "--size")) {
         return for_pieces(value, options, read_size);
     } else if (is(row, "--strides")) {
-        return read_strides(value, options);
+        return strides_read("--strides", value, options);
     } else if (is(row, "--assume")) {
         return for_pieces(value, options, read_assume);
     } else if (is(row, "--allow")) {

@@ -324,7 +324,8 @@ static void fill_axes(Func *func, const Op *launch, PlanLaunch *to)
 static void fill_launch(Func *func, const Plan *plan, const Op *launch, size_t index,
                         PlanLaunch *to)
 {
-    to->symbol = arena_printf(func->arena, "%s_%zu", func->name, index);
+    const char *name = func->symbol ? func->symbol : func->name;
+    to->symbol = arena_printf(func->arena, "%s_%zu", name, index);
     to->threads = launch_threads(func, launch);
     to->persistent = op_int(launch, ATTR_PERSISTENT, 0) != 0;
     to->most_tiles = op_int(launch, ATTR_MOST, 0);

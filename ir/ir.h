@@ -188,6 +188,7 @@ struct Func {
     Arena *arena;
     Diags *diags;
     const char *name;
+    const char *symbol; /* what the names in its code begin with; NULL: `name`, for all to see */
     Stage stage;
     bool padded; /* established by `bounds`: tiles have their full capacity, padding is poison */
     struct {

@@ -32,7 +32,7 @@ TesseraStatus args_check(TesseraContext *context, const TesseraSignature *signat
 
 /* ---- options ---- */
 
-static const char *null_in_options(const TesseraOptions *o)
+const char *options_null(const TesseraOptions *o)
 {
     bool lists = (o->bindings || !o->n_bindings) && (o->sizes || !o->n_sizes) &&
                  (o->facts || !o->n_facts) && (o->lines || !o->n_lines) &&
@@ -119,7 +119,7 @@ TesseraStatus options_check(const TesseraProgram *program, const TesseraOptions 
                             const TesseraSignature **found)
 {
     TesseraContext *context = program->work.context;
-    const char *null = null_in_options(options);
+    const char *null = options_null(options);
     if (null) {
         return context_usage(context, "%s is NULL", null);
     }

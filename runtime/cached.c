@@ -52,6 +52,7 @@ static bool key_of(Compilation *c, EmitKind kind, int optimize, Text *key)
     }
     text_printf(key, "\ntarget %s, kind %d, level %d\n", c->target->name, (int)kind, optimize);
     key_of_tools(c, kind, key);
+    text_printf(key, "symbol %s\n", c->func->symbol ? c->func->symbol : "");
     print_func(c->func, key);
     text_printf(key, "source %s, %zu bytes\n", c->name, c->n);
     text_add_n(key, c->text, c->n);

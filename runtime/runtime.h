@@ -37,6 +37,7 @@ typedef struct Compiler {
     const atomic_bool *cancelled; /* of a task's own context; NULL: nobody can */
     struct CacheListing *listing; /* of the last tessera_cache_list; NULL: none */
     struct Doctor *doctor;        /* doctor.c; NULL: was not asked */
+    const char *making;           /* which of many errors are about; NULL: there is one */
 } Compiler;
 
 /* What one object was made from and with: an arena, and the diagnostics in it. */
@@ -147,6 +148,8 @@ EmitKind kernel_kind(const TesseraKernel *kernel);
 
 TesseraStatus args_check(TesseraContext *context, const TesseraSignature *signature,
                          const TesseraArg *args, size_t n);
+/* What of the options is NULL and may not be; NULL: nothing. */
+const char *options_null(const TesseraOptions *options);
 /* Finds the kernel, too. */
 TesseraStatus options_check(const TesseraProgram *program, const TesseraOptions *options,
                             const TesseraSignature **signature);

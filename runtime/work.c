@@ -45,6 +45,9 @@ static TesseraStatus report_errors(const Report *report)
     TesseraContext *context = work->context;
     TesseraStatus status = worst_status(&work->diags);
     Text text = text_new(&work->arena);
+    if (context->compiler->making) {
+        diag_remark(&work->diags, SPAN_NONE, "in compiling %s", context->compiler->making);
+    }
     diags_render(&work->diags, &text);
     if (work->diags.errors == 0) {
         text_add(&text, "error: the compiler failed without saying why");

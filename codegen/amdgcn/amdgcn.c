@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* AMD: waves, LDS, code objects. Guarded accesses are branches, which LLVM turns into masks. */
-#include "codegen/amdgcn/link.h"
 
 #include "ir/errors.h"
 #include "codegen/amdgcn/rewrite.h"
 #include "codegen/gpu/emit.h"
 #include "codegen/gpu/files.h"
+#include "codegen/link.h"
 
 #include <string.h>
 
@@ -237,7 +237,9 @@ static bool link_object(GpuEmitter *em, const char *folder, const Code *object, 
     if (!gpu_file_write(func, in, object)) {
         return false;
     }
-    if (!amdgcn_link(in, out, problem, MOST_WORDS) || !gpu_file_read(func, out, code)) {
+    const char *arguments[] = {"-shared", "--no-undefined", in, "-o", out};
+    size_t n = sizeof arguments / sizeof *arguments;
+    if (!lld_link(arguments, n, problem, MOST_WORDS) || !gpu_file_read(func, out, code)) {
         diag_failure(func->diags, DIAG_INTERNAL, "the code of %s does not link: %s", func->name,
                      problem);
         return false;

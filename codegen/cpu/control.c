@@ -425,6 +425,9 @@ static void begin_function(CpuEmitter *c, const PlanLaunch *plan)
     LLVMTypeRef params[3] = {l->ptr, l->i64, l->i64};
     LLVMTypeRef type = LLVMFunctionType(l->nothing, params, 3, false);
     c->function = LLVMAddFunction(l->module, plan->symbol, type);
+    if (c->func->symbol) {
+        LLVMSetVisibility(c->function, LLVMHiddenVisibility);
+    }
     llvm_attribute(l, c->function, "nounwind");
     llvm_param_attribute(l, c->function, 0, "noalias");
     if (c->lanes >= 16) { /* some processors prefer narrower vectors than they have */

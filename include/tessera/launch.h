@@ -258,6 +258,41 @@ TESSERA_API TesseraStatus tessera_launch_time(TesseraLaunch *launch, void *strea
 TESSERA_API TesseraStatus tessera_copy_time(TesseraDevice *device, void *to, const void *from,
                                             size_t bytes, int times, double *seconds);
 
+/* ---- kernels that are part of the program ----
+ *
+ * `tessera compile softmax.tile --set T=bf16 --target sm_90a --target x86-64-v4 --emit bundle -o k`
+ * makes k.o, which holds the code for all of its targets, and k.h, which declares a function for
+ * each kernel:
+ *
+ *     TesseraStatus k_softmax_bf16(TesseraDevice *device, void *stream, const void *x, void *out,
+ *                                  int64_t M, int64_t N);
+ *     TesseraStatus k_softmax_bf16_prepare(TesseraDevice *device, const void *x, void *out,
+ *                                          int64_t M, int64_t N, TesseraLaunch **launch);
+ *
+ * Tensors are contiguous memory of the device. Of the code for the device the one is taken that is
+ * made for the fewest sizes and strides, these among them. The first form keeps what it prepared
+ * and launches that again when everything is the same; what such a kernel prints is not to be had.
+ * What it keeps is the device's and lives as long. */
+
+typedef struct TesseraBundle TesseraBundle; /* k.h: extern const TesseraBundle k_bundle */
+
+/* Any types and strides that there is code for. kernel: "softmax", or "softmax_bf16" where element
+ * types and shapes leave several. Everything else is as tessera_prepare says. */
+TESSERA_API TesseraStatus tessera_bundle_prepare(const TesseraBundle *bundle, const char *kernel,
+                                                 TesseraDevice *device, const TesseraArg *args,
+                                                 size_t n_args, TesseraLaunch **launch);
+/* Which code that is: "softmax_bf16 for sm_90a: N % 8 == 0". NULL: it is from no bundle. */
+TESSERA_API const char *tessera_launch_variant(const TesseraLaunch *launch);
+
+/* What the functions of k.o call. values: an address of a tensor, the bits of a scalar in the low
+ * bytes; then the sizes. */
+TESSERA_API TesseraStatus tessera_bundle_launch(const TesseraBundle *bundle, uint64_t function,
+                                                TesseraDevice *device, void *stream,
+                                                const uint64_t *values, uint64_t n_values);
+TESSERA_API TesseraStatus tessera_bundle_ready(const TesseraBundle *bundle, uint64_t function,
+                                               TesseraDevice *device, const uint64_t *values,
+                                               uint64_t n_values, TesseraLaunch **launch);
+
 /* ---- what kernels say: print and assert ---- */
 
 typedef struct TesseraMessage {

@@ -367,6 +367,34 @@ TESSERA_API TesseraStatus tessera_compile_all(TesseraContext *context, TesseraRe
 /* Makes and loads the code, as the first tessera_prepare on the device would. */
 TESSERA_API TesseraStatus tessera_kernel_load(TesseraKernel *kernel, TesseraDevice *device);
 
+/* ---- ahead of time: kernels as a part of a program ---- */
+
+typedef struct TesseraBundleOptions {
+    const char *name;   /* what all names of the header begin with: "k" for k_softmax_bf16 */
+    const char *kernel; /* NULL: all of the program */
+    const char *const *targets; /* each kernel is compiled for each; not "native" */
+    size_t n_targets;
+    /* Each kernel is compiled for each that binds what it has, and once more for any size. Kernel
+     * and target are not looked at; nor is what names no part of a kernel, if there are several.
+     * n_variants 0: one that says nothing. */
+    const TesseraOptions *variants;
+    size_t n_variants;
+    const TesseraFact *facts; /* what holds at every launch: "any size" means any of these */
+    size_t n_facts;
+    bool shared; /* a shared library, else an object */
+} TesseraBundleOptions;
+
+typedef struct TesseraBundled TesseraBundled;
+/* What <tessera/launch.h> says of kernels that are part of the program. The same program and
+ * options make the same bytes. */
+TESSERA_API TesseraStatus tessera_bundle(TesseraProgram *program,
+                                         const TesseraBundleOptions *options,
+                                         TesseraBundled **bundled);
+TESSERA_API void tessera_bundled_free(TesseraBundled *bundled);
+/* The header, and the object or library, which wants libtessera-launch (or libtessera). */
+TESSERA_API const TesseraBytes *tessera_bundled_header(const TesseraBundled *bundled);
+TESSERA_API const TesseraBytes *tessera_bundled_object(const TesseraBundled *bundled);
+
 /* ---- the compile cache ----
  *
  * Machine code that tessera_prepare had made is kept in a folder of the user's, a file an entry, by

@@ -75,7 +75,7 @@ struct Prepared {
 
 /* ---- checks ---- */
 
-static bool check_pointer(const Plan *plan, int index, const DeviceTensor *tensor, bool *empty,
+static bool check_pointer(const Plan *plan, int index, const DeviceTensor *tensor,
                           DeviceError *error)
 {
     const PlanParam *param = &plan->params[index];
@@ -84,14 +84,27 @@ static bool check_pointer(const Plan *plan, int index, const DeviceTensor *tenso
         return device_fail(error, DIAG_SOURCE, 0, "%s: '%s' has more bytes than memory can",
                            plan->kernel, param->name);
     }
-    *empty = bytes == 0;
-    if (!*empty && !tensor->data) {
+    bool empty = bytes == 0;
+    if (!empty && !tensor->data) {
         return device_fail(error, DIAG_USAGE, 0, "%s: '%s' has no data", plan->kernel, param->name);
     }
-    if (!*empty && param->align > 1 && (uintptr_t)tensor->data % (uintptr_t)param->align != 0) {
+    if (!empty && param->align > 1 && (uintptr_t)tensor->data % (uintptr_t)param->align != 0) {
         return device_fail(error, DIAG_USAGE, 0,
                            "%s: the address of '%s' is not a multiple of %d bytes", plan->kernel,
                            param->name, param->align);
+    }
+    return true;
+}
+
+bool launch_fits(const Plan *plan, const LaunchArg *args, int64_t *sizes, DeviceError *error)
+{
+    if (!plan_solve(plan, args, sizes, error)) {
+        return false;
+    }
+    for (int i = 0; i < plan->n_params; i++) {
+        if (plan->params[i].rank >= 0 && !check_pointer(plan, i, &args[i].tensor, error)) {
+            return false;
+        }
     }
     return true;
 }
@@ -344,22 +357,13 @@ bool launch_log(Prepared *p, DeviceStream stream, LaunchLog *log, DeviceError *e
 static bool fill(Prepared *p, const LaunchArg *args, DeviceError *error)
 {
     const Plan *plan = p->loaded->plan;
-    bool empty;
     p->given = ARENA_ARRAY(&p->arena, LaunchArg, plan->n_params);
     p->args = ARENA_ARRAY(&p->arena, LaunchArg, plan->n_params + plan->n_scratch);
     for (int i = 0; i < plan->n_params; i++) {
         p->args[i] = p->given[i] = args[i];
     }
     p->sizes = ARENA_ARRAY(&p->arena, int64_t, plan->n_sizes);
-    if (!plan_solve(plan, args, p->sizes, error)) {
-        return false;
-    }
-    for (int i = 0; i < plan->n_params; i++) {
-        if (plan->params[i].rank >= 0 && !check_pointer(plan, i, &args[i].tensor, &empty, error)) {
-            return false;
-        }
-    }
-    if (!plan_check_overlaps(plan, args, error)) {
+    if (!launch_fits(plan, args, p->sizes, error) || !plan_check_overlaps(plan, args, error)) {
         return false;
     }
     for (int i = 0; i < plan->n_params; i++) {
@@ -403,9 +407,8 @@ bool launch_set(Prepared *p, int index, void *data, DeviceError *error)
 {
     const Plan *plan = p->loaded->plan;
     DeviceTensor tensor = p->given[index].tensor;
-    bool empty;
     tensor.data = data;
-    if (!check_pointer(plan, index, &tensor, &empty, error)) {
+    if (!check_pointer(plan, index, &tensor, error)) {
         return false;
     }
     if (p->given[index].tensor.data != data) {

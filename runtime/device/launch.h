@@ -53,6 +53,9 @@ bool loaded_open(Device *device, const Plan *plan, const DeviceImage *image, Loa
                  DeviceError *error);
 void loaded_close(Loaded *loaded);
 
+/* Would its code take these arguments? All that launch_prepare asks of one tensor at a time. */
+bool launch_fits(const Plan *plan, const LaunchArg *args, int64_t *sizes, DeviceError *error);
+
 typedef struct Prepared Prepared;
 /* The arguments' memory is not copied: it stays the caller's and must outlive the launches. What
  * the plan keeps in memory between its launches belongs to the stream in which they run. */

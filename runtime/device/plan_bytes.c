@@ -1,68 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One description of a plan's bytes serves both ways: each `pass_` writes what it is shown, or
- * reads into it. */
 #include "runtime/device/plan_bytes.h"
 
-#include <string.h>
+#include "runtime/device/pass.h"
 
 /* Whoever adds a member adds it here, too. */
 _Static_assert(sizeof(PlanSize) == 72 && sizeof(PlanParam) == 112 && sizeof(PlanScratch) == 32 &&
                    sizeof(PlanMap) == 88 && sizeof(PlanLaunch) == 64 && sizeof(PlanMessage) == 48 &&
                    sizeof(Plan) == 112,
                "a member of the plan is not in its bytes");
-
-typedef struct Way {
-    Text *out;            /* NULL: reading */
-    const char *at, *end; /* what is left to read */
-    Arena *arena;
-    bool bad;
-} Way;
-
-static void pass_i64(Way *way, int64_t *value)
-{
-    uint64_t bits = (uint64_t)*value;
-    char bytes[8];
-    if (way->out) {
-        for (int i = 0; i < 8; i++) {
-            bytes[i] = (char)(bits >> 8 * i);
-        }
-        text_add_n(way->out, bytes, sizeof bytes);
-        return;
-    }
-    if (way->end - way->at < 8) {
-        way->bad = true;
-        *value = 0;
-        return;
-    }
-    bits = 0;
-    for (int i = 0; i < 8; i++) {
-        bits |= (uint64_t)(unsigned char)way->at[i] << 8 * i;
-    }
-    way->at += 8;
-    *value = (int64_t)bits;
-}
-
-/* Of least..most. */
-static void pass_int(Way *way, int *value, int least, int most)
-{
-    int64_t wide = *value;
-    pass_i64(way, &wide);
-    if (way->out) {
-        return; /* what is shown may be constant */
-    }
-    bool fits = wide >= least && wide <= most;
-    way->bad |= !fits;
-    *value = fits ? (int)wide : least;
-}
-
-static void pass_bool(Way *way, bool *value)
-{
-    int number = *value;
-    pass_int(way, &number, 0, 1);
-    if (!way->out) {
-        *value = number != 0;
-    }
-}
 
 static void pass_dtype(Way *way, DType *dtype)
 {
@@ -71,38 +16,6 @@ static void pass_dtype(Way *way, DType *dtype)
     if (!way->out) {
         *dtype = (DType)number;
     }
-}
-
-/* NULL is a text of length -1. */
-static void pass_text(Way *way, const char **text)
-{
-    int64_t n = *text ? (int64_t)strlen(*text) : -1;
-    pass_i64(way, &n);
-    if (way->out) {
-        text_add(way->out, *text ? *text : "");
-        return;
-    }
-    *text = NULL;
-    if (n < -1 || n > way->end - way->at) {
-        way->bad = true;
-    } else if (n >= 0) {
-        *text = arena_strndup(way->arena, way->at, (size_t)n);
-        way->at += n;
-    }
-}
-
-/* How many items follow; when reading, room for them. Each takes 8 bytes at least. */
-static void *pass_items(Way *way, void *items, int *n, size_t size)
-{
-    pass_int(way, n, 0, INT32_MAX);
-    if (way->out) {
-        return items;
-    }
-    if (*n > (way->end - way->at) / 8) {
-        way->bad = true;
-        *n = 0;
-    }
-    return arena_alloc(way->arena, size * (size_t)*n);
 }
 
 static void pass_expr(Way *way, PlanExpr *expr, int sizes)

@@ -41,12 +41,14 @@ struct TesseraDevice {
     TesseraMemory memory;
     Allocation *allocations; /* those of `memory`; from the allocator (memory.c) */
     size_t capacity;
+    struct DeviceBundle *bundles; /* bundle.c: those that were used on it */
 };
 
 struct TesseraLaunch {
     TesseraDevice *device;
     const Plan *plan;
     Prepared *prepared;
+    const char *variant; /* of a bundle; NULL: it is from none */
 };
 
 /* ---- contexts and errors (context.c) ---- */
@@ -97,6 +99,12 @@ void tensor_strides(const TesseraTensor *tensor, int64_t *strides);
 /* Checks and packs arguments, one a parameter of the plan. */
 TesseraStatus launch_make(TesseraDevice *device, const Loaded *loaded, const TesseraArg *args,
                           TesseraLaunch **launch);
+/* As the plan has it: its axes in the plan's order. */
+void launch_pack(const PlanParam *param, const TesseraArg *from, LaunchArg *to);
+
+/* ---- bundles (bundle.c) ---- */
+
+void bundles_free(TesseraDevice *device);
 
 /* ---- what kernels say (messages.c) ---- */
 

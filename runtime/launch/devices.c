@@ -121,6 +121,7 @@ TesseraStatus tessera_device_wrap(TesseraContext *context, const char *kind, voi
 void tessera_device_free(TesseraDevice *device)
 {
     if (device) {
+        bundles_free(device);
         memory_close(device);
         device_close(device->device);
         context_drop(device->context, device);
@@ -251,7 +252,7 @@ static uint64_t pack_scalar(DType dtype, const TesseraArg *arg)
     return bits;
 }
 
-static void pack_arg(const PlanParam *param, const TesseraArg *from, LaunchArg *to)
+void launch_pack(const PlanParam *param, const TesseraArg *from, LaunchArg *to)
 {
     *to = (LaunchArg){0};
     if (param->rank < 0) {
@@ -280,10 +281,10 @@ TesseraStatus launch_make(TesseraDevice *device, const Loaded *loaded, const Tes
     LaunchArg *packed = context_take(context, ((size_t)plan->n_params + 1) * sizeof *packed);
     TesseraStatus status = launch && packed ? TESSERA_OK : TESSERA_ENVIRONMENT;
     for (int i = 0; packed && i < plan->n_params; i++) {
-        pack_arg(&plan->params[i], &args[i], &packed[i]);
+        launch_pack(&plan->params[i], &args[i], &packed[i]);
     }
     if (status == TESSERA_OK) {
-        *launch = (TesseraLaunch){device, plan, launch_prepare(loaded, packed, &error)};
+        *launch = (TesseraLaunch){device, plan, launch_prepare(loaded, packed, &error), NULL};
         status = told(device, launch->prepared != NULL, &error);
     }
     context_drop(context, packed);

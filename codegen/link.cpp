@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "codegen/amdgcn/link.h"
+#include "codegen/link.h"
 
 #include <lld/Common/Driver.h>
 #include <llvm/Support/raw_ostream.h>
@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <mutex>
 #include <string>
+#include <vector>
 
 LLD_HAS_DRIVER(elf)
 
@@ -14,7 +15,8 @@ LLD_HAS_DRIVER(elf)
 static std::mutex linker;
 static bool usable = true;
 
-extern "C" bool amdgcn_link(const char *in, const char *out, char *problem, size_t problem_bytes)
+extern "C" bool lld_link(const char *const *arguments, size_t n, char *problem,
+                         size_t problem_bytes)
 {
     std::lock_guard<std::mutex> alone(linker);
     std::string said;
@@ -23,9 +25,10 @@ extern "C" bool amdgcn_link(const char *in, const char *out, char *problem, size
         std::snprintf(problem, problem_bytes, "the linker failed before and cannot run again");
         return false;
     }
-    const char *arguments[] = {"ld.lld", "-shared", "--threads=1", "--no-undefined", in, "-o", out};
+    std::vector<const char *> line = {"ld.lld", "--threads=1"};
+    line.insert(line.end(), arguments, arguments + n);
     const lld::DriverDef drivers[] = {{lld::Gnu, &lld::elf::link}};
-    lld::Result result = lld::lldMain(arguments, stream, stream, drivers);
+    lld::Result result = lld::lldMain(line, stream, stream, drivers);
     usable = result.canRunAgain;
     std::snprintf(problem, problem_bytes, "%s", said.c_str());
     return result.retCode == 0;

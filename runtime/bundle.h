@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A bundle in the making: what bundle.c compiles and bundle_header.c describes. */
+#ifndef TESSERA_RUNTIME_BUNDLE_MAKING_H
+#define TESSERA_RUNTIME_BUNDLE_MAKING_H
+
+#include "codegen/bundle.h"
+#include "runtime/launch/bundle.h"
+#include "runtime/runtime.h"
+
+/* A kernel with its generics bound: a function of the header. */
+typedef struct MadeFunction {
+    BundleFunction of;
+    const char *bound; /* "T = bf16", or "" */
+    TesseraParam *params;
+    size_t n_params;
+    const char **args; /* names of the C function's parameters: params, then sizes */
+    BundleLauncher launcher;
+    TesseraOptions options; /* of its first variant */
+} MadeFunction;
+
+typedef struct Making {
+    Work *work;
+    TesseraProgram *program;
+    const TesseraBundleOptions *options;
+    const char *name;
+    TesseraKernel *kernel; /* being compiled, or NULL */
+    TesseraStatus status;
+    struct {
+        MadeFunction *items;
+        size_t n, cap;
+    } functions;
+    struct {
+        BundleVariant *items;
+        size_t n, cap;
+    } variants;
+    struct {
+        const char **items;
+        size_t n, cap;
+    } symbols;
+    struct {
+        Code *items;
+        size_t n, cap;
+    } objects;
+} Making;
+
+/* The names of C for what a function takes. */
+void bundle_name_args(Making *making, MadeFunction *function);
+/* Two functions of one name, or one that the header has otherwise; NULL: there is none. */
+const char *bundle_name_twice(const Making *making);
+void bundle_header(const Making *making, Text *out);
+/* "N % 8 == 0, M <= 4096", or "any size". */
+const char *bundle_facts(Arena *arena, const Plan *plan);
+
+#endif
