@@ -91,28 +91,6 @@ static int read_variant(const Session *session, const char *text, Options *varia
                            "--variant \"%.60s\": one size is wanted, no range", text);
 }
 
-static bool is_set(const Options *options, const char *name)
-{
-    for (size_t i = 0; i < options->sets.n; i++) {
-        if (strcmp(options->sets.items[i].name, name) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* What --set says holds for the variants that do not say it themselves. */
-static void add_sets(const Options *options, Options *variant)
-{
-    for (size_t i = 0; i < options->sets.n; i++) {
-        if (!is_set(variant, options->sets.items[i].name)) {
-            variant->sets.items =
-                keep_more(variant->sets.items, variant->sets.n, sizeof *variant->sets.items);
-            variant->sets.items[variant->sets.n++] = options->sets.items[i];
-        }
-    }
-}
-
 static void fill_variant(const Options *options, const Options *variant, TesseraOptions *to)
 {
     *to = (TesseraOptions){
@@ -133,7 +111,7 @@ static void fill_variant(const Options *options, const Options *variant, Tessera
 static int read_variants(const Options *options, const Session *session, TesseraOptions *to)
 {
     Options alone = *options;
-    alone.facts.n = 0; /* what --assume says, the library is told apart */
+    alone.facts.n = alone.sets.n = 0; /* --assume and --set are for all variants */
     if (options->variants.n == 0) {
         fill_variant(options, &alone, &to[0]);
     }
@@ -143,7 +121,6 @@ static int read_variants(const Options *options, const Session *session, Tessera
         if (code != 0) {
             return code;
         }
-        add_sets(options, &variant);
         fill_variant(options, &variant, &to[i]);
     }
     return 0;
@@ -243,6 +220,8 @@ int compile_bundle(const Options *options, Session *session)
                                    .n_targets = options->targets.n,
                                    .variants = variants,
                                    .n_variants = n,
+                                   .bindings = options->sets.items,
+                                   .n_bindings = options->sets.n,
                                    .facts = options->facts.items,
                                    .n_facts = options->facts.n,
                                    .shared = shared};

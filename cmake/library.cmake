@@ -52,7 +52,7 @@ add_custom_command(OUTPUT ${launch_archive}
           $<TARGET_OBJECTS:tessera_launch_alone> $<TARGET_OBJECTS:tessera_launch>
           --start-group $<TARGET_FILE:tessera_device> $<TARGET_FILE:tessera_ir>
           $<TARGET_FILE:tessera_base> --end-group
-  COMMAND ${OBJCOPY} --localize-hidden ${launch_object}
+  COMMAND ${OBJCOPY} --localize-hidden --strip-debug ${launch_object}
   COMMAND ${CMAKE_COMMAND} -E rm -f ${launch_archive}
   COMMAND ${ARCHIVER} rcsD ${launch_archive} ${launch_object}
   DEPENDS tessera_launch_alone tessera_launch ${launch_rooms}

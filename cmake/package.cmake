@@ -4,7 +4,7 @@ add_custom_target(package
   COMMAND ${CMAKE_SOURCE_DIR}/scripts/package.sh ${CMAKE_BINARY_DIR} ${PROJECT_VERSION}
   VERBATIM USES_TERMINAL)
 if(TARGET tessera)
-  add_dependencies(package tessera tessera-worker)
+  add_dependencies(package tessera tessera-worker libtessera_launch tessera_launch_archive)
 endif()
 
 # `cmake --build … --target wheel`: the Python package, for `pip install` (scripts/wheel.py).

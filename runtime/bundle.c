@@ -71,28 +71,64 @@ static bool any_has(const Making *making, const char *name)
     return false;
 }
 
-/* Of one kernel alone nothing is left out: what it has not is an error. */
+/* Of one kernel alone nothing is left out, nor what no kernel has: that is an error. */
 static bool keeps(const Making *making, const TesseraSignature *signature, const char *name)
 {
     bool one = making->options->kernel || making->program->signatures.n == 1;
     return one || has_name(signature, name) || !any_has(making, name);
 }
 
-static const TesseraPair *kept_pairs(const Making *making, const TesseraSignature *signature,
-                                     const TesseraPair *from, size_t *n)
+/* Does it name nothing that the kernel has not? */
+static bool is_for(const Making *making, const TesseraSignature *signature,
+                   const TesseraOptions *variant)
 {
-    TesseraPair *pairs = ARENA_ARRAY(&making->work->arena, TesseraPair, *n + 1);
-    size_t kept = 0;
-    for (size_t i = 0; i < *n; i++) {
-        if (keeps(making, signature, from[i].name)) {
-            pairs[kept++] = from[i];
-        }
+    bool all = true;
+    for (size_t i = 0; i < variant->n_bindings; i++) {
+        all = all && keeps(making, signature, variant->bindings[i].name);
     }
-    *n = kept;
-    return pairs;
+    for (size_t i = 0; i < variant->n_sizes; i++) {
+        all = all && keeps(making, signature, variant->sizes[i].name);
+    }
+    for (size_t i = 0; i < variant->n_facts; i++) {
+        all = all && keeps(making, signature, variant->facts[i].name);
+    }
+    for (size_t i = 0; i < variant->n_strides; i++) {
+        all = all && keeps(making, signature, variant->strides[i].name);
+    }
+    return all;
 }
 
-/* Of facts and more facts, those of sizes that the kernel has. */
+static const char *bound_to(const TesseraOptions *options, const char *name)
+{
+    for (size_t i = 0; i < options->n_bindings; i++) {
+        if (text_same(options->bindings[i].name, name)) {
+            return options->bindings[i].value;
+        }
+    }
+    return NULL;
+}
+
+/* Those of all variants, where this one has no other. */
+static void add_bindings(const Making *making, const TesseraSignature *signature,
+                         TesseraOptions *to)
+{
+    const TesseraBundleOptions *options = making->options;
+    TesseraPair *pairs =
+        ARENA_ARRAY(&making->work->arena, TesseraPair, to->n_bindings + options->n_bindings + 1);
+    size_t n = 0;
+    for (; n < to->n_bindings; n++) {
+        pairs[n] = to->bindings[n];
+    }
+    for (size_t i = 0; i < options->n_bindings; i++) {
+        const char *name = options->bindings[i].name;
+        if (keeps(making, signature, name) && !bound_to(to, name)) {
+            pairs[n++] = options->bindings[i];
+        }
+    }
+    to->bindings = pairs;
+    to->n_bindings = n;
+}
+
 static void add_facts(const Making *making, const TesseraSignature *signature,
                       const TesseraFact *from, size_t n, TesseraOptions *to)
 {
@@ -112,19 +148,9 @@ static TesseraOptions variant_of(const Making *making, const TesseraSignature *s
                                  const TesseraOptions *from)
 {
     TesseraOptions to = *from;
-    TesseraSize *sizes = ARENA_ARRAY(&making->work->arena, TesseraSize, from->n_sizes + 1);
     to.kernel = signature->name;
-    to.bindings = kept_pairs(making, signature, from->bindings, &to.n_bindings);
-    to.strides = kept_pairs(making, signature, from->strides, &to.n_strides);
-    to.sizes = sizes;
-    to.n_sizes = to.n_facts = 0;
-    for (size_t i = 0; i < from->n_sizes; i++) {
-        if (keeps(making, signature, from->sizes[i].name)) {
-            sizes[to.n_sizes++] = from->sizes[i];
-        }
-    }
+    add_bindings(making, signature, &to);
     add_facts(making, signature, making->options->facts, making->options->n_facts, &to);
-    add_facts(making, signature, from->facts, from->n_facts, &to);
     return to;
 }
 
@@ -147,16 +173,6 @@ static TesseraOptions any_size(const Making *making, const TesseraSignature *sig
 }
 
 /* ---- functions ---- */
-
-static const char *bound_to(const TesseraOptions *options, const char *name)
-{
-    for (size_t i = 0; i < options->n_bindings; i++) {
-        if (text_same(options->bindings[i].name, name)) {
-            return options->bindings[i].value;
-        }
-    }
-    return NULL;
-}
 
 /* In every locale. */
 static bool is_word(char c)
@@ -441,34 +457,26 @@ static bool add_function(Making *making, size_t function, const TesseraSignature
     return true;
 }
 
-/* Those that bind all of the generics; the others are for other kernels. */
-static bool binds(const TesseraSignature *signature, const TesseraOptions *options)
-{
-    for (size_t i = 0; i < signature->n_generics; i++) {
-        if (!bound_to(options, signature->generics[i])) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static bool add_kernel(Making *making, const TesseraSignature *signature)
 {
     static const TesseraOptions nothing = {0};
     const TesseraBundleOptions *options = making->options;
-    size_t n = options->n_variants ? options->n_variants : 1, kept = 0;
-    TesseraOptions *variants = ARENA_ARRAY(&making->work->arena, TesseraOptions, n);
-    size_t first = making->functions.n;
-    for (size_t i = 0; i < n; i++) {
-        TesseraOptions variant =
-            variant_of(making, signature, options->n_variants ? &options->variants[i] : &nothing);
-        if (binds(signature, &variant) || (i + 1 == n && kept == 0)) {
-            variants[kept++] = variant; /* the compiler says what is not bound */
-            function_of(making, signature, &variant);
+    TesseraOptions *variants =
+        ARENA_ARRAY(&making->work->arena, TesseraOptions, options->n_variants + 1);
+    size_t first = making->functions.n, n = 0;
+    for (size_t i = 0; i < options->n_variants; i++) {
+        if (is_for(making, signature, &options->variants[i])) {
+            variants[n++] = variant_of(making, signature, &options->variants[i]);
         }
     }
+    if (n == 0) {
+        variants[n++] = variant_of(making, signature, &nothing);
+    }
+    for (size_t i = 0; i < n; i++) {
+        function_of(making, signature, &variants[i]);
+    }
     for (size_t i = first, end = making->functions.n; i < end; i++) {
-        if (!add_function(making, i, signature, variants, kept)) {
+        if (!add_function(making, i, signature, variants, n)) {
             return false;
         }
     }
@@ -577,7 +585,8 @@ static TesseraStatus check_options(const TesseraProgram *program,
     const TesseraSignature *signature;
     bool lists = (options->targets || options->n_targets == 0) &&
                  (options->variants || options->n_variants == 0) &&
-                 (options->facts || options->n_facts == 0);
+                 (options->facts || options->n_facts == 0) &&
+                 (options->bindings || options->n_bindings == 0);
     if (!lists || !options->name) {
         return context_usage(context, "%s is NULL", lists ? "options.name" : "a list of options");
     }
@@ -586,9 +595,12 @@ static TesseraStatus check_options(const TesseraProgram *program,
     if (status == TESSERA_OK && (options->kernel || program->signatures.n == 0)) {
         status = tessera_program_find(program, options->kernel, &signature);
     }
-    for (size_t i = 0; i < options->n_facts && status == TESSERA_OK; i++) {
-        status = options->facts[i].name ? TESSERA_OK : context_usage(context, "a fact has no name");
-    }
+    TesseraOptions common = {.bindings = options->bindings,
+                             .n_bindings = options->n_bindings,
+                             .facts = options->facts,
+                             .n_facts = options->n_facts};
+    const char *missing = status == TESSERA_OK ? options_null(&common) : NULL;
+    status = missing ? context_usage(context, "%s is NULL", missing) : status;
     for (size_t i = 0; i < options->n_variants && status == TESSERA_OK; i++) {
         const char *null = options_null(&options->variants[i]);
         status = null ? context_usage(context, "%s is NULL", null) : TESSERA_OK;

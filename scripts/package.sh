@@ -11,8 +11,8 @@ archive=$build/$name.tar.xz
 most_bytes=$((24 * 1024 * 1024))
 
 if [ -e "$archive" ] && [ -z "$(find "$build/bin/tessera" "$build/lib" "$root/include" \
-    "$root/examples" "$root/bench" "$root/python" "$root/tests/agree" "$root/scripts" \
-    -newer "$archive" \
+    "$root/examples" "$root/bench" "$root/python" "$root/cmake" "$root/tests/agree" \
+    "$root/scripts" -newer "$archive" \
     -type f -not -path '*/__pycache__/*')" ]; then
     echo "$archive"
     exit 0
@@ -21,13 +21,9 @@ fi
 work=$(mktemp -d "$build/package.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 to=$work/$name
-mkdir -p "$to/bin" "$to/lib" "$to/licences" "$to/tests"
-cp -L "$build/bin/tessera" "$build/bin/tessera-worker" "$to/bin/"
-cp -L "$build/lib/libtessera.so.0" "$to/lib/"
-ln -s libtessera.so.0 "$to/lib/libtessera.so"
-strip "$to/bin/tessera" "$to/bin/tessera-worker" "$to/lib/libtessera.so.0"
-# The build's run path names $ORIGIN/../lib, which is right here as well.
-cp -r "$root/include" "$root/examples" "$root/bench" "$root/python" "$to/"
+mkdir -p "$to/licences" "$to/tests"
+cmake --install "$build" --prefix "$to" --strip >/dev/null
+cp -r "$root/examples" "$root/bench" "$root/python" "$to/"
 cp -r "$root/tests/agree" "$to/tests/"
 find "$to" -name __pycache__ -prune -exec rm -rf {} +
 cp "$root/README.md" "$root/LICENSE" "$to/"

@@ -374,12 +374,15 @@ typedef struct TesseraBundleOptions {
     const char *kernel; /* NULL: all of the program */
     const char *const *targets; /* each kernel is compiled for each; not "native" */
     size_t n_targets;
-    /* Each kernel is compiled for each that binds what it has, and once more for any size. Kernel
-     * and target are not looked at; nor is what names no part of a kernel, if there are several.
-     * n_variants 0: one that says nothing. */
+    /* A kernel is compiled for those that name nothing that it has not, else for one that says
+     * nothing; and once more for any size. Kernel and target are not looked at. */
     const TesseraOptions *variants;
     size_t n_variants;
-    const TesseraFact *facts; /* what holds at every launch: "any size" means any of these */
+    /* For all, as far as they have these: bindings, where a variant has no other, and what holds at
+     * every launch, so that "any size" means any of such. */
+    const TesseraPair *bindings;
+    size_t n_bindings;
+    const TesseraFact *facts;
     size_t n_facts;
     bool shared; /* a shared library, else an object */
 } TesseraBundleOptions;

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The header in C++. */
+#include "my_kernels.h"
+
+extern "C" int from_cpp(TesseraDevice *device, const float *x, float *y);
+
+int from_cpp(TesseraDevice *device, const float *x, float *y)
+{
+    TesseraLaunch *launch = nullptr;
+    if (my_kernels_join_prepare(device, x, y, 1, 1, &launch) != TESSERA_OK) {
+        return 1;
+    }
+    TesseraStatus status = tessera_launch(launch, nullptr);
+    tessera_launch_free(launch);
+    return status != TESSERA_OK || y[1] != x[1] + 1;
+}

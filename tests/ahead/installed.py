@@ -1,0 +1,172 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""installed.py BUILD: the build is installed into a folder, and programs are made from that folder
+alone: by CMake, by pkg-config, by the example in examples/host/embedded. They run on the CPU and on
+drivers that only count. Prints `N passed, N failed`."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(sys.argv[1]).resolve()
+MOCK = BUILD / "tests/mock"
+results = []
+
+
+def run(*command, want=0, env=(), cwd=None):
+    environment = {**os.environ, "TESSERA_CACHE": "off", **dict(env)}
+    ran = subprocess.run([str(c) for c in command], text=True, capture_output=True, cwd=cwd,
+                         env=environment)
+    text = ran.stdout + ran.stderr
+    if want is not None and ran.returncode != want:
+        raise AssertionError(f"{' '.join(map(str, command))}: status {ran.returncode}\n{text}")
+    return text
+
+
+def case(function):
+    try:
+        function()
+        results.append(True)
+    except AssertionError as problem:
+        print(f"{function.__name__}: {problem}")
+        results.append(False)
+
+
+def expect(text, *words):
+    for word in words:
+        if word not in text:
+            raise AssertionError(f"no '{word}' in:\n{text}")
+
+
+def flags():
+    """What a program needs beside a sanitized library."""
+    library = BUILD / "lib/libtessera-launch.so"
+    return "-fsanitize=address,undefined" if "__asan" in run("nm", "-D", library) else ""
+
+
+def configure(source, build, prefix):
+    run("cmake", "-S", source, "-B", build, "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}",
+        f"-DCMAKE_C_FLAGS={flags()}", f"-DCMAKE_CXX_FLAGS={flags()}")
+    run("ninja", "-C", build)
+
+
+def needed(program):
+    listed = run("readelf", "-d", program)
+    return {line.split("[")[1].split("]")[0] for line in listed.splitlines() if "(NEEDED)" in line}
+
+
+def mock(kind):
+    """Where the runtime finds the drivers that only count."""
+    return [("LD_LIBRARY_PATH", f"{MOCK}/lib"), ("ROCM_PATH", str(MOCK))]
+
+
+def main():
+    with tempfile.TemporaryDirectory() as name:
+        work = pathlib.Path(name)
+        prefix = work / "else where" / "tessera"  # with a blank, as paths have
+        run("cmake", "--install", BUILD, "--prefix", prefix)
+        consumer = work / "consumer"
+
+        @case
+        def builds():
+            configure(ROOT / "tests/ahead/consumer", consumer, prefix)
+
+        @case
+        def is_current():
+            expect(run("ninja", "-C", consumer), "no work to do")
+
+        @case
+        def runs_on_cpu():
+            run(consumer / "consumer", "cpu")
+
+        @case
+        def runs_on_a_later_cuda_part():
+            run(consumer / "consumer", "cuda", "sm_80", env=mock("cuda"))
+
+        @case
+        def runs_on_hip():
+            run(consumer / "consumer", "hip", "gfx942", "1", env=mock("hip"))
+
+        @case
+        def compiles():
+            expect(run(consumer / "compiles"), "tessera 0.1.0")
+
+        @case
+        def needs_no_library():
+            extra = {n for n in needed(consumer / "consumer") if "tessera" in n}
+            if extra:
+                raise AssertionError(f"a static program needs {extra}")
+
+        @case
+        def example():
+            folder = work / "embedded"
+            configure(ROOT / "examples/host/embedded", folder, prefix)
+            program = folder / "embedded"
+            best = "x86-64-v4" if "avx512vl" in pathlib.Path("/proc/cpuinfo").read_text() \
+                else "x86-64-v3"
+            expect(run(program, "cpu"), f"softmax_f32 for {best}: N % 8 == 0")
+            expect(run(program, "cpu", "13"), f"softmax_f32 for {best}: any size")
+            expect(run(program, "cuda", want=None, env=mock("cuda")), "for sm_90a: N % 8 == 0")
+            expect(run(program, "cuda", "13", want=None, env=mock("cuda")), "for sm_90a: any size")
+            if not needed(program) <= {"libtessera-launch.so.0", "libc.so.6", "libasan.so.8",
+                                       "libubsan.so.1", "libm.so.6"}:
+                raise AssertionError(f"needs {needed(program)}")
+
+        @case
+        def pkg_config():
+            env = [("PKG_CONFIG_PATH", prefix / "lib/pkgconfig"), ("LD_LIBRARY_PATH",
+                                                                    prefix / "lib")]
+            tile = work / "add.tile"
+            tile.write_text((ROOT / "examples/add.tile").read_text())
+            run(prefix / "bin/tessera", "compile", tile, "--target", "gfx942", "--target", "sm_90a",
+                "-o", work / "k")
+            (work / "app.c").write_text(
+                '#include "k.h"\n#include <stdio.h>\n'
+                "int main(void) { float x[3] = {1, 2, 3}, y[3]; TesseraContext *c;"
+                "TesseraDevice *d; if (tessera_context_new(0, &c) ||"
+                ' tessera_device_open(c, "cpu", 1, &d)) { return 2; }'
+                "int bad = k_add(d, 0, x, x, y, 3); puts(tessera_error(c)->message);"
+                "tessera_device_free(d); tessera_context_free(c); return bad; }\n")
+            run("sh", "-c", f"eval cc {flags()} app.c k.o -o app "
+                "$(pkg-config --cflags --libs tessera-launch)", cwd=work, env=env)
+            expect(run(work / "app", want=2, env=env), "has no code for", "(native)",
+                   "gfx942, sm_90a")
+
+        @case
+        def shared_library():
+            run(prefix / "bin/tessera", "compile", ROOT / "examples/add.tile", "--target",
+                "x86-64-v3", "--emit", "shared", "-o", work / "s")
+            shown = run("nm", "-D", "--defined-only", work / "s.so")
+            if sorted(line.split()[-1] for line in shown.splitlines()) != [
+                    "s_add", "s_add_prepare", "s_bundle"]:
+                raise AssertionError(shown)
+
+        @case
+        def same_bytes_anywhere():
+            made = []
+            for i, env in enumerate(([], [("LC_ALL", "C.UTF-8")], [("TESSERA_CACHE", work / "c")],
+                                     [("TESSERA_CACHE", work / "c"), ("TMPDIR", work)])):
+                folder = work / f"folder{i}" / ("deeper" * i)
+                folder.mkdir(parents=True)
+                (folder / "kernels.tile").write_text(
+                    (ROOT / "tests/ahead/consumer/kernels.tile").read_text())
+                inside = i % 2 == 0
+                run(prefix / "bin/tessera", "compile",
+                    "kernels.tile" if inside else folder / "kernels.tile",
+                    *(w for t in ("sm_90a", "gfx942", "x86-64-v3") for w in ("--target", t)),
+                    "--set", "T=f32", "-o", "k" if inside else folder / "k", env=env,
+                    cwd=folder if inside else work)
+                made.append([(folder / "k.h").read_bytes(), (folder / "k.o").read_bytes()])
+            for other in made[1:]:
+                if other != made[0]:
+                    raise AssertionError("the same input makes other bytes elsewhere")
+
+    print(f"{sum(results)} passed, {len(results) - sum(results)} failed")
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
