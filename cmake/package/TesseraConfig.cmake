@@ -23,6 +23,7 @@ set_target_properties(Tessera::launch PROPERTIES IMPORTED_SONAME libtessera-laun
 set_target_properties(Tessera::launch-static PROPERTIES INTERFACE_LINK_LIBRARIES "dl;pthread")
 if(NOT TARGET Tessera::compiler)
   add_executable(Tessera::compiler IMPORTED)
-  set_target_properties(Tessera::compiler PROPERTIES IMPORTED_LOCATION ${Tessera_PREFIX}/bin/tessera)
+  set_target_properties(Tessera::compiler PROPERTIES
+                        IMPORTED_LOCATION ${Tessera_PREFIX}/bin/tessera)
 endif()
 include(${CMAKE_CURRENT_LIST_DIR}/TesseraKernel.cmake)

@@ -3,9 +3,9 @@
 #                    [SET T=bf16 …] [VARIANT "N % 8 == 0" …] [ASSUME "M <= 4096" …]
 #                    [NAME k] [KERNEL softmax] [OPTIONS …] [STATIC])
 # Compiles the kernels of the file (KERNEL: that one) for all TARGETS when it, or what it imports,
-# changes. The target gets the object and #include "k.h"; where there is none of its name, it is made
-# as a library to link to. NAME is else the file's. Linked is Tessera::launch, with STATIC the archive.
-# OPTIONS goes to `tessera compile` as it is.
+# changes. The target gets the object and #include "k.h"; where there is none of its name, it is
+# made as a library to link to. NAME is else the file's. Linked is Tessera::launch, with STATIC its
+# archive. OPTIONS goes to `tessera compile` as it is.
 function(tessera_add_kernel target file)
   cmake_parse_arguments(PARSE_ARGV 2 K "STATIC" "NAME;KERNEL"
                         "TARGETS;SET;VARIANT;ASSUME;OPTIONS")

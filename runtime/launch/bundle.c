@@ -272,10 +272,12 @@ static void try_variant(const Call *call, int index, const BundlePart *part, Roo
     }
     const BundleVariant *best =
         choice->variant >= 0 ? &call->on->table.variants[choice->variant] : NULL;
+    bool better =
+        !best || suits > choice->suits || (suits == choice->suits && special > choice->special);
     if (best && best->function != variant->function) {
-        choice->other = variant->function;
+        choice->other = better ? best->function : variant->function;
     }
-    if (!best || suits > choice->suits || (suits == choice->suits && special > choice->special)) {
+    if (better) {
         choice->variant = index;
         choice->suits = suits;
         choice->special = special;
