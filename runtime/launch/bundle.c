@@ -212,6 +212,9 @@ static bool pack(const Call *call, Plan *plan, Room *room, DeviceError *error)
     if (call->values) {
         return pack_values(call, plan, room, error);
     }
+    for (int i = 0; i < plan->n_sizes; i++) {
+        plan->sizes[i].is_given = false; /* by an earlier call with sizes */
+    }
     for (int i = 0; i < plan->n_params; i++) {
         launch_pack(&plan->params[i], &call->args[i], &room->args[i]);
     }

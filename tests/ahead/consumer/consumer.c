@@ -96,6 +96,18 @@ static void answers(float *x, float *y)
     CHECK(from_cpp(device, x, y) == 0);
 }
 
+/* A size that tensors do not tell is not that of an earlier call. */
+static void sizes_unknown(void *x, void *y)
+{
+    TesseraLaunch *launch;
+    TesseraArg args[2] = {{.tensor = {.data = x, .type = TESSERA_F32, .rank = 1, .dims = {7}}},
+                          {.tensor = {.data = y, .type = TESSERA_F32, .rank = 1, .dims = {7}}}};
+    CHECK(my_kernels_join(device, NULL, x, y, 2, 5) == TESSERA_OK);
+    FAILS(tessera_bundle_prepare(&my_kernels_bundle, "join", device, args, 2, &launch),
+          TESSERA_SOURCE, "no tensor says what the size Q is");
+    CHECK(my_kernels_join(device, NULL, x, y, 3, 4) == TESSERA_OK);
+}
+
 static void sayings(float *x, float *y)
 {
     TesseraLaunch *launch;
@@ -166,6 +178,7 @@ int main(int argc, char **argv)
     }
     choices(x, y, target);
     mistakes(x, y);
+    sizes_unknown(x, y);
     for (int i = 0; i < 3; i++) { /* what is kept, and is launched again */
         CHECK(my_kernels_scale_f32(device, NULL, x, 3, y, M, N) == TESSERA_OK);
     }
