@@ -27,7 +27,7 @@ static LLVMValueRef add_data(Llvm *l, const char *bytes, size_t n, const char *n
     return global;
 }
 
-/* Code objects are loaded from where they lie: at an address as the driver's own allocator has. */
+/* As aligned as what lies in it (runtime/launch/bundle_bytes.c). */
 static LLVMValueRef add_bytes(Llvm *l, const BundleObject *object)
 {
     enum { ALIGN = 64 };

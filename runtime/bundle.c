@@ -297,6 +297,8 @@ static void fill_function(Making *making, MadeFunction *function)
 
 /* ---- code ---- */
 
+enum { USUAL_ALIGN = 16 }; /* of addresses on GPUs */
+
 typedef struct EmitTask {
     TesseraKernel *kernel;
     EmitKind kind;
@@ -397,6 +399,7 @@ static bool add_code(Making *making, size_t function, bool fallback)
     const Target *target = kernel->compilation.target;
     MadeFunction *of = &making->functions.items[function];
     fill_function(making, of);
+    bundle_keep_warnings(making);
     EmitTask task = {.kernel = kernel};
     BundleVariant variant = {.function = (int)function, .target = target->name};
     variant.kind = kind_of(target, &task.kind);
@@ -410,7 +413,8 @@ static bool add_code(Making *making, size_t function, bool fallback)
         return false;
     }
     copy_plan(arena, &task.plan, &variant.plan);
-    variant.about = bundle_facts(arena, &variant.plan);
+    variant.about =
+        bundle_facts(arena, &variant.plan, target->family == FAMILY_CPU ? 1 : USUAL_ALIGN);
     if (!fallback || !is_there(making, &variant)) {
         keep_code(making, &task, &variant);
         ARENA_PUSH(arena, &making->variants, variant);
@@ -541,6 +545,7 @@ static bool bundle_task(void *user)
         return false;
     }
     bundle_header(making, &header);
+    bundle_tell_warnings(making);
     task->bundled->header = (TesseraBytes){header.data, header.n};
     return true;
 }

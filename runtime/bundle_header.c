@@ -162,7 +162,7 @@ static void add_fact(Text *out, const char *name, const char *relation, int64_t 
     text_printf(out, "%s%s %s %" PRId64 "%s", out->n ? ", " : "", name, relation, number, rest);
 }
 
-const char *bundle_facts(Arena *arena, const Plan *plan)
+const char *bundle_facts(Arena *arena, const Plan *plan, int usual)
 {
     Text out = text_new(arena);
     for (int i = 0; i < plan->n_sizes; i++) {
@@ -186,8 +186,12 @@ const char *bundle_facts(Arena *arena, const Plan *plan)
         }
     }
     for (int i = 0; i < plan->n_params; i++) {
-        if (plan->params[i].rank >= 0 && plan->params[i].strides) {
-            text_printf(&out, "%s%s with strides", out.n ? ", " : "", plan->params[i].name);
+        const PlanParam *param = &plan->params[i];
+        if (param->rank >= 0 && param->strides) {
+            text_printf(&out, "%s%s with strides", out.n ? ", " : "", param->name);
+        }
+        if (param->rank >= 0 && param->align < usual) {
+            text_printf(&out, "%s%s at %d bytes", out.n ? ", " : "", param->name, param->align);
         }
     }
     return out.n ? out.data : "any size";

@@ -51,7 +51,7 @@ extern "C" {
 
 /* ---- diagnostics: errors, for programs that show them ---- */
 
-/* What the last tessera_compile that succeeded warned of; "" for nothing. */
+/* What the last tessera_compile or tessera_bundle that succeeded warned of; "" for nothing. */
 TESSERA_API const char *tessera_warnings(const TesseraContext *context);
 
 /* A part of a source. Lines and columns count from 1, columns once in characters and once in

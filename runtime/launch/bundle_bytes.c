@@ -4,11 +4,32 @@
 #include "runtime/device/pass.h"
 #include "runtime/device/plan_bytes.h"
 
+/* Drivers read code objects where they lie: as aligned as memory of their own would be, in a table
+ * that is. */
+enum { BYTES_ALIGN = 64 };
+
+static void pass_gap(Way *way)
+{
+    int gap = 0;
+    if (way->out) {
+        gap = (int)(-(way->out->n + sizeof(int64_t)) % BYTES_ALIGN);
+    }
+    pass_int(way, &gap, 0, BYTES_ALIGN - 1);
+    if (way->out) {
+        text_repeat(way->out, '\0', gap);
+        return;
+    }
+    bool fits = gap <= way->end - way->at;
+    way->bad |= !fits;
+    way->at += fits ? gap : 0;
+}
+
 /* Bytes of any kind, and a zero: they are used where they lie. */
 static void pass_bytes(Way *way, const char **bytes, size_t *size)
 {
     int64_t n = (int64_t)*size;
     pass_i64(way, &n);
+    pass_gap(way);
     if (way->out) {
         text_add_n(way->out, *bytes ? *bytes : "", *size);
         text_char(way->out, '\0');

@@ -115,6 +115,7 @@ START_TEST(comes_back)
     ck_assert_int_eq(memcmp(again.data, bytes.data, bytes.n), 0);
     ck_assert_str_eq(table.functions[0].sizes[0], "N");
     ck_assert_str_eq(table.variants[3].code, "text");
+    ck_assert_int_eq((table.variants[3].code - bytes.data) % 64, 0);
     ck_assert(!bundle_from_bytes(&arena, bytes.data, bytes.n, 2, &table)); /* code is missing */
 }
 END_TEST
