@@ -51,7 +51,7 @@ void bundle_name_args(Making *making, MadeFunction *function);
 /* Two functions of one name, or one that the header has otherwise; NULL: there is none. */
 const char *bundle_name_twice(const Making *making);
 void bundle_header(const Making *making, Text *out);
-/* "N % 8 == 0, M <= 4096, x with strides", or "any size". usual: what addresses are multiples of. */
+/* "N % 8 == 0, x with strides", or "any size". usual: what addresses are multiples of. */
 const char *bundle_facts(Arena *arena, const Plan *plan, int usual);
 
 #endif

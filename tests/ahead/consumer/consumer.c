@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every way to launch what the object holds, on the device that the command line names: answers on
- * the CPU; elsewhere, where drivers only count, which code was taken. */
+/* Every way to launch what the object holds, on the device that the command line names: answers;
+ * where drivers only count, which code was taken. */
 #include "my_kernels.h"
 
 #include <stdio.h>
@@ -9,7 +9,7 @@
 
 enum { M = 3, N = 40, MOST = M * N };
 
-int from_cpp(TesseraDevice *device, const float *x, float *y); /* other.cpp */
+int from_cpp(TesseraDevice *device, const void *x, void *y); /* other.cpp */
 
 static TesseraContext *context;
 static TesseraDevice *device;
@@ -76,24 +76,53 @@ static void choices(void *x, void *y, const char *target)
     takes(args, words);
 }
 
-static void answers(float *x, float *y)
+static float in[MOST], out[MOST];
+
+static void get(void *y)
+{
+    CHECK(tessera_sync(device, NULL) == TESSERA_OK);
+    CHECK(tessera_copy_out(device, out, y, sizeof out) == TESSERA_OK);
+}
+
+static void answers(void *x, void *y)
 {
     double seven[7] = {0, 1, 2, 3, 4, 5, 6}, sums[7];
+    void *a, *b;
+    for (int i = 0; i < MOST; i++) {
+        in[i] = (float)i;
+    }
+    CHECK(tessera_copy_in(device, x, in, sizeof in) == TESSERA_OK);
     for (int64_t n = 0; n <= N; n++) { /* more than are kept */
-        memset(y, 0, MOST * sizeof *y);
         CHECK(my_kernels_scale_f32(device, NULL, x, 3, y, M, n) == TESSERA_OK);
+        get(y);
         for (int64_t i = 0; i < M * n; i++) {
-            CHECK(y[i] == 3 * x[i]);
+            CHECK(out[i] == 3 * in[i]);
         }
     }
-    x[1] += 1; /* the same memory, other values */
-    CHECK(my_kernels_scale_f32(device, NULL, x, 3, y, M, N) == TESSERA_OK && y[1] == 3 * x[1]);
-    CHECK(my_kernels_types(device, NULL, true, -2, 60000, INT64_C(1) << 40, 0.5, 0x3fc0, seven,
-                           sums, 7) == TESSERA_OK);
-    CHECK(sums[6] == 6 - 2 + 60000 + 1099511627776.0 + 0.5 + 1.5 + 1);
-    CHECK(my_kernels_join(device, NULL, x, y, 2, 5) == TESSERA_OK && y[6] == x[6] + 1);
-    CHECK(my_kernels_halves(device, NULL, x, y, 9) == TESSERA_OK && y[3] == x[3]);
+    in[1] += 1; /* the same memory, other values */
+    CHECK(tessera_copy_in(device, x, in, sizeof in) == TESSERA_OK);
+    CHECK(my_kernels_scale_f32(device, NULL, x, 3, y, M, N) == TESSERA_OK);
+    get(y);
+    CHECK(out[1] == 3 * in[1]);
+    CHECK(my_kernels_join(device, NULL, x, y, 2, 5) == TESSERA_OK);
+    get(y);
+    CHECK(out[6] == in[6] + 1);
+    CHECK(my_kernels_halves(device, NULL, x, y, 9) == TESSERA_OK);
+    get(y);
+    CHECK(out[3] == in[3]);
     CHECK(from_cpp(device, x, y) == 0);
+    get(y);
+    CHECK(out[1] == in[1] + 1);
+    CHECK(tessera_alloc(device, sizeof seven, &a) == TESSERA_OK &&
+          tessera_alloc(device, sizeof sums, &b) == TESSERA_OK &&
+          tessera_copy_in(device, a, seven, sizeof seven) == TESSERA_OK);
+    CHECK(my_kernels_types(device, NULL, true, -2, 60000, INT64_C(1) << 40, 0.5, 0x3fc0, a, b, 7) ==
+          TESSERA_OK);
+    CHECK(tessera_sync(device, NULL) == TESSERA_OK &&
+          tessera_copy_out(device, sums, b, sizeof sums) == TESSERA_OK);
+    CHECK(sums[6] == 6 - 2 + 60000 + 1099511627776.0 + 0.5 + 1.5 + 1);
+    tessera_release(device, a);
+    tessera_release(device, b);
 }
 
 /* A size that tensors do not tell is not that of an earlier call. */
@@ -108,11 +137,12 @@ static void sizes_unknown(void *x, void *y)
     CHECK(my_kernels_join(device, NULL, x, y, 3, 4) == TESSERA_OK);
 }
 
-static void sayings(float *x, float *y)
+static void sayings(void *x, void *y)
 {
     TesseraLaunch *launch;
     TesseraMessages said;
-    x[4] = -1;
+    in[4] = -1;
+    CHECK(tessera_copy_in(device, x, in, sizeof in) == TESSERA_OK);
     CHECK(my_kernels_tells_prepare(device, x, y, 9, &launch) == TESSERA_OK);
     CHECK(tessera_launch(launch, NULL) == TESSERA_OK);
     CHECK(tessera_launch_messages(launch, NULL, &said) == TESSERA_OK && said.failures == 1);
@@ -163,7 +193,7 @@ static void mistakes(void *x, void *y)
           TESSERA_USAGE, "no bundle");
 }
 
-/* consumer KIND TARGET ORDINAL: the code that is to be taken there */
+/* consumer KIND TARGET ORDINAL real: the code that is to be taken there, and its answers */
 int main(int argc, char **argv)
 {
     const char *kind = argc > 1 ? argv[1] : "cpu", *target = argc > 2 ? argv[2] : "x86-64-v3";
@@ -182,10 +212,7 @@ int main(int argc, char **argv)
     for (int i = 0; i < 3; i++) { /* what is kept, and is launched again */
         CHECK(my_kernels_scale_f32(device, NULL, x, 3, y, M, N) == TESSERA_OK);
     }
-    if (strcmp(kind, "cpu") == 0) {
-        for (int i = 0; i < MOST; i++) {
-            ((float *)x)[i] = (float)i;
-        }
+    if (strcmp(kind, "cpu") == 0 || (argc > 4 && strcmp(argv[4], "real") == 0)) {
         answers(x, y);
         sayings(x, y);
     }
