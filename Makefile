@@ -59,6 +59,7 @@ check-gpu: $(if $(TESSERA),,build)
 	@$(PYTHON) tests/agree/agree.py --tessera $(or $(TESSERA),$(BUILD)/bin/tessera) --device cuda
 	@$(PYTHON) tests/agree/agree.py --tessera $(or $(TESSERA),$(BUILD)/bin/tessera) --device cuda --few --strided 1
 	@$(PYTHON) tests/lang/lang.py --tessera $(or $(TESSERA),$(BUILD)/bin/tessera) --device cuda --strided 1
+	@$(PYTHON) tests/ahead/gpu.py --tessera $(or $(TESSERA),$(BUILD)/bin/tessera)
 
 package: build
 	@cmake --build $(BUILD) --target package

@@ -147,7 +147,7 @@ static void sayings(void *x, void *y)
     CHECK(tessera_launch(launch, NULL) == TESSERA_OK);
     CHECK(tessera_launch_messages(launch, NULL, &said) == TESSERA_OK && said.failures == 1);
     CHECK(said.n == 1 && strstr(said.items[0].text, "negative: -1 at [4]"));
-    CHECK(strcmp(said.items[0].file, "kernels.tile") == 0);
+    CHECK(said.n == 1 && strcmp(said.items[0].file, "kernels.tile") == 0);
     CHECK(tessera_launch_variant(launch) && !tessera_launch_variant(NULL));
     tessera_launch_free(launch);
 }

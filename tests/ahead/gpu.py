@@ -1,0 +1,72 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""gpu.py --tessera PROGRAM [--device cuda] [--made FOLDER] [--make-only]: the programs of
+tests/ahead on a GPU: code for that very part, and code for an earlier one that the driver
+assembles. With --make-only they are made into the folder, with --made run from there: where a GPU
+is there need not be a compiler. Prints `N passed, N failed`."""
+
+import argparse
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CONSUMER = ROOT / "tests/ahead/consumer"
+PARTS = {"cuda": ("sm_90a", "sm_80"), "hip": ("gfx942",)}
+
+
+def run(*command, cwd=None):
+    subprocess.run([str(c) for c in command], check=True, cwd=cwd)
+
+
+def make(tessera, target, folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    prefix = tessera.parents[1]
+    headers = prefix / "include" if (prefix / "include").is_dir() else ROOT / "include"
+    run(tessera, "compile", CONSUMER / "kernels.tile", "--target", target, "--variant",
+        "T=f32, N % 8 == 0", "--variant", "T=bf16", "--variant", "T=f32, x=*8, 1", "--assume",
+        "N <= 1048576", "--emit", "bundle", "-o", folder / "my_kernels")
+    run(tessera, "compile", ROOT / "examples/softmax.tile", "--target", target, "--set", "T=f32",
+        "--emit", "bundle", "-o", folder / "softmax")
+    archive = prefix / "lib/libtessera-launch.a"
+    flags = ["-O2", f"-I{headers}", f"-I{folder}"]
+    run("c++", *flags, "-c", CONSUMER / "other.cpp", "-o", folder / "other.o")
+    run("cc", *flags, CONSUMER / "consumer.c", folder / "other.o", folder / "my_kernels.o", archive,
+        "-ldl", "-lpthread", "-o", folder / "consumer")
+    run("cc", *flags, ROOT / "examples/host/embedded/main.c", folder / "softmax.o", archive, "-ldl",
+        "-lpthread", "-o", folder / "embedded")
+
+
+def good(*command):
+    ran = subprocess.run([str(c) for c in command], text=True, capture_output=True)
+    if ran.returncode:
+        print(" ".join(map(str, command)), f"status {ran.returncode}", ran.stdout + ran.stderr)
+    return ran.returncode == 0
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tessera", type=lambda p: pathlib.Path(p).resolve())
+    parser.add_argument("--device", default="cuda", choices=PARTS)
+    parser.add_argument("--made", type=pathlib.Path)
+    parser.add_argument("--make-only", action="store_true")
+    options = parser.parse_args()
+    results = []
+    with tempfile.TemporaryDirectory() as name:
+        made = (options.made or pathlib.Path(name)).resolve()
+        for target in PARTS[options.device]:
+            folder = made / target
+            if not (folder / "embedded").exists() or options.make_only:
+                make(options.tessera, target, folder)
+            if not options.make_only:
+                results.append(good(folder / "consumer", options.device, target, 0, "real"))
+                results += [good(folder / "embedded", options.device, n) for n in (4096, 13, 1)]
+    print(f"{sum(results)} passed, {len(results) - sum(results)} failed")
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("TESSERA_CACHE", "off")
+    sys.exit(main())
