@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""exports.py LIBRARY [--names FILE] [--archive FILE] [--most BYTES]: the shared library shows
-tessera_… and nothing else, needs only the C library, and no glibc newer than 2.35. With --names it
-shows exactly those of the file, and so does the archive; stripped it takes at most so many bytes.
-Prints `N passed, N failed`."""
+"""exports.py LIBRARY [--names FILE] [--header FILE] [--archive FILE] [--most BYTES]: the shared
+library shows tessera_… and nothing else, needs only the C library, and no glibc newer than 2.35.
+With --names it shows exactly those of the file, as do the archive and the header; stripped it takes
+at most so many bytes. Prints `N passed, N failed`."""
 
 import argparse
 import os
@@ -42,6 +42,11 @@ def more_checks(arguments, names, sanitized, failures):
         wanted = set(pathlib.Path(arguments.names).read_text().split())
         compare(arguments.library, set(names), wanted, failures)
         checks += 1
+        if arguments.header:
+            text = pathlib.Path(arguments.header).read_text()
+            declared = set(re.findall(r"^TESSERA_API [^;(]*?(tessera_\w+)\(", text, re.M))
+            compare(arguments.header, declared, wanted, failures)
+            checks += 1
         if arguments.archive:
             listed = output("nm", "-g", "--defined-only", arguments.archive)
             found = set(re.findall(r"^[0-9a-f]+ \w (\S+)$", listed, re.M))
@@ -60,6 +65,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("library")
     parser.add_argument("--names")
+    parser.add_argument("--header")
     parser.add_argument("--archive")
     parser.add_argument("--most", type=int)
     arguments = parser.parse_args()
