@@ -271,8 +271,8 @@ TESSERA_API TesseraStatus tessera_copy_time(TesseraDevice *device, void *to, con
  *
  * Tensors are contiguous memory of the device. Of the code for the device the one is taken that is
  * made for the fewest sizes and strides, these among them. The first form keeps what it prepared
- * and launches that again when everything is the same; what such a kernel prints is not to be had.
- * What it keeps is the device's and lives as long. */
+ * and launches that again for the same sizes in the same stream; what such a kernel prints is not
+ * to be had. What it keeps is the device's and lives as long. */
 
 typedef struct TesseraBundle TesseraBundle; /* k.h: extern const TesseraBundle k_bundle */
 

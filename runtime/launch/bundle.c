@@ -1,36 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Launching what `tessera compile` put into the program: read once a device, a variant chosen for
  * each launch, its code loaded when it is first chosen. */
-#include "runtime/launch/bundle.h"
-
-#include "runtime/launch/context.h"
+#include "runtime/launch/call.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { MOST_READY = 32 };
-
-/* A launch that a typed function prepared: to be had again for the same values. */
-typedef struct Ready {
-    TesseraLaunch *launch; /* NULL: the place is free */
-    int function;
-    void *stream;
-    uint64_t *values, used;
-} Ready;
-
-/* A bundle on one device. */
-struct DeviceBundle {
-    struct DeviceBundle *next;
-    const TesseraBundle *bundle;
-    Arena arena;
-    BundleTable table;
-    Loaded *loaded; /* one a variant; device NULL: not yet */
-    Ready ready[MOST_READY];
-    uint64_t clock; /* of what was used last */
-};
-typedef struct DeviceBundle DeviceBundle;
 
 /* ---- reading ---- */
 
@@ -93,8 +69,7 @@ static TesseraStatus check_version(TesseraContext *context, const TesseraBundle 
     return TESSERA_OK;
 }
 
-static TesseraStatus open_bundle(TesseraDevice *device, const TesseraBundle *bundle,
-                                 DeviceBundle **out)
+TesseraStatus bundle_open(TesseraDevice *device, const TesseraBundle *bundle, DeviceBundle **out)
 {
     for (*out = device->bundles; *out; *out = (*out)->next) {
         if ((*out)->bundle == bundle) {
@@ -126,17 +101,6 @@ static TesseraStatus open_bundle(TesseraDevice *device, const TesseraBundle *bun
 }
 
 /* ---- arguments ---- */
-
-/* What is to be launched: by a typed function its values, else arguments. */
-typedef struct Call {
-    TesseraDevice *device;
-    DeviceBundle *on;
-    int function;       /* -1: any of that kernel */
-    const char *kernel; /* of whom messages speak */
-    const uint64_t *values;
-    const TesseraArg *args;
-    uint64_t n; /* of the values, or arguments */
-} Call;
 
 /* Memory for the arguments of whatever variant. */
 typedef struct Room {
@@ -242,7 +206,7 @@ static bool is_meant(const Call *call, const BundleVariant *variant)
                                      text_same(function->kernel, call->kernel);
 }
 
-static bool has_arguments(const Call *call, const BundleVariant *variant, DeviceError *error)
+bool call_has_arguments(const Call *call, const BundleVariant *variant, DeviceError *error)
 {
     const BundleFunction *function = &call->on->table.functions[variant->function];
     int n = variant->plan.n_params + (call->values ? function->n_sizes : 0);
@@ -264,7 +228,7 @@ static void try_variant(const Call *call, int index, const BundlePart *part, Roo
         return;
     }
     choice->suitable++;
-    if (!has_arguments(call, variant, &error) || !pack(call, &variant->plan, room, &error) ||
+    if (!call_has_arguments(call, variant, &error) || !pack(call, &variant->plan, room, &error) ||
         !launch_fits(&variant->plan, room->args, room->sizes, &error)) {
         if (choice->refused < 0 || special < choice->refused_special) {
             choice->refused = index;
@@ -427,7 +391,7 @@ static Room take_room(const Call *call)
     return room;
 }
 
-static TesseraStatus prepare(const Call *call, TesseraLaunch **launch)
+TesseraStatus call_prepare(const Call *call, TesseraLaunch **launch)
 {
     TesseraContext *context = call->device->context;
     Choice choice;
@@ -479,123 +443,6 @@ TesseraStatus tessera_bundle_prepare(const TesseraBundle *bundle, const char *ke
     }
     Call call = {.device = device, .function = -1, .kernel = kernel, .args = args, .n = n_args};
     TesseraStatus status = check_args(device->context, kernel, args, n_args);
-    status = status == TESSERA_OK ? open_bundle(device, bundle, &call.on) : status;
-    return status == TESSERA_OK ? prepare(&call, launch) : status;
-}
-
-/* ---- typed functions ---- */
-
-static Ready *find_ready(const Call *call, void *stream)
-{
-    size_t bytes = (size_t)call->n * sizeof *call->values;
-    for (int i = 0; i < MOST_READY; i++) {
-        Ready *ready = &call->on->ready[i];
-        if (ready->launch && ready->function == call->function && ready->stream == stream &&
-            memcmp(ready->values, call->values, bytes) == 0) {
-            return ready;
-        }
-    }
-    return NULL;
-}
-
-/* The place of what was not used for longest; what its launches still use is not taken away. */
-static TesseraStatus free_place(const Call *call, Ready **place)
-{
-    Ready *ready = call->on->ready;
-    for (int i = 1; i < MOST_READY; i++) {
-        Ready *other = &call->on->ready[i];
-        ready = ready->launch && (!other->launch || other->used < ready->used) ? other : ready;
-    }
-    TesseraStatus status = TESSERA_OK;
-    if (ready->launch) {
-        const Plan *plan = ready->launch->plan;
-        bool keeps = plan->n_scratch > 0 || plan->log_words > 0;
-        status = keeps ? tessera_sync(call->device, ready->stream) : TESSERA_OK;
-        tessera_launch_free(ready->launch);
-        context_drop(call->device->context, ready->values);
-    }
-    *ready = (Ready){0};
-    *place = ready;
-    return status;
-}
-
-static TesseraStatus make_ready(const Call *call, void *stream, Ready **out)
-{
-    TesseraContext *context = call->device->context;
-    size_t bytes = (size_t)call->n * sizeof *call->values;
-    TesseraLaunch *launch = NULL;
-    Ready *ready;
-    TesseraStatus status = prepare(call, &launch);
-    status = status == TESSERA_OK ? free_place(call, &ready) : status;
-    uint64_t *values = status == TESSERA_OK ? context_take(context, bytes + 1) : NULL;
-    if (!values) {
-        tessera_launch_free(launch);
-        return status == TESSERA_OK ? TESSERA_ENVIRONMENT : status;
-    }
-    if (bytes > 0) {
-        memcpy(values, call->values, bytes);
-    }
-    *ready = (Ready){launch, call->function, stream, values, 0};
-    *out = ready;
-    return TESSERA_OK;
-}
-
-static TesseraStatus begin_call(const char *name, uint64_t function, Call *call,
-                                const TesseraBundle *bundle)
-{
-    TesseraDevice *device = call->device;
-    if (!bundle || !device || !call->values) {
-        return context_null(device ? device->context : NULL, name,
-                            !bundle   ? "bundle"
-                            : !device ? "device"
-                                      : "values");
-    }
-    TesseraStatus status = open_bundle(device, bundle, &call->on);
-    if (status != TESSERA_OK) {
-        return status;
-    }
-    const BundleTable *table = &call->on->table;
-    if (function >= (uint64_t)table->n_functions) {
-        return context_usage(device->context, "%s has no function %" PRIu64, table->name, function);
-    }
-    call->function = (int)function;
-    call->kernel = table->functions[function].name;
-    for (int i = 0; i < table->n_variants; i++) {
-        DeviceError error;
-        const BundleVariant *variant = &table->variants[i];
-        if (variant->function == call->function && !has_arguments(call, variant, &error)) {
-            return context_device_fail(device->context, &error);
-        }
-    }
-    return TESSERA_OK;
-}
-
-TesseraStatus tessera_bundle_launch(const TesseraBundle *bundle, uint64_t function,
-                                    TesseraDevice *device, void *stream, const uint64_t *values,
-                                    uint64_t n_values)
-{
-    Call call = {.device = device, .values = values, .n = n_values};
-    TesseraStatus status = begin_call(__func__, function, &call, bundle);
-    Ready *ready = status == TESSERA_OK ? find_ready(&call, stream) : NULL;
-    if (status == TESSERA_OK && !ready) {
-        status = make_ready(&call, stream, &ready);
-    }
-    if (status != TESSERA_OK) {
-        return status;
-    }
-    ready->used = ++call.on->clock;
-    return tessera_launch(ready->launch, stream);
-}
-
-TesseraStatus tessera_bundle_ready(const TesseraBundle *bundle, uint64_t function,
-                                   TesseraDevice *device, const uint64_t *values, uint64_t n_values,
-                                   TesseraLaunch **launch)
-{
-    Call call = {.device = device, .values = values, .n = n_values};
-    if (!launch) {
-        return context_null(device ? device->context : NULL, __func__, "launch");
-    }
-    *launch = NULL;
-    TesseraStatus status = begin_call(__func__, function, &call, bundle);
-    return status == TESSERA_OK ? prepare(&call, launch) : status;
+    status = status == TESSERA_OK ? bundle_open(device, bundle, &call.on) : status;
+    return status == TESSERA_OK ? call_prepare(&call, launch) : status;
 }

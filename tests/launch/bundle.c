@@ -267,6 +267,17 @@ static TesseraStatus use(TesseraContext *context)
         ck_assert(status != TESSERA_OK || ran == cases[i].variant);
         ck_assert(status != TESSERA_OK || (y[0] == (float)ran && y[cases[i].n - 1] == y[0]));
     }
+    for (int i = 0; i < 8 && status == TESSERA_OK; i++) { /* elsewhere, with the same sizes */
+        memset(y, 0, sizeof y);
+        status = call(device, y + i, 128);
+        ck_assert(status != TESSERA_OK || (y[i] == 1 && y[i + 127] == 1 && y[i + 128] == 0));
+        ck_assert(status != TESSERA_OK || i == 0 || y[i - 1] == 0);
+    }
+    if (status == TESSERA_OK) {
+        status = call(device, NULL, 128);
+        ck_assert(status == TESSERA_ENVIRONMENT || status == TESSERA_USAGE);
+        status = status == TESSERA_USAGE ? call(device, y, 128) : status;
+    }
     for (int64_t n = 1; n <= 70 && status == TESSERA_OK; n++) { /* more than are kept */
         status = call(device, y, n);
     }

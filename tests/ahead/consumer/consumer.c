@@ -99,6 +99,9 @@ static void answers(void *x, void *y)
             CHECK(out[i] == 3 * in[i]);
         }
     }
+    CHECK(my_kernels_scale_f32(device, NULL, x, 5, y, M, N) == TESSERA_OK); /* another scalar */
+    get(y);
+    CHECK(out[7] == 5 * in[7]);
     in[1] += 1; /* the same memory, other values */
     CHECK(tessera_copy_in(device, x, in, sizeof in) == TESSERA_OK);
     CHECK(my_kernels_scale_f32(device, NULL, x, 3, y, M, N) == TESSERA_OK);
