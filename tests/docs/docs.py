@@ -65,8 +65,20 @@ class Report:
             print(message)
 
 
+def same_python(folder):
+    """A folder in which `python3` is the one that runs this, which has NumPy."""
+    named = folder / "python"
+    named.mkdir(exist_ok=True)
+    link = named / "python3"
+    if not link.exists():
+        link.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+        link.chmod(0o755)
+    return named
+
+
 def run_block(name, block, folder, tessera, report):
-    environment = {**os.environ, "PATH": f"{tessera.parent}:{os.environ['PATH']}",
+    environment = {**os.environ,
+                   "PATH": f"{tessera.parent}:{same_python(folder)}:{os.environ['PATH']}",
                    "XDG_CACHE_HOME": str(folder / "cache")}
     environment.pop("TESSERA_CACHE", None)
     for command, expected in commands(block):

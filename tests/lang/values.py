@@ -15,9 +15,9 @@ def saturated(x, dtype):
 
 @kernel(x="f32[N]", n="i32[N] in -1000 1000", sizes=SIZES)
 def casts(x, n):
-    scaled, large = (np.float32(x) * np.float32(k) for k in (100, 1e9))
+    scaled, large = (np.asarray(x, np.float32) * np.float32(k) for k in (100, 1e9))
     return (saturated(scaled, np.int8), saturated(scaled, np.uint8),
-            saturated(np.float64(large), np.int32), n.astype(np.int8), n.astype(np.uint8),
+            saturated(np.asarray(large, np.float64), np.int32), n.astype(np.int8), n.astype(np.uint8),
             (n > 0).astype(np.float32))
 
 
