@@ -47,6 +47,34 @@ LLVMValueRef scalar_f8_to_f32(Llvm *l, LLVMValueRef a, DType from)
     return as_f32(l, LLVMBuildOr(b, kept, sign, ""));
 }
 
+/* Two at once, in the halves of a word: f8e5m2 is the upper byte of an f16; f8e4m3's exponent and
+ * mantissa go a bit lower, for a number that is 2^-8 of it, subnormals included. */
+void scalar_f8_pair_to_f16(Llvm *l, LLVMValueRef *a, LLVMValueRef *c, DType from)
+{
+    LLVMBuilderRef b = l->builder;
+    LLVMTypeRef pair = llvm_lanes(l->f16, 2);
+    LLVMValueRef low = LLVMBuildShl(b, LLVMBuildZExt(b, *a, l->i32, ""), llvm_i32(l, 8), "");
+    LLVMValueRef high = LLVMBuildShl(b, LLVMBuildZExt(b, *c, l->i32, ""), llvm_i32(l, 24), "");
+    LLVMValueRef bits = LLVMBuildOr(b, low, high, ""), both;
+    if (from == DT_F8E5M2) {
+        both = LLVMBuildBitCast(b, bits, pair, "");
+    } else {
+        LLVMValueRef magnitude = LLVMBuildAnd(b, bits, llvm_i32(l, 0x7f007f00), "");
+        LLVMValueRef sign = LLVMBuildAnd(b, bits, llvm_i32(l, (int32_t)0x80008000), "");
+        LLVMValueRef small = LLVMBuildLShr(b, magnitude, llvm_i32(l, 1), "");
+        LLVMValueRef number =
+            LLVMBuildFMul(b, LLVMBuildBitCast(b, small, pair, ""), llvm_float(pair, 256), "");
+        /* A NaN's magnitude is all ones: one more carries into the sign's place. */
+        LLVMValueRef carry = LLVMBuildAdd(b, magnitude, llvm_i32(l, 0x01000100), "");
+        carry = LLVMBuildAnd(b, carry, llvm_i32(l, (int32_t)0x80008000), "");
+        LLVMValueRef nan = LLVMBuildSub(b, carry, LLVMBuildLShr(b, carry, llvm_i32(l, 15), ""), "");
+        LLVMValueRef kept = LLVMBuildOr(b, LLVMBuildBitCast(b, number, l->i32, ""), sign, "");
+        both = LLVMBuildBitCast(b, LLVMBuildOr(b, kept, nan, ""), pair, "");
+    }
+    *a = LLVMBuildExtractElement(b, both, llvm_i32(l, 0), "");
+    *c = LLVMBuildExtractElement(b, both, llvm_i32(l, 1), "");
+}
+
 /* A magnitude below the smallest normal number: adding the power of two whose last place is the
  * smallest number rounds there. */
 static LLVMValueRef tiny_to_f8(Llvm *l, Format8 format, LLVMValueRef magnitude)

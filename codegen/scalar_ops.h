@@ -17,6 +17,8 @@ LLVMValueRef scalar_emit_op(Llvm *l, const Op *op, const LLVMValueRef *operands)
 LLVMValueRef scalar_cast(Llvm *l, LLVMValueRef a, DType from, DType to);
 /* f8 is its bits, i8, in registers. */
 LLVMValueRef scalar_f8_to_f32(Llvm *l, LLVMValueRef a, DType from);
+/* Two GPU values at once. */
+void scalar_f8_pair_to_f16(Llvm *l, LLVMValueRef *a, LLVMValueRef *c, DType from);
 LLVMValueRef scalar_f32_to_f8(Llvm *l, LLVMValueRef a, DType to);
 LLVMValueRef scalar_fma(Llvm *l, DType dtype, LLVMValueRef a, LLVMValueRef c, LLVMValueRef d);
 /* The exact remainder of f32 or f64, moved once to the divisor's sign; NaN by 0. */

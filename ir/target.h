@@ -24,7 +24,6 @@ struct Target {
     int vector_bytes;      /* widest access of a thread (CPU: of a vector register) */
     bool bulk_copy;        /* tensor copies by descriptor, with barriers (TMA, mbarrier) */
     bool roles;            /* registers move between warps of a block (setmaxnreg) */
-    const char *product16; /* unit of f16/bf16 products: "wgmma", or "fma" */
 };
 
 /* NULL when there is none. */

@@ -83,12 +83,6 @@ Block *layout_value_block(const Value *value)
 
 /* ---- products ---- */
 
-bool layout_is_wgmma(const Op *dot)
-{
-    const char *unit = op_word(dot, ATTR_UNIT);
-    return unit && text_same(unit, "wgmma");
-}
-
 /* Warps as a grid of rows × columns (powers of two): tiles of the result nearest to square, or,
  * where rows are reduced too, by rows alone, so that a row stays in a warp and in the same one
  * everywhere. */
@@ -127,20 +121,78 @@ static Layout fma_layout(LayoutPass *pass, const Op *dot, const int64_t *extents
     return layout_blocked(2, extents, order, per_thread, lanes, split);
 }
 
+/* Warps of a unit as rows × columns, each with instructions of its own as long as there are some.
+ * Where rows are reduced, or the left operand lies in registers as a result does, a row stays in
+ * one warp. */
+static void unit_grid(LayoutPass *pass, const Op *op, const Unit *unit, const int64_t *extents,
+                      int *grid)
+{
+    int64_t most[] = {up_to_power(extents[0]) / unit->m, up_to_power(extents[1]) / unit->n};
+    bool rows_only = pass->reduces || layout_spreads(op->operands[0]);
+    grid[0] = grid[1] = 1;
+    for (int64_t left = down_to_power(layout_warps(pass, op->parent)); left > 1; left /= 2) {
+        bool rows = rows_only || extents[0] / grid[0] >= extents[1] / grid[1];
+        rows = grid[0] >= most[0] ? grid[1] >= most[1] : rows || grid[1] >= most[1];
+        grid[rows ? 0 : 1] *= 2;
+    }
+}
+
+/* Repeats of the instruction along an axis that neighbours of an operand in memory go to. */
+static int unit_spread(LayoutPass *pass, const Op *op, const Unit *unit, int axis, int64_t rows)
+{
+    Access access = op_access_nth(op, axis);
+    bool turned = op_int(op, axis ? ATTR_TB : ATTR_TA, 0) != 0, along_k = (axis == 1) == turned;
+    DType dtype = access.memory->type->dtype;
+    int spread = pass->func->target->vector_bytes / dtype_bytes(dtype);
+    if (access.memory->type->kind != TYPE_SHARED || along_k || unit_turns(unit, dtype)) {
+        return 1;
+    }
+    while (spread > 1 && rows % spread != 0) {
+        spread /= 2;
+    }
+    return spread;
+}
+
 Layout layout_of_product(LayoutPass *pass, const Op *op)
 {
     int64_t extents[MAX_RANK];
-    int warps = layout_warps(pass, op->parent);
+    int grid[2], spread[2], warps = layout_warps(pass, op->parent);
+    const Unit *unit = unit_of_dot(pass->func->target, op);
     layout_extents(pass, op->results[0]->type, extents);
-    return layout_is_wgmma(op) ? layout_wgmma_acc(extents[0], extents[1], warps)
-                               : fma_layout(pass, op, extents, warps);
+    if (!unit) {
+        return fma_layout(pass, op, extents, warps);
+    }
+    if (unit_warps(unit) > 1) {
+        return layout_wgmma_acc(extents[0], extents[1], warps);
+    }
+    unit_grid(pass, op, unit, extents, grid);
+    for (int axis = 0; axis < 2; axis++) {
+        int64_t warp = (int64_t)(axis ? unit->n : unit->m) * grid[axis];
+        bool whole = extents[axis] % warp == 0;
+        spread[axis] = whole ? unit_spread(pass, op, unit, axis, extents[axis] / warp) : 1;
+    }
+    return unit_result(unit, extents, grid, spread);
 }
 
-Layout layout_of_register_operand(LayoutPass *pass, const Op *dot)
+/* As a result lies, over the warps' rows: those beside each other hold copies. */
+bool layout_of_left(LayoutPass *pass, const Op *dot, Layout *layout)
 {
-    int64_t extents[MAX_RANK];
+    int64_t extents[MAX_RANK], result[MAX_RANK];
+    int grid[2], warps = layout_warps(pass, dot->parent);
+    const Unit *unit = unit_of_dot(pass->func->target, dot);
+    UnitDepth depth;
+    if (!unit || !layout_spreads(dot->operands[0])) {
+        return false;
+    }
     layout_extents(pass, dot->operands[0]->type, extents);
-    return layout_wgmma_acc(extents[0], extents[1], layout_warps(pass, dot->parent));
+    if (unit_warps(unit) > 1) {
+        *layout = layout_wgmma_acc(extents[0], extents[1], warps);
+        return true;
+    }
+    layout_extents(pass, dot->results[0]->type, result);
+    unit_grid(pass, dot, unit, result, grid);
+    *layout = unit_left_held(unit, extents, grid);
+    return unit_depth_held(unit, extents[1], &depth);
 }
 
 /* ---- memory ---- */

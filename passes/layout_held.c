@@ -145,9 +145,17 @@ static bool holds(const Life *life, const Op *product, int at)
            (life->value == product->results[0] || (life->from < at && life->to >= at));
 }
 
+/* What single warps read of operands for a step of their unit's depth. */
+static int64_t fragments_of(LayoutPass *pass, const Op *product)
+{
+    const Unit *unit = unit_of_dot(pass->func->target, product);
+    const Layout *result = product->results[0]->type->layout;
+    return unit && unit_warps(unit) == 1 && result ? unit_fragments(unit, result) : 0;
+}
+
 static int64_t held_at(Lives *lives, const Op *product, int at)
 {
-    int64_t sum = OWN_REGISTERS;
+    int64_t sum = OWN_REGISTERS + fragments_of(lives->pass, product);
     for (uint32_t id = 0; id < lives->n; id++) {
         if (holds(&lives->of[id], product, at)) {
             sum += registers_of(lives->pass, lives->of[id].value);
@@ -411,6 +419,10 @@ static const char *table(Lives *lives)
                         value->name ? value->name : what);
             print_type(lives->pass->func, value->type, &text);
         }
+    }
+    int64_t fragments = fragments_of(lives->pass, lives->worst);
+    if (fragments) {
+        text_printf(&text, "\n%6lld  fragments of operands", (long long)fragments);
     }
     text_printf(&text, "\n%6d  addresses and counters\n%6lld  in all", OWN_REGISTERS,
                 (long long)lives->most);

@@ -160,14 +160,15 @@ static void dot_operand_to_shared(LayoutPass *pass, Op *op, int at)
 static void legalize_product(LayoutPass *pass, Op *op)
 {
     const Layout *layout = layout_intern(pass, layout_of_product(pass, op));
-    bool wgmma = layout_is_wgmma(op);
+    Layout left;
+    bool registers = layout_of_left(pass, op, &left);
     for (int nth = 0; nth < 2; nth++) {
         Access access = op_access_nth(op, nth);
         if (access.n > 0) {
             continue;
         }
-        if (wgmma && nth == 0) {
-            want(pass, op, access.at, layout_intern(pass, layout_of_register_operand(pass, op)));
+        if (registers && nth == 0) {
+            want(pass, op, access.at, layout_intern(pass, left));
         } else {
             dot_operand_to_shared(pass, op, access.at);
         }

@@ -13,6 +13,7 @@
 #include "ir/build.h"
 #include "ir/layout.h"
 #include "ir/target.h"
+#include "ir/unit.h"
 
 /* Shared memory that a role uses for a moment at a time, so that further uses may share it. */
 typedef struct LayoutScratch {
@@ -67,9 +68,8 @@ void layout_join_warps_last(LayoutPass *pass, Type type, int axis, Layout *layou
 /* Lanes hold neighbours, registers what follows, warps what follows these: the digits that are
  * ranked. */
 Layout layout_in_order(LayoutPass *pass, Type type, int warps);
-bool layout_is_wgmma(const Op *dot);
-/* What wgmma wants of a left operand in registers. */
-Layout layout_of_register_operand(LayoutPass *pass, const Op *dot);
+/* What the unit wants of a left operand in registers. False: it wants none there. */
+bool layout_of_left(LayoutPass *pass, const Op *dot, Layout *layout);
 
 /* ---- layout_legal.c ---- */
 void layout_legalize(LayoutPass *pass);

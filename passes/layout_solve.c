@@ -276,8 +276,9 @@ static void anchor_products(LayoutPass *pass)
             continue;
         }
         decide(pass, op->results[0], layout_of_product(pass, op));
-        if (layout_is_wgmma(op) && layout_spreads(op->operands[0])) {
-            decide(pass, op->operands[0], layout_of_register_operand(pass, op));
+        Layout left;
+        if (layout_of_left(pass, op, &left)) {
+            decide(pass, op->operands[0], left);
         }
     }
 }

@@ -38,7 +38,7 @@ static void note_memory(Memories *m, const Value *memory, bool written)
 /* Fused multiply-adds hold operands beside each accumulator: two products would spill. */
 static bool takes_registers(Func *func, const Op *op)
 {
-    return op->kind == OP_DOT && text_same(product_unit(func, op), "fma");
+    return op->kind == OP_DOT && !product_unit(func, op);
 }
 
 static void note_op(Func *func, Memories *m, const Op *op)

@@ -148,12 +148,13 @@ static void peel_loop(Peel *p, Builder *b)
     go_on_from(p->loop, full);
 }
 
-/* Products of matrix units: elsewhere masks are cheap beside the products, and the second loop's
+/* Products of groups of warps: elsewhere masks are cheap beside the products, and the second loop's
  * tiles would take shared memory of their own. */
 static bool has_products(Func *func, const Op *loop)
 {
     for (const Op *op = loop->regions[0]->first; op; op = op->next) {
-        if (op->kind == OP_DOT && text_same(product_unit(func, op), "wgmma")) {
+        const Unit *unit = op->kind == OP_DOT ? product_unit(func, op) : NULL;
+        if (unit && unit_warps(unit) > 1) {
             return true;
         }
     }

@@ -17,6 +17,7 @@
 #include "ir/build.h"
 #include "ir/schedule.h"
 #include "ir/target.h"
+#include "ir/unit.h"
 #include "passes/an_width.h"
 #include "passes/pass.h"
 
@@ -169,7 +170,7 @@ static const char *reason(const Pitcher *p, bool pays)
 void pass_opt_pitch(Func *func)
 {
     Pitcher p = {.func = func};
-    if (!func->target || !func->target->bulk_copy || !text_same(func->target->product16, "wgmma")) {
+    if (!func->target || !func->target->bulk_copy || !unit_first(func->target, "wgmma")) {
         return;
     }
     func_walk(func, find_operands, &p);

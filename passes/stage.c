@@ -146,16 +146,16 @@ static bool loops_are_plain(const Stager *s, const Op *load)
 static void find_unit(Op *op, void *user)
 {
     Stager *s = user;
-    s->unit = s->unit || (op->kind == OP_DOT && stage_uses_unit(s, op));
+    s->unit = s->unit || (op->kind == OP_DOT && product_unit(s->func, op));
 }
 
-/* Fused multiply-adds read rings, too, but not beside a matrix unit, which wants all of them. Their
- * warps must be whole groups, between which registers move; narrow elements pass through registers
- * in any case. */
+/* Units of groups of warps read what the copy engine writes. Fused multiply-adds do, too, but not
+ * beside a matrix unit, which wants all shared memory. Their warps must be whole groups, between
+ * which registers move; narrow elements pass through registers in any case. */
 static bool reads_rings(const Stager *s, const Op *dot)
 {
     const Attr *warps = op_attr(s->launch, ATTR_WARPS);
-    return s->unit ? stage_uses_unit(s, dot)
+    return s->unit ? stage_by_group(s, dot)
                    : warps->ints[0] % ROLE_WARPS == 0 &&
                          dtype_bytes(dot->operands[0]->type->dtype) >= LEAST_FMA_BYTES;
 }
@@ -288,7 +288,7 @@ typedef struct DotList {
 static void list_dots(Op *op, void *user)
 {
     DotList *list = user;
-    if (op->kind == OP_DOT && list->n < MOST_STAGED) {
+    if (op->kind == OP_DOT && !op_attr(op, ATTR_UNIT) && list->n < MOST_STAGED) {
         list->items[list->n++] = op;
     }
 }
@@ -311,6 +311,9 @@ static void stage_launch(Func *func, Op *launch)
         for (int i = 0; i < s.n; i++) {
             s.items[i].bulk = false;
         }
+        stage_ahead(&s);
+        dots.n = 0;
+        block_walk(s.body, list_dots, &dots);
     }
     for (int i = 0; i < dots.n; i++) {
         stage_dot(&s, dots.items[i]);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stage, in parts: stage.c (which operands of products go through shared memory, and how),
  * stage_rings.c (buffers, barriers and their depth), stage_roles.c (producer and consumer),
- * stage_shares.c (their warps and registers), stage_dot.c (products from shared memory).
- * Room-private. */
+ * stage_shares.c (their warps and registers), stage_ahead.c (loads a step ahead, without roles),
+ * stage_dot.c (products from shared memory). Room-private. */
 #ifndef TESSERA_PASSES_STAGE_H
 #define TESSERA_PASSES_STAGE_H
 
@@ -78,15 +78,18 @@ RoleShares stage_shares(Stager *s, int64_t consumer_warps);
 /* Splits the launch into a producer and a consumer. */
 void stage_roles(Stager *s);
 
-/* The operand of this product, if it is a load; does the matrix unit compute the product? */
+/* The operand of this product, if it is a load; do groups of warps compute the product, from
+ * shared memory, asynchronously? */
 const Staged *stage_item(const Stager *s, const Op *dot, int side);
-bool stage_uses_unit(const Stager *s, const Op *dot);
+bool stage_by_group(const Stager *s, const Op *dot);
 /* Does the operand stay in registers? */
 bool stage_stays(const Stager *s, const Op *dot, int side);
 /* Rewrites one product to read shared memory; `s->items` say which operands are there already. */
 void stage_dot(Stager *s, Op *dot);
 /* Products that do not need each other settle together (stage_settle.c). */
 void stage_settle(Func *func);
+/* Loops whose operands pass through registers, a step ahead of the products of single warps. */
+void stage_ahead(Stager *s);
 /* Sends the stores of products' results through shared memory and bulk copies, where possible. */
 void stage_stores(Stager *s, Block *block, Builder *at);
 /* The store that is left for the end: its buffer is an operand's. */

@@ -30,18 +30,47 @@ static Value *zero_position(Builder *b)
     return build_int(b, type_scalar(b->func, DT_I32), 0);
 }
 
-bool stage_uses_unit(const Stager *s, const Op *dot)
+bool stage_by_group(const Stager *s, const Op *dot)
 {
-    return text_same(product_unit(s->func, dot), "wgmma");
+    const Unit *unit = product_unit(s->func, dot);
+    return unit && unit_warps(unit) > 1;
 }
 
-/* A left operand of 16 bits lies in registers as a matrix unit takes it. */
+/* Is it made of a product's result, element by element? */
+static bool follows_product(const Value *value, int depth)
+{
+    const Op *op = value ? value->def : NULL;
+    if (!op || depth > 16) {
+        return false;
+    }
+    if (op->kind == OP_DOT || op->kind == OP_SETTLE) {
+        return true;
+    }
+    bool found = false;
+    bool follows = op_has(op, TRAIT_ELEMENTWISE) || op->kind == OP_MASK;
+    for (int i = 0; follows && !found && i < op->n_operands; i++) {
+        found = op->operands[i]->type->rank == value->type->rank &&
+                follows_product(op->operands[i], depth + 1);
+    }
+    return found;
+}
+
+/* A left operand may, where threads hold what they multiply: as it is loaded for groups of warps,
+ * which share no rows, if of 16 bits, as their unit has them; for single ones what they have made of a product themselves. */
 bool stage_stays(const Stager *s, const Op *dot, int side)
 {
     const Staged *item = stage_item(s, dot, side);
-    return side == 0 && stage_uses_unit(s, dot) && !(item && item->bulk) &&
-           !(item && item->load->parent != dot->parent) &&
-           dtype_bits(dot->operands[0]->type->dtype) == 16;
+    const Unit *unit = product_unit(s->func, dot);
+    UnitDepth depth;
+    if (side != 0 || !unit || (item && item->bulk)) {
+        return false;
+    }
+    if (unit_warps(unit) > 1) {
+        return !(item && item->load->parent != dot->parent) && !unit->along_k;
+    }
+    const Value *value = dot->operands[0];
+    return !item && follows_product(value, 0) &&
+           unit_depth_held(unit, poly_capacity(value->type->dims[1]), &depth);
 }
 
 static void build_plain(Builder *b, OpKind kind)
@@ -50,7 +79,7 @@ static void build_plain(Builder *b, OpKind kind)
 }
 
 /* Registers to a new shared tile. The first sync lets earlier readers of the tile finish. */
-static Value *store_tile(Stager *s, Builder *b, Value *value, bool wgmma)
+static Value *store_tile(Stager *s, Builder *b, Value *value, bool group)
 {
     Builder start = build_before(s->func, s->launch->regions[0]->first);
     Type type = value->type;
@@ -59,7 +88,7 @@ static Value *store_tile(Stager *s, Builder *b, Value *value, bool wgmma)
     build_plain(b, OP_SYNC);
     Value *operands[] = {shared, zero_position(b), NULL, NULL, value};
     build_op(b, OP_SHARED_STORE, 5, operands, 0, NULL, 0);
-    if (wgmma) {
+    if (group) {
         build_plain(b, OP_FENCE_ASYNC);
     }
     build_plain(b, OP_SYNC);
@@ -108,7 +137,7 @@ static void mask_tail(Stager *s, Builder *b, const Staged *item)
 static void add_operand(Stager *s, Operands *o, Op *dot, int side, Builder *before)
 {
     const Staged *item = stage_item(s, dot, side);
-    bool wgmma = stage_uses_unit(s, dot);
+    bool group = stage_by_group(s, dot);
     Value *value = dot->operands[side];
     if (item && item->bulk) {
         o->transposed[side] = item->transposed;
@@ -130,13 +159,15 @@ static void add_operand(Stager *s, Operands *o, Op *dot, int side, Builder *befo
             at = build_after(s->func, item->load);
         }
     }
-    Value *shared = store_tile(s, &at, value, wgmma);
+    Value *shared = store_tile(s, &at, value, group);
     add_shared(o, shared, zero_position(before));
 }
 
+/* Its unit's sums keep few bits: others add up those of a step. */
 static bool adds_apart(const Stager *s, const Op *dot)
 {
-    return stage_uses_unit(s, dot) && product_adds_apart(dot);
+    const Unit *unit = product_unit(s->func, dot);
+    return unit && unit->most_k;
 }
 
 static Op *build_product(Stager *s, Builder *b, Op *dot, OpKind kind)
@@ -154,7 +185,8 @@ static Op *build_product(Stager *s, Builder *b, Op *dot, OpKind kind)
     if (o.transposed[1]) {
         op_set_int(s->func, product, ATTR_TB, 1);
     }
-    op_set_word(s->func, product, ATTR_UNIT, product_unit(s->func, dot));
+    const Unit *unit = product_unit(s->func, dot);
+    op_set_word(s->func, product, ATTR_UNIT, unit ? unit->word : "fma");
     return product;
 }
 
@@ -168,9 +200,9 @@ static Op *build_settle(Stager *s, Builder *b, Value *unsettled)
 void stage_dot(Stager *s, Op *dot)
 {
     Builder b = build_before(s->func, dot);
-    bool wgmma = stage_uses_unit(s, dot);
-    Op *product = build_product(s, &b, dot, wgmma ? OP_DOT_ASYNC : OP_DOT);
-    if (wgmma) {
+    bool group = stage_by_group(s, dot);
+    Op *product = build_product(s, &b, dot, group ? OP_DOT_ASYNC : OP_DOT);
+    if (group) {
         product = build_settle(s, &b, product->results[0]);
     }
     if (dot->n_operands == 3 && adds_apart(s, dot)) {

@@ -12,6 +12,7 @@
 #include "ir/build.h"
 #include "ir/schedule.h"
 #include "ir/target.h"
+#include "ir/unit.h"
 #include "passes/an_walk.h"
 
 typedef enum AxisHow {
@@ -43,6 +44,7 @@ typedef struct TilePlan {
     Walk walk;    /* of the group, whose axis is `walked` */
     Op *dot;      /* a product that contracts a loop, or NULL */
     int n_dots;
+    const Unit *unit; /* of it; NULL: fused multiply-adds, or not chosen yet */
     int64_t grouped; /* raster group; 0: rows */
     int64_t shares;  /* of what the product contracts; 0, 1: none */
     int64_t warps;
@@ -94,9 +96,7 @@ typedef enum SplitHow {
 /* Where few blocks would walk a long axis: a launch that has the axis shared out. */
 SplitHow tile_split(Func *func, Op *group, const TilePlan *plan);
 
-/* "wgmma" or "fma": what does this product of tiles here. Records the schedule line. */
-const char *product_unit(Func *func, const Op *dot);
-/* Must its unit's sums, which keep few bits, be added up step by step by others? */
-bool product_adds_apart(const Op *dot);
+/* What does this product of tiles here; NULL: fused multiply-adds. Records the schedule line. */
+const Unit *product_unit(Func *func, const Op *dot);
 
 #endif

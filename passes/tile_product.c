@@ -6,12 +6,7 @@
 #include "passes/an_width.h"
 
 enum {
-    UNIT_ROWS = 64, /* of which tiles of a matrix unit are multiples */
-    UNIT_COLUMNS = 16,
-    UNIT_DEPTH_BYTES = 32,
-    MOST_APART = 128,     /* elements whose sums may keep few bits */
-    UNIT_WARPS = 4,       /* that multiply together */
-    SWIZZLED = 128,       /* bytes of a row of shared memory that it reads */
+    SWIZZLED = 128,       /* bytes of a row of shared memory that a matrix unit reads */
     MOST_KNOWN = 1 << 24, /* elements of an axis: more is as if it were not known */
     FMA_DEPTH_BYTES = 64,
     CPU_EDGE = 256,        /* of a tile whose operands and result stay in the second-level cache: */
@@ -21,22 +16,6 @@ enum {
 };
 
 /* ---- the unit that multiplies ---- */
-
-/* Operands of 16 bits may lie either way in shared memory; those of 8 bits with k contiguous. */
-static bool eight_bits(DType operands)
-{
-    return dtype_bits(operands) == 8 && operands != DT_BOOL;
-}
-
-static bool narrow(DType operands)
-{
-    return operands == DT_F16 || operands == DT_BF16 || eight_bits(operands);
-}
-
-static int64_t unit_depth(DType operands)
-{
-    return UNIT_DEPTH_BYTES / dtype_bytes(operands);
-}
 
 /* Is the operand a load whose rows run along k? A mask is a copy in registers, as it lies there. */
 static bool runs_along_k(const Op *dot, int side)
@@ -52,88 +31,187 @@ static bool runs_along_k(const Op *dot, int side)
     return load && load->kind == OP_LOAD && turned == (side == 1) && !(masked && side == 1);
 }
 
-static bool operands_lie_well(const Op *dot)
+/* Of a product, as far as they are known; 0: not yet. */
+typedef struct Tiles {
+    int64_t rows, columns, depth, warps;
+    bool along_k; /* both operands */
+} Tiles;
+
+static bool tiles_suit(const Unit *unit, const Tiles *tiles)
 {
-    return !eight_bits(dot->operands[0]->type->dtype) ||
-           (runs_along_k(dot, 0) && runs_along_k(dot, 1));
+    return tiles->rows % unit->m == 0 && tiles->columns % unit->n == 0 &&
+           tiles->depth % unit->k == 0 && (!unit->most_k || tiles->depth <= unit->most_k);
 }
 
-static bool warps_suit(Func *func)
+static bool operands_suit(const Unit *unit, const Tiles *tiles)
 {
-    const Line *line = schedule_given(func, "warps", "");
-    return !line || line->number % UNIT_WARPS == 0;
+    return tiles->along_k || !unit->along_k;
 }
 
-static const char *why_not_unit(Func *func, DType operands, bool lie_well)
+static bool suits(const Unit *unit, const Tiles *tiles)
 {
-    bool unit = text_same(func->target->product16, "wgmma");
-    return !narrow(operands)           ? "%s operands: the matrix units would round them"
-           : unit && !lie_well         ? "%s operands: the matrix unit wants 8 bits with k "
-                                         "contiguous in both (x @ w.T)"
-           : unit && !warps_suit(func) ? "%s operands, but warps that make no group of 4"
-           : unit                      ? "%s operands, but tiles that the matrix unit does not take"
-                                       : "%s operands, but no matrix unit that is used here";
+    return tiles_suit(unit, tiles) && operands_suit(unit, tiles) &&
+           tiles->warps % unit_warps(unit) == 0;
 }
 
-static void refuse_unit(Func *func, const char *reason, DType operands)
+typedef struct Choice {
+    const Unit *unit; /* NULL: none */
+    const Unit *near; /* the first one that operands, tiles or warps keep from it */
+} Choice;
+
+/* Of the target's units (of the given word, if any): one for these very operands before others. */
+static Choice choose_row(const Func *func, const char *word, DType operands, DType result,
+                         const Tiles *tiles)
+{
+    size_t n;
+    const Unit *rows = unit_rows(&n);
+    Choice choice = {NULL, NULL};
+    for (size_t i = 0; i < n; i++) {
+        const Unit *row = &rows[i];
+        if (!unit_on(row, func->target) || !unit_takes(row, operands, result) ||
+            (word && !text_same(word, row->word))) {
+            continue;
+        }
+        bool better =
+            !choice.unit || (choice.unit->operands != operands && row->operands == operands);
+        if (!suits(row, tiles)) {
+            choice.near = choice.near ? choice.near : row;
+        } else if (better) {
+            choice.unit = row;
+        }
+    }
+    return choice;
+}
+
+static const char *why_not_unit(Func *func, DType operands, const Unit *near, const Tiles *tiles)
+{
+    if (!unit_first(func->target, NULL)) {
+        return arena_printf(func->arena, "%s operands, but no matrix unit that is used here",
+                            dtype_name(operands));
+    }
+    if (!near) {
+        return arena_printf(func->arena, "%s operands: no matrix unit here multiplies them exactly",
+                            dtype_name(operands));
+    }
+    if (!operands_suit(near, tiles)) {
+        return arena_printf(func->arena,
+                            "%s operands: the matrix unit wants 8 bits with k contiguous in both "
+                            "(x @ w.T)",
+                            dtype_name(operands));
+    }
+    if (tiles_suit(near, tiles)) {
+        return arena_printf(func->arena, "%s operands, but warps that make no group of %d",
+                            dtype_name(operands), unit_warps(near));
+    }
+    return arena_printf(func->arena,
+                        "%s operands, but tiles that the matrix unit does not take: it multiplies "
+                        "%d rows by %d columns, %d deep",
+                        dtype_name(operands), near->m, near->n, near->k);
+}
+
+static const char *why_unit(Func *func, const Unit *unit, DType operands)
+{
+    if (unit->most_k) {
+        return arena_printf(func->arena,
+                            "%s operands: the matrix unit multiplies them exactly, and adds a step "
+                            "of k with 13 bits behind the point",
+                            dtype_name(operands));
+    }
+    if (unit->operands == operands) {
+        return arena_printf(func->arena,
+                            "%s operands: the matrix unit multiplies them exactly, in %s",
+                            dtype_name(operands), dtype_name(unit->result));
+    }
+    return arena_printf(func->arena,
+                        "%s operands: as %s, which holds each of them, the matrix unit multiplies "
+                        "them exactly",
+                        dtype_name(operands), dtype_name(unit->operands));
+}
+
+/* "f16 and bf16 in tiles of 64 rows, 16 columns and 16 deep" */
+static void add_unit(Text *text, const Func *func, const char *word)
+{
+    size_t n;
+    const Unit *rows = unit_rows(&n), *last = NULL;
+    for (size_t i = 0; i < n; i++) {
+        const Unit *row = &rows[i];
+        if (!unit_on(row, func->target) || (word && !text_same(word, row->word))) {
+            continue;
+        }
+        bool same = last && last->m == row->m && last->n == row->n && last->k == row->k;
+        if (last && !same) {
+            text_printf(text, ": %d by %d, %d deep", last->m, last->n, last->k);
+        }
+        text_printf(text, "%s%s", !last ? "" : same ? ", " : "; ", dtype_name(row->operands));
+        last = row;
+    }
+    if (last) {
+        text_printf(text, ": %d by %d, %d deep", last->m, last->n, last->k);
+    }
+}
+
+static void refuse_unit(Func *func, const char *word, const char *reason)
 {
     const Line *line = schedule_given(func, "product", "");
-    Text why = text_new(func->arena);
-    text_printf(&why, reason, dtype_name(operands));
+    Text units = text_new(func->arena);
+    bool any = unit_first(func->target, word) != NULL;
     Diag *d = diag_error(func->diags, ERR_UNIT, line ? line->span : SPAN_NONE,
-                         "`product wgmma` is not possible: %s", why.data);
-    diag_help(func->diags, d,
-              "sm_90a multiplies 16-bit floats, 8-bit floats and 8-bit integers in tiles of %d "
-              "rows, %d columns and %d bytes deep, by %d warps, or multiples; `product fma` takes "
-              "all",
-              UNIT_ROWS, UNIT_COLUMNS, UNIT_DEPTH_BYTES, UNIT_WARPS);
-}
-
-/* "wgmma" or "fma"; `suits`: the tiles are the unit's, as far as they are known. */
-static const char *choose_unit(Func *func, const Op *dot, bool suits)
-{
-    DType operands = dot->operands[0]->type->dtype;
-    bool lie_well = operands_lie_well(dot);
-    suits = suits && lie_well && text_same(func->target->product16, "wgmma") && warps_suit(func);
-    if (suits && narrow(operands)) {
-        bool f8 = eight_bits(operands) && dtype_is_float(operands);
-        return schedule_word(func, "product", "", "wgmma",
-                             f8 ? "%s operands: the matrix unit multiplies them exactly, and adds "
-                                  "a step of k with 13 bits behind the point"
-                                : "%s operands: the matrix unit multiplies them exactly, in %s",
-                             dtype_name(operands), dtype_name(dot->results[0]->type->dtype));
+                         "`product %s` is not possible: %s", word,
+                         any ? reason : "the target has no such unit");
+    add_unit(&units, func, any ? word : NULL);
+    if (units.n == 0) {
+        diag_help(func->diags, d, "%s has no matrix unit; `product fma` takes all",
+                  func->target->name);
+    } else if (!any) {
+        diag_help(func->diags, d, "%s has `product %s`; `product fma` takes all",
+                  func->target->name, unit_first(func->target, NULL)->word);
+    } else {
+        diag_help(func->diags, d,
+                  "%s multiplies, in tiles of rows by columns or multiples: %s%s; `product fma` "
+                  "takes all",
+                  func->target->name, units.data,
+                  unit_warps(unit_first(func->target, word)) > 1 ? ", by groups of 4 warps" : "");
     }
-    const char *reason = why_not_unit(func, operands, lie_well);
-    const char *unit = schedule_word(func, "product", "", "fma", reason, dtype_name(operands));
-    if (!text_same(unit, "fma") && func->diags->errors == 0) {
-        refuse_unit(func, reason, operands);
+}
+
+/* The row, or NULL: fused multiply-adds. */
+static const Unit *choose_unit(Func *func, DType operands, DType result, const Tiles *tiles)
+{
+    const Line *given = schedule_given(func, "product", "");
+    const char *word = given && given->word ? given->word : NULL;
+    bool fma = word && text_same(word, "fma");
+    Choice choice = choose_row(func, word, operands, result, tiles);
+    if (choice.unit) {
+        schedule_word(func, "product", "", choice.unit->word, "%s",
+                      why_unit(func, choice.unit, operands));
+        return choice.unit;
     }
-    return "fma";
+    if (!fma) {
+        const char *reason = why_not_unit(func, operands, choice.near, tiles);
+        schedule_word(func, "product", "", "fma", "%s", reason);
+        if (word && func->diags->errors == 0) {
+            refuse_unit(func, word, reason);
+        }
+    }
+    return NULL;
 }
 
-bool product_adds_apart(const Op *dot)
+/* Warps that the user gives; else the launch's, which may have been tiled for another product. */
+static int64_t known_warps(Func *func, const Op *dot)
 {
-    DType operands = dot->operands[0]->type->dtype;
-    return eight_bits(operands) && dtype_is_float(operands);
-}
-
-/* The launch may have been tiled for another product of it, which takes any warps. */
-static bool launch_suits(const Op *dot)
-{
-    const Op *launch = op_enclosing(dot, OP_LAUNCH);
+    const Line *line = schedule_given(func, "warps", "");
+    const Op *launch = dot ? op_enclosing(dot, OP_LAUNCH) : NULL;
     const Attr *warps = launch ? op_attr(launch, ATTR_WARPS) : NULL;
-    return !warps || warps->n == 0 || warps->ints[warps->n - 1] % UNIT_WARPS == 0;
+    return line ? line->number : warps && warps->n ? warps->ints[warps->n - 1] : 0;
 }
 
-const char *product_unit(Func *func, const Op *dot)
+const Unit *product_unit(Func *func, const Op *dot)
 {
     Type a = dot->operands[0]->type, c = dot->results[0]->type;
     const Dim *rows = c->dims + c->rank - 2, *depth = a->dims + a->rank - 1;
-    bool suits = poly_capacity(rows[0]) % UNIT_ROWS == 0 &&
-                 poly_capacity(rows[1]) % UNIT_COLUMNS == 0 &&
-                 poly_capacity(depth[0]) % unit_depth(a->dtype) == 0 && launch_suits(dot) &&
-                 (!product_adds_apart(dot) || poly_capacity(depth[0]) <= MOST_APART);
-    return choose_unit(func, dot, suits);
+    Tiles tiles = {poly_capacity(rows[0]), poly_capacity(rows[1]), poly_capacity(depth[0]),
+                   known_warps(func, dot), runs_along_k(dot, 0) && runs_along_k(dot, 1)};
+    return choose_unit(func, a->dtype, c->dtype, &tiles);
 }
 
 /* ---- products ---- */
@@ -162,16 +240,17 @@ static void set_halved(Func *func, AxisPlan *axis, int64_t step, int64_t least, 
 /* Of sizes that are not known, or of several products. */
 static void choose_by_fit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
 {
+    const Unit *unit = plan->unit;
     bool wide = tile_operands_stay_out(func, plan->dot);
     if (m) {
-        set_halved(func, m, larger(UNIT_ROWS, fitted(m->dim, 128)), UNIT_ROWS, TURN_ROWS,
+        set_halved(func, m, larger(unit->m, fitted(m->dim, 128)), unit->m, TURN_ROWS,
                    "two warp groups of 64 rows, or one where there are no more rows");
     }
     if (n) {
-        bool twice = product_adds_apart(plan->dot);
+        bool twice = unit->most_k != 0;
         int64_t most =
             larger(32, (wide && !twice ? 256 : 128) / power_of_two_at_least(plan->n_dots));
-        set_halved(func, n, larger(32, fitted(n->dim, most)), UNIT_COLUMNS, TURN_COLUMNS,
+        set_halved(func, n, larger(32, fitted(n->dim, most)), unit->n, TURN_COLUMNS,
                    most == 256 ? "the widest product instruction, or as wide as the matrix is"
                    : twice ? "a step's sums and the sums of all steps share a thread's registers"
                    : wide  ? "accumulators of all products share a thread's registers"
@@ -179,23 +258,48 @@ static void choose_by_fit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
     }
 }
 
-/* Returns the step along what is contracted. */
-static int64_t choose_matrix_unit(Func *func, const Op *group, TilePlan *plan, AxisPlan *m,
-                                  AxisPlan *n)
+/* Four warps multiply together, from shared memory. Returns the step along what is contracted. */
+static int64_t choose_groups(Func *func, const Op *group, TilePlan *plan, AxisPlan *m,
+                             AxisPlan *n)
 {
+    const Unit *unit = plan->unit;
     ProductTiles tiles = {.depth = SWIZZLED / dtype_bytes(plan->dot->operands[0]->type->dtype)};
     const char *reason = tile_choose_waves(func, group, plan, m, n, &tiles);
     if (reason) {
-        set_halved(func, m, tiles.m, UNIT_ROWS, TURN_ROWS,
-                   tiles.m > UNIT_ROWS ? "two warp groups, each of 64 rows or a multiple"
-                                       : "one warp group of 64 rows");
-        set_halved(func, n, tiles.n, UNIT_COLUMNS, TURN_COLUMNS, reason);
+        set_halved(func, m, tiles.m, unit->m, TURN_ROWS,
+                   tiles.m > unit->m ? "two warp groups, each of 64 rows or a multiple"
+                                     : "one warp group of 64 rows");
+        set_halved(func, n, tiles.n, unit->n, TURN_COLUMNS, reason);
         plan->shares = tiles.shares;
     } else {
         choose_by_fit(func, plan, m, n);
     }
     plan->warps = smaller(8, (m ? larger(1, m->step / 64) : 1) * 4);
     return tiles.depth;
+}
+
+/* Each warp multiplies by itself: its fragments serve as many of another operand's as its tile is
+ * wide, and its share of the result stays in registers. */
+static int64_t choose_warps(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
+{
+    const Unit *unit = plan->unit;
+    int64_t wide = dtype_bytes(unit->result) / 4;
+    int64_t columns = larger(unit->n, 128 / wide / power_of_two_at_least(plan->n_dots));
+    if (m) {
+        set_halved(func, m, larger(unit->m, fitted(m->dim, 128)), unit->m, TURN_ROWS,
+                   "rows that share each fragment of the right operand");
+    }
+    if (n) {
+        set_halved(func, n, larger(unit->n, fitted(n->dim, columns)), unit->n, TURN_COLUMNS,
+                   "columns that share each fragment of the left operand");
+    }
+    int64_t threads = product_threads(m, n) * wide * power_of_two_at_least(plan->n_dots);
+    plan->warps =
+        smaller(256 / func->target->warp, power_of_two_at_most(threads / func->target->warp));
+    int operand = dtype_bytes(plan->dot->operands[0]->type->dtype);
+    int64_t four = (int64_t)4 * 256 * SWIZZLED; /* two blocks' slots of two tiles of 128 rows */
+    int64_t row = four > func->target->shared_bytes ? SWIZZLED / 2 : SWIZZLED;
+    return larger(unit->k, row / operand);
 }
 
 /* Products of one matrix after the other are summed. */
@@ -318,19 +422,24 @@ static int64_t choose_fma_unit(Func *func, const Op *group, TilePlan *plan, Axis
     return product_depth(func, plan->dot);
 }
 
-/* Do the user's tiles, where there are any, suit the matrix unit? */
-static bool given_suit(Func *func, const TilePlan *plan, const AxisPlan *m, const AxisPlan *n)
+/* The user's tiles and warps, where there are any. */
+static Tiles given_tiles(Func *func, const TilePlan *plan, const AxisPlan *m, const AxisPlan *n)
 {
-    int64_t depth = unit_depth(plan->dot->operands[0]->type->dtype);
-    bool suit = true;
+    Tiles tiles = {.warps = known_warps(func, NULL),
+                   .along_k = runs_along_k(plan->dot, 0) && runs_along_k(plan->dot, 1)};
     for (int i = 0; i < plan->n; i++) {
         const AxisPlan *axis = &plan->items[i];
         const Line *line = schedule_given(func, "tile", axis->name);
-        int64_t unit = axis == m ? UNIT_ROWS : axis == n ? UNIT_COLUMNS : depth;
         bool batch = axis != m && axis != n && (axis->flags & AXIS_STORED);
-        suit = suit && (!line || batch || line->number % unit == 0);
+        if (line && axis == m) {
+            tiles.rows = line->number;
+        } else if (line && axis == n) {
+            tiles.columns = line->number;
+        } else if (line && !batch && (axis->flags & AXIS_CONTRACTED)) {
+            tiles.depth = line->number;
+        }
     }
-    return suit;
+    return tiles;
 }
 
 /* ---- what is reduced beside a product ---- */
@@ -381,10 +490,12 @@ void tile_choose_product(Func *func, const Op *group, TilePlan *plan)
     int rank = plan->dot->results[0]->type->rank;
     AxisPlan *m = tile_axis_of(plan, plan->dot->results[0], rank - 2);
     AxisPlan *n = tile_axis_of(plan, plan->dot->results[0], rank - 1);
-    bool suits = given_suit(func, plan, m, n);
-    bool wgmma = text_same(choose_unit(func, plan->dot, suits), "wgmma");
-    int64_t depth = wgmma ? choose_matrix_unit(func, group, plan, m, n)
-                          : choose_fma_unit(func, group, plan, m, n);
+    Tiles tiles = given_tiles(func, plan, m, n);
+    const Unit *unit = choose_unit(func, operands, plan->dot->results[0]->type->dtype, &tiles);
+    plan->unit = unit;
+    int64_t depth = !unit                  ? choose_fma_unit(func, group, plan, m, n)
+                    : unit_warps(unit) > 1 ? choose_groups(func, group, plan, m, n)
+                                           : choose_warps(func, plan, m, n);
     for (int i = 0; i < plan->n; i++) {
         AxisPlan *axis = &plan->items[i];
         if (axis != m && axis != n && (axis->flags & AXIS_STORED)) {
@@ -394,12 +505,14 @@ void tile_choose_product(Func *func, const Op *group, TilePlan *plan)
             axis->how = AXIS_LOOP;
             axis->step = 0;
         } else if (axis->flags & AXIS_CONTRACTED) {
-            int64_t least = wgmma ? unit_depth(operands) : FMA_LEAST;
+            int64_t least = unit ? unit->k : FMA_LEAST;
             set_halved(func, axis, depth, least, TURN_DEPTH,
-                       !wgmma ? "as deep as the operands' tiles stay small"
+                       !unit ? "as deep as the operands' tiles stay small"
                        : depth * dtype_bytes(operands) > SWIZZLED
                            ? "rows of swizzled shared memory; small tiles meet less often"
-                           : "one 128-byte row of swizzled shared memory");
+                       : depth * dtype_bytes(operands) == SWIZZLED
+                           ? "one 128-byte row of swizzled shared memory"
+                           : "half a 128-byte row of swizzled shared memory");
         }
     }
     choose_beside(func, group, plan);

@@ -25,6 +25,7 @@ typedef struct Steps {
     int n_loads;
     int64_t rows, accumulators, elements; /* largest of the products and of all values */
     bool wgmma, any_dot, loops_first, ranks;
+    const Unit *unit; /* of single warps, of some product; NULL: none */
 } Steps;
 
 static int64_t elements_of(Type type)
@@ -86,7 +87,9 @@ static void measure_dot(Steps *steps, const Op *op)
 {
     Type c = op->results[0]->type;
     steps->any_dot = true;
-    steps->wgmma = text_same(product_unit(steps->func, op), "wgmma") || steps->wgmma;
+    const Unit *unit = product_unit(steps->func, op);
+    steps->wgmma = (unit && unit_warps(unit) > 1) || steps->wgmma;
+    steps->unit = unit && unit_warps(unit) == 1 ? unit : steps->unit;
     measure_operand(steps, op->operands[0]);
     measure_operand(steps, op->operands[1]);
     steps->rows = larger(steps->rows, poly_capacity(c->dims[0]));
@@ -217,6 +220,10 @@ static int64_t source_warps(const Func *func, const Steps *steps)
     int64_t each = steps->ranks ? THREAD_RANKED : THREAD_ELEMENTS;
     int64_t threads =
         steps->any_dot ? steps->accumulators / (THREAD_ACCUMULATORS / 4) : steps->elements / each;
+    if (steps->unit) { /* more than one warp for each of its rows would share them */
+        int64_t rows = larger(1, steps->rows / steps->unit->m) * func->target->warp;
+        threads = smaller(threads, larger(rows, steps->accumulators / THREAD_ACCUMULATORS));
+    }
     threads = smaller(larger(threads, func->target->warp),
                       steps->any_dot ? 256 : func->target->max_threads);
     return power_of_two_at_least(threads / func->target->warp);
@@ -227,7 +234,7 @@ static void try_steps(Func *func, Op *parallel, const Saved *saved, int64_t shri
     for (int i = 0; i < saved->n; i++) {
         saved->items[i].attr->ints[saved->items[i].at] = saved->items[i].step;
     }
-    *steps = (Steps){.func = func, .shrink = shrink, .loops_first = steps->wgmma};
+    *steps = (Steps){.func = func, .shrink = shrink, .loops_first = steps->wgmma || steps->unit};
     walk_group(parallel, set_steps, steps);
     walk_group(parallel, measure_op, steps);
 }

@@ -156,7 +156,7 @@ static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *
                           .given_k = given_step(func, k),
                           .given_shares = given_shares(func),
                           .may_share = tile_may_share(plan),
-                          .apart = product_adds_apart(dot),
+                          .apart = plan->unit->most_k != 0,
                           .dots = plan->n_dots,
                           .bytes = bytes};
     for (int i = 0; i < plan->n; i++) {

@@ -3,6 +3,7 @@
 #include "runtime/runtime.h"
 
 #include "ir/interp.h"
+#include "ir/unit.h"
 
 #include <math.h>
 #include <string.h>
@@ -116,13 +117,14 @@ const TesseraTarget *tessera_target(TesseraContext *context, size_t index)
         return NULL;
     }
     const Target *row = &rows[index];
+    const Unit *unit = unit_find(row, NULL, DT_BF16, DT_F32);
     TesseraTarget *out = &context->compiler->target;
     *out = (TesseraTarget){.name = row->name,
                            .warp = row->warp,
                            .max_threads = row->max_threads,
                            .shared_bytes = row->shared_bytes,
                            .units = row->units,
-                           .product = row->product16};
+                           .product = unit ? unit->word : "fma"};
     fill_family(row->family, out);
     return out;
 }

@@ -117,17 +117,36 @@ def passes():
     return body
 
 
+def unit_targets(text):
+    """The targets that a row's text names, which may be a macro of the table."""
+    table_text = (ROOT / "ir/units.def").read_text()
+    macros = dict(re.findall(r'^#define (\w+) "(.*)"$', table_text, flags=re.M))
+    return " ".join(f"`{name}`" for name in macros.get(text, text).split())
+
+
 def targets():
     fields = ["target", "family", "warp", "threads of a block", "of a unit", "its blocks",
-              "shared bytes", "registers", "registers of a thread", "units", "vector bytes",
-              "bulk copies", "roles", "16-bit products"]
+              "shared bytes", "registers", "registers of a thread", "units",
+              "blocks of a cluster", "vector bytes", "bulk copies", "roles"]
     families = {"CPU": "CPU", "NVPTX": "NVIDIA", "AMDGCN": "AMD"}
     body = title("Targets", "ir/targets.def")
     body += "The facts that passes read; what each means: `ir/target.h`.\n\n"
     body += table(fields, [
-        [f"`{r[0]}`", families[r[1]], *r[5:13], "this machine's" if "NATIVE" in r[13] else r[13],
-         *("yes" if x == "true" else "no" for x in r[14:16]), r[16]]
+        [f"`{r[0]}`", families[r[1]], *r[5:14], "this machine's" if "NATIVE" in r[14] else r[14],
+         *("yes" if x == "true" else "no" for x in r[15:17])]
         for r in rows("ir/targets.def", "TARGET")])
+    body += "\n## Matrix units\n\n"
+    body += ("What multiplies by itself, from `ir/units.def`: the value of the schedule line "
+             "`product`, the operands' type in registers, the result's, and rows by columns by "
+             "depth of one instruction, of which tiles are multiples. Of a target's rows "
+             "the first that takes a "
+             "product does it: operands of narrower types are widened where a row's type holds "
+             "each of them (8-bit floats as f16, f16 and bf16 as f32, 4-bit integers as i8), which "
+             "changes no result. Everything else is fused multiply-adds.\n\n")
+    body += table(["unit", "targets", "operands", "result", "m × n × k"],
+                  [[f"`{r[0]}`", unit_targets(r[1]), f"`{r[2].lower()}`", f"`{r[3].lower()}`",
+                    f"{r[4]} × {r[5]} × {r[6]}"] for kind in ("GROUP", "UNIT")
+                   for r in rows("ir/units.def", kind)])
     body += "\n## The parts that stand for them\n\n"
     body += ("What `explain` reckons with, from `ir/parts.def`; what each means: `ir/part.h`. "
              "No pass reads them.\n\n")

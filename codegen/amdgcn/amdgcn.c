@@ -2,6 +2,7 @@
 /* AMD: waves, LDS, code objects. Guarded accesses are branches, which LLVM turns into masks. */
 
 #include "ir/errors.h"
+#include "codegen/amdgcn/matrix.h"
 #include "codegen/amdgcn/rewrite.h"
 #include "codegen/gpu/emit.h"
 #include "codegen/gpu/files.h"
@@ -15,10 +16,17 @@ enum {
     SHARED_ALIGN = 1024,
     TENSOR_ALIGN = 16,
     CONSTANT_SPACE = 4,
+    /* In a thread: so many of MFMA's leave room for the rest among the first 256 registers. In the
+     * others, LLVM copies what a loop carries twice a step. */
+    MOST_ACCUMULATORS = 144,
 };
 
-/* slsr compares each integer operation with all before it, and finds nothing. */
-static const char *const LEFT_OUT[] = {"slsr", NULL};
+/* slsr compares each integer operation with all before it, and finds nothing. What machinelicm
+ * moves out of loops are constants and addresses that take an instruction each; kept, they take
+ * registers that accumulators need, and spill. Loops get longer by the counters that strength
+ * reduction adds. */
+static const char *const LEFT_OUT[] = {"slsr", "machinelicm", "early-machinelicm",
+                                       "Loop Strength Reduction", NULL};
 
 /* Loops test at the bottom. A loop that tests at the top and has divergent branches inside is
  * structured so that its results stay live through its body, next to what the body makes of them:
@@ -80,6 +88,10 @@ static void kernel_attributes(GpuEmitter *em, int threads, int blocks_per_unit)
                           arena_printf(em->arena, "%d,%d", threads, threads));
     llvm_string_attribute(em->l, em->kernel, "uniform-work-group-size", "true");
     unused_inputs(em);
+    int accumulators = amdgcn_accumulators(em);
+    if (accumulators > 0 && accumulators <= MOST_ACCUMULATORS) {
+        llvm_string_attribute(em->l, em->kernel, "amdgpu-agpr-alloc", "0");
+    }
     for (int i = 0; i < em->plan_launch->n_args; i++) {
         PlanArgKind kind = em->plan_launch->args[i].kind;
         if (kind == ARG_POINTER || kind == ARG_LOG) {
@@ -289,6 +301,7 @@ const GpuTarget gpu_amdgcn = {
     .warp_sync = sync_wave,
     .sync = sync_block,
     .fast_exp2 = fast_exp2,
+    .multiply = amdgcn_multiply,
     .passes = PASSES,
     .left_out = LEFT_OUT,
     .rewrite = amdgcn_rewrite,

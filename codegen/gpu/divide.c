@@ -21,6 +21,7 @@
 
 enum {
     WORTH_IT = 4,          /* elements a divisor */
+    NORMAL = 1 << 23,      /* bits of the least normal number */
     LEAST = 67 << 24,      /* bits of 2^-60 without the sign, shifted left by one */
     MOST_STEPS = 121 << 24 /* from there to those of 2^60 */
 };
@@ -199,14 +200,14 @@ static LLVMValueRef check_zeros(Division *v)
     return good;
 }
 
-/* The quotient, or a zero with the signs of both. By other operations than the checks', so that
- * their results need not be kept. */
+/* The quotient, or a zero with the signs of both: what is not moderate is zero. By other operations
+ * than the checks', so that their results need not be kept. */
 static LLVMValueRef with_zero(Division *v, int r, LLVMValueRef quotient)
 {
     LLVMBuilderRef b = v->em->builder;
     LLVMValueRef bits = bits_of(v, v->a[r]);
     LLVMValueRef size = LLVMBuildAnd(b, bits, gpu_i32(v->em, INT32_MAX), "");
-    LLVMValueRef none = LLVMBuildICmp(b, LLVMIntEQ, size, gpu_i32(v->em, 0), "");
+    LLVMValueRef none = LLVMBuildICmp(b, LLVMIntULT, size, gpu_i32(v->em, NORMAL), "");
     LLVMValueRef sign = LLVMBuildXor(b, bits, bits_of(v, v->d[r]), "");
     sign = LLVMBuildAnd(b, sign, gpu_i32(v->em, INT32_MIN), "");
     sign = LLVMBuildBitCast(b, sign, v->em->f32, "");

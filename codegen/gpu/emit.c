@@ -57,6 +57,16 @@ static void emit_range_fact(GpuEmitter *em, const Op *op)
     gpu_define_scalar(em, op->results[0], fact);
 }
 
+static void emit_dot(GpuEmitter *em, const Op *op)
+{
+    const Unit *unit = unit_of_dot(em->func->target, op);
+    if (unit) {
+        gpu_emit_matrix(em, op, unit);
+    } else {
+        gpu_emit_dot(em, op);
+    }
+}
+
 void gpu_emit_op(GpuEmitter *em, Op *op)
 {
     llvm_line(em->l, op->span);
@@ -89,7 +99,7 @@ void gpu_emit_op(GpuEmitter *em, Op *op)
     case OP_MASK: gpu_emit_mask(em, op); return;
     case OP_REDUCE: gpu_emit_reduce(em, op); return;
     case OP_CLUSTER_REDUCE: gpu_emit_cluster_reduce(em, op); return;
-    case OP_DOT: gpu_emit_dot(em, op); return;
+    case OP_DOT: emit_dot(em, op); return;
     case OP_LOAD: gpu_emit_load(em, op); return;
     case OP_STORE: gpu_emit_store(em, op); return;
     case OP_GATHER: gpu_emit_gather(em, op); return;

@@ -16,6 +16,7 @@
 #include "ir/ir.h"
 #include "ir/layout.h"
 #include "ir/target.h"
+#include "ir/unit.h"
 
 typedef struct GpuEmitter GpuEmitter;
 
@@ -54,6 +55,14 @@ typedef struct GpuRole {
         size_t n, cap;
     } coords;
 } GpuRole;
+
+/* What a thread has of an operand of a matrix instruction: elements, or words of 32 bits of them.
+ * */
+typedef struct GpuFragment {
+    LLVMValueRef *items;
+    int n;
+    bool words;
+} GpuFragment;
 
 /* What one vendor does in its own way. Hooks emit at the builder's cursor. */
 typedef struct GpuTarget {
@@ -107,6 +116,15 @@ typedef struct GpuTarget {
     void (*cluster_send)(GpuEmitter *em, LLVMValueRef at, LLVMValueRef block, LLVMValueRef value,
                          LLVMValueRef mailbox);
     void (*cluster_receive)(GpuEmitter *em, LLVMValueRef mailbox);
+    /* One matrix instruction: acc, n values of the result's type, becomes acc + a b. */
+    void (*multiply)(GpuEmitter *em, const Unit *unit, const GpuFragment *a, const GpuFragment *b,
+                     LLVMValueRef *acc, int n);
+    /* Two 8-bit floats (i8) become f16. False: no instruction of this target does. May be NULL. */
+    bool (*widen_pair)(GpuEmitter *em, DType from, LLVMValueRef *a, LLVMValueRef *b);
+    /* A word a thread of each of n (1, 2, 4) matrices of 8 rows of 16 bytes, a row at the address
+     * of lane 8 * matrix + row: lane i gets word i % 4 of row i / 4, or, `turned`, the transposed
+     * matrix' of 8 × 8 elements of 16 bits. NULL: the target has no such instruction. */
+    void (*load_matrices)(GpuEmitter *em, LLVMValueRef at, int n, bool turned, LLVMValueRef *words);
     /* The tensor map that a bulk_load or bulk_store needs; box, swizzle, rank (param is set). */
     void (*describe_map)(GpuEmitter *em, const Op *op, PlanMap *map);
     /* First thing in the kernel, outside of roles, when it has barriers: initialize, fence,

@@ -154,8 +154,9 @@ int gpu_shared_vector(const SharedTile *tile);
 void gpu_shared_read(GpuEmitter *em, const SharedTile *tile, LLVMValueRef at, int n,
                      LLVMValueRef *out);
 
-/* dot.c */
+/* dot.c: fused multiply-adds; matrix.c: an instruction of a warp */
 void gpu_emit_dot(GpuEmitter *em, const Op *op);
+void gpu_emit_matrix(GpuEmitter *em, const Op *op, const Unit *unit);
 
 /* control.c */
 void gpu_emit_for(GpuEmitter *em, Op *op);

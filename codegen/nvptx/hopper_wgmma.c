@@ -12,8 +12,9 @@
  *                           the next chunk (leading offset); 8 steps of k are 8 * pitch bytes
  *                           (stride) */
 #include "codegen/nvptx/hopper.h"
+#include "ir/unit.h"
 
-enum { GROUP_ROWS = 64, GROUP_WARPS_BITS = 2, DEPTH_BYTES = 32, MOST_N = 256, A_REGISTERS = 4 };
+enum { GROUP_ROWS = 64, GROUP_WARPS_BITS = 2, MOST_N = 256, A_REGISTERS = 4 };
 
 typedef struct Operand {
     HopperTile tile;
@@ -175,17 +176,13 @@ static int log2_of(int64_t value)
 
 static void read_types(Product *p, DType operands)
 {
-    switch (operands) {
-    case DT_F16: p->type = "f16"; break;
-    case DT_BF16: p->type = "bf16"; break;
-    case DT_F8E4M3: p->type = "e4m3"; break;
-    case DT_F8E5M2: p->type = "e5m2"; break;
-    case DT_I8: p->type = "s8"; break;
-    case DT_U8: p->type = "u8"; break;
-    default: gpu_bug(p->em, p->op, "wgmma multiplies floats and integers of 8 bits, f16, bf16");
+    const Unit *unit = unit_of_dot(p->em->func->target, p->op);
+    if (!unit || unit->out) {
+        gpu_bug(p->em, p->op, "wgmma multiplies floats and integers of 8 bits, f16, bf16");
     }
+    p->type = unit->instruction;
     p->elem_bytes = dtype_bytes(operands);
-    p->depth = DEPTH_BYTES / p->elem_bytes;
+    p->depth = unit->k;
     p->ints = !dtype_is_float(operands);
 }
 

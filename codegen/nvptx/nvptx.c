@@ -4,6 +4,7 @@
 
 #include "ir/errors.h"
 #include "codegen/nvptx/hopper.h"
+#include "codegen/nvptx/mma.h"
 #include "codegen/nvptx/ptxas.h"
 
 #include <string.h>
@@ -353,6 +354,9 @@ const GpuTarget gpu_nvptx = {
     .reciprocal = reciprocal,
     .fast_exp2 = fast_exp2,
     .fast = fast,
+    .multiply = nvptx_multiply,
+    .load_matrices = nvptx_load_matrices,
+    .widen_pair = nvptx_widen_pair,
     .load_if = load_if,
     .store_if = store_if,
     .describe_map = hopper_describe_map,

@@ -19,6 +19,7 @@ typedef struct Thread {
     int value, source, result; /* of a shuffle: given, lane that is read, got */
     long given;                /* the lanes that gave an odd value, a bit each */
     char *stack;
+    unsigned char operands[2][64]; /* of a matrix instruction: left, right */
 } Thread;
 
 static Thread threads[MOST_THREADS];
@@ -62,6 +63,8 @@ int emu_ballot(_Bool holds);
 long emu_ballot_wide(_Bool holds);
 void emu_wave(void);
 float emu_exp2(float x);
+void emu_matrix(int family, int depth, int kind, int is_signed, const void *a, const void *b,
+                const void *c, void *d);
 void emu_run(void (*code)(void), int n_blocks, int n_threads, int n_wave, void *shared, long bytes);
 
 int emu_thread(void)
@@ -160,6 +163,103 @@ void emu_wave(void)
 float emu_exp2(float x)
 {
     return exp2f(x);
+}
+
+/* ---- matrix instructions: 16 by 16, as AMD's manuals have them ---- */
+
+enum { MATRIX = 16 };
+typedef enum Kind { F16, BF16, F32, F64, INT8, FP8, BF8 } Kind;
+
+static const int KIND_BYTES[] = {2, 2, 4, 8, 1, 1, 1};
+
+static double small_float(int bits, int exponents, int bias)
+{
+    int mantissas = 7 - exponents, mantissa = bits & ((1 << mantissas) - 1);
+    int exponent = (bits & 127) >> mantissas;
+    double sign = bits & 128 ? -1 : 1;
+    if (exponents == 4 && (bits & 127) == 127) {
+        return NAN;
+    }
+    if (exponents == 5 && exponent == 31) {
+        return mantissa ? NAN : sign * INFINITY;
+    }
+    return sign * ldexp(mantissa + (exponent ? 1 << mantissas : 0),
+                        (exponent ? exponent : 1) - bias - mantissas);
+}
+
+static double element(Kind kind, int is_signed, const unsigned char *from, int at)
+{
+    union {
+        _Float16 f16;
+        uint32_t bits;
+        float f32;
+        double f64;
+    } u = {.f64 = 0};
+    from += at * KIND_BYTES[kind];
+    switch (kind) {
+    case INT8: return is_signed ? (signed char)*from : *from;
+    case FP8: return small_float(*from, 4, 7);
+    case BF8: return small_float(*from, 5, 15);
+    default: break;
+    }
+    memcpy(&u, from, (size_t)KIND_BYTES[kind]);
+    if (kind == BF16) {
+        u.bits <<= 16;
+    }
+    return kind == F16 ? (double)u.f16 : kind == F64 ? u.f64 : (double)u.f32;
+}
+
+/* CDNA: lane = line + 16 * (k / own), element k % own. RDNA3: all of k, in both halves of a wave.
+ * RDNA4: lane = line + 16 * (k / 8). */
+static double operand(int family, int depth, Kind kind, int is_signed, int side, int line, int k)
+{
+    int own = family == 11 ? depth : depth * MATRIX / wave, first = current - current % wave;
+    int lane = line + MATRIX * (k / own);
+    if (family == 11 && memcmp(threads[first + line].operands[side],
+                               threads[first + line + MATRIX].operands[side],
+                               (size_t)(depth * KIND_BYTES[kind]))) {
+        stop("the halves of the wave have different operands");
+    }
+    return element(kind, is_signed, threads[first + lane].operands[side], k % own);
+}
+
+/* Row and column of register r of this lane's result. */
+static void place(int family, Kind kind, int r, int *row, int *column)
+{
+    int lane = current % wave, part = lane / MATRIX;
+    *column = lane % MATRIX;
+    *row = family == 11   ? 2 * r + part
+           : family == 12 ? 8 * part + r
+           : kind == F64  ? 4 * r + part
+                          : 4 * part + r;
+}
+
+/* Threads wait for one another before, so that all operands are there, and after. */
+void emu_matrix(int family, int depth, int kind, int is_signed, const void *a, const void *b,
+                const void *c, void *d)
+{
+    int own = family == 11 ? depth : depth * MATRIX / wave;
+    size_t bytes = (size_t)(own * KIND_BYTES[kind]);
+    memcpy(threads[current].operands[0], a, bytes);
+    memcpy(threads[current].operands[1], b, bytes);
+    shuffle(0, 0);
+    for (int r = 0; r < MATRIX * MATRIX / wave; r++) {
+        int row, column;
+        double sum = 0;
+        place(family, kind, r, &row, &column);
+        for (int k = 0; k < depth; k++) {
+            sum += operand(family, depth, kind, is_signed, 0, row, k) *
+                   operand(family, depth, kind, is_signed, 1, column, k);
+        }
+        if (kind == F64) {
+            ((double *)d)[r] = ((const double *)c)[r] + sum;
+        } else if (kind == INT8) {
+            ((uint32_t *)d)[r] = ((const uint32_t *)c)[r] + (uint32_t)(int64_t)sum;
+        } else {
+            ((float *)d)[r] = (float)(((const float *)c)[r] + sum);
+        }
+    }
+    shuffle(0, 0);
 }
 
 /* libgcc has it from version 13 on; a bf16 is returned in the low bits of a vector register. */

@@ -27,7 +27,7 @@ import tempfile
 import numpy as np
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-WAVES = {"gfx942": 64, "gfx1100": 32}
+WAVES = {"gfx90a": 64, "gfx942": 64, "gfx950": 64, "gfx1100": 32, "gfx1201": 32}
 INTRINSICS = {
     "llvm.amdgcn.workitem.id.x": "emu_thread",
     "llvm.amdgcn.workgroup.id.x": "emu_block",
@@ -44,6 +44,9 @@ INTRINSICS = {
     "llvm.amdgcn.wave.barrier": "emu_wave",
     "llvm.amdgcn.exp2.f32": "emu_exp2",
 }
+# Matrix instructions, by the ISA's name for their operands (emulate.c, emu_matrix).
+KINDS = {"f16": 0, "bf16": 1, "f32": 2, "f64": 3, "i8": 4, "iu8": 4, "fp8": 5, "bf8": 6}
+MATRIX = re.compile(r"@llvm\.amdgcn\.(mfma|wmma)\.\w+?\.16x16x(\d+)\.?(\w+)([\w.]*)")
 C_TYPES = {"f32": "float", "f64": "double", "i64": "int64_t", "i32": "int32_t"}
 
 
@@ -53,7 +56,43 @@ def fail(text):
 
 # ---- the code ----
 
-def to_host(text):
+def matrix_function(name, result, params, family):
+    """A function of the module that does what a matrix instruction does: operands by address."""
+    unit, depth, operands = MATRIX.match(name).groups()[:3]
+    kind = KINDS[re.match(r"fp8|bf8|iu8|i8|bf16|f16|f32|f64", operands).group()]
+    flags = "i1" in params
+    values = [1, 3, 4] if flags else [0, 1, 2]
+    label = "emu_" + name[len("@llvm.amdgcn."):].replace(".", "_")
+    listed = ", ".join(f"{p} %p{i}" for i, p in enumerate(params))
+    body = [f"define internal {result} @{label}({listed}) noinline {{"]
+    for i in values:
+        body += [f"  %m{i} = alloca {params[i]}", f"  store {params[i]} %p{i}, ptr %m{i}"]
+    body += ["  %sign = zext i1 %p0 to i32"] if flags else []
+    places = ", ".join(f"ptr %m{i}" for i in values)
+    sign = "%sign" if flags else "1"
+    body += [f"  %r = alloca {result}",
+             f"  call void @emu_matrix(i32 {family}, i32 {depth}, i32 {kind}, i32 {sign}, "
+             f"{places}, ptr %r)",
+             f"  %v = load {result}, ptr %r", f"  ret {result} %v", "}"]
+    return label, "\n".join(body)
+
+
+def matrix_calls(text, family):
+    """Calls of matrix instructions become calls of such functions."""
+    bodies = []
+    for line in re.findall(r"^declare .*@llvm\.amdgcn\.(?:mfma|wmma).*$", text, flags=re.M):
+        text = text.replace(line + "\n", "")
+        result, name, params = re.match(r"declare (<.*?>) (@[\w.]+)\((.*)\)", line).groups()
+        params = [re.match(r"<.*?>|\w+", p).group() for p in params.split(", ")]
+        label, body = matrix_function(name, result, params, family)
+        text = text.replace(name + "(", f"@{label}(")
+        bodies.append(body)
+    if bodies:
+        bodies.append("declare void @emu_matrix(i32, i32, i32, i32, ptr, ptr, ptr, ptr)")
+    return text + "\n" + "\n".join(bodies) + "\n"
+
+
+def to_host(text, target):
     """LLVM IR of an AMD target to IR that any host takes; also shared memory's symbols."""
     text = re.sub(r"^target .*\n", "", text, flags=re.M)
     text = re.sub(r"^attributes #.*\n", "", text, flags=re.M)
@@ -61,6 +100,7 @@ def to_host(text):
     text = re.sub(r" ?addrspace\(\d\)", "", text)
     text = re.sub(r"\b(amdgpu_kernel|protected|immarg|internal)\b ?", "", text)
     text = re.sub(r"range\([^)]*\) ", "", text)
+    text = matrix_calls(text, {"gfx1100": 11, "gfx1201": 12}.get(target, 9))
     for name, call in INTRINSICS.items():
         text = text.replace("@" + name + "(", "@" + call + "(")
     left = re.findall(r"@(llvm\.amdgcn[\w.]*)", text)
@@ -140,7 +180,7 @@ def build(options, source, sizes_by_name, folder):
         plan = json.load(file)
     sizes = all_sizes(plan, sizes_by_name)
     with open(path("gpu.ll")) as file:
-        text, shared = to_host(file.read())
+        text, shared = to_host(file.read(), options.target)
     with open(path("host.ll"), "w") as file:
         file.write(text)
     with open(path("run.c"), "w") as file:
@@ -154,6 +194,22 @@ def build(options, source, sizes_by_name, folder):
 
 # ---- arrays ----
 
+def f8_values(dtype):
+    """Of all 256 bits."""
+    exponents, bias = (4, 7) if dtype == "f8e4m3" else (5, 15)
+    bits = np.arange(256)
+    mantissas = 7 - exponents
+    exponent, mantissa = bits >> mantissas & (1 << exponents) - 1, bits & (1 << mantissas) - 1
+    normal = (1 + mantissa / 2 ** mantissas) * 2.0 ** (exponent - bias)
+    value = np.where(exponent == 0, mantissa / 2 ** mantissas * 2.0 ** (1 - bias), normal)
+    top = exponent == (1 << exponents) - 1
+    special = (bits & 127) == 127 if dtype == "f8e4m3" else top & (mantissa > 0)
+    value = np.where(special, np.nan, value)
+    if dtype == "f8e5m2":
+        value = np.where(top & (mantissa == 0), np.inf, value)
+    return np.where(bits > 127, -value, value)
+
+
 def bf16_bits(values):
     bits = values.astype(np.float32).view(np.uint32).astype(np.uint64)
     return ((bits + 0x7fff + (bits >> 16 & 1)) >> 16).astype(np.uint16)
@@ -162,6 +218,10 @@ def bf16_bits(values):
 def to_memory(values, dtype):
     if dtype == "bf16":
         return bf16_bits(values)
+    if dtype.startswith("f8"):
+        nearest = np.abs(np.nan_to_num(f8_values(dtype), nan=1e9, posinf=1e9, neginf=-1e9) -
+                         values[:, None])
+        return np.argmin(nearest, axis=1).astype(np.uint8)
     return values.astype({"f32": np.float32, "f16": np.float16, "f64": np.float64}[dtype])
 
 
@@ -177,6 +237,8 @@ def units(array, dtype):
 def from_memory(elements, dtype):
     if dtype == "i4":
         return np.where(elements > 7, elements - 16.0, elements)
+    if dtype.startswith("f8"):
+        return f8_values(dtype)[elements]
     if dtype == "bf16":
         return (elements.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
     return elements.astype(np.float64)

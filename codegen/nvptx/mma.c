@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* mma.sync and ldmatrix (PTX ISA, "Warp Level Matrix Multiply-Accumulate Instructions"). */
+#include "codegen/nvptx/mma.h"
+
+#include "codegen/gpu/tiles.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { WORD_BYTES = 4, MOST_ARGS = 32 };
+
+typedef struct Statement {
+    GpuEmitter *em;
+    Text text, constraints;
+    LLVMValueRef args[MOST_ARGS];
+    int n_args, n_results;
+} Statement;
+
+/* "{$0, $1}" */
+static void add_list(Text *text, int first, int n)
+{
+    for (int i = 0; i < n; i++) {
+        text_printf(text, "%s$%d", i ? ", " : "{", first + i);
+    }
+    text_add(text, "}");
+}
+
+static void add_argument(Statement *s, LLVMValueRef value, const char *constraint)
+{
+    text_printf(&s->constraints, ",%s", constraint);
+    s->args[s->n_args++] = value;
+}
+
+/* Words of 32 bits; an f64 is one of 64. */
+static void add_fragment(Statement *s, DType dtype, const GpuFragment *fragment)
+{
+    GpuEmitter *em = s->em;
+    int first = s->n_results + s->n_args, each = WORD_BYTES / dtype_bytes(dtype);
+    for (int i = 0; fragment->words && i < fragment->n; i++) {
+        add_argument(s, fragment->items[i], "r");
+    }
+    for (int i = 0; !fragment->words && i < fragment->n; i += each ? each : 1) {
+        if (dtype == DT_F64) {
+            add_argument(s, fragment->items[i], "d");
+            continue;
+        }
+        LLVMValueRef word = gpu_pack(em, each, fragment->items + i);
+        add_argument(s, LLVMBuildBitCast(em->builder, word, em->i32, ""), "r");
+    }
+    text_add(&s->text, ", ");
+    add_list(&s->text, first, s->n_results + s->n_args - first);
+}
+
+static void call_attribute(GpuEmitter *em, LLVMValueRef call, const char *name)
+{
+    unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
+    LLVMAddCallSiteAttribute(call, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                             LLVMCreateEnumAttribute(em->context, kind, 0));
+}
+
+/* All lanes take part: it may move, but not into a branch. */
+static LLVMValueRef finish(Statement *s, LLVMTypeRef result)
+{
+    LLVMValueRef call =
+        gpu_asm(s->em, result, s->text.data, s->constraints.data, false, s->n_args, s->args);
+    call_attribute(s->em, call, "convergent");
+    call_attribute(s->em, call, "nounwind");
+    return call;
+}
+
+/* "m16n8k16 f32 bf16" */
+static void add_name(Statement *s, const Unit *unit)
+{
+    char shape[16], result[8], operands[8];
+    if (sscanf(unit->instruction, "%15s %7s %7s", shape, result, operands) != 3) {
+        diag_bug(s->em->func->diags, "nvptx: no instruction for `%s`", unit->instruction);
+    }
+    text_printf(&s->text, "mma.sync.aligned.%s.row.col.%s.%s.%s.%s ", shape, result, operands,
+                operands, result);
+}
+
+void nvptx_multiply(GpuEmitter *em, const Unit *unit, const GpuFragment *a, const GpuFragment *b,
+                    LLVMValueRef *acc, int n)
+{
+    Statement s = {
+        .em = em, .text = text_new(em->arena), .constraints = text_new(em->arena), .n_results = n};
+    LLVMTypeRef type = LLVMTypeOf(acc[0]), types[8];
+    const char *constraint = type == em->f32 ? "=f" : type == em->f64 ? "=d" : "=r";
+    add_name(&s, unit);
+    add_list(&s.text, 0, n);
+    for (int i = 0; i < n; i++) {
+        text_printf(&s.constraints, "%s%s", i ? "," : "", constraint);
+        types[i] = type;
+    }
+    add_fragment(&s, unit->operands, a);
+    add_fragment(&s, unit->operands, b);
+    int first = s.n_results + s.n_args;
+    for (int i = 0; i < n; i++) {
+        add_argument(&s, acc[i], constraint + 1);
+    }
+    text_add(&s.text, ", ");
+    add_list(&s.text, first, n);
+    text_add(&s.text, ";");
+    LLVMTypeRef all = LLVMStructTypeInContext(em->context, types, (unsigned)n, false);
+    LLVMValueRef results = finish(&s, all);
+    for (int i = 0; i < n; i++) {
+        acc[i] = LLVMBuildExtractValue(em->builder, results, (unsigned)i, "");
+    }
+}
+
+void nvptx_load_matrices(GpuEmitter *em, LLVMValueRef at, int n, bool turned, LLVMValueRef *words)
+{
+    const char *name = arena_printf(em->arena, "llvm.nvvm.ldmatrix.sync.aligned.m8n8.x%d%s.b16", n,
+                                    turned ? ".trans" : "");
+    LLVMTypeRef type = LLVMTypeOf(at);
+    LLVMValueRef all = gpu_intrinsic(em, name, 1, &type, 1, &at);
+    for (int i = 0; i < n; i++) {
+        words[i] = n == 1 ? all : LLVMBuildExtractValue(em->builder, all, (unsigned)i, "");
+    }
+}
+
+/* cvt.rn.f16x2.e4m3x2 and e5m2x2, since sm_89. */
+bool nvptx_widen_pair(GpuEmitter *em, DType from, LLVMValueRef *a, LLVMValueRef *b)
+{
+    LLVMBuilderRef builder = em->builder;
+    if (!strcmp(em->func->target->name, "sm_80") || !strcmp(em->func->target->name, "sm_86")) {
+        return false;
+    }
+    const char *text =
+        from == DT_F8E4M3 ? "cvt.rn.f16x2.e4m3x2 $0, $1;" : "cvt.rn.f16x2.e5m2x2 $0, $1;";
+    LLVMValueRef low = LLVMBuildZExt(builder, *a, em->i16, "");
+    LLVMValueRef high = LLVMBuildZExt(builder, *b, em->i16, "");
+    high = LLVMBuildShl(builder, high, LLVMConstInt(em->i16, 8, false), "");
+    LLVMValueRef pair = LLVMBuildOr(builder, low, high, "");
+    LLVMValueRef both = gpu_asm(em, em->i32, text, "=r,h", false, 1, &pair);
+    both = LLVMBuildBitCast(builder, both, llvm_lanes(em->f16, 2), "");
+    *a = LLVMBuildExtractElement(builder, both, gpu_i32(em, 0), "");
+    *b = LLVMBuildExtractElement(builder, both, gpu_i32(em, 1), "");
+    return true;
+}

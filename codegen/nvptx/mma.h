@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sm_80 and later: products of one warp, and reads of shared memory for them. */
+#ifndef TESSERA_CODEGEN_NVPTX_MMA_H
+#define TESSERA_CODEGEN_NVPTX_MMA_H
+
+#include "codegen/gpu/emit.h"
+
+void nvptx_multiply(GpuEmitter *em, const Unit *unit, const GpuFragment *a, const GpuFragment *b,
+                    LLVMValueRef *acc, int n);
+void nvptx_load_matrices(GpuEmitter *em, LLVMValueRef at, int n, bool turned, LLVMValueRef *words);
+
+bool nvptx_widen_pair(GpuEmitter *em, DType from, LLVMValueRef *a, LLVMValueRef *b);
+
+#endif

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ir/unit.h"
+
+#include "ir/base/text.h"
+#include "ir/schedule.h"
+
+#include <stdlib.h>
+
+enum { GROUP_WARPS = 4 };
+
+static const Unit ROWS[] = {
+#define UNIT(word, targets, operands, result, m, n, k, instruction, swapped, left, right, out)     \
+    {word, targets, DT_##operands, DT_##result, m, n, k, instruction, swapped, left, right, out,   \
+     false, 0},
+#define GROUP(word, targets, operands, result, m, n, k, instruction, along_k, most_k)              \
+    {word, targets, DT_##operands, DT_##result, m, n, k, instruction, false, NULL, NULL, NULL,     \
+     along_k, most_k},
+#include "ir/units.def"
+#undef UNIT
+#undef GROUP
+};
+
+const Unit *unit_rows(size_t *n)
+{
+    *n = sizeof ROWS / sizeof *ROWS;
+    return ROWS;
+}
+
+bool unit_on(const Unit *unit, const Target *target)
+{
+    return schedule_lists(unit->targets, target->name);
+}
+
+bool unit_widens(DType from, DType to)
+{
+    bool f8 = from == DT_F8E4M3 || from == DT_F8E5M2;
+    switch (to) {
+    case DT_F16:
+    case DT_BF16: return from == to || f8;
+    case DT_F32: return from == to || dtype_is_narrow(from);
+    case DT_I8: return from == to || from == DT_I4 || from == DT_U4;
+    case DT_U8: return from == to || from == DT_U4;
+    default: return from == to;
+    }
+}
+
+/* Integers wrap: their sums have the same bits, signed or not. */
+bool unit_takes(const Unit *unit, DType operands, DType result)
+{
+    bool same = unit->result == result || (dtype_is_int(result) && dtype_is_int(unit->result) &&
+                                           dtype_bits(result) == dtype_bits(unit->result));
+    bool as_they_are = !unit->out; /* read from shared memory by the instruction itself */
+    return same &&
+           (as_they_are ? operands == unit->operands : unit_widens(operands, unit->operands));
+}
+
+const Unit *unit_find(const Target *target, const char *word, DType operands, DType result)
+{
+    const Unit *found = NULL;
+    for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
+        const Unit *unit = &ROWS[i];
+        if (unit_on(unit, target) && (!word || text_same(word, unit->word)) &&
+            unit_takes(unit, operands, result)) {
+            if (unit->operands == operands) {
+                return unit;
+            }
+            found = found ? found : unit;
+        }
+    }
+    return found;
+}
+
+const Unit *unit_first(const Target *target, const char *word)
+{
+    for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
+        if (unit_on(&ROWS[i], target) && (!word || text_same(word, ROWS[i].word))) {
+            return &ROWS[i];
+        }
+    }
+    return NULL;
+}
+
+const Unit *unit_of_dot(const Target *target, const Op *dot)
+{
+    const char *word = op_word(dot, ATTR_UNIT);
+    if (!target || !word || text_same(word, "fma")) {
+        return NULL;
+    }
+    const Access left = op_access_nth(dot, 0);
+    return unit_find(target, word, left.memory->type->dtype, dot->results[0]->type->dtype);
+}
+
+int unit_warps(const Unit *unit)
+{
+    return unit->out ? 1 : GROUP_WARPS;
+}
+
+/* ---- layouts in a warp ---- */
+
+static void add_bit(Layout *layout, LayoutIn in, int axis, int64_t value)
+{
+    if (layout->bits[in] < LAYOUT_BITS) {
+        layout->basis[in][layout->bits[in]++][axis] = (int32_t)value;
+    }
+}
+
+Layout unit_layout(const Unit *unit, UnitTile tile)
+{
+    const char *at = tile == UNIT_LEFT ? unit->left : tile == UNIT_RIGHT ? unit->right : unit->out;
+    char second = tile == UNIT_OUT ? 'n' : 'k';
+    Layout layout = {.rank = 2};
+    LayoutIn in = IN_REGISTER;
+    while (*at) {
+        if (*at == ' ') {
+            at++;
+        } else if (*at == '|') {
+            in = IN_LANE;
+            at++;
+        } else if (*at == '0') {
+            add_bit(&layout, in, 0, 0);
+            at++;
+        } else {
+            char *end;
+            int axis = *at == second ? 1 : 0;
+            add_bit(&layout, in, axis, strtol(at + 1, &end, 10));
+            at = end;
+        }
+    }
+    return layout;
+}
+
+bool unit_turns(const Unit *unit, DType dtype)
+{
+    return text_same(unit->word, "mma") && dtype == unit->operands && dtype_bits(dtype) == 16;
+}
+
+Layout unit_result(const Unit *unit, const int64_t *extents, const int *warps, const int *spread)
+{
+    Layout layout = unit_layout(unit, UNIT_OUT);
+    const int own[] = {unit->m, unit->n};
+    for (int in = IN_REGISTER; in <= IN_LANE; in++) {
+        for (int i = 0; i < layout.bits[in]; i++) {
+            layout.basis[in][i][0] *= spread[0];
+            layout.basis[in][i][1] *= spread[1];
+        }
+    }
+    for (int axis = 1; axis >= 0; axis--) {
+        for (int at = 1; at < spread[axis]; at *= 2) {
+            add_bit(&layout, IN_REGISTER, axis, at);
+        }
+        int64_t at = own[axis] * spread[axis];
+        for (int warp = 1; warp < warps[axis]; warp *= 2, at *= 2) {
+            add_bit(&layout, IN_WARP, axis, at < extents[axis] ? at : 0);
+        }
+        for (; at < extents[axis]; at *= 2) {
+            add_bit(&layout, IN_REGISTER, axis, at);
+        }
+    }
+    return layout;
+}
+
+Layout unit_left_held(const Unit *unit, const int64_t *extents, const int *warps)
+{
+    Layout layout = unit_layout(unit, UNIT_OUT);
+    const int own[] = {unit->m, unit->n};
+    for (int warp = 1; warp < warps[1]; warp *= 2) {
+        add_bit(&layout, IN_WARP, 1, 0);
+    }
+    for (int axis = 1; axis >= 0; axis--) {
+        int64_t at = own[axis];
+        for (int warp = 1; axis == 0 && warp < warps[0]; warp *= 2, at *= 2) {
+            add_bit(&layout, IN_WARP, 0, at < extents[0] ? at : 0);
+        }
+        for (; at < extents[axis]; at *= 2) {
+            add_bit(&layout, IN_REGISTER, axis, at);
+        }
+    }
+    return layout;
+}
+
+/* ---- depths ---- */
+
+static int log_of(int64_t power)
+{
+    int log = 0;
+    while ((int64_t)1 << log < power) {
+        log++;
+    }
+    return log;
+}
+
+UnitDepth unit_depth_plain(const Unit *unit, int64_t k)
+{
+    UnitDepth depth = {.n = log_of(k > unit->k ? k : unit->k)};
+    for (int i = 0; i < depth.n; i++) {
+        depth.bit[i] = 1 << i;
+    }
+    return depth;
+}
+
+/* What the bits of `in` move along k in one instruction. */
+static int32_t bits_of(const Unit *unit, LayoutIn in)
+{
+    Layout left = unit_layout(unit, UNIT_LEFT);
+    int32_t bits = 0;
+    for (int i = 0; i < left.bits[in]; i++) {
+        bits |= left.basis[in][i][1];
+    }
+    return bits;
+}
+
+/* Deals the next places to the depth's bits of one instruction that are in `which`. */
+static void deal(UnitDepth *depth, const Unit *unit, int32_t which, int32_t *next)
+{
+    for (int i = 0; i < log_of(unit->k); i++) {
+        if (which >> i & 1) {
+            depth->bit[i] = *next;
+            *next *= 2;
+        }
+    }
+}
+
+UnitDepth unit_depth_runs(const Unit *unit, int64_t k, int row)
+{
+    UnitDepth depth = unit_depth_plain(unit, k);
+    int own = log_of(unit->k);
+    int32_t even = (int32_t)(k & -k), next = 1; /* within it any order covers the tile */
+    int32_t lanes = bits_of(unit, IN_LANE), across = 1;
+    for (int32_t rest = lanes; rest; rest &= rest - 1) {
+        across *= 2;
+    }
+    deal(&depth, unit, bits_of(unit, IN_REGISTER), &next);
+    int step = own;
+    for (; step < depth.n && next * across < row && next * across < even; step++, next *= 2) {
+        depth.bit[step] = next;
+    }
+    deal(&depth, unit, lanes, &next);
+    return depth;
+}
+
+/* Bits of the registers of a result along n, as if it went on for ever: value of the i-th. */
+static int32_t result_bit(const Unit *unit, int nth)
+{
+    Layout out = unit_layout(unit, UNIT_OUT);
+    int32_t own = 0;
+    for (int i = 0; i < out.bits[IN_REGISTER]; i++) {
+        own |= out.basis[IN_REGISTER][i][1];
+    }
+    for (int32_t value = 1;; value *= 2) {
+        if ((own & value) || value >= unit->n) {
+            if (nth-- == 0) {
+                return value;
+            }
+        }
+    }
+}
+
+static bool same_rows(const Layout *left, const Layout *out)
+{
+    int32_t own[2] = {0, 0};
+    for (int i = 0; i < left->bits[IN_REGISTER]; i++) {
+        own[0] |= left->basis[IN_REGISTER][i][0];
+    }
+    for (int i = 0; i < out->bits[IN_REGISTER]; i++) {
+        own[1] |= out->basis[IN_REGISTER][i][0];
+    }
+    for (int i = 0; i < left->bits[IN_LANE]; i++) {
+        bool rows = left->basis[IN_LANE][i][0] == out->basis[IN_LANE][i][0];
+        bool depth = (left->basis[IN_LANE][i][1] == 0) == (out->basis[IN_LANE][i][1] == 0);
+        if (!rows || !depth) {
+            return false;
+        }
+    }
+    return own[0] == own[1];
+}
+
+bool unit_depth_held(const Unit *unit, int64_t k, UnitDepth *depth)
+{
+    if (!unit->out) {
+        return false;
+    }
+    Layout left = unit_layout(unit, UNIT_LEFT), out = unit_layout(unit, UNIT_OUT);
+    *depth = unit_depth_plain(unit, k);
+    if (!same_rows(&left, &out) || k % unit->n != 0) {
+        return false;
+    }
+    for (int i = 0; i < left.bits[IN_LANE]; i++) {
+        int32_t own = left.basis[IN_LANE][i][1];
+        if (own) {
+            depth->bit[log_of(own)] = out.basis[IN_LANE][i][1];
+        }
+    }
+    int nth = 0;
+    int32_t registers = bits_of(unit, IN_REGISTER);
+    for (int i = 0; i < depth->n; i++) {
+        if (1 << i >= unit->k || registers >> i & 1) {
+            depth->bit[i] = result_bit(unit, nth++);
+        }
+    }
+    return true;
+}
+
+static int32_t at_depth(const UnitDepth *depth, int32_t own)
+{
+    int32_t at = 0;
+    for (int i = 0; i < depth->n; i++) {
+        at |= own >> i & 1 ? depth->bit[i] : 0;
+    }
+    return at;
+}
+
+/* What a result spreads an axis of the instruction by. */
+static int32_t spread_of(const Layout *out, const Layout *result, int axis)
+{
+    for (int in = IN_REGISTER; in <= IN_LANE; in++) {
+        for (int i = 0; i < out->bits[in]; i++) {
+            if (out->basis[in][i][axis]) {
+                return result->basis[in][i][axis] / out->basis[in][i][axis];
+            }
+        }
+    }
+    return 1;
+}
+
+Layout unit_operand(const Unit *unit, UnitTile side, const Layout *result, const UnitDepth *depth)
+{
+    Layout own = unit_layout(unit, side), layout = own, out = unit_layout(unit, UNIT_OUT);
+    int axis = side == UNIT_LEFT ? 0 : 1;
+    int32_t spread = spread_of(&out, result, axis);
+    for (int in = IN_REGISTER; in <= IN_LANE; in++) {
+        for (int i = 0; i < own.bits[in]; i++) {
+            layout.basis[in][i][0] *= spread;
+            layout.basis[in][i][1] = at_depth(depth, own.basis[in][i][1]);
+        }
+    }
+    for (int i = log_of(unit->k); i < depth->n; i++) {
+        add_bit(&layout, IN_REGISTER, 1, depth->bit[i]);
+    }
+    for (int i = out.bits[IN_REGISTER]; i < result->bits[IN_REGISTER]; i++) {
+        if (result->basis[IN_REGISTER][i][axis]) {
+            add_bit(&layout, IN_REGISTER, 0, result->basis[IN_REGISTER][i][axis]);
+        }
+    }
+    for (int i = 0; i < result->bits[IN_WARP]; i++) {
+        add_bit(&layout, IN_WARP, 0, result->basis[IN_WARP][i][axis]);
+    }
+    return layout;
+}
+
+int unit_fragments(const Unit *unit, const Layout *result)
+{
+    enum { WORD_BYTES = 4 };
+    Layout out = unit_layout(unit, UNIT_OUT);
+    int sum = 0;
+    for (int axis = 0; axis < 2; axis++) {
+        Layout own = unit_layout(unit, axis ? UNIT_RIGHT : UNIT_LEFT);
+        int registers = 1 << own.bits[IN_REGISTER];
+        for (int i = out.bits[IN_REGISTER]; i < result->bits[IN_REGISTER]; i++) {
+            registers *= result->basis[IN_REGISTER][i][axis] ? 2 : 1;
+        }
+        sum += registers * dtype_bytes(unit->operands) / WORD_BYTES;
+    }
+    return sum;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Matrix instructions, from the table units.def: what multiplies, where, and how its operands and
+ * its result lie in the threads of a warp. Layouts of products, operands in registers and reads of
+ * shared memory all follow from a row. */
+#ifndef TESSERA_IR_UNIT_H
+#define TESSERA_IR_UNIT_H
+
+#include "ir/layout.h"
+#include "ir/target.h"
+
+typedef struct Unit {
+    const char *word;        /* of the schedule line: wgmma, mma, mfma, wmma */
+    const char *targets;     /* that have it, space separated */
+    DType operands, result;  /* element types in registers */
+    int m, n, k;             /* of one instruction; tiles are multiples. wgmma: the least */
+    const char *instruction; /* for code generation */
+    bool swapped;            /* the right operand goes first: the manual's layouts, transposed */
+    const char *left, *right, *out; /* layouts in a warp; NULL: four warps multiply together */
+    bool along_k; /* takes operands of shared memory alone, and k must be contiguous there */
+    int most_k;   /* that it may add up, as its sums keep few bits; 0: any */
+} Unit;
+
+typedef enum UnitTile { UNIT_LEFT, UNIT_RIGHT, UNIT_OUT } UnitTile;
+
+/* All rows, in order. */
+const Unit *unit_rows(size_t *n);
+/* Does the target have it? */
+bool unit_on(const Unit *unit, const Target *target);
+/* Does every value of `from` have one of the same value in `to`? */
+bool unit_widens(DType from, DType to);
+/* Can it multiply operands of these types, as they are or widened? */
+bool unit_takes(const Unit *unit, DType operands, DType result);
+/* The row for a product on the target; `word` NULL: the first of any. NULL: none. */
+const Unit *unit_find(const Target *target, const char *word, DType operands, DType result);
+/* The target's first row (of the word, if any). NULL: none. */
+const Unit *unit_first(const Target *target, const char *word);
+/* The row that a dot's `unit` names; NULL: fma. */
+const Unit *unit_of_dot(const Target *target, const Op *dot);
+/* Warps that multiply together. */
+int unit_warps(const Unit *unit);
+
+/* One instruction's layout: axes m, k or n, k or m, n. */
+Layout unit_layout(const Unit *unit, UnitTile tile);
+/* Can threads read 8 × 8 elements of this type transposed (ldmatrix)? */
+bool unit_turns(const Unit *unit, DType dtype);
+/* A result over a grid of warps: the instruction's registers, then its repeats along n, then along
+ * m; neighbouring warps have neighbouring instructions. `spread`, by axis: so many repeats lie
+ * between one another, element by element; a thread reads neighbours of an operand that is
+ * contiguous along that axis for all of them at once. */
+Layout unit_result(const Unit *unit, const int64_t *extents, const int *warps, const int *spread);
+
+/* A left operand m × k that lies as a result over this grid does; warps beside each other have
+ * copies. */
+Layout unit_left_held(const Unit *unit, const int64_t *extents, const int *warps);
+
+/* Where in a tile each bit of a product's depth lies: bits of (instruction's number along k) * k +
+ * (its own k). Any order will do that both operands have. */
+typedef struct UnitDepth {
+    int n;
+    int32_t bit[LAYOUT_BITS];
+} UnitDepth;
+
+/* k as it is. */
+UnitDepth unit_depth_plain(const Unit *unit, int64_t k);
+/* A thread's own k are neighbours, as many as in rows of `row` elements all lanes can have: they
+ * are read together. */
+UnitDepth unit_depth_runs(const Unit *unit, int64_t k, int row);
+/* A left operand that lies as a result does (tile m × k). False: its threads would need elements of
+ * one another. */
+bool unit_depth_held(const Unit *unit, int64_t k, UnitDepth *depth);
+/* The layout of an operand's whole tile (m or n) × k: the instruction's registers, its repeats
+ * along k, then those of the result along the other axis. */
+Layout unit_operand(const Unit *unit, UnitTile side, const Layout *result, const UnitDepth *depth);
+
+/* 32-bit registers of a thread for the operands of a step of the instruction's depth. */
+int unit_fragments(const Unit *unit, const Layout *result);
+
+#endif
