@@ -11,7 +11,8 @@
 #include "passes/layout_pass.h"
 
 enum {
-    OWN_REGISTERS = 16, /* addresses, counters, descriptors */
+    OWN_REGISTERS = 16,   /* addresses, counters, descriptors */
+    FRAGMENT_PLACES = 16, /* where fragments of operands are read */
     REGISTER_BITS = 32,
     REGISTER_STEP = 8, /* in which they are handed out */
     BESIDE_TILE = 8,   /* the address of what it came from, conditions */
@@ -150,7 +151,8 @@ static int64_t fragments_of(LayoutPass *pass, const Op *product)
 {
     const Unit *unit = unit_of_dot(pass->func->target, product);
     const Layout *result = product->results[0]->type->layout;
-    return unit && unit_warps(unit) == 1 && result ? unit_fragments(unit, result) : 0;
+    bool single = unit && unit_warps(unit) == 1 && result;
+    return single ? unit_fragments(unit, result) + FRAGMENT_PLACES : 0;
 }
 
 static int64_t held_at(Lives *lives, const Op *product, int at)
