@@ -10,11 +10,11 @@ enum { GROUP_WARPS = 4 };
 
 static const Unit ROWS[] = {
 #define UNIT(word, targets, operands, result, m, n, k, instruction, swapped, left, right, out)     \
-    {word, targets, DT_##operands, DT_##result, m, n, k, instruction, swapped, left, right, out,   \
-     false, 0},
+    {word,        targets, DT_##operands, DT_##result, m,   n,     k,                              \
+     instruction, swapped, left,          right,       out, false, 0},
 #define GROUP(word, targets, operands, result, m, n, k, instruction, along_k, most_k)              \
-    {word, targets, DT_##operands, DT_##result, m, n, k, instruction, false, NULL, NULL, NULL,     \
-     along_k, most_k},
+    {word,        targets, DT_##operands, DT_##result, m,    n,       k,                           \
+     instruction, false,   NULL,          NULL,        NULL, along_k, most_k},
 #include "ir/units.def"
 #undef UNIT
 #undef GROUP

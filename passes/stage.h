@@ -41,6 +41,13 @@ typedef struct Stream {
 /* May the copy engine move the tensor: nothing in the launch both reads and writes it. */
 bool stage_may_bulk(const Op *launch, const Value *tensor);
 
+/* What went to shared memory through registers; further products of its block read it there. */
+typedef struct Stored {
+    const Value *value;
+    const Block *block;
+    Value *shared;
+} Stored;
+
 typedef struct Stager {
     Func *func;
     Op *launch;
@@ -49,6 +56,8 @@ typedef struct Stager {
     int n;
     Stream streams[MOST_STAGED];
     int n_streams;
+    Stored stored[MOST_STAGED];
+    int n_stored;
     bool unit; /* a matrix unit multiplies here */
     bool roles, persistent;
     bool even;            /* all tiles cost the same */

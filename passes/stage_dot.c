@@ -56,7 +56,8 @@ static bool follows_product(const Value *value, int depth)
 }
 
 /* A left operand may, where threads hold what they multiply: as it is loaded for groups of warps,
- * which share no rows, if of 16 bits, as their unit has them; for single ones what they have made of a product themselves. */
+ * which share no rows, if their unit takes it there; for single ones what they have made of a
+ * product themselves. */
 bool stage_stays(const Stager *s, const Op *dot, int side)
 {
     const Staged *item = stage_item(s, dot, side);
@@ -92,6 +93,23 @@ static Value *store_tile(Stager *s, Builder *b, Value *value, bool group)
         build_plain(b, OP_FENCE_ASYNC);
     }
     build_plain(b, OP_SYNC);
+    return shared;
+}
+
+/* A product of warps has read its operands when it is done: another one of the block reads the same
+ * tile. (Groups of warps go on reading behind it.) */
+static Value *stored_tile(Stager *s, Builder *b, Value *value, bool group)
+{
+    const Block *block = b->block;
+    for (int i = 0; !group && i < s->n_stored; i++) {
+        if (s->stored[i].value == value && s->stored[i].block == block) {
+            return s->stored[i].shared;
+        }
+    }
+    Value *shared = store_tile(s, b, value, group);
+    if (!group && s->n_stored < MOST_STAGED) {
+        s->stored[s->n_stored++] = (Stored){value, block, shared};
+    }
     return shared;
 }
 
@@ -159,7 +177,7 @@ static void add_operand(Stager *s, Operands *o, Op *dot, int side, Builder *befo
             at = build_after(s->func, item->load);
         }
     }
-    Value *shared = store_tile(s, &at, value, group);
+    Value *shared = stored_tile(s, &at, value, group);
     add_shared(o, shared, zero_position(before));
 }
 

@@ -259,8 +259,7 @@ static void choose_by_fit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
 }
 
 /* Four warps multiply together, from shared memory. Returns the step along what is contracted. */
-static int64_t choose_groups(Func *func, const Op *group, TilePlan *plan, AxisPlan *m,
-                             AxisPlan *n)
+static int64_t choose_groups(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n)
 {
     const Unit *unit = plan->unit;
     ProductTiles tiles = {.depth = SWIZZLED / dtype_bytes(plan->dot->operands[0]->type->dtype)};

@@ -70,11 +70,13 @@ static void measure_operand(Steps *steps, const Value *operand)
     while (load && load->kind == OP_PERMUTE) {
         load = load->operands[0]->def;
     }
-    steps->shared += bytes;
-    if (!load || load->kind != OP_LOAD) {
-        steps->operand = larger(steps->operand, bytes);
-    } else if (is_measured(steps, load)) {
+    bool loaded = load && load->kind == OP_LOAD;
+    if (loaded && is_measured(steps, load)) {
         return;
+    }
+    steps->shared += bytes;
+    if (!loaded) {
+        steps->operand = larger(steps->operand, bytes);
     } else if (is_walked(load)) {
         steps->walked += bytes;
     } else {

@@ -302,6 +302,7 @@ const GpuTarget gpu_amdgcn = {
     .sync = sync_block,
     .fast_exp2 = fast_exp2,
     .multiply = amdgcn_multiply,
+    .settle = amdgcn_settle,
     .passes = PASSES,
     .left_out = LEFT_OUT,
     .rewrite = amdgcn_rewrite,

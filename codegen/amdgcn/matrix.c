@@ -5,6 +5,8 @@
 #include "ir/build.h"
 #include "ir/base/text.h"
 
+#include <string.h>
+
 enum { WORD_BYTES = 4, LONG_BYTES = 8, WIDE_ELEMENTS = 8 };
 
 /* LLVM's type of an operand: halves and wide f32 as they are, what came before bf16 was a type as
@@ -57,6 +59,21 @@ void amdgcn_multiply(GpuEmitter *em, const Unit *unit, const GpuFragment *a, con
     c = text_same(unit->word, "mfma") ? call_mfma(em, name, first, second, c)
                                       : call_wmma(em, unit, name, first, second, c);
     gpu_unpack(em, c, n, acc);
+}
+
+/* LLVM does not know of WMMA that all lanes take part, and would move products whose results are
+ * used behind branches past them, while their fragments are held. */
+void amdgcn_settle(GpuEmitter *em, const Unit *unit, LLVMValueRef *acc, int n)
+{
+    if (!text_same(unit->word, "wmma")) {
+        return;
+    }
+    LLVMValueRef all = gpu_pack(em, n, acc);
+    LLVMValueRef call = gpu_asm(em, LLVMTypeOf(all), "", "=v,0", false, 1, &all);
+    unsigned kind = LLVMGetEnumAttributeKindForName("convergent", strlen("convergent"));
+    LLVMAddCallSiteAttribute(call, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                             LLVMCreateEnumAttribute(em->context, kind, 0));
+    gpu_unpack(em, call, n, acc);
 }
 
 typedef struct Accumulators {

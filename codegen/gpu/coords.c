@@ -25,6 +25,12 @@ uint32_t gpu_thread_bits(const Layout *layout, int axis)
     return bits;
 }
 
+bool gpu_is_disjoint(const Layout *layout, int axis)
+{
+    uint32_t mine = (uint32_t)gpu_register_coord(layout, axis, layout_registers(layout) - 1);
+    return (mine & gpu_thread_bits(layout, axis)) == 0;
+}
+
 static LLVMValueRef shifted(GpuEmitter *em, LLVMValueRef id, uint32_t mask, int shift)
 {
     LLVMValueRef part = LLVMBuildAnd(em->builder, id, gpu_i32(em, mask), "");

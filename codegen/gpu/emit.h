@@ -119,6 +119,8 @@ typedef struct GpuTarget {
     /* One matrix instruction: acc, n values of the result's type, becomes acc + a b. */
     void (*multiply)(GpuEmitter *em, const Unit *unit, const GpuFragment *a, const GpuFragment *b,
                      LLVMValueRef *acc, int n);
+    /* A product's own instructions are done: what they came to is made here. May be NULL. */
+    void (*settle)(GpuEmitter *em, const Unit *unit, LLVMValueRef *acc, int n);
     /* Two 8-bit floats (i8) become f16. False: no instruction of this target does. May be NULL. */
     bool (*widen_pair)(GpuEmitter *em, DType from, LLVMValueRef *a, LLVMValueRef *b);
     /* A word a thread of each of n (1, 2, 4) matrices of 8 rows of 16 bytes, a row at the address
@@ -234,6 +236,8 @@ LLVMValueRef gpu_size_value(GpuEmitter *em, Dim dim); /* i64 */
 
 /* i1: is register r's element in the tile in this thread? NULL: in all. */
 LLVMValueRef gpu_in_tile(GpuEmitter *em, Type type, int r);
+/* Do registers and threads move along this axis by different bits? */
+bool gpu_is_disjoint(const Layout *layout, int axis);
 /* i32: what this thread contributes to the coordinate on an axis. */
 LLVMValueRef gpu_thread_coord(GpuEmitter *em, const Layout *layout, int axis);
 /* The bits that lanes and warps may set in it. */

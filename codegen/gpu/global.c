@@ -94,14 +94,6 @@ static void find_guards(GlobalAccess *g)
     }
 }
 
-/* Do registers and threads move along this axis by different bits? */
-static bool is_disjoint(GlobalAccess *g, int axis)
-{
-    const Layout *layout = g->type->layout;
-    uint32_t mine = (uint32_t)gpu_register_coord(layout, axis, layout_registers(layout) - 1);
-    return (mine & gpu_thread_bits(layout, axis)) == 0;
-}
-
 static LLVMValueRef below_limit(GlobalAccess *g, int axis, int r)
 {
     GpuEmitter *em = g->em;
@@ -180,7 +172,7 @@ static void find_thread(GlobalAccess *g)
         const Layout *layout = g->type->layout;
         LLVMValueRef coord = gpu_thread_coord(em, layout, tile_axis);
         offset = LLVMBuildAdd(em->builder, offset, times(em, coord, g->strides[axis]), "");
-        g->disjoint &= is_disjoint(g, tile_axis);
+        g->disjoint &= gpu_is_disjoint(g->type->layout, tile_axis);
     }
     g->thread = advance(g, g->block, offset);
 }
@@ -234,7 +226,7 @@ static LLVMValueRef uniform_i64(GpuEmitter *em, LLVMValueRef i64)
 static void find_room(GlobalAccess *g, int axis)
 {
     GpuEmitter *em = g->em;
-    if (!g->limits[axis] || !is_disjoint(g, axis)) {
+    if (!g->limits[axis] || !gpu_is_disjoint(g->type->layout, axis)) {
         return;
     }
     LLVMValueRef limit = em->target->warp_uniform(em, g->limits[axis]);

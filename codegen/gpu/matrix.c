@@ -402,6 +402,9 @@ void gpu_emit_matrix(GpuEmitter *em, const Op *op, const Unit *unit)
     for (int step = 0; step < p.k / unit->k; step++) {
         multiply(&p, step);
     }
+    for (int r = 0; em->target->settle && r < p.n; r += p.own) {
+        em->target->settle(em, unit, p.acc + r, p.own);
+    }
     GpuValue *to = gpu_define(em, result);
     for (int r = 0; r < p.n; r++) {
         to->regs[r] = gpu_exists(em, p.type, r) ? p.acc[r] : NULL;

@@ -397,24 +397,64 @@ static LLVMValueRef axis_length(GpuEmitter *em, Type type, int axis)
     return LLVMBuildTrunc(em->builder, length, em->i32, "");
 }
 
-/* Is register r's element inside? One comparison serves `vector` neighbours along the axis. */
-static LLVMValueRef mask_inside(GpuEmitter *em, const Op *op, LLVMValueRef length,
-                                LLVMValueRef *known, int r)
+enum { MOST_PLACES = 32 };
+
+typedef struct Mask {
+    const Op *op;
+    const Layout *layout;
+    int axis;
+    LLVMValueRef length, room; /* i32: the length less the thread's part; NULL: not at hand */
+} Mask;
+
+static int places(const Mask *mask)
 {
-    const Layout *layout = op->results[0]->type->layout;
-    int axis = (int)op_int(op, ATTR_AXIS, 0), group = (int)op_int(op, ATTR_VECTOR, 1);
-    int at = gpu_register_coord(layout, axis, r) / group;
+    int n = 1;
+    for (int i = 0; i < mask->layout->bits[IN_REGISTER]; i++) {
+        n *= mask->layout->basis[IN_REGISTER][i][mask->axis] ? 2 : 1;
+    }
+    return n;
+}
+
+/* Compilers hold the coordinates of a few registers around a loop. In place of many, a thread has
+ * the length less its own part, where registers move along the axis by other bits: what is left to
+ * compare with is a constant. */
+static Mask open_mask(GpuEmitter *em, const Op *op)
+{
+    const Value *result = op->results[0];
+    Mask mask = {.op = op, .layout = result->type->layout, .axis = (int)op_int(op, ATTR_AXIS, 0)};
+    mask.length = axis_length(em, result->type, mask.axis);
+    if (gpu_is_disjoint(mask.layout, mask.axis) && places(&mask) > MOST_PLACES) {
+        LLVMValueRef part = gpu_thread_coord(em, mask.layout, mask.axis);
+        mask.room = LLVMBuildSub(em->builder, mask.length, part, "");
+    }
+    return mask;
+}
+
+static LLVMValueRef below_length(GpuEmitter *em, const Mask *mask, int r)
+{
+    LLVMValueRef coord = mask->room ? gpu_i32(em, gpu_register_coord(mask->layout, mask->axis, r))
+                                    : gpu_coord(em, mask->layout, mask->axis, r);
+    return LLVMBuildICmp(em->builder, LLVMIntSLT, coord, mask->room ? mask->room : mask->length,
+                         "");
+}
+
+/* Is register r's element inside? One comparison serves `vector` neighbours along the axis. */
+static LLVMValueRef mask_inside(GpuEmitter *em, const Mask *mask, LLVMValueRef *known, int r)
+{
+    int axis = mask->axis, group = (int)op_int(mask->op, ATTR_VECTOR, 1);
+    int at = gpu_register_coord(mask->layout, axis, r) / group;
     for (int i = 0; i < r; i++) {
-        if (known[i] && gpu_register_coord(layout, axis, i) / group == at) {
+        if (known[i] && gpu_register_coord(mask->layout, axis, i) / group == at) {
             return known[i];
         }
     }
-    LLVMValueRef coord = gpu_coord(em, layout, axis, r);
-    LLVMValueRef inside = LLVMBuildICmp(em->builder, LLVMIntSLT, coord, length, "");
-    LLVMValueRef skipped = gpu_skipped(em, op->results[0]->type->dims[axis]);
-    return skipped
-               ? gpu_both(em, inside, LLVMBuildICmp(em->builder, LLVMIntSGE, coord, skipped, ""))
-               : inside;
+    LLVMValueRef inside = below_length(em, mask, r);
+    LLVMValueRef skipped = gpu_skipped(em, mask->op->results[0]->type->dims[axis]);
+    if (!skipped) {
+        return inside;
+    }
+    LLVMValueRef coord = gpu_coord(em, mask->layout, axis, r);
+    return gpu_both(em, inside, LLVMBuildICmp(em->builder, LLVMIntSGE, coord, skipped, ""));
 }
 
 void gpu_emit_mask(GpuEmitter *em, const Op *op)
@@ -422,14 +462,14 @@ void gpu_emit_mask(GpuEmitter *em, const Op *op)
     const Value *result = op->results[0];
     DType dtype = result->type->dtype;
     LLVMValueRef neutral = llvm_number(em->l, dtype, gpu_type(em, dtype), op_attr(op, ATTR_VALUE));
-    LLVMValueRef length = axis_length(em, result->type, (int)op_int(op, ATTR_AXIS, 0));
+    Mask mask = open_mask(em, op);
     GpuValue *in = gpu_value(em, op->operands[0]), *out = gpu_define(em, result);
     GpuValue mine = {.regs = ARENA_ARRAY(em->arena, LLVMValueRef, out->n), .n = out->n};
     LLVMValueRef *inside = ARENA_ARRAY(em->arena, LLVMValueRef, out->n);
     gpu_renamed(em, op, op->operands[0]->type, in, result->type, &mine);
     for (int r = 0; r < out->n; r++) {
         if (starts(em, result, out, r)) {
-            inside[r] = mask_inside(em, op, length, inside, r);
+            inside[r] = mask_inside(em, &mask, inside, r);
             out->regs[r] = LLVMBuildSelect(em->builder, inside[r], mine.regs[r], neutral, "");
         }
     }
