@@ -17,8 +17,8 @@ def saturated(x, dtype):
 def casts(x, n):
     scaled, large = (np.asarray(x, np.float32) * np.float32(k) for k in (100, 1e9))
     return (saturated(scaled, np.int8), saturated(scaled, np.uint8),
-            saturated(np.asarray(large, np.float64), np.int32), n.astype(np.int8), n.astype(np.uint8),
-            (n > 0).astype(np.float32))
+            saturated(np.asarray(large, np.float64), np.int32), n.astype(np.int8),
+            n.astype(np.uint8), (n > 0).astype(np.float32))
 
 
 def shifted(values, by, bits, left):
