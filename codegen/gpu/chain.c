@@ -237,7 +237,7 @@ static bool emit_ways(GpuEmitter *em, const Run *run, const Op *last)
 {
     const Op *division = head_division(run);
     LLVMValueRef good;
-    if (!division) {
+    if (!division || gpu_is_rounded(division)) {
         return false;
     }
     LLVMValueRef *used = gpu_store_used(gpu_store_begin(em, last->next));

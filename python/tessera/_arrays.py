@@ -314,3 +314,8 @@ def adapter_of(value):
                         "speaks DLPack are taken")
     _adapters[cls] = found
     return found
+
+
+def is_read_only(array):
+    """Says so only of what has flags, as NumPy's arrays do: others refuse by themselves."""
+    return getattr(getattr(array, "flags", None), "writeable", True) is False

@@ -186,6 +186,7 @@ class Kernel:
         self._launched = [p for p in params if not p.is_const]
         self._consts, self._n_inputs = [p.is_const for p in self.inputs], len(self.inputs)
         self._written = [p.io == INOUT for p in self.inputs]
+        self._changed = [i for i, written in enumerate(self._written) if written]
         self._entries, self._compiled = OrderedDict(), {}
         self.__name__ = self.__qualname__ = self.name
         self.__doc__ = f"{self.name}({', '.join(f'{p.name}: {p}' for p in self.inputs)}) -> " + \
@@ -411,26 +412,30 @@ class Kernel:
             args, named = self._bind(args, named)
         key, now = [], []
         for value, const in zip(args, self._consts):
-            if const:
-                key.append(value)
+            if const:  # 0.0 and -0.0 are two, as are 2 and 2.0
+                key.append((value.__class__, repr(value)))
                 continue
             look = look_of.get(type(value), unseen)
             if look is unseen:
                 look = _arrays.find_look(value)
             if look is None:
+                key.append(None)  # a scalar stands here
                 now.append(value)
                 continue
             seen, address = look(value)
             key.append(seen)
             key.append(address & 15)
             now.append(address)
+        for i in self._changed:  # what is written may not be read-only
+            key.append(_arrays.is_read_only(args[i]))
         if named:
-            key.append(tuple(named.items()))
+            key.append(tuple((n, v.__class__, repr(v)) for n, v in named.items()))
         if out is not None:
             out = self._outputs(out)
             for value in out:
                 look = _arrays.find_look(value) if value is not None else None
                 seen, address = look(value) if look else (None, 0)
+                key.append(_arrays.is_read_only(value))
                 key.append(seen)
                 key.append(address & 15)
                 now.append(address)
@@ -471,8 +476,8 @@ class Kernel:
             status = launch._run(launch._handle, stream)
             if status:
                 runtime.fail(status)
-        if entry.waits or len(results) != 1:
-            return self._done(entry, results, stream)
+        if entry.waits or not results or len(results) != 1:
+            return self._done(entry, results or (), stream)
         return results[0]
 
     def _set(self, launch, now):

@@ -273,6 +273,28 @@ def test_torch():
         assert torch.equal(out, torch.full_like(c, 6.0))
 
 
+def test_later_calls():
+    """Calls that look alike to what was prepared before, and are not."""
+    ones = np.ones(4096, np.float32)
+    update = tessera.parse("kernel u(p: inout f32[N], g: f32[N]) { p = p + g }").u
+    total = np.zeros(4096, np.float32)
+    for _ in range(3):
+        update(total, ones)
+    assert total[0] == total[-1] == 3
+    fixed = np.frombuffer(bytes(4096 * 4), np.float32)
+    raises(tessera.UsageError, "read-only", update, fixed, ones)
+    scale = tessera.parse("kernel s(x: f32[N], a: i64) -> f32[N] = x * f32(a)").s
+    assert scale(ones, 2)[0] == 2
+    raises(TypeError, "not a number", scale, 64, ones)
+    twice = tessera.parse("kernel t(x: f32[N]) -> f32[N] = x + x").t
+    twice(ones, out=np.empty_like(ones))
+    raises(tessera.UsageError, "read-only", twice, ones, out=fixed)
+    assert not fixed.any()
+    over = tessera.parse("kernel o(x: f32[N], e: const f32 = 1.0) -> f32[N] = x / e").o
+    with np.errstate(all="ignore"):
+        assert over(ones, 0.0)[0] == np.inf and over(ones, -0.0)[0] == -np.inf
+
+
 def test_jax():
     import jax.numpy as jnp
     j = jnp.ones(8, jnp.float32)
