@@ -86,14 +86,15 @@ void tensor_random(TesseraTensor *tensor, uint64_t seed, const char *name, bool 
 /* Integers with all their digits, also of 64 bits. */
 static void show_element(TesseraType type, const void *packed, size_t i, FILE *to)
 {
+    double value = tessera_get(type, packed, i);
     if (tessera_type_is_float(type)) {
-        fprintf(to, "%.6g", tessera_get(type, packed, i));
+        fprintf(to, "%.6g", isnan(value) ? (double)NAN : value); /* of either sign */
     } else if (type == TESSERA_I64) {
         fprintf(to, "%" PRId64, ((const int64_t *)packed)[i]);
     } else if (type == TESSERA_U64) {
         fprintf(to, "%" PRIu64, ((const uint64_t *)packed)[i]);
     } else {
-        fprintf(to, "%.0f", tessera_get(type, packed, i));
+        fprintf(to, "%.0f", value);
     }
 }
 

@@ -141,6 +141,8 @@ void clone_block_into(Builder *b, CloneMap *map, const Block *block);
 typedef void WalkFn(Op *op, void *user);
 /* Pre-order over all ops below; the callback may remove or replace the op that it is given. */
 void block_walk(Block *block, WalkFn *fn, void *user);
+/* Is the value an operand of it, or of what its regions hold? */
+bool op_reads(const Op *op, const Value *value);
 void func_walk(Func *func, WalkFn *fn, void *user);
 /* Removes pure ops without uses until none is left. Returns how many. */
 int func_remove_dead(Func *func);

@@ -21,6 +21,23 @@ void block_walk(Block *block, WalkFn *fn, void *user)
     }
 }
 
+bool op_reads(const Op *op, const Value *value)
+{
+    for (int i = 0; i < op->n_operands; i++) {
+        if (op->operands[i] == value) {
+            return true;
+        }
+    }
+    for (int r = 0; r < op->n_regions; r++) {
+        for (const Op *in = op->regions[r]->first; in; in = in->next) {
+            if (op_reads(in, value)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 void func_walk(Func *func, WalkFn *fn, void *user)
 {
     block_walk(func->body, fn, user);

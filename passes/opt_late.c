@@ -173,23 +173,6 @@ static void raise_all(const Late *late)
 
 /* ---- late ---- */
 
-static bool reads(const Op *op, const Value *value)
-{
-    for (int i = 0; i < op->n_operands; i++) {
-        if (op->operands[i] == value) {
-            return true;
-        }
-    }
-    for (int r = 0; r < op->n_regions; r++) {
-        for (const Op *in = op->regions[r]->first; in; in = in->next) {
-            if (reads(in, value)) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
 static void hand_back(Late *late, Op *where)
 {
     int kept = 0;
@@ -249,7 +232,7 @@ static int needs(const Late *late, const Op *op)
 {
     int n = late->first;
     for (int i = late->first; i < late->n; i++) {
-        n = reads(op, late->flights[i].settled) || ends_flights(op) ? i + 1 : n;
+        n = op_reads(op, late->flights[i].settled) || ends_flights(op) ? i + 1 : n;
     }
     return n;
 }

@@ -130,30 +130,12 @@ static Value *carried_arg(const Overlap *o, int i)
     return o->body->args[1 + i];
 }
 
-/* Also in its regions. */
-static bool reads(const Op *op, const Value *value)
-{
-    for (int i = 0; i < op->n_operands; i++) {
-        if (op->operands[i] == value) {
-            return true;
-        }
-    }
-    for (int r = 0; r < op->n_regions; r++) {
-        for (const Op *in = op->regions[r]->first; in; in = in->next) {
-            if (reads(in, value)) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
 /* Nothing before the first product is settled may need the second one's result. */
 static bool acc_is_late(const Overlap *o)
 {
     const Value *acc = carried_arg(o, o->carried);
     for (const Op *op = o->body->first; op != o->first_settle; op = op->next) {
-        if (reads(op, acc)) {
+        if (op_reads(op, acc)) {
             return false;
         }
     }
@@ -320,10 +302,10 @@ typedef struct Late {
 
 static bool is_late(const Late *late, const Op *op)
 {
-    bool found = reads(op, late->acc);
+    bool found = op_reads(op, late->acc);
     for (int i = 0; i < late->n && !found; i++) {
         for (int r = 0; r < late->ops[i]->n_results; r++) {
-            found = found || reads(op, late->ops[i]->results[r]);
+            found = found || op_reads(op, late->ops[i]->results[r]);
         }
     }
     return found;

@@ -10,7 +10,6 @@
 enum {
     BLOCK_ELEMENTS = 4096, /* of a memory-bound block, unless a row is longer */
     BLOCK_THREADS = 256,   /* of one whose threads hold little */
-    ROW_MOST_THREAD = 32,  /* elements of a resident row that a thread may hold */
     MOST_MEETING = 512,    /* threads of a row: more would take long to meet */
     LOOPED_THREAD = 16,    /* where a loop carries as many beside those of its step */
     TURNED_THREAD = 64,    /* bytes of a turned tile that a thread holds */
@@ -20,8 +19,7 @@ enum {
     PARTS_ELEMENTS = 1024, /* the same of a block */
     HEAVY_THREAD = 8,      /* elements that take many registers: of two wide accesses of f32 */
     HEAVY_ELEMENTS = 1024, /* the same of a block */
-    ROW_MOST_CPU = 32768, /* elements of a resident row on a CPU: stays in the second-level cache */
-    LOOP_STEP = 8192,     /* of a row that does not fit */
+    LOOP_STEP = 8192,      /* of a row that does not fit */
     UNIT_REGISTERS = 65536, /* of a multiprocessor */
     THREAD_BESIDE = 16,     /* registers of a thread beside those of one value */
     LOADS_BESIDE = 24,      /* and these, where weights are loaded along a row */
@@ -54,19 +52,6 @@ static void choose_grid(Func *func, TilePlan *plan, int64_t elements)
                           : "enough elements a block for wide, overlapping accesses");
         elements /= axis->step;
     }
-}
-
-int64_t tile_longest_row(const Func *func)
-{
-    return (int64_t)func->target->max_threads * ROW_MOST_THREAD;
-}
-
-static int64_t row_capacity(const Func *func, const TilePlan *plan)
-{
-    int64_t most = smaller(ROW_MOST_THREAD, plan->most_thread);
-    int64_t capacity = is_gpu(func) ? (int64_t)func->target->max_threads * most
-                                    : smaller(ROW_MOST_CPU, plan->most_cached);
-    return capacity >> func->fit.plain;
 }
 
 /* A step along a row that does not fit. */
@@ -175,7 +160,7 @@ static int64_t choose_aligned(Func *func, const Op *group, const TilePlan *plan)
     int64_t widest = tile_widest_access(group);
     if (!is_gpu(func) || !tile_has_plain_ops(group) || !only_last_is_row(plan) ||
         !all_contiguous(group) || rows_are_wide(group) || most < ALIGNED_ROW ||
-        most > row_capacity(func, plan) - widest) {
+        most > tile_row_capacity(func, plan) - widest) {
         return 1;
     }
     /* What the ends of a row cost grows with the elements of a piece: 8 were slower than single
@@ -230,7 +215,7 @@ static int64_t choose_row(Func *func, const Op *group, TilePlan *plan, AxisPlan 
         return axis->step;
     }
     most += most < INT64_MAX - aligned ? aligned - 1 : 0;
-    bool fits = axis->held || most <= row_capacity(func, plan) / inner;
+    bool fits = axis->held || most <= tile_row_capacity(func, plan) / inner;
     const Line *given = schedule_given(func, "tile", axis->name);
     fits = fits && (axis->held || !given || given->number >= poly_most(axis->dim));
     /* Of no elements there is no tile, so no block: but what it is reduced to must be written. */
@@ -336,7 +321,7 @@ static int64_t given_elements(Func *func, const TilePlan *plan)
  * not once. */
 static int64_t room_of_rows(const Func *func, const TilePlan *plan, int64_t given)
 {
-    int64_t room = row_capacity(func, plan) / given;
+    int64_t room = tile_row_capacity(func, plan) / given;
     bool rows = false;
     for (int i = 0; i < plan->n; i++) {
         int64_t most = poly_most(plan->items[i].dim);

@@ -90,6 +90,8 @@ int tile_loads_of_rows(const Op *group);
 /* Elements of a row that a thread may hold: by the ops alone; by what is kept of each, too. */
 int64_t tile_most_of_ops(const Op *group);
 int64_t tile_most_a_thread(const Op *group);
+/* Elements of a row that a block may hold. */
+int64_t tile_row_capacity(const Func *func, const TilePlan *plan);
 /* Elements of a CPU's row whose gathers stay in the second-level cache. */
 int64_t tile_most_of_cache(const Func *func, const Op *group);
 /* Does an element take many registers while it is worked on? */

@@ -6,7 +6,9 @@
 #include "passes/an_atomics.h"
 
 enum {
-    MOST_KEPT = 4,       /* values of an element of a row; more make registers scarce anyway */
+    ROW_MOST_THREAD = 32, /* elements of a resident row that a thread may hold */
+    ROW_MOST_CPU = 32768, /* the same on a CPU: stays in the second-level cache */
+    MOST_KEPT = 4,        /* values of an element of a row; more make registers scarce anyway */
     SCAN_THREAD = 32,    /* of a row that is scanned; folds by a function combine each many times */
     FOLD_THREAD = 8,     /* where an element is more than one register */
     PLACE_THREAD = 8,    /* where each element has an address of its own */
@@ -215,4 +217,17 @@ bool tile_gathers_amid_work(const Op *group)
     Amid amid = {0, 0};
     block_walk(group->regions[0], count_amid, &amid);
     return amid.gathers > 0 && amid.ops > HEAVY_OPS;
+}
+
+int64_t tile_longest_row(const Func *func)
+{
+    return (int64_t)func->target->max_threads * ROW_MOST_THREAD;
+}
+
+int64_t tile_row_capacity(const Func *func, const TilePlan *plan)
+{
+    int64_t most = smaller(ROW_MOST_THREAD, plan->most_thread);
+    int64_t capacity = is_gpu(func) ? (int64_t)func->target->max_threads * most
+                                    : smaller(ROW_MOST_CPU, plan->most_cached);
+    return capacity >> func->fit.plain;
 }
