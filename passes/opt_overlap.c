@@ -11,9 +11,9 @@
  *
  * This is the software pipeline of FlashAttention-3 (Shah et al. 2024, section 3.2), for any loop
  * of that shape: the first product needs nothing that the loop carries but ring positions, and the
- * second one's result goes to the next step only. Where several warp groups compute, each issues
- * its two products in its turn (section 3.1): then the others' element-wise work runs under them.
- * Requires: stage. Changes no bits. */
+ * second one's result goes to the next step only. With `turns on`, of several warp groups each
+ * issues its two products in its turn (section 3.1), and the others' element-wise work runs under
+ * them. Requires: stage. Changes no bits. */
 #include "ir/build.h"
 #include "ir/schedule.h"
 #include "passes/pass.h"
@@ -407,8 +407,8 @@ static void overlap_loop(Overlap *o)
     op_remove(o->loop);
 }
 
-/* Products of two groups at once share the matrix unit, and both groups' element-wise work may then
- * leave it idle. */
+/* Not derived: on an H200 turns gain half a percent with 128 elements a head, and lose three with
+ * 64. */
 static bool choose_turns(const Overlap *o)
 {
     const Op *roles = op_enclosing(o->loop, OP_ROLES);

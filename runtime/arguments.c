@@ -136,3 +136,10 @@ TesseraStatus options_check(const TesseraProgram *program, const TesseraOptions 
     }
     return status;
 }
+
+TesseraStatus options_suit_compiling(const TesseraProgram *program, const TesseraOptions *options,
+                                     const TesseraSignature **signature)
+{
+    return options->target ? options_check(program, options, signature)
+                           : context_usage(program->work.context, "compiling needs a target");
+}

@@ -170,10 +170,7 @@ TesseraStatus tessera_compile(TesseraProgram *program, const TesseraOptions *opt
     if (null) {
         return context_null(context, __func__, null);
     }
-    if (!options->target) {
-        return context_usage(context, "compiling needs a target");
-    }
-    TesseraStatus status = options_check(program, options, &signature);
+    TesseraStatus status = options_suit_compiling(program, options, &signature);
     return status == TESSERA_OK ? kernel_make(context, program, options, out) : status;
 }
 

@@ -153,6 +153,9 @@ const char *options_null(const TesseraOptions *options);
 /* Finds the kernel, too. */
 TesseraStatus options_check(const TesseraProgram *program, const TesseraOptions *options,
                             const TesseraSignature **signature);
+/* The same, and that there is a target. */
+TesseraStatus options_suit_compiling(const TesseraProgram *program, const TesseraOptions *options,
+                                     const TesseraSignature **signature);
 
 /* ---- strides (strides.c) ---- */
 

@@ -171,10 +171,7 @@ TesseraStatus tessera_compile_start(TesseraProgram *program, const TesseraOption
     if (null) {
         return context_null(context, __func__, null);
     }
-    if (!options->target) {
-        return context_usage(context, "compiling needs a target");
-    }
-    TesseraStatus status = options_check(program, options, &signature);
+    TesseraStatus status = options_suit_compiling(program, options, &signature);
     TaskGate *gate = status == TESSERA_OK ? gate_of(context) : NULL;
     TesseraTask *task = gate ? context_take(context, sizeof *task) : NULL;
     if (!task) {
