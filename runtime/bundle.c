@@ -12,166 +12,6 @@ struct TesseraBundled {
     TesseraBytes header, object;
 };
 
-/* ---- which variants there are of a kernel ---- */
-
-static bool is_generic(const TesseraSignature *signature, const char *name)
-{
-    for (size_t i = 0; i < signature->n_generics; i++) {
-        if (text_same(signature->generics[i], name)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool is_choice(const TesseraSignature *signature, const char *name)
-{
-    for (size_t i = 0; i < signature->n_choices; i++) {
-        if (text_same(signature->choices[i].size, name)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool is_param(const TesseraSignature *signature, const char *name)
-{
-    for (size_t i = 0; i < signature->n_params; i++) {
-        if (text_same(signature->params[i].name, name)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool is_size(const TesseraSignature *signature, const char *name)
-{
-    for (size_t i = 0; i < signature->n_sizes; i++) {
-        if (text_same(signature->sizes[i], name)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Has the kernel something of this name? */
-static bool has_name(const TesseraSignature *signature, const char *name)
-{
-    return is_generic(signature, name) || is_choice(signature, name) || is_param(signature, name) ||
-           is_size(signature, name);
-}
-
-static bool any_has(const Making *making, const char *name)
-{
-    for (size_t i = 0; i < making->program->signatures.n; i++) {
-        if (has_name(&making->program->signatures.items[i], name)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Of one kernel alone nothing is left out, nor what no kernel has: that is an error. */
-static bool keeps(const Making *making, const TesseraSignature *signature, const char *name)
-{
-    bool one = making->options->kernel || making->program->signatures.n == 1;
-    return one || has_name(signature, name) || !any_has(making, name);
-}
-
-/* Does it name nothing that the kernel has not? */
-static bool is_for(const Making *making, const TesseraSignature *signature,
-                   const TesseraOptions *variant)
-{
-    bool all = true;
-    for (size_t i = 0; i < variant->n_bindings; i++) {
-        all = all && keeps(making, signature, variant->bindings[i].name);
-    }
-    for (size_t i = 0; i < variant->n_sizes; i++) {
-        all = all && keeps(making, signature, variant->sizes[i].name);
-    }
-    for (size_t i = 0; i < variant->n_facts; i++) {
-        all = all && keeps(making, signature, variant->facts[i].name);
-    }
-    for (size_t i = 0; i < variant->n_strides; i++) {
-        all = all && keeps(making, signature, variant->strides[i].name);
-    }
-    return all;
-}
-
-static const char *bound_to(const TesseraOptions *options, const char *name)
-{
-    for (size_t i = 0; i < options->n_bindings; i++) {
-        if (text_same(options->bindings[i].name, name)) {
-            return options->bindings[i].value;
-        }
-    }
-    return NULL;
-}
-
-/* Those of all variants, where this one has no other. */
-static void add_bindings(const Making *making, const TesseraSignature *signature,
-                         TesseraOptions *to)
-{
-    const TesseraBundleOptions *options = making->options;
-    TesseraPair *pairs =
-        ARENA_ARRAY(&making->work->arena, TesseraPair, to->n_bindings + options->n_bindings + 1);
-    size_t n = 0;
-    for (; n < to->n_bindings; n++) {
-        pairs[n] = to->bindings[n];
-    }
-    for (size_t i = 0; i < options->n_bindings; i++) {
-        const char *name = options->bindings[i].name;
-        if (keeps(making, signature, name) && !bound_to(to, name)) {
-            pairs[n++] = options->bindings[i];
-        }
-    }
-    to->bindings = pairs;
-    to->n_bindings = n;
-}
-
-static void add_facts(const Making *making, const TesseraSignature *signature,
-                      const TesseraFact *from, size_t n, TesseraOptions *to)
-{
-    TesseraFact *facts = ARENA_ARRAY(&making->work->arena, TesseraFact, to->n_facts + n + 1);
-    for (size_t i = 0; i < to->n_facts; i++) {
-        facts[i] = to->facts[i];
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (keeps(making, signature, from[i].name)) {
-            facts[to->n_facts++] = from[i];
-        }
-    }
-    to->facts = facts;
-}
-
-static TesseraOptions variant_of(const Making *making, const TesseraSignature *signature,
-                                 const TesseraOptions *from)
-{
-    TesseraOptions to = *from;
-    to.kernel = signature->name;
-    add_bindings(making, signature, &to);
-    add_facts(making, signature, making->options->facts, making->options->n_facts, &to);
-    return to;
-}
-
-/* The same for any size: a multiple of 1 is said of each. */
-static TesseraOptions any_size(const Making *making, const TesseraSignature *signature,
-                               const TesseraOptions *from)
-{
-    TesseraOptions to = *from;
-    TesseraFact *any = ARENA_ARRAY(&making->work->arena, TesseraFact, signature->n_sizes + 1);
-    size_t n = 0;
-    for (size_t i = 0; i < signature->n_sizes; i++) {
-        if (!is_choice(signature, signature->sizes[i])) {
-            any[n++] = (TesseraFact){.name = signature->sizes[i], .multiple = 1};
-        }
-    }
-    to.n_sizes = to.n_strides = to.n_facts = to.n_args = 0;
-    add_facts(making, signature, making->options->facts, making->options->n_facts, &to);
-    add_facts(making, signature, any, n, &to);
-    return to;
-}
-
 /* ---- functions ---- */
 
 /* In every locale. */
@@ -201,7 +41,7 @@ static void name_function(Making *making, const TesseraSignature *signature,
     Text name = text_new(arena), words = text_new(arena);
     text_add(&name, signature->name);
     for (size_t i = 0; i < signature->n_generics; i++) {
-        const char *value = bound_to(options, signature->generics[i]);
+        const char *value = bundle_bound_to(options, signature->generics[i]);
         if (value) {
             text_char(&name, '_');
             add_value(&name, value);
@@ -212,7 +52,7 @@ static void name_function(Making *making, const TesseraSignature *signature,
         bool choice = i < signature->n_choices;
         const TesseraParam *param = choice ? NULL : &signature->params[i - signature->n_choices];
         const char *is = choice ? signature->choices[i].size : param->name;
-        const char *value = choice || param->is_const ? bound_to(options, is) : NULL;
+        const char *value = choice || param->is_const ? bundle_bound_to(options, is) : NULL;
         if (value) {
             text_printf(&name, "_%s_", is);
             add_value(&name, value);
@@ -446,7 +286,8 @@ static bool add_function(Making *making, size_t function, const TesseraSignature
                          const TesseraOptions *variants, size_t n)
 {
     const TesseraBundleOptions *options = making->options;
-    TesseraOptions any = any_size(making, signature, &making->functions.items[function].options);
+    TesseraOptions any =
+        bundle_any_size(making, signature, &making->functions.items[function].options);
     for (size_t t = 0; t < options->n_targets; t++) {
         for (size_t v = 0; v < n; v++) {
             if (function_of(making, signature, &variants[v]) == function &&
@@ -469,12 +310,12 @@ static bool add_kernel(Making *making, const TesseraSignature *signature)
         ARENA_ARRAY(&making->work->arena, TesseraOptions, options->n_variants + 1);
     size_t first = making->functions.n, n = 0;
     for (size_t i = 0; i < options->n_variants; i++) {
-        if (is_for(making, signature, &options->variants[i])) {
-            variants[n++] = variant_of(making, signature, &options->variants[i]);
+        if (bundle_is_for(making, signature, &options->variants[i])) {
+            variants[n++] = bundle_variant_of(making, signature, &options->variants[i]);
         }
     }
     if (n == 0) {
-        variants[n++] = variant_of(making, signature, &nothing);
+        variants[n++] = bundle_variant_of(making, signature, &nothing);
     }
     for (size_t i = 0; i < n; i++) {
         function_of(making, signature, &variants[i]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A bundle in the making: what bundle.c compiles and bundle_header.c describes. */
-#ifndef TESSERA_RUNTIME_BUNDLE_MAKING_H
-#define TESSERA_RUNTIME_BUNDLE_MAKING_H
+#ifndef TESSERA_RUNTIME_BUNDLE_H
+#define TESSERA_RUNTIME_BUNDLE_H
 
 #include "codegen/bundle.h"
 #include "runtime/launch/bundle.h"
@@ -43,6 +43,15 @@ typedef struct Making {
     } objects;
 } Making;
 
+/* Is a variant for this kernel? Its options, and those of the code for any size. */
+bool bundle_is_for(const Making *making, const TesseraSignature *signature,
+                   const TesseraOptions *variant);
+TesseraOptions bundle_variant_of(const Making *making, const TesseraSignature *signature,
+                                 const TesseraOptions *from);
+TesseraOptions bundle_any_size(const Making *making, const TesseraSignature *signature,
+                               const TesseraOptions *from);
+/* What the options bind a name to, or NULL. */
+const char *bundle_bound_to(const TesseraOptions *options, const char *name);
 /* What the kernel at hand was warned of becomes the bundle's, once. */
 void bundle_keep_warnings(Making *making);
 void bundle_tell_warnings(Making *making);
