@@ -73,30 +73,40 @@ static bool check_block(Stager *s, const RoleShares *shares)
     return false;
 }
 
+/* What a block has to share out: a launch gives every thread the same count, a multiple of 8, and
+ * what a multiprocessor has beyond it is nobody's (a role that waited for it would hang). */
+static int64_t registers_launched(const Stager *s, const RoleShares *shares)
+{
+    const Target *target = s->func->target;
+    int64_t threads = (shares->warps[0] + shares->warps[1]) * target->warp;
+    return target->registers / threads / REGISTER_STEP * REGISTER_STEP * threads;
+}
+
 static void check_sum(Stager *s, const RoleShares *shares)
 {
     const Target *target = s->func->target;
     Arena *arena = s->func->arena;
     int64_t give = shares->warps[0] * target->warp, take = shares->warps[1] * target->warp;
     int64_t all = give * shares->registers[0] + take * shares->registers[1];
-    if (all > target->registers) {
+    int64_t launched = registers_launched(s, shares);
+    if (all > launched) {
         bool consumer = schedule_given(s->func, "registers", "consumer") != NULL;
-        refuse(
-            s, "registers", NAMES[consumer],
-            arena_printf(arena,
-                         "the roles want %lld threads * %lld + %lld threads * %lld = %lld "
-                         "registers",
-                         (long long)give, (long long)shares->registers[0], (long long)take,
-                         (long long)shares->registers[1], (long long)all),
-            arena_printf(arena, "a multiprocessor of %s has %d", target->name, target->registers));
+        refuse(s, "registers", NAMES[consumer],
+               arena_printf(arena,
+                            "the roles want %lld threads * %lld + %lld threads * %lld = %lld "
+                            "registers",
+                            (long long)give, (long long)shares->registers[0], (long long)take,
+                            (long long)shares->registers[1], (long long)all),
+               arena_printf(arena, "a block of %lld threads of %s is given %lld",
+                            (long long)(give + take), target->name, (long long)launched));
     }
 }
 
 /* What the producer leaves, as far as one thread can use it. */
 static int64_t registers_left(const Stager *s, const RoleShares *shares)
 {
-    const Target *target = s->func->target;
-    int64_t left = target->registers / target->warp - shares->warps[0] * shares->registers[0];
+    int64_t left = registers_launched(s, shares) / s->func->target->warp -
+                   shares->warps[0] * shares->registers[0];
     int64_t each = left / shares->warps[1] / REGISTER_STEP * REGISTER_STEP;
     return each < LEAST_REGISTERS      ? LEAST_REGISTERS
            : each > CONSUMER_REGISTERS ? CONSUMER_REGISTERS
