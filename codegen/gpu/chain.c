@@ -3,6 +3,8 @@
  * op: what a chain computes on the way then lives for their turn, not for all of them at once. The
  * assembler keeps most of the order that it is given, and a long epilogue would not fit its
  * registers. */
+#include <string.h>
+
 #include "codegen/gpu/tiles.h"
 
 static bool can_join(const Op *op, const Layout *layout)
@@ -262,6 +264,70 @@ static bool emit_ways(GpuEmitter *em, const Run *run, const Op *last)
     return true;
 }
 
+/* ---- a division whose quotients stay at hand ---- */
+
+/* What near quotients and their dividends hold at once. */
+enum { AT_HAND = 64 };
+
+/* Registers [from, from + n). */
+static void emit_at_hand(GpuEmitter *em, const Op *division, int from, int n)
+{
+    LLVMBuilderRef b = em->builder;
+    LLVMValueRef good = NULL, *quotient = gpu_value(em, division->results[0])->regs + from;
+    LLVMValueRef *near = ARENA_ARRAY(em->arena, LLVMValueRef, n);
+    gpu_emit_quotients(em, division, from, n, DIVIDE_NEAR, &good);
+    if (!good) {
+        return;
+    }
+    memcpy(near, quotient, (size_t)n * sizeof *near);
+    LLVMBasicBlockRef ways[] = {LLVMGetInsertBlock(b), gpu_new_block(em, "again")};
+    LLVMBasicBlockRef done = gpu_new_block(em, "divided");
+    LLVMBuildCondBr(b, good, done, ways[1]);
+    gpu_go(em, ways[1]);
+    for (int r = 0; r < n; r += GPU_GROUP / 2) {
+        int group = n - r < GPU_GROUP / 2 ? n - r : GPU_GROUP / 2;
+        gpu_emit_quotients(em, division, from + r, group, DIVIDE_AGAIN, NULL);
+    }
+    ways[1] = LLVMGetInsertBlock(b);
+    LLVMBuildBr(b, done);
+    gpu_go(em, done);
+    for (int r = 0; r < n; r++) {
+        if (near[r]) {
+            LLVMValueRef both[] = {near[r], quotient[r]};
+            quotient[r] = LLVMBuildPhi(b, em->f32, "");
+            LLVMAddIncoming(quotient[r], both, ways, 2);
+        }
+    }
+}
+
+/* Quotients that are only rounded (an attention's tile on its way to shared memory): nearly, many
+ * of them, without a branch; a thread whose own were not near enough divides once more, out of the
+ * way of the others. In groups with a branch each, what is seldom run stood between what always is:
+ * attention of 257 keys spent a sixth of its time there, fetching instructions. */
+static const Op *emit_head(GpuEmitter *em, const Run *run)
+{
+    const Op *division = head_division(run);
+    int n = division ? gpu_registers(em, division->results[0]->type) : 0;
+    if (n <= GPU_GROUP || !gpu_is_rounded(division) || !em->target->opaque) {
+        return NULL;
+    }
+    for (int from = 0; from < n; from += AT_HAND) {
+        emit_at_hand(em, division, from, n - from < AT_HAND ? n - from : AT_HAND);
+    }
+    return division;
+}
+
+static void drop(Run *run, const Op *op)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < run->n; i++) {
+        if (run->items[i] != op) {
+            run->items[kept++] = run->items[i];
+        }
+    }
+    run->n = kept;
+}
+
 Op *gpu_emit_chain(GpuEmitter *em, Op *first)
 {
     Run run = {0};
@@ -286,6 +352,9 @@ Op *gpu_emit_chain(GpuEmitter *em, Op *first)
     }
     if (stores && emit_ways(em, &run, last)) {
         return last->next;
+    }
+    if (!stores) {
+        drop(&run, emit_head(em, &run));
     }
     Taker taker = begin_taker(em, last);
     emit_groups(em, &run, &taker, DIVIDE_CHECKED, NULL);
