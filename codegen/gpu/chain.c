@@ -266,53 +266,53 @@ static bool emit_ways(GpuEmitter *em, const Run *run, const Op *last)
 
 /* ---- a division whose quotients stay at hand ---- */
 
-/* What near quotients and their dividends hold at once. */
-enum { AT_HAND = 64 };
-
-/* Registers [from, from + n). */
-static void emit_at_hand(GpuEmitter *em, const Op *division, int from, int n)
+static LLVMBasicBlockRef emit_way(GpuEmitter *em, const Op *division, GpuDivide how, int most,
+                                  LLVMValueRef *quotient)
 {
-    LLVMBuilderRef b = em->builder;
-    LLVMValueRef good = NULL, *quotient = gpu_value(em, division->results[0])->regs + from;
-    LLVMValueRef *near = ARENA_ARRAY(em->arena, LLVMValueRef, n);
-    gpu_emit_quotients(em, division, from, n, DIVIDE_NEAR, &good);
-    if (!good) {
-        return;
+    GpuValue *out = gpu_value(em, division->results[0]);
+    for (int from = 0; from < out->n; from += most) {
+        int n = out->n - from < most ? out->n - from : most;
+        gpu_emit_quotients(em, division, from, n, how, NULL);
     }
-    memcpy(near, quotient, (size_t)n * sizeof *near);
-    LLVMBasicBlockRef ways[] = {LLVMGetInsertBlock(b), gpu_new_block(em, "again")};
-    LLVMBasicBlockRef done = gpu_new_block(em, "divided");
-    LLVMBuildCondBr(b, good, done, ways[1]);
-    gpu_go(em, ways[1]);
-    for (int r = 0; r < n; r += GPU_GROUP / 2) {
-        int group = n - r < GPU_GROUP / 2 ? n - r : GPU_GROUP / 2;
-        gpu_emit_quotients(em, division, from + r, group, DIVIDE_AGAIN, NULL);
-    }
-    ways[1] = LLVMGetInsertBlock(b);
-    LLVMBuildBr(b, done);
-    gpu_go(em, done);
-    for (int r = 0; r < n; r++) {
-        if (near[r]) {
-            LLVMValueRef both[] = {near[r], quotient[r]};
-            quotient[r] = LLVMBuildPhi(b, em->f32, "");
-            LLVMAddIncoming(quotient[r], both, ways, 2);
-        }
-    }
+    memcpy(quotient, out->regs, (size_t)out->n * sizeof *quotient);
+    return LLVMGetInsertBlock(em->builder);
 }
 
-/* Quotients that are only rounded (an attention's tile on its way to shared memory): nearly, many
- * of them, without a branch; a thread whose own were not near enough divides once more, out of the
- * way of the others. In groups with a branch each, what is seldom run stood between what always is:
- * attention of 257 keys spent a sixth of its time there, fetching instructions. */
+/* All dividends are looked at first, and divided without a branch if they are moderate; what is
+ * seldom run stands out of the way. (An attention's tile on its way to shared memory: in groups
+ * with a branch each, fetching instructions took a tenth of its time where there are few keys. Near
+ * quotients do not pay here: of eight warps that wait for each other one nearly always has to
+ * divide again.) */
 static const Op *emit_head(GpuEmitter *em, const Run *run)
 {
+    LLVMBuilderRef b = em->builder;
     const Op *division = head_division(run);
     int n = division ? gpu_registers(em, division->results[0]->type) : 0;
-    if (n <= GPU_GROUP || !gpu_is_rounded(division) || !em->target->opaque) {
+    LLVMValueRef good;
+    if (n <= GPU_GROUP || n > 2 * GPU_MANY || !em->target->opaque ||
+        !gpu_quotients_check(em, division, DIVIDE_MODERATE, NULL, &good)) {
         return NULL;
     }
-    for (int from = 0; from < n; from += AT_HAND) {
-        emit_at_hand(em, division, from, n - from < AT_HAND ? n - from : AT_HAND);
+    LLVMBasicBlockRef usual = gpu_new_block(em, "moderate"), others = gpu_new_block(em, "others");
+    LLVMBasicBlockRef done = gpu_new_block(em, "divided"), ways[2];
+    LLVMValueRef *quotients[] = {ARENA_ARRAY(em->arena, LLVMValueRef, n),
+                                 ARENA_ARRAY(em->arena, LLVMValueRef, n)};
+    LLVMBuildCondBr(b, good, usual, others);
+    gpu_go(em, usual);
+    ways[0] = emit_way(em, division, DIVIDE_MODERATE, n, quotients[0]);
+    LLVMBuildBr(b, done);
+    gpu_go(em, others);
+    GpuDivide how = gpu_is_rounded(division) ? DIVIDE_AGAIN : DIVIDE_CHECKED;
+    ways[1] = emit_way(em, division, how, GPU_GROUP / 2, quotients[1]);
+    LLVMBuildBr(b, done);
+    gpu_go(em, done);
+    LLVMValueRef *out = gpu_value(em, division->results[0])->regs;
+    for (int r = 0; r < n; r++) {
+        if (out[r]) {
+            LLVMValueRef both[] = {quotients[0][r], quotients[1][r]};
+            out[r] = LLVMBuildPhi(b, em->f32, "");
+            LLVMAddIncoming(out[r], both, ways, 2);
+        }
     }
     return division;
 }
