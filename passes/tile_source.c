@@ -11,6 +11,9 @@ enum {
     THREAD_RANKED = 8,       /* elements that are ranked: digits, ranks, values, and their places */
     THREAD_HELD_BYTES = 840, /* of accumulators and operands that a thread may hold */
     MOST_LOADS = 32,         /* that are told apart */
+    STEP_COLUMNS = 32,       /* what a step of a loop costs beside its own, measured on an H200 */
+    EVEN_COLUMNS = 32,       /* steps that the matrix units of all types take */
+    EVEN_GAIN = 8,           /* % that another step must save */
 };
 
 typedef struct Steps {
@@ -25,6 +28,7 @@ typedef struct Steps {
     int n_loads;
     int64_t rows, accumulators, elements; /* largest of the products and of all values */
     bool wgmma, any_dot, loops_first, ranks;
+    bool even;        /* loops of few steps take such as leave little of the last one unused */
     const Unit *unit; /* of single warps, of some product; NULL: none */
 } Steps;
 
@@ -117,6 +121,37 @@ static void measure_op(Op *op, void *user)
     }
 }
 
+/* Does the loop walk all of an axis? Then this is its extent, the most that it can be; else 0. */
+static int64_t walks_all(const Op *loop)
+{
+    const Op *first = loop->operands[0]->def, *end = loop->operands[1]->def;
+    bool whole = loop->kind == OP_FOR && first && first->kind == OP_CONST &&
+                 op_attr(first, ATTR_VALUE)->i == 0 && end && end->kind == OP_SIZE;
+    return whole ? poly_most(op_attr(loop, ATTR_DIMS)->dims[0]) : 0;
+}
+
+static int64_t walk_cost(int64_t extent, int64_t step)
+{
+    return (extent + step - 1) / step * (step + STEP_COLUMNS);
+}
+
+/* The step near the source's that walks a short axis in the least time: 320 keys are two steps of
+ * 160, not three of 128. */
+static int64_t even_step(int64_t written, int64_t extent)
+{
+    int64_t best = written, least = walk_cost(extent, written);
+    int64_t enough = least * (100 - EVEN_GAIN) / 100;
+    int64_t first = larger(1, written / 2 / EVEN_COLUMNS) * EVEN_COLUMNS;
+    for (int64_t step = first; step <= written * 5 / 4; step += EVEN_COLUMNS) {
+        int64_t cost = walk_cost(extent, step);
+        if (cost <= enough && cost <= least) {
+            best = step;
+            least = cost;
+        }
+    }
+    return best;
+}
+
 static int times_smaller(const Func *func)
 {
     return func->fit.smaller + func->fit.plain;
@@ -124,22 +159,28 @@ static int times_smaller(const Func *func)
 
 /* The step of the axis as the source has it, or the user's line. */
 static int64_t source_step(Func *func, const Value *arg, int64_t written, int64_t shrink,
-                           bool exact)
+                           int64_t extent, bool exact)
 {
     const DimVar *var = poly_as_range(arg->type->dims[0]);
     int64_t base = written > 0 ? written : 128;
+    int64_t even = extent > 0 && !exact ? even_step(base, extent) : base;
     int64_t least = smaller(base, larger(1, LEAST_STEP >> times_smaller(func)));
     int64_t derived = exact ? base : larger(least, base / shrink);
     const char *name = var->name ? var->name : "range";
     if (exact) {
         return base;
     }
-    return tile_checked_step(
-        func, name,
-        schedule_number(func, "tile", name, derived, "%s",
-                        shrink == 1 ? "as the source says"
-                                    : "the source's, halved until a block has room for "
-                                      "the products' tiles"));
+    const char *why = shrink == 1 ? "as the source says"
+                                  : "the source's, halved until a block has room for the products' "
+                                    "tiles";
+    if (even != base) {
+        derived = even;
+        why = arena_printf(func->arena,
+                           "at most %lld of %s: fewer steps, or less of the last "
+                           "unused, than by %lld",
+                           (long long)extent, name, (long long)base);
+    }
+    return tile_checked_step(func, name, schedule_number(func, "tile", name, derived, "%s", why));
 }
 
 static void set_steps(Op *op, void *user)
@@ -159,7 +200,9 @@ static void set_steps(Op *op, void *user)
         /* A matrix unit wants many rows; fused multiply-adds want square tiles. */
         int64_t alone = steps->loops_first ? LOOPS_ALONE : 1;
         int64_t shrink = op->kind == OP_FOR ? steps->shrink : steps->shrink / alone;
-        attr->ints[i] = source_step(steps->func, arg, attr->ints[i], larger(1, shrink), exact);
+        int64_t extent = steps->even ? walks_all(op) : 0;
+        attr->ints[i] =
+            source_step(steps->func, arg, attr->ints[i], larger(1, shrink), extent, exact);
         var->capacity = attr->ints[i];
     }
 }
@@ -231,12 +274,14 @@ static int64_t source_warps(const Func *func, const Steps *steps)
     return power_of_two_at_least(threads / func->target->warp);
 }
 
-static void try_steps(Func *func, Op *parallel, const Saved *saved, int64_t shrink, Steps *steps)
+static void try_steps(Func *func, Op *parallel, const Saved *saved, int64_t shrink, bool even,
+                      Steps *steps)
 {
     for (int i = 0; i < saved->n; i++) {
         saved->items[i].attr->ints[saved->items[i].at] = saved->items[i].step;
     }
-    *steps = (Steps){.func = func, .shrink = shrink, .loops_first = steps->wgmma || steps->unit};
+    *steps = (Steps){
+        .func = func, .shrink = shrink, .loops_first = steps->wgmma || steps->unit, .even = even};
     walk_group(parallel, set_steps, steps);
     walk_group(parallel, measure_op, steps);
 }
@@ -248,14 +293,20 @@ static void choose_steps(Func *func, Op *parallel, Steps *steps)
     save_steps(parallel, &saved);
     block_walk(parallel->regions[0], save_steps, &saved);
     walk_group(parallel, measure_op, steps);
+    if (steps->wgmma && !times_smaller(func)) {
+        try_steps(func, parallel, &saved, 1, true, steps);
+        if (steps_fit(func, steps)) {
+            return;
+        }
+    }
     int64_t shrink = 1;
-    try_steps(func, parallel, &saved, shrink, steps);
+    try_steps(func, parallel, &saved, shrink, false, steps);
     while (shrink < MOST_SHRINK && !steps_fit(func, steps)) {
         shrink *= 2;
-        try_steps(func, parallel, &saved, shrink, steps);
+        try_steps(func, parallel, &saved, shrink, false, steps);
     }
     if (times_smaller(func)) {
-        try_steps(func, parallel, &saved, shrink << times_smaller(func), steps);
+        try_steps(func, parallel, &saved, shrink << times_smaller(func), false, steps);
     }
 }
 

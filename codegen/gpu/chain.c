@@ -289,7 +289,7 @@ static const Op *emit_head(GpuEmitter *em, const Run *run)
     const Op *division = head_division(run);
     int n = division ? gpu_registers(em, division->results[0]->type) : 0;
     LLVMValueRef good;
-    if (n <= GPU_GROUP || n > 2 * GPU_MANY || !em->target->opaque ||
+    if (n <= GPU_GROUP || n > 2 * GPU_MANY ||
         !gpu_quotients_check(em, division, DIVIDE_MODERATE, NULL, &good)) {
         return NULL;
     }
