@@ -243,6 +243,10 @@ TESSERA_API TesseraStatus tessera_launch(TesseraLaunch *launch, void *stream);
 TESSERA_API TesseraStatus tessera_launch_set(TesseraLaunch *launch, size_t index, void *data);
 TESSERA_API TesseraStatus tessera_launch_set_scalar(TesseraLaunch *launch, size_t index,
                                                     double number, int64_t integer);
+/* tessera_launch_set of all tensors at once and tessera_launch: an address for each parameter that is
+ * a tensor, in the order of the signature. Those that are as they were cost nothing. */
+TESSERA_API TesseraStatus tessera_launch_with(TesseraLaunch *launch, void *stream,
+                                              void *const *tensors, size_t n_tensors);
 /* Bytes that the kernel keeps in the device's memory between its launches: intermediates. Each
  * stream in which a launch runs has its own, so that one prepared launch may run in several at
  * once; a stream's is allocated by the first launch in it. */
@@ -316,6 +320,8 @@ typedef struct TesseraMessages {
  * tessera_interpret with the context. */
 TESSERA_API TesseraStatus tessera_launch_messages(TesseraLaunch *launch, void *stream,
                                                   TesseraMessages *messages);
+/* Does the kernel say anything: is there a print or an assert in it? */
+TESSERA_API bool tessera_launch_says(const TesseraLaunch *launch);
 
 #ifdef __cplusplus
 }

@@ -10,14 +10,19 @@
 
 import importlib
 
-from ._abi import Error, FaultError, InternalError, SourceError, UnavailableError, UsageError
+from ._abi import AssertionFailed, Error, FaultError, InternalError, SourceError
+from ._abi import UnavailableError, UsageError
 from ._abi import Device
-from ._kernel import Compiled, Kernel, Launch, Program
+from ._arrays import View, view
+from ._compiled import Compiled, Spec
+from ._kernel import Kernel, Program
+from ._launch import Launch, Message
 from ._kernel import device, isolate, kernel, load, parse, spec, version
 
-__all__ = ["Compiled", "Device", "Error", "FaultError", "InternalError", "Kernel", "Launch",
-           "Program", "SourceError", "UnavailableError", "UsageError", "device", "isolate",
-           "kernel", "load", "parse", "spec", "torch", "version"]
+__all__ = ["AssertionFailed", "Compiled", "Device", "Error", "FaultError", "InternalError",
+           "Kernel", "Launch", "Message", "Program", "SourceError", "Spec", "UnavailableError",
+           "UsageError", "View", "device", "isolate", "kernel", "load", "parse", "spec", "torch",
+           "version", "view"]
 
 
 def __getattr__(name):

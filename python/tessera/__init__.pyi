@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from inspect import Signature
 from os import PathLike
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import torch as torch
 
@@ -16,6 +16,15 @@ class UnavailableError(Error): ...
 class FaultError(Error): ...
 class InternalError(Error): ...
 
+class Message(NamedTuple):
+    failed: bool
+    text: str
+    file: Optional[str]
+    line: int
+
+class AssertionFailed(Error, AssertionError):
+    messages: List[Message]
+
 class Device:
     kind: str
     name: str
@@ -25,6 +34,11 @@ class Device:
 
 class Spec:
     dtype: str
+    dims: Tuple[int, ...]
+
+class View:
+    array: Any
+    type: str
     dims: Tuple[int, ...]
 
 class Parameter:
@@ -56,6 +70,7 @@ class Launch:
     def time(self, times: int = 1, stream: Optional[int] = None) -> float: ...
     @property
     def workspace(self) -> int: ...
+    def messages(self, stream: Any = None) -> List[Message]: ...
 
 class Kernel:
     name: str
@@ -85,6 +100,8 @@ def load(path: Union[str, PathLike[str]]) -> Program: ...
 def parse(text: str, name: str = "<text>") -> Program: ...
 def kernel(path: Union[str, PathLike[str]], name: Optional[str] = None) -> Kernel: ...
 def spec(dtype: str, *dims: int) -> Spec: ...
+def view(array: Any, dtype: str,
+         shape: Union[None, int, Sequence[int]] = None) -> View: ...
 def device(kind: str = "auto", ordinal: int = 0) -> Device: ...
 def isolate(when: str, seconds: float = 0) -> None: ...
 def version() -> str: ...

@@ -8,7 +8,7 @@ import os
 import pathlib
 import threading
 from ctypes import POINTER, Structure, c_bool, c_char, c_char_p, c_double, c_int, c_int64
-from ctypes import c_size_t, c_void_p
+from ctypes import c_size_t, c_uint64, c_void_p
 
 
 class Tensor(Structure):
@@ -92,6 +92,16 @@ class DeviceInfo(Structure):
                 ("shared_bytes", c_int)]
 
 
+class SaidMessage(Structure):
+    _c_name_ = "TesseraMessage"
+    _fields_ = [("failed", c_bool), ("text", c_char_p), ("file", c_char_p), ("line", c_int)]
+
+
+class Messages(Structure):
+    _fields_ = [("items", POINTER(SaidMessage)), ("n", c_size_t), ("lost", c_uint64),
+                ("failures", c_uint64)]
+
+
 class Bytes(Structure):
     _fields_ = [("data", POINTER(c_char)), ("n", c_size_t)]
 
@@ -128,6 +138,9 @@ _CALLS = {  # name: (what it returns, parameters); no first: a status
     "sync": (c_int, [c_void_p, c_void_p]),
     "prepare": (c_int, [c_void_p, c_void_p, POINTER(Arg), c_size_t, _OUT]),
     "launch": (c_int, [c_void_p, c_void_p]),
+    "launch_with": (c_int, [c_void_p, c_void_p, c_void_p, c_size_t]),
+    "launch_messages": (c_int, [c_void_p, c_void_p, POINTER(Messages)]),
+    "launch_says": (c_bool, [c_void_p]),
     "launch_free": (None, [c_void_p]),
     "launch_set": (c_int, [c_void_p, c_size_t, c_void_p]),
     "launch_set_scalar": (c_int, [c_void_p, c_size_t, c_double, c_int64]),
@@ -164,6 +177,15 @@ class UnavailableError(Error):
 
 class FaultError(Error):
     """The kernel failed while running; the device may be unusable."""
+
+
+class AssertionFailed(Error, AssertionError):
+    """What a kernel asserts did not hold; `messages` has where and what. Its results are there all
+    the same, whatever they are."""
+
+    def __init__(self, message, messages):
+        super().__init__(message)
+        self.messages = messages
 
 
 class InternalError(Error):

@@ -2,8 +2,9 @@
 """Whose arrays they are: how each library's look, where they lie, and how it makes new ones.
 
 An adapter's `look(array)` is asked in each call and so is short: what a kernel was prepared for
-(element type, shape, strides and place, as the library has them, hashable), and the address.
-`describe` says the same in Tessera's words, once. Nothing is copied."""
+(element type, shape, strides, place and alignment, as the library has them, hashable), and the
+address, which `address` gives alone. `describe` says the same in Tessera's words, once. Nothing is
+copied."""
 
 import ctypes
 import sys
@@ -27,6 +28,9 @@ class Look:
     __slots__ = ("type", "dims", "strides", "data", "kind", "ordinal")
 
     def __init__(self, dtype, dims, strides, data, kind, ordinal):
+        if dtype in ("int4", "uint4"):  # of ml_dtypes: a byte an element
+            raise UsageError(f"arrays of {dtype} have a byte an element, the language's two in a "
+                             f"byte: pack them, and see tessera.view(bytes, \"{dtype[0]}4\")")
         if dtype not in TYPE_OF:
             raise UsageError(f"arrays of {dtype} are not known")
         self.type, self.dims, self.data = dtype, tuple(dims), data or None
@@ -57,9 +61,8 @@ class Adapter:
     def current_stream(self, ordinal):
         return None
 
-    def finish(self, arrays):
-        """After a launch whose results are these."""
-        return arrays
+    def address(self, a):
+        return self.look(a)[1]
 
 
 # ---- NumPy ----
@@ -75,7 +78,10 @@ class NumPy(Adapter):
             address = addressof(byte_at(a))
         except (TypeError, ValueError, BufferError):  # read-only, strided, empty: the slower way
             address = a.ctypes.data
-        return (a.dtype, a.shape, a.strides), address
+        return (a.dtype, a.shape, a.strides, address & 15), address
+
+    def address(self, a):
+        return addressof(byte_at(a)) if a.nbytes else a.ctypes.data
 
     def dtype(self, name):
         theirs = NAMES.get(name)
@@ -112,7 +118,12 @@ class Torch(Adapter):
                       if hasattr(torch, theirs)}
 
     def look(self, t):
-        return (t.dtype, t.shape, t.stride(), t.get_device()), t.data_ptr()
+        address = t.data_ptr()
+        return (t.dtype, t.shape, t.is_contiguous() or t.stride(), t.get_device(),
+                address & 15), address
+
+    def address(self, t):
+        return t.data_ptr()
 
     def describe(self, t, written):
         if t.layout != self.torch.strided or t.device.type not in ("cpu", "cuda"):
@@ -147,7 +158,8 @@ class CuPy(Adapter):
         self.kind = "hip" if cupy.cuda.runtime.is_hip else "cuda"
 
     def look(self, a):
-        return (a.dtype, a.shape, a.strides, a.device.id), a.data.ptr
+        address = a.data.ptr
+        return (a.dtype, a.shape, a.strides, a.device.id, address & 15), address
 
     def describe(self, a, written):
         return Look(NUMPY.get(a.dtype.name, a.dtype.name), a.shape,
@@ -175,7 +187,8 @@ class Jax(Adapter):
 
     def look(self, a):
         a.block_until_ready()
-        return (a.dtype, a.shape, a.device), a.unsafe_buffer_pointer()
+        address = a.unsafe_buffer_pointer()
+        return (a.dtype, a.shape, a.device, address & 15), address
 
     def describe(self, a, written):
         if written == "given":
@@ -193,9 +206,6 @@ class Jax(Adapter):
         if numpy.empty((), dtype).dtype != numpy.dtype(dtype):
             raise UsageError(f"JAX has {name} only with jax_enable_x64")
         return lambda: self.jax.device_put(numpy.empty(dims, dtype), device)
-
-    def finish(self, arrays):
-        return None  # wait: JAX's later work is on a stream that it does not show
 
 
 # ---- whoever speaks DLPack or CUDA's array interface ----
@@ -263,7 +273,9 @@ class Foreign(Adapter):
 
     def look(self, a):
         seen = self.read(a)
-        return (seen.type, seen.dims, seen.strides, seen.kind, seen.ordinal), seen.data or 0
+        address = seen.data or 0
+        return (seen.type, seen.dims, seen.strides and tuple(seen.strides), seen.kind,
+                seen.ordinal, address & 15), address
 
     def describe(self, a, written):
         return self.read(a)
@@ -274,6 +286,72 @@ class Foreign(Adapter):
         space = like.__array_namespace__()
         dtype = getattr(space, NAMES.get(name, name))
         return lambda: space.empty(dims, dtype=dtype, device=like.device)
+
+
+# ---- bytes that are of another type ----
+
+class View:
+    """An array of somebody's whose memory holds elements of `type`, in this shape."""
+
+    def __init__(self, array, dtype, dims):
+        self.array, self.type, self.dims = array, dtype, dims
+
+    @property
+    def flags(self):
+        return getattr(self.array, "flags", None)
+
+
+class Views(Adapter):
+    """What lies there is asked of the arrays' own adapters, which make results and name streams."""
+
+    def look(self, v):
+        seen, address = find_look(v.array)(v.array)
+        return (v.type, v.dims, seen), address
+
+    def describe(self, v, written):
+        there = adapter_of(v.array).describe(v.array, written)
+        return Look(v.type, v.dims, None, there.data, there.kind, there.ordinal)
+
+
+def view(array, dtype, shape=None):
+    """The memory of a contiguous array as elements of another type: `i4` and `u4`, two in a byte,
+    of bytes; `bf16` of 16 bits where NumPy has none. shape: else that of the array, with the last
+    axis as long as its bytes make it."""
+    if dtype not in TYPE_OF:
+        raise UsageError(f"no type {dtype}: {', '.join(TYPE_OF)}")
+    adapter = adapter_of(array)
+    if adapter is None:
+        raise TypeError(f"a view is of an array, not of {words_of(array)}")
+    look = adapter.describe(array, None)
+    if look.strides is not None:
+        raise UsageError("a view is of a contiguous array")
+    bits, ours = bits_of(look.type), bits_of(dtype)
+    if shape is None:
+        if not look.dims or look.dims[-1] * bits % ours:
+            raise UsageError(f"an axis of {look.dims[-1] if look.dims else 1} {look.type} is no "
+                             f"whole number of {dtype}: give a shape")
+        shape = (*look.dims[:-1], look.dims[-1] * bits // ours)
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    if any(n < 0 for n in shape):
+        raise UsageError(f"the shape {shape} has a negative size")
+    have, want = product(look.dims) * bits // 8, (product(shape) * ours + 7) // 8
+    if want != have:
+        raise UsageError(f"{dtype} of shape {shape} take {want} bytes, the array has {have}")
+    return View(array, dtype, shape)
+
+
+def bits_of(dtype):
+    """Of one element: what is behind the letters, "bf16"; "f8e4m3" has its 8 before more."""
+    if dtype == "bool" or dtype.startswith("f8"):
+        return 8
+    return int(dtype.lstrip("bfiu"))
+
+
+def product(dims):
+    result = 1
+    for n in dims:
+        result *= n
+    return result
 
 
 # ---- finding them ----
@@ -297,7 +375,7 @@ def adapter_of(value):
     cls = type(value)
     if cls in _adapters:
         return _adapters[cls]
-    found = None
+    found = _made.setdefault(Views, Views()) if cls is View else None
     for base in cls.__mro__:
         made = MODULES.get(base.__module__.split(".")[0])
         if made and base.__module__.split(".")[0] in sys.modules:
@@ -314,6 +392,15 @@ def adapter_of(value):
                         "speaks DLPack are taken")
     _adapters[cls] = found
     return found
+
+
+def words_of(value):
+    """For messages."""
+    adapter = adapter_of(value) if hasattr(value, "shape") else None
+    if adapter is None:
+        return f"a {type(value).__name__}"
+    shape = tuple(value.shape)
+    return f"an array of shape {shape}" + ("" if shape else ": give its .item()")
 
 
 def is_read_only(array):

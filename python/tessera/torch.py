@@ -9,10 +9,10 @@ at hand: torch compiles anew for others."""
 
 import torch
 
-from . import _kernel
+from . import _arrays, _kernel
 from ._abi import INOUT
+from ._signature import FLOATS
 
-_FLOATS = {"f16", "bf16", "f32", "f64"}
 _library = None
 _made = {}
 
@@ -20,7 +20,7 @@ _made = {}
 def _argument(param, letter):
     if param.rank >= 0:
         return f"Tensor({letter}!) {param.name}" if param.io == INOUT else f"Tensor {param.name}"
-    kind = "bool" if param.type == "bool" else "float" if param.type in _FLOATS else \
+    kind = "bool" if param.type == "bool" else "float" if param.type in FLOATS else \
         "Scalar" if not param.type[1:].isdigit() else "int"
     default = ""
     if param.is_const and param.fallback is not None:
@@ -42,17 +42,17 @@ def _fake(kernel):
         for p, value in zip(kernel.inputs, values):
             if p.rank >= 0:
                 first = value if first is None else first
-                adapter = _kernel._arrays.adapter_of(value)
+                adapter = _arrays.adapter_of(value)
                 specs.append(_kernel.spec(adapter.names.get(value.dtype, str(value.dtype)),
                                           *(int(n) for n in value.shape)))
             else:
                 specs.append(value)
         compiled = kernel.compile(*specs, **named)
-        at = len(kernel._launched) - len(kernel.outputs)
+        at = len(kernel._params.launched) - len(kernel.outputs)
         results = []
         for i in range(len(kernel.outputs)):
             dtype, dims = compiled.shape(at + i)
-            theirs = getattr(torch, _kernel._arrays.NAMES[dtype])
+            theirs = getattr(torch, _arrays.NAMES[dtype])
             results.append(torch.empty(dims, dtype=theirs, device=first.device))
         return results[0] if len(results) == 1 else tuple(results) if results else None
     return fake

@@ -418,6 +418,20 @@ bool launch_set(Prepared *p, int index, void *data, DeviceError *error)
     return true;
 }
 
+bool launch_set_all(Prepared *p, void *const *tensors, DeviceError *error)
+{
+    const Plan *plan = p->loaded->plan;
+    for (int i = 0; i < plan->n_params; i++) {
+        if (plan->params[i].rank >= 0) {
+            void *data = *tensors++;
+            if (data != p->given[i].tensor.data && !launch_set(p, i, data, error)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 void launch_set_scalar(Prepared *p, int index, uint64_t scalar)
 {
     p->given[index].scalar = p->args[index].scalar = scalar;

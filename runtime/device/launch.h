@@ -63,6 +63,8 @@ Prepared *launch_prepare(const Loaded *loaded, const LaunchArg *args, DeviceErro
 /* Other memory, or another value, for parameter `index` of the plan, from the next launch on.
  * Nothing is allocated. */
 bool launch_set(Prepared *prepared, int index, void *data, DeviceError *error);
+/* The same for each that is a tensor, in order; what is as it was is not looked at again. */
+bool launch_set_all(Prepared *prepared, void *const *tensors, DeviceError *error);
 void launch_set_scalar(Prepared *prepared, int index, uint64_t scalar);
 /* Allocates where a stream is new, and there is memory for it to have. */
 bool launch_run(Prepared *prepared, DeviceStream stream, DeviceError *error);

@@ -173,3 +173,8 @@ TesseraStatus tessera_launch_messages(TesseraLaunch *launch, void *stream,
     *messages = status == TESSERA_OK ? context_said(context) : (TesseraMessages){0};
     return status;
 }
+
+bool tessera_launch_says(const TesseraLaunch *launch)
+{
+    return launch && launch->plan->log_words > 0;
+}

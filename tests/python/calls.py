@@ -3,9 +3,11 @@
 """calls.py: the Python package, as it is installed, on NumPy's arrays, and on torch's and JAX's
 where they are. Prints `N passed, N failed`."""
 
+import contextlib
 import gc
 import importlib.util
 import inspect
+import io
 import json
 import pathlib
 import sys
@@ -158,7 +160,7 @@ def test_one_code_for_all_sizes():
     for n in range(1, 20):
         x = np.ones(n, np.float32)
         assert (any_size(x, x, 1) == 2).all()
-    assert len(any_size._compiled) == 1
+    assert len(any_size._compiler.made) == 1
 
 
 def test_prepared():
@@ -175,7 +177,7 @@ def test_memory_of_what_was_prepared_is_bounded():
     kernel = program["total"]
     for n in range(1, 300):
         assert kernel(np.ones(n, np.float32)) == n
-    assert len(kernel._entries) <= 256 and len(kernel._compiled) <= 256
+    assert len(kernel._entries) <= 256 and len(kernel._compiler.made) <= 256
 
 
 def test_threads():
@@ -293,6 +295,83 @@ def test_later_calls():
     over = tessera.parse("kernel o(x: f32[N], e: const f32 = 1.0) -> f32[N] = x / e").o
     with np.errstate(all="ignore"):
         assert over(ones, 0.0)[0] == np.inf and over(ones, -0.0)[0] == -np.inf
+
+
+def test_numbers():
+    """Each is one of its parameter's type, or an error; in the first call and in later ones."""
+    text = "kernel s(x: f32[N], a: {0}) -> f32[N] = x * f32(a)"
+    for dtype, low, high in (("i8", -128, 127), ("u8", 0, 255), ("i32", -2**31, 2**31 - 1),
+                             ("u32", 0, 2**32 - 1), ("i64", -2**63, 2**63 - 1),
+                             ("u64", 0, 2**64 - 1)):
+        scale = tessera.parse(text.format(dtype)).s
+        for _ in range(2):
+            for good in (low, high, np.int64(1), 3.0, True):
+                assert np.isclose(scale(ones, good)[0], float(good)), (dtype, good)
+            for bad in (low - 1, high + 1, 2.5, float("nan"), float("inf")):
+                raises(tessera.UsageError, f"'a' is {dtype}, of which there are {low} to {high}",
+                       scale, ones, bad)
+    of_type = tessera.parse("kernel g(x: T[N], a: T) -> T[N] where T: number = x * a").g
+    raises(tessera.UsageError, "'a' is i16", of_type, np.ones(4, np.int16), 40000)
+    assert of_type(ones, 2.5)[0] == 2.5
+    raises(tessera.UsageError, "is too large", program.add, ones, ones, 10**400)
+    for wrong, words in ((ones, "a number, not an array of shape (8,)"), ("2", "not a str"),
+                         (np.array(2.0), "give its .item()"), ([1], "not a list"),
+                         (None, "not a NoneType")):
+        for _ in range(2):
+            raises(TypeError, words, program.add, ones, ones, wrong)
+    signs = tessera.parse("kernel d(x: f32[N], a: f32) -> f32[N] = x / a").d
+    with np.errstate(all="ignore"):
+        assert [signs(ones, a)[0] for a in (0.0, -0.0, 0.0)] == [np.inf, -np.inf, np.inf]
+
+
+def test_views():
+    """Elements of four bits, two in a byte; 16 bits that NumPy has no name for."""
+    four = tessera.parse("kernel w(x: i4[N]) -> f32[N] = f32(x)\n"
+                         "kernel n(x: f32[N]) -> i4[N] = i4(x)")
+    packed = np.array([0x21, 0xf8], np.uint8)
+    out = np.zeros(4, np.float32)
+    for _ in range(2):
+        assert four.w(tessera.view(packed, "i4")).tolist() == [1, 2, -8, -1]
+        assert four.w(tessera.view(packed, "i4", 4), out=out) is out and out[2] == -8
+        back = np.zeros(2, np.uint8)
+        four.n(out, out=tessera.view(back, "i4"))
+        assert back.tolist() == packed.tolist()
+    half = tessera.parse("kernel h(x: bf16[N]) -> f32[N] = f32(x)").h
+    assert half(tessera.view(np.array([0x3f80, 0xc000], np.uint16), "bf16")).tolist() == [1, -2]
+    raises(tessera.UsageError, "take 2 bytes, the array has 1", tessera.view, packed[:1], "i4", 3)
+    raises(tessera.UsageError, "contiguous", tessera.view, np.zeros(8, np.uint8)[::2], "i4")
+    raises(tessera.UsageError, "no type i5", tessera.view, packed, "i5")
+    raises(TypeError, "not of a int", tessera.view, 3, "i4")
+    raises(tessera.UsageError, "NumPy has no arrays of i4", four.n, ones)
+
+
+def test_what_kernels_say():
+    text = """kernel says(x: f32[N]) -> f32[N] {
+    print("sum", sum(x))
+    assert(x < 3, "large:", x)
+    return x\n}\n"""
+    says = tessera.parse(text, "says.tile").says
+    x = np.array([1, 2], np.float32)
+    for _ in range(2):
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            assert says(x) is not x
+        assert said.getvalue() == "sum 3\n"
+    x[1] = 4
+    for _ in range(2):
+        with contextlib.redirect_stdout(io.StringIO()):
+            error = raises(tessera.AssertionFailed, "says.tile:3: assertion failed: large: 4 at "
+                           "[1]", says, x)
+        assert isinstance(error, AssertionError) and error.messages[0].line == 3
+    launch = says.prepare(x)
+    assert launch.messages() == []
+    launch(), launch()
+    said = launch.messages()
+    assert [m.text for m in said if not m.failed] == ["sum 5", "sum 5"] and len(said) == 4
+    assert program.add.prepare(ones, ones, 1.0).messages() == []
+    with contextlib.redirect_stdout(io.StringIO()):
+        error = raises(tessera.AssertionFailed, "large", says, np.full(40000, 5, np.float32))
+    assert "more messages did not fit" in error.messages[-1].text
 
 
 def test_jax():

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kernels that are compiled: what is asked for, and what came of it."""
+
+import ctypes
+from ctypes import byref, c_char_p
+
+from . import _abi, _arrays
+from ._abi import Arg, Fact, Options, Pair, Size, Tensor, UsageError
+
+MOST_COMPILED = 256  # of a kernel; those used last stay
+
+
+class Compiled:
+    """A kernel for one target and such arguments."""
+
+    def __init__(self, runtime, handle, options, inferred):
+        self._runtime, self._handle = runtime, handle
+        self._owned = _abi.Owned(runtime, "kernel_free", handle)
+        self.bindings, self.sizes = inferred
+        self.target = options.target.decode()
+        self.warnings = runtime.c.tessera_warnings(runtime.context).decode()
+
+    @property
+    def schedule(self):
+        """Every decision, with its reason, as a block that may stand in the source."""
+        text = c_char_p()
+        with self._runtime.lock:
+            self._runtime.call("kernel_schedule", self._handle, True, byref(text))
+            return text.value.decode()
+
+    def explain(self, form="text"):
+        """How it does what it does and what that costs: "text", "json" or "html"."""
+        forms = ["text", "json", "html"]
+        if form not in forms:
+            raise UsageError(f"no form '{form}': {', '.join(forms)}")
+        out = _abi.Bytes()
+        with self._runtime.lock:
+            self._runtime.call("kernel_explain", self._handle, forms.index(form), byref(out))
+            return ctypes.string_at(out.data, out.n).decode()
+
+    def emit(self, kind):
+        """"ir", "llvm", "ptx", "cubin", "asm", "hsaco", "obj" or "launch", as bytes."""
+        out = _abi.Bytes()
+        with self._runtime.lock:
+            self._runtime.call("kernel_emit", self._handle, kind.encode(), byref(out))
+            return ctypes.string_at(out.data, out.n)
+
+    def shape(self, index):
+        """(element type, shape) of parameter `index` of those that a launch has; a number has no
+        shape: None."""
+        out, sizes = Tensor(), _abi.array(Size, [Size(n.encode(), v)
+                                                 for n, v in self.sizes.items()])
+        self._runtime.call("kernel_shape", self._handle, index, sizes, len(sizes), byref(out))
+        return _abi.TYPES[out.type], tuple(out.dims[: out.rank]) if out.rank >= 0 else None
+
+
+class Spec:
+    """An array that is not there, for compile and explain."""
+
+    def __init__(self, dtype, dims):
+        self.dtype, self.dims = dtype, dims
+
+    def look(self):
+        return _arrays.Look(self.dtype, self.dims, None, 0, "cpu", 0)
+
+
+class Compiler:
+    """Of one kernel with what its user has `given`; keeps what it made."""
+
+    def __init__(self, program, params, given):
+        self._program, self._runtime, self._params = program, program._runtime, params
+        self._given, self.made = given, {}
+
+    def _options(self, target, values, named, looks):
+        """tessera_infer's answer as options: (options, what they point to, bindings, sizes)."""
+        params, given = self._params, self._given
+        bindings = {n: v for n, v in named.items() if n in params.generics}
+        bindings.update((p.name, v) for p, v in zip(params.inputs, values)
+                        if p.is_const and v is not None)
+        pairs = _abi.array(Pair, [Pair(n.encode(), text_of(v).encode())
+                                  for n, v in bindings.items()])
+        sizes = _abi.array(Size, [Size(n.encode(), int(v)) for n, v in named.items()
+                                  if n in params.sizes])
+        facts = _abi.array(Fact, [Fact(n.encode(), *f)
+                                  for n, f in given.get("facts", {}).items()])
+        lines = _abi.array(c_char_p, [line.encode() for line in given.get("lines", ())])
+        options = Options(kernel=params.kernel.encode(), target=target.encode(),
+                          bindings=pairs, n_bindings=len(pairs), sizes=sizes, n_sizes=len(sizes),
+                          facts=facts, n_facts=len(facts), lines=lines, n_lines=len(lines),
+                          optimize=given.get("optimize", 0))
+        known = _abi.array(Tensor, [tensor_of(look) for look in looks])
+        inferred = _abi.Inferred()
+        self._runtime.call("infer", self._program._handle, byref(options), known, byref(inferred))
+        bound = {inferred.bindings[i].name: inferred.bindings[i].value
+                 for i in range(inferred.n_bindings)}
+        found = {inferred.sizes[i].name.decode(): inferred.sizes[i].value
+                 for i in range(inferred.n_sizes)}
+        pairs = _abi.array(Pair, [Pair(n, v) for n, v in bound.items()])
+        fixed = [Size(n.encode(), v) for n, v in found.items() if n not in given.get("facts", {})]
+        sizes = _abi.array(Size, fixed)
+        options.bindings, options.n_bindings = pairs, len(pairs)
+        options.sizes, options.n_sizes = sizes, len(sizes)
+        texts = {n.decode(): v.decode() for n, v in bound.items()}
+        return options, [pairs, sizes, facts, lines], texts, found
+
+    def compile(self, target, values, named, looks):
+        """`looks`: one a parameter, inputs, then outputs; None where nothing is known."""
+        params = self._params
+        with self._runtime.lock:
+            options, kept, bindings, sizes = self._options(target, values, named, looks)
+            launched = [look for p, look in zip([*params.inputs, *params.outputs], looks)
+                        if not p.is_const]
+            lying = ()
+            if any(look and (look.strides or (look.data or 0) % 16) for look in launched):
+                lying = tuple((look.dims, look.strides, (look.data or 0) % 16) if look else None
+                              for look in launched)
+                args = _abi.array(Arg, [Arg(tensor=tensor_of(look)) for look in launched])
+                self._place_made(args, launched, options, bindings, sizes)
+                options.args, options.n_args = args, len(args)
+                kept.append(args)
+            key = (target, tuple(bindings.items()),
+                   tuple((options.sizes[i].name, options.sizes[i].value)
+                         for i in range(options.n_sizes)), lying)
+            found = self.made.get(key)
+            if found is None:
+                handle = self._runtime.handle("compile", self._program._handle, byref(options))
+                found = Compiled(self._runtime, handle, options, (bindings, sizes))
+                while len(self.made) >= MOST_COMPILED:
+                    del self.made[next(iter(self.made))]
+                self.made[key] = found
+            return found, sizes
+
+    def _place_made(self, args, looks, options, bindings, sizes):
+        """Results that are made are contiguous; their shapes are the plain compilation's."""
+        launched = self._params.launched
+        if all(look or p.rank < 0 for p, look in zip(launched, looks)):
+            return
+        plain = self._runtime.handle("compile", self._program._handle, byref(options))
+        shapes = Compiled(self._runtime, plain, options, (bindings, sizes))
+        for i, (p, look) in enumerate(zip(launched, looks)):
+            if look is None and p.rank >= 0:
+                dtype, dims = shapes.shape(i)
+                args[i].tensor = tensor_of(_arrays.Look(dtype, dims, None, 0, "cpu", 0))
+
+
+def text_of(value):
+    """A binding as the language writes it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def tensor_of(look):
+    tensor = Tensor(rank=-1)
+    if look is not None:
+        if len(look.dims) > 8:
+            raise UsageError(f"an array of {len(look.dims)} axes: 8 are possible")
+        tensor = Tensor(look.data, _abi.TYPE_OF[look.type], len(look.dims))
+        tensor.dims[: len(look.dims)] = look.dims
+        if look.strides is not None:
+            tensor.strides = _abi.array(ctypes.c_int64, look.strides)
+    return tensor

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is prepared for launching, and what it says."""
+
+import sys
+from collections import namedtuple
+from ctypes import addressof, byref, c_double, c_void_p
+
+from . import _abi, _arrays
+from ._abi import Arg, AssertionFailed, Tensor
+from ._compiled import tensor_of
+from ._signature import number_of
+
+Message = namedtuple("Message", "failed text file line")
+Message.__doc__ = """What a kernel's `print` or, where it `failed`, its `assert` said, and where that
+stands (`file` None: it is not known)."""
+
+
+class Launch:
+    """A kernel prepared for these arguments: call it, with a stream or on the current one. It
+    holds the arrays; `results` are those that it writes. What it prints and asserts is told by
+    `messages`."""
+
+    def __init__(self, kernel, compiled, device, given, adapter, ordinal, results):
+        """given: (parameter, look, value) of each parameter that a launch has."""
+        runtime = kernel._runtime
+        self.compiled, self.device, self.results = compiled, device, results
+        self.values = [value for _, _, value in given]
+        self._runtime, self._adapter, self._ordinal = runtime, adapter, ordinal
+        self._stream = no_stream if device.kind == "cpu" else adapter.current_stream
+        self._kernel, self._numbered = kernel.name, []
+        args = _abi.array(Arg, [self._arg(i, *each) for i, each in enumerate(given)])
+        self._handle = runtime.handle("prepare", compiled._handle, device.handle, args, len(args))
+        self._owned = _abi.Owned(runtime, "launch_free", self._handle, compiled._owned)
+        tensors = [a.tensor.data for a in args if a.tensor.rank >= 0]
+        self._tensors, self._n_tensors = (c_void_p * len(tensors))(*tensors), len(tensors)
+        self._at = addressof(self._tensors)
+        self._numbers = None  # those that are set, as Python has them; None: not known
+        self._run, self._run_with = runtime.c.tessera_launch, runtime.c.tessera_launch_with
+        self._says = bool(runtime.c.tessera_launch_says(self._handle))
+
+    def _arg(self, index, param, look, value):
+        if param.rank >= 0:
+            return Arg(tensor=tensor_of(look))
+        dtype = self.compiled.bindings.get(param.type, param.type)
+        number, integer = number_of(self._kernel, param, dtype, value)
+        self._numbered.append((index, param, dtype))
+        return Arg(tensor=Tensor(rank=-1), number=number, integer=integer)
+
+    def _set_numbers(self, numbers):
+        """0.0 and -0.0 are equal, and are two."""
+        if numbers == self._numbers and 0 not in numbers:
+            return
+        self._numbers = None  # until all are set
+        for value, (index, param, dtype) in zip(numbers, self._numbered):
+            converted = number_of(self._kernel, param, dtype, value)
+            self._runtime.call("launch_set_scalar", self._handle, index, *converted)
+        self._numbers = numbers
+
+    def __call__(self, stream=None):
+        if stream is None:
+            stream = self._stream(self._ordinal)
+        with self._runtime.lock:
+            status = self._run(self._handle, stream_of(stream))
+            if status:
+                self._runtime.fail(status)
+
+    def time(self, times=1, stream=None):
+        """Seconds of one launch, of so many back to back, by the device's clock."""
+        seconds = c_double()
+        self._runtime.call("launch_time", self._handle, stream, times, byref(seconds))
+        return seconds.value / times
+
+    @property
+    def workspace(self):
+        """Bytes of the device's memory that each stream takes for it."""
+        return self._runtime.c.tessera_workspace_size(self._handle)
+
+    def messages(self, stream=None):
+        """Waits for the stream; what has been printed and asserted since this was asked last: a
+        list of Message. The log of a launch holds 32768; of more, the number is the last text."""
+        if stream is None:
+            stream = self._stream(self._ordinal)
+        said = _abi.Messages()
+        with self._runtime.lock:
+            self._runtime.call("launch_messages", self._handle, stream_of(stream), byref(said))
+            found = [Message(m.failed, m.text.decode(errors="replace"),
+                             m.file.decode() if m.file else None, m.line)
+                     for m in said.items[: said.n]]
+            if said.lost:
+                found.append(Message(said.failures > sum(m.failed for m in found),
+                                     f"{said.lost} more messages did not fit the log", None, 0))
+        return found
+
+    def _tell(self, stream):
+        """Prints what is to be printed; what did not hold is an error."""
+        said = self.messages(stream)
+        for message in said:
+            if not message.failed:
+                print(message.text, file=sys.stdout)
+        failed = [m for m in said if m.failed]
+        if failed:
+            raise AssertionFailed("\n".join(
+                (f"{m.file}:{m.line}: " if m.file else "") + m.text for m in failed), failed)
+
+
+class Entry:
+    """What calls with such arguments share: `makers` of the results, None where one is given;
+    `make`, where there is one result and it is made."""
+
+    __slots__ = ("launch", "makers", "makes", "make", "n_inputs", "address", "stream", "waits")
+
+    def __init__(self, launch, makers):
+        self.launch, self.makers, self.makes = launch, makers, any(makers)
+        self.make = makers[0] if len(makers) == 1 else None
+        self.n_inputs = launch._n_tensors - len(makers)
+        self.address, self.stream = launch._adapter.address, launch._stream
+        self.waits = launch._says or \
+            (isinstance(launch._adapter, _arrays.Jax) and launch.device.kind != "cpu")
+
+    def finish(self, stream):
+        """Where a call is done only when its launch is."""
+        if self.launch._says:
+            self.launch._tell(stream)
+        else:
+            self.launch.device.sync(stream_of(stream))
+
+
+def no_stream(ordinal):
+    return None
+
+
+def stream_of(stream):
+    """torch's, CuPy's, or whoever's __cuda_stream__ says what the driver calls it."""
+    if stream is None or isinstance(stream, int):
+        return stream
+    for name in ("cuda_stream", "ptr"):
+        if hasattr(stream, name):
+            return getattr(stream, name)
+    if hasattr(stream, "__cuda_stream__"):
+        face = stream.__cuda_stream__
+        return (face() if callable(face) else face)[1]
+    raise TypeError(f"{type(stream).__name__} is no stream")

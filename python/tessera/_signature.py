@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a kernel's source says of its parameters, and what numbers they take."""
+
+import inspect
+import operator
+
+from . import _abi, _arrays
+from ._abi import INOUT, OUT, UsageError
+
+FLOATS = {"f16", "bf16", "f32", "f64", "f8e4m3", "f8e5m2"}
+plain = {bool, int, float}  # what is a number at first sight
+
+
+class Parameter:
+    """One of a kernel, as its source says it: `rank` -1 is a number."""
+
+    def __init__(self, param):
+        self.name, self.type, self.rank = param.name.decode(), param.type.decode(), param.rank
+        self.dims = _abi.names(param.dims, max(param.rank, 0))
+        self.io, self.is_const = param.io, param.is_const
+        self.fallback = param.fallback.decode() if param.fallback else None
+
+    def __str__(self):
+        shape = f"[{', '.join(self.dims)}]" if self.rank >= 0 else ""
+        return ("const " if self.is_const else "inout " if self.io == INOUT else "") \
+            + self.type + shape
+
+    def default(self):
+        if not self.is_const or self.fallback is None:
+            return inspect.Parameter.empty
+        values = {"true": True, "false": False}
+        if self.fallback in values:
+            return values[self.fallback]
+        for convert in (int, float):
+            try:
+                return convert(self.fallback)
+            except ValueError:
+                pass
+        return self.fallback
+
+
+class Parameters:
+    """Those of a kernel, and how Python's arguments become theirs."""
+
+    def __init__(self, signature):
+        params = [Parameter(signature.params[i]) for i in range(signature.n_params)]
+        self.kernel = signature.name.decode()
+        self.inputs = [p for p in params if p.io != OUT]
+        self.outputs = [p for p in params if p.io == OUT]
+        self.generics = _abi.names(signature.generics, signature.n_generics)
+        self.sizes = _abi.names(signature.sizes, signature.n_sizes)
+        self.launched = [p for p in params if not p.is_const]
+
+    def python(self):
+        """As `inspect` has it."""
+        names = [p.name for p in self.inputs]
+        free = [n for n in self.generics + self.sizes if n not in names]
+        taken = {"out", "stream"} & set(names + free)
+        kind = inspect.Parameter.POSITIONAL_ONLY if taken else \
+            inspect.Parameter.POSITIONAL_OR_KEYWORD
+        found, optional = [], False
+        for p in self.inputs:
+            default = p.default()
+            optional = optional or default is not inspect.Parameter.empty
+            found.append(inspect.Parameter(p.name, kind, annotation=str(p),
+                                           default=default if not optional or default is not
+                                           inspect.Parameter.empty else None))
+        for name in [*dict.fromkeys(free), "out", "stream"]:
+            if name not in names:
+                found.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None))
+        returns = tuple(str(p) for p in self.outputs)
+        return inspect.Signature(found, return_annotation=returns[0] if len(returns) == 1
+                                 else returns)
+
+    def bind(self, args, named):
+        """Arguments in order, None for const parameters that nobody gives; what else is named."""
+        values = list(args)
+        if len(values) > len(self.inputs):
+            raise TypeError(f"{self.kernel} takes {len(self.inputs)} arguments, not {len(values)}")
+        for p in self.inputs[len(values):]:
+            if p.name in named:
+                values.append(named.pop(p.name))
+            elif p.is_const:
+                values.append(None)
+            else:
+                raise TypeError(f"{self.kernel}: '{p.name}' is missing")
+        for name in named:
+            if name not in self.generics and name not in self.sizes:
+                raise TypeError(f"{self.kernel} has no parameter '{name}'")
+        return values, {n: v for n, v in named.items() if v is not None}
+
+    def results(self, out):
+        """Those of out=, None for each that is to be made."""
+        if out is None:
+            return [None] * len(self.outputs)
+        given = list(out) if isinstance(out, (tuple, list)) else [out]
+        if len(given) != len(self.outputs):
+            raise TypeError(f"{self.kernel} has {len(self.outputs)} results, out= has {len(given)}")
+        return given
+
+
+# ---- numbers ----
+
+def check_number(kernel, param, value):
+    """What is no number at first sight may be one, as NumPy's are; an array never is."""
+    number = hasattr(value, "__float__") or hasattr(value, "__index__")
+    if number and type(value) not in plain:
+        number = _arrays.adapter_of(value) is None
+    if not number:
+        raise TypeError(f"{kernel}: '{param.name}' is {param}, a number, not "
+                        f"{_arrays.words_of(value)}")
+
+
+def span_of(dtype):
+    """The least and the greatest of an integer type."""
+    if dtype == "bool":
+        return 0, 1
+    bits = int(dtype[1:])
+    return (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype[0] == "i" else (0, (1 << bits) - 1)
+
+
+def number_of(kernel, param, dtype, value):
+    """A number as the library takes one of this type: (float, 64 bits)."""
+    check_number(kernel, param, value)
+    if dtype in FLOATS:
+        try:
+            return float(value), 0
+        except OverflowError:
+            raise UsageError(f"{kernel}: '{param.name}' is {dtype}: {value} is too large") from None
+    try:
+        whole = operator.index(value)
+    except TypeError:
+        whole = int(value) if float(value).is_integer() else None
+    low, high = span_of(dtype)
+    if whole is None or not low <= whole <= high:
+        raise UsageError(f"{kernel}: '{param.name}' is {dtype}, of which there are {low} to {high}: "
+                         f"not {value}")
+    return 0.0, whole - (1 << 64) if whole >= 1 << 63 else whole
