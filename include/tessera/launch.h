@@ -143,6 +143,7 @@ TESSERA_API const TesseraDeviceInfo *tessera_device_info(const TesseraDevice *de
 /* Memory of the device, aligned for every kernel. Memory that others allocated there (cudaMalloc, a
  * tensor library) will do as well. */
 TESSERA_API TesseraStatus tessera_alloc(TesseraDevice *device, size_t bytes, void **memory);
+/* What tessera_alloc gave. Other memory, or the same again, is left alone, which the log is told. */
 TESSERA_API void tessera_release(TesseraDevice *device, void *memory);
 TESSERA_API TesseraStatus tessera_copy_in(TesseraDevice *device, void *to, const void *from_host,
                                           size_t bytes);
@@ -156,14 +157,52 @@ TESSERA_API TesseraStatus tessera_sync(TesseraDevice *device, void *stream);
 TESSERA_API TesseraStatus tessera_device_wrap(TesseraContext *context, const char *kind,
                                               void *native, TesseraDevice **device);
 
-/* What tessera_alloc gave and has not got back. What is still out when the device is freed is
- * told to the log, and freed. New members come at the end. */
+/* ---- memory that is used again ----
+ *
+ * tessera_alloc and tessera_release ask the driver, which takes long and may wait for the device.
+ * Each device has a pool besides, whose memory belongs to streams: what is released in a stream may
+ * be had again in that stream at once, since work there is done in order, and in others when the
+ * stream has been waited for (tessera_sync). Nobody waits, and the driver is asked only for what is
+ * not there. The workspaces of launches come from it, too. */
+
+/* For work in `stream`. Where the driver has no more, it gets back what is kept, and is asked again.
+ * Not while the stream is captured: memory that a graph uses is out as long as the graph is. */
+TESSERA_API TesseraStatus tessera_pool_alloc(TesseraDevice *device, size_t bytes, void *stream,
+                                             void **memory);
+/* All work that uses it has been put into this stream, or comes before what the stream gets from now
+ * on (tessera_event_wait). Memory that is not out is an error of usage, NULL is none. */
+TESSERA_API TesseraStatus tessera_pool_release(TesseraDevice *device, void *memory, void *stream);
+/* How many bytes are kept for later, 256 MiB when nothing is said. What is more goes back to the
+ * driver, at once; 0: all of it. */
+TESSERA_API TesseraStatus tessera_pool_keep(TesseraDevice *device, size_t bytes);
+
+/* Of one device. "Now" is what is out: given, and not given back. Bytes are those that were asked
+ * for, but of `kept` and most_pool_bytes those that the driver gave, an eighth more at most. New
+ * members come at the end. */
 typedef struct TesseraMemory {
-    size_t allocations, bytes; /* now */
-    size_t most_bytes;         /* at any time */
-    uint64_t total;            /* allocations, ever */
+    size_t allocations, bytes;          /* of tessera_alloc, now */
+    size_t most_bytes;                  /* at any time */
+    uint64_t total;                     /* allocations, ever */
+    size_t pinned, pinned_bytes;        /* of tessera_alloc_host, now */
+    size_t pooled, pooled_bytes;        /* of tessera_pool_alloc, now */
+    size_t workspaces, workspace_bytes; /* of launches that are prepared, now */
+    size_t kept, kept_bytes;            /* in the pool, ready to be used again */
+    size_t most_pool_bytes;             /* out of the pool and kept in it, at any time */
+    uint64_t pool_total, reused; /* allocations of the pool, ever, and how many were kept ones */
 } TesseraMemory;
 TESSERA_API TesseraStatus tessera_memory(TesseraDevice *device, TesseraMemory *memory);
+
+typedef struct TesseraAllocation {
+    const void *memory;
+    size_t bytes;
+    uint64_t number;  /* counted from 1 over all allocations of the device */
+    const char *what; /* "tessera_alloc", "tessera_pool_alloc", … */
+} TesseraAllocation;
+/* What is out, in the order in which it was asked for: where two lists differ, something was not
+ * released. Valid until the next call of this with the device. When the device is freed, what is
+ * still out is told to the log, and freed. */
+TESSERA_API TesseraStatus tessera_memory_list(TesseraDevice *device, const TesseraAllocation **list,
+                                              size_t *n);
 
 /* ---- streams, events, graphs ----
  *
@@ -175,7 +214,7 @@ TESSERA_API TesseraStatus tessera_memory(TesseraDevice *device, TesseraMemory *m
 TESSERA_API TesseraStatus tessera_stream_new(TesseraDevice *device, void **stream);
 TESSERA_API void tessera_stream_free(TesseraDevice *device, void *stream);
 
-/* A moment in a stream, when it has been recorded there. */
+/* A moment in a stream, when it has been recorded there; before that, one that is past. */
 typedef struct TesseraEvent TesseraEvent;
 TESSERA_API TesseraStatus tessera_event_new(TesseraDevice *device, TesseraEvent **event);
 TESSERA_API void tessera_event_free(TesseraEvent *event);
@@ -184,12 +223,12 @@ TESSERA_API TesseraStatus tessera_event_record(TesseraEvent *event, void *stream
 TESSERA_API TesseraStatus tessera_event_wait(TesseraEvent *event, void *stream);
 /* Waits until it has happened; reports a kernel's fault. */
 TESSERA_API TesseraStatus tessera_event_sync(TesseraEvent *event);
-/* Seconds between two, both recorded; waits for the last. */
+/* Seconds between two; waits for the last. That one was never recorded is an error of usage. */
 TESSERA_API TesseraStatus tessera_event_elapsed(TesseraEvent *first, TesseraEvent *last,
                                                 double *seconds);
 
 /* What a stream gets between begin and end is not done but kept, and can be launched again and
- * again as one. Arguments are kept as they are then. Launches that are captured have been made in
+ * again as one. Arguments are kept as they are then: launches and their memory outlive the graph. Launches that are captured have been made in
  * this stream before, or tessera_launch_reserve has. */
 typedef struct TesseraGraph TesseraGraph;
 TESSERA_API TesseraStatus tessera_capture_begin(TesseraDevice *device, void *stream);

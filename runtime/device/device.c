@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/device/device.h"
+#include "runtime/device/memory.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -95,6 +96,7 @@ Device *device_wrap(const DeviceOps *ops, Allocator allocator, void *native, con
 void device_close(Device *device)
 {
     if (device) {
+        memory_close(device);
         device->ops->close(device);
         device_drop(device, device);
     }

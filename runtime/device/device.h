@@ -148,8 +148,9 @@ struct Device {
     const DeviceOps *ops;
     Allocator allocator;
     DeviceFacts facts;
-    const void *driver;  /* the injected driver's table, or NULL: load one */
-    void *state;         /* of the kind */
+    const void *driver;    /* the injected driver's table, or NULL: load one */
+    void *state;           /* of the kind */
+    struct Memory *memory; /* what it handed out (memory.h); NULL: nothing yet */
     const char *running; /* what was launched last and not yet waited for; for messages; or NULL */
 };
 

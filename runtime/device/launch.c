@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/device/launch.h"
 
+#include "runtime/device/memory.h"
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -205,13 +207,14 @@ static bool fill_frame(Prepared *p, Frame *frame, DeviceError *error)
     return true;
 }
 
-static Frame *new_frame(Prepared *p, DeviceStream stream, DeviceError *error)
+/* stream NULL: it is not known yet. */
+static Frame *new_frame(Prepared *p, const DeviceStream *stream, DeviceError *error)
 {
     const Plan *plan = p->loaded->plan;
     Device *device = p->loaded->device;
     Frame *frame = ARENA_NEW(&p->arena, Frame);
     char *maps = arena_alloc(&p->arena, (size_t)plan->n_maps * DEVICE_MAP_BYTES + 64);
-    frame->stream = stream;
+    frame->stream = stream ? *stream : NULL;
     frame->maps = maps + (64 - (uintptr_t)maps % 64) % 64;
     frame->pointers = ARENA_ARRAY(&p->arena, void *, plan->n_params + plan->n_scratch);
     frame->steps = ARENA_ARRAY(&p->arena, Step, plan->n_launches);
@@ -221,7 +224,8 @@ static Frame *new_frame(Prepared *p, DeviceStream stream, DeviceError *error)
     }
     frame->next = p->frames;
     p->frames = frame; /* what it has is freed with the others */
-    if (p->scratch_bytes && !device->ops->alloc(device, p->scratch_bytes, &frame->scratch, error)) {
+    if (p->scratch_bytes &&
+        !memory_take(device, MEMORY_WORK, p->scratch_bytes, stream, &frame->scratch, error)) {
         return NULL;
     }
     return fill_frame(p, frame, error) ? frame : NULL;
@@ -237,12 +241,12 @@ static Frame *guarded_frame(Prepared *p, DeviceStream stream, DeviceError *error
     if (setjmp(guard)) {
         device_fail(error, DIAG_ENVIRONMENT, 0, "out of memory");
     } else {
-        made = new_frame(p, stream, error);
+        made = new_frame(p, &stream, error);
     }
     p->arena.guard = NULL;
     if (!made && p->frames != before) {
         if (p->frames->scratch) {
-            p->loaded->device->ops->release(p->loaded->device, p->frames->scratch);
+            memory_give(p->loaded->device, MEMORY_WORK, p->frames->scratch, NULL);
         }
         p->frames = before;
     }
@@ -480,7 +484,8 @@ void launch_free(Prepared *p)
         Device *device = p->loaded->device;
         for (Frame *frame = p->frames; frame; frame = frame->next) {
             if (frame->scratch) {
-                device->ops->release(device, frame->scratch);
+                memory_give(device, MEMORY_WORK, frame->scratch,
+                            frame->used ? &frame->stream : NULL);
             }
         }
         if (p->log) {

@@ -29,18 +29,11 @@ struct TesseraContext {
     struct Compiler *compiler; /* runtime/runtime.h */
 };
 
-typedef struct Allocation {
-    void *memory;
-    size_t bytes;
-} Allocation;
-
 struct TesseraDevice {
     TesseraContext *context;
     Device *device;
     TesseraDeviceInfo info;
-    TesseraMemory memory;
-    Allocation *allocations; /* those of `memory`; from the allocator (memory.c) */
-    size_t capacity;
+    TesseraAllocation *listed; /* by the last tessera_memory_list; from the allocator */
     struct DeviceBundle *bundles; /* bundle.c: those that were used on it */
 };
 
@@ -81,8 +74,8 @@ void context_log(TesseraContext *context, TesseraLogLevel level, const char *for
 
 /* ---- memory (memory.c) ---- */
 
-/* Tells what was not released, and releases it. */
-void memory_close(TesseraDevice *device);
+/* Tells what was not released. */
+void memory_report(TesseraDevice *device);
 
 /* ---- arguments (arguments.c) ---- */
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Devices, their memory, and launches on them. */
+#include "runtime/device/memory.h"
 #include "runtime/launch/context.h"
 
 #include "ir/errors.h"
@@ -122,7 +123,7 @@ void tessera_device_free(TesseraDevice *device)
 {
     if (device) {
         bundles_free(device);
-        memory_close(device);
+        memory_report(device);
         device_close(device->device);
         context_drop(device->context, device);
     }
@@ -172,7 +173,11 @@ TesseraStatus tessera_sync(TesseraDevice *device, void *stream)
         return no_device(device, __func__, NULL);
     }
     Device *d = device->device;
-    return told(device, d->ops->sync(d, stream, &error), &error);
+    bool ok = d->ops->sync(d, stream, &error);
+    if (ok) {
+        memory_settle(d, stream);
+    }
+    return told(device, ok, &error);
 }
 
 /* ---- time ---- */

@@ -1,72 +1,89 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A device's memory: who has how much of it, and what nobody gave back. */
+#include "runtime/device/memory.h"
+
 #include "runtime/launch/context.h"
 
-#include <string.h>
+enum { MOST_TOLD = 8 }; /* of what was not released, one by one */
 
-/* Room for one more. */
-static bool grow(TesseraDevice *device)
-{
-    if (device->memory.allocations < device->capacity) {
-        return true;
-    }
-    size_t capacity = device->capacity ? 2 * device->capacity : 16;
-    Allocation *bigger = context_take(device->context, capacity * sizeof *bigger);
-    if (!bigger) {
-        return false;
-    }
-    if (device->allocations) {
-        memcpy(bigger, device->allocations, device->memory.allocations * sizeof *bigger);
-    }
-    context_drop(device->context, device->allocations);
-    device->allocations = bigger;
-    device->capacity = capacity;
-    return true;
-}
+static const char *const CALLS[MEMORY_KINDS] = {
+    [MEMORY_PLAIN] = "tessera_alloc",
+    [MEMORY_PINNED] = "tessera_alloc_host",
+    [MEMORY_POOLED] = "tessera_pool_alloc",
+    [MEMORY_WORK] = "a launch's workspace",
+};
 
-TesseraStatus tessera_alloc(TesseraDevice *device, size_t bytes, void **memory)
+static TesseraStatus take(TesseraDevice *device, const char *call, MemoryKind kind, size_t bytes,
+                          const DeviceStream *stream, void **memory)
 {
     DeviceError error;
     if (memory) {
         *memory = NULL;
     }
     if (!device || !memory) {
-        return context_null(device ? device->context : NULL, __func__,
-                            device ? "memory" : "device");
+        return context_null(device ? device->context : NULL, call, device ? "memory" : "device");
     }
-    if (!grow(device)) {
-        return TESSERA_ENVIRONMENT;
-    }
-    if (!device->device->ops->alloc(device->device, bytes, memory, &error)) {
-        return context_device_fail(device->context, &error);
-    }
-    TesseraMemory *now = &device->memory;
-    device->allocations[now->allocations++] = (Allocation){*memory, bytes};
-    now->bytes += bytes;
-    now->most_bytes = now->bytes > now->most_bytes ? now->bytes : now->most_bytes;
-    now->total++;
-    return TESSERA_OK;
+    return memory_take(device->device, kind, bytes, stream, memory, &error)
+               ? TESSERA_OK
+               : context_device_fail(device->context, &error);
 }
 
-/* What was allocated last is most often what is released first. */
-static void forget(TesseraDevice *device, const void *memory)
+TesseraStatus tessera_alloc(TesseraDevice *device, size_t bytes, void **memory)
 {
-    TesseraMemory *now = &device->memory;
-    for (size_t i = now->allocations; i > 0; i--) {
-        if (device->allocations[i - 1].memory == memory) {
-            now->bytes -= device->allocations[i - 1].bytes;
-            device->allocations[i - 1] = device->allocations[--now->allocations];
-            return;
-        }
+    return take(device, __func__, MEMORY_PLAIN, bytes, NULL, memory);
+}
+
+TesseraStatus tessera_alloc_host(TesseraDevice *device, size_t bytes, void **memory)
+{
+    return take(device, __func__, MEMORY_PINNED, bytes, NULL, memory);
+}
+
+TesseraStatus tessera_pool_alloc(TesseraDevice *device, size_t bytes, void *stream, void **memory)
+{
+    return take(device, __func__, MEMORY_POOLED, bytes, &stream, memory);
+}
+
+/* What is not out is left alone: giving it to the driver would free somebody else's. */
+static void give(TesseraDevice *device, const char *call, MemoryKind kind, void *memory)
+{
+    if (device && memory && !memory_give(device->device, kind, memory, NULL)) {
+        context_log(device->context, TESSERA_LOG_WARNING,
+                    "%s: %p is not memory of %s, or was released before", call, memory,
+                    CALLS[kind]);
     }
 }
 
 void tessera_release(TesseraDevice *device, void *memory)
 {
-    if (device && memory) {
-        forget(device, memory);
-        device->device->ops->release(device->device, memory);
+    give(device, __func__, MEMORY_PLAIN, memory);
+}
+
+void tessera_release_host(TesseraDevice *device, void *memory)
+{
+    give(device, __func__, MEMORY_PINNED, memory);
+}
+
+TesseraStatus tessera_pool_release(TesseraDevice *device, void *memory, void *stream)
+{
+    if (!device) {
+        return TESSERA_USAGE;
     }
+    if (!memory || memory_give(device->device, MEMORY_POOLED, memory, &stream)) {
+        return TESSERA_OK;
+    }
+    return context_usage(device->context, "%s: %p is not memory of %s, or was released before",
+                         __func__, memory, CALLS[MEMORY_POOLED]);
+}
+
+TesseraStatus tessera_pool_keep(TesseraDevice *device, size_t bytes)
+{
+    DeviceError error;
+    if (!device) {
+        return TESSERA_USAGE;
+    }
+    return memory_keep(device->device, bytes, &error)
+               ? TESSERA_OK
+               : context_device_fail(device->context, &error);
 }
 
 TesseraStatus tessera_memory(TesseraDevice *device, TesseraMemory *memory)
@@ -75,20 +92,83 @@ TesseraStatus tessera_memory(TesseraDevice *device, TesseraMemory *memory)
         return context_null(device ? device->context : NULL, __func__,
                             device ? "memory" : "device");
     }
-    *memory = device->memory;
+    MemoryCounts counts = memory_counts(device->device);
+    const MemoryCount *plain = &counts.of[MEMORY_PLAIN], *pinned = &counts.of[MEMORY_PINNED];
+    const MemoryCount *pooled = &counts.of[MEMORY_POOLED], *work = &counts.of[MEMORY_WORK];
+    *memory = (TesseraMemory){
+        .allocations = plain->blocks,
+        .bytes = plain->bytes,
+        .most_bytes = plain->most_bytes,
+        .total = plain->total,
+        .pinned = pinned->blocks,
+        .pinned_bytes = pinned->bytes,
+        .pooled = pooled->blocks,
+        .pooled_bytes = pooled->bytes,
+        .workspaces = work->blocks,
+        .workspace_bytes = work->bytes,
+        .kept = counts.kept,
+        .kept_bytes = counts.kept_bytes,
+        .most_pool_bytes = counts.most_held_bytes,
+        .pool_total = pooled->total + work->total,
+        .reused = counts.reused,
+    };
     return TESSERA_OK;
 }
 
-void memory_close(TesseraDevice *device)
+/* ---- what nobody gave back ---- */
+
+TesseraStatus tessera_memory_list(TesseraDevice *device, const TesseraAllocation **list, size_t *n)
 {
-    TesseraMemory *left = &device->memory;
-    if (left->allocations > 0) {
-        context_log(device->context, TESSERA_LOG_WARNING,
-                    "%s: %zu allocations of %zu bytes together were not released",
-                    device->info.name, left->allocations, left->bytes);
+    if (list) {
+        *list = NULL;
     }
-    for (size_t i = 0; i < left->allocations; i++) {
-        device->device->ops->release(device->device, device->allocations[i].memory);
+    if (!device || !list || !n) {
+        return context_null(device ? device->context : NULL, __func__,
+                            !device ? "device"
+                            : list  ? "n"
+                                    : "list");
     }
-    context_drop(device->context, device->allocations);
+    *n = memory_list(device->device, NULL, 0);
+    MemoryBlock *blocks = context_take(device->context, (*n + 1) * sizeof *blocks);
+    TesseraAllocation *made = context_take(device->context, (*n + 1) * sizeof *made);
+    if (!blocks || !made) {
+        context_drop(device->context, blocks);
+        context_drop(device->context, made);
+        *n = 0;
+        return TESSERA_ENVIRONMENT;
+    }
+    memory_list(device->device, blocks, *n);
+    for (size_t i = 0; i < *n; i++) {
+        made[i] = (TesseraAllocation){blocks[i].memory, blocks[i].bytes, blocks[i].number,
+                                      CALLS[blocks[i].kind]};
+    }
+    context_drop(device->context, blocks);
+    context_drop(device->context, device->listed);
+    *list = device->listed = made;
+    return TESSERA_OK;
+}
+
+/* Without taking memory: this may be the end of a program that has none. */
+void memory_report(TesseraDevice *device)
+{
+    MemoryBlock first[MOST_TOLD];
+    MemoryCounts counts = memory_counts(device->device);
+    size_t n = 0, bytes = 0;
+    for (int kind = 0; kind < MEMORY_KINDS; kind++) {
+        n += counts.of[kind].blocks;
+        bytes += counts.of[kind].bytes;
+    }
+    context_drop(device->context, device->listed);
+    if (n == 0) {
+        return;
+    }
+    context_log(device->context, TESSERA_LOG_WARNING,
+                "%s: %zu allocations of %zu bytes together were not released", device->info.name, n,
+                bytes);
+    size_t told = memory_list(device->device, first, MOST_TOLD);
+    for (size_t i = 0; i < told && i < MOST_TOLD; i++) {
+        context_log(device->context, TESSERA_LOG_WARNING, "  %s: %zu bytes at %p, number %llu",
+                    CALLS[first[i].kind], first[i].bytes, first[i].memory,
+                    (unsigned long long)first[i].number);
+    }
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Streams, events, graphs, and copies in streams. */
+#include "runtime/device/memory.h"
 #include "runtime/launch/context.h"
 
 #include <string.h>
@@ -7,6 +8,7 @@
 struct TesseraEvent {
     TesseraDevice *device;
     DeviceMoment moment;
+    bool is_recorded;
 };
 
 struct TesseraGraph {
@@ -46,6 +48,7 @@ TesseraStatus tessera_stream_new(TesseraDevice *device, void **stream)
 void tessera_stream_free(TesseraDevice *device, void *stream)
 {
     if (device && stream) {
+        memory_leave(device->device, stream);
         streams_of(device)->close(device->device, stream);
     }
 }
@@ -90,8 +93,9 @@ TesseraStatus tessera_event_record(TesseraEvent *event, void *stream)
         return TESSERA_USAGE;
     }
     TesseraDevice *device = event->device;
-    return told(device, streams_of(device)->record(device->device, event->moment, stream, &error),
-                &error);
+    bool ok = streams_of(device)->record(device->device, event->moment, stream, &error);
+    event->is_recorded |= ok;
+    return told(device, ok, &error);
 }
 
 TesseraStatus tessera_event_wait(TesseraEvent *event, void *stream)
@@ -125,6 +129,10 @@ TesseraStatus tessera_event_elapsed(TesseraEvent *first, TesseraEvent *last, dou
     *seconds = 0;
     if (first->device != last->device) {
         return context_usage(first->device->context, "%s: the events are of two devices", __func__);
+    }
+    if (!first->is_recorded || !last->is_recorded) {
+        return context_usage(first->device->context, "%s: the %s event was never recorded",
+                             __func__, first->is_recorded ? "last" : "first");
     }
     Device *device = first->device->device;
     return told(first->device,
@@ -198,26 +206,7 @@ void tessera_graph_free(TesseraGraph *graph)
     }
 }
 
-/* ---- memory of the host, and copies ---- */
-
-TesseraStatus tessera_alloc_host(TesseraDevice *device, size_t bytes, void **memory)
-{
-    DeviceError error;
-    if (memory) {
-        *memory = NULL;
-    }
-    if (!device || !memory) {
-        return no_device(device, __func__, "memory");
-    }
-    return told(device, streams_of(device)->pin(device->device, bytes, memory, &error), &error);
-}
-
-void tessera_release_host(TesseraDevice *device, void *memory)
-{
-    if (device && memory) {
-        streams_of(device)->unpin(device->device, memory);
-    }
-}
+/* ---- copies ---- */
 
 TesseraStatus tessera_copy_in_async(TesseraDevice *device, void *to, const void *from, size_t bytes,
                                     void *stream)

@@ -57,7 +57,7 @@ static bool use_memory(const char *kind, void **memory, TesseraLaunch **launch)
 
 /* The same in a stream: copies from pinned memory, launches captured in a graph, events. */
 typedef struct InStream {
-    void *stream, *pinned;
+    void *stream, *pinned, *pooled;
     TesseraEvent *first, *last;
     TesseraGraph *graph;
     TesseraDevice *other;
@@ -69,6 +69,9 @@ static bool use_stream(const char *kind, void **memory, TesseraLaunch *launch, I
     double seconds;
     if (!ok(tessera_stream_new(device, &in->stream)) ||
         !ok(tessera_alloc_host(device, BYTES, &in->pinned)) ||
+        !ok(tessera_pool_alloc(device, BYTES, in->stream, &in->pooled)) ||
+        !ok(tessera_pool_release(device, in->pooled, NULL)) ||
+        !ok(tessera_pool_alloc(device, BYTES, NULL, &in->pooled)) ||
         !ok(tessera_event_new(device, &in->first)) || !ok(tessera_event_new(device, &in->last)) ||
         !ok(tessera_copy_in_async(device, memory[0], in->pinned, BYTES, in->stream)) ||
         !ok(tessera_event_record(in->first, in->stream)) ||
@@ -110,6 +113,62 @@ static bool use(const char *kind, const TesseraOptions *options)
     kernel = NULL;
     return good;
 }
+
+static void *pooled(void *stream)
+{
+    void *memory;
+    ck_assert(ok(tessera_pool_alloc(device, 1000, stream, &memory)));
+    return memory;
+}
+
+static bool has(void *memory, void *stream)
+{
+    void *got = pooled(stream);
+    ck_assert(ok(tessera_pool_release(device, got, stream)));
+    return got == memory;
+}
+
+/* What was used in a stream is another's when that has been waited for, or has ended. */
+static void in_streams(const char *kind, const char *library)
+{
+    void *a, *b, *memory;
+    load_driver(library);
+    ck_assert(ok(tessera_device_open(context, kind, MOCK_OPENED, &device)));
+    ck_assert(ok(tessera_stream_new(device, &a)) && ok(tessera_stream_new(device, &b)));
+    memory = pooled(a);
+    ck_assert(ok(tessera_pool_release(device, memory, a)));
+    ck_assert(has(memory, a) && !has(memory, NULL) && !has(memory, b));
+    ck_assert(ok(tessera_sync(device, b)) && ok(tessera_sync(device, NULL)));
+    ck_assert(!has(memory, b) && has(memory, a));
+    ck_assert(ok(tessera_pool_keep(device, 0)) && ok(tessera_pool_keep(device, 1 << 20)));
+    memory = pooled(a);
+    ck_assert(ok(tessera_pool_release(device, memory, a)) && !has(memory, b));
+    ck_assert(ok(tessera_sync(device, a)));
+    void *first = pooled(b), *second = pooled(b);
+    ck_assert(first == memory || second == memory);
+    ck_assert(ok(tessera_pool_release(device, first, b)));
+    ck_assert(ok(tessera_pool_release(device, second, a)));
+    int calls = driver->calls;
+    tessera_stream_free(device, b);
+    ck_assert_int_ge(driver->calls, calls + 3); /* it is waited for */
+    ck_assert(has(first, NULL) && has(second, a));
+    tessera_stream_free(device, a);
+    tessera_device_free(device);
+    device = NULL;
+    ck_assert_int_eq(driver->open, 0);
+}
+
+START_TEST(cuda_pool)
+{
+    in_streams("cuda", "libcuda.so.1");
+}
+END_TEST
+
+START_TEST(hip_pool)
+{
+    in_streams("hip", "libamdhip64.so.6");
+}
+END_TEST
 
 static const char SAYS[] = "kernel add(x: f32[N], y: f32[N]) -> f32[N] {\n"
                            "    let sum = x + y\n    print(\"sum\", sum)\n    return sum\n}\n";
@@ -168,5 +227,7 @@ UNIT_TESTS(runtime_drivers)
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, cuda_calls);
     tcase_add_test(tests, hip_calls);
+    tcase_add_test(tests, cuda_pool);
+    tcase_add_test(tests, hip_pool);
     return tests;
 }

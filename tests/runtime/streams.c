@@ -27,7 +27,9 @@ START_TEST(host_streams)
     ck_assert_int_eq(tessera_event_new(device, &first), TESSERA_OK);
     ck_assert_int_eq(tessera_event_new(device, &last), TESSERA_OK);
     ck_assert_int_eq(tessera_alloc_host(device, sizeof data, &pinned), TESSERA_OK);
+    expect(tessera_event_elapsed(first, last, &seconds), TESSERA_USAGE, "first event was never");
     ck_assert_int_eq(tessera_event_record(first, stream), TESSERA_OK);
+    expect(tessera_event_elapsed(first, last, &seconds), TESSERA_USAGE, "last event was never");
     ck_assert_int_eq(tessera_copy_in_async(device, pinned, data, sizeof data, stream), TESSERA_OK);
     ck_assert_int_eq(tessera_copy(device, data + 2, device, pinned, 8, stream), TESSERA_OK);
     ck_assert_int_eq(tessera_copy_out_async(device, data, data + 2, 8, stream), TESSERA_OK);
