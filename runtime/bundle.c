@@ -5,6 +5,7 @@
 #include "ir/errors.h"
 #include "runtime/device/plan_bytes.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 struct TesseraBundled {
@@ -171,18 +172,29 @@ static void forget_folder(TesseraKernel *kernel)
     c->name += n;
 }
 
-static BundleKind kind_of(const Target *target, EmitKind *emit)
-{
-    static const struct {
+/* What is made of one kernel: machine code and, where later parts can have it, PTX. An assembler
+ * that is only found is not used: the same input makes the same bytes on all machines. */
+typedef struct Kinds {
+    int n;
+    struct {
         EmitKind emit;
         BundleKind kind;
-    } KINDS[] = {
-        [FAMILY_CPU] = {EMIT_OBJ, BUNDLE_HOST},
-        [FAMILY_NVPTX] = {EMIT_PTX, BUNDLE_PTX},
-        [FAMILY_AMDGCN] = {EMIT_HSACO, BUNDLE_OBJECT},
-    };
-    *emit = KINDS[target->family].emit;
-    return KINDS[target->family].kind;
+    } of[2];
+} Kinds;
+
+static Kinds kinds_of(const Target *target)
+{
+    const char *ptxas = getenv("TESSERA_PTXAS");
+    bool alone = target->name[strlen(target->name) - 1] == 'a'; /* sm_90a */
+    switch (target->family) {
+    case FAMILY_CPU: return (Kinds){1, {{EMIT_OBJ, BUNDLE_HOST}}};
+    case FAMILY_AMDGCN: return (Kinds){1, {{EMIT_HSACO, BUNDLE_OBJECT}}};
+    case FAMILY_NVPTX: break;
+    }
+    if (!ptxas || !*ptxas) {
+        return (Kinds){1, {{EMIT_PTX, BUNDLE_PTX}}};
+    }
+    return (Kinds){alone ? 1 : 2, {{EMIT_CUBIN, BUNDLE_OBJECT}, {EMIT_PTX, BUNDLE_PTX}}};
 }
 
 /* What the kernel's memory holds, in the bundle's. */
@@ -224,42 +236,54 @@ static bool is_there(const Making *making, const BundleVariant *variant)
 {
     for (size_t i = 0; i < making->variants.n; i++) {
         const BundleVariant *other = &making->variants.items[i];
-        if (other->function == variant->function && text_same(other->target, variant->target) &&
-            text_same(other->about, variant->about) && same_strides(&other->plan, &variant->plan)) {
+        if (other->function == variant->function && other->kind == variant->kind &&
+            text_same(other->target, variant->target) && text_same(other->about, variant->about) &&
+            same_strides(&other->plan, &variant->plan)) {
             return true;
         }
     }
     return false;
 }
 
-static bool add_code(Making *making, size_t function, bool fallback)
+static bool add_kind(Making *making, BundleVariant variant, EmitKind emit, bool fallback)
 {
     Arena *arena = &making->work->arena;
     TesseraKernel *kernel = making->kernel;
-    const Target *target = kernel->compilation.target;
-    MadeFunction *of = &making->functions.items[function];
-    fill_function(making, of);
-    bundle_keep_warnings(making);
-    EmitTask task = {.kernel = kernel};
-    BundleVariant variant = {.function = (int)function, .target = target->name};
-    variant.kind = kind_of(target, &task.kind);
-    if (target->family == FAMILY_CPU) {
-        kernel->compilation.func->symbol =
-            arena_printf(&kernel->work.arena, "%s_v%zu", of->launcher.symbol, making->variants.n);
-    }
-    forget_folder(kernel);
+    EmitTask task = {.kernel = kernel, .kind = emit};
     making->status = work_run(&kernel->work, emit_task, emit_reproducer, &task);
     if (making->status != TESSERA_OK) {
         return false;
     }
     copy_plan(arena, &task.plan, &variant.plan);
     variant.about =
-        bundle_facts(arena, &variant.plan, target->family == FAMILY_CPU ? 1 : USUAL_ALIGN);
+        bundle_facts(arena, &variant.plan, variant.kind == BUNDLE_HOST ? 1 : USUAL_ALIGN);
     if (!fallback || !is_there(making, &variant)) {
         keep_code(making, &task, &variant);
         ARENA_PUSH(arena, &making->variants, variant);
     }
     return true;
+}
+
+static bool add_code(Making *making, size_t function, bool fallback)
+{
+    TesseraKernel *kernel = making->kernel;
+    const Target *target = kernel->compilation.target;
+    MadeFunction *of = &making->functions.items[function];
+    fill_function(making, of);
+    bundle_keep_warnings(making);
+    if (target->family == FAMILY_CPU) {
+        kernel->compilation.func->symbol =
+            arena_printf(&kernel->work.arena, "%s_v%zu", of->launcher.symbol, making->variants.n);
+    }
+    forget_folder(kernel);
+    Kinds kinds = kinds_of(target);
+    bool good = true;
+    for (int i = 0; i < kinds.n && good; i++) {
+        BundleVariant variant = {
+            .function = (int)function, .target = target->name, .kind = kinds.of[i].kind};
+        good = add_kind(making, variant, kinds.of[i].emit, fallback);
+    }
+    return good;
 }
 
 /* ---- all ---- */

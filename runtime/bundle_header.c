@@ -243,6 +243,23 @@ static void add_param_words(Text *out, const TesseraParam *param, const char *ar
                 ios[param->io], bits ? ", its bits" : "");
 }
 
+/* "sm_90a", "sm_80 (cubin, PTX)": what lies in the object where that may be one or the other. */
+static const char *target_words(const Making *making, const BundleVariant *of)
+{
+    bool object = false, ptx = false;
+    for (size_t i = 0; i < making->variants.n; i++) {
+        const BundleVariant *at = &making->variants.items[i];
+        bool same = at->function == of->function && text_same(at->target, of->target);
+        object |= same && at->kind == BUNDLE_OBJECT;
+        ptx |= same && at->kind == BUNDLE_PTX;
+    }
+    bool nvidia = strncmp(of->target, "sm_", 3) == 0;
+    return !nvidia || !(object || ptx)
+               ? of->target
+               : arena_printf(&making->work->arena, "%s (%s%s%s)", of->target,
+                              object ? "cubin" : "", object && ptx ? ", " : "", ptx ? "PTX" : "");
+}
+
 static bool says_before(const Making *making, size_t function, size_t variant, bool target)
 {
     const BundleVariant *of = &making->variants.items[variant];
@@ -263,7 +280,7 @@ static void add_variants(const Making *making, size_t function, bool targets, Te
         const BundleVariant *variant = &making->variants.items[i];
         if ((size_t)variant->function == function && !says_before(making, function, i, targets)) {
             text_printf(out, "%s%s", any ? (targets ? ", " : "; ") : "",
-                        targets ? variant->target : variant->about);
+                        targets ? target_words(making, variant) : variant->about);
             any = true;
         }
     }

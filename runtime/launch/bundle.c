@@ -26,6 +26,7 @@ static bool read_guarded(DeviceBundle *on, const TesseraBundle *bundle, bool *go
                          variant->target, variant->about);
     }
     on->loaded = ARENA_ARRAY(&on->arena, Loaded, on->table.n_variants + 1);
+    on->is_refused = ARENA_ARRAY(&on->arena, bool, on->table.n_variants + 1);
     on->arena.guard = NULL;
     return true;
 }
@@ -222,7 +223,8 @@ static void try_variant(const Call *call, int index, const BundlePart *part, Roo
     BundleVariant *variant = &call->on->table.variants[index];
     DeviceError error;
     choice->known = choice->known || is_meant(call, variant);
-    int suits = is_meant(call, variant) ? variant_suits(variant, part) : -1;
+    bool usable = is_meant(call, variant) && !call->on->is_refused[index];
+    int suits = usable ? variant_suits(variant, part) : -1;
     int special = variant_special(&variant->plan);
     if (suits < 0) {
         return;
@@ -391,17 +393,38 @@ static Room take_room(const Call *call)
     return room;
 }
 
+static TesseraStatus launch_chosen(const Call *call, int variant, Room *room,
+                                   TesseraLaunch **launch)
+{
+    DeviceError error; /* the arguments as the chosen plan has them: they were found to fit */
+    pack(call, &call->on->table.variants[variant].plan, room, &error);
+    return make_launch(call, variant, room->args, launch);
+}
+
+/* Parts of one name may differ in what their drivers load: then PTX is left, where there is any. */
+static bool is_for_others(const Call *call, int variant)
+{
+    enum { CUDA_NO_BINARY_FOR_GPU = 209 };
+    return call->on->table.variants[variant].kind == BUNDLE_OBJECT &&
+           call->device->device->ops == &device_cuda &&
+           call->device->context->error.driver_code == CUDA_NO_BINARY_FOR_GPU;
+}
+
 TesseraStatus call_prepare(const Call *call, TesseraLaunch **launch)
 {
     TesseraContext *context = call->device->context;
-    Choice choice;
+    Choice choice, other;
     Room room = take_room(call);
     TesseraStatus status = room.args && room.sizes ? TESSERA_OK : TESSERA_ENVIRONMENT;
     status = status == TESSERA_OK ? choose(call, &room, &choice) : status;
     if (status == TESSERA_OK) {
-        DeviceError error; /* the arguments as the chosen plan has them: they were found to fit */
-        pack(call, &call->on->table.variants[choice.variant].plan, &room, &error);
-        status = make_launch(call, choice.variant, room.args, launch);
+        status = launch_chosen(call, choice.variant, &room, launch);
+        if (status != TESSERA_OK && is_for_others(call, choice.variant)) {
+            call->on->is_refused[choice.variant] = true;
+            bool left = choose(call, &room, &other) == TESSERA_OK;
+            call->on->is_refused[choice.variant] = left;
+            status = launch_chosen(call, left ? other.variant : choice.variant, &room, launch);
+        }
     }
     context_drop(context, room.args);
     context_drop(context, room.sizes);

@@ -22,7 +22,8 @@ struct DeviceBundle {
     const TesseraBundle *bundle;
     Arena arena;
     BundleTable table;
-    Loaded *loaded; /* one a variant; device NULL: not yet */
+    Loaded *loaded;   /* one a variant; device NULL: not yet */
+    bool *is_refused; /* one a variant: the driver says that it is for another part */
     Ready ready[MOST_READY];
     uint64_t clock; /* of what was used last */
 };
