@@ -23,10 +23,11 @@ static bool makes(const char *target)
     return target_find(target) != NULL;
 }
 
-TesseraStatus tessera_context_new(const TesseraAllocator *allocator, TesseraContext **context)
+TesseraStatus tessera_context_open(int abi, const TesseraAllocator *allocator,
+                                   TesseraContext **context)
 {
     static const ContextHooks hooks = {context_tell_plain, compiler_end, makes};
-    TesseraStatus status = context_open(allocator, &hooks, context);
+    TesseraStatus status = context_open(abi, allocator, &hooks, context);
     if (status != TESSERA_OK) {
         return status;
     }

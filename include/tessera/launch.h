@@ -50,6 +50,15 @@ typedef struct TesseraAllocator {
 /* allocator NULL: malloc and free. LLVM and drivers take their own memory. */
 TESSERA_API TesseraStatus tessera_context_new(const TesseraAllocator *allocator,
                                               TesseraContext **context);
+/* The version of the structures of this header and of tessera.h: it counts up when one of them gets
+ * a member, at its end. A library knows all earlier ones: with a context it gives and takes what the
+ * header has that the program was compiled with. Of a later header it is an error of the
+ * environment. A program that is compiled calls this by the name above. */
+#define TESSERA_ABI 1
+TESSERA_API TesseraStatus tessera_context_open(int abi, const TesseraAllocator *allocator,
+                                               TesseraContext **context);
+#define tessera_context_new(allocator, context)                                                    \
+    tessera_context_open(TESSERA_ABI, (allocator), (context))
 TESSERA_API void tessera_context_free(TesseraContext *context);
 
 typedef struct TesseraError {

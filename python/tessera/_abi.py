@@ -106,6 +106,7 @@ class Bytes(Structure):
     _fields_ = [("data", POINTER(c_char)), ("n", c_size_t)]
 
 
+ABI = 1  # TESSERA_ABI: of the structures above
 IN, OUT, INOUT = range(3)  # TesseraIo
 TYPES = ("bool i8 i16 i32 i64 u8 u16 u32 u64 f16 bf16 f32 f64 f8e4m3 f8e5m2 i4 u4").split()
 TYPE_OF = {name: number for number, name in enumerate(TYPES)}  # TesseraType
@@ -113,7 +114,7 @@ TYPE_OF = {name: number for number, name in enumerate(TYPES)}  # TesseraType
 _OUT = POINTER(c_void_p)
 _CALLS = {  # name: (what it returns, parameters); no first: a status
     "version": (c_char_p, []),
-    "context_new": (c_int, [c_void_p, _OUT]),
+    "context_open": (c_int, [c_int, c_void_p, _OUT]),
     "error": (POINTER(Failure), [c_void_p]),
     "diagnostics": (c_size_t, [c_void_p, POINTER(POINTER(Diagnostic))]),
     "warnings": (c_char_p, [c_void_p]),
@@ -227,7 +228,7 @@ class Runtime:
         self.process = os.getpid()  # a forked child has no threads of it
         self.c = _load()
         self.lock = threading.RLock()
-        self.context = self.handle("context_new", None)
+        self.context = self.handle("context_open", ABI, None)
         self.devices = {}
 
     def fail(self, status):
@@ -250,9 +251,10 @@ class Runtime:
     def handle(self, name, *arguments):
         """What a call hands out by its last parameter."""
         out = c_void_p()
-        if name == "context_new":
-            if self.c.tessera_context_new(*arguments, ctypes.byref(out)) != 0:
-                raise MemoryError("no memory for Tessera's context")
+        if name == "context_open":
+            if self.c.tessera_context_open(*arguments, ctypes.byref(out)) != 0:
+                raise UnavailableError("no context: out of memory, or the library is older than "
+                                       f"this package, whose structures are of version {ABI}")
         else:
             self.call(name, *arguments, ctypes.byref(out))
         return out.value

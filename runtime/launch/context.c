@@ -12,10 +12,22 @@ const char *tessera_version(void)
     return TESSERA_VERSION;
 }
 
-TesseraStatus context_open(const TesseraAllocator *allocator, const ContextHooks *hooks,
+/* What programs get that ask by this name at run time: the first structures. */
+TesseraStatus(tessera_context_new)(const TesseraAllocator *allocator, TesseraContext **context)
+{
+    return tessera_context_open(1, allocator, context);
+}
+
+TesseraStatus context_open(int abi, const TesseraAllocator *allocator, const ContextHooks *hooks,
                            TesseraContext **context)
 {
     Allocator from = allocator_default();
+    if (context) {
+        *context = NULL;
+    }
+    if (abi < 1 || abi > TESSERA_ABI) {
+        return abi < 1 ? TESSERA_USAGE : TESSERA_ENVIRONMENT;
+    }
     if (!context || (allocator && (!allocator->alloc || !allocator->release))) {
         return TESSERA_USAGE;
     }
@@ -26,7 +38,8 @@ TesseraStatus context_open(const TesseraAllocator *allocator, const ContextHooks
     if (!*context) {
         return TESSERA_ENVIRONMENT;
     }
-    **context = (TesseraContext){.allocator = from, .error = {.message = ""}, .hooks = hooks};
+    **context =
+        (TesseraContext){.allocator = from, .abi = abi, .error = {.message = ""}, .hooks = hooks};
     return TESSERA_OK;
 }
 

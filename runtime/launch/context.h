@@ -20,6 +20,7 @@ typedef struct ContextHooks {
 
 struct TesseraContext {
     Allocator allocator;
+    int abi; /* of the caller's header: what it does not know is neither read nor written */
     TesseraError error;
     char *message, *reproducer; /* from the allocator; NULL: none */
     struct Said *said;          /* messages.c; NULL: nothing yet */
@@ -33,7 +34,7 @@ struct TesseraDevice {
     TesseraContext *context;
     Device *device;
     TesseraDeviceInfo info;
-    TesseraAllocation *listed; /* by the last tessera_memory_list; from the allocator */
+    TesseraAllocation *listed;    /* by the last tessera_memory_list; from the allocator */
     struct DeviceBundle *bundles; /* bundle.c: those that were used on it */
 };
 
@@ -46,7 +47,7 @@ struct TesseraLaunch {
 
 /* ---- contexts and errors (context.c) ---- */
 
-TesseraStatus context_open(const TesseraAllocator *allocator, const ContextHooks *hooks,
+TesseraStatus context_open(int abi, const TesseraAllocator *allocator, const ContextHooks *hooks,
                            TesseraContext **context);
 /* Copies of text into the context; the last ones are freed. */
 TesseraStatus context_fail(TesseraContext *context, TesseraStatus status, int driver_code,

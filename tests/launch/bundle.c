@@ -152,7 +152,7 @@ START_TEST(is_damaged)
     TesseraContext *context;
     TesseraDevice *device;
     TesseraAllocator some = {some_alloc, some_release, NULL};
-    ck_assert_int_eq(context_open(&some, NULL, &context), TESSERA_OK);
+    ck_assert_int_eq(context_open(TESSERA_ABI, &some, NULL, &context), TESSERA_OK);
     for (size_t i = 0; i < bytes.n; i++) {
         for (size_t j = 0; j < sizeof others; j++) {
             float y[128];
@@ -299,7 +299,7 @@ static TesseraStatus use(TesseraContext *context)
 START_TEST(takes_the_most_special)
 {
     TesseraContext *context;
-    ck_assert_int_eq(context_open(NULL, NULL, &context), TESSERA_OK);
+    ck_assert_int_eq(context_open(TESSERA_ABI, NULL, NULL, &context), TESSERA_OK);
     TesseraStatus status = use(context);
     ck_assert_msg(status == TESSERA_OK, "%s", tessera_error(context)->message);
     tessera_context_free(context);
@@ -314,7 +314,7 @@ START_TEST(memory_ends)
         TesseraAllocator allocator = {counting_alloc, counting_release, &counting};
         TesseraContext *context = NULL;
         ck_assert_int_lt(at, 2000);
-        status = context_open(&allocator, NULL, &context);
+        status = context_open(TESSERA_ABI, &allocator, NULL, &context);
         status = status == TESSERA_OK ? use(context) : status;
         ck_assert(status == TESSERA_OK || status == TESSERA_ENVIRONMENT);
         tessera_context_free(context);
@@ -337,7 +337,7 @@ START_TEST(names_are_ambiguous)
     bundle_to_bytes(&table, &other);
     variants[1].function = 0;
     struct TesseraBundle with = {BUNDLE_MAGIC, BUNDLE_FORMAT, "0", other.data, other.n, code, 3};
-    ck_assert_int_eq(context_open(NULL, NULL, &context), TESSERA_OK);
+    ck_assert_int_eq(context_open(TESSERA_ABI, NULL, NULL, &context), TESSERA_OK);
     ck_assert_int_eq(tessera_device_open(context, "cpu", 1, &device), TESSERA_OK);
     ck_assert_int_eq(tessera_bundle_prepare(&with, "fill", device, &arg, 1, &launch),
                      TESSERA_USAGE);

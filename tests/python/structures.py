@@ -36,6 +36,8 @@ def main():
     for i, name in enumerate(_abi.TYPES):
         lines.append(f'    printf("type {i} %zu\\n", (size_t)TESSERA_{name.upper()});')
         ours[f"type {i}"] = i
+    lines.append('    printf("ABI %d\\n", TESSERA_ABI);')
+    ours["ABI"] = _abi.ABI
     source = "#include <stdio.h>\n#include <tessera/tessera.h>\nint main(void)\n{\n" \
         + "\n".join(lines) + "\n    return 0;\n}\n"
     with tempfile.TemporaryDirectory() as folder:

@@ -146,6 +146,11 @@ START_TEST(null_where_objects_are_made)
     TesseraContext *c;
     ck_assert_int_eq(tessera_context_new(NULL, NULL), TESSERA_USAGE);
     ck_assert_int_eq(tessera_context_new(&broken, &c), TESSERA_USAGE);
+    ck_assert_int_eq(tessera_context_open(0, NULL, &c), TESSERA_USAGE);
+    ck_assert_int_eq(tessera_context_open(TESSERA_ABI + 1, NULL, &c), TESSERA_ENVIRONMENT);
+    ck_assert_ptr_null(c);
+    ck_assert_int_eq((tessera_context_new)(NULL, &c), TESSERA_OK); /* the symbol */
+    tessera_context_free(c);
     expect(tessera_program_parse(context, "t", NULL, 3, &p), TESSERA_USAGE, "text is NULL");
     expect(tessera_program_parse(context, NULL, ADD, 3, &p), TESSERA_USAGE, "name is NULL");
     expect(tessera_program_parse(context, "t", ADD, 3, NULL), TESSERA_USAGE, "program is NULL");

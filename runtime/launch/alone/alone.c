@@ -2,7 +2,8 @@
 /* What libtessera-launch has where libtessera has its compiler: nothing. */
 #include "runtime/launch/context.h"
 
-TesseraStatus tessera_context_new(const TesseraAllocator *allocator, TesseraContext **context)
+TesseraStatus tessera_context_open(int abi, const TesseraAllocator *allocator,
+                                   TesseraContext **context)
 {
-    return context_open(allocator, NULL, context);
+    return context_open(abi, allocator, NULL, context);
 }
