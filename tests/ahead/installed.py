@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """installed.py BUILD: the build is installed into a folder, and programs are made from that folder
-alone: by CMake, by pkg-config, by the example in examples/host/embedded. They run on the CPU and on
-drivers that only count. Prints `N passed, N failed`."""
+alone: by CMake, by pkg-config, the examples of examples/host. They run on the CPU and on drivers
+that only count. Prints `N passed, N failed`."""
 
 import os
 import pathlib
@@ -100,11 +100,19 @@ def main():
             if extra:
                 raise AssertionError(f"a static program needs {extra}")
 
+        examples = work / "examples"
+
         @case
-        def example():
-            folder = work / "embedded"
-            configure(ROOT / "examples/host/embedded", folder, prefix)
-            program = folder / "embedded"
+        def examples_build():
+            for source in (ROOT / "examples/host").glob("*/main.c"):
+                lines = len(source.read_text().splitlines())
+                if lines > 80:
+                    raise AssertionError(f"{source} has {lines} lines, more than 80")
+            configure(ROOT / "examples/host", examples, prefix)
+
+        @case
+        def embedded():
+            program = examples / "embedded/embedded"
             best = "x86-64-v4" if "avx512vl" in pathlib.Path("/proc/cpuinfo").read_text() \
                 else "x86-64-v3"
             expect(run(program, "cpu"), f"softmax_f32 for {best}: N % 8 == 0")
@@ -114,6 +122,53 @@ def main():
             if not needed(program) <= {"libtessera-launch.so.0", "libc.so.6", "libasan.so.8",
                                        "libubsan.so.1", "libm.so.6"}:
                 raise AssertionError(f"needs {needed(program)}")
+
+        def example(name, cpu, cuda):
+            """On the CPU it checks its answers; on drivers that only count there are none, but
+            all of its calls are made, and give back what they took."""
+            program = examples / name / name
+            expect(run(program, "cpu"), cpu)
+            report = work / f"{name}.report"
+            for kind in ("cuda", "hip"):
+                report.unlink(missing_ok=True)
+                expect(run(program, kind, want=None, env=[*mock(kind), ("MOCK_OPENED", "0"),
+                                                          ("MOCK_REPORT", str(report))]), cuda)
+                if report.read_text().split()[1] != "0":
+                    raise AssertionError(f"{name}: left open: {report.read_text()}")
+            expect(run(program, "cuda", want=3, env=[*mock("cuda"), ("MOCK_FAIL", "1")]), "cuInit")
+
+        @case
+        def example_run():
+            example("run", "8 rows sum to 8.000000", "8 rows sum to")
+            expect(run(examples / "run/run", "cpu", "13"), "8 rows sum to 8.000000")
+
+        @case
+        def example_streams():
+            example("streams", "the pool has 2 blocks, 126 were used again",
+                    "the pool has 4 blocks, 124 were used again")
+
+        @case
+        def example_graph():
+            example("graph", "50 steps: launched", "replayed")
+
+        @case
+        def example_threads():
+            program = examples / "threads/threads"
+            expect(run(program, "cpu"), "thread 3:")
+
+        @case
+        def example_parallel():
+            example("parallel", "1 device, nothing to sum", "1 device, nothing to sum")
+            nccl = work / "nccl"
+            nccl.mkdir()
+            run("cc", "-shared", "-fPIC", ROOT / "tests/ahead/nccl/nccl.c", "-o", nccl / "libnccl.so.2")
+            env = [("LD_LIBRARY_PATH", f"{MOCK}/lib:{nccl}"), ("MOCK_OPENED", "0")]
+            program = examples / "parallel/parallel"
+            expect(run(program, "cuda", want=None, env=env), "2 devices, sums by NCCL")
+            expect(run(program, "cuda", want=None, env=[*env, ("MOCK_DEVICES", "1")]),
+                   "1 device, sums by NCCL")
+            expect(run(program, "cuda", want=None, env=[*env, ("MOCK_NCCL", "fails")]),
+                   "1 device, nothing to sum")
 
         @case
         def pkg_config():
