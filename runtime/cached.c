@@ -27,14 +27,25 @@ Cache *context_cache(TesseraContext *context)
 
 /* ---- the key ---- */
 
+static const char *host_words(TesseraContext *context, Arena *arena)
+{
+    Compiler *compiler = context->compiler;
+    CodegenHost host = {0};
+    if (compiler->host) {
+        return compiler->host;
+    }
+    codegen_host_cpu(arena, &host);
+    const char *words = arena_printf(arena, "cpu %s %s\n", host.cpu, host.features);
+    context_set(context, &compiler->host, words);
+    return words;
+}
+
 static void key_of_tools(Compilation *c, EmitKind kind, Text *key)
 {
     struct stat info;
     const char *ptxas = getenv("TESSERA_PTXAS");
     if (kind == EMIT_OBJ) {
-        CodegenHost host = {0};
-        codegen_host_cpu(&c->work->arena, &host);
-        text_printf(key, "cpu %s %s\n", host.cpu, host.features);
+        text_add(key, host_words(c->work->context, &c->work->arena));
     }
     if (kind == EMIT_CUBIN && ptxas && stat(ptxas, &info) == 0) {
         text_printf(key, "ptxas %s %" PRId64 " %" PRId64 "\n", ptxas, (int64_t)info.st_size,
@@ -160,7 +171,7 @@ bool cached_emit(Compilation *c, EmitKind kind, Code *code, Plan *plan)
     double start = clock_seconds();
     bool good = emit_through_cache(c, kind, code, plan, &made);
     if (good) {
-        context_log(c->work->context, TESSERA_LOG_INFO, "%s for %s: machine code %s in %.1f ms",
+        context_log(c->work->context, TESSERA_LOG_INFO, "%s for %s: machine code %s in %.3f ms",
                     c->func->name, c->target->name, made ? "made" : "taken from the cache",
                     1e3 * (clock_seconds() - start));
     }

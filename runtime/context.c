@@ -11,6 +11,7 @@ static void compiler_end(TesseraContext *context)
     context_drop(context, compiler->formatted);
     context_drop(context, compiler->allowed);
     context_drop(context, compiler->worker);
+    context_drop(context, compiler->host);
     tasks_free(context);
     doctor_free(context);
     cache_free(context);

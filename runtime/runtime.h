@@ -29,6 +29,7 @@ typedef struct Compiler {
     struct Cache *cache;  /* cached.c; NULL: was not asked yet */
     char *cache_folder;   /* NULL: as the environment says */
     int64_t cache_limit;
+    char *host;        /* this CPU as keys have it: asking it takes longer than a hit; or NULL */
     bool cache_only;             /* nothing is compiled to machine code */
     TesseraIsolate isolate;
     double isolate_seconds; /* 0: as normal */
