@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """gpu.py --tessera PROGRAM [--device cuda] [--made FOLDER] [--make-only]: the programs of
-tests/ahead on a GPU: code for that very part, and code for an earlier one that the driver
+tests/ahead and examples/host on a GPU: code for that very part, and code for an earlier one that the driver
 assembles. With --make-only they are made into the folder, with --made run from there: where a GPU
 is there need not be a compiler. Prints `N passed, N failed`."""
 
@@ -14,6 +14,8 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CONSUMER = ROOT / "tests/ahead/consumer"
+EXAMPLES = ROOT / "examples/host"
+BUILT = {"streams": "scale", "graph": "step", "threads": "row", "parallel": "fit"}
 PARTS = {"cuda": ("sm_90a", "sm_80"), "hip": ("gfx942",)}
 
 
@@ -35,14 +37,21 @@ def make(tessera, target, folder):
     run("c++", *flags, "-c", CONSUMER / "other.cpp", "-o", folder / "other.o")
     run("cc", *flags, CONSUMER / "consumer.c", folder / "other.o", folder / "my_kernels.o", archive,
         "-ldl", "-lpthread", "-o", folder / "consumer")
-    run("cc", *flags, ROOT / "examples/host/embedded/main.c", folder / "softmax.o", archive, "-ldl",
+    run("cc", *flags, EXAMPLES / "embedded/main.c", folder / "softmax.o", archive, "-ldl",
         "-lpthread", "-o", folder / "embedded")
+    for name, kernels in BUILT.items():
+        run(tessera, "compile", EXAMPLES / name / f"{kernels}.tile", "--target", target, "--emit",
+            "bundle", "-o", folder / kernels)
+        run("cc", *flags, EXAMPLES / name / "main.c", folder / f"{kernels}.o", archive, "-ldl",
+            "-lpthread", "-lm", "-o", folder / name)
 
 
 def good(*command):
     ran = subprocess.run([str(c) for c in command], text=True, capture_output=True)
     if ran.returncode:
         print(" ".join(map(str, command)), f"status {ran.returncode}", ran.stdout + ran.stderr)
+    elif pathlib.Path(command[0]).name in BUILT:
+        print(pathlib.Path(command[0]).name, ran.stdout.strip().splitlines()[-1])
     return ran.returncode == 0
 
 
@@ -63,6 +72,7 @@ def main():
             if not options.make_only:
                 results.append(good(folder / "consumer", options.device, target, 0, "real"))
                 results += [good(folder / "embedded", options.device, n) for n in (4096, 13, 1)]
+                results += [good(folder / name, options.device) for name in BUILT]
     print(f"{sum(results)} passed, {len(results) - sum(results)} failed")
     return 0 if all(results) else 1
 

@@ -100,6 +100,45 @@ def main():
             if extra:
                 raise AssertionError(f"a static program needs {extra}")
 
+        def project(name, languages, more):
+            """A folder with a kernel, a program in C++, and what CMake is to do with them."""
+            folder = work / name
+            folder.mkdir()
+            (folder / "add.tile").write_text((ROOT / "examples/add.tile").read_text())
+            (folder / "app.cpp").write_text(
+                '#include "add.h"\nint main() { float x[3] = {1, 2, 3}, y[3];'
+                "TesseraContext *c; TesseraDevice *d; return tessera_context_new(nullptr, &c) ||"
+                ' tessera_device_open(c, "cpu", 1, &d) || add_add(d, nullptr, x, x, y, 3) ||'
+                " y[2] != 6; }\n")
+            (folder / "CMakeLists.txt").write_text(
+                f"cmake_minimum_required(VERSION 3.20)\nproject({name} LANGUAGES {languages})\n"
+                f"find_package(Tessera REQUIRED)\n{more}\n")
+            return folder
+
+        @case
+        def cpp_alone():
+            folder = project("cpponly", "CXX", "add_executable(app app.cpp)\n"
+                             "tessera_add_kernel(app add.tile TARGETS x86-64-v3)\n"
+                             "add_executable(other app.cpp)\n"
+                             "tessera_add_kernel(kernels add.tile TARGETS x86-64-v3 STATIC)\n"
+                             "target_link_libraries(other PRIVATE kernels)")
+            configure(folder, folder / "build", prefix)
+            run(folder / "build/app")
+            run(folder / "build/other")
+
+        @case
+        def cmake_mistakes():
+            for name, languages, more, words in (
+                    ("nothing", "NONE", "tessera_add_kernel(k add.tile TARGETS x86-64-v3)",
+                     "LANGUAGES C"),
+                    ("nofile", "C", "tessera_add_kernel(k other.tile TARGETS x86-64-v3)",
+                     "there is no"),
+                    ("notargets", "C", "tessera_add_kernel(k add.tile)", "TARGETS are wanted")):
+                folder = project(name, languages, more)
+                text = run("cmake", "-S", folder, "-B", folder / "build", "-G", "Ninja",
+                           f"-DCMAKE_PREFIX_PATH={prefix}", want=1)
+                expect(" ".join(text.split()), words)
+
         examples = work / "examples"
 
         @case
