@@ -234,7 +234,7 @@ int arrays_complete(const Options *options, const Session *session, const Tesser
                     bool bench, Arrays *arrays)
 {
     const TesseraSignature *bound = tessera_kernel_signature(session->kernel);
-    timeout_end(); /* so may large arrays */
+    inputs_begin(options);
     /* Beside files, random values are an oversight, unless they are asked for. */
     arrays->random = bench || arrays->n_files == 0 || options->sizes.n > 0;
     arrays->bench = bench;
@@ -263,6 +263,7 @@ int arrays_complete(const Options *options, const Session *session, const Tesser
             return code;
         }
     }
+    timeout_end();
     return 0;
 }
 

@@ -222,6 +222,8 @@ void interrupts_remove(const char *path);
  * with status 124. */
 void timeout_begin(const Options *options);
 void timeout_end(void);
+/* From here to timeout_end inputs are made, or read: as long as is said, or any time. */
+void inputs_begin(const Options *options);
 /* Between them a kernel runs, on what `where` says: when that takes longer than --timeout the
  * program ends with status 4; and so it does when `own_code`, which runs on the CPU, makes an
  * access or an instruction that the machine refuses. */

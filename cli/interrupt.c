@@ -147,6 +147,20 @@ void timeout_begin(const Options *options)
     alarm((unsigned int)(given == NO_TIMEOUT ? COMPILING_SECONDS : given));
 }
 
+void inputs_begin(const Options *options)
+{
+    int given = options->timeout;
+    alarm(0);
+    if (given != NO_TIMEOUT) {
+        out_of_time.n = fail_words(out_of_time.words, MOST_WORDS, FAIL_TIMEOUT,
+                                   "the inputs are not made after %d second%s (--timeout): give "
+                                   "smaller sizes, or files",
+                                   given, given == 1 ? "" : "s");
+        out_of_time.status = OUT_OF_TIME;
+        alarm((unsigned int)given);
+    }
+}
+
 void timeout_end(void)
 {
     alarm(0);

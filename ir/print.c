@@ -72,7 +72,8 @@ static const char *value_name(Printer *p, const Value *value)
 static void put_var(Printer *p, const DimVar *var)
 {
     if (var->kind == DIM_RANGE && var->binder) {
-        text_printf(p->out, "%%%s", value_name(p, var->binder));
+        text_char(p->out, '%');
+        text_add(p->out, value_name(p, var->binder));
     } else {
         text_add(p->out, var->name ? var->name : "?");
     }
@@ -87,7 +88,8 @@ static void put_dim(Printer *p, Dim dim)
         const PolyTerm *term = &dim->terms[i];
         text_add(p->out, i ? " + " : "");
         if (term->coef != 1 || term->n == 0) {
-            text_printf(p->out, "%" PRId64 "%s", term->coef, term->n ? "*" : "");
+            text_i64(p->out, term->coef);
+            text_add(p->out, term->n ? "*" : "");
         }
         for (int k = 0; k < term->n; k++) {
             text_add(p->out, k ? "*" : "");
@@ -120,7 +122,8 @@ static void put_type(Printer *p, Type type)
     case TYPE_ARRAY:
         put_shaped(p, type);
         if (type->layout) {
-            text_printf(p->out, "@L%" PRIu32, type->layout->id);
+            text_add(p->out, "@L");
+            text_i64(p->out, type->layout->id);
         }
         break;
     case TYPE_TENSOR:
@@ -149,7 +152,8 @@ static void put_type(Printer *p, Type type)
 
 static void put_value(Printer *p, const Value *value)
 {
-    text_printf(p->out, "%%%s", value_name(p, value));
+    text_char(p->out, '%');
+    text_add(p->out, value_name(p, value));
 }
 
 static void put_operands(Printer *p, const Op *op)
@@ -193,12 +197,14 @@ static void put_quoted(Printer *p, const char *text)
 
 static void put_attr(Printer *p, const Op *op, const Attr *attr)
 {
-    text_printf(p->out, " %s=", attr_name(attr->key));
+    text_char(p->out, ' ');
+    text_add(p->out, attr_name(attr->key));
+    text_char(p->out, '=');
     switch (attr_kind(attr->key)) {
-    case ATTR_KIND_INT: text_printf(p->out, "%" PRId64, attr->i); break;
+    case ATTR_KIND_INT: text_i64(p->out, attr->i); break;
     case ATTR_KIND_NUM:
         if (op->n_results && !dtype_is_float(op->results[0]->type->dtype)) {
-            text_printf(p->out, "%" PRId64, attr->i);
+            text_i64(p->out, attr->i);
         } else {
             text_double(p->out, attr->f);
         }
@@ -208,7 +214,8 @@ static void put_attr(Printer *p, const Op *op, const Attr *attr)
     case ATTR_KIND_INTS:
         text_char(p->out, '[');
         for (int i = 0; i < attr->n; i++) {
-            text_printf(p->out, "%s%" PRId64, i ? ", " : "", attr->ints[i]);
+            text_add(p->out, i ? ", " : "");
+            text_i64(p->out, attr->ints[i]);
         }
         text_char(p->out, ']');
         break;
@@ -228,7 +235,8 @@ static void put_op_head(Printer *p, const Op *op)
         text_add(p->out, i ? ", " : "");
         put_value(p, op->results[i]);
     }
-    text_printf(p->out, "%s%s", op->n_results ? " = " : "", op_info(op->kind)->name);
+    text_add(p->out, op->n_results ? " = " : "");
+    text_add(p->out, op_info(op->kind)->name);
     put_operands(p, op);
     for (int key = 0; key < ATTR_COUNT; key++) {
         const Attr *attr = op_attr(op, (AttrKey)key);
@@ -396,8 +404,8 @@ static void put_layouts(Printer *p)
             for (int bit = 0; bit < layout->bits[in]; bit++) {
                 text_add(p->out, bit ? ", [" : "[");
                 for (int axis = 0; axis < layout->rank; axis++) {
-                    text_printf(p->out, "%s%" PRId32, axis ? ", " : "",
-                                layout->basis[in][bit][axis]);
+                    text_add(p->out, axis ? ", " : "");
+                    text_i64(p->out, layout->basis[in][bit][axis]);
                 }
                 text_char(p->out, ']');
             }

@@ -12,7 +12,7 @@ most_bytes=$((24 * 1024 * 1024))
 
 if [ -e "$archive" ] && [ -z "$(find "$build/bin/tessera" "$build/lib" "$root/include" \
     "$root/examples" "$root/bench" "$root/python" "$root/cmake" "$root/tests/agree" \
-    "$root/scripts" -newer "$archive" \
+    "$root/scripts" "$root/docs" "$root/README.md" -newer "$archive" \
     -type f -not -path '*/__pycache__/*')" ]; then
     echo "$archive"
     exit 0
@@ -26,7 +26,8 @@ cmake --install "$build" --prefix "$to" --strip >/dev/null
 cp -r "$root/examples" "$root/bench" "$root/python" "$to/"
 cp -r "$root/tests/agree" "$to/tests/"
 find "$to" -name __pycache__ -prune -exec rm -rf {} +
-cp "$root/README.md" "$root/LICENSE" "$to/"
+cp -r "$root/docs" "$to/"
+cp "$root/README.md" "$root/LICENSE" "$root/SECURITY.md" "$to/"
 for library in llvm-22 zlib1g libzstd-dev libutf8proc-dev; do
     cp "/usr/share/doc/$library/copyright" "$to/licences/$library"
 done

@@ -54,14 +54,32 @@ void text_repeat(Text *text, char c, int times)
     }
 }
 
+void text_i64(Text *text, int64_t value)
+{
+    char digits[20];
+    size_t at = sizeof digits;
+    uint64_t left = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+    do {
+        digits[--at] = (char)('0' + left % 10);
+        left /= 10;
+    } while (left);
+    if (value < 0) {
+        text_char(text, '-');
+    }
+    text_add_n(text, digits + at, sizeof digits - at);
+}
+
 void text_vprintf(Text *text, const char *format, va_list args)
 {
     va_list again;
     va_copy(again, args);
-    int n = vsnprintf(NULL, 0, format, again);
+    size_t room = text->cap - text->n;
+    int n = vsnprintf(text->data + text->n, room, format, args);
+    if ((size_t)n >= room) {
+        reserve(text, (size_t)n);
+        vsnprintf(text->data + text->n, (size_t)n + 1, format, again);
+    }
     va_end(again);
-    reserve(text, (size_t)n);
-    vsnprintf(text->data + text->n, (size_t)n + 1, format, args);
     text->n += (size_t)n;
 }
 
@@ -71,6 +89,34 @@ void text_printf(Text *text, const char *format, ...)
     va_start(args, format);
     text_vprintf(text, format, args);
     va_end(args);
+}
+
+enum { MOST_DIGITS = 17, DIGITS_BYTES = 40 }; /* that every double is read back from */
+
+static bool reads_back(double value, int digits, char *text)
+{
+    snprintf(text, DIGITS_BYTES, "%.*g", digits, value);
+    return strtod(text, NULL) == value;
+}
+
+/* As few digits as it is read back from: mostly one or two, else about as many as there are. */
+static void few_digits(double value, char *text)
+{
+    int least = 1, most = MOST_DIGITS;
+    for (; least <= 2; least++) {
+        if (reads_back(value, least, text)) {
+            return;
+        }
+    }
+    while (least < most) {
+        int middle = (least + most) / 2;
+        if (reads_back(value, middle, text)) {
+            most = middle;
+        } else {
+            least = middle + 1;
+        }
+    }
+    snprintf(text, DIGITS_BYTES, "%.*g", most, value);
 }
 
 void text_double(Text *text, double value)
@@ -83,13 +129,8 @@ void text_double(Text *text, double value)
         text_add(text, value < 0 ? "-inf" : "inf");
         return;
     }
-    char digits[40];
-    for (int precision = 1; precision <= 17; precision++) {
-        snprintf(digits, sizeof digits, "%.*g", precision, value);
-        if (strtod(digits, NULL) == value) {
-            break;
-        }
-    }
+    char digits[DIGITS_BYTES];
+    few_digits(value, digits);
     text_add(text, digits);
     if (!strpbrk(digits, ".e")) {
         text_add(text, ".0");

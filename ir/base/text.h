@@ -7,6 +7,7 @@
 
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 typedef struct Text {
     Arena *arena;
@@ -18,6 +19,7 @@ Text text_new(Arena *arena);
 void text_add(Text *text, const char *piece);
 void text_add_n(Text *text, const char *piece, size_t n);
 void text_char(Text *text, char c);
+void text_i64(Text *text, int64_t value);
 void text_repeat(Text *text, char c, int times);
 void text_printf(Text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void text_vprintf(Text *text, const char *format, va_list args);
