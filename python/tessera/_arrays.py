@@ -9,6 +9,7 @@ copied."""
 import ctypes
 import sys
 from ctypes import addressof, c_char, c_int32, c_int64, c_uint8, c_uint16, c_uint64, c_void_p
+from functools import partial
 
 from ._abi import TYPE_OF, UsageError
 
@@ -101,8 +102,7 @@ class NumPy(Adapter):
                     in_elements(a.strides, a.dtype.itemsize), a.ctypes.data, "cpu", 0)
 
     def maker(self, name, dims, like):
-        empty, dtype = self.numpy.empty, self.dtype(name)
-        return lambda: empty(dims, dtype)
+        return partial(self.numpy.empty, dims, self.dtype(name))
 
 
 # ---- torch ----
@@ -113,7 +113,10 @@ class Torch(Adapter):
         self.torch = torch
         self.types = (torch.Tensor, torch.nn.Parameter)
         self.kind = "hip" if torch.version.hip else "cuda"
-        self.stream_of = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+        # Of C functions those are taken as they are that a call would only pass on to.
+        if hasattr(torch._C, "_cuda_getCurrentRawStream"):
+            self.current_stream = torch._C._cuda_getCurrentRawStream
+        self.address = torch.Tensor.data_ptr
         self.names = {getattr(torch, theirs): ours for theirs, ours in NUMPY.items()
                       if hasattr(torch, theirs)}
 
@@ -121,9 +124,6 @@ class Torch(Adapter):
         address = t.data_ptr()
         return (t.dtype, t.shape, t.is_contiguous() or t.stride(), t.get_device(),
                 address & 15), address
-
-    def address(self, t):
-        return t.data_ptr()
 
     def describe(self, t, written):
         if t.layout != self.torch.strided or t.device.type not in ("cpu", "cuda"):
@@ -139,12 +139,20 @@ class Torch(Adapter):
         theirs = getattr(self.torch, NAMES.get(name, ""), None)
         if theirs is None:
             raise UsageError(f"torch has no tensors of {name}")
-        new = self.torch.empty(0, dtype=theirs, device=like.device).new_empty  # the quickest way
-        return lambda: new(dims)
+        new = partial(self.torch.empty(0, dtype=theirs, device=like.device).new_empty, dims)
+        return self.quick_maker(theirs, dims, like, new) or new
+
+    def quick_maker(self, dtype, dims, like, new):
+        """What torch's own compiled code makes tensors with, on the current device; or None."""
+        guards = getattr(getattr(self.torch._C, "_dynamo", None), "guards", None)
+        make = getattr(guards, "_empty_strided_cuda", None)
+        current = getattr(self.torch._C, "_cuda_getDevice", None)
+        if not (make and current and like.is_cuda):
+            return None
+        strides, ordinal = new().stride(), like.get_device()
+        return lambda: make(dims, strides, dtype) if current() == ordinal else new()
 
     def current_stream(self, ordinal):
-        if self.stream_of:
-            return self.stream_of(ordinal)
         return self.torch.cuda.current_stream(ordinal).cuda_stream
 
 

@@ -74,6 +74,7 @@ class Kernel:
         self._kinds = [CONST if p.is_const else ARRAY if p.rank >= 0 else NUMBER
                        for p in self.inputs]
         self._changed = [i for i, p in enumerate(self.inputs) if p.io == INOUT]
+        self._only_arrays = not self._changed and all(k == ARRAY for k in self._kinds)
         self._compiler = Compiler(program, self._params, self._given)
         self._entries = OrderedDict()
         self.__name__ = self.__qualname__ = self.name
@@ -184,20 +185,14 @@ class Kernel:
         if named or self._given or len(args) != self._n_inputs:
             args, named = self._bind(args, named)
         key, places, numbers = [], [], []
-        for value, kind in zip(args, self._kinds):
-            if kind == ARRAY:
+        if self._only_arrays:
+            for value in args:
                 look = look_of.get(type(value)) or self._look(value, len(places))
                 seen, address = look(value)
                 key.append(seen)
                 places.append(address)
-            elif kind == NUMBER:
-                if type(value) not in plain:
-                    check_number(self.name, self._nth(NUMBER, len(numbers)), value)
-                numbers.append(value)
-            else:  # 0.0 and -0.0 are two, as are 2 and 2.0
-                key.append((value.__class__, repr(value)))
-        for i in self._changed:  # what is written may not be read-only
-            key.append(_arrays.is_read_only(args[i]))
+        else:
+            self._look_at(args, key, places, numbers)
         if named:
             key.append(tuple((n, v.__class__, repr(v)) for n, v in named.items()))
         if out is not None:
@@ -213,6 +208,23 @@ class Kernel:
         if entry is None:
             return self._first(key, args, named, out, stream)
         return self._again(entry, places, numbers, out, stream)
+
+    def _look_at(self, args, key, places, numbers):
+        """What a call is told apart by, addresses, and numbers, of all kinds of arguments."""
+        for value, kind in zip(args, self._kinds):
+            if kind == ARRAY:
+                look = look_of.get(type(value)) or self._look(value, len(places))
+                seen, address = look(value)
+                key.append(seen)
+                places.append(address)
+            elif kind == NUMBER:
+                if type(value) not in plain:
+                    check_number(self.name, self._nth(NUMBER, len(numbers)), value)
+                numbers.append(value)
+            else:  # 0.0 and -0.0 are two, as are 2 and 2.0
+                key.append((value.__class__, repr(value)))
+        for i in self._changed:  # what is written may not be read-only
+            key.append(_arrays.is_read_only(args[i]))
 
     def _nth(self, kind, n):
         return [p for p, k in zip(self.inputs, self._kinds) if k == kind][n]
@@ -231,7 +243,7 @@ class Kernel:
         results = launch.results
         launch.values = launch.results = None  # the arrays are the caller's
         if stream is None:
-            stream = launch._stream(launch._ordinal)
+            stream = launch._current()
         entry = Entry(launch, makers)
         with self._runtime.lock:
             launch(stream)
@@ -254,7 +266,8 @@ class Kernel:
             if numbers:
                 launch._set_numbers(numbers)
             if stream is None:
-                stream = entry.stream(launch._ordinal)
+                if entry.stream is not None:
+                    stream = entry.stream(launch._ordinal)
             elif type(stream) is not int:
                 stream = stream_of(stream)
             launch._tensors[:] = places

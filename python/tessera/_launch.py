@@ -26,7 +26,7 @@ class Launch:
         self.compiled, self.device, self.results = compiled, device, results
         self.values = [value for _, _, value in given]
         self._runtime, self._adapter, self._ordinal = runtime, adapter, ordinal
-        self._stream = no_stream if device.kind == "cpu" else adapter.current_stream
+        self._stream = None if device.kind == "cpu" else adapter.current_stream
         self._kernel, self._numbered = kernel.name, []
         args = _abi.array(Arg, [self._arg(i, *each) for i, each in enumerate(given)])
         self._handle = runtime.handle("prepare", compiled._handle, device.handle, args, len(args))
@@ -56,9 +56,13 @@ class Launch:
             self._runtime.call("launch_set_scalar", self._handle, index, *converted)
         self._numbers = numbers
 
+    def _current(self):
+        """The stream that the arrays' library works in; the CPU has none."""
+        return self._stream(self._ordinal) if self._stream else None
+
     def __call__(self, stream=None):
         if stream is None:
-            stream = self._stream(self._ordinal)
+            stream = self._current()
         with self._runtime.lock:
             status = self._run(self._handle, stream_of(stream))
             if status:
@@ -79,7 +83,7 @@ class Launch:
         """Waits for the stream; what has been printed and asserted since this was asked last: a
         list of Message. The log of a launch holds 32768; of more, the number is the last text."""
         if stream is None:
-            stream = self._stream(self._ordinal)
+            stream = self._current()
         said = _abi.Messages()
         with self._runtime.lock:
             self._runtime.call("launch_messages", self._handle, stream_of(stream), byref(said))
@@ -123,10 +127,6 @@ class Entry:
             self.launch._tell(stream)
         else:
             self.launch.device.sync(stream_of(stream))
-
-
-def no_stream(ordinal):
-    return None
 
 
 def stream_of(stream):
