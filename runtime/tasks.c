@@ -138,7 +138,9 @@ static TesseraStatus open_own(TesseraTask *task)
     if (status != TESSERA_OK) {
         return context_fail(from, status, 0, "out of memory");
     }
-    return context_like(task->own, from);
+    status = context_like(task->own, from);
+    return status == TESSERA_OK ? status
+                                : context_fail(from, status, 0, task->own->error.message);
 }
 
 static TesseraStatus begin(TesseraTask *task, const TesseraOptions *options)
