@@ -138,8 +138,6 @@ static void fill_function(Making *making, MadeFunction *function)
 
 /* ---- code ---- */
 
-enum { USUAL_ALIGN = 16 }; /* of addresses on GPUs */
-
 typedef struct EmitTask {
     TesseraKernel *kernel;
     EmitKind kind;
@@ -255,8 +253,7 @@ static bool add_kind(Making *making, BundleVariant variant, EmitKind emit, bool 
         return false;
     }
     copy_plan(arena, &task.plan, &variant.plan);
-    variant.about =
-        bundle_facts(arena, &variant.plan, variant.kind == BUNDLE_HOST ? 1 : USUAL_ALIGN);
+    variant.about = bundle_facts(arena, &variant.plan, usual_align(kernel->compilation.target));
     if (!fallback || !is_there(making, &variant)) {
         keep_code(making, &task, &variant);
         ARENA_PUSH(arena, &making->variants, variant);

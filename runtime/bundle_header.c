@@ -162,6 +162,12 @@ static void add_fact(Text *out, const char *name, const char *relation, int64_t 
     text_printf(out, "%s%s %s %" PRId64 "%s", out->n ? ", " : "", name, relation, number, rest);
 }
 
+int usual_align(const Target *target)
+{
+    enum { OF_GPUS = 16 };
+    return target->family == FAMILY_CPU ? 1 : OF_GPUS;
+}
+
 const char *bundle_facts(Arena *arena, const Plan *plan, int usual)
 {
     Text out = text_new(arena);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gathers what a report is made from: the schedule, the plan, what the assembler says; for the page
  * also the IR after each pass, of a second compilation, and the code in all its forms. */
+#include "runtime/bundle.h"
 #include "runtime/runtime.h"
 
 #include "ir/verify.h"
@@ -188,6 +189,7 @@ static bool explain_task(void *user)
     input.source = c->source;
     input.sizes = sizes_by_id(c->func, c->options.sizes, c->options.n_sizes);
     input.schedule = schedule_block(c, true);
+    input.variant = bundle_facts(c->func->arena, &plan, usual_align(c->target));
     Report report;
     report_make(&input, &report);
     Text out = text_new(&kernel->work.arena);

@@ -222,6 +222,7 @@ void report_json(const Report *report, Text *out)
     words(&j, "target", report->target->name);
     words(&j, "part", report->part ? report->part->name : "");
     words(&j, "schedule", report->input->schedule);
+    words(&j, "variant", report->input->variant);
     open(&j, "sizes", '{');
     for (size_t i = 0; i < func->dimvars.n; i++) {
         const DimVar *var = func->dimvars.items[i];

@@ -44,6 +44,7 @@ typedef struct ReportInput {
     double product_flops; /* of the source; 0: not known */
     int source;           /* of func->diags */
     const char *schedule; /* with reasons */
+    const char *variant;  /* what launches have that this code is for: "N % 8 == 0", "any size" */
     Listings listings;    /* passes, then LLVM, then assembly */
     struct {
         Assembled *items;

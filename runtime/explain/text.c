@@ -168,6 +168,7 @@ void report_text(const Report *report, Text *out)
             text_printf(out, "#   try: %s\n", launch->advice.items[k]);
         }
     }
+    text_printf(out, "# a variant for %s\n", report->input->variant);
     if (report->input->product_flops > 0) {
         text_printf(out, "# products: %.4g FLOP\n", report->input->product_flops);
     }
