@@ -4,7 +4,8 @@
 
 From C, in bench/host: cuLaunchKernel beside tessera_launch of the same code; `tessera run` whose
 kernel is in the cache beside the driver's own way to loaded code, process against process; the
-cache's way from a key to the code. From Python, in microseconds a call: `add` on 8 elements, so that nothing waits for memory: our C launch through ctypes, what is
+cache's way from a key to the code. From Python, in microseconds a call: `add` on 8 elements,
+so that nothing waits for memory: our C launch through ctypes, what is
 prepared, a call with and without out=, of NumPy on the CPU and, where there is a GPU, of torch
 there, beside cuLaunchKernel of an empty kernel's arguments (the driver's own cost) and torch.add.
 Loops of 2000 calls, the device waited for between them; the median of 25, and the least."""

@@ -62,7 +62,7 @@ const char *bundle_name_twice(const Making *making);
 void bundle_header(const Making *making, Text *out);
 /* "N % 8 == 0, x with strides", or "any size". usual: what addresses are multiples of. */
 const char *bundle_facts(Arena *arena, const Plan *plan, int usual);
-/* Addresses for which nothing is said: what a target's allocators give, or what no code asks for. */
+/* Of addresses of which nothing is said: what a target's code asks for as a rule. */
 int usual_align(const Target *target);
 
 #endif

@@ -51,8 +51,8 @@ typedef struct TesseraAllocator {
 TESSERA_API TesseraStatus tessera_context_new(const TesseraAllocator *allocator,
                                               TesseraContext **context);
 /* The version of the structures of this header and of tessera.h: it counts up when one of them gets
- * a member, at its end. A library knows all earlier ones: with a context it gives and takes what the
- * header has that the program was compiled with. Of a later header it is an error of the
+ * a member, at its end. A library knows all earlier ones: with a context it gives and takes what
+ * the header has that the program was compiled with. Of a later header it is an error of the
  * environment. A program that is compiled calls this by the name above. */
 #define TESSERA_ABI 1
 TESSERA_API TesseraStatus tessera_context_open(int abi, const TesseraAllocator *allocator,
@@ -152,7 +152,7 @@ TESSERA_API const TesseraDeviceInfo *tessera_device_info(const TesseraDevice *de
 /* Memory of the device, aligned for every kernel. Memory that others allocated there (cudaMalloc, a
  * tensor library) will do as well. */
 TESSERA_API TesseraStatus tessera_alloc(TesseraDevice *device, size_t bytes, void **memory);
-/* What tessera_alloc gave. Other memory, or the same again, is left alone, which the log is told. */
+/* What tessera_alloc gave. Other memory, or the same again, is left alone; the log is told. */
 TESSERA_API void tessera_release(TesseraDevice *device, void *memory);
 TESSERA_API TesseraStatus tessera_copy_in(TesseraDevice *device, void *to, const void *from_host,
                                           size_t bytes);
@@ -174,12 +174,12 @@ TESSERA_API TesseraStatus tessera_device_wrap(TesseraContext *context, const cha
  * stream has been waited for (tessera_sync). Nobody waits, and the driver is asked only for what is
  * not there. The workspaces of launches come from it, too. */
 
-/* For work in `stream`. Where the driver has no more, it gets back what is kept, and is asked again.
- * Not while the stream is captured: memory that a graph uses is out as long as the graph is. */
+/* For work in `stream`. Where the driver has no more, it gets back what is kept, and is asked
+ * again. Not while the stream is captured: what a graph uses is out as long as the graph is. */
 TESSERA_API TesseraStatus tessera_pool_alloc(TesseraDevice *device, size_t bytes, void *stream,
                                              void **memory);
-/* All work that uses it has been put into this stream, or comes before what the stream gets from now
- * on (tessera_event_wait). Memory that is not out is an error of usage, NULL is none. */
+/* All work that uses it has been put into this stream, or comes before what the stream gets from
+ * now on (tessera_event_wait). Memory that is not out is an error of usage, NULL is none. */
 TESSERA_API TesseraStatus tessera_pool_release(TesseraDevice *device, void *memory, void *stream);
 /* How many bytes are kept for later, 256 MiB when nothing is said. What is more goes back to the
  * driver, at once; 0: all of it. */
@@ -237,8 +237,8 @@ TESSERA_API TesseraStatus tessera_event_elapsed(TesseraEvent *first, TesseraEven
                                                 double *seconds);
 
 /* What a stream gets between begin and end is not done but kept, and can be launched again and
- * again as one. Arguments are kept as they are then: launches and their memory outlive the graph. Launches that are captured have been made in
- * this stream before, or tessera_launch_reserve has. */
+ * again as one. Arguments are kept as they are then: launches and their memory outlive the graph.
+ * Those that are captured have been made in this stream before, or tessera_launch_reserve has. */
 typedef struct TesseraGraph TesseraGraph;
 TESSERA_API TesseraStatus tessera_capture_begin(TesseraDevice *device, void *stream);
 TESSERA_API TesseraStatus tessera_capture_end(TesseraDevice *device, void *stream,
@@ -291,8 +291,8 @@ TESSERA_API TesseraStatus tessera_launch(TesseraLaunch *launch, void *stream);
 TESSERA_API TesseraStatus tessera_launch_set(TesseraLaunch *launch, size_t index, void *data);
 TESSERA_API TesseraStatus tessera_launch_set_scalar(TesseraLaunch *launch, size_t index,
                                                     double number, int64_t integer);
-/* tessera_launch_set of all tensors at once and tessera_launch: an address for each parameter that is
- * a tensor, in the order of the signature. Those that are as they were cost nothing. */
+/* tessera_launch_set of all tensors at once and tessera_launch: an address for each parameter that
+ * is a tensor, in the order of the signature. Those that are as they were cost nothing. */
 TESSERA_API TesseraStatus tessera_launch_with(TesseraLaunch *launch, void *stream,
                                               void *const *tensors, size_t n_tensors);
 /* Bytes that the kernel keeps in the device's memory between its launches: intermediates. Each

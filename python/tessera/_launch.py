@@ -11,8 +11,8 @@ from ._compiled import tensor_of
 from ._signature import number_of
 
 Message = namedtuple("Message", "failed text file line")
-Message.__doc__ = """What a kernel's `print` or, where it `failed`, its `assert` said, and where that
-stands (`file` None: it is not known)."""
+Message.__doc__ = """What a kernel's `print` or, where it `failed`, its `assert` said, and where
+that stands (`file` None: it is not known)."""
 
 
 class Launch:

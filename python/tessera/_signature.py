@@ -133,6 +133,6 @@ def number_of(kernel, param, dtype, value):
         whole = int(value) if float(value).is_integer() else None
     low, high = span_of(dtype)
     if whole is None or not low <= whole <= high:
-        raise UsageError(f"{kernel}: '{param.name}' is {dtype}, of which there are {low} to {high}: "
-                         f"not {value}")
+        raise UsageError(f"{kernel}: '{param.name}' is {dtype}, of which there are {low} to "
+                         f"{high}: not {value}")
     return 0.0, whole - (1 << 64) if whole >= 1 << 63 else whole

@@ -17,9 +17,9 @@ HELP = """
 What programs rely on has changed in {library}. If they go on working, and this is meant, accept it:
     python3 tests/abi/abi.py {library} --accept
 They go on where functions or values are added, and where a structure that only the library makes
-gets a member at its end. Where the caller makes it, or hands in memory for it, TESSERA_ABI counts up
-as well, and the library looks at the new member only for contexts of that version and later. What is
-removed, or changes its meaning, takes another SOVERSION in cmake/library.cmake.
+gets a member at its end. Where the caller makes it, or hands in memory for it, TESSERA_ABI counts
+up as well, and the library looks at the new member only for contexts of that version and later.
+What is removed, or changes its meaning, takes another SOVERSION in cmake/library.cmake.
 """
 
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """gpu.py --tessera PROGRAM [--device cuda] [--made FOLDER] [--make-only]: the programs of
-tests/ahead and examples/host on a GPU: code for that very part, and code for an earlier one that the driver
-assembles. With --make-only they are made into the folder, with --made run from there: where a GPU
-is there need not be a compiler. Prints `N passed, N failed`."""
+tests/ahead and examples/host on a GPU: code for that very part, and code for an earlier one that
+the driver assembles. With --make-only they are made into the folder, with --made run from there:
+where a GPU is there need not be a compiler. Prints `N passed, N failed`."""
 
 import argparse
 import os

@@ -200,7 +200,8 @@ def main():
             example("parallel", "1 device, nothing to sum", "1 device, nothing to sum")
             nccl = work / "nccl"
             nccl.mkdir()
-            run("cc", "-shared", "-fPIC", ROOT / "tests/ahead/nccl/nccl.c", "-o", nccl / "libnccl.so.2")
+            run("cc", "-shared", "-fPIC", ROOT / "tests/ahead/nccl/nccl.c", "-o",
+                nccl / "libnccl.so.2")
             env = [("LD_LIBRARY_PATH", f"{MOCK}/lib:{nccl}"), ("MOCK_OPENED", "0")]
             program = examples / "parallel/parallel"
             expect(run(program, "cuda", want=None, env=env), "2 devices, sums by NCCL")

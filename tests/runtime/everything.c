@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Every function of the public headers, in one program that a host could be: each allocation fails
  * once in it, and each call of a driver, alone and with all that come after it. Nothing crashes or
- * leaks, and what could not be done is told. Functions that the headers have and this has not are an
- * error. */
+ * leaks, and what could not be done is told. Functions that the headers have and this has not are
+ * an error. */
 #include "tests/driver/mock.h"
 #include "tests/runtime/harness.h"
 

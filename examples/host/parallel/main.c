@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Data-parallel steps: every GPU has a share of the rows, gradients are summed by NCCL, all take the
- * same step. One GPU, or the CPU, has all rows. `parallel [cpu|cuda|hip|auto]` */
+/* Data-parallel steps: every GPU has a share of the rows, gradients are summed by NCCL, all take
+ * the same step. One GPU, or the CPU, has all rows. `parallel [cpu|cuda|hip|auto]` */
 #include "fit.h"
 #include "nccl.h"
 #include "../try.h"

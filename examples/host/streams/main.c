@@ -11,7 +11,7 @@ enum { PARTS = 16, N = 1 << 20, STREAMS = 2, BYTES = N * sizeof(float) };
 static TesseraContext *context;
 
 /* Seconds of the device for all parts, each in the next one of so many streams. Memory of the pool
- * is a stream's, so that a part takes it, gives it back, and the stream's next part has it again. */
+ * is a stream's: a part takes it, gives it back, and the stream's next part has it again. */
 static double work(TesseraDevice *device, void **streams, int n, float *data)
 {
     TesseraEvent *first, *last[STREAMS];
