@@ -257,6 +257,27 @@ static void cuda_release(Device *device, void *memory)
     }
 }
 
+/* The driver knows all memory that it gave, and what of the host's was registered with it. Other
+ * memory is the host's alone, unless the device sees the process's own pages. */
+static bool cuda_reaches(Device *device, const void *memory)
+{
+    Cuda *cuda = device->state;
+    DeviceError untold;
+    unsigned int type = 0;
+    int pageable = 0;
+    if (!cuda->driver.pointer_attribute) {
+        return true;
+    }
+    CudaEntered in = cuda_enter(cuda, &untold);
+    bool known = !in.ok || cuda->driver.pointer_attribute(&type, CU_POINTER_MEMORY_TYPE,
+                                                          (CuAddress)(uintptr_t)memory) !=
+                               CU_ERROR_INVALID_VALUE;
+    known = known || cuda->driver.device_attribute(&pageable, CU_DEVICE_PAGEABLE, cuda->device) !=
+                         CU_OK;
+    cuda_leave(cuda, in);
+    return known || pageable;
+}
+
 static bool cuda_copy_in(Device *device, void *to, const void *from, size_t n, DeviceError *error)
 {
     Cuda *cuda = device->state;
@@ -570,6 +591,7 @@ const DeviceOps device_cuda = {
     .close = cuda_close,
     .alloc = cuda_alloc,
     .release = cuda_release,
+    .reaches = cuda_reaches,
     .copy_in = cuda_copy_in,
     .copy_out = cuda_copy_out,
     .copy = cuda_copy,

@@ -6,7 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef unsigned int CuResult, CuDeviceAttribute, CuFunctionAttribute, CuJitOption;
+typedef unsigned int CuResult, CuDeviceAttribute, CuFunctionAttribute, CuJitOption,
+    CuPointerAttribute;
 typedef unsigned int CuTensorMapType, CuTensorMapInterleave, CuTensorMapSwizzle;
 typedef unsigned int CuTensorMapPromotion, CuTensorMapFill, CuCaptureMode;
 typedef int CuDevice;
@@ -59,7 +60,9 @@ enum {
     CU_DEVICE_UNITS = 16,
     CU_DEVICE_MAJOR = 75,
     CU_DEVICE_MINOR = 76,
+    CU_DEVICE_PAGEABLE = 88, /* kernels reach all memory of the process */
     CU_DEVICE_SHARED_BYTES = 97,
+    CU_POINTER_MEMORY_TYPE = 2,
     CU_MAP_U8 = 0,
     CU_MAP_U16 = 1,
     CU_MAP_U32 = 2,
@@ -87,6 +90,7 @@ enum {
 
 /* Errors that a running kernel causes; they leave the context unusable. */
 enum {
+    CU_ERROR_INVALID_VALUE = 1,
     CU_ERROR_ILLEGAL_ADDRESS = 700,
     CU_ERROR_LAUNCH_TIMEOUT = 702,
     CU_ERROR_ASSERT = 710,

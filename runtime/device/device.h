@@ -115,6 +115,8 @@ struct DeviceOps {
     void (*close)(Device *device);
     bool (*alloc)(Device *device, size_t bytes, void **memory, DeviceError *error);
     void (*release)(Device *device, void *memory);
+    /* May kernels use what lies there? NULL: that is not to be known; true where in doubt. */
+    bool (*reaches)(Device *device, const void *memory);
     /* Done when they return, and after all earlier work of the default stream. */
     bool (*copy_in)(Device *device, void *to, const void *from, size_t n, DeviceError *error);
     bool (*copy_out)(Device *device, void *to, const void *from, size_t n, DeviceError *error);

@@ -358,6 +358,25 @@ bool launch_log(Prepared *p, DeviceStream stream, LaunchLog *log, DeviceError *e
     return ok;
 }
 
+/* A kernel that gets the host's memory faults, and takes the whole context with it. */
+static bool check_reached(const Loaded *loaded, const LaunchArg *args, DeviceError *error)
+{
+    const Plan *plan = loaded->plan;
+    Device *device = loaded->device;
+    for (int i = 0; device->ops->reaches && i < plan->n_params; i++) {
+        const DeviceTensor *tensor = &args[i].tensor;
+        size_t before = 0, bytes = 0;
+        bool used = plan->params[i].rank >= 0 && plan_reach(tensor, &before, &bytes) && bytes > 0;
+        if (used && !device->ops->reaches(device, tensor->data)) {
+            return device_fail(error, DIAG_USAGE, 0,
+                               "%s: '%s' lies in memory of the host, which %s does not reach: copy "
+                               "it to memory of tessera_alloc",
+                               plan->kernel, plan->params[i].name, device->facts.name);
+        }
+    }
+    return true;
+}
+
 static bool fill(Prepared *p, const LaunchArg *args, DeviceError *error)
 {
     const Plan *plan = p->loaded->plan;
@@ -367,7 +386,8 @@ static bool fill(Prepared *p, const LaunchArg *args, DeviceError *error)
         p->args[i] = p->given[i] = args[i];
     }
     p->sizes = ARENA_ARRAY(&p->arena, int64_t, plan->n_sizes);
-    if (!launch_fits(plan, args, p->sizes, error) || !plan_check_overlaps(plan, args, error)) {
+    if (!launch_fits(plan, args, p->sizes, error) || !plan_check_overlaps(plan, args, error) ||
+        !check_reached(p->loaded, args, error)) {
         return false;
     }
     for (int i = 0; i < plan->n_params; i++) {

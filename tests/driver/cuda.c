@@ -328,6 +328,14 @@ static CuResult cu_encode_tiled(CuTensorMap *map, CuTensorMapType type, CuU32 ra
     return 0;
 }
 
+static CuResult cu_pointer_attribute(void *value, CuPointerAttribute attribute, CuAddress address)
+{
+    CALL_INSIDE("pointer_attribute");
+    mock_want(attribute == CU_POINTER_MEMORY_TYPE, "another attribute of an address");
+    *(unsigned int *)value = 2;
+    return (void *)(uintptr_t)address == mock.foreign ? CU_ERROR_INVALID_VALUE : 0;
+}
+
 /* ---- streams and graphs ---- */
 
 static CuResult cu_context_device(CuDevice *device)

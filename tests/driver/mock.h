@@ -16,15 +16,16 @@ typedef struct Mock {
     bool fail_on;       /* and all after it, as in a context that a kernel has broken */
     unsigned int error; /* what fails returns */
     int n_devices;
-    bool wrong;      /* what it computes */
-    bool hangs;     /* what is launched never ends */
-    int open;       /* contexts, memory, modules, events */
-    int retained;   /* CUDA: how often the primary context is */
-    int pushed;     /* contexts made current */
-    void *current;  /* CUDA: the context that is; NULL: none */
-    void *below[4]; /* those that it hides */
-    int opened;     /* HIP: the device that calls are meant for */
-    int device;     /* HIP: the one that is current */
+    const void *foreign; /* CUDA: memory of the host that it does not know */
+    bool wrong;          /* what it computes */
+    bool hangs;          /* what is launched never ends */
+    int open;            /* contexts, memory, modules, events */
+    int retained;        /* CUDA: how often the primary context is */
+    int pushed;          /* contexts made current */
+    void *current;       /* CUDA: the context that is; NULL: none */
+    void *below[4];      /* those that it hides */
+    int opened;          /* HIP: the device that calls are meant for */
+    int device;          /* HIP: the one that is current */
     int launches;
     unsigned int grid, block, shared, cluster;
     bool large_clusters;                 /* of more than 8 blocks have been asked for */

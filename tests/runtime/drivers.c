@@ -158,6 +158,28 @@ static void in_streams(const char *kind, const char *library)
     ck_assert_int_eq(driver->open, 0);
 }
 
+/* Memory of the host is an error before a kernel gets it. */
+START_TEST(memory_of_another_kind)
+{
+    void *memory;
+    TesseraFact any = {"N", 1, 0, 0};
+    TesseraOptions options = {.target = "sm_90a", .facts = &any, .n_facts = 1, .optimize = 1};
+    TesseraLaunch *launch;
+    load_driver("libcuda.so.1");
+    parse(ADD);
+    ck_assert(ok(compile(&options)));
+    ck_assert(ok(tessera_device_open(context, "cuda", MOCK_OPENED, &device)));
+    ck_assert(ok(tessera_alloc(device, sizeof x, &memory)));
+    TesseraArg args[3] = {vector(memory, N), vector(x, N), vector(z, N)};
+    driver->foreign = x;
+    expect(tessera_prepare(kernel, device, args, 3, &launch), TESSERA_USAGE,
+           "'y' lies in memory of the host, which Mock 1 does not reach");
+    driver->foreign = NULL;
+    ck_assert(ok(tessera_prepare(kernel, device, args, 3, &launch)));
+    tessera_launch_free(launch);
+}
+END_TEST
+
 START_TEST(cuda_pool)
 {
     in_streams("cuda", "libcuda.so.1");
@@ -227,6 +249,7 @@ UNIT_TESTS(runtime_drivers)
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, cuda_calls);
     tcase_add_test(tests, hip_calls);
+    tcase_add_test(tests, memory_of_another_kind);
     tcase_add_test(tests, cuda_pool);
     tcase_add_test(tests, hip_pool);
     return tests;
