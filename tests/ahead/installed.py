@@ -240,6 +240,37 @@ def main():
                 raise AssertionError(shown)
 
         @case
+        def cubin_of_another_part():
+            """Where the driver says that a cubin is for others, the PTX beside it is taken."""
+            ptxas = work / "ptxas"
+            ptxas.write_text('#!/bin/sh\nwhile [ "$1" != -o ]; do in=$1; shift; done\n'
+                             'cat "$in" > "$2"\n')
+            ptxas.chmod(0o700)
+            (work / "part.c").write_text(
+                '#include "K.h"\n#include <stdio.h>\n'
+                "int main(void) { void *x, *y; TesseraContext *c; TesseraDevice *d;"
+                'if (tessera_context_new(0, &c) || tessera_device_open(c, "cuda", 0, &d) ||'
+                " tessera_alloc(d, 32, &x) || tessera_alloc(d, 32, &y)) { return 9; }"
+                "int bad = K_add(d, 0, x, x, y, 8); tessera_device_free(d);"
+                "tessera_context_free(c); return bad; }\n")
+            good = {}
+            for name, env in (("both", [("TESSERA_PTXAS", str(ptxas))]), ("ptx", [])):
+                run(prefix / "bin/tessera", "compile", ROOT / "examples/add.tile", "--target",
+                    "sm_80", "--emit", "bundle", "-o", work / name, env=env)
+                text = (work / "part.c").read_text().replace("K", name)
+                (work / f"{name}.c").write_text(text)
+                run("sh", "-c", f"cc {flags()} {name}.c {name}.o -I'{prefix}/include' -o {name}.run "
+                    f"'{prefix}/lib/libtessera-launch.a' -ldl -lpthread", cwd=work)
+                for at in range(1, 60):
+                    env = [*mock("cuda"), ("MOCK_OPENED", "0"), ("MOCK_MAJOR", "8"),
+                           ("MOCK_ERROR", "209"), ("MOCK_FAIL", str(at))]
+                    ran = subprocess.run([str(work / f"{name}.run")], env={**os.environ,
+                                                                           **dict(env)})
+                    good[name] = good.get(name, 0) + (ran.returncode == 0)
+            if good["both"] <= good["ptx"]:
+                raise AssertionError(f"PTX is not taken: {good}")
+
+        @case
         def same_bytes_anywhere():
             made = []
             for i, env in enumerate(([], [("LC_ALL", "C.UTF-8")], [("TESSERA_CACHE", work / "c")],

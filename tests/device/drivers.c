@@ -122,8 +122,8 @@ static bool scenario(const DeviceOps *ops, const void *driver, const Plan *plan,
     return ok;
 }
 
-/* What has nobody to tell that it failed: the caller's place is taken up again, things go back; where
- * an address lies is not known then. */
+/* What has nobody to tell that it failed: the caller's place is taken up again, things go back;
+ * where an address lies is not known then. */
 static bool is_untold(const char *call)
 {
     static const char *const calls[] = {"context_pop",      "context_release", "context_current",

@@ -87,7 +87,7 @@ static CuResult cu_device_attribute(int *value, CuDeviceAttribute attribute, CuD
     case CU_DEVICE_WARP: *value = 32; break;
     case CU_DEVICE_MAX_THREADS: *value = 1024; break;
     case CU_DEVICE_SHARED_BYTES: *value = 232448; break;
-    case CU_DEVICE_MAJOR: *value = 9; break;
+    case CU_DEVICE_MAJOR: *value = mock.major; break;
     default: *value = 0;
     }
     return 0;

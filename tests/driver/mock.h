@@ -16,6 +16,7 @@ typedef struct Mock {
     bool fail_on;       /* and all after it, as in a context that a kernel has broken */
     unsigned int error; /* what fails returns */
     int n_devices;
+    int major;           /* CUDA: of the part: 9 for sm_90a, 8 for sm_80 */
     const void *foreign; /* CUDA: memory of the host that it does not know */
     bool wrong;          /* what it computes */
     bool hangs;          /* what is launched never ends */

@@ -2,7 +2,7 @@
 /* What the mock drivers count, and what makes them fail. In a library of its own, where nobody can
  * set `mock`, the environment does: MOCK_FAIL=7 the seventh call, 7+ it and all after it,
  * MOCK_ERROR the number that it returns, MOCK_DEVICES how many there are, MOCK_HANGS that kernels
- * never end, MOCK_WRONG that no answer is right, MOCK_REPORT a file that gets "calls open" when the
+ * never end, MOCK_WRONG that no answer is right, MOCK_MAJOR the part (8: sm_80), MOCK_REPORT a file that gets "calls open" when the
  * process ends by itself. */
 #include "tests/driver/mock.h"
 
@@ -16,6 +16,7 @@ static Mock fresh(int fail_at)
     return (Mock){.fail_at = fail_at,
                   .error = MOCK_ERROR,
                   .n_devices = MOCK_DEVICES,
+                  .major = 9,
                   .map_argument = -1,
                   .log_argument = -1,
                   .opened = MOCK_OPENED,
@@ -45,6 +46,7 @@ __attribute__((constructor)) static void begin(void)
     mock.opened = number_of("MOCK_OPENED", MOCK_OPENED);
     mock.hangs = number_of("MOCK_HANGS", 0) != 0;
     mock.wrong = number_of("MOCK_WRONG", 0) != 0;
+    mock.major = number_of("MOCK_MAJOR", 9);
 }
 
 __attribute__((destructor)) static void end(void)
