@@ -259,8 +259,8 @@ def main():
                     "sm_80", "--emit", "bundle", "-o", work / name, env=env)
                 text = (work / "part.c").read_text().replace("K", name)
                 (work / f"{name}.c").write_text(text)
-                run("sh", "-c", f"cc {flags()} {name}.c {name}.o -I'{prefix}/include' -o {name}.run "
-                    f"'{prefix}/lib/libtessera-launch.a' -ldl -lpthread", cwd=work)
+                run("sh", "-c", f"cc {flags()} {name}.c {name}.o -I'{prefix}/include' -o "
+                    f"{name}.run '{prefix}/lib/libtessera-launch.a' -ldl -lpthread", cwd=work)
                 for at in range(1, 60):
                     env = [*mock("cuda"), ("MOCK_OPENED", "0"), ("MOCK_MAJOR", "8"),
                            ("MOCK_ERROR", "209"), ("MOCK_FAIL", str(at))]

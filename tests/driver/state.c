@@ -2,8 +2,8 @@
 /* What the mock drivers count, and what makes them fail. In a library of its own, where nobody can
  * set `mock`, the environment does: MOCK_FAIL=7 the seventh call, 7+ it and all after it,
  * MOCK_ERROR the number that it returns, MOCK_DEVICES how many there are, MOCK_HANGS that kernels
- * never end, MOCK_WRONG that no answer is right, MOCK_MAJOR the part (8: sm_80), MOCK_REPORT a file that gets "calls open" when the
- * process ends by itself. */
+ * never end, MOCK_WRONG that no answer is right, MOCK_MAJOR the part (8: sm_80), MOCK_REPORT a file
+ * that gets "calls open" when the process ends by itself. */
 #include "tests/driver/mock.h"
 
 #include <stdio.h>
