@@ -486,8 +486,8 @@ TESSERA_API TesseraStatus tessera_doctor(TesseraContext *context, const TesseraF
 /* ---- launching ---- */
 
 /* Loads the code if need be, checks sizes, strides, types, alignment, overlap and, on CUDA, that
- * the device reaches the memory; packs the arguments. The tensors' memory stays the caller's. CUDA's
- * driver assembles the code, or the ptxas that the environment's TESSERA_PTXAS names. */
+ * the device reaches the memory; packs the arguments. The tensors' memory stays the caller's.
+ * CUDA's driver assembles the code, or the ptxas that the environment's TESSERA_PTXAS names. */
 TESSERA_API TesseraStatus tessera_prepare(TesseraKernel *kernel, TesseraDevice *device,
                                           const TesseraArg *args, size_t n_args,
                                           TesseraLaunch **launch);
