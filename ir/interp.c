@@ -464,7 +464,9 @@ static void bind_params(Run *run, const InterpArg *args)
     for (size_t i = 0; i < run->func->params.n; i++) {
         static const InterpArg none = {0};
         const Param *param = &run->func->params.items[i];
-        if (param->io == PARAM_SCRATCH) {
+        if (param->windows) {
+            interp_bind_view(run, param);
+        } else if (param->io == PARAM_SCRATCH) {
             bind_tensor(run, param, &none); /* `args` may end before it */
         } else if (param->value->type->kind == TYPE_TENSOR) {
             bind_tensor(run, param, &args[i]);

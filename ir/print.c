@@ -352,6 +352,19 @@ static void put_merged(Printer *p, const Param *param)
     }
 }
 
+/* `windows %x [1, 1, -1] [1, 1, -1]`: a spatial axis each */
+static void put_windows(Printer *p, const Windows *windows)
+{
+    if (windows) {
+        text_add(p->out, " windows ");
+        put_value(p, windows->of);
+        for (int i = 0; i < windows->n; i++) {
+            text_printf(p->out, " [%" PRId64 ", %" PRId64 ", %" PRId64 "]", windows->axes[i].step,
+                        windows->axes[i].apart, windows->axes[i].first);
+        }
+    }
+}
+
 static void put_params(Printer *p)
 {
     static const char *const io[] = {"in", "out", "inout", "scratch"};
@@ -366,6 +379,7 @@ static void put_params(Printer *p)
         }
         text_add(p->out, param->order ? "]" : "");
         put_merged(p, param);
+        put_windows(p, param->windows);
         text_char(p->out, '\n');
     }
 }

@@ -73,7 +73,8 @@ static double step_cycles(const Rates *rates, const ProductSize *size, const Pro
 static double memory_cycles(const Rates *rates, const ProductSize *size)
 {
     double m = (double)size->m, n = (double)size->n, k = (double)size->k;
-    return (m * k + k * n * size->dots + m * n) * (double)(size->batch * size->bytes) /
+    double right = k * n * size->dots * (double)size->rounds;
+    return (m * k + right + m * n) * (double)(size->batch * size->bytes) /
            rates->memory_bytes;
 }
 
@@ -98,7 +99,7 @@ WaveCosts waves_costs(const Target *target, const Rates *rates, const ProductSiz
         .end = (double)(tiles->m * tiles->n) * ops / rates->lanes + TILE_CYCLES,
         .memory = memory_cycles(rates, size),
         .sum = tiles->shares > 1 ? sum_cycles(target, rates, size, tiles->shares) : 0,
-        .steps = parts(parts(size->k, tiles->depth), tiles->shares),
+        .steps = parts(parts(size->k, tiles->depth) * size->rounds, tiles->shares),
         .walked = parts(tiles->count, target->units),
     };
 }

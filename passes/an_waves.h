@@ -15,6 +15,7 @@ typedef struct Target Target;
 
 typedef struct ProductSize {
     int64_t m, n, k, batch; /* of the whole product */
+    int64_t rounds;         /* products over k that are summed: the taps of a convolution */
     int64_t columns_of;     /* a tile's columns are a multiple of it (where more than it) */
     int64_t given_m, given_n, given_k; /* the user's tiles; 0: none */
     int64_t given_shares;              /* of what is contracted; 0: none */

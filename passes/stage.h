@@ -2,7 +2,8 @@
 /* stage, in parts: stage.c (which operands of products go through shared memory, and how),
  * stage_rings.c (buffers, barriers and their depth), stage_roles.c (producer and consumer),
  * stage_shares.c (their warps and registers), stage_ahead.c (loads a step ahead, without roles),
- * stage_dot.c (products from shared memory). Room-private. */
+ * stage_dot.c (products from shared memory), stage_views.c (views that the engine does not bring).
+ * Room-private. */
 #ifndef TESSERA_PASSES_STAGE_H
 #define TESSERA_PASSES_STAGE_H
 
@@ -105,6 +106,8 @@ void stage_stores(Stager *s, Block *block, Builder *at);
 void stage_lent_store(Stager *s);
 /* May this store go by bulk copy? Bytes of its tile, or 0. */
 int64_t bulk_store_bytes(const Stager *s, const Op *store);
+/* A load of a view becomes a gather of what it shows (stage_views.c). */
+void stage_gather_view(Func *func, Op *load);
 /* Can a bulk copy describe this access of a tensor? */
 bool bulk_describes(const Access *access);
 

@@ -302,7 +302,7 @@ static int64_t choose_warps(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n
 }
 
 /* Products of one matrix after the other are summed. */
-static bool is_summed_batch(const TilePlan *plan, const AxisPlan *axis)
+bool tile_is_summed_batch(const TilePlan *plan, const AxisPlan *axis)
 {
     const Value *product = plan->dot->results[0];
     bool batch = false;
@@ -325,7 +325,7 @@ static void count_kept(Op *op, void *user)
     const AxisPlan *axis =
         fold ? tile_axis_of(kept->plan, op->operands[0], (int)op_int(op, ATTR_AXIS, 0)) : NULL;
     if ((!fold && op->kind != OP_DOT && op->n_regions == 0) ||
-        (axis && is_summed_batch(kept->plan, axis))) {
+        (axis && tile_is_summed_batch(kept->plan, axis))) {
         return;
     }
     for (int r = 0; r < op->n_results; r++) {
@@ -472,7 +472,7 @@ static void choose_beside(Func *func, const Op *group, TilePlan *plan)
     int64_t lanes = is_gpu(func) ? 1 : func->target->vector_bytes / 4;
     for (int i = plan->n_stored; i < plan->n; i++) {
         AxisPlan *axis = &plan->items[i];
-        if (!(axis->flags & AXIS_CONTRACTED) && !is_summed_batch(plan, axis)) {
+        if (!(axis->flags & AXIS_CONTRACTED) && !tile_is_summed_batch(plan, axis)) {
             Beside beside = {plan, axis, 1};
             block_walk(group->regions[0], look_beside, &beside);
             int64_t wanted = power_of_two_at_most(BESIDE / beside.most);
@@ -500,7 +500,7 @@ void tile_choose_product(Func *func, const Op *group, TilePlan *plan)
         if (axis != m && axis != n && (axis->flags & AXIS_STORED)) {
             axis->how = AXIS_SCALAR; /* a batch: one matrix at a time */
             axis->step = 0;
-        } else if (is_summed_batch(plan, axis)) {
+        } else if (tile_is_summed_batch(plan, axis)) {
             axis->how = AXIS_LOOP;
             axis->step = 0;
         } else if (axis->flags & AXIS_CONTRACTED) {

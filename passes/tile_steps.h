@@ -106,6 +106,8 @@ bool tile_operands_stay_out(const Func *func, const Op *dot);
  * known, or it is not alone. */
 const char *tile_choose_waves(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n,
                               ProductTiles *tiles);
+/* Products of one matrix after the other along the axis are summed. */
+bool tile_is_summed_batch(const TilePlan *plan, const AxisPlan *axis);
 /* Can what the group's product contracts be shared out? It has no other axis that is walked. */
 bool tile_may_share(const TilePlan *plan);
 /* Of what the shares of a product came to, few are added one by one by each thread. Are there such?

@@ -135,6 +135,32 @@ static bool all_alike(Func *func, const Op *group, TilePlan *plan)
     return all.alike;
 }
 
+static int64_t times(int64_t a, int64_t b)
+{
+    int64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+}
+
+/* Of an axis that several have become the bounds of each are closer than those of their product, in
+ * which a size may both add and take away. */
+static int64_t most_along(const Func *func, Dim dim)
+{
+    int64_t most = poly_most(dim);
+    for (size_t i = 0; i < func->params.n; i++) {
+        const Param *param = &func->params.items[i];
+        int from = 0;
+        for (int axis = 0; param->merged && axis < param->value->type->rank; axis++) {
+            int64_t product = 1;
+            for (int k = 0; k < param->merged[axis]; k++) {
+                product = times(product, poly_most(param->given->dims[from++]));
+            }
+            bool same = param->value->type->dims[axis] == dim;
+            most = same && product < most ? product : most;
+        }
+    }
+    return most;
+}
+
 /* The extents of products alike, if they are known: the most that they can be. */
 static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n,
                          ProductSize *size)
@@ -146,10 +172,11 @@ static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *
         return false;
     }
     int bytes = dtype_bytes(left->dtype);
-    *size = (ProductSize){.m = poly_most(m->dim),
-                          .n = poly_most(n->dim),
+    *size = (ProductSize){.m = most_along(func, m->dim),
+                          .n = most_along(func, n->dim),
                           .k = poly_most(k->dim),
                           .batch = 1,
+                          .rounds = 1,
                           .columns_of = columns_lie(dot) ? SWIZZLED / bytes : LEAST_COLUMNS,
                           .given_m = given_step(func, m),
                           .given_n = given_step(func, n),
@@ -162,9 +189,10 @@ static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *
     for (int i = 0; i < plan->n; i++) {
         const AxisPlan *axis = &plan->items[i];
         if (axis != m && axis != n && axis != k) {
-            size->batch *= smaller(poly_most(axis->dim), MOST_KNOWN + 1);
+            int64_t *times = tile_is_summed_batch(plan, axis) ? &size->rounds : &size->batch;
+            *times *= smaller(poly_most(axis->dim), MOST_KNOWN + 1);
         }
-        if (size->batch > MOST_KNOWN) {
+        if (size->batch > MOST_KNOWN || size->rounds > MOST_KNOWN) {
             return false;
         }
     }

@@ -405,7 +405,7 @@ static void load_arguments(CpuEmitter *c, const PlanLaunch *plan, LLVMValueRef a
         } else if (plan->args[i].kind == ARG_LOG) {
             c->log = pointer;
         } else if (plan->args[i].kind == ARG_SCALAR) {
-            const Value *value = c->func->params.items[index].value;
+            const Value *value = plan_param(c->func, index);
             c->values[value->id].scalar = cpu_load_at(c, value->type->dtype, pointer, 1);
         } else {
             by_index[index] = LLVMBuildLoad2(b, c->l->i64, pointer, "");

@@ -177,8 +177,19 @@ static bool make_map(Prepared *p, Frame *frame, int index, DeviceError *error)
                            plan->kernel, device->ops->name);
     }
     tensor.data = frame->pointers[map->param];
+    int64_t places[PLAN_MOST_SPATIAL] = {0};
+    for (int i = 0; i < map->n_windows; i++) {
+        if (!plan_eval(&map->windows[i].places, p->sizes, &places[i])) {
+            return device_fail(error, DIAG_SOURCE, 0, "%s: a number of windows overflows 64 bits",
+                               plan->kernel);
+        }
+        if (places[i] == 0) {
+            return true;
+        }
+    }
     return check_map(plan, map, &tensor, error) &&
-           device->ops->map(device, map, &tensor, frame->maps + index * DEVICE_MAP_BYTES, error);
+           device->ops->map(device, map, &tensor, places, frame->maps + index * DEVICE_MAP_BYTES,
+                            error);
 }
 
 /* Pointers as they are now: nothing is allocated. */

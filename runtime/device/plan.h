@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PLAN_MOST_RANK = 8 };
+enum { PLAN_MOST_RANK = 8, PLAN_MOST_SPATIAL = 3 };
 
 /* A size expression over the plan's sizes: sum of coef * product of sizes[var]. */
 typedef struct PlanTerm {
@@ -58,8 +58,16 @@ typedef struct PlanScratch {
     int first, last;   /* launches that use it; first > last: none */
 } PlanScratch;
 
+/* Of windows along a spatial axis: where the first begins, how far it is to the next, how many there
+ * are. */
+typedef struct PlanWindows {
+    int64_t first, step;
+    PlanExpr places;
+} PlanWindows;
+
 /* A bulk copy descriptor (CUDA tensor map) over a tensor parameter, made at launch. Axis 0 is the
- * slowest, as in the parameter; the box has one extent an axis. */
+ * slowest, as in the parameter; the box has one extent an axis. One of windows (n_windows > 0: im2col
+ * mode) walks pixels: box[0] of them, each of box[rank - 1] channels. */
 typedef struct PlanMap {
     int param;
     int rank;
@@ -67,6 +75,8 @@ typedef struct PlanMap {
     int swizzle;  /* bytes: 0, 32, 64, 128 */
     bool wide_l2; /* promote to 256 bytes in L2 */
     int few;      /* 1 + the axis along which the box has no more than the tensor; 0: none */
+    int n_windows; /* spatial axes; 0: a box of the tensor itself */
+    PlanWindows windows[PLAN_MOST_SPATIAL];
 } PlanMap;
 
 typedef enum PlanArgKind {

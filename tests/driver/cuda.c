@@ -328,6 +328,35 @@ static CuResult cu_encode_tiled(CuTensorMap *map, CuTensorMapType type, CuU32 ra
     return 0;
 }
 
+static CuResult cu_encode_im2col(CuTensorMap *map, CuTensorMapType type, CuU32 rank, void *address,
+                                 const CuU64 *dims, const CuU64 *strides, const int *lower,
+                                 const int *upper, CuU32 channels, CuU32 pixels,
+                                 const CuU32 *steps, CuTensorMapInterleave interleave,
+                                 CuTensorMapSwizzle swizzle, CuTensorMapPromotion promotion,
+                                 CuTensorMapFill fill)
+{
+    (void)interleave, (void)promotion, (void)fill;
+    CALL_INSIDE("encode_im2col");
+    mock.map_address = address;
+    mock_want((uintptr_t)map % 64 == 0, "a descriptor that is not aligned");
+    memset(map, 0x5a, sizeof *map);
+    mock.map_rank = rank;
+    mock.map_type = type;
+    mock.map_swizzle = swizzle;
+    mock.map_channels = channels;
+    mock.map_pixels = pixels;
+    for (CuU32 i = 0; i < rank; i++) {
+        mock.map_steps[i] = steps[i];
+        mock.map_dims[i] = dims[i];
+        mock.map_strides[i] = strides[i];
+    }
+    for (CuU32 i = 0; i + 2 < rank; i++) {
+        mock.map_lower[i] = lower[i];
+        mock.map_upper[i] = upper[i];
+    }
+    return 0;
+}
+
 /* ---- streams and graphs ---- */
 
 static CuResult cu_context_device(CuDevice *device)

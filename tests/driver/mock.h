@@ -33,6 +33,8 @@ typedef struct Mock {
     void *map_address;
     uint64_t map_dims[8], map_strides[8];
     uint32_t map_box[8], map_rank, map_type, map_swizzle;
+    uint32_t map_steps[8], map_channels, map_pixels; /* of windows */
+    int map_lower[3], map_upper[3];
     int map_argument;  /* which argument is a map; -1: none */
     int log_argument;  /* which is the log, where each launch says one thing; -1: none */
     char function[64]; /* the last one that was looked up */
