@@ -250,9 +250,14 @@ const Windows *func_windows_of(const Func *func, const Value *memory)
     return tensor ? func->params.items[memory->index].windows : NULL;
 }
 
+Type windows_whole(const Func *func, const Windows *windows)
+{
+    return param_given(&func->params.items[windows->of->index]);
+}
+
 Value *func_view(Func *func, const Windows *windows, const Dim *places, const Dim *taps)
 {
-    Type of = windows->of->type;
+    Type of = windows_whole(func, windows);
     Dim dims[2 + 2 * MOST_SPATIAL];
     int rank = 0;
     size_t n = func->params.n;

@@ -187,6 +187,8 @@ typedef struct Param {
 } Param;
 /* Is it one of the caller's? Those come first. */
 bool param_is_callers(const Param *param);
+/* The type of what it is a view of, as the caller gives it. */
+Type windows_whole(const Func *func, const Windows *windows);
 /* What it is a view of; NULL: it has memory. */
 const Windows *func_windows_of(const Func *func, const Value *memory);
 /* As the caller gives it, but for the order of its axes. */

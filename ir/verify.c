@@ -243,7 +243,7 @@ static void check_windows(Verifier *v, const Param *param)
     if (!windows) {
         return;
     }
-    Type type = param_given(param), of = windows->of->type;
+    Type type = param_given(param), of = windows_whole(v->func, windows);
     int rank = 2 + windows->n;
     bool good = param->io == PARAM_IN && type->kind == TYPE_TENSOR && !type->strides &&
                 of->kind == TYPE_TENSOR && windows->n > 0 && of->rank == 2 + windows->n &&

@@ -78,13 +78,30 @@ static Value *scaled(Viewed *v, Value *index, int64_t by)
 
 static DType index_type(const Param *param)
 {
-    const Windows *windows = param->windows;
+    Type of = param->windows->of->type;
     int64_t most = poly_most(param->value->type->dims[0]);
-    for (int i = 1; i < windows->of->type->rank; i++) {
-        int64_t extent = poly_most(windows->of->type->dims[i]);
+    for (int i = 0; i < of->rank; i++) {
+        int64_t extent = poly_most(of->dims[i]);
         most = extent > most ? extent : most;
     }
     return most < INT32_MAX / 16 ? DT_I32 : DT_I64;
+}
+
+/* Of several axes of the tensor that are one now: -1, which is outside, where one of them is. */
+static Value *merged_index(Viewed *v, Value *const *indices, const Dim *dims, int n)
+{
+    Value *at = indices[0], *inside = NULL;
+    for (int i = 0; i < n && n > 1; i++) {
+        Value *extent = spread(v, build_size(&v->b, dims[i]));
+        Value *above = build_cmp(&v->b, "ge", indices[i], constant(v, 0));
+        Value *below = build_cmp(&v->b, "lt", indices[i], extent);
+        Value *here = build_binary(&v->b, OP_AND, above, below);
+        inside = inside ? build_binary(&v->b, OP_AND, inside, here) : here;
+        at = i == 0 ? at
+                    : build_binary(&v->b, OP_ADD, build_binary(&v->b, OP_MUL, at, extent),
+                                   indices[i]);
+    }
+    return inside ? build_select(&v->b, inside, at, constant(v, -1)) : at;
 }
 
 void stage_gather_view(Func *func, Op *load)
@@ -96,7 +113,8 @@ void stage_gather_view(Func *func, Op *load)
                 type_array(func, index_type(param), type->rank, type->dims)};
     Value *own[MAX_RANK], *indices[MAX_RANK];
     int64_t guard[MAX_RANK];
-    int rank = windows->of->type->rank, tap = 1 + windows->n;
+    const Param *of = &func->params.items[windows->of->index];
+    int rank = windows->n + 2, tap = 1 + windows->n, from = 0;
     find_indices(&v, own);
     indices[0] = own[0];
     for (int i = 0; i < windows->n; i++) {
@@ -108,7 +126,11 @@ void stage_gather_view(Func *func, Op *load)
         indices[1 + i] = build_binary(&v.b, OP_ADD, index, constant(&v, windows->axes[i].first));
     }
     indices[rank - 1] = own[tap];
+    rank = of->value->type->rank;
     for (int i = 0; i < rank; i++) {
+        int n = of->merged ? (int)of->merged[i] : 1;
+        indices[i] = merged_index(&v, indices + from, param_given(of)->dims + from, n);
+        from += n;
         guard[i] = 1;
     }
     Value *gather = build_gather(&v.b, (Value *)windows->of, indices);

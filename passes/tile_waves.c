@@ -161,6 +161,15 @@ static int64_t most_along(const Func *func, Dim dim)
     return most;
 }
 
+static bool has_taps(const TilePlan *plan)
+{
+    bool found = false;
+    for (int i = 0; i < plan->n; i++) {
+        found = found || tile_is_summed_batch(plan, &plan->items[i]);
+    }
+    return found;
+}
+
 /* The extents of products alike, if they are known: the most that they can be. */
 static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n,
                          ProductSize *size)
@@ -186,6 +195,11 @@ static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *
                           .apart = plan->unit->most_k != 0,
                           .dots = plan->n_dots,
                           .bytes = bytes};
+    /* Few channels for each of many taps: what is past them is multiplied at every one. */
+    int64_t row = fitted(k->dim, SWIZZLED / bytes);
+    if (has_taps(plan) && !size->given_k && row < SWIZZLED / bytes) {
+        size->given_k = larger(plan->unit->k, row);
+    }
     for (int i = 0; i < plan->n; i++) {
         const AxisPlan *axis = &plan->items[i];
         if (axis != m && axis != n && axis != k) {

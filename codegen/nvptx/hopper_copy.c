@@ -216,7 +216,7 @@ static void describe_windows(GpuEmitter *em, const Param *view, const Boxes *box
 {
     const Windows *windows = view->windows;
     Type given = param_given(view);
-    map->rank = windows->of->type->rank;
+    map->rank = windows->n + 2;
     map->n_windows = windows->n;
     for (int axis = 0; axis < map->rank; axis++) {
         map->box[axis] = 1;
