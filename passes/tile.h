@@ -3,7 +3,7 @@
  * (rows and elements), tile_weigh.c (what an element takes), tile_runs.c (coalescing),
  * tile_cluster.c (rows that several blocks share), tile_product.c (products), tile_waves.c (by how
  * many tiles each multiprocessor gets), tile_source.c (parallels of the source, whose batches are
- * walked by tile_batches.c), tile_steps.c (what they share); tile_emit.c (the group again, over
+ * walked by tile_batches.c), tile_windows.c (windows and stencils), tile_steps.c (what they share); tile_emit.c (the group again, over
  * ranges) and its parts; tile_split.c (long axes that few blocks would walk), tile_lookback.c
  * (scans of them in one pass); tile_serial.c (loops that mix elements). Room-private. */
 #ifndef TESSERA_PASSES_TILE_H
@@ -74,6 +74,9 @@ void tile_serial(Func *func, Op *group);
 
 /* Decides every axis of `plan` (class, dim, name and flags are filled in). */
 void tile_choose(Func *func, Op *group, TilePlan *plan);
+
+/* Is the extent known, by what is known of sizes? */
+bool tile_exact(Dim dim, int64_t *extent);
 
 /* For a `parallel` of the source: steps of its ranges and of loops inside, warps. */
 void tile_choose_source(Func *func, Op *parallel);

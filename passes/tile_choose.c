@@ -28,7 +28,6 @@ enum {
     WALK_REGISTERS = 128,   /* of a thread that walks rows and holds what columns come to */
     WALK_BESIDE = 28,       /* of them, beside tiles */
     LONG_ROW = 4096,        /* of 16-bit elements: worth more of them a thread */
-    WINDOW_ELEMENTS = 32,   /* of a window that is written out */
     ALIGNED_ROW = 256,      /* shorter ones are not worth a block of their own */
 };
 
@@ -256,38 +255,6 @@ static bool is_one_row(const TilePlan *plan, int64_t elements)
     return plan->n && whole && last->step == elements;
 }
 
-/* ---- windows ---- */
-
-/* Does a gather's index move along the axis? */
-static bool is_gathered(const Op *group, const TilePlan *plan, const AxisPlan *axis)
-{
-    for (const Op *op = group->regions[0]->first; op; op = op->next) {
-        const Value *value = op->kind == OP_GATHER ? op->results[0] : NULL;
-        for (int i = 0; value && i < value->type->rank; i++) {
-            if (axes_class(plan->axes, value, i) == axis->class) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-/* What a small window holds is written out: its elements are then plain shifted reads. */
-static void choose_windows(const Op *group, TilePlan *plan)
-{
-    int64_t elements = 1, extent;
-    for (int i = plan->n; i-- > plan->n_stored;) {
-        AxisPlan *axis = &plan->items[i];
-        bool small =
-            poly_is_const(axis->dim, &extent) && extent > 0 && extent * elements <= WINDOW_ELEMENTS;
-        if (small && !(axis->flags & AXIS_SCANNED) && is_gathered(group, plan, axis)) {
-            axis->how = AXIS_UNROLL;
-            axis->step = 0;
-            elements *= extent;
-        }
-    }
-}
-
 static bool has_loop_of_elements(const Block *block)
 {
     for (const Op *op = block->first; op; op = op->next) {
@@ -486,7 +453,7 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
             row *= choose_row(func, group, plan, axis, row * given);
         }
     }
-    choose_windows(group, plan);
+    tile_choose_windows(group, plan);
     bool parts = is_gpu(func) && tile_choose_parts(group, plan);
     row = choose_reduced(func, group, plan, row, given);
     bool loops = is_gpu(func) && has_loop_of_elements(group->regions[0]);
@@ -575,7 +542,7 @@ void tile_choose(Func *func, Op *group, TilePlan *plan)
 {
     if (plan->dot) {
         tile_choose_product(func, group, plan);
-    } else {
+    } else if (!tile_choose_stencil(func, group, plan)) {
         choose_memory_bound(func, group, plan);
     }
     if (is_gpu(func)) {

@@ -113,6 +113,10 @@ bool tile_may_share(const TilePlan *plan);
 /* Of what the shares of a product came to, few are added one by one by each thread. Are there such?
  */
 bool tile_choose_parts(const Op *group, TilePlan *plan);
+/* Small windows are written out (tile_windows.c). */
+void tile_choose_windows(const Op *group, TilePlan *plan);
+/* Stencils with weights: a run of places a thread. False: the group is none. */
+bool tile_choose_stencil(Func *func, const Op *group, TilePlan *plan);
 /* For a group with a product. */
 void tile_choose_product(Func *func, const Op *group, TilePlan *plan);
 

@@ -68,7 +68,7 @@ static Places places_of(GpuEmitter *em, const Op *op, Type type)
     } else {
         places.counts = em->i64;
         places.base = gpu_tensor(em, places.access.memory);
-        gpu_strides(em, tensor, places.strides);
+        gpu_known_strides(em, tensor, places.strides);
     }
     for (int axis = 0; axis < tensor->rank; axis++) {
         places.extents[axis] = gpu_size_value(em, tensor->dims[axis]);
@@ -167,10 +167,11 @@ static LLVMValueRef small_place(const Places *places, int r, LLVMValueRef *insid
     for (int axis = 0; axis < places->access.n; axis++) {
         LLVMValueRef at = index_at(places, axis, r), from;
         int64_t by = 0, reach;
-        if (is_guarded(places, axis)) {
-            *inside = gpu_both(em, *inside, is_below(places, axis, at));
-        }
         from = without_constant(em, at, 0, &by);
+        if (is_guarded(places, axis)) { /* as what comes to the same in another way is */
+            LLVMValueRef same = by ? LLVMBuildAdd(b, from, gpu_i32(em, by), "") : at;
+            *inside = gpu_both(em, *inside, is_below(places, axis, same));
+        }
         if (!__builtin_mul_overflow(by < 0 ? -by : by, places->apart[axis], &reach) &&
             reach <= room) {
             room -= reach;

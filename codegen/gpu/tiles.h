@@ -188,6 +188,7 @@ void gpu_load_run(GpuEmitter *em, LLVMTypeRef type, LLVMValueRef at, int n, LLVM
 
 /* i64, elements between neighbours along each axis of a tensor (global.c). */
 void gpu_strides(GpuEmitter *em, Type tensor, LLVMValueRef *strides);
+void gpu_known_strides(GpuEmitter *em, Type tensor, LLVMValueRef *strides);
 
 /* Registers that an access takes at once: `n` of them, contiguous along the last axis. */
 typedef struct GpuRun {
