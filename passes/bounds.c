@@ -326,14 +326,30 @@ static void bound_op(Op *op, void *user)
 
 /* ---- windows that are written out ---- */
 
-static const Op *gather_before(const Op *op)
+/* Do both read neighbours of neighbours: are all places the same distance apart? */
+static bool move_alike(const Op *a, const Op *b)
 {
-    const Op *other = op->prev;
+    for (int i = 1; i < a->n_operands; i++) {
+        for (int axis = 0; axis < a->operands[i]->type->rank; axis++) {
+            int64_t step, other;
+            if (b->operands[i]->type != a->operands[i]->type ||
+                !an_index_stride(a->operands[i], axis, &step) ||
+                !an_index_stride(b->operands[i], axis, &other) || step != other) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static Op *gather_before(const Op *op)
+{
+    Op *other = op->prev;
     while (other && !(other->kind == OP_GATHER && other->operands[0] == op->operands[0] &&
                       other->results[0]->type == op->results[0]->type)) {
         other = other->prev;
     }
-    return other;
+    return other && move_alike(op, other) ? other : NULL;
 }
 
 /* What neighbours in a window read in common is one access where all guard it alike, though the
@@ -341,12 +357,12 @@ static const Op *gather_before(const Op *op)
 static void guard_alike(Op *op, void *user)
 {
     Func *func = user;
-    Op *other = op->kind == OP_GATHER ? (Op *)gather_before(op) : NULL;
+    Op *other = op->kind == OP_GATHER ? gather_before(op) : NULL;
     int rank = other ? op->operands[0]->type->rank : 0;
     const Attr *a = other ? op_attr(op, ATTR_GUARD) : NULL;
     const Attr *b = other ? op_attr(other, ATTR_GUARD) : NULL;
     int64_t guard[MAX_RANK];
-    if (op->kind != OP_GATHER || !other || (!a && !b)) {
+    if (!other || (!a && !b)) {
         return;
     }
     for (int i = 0; i < rank; i++) {

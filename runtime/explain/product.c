@@ -52,6 +52,20 @@ static void count_op(Op *op, void *user)
     product->ops += same && op_has(op, TRAIT_ELEMENTWISE) && op->kind != OP_CAST;
 }
 
+/* Loops over the taps of a convolution, one at a time; 0: others. */
+static int64_t count_rounds(const Report *report, const Op *loop)
+{
+    int64_t rounds = 1, extent;
+    for (const Op *up = op_enclosing(loop, OP_FOR); up; up = op_enclosing(up, OP_FOR)) {
+        if (op_attr(up, ATTR_STEPS)->ints[0] != 0 ||
+            !is_whole(report->input, op_attr(up, ATTR_DIMS)->dims[0], &extent) ||
+            __builtin_mul_overflow(rounds, extent, &rounds)) {
+            return 0;
+        }
+    }
+    return rounds;
+}
+
 /* The sizes of the product, and its tiles; false: it is not one that the model knows. */
 static bool measure(const Report *report, const LaunchReport *launch, ProductReport *product,
                     ProductSize *size, ProductTiles *tiles)
@@ -61,7 +75,7 @@ static bool measure(const Report *report, const LaunchReport *launch, ProductRep
     Type type = op->results[0]->type;
     int64_t whole[3];
     if (!report->sized || op->kind != OP_DOT_ASYNC || product->n > 1 || !loop || type->rank != 2 ||
-        op_enclosing(loop, OP_FOR) || !is_whole(report->input, type->dims[0], &whole[0]) ||
+        count_rounds(report, loop) == 0 || !is_whole(report->input, type->dims[0], &whole[0]) ||
         !is_whole(report->input, type->dims[1], &whole[1]) ||
         !is_whole(report->input, op_attr(loop, ATTR_DIMS)->dims[0], &whole[2]) || count < 1) {
         return false;
@@ -81,6 +95,7 @@ static bool measure(const Report *report, const LaunchReport *launch, ProductRep
     *size = (ProductSize){.m = whole[0],
                           .n = whole[1],
                           .k = whole[2],
+                          .rounds = count_rounds(report, loop),
                           .dots = 1,
                           .bytes = dtype_bytes(access.memory->type->dtype),
                           .ops = product->ops};
@@ -130,7 +145,8 @@ void product_make(const Report *report, LaunchReport *launch, int64_t count)
         return;
     }
     WaveCosts costs = waves_costs(report->target, rates, &size, &tiles);
-    double flops = 2.0 * (double)size.m * (double)size.n * (double)size.k * (double)size.batch;
+    double flops = 2.0 * (double)size.m * (double)size.n * (double)size.k * (double)size.batch *
+                   (double)size.rounds;
     double rate = (double)rates->product16 * 2 / size.bytes;
     double ideal = flops / (rate * report->target->units);
     double floor = ideal > costs.memory ? ideal : costs.memory;
