@@ -276,8 +276,7 @@ Value *func_view(Func *func, const Windows *windows, const Dim *places, const Di
         name = arena_printf(func->arena, "windows%zu", n++);
     } while (has_param(func, name));
     Value *view = func_param(func, name, type_tensor(func, of->dtype, rank, dims), PARAM_IN);
-    func->params.items[view->index].windows =
-        arena_copy(func->arena, windows, sizeof *windows);
+    func->params.items[view->index].windows = arena_copy(func->arena, windows, sizeof *windows);
     return view;
 }
 

@@ -165,8 +165,8 @@ typedef enum ParamIo {
 
 /* A tensor that lies nowhere: a view of the windows of another one, `of`, whose axes are images,
  * `n` spatial ones, channels. Its own axes are the images, a place along each spatial axis, a tap
- * along each that has them, the channels; along a spatial axis it reads place * step + tap * apart +
- * first, and 0 where that is outside. */
+ * along each that has them, the channels; along a spatial axis it reads place * step + tap * apart
+ * + first, and 0 where that is outside. */
 enum { MOST_SPATIAL = 3 };
 typedef struct Windows {
     const Value *of;
@@ -180,9 +180,9 @@ typedef struct Param {
     Value *value; /* a tensor, or a scalar (always PARAM_IN) */
     ParamIo io;
     const char *name;
-    const int64_t *order; /* axis i is the caller's axis order[i]; NULL: they are the same */
-    Type given;           /* the caller's type, of which axis i has merged[i] axes that lie … */
-    const int64_t *merged; /* … one behind the other; NULL: all as they are */
+    const int64_t *order;   /* axis i is the caller's axis order[i]; NULL: they are the same */
+    Type given;             /* the caller's type, of which axis i has merged[i] axes that lie … */
+    const int64_t *merged;  /* … one behind the other; NULL: all as they are */
     const Windows *windows; /* of a view, which is nobody's: PARAM_IN; NULL: it has memory */
 } Param;
 /* Is it one of the caller's? Those come first. */

@@ -76,7 +76,8 @@ static void windows_param(Parser *p, Param *param)
     size_t start = p->at;
     for (parse_skip(p); parse_peek(p) == '[' && windows.n < MOST_SPATIAL; parse_skip(p)) {
         if (parse_int_list(p, axis, MAX_RANK) != 3) {
-            parse_fail(p, start, "an axis of windows has a step, a distance of taps, a first place");
+            parse_fail(p, start,
+                       "an axis of windows has a step, a distance of taps, a first place");
         }
         windows.axes[windows.n].step = axis[0];
         windows.axes[windows.n].apart = axis[1];

@@ -74,8 +74,7 @@ static double memory_cycles(const Rates *rates, const ProductSize *size)
 {
     double m = (double)size->m, n = (double)size->n, k = (double)size->k;
     double right = k * n * size->dots * (double)size->rounds;
-    return (m * k + right + m * n) * (double)(size->batch * size->bytes) /
-           rates->memory_bytes;
+    return (m * k + right + m * n) * (double)(size->batch * size->bytes) / rates->memory_bytes;
 }
 
 /* A launch that adds what the shares come to, element by element. */

@@ -17,8 +17,8 @@
 #include "passes/pass.h"
 
 enum {
-    LEAST_EDGE = 4,  /* rows, columns, depth that are worth it, where they are known … */
-    GOOD_EDGE = 16,  /* … and that leave no matrix unit half empty */
+    LEAST_EDGE = 4, /* rows, columns, depth that are worth it, where they are known … */
+    GOOD_EDGE = 16, /* … and that leave no matrix unit half empty */
     MOST_BELOW = VARIES_DEPTH,
 };
 

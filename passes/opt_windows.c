@@ -114,7 +114,7 @@ static bool affine(const Value *value, int depth, Affine *out)
 typedef struct Window {
     Op *gather;
     Windows view;
-    int images, channels;        /* axes of the gather */
+    int images, channels; /* axes of the gather */
     int place[MOST_SPATIAL], tap[MOST_SPATIAL];
 } Window;
 
@@ -209,7 +209,8 @@ static Op *factor_gather(const Value *factor, int *axes)
         bool moves = op->kind == OP_BROADCAST || op->kind == OP_EXPAND || op->kind == OP_SQUEEZE ||
                      op->kind == OP_PERMUTE;
         Type to = moves || op->kind == OP_CAST ? op->operands[0]->type : NULL;
-        int at = (int)op_int(op, ATTR_AXIS, 0), more = to ? op->results[0]->type->rank - to->rank : 0;
+        int at = (int)op_int(op, ATTR_AXIS, 0),
+            more = to ? op->results[0]->type->rank - to->rank : 0;
         if (!to) {
             return NULL;
         }
@@ -221,9 +222,8 @@ static Op *factor_gather(const Value *factor, int *axes)
             axes[i] = op->kind == OP_PERMUTE   ? (int)op_attr(op, ATTR_PERM)->ints[k]
                       : op->kind == OP_EXPAND  ? (k == at ? NO_AXIS : k - (k > at))
                       : op->kind == OP_SQUEEZE ? k + (k >= at)
-                      : k < more || to->dims[k - more] != op->results[0]->type->dims[k]
-                          ? NO_AXIS
-                          : k - more;
+                      : k < more || to->dims[k - more] != op->results[0]->type->dims[k] ? NO_AXIS
+                                                                                        : k - more;
         }
     }
     return op;

@@ -34,7 +34,8 @@ static Value *spread_along(Viewed *v, Value *line, int at)
     return build_broadcast(&v->b, line, v->type->rank, v->type->dims);
 }
 
-/* Of the view's axis: a number for each element of the result; `kept`: which of its axes is next. */
+/* Of the view's axis: a number for each element of the result; `kept`: which of its axes is next.
+ */
 static Value *index_of(Viewed *v, int axis, int *kept)
 {
     Access access = op_access(v->load, 0);
@@ -97,9 +98,9 @@ static Value *merged_index(Viewed *v, Value *const *indices, const Dim *dims, in
         Value *below = build_cmp(&v->b, "lt", indices[i], extent);
         Value *here = build_binary(&v->b, OP_AND, above, below);
         inside = inside ? build_binary(&v->b, OP_AND, inside, here) : here;
-        at = i == 0 ? at
-                    : build_binary(&v->b, OP_ADD, build_binary(&v->b, OP_MUL, at, extent),
-                                   indices[i]);
+        at = i == 0
+                 ? at
+                 : build_binary(&v->b, OP_ADD, build_binary(&v->b, OP_MUL, at, extent), indices[i]);
     }
     return inside ? build_select(&v->b, inside, at, constant(v, -1)) : at;
 }

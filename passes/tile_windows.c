@@ -84,8 +84,7 @@ static bool find_moves(TilePlan *plan, const Op *gather, int index, Moves *moves
         if (!an_index_stride(at, i, &growth) || (growth && !axis)) {
             return false;
         }
-        AxisPlan **which =
-            axis && (axis->flags & AXIS_STORED) ? &moves->stored : &moves->reduced;
+        AxisPlan **which = axis && (axis->flags & AXIS_STORED) ? &moves->stored : &moves->reduced;
         if (growth && *which && *which != axis) {
             return false;
         }

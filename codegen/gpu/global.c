@@ -28,33 +28,6 @@ static void map_axes(GlobalAccess *g)
     }
 }
 
-/* Of sizes that are known, numbers: what is so far apart is then one address and constants. */
-void gpu_known_strides(GpuEmitter *em, Type tensor, LLVMValueRef *strides)
-{
-    int64_t stride = 1, most;
-    gpu_strides(em, tensor, strides);
-    for (int axis = tensor->rank - 1; axis >= 0 && !tensor->strides; axis--) {
-        strides[axis] = gpu_i64(em, stride);
-        most = poly_most(tensor->dims[axis]);
-        if (poly_least(tensor->dims[axis]) != most || __builtin_mul_overflow(stride, most, &stride)) {
-            return;
-        }
-    }
-}
-
-void gpu_strides(GpuEmitter *em, Type tensor, LLVMValueRef *strides)
-{
-    LLVMValueRef stride = gpu_i64(em, 1);
-    for (int axis = tensor->rank - 1; axis >= 0; axis--) {
-        if (tensor->strides) {
-            strides[axis] = gpu_size_value(em, tensor->strides[axis]);
-            continue;
-        }
-        strides[axis] = stride;
-        stride = LLVMBuildMul(em->builder, stride, gpu_size_value(em, tensor->dims[axis]), "");
-    }
-}
-
 LLVMValueRef gpu_access_first(GpuEmitter *em, const Access *access, int axis)
 {
     const Value *index = access->indices[axis];

@@ -146,9 +146,7 @@ static void take_arguments(GpuEmitter *em)
         LLVMValueRef value = LLVMGetParam(em->kernel, (unsigned)i);
         const Value *param = NULL;
         switch (arg->kind) {
-        case ARG_POINTER:
-            gpu_define(em, plan_param(em->func, arg->index))->regs[0] = value;
-            break;
+        case ARG_POINTER: gpu_define(em, plan_param(em->func, arg->index))->regs[0] = value; break;
         case ARG_SCALAR:
             param = plan_param(em->func, arg->index);
             gpu_define(em, param)->regs[0] = gpu_from_memory(em, param->type->dtype, value);

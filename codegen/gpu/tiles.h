@@ -186,7 +186,7 @@ void gpu_unpack(GpuEmitter *em, LLVMValueRef vector, int n, LLVMValueRef *out);
 /* n neighbours of memory, whose first one is at a multiple of all their bytes. */
 void gpu_load_run(GpuEmitter *em, LLVMTypeRef type, LLVMValueRef at, int n, LLVMValueRef *out);
 
-/* i64, elements between neighbours along each axis of a tensor (global.c). */
+/* i64, elements between neighbours along each axis of a tensor (coords.c). */
 void gpu_strides(GpuEmitter *em, Type tensor, LLVMValueRef *strides);
 void gpu_known_strides(GpuEmitter *em, Type tensor, LLVMValueRef *strides);
 

@@ -336,8 +336,7 @@ static const char *bulk_constraints(GpuEmitter *em, const char *fixed, int rank)
 static LLVMBasicBlockRef go_to_source(GpuEmitter *em, LLVMValueRef value)
 {
     LLVMBasicBlockRef now = LLVMGetInsertBlock(em->builder);
-    LLVMBasicBlockRef source =
-        LLVMIsAInstruction(value) ? LLVMGetInstructionParent(value) : NULL;
+    LLVMBasicBlockRef source = LLVMIsAInstruction(value) ? LLVMGetInstructionParent(value) : NULL;
     LLVMValueRef last = source && source != now ? LLVMGetBasicBlockTerminator(source) : NULL;
     if (last) {
         LLVMPositionBuilderBefore(em->builder, last);
@@ -404,8 +403,7 @@ static void emit_windows(GpuEmitter *em, const Op *op, const Boxes *boxes, BulkO
     bulk->text = arena_printf(em->arena,
                               "cp.async.bulk.tensor.%dd.shared::cluster.global.im2col"
                               ".mbarrier::complete_tx::bytes [$0], [$1, %s], [$2], %s;",
-                              rank, coordinate_list(em, rank, 3),
-                              coordinate_list(em, n, 3 + rank));
+                              rank, coordinate_list(em, rank, 3), coordinate_list(em, n, 3 + rank));
     tap_offsets(em, &tensor, windows, &bulk->args[3 + rank]);
     for (int64_t part = 0; part < boxes->parts; part++) {
         pixel_place(em, &tensor, part * boxes->part_rows, place);

@@ -5,8 +5,8 @@
 
 /* Whoever adds a member adds it here, too. */
 _Static_assert(sizeof(PlanSize) == 72 && sizeof(PlanParam) == 112 && sizeof(PlanScratch) == 32 &&
-                   sizeof(PlanMap) == 184 && sizeof(PlanLaunch) == 64 && sizeof(PlanMessage) == 48 &&
-                   sizeof(Plan) == 112,
+                   sizeof(PlanMap) == 184 && sizeof(PlanLaunch) == 64 &&
+                   sizeof(PlanMessage) == 48 && sizeof(Plan) == 112,
                "a member of the plan is not in its bytes");
 
 static void pass_dtype(Way *way, DType *dtype)

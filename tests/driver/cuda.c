@@ -330,10 +330,9 @@ static CuResult cu_encode_tiled(CuTensorMap *map, CuTensorMapType type, CuU32 ra
 
 static CuResult cu_encode_im2col(CuTensorMap *map, CuTensorMapType type, CuU32 rank, void *address,
                                  const CuU64 *dims, const CuU64 *strides, const int *lower,
-                                 const int *upper, CuU32 channels, CuU32 pixels,
-                                 const CuU32 *steps, CuTensorMapInterleave interleave,
-                                 CuTensorMapSwizzle swizzle, CuTensorMapPromotion promotion,
-                                 CuTensorMapFill fill)
+                                 const int *upper, CuU32 channels, CuU32 pixels, const CuU32 *steps,
+                                 CuTensorMapInterleave interleave, CuTensorMapSwizzle swizzle,
+                                 CuTensorMapPromotion promotion, CuTensorMapFill fill)
 {
     (void)interleave, (void)promotion, (void)fill;
     CALL_INSIDE("encode_im2col");

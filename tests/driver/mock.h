@@ -16,7 +16,7 @@ typedef struct Mock {
     bool fail_on;       /* and all after it, as in a context that a kernel has broken */
     unsigned int error; /* what fails returns */
     int n_devices;
-    bool wrong;      /* what it computes */
+    bool wrong;     /* what it computes */
     bool hangs;     /* what is launched never ends */
     int open;       /* contexts, memory, modules, events */
     int retained;   /* CUDA: how often the primary context is */
