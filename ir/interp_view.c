@@ -40,7 +40,8 @@ void interp_bind_view(Run *run, const Param *param)
     *memory = (Memory){.name = param->name, .dtype = type->dtype, .rank = type->rank, .n = 1};
     for (int i = 0; i < type->rank; i++) {
         memory->dims[i] = run_dim(run, NULL, run->lens, type->dims[i]);
-        if (__builtin_mul_overflow(memory->n, memory->dims[i], &memory->n)) {
+        if (__builtin_mul_overflow(memory->n, memory->dims[i], &memory->n) ||
+            memory->n > INT64_MAX / 16) {
             run_fail(run, NULL, "%s is too large", memory->name);
         }
     }

@@ -249,8 +249,11 @@ static void check_windows(Verifier *v, const Param *param)
                 of->kind == TYPE_TENSOR && windows->n > 0 && of->rank == 2 + windows->n &&
                 of->dtype == type->dtype &&
                 v->func->params.items[windows->of->index].io == PARAM_IN;
+    good = good && !func_windows_of(v->func, windows->of);
     for (int i = 0; i < windows->n; i++) {
-        good = good && windows->axes[i].step > 0 && windows->axes[i].apart >= 0;
+        good = good && windows->axes[i].step > 0 && windows->axes[i].step <= INT32_MAX &&
+               windows->axes[i].apart >= 0 && windows->axes[i].apart <= INT32_MAX &&
+               windows->axes[i].first >= INT32_MIN && windows->axes[i].first <= INT32_MAX;
         rank += windows->axes[i].apart > 0;
     }
     if (!good || type->rank != rank || type->dims[0] != of->dims[0] ||
