@@ -153,6 +153,29 @@ static void set_taps(Func *func, const Stencil *stencil)
     }
 }
 
+/* Of lanes that are all used, where the extent is known, as many as a block may have. */
+static int64_t lane_step(const Func *func, Dim dim)
+{
+    int64_t extent, best = fitted(dim, LANE_ELEMENTS);
+    bool known = tile_exact(dim, &extent);
+    for (int64_t step = best; known && step >= func->target->warp; step /= 2) {
+        int64_t padded = (extent + step - 1) / step * step;
+        best = padded < (extent + best - 1) / best * best ? step : best;
+    }
+    return best;
+}
+
+/* Runs of one length, no more of them than of the longest. */
+static int64_t run_step(Dim dim)
+{
+    int64_t extent, run = fitted(dim, RUN);
+    if (tile_exact(dim, &extent) && extent > 0) {
+        int64_t runs = (extent + run - 1) / run;
+        run = (extent + runs - 1) / runs;
+    }
+    return run;
+}
+
 bool tile_choose_stencil(Func *func, const Op *group, TilePlan *plan)
 {
     Stencil stencil = {.run = NULL};
@@ -171,10 +194,10 @@ bool tile_choose_stencil(Func *func, const Op *group, TilePlan *plan)
     for (int i = plan->n_stored; i-- > 0;) {
         AxisPlan *axis = &plan->items[i];
         if (axis == stencil.lanes) {
-            tile_set_step(func, axis, AXIS_GRID, fitted(axis->dim, LANE_ELEMENTS),
+            tile_set_step(func, axis, AXIS_GRID, lane_step(func, axis->dim),
                           "neighbours in memory, side by side");
         } else if (axis == stencil.run) {
-            tile_set_step(func, axis, AXIS_GRID, fitted(axis->dim, RUN),
+            tile_set_step(func, axis, AXIS_GRID, run_step(axis->dim),
                           "places of a thread, whose windows overlap");
         } else {
             tile_set_step(func, axis, AXIS_GRID, 1, "one at a time: a run has elements enough");
