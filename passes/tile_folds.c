@@ -78,8 +78,8 @@ static int64_t window_elements(const Emitter *e, int item)
     return tile_exact(e->plan->items[item].dim, &extent) ? extent : 0;
 }
 
-/* The f32 product that is summed, and nothing else reads: it enters the sum unrounded. Not every CPU
- * has an instruction for that. */
+/* The f32 product that is summed, and nothing else reads: it enters the sum unrounded. Not every
+ * CPU has an instruction for that. */
 static const Op *summed_product(const Emitter *e, const Op *op)
 {
     if (e->func->target->family == FAMILY_CPU) {
