@@ -4,6 +4,7 @@
 #include "ir/build.h"
 #include "ir/target.h"
 #include "passes/an_ranges.h"
+#include "passes/an_varies.h"
 
 enum { MAX_DEPTH = 16, BULK_ALIGN = 16 };
 
@@ -65,7 +66,9 @@ static int64_t result_divisor(const Op *op, int depth)
     case OP_START: return divisor_at(a, depth);
     case OP_END:
     case OP_LEN: return range_end_divisor(a, depth);
-    case OP_CAST: return divisor_at(a, depth);
+    case OP_CAST:
+    case OP_BROADCAST:
+    case OP_EXPAND: return divisor_at(a, depth);
     case OP_NEG: return divisor_at(a, depth);
     case OP_MUL: return product_divisor(divisor_at(a, depth), divisor_at(b, depth));
     case OP_ADD:
@@ -233,8 +236,67 @@ int an_vector(const Func *func, const Op *op)
     return shifted > width ? shifted : width;
 }
 
+/* The range that an array of indices walks, and what divides all else that is added to it; NULL:
+ * none. */
+static const Value *walked_range(const Value *index, unsigned along, int depth, int64_t *divisor)
+{
+    const Op *op = index->def;
+    if (!op || depth > MAX_DEPTH) {
+        return NULL;
+    }
+    switch (op->kind) {
+    case OP_INDEX: return op->operands[0];
+    case OP_CAST:
+    case OP_BROADCAST:
+    case OP_EXPAND: return walked_range(op->operands[0], along, depth + 1, divisor);
+    case OP_ADD:
+        for (int i = 0; i < 2; i++) {
+            const Value *still = op->operands[1 - i];
+            if (op->operands[i]->type->rank && !(an_varies(still) & along)) {
+                *divisor = gcd(*divisor, an_divisor(still));
+                return walked_range(op->operands[i], along, depth + 1, divisor);
+            }
+        }
+        return NULL;
+    default: return NULL;
+    }
+}
+
+/* Elements of a tensor whose last index walks the tile's last axis, and whose others stay. */
+static int gathered_width(const Func *func, const Op *op)
+{
+    Access access = op_access(op, 0);
+    Type type = op->results[0]->type, memory = access.memory->type;
+    if (type->rank == 0 || access.n == 0 || memory->kind != TYPE_TENSOR ||
+        dtype_is_packed(memory->dtype)) {
+        return 1;
+    }
+    unsigned along = 1u << (type->rank - 1);
+    for (int axis = 0; axis + 1 < access.n; axis++) {
+        const Value *index = access.indices[axis];
+        if (index->type->rank && (an_varies(index) & along)) {
+            return 1;
+        }
+    }
+    const Value *last = access.indices[access.n - 1];
+    const DimVar *walked = poly_as_range(type->dims[type->rank - 1]);
+    int64_t divisor = gcd(an_row_divisor(&access), poly_capacity(type->dims[type->rank - 1]));
+    if (!walked || !last->type->rank || an_varies(last) != along ||
+        walked_range(last, along, 0, &divisor) != walked->binder || range_aligned(walked) > 1) {
+        return 1;
+    }
+    divisor = gcd(divisor, an_divisor(walked->binder));
+    if (is_guarded(op, access.n - 1)) {
+        divisor = gcd(divisor, poly_divisor(memory->dims[access.n - 1]));
+    }
+    return widest(divisor, dtype_memory_bits(memory->dtype), func->target->vector_bytes);
+}
+
 int an_width(const Func *func, const Op *op)
 {
+    if (op->kind == OP_GATHER) {
+        return gathered_width(func, op);
+    }
     int most_bytes = func->target->vector_bytes;
     Access access = op_access_nth(op, 0);
     if (access.n == 0) {

@@ -8,6 +8,7 @@
 #include "ir/errors.h"
 #include "ir/schedule.h"
 #include "ir/verify.h"
+#include "passes/an_width.h"
 #include "passes/layout_pass.h"
 
 enum {
@@ -352,8 +353,9 @@ static void note_beside(Op *op, void *user)
     lives->wide |=
         op->kind == OP_INDEX && made->rank > 0 && dtype_bits(made->dtype) > REGISTER_BITS;
     lives->beside += op->kind == OP_LOAD || op->kind == OP_STORE ? ADDRESS : 0;
-    if (op->kind == OP_GATHER && is_held(op->results[0])) { /* each element has its own */
+    if (op->kind == OP_GATHER && is_held(op->results[0])) { /* each access has its own */
         int64_t places = 2 * ADDRESS * registers_of(lives->pass, op->results[0]);
+        places /= an_width(lives->pass->func, op);
         lives->places = places > lives->places ? places : lives->places;
     }
 }

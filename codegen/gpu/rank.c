@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* histogram and rank. A warp takes its elements in their order, one a lane at a time: ballots over
- * the bits of the digit tell each lane its peers, the earlier of which count for its rank, and all
- * of which write the same new count to the warp's row of shared memory. Nothing is contended,
- * whatever the digits are. Rows are then summed, warp after warp:
+/* histogram and rank. A warp counts in a row of shared memory of its own: for a histogram by atomic
+ * additions, whose order nobody sees. To rank, it takes its elements in their order, one a lane at a
+ * time: ballots over the bits of the digit tell each lane its peers, the earlier of which count for
+ * its rank, and all of which write the same new count. Nothing is contended, whatever the digits
+ * are. Rows are then summed, warp after warp:
  *
  *     i32 rows[warps][groups + 1]      what is no digit reads the last column, which nobody counts
  *     T   table[groups + 1]            of rank alone, and another for each result
  *
  * arrange writes its values to shared memory and reads them in the order of the result. */
 #include "codegen/gpu/tiles.h"
+#include "codegen/scalar_atomic.h"
 
 enum { COUNT_BYTES = 4, TABLE_ALIGN = 8, HALF_BITS = 16 };
 
@@ -136,13 +138,21 @@ static LLVMValueRef count_bits(const Ranker *k, LLVMValueRef mask)
     return LLVMBuildIntCast2(em->builder, count, em->i32, false, "");
 }
 
-static void take(Ranker *k, int r)
+/* i1: is register r's element one that counts? */
+static LLVMValueRef does_count(const Ranker *k, int r)
+{
+    GpuEmitter *em = k->em;
+    LLVMValueRef digit = k->digits->regs[r], groups = gpu_i32(em, k->groups);
+    LLVMValueRef counts = LLVMBuildICmp(em->builder, LLVMIntULT, digit, groups, "");
+    return gpu_both(em, counts, gpu_both(em, gpu_in_tile(em, k->type, r), k->holds));
+}
+
+static void rank_one(Ranker *k, int r)
 {
     GpuEmitter *em = k->em;
     LLVMBuilderRef b = em->builder;
     LLVMValueRef digit = k->digits->regs[r], groups = gpu_i32(em, k->groups);
-    LLVMValueRef counts = LLVMBuildICmp(b, LLVMIntULT, digit, groups, "");
-    counts = gpu_both(em, counts, gpu_both(em, gpu_in_tile(em, k->type, r), k->holds));
+    LLVMValueRef counts = does_count(k, r);
     LLVMValueRef column = LLVMBuildSelect(b, counts, digit, groups, "");
     LLVMValueRef peers = peers_of(k, digit, counts);
     LLVMValueRef at = column_at(k, k->own, column), before = load_i32(k, at);
@@ -154,7 +164,16 @@ static void take(Ranker *k, int r)
     k->known[r] = LLVMBuildAdd(b, column, LLVMBuildAdd(b, before, earlier, ""), "");
 }
 
-static void take_all(Ranker *k)
+static void count_one(Ranker *k, int r)
+{
+    GpuEmitter *em = k->em;
+    LLVMValueRef digit = k->digits->regs[r], groups = gpu_i32(em, k->groups);
+    LLVMValueRef column = LLVMBuildSelect(em->builder, does_count(k, r), digit, groups, "");
+    AtomicChange change = {.fn = "add", .dtype = DT_I32, .value = gpu_i32(em, 1)};
+    scalar_atomic(em->l, &change, column_at(k, k->own, column));
+}
+
+static void take_all(Ranker *k, void (*take)(Ranker *, int))
 {
     clear_row(k);
     for (int r = 0; r < k->n; r++) {
@@ -217,7 +236,7 @@ void gpu_emit_histogram(GpuEmitter *em, const Op *op)
     Type type = op->results[0]->type;
     Ranker k = ranker_new(em, op, gpu_extent(em, type, 0));
     k.holds = gpu_first_holder(em, k.type->layout);
-    take_all(&k);
+    take_all(&k, count_one);
     sum_columns(&k, true);
     GpuValue *result = gpu_define(em, op->results[0]);
     for (int r = 0; r < gpu_registers(em, type); r++) {
@@ -294,7 +313,7 @@ void gpu_emit_rank(GpuEmitter *em, const Op *op)
     for (int i = 0; i < op->n_results; i++) {
         put_table(&k, i);
     }
-    take_all(&k);
+    take_all(&k, rank_one);
     sum_columns(&k, false);
     LLVMValueRef warp = gpu_i32(em, k.warps - 1); /* others hold copies */
     LLVMValueRef row = row_at(&k, LLVMBuildAnd(em->builder, em->role->warp, warp, ""));

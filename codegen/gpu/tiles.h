@@ -190,9 +190,11 @@ void gpu_load_run(GpuEmitter *em, LLVMTypeRef type, LLVMValueRef at, int n, LLVM
 void gpu_strides(GpuEmitter *em, Type tensor, LLVMValueRef *strides);
 
 /* Registers that an access takes at once: `n` of them, contiguous along the last axis. */
+enum { GPU_RUN = 32 };
+
 typedef struct GpuRun {
     int n;
-    int regs[32];
+    int regs[GPU_RUN];
 } GpuRun;
 /* How many registers (a power of two, at most `most`) are contiguous along the last axis. */
 int gpu_run_length(GpuEmitter *em, Type type, int most);
