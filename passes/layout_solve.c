@@ -170,6 +170,7 @@ static void tie_op(LayoutPass *pass, const Op *op)
         }
         return;
     case OP_ARRANGE: tie(pass, op->operands[0], op->operands[1]); return;
+    case OP_LOOKUP: tie(pass, op->operands[1], op->results[0]); return;
     case OP_CLUSTER_REDUCE: tie(pass, op->operands[0], op->results[0]); return;
     case OP_SETTLE:
         for (int i = 0; i < op->n_results; i++) {

@@ -10,7 +10,8 @@
  *                           %r = rank (digits of %from[%m, %n]), %first[%m, …] : i64[%n]
  *                           scatter %to[%m, %r], %from[%m, %n] }
  *
- * On GPUs a block arranges its chunk before it writes: neighbours then go to neighbours. A row that
+ * On GPUs a block arranges its chunk before it writes: neighbours then go to neighbours, equally far
+ * for all of a digit, so that a small table says how far. A row that
  * is one chunk is arranged digit after digit in one launch. Elements keep their bits: what is
  * compared is made of them again in each pass, so that no index travels where only elements are
  * wanted. Elements of a digit stay in their order, so the whole is stable. Rows of few elements,
@@ -155,8 +156,10 @@ static Chunk each_chunk(Sort *s)
     Op *walk = build_parallel(&s->b, OP_PARALLEL, s->rank, s->type->dims, steps, names);
     op_set_int(s->func, walk, ATTR_EXACT, 1);
     if (s->arranges) {
-        /* Of a whole row a thread knows its digits' bits from counting to ranking. */
-        op_set_int(s->func, walk, ATTR_BLOCKS, (s->whole ? 1 : 2) * CHUNK / s->chunk);
+        /* Of a whole row a thread knows its digits' bits from counting to ranking. Else it has
+         * elements and where they go, each a register, or places beside them. */
+        int blocks = s->whole ? 1 : s->places_to || dtype_bits(s->type->dtype) > 32 ? 2 : 4;
+        op_set_int(s->func, walk, ATTR_BLOCKS, blocks * CHUNK / s->chunk);
     }
     chunk.b = build_at_end(s->func, walk->regions[0]);
     chunk.b.span = s->b.span;
@@ -240,19 +243,10 @@ static Value *own_table(Sort *s, Chunk *chunk, Value *memory)
     return table;
 }
 
-/* Where the elements go in the row. A block brings them into that order first, so that neighbours
- * write to neighbours: *within is where they go in the chunk. Else it is NULL. */
-static Value *ranks_of(Sort *s, Chunk *chunk, Value *digits, Value **within)
+/* Where the elements of a chunk go in it, to be in order: neighbours then write to neighbours. */
+static Value *order_of(Chunk *chunk, Value *digits, Value *starts)
 {
-    Value *tables[MOST_TABLES] = {own_table(s, chunk, s->first)};
-    *within = NULL;
-    if (!s->arranges) {
-        return build_rank(&chunk->b, digits, 1, tables)->results[0];
-    }
-    tables[1] = starts_of(&chunk->b, own_table(s, chunk, s->counts));
-    Op *rank = build_rank(&chunk->b, digits, 2, tables);
-    *within = rank->results[1];
-    return rank->results[0];
+    return build_rank(&chunk->b, digits, 1, &starts)->results[0];
 }
 
 static Value *arranged(Chunk *chunk, Value *values, Value *within)
@@ -260,16 +254,37 @@ static Value *arranged(Chunk *chunk, Value *values, Value *within)
     return within ? build_arrange(&chunk->b, values, within) : values;
 }
 
+/* Of a chunk in order: each digit's elements lie side by side there and in the row, so that all go
+ * equally far. */
+static Value *places_of(Sort *s, Chunk *chunk, Value *ordered, Value *starts, int nth)
+{
+    Builder *b = &chunk->b;
+    Value *range = chunk->at[s->rank - 1], *first = own_table(s, chunk, s->first);
+    Value *own = build_binary(
+        b, OP_ADD, build_cast(b, starts, DT_I64),
+        build_broadcast(b, build_range_fact(b, OP_START, range), 1, starts->type->dims));
+    Value *far = build_binary(b, OP_SUB, first, build_cast(b, own, s->place));
+    Value *by = build_lookup(b, far, digits_of(s, chunk, ordered, nth));
+    return build_binary(b, OP_ADD, by, build_cast(b, build_index(b, range, DT_I64), s->place));
+}
+
 /* `places`: of the elements in the row as it was given; NULL: they are still there. */
 static void deal(Sort *s, Value *from, Value *places, Value *to, Value *places_to, int nth)
 {
     Chunk chunk = each_chunk(s);
     Builder *b = &chunk.b;
-    Value *within, *elements = build_load(b, from, chunk.at);
-    Value *ranks = ranks_of(s, &chunk, digits_of(s, &chunk, elements, nth), &within);
-    Value *goes = arranged(&chunk, ranks, within);
+    Value *goes, *within = NULL, *elements = build_load(b, from, chunk.at);
+    Value *digits = digits_of(s, &chunk, elements, nth);
+    if (s->arranges) {
+        Value *starts = starts_of(b, own_table(s, &chunk, s->counts));
+        within = order_of(&chunk, digits, starts);
+        elements = arranged(&chunk, elements, within);
+        goes = places_of(s, &chunk, elements, starts, nth);
+    } else {
+        goes = order_of(&chunk, digits, own_table(s, &chunk, s->first));
+    }
     if (to) {
-        put(s, &chunk, to, goes, arranged(&chunk, elements, within));
+        put(s, &chunk, to, goes, elements);
     }
     if (places_to) {
         Value *own = places ? build_load(b, places, chunk.at)

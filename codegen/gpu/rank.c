@@ -8,7 +8,8 @@
  *     i32 rows[warps][groups + 1]      what is no digit reads the last column, which nobody counts
  *     T   table[groups + 1]            of rank alone, and another for each result
  *
- * arrange writes its values to shared memory and reads them in the order of the result. */
+ * arrange writes its values to shared memory and reads them in the order of the result; lookup
+ * writes its table. */
 #include "codegen/gpu/tiles.h"
 #include "codegen/scalar_atomic.h"
 
@@ -27,6 +28,7 @@ typedef struct Ranker {
     LLVMValueRef earlier;   /* the lanes before this one */
     LLVMValueRef holds;     /* i1: does the thread hold elements that no other does? NULL: yes */
     LLVMValueRef *known; /* i32, by register: the column, then the rank in the warp: 16 bits each */
+    bool joined;         /* the only table is in the rows */
 } Ranker;
 
 /* ---- places ---- */
@@ -114,19 +116,27 @@ static void clear_row(const Ranker *k)
     em->target->warp_sync(em);
 }
 
+static LLVMValueRef same_bit(const Ranker *k, LLVMValueRef digit, uint32_t bit)
+{
+    GpuEmitter *em = k->em;
+    if (em->target->same_bit) {
+        return em->target->same_bit(em, digit, bit);
+    }
+    LLVMBuilderRef b = em->builder;
+    LLVMValueRef none = LLVMConstNull(k->mask), all = LLVMConstAllOnes(k->mask);
+    LLVMValueRef set = LLVMBuildAnd(b, digit, gpu_i32(em, bit), "");
+    set = LLVMBuildICmp(b, LLVMIntNE, set, gpu_i32(em, 0), "");
+    LLVMValueRef others = LLVMBuildSelect(b, set, none, all, "");
+    return LLVMBuildXor(b, em->target->ballot(em, set), others, "");
+}
+
 /* The lanes whose digit is the same. */
 static LLVMValueRef peers_of(const Ranker *k, LLVMValueRef digit, LLVMValueRef counts)
 {
     GpuEmitter *em = k->em;
-    LLVMBuilderRef b = em->builder;
     LLVMValueRef peers = em->target->ballot(em, counts);
-    LLVMValueRef none = LLVMConstNull(k->mask), all = LLVMConstAllOnes(k->mask);
     for (int bit = 0; (int64_t)1 << bit < k->groups; bit++) {
-        LLVMValueRef set = LLVMBuildAnd(b, digit, gpu_i32(em, (int64_t)1 << bit), "");
-        set = LLVMBuildICmp(b, LLVMIntNE, set, gpu_i32(em, 0), "");
-        LLVMValueRef others = LLVMBuildSelect(b, set, none, all, "");
-        LLVMValueRef same = LLVMBuildXor(b, em->target->ballot(em, set), others, "");
-        peers = LLVMBuildAnd(b, peers, same, "");
+        peers = LLVMBuildAnd(em->builder, peers, same_bit(k, digit, 1u << bit), "");
     }
     return peers;
 }
@@ -186,11 +196,15 @@ static void take_all(Ranker *k, void (*take)(Ranker *, int))
 
 /* ---- across warps ---- */
 
-/* A column becomes what the warps before have of it; in the first row the sum of all. */
+/* A column becomes what the warps before have of it, from the table on where that is counted in
+ * i32, too; in the first row the sum of all. */
 static void sum_column(const Ranker *k, LLVMValueRef column, bool total)
 {
     GpuEmitter *em = k->em;
     LLVMValueRef sum = gpu_i32(em, 0);
+    if (k->joined) {
+        sum = load_i32(k, column_at(k, table_at(k, 0), column));
+    }
     for (int warp = 0; warp < k->warps; warp++) {
         LLVMValueRef at = column_at(k, row_at(k, gpu_i32(em, warp)), column);
         LLVMValueRef own = load_i32(k, at);
@@ -296,6 +310,10 @@ static void define_ranks(const Ranker *k, LLVMValueRef row, int nth)
             LLVMValueRef column = LLVMBuildLShr(b, k->known[r], gpu_i32(em, HALF_BITS), "");
             LLVMValueRef rank = LLVMBuildAnd(b, k->known[r], gpu_i32(em, UINT16_MAX), "");
             rank = LLVMBuildAdd(b, rank, load_i32(k, column_at(k, row, column)), "");
+            if (k->joined) {
+                ranks->regs[r] = rank;
+                continue;
+            }
             LLVMValueRef at = LLVMBuildInBoundsGEP2(b, type, table_at(k, nth), &column, 1, "");
             LLVMValueRef first = LLVMBuildLoad2(b, type, at, "");
             ranks->regs[r] =
@@ -310,6 +328,7 @@ void gpu_emit_rank(GpuEmitter *em, const Op *op)
     if (!in_order(&k)) {
         gpu_bug(em, op, "its digits are not spread in their order");
     }
+    k.joined = op->n_results == 1 && op->results[0]->type->dtype == DT_I32;
     for (int i = 0; i < op->n_results; i++) {
         put_table(&k, i);
     }
@@ -366,6 +385,39 @@ void gpu_emit_arrange(GpuEmitter *em, const Op *op)
             place = inside ? LLVMBuildSelect(em->builder, inside, place, last, "") : place;
             LLVMValueRef value = LLVMBuildLoad2(em->builder, memory, value_at(em, op, place), "");
             to->regs[r] = gpu_from_memory(em, type->dtype, value);
+        }
+    }
+    em->target->sync(em); /* before the scratch is written again */
+}
+
+/* ---- lookup ---- */
+
+/* An index that is none of the table's reads its last column, which nobody wrote. */
+void gpu_emit_lookup(GpuEmitter *em, const Op *op)
+{
+    const Value *table = op->operands[0];
+    const GpuValue *from = gpu_value(em, table), *indices = gpu_value(em, op->operands[1]);
+    LLVMTypeRef memory = llvm_memory_type(em->l, table->type->dtype);
+    LLVMValueRef base = gpu_shared_slot(em, op->operands[2], NULL);
+    LLVMValueRef last = gpu_i32(em, gpu_extent(em, table->type, 0));
+    for (int r = 0; r < gpu_registers(em, table->type); r++) {
+        if (from->regs[r]) {
+            LLVMValueRef column = gpu_coord(em, table->type->layout, 0, r);
+            LLVMValueRef at = LLVMBuildInBoundsGEP2(em->builder, memory, base, &column, 1, "");
+            store_if(em, gpu_in_tile(em, table->type, r),
+                     gpu_to_memory(em, table->type->dtype, from->regs[r]), at);
+        }
+    }
+    em->target->sync(em);
+    GpuValue *to = gpu_define(em, op->results[0]);
+    for (int r = 0; r < to->n; r++) {
+        if (indices->regs[r]) {
+            LLVMValueRef index = indices->regs[r];
+            LLVMValueRef good = LLVMBuildICmp(em->builder, LLVMIntULT, index, last, "");
+            index = LLVMBuildSelect(em->builder, good, index, last, "");
+            LLVMValueRef at = LLVMBuildInBoundsGEP2(em->builder, memory, base, &index, 1, "");
+            LLVMValueRef value = LLVMBuildLoad2(em->builder, memory, at, "");
+            to->regs[r] = gpu_from_memory(em, table->type->dtype, value);
         }
     }
     em->target->sync(em); /* before the scratch is written again */

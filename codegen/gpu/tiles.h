@@ -121,6 +121,7 @@ LLVMValueRef gpu_any_warp(GpuEmitter *em, LLVMValueRef any);
 void gpu_emit_histogram(GpuEmitter *em, const Op *op);
 void gpu_emit_rank(GpuEmitter *em, const Op *op);
 void gpu_emit_arrange(GpuEmitter *em, const Op *op);
+void gpu_emit_lookup(GpuEmitter *em, const Op *op);
 
 /* scan.c: scan and fold */
 void gpu_emit_fold(GpuEmitter *em, Op *op);
