@@ -236,25 +236,26 @@ int an_vector(const Func *func, const Op *op)
     return shifted > width ? shifted : width;
 }
 
-/* The range that an array of indices walks, and what divides all else that is added to it; NULL:
- * none. */
-static const Value *walked_range(const Value *index, unsigned along, int depth, int64_t *divisor)
+/* The index or iota that an array of indices walks, and what divides all else that is added to it;
+ * NULL: none. */
+static const Op *walked_index(const Value *index, unsigned along, int depth, int64_t *divisor)
 {
     const Op *op = index->def;
     if (!op || depth > MAX_DEPTH) {
         return NULL;
     }
     switch (op->kind) {
-    case OP_INDEX: return op->operands[0];
+    case OP_IOTA:
+    case OP_INDEX: return op;
     case OP_CAST:
     case OP_BROADCAST:
-    case OP_EXPAND: return walked_range(op->operands[0], along, depth + 1, divisor);
+    case OP_EXPAND: return walked_index(op->operands[0], along, depth + 1, divisor);
     case OP_ADD:
         for (int i = 0; i < 2; i++) {
             const Value *still = op->operands[1 - i];
             if (op->operands[i]->type->rank && !(an_varies(still) & along)) {
                 *divisor = gcd(*divisor, an_divisor(still));
-                return walked_range(op->operands[i], along, depth + 1, divisor);
+                return walked_index(op->operands[i], along, depth + 1, divisor);
             }
         }
         return NULL;
@@ -262,30 +263,50 @@ static const Value *walked_range(const Value *index, unsigned along, int depth, 
     }
 }
 
-/* Elements of a tensor whose last index walks the tile's last axis, and whose others stay. */
-static int gathered_width(const Func *func, const Op *op)
+/* What a gather's last index walks along the last axis of the tile, while its others stay, and what
+ * divides where runs of elements begin, but for where the index does; NULL: it walks nothing. */
+static const Op *walked_by(const Op *op, int64_t *divisor)
 {
     Access access = op_access(op, 0);
     Type type = op->results[0]->type, memory = access.memory->type;
     if (type->rank == 0 || access.n == 0 || memory->kind != TYPE_TENSOR ||
         dtype_is_packed(memory->dtype)) {
-        return 1;
+        return NULL;
     }
     unsigned along = 1u << (type->rank - 1);
     for (int axis = 0; axis + 1 < access.n; axis++) {
         const Value *index = access.indices[axis];
         if (index->type->rank && (an_varies(index) & along)) {
-            return 1;
+            return NULL;
         }
     }
     const Value *last = access.indices[access.n - 1];
-    const DimVar *walked = poly_as_range(type->dims[type->rank - 1]);
-    int64_t divisor = gcd(an_row_divisor(&access), poly_capacity(type->dims[type->rank - 1]));
-    if (!walked || !last->type->rank || an_varies(last) != along ||
-        walked_range(last, along, 0, &divisor) != walked->binder || range_aligned(walked) > 1) {
+    *divisor = an_row_divisor(&access);
+    return last->type->rank && an_varies(last) == along ? walked_index(last, along, 0, divisor)
+                                                        : NULL;
+}
+
+bool an_gathers_runs(const Op *op)
+{
+    int64_t divisor;
+    Type type = op->results[0]->type;
+    const Op *walked = walked_by(op, &divisor);
+    return walked && gcd(divisor, poly_divisor(type->dims[type->rank - 1])) % 2 == 0;
+}
+
+static int gathered_width(const Func *func, const Op *op)
+{
+    int64_t divisor;
+    Access access = op_access(op, 0);
+    Type type = op->results[0]->type, memory = access.memory->type;
+    const Op *walked = walked_by(op, &divisor);
+    const DimVar *range = walked ? poly_as_range(type->dims[type->rank - 1]) : NULL;
+    if (!range || walked->kind != OP_INDEX || walked->operands[0] != range->binder ||
+        range_aligned(range) > 1) {
         return 1;
     }
-    divisor = gcd(divisor, an_divisor(walked->binder));
+    divisor = gcd(divisor, poly_capacity(type->dims[type->rank - 1]));
+    divisor = gcd(divisor, an_divisor(range->binder));
     if (is_guarded(op, access.n - 1)) {
         divisor = gcd(divisor, poly_divisor(memory->dims[access.n - 1]));
     }

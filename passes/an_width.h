@@ -15,6 +15,9 @@ int64_t an_divisor(const Value *value);
  * walked. */
 int an_width(const Func *func, const Op *access);
 
+/* Before tiles: does a gather take neighbours along the last axis, two at least in an access? */
+bool an_gathers_runs(const Op *gather);
+
 /* Of a load whose runs begin anywhere: can two aligned pieces bring one, and does nobody look at
  * what comes for padding? How many elements then; 1: no. */
 int an_shifted_width(const Func *func, const Op *load);
