@@ -221,6 +221,19 @@ int64_t tile_most_of_cache(const Func *func, const Op *group)
     return larger(LEAST_GATHERED, power_of_two_at_most(room));
 }
 
+static void find_runs(Op *op, void *user)
+{
+    bool *found = user;
+    *found = *found || (op->kind == OP_GATHER && an_gathers_runs(op));
+}
+
+bool tile_gathers_runs(const Op *group)
+{
+    bool found = false;
+    block_walk(group->regions[0], find_runs, &found);
+    return found;
+}
+
 bool tile_gathers_amid_work(const Op *group)
 {
     Amid amid = {0, 0};
