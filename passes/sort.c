@@ -11,11 +11,11 @@
  *                           %r = rank (digits of %from[%m, %n]), %first : i64[%n]
  *                           scatter %to[%m, %r], %from[%m, %n] }
  *
- * On GPUs a block arranges its chunk before it writes: neighbours then go to neighbours, and all of
- * a digit equally far, so that a small table says how far. A row that is one chunk is arranged digit
- * after digit in one launch. Elements keep their bits: what is compared is made of them again in
- * each pass, so that no index travels where only elements are wanted. Elements of a digit stay in
- * their order, so the whole is stable. Rows of few elements, and what is sorted inside of loops,
+ * On GPUs a block arranges its chunk before it writes: neighbours then go to neighbours, and all
+ * of a digit equally far, so that a small table says how far. A row that is one chunk is arranged
+ * digit after digit in one launch. Elements keep their bits: what is compared is made of them again
+ * in each pass, so that no index travels where only elements are wanted. Elements of a digit stay
+ * in their order, so the whole is stable. Rows of few elements, and what is sorted inside of loops,
  * compare each with each (sort_few.c). Requires the tensor stage. Changes no bits. */
 #include "passes/sort.h"
 

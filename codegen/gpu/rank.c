@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* histogram and rank. A warp counts in a row of shared memory of its own: for a histogram by atomic
- * additions, whose order nobody sees. To rank, it takes its elements in their order, one a lane at a
- * time: ballots over the bits of the digit tell each lane its peers, the earlier of which count for
- * its rank, and all of which write the same new count. Nothing is contended, whatever the digits
- * are. Rows are then summed, warp after warp:
+ * additions, whose order nobody sees. To rank, it takes its elements in their order, one a lane at
+ * a time: ballots over the bits of the digit tell each lane its peers, the earlier of which count
+ * for its rank, and all of which write the same new count. Nothing is contended, whatever the
+ * digits are. Rows are then summed, warp after warp:
  *
  *     i32 rows[warps][groups + 1]      what is no digit reads the last column, which nobody counts
  *     T   table[groups + 1]            of rank alone, and another for each result
