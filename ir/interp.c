@@ -137,6 +137,7 @@ static void run_leaf(Run *run, const Op *op)
     case OP_HISTOGRAM: interp_histogram(run, op); break;
     case OP_RANK: interp_rank(run, op); break;
     case OP_ARRANGE: interp_arrange(run, op); break;
+    case OP_LOOKUP: interp_lookup(run, op); break;
     case OP_DOT: interp_dot(run, op); break;
     case OP_GATHER: interp_gather(run, op); break;
     case OP_SCATTER: interp_scatter(run, op); break;

@@ -325,6 +325,7 @@ void interp_sort(Run *run, const Op *op); /* interp_sort.c */
 void interp_histogram(Run *run, const Op *op);
 void interp_rank(Run *run, const Op *op);
 void interp_arrange(Run *run, const Op *op);
+void interp_lookup(Run *run, const Op *op);
 void interp_gather(Run *run, const Op *op); /* interp_gather.c */
 void interp_await(Run *run, const Op *op);
 void interp_scatter(Run *run, const Op *op); /* interp_scatter.c */

@@ -65,7 +65,7 @@ static bool is_ragged(const Value *value)
 }
 
 /* An index that the program computes. One that is said to be inside is so of elements that exist: a
- * GPU's threads have padding too. */
+ * GPU's threads have padding too, which a scatter masks. */
 static void guard_indices(Func *func, Op *op)
 {
     int64_t guard[MAX_RANK];
@@ -73,7 +73,8 @@ static void guard_indices(Func *func, Op *op)
     const Attr *given = op_attr(op, ATTR_GUARD);
     bool any = false, cpu = func->target && func->target->family == FAMILY_CPU;
     for (int i = 0; i < access.n; i++) {
-        bool inside = given && !given->ints[i] && (cpu || !is_ragged(access.indices[i]));
+        bool whole = cpu || op->kind == OP_SCATTER || !is_ragged(access.indices[i]);
+        bool inside = given && !given->ints[i] && whole;
         guard[i] =
             !inside && !an_index_inside(func, access.indices[i], access.memory->type->dims[i]);
         any = any || guard[i];

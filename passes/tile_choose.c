@@ -19,16 +19,18 @@ enum {
     PARTS_ELEMENTS = 1024, /* the same of a block */
     HEAVY_THREAD = 8,      /* elements that take many registers: of two wide accesses of f32 */
     HEAVY_ELEMENTS = 1024, /* the same of a block */
-    LOOP_STEP = 8192,      /* of a row that does not fit */
-    UNIT_REGISTERS = 65536, /* of a multiprocessor */
-    THREAD_BESIDE = 16,     /* registers of a thread beside those of one value */
-    LOADS_BESIDE = 24,      /* and these, where weights are loaded along a row */
-    GUARDS_BESIDE = 8,      /* and these, where a row may end before its tiles */
-    WAIT_BESIDE = 8,        /* and these, where blocks wait with all that is loaded */
-    WALK_REGISTERS = 128,   /* of a thread that walks rows and holds what columns come to */
-    WALK_BESIDE = 28,       /* of them, beside tiles */
-    LONG_ROW = 4096,        /* of 16-bit elements: worth more of them a thread */
-    ALIGNED_ROW = 256,      /* shorter ones are not worth a block of their own */
+    NUMBERED_ELEMENTS = 2048, /* of a block that waits twice: for numbers of rows, then for rows */
+    LOOP_STEP = 8192,         /* of a row that does not fit */
+    UNIT_REGISTERS = 65536,   /* of a multiprocessor */
+    THREAD_BESIDE = 16,       /* registers of a thread beside those of one value */
+    LOADS_BESIDE = 24,        /* and these, where weights are loaded along a row */
+    GUARDS_BESIDE = 8,        /* and these, where a row may end before its tiles */
+    WAIT_BESIDE = 8,          /* and these, where blocks wait with all that is loaded */
+    WALK_REGISTERS = 128,     /* of a thread that walks rows and holds what columns come to */
+    WALK_BESIDE = 28,         /* of them, beside tiles */
+    LONG_ROW = 4096,          /* of 16-bit elements: worth more of them a thread */
+    WINDOW_ELEMENTS = 32,     /* of a window that is written out */
+    ALIGNED_ROW = 256,        /* shorter ones are not worth a block of their own */
 };
 
 /* Gives the stored axes that are left steps that multiply to about `elements`, last axis first, and
@@ -458,13 +460,15 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
     row = choose_reduced(func, group, plan, row, given);
     bool loops = is_gpu(func) && has_loop_of_elements(group->regions[0]);
     bool heavy = is_gpu(func) && row == 1 && tile_is_heavy(func, group);
+    bool numbered = is_gpu(func) && row == 1 && tile_gathers_runs(group);
     choose_beside(func, group, plan);
     bool turned = plan->turned && row == 1 && !loops && !heavy;
-    int64_t block = loops    ? LOOP_ELEMENTS
-                    : parts  ? PARTS_ELEMENTS
-                    : heavy  ? HEAVY_ELEMENTS
-                    : turned ? TURNED_BYTES / plan->turned
-                             : BLOCK_ELEMENTS;
+    int64_t block = loops      ? LOOP_ELEMENTS
+                    : parts    ? PARTS_ELEMENTS
+                    : heavy    ? HEAVY_ELEMENTS
+                    : numbered ? NUMBERED_ELEMENTS
+                    : turned   ? TURNED_BYTES / plan->turned
+                               : BLOCK_ELEMENTS;
     if (is_gpu(func) && row > 1) {
         block = smaller(block, BLOCK_THREADS * tile_most_of_ops(group));
     }

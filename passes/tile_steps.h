@@ -98,6 +98,8 @@ int64_t tile_most_of_cache(const Func *func, const Op *group);
 bool tile_is_heavy(Func *func, const Op *group);
 /* Are there addresses of single elements beside much arithmetic? */
 bool tile_gathers_amid_work(const Op *group);
+/* Are runs of neighbours gathered? */
+bool tile_gathers_runs(const Op *group);
 /* The plan's axis that is this one of the value; NULL: none. */
 AxisPlan *tile_axis_of(TilePlan *plan, const Value *value, int axis);
 /* Can the copy engine bring both operands of the product? */

@@ -266,6 +266,7 @@ static void emit_op(CpuEmitter *c, const Op *op, const Outlet *outlet)
     case OP_HISTOGRAM: cpu_emit_histogram(c, op); return;
     case OP_RANK: cpu_emit_rank(c, op); return;
     case OP_ARRANGE: cpu_emit_arrange(c, op); return;
+    case OP_LOOKUP: cpu_emit_lookup(c, op); return;
     case OP_STORE: cpu_emit_store(c, op); return;
     case OP_SCATTER: cpu_emit_scatter(c, op); return;
     case OP_PRINT:

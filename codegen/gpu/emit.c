@@ -112,6 +112,7 @@ void gpu_emit_op(GpuEmitter *em, Op *op)
     case OP_HISTOGRAM: gpu_emit_histogram(em, op); return;
     case OP_RANK: gpu_emit_rank(em, op); return;
     case OP_ARRANGE: gpu_emit_arrange(em, op); return;
+    case OP_LOOKUP: gpu_emit_lookup(em, op); return;
     case OP_SHARED_LOAD: gpu_emit_shared_load(em, op); return;
     case OP_SHARED_STORE: gpu_emit_shared_store(em, op); return;
     case OP_SYNC: em->target->sync(em); return;

@@ -88,6 +88,8 @@ typedef struct GpuTarget {
     LLVMValueRef (*opaque)(GpuEmitter *em, LLVMValueRef i32);
     /* For which lanes of the warp i1 holds: a bit each, in an integer of as many bits. */
     LLVMValueRef (*ballot)(GpuEmitter *em, LLVMValueRef i1);
+    /* The lanes in whose i32 this bit is as in this lane's, as `ballot` has them. NULL: by one. */
+    LLVMValueRef (*same_bit)(GpuEmitter *em, LLVMValueRef i32, uint32_t bit);
     /* The lanes of a warp meet, shared accesses ordered. */
     void (*warp_sync)(GpuEmitter *em);
     /* All threads of em->role meet, shared accesses ordered. */

@@ -121,6 +121,7 @@ LLVMValueRef gpu_any_warp(GpuEmitter *em, LLVMValueRef any);
 void gpu_emit_histogram(GpuEmitter *em, const Op *op);
 void gpu_emit_rank(GpuEmitter *em, const Op *op);
 void gpu_emit_arrange(GpuEmitter *em, const Op *op);
+void gpu_emit_lookup(GpuEmitter *em, const Op *op);
 
 /* scan.c: scan and fold */
 void gpu_emit_fold(GpuEmitter *em, Op *op);
@@ -191,9 +192,11 @@ void gpu_strides(GpuEmitter *em, Type tensor, LLVMValueRef *strides);
 void gpu_known_strides(GpuEmitter *em, Type tensor, LLVMValueRef *strides);
 
 /* Registers that an access takes at once: `n` of them, contiguous along the last axis. */
+enum { GPU_RUN = 32 };
+
 typedef struct GpuRun {
     int n;
-    int regs[32];
+    int regs[GPU_RUN];
 } GpuRun;
 /* How many registers (a power of two, at most `most`) are contiguous along the last axis. */
 int gpu_run_length(GpuEmitter *em, Type type, int most);

@@ -137,6 +137,16 @@ static LLVMValueRef ballot(GpuEmitter *em, LLVMValueRef i1)
     return gpu_intrinsic(em, "llvm.nvvm.vote.ballot.sync", 0, NULL, 2, args);
 }
 
+/* One predicate for the vote and for what is turned: LLVM makes it twice. */
+static LLVMValueRef same_bit(GpuEmitter *em, LLVMValueRef i32, uint32_t bit)
+{
+    LLVMValueRef args[] = {i32, gpu_i32(em, bit)};
+    return gpu_asm(em, em->i32,
+                   "{ .reg .pred p; .reg .b32 t; and.b32 t, $1, $2; setp.ne.b32 p, t, 0; "
+                   "vote.sync.ballot.b32 $0, p, 0xffffffff; @!p not.b32 $0, $0; }",
+                   "=r,r,n", true, 2, args);
+}
+
 static void warp_sync(GpuEmitter *em)
 {
     LLVMValueRef all = gpu_i32(em, -1);
@@ -349,6 +359,7 @@ const GpuTarget gpu_nvptx = {
     .shuffle_xor = shuffle_xor,
     .opaque = opaque,
     .ballot = ballot,
+    .same_bit = same_bit,
     .warp_sync = warp_sync,
     .sync = sync_role,
     .reciprocal = reciprocal,

@@ -339,7 +339,7 @@ static void tally_warp(Global *g, int reg, int warp, int run, double times)
 static void tally_tile(Global *g, double times)
 {
     const Layout *layout = g->tile->layout;
-    int run = g->gathers ? 1 : tile_run_length(g->tile, op_int(g->op, ATTR_VECTOR, 1));
+    int run = tile_run_length(g->tile, op_int(g->op, ATTR_VECTOR, 1));
     bool loads = g->report->kind == LOADS;
     uint32_t copies = loads ? 0 : tile_copies(layout, IN_WARP, g->walk->warps);
     for (int reg = 0; reg < layout_registers(layout); reg++) {

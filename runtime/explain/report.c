@@ -195,6 +195,7 @@ static void list_op(Op *op, void *user)
     case OP_HISTOGRAM:
     case OP_RANK:
     case OP_ARRANGE:
+    case OP_LOOKUP:
     case OP_FOLD: list_scratch(l, op); break;
     case OP_DOT: list_dot(l, op); break;
     case OP_SHARED: list_buffer(l, op); break;

@@ -120,7 +120,7 @@ const char *width_words(Func *func, const Op *op, Traffic kind)
                    ? "as many neighbours as a thread holds, 16 bytes at most"
                    : "";
     }
-    if (op->kind == OP_GATHER || op->kind == OP_SCATTER) {
+    if (op->kind == OP_SCATTER || (op->kind == OP_GATHER && an_width(func, op) == 1)) {
         return "places are computed, an element at a time";
     }
     Type type = moved_value(op)->type;
