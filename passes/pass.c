@@ -70,6 +70,8 @@ static const PassOrder ORDERS[] = {
     {"stage", "overlap", "only staged products can be in flight"},
     {"overlap", "late", "what it takes settles where it says"},
     {"late", "layout", "products in flight hold their registers"},
+    {"late", "flight", "products of a step settle together"},
+    {"flight", "layout", "what a loop carries changes"},
     {"overlap", "layout", "what a loop carries changes"},
     {"stage", "layout", "the matrix unit that a product uses anchors the layouts around it"},
     {"bounds", "layout", "layouts spread padded tiles, whose extents are static"},

@@ -258,6 +258,15 @@ static void choose_by_fit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
     }
 }
 
+/* Warps of a tile: a warp group for each 64 rows, two at most; or one, where there are two tiles. */
+static void choose_teams(Func *func, TilePlan *plan, const AxisPlan *m)
+{
+    bool may = func->target->roles && tile_operands_stay_out(func, plan->dot);
+    bool on = may && text_same(schedule_word(func, "pingpong", "", "off", "x"), "on");
+    plan->teams = on ? 2 : 1;
+    plan->warps = on ? 4 : smaller(8, (m ? larger(1, m->step / 64) : 1) * 4);
+}
+
 /* Four warps multiply together, from shared memory. Returns the step along what is contracted. */
 static int64_t choose_groups(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n)
 {
@@ -273,7 +282,7 @@ static int64_t choose_groups(Func *func, const Op *group, TilePlan *plan, AxisPl
     } else {
         choose_by_fit(func, plan, m, n);
     }
-    plan->warps = smaller(8, (m ? larger(1, m->step / 64) : 1) * 4);
+    choose_teams(func, plan, m);
     return tiles.depth;
 }
 
