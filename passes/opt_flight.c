@@ -205,22 +205,26 @@ static void arrive_inside(const Flight *f, Value *end)
     build_yield(&last, 0, NULL);
 }
 
-/* A loop of no steps passes its turn, too. */
-static void settle_behind(const Flight *f, Value *end)
+/* A loop of no steps passes its turn, too: before it, because an assembler that sees a branch
+ * between the products and their settling lets each of them end before the next. */
+static void pass_before(const Flight *f, Value *end)
 {
-    Builder b = build_after(f->func, f->turn ? f->turn : f->loop);
+    Builder b = build_before(f->func, f->loop);
+    Value *none = build_cmp(&b, "le", end, for_lo(f->loop));
+    Builder when = build_when(f, &b, none);
+    build_op(&when, OP_PASS_TURN, 0, NULL, 0, NULL, 0);
+    build_yield(&when, 0, NULL);
+    op_remove(f->turn);
+}
+
+static void settle_behind(const Flight *f)
+{
+    Builder b = build_after(f->func, f->loop);
     Value *values[MOST_FLIGHTS];
     for (int i = 0; i < f->dots; i++) {
         const Op *dot = f->settle->operands[i]->def;
         int at = access_next(dot, access_next(dot, 0));
         values[i] = f->loop->results[carried_index(f, dot->operands[at])];
-    }
-    if (f->turn) {
-        Value *none = build_cmp(&b, "le", end, for_lo(f->loop));
-        Builder when = build_when(f, &b, none);
-        build_op(&when, OP_PASS_TURN, 0, NULL, 0, NULL, 0);
-        build_yield(&when, 0, NULL);
-        op_remove(f->turn);
     }
     build_settle(f, &b, f->dots, values);
 }
@@ -234,7 +238,10 @@ static void try_loop(Op *op, void *user)
     f.turn = op->next && op->next->kind == OP_PASS_TURN ? op->next : NULL;
     op_set_int(f.func, f.settle, ATTR_PENDING, f.dots);
     Value *end = end_of(&f);
-    settle_behind(&f, end);
+    if (f.turn) {
+        pass_before(&f, end);
+    }
+    settle_behind(&f);
     arrive_inside(&f, end);
     for (int i = 0; i < f.n_arrives; i++) {
         op_remove(f.arrives[i]);
