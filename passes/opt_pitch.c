@@ -25,7 +25,8 @@
  * tiles of the engine half of it, so that a multiplication costs 11 fs less; an element is copied
  * in 1.3 ps, and a launch takes 3 us. */
 enum {
-    ROW_BYTES = 128, /* the engine wants 16; what it brings of a row is then one line of the cache */
+    ROW_BYTES =
+        128, /* the engine wants 16; what it brings of a row is then one line of the cache */
     LEAST_USES = 128,    /* of each element */
     LEAST_WORK = 1 << 28 /* multiplications */
 };

@@ -31,6 +31,8 @@ static const PassOrder ORDERS[] = {
     {"contract", "fuse", "products have grids of their own"},
     {"contract", "pitch", "what a product reads is an operand"},
     {"pitch", "fuse", "a copy is a launch of its own"},
+    {"pitch", "swap", "what the copy engine can bring is told by the tensors that are read"},
+    {"swap", "fuse", "a transposed product is another group"},
     {"extremes", "fuse", "two reductions of a row share a launch"},
     {"fuse", "tile", "one group of statements shares one grid and one set of tiles"},
     {"tile", "merge", "before it there are no loops over parts of axes"},

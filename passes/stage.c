@@ -257,7 +257,8 @@ static bool is_share(const Op *loop)
 
 static bool bounds_are_even(const Op *op)
 {
-    return op->kind != OP_FOR || is_share(op) || (!stage_varies(for_lo(op), 0) && !stage_varies(for_hi(op), 0));
+    return op->kind != OP_FOR || is_share(op) ||
+           (!stage_varies(for_lo(op), 0) && !stage_varies(for_hi(op), 0));
 }
 
 static void note_uneven(Op *op, void *user)

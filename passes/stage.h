@@ -60,7 +60,7 @@ typedef struct Stager {
     int n_stored;
     bool unit; /* a matrix unit multiplies here */
     bool roles, persistent;
-    int teams; /* of the consumer's warps, each with tiles of its own; 1: none */
+    int teams;            /* of the consumer's warps, each with tiles of its own; 1: none */
     Op *team_loop;        /* in which a team multiplies, or NULL */
     bool even;            /* all tiles cost the same */
     int64_t shared_bytes; /* promised so far */

@@ -109,10 +109,11 @@ int stage_teams(Stager *s)
     }
     const Line *given = schedule_given(s->func, "pingpong", "");
     if (given) {
-        Diag *d = diag_error(s->func->diags, ERR_NOT_HERE, given->span,
-                             "`pingpong on` is not possible: teams take persistent tiles of as many "
-                             "steps each, whose operands the copy engine brings, and whose results "
-                             "go element by element to where they are stored");
+        Diag *d =
+            diag_error(s->func->diags, ERR_NOT_HERE, given->span,
+                       "`pingpong on` is not possible: teams take persistent tiles of as many "
+                       "steps each, whose operands the copy engine brings, and whose results "
+                       "go element by element to where they are stored");
         diag_help(s->func->diags, d, "`pingpong off`, or leave the line out");
     }
     return 1;

@@ -45,8 +45,8 @@ typedef struct TilePlan {
     Op *dot;      /* a product that contracts a loop, or NULL */
     int n_dots;
     const Unit *unit; /* of it; NULL: fused multiply-adds, or not chosen yet */
-    int64_t grouped; /* raster group; 0: rows */
-    int64_t shares;  /* of what the product contracts; 0, 1: none */
+    int64_t grouped;  /* raster group; 0: rows */
+    int64_t shares;   /* of what the product contracts; 0, 1: none */
     int64_t warps;
     int64_t teams;    /* of so many warps, each on tiles of its own; 0, 1: none */
     int64_t elements; /* of a block's tile */

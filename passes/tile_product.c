@@ -12,6 +12,7 @@ enum {
     CPU_EDGE = 256,        /* of a tile whose operands and result stay in the second-level cache: */
     CPU_DEPTH_BYTES = 768, /* the longer an edge, the less often the other operand is packed */
     FMA_LEAST = 8,         /* elements of an axis, of derived tiles of fused multiply-adds */
+    RASTER_ROWS = 1024,    /* of tiles beside each other (measured: tiles of 128 and 256 rows) */
     BESIDE = 16384,        /* elements of what else is reduced over the product's tile */
 };
 
@@ -262,7 +263,11 @@ static void choose_by_fit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
 static void choose_teams(Func *func, TilePlan *plan, const AxisPlan *m)
 {
     bool may = func->target->roles && tile_operands_stay_out(func, plan->dot);
-    bool on = may && text_same(schedule_word(func, "pingpong", "", "off", "x"), "on");
+    bool on = may && text_same(schedule_word(func, "pingpong", "", "off",
+                                             "the matrix unit's sums and work on results share the "
+                                             "registers' ports: measured, they gain little by "
+                                             "running at once"),
+                               "on");
     plan->teams = on ? 2 : 1;
     plan->warps = on ? 4 : smaller(8, (m ? larger(1, m->step / 64) : 1) * 4);
 }
@@ -525,7 +530,9 @@ void tile_choose_product(Func *func, const Op *group, TilePlan *plan)
     }
     choose_beside(func, group, plan);
     if (is_gpu(func) && plan->n_stored == 2) {
-        plan->grouped = schedule_number(func, "raster", "grouped", 8,
-                                        "tiles of 8 rows share columns of the right operand in L2");
+        int64_t derived = plan->unit && m ? larger(1, RASTER_ROWS / larger(64, m->step)) : 8;
+        plan->grouped = schedule_number(
+            func, "raster", "grouped", derived,
+            "%lld tiles of rows share columns of the right operand in L2", (long long)derived);
     }
 }

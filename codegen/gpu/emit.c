@@ -15,7 +15,8 @@ void gpu_go(GpuEmitter *em, LLVMBasicBlockRef block)
 /* Of a role's threads and warps: those of each team from 0. */
 static void split_teams(GpuEmitter *em, GpuRole *role)
 {
-    LLVMValueRef each = gpu_i32(em, role->warps), threads = gpu_i32(em, role->warps << em->warp_bits);
+    LLVMValueRef each = gpu_i32(em, role->warps),
+                 threads = gpu_i32(em, role->warps << em->warp_bits);
     role->team = LLVMBuildUDiv(em->builder, role->warp, each, "team");
     role->warp = LLVMBuildURem(em->builder, role->warp, each, "");
     role->thread = LLVMBuildURem(em->builder, role->thread, threads, "");

@@ -307,8 +307,7 @@ static int turn_takers(const GpuEmitter *em)
 static LLVMValueRef own_turn(GpuEmitter *em)
 {
     LLVMValueRef groups = gpu_i32(em, GROUP_WARPS);
-    return em->role->team ? em->role->team
-                          : LLVMBuildUDiv(em->builder, em->role->warp, groups, "");
+    return em->role->team ? em->role->team : LLVMBuildUDiv(em->builder, em->role->warp, groups, "");
 }
 
 /* A named barrier for each of them: it waits there, and the one before it arrives there when it
