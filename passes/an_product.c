@@ -5,8 +5,8 @@
 
 enum {
     LINE_BYTES =
-        128, /* of the second-level cache, and of a row of shared memory that is swizzled */
-    STORE_BYTES = 32, /* of a row of the result in shared memory, at least */
+        128,      /* of the second-level cache, and of a row of shared memory that is swizzled */
+    COLUMNS = 32, /* of which rows of shared memory are made otherwise */
 };
 
 int product_lines(const Access *access)
@@ -17,5 +17,5 @@ int product_lines(const Access *access)
 
 int64_t product_columns(bool lie, int bytes)
 {
-    return lie ? LINE_BYTES / bytes : STORE_BYTES / bytes;
+    return lie ? LINE_BYTES / bytes : COLUMNS;
 }

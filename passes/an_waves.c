@@ -67,9 +67,7 @@ static double step_cycles(const Rates *rates, const ProductSize *size, const Pro
     int right = size->right_lines > 1 ? size->right_lines : 1;
     int64_t lines = rows * left + columns * size->dots * right;
     double bring = (double)(lines * tiles->depth * size->bytes) / rates->unit_bytes;
-    /* One warp group alone waits for its own products. */
-    int meetings = tiles->m > GROUP_ROWS ? 1 : 2;
-    return together(multiply_cycles(rates, size, tiles), bring) + meetings * rates->meeting;
+    return together(multiply_cycles(rates, size, tiles), bring) + rates->meeting;
 }
 
 static double memory_cycles(const Rates *rates, const ProductSize *size)

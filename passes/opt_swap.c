@@ -21,7 +21,7 @@
 
 enum {
     FEW_ROWS = 64,    /* a tile's least: what has no more is bound by memory */
-    LEAST_GAIN = 5,   /* percent, by the model, of which so much may be wrong */
+    LEAST_GAIN = 10,  /* percent: the model may be wrong by as much */
     TURNED_STORE = 1, /* more operations of an element: two of 16 bits do not leave together */
 };
 

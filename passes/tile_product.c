@@ -530,7 +530,8 @@ void tile_choose_product(Func *func, const Op *group, TilePlan *plan)
     }
     choose_beside(func, group, plan);
     if (is_gpu(func) && plan->n_stored == 2) {
-        int64_t derived = plan->unit && m ? larger(1, RASTER_ROWS / larger(64, m->step)) : 8;
+        int64_t derived =
+            plan->unit && m ? smaller(8, larger(1, RASTER_ROWS / larger(64, m->step))) : 8;
         plan->grouped = schedule_number(
             func, "raster", "grouped", derived,
             "%lld tiles of rows share columns of the right operand in L2", (long long)derived);
