@@ -259,7 +259,7 @@ static void choose_by_fit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
     }
 }
 
-/* Warps of a tile: a warp group for each 64 rows, two at most; or one, where there are two tiles. */
+/* Warps of a tile: a warp group for each 64 rows, two at most; one, where a block has two tiles. */
 static void choose_teams(Func *func, TilePlan *plan, const AxisPlan *m)
 {
     bool may = func->target->roles && tile_operands_stay_out(func, plan->dot);
