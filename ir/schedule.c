@@ -128,6 +128,17 @@ const Line *schedule_given(Func *func, const char *key, const char *sub)
     return line;
 }
 
+bool schedule_gives(const Func *func, const char *key)
+{
+    for (size_t i = 0; func->schedule && i < func->schedule->lines.n; i++) {
+        const Line *line = &func->schedule->lines.items[i];
+        if (line->origin != LINE_DERIVED && text_same(line->key, key)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static const char *format_reason(Func *func, const char *format, va_list args)
 {
     Text text = text_new(func->arena);

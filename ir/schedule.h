@@ -54,6 +54,8 @@ void schedule_give(Func *func, const char *key, const char *sub, const char *wor
                    LineOrigin origin, Span span);
 /* The user's line, marked used, or NULL. */
 const Line *schedule_given(Func *func, const char *key, const char *sub);
+/* Is any line of the key given? It does not count as used. */
+bool schedule_gives(const Func *func, const char *key);
 /* The user's number if there is one, else `derived`, recorded with the reason (printf). */
 int64_t schedule_number(Func *func, const char *key, const char *sub, int64_t derived,
                         const char *reason, ...) __attribute__((format(printf, 5, 6)));

@@ -78,7 +78,8 @@ static void check_counts(Verifier *v, const Op *op)
     if (info->operands != VARIES && info->operands != op->n_operands) {
         verify_fail(v, op, "%d operands, not %d", op->n_operands, info->operands);
     }
-    bool needs_some = (info->traits & (TRAIT_ACCESS | TRAIT_REGION)) == TRAIT_ACCESS;
+    bool needs_some = (info->traits & (TRAIT_ACCESS | TRAIT_REGION)) == TRAIT_ACCESS &&
+                      op->kind != OP_SETTLE; /* it may wait alone */
     if (info->operands == VARIES && needs_some && op->n_operands == 0) {
         verify_fail(v, op, "no operands");
     }

@@ -63,11 +63,11 @@ static double step_cycles(const Rates *rates, const ProductSize *size, const Pro
 {
     int64_t rows = tiles->m < size->m ? tiles->m : size->m;
     int64_t columns = tiles->n < size->n ? tiles->n : size->n;
-    double bring =
-        (double)((rows + columns * size->dots) * tiles->depth * size->bytes) / rates->unit_bytes;
-    /* One warp group alone waits for its own products. */
-    int meetings = tiles->m > GROUP_ROWS ? 1 : 2;
-    return together(multiply_cycles(rates, size, tiles), bring) + meetings * rates->meeting;
+    int left = size->left_lines > 1 ? size->left_lines : 1;
+    int right = size->right_lines > 1 ? size->right_lines : 1;
+    int64_t lines = rows * left + columns * size->dots * right;
+    double bring = (double)(lines * tiles->depth * size->bytes) / rates->unit_bytes;
+    return together(multiply_cycles(rates, size, tiles), bring) + rates->meeting;
 }
 
 static double memory_cycles(const Rates *rates, const ProductSize *size)

@@ -250,7 +250,7 @@ static bool choose_bulk(Stager *s)
 }
 
 /* Does it depend on which tile this is? */
-static bool varies(const Value *value, int depth)
+bool stage_varies(const Value *value, int depth)
 {
     const Op *op = value ? value->def : NULL;
     if (!op) {
@@ -258,7 +258,7 @@ static bool varies(const Value *value, int depth)
     }
     bool found = depth > 32;
     for (int i = 0; i < op->n_operands && !found; i++) {
-        found = varies(op->operands[i], depth + 1);
+        found = stage_varies(op->operands[i], depth + 1);
     }
     return found;
 }
@@ -269,12 +269,13 @@ static bool is_share(const Op *loop)
     const Op *end = for_hi(loop)->def,
              *add = end && end->kind == OP_MIN ? end->operands[0]->def : NULL;
     return add && add->kind == OP_ADD && add->operands[0] == for_lo(loop) &&
-           !varies(add->operands[1], 0) && !varies(end->operands[1], 0);
+           !stage_varies(add->operands[1], 0) && !stage_varies(end->operands[1], 0);
 }
 
 static bool bounds_are_even(const Op *op)
 {
-    return op->kind != OP_FOR || is_share(op) || (!varies(for_lo(op), 0) && !varies(for_hi(op), 0));
+    return op->kind != OP_FOR || is_share(op) ||
+           (!stage_varies(for_lo(op), 0) && !stage_varies(for_hi(op), 0));
 }
 
 static void note_uneven(Op *op, void *user)
@@ -331,7 +332,7 @@ static void gather_view(Op *op, void *user)
 
 static void stage_launch(Func *func, Op *launch)
 {
-    Stager s = {.func = func, .launch = launch, .body = launch->regions[0]};
+    Stager s = {.func = func, .launch = launch, .body = launch->regions[0], .teams = 1};
     DotList dots = {.n = 0};
     block_walk(s.body, find_unit, &s);
     block_walk(s.body, find_dots, &s);

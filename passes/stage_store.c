@@ -21,14 +21,24 @@ static void plain(Builder *b, OpKind kind)
     build_op(b, kind, 0, NULL, 0, NULL, 0);
 }
 
+/* Teams have the buffer in turns, beside those of their products. */
+static void turn(Stager *s, Builder *b, OpKind kind)
+{
+    op_set_int(s->func, build_op(b, kind, 0, NULL, 0, NULL, 0), ATTR_NTH, 1);
+}
+
 /* Through this slot of shared memory. */
 static void store_through(Stager *s, Op *store, Value *shared, Value *position)
 {
     Access access = op_access(store, 0);
     Value *value = store->operands[store->n_operands - 1];
     Builder b = build_before(s->func, store);
-    plain(&b, OP_BULK_WAIT);
-    plain(&b, OP_SYNC);
+    if (s->teams > 1) {
+        turn(s, &b, OP_TAKE_TURN);
+    } else {
+        plain(&b, OP_BULK_WAIT);
+        plain(&b, OP_SYNC);
+    }
     Value *to_shared[] = {shared, position, NULL, NULL, value};
     build_op(&b, OP_SHARED_STORE, 5, to_shared, 0, NULL, 0);
     plain(&b, OP_FENCE_ASYNC);
@@ -38,6 +48,10 @@ static void store_through(Stager *s, Op *store, Value *shared, Value *position)
         to_tensor[5 + i] = access.indices[i];
     }
     build_op(&b, OP_BULK_STORE, 5 + access.n, to_tensor, 0, NULL, 0);
+    if (s->teams > 1) {
+        plain(&b, OP_BULK_WAIT);
+        turn(s, &b, OP_PASS_TURN);
+    }
     op_remove(store);
 }
 
@@ -118,10 +132,17 @@ static void stage_turned_store(Stager *s, Op *store, Builder *at)
     shared->name = op_access(store, 0).memory->name;
     Value *place[] = {shared, build_int(&b, type_scalar(s->func, DT_I32), 0), NULL, NULL,
                       store->operands[last]};
-    plain(&b, OP_SYNC);
+    if (s->teams > 1) {
+        turn(s, &b, OP_TAKE_TURN);
+    } else {
+        plain(&b, OP_SYNC);
+    }
     build_op(&b, OP_SHARED_STORE, 5, place, 0, NULL, 0);
     plain(&b, OP_SYNC);
     store->operands[last] = build_op(&b, OP_SHARED_LOAD, 4, place, 1, &value, 0)->results[0];
+    if (s->teams > 1) {
+        turn(s, &b, OP_PASS_TURN);
+    }
 }
 
 /* ---- all stores of a launch ---- */

@@ -49,6 +49,7 @@ typedef struct TilePlan {
     int64_t grouped;  /* raster group; 0: rows */
     int64_t shares;   /* of what the product contracts; 0, 1: none */
     int64_t warps;
+    int64_t teams;    /* of so many warps, each on tiles of its own; 0, 1: none */
     int64_t elements; /* of a block's tile */
     int64_t aligned;  /* elements in memory to whose multiples rows' tiles begin; 0, 1: with them */
     int64_t cluster;  /* blocks that share a row; 0, 1: none */

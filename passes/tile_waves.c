@@ -2,15 +2,13 @@
 /* What the model of a product's tiles (an_waves.h) is given, and what is said of its answer. */
 #include "passes/tile_steps.h"
 
+#include "passes/an_product.h"
 #include "passes/an_width.h"
 
 enum {
     GROUP_ROWS = 64,
-    WIDEST = 256,         /* columns of an instruction */
-    SWIZZLED = 128,       /* bytes of a row of shared memory that the matrix unit reads */
-    LEAST_COLUMNS = 32,   /* of a tile, which rows of shared memory are made of otherwise */
-    MOST_PARTS = 32,      /* that a thread adds one by one */
-    MOST_KNOWN = 1 << 24, /* elements of an axis: more is as if it were not known */
+    WIDEST = 256,    /* columns of an instruction */
+    MOST_PARTS = 32, /* that a thread adds one by one */
 };
 
 AxisPlan *tile_axis_of(TilePlan *plan, const Value *value, int axis)
@@ -24,16 +22,28 @@ AxisPlan *tile_axis_of(TilePlan *plan, const Value *value, int axis)
     return NULL;
 }
 
+static const Op *operand_load(const Op *dot, int side)
+{
+    const Op *load = dot->operands[side]->def;
+    while (load && (load->kind == OP_PERMUTE || load->kind == OP_BROADCAST ||
+                    load->kind == OP_EXPAND || load->kind == OP_SQUEEZE)) {
+        load = load->operands[0]->def;
+    }
+    return load && load->kind == OP_LOAD ? load : NULL;
+}
+
+static int lines_of(const Op *dot, int side)
+{
+    Access access = op_access(operand_load(dot, side), 0);
+    return product_lines(&access);
+}
+
 /* Rows of 16 bytes: what the copy engine can describe. Other operands pass through registers. */
 bool tile_operands_stay_out(const Func *func, const Op *dot)
 {
     for (int side = 0; side < 2; side++) {
-        const Op *load = dot->operands[side]->def;
-        while (load && (load->kind == OP_PERMUTE || load->kind == OP_BROADCAST ||
-                        load->kind == OP_EXPAND || load->kind == OP_SQUEEZE)) {
-            load = load->operands[0]->def;
-        }
-        if (!load || load->kind != OP_LOAD) {
+        const Op *load = operand_load(dot, side);
+        if (!load) {
             return false;
         }
         Access access = op_access(load, 0);
@@ -186,7 +196,9 @@ static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *
                           .k = poly_most(k->dim),
                           .batch = 1,
                           .rounds = 1,
-                          .columns_of = columns_lie(dot) ? SWIZZLED / bytes : LEAST_COLUMNS,
+                          .columns_of = product_columns(columns_lie(dot), bytes),
+                          .left_lines = lines_of(dot, 0),
+                          .right_lines = lines_of(dot, 1),
                           .given_m = given_step(func, m),
                           .given_n = given_step(func, n),
                           .given_k = given_step(func, k),
@@ -204,17 +216,17 @@ static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *
         const AxisPlan *axis = &plan->items[i];
         if (axis != m && axis != n && axis != k) {
             int64_t *times = tile_is_summed_batch(plan, axis) ? &size->rounds : &size->batch;
-            *times *= smaller(poly_most(axis->dim), MOST_KNOWN + 1);
+            *times *= smaller(poly_most(axis->dim), PRODUCT_MOST + 1);
         }
-        if (size->batch > MOST_KNOWN || size->rounds > MOST_KNOWN) {
+        if (size->batch > PRODUCT_MOST || size->rounds > PRODUCT_MOST) {
             return false;
         }
     }
     Result result = {plan, m, n, 0};
     block_walk(group->regions[0], count_result, &result);
     size->ops = result.ops;
-    return size->m > 0 && size->n > 0 && size->k > 0 && size->m <= MOST_KNOWN &&
-           size->n <= MOST_KNOWN && size->k <= MOST_KNOWN;
+    return size->m > 0 && size->n > 0 && size->k > 0 && size->m <= PRODUCT_MOST &&
+           size->n <= PRODUCT_MOST && size->k <= PRODUCT_MOST;
 }
 
 /* "24 × 16 tiles, 2.9 waves of 132; 128 × 256: 2.2, 30 % longer" */

@@ -43,9 +43,11 @@ typedef struct GpuCoord {
 /* Who runs the code being emitted: the whole block, or one role. Ids are relative to the role's
  * first warp, so that layouts need not know about roles. */
 typedef struct GpuRole {
-    int first_warp, warps;
-    int barrier;             /* named barrier of the role; 0: the block's own */
+    int first_warp, warps;   /* warps: of a team */
+    int teams;               /* that run the code, each on tiles of its own */
+    int barrier;             /* named barrier of the role's (first) team; 0: the block's own */
     int turns;               /* first of the named barriers of its warp groups' turns; 0: none */
+    LLVMValueRef team;       /* i32: which one this is; NULL: there is one */
     LLVMBasicBlockRef entry; /* ends in a branch; what is computed once a role goes before it */
     LLVMValueRef thread;     /* i32, in the role */
     LLVMValueRef lane;       /* i32 */
@@ -212,9 +214,10 @@ void gpu_emit_op(GpuEmitter *em, Op *op);
 /* A new block at the end of the kernel; the cursor moves only by gpu_go. */
 LLVMBasicBlockRef gpu_new_block(GpuEmitter *em, const char *name);
 void gpu_go(GpuEmitter *em, LLVMBasicBlockRef block);
-/* A role over warps [first, first + warps) of the block, at the cursor: makes its entry block, goes
- * past it, and computes its ids. Becomes em->role; the caller restores the old one. */
-GpuRole *gpu_role_enter(GpuEmitter *em, int first_warp, int warps, int barrier);
+/* A role over warps [first, first + warps) of the block, in so many teams, at the cursor: makes its
+ * entry block, goes past it, and computes its ids. Becomes em->role; the caller restores the old
+ * one. */
+GpuRole *gpu_role_enter(GpuEmitter *em, int first_warp, int warps, int teams, int barrier);
 _Noreturn void gpu_bug(GpuEmitter *em, const Op *op, const char *what);
 
 /* ---- values.c ---- */

@@ -199,7 +199,7 @@ static void emit_kernel(GpuEmitter *em, Op *launch, PlanLaunch *plan)
     gpu_go(em, gpu_new_block(em, "entry"));
     take_arguments(em);
     em->shared_base = em->shared_bytes ? em->target->shared_memory(em, em->shared_bytes) : NULL;
-    gpu_role_enter(em, 0, em->warps, 0);
+    gpu_role_enter(em, 0, em->warps, 1, 0);
     gpu_cluster_begin(em);
     if (has_barriers(em) && em->target->barriers_begin) {
         em->target->barriers_begin(em);

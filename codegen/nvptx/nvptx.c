@@ -162,6 +162,9 @@ static void sync_role(GpuEmitter *em)
         return;
     }
     LLVMValueRef args[] = {gpu_i32(em, role->barrier), gpu_i32(em, role->warps << em->warp_bits)};
+    if (role->team) {
+        args[0] = LLVMBuildAdd(em->builder, args[0], role->team, "");
+    }
     gpu_intrinsic(em, "llvm.nvvm.barrier.cta.sync.aligned.count", 0, NULL, 2, args);
 }
 

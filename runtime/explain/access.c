@@ -414,6 +414,7 @@ static void bulk_tally(Walk *walk, const Op *op, Traffic kind, double times)
 
 void access_tally(Walk *walk, const Op *op, double times)
 {
+    const Tally *tally = walk->user;
     bool tensor =
         op->n_operands > 0 && op->operands[0] && op->operands[0]->type->kind == TYPE_TENSOR;
     const char *fn = op->kind == OP_SCATTER ? op_word(op, ATTR_FN) : NULL;
@@ -439,7 +440,13 @@ void access_tally(Walk *walk, const Op *op, double times)
     case OP_REDUCE: reduce_tally(walk, op, times); break;
     case OP_SCAN:
     case OP_FOLD: scan_tally(walk, op, times); break;
-    case OP_DOT: dot_tally(walk, op, times); break;
+    case OP_DOT:
+        if (unit_of_dot(tally->target, op)) {
+            matrix_tally(walk, op, unit_of_dot(tally->target, op), times);
+        } else {
+            dot_tally(walk, op, times);
+        }
+        break;
     default: break;
     }
 }

@@ -7,6 +7,8 @@
 #include "runtime/explain/report.h"
 #include "runtime/explain/walk.h"
 
+#include "ir/unit.h"
+
 typedef struct Tally {
     LaunchReport *launch;
     const Target *target;
@@ -40,6 +42,8 @@ void shared_tally(Walk *walk, const Op *op, double times);  /* shared_load, shar
 void scatter_tally(Walk *walk, const Op *op, double times); /* into shared memory */
 void reduce_tally(Walk *walk, const Op *op, double times);  /* through scratch */
 void scan_tally(Walk *walk, const Op *op, double times);    /* and folds, likewise */
-void dot_tally(Walk *walk, const Op *op, double times);     /* operands in shared memory */
+void dot_tally(Walk *walk, const Op *op, double times);     /* of multiply-adds: operands there */
+/* The same of a warp's matrix instruction. */
+void matrix_tally(Walk *walk, const Op *op, const Unit *unit, double times);
 
 #endif

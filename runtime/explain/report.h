@@ -9,6 +9,7 @@
 #include "ir/layout.h"
 #include "ir/part.h"
 #include "ir/target.h"
+#include "ir/unit.h"
 #include "runtime/device/plan.h"
 
 /* ---- what it is made from ---- */
@@ -142,16 +143,20 @@ typedef struct Roofline {
 typedef struct ProductReport {
     const Op *op; /* NULL: the launch has none */
     int n;        /* products of the launch */
+    bool alike;   /* all of them are of one loop and one shape */
     int ops;      /* on each element of its result */
     const char *unit;
-    int64_t m, n_columns; /* of its tile; 0: not a matrix */
-    int slots;            /* of the rings that it reads; 0: none */
+    const Unit *instruction; /* NULL: fma */
+    int64_t m, n_columns;    /* of its tile; 0: not a matrix */
+    int slots;               /* of the rings that it reads; 0: none */
     int64_t slot_bytes;
-    bool modelled; /* the following is known */
     int64_t tiles;
-    double waves, tail; /* tiles a multiprocessor; share of all that idle in the last wave */
-    double share;       /* of the roofline, by the model */
-    const char *limiter;
+    double waves,
+        tail;      /* tiles a multiprocessor (or a place for a block); share of all that idle in
+                           the last wave */
+    bool modelled; /* the following is known by the model; else it is a bound */
+    double share;  /* of the roofline */
+    const char *limiter; /* NULL: nothing is known */
 } ProductReport;
 
 typedef struct LaunchReport {
