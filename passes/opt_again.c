@@ -16,12 +16,15 @@
  * beside what the first wait takes.
  *
  * Within a block it is done where it costs nothing: behind a reduction that compares the elements
- * two at a time, as they were loaded, so that nothing was widened yet. Requires: tile, bounds.
- * Changes no bits. */
+ * two at a time, as they were loaded, so that nothing was widened yet; where few warps meet, each of
+ * which holds many elements. With more warps, or fewer registers, widening is better done while
+ * other loads are on their way (docs/performance.md). Requires: tile, bounds. Changes no bits. */
 #include "ir/build.h"
 #include "ir/target.h"
 #include "passes/an_again.h"
 #include "passes/pass.h"
+
+enum { MANY_ELEMENTS = 32, FEW_WARPS = 4 }; /* more of a thread; at most of a block */
 
 typedef struct Again {
     Func *func;
@@ -99,6 +102,21 @@ static bool compares_pairs(const Func *func, const Op *op)
            is_used_first_by(cast->results[0], op);
 }
 
+/* Does a thread hold many elements of the tile, in a block of few warps? */
+static bool holds_many(const Func *func, const Op *launch, Type tile)
+{
+    const Attr *warps = op_attr(launch, ATTR_WARPS);
+    int64_t elements = 1;
+    for (int i = 0; i < tile->rank; i++) {
+        int64_t extent = poly_capacity(tile->dims[i]);
+        if (extent < 1 || __builtin_mul_overflow(elements, extent, &elements)) {
+            return false;
+        }
+    }
+    return warps && warps->n == 1 && warps->ints[0] <= FEW_WARPS &&
+           elements > MANY_ELEMENTS * func->target->warp * warps->ints[0];
+}
+
 static void rewrite(Func *func, const Op *launch)
 {
     Block *block = launch->regions[0];
@@ -111,7 +129,8 @@ static void rewrite(Func *func, const Op *launch)
             op->operands[i] =
                 op->operands[i] ? made_again(&again, &at, op->operands[i], meeting) : NULL;
         }
-        if (op->kind == OP_CLUSTER_REDUCE || (!cluster && compares_pairs(func, op))) {
+        if (op->kind == OP_CLUSTER_REDUCE || (!cluster && compares_pairs(func, op) &&
+                                              holds_many(func, launch, op->operands[0]->type))) {
             meeting = op;
             again.now = clone_map_new(func);
         }

@@ -377,9 +377,9 @@ static void join_value(GpuEmitter *em, const Value *value, LLVMValueRef *const r
 static bool emit_powers(GpuEmitter *em, Run *run, const Op *last)
 {
     GpuPower power;
-    bool found = false;
-    for (size_t i = 0; i < run->n && !found; i++) {
-        found = gpu_power_match(run->items[i], &power);
+    bool found = false, waits = op_int(em->launch, ATTR_CLUSTER, 1) > 1;
+    for (size_t i = 0; waits && i < run->n && !found; i++) {
+        found = gpu_power_match(em, run->items[i], &power);
     }
     LLVMValueRef good = found && !has_division(run) ? gpu_power_check(em, &power) : NULL;
     if (!good) {

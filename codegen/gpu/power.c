@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Exponentials of 16-bit elements less the greatest of their row, as a softmax has them:
  *
- *     c = max(x - m, -104)            c = x - m
- *     t = c * k + 1.5 2^23            t = c * k + 1.5 2^23
- *     p = polynomial(c - n k')        p = polynomial(c - n k')         n = t - 1.5 2^23
- *     f = 2^n                   →     e = p, with 2 n added to its exponent
- *     e = p * f * f
+ *     c = max(x - m, -104)              c = x - m
+ *     t = c * k + 1.5 2^23 + 32         t = c * k + 1.5 2^23
+ *     n = t - 1.5 2^23 - 32             n = t - 1.5 2^23
+ *     p = polynomial(c - n k')    →     p = polynomial(c - n k')
+ *     f = 2^(n + 32), by t's bits
+ *     e = p * f * 2^-32                 e = p, with n added to its exponent, by t's bits
  *
- * Bits are the same while no x lies more than LOW below m: the clamp does nothing, and p f f, which
- * is normal, is not rounded. Whether that is so a thread knows before it begins, of the least of
- * its elements, two of which are compared at once; a thread for which it is not (what a mask left
- * out, NaN) takes the long way. That p lies between 1/4 and 4 is shown by intervals. */
+ * Bits are the same while no x lies more than LOW below m: the clamp does nothing, and p f 2^-32,
+ * which is normal, is not rounded. Whether that is so a thread knows before it begins, of the least
+ * of its elements, two of which are compared at once; a thread for which it is not (what a mask
+ * left out, NaN) takes the long way. That p lies between 1/4 and 4 is shown by intervals.
+ *
+ * Within a cluster alone: its blocks wait for one another, so that fewer operations are less time.
+ * In one block, whose work others' accesses hide, the two ways were slower than the long one alone
+ * (docs/performance.md). */
 #include "codegen/gpu/tiles.h"
 #include "ir/build.h"
 
@@ -19,12 +24,13 @@
 
 enum {
     PARTS = 64,    /* of the range of a polynomial's argument, each bounded by itself */
-    LOW = 86,      /* 4^n is 2^-124 there */
+    LOW = 86,      /* n is -124 there */
     EXPONENT = 23, /* its lowest bit in an f32 */
     MOST_OPS = 64, /* of a polynomial */
 };
 
-static const double ROUNDER = 12582912.0; /* 1.5 2^23: added, it rounds to an integer */
+static const double ROUNDER = 12582912.0;     /* 1.5 2^23: added, it rounds to an integer */
+static const double RAISED = 12582912.0 + 32; /* the same, and the integer is 32 more */
 
 typedef struct Interval {
     double least, most;
@@ -86,7 +92,7 @@ static bool is_greatest(const Value *value, const Value *narrow)
            loaded(cast->operands[0]) == loaded(narrow);
 }
 
-/* c and t = c * k + ROUNDER; c is x less the greatest of its row, clamped. */
+/* c and t = c * k + RAISED; c is x less the greatest of its row, clamped. */
 static bool match_argument(GpuPower *power, const Value *t)
 {
     double clamp, k, rounder;
@@ -103,13 +109,13 @@ static bool match_argument(GpuPower *power, const Value *t)
     power->narrow = cast->operands[0];
     DType narrow = power->narrow->type->dtype;
     return (narrow == DT_BF16 || narrow == DT_F16) && is_greatest(power->greatest, power->narrow) &&
-           clamp <= -LOW - 1 && clamp >= -1000 && k > 0.5 && k < 0.75 && rounder == ROUNDER;
+           clamp <= -LOW - 1 && clamp >= -110 && k > 1.4 && k < 1.5 && rounder == RAISED;
 }
 
 /* ---- bounds ---- */
 
 /* r = (c - n a) - n b, of which |c k - n| <= 1/2: its bound, or a negative number. */
-static double bound_rest(const GpuPower *power, const Value *value)
+static double bound_rest(GpuPower *power, const Value *value)
 {
     const Op *second = made_by(value, OP_FMA);
     const Op *first = second ? made_by(second->operands[2], OP_FMA) : NULL;
@@ -118,12 +124,13 @@ static double bound_rest(const GpuPower *power, const Value *value)
     double a, b, k;
     bool matches = n && second->operands[0] == first->operands[0] &&
                    n->operands[0] == power->turns->results[0] &&
-                   is_number(n->operands[1], ROUNDER) &&
+                   is_number(n->operands[1], RAISED) &&
                    first->operands[2] == power->clamp->results[0] &&
                    is_constant(first->operands[1], &a) && is_constant(second->operands[1], &b);
     if (!matches || !is_constant(power->turns->operands[1], &k)) {
         return -1;
     }
+    power->whole = n;
     const double rounding = 0x1p-12; /* of operations on numbers below 2^8, and more */
     return 0.5 / k + LOW * fabs(1 / k - a - b) + rounding;
 }
@@ -167,7 +174,7 @@ static bool bound(const Value *value, const Value *rest, Interval at, int *ops, 
 }
 
 /* What the polynomial p is one of: the innermost value that is no part of it. */
-static const Value *find_rest(const GpuPower *power, const Value *p)
+static const Value *find_rest(GpuPower *power, const Value *p)
 {
     for (int i = 0; i < MOST_OPS; i++) {
         if (bound_rest(power, p) > 0) {
@@ -183,7 +190,7 @@ static const Value *find_rest(const GpuPower *power, const Value *p)
 }
 
 /* Between 1/4 and 4, with room for what rounding adds to either? */
-static bool is_moderate(const GpuPower *power, const Value *p)
+static bool is_moderate(GpuPower *power, const Value *p)
 {
     const Value *rest = find_rest(power, p);
     double most = rest ? bound_rest(power, rest) : -1;
@@ -198,17 +205,51 @@ static bool is_moderate(const GpuPower *power, const Value *p)
     return most > 0 && most < 1;
 }
 
-bool gpu_power_match(const Op *op, GpuPower *power)
+typedef struct Uses {
+    const Value *value;
+    int n;
+} Uses;
+
+static void count_uses(Op *op, void *user)
+{
+    Uses *uses = user;
+    for (int i = 0; i < op->n_operands; i++) {
+        uses->n += op->operands[i] == uses->value;
+    }
+}
+
+/* Is the value used so often in the launch, and no more? */
+static bool is_used(const GpuEmitter *em, const Value *value, int n)
+{
+    Uses uses = {value, 0};
+    block_walk(em->launch->regions[0], count_uses, &uses);
+    return uses.n == n;
+}
+
+/* What the shorter way makes otherwise, t, its bits, f and p f, nobody else reads. */
+static bool is_apart(const GpuEmitter *em, const GpuPower *power)
+{
+    const Op *inner = power->result->operands[0]->def;
+    const Value *value = inner->operands[1]; /* f */
+    bool apart = is_used(em, inner->results[0], 1);
+    while (apart && value != power->turns->results[0]) {
+        apart = is_used(em, value, 1);
+        value = value->def->operands[0];
+    }
+    return apart && is_used(em, value, 2); /* by its bits, and by n */
+}
+
+bool gpu_power_match(const GpuEmitter *em, const Op *op, GpuPower *power)
 {
     const Op *inner = op->kind == OP_MUL ? made_by(op->operands[0], OP_MUL) : NULL;
-    const Value *t =
-        inner && inner->operands[1] == op->operands[1] ? turned(op->operands[1]) : NULL;
+    bool lowered = inner && is_number(op->operands[1], 0x1p-32);
+    const Value *t = lowered ? turned(inner->operands[1]) : NULL;
     if (!t) {
         return false;
     }
     power->result = op;
     power->value = inner->operands[0];
-    return match_argument(power, t) && is_moderate(power, power->value);
+    return match_argument(power, t) && is_moderate(power, power->value) && is_apart(em, power);
 }
 
 /* ---- code ---- */
@@ -262,33 +303,47 @@ LLVMValueRef gpu_power_check(GpuEmitter *em, const GpuPower *power)
                          "");
 }
 
-/* p, with 2 n added to its exponent. */
+/* p, with n added to its exponent. */
 static LLVMValueRef raised(GpuEmitter *em, LLVMValueRef p, LLVMValueRef t)
 {
     LLVMBuilderRef b = em->builder;
     LLVMValueRef bits = LLVMBuildBitCast(b, p, em->i32, "");
-    LLVMValueRef twice = LLVMBuildBitCast(b, t, em->i32, "");
-    twice = LLVMBuildShl(b, twice, gpu_i32(em, EXPONENT + 1), "");
-    return LLVMBuildBitCast(b, LLVMBuildAdd(b, bits, twice, ""), em->f32, "");
+    LLVMValueRef n = LLVMBuildBitCast(b, t, em->i32, "");
+    n = LLVMBuildShl(b, n, gpu_i32(em, EXPONENT), "");
+    return LLVMBuildBitCast(b, LLVMBuildAdd(b, bits, n, ""), em->f32, "");
+}
+
+/* Register r of an op that the shorter way has otherwise. */
+static LLVMValueRef shorter(GpuEmitter *em, const GpuPower *power, const Op *op, int r)
+{
+    LLVMValueRef first = gpu_value(em, op->operands[0])->regs[r];
+    LLVMValueRef rounder = LLVMConstReal(em->f32, ROUNDER);
+    if (op == power->clamp) {
+        return first;
+    }
+    if (op == power->turns) {
+        LLVMValueRef k = gpu_value(em, op->operands[1])->regs[r];
+        return llvm_call3(em->l, "llvm.fma", first, k, rounder);
+    }
+    if (op == power->whole) {
+        return LLVMBuildFSub(em->builder, first, rounder, "");
+    }
+    return raised(em, gpu_value(em, power->value)->regs[r],
+                  gpu_value(em, power->turns->results[0])->regs[r]);
 }
 
 bool gpu_power_emit(GpuEmitter *em, const GpuPower *power, const Op *op, int from, int n)
 {
-    if (op != power->clamp && op != power->result) {
+    if (op != power->clamp && op != power->turns && op != power->whole && op != power->result) {
         return false;
     }
     Type type = op->results[0]->type;
     GpuValue *out = gpu_value(em, op->results[0]);
-    const GpuValue *value = gpu_value(em, power->value), *same = gpu_value(em, op->operands[0]);
-    const GpuValue *turns = gpu_value(em, power->turns->results[0]);
     for (int r = from; r < from + n; r++) {
         int first = gpu_canonical(type->layout, r);
-        if (!gpu_exists(em, type, r)) {
-            continue;
+        if (gpu_exists(em, type, r)) {
+            out->regs[r] = first == r ? shorter(em, power, op, r) : out->regs[first];
         }
-        out->regs[r] = op == power->clamp ? same->regs[r]
-                       : first != r       ? out->regs[first]
-                                          : raised(em, value->regs[r], turns->regs[r]);
     }
     return true;
 }

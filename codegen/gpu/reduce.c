@@ -82,8 +82,19 @@ static int gathers(const Reducer *red, int r)
 
 /* ---- two elements at a time ---- */
 
+/* Is it widened anew behind the reduction (passes/opt_again.c)? */
+static bool is_narrow_behind(const Op *reduce, const Value *narrow)
+{
+    for (const Op *op = reduce->next; op; op = op->next) {
+        if (op->kind == OP_AGAIN && op->operands[0] == narrow) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* The greatest of 16-bit floats, widened, is the greatest of what was widened: words that hold two
- * of them are compared as they were loaded, and what is widened need not be there yet. */
+ * of them are compared as they were loaded, where what is widened need not be there yet. */
 static const GpuValue *find_pairs(Reducer *red)
 {
     const Op *cast = red->op->operands[0]->def;
@@ -94,7 +105,9 @@ static const GpuValue *find_pairs(Reducer *red)
     }
     DType narrow = cast->operands[0]->type->dtype;
     const GpuValue *in = gpu_value(red->em, cast->operands[0]);
-    return (narrow == DT_BF16 || narrow == DT_F16) && in->halves ? in : NULL;
+    bool pairs = (narrow == DT_BF16 || narrow == DT_F16) && in->halves &&
+                 is_narrow_behind(red->op, cast->operands[0]);
+    return pairs ? in : NULL;
 }
 
 /* The word of registers r and r + 1, of which both are along the axis; or NULL. */

@@ -49,11 +49,11 @@ bool gpu_quotients_check(GpuEmitter *em, const Op *op, GpuDivide how, LLVMValueR
                          LLVMValueRef *good);
 /* power.c: an exponential that has a shorter way where its elements lie near the row's greatest. */
 typedef struct GpuPower {
-    const Op *clamp, *turns, *result;
+    const Op *clamp, *turns, *whole, *result;
     const Value *value, *narrow, *greatest; /* p; x as loaded; m */
 } GpuPower;
 /* Is `op` the last one of such an exponential? */
-bool gpu_power_match(const Op *op, GpuPower *power);
+bool gpu_power_match(const GpuEmitter *em, const Op *op, GpuPower *power);
 /* i1: do all of the thread's elements lie there? NULL: nobody can tell. */
 LLVMValueRef gpu_power_check(GpuEmitter *em, const GpuPower *power);
 /* Registers [from, from + n) of an op that the shorter way has otherwise; false: it has not. */
