@@ -92,8 +92,8 @@ int64_t tile_room_of_cluster(Func *func, const Op *group, const TilePlan *plan, 
 
 /* A row that one block does not hold well is taken apart into parts of so many bytes: of smaller
  * ones what a block costs beside them (it begins, and waits twice) is too much, of larger ones a
- * multiprocessor holds too few blocks that go on while others wait (docs/performance.md). Where more
- * than a row is loaded, its threads hold less of it well. */
+ * multiprocessor holds too few blocks that go on while others wait (docs/performance.md). A block
+ * that loads more than the row holds less of it well. */
 static int64_t derived_blocks(const Func *func, const Op *group, int64_t elements)
 {
     int64_t blocks = 1, most = func->target->cluster;
