@@ -18,7 +18,7 @@ sys.path[:0] = [str(ROOT / "tests" / "agree")]
 
 from arrays import load, round_to, save  # noqa: E402
 
-ROWS, COLUMNS = 3, 20000  # a cluster of two, whose last tile has an end
+ROWS, COLUMNS = 3, 32760  # a cluster of two, whose last tile has an end
 
 
 def cases():
