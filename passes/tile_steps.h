@@ -81,6 +81,12 @@ bool tile_writes_along(const Op *group, const TilePlan *plan, const AxisPlan *ax
 bool tile_is_row(const AxisPlan *axis);
 /* Padding before a row's first element is known to these ops only, and they may be done twice. */
 bool tile_has_plain_ops(const Op *group);
+/* Every tensor's rows can be accessed 16 bytes at a time. */
+bool tile_rows_are_wide(const Op *group);
+/* Elements that a tile may begin before its row (`align`); 1: it begins with it. */
+int64_t tile_choose_aligned(Func *func, const Op *group, const TilePlan *plan);
+/* Do the tiles that were chosen leave room for it, one row a block? */
+bool tile_aligned_fits(const TilePlan *plan);
 /* Elements that the widest access of a thread moves, of the narrowest tensor. */
 int64_t tile_widest_access(const Op *group);
 /* Elements of 16 bits or less: a thread may have more of them for as many bytes. */

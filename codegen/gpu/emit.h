@@ -88,6 +88,10 @@ typedef struct GpuTarget {
     LLVMValueRef (*shuffle_xor)(GpuEmitter *em, LLVMValueRef i32, int mask);
     /* The same value, of which nothing is known. NULL: values are computed once. */
     LLVMValueRef (*opaque)(GpuEmitter *em, LLVMValueRef i32);
+    /* The greater (or lesser) ones of two pairs of 16-bit floats, words of 32 bits; NaN wins. NULL:
+     * no instruction does. */
+    LLVMValueRef (*extreme_pair)(GpuEmitter *em, bool most, DType dtype, LLVMValueRef a,
+                                 LLVMValueRef c);
     /* For which lanes of the warp i1 holds: a bit each, in an integer of as many bits. */
     LLVMValueRef (*ballot)(GpuEmitter *em, LLVMValueRef i1);
     /* The lanes in whose i32 this bit is as in this lane's, as `ballot` has them. NULL: by one. */

@@ -131,6 +131,16 @@ static LLVMValueRef opaque(GpuEmitter *em, LLVMValueRef i32)
     return gpu_asm(em, em->i32, "mov.b32 $0, $1;", "=r,r", true, 1, &i32);
 }
 
+static LLVMValueRef extreme_pair(GpuEmitter *em, bool most, DType dtype, LLVMValueRef a,
+                                 LLVMValueRef c)
+{
+    static const char *const texts[2][2] = {
+        {"min.NaN.f16x2 $0, $1, $2;", "min.NaN.bf16x2 $0, $1, $2;"},
+        {"max.NaN.f16x2 $0, $1, $2;", "max.NaN.bf16x2 $0, $1, $2;"}};
+    LLVMValueRef args[] = {a, c};
+    return gpu_asm(em, em->i32, texts[most][dtype == DT_BF16], "=r,r,r", false, 2, args);
+}
+
 static LLVMValueRef ballot(GpuEmitter *em, LLVMValueRef i1)
 {
     LLVMValueRef args[] = {gpu_i32(em, -1), i1};
@@ -361,6 +371,7 @@ const GpuTarget gpu_nvptx = {
     .warp_uniform = warp_uniform,
     .shuffle_xor = shuffle_xor,
     .opaque = opaque,
+    .extreme_pair = extreme_pair,
     .ballot = ballot,
     .same_bit = same_bit,
     .warp_sync = warp_sync,
