@@ -16,14 +16,14 @@
 
 /* What came of a candidate. The names that tune_status_name gives are those of `tune show`. */
 typedef enum TuneStatus {
-    TUNE_OK,       /* measured; its answers are those of the derived schedule */
-    TUNE_TIMEOUT,  /* it, or its compilation, took too long */
-    TUNE_CRASH,    /* a fault of the device, or its process ended */
-    TUNE_WRONG,    /* its answers differ */
-    TUNE_TOO_BIG,  /* "does not fit": it was never launched */
-    TUNE_REFUSED,  /* the compiler refused its lines */
-    TUNE_STATUSES, /* how many there are */
+    TUNE_OK,      /* measured; its answers are those of the derived schedule */
+    TUNE_TIMEOUT, /* it, or its compilation, took too long */
+    TUNE_CRASH,   /* a fault of the device, or its process ended */
+    TUNE_WRONG,   /* its answers differ */
+    TUNE_TOO_BIG, /* "does not fit": it was never launched */
+    TUNE_REFUSED, /* the compiler refused its lines */
 } TuneStatus;
+enum { TUNE_STATUSES = TUNE_REFUSED + 1 };
 
 /* "ok", "timeout", "crash", "wrong", "does not fit", "refused". */
 const char *tune_status_name(TuneStatus status);
@@ -40,7 +40,7 @@ typedef struct TuneRecord {
     const char *bucket; /* the sizes' bucket: "K=4096..8191%64, M=4096..8191%64" (ir/bucket.h) */
     const char *sizes;  /* at which it was measured: "K=4096, M=4096", by name */
     const char *device; /* as tessera_device_info names it: "NVIDIA H200" */
-    const char *arch;   /* the target that it runs: "sm_90a"; of a CPU its name for LLVM: "znver4" */
+    const char *arch; /* the target that it runs: "sm_90a"; of a CPU its name for LLVM: "znver4" */
     /* Lines as a schedule block holds them, keys in the order of ir/schedule.def, one key a line:
      * "tile M 128, N 256\npipeline 4". "": what the compiler derives. */
     const char *candidate;
@@ -99,15 +99,14 @@ bool tune_store_query(TuneStore *store, const TuneFilter *filter, Arena *arena,
                       TuneRecords *records, const char **why);
 
 typedef struct TuneMerged {
-    size_t added, pooled, replaced, kept;
+    size_t added, replaced, kept;
 } TuneMerged;
 /* All rows of `from`. Of two with one key, tune_record_join's goes on. */
 bool tune_store_merge(TuneStore *into, TuneStore *from, TuneMerged *merged, const char **why);
 
-/* Two rows of one key as one: what was measured wins over what failed before it was (the later of
- * two failures); a fault (crash, wrong, timeout) wins over a measurement, so that no shard's fault
- * is lost; of two measurements whose intervals meet, the pooled one (counts added, median and
- * interval weighted by count), else the one with more measurements, of as many the later. */
+/* Which of two rows of one key goes on. A crash or wrong answers win over all: no shard's fault is
+ * lost. What was measured wins over other failures, more measurements over fewer; of others that
+ * are as good the later. So it does not matter in which order stores are merged, nor how often. */
 TuneRecord tune_record_join(const TuneRecord *a, const TuneRecord *b);
 /* Are they of the same key? */
 bool tune_record_same(const TuneRecord *a, const TuneRecord *b);
