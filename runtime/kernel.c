@@ -66,6 +66,8 @@ void options_copy(Arena *arena, const TesseraOptions *from, TesseraOptions *to)
     *to = *from;
     to->kernel = copy_text(arena, from->kernel);
     to->target = copy_text(arena, from->target);
+    to->pins = copy_text(arena, from->pins);
+    to->device = copy_text(arena, from->device);
     to->bindings = copy_pairs(arena, from->bindings, from->n_bindings);
     to->lines = lines;
     copy_names(arena, from, to);
@@ -96,8 +98,10 @@ void compilation_reproducer(void *user, Text *out)
 
 typedef struct CompileTask {
     TesseraKernel *kernel;
-    TesseraProgram *program;
+    const TesseraProgram *program;
     const TesseraOptions *options;
+    Pinned pinned;
+    const char *refused; /* what was wrong with pins that were tried before; NULL: nothing was */
 } CompileTask;
 
 static bool compile_task(void *user)
@@ -108,13 +112,22 @@ static bool compile_task(void *user)
     *c = (Compilation){.work = &kernel->work,
                        .name = task->program->name,
                        .text = task->program->text,
-                       .n = task->program->n};
+                       .n = task->program->n,
+                       .pinned = task->pinned};
     c->imports = imports_copy(&kernel->work.arena, &task->program->imports);
     options_copy(&kernel->work.arena, task->options, &c->options);
     c->name = arena_strdup(&kernel->work.arena, c->name);
     c->text = arena_strndup(&kernel->work.arena, c->text, c->n);
     if (!compile(c) || kernel->work.diags.errors > 0) {
         return false; /* warnings that are errors, too */
+    }
+    if (task->refused) {
+        Diag *diag = diag_warning(&kernel->work.diags, ERR_PINS_UNUSED, SPAN_NONE,
+                                  "a pin of %s does not hold here, and is not used", c->func->name);
+        diag_note(&kernel->work.diags, diag, "%s", task->refused);
+        if (kernel->work.diags.errors > 0) {
+            return false;
+        }
     }
     signature_of_func(c->func, &kernel->signature);
     Text warnings = text_new(&kernel->work.arena);
@@ -137,25 +150,73 @@ static void compile_reproducer(void *user, Text *out)
     compilation_reproducer(&((CompileTask *)user)->kernel->compilation, out);
 }
 
-TesseraStatus kernel_make(TesseraContext *context, TesseraProgram *program,
-                          const TesseraOptions *options, TesseraKernel **out)
+static TesseraStatus make(TesseraContext *context, CompileTask *task)
 {
-    TesseraKernel *kernel = context_take(context, sizeof *kernel);
+    TesseraKernel *kernel = task->kernel = context_take(context, sizeof *kernel);
     if (!kernel) {
         return TESSERA_ENVIRONMENT;
     }
     work_init(&kernel->work, context);
-    CompileTask task = {kernel, program, options};
-    double start = clock_seconds();
-    TesseraStatus status = work_run(&kernel->work, compile_task, compile_reproducer, &task);
-    if (status != TESSERA_OK) {
-        tessera_kernel_free(kernel);
+    return work_run(&kernel->work, compile_task, compile_reproducer, task);
+}
+
+/* What was said first: a line, without the source's. */
+static const char *first_said(TesseraContext *context, const Diags *diags)
+{
+    char *said = NULL;
+    for (size_t i = 0; i < diags->list.n && !said; i++) {
+        const Diag *diag = &diags->list.items[i];
+        context_set(context, &said, diag->severity == SEVERITY_ERROR ? diag->message : NULL);
+    }
+    return said;
+}
+
+/* Pins make nothing impossible: where their lines do not hold the compiler derives all again. */
+static TesseraStatus make_or_derive(TesseraContext *context, CompileTask *task)
+{
+    TesseraStatus status = make(context, task);
+    bool pinned = task->kernel && task->kernel->compilation.pinned.taken;
+    bool refused = status == TESSERA_SOURCE || status == TESSERA_USAGE;
+    if (status == TESSERA_OK || !pinned || !refused || task->pinned.bucket) {
         return status;
     }
-    context_log(context, TESSERA_LOG_INFO, "%s for %s: compiled in %.1f ms", kernel->signature.name,
-                options->target, 1e3 * (clock_seconds() - start));
-    *out = kernel;
+    const char *said = first_said(context, &task->kernel->work.diags);
+    tessera_kernel_free(task->kernel);
+    task->pinned.forbidden = true;
+    task->refused = said ? said : "";
+    status = make(context, task);
+    context_drop(context, (void *)(uintptr_t)said);
+    return status;
+}
+
+static TesseraStatus make_kernel(TesseraContext *context, CompileTask *task, TesseraKernel **out)
+{
+    double start = clock_seconds();
+    TesseraStatus status = make_or_derive(context, task);
+    if (status != TESSERA_OK) {
+        tessera_kernel_free(task->kernel);
+        return status;
+    }
+    context_log(context, TESSERA_LOG_INFO, "%s for %s: compiled in %.1f ms",
+                task->kernel->signature.name, task->options->target,
+                1e3 * (clock_seconds() - start));
+    *out = task->kernel;
     return TESSERA_OK;
+}
+
+TesseraStatus kernel_make(TesseraContext *context, TesseraProgram *program,
+                          const TesseraOptions *options, TesseraKernel **out)
+{
+    return make_kernel(context, &(CompileTask){.program = program, .options = options}, out);
+}
+
+TesseraStatus kernel_make_pinned(TesseraKernel *like, const char *bucket,
+                                 const TesseraOptions *options, TesseraKernel **out)
+{
+    const Compilation *c = &like->compilation;
+    TesseraProgram program = {.name = c->name, .text = c->text, .n = c->n, .imports = *c->imports};
+    CompileTask task = {.program = &program, .options = options, .pinned = {.bucket = bucket}};
+    return make_kernel(like->work.context, &task, out);
 }
 
 TesseraStatus tessera_compile(TesseraProgram *program, const TesseraOptions *options,
@@ -180,6 +241,11 @@ void tessera_kernel_free(TesseraKernel *kernel)
         return;
     }
     TesseraContext *context = kernel->work.context;
+    while (kernel->variants) {
+        TesseraKernel *variant = kernel->variants;
+        kernel->variants = variant->next;
+        tessera_kernel_free(variant);
+    }
     for (OnDevice *at = kernel->devices; at; at = at->next) {
         loaded_close(&at->loaded);
         if (at->jit) {

@@ -37,7 +37,7 @@ typedef struct TuneRecord {
     const char *kernel; /* its name in the source */
     const char *digest; /* of its IR as typed, before facts and schedule: 32 hexadecimal digits */
     const char *types;  /* types and consts: "D=128, T=bf16", by name */
-    const char *bucket; /* the sizes' bucket: "K=4096..8191%64, M=4096..8191%64" (ir/bucket.h) */
+    const char *bucket; /* the sizes' bucket: "K=4096..8191%64, M=4096..8191%64" (pins/bucket.h) */
     const char *sizes;  /* at which it was measured: "K=4096, M=4096", by name */
     const char *device; /* as tessera_device_info names it: "NVIDIA H200" */
     const char *arch; /* the target that it runs: "sm_90a"; of a CPU its name for LLVM: "znver4" */
