@@ -287,6 +287,8 @@ int session_options(const Options *options, Session *session, const TesseraTenso
         .lines = options->lines.items,
         .n_lines = options->lines.n,
         .optimize = options->optimize,
+        .pins = options->no_pins ? "" : options->pins,
+        .device = session->device ? tessera_device_info(session->device)->name : NULL,
     };
     if (tessera_infer(session->program, out, known, &inferred) != TESSERA_OK) {
         return fail_context(session->context);
@@ -311,6 +313,7 @@ int session_compile(const Options *options, Session *session, const TesseraOptio
             return code;
         }
         with_target.target = tessera_device_info(session->device)->target;
+        with_target.device = tessera_device_info(session->device)->name;
     }
     if (tessera_compile(session->program, &with_target, &session->kernel) != TESSERA_OK) {
         return fail_context(session->context);
