@@ -8,6 +8,7 @@
 #include "runtime/device/plan_json.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- compiling ---- */
@@ -161,12 +162,18 @@ static TesseraStatus make(TesseraContext *context, CompileTask *task)
 }
 
 /* What was said first: a line, without the source's. */
-static const char *first_said(TesseraContext *context, const Diags *diags)
+static char *first_said(TesseraContext *context, const Diags *diags)
 {
-    char *said = NULL;
+    char *said = NULL, room[512];
     for (size_t i = 0; i < diags->list.n && !said; i++) {
         const Diag *diag = &diags->list.items[i];
-        context_set(context, &said, diag->severity == SEVERITY_ERROR ? diag->message : NULL);
+        Place place = diag_place(diags, diag->span);
+        if (diag->severity == SEVERITY_ERROR && place.line > 0) {
+            snprintf(room, sizeof room, "%s:%d: %s", place.file, place.line, diag->message);
+        } else {
+            snprintf(room, sizeof room, "%s", diag->message);
+        }
+        context_set(context, &said, diag->severity == SEVERITY_ERROR ? room : NULL);
     }
     return said;
 }
@@ -180,12 +187,12 @@ static TesseraStatus make_or_derive(TesseraContext *context, CompileTask *task)
     if (status == TESSERA_OK || !pinned || !refused || task->pinned.bucket) {
         return status;
     }
-    const char *said = first_said(context, &task->kernel->work.diags);
+    char *said = first_said(context, &task->kernel->work.diags);
     tessera_kernel_free(task->kernel);
     task->pinned.forbidden = true;
     task->refused = said ? said : "";
     status = make(context, task);
-    context_drop(context, (void *)(uintptr_t)said);
+    context_drop(context, said);
     return status;
 }
 

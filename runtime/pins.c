@@ -54,69 +54,60 @@ static char *read_file(Arena *arena, const char *path, size_t *n)
 }
 
 /* What a named file gets wrong is an error; of one that merely lies there, a warning. */
-static bool refuse(Compilation *c, const Diags *said, const char *path)
+static void refuse(Compilation *c, const Diags *said)
 {
     Diags *diags = &c->work->diags;
     const Diag *first = &said->list.items[0];
-    Diag *diag = diag_warning(diags, ERR_PINS_UNUSED, first->span, "%s is not used: %s", path,
-                              first->message);
+    Diag *diag = diag_warning(diags, ERR_PINS_UNUSED, first->span, "%s is not used: %s",
+                              c->pinned.file, first->message);
     if (first->help) {
         diag_help(diags, diag, "%s", first->help);
     }
-    return true;
 }
 
-static bool parse(Compilation *c, const char *path, const char *text, size_t n, bool named)
+static bool parse(Compilation *c)
 {
-    Diags *diags = &c->work->diags;
+    Pinned *pinned = &c->pinned;
+    Diags *diags = &c->work->diags, quiet;
     Arena *arena = &c->work->arena;
-    int source = diags_add_source(diags, path, text, n);
-    if (named) {
-        return pins_read(diags, arena, source, &c->pinned.pins);
+    int source = diags_add_source(diags, pinned->file, pinned->text, pinned->n);
+    if (pinned->named) {
+        return pins_read(diags, arena, source, &pinned->pins);
     }
-    Diags quiet;
     diags_init(&quiet, arena);
     quiet.bug_guard = diags->bug_guard;
     for (size_t i = 0; i < diags->sources.n; i++) { /* places are the same in both */
         ARENA_PUSH(arena, &quiet.sources, diags->sources.items[i]);
     }
-    if (!pins_read(&quiet, arena, source, &c->pinned.pins)) {
-        c->pinned.pins.n = 0;
-        return refuse(c, &quiet, path);
+    if (!pins_read(&quiet, arena, source, &pinned->pins)) {
+        pinned->pins.n = 0;
+        refuse(c, &quiet);
     }
     return true;
 }
 
-static bool read_pins(Compilation *c)
+bool pins_look(Compilation *c)
 {
-    bool named;
-    size_t n = 0;
     Pinned *pinned = &c->pinned;
-    const char *path = c->target && !pinned->forbidden ? file_of(c, &named) : NULL;
+    const char *path = c->target && !pinned->forbidden ? file_of(c, &pinned->named) : NULL;
     if (!path) {
         return true;
     }
     errno = 0;
-    const char *text = read_file(&c->work->arena, path, &n);
-    if (text) {
+    pinned->text = read_file(&c->work->arena, path, &pinned->n);
+    if (pinned->text) {
         pinned->file = path;
-        return parse(c, path, text, n, named);
+        pinned->wanted = true;
+        return true;
     }
-    if (named) {
+    if (pinned->named) {
         diag_failure_at(&c->work->diags, DIAG_ENVIRONMENT, ERR_CANNOT_READ, SPAN_NONE,
                         "cannot read the pins %s: %s", path, errno ? strerror(errno) : "no file");
     } else if (errno != ENOENT && errno != ENOTDIR && errno != ENAMETOOLONG) {
         diag_warning(&c->work->diags, ERR_PINS_UNUSED, SPAN_NONE, "%s is not used: %s", path,
                      errno ? strerror(errno) : "it is no file");
     }
-    return !named;
-}
-
-bool pins_look(Compilation *c)
-{
-    bool good = read_pins(c);
-    c->pinned.wanted = c->pinned.pins.n > 0;
-    return good;
+    return !pinned->named;
 }
 
 /* ---- which entry ---- */
@@ -226,13 +217,21 @@ bool pins_give(Compilation *c)
 {
     Pinned *pinned = &c->pinned;
     const int64_t *sizes = sizes_by_id(c->func, c->options.sizes, c->options.n_sizes);
+    if (pinned->text && !parse(c)) {
+        return false;
+    }
     if (pinned->pins.n == 0) {
         return true;
     }
     const char *bucket = pinned->bucket ? pinned->bucket : buckets_of(c, sizes);
     Choice choice = choose(c, bucket);
     pinned->taken = choice.pin;
-    pinned->later = choice.later;
+    pinned->later = choice.later && !choice.pin;
+    if (pinned->later) {
+        diag_remark(&c->work->diags, SPAN_NONE,
+                    "%s has schedules of %s for some sizes: give them, or launches will",
+                    pinned->file, c->func->name);
+    }
     warn_stale(c, &choice);
     return !choice.pin || give_lines(c, choice.pin);
 }
@@ -241,4 +240,16 @@ const char *pins_later(Compilation *c, const int64_t *sizes)
 {
     const char *bucket = c->pinned.later ? buckets_of(c, sizes) : NULL;
     return bucket && choose(c, bucket).pin ? bucket : NULL;
+}
+
+const char *pins_bucket(Compilation *c, size_t n)
+{
+    const Pins *pins = &c->pinned.pins;
+    for (size_t i = 0; c->pinned.later && i < pins->n; i++) {
+        const Pin *pin = &pins->items[i];
+        if (*pin->bucket && choose(c, pin->bucket).pin == pin && n-- == 0) {
+            return pin->bucket;
+        }
+    }
+    return NULL;
 }

@@ -24,6 +24,9 @@ typedef struct Pinned {
     const char *bucket; /* the one that is wanted; NULL: that of the options' sizes */
     bool wanted;        /* who the kernel is */
     const char *file;   /* that was read; NULL: none */
+    const char *text;   /* that is in it */
+    size_t n;
+    bool named; /* by the caller: what is wrong with it is an error */
     Pins pins;
     Identity identity;
     const Pin *taken; /* NULL: none */
@@ -41,11 +44,13 @@ const char *sizes_text(struct Compilation *c, const int64_t *sizes);
 const char *architecture_of(struct Compilation *c);
 
 /* Reads the file of pins, if there is one; false after an error. Without it nobody asks who the
- * kernel is. */
+ * kernel is. It is parsed when it is used, so that the program's own sources come first. */
 bool pins_look(struct Compilation *c);
 /* Gives the kernel's schedule the lines of the entry that is for it. */
 bool pins_give(struct Compilation *c);
 /* For arguments of these sizes: the bucket for which there is an entry, or NULL. */
 const char *pins_later(struct Compilation *c, const int64_t *sizes);
+/* The n-th bucket for which there is an entry, of a compilation that knows no sizes; NULL: no more. */
+const char *pins_bucket(struct Compilation *c, size_t n);
 
 #endif

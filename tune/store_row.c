@@ -209,9 +209,18 @@ static int weight_of(TuneStatus status)
     return status == TUNE_CRASH || status == TUNE_WRONG ? 2 : status == TUNE_OK;
 }
 
+/* Of the same second any, but always the same. */
+static bool is_later(const TuneRecord *a, const TuneRecord *b)
+{
+    unsigned char left[ROW_SUM], right[ROW_SUM];
+    row_sum(a, left);
+    row_sum(b, right);
+    return a->when != b->when ? a->when > b->when : memcmp(left, right, ROW_SUM) > 0;
+}
+
 TuneRecord tune_record_join(const TuneRecord *a, const TuneRecord *b)
 {
-    const TuneRecord *later = b->when >= a->when ? b : a;
+    const TuneRecord *later = is_later(a, b) ? a : b;
     int left = weight_of(a->status), right = weight_of(b->status);
     if (left != right) {
         return left > right ? *a : *b;
