@@ -132,7 +132,7 @@ static const TuneRecord *winner_of(const TuneGroup *group, const char *candidate
     return group->records;
 }
 
-static const char *measured_text(Arena *arena, const TuneChoice *choice)
+static const char *measured_text(Arena *arena, const TuneWinner *choice)
 {
     Text text = text_new(arena);
     char day[16];
@@ -153,7 +153,7 @@ static const char *measured_text(Arena *arena, const TuneChoice *choice)
     return text.data;
 }
 
-static Pin pin_of(Arena *arena, const TuneChoice *choice)
+static Pin pin_of(Arena *arena, const TuneWinner *choice)
 {
     const TuneRecord *of = choice->groups[0].records;
     Pin pin = {.kernel = of->kernel,
@@ -195,7 +195,7 @@ static void show_place(const Pin *pin)
            *pin->bucket ? pin->bucket : "any size");
 }
 
-static void pin_one(Pinning *p, const TuneChoice *choice)
+static void pin_one(Pinning *p, const TuneWinner *choice)
 {
     Pin pin = pin_of(p->arena, choice);
     show_place(&pin);
@@ -227,7 +227,7 @@ static int pin_all(Pinning *p)
     }
     tune_groups(p->arena, &records, &groups);
     for (size_t i = 0; i < groups.n;) {
-        TuneChoice choice = tune_choose(&groups.items[i], groups.n - i);
+        TuneWinner choice = tune_winner(&groups.items[i], groups.n - i);
         const TuneRecord *of = groups.items[i].records;
         if (text_same(of->version, tessera_version()) && has_kernel(p, of->kernel)) {
             seen++;

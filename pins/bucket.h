@@ -3,8 +3,8 @@
  *
  * A bucket is an octave that ends in a power of two, as 2049..4096, so that tiles chosen for its
  * greatest size hold what the others need; and what divides its sizes: 64, which tiles of products
- * and vectors of every type fit, 8, the least for which rows of 16-bit elements begin at multiples of
- * 16 bytes, or neither. */
+ * and vectors of every type fit, 8, the least for which rows of 16-bit elements begin at multiples
+ * of 16 bytes, or neither. */
 #ifndef TESSERA_PINS_BUCKET_H
 #define TESSERA_PINS_BUCKET_H
 

@@ -195,6 +195,10 @@ static void warn_stale(Compilation *c, const Choice *choice)
                            "this pin is not used: it was measured with tessera %s, and this is %s",
                            pin->version, TESSERA_VERSION);
     diag_help(diags, diag, "measure again with `tessera tune`, then `tessera tune pin`");
+    if (choice->changed) {
+        diag_note(diags, diag, "its digest was %s, and is %s", pin->digest,
+                  c->pinned.identity.digest);
+    }
 }
 
 static bool give_lines(Compilation *c, const Pin *pin)

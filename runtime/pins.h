@@ -50,7 +50,8 @@ bool pins_look(struct Compilation *c);
 bool pins_give(struct Compilation *c);
 /* For arguments of these sizes: the bucket for which there is an entry, or NULL. */
 const char *pins_later(struct Compilation *c, const int64_t *sizes);
-/* The n-th bucket for which there is an entry, of a compilation that knows no sizes; NULL: no more. */
+/* The n-th bucket for which there is an entry, of a compilation that knows no sizes; NULL: no
+ * more. */
 const char *pins_bucket(struct Compilation *c, size_t n);
 
 #endif

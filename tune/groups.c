@@ -108,9 +108,9 @@ static double ratio_of(const TuneGroup *groups, size_t n, const char *candidate,
     return exp(sum / (double)n);
 }
 
-TuneChoice tune_choose(const TuneGroup *groups, size_t n)
+TuneWinner tune_winner(const TuneGroup *groups, size_t n)
 {
-    TuneChoice choice = {.groups = groups};
+    TuneWinner choice = {.groups = groups};
     while (choice.n < n && same_bucket(groups[0].records, groups[choice.n].records)) {
         choice.n++;
     }

@@ -31,15 +31,15 @@ void tune_time(double seconds, Text *out);
 const char *tune_lines(Arena *arena, const TuneRecord *record);
 
 /* The choice for all sizes of a bucket that were measured. */
-typedef struct TuneChoice {
+typedef struct TuneWinner {
     const TuneGroup *groups; /* of the bucket, one a size, one after the other */
     size_t n;
     const char *candidate; /* NULL: what is derived is as good */
     double ratio;          /* how much faster it is than what is derived: the geometric mean */
-} TuneChoice;
+} TuneWinner;
 /* Of groups[0..] those of the first one's bucket. A candidate is chosen that was measured at all of
- * the sizes and lost to what is derived at none, and is the fastest of them; one that no size can tell
- * from the derived schedule is not. */
-TuneChoice tune_choose(const TuneGroup *groups, size_t n);
+ * the sizes and lost to what is derived at none, and is the fastest of them; one that no size can
+ * tell from the derived schedule is not. */
+TuneWinner tune_winner(const TuneGroup *groups, size_t n);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a sweep came to, for one question (groups.h): which lines mattered, how well the model ranked,
- * why candidates failed. Three writers: text, JSON, and one page for a browser. */
+/* What a sweep came to, for one question (groups.h): which lines mattered, how well the model
+ * ranked, why candidates failed. Three writers: text, JSON, and one page for a browser. */
 #ifndef TESSERA_TUNE_REPORT_H
 #define TESSERA_TUNE_REPORT_H
 

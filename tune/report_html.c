@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The report as one page, which needs nothing else: pictures are SVG, its script shows what is under
- * the pointer, and tests itself. */
+/* The report as one page, which needs nothing else: pictures are SVG; its script tests the page. */
 #include "tune/report.h"
 
 #include <math.h>

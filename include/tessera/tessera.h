@@ -243,7 +243,8 @@ typedef struct TesseraOptions {
     /* A file of pins, schedules that `tessera tune` measured; "": none. NULL: as tessera_pins_use
      * says. Lines of the source's schedule blocks, and `lines`, count more. */
     const char *pins;
-    const char *device; /* as tessera_device_info names it: pins of others do not count; NULL: any */
+    /* As tessera_device_info names it: pins of others do not count; NULL: any of the target. */
+    const char *device;
 } TesseraOptions;
 
 typedef struct TesseraKernel TesseraKernel;
@@ -339,9 +340,9 @@ TESSERA_API const TesseraTarget *tessera_target(TesseraContext *context, size_t 
 /* ---- pins: schedules that were measured ----
  *
  * `tessera tune pin` writes them, as text, into a file beside the source, linear.tune for
- * linear.tile. An entry is for a kernel as it is typed, a device, and a bucket of sizes: an octave as
- * 2049..4096, and what divides them. It is used for the sizes of the options, where these are given,
- * else each launch takes the code for its own. What does not hold any more is a warning. */
+ * linear.tile. An entry is for a kernel as it is typed, a device, and a bucket of sizes: an octave
+ * as 2049..4096, and what divides them. It is used for the sizes of the options, where these are
+ * given, else each launch takes the code for its own. What does not hold any more is a warning. */
 
 /* For later calls with this context, where options say nothing else: NULL: the file beside the
  * source; a path: that file; "off": none. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Schedules that were measured, through the C API: taken from beside the source by compilations that
- * know their sizes, and by launches of kernels that were compiled without. */
+/* Schedules that were measured, through the C API: taken from beside the source by compilations
+ * that know their sizes, and by launches of kernels that were compiled without. */
 #include "tests/runtime/harness.h"
 
 #include <stdio.h>
