@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { PLOT_WIDTH = 460, PLOT_HEIGHT = 320, MARGIN = 48, MOST_ROWS = 400 };
+enum { PLOT_WIDTH = 460, PLOT_HEIGHT = 320, MARGIN = 76, MOST_ROWS = 400 };
 
 static void put_escaped(Text *out, const char *text)
 {
