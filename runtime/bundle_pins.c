@@ -33,6 +33,12 @@ bool bundle_add_pinned(Making *making, size_t function, const TesseraOptions *an
     TesseraKernel *general;
     const char *bucket;
     with.target = target;
+    if (!pins_may_be(making->work, making->program, any)) {
+        return true;
+    }
+    Compiler *compiler = making->work->context->compiler;
+    compiler->making = arena_printf(&making->work->arena, "%s for %s, for any size",
+                                    making->functions.items[function].of.name, target);
     making->status = tessera_compile(making->program, &with, &general);
     if (making->status != TESSERA_OK) {
         return false;
@@ -41,5 +47,6 @@ bool bundle_add_pinned(Making *making, size_t function, const TesseraOptions *an
         add_one(making, function, general, &with, bucket);
     }
     tessera_kernel_free(general);
+    compiler->making = NULL;
     return true;
 }

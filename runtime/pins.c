@@ -30,6 +30,15 @@ static const char *file_of(Compilation *c, bool *named)
     return c->imports && c->imports->folder ? pins_beside(&c->work->arena, c->name) : NULL;
 }
 
+bool pins_may_be(Work *work, TesseraProgram *program, const TesseraOptions *options)
+{
+    bool named;
+    Compilation c = {
+        .work = work, .name = program->name, .imports = &program->imports, .options = *options};
+    const char *path = file_of(&c, &named);
+    return path && access(path, F_OK) == 0;
+}
+
 /* NULL, with errno, or 0 where it is no file. */
 static char *read_file(Arena *arena, const char *path, size_t *n)
 {

@@ -150,6 +150,8 @@ TesseraStatus kernel_make(TesseraContext *context, TesseraProgram *program,
 /* The same under the pins of a bucket, with what its sizes have in common; no other pins hold. */
 TesseraStatus kernel_make_pinned(TesseraKernel *like, const char *bucket,
                                  const TesseraOptions *options, TesseraKernel **kernel);
+/* Is there a file of pins at all? */
+bool pins_may_be(Work *work, TesseraProgram *program, const TesseraOptions *options);
 /* What the sizes of a bucket have in common, beside what the options say (variants.c). */
 void options_add_bucket(Arena *arena, TesseraOptions *options, const char *bucket);
 /* The kernel for a launch with these arguments: itself, or a variant under pins (variants.c). */
