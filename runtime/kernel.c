@@ -92,6 +92,9 @@ void compilation_reproducer(void *user, Text *out)
     for (size_t i = 0; i < o->n_lines; i++) {
         text_printf(out, " --schedule '%s'", o->lines[i]);
     }
+    for (size_t i = 0; c->pinned.taken && i < c->pinned.taken->lines.n; i++) {
+        text_printf(out, " --schedule '%s'", c->pinned.taken->lines.items[i].text);
+    }
     text_char(out, '\n');
     text_add_n(out, c->text, c->n);
 }
@@ -114,6 +117,7 @@ void tessera_kernel_free(TesseraKernel *kernel)
         }
     }
     work_free(&kernel->work);
+    context_drop(context, kernel->bucket);
     context_drop(context, kernel);
 }
 

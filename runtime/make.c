@@ -27,6 +27,9 @@ static bool compile_task(void *user)
                        .pinned = task->pinned};
     c->imports = imports_copy(&kernel->work.arena, &task->program->imports);
     options_copy(&kernel->work.arena, task->options, &c->options);
+    if (c->pinned.bucket) {
+        c->pinned.bucket = arena_strdup(&kernel->work.arena, c->pinned.bucket);
+    }
     c->name = arena_strdup(&kernel->work.arena, c->name);
     c->text = arena_strndup(&kernel->work.arena, c->text, c->n);
     if (!compile(c) || kernel->work.diags.errors > 0) {

@@ -124,6 +124,7 @@ struct TesseraKernel {
     OnDevice *devices;
     TesseraKernel *variants; /* for sizes that became known at a launch (variants.c) */
     TesseraKernel *next;     /* of these */
+    char *bucket;            /* that a variant is for; from the allocator */
     bool is_failed;          /* there is no code of it: launches take the other */
 };
 

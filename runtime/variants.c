@@ -24,9 +24,11 @@ void options_add_bucket(Arena *arena, TesseraOptions *options, const char *bucke
     options->n_facts = n;
 }
 
+/* What one launch needs to know is forgotten after it: kernels are prepared any number of times. */
 typedef struct BucketTask {
     TesseraKernel *kernel;
     const TesseraArg *args;
+    Work scratch;
     const char *bucket;     /* comes out; NULL: there is no pin for the sizes */
     TesseraOptions options; /* of the variant */
 } BucketTask;
@@ -34,15 +36,18 @@ typedef struct BucketTask {
 static bool bucket_task(void *user)
 {
     BucketTask *task = user;
-    Compilation *c = &task->kernel->compilation;
-    int64_t *sizes = ARENA_ARRAY(&c->work->arena, int64_t, c->func->dimvars.n + 1);
-    if (!sizes_from_args(c->func, &c->options, task->args, sizes)) {
-        return false; /* the launch says what is wrong */
+    Compilation c = task->kernel->compilation;
+    task->scratch.arena.guard = task->kernel->work.arena.guard;
+    task->scratch.diags.bug_guard = task->kernel->work.diags.bug_guard;
+    int64_t *sizes = ARENA_ARRAY(&task->scratch.arena, int64_t, c.func->dimvars.n + 1);
+    c.work = &task->scratch;
+    if (!sizes_from_args(c.func, &c.options, task->args, sizes)) {
+        return true; /* the launch says what is wrong */
     }
-    task->bucket = pins_later(c, sizes);
-    task->options = c->options;
+    task->bucket = pins_later(&c, sizes);
+    task->options = c.options;
     if (task->bucket) {
-        options_add_bucket(&c->work->arena, &task->options, task->bucket);
+        options_add_bucket(&task->scratch.arena, &task->options, task->bucket);
     }
     return true;
 }
@@ -50,18 +55,18 @@ static bool bucket_task(void *user)
 static TesseraKernel *find_variant(const TesseraKernel *kernel, const char *bucket)
 {
     TesseraKernel *at = kernel->variants;
-    while (at && !text_same(at->compilation.pinned.bucket, bucket)) {
+    while (at && !text_same(at->bucket, bucket)) {
         at = at->next;
     }
     return at;
 }
 
 /* A kernel that is remembered as one that cannot be. */
-static TesseraKernel *no_variant(TesseraKernel *kernel)
+static TesseraKernel *no_variant(TesseraContext *context)
 {
-    TesseraKernel *none = context_take(kernel->work.context, sizeof *none);
+    TesseraKernel *none = context_take(context, sizeof *none);
     if (none) {
-        work_init(&none->work, kernel->work.context);
+        work_init(&none->work, context);
         none->is_failed = true;
     }
     return none;
@@ -76,13 +81,13 @@ static TesseraKernel *make_variant(const BucketTask *task, TesseraDevice *device
         context_log(context, TESSERA_LOG_INFO, "%s: the pin for %s does not hold: %s",
                     kernel->signature.name, task->bucket, tessera_error(context)->message);
         tessera_kernel_free(made);
-        made = no_variant(kernel);
+        made = no_variant(context);
     } else {
         context_log(context, TESSERA_LOG_INFO, "%s: pinned for %s", kernel->signature.name,
                     task->bucket);
     }
     if (made) {
-        made->compilation.pinned.bucket = task->bucket;
+        context_set(context, &made->bucket, task->bucket);
         made->next = kernel->variants;
         kernel->variants = made;
     }
@@ -92,19 +97,19 @@ static TesseraKernel *make_variant(const BucketTask *task, TesseraDevice *device
 TesseraKernel *kernel_for(TesseraKernel *kernel, TesseraDevice *device, const TesseraArg *args)
 {
     BucketTask task = {.kernel = kernel, .args = args};
-    Compilation *c = &kernel->compilation;
-    if (!c->pinned.later || c->stopped) {
+    TesseraKernel *variant = NULL;
+    if (!kernel->compilation.pinned.later || kernel->compilation.stopped) {
         return kernel;
     }
     size_t told = kernel->work.diags.list.n;
     int errors = kernel->work.diags.errors;
-    bool found = work_run(&kernel->work, bucket_task, NULL, &task) == TESSERA_OK && task.bucket;
+    work_init(&task.scratch, kernel->work.context);
+    if (work_run(&kernel->work, bucket_task, NULL, &task) == TESSERA_OK && task.bucket) {
+        variant = find_variant(kernel, task.bucket);
+        variant = variant ? variant : make_variant(&task, device);
+    }
+    work_free(&task.scratch);
     kernel->work.diags.list.n = told;
     kernel->work.diags.errors = errors;
-    if (!found) {
-        return kernel;
-    }
-    TesseraKernel *variant = find_variant(kernel, task.bucket);
-    variant = variant ? variant : make_variant(&task, device);
     return variant && !variant->is_failed ? variant : kernel;
 }

@@ -82,6 +82,7 @@ END_TEST
 static void expect(const char *text, const char *want, int line)
 {
     Pins pins;
+    end();
     begin();
     ck_assert_msg(!read_text(text, strlen(text), &pins), "%s", text);
     const Diag *diag = &diags.list.items[0];
