@@ -30,6 +30,10 @@ static bool compile_task(void *user)
     if (c->pinned.bucket) {
         c->pinned.bucket = arena_strdup(&kernel->work.arena, c->pinned.bucket);
     }
+    if (c->pinned.text) {
+        c->pinned.file = arena_strdup(&kernel->work.arena, c->pinned.file);
+        c->pinned.text = arena_strndup(&kernel->work.arena, c->pinned.text, c->pinned.n);
+    }
     c->name = arena_strdup(&kernel->work.arena, c->name);
     c->text = arena_strndup(&kernel->work.arena, c->text, c->n);
     if (!compile(c) || kernel->work.diags.errors > 0) {
@@ -130,12 +134,21 @@ TesseraStatus kernel_make(TesseraContext *context, TesseraProgram *program,
     return make_kernel(context, &(CompileTask){.program = program, .options = options}, out);
 }
 
+TesseraStatus kernel_make_again(TesseraContext *context, TesseraProgram *program,
+                                const TesseraOptions *options, const Pinned *pinned,
+                                TesseraKernel **out)
+{
+    CompileTask task = {.program = program, .options = options, .pinned = pins_again(pinned)};
+    return make_kernel(context, &task, out);
+}
+
 TesseraStatus kernel_make_pinned(TesseraKernel *like, const char *bucket,
                                  const TesseraOptions *options, TesseraKernel **out)
 {
     const Compilation *c = &like->compilation;
     TesseraProgram program = {.name = c->name, .text = c->text, .n = c->n, .imports = *c->imports};
-    CompileTask task = {.program = &program, .options = options, .pinned = {.bucket = bucket}};
+    CompileTask task = {.program = &program, .options = options, .pinned = pins_again(&c->pinned)};
+    task.pinned.bucket = bucket;
     return make_kernel(like->work.context, &task, out);
 }
 

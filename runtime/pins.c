@@ -98,7 +98,12 @@ static bool parse(Compilation *c)
 bool pins_look(Compilation *c)
 {
     Pinned *pinned = &c->pinned;
-    const char *path = c->target && !pinned->forbidden ? file_of(c, &pinned->named) : NULL;
+    pinned->text = pinned->forbidden ? NULL : pinned->text;
+    pinned->wanted = pinned->text != NULL;
+    if (pinned->wanted || pinned->forbidden || !c->target) {
+        return true;
+    }
+    const char *path = file_of(c, &pinned->named);
     if (!path) {
         return true;
     }
@@ -117,6 +122,16 @@ bool pins_look(Compilation *c)
                      errno ? strerror(errno) : "it is no file");
     }
     return !pinned->named;
+}
+
+Pinned pins_again(const Pinned *pinned)
+{
+    return (Pinned){.forbidden = pinned->forbidden || !pinned->text,
+                    .bucket = pinned->bucket,
+                    .file = pinned->file,
+                    .text = pinned->text,
+                    .n = pinned->n,
+                    .named = pinned->named};
 }
 
 /* ---- which entry ---- */

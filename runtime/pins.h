@@ -46,6 +46,9 @@ const char *architecture_of(struct Compilation *c);
 /* Reads the file of pins, if there is one; false after an error. Without it nobody asks who the
  * kernel is. It is parsed when it is used, so that the program's own sources come first. */
 bool pins_look(struct Compilation *c);
+/* For a compilation of the same again, here or elsewhere: the same text, whatever the file says
+ * now. */
+Pinned pins_again(const Pinned *pinned);
 /* Gives the kernel's schedule the lines of the entry that is for it. */
 bool pins_give(struct Compilation *c);
 /* For arguments of these sizes: the bucket for which there is an entry, or NULL. */

@@ -148,6 +148,10 @@ void context_take_over(TesseraContext *context, TesseraContext *from);
 /* As tessera_compile, of options that were checked, with another context than the program's. */
 TesseraStatus kernel_make(TesseraContext *context, TesseraProgram *program,
                           const TesseraOptions *options, TesseraKernel **kernel);
+/* What was made before, from the same pins. */
+TesseraStatus kernel_make_again(TesseraContext *context, TesseraProgram *program,
+                                const TesseraOptions *options, const Pinned *pinned,
+                                TesseraKernel **kernel);
 /* The same under the pins of a bucket, with what its sizes have in common; no other pins hold. */
 TesseraStatus kernel_make_pinned(TesseraKernel *like, const char *bucket,
                                  const TesseraOptions *options, TesseraKernel **kernel);
