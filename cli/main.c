@@ -22,6 +22,8 @@ static const Verb VERBS[] = {
     {"cache", "[info | list | verify | prune | clear]",
      "what compiled code is kept; without damaged entries, with fewer, with none", VERB_CACHE,
      verb_cache},
+    {"tune", "show | diff | export | pin | merge | report ...",
+     "what was measured of schedules; the best of it beside the source", VERB_TUNE, verb_tune},
     {"targets", "", "what can be compiled for, and the devices here", VERB_OTHER, verb_targets},
     {"help", "[VERB]", "this text", VERB_OTHER, verb_help},
     {"version", "", "the version", VERB_OTHER, verb_version},

@@ -10,12 +10,13 @@
 enum {
     ALL = VERB_RUN | VERB_COMPILE | VERB_EXPLAIN | VERB_BENCH,
     CHECKED = ALL | VERB_CHECK,
-    ANY = CHECKED | VERB_FMT | VERB_DOCTOR | VERB_CACHE | VERB_OTHER,
+    ANY = CHECKED | VERB_FMT | VERB_DOCTOR | VERB_CACHE | VERB_TUNE | VERB_OTHER,
     ON_DEVICE = VERB_RUN | VERB_BENCH,
 };
 
 const OptionRow option_rows[] = {
     {"-o", "[NAME=]FILE", VERB_RUN | VERB_COMPILE, "where to; `-`: standard output"},
+    {"-o", "FILE", VERB_TUNE, "of export: where to; `-`: standard output"},
     {"--set", "T=bf16,D=64,...", CHECKED, "generic and const parameters"},
     {"--size", "M=1000,N=4k,...", ALL, "sizes: inputs that are not given become random"},
     {"--size", "M=1000,N=4k,...", VERB_CHECK, "fixed sizes; several are tried of others"},
@@ -23,6 +24,9 @@ const OptionRow option_rows[] = {
      "what holds for sizes that are not given"},
     {"--strides", "\"x=*8,1\"", CHECKED, "how a tensor lies: a stride an axis, `*` is any"},
     {"--schedule", "\"tile M 128, N 256\"", CHECKED, "a schedule line; it beats the source's"},
+    {"--pins", "FILE.tune", CHECKED,
+     "schedules that were measured (default: those beside the source)"},
+    {"--no-pins", NULL, CHECKED, "no schedules that were measured"},
     {"--target", "NAME", ALL, "what to compile for (default: the device here)"},
     {"--variant", "\"T=bf16, N % 8 == 0\"", VERB_COMPILE,
      "of a bundle, once or more: code for such sizes beside that for any"},
@@ -43,6 +47,12 @@ const OptionRow option_rows[] = {
     {"--isolate", "never|auto|always", CHECKED,
      "machine code is made by a program of its own, tessera-worker (default: never)"},
     {"--no-jit", NULL, ON_DEVICE, "machine code comes from the cache, or not at all"},
+    {"--store", "FILE", VERB_TUNE, "what was measured (default: in the user's data folder)"},
+    {"--pins", "FILE.tune", VERB_TUNE, "of pin: the file (default: beside the source)"},
+    {"--all", NULL, VERB_TUNE, "of show: every candidate"},
+    {"--json", NULL, VERB_TUNE, "of export and report: JSON"},
+    {"--csv", NULL, VERB_TUNE, "of export: a table"},
+    {"--html", "FILE", VERB_TUNE, "of report: one page"},
     {"--describe", NULL, VERB_COMPILE, "nothing is made: the signatures of the kernels"},
     {"-MD", NULL, VERB_COMPILE, "the files read, as a rule for make, in the -o FILE's .d"},
     {"--rounds", "N", VERB_BENCH, "of which the median is taken (default: 7)"},
@@ -366,6 +376,8 @@ static const char **text_slot(const OptionRow *row, Options *options)
            : is(row, "--emit")        ? &options->emit
            : is(row, "--compare")     ? &options->compare
            : is(row, "--html")        ? &options->html
+           : is(row, "--store")       ? &options->store
+           : is(row, "--pins")        ? &options->pins
            : is(row, "--trace")       ? &options->trace
            : is(row, "--trap")        ? &options->trap
            : is(row, "--print-after") ? &options->print_after
@@ -379,6 +391,8 @@ static bool *switch_slot(const OptionRow *row, Options *options)
            : is(row, "--no-jit")        ? &options->no_jit
            : is(row, "--json")          ? &options->json
            : is(row, "--csv")           ? &options->csv
+           : is(row, "--no-pins")       ? &options->no_pins
+           : is(row, "--all")           ? &options->all
            : is(row, "--describe")      ? &options->describe
            : is(row, "-Werror")         ? &options->deny
            : is(row, "-MD")             ? &options->dependencies
@@ -495,15 +509,15 @@ static int read_option(const Verb *verb, int argc, char **argv, int *at, Options
 }
 
 /* The kernel's name follows the last colon, when what follows is a name. */
-static void split_path(const char *text, Options *options)
+void path_split(const char *text, const char **path, const char **kernel)
 {
     const char *colon = strrchr(text, ':');
     bool named = colon && colon[1];
     for (const char *at = named ? colon + 1 : ""; *at; at++) {
         named = named && (isalnum((unsigned char)*at) || *at == '_');
     }
-    options->path = named ? keep_text(text, (size_t)(colon - text)) : text;
-    options->kernel = named ? colon + 1 : NULL;
+    *path = named ? keep_text(text, (size_t)(colon - text)) : text;
+    *kernel = named ? colon + 1 : NULL;
 }
 
 int options_read(const Verb *verb, int argc, char **argv, Options *options)
@@ -519,7 +533,7 @@ int options_read(const Verb *verb, int argc, char **argv, Options *options)
                 return code;
             }
         } else if (!options->path && verb->bit != VERB_FMT) {
-            split_path(argv[i], options);
+            path_split(argv[i], &options->path, &options->kernel);
         } else {
             add_string(&options->values, argv[i]);
         }
@@ -529,7 +543,7 @@ int options_read(const Verb *verb, int argc, char **argv, Options *options)
         return fail_code(FAIL_SIZE, TESSERA_USAGE, "--size %s=…: only bench walks over sizes",
                          options->ranges.items[0].name);
     }
-    if (!(verb->bit & (VERB_OTHER | VERB_EXPLAIN | VERB_DOCTOR | VERB_CACHE)) && !any) {
+    if (!(verb->bit & (VERB_OTHER | VERB_EXPLAIN | VERB_DOCTOR | VERB_CACHE | VERB_TUNE)) && !any) {
         return fail_code(FAIL_NO_FILE, TESSERA_USAGE, "%s wants a file: tessera %s %s", verb->name,
                          verb->name, verb->synopsis);
     }

@@ -111,7 +111,6 @@ static void param_line(Parser *p, ParamIo io)
 
 static void schedule_line(Parser *p)
 {
-    static const char *const origins[] = {"derived", "source", "command"};
     char *key = arena_strdup(p->arena, parse_word(p));
     char *dot = strchr(key, '.');
     const char *sub = dot ? dot + 1 : "";
@@ -124,7 +123,7 @@ static void schedule_line(Parser *p)
     int64_t amount = is_number ? parse_integer(p) : 0;
     const char *name = is_number ? NULL : parse_word(p);
     for (int origin = LINE_DERIVED; origin <= LINE_COMMAND; origin++) {
-        if (parse_take_word(p, origins[origin])) {
+        if (parse_take_word(p, line_origins[origin])) {
             schedule_give(p->func, key, sub, name, amount, (LineOrigin)origin, SPAN_NONE);
             return;
         }

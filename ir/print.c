@@ -386,7 +386,6 @@ static void put_params(Printer *p)
 
 static void put_schedule(Printer *p)
 {
-    static const char *const origins[] = {"derived", "source", "command"};
     for (size_t i = 0; i < p->func->schedule->lines.n; i++) {
         const Line *line = &p->func->schedule->lines.items[i];
         text_printf(p->out, "  line %s%s%s = ", line->key, line->sub[0] ? "." : "", line->sub);
@@ -395,7 +394,7 @@ static void put_schedule(Printer *p)
         } else {
             text_printf(p->out, "%" PRId64, line->number);
         }
-        text_printf(p->out, " %s\n", origins[line->origin]);
+        text_printf(p->out, " %s\n", line_origins[line->origin]);
     }
 }
 

@@ -218,10 +218,12 @@ class Kernel:
 
     # ---- options ----
 
-    def given(self, *, schedule=(), facts=None, optimize=0, **bindings):
+    def given(self, *, schedule=(), facts=None, optimize=0, pins=None, **bindings):
         """The same kernel, compiled with these lines of a schedule, with facts of sizes (a number:
         what they are multiples of; a tuple: multiple, least, most) instead of what the arguments
-        have, and with generic and const parameters bound."""
+        have, and with generic and const parameters bound. pins: a file of schedules that were
+        measured, instead of the one beside the source; False: none."""
+        pins = "" if pins is False else None if pins is None else os.fspath(pins)
         lines = [schedule] if isinstance(schedule, str) else list(schedule)
         if len(lines) == 1:
             lines = [line.strip() for line in lines[0].split(";") if line.strip()]
@@ -232,6 +234,7 @@ class Kernel:
             "lines": [*old.get("lines", ()), *lines],
             "facts": {**old.get("facts", {}), **facts},
             "optimize": optimize or old.get("optimize", 0),
+            "pins": old.get("pins") if pins is None else pins,
             "bindings": {**old.get("bindings", {}), **bindings}})
 
     # ---- arguments ----
@@ -264,7 +267,7 @@ class Kernel:
 
     # ---- compiling ----
 
-    def _options(self, target, values, named, looks):
+    def _options(self, target, values, named, looks, device):
         """tessera_infer's answer as options: (options, what they point to, bindings, sizes)."""
         given = self._given
         bindings = {n: v for n, v in named.items() if n in self.generics}
@@ -280,7 +283,9 @@ class Kernel:
         options = Options(kernel=self.name.encode(), target=target.encode(),
                           bindings=pairs, n_bindings=len(pairs), sizes=sizes, n_sizes=len(sizes),
                           facts=facts, n_facts=len(facts), lines=lines, n_lines=len(lines),
-                          optimize=given.get("optimize", 0))
+                          optimize=given.get("optimize", 0),
+                          pins=None if given.get("pins") is None else os.fsencode(given["pins"]),
+                          device=device and device.encode())
         known = _abi.array(Tensor, [tensor_of(look) for look in looks])
         inferred = _abi.Inferred()
         self._runtime.call("infer", self._program._handle, byref(options), known, byref(inferred))
@@ -296,10 +301,11 @@ class Kernel:
         texts = {n.decode(): v.decode() for n, v in bound.items()}
         return options, [pairs, sizes, facts, lines], texts, found
 
-    def _compile(self, target, values, named, looks):
+    def _compile(self, target, values, named, looks, device=None):
         """`looks`: one a parameter, inputs, then outputs; None where nothing is known."""
         with self._runtime.lock:
-            options, kept, bindings, sizes = self._options(target, values, named, looks)
+            options, kept, bindings, sizes = self._options(target, values, named, looks,
+                                                             device)
             launched = [look for p, look in zip([*self.inputs, *self.outputs], looks)
                         if not p.is_const]
             lying = ()
@@ -310,7 +316,7 @@ class Kernel:
                 self._place_made(args, launched, options, bindings, sizes)
                 options.args, options.n_args = args, len(args)
                 kept.append(args)
-            key = (target, tuple(bindings.items()),
+            key = (target, device, tuple(bindings.items()),
                    tuple((options.sizes[i].name, options.sizes[i].value)
                          for i in range(options.n_sizes)), lying)
             found = self._compiled.get(key)
@@ -363,7 +369,9 @@ class Kernel:
         looks, _, _, place = self._looks(values, self._outputs(out))
         if target is None:
             real = place and any(not isinstance(v, Spec) for v in values if v is not None)
-            target = self._runtime.device(*place).target if real else "native"
+            device = self._runtime.device(*place) if real else None
+            return self._compile(device.target if device else "native", values, named, looks,
+                                 device and device.name)[0]
         return self._compile(target, values, named, looks)[0]
 
     def explain(self, *args, target=None, form="text", **named):
@@ -386,7 +394,7 @@ class Kernel:
         if adapter is None:
             raise TypeError(f"{self.name}: no argument says where it runs: give out=")
         device = self._runtime.device(*place)
-        compiled, sizes = self._compile(device.target, values, named, looks)
+        compiled, sizes = self._compile(device.target, values, named, looks, device.name)
         compiled_sizes, compiled.sizes = compiled.sizes, sizes
         makers = []
         for i, (p, value) in enumerate(zip(self.outputs, outputs)):
