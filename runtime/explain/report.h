@@ -151,6 +151,7 @@ typedef struct ProductReport {
     int64_t tiles;
     double waves, tail; /* tiles a multiprocessor; share of all that idle in the last wave */
     double share;       /* of the roofline, by the model */
+    double cycles;      /* of all, by the model */
     const char *limiter;
 } ProductReport;
 
@@ -199,6 +200,14 @@ void report_make(const ReportInput *input, Report *report);
 double launch_total(const LaunchReport *launch, Traffic kind, size_t field);
 #define LAUNCH_TOTAL(launch, kind, field)                                                          \
     launch_total((launch), (kind), offsetof(AccessReport, field))
+
+/* Seconds that all launches take, by the model (predict.c): schedules are ranked by it. And the least
+ * that memory and arithmetic of the part allow. 0: not known; of a CPU both are about a nominal
+ * one. */
+typedef struct Predicted {
+    double seconds, roof;
+} Predicted;
+Predicted report_predict(const Report *report, int threads);
 
 /* ---- writers ---- */
 
