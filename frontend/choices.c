@@ -3,10 +3,10 @@
  * numbers that are in them. A line of a stronger block takes the place of a weaker one's. */
 #include "frontend/blocks.h"
 
-static Choice *find_choice(Choices *choices, const LineDecl *line)
+static TuneChoice *find_choice(TuneChoices *choices, const LineDecl *line)
 {
     for (size_t i = 0; i < choices->n; i++) {
-        Choice *choice = &choices->items[i];
+        TuneChoice *choice = &choices->items[i];
         if (text_same(choice->key, line->key) && text_same(choice->sub, line->sub)) {
             return choice;
         }
@@ -14,7 +14,7 @@ static Choice *find_choice(Choices *choices, const LineDecl *line)
     return NULL;
 }
 
-static void add_value(Lower *l, Choice *choice, const char *value)
+static void add_value(Lower *l, TuneChoice *choice, const char *value)
 {
     for (size_t i = 0; i < choice->values.n; i++) {
         if (text_same(choice->values.items[i], value)) {
@@ -24,12 +24,12 @@ static void add_value(Lower *l, Choice *choice, const char *value)
     ARENA_PUSH(l->arena, &choice->values, value);
 }
 
-static Choice make_choice(Lower *l, const ChoiceDecl *decl, int strength)
+static TuneChoice make_choice(Lower *l, const ChoiceDecl *decl, int strength)
 {
-    Choice choice = {.key = decl->line.key,
-                     .sub = decl->line.sub,
-                     .span = decl->line.span,
-                     .strength = strength};
+    TuneChoice choice = {.key = decl->line.key,
+                         .sub = decl->line.sub,
+                         .span = decl->line.span,
+                         .strength = strength};
     for (size_t i = 0; i < decl->values.n; i++) {
         const ChoiceValue *value = &decl->values.items[i];
         if (value->word) {
@@ -42,11 +42,11 @@ static Choice make_choice(Lower *l, const ChoiceDecl *decl, int strength)
     return choice;
 }
 
-static void add_block(Lower *l, const ScheduleDecl *block, int strength, Choices *choices)
+static void add_block(Lower *l, const ScheduleDecl *block, int strength, TuneChoices *choices)
 {
     for (size_t i = 0; i < block->choices.n; i++) {
         const ChoiceDecl *decl = &block->choices.items[i];
-        Choice *old = find_choice(choices, &decl->line);
+        TuneChoice *old = find_choice(choices, &decl->line);
         if (text_same(decl->line.key, "tile")) {
             block_check_dimension(l, &decl->line);
         }
@@ -64,11 +64,11 @@ static void add_block(Lower *l, const ScheduleDecl *block, int strength, Choices
 }
 
 bool frontend_choices(Module *module, const KernelSignature *kernel, Func *func,
-                      const char *target_name, const int64_t *sizes, Choices *choices)
+                      const char *target_name, const int64_t *sizes, TuneChoices *choices)
 {
     int errors = module->diags->errors;
     Lower l = block_lower(module, kernel, func);
-    *choices = (Choices){0};
+    *choices = (TuneChoices){0};
     for (int strength = 0; strength < 4; strength++) { /* named or not, with `when` or without */
         bool named = strength & 2, conditional = strength & 1;
         for (size_t i = 0; i < module->schedules.n; i++) {

@@ -66,19 +66,19 @@ bool frontend_schedule(Module *module, const KernelSignature *kernel, Func *func
                        const char *target_name, const int64_t *sizes);
 
 /* A line of a `tune` block with the values to try, as they are written, in its order. */
-typedef struct Choice {
+typedef struct TuneChoice {
     const char *key, *sub; /* sub "": none */
     struct { const char **items; size_t n, cap; } values;
     Span span;
     int strength; /* of its block */
-} Choice;
-typedef struct Choices {
-    Choice *items;
+} TuneChoice;
+typedef struct TuneChoices {
+    TuneChoice *items;
     size_t n, cap;
-} Choices;
+} TuneChoices;
 /* What the kernel's `tune` blocks for this target, whose `when` holds, want tried; of two blocks
  * the stronger one's line counts, as with schedule blocks. False after errors. */
 bool frontend_choices(Module *module, const KernelSignature *kernel, Func *func,
-                      const char *target_name, const int64_t *sizes, Choices *choices);
+                      const char *target_name, const int64_t *sizes, TuneChoices *choices);
 
 #endif

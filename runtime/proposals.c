@@ -41,7 +41,7 @@ static const struct {
     {"cluster", "", "rows", "2 4 8"},
 };
 
-static void add_value(Arena *arena, Choice *choice, const char *value)
+static void add_value(Arena *arena, TuneChoice *choice, const char *value)
 {
     for (size_t i = 0; i < choice->values.n; i++) {
         if (text_same(choice->values.items[i], value)) {
@@ -53,14 +53,15 @@ static void add_value(Arena *arena, Choice *choice, const char *value)
     }
 }
 
-static void add_number(Arena *arena, Choice *choice, int64_t number, int64_t least, int64_t most)
+static void add_number(Arena *arena, TuneChoice *choice, int64_t number, int64_t least,
+                       int64_t most)
 {
     if (number >= least && number <= most) {
         add_value(arena, choice, arena_printf(arena, "%lld", (long long)number));
     }
 }
 
-static void add_numbers(Arena *arena, Choice *choice, size_t way, int64_t n)
+static void add_numbers(Arena *arena, TuneChoice *choice, size_t way, int64_t n)
 {
     int64_t least = WAYS[way].least, most = WAYS[way].most;
     static const int64_t steps[] = {-1, 1, -2, 2, 3};
@@ -97,7 +98,7 @@ static void add_numbers(Arena *arena, Choice *choice, size_t way, int64_t n)
 }
 
 /* Of words, all others, but no unit that only computes what others compute faster. */
-static void add_words(Arena *arena, Choice *choice, const LineKind *kind, const char *derived)
+static void add_words(Arena *arena, TuneChoice *choice, const LineKind *kind, const char *derived)
 {
     bool unit = text_same(kind->key, "product");
     for (const char *at = kind->values; *at && !unit;) {
@@ -110,9 +111,9 @@ static void add_words(Arena *arena, Choice *choice, const LineKind *kind, const 
     }
 }
 
-static void propose_line(Arena *arena, const Line *line, Choices *choices)
+static void propose_line(Arena *arena, const Line *line, TuneChoices *choices)
 {
-    Choice choice = {.key = line->key, .sub = line->sub, .span = SPAN_NONE};
+    TuneChoice choice = {.key = line->key, .sub = line->sub, .span = SPAN_NONE};
     if (line->word) {
         add_value(arena, &choice, line->word);
         add_words(arena, &choice, schedule_kind(line->key), line->word);
@@ -141,13 +142,13 @@ static const Line *line_of(const Func *func, const char *key, const char *sub)
     return NULL;
 }
 
-static void propose_absent(Arena *arena, const Func *func, size_t nth, Choices *choices)
+static void propose_absent(Arena *arena, const Func *func, size_t nth, TuneChoices *choices)
 {
     const Line *beside = line_of(func, ABSENT[nth].beside, NULL);
     if (line_of(func, ABSENT[nth].key, ABSENT[nth].sub) || !beside) {
         return;
     }
-    Choice choice = {.key = ABSENT[nth].key, .sub = ABSENT[nth].sub, .span = SPAN_NONE};
+    TuneChoice choice = {.key = ABSENT[nth].key, .sub = ABSENT[nth].sub, .span = SPAN_NONE};
     for (const char *at = ABSENT[nth].values; *at;) {
         size_t n = strcspn(at, " ");
         add_value(arena, &choice, arena_strndup(arena, at, n));
@@ -156,7 +157,7 @@ static void propose_absent(Arena *arena, const Func *func, size_t nth, Choices *
     ARENA_PUSH(arena, choices, choice);
 }
 
-void proposals_make(const Compilation *c, Choices *choices)
+void proposals_make(const Compilation *c, TuneChoices *choices)
 {
     Arena *arena = &c->work->arena;
     const Func *func = c->func;

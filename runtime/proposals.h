@@ -7,6 +7,6 @@
 
 /* For each line that the compiler derived, what else it might have been; its own value first. What
  * cannot be is found by compiling it. */
-void proposals_make(const Compilation *c, Choices *choices);
+void proposals_make(const Compilation *c, TuneChoices *choices);
 
 #endif

@@ -2,6 +2,7 @@
 /* What may be tried of a kernel's schedule, and what the model says of one. */
 #include "runtime/search.h"
 
+#include "codegen/nvptx/ptxas.h"
 #include "ir/build.h"
 #include "ir/errors.h"
 #include "ir/verify.h"
@@ -96,6 +97,7 @@ static bool find_folded(TesseraKernel *kernel, TesseraSpace *space)
                          .options = c->options};
     again.options.target = NULL;
     again.options.n_lines = 0;
+    again.options.pins = "";
     if (!compile(&again)) {
         return false;
     }
@@ -140,7 +142,7 @@ static const char *value_words(Arena *arena, const Line *line)
                         : arena_printf(arena, "%lld", (long long)line->number);
 }
 
-static void add_axis(Compilation *c, const Choice *choice, TesseraSpace *space)
+static void add_axis(Compilation *c, const TuneChoice *choice, TesseraSpace *space)
 {
     const Line *line = find_line(c->func, choice->key, choice->sub);
     TesseraAxis *axis = (TesseraAxis *)(uintptr_t)&space->axes[space->n_axes];
@@ -167,7 +169,7 @@ static bool space_task(void *user)
     TesseraSpace *space = task->space;
     size_t n_kinds;
     const LineKind *kinds = schedule_kinds(&n_kinds);
-    Choices choices = c->choices;
+    TuneChoices choices = c->choices;
     space->declared = choices.n > 0;
     if (!space->declared) {
         proposals_make(c, &choices);
@@ -180,6 +182,7 @@ static bool space_task(void *user)
             }
         }
     }
+    space->ptxas = c->target->family == FAMILY_NVPTX ? ptxas_find(&c->work->arena) : NULL;
     return find_folded(task->kernel, space);
 }
 
@@ -257,7 +260,7 @@ static bool predict_task(void *user)
     Compilation *c = &task->kernel->compilation;
     TesseraPrediction *prediction = task->prediction;
     CodegenOptions options = {.optimize = 0};
-    ReportInput input = {.product_flops = c->flops};
+    ReportInput input = {.product_flops = c->flops, .brief = true};
     Code code;
     Plan plan;
     Report report;
@@ -298,6 +301,12 @@ TesseraStatus tessera_kernel_predict(TesseraKernel *kernel, int threads,
     }
     *prediction = (TesseraPrediction){0};
     return work_run(&kernel->work, predict_task, reproducer, &task);
+}
+
+TesseraStatus tessera_kernel_make(TesseraKernel *kernel)
+{
+    return kernel ? kernel_make_code(kernel, kernel_kind(kernel))
+                  : context_null(NULL, __func__, "kernel");
 }
 
 bool tessera_code_is_room(const char *code)

@@ -26,6 +26,7 @@ typedef struct TesseraSpace {
     /* Sizes along which results are made of many elements: those of sums, loops, sorts. */
     const char *const *folded;
     size_t n_folded;
+    const char *ptxas; /* of NVIDIA's targets the assembler, where there is one; else NULL */
 } TesseraSpace;
 /* Of a kernel that was compiled for the sizes of its options. Lives as long as the kernel. */
 TESSERA_API TesseraStatus tessera_kernel_space(TesseraKernel *kernel, TesseraSpace *space);
@@ -46,6 +47,8 @@ typedef struct TesseraPrediction {
 /* threads: of a CPU. Lives as long as the kernel. */
 TESSERA_API TesseraStatus tessera_kernel_predict(TesseraKernel *kernel, int threads,
                                                  TesseraPrediction *prediction);
+/* Machine code, as tessera_prepare would have it made: into the cache. */
+TESSERA_API TesseraStatus tessera_kernel_make(TesseraKernel *kernel);
 /* Is the code of a diagnostic ("E0506") that of a schedule that needs more than there is? */
 TESSERA_API bool tessera_code_is_room(const char *code);
 

@@ -324,6 +324,7 @@ bool sweep_run(Arena *arena, const TesseraSpace *space, const TuneRecord *base,
                .store = store,
                .result = result,
                .shrink = 1,
+               .make_seconds = options->compile_seconds,
                .doing = "starting",
                .began = clock_seconds()};
     *result = (SweepResult){.agreement = (double)NAN};

@@ -34,9 +34,10 @@ typedef struct SweepOptions {
     const char *const *devices; /* "cuda:0", … */
     size_t n_devices;
     bool quiet_device;      /* compiling disturbs it: a CPU */
-    double compile_seconds; /* that one compilation may take */
+    double compile_seconds; /* that compiling what is derived may take; others: 8 times that */
     double kernel_seconds;  /* that a launch may take; 0: by what the derived one takes */
     char *const *(*command)(void *user, WorkerRole role, const char *device);
+    void *command_user;
     char *const *environment;
     void (*progress)(void *user, const SweepProgress *progress);
     void *user;

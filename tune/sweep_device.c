@@ -36,7 +36,7 @@ static void expect(Device *device, double seconds)
 bool device_start(Sweep *s, Device *device)
 {
     const SweepOptions *o = s->options;
-    char *const *arguments = o->command(o->user, WORKER_MEASURES, device->name);
+    char *const *arguments = o->command(o->command_user, WORKER_MEASURES, device->name);
     device->step = DEVICE_STARTS;
     if (!worker_start(&device->worker, arguments, o->environment)) {
         sweep_failed(s, TESSERA_ENVIRONMENT, "%s cannot be run: %s", arguments[0], strerror(errno));
@@ -76,11 +76,12 @@ static void load(Sweep *s, Device *device)
     size_t nth = candidate_at(device, device->at);
     device->step = DEVICE_LOADS;
     device->launched = false;
-    if (needs_bound(s, nth) && !s->bounded) {
-        device->worker.deadline = 0; /* until device_bounded */
+    device->waits = !s->first_made || (needs_bound(s, nth) && !s->bounded);
+    if (device->waits) {
+        device->worker.deadline = 0; /* until it is there */
         return;
     }
-    expect(device, s->options->compile_seconds > 0 ? s->options->compile_seconds : 1e9);
+    expect(device, s->options->compile_seconds);
     worker_send(&device->worker, "check %zu %s %s", nth,
                 nth == 0              ? "reference"
                 : needs_bound(s, nth) ? "bound"
@@ -96,7 +97,14 @@ void device_bounded(Sweep *s, Device *device)
     for (size_t i = 0; i < s->bounds.n; i++) {
         worker_send(&device->worker, "%s", s->bounds.items[i]);
     }
-    if (device->step == DEVICE_LOADS && !device->worker.deadline) {
+    if (device->step == DEVICE_LOADS && device->waits) {
+        load(s, device);
+    }
+}
+
+void device_first_made(Sweep *s, Device *device)
+{
+    if (device->worker.process > 0 && device->step == DEVICE_LOADS && device->waits) {
         load(s, device);
     }
 }

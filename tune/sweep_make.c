@@ -10,12 +10,13 @@
 #include <string.h>
 #include <sys/wait.h>
 
-enum { BOUND_SECONDS = 6, MOST_SHRINK = 4096, STARTS_SECONDS = 60 };
+enum { BOUND_SECONDS = 6, MOST_SHRINK = 4096, STARTS_SECONDS = 60, TIMES = 8 };
+static const double LEAST_SECONDS = 3; /* for a compilation */
 
 static bool start(Sweep *s, Maker *maker)
 {
     const SweepOptions *o = s->options;
-    char *const *arguments = o->command(o->user, WORKER_COMPILES, NULL);
+    char *const *arguments = o->command(o->command_user, WORKER_COMPILES, NULL);
     maker->job = JOB_BOUND; /* until it says that it is there */
     maker->candidate = 0;
     if (!worker_start(&maker->worker, arguments, o->environment)) {
@@ -79,7 +80,9 @@ void makers_feed(Sweep *s)
         if (maker->worker.process <= 0 || maker->job != JOB_NONE) {
             continue;
         }
-        if (may_bound(s)) {
+        if (!s->first_made && i == 0) {
+            give(s, maker, JOB_MAKE, 0);
+        } else if (may_bound(s)) {
             give(s, maker, JOB_BOUND, (size_t)s->shrink);
         } else if (s->to_weigh < s->candidates.n) {
             give(s, maker, JOB_WEIGH, s->to_weigh++);
@@ -125,8 +128,29 @@ static void bound_failed(Sweep *s)
     s->bounded = s->shrink == 0;
 }
 
-static void take_made(Sweep *s, size_t nth, bool made, char *line)
+/* Code that takes far longer to make than the derived one is far longer, and no faster. */
+static void take_first(Sweep *s, const Maker *maker, bool made, char *line)
 {
+    double took = clock_seconds() - maker->began;
+    double most = LEAST_SECONDS + TIMES * took;
+    s->make_seconds = most < s->options->compile_seconds ? most : s->options->compile_seconds;
+    s->first_made = true;
+    if (!made) {
+        line_word(&line);
+        sweep_failed(s, TESSERA_SOURCE, "what the compiler derives cannot be compiled: %s", line);
+    }
+    for (size_t i = 0; i < s->n_devices && made; i++) {
+        device_first_made(s, &s->devices[i]);
+    }
+}
+
+static void take_made(Sweep *s, const Maker *maker, bool made, char *line)
+{
+    size_t nth = maker->candidate;
+    if (nth == 0) {
+        take_first(s, maker, made, line);
+        return;
+    }
     s->making.open--;
     if (made) {
         s->candidates.items[nth].stage = CANDIDATE_MADE;
@@ -150,7 +174,7 @@ void maker_line(Sweep *s, Maker *maker, char *line)
     } else if ((strcmp(what, "made") == 0 || strcmp(what, "unmade") == 0) &&
                maker->job == JOB_MAKE) {
         line_word(&line);
-        take_made(s, maker->candidate, what[0] == 'm', line);
+        take_made(s, maker, what[0] == 'm', line);
     } else if (strcmp(what, "bounded") == 0) {
         s->shrink = 0;
         s->bounded = true;
@@ -185,8 +209,12 @@ void maker_gone(Sweep *s, Maker *maker, bool late)
         return;
     }
     if (late && job != JOB_BOUND) {
-        how = arena_printf(s->arena, "compiling takes longer than %g seconds",
-                           s->options->compile_seconds);
+        how = arena_printf(s->arena, "compiling takes longer than %g seconds", s->make_seconds);
+    }
+    if (job == JOB_MAKE && candidate == 0) {
+        sweep_failed(s, late ? TESSERA_INTERNAL : TESSERA_ENVIRONMENT,
+                     "what the compiler derives cannot be compiled: %s", how);
+        return;
     }
     if (job == JOB_BOUND) {
         bound_failed(s);

@@ -57,7 +57,7 @@ typedef struct Device {
     bool last;       /* the last measurement */
     int at;
     size_t round, rounds;
-    bool launched;                          /* what is being loaded */
+    bool launched, waits;                   /* what is being loaded; it is not there yet */
     double samples[GROUP + 1][MOST_ROUNDS]; /* the derived one's first */
     int restarts;                           /* in a row */
 } Device;
@@ -68,6 +68,7 @@ typedef struct Maker {
     Worker worker;
     JobKind job;
     size_t candidate;
+    double began;
 } Maker;
 
 typedef struct Sweep {
@@ -109,6 +110,8 @@ typedef struct Sweep {
     int shrink; /* of folded sizes, that is being tried; 0: it is done */
     bool bounded;
 
+    bool first_made;       /* the derived one's code: nothing is loaded before */
+    double make_seconds;   /* that compiling a candidate may take */
     double began, derived; /* seconds of the derived one, so far */
     double derived_first;
     size_t taken; /* candidates that were handed out */
@@ -140,6 +143,8 @@ bool device_start(Sweep *s, Device *device);
 void device_give(Sweep *s, Device *device, const size_t *candidates, size_t n, bool last);
 void device_line(Sweep *s, Device *device, char *line);
 void device_gone(Sweep *s, Device *device, bool late);
+/* The derived schedule's code is there. */
+void device_first_made(Sweep *s, Device *device);
 /* The interpreter's bounds are known: who waits goes on. */
 void device_bounded(Sweep *s, Device *device);
 size_t sweep_last_rounds(const Sweep *s);

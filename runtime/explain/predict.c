@@ -2,7 +2,7 @@
 /* How long a kernel takes, by what its launches ask of the parts of a device: a ranking of schedules
  * before any of them runs, not a promise.
  *
- * A launch waits for memory, the second-level cache, shared memory and arithmetic, which overlap as
+ * A launch waits for memory, the second-level cache and arithmetic, which overlap as
  * in passes/an_waves.c: the norm of their times with exponent 4. Memory is as fast as bytes are on
  * their way: a multiprocessor needs its share of bandwidth times latency (Little's law). What a
  * multiprocessor does takes as long as that of the one with most blocks. A product that the model
@@ -64,12 +64,6 @@ static double imbalance(const LaunchReport *launch, double units)
     return blocks < room ? each * units / blocks : 1 + 0.5 * units / blocks;
 }
 
-static double turns_of(const LaunchReport *launch)
-{
-    return LAUNCH_TOTAL(launch, SHARED_LOADS, turns) + LAUNCH_TOTAL(launch, SHARED_STORES, turns) +
-           LAUNCH_TOTAL(launch, SHARED_ATOMICS, turns);
-}
-
 /* Bytes that a multiprocessor has on their way: of its resident warps, a few accesses each; of the
  * copy engine, the rings that are not being worked on. */
 static double bytes_under_way(const Report *report, const LaunchReport *launch)
@@ -111,11 +105,9 @@ static double gpu_launch(const Report *report, const LaunchReport *launch)
         return launch->product.cycles / gpu.clock * (1 + 0.3 / (slots * slots)) + gpu.start;
     }
     double asked = r->asked_read + r->asked_written;
-    double spilled = launch->assembled ? launch->assembled->spilled : 0;
     double times[] = {
-        memory_time(report, launch, &gpu), even * asked / (gpu.unit_bytes * gpu.units * gpu.clock),
-        even * turns_of(launch) / (gpu.units * gpu.clock), even * 1.2 * r->compute_seconds};
-    return together(times, 4) * (1 + spilled / 256) + gpu.start;
+        memory_time(report, launch, &gpu), even * asked / (gpu.unit_bytes * gpu.units * gpu.clock), even * 1.2 * r->compute_seconds};
+    return together(times, 3) + gpu.start;
 }
 
 /* ---- CPUs ---- */

@@ -44,6 +44,7 @@ typedef struct ReportInput {
     double product_flops; /* of the source; 0: not known */
     int source;           /* of func->diags */
     const char *schedule; /* with reasons */
+    bool brief;           /* only what report_predict needs: accesses of shared memory are not counted */
     Listings listings;    /* passes, then LLVM, then assembly */
     struct {
         Assembled *items;
