@@ -62,8 +62,8 @@ static void give(Sweep *s, Maker *maker, JobKind job, size_t candidate)
         worker_send(&maker->worker, "bound %zu", candidate);
         return;
     }
-    maker->worker.deadline =
-        s->options->compile_seconds > 0 ? clock_seconds() + s->options->compile_seconds : 0;
+    maker->began = clock_seconds();
+    maker->worker.deadline = maker->began + s->make_seconds;
     worker_send(&maker->worker, "%s %zu %s", job == JOB_WEIGH ? "weigh" : "make", candidate,
                 items[candidate].asked);
 }

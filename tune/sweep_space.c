@@ -8,7 +8,12 @@
 #include <string.h>
 #include <xxhash.h>
 
-enum { MOST_WEIGHED = 6000, MOST_ALL = 200000, WEIGHED_SECOND = 250 /* by one worker */ };
+enum {
+    MOST_WEIGHED = 6000,
+    MOST_ALL = 200000,
+    WEIGHED_SECOND = 250 /* by one worker */,
+    WEIGHED_EACH = 30 /* that is measured */
+};
 
 static void add_point(Sweep *s, const int *point)
 {
@@ -95,12 +100,14 @@ static void add_some(Sweep *s, uint64_t count, size_t most)
     }
 }
 
-/* As many as may be weighed in a tenth of the time. */
+/* As many as may be weighed in a tenth of the time, and as are worth it. */
 static size_t most_weighed(const Sweep *s)
 {
     double most = s->options->budget > 0
                       ? s->options->budget / 10 * WEIGHED_SECOND * s->options->workers
                       : MOST_WEIGHED;
+    double asked = (double)s->options->candidates * WEIGHED_EACH;
+    most = asked > 0 && asked < most ? asked : most;
     return most < 200 ? 200 : most > MOST_WEIGHED ? MOST_WEIGHED : (size_t)most;
 }
 
