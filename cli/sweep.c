@@ -268,7 +268,7 @@ static int make_folder(char *folder, size_t n)
 }
 
 /* The environment of the workers: a cache of their own, and the assembler that there is, so that
- * PTX is assembled by those who compile and not by the driver of the one who measures. */
+ * PTX is assembled by those who compile; without one the driver of who measures does it. */
 static char **make_environment(const char *folder, const char *ptxas)
 {
     size_t n = 0, kept = 0;
@@ -278,7 +278,7 @@ static char **make_environment(const char *folder, const char *ptxas)
     char **out = keep((n + 4) * sizeof *out);
     for (size_t i = 0; i < n; i++) {
         bool ours = strncmp(environ[i], "TESSERA_CACHE", 13) == 0 ||
-                    (ptxas && strncmp(environ[i], "TESSERA_PTXAS=", 14) == 0);
+                    strncmp(environ[i], "TESSERA_PTXAS=", 14) == 0;
         if (!ours) {
             out[kept++] = environ[i];
         }

@@ -69,7 +69,7 @@ void sweep_progress(void *user, const SweepProgress *p)
         show_time(best, sizeof best, p->best);
         at += (size_t)snprintf(words + at, sizeof words - at, ", best %s, %.2f times the derived",
                                best, p->derived / p->best);
-        if (p->roof > 0) {
+        if (p->roof > 0.005 * p->best) {
             at += (size_t)snprintf(words + at, sizeof words - at, ", %.0f %% of the roofline",
                                    100 * p->roof / p->best);
         }
@@ -139,7 +139,9 @@ void sweep_result_show(const TuneRecord *base, const SweepResult *r)
     if (r->roof > 0 && r->derived.n > 0) {
         double best = r->n_best > 0 ? r->best[0].time.middle : r->derived.middle;
         best = best < r->derived.middle ? best : r->derived.middle;
-        printf("roofline %.0f %% of it\n", 100 * r->roof / best);
+        if (r->roof > 0.005 * best) {
+            printf("roofline %.0f %% of it\n", 100 * r->roof / best);
+        }
     }
     if (r->interrupted) {
         puts("winner   not decided: the sweep was stopped; --resume goes on");

@@ -19,6 +19,8 @@ enum {
     MOST_LAUNCHES = 200,
     SLOWER = 8, /* than the derived one: no turns are worth it */
     MOST_RESTARTS = 3,
+    USUAL_ROUNDS = 15,
+    LEAST_ROUNDS = 6, /* of which an interval has 95 % */
 };
 /* Of a turn; a device's last measurement is rested and longer. */
 static const double TURN = 0.003, CPU_TURN = 0.012, LAST_TURN = 0.02, REST = 0.12;
@@ -157,19 +159,25 @@ void device_give(Sweep *s, Device *device, const size_t *candidates, size_t n, b
 
 /* ---- turns ---- */
 
+static double last_turn(const Sweep *s)
+{
+    double first = s->derived > 0 ? s->derived : s->derived_first;
+    double work = LAST_TURN + (first < 0.01 ? 6 : 2) * first;
+    return s->options->quiet_device ? work : REST + work;
+}
+
+/* As many as a quarter of the budget has time for, or what is left of it. */
 size_t sweep_last_rounds(const Sweep *s)
 {
-    double each = s->options->quiet_device ? LAST_TURN + 3 * s->derived
-                                           : REST + 1.5 * LAST_TURN + 3 * s->derived;
-    double most = s->options->budget > 0 ? s->options->budget / 4 / (each * (FINALISTS + 1)) : 15;
-    return most > 15 ? 15 : most < 6 ? 6 : (size_t)most;
+    double left = s->options->budget - (clock_seconds() - s->began);
+    double time = s->options->budget / 4 < left ? s->options->budget / 4 : left;
+    double most = s->options->budget > 0 ? time / (last_turn(s) * (FINALISTS + 1)) : USUAL_ROUNDS;
+    return most > USUAL_ROUNDS ? USUAL_ROUNDS : most < LEAST_ROUNDS ? LEAST_ROUNDS : (size_t)most;
 }
 
 double sweep_last_seconds(const Sweep *s)
 {
-    double each = s->options->quiet_device ? LAST_TURN + 3 * s->derived
-                                           : REST + 1.5 * LAST_TURN + 3 * s->derived;
-    return each * (FINALISTS + 1) * (double)sweep_last_rounds(s);
+    return last_turn(s) * (FINALISTS + 1) * (double)sweep_last_rounds(s);
 }
 
 static void turn(Sweep *s, Device *device)
