@@ -144,6 +144,7 @@ typedef enum FailCode {
     FAIL_TRAP = 1039,
     FAIL_PINS = 1050,
     FAIL_STORE = 1051,
+    FAIL_SEARCH = 1052,
 } FailCode;
 
 /* --diagnostics, wherever it stands: how all that follows is told. Returns 0, or an exit code. */

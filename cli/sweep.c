@@ -4,6 +4,7 @@
  * folder that goes when the sweep ends. */
 #define _GNU_SOURCE
 #include "cli/sweep.h"
+#include "cli/tune.h"
 #include "ir/base/clock.h"
 #include "runtime/search.h"
 #include "tune/pool.h"
@@ -27,218 +28,6 @@ static volatile sig_atomic_t stopped; /* the signal */
 static void note_stop(int number)
 {
     stopped = number;
-}
-
-/* ---- cases: each of the types with each of the sizes ---- */
-
-/* An option that names something that the one before it named already begins a new group. */
-typedef struct Group {
-    Options options; /* of which only the sets, or the sizes and ranges, count */
-} Group;
-typedef struct Groups {
-    Group *items;
-    size_t n;
-} Groups;
-
-static bool names_again(const Options *so_far, const char *text, bool sizes)
-{
-    for (const char *at = text; *at;) {
-        char *name = name_before(at, '=');
-        for (size_t i = 0; name && i < (sizes ? so_far->sizes.n : so_far->sets.n); i++) {
-            if (strcmp(name, sizes ? so_far->sizes.items[i].name : so_far->sets.items[i].name) ==
-                0) {
-                return true;
-            }
-        }
-        for (size_t i = 0; name && sizes && i < so_far->ranges.n; i++) {
-            if (strcmp(name, so_far->ranges.items[i].name) == 0) {
-                return true;
-            }
-        }
-        at += strcspn(at, ",");
-        at += *at == ',';
-    }
-    return false;
-}
-
-static int add_pieces(const char *text, bool sizes, Options *options)
-{
-    for (const char *at = text; *at;) {
-        size_t n = strcspn(at, ",");
-        char *piece = keep_text(at, n);
-        int code = n == 0  ? 0
-                   : sizes ? size_read("--size", piece, options)
-                           : set_read("--set", piece, options);
-        if (code != 0) {
-            return code;
-        }
-        at += n + (at[n] == ',');
-    }
-    return 0;
-}
-
-static int read_groups(const Strings *texts, bool sizes, Groups *groups)
-{
-    groups->items = keep((texts->n + 1) * sizeof *groups->items);
-    groups->n = 1;
-    for (size_t i = 0; i < texts->n; i++) {
-        Options *last = &groups->items[groups->n - 1].options;
-        if (names_again(last, texts->items[i], sizes)) {
-            last = &groups->items[groups->n++].options;
-        }
-        int code = add_pieces(texts->items[i], sizes, last);
-        if (code != 0) {
-            return code;
-        }
-    }
-    return 0;
-}
-
-/* The next value of a range, or false: start again. */
-static bool next_value(const SizeRange *range, int64_t *value)
-{
-    int64_t next;
-    bool over = range->factor ? __builtin_mul_overflow(*value, range->factor, &next)
-                              : __builtin_add_overflow(*value, range->step, &next);
-    over = over || next > range->last || next == *value;
-    *value = over ? range->first : next;
-    return !over;
-}
-
-typedef struct Case {
-    Options options;
-} Case;
-typedef struct Cases {
-    Case *items;
-    size_t n;
-} Cases;
-
-static void add_case(const Options *options, const Options *sets, const Options *sizes,
-                     const int64_t *values, Cases *cases)
-{
-    Case one = {.options = *options};
-    size_t fixed = sizes->sizes.n, n = sizes->ranges.n;
-    one.options.sets.items = sets->sets.items;
-    one.options.sets.n = sets->sets.n;
-    one.options.sizes.items = keep((fixed + n + 1) * sizeof *one.options.sizes.items);
-    one.options.sizes.n = fixed + n;
-    for (size_t i = 0; i < fixed; i++) {
-        one.options.sizes.items[i] = sizes->sizes.items[i];
-    }
-    for (size_t i = 0; i < n; i++) {
-        one.options.sizes.items[fixed + i] = (TesseraSize){sizes->ranges.items[i].name, values[i]};
-    }
-    cases->items = keep_more(cases->items, cases->n, sizeof *cases->items);
-    cases->items[cases->n++] = one;
-}
-
-static void add_walk(const Options *options, const Options *sets, const Options *sizes,
-                     Cases *cases)
-{
-    size_t n = sizes->ranges.n, i;
-    int64_t *values = keep((n + 1) * sizeof *values);
-    for (i = 0; i < n; i++) {
-        values[i] = sizes->ranges.items[i].first;
-    }
-    do {
-        add_case(options, sets, sizes, values, cases);
-        for (i = n; i > 0 && !next_value(&sizes->ranges.items[i - 1], &values[i - 1]); i--) {}
-    } while (i > 0);
-}
-
-static int make_cases(const Options *options, Cases *cases)
-{
-    Groups sets, sizes;
-    int code = read_groups(&options->set_texts, false, &sets);
-    code = code ? code : read_groups(&options->size_texts, true, &sizes);
-    for (size_t i = 0; code == 0 && i < sets.n; i++) {
-        for (size_t k = 0; k < sizes.n; k++) {
-            add_walk(options, &sets.items[i].options, &sizes.items[k].options, cases);
-        }
-    }
-    return code;
-}
-
-/* ---- commands of the workers ---- */
-
-typedef struct Command {
-    const Options *options;
-    const char *target, *program;
-    char **words;
-    size_t n;
-} Command;
-
-static void add_word(Command *command, const char *word)
-{
-    command->words = keep_more(command->words, command->n, sizeof *command->words);
-    command->words[command->n++] = word ? keep_text(word, strlen(word)) : NULL;
-}
-
-static void add_option(Command *command, const char *name, const char *value)
-{
-    if (value) {
-        add_word(command, name);
-        add_word(command, value);
-    }
-}
-
-static const char *number_text(int64_t number)
-{
-    char text[32];
-    int n = snprintf(text, sizeof text, "%" PRId64, number);
-    return keep_text(text, (size_t)n);
-}
-
-static const char *pair_text(const char *name, const char *value)
-{
-    char *text = keep(strlen(name) + strlen(value) + 2);
-    sprintf(text, "%s=%s", name, value);
-    return text;
-}
-
-static char *const *make_command(void *user, WorkerRole role, const char *device)
-{
-    Command *c = user;
-    const Options *o = c->options;
-    const char *parent = number_text((int64_t)getpid());
-    char work[128];
-    c->words = NULL;
-    c->n = 0;
-    snprintf(work, sizeof work, "%s:%s:%s", role == WORKER_MEASURES ? "measure" : "compile", parent,
-             c->target);
-    add_word(c, c->program);
-    add_word(c, "tune");
-    add_option(c, "--work", work);
-    if (o->kernel) {
-        char *path = keep(strlen(o->path) + strlen(o->kernel) + 2);
-        sprintf(path, "%s:%s", o->path, o->kernel);
-        add_word(c, path);
-    } else {
-        add_word(c, o->path);
-    }
-    for (size_t i = 0; i < o->sets.n; i++) {
-        add_option(c, "--set", pair_text(o->sets.items[i].name, o->sets.items[i].value));
-    }
-    for (size_t i = 0; i < o->sizes.n; i++) {
-        add_option(c, "--size",
-                   pair_text(o->sizes.items[i].name, number_text(o->sizes.items[i].value)));
-    }
-    for (size_t i = 0; i < o->strides.n; i++) {
-        add_option(c, "--strides", pair_text(o->strides.items[i].name, o->strides.items[i].value));
-    }
-    for (size_t i = 0; i < o->lines.n; i++) {
-        add_option(c, "--schedule", o->lines.items[i]);
-    }
-    add_option(c, "--optimize",
-               o->optimize ? number_text(o->optimize < 0 ? 0 : o->optimize) : NULL);
-    add_option(c, "--threads", o->threads ? number_text(o->threads) : NULL);
-    add_option(c, "--device", role == WORKER_MEASURES ? device : NULL);
-    add_word(c, "--");
-    for (size_t i = 0; i < o->values.n; i++) {
-        add_word(c, o->values.items[i]);
-    }
-    add_word(c, NULL);
-    return c->words;
 }
 
 /* ---- the folder of compiled code ---- */
@@ -283,10 +72,10 @@ static char **make_environment(const char *folder, const char *ptxas)
             out[kept++] = environ[i];
         }
     }
-    out[kept++] = (char *)(uintptr_t)pair_text("TESSERA_CACHE", folder);
+    out[kept++] = (char *)(uintptr_t)sweep_pair("TESSERA_CACHE", folder);
     out[kept++] = (char *)(uintptr_t) "TESSERA_CACHE_SIZE=64G";
     if (ptxas) {
-        out[kept++] = (char *)(uintptr_t)pair_text("TESSERA_PTXAS", ptxas);
+        out[kept++] = (char *)(uintptr_t)sweep_pair("TESSERA_PTXAS", ptxas);
     }
     return out;
 }
@@ -415,6 +204,12 @@ typedef struct One {
     double budget;
 } One;
 
+/* Longer than the device lives. */
+static const char *kept(const char *text)
+{
+    return keep_text(text, strlen(text));
+}
+
 static int begin_case(One *one)
 {
     Options with_consts;
@@ -444,13 +239,13 @@ static int begin_case(One *one)
     if (tessera_kernel_space(s->kernel, &one->space) != TESSERA_OK) {
         return fail_context(s->context);
     }
-    one->base = (TuneRecord){.kernel = tuning.kernel,
-                             .digest = tuning.digest,
-                             .types = tuning.types,
-                             .bucket = tuning.bucket,
-                             .sizes = tuning.sizes,
-                             .device = tuning.device,
-                             .arch = tuning.arch,
+    one->base = (TuneRecord){.kernel = kept(tuning.kernel),
+                             .digest = kept(tuning.digest),
+                             .types = kept(tuning.types),
+                             .bucket = kept(tuning.bucket),
+                             .sizes = kept(tuning.sizes),
+                             .device = kept(tuning.device),
+                             .arch = kept(tuning.arch),
                              .candidate = "",
                              .version = tessera_version(),
                              .message = ""};
@@ -465,13 +260,13 @@ static int check_space(const One *one)
     const char *kernel = one->base.kernel, *target = one->compile.target;
     if (one->space.given) {
         return fail_code(
-            FAIL_TOGETHER, TESSERA_USAGE,
+            FAIL_SEARCH, TESSERA_USAGE,
             "nothing to search: --schedule gives `%s` and all else that is to be tried "
             "of %s",
             one->space.given, kernel);
     }
     return fail_code(
-        FAIL_TOGETHER, TESSERA_USAGE,
+        FAIL_SEARCH, TESSERA_USAGE,
         one->space.declared
             ? "nothing to search: the `tune` blocks of %s for %s leave one choice"
             : "nothing to search: no line of the schedule of %s on %s can be otherwise",
@@ -488,11 +283,11 @@ static int run_case(One *one, SweepOptions *sweep, Arena *arena, const char *fol
     char target[64], kind[16];
     snprintf(target, sizeof target, "%s", one->compile.target);
     snprintf(kind, sizeof kind, "%s", tessera_device_info(s->device)->kind);
-    Command command = {.options = one->options, .target = target, .program = program};
+    SweepCommand command = {.options = one->options, .target = target, .program = program};
     sweep->n_devices = list_devices(one->options, s, devices);
     sweep->devices = devices;
     sweep->quiet_device = strcmp(kind, "cpu") == 0;
-    sweep->command = make_command;
+    sweep->command = sweep_command;
     sweep->environment = make_environment(folder, one->space.ptxas);
     sweep->progress = sweep_progress;
     sweep->user = &one->show;
@@ -502,6 +297,9 @@ static int run_case(One *one, SweepOptions *sweep, Arena *arena, const char *fol
     s->device = NULL;
     bool good =
         sweep_run(arena, &one->space, &one->base, sweep, one->store, &result, &status, &why);
+    if (!good && result.empty) {
+        return fail_code(FAIL_SEARCH, status, "%s", why);
+    }
     if (!good) {
         return fail(status == TESSERA_OK ? TESSERA_ENVIRONMENT : status, "%s",
                     why ? why : "the sweep failed");
@@ -546,7 +344,7 @@ static void catch_stops(void)
     }
 }
 
-static int sweep_cases(const Options *options, const Cases *cases, TuneStore *store)
+static int sweep_cases(const Options *options, const SweepCases *cases, TuneStore *store)
 {
     char folder[4096], program[4096];
     SweepOptions sweep;
@@ -564,7 +362,7 @@ static int sweep_cases(const Options *options, const Cases *cases, TuneStore *st
         SweepOptions own = sweep;
         double budget = left / (double)(cases->n - i), began = clock_seconds();
         show.nth = i;
-        code = sweep_case(&cases->items[i].options, &own, &show, budget, store, folder, program);
+        code = sweep_case(&cases->items[i], &own, &show, budget, store, folder, program);
         left -= clock_seconds() - began;
         left = left < 1 && sweep.budget > 0 ? 1 : left;
     }
@@ -574,18 +372,23 @@ static int sweep_cases(const Options *options, const Cases *cases, TuneStore *st
 
 int tune_sweep(const Options *options)
 {
-    Cases cases = {0};
+    SweepCases cases = {0};
     Arena arena;
     jmp_buf guard;
     TuneStore *store = NULL;
     const char *why = NULL;
     if (options->work) {
         Options one = *options;
-        int code = make_cases(options, &cases);
-        one = code ? one : cases.items[0].options;
+        int code = sweep_cases_make(options, &cases);
+        one = code ? one : cases.items[0];
         return code ? code : sweep_work(&one);
     }
-    int code = make_cases(options, &cases);
+    if (!options->path) {
+        return fail_code(FAIL_NO_FILE, TESSERA_USAGE,
+                         "tune wants a file: tessera tune FILE.tile "
+                         "--size M=...");
+    }
+    int code = sweep_cases_make(options, &cases);
     if (code != 0) {
         return code;
     }
@@ -594,7 +397,7 @@ int tune_sweep(const Options *options)
     if (setjmp(guard) != 0) {
         code = fail(TESSERA_ENVIRONMENT, "out of memory");
     } else if (!tune_store_open(&arena, options->store, TUNE_WRITE, &store, &why)) {
-        code = fail(TESSERA_ENVIRONMENT, "%s", why);
+        code = tune_failed(why);
     } else {
         code = sweep_cases(options, &cases, store);
     }

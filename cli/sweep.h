@@ -9,6 +9,26 @@
 /* `tessera tune FILE.tile`: for all sizes and types that are given (sweep.c). */
 int tune_sweep(const Options *options);
 
+/* ---- what is swept, and by whom (sweep_cases.c) ---- */
+
+/* The options of each sweep: each of the types with each of the sizes. */
+typedef struct SweepCases {
+    Options *items;
+    size_t n;
+} SweepCases;
+int sweep_cases_make(const Options *options, SweepCases *cases);
+
+typedef struct SweepCommand {
+    const Options *options;
+    const char *target, *program;
+    char **words;
+    size_t n;
+} SweepCommand;
+/* "name=value", kept. */
+const char *sweep_pair(const char *name, const char *value);
+/* The words of a worker's command line; `user` is a SweepCommand. */
+char *const *sweep_command(void *user, WorkerRole role, const char *device);
+
 /* ---- what is told (sweep_show.c) ---- */
 
 typedef struct SweepShow {

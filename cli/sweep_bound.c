@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How far answers of one kernel may be apart that only sum in another order: the interpreter's bound,
- * as `run --check` has it, of a smaller run of the same kernel. Sizes along which nothing is summed
- * are cut down; those that are summed along stay, or are divided by so much as to end in time, for
- * which the bound is multiplied: it grows with the number of terms, and no faster. */
+/* How far answers of one kernel may be apart that only sum in another order: the interpreter's
+ * bound, as `run --check` has it, of a smaller run of the same kernel. Sizes along which nothing
+ * is summed are cut down; those that are summed along stay, or are divided by so much as to end in
+ * time, for which the bound is multiplied: it grows with the number of terms, and no faster. */
 #include "cli/sweep.h"
 #include "cli/check.h"
 #include "runtime/search.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Answers of a candidate beside those of the derived schedule: the same bits, or as near as the
- * interpreter's bound allows both of them, which is twice that. The bound is known of other elements
- * of the same kernel, by their magnitude. */
+ * interpreter's bound allows both of them, which is twice that. The bound is known of other
+ * elements of the same kernel, by their magnitude. */
 #include "cli/sweep.h"
 
 #include <math.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The worker of a sweep that has a device: loads candidates, compares their answers with those of the
- * derived schedule, times them in turns as the parent says. After a fault the device's context is
- * not to be trusted, and the worker ends. */
+/* The worker of a sweep that has a device: loads candidates, compares their answers with those of
+ * the derived schedule, times them in turns as the parent says. After a fault the device's context
+ * is not to be trusted, and the worker ends. */
 #include "cli/sweep.h"
 
 #include <stdlib.h>

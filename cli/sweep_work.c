@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `tessera tune --work ROLE:PARENT:TARGET`: the workers of a sweep. They read lines on standard input and
- * answer on standard output; they end with their parent, or when it closes the line. */
+/* `tessera tune --work ROLE:PARENT:TARGET`: the workers of a sweep. They read lines on standard
+ * input and answer on standard output; they end with their parent, or when it closes the line. */
 #include "cli/sweep.h"
 #include "runtime/search.h"
 #include "tune/pool.h"

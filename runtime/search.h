@@ -19,10 +19,9 @@ typedef struct TesseraAxis {
 typedef struct TesseraSpace {
     const TesseraAxis *axes; /* in the order of the table of lines */
     size_t n_axes;
-    bool
-        declared; /* by `tune` blocks; else by what the compiler decided, lines that are given apart */
-    /* Of declared axes that the command line gives already, and which are none therefore. */
-    const char *given; /* "tile M", or NULL */
+    bool declared; /* by `tune` blocks; else proposed, by what the compiler decided itself */
+    /* A declared axis that the command line gives already, and which is none therefore. */
+    const char *given;
     /* Sizes along which results are made of many elements: those of sums, loops, sorts. */
     const char *const *folded;
     size_t n_folded;
@@ -38,8 +37,8 @@ typedef struct TesseraPrediction {
     double seconds;  /* by the model; 0: not known */
     double roof;     /* the least, by memory and arithmetic */
     uint64_t code;   /* of the scheduled code: the same for what comes to the same */
-    /* Of the lines that change bits: kernels with the same and no floating-point atomics have the same
-     * bits as results. */
+    /* Of the lines that change bits: kernels with the same and no floating-point atomics have the
+     * same bits as results. */
     uint64_t bits;
     const char
         *lines; /* all that were decided, a key a line, as tessera_kernel_schedule has them */

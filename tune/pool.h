@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes that work for a sweep, and talk to it in lines. Each has a group of its own, so that what
- * it starts ends with it, and no signal of the terminal's; it ends with its parent. */
+/* Processes that work for a sweep, and talk to it in lines. Each has a group of its own, so that
+ * what it starts ends with it, and no signal of the terminal's; it ends with its parent. */
 #ifndef TESSERA_TUNE_POOL_H
 #define TESSERA_TUNE_POOL_H
 

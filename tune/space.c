@@ -90,7 +90,8 @@ typedef struct Items {
     size_t n, cap;
 } Items;
 
-/* `key [sub] value, [sub] value…` a line; a value follows a name where it is not the first of two. */
+/* `key [sub] value, [sub] value…` a line; a value follows a name where it is not the first of two.
+ * */
 static void read_line(Arena *arena, char *line, Items *items)
 {
     const char *words[64];

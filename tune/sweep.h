@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A sweep: candidates are weighed by the model, compiled by workers that need no device, measured by
- * one worker a device, beside what the compiler derives; the best are measured once more. */
+/* A sweep: candidates are weighed by the model, compiled by workers that need no device, measured
+ * by one worker a device, beside what the compiler derives; the best are measured once more. */
 #ifndef TESSERA_TUNE_SWEEP_H
 #define TESSERA_TUNE_SWEEP_H
 
@@ -52,8 +52,8 @@ typedef struct SweepWinner {
 } SweepWinner;
 
 typedef struct SweepResult {
-    bool interrupted;
-    size_t points; /* of the space; UINT64_MAX: or more */
+    bool interrupted, empty; /* empty: there is nothing to search, which is a failure */
+    size_t points;           /* of the space; UINT64_MAX: or more */
     size_t weighed, distinct, measured;
     size_t failed[TUNE_STATUSES];
     size_t launched_too_big; /* that the model let pass, and a device refused for want of room */

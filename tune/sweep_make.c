@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The workers that compile: they weigh candidates by the model, make their code, into a folder of the
- * compile cache that those who measure read, and one of them asks the interpreter for its bounds. */
+/* The workers that compile: they weigh candidates by the model, make their code, into a folder of
+ * the compile cache that those who measure read, and one of them asks the interpreter for its
+ * bounds. */
 #include "tune/sweep_state.h"
 
 #include "ir/base/clock.h"
@@ -120,7 +121,8 @@ static void take_weight(Sweep *s, size_t nth, char *line)
     candidate->stage = CANDIDATE_WEIGHED;
 }
 
-/* The next try is with shorter sums; without any, answers are compared by their type's precision. */
+/* The next try is with shorter sums; without any, answers are compared by their type's precision.
+ * */
 static void bound_failed(Sweep *s)
 {
     s->shrink = s->shrink < MOST_SHRINK ? s->shrink * 4 : 0;

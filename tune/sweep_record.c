@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a sweep keeps in the store, as soon as it is known, and what it tells.
  *
- * Times of candidates are told as shares of the derived schedule's in the same turns, times what that
- * one takes: a device that grows hot, or another device of the same kind, changes both. */
+ * Times of candidates are told as shares of the derived schedule's in the same turns, times what
+ * that one takes: a device that grows hot, or another device of the same kind, changes both. */
 #include "tune/sweep_state.h"
 
 #include "ir/base/clock.h"

@@ -120,6 +120,7 @@ void sweep_enumerate(Sweep *s)
     Candidate derived = {.asked = "", .searched = "", .relative = 1};
     ARENA_PUSH(s->arena, &s->candidates, derived);
     if (all && count > MOST_ALL) {
+        s->result->empty = true;
         sweep_failed(s, TESSERA_USAGE,
                      "the space has %llu points, too many to try all: fewer values in a `tune` "
                      "block, or --strategy model",
@@ -222,6 +223,7 @@ static void tell_empty(Sweep *s)
     if (s->options->shards > 1) {
         return; /* another shard has them */
     }
+    s->result->empty = true;
     sweep_failed(s, TESSERA_SOURCE,
                  "nothing to search: of %zu candidates %zu do not fit and %zu are refused%s; the "
                  "others come to what is derived%s%s%s",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long a kernel takes, by what its launches ask of the parts of a device: a ranking of schedules
- * before any of them runs, not a promise.
+/* How long a kernel takes, by what its launches ask of the parts of a device: a ranking of
+ * schedules before any of them runs, not a promise.
  *
  * A launch waits for memory, the second-level cache and arithmetic, which overlap as
  * in passes/an_waves.c: the norm of their times with exponent 4. Memory is as fast as bytes are on
@@ -105,8 +105,9 @@ static double gpu_launch(const Report *report, const LaunchReport *launch)
         return launch->product.cycles / gpu.clock * (1 + 0.3 / (slots * slots)) + gpu.start;
     }
     double asked = r->asked_read + r->asked_written;
-    double times[] = {
-        memory_time(report, launch, &gpu), even * asked / (gpu.unit_bytes * gpu.units * gpu.clock), even * 1.2 * r->compute_seconds};
+    double cache = gpu.unit_bytes * gpu.units * gpu.clock;
+    double times[] = {memory_time(report, launch, &gpu), even * asked / cache,
+                      even * 1.2 * r->compute_seconds};
     return together(times, 3) + gpu.start;
 }
 

@@ -44,7 +44,7 @@ typedef struct ReportInput {
     double product_flops; /* of the source; 0: not known */
     int source;           /* of func->diags */
     const char *schedule; /* with reasons */
-    bool brief;           /* only what report_predict needs: accesses of shared memory are not counted */
+    bool brief;           /* for report_predict: shared memory is not counted */
     Listings listings;    /* passes, then LLVM, then assembly */
     struct {
         Assembled *items;
@@ -202,9 +202,9 @@ double launch_total(const LaunchReport *launch, Traffic kind, size_t field);
 #define LAUNCH_TOTAL(launch, kind, field)                                                          \
     launch_total((launch), (kind), offsetof(AccessReport, field))
 
-/* Seconds that all launches take, by the model (predict.c): schedules are ranked by it. And the least
- * that memory and arithmetic of the part allow. 0: not known; of a CPU both are about a nominal
- * one. */
+/* Seconds that all launches take, by the model (predict.c): schedules are ranked by it. And the
+ * least that memory and arithmetic of the part allow. 0: not known; of a CPU both are about a
+ * nominal one. */
 typedef struct Predicted {
     double seconds, roof;
 } Predicted;

@@ -36,9 +36,9 @@ static int number_of(const char *name, int otherwise)
     return text ? atoi(text) : otherwise;
 }
 
-/* "hangs,faults,wrong,argument": so many of a hundred kernels, by the digest of their code, never end,
- * break the context, or write one bit wrong in what the argument of that index points to. Not the
- * first one that a process loads. */
+/* "hangs,faults,wrong,argument": so many of a hundred kernels, by the digest of their code, never
+ * end, break the context, or write one bit wrong in what the argument of that index points to. Not
+ * the first one that a process loads. */
 static void begin_sweep(const char *text)
 {
     char *end;

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""record.py STORE.db KERNEL.tile SIZES > recorded/NAME.csv: times of all candidates that an exhaustive sweep of
-the CPU measured, anew, in seconds of one thread's own (so that what else the machine does hardly
-counts): the least of several. Lines are `predicted,seconds,schedule`, as tests/tune/search.c reads
-them. PYTHONPATH has python/, TESSERA_LIBRARY the library."""
+"""record.py STORE.db KERNEL.tile SHAPES > recorded/NAME.csv: times of all candidates that an
+exhaustive sweep of the CPU measured, anew, in seconds of one thread's own (so that what else the
+machine does hardly counts): the least of several. Lines are `predicted,seconds,schedule`, as
+tests/tune/search.c reads them. PYTHONPATH has python/, TESSERA_LIBRARY the library."""
 
 import os
 import sqlite3
