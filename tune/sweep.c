@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = 16, MOST_WORKERS = 512 };
+enum { BATCH = 16, MOST_WORKERS = 512, LEAST_WEIGHED = 32 };
 static const double BEAT = 0.1; /* seconds between looks at the clock */
 
 void sweep_failed(Sweep *s, TesseraStatus status, const char *format, ...)
@@ -104,6 +104,10 @@ static bool weigh(Sweep *s)
 {
     s->doing = "weighing";
     while (!is_weighed(s)) {
+        double gone = clock_seconds() - s->began, most = s->options->budget / 4;
+        if (most > 0 && gone > most && s->to_weigh > LEAST_WEIGHED) {
+            s->candidates.n = s->to_weigh; /* a slow machine: those will have to do */
+        }
         if (!step(s)) {
             return false;
         }

@@ -156,18 +156,20 @@ static bool is_of_shard(const Sweep *s, const Candidate *candidate)
     return (int)(digest % (uint64_t)shards) == s->options->shard - 1 || shards == 1;
 }
 
-/* Of candidates that come to the same code the first one stays. */
+/* Of candidates that come to the same code, or the same words, the first one stays. */
 static void drop_same(Sweep *s)
 {
     Seen seen = {.n = 1};
-    while (seen.n < 4 * s->candidates.n) {
+    while (seen.n < 8 * s->candidates.n) {
         seen.n *= 2;
     }
     seen.slots = ARENA_ARRAY(s->arena, uint64_t, seen.n);
     for (size_t i = 0; i < s->candidates.n; i++) {
         Candidate *candidate = &s->candidates.items[i];
-        if (candidate->stage == CANDIDATE_WEIGHED && !see(&seen, candidate->code)) {
-            candidate->stage = CANDIDATE_OUT;
+        if (candidate->stage == CANDIDATE_WEIGHED) {
+            uint64_t words = XXH3_64bits(candidate->searched, strlen(candidate->searched));
+            bool new_code = see(&seen, candidate->code), new_words = see(&seen, words);
+            candidate->stage = new_code && new_words ? CANDIDATE_WEIGHED : CANDIDATE_OUT;
         }
     }
 }

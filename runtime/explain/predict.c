@@ -21,7 +21,7 @@ static const double WARP_TURNS = 4; /* accesses of a warp that are under way at 
 /* A CPU: a core's first-level, second-level and memory bandwidth, and arithmetic. What counts is
  * how they relate. */
 static const double CORE_L1 = 100e9, CORE_L2 = 40e9, CORE_MEMORY = 10e9, CORE_FLOPS = 50e9;
-static const double BLOCK_SECONDS = 0.3e-6, LAUNCH_SECONDS = 2e-6;
+static const double BLOCK_SECONDS = 0.05e-6, LAUNCH_SECONDS = 2e-6;
 enum { L1_BYTES = 32 << 10, L2_BYTES = 1 << 20 };
 
 static double together(const double *times, int n)
