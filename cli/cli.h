@@ -63,6 +63,11 @@ typedef struct Options {
     const char *compare, *trace, *trap, *html;
     const char *store, *pins; /* files; NULL: where they are by themselves */
     bool no_pins, all;
+    /* Of tune; sizes and types as they stand: they may be given again and again. */
+    Strings set_texts, size_texts;
+    const char *budget, *strategy, *shard, *devices, *work;
+    int candidates, workers;
+    bool resume;
     Strings allow; /* codes of warnings */
     bool deny;     /* warnings are errors */
 } Options;
@@ -139,6 +144,7 @@ typedef enum FailCode {
     FAIL_TRAP = 1039,
     FAIL_PINS = 1050,
     FAIL_STORE = 1051,
+    FAIL_SEARCH = 1052,
 } FailCode;
 
 /* --diagnostics, wherever it stands: how all that follows is told. Returns 0, or an exit code. */
@@ -338,6 +344,7 @@ bool is_code(const char *text);
 int explain_code(const Options *options);
 int verb_bench(const Options *options);
 int verb_check(const Options *options);
+int verb_tune(const Options *options);
 int verb_fmt(const Options *options);
 int verb_doctor(const Options *options);
 int verb_cache(const Options *options);

@@ -55,7 +55,9 @@ static bool lower(Compilation *c)
         return false;
     }
     const int64_t *sizes = sizes_by_id(c->func, options->sizes, options->n_sizes);
-    return frontend_schedule(module, kernel, c->func, c->target ? c->target->name : "", sizes);
+    const char *target = c->target ? c->target->name : "";
+    return frontend_schedule(module, kernel, c->func, target, sizes) &&
+           frontend_choices(module, kernel, c->func, target, sizes, &c->choices);
 }
 
 bool compile(Compilation *c)

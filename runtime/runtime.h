@@ -95,6 +95,7 @@ typedef struct Compilation {
     TesseraOptions options; /* held by the arena */
     const Target *target;   /* NULL: for the interpreter, without passes */
     Func *func;
+    TuneChoices choices;     /* that `tune` blocks want tried */
     int source;              /* of the work's diagnostics */
     struct Listings *record; /* the IR after each pass goes here; NULL: nowhere */
     const char *before;      /* the IR as it was last printed, for print_changed */

@@ -429,12 +429,18 @@ void access_tally(Walk *walk, const Op *op, double times)
     case OP_SCATTER:
         if (tensor) {
             global_tally(walk, op, fn && !text_same(fn, "set") ? ATOMICS : STORES, times);
-        } else {
+        } else if (!tally->brief) {
             scatter_tally(walk, op, times);
         }
         break;
     case OP_BULK_LOAD: bulk_tally(walk, op, BULK_LOADS, times); break;
     case OP_BULK_STORE: bulk_tally(walk, op, BULK_STORES, times); break;
+    default: break;
+    }
+    if (tally->brief) {
+        return;
+    }
+    switch (op->kind) {
     case OP_SHARED_LOAD:
     case OP_SHARED_STORE: shared_tally(walk, op, times); break;
     case OP_REDUCE: reduce_tally(walk, op, times); break;

@@ -220,6 +220,7 @@ void product_make(const Report *report, LaunchReport *launch, int64_t count)
     product->modelled = true;
     product->waves = waves_count(report->target, &tiles);
     product->tail = 1 - product->waves / (double)costs.walked;
-    product->share = floor / waves_cycles(&costs);
+    product->cycles = waves_cycles(&costs);
+    product->share = floor / product->cycles;
     product->limiter = limiter(&costs, ideal);
 }

@@ -292,11 +292,12 @@ static void tally_launch(const Report *report, LaunchReport *launch)
     Tally tally = {.launch = launch,
                    .target = report->target,
                    .diags = input->func->diags,
+                   .brief = input->brief,
                    .sector = report->part ? report->part->sector : 32};
     Walk walk = {.context = context_of(input->func, input->sizes),
                  .each = tally_op,
                  .user = &tally,
-                 .costly = is_costly(launch),
+                 .costly = input->brief || is_costly(launch),
                  .warps = launch->warps,
                  .blocks = (double)(launch->blocks > 0 ? launch->blocks : 1)};
     walk_launch(&walk, launch->op);

@@ -45,6 +45,7 @@ typedef struct ReportInput {
     double product_flops; /* of the source; 0: not known */
     int source;           /* of func->diags */
     const char *schedule; /* with reasons */
+    bool brief;           /* for report_predict: shared memory is not counted */
     Listings listings;    /* passes, then LLVM, then assembly */
     struct {
         Assembled *items;
@@ -156,6 +157,7 @@ typedef struct ProductReport {
                            the last wave */
     bool modelled; /* the following is known by the model; else it is a bound */
     double share;  /* of the roofline */
+    double cycles; /* of all, by the model */
     const char *limiter; /* NULL: nothing is known */
 } ProductReport;
 
@@ -204,6 +206,14 @@ void report_make(const ReportInput *input, Report *report);
 double launch_total(const LaunchReport *launch, Traffic kind, size_t field);
 #define LAUNCH_TOTAL(launch, kind, field)                                                          \
     launch_total((launch), (kind), offsetof(AccessReport, field))
+
+/* Seconds that all launches take, by the model (predict.c): schedules are ranked by it. And the
+ * least that memory and arithmetic of the part allow. 0: not known; of a CPU both are about a
+ * nominal one. */
+typedef struct Predicted {
+    double seconds, roof;
+} Predicted;
+Predicted report_predict(const Report *report, int threads);
 
 /* ---- writers ---- */
 
