@@ -208,8 +208,8 @@ static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *
                           .dots = plan->n_dots,
                           .bytes = bytes};
     /* Few channels for each of many taps: what is past them is multiplied at every one. */
-    int64_t row = fitted(k->dim, SWIZZLED / bytes);
-    if (has_taps(plan) && !size->given_k && row < SWIZZLED / bytes) {
+    int64_t whole = product_columns(true, bytes), row = fitted(k->dim, whole);
+    if (has_taps(plan) && !size->given_k && row < whole) {
         size->given_k = larger(plan->unit->k, row);
     }
     for (int i = 0; i < plan->n; i++) {
