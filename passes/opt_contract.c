@@ -62,7 +62,6 @@ static unsigned windows(const Value *value, int depth)
 typedef struct Contraction {
     SummedProduct sums;
     int m, n, k; /* axes */
-    unsigned left, right;
 } Contraction;
 
 static bool is_worth(Type type, int axis, int64_t least)
@@ -85,21 +84,36 @@ static int last_axis(unsigned axes, Type type)
     return -1;
 }
 
-/* A product may be held either way; the columns are what the result has last. */
+/* Factors in the other order: `w[o, k] * x[m, k]` for y[m, o]. */
+static void swap_factors(Contraction *c)
+{
+    Value **factors = c->sums.mul->operands, *first = factors[0];
+    int rows = c->m;
+    factors[0] = factors[1];
+    factors[1] = first;
+    c->m = c->n;
+    c->n = rows;
+}
+
+/* A product may be held either way; the columns are what the result has last, but what is
+ * gathered stays where the source has it: only the left factor may pass through registers. */
 static bool choose_axes(Contraction *c)
 {
     const Op *mul = c->sums.mul;
     Type type = mul->results[0]->type;
     unsigned kept = an_all_axes(type) & ~c->sums.summed;
-    c->left = an_varies(mul->operands[0]);
-    c->right = an_varies(mul->operands[1]);
-    c->m = last_axis(kept & c->left & ~c->right, type);
-    c->n = last_axis(kept & c->right & ~c->left, type);
-    unsigned inner = c->sums.summed & c->left & c->right;
+    unsigned left = an_varies(mul->operands[0]), right = an_varies(mul->operands[1]);
+    c->m = last_axis(kept & left & ~right, type);
+    c->n = last_axis(kept & right & ~left, type);
+    unsigned inner = c->sums.summed & left & right;
     unsigned window = windows(mul->operands[0], 0) | windows(mul->operands[1], 0);
     c->k = last_axis(inner & ~window, type);
     c->k = c->k < 0 ? last_axis(inner, type) : c->k;
-    return c->m >= 0 && c->n >= 0 && c->k >= 0;
+    bool found = c->m >= 0 && c->n >= 0 && c->k >= 0;
+    if (found && c->m > c->n && !window) {
+        swap_factors(c);
+    }
+    return found;
 }
 
 /* ---- the product ---- */
