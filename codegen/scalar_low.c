@@ -8,11 +8,12 @@
  * LLVM's instcombine knows that too, but costs GPUs' code more time than all else. */
 #include "codegen/scalar_low.h"
 
-enum { DEEP = 12, WORD = 64 };
+enum { DEEP = 8, WORD = 64 };
 
 static bool is_constant(LLVMValueRef value, uint64_t *number)
 {
-    if (!LLVMIsAConstantInt(value) || LLVMGetIntTypeWidth(LLVMTypeOf(value)) > WORD) {
+    if (!LLVMIsAConstantInt(value) || LLVMGetTypeKind(LLVMTypeOf(value)) != LLVMIntegerTypeKind ||
+        LLVMGetIntTypeWidth(LLVMTypeOf(value)) > WORD) {
         return false;
     }
     *number = LLVMConstIntGetZExtValue(value);
@@ -44,7 +45,10 @@ static int low_zeros(LLVMValueRef value, int deep)
     case LLVMAdd:
     case LLVMSub:
     case LLVMOr:
-    case LLVMXor: return lesser(low_zeros(a, deep - 1), low_zeros(c, deep - 1));
+    case LLVMXor: {
+        int one = low_zeros(a, deep - 1);
+        return one ? lesser(one, low_zeros(c, deep - 1)) : 0;
+    }
     case LLVMAnd: {
         int one = low_zeros(a, deep - 1), other = low_zeros(c, deep - 1);
         return one > other ? one : other;
