@@ -3,6 +3,7 @@
  * share, so that it holds where their locks do, and a store at rest is one file. */
 #include "tune/store.h"
 
+#include "ir/base/clock.h"
 #include "tune/store_file.h"
 #include "tune/store_row.h"
 
@@ -11,9 +12,10 @@
 #include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { SCHEMA = 1, WAIT_MS = 60000, MOST_TRIES = 4 };
+enum { SCHEMA = 1, WAIT_SECONDS = 60, MOST_TRIES = 4, LEAST_NAP_US = 1000, MOST_NAP_US = 12000 };
 
 struct TuneStore {
     Arena *arena;
@@ -23,6 +25,8 @@ struct TuneStore {
     StoreFile file;       /* that is open */
     TuneRecords salvaged; /* read only, and damaged: what is whole */
     bool is_salvaged;
+    double waiting; /* since; seconds */
+    uint32_t dice;
     const char *warning;
 };
 
@@ -89,6 +93,24 @@ static void close_database(TuneStore *store)
     store->db = NULL;
 }
 
+/* Others write. SQLite's own way of waiting naps the longer the longer one has waited, so that who
+ * comes last is first; here all have the same chance. */
+static int wait_for_others(void *user, int times)
+{
+    TuneStore *store = user;
+    double now = clock_seconds();
+    if (times == 0) {
+        store->waiting = now;
+    }
+    if (now - store->waiting > WAIT_SECONDS) {
+        return 0;
+    }
+    store->dice = store->dice * 1664525u + 1013904223u + (uint32_t)getpid();
+    uint32_t nap = LEAST_NAP_US + (store->dice >> 8) % (MOST_NAP_US - LEAST_NAP_US);
+    nanosleep(&(struct timespec){.tv_nsec = (long)nap * 1000}, NULL);
+    return 1;
+}
+
 /* A file may hold triggers, views and functions of others': nothing of them is run. */
 static int open_database(TuneStore *store)
 {
@@ -100,7 +122,7 @@ static int open_database(TuneStore *store)
         return code;
     }
     sqlite3_extended_result_codes(store->db, 1);
-    sqlite3_busy_timeout(store->db, WAIT_MS);
+    sqlite3_busy_handler(store->db, wait_for_others, store);
     sqlite3_db_config(store->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(store->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     sqlite3_db_config(store->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
@@ -179,7 +201,7 @@ static Opened try_open(TuneStore *store, const char **why)
     }
     if (store->access == TUNE_WRITE) {
         /* 16 KiB hold any row on one page; what is deleted does not come back in a salvage. */
-        code = run(store->db, "PRAGMA page_size=16384; PRAGMA journal_mode=TRUNCATE; "
+        code = run(store->db, "PRAGMA page_size=16384; PRAGMA journal_mode=DELETE; "
                               "PRAGMA synchronous=NORMAL; PRAGMA secure_delete=ON");
         if (code != SQLITE_OK && !is_damage(code)) {
             set_failure(store, why, code);
