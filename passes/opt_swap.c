@@ -124,8 +124,22 @@ static bool measure(const Op *dot, ProductSize *plain, ProductSize *swapped)
     swapped->columns_of = product_columns(turned[0], bytes);
     swapped->left_lines = lines[1];
     swapped->right_lines = lines[0];
-    return m > FEW_ROWS && n > FEW_ROWS && k > 0 && m <= PRODUCT_MOST && n <= PRODUCT_MOST &&
-           k <= PRODUCT_MOST;
+    return true;
+}
+
+/* Percent of time that the transpose takes less; 0: it is not known, or not asked. */
+static double gain_of(const Func *func, const ProductSize *plain, const ProductSize *swapped)
+{
+    int64_t m = plain->m, n = plain->n, k = plain->k;
+    bool known = m > FEW_ROWS && n > FEW_ROWS && k > 0 && m <= PRODUCT_MOST && n <= PRODUCT_MOST &&
+                 k <= PRODUCT_MOST;
+    if (!known || schedule_gives(func, "tile")) {
+        return 0;
+    }
+    const Rates *rates = rates_of(func->target);
+    double one = waves_choose(func->target, rates, plain).cycles;
+    double other = waves_choose(func->target, rates, swapped).cycles;
+    return 100 * (1 - other / one);
 }
 
 static bool takes(const Func *func, const Op *dot)
@@ -158,20 +172,17 @@ static void find_dot(Op *op, void *user)
 void pass_opt_swap(Func *func)
 {
     Op *dot = NULL;
-    const Rates *rates = func->target ? rates_of(func->target) : NULL;
     ProductSize plain, swapped;
     func_walk(func, find_dot, &dot);
     Swap s = {.func = func, .dot = dot};
-    if (!rates || !dot || !takes(func, dot) || !is_alone(&s) || !measure(dot, &plain, &swapped)) {
+    if (!dot || !func->target || !rates_of(func->target) || !takes(func, dot) || !is_alone(&s) ||
+        !measure(dot, &plain, &swapped)) {
         return;
     }
     plain.ops = s.ops;
     swapped.ops = s.ops + TURNED_STORE;
-    ProductTiles one = waves_choose(func->target, rates, &plain);
-    ProductTiles other = waves_choose(func->target, rates, &swapped);
-    bool pays =
-        other.cycles * (100 + LEAST_GAIN) < one.cycles * 100 && !schedule_gives(func, "tile");
-    double gain = 100 * (one.cycles / other.cycles - 1);
+    double gain = gain_of(func, &plain, &swapped);
+    bool pays = gain > LEAST_GAIN;
     const char *on = schedule_word(
         func, "swap", "", pays ? "on" : "off",
         pays ? "tiles of the transpose fill the device better: %.0f %% less time is expected"

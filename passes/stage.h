@@ -63,6 +63,7 @@ typedef struct Stager {
     bool roles, persistent;
     int teams;            /* of the consumer's warps, each with tiles of its own; 1: none */
     Op *team_loop;        /* in which a team multiplies, or NULL */
+    Value *number;        /* i32: how many of the block\'s tiles come before a team\'s, or NULL */
     bool even;            /* all tiles cost the same */
     int64_t shared_bytes; /* promised so far */
     Op *lent;             /* a store through the buffer of `lender`, or NULL */
@@ -77,8 +78,8 @@ Value *shared_tile(Stager *s, Builder *at, DType dtype, int64_t slots, int64_t r
 bool stage_varies(const Value *value, int depth);
 /* Teams of the consumer's warps: what the launch asks for, if its statements allow it; 1: none. */
 int stage_teams(Stager *s);
-/* i32, before the team's loop: steps of all tiles before the one of this number. */
-Value *stage_team_start(Stager *s, Value *number);
+/* i32, before the team's loop: steps of all tiles before this one. */
+Value *stage_team_start(Stager *s);
 
 /* Can the producer compute the scalar (or range) by itself? */
 bool stage_is_plain(const Stager *s, const Value *value);

@@ -336,7 +336,8 @@ static Op *build_tiles(Stager *s, Builder *b, const Positions *positions)
 static void tiles_iterators(Producer *p, Op *tiles, const Block *from)
 {
     Func *func = p->s->func;
-    for (int i = 0; i < from->n_args; i++) {
+    int axes = from->n_args - (p->s->number != NULL);
+    for (int i = 0; i < axes; i++) {
         Type type = from->args[i]->type;
         if (type->kind == TYPE_RANGE) {
             const DimVar *old = poly_as_range(type->dims[0]);
@@ -401,8 +402,7 @@ static void consume_teams(Stager *s, Op *roles)
     op_set_int(s->func, tiles, ATTR_NUMBERED, 1);
     tiles->regions[0] = s->body;
     s->body->parent = tiles;
-    Value *number = block_arg(s->func, s->body, position_type(s), "i");
-    positions = positions_start(s, stage_team_start(s, number));
+    positions = positions_start(s, stage_team_start(s));
     Builder before = build_before(s->func, s->team_loop);
     Builder after = build_after(s->func, s->team_loop);
     build_turn(&before, OP_TAKE_TURN);

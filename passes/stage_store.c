@@ -21,10 +21,11 @@ static void plain(Builder *b, OpKind kind)
     build_op(b, kind, 0, NULL, 0, NULL, 0);
 }
 
-/* Teams have the buffer in turns, beside those of their products. */
-static void turn(Stager *s, Builder *b, OpKind kind)
+/* Teams have a slot each: in turns at one they would wait with the work on their results, which an
+ * assembler puts behind the wait. */
+static Value *own_slot(Stager *s, Builder *b)
 {
-    op_set_int(s->func, build_op(b, kind, 0, NULL, 0, NULL, 0), ATTR_NTH, 1);
+    return s->number ? s->number : build_int(b, type_scalar(s->func, DT_I32), 0);
 }
 
 /* Through this slot of shared memory. */
@@ -33,12 +34,8 @@ static void store_through(Stager *s, Op *store, Value *shared, Value *position)
     Access access = op_access(store, 0);
     Value *value = store->operands[store->n_operands - 1];
     Builder b = build_before(s->func, store);
-    if (s->teams > 1) {
-        turn(s, &b, OP_TAKE_TURN);
-    } else {
-        plain(&b, OP_BULK_WAIT);
-        plain(&b, OP_SYNC);
-    }
+    plain(&b, OP_BULK_WAIT);
+    plain(&b, OP_SYNC);
     Value *to_shared[] = {shared, position, NULL, NULL, value};
     build_op(&b, OP_SHARED_STORE, 5, to_shared, 0, NULL, 0);
     plain(&b, OP_FENCE_ASYNC);
@@ -48,21 +45,17 @@ static void store_through(Stager *s, Op *store, Value *shared, Value *position)
         to_tensor[5 + i] = access.indices[i];
     }
     build_op(&b, OP_BULK_STORE, 5 + access.n, to_tensor, 0, NULL, 0);
-    if (s->teams > 1) {
-        plain(&b, OP_BULK_WAIT);
-        turn(s, &b, OP_PASS_TURN);
-    }
     op_remove(store);
 }
 
 static void stage_store(Stager *s, Op *store, Builder *at)
 {
     Type value = store->operands[store->n_operands - 1]->type;
-    Value *shared = shared_tile(s, at, value->dtype, 1, poly_capacity(value->dims[0]),
+    Value *shared = shared_tile(s, at, value->dtype, s->teams, poly_capacity(value->dims[0]),
                                 poly_capacity(value->dims[1]));
     Builder b = build_before(s->func, store);
     shared->name = op_access(store, 0).memory->name;
-    store_through(s, store, shared, build_int(&b, type_scalar(s->func, DT_I32), 0));
+    store_through(s, store, shared, own_slot(s, &b));
 }
 
 /* An operand that is loaded once, alone, and is a tile like the stored one: no product reads it any
@@ -125,31 +118,27 @@ static void stage_turned_store(Stager *s, Op *store, Builder *at)
 {
     int last = store->n_operands - 1;
     Type value = store->operands[last]->type;
-    Value *shared = shared_tile(s, at, value->dtype, 1, poly_capacity(value->dims[0]),
+    Value *shared = shared_tile(s, at, value->dtype, s->teams, poly_capacity(value->dims[0]),
                                 poly_capacity(value->dims[1]));
     Builder b = build_before(s->func, store);
     b.span = store->span;
     shared->name = op_access(store, 0).memory->name;
-    Value *place[] = {shared, build_int(&b, type_scalar(s->func, DT_I32), 0), NULL, NULL,
-                      store->operands[last]};
-    if (s->teams > 1) {
-        turn(s, &b, OP_TAKE_TURN);
-    } else {
-        plain(&b, OP_SYNC);
-    }
+    Value *place[] = {shared, own_slot(s, &b), NULL, NULL, store->operands[last]};
+    plain(&b, OP_SYNC);
     build_op(&b, OP_SHARED_STORE, 5, place, 0, NULL, 0);
     plain(&b, OP_SYNC);
     store->operands[last] = build_op(&b, OP_SHARED_LOAD, 4, place, 1, &value, 0)->results[0];
-    if (s->teams > 1) {
-        turn(s, &b, OP_PASS_TURN);
-    }
 }
 
 /* ---- all stores of a launch ---- */
 
-/* A third of shared memory at most: the rings need the rest. */
+/* A third of shared memory at most: the rings need the rest. Of teams, three slots of them. */
 static bool has_room(const Stager *s, int64_t bytes)
 {
+    enum { LEAST_SLOTS = 3 };
+    if (s->teams > 1) {
+        return bytes && stage_slots_beside(s, bytes * s->teams) >= LEAST_SLOTS;
+    }
     return bytes && s->shared_bytes + bytes <= s->func->target->shared_bytes / 3;
 }
 

@@ -8,12 +8,11 @@
  *     store %y[%m, %n], %f                 %c, %q = for %k, %z, %i * %s { … }
  *     yield %q }                           pass_turn
  *                                          … f(%c) …
- *                                          store, in turns }
+ *                                          store through slot %i }
  *
  * The producer brings the tiles' operands in their order, through one ring: a team multiplies when
  * the one before it has taken all of its own, and finds its place by how many tiles come before. So
- * every tile takes as many steps. What a team shares with the other besides, the buffer of the
- * stores, it has in turns of their own. */
+ * every tile takes as many steps. What a result is stored through is a slot of the team's own. */
 #include "passes/stage.h"
 
 #include "ir/errors.h"
@@ -105,6 +104,7 @@ int stage_teams(Stager *s)
     }
     s->team_loop = team_loop(s);
     if (s->team_loop) {
+        s->number = block_arg(s->func, s->body, type_scalar(s->func, DT_I32), "i");
         return TEAMS;
     }
     const Line *given = schedule_given(s->func, "pingpong", "");
@@ -131,8 +131,8 @@ static Value *steps_of(const Op *loop, Builder *b)
     return build_cast(b, extent, DT_I32);
 }
 
-Value *stage_team_start(Stager *s, Value *number)
+Value *stage_team_start(Stager *s)
 {
     Builder b = build_before(s->func, s->team_loop);
-    return build_binary(&b, OP_MUL, number, steps_of(s->team_loop, &b));
+    return build_binary(&b, OP_MUL, s->number, steps_of(s->team_loop, &b));
 }

@@ -312,59 +312,52 @@ static LLVMValueRef own_turn(GpuEmitter *em)
 
 /* A named barrier for each of them: it waits there, and the one before it arrives there when it
  * passes its turn on. */
-static void emit_turn(GpuEmitter *em, const char *verb, int64_t nth, LLVMValueRef who)
+static void emit_turn(GpuEmitter *em, const char *verb, LLVMValueRef who)
 {
-    int takers = turn_takers(em), warps = em->role->team ? em->role->warps : GROUP_WARPS;
-    LLVMValueRef first = gpu_i32(em, em->role->turns + nth * takers);
-    LLVMValueRef at = LLVMBuildAdd(em->builder, who, first, "");
+    int warps = em->role->team ? em->role->warps : GROUP_WARPS;
+    LLVMValueRef at = LLVMBuildAdd(em->builder, who, gpu_i32(em, em->role->turns), "");
     const char *text = arena_printf(em->arena, "bar.%s $0, %d;", verb, 2 * warps << em->warp_bits);
     gpu_asm(em, LLVMVoidTypeInContext(em->context), text, "r,~{memory}", true, 1, &at);
 }
 
-static void emit_take_turn(GpuEmitter *em, int64_t nth)
+static void emit_take_turn(GpuEmitter *em)
 {
     if (turn_takers(em) > 1) {
-        emit_turn(em, "sync", nth, own_turn(em));
+        emit_turn(em, "sync", own_turn(em));
     }
 }
 
-static void emit_pass_turn(GpuEmitter *em, int64_t nth)
+static void emit_pass_turn(GpuEmitter *em)
 {
     int takers = turn_takers(em);
     if (takers > 1) {
         LLVMValueRef next = LLVMBuildAdd(em->builder, own_turn(em), gpu_i32(em, 1), "");
-        emit_turn(em, "arrive", nth, LLVMBuildURem(em->builder, next, gpu_i32(em, takers), ""));
+        emit_turn(em, "arrive", LLVMBuildURem(em->builder, next, gpu_i32(em, takers), ""));
     }
 }
 
-/* Rows of turns: one more than the greatest `nth`. */
 static void see_turn(Op *op, void *user)
 {
-    int64_t *rows = user, nth = op_int(op, ATTR_NTH, 0);
-    if (op->kind == OP_TAKE_TURN && *rows <= nth) {
-        *rows = nth + 1;
-    }
+    *(bool *)user |= op->kind == OP_TAKE_TURN;
 }
 
 /* The first turn is the first one's: as if the last one had passed it on. */
 static void begin_turns(GpuEmitter *em, Block *block)
 {
-    int64_t rows = 0;
+    bool found = false;
     int takers = turn_takers(em);
-    block_walk(block, see_turn, &rows);
-    if (!rows || takers < 2) {
+    block_walk(block, see_turn, &found);
+    if (!found || takers < 2) {
         return;
     }
     em->role->turns = em->n_named_barriers + 1;
-    em->n_named_barriers += takers * (int)rows;
+    em->n_named_barriers += takers;
     LLVMBasicBlockRef last = gpu_new_block(em, "last"), after = gpu_new_block(em, "turns");
     LLVMValueRef is_last =
         LLVMBuildICmp(em->builder, LLVMIntEQ, own_turn(em), gpu_i32(em, takers - 1), "");
     LLVMBuildCondBr(em->builder, is_last, last, after);
     gpu_go(em, last);
-    for (int64_t nth = 0; nth < rows; nth++) {
-        emit_pass_turn(em, nth);
-    }
+    emit_pass_turn(em);
     LLVMBuildBr(em->builder, after);
     gpu_go(em, after);
 }
@@ -430,8 +423,8 @@ bool hopper_emit_op(GpuEmitter *em, Op *op)
         gpu_asm(em, LLVMVoidTypeInContext(em->context), "fence.proxy.async.shared::cta;",
                 "~{memory}", true, 0, NULL);
         return true;
-    case OP_TAKE_TURN: emit_take_turn(em, op_int(op, ATTR_NTH, 0)); return true;
-    case OP_PASS_TURN: emit_pass_turn(em, op_int(op, ATTR_NTH, 0)); return true;
+    case OP_TAKE_TURN: emit_take_turn(em); return true;
+    case OP_PASS_TURN: emit_pass_turn(em); return true;
     case OP_BULK_LOAD: hopper_emit_bulk_load(em, op); return true;
     case OP_BULK_STORE: hopper_emit_bulk_store(em, op); return true;
     case OP_BULK_WAIT: hopper_emit_bulk_wait(em, op); return true;
