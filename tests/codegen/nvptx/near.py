@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Softmax of 16-bit rows, long enough for clusters, whose elements lie near their row's greatest, or
+"""Softmax of 16-bit rows, long enough for clusters: elements lie near their row's greatest, or
 far from it, or are no numbers: the shorter way of exponentials must be taken for the first alone.
 
     near.py --tessera PROGRAM --device DEVICE
