@@ -4,6 +4,8 @@
 
 #include <math.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 enum { TELL_SECONDS = 10, MOST_SHOWN = 3 };
 
@@ -80,6 +82,11 @@ void sweep_progress(void *user, const SweepProgress *p)
         snprintf(words + at, sizeof words - at, ", %.0f s left", p->left);
     }
     if (show->terminal) {
+        struct winsize window;
+        bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 1;
+        if (known && window.ws_col <= strlen(words)) {
+            words[window.ws_col - 1] = '\0'; /* what wraps cannot be overwritten */
+        }
         fprintf(stderr, "\r%s\033[K", words);
         show->line = true;
     } else {

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <time.h>
 
+enum { MOST_EXAMPLES = 32 };
 static const double TELL = 0.2; /* seconds */
 
 /* ---- records ---- */
@@ -86,15 +87,36 @@ void sweep_keep(Sweep *s, const size_t *candidates, size_t n)
     keep(s, records, kept);
 }
 
-/* Once more, by the derived one's last measurement; those refused before they were compiled are
- * known by their lines only. */
+/* What could not even be weighed is known by the lines that it was asked for. Of each reason some
+ * are kept: they are examples. */
+static bool is_example(const Sweep *s, size_t nth, size_t *kept)
+{
+    const Candidate *candidate = &s->candidates.items[nth];
+    return nth > 0 && candidate->stage == CANDIDATE_DONE && candidate->status != TUNE_OK &&
+           !*candidate->searched && *candidate->asked && kept[candidate->status]++ < MOST_EXAMPLES;
+}
+
+static TuneRecord record_of_asked(const Sweep *s, const Candidate *candidate)
+{
+    TuneRecord record = record_of(s, candidate);
+    char *lines = arena_strdup(s->arena, candidate->asked);
+    for (char *at = lines; *at; at++) {
+        *at = (char)(*at == ';' ? '\n' : *at);
+    }
+    record.candidate = lines;
+    return record;
+}
+
+/* Once more, by the derived one's last measurement. */
 void sweep_keep_all(Sweep *s)
 {
     TuneRecord *records = ARENA_ARRAY(s->arena, TuneRecord, s->candidates.n);
-    size_t n = 0;
+    size_t n = 0, kept[TUNE_STATUSES] = {0};
     for (size_t i = 0; i < s->candidates.n; i++) {
         if (is_kept(s, i)) {
             records[n++] = record_of(s, &s->candidates.items[i]);
+        } else if (is_example(s, i, kept)) {
+            records[n++] = record_of_asked(s, &s->candidates.items[i]);
         }
     }
     keep(s, records, n);

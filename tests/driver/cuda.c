@@ -295,7 +295,7 @@ static CuResult cu_event_elapsed(float *milliseconds, CuEvent first, CuEvent las
     (void)first, (void)last;
     CALL_INSIDE("event_elapsed");
     *milliseconds = mock.milliseconds > 0 ? mock.milliseconds * (float)mock.launches : 5;
-    mock.launches = 0;
+    mock.launches = mock.sweeps ? 0 : mock.launches;
     return 0;
 }
 
