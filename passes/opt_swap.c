@@ -112,6 +112,7 @@ static bool measure(const Op *dot, ProductSize *plain, ProductSize *swapped)
                            .n = n,
                            .k = k,
                            .batch = 1,
+                           .rounds = 1,
                            .columns_of = product_columns(!turned[1], bytes),
                            .left_lines = lines[0],
                            .right_lines = lines[1],
