@@ -2,17 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """handles.py --tessera PROGRAM: from source text to a function's handle; the context exists.
 
-Twenty variants of `add`, each a text that was not seen before; run with CUDA_CACHE_DISABLE=1 (set
-here) and TESSERA_CACHE=off, so that no cache helps. Triton's way is timed beside it where it is
-installed.
+Variants of `add` and of a product of bf16 (8192³), each a text that was not seen before; run with
+CUDA_CACHE_DISABLE=1 (set here) and TESSERA_CACHE=off, so that no cache helps. Triton's way is timed
+beside it: its product is one tile of 128 × 256, 64 deep, in a loop of three stages.
 """
 
 import argparse
+import importlib.util
 import os
 import pathlib
 import statistics
 import tempfile
 import time
+from dataclasses import dataclass
 
 os.environ["CUDA_CACHE_DISABLE"] = "1"
 os.environ["TESSERA_CACHE"] = "off"
@@ -22,8 +24,7 @@ import torch  # noqa: E402 (after the environment is set)
 import ours  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-VARIANTS = 20
-TRITON = """
+TRITON_ADD = """
 import triton
 import triton.language as tl
 
@@ -34,36 +35,85 @@ def kernel(x, y, z, n, block: tl.constexpr):
     v = tl.load(x + at, mask=inside) + {i} * tl.load(y + at, mask=inside)
     tl.store(z + at, v, mask=inside)
 """
+TRITON_PRODUCT = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def kernel(x, y, z, m, n, k, bm: tl.constexpr, bn: tl.constexpr, bk: tl.constexpr):
+    rows = tl.program_id(0) * bm + tl.arange(0, bm)
+    columns = tl.program_id(1) * bn + tl.arange(0, bn)
+    depth = tl.arange(0, bk)
+    left = x + rows[:, None] * k + depth[None, :]
+    right = y + depth[:, None] * n + columns[None, :]
+    sums = tl.zeros((bm, bn), dtype=tl.float32)
+    for step in range(0, tl.cdiv(k, bk)):
+        a = tl.load(left, mask=depth[None, :] < k - step * bk, other=0.0)
+        b = tl.load(right, mask=depth[:, None] < k - step * bk, other=0.0)
+        sums = tl.dot(a, b, sums)
+        left += bk
+        right += bk * n
+    inside = (rows[:, None] < m) & (columns[None, :] < n)
+    tl.store(z + rows[:, None] * n + columns[None, :], ({i} * sums).to(tl.bfloat16), mask=inside)
+"""
 
 
-def compiled(library, folder, tensors):
-    x, y, z = tensors
+@dataclass
+class Work:
+    """One kernel in many texts: ours, {i} for the number; Triton's, and how it is asked for."""
+    text: str
+    consts: dict
+    tensors: tuple
+    reference: object  # i → what z must be
+    tolerance: float
+    triton: str
+    warm_up: object  # kernel → compiled
+    variants: int = 20
+
+
+def add():
+    x, y, z = (torch.randn(2**20, device="cuda") for _ in range(3))
+    return Work("kernel add(x: f32[N], y: f32[N]) -> f32[N] = x + {i} * y\n", {}, (x, y, z),
+                lambda i: torch.add(x, y, alpha=i), 1e-6, TRITON_ADD,
+                lambda kernel: kernel.warmup(x, y, z, x.numel(), 1024, grid=(1,)))
+
+
+def product():
+    n = 8192
+    x, y, z = (torch.randn(n, n, device="cuda").bfloat16() for _ in range(3))
+    text = "kernel product(x: T[M, K], y: T[K, N]) -> T[M, N] where T: float = {i} * (x @ y)\n"
+    return Work(text, {"T": "bf16"}, (x, y, z), lambda i: i * (x @ y), 2e-2, TRITON_PRODUCT,
+                lambda kernel: kernel.warmup(x, y, z, n, n, n, 128, 256, 64, grid=(1,),
+                                             num_warps=8, num_stages=3), 7)
+
+
+def compiled(library, folder, work):
+    x, y, z = work.tensors
     times = []
-    for i in range(VARIANTS):
-        path = folder / f"add{i}.tile"
-        path.write_text(f"kernel add(x: f32[N], y: f32[N]) -> f32[N] = x + {i} * y\n")
+    for i in range(1, work.variants + 1):
+        path = folder / f"variant{i}.tile"
+        path.write_text(work.text.format(i=i))
         begin = time.perf_counter()
-        launch = ours.prepare(library, path, {}, {"x": x, "y": y}, z)
+        launch = ours.prepare(library, path, work.consts, {"x": x, "y": y}, z)
         times.append(time.perf_counter() - begin)
         launch()
         torch.cuda.synchronize()
-        assert torch.allclose(z, torch.add(x, y, alpha=i), rtol=1e-6, atol=1e-6)
+        wanted = work.reference(i).float()
+        assert (z.float() - wanted).norm() <= work.tolerance * wanted.norm()
     return times
 
 
-def triton(folder, tensors):
-    import importlib.util
+def triton(folder, work):
     os.environ["TRITON_CACHE_DIR"] = str(folder / "cache")
-    x, y, z = tensors
     times = []
-    for i in range(VARIANTS):
+    for i in range(1, work.variants + 1):
         path = folder / f"variant{i}.py"
-        path.write_text(TRITON.format(i=i))
+        path.write_text(work.triton.format(i=i))
         specification = importlib.util.spec_from_file_location(f"variant{i}", path)
         module = importlib.util.module_from_spec(specification)
         specification.loader.exec_module(module)
         begin = time.perf_counter()
-        module.kernel.warmup(x, y, z, x.numel(), 1024, grid=(1,))._init_handles()
+        work.warm_up(module.kernel)._init_handles()
         times.append(time.perf_counter() - begin)
     return times
 
@@ -79,10 +129,11 @@ def main():
     parser.add_argument("--tessera", type=pathlib.Path, default=ROOT / "bin" / "tessera")
     options = parser.parse_args()
     library = ours.use(options.tessera)
-    tensors = [torch.randn(2**20, device="cuda") for _ in range(3)]
-    with tempfile.TemporaryDirectory() as folder:
-        show("ours", compiled(library, pathlib.Path(folder), tensors))
-        show("triton", triton(pathlib.Path(folder), tensors))
+    for name, make in (("add", add), ("product", product)):
+        work = make()
+        with tempfile.TemporaryDirectory() as folder:
+            show(f"{name}, ours", compiled(library, pathlib.Path(folder), work))
+            show(f"{name}, triton", triton(pathlib.Path(folder), work))
 
 
 if __name__ == "__main__":

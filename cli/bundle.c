@@ -105,6 +105,7 @@ static void fill_variant(const Options *options, const Options *variant, Tessera
         .lines = options->lines.items,
         .n_lines = options->lines.n,
         .optimize = options->optimize,
+        .pins = options->no_pins ? "" : options->pins,
     };
 }
 

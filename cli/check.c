@@ -406,7 +406,8 @@ static int check_variant(const Options *options, size_t variant)
                                      .strides = options->strides.items,
                                      .n_strides = options->strides.n,
                                      .lines = options->lines.items,
-                                     .n_lines = options->lines.n};
+                                     .n_lines = options->lines.n,
+                                     .pins = options->no_pins ? "" : options->pins};
         show_head(&c);
         code = find_facts(&c);
     }

@@ -56,11 +56,18 @@ typedef struct Options {
     int threads, rounds, optimize;
     bool no_jit;
     const char *isolate; /* or NULL */
-    int timeout;   /* seconds, 0: any; or NO_TIMEOUT */
-    int64_t limit; /* bytes; -1: none is given */
+    int timeout;         /* seconds, 0: any; or NO_TIMEOUT */
+    int64_t limit;       /* bytes; -1: none is given */
     bool check, json, print_changed, time_passes, verify;
     bool describe, dependencies, csv;
     const char *compare, *trace, *trap, *html;
+    const char *store, *pins; /* files; NULL: where they are by themselves */
+    bool no_pins, all;
+    /* Of tune; sizes and types as they stand: they may be given again and again. */
+    Strings set_texts, size_texts;
+    const char *budget, *strategy, *shard, *devices, *work;
+    int candidates, workers;
+    bool resume;
     Strings allow; /* codes of warnings */
     bool deny;     /* warnings are errors */
 } Options;
@@ -87,6 +94,7 @@ enum {
     VERB_CHECK = 64,
     VERB_DOCTOR = 128,
     VERB_CACHE = 256,
+    VERB_TUNE = 512,
 };
 
 extern const OptionRow option_rows[];
@@ -100,6 +108,8 @@ int fact_read(const char *option, const char *piece, Options *options);
 int strides_read(const char *option, const char *text, Options *options);
 /* "M" of "M=3", kept, or NULL when it is no NAME=VALUE. */
 char *name_before(const char *text, char separator);
+/* FILE and KERNEL of FILE.tile[:KERNEL], kept; kernel NULL: there is none. */
+void path_split(const char *text, const char **path, const char **kernel);
 
 const Verb *verb_rows(size_t *n);
 
@@ -132,6 +142,9 @@ typedef enum FailCode {
     FAIL_SLICE = 1037,
     FAIL_NO_END = 1038,
     FAIL_TRAP = 1039,
+    FAIL_PINS = 1050,
+    FAIL_STORE = 1051,
+    FAIL_SEARCH = 1052,
 } FailCode;
 
 /* --diagnostics, wherever it stands: how all that follows is told. Returns 0, or an exit code. */
@@ -333,9 +346,11 @@ bool is_code(const char *text);
 int explain_code(const Options *options);
 int verb_bench(const Options *options);
 int verb_check(const Options *options);
+int verb_tune(const Options *options);
 int verb_fmt(const Options *options);
 int verb_doctor(const Options *options);
 int verb_cache(const Options *options);
+int verb_tune(const Options *options);
 int verb_targets(const Options *options);
 int verb_help(const Options *options);
 int verb_version(const Options *options);

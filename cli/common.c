@@ -269,6 +269,15 @@ int session_device(const Options *options, const char *wish, Session *session)
     return code;
 }
 
+/* Which device it will be, unless it is compiled for another one. */
+static void name_device(const Session *session, TesseraOptions *options)
+{
+    const TesseraDeviceInfo *info = session->device ? tessera_device_info(session->device) : NULL;
+    if (info && options->target && strcmp(info->target, options->target) == 0) {
+        options->device = info->name;
+    }
+}
+
 int session_options(const Options *options, Session *session, const TesseraTensor *known,
                     TesseraOptions *out)
 {
@@ -287,6 +296,7 @@ int session_options(const Options *options, Session *session, const TesseraTenso
         .lines = options->lines.items,
         .n_lines = options->lines.n,
         .optimize = options->optimize,
+        .pins = options->no_pins ? "" : options->pins,
     };
     if (tessera_infer(session->program, out, known, &inferred) != TESSERA_OK) {
         return fail_context(session->context);
@@ -298,6 +308,7 @@ int session_options(const Options *options, Session *session, const TesseraTenso
     if (!out->target && session->device) {
         out->target = tessera_device_info(session->device)->target;
     }
+    name_device(session, out);
     return 0;
 }
 
@@ -311,6 +322,7 @@ int session_compile(const Options *options, Session *session, const TesseraOptio
             return code;
         }
         with_target.target = tessera_device_info(session->device)->target;
+        name_device(session, &with_target);
     }
     if (tessera_compile(session->program, &with_target, &session->kernel) != TESSERA_OK) {
         return fail_context(session->context);

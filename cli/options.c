@@ -10,39 +10,66 @@
 enum {
     ALL = VERB_RUN | VERB_COMPILE | VERB_EXPLAIN | VERB_BENCH,
     CHECKED = ALL | VERB_CHECK,
-    ANY = CHECKED | VERB_FMT | VERB_DOCTOR | VERB_CACHE | VERB_OTHER,
+    TUNED = CHECKED | VERB_TUNE,
+    ANY = TUNED | VERB_FMT | VERB_DOCTOR | VERB_CACHE | VERB_OTHER,
     ON_DEVICE = VERB_RUN | VERB_BENCH,
 };
 
 const OptionRow option_rows[] = {
     {"-o", "[NAME=]FILE", VERB_RUN | VERB_COMPILE, "where to; `-`: standard output"},
+    {"-o", "FILE", VERB_TUNE, "of export: where to; `-`: standard output"},
     {"--set", "T=bf16,D=64,...", CHECKED, "generic and const parameters"},
     {"--size", "M=1000,N=4k,...", ALL, "sizes: inputs that are not given become random"},
     {"--size", "M=1000,N=4k,...", VERB_CHECK, "fixed sizes; several are tried of others"},
+    {"--set", "T=bf16,D=64,...", VERB_TUNE, "types and constants; once more: a sweep of its own"},
+    {"--size", "M=4k,N=1k..8k:x2,...", VERB_TUNE, "sizes; once more, or a range: further sweeps"},
     {"--assume", "\"N % 16 == 0, M <= 4096\"", VERB_COMPILE | VERB_EXPLAIN,
      "what holds for sizes that are not given"},
-    {"--strides", "\"x=*8,1\"", CHECKED, "how a tensor lies: a stride an axis, `*` is any"},
-    {"--schedule", "\"tile M 128, N 256\"", CHECKED, "a schedule line; it beats the source's"},
+    {"--strides", "\"x=*8,1\"", TUNED, "how a tensor lies: a stride an axis, `*` is any"},
+    {"--schedule", "\"tile M 128, N 256\"", TUNED, "a schedule line; it beats the source's"},
+    {"--pins", "FILE.tune", CHECKED,
+     "schedules that were measured (default: those beside the source)"},
+    {"--no-pins", NULL, CHECKED, "no schedules that were measured"},
     {"--target", "NAME", ALL, "what to compile for (default: the device here)"},
     {"--variant", "\"T=bf16, N % 8 == 0\"", VERB_COMPILE,
      "of a bundle, once or more: code for such sizes beside that for any"},
     {"--device", "auto|cpu|cuda|hip|interp", ON_DEVICE, "where to run; cuda:1 is the second one"},
+    {"--device", "auto|cpu|cuda|hip", VERB_TUNE, "where to measure; cuda:1 is the second one"},
+    {"--devices", "all|cuda:0,cuda:2,...", VERB_TUNE, "several of one kind, a worker each"},
+    {"--budget", "60s|10m|2h", VERB_TUNE,
+     "that a sweep may take (default: 60s, without --candidates); 0: any"},
+    {"--candidates", "N", VERB_TUNE, "at most so many are measured"},
+    {"--strategy", "model|random|exhaustive", VERB_TUNE,
+     "which are measured: what promises most (default), any, all"},
+    {"--resume", NULL, VERB_TUNE, "what the store has of this kernel is not measured again"},
+    {"--shard", "i/n", VERB_TUNE, "the i-th of n parts of the candidates"},
+    {"--workers", "N", VERB_TUNE, "processes that compile (default: the CPUs that may be used)"},
+    {"--timeout", "SECONDS", VERB_TUNE,
+     "that a launch may take (default: 2 and 60 times what the derived schedule takes)"},
+    {"--work", "ROLE:PROCESS:TARGET", VERB_TUNE, "of the processes that a sweep starts"},
     {"--device", "cpu|cuda|hip", VERB_DOCTOR, "what has to be there; cuda:1 is the second one"},
-    {"--threads", "N", ON_DEVICE, "of the CPU (default: all that may be used)"},
+    {"--threads", "N", ON_DEVICE | VERB_TUNE, "of the CPU (default: all that may be used)"},
     {"--seed", "N", ON_DEVICE | VERB_CHECK, "of random inputs"},
+    {"--seed", "N", VERB_TUNE, "of what is left to chance: which candidates"},
     {"--check", NULL, VERB_RUN, "compare with the interpreter; exit status 5 when different"},
     {"--check", NULL, VERB_FMT, "change nothing: name the files that would, exit status 1"},
     {"--trace", "o[3,5]", VERB_RUN, "how the interpreter computed that element"},
     {"--trap", "nan", VERB_RUN, "the first op that makes a NaN, in the interpreter"},
     {"--emit", "ir|launch|llvm|ptx|cubin|asm|hsaco|obj|bundle|shared", VERB_COMPILE,
      "what to make; a bundle is NAME.h and NAME.o for all --target NAMEs"},
-    {"--optimize", "0|1|2|3", ALL, "LLVM's level (default: 3)"},
+    {"--optimize", "0|1|2|3", ALL | VERB_TUNE, "LLVM's level (default: 3)"},
     {"--timeout", "SECONDS", CHECKED,
      "that compiling may take (default: 60), and a kernel (any); 0: any"},
     {"--timeout", "SECONDS", VERB_DOCTOR, "that the small kernels may take (default: 60; 0: any)"},
     {"--isolate", "never|auto|always", CHECKED,
      "machine code is made by a program of its own, tessera-worker (default: never)"},
     {"--no-jit", NULL, ON_DEVICE, "machine code comes from the cache, or not at all"},
+    {"--store", "FILE", VERB_TUNE, "what was measured (default: in the user's data folder)"},
+    {"--pins", "FILE.tune", VERB_TUNE, "of pin: the file (default: beside the source)"},
+    {"--all", NULL, VERB_TUNE, "of show: every candidate"},
+    {"--json", NULL, VERB_TUNE, "of export and report: JSON"},
+    {"--csv", NULL, VERB_TUNE, "of export: a table"},
+    {"--html", "FILE", VERB_TUNE, "of report: one page"},
     {"--describe", NULL, VERB_COMPILE, "nothing is made: the signatures of the kernels"},
     {"-MD", NULL, VERB_COMPILE, "the files read, as a rule for make, in the -o FILE's .d"},
     {"--rounds", "N", VERB_BENCH, "of which the median is taken (default: 7)"},
@@ -56,8 +83,8 @@ const OptionRow option_rows[] = {
     {"--html", "FILE", VERB_EXPLAIN, "one page: also sources, IR, code and pictures"},
     {"--diagnostics", "human|short|json", ANY,
      "how errors and warnings are told, on standard error"},
-    {"--allow", "W2001,...|all", CHECKED, "warnings that are not told"},
-    {"-Werror", NULL, CHECKED, "warnings are errors"},
+    {"--allow", "W2001,...|all", TUNED, "warnings that are not told"},
+    {"-Werror", NULL, TUNED, "warnings are errors"},
     {"--print-after", "PASS|all|frontend", ALL, "the IR after a pass, on standard error"},
     {"--print-changed", NULL, ALL, "the IR after each pass that changed it"},
     {"--stop-after", "PASS|frontend", ALL, "no pass after this one"},
@@ -366,10 +393,17 @@ static const char **text_slot(const OptionRow *row, Options *options)
            : is(row, "--emit")        ? &options->emit
            : is(row, "--compare")     ? &options->compare
            : is(row, "--html")        ? &options->html
+           : is(row, "--store")       ? &options->store
+           : is(row, "--pins")        ? &options->pins
            : is(row, "--trace")       ? &options->trace
            : is(row, "--trap")        ? &options->trap
            : is(row, "--print-after") ? &options->print_after
            : is(row, "--stop-after")  ? &options->stop_after
+           : is(row, "--budget")      ? &options->budget
+           : is(row, "--strategy")    ? &options->strategy
+           : is(row, "--shard")       ? &options->shard
+           : is(row, "--devices")     ? &options->devices
+           : is(row, "--work")        ? &options->work
                                       : NULL;
 }
 
@@ -379,7 +413,10 @@ static bool *switch_slot(const OptionRow *row, Options *options)
            : is(row, "--no-jit")        ? &options->no_jit
            : is(row, "--json")          ? &options->json
            : is(row, "--csv")           ? &options->csv
+           : is(row, "--no-pins")       ? &options->no_pins
+           : is(row, "--all")           ? &options->all
            : is(row, "--describe")      ? &options->describe
+           : is(row, "--resume")        ? &options->resume
            : is(row, "-Werror")         ? &options->deny
            : is(row, "-MD")             ? &options->dependencies
            : is(row, "--print-changed") ? &options->print_changed
@@ -409,6 +446,10 @@ static int take_option(const OptionRow *row, const char *value, Options *options
         add_string(&options->lines, value);
     } else if (is(row, "--skip")) {
         add_string(&options->skips, value);
+    } else if (row->verbs == VERB_TUNE && is(row, "--set")) {
+        add_string(&options->set_texts, value);
+    } else if (row->verbs == VERB_TUNE && is(row, "--size")) {
+        add_string(&options->size_texts, value);
     } else if (is(row, "--set")) {
         return for_pieces(value, options, read_set);
     } else if (is(row, "--size")) {
@@ -421,6 +462,10 @@ static int take_option(const OptionRow *row, const char *value, Options *options
         return for_pieces(value, options, read_allow);
     } else if (is(row, "--threads")) {
         return read_number(row->name, value, 1, 1024, &options->threads);
+    } else if (is(row, "--candidates")) {
+        return read_number(row->name, value, 1, 1000000, &options->candidates);
+    } else if (is(row, "--workers")) {
+        return read_number(row->name, value, 1, 256, &options->workers);
     } else if (is(row, "--timeout")) {
         return read_number(row->name, value, 0, 1000000, &options->timeout);
     } else if (is(row, "--limit")) {
@@ -495,15 +540,15 @@ static int read_option(const Verb *verb, int argc, char **argv, int *at, Options
 }
 
 /* The kernel's name follows the last colon, when what follows is a name. */
-static void split_path(const char *text, Options *options)
+void path_split(const char *text, const char **path, const char **kernel)
 {
     const char *colon = strrchr(text, ':');
     bool named = colon && colon[1];
     for (const char *at = named ? colon + 1 : ""; *at; at++) {
         named = named && (isalnum((unsigned char)*at) || *at == '_');
     }
-    options->path = named ? keep_text(text, (size_t)(colon - text)) : text;
-    options->kernel = named ? colon + 1 : NULL;
+    *path = named ? keep_text(text, (size_t)(colon - text)) : text;
+    *kernel = named ? colon + 1 : NULL;
 }
 
 int options_read(const Verb *verb, int argc, char **argv, Options *options)
@@ -519,7 +564,7 @@ int options_read(const Verb *verb, int argc, char **argv, Options *options)
                 return code;
             }
         } else if (!options->path && verb->bit != VERB_FMT) {
-            split_path(argv[i], options);
+            path_split(argv[i], &options->path, &options->kernel);
         } else {
             add_string(&options->values, argv[i]);
         }
@@ -529,7 +574,7 @@ int options_read(const Verb *verb, int argc, char **argv, Options *options)
         return fail_code(FAIL_SIZE, TESSERA_USAGE, "--size %s=…: only bench walks over sizes",
                          options->ranges.items[0].name);
     }
-    if (!(verb->bit & (VERB_OTHER | VERB_EXPLAIN | VERB_DOCTOR | VERB_CACHE)) && !any) {
+    if (!(verb->bit & (VERB_OTHER | VERB_EXPLAIN | VERB_DOCTOR | VERB_CACHE | VERB_TUNE)) && !any) {
         return fail_code(FAIL_NO_FILE, TESSERA_USAGE, "%s wants a file: tessera %s %s", verb->name,
                          verb->name, verb->synopsis);
     }

@@ -1,21 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-# The page that `explain --html` fills, built into the program (runtime/explain/html.h). Included by
-# CMakeLists.txt it makes the rule; run as a script (OUTPUT, PAGE) it writes the C file.
+# tessera_page(room page symbol header): a page that a room fills, built into it as the bytes of
+# `symbol`, which `header` declares. Run as a script (OUTPUT, PAGE, SYMBOL, HEADER) it writes the C
+# file.
 if(CMAKE_SCRIPT_MODE_FILE)
   file(READ ${PAGE} bytes HEX)
   string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
   string(REPEAT "....." 16 line)
   string(REGEX REPLACE "(${line})" "\\1\n    " bytes "${bytes}")
-  file(WRITE ${OUTPUT} "/* Made by cmake/page.cmake. */\n#include \"runtime/explain/html.h\"\n\n"
-       "const char explain_page[] = {\n    ${bytes}0};\n")
+  file(WRITE ${OUTPUT} "/* Made by cmake/page.cmake. */\n#include \"${HEADER}\"\n\n"
+       "const char ${SYMBOL}[] = {\n    ${bytes}0};\n")
   return()
 endif()
 
-set(explain_page ${CMAKE_SOURCE_DIR}/runtime/explain/page.html)
-add_custom_command(
-  OUTPUT ${CMAKE_BINARY_DIR}/explain_page.c
-  COMMAND ${CMAKE_COMMAND} -D OUTPUT=${CMAKE_BINARY_DIR}/explain_page.c -DPAGE=${explain_page}
-          -P ${CMAKE_CURRENT_LIST_FILE}
-  DEPENDS ${explain_page} ${CMAKE_CURRENT_LIST_FILE}
-  VERBATIM)
-target_sources(tessera_explain PRIVATE ${CMAKE_BINARY_DIR}/explain_page.c)
+set(TESSERA_PAGE_SCRIPT ${CMAKE_CURRENT_LIST_FILE})
+function(tessera_page room page symbol header)
+  set(source ${CMAKE_BINARY_DIR}/${symbol}.c)
+  add_custom_command(
+    OUTPUT ${source}
+    COMMAND ${CMAKE_COMMAND} -D OUTPUT=${source} -D PAGE=${CMAKE_SOURCE_DIR}/${page}
+            -D SYMBOL=${symbol} -D HEADER=${header} -P ${TESSERA_PAGE_SCRIPT}
+    DEPENDS ${CMAKE_SOURCE_DIR}/${page} ${TESSERA_PAGE_SCRIPT}
+    VERBATIM)
+  target_sources(tessera_${room} PRIVATE ${source})
+endfunction()

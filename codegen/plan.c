@@ -18,12 +18,17 @@ int plan_size_index(const Func *func, const DimVar *var)
     diag_bug(func->diags, "%s has no size '%s'", func->name, var->name);
 }
 
+/* Views have no memory, so plans know what they are views of. */
 int plan_param_index(const Func *func, const Value *value)
 {
+    const Windows *windows = func_windows_of(func, value);
+    value = windows ? windows->of : value;
+    int index = 0;
     for (size_t i = 0; i < func->params.n; i++) {
         if (func->params.items[i].value == value) {
-            return (int)i;
+            return index;
         }
+        index += !func->params.items[i].windows;
     }
     diag_bug(func->diags, "%%%s is no parameter of %s", value->name ? value->name : "", func->name);
 }
@@ -152,6 +157,9 @@ static void fill_params(Func *func, Plan *plan)
     plan->scratch = ARENA_ARRAY(func->arena, PlanScratch, func->params.n);
     for (size_t i = 0; i < func->params.n; i++) {
         const Param *param = &func->params.items[i];
+        if (param->windows) {
+            continue;
+        }
         if (param->io == PARAM_SCRATCH) {
             fill_scratch(func, param->value, &plan->scratch[plan->n_scratch++]);
         } else if (plan->n_scratch) {
@@ -256,6 +264,16 @@ static void fill_args(Func *func, const Plan *plan, const Op *op, PlanLaunch *la
     if (says(func, op)) {
         launch->args[launch->n_args++] = (PlanArg){ARG_LOG, 0};
     }
+}
+
+const Value *plan_param(const Func *func, int index)
+{
+    for (size_t i = 0; i < func->params.n; i++) {
+        if (!func->params.items[i].windows && index-- == 0) {
+            return func->params.items[i].value;
+        }
+    }
+    diag_bug(func->diags, "%s has fewer parameters than its plan", func->name);
 }
 
 int plan_arg(const PlanLaunch *launch, PlanArgKind kind, int index)

@@ -27,8 +27,10 @@ void plan_message(Func *func, const Op *op, PlanMessage *message);
 PlanExpr plan_expr(Func *func, Dim dim);
 /* Which of the plan's sizes a variable is. */
 int plan_size_index(const Func *func, const DimVar *var);
-/* Which of func->params a parameter's value is. */
+/* Which of the plan's parameters (then intermediates) a value is, or what a view is one of; and the
+ * value of that number. */
 int plan_param_index(const Func *func, const Value *value);
+const Value *plan_param(const Func *func, int index);
 /* Position of an argument in PlanLaunch.args; -1 when there is none. */
 int plan_arg(const PlanLaunch *launch, PlanArgKind kind, int index);
 

@@ -3,6 +3,8 @@
  * IR defines: division by zero, wide shifts, least // -1; the selects here close those holes. */
 #include "codegen/scalar_ops.h"
 
+#include "codegen/scalar_low.h"
+
 static LLVMValueRef choose(Llvm *l, LLVMValueRef condition, LLVMValueRef a, LLVMValueRef c)
 {
     return LLVMBuildSelect(l->builder, condition, a, c, "");
@@ -61,10 +63,11 @@ static LLVMValueRef shift(Llvm *l, OpKind kind, DType dtype, LLVMValueRef a, LLV
     LLVMValueRef most = llvm_int(type, dtype_bits(dtype) - 1);
     LLVMValueRef wide = compare(l, LLVMIntUGT, c, most);
     if (kind == OP_SHR && dtype_is_signed(dtype)) {
-        return LLVMBuildAShr(b, a, choose(l, wide, most, c), "");
+        return scalar_shift_right(l, true, a, choose(l, wide, most, c));
     }
     LLVMValueRef by = choose(l, wide, llvm_int(type, 0), c);
-    LLVMValueRef moved = kind == OP_SHL ? LLVMBuildShl(b, a, by, "") : LLVMBuildLShr(b, a, by, "");
+    LLVMValueRef moved =
+        kind == OP_SHL ? LLVMBuildShl(b, a, by, "") : scalar_shift_right(l, false, a, by);
     return choose(l, wide, llvm_int(type, 0), moved);
 }
 
@@ -140,7 +143,7 @@ static LLVMValueRef emit_binary(Llvm *l, OpKind kind, DType dtype, LLVMValueRef 
     switch (kind) {
     case OP_MIN: return extreme(l, false, dtype, a, c);
     case OP_MAX: return extreme(l, true, dtype, a, c);
-    case OP_AND: return LLVMBuildAnd(l->builder, a, c, "");
+    case OP_AND: return scalar_and(l, a, c);
     case OP_OR: return LLVMBuildOr(l->builder, a, c, "");
     case OP_XOR: return LLVMBuildXor(l->builder, a, c, "");
     case OP_SHL:

@@ -156,13 +156,27 @@ typedef struct LineDecl {
     Span span, sub_span;
 } LineDecl;
 
+/* `128`, `resident`, or `2..6`: a number and the last one of those after it. */
+typedef struct ChoiceValue {
+    const char *word; /* NULL: numbers */
+    int64_t first, last;
+    Span span;
+} ChoiceValue;
+
+/* `tile M in 64, 128`. */
+typedef struct ChoiceDecl {
+    LineDecl line; /* without its value */
+    struct { ChoiceValue *items; size_t n, cap; } values;
+} ChoiceDecl;
+
 typedef struct ScheduleDecl {
     const Expr *when; /* NULL: always */
-    bool tune; /* what a tuner may try; it decides nothing here */
+    bool tune; /* what a search may try; it decides nothing here */
     const char *kernel;
     Span span;
     struct { const char **items; size_t n, cap; } targets; /* none: all */
     struct { LineDecl *items; size_t n, cap; } lines;
+    struct { ChoiceDecl *items; size_t n, cap; } choices; /* of `tune` */
 } ScheduleDecl;
 
 typedef struct ImportDecl {

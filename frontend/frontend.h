@@ -65,4 +65,20 @@ Func *frontend_lower(Module *module, const KernelSignature *kernel, const Bindin
 bool frontend_schedule(Module *module, const KernelSignature *kernel, Func *func,
                        const char *target_name, const int64_t *sizes);
 
+/* A line of a `tune` block with the values to try, as they are written, in its order. */
+typedef struct TuneChoice {
+    const char *key, *sub; /* sub "": none */
+    struct { const char **items; size_t n, cap; } values;
+    Span span;
+    int strength; /* of its block */
+} TuneChoice;
+typedef struct TuneChoices {
+    TuneChoice *items;
+    size_t n, cap;
+} TuneChoices;
+/* What the kernel's `tune` blocks for this target, whose `when` holds, want tried; of two blocks
+ * the stronger one's line counts, as with schedule blocks. False after errors. */
+bool frontend_choices(Module *module, const KernelSignature *kernel, Func *func,
+                      const char *target_name, const int64_t *sizes, TuneChoices *choices);
+
 #endif

@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+enum { MOST_CHOICES = 1024 }; /* values of a range */
+
 static bool at_line_end(const Parser *p)
 {
     return p->token.first || parser_at(p, TOK_SEMI) || parser_at(p, TOK_RBRACE);
@@ -141,32 +143,67 @@ static void parse_line(Parser *p, ScheduleDecl *schedule)
     }
 }
 
-/* `in 64, 128` or `in 2..6`: what a tuner may try. */
-static void parse_choices(Parser *p, const LineKind *kind)
+/* `2..6`: both ends belong to it. */
+static bool parse_last(Parser *p, const LineKind *kind, const LineDecl *first, ChoiceValue *value)
+{
+    LineDecl last = {.key = kind->key, .span = p->token.span};
+    if (!parse_value(p, kind, &last)) {
+        return false;
+    }
+    value->span = span_join(first->span, last.span);
+    value->last = last.number;
+    bool numbers = !first->word && !last.word;
+    if (numbers && last.number >= first->number && last.number - first->number < MOST_CHOICES) {
+        return true;
+    }
+    Diag *diag = front_error(p->diags, ERR_CHOICE, value->span, "this is no range to try");
+    if (!numbers) {
+        diag_help(p->diags, diag, "only numbers make a range; words stand one by one");
+    } else if (last.number < first->number) {
+        diag_help(p->diags, diag, "no number is in it; did you mean `%lld..%lld`?",
+                  (long long)last.number, (long long)first->number);
+        diag_fix(p->diags, diag, value->span, "%lld..%lld", (long long)last.number,
+                 (long long)first->number);
+    } else {
+        diag_help(p->diags, diag, "a range has %d values at most", MOST_CHOICES);
+    }
+    return false;
+}
+
+/* `in 64, 128` or `in 2..6`: what a search may try. */
+static void parse_choices(Parser *p, const LineKind *kind, ChoiceDecl *choice)
 {
     if (!parser_expect(p, TOK_IN, "and the values to try")) {
         return;
     }
     do {
         LineDecl line = {.key = kind->key, .span = p->token.span};
-        if (parse_value(p, kind, &line) && parser_take(p, TOK_DOTS)) {
-            parse_value(p, kind, &line);
+        if (parse_value(p, kind, &line)) {
+            ChoiceValue value = {line.word, line.number, line.number, line.span};
+            if (!parser_take(p, TOK_DOTS) || parse_last(p, kind, &line, &value)) {
+                ARENA_PUSH(p->arena, &choice->values, value);
+            }
         }
     } while (!p->recovering && parser_take(p, TOK_COMMA));
 }
 
-static void parse_tune_line(Parser *p)
+static void parse_tune_line(Parser *p, ScheduleDecl *schedule)
 {
     Span span;
     const LineKind *kind = parse_key(p, &span);
     if (!kind) {
         return;
     }
+    ChoiceDecl choice = {.line = {.key = kind->key, .sub = "", .span = span, .sub_span = span}};
     if (!parser_at(p, TOK_IN)) {
-        parse_sub(p, kind, span);
+        choice.line = parse_sub(p, kind, span);
+    } else if (!schedule_lists(kind->subs, "-")) {
+        wrong_value(p, kind, p->token.span);
     }
     if (!p->recovering) {
-        parse_choices(p, kind);
+        parse_choices(p, kind, &choice);
+        ARENA_PUSH(p->arena, &schedule->choices, choice);
+        parser_count(p);
     }
 }
 
@@ -226,7 +263,7 @@ static void parse_lines(Parser *p, ScheduleDecl *schedule, bool tune)
         }
         size_t before = p->lexer.at;
         if (tune) {
-            parse_tune_line(p);
+            parse_tune_line(p, schedule);
         } else {
             parse_line(p, schedule);
         }
@@ -247,7 +284,7 @@ void parse_schedule(Parser *p)
     ARENA_PUSH(p->arena, &p->module->schedules, schedule);
 }
 
-/* What may be tried is checked and left to the tuner. */
+/* What may be tried is checked and left to `tessera tune`. */
 void parse_tune(Parser *p)
 {
     ScheduleDecl *schedule = parse_head(p);

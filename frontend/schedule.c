@@ -2,7 +2,7 @@
 /* Which schedule blocks of the source count for a compilation, and which line of theirs wins:
  * blocks for all targets, then those that name this one; of each kind those without `when`
  * first. */
-#include "frontend/lower.h"
+#include "frontend/blocks.h"
 #include "frontend/when.h"
 
 #include "ir/schedule.h"
@@ -17,7 +17,7 @@ static bool names_target(const ScheduleDecl *schedule, const char *target)
     return false;
 }
 
-static void check_dimension(Lower *l, const LineDecl *line)
+void block_check_dimension(Lower *l, const LineDecl *line)
 {
     Nearest nearest = nearest_to(line->sub);
     for (size_t i = 0; i < l->kernel->signature.sizes.n; i++) {
@@ -41,15 +41,14 @@ static void apply_schedule(Lower *l, const ScheduleDecl *schedule)
     for (size_t i = 0; i < schedule->lines.n; i++) {
         const LineDecl *line = &schedule->lines.items[i];
         if (text_same(line->key, "tile")) {
-            check_dimension(l, line);
+            block_check_dimension(l, line);
         }
         schedule_give(l->func, line->key, line->sub, line->word, line->number, LINE_SOURCE,
                       line->span);
     }
 }
 
-/* Is it for this kernel, and for this target by name, or for all? */
-static bool applies(const Lower *l, const ScheduleDecl *schedule, const char *target, bool named)
+bool block_applies(const Lower *l, const ScheduleDecl *schedule, const char *target, bool named)
 {
     return text_same(schedule->kernel, l->kernel->name) &&
            (named ? names_target(schedule, target) : schedule->targets.n == 0);
@@ -78,19 +77,14 @@ static void check_lines_twice(Lower *l, size_t nth, const char *target, bool nam
         for (size_t k = 0; k < nth; k++) {
             const ScheduleDecl *earlier = l->module->schedules.items[k];
             bool plain = !earlier->tune && !earlier->when && !schedule->when;
-            if (plain && applies(l, earlier, target, named)) {
+            if (plain && block_applies(l, earlier, target, named)) {
                 refuse_twice(l, earlier, earlier->lines.n, &schedule->lines.items[i]);
             }
         }
     }
 }
 
-typedef struct Selection {
-    const char *target;
-    const int64_t *sizes; /* given ones, by DimVar.id; may be NULL */
-} Selection;
-
-static bool holds(Lower *l, const ScheduleDecl *schedule, const int64_t *sizes)
+bool block_holds(Lower *l, const ScheduleDecl *schedule, const int64_t *sizes)
 {
     Answer answer = schedule->when ? when_holds(l->func, sizes, schedule->when) : ANSWER_YES;
     if (answer == ANSWER_OPEN) {
@@ -100,23 +94,20 @@ static bool holds(Lower *l, const ScheduleDecl *schedule, const int64_t *sizes)
     return answer == ANSWER_YES;
 }
 
-static void apply_block(Lower *l, size_t nth, const Selection *for_what, bool named)
+static void apply_block(Lower *l, size_t nth, const BlockSelection *for_what, bool named)
 {
     const ScheduleDecl *schedule = l->module->schedules.items[nth];
-    if (schedule->tune) {
-        diag_remark(l->diags, schedule->span,
-                    "this `tune` block decides nothing: there is no tuner yet");
-    } else if (holds(l, schedule, for_what->sizes)) {
+    if (!schedule->tune && block_holds(l, schedule, for_what->sizes)) {
         check_lines_twice(l, nth, for_what->target, named);
         apply_schedule(l, schedule);
     }
 }
 
-static void apply_kind(Lower *l, const Selection *for_what, bool named, bool conditional)
+static void apply_kind(Lower *l, const BlockSelection *for_what, bool named, bool conditional)
 {
     for (size_t i = 0; i < l->module->schedules.n; i++) {
         const ScheduleDecl *schedule = l->module->schedules.items[i];
-        if (applies(l, schedule, for_what->target, named) &&
+        if (block_applies(l, schedule, for_what->target, named) &&
             (schedule->when != NULL) == conditional) {
             apply_block(l, i, for_what, named);
         }
@@ -133,17 +124,23 @@ static void check_conditions(Lower *l)
     }
 }
 
-bool frontend_schedule(Module *module, const KernelSignature *kernel, Func *func,
-                       const char *target_name, const int64_t *sizes)
+Lower block_lower(Module *module, const KernelSignature *kernel, Func *func)
 {
-    Selection for_what = {target_name, sizes};
-    int errors = module->diags->errors;
     Lower l = {.module = module, .arena = module->arena, .diags = module->diags, .func = func};
     for (size_t i = 0; i < module->kernels.n; i++) {
         if (&module->kernels.items[i]->signature == kernel) {
             l.kernel = module->kernels.items[i];
         }
     }
+    return l;
+}
+
+bool frontend_schedule(Module *module, const KernelSignature *kernel, Func *func,
+                       const char *target_name, const int64_t *sizes)
+{
+    BlockSelection for_what = {target_name, sizes};
+    int errors = module->diags->errors;
+    Lower l = block_lower(module, kernel, func);
     check_conditions(&l);
     for (int named = 0; named <= 1; named++) {
         apply_kind(&l, &for_what, named, false);

@@ -87,6 +87,7 @@ Value *build_histogram(Builder *b, Value *digits, int64_t groups);
 /* A result for each of the n tables. */
 Op *build_rank(Builder *b, Value *digits, int n, Value *const *tables);
 Value *build_arrange(Builder *b, Value *values, Value *places);
+Value *build_lookup(Builder *b, Value *table, Value *indices);
 /* Its region has its 2n scalar arguments and is empty: end it in a yield of n scalars. `reverse`
  * and `exclusive` for scans alone. */
 Op *build_fold(Builder *b, int n, Value *const *arrays, Value *const *neutrals, int axis, bool scan,

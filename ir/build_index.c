@@ -174,6 +174,15 @@ Value *build_arrange(Builder *b, Value *values, Value *places)
     return build_op(b, OP_ARRANGE, 2, operands, 1, &type, 0)->results[0];
 }
 
+Value *build_lookup(Builder *b, Value *table, Value *indices)
+{
+    Value *operands[2] = {table, indices};
+    expect(b, table->type->rank == 1 && indices->type->rank == 1, OP_LOOKUP, "no rows");
+    Type type = type_with_dtype(b->func, indices->type, table->type->dtype);
+    type = type_with_layout(b->func, type, NULL);
+    return build_op(b, OP_LOOKUP, 2, operands, 1, &type, 0)->results[0];
+}
+
 Op *build_fold(Builder *b, int n, Value *const *arrays, Value *const *neutrals, int axis, bool scan,
                bool reverse, bool exclusive)
 {

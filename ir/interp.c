@@ -137,6 +137,7 @@ static void run_leaf(Run *run, const Op *op)
     case OP_HISTOGRAM: interp_histogram(run, op); break;
     case OP_RANK: interp_rank(run, op); break;
     case OP_ARRANGE: interp_arrange(run, op); break;
+    case OP_LOOKUP: interp_lookup(run, op); break;
     case OP_DOT: interp_dot(run, op); break;
     case OP_GATHER: interp_gather(run, op); break;
     case OP_SCATTER: interp_scatter(run, op); break;
@@ -464,7 +465,9 @@ static void bind_params(Run *run, const InterpArg *args)
     for (size_t i = 0; i < run->func->params.n; i++) {
         static const InterpArg none = {0};
         const Param *param = &run->func->params.items[i];
-        if (param->io == PARAM_SCRATCH) {
+        if (param->windows) {
+            interp_bind_view(run, param);
+        } else if (param->io == PARAM_SCRATCH) {
             bind_tensor(run, param, &none); /* `args` may end before it */
         } else if (param->value->type->kind == TYPE_TENSOR) {
             bind_tensor(run, param, &args[i]);

@@ -331,8 +331,13 @@ static bool tiles_next(Run *run, Frame *frame, Array **carried)
     if (frame->next >= frame->count) {
         return false;
     }
+    int axes = op_attr(frame->op, ATTR_DIMS)->n;
     bind_tile(run, frame, frame->next);
-    bind_carried(run, frame->block, op_attr(frame->op, ATTR_DIMS)->n, carried);
+    if (op_int(frame->op, ATTR_NUMBERED, 0)) { /* the teams of a role are one here */
+        bind_integer(run, frame->block->args[axes], (frame->next - run->block) / run->blocks);
+    } else {
+        bind_carried(run, frame->block, axes, carried);
+    }
     frame->next += run->blocks;
     frame->at = frame->block->first;
     return true;

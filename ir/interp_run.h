@@ -310,6 +310,8 @@ void flat_run(const Flat *flat); /* interp_flat.c */
 void interp_elementwise(Run *run, const Op *op);
 /* The same for arrays of one shape; the result is new. */
 Array *interp_apply(Run *run, OpKind kind, const char *pred, DType out, int n, Array *const *items);
+/* What a view shows, once what it is a view of is bound. */
+void interp_bind_view(Run *run, const Param *param);
 void interp_shape(Run *run, const Op *op);
 void interp_reduce(Run *run, const Op *op);         /* interp_reduce.c */
 void interp_cluster_reduce(Run *run, const Op *op); /* interp_cluster.c */
@@ -323,6 +325,7 @@ void interp_sort(Run *run, const Op *op); /* interp_sort.c */
 void interp_histogram(Run *run, const Op *op);
 void interp_rank(Run *run, const Op *op);
 void interp_arrange(Run *run, const Op *op);
+void interp_lookup(Run *run, const Op *op);
 void interp_gather(Run *run, const Op *op); /* interp_gather.c */
 void interp_await(Run *run, const Op *op);
 void interp_scatter(Run *run, const Op *op); /* interp_scatter.c */

@@ -303,3 +303,43 @@ void interp_arrange(Run *run, const Op *op)
     }
     run_result(run, op, 0, to);
 }
+
+/* ---- lookup ---- */
+
+static void look_up_plane(const Array *table, const Array *indices, Array *to, int sample)
+{
+    size_t bytes = (size_t)dtype_bytes(table->dtype);
+    const unsigned char *source = array_plane(table, sample);
+    unsigned char *target = array_plane(to, sample);
+    for (int64_t i = 0; i < indices->n; i++) {
+        int64_t index = array_scalar(indices, i).i;
+        if (index >= 0 && index < table->n) {
+            memcpy(target + (size_t)i * bytes, source + (size_t)index * bytes, bytes);
+        }
+    }
+}
+
+void interp_lookup(Run *run, const Op *op)
+{
+    const Array *table = run_operand(run, op, 0), *indices = run_operand(run, op, 1);
+    if (op->n_operands > 2) {
+        interp_scratch(run, op, op_access(op, 2));
+    }
+    Array *to = array_of_type(run, op, op->results[0]->type);
+    memset(to->data->bytes, 0, (size_t)to->n * (size_t)dtype_bytes(to->dtype));
+    for (int64_t i = 0; i < to->n; i++) {
+        int64_t index = array_scalar(indices, i).i;
+        if (is_poison(indices, i) || index < 0 || index >= table->n || is_poison(table, index)) {
+            array_want_poison(run, to);
+            to->poison->bytes[i] = 1;
+        }
+    }
+    look_up_plane(table, indices, to, -1);
+    if (table->samples) {
+        array_want_samples(run, to);
+        for (int sample = 0; sample < SAMPLES; sample++) {
+            look_up_plane(table, indices, to, sample);
+        }
+    }
+    run_result(run, op, 0, to);
+}

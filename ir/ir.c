@@ -239,6 +239,47 @@ static Value *scratch_of(Func *func, Type type)
     return func_param(func, name, type, PARAM_SCRATCH);
 }
 
+bool param_is_callers(const Param *param)
+{
+    return param->io != PARAM_SCRATCH && !param->windows;
+}
+
+const Windows *func_windows_of(const Func *func, const Value *memory)
+{
+    bool tensor = memory->type->kind == TYPE_TENSOR;
+    return tensor ? func->params.items[memory->index].windows : NULL;
+}
+
+Type windows_whole(const Func *func, const Windows *windows)
+{
+    return param_given(&func->params.items[windows->of->index]);
+}
+
+Value *func_view(Func *func, const Windows *windows, const Dim *places, const Dim *taps)
+{
+    Type of = windows_whole(func, windows);
+    Dim dims[2 + 2 * MOST_SPATIAL];
+    int rank = 0;
+    size_t n = func->params.n;
+    const char *name = NULL;
+    dims[rank++] = of->dims[0];
+    for (int i = 0; i < windows->n; i++) {
+        dims[rank++] = places[i];
+    }
+    for (int i = 0; i < windows->n; i++) {
+        if (windows->axes[i].apart) {
+            dims[rank++] = taps[i];
+        }
+    }
+    dims[rank++] = of->dims[of->rank - 1];
+    do {
+        name = arena_printf(func->arena, "windows%zu", n++);
+    } while (has_param(func, name));
+    Value *view = func_param(func, name, type_tensor(func, of->dtype, rank, dims), PARAM_IN);
+    func->params.items[view->index].windows = arena_copy(func->arena, windows, sizeof *windows);
+    return view;
+}
+
 Value *func_scratch(Func *func, Type type)
 {
     return scratch_of(func, type_tensor(func, type->dtype, type->rank, type->dims));

@@ -163,14 +163,34 @@ typedef enum ParamIo {
     PARAM_SCRATCH, /* an intermediate in memory: made for one launch, seen by nobody outside */
 } ParamIo;
 
+/* A tensor that lies nowhere: a view of the windows of another one, `of`, whose axes are images,
+ * `n` spatial ones, channels. Its own axes are the images, a place along each spatial axis, a tap
+ * along each that has them, the channels; along a spatial axis it reads place * step + tap * apart
+ * + first, and 0 where that is outside. */
+enum { MOST_SPATIAL = 3 };
+typedef struct Windows {
+    const Value *of;
+    int n;
+    struct {
+        int64_t step, apart, first; /* apart 0: no taps */
+    } axes[MOST_SPATIAL];
+} Windows;
+
 typedef struct Param {
     Value *value; /* a tensor, or a scalar (always PARAM_IN) */
     ParamIo io;
     const char *name;
-    const int64_t *order; /* axis i is the caller's axis order[i]; NULL: they are the same */
-    Type given;           /* the caller's type, of which axis i has merged[i] axes that lie … */
-    const int64_t *merged; /* … one behind the other; NULL: all as they are */
+    const int64_t *order;   /* axis i is the caller's axis order[i]; NULL: they are the same */
+    Type given;             /* the caller's type, of which axis i has merged[i] axes that lie … */
+    const int64_t *merged;  /* … one behind the other; NULL: all as they are */
+    const Windows *windows; /* of a view, which is nobody's: PARAM_IN; NULL: it has memory */
 } Param;
+/* Is it one of the caller's? Those come first. */
+bool param_is_callers(const Param *param);
+/* The type of what it is a view of, as the caller gives it. */
+Type windows_whole(const Func *func, const Windows *windows);
+/* What it is a view of; NULL: it has memory. */
+const Windows *func_windows_of(const Func *func, const Value *memory);
 /* As the caller gives it, but for the order of its axes. */
 Type param_given(const Param *param);
 /* The caller's axis. */
@@ -220,6 +240,9 @@ const DimVar *func_derive_sizes(const Func *func, int64_t *sizes);
 /* A new range variable; a range of that name may exist already. */
 DimVar *func_range(Func *func, const char *name, Dim whole, int64_t capacity);
 Value *func_param(Func *func, const char *name, Type type, ParamIo io);
+/* A view of windows of a tensor, whose places along its spatial axes are so many. NULL: that is no
+ * tensor's type. */
+Value *func_view(Func *func, const Windows *windows, const Dim *places, const Dim *taps);
 /* Memory for an array of this type, made for one launch. */
 Value *func_scratch(Func *func, Type type);
 /* The same, but rows begin at multiples of so many elements: what lies between them is nobody's. */

@@ -68,6 +68,24 @@ static void merged_param(Parser *p, Param *param)
     param->merged = arena_copy(p->arena, merged, sizeof *merged * (size_t)n);
 }
 
+/* `%x [1, 1, -1] [1, 1, -1]` */
+static void windows_param(Parser *p, Param *param)
+{
+    Windows windows = {.of = parse_value(p)};
+    int64_t axis[MAX_RANK];
+    size_t start = p->at;
+    for (parse_skip(p); parse_peek(p) == '[' && windows.n < MOST_SPATIAL; parse_skip(p)) {
+        if (parse_int_list(p, axis, MAX_RANK) != 3) {
+            parse_fail(p, start,
+                       "an axis of windows has a step, a distance of taps, a first place");
+        }
+        windows.axes[windows.n].step = axis[0];
+        windows.axes[windows.n].apart = axis[1];
+        windows.axes[windows.n++].first = axis[2];
+    }
+    param->windows = arena_copy(p->arena, &windows, sizeof windows);
+}
+
 static void param_line(Parser *p, ParamIo io)
 {
     const char *name = parse_value_name(p);
@@ -85,12 +103,14 @@ static void param_line(Parser *p, ParamIo io)
     if (parse_take_word(p, "merged")) {
         merged_param(p, &p->func->params.items[param->index]);
     }
+    if (parse_take_word(p, "windows")) {
+        windows_param(p, &p->func->params.items[param->index]);
+    }
     parse_define(p, param, name);
 }
 
 static void schedule_line(Parser *p)
 {
-    static const char *const origins[] = {"derived", "source", "command"};
     char *key = arena_strdup(p->arena, parse_word(p));
     char *dot = strchr(key, '.');
     const char *sub = dot ? dot + 1 : "";
@@ -103,7 +123,7 @@ static void schedule_line(Parser *p)
     int64_t amount = is_number ? parse_integer(p) : 0;
     const char *name = is_number ? NULL : parse_word(p);
     for (int origin = LINE_DERIVED; origin <= LINE_COMMAND; origin++) {
-        if (parse_take_word(p, origins[origin])) {
+        if (parse_take_word(p, line_origins[origin])) {
             schedule_give(p->func, key, sub, name, amount, (LineOrigin)origin, SPAN_NONE);
             return;
         }

@@ -293,9 +293,14 @@ static int64_t var_most(const DimVar *var)
     return var->capacity > 0 && var->capacity < whole ? var->capacity : whole;
 }
 
+/* A size that is a multiple of 8, and not 0, is 8 or more. */
 static int64_t var_least(const DimVar *var)
 {
-    return var->kind != DIM_RANGE && var->least > 0 ? var->least : 0;
+    if (var->kind != DIM_SIZE || var->least <= 0) {
+        return var->kind != DIM_RANGE && var->least > 0 ? var->least : 0;
+    }
+    int64_t over = var->multiple > 1 ? var->least % var->multiple : 0;
+    return over ? var->least - over + var->multiple : var->least;
 }
 
 /* The product of the factors' bounds; false when there is none. */

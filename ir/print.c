@@ -360,6 +360,19 @@ static void put_merged(Printer *p, const Param *param)
     }
 }
 
+/* `windows %x [1, 1, -1] [1, 1, -1]`: a spatial axis each */
+static void put_windows(Printer *p, const Windows *windows)
+{
+    if (windows) {
+        text_add(p->out, " windows ");
+        put_value(p, windows->of);
+        for (int i = 0; i < windows->n; i++) {
+            text_printf(p->out, " [%" PRId64 ", %" PRId64 ", %" PRId64 "]", windows->axes[i].step,
+                        windows->axes[i].apart, windows->axes[i].first);
+        }
+    }
+}
+
 static void put_params(Printer *p)
 {
     static const char *const io[] = {"in", "out", "inout", "scratch"};
@@ -374,13 +387,13 @@ static void put_params(Printer *p)
         }
         text_add(p->out, param->order ? "]" : "");
         put_merged(p, param);
+        put_windows(p, param->windows);
         text_char(p->out, '\n');
     }
 }
 
 static void put_schedule(Printer *p)
 {
-    static const char *const origins[] = {"derived", "source", "command"};
     for (size_t i = 0; i < p->func->schedule->lines.n; i++) {
         const Line *line = &p->func->schedule->lines.items[i];
         text_printf(p->out, "  line %s%s%s = ", line->key, line->sub[0] ? "." : "", line->sub);
@@ -389,7 +402,7 @@ static void put_schedule(Printer *p)
         } else {
             text_printf(p->out, "%" PRId64, line->number);
         }
-        text_printf(p->out, " %s\n", origins[line->origin]);
+        text_printf(p->out, " %s\n", line_origins[line->origin]);
     }
 }
 

@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <string.h>
 
+const char *const line_origins[LINE_COMMAND + 1] = {"derived", "pinned", "source", "command"};
+
 static const LineKind KINDS[] = {
 #define LINE(key, subs, values, pass, changes_bits, doc, where)                                    \
     {key, subs, values, pass, doc, where, changes_bits},
@@ -103,19 +105,35 @@ static void put_line(Func *func, Line line)
     }
 }
 
+static void give(Func *func, Line line)
+{
+    const Line *old = find_line(func, line.key, line.sub);
+    if (!old || old->origin <= line.origin) {
+        put_line(func, line);
+    }
+}
+
 void schedule_give(Func *func, const char *key, const char *sub, const char *word, int64_t number,
                    LineOrigin origin, Span span)
 {
-    const Line *old = find_line(func, key, sub);
-    if (old && old->origin > origin) {
-        return;
-    }
-    put_line(func, (Line){.key = key,
-                          .sub = sub,
-                          .word = word,
-                          .number = number,
-                          .origin = origin,
-                          .span = span});
+    give(func, (Line){.key = key,
+                      .sub = sub,
+                      .word = word,
+                      .number = number,
+                      .origin = origin,
+                      .span = span});
+}
+
+void schedule_pin(Func *func, const char *key, const char *sub, const char *word, int64_t number,
+                  Span span, const char *where)
+{
+    give(func, (Line){.key = key,
+                      .sub = sub,
+                      .word = word,
+                      .number = number,
+                      .origin = LINE_PINNED,
+                      .reason = where,
+                      .span = span});
 }
 
 const Line *schedule_given(Func *func, const char *key, const char *sub)
@@ -126,6 +144,17 @@ const Line *schedule_given(Func *func, const char *key, const char *sub)
     }
     line->used = true;
     return line;
+}
+
+bool schedule_gives(const Func *func, const char *key)
+{
+    for (size_t i = 0; func->schedule && i < func->schedule->lines.n; i++) {
+        const Line *line = &func->schedule->lines.items[i];
+        if (line->origin != LINE_DERIVED && text_same(line->key, key)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static const char *format_reason(Func *func, const char *format, va_list args)
@@ -184,6 +213,7 @@ const char *schedule_word(Func *func, const char *key, const char *sub, const ch
 static const char *line_reason(const Line *line)
 {
     switch (line->origin) {
+    case LINE_PINNED: return line->reason ? line->reason : "pinned";
     case LINE_SOURCE: return "given in the source";
     case LINE_COMMAND: return "given on the command line";
     default: return line->reason;

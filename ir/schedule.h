@@ -11,15 +11,18 @@
 
 #include "ir/ir.h"
 
-typedef enum LineOrigin { LINE_DERIVED, LINE_SOURCE, LINE_COMMAND } LineOrigin;
+/* From the weakest to the strongest. */
+typedef enum LineOrigin { LINE_DERIVED, LINE_PINNED, LINE_SOURCE, LINE_COMMAND } LineOrigin;
+/* As the IR's text names them. */
+extern const char *const line_origins[LINE_COMMAND + 1];
 
 typedef struct Line {
     const char *key, *sub; /* sub "": none */
     const char *word;      /* a value that is a name; NULL: the number counts */
     int64_t number;
     LineOrigin origin;
-    const char *reason;       /* derived lines */
-    Span span;                /* lines from the source */
+    const char *reason;       /* derived lines; of pinned ones: where they stand */
+    Span span;                /* lines from a file */
     bool used;                /* a pass asked for it: an unused user line gets a warning */
     int launch;               /* derived lines: for which one of the kernel */
     const struct Line *other; /* derived otherwise for another launch */
@@ -49,11 +52,16 @@ bool schedule_lists(const char *names, const char *name);
 
 /* What is derived from now on is for the n-th launch of the kernel. */
 void schedule_at_launch(Func *func, int nth);
-/* Adds or replaces a user's line. Command beats source. */
+/* Adds or replaces a user's line. Command beats source, source beats what is pinned. */
 void schedule_give(Func *func, const char *key, const char *sub, const char *word, int64_t number,
                    LineOrigin origin, Span span);
+/* A pinned one; `where` it stands, for people. */
+void schedule_pin(Func *func, const char *key, const char *sub, const char *word, int64_t number,
+                  Span span, const char *where);
 /* The user's line, marked used, or NULL. */
 const Line *schedule_given(Func *func, const char *key, const char *sub);
+/* Is any line of the key given? It does not count as used. */
+bool schedule_gives(const Func *func, const char *key);
 /* The user's number if there is one, else `derived`, recorded with the reason (printf). */
 int64_t schedule_number(Func *func, const char *key, const char *sub, int64_t derived,
                         const char *reason, ...) __attribute__((format(printf, 5, 6)));

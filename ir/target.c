@@ -7,10 +7,10 @@
 
 #define TARGET(name, family, triple, cpu, features, warp, max_threads, unit_threads, unit_blocks,  \
                shared_bytes, registers, registers_thread, units, cluster, vector_bytes, bulk_copy, \
-               roles)                                                                              \
+               roles, pairs)                                                                       \
     {name,        FAMILY_##family, triple,       cpu,          features,  warp,                    \
      max_threads, unit_threads,    unit_blocks,  shared_bytes, registers, registers_thread,        \
-     units,       cluster,         vector_bytes, bulk_copy,    roles},
+     units,       cluster,         vector_bytes, bulk_copy,    roles,     pairs},
 
 #define NATIVE_VECTOR 16
 static const struct Target ROWS_16[] = {

@@ -78,7 +78,8 @@ static void check_counts(Verifier *v, const Op *op)
     if (info->operands != VARIES && info->operands != op->n_operands) {
         verify_fail(v, op, "%d operands, not %d", op->n_operands, info->operands);
     }
-    bool needs_some = (info->traits & (TRAIT_ACCESS | TRAIT_REGION)) == TRAIT_ACCESS;
+    bool needs_some = (info->traits & (TRAIT_ACCESS | TRAIT_REGION)) == TRAIT_ACCESS &&
+                      op->kind != OP_SETTLE; /* it may wait alone */
     if (info->operands == VARIES && needs_some && op->n_operands == 0) {
         verify_fail(v, op, "no operands");
     }
@@ -236,6 +237,32 @@ static void check_merged(Verifier *v, const Param *param)
     }
 }
 
+/* A view has a place for each spatial axis, a tap for those that have them. */
+static void check_windows(Verifier *v, const Param *param)
+{
+    const Windows *windows = param->windows;
+    if (!windows) {
+        return;
+    }
+    Type type = param_given(param), of = windows_whole(v->func, windows);
+    int rank = 2 + windows->n;
+    bool good = param->io == PARAM_IN && type->kind == TYPE_TENSOR && !type->strides &&
+                of->kind == TYPE_TENSOR && windows->n > 0 && of->rank == 2 + windows->n &&
+                of->dtype == type->dtype &&
+                v->func->params.items[windows->of->index].io == PARAM_IN;
+    good = good && !func_windows_of(v->func, windows->of);
+    for (int i = 0; i < windows->n; i++) {
+        good = good && windows->axes[i].step > 0 && windows->axes[i].step <= INT32_MAX &&
+               windows->axes[i].apart >= 0 && windows->axes[i].apart <= INT32_MAX &&
+               windows->axes[i].first >= INT32_MIN && windows->axes[i].first <= INT32_MAX;
+        rank += windows->axes[i].apart > 0;
+    }
+    if (!good || type->rank != rank || type->dims[0] != of->dims[0] ||
+        type->dims[rank - 1] != of->dims[of->rank - 1]) {
+        verify_fail(v, NULL, "%s: these are no windows of the tensor", param->name);
+    }
+}
+
 int verify_func(Func *func, Text *out)
 {
     Verifier v = {.func = func, .out = out};
@@ -251,6 +278,7 @@ int verify_func(Func *func, Text *out)
         }
         check_lying(&v, &func->params.items[i]);
         check_merged(&v, &func->params.items[i]);
+        check_windows(&v, &func->params.items[i]);
     }
     check_block(&v, func->body);
     check_body(&v);

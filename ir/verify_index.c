@@ -301,6 +301,18 @@ static void verify_arrange(Verifier *v, const Op *op)
     }
 }
 
+static void verify_lookup(Verifier *v, const Op *op)
+{
+    Type table = op->n_operands > 1 ? op->operands[0]->type : NULL;
+    Type to = op->results[0]->type;
+    if (!table || !may_be_scratch(op, 2) || !has_groups(table) ||
+        !is_row(op->operands[1]->type, DT_I32)) {
+        verify_fail(v, op, "wants a table, a row of i32, and scratch at most");
+    } else if (!is_row(to, table->dtype) || !same_dims(to, op->operands[1]->type)) {
+        verify_fail(v, op, "the result has not the indices' shape, or another element type");
+    }
+}
+
 /* ---- while ---- */
 
 static bool is_inside(const Value *value, const Op *loop)
@@ -325,6 +337,7 @@ static bool mixes_elements(const Op *op, const Op *loop)
     case OP_HISTOGRAM:
     case OP_RANK:
     case OP_ARRANGE:
+    case OP_LOOKUP:
     case OP_DOT:
     case OP_DOT_ASYNC:
     case OP_PARALLEL:
@@ -437,6 +450,7 @@ void verify_index_op(Verifier *v, const Op *op)
     case OP_HISTOGRAM: verify_histogram(v, op); break;
     case OP_RANK: verify_rank(v, op); break;
     case OP_ARRANGE: verify_arrange(v, op); break;
+    case OP_LOOKUP: verify_lookup(v, op); break;
     case OP_PRINT:
     case OP_ASSERT: verify_say(v, op); break;
     default: break;

@@ -105,7 +105,8 @@ static void verify_folded(Verifier *v, const Op *op)
 /* Ranks stay where their digits are, values go from where their places are; all through scratch. */
 static void verify_ranked(Verifier *v, const Op *op)
 {
-    int plain = op->kind == OP_RANK ? op->n_results + 1 : op->kind == OP_ARRANGE ? 2 : 1;
+    bool two = op->kind == OP_ARRANGE || op->kind == OP_LOOKUP;
+    int plain = op->kind == OP_RANK ? op->n_results + 1 : two ? 2 : 1;
     const Layout *layout = op->operands[0]->type->layout;
     for (int i = 0; op->kind == OP_RANK && i < op->n_results; i++) {
         if (layout != op->results[i]->type->layout) {
@@ -114,6 +115,9 @@ static void verify_ranked(Verifier *v, const Op *op)
     }
     if (op->kind == OP_ARRANGE && op->operands[1]->type->layout != layout) {
         verify_fail(v, op, "the places have another layout than the values");
+    }
+    if (op->kind == OP_LOOKUP && op->operands[1]->type->layout != op->results[0]->type->layout) {
+        verify_fail(v, op, "the result has another layout than the indices");
     }
     if (layout && op->n_operands == plain) {
         verify_fail(v, op, "has no scratch");
@@ -127,7 +131,8 @@ void verify_layout(Verifier *v, const Op *op)
     }
     if (op->kind == OP_SCAN || op->kind == OP_FOLD) {
         verify_folded(v, op);
-    } else if (op->kind == OP_HISTOGRAM || op->kind == OP_RANK || op->kind == OP_ARRANGE) {
+    } else if (op->kind == OP_HISTOGRAM || op->kind == OP_RANK || op->kind == OP_ARRANGE ||
+               op->kind == OP_LOOKUP) {
         verify_ranked(v, op);
     }
     for (int i = 0; i < op->n_results; i++) {

@@ -425,6 +425,28 @@ static void verify_loop(Verifier *v, const Op *op, int first)
     verify_yield(v, op, region, n);
 }
 
+/* Of a numbered one: nothing carried, one more argument. */
+static void verify_tiles(Verifier *v, const Op *op)
+{
+    if (!op_int(op, ATTR_NUMBERED, 0)) {
+        verify_loop(v, op, 0);
+        return;
+    }
+    if (!verify_axes(v, op)) {
+        return;
+    }
+    verify_iterators(v, op);
+    const Block *region = op->regions[0];
+    int axes = op_attr(op, ATTR_DIMS)->n;
+    bool numbered = region->n_args == axes + 1 && type_is_scalar(region->args[axes]->type) &&
+                    region->args[axes]->type->dtype == DT_I32;
+    if (!numbered || op->n_operands || op->n_results) {
+        verify_fail(v, op, "numbered tiles carry nothing, and give their number");
+        return;
+    }
+    verify_yield(v, op, region, 0);
+}
+
 static void verify_for(Verifier *v, const Op *op)
 {
     const Attr *dims = op_attr(op, ATTR_DIMS);
@@ -452,6 +474,17 @@ static void verify_roles(Verifier *v, const Op *op)
     const Attr *warps = op_attr(op, ATTR_WARPS);
     if (!warps || warps->n != op->n_regions) {
         verify_fail(v, op, "`warps` has not one entry a role");
+        return;
+    }
+    const Attr *teams = op_attr(op, ATTR_TEAMS);
+    if (teams && teams->n != op->n_regions) {
+        verify_fail(v, op, "`teams` has not one entry a role");
+        return;
+    }
+    for (int i = 0; teams && i < teams->n; i++) {
+        if (teams->ints[i] < 1 || warps->ints[i] % teams->ints[i]) {
+            verify_fail(v, op, "the warps of role %d are no whole teams", i);
+        }
     }
 }
 
@@ -516,7 +549,7 @@ void verify_op(Verifier *v, const Op *op)
     case OP_SHARED_STORE: verify_access(v, op, TYPE_SHARED, true); break;
     case OP_PARALLEL:
     case OP_LAUNCH: verify_launch(v, op); break;
-    case OP_TILES: verify_loop(v, op, 0); break;
+    case OP_TILES: verify_tiles(v, op); break;
     case OP_FOR: verify_for(v, op); break;
     case OP_IF: verify_if(v, op); break;
     case OP_ROLES: verify_roles(v, op); break;

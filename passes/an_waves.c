@@ -63,18 +63,18 @@ static double step_cycles(const Rates *rates, const ProductSize *size, const Pro
 {
     int64_t rows = tiles->m < size->m ? tiles->m : size->m;
     int64_t columns = tiles->n < size->n ? tiles->n : size->n;
-    double bring =
-        (double)((rows + columns * size->dots) * tiles->depth * size->bytes) / rates->unit_bytes;
-    /* One warp group alone waits for its own products. */
-    int meetings = tiles->m > GROUP_ROWS ? 1 : 2;
-    return together(multiply_cycles(rates, size, tiles), bring) + meetings * rates->meeting;
+    int left = size->left_lines > 1 ? size->left_lines : 1;
+    int right = size->right_lines > 1 ? size->right_lines : 1;
+    int64_t lines = rows * left + columns * size->dots * right;
+    double bring = (double)(lines * tiles->depth * size->bytes) / rates->unit_bytes;
+    return together(multiply_cycles(rates, size, tiles), bring) + rates->meeting;
 }
 
 static double memory_cycles(const Rates *rates, const ProductSize *size)
 {
     double m = (double)size->m, n = (double)size->n, k = (double)size->k;
-    return (m * k + k * n * size->dots + m * n) * (double)(size->batch * size->bytes) /
-           rates->memory_bytes;
+    double right = k * n * size->dots * (double)size->rounds;
+    return (m * k + right + m * n) * (double)(size->batch * size->bytes) / rates->memory_bytes;
 }
 
 /* A launch that adds what the shares come to, element by element. */
@@ -98,7 +98,7 @@ WaveCosts waves_costs(const Target *target, const Rates *rates, const ProductSiz
         .end = (double)(tiles->m * tiles->n) * ops / rates->lanes + TILE_CYCLES,
         .memory = memory_cycles(rates, size),
         .sum = tiles->shares > 1 ? sum_cycles(target, rates, size, tiles->shares) : 0,
-        .steps = parts(parts(size->k, tiles->depth), tiles->shares),
+        .steps = parts(parts(size->k, tiles->depth) * size->rounds, tiles->shares),
         .walked = parts(tiles->count, target->units),
     };
 }

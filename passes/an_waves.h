@@ -15,11 +15,13 @@ typedef struct Target Target;
 
 typedef struct ProductSize {
     int64_t m, n, k, batch; /* of the whole product */
+    int64_t rounds;         /* products over k that are summed: the taps of a convolution */
     int64_t columns_of;     /* a tile's columns are a multiple of it (where more than it) */
     int64_t given_m, given_n, given_k; /* the user's tiles; 0: none */
     int64_t given_shares;              /* of what is contracted; 0: none */
     bool may_share;                    /* can a second launch add what shares come to? */
     bool apart;                        /* are a step's sums held beside those of all steps? */
+    int left_lines, right_lines;       /* of the cache, that 128 bytes of a row take; 0: 1 */
     int dots;                          /* products of the same extents and left operand */
     int bytes;                         /* of an element of an operand, and of the result */
     int ops;                           /* done with each element of the result */

@@ -8,11 +8,15 @@
 /* A number that divides an integer scalar, or the first index of a range, in every execution. */
 int64_t an_divisor(const Value *value);
 
-/* The most elements, a power of two, such that runs of that many along the last memory axis which
+/* Of a gather, too, whose last index is the tile's last one, or that and what stays along it.
+ * The most elements, a power of two, such that runs of that many along the last memory axis which
  * start at a multiple of it within the tile are aligned, and lie inside or outside of the tensor
  * as a whole, or end in the room behind a row of an intermediate. 1 when the last axis is not
  * walked. */
 int an_width(const Func *func, const Op *access);
+
+/* Before tiles: does a gather take neighbours along the last axis, two at least in an access? */
+bool an_gathers_runs(const Op *gather);
 
 /* Of a load whose runs begin anywhere: can two aligned pieces bring one, and does nobody look at
  * what comes for padding? How many elements then; 1: no. */

@@ -22,7 +22,6 @@
 
 static bool index_needs_guard(const Value *memory, int axis, const Value *index)
 {
-    int64_t extent;
     if (!index) {
         return false;
     }
@@ -37,9 +36,8 @@ static bool index_needs_guard(const Value *memory, int axis, const Value *index)
         return dims->dims[index->index] != memory->type->dims[axis];
     }
     return !(index->def && index->def->kind == OP_CONST &&
-             poly_is_const(memory->type->dims[axis], &extent) &&
              op_attr(index->def, ATTR_VALUE)->i >= 0 &&
-             op_attr(index->def, ATTR_VALUE)->i < extent);
+             op_attr(index->def, ATTR_VALUE)->i < poly_least(memory->type->dims[axis]));
 }
 
 static void guard_access(Func *func, Op *op)
@@ -67,7 +65,7 @@ static bool is_ragged(const Value *value)
 }
 
 /* An index that the program computes. One that is said to be inside is so of elements that exist: a
- * GPU's threads have padding too. */
+ * GPU's threads have padding too, which a scatter masks. */
 static void guard_indices(Func *func, Op *op)
 {
     int64_t guard[MAX_RANK];
@@ -75,7 +73,8 @@ static void guard_indices(Func *func, Op *op)
     const Attr *given = op_attr(op, ATTR_GUARD);
     bool any = false, cpu = func->target && func->target->family == FAMILY_CPU;
     for (int i = 0; i < access.n; i++) {
-        bool inside = given && !given->ints[i] && (cpu || !is_ragged(access.indices[i]));
+        bool whole = cpu || op->kind == OP_SCATTER || !is_ragged(access.indices[i]);
+        bool inside = given && !given->ints[i] && whole;
         guard[i] =
             !inside && !an_index_inside(func, access.indices[i], access.memory->type->dims[i]);
         any = any || guard[i];
@@ -326,8 +325,72 @@ static void bound_op(Op *op, void *user)
     }
 }
 
+/* ---- windows that are written out ---- */
+
+/* Do both read neighbours of neighbours: are all places the same distance apart? */
+static bool move_alike(const Op *a, const Op *b)
+{
+    for (int i = 1; i < a->n_operands; i++) {
+        for (int axis = 0; axis < a->operands[i]->type->rank; axis++) {
+            int64_t step, other;
+            if (b->operands[i]->type != a->operands[i]->type ||
+                !an_index_stride(a->operands[i], axis, &step) ||
+                !an_index_stride(b->operands[i], axis, &other) || step != other) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static Op *gather_before(const Op *op)
+{
+    Op *other = op->prev;
+    while (other && !(other->kind == OP_GATHER && other->operands[0] == op->operands[0] &&
+                      other->results[0]->type == op->results[0]->type)) {
+        other = other->prev;
+    }
+    return other && move_alike(op, other) ? other : NULL;
+}
+
+/* What neighbours in a window read in common is one access where all guard it alike, though the
+ * middle one needs no guard. */
+static void guard_alike(Op *op, void *user)
+{
+    Func *func = user;
+    Op *other = op->kind == OP_GATHER ? gather_before(op) : NULL;
+    int rank = other ? op->operands[0]->type->rank : 0;
+    const Attr *a = other ? op_attr(op, ATTR_GUARD) : NULL;
+    const Attr *b = other ? op_attr(other, ATTR_GUARD) : NULL;
+    int64_t guard[MAX_RANK];
+    if (!other || (!a && !b)) {
+        return;
+    }
+    for (int i = 0; i < rank; i++) {
+        guard[i] = (a && a->ints[i]) || (b && b->ints[i]);
+    }
+    op_set_ints(func, op, ATTR_GUARD, rank, guard);
+    op_set_ints(func, other, ATTR_GUARD, rank, guard);
+}
+
+static void guard_block(Block *block, Func *func)
+{
+    for (Op *op = block->first; op; op = op->next) {
+        guard_alike(op, func);
+        for (int i = 0; i < op->n_regions; i++) {
+            guard_block(op->regions[i], func);
+        }
+    }
+    for (Op *op = block->last; op; op = op->prev) {
+        guard_alike(op, func);
+    }
+}
+
 void pass_bounds(Func *func)
 {
     func_walk(func, bound_op, func);
+    if (func->target && func->target->family != FAMILY_CPU) {
+        guard_block(func->body, func);
+    }
     func->padded = true;
 }

@@ -58,7 +58,9 @@ int layout_warps(LayoutPass *pass, const Block *block)
         const Op *op = block->parent;
         const Attr *warps = op_attr(op, ATTR_WARPS);
         if (op->kind == OP_ROLES && warps) {
-            return (int)warps->ints[region_index(op, block)];
+            int role = region_index(op, block);
+            const Attr *teams = op_attr(op, ATTR_TEAMS);
+            return (int)(warps->ints[role] / (teams ? teams->ints[role] : 1));
         }
         if (op->kind == OP_LAUNCH && warps) {
             return sum_of(warps);

@@ -8,6 +8,7 @@
 #include "ir/errors.h"
 #include "ir/schedule.h"
 #include "ir/verify.h"
+#include "passes/an_width.h"
 #include "passes/layout_pass.h"
 
 enum {
@@ -219,6 +220,7 @@ static bool meets(LayoutPass *pass, const Op *op)
     case OP_HISTOGRAM:
     case OP_RANK:
     case OP_ARRANGE:
+    case OP_LOOKUP:
     case OP_FOR:
     case OP_IF:
     case OP_WHILE:
@@ -259,7 +261,13 @@ static int64_t folded(LayoutPass *pass, const Op *op)
         const Value *operand = op->operands[i];
         others += operand && operand->type->kind == TYPE_SHARED ? exchanged(operand) : 0;
     }
-    return (own > others ? own : others) + GROUP; /* conditions */
+    return own > others ? own : others;
+}
+
+/* Of so few elements a thread that what their indices and conditions take is nothing. */
+static bool is_small(const Lives *lives, const Op *op)
+{
+    return registers_of(lives->pass, op->operands[0]) < GROUP;
 }
 
 /* What an op holds beside its operands. What is divided as it is made goes through the check of a
@@ -269,6 +277,10 @@ static int64_t at_hand(const Lives *lives, const Op *op)
     int64_t sum = 0;
     if (op->kind == OP_SCAN || op->kind == OP_FOLD) {
         sum = folded(lives->pass, op);
+        if (is_small(lives, op)) {
+            return sum;
+        }
+        sum += GROUP; /* conditions */
     } else if (op->kind == OP_DIV && branches(lives->pass, op)) {
         const Life *dividend = &lives->of[op->operands[0]->id];
         bool passes = !dividend->value || dividend->from > lives->met;
@@ -352,8 +364,9 @@ static void note_beside(Op *op, void *user)
     lives->wide |=
         op->kind == OP_INDEX && made->rank > 0 && dtype_bits(made->dtype) > REGISTER_BITS;
     lives->beside += op->kind == OP_LOAD || op->kind == OP_STORE ? ADDRESS : 0;
-    if (op->kind == OP_GATHER && is_held(op->results[0])) { /* each element has its own */
+    if (op->kind == OP_GATHER && is_held(op->results[0])) { /* each access has its own */
         int64_t places = 2 * ADDRESS * registers_of(lives->pass, op->results[0]);
+        places /= an_width(lives->pass->func, op);
         lives->places = places > lives->places ? places : lives->places;
     }
 }

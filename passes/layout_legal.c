@@ -312,6 +312,15 @@ static void legalize_arrange(LayoutPass *pass, Op *op)
     add_scratch(pass, op, 2);
 }
 
+static void legalize_lookup(LayoutPass *pass, Op *op)
+{
+    const Layout *layout = some_layout(pass, op, op->results[0]->type);
+    want_any(pass, op, 0);
+    want(pass, op, 1, layout);
+    give(pass, op, layout);
+    add_scratch(pass, op, 2);
+}
+
 /* ---- memory ---- */
 
 enum { WORSE = 4 }; /* times the sectors: worth moving the tile through shared memory */
@@ -466,6 +475,7 @@ static void legalize_op(LayoutPass *pass, Op *op)
     case OP_HISTOGRAM: legalize_histogram(pass, op); return;
     case OP_RANK: legalize_rank(pass, op); return;
     case OP_ARRANGE: legalize_arrange(pass, op); return;
+    case OP_LOOKUP: legalize_lookup(pass, op); return;
     case OP_GATHER:
     case OP_AWAIT: legalize_gather(pass, op); return;
     case OP_PRINT:

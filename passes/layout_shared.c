@@ -181,6 +181,12 @@ static int64_t arrange_bytes(const Op *op)
     return fold_aligned((poly_capacity(type->dims[0]) + 1) * dtype_bytes(type->dtype));
 }
 
+static int64_t lookup_bytes(const Op *op)
+{
+    Type table = op->operands[0]->type;
+    return fold_aligned((poly_capacity(table->dims[0]) + 1) * dtype_bytes(table->dtype));
+}
+
 /* All of them leave it behind when they are done: one memory is large enough for each. */
 Value *layout_rank_scratch(LayoutPass *pass, const Op *op)
 {
@@ -190,6 +196,7 @@ Value *layout_rank_scratch(LayoutPass *pass, const Op *op)
         bool ranks = other->kind == OP_RANK || other->kind == OP_HISTOGRAM;
         int64_t bytes = ranks                       ? rank_bytes(pass, other)
                         : other->kind == OP_ARRANGE ? arrange_bytes(other)
+                        : other->kind == OP_LOOKUP  ? lookup_bytes(other)
                                                     : 0;
         if (bytes > dims[1] && op_enclosing(other, OP_LAUNCH) == op_enclosing(op, OP_LAUNCH)) {
             dims[1] = bytes;

@@ -170,6 +170,7 @@ static void tie_op(LayoutPass *pass, const Op *op)
         }
         return;
     case OP_ARRANGE: tie(pass, op->operands[0], op->operands[1]); return;
+    case OP_LOOKUP: tie(pass, op->operands[1], op->results[0]); return;
     case OP_CLUSTER_REDUCE: tie(pass, op->operands[0], op->results[0]); return;
     case OP_SETTLE:
         for (int i = 0; i < op->n_results; i++) {
@@ -326,6 +327,7 @@ typedef struct MemoryFacts {
     int narrowest; /* bits of an element in memory */
     int moved;     /* times that each element is loaded or stored, */
     int gathered;  /* and gathered */
+    bool single;   /* by a gather that cannot take more than one */
 } MemoryFacts;
 
 static bool is_of_class(LayoutPass *pass, const Value *value, uint32_t root)
@@ -346,7 +348,10 @@ static MemoryFacts memory_facts(LayoutPass *pass, const Value *value)
         const Value *moved = !moves                ? NULL
                              : op->kind == OP_LOAD ? op->results[0]
                                                    : op->operands[op->n_operands - 1];
-        facts.gathered += op->kind == OP_GATHER && is_of_class(pass, op->results[0], root);
+        if (op->kind == OP_GATHER && is_of_class(pass, op->results[0], root)) {
+            facts.gathered++;
+            facts.single |= an_width(pass->func, op) == 1;
+        }
         if (!moved || !is_of_class(pass, moved, root)) {
             continue;
         }
@@ -381,7 +386,7 @@ static int folded_axis(LayoutPass *pass, const Value *value)
 static int lane_vector(const MemoryFacts *facts, int vector)
 {
     int word = facts->narrowest < WORD_BITS ? WORD_BITS / facts->narrowest : 1;
-    bool windows = facts->gathered >= MANY_GATHERS * facts->moved;
+    bool windows = facts->single && facts->gathered >= MANY_GATHERS * facts->moved;
     return facts->moved && windows && word < vector ? word : vector;
 }
 

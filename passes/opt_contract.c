@@ -11,13 +11,14 @@
  * them for a matrix unit, stays. Requires the tensor stage. Reassociates the sum, whose products
  * enter it unrounded. */
 #include "ir/build.h"
+#include "passes/an_products.h"
 #include "passes/an_varies.h"
 #include "passes/axis_drop.h"
 #include "passes/pass.h"
 
 enum {
-    LEAST_EDGE = 4,  /* rows, columns, depth that are worth it, where they are known … */
-    GOOD_EDGE = 16,  /* … and that leave no matrix unit half empty */
+    LEAST_EDGE = 4, /* rows, columns, depth that are worth it, where they are known … */
+    GOOD_EDGE = 16, /* … and that leave no matrix unit half empty */
     MOST_BELOW = VARIES_DEPTH,
 };
 
@@ -59,50 +60,9 @@ static unsigned windows(const Value *value, int depth)
 /* ---- what is a product ---- */
 
 typedef struct Contraction {
-    Op *last; /* the outermost sum */
-    Op *mul;
-    unsigned summed;   /* axes of the product */
-    unsigned dropped;  /* of these, between the sums */
-    int m, n, k, rank; /* axes */
-    unsigned left, right;
+    SummedProduct sums;
+    int m, n, k; /* axes */
 } Contraction;
-
-static bool is_sum(const Op *op)
-{
-    return op && op->kind == OP_REDUCE && op->n_operands == 1 &&
-           text_same(op_word(op, ATTR_FN), "sum");
-}
-
-/* Axes where one more stands at `at`. */
-static unsigned spread_at(unsigned axes, int at)
-{
-    unsigned below = axes & ((1u << at) - 1);
-    return below | (axes & ~((1u << at) - 1)) << 1;
-}
-
-/* Sums of sums of a product, none of which anything else reads; axes numbered as the product's. */
-static bool find_product(Func *func, Op *sum, Contraction *c)
-{
-    *c = (Contraction){.last = sum};
-    Op *op = sum;
-    while (is_sum(op) || op->kind == OP_SQUEEZE) {
-        int axis = (int)op_int(op, ATTR_AXIS, 0);
-        if (op->kind == OP_SQUEEZE) {
-            c->summed = spread_at(c->summed, axis);
-            c->dropped = spread_at(c->dropped, axis) | 1u << axis;
-        } else {
-            c->summed |= 1u << axis;
-        }
-        Value *from = op->operands[0];
-        if (!from->def || value_count_uses(func, from) != 1) {
-            return false;
-        }
-        op = from->def;
-    }
-    c->mul = op;
-    c->rank = op->n_results ? op->results[0]->type->rank : 0;
-    return op->kind == OP_MUL && op->results[0]->type->dtype == DT_F32;
-}
 
 static bool is_worth(Type type, int axis, int64_t least)
 {
@@ -124,20 +84,36 @@ static int last_axis(unsigned axes, Type type)
     return -1;
 }
 
-/* A product may be held either way; the columns are what the result has last. */
+/* Factors in the other order: `w[o, k] * x[m, k]` for y[m, o]. */
+static void swap_factors(Contraction *c)
+{
+    Value **factors = c->sums.mul->operands, *first = factors[0];
+    int rows = c->m;
+    factors[0] = factors[1];
+    factors[1] = first;
+    c->m = c->n;
+    c->n = rows;
+}
+
+/* A product may be held either way; the columns are what the result has last, but what is
+ * gathered stays where the source has it: only the left factor may pass through registers. */
 static bool choose_axes(Contraction *c)
 {
-    Type type = c->mul->results[0]->type;
-    unsigned kept = an_all_axes(type) & ~c->summed;
-    c->left = an_varies(c->mul->operands[0]);
-    c->right = an_varies(c->mul->operands[1]);
-    c->m = last_axis(kept & c->left & ~c->right, type);
-    c->n = last_axis(kept & c->right & ~c->left, type);
-    unsigned inner = c->summed & c->left & c->right;
-    unsigned window = windows(c->mul->operands[0], 0) | windows(c->mul->operands[1], 0);
+    const Op *mul = c->sums.mul;
+    Type type = mul->results[0]->type;
+    unsigned kept = an_all_axes(type) & ~c->sums.summed;
+    unsigned left = an_varies(mul->operands[0]), right = an_varies(mul->operands[1]);
+    c->m = last_axis(kept & left & ~right, type);
+    c->n = last_axis(kept & right & ~left, type);
+    unsigned inner = c->sums.summed & left & right;
+    unsigned window = windows(mul->operands[0], 0) | windows(mul->operands[1], 0);
     c->k = last_axis(inner & ~window, type);
     c->k = c->k < 0 ? last_axis(inner, type) : c->k;
-    return c->m >= 0 && c->n >= 0 && c->k >= 0;
+    bool found = c->m >= 0 && c->n >= 0 && c->k >= 0;
+    if (found && c->m > c->n && !window) {
+        swap_factors(c);
+    }
+    return found;
 }
 
 /* ---- the product ---- */
@@ -177,12 +153,12 @@ static Value *narrowed(Builder *b, Value *value)
 /* A factor over batches, then two axes; `other`: the axis that it does not have. */
 static Value *factor(Builder *b, const Contraction *c, int which, const int *batches, int n)
 {
-    Value *value = c->mul->operands[which];
+    Value *value = c->sums.mul->operands[which];
     int other = which ? c->m : c->n;
     int first = which ? c->k : c->m, second = which ? c->n : c->k;
     int64_t perm[MAX_RANK];
     DType narrow = narrow_type(value);
-    if (narrow != DT_F32 && narrow == narrow_type(c->mul->operands[1 - which])) {
+    if (narrow != DT_F32 && narrow == narrow_type(c->sums.mul->operands[1 - which])) {
         value = narrowed(b, value);
     }
     value = axis_dropped(b, value, other);
@@ -207,8 +183,8 @@ static Value *restored(Builder *b, const Contraction *c, Value *value, const int
     perm[c->n] = n + 1;
     perm[c->k] = n + 2;
     value = build_permute(b, value, perm);
-    for (int i = c->rank; i-- > 0;) {
-        value = c->dropped >> i & 1 ? build_squeeze(b, value, i) : value;
+    for (int i = c->sums.rank; i-- > 0;) {
+        value = c->sums.dropped >> i & 1 ? build_squeeze(b, value, i) : value;
     }
     return value;
 }
@@ -218,13 +194,12 @@ static void contract_op(Op *op, void *user)
     Func *func = user;
     Contraction c;
     int batches[MAX_RANK], n = 0;
-    if (!is_sum(op) || !value_has_uses(func, op->results[0]) || !find_product(func, op, &c) ||
-        !choose_axes(&c)) {
+    if (!an_summed_product(func, op, &c.sums) || !choose_axes(&c)) {
         return;
     }
     for (int pass = 0; pass < 2; pass++) { /* the summed ones last */
-        for (int i = 0; i < c.rank; i++) {
-            if (i != c.m && i != c.n && i != c.k && (int)(c.summed >> i & 1) == pass) {
+        for (int i = 0; i < c.sums.rank; i++) {
+            if (i != c.m && i != c.n && i != c.k && (int)(c.sums.summed >> i & 1) == pass) {
                 batches[n++] = i;
             }
         }
@@ -233,7 +208,7 @@ static void contract_op(Op *op, void *user)
     Value *left = factor(&b, &c, 0, batches, n), *right = factor(&b, &c, 1, batches, n);
     Value *sum = build_dot(&b, left, right, NULL, DT_F32);
     for (int i = n; i-- > 0;) {
-        sum = c.summed >> batches[i] & 1 ? build_reduce(&b, "sum", sum, i) : sum;
+        sum = c.sums.summed >> batches[i] & 1 ? build_reduce(&b, "sum", sum, i) : sum;
     }
     sum = restored(&b, &c, sum, batches, n);
     sum->name = op->results[0]->name;

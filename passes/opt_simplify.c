@@ -97,6 +97,11 @@ static bool moves_elements(const Op *op)
 
 static bool fold(Simplifier *s, Op *op)
 {
+    bool same = op->kind == OP_SUB && op->operands[0] == op->operands[1];
+    if (same && !dtype_is_float(op->results[0]->type->dtype)) {
+        replace(s, op, make_constant(s, op, op->results[0]->type, (Scalar){.i = 0}));
+        return true;
+    }
     if (!all_constant(op)) {
         return false;
     }
@@ -133,10 +138,15 @@ static const Value *unspread(const Value *value)
     return value;
 }
 
-/* Less the greatest of its row, as in a softmax: zero at most, or NaN. */
+/* Less the greatest of its row, as in a softmax: zero at most, or NaN. Also the greater of that and
+ * a number below zero. */
 static bool is_never_positive(const Value *value)
 {
     const Op *op = value->def;
+    if (op && op->kind == OP_MAX) {
+        const Attr *least = constant(op->operands[1]);
+        return least && least->f < 0 && is_never_positive(op->operands[0]);
+    }
     if (!op || op->kind != OP_SUB || !dtype_is_float(value->type->dtype)) {
         return false;
     }
@@ -145,12 +155,22 @@ static bool is_never_positive(const Value *value)
            most->operands[0] == op->operands[0];
 }
 
-/* The smaller one of a number above zero and one that never is. NaN wins over both. */
+/* What is never positive, times a positive number, is added to `bound`. */
+static bool is_at_most(const Value *value, const Attr *bound)
+{
+    const Op *op = value->def;
+    const Attr *factor = op && op->kind == OP_FMA ? constant(op->operands[1]) : NULL;
+    const Attr *from = factor ? constant(op->operands[2]) : NULL;
+    return from && factor->f > 0 && from->f == bound->f && is_never_positive(op->operands[0]);
+}
+
+/* The smaller one of a number above zero and one that never is more. NaN wins over both. */
 static Value *least_identity(const Op *op)
 {
     const Attr *bound = constant(op->operands[1]);
+    Value *value = op->operands[0];
     bool above = bound && dtype_is_float(op->results[0]->type->dtype) && bound->f > 0;
-    return above && is_never_positive(op->operands[0]) ? op->operands[0] : NULL;
+    return above && (is_never_positive(value) || is_at_most(value, bound)) ? value : NULL;
 }
 
 /* x where the op is x whatever x is; else NULL. */

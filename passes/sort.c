@@ -3,19 +3,20 @@
  *
  *   %y, %p = sort %x      for each digit:
  *                         parallel dims=[M, N] steps=[0, 4096] { (%m, %n)       ; counts
- *                           %h = histogram (digits of %from[%m, %n]) : i32[256]
- *                           scatter %counts[%m, each digit * chunks + own], %h }
- *                  →      store %first, scan %counts fn=sum exclusive=1
+ *                           store %counts[%m, own, :], histogram (digits of %from[%m, %n]) }
+ *                  →      store %before, scan of %counts over the chunks
+ *                         store %smaller, scan of their sums over the digits
  *                         parallel dims=[M, N] steps=[0, 4096] { (%m, %n)       ; deals
- *                           %r = rank (digits of %from[%m, %n]), %first[%m, …] : i64[%n]
+ *                           %first = add %before[%m, own, :], %smaller[%m, :]
+ *                           %r = rank (digits of %from[%m, %n]), %first : i64[%n]
  *                           scatter %to[%m, %r], %from[%m, %n] }
  *
- * On GPUs a block arranges its chunk before it writes: neighbours then go to neighbours. A row that
- * is one chunk is arranged digit after digit in one launch. Elements keep their bits: what is
- * compared is made of them again in each pass, so that no index travels where only elements are
- * wanted. Elements of a digit stay in their order, so the whole is stable. Rows of few elements,
- * and what is sorted inside of loops, compare each with each (sort_few.c). Requires the tensor
- * stage. Changes no bits. */
+ * On GPUs a block arranges its chunk before it writes: neighbours then go to neighbours, and all
+ * of a digit equally far, so that a small table says how far. A row that is one chunk is arranged
+ * digit after digit in one launch. Elements keep their bits: what is compared is made of them again
+ * in each pass, so that no index travels where only elements are wanted. Elements of a digit stay
+ * in their order, so the whole is stable. Rows of few elements, and what is sorted inside of loops,
+ * compare each with each (sort_few.c). Requires the tensor stage. Changes no bits. */
 #include "passes/sort.h"
 
 #include "ir/target.h"
@@ -35,11 +36,13 @@ typedef struct Sort {
     int rank;
     bool descending;
     int64_t chunk;
-    bool whole;    /* a row is one chunk at most */
-    bool arranges; /* chunks are ordered before they are written */
-    Dim chunks;    /* of a row */
-    DType place;   /* of an index in a row */
-    Value *counts, *first;
+    bool whole;                      /* a row is one chunk at most */
+    bool arranges;                   /* chunks are ordered before they are written */
+    Dim chunks;                      /* of a row */
+    DType place;                     /* of an index in a row */
+    Value *counts;                   /* of each chunk's digits */
+    Value *before;                   /* of the same digit, in the chunks before */
+    Value *smaller;                  /* in the row */
     Value *room[2], *places_room[2]; /* what passes write, in turns */
     Value *to, *places_to;           /* what the last one writes; NULL: is not wanted */
 } Sort;
@@ -155,8 +158,10 @@ static Chunk each_chunk(Sort *s)
     Op *walk = build_parallel(&s->b, OP_PARALLEL, s->rank, s->type->dims, steps, names);
     op_set_int(s->func, walk, ATTR_EXACT, 1);
     if (s->arranges) {
-        /* Of a whole row a thread knows its digits' bits from counting to ranking. */
-        op_set_int(s->func, walk, ATTR_BLOCKS, (s->whole ? 1 : 2) * CHUNK / s->chunk);
+        /* Of a whole row a thread knows its digits' bits from counting to ranking. Else it has
+         * elements and where they go, each a register, or places beside them. */
+        int blocks = s->whole ? 1 : s->places_to || dtype_bits(s->type->dtype) > 32 ? 2 : 4;
+        op_set_int(s->func, walk, ATTR_BLOCKS, blocks * CHUNK / s->chunk);
     }
     chunk.b = build_at_end(s->func, walk->regions[0]);
     chunk.b.span = s->b.span;
@@ -173,17 +178,23 @@ static Value *digits_of(Sort *s, Chunk *chunk, Value *elements, int nth)
     return sort_digits(&chunk->b, keys, nth ? build_int(&chunk->b, keys->type, bits) : NULL);
 }
 
-/* i64[DIGITS]: where the chunk has its counts in the row's. */
-static Value *own_counts(Sort *s, Chunk *chunk)
+/* Where a chunk has its row of digits: after those of all rows before, and of its own row's chunks
+ * before. */
+static void own_digits(Sort *s, Chunk *chunk, Value **indices)
 {
     Builder *b = &chunk->b;
-    int shift = __builtin_ctzll((unsigned long long)s->chunk);
+    int n = 0, shift = __builtin_ctzll((unsigned long long)s->chunk);
+    Value *row = NULL;
+    for (int i = 0; i < s->rank - 1; i++) {
+        Value *before = row ? build_binary(b, OP_MUL, row, build_size(b, s->type->dims[i])) : NULL;
+        row = before ? build_binary(b, OP_ADD, before, chunk->at[i]) : chunk->at[i];
+    }
+    if (row) {
+        indices[n++] = row;
+    }
     Value *start = build_range_fact(b, OP_START, chunk->at[s->rank - 1]);
-    Value *own = build_binary(b, OP_SHR, start, build_i64(b, shift));
-    Value *digit = build_iota(b, poly_const(s->func, DIGITS), DT_I64);
-    Value *chunks = build_broadcast(b, build_size(b, s->chunks), 1, digit->type->dims);
-    return build_binary(b, OP_ADD, build_binary(b, OP_MUL, digit, chunks),
-                        build_broadcast(b, own, 1, digit->type->dims));
+    indices[n++] = build_binary(b, OP_SHR, start, build_i64(b, shift));
+    indices[n] = NULL;
 }
 
 /* Indices: the chunk's row, and this one in it, which is inside. */
@@ -211,18 +222,34 @@ static void put(Sort *s, Chunk *chunk, Value *memory, Value *index, Value *value
 
 static void count(Sort *s, Value *from, int nth)
 {
+    Value *indices[MAX_RANK];
     Chunk chunk = each_chunk(s);
     Value *elements = build_load(&chunk.b, from, chunk.at);
     Value *counts = build_histogram(&chunk.b, digits_of(s, &chunk, elements, nth), DIGITS);
-    put(s, &chunk, s->counts, own_counts(s, &chunk), counts);
+    own_digits(s, &chunk, indices);
+    build_store(&chunk.b, s->counts, indices, counts);
 }
 
+/* The last chunk's row of digits, of each row. */
+static Value *last_of(Sort *s, Value *memory)
+{
+    Value *indices[MAX_RANK] = {NULL};
+    Value *last = build_binary(&s->b, OP_SUB, build_size(&s->b, s->chunks), build_i64(&s->b, 1));
+    indices[memory->type->rank - 2] = last;
+    return build_cast(&s->b, build_load(&s->b, memory, indices), s->place);
+}
+
+/* A digit of a chunk begins behind itself in the chunks before, and behind all smaller digits. */
 static void sum(Sort *s)
 {
     static Value *const WHOLE[MAX_RANK];
-    Value *counts = build_cast(&s->b, build_load(&s->b, s->counts, WHOLE), s->place);
-    Value *first = build_scan(&s->b, "sum", counts, s->rank - 1, false, true);
-    build_store(&s->b, s->first, WHOLE, first);
+    Builder *b = &s->b;
+    Value *counts = build_cast(b, build_load(b, s->counts, WHOLE), s->place);
+    Value *before = build_scan(b, "sum", counts, counts->type->rank - 2, false, true);
+    build_store(b, s->before, WHOLE, before);
+    Value *all = build_binary(b, OP_ADD, last_of(s, s->before), last_of(s, s->counts));
+    Value *smaller = build_scan(b, "sum", all, all->type->rank - 1, false, true);
+    build_store(b, s->smaller, WHOLE, smaller);
 }
 
 /* Where each digit's elements begin, of so many. */
@@ -231,28 +258,27 @@ static Value *starts_of(Builder *b, Value *counts)
     return build_scan(b, "sum", counts, 0, false, true);
 }
 
-static Value *own_table(Sort *s, Chunk *chunk, Value *memory)
+static Value *own_counts(Sort *s, Chunk *chunk)
 {
     Value *indices[MAX_RANK];
-    in_row(s, chunk, own_counts(s, chunk), indices);
-    Value *table = build_gather(&chunk->b, memory, indices);
-    unguarded(s, table->def);
-    return table;
+    own_digits(s, chunk, indices);
+    return build_load(&chunk->b, s->counts, indices);
 }
 
-/* Where the elements go in the row. A block brings them into that order first, so that neighbours
- * write to neighbours: *within is where they go in the chunk. Else it is NULL. */
-static Value *ranks_of(Sort *s, Chunk *chunk, Value *digits, Value **within)
+/* Where the first element of each digit of the chunk goes in the row. */
+static Value *own_first(Sort *s, Chunk *chunk)
 {
-    Value *tables[MOST_TABLES] = {own_table(s, chunk, s->first)};
-    *within = NULL;
-    if (!s->arranges) {
-        return build_rank(&chunk->b, digits, 1, tables)->results[0];
-    }
-    tables[1] = starts_of(&chunk->b, own_table(s, chunk, s->counts));
-    Op *rank = build_rank(&chunk->b, digits, 2, tables);
-    *within = rank->results[1];
-    return rank->results[0];
+    Value *indices[MAX_RANK];
+    own_digits(s, chunk, indices);
+    Value *before = build_load(&chunk->b, s->before, indices);
+    indices[s->smaller->type->rank - 1] = NULL; /* of the row */
+    return build_binary(&chunk->b, OP_ADD, before, build_load(&chunk->b, s->smaller, indices));
+}
+
+/* Where the elements of a chunk go in it, to be in order: neighbours then write to neighbours. */
+static Value *order_of(Chunk *chunk, Value *digits, Value *starts)
+{
+    return build_rank(&chunk->b, digits, 1, &starts)->results[0];
 }
 
 static Value *arranged(Chunk *chunk, Value *values, Value *within)
@@ -260,16 +286,37 @@ static Value *arranged(Chunk *chunk, Value *values, Value *within)
     return within ? build_arrange(&chunk->b, values, within) : values;
 }
 
+/* Of a chunk in order: each digit's elements lie side by side there and in the row, so that all go
+ * equally far. */
+static Value *places_of(Sort *s, Chunk *chunk, Value *ordered, Value *starts, int nth)
+{
+    Builder *b = &chunk->b;
+    Value *range = chunk->at[s->rank - 1], *first = own_first(s, chunk);
+    Value *own = build_binary(
+        b, OP_ADD, build_cast(b, starts, DT_I64),
+        build_broadcast(b, build_range_fact(b, OP_START, range), 1, starts->type->dims));
+    Value *far = build_binary(b, OP_SUB, first, build_cast(b, own, s->place));
+    Value *by = build_lookup(b, far, digits_of(s, chunk, ordered, nth));
+    return build_binary(b, OP_ADD, by, build_cast(b, build_index(b, range, DT_I64), s->place));
+}
+
 /* `places`: of the elements in the row as it was given; NULL: they are still there. */
 static void deal(Sort *s, Value *from, Value *places, Value *to, Value *places_to, int nth)
 {
     Chunk chunk = each_chunk(s);
     Builder *b = &chunk.b;
-    Value *within, *elements = build_load(b, from, chunk.at);
-    Value *ranks = ranks_of(s, &chunk, digits_of(s, &chunk, elements, nth), &within);
-    Value *goes = arranged(&chunk, ranks, within);
+    Value *goes, *within = NULL, *elements = build_load(b, from, chunk.at);
+    Value *digits = digits_of(s, &chunk, elements, nth);
+    if (s->arranges) {
+        Value *starts = starts_of(b, own_counts(s, &chunk));
+        within = order_of(&chunk, digits, starts);
+        elements = arranged(&chunk, elements, within);
+        goes = places_of(s, &chunk, elements, starts, nth);
+    } else {
+        goes = order_of(&chunk, digits, own_first(s, &chunk));
+    }
     if (to) {
-        put(s, &chunk, to, goes, arranged(&chunk, elements, within));
+        put(s, &chunk, to, goes, elements);
     }
     if (places_to) {
         Value *own = places ? build_load(b, places, chunk.at)
@@ -346,6 +393,26 @@ static Value *written_by(Sort *s, Value **room, Value *last, int nth, int n, con
     return room[nth % 2];
 }
 
+/* A number for each digit, of each chunk or not, of all rows. */
+static Value *digits_memory(Sort *s, const char *what, DType dtype, bool chunks)
+{
+    Func *func = s->func;
+    Dim dims[3], rows = poly_const(func, 1);
+    int n = 0;
+    for (int i = 0; i < s->rank - 1; i++) {
+        rows = poly_mul(func, rows, s->type->dims[i]);
+    }
+    if (s->rank > 1) {
+        dims[n++] = rows;
+    }
+    if (chunks) {
+        dims[n++] = s->chunks;
+    }
+    dims[n++] = poly_const(func, DIGITS);
+    const char *name = arena_printf(func->arena, "sort_%s%zu", what, func->params.n);
+    return func_param(func, name, type_tensor(func, dtype, n, dims), PARAM_SCRATCH);
+}
+
 static void make_counts(Sort *s)
 {
     Dim row = s->type->dims[s->rank - 1], more = poly_const(s->func, s->chunk - 1);
@@ -357,9 +424,9 @@ static void make_counts(Sort *s)
         more = poly_add(s->func, row, more);
         s->chunks = poly_var(s->func, func_quotient(s->func, name, more, s->chunk));
     }
-    Dim counts = poly_mul(s->func, s->chunks, poly_const(s->func, DIGITS));
-    s->counts = scratch(s, "counts", DT_I32, counts);
-    s->first = scratch(s, "first", s->place, counts);
+    s->counts = digits_memory(s, "counts", DT_I32, true);
+    s->before = digits_memory(s, "before", s->place, true);
+    s->smaller = digits_memory(s, "smaller", s->place, false);
 }
 
 static void sort_by_digits(Sort *s, Value *from)

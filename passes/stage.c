@@ -160,9 +160,26 @@ static bool reads_rings(const Stager *s, const Op *dot)
                          dtype_bytes(dot->operands[0]->type->dtype) >= LEAST_FMA_BYTES;
 }
 
+/* The engine walks all pixels as one axis, at one tap. */
+static bool is_rows_of_pixels(const Func *func, const Access *access)
+{
+    const Param *view = &func->params.items[access->memory->index];
+    bool good = view->merged && view->merged[0] == 1 + view->windows->n &&
+                access->n == view->value->type->rank;
+    for (int i = 0; good && i < access->n; i++) {
+        const Value *index = access->indices[i];
+        bool range = index && index->type->kind == TYPE_RANGE;
+        good = i == 0 ? range : i == access->n - 1 ? range || !index : index && !range;
+    }
+    return good;
+}
+
 static bool can_be_bulk(const Stager *s, const Op *load, const Op *dot)
 {
     Access access = op_access(load, 0);
+    if (func_windows_of(s->func, access.memory) && !is_rows_of_pixels(s->func, &access)) {
+        return false;
+    }
     return s->func->target->bulk_copy && reads_rings(s, dot) && bulk_describes(&access) &&
            loops_are_plain(s, load) && stage_may_bulk(s->launch, access.memory);
 }
@@ -233,7 +250,7 @@ static bool choose_bulk(Stager *s)
 }
 
 /* Does it depend on which tile this is? */
-static bool varies(const Value *value, int depth)
+bool stage_varies(const Value *value, int depth)
 {
     const Op *op = value ? value->def : NULL;
     if (!op) {
@@ -241,7 +258,7 @@ static bool varies(const Value *value, int depth)
     }
     bool found = depth > 32;
     for (int i = 0; i < op->n_operands && !found; i++) {
-        found = varies(op->operands[i], depth + 1);
+        found = stage_varies(op->operands[i], depth + 1);
     }
     return found;
 }
@@ -252,12 +269,13 @@ static bool is_share(const Op *loop)
     const Op *end = for_hi(loop)->def,
              *add = end && end->kind == OP_MIN ? end->operands[0]->def : NULL;
     return add && add->kind == OP_ADD && add->operands[0] == for_lo(loop) &&
-           !varies(add->operands[1], 0) && !varies(end->operands[1], 0);
+           !stage_varies(add->operands[1], 0) && !stage_varies(end->operands[1], 0);
 }
 
 static bool bounds_are_even(const Op *op)
 {
-    return op->kind != OP_FOR || is_share(op) || (!varies(for_lo(op), 0) && !varies(for_hi(op), 0));
+    return op->kind != OP_FOR || is_share(op) ||
+           (!stage_varies(for_lo(op), 0) && !stage_varies(for_hi(op), 0));
 }
 
 static void note_uneven(Op *op, void *user)
@@ -293,18 +311,41 @@ static void list_dots(Op *op, void *user)
     }
 }
 
+/* ---- views ---- */
+
+static bool is_brought(const Stager *s, const Op *load)
+{
+    bool bulk = false;
+    for (int i = 0; i < s->n && s->roles; i++) {
+        bulk = bulk || (s->items[i].load == load && s->items[i].bulk);
+    }
+    return bulk;
+}
+
+static void gather_view(Op *op, void *user)
+{
+    Stager *s = user;
+    if (op->kind == OP_LOAD && func_windows_of(s->func, op->operands[0]) && !is_brought(s, op)) {
+        stage_gather_view(s->func, op);
+    }
+}
+
 static void stage_launch(Func *func, Op *launch)
 {
-    Stager s = {.func = func, .launch = launch, .body = launch->regions[0]};
+    Stager s = {.func = func, .launch = launch, .body = launch->regions[0], .teams = 1};
     DotList dots = {.n = 0};
     block_walk(s.body, find_unit, &s);
     block_walk(s.body, find_dots, &s);
     block_walk(s.body, list_dots, &dots);
     if (dots.n == 0) {
+        block_walk(s.body, gather_view, &s);
         return;
     }
     choose_order(&s);
     s.roles = choose_bulk(&s);
+    block_walk(s.body, gather_view, &s);
+    s.n = 0;
+    block_walk(s.body, find_dots, &s);
     if (s.roles) {
         stage_roles(&s);
     } else {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stage, in parts: stage.c (which operands of products go through shared memory, and how),
  * stage_rings.c (buffers, barriers and their depth), stage_roles.c (producer and consumer),
- * stage_shares.c (their warps and registers), stage_ahead.c (loads a step ahead, without roles),
- * stage_dot.c (products from shared memory). Room-private. */
+ * stage_shares.c (their warps and registers), stage_teams.c (teams of consumers), stage_ahead.c
+ * (loads a step ahead, without roles), stage_dot.c (products from shared memory), stage_views.c
+ * (views that the engine does not bring). Room-private. */
 #ifndef TESSERA_PASSES_STAGE_H
 #define TESSERA_PASSES_STAGE_H
 
@@ -60,6 +61,9 @@ typedef struct Stager {
     int n_stored;
     bool unit; /* a matrix unit multiplies here */
     bool roles, persistent;
+    int teams;            /* of the consumer's warps, each with tiles of its own; 1: none */
+    Op *team_loop;        /* in which a team multiplies, or NULL */
+    Value *number;        /* i32: how many of the block\'s tiles come before a team\'s, or NULL */
     bool even;            /* all tiles cost the same */
     int64_t shared_bytes; /* promised so far */
     Op *lent;             /* a store through the buffer of `lender`, or NULL */
@@ -69,6 +73,13 @@ typedef struct Stager {
 /* Widest of 128, 64, 32 bytes that divides a row of shared memory; 0: none does. */
 int64_t swizzle_for(int64_t row_bytes);
 Value *shared_tile(Stager *s, Builder *at, DType dtype, int64_t slots, int64_t rows, int64_t cols);
+
+/* Does it depend on which tile this is? (`depth`: 0.) */
+bool stage_varies(const Value *value, int depth);
+/* Teams of the consumer's warps: what the launch asks for, if its statements allow it; 1: none. */
+int stage_teams(Stager *s);
+/* i32, before the team's loop: steps of all tiles before this one. */
+Value *stage_team_start(Stager *s);
 
 /* Can the producer compute the scalar (or range) by itself? */
 bool stage_is_plain(const Stager *s, const Value *value);
@@ -105,6 +116,8 @@ void stage_stores(Stager *s, Block *block, Builder *at);
 void stage_lent_store(Stager *s);
 /* May this store go by bulk copy? Bytes of its tile, or 0. */
 int64_t bulk_store_bytes(const Stager *s, const Op *store);
+/* A load of a view becomes a gather of what it shows (stage_views.c). */
+void stage_gather_view(Func *func, Op *load);
 /* Can a bulk copy describe this access of a tensor? */
 bool bulk_describes(const Access *access);
 

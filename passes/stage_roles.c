@@ -302,11 +302,14 @@ static bool choose_persistent(Stager *s)
 
 static void choose_warps(Stager *s, Op *roles)
 {
-    RoleShares shares = stage_shares(s, op_attr(s->launch, ATTR_WARPS)->ints[0]);
+    RoleShares shares = stage_shares(s, op_attr(s->launch, ATTR_WARPS)->ints[0] * s->teams);
     int64_t all = shares.warps[0] + shares.warps[1];
     op_set_ints(s->func, s->launch, ATTR_WARPS, 1, &all);
     op_set_ints(s->func, roles, ATTR_WARPS, 2, shares.warps);
     op_set_ints(s->func, roles, ATTR_REGISTERS, 2, shares.registers);
+    if (s->teams > 1) {
+        op_set_ints(s->func, roles, ATTR_TEAMS, 2, (int64_t[]){1, s->teams});
+    }
 }
 
 /* A `tiles` over the launch's axes, empty, carrying the positions. */
@@ -333,7 +336,8 @@ static Op *build_tiles(Stager *s, Builder *b, const Positions *positions)
 static void tiles_iterators(Producer *p, Op *tiles, const Block *from)
 {
     Func *func = p->s->func;
-    for (int i = 0; i < from->n_args; i++) {
+    int axes = from->n_args - (p->s->number != NULL);
+    for (int i = 0; i < axes; i++) {
         Type type = from->args[i]->type;
         if (type->kind == TYPE_RANGE) {
             const DimVar *old = poly_as_range(type->dims[0]);
@@ -384,6 +388,30 @@ static void consume(Stager *s, Op *roles, Value *zero)
     build_yield(&end, positions.n, positions.values);
 }
 
+static void build_turn(Builder *b, OpKind kind)
+{
+    build_op(b, kind, 0, NULL, 0, NULL, 0);
+}
+
+/* The same for teams: what a tile begins with follows from its number. */
+static void consume_teams(Stager *s, Op *roles)
+{
+    Positions positions = {.n = 0};
+    Builder b = build_at_end(s->func, roles->regions[1]);
+    Op *tiles = build_tiles(s, &b, &positions);
+    op_set_int(s->func, tiles, ATTR_NUMBERED, 1);
+    tiles->regions[0] = s->body;
+    s->body->parent = tiles;
+    positions = positions_start(s, stage_team_start(s));
+    Builder before = build_before(s->func, s->team_loop);
+    Builder after = build_after(s->func, s->team_loop);
+    build_turn(&before, OP_TAKE_TURN);
+    build_turn(&after, OP_PASS_TURN);
+    consume_streams(s, &positions);
+    Builder end = build_at_end(s->func, s->body);
+    build_yield(&end, 0, NULL);
+}
+
 static void finish_stores(Stager *s, Block *region)
 {
     Builder end = build_at_end(s->func, region);
@@ -397,6 +425,7 @@ void stage_roles(Stager *s)
     Block *outer = build_block(func, s->launch);
     Builder b = build_at_end(func, outer);
     stage_streams(s);
+    s->teams = stage_teams(s);
     stage_stores(s, s->body, &b);
     stage_rings(s, &b);
     Value *zero = build_int(&b, position_type(s), 0);
@@ -404,7 +433,7 @@ void stage_roles(Stager *s)
     choose_warps(s, roles);
     produce(s, roles->regions[0], zero);
     if (s->persistent) {
-        consume(s, roles, zero);
+        (s->teams > 1 ? consume_teams(s, roles) : consume(s, roles, zero));
         stage_lent_store(s);
         op_set_int(func, s->launch, ATTR_PERSISTENT, 1);
         finish_stores(s, roles->regions[1]);

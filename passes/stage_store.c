@@ -21,6 +21,13 @@ static void plain(Builder *b, OpKind kind)
     build_op(b, kind, 0, NULL, 0, NULL, 0);
 }
 
+/* Teams have a slot each: in turns at one they would wait with the work on their results, which an
+ * assembler puts behind the wait. */
+static Value *own_slot(Stager *s, Builder *b)
+{
+    return s->number ? s->number : build_int(b, type_scalar(s->func, DT_I32), 0);
+}
+
 /* Through this slot of shared memory. */
 static void store_through(Stager *s, Op *store, Value *shared, Value *position)
 {
@@ -44,11 +51,11 @@ static void store_through(Stager *s, Op *store, Value *shared, Value *position)
 static void stage_store(Stager *s, Op *store, Builder *at)
 {
     Type value = store->operands[store->n_operands - 1]->type;
-    Value *shared = shared_tile(s, at, value->dtype, 1, poly_capacity(value->dims[0]),
+    Value *shared = shared_tile(s, at, value->dtype, s->teams, poly_capacity(value->dims[0]),
                                 poly_capacity(value->dims[1]));
     Builder b = build_before(s->func, store);
     shared->name = op_access(store, 0).memory->name;
-    store_through(s, store, shared, build_int(&b, type_scalar(s->func, DT_I32), 0));
+    store_through(s, store, shared, own_slot(s, &b));
 }
 
 /* An operand that is loaded once, alone, and is a tile like the stored one: no product reads it any
@@ -111,13 +118,12 @@ static void stage_turned_store(Stager *s, Op *store, Builder *at)
 {
     int last = store->n_operands - 1;
     Type value = store->operands[last]->type;
-    Value *shared = shared_tile(s, at, value->dtype, 1, poly_capacity(value->dims[0]),
+    Value *shared = shared_tile(s, at, value->dtype, s->teams, poly_capacity(value->dims[0]),
                                 poly_capacity(value->dims[1]));
     Builder b = build_before(s->func, store);
     b.span = store->span;
     shared->name = op_access(store, 0).memory->name;
-    Value *place[] = {shared, build_int(&b, type_scalar(s->func, DT_I32), 0), NULL, NULL,
-                      store->operands[last]};
+    Value *place[] = {shared, own_slot(s, &b), NULL, NULL, store->operands[last]};
     plain(&b, OP_SYNC);
     build_op(&b, OP_SHARED_STORE, 5, place, 0, NULL, 0);
     plain(&b, OP_SYNC);
@@ -126,9 +132,13 @@ static void stage_turned_store(Stager *s, Op *store, Builder *at)
 
 /* ---- all stores of a launch ---- */
 
-/* A third of shared memory at most: the rings need the rest. */
+/* A third of shared memory at most: the rings need the rest. Of teams, three slots of them. */
 static bool has_room(const Stager *s, int64_t bytes)
 {
+    enum { LEAST_SLOTS = 3 };
+    if (s->teams > 1) {
+        return bytes && stage_slots_beside(s, bytes * s->teams) >= LEAST_SLOTS;
+    }
     return bytes && s->shared_bytes + bytes <= s->func->target->shared_bytes / 3;
 }
 

@@ -20,11 +20,17 @@
 #include "ir/verify.h"
 #include "passes/pass.h"
 
-/* The size that an axis is called after: of a product of sizes the last one. */
+/* The size that an axis is called after: of a product of sizes the last one; of a sum, that
+ * of the longest product that is added, W of 3 + W - S. */
 static const DimVar *name_giver(Dim dim)
 {
-    const PolyTerm *term = dim->n_terms == 1 && dim->terms[0].coef == 1 ? &dim->terms[0] : NULL;
-    return term && term->n > 0 ? term->vars[term->n - 1] : NULL;
+    const PolyTerm *longest = NULL;
+    for (int i = 0; i < dim->n_terms; i++) {
+        const PolyTerm *term = &dim->terms[i];
+        bool longer = term->coef > 0 && term->n > 0 && (!longest || term->n > longest->n);
+        longest = longer ? term : longest;
+    }
+    return longest ? longest->vars[longest->n - 1] : NULL;
 }
 
 static const char *axis_name(Func *func, const TilePlan *plan, Dim dim, int position)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tile, in parts: tile.c (the pass); which step each axis gets, as schedule lines: tile_choose.c
  * (rows and elements), tile_weigh.c (what an element takes), tile_runs.c (coalescing),
- * tile_cluster.c (rows that several blocks share), tile_product.c (products), tile_waves.c (by how
- * many tiles each multiprocessor gets), tile_source.c (parallels of the source, whose batches are
- * walked by tile_batches.c), tile_steps.c (what they share); tile_emit.c (the group again, over
- * ranges) and its parts; tile_split.c (long axes that few blocks would walk), tile_lookback.c
- * (scans of them in one pass); tile_serial.c (loops that mix elements). Room-private. */
+ * tile_cluster.c (rows that several blocks share), tile_product.c (products), tile_waves.c (by
+ * how many tiles each multiprocessor gets), tile_source.c (parallels of the source, whose batches
+ * are walked by tile_batches.c), tile_windows.c (windows and stencils), tile_steps.c (what they
+ * share); tile_emit.c (the group again, over ranges) and its parts; tile_split.c (long axes that
+ * few blocks would walk), tile_lookback.c (scans of them in one pass); tile_serial.c (loops that
+ * mix elements). Room-private. */
 #ifndef TESSERA_PASSES_TILE_H
 #define TESSERA_PASSES_TILE_H
 
@@ -45,9 +46,10 @@ typedef struct TilePlan {
     Op *dot;      /* a product that contracts a loop, or NULL */
     int n_dots;
     const Unit *unit; /* of it; NULL: fused multiply-adds, or not chosen yet */
-    int64_t grouped; /* raster group; 0: rows */
-    int64_t shares;  /* of what the product contracts; 0, 1: none */
+    int64_t grouped;  /* raster group; 0: rows */
+    int64_t shares;   /* of what the product contracts; 0, 1: none */
     int64_t warps;
+    int64_t teams;    /* of so many warps, each on tiles of its own; 0, 1: none */
     int64_t elements; /* of a block's tile */
     int64_t aligned;  /* elements in memory to whose multiples rows' tiles begin; 0, 1: with them */
     int64_t cluster;  /* blocks that share a row; 0, 1: none */
@@ -74,6 +76,9 @@ void tile_serial(Func *func, Op *group);
 
 /* Decides every axis of `plan` (class, dim, name and flags are filled in). */
 void tile_choose(Func *func, Op *group, TilePlan *plan);
+
+/* Is the extent known, by what is known of sizes? */
+bool tile_exact(Dim dim, int64_t *extent);
 
 /* For a `parallel` of the source: steps of its ranges and of loops inside, warps. */
 void tile_choose_source(Func *func, Op *parallel);

@@ -9,6 +9,7 @@
 
 enum {
     BLOCK_ELEMENTS = 4096, /* of a memory-bound block, unless a row is longer */
+    SMALL_BLOCK = 128,     /* accesses of 16 bytes: worth a block, if it is a row */
     BLOCK_THREADS = 256,   /* of one whose threads hold little */
     MOST_MEETING = 512,    /* threads of a row: more would take long to meet */
     LOOPED_THREAD = 16,    /* where a loop carries as many beside those of its step */
@@ -19,17 +20,17 @@ enum {
     PARTS_ELEMENTS = 1024, /* the same of a block */
     HEAVY_THREAD = 8,      /* elements that take many registers: of two wide accesses of f32 */
     HEAVY_ELEMENTS = 1024, /* the same of a block */
-    LOOP_STEP = 8192,      /* of a row that does not fit */
-    UNIT_REGISTERS = 65536, /* of a multiprocessor */
-    THREAD_BESIDE = 16,     /* registers of a thread beside those of one value */
-    LOADS_BESIDE = 24,      /* and these, where weights are loaded along a row */
-    GUARDS_BESIDE = 8,      /* and these, where a row may end before its tiles */
-    WAIT_BESIDE = 8,        /* and these, where blocks wait with all that is loaded */
-    WALK_REGISTERS = 128,   /* of a thread that walks rows and holds what columns come to */
-    WALK_BESIDE = 28,       /* of them, beside tiles */
-    LONG_ROW = 4096,        /* of 16-bit elements: worth more of them a thread */
-    WINDOW_ELEMENTS = 32,   /* of a window that is written out */
-    ALIGNED_ROW = 256,      /* shorter ones are not worth a block of their own */
+    NUMBERED_ELEMENTS = 2048, /* of a block that waits twice: for numbers of rows, then for rows */
+    LOOP_STEP = 8192,         /* of a row that does not fit */
+    UNIT_REGISTERS = 65536,   /* of a multiprocessor */
+    THREAD_BESIDE = 16,       /* registers of a thread beside those of one value */
+    LOADS_BESIDE = 24,        /* and these, where weights are loaded along a row */
+    GUARDS_BESIDE = 8,        /* and these, where a row may end before its tiles */
+    WAIT_BESIDE = 8,          /* and these, where blocks wait with all that is loaded */
+    WALK_REGISTERS = 128,     /* of a thread that walks rows and holds what columns come to */
+    WALK_BESIDE = 28,         /* of them, beside tiles */
+    LONG_ROW = 4096,          /* of 16-bit elements: worth more of them a thread */
+    WINDOW_ELEMENTS = 32,     /* of a window that is written out */
 };
 
 /* Gives the stored axes that are left steps that multiply to about `elements`, last axis first, and
@@ -62,35 +63,22 @@ static int64_t loop_step(const Func *func, const TilePlan *plan)
     return step >> func->fit.plain;
 }
 
-/* Every tensor's rows can be accessed 16 bytes at a time. */
-static bool rows_are_wide(const Op *group)
-{
-    for (const Op *op = group->regions[0]->first; op; op = op->next) {
-        if (op->kind != OP_LOAD && op->kind != OP_STORE) {
-            continue;
-        }
-        Access access = op_access(op, 0);
-        Type tensor = access.memory->type;
-        if (tensor->rank > 1 && an_row_divisor(&access) * dtype_bytes(tensor->dtype) % 16) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* Threads that hold a row. A long one of 16-bit elements has many of them a byte, and the work on
  * them is what takes time: with more a thread fewer threads meet, and more blocks overlap. */
 static int64_t row_threads(const Func *func, const Op *group, int64_t elements)
 {
     int64_t most = tile_most_a_thread(group);
-    bool many = elements >= LONG_ROW && tile_is_narrow(group) && rows_are_wide(group) &&
-                tile_loads_of_rows(group) <= FEW_LOADS;
-    int64_t fewest = (elements + 2 * ROW_ELEMENTS - 1) / (2 * ROW_ELEMENTS);
+    int64_t loads = tile_loads_of_rows(group);
+    bool many = elements >= LONG_ROW && tile_is_narrow(group) && tile_rows_are_wide(group) &&
+                loads <= FEW_LOADS;
+    bool beside = loads > 1 && elements < 2 * LONG_ROW; /* weights take registers, too */
+    int64_t each = beside ? ROW_ELEMENTS + ROW_ELEMENTS / 2 : 2 * ROW_ELEMENTS;
+    int64_t fewest = (elements + each - 1) / each;
     int64_t threads = most < ROW_ELEMENTS ? (elements + most - 1) / most
                       : many              ? fewest
                                           : elements / ROW_ELEMENTS; /* or a quarter more each */
     threads = power_of_two_at_least(larger(func->target->warp, threads));
-    int64_t limit = tile_loads_of_rows(group) > FEW_LOADS ? MOST_MEETING / 2 : MOST_MEETING;
+    int64_t limit = loads > FEW_LOADS ? MOST_MEETING / 2 : MOST_MEETING;
     if (threads > limit && tile_most_of_ops(group) >= ROW_ELEMENTS) {
         threads = power_of_two_at_least(fewest);
     }
@@ -107,83 +95,6 @@ static int64_t row_step(const Func *func, const Op *group, int64_t most)
     int64_t round = row_threads(func, group, most) * tile_widest_access(group);
     return most <= round ? power_of_two_at_least(larger(1, most))
                          : (most + round - 1) / round * round;
-}
-
-/* ---- rows that are aligned ---- */
-
-bool tile_is_row(const AxisPlan *axis)
-{
-    return (axis->flags & AXIS_STORED) && (axis->flags & AXIS_REDUCED) && !axis->walked;
-}
-
-static bool all_contiguous(const Op *group)
-{
-    for (const Op *op = group->regions[0]->first; op; op = op->next) {
-        Type type = op->n_operands ? op->operands[0]->type : NULL;
-        if (type && type->kind == TYPE_TENSOR && (type->strides || type->align)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-bool tile_has_plain_ops(const Op *group)
-{
-    for (const Op *op = group->regions[0]->first; op; op = op->next) {
-        bool moves = op->kind == OP_BROADCAST || op->kind == OP_EXPAND || op->kind == OP_SQUEEZE ||
-                     op->kind == OP_PERMUTE || op->kind == OP_CONST || op->kind == OP_SIZE;
-        if (!moves && !op_has(op, TRAIT_ELEMENTWISE) && op->kind != OP_LOAD &&
-            op->kind != OP_STORE && op->kind != OP_REDUCE) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Only the last axis is reduced, and all are stored. */
-static bool only_last_is_row(const TilePlan *plan)
-{
-    for (int i = 0; i < plan->n; i++) {
-        const AxisPlan *axis = &plan->items[i];
-        if (axis->walked || tile_is_row(axis) != (i == plan->n - 1)) {
-            return false;
-        }
-    }
-    return plan->n > 1 && plan->n == plan->n_stored;
-}
-
-/* Tensors begin at multiples of 16 bytes, their rows where they may. A tile that begins before its
- * row is accessed 16 bytes at a time but for the ends; each block then has one row. */
-static int64_t choose_aligned(Func *func, const Op *group, const TilePlan *plan)
-{
-    int64_t most = plan->n ? poly_most(plan->items[plan->n - 1].dim) : 0;
-    int64_t widest = tile_widest_access(group);
-    if (!is_gpu(func) || !tile_has_plain_ops(group) || !only_last_is_row(plan) ||
-        !all_contiguous(group) || rows_are_wide(group) || most < ALIGNED_ROW ||
-        most > tile_row_capacity(func, plan) - widest) {
-        return 1;
-    }
-    /* What the ends of a row cost grows with the elements of a piece: 8 were slower than single
-     * accesses (docs/performance.md). */
-    bool few = widest <= 4;
-    return schedule_number(
-        func, "align", "", few ? widest : 1,
-        few ? "rows begin anywhere: tiles begin before them, where accesses may "
-              "be %d bytes wide"
-            : "rows begin anywhere; pieces of %d bytes have too many elements at "
-              "the ends",
-        ACCESS_BYTES);
-}
-
-/* Do the tiles that were chosen leave room for it, one row a block? */
-static bool aligned_fits(const TilePlan *plan)
-{
-    const AxisPlan *row = &plan->items[plan->n - 1];
-    bool fits = row->how == AXIS_ROW && row->step >= poly_most(row->dim) + plan->aligned - 1;
-    for (int i = 0; i < plan->n - 1; i++) {
-        fits = fits && plan->items[i].step <= 1;
-    }
-    return fits;
 }
 
 /* Says of the user's `rows resident` why it cannot be. */
@@ -254,38 +165,6 @@ static bool is_one_row(const TilePlan *plan, int64_t elements)
     const AxisPlan *last = &plan->items[plan->n - 1];
     bool whole = last->how == AXIS_ROW || last->how == AXIS_CLUSTER;
     return plan->n && whole && last->step == elements;
-}
-
-/* ---- windows ---- */
-
-/* Does a gather's index move along the axis? */
-static bool is_gathered(const Op *group, const TilePlan *plan, const AxisPlan *axis)
-{
-    for (const Op *op = group->regions[0]->first; op; op = op->next) {
-        const Value *value = op->kind == OP_GATHER ? op->results[0] : NULL;
-        for (int i = 0; value && i < value->type->rank; i++) {
-            if (axes_class(plan->axes, value, i) == axis->class) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-/* What a small window holds is written out: its elements are then plain shifted reads. */
-static void choose_windows(const Op *group, TilePlan *plan)
-{
-    int64_t elements = 1, extent;
-    for (int i = plan->n; i-- > plan->n_stored;) {
-        AxisPlan *axis = &plan->items[i];
-        bool small =
-            poly_is_const(axis->dim, &extent) && extent > 0 && extent * elements <= WINDOW_ELEMENTS;
-        if (small && !(axis->flags & AXIS_SCANNED) && is_gathered(group, plan, axis)) {
-            axis->how = AXIS_UNROLL;
-            axis->step = 0;
-            elements *= extent;
-        }
-    }
 }
 
 static bool has_loop_of_elements(const Block *block)
@@ -475,7 +354,7 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
     int64_t row = 1, given = given_elements(func, plan);
     plan->most_thread = most_a_thread(group, plan);
     plan->most_cached = tile_most_of_cache(func, group);
-    plan->aligned = choose_aligned(func, group, plan);
+    plan->aligned = tile_choose_aligned(func, group, plan);
     RowRoom room = {room_of_rows(func, plan, given),
                     tile_room_of_cluster(func, group, plan, given)};
     given *= tile_choose_runs(func, group, plan, room);
@@ -486,20 +365,25 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
             row *= choose_row(func, group, plan, axis, row * given);
         }
     }
-    choose_windows(group, plan);
+    tile_choose_windows(group, plan);
     bool parts = is_gpu(func) && tile_choose_parts(group, plan);
     row = choose_reduced(func, group, plan, row, given);
     bool loops = is_gpu(func) && has_loop_of_elements(group->regions[0]);
     bool heavy = is_gpu(func) && row == 1 && tile_is_heavy(func, group);
+    bool numbered = is_gpu(func) && row == 1 && tile_gathers_runs(group);
     choose_beside(func, group, plan);
     bool turned = plan->turned && row == 1 && !loops && !heavy;
-    int64_t block = loops    ? LOOP_ELEMENTS
-                    : parts  ? PARTS_ELEMENTS
-                    : heavy  ? HEAVY_ELEMENTS
-                    : turned ? TURNED_BYTES / plan->turned
-                             : BLOCK_ELEMENTS;
+    int64_t block = loops      ? LOOP_ELEMENTS
+                    : parts    ? PARTS_ELEMENTS
+                    : heavy    ? HEAVY_ELEMENTS
+                    : numbered ? NUMBERED_ELEMENTS
+                    : turned   ? TURNED_BYTES / plan->turned
+                               : BLOCK_ELEMENTS;
     if (is_gpu(func) && row > 1) {
         block = smaller(block, BLOCK_THREADS * tile_most_of_ops(group));
+    }
+    if (is_gpu(func) && is_one_row(plan, row) && row >= SMALL_BLOCK * tile_widest_access(group)) {
+        block = row;
     }
     block = (block >> func->fit.plain) / row;
     choose_grid(func, plan, plan->aligned > 1 ? 1 : power_of_two_at_most(block));
@@ -508,7 +392,7 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
         const AxisPlan *axis = &plan->items[i];
         elements *= axis->how == AXIS_GRID && !is_beside(group, plan, axis) ? axis->step : 1;
     }
-    plan->aligned = plan->aligned > 1 && aligned_fits(plan) ? plan->aligned : 1;
+    plan->aligned = plan->aligned > 1 && tile_aligned_fits(plan) ? plan->aligned : 1;
     bool carries = walks(plan) && !scans(plan); /* as many elements beside those of a step */
     int64_t thread = row > 1  ? smaller(plan->most_thread, carries ? LOOPED_THREAD : ROW_ELEMENTS)
                      : loops  ? LOOP_THREAD
@@ -526,6 +410,8 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
     if (plan->cluster > 1 && tile_is_row(&plan->items[plan->n - 1])) {
         /* Blocks wait for one another: more of them, of fewer threads. */
         threads = smaller(row_threads(func, group, elements), MOST_MEETING / 2);
+    } else if (plan->cluster > 1 && threads >= MOST_MEETING && !tile_is_narrow(group)) {
+        threads /= 2; /* columns: likewise */
     }
     threads = larger(func->target->warp, smaller(threads, func->target->max_threads));
     plan->warps = power_of_two_at_least(threads) / func->target->warp;
@@ -575,7 +461,7 @@ void tile_choose(Func *func, Op *group, TilePlan *plan)
 {
     if (plan->dot) {
         tile_choose_product(func, group, plan);
-    } else {
+    } else if (!tile_choose_stencil(func, group, plan)) {
         choose_memory_bound(func, group, plan);
     }
     if (is_gpu(func)) {

@@ -92,12 +92,15 @@ int64_t tile_room_of_cluster(Func *func, const Op *group, const TilePlan *plan, 
 
 /* A row that one block does not hold well is taken apart into parts of so many bytes: of smaller
  * ones what a block costs beside them (it begins, and waits twice) is too much, of larger ones a
- * multiprocessor holds too few blocks that go on while others wait (docs/performance.md). */
+ * multiprocessor holds too few blocks that go on while others wait (docs/performance.md). A block
+ * that loads more than the row holds less of it well. */
 static int64_t derived_blocks(const Func *func, const Op *group, int64_t elements)
 {
     int64_t blocks = 1, most = func->target->cluster;
     int64_t part = PART_BYTES * tile_widest_access(group) / ACCESS_BYTES;
-    while (elements > CLUSTER_ELEMENTS && blocks < most && elements / blocks > part) {
+    bool beside = tile_loads_of_rows(group) > FEW_LOADS;
+    int64_t whole = beside ? smaller(CLUSTER_ELEMENTS, part + part / 2) : CLUSTER_ELEMENTS;
+    while (elements > whole && blocks < most && elements / blocks > part) {
         blocks *= 2;
     }
     return elements / blocks <= 2 * CLUSTER_ELEMENTS ? blocks : 1;

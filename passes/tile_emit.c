@@ -423,6 +423,9 @@ void emit_effect(Emitter *e, Frame *frame, const Op *op)
 static void set_launch(const Emitter *e, Op *launch)
 {
     op_set_ints(e->func, launch, ATTR_WARPS, 1, &e->plan->warps);
+    if (e->plan->teams > 1) {
+        op_set_ints(e->func, launch, ATTR_TEAMS, 1, &e->plan->teams);
+    }
     if (e->plan->blocks > 1) {
         op_set_int(e->func, launch, ATTR_BLOCKS, e->plan->blocks);
     }

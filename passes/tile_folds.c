@@ -75,16 +75,34 @@ static Type matrix_type(const Emitter *e, const Frame *frame, const Op *op)
 static int64_t window_elements(const Emitter *e, int item)
 {
     int64_t extent = 0;
-    poly_is_const(e->plan->items[item].dim, &extent);
-    return extent;
+    return tile_exact(e->plan->items[item].dim, &extent) ? extent : 0;
+}
+
+/* The f32 product that is summed, and nothing else reads: it enters the sum unrounded. Not every
+ * CPU has an instruction for that. */
+static const Op *summed_product(const Emitter *e, const Op *op)
+{
+    if (e->func->target->family == FAMILY_CPU) {
+        return NULL;
+    }
+    const Op *mul = op->operands[0]->def;
+    bool sum = text_same(op_word(op, ATTR_FN), "sum") && mul && mul->kind == OP_MUL &&
+               mul->results[0]->type->dtype == DT_F32;
+    return sum && value_count_uses(e->func, mul->results[0]) == 1 ? mul : NULL;
 }
 
 /* A window, written out. */
 static Value *reduce_elements(Emitter *e, Frame *frame, const Op *op, int item)
 {
     Value *sum = NULL;
+    const Op *mul = summed_product(e, op);
     for (int64_t k = 0; k < window_elements(e, item); k++) {
         Frame inside = emit_element(e, frame, item, k);
+        if (sum && mul) {
+            Value *a = emit_value(e, &inside, mul->operands[0]);
+            sum = build_fma(&frame->at, a, emit_value(e, &inside, mul->operands[1]), sum);
+            continue;
+        }
         Value *part = emit_value(e, &inside, op->operands[0]);
         sum =
             sum ? build_binary(&frame->at, reduce_combiner(op_word(op, ATTR_FN)), sum, part) : part;

@@ -12,6 +12,7 @@ enum {
     CPU_EDGE = 256,        /* of a tile whose operands and result stay in the second-level cache: */
     CPU_DEPTH_BYTES = 768, /* the longer an edge, the less often the other operand is packed */
     FMA_LEAST = 8,         /* elements of an axis, of derived tiles of fused multiply-adds */
+    RASTER_ROWS = 1024,    /* of tiles beside each other (measured: tiles of 128 and 256 rows) */
     BESIDE = 16384,        /* elements of what else is reduced over the product's tile */
 };
 
@@ -258,6 +259,19 @@ static void choose_by_fit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
     }
 }
 
+/* Warps of a tile: a warp group for each 64 rows, two at most; one, where a block has two tiles. */
+static void choose_teams(Func *func, TilePlan *plan, const AxisPlan *m)
+{
+    bool may = func->target->roles && tile_operands_stay_out(func, plan->dot);
+    bool on = may && text_same(schedule_word(func, "pingpong", "", "off",
+                                             "the matrix unit's sums and work on results share the "
+                                             "registers' ports: measured, they gain little by "
+                                             "running at once"),
+                               "on");
+    plan->teams = on ? 2 : 1;
+    plan->warps = on ? 4 : smaller(8, (m ? larger(1, m->step / 64) : 1) * 4);
+}
+
 /* Four warps multiply together, from shared memory. Returns the step along what is contracted. */
 static int64_t choose_groups(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n)
 {
@@ -273,7 +287,7 @@ static int64_t choose_groups(Func *func, const Op *group, TilePlan *plan, AxisPl
     } else {
         choose_by_fit(func, plan, m, n);
     }
-    plan->warps = smaller(8, (m ? larger(1, m->step / 64) : 1) * 4);
+    choose_teams(func, plan, m);
     return tiles.depth;
 }
 
@@ -302,7 +316,7 @@ static int64_t choose_warps(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n
 }
 
 /* Products of one matrix after the other are summed. */
-static bool is_summed_batch(const TilePlan *plan, const AxisPlan *axis)
+bool tile_is_summed_batch(const TilePlan *plan, const AxisPlan *axis)
 {
     const Value *product = plan->dot->results[0];
     bool batch = false;
@@ -325,7 +339,7 @@ static void count_kept(Op *op, void *user)
     const AxisPlan *axis =
         fold ? tile_axis_of(kept->plan, op->operands[0], (int)op_int(op, ATTR_AXIS, 0)) : NULL;
     if ((!fold && op->kind != OP_DOT && op->n_regions == 0) ||
-        (axis && is_summed_batch(kept->plan, axis))) {
+        (axis && tile_is_summed_batch(kept->plan, axis))) {
         return;
     }
     for (int r = 0; r < op->n_results; r++) {
@@ -472,7 +486,7 @@ static void choose_beside(Func *func, const Op *group, TilePlan *plan)
     int64_t lanes = is_gpu(func) ? 1 : func->target->vector_bytes / 4;
     for (int i = plan->n_stored; i < plan->n; i++) {
         AxisPlan *axis = &plan->items[i];
-        if (!(axis->flags & AXIS_CONTRACTED) && !is_summed_batch(plan, axis)) {
+        if (!(axis->flags & AXIS_CONTRACTED) && !tile_is_summed_batch(plan, axis)) {
             Beside beside = {plan, axis, 1};
             block_walk(group->regions[0], look_beside, &beside);
             int64_t wanted = power_of_two_at_most(BESIDE / beside.most);
@@ -500,7 +514,7 @@ void tile_choose_product(Func *func, const Op *group, TilePlan *plan)
         if (axis != m && axis != n && (axis->flags & AXIS_STORED)) {
             axis->how = AXIS_SCALAR; /* a batch: one matrix at a time */
             axis->step = 0;
-        } else if (is_summed_batch(plan, axis)) {
+        } else if (tile_is_summed_batch(plan, axis)) {
             axis->how = AXIS_LOOP;
             axis->step = 0;
         } else if (axis->flags & AXIS_CONTRACTED) {
@@ -516,7 +530,10 @@ void tile_choose_product(Func *func, const Op *group, TilePlan *plan)
     }
     choose_beside(func, group, plan);
     if (is_gpu(func) && plan->n_stored == 2) {
-        plan->grouped = schedule_number(func, "raster", "grouped", 8,
-                                        "tiles of 8 rows share columns of the right operand in L2");
+        int64_t derived =
+            plan->unit && m ? smaller(8, larger(1, RASTER_ROWS / larger(64, m->step))) : 8;
+        plan->grouped = schedule_number(
+            func, "raster", "grouped", derived,
+            "%lld tiles of rows share columns of the right operand in L2", (long long)derived);
     }
 }

@@ -8,7 +8,8 @@ enum {
     SHARED_SLACK = 4096,     /* of shared memory, for reductions and barriers */
     LEAST_STEP = 16,         /* unless it turns out that not even that fits */
     MOST_SHRINK = 64,        /* of the source's steps, before it is known what does not fit */
-    THREAD_RANKED = 8,       /* elements that are ranked: digits, ranks, values, and their places */
+    THREAD_RANKED = 8,       /* elements that are ranked where no table says their places: digits,
+                                ranks, values, and what comes with them */
     THREAD_HELD_BYTES = 840, /* of accumulators and operands that a thread may hold */
     MOST_LOADS = 32,         /* that are told apart */
     STEP_COLUMNS = 32,       /* what a step of a loop costs beside its own, measured on an H200 */
@@ -27,7 +28,7 @@ typedef struct Steps {
     const Op *loads[MOST_LOADS]; /* that are measured: several products may read one tile */
     int n_loads;
     int64_t rows, accumulators, elements; /* largest of the products and of all values */
-    bool wgmma, any_dot, loops_first, ranks;
+    bool wgmma, any_dot, loops_first, ranks, looks_up;
     bool even;        /* loops of few steps take such as leave little of the last one unused */
     const Unit *unit; /* of single warps, of some product; NULL: none */
 } Steps;
@@ -112,6 +113,7 @@ static void measure_op(Op *op, void *user)
         }
     }
     steps->ranks |= op->kind == OP_RANK;
+    steps->looks_up |= op->kind == OP_LOOKUP;
     if (op->kind == OP_DOT) {
         measure_dot(steps, op);
     } else if (op->kind == OP_STORE) {
@@ -262,7 +264,7 @@ static int64_t source_warps(const Func *func, const Steps *steps)
     if (steps->wgmma) {
         return smaller(8, power_of_two_at_least(larger(1, steps->rows / 64) * 4));
     }
-    int64_t each = steps->ranks ? THREAD_RANKED : THREAD_ELEMENTS;
+    int64_t each = steps->ranks && !steps->looks_up ? THREAD_RANKED : THREAD_ELEMENTS;
     int64_t threads =
         steps->any_dot ? steps->accumulators / (THREAD_ACCUMULATORS / 4) : steps->elements / each;
     if (steps->unit) { /* more than one warp for each of its rows would share them */

@@ -81,6 +81,12 @@ bool tile_writes_along(const Op *group, const TilePlan *plan, const AxisPlan *ax
 bool tile_is_row(const AxisPlan *axis);
 /* Padding before a row's first element is known to these ops only, and they may be done twice. */
 bool tile_has_plain_ops(const Op *group);
+/* Every tensor's rows can be accessed 16 bytes at a time. */
+bool tile_rows_are_wide(const Op *group);
+/* Elements that a tile may begin before its row (`align`); 1: it begins with it. */
+int64_t tile_choose_aligned(Func *func, const Op *group, const TilePlan *plan);
+/* Do the tiles that were chosen leave room for it, one row a block? */
+bool tile_aligned_fits(const TilePlan *plan);
 /* Elements that the widest access of a thread moves, of the narrowest tensor. */
 int64_t tile_widest_access(const Op *group);
 /* Elements of 16 bits or less: a thread may have more of them for as many bytes. */
@@ -98,6 +104,8 @@ int64_t tile_most_of_cache(const Func *func, const Op *group);
 bool tile_is_heavy(Func *func, const Op *group);
 /* Are there addresses of single elements beside much arithmetic? */
 bool tile_gathers_amid_work(const Op *group);
+/* Are runs of neighbours gathered? */
+bool tile_gathers_runs(const Op *group);
 /* The plan's axis that is this one of the value; NULL: none. */
 AxisPlan *tile_axis_of(TilePlan *plan, const Value *value, int axis);
 /* Can the copy engine bring both operands of the product? */
@@ -106,11 +114,17 @@ bool tile_operands_stay_out(const Func *func, const Op *dot);
  * known, or it is not alone. */
 const char *tile_choose_waves(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n,
                               ProductTiles *tiles);
+/* Products of one matrix after the other along the axis are summed. */
+bool tile_is_summed_batch(const TilePlan *plan, const AxisPlan *axis);
 /* Can what the group's product contracts be shared out? It has no other axis that is walked. */
 bool tile_may_share(const TilePlan *plan);
 /* Of what the shares of a product came to, few are added one by one by each thread. Are there such?
  */
 bool tile_choose_parts(const Op *group, TilePlan *plan);
+/* Small windows are written out (tile_windows.c). */
+void tile_choose_windows(const Op *group, TilePlan *plan);
+/* Stencils with weights: a run of places a thread. False: the group is none. */
+bool tile_choose_stencil(Func *func, const Op *group, TilePlan *plan);
 /* For a group with a product. */
 void tile_choose_product(Func *func, const Op *group, TilePlan *plan);
 

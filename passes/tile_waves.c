@@ -2,15 +2,13 @@
 /* What the model of a product's tiles (an_waves.h) is given, and what is said of its answer. */
 #include "passes/tile_steps.h"
 
+#include "passes/an_product.h"
 #include "passes/an_width.h"
 
 enum {
     GROUP_ROWS = 64,
-    WIDEST = 256,         /* columns of an instruction */
-    SWIZZLED = 128,       /* bytes of a row of shared memory that the matrix unit reads */
-    LEAST_COLUMNS = 32,   /* of a tile, which rows of shared memory are made of otherwise */
-    MOST_PARTS = 32,      /* that a thread adds one by one */
-    MOST_KNOWN = 1 << 24, /* elements of an axis: more is as if it were not known */
+    WIDEST = 256,    /* columns of an instruction */
+    MOST_PARTS = 32, /* that a thread adds one by one */
 };
 
 AxisPlan *tile_axis_of(TilePlan *plan, const Value *value, int axis)
@@ -24,16 +22,28 @@ AxisPlan *tile_axis_of(TilePlan *plan, const Value *value, int axis)
     return NULL;
 }
 
+static const Op *operand_load(const Op *dot, int side)
+{
+    const Op *load = dot->operands[side]->def;
+    while (load && (load->kind == OP_PERMUTE || load->kind == OP_BROADCAST ||
+                    load->kind == OP_EXPAND || load->kind == OP_SQUEEZE)) {
+        load = load->operands[0]->def;
+    }
+    return load && load->kind == OP_LOAD ? load : NULL;
+}
+
+static int lines_of(const Op *dot, int side)
+{
+    Access access = op_access(operand_load(dot, side), 0);
+    return product_lines(&access);
+}
+
 /* Rows of 16 bytes: what the copy engine can describe. Other operands pass through registers. */
 bool tile_operands_stay_out(const Func *func, const Op *dot)
 {
     for (int side = 0; side < 2; side++) {
-        const Op *load = dot->operands[side]->def;
-        while (load && (load->kind == OP_PERMUTE || load->kind == OP_BROADCAST ||
-                        load->kind == OP_EXPAND || load->kind == OP_SQUEEZE)) {
-            load = load->operands[0]->def;
-        }
-        if (!load || load->kind != OP_LOAD) {
+        const Op *load = operand_load(dot, side);
+        if (!load) {
             return false;
         }
         Access access = op_access(load, 0);
@@ -135,6 +145,41 @@ static bool all_alike(Func *func, const Op *group, TilePlan *plan)
     return all.alike;
 }
 
+static int64_t times(int64_t a, int64_t b)
+{
+    int64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+}
+
+/* Of an axis that several have become the bounds of each are closer than those of their product, in
+ * which a size may both add and take away. */
+static int64_t most_along(const Func *func, Dim dim)
+{
+    int64_t most = poly_most(dim);
+    for (size_t i = 0; i < func->params.n; i++) {
+        const Param *param = &func->params.items[i];
+        int from = 0;
+        for (int axis = 0; param->merged && axis < param->value->type->rank; axis++) {
+            int64_t product = 1;
+            for (int k = 0; k < param->merged[axis]; k++) {
+                product = times(product, poly_most(param->given->dims[from++]));
+            }
+            bool same = param->value->type->dims[axis] == dim;
+            most = same && product < most ? product : most;
+        }
+    }
+    return most;
+}
+
+static bool has_taps(const TilePlan *plan)
+{
+    bool found = false;
+    for (int i = 0; i < plan->n; i++) {
+        found = found || tile_is_summed_batch(plan, &plan->items[i]);
+    }
+    return found;
+}
+
 /* The extents of products alike, if they are known: the most that they can be. */
 static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n,
                          ProductSize *size)
@@ -146,11 +191,14 @@ static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *
         return false;
     }
     int bytes = dtype_bytes(left->dtype);
-    *size = (ProductSize){.m = poly_most(m->dim),
-                          .n = poly_most(n->dim),
+    *size = (ProductSize){.m = most_along(func, m->dim),
+                          .n = most_along(func, n->dim),
                           .k = poly_most(k->dim),
                           .batch = 1,
-                          .columns_of = columns_lie(dot) ? SWIZZLED / bytes : LEAST_COLUMNS,
+                          .rounds = 1,
+                          .columns_of = product_columns(columns_lie(dot), bytes),
+                          .left_lines = lines_of(dot, 0),
+                          .right_lines = lines_of(dot, 1),
                           .given_m = given_step(func, m),
                           .given_n = given_step(func, n),
                           .given_k = given_step(func, k),
@@ -159,20 +207,26 @@ static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *
                           .apart = plan->unit->most_k != 0,
                           .dots = plan->n_dots,
                           .bytes = bytes};
+    /* Few channels for each of many taps: what is past them is multiplied at every one. */
+    int64_t whole = product_columns(true, bytes), row = fitted(k->dim, whole);
+    if (has_taps(plan) && !size->given_k && row < whole) {
+        size->given_k = larger(plan->unit->k, row);
+    }
     for (int i = 0; i < plan->n; i++) {
         const AxisPlan *axis = &plan->items[i];
         if (axis != m && axis != n && axis != k) {
-            size->batch *= smaller(poly_most(axis->dim), MOST_KNOWN + 1);
+            int64_t *times = tile_is_summed_batch(plan, axis) ? &size->rounds : &size->batch;
+            *times *= smaller(poly_most(axis->dim), PRODUCT_MOST + 1);
         }
-        if (size->batch > MOST_KNOWN) {
+        if (size->batch > PRODUCT_MOST || size->rounds > PRODUCT_MOST) {
             return false;
         }
     }
     Result result = {plan, m, n, 0};
     block_walk(group->regions[0], count_result, &result);
     size->ops = result.ops;
-    return size->m > 0 && size->n > 0 && size->k > 0 && size->m <= MOST_KNOWN &&
-           size->n <= MOST_KNOWN && size->k <= MOST_KNOWN;
+    return size->m > 0 && size->n > 0 && size->k > 0 && size->m <= PRODUCT_MOST &&
+           size->n <= PRODUCT_MOST && size->k <= PRODUCT_MOST;
 }
 
 /* "24 × 16 tiles, 2.9 waves of 132; 128 × 256: 2.2, 30 % longer" */

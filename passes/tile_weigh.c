@@ -4,6 +4,7 @@
 #include "passes/tile_steps.h"
 
 #include "passes/an_atomics.h"
+#include "passes/an_width.h"
 
 enum {
     ROW_MOST_THREAD = 32, /* elements of a resident row that a thread may hold */
@@ -13,6 +14,8 @@ enum {
     FOLD_THREAD = 8,     /* where an element is more than one register */
     PLACE_THREAD = 8,    /* where each element has an address of its own */
     HEAVY_OPS = 64,      /* of arithmetic */
+    STREAM_OPS = 96,     /* the same of so few streams that a thread has room for more elements, */
+    STREAMS = 3,         /* loads and stores, */
     GATHERED_BYTES = 12, /* on a CPU's stack: an element and its place */
     MOST_WINDOW = 64,    /* elements, beyond which it is walked */
     LEAST_GATHERED = 256, /* of which a loop is still worth its overhead */
@@ -116,7 +119,7 @@ static void note_most(Op *op, void *user)
         int64_t several = most->scanned || op->kind == OP_FOLD ? 2 : 1;
         most->thread = smaller(most->thread, one ? SCAN_THREAD / several : FOLD_THREAD);
         most->scanned = true;
-    } else if (op->kind == OP_GATHER || op->kind == OP_SCATTER) {
+    } else if (op->kind == OP_SCATTER || (op->kind == OP_GATHER && !an_gathers_runs(op))) {
         most->thread = smaller(most->thread, PLACE_THREAD);
     }
 }
@@ -142,7 +145,9 @@ int64_t tile_most_a_thread(const Op *group)
 
 typedef struct Work {
     int ops;
-    bool places;                          /* each element has its own */
+    bool places; /* each element has its own */
+    bool reduces;
+    int loads, stores;
     const Value *gathered[MOST_GATHERED]; /* tensors of which a block has its own */
     int n_gathered;
 } Work;
@@ -161,10 +166,13 @@ static void count_work(Op *op, void *user)
 {
     Work *work = user;
     work->ops += op_has(op, TRAIT_ELEMENTWISE);
+    work->loads += op->kind == OP_LOAD;
+    work->stores += op->kind == OP_STORE;
+    work->reduces |= op->kind == OP_REDUCE || op->n_regions > 0;
     if (op->kind == OP_SCATTER && goes_to_gathered(work, op)) {
         work->ops += GATHERED_OPS;
     } else {
-        work->places |= op->kind == OP_GATHER || op->kind == OP_SCATTER;
+        work->places |= op->kind == OP_SCATTER || (op->kind == OP_GATHER && !an_gathers_runs(op));
     }
     work->places |= op->kind == OP_SCAN || op->kind == OP_FOLD;
     work->places |= op->kind == OP_PRINT || op->kind == OP_ASSERT;
@@ -179,7 +187,8 @@ bool tile_is_heavy(Func *func, const Op *group)
         work.gathered[i] = gathered[i].tensor;
     }
     block_walk(group->regions[0], count_work, &work);
-    return work.places || work.ops > HEAVY_OPS;
+    bool streams = work.loads > 0 && work.loads + work.stores <= STREAMS && !work.reduces;
+    return work.places || work.ops > (streams ? STREAM_OPS : HEAVY_OPS);
 }
 
 typedef struct Amid {
@@ -210,6 +219,19 @@ int64_t tile_most_of_cache(const Func *func, const Op *group)
     block_walk(group->regions[0], count_gathered, &gathered);
     int64_t room = func->target->shared_bytes / larger(1, gathered * GATHERED_BYTES);
     return larger(LEAST_GATHERED, power_of_two_at_most(room));
+}
+
+static void find_runs(Op *op, void *user)
+{
+    bool *found = user;
+    *found = *found || (op->kind == OP_GATHER && an_gathers_runs(op));
+}
+
+bool tile_gathers_runs(const Op *group)
+{
+    bool found = false;
+    block_walk(group->regions[0], find_runs, &found);
+    return found;
 }
 
 bool tile_gathers_amid_work(const Op *group)

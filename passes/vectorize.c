@@ -6,7 +6,8 @@
  *
  * The widest that the layout holds contiguously, that is aligned by what is known of extents and
  * starts, and that no guard can cut: a guarded vector lies inside or outside as a whole, so its
- * first element's check is the check of all.
+ * first element's check is the check of all. Of an index: how many of a thread's registers lie side
+ * by side from a multiple of as many on.
  *
  * Requires layouts. Does nothing on targets whose tiles have none (CPU). Changes no values. */
 #include "ir/build.h"
@@ -41,7 +42,7 @@ static int access_vector(const Vectorizer *v, const Op *op)
 
 static bool moves_global(const Op *op)
 {
-    return op->kind == OP_LOAD || op->kind == OP_STORE;
+    return op->kind == OP_LOAD || op->kind == OP_STORE || op->kind == OP_GATHER;
 }
 
 static void measure(Op *op, void *user)
@@ -62,6 +63,25 @@ static void set_mask_vector(Func *func, Op *op)
     int64_t end = an_end_divisor(poly_as_range(type->dims[axis])->binder), width = 1;
     while (type->layout && width < layout_contiguous(type->layout, axis) &&
            end % (2 * width) == 0) {
+        width *= 2;
+    }
+    if (width > 1) {
+        op_set_int(func, op, ATTR_VECTOR, width);
+    }
+}
+
+/* How many registers hold indices whose first is a multiple of so many: neighbours then share what
+ * is made of their quarter, say. */
+static void set_index_vector(Op *op, void *user)
+{
+    Func *func = user;
+    if (op->kind != OP_INDEX) {
+        return;
+    }
+    Type type = op->results[0]->type;
+    int64_t divisor = an_divisor(op->operands[0]), width = 1;
+    while (type->layout && width < layout_contiguous(type->layout, 0) &&
+           divisor % (2 * width) == 0) {
         width *= 2;
     }
     if (width > 1) {
@@ -110,6 +130,7 @@ void pass_vectorize(Func *func)
     if (!func->target || func->target->warp == 1) {
         return;
     }
+    func_walk(func, set_index_vector, func);
     func_walk(func, measure, &v);
     if (v.widest == 0) {
         return;

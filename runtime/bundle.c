@@ -261,7 +261,7 @@ static bool add_kind(Making *making, BundleVariant variant, EmitKind emit, bool 
     return true;
 }
 
-static bool add_code(Making *making, size_t function, bool fallback)
+bool bundle_add_code(Making *making, size_t function, bool fallback)
 {
     TesseraKernel *kernel = making->kernel;
     const Target *target = kernel->compilation.target;
@@ -295,21 +295,38 @@ static bool add_variant(Making *making, size_t function, const TesseraOptions *o
         arena_printf(&making->work->arena, "%s for %s%s", making->functions.items[function].of.name,
                      target, fallback ? ", for any size" : "");
     making->status = tessera_compile(making->program, &with, &making->kernel);
-    bool good = making->status == TESSERA_OK && add_code(making, function, fallback);
+    bool good = making->status == TESSERA_OK && bundle_add_code(making, function, fallback);
     tessera_kernel_free(making->kernel);
     making->kernel = NULL;
     compiler->making = NULL;
     return good;
 }
 
-/* Each target has its fallback last. */
+/* Do none of the function's variants say anything of sizes? */
+static bool are_of_any_size(Making *making, size_t function, const TesseraSignature *signature,
+                            const TesseraOptions *variants, size_t n)
+{
+    for (size_t v = 0; v < n; v++) {
+        bool sized = variants[v].n_sizes > 0 || variants[v].n_facts > making->options->n_facts;
+        if (function_of(making, signature, &variants[v]) == function && sized) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Each target has its fallback last, and first what was measured for some sizes. */
 static bool add_function(Making *making, size_t function, const TesseraSignature *signature,
                          const TesseraOptions *variants, size_t n)
 {
     const TesseraBundleOptions *options = making->options;
     TesseraOptions any =
         bundle_any_size(making, signature, &making->functions.items[function].options);
+    bool sizes_open = are_of_any_size(making, function, signature, variants, n);
     for (size_t t = 0; t < options->n_targets; t++) {
+        if (sizes_open && !bundle_add_pinned(making, function, &any, options->targets[t])) {
+            return false;
+        }
         for (size_t v = 0; v < n; v++) {
             if (function_of(making, signature, &variants[v]) == function &&
                 !add_variant(making, function, &variants[v], options->targets[t], false)) {

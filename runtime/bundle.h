@@ -50,6 +50,12 @@ TesseraOptions bundle_variant_of(const Making *making, const TesseraSignature *s
                                  const TesseraOptions *from);
 TesseraOptions bundle_any_size(const Making *making, const TesseraSignature *signature,
                                const TesseraOptions *from);
+/* The code of making->kernel as a variant of the function. */
+bool bundle_add_code(Making *making, size_t function, bool fallback);
+/* A variant for each bucket of sizes for which there is a pin, where variants say nothing of sizes
+ * (bundle_pins.c). */
+bool bundle_add_pinned(Making *making, size_t function, const TesseraOptions *any,
+                       const char *target);
 /* What the options bind a name to, or NULL. */
 const char *bundle_bound_to(const TesseraOptions *options, const char *name);
 /* What the kernel at hand was warned of becomes the bundle's, once. */

@@ -27,8 +27,7 @@ static bool choose_target(Compilation *c)
     return !name || c->target;
 }
 
-/* Facts come before schedule blocks, whose conditions are about them. */
-static bool lower(Compilation *c)
+bool compilation_type(Compilation *c, Module **out, const KernelSignature **kernel)
 {
     Work *work = c->work;
     const TesseraOptions *options = &c->options;
@@ -38,15 +37,27 @@ static bool lower(Compilation *c)
     }
     c->source = diags_add_source(&work->diags, c->name, c->text, c->n);
     Importer importer = imports_kept(c->imports);
-    Module *module = frontend_parse(&work->arena, &work->diags, c->source, &importer);
-    const KernelSignature *kernel = module ? frontend_find(module, options->kernel) : NULL;
-    c->func = kernel ? frontend_lower(module, kernel, bindings, options->n_bindings) : NULL;
-    if (!c->func || !strides_give(c->func, options, c->target) ||
+    Module *module = *out = frontend_parse(&work->arena, &work->diags, c->source, &importer);
+    *kernel = module ? frontend_find(module, options->kernel) : NULL;
+    c->func = *kernel ? frontend_lower(module, *kernel, bindings, options->n_bindings) : NULL;
+    return c->func && identity_typed(c, module, *kernel) &&
+           strides_give(c->func, options, c->target) && identity_lying(c);
+}
+
+/* Facts come before schedule blocks, whose conditions are about them. */
+static bool lower(Compilation *c)
+{
+    Module *module;
+    const KernelSignature *kernel;
+    const TesseraOptions *options = &c->options;
+    if (!pins_look(c) || !compilation_type(c, &module, &kernel) ||
         !facts_give(c->func, options, c->target)) {
         return false;
     }
     const int64_t *sizes = sizes_by_id(c->func, options->sizes, options->n_sizes);
-    return frontend_schedule(module, kernel, c->func, c->target ? c->target->name : "", sizes);
+    const char *target = c->target ? c->target->name : "";
+    return frontend_schedule(module, kernel, c->func, target, sizes) &&
+           frontend_choices(module, kernel, c->func, target, sizes, &c->choices);
 }
 
 bool compile(Compilation *c)
@@ -62,7 +73,7 @@ bool compile(Compilation *c)
     }
     c->func->target = c->target;
     c->flops = func_flops(c->func, &c->options);
-    if (!lines_give(c->func, c->options.lines, c->options.n_lines)) {
+    if (!pins_give(c) || !lines_give(c->func, c->options.lines, c->options.n_lines)) {
         return false;
     }
     if (!debug_after_frontend(c) || !c->target) {

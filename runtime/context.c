@@ -12,6 +12,7 @@ static void compiler_end(TesseraContext *context)
     context_drop(context, compiler->allowed);
     context_drop(context, compiler->worker);
     context_drop(context, compiler->host);
+    context_drop(context, compiler->pins);
     tasks_free(context);
     doctor_free(context);
     cache_free(context);
@@ -76,6 +77,7 @@ TesseraStatus context_like(TesseraContext *context, const TesseraContext *from)
     to->isolate = like->isolate;
     to->isolate_seconds = like->isolate_seconds;
     context_set(context, &to->worker, like->worker);
+    context_set(context, &to->pins, like->pins);
     return tessera_cache_use(context, like->cache_folder, like->cache_limit);
 }
 

@@ -147,6 +147,7 @@ static bool compile_again(Compilation *c, Compilation *again, Listings *listings
                            .n = c->n,
                            .imports = c->imports,
                            .options = c->options,
+                           .pinned = pins_again(&c->pinned),
                            .record = listings};
     bool good = compile(again);
     if (good) {

@@ -66,6 +66,8 @@ void options_copy(Arena *arena, const TesseraOptions *from, TesseraOptions *to)
     *to = *from;
     to->kernel = copy_text(arena, from->kernel);
     to->target = copy_text(arena, from->target);
+    to->pins = copy_text(arena, from->pins);
+    to->device = copy_text(arena, from->device);
     to->bindings = copy_pairs(arena, from->bindings, from->n_bindings);
     to->lines = lines;
     copy_names(arena, from, to);
@@ -90,88 +92,11 @@ void compilation_reproducer(void *user, Text *out)
     for (size_t i = 0; i < o->n_lines; i++) {
         text_printf(out, " --schedule '%s'", o->lines[i]);
     }
+    for (size_t i = 0; c->pinned.taken && i < c->pinned.taken->lines.n; i++) {
+        text_printf(out, " --schedule '%s'", c->pinned.taken->lines.items[i].text);
+    }
     text_char(out, '\n');
     text_add_n(out, c->text, c->n);
-}
-
-typedef struct CompileTask {
-    TesseraKernel *kernel;
-    TesseraProgram *program;
-    const TesseraOptions *options;
-} CompileTask;
-
-static bool compile_task(void *user)
-{
-    CompileTask *task = user;
-    TesseraKernel *kernel = task->kernel;
-    Compilation *c = &kernel->compilation;
-    *c = (Compilation){.work = &kernel->work,
-                       .name = task->program->name,
-                       .text = task->program->text,
-                       .n = task->program->n};
-    c->imports = imports_copy(&kernel->work.arena, &task->program->imports);
-    options_copy(&kernel->work.arena, task->options, &c->options);
-    c->name = arena_strdup(&kernel->work.arena, c->name);
-    c->text = arena_strndup(&kernel->work.arena, c->text, c->n);
-    if (!compile(c) || kernel->work.diags.errors > 0) {
-        return false; /* warnings that are errors, too */
-    }
-    signature_of_func(c->func, &kernel->signature);
-    Text warnings = text_new(&kernel->work.arena);
-    if (kernel->work.diags.list.n > 0) {
-        diags_render(&kernel->work.diags, &warnings);
-    }
-    context_set(kernel->work.context, &kernel->work.context->compiler->warnings, warnings.data);
-    context_tell(kernel->work.context, &kernel->work.diags);
-    bool lost =
-        kernel->work.diags.list.n > 0 && (!kernel->work.context->compiler->warnings ||
-                                          kernel->work.context->compiler->n_diagnostics == 0);
-    if (lost) {
-        diag_failure(&kernel->work.diags, DIAG_ENVIRONMENT, "out of memory");
-    }
-    return !lost;
-}
-
-static void compile_reproducer(void *user, Text *out)
-{
-    compilation_reproducer(&((CompileTask *)user)->kernel->compilation, out);
-}
-
-TesseraStatus kernel_make(TesseraContext *context, TesseraProgram *program,
-                          const TesseraOptions *options, TesseraKernel **out)
-{
-    TesseraKernel *kernel = context_take(context, sizeof *kernel);
-    if (!kernel) {
-        return TESSERA_ENVIRONMENT;
-    }
-    work_init(&kernel->work, context);
-    CompileTask task = {kernel, program, options};
-    double start = clock_seconds();
-    TesseraStatus status = work_run(&kernel->work, compile_task, compile_reproducer, &task);
-    if (status != TESSERA_OK) {
-        tessera_kernel_free(kernel);
-        return status;
-    }
-    context_log(context, TESSERA_LOG_INFO, "%s for %s: compiled in %.1f ms", kernel->signature.name,
-                options->target, 1e3 * (clock_seconds() - start));
-    *out = kernel;
-    return TESSERA_OK;
-}
-
-TesseraStatus tessera_compile(TesseraProgram *program, const TesseraOptions *options,
-                              TesseraKernel **out)
-{
-    TesseraContext *context = program ? program->work.context : NULL;
-    const TesseraSignature *signature;
-    const char *null = !program ? "program" : !options ? "options" : !out ? "kernel" : NULL;
-    if (out) {
-        *out = NULL;
-    }
-    if (null) {
-        return context_null(context, __func__, null);
-    }
-    TesseraStatus status = options_suit_compiling(program, options, &signature);
-    return status == TESSERA_OK ? kernel_make(context, program, options, out) : status;
 }
 
 void tessera_kernel_free(TesseraKernel *kernel)
@@ -180,6 +105,11 @@ void tessera_kernel_free(TesseraKernel *kernel)
         return;
     }
     TesseraContext *context = kernel->work.context;
+    while (kernel->variants) {
+        TesseraKernel *variant = kernel->variants;
+        kernel->variants = variant->next;
+        tessera_kernel_free(variant);
+    }
     for (OnDevice *at = kernel->devices; at; at = at->next) {
         loaded_close(&at->loaded);
         if (at->jit) {
@@ -187,6 +117,7 @@ void tessera_kernel_free(TesseraKernel *kernel)
         }
     }
     work_free(&kernel->work);
+    context_drop(context, kernel->bucket);
     context_drop(context, kernel);
 }
 

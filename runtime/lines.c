@@ -14,25 +14,35 @@ typedef struct Words {
     size_t n, at;
 } Words;
 
-static bool complain(Func *func, const char *line, const char *what, const char *word)
+/* A line, and who says it. */
+typedef struct Said {
+    Func *func;
+    const char *line;
+    LineOrigin origin;
+    Span span;
+    const char *where; /* of a pinned one */
+} Said;
+
+static bool complain(const Said *said, const char *what, const char *word)
 {
-    diag_failure_at(func->diags, DIAG_USAGE, ERR_LINE, SPAN_NONE, "schedule line '%s': %s%s%s%s",
-                    line, what, word ? " '" : "", word ? word : "", word ? "'" : "");
+    diag_failure_at(said->func->diags, DIAG_USAGE, ERR_LINE, said->span,
+                    "schedule line '%s': %s%s%s%s", said->line, what, word ? " '" : "",
+                    word ? word : "", word ? "'" : "");
     return false;
 }
 
-static bool split(Func *func, const char *line, Words *words)
+static bool split(const Said *said, Words *words)
 {
     const char *gaps = " \t,;=\n";
-    for (const char *at = line + strspn(line, gaps); *at; at += strspn(at, gaps)) {
+    for (const char *at = said->line + strspn(said->line, gaps); *at; at += strspn(at, gaps)) {
         size_t n = strcspn(at, gaps);
         if (words->n == MOST_WORDS) {
-            return complain(func, line, "too many words", NULL);
+            return complain(said, "too many words", NULL);
         }
-        words->items[words->n++] = arena_strndup(func->arena, at, n);
+        words->items[words->n++] = arena_strndup(said->func->arena, at, n);
         at += n;
     }
-    return words->n > 0 || complain(func, line, "nothing in it", NULL);
+    return words->n > 0 || complain(said, "nothing in it", NULL);
 }
 
 static bool as_number(const char *word, int64_t *number)
@@ -62,8 +72,9 @@ static bool names_axis(const char *axis, const char *name)
 }
 
 /* Sizes and loop variables of the kernel; an error names them. */
-static bool check_axis(Func *func, const char *line, const char *axis)
+static bool check_axis(const Said *said, const char *axis)
 {
+    Func *func = said->func;
     Text all = text_new(func->arena);
     Nearest nearest = nearest_to(axis);
     for (size_t i = 0; i < func->dimvars.n; i++) {
@@ -76,8 +87,9 @@ static bool check_axis(Func *func, const char *line, const char *axis)
             text_printf(&all, "%s%s", all.n ? ", " : "", name);
         }
     }
-    Diag *diag = diag_failure_at(func->diags, DIAG_USAGE, ERR_LINE, SPAN_NONE,
-                                 "schedule line '%s': %s has no axis '%s'", line, func->name, axis);
+    Diag *diag =
+        diag_failure_at(func->diags, DIAG_USAGE, ERR_LINE, said->span,
+                        "schedule line '%s': %s has no axis '%s'", said->line, func->name, axis);
     if (nearest_found(&nearest)) {
         diag_help(func->diags, diag, "did you mean '%s'? its axes are %s", nearest_found(&nearest),
                   all.data);
@@ -88,15 +100,16 @@ static bool check_axis(Func *func, const char *line, const char *axis)
 }
 
 /* Of lines that disagree none is meant. */
-static bool check_once(Func *func, const char *line, const LineKind *kind, const char *sub)
+static bool check_once(const Said *said, const LineKind *kind, const char *sub)
 {
+    Func *func = said->func;
     for (size_t i = 0; func->schedule && i < func->schedule->lines.n; i++) {
         const Line *old = &func->schedule->lines.items[i];
-        if (old->origin == LINE_COMMAND && text_same(old->key, kind->key) &&
+        if (old->origin == said->origin && text_same(old->key, kind->key) &&
             text_same(old->sub, sub)) {
             const char *gap = *sub ? " " : "";
-            Diag *diag = diag_failure_at(func->diags, DIAG_USAGE, ERR_LINE, SPAN_NONE,
-                                         "schedule line '%s': '%s%s%s' is given twice", line,
+            Diag *diag = diag_failure_at(func->diags, DIAG_USAGE, ERR_LINE, said->span,
+                                         "schedule line '%s': '%s%s%s' is given twice", said->line,
                                          kind->key, gap, sub);
             if (old->word) {
                 diag_note(func->diags, diag, "before: '%s%s%s %s'", kind->key, gap, sub, old->word);
@@ -110,7 +123,7 @@ static bool check_once(Func *func, const char *line, const LineKind *kind, const
     return true;
 }
 
-static bool give_one(Func *func, const char *line, const LineKind *kind, Words *words)
+static bool give_one(const Said *said, const LineKind *kind, Words *words)
 {
     bool sub_given = is_sub(kind, words);
     const char *sub = sub_given ? words->items[words->at++] : "";
@@ -118,34 +131,39 @@ static bool give_one(Func *func, const char *line, const LineKind *kind, Words *
     int64_t number = 0;
     bool is_number = as_number(word, &number);
     if (!sub_given && !schedule_lists(kind->subs, "-")) {
-        return complain(func, line, "it needs a name before", word);
+        return complain(said, "it needs a name before", word);
     }
     if (is_number ? !schedule_lists(kind->values, "int") : !schedule_lists(kind->values, word)) {
-        return complain(func, line, "no such value:", word);
+        return complain(said, "no such value:", word);
     }
     bool axis = sub_given && schedule_lists(kind->subs, "*");
-    if ((axis && !check_axis(func, line, sub)) || !check_once(func, line, kind, sub)) {
+    if ((axis && !check_axis(said, sub)) || !check_once(said, kind, sub)) {
         return false;
     }
-    schedule_give(func, kind->key, sub, is_number ? NULL : word, number, LINE_COMMAND, SPAN_NONE);
+    word = is_number ? NULL : word;
+    if (said->origin == LINE_PINNED) {
+        schedule_pin(said->func, kind->key, sub, word, number, said->span, said->where);
+    } else {
+        schedule_give(said->func, kind->key, sub, word, number, said->origin, said->span);
+    }
     return true;
 }
 
-static bool give_line(Func *func, const char *line)
+static bool give_line(const Said *said)
 {
     Words words = {.n = 0};
-    if (!split(func, line, &words)) {
+    if (!split(said, &words)) {
         return false;
     }
     const LineKind *kind = schedule_kind(words.items[words.at++]);
     if (!kind) {
-        return complain(func, line, "no such key:", words.items[0]);
+        return complain(said, "no such key:", words.items[0]);
     }
     if (words.n == 1) {
-        return complain(func, line, "it has no value", NULL);
+        return complain(said, "it has no value", NULL);
     }
     while (words.at < words.n) {
-        if (!give_one(func, line, kind, &words)) {
+        if (!give_one(said, kind, &words)) {
             return false;
         }
     }
@@ -156,7 +174,7 @@ void lines_warn_unused(Func *func)
 {
     for (size_t i = 0; func->schedule && i < func->schedule->lines.n; i++) {
         const Line *line = &func->schedule->lines.items[i];
-        if (line->origin != LINE_DERIVED && !line->used) {
+        if (line->origin > LINE_PINNED && !line->used) {
             Diag *diag = diag_warning(func->diags, 0, line->span,
                                       "schedule line `%s%s%s` decides nothing here", line->key,
                                       *line->sub ? " " : "", line->sub);
@@ -170,7 +188,12 @@ bool lines_give(Func *func, const char *const *lines, size_t n)
 {
     bool ok = true;
     for (size_t i = 0; i < n; i++) {
-        ok = give_line(func, lines[i]) && ok;
+        ok = give_line(&(Said){func, lines[i], LINE_COMMAND, SPAN_NONE, NULL}) && ok;
     }
     return ok;
+}
+
+bool line_pin(Func *func, const char *line, Span span, const char *where)
+{
+    return give_line(&(Said){func, line, LINE_PINNED, span, where});
 }

@@ -209,7 +209,9 @@ TesseraStatus tessera_prepare(TesseraKernel *kernel, TesseraDevice *device, cons
         return context_null(context, __func__, null);
     }
     TesseraStatus status = args_check(context, &kernel->signature, args, n_args);
-    status = status == TESSERA_OK ? load_on(kernel, device, &on) : status;
+    if (status == TESSERA_OK) {
+        status = load_on(kernel_for(kernel, device, args), device, &on);
+    }
     if (status != TESSERA_OK) {
         return status;
     }

@@ -158,6 +158,7 @@ static void pass_options(Wire *wire, TesseraOptions *o)
         pass_text(wire, &lines[i]);
     }
     pass_i64(wire, &optimize);
+    pass_text(wire, &o->device);
     o->sizes = sizes;
     o->facts = facts;
     o->args = args;
@@ -180,6 +181,20 @@ static void pass_imports(Wire *wire, Imports *imports)
     imports->texts.items = texts;
 }
 
+static void pass_pinned(Wire *wire, Pinned *pinned)
+{
+    uint64_t flags = pinned->forbidden + 2 * (uint64_t)pinned->named, n = pinned->n;
+    pass_number(wire, &flags);
+    pass_text(wire, &pinned->bucket);
+    pass_text(wire, &pinned->file);
+    if (pinned->file) {
+        pass_long(wire, &pinned->text, &n);
+    }
+    pinned->n = (size_t)n;
+    pinned->forbidden = flags & 1 || !pinned->text;
+    pinned->named = flags & 2;
+}
+
 static void pass_all(Wire *wire, Order *order)
 {
     pass_text(wire, &order->build);
@@ -188,6 +203,7 @@ static void pass_all(Wire *wire, Order *order)
     pass_long(wire, &order->text, &order->n);
     pass_options(wire, &order->options);
     pass_imports(wire, order->imports);
+    pass_pinned(wire, &order->pinned);
 }
 
 void order_write(const Order *order, Text *bytes)

@@ -113,6 +113,7 @@ static TesseraStatus parse_text(TesseraContext *context, const ParseTask *what,
     }
     work_init(&program->work, context);
     work_init(&program->inferred, context);
+    work_init(&program->tuning, context);
     task.program = program;
     TesseraStatus status = work_run(&program->work, parse_task, parse_reproducer, &task);
     if (status != TESSERA_OK) {
@@ -141,6 +142,7 @@ void tessera_program_free(TesseraProgram *program)
     if (program) {
         TesseraContext *context = program->work.context;
         work_free(&program->inferred);
+        work_free(&program->tuning);
         work_free(&program->work);
         context_drop(context, program);
     }

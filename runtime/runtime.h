@@ -10,6 +10,7 @@
 #include "passes/pass.h"
 #include "runtime/debug.h"
 #include "runtime/launch/context.h"
+#include "runtime/pins.h"
 
 #include <stdatomic.h>
 #include <tessera/tessera.h>
@@ -34,6 +35,7 @@ typedef struct Compiler {
     TesseraIsolate isolate;
     double isolate_seconds; /* 0: as normal */
     char *worker;           /* from the allocator; NULL: it is looked for */
+    char *pins;             /* the file of pins, or "off"; NULL: beside the source */
     struct TaskGate *gate;       /* tasks.c; NULL: no task yet */
     const atomic_bool *cancelled; /* of a task's own context; NULL: nobody can */
     struct CacheListing *listing; /* of the last tessera_cache_list; NULL: none */
@@ -82,6 +84,7 @@ struct TesseraProgram {
         size_t n, cap;
     } signatures;
     Work inferred; /* scratch of tessera_infer */
+    Work tuning;   /* and of tessera_tuning */
 };
 
 /* One compilation: text → func, scheduled. compiler.c */
@@ -93,11 +96,13 @@ typedef struct Compilation {
     TesseraOptions options; /* held by the arena */
     const Target *target;   /* NULL: for the interpreter, without passes */
     Func *func;
+    TuneChoices choices;     /* that `tune` blocks want tried */
     int source;              /* of the work's diagnostics */
     struct Listings *record; /* the IR after each pass goes here; NULL: nowhere */
     const char *before;      /* the IR as it was last printed, for print_changed */
     bool stopped;            /* by stop_after */
     double flops;
+    Pinned pinned;
 } Compilation;
 
 /* The code on one device. */
@@ -119,6 +124,10 @@ struct TesseraKernel {
     Code made;
     Plan made_plan;
     OnDevice *devices;
+    TesseraKernel *variants; /* for sizes that became known at a launch (variants.c) */
+    TesseraKernel *next;     /* of these */
+    char *bucket;            /* that a variant is for; from the allocator */
+    bool is_failed;          /* there is no code of it: launches take the other */
 };
 
 /* ---- errors (context.c) ---- */
@@ -141,6 +150,19 @@ void context_take_over(TesseraContext *context, TesseraContext *from);
 /* As tessera_compile, of options that were checked, with another context than the program's. */
 TesseraStatus kernel_make(TesseraContext *context, TesseraProgram *program,
                           const TesseraOptions *options, TesseraKernel **kernel);
+/* What was made before, from the same pins. */
+TesseraStatus kernel_make_again(TesseraContext *context, TesseraProgram *program,
+                                const TesseraOptions *options, const Pinned *pinned,
+                                TesseraKernel **kernel);
+/* The same under the pins of a bucket, with what its sizes have in common; no other pins hold. */
+TesseraStatus kernel_make_pinned(TesseraKernel *like, const char *bucket,
+                                 const TesseraOptions *options, TesseraKernel **kernel);
+/* Is there a file of pins at all? */
+bool pins_may_be(Work *work, TesseraProgram *program, const TesseraOptions *options);
+/* What the sizes of a bucket have in common, beside what the options say (variants.c). */
+void options_add_bucket(Arena *arena, TesseraOptions *options, const char *bucket);
+/* The kernel for a launch with these arguments: itself, or a variant under pins (variants.c). */
+TesseraKernel *kernel_for(TesseraKernel *kernel, TesseraDevice *device, const TesseraArg *args);
 /* Makes code, for when it is loaded; of the kind that a device of the target loads. */
 TesseraStatus kernel_make_code(TesseraKernel *kernel, EmitKind kind);
 EmitKind kernel_kind(const TesseraKernel *kernel);
@@ -192,6 +214,8 @@ TesseraStatus work_run(Work *work, WorkTask *task, WorkReproducer *reproducer, v
 
 /* The one screen: compiler.c */
 bool compile(Compilation *c);
+/* The front end alone: the kernel typed, its identity known, and how its tensors lie. */
+bool compilation_type(Compilation *c, Module **module, const KernelSignature **kernel);
 /* Copies what options point to. */
 void options_copy(Arena *arena, const TesseraOptions *from, TesseraOptions *to);
 /* All floats become f64 (wide.c). */
@@ -222,6 +246,8 @@ void compilation_record(Compilation *c, const char *pass);
 /* facts.c */
 bool facts_give(Func *func, const TesseraOptions *options, const Target *target);
 bool lines_give(Func *func, const char *const *lines, size_t n); /* lines.c */
+/* One that is pinned; where: for people. */
+bool line_pin(Func *func, const char *line, Span span, const char *where);
 void lines_warn_unused(Func *func);
 double func_flops(Func *func, const TesseraOptions *options); /* flops.c */
 /* Values of the size variables by id, -1 where options have none. */

@@ -26,7 +26,7 @@ int64_t *sizes_by_id(Func *func, const TesseraSize *sizes, size_t n)
 size_t params_given(const Func *func)
 {
     size_t n = 0;
-    while (n < func->params.n && func->params.items[n].io != PARAM_SCRATCH) {
+    while (n < func->params.n && param_is_callers(&func->params.items[n])) {
         n++;
     }
     return n;

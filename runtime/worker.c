@@ -275,7 +275,8 @@ bool worker_emit(Compilation *c, EmitKind kind, Code *code, Plan *plan, bool *do
                    .text = c->text,
                    .n = c->n,
                    .options = c->options,
-                   .imports = c->imports};
+                   .imports = c->imports,
+                   .pinned = pins_again(&c->pinned)};
     order_write(&order, &bytes);
     return run_order(c, worker, &bytes, code, plan);
 }

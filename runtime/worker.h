@@ -14,6 +14,7 @@ typedef struct Order {
     uint64_t n;
     TesseraOptions options;
     Imports *imports;
+    Pinned pinned; /* as pins_again makes it */
 } Order;
 
 /* In bytes, and back: false where the bytes are no order. The arena holds what it points to. */

@@ -28,7 +28,7 @@ cp -r "$root/tests/agree" "$to/tests/"
 find "$to" -name __pycache__ -prune -exec rm -rf {} +
 cp -r "$root/docs" "$to/"
 cp "$root/README.md" "$root/LICENSE" "$root/SECURITY.md" "$to/"
-for library in llvm-22 zlib1g libzstd-dev libutf8proc-dev; do
+for library in llvm-22 zlib1g libzstd-dev libutf8proc-dev libxxhash-dev libsqlite3-dev; do
     cp "/usr/share/doc/$library/copyright" "$to/licences/$library"
 done
 cp /usr/share/doc/gcc-*-base/copyright "$to/licences/libstdc++"

@@ -48,7 +48,7 @@ def stripped(path):
 
 def licences():
     """Of what is linked in, from where Debian has them."""
-    for library in ("llvm-22", "zlib1g", "libzstd-dev", "libutf8proc-dev"):
+    for library in ("llvm-22", "zlib1g", "libzstd-dev", "libutf8proc-dev", "libxxhash-dev"):
         path = pathlib.Path(f"/usr/share/doc/{library}/copyright")
         if path.exists():
             yield f"licences/{library}", path.read_bytes()

@@ -266,6 +266,7 @@ static void emit_op(CpuEmitter *c, const Op *op, const Outlet *outlet)
     case OP_HISTOGRAM: cpu_emit_histogram(c, op); return;
     case OP_RANK: cpu_emit_rank(c, op); return;
     case OP_ARRANGE: cpu_emit_arrange(c, op); return;
+    case OP_LOOKUP: cpu_emit_lookup(c, op); return;
     case OP_STORE: cpu_emit_store(c, op); return;
     case OP_SCATTER: cpu_emit_scatter(c, op); return;
     case OP_PRINT:
@@ -405,7 +406,7 @@ static void load_arguments(CpuEmitter *c, const PlanLaunch *plan, LLVMValueRef a
         } else if (plan->args[i].kind == ARG_LOG) {
             c->log = pointer;
         } else if (plan->args[i].kind == ARG_SCALAR) {
-            const Value *value = c->func->params.items[index].value;
+            const Value *value = plan_param(c->func, index);
             c->values[value->id].scalar = cpu_load_at(c, value->type->dtype, pointer, 1);
         } else {
             by_index[index] = LLVMBuildLoad2(b, c->l->i64, pointer, "");

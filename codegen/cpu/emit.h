@@ -254,6 +254,7 @@ void cpu_emit_fold(CpuEmitter *c, const Op *op);
 void cpu_emit_histogram(CpuEmitter *c, const Op *op);
 void cpu_emit_rank(CpuEmitter *c, const Op *op);
 void cpu_emit_arrange(CpuEmitter *c, const Op *op);
+void cpu_emit_lookup(CpuEmitter *c, const Op *op);
 
 /* ---- say.c ---- */
 void cpu_emit_say(CpuEmitter *c, const Op *op);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counts of digits, ranks among equal ones, and values at their places: one element after the
- * other, from a buffer. */
+/* Counts of digits, ranks among equal ones, values at their places, elements of small tables: one
+ * element after the other, from a buffer. */
 #include "codegen/cpu/emit.h"
 
 enum { SIDES = 4 }; /* counts of neighbours, that one need not wait for the other */
@@ -146,5 +146,21 @@ void cpu_emit_arrange(CpuEmitter *c, const Op *op)
     cpu_store_at(c, dtype, cpu_element(c, dtype, first_of(c, to), place), value);
     cpu_if_end(c, &inside);
     cpu_loop_end(c, &loop);
+    c->values[result->id].buffer = to;
+}
+
+/* ---- lookup ---- */
+
+void cpu_emit_lookup(CpuEmitter *c, const Op *op)
+{
+    const Value *result = op->results[0];
+    DType dtype = result->type->dtype;
+    const Buffer *table = in_memory(c, op->operands[0]);
+    const Buffer *to = cpu_buffer_for(c, result->type, c->values[result->id].last);
+    Walk walk = walk_begin(c, op->operands[1], groups_of(op->operands[0]));
+    LLVMValueRef at = cpu_element(c, dtype, first_of(c, table), walk.digit);
+    LLVMValueRef value = cpu_load_at(c, dtype, at, 1);
+    cpu_store_at(c, dtype, cpu_element(c, dtype, first_of(c, to), walk.at), value);
+    walk_end(c, &walk);
     c->values[result->id].buffer = to;
 }

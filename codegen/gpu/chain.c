@@ -44,6 +44,7 @@ static bool can_precede(const Op *op, const Op *first)
 typedef struct Run {
     Op **items;
     size_t n, cap;
+    const GpuPower *power; /* whose shorter way is taken; or NULL */
 } Run;
 
 static void emit_group(GpuEmitter *em, const Op *op, int from, int n, GpuDivide how,
@@ -184,7 +185,10 @@ static void emit_groups(GpuEmitter *em, const Run *run, const Taker *taker, GpuD
     for (int from = 0; from < n; from += most) {
         int group = n - from < most ? n - from : most;
         for (size_t i = 0; i < run->n; i++) {
-            emit_group(em, run->items[i], from, group, how, good);
+            bool done = run->power && gpu_power_emit(em, run->power, run->items[i], from, group);
+            if (!done) {
+                emit_group(em, run->items[i], from, group, how, good);
+            }
         }
         take_group(taker, from, group);
     }
@@ -328,6 +332,80 @@ static void drop(Run *run, const Op *op)
     run->n = kept;
 }
 
+/* ---- exponentials by the shorter way ---- */
+
+static bool is_read_behind(const Op *op, const Op *last)
+{
+    Op *items[] = {(Op *)op};
+    return any_reads(last->next, &(Run){items, 1, 1, NULL});
+}
+
+typedef struct RunWay {
+    LLVMBasicBlockRef block;
+    LLVMValueRef **regs; /* of each op of the run */
+} RunWay;
+
+/* The run in a block of its own, with its own registers. */
+static RunWay emit_run_way(GpuEmitter *em, const Run *run, LLVMBasicBlockRef block)
+{
+    RunWay way = {.regs = ARENA_ARRAY(em->arena, LLVMValueRef *, run->n)};
+    gpu_go(em, block);
+    for (size_t i = 0; i < run->n; i++) {
+        way.regs[i] = gpu_define(em, run->items[i]->results[0])->regs;
+    }
+    emit_groups(em, run, &(Taker){NULL, NULL}, DIVIDE_CHECKED, NULL);
+    way.block = LLVMGetInsertBlock(em->builder);
+    return way;
+}
+
+static void join_value(GpuEmitter *em, const Value *value, LLVMValueRef *const regs[2],
+                       LLVMBasicBlockRef *blocks)
+{
+    GpuValue *out = gpu_define(em, value);
+    for (int r = 0; r < out->n; r++) {
+        int first = gpu_canonical(value->type->layout, r);
+        if (!regs[0][r] || first != r) {
+            out->regs[r] = regs[0][r] ? out->regs[first] : NULL;
+            continue;
+        }
+        out->regs[r] = LLVMBuildPhi(em->builder, LLVMTypeOf(regs[0][r]), "");
+        LLVMAddIncoming(out->regs[r], (LLVMValueRef[]){regs[0][r], regs[1][r]}, blocks, 2);
+    }
+}
+
+/* A thread takes the shorter way or the one that is written; what is read behind is of either. */
+static bool emit_powers(GpuEmitter *em, Run *run, const Op *last)
+{
+    GpuPower power;
+    bool found = false, waits = op_int(em->launch, ATTR_CLUSTER, 1) > 1;
+    for (size_t i = 0; waits && i < run->n && !found; i++) {
+        found = gpu_power_match(em, run->items[i], &power);
+    }
+    LLVMValueRef good = found && !has_division(run) ? gpu_power_check(em, &power) : NULL;
+    if (!good) {
+        return false;
+    }
+    LLVMBasicBlockRef near = gpu_new_block(em, "near"), far = gpu_new_block(em, "far");
+    LLVMBasicBlockRef done = gpu_new_block(em, "raised");
+    LLVMBuildCondBr(em->builder, good, near, far);
+    RunWay ways[2];
+    run->power = &power;
+    ways[0] = emit_run_way(em, run, near);
+    LLVMBuildBr(em->builder, done);
+    run->power = NULL;
+    ways[1] = emit_run_way(em, run, far);
+    LLVMBuildBr(em->builder, done);
+    gpu_go(em, done);
+    LLVMBasicBlockRef blocks[] = {ways[0].block, ways[1].block};
+    for (size_t i = 0; i < run->n; i++) {
+        if (is_read_behind(run->items[i], last)) {
+            LLVMValueRef *const regs[] = {ways[0].regs[i], ways[1].regs[i]};
+            join_value(em, run->items[i]->results[0], regs, blocks);
+        }
+    }
+    return true;
+}
+
 Op *gpu_emit_chain(GpuEmitter *em, Op *first)
 {
     Run run = {0};
@@ -352,6 +430,9 @@ Op *gpu_emit_chain(GpuEmitter *em, Op *first)
     }
     if (stores && emit_ways(em, &run, last)) {
         return last->next;
+    }
+    if (!goes_to(last, OP_STORE) && emit_powers(em, &run, last)) {
+        return last;
     }
     if (!stores) {
         drop(&run, emit_head(em, &run));

@@ -367,13 +367,29 @@ static void define_tile(Grid *grid, LLVMValueRef id, Value *const *args)
     }
 }
 
+/* Each team of the role takes its share of the block's tiles, as if it were a block of its own. */
 void gpu_emit_tiles(GpuEmitter *em, Op *op)
 {
+    LLVMBuilderRef b = em->builder;
     Grid grid = make_grid(em, op);
-    CountedLoop loop = open_loop(em, op, em->target->block_id(em), count_tiles(&grid), 0, grid.n);
+    bool numbered = op_int(op, ATTR_NUMBERED, 0) != 0;
+    LLVMValueRef first = em->target->block_id(em), blocks = em->target->block_count(em);
+    LLVMValueRef step = blocks;
+    if (em->role->team) {
+        if (!numbered) {
+            gpu_bug(em, op, "teams take numbered tiles");
+        }
+        first = LLVMBuildAdd(b, first, LLVMBuildMul(b, em->role->team, blocks, ""), "");
+        step = LLVMBuildMul(b, blocks, gpu_i32(em, em->role->teams), "");
+    }
+    CountedLoop loop = open_loop(em, op, first, count_tiles(&grid), 0, grid.n);
     define_tile(&grid, loop.i, op->regions[0]->args);
+    if (numbered) {
+        LLVMValueRef number = LLVMBuildUDiv(b, loop.i, blocks, "number");
+        gpu_define_scalar(em, op->regions[0]->args[grid.n], number);
+    }
     gpu_emit_block(em, op->regions[0]);
-    close_loop(em, &loop, em->target->block_count(em));
+    close_loop(em, &loop, step);
 }
 
 void gpu_emit_launch(GpuEmitter *em, Op *op)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where in a tile a register of this thread is. A coordinate is thread part XOR register part; the
- * two share no bits in the layouts that are made, so XOR is also OR and ADD. */
-#include "codegen/gpu/emit.h"
+ * two share no bits in the layouts that are made, so XOR is also OR and ADD. And how far apart
+ * neighbours of a tensor are. */
+#include "codegen/gpu/tiles.h"
 
 int gpu_register_coord(const Layout *layout, int axis, int r)
 {
@@ -186,4 +187,34 @@ LLVMValueRef gpu_in_tile(GpuEmitter *em, Type type, int r)
         }
     }
     return inside;
+}
+
+/* ---- strides ---- */
+
+void gpu_strides(GpuEmitter *em, Type tensor, LLVMValueRef *strides)
+{
+    LLVMValueRef stride = gpu_i64(em, 1);
+    for (int axis = tensor->rank - 1; axis >= 0; axis--) {
+        if (tensor->strides) {
+            strides[axis] = gpu_size_value(em, tensor->strides[axis]);
+            continue;
+        }
+        strides[axis] = stride;
+        stride = LLVMBuildMul(em->builder, stride, gpu_size_value(em, tensor->dims[axis]), "");
+    }
+}
+
+/* Of sizes that are known, numbers: what is so far apart is then one address and constants. */
+void gpu_known_strides(GpuEmitter *em, Type tensor, LLVMValueRef *strides)
+{
+    int64_t stride = 1, most;
+    gpu_strides(em, tensor, strides);
+    for (int axis = tensor->rank - 1; axis >= 0 && !tensor->strides; axis--) {
+        strides[axis] = gpu_i64(em, stride);
+        most = poly_most(tensor->dims[axis]);
+        if (poly_least(tensor->dims[axis]) != most ||
+            __builtin_mul_overflow(stride, most, &stride)) {
+            return;
+        }
+    }
 }

@@ -12,10 +12,21 @@ void gpu_go(GpuEmitter *em, LLVMBasicBlockRef block)
     LLVMPositionBuilderAtEnd(em->builder, block);
 }
 
-GpuRole *gpu_role_enter(GpuEmitter *em, int first_warp, int warps, int barrier)
+/* Of a role's threads and warps: those of each team from 0. */
+static void split_teams(GpuEmitter *em, GpuRole *role)
+{
+    LLVMValueRef each = gpu_i32(em, role->warps),
+                 threads = gpu_i32(em, role->warps << em->warp_bits);
+    role->team = LLVMBuildUDiv(em->builder, role->warp, each, "team");
+    role->warp = LLVMBuildURem(em->builder, role->warp, each, "");
+    role->thread = LLVMBuildURem(em->builder, role->thread, threads, "");
+}
+
+GpuRole *gpu_role_enter(GpuEmitter *em, int first_warp, int warps, int teams, int barrier)
 {
     GpuRole *role = ARENA_NEW(em->arena, GpuRole);
-    *role = (GpuRole){.first_warp = first_warp, .warps = warps, .barrier = barrier};
+    *role = (GpuRole){
+        .first_warp = first_warp, .warps = warps / teams, .teams = teams, .barrier = barrier};
     role->entry = gpu_new_block(em, "ids");
     LLVMBuildBr(em->builder, role->entry);
     gpu_go(em, role->entry);
@@ -28,6 +39,9 @@ GpuRole *gpu_role_enter(GpuEmitter *em, int first_warp, int warps, int barrier)
     role->thread = thread;
     role->lane = LLVMBuildAnd(em->builder, thread, gpu_i32(em, lanes - 1), "");
     role->warp = warps > 1 ? em->target->warp_uniform(em, warp) : gpu_i32(em, 0);
+    if (teams > 1) {
+        split_teams(em, role);
+    }
     LLVMBasicBlockRef body = gpu_new_block(em, "code");
     LLVMBuildBr(em->builder, body);
     gpu_go(em, body);
@@ -112,6 +126,7 @@ void gpu_emit_op(GpuEmitter *em, Op *op)
     case OP_HISTOGRAM: gpu_emit_histogram(em, op); return;
     case OP_RANK: gpu_emit_rank(em, op); return;
     case OP_ARRANGE: gpu_emit_arrange(em, op); return;
+    case OP_LOOKUP: gpu_emit_lookup(em, op); return;
     case OP_SHARED_LOAD: gpu_emit_shared_load(em, op); return;
     case OP_SHARED_STORE: gpu_emit_shared_store(em, op); return;
     case OP_SYNC: em->target->sync(em); return;

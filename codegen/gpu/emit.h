@@ -43,9 +43,11 @@ typedef struct GpuCoord {
 /* Who runs the code being emitted: the whole block, or one role. Ids are relative to the role's
  * first warp, so that layouts need not know about roles. */
 typedef struct GpuRole {
-    int first_warp, warps;
-    int barrier;             /* named barrier of the role; 0: the block's own */
+    int first_warp, warps;   /* warps: of a team */
+    int teams;               /* that run the code, each on tiles of its own */
+    int barrier;             /* named barrier of the role's (first) team; 0: the block's own */
     int turns;               /* first of the named barriers of its warp groups' turns; 0: none */
+    LLVMValueRef team;       /* i32: which one this is; NULL: there is one */
     LLVMBasicBlockRef entry; /* ends in a branch; what is computed once a role goes before it */
     LLVMValueRef thread;     /* i32, in the role */
     LLVMValueRef lane;       /* i32 */
@@ -86,8 +88,14 @@ typedef struct GpuTarget {
     LLVMValueRef (*shuffle_xor)(GpuEmitter *em, LLVMValueRef i32, int mask);
     /* The same value, of which nothing is known. NULL: values are computed once. */
     LLVMValueRef (*opaque)(GpuEmitter *em, LLVMValueRef i32);
+    /* The greater (or lesser) ones of two pairs of 16-bit floats, words of 32 bits; NaN wins. NULL:
+     * no instruction does. */
+    LLVMValueRef (*extreme_pair)(GpuEmitter *em, bool most, DType dtype, LLVMValueRef a,
+                                 LLVMValueRef c);
     /* For which lanes of the warp i1 holds: a bit each, in an integer of as many bits. */
     LLVMValueRef (*ballot)(GpuEmitter *em, LLVMValueRef i1);
+    /* The lanes in whose i32 this bit is as in this lane's, as `ballot` has them. NULL: by one. */
+    LLVMValueRef (*same_bit)(GpuEmitter *em, LLVMValueRef i32, uint32_t bit);
     /* The lanes of a warp meet, shared accesses ordered. */
     void (*warp_sync)(GpuEmitter *em);
     /* All threads of em->role meet, shared accesses ordered. */
@@ -210,9 +218,10 @@ void gpu_emit_op(GpuEmitter *em, Op *op);
 /* A new block at the end of the kernel; the cursor moves only by gpu_go. */
 LLVMBasicBlockRef gpu_new_block(GpuEmitter *em, const char *name);
 void gpu_go(GpuEmitter *em, LLVMBasicBlockRef block);
-/* A role over warps [first, first + warps) of the block, at the cursor: makes its entry block, goes
- * past it, and computes its ids. Becomes em->role; the caller restores the old one. */
-GpuRole *gpu_role_enter(GpuEmitter *em, int first_warp, int warps, int barrier);
+/* A role over warps [first, first + warps) of the block, in so many teams, at the cursor: makes its
+ * entry block, goes past it, and computes its ids. Becomes em->role; the caller restores the old
+ * one. */
+GpuRole *gpu_role_enter(GpuEmitter *em, int first_warp, int warps, int teams, int barrier);
 _Noreturn void gpu_bug(GpuEmitter *em, const Op *op, const char *what);
 
 /* ---- values.c ---- */

@@ -68,7 +68,7 @@ static Places places_of(GpuEmitter *em, const Op *op, Type type)
     } else {
         places.counts = em->i64;
         places.base = gpu_tensor(em, places.access.memory);
-        gpu_strides(em, tensor, places.strides);
+        gpu_known_strides(em, tensor, places.strides);
     }
     for (int axis = 0; axis < tensor->rank; axis++) {
         places.extents[axis] = gpu_size_value(em, tensor->dims[axis]);
@@ -167,10 +167,11 @@ static LLVMValueRef small_place(const Places *places, int r, LLVMValueRef *insid
     for (int axis = 0; axis < places->access.n; axis++) {
         LLVMValueRef at = index_at(places, axis, r), from;
         int64_t by = 0, reach;
-        if (is_guarded(places, axis)) {
-            *inside = gpu_both(em, *inside, is_below(places, axis, at));
-        }
         from = without_constant(em, at, 0, &by);
+        if (is_guarded(places, axis)) { /* as what comes to the same in another way is */
+            LLVMValueRef same = by ? LLVMBuildAdd(b, from, gpu_i32(em, by), "") : at;
+            *inside = gpu_both(em, *inside, is_below(places, axis, same));
+        }
         if (!__builtin_mul_overflow(by < 0 ? -by : by, places->apart[axis], &reach) &&
             reach <= room) {
             room -= reach;
@@ -227,32 +228,50 @@ bool gpu_stands(GpuEmitter *em, Type type, int r)
 
 /* ---- gather ---- */
 
-static LLVMValueRef gathered(const Places *places, int r)
+static void gathered(const Places *places, const GpuRun *run, LLVMValueRef *regs)
 {
     GpuEmitter *em = places->em;
-    LLVMValueRef inside = gpu_in_tile(em, places->type, r);
-    LLVMValueRef at = place(places, r, &inside), value;
+    LLVMValueRef inside = gpu_in_tile(em, places->type, run->regs[0]), values[GPU_RUN];
+    LLVMValueRef at = place(places, run->regs[0], &inside);
     const Attr *other = op_attr(places->op, ATTR_VALUE);
     if (dtype_is_packed(places->dtype)) {
-        gpu_packed_load(em, places->access.memory, inside, at, other, 1, &value);
-        return value;
+        gpu_packed_load(em, places->access.memory, inside, at, other, 1, &regs[run->regs[0]]);
+        return;
     }
-    LLVMTypeRef type = llvm_memory_type(em->l, places->dtype);
+    LLVMTypeRef type = llvm_lanes(llvm_memory_type(em->l, places->dtype), run->n);
     LLVMValueRef otherwise = llvm_number(em->l, places->dtype, type, other);
-    value = gpu_load_guarded(em, places->access.memory, inside, address(places, at), otherwise,
-                             (unsigned)dtype_bytes(places->dtype));
-    return gpu_from_memory(em, places->dtype, value);
+    unsigned align = (unsigned)(dtype_bytes(places->dtype) * run->n);
+    LLVMValueRef loaded =
+        gpu_load_guarded(em, places->access.memory, inside, address(places, at), otherwise, align);
+    gpu_unpack(em, loaded, run->n, values);
+    for (int i = 0; i < run->n; i++) {
+        regs[run->regs[i]] = gpu_from_memory(em, places->dtype, values[i]);
+    }
+}
+
+static void gather_tile(const Places *places, GpuValue *out)
+{
+    GpuEmitter *em = places->em;
+    int length = gpu_run_length(em, places->type, (int)op_int(places->op, ATTR_VECTOR, 1));
+    for (int r = 0; r < out->n; r++) {
+        GpuRun run;
+        if (gpu_run_at(em, places->type, r, length, &run)) {
+            gathered(places, &run, out->regs);
+        }
+    }
+    for (int r = 0; r < out->n; r++) {
+        out->regs[r] = out->regs[gpu_canonical(places->type->layout, r)];
+    }
 }
 
 void gpu_emit_gather(GpuEmitter *em, const Op *op)
 {
     Places places = places_of(em, op, op->results[0]->type);
     GpuValue *out = gpu_define(em, op->results[0]);
-    for (int r = 0; r < out->n; r++) {
-        out->regs[r] = gpu_stands(em, places.type, r) ? gathered(&places, r) : NULL;
-    }
-    for (int r = 0; places.type->rank && r < out->n; r++) {
-        out->regs[r] = out->regs[gpu_canonical(places.type->layout, r)];
+    if (places.type->rank > 0) {
+        gather_tile(&places, out);
+    } else {
+        gathered(&places, &(GpuRun){.n = 1}, out->regs);
     }
 }
 

@@ -28,19 +28,6 @@ static void map_axes(GlobalAccess *g)
     }
 }
 
-void gpu_strides(GpuEmitter *em, Type tensor, LLVMValueRef *strides)
-{
-    LLVMValueRef stride = gpu_i64(em, 1);
-    for (int axis = tensor->rank - 1; axis >= 0; axis--) {
-        if (tensor->strides) {
-            strides[axis] = gpu_size_value(em, tensor->strides[axis]);
-            continue;
-        }
-        strides[axis] = stride;
-        stride = LLVMBuildMul(em->builder, stride, gpu_size_value(em, tensor->dims[axis]), "");
-    }
-}
-
 LLVMValueRef gpu_access_first(GpuEmitter *em, const Access *access, int axis)
 {
     const Value *index = access->indices[axis];
@@ -145,11 +132,44 @@ static LLVMValueRef times(GpuEmitter *em, LLVMValueRef i32, LLVMValueRef stride)
     return LLVMBuildMul(em->builder, wide, stride, "");
 }
 
+/* Neighbours of a window that is written out share an address but for a constant. */
+static bool is_tap(const GlobalAccess *g, int axis)
+{
+    const Value *index = g->access.indices[axis];
+    return g->type->rank > 0 && index && index->def && index->def->kind == OP_CONST;
+}
+
+static bool has_taps(const GlobalAccess *g)
+{
+    bool found = false;
+    for (int axis = 0; axis < g->access.n; axis++) {
+        found = found || is_tap(g, axis);
+    }
+    return found;
+}
+
+static LLVMValueRef taps_offset(const GlobalAccess *g)
+{
+    GpuEmitter *em = g->em;
+    LLVMValueRef offset = gpu_i64(em, 0);
+    for (int axis = 0; axis < g->access.n; axis++) {
+        if (is_tap(g, axis)) {
+            LLVMValueRef at = gpu_access_first(em, &g->access, axis);
+            at = LLVMBuildMul(em->builder, at, g->strides[axis], "");
+            offset = LLVMBuildAdd(em->builder, offset, at, "");
+        }
+    }
+    return offset;
+}
+
 static void find_block(GlobalAccess *g)
 {
     GpuEmitter *em = g->em;
     LLVMValueRef offset = gpu_i64(em, 0);
     for (int axis = 0; axis < g->access.n; axis++) {
+        if (is_tap(g, axis)) {
+            continue;
+        }
         LLVMValueRef first = gpu_access_first(em, &g->access, axis);
         first = LLVMBuildMul(em->builder, first, g->strides[axis], "");
         offset = LLVMBuildAdd(em->builder, offset, first, "");
@@ -180,7 +200,7 @@ static void find_thread(GlobalAccess *g)
 LLVMValueRef gpu_register_place(GlobalAccess *g, int r)
 {
     GpuEmitter *em = g->em;
-    LLVMValueRef offset = gpu_i64(em, 0);
+    LLVMValueRef offset = taps_offset(g);
     for (int axis = 0; axis < g->access.n; axis++) {
         int tile_axis = g->axes[axis];
         if (tile_axis < 0) {
@@ -259,7 +279,11 @@ static void begin(GlobalAccess *g)
     g->access = op_access(g->op, 0);
     g->dtype = g->access.memory->type->dtype;
     map_axes(g);
-    gpu_strides(g->em, g->access.memory->type, g->strides);
+    if (has_taps(g)) {
+        gpu_known_strides(g->em, g->access.memory->type, g->strides);
+    } else {
+        gpu_strides(g->em, g->access.memory->type, g->strides);
+    }
     find_guards(g);
     form_in_place(g);
     find_block(g);

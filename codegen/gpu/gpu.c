@@ -14,10 +14,33 @@ static const char MIDDLE_END[] = "function(early-cse<memssa>,simplifycfg,loop-ms
 
 /* ---- tensor maps ---- */
 
+static bool same_expr(const PlanExpr *a, const PlanExpr *c)
+{
+    bool same = a->n == c->n;
+    for (int i = 0; same && i < a->n; i++) {
+        same = a->terms[i].coef == c->terms[i].coef && a->terms[i].n == c->terms[i].n;
+        for (int k = 0; same && k < a->terms[i].n; k++) {
+            same = a->terms[i].vars[k] == c->terms[i].vars[k];
+        }
+    }
+    return same;
+}
+
+static bool same_windows(const PlanMap *a, const PlanMap *c)
+{
+    bool same = a->n_windows == c->n_windows;
+    for (int i = 0; same && i < a->n_windows; i++) {
+        same = a->windows[i].step == c->windows[i].step &&
+               a->windows[i].first == c->windows[i].first &&
+               same_expr(&a->windows[i].places, &c->windows[i].places);
+    }
+    return same;
+}
+
 static bool same_map(const PlanMap *a, const PlanMap *c)
 {
     bool same = a->param == c->param && a->rank == c->rank && a->swizzle == c->swizzle &&
-                a->wide_l2 == c->wide_l2 && a->few == c->few;
+                a->wide_l2 == c->wide_l2 && a->few == c->few && same_windows(a, c);
     for (int axis = 0; same && axis < a->rank; axis++) {
         same = a->box[axis] == c->box[axis];
     }
@@ -123,11 +146,9 @@ static void take_arguments(GpuEmitter *em)
         LLVMValueRef value = LLVMGetParam(em->kernel, (unsigned)i);
         const Value *param = NULL;
         switch (arg->kind) {
-        case ARG_POINTER:
-            gpu_define(em, em->func->params.items[arg->index].value)->regs[0] = value;
-            break;
+        case ARG_POINTER: gpu_define(em, plan_param(em->func, arg->index))->regs[0] = value; break;
         case ARG_SCALAR:
-            param = em->func->params.items[arg->index].value;
+            param = plan_param(em->func, arg->index);
             gpu_define(em, param)->regs[0] = gpu_from_memory(em, param->type->dtype, value);
             break;
         case ARG_SIZE: take_size(em, arg->index, value); break;
@@ -178,7 +199,7 @@ static void emit_kernel(GpuEmitter *em, Op *launch, PlanLaunch *plan)
     gpu_go(em, gpu_new_block(em, "entry"));
     take_arguments(em);
     em->shared_base = em->shared_bytes ? em->target->shared_memory(em, em->shared_bytes) : NULL;
-    gpu_role_enter(em, 0, em->warps, 0);
+    gpu_role_enter(em, 0, em->warps, 1, 0);
     gpu_cluster_begin(em);
     if (has_barriers(em) && em->target->barriers_begin) {
         em->target->barriers_begin(em);

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* histogram and rank. A warp takes its elements in their order, one a lane at a time: ballots over
- * the bits of the digit tell each lane its peers, the earlier of which count for its rank, and all
- * of which write the same new count to the warp's row of shared memory. Nothing is contended,
- * whatever the digits are. Rows are then summed, warp after warp:
+/* histogram and rank. A warp counts in a row of shared memory of its own: for a histogram by atomic
+ * additions, whose order nobody sees. To rank, it takes its elements in their order, one a lane at
+ * a time: ballots over the bits of the digit tell each lane its peers, the earlier of which count
+ * for its rank, and all of which write the same new count. Nothing is contended, whatever the
+ * digits are. Rows are then summed, warp after warp:
  *
  *     i32 rows[warps][groups + 1]      what is no digit reads the last column, which nobody counts
  *     T   table[groups + 1]            of rank alone, and another for each result
  *
- * arrange writes its values to shared memory and reads them in the order of the result. */
+ * arrange writes its values to shared memory and reads them in the order of the result; lookup
+ * writes its table. */
 #include "codegen/gpu/tiles.h"
+#include "codegen/scalar_atomic.h"
 
 enum { COUNT_BYTES = 4, TABLE_ALIGN = 8, HALF_BITS = 16 };
 
@@ -25,6 +28,7 @@ typedef struct Ranker {
     LLVMValueRef earlier;   /* the lanes before this one */
     LLVMValueRef holds;     /* i1: does the thread hold elements that no other does? NULL: yes */
     LLVMValueRef *known; /* i32, by register: the column, then the rank in the warp: 16 bits each */
+    bool joined;         /* the only table is in the rows */
 } Ranker;
 
 /* ---- places ---- */
@@ -112,19 +116,27 @@ static void clear_row(const Ranker *k)
     em->target->warp_sync(em);
 }
 
+static LLVMValueRef same_bit(const Ranker *k, LLVMValueRef digit, uint32_t bit)
+{
+    GpuEmitter *em = k->em;
+    if (em->target->same_bit) {
+        return em->target->same_bit(em, digit, bit);
+    }
+    LLVMBuilderRef b = em->builder;
+    LLVMValueRef none = LLVMConstNull(k->mask), all = LLVMConstAllOnes(k->mask);
+    LLVMValueRef set = LLVMBuildAnd(b, digit, gpu_i32(em, bit), "");
+    set = LLVMBuildICmp(b, LLVMIntNE, set, gpu_i32(em, 0), "");
+    LLVMValueRef others = LLVMBuildSelect(b, set, none, all, "");
+    return LLVMBuildXor(b, em->target->ballot(em, set), others, "");
+}
+
 /* The lanes whose digit is the same. */
 static LLVMValueRef peers_of(const Ranker *k, LLVMValueRef digit, LLVMValueRef counts)
 {
     GpuEmitter *em = k->em;
-    LLVMBuilderRef b = em->builder;
     LLVMValueRef peers = em->target->ballot(em, counts);
-    LLVMValueRef none = LLVMConstNull(k->mask), all = LLVMConstAllOnes(k->mask);
     for (int bit = 0; (int64_t)1 << bit < k->groups; bit++) {
-        LLVMValueRef set = LLVMBuildAnd(b, digit, gpu_i32(em, (int64_t)1 << bit), "");
-        set = LLVMBuildICmp(b, LLVMIntNE, set, gpu_i32(em, 0), "");
-        LLVMValueRef others = LLVMBuildSelect(b, set, none, all, "");
-        LLVMValueRef same = LLVMBuildXor(b, em->target->ballot(em, set), others, "");
-        peers = LLVMBuildAnd(b, peers, same, "");
+        peers = LLVMBuildAnd(em->builder, peers, same_bit(k, digit, 1u << bit), "");
     }
     return peers;
 }
@@ -136,13 +148,21 @@ static LLVMValueRef count_bits(const Ranker *k, LLVMValueRef mask)
     return LLVMBuildIntCast2(em->builder, count, em->i32, false, "");
 }
 
-static void take(Ranker *k, int r)
+/* i1: is register r's element one that counts? */
+static LLVMValueRef does_count(const Ranker *k, int r)
+{
+    GpuEmitter *em = k->em;
+    LLVMValueRef digit = k->digits->regs[r], groups = gpu_i32(em, k->groups);
+    LLVMValueRef counts = LLVMBuildICmp(em->builder, LLVMIntULT, digit, groups, "");
+    return gpu_both(em, counts, gpu_both(em, gpu_in_tile(em, k->type, r), k->holds));
+}
+
+static void rank_one(Ranker *k, int r)
 {
     GpuEmitter *em = k->em;
     LLVMBuilderRef b = em->builder;
     LLVMValueRef digit = k->digits->regs[r], groups = gpu_i32(em, k->groups);
-    LLVMValueRef counts = LLVMBuildICmp(b, LLVMIntULT, digit, groups, "");
-    counts = gpu_both(em, counts, gpu_both(em, gpu_in_tile(em, k->type, r), k->holds));
+    LLVMValueRef counts = does_count(k, r);
     LLVMValueRef column = LLVMBuildSelect(b, counts, digit, groups, "");
     LLVMValueRef peers = peers_of(k, digit, counts);
     LLVMValueRef at = column_at(k, k->own, column), before = load_i32(k, at);
@@ -154,7 +174,16 @@ static void take(Ranker *k, int r)
     k->known[r] = LLVMBuildAdd(b, column, LLVMBuildAdd(b, before, earlier, ""), "");
 }
 
-static void take_all(Ranker *k)
+static void count_one(Ranker *k, int r)
+{
+    GpuEmitter *em = k->em;
+    LLVMValueRef digit = k->digits->regs[r], groups = gpu_i32(em, k->groups);
+    LLVMValueRef column = LLVMBuildSelect(em->builder, does_count(k, r), digit, groups, "");
+    AtomicChange change = {.fn = "add", .dtype = DT_I32, .value = gpu_i32(em, 1)};
+    scalar_atomic(em->l, &change, column_at(k, k->own, column));
+}
+
+static void take_all(Ranker *k, void (*take)(Ranker *, int))
 {
     clear_row(k);
     for (int r = 0; r < k->n; r++) {
@@ -167,11 +196,15 @@ static void take_all(Ranker *k)
 
 /* ---- across warps ---- */
 
-/* A column becomes what the warps before have of it; in the first row the sum of all. */
+/* A column becomes what the warps before have of it, from the table on where that is counted in
+ * i32, too; in the first row the sum of all. */
 static void sum_column(const Ranker *k, LLVMValueRef column, bool total)
 {
     GpuEmitter *em = k->em;
     LLVMValueRef sum = gpu_i32(em, 0);
+    if (k->joined) {
+        sum = load_i32(k, column_at(k, table_at(k, 0), column));
+    }
     for (int warp = 0; warp < k->warps; warp++) {
         LLVMValueRef at = column_at(k, row_at(k, gpu_i32(em, warp)), column);
         LLVMValueRef own = load_i32(k, at);
@@ -217,7 +250,7 @@ void gpu_emit_histogram(GpuEmitter *em, const Op *op)
     Type type = op->results[0]->type;
     Ranker k = ranker_new(em, op, gpu_extent(em, type, 0));
     k.holds = gpu_first_holder(em, k.type->layout);
-    take_all(&k);
+    take_all(&k, count_one);
     sum_columns(&k, true);
     GpuValue *result = gpu_define(em, op->results[0]);
     for (int r = 0; r < gpu_registers(em, type); r++) {
@@ -277,6 +310,10 @@ static void define_ranks(const Ranker *k, LLVMValueRef row, int nth)
             LLVMValueRef column = LLVMBuildLShr(b, k->known[r], gpu_i32(em, HALF_BITS), "");
             LLVMValueRef rank = LLVMBuildAnd(b, k->known[r], gpu_i32(em, UINT16_MAX), "");
             rank = LLVMBuildAdd(b, rank, load_i32(k, column_at(k, row, column)), "");
+            if (k->joined) {
+                ranks->regs[r] = rank;
+                continue;
+            }
             LLVMValueRef at = LLVMBuildInBoundsGEP2(b, type, table_at(k, nth), &column, 1, "");
             LLVMValueRef first = LLVMBuildLoad2(b, type, at, "");
             ranks->regs[r] =
@@ -291,10 +328,11 @@ void gpu_emit_rank(GpuEmitter *em, const Op *op)
     if (!in_order(&k)) {
         gpu_bug(em, op, "its digits are not spread in their order");
     }
+    k.joined = op->n_results == 1 && op->results[0]->type->dtype == DT_I32;
     for (int i = 0; i < op->n_results; i++) {
         put_table(&k, i);
     }
-    take_all(&k);
+    take_all(&k, rank_one);
     sum_columns(&k, false);
     LLVMValueRef warp = gpu_i32(em, k.warps - 1); /* others hold copies */
     LLVMValueRef row = row_at(&k, LLVMBuildAnd(em->builder, em->role->warp, warp, ""));
@@ -347,6 +385,39 @@ void gpu_emit_arrange(GpuEmitter *em, const Op *op)
             place = inside ? LLVMBuildSelect(em->builder, inside, place, last, "") : place;
             LLVMValueRef value = LLVMBuildLoad2(em->builder, memory, value_at(em, op, place), "");
             to->regs[r] = gpu_from_memory(em, type->dtype, value);
+        }
+    }
+    em->target->sync(em); /* before the scratch is written again */
+}
+
+/* ---- lookup ---- */
+
+/* An index that is none of the table's reads its last column, which nobody wrote. */
+void gpu_emit_lookup(GpuEmitter *em, const Op *op)
+{
+    const Value *table = op->operands[0];
+    const GpuValue *from = gpu_value(em, table), *indices = gpu_value(em, op->operands[1]);
+    LLVMTypeRef memory = llvm_memory_type(em->l, table->type->dtype);
+    LLVMValueRef base = gpu_shared_slot(em, op->operands[2], NULL);
+    LLVMValueRef last = gpu_i32(em, gpu_extent(em, table->type, 0));
+    for (int r = 0; r < gpu_registers(em, table->type); r++) {
+        if (from->regs[r]) {
+            LLVMValueRef column = gpu_coord(em, table->type->layout, 0, r);
+            LLVMValueRef at = LLVMBuildInBoundsGEP2(em->builder, memory, base, &column, 1, "");
+            store_if(em, gpu_in_tile(em, table->type, r),
+                     gpu_to_memory(em, table->type->dtype, from->regs[r]), at);
+        }
+    }
+    em->target->sync(em);
+    GpuValue *to = gpu_define(em, op->results[0]);
+    for (int r = 0; r < to->n; r++) {
+        if (indices->regs[r]) {
+            LLVMValueRef index = indices->regs[r];
+            LLVMValueRef good = LLVMBuildICmp(em->builder, LLVMIntULT, index, last, "");
+            index = LLVMBuildSelect(em->builder, good, index, last, "");
+            LLVMValueRef at = LLVMBuildInBoundsGEP2(em->builder, memory, base, &index, 1, "");
+            LLVMValueRef value = LLVMBuildLoad2(em->builder, memory, at, "");
+            to->regs[r] = gpu_from_memory(em, table->type->dtype, value);
         }
     }
     em->target->sync(em); /* before the scratch is written again */

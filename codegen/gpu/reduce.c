@@ -6,6 +6,8 @@
 #include "codegen/scalar_ops.h"
 #include "ir/build.h"
 
+#include <string.h>
+
 enum {
     FEW_WARPS = 2 /* whose parts each thread reads by itself */,
     ACCESS_BYTES = 16,
@@ -21,7 +23,9 @@ struct GpuReduce {
     Type from, to;
     LLVMValueRef *regs; /* of the operand, combined in place */
     int n;
-    GpuReduce *before; /* that meets with it */
+    const GpuValue *pairs; /* two elements of 16 bits a word, which the operand widens; or NULL */
+    LLVMValueRef *words;   /* of those, combined in place */
+    GpuReduce *before;     /* that meets with it */
 };
 
 typedef GpuReduce Reducer;
@@ -74,6 +78,80 @@ static int gathers(const Reducer *red, int r)
         }
     }
     return r;
+}
+
+/* ---- two elements at a time ---- */
+
+/* Is it widened anew behind the reduction (passes/opt_again.c)? */
+static bool is_narrow_behind(const Op *reduce, const Value *narrow)
+{
+    for (const Op *op = reduce->next; op; op = op->next) {
+        if (op->kind == OP_AGAIN && op->operands[0] == narrow) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The greatest of 16-bit floats, widened, is the greatest of what was widened: words that hold two
+ * of them are compared as they were loaded, where what is widened need not be there yet. */
+static const GpuValue *find_pairs(Reducer *red)
+{
+    const Op *cast = red->op->operands[0]->def;
+    bool extreme = strcmp(red->fn, "max") == 0 || strcmp(red->fn, "min") == 0;
+    if (!extreme || !red->em->target->extreme_pair || !cast || cast->kind != OP_CAST ||
+        red->dtype != DT_F32 || gpu_overhangs(red->em, red->from, red->axis)) {
+        return NULL;
+    }
+    DType narrow = cast->operands[0]->type->dtype;
+    const GpuValue *in = gpu_value(red->em, cast->operands[0]);
+    bool pairs = (narrow == DT_BF16 || narrow == DT_F16) && in->halves &&
+                 is_narrow_behind(red->op, cast->operands[0]);
+    return pairs ? in : NULL;
+}
+
+/* The word of registers r and r + 1, of which both are along the axis; or NULL. */
+static LLVMValueRef pair_at(const Reducer *red, int r)
+{
+    const Layout *layout = red->from->layout;
+    if (!red->pairs || r % 2 || r + 1 >= red->n ||
+        !moves_along(red, layout->basis[IN_REGISTER][0])) {
+        return NULL;
+    }
+    const GpuHalf *halves = red->pairs->halves + r;
+    return halves[1].word == halves[0].word ? halves[0].word : NULL;
+}
+
+static void take_pair(Reducer *red, LLVMValueRef word, int r)
+{
+    LLVMValueRef *to = &red->words[gathers(red, r)];
+    DType dtype = red->op->operands[0]->def->operands[0]->type->dtype;
+    bool most = strcmp(red->fn, "max") == 0;
+    *to = *to ? red->em->target->extreme_pair(red->em, most, dtype, *to, word) : word;
+}
+
+/* Both elements of a word, widened. */
+static void widen_word(Reducer *red, LLVMValueRef word, LLVMValueRef *out)
+{
+    GpuEmitter *em = red->em;
+    DType dtype = red->op->operands[0]->def->operands[0]->type->dtype;
+    LLVMTypeRef pair = LLVMVectorType(gpu_type(em, dtype), 2);
+    gpu_unpack(em, LLVMBuildBitCast(em->builder, word, pair, ""), 2, out);
+    for (int i = 0; i < 2; i++) {
+        out[i] = LLVMBuildFPExt(em->builder, out[i], em->f32, "");
+    }
+}
+
+static void end_pairs(Reducer *red)
+{
+    for (int r = 0; r < red->n; r++) {
+        if (red->words[r]) {
+            LLVMValueRef both[2];
+            widen_word(red, red->words[r], both);
+            red->regs[r] = combine(red, red->regs[r], both[0]);
+            red->regs[r + 1] = combine(red, red->regs[r + 1], both[1]);
+        }
+    }
 }
 
 /* Halves the registers along each bit of the axis, highest first: short chains. */
@@ -356,6 +434,8 @@ GpuReduce *gpu_reduce_begin(GpuEmitter *em, const Op *op)
                      .to = op->results[0]->type,
                      .n = gpu_registers(em, operand->type)};
     red->regs = ARENA_ARRAY(em->arena, LLVMValueRef, red->n);
+    red->words = ARENA_ARRAY(em->arena, LLVMValueRef, red->n);
+    red->pairs = find_pairs(red);
     return red;
 }
 
@@ -363,7 +443,11 @@ void gpu_reduce_take(GpuReduce *red, int from, int n)
 {
     const GpuValue *in = gpu_value(red->em, red->op->operands[0]);
     for (int r = from; r < from + n; r++) {
-        if (in->regs[r] && gpu_canonical(red->from->layout, r) == r) {
+        bool counts = in->regs[r] && gpu_canonical(red->from->layout, r) == r;
+        LLVMValueRef word = counts && r + 1 < from + n ? pair_at(red, r) : NULL;
+        if (word) {
+            take_pair(red, word, r++);
+        } else if (counts) {
             int to = gathers(red, r);
             red->regs[to] = combine(red, red->regs[to], element(red, in->regs[r], r));
         }
@@ -482,6 +566,7 @@ static void reduce_warps(Reducer *red)
 
 void gpu_reduce_end(GpuReduce *red)
 {
+    end_pairs(red);
     reduce_registers(red);
     reduce_lanes(red);
     if (warp_mask(red)) {

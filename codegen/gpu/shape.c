@@ -2,6 +2,7 @@
 /* Ops that stay inside a thread: constants, indices, arithmetic, shapes, masks. Registers that hold
  * the same element share one LLVM value: work is done for the first of them. */
 #include "codegen/gpu/tiles.h"
+#include "codegen/scalar_low.h"
 #include "codegen/scalar_ops.h"
 
 enum { MOST_OPERANDS = 4 };
@@ -65,6 +66,17 @@ static LLVMValueRef index_of_register(GpuEmitter *em, const Layout *layout, LLVM
     return LLVMBuildAdd(em->builder, first, coord, "");
 }
 
+/* What is known to be a multiple is told to those who look (scalar_low.h): counters of loops do not
+ * show it. */
+static LLVMValueRef multiple_of(GpuEmitter *em, LLVMValueRef first, int64_t n)
+{
+    if (n <= 1 || scalar_low_zeros(first) >= __builtin_ctzll((unsigned long long)n)) {
+        return first;
+    }
+    LLVMValueRef mask = LLVMConstInt(LLVMTypeOf(first), (unsigned long long)-n, true);
+    return LLVMBuildAnd(em->builder, first, mask, "");
+}
+
 void gpu_emit_indices(GpuEmitter *em, const Op *op, int from, int n)
 {
     const Value *result = op->results[0];
@@ -74,6 +86,7 @@ void gpu_emit_indices(GpuEmitter *em, const Op *op, int from, int n)
     LLVMValueRef first =
         op->kind == OP_IOTA ? gpu_i64(em, 0) : gpu_value(em, op->operands[0])->regs[0];
     first = LLVMBuildIntCast2(em->builder, first, type, true, "");
+    first = multiple_of(em, first, op_int(op, ATTR_VECTOR, 1));
     LLVMValueRef own = index_of_thread(em, layout, first);
     for (int r = from; r < from + n; r++) {
         if (starts(em, result, out, r)) {

@@ -47,6 +47,17 @@ void gpu_emit_quotients(GpuEmitter *em, const Op *op, int from, int n, GpuDivide
 /* gpu_divisions_check of all registers. */
 bool gpu_quotients_check(GpuEmitter *em, const Op *op, GpuDivide how, LLVMValueRef *used,
                          LLVMValueRef *good);
+/* power.c: an exponential that has a shorter way where its elements lie near the row's greatest. */
+typedef struct GpuPower {
+    const Op *clamp, *turns, *whole, *result;
+    const Value *value, *narrow, *greatest; /* p; x as loaded; m */
+} GpuPower;
+/* Is `op` the last one of such an exponential? */
+bool gpu_power_match(const GpuEmitter *em, const Op *op, GpuPower *power);
+/* i1: do all of the thread's elements lie there? NULL: nobody can tell. */
+LLVMValueRef gpu_power_check(GpuEmitter *em, const GpuPower *power);
+/* Registers [from, from + n) of an op that the shorter way has otherwise; false: it has not. */
+bool gpu_power_emit(GpuEmitter *em, const GpuPower *power, const Op *op, int from, int n);
 /* broadcast, expand, squeeze, permute, convert: registers by other names. */
 void gpu_emit_rename(GpuEmitter *em, const Op *op);
 void gpu_emit_mask(GpuEmitter *em, const Op *op);
@@ -121,6 +132,7 @@ LLVMValueRef gpu_any_warp(GpuEmitter *em, LLVMValueRef any);
 void gpu_emit_histogram(GpuEmitter *em, const Op *op);
 void gpu_emit_rank(GpuEmitter *em, const Op *op);
 void gpu_emit_arrange(GpuEmitter *em, const Op *op);
+void gpu_emit_lookup(GpuEmitter *em, const Op *op);
 
 /* scan.c: scan and fold */
 void gpu_emit_fold(GpuEmitter *em, Op *op);
@@ -186,13 +198,16 @@ void gpu_unpack(GpuEmitter *em, LLVMValueRef vector, int n, LLVMValueRef *out);
 /* n neighbours of memory, whose first one is at a multiple of all their bytes. */
 void gpu_load_run(GpuEmitter *em, LLVMTypeRef type, LLVMValueRef at, int n, LLVMValueRef *out);
 
-/* i64, elements between neighbours along each axis of a tensor (global.c). */
+/* i64, elements between neighbours along each axis of a tensor (coords.c). */
 void gpu_strides(GpuEmitter *em, Type tensor, LLVMValueRef *strides);
+void gpu_known_strides(GpuEmitter *em, Type tensor, LLVMValueRef *strides);
 
 /* Registers that an access takes at once: `n` of them, contiguous along the last axis. */
+enum { GPU_RUN = 32 };
+
 typedef struct GpuRun {
     int n;
-    int regs[32];
+    int regs[GPU_RUN];
 } GpuRun;
 /* How many registers (a power of two, at most `most`) are contiguous along the last axis. */
 int gpu_run_length(GpuEmitter *em, Type type, int most);

@@ -34,14 +34,21 @@ static int region_of(const Op *op, const Op *around)
     return -1;
 }
 
-/* Warps of the role that runs op: all of the block's outside of roles. */
+static int teams_of(const Op *roles, int role)
+{
+    const Attr *teams = op_attr(roles, ATTR_TEAMS);
+    return teams ? (int)teams->ints[role] : 1;
+}
+
+/* Warps of the role (or team) that runs op: all of the block's outside of roles. */
 static int warps_of(GpuEmitter *em, const Op *op)
 {
     const Op *roles = op_enclosing(op, OP_ROLES);
     if (!roles) {
         return em->warps;
     }
-    return (int)op_attr(roles, ATTR_WARPS)->ints[region_of(op, roles)];
+    int role = region_of(op, roles);
+    return (int)op_attr(roles, ATTR_WARPS)->ints[role] / teams_of(roles, role);
 }
 
 static bool only_scalars(const Op *op)
@@ -290,39 +297,42 @@ static bool stores_in_bulk(Block *block)
 
 /* ---- turns ---- */
 
-/* A named barrier for each warp group: it waits there, and the one before it arrives there when it
+/* Who go in turns: a role's teams, or the warp groups of its only one. */
+static int turn_takers(const GpuEmitter *em)
+{
+    const GpuRole *role = em->role;
+    return role->team ? role->teams : role->warps / GROUP_WARPS;
+}
+
+static LLVMValueRef own_turn(GpuEmitter *em)
+{
+    LLVMValueRef groups = gpu_i32(em, GROUP_WARPS);
+    return em->role->team ? em->role->team : LLVMBuildUDiv(em->builder, em->role->warp, groups, "");
+}
+
+/* A named barrier for each of them: it waits there, and the one before it arrives there when it
  * passes its turn on. */
-static void emit_turn(GpuEmitter *em, const char *verb, LLVMValueRef group)
+static void emit_turn(GpuEmitter *em, const char *verb, LLVMValueRef who)
 {
-    LLVMValueRef at = LLVMBuildAdd(em->builder, group, gpu_i32(em, em->role->turns), "");
-    const char *text =
-        arena_printf(em->arena, "bar.%s $0, %d;", verb, 2 * GROUP_WARPS << em->warp_bits);
+    int warps = em->role->team ? em->role->warps : GROUP_WARPS;
+    LLVMValueRef at = LLVMBuildAdd(em->builder, who, gpu_i32(em, em->role->turns), "");
+    const char *text = arena_printf(em->arena, "bar.%s $0, %d;", verb, 2 * warps << em->warp_bits);
     gpu_asm(em, LLVMVoidTypeInContext(em->context), text, "r,~{memory}", true, 1, &at);
-}
-
-static LLVMValueRef own_group(GpuEmitter *em)
-{
-    return LLVMBuildUDiv(em->builder, em->role->warp, gpu_i32(em, GROUP_WARPS), "");
-}
-
-static bool alone(const GpuEmitter *em)
-{
-    return em->role->warps <= GROUP_WARPS;
 }
 
 static void emit_take_turn(GpuEmitter *em)
 {
-    if (!alone(em)) {
-        emit_turn(em, "sync", own_group(em));
+    if (turn_takers(em) > 1) {
+        emit_turn(em, "sync", own_turn(em));
     }
 }
 
 static void emit_pass_turn(GpuEmitter *em)
 {
-    if (!alone(em)) {
-        LLVMValueRef next = LLVMBuildAdd(em->builder, own_group(em), gpu_i32(em, 1), "");
-        LLVMValueRef groups = gpu_i32(em, em->role->warps / GROUP_WARPS);
-        emit_turn(em, "arrive", LLVMBuildURem(em->builder, next, groups, ""));
+    int takers = turn_takers(em);
+    if (takers > 1) {
+        LLVMValueRef next = LLVMBuildAdd(em->builder, own_turn(em), gpu_i32(em, 1), "");
+        emit_turn(em, "arrive", LLVMBuildURem(em->builder, next, gpu_i32(em, takers), ""));
     }
 }
 
@@ -331,20 +341,20 @@ static void see_turn(Op *op, void *user)
     *(bool *)user |= op->kind == OP_TAKE_TURN;
 }
 
-/* The first turn is the first group's: as if the last one had passed it on. */
+/* The first turn is the first one's: as if the last one had passed it on. */
 static void begin_turns(GpuEmitter *em, Block *block)
 {
     bool found = false;
+    int takers = turn_takers(em);
     block_walk(block, see_turn, &found);
-    if (!found || alone(em)) {
+    if (!found || takers < 2) {
         return;
     }
-    int groups = em->role->warps / GROUP_WARPS;
     em->role->turns = em->n_named_barriers + 1;
-    em->n_named_barriers += groups;
+    em->n_named_barriers += takers;
     LLVMBasicBlockRef last = gpu_new_block(em, "last"), after = gpu_new_block(em, "turns");
     LLVMValueRef is_last =
-        LLVMBuildICmp(em->builder, LLVMIntEQ, own_group(em), gpu_i32(em, groups - 1), "");
+        LLVMBuildICmp(em->builder, LLVMIntEQ, own_turn(em), gpu_i32(em, takers - 1), "");
     LLVMBuildCondBr(em->builder, is_last, last, after);
     gpu_go(em, last);
     emit_pass_turn(em);
@@ -390,7 +400,9 @@ static void emit_roles(GpuEmitter *em, const Op *op)
         if (registers) {
             emit_registers(em, registers->ints[i]);
         }
-        em->role = gpu_role_enter(em, first, count, ++em->n_named_barriers);
+        int teams = teams_of(op, i);
+        em->role = gpu_role_enter(em, first, count, teams, em->n_named_barriers + 1);
+        em->n_named_barriers += teams;
         emit_role(em, op, i);
         LLVMBuildBr(em->builder, joined);
         em->role = outer;

@@ -5,9 +5,13 @@
  * and, when it has more rows than a box may have, for each part of the rows. Indices that are
  * scalars have box extent 1. The engine fills with 0 what lies outside of the tensor, and clips
  * stores. It fills slowly: of a tensor with fewer rows than a tile, the box has as many as there
- * are, and the rest of the tile is 0 from the block's begin on. */
+ * are, and the rest of the tile is 0 from the block's begin on.
+ *
+ * Of a view of windows the rows are pixels, which the engine walks by itself (im2col mode): from
+ * the first one of a tile, each as a window begins there, and moved by the taps. */
 #include "codegen/nvptx/hopper.h"
 
+#include "codegen/plan.h"
 #include "ir/build.h"
 
 enum { MOST_BOX = 256, MOST_BULK_RANK = 5, WIDE_L2_BYTES = 128, CLEAR_BYTES = 16 };
@@ -129,6 +133,7 @@ static Boxes cut_boxes(GpuEmitter *em, const Op *op)
 /* ---- tensors of few rows ---- */
 
 typedef struct Loads {
+    const Func *func;
     const Value *shared;
     Dim rows;   /* of the tensors that are copied there */
     bool alike; /* nothing else is written there, and all have so many */
@@ -141,7 +146,8 @@ static void see_load(Op *op, void *user)
         Access tensor = tensor_access(op);
         int axis = rows_axis(&tensor);
         Dim rows = axis < 0 ? NULL : tensor.memory->type->dims[axis];
-        loads->alike = loads->alike && rows && (!loads->rows || loads->rows == rows);
+        loads->alike = loads->alike && rows && (!loads->rows || loads->rows == rows) &&
+                       !func_windows_of(loads->func, tensor.memory);
         loads->rows = rows;
     } else if (op->kind == OP_SHARED_STORE && op->operands[0] == loads->shared) {
         loads->alike = false;
@@ -149,10 +155,10 @@ static void see_load(Op *op, void *user)
 }
 
 /* Rows of all tensors that go to this memory, when one tile has them all and may have more. */
-static Dim few_rows(const Value *shared)
+static Dim few_rows(const GpuEmitter *em, const Value *shared)
 {
     Type type = shared->type;
-    Loads loads = {.shared = shared, .alike = true};
+    Loads loads = {.func = em->func, .shared = shared, .alike = true};
     int64_t rows = type->rank == 3 ? poly_capacity(type->dims[1]) : 0;
     block_walk(op_enclosing(shared->def, OP_LAUNCH)->regions[0], see_load, &loads);
     bool few = loads.alike && loads.rows && rows <= MOST_BOX && poly_most(loads.rows) <= rows &&
@@ -194,7 +200,7 @@ void hopper_clear_few(GpuEmitter *em)
     bool any = false;
     for (size_t i = 0; i < em->shareds.n; i++) {
         const Op *op = em->shareds.items[i].op;
-        if (op->kind == OP_SHARED && few_rows(op->results[0])) {
+        if (op->kind == OP_SHARED && few_rows(em, op->results[0])) {
             clear_tiles(em, op->results[0]);
             any = true;
         }
@@ -205,10 +211,28 @@ void hopper_clear_few(GpuEmitter *em)
     }
 }
 
+/* Pixels instead of rows; the tensor's own axes. */
+static void describe_windows(GpuEmitter *em, const Param *view, const Boxes *boxes, PlanMap *map)
+{
+    const Windows *windows = view->windows;
+    Type given = param_given(view);
+    map->rank = windows->n + 2;
+    map->n_windows = windows->n;
+    for (int axis = 0; axis < map->rank; axis++) {
+        map->box[axis] = 1;
+    }
+    map->box[0] = boxes->part_rows;
+    map->box[map->rank - 1] = boxes->chunk_cols;
+    for (int i = 0; i < windows->n; i++) {
+        map->windows[i] = (PlanWindows){windows->axes[i].first, windows->axes[i].step,
+                                        plan_expr(em->func, given->dims[1 + i])};
+    }
+}
+
 void hopper_describe_map(GpuEmitter *em, const Op *op, PlanMap *map)
 {
     Boxes boxes = cut_boxes(em, op);
-    bool few = op->kind == OP_BULK_LOAD && few_rows(shared_access(op).memory);
+    bool few = op->kind == OP_BULK_LOAD && few_rows(em, shared_access(op).memory);
     map->rank = boxes.rank;
     map->few = few ? boxes.rows + 1 : 0;
     for (int axis = 0; axis < boxes.rank; axis++) {
@@ -216,6 +240,10 @@ void hopper_describe_map(GpuEmitter *em, const Op *op, PlanMap *map)
     }
     map->swizzle = (int)op_int(allocation(em, shared_access(op).memory), ATTR_SWIZZLE, 0);
     map->wide_l2 = op->kind == OP_BULK_LOAD && map->swizzle == WIDE_L2_BYTES;
+    const Value *tensor = tensor_access(op).memory;
+    if (func_windows_of(em->func, tensor)) {
+        describe_windows(em, &em->func->params.items[tensor->index], &boxes, map);
+    }
 }
 
 /* ---- coordinates ---- */
@@ -265,7 +293,7 @@ static const char *coordinate_list(GpuEmitter *em, int rank, int at)
 
 typedef struct BulkOp {
     const char *text, *constraints;
-    LLVMValueRef args[3 + MOST_BULK_RANK];
+    LLVMValueRef args[3 + MOST_BULK_RANK + MOST_SPATIAL];
     int n_fixed; /* operands before the coordinates; the first is the shared address */
 } BulkOp;
 
@@ -301,6 +329,96 @@ static const char *bulk_constraints(GpuEmitter *em, const char *fixed, int rank)
     return text.data;
 }
 
+/* ---- windows ---- */
+
+/* Where a value is made, if that is done: what is computed of it there is not computed in each step
+ * of a loop below. Returns where to go on; NULL: the cursor has not moved. */
+static LLVMBasicBlockRef go_to_source(GpuEmitter *em, LLVMValueRef value)
+{
+    LLVMBasicBlockRef now = LLVMGetInsertBlock(em->builder);
+    LLVMBasicBlockRef source = LLVMIsAInstruction(value) ? LLVMGetInstructionParent(value) : NULL;
+    LLVMValueRef last = source && source != now ? LLVMGetBasicBlockTerminator(source) : NULL;
+    if (last) {
+        LLVMPositionBuilderBefore(em->builder, last);
+    }
+    return last ? now : NULL;
+}
+
+/* i32: the images' index, then where the window of a pixel begins on each spatial axis. */
+static void pixel_place(GpuEmitter *em, const Access *tensor, int64_t ahead, LLVMValueRef *place)
+{
+    const Param *view = &em->func->params.items[tensor->memory->index];
+    const Windows *windows = view->windows;
+    Type given = param_given(view);
+    LLVMValueRef source = gpu_value(em, tensor->indices[0])->regs[0];
+    LLVMBasicBlockRef back = go_to_source(em, source);
+    bool wide = poly_most(tensor->memory->type->dims[0]) > INT32_MAX - MOST_BOX * MOST_BOX;
+    LLVMTypeRef type = wide ? em->i64 : em->i32;
+    LLVMValueRef pixel = gpu_access_first(em, tensor, 0);
+    pixel = LLVMBuildAdd(em->builder, pixel, gpu_i64(em, ahead), "");
+    pixel = LLVMBuildIntCast2(em->builder, pixel, type, false, "");
+    for (int i = windows->n; i > 0; i--) {
+        LLVMValueRef places = gpu_size_value(em, given->dims[i]);
+        places = LLVMBuildIntCast2(em->builder, places, type, false, "");
+        LLVMValueRef at = LLVMBuildURem(em->builder, pixel, places, "");
+        pixel = LLVMBuildUDiv(em->builder, pixel, places, "");
+        at = LLVMBuildTrunc(em->builder, at, em->i32, "");
+        at = LLVMBuildMul(em->builder, at, gpu_i32(em, windows->axes[i - 1].step), "");
+        place[i] = plus(em, at, windows->axes[i - 1].first);
+    }
+    place[0] = LLVMBuildTrunc(em->builder, pixel, em->i32, "");
+    if (back) {
+        gpu_go(em, back);
+    }
+}
+
+/* i16: how far the taps move a window, the fastest axis first, as the instruction has them. */
+static void tap_offsets(GpuEmitter *em, const Access *tensor, const Windows *windows,
+                        LLVMValueRef *offsets)
+{
+    LLVMTypeRef i16 = em->i16;
+    int tap = 1;
+    for (int i = 0; i < windows->n; i++) {
+        LLVMValueRef *offset = &offsets[windows->n - 1 - i];
+        *offset = LLVMConstNull(i16);
+        if (windows->axes[i].apart) {
+            LLVMValueRef at = gpu_access_first(em, tensor, tap++);
+            at = LLVMBuildMul(em->builder, at, gpu_i64(em, windows->axes[i].apart), "");
+            *offset = LLVMBuildTrunc(em->builder, at, i16, "");
+        }
+    }
+}
+
+static void emit_windows(GpuEmitter *em, const Op *op, const Boxes *boxes, BulkOp *bulk)
+{
+    Access tensor = tensor_access(op);
+    const Windows *windows = func_windows_of(em->func, tensor.memory);
+    int n = windows->n, rank = n + 2;
+    LLVMValueRef place[1 + MOST_SPATIAL], address = bulk->args[0];
+    LLVMValueRef channel = gpu_access_first(em, &tensor, tensor.n - 1);
+    channel = LLVMBuildTrunc(em->builder, channel, em->i32, "");
+    bulk->constraints = n == 1   ? "r,l,r,r,r,r,h,~{memory}"
+                        : n == 2 ? "r,l,r,r,r,r,r,h,h,~{memory}"
+                                 : "r,l,r,r,r,r,r,r,h,h,h,~{memory}";
+    bulk->text = arena_printf(em->arena,
+                              "cp.async.bulk.tensor.%dd.shared::cluster.global.im2col"
+                              ".mbarrier::complete_tx::bytes [$0], [$1, %s], [$2], %s;",
+                              rank, coordinate_list(em, rank, 3), coordinate_list(em, n, 3 + rank));
+    tap_offsets(em, &tensor, windows, &bulk->args[3 + rank]);
+    for (int64_t part = 0; part < boxes->parts; part++) {
+        pixel_place(em, &tensor, part * boxes->part_rows, place);
+        for (int i = 0; i <= n; i++) {
+            bulk->args[3 + rank - 1 - i] = place[i];
+        }
+        for (int64_t chunk = 0; chunk < boxes->chunks; chunk++) {
+            bulk->args[0] = plus(em, address, box_offset(boxes, part, chunk));
+            bulk->args[3] = plus(em, channel, chunk * boxes->chunk_cols);
+            gpu_asm(em, LLVMVoidTypeInContext(em->context), bulk->text, bulk->constraints, true,
+                    3 + rank + n, bulk->args);
+        }
+    }
+}
+
 /* ---- the ops ---- */
 
 void hopper_emit_bulk_load(GpuEmitter *em, Op *op)
@@ -311,7 +429,7 @@ void hopper_emit_bulk_load(GpuEmitter *em, Op *op)
     HopperTile tile = hopper_tile(em, op, &shared);
     LLVMValueRef position = gpu_scalar(em, barrier.indices[0]);
     LLVMValueRef slot = hopper_address(em, gpu_shared_slot(em, barrier.memory, position));
-    Dim few = few_rows(shared.memory);
+    Dim few = few_rows(em, shared.memory);
     LLVMValueRef bytes = gpu_i32(em, boxes.box_bytes * boxes.parts * boxes.chunks);
     if (few) {
         LLVMValueRef row = gpu_i32(em, boxes.box_bytes / boxes.part_rows * boxes.chunks);
@@ -321,6 +439,11 @@ void hopper_emit_bulk_load(GpuEmitter *em, Op *op)
             "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,~{memory}", true, 2,
             (LLVMValueRef[]){slot, bytes});
     BulkOp bulk = {.args = {tile.address, gpu_map(em, op), slot}, .n_fixed = 3};
+    if (func_windows_of(em->func, tensor_access(op).memory)) {
+        emit_windows(em, op, &boxes, &bulk);
+        hopper_elected_end(em, after);
+        return;
+    }
     bulk.constraints = bulk_constraints(em, "r,l,r", boxes.rank);
     bulk.text = arena_printf(em->arena,
                              "cp.async.bulk.tensor.%dd.shared::cluster.global"

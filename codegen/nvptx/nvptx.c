@@ -131,10 +131,30 @@ static LLVMValueRef opaque(GpuEmitter *em, LLVMValueRef i32)
     return gpu_asm(em, em->i32, "mov.b32 $0, $1;", "=r,r", true, 1, &i32);
 }
 
+static LLVMValueRef extreme_pair(GpuEmitter *em, bool most, DType dtype, LLVMValueRef a,
+                                 LLVMValueRef c)
+{
+    static const char *const texts[2][2] = {
+        {"min.NaN.f16x2 $0, $1, $2;", "min.NaN.bf16x2 $0, $1, $2;"},
+        {"max.NaN.f16x2 $0, $1, $2;", "max.NaN.bf16x2 $0, $1, $2;"}};
+    LLVMValueRef args[] = {a, c};
+    return gpu_asm(em, em->i32, texts[most][dtype == DT_BF16], "=r,r,r", false, 2, args);
+}
+
 static LLVMValueRef ballot(GpuEmitter *em, LLVMValueRef i1)
 {
     LLVMValueRef args[] = {gpu_i32(em, -1), i1};
     return gpu_intrinsic(em, "llvm.nvvm.vote.ballot.sync", 0, NULL, 2, args);
+}
+
+/* One predicate for the vote and for what is turned: LLVM makes it twice. */
+static LLVMValueRef same_bit(GpuEmitter *em, LLVMValueRef i32, uint32_t bit)
+{
+    LLVMValueRef args[] = {i32, gpu_i32(em, bit)};
+    return gpu_asm(em, em->i32,
+                   "{ .reg .pred p; .reg .b32 t; and.b32 t, $1, $2; setp.ne.b32 p, t, 0; "
+                   "vote.sync.ballot.b32 $0, p, 0xffffffff; @!p not.b32 $0, $0; }",
+                   "=r,r,n", true, 2, args);
 }
 
 static void warp_sync(GpuEmitter *em)
@@ -152,6 +172,9 @@ static void sync_role(GpuEmitter *em)
         return;
     }
     LLVMValueRef args[] = {gpu_i32(em, role->barrier), gpu_i32(em, role->warps << em->warp_bits)};
+    if (role->team) {
+        args[0] = LLVMBuildAdd(em->builder, args[0], role->team, "");
+    }
     gpu_intrinsic(em, "llvm.nvvm.barrier.cta.sync.aligned.count", 0, NULL, 2, args);
 }
 
@@ -348,7 +371,9 @@ const GpuTarget gpu_nvptx = {
     .warp_uniform = warp_uniform,
     .shuffle_xor = shuffle_xor,
     .opaque = opaque,
+    .extreme_pair = extreme_pair,
     .ballot = ballot,
+    .same_bit = same_bit,
     .warp_sync = warp_sync,
     .sync = sync_role,
     .reciprocal = reciprocal,

@@ -240,6 +240,11 @@ typedef struct TesseraOptions {
     size_t n_lines;
     int optimize; /* 0: as normal; 1…3: LLVM's level; -1: its level 0 */
     bool wide;    /* of tessera_interpret: all floats are f64, those of the arguments, too */
+    /* A file of pins, schedules that `tessera tune` measured; "": none. NULL: as tessera_pins_use
+     * says. Lines of the source's schedule blocks, and `lines`, count more. */
+    const char *pins;
+    /* As tessera_device_info names it: pins of others do not count; NULL: any of the target. */
+    const char *device;
 } TesseraOptions;
 
 typedef struct TesseraKernel TesseraKernel;
@@ -331,6 +336,32 @@ typedef struct TesseraTarget {
 } TesseraTarget;
 /* NULL past the last. */
 TESSERA_API const TesseraTarget *tessera_target(TesseraContext *context, size_t index);
+
+/* ---- pins: schedules that were measured ----
+ *
+ * `tessera tune pin` writes them, as text, into a file beside the source, linear.tune for
+ * linear.tile. An entry is for a kernel as it is typed, a device, and a bucket of sizes: an octave
+ * as 2049..4096, and what divides them. It is used for the sizes of the options, where these are
+ * given, else each launch takes the code for its own. What does not hold any more is a warning. */
+
+/* For later calls with this context, where options say nothing else: NULL: the file beside the
+ * source; a path: that file; "off": none. */
+TESSERA_API TesseraStatus tessera_pins_use(TesseraContext *context, const char *path);
+
+/* What measurements of a kernel are kept under. */
+typedef struct TesseraTuning {
+    const char *kernel;
+    const char *digest; /* of the kernel as it is typed, before sizes and schedule */
+    const char *types;  /* "D=128, T=bf16", by name */
+    const char *bucket; /* "K=2049..4096%64, M=2049..4096%64" */
+    const char *sizes;  /* "K=4096, M=4096" */
+    const char *device; /* as tessera_device_info names it; "" without one */
+    const char *arch;   /* the target; of a CPU its name for LLVM */
+} TesseraTuning;
+/* Sizes must all be known. `device` NULL: the options' target alone. Texts are good until the next
+ * call of this with the program. */
+TESSERA_API TesseraStatus tessera_tuning(TesseraProgram *program, const TesseraOptions *options,
+                                         const TesseraDevice *device, TesseraTuning *tuning);
 
 /* ---- compiling ahead, in threads of the library's ----
  *

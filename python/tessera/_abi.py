@@ -41,7 +41,7 @@ class Options(Structure):
                 ("args", POINTER(Arg)), ("n_args", c_size_t),
                 ("strides", POINTER(Pair)), ("n_strides", c_size_t),
                 ("lines", POINTER(c_char_p)), ("n_lines", c_size_t), ("optimize", c_int),
-                ("wide", c_bool)]
+                ("wide", c_bool), ("pins", c_char_p), ("device", c_char_p)]
 
 
 class Inferred(Structure):

@@ -2,6 +2,7 @@
 """Kernels that are compiled: what is asked for, and what came of it."""
 
 import ctypes
+import os
 from ctypes import byref, c_char_p
 
 from . import _abi, _arrays
@@ -71,7 +72,7 @@ class Compiler:
         self._program, self._runtime, self._params = program, program._runtime, params
         self._given, self.made = given, {}
 
-    def _options(self, target, values, named, looks):
+    def _options(self, target, values, named, looks, device):
         """tessera_infer's answer as options: (options, what they point to, bindings, sizes)."""
         params, given = self._params, self._given
         bindings = {n: v for n, v in named.items() if n in params.generics}
@@ -87,7 +88,9 @@ class Compiler:
         options = Options(kernel=params.kernel.encode(), target=target.encode(),
                           bindings=pairs, n_bindings=len(pairs), sizes=sizes, n_sizes=len(sizes),
                           facts=facts, n_facts=len(facts), lines=lines, n_lines=len(lines),
-                          optimize=given.get("optimize", 0))
+                          optimize=given.get("optimize", 0),
+                          pins=None if given.get("pins") is None else os.fsencode(given["pins"]),
+                          device=device and device.encode())
         known = _abi.array(Tensor, [tensor_of(look) for look in looks])
         inferred = _abi.Inferred()
         self._runtime.call("infer", self._program._handle, byref(options), known, byref(inferred))
@@ -103,11 +106,11 @@ class Compiler:
         texts = {n.decode(): v.decode() for n, v in bound.items()}
         return options, [pairs, sizes, facts, lines], texts, found
 
-    def compile(self, target, values, named, looks):
+    def compile(self, target, values, named, looks, device=None):
         """`looks`: one a parameter, inputs, then outputs; None where nothing is known."""
         params = self._params
         with self._runtime.lock:
-            options, kept, bindings, sizes = self._options(target, values, named, looks)
+            options, kept, bindings, sizes = self._options(target, values, named, looks, device)
             launched = [look for p, look in zip([*params.inputs, *params.outputs], looks)
                         if not p.is_const]
             lying = ()
@@ -118,7 +121,7 @@ class Compiler:
                 self._place_made(args, launched, options, bindings, sizes)
                 options.args, options.n_args = args, len(args)
                 kept.append(args)
-            key = (target, tuple(bindings.items()),
+            key = (target, device, tuple(bindings.items()),
                    tuple((options.sizes[i].name, options.sizes[i].value)
                          for i in range(options.n_sizes)), lying)
             found = self.made.get(key)

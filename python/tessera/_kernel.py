@@ -87,10 +87,12 @@ class Kernel:
 
     # ---- options ----
 
-    def given(self, *, schedule=(), facts=None, optimize=0, **bindings):
+    def given(self, *, schedule=(), facts=None, optimize=0, pins=None, **bindings):
         """The same kernel, compiled with these lines of a schedule, with facts of sizes (a number:
         what they are multiples of; a tuple: multiple, least, most) instead of what the arguments
-        have, and with generic and const parameters bound."""
+        have, and with generic and const parameters bound. pins: a file of schedules that were
+        measured, instead of the one beside the source; False: none."""
+        pins = "" if pins is False else None if pins is None else os.fspath(pins)
         lines = [schedule] if isinstance(schedule, str) else list(schedule)
         if len(lines) == 1:
             lines = [line.strip() for line in lines[0].split(";") if line.strip()]
@@ -101,6 +103,7 @@ class Kernel:
             "lines": [*old.get("lines", ()), *lines],
             "facts": {**old.get("facts", {}), **facts},
             "optimize": optimize or old.get("optimize", 0),
+            "pins": old.get("pins") if pins is None else pins,
             "bindings": {**old.get("bindings", {}), **bindings}})
 
     def _bind(self, args, named):
@@ -139,7 +142,9 @@ class Kernel:
         looks, _, _, place = self._looks(values, self._params.results(out))
         if target is None:
             real = place and any(not isinstance(v, Spec) for v in values if v is not None)
-            target = self._runtime.device(*place).target if real else "native"
+            device = self._runtime.device(*place) if real else None
+            return self._compiler.compile(device.target if device else "native", values, named,
+                                          looks, device and device.name)[0]
         return self._compiler.compile(target, values, named, looks)[0]
 
     def explain(self, *args, target=None, form="text", **named):
@@ -163,7 +168,7 @@ class Kernel:
         if adapter is None:
             raise TypeError(f"{self.name}: no argument says where it runs: give out=")
         device = self._runtime.device(*place)
-        compiled, sizes = self._compiler.compile(device.target, values, named, looks)
+        compiled, sizes = self._compiler.compile(device.target, values, named, looks, device.name)
         compiled_sizes, compiled.sizes = compiled.sizes, sizes
         makers = []
         for i, (p, value) in enumerate(zip(self.outputs, outputs)):

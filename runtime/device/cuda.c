@@ -421,65 +421,6 @@ static bool cuda_find(Device *device, DeviceModule module, const PlanLaunch *lau
     return ok;
 }
 
-/* ---- bulk copy descriptors ---- */
-
-static CuTensorMapType map_type(DType dtype)
-{
-    switch (dtype) {
-    case DT_F16: return CU_MAP_F16;
-    case DT_BF16: return CU_MAP_BF16;
-    case DT_F32: return CU_MAP_F32;
-    case DT_F64: return CU_MAP_F64;
-    default: break;
-    }
-    switch (dtype_bytes(dtype)) {
-    case 1: return CU_MAP_U8;
-    case 2: return CU_MAP_U16;
-    case 4: return CU_MAP_U32;
-    default: return CU_MAP_U64;
-    }
-}
-
-static CuTensorMapSwizzle map_swizzle(int bytes)
-{
-    return bytes == 128  ? CU_MAP_SWIZZLE_128
-           : bytes == 64 ? CU_MAP_SWIZZLE_64
-           : bytes == 32 ? CU_MAP_SWIZZLE_32
-                         : CU_MAP_SWIZZLE_NONE;
-}
-
-/* The driver counts axes from the fastest. Strides are of axes 1 and up, in bytes. */
-static bool cuda_map(Device *device, const PlanMap *map, const DeviceTensor *tensor, void *bytes,
-                     DeviceError *error)
-{
-    Cuda *cuda = device->state;
-    CuU64 dims[8], strides[8];
-    CuU32 box[8], steps[8];
-    CuU64 each = (CuU64)dtype_bytes(tensor->dtype);
-    if (!cuda->driver.encode_tiled) {
-        return device_fail(error, DIAG_ENVIRONMENT, 0,
-                           "the CUDA driver has no cuTensorMapEncodeTiled: it is too old");
-    }
-    for (int i = 0; i < tensor->rank; i++) {
-        int axis = tensor->rank - 1 - i;
-        dims[i] = (CuU64)tensor->dims[axis];
-        bool few = axis + 1 == map->few && tensor->dims[axis] < map->box[axis];
-        box[i] = (CuU32)(few ? tensor->dims[axis] : map->box[axis]);
-        steps[i] = 1;
-        strides[i] = axis ? each * (CuU64)plan_stride(tensor, axis - 1) : 0; /* of the next */
-    }
-    CudaEntered in = cuda_enter(cuda, error);
-    bool ok =
-        in.ok && cuda_check(cuda,
-                            cuda->driver.encode_tiled(
-                                bytes, map_type(tensor->dtype), (CuU32)tensor->rank, tensor->data,
-                                dims, strides, box, steps, 0, map_swizzle(map->swizzle),
-                                map->wide_l2 ? CU_MAP_PROMOTE_256 : CU_MAP_PROMOTE_NONE, 0),
-                            "cuTensorMapEncodeTiled", "", error);
-    cuda_leave(cuda, in);
-    return ok;
-}
-
 /* ---- launching ---- */
 
 static CuResult launch_cluster(const Cuda *cuda, const DeviceKernel *kernel, unsigned int blocks,

@@ -163,6 +163,24 @@ static bool check_map(const Plan *plan, const PlanMap *map, const DeviceTensor *
     return true;
 }
 
+/* Of a map of windows: the tensor by its own axes, which the code may have merged, and how many
+ * windows there are along each spatial one. False: none, or they overflow. */
+static bool find_windows(const Prepared *p, const PlanMap *map, DeviceTensor *tensor,
+                         int64_t *places)
+{
+    const PlanParam *param = &p->loaded->plan->params[map->param];
+    bool good = map->param < p->loaded->plan->n_params && param->rank == map->rank;
+    for (int axis = 0; good && param->n_merged && axis < param->rank; axis++) {
+        good = plan_eval(&param->dims[axis], p->sizes, &tensor->dims[axis]);
+        tensor->rank = param->rank;
+        tensor->strided = false;
+    }
+    for (int i = 0; good && i < map->n_windows; i++) {
+        good = plan_eval(&map->windows[i].places, p->sizes, &places[i]) && places[i] > 0;
+    }
+    return good;
+}
+
 static bool make_map(Prepared *p, Frame *frame, int index, DeviceError *error)
 {
     const Plan *plan = p->loaded->plan;
@@ -179,8 +197,13 @@ static bool make_map(Prepared *p, Frame *frame, int index, DeviceError *error)
                            plan->kernel, device->ops->name);
     }
     tensor.data = frame->pointers[map->param];
+    int64_t places[PLAN_MOST_SPATIAL] = {0};
+    if (map->n_windows && !find_windows(p, map, &tensor, places)) {
+        return true; /* there is no block */
+    }
     return check_map(plan, map, &tensor, error) &&
-           device->ops->map(device, map, &tensor, frame->maps + index * DEVICE_MAP_BYTES, error);
+           device->ops->map(device, map, &tensor, places, frame->maps + index * DEVICE_MAP_BYTES,
+                            error);
 }
 
 /* Pointers as they are now: nothing is allocated. */

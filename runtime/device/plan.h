@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PLAN_MOST_RANK = 8 };
+enum { PLAN_MOST_RANK = 8, PLAN_MOST_SPATIAL = 3 };
 
 /* A size expression over the plan's sizes: sum of coef * product of sizes[var]. */
 typedef struct PlanTerm {
@@ -42,9 +42,9 @@ typedef struct PlanParam {
     int rank;          /* -1: a scalar, passed by value */
     PlanExpr *dims;    /* rank of them */
     PlanExpr *strides; /* rank of them, in elements, each a number or one size; NULL: contiguous */
-    int order[PLAN_MOST_RANK]; /* axis i is the caller's axis order[i] */
-    int align;         /* the pointer must be a multiple of this many bytes */
-    int n_merged;      /* axes by which the code knows it; 0: by these */
+    int order[PLAN_MOST_RANK];  /* axis i is the caller's axis order[i] */
+    int align;                  /* the pointer must be a multiple of this many bytes */
+    int n_merged;               /* axes by which the code knows it; 0: by these */
     int merged[PLAN_MOST_RANK]; /* how many of these each is, one behind the other */
 } PlanParam;
 
@@ -58,15 +58,25 @@ typedef struct PlanScratch {
     int first, last;   /* launches that use it; first > last: none */
 } PlanScratch;
 
+/* Of windows along a spatial axis: where the first begins, how far it is to the next, how many
+ * there are. */
+typedef struct PlanWindows {
+    int64_t first, step;
+    PlanExpr places;
+} PlanWindows;
+
 /* A bulk copy descriptor (CUDA tensor map) over a tensor parameter, made at launch. Axis 0 is the
- * slowest, as in the parameter; the box has one extent an axis. */
+ * slowest, as in the parameter; the box has one extent an axis. One of windows (n_windows > 0:
+ * im2col mode) walks pixels: box[0] of them, each of box[rank - 1] channels. */
 typedef struct PlanMap {
     int param;
     int rank;
     int64_t box[PLAN_MOST_RANK];
-    int swizzle;  /* bytes: 0, 32, 64, 128 */
-    bool wide_l2; /* promote to 256 bytes in L2 */
-    int few;      /* 1 + the axis along which the box has no more than the tensor; 0: none */
+    int swizzle;   /* bytes: 0, 32, 64, 128 */
+    bool wide_l2;  /* promote to 256 bytes in L2 */
+    int few;       /* 1 + the axis along which the box has no more than the tensor; 0: none */
+    int n_windows; /* spatial axes; 0: a box of the tensor itself */
+    PlanWindows windows[PLAN_MOST_SPATIAL];
 } PlanMap;
 
 typedef enum PlanArgKind {
@@ -96,7 +106,7 @@ typedef struct PlanLaunch {
     bool persistent;  /* at most one block a multiprocessor × blocks_per_unit */
     int blocks_per_unit;
     int64_t most_tiles; /* persistent: that a block may walk; 0: any number */
-    int cluster; /* blocks of a cluster; 1: none */
+    int cluster;        /* blocks of a cluster; 1: none */
     int n_args;
     PlanArg *args; /* the kernel's parameters in order. CPU symbols instead are
                       void f(void *const *args, int64_t first, int64_t last): args[i] points to

@@ -5,8 +5,8 @@
 
 /* Whoever adds a member adds it here, too. */
 _Static_assert(sizeof(PlanSize) == 72 && sizeof(PlanParam) == 112 && sizeof(PlanScratch) == 32 &&
-                   sizeof(PlanMap) == 88 && sizeof(PlanLaunch) == 64 && sizeof(PlanMessage) == 48 &&
-                   sizeof(Plan) == 112,
+                   sizeof(PlanMap) == 184 && sizeof(PlanLaunch) == 64 &&
+                   sizeof(PlanMessage) == 48 && sizeof(Plan) == 112,
                "a member of the plan is not in its bytes");
 
 static void pass_dtype(Way *way, DType *dtype)
@@ -88,7 +88,7 @@ static void pass_scratch(Way *way, PlanScratch *scratch, int sizes)
     pass_int(way, &scratch->last, INT32_MIN, INT32_MAX);
 }
 
-static void pass_map(Way *way, PlanMap *map, int params)
+static void pass_map(Way *way, PlanMap *map, int params, int sizes)
 {
     pass_int(way, &map->param, 0, params - 1);
     pass_int(way, &map->rank, 0, PLAN_MOST_RANK);
@@ -98,6 +98,14 @@ static void pass_map(Way *way, PlanMap *map, int params)
     pass_int(way, &map->swizzle, 0, INT32_MAX);
     pass_bool(way, &map->wide_l2);
     pass_int(way, &map->few, 0, PLAN_MOST_RANK);
+    pass_int(way, &map->n_windows, 0, PLAN_MOST_SPATIAL);
+    for (int i = 0; i < map->n_windows; i++) {
+        pass_i64(way, &map->windows[i].first);
+        pass_i64(way, &map->windows[i].step);
+        pass_expr(way, &map->windows[i].places, sizes);
+        way->bad |= map->windows[i].step < 1;
+    }
+    way->bad |= map->n_windows > 0 && map->rank != map->n_windows + 2;
 }
 
 /* The first index of no argument of a kind. */
@@ -175,7 +183,7 @@ static void pass_plan(Way *way, Plan *plan)
     }
     plan->maps = pass_items(way, plan->maps, &plan->n_maps, sizeof *plan->maps);
     for (int i = 0; i < plan->n_maps; i++) {
-        pass_map(way, &plan->maps[i], plan->n_params + plan->n_scratch);
+        pass_map(way, &plan->maps[i], plan->n_params + plan->n_scratch, plan->n_sizes);
     }
     plan->launches = pass_items(way, plan->launches, &plan->n_launches, sizeof *plan->launches);
     for (int i = 0; i < plan->n_launches; i++) {

@@ -133,7 +133,17 @@ static void put_maps(Text *out, const Plan *plan)
         if (map->few > 0) {
             text_printf(out, ", \"few\": %d", map->few - 1);
         }
-        text_char(out, '}');
+        for (int axis = 0; axis < map->n_windows; axis++) {
+            const PlanWindows *windows = &map->windows[axis];
+            text_add(out, axis ? ", {" : ", \"windows\": [{");
+            put_int(out, "first", windows->first);
+            text_add(out, ", ");
+            put_int(out, "step", windows->step);
+            text_add(out, ", \"places\": ");
+            put_expr(out, &windows->places);
+            text_char(out, '}');
+        }
+        text_add(out, map->n_windows ? "]}" : "}");
     }
     text_add(out, "],\n");
 }

@@ -339,7 +339,7 @@ static void tally_warp(Global *g, int reg, int warp, int run, double times)
 static void tally_tile(Global *g, double times)
 {
     const Layout *layout = g->tile->layout;
-    int run = g->gathers ? 1 : tile_run_length(g->tile, op_int(g->op, ATTR_VECTOR, 1));
+    int run = tile_run_length(g->tile, op_int(g->op, ATTR_VECTOR, 1));
     bool loads = g->report->kind == LOADS;
     uint32_t copies = loads ? 0 : tile_copies(layout, IN_WARP, g->walk->warps);
     for (int reg = 0; reg < layout_registers(layout); reg++) {
@@ -414,6 +414,7 @@ static void bulk_tally(Walk *walk, const Op *op, Traffic kind, double times)
 
 void access_tally(Walk *walk, const Op *op, double times)
 {
+    const Tally *tally = walk->user;
     bool tensor =
         op->n_operands > 0 && op->operands[0] && op->operands[0]->type->kind == TYPE_TENSOR;
     const char *fn = op->kind == OP_SCATTER ? op_word(op, ATTR_FN) : NULL;
@@ -428,18 +429,30 @@ void access_tally(Walk *walk, const Op *op, double times)
     case OP_SCATTER:
         if (tensor) {
             global_tally(walk, op, fn && !text_same(fn, "set") ? ATOMICS : STORES, times);
-        } else {
+        } else if (!tally->brief) {
             scatter_tally(walk, op, times);
         }
         break;
     case OP_BULK_LOAD: bulk_tally(walk, op, BULK_LOADS, times); break;
     case OP_BULK_STORE: bulk_tally(walk, op, BULK_STORES, times); break;
+    default: break;
+    }
+    if (tally->brief) {
+        return;
+    }
+    switch (op->kind) {
     case OP_SHARED_LOAD:
     case OP_SHARED_STORE: shared_tally(walk, op, times); break;
     case OP_REDUCE: reduce_tally(walk, op, times); break;
     case OP_SCAN:
     case OP_FOLD: scan_tally(walk, op, times); break;
-    case OP_DOT: dot_tally(walk, op, times); break;
+    case OP_DOT:
+        if (unit_of_dot(tally->target, op)) {
+            matrix_tally(walk, op, unit_of_dot(tally->target, op), times);
+        } else {
+            dot_tally(walk, op, times);
+        }
+        break;
     default: break;
     }
 }

@@ -7,11 +7,14 @@
 #include "runtime/explain/report.h"
 #include "runtime/explain/walk.h"
 
+#include "ir/unit.h"
+
 typedef struct Tally {
     LaunchReport *launch;
     const Target *target;
     Diags *diags;
     int sector;
+    bool brief; /* shared memory is left out */
     double matrix_work; /* matrix_flops as if of 16 bits: of 8, twice as many take as long */
     double flops, matrix_flops; /* of the ops that were walked */
 } Tally;
@@ -40,6 +43,8 @@ void shared_tally(Walk *walk, const Op *op, double times);  /* shared_load, shar
 void scatter_tally(Walk *walk, const Op *op, double times); /* into shared memory */
 void reduce_tally(Walk *walk, const Op *op, double times);  /* through scratch */
 void scan_tally(Walk *walk, const Op *op, double times);    /* and folds, likewise */
-void dot_tally(Walk *walk, const Op *op, double times);     /* operands in shared memory */
+void dot_tally(Walk *walk, const Op *op, double times);     /* of multiply-adds: operands there */
+/* The same of a warp's matrix instruction. */
+void matrix_tally(Walk *walk, const Op *op, const Unit *unit, double times);
 
 #endif

@@ -56,7 +56,7 @@ static void sectors(const Report *report, LaunchReport *launch, const AccessRepo
     if (times < 1.3 || at->assumed || traffic_is_shared(at->kind) || !is_greatest(launch, at)) {
         return;
     }
-    const char *what = at->op->kind == OP_GATHER
+    const char *what = at->op->kind == OP_GATHER && an_width(report->input->func, at->op) == 1
                            ? "its places are computed, so that a thread takes an element at a "
                              "time: a plain index or a slice takes several"
                            : "neighbouring threads should take neighbours in memory, along the "

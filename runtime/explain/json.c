@@ -148,7 +148,8 @@ static void product(Json *j, const ProductReport *p)
     integer(j, "columns", p->n_columns);
     integer(j, "slots", p->slots);
     integer(j, "slot_bytes", p->slot_bytes);
-    if (p->modelled) {
+    if (p->limiter) {
+        words(j, "expected", p->modelled ? "by the model" : "at most");
         integer(j, "tiles", p->tiles);
         number(j, "waves", p->waves);
         number(j, "idle_in_last_wave", p->tail);

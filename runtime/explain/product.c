@@ -5,7 +5,7 @@
 #include "runtime/explain/resources.h"
 
 #include "ir/build.h"
-#include "passes/an_waves.h"
+#include "passes/an_product.h"
 
 enum { GROUP_ROWS = 64, MOST_COLUMNS = 256, DEPTH = 16, MOST_LOSS = 20 /* percent */ };
 
@@ -13,6 +13,10 @@ static void find_product(Op *op, void *user)
 {
     ProductReport *product = user;
     if (op->kind == OP_DOT_ASYNC || op->kind == OP_DOT) {
+        const Op *last = product->op;
+        bool same = !last || (op->parent == last->parent && op->kind == last->kind &&
+                              op->results[0]->type == last->results[0]->type);
+        product->alike = same && (!last || product->alike);
         product->op = op;
         product->n++;
     }
@@ -24,19 +28,36 @@ static bool is_whole(const ReportInput *input, Dim dim, int64_t *out)
     return poly_eval(range && range->whole ? range->whole : dim, input->sizes, out) && *out > 0;
 }
 
-/* Bytes of a slot of the rings that the product reads, and how many slots they have. */
+static bool reads_before(const Op *op, int side, const Value *memory)
+{
+    for (const Op *other = op->parent->first; other; other = other->next) {
+        for (int i = 0; i < 2 && (other->kind == op->kind); i++) {
+            if (other == op && i == side) {
+                return false;
+            }
+            if (op_access_nth(other, i).memory == memory) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Bytes of a slot of the rings that the products of the loop read, and how many slots they have. */
 static void find_slots(ProductReport *product)
 {
-    for (int side = 0; side < 2; side++) {
-        Access access = op_access_nth(product->op, side);
-        Type type = access.n ? access.memory->type : NULL;
-        int64_t bytes = type ? dtype_bytes(type->dtype) : 0;
-        for (int i = 1; type && i < type->rank; i++) {
-            bytes *= poly_capacity(type->dims[i]);
-        }
-        if (type) {
-            product->slots = (int)poly_capacity(type->dims[0]);
-            product->slot_bytes += bytes;
+    for (const Op *op = product->op->parent->first; op; op = op->next) {
+        for (int side = 0; side < 2 && op->kind == product->op->kind; side++) {
+            Access access = op_access_nth(op, side);
+            Type type = access.n ? access.memory->type : NULL;
+            int64_t bytes = type ? dtype_bytes(type->dtype) : 0;
+            for (int i = 1; type && i < type->rank; i++) {
+                bytes *= poly_capacity(type->dims[i]);
+            }
+            if (type && !reads_before(op, side, access.memory)) {
+                product->slots = (int)poly_capacity(type->dims[0]);
+                product->slot_bytes += bytes;
+            }
         }
     }
 }
@@ -52,6 +73,42 @@ static void count_op(Op *op, void *user)
     product->ops += same && op_has(op, TRAIT_ELEMENTWISE) && op->kind != OP_CAST;
 }
 
+/* Loops over the taps of a convolution, one at a time; 0: others. */
+static int64_t count_rounds(const Report *report, const Op *loop)
+{
+    int64_t rounds = 1, extent;
+    for (const Op *up = op_enclosing(loop, OP_FOR); up; up = op_enclosing(up, OP_FOR)) {
+        if (op_attr(up, ATTR_STEPS)->ints[0] != 0 ||
+            !is_whole(report->input, op_attr(up, ATTR_DIMS)->dims[0], &extent) ||
+            __builtin_mul_overflow(rounds, extent, &rounds)) {
+            return 0;
+        }
+    }
+    return rounds;
+}
+
+typedef struct Brought {
+    const Value *to;
+    int lines; /* 0: no copy of the engine */
+} Brought;
+
+static void see_copy(Op *op, void *user)
+{
+    Brought *brought = user;
+    if (op->kind == OP_BULK_LOAD && op_access_nth(op, 1).memory == brought->to) {
+        Access from = op_access(op, 0);
+        brought->lines = product_lines(&from);
+    }
+}
+
+/* Of the cache, that 128 bytes of an operand's row take. */
+static int lines_of(const LaunchReport *launch, const Op *op, int side)
+{
+    Brought brought = {.to = op_access_nth(op, side).memory};
+    block_walk(launch->op->regions[0], see_copy, &brought);
+    return brought.lines;
+}
+
 /* The sizes of the product, and its tiles; false: it is not one that the model knows. */
 static bool measure(const Report *report, const LaunchReport *launch, ProductReport *product,
                     ProductSize *size, ProductTiles *tiles)
@@ -60,8 +117,8 @@ static bool measure(const Report *report, const LaunchReport *launch, ProductRep
     const Op *op = product->op, *loop = op_enclosing(op, OP_FOR);
     Type type = op->results[0]->type;
     int64_t whole[3];
-    if (!report->sized || op->kind != OP_DOT_ASYNC || product->n > 1 || !loop || type->rank != 2 ||
-        op_enclosing(loop, OP_FOR) || !is_whole(report->input, type->dims[0], &whole[0]) ||
+    if (!report->sized || op->kind != OP_DOT_ASYNC || !product->alike || !loop || type->rank != 2 ||
+        count_rounds(report, loop) == 0 || !is_whole(report->input, type->dims[0], &whole[0]) ||
         !is_whole(report->input, type->dims[1], &whole[1]) ||
         !is_whole(report->input, op_attr(loop, ATTR_DIMS)->dims[0], &whole[2]) || count < 1) {
         return false;
@@ -81,7 +138,10 @@ static bool measure(const Report *report, const LaunchReport *launch, ProductRep
     *size = (ProductSize){.m = whole[0],
                           .n = whole[1],
                           .k = whole[2],
-                          .dots = 1,
+                           .rounds = count_rounds(report, loop),
+                           .left_lines = lines_of(launch, op, 0),
+                           .right_lines = lines_of(launch, op, 1),
+                           .dots = product->n,
                           .bytes = dtype_bytes(access.memory->type->dtype),
                           .ops = product->ops};
     int64_t each = ((whole[0] - 1) / tiles->m + 1) * ((whole[1] - 1) / tiles->n + 1) * shares;
@@ -108,6 +168,26 @@ static const char *limiter(const WaveCosts *costs, double ideal)
                                                                : names[worst];
 }
 
+/* What waves alone leave of the roofline, where there is no model. */
+static void bound_share(const Report *report, LaunchReport *launch)
+{
+    ProductReport *product = &launch->product;
+    double places = (double)report->target->units *
+                    (launch->occupancy.resident > 1 ? launch->occupancy.resident : 1);
+    if (product->tiles < 1 || !report->sized) {
+        return;
+    }
+    product->waves = (double)product->tiles / places;
+    double walked = (double)(int64_t)product->waves;
+    walked += walked < product->waves;
+    product->tail = 1 - product->waves / walked;
+    product->share = 1 - product->tail;
+    product->limiter = launch->roofline.memory_bound ? "memory, which brings the operands"
+                       : product->tail * 100 > MOST_LOSS
+                           ? "multiprocessors without a tile in the last wave"
+                           : "the matrix units";
+}
+
 void product_make(const Report *report, LaunchReport *launch, int64_t count)
 {
     ProductReport *product = &launch->product;
@@ -124,19 +204,23 @@ void product_make(const Report *report, LaunchReport *launch, int64_t count)
         product->m = poly_capacity(type->dims[0]);
         product->n_columns = poly_capacity(type->dims[1]);
     }
+    product->instruction = unit_of_dot(report->target, product->op);
     find_slots(product);
     product->tiles = count;
     if (!rates || !measure(report, launch, product, &size, &tiles)) {
+        bound_share(report, launch);
         return;
     }
     WaveCosts costs = waves_costs(report->target, rates, &size, &tiles);
-    double flops = 2.0 * (double)size.m * (double)size.n * (double)size.k * (double)size.batch;
+    double flops = 2.0 * (double)size.m * (double)size.n * (double)size.k * (double)size.batch *
+                   (double)size.rounds * size.dots;
     double rate = (double)rates->product16 * 2 / size.bytes;
     double ideal = flops / (rate * report->target->units);
     double floor = ideal > costs.memory ? ideal : costs.memory;
     product->modelled = true;
     product->waves = waves_count(report->target, &tiles);
     product->tail = 1 - product->waves / (double)costs.walked;
-    product->share = floor / waves_cycles(&costs);
+    product->cycles = waves_cycles(&costs);
+    product->share = floor / product->cycles;
     product->limiter = limiter(&costs, ideal);
 }

@@ -195,6 +195,7 @@ static void list_op(Op *op, void *user)
     case OP_HISTOGRAM:
     case OP_RANK:
     case OP_ARRANGE:
+    case OP_LOOKUP:
     case OP_FOLD: list_scratch(l, op); break;
     case OP_DOT: list_dot(l, op); break;
     case OP_SHARED: list_buffer(l, op); break;
@@ -291,11 +292,12 @@ static void tally_launch(const Report *report, LaunchReport *launch)
     Tally tally = {.launch = launch,
                    .target = report->target,
                    .diags = input->func->diags,
+                   .brief = input->brief,
                    .sector = report->part ? report->part->sector : 32};
     Walk walk = {.context = context_of(input->func, input->sizes),
                  .each = tally_op,
                  .user = &tally,
-                 .costly = is_costly(launch),
+                 .costly = input->brief || is_costly(launch),
                  .warps = launch->warps,
                  .blocks = (double)(launch->blocks > 0 ? launch->blocks : 1)};
     walk_launch(&walk, launch->op);

@@ -9,6 +9,7 @@
 #include "ir/layout.h"
 #include "ir/part.h"
 #include "ir/target.h"
+#include "ir/unit.h"
 #include "runtime/device/plan.h"
 
 /* ---- what it is made from ---- */
@@ -45,6 +46,7 @@ typedef struct ReportInput {
     int source;           /* of func->diags */
     const char *schedule; /* with reasons */
     const char *variant;  /* what launches have that this code is for: "N % 8 == 0", "any size" */
+    bool brief;           /* for report_predict: shared memory is not counted */
     Listings listings;    /* passes, then LLVM, then assembly */
     struct {
         Assembled *items;
@@ -143,16 +145,21 @@ typedef struct Roofline {
 typedef struct ProductReport {
     const Op *op; /* NULL: the launch has none */
     int n;        /* products of the launch */
+    bool alike;   /* all of them are of one loop and one shape */
     int ops;      /* on each element of its result */
     const char *unit;
-    int64_t m, n_columns; /* of its tile; 0: not a matrix */
-    int slots;            /* of the rings that it reads; 0: none */
+    const Unit *instruction; /* NULL: fma */
+    int64_t m, n_columns;    /* of its tile; 0: not a matrix */
+    int slots;               /* of the rings that it reads; 0: none */
     int64_t slot_bytes;
-    bool modelled; /* the following is known */
     int64_t tiles;
-    double waves, tail; /* tiles a multiprocessor; share of all that idle in the last wave */
-    double share;       /* of the roofline, by the model */
-    const char *limiter;
+    double waves,
+        tail;      /* tiles a multiprocessor (or a place for a block); share of all that idle in
+                           the last wave */
+    bool modelled; /* the following is known by the model; else it is a bound */
+    double share;  /* of the roofline */
+    double cycles; /* of all, by the model */
+    const char *limiter; /* NULL: nothing is known */
 } ProductReport;
 
 typedef struct LaunchReport {
@@ -200,6 +207,14 @@ void report_make(const ReportInput *input, Report *report);
 double launch_total(const LaunchReport *launch, Traffic kind, size_t field);
 #define LAUNCH_TOTAL(launch, kind, field)                                                          \
     launch_total((launch), (kind), offsetof(AccessReport, field))
+
+/* Seconds that all launches take, by the model (predict.c): schedules are ranked by it. And the
+ * least that memory and arithmetic of the part allow. 0: not known; of a CPU both are about a
+ * nominal one. */
+typedef struct Predicted {
+    double seconds, roof;
+} Predicted;
+Predicted report_predict(const Report *report, int threads);
 
 /* ---- writers ---- */
 

@@ -98,8 +98,9 @@ void roofline_make(const Report *report, const int64_t *sizes, LaunchReport *lau
     int sector = report->part ? report->part->sector : 0;
     for (size_t i = 0; i < func->params.n; i++) {
         const Value *tensor = func->params.items[i].value;
+        const Windows *windows = func_windows_of(func, tensor);
         if (tensor->type->kind == TYPE_TENSOR) {
-            double whole = tensor_bytes(tensor, sizes);
+            double whole = tensor_bytes(windows ? windows->of : tensor, sizes);
             double in = asked(launch, tensor, reads, sector);
             double out = asked(launch, tensor, writes, sector);
             r->asked_read += in;

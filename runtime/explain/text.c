@@ -84,22 +84,25 @@ static void roof(const Report *report, const LaunchReport *launch, Text *out)
 static void product(const LaunchReport *launch, Text *out)
 {
     const ProductReport *p = &launch->product;
-    if (!p->op || !p->unit || !text_same(p->unit, "wgmma") || !p->m) {
+    if (!p->op || !p->instruction || !p->m) {
         return;
     }
-    int64_t columns = p->n_columns < 256 ? p->n_columns : 256;
-    text_printf(out, "#   products: wgmma, 64 rows by %lld columns an instruction",
-                (long long)columns);
+    bool groups = unit_warps(p->instruction) > 1;
+    int64_t columns = groups ? (p->n_columns < 256 ? p->n_columns : 256) : p->instruction->n;
+    text_printf(out, "#   products: %s, %d rows by %lld columns, %d deep, an instruction", p->unit,
+                p->instruction->m, (long long)columns, p->instruction->k);
     if (p->slots > 1) {
         text_printf(out, "; a step brings %lld bytes, %lld are on their way meanwhile",
                     (long long)p->slot_bytes, (long long)(p->slot_bytes * (p->slots - 1)));
     }
     text_char(out, '\n');
-    if (p->modelled) {
-        text_printf(out,
-                    "#   %lld tiles: %.2f waves, %.0f %% idle in the last; %.0f %% of the roofline "
-                    "expected, limited by %s\n",
-                    (long long)p->tiles, p->waves, 100 * p->tail, 100 * p->share, p->limiter);
+    if (p->limiter) {
+        text_printf(
+            out,
+            "#   %lld tiles: %.2f waves, %.0f %% idle in the last; %s%.0f %% of the roofline "
+            "expected, limited by %s\n",
+            (long long)p->tiles, p->waves, 100 * p->tail, p->modelled ? "" : "at most ",
+            100 * p->share, p->limiter);
     }
 }
 

@@ -183,9 +183,10 @@ static void walk_if(Walk *walk, const Op *op, double times)
 static void walk_roles(Walk *walk, const Op *op, double times)
 {
     const Attr *warps = op_attr(op, ATTR_WARPS);
+    const Attr *teams = op_attr(op, ATTR_TEAMS);
     int block = walk->warps;
     for (int i = 0; i < op->n_regions; i++) {
-        walk->warps = (int)warps->ints[i];
+        walk->warps = (int)(warps->ints[i] / (teams ? teams->ints[i] : 1));
         walk_block(walk, op->regions[i], times);
     }
     walk->warps = block;

@@ -8,17 +8,51 @@
 const char *value_words(const Func *func, const Value *value)
 {
     for (size_t i = 0; i < func->params.n; i++) {
-        if (func->params.items[i].value == value) {
-            return func->params.items[i].name;
+        const Param *param = &func->params.items[i];
+        if (param->value == value) {
+            return param->windows ? arena_printf(func->arena, "windows of %s",
+                                                 value_words(func, param->windows->of))
+                                  : param->name;
         }
     }
     return value->name ? value->name : "";
 }
 
+static void add_factor(Func *func, Text *text, Dim dim)
+{
+    bool sum = dim->n_terms > 1;
+    text_add(text, sum ? "(" : "");
+    print_dim(func, dim, text);
+    text_add(text, sum ? ")" : "");
+}
+
+/* Of several axes that have become one: as their product. */
+static bool add_product(Func *func, Text *text, Dim dim)
+{
+    for (size_t i = 0; i < func->params.n; i++) {
+        const Param *param = &func->params.items[i];
+        int from = 0;
+        for (int axis = 0; param->merged && axis < param->value->type->rank; axis++) {
+            bool found = param->merged[axis] > 1 && param->value->type->dims[axis] == dim;
+            for (int k = 0; found && k < param->merged[axis]; k++) {
+                text_add(text, k ? "*" : "");
+                add_factor(func, text, param->given->dims[from + k]);
+            }
+            if (found) {
+                return true;
+            }
+            from += (int)param->merged[axis];
+        }
+    }
+    return false;
+}
+
 const char *dim_words(Func *func, Dim dim)
 {
     Text text = text_new(func->arena);
-    print_dim(func, dim, &text);
+    if (dim->n_terms < 2 || !add_product(func, &text, dim)) {
+        print_dim(func, dim, &text);
+    }
     return text.data;
 }
 
@@ -86,7 +120,7 @@ const char *width_words(Func *func, const Op *op, Traffic kind)
                    ? "as many neighbours as a thread holds, 16 bytes at most"
                    : "";
     }
-    if (op->kind == OP_GATHER || op->kind == OP_SCATTER) {
+    if (op->kind == OP_SCATTER || (op->kind == OP_GATHER && an_width(func, op) == 1)) {
         return "places are computed, an element at a time";
     }
     Type type = moved_value(op)->type;

@@ -195,14 +195,13 @@ static CuResult cu_copy(CuAddress to, CuAddress from, size_t n, CuStream stream)
 static CuResult cu_module_load(CuModule *module, const void *image, unsigned int n,
                                CuJitOption *options, void **values)
 {
-    (void)image;
     want_context();
     if (mock_fails("module_load")) {
         mock_want(n == 3 && options[0] == CU_JIT_LOG, "no log is wanted");
         snprintf(values[0], (size_t)(uintptr_t)values[1], "line 7: no such instruction");
         return mock.error;
     }
-    *module = mock_open(1);
+    *module = mock_open_code(image);
     return 0;
 }
 
@@ -239,22 +238,24 @@ static CuResult cu_launch(CuFunction function, unsigned int gx, unsigned int gy,
                           unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared,
                           CuStream stream, void **args, void **extra)
 {
-    (void)function, (void)stream, (void)extra;
+    (void)stream, (void)extra;
     CALL_INSIDE("launch");
     mock_want(gy * gz * by * bz == 1, "a grid of more than one axis");
     mock_note_launch(gx, bx, shared, args);
+    mock_run_code(function, args);
     return 0;
 }
 
 static CuResult cu_launch_ex(const CuLaunchConfig *config, CuFunction function, void **args,
                              void **extra)
 {
-    (void)function, (void)extra;
+    (void)extra;
     CALL_INSIDE("launch_ex");
     mock_want(config->n_attributes == 1, "no cluster");
     mock.cluster = config->attributes[0].value.cluster.x;
     mock_want(mock.cluster <= 8 || mock.large_clusters, "a large cluster that was not asked for");
     mock_note_launch(config->grid_x, config->block_x, config->shared_bytes, args);
+    mock_run_code(function, args);
     return 0;
 }
 
@@ -293,7 +294,8 @@ static CuResult cu_event_elapsed(float *milliseconds, CuEvent first, CuEvent las
 {
     (void)first, (void)last;
     CALL_INSIDE("event_elapsed");
-    *milliseconds = 5;
+    *milliseconds = mock.milliseconds > 0 ? mock.milliseconds * (float)mock.launches : 5;
+    mock.launches = mock.sweeps ? 0 : mock.launches;
     return 0;
 }
 
@@ -334,6 +336,34 @@ static CuResult cu_pointer_attribute(void *value, CuPointerAttribute attribute, 
     mock_want(attribute == CU_POINTER_MEMORY_TYPE, "another attribute of an address");
     *(unsigned int *)value = 2;
     return (void *)(uintptr_t)address == mock.foreign ? CU_ERROR_INVALID_VALUE : 0;
+}
+
+static CuResult cu_encode_im2col(CuTensorMap *map, CuTensorMapType type, CuU32 rank, void *address,
+                                 const CuU64 *dims, const CuU64 *strides, const int *lower,
+                                 const int *upper, CuU32 channels, CuU32 pixels, const CuU32 *steps,
+                                 CuTensorMapInterleave interleave, CuTensorMapSwizzle swizzle,
+                                 CuTensorMapPromotion promotion, CuTensorMapFill fill)
+{
+    (void)interleave, (void)promotion, (void)fill;
+    CALL_INSIDE("encode_im2col");
+    mock.map_address = address;
+    mock_want((uintptr_t)map % 64 == 0, "a descriptor that is not aligned");
+    memset(map, 0x5a, sizeof *map);
+    mock.map_rank = rank;
+    mock.map_type = type;
+    mock.map_swizzle = swizzle;
+    mock.map_channels = channels;
+    mock.map_pixels = pixels;
+    for (CuU32 i = 0; i < rank; i++) {
+        mock.map_steps[i] = steps[i];
+        mock.map_dims[i] = dims[i];
+        mock.map_strides[i] = strides[i];
+    }
+    for (CuU32 i = 0; i + 2 < rank; i++) {
+        mock.map_lower[i] = lower[i];
+        mock.map_upper[i] = upper[i];
+    }
+    return 0;
 }
 
 /* ---- streams and graphs ---- */

@@ -35,11 +35,24 @@ typedef struct Mock {
     void *map_address;
     uint64_t map_dims[8], map_strides[8];
     uint32_t map_box[8], map_rank, map_type, map_swizzle;
-    int map_argument;  /* which argument is a map; -1: none */
-    int log_argument;  /* which is the log, where each launch says one thing; -1: none */
-    char function[64]; /* the last one that was looked up */
-    char last[64];     /* the name of the first call that failed */
+    uint32_t map_steps[8], map_channels, map_pixels; /* of windows */
+    int map_lower[3], map_upper[3];
+    int map_argument;    /* which argument is a map; -1: none */
+    int log_argument;    /* which is the log, where each launch says one thing; -1: none */
+    char function[64];   /* the last one that was looked up */
+    char last[64];       /* the name of the first call that failed */
+    bool sweeps, broken; /* kernels differ (state.c); one of them has broken the context */
+    int sweep[4]; /* of a hundred: those that hang, fault, lie; the argument that these change */
+    int loaded;   /* modules */
+    float milliseconds; /* that launches take; 0: 5 in all */
 } Mock;
+
+/* A module, and the kernel in it. */
+typedef enum MockKind { MOCK_GOOD, MOCK_HANGING, MOCK_FAULTING, MOCK_LYING } MockKind;
+typedef struct MockCode {
+    uint64_t digest;
+    MockKind kind;
+} MockCode;
 
 /* There are two devices of each kind: device 0 is the caller's, tests open device 1. A call that
  * wants the opened device's context (HIP: the device) to be current ends the process without. */
@@ -62,6 +75,9 @@ bool mock_fails(const char *name);
 void mock_want(bool good, const char *words);
 void *mock_open(size_t bytes);
 void mock_close(void *handle);
+/* A module of that code, a text; and a launch of it. */
+void *mock_open_code(const char *code);
+void mock_run_code(const void *code, void **args);
 /* Waits as long as what was launched runs. */
 void mock_wait(void);
 void mock_note_launch(unsigned int grid, unsigned int block, unsigned int shared, void **args);

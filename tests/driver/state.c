@@ -2,8 +2,9 @@
 /* What the mock drivers count, and what makes them fail. In a library of its own, where nobody can
  * set `mock`, the environment does: MOCK_FAIL=7 the seventh call, 7+ it and all after it,
  * MOCK_ERROR the number that it returns, MOCK_DEVICES how many there are, MOCK_HANGS that kernels
- * never end, MOCK_WRONG that no answer is right, MOCK_MAJOR the part (8: sm_80), MOCK_REPORT a file
- * that gets "calls open" when the process ends by itself. */
+ * never end, MOCK_WRONG that no answer is right, MOCK_SWEEP what goes wrong with some kernels only
+ * (below), MOCK_MAJOR the part (8: sm_80), MOCK_REPORT a file that gets "calls open" when the
+ * process ends by itself. */
 #include "tests/driver/mock.h"
 
 #include <stdio.h>
@@ -36,6 +37,68 @@ static int number_of(const char *name, int otherwise)
     return text ? atoi(text) : otherwise;
 }
 
+/* "hangs,faults,wrong,argument": so many of a hundred kernels, by the digest of their code, never
+ * end, break the context, or write one bit wrong in what the argument of that index points to. Not
+ * the first one that a process loads. */
+static void begin_sweep(const char *text)
+{
+    char *end;
+    for (int i = 0; text && i < 4; i++) {
+        mock.sweep[i] = (int)strtol(text, &end, 10);
+        text = *end == ',' ? end + 1 : NULL;
+        mock.sweeps = true;
+    }
+}
+
+/* Of a text, or of an ELF object, whose last part are its section headers. */
+static size_t code_bytes(const char *code)
+{
+    uint64_t headers;
+    uint16_t each, n;
+    if (memcmp(code, "\177ELF", 4) != 0) {
+        return strlen(code);
+    }
+    memcpy(&headers, code + 40, sizeof headers);
+    memcpy(&each, code + 58, sizeof each);
+    memcpy(&n, code + 60, sizeof n);
+    return (size_t)headers + (size_t)each * n;
+}
+
+void *mock_open_code(const char *code)
+{
+    MockCode *made = mock_open(sizeof *made);
+    uint64_t digest = 14695981039346656037u; /* FNV-1a */
+    for (size_t i = 0, n = code_bytes(code); i < n; i++) {
+        digest = (digest ^ (unsigned char)code[i]) * 1099511628211u;
+    }
+    *made = (MockCode){.digest = digest, .kind = MOCK_GOOD};
+    digest = (digest ^ digest >> 32) * 0x9e3779b97f4a7c15u >> 20;
+    made->digest = digest;
+    for (int i = 0, most = 0; i < 3 && mock.sweeps && mock.loaded > 0; i++) {
+        int nth = (int)(digest % 100);
+        made->kind = nth >= most && nth < most + mock.sweep[i] ? (MockKind)(i + 1) : made->kind;
+        most += mock.sweep[i];
+    }
+    mock.loaded++;
+    return made;
+}
+
+void mock_run_code(const void *code, void **args)
+{
+    const MockCode *runs = code;
+    unsigned char *bytes;
+    if (!mock.sweeps) {
+        return;
+    }
+    mock.hangs = runs->kind == MOCK_HANGING;
+    mock.broken = mock.broken || runs->kind == MOCK_FAULTING;
+    mock.milliseconds = 1 + (float)(runs->digest % 1000) / 1000;
+    if (runs->kind == MOCK_LYING) {
+        memcpy(&bytes, args[mock.sweep[3]], sizeof bytes);
+        bytes[3] ^= 0x40; /* more than any bound allows */
+    }
+}
+
 __attribute__((constructor)) static void begin(void)
 {
     const char *fail = getenv("MOCK_FAIL");
@@ -47,6 +110,7 @@ __attribute__((constructor)) static void begin(void)
     mock.hangs = number_of("MOCK_HANGS", 0) != 0;
     mock.wrong = number_of("MOCK_WRONG", 0) != 0;
     mock.major = number_of("MOCK_MAJOR", 9);
+    begin_sweep(getenv("MOCK_SWEEP"));
 }
 
 __attribute__((destructor)) static void end(void)
@@ -62,7 +126,8 @@ __attribute__((destructor)) static void end(void)
 bool mock_fails(const char *name)
 {
     int call = ++mock.calls;
-    bool fails = mock.fail_at > 0 && (mock.fail_on ? call >= mock.fail_at : call == mock.fail_at);
+    bool fails = mock.broken ||
+                 (mock.fail_at > 0 && (mock.fail_on ? call >= mock.fail_at : call == mock.fail_at));
     if (fails && !mock.last[0]) {
         snprintf(mock.last, sizeof mock.last, "%s", name);
     }

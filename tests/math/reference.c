@@ -248,7 +248,7 @@ static long double rsqrtl(long double x)
 const Wide WIDE[] = {
     {"sqrt", sqrtl, NULL, 0.51},
     {"rsqrt", rsqrtl, NULL, 2},
-    {"exp", expl, NULL, 2},
+    {"exp", expl, NULL, 1},
     {"exp2", exp2l, NULL, 2},
     {"exp10", exp10l, NULL, 2},
     {"expm1", expm1l, NULL, 2},

@@ -11,6 +11,7 @@ import io
 import json
 import pathlib
 import sys
+import tempfile
 import threading
 import traceback
 
@@ -44,6 +45,52 @@ def raises(kind, words, function, *arguments, **named):
         assert words in str(error), f"no '{words}' in: {error}"
         return error
     raise AssertionError(f"no {kind.__name__}: {words}")
+
+
+PIN = """tessera pins 1
+pin add on {arch} {{
+    device {device}
+    kernel {digest}
+    sizes N=513..1024%8
+    version {version}
+    schedule {{
+        tile N 64
+    }}
+}}
+"""
+
+
+def test_pins_are_taken():
+    """A file of pins beside the source, which a changed kernel's warning says how to mend."""
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        source, beside, other = folder / "a.tile", folder / "a.tune", folder / "b.tune"
+        source.write_text("kernel add(x: f32[N], y: f32[N]) -> f32[N] = x + y\n")
+        x = np.arange(1000, dtype=np.float32)
+        says = {"arch": "sm_90a", "device": "NVIDIA H200", "digest": "0" * 32,
+                "version": tessera.version()}
+        spec = tessera.spec("f32", 1000)
+        beside.write_text(PIN.format(**says))
+        stale = tessera.load(source).add.compile(spec, spec, target="sm_90a")
+        assert "W2020" in stale.warnings and "pinned" not in stale.schedule, stale.warnings
+        says["digest"] = stale.warnings.split(", and is ")[1][:32]
+        beside.write_text(PIN.format(**says))
+        add = tessera.load(source).add
+        made = add.compile(spec, spec, target="sm_90a")
+        assert "tile N 64  # pinned, a.tune:8" in made.schedule and not made.warnings
+        assert "pinned" not in add.given(pins=False).schedule(spec, spec, target="sm_90a")
+        more = tessera.spec("f32", 900 * 8)
+        assert "pinned" not in add.schedule(more, more, target="sm_90a")
+        beside.rename(other)
+        assert "pinned" not in tessera.load(source).add.schedule(spec, spec, target="sm_90a")
+        given = add.given(pins=other).given(optimize=1)
+        assert "pinned, b.tune:8" in given.schedule(spec, spec, target="sm_90a")
+        raises(tessera.UnavailableError, "cannot read the pins",
+               add.given(pins=folder / "c.tune").schedule, spec, spec, target="sm_90a")
+        # Of another device: nothing is said, and the answer is the same.
+        says["device"] = "another"
+        beside.write_text(PIN.format(**says))
+        assert (tessera.load(source).add(x, x) == 2 * x).all()
 
 
 def test_results_are_made_and_given():

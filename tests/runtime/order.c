@@ -18,13 +18,15 @@ START_TEST(there_and_back)
     TesseraContext *context;
     Work work;
     ck_assert_int_eq(tessera_context_new(NULL, &context), TESSERA_OK);
-    Order back, order = {.build = "b",
-                         .kind = EMIT_OBJ,
-                         .name = "n",
-                         .text = "te\0xt",
-                         .n = 5,
-                         .options = {"k", "native", pairs, 2, sizes, 1, facts, 1, args, 1, pairs, 1,
-                                     lines, 1, -1, false}};
+    Order back,
+        order = {.build = "b",
+                 .kind = EMIT_OBJ,
+                 .name = "n",
+                 .text = "te\0xt",
+                 .n = 5,
+                 .options = {"k", "native", pairs, 2, sizes, 1, facts, 1, args, 1, pairs, 1, lines,
+                             1, -1, false, NULL, "d"},
+                 .pinned = {.bucket = "M=1", .file = "f", .text = "pins", .n = 4, .named = true}};
     work_init(&work, context);
     Text bytes = text_new(&work.arena);
     order_write(&order, &bytes);
@@ -35,6 +37,10 @@ START_TEST(there_and_back)
     ck_assert(back.options.facts[0].most == 100 && back.options.optimize == -1);
     ck_assert(tensor->strides[0] == 8 && tensor->dims[1] == 4 &&
               (uintptr_t)tensor->data % 4096 == 32);
+    ck_assert_str_eq(back.options.device, "d");
+    ck_assert_str_eq(back.pinned.text, "pins");
+    ck_assert_str_eq(back.pinned.bucket, "M=1");
+    ck_assert(back.pinned.named && !back.pinned.forbidden && back.pinned.n == 4);
     for (size_t n = 0; n < bytes.n; n++) {
         ck_assert(!order_read(&work.arena, bytes.data, n, &back));
     }

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Answers of a candidate beside those of the derived schedule: the same bits, or as near as the
+ * interpreter's bound allows both of them, which is twice that. The bound is known of other
+ * elements of the same kernel, by their magnitude. */
+#include "cli/sweep.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---- bounds by magnitude ---- */
+
+static int exponent_of(double value)
+{
+    int exponent = 0;
+    frexp(value, &exponent);
+    exponent = value == 0 ? LEAST_EXPONENT : exponent;
+    exponent -= LEAST_EXPONENT;
+    return exponent < 0 ? 0 : exponent >= EXPONENTS ? EXPONENTS - 1 : exponent;
+}
+
+void envelope_add(Envelope *envelope, double value, double bound)
+{
+    if (!isfinite(value) || !isfinite(bound)) {
+        return; /* says nothing of others */
+    }
+    double *most = &envelope->most[exponent_of(value)];
+    *most = bound > *most ? bound : *most;
+    envelope->known = true;
+}
+
+void envelope_close(Envelope *envelope, double scale)
+{
+    double so_far = 0, last = 0;
+    int top = -1, low = 0;
+    while (low < EXPONENTS - 1 && !(envelope->most[low] > 0)) {
+        low++;
+    }
+    for (int i = 0; i < low; i++) { /* smaller than all that were seen */
+        envelope->most[i] = envelope->most[low];
+    }
+    for (int i = 0; i < EXPONENTS; i++) {
+        envelope->most[i] *= scale;
+        top = envelope->most[i] > 0 ? i : top;
+        so_far = envelope->most[i] > so_far ? envelope->most[i] : so_far;
+        envelope->most[i] = so_far;
+    }
+    for (int i = top + 1; i < EXPONENTS && top >= 0; i++) {
+        last = i == top + 1 ? envelope->most[top] : last;
+        last *= 2;
+        envelope->most[i] = last;
+    }
+}
+
+void envelope_write(const Envelope *envelope, FILE *to)
+{
+    for (int i = 0; i < EXPONENTS; i++) {
+        if (i == 0 || envelope->most[i] != envelope->most[i - 1]) {
+            fprintf(to, " %d:%.9g", i, envelope->most[i]);
+        }
+    }
+}
+
+void envelope_read(Envelope *envelope, const char *text)
+{
+    *envelope = (Envelope){.known = true};
+    int from = 0;
+    double value = 0;
+    while (*text) {
+        char *end;
+        long at = strtol(text, &end, 10);
+        if (end == text || *end != ':' || at < from || at >= EXPONENTS) {
+            break;
+        }
+        for (; from < at; from++) {
+            envelope->most[from] = value;
+        }
+        value = strtod(end + 1, &end);
+        text = end + strspn(end, " ");
+    }
+    for (; from < EXPONENTS; from++) {
+        envelope->most[from] = value;
+    }
+}
+
+/* ---- comparing ---- */
+
+typedef struct Part {
+    pthread_t thread;
+    bool started;
+    TesseraType type;
+    const void *got, *want;
+    const Envelope *envelope;
+    size_t from, to;
+    SweepDifference found;
+} Part;
+
+static bool is_near(const Part *part, double got, double want, double *bound)
+{
+    double larger = fabs(got) > fabs(want) ? got : want;
+    *bound = part->envelope ? part->envelope->most[exponent_of(larger)] : 0;
+    if (got == want || (isnan(got) && isnan(want))) {
+        return true;
+    }
+    return isfinite(got) && isfinite(want) && fabs(got - want) <= *bound;
+}
+
+static void *compare_part(void *user)
+{
+    Part *part = user;
+    for (size_t i = part->from; i < part->to; i++) {
+        double bound, got = tessera_get(part->type, part->got, i);
+        double want = tessera_get(part->type, part->want, i);
+        if (!is_near(part, got, want, &bound)) {
+            if (part->found.different++ == 0) {
+                part->found.first = i;
+                part->found.got = got;
+                part->found.want = want;
+                part->found.bound = bound;
+            }
+        }
+    }
+    return NULL;
+}
+
+static size_t threads_for(size_t n)
+{
+    enum { EACH = 1 << 16, MOST = 64 };
+    long there = sysconf(_SC_NPROCESSORS_ONLN);
+    size_t most = there > 1 ? (size_t)there : 1;
+    most = most > MOST ? MOST : most;
+    return n / EACH + 1 < most ? n / EACH + 1 : most;
+}
+
+bool sweep_compare(TesseraType type, size_t n, const void *got, const void *want,
+                   const Envelope *envelope, SweepDifference *difference)
+{
+    *difference = (SweepDifference){0};
+    if (memcmp(got, want, tessera_type_size(type, n)) == 0) {
+        return true;
+    }
+    size_t threads = threads_for(n);
+    Part *parts = take(threads * sizeof *parts);
+    for (size_t i = 0; i < threads; i++) {
+        parts[i] = (Part){.type = type,
+                          .got = got,
+                          .want = want,
+                          .envelope = envelope,
+                          .from = n / threads * i,
+                          .to = i + 1 == threads ? n : n / threads * (i + 1)};
+        parts[i].started =
+            i > 0 && pthread_create(&parts[i].thread, NULL, compare_part, &parts[i]) == 0;
+    }
+    for (size_t i = 0; i < threads; i++) {
+        if (parts[i].started) {
+            pthread_join(parts[i].thread, NULL);
+        } else {
+            compare_part(&parts[i]);
+        }
+        if (parts[i].found.different && !difference->different) {
+            *difference = parts[i].found;
+        } else {
+            difference->different += parts[i].found.different;
+        }
+    }
+    free(parts);
+    return difference->different == 0;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Views of windows, made whole before anything runs: what they show never changes. */
+#include "ir/interp_run.h"
+
+#include <string.h>
+
+/* The places of the view's element `at`, by its own axes before any were merged. */
+static void find_place(int64_t at, const int64_t *dims, int rank, int64_t *place)
+{
+    for (int axis = rank - 1; axis >= 0; axis--) {
+        place[axis] = at % dims[axis];
+        at /= dims[axis];
+    }
+}
+
+/* The element of the tensor, whose extents are `of`, that a place of the view shows; -1: it is
+ * outside. */
+static int64_t shown(const Windows *windows, const int64_t *of, const int64_t *place, int rank)
+{
+    int tap = 1 + windows->n;
+    int64_t at = place[0];
+    for (int i = 0; i < windows->n; i++) {
+        int64_t index = place[1 + i] * windows->axes[i].step + windows->axes[i].first;
+        index += windows->axes[i].apart ? place[tap++] * windows->axes[i].apart : 0;
+        if (index < 0 || index >= of[1 + i]) {
+            return -1;
+        }
+        at = at * of[1 + i] + index;
+    }
+    return at * of[1 + windows->n] + place[rank - 1];
+}
+
+void interp_bind_view(Run *run, const Param *param)
+{
+    Memory *memory = ARENA_NEW(run->arena, Memory);
+    const Memory *of = run->cells[param->windows->of->id].memory;
+    Type type = param->value->type, given = param_given(param);
+    Type whole = windows_whole(run->func, param->windows);
+    int64_t dims[MAX_RANK], place[MAX_RANK], extents[MAX_RANK];
+    *memory = (Memory){.name = param->name, .dtype = type->dtype, .rank = type->rank, .n = 1};
+    for (int i = 0; i < type->rank; i++) {
+        memory->dims[i] = run_dim(run, NULL, run->lens, type->dims[i]);
+        if (__builtin_mul_overflow(memory->n, memory->dims[i], &memory->n) ||
+            memory->n > INT64_MAX / 16) {
+            run_fail(run, NULL, "%s is too large", memory->name);
+        }
+    }
+    for (int i = 0; i < given->rank; i++) {
+        dims[i] = run_dim(run, NULL, run->lens, given->dims[i]);
+    }
+    for (int i = 0; i < whole->rank; i++) {
+        extents[i] = run_dim(run, NULL, run->lens, whole->dims[i]);
+    }
+    size_t each = (size_t)dtype_bytes(type->dtype);
+    memory->data = arena_alloc(run->arena, each * (size_t)memory->n);
+    memset(memory->data, 0, each * (size_t)memory->n);
+    for (int64_t i = 0; i < memory->n; i++) {
+        find_place(i, dims, given->rank, place);
+        int64_t from = shown(param->windows, extents, place, given->rank);
+        if (from >= 0) {
+            memory_get(of, from, 1, memory->data + (size_t)i * each);
+        }
+    }
+    run->cells[param->value->id].memory = memory;
+}

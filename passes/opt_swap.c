@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* swap: a product is made as its transpose where that fills the device better.
+ *
+ *   %p = dot %a, %b : f32[M, N]          %t = permute %a perm=[1, 0]; %u = permute %b perm=[1, 0]
+ *   store %y[:, :], %p             →     %q = dot %u, %t : f32[N, M]
+ *                                        %p = permute %q perm=[1, 0] : f32[M, N]
+ *                                        store %y[:, :], %p
+ *
+ * A matrix unit of warp groups takes rows by the 64 and columns by few: 300 rows are 320 or 384 of
+ * the one and 304 of the other. Both ways are reckoned by the model that chooses tiles
+ * (an_waves.h). The result leaves through shared memory, where it is written turned, element by
+ * element; what is done with it must be element by element, too. Requires the tensor stage. Changes
+ * no bits. */
+#include "ir/build.h"
+#include "ir/schedule.h"
+#include "ir/target.h"
+#include "ir/unit.h"
+#include "passes/an_product.h"
+#include "passes/an_width.h"
+#include "passes/pass.h"
+
+enum {
+    FEW_ROWS = 64,    /* a tile's least: what has no more is bound by memory */
+    LEAST_GAIN = 10,  /* percent: the model may be wrong by as much */
+    TURNED_STORE = 1, /* more operations of an element: two of 16 bits do not leave together */
+};
+
+typedef struct Swap {
+    Func *func;
+    const Op *dot;
+    bool *turned; /* by value id: the product, or made of it element by element */
+    int ops;
+    bool alone; /* the only product, and all that reads it is element by element */
+} Swap;
+
+/* ---- what is done with the product ---- */
+
+static bool is_turned(const Swap *s, const Value *value)
+{
+    return value && s->turned[value->id];
+}
+
+/* The same for whole rows or columns, or for all. */
+static bool is_spread(const Value *value)
+{
+    const Op *op = value->def;
+    return value->type->kind != TYPE_ARRAY || value->type->rank == 0 ||
+           (op && (op->kind == OP_BROADCAST || op->kind == OP_CONST));
+}
+
+static void follow(Op *op, void *user)
+{
+    Swap *s = user;
+    bool reads = false, others = true;
+    s->alone &= op->kind != OP_DOT || op == s->dot;
+    for (int i = 0; i < op->n_operands; i++) {
+        reads |= is_turned(s, op->operands[i]);
+        others &= !op->operands[i] || is_turned(s, op->operands[i]) || is_spread(op->operands[i]);
+    }
+    if (!reads || op == s->dot) {
+        return;
+    }
+    bool element = op_has(op, TRAIT_ELEMENTWISE) && others;
+    s->alone &= element || op->kind == OP_STORE;
+    s->ops += element && op->kind != OP_CAST;
+    for (int i = 0; i < op->n_results; i++) {
+        s->turned[op->results[i]->id] = true;
+    }
+}
+
+static bool is_alone(Swap *s)
+{
+    s->turned = ARENA_ARRAY(s->func->arena, bool, s->func->n_values + 1);
+    s->alone = true;
+    s->turned[s->dot->results[0]->id] = true;
+    func_walk(s->func, follow, s);
+    return s->alone;
+}
+
+/* ---- both ways ---- */
+
+static const Op *load_of(const Value *value, bool *turned)
+{
+    const Op *op = value->def;
+    *turned = false;
+    while (op && op->kind == OP_PERMUTE) {
+        *turned = !*turned;
+        op = op->operands[0]->def;
+    }
+    return op && op->kind == OP_LOAD ? op : NULL;
+}
+
+static bool measure(const Op *dot, ProductSize *plain, ProductSize *swapped)
+{
+    Type a = dot->operands[0]->type, c = dot->results[0]->type;
+    bool turned[2];
+    int lines[2];
+    for (int side = 0; side < 2; side++) {
+        const Op *load = load_of(dot->operands[side], &turned[side]);
+        if (!load) {
+            return false;
+        }
+        Access access = op_access(load, 0);
+        if (access.n != 2 || access.memory->type->kind != TYPE_TENSOR || !an_bulk_rows(&access)) {
+            return false;
+        }
+        lines[side] = product_lines(&access);
+    }
+    int64_t m = poly_most(c->dims[0]), n = poly_most(c->dims[1]), k = poly_most(a->dims[1]);
+    int bytes = dtype_bytes(a->dtype);
+    *plain = (ProductSize){.m = m,
+                           .n = n,
+                           .k = k,
+                           .batch = 1,
+                           .rounds = 1,
+                           .columns_of = product_columns(!turned[1], bytes),
+                           .left_lines = lines[0],
+                           .right_lines = lines[1],
+                           .may_share = true,
+                           .dots = 1,
+                           .bytes = bytes};
+    *swapped = *plain;
+    swapped->m = n;
+    swapped->n = m;
+    swapped->columns_of = product_columns(turned[0], bytes);
+    swapped->left_lines = lines[1];
+    swapped->right_lines = lines[0];
+    return true;
+}
+
+/* Percent of time that the transpose takes less; 0: it is not known, or not asked. */
+static double gain_of(const Func *func, const ProductSize *plain, const ProductSize *swapped)
+{
+    int64_t m = plain->m, n = plain->n, k = plain->k;
+    bool known = m > FEW_ROWS && n > FEW_ROWS && k > 0 && m <= PRODUCT_MOST && n <= PRODUCT_MOST &&
+                 k <= PRODUCT_MOST;
+    if (!known || schedule_gives(func, "tile")) {
+        return 0;
+    }
+    const Rates *rates = rates_of(func->target);
+    double one = waves_choose(func->target, rates, plain).cycles;
+    double other = waves_choose(func->target, rates, swapped).cycles;
+    return 100 * (1 - other / one);
+}
+
+static bool takes(const Func *func, const Op *dot)
+{
+    Type a = dot->operands[0]->type, c = dot->results[0]->type;
+    return c->rank == 2 && dot->n_operands == 2 && c->dtype == DT_F32 &&
+           (a->dtype == DT_F16 || a->dtype == DT_BF16) && func->target->bulk_copy &&
+           unit_first(func->target, "wgmma");
+}
+
+static void swap(Func *func, Op *dot)
+{
+    static const int64_t TURN[] = {1, 0};
+    Builder b = build_before(func, dot);
+    b.span = dot->span;
+    Value *left = build_permute(&b, dot->operands[1], TURN);
+    Value *right = build_permute(&b, dot->operands[0], TURN);
+    Value *product = build_dot(&b, left, right, NULL, DT_F32);
+    Value *turned = build_permute(&b, product, TURN);
+    func_replace_uses(func, dot->results[0], turned);
+    op_remove(dot);
+}
+
+static void find_dot(Op *op, void *user)
+{
+    Op **dot = user;
+    *dot = op->kind == OP_DOT ? op : *dot;
+}
+
+void pass_opt_swap(Func *func)
+{
+    Op *dot = NULL;
+    ProductSize plain, swapped;
+    func_walk(func, find_dot, &dot);
+    Swap s = {.func = func, .dot = dot};
+    if (!dot || !func->target || !rates_of(func->target) || !takes(func, dot) || !is_alone(&s) ||
+        !measure(dot, &plain, &swapped)) {
+        return;
+    }
+    plain.ops = s.ops;
+    swapped.ops = s.ops + TURNED_STORE;
+    double gain = gain_of(func, &plain, &swapped);
+    bool pays = gain > LEAST_GAIN;
+    const char *on = schedule_word(
+        func, "swap", "", pays ? "on" : "off",
+        pays ? "tiles of the transpose fill the device better: %.0f %% less time is expected"
+             : "tiles of the transpose would not fill the device better",
+        gain);
+    if (text_same(on, "on")) {
+        swap(func, dot);
+    }
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a matrix instruction of a warp reads of shared memory: the fragments of its operands, as
+ * codegen/gpu/matrix.c reads them. Where lanes read matrices of 8 × 16 bytes for one another
+ * (ldmatrix), a request has a row of one a lane; else each lane reads its own neighbours. */
+#include "runtime/explain/access.h"
+#include "runtime/explain/request.h"
+
+enum { ROW_BYTES = 128, WORD_BYTES = 4, MOST_RUN = 16, MATRIX_ROWS = 8, MOST_MATRIX_BITS = 2 };
+
+typedef struct Fragments {
+    Walk *walk;
+    Access access;
+    AccessReport *report;
+    Layout layout; /* axes m or n, and k */
+    bool k_is_col; /* k is contiguous */
+    DType dtype;
+    int bytes;
+} Fragments;
+
+static int bits_in(int count)
+{
+    return count > 1 ? 1 + bits_in(count / 2) : 0;
+}
+
+static bool moves(const int32_t *basis, int axis, int32_t by)
+{
+    return basis[axis] == by && basis[!axis] == 0;
+}
+
+static bool reads_matrices(const Fragments *f, const Unit *unit, const Target *target)
+{
+    const Layout *layout = &f->layout;
+    int words = bits_in(WORD_BYTES / f->bytes);
+    bool fits = target->family == FAMILY_NVPTX && f->bytes <= WORD_BYTES &&
+                f->dtype == unit->operands && (f->k_is_col || f->bytes == 2) &&
+                layout->bits[IN_REGISTER] >= words;
+    for (int i = 0; fits && i < words; i++) {
+        fits = moves(layout->basis[IN_REGISTER][i], 1, 1 << i);
+    }
+    for (int i = 0; fits && i < 5; i++) {
+        int32_t by = i < 2 ? 1 << (words + i) : 1 << (i - 2);
+        fits = moves(layout->basis[IN_LANE][i], i < 2 ? 1 : 0, by);
+    }
+    return fits;
+}
+
+static int64_t place_of(const Fragments *f, const int32_t *at)
+{
+    int32_t place[MAX_RANK] = {0};
+    int rank = f->access.memory->type->rank - 1;
+    place[rank - 2] = at[f->k_is_col ? 0 : 1];
+    place[rank - 1] = at[f->k_is_col ? 1 : 0];
+    return shared_place(&f->access, place);
+}
+
+static Request request_for(const Fragments *f, int bytes)
+{
+    return (Request){.lanes = lanes_of(f->walk->user), .bytes = bytes};
+}
+
+/* Rows of up to four matrices, those of the first in the first lanes. */
+static void tally_matrices(Fragments *f, int warp, double times)
+{
+    int words = bits_in(WORD_BYTES / f->bytes);
+    int bits = f->layout.bits[IN_REGISTER] - words;
+    bits = bits < MOST_MATRIX_BITS ? bits : MOST_MATRIX_BITS;
+    for (int reg = 0; reg < layout_registers(&f->layout); reg += 1 << (words + bits)) {
+        Request request = request_for(f, MOST_RUN);
+        for (int row = 0; row < MATRIX_ROWS << bits; row++) {
+            int32_t at[MAX_RANK] = {0};
+            int matrix = row / MATRIX_ROWS;
+            layout_apply(&f->layout, (uint32_t)(reg | matrix << words), 0, (uint32_t)warp, at);
+            at[f->k_is_col ? 0 : 1] += row % MATRIX_ROWS;
+            request_add(&request, row, place_of(f, at));
+        }
+        access_request(f->walk->user, f->report, &request, times);
+    }
+}
+
+/* The bit of a register that moves so far along the contiguous axis; -1: none. */
+static int bit_of(const Fragments *f, int32_t by)
+{
+    for (int i = 0; i < f->layout.bits[IN_REGISTER]; i++) {
+        if (moves(f->layout.basis[IN_REGISTER][i], f->k_is_col ? 1 : 0, by)) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* Registers that lie side by side, of the widest access: their bits. */
+static int run_bits(const Fragments *f, int *run)
+{
+    int bits = 0;
+    *run = 1;
+    while (2 * *run * f->bytes <= MOST_RUN && bit_of(f, *run) >= 0) {
+        bits |= 1 << bit_of(f, *run);
+        *run *= 2;
+    }
+    return bits;
+}
+
+static void tally_own(Fragments *f, int warp, double times)
+{
+    int run, beside = run_bits(f, &run), lanes = lanes_of(f->walk->user);
+    for (int reg = 0; reg < layout_registers(&f->layout); reg++) {
+        Request request = request_for(f, run * f->bytes);
+        for (int lane = 0; lane < lanes && !(reg & beside); lane++) {
+            int32_t at[MAX_RANK] = {0};
+            layout_apply(&f->layout, (uint32_t)reg, (uint32_t)lane, (uint32_t)warp, at);
+            request_add(&request, lane, place_of(f, at));
+        }
+        if (!(reg & beside)) {
+            access_request(f->walk->user, f->report, &request, times);
+        }
+    }
+}
+
+/* As the code generator chooses it: what is in registers has its own order. */
+static bool choose_depth(const Op *op, const Unit *unit, const Target *target, int64_t k,
+                         UnitDepth *depth)
+{
+    const Value *left = op_access_nth(op, 0).memory;
+    DType dtype = left->type->dtype;
+    bool plain = target->family == FAMILY_NVPTX && dtype == unit->operands &&
+                 dtype_bytes(dtype) <= WORD_BYTES;
+    if (left->type->kind != TYPE_SHARED) {
+        return unit_depth_held(unit, k, depth);
+    }
+    *depth = plain ? unit_depth_plain(unit, k)
+                   : unit_depth_runs(unit, k, ROW_BYTES / dtype_bytes(dtype));
+    return true;
+}
+
+void matrix_tally(Walk *walk, const Op *op, const Unit *unit, double times)
+{
+    Tally *tally = walk->user;
+    const Layout *result = op->results[0]->type->layout;
+    for (int side = 0; side < 2 && result; side++) {
+        Fragments f = {.walk = walk, .access = op_access_nth(op, side)};
+        Type memory = f.access.memory->type;
+        UnitDepth depth;
+        if (memory->kind != TYPE_SHARED) {
+            continue;
+        }
+        bool turned = op_int(op, side ? ATTR_TB : ATTR_TA, 0) != 0;
+        f.k_is_col = (side == 1) == turned;
+        int64_t k = poly_capacity(memory->dims[memory->rank - (f.k_is_col ? 1 : 2)]);
+        if (!choose_depth(op, unit, tally->target, k, &depth)) {
+            return;
+        }
+        f.dtype = memory->dtype;
+        f.bytes = dtype_bytes(f.dtype);
+        f.layout = unit_operand(unit, side ? UNIT_RIGHT : UNIT_LEFT, result, &depth);
+        f.report = access_report(tally, op, SHARED_LOADS, f.access.memory);
+        bool matrices = reads_matrices(&f, unit, tally->target);
+        for (int warp = 0; warp < walk->warps; warp++) {
+            (matrices ? tally_matrices : tally_own)(&f, warp, times);
+        }
+    }
+}

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What may be tried of a kernel's schedule, and what the model says of one. */
+#include "runtime/search.h"
+
+#include "codegen/nvptx/ptxas.h"
+#include "ir/build.h"
+#include "ir/errors.h"
+#include "ir/verify.h"
+#include "runtime/explain/report.h"
+#include "runtime/proposals.h"
+
+#include <stdlib.h>
+#include <xxhash.h>
+
+/* ---- sizes that are folded ---- */
+
+typedef struct Folded {
+    Func *func;
+    bool *vars; /* by DimVar.id */
+} Folded;
+
+static void note_dim(Folded *folded, Dim dim)
+{
+    const DimVar *range = dim ? poly_as_range(dim) : NULL;
+    for (size_t i = 0; dim && i < folded->func->dimvars.n; i++) {
+        bool whole =
+            range && range->whole && poly_mentions(range->whole, folded->func->dimvars.items[i]);
+        bool own = poly_mentions(dim, folded->func->dimvars.items[i]);
+        folded->vars[i] = folded->vars[i] || own || whole;
+    }
+}
+
+/* A loop that ends where a part of another axis does walks as far as that. */
+static void note_end(Folded *folded, const Value *value, int depth)
+{
+    const Op *op = value ? value->def : NULL;
+    if (!op || depth == 0) {
+        return;
+    }
+    for (int i = 0; i < op->n_operands; i++) {
+        if (op->kind == OP_END && op->operands[i]) {
+            note_dim(folded, op->operands[i]->type->dims[0]);
+        } else {
+            note_end(folded, op->operands[i], depth - 1);
+        }
+    }
+}
+
+static void note_axis(Folded *folded, const Op *op, int axis)
+{
+    Type type = op->operands[0]->type;
+    axis = axis < 0 ? axis + type->rank : axis;
+    if (axis >= 0 && axis < type->rank) {
+        note_dim(folded, type->dims[axis]);
+    }
+}
+
+static void note_op(Op *op, void *user)
+{
+    enum { DEPTH = 8 };
+    Folded *folded = user;
+    switch (op->kind) {
+    case OP_REDUCE:
+    case OP_SCAN:
+    case OP_FOLD: note_axis(folded, op, (int)op_int(op, ATTR_AXIS, 0)); break;
+    case OP_SORT:
+    case OP_DOT: note_axis(folded, op, -1); break;
+    case OP_FOR:
+        note_dim(folded, op_attr(op, ATTR_DIMS)->dims[0]);
+        note_end(folded, op->operands[0], DEPTH);
+        note_end(folded, op->operands[1], DEPTH);
+        break;
+    case OP_SCATTER: /* many may come to one place */
+    case OP_HISTOGRAM:
+    case OP_WHILE:
+        for (int i = 0; i < op->n_operands; i++) {
+            Type type = op->operands[i] ? op->operands[i]->type : NULL;
+            for (int axis = 0; type && type->kind == TYPE_ARRAY && axis < type->rank; axis++) {
+                note_dim(folded, type->dims[axis]);
+            }
+        }
+        break;
+    default: break;
+    }
+}
+
+/* As the source has it: before any pass. */
+static bool find_folded(TesseraKernel *kernel, TesseraSpace *space)
+{
+    Compilation *c = &kernel->compilation;
+    size_t told = c->work->diags.list.n;
+    Compilation again = {.work = c->work,
+                         .name = c->name,
+                         .text = c->text,
+                         .n = c->n,
+                         .imports = c->imports,
+                         .options = c->options};
+    again.options.target = NULL;
+    again.options.n_lines = 0;
+    again.options.pins = "";
+    if (!compile(&again)) {
+        return false;
+    }
+    c->work->diags.list.n = told;
+    Func *func = again.func;
+    Folded folded = {func, ARENA_ARRAY(&c->work->arena, bool, func->dimvars.n)};
+    const char **names = ARENA_ARRAY(&c->work->arena, const char *, func->dimvars.n);
+    block_walk(func->body, note_op, &folded);
+    for (size_t i = 0; i < func->dimvars.n; i++) {
+        if (folded.vars[i] && func->dimvars.items[i]->kind == DIM_SIZE) {
+            names[space->n_folded++] = func->dimvars.items[i]->name;
+        }
+    }
+    space->folded = names;
+    return true;
+}
+
+/* ---- the space ---- */
+
+typedef struct Task {
+    TesseraKernel *kernel;
+    TesseraSpace *space;
+    TesseraPrediction *prediction;
+    int threads;
+} Task;
+
+static const Line *find_line(const Func *func, const char *key, const char *sub)
+{
+    for (size_t i = 0; func->schedule && i < func->schedule->lines.n; i++) {
+        const Line *line = &func->schedule->lines.items[i];
+        if (text_same(line->key, key) && text_same(line->sub, sub)) {
+            return line;
+        }
+    }
+    return NULL;
+}
+
+static const char *value_words(Arena *arena, const Line *line)
+{
+    return !line        ? NULL
+           : line->word ? line->word
+                        : arena_printf(arena, "%lld", (long long)line->number);
+}
+
+static void add_axis(Compilation *c, const TuneChoice *choice, TesseraSpace *space)
+{
+    const Line *line = find_line(c->func, choice->key, choice->sub);
+    TesseraAxis *axis = (TesseraAxis *)(uintptr_t)&space->axes[space->n_axes];
+    char *end;
+    if (line && line->origin == LINE_COMMAND) {
+        space->given = arena_printf(&c->work->arena, "%s%s%s", choice->key, *choice->sub ? " " : "",
+                                    choice->sub);
+        return;
+    }
+    *axis =
+        (TesseraAxis){.key = choice->key,
+                      .sub = choice->sub,
+                      .values = choice->values.items,
+                      .n_values = choice->values.n,
+                      .derived = line && line->used ? value_words(&c->work->arena, line) : NULL};
+    axis->numbers = choice->values.n > 0 && (strtoll(choice->values.items[0], &end, 10), !*end);
+    space->n_axes++;
+}
+
+static bool space_task(void *user)
+{
+    Task *task = user;
+    Compilation *c = &task->kernel->compilation;
+    TesseraSpace *space = task->space;
+    size_t n_kinds;
+    const LineKind *kinds = schedule_kinds(&n_kinds);
+    TuneChoices choices = c->choices;
+    space->declared = choices.n > 0;
+    if (!space->declared) {
+        proposals_make(c, &choices);
+    }
+    space->axes = ARENA_ARRAY(&c->work->arena, TesseraAxis, choices.n + 1);
+    for (size_t kind = 0; kind < n_kinds; kind++) {
+        for (size_t i = 0; i < choices.n; i++) {
+            if (text_same(choices.items[i].key, kinds[kind].key)) {
+                add_axis(c, &choices.items[i], space);
+            }
+        }
+    }
+    space->ptxas = c->target->family == FAMILY_NVPTX ? ptxas_find(&c->work->arena) : NULL;
+    return find_folded(task->kernel, space);
+}
+
+static void reproducer(void *user, Text *out)
+{
+    compilation_reproducer(&((Task *)user)->kernel->compilation, out);
+}
+
+TesseraStatus tessera_kernel_space(TesseraKernel *kernel, TesseraSpace *space)
+{
+    Task task = {.kernel = kernel, .space = space};
+    if (!kernel || !space) {
+        return context_null(kernel ? kernel->work.context : NULL, __func__,
+                            kernel ? "space" : "kernel");
+    }
+    *space = (TesseraSpace){0};
+    return work_run(&kernel->work, space_task, reproducer, &task);
+}
+
+/* ---- the model ---- */
+
+static uint64_t digest(const Text *text)
+{
+    return XXH3_64bits(text->data, text->n);
+}
+
+/* The lines that change bits, whoever decided them, and what they are for other launches. */
+static uint64_t bits_digest(const Func *func)
+{
+    size_t n;
+    const LineKind *kinds = schedule_kinds(&n);
+    Text text = text_new(func->arena);
+    text_add(&text, "");
+    for (size_t kind = 0; kind < n && func->schedule; kind++) {
+        for (size_t i = 0; i < func->schedule->lines.n && kinds[kind].changes_bits; i++) {
+            const Line *line = &func->schedule->lines.items[i];
+            if (!text_same(line->key, kinds[kind].key) || !line->used) {
+                continue;
+            }
+            for (; line; line = line->other) {
+                text_printf(&text, "%s %s %s %lld %d;", line->key, line->sub,
+                            line->word ? line->word : "", (long long)line->number, line->launch);
+            }
+        }
+    }
+    return digest(&text);
+}
+
+static void check_room(const Report *report, TesseraPrediction *prediction)
+{
+    Arena *arena = report->input->func->arena;
+    for (int i = 0; i < report->n_launches && report->part && prediction->fits; i++) {
+        const LaunchReport *launch = &report->launches[i];
+        const Target *target = report->target;
+        if (launch->plan->threads > target->max_threads) {
+            prediction->why =
+                arena_printf(arena, "%s: %d threads of a block, of %d", launch->plan->symbol,
+                             launch->plan->threads, target->max_threads);
+        } else if (launch->shared_bytes > target->shared_bytes) {
+            prediction->why =
+                arena_printf(arena, "%s: %d bytes of shared memory a block, of %d",
+                             launch->plan->symbol, launch->shared_bytes, target->shared_bytes);
+        } else if (launch->occupancy.known && launch->occupancy.resident < 1) {
+            prediction->why =
+                arena_printf(arena, "%s: no block fits a multiprocessor: %s", launch->plan->symbol,
+                             limit_name(launch->occupancy.limit));
+        }
+        prediction->fits = !prediction->why;
+    }
+}
+
+static bool predict_task(void *user)
+{
+    Task *task = user;
+    Compilation *c = &task->kernel->compilation;
+    TesseraPrediction *prediction = task->prediction;
+    CodegenOptions options = {.optimize = 0};
+    ReportInput input = {.product_flops = c->flops, .brief = true};
+    Code code;
+    Plan plan;
+    Report report;
+    if (c->stopped || !c->target) {
+        diag_failure(&c->work->diags, DIAG_USAGE,
+                     "the compilation was stopped: only its IR is there");
+        return false;
+    }
+    if (!codegen_emit(c->func, EMIT_LLVM, &options, &code, &plan)) {
+        return false;
+    }
+    input.func = c->func;
+    input.plan = &plan;
+    input.source = c->source;
+    input.sizes = sizes_by_id(c->func, c->options.sizes, c->options.n_sizes);
+    report_make(&input, &report);
+    Predicted predicted = report_predict(&report, task->threads > 0 ? task->threads : 1);
+    Text ir = text_new(&c->work->arena), lines = text_new(&c->work->arena);
+    print_func(c->func, &ir);
+    schedule_print(c->func, false, &lines);
+    *prediction = (TesseraPrediction){.fits = true,
+                                      .seconds = predicted.seconds,
+                                      .roof = report.part ? predicted.roof : 0,
+                                      .code = digest(&ir),
+                                      .bits = bits_digest(c->func),
+                                      .lines = lines.n ? lines.data : ""};
+    check_room(&report, prediction);
+    return true;
+}
+
+TesseraStatus tessera_kernel_predict(TesseraKernel *kernel, int threads,
+                                     TesseraPrediction *prediction)
+{
+    Task task = {.kernel = kernel, .prediction = prediction, .threads = threads};
+    if (!kernel || !prediction) {
+        return context_null(kernel ? kernel->work.context : NULL, __func__,
+                            kernel ? "prediction" : "kernel");
+    }
+    *prediction = (TesseraPrediction){0};
+    return work_run(&kernel->work, predict_task, reproducer, &task);
+}
+
+TesseraStatus tessera_kernel_make(TesseraKernel *kernel)
+{
+    return kernel ? kernel_make_code(kernel, kernel_kind(kernel))
+                  : context_null(NULL, __func__, "kernel");
+}
+
+bool tessera_code_is_room(const char *code)
+{
+    int number = code && code[0] ? atoi(code + 1) : 0;
+    return number == ERR_SHARED || number == ERR_HELD || number == ERR_BLOCKS ||
+           number == ERR_STACK || number == ERR_WARPS;
+}

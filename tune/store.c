@@ -1,0 +1,612 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The store in SQLite. A rollback journal, not a log of writes: it needs no memory that processes
+ * share, so that it holds where their locks do, and a store at rest is one file. */
+#include "tune/store.h"
+
+#include "ir/base/clock.h"
+#include "tune/store_file.h"
+#include "tune/store_row.h"
+
+#include <errno.h>
+#include <math.h>
+#include <sqlite3.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { SCHEMA = 1, WAIT_SECONDS = 60, MOST_TRIES = 4, LEAST_NAP_US = 1000, MOST_NAP_US = 12000 };
+
+struct TuneStore {
+    Arena *arena;
+    const char *path;
+    TuneAccess access;
+    sqlite3 *db;
+    StoreFile file;       /* that is open */
+    TuneRecords salvaged; /* read only, and damaged: what is whole */
+    bool is_salvaged;
+    double waiting; /* since; seconds */
+    uint32_t dice;
+    const char *warning;
+};
+
+static bool set_why(const TuneStore *store, const char **why, const char *what)
+{
+    *why = arena_printf(store->arena, "tuning store %s: %s", store->path, what);
+    return false;
+}
+
+static bool is_damage(int code)
+{
+    int primary = code & 0xff;
+    return primary == SQLITE_CORRUPT || primary == SQLITE_NOTADB || primary == SQLITE_FORMAT;
+}
+
+/* What SQLite said, in words of a user's. */
+static bool set_failure(const TuneStore *store, const char **why, int code)
+{
+    switch (code & 0xff) {
+    case SQLITE_BUSY: return set_why(store, why, "others write to it without an end");
+    case SQLITE_FULL: return set_why(store, why, "the disk is full: nothing was written");
+    case SQLITE_READONLY:
+    case SQLITE_PERM: return set_why(store, why, "it cannot be written to");
+    case SQLITE_CANTOPEN:
+        return set_why(store, why,
+                       store->access == TUNE_WRITE ? "it cannot be opened to be written to"
+                                                   : "it cannot be opened");
+    case SQLITE_IOERR:
+        return set_why(store, why, "reading or writing failed; is the disk full? nothing is lost");
+    default: return set_why(store, why, sqlite3_errstr(code));
+    }
+}
+
+static void warn(TuneStore *store, const char *text)
+{
+    if (!store->warning) {
+        store->warning = arena_printf(store->arena, "tuning store %s: %s", store->path, text);
+    }
+}
+
+/* ---- opening ---- */
+
+static int run(sqlite3 *db, const char *sql)
+{
+    return sqlite3_exec(db, sql, NULL, NULL, NULL);
+}
+
+static int get_number(sqlite3 *db, const char *sql, int64_t *number)
+{
+    sqlite3_stmt *query;
+    int code = sqlite3_prepare_v2(db, sql, -1, &query, NULL);
+    if (code == SQLITE_OK) {
+        code = sqlite3_step(query);
+        *number = code == SQLITE_ROW ? sqlite3_column_int64(query, 0) : 0;
+        code = code == SQLITE_ROW ? SQLITE_OK : code;
+        sqlite3_finalize(query);
+    }
+    return code;
+}
+
+static void close_database(TuneStore *store)
+{
+    sqlite3_close(store->db);
+    store->db = NULL;
+}
+
+/* Others write. SQLite's own way of waiting naps the longer the longer one has waited, so that who
+ * comes last is first; here all have the same chance. */
+static int wait_for_others(void *user, int times)
+{
+    TuneStore *store = user;
+    double now = clock_seconds();
+    if (times == 0) {
+        store->waiting = now;
+    }
+    if (now - store->waiting > WAIT_SECONDS) {
+        return 0;
+    }
+    store->dice = store->dice * 1664525u + 1013904223u + (uint32_t)getpid();
+    uint32_t nap = LEAST_NAP_US + (store->dice >> 8) % (MOST_NAP_US - LEAST_NAP_US);
+    nanosleep(&(struct timespec){.tv_nsec = (long)nap * 1000}, NULL);
+    return 1;
+}
+
+/* A file may hold triggers, views and functions of others': nothing of them is run. */
+static int open_database(TuneStore *store)
+{
+    bool writes = store->access == TUNE_WRITE;
+    int code = sqlite3_open_v2(
+        store->path, &store->db,
+        (writes ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY) | SQLITE_OPEN_PRIVATECACHE, NULL);
+    if (code != SQLITE_OK) {
+        return code;
+    }
+    sqlite3_extended_result_codes(store->db, 1);
+    sqlite3_busy_handler(store->db, wait_for_others, store);
+    sqlite3_db_config(store->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
+    sqlite3_db_config(store->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
+    sqlite3_db_config(store->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
+    store->file = store_file_look(store->path);
+    return run(store->db, "PRAGMA cell_size_check=ON");
+}
+
+static int make_table(TuneStore *store)
+{
+    char sql[128];
+    snprintf(sql, sizeof sql, "PRAGMA application_id=%d; PRAGMA user_version=%d", STORE_MARK,
+             SCHEMA);
+    int code = run(store->db, "BEGIN IMMEDIATE");
+    code = code == SQLITE_OK ? run(store->db, TUNE_TABLE) : code;
+    code = code == SQLITE_OK ? run(store->db, sql) : code;
+    return code == SQLITE_OK ? run(store->db, "COMMIT") : code;
+}
+
+typedef enum Opened { OPENED, OPENED_NOT, OPENED_DAMAGED } Opened;
+
+/* The first page has the mark and the version; what has neither is somebody else's. */
+static Opened check_schema(TuneStore *store, const char **why)
+{
+    int64_t mark = 0, schema = 0, tables = 0;
+    int code = get_number(store->db, "PRAGMA application_id", &mark);
+    code = code == SQLITE_OK ? get_number(store->db, "PRAGMA user_version", &schema) : code;
+    code = code == SQLITE_OK ? get_number(store->db, "SELECT count(*) FROM sqlite_schema", &tables)
+                             : code;
+    if (code == SQLITE_OK && mark == 0 && tables == 0 && store->access == TUNE_WRITE) {
+        code = make_table(store);
+        mark = STORE_MARK;
+        schema = SCHEMA;
+    }
+    if (code != SQLITE_OK) {
+        return is_damage(code) ? OPENED_DAMAGED : (set_failure(store, why, code), OPENED_NOT);
+    }
+    if (mark != STORE_MARK && tables == 0) {
+        return OPENED; /* empty, and only read */
+    }
+    if (mark != STORE_MARK) {
+        return OPENED_DAMAGED; /* or foreign: the rows will tell */
+    }
+    if (schema != SCHEMA) {
+        set_why(store, why,
+                arena_printf(store->arena,
+                             "it is of schema %lld, and this program knows %d: nothing was changed",
+                             (long long)schema, SCHEMA));
+        return OPENED_NOT;
+    }
+    return OPENED;
+}
+
+/* Writing to pages that lie about themselves would lose others. */
+static Opened check_pages(TuneStore *store, const char **why)
+{
+    sqlite3_stmt *check;
+    int code = sqlite3_prepare_v2(store->db, "PRAGMA quick_check(1)", -1, &check, NULL);
+    bool whole = false;
+    if (code == SQLITE_OK) {
+        code = sqlite3_step(check);
+        whole = code == SQLITE_ROW && text_same((const char *)sqlite3_column_text(check, 0), "ok");
+        sqlite3_finalize(check);
+    }
+    if (code != SQLITE_ROW && !is_damage(code)) {
+        set_failure(store, why, code);
+        return OPENED_NOT;
+    }
+    return whole ? OPENED : OPENED_DAMAGED;
+}
+
+static Opened try_open(TuneStore *store, const char **why)
+{
+    int code = open_database(store);
+    if (code != SQLITE_OK) {
+        return is_damage(code) ? OPENED_DAMAGED : (set_failure(store, why, code), OPENED_NOT);
+    }
+    if (store->access == TUNE_WRITE) {
+        /* 16 KiB hold any row on one page; what is deleted does not come back in a salvage. */
+        code = run(store->db, "PRAGMA page_size=16384; PRAGMA journal_mode=DELETE; "
+                              "PRAGMA synchronous=NORMAL; PRAGMA secure_delete=ON");
+        if (code != SQLITE_OK && !is_damage(code)) {
+            set_failure(store, why, code);
+            return OPENED_NOT;
+        }
+    }
+    Opened opened = code == SQLITE_OK ? check_schema(store, why) : OPENED_DAMAGED;
+    return opened == OPENED && store->access == TUNE_WRITE ? check_pages(store, why) : opened;
+}
+
+/* ---- rows ---- */
+
+static const char *column_text(Arena *arena, sqlite3_stmt *row, int column)
+{
+    const char *text = (const char *)sqlite3_column_text(row, column);
+    return text ? arena_strndup(arena, text, (size_t)sqlite3_column_bytes(row, column)) : "";
+}
+
+static double column_number(sqlite3_stmt *row, int column)
+{
+    return sqlite3_column_type(row, column) == SQLITE_NULL ? (double)NAN
+                                                           : sqlite3_column_double(row, column);
+}
+
+/* False: the row is not what was written. */
+static bool read_row(Arena *arena, sqlite3_stmt *row, TuneRecord *record)
+{
+    unsigned char sum[ROW_SUM];
+    for (int i = 0; i < ROW_TEXTS; i++) {
+        *row_text(record, i) = column_text(arena, row, COLUMN_TEXTS + i);
+    }
+    if (!tune_status_find(column_text(arena, row, COLUMN_STATUS), &record->status)) {
+        return false;
+    }
+    for (int i = 0; i < 5; i++) {
+        *row_number(record, i) = column_number(row, COLUMN_NUMBERS + i);
+    }
+    record->derived = sqlite3_column_int(row, COLUMN_DERIVED) != 0;
+    record->count = sqlite3_column_int64(row, COLUMN_COUNT);
+    record->when = sqlite3_column_int64(row, COLUMN_WHEN);
+    record->message = column_text(arena, row, COLUMN_MESSAGE);
+    row_sum(record, sum);
+    return sqlite3_column_bytes(row, COLUMN_SUM) == ROW_SUM &&
+           memcmp(sqlite3_column_blob(row, COLUMN_SUM), sum, ROW_SUM) == 0 &&
+           sqlite3_column_int64(row, COLUMN_ID) == row_id(record);
+}
+
+static int bind_row(sqlite3_stmt *to, const TuneRecord *record)
+{
+    unsigned char sum[ROW_SUM];
+    TuneRecord copy = *record;
+    row_sum(record, sum);
+    sqlite3_bind_int64(to, COLUMN_ID + 1, row_id(record));
+    for (int i = 0; i < ROW_TEXTS; i++) {
+        sqlite3_bind_text(to, COLUMN_TEXTS + i + 1, *row_text(&copy, i), -1, SQLITE_STATIC);
+    }
+    sqlite3_bind_text(to, COLUMN_STATUS + 1, tune_status_name(record->status), -1, SQLITE_STATIC);
+    sqlite3_bind_int(to, COLUMN_DERIVED + 1, record->derived);
+    sqlite3_bind_int64(to, COLUMN_COUNT + 1, record->count);
+    for (int i = 0; i < 5; i++) {
+        sqlite3_bind_double(to, COLUMN_NUMBERS + i + 1, *row_number(&copy, i));
+    }
+    sqlite3_bind_int64(to, COLUMN_WHEN + 1, record->when);
+    sqlite3_bind_text(to, COLUMN_MESSAGE + 1, record->message, -1, SQLITE_STATIC);
+    sqlite3_bind_blob(to, COLUMN_SUM + 1, sum, ROW_SUM, SQLITE_TRANSIENT);
+    int code = sqlite3_step(to);
+    sqlite3_reset(to);
+    return code == SQLITE_DONE ? SQLITE_OK : code;
+}
+
+typedef TuneRecord JoinRows(const TuneRecord *a, const TuneRecord *b);
+
+typedef struct Putting {
+    sqlite3_stmt *find, *put;
+    JoinRows *join; /* NULL: the new one replaces */
+    TuneMerged *merged;
+} Putting;
+
+static bool same_row(const TuneRecord *a, const TuneRecord *b)
+{
+    unsigned char left[ROW_SUM], right[ROW_SUM];
+    row_sum(a, left);
+    row_sum(b, right);
+    return memcmp(left, right, ROW_SUM) == 0;
+}
+
+static int put_row(Arena *arena, const Putting *putting, const TuneRecord *record)
+{
+    TuneRecord old = {0}, row = *record;
+    sqlite3_bind_int64(putting->find, 1, row_id(record));
+    int code = sqlite3_step(putting->find);
+    bool found = code == SQLITE_ROW && read_row(arena, putting->find, &old);
+    sqlite3_reset(putting->find);
+    if (code != SQLITE_ROW && code != SQLITE_DONE) {
+        return code;
+    }
+    if (found && putting->join) {
+        row = putting->join(&old, record);
+    }
+    bool changes = !found || !same_row(&old, &row);
+    if (putting->merged) {
+        putting->merged->added += !found;
+        putting->merged->replaced += found && changes;
+        putting->merged->kept += !changes;
+    }
+    return changes ? bind_row(putting->put, &row) : SQLITE_OK;
+}
+
+static int put_rows(TuneStore *store, Arena *arena, const TuneRecord *records, size_t n,
+                    Putting *putting)
+{
+    int code = run(store->db, "BEGIN IMMEDIATE");
+    if (code != SQLITE_OK) {
+        return code;
+    }
+    code =
+        sqlite3_prepare_v2(store->db, "SELECT * FROM records WHERE id=?", -1, &putting->find, NULL);
+    if (code == SQLITE_OK) {
+        code = sqlite3_prepare_v2(store->db,
+                                  "INSERT OR REPLACE INTO records VALUES"
+                                  "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                                  -1, &putting->put, NULL);
+    }
+    for (size_t i = 0; i < n && code == SQLITE_OK; i++) {
+        TuneRecord clean = row_clean(arena, &records[i]);
+        code = put_row(arena, putting, &clean);
+    }
+    sqlite3_finalize(putting->find);
+    sqlite3_finalize(putting->put);
+    putting->find = putting->put = NULL;
+    code = code == SQLITE_OK ? run(store->db, "COMMIT") : code;
+    if (code != SQLITE_OK) {
+        run(store->db, "ROLLBACK");
+    }
+    return code;
+}
+
+/* ---- mending ---- */
+
+/* A new file with the rows that are whole, under another name. */
+static bool write_anew(TuneStore *store, const TuneRecords *records, const char *path)
+{
+    const char *why;
+    TuneStore *fresh;
+    Putting putting = {0};
+    unlink(path);
+    bool good = tune_store_open(store->arena, path, TUNE_WRITE, &fresh, &why);
+    if (good) {
+        good = put_rows(fresh, store->arena, records->items, records->n, &putting) == SQLITE_OK;
+        tune_store_close(fresh);
+    }
+    if (!good) {
+        unlink(path);
+    }
+    return good;
+}
+
+static bool mend(TuneStore *store, const char **why)
+{
+    TuneRecords records = {0};
+    bool ours = false;
+    const char *path = store->path;
+    close_database(store);
+    if (!store_file_salvage(store->arena, path, &records, &ours)) {
+        return set_why(store, why, "it cannot be read");
+    }
+    if (!ours) {
+        return set_why(store, why, "it is no tuning store; nothing was changed");
+    }
+    if (store->access == TUNE_READ) {
+        store->salvaged = records;
+        store->is_salvaged = true;
+        warn(store, arena_printf(store->arena, "the file is damaged; %zu rows of it are whole",
+                                 records.n));
+        return true;
+    }
+    const char *fresh = arena_printf(store->arena, "%s.new-%ld", path, (long)getpid());
+    const char *aside =
+        write_anew(store, &records, fresh) ? store_file_replace(store->arena, path, fresh) : NULL;
+    if (!aside) {
+        unlink(fresh);
+        return set_why(store, why, "it is damaged, and no new one can be written beside it");
+    }
+    warn(store, arena_printf(store->arena,
+                             "the file was damaged and is kept as %s; %zu rows of it are whole and "
+                             "go on",
+                             aside, records.n));
+    return true;
+}
+
+/* Another process may have mended it while this one waited. */
+static bool mend_once(TuneStore *store, const char **why)
+{
+    if (store->access == TUNE_READ) {
+        return mend(store, why);
+    }
+    close_database(store);
+    int lock = store_file_lock(store->arena, store->path);
+    Opened opened = try_open(store, why);
+    bool good = opened == OPENED || (opened == OPENED_DAMAGED && mend(store, why));
+    store_file_unlock(store->arena, store->path, lock);
+    if (good && !store->db) {
+        good = try_open(store, why) == OPENED;
+    }
+    return good;
+}
+
+static bool open_or_mend(TuneStore *store, const char **why)
+{
+    Opened opened = try_open(store, why);
+    return opened == OPENED || (opened == OPENED_DAMAGED && mend_once(store, why));
+}
+
+bool tune_store_open(Arena *arena, const char *path, TuneAccess access, TuneStore **out,
+                     const char **why)
+{
+    TuneStore *store = ARENA_NEW(arena, TuneStore);
+    const char *place = path ? path : tune_store_place(arena);
+    *store = (TuneStore){.arena = arena, .access = access};
+    *out = NULL;
+    if (!place) {
+        *why = "there is no place for a tuning store: no home folder, and neither "
+               "$TESSERA_TUNE_STORE nor $XDG_DATA_HOME";
+        return false;
+    }
+    store->path = arena_strdup(arena, place);
+    if (access == TUNE_WRITE && !store_file_make(store->path)) {
+        return set_why(store, why, arena_printf(arena, "it cannot be made: %s", strerror(errno)));
+    }
+    StoreFile file = store_file_look(store->path);
+    if (!file.exists) {
+        return set_why(store, why, "there is no such file: `tessera tune` makes it");
+    }
+    /* One that was named may be a colleague's, to be looked at. */
+    if (file.is_other && (access == TUNE_WRITE || !path)) {
+        return set_why(store, why, "others own it, or may write to it; or it is no file");
+    }
+    if (!open_or_mend(store, why)) {
+        close_database(store);
+        return false;
+    }
+    *out = store;
+    return true;
+}
+
+void tune_store_close(TuneStore *store)
+{
+    if (store) {
+        close_database(store);
+    }
+}
+
+const char *tune_store_path(const TuneStore *store)
+{
+    return store->path;
+}
+
+const char *tune_store_warning(TuneStore *store)
+{
+    const char *warning = store->warning;
+    store->warning = NULL;
+    return warning;
+}
+
+/* ---- writing ---- */
+
+static bool check_length(const TuneStore *store, const TuneRecord *record, const char **why)
+{
+    TuneRecord copy = *record;
+    size_t n = 0;
+    for (int i = 0; i < ROW_TEXTS; i++) {
+        const char *text = *row_text(&copy, i);
+        n += text ? strlen(text) : 0;
+    }
+    bool fits = n <= MOST_ROW - MOST_MESSAGE &&
+                (!record->candidate || strlen(record->candidate) <= MOST_CANDIDATE);
+    return fits || set_why(store, why, "a record is too long");
+}
+
+/* Is the file that is open still the one of this name? */
+static bool is_current(const TuneStore *store)
+{
+    StoreFile now = store_file_look(store->path);
+    return now.exists && now.inode == store->file.inode && now.device == store->file.device;
+}
+
+static bool put_all(TuneStore *store, const TuneRecord *records, size_t n, Putting putting,
+                    const char **why)
+{
+    Arena scratch;
+    int code = SQLITE_OK;
+    if (store->access != TUNE_WRITE) {
+        return set_why(store, why, "it was opened to be read");
+    }
+    arena_init(&scratch, store->arena->allocator);
+    bool done = false, good = true;
+    for (int i = 0; i < MOST_TRIES && good && !done; i++) {
+        if (!store->db || !is_current(store)) { /* it was mended, or removed */
+            close_database(store);
+            good = store_file_make(store->path) && open_or_mend(store, why);
+        }
+        if (putting.merged) {
+            *putting.merged = (TuneMerged){0};
+        }
+        if (good) {
+            code = put_rows(store, &scratch, records, n, &putting);
+            done = code == SQLITE_OK && is_current(store);
+            good = code == SQLITE_OK || (is_damage(code) && mend_once(store, why));
+        }
+    }
+    arena_free(&scratch);
+    if (!done && code != SQLITE_OK) {
+        return set_failure(store, why, code);
+    }
+    return done || set_why(store, why, "others replace it all the time");
+}
+
+bool tune_store_insert(TuneStore *store, const TuneRecord *records, size_t n, const char **why)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!check_length(store, &records[i], why)) {
+            return false;
+        }
+    }
+    return put_all(store, records, n, (Putting){0}, why);
+}
+
+bool tune_store_merge(TuneStore *into, TuneStore *from, TuneMerged *merged, const char **why)
+{
+    Arena arena;
+    TuneRecords records = {0};
+    arena_init(&arena, into->arena->allocator);
+    *merged = (TuneMerged){0};
+    bool good = tune_store_query(from, NULL, &arena, &records, why);
+    good = good && put_all(into, records.items, records.n,
+                           (Putting){.join = tune_record_join, .merged = merged}, why);
+    arena_free(&arena);
+    return good;
+}
+
+/* ---- reading ---- */
+
+static int read_rows(TuneStore *store, const TuneFilter *filter, Arena *arena, TuneRecords *records,
+                     size_t *damaged)
+{
+    sqlite3_stmt *row;
+    int code = sqlite3_prepare_v2(store->db, "SELECT * FROM records", -1, &row, NULL);
+    if (code != SQLITE_OK) {
+        return code;
+    }
+    while ((code = sqlite3_step(row)) == SQLITE_ROW) {
+        TuneRecord record = {0};
+        if (sqlite3_column_count(row) != ROW_COLUMNS) {
+            code = SQLITE_CORRUPT;
+            break;
+        }
+        bool whole = read_row(arena, row, &record);
+        *damaged += !whole;
+        if (whole && row_fits(&record, filter)) {
+            ARENA_PUSH(arena, records, record);
+        }
+    }
+    sqlite3_finalize(row);
+    return code == SQLITE_DONE ? SQLITE_OK : code;
+}
+
+static void take_salvaged(const TuneStore *store, const TuneFilter *filter, Arena *arena,
+                          TuneRecords *records)
+{
+    records->n = 0;
+    for (size_t i = 0; i < store->salvaged.n; i++) {
+        if (row_fits(&store->salvaged.items[i], filter)) {
+            ARENA_PUSH(arena, records, store->salvaged.items[i]);
+        }
+    }
+}
+
+bool tune_store_query(TuneStore *store, const TuneFilter *filter, Arena *arena,
+                      TuneRecords *records, const char **why)
+{
+    size_t damaged = 0;
+    int64_t tables = 1;
+    *records = (TuneRecords){0};
+    int code = SQLITE_OK;
+    for (int i = 0; i < MOST_TRIES && !store->is_salvaged; i++) {
+        records->n = damaged = 0;
+        code = get_number(store->db, "SELECT count(*) FROM sqlite_schema", &tables);
+        code = code == SQLITE_OK && tables > 0 ? read_rows(store, filter, arena, records, &damaged)
+                                               : code;
+        if (!is_damage(code)) {
+            break;
+        }
+        if (!mend_once(store, why)) {
+            return false;
+        }
+    }
+    if (store->is_salvaged) {
+        take_salvaged(store, filter, arena, records);
+    } else if (code != SQLITE_OK) {
+        return set_failure(store, why, code);
+    }
+    if (damaged > 0) {
+        warn(store, arena_printf(store->arena, "%zu damaged row%s not used", damaged,
+                                 damaged == 1 ? " is" : "s are"));
+    }
+    rows_sort(records);
+    return true;
+}

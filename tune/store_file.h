@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The store's file: where it is, whose it is, and its pages where SQLite cannot read them.
+ * Room-private. */
+#ifndef TESSERA_TUNE_STORE_FILE_H
+#define TESSERA_TUNE_STORE_FILE_H
+
+#include "tune/store.h"
+
+#include <sys/types.h>
+
+enum { STORE_MARK = 0x54535475, STORE_PAGE = 16384 }; /* SQLite's application_id: "TSTu" */
+
+typedef struct StoreFile {
+    bool exists;
+    bool is_other; /* no file, or one that others own or may write to */
+    dev_t device;
+    ino_t inode;
+    off_t bytes;
+} StoreFile;
+StoreFile store_file_look(const char *path);
+/* An empty one that only its owner may use, with the folders above it; false: errno says why. */
+bool store_file_make(const char *path);
+
+/* Rows that are whole, wherever they stand in the file. `ours`: it was a store, though it is
+ * damaged. Not while the process has it open: closing it would drop SQLite's locks. */
+bool store_file_salvage(Arena *arena, const char *path, TuneRecords *records, bool *ours);
+/* Puts the file `with` in the place of `path`, which stays as PATH.damaged-N; returns that name, or
+ * NULL. Its journal goes with it. */
+const char *store_file_replace(Arena *arena, const char *path, const char *with);
+/* One process at a time; -1: it cannot be locked, which is no reason not to go on. */
+int store_file_lock(Arena *arena, const char *path);
+void store_file_unlock(Arena *arena, const char *path, int lock);
+
+#endif

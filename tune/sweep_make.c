@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The workers that compile: they weigh candidates by the model, make their code, into a folder of
+ * the compile cache that those who measure read, and one of them asks the interpreter for its
+ * bounds. */
+#include "tune/sweep_state.h"
+
+#include "ir/base/clock.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+enum { BOUND_SECONDS = 6, MOST_SHRINK = 4096, STARTS_SECONDS = 60, TIMES = 8 };
+static const double LEAST_SECONDS = 3; /* for a compilation */
+
+static bool start(Sweep *s, Maker *maker)
+{
+    const SweepOptions *o = s->options;
+    char *const *arguments = o->command(o->command_user, WORKER_COMPILES, NULL);
+    maker->job = JOB_BOUND; /* until it says that it is there */
+    maker->candidate = 0;
+    if (!worker_start(&maker->worker, arguments, o->environment)) {
+        sweep_failed(s, TESSERA_ENVIRONMENT, "%s cannot be run: %s", arguments[0], strerror(errno));
+        return false;
+    }
+    maker->worker.deadline = clock_seconds() + STARTS_SECONDS;
+    return true;
+}
+
+bool makers_start(Sweep *s)
+{
+    s->n_makers = s->options->workers > 0 ? (size_t)s->options->workers : 1;
+    s->makers = ARENA_ARRAY(s->arena, Maker, s->n_makers);
+    for (size_t i = 0; i < s->n_makers; i++) {
+        s->makers[i].worker = (Worker){.link = -1, .log = -1};
+    }
+    for (size_t i = 0; i < s->n_makers; i++) {
+        if (!start(s, &s->makers[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_bounding(const Sweep *s)
+{
+    for (size_t i = 0; i < s->n_makers; i++) {
+        if (s->makers[i].job == JOB_BOUND && s->makers[i].candidate > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void give(Sweep *s, Maker *maker, JobKind job, size_t candidate)
+{
+    const Candidate *items = s->candidates.items;
+    maker->job = job;
+    maker->candidate = candidate;
+    if (job == JOB_BOUND) {
+        maker->worker.deadline = clock_seconds() + BOUND_SECONDS;
+        worker_send(&maker->worker, "bound %zu", candidate);
+        return;
+    }
+    maker->began = clock_seconds();
+    maker->worker.deadline = maker->began + s->make_seconds;
+    worker_send(&maker->worker, "%s %zu %s", job == JOB_WEIGH ? "weigh" : "make", candidate,
+                items[candidate].asked);
+}
+
+static bool may_bound(const Sweep *s)
+{
+    return s->shrink > 0 && !is_bounding(s) && (s->n_makers > 1 || s->to_weigh == s->candidates.n);
+}
+
+void makers_feed(Sweep *s)
+{
+    for (size_t i = 0; i < s->n_makers; i++) {
+        Maker *maker = &s->makers[i];
+        if (maker->worker.process <= 0 || maker->job != JOB_NONE) {
+            continue;
+        }
+        if (!s->first_made && i == 0) {
+            give(s, maker, JOB_MAKE, 0);
+        } else if (may_bound(s)) {
+            give(s, maker, JOB_BOUND, (size_t)s->shrink);
+        } else if (s->to_weigh < s->candidates.n) {
+            give(s, maker, JOB_WEIGH, s->to_weigh++);
+        } else if (s->making.next < s->making.n) {
+            s->making.open++;
+            give(s, maker, JOB_MAKE, s->making.items[s->making.next++]);
+        }
+    }
+}
+
+/* ---- what they say ---- */
+
+static void rest(Maker *maker)
+{
+    maker->job = JOB_NONE;
+    maker->worker.deadline = 0;
+}
+
+/* ok SECONDS ROOF CODE BITS LINES, room WORDS, refused WORDS */
+static void take_weight(Sweep *s, size_t nth, char *line)
+{
+    Candidate *candidate = &s->candidates.items[nth];
+    const char *what = line_word(&line);
+    if (strcmp(what, "ok") != 0) {
+        candidate_fail(s, nth, strcmp(what, "room") == 0 ? TUNE_TOO_BIG : TUNE_REFUSED, line);
+        return;
+    }
+    candidate->predicted = strtod(line_word(&line), NULL);
+    candidate->roof = strtod(line_word(&line), NULL);
+    candidate->code = strtoull(line_word(&line), NULL, 16);
+    candidate->bits = strtoull(line_word(&line), NULL, 16);
+    Text searched = text_new(s->arena);
+    space_searched(s->space, line, &searched);
+    candidate->searched = searched.data;
+    candidate->stage = CANDIDATE_WEIGHED;
+}
+
+/* The next try is with shorter sums; without any, answers are compared by their type's precision.
+ * */
+static void bound_failed(Sweep *s)
+{
+    s->shrink = s->shrink < MOST_SHRINK ? s->shrink * 4 : 0;
+    s->bounds.n = 0;
+    s->bounded = s->shrink == 0;
+}
+
+/* Code that takes far longer to make than the derived one is far longer, and no faster. */
+static void take_first(Sweep *s, const Maker *maker, bool made, char *line)
+{
+    double took = clock_seconds() - maker->began;
+    double most = LEAST_SECONDS + TIMES * took;
+    s->make_seconds = most < s->options->compile_seconds ? most : s->options->compile_seconds;
+    s->first_made = true;
+    if (!made) {
+        line_word(&line);
+        sweep_failed(s, TESSERA_SOURCE, "what the compiler derives cannot be compiled: %s", line);
+    }
+    for (size_t i = 0; i < s->n_devices && made; i++) {
+        device_first_made(s, &s->devices[i]);
+    }
+}
+
+static void take_made(Sweep *s, const Maker *maker, bool made, char *line)
+{
+    size_t nth = maker->candidate;
+    if (nth == 0) {
+        take_first(s, maker, made, line);
+        return;
+    }
+    s->making.open--;
+    if (made) {
+        s->candidates.items[nth].stage = CANDIDATE_MADE;
+    } else {
+        const char *what = line_word(&line);
+        candidate_fail(s, nth, strcmp(what, "room") == 0 ? TUNE_TOO_BIG : TUNE_REFUSED, line);
+    }
+}
+
+void maker_line(Sweep *s, Maker *maker, char *line)
+{
+    char *all = arena_strdup(s->arena, line);
+    const char *what = line_word(&line);
+    if (strcmp(what, "envelope") == 0) {
+        ARENA_PUSH(s->arena, &s->bounds, all);
+        return;
+    }
+    if (strcmp(what, "weighed") == 0 && maker->job == JOB_WEIGH) {
+        line_word(&line);
+        take_weight(s, maker->candidate, line);
+    } else if ((strcmp(what, "made") == 0 || strcmp(what, "unmade") == 0) &&
+               maker->job == JOB_MAKE) {
+        line_word(&line);
+        take_made(s, maker, what[0] == 'm', line);
+    } else if (strcmp(what, "bounded") == 0) {
+        s->shrink = 0;
+        s->bounded = true;
+    } else if (strcmp(what, "unbounded") == 0) {
+        bound_failed(s);
+    } else if (strcmp(what, "hello") != 0) {
+        return;
+    }
+    rest(maker);
+}
+
+/* How a worker ended that nobody asked to. */
+static const char *how_ended(Arena *arena, Worker *worker)
+{
+    const char *said = worker_words(arena, worker);
+    int status = worker_end(worker);
+    const char *gap = *said ? ": " : "";
+    return WIFSIGNALED(status) ? arena_printf(arena, "the worker was ended by %s%s%s",
+                                              strsignal(WTERMSIG(status)), gap, said)
+                               : arena_printf(arena, "the worker ended with status %d%s%s",
+                                              WEXITSTATUS(status), gap, said);
+}
+
+void maker_gone(Sweep *s, Maker *maker, bool late)
+{
+    JobKind job = maker->job;
+    size_t candidate = maker->candidate;
+    bool began = job != JOB_BOUND || candidate > 0;
+    const char *how = how_ended(s->arena, &maker->worker);
+    if (!began) { /* it would not begin the next time, either */
+        sweep_failed(s, TESSERA_ENVIRONMENT, "a worker that compiles does not begin: %s", how);
+        return;
+    }
+    if (late && job != JOB_BOUND) {
+        how = arena_printf(s->arena, "compiling takes longer than %g seconds", s->make_seconds);
+    }
+    if (job == JOB_MAKE && candidate == 0) {
+        sweep_failed(s, late ? TESSERA_INTERNAL : TESSERA_ENVIRONMENT,
+                     "what the compiler derives cannot be compiled: %s", how);
+        return;
+    }
+    if (job == JOB_BOUND) {
+        bound_failed(s);
+    } else if (job != JOB_NONE) {
+        s->making.open -= job == JOB_MAKE;
+        candidate_fail(s, candidate, late ? TUNE_TIMEOUT : TUNE_CRASH, how);
+    }
+    start(s, maker);
+}

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a sweep keeps in the store, as soon as it is known, and what it tells.
+ *
+ * Times of candidates are told as shares of the derived schedule's in the same turns, times what
+ * that one takes: a device that grows hot, or another device of the same kind, changes both. */
+#include "tune/sweep_state.h"
+
+#include "ir/base/clock.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { MOST_EXAMPLES = 32 };
+static const double TELL = 0.2; /* seconds */
+
+/* ---- records ---- */
+
+static TuneRecord record_of(const Sweep *s, const Candidate *candidate)
+{
+    double nothing = (double)NAN;
+    TuneRecord record = *s->base;
+    record.candidate = candidate->searched;
+    record.status = candidate->status;
+    record.derived = candidate == s->candidates.items;
+    record.median = record.low = record.high = nothing;
+    record.predicted = candidate->predicted > 0 ? candidate->predicted : nothing;
+    record.roof = candidate->roof > 0 ? candidate->roof : nothing;
+    record.when = (int64_t)time(NULL);
+    record.message = candidate->message ? candidate->message : "";
+    record.count = 0;
+    if (candidate->status != TUNE_OK) {
+        return record;
+    }
+    Median median = candidate->time;
+    if (!candidate->final && !record.derived && candidate->n_ratios > 0) {
+        double ratios[ROUNDS];
+        memcpy(ratios, candidate->ratios, sizeof ratios);
+        median = median_of(ratios, candidate->n_ratios);
+        median.middle *= s->derived;
+        median.low *= s->derived;
+        median.high *= s->derived;
+    }
+    if (median.n > 0) {
+        record.count = (int64_t)median.n;
+        record.median = median.middle;
+        record.low = median.low;
+        record.high = median.high;
+    }
+    return record;
+}
+
+/* What of a candidate is known, and of this sweep. */
+static bool is_kept(const Sweep *s, size_t nth)
+{
+    const Candidate *candidate = &s->candidates.items[nth];
+    if (nth == 0) {
+        return candidate->time.n > 0;
+    }
+    bool measured = candidate->n_ratios > 0 || candidate->final;
+    bool fails = candidate->status != TUNE_OK;
+    return candidate->stage == CANDIDATE_DONE && *candidate->searched && (measured || fails);
+}
+
+static void keep(Sweep *s, const TuneRecord *records, size_t n)
+{
+    const char *why = NULL;
+    if (s->store && n > 0 && !tune_store_insert(s->store, records, n, &why)) {
+        sweep_failed(s, TESSERA_ENVIRONMENT, "%s", why);
+        s->store = NULL;
+    }
+}
+
+void sweep_keep(Sweep *s, const size_t *candidates, size_t n)
+{
+    TuneRecord *records = ARENA_ARRAY(s->arena, TuneRecord, n + 1);
+    size_t kept = 0;
+    if (is_kept(s, 0)) {
+        records[kept++] = record_of(s, &s->candidates.items[0]);
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (candidates[i] > 0 && is_kept(s, candidates[i])) {
+            records[kept++] = record_of(s, &s->candidates.items[candidates[i]]);
+        }
+    }
+    keep(s, records, kept);
+}
+
+/* What could not even be weighed is known by the lines that it was asked for. Of each reason some
+ * are kept: they are examples. */
+static bool is_example(const Sweep *s, size_t nth, size_t *kept)
+{
+    const Candidate *candidate = &s->candidates.items[nth];
+    return nth > 0 && candidate->stage == CANDIDATE_DONE && candidate->status != TUNE_OK &&
+           !*candidate->searched && *candidate->asked && kept[candidate->status]++ < MOST_EXAMPLES;
+}
+
+static TuneRecord record_of_asked(const Sweep *s, const Candidate *candidate)
+{
+    TuneRecord record = record_of(s, candidate);
+    char *lines = arena_strdup(s->arena, candidate->asked);
+    for (char *at = lines; *at; at++) {
+        *at = (char)(*at == ';' ? '\n' : *at);
+    }
+    record.candidate = lines;
+    return record;
+}
+
+/* Once more, by the derived one's last measurement. */
+void sweep_keep_all(Sweep *s)
+{
+    TuneRecord *records = ARENA_ARRAY(s->arena, TuneRecord, s->candidates.n);
+    size_t n = 0, kept[TUNE_STATUSES] = {0};
+    for (size_t i = 0; i < s->candidates.n; i++) {
+        if (is_kept(s, i)) {
+            records[n++] = record_of(s, &s->candidates.items[i]);
+        } else if (is_example(s, i, kept)) {
+            records[n++] = record_of_asked(s, &s->candidates.items[i]);
+        }
+    }
+    keep(s, records, n);
+}
+
+/* ---- an earlier sweep's ---- */
+
+static void take_earlier(Sweep *s, const TuneRecord *record, double derived)
+{
+    for (size_t i = 1; i < s->search.n; i++) {
+        Candidate *candidate = &s->candidates.items[s->rows[i]];
+        bool measured = record->status == TUNE_OK && record->median > 0 && derived > 0;
+        if (strcmp(candidate->searched, record->candidate) != 0 ||
+            (record->status == TUNE_OK && !measured)) {
+            continue;
+        }
+        candidate->stage = CANDIDATE_DONE;
+        candidate->status = record->status;
+        candidate->message = record->message;
+        candidate->relative = measured ? record->median / derived : (double)NAN;
+        candidate->earlier_count = 1;
+        s->search.items[i].taken = true;
+        return;
+    }
+}
+
+void sweep_resume(Sweep *s)
+{
+    const TuneRecord *b = s->base;
+    TuneFilter filter = {.kernel = b->kernel,
+                         .digest = b->digest,
+                         .types = b->types,
+                         .bucket = b->bucket,
+                         .sizes = b->sizes,
+                         .device = b->device,
+                         .arch = b->arch,
+                         .version = b->version};
+    TuneRecords records = {0};
+    const char *why = NULL;
+    double derived = 0;
+    if (!s->store || !tune_store_query(s->store, &filter, s->arena, &records, &why)) {
+        sweep_failed(s, TESSERA_ENVIRONMENT, "%s", why ? why : "--resume wants a store");
+        return;
+    }
+    for (size_t i = 0; i < records.n; i++) {
+        derived = records.items[i].derived && records.items[i].median > 0 ? records.items[i].median
+                                                                          : derived;
+    }
+    for (size_t i = 0; i < records.n; i++) {
+        take_earlier(s, &records.items[i], derived);
+    }
+}
+
+/* ---- progress ---- */
+
+static double best_relative(const Sweep *s)
+{
+    double best = 1;
+    for (size_t i = 1; i < s->candidates.n; i++) {
+        const Candidate *candidate = &s->candidates.items[i];
+        bool ok = candidate->stage == CANDIDATE_DONE && candidate->status == TUNE_OK;
+        best = ok && candidate->relative < best ? candidate->relative : best;
+    }
+    return best;
+}
+
+/* Those of this sweep. */
+static void count(const Sweep *s, size_t *done, size_t *measured, size_t *failed)
+{
+    for (size_t i = 0; i < s->search.n; i++) {
+        const Candidate *candidate = &s->candidates.items[s->rows[i]];
+        if (candidate->stage == CANDIDATE_DONE && candidate->earlier_count == 0) {
+            ++*done;
+            *measured += candidate->status == TUNE_OK;
+        }
+    }
+    for (size_t i = 0; i < s->candidates.n; i++) {
+        const Candidate *candidate = &s->candidates.items[i];
+        if (candidate->stage == CANDIDATE_DONE && candidate->status != TUNE_OK &&
+            candidate->earlier_count == 0) {
+            failed[candidate->status]++;
+        }
+    }
+}
+
+/* Candidates that will be measured: all, or as many as is asked for. */
+static size_t wanted(const Sweep *s)
+{
+    size_t free_ones = 0;
+    for (size_t i = 1; i < s->search.n; i++) {
+        free_ones += s->candidates.items[s->rows[i]].earlier_count == 0;
+    }
+    size_t most = s->options->candidates;
+    return most && most < free_ones ? most : free_ones;
+}
+
+/* By how long those took that are done, and by the budget. */
+static double time_left(const Sweep *s, size_t done, size_t all)
+{
+    double now = clock_seconds(), gone = now - s->began, left = -1;
+    if (strcmp(s->doing, "measuring the best") == 0) {
+        const Device *device = s->devices;
+        double share = device->rounds > 0 ? (double)device->round / (double)device->rounds : 0;
+        return sweep_last_seconds(s) * (1 - share);
+    }
+    if (done > 0 && s->measuring_began > 0) {
+        left = (double)(all - done) * (now - s->measuring_began) / (double)done +
+               sweep_last_seconds(s);
+    }
+    double budget = s->options->budget - gone;
+    if (s->options->budget > 0 && (left < 0 || left > budget)) {
+        left = budget > 0 ? budget : 0;
+    }
+    return left;
+}
+
+void sweep_tell(Sweep *s, bool now)
+{
+    double time = clock_seconds();
+    if (!s->options->progress || (!now && time - s->told < TELL)) {
+        return;
+    }
+    size_t measured = 0;
+    SweepProgress progress = {.doing = s->doing, .seconds = time - s->began, .left = -1};
+    count(s, &progress.done, &measured, progress.failed);
+    if (s->search.n > 0) {
+        progress.all = wanted(s);
+        progress.left = now ? 0 : time_left(s, progress.done, progress.all);
+    } else {
+        progress.done = s->to_weigh;
+        progress.all = s->candidates.n;
+    }
+    progress.derived = s->derived;
+    progress.best = s->derived * best_relative(s);
+    progress.roof = s->candidates.n > 0 ? s->candidates.items[0].roof : 0;
+    s->options->progress(s->options->user, &progress);
+    s->told = time;
+}
+
+/* ---- what came of it ---- */
+
+typedef struct Ranked {
+    double predicted, measured;
+    double rank[2];
+} Ranked;
+
+static int by_predicted(const void *a, const void *b)
+{
+    const Ranked *x = a, *y = b;
+    return (x->predicted > y->predicted) - (x->predicted < y->predicted);
+}
+
+static int by_measured(const void *a, const void *b)
+{
+    const Ranked *x = a, *y = b;
+    return (x->measured > y->measured) - (x->measured < y->measured);
+}
+
+/* Those alike share the mean of their ranks. */
+static void set_ranks(Ranked *items, size_t n, int which, int (*by)(const void *, const void *))
+{
+    qsort(items, n, sizeof *items, by);
+    for (size_t i = 0; i < n;) {
+        size_t end = i + 1;
+        while (end < n && by(&items[i], &items[end]) == 0) {
+            end++;
+        }
+        for (size_t k = i; k < end; k++) {
+            items[k].rank[which] = (double)(i + end - 1) / 2;
+        }
+        i = end;
+    }
+}
+
+static double agreement(const Sweep *s)
+{
+    Ranked *items = ARENA_ARRAY(s->arena, Ranked, s->candidates.n + 1);
+    size_t n = 0;
+    for (size_t i = 0; i < s->candidates.n; i++) {
+        const Candidate *c = &s->candidates.items[i];
+        if (c->stage == CANDIDATE_DONE && c->status == TUNE_OK && c->relative > 0 &&
+            c->predicted > 0) {
+            items[n++] = (Ranked){.predicted = c->predicted, .measured = c->relative};
+        }
+    }
+    set_ranks(items, n, 0, by_predicted);
+    set_ranks(items, n, 1, by_measured);
+    double mean = (double)(n > 0 ? n - 1 : 0) / 2, xy = 0, xx = 0, yy = 0;
+    for (size_t i = 0; i < n; i++) {
+        double x = items[i].rank[0] - mean, y = items[i].rank[1] - mean;
+        xy += x * y;
+        xx += x * x;
+        yy += y * y;
+    }
+    return n > 2 && xx > 0 && yy > 0 ? xy / sqrt(xx * yy) : (double)NAN;
+}
+
+/* Of a sweep that was stopped: by the turns that there were. */
+static void take_best_so_far(const Sweep *s, SweepResult *result)
+{
+    const Candidate *best = NULL;
+    for (size_t i = 1; i < s->candidates.n; i++) {
+        const Candidate *at = &s->candidates.items[i];
+        bool ok = at->stage == CANDIDATE_DONE && at->status == TUNE_OK && at->n_ratios > 0;
+        best = ok && (!best || at->relative < best->relative) ? at : best;
+    }
+    if (best) {
+        TuneRecord record = record_of(s, best);
+        Median time = {record.median, record.low, record.high, best->n_ratios};
+        result->best[result->n_best++] =
+            (SweepWinner){best->searched, time, best->predicted, best->status};
+    }
+}
+
+static int by_time(const void *a, const void *b)
+{
+    const SweepWinner *x = a, *y = b;
+    return (x->time.middle > y->time.middle) - (x->time.middle < y->time.middle);
+}
+
+void sweep_result(Sweep *s)
+{
+    SweepResult *result = s->result;
+    size_t done = 0;
+    count(s, &done, &result->measured, result->failed);
+    if (s->candidates.n == 0) {
+        return;
+    }
+    const Candidate *derived = &s->candidates.items[0];
+    result->derived = derived->time;
+    result->derived_lines = derived->searched;
+    result->roof = derived->roof;
+    result->agreement = agreement(s);
+    result->best = ARENA_ARRAY(s->arena, SweepWinner, FINALISTS + 1);
+    for (size_t i = 1; i < s->candidates.n; i++) {
+        const Candidate *candidate = &s->candidates.items[i];
+        if (candidate->final && candidate->status == TUNE_OK && result->n_best < FINALISTS) {
+            result->best[result->n_best++] = (SweepWinner){candidate->searched, candidate->time,
+                                                           candidate->predicted, candidate->status};
+        }
+    }
+    if (result->n_best == 0) {
+        take_best_so_far(s, result);
+    }
+    qsort(result->best, result->n_best, sizeof *result->best, by_time);
+    result->separated =
+        result->n_best > 0 && median_is_below(&result->best[0].time, &result->derived);
+}
