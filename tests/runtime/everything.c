@@ -127,6 +127,8 @@ static TesseraStatus use_context(World *w)
     TRY(tessera_cache_verify, w->context, &n, &m);
     TRY(tessera_cache_prune, w->context, 1 << 30, &n);
     TRY(tessera_cache_only, w->context, false);
+    TRY(tessera_pins_use, w->context, "off");
+    TRY(tessera_pins_use, w->context, NULL);
     return TESSERA_OK;
 }
 
@@ -135,7 +137,10 @@ static TesseraStatus use_program(World *w)
     const TesseraSignature *signature;
     const char *formatted;
     TesseraInferred inferred;
+    TesseraTuning tuning;
+    TesseraSize size = {"N", SIDE};
     TesseraOptions options = {.facts = &ANY, .n_facts = 1};
+    TesseraOptions sized = {.target = "native", .sizes = &size, .n_sizes = 1};
     TRY(tessera_program_parse, w->context, "text", TEXT, strlen(TEXT), &w->program);
     TRY(tessera_program_read, w->context, path, &w->read);
     ck_assert_uint_eq(DO(tessera_program_kernels, w->program), 1);
@@ -144,6 +149,8 @@ static TesseraStatus use_program(World *w)
     TRY(tessera_program_find, w->program, "chain", &signature);
     TRY(tessera_format, w->context, "text", TEXT, strlen(TEXT), &formatted);
     TRY(tessera_infer, w->program, &options, NULL, &inferred);
+    TRY(tessera_tuning, w->program, &sized, NULL, &tuning);
+    ck_assert_str_eq(tuning.kernel, "chain");
     return TESSERA_OK;
 }
 
