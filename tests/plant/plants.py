@@ -32,7 +32,7 @@ PASSES = [
      "value = «ordered» ? value : build_permute", "true"),
     ("reads: a diagonal is read as a whole", "passes/opt_reads.c",
      "at->axis >= 0 && «(seen >> at->axis & 1)»", "false"),
-    ("contract: greatest of products are sums of products", "passes/opt_contract.c",
+    ("contract: greatest of products are sums of products", "passes/an_products.c",
      '«text_same(op_word(op, ATTR_FN), "sum")»', '!text_same(op_word(op, ATTR_FN), "min")'),
     ("fuse: what is written later is read", "passes/fuse_order.c",
      "| (reads_a & «b->writes[i]»)", "0"),

@@ -215,6 +215,8 @@ def bad_input(s):
 
 
 def main():
+    # What a shell starts in the background ignores Ctrl-C, and so does what that starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     tessera, mock, folder = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3]).resolve()
     subprocess.run(["rm", "-rf", str(folder)], check=True)
     folder.mkdir(parents=True)
