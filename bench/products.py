@@ -28,12 +28,34 @@ def matmul(dtype, form, m, n, k, goals=None):
     b = random(dtype, *((n, k) if form[1] == "t" else (k, n)))
     left, right = (a.T if form[0] == "t" else a), (b.T if form[1] == "t" else b)
     y, z = random(dtype, m, n), random(dtype, m, n)
+    wide = torch.promote_types(y.dtype, torch.float32)
     program = "examples/matmul" if form == "nn" else f"bench/programs/matmul_{form}"
     return Workload(program, f"matmul {form.upper()} {dtype} {m}×{n}×{k}", {"T": dtype},
                     {"a": a, "b": b}, y, 2 * m * n * k, "TFLOP/s",
                     {"cuBLAS": lambda: torch.mm(left, right, out=z)},
-                    lambda: left.float() @ right.float(),
-                    {"f32": 1e-5, "f16": 2e-3, "bf16": 8e-3}[dtype], goals or {"cuBLAS": 0.97})
+                    lambda: left.to(wide) @ right.to(wide),
+                    {"f64": 1e-13, "f32": 1e-5, "f16": 2e-3, "bf16": 8e-3}[dtype],
+                    goals or {"cuBLAS": 0.97})
+
+
+def in_tf32(multiply):
+    """The library may round the operands of f32 products to tf32 meanwhile."""
+    def call():
+        torch.backends.cuda.matmul.allow_tf32 = True
+        multiply()
+        torch.backends.cuda.matmul.allow_tf32 = False
+
+    return call
+
+
+def matmul_tf32(form, n):
+    load = matmul("f32", form, n, n, n, {"cuBLAS": 1.0})
+    suffix = "" if form == "nn" else f"_{form}"
+    load.program, load.consts = f"bench/programs/matmul_tf32{suffix}", {}
+    load.label = f"matmul {form.upper()} tf32 {n}×{n}×{n}"
+    load.peers = {"cuBLAS": in_tf32(load.peers["cuBLAS"])}
+    load.tolerance = 1e-3
+    return load
 
 
 def matmul_f8(n):
@@ -57,6 +79,23 @@ def matmul_i8(n):
     return Workload("bench/programs/matmul_i8", f"matmul NT i8 {n}×{n}×{n}", {}, {"a": a, "b": b},
                     y, 2 * n**3, "TFLOP/s", {"cuBLAS": lambda: torch._int_mm(a, b.T)},
                     lambda: a.double() @ b.T.double(), 0, {"cuBLAS": 1.2})
+
+
+def int4(m, n=8192, k=8192, dtype="f16"):
+    """Weights of four bits with a scale for 128 of a row; the peer multiplies them in 16 bits."""
+    x, scale = random(dtype, m, k), random(dtype, k // 128, n)
+    w = torch.randint(0, 256, (n, k // 2), dtype=torch.uint8, device="cuda")
+    low, high = (w & 15).to(torch.int8), (w >> 4).to(torch.int8)
+    plain = torch.stack([low, high], dim=2).view(n, k)
+    plain = (plain - 16 * (plain > 7)).float() * scale.float().T.repeat_interleave(128, dim=1)
+    wide, y, z = plain.to(x.dtype), random(dtype, m, n), random(dtype, m, n)
+    moved = 2 * (m * k + m * n) + n * k // 2 + 2 * k * n // 128
+    return Workload("examples/int4_matmul", f"int4 weights {dtype} {m}×{n}×{k}", {"T": dtype},
+                    {"x": x, "w": w, "scale": scale}, y, moved, "TB/s",
+                    {f"{dtype} product": lambda: torch.mm(x, wide.T, out=z),
+                     "copy": copy_peer(moved)},
+                    lambda: x.float() @ plain.T, {"f16": 2e-3, "bf16": 8e-3}[dtype],
+                    {f"{dtype} product": 3.0} if m <= 16 else {})
 
 
 def skinny(m):
@@ -83,10 +122,14 @@ SUITE = {
     **{f"matmul-between-{m}x{n}x{k}": named(matmul, "bf16", "nn", m, n, k)
        for m, n, k in BETWEEN},
     **{f"matmul-rows-{m}": named(skinny, m) for m in (1, 4, 16, 64)},
+    **{f"int4-{m}": named(int4, m) for m in (1, 4, 16, 64, 256, 4096)},
+    "int4-bf16-16": named(int4, 16, 8192, 8192, "bf16"),
     **{f"matmul-f32{form and '-' + form}": named(matmul, "f32", form or "nn", 4096, 4096, 4096,
                                                  {"cuBLAS": 1.0}) for form in ("", "nt", "tn")},
     **{f"matmul-f32-{n}": named(matmul, "f32", "nn", n, n, n, {"cuBLAS": 1.0})
        for n in (8192, 2048, 1024)},
+    "matmul-f64": named(matmul, "f64", "nn", 4096, 4096, 4096, {"cuBLAS": 1.0}),
+    **{f"matmul-tf32-{form}": named(matmul_tf32, form, 4096) for form in ("nn", "nt")},
     **{f"matmul-f8-{n}": named(matmul_f8, n) for n in (8192, 4096, 2048)},
     **{f"matmul-i8-{n}": named(matmul_i8, n) for n in (8192, 4096, 2048)},
     "linear-8192": lambda: linear("bf16", 8192, 8192, 8192),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16,
+DTYPES = {"f64": torch.float64, "f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16,
           "f8e4m3": torch.float8_e4m3fn, "f8e5m2": torch.float8_e5m2}
 EXACT_TO = {"f32": 1e-6, "f16": 1e-3, "bf16": 5e-3}  # relative errors of one rounding or two
 

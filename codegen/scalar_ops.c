@@ -171,6 +171,22 @@ static LLVMValueRef emit_round(Llvm *l, const char *name, DType dtype, LLVMValue
     return dtype_is_float(dtype) ? llvm_call1(l, name, a) : a;
 }
 
+/* To nearest even; what is not finite stays. */
+static LLVMValueRef emit_tf32(Llvm *l, LLVMValueRef a)
+{
+    LLVMBuilderRef b = l->builder;
+    LLVMTypeRef type = llvm_like(l->i32, LLVMTypeOf(a));
+    LLVMValueRef bits = LLVMBuildBitCast(b, a, type, "");
+    LLVMValueRef odd = LLVMBuildLShr(b, bits, llvm_int(type, 13), "");
+    odd = LLVMBuildAnd(b, odd, llvm_int(type, 1), "");
+    LLVMValueRef up = LLVMBuildAdd(b, LLVMBuildAdd(b, bits, llvm_int(type, 0xfff), ""), odd, "");
+    up = LLVMBuildAnd(b, up, llvm_int(type, ~INT64_C(0x1fff)), "");
+    LLVMValueRef size = LLVMBuildAnd(b, bits, llvm_int(type, 0x7fffffff), "");
+    LLVMValueRef finite = LLVMBuildICmp(b, LLVMIntULT, size, llvm_int(type, 0x7f800000), "");
+    up = LLVMBuildBitCast(b, up, LLVMTypeOf(a), "");
+    return LLVMBuildSelect(b, finite, up, a, "");
+}
+
 static LLVMValueRef emit_unary(Llvm *l, OpKind kind, DType dtype, LLVMValueRef a)
 {
     bool is_float = dtype_is_float(dtype);
@@ -184,6 +200,7 @@ static LLVMValueRef emit_unary(Llvm *l, OpKind kind, DType dtype, LLVMValueRef a
     case OP_CEIL: return emit_round(l, "llvm.ceil", dtype, a);
     case OP_TRUNC: return emit_round(l, "llvm.trunc", dtype, a);
     case OP_RINT: return emit_round(l, "llvm.rint", dtype, a);
+    case OP_TF32: return emit_tf32(l, a);
     case OP_ISNAN:
         return is_float ? LLVMBuildFCmp(l->builder, LLVMRealUNO, a, a, "")
                         : llvm_int(llvm_like(l->i1, LLVMTypeOf(a)), 0);

@@ -129,19 +129,6 @@ static bool named_precision(Lower *l, const Expr *named, Precision *out)
     return false;
 }
 
-/* What a matrix unit makes of an f32: 10 bits behind the point, to nearest, ties away from zero
- * (PTX ISA, cvt.rna.tf32); infinities and NaN stay. */
-static Value *round_tf32(Lower *l, Value *x)
-{
-    Type bits_type = type_with_dtype(l->func, x->type, DT_I32);
-    Value *bits = build_bitcast(&l->b, x, DT_I32);
-    Value *up = build_binary(&l->b, OP_ADD, bits, build_int(&l->b, bits_type, 0x1000));
-    up = build_binary(&l->b, OP_AND, up, build_int(&l->b, bits_type, ~(int64_t)0x1fff));
-    Value *inf = build_float(&l->b, x->type, (double)INFINITY);
-    Value *finite = build_cmp(&l->b, "lt", build_unary(&l->b, OP_ABS, x), inf);
-    return build_select(&l->b, finite, build_bitcast(&l->b, up, DT_F32), x);
-}
-
 /* The operand with as many bits as the product is to see. */
 static Val rounded(Lower *l, const Expr *expr, Val val, Precision precision)
 {
@@ -161,7 +148,7 @@ static Val rounded(Lower *l, const Expr *expr, Val val, Precision precision)
         DType narrow = precision == PRECISION_BF16 ? DT_BF16 : DT_F16;
         return lanes_val(build_cast(&l->b, value, narrow), lanes);
     }
-    return dtype == DT_F32 ? lanes_val(round_tf32(l, value), lanes) : val;
+    return dtype == DT_F32 ? lanes_val(build_unary(&l->b, OP_TF32, value), lanes) : val;
 }
 
 Val lower_dot(Lower *l, const Expr *expr, const char *name)

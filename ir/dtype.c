@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ir/dtype.h"
 
+#include <math.h>
 #include <string.h>
 
 static const struct {
     const char *name;
     uint8_t bits;
     char class;
-} dtypes[DT_COUNT] = {
+} dtypes[DT_TF32 + 1] = {
 #define DTYPE(id, name, bits, class) {name, bits, #class[0]},
+#define DTYPE_OF_UNITS
 #include "ir/dtypes.def"
+#undef DTYPE_OF_UNITS
 #undef DTYPE
 };
 
@@ -91,6 +94,19 @@ static float float_of(uint32_t bits)
 float bf16_to_f32(uint16_t bits)
 {
     return float_of((uint32_t)bits << 16);
+}
+
+float f32_to_tf32(float value)
+{
+    enum { DROPPED = 13 };
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    if (isfinite(value)) {
+        bits += (1U << (DROPPED - 1)) - 1 + (bits >> DROPPED & 1);
+        bits &= ~((1U << DROPPED) - 1);
+    }
+    memcpy(&value, &bits, sizeof value);
+    return value;
 }
 
 uint16_t f32_to_bf16(float value)

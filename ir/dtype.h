@@ -11,11 +11,12 @@ typedef enum DType {
 #define DTYPE(id, name, bits, class) DT_##id,
 #include "ir/dtypes.def"
 #undef DTYPE
-    DT_COUNT
+    DT_COUNT,
+    DT_TF32 = DT_COUNT /* what arrays never have: see the table's end */
 } DType;
 
 const char *dtype_name(DType dtype);
-/* By name, n bytes long; false when there is none. */
+/* By name, n bytes long; false when arrays have none such. */
 bool dtype_from_name(const char *name, size_t n, DType *out);
 int dtype_bits(DType dtype);
 /* Bytes of one element by itself: bool and the packed types take one. */
@@ -33,6 +34,7 @@ bool dtype_is_int(DType dtype); /* signed or unsigned, not bool */
 bool dtype_is_signed(DType dtype);
 
 /* f16 and bf16 <-> f32: to nearest even; NaN stays NaN (quiet). */
+float f32_to_tf32(float value);
 float f16_to_f32(uint16_t bits);
 uint16_t f32_to_f16(float value);
 float bf16_to_f32(uint16_t bits);

@@ -132,12 +132,26 @@ static bool wait(Run *run, const Op *op)
 
 /* ---- bulk copies ---- */
 
+/* What the engine makes of the elements that it brings, in all samples. */
+static void round_tf32(Array *array)
+{
+    for (int s = array->samples ? SAMPLES : 0; s-- >= 0;) {
+        float *plane = array_plane(array, s);
+        for (int64_t i = 0; i < array->n; i++) {
+            plane[i] = f32_to_tf32(plane[i]);
+        }
+    }
+}
+
 static void bulk_load(Run *run, const Op *op)
 {
     int64_t generation;
     Access to = op_access_nth(op, 1);
     Slot *slot = slot_of(run, op, op_access_nth(op, 2), &generation);
     Array *payload = tensor_read(run, op, op_access_nth(op, 0), MOVER_ENGINE);
+    if (op_attr(op, ATTR_PRECISION)) {
+        round_tf32(payload);
+    }
     Pending copy = {.shared = run->cells[to.memory->id].shared, .slot = slot, .payload = payload};
     copy.view = shared_view(run, op, to);
     if (copy.view.n != payload->n || copy.shared->dtype != payload->dtype) {

@@ -93,10 +93,11 @@ static Buffer *poison_lines(Run *run, const Array *from, bool transposed, bool b
     return lines;
 }
 
-static Matrix matrix_of(Run *run, const Array *from, bool transposed, bool is_a)
+static Matrix matrix_of(Run *run, const Op *op, const Array *from, bool is_a)
 {
     Matrix matrix = {.dtype = from->dtype, .rows = from->dims[0], .cols = from->dims[1]};
-    bool is_float = dtype_is_float(from->dtype);
+    bool transposed = op_int(op, is_a ? ATTR_TA : ATTR_TB, 0) != 0;
+    bool is_float = dtype_is_float(op->results[0]->type->dtype);
     matrix.values = is_float ? array_doubles(run, from, -1) : array_ints(run, from, -1);
     matrix.poison = poison_lines(run, from, transposed, is_a);
     matrix.sizes = run->options->bounds && is_float ? array_bounds(run, from) : NULL;
@@ -207,8 +208,8 @@ static void check_product(Run *run, const Op *op, const Matrix *a, const Matrix 
 
 static Array *matrix_product(Run *run, const Op *op, Array *a, Array *b, Array *c, Array *to)
 {
-    Matrix ma = matrix_of(run, a, op_int(op, ATTR_TA, 0) != 0, true);
-    Matrix mb = matrix_of(run, b, op_int(op, ATTR_TB, 0) != 0, false);
+    Matrix ma = matrix_of(run, op, a, true);
+    Matrix mb = matrix_of(run, op, b, false);
     check_product(run, op, &ma, &mb, to);
     bool is_float = dtype_is_float(to->dtype);
     Buffer *sum = is_float ? multiply(run, &ma, &mb, doubles(ma.values), doubles(mb.values))

@@ -224,6 +224,7 @@ static double float_unary(OpKind kind, DType dtype, double a)
     case OP_CEIL: return ceil(a);
     case OP_TRUNC: return trunc(a);
     case OP_RINT: return rint(a);
+    case OP_TF32: return (double)f32_to_tf32((float)a);
     case OP_FAST_EXP2: return round_float(dtype, exp2(a));
     default: return NAN;
     }

@@ -34,10 +34,11 @@ bool unit_on(const Unit *unit, const Target *target)
 bool unit_widens(DType from, DType to)
 {
     bool f8 = from == DT_F8E4M3 || from == DT_F8E5M2;
+    bool small = dtype_is_int(from) && dtype_bits(from) <= 8;
     switch (to) {
     case DT_F16:
-    case DT_BF16: return from == to || f8;
-    case DT_F32: return from == to || dtype_is_narrow(from);
+    case DT_BF16: return from == to || f8 || small;
+    case DT_F32: return from == to || dtype_is_narrow(from) || small;
     case DT_I8: return from == to || from == DT_I4 || from == DT_U4;
     case DT_U8: return from == to || from == DT_U4;
     default: return from == to;
@@ -45,23 +46,27 @@ bool unit_widens(DType from, DType to)
 }
 
 /* Integers wrap: their sums have the same bits, signed or not. */
-bool unit_takes(const Unit *unit, DType operands, DType result)
+static bool takes(const Unit *unit, DType operands)
+{
+    bool as_they_are = !unit->out; /* read from shared memory by the instruction itself */
+    return as_they_are ? operands == unit->operands : unit_widens(operands, unit->operands);
+}
+
+bool unit_takes(const Unit *unit, DType left, DType right, DType result)
 {
     bool same = unit->result == result || (dtype_is_int(result) && dtype_is_int(unit->result) &&
                                            dtype_bits(result) == dtype_bits(unit->result));
-    bool as_they_are = !unit->out; /* read from shared memory by the instruction itself */
-    return same &&
-           (as_they_are ? operands == unit->operands : unit_widens(operands, unit->operands));
+    return same && takes(unit, left) && takes(unit, right);
 }
 
-const Unit *unit_find(const Target *target, const char *word, DType operands, DType result)
+const Unit *unit_find(const Target *target, const char *word, DType left, DType right, DType result)
 {
     const Unit *found = NULL;
     for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
         const Unit *unit = &ROWS[i];
         if (unit_on(unit, target) && (!word || text_same(word, unit->word)) &&
-            unit_takes(unit, operands, result)) {
-            if (unit->operands == operands) {
+            unit_takes(unit, left, right, result)) {
+            if (unit->operands == left || unit->operands == right) {
                 return unit;
             }
             found = found ? found : unit;
@@ -86,8 +91,10 @@ const Unit *unit_of_dot(const Target *target, const Op *dot)
     if (!target || !word || text_same(word, "fma")) {
         return NULL;
     }
-    const Access left = op_access_nth(dot, 0);
-    return unit_find(target, word, left.memory->type->dtype, dot->results[0]->type->dtype);
+    const Access left = op_access_nth(dot, 0), right = op_access_nth(dot, 1);
+    bool rounded = op_attr(dot, ATTR_PRECISION) != NULL;
+    return unit_find(target, word, rounded ? DT_TF32 : left.memory->type->dtype,
+                     rounded ? DT_TF32 : right.memory->type->dtype, dot->results[0]->type->dtype);
 }
 
 int unit_warps(const Unit *unit)
@@ -220,7 +227,16 @@ static void deal(UnitDepth *depth, const Unit *unit, int32_t which, int32_t *nex
     }
 }
 
-UnitDepth unit_depth_runs(const Unit *unit, int64_t k, int row)
+/* Places 1, 2 and 4 change: neighbours are `apart` then. */
+static void set_apart(UnitDepth *depth, int32_t apart)
+{
+    for (int i = 0; i < depth->n; i++) {
+        int32_t bit = depth->bit[i];
+        depth->bit[i] = bit == 1 ? apart : bit <= apart ? bit / 2 : bit;
+    }
+}
+
+UnitDepth unit_depth_runs(const Unit *unit, int64_t k, int row, int apart)
 {
     UnitDepth depth = unit_depth_plain(unit, k);
     int own = log_of(unit->k);
@@ -233,6 +249,9 @@ UnitDepth unit_depth_runs(const Unit *unit, int64_t k, int row)
     int step = own;
     for (; step < depth.n && next * across < row && next * across < even; step++, next *= 2) {
         depth.bit[step] = next;
+    }
+    if (apart < next) {
+        set_apart(&depth, apart);
     }
     deal(&depth, unit, lanes, &next);
     return depth;

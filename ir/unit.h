@@ -29,9 +29,10 @@ bool unit_on(const Unit *unit, const Target *target);
 /* Does every value of `from` have one of the same value in `to`? */
 bool unit_widens(DType from, DType to);
 /* Can it multiply operands of these types, as they are or widened? */
-bool unit_takes(const Unit *unit, DType operands, DType result);
+bool unit_takes(const Unit *unit, DType left, DType right, DType result);
 /* The row for a product on the target; `word` NULL: the first of any. NULL: none. */
-const Unit *unit_find(const Target *target, const char *word, DType operands, DType result);
+const Unit *unit_find(const Target *target, const char *word, DType left, DType right,
+                      DType result);
 /* The target's first row (of the word, if any). NULL: none. */
 const Unit *unit_first(const Target *target, const char *word);
 /* The row that a dot's `unit` names; NULL: fma. */
@@ -63,8 +64,9 @@ typedef struct UnitDepth {
 /* k as it is. */
 UnitDepth unit_depth_plain(const Unit *unit, int64_t k);
 /* A thread's own k are neighbours, as many as in rows of `row` elements all lanes can have: they
- * are read together. */
-UnitDepth unit_depth_runs(const Unit *unit, int64_t k, int row);
+ * are read together. Elements that share a register are `apart` of one another, 1 or 4, if a thread
+ * has so many. */
+UnitDepth unit_depth_runs(const Unit *unit, int64_t k, int row, int apart);
 /* A left operand that lies as a result does (tile m × k). False: its threads would need elements of
  * one another. */
 bool unit_depth_held(const Unit *unit, int64_t k, UnitDepth *depth);

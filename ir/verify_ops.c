@@ -252,7 +252,9 @@ static void verify_dot(Verifier *v, const Op *op)
             verify_fail(v, op, "the batches differ");
         }
     }
-    if (left.memory->type->dtype != right.memory->type->dtype) {
+    DType of_left = left.memory->type->dtype, of_right = right.memory->type->dtype;
+    bool sum = result_type(op)->dtype == DT_F32; /* in which each of 16 bits is exact */
+    if (of_left != of_right && !(sum && dtype_bits(of_left) <= 16 && dtype_bits(of_right) <= 16)) {
         verify_fail(v, op, "operands of different element types");
     }
 }

@@ -16,7 +16,8 @@
 
 enum {
     GROUP_ROWS = 64,
-    MOST_TILE = 32768, /* elements: 128 accumulators a thread of two warp groups */
+    MOST_TILE = 32768,  /* elements: 128 accumulators a thread of two warp groups */
+    MOST_APART = 26624, /* where each has one for the step and one for all steps */
     MOST_ROWS = 256,
     MOST_COLUMNS = 256,
     COLUMNS = 16,
@@ -133,7 +134,7 @@ static bool columns_suit(const ProductSize *size, int64_t n)
 /* What the user gives is taken as it is; what is derived beside it fits. */
 static bool may_be(const ProductSize *size, int64_t m, int64_t n)
 {
-    bool fits = m * n * size->dots * (size->apart ? 2 : 1) <= MOST_TILE ||
+    bool fits = m * n * size->dots <= (size->apart ? MOST_APART : MOST_TILE) ||
                 (size->given_n && m == GROUP_ROWS) || (size->given_m && n == COLUMNS) ||
                 (size->given_m && size->given_n);
     return fits && (size->given_n || columns_suit(size, n));

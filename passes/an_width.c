@@ -125,7 +125,7 @@ bool an_bulk_rows(const Access *access)
     for (int axis = 0; type->strides && axis < last; axis++) {
         good = good && poly_least(type->strides[axis]) > 0;
     }
-    return good && an_row_divisor(access) * dtype_bytes(type->dtype) % BULK_ALIGN == 0;
+    return good && an_row_divisor(access) * dtype_bits(type->dtype) % (8 * BULK_ALIGN) == 0;
 }
 
 static bool is_guarded(const Op *op, int axis)

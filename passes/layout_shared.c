@@ -229,7 +229,7 @@ static int64_t shared_bytes(const Op *op)
     for (int i = 0; i < type->rank; i++) {
         bytes *= poly_capacity(type->dims[i]);
     }
-    return bytes;
+    return op_int(op, ATTR_PACKED, 0) ? bytes / 2 : bytes;
 }
 
 static void collect(Op *op, void *user)

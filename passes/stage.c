@@ -29,7 +29,13 @@ int64_t swizzle_for(int64_t row_bytes)
 
 /* ---- which operands are loads ---- */
 
-enum { MOST_BOX = 256, MOST_BULK_RANK = 5, ROLE_WARPS = 4, LEAST_FMA_BYTES = 4 };
+enum {
+    MOST_BOX = 256,
+    MOST_BULK_RANK = 5,
+    ROLE_WARPS = 4,
+    LEAST_FMA_BYTES = 4,
+    ROW_ALIGN = 128, /* bytes, of where the engine puts a row that is not swizzled */
+};
 
 /* The engine counts elements in 32 bits. What may be of any size is checked at each launch; where
  * a size is known to be of this order, copies are plain. */
@@ -47,9 +53,8 @@ static bool can_count(Type tensor)
 bool bulk_describes(const Access *access)
 {
     Type type = access->memory->type;
-    int bytes = dtype_bytes(type->dtype), kept = 0;
-    if (type->rank < 2 || type->rank > MOST_BULK_RANK || !can_count(type) ||
-        dtype_is_packed(type->dtype)) {
+    int bits = dtype_bits(type->dtype), kept = 0;
+    if (type->rank < 2 || type->rank > MOST_BULK_RANK || !can_count(type)) {
         return false;
     }
     for (int i = 0; i < access->n; i++) {
@@ -63,7 +68,7 @@ bool bulk_describes(const Access *access)
         Dim dim = index ? index->type->dims[0] : type->dims[i];
         int64_t extent = poly_capacity(dim);
         kept++;
-        if (i == access->n - 1 ? swizzle_for(extent * bytes) == 0
+        if (i == access->n - 1 ? extent * bits % 8 != 0 || swizzle_for(extent * bits / 8) == 0
                                : extent > MOST_BOX || extent % 8 != 0) {
             return false;
         }
@@ -146,18 +151,20 @@ static bool loops_are_plain(const Stager *s, const Op *load)
 static void find_unit(Op *op, void *user)
 {
     Stager *s = user;
-    s->unit = s->unit || (op->kind == OP_DOT && product_unit(s->func, op));
+    s->group = s->group || (op->kind == OP_DOT && stage_by_group(s, op));
 }
 
-/* Units of groups of warps read what the copy engine writes. Fused multiply-adds do, too, but not
- * beside a matrix unit, which wants all shared memory. Their warps must be whole groups, between
- * which registers move; narrow elements pass through registers in any case. */
+/* Units of groups of warps read what the copy engine writes. Others do, too, but not beside such a
+ * unit, which wants all shared memory. Their warps must be whole groups, between which registers
+ * move. Narrow elements pass through registers for fused multiply-adds in any case, and single
+ * warps' units read them well without: but not those that are widened on their way. */
 static bool reads_rings(const Stager *s, const Op *dot)
 {
     const Attr *warps = op_attr(s->launch, ATTR_WARPS);
-    return s->unit ? stage_by_group(s, dot)
-                   : warps->ints[0] % ROLE_WARPS == 0 &&
-                         dtype_bytes(dot->operands[0]->type->dtype) >= LEAST_FMA_BYTES;
+    DType left = dot->operands[0]->type->dtype, right = dot->operands[1]->type->dtype;
+    bool wide = dtype_bytes(left) >= LEAST_FMA_BYTES, single = product_unit(s->func, dot) != NULL;
+    return s->group ? stage_by_group(s, dot)
+                    : warps->ints[0] % ROLE_WARPS == 0 && (single ? wide || left != right : wide);
 }
 
 /* The engine walks all pixels as one axis, at one tap. */
@@ -188,9 +195,11 @@ static void find_operand(Stager *s, Op *dot, int side)
 {
     Op *load = dot->operands[side]->def;
     Op *mask = NULL;
-    bool transposed = false;
-    while (load && (load->kind == OP_PERMUTE || (load->kind == OP_MASK && !mask))) {
+    bool transposed = false, rounded = false;
+    while (load && (load->kind == OP_PERMUTE || load->kind == OP_TF32 ||
+                    (load->kind == OP_MASK && !mask))) {
         transposed ^= load->kind == OP_PERMUTE;
+        rounded = rounded || load->kind == OP_TF32;
         mask = load->kind == OP_MASK ? load : mask;
         load = load->operands[0]->def;
     }
@@ -206,10 +215,46 @@ static void find_operand(Stager *s, Op *dot, int side)
                                 .side = side,
                                 .transposed = transposed,
                                 .mask = mask,
+                                .rounded = rounded,
                                 .bulk = can_be_bulk(s, load, dot) &&
                                         (!mask || mask->operands[0] == load->results[0]),
                                 .rows = poly_capacity(type->dims[0]),
                                 .cols = poly_capacity(type->dims[1])};
+}
+
+/* A row beside a product's operands that is read in each step, as a scale is. */
+static bool is_beside(const Stager *s, const Op *load, const Op *dot)
+{
+    Type type = load->results[0]->type;
+    Access access = op_access(load, 0);
+    const Value *last = access.n > 1 ? access.indices[access.n - 1] : NULL;
+    int64_t bytes = type->rank == 1 ? poly_capacity(type->dims[0]) * dtype_bytes(type->dtype) : 0;
+    return load->kind == OP_LOAD && last && last->type->kind == TYPE_RANGE && bytes > 0 &&
+           bytes % ROW_ALIGN == 0 && poly_capacity(type->dims[0]) <= MOST_BOX &&
+           !dtype_is_packed(type->dtype) && an_bulk_rows(&access) &&
+           can_count(access.memory->type) && access.n <= MOST_BULK_RANK &&
+           loops_are_plain(s, load) && stage_may_bulk(s->launch, access.memory) &&
+           dot->parent->parent->kind == OP_FOR;
+}
+
+/* Rows that are read beside the bulk operands of a product, in its own block. */
+static void find_beside(Stager *s)
+{
+    for (int i = 0, n = s->n; i < n; i++) {
+        const Staged *item = &s->items[i];
+        bool first = item->side == 1 && item->bulk && item->load->parent == item->dot->parent;
+        for (Op *op = item->dot->parent->first; first && op; op = op->next) {
+            if (op->n_results == 1 && op->results[0]->type->kind == TYPE_ARRAY &&
+                is_beside(s, op, item->dot) && !stage_beside(s, op) && s->n < MOST_STAGED) {
+                s->items[s->n++] = (Staged){.load = op,
+                                            .dot = item->dot,
+                                            .side = SIDE_BESIDE,
+                                            .bulk = true,
+                                            .rows = 1,
+                                            .cols = poly_capacity(op->results[0]->type->dims[0])};
+            }
+        }
+    }
 }
 
 static void find_dots(Op *op, void *user)
@@ -336,6 +381,9 @@ static void stage_launch(Func *func, Op *launch)
     DotList dots = {.n = 0};
     block_walk(s.body, find_unit, &s);
     block_walk(s.body, find_dots, &s);
+    if (!s.group) {
+        find_beside(&s);
+    }
     block_walk(s.body, list_dots, &dots);
     if (dots.n == 0) {
         block_walk(s.body, gather_view, &s);

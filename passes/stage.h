@@ -11,15 +11,16 @@
 #include "ir/schedule.h"
 #include "ir/target.h"
 
-enum { MOST_STAGED = 32 };
+enum { MOST_STAGED = 32, SIDE_BESIDE = 2 };
 
 /* An operand of a product that is a load (perhaps transposed) and nothing else. */
 typedef struct Staged {
     Op *load;
     Op *dot;
-    int side;        /* 0: left, 1: right operand */
+    int side;        /* 0: left, 1: right operand; SIDE_BESIDE: none of the product's */
     bool transposed; /* a permute lies between */
     Op *mask;        /* a mask of the inner axis lies between, or NULL */
+    bool rounded;    /* to tf32, on the way */
     bool bulk;       /* the copy engine can describe it */
     int64_t rows, cols;
     int stream;
@@ -39,6 +40,9 @@ typedef struct Stream {
     Value *position; /* the consumer's ring position in `home` */
 } Stream;
 
+struct Stager;
+/* The item of a row beside a product's operands; NULL: the load is none. */
+const Staged *stage_beside(const struct Stager *s, const Op *load);
 /* May the copy engine move the tensor: nothing in the launch both reads and writes it. */
 bool stage_may_bulk(const Op *launch, const Value *tensor);
 
@@ -59,7 +63,7 @@ typedef struct Stager {
     int n_streams;
     Stored stored[MOST_STAGED];
     int n_stored;
-    bool unit; /* a matrix unit multiplies here */
+    bool group; /* groups of warps multiply here */
     bool roles, persistent;
     int teams;            /* of the consumer's warps, each with tiles of its own; 1: none */
     Op *team_loop;        /* in which a team multiplies, or NULL */
@@ -83,6 +87,8 @@ Value *stage_team_start(Stager *s);
 
 /* Can the producer compute the scalar (or range) by itself? */
 bool stage_is_plain(const Stager *s, const Value *value);
+/* Of one slot. */
+int64_t stage_item_bytes(const Staged *item);
 /* Groups the bulk items into streams. */
 void stage_streams(Stager *s);
 /* Chooses slots, makes buffers and barriers at the launch's start. */

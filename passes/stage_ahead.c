@@ -241,7 +241,11 @@ static void build_product(Ahead *a, Builder *b, CloneMap *map, Op *dot, Value *p
     if (transposed[1]) {
         op_set_int(a->func, product, ATTR_TB, 1);
     }
-    op_set_word(a->func, product, ATTR_UNIT, product_unit(a->func, dot)->word);
+    const Unit *unit = product_unit(a->func, dot);
+    op_set_word(a->func, product, ATTR_UNIT, unit->word);
+    if (unit->operands == DT_TF32) {
+        op_set_word(a->func, product, ATTR_PRECISION, "tf32");
+    }
     product->results[0]->name = dot->results[0]->name;
     clone_map_value(map, dot->results[0], product->results[0]);
 }

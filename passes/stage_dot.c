@@ -25,6 +25,16 @@ const Staged *stage_item(const Stager *s, const Op *dot, int side)
     return NULL;
 }
 
+const Staged *stage_beside(const Stager *s, const Op *load)
+{
+    for (int i = 0; i < s->n; i++) {
+        if (s->items[i].load == load && s->items[i].side == SIDE_BESIDE) {
+            return &s->items[i];
+        }
+    }
+    return NULL;
+}
+
 static Value *zero_position(Builder *b)
 {
     return build_int(b, type_scalar(b->func, DT_I32), 0);
@@ -170,7 +180,7 @@ static void add_operand(Stager *s, Operands *o, Op *dot, int side, Builder *befo
         return;
     }
     Builder at = *before;
-    if (item && !item->mask) {
+    if (item && !item->mask && !item->rounded) {
         value = item->load->results[0];
         o->transposed[side] = item->transposed;
         if (item->load->parent != dot->parent) {
@@ -205,6 +215,9 @@ static Op *build_product(Stager *s, Builder *b, Op *dot, OpKind kind)
     }
     const Unit *unit = product_unit(s->func, dot);
     op_set_word(s->func, product, ATTR_UNIT, unit ? unit->word : "fma");
+    if (unit && unit->operands == DT_TF32) {
+        op_set_word(s->func, product, ATTR_PRECISION, "tf32");
+    }
     return product;
 }
 

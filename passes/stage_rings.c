@@ -25,6 +25,11 @@ static Staged *first_of_load(Stager *s, const Staged *item)
     return NULL;
 }
 
+int64_t stage_item_bytes(const Staged *item)
+{
+    return item->rows * item->cols * dtype_bits(item->load->results[0]->type->dtype) / 8;
+}
+
 static int stream_of(Stager *s, const Staged *item)
 {
     for (int i = 0; i < s->n_streams; i++) {
@@ -52,7 +57,7 @@ static void group_items(Stager *s)
         item->stream = stream_of(s, item);
         Stream *stream = &s->streams[item->stream];
         stream->loads++;
-        stream->bytes += item->rows * item->cols * dtype_bytes(item->load->results[0]->type->dtype);
+        stream->bytes += stage_item_bytes(item);
     }
 }
 
@@ -200,6 +205,28 @@ static void make_ring(Stager *s, Builder *at, int n)
     stream->empty->name = "empty";
 }
 
+static Value *shared_row(Stager *s, Builder *at, const Staged *item, int64_t slots)
+{
+    DType dtype = item->load->results[0]->type->dtype;
+    Type type = type_shared(s->func, dtype, 2, (int64_t[]){slots, item->cols});
+    s->shared_bytes += slots * stage_item_bytes(item);
+    return build_op(at, OP_SHARED, 0, NULL, 1, &type, 0)->results[0];
+}
+
+/* As elements lie in the tensor: those of four bits two a byte. */
+static Value *bulk_tile(Stager *s, Builder *at, const Staged *item, int64_t slots)
+{
+    DType dtype = item->load->results[0]->type->dtype;
+    int64_t before = s->shared_bytes;
+    Value *tile = shared_tile(s, at, dtype, slots, item->rows, item->cols);
+    if (dtype_is_packed(dtype)) {
+        op_set_int(s->func, tile->def, ATTR_PACKED, 1);
+        op_set_int(s->func, tile->def, ATTR_SWIZZLE, swizzle_for(item->cols / 2));
+        s->shared_bytes = before + slots * stage_item_bytes(item);
+    }
+    return tile;
+}
+
 static void make_buffer(Stager *s, Builder *at, Staged *item)
 {
     const Stream *stream = &s->streams[item->stream];
@@ -212,8 +239,8 @@ static void make_buffer(Stager *s, Builder *at, Staged *item)
         item->shared = item_of(s, stream->leader, item->side)->shared;
         return;
     }
-    item->shared = shared_tile(s, at, item->load->results[0]->type->dtype, stream->slots,
-                               item->rows, item->cols);
+    item->shared = item->side == SIDE_BESIDE ? shared_row(s, at, item, stream->slots)
+                                             : bulk_tile(s, at, item, stream->slots);
     item->shared->name = item->load->operands[0]->name;
 }
 

@@ -128,12 +128,16 @@ static void produce_load(Producer *p, Builder *b, const Staged *item, Value *pos
     }
     operands[n++] = item->shared;
     operands[n++] = position;
-    operands[n++] = NULL;
-    operands[n++] = NULL;
+    for (int axis = 1; axis < item->shared->type->rank; axis++) {
+        operands[n++] = NULL;
+    }
     operands[n++] = stream->full;
     operands[n++] = position;
     b->span = item->load->span;
-    build_op(b, OP_BULK_LOAD, n, operands, 0, NULL, 0);
+    Op *copy = build_op(b, OP_BULK_LOAD, n, operands, 0, NULL, 0);
+    if (item->rounded) {
+        op_set_word(s->func, copy, ATTR_PRECISION, "tf32");
+    }
 }
 
 static void produce_block(Producer *p, Builder *b, const Block *from, Positions *positions);
@@ -260,19 +264,35 @@ static void build_arrive(Builder *b, Value *barrier, Value *position)
 static void consume_stream(Stager *s, Stream *stream)
 {
     Op *first = NULL;
+    bool beside = false;
     for (int i = 0; i < s->n; i++) {
-        if (s->items[i].bulk && &s->streams[s->items[i].stream] == stream && !first) {
-            first = s->items[i].load;
+        if (s->items[i].bulk && &s->streams[s->items[i].stream] == stream) {
+            first = first ? first : s->items[i].load;
+            beside = beside || s->items[i].side == SIDE_BESIDE;
         }
     }
+    if (beside) { /* read where it was loaded */
+        for (first = stream->home->first; !item_of_load(s, first); first = first->next) {}
+    }
     bool same = stream->dot->parent == stream->home && !stream->many;
-    Builder before = build_before(s->func, same ? stream->dot : first);
+    Builder before = build_before(s->func, same && !beside ? stream->dot : first);
     build_wait(s, &before, stream->full, stream->position, false);
     Builder after = same ? build_after(s->func, stream->dot) : build_at_end(s->func, stream->home);
     if (!same && stream->home->last->kind == OP_YIELD) {
         after = build_before(s->func, stream->home->last);
     }
     build_arrive(&after, stream->empty, stream->position);
+}
+
+/* Rows beside a product are read into registers, behind the wait for them. */
+static void consume_beside(Stager *s, const Staged *item)
+{
+    Builder b = build_before(s->func, item->load);
+    Value *place[] = {item->shared, s->streams[item->stream].position, NULL};
+    Type type = item->load->results[0]->type;
+    Value *row = build_op(&b, OP_SHARED_LOAD, 3, place, 1, &type, 0)->results[0];
+    func_replace_uses(s->func, item->load->results[0], row);
+    op_remove(item->load);
 }
 
 /* Streams stand in the order of their loops: a shared ring runs on from one to the next. */
@@ -285,6 +305,11 @@ static void consume_streams(Stager *s, Positions *positions)
     }
     for (int i = 0; i < s->n_streams; i++) {
         consume_stream(s, &s->streams[i]);
+    }
+    for (int i = 0; i < s->n; i++) {
+        if (s->items[i].side == SIDE_BESIDE) {
+            consume_beside(s, &s->items[i]);
+        }
     }
 }
 

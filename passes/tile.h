@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* tile, in parts: tile.c (the pass); which step each axis gets, as schedule lines: tile_choose.c
  * (rows and elements), tile_weigh.c (what an element takes), tile_runs.c (coalescing),
- * tile_cluster.c (rows that several blocks share), tile_product.c (products), tile_waves.c (by
+ * tile_cluster.c (rows that several blocks share), tile_unit.c (what multiplies),
+ * tile_product.c (products), tile_waves.c (by
  * how many tiles each multiprocessor gets), tile_source.c (parallels of the source, whose batches
  * are walked by tile_batches.c), tile_windows.c (windows and stencils), tile_steps.c (what they
  * share); tile_emit.c (the group again, over ranges) and its parts; tile_split.c (long axes that

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The unit that multiplies, and the steps of a group around a product. */
+/* The steps of a group around a product. */
 #include "passes/tile_steps.h"
 
-#include "ir/errors.h"
+#include "passes/an_factor.h"
 #include "passes/an_width.h"
 
 enum {
@@ -13,207 +13,11 @@ enum {
     CPU_DEPTH_BYTES = 768, /* the longer an edge, the less often the other operand is packed */
     FMA_LEAST = 8,         /* elements of an axis, of derived tiles of fused multiply-adds */
     RASTER_ROWS = 1024,    /* of tiles beside each other (measured: tiles of 128 and 256 rows) */
+    WIDENED_DEPTH = 128,   /* elements of a step where an operand is widened */
+    LEAST_STEPS = 4,       /* of a share, */
+    MOST_SHARES = 16,      /* which a thread adds at once */
     BESIDE = 16384,        /* elements of what else is reduced over the product's tile */
 };
-
-/* ---- the unit that multiplies ---- */
-
-/* Is the operand a load whose rows run along k? A mask is a copy in registers, as it lies there. */
-static bool runs_along_k(const Op *dot, int side)
-{
-    const Op *load = dot->operands[side]->def;
-    bool turned = false, masked = false;
-    for (; load && (load->kind == OP_PERMUTE || load->kind == OP_MASK);
-         load = load->operands[0]->def) {
-        const Attr *perm = load->kind == OP_PERMUTE ? op_attr(load, ATTR_PERM) : NULL;
-        turned ^= perm && perm->ints[perm->n - 1] == perm->n - 2;
-        masked = masked || load->kind == OP_MASK;
-    }
-    return load && load->kind == OP_LOAD && turned == (side == 1) && !(masked && side == 1);
-}
-
-/* Of a product, as far as they are known; 0: not yet. */
-typedef struct Tiles {
-    int64_t rows, columns, depth, warps;
-    bool along_k; /* both operands */
-} Tiles;
-
-static bool tiles_suit(const Unit *unit, const Tiles *tiles)
-{
-    return tiles->rows % unit->m == 0 && tiles->columns % unit->n == 0 &&
-           tiles->depth % unit->k == 0 && (!unit->most_k || tiles->depth <= unit->most_k);
-}
-
-static bool operands_suit(const Unit *unit, const Tiles *tiles)
-{
-    return tiles->along_k || !unit->along_k;
-}
-
-static bool suits(const Unit *unit, const Tiles *tiles)
-{
-    return tiles_suit(unit, tiles) && operands_suit(unit, tiles) &&
-           tiles->warps % unit_warps(unit) == 0;
-}
-
-typedef struct Choice {
-    const Unit *unit; /* NULL: none */
-    const Unit *near; /* the first one that operands, tiles or warps keep from it */
-} Choice;
-
-/* Of the target's units (of the given word, if any): one for these very operands before others. */
-static Choice choose_row(const Func *func, const char *word, DType operands, DType result,
-                         const Tiles *tiles)
-{
-    size_t n;
-    const Unit *rows = unit_rows(&n);
-    Choice choice = {NULL, NULL};
-    for (size_t i = 0; i < n; i++) {
-        const Unit *row = &rows[i];
-        if (!unit_on(row, func->target) || !unit_takes(row, operands, result) ||
-            (word && !text_same(word, row->word))) {
-            continue;
-        }
-        bool better =
-            !choice.unit || (choice.unit->operands != operands && row->operands == operands);
-        if (!suits(row, tiles)) {
-            choice.near = choice.near ? choice.near : row;
-        } else if (better) {
-            choice.unit = row;
-        }
-    }
-    return choice;
-}
-
-static const char *why_not_unit(Func *func, DType operands, const Unit *near, const Tiles *tiles)
-{
-    if (!unit_first(func->target, NULL)) {
-        return arena_printf(func->arena, "%s operands, but no matrix unit that is used here",
-                            dtype_name(operands));
-    }
-    if (!near) {
-        return arena_printf(func->arena, "%s operands: no matrix unit here multiplies them exactly",
-                            dtype_name(operands));
-    }
-    if (!operands_suit(near, tiles)) {
-        return arena_printf(func->arena,
-                            "%s operands: the matrix unit wants 8 bits with k contiguous in both "
-                            "(x @ w.T)",
-                            dtype_name(operands));
-    }
-    if (tiles_suit(near, tiles)) {
-        return arena_printf(func->arena, "%s operands, but warps that make no group of %d",
-                            dtype_name(operands), unit_warps(near));
-    }
-    return arena_printf(func->arena,
-                        "%s operands, but tiles that the matrix unit does not take: it multiplies "
-                        "%d rows by %d columns, %d deep",
-                        dtype_name(operands), near->m, near->n, near->k);
-}
-
-static const char *why_unit(Func *func, const Unit *unit, DType operands)
-{
-    if (unit->most_k) {
-        return arena_printf(func->arena,
-                            "%s operands: the matrix unit multiplies them exactly, and adds a step "
-                            "of k with 13 bits behind the point",
-                            dtype_name(operands));
-    }
-    if (unit->operands == operands) {
-        return arena_printf(func->arena,
-                            "%s operands: the matrix unit multiplies them exactly, in %s",
-                            dtype_name(operands), dtype_name(unit->result));
-    }
-    return arena_printf(func->arena,
-                        "%s operands: as %s, which holds each of them, the matrix unit multiplies "
-                        "them exactly",
-                        dtype_name(operands), dtype_name(unit->operands));
-}
-
-/* "f16 and bf16 in tiles of 64 rows, 16 columns and 16 deep" */
-static void add_unit(Text *text, const Func *func, const char *word)
-{
-    size_t n;
-    const Unit *rows = unit_rows(&n), *last = NULL;
-    for (size_t i = 0; i < n; i++) {
-        const Unit *row = &rows[i];
-        if (!unit_on(row, func->target) || (word && !text_same(word, row->word))) {
-            continue;
-        }
-        bool same = last && last->m == row->m && last->n == row->n && last->k == row->k;
-        if (last && !same) {
-            text_printf(text, ": %d by %d, %d deep", last->m, last->n, last->k);
-        }
-        text_printf(text, "%s%s", !last ? "" : same ? ", " : "; ", dtype_name(row->operands));
-        last = row;
-    }
-    if (last) {
-        text_printf(text, ": %d by %d, %d deep", last->m, last->n, last->k);
-    }
-}
-
-static void refuse_unit(Func *func, const char *word, const char *reason)
-{
-    const Line *line = schedule_given(func, "product", "");
-    Text units = text_new(func->arena);
-    bool any = unit_first(func->target, word) != NULL;
-    Diag *d = diag_error(func->diags, ERR_UNIT, line ? line->span : SPAN_NONE,
-                         "`product %s` is not possible: %s", word,
-                         any ? reason : "the target has no such unit");
-    add_unit(&units, func, any ? word : NULL);
-    if (units.n == 0) {
-        diag_help(func->diags, d, "%s has no matrix unit; `product fma` takes all",
-                  func->target->name);
-    } else if (!any) {
-        diag_help(func->diags, d, "%s has `product %s`; `product fma` takes all",
-                  func->target->name, unit_first(func->target, NULL)->word);
-    } else {
-        diag_help(func->diags, d,
-                  "%s multiplies, in tiles of rows by columns or multiples: %s%s; `product fma` "
-                  "takes all",
-                  func->target->name, units.data,
-                  unit_warps(unit_first(func->target, word)) > 1 ? ", by groups of 4 warps" : "");
-    }
-}
-
-/* The row, or NULL: fused multiply-adds. */
-static const Unit *choose_unit(Func *func, DType operands, DType result, const Tiles *tiles)
-{
-    const Line *given = schedule_given(func, "product", "");
-    const char *word = given && given->word ? given->word : NULL;
-    bool fma = word && text_same(word, "fma");
-    Choice choice = choose_row(func, word, operands, result, tiles);
-    if (choice.unit) {
-        schedule_word(func, "product", "", choice.unit->word, "%s",
-                      why_unit(func, choice.unit, operands));
-        return choice.unit;
-    }
-    if (!fma) {
-        const char *reason = why_not_unit(func, operands, choice.near, tiles);
-        schedule_word(func, "product", "", "fma", "%s", reason);
-        if (word && func->diags->errors == 0) {
-            refuse_unit(func, word, reason);
-        }
-    }
-    return NULL;
-}
-
-/* Warps that the user gives; else the launch's, which may have been tiled for another product. */
-static int64_t known_warps(Func *func, const Op *dot)
-{
-    const Line *line = schedule_given(func, "warps", "");
-    const Op *launch = dot ? op_enclosing(dot, OP_LAUNCH) : NULL;
-    const Attr *warps = launch ? op_attr(launch, ATTR_WARPS) : NULL;
-    return line ? line->number : warps && warps->n ? warps->ints[warps->n - 1] : 0;
-}
-
-const Unit *product_unit(Func *func, const Op *dot)
-{
-    Type a = dot->operands[0]->type, c = dot->results[0]->type;
-    const Dim *rows = c->dims + c->rank - 2, *depth = a->dims + a->rank - 1;
-    Tiles tiles = {poly_capacity(rows[0]), poly_capacity(rows[1]), poly_capacity(depth[0]),
-                   known_warps(func, dot), runs_along_k(dot, 0) && runs_along_k(dot, 1)};
-    return choose_unit(func, a->dtype, c->dtype, &tiles);
-}
 
 /* ---- products ---- */
 
@@ -276,7 +80,7 @@ static void choose_teams(Func *func, TilePlan *plan, const AxisPlan *m)
 static int64_t choose_groups(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n)
 {
     const Unit *unit = plan->unit;
-    ProductTiles tiles = {.depth = SWIZZLED / dtype_bytes(plan->dot->operands[0]->type->dtype)};
+    ProductTiles tiles = {.depth = SWIZZLED / dtype_bytes(unit->operands)};
     const char *reason = tile_choose_waves(func, group, plan, m, n, &tiles);
     if (reason) {
         set_halved(func, m, tiles.m, unit->m, TURN_ROWS,
@@ -432,14 +236,15 @@ static int64_t choose_fma_unit(Func *func, const Op *group, TilePlan *plan, Axis
     }
     plan->warps = smaller(256 / func->target->warp,
                           power_of_two_at_most(product_threads(m, n) / func->target->warp));
-    return product_depth(func, plan->dot);
+    /* Rings of large tiles: threads meet, and wait for what they read first, half as often. */
+    return product_depth(func, plan->dot) * (is_gpu(func) && cols > 128 ? 2 : 1);
 }
 
 /* The user's tiles and warps, where there are any. */
-static Tiles given_tiles(Func *func, const TilePlan *plan, const AxisPlan *m, const AxisPlan *n)
+static UnitTiles given_tiles(Func *func, const TilePlan *plan, const AxisPlan *m, const AxisPlan *n)
 {
-    Tiles tiles = {.warps = known_warps(func, NULL),
-                   .along_k = runs_along_k(plan->dot, 0) && runs_along_k(plan->dot, 1)};
+    UnitTiles tiles = {.warps = tile_known_warps(func, NULL),
+                       .along_k = tile_along_k(func, plan->dot)};
     for (int i = 0; i < plan->n; i++) {
         const AxisPlan *axis = &plan->items[i];
         const Line *line = schedule_given(func, "tile", axis->name);
@@ -497,18 +302,70 @@ static void choose_beside(Func *func, const Op *group, TilePlan *plan)
     }
 }
 
+/* Elements of a step of k along which no factor changes; 0: any. The user's step may be another. */
+static int64_t same_factor(const Func *func, const Op *dot, const UnitTiles *tiles,
+                           UnitOperands *of)
+{
+    Factored found;
+    *of = tile_operands(func, dot);
+    if (!an_factored(func, dot, &found) || found.block == 0) {
+        return 0;
+    }
+    if (tiles->depth && found.block % tiles->depth != 0) {
+        *of = (UnitOperands){DT_F32, DT_F32};
+        return 0;
+    }
+    return found.block & -found.block;
+}
+
+/* Single warps multiply what the copy engine brings: one operand is widened on its way to the unit,
+ * which takes instructions for each of its elements, so that a warp has few rows of the other and
+ * many columns of it. Where few tiles leave multiprocessors idle, what is contracted is shared out. */
+static int64_t choose_widened(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
+{
+    const Unit *unit = plan->unit;
+    int64_t rows = larger(unit->m, fitted(m->dim, 128));
+    int64_t columns = larger(8 * unit->n, fitted(n->dim, rows <= 64 ? 256 : 128));
+    set_halved(func, m, rows, unit->m, TURN_ROWS, "rows that share each widened element");
+    set_halved(func, n, columns, unit->n, TURN_COLUMNS,
+               "columns that share each element of the left operand");
+    plan->warps = 8;
+    int64_t down = tiles_of(m, m->step), across = tiles_of(n, n->step);
+    const AxisPlan *k = tile_axis_of(plan, plan->dot->operands[0], 1);
+    int64_t steps = k ? poly_most(k->dim) / WIDENED_DEPTH / LEAST_STEPS : 1;
+    if (down < INT32_MAX && across < INT32_MAX && down * across < func->target->units &&
+        tile_may_share(plan)) {
+        plan->shares = smaller(MOST_SHARES, smaller(steps, func->target->units / (down * across)));
+    }
+    return WIDENED_DEPTH;
+}
+
+static bool is_widened(const Func *func, const TilePlan *plan, const UnitOperands *of,
+                       const AxisPlan *m, const AxisPlan *n)
+{
+    const Unit *unit = plan->unit;
+    return m && n && plan->n_dots == 1 && plan->dot->results[0]->type->rank == 2 &&
+           unit_warps(unit) == 1 && func->target->roles && of->left != of->right &&
+           tile_operands_stay_out(func, plan->dot);
+}
+
 void tile_choose_product(Func *func, const Op *group, TilePlan *plan)
 {
-    DType operands = plan->dot->operands[0]->type->dtype;
+    UnitOperands of;
     int rank = plan->dot->results[0]->type->rank;
     AxisPlan *m = tile_axis_of(plan, plan->dot->results[0], rank - 2);
     AxisPlan *n = tile_axis_of(plan, plan->dot->results[0], rank - 1);
-    Tiles tiles = given_tiles(func, plan, m, n);
-    const Unit *unit = choose_unit(func, operands, plan->dot->results[0]->type->dtype, &tiles);
+    UnitTiles tiles = given_tiles(func, plan, m, n);
+    int64_t same = same_factor(func, plan->dot, &tiles, &of);
+    const Unit *unit = tile_unit(func, &of, plan->dot->results[0]->type->dtype, &tiles);
     plan->unit = unit;
-    int64_t depth = !unit                  ? choose_fma_unit(func, group, plan, m, n)
-                    : unit_warps(unit) > 1 ? choose_groups(func, group, plan, m, n)
-                                           : choose_warps(func, plan, m, n);
+    int64_t depth = !unit                               ? choose_fma_unit(func, group, plan, m, n)
+                    : unit_warps(unit) > 1              ? choose_groups(func, group, plan, m, n)
+                    : is_widened(func, plan, &of, m, n) ? choose_widened(func, plan, m, n)
+                                                        : choose_warps(func, plan, m, n);
+    bool whole = !same || depth <= same;
+    depth = whole ? depth : same;
+    int bytes = dtype_bytes(of.left);
     for (int i = 0; i < plan->n; i++) {
         AxisPlan *axis = &plan->items[i];
         if (axis != m && axis != n && (axis->flags & AXIS_STORED)) {
@@ -520,10 +377,11 @@ void tile_choose_product(Func *func, const Op *group, TilePlan *plan)
         } else if (axis->flags & AXIS_CONTRACTED) {
             int64_t least = unit ? unit->k : FMA_LEAST;
             set_halved(func, axis, depth, least, TURN_DEPTH,
-                       !unit ? "as deep as the operands' tiles stay small"
-                       : depth * dtype_bytes(operands) > SWIZZLED
+                       !unit    ? "as deep as the operands' tiles stay small"
+                       : !whole ? "no factor of an operand changes in it"
+                       : depth * bytes > SWIZZLED
                            ? "rows of swizzled shared memory; small tiles meet less often"
-                       : depth * dtype_bytes(operands) == SWIZZLED
+                       : depth * bytes == SWIZZLED
                            ? "one 128-byte row of swizzled shared memory"
                            : "half a 128-byte row of swizzled shared memory");
         }

@@ -125,6 +125,22 @@ bool tile_choose_parts(const Op *group, TilePlan *plan);
 void tile_choose_windows(const Op *group, TilePlan *plan);
 /* Stencils with weights: a run of places a thread. False: the group is none. */
 bool tile_choose_stencil(Func *func, const Op *group, TilePlan *plan);
+/* Element types of a product's operands, as they come to a unit: as pass `factor` leaves them. */
+typedef struct UnitOperands {
+    DType left, right;
+} UnitOperands;
+UnitOperands tile_operands(const Func *func, const Op *dot);
+/* Tiles of a product, as far as they are known; 0: not yet. */
+typedef struct UnitTiles {
+    int64_t rows, columns, depth, warps;
+    bool along_k; /* both operands */
+} UnitTiles;
+/* Are both operands loads whose rows run along k? */
+bool tile_along_k(const Func *func, const Op *dot);
+/* The row of units.def, or NULL: fused multiply-adds. Records the schedule line. */
+const Unit *tile_unit(Func *func, const UnitOperands *of, DType result, const UnitTiles *tiles);
+/* Warps that the user gives; else those of the launch around the product (NULL: none yet). */
+int64_t tile_known_warps(Func *func, const Op *dot);
 /* For a group with a product. */
 void tile_choose_product(Func *func, const Op *group, TilePlan *plan);
 

@@ -2,13 +2,15 @@
 /* What the model of a product's tiles (an_waves.h) is given, and what is said of its answer. */
 #include "passes/tile_steps.h"
 
+#include "passes/an_factor.h"
 #include "passes/an_product.h"
 #include "passes/an_width.h"
 
 enum {
     GROUP_ROWS = 64,
-    WIDEST = 256,    /* columns of an instruction */
-    MOST_PARTS = 32, /* that a thread adds one by one */
+    WIDEST = 256,       /* columns of an instruction */
+    MOST_PARTS = 32,    /* that a thread adds one by one */
+    APART_COLUMNS = 16, /* of a tile, where registers for two sums bound it, not its rows */
 };
 
 AxisPlan *tile_axis_of(TilePlan *plan, const Value *value, int axis)
@@ -42,7 +44,7 @@ static int lines_of(const Op *dot, int side)
 bool tile_operands_stay_out(const Func *func, const Op *dot)
 {
     for (int side = 0; side < 2; side++) {
-        const Op *load = operand_load(dot, side);
+        const Op *load = an_operand_load(func, dot, side);
         if (!load) {
             return false;
         }
@@ -187,26 +189,28 @@ static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *
     const Op *dot = plan->dot;
     Type left = dot->operands[0]->type;
     AxisPlan *k = tile_axis_of(plan, dot->operands[0], left->rank - 1);
-    if (!m || !n || !k || !all_alike(func, group, plan)) {
+    Factored narrow;
+    if (!m || !n || !k || an_factored(func, dot, &narrow) || !all_alike(func, group, plan)) {
         return false;
     }
     int bytes = dtype_bytes(left->dtype);
-    *size = (ProductSize){.m = most_along(func, m->dim),
-                          .n = most_along(func, n->dim),
-                          .k = poly_most(k->dim),
-                          .batch = 1,
-                          .rounds = 1,
-                          .columns_of = product_columns(columns_lie(dot), bytes),
-                          .left_lines = lines_of(dot, 0),
-                          .right_lines = lines_of(dot, 1),
-                          .given_m = given_step(func, m),
-                          .given_n = given_step(func, n),
-                          .given_k = given_step(func, k),
-                          .given_shares = given_shares(func),
-                          .may_share = tile_may_share(plan),
-                          .apart = plan->unit->most_k != 0,
-                          .dots = plan->n_dots,
-                          .bytes = bytes};
+    *size = (ProductSize){
+        .m = most_along(func, m->dim),
+        .n = most_along(func, n->dim),
+        .k = poly_most(k->dim),
+        .batch = 1,
+        .rounds = 1,
+        .columns_of = plan->unit->most_k ? APART_COLUMNS : product_columns(columns_lie(dot), bytes),
+        .left_lines = lines_of(dot, 0),
+        .right_lines = lines_of(dot, 1),
+        .given_m = given_step(func, m),
+        .given_n = given_step(func, n),
+        .given_k = given_step(func, k),
+        .given_shares = given_shares(func),
+        .may_share = tile_may_share(plan),
+        .apart = plan->unit->most_k != 0,
+        .dots = plan->n_dots,
+        .bytes = bytes};
     /* Few channels for each of many taps: what is past them is multiplied at every one. */
     int64_t whole = product_columns(true, bytes), row = fitted(k->dim, whole);
     if (has_taps(plan) && !size->given_k && row < whole) {

@@ -117,7 +117,7 @@ const TesseraTarget *tessera_target(TesseraContext *context, size_t index)
         return NULL;
     }
     const Target *row = &rows[index];
-    const Unit *unit = unit_find(row, NULL, DT_BF16, DT_F32);
+    const Unit *unit = unit_find(row, NULL, DT_BF16, DT_BF16, DT_F32);
     TesseraTarget *out = &context->compiler->target;
     *out = (TesseraTarget){.name = row->name,
                            .warp = row->warp,

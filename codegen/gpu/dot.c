@@ -12,7 +12,8 @@ enum {
     MOST_CHUNK = 32,
     BLOCK_REGISTERS = 96,  /* of a block's elements */
     CHUNK_PRODUCTS = 1024, /* straight code that a multiprocessor's caches feed */
-    AHEAD_PRODUCTS = 64,   /* reads go so far ahead: twice shared memory's latency */
+    FEW_ACCUMULATORS = 64,
+    AHEAD_PRODUCTS = 64, /* reads go so far ahead: twice shared memory's latency */
     AMD_CHUNK = 8,
     AMD_REGISTERS = 64, /* of a chunk's elements */
 };
@@ -151,12 +152,21 @@ static int chunk_registers(const DotLoop *dot, int chunk)
     return chunk * (dot->a.n * dot->a.tile.elem_bytes + dot->b.n * dot->b.tile.elem_bytes) / 4;
 }
 
+/* Straight code: longer where a thread has many accumulators, as its first reads wait. Without a
+ * loop, reads of the next tile wait for that tile as well: half a tile at most (measured on sm_90a:
+ * docs/performance.md). */
+static int most_products(const DotLoop *dot, int chunk)
+{
+    bool many = dot->a.n * dot->b.n > FEW_ACCUMULATORS && 2 * chunk <= dot->k;
+    return many ? 2 * CHUNK_PRODUCTS : CHUNK_PRODUCTS;
+}
+
 /* ptxas orders straight code by the registers that it has. LLVM for AMD moves all reads of a block
  * to its begin: what a chunk reads must fit there. */
 static bool chunk_fits(const DotLoop *dot, int chunk)
 {
     return dot->em->func->target->family == FAMILY_NVPTX
-               ? chunk <= MOST_CHUNK && chunk * dot->a.n * dot->b.n <= CHUNK_PRODUCTS
+               ? chunk <= MOST_CHUNK && chunk * dot->a.n * dot->b.n <= most_products(dot, chunk)
                : chunk <= AMD_CHUNK && chunk_registers(dot, chunk) <= AMD_REGISTERS;
 }
 

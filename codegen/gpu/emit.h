@@ -130,6 +130,8 @@ typedef struct GpuTarget {
     /* A product's own instructions are done: what they came to is made here. May be NULL. */
     void (*settle)(GpuEmitter *em, const Unit *unit, LLVMValueRef *acc, int n);
     /* Two 8-bit floats (i8) become f16. False: no instruction of this target does. May be NULL. */
+    /* The eight elements of a word, of 4 bits each, as f16 or bf16; NULL, or false: one by one. */
+    bool (*widen_word)(GpuEmitter *em, DType from, DType to, LLVMValueRef word, LLVMValueRef *out);
     bool (*widen_pair)(GpuEmitter *em, DType from, LLVMValueRef *a, LLVMValueRef *b);
     /* A word a thread of each of n (1, 2, 4) matrices of 8 rows of 16 bytes, a row at the address
      * of lane 8 * matrix + row: lane i gets word i % 4 of row i / 4, or, `turned`, the transposed

@@ -40,7 +40,8 @@ static bool same_windows(const PlanMap *a, const PlanMap *c)
 static bool same_map(const PlanMap *a, const PlanMap *c)
 {
     bool same = a->param == c->param && a->rank == c->rank && a->swizzle == c->swizzle &&
-                a->wide_l2 == c->wide_l2 && a->few == c->few && same_windows(a, c);
+                a->wide_l2 == c->wide_l2 && a->few == c->few && same_windows(a, c) &&
+                a->tf32 == c->tf32;
     for (int axis = 0; same && axis < a->rank; axis++) {
         same = a->box[axis] == c->box[axis];
     }

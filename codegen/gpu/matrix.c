@@ -10,7 +10,14 @@
 #include "codegen/scalar_ops.h"
 #include "ir/unit.h"
 
-enum { ROW_BYTES = 128, WORD_BYTES = 4, MOST_RUN = 16, MOST_MATRICES = 4, MOST_BLOCKS = 64 };
+enum {
+    ROW_BYTES = 128,
+    WORD_BYTES = 4,
+    WORD_HALVES = 8,
+    MOST_RUN = 32,
+    MOST_MATRICES = 4,
+    MOST_BLOCKS = 64
+};
 
 typedef struct Side {
     const GpuValue *held; /* NULL: in shared memory */
@@ -74,7 +81,10 @@ static void open_side(Product *p, Side *side, int nth)
 static void choose_depth(Product *p)
 {
     bool plain = p->em->target->load_matrices && p->a.dtype == p->unit->operands &&
-                 dtype_bytes(p->a.dtype) <= WORD_BYTES;
+                 p->b.dtype == p->unit->operands && dtype_bytes(p->a.dtype) <= WORD_BYTES;
+    int bytes = dtype_bytes(p->a.dtype), right = dtype_bytes(p->b.dtype);
+    bytes = bytes > right ? bytes : right;
+    bool words = p->a.tile.packed || p->b.tile.packed;
     if (p->a.held) {
         if (!unit_depth_held(p->unit, p->k, &p->depth)) {
             gpu_bug(p->em, p->op, "its left operand cannot be in registers");
@@ -82,7 +92,7 @@ static void choose_depth(Product *p)
     } else if (plain) {
         p->depth = unit_depth_plain(p->unit, p->k);
     } else {
-        p->depth = unit_depth_runs(p->unit, p->k, ROW_BYTES / dtype_bytes(p->a.dtype));
+        p->depth = unit_depth_runs(p->unit, p->k, ROW_BYTES / bytes, words ? WORD_HALVES / 2 : 1);
     }
 }
 
@@ -235,12 +245,18 @@ static int dealt(const int *bits, int n, int i)
     return r;
 }
 
+/* As the unit takes it? A tf32 is an f32 in memory, rounded on its way there. */
+static bool is_own(const Unit *unit, DType dtype)
+{
+    return dtype == unit->operands || (dtype == DT_F32 && unit->operands == DT_TF32);
+}
+
 /* One element, or two. */
 static void widen(Product *p, const Side *side, LLVMValueRef *a, LLVMValueRef *b)
 {
     Llvm *l = p->em->l;
     bool f8 = side->dtype == DT_F8E4M3 || side->dtype == DT_F8E5M2;
-    if (side->dtype == p->unit->operands) {
+    if (is_own(p->unit, side->dtype)) {
         return;
     }
     if (b && f8 && p->unit->operands == DT_F16) {
@@ -256,17 +272,42 @@ static void widen(Product *p, const Side *side, LLVMValueRef *a, LLVMValueRef *b
     }
 }
 
+/* Elements of four bits, as the unit takes them: a word at a time where the target can. */
+static void read_packed(Product *p, Side *side, LLVMValueRef at, int n, LLVMValueRef *out)
+{
+    GpuEmitter *em = p->em;
+    LLVMValueRef words[MOST_RUN / WORD_HALVES];
+    bool done = n % WORD_HALVES == 0 && em->target->widen_word;
+    if (done) {
+        gpu_packed_words(em, at, n / WORD_HALVES, words);
+    }
+    for (int i = 0; i < n && done; i += WORD_HALVES) {
+        done = em->target->widen_word(em, side->dtype, p->unit->operands, words[i / WORD_HALVES],
+                                      out + i);
+    }
+    if (!done) {
+        gpu_shared_read(em, &side->tile, at, n, out);
+        for (int i = 0; i < n; i++) {
+            widen(p, side, &out[i], NULL);
+        }
+    }
+}
+
 static void read_run(Product *p, Side *side, int r)
 {
     int bits[LAYOUT_BITS];
     LLVMValueRef out[MOST_RUN];
     int n = run_bits(side, bits), all = dealt(bits, n, -1);
     LLVMValueRef at = address(p, side, side->layout, r & ~all);
-    gpu_shared_read(p->em, &side->tile, at, 1 << n, out);
+    if (side->tile.packed) {
+        read_packed(p, side, at, 1 << n, out);
+    } else {
+        gpu_shared_read(p->em, &side->tile, at, 1 << n, out);
+    }
     for (int i = 0; i < 1 << n; i++) {
         side->elements[(r & ~all) | dealt(bits, n, i)] = out[i];
     }
-    for (int i = 0; i < 1 << n; i += 2) {
+    for (int i = 0; i < 1 << n && !side->tile.packed; i += 2) {
         int first = (r & ~all) | dealt(bits, n, i), second = (r & ~all) | dealt(bits, n, i | 1);
         widen(p, side, &side->elements[first], n ? &side->elements[second] : NULL);
     }

@@ -2,7 +2,7 @@
 /* Tensors of 4-bit elements, two a byte, the first in the low half. Neighbours that begin a byte
  * are taken apart and put together in words; others go one by one, and a half is written so that
  * another thread may write the other one. In registers an element has four bits, in shared memory a
- * byte of its own. */
+ * byte of its own, but for tiles that the copy engine brings as they lie in the tensor. */
 #include "codegen/gpu/tiles.h"
 #include "codegen/scalar_atomic.h"
 
@@ -95,6 +95,21 @@ void gpu_packed_load(GpuEmitter *em, const Value *memory, LLVMValueRef inside, L
     LLVMValueRef vector = gpu_load_guarded(em, memory, inside, byte_at(em, memory, at),
                                            repeated(em, n, otherwise), (unsigned)n / 2);
     take_apart(em, type, vector, n, regs);
+}
+
+void gpu_packed_read(GpuEmitter *em, DType dtype, LLVMValueRef at, int n, LLVMValueRef *regs)
+{
+    LLVMTypeRef type = llvm_lanes(word_type(em, n), word_count(n));
+    LLVMValueRef load = LLVMBuildLoad2(em->builder, type, at, "");
+    LLVMSetAlignment(load, (unsigned)n / 2);
+    take_apart(em, llvm_type(em->l, dtype), load, n, regs);
+}
+
+void gpu_packed_words(GpuEmitter *em, LLVMValueRef at, int n, LLVMValueRef *words)
+{
+    LLVMValueRef load = LLVMBuildLoad2(em->builder, llvm_lanes(em->i32, n), at, "");
+    LLVMSetAlignment(load, (unsigned)n * WORD_BITS / 8);
+    gpu_unpack(em, load, n, words);
 }
 
 void gpu_packed_store(GpuEmitter *em, const Value *memory, LLVMValueRef inside, LLVMValueRef at,

@@ -26,9 +26,13 @@ static int64_t element_count(GpuEmitter *em, Type type)
     return count;
 }
 
-static int64_t element_bytes(const Value *memory)
+static int64_t memory_bytes(GpuEmitter *em, const Value *memory)
 {
-    return memory->type->kind == TYPE_BARRIER ? BARRIER_BYTES : dtype_bytes(memory->type->dtype);
+    bool barrier = memory->type->kind == TYPE_BARRIER;
+    int64_t count = element_count(em, memory->type);
+    return op_int(memory->def, ATTR_PACKED, 0)
+               ? count / 2
+               : count * (barrier ? BARRIER_BYTES : dtype_bytes(memory->type->dtype));
 }
 
 static void place(Op *op, void *user)
@@ -42,8 +46,7 @@ static void place(Op *op, void *user)
                 : op_int(op, ATTR_SWIZZLE, 0) > 0 ? SWIZZLE_ALIGN
                                                   : PLAIN_ALIGN;
     int after = (em->shared_bytes + align - 1) / align * align;
-    GpuShared shared = {op, (int)op_int(op, ATTR_OFFSET, after),
-                        (int)(element_count(em, memory->type) * element_bytes(memory))};
+    GpuShared shared = {op, (int)op_int(op, ATTR_OFFSET, after), (int)memory_bytes(em, memory)};
     ARENA_PUSH(em->arena, &em->shareds, shared);
     int end = shared.offset + shared.bytes;
     em->shared_bytes = end > em->shared_bytes ? end : em->shared_bytes;
@@ -83,7 +86,7 @@ const GpuShared *gpu_shared(GpuEmitter *em, const Value *memory)
 int64_t gpu_slot_bytes(GpuEmitter *em, const Value *memory)
 {
     int64_t slots = gpu_extent(em, memory->type, 0);
-    return element_count(em, memory->type) * element_bytes(memory) / (slots ? slots : 1);
+    return memory_bytes(em, memory) / (slots ? slots : 1);
 }
 
 static LLVMValueRef position_i32(GpuEmitter *em, LLVMValueRef position)
@@ -136,6 +139,7 @@ SharedTile gpu_shared_tile(GpuEmitter *em, const Access *access)
         tile.rows *= gpu_extent(em, type, axis);
     }
     tile.cols = type->rank > 1 ? gpu_extent(em, type, type->rank - 1) : 1;
+    tile.packed = op_int(op, ATTR_PACKED, 0) != 0;
     tile.base = gpu_shared_slot(em, access->memory, gpu_scalar(em, access->indices[0]));
     return tile;
 }
@@ -181,6 +185,13 @@ static LLVMValueRef plain_at(GpuEmitter *em, const SharedTile *tile, SharedCoord
 LLVMValueRef gpu_shared_at(GpuEmitter *em, const SharedTile *tile, SharedCoord row, SharedCoord col)
 {
     int swizzle = tile->swizzle;
+    if (tile->packed) { /* of two elements */
+        SharedTile bytes = *tile;
+        bytes.packed = false;
+        bytes.cols /= 2;
+        LLVMValueRef half = col.part ? bits_of(em, col.part, 1, INT32_MAX) : NULL;
+        return gpu_shared_at(em, &bytes, row, (SharedCoord){half, col.bits / 2, col.constant / 2});
+    }
     if (!swizzle) {
         return plain_at(em, tile, row, col);
     }
@@ -213,12 +224,16 @@ int gpu_shared_vector(const SharedTile *tile)
     while (bytes > tile->elem_bytes && pitch % bytes) {
         bytes /= 2;
     }
-    return bytes / tile->elem_bytes;
+    return bytes / tile->elem_bytes * (tile->packed ? 2 : 1);
 }
 
 void gpu_shared_read(GpuEmitter *em, const SharedTile *tile, LLVMValueRef at, int n,
                      LLVMValueRef *out)
 {
+    if (tile->packed) {
+        gpu_packed_read(em, tile->dtype, at, n, out);
+        return;
+    }
     LLVMTypeRef type = llvm_lanes(llvm_memory_type(em->l, tile->dtype), n);
     LLVMValueRef load = LLVMBuildLoad2(em->builder, type, at, "");
     LLVMSetAlignment(load, (unsigned)(n * tile->elem_bytes));

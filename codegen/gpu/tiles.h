@@ -105,6 +105,9 @@ void gpu_packed_load(GpuEmitter *em, const Value *memory, LLVMValueRef inside, L
                      const Attr *value, int n, LLVMValueRef *regs);
 void gpu_packed_store(GpuEmitter *em, const Value *memory, LLVMValueRef inside, LLVMValueRef at,
                       int n, const LLVMValueRef *regs);
+/* n of shared memory, likewise; so many words of 32 bits: elements eight a word. */
+void gpu_packed_read(GpuEmitter *em, DType dtype, LLVMValueRef at, int n, LLVMValueRef *regs);
+void gpu_packed_words(GpuEmitter *em, LLVMValueRef at, int n, LLVMValueRef *words);
 /* Of threads that set the same one, any wins. */
 void gpu_packed_set(GpuEmitter *em, const Value *memory, LLVMValueRef at, LLVMValueRef value);
 
@@ -149,6 +152,7 @@ typedef struct SharedTile {
     int64_t rows, cols;
     int elem_bytes, swizzle, skew;
     DType dtype;
+    bool packed; /* two elements a byte; columns count elements */
 } SharedTile;
 /* A coordinate in it: a part known at run time, which may set `bits`, and a constant part that
  * shares no bits with it. */

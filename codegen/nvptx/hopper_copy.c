@@ -21,6 +21,12 @@ static const Op *allocation(GpuEmitter *em, const Value *memory)
     return gpu_shared(em, memory)->op;
 }
 
+/* Tiles of elements that lie two a byte: the engine, and what is here, knows the bytes. */
+static bool is_packed(GpuEmitter *em, const Value *shared)
+{
+    return op_int(allocation(em, shared), ATTR_PACKED, 0) != 0;
+}
+
 HopperTile hopper_tile(GpuEmitter *em, const Op *op, const Access *access)
 {
     Type type = access->memory->type;
@@ -36,7 +42,7 @@ HopperTile hopper_tile(GpuEmitter *em, const Op *op, const Access *access)
     for (int axis = 1; axis + 1 < type->rank; axis++) {
         tile.rows *= poly_capacity(type->dims[axis]);
     }
-    tile.cols = poly_capacity(type->dims[type->rank - 1]);
+    tile.cols = poly_capacity(type->dims[type->rank - 1]) / (is_packed(em, access->memory) ? 2 : 1);
     tile.swizzle = (int)op_int(allocation(em, access->memory), ATTR_SWIZZLE, 0);
     tile.pitch = tile.swizzle ? tile.swizzle : tile.cols * tile.elem_bytes;
     tile.chunks = tile.cols * tile.elem_bytes / tile.pitch;
@@ -106,7 +112,7 @@ static Boxes cut_boxes(GpuEmitter *em, const Op *op)
     Boxes boxes = {.rank = tensor.n, .rows = rows_axis(&tensor), .parts = 1};
     int elem_bytes = dtype_bytes(shared->type->dtype);
     int swizzle = (int)op_int(allocation(em, shared), ATTR_SWIZZLE, 0);
-    int64_t cols = index_extent(&tensor, tensor.n - 1);
+    int64_t cols = index_extent(&tensor, tensor.n - 1) / (is_packed(em, shared) ? 2 : 1);
     boxes.chunk_cols = swizzle ? swizzle / elem_bytes : cols;
     boxes.chunks = cols / boxes.chunk_cols;
     boxes.box_bytes = elem_bytes;
@@ -178,6 +184,7 @@ static void clear_tiles(GpuEmitter *em, const Value *shared)
     LLVMValueRef zero = LLVMConstNull(LLVMVectorType(em->i32, CLEAR_BYTES / 4));
     int64_t bytes = slots * poly_capacity(shared->type->dims[1]) *
                     poly_capacity(shared->type->dims[2]) * dtype_bytes(shared->type->dtype);
+    bytes /= is_packed(em, shared) ? 2 : 1;
     LLVMValueRef base = gpu_shared_slot(em, shared, NULL);
     LLVMBasicBlockRef before = LLVMGetInsertBlock(em->builder);
     LLVMBasicBlockRef loop = gpu_new_block(em, "clear"), after = gpu_new_block(em, "cleared");
@@ -239,6 +246,7 @@ void hopper_describe_map(GpuEmitter *em, const Op *op, PlanMap *map)
         map->box[axis] = boxes.extent[axis];
     }
     map->swizzle = (int)op_int(allocation(em, shared_access(op).memory), ATTR_SWIZZLE, 0);
+    map->tf32 = op_attr(op, ATTR_PRECISION) != NULL;
     map->wide_l2 = op->kind == OP_BULK_LOAD && map->swizzle == WIDE_L2_BYTES;
     const Value *tensor = tensor_access(op).memory;
     if (func_windows_of(em->func, tensor)) {
@@ -259,13 +267,17 @@ static LLVMValueRef keep_outside(GpuEmitter *em, const Value *index, LLVMValueRe
     return LLVMBuildSelect(em->builder, below, first, most, "");
 }
 
-/* i32, the first index on each axis. */
+/* i32, the first index on each axis; of bytes where they hold several elements. */
 static void first_indices(GpuEmitter *em, const Access *tensor, LLVMValueRef *first)
 {
+    bool packed = dtype_is_packed(tensor->memory->type->dtype);
     for (int axis = 0; axis < tensor->n; axis++) {
         LLVMValueRef at = gpu_access_first(em, tensor, axis);
         at = keep_outside(em, tensor->indices[axis], at);
         first[axis] = LLVMBuildTrunc(em->builder, at, em->i32, "");
+        if (packed && axis + 1 == tensor->n) {
+            first[axis] = LLVMBuildLShr(em->builder, first[axis], gpu_i32(em, 1), "");
+        }
     }
 }
 

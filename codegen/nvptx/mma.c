@@ -138,3 +138,46 @@ bool nvptx_widen_pair(GpuEmitter *em, DType from, LLVMValueRef *a, LLVMValueRef 
     *b = LLVMBuildExtractElement(builder, both, gpu_i32(em, 1), "");
     return true;
 }
+
+/* Two numbers of four bits, `shift` bits up in both halves of a word. Their bits are made the last
+ * ones of a float that is a large power of two (those of a signed number with its sign turned, which
+ * adds 8), and what is too much is subtracted: two instructions, and exact. */
+static LLVMValueRef widen_two(GpuEmitter *em, bool is_signed, DType to, LLVMValueRef word,
+                              int shift)
+{
+    LLVMBuilderRef b = em->builder;
+    bool half = to == DT_F16;
+    LLVMTypeRef type = llvm_lanes(half ? em->f16 : em->bf16, 2);
+    int64_t one = half ? 0x6400 : 0x4300, high = half ? 1024 : 128, place = 1 << shift;
+    int64_t turn = is_signed ? 8 * place : 0;
+    /* (word & mask) ^ one: by name, as the assembler makes two of it. */
+    LLVMValueRef taken[] = {word, gpu_i32(em, 0xf000f * place),
+                            gpu_i32(em, (one | turn) * 0x10001)};
+    LLVMValueRef bits =
+        gpu_asm(em, em->i32, "lop3.b32 $0, $1, $2, $3, 0x6a;", "=r,r,r,r", false, 3, taken);
+    LLVMValueRef times = LLVMConstReal(LLVMGetElementType(type), 1.0 / (double)place);
+    LLVMValueRef less = LLVMConstReal(LLVMGetElementType(type),
+                                      -(double)high / (double)place - (is_signed ? 8 : 0));
+    LLVMValueRef both[] = {LLVMBuildBitCast(b, bits, type, ""),
+                           LLVMConstVector((LLVMValueRef[]){times, times}, 2),
+                           LLVMConstVector((LLVMValueRef[]){less, less}, 2)};
+    return gpu_intrinsic(em, "llvm.fma", 1, &type, 3, both);
+}
+
+/* Elements four apart share a register of what comes out. Seven bits of a bf16 have no room for a
+ * number four bits up. */
+bool nvptx_widen_word(GpuEmitter *em, DType from, DType to, LLVMValueRef word, LLVMValueRef *out)
+{
+    enum { PAIRS = 4 };
+    if (to != DT_F16 && to != DT_BF16) {
+        return false;
+    }
+    for (int i = 0; i < PAIRS; i++) {
+        int shift = to == DT_F16 ? 4 * (i % 2) : 0;
+        LLVMValueRef moved = LLVMBuildLShr(em->builder, word, gpu_i32(em, 4 * i - shift), "");
+        LLVMValueRef two = widen_two(em, from == DT_I4, to, moved, shift);
+        out[i] = LLVMBuildExtractElement(em->builder, two, gpu_i32(em, 0), "");
+        out[i + PAIRS] = LLVMBuildExtractElement(em->builder, two, gpu_i32(em, 1), "");
+    }
+    return true;
+}

@@ -9,6 +9,7 @@ void nvptx_multiply(GpuEmitter *em, const Unit *unit, const GpuFragment *a, cons
                     LLVMValueRef *acc, int n);
 void nvptx_load_matrices(GpuEmitter *em, LLVMValueRef at, int n, bool turned, LLVMValueRef *words);
 
+bool nvptx_widen_word(GpuEmitter *em, DType from, DType to, LLVMValueRef word, LLVMValueRef *out);
 bool nvptx_widen_pair(GpuEmitter *em, DType from, LLVMValueRef *a, LLVMValueRef *b);
 
 #endif

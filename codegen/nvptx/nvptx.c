@@ -381,6 +381,7 @@ const GpuTarget gpu_nvptx = {
     .fast = fast,
     .multiply = nvptx_multiply,
     .load_matrices = nvptx_load_matrices,
+    .widen_word = nvptx_widen_word,
     .widen_pair = nvptx_widen_pair,
     .load_if = load_if,
     .store_if = store_if,

@@ -39,6 +39,13 @@ class Look:
         self.kind, self.ordinal = kind, ordinal
 
 
+def as_parameter(look, dtype):
+    """Bytes, where a kernel wants elements of four bits: two each, the first in the low half."""
+    if dtype in ("i4", "u4") and look.type in ("i8", "u8") and look.dims and look.strides is None:
+        look.type, look.dims = dtype, (*look.dims[:-1], 2 * look.dims[-1])
+    return look
+
+
 def is_contiguous(dims, strides):
     if strides is None or 0 in dims:
         return True

@@ -125,7 +125,8 @@ class Kernel:
             found = _arrays.adapter_of(value)
             if found is None:
                 raise TypeError(f"{self.name}: '{p.name}' is {p}, not a number")
-            looks.append(found.describe(value, "given" if write else None))
+            look = found.describe(value, "given" if write else None)
+            looks.append(_arrays.as_parameter(look, p.type))
             if first is None:
                 first = value.array if isinstance(value, _arrays.View) else value
                 adapter = _arrays.adapter_of(first)

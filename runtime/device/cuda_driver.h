@@ -73,6 +73,7 @@ enum {
     CU_MAP_F32 = 7,
     CU_MAP_F64 = 8,
     CU_MAP_BF16 = 9,
+    CU_MAP_TF32 = 11,
     CU_MAP_SWIZZLE_NONE = 0,
     CU_MAP_SWIZZLE_32 = 1,
     CU_MAP_SWIZZLE_64 = 2,

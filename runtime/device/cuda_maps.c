@@ -39,14 +39,17 @@ typedef struct CudaBox {
 static CudaBox make_box(const PlanMap *map, const DeviceTensor *tensor, const int64_t *places)
 {
     CudaBox box = {.steps = {1}};
-    CuU64 each = (CuU64)dtype_bytes(tensor->dtype);
+    CuU64 bits = (CuU64)dtype_bits(tensor->dtype); /* of less than a byte, the engine knows bytes */
+    CuU64 in_byte = bits < 8 ? 8 / bits : 1;
     for (int i = 0; i < tensor->rank; i++) {
         int axis = tensor->rank - 1 - i;
         box.dims[i] = (CuU64)tensor->dims[axis];
         bool few = axis + 1 == map->few && tensor->dims[axis] < map->box[axis];
         box.box[i] = (CuU32)(few ? tensor->dims[axis] : map->box[axis]);
         box.steps[i] = 1;
-        box.strides[i] = axis ? each * (CuU64)plan_stride(tensor, axis - 1) : 0; /* of the next */
+        box.dims[i] = i == 0 ? (box.dims[i] + in_byte - 1) / in_byte : box.dims[i];
+        box.strides[i] =
+            axis ? bits * (CuU64)plan_stride(tensor, axis - 1) / 8 : 0; /* the next's */
     }
     for (int i = 0; i < map->n_windows; i++) {
         int at = map->n_windows - 1 - i;
@@ -63,7 +66,7 @@ bool cuda_map(Device *device, const PlanMap *map, const DeviceTensor *tensor, co
               void *bytes, DeviceError *error)
 {
     Cuda *cuda = device->state;
-    CuTensorMapType type = map_type(tensor->dtype);
+    CuTensorMapType type = map->tf32 ? CU_MAP_TF32 : map_type(tensor->dtype);
     CuTensorMapSwizzle swizzle = map_swizzle(map->swizzle);
     CuTensorMapPromotion promote = map->wide_l2 ? CU_MAP_PROMOTE_256 : CU_MAP_PROMOTE_NONE;
     CuU32 rank = (CuU32)tensor->rank;

@@ -73,6 +73,7 @@ typedef struct PlanMap {
     int rank;
     int64_t box[PLAN_MOST_RANK];
     int swizzle;   /* bytes: 0, 32, 64, 128 */
+    bool tf32;     /* f32 gets the bits of a tf32 on the way */
     bool wide_l2;  /* promote to 256 bytes in L2 */
     int few;       /* 1 + the axis along which the box has no more than the tensor; 0: none */
     int n_windows; /* spatial axes; 0: a box of the tensor itself */

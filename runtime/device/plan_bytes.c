@@ -96,6 +96,7 @@ static void pass_map(Way *way, PlanMap *map, int params, int sizes)
         pass_i64(way, &map->box[i]);
     }
     pass_int(way, &map->swizzle, 0, INT32_MAX);
+    pass_bool(way, &map->tf32);
     pass_bool(way, &map->wide_l2);
     pass_int(way, &map->few, 0, PLAN_MOST_RANK);
     pass_int(way, &map->n_windows, 0, PLAN_MOST_SPATIAL);

@@ -130,6 +130,9 @@ static void put_maps(Text *out, const Plan *plan)
         }
         text_printf(out, "], \"swizzle\": %d", map->swizzle);
         put_bool(out, "wide_l2", map->wide_l2);
+        if (map->tf32) {
+            put_bool(out, "tf32", true);
+        }
         if (map->few > 0) {
             text_printf(out, ", \"few\": %d", map->few - 1);
         }

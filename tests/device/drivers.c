@@ -22,7 +22,7 @@ static PlanArg plan_args[6] = {{ARG_POINTER, 0}, {ARG_POINTER, 2}, {ARG_SCALAR, 
                                {ARG_SIZE, 1},    {ARG_MAP, 0},     {ARG_LOG, 0}};
 static PlanArg without_map[6] = {{ARG_POINTER, 0}, {ARG_POINTER, 2}, {ARG_SCALAR, 1},
                                  {ARG_SIZE, 1},    {ARG_SIZE, 0},    {ARG_LOG, 0}};
-static PlanMap maps[1] = {{0, 2, {64, 32}, 64, true, 0, .n_windows = 0}};
+static PlanMap maps[1] = {{0, 2, {64, 32}, 64, false, true, 0, .n_windows = 0}};
 static PlanLaunch launches[1] = {{.symbol = "mock_0",
                                   .n_axes = 2,
                                   .axes = axes,

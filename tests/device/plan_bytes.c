@@ -17,7 +17,7 @@ static PlanParam params[2] = {{"x", DT_BF16, PLAN_INOUT, 2, dims, strides, {1, 0
                               {"s", DT_F32, PLAN_IN, -1, .align = 0}};
 static PlanScratch scratch[1] = {{DT_I64, 1, dims, strides, 0, 1}};
 static PlanMap maps[1] = {
-    {0, 4, {64, 1, 1, 128}, 128, true, 1, 2, {{-1, 2, {1, &m}}, {3, 1, {2, terms}}}}};
+    {0, 4, {64, 1, 1, 128}, 128, false, true, 1, 2, {{-1, 2, {1, &m}}, {3, 1, {2, terms}}}}};
 static PlanAxis axes[2] = {{{1, &m}, 128}, {{2, terms}, 0}};
 static PlanArg args[5] = {
     {ARG_POINTER, 2}, {ARG_SCALAR, 1}, {ARG_SIZE, 1}, {ARG_MAP, 0}, {ARG_LOG, 0}};

@@ -12,7 +12,7 @@ enum { MOST = 256 };
 
 static const Unit *row_of(const char *target, const char *word, DType operands)
 {
-    const Unit *unit = unit_find(target_find(target), word, operands,
+    const Unit *unit = unit_find(target_find(target), word, operands, operands,
                                  operands == DT_F64  ? DT_F64
                                  : operands == DT_I8 ? DT_I32
                                                      : DT_F32);
@@ -125,7 +125,7 @@ START_TEST(operands_agree)
             for (int64_t k = unit->k; k <= 128; k += unit->k) {
                 depth = unit_depth_plain(unit, k);
                 orders_agree(unit, &result, &depth, k);
-                depth = unit_depth_runs(unit, k, 128 / dtype_bytes(unit->operands));
+                depth = unit_depth_runs(unit, k, 128 / dtype_bytes(unit->operands), 1);
                 orders_agree(unit, &result, &depth, k);
             }
             if (unit_depth_held(unit, 128, &depth)) {
@@ -169,11 +169,13 @@ START_TEST(types_are_widened)
     ck_assert(unit_widens(DT_U4, DT_I8) && !unit_widens(DT_U8, DT_I8));
     ck_assert(!unit_widens(DT_BF16, DT_F16) && !unit_widens(DT_F32, DT_F64));
     const Target *target = target_find("gfx90a");
-    ck_assert(unit_find(target, NULL, DT_F16, DT_F32)->operands == DT_F32);
-    ck_assert(unit_find(target_find("sm_89"), NULL, DT_F8E4M3, DT_F32)->operands == DT_F16);
-    ck_assert(unit_find(target_find("sm_120"), NULL, DT_F8E4M3, DT_F32)->operands == DT_F8E4M3);
-    ck_assert_ptr_null(unit_find(target, NULL, DT_U8, DT_U32));
-    ck_assert_ptr_null(unit_find(target_find("sm_80"), NULL, DT_F32, DT_F32));
+    ck_assert(unit_find(target, NULL, DT_F16, DT_F16, DT_F32)->operands == DT_F32);
+    ck_assert(unit_find(target_find("sm_89"), NULL, DT_F8E4M3, DT_F8E4M3, DT_F32)->operands ==
+              DT_F16);
+    ck_assert(unit_find(target_find("sm_120"), NULL, DT_F8E4M3, DT_F8E4M3, DT_F32)->operands ==
+              DT_F8E4M3);
+    ck_assert_ptr_null(unit_find(target, NULL, DT_U8, DT_U8, DT_U32));
+    ck_assert_ptr_null(unit_find(target_find("sm_80"), NULL, DT_F32, DT_F32, DT_F32));
     ck_assert_ptr_null(unit_first(target_find("native"), NULL));
 }
 END_TEST

@@ -82,7 +82,7 @@ def either(x, flag, n):
 
 def to_tf32(x):
     bits = np.asarray(x, np.float32).view(np.int32)
-    return ((bits + 0x1000) & ~0x1fff).view(np.float32).astype(np.float64)
+    return ((bits + 0xfff + (bits >> 13 & 1)) & ~0x1fff).view(np.float32).astype(np.float64)
 
 
 @kernel(x="f32[M, K]", w="f32[K, N]", p="bf16[M, K]",
