@@ -236,10 +236,17 @@ static void take_run(void *user, Reach reach, int64_t offset, int64_t position, 
     memset(use->shared->poison + offset, 1, (size_t)count);
 }
 
+/* Where its bytes end; here each element has one at least. */
+static int64_t end_of(const Shared *shared)
+{
+    bool packed = op_int(shared->op, ATTR_PACKED, 0) != 0;
+    int64_t bytes = packed ? shared->n / 2 : shared->n * dtype_bytes(shared->dtype);
+    return shared->offset + bytes;
+}
+
 static bool overlaps(const Shared *a, const Shared *b)
 {
-    int64_t end_a = a->offset + a->n * dtype_bytes(a->dtype);
-    int64_t end_b = b->offset + b->n * dtype_bytes(b->dtype);
+    int64_t end_a = end_of(a), end_b = end_of(b);
     return a != b && a->offset >= 0 && b->offset >= 0 && a->offset < end_b && b->offset < end_a;
 }
 

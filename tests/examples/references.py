@@ -335,6 +335,25 @@ case(
 )
 
 
+def int4_full(w, scale):
+    """Each weight by the scale of its 128."""
+    return w * np.repeat(scale, 128, axis=0)[: w.shape[1]].T
+
+
+case(
+    "int4_matmul",
+    PRODUCTS + [{"M": 16, "N": 256, "K": 1024}, {"M": 70, "N": 136, "K": 320}],
+    lambda rng, s: {
+        "x": normal(rng, s["M"], s["K"]),
+        "w": rng.integers(-8, 8, (s["N"], s["K"])).astype(np.int8),
+        "scale": normal(rng, (s["K"] + 127) // 128, s["N"]),
+    },
+    lambda x, w, scale: {"y": x @ int4_full(w.astype(float), scale).T},
+    1e-3,
+    types=("f32", "f16", "bf16"),
+)
+
+
 def quantize(x):
     s = (
         np.maximum(np.abs(np.float32(x)).max(axis=1, keepdims=True), np.float32(1e-12))
