@@ -333,6 +333,19 @@ case(
     },
     lambda a, b, sa, sb: {"": (a.astype(int) @ b.T.astype(int)) * sa[:, None] * sb},
 )
+case(
+    "f8_matmul",
+    PRODUCTS,
+    lambda rng, s: {
+        "a": normal(rng, s["M"], s["K"]),
+        "b": normal(rng, s["N"], s["K"]),
+        "sa": normal(rng, s["M"]),
+        "sb": normal(rng, s["N"]),
+    },
+    lambda a, b, sa, sb: {"": (a @ b.T) * sa[:, None] * sb},
+    1e-4,
+    types=("f32",),
+)
 
 
 def int4_full(w, scale):
