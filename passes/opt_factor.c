@@ -6,8 +6,8 @@
  *   %s = gather %scale[%k / 128, %n]       →   %s = load %scale[start %k / 128, %n]
  *   %d = dot %a, (mul %b, %s), %c              %d = fma %p, %s, %c
  *
- * Elements of 16 bits and less multiply exactly in f32, so a matrix unit does it: a narrower operand
- * is widened on its way to the unit, not before. A factor that is the same for a step of k (a scale
+ * Elements of 16 bits and less multiply exactly in f32, so a matrix unit does it: a narrower one is
+ * widened on its way to the unit, not before. A factor that is the same for a step of k (a scale
  * of groups of quantized weights) is one multiplication an element of the result, not of the
  * operand. Only where the target has a unit for both types. Requires: tile (steps of k are known).
  * Reassociates the product's sum. */

@@ -320,7 +320,7 @@ static int64_t same_factor(const Func *func, const Op *dot, const UnitTiles *til
 
 /* Single warps multiply what the copy engine brings: one operand is widened on its way to the unit,
  * which takes instructions for each of its elements, so that a warp has few rows of the other and
- * many columns of it. Where few tiles leave multiprocessors idle, what is contracted is shared out. */
+ * many columns of it. Where few tiles leave multiprocessors idle, k is shared out. */
 static int64_t choose_widened(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
 {
     const Unit *unit = plan->unit;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The unit that multiplies: which of the target's takes a product of these types and tiles, and why.
- */
+/* The unit that multiplies: which of the target's takes a product of these types and tiles. */
 #include "passes/tile_steps.h"
 
 #include "ir/errors.h"

@@ -140,8 +140,8 @@ bool nvptx_widen_pair(GpuEmitter *em, DType from, LLVMValueRef *a, LLVMValueRef 
 }
 
 /* Two numbers of four bits, `shift` bits up in both halves of a word. Their bits are made the last
- * ones of a float that is a large power of two (those of a signed number with its sign turned, which
- * adds 8), and what is too much is subtracted: two instructions, and exact. */
+ * ones of a float that is a large power of two (of a signed number with its sign turned, which adds
+ * 8), and what is too much is subtracted: two instructions, and exact. */
 static LLVMValueRef widen_two(GpuEmitter *em, bool is_signed, DType to, LLVMValueRef word,
                               int shift)
 {
