@@ -5,7 +5,14 @@
 #include "runtime/explain/access.h"
 #include "runtime/explain/request.h"
 
-enum { ROW_BYTES = 128, WORD_BYTES = 4, MOST_RUN = 16, MATRIX_ROWS = 8, MOST_MATRIX_BITS = 2 };
+enum {
+    ROW_BYTES = 128,
+    WORD_BYTES = 4,
+    PAIR_APART = 4, /* elements of four bits that share a register */
+    MOST_RUN = 16,
+    MATRIX_ROWS = 8,
+    MOST_MATRIX_BITS = 2
+};
 
 typedef struct Fragments {
     Walk *walk;
@@ -15,7 +22,13 @@ typedef struct Fragments {
     bool k_is_col; /* k is contiguous */
     DType dtype;
     int bytes;
+    int in_byte; /* elements of one */
 } Fragments;
+
+static int elements_in_byte(const Value *shared)
+{
+    return shared->def && op_int(shared->def, ATTR_PACKED, 0) ? 2 : 1;
+}
 
 static int bits_in(int count)
 {
@@ -49,7 +62,7 @@ static int64_t place_of(const Fragments *f, const int32_t *at)
     int32_t place[MAX_RANK] = {0};
     int rank = f->access.memory->type->rank - 1;
     place[rank - 2] = at[f->k_is_col ? 0 : 1];
-    place[rank - 1] = at[f->k_is_col ? 1 : 0];
+    place[rank - 1] = at[f->k_is_col ? 1 : 0] / f->in_byte;
     return shared_place(&f->access, place);
 }
 
@@ -93,7 +106,7 @@ static int run_bits(const Fragments *f, int *run)
 {
     int bits = 0;
     *run = 1;
-    while (2 * *run * f->bytes <= MOST_RUN && bit_of(f, *run) >= 0) {
+    while (2 * *run * f->bytes <= MOST_RUN * f->in_byte && bit_of(f, *run) >= 0) {
         bits |= 1 << bit_of(f, *run);
         *run *= 2;
     }
@@ -104,7 +117,7 @@ static void tally_own(Fragments *f, int warp, double times)
 {
     int run, beside = run_bits(f, &run), lanes = lanes_of(f->walk->user);
     for (int reg = 0; reg < layout_registers(&f->layout); reg++) {
-        Request request = request_for(f, run * f->bytes);
+        Request request = request_for(f, run * f->bytes / f->in_byte);
         for (int lane = 0; lane < lanes && !(reg & beside); lane++) {
             int32_t at[MAX_RANK] = {0};
             layout_apply(&f->layout, (uint32_t)reg, (uint32_t)lane, (uint32_t)warp, at);
@@ -120,15 +133,18 @@ static void tally_own(Fragments *f, int warp, double times)
 static bool choose_depth(const Op *op, const Unit *unit, const Target *target, int64_t k,
                          UnitDepth *depth)
 {
-    const Value *left = op_access_nth(op, 0).memory;
+    const Value *left = op_access_nth(op, 0).memory, *right = op_access_nth(op, 1).memory;
     DType dtype = left->type->dtype;
     bool plain = target->family == FAMILY_NVPTX && dtype == unit->operands &&
-                 dtype_bytes(dtype) <= WORD_BYTES;
+                 right->type->dtype == dtype && dtype_bytes(dtype) <= WORD_BYTES;
+    int bytes = dtype_bytes(dtype), other = dtype_bytes(right->type->dtype);
+    bytes = bytes > other ? bytes : other;
+    bool words = elements_in_byte(left) > 1 || elements_in_byte(right) > 1;
     if (left->type->kind != TYPE_SHARED) {
         return unit_depth_held(unit, k, depth);
     }
     *depth = plain ? unit_depth_plain(unit, k)
-                   : unit_depth_runs(unit, k, ROW_BYTES / dtype_bytes(dtype));
+                   : unit_depth_runs(unit, k, ROW_BYTES / bytes, words ? PAIR_APART : 1);
     return true;
 }
 
@@ -151,6 +167,7 @@ void matrix_tally(Walk *walk, const Op *op, const Unit *unit, double times)
         }
         f.dtype = memory->dtype;
         f.bytes = dtype_bytes(f.dtype);
+        f.in_byte = elements_in_byte(f.access.memory);
         f.layout = unit_operand(unit, side ? UNIT_RIGHT : UNIT_LEFT, result, &depth);
         f.report = access_report(tally, op, SHARED_LOADS, f.access.memory);
         bool matrices = reads_matrices(&f, unit, tally->target);

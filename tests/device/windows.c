@@ -19,7 +19,7 @@ static PlanSize sizes[2] = {{"H", 1, 0, INT64_MAX, .by = 0},
 static PlanAxis axes[1] = {{{1, &h}, 0}};
 static PlanArg args[2] = {{ARG_POINTER, 0}, {ARG_MAP, 0}};
 static PlanMap maps[1] = {
-    {0, 4, {128, 1, 1, 64}, 128, true, 0, 2, {{-1, 2, {2, down}}, {-2, 1, {1, &along}}}}};
+    {0, 4, {128, 1, 1, 64}, 128, false, true, 0, 2, {{-1, 2, {2, down}}, {-2, 1, {1, &along}}}}};
 static PlanLaunch launches[1] = {{.symbol = "mock_0",
                                   .n_axes = 1,
                                   .axes = axes,
