@@ -375,15 +375,21 @@ static void gather_view(Op *op, void *user)
     }
 }
 
+static void find_operands(Stager *s)
+{
+    s->n = 0;
+    block_walk(s->body, find_dots, s);
+    if (!s->group) {
+        find_beside(s);
+    }
+}
+
 static void stage_launch(Func *func, Op *launch)
 {
     Stager s = {.func = func, .launch = launch, .body = launch->regions[0], .teams = 1};
     DotList dots = {.n = 0};
     block_walk(s.body, find_unit, &s);
-    block_walk(s.body, find_dots, &s);
-    if (!s.group) {
-        find_beside(&s);
-    }
+    find_operands(&s);
     block_walk(s.body, list_dots, &dots);
     if (dots.n == 0) {
         block_walk(s.body, gather_view, &s);
@@ -392,8 +398,7 @@ static void stage_launch(Func *func, Op *launch)
     choose_order(&s);
     s.roles = choose_bulk(&s);
     block_walk(s.body, gather_view, &s);
-    s.n = 0;
-    block_walk(s.body, find_dots, &s);
+    find_operands(&s);
     if (s.roles) {
         stage_roles(&s);
     } else {

@@ -24,19 +24,9 @@ AxisPlan *tile_axis_of(TilePlan *plan, const Value *value, int axis)
     return NULL;
 }
 
-static const Op *operand_load(const Op *dot, int side)
+static int lines_of(const Func *func, const Op *dot, int side)
 {
-    const Op *load = dot->operands[side]->def;
-    while (load && (load->kind == OP_PERMUTE || load->kind == OP_BROADCAST ||
-                    load->kind == OP_EXPAND || load->kind == OP_SQUEEZE)) {
-        load = load->operands[0]->def;
-    }
-    return load && load->kind == OP_LOAD ? load : NULL;
-}
-
-static int lines_of(const Op *dot, int side)
-{
-    Access access = op_access(operand_load(dot, side), 0);
+    Access access = op_access(an_operand_load(func, dot, side), 0);
     return product_lines(&access);
 }
 
@@ -201,8 +191,8 @@ static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *
         .batch = 1,
         .rounds = 1,
         .columns_of = plan->unit->most_k ? APART_COLUMNS : product_columns(columns_lie(dot), bytes),
-        .left_lines = lines_of(dot, 0),
-        .right_lines = lines_of(dot, 1),
+        .left_lines = lines_of(func, dot, 0),
+        .right_lines = lines_of(func, dot, 1),
         .given_m = given_step(func, m),
         .given_n = given_step(func, n),
         .given_k = given_step(func, k),
