@@ -180,12 +180,13 @@ static void add_operand(Stager *s, Operands *o, Op *dot, int side, Builder *befo
         return;
     }
     Builder at = *before;
-    if (item && !item->mask && !item->rounded) {
+    if (item && !item->mask) {
         value = item->load->results[0];
         o->transposed[side] = item->transposed;
         if (item->load->parent != dot->parent) {
             at = build_after(s->func, item->load);
         }
+        value = item->rounded ? build_unary(&at, OP_TF32, value) : value;
     }
     Value *shared = stored_tile(s, &at, value, group);
     add_shared(o, shared, zero_position(before));
