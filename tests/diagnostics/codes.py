@@ -44,6 +44,10 @@ FILES = {
     "fill.tile": "kernel fill_it(v: f32) -> f32[N] = fill(v, f32[N])\n",
     "positive.tile": "kernel positive(x: f32[N]) -> f32[N] {\n"
                      "    assert(x >= 0, \"negative:\", x)\n    return sqrt(x)\n}\n",
+    "pinned.tune": "tessera pins 1\n\npin add on sm_90a {\n    device NVIDIA H200\n"
+                   "    kernel 00000000000000000000000000000000\n    types\n"
+                   "    sizes N=2049..4096%64\n    version 0\n"
+                   "    schedule {\n        vector 4\n    }\n}\n",
     "scale.tile": "kernel scale(x: T[M, N], factor: f32) -> T[M, N] where T: float = x * factor\n",
 }
 
