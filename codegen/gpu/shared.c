@@ -227,6 +227,17 @@ int gpu_shared_vector(const SharedTile *tile)
     return bytes / tile->elem_bytes * (tile->packed ? 2 : 1);
 }
 
+/* Elements of four bits in a byte each. Not as a vector: of its bytes' lower halves LLVM makes
+ * elements of a vector of i4, which the AMD backend takes apart in memory. */
+static void take_halves(GpuEmitter *em, DType dtype, LLVMValueRef bytes, int n, LLVMValueRef *out)
+{
+    LLVMTypeRef all = LLVMTypeOf(bytes), type = llvm_type(em->l, dtype);
+    for (int i = 0; i < n; i++) {
+        LLVMValueRef moved = LLVMBuildLShr(em->builder, bytes, llvm_int(all, i * 8), "");
+        out[i] = LLVMBuildTrunc(em->builder, moved, type, "");
+    }
+}
+
 void gpu_shared_read(GpuEmitter *em, const SharedTile *tile, LLVMValueRef at, int n,
                      LLVMValueRef *out)
 {
@@ -235,8 +246,14 @@ void gpu_shared_read(GpuEmitter *em, const SharedTile *tile, LLVMValueRef at, in
         return;
     }
     LLVMTypeRef type = llvm_lanes(llvm_memory_type(em->l, tile->dtype), n);
+    bool fours = dtype_bits(tile->dtype) == 4;
+    type = fours ? LLVMIntTypeInContext(em->context, (unsigned)n * 8) : type;
     LLVMValueRef load = LLVMBuildLoad2(em->builder, type, at, "");
     LLVMSetAlignment(load, (unsigned)(n * tile->elem_bytes));
+    if (fours) {
+        take_halves(em, tile->dtype, load, n, out);
+        return;
+    }
     gpu_unpack(em, load, n, out);
     for (int i = 0; i < n; i++) {
         out[i] = gpu_from_memory(em, tile->dtype, out[i]);
