@@ -31,26 +31,23 @@ void envelope_add(Envelope *envelope, double value, double bound)
     envelope->known = true;
 }
 
+/* Octaves of which no element was seen have the bound of the next one above that was: an element
+ * can be small because large terms cancel. What exact zeros have says nothing of them. */
 void envelope_close(Envelope *envelope, double scale)
 {
-    double so_far = 0, last = 0;
-    int top = -1, low = 0;
-    while (low < EXPONENTS - 1 && !(envelope->most[low] > 0)) {
-        low++;
+    double so_far = 0, next = 0;
+    int top = EXPONENTS - 1;
+    while (top > 0 && !(envelope->most[top] > 0)) {
+        top--;
     }
-    for (int i = 0; i < low; i++) { /* smaller than all that were seen */
-        envelope->most[i] = envelope->most[low];
+    for (int i = top; i >= 0; i--) {
+        double own = envelope->most[i] * scale;
+        next = own > 0 && (i > 0 || top == 0) ? own : next;
+        envelope->most[i] = own > next ? own : next;
     }
     for (int i = 0; i < EXPONENTS; i++) {
-        envelope->most[i] *= scale;
-        top = envelope->most[i] > 0 ? i : top;
-        so_far = envelope->most[i] > so_far ? envelope->most[i] : so_far;
+        so_far = i > top ? so_far * 2 : envelope->most[i] > so_far ? envelope->most[i] : so_far;
         envelope->most[i] = so_far;
-    }
-    for (int i = top + 1; i < EXPONENTS && top >= 0; i++) {
-        last = i == top + 1 ? envelope->most[top] : last;
-        last *= 2;
-        envelope->most[i] = last;
     }
 }
 
