@@ -381,3 +381,24 @@ int unit_fragments(const Unit *unit, const Layout *result)
     }
     return sum;
 }
+
+bool unit_moves(const int32_t *basis, int axis, int32_t by)
+{
+    return basis[axis] == by && basis[!axis] == 0;
+}
+
+bool unit_reads_matrices(const Unit *unit, const Layout *layout, DType dtype, bool k_is_col)
+{
+    enum { WORD_BYTES = 4, ROW_LANES = 2 /* bits of lanes along a row */, LANES = 5 };
+    int bytes = dtype_bytes(dtype), words = bytes == 1 ? 2 : bytes == 2 ? 1 : 0;
+    bool fits = bytes <= WORD_BYTES && dtype == unit->operands && (k_is_col || bytes == 2) &&
+                layout->bits[IN_REGISTER] >= words;
+    for (int i = 0; fits && i < words; i++) {
+        fits = unit_moves(layout->basis[IN_REGISTER][i], 1, 1 << i);
+    }
+    for (int i = 0; fits && i < LANES; i++) {
+        int32_t by = i < ROW_LANES ? 1 << (words + i) : 1 << (i - ROW_LANES);
+        fits = unit_moves(layout->basis[IN_LANE][i], i < ROW_LANES, by);
+    }
+    return fits;
+}

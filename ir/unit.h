@@ -77,4 +77,11 @@ Layout unit_operand(const Unit *unit, UnitTile side, const Layout *result, const
 /* 32-bit registers of a thread for the operands of a step of the instruction's depth. */
 int unit_fragments(const Unit *unit, const Layout *result);
 
+/* Does this bit of an operand's layout move along `axis` alone, of both, by so much? */
+bool unit_moves(const int32_t *basis, int axis, int32_t by);
+/* ldmatrix: matrices of 8 rows of 16 bytes, of which lanes read rows for one another. Does a warp
+ * hold words of an operand (axes m or n, and k; `k_is_col`: k is contiguous) as it hands them
+ * out? */
+bool unit_reads_matrices(const Unit *unit, const Layout *layout, DType dtype, bool k_is_col);
+
 #endif

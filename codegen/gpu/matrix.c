@@ -123,27 +123,10 @@ static void lay_out(Product *p, Side *side, int nth)
 
 /* ---- matrices of 8 × 16 bytes, which lanes read for one another ---- */
 
-static bool moves(const int32_t *basis, int axis, int32_t by)
-{
-    return basis[axis] == by && basis[!axis] == 0;
-}
-
-/* Does a warp hold words of the rows of such a matrix as the instruction hands them out? */
 static bool reads_matrices(const Product *p, const Side *side)
 {
-    const Layout *layout = side->layout;
-    int bytes = dtype_bytes(side->dtype), words = bits_in(WORD_BYTES / bytes);
-    bool fits = !side->held && p->em->target->load_matrices && bytes <= WORD_BYTES &&
-                side->dtype == p->unit->operands && (side->k_is_col || bytes == 2) &&
-                layout->bits[IN_REGISTER] >= words;
-    for (int i = 0; fits && i < words; i++) {
-        fits = moves(layout->basis[IN_REGISTER][i], 1, 1 << i);
-    }
-    for (int i = 0; fits && i < 5; i++) {
-        int32_t by = i < 2 ? 1 << (words + i) : 1 << (i - 2);
-        fits = moves(layout->basis[IN_LANE][i], i < 2 ? 1 : 0, by);
-    }
-    return fits;
+    return !side->held && p->em->target->load_matrices &&
+           unit_reads_matrices(p->unit, side->layout, side->dtype, side->k_is_col);
 }
 
 /* Lane i has the address of row i % 8 of matrix i / 8. */
@@ -227,7 +210,7 @@ static int run_bits(const Side *side, int *bits)
     for (bool found = true; found && n < most;) {
         found = false;
         for (int i = 0; i < layout->bits[IN_REGISTER] && !found; i++) {
-            found = moves(layout->basis[IN_REGISTER][i], axis, 1 << n);
+            found = unit_moves(layout->basis[IN_REGISTER][i], axis, 1 << n);
             bits[n] = i;
         }
         n += found;

@@ -35,26 +35,10 @@ static int bits_in(int count)
     return count > 1 ? 1 + bits_in(count / 2) : 0;
 }
 
-static bool moves(const int32_t *basis, int axis, int32_t by)
-{
-    return basis[axis] == by && basis[!axis] == 0;
-}
-
 static bool reads_matrices(const Fragments *f, const Unit *unit, const Target *target)
 {
-    const Layout *layout = &f->layout;
-    int words = bits_in(WORD_BYTES / f->bytes);
-    bool fits = target->family == FAMILY_NVPTX && f->bytes <= WORD_BYTES &&
-                f->dtype == unit->operands && (f->k_is_col || f->bytes == 2) &&
-                layout->bits[IN_REGISTER] >= words;
-    for (int i = 0; fits && i < words; i++) {
-        fits = moves(layout->basis[IN_REGISTER][i], 1, 1 << i);
-    }
-    for (int i = 0; fits && i < 5; i++) {
-        int32_t by = i < 2 ? 1 << (words + i) : 1 << (i - 2);
-        fits = moves(layout->basis[IN_LANE][i], i < 2 ? 1 : 0, by);
-    }
-    return fits;
+    return target->family == FAMILY_NVPTX &&
+           unit_reads_matrices(unit, &f->layout, f->dtype, f->k_is_col);
 }
 
 static int64_t place_of(const Fragments *f, const int32_t *at)
@@ -94,7 +78,7 @@ static void tally_matrices(Fragments *f, int warp, double times)
 static int bit_of(const Fragments *f, int32_t by)
 {
     for (int i = 0; i < f->layout.bits[IN_REGISTER]; i++) {
-        if (moves(f->layout.basis[IN_REGISTER][i], f->k_is_col ? 1 : 0, by)) {
+        if (unit_moves(f->layout.basis[IN_REGISTER][i], f->k_is_col ? 1 : 0, by)) {
             return i;
         }
     }
