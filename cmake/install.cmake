@@ -7,7 +7,7 @@ include(CMakePackageConfigHelpers)
 set(package_files ${CMAKE_SOURCE_DIR}/cmake/package)
 set(cmake_folder lib/cmake/Tessera)
 install(TARGETS tessera tessera-worker RUNTIME DESTINATION bin)
-install(TARGETS libtessera libtessera_launch LIBRARY DESTINATION lib)
+install(TARGETS libtessera libtessera_codegen libtessera_launch LIBRARY DESTINATION lib)
 install(FILES ${launch_archive} DESTINATION lib)
 install(DIRECTORY include/tessera DESTINATION include)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/TesseraConfigVersion.cmake

@@ -1,23 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
-# libtessera.so: all rooms and LLVM in one library that shows nothing but <tessera/*.h>. It may live
-# in a process that has another LLVM. The program is linked to it, so that LLVM is there once.
+# Three shared libraries, each of which shows nothing but tessera_…, so that it may live in a
+# process that has another LLVM, and needs nothing but the C library.
 get_property(rooms GLOBAL PROPERTY TESSERA_ROOMS)
 if(NOT "tessera_runtime" IN_LIST rooms)
   return()
 endif()
-list(REMOVE_ITEM rooms tessera_runtime tessera_launch)
-
-# What shows itself as objects: --exclude-libs hides all that comes from archives.
 set(version_script ${CMAKE_SOURCE_DIR}/cmake/libtessera.map)
-add_library(libtessera SHARED
-  $<TARGET_OBJECTS:tessera_runtime> $<TARGET_OBJECTS:tessera_launch>)
-set_target_properties(libtessera PROPERTIES
-  OUTPUT_NAME tessera SOVERSION 0 LINKER_LANGUAGE CXX LINK_DEPENDS ${version_script})
-target_link_libraries(libtessera PRIVATE ${rooms} tessera_link tessera_warnings)
-target_link_options(libtessera PRIVATE
-  -Wl,--version-script=${version_script} -Wl,--exclude-libs,ALL
-  $<$<NOT:$<BOOL:${TESSERA_SANITIZE}>>:-Wl,-z,defs>)
-target_include_directories(libtessera INTERFACE ${CMAKE_SOURCE_DIR}/include)
+
+# tessera_shared(target file language objects… LIBRARIES …): what is to show itself are objects, for
+# --exclude-libs hides all that comes from archives.
+function(tessera_shared target file language)
+  cmake_parse_arguments(SHARED "" "" "LIBRARIES" ${ARGN})
+  add_library(${target} SHARED ${SHARED_UNPARSED_ARGUMENTS})
+  set_target_properties(${target} PROPERTIES
+    OUTPUT_NAME ${file} SOVERSION 0 LINKER_LANGUAGE ${language} LINK_DEPENDS ${version_script}
+    BUILD_RPATH "$ORIGIN" INSTALL_RPATH "$ORIGIN")
+  target_link_libraries(${target} PRIVATE ${SHARED_LIBRARIES} tessera_link tessera_warnings
+                                          m dl pthread)
+  target_link_options(${target} PRIVATE
+    -Wl,--version-script=${version_script} -Wl,--exclude-libs,ALL
+    $<$<NOT:$<BOOL:${TESSERA_SANITIZE}>>:-Wl,-z,defs>)
+  target_include_directories(${target} INTERFACE ${CMAKE_SOURCE_DIR}/include)
+endfunction()
+
+# libtessera-codegen: code generation and LLVM. Nobody links to it: libtessera opens it, from the
+# folder that it lies in itself, when there is machine code to make.
+add_library(tessera_codegen_table OBJECT ${CMAKE_SOURCE_DIR}/runtime/opener/library/table.c)
+target_include_directories(tessera_codegen_table PRIVATE ${CMAKE_SOURCE_DIR})
+target_link_libraries(tessera_codegen_table PRIVATE tessera_warnings)
+tessera_shared(libtessera_codegen tessera-codegen CXX $<TARGET_OBJECTS:tessera_codegen_table>
+               LIBRARIES tessera_codegen)
+set(opener_build ${CMAKE_BINARY_DIR}/opener_build.c)
+add_custom_command(OUTPUT ${opener_build}
+  COMMAND ${CMAKE_COMMAND} -D LIBRARY=$<TARGET_FILE:libtessera_codegen> -D OUTPUT=${opener_build}
+          -D READELF=${LLVM_BINDIR}/llvm-readelf -P ${CMAKE_SOURCE_DIR}/cmake/codegen_build.cmake
+  DEPENDS libtessera_codegen ${CMAKE_SOURCE_DIR}/cmake/codegen_build.cmake
+  VERBATIM)
+
+# libtessera: all other rooms. The program is linked to it, so that they are there once. Of codegen
+# only the files that know no LLVM; codegen.h's functions are those of the opener.
+list(REMOVE_ITEM rooms tessera_runtime tessera_launch tessera_codegen tessera_opener)
+tessera_shared(libtessera tessera C ${opener_build}
+               $<TARGET_OBJECTS:tessera_runtime> $<TARGET_OBJECTS:tessera_launch>
+               $<TARGET_OBJECTS:tessera_opener>
+               LIBRARIES $<TARGET_FILE:tessera_codegen> ${rooms})
+target_include_directories(libtessera PRIVATE ${CMAKE_SOURCE_DIR})
+add_dependencies(libtessera tessera_codegen)
 
 # libtessera-launch: what runs kernels that are compiled already. Of the rooms below it only what it
 # reaches: no LLVM, no C++. Shared, and as an archive of one object that hides the rest as well.
@@ -31,16 +59,9 @@ target_include_directories(tessera_launch_alone PRIVATE ${CMAKE_SOURCE_DIR}
 target_link_libraries(tessera_launch_alone PRIVATE tessera_warnings)
 set(launch_rooms tessera_device tessera_ir tessera_base)
 
-add_library(libtessera_launch SHARED
-  $<TARGET_OBJECTS:tessera_launch_alone> $<TARGET_OBJECTS:tessera_launch>)
-set_target_properties(libtessera_launch PROPERTIES
-  OUTPUT_NAME tessera-launch SOVERSION 0 LINKER_LANGUAGE C LINK_DEPENDS ${version_script})
-target_link_libraries(libtessera_launch PRIVATE ${launch_rooms} tessera_link tessera_warnings
-                                                m dl pthread)
-target_link_options(libtessera_launch PRIVATE
-  -Wl,--version-script=${version_script} -Wl,--exclude-libs,ALL
-  $<$<NOT:$<BOOL:${TESSERA_SANITIZE}>>:-Wl,-z,defs>)
-target_include_directories(libtessera_launch INTERFACE ${CMAKE_SOURCE_DIR}/include)
+tessera_shared(libtessera_launch tessera-launch C
+               $<TARGET_OBJECTS:tessera_launch_alone> $<TARGET_OBJECTS:tessera_launch>
+               LIBRARIES ${launch_rooms})
 
 find_program(LLD NAMES ld.lld PATHS ${LLVM_BINDIR} NO_DEFAULT_PATH REQUIRED)
 find_program(OBJCOPY NAMES llvm-objcopy PATHS ${LLVM_BINDIR} NO_DEFAULT_PATH REQUIRED)

@@ -39,6 +39,7 @@ typedef struct CodegenHost {
     const char *features; /* "+avx2,-amx-tile,…" */
     const char *ptxas;    /* NULL: there is none, or it cannot be run */
     const char *ptxas_version;
+    const char *why; /* nothing but this is known: LLVM is not here */
 } CodegenHost;
 void codegen_host(Arena *arena, CodegenHost *host);
 /* The CPU alone; it runs no other program. */

@@ -4,8 +4,8 @@
 #include "runtime/runtime.h"
 
 #include "ir/base/clock.h"
+#include "ir/base/object.h"
 #include "ir/verify.h"
-#include "runtime/build_id.h"
 #include "runtime/cache/cache.h"
 #include "runtime/device/plan_bytes.h"
 
@@ -26,6 +26,12 @@ Cache *context_cache(TesseraContext *context)
 }
 
 /* ---- the key ---- */
+
+bool build_id(Text *out)
+{
+    static const char here;
+    return object_build(&here, out);
+}
 
 static const char *host_words(TesseraContext *context, Arena *arena)
 {

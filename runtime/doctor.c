@@ -261,12 +261,17 @@ static void find_compiler(struct Doctor *doctor, const CodegenHost *host)
     while (tessera_target(doctor->work.context, (size_t)targets)) {
         targets++;
     }
-    add(doctor, (TesseraFinding){.part = "compiler",
-                                 .text = arena_printf(arena,
-                                                      "LLVM %s and its linker are inside; %d "
-                                                      "targets",
-                                                      host->llvm, targets),
-                                 .version = TESSERA_VERSION});
+    TesseraFinding finding = {.part = "compiler", .version = TESSERA_VERSION};
+    if (host->why) {
+        finding.health = TESSERA_BROKEN;
+        finding.text = host->why;
+        finding.cost = "only what is in the cache runs";
+        finding.help = "install the library anew, all files of its folder";
+    } else {
+        finding.text = arena_printf(arena, "LLVM %s and its linker are inside; %d targets",
+                                    host->llvm, targets);
+    }
+    add(doctor, finding);
 }
 
 static bool has_feature(const CodegenHost *host, const char *name)

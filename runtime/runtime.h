@@ -230,6 +230,8 @@ CodegenOptions compilation_codegen(Compilation *c); /* kernel.c */
 struct Cache *context_cache(TesseraContext *context);
 void cache_free(TesseraContext *context);
 /* codegen_emit, unless what it would make is there already. */
+/* Which build of the compiler this is, LLVM with it; false: there is no telling. */
+bool build_id(Text *out);
 bool cached_emit(Compilation *c, EmitKind kind, Code *code, Plan *plan);
 /* The code and its plan as one value, and back; false where it is none. */
 Text code_pack(Arena *arena, const Code *code, const Plan *plan);

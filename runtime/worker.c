@@ -5,9 +5,8 @@
 #include "runtime/worker.h"
 
 #include "ir/base/clock.h"
-#include "runtime/build_id.h"
+#include "ir/base/object.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <signal.h>
 #include <spawn.h>
@@ -40,14 +39,6 @@ TesseraStatus tessera_isolate(TesseraContext *context, TesseraIsolate when, cons
 
 /* ---- where it is ---- */
 
-static const char *beside(Arena *arena, const char *library, const char *where)
-{
-    const char *slash = strrchr(library, '/');
-    const char *path =
-        slash ? arena_printf(arena, "%.*s/%s", (int)(slash - library), library, where) : where;
-    return access(path, X_OK) == 0 ? path : NULL;
-}
-
 /* The one that is named, or $TESSERA_WORKER, or beside the library. NULL: nowhere. */
 static const char *find_worker(const TesseraContext *context, Arena *arena)
 {
@@ -56,15 +47,10 @@ static const char *find_worker(const TesseraContext *context, Arena *arena)
     if (named && *named) {
         return access(named, X_OK) == 0 ? named : NULL;
     }
-    Dl_info info;
-    void *here;
-    const char *(*version)(void) = tessera_version;
-    memcpy(&here, &version, sizeof here);
-    if (!dladdr(here, &info) || !info.dli_fname) {
-        return NULL;
-    }
-    const char *found = beside(arena, info.dli_fname, "tessera-worker");
-    return found ? found : beside(arena, info.dli_fname, "../bin/tessera-worker");
+    static const char here;
+    const char *found = object_beside(arena, &here, "tessera-worker");
+    found = found ? found : object_beside(arena, &here, "../bin/tessera-worker");
+    return found && access(found, X_OK) == 0 ? found : NULL;
 }
 
 /* ---- a run of it ---- */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The worker's side: reads its order, compiles, answers with a status and the code or the words. */
-#include "runtime/build_id.h"
 #include "runtime/worker.h"
 
 #include <errno.h>

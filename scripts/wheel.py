@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """wheel.py LIBRARY OUT [--fast]: writes OUT/tessera-VERSION-py3-none-PLATFORM.whl, the folder
-python/tessera with the library in it. Needs nothing but Python and strip; the same input gives the
-same bytes. --fast compresses less, for tests. Done again only when something is newer."""
+python/tessera with the libraries in it. Needs nothing but Python and strip; the same input gives
+the same bytes. --fast compresses less, for tests. Done again only when something is newer."""
 
 import argparse
 import base64
@@ -59,7 +59,8 @@ def contents(library, tag):
     found = {f"tessera/{p.name}": (p.read_bytes(), False)
              for p in PACKAGE.iterdir() if p.suffix in (".py", ".pyi", ".typed") or
              p.name == "py.typed"}
-    found["tessera/libtessera.so.0"] = (stripped(library), True)
+    for name in ("libtessera.so.0", "libtessera-codegen.so.0"):
+        found[f"tessera/{name}"] = (stripped(library.resolve().with_name(name)), True)
     worker = library.resolve().parents[1] / "bin" / "tessera-worker"
     if worker.exists():
         found["tessera/tessera-worker"] = (stripped(worker), True)

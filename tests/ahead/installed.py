@@ -100,6 +100,36 @@ def main():
             if extra:
                 raise AssertionError(f"a static program needs {extra}")
 
+        @case
+        def without_llvm():
+            """Code of the cache runs on a GPU where libtessera-codegen cannot be opened; making it
+            is an error that says so, for a library that is not there and for one of another
+            build."""
+            apart = work / "apart"
+            for name in ("bin/tessera", "lib/libtessera.so.0"):
+                (apart / name).parent.mkdir(parents=True, exist_ok=True)
+                (apart / name).write_bytes((prefix / name).read_bytes())
+            (apart / "bin/tessera").chmod(0o755)
+            env = [*mock("cuda"), ("TESSERA_CACHE", work / "kept")]
+            task = ("run", ROOT / "examples/add.tile", "--size", "N=64", "--device")
+            for program, device, want, words in (
+                    (apart, "cuda", 3, "is not beside libtessera"), (prefix, "cuda", 0, "out:"),
+                    (apart, "cuda", 0, "out:"), (apart, "cpu", 3, "no machine code can be made")):
+                expect(run(program / "bin/tessera", *task, device, want=want, env=env), words)
+            expect(run(apart / "bin/tessera", "doctor", want=3), "compiler  broken")
+            other = apart / "lib/libtessera-codegen.so.0"
+            (work / "other.c").write_text("const int tessera_codegen[64] = {1};\n")
+            run("cc", "-shared", "-fPIC", "-Wl,--build-id", work / "other.c", "-o", other)
+            expect(run(apart / "bin/tessera", *task, "cpu", want=3), "is of another build")
+            other.write_bytes(b"no library")
+            expect(run(apart / "bin/tessera", *task, "cpu", want=3), "file too short")
+            linked = work / "linked"
+            linked.mkdir()
+            (linked / "libtessera.so.0").symlink_to(prefix / "lib/libtessera.so.0")
+            expect(run(prefix / "bin/tessera", *task, "cpu",
+                       env=[("LD_PRELOAD", linked / "libtessera.so.0")] if not flags() else []),
+                   "out:")
+
         def project(name, languages, more):
             """A folder with a kernel, a program in C++, and what CMake is to do with them."""
             folder = work / name

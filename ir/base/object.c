@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-#include "runtime/build_id.h"
+#include "ir/base/object.h"
 
+#include <dlfcn.h>
 #include <elf.h>
+#include <limits.h>
 #include <link.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct Search {
     uintptr_t inside; /* an address of the object that is wanted */
@@ -68,9 +72,31 @@ static int search_object(struct dl_phdr_info *object, size_t size, void *user)
     return 1;
 }
 
-bool build_id(Text *out)
+bool object_build(const void *inside, Text *out)
 {
-    Search search = {(uintptr_t)&build_id, out, false};
+    Search search = {(uintptr_t)inside, out, false};
     dl_iterate_phdr(search_object, &search);
     return search.found;
+}
+
+const char *object_beside(Arena *arena, const void *inside, const char *file)
+{
+    Dl_info info;
+    struct link_map *map = NULL;
+    char folder[PATH_MAX], real[PATH_MAX];
+    if (!dladdr1(inside, &info, (void **)&map, RTLD_DL_LINKMAP) || !info.dli_fname) {
+        return NULL;
+    }
+    if (map && dlinfo(map, RTLD_DI_ORIGIN, folder) == 0) {
+        const char *path = arena_printf(arena, "%s/%s", folder, file);
+        if (access(path, R_OK) == 0) {
+            return path;
+        }
+    }
+    char *slash = realpath(info.dli_fname, real) ? strrchr(real, '/') : NULL;
+    if (!slash) {
+        return NULL;
+    }
+    const char *path = arena_printf(arena, "%.*s/%s", (int)(slash - real), real, file);
+    return access(path, R_OK) == 0 ? path : NULL;
 }
