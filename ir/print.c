@@ -54,7 +54,9 @@ static const char *value_name(Printer *p, const Value *value)
     const char *name;
     Arena *arena = p->func->arena;
     if (!value->name || (value->name[0] >= '0' && value->name[0] <= '9')) {
-        name = arena_printf(arena, "%" PRIu32, p->unnamed++);
+        Text number = text_new_for(arena, 10);
+        text_i64(&number, p->unnamed++);
+        name = number.data;
     } else {
         /* A name that came from printed text carries its suffix: strip it, so that print → parse →
          * print is a fixed point. */
@@ -228,6 +230,19 @@ static void put_line_start(Printer *p)
     text_repeat(p->out, ' ', 2 * p->indent);
 }
 
+/* The attribute with the least key above `key`; NULL: that was the last. */
+static const Attr *next_attr(const Op *op, int key)
+{
+    const Attr *next = NULL;
+    for (int i = 0; i < op->n_attrs; i++) {
+        const Attr *attr = &op->attrs[i];
+        if ((int)attr->key > key && (!next || attr->key < next->key)) {
+            next = attr;
+        }
+    }
+    return next;
+}
+
 /* Everything but the regions. */
 static void put_op_head(Printer *p, const Op *op)
 {
@@ -238,11 +253,9 @@ static void put_op_head(Printer *p, const Op *op)
     text_add(p->out, op->n_results ? " = " : "");
     text_add(p->out, op_info(op->kind)->name);
     put_operands(p, op);
-    for (int key = 0; key < ATTR_COUNT; key++) {
-        const Attr *attr = op_attr(op, (AttrKey)key);
-        if (attr) {
-            put_attr(p, op, attr);
-        }
+    const Attr *attr = next_attr(op, -1);
+    for (; attr; attr = next_attr(op, (int)attr->key)) {
+        put_attr(p, op, attr);
     }
 }
 

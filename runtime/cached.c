@@ -145,7 +145,9 @@ static bool emit_through_cache(Compilation *c, EmitKind kind, Code *code, Plan *
     Arena *arena = &c->work->arena;
     Cache *cache =
         c->work->context->compiler->debug.time_passes ? NULL : context_cache(c->work->context);
-    Text text = text_new(arena);
+    enum { KEY_BYTES = 32 << 10 }; /* mostly */
+    Text text = text_new_for(arena, KEY_BYTES);
+    text.exact = true;
     *made = true;
     if (!cache || !key_of(c, kind, options.optimize, &text)) {
         bool only = c->work->context->compiler->cache_only;

@@ -107,8 +107,9 @@ static bool make_code(LoadTask *task)
         task->image = (DeviceImage){.symbol = find_symbol, .user = made->jit};
         return made->jit != NULL;
     }
-    char *ended = arena_alloc(&kernel->work.arena, code.n + 1); /* PTX ends in a zero */
+    char *ended = arena_alloc_raw(&kernel->work.arena, code.n + 1);
     memcpy(ended, code.bytes, code.n);
+    ended[code.n] = '\0'; /* of PTX the driver asks for it */
     task->image = (DeviceImage){.bytes = ended, .n = code.n};
     return true;
 }

@@ -2,6 +2,7 @@
 #include "ir/base/arena.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,44 +63,57 @@ static size_t round_up(size_t bytes)
     return (bytes + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
 }
 
-static void arena_add_chunk(Arena *arena, size_t at_least)
+/* A chunk with so many bytes: what is large has one to itself, behind the newest, whose free part
+ * stays in use. Returns its body. */
+static char *arena_add_chunk(Arena *arena, size_t bytes)
 {
     size_t header = round_up(sizeof(ArenaChunk));
-    size_t body = at_least > CHUNK_BYTES / 4 ? at_least : CHUNK_BYTES;
+    bool alone = bytes > CHUNK_BYTES / 4 && arena->chunks;
+    size_t body = bytes > CHUNK_BYTES / 4 ? bytes : CHUNK_BYTES;
     if (arena->cap && arena->total + header + body > arena->cap) {
         arena_fail(arena);
     }
     ArenaChunk *chunk = arena->allocator.alloc(arena->allocator.user, header + body);
     if (!chunk) {
         arena_fail(arena);
-        return;
+        return NULL;
     }
-    chunk->older = arena->chunks;
+    ArenaChunk **place = alone ? &arena->chunks->older : &arena->chunks;
+    chunk->older = *place;
     chunk->bytes = header + body;
-    arena->chunks = chunk;
+    *place = chunk;
     arena->total += chunk->bytes;
-    arena->cursor = (char *)chunk + header;
-    arena->limit = arena->cursor + body;
+    char *memory = (char *)chunk + header;
+    if (!alone) {
+        arena->cursor = memory + bytes;
+        arena->limit = memory + body;
+    }
+    return memory;
 }
 
-void *arena_alloc(Arena *arena, size_t bytes)
+void *arena_alloc_raw(Arena *arena, size_t bytes)
 {
     if (bytes > SIZE_MAX / 2) {
         arena_fail(arena);
     }
     bytes = round_up(bytes ? bytes : 1);
     if ((size_t)(arena->limit - arena->cursor) < bytes) {
-        arena_add_chunk(arena, bytes);
+        return arena_add_chunk(arena, bytes);
     }
     char *memory = arena->cursor;
     arena->cursor += bytes;
-    memset(memory, 0, bytes);
     return memory;
+}
+
+void *arena_alloc(Arena *arena, size_t bytes)
+{
+    void *memory = arena_alloc_raw(arena, bytes);
+    return memset(memory, 0, bytes);
 }
 
 void *arena_copy(Arena *arena, const void *from, size_t bytes)
 {
-    void *to = arena_alloc(arena, bytes);
+    void *to = arena_alloc_raw(arena, bytes);
     if (bytes) {
         memcpy(to, from, bytes);
     }
@@ -108,8 +122,9 @@ void *arena_copy(Arena *arena, const void *from, size_t bytes)
 
 char *arena_strndup(Arena *arena, const char *text, size_t n)
 {
-    char *copy = arena_alloc(arena, n + 1);
+    char *copy = arena_alloc_raw(arena, n + 1);
     memcpy(copy, text, n);
+    copy[n] = '\0';
     return copy;
 }
 
@@ -125,7 +140,7 @@ char *arena_printf(Arena *arena, const char *format, ...)
     va_copy(again, args);
     int n = vsnprintf(NULL, 0, format, args);
     va_end(args);
-    char *text = arena_alloc(arena, (size_t)n + 1);
+    char *text = arena_alloc_raw(arena, (size_t)n + 1);
     vsnprintf(text, (size_t)n + 1, format, again);
     va_end(again);
     return text;

@@ -34,6 +34,8 @@ void arena_free(Arena *arena);
 
 /* Zeroed memory, aligned to 16 bytes. Jumps to `arena->guard` with value 1 when there is none. */
 void *arena_alloc(Arena *arena, size_t bytes);
+/* The same as it comes: for bytes that are written before they are read, perhaps never. */
+void *arena_alloc_raw(Arena *arena, size_t bytes);
 void *arena_copy(Arena *arena, const void *from, size_t bytes);
 char *arena_strdup(Arena *arena, const char *text);
 char *arena_strndup(Arena *arena, const char *text, size_t n);

@@ -6,27 +6,36 @@
 #include <stdlib.h>
 #include <string.h>
 
-Text text_new(Arena *arena)
+Text text_new_for(Arena *arena, size_t bytes)
 {
-    Text text = {.arena = arena, .cap = 64};
-    text.data = arena_alloc(arena, text.cap);
-    return text;
+    char *data = arena_alloc_raw(arena, bytes + 1);
+    *data = '\0';
+    return (Text){.arena = arena, .data = data, .cap = bytes + 1};
 }
 
-static void reserve(Text *text, size_t more)
+Text text_new(Arena *arena)
 {
-    size_t wanted = text->n + more + 1;
-    if (wanted <= text->cap) {
-        return;
-    }
+    return text_new_for(arena, 63);
+}
+
+static void move_to_larger(Text *text, size_t wanted)
+{
     size_t cap = text->cap;
     while (cap < wanted) {
         cap *= 2;
     }
-    char *data = arena_alloc(text->arena, cap);
-    memcpy(data, text->data, text->n);
+    char *data = arena_alloc_raw(text->arena, cap);
+    memcpy(data, text->data, text->n + 1);
     text->data = data;
     text->cap = cap;
+}
+
+static inline void reserve(Text *text, size_t more)
+{
+    size_t wanted = text->n + more + 1;
+    if (wanted > text->cap) {
+        move_to_larger(text, wanted);
+    }
 }
 
 void text_add_n(Text *text, const char *piece, size_t n)
@@ -119,8 +128,25 @@ static void few_digits(double value, char *text)
     snprintf(text, DIGITS_BYTES, "%.*g", most, value);
 }
 
+static void add_bits(Text *text, double value)
+{
+    static const char hexadecimal[] = "0123456789abcdef";
+    enum { DIGITS = 2 * sizeof value };
+    char digits[DIGITS];
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    for (int i = DIGITS; i-- > 0; bits >>= 4) {
+        digits[i] = hexadecimal[bits & 15];
+    }
+    text_add_n(text, digits, DIGITS);
+}
+
 void text_double(Text *text, double value)
 {
+    if (text->exact) {
+        add_bits(text, value);
+        return;
+    }
     if (isnan(value)) {
         text_add(text, "nan");
         return;

@@ -195,7 +195,7 @@ bool cache_take(Cache *cache, Arena *arena, CacheKey key, Text *value)
         return false;
     }
     cache->hits++;
-    *value = text_new(arena);
+    *value = text_new_for(arena, entry.value.n);
     text_add_n(value, entry.value.bytes, entry.value.n);
     return true;
 }
