@@ -295,6 +295,21 @@ TESSERA_API TesseraStatus tessera_launch_set_scalar(TesseraLaunch *launch, size_
  * is a tensor, in the order of the signature. Those that are as they were cost nothing. */
 TESSERA_API TesseraStatus tessera_launch_with(TesseraLaunch *launch, void *stream,
                                               void *const *tensors, size_t n_tensors);
+/* Describes an object in DLPack's words; not 0: it cannot. DLPack's exchange interface has such a
+ * function for the arrays of a library, dltensor_from_py_object_no_sync. */
+struct DLTensor;
+typedef int TesseraDescribe(void *object, struct DLTensor *tensor);
+typedef struct TesseraSearch {
+    TesseraLaunch *const *launches; /* NULL ones are passed over */
+    size_t n_launches;
+    TesseraDescribe *describe;
+    size_t n_objects; /* the first tensors of the signature, or all; at most 64 */
+    void **tensors;   /* where their addresses go, as tessera_launch_with wants them */
+} TesseraSearch;
+/* Which launch was prepared for tensors like the objects: of their types, shapes, strides, device,
+ * and with addresses as far from a multiple of 16. -1: none, or an object is not described. No
+ * error is kept, and nothing but `describe` is called. */
+TESSERA_API int tessera_launch_find(const TesseraSearch *search, void *const *objects);
 /* Bytes that the kernel keeps in the device's memory between its launches: intermediates. Each
  * stream in which a launch runs has its own, so that one prepared launch may run in several at
  * once; a stream's is allocated by the first launch in it. */

@@ -21,6 +21,11 @@ class Arg(Structure):
                 ("bound", POINTER(c_double))]
 
 
+class Search(Structure):
+    _fields_ = [("launches", c_void_p), ("n_launches", c_size_t), ("describe", c_void_p),
+                ("n_objects", c_size_t), ("tensors", c_void_p)]
+
+
 class Pair(Structure):
     _fields_ = [("name", c_char_p), ("value", c_char_p)]
 
@@ -140,6 +145,7 @@ _CALLS = {  # name: (what it returns, parameters); no first: a status
     "prepare": (c_int, [c_void_p, c_void_p, POINTER(Arg), c_size_t, _OUT]),
     "launch": (c_int, [c_void_p, c_void_p]),
     "launch_with": (c_int, [c_void_p, c_void_p, c_void_p, c_size_t]),
+    "launch_find": (c_int, [c_void_p, c_void_p]),
     "launch_messages": (c_int, [c_void_p, c_void_p, POINTER(Messages)]),
     "launch_says": (c_bool, [c_void_p]),
     "launch_free": (None, [c_void_p]),
@@ -219,6 +225,13 @@ def _load():
     return library
 
 
+def find_with_objects(library):
+    """tessera_launch_find, which keeps Python's lock: it asks about objects of Python."""
+    result, parameters = _CALLS["launch_find"]
+    function = ctypes.cast(library.tessera_launch_find, c_void_p).value
+    return ctypes.PYFUNCTYPE(result, *parameters)(function)
+
+
 class Runtime:
     """The library and one context; `lock` is held around calls that use it."""
 
@@ -227,6 +240,7 @@ class Runtime:
     def __init__(self):
         self.process = os.getpid()  # a forked child has no threads of it
         self.c = _load()
+        self.find = find_with_objects(self.c)
         self.lock = threading.RLock()
         self.context = self.handle("context_open", ABI, None)
         self.devices = {}

@@ -8,7 +8,8 @@ copied."""
 
 import ctypes
 import sys
-from ctypes import addressof, c_char, c_int32, c_int64, c_uint8, c_uint16, c_uint64, c_void_p
+from ctypes import addressof, c_char, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64
+from ctypes import c_void_p
 from functools import partial
 
 from ._abi import TYPE_OF, UsageError
@@ -66,11 +67,43 @@ def in_elements(strides, size):
 
 
 class Adapter:
+    describes = None  # the address of a C function that describes its arrays, see exchange
+
     def current_stream(self, ordinal):
         return None
 
     def address(self, a):
         return self.look(a)[1]
+
+
+class Exchange(ctypes.Structure):
+    """DLPack's exchange interface, of version 1."""
+    _fields_ = [("major", c_uint32), ("minor", c_uint32), ("older", c_void_p),
+                ("allocate", c_void_p), ("managed", c_void_p), ("give", c_void_p),
+                ("describe", c_void_p), ("stream", c_void_p)]
+
+
+ITEMS = tuple.__basicsize__  # where a tuple of CPython has its items
+
+
+def exchange(kind):
+    """The C function with which a library describes its arrays of this class; None: it has
+    none, or the interpreter is another one."""
+    probe = (kind,)
+    capsule = getattr(kind, "__dlpack_c_exchange_api__", None)
+    if capsule is None or sys.implementation.name != "cpython" or \
+            c_void_p.from_address(id(probe) + ITEMS).value != id(kind):
+        return None
+    api = ctypes.pythonapi
+    api.PyCapsule_IsValid.restype = ctypes.c_int
+    api.PyCapsule_IsValid.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    name = b"dlpack_exchange_api"
+    if not api.PyCapsule_IsValid(capsule, name):
+        return None
+    api.PyCapsule_GetPointer.restype = c_void_p
+    api.PyCapsule_GetPointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+    found = Exchange.from_address(api.PyCapsule_GetPointer(capsule, name))
+    return found.describe if found.major == 1 else None
 
 
 # ---- NumPy ----
@@ -124,13 +157,22 @@ class Torch(Adapter):
         if hasattr(torch._C, "_cuda_getCurrentRawStream"):
             self.current_stream = torch._C._cuda_getCurrentRawStream
         self.address = torch.Tensor.data_ptr
+        self.describes = exchange(torch.Tensor)
         self.names = {getattr(torch, theirs): ours for theirs, ours in NUMPY.items()
                       if hasattr(torch, theirs)}
 
     def look(self, t):
         address = t.data_ptr()
-        return (t.dtype, t.shape, t.is_contiguous() or t.stride(), t.get_device(),
-                address & 15), address
+        lies = True if t.is_contiguous() and t.numel() != 1 else (t.stride(), t.is_neg())
+        return (t.dtype, t.shape, lies, t.get_device(), address & 15), address
+
+    def may_deceive(self, t):
+        """Negative lazily or not, it looks the same to C: such views are of every other number."""
+        return t.numel() == 1 or not t.is_contiguous()
+
+    @staticmethod
+    def deceives(t):
+        return t.is_neg()
 
     def describe(self, t, written):
         if t.layout != self.torch.strided or t.device.type not in ("cpu", "cuda"):
@@ -150,20 +192,25 @@ class Torch(Adapter):
         return self.quick_maker(theirs, dims, like, new) or new
 
     def quick_maker(self, dtype, dims, like, new):
-        """What torch's own compiled code makes tensors with, on the current device; or None."""
+        """What torch's own compiled code makes tensors with; or None. It is no part of torch's
+        interface, and may change: what it makes is compared, once. On a GPU it is for the current
+        one, which need not be asked where there is no other."""
         guards = getattr(getattr(self.torch._C, "_dynamo", None), "guards", None)
-        make = getattr(guards, "_empty_strided_cuda", None)
+        make = getattr(guards, "_empty_strided_cuda" if like.is_cuda else "_empty_strided_cpu", None)
         current = getattr(self.torch._C, "_cuda_getDevice", None)
-        if not (make and current and like.is_cuda):
+        if not make or (like.is_cuda and not current):
             return None
         plain, ordinal = new(), like.get_device()
         strides = plain.stride()
+        quick = partial(make, dims, strides, dtype)
+        if like.is_cuda and self.torch.cuda.device_count() > 1:
+            alone = quick
 
-        def quick():
-            return make(dims, strides, dtype) if current() == ordinal else new()
+            def quick():
+                return alone() if current() == ordinal else new()
         try:
             made = quick()
-        except Exception:  # noqa: BLE001 (it is no part of torch's interface, and may change)
+        except Exception:  # noqa: BLE001
             return None
         same = all(getattr(made, of) == getattr(plain, of) for of in ("shape", "dtype", "device"))
         return quick if same and made.stride() == strides else None

@@ -111,7 +111,8 @@ class Entry:
     """What calls with such arguments share: `makers` of the results, None where one is given;
     `make`, where there is one result and it is made."""
 
-    __slots__ = ("launch", "makers", "makes", "make", "n_inputs", "address", "stream", "waits")
+    __slots__ = ("launch", "makers", "makes", "make", "n_inputs", "address", "stream", "waits",
+                 "is_new", "deceives")
 
     def __init__(self, launch, makers):
         self.launch, self.makers, self.makes = launch, makers, any(makers)
@@ -120,6 +121,8 @@ class Entry:
         self.address, self.stream = launch._adapter.address, launch._stream
         self.waits = launch._says or \
             (isinstance(launch._adapter, _arrays.Jax) and launch.device.kind != "cpu")
+        self.is_new = True  # its kernel has not thought of it for quick calls yet
+        self.deceives = None  # what tells arrays that are like these in all that C sees
 
     def finish(self, stream):
         """Where a call is done only when its launch is."""
@@ -127,6 +130,25 @@ class Entry:
             self.launch._tell(stream)
         else:
             self.launch.device.sync(stream_of(stream))
+
+
+class Recent:
+    """The entries of a kernel that were used first by such calls last, as tessera_launch_find wants
+    them; nothing of it changes but `tensors`, under the runtime's lock."""
+
+    MOST = 16
+
+    def __init__(self, runtime, adapter, entries, n_objects):
+        self.entries = entries[: self.MOST]
+        for entry in entries[self.MOST:]:
+            entry.is_new = True  # to come back with its next call
+        handles = [entry.launch._handle for entry in self.entries]
+        self.handles = (c_void_p * len(handles))(*handles)
+        self.tensors = (c_void_p * max(e.launch._n_tensors for e in self.entries))()
+        self.search = _abi.Search(addressof(self.handles), len(handles), adapter.describes,
+                                  n_objects, addressof(self.tensors))
+        self.asks = (adapter.types, runtime.find, addressof(self.search), addressof(self.tensors),
+                     n_objects)
 
 
 def stream_of(stream):

@@ -452,6 +452,11 @@ Prepared *launch_prepare(const Loaded *loaded, const LaunchArg *args, DeviceErro
 
 /* ---- running ---- */
 
+const LaunchArg *launch_given(const Prepared *p)
+{
+    return p->given;
+}
+
 bool launch_set(Prepared *p, int index, void *data, DeviceError *error)
 {
     const Plan *plan = p->loaded->plan;

@@ -60,6 +60,8 @@ typedef struct Prepared Prepared;
 /* The arguments' memory is not copied: it stays the caller's and must outlive the launches. What
  * the plan keeps in memory between its launches belongs to the stream in which they run. */
 Prepared *launch_prepare(const Loaded *loaded, const LaunchArg *args, DeviceError *error);
+/* One a parameter of the plan, as they are now. */
+const LaunchArg *launch_given(const Prepared *prepared);
 /* Other memory, or another value, for parameter `index` of the plan, from the next launch on.
  * Nothing is allocated. */
 bool launch_set(Prepared *prepared, int index, void *data, DeviceError *error);

@@ -1,28 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tensors of others through DLPack, and ours for others. The structures are those of DLPack's
- * dlpack.h, whose members and numbers its specification fixes. */
-#include "runtime/launch/context.h"
+/* Tensors of others through DLPack, and ours for others. */
+#include "runtime/launch/dlpack.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-typedef struct DLDevice {
-    int32_t type, id;
-} DLDevice;
-
-typedef struct DLDataType {
-    uint8_t code, bits;
-    uint16_t lanes;
-} DLDataType;
-
-typedef struct DLTensor {
-    void *data;
-    DLDevice device;
-    int32_t rank;
-    DLDataType dtype;
-    int64_t *shape, *strides; /* strides in elements; NULL: contiguous */
-    uint64_t byte_offset;
-} DLTensor;
 
 typedef struct DLManagedTensor {
     DLTensor tensor;
@@ -133,12 +114,24 @@ static void give_back(DLManagedTensor *self)
     free(given);
 }
 
-static bool fill_type(TesseraType type, DLDataType *dtype)
+bool dlpack_type(TesseraType type, DLDataType *dtype)
 {
     for (size_t i = 0; i < sizeof TYPES / sizeof *TYPES; i++) {
         if (TYPES[i].type == type) {
             *dtype = (DLDataType){TYPES[i].code, TYPES[i].bits, 1};
             return true;
+        }
+    }
+    return false;
+}
+
+bool dlpack_lies_on(const DLTensor *tensor, const TesseraDevice *device)
+{
+    for (size_t i = 0; i < sizeof KINDS / sizeof *KINDS; i++) {
+        if (KINDS[i].dl == tensor->device.type) {
+            return text_same(KINDS[i].kind, device->info.kind) &&
+                   (text_same(KINDS[i].kind, "cpu") ||
+                    tensor->device.id == device->device->facts.ordinal);
         }
     }
     return false;
@@ -168,7 +161,7 @@ TesseraStatus tessera_dlpack_out(TesseraDevice *device, const TesseraTensor *ten
     if (null) {
         return context_null(context, __func__, null);
     }
-    if (tensor->rank < 0 || tensor->rank > TESSERA_MAX_RANK || !fill_type(tensor->type, &dtype)) {
+    if (tensor->rank < 0 || tensor->rank > TESSERA_MAX_RANK || !dlpack_type(tensor->type, &dtype)) {
         return context_usage(context, "%s: DLPack has no such elements, or there are %d axes",
                              __func__, tensor->rank);
     }

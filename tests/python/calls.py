@@ -322,6 +322,54 @@ def test_torch():
         assert torch.equal(out, torch.full_like(c, 6.0))
 
 
+def test_torch_again():
+    """What is prepared is found again by C, of arrays like those before and of no others."""
+    import torch
+    both = tessera.parse("kernel both(x: T[M, N]) -> (a: T[M, N], b: T[M, N]) where T: float {\n"
+                         "    a = T(x - 1)\n    b = T(x + 1)\n}").both
+    add = tessera.parse(TEXT).add
+    places = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
+    for place in places:
+        ones = {n: torch.ones(n, device=place) for n in (8, 9, 4, 1)}
+        for turn in range(3):
+            for n, t in ones.items():
+                given = torch.empty(n, device=place)
+                assert torch.equal(add(t, t, 2.0 + turn), torch.full_like(t, 3.0 + turn))
+                assert add(t, torch.nn.Parameter(t), 2.0, out=given) is given
+                assert given.tolist() == [3.0] * n
+            wide = torch.arange(16.0, device=place)
+            assert add(wide[::2], wide[1::2], 1.0).tolist() == (wide[::2] + wide[1::2]).tolist()
+            assert add(wide[1:9], wide[:8], 1.0).tolist() == (wide[1:9] + wide[:8]).tolist()
+            m = torch.arange(12.0, device=place).reshape(3, 4)
+            for x in (m, m.T, m.T.contiguous(), m.bfloat16(), m[:, :3], m[:, :1]):
+                low, high = both(x)
+                assert torch.equal(low, x - 1) and torch.equal(high, x + 1)
+                assert low.dtype == high.dtype == x.dtype
+                given = torch.empty_like(low), torch.empty_like(high)
+                assert both(x, out=given)[1] is given[1] and torch.equal(given[0], x - 1)
+                assert both(x, out=(None, given[0]))[1] is given[0]
+                assert torch.equal(given[0], x + 1)
+        complex_ones = torch.full((8,), 1 + 2j, device=place).conj()
+        plain_two = torch.full((8,), 1 + 2j, device=place)
+        zeros = torch.zeros(8, device=place)
+        for _ in range(2):
+            assert add(plain_two.imag, zeros, 1.0).tolist() == [2.0] * 8
+        raises(tessera.UsageError, "lazy conjugate or negative", add, complex_ones.imag, zeros, 1.0)
+        raises(tessera.UsageError, "lazy conjugate or negative", add, complex_ones[:1].imag,
+               zeros[:1], 1.0)
+        t = ones[8]
+        for _ in range(2):  # found and refused alike, however often
+            raises(TypeError, "", add, t, 3, 2.0)
+            raises(TypeError, "", add, t, t, t)
+            raises(Exception, "", add, t, t, 2.0, out=(t, t))
+            raises(Exception, "", add, t, t, 2.0, out=())
+            raises(Exception, "", add, t, ones[9], 2.0)
+            raises(Exception, "", add, t, t.double(), 2.0)
+            raises(Exception, "", add, t, t, 2.0, out=ones[9])
+            raises(tessera.UsageError, "shares memory", add, t, t, 2.0, out=t)
+            assert add(t, t, 2.0).tolist() == [3.0] * 8
+
+
 def test_later_calls():
     """Calls that look alike to what was prepared before, and are not."""
     ones = np.ones(4096, np.float32)

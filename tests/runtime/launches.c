@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is prepared once and launched often: with other arguments, in several streams. */
+#include "runtime/launch/dlpack.h"
 #include "tests/runtime/harness.h"
 
 #include <stdio.h>
@@ -67,6 +68,66 @@ START_TEST(other_scalars)
     ck_assert(y[1] == 10);
     expect(tessera_launch_set(launch, 1, x), TESSERA_USAGE, "is a scalar");
     tessera_launch_free(launch);
+}
+END_TEST
+
+/* An object of these tests is its own description; one without a shape cannot be described. */
+static int describe(void *object, DLTensor *tensor)
+{
+    *tensor = *(const DLTensor *)object;
+    return tensor->shape ? 0 : -1;
+}
+
+START_TEST(found_for_objects)
+{
+    static float strided[2 * N];
+    int64_t extent = N, other = N - 1, one = 1, two = 2;
+    DLTensor tx = {x, {1, 0}, 1, {2, 32, 1}, &extent, NULL, 0}, ty = tx, tz = tx;
+    void *objects[3] = {&tx, &ty, &tz}, *data[3];
+    TesseraLaunch *launches[2] = {NULL, prepared(x, y, z)};
+    TesseraSearch search = {launches, 2, describe, 3, data};
+    ty.data = y;
+    tz.data = z;
+    ck_assert_int_eq(tessera_launch_find(&search, objects), 1);
+    ck_assert(data[0] == x && data[1] == y && data[2] == z);
+    tz.byte_offset = 16;
+    ck_assert_int_eq(tessera_launch_find(&search, objects), 1);
+    ck_assert(data[2] == z + 4);
+    tz.byte_offset = 0;
+    const TesseraSearch wrong[] = {
+        {NULL, 2, describe, 3, data},     {launches, 1, describe, 3, data},
+        {launches, 2, NULL, 3, data},     {launches, 2, describe, 65, data},
+        {launches, 2, describe, 3, NULL}, {launches, 0, describe, 3, data},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        ck_assert_msg(tessera_launch_find(&wrong[i], objects) == -1, "case %zu", i);
+    }
+    ck_assert_int_eq(tessera_launch_find(NULL, objects), -1);
+    ck_assert_int_eq(tessera_launch_find(&search, NULL), -1);
+    search.n_objects = 2;
+    ck_assert_int_eq(tessera_launch_find(&search, objects), 1);
+    search.n_objects = 3;
+    const DLTensor good = ty;
+    const DLTensor others[] = {
+        {y, {2, 0}, 1, {2, 32, 1}, &extent, NULL, 0},  /* on a GPU */
+        {y, {99, 0}, 1, {2, 32, 1}, &extent, NULL, 0}, /* on what nobody knows */
+        {y, {1, 0}, 1, {2, 16, 1}, &extent, NULL, 0},
+        {y, {1, 0}, 1, {0, 32, 1}, &extent, NULL, 0},
+        {y, {1, 0}, 1, {2, 32, 2}, &extent, NULL, 0},
+        {y, {1, 0}, 1, {2, 32, 1}, &other, NULL, 0},
+        {y, {1, 0}, 1, {2, 32, 1}, NULL, NULL, 0},
+        {y, {1, 0}, 0, {2, 32, 1}, &extent, NULL, 0},
+        {y + 1, {1, 0}, 1, {2, 32, 1}, &extent, NULL, 0},
+        {strided, {1, 0}, 1, {2, 32, 1}, &extent, &two, 0},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        ty = others[i];
+        ck_assert_msg(tessera_launch_find(&search, objects) == -1, "case %zu", i);
+    }
+    ty = good;
+    ty.strides = &one;
+    ck_assert_int_eq(tessera_launch_find(&search, objects), 1);
+    tessera_launch_free(launches[1]);
 }
 END_TEST
 
@@ -158,6 +219,7 @@ UNIT_TESTS(runtime_launches)
     tcase_add_checked_fixture(tests, setup, teardown);
     tcase_add_test(tests, other_memory);
     tcase_add_test(tests, other_scalars);
+    tcase_add_test(tests, found_for_objects);
     tcase_add_test(tests, streams_have_their_own);
     tcase_add_test(tests, kernels_outlive_their_program);
     return tests;
