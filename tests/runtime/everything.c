@@ -286,6 +286,8 @@ static TesseraStatus use_launch(World *w)
     TRY(tessera_launch_set, w->launch, 0, w->memory[2]);
     TRY(tessera_launch_set_scalar, w->launch, 1, 3, 0);
     TRY(tessera_launch_with, w->launch, w->stream, tensors, 2);
+    TesseraSearch nothing = {&w->launch, 1, NULL, 0, tensors};
+    ck_assert_int_eq(DO(tessera_launch_find, &nothing, tensors), -1);
     TRY(tessera_launch_time, w->launch, w->stream, 1, &seconds);
     TRY(tessera_launch_messages, w->launch, w->stream, &said);
     ck_assert(DO(tessera_workspace_size, w->launch) > 0 && DO(tessera_launch_says, w->launch));
