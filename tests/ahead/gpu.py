@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """gpu.py --tessera PROGRAM [--device cuda] [--made FOLDER] [--make-only]: the programs of
-tests/ahead and examples/host on a GPU: code for that very part, and code for an earlier one that
-the driver assembles. With --make-only they are made into the folder, with --made run from there:
-where a GPU is there need not be a compiler. Prints `N passed, N failed`."""
+tests/ahead and examples/host on a GPU, some on all: code for that very part, and code for an
+earlier one that the driver assembles. With --make-only they are made into the folder, with --made
+run from there: where a GPU is there need not be a compiler. Prints `N passed, N failed`."""
 
 import argparse
 import os
@@ -15,7 +15,9 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CONSUMER = ROOT / "tests/ahead/consumer"
 EXAMPLES = ROOT / "examples/host"
-BUILT = {"streams": "scale", "graph": "step", "threads": "row", "parallel": "fit"}
+PEERS = ROOT / "tests/ahead/peers"
+BUILT = {EXAMPLES / "streams": "scale", EXAMPLES / "graph": "step", EXAMPLES / "threads": "row",
+         EXAMPLES / "parallel": "fit", PEERS: "twice"}
 PARTS = {"cuda": ("sm_90a", "sm_80"), "hip": ("gfx942",)}
 
 
@@ -39,18 +41,27 @@ def make(tessera, target, folder):
         "-ldl", "-lpthread", "-o", folder / "consumer")
     run("cc", *flags, EXAMPLES / "embedded/main.c", folder / "softmax.o", archive, "-ldl",
         "-lpthread", "-o", folder / "embedded")
-    for name, kernels in BUILT.items():
-        run(tessera, "compile", EXAMPLES / name / f"{kernels}.tile", "--target", target, "--emit",
+    for source, kernels in BUILT.items():
+        run(tessera, "compile", source / f"{kernels}.tile", "--target", target, "--emit",
             "bundle", "-o", folder / kernels)
-        run("cc", *flags, EXAMPLES / name / "main.c", folder / f"{kernels}.o", archive, "-ldl",
-            "-lpthread", "-lm", "-o", folder / name)
+        run("cc", *flags, source / "main.c", folder / f"{kernels}.o", archive, "-ldl",
+            "-lpthread", "-lm", "-o", folder / source.name)
+
+
+def libraries():
+    """With NCCL's folder, where that came with a Python package."""
+    there = [str(p.parent) for path in sys.path
+             for p in pathlib.Path(path).glob("nvidia/nccl/lib/libnccl.so.2")]
+    return ":".join([*there, *os.environ.get("LD_LIBRARY_PATH", "").split(":")]).rstrip(":")
 
 
 def good(*command):
-    ran = subprocess.run([str(c) for c in command], text=True, capture_output=True)
+    environment = {**os.environ, "LD_LIBRARY_PATH": libraries()}
+    ran = subprocess.run([str(c) for c in command], text=True, capture_output=True,
+                         env=environment)
     if ran.returncode:
         print(" ".join(map(str, command)), f"status {ran.returncode}", ran.stdout + ran.stderr)
-    elif pathlib.Path(command[0]).name in BUILT:
+    elif pathlib.Path(command[0]).name in (source.name for source in BUILT):
         print(pathlib.Path(command[0]).name, ran.stdout.strip().splitlines()[-1])
     return ran.returncode == 0
 
@@ -72,7 +83,7 @@ def main():
             if not options.make_only:
                 results.append(good(folder / "consumer", options.device, target, 0, "real"))
                 results += [good(folder / "embedded", options.device, n) for n in (4096, 13, 1)]
-                results += [good(folder / name, options.device) for name in BUILT]
+                results += [good(folder / s.name, options.device) for s in BUILT]
     print(f"{sum(results)} passed, {len(results) - sum(results)} failed")
     return 0 if all(results) else 1
 

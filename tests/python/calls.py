@@ -370,6 +370,44 @@ def test_torch_again():
             assert add(t, t, 2.0).tolist() == [3.0] * 8
 
 
+def test_torch_on_several_gpus():
+    """Each call goes to the GPU of its arrays, whichever is the current one, from any thread."""
+    import torch
+    n = torch.cuda.device_count()
+    if n < 2:
+        return
+    add = tessera.parse(TEXT).add
+    arrays = [torch.full((4096,), float(i), device=f"cuda:{i}") for i in range(n)]
+    for turn in range(4):
+        for current in range(n):
+            with torch.cuda.device(current):
+                for i, t in enumerate(arrays):
+                    made, given = add(t, t, 2.0 + turn), torch.empty_like(t)
+                    add(t, t, 3.0 + turn, out=given)
+                    assert made.device == t.device and torch.cuda.current_device() == current
+                    assert torch.equal(made, t * (3 + turn))
+                    assert torch.equal(given, t * (4 + turn))
+                    away = arrays[(i + 1) % n]
+                    raises(tessera.UsageError, "2 devices", add, t, away, 2.0)
+                    raises(tessera.UsageError, "2 devices", add, t, t, 2.0, out=away.clone())
+    wrong = []
+
+    def work(i):
+        with torch.cuda.device(i), torch.cuda.stream(torch.cuda.Stream(i)):
+            t = torch.full((1 << 20,), 1.0, device=f"cuda:{i}")
+            for _ in range(50):
+                t = add(t, t, 1.0) * 0.5
+            if t.device.index != i or not torch.equal(t, torch.ones_like(t)):
+                wrong.append(i)
+
+    threads = [threading.Thread(target=work, args=(i % n,)) for i in range(2 * n)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong, wrong
+
+
 def test_later_calls():
     """Calls that look alike to what was prepared before, and are not."""
     ones = np.ones(4096, np.float32)

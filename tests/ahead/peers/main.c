@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* peers KIND: memory goes from device to device, in streams, and each works on what came; with one
+ * device it is opened twice. Prints how fast the copies are. gpu.py builds and runs it. */
+#include "twice.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST = 8, N = 1 << 24, TIMES = 20 };
+
+static TesseraContext *context;
+
+static void check(TesseraStatus status, int line)
+{
+    if (status != TESSERA_OK) {
+        fprintf(stderr, "peers:%d: %s\n", line, tessera_error(context)->message);
+        exit(1);
+    }
+}
+#define TRY(call) check((call), __LINE__)
+
+int main(int argc, char **argv)
+{
+    const char *kind = argc > 1 ? argv[1] : "cuda";
+    TesseraDevice *devices[MOST];
+    void *streams[MOST], *in[MOST], *out[MOST];
+    float *host = malloc(N * sizeof *host);
+    int n = 0, wrong = 0;
+    double seconds;
+    TRY(tessera_context_new(NULL, &context));
+    while (n < MOST && tessera_device_open(context, kind, n, &devices[n]) == TESSERA_OK) {
+        n++;
+    }
+    int found = n;
+    if (n == 1) {
+        TRY(tessera_device_open(context, kind, 0, &devices[n++]));
+    }
+    if (n == 0 || !host) {
+        check(TESSERA_ENVIRONMENT, __LINE__);
+    }
+    for (int i = 0; i < n; i++) {
+        TRY(tessera_stream_new(devices[i], &streams[i]));
+        TRY(tessera_alloc(devices[i], N * sizeof *host, &in[i]));
+        TRY(tessera_alloc(devices[i], N * sizeof *host, &out[i]));
+    }
+    for (int i = 0; i < N; i++) {
+        host[i] = (float)(i % 1000);
+    }
+    TRY(tessera_copy_in(devices[0], in[0], host, N * sizeof *host));
+    /* Around: each doubles what the one before it has made, and hands it on. */
+    for (int i = 0; i < n; i++) {
+        TRY(twice_twice(devices[i], streams[i], in[i], out[i], N));
+        TRY(tessera_sync(devices[i], streams[i]));
+        int to = (i + 1) % n;
+        TRY(tessera_copy(devices[to], in[to], devices[i], out[i], N * sizeof *host, streams[to]));
+        TRY(tessera_sync(devices[to], streams[to]));
+    }
+    memset(host, 0, N * sizeof *host);
+    TRY(tessera_copy_out(devices[0], host, in[0], N * sizeof *host));
+    for (int i = 0; i < N; i++) {
+        wrong += host[i] != (float)(i % 1000) * (float)(1 << n);
+    }
+    TesseraEvent *events[2];
+    TRY(tessera_event_new(devices[1], &events[0]));
+    TRY(tessera_event_new(devices[1], &events[1]));
+    TRY(tessera_event_record(events[0], streams[1]));
+    for (int i = 0; i < TIMES; i++) {
+        TRY(tessera_copy(devices[1], in[1], devices[0], out[0], N * sizeof *host, streams[1]));
+    }
+    TRY(tessera_event_record(events[1], streams[1]));
+    TRY(tessera_event_elapsed(events[0], events[1], &seconds));
+    printf("%d device%s, %d of %d wrong, %.0f GB/s from one to the next\n", found,
+           found == 1 ? "" : "s", wrong, N, TIMES * (double)N * sizeof *host / seconds * 1e-9);
+    tessera_event_free(events[0]);
+    tessera_event_free(events[1]);
+    for (int i = 0; i < n; i++) {
+        tessera_stream_free(devices[i], streams[i]);
+        tessera_release(devices[i], in[i]);
+        tessera_release(devices[i], out[i]);
+        tessera_device_free(devices[i]);
+    }
+    tessera_context_free(context);
+    free(host);
+    return wrong != 0;
+}
