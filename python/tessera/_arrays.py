@@ -196,7 +196,8 @@ class Torch(Adapter):
         interface, and may change: what it makes is compared, once. On a GPU it is for the current
         one, which need not be asked where there is no other."""
         guards = getattr(getattr(self.torch._C, "_dynamo", None), "guards", None)
-        make = getattr(guards, "_empty_strided_cuda" if like.is_cuda else "_empty_strided_cpu", None)
+        name = "_empty_strided_cuda" if like.is_cuda else "_empty_strided_cpu"
+        make = getattr(guards, name, None)
         current = getattr(self.torch._C, "_cuda_getDevice", None)
         if not make or (like.is_cuda and not current):
             return None

@@ -17,6 +17,8 @@ from ._signature import Parameters, check_number, plain
 MOST_PREPARED = 256  # of a kernel; those used last stay
 ARRAY, NUMBER, CONST = range(3)  # what a call looks at in an argument
 MISSED = object()  # nothing is prepared for such arguments
+PLAIN = ((), False), ((), True)  # calls without constants and names; and with out=
+words = {bool, int, float, str, type(None)}  # that a repr tells from all others
 
 
 class Program:
@@ -81,7 +83,10 @@ class Kernel:
         self._entries = OrderedDict()
         self._arrays_at = [i for i, k in enumerate(self._kinds) if k == ARRAY]
         self._numbers_at = [i for i, k in enumerate(self._kinds) if k == NUMBER]
-        self._recent = self._recent_out = None  # Recent, of calls without out= and with it
+        self._consts_at = [i for i, k in enumerate(self._kinds) if k == CONST]
+        self._least = 1 + max([-1, *self._arrays_at, *self._numbers_at])  # arguments, not by name
+        self._recents = {}  # (variant, is there an out=): Recent
+        self._recent = self._recent_out = None  # of them, those without constants and names
         self.__name__ = self.__qualname__ = self.name
         self.__doc__ = f"{self.name}({', '.join(f'{p.name}: {p}' for p in self.inputs)}) -> " + \
             ", ".join(f"{p.name}: {p}" for p in self.outputs)
@@ -193,16 +198,33 @@ class Kernel:
         return Launch(self, compiled, device, given, adapter, place[1], tuple(outputs)), makers
 
     def __call__(self, *args, out=None, stream=None, **named):
-        recent = self._recent if out is None else self._recent_out
-        plainly = not named and len(args) == self._n_inputs
-        if recent is not None and plainly:
+        if named or self._consts_at or len(args) != self._n_inputs:
+            variant = self._variant(args, named)
+            recent = self._recents.get((variant, out is not None))
+        else:
+            variant, recent = (), self._recent if out is None else self._recent_out
+        if recent is not None:
             result = self._quickly(recent, args, out, stream)
             if result is not MISSED:
                 return result
         result, entry = self._call(args, out, stream, named)
-        if plainly and entry.is_new:
-            self._remember(entry, args, out)
+        if variant is not None and (variant, out is not None) not in entry.known:
+            self._remember(entry, variant, args, out)
         return result
+
+    def _variant(self, args, named):
+        """Constants, and what is given by name, of a call that is no other's; None: it is looked
+        at in full, as are arrays and numbers by name."""
+        if not self._least <= len(args) <= self._n_inputs:
+            return None
+        found = [args[i] if i < len(args) else None for i in self._consts_at]
+        for value in found:
+            if value.__class__ not in words:
+                return None
+        for value in named.values():
+            if value.__class__ not in words:
+                return None
+        return (*named, *[(v.__class__, repr(v)) for v in (*found, *named.values())])
 
     def _quickly(self, recent, args, out, stream):
         """The call, if one of the launches that were prepared last is for such arrays."""
@@ -240,10 +262,10 @@ class Kernel:
                 result = objects[-1] if len(self.outputs) == 1 else out
             elif entry.make is not None:
                 result = entry.make()
-                recent.tensors[len(objects)] = entry.address(result)
+                recent.tensors[n] = entry.address(result)
             else:
-                result = tuple([make() for make in entry.makers])
-                recent.tensors[len(objects): launch._n_tensors] = [*map(entry.address, result)]
+                result = tuple([make() for make in entry.makers]) or None
+                recent.tensors[n: launch._n_tensors] = [*map(entry.address, result or ())]
             if stream is None:
                 if entry.stream is not None:
                     stream = entry.stream(launch._ordinal)
@@ -254,26 +276,34 @@ class Kernel:
                 runtime.fail(status)
         return result
 
-    def _remember(self, entry, args, out):
+    def _remember(self, entry, variant, args, out):
         """For _quickly, from the next call on."""
-        entry.is_new = False
+        place = (variant, out is not None)
+        entry.known.add(place)
         adapter = entry.launch._adapter
         arrays = [args[i] for i in self._arrays_at]
         given = () if out is None else tuple(out) if isinstance(out, (tuple, list)) else (out,)
-        if not adapter.describes or entry.waits or CONST in self._kinds or \
-                len(given) not in (0, len(self.outputs)) or \
-                any(type(value) not in adapter.types for value in (*arrays, *given)) or \
-                (out is None and not all(entry.makers)):
+        if not adapter.describes or entry.waits or (out is None and not all(entry.makers)) or \
+                any(type(value) not in adapter.types for value in (*arrays, *given)):
             return
         if any(adapter.may_deceive(value) for value in (*arrays, *given)):
             entry.deceives = adapter.deceives
-        old = self._recent if out is None else self._recent_out
-        recent = Recent(self._runtime, adapter, [entry, *(old.entries if old else ())],
-                        len(arrays) + len(given))
-        if out is None:
-            self._recent = recent
-        else:
-            self._recent_out = recent
+        with self._runtime.lock:
+            old = self._recents.get(place)
+            entries = [entry, *(old.entries if old else ())]
+            for dropped in entries[Recent.MOST:]:
+                dropped.known.discard(place)  # to come back with its next call
+            self._recents[place] = Recent(self._runtime, adapter, entries[: Recent.MOST],
+                                          len(arrays) + len(given))
+            self._recent, self._recent_out = map(self._recents.get, PLAIN)
+
+    def _forget(self, entry):
+        """It is dropped; the others of its places come back with their next calls."""
+        for place in list(entry.known):
+            recent = self._recents.pop(place, None)
+            for other in recent.entries if recent else ():
+                other.known.discard(place)
+        self._recent, self._recent_out = map(self._recents.get, PLAIN)
 
     def _call(self, args, out, stream, named):
         """The result, and what was prepared for such arguments."""
@@ -346,7 +376,7 @@ class Kernel:
                 entry.finish(stream)
             self._entries[key] = entry  # from here on other threads may set its arguments
             while len(self._entries) > MOST_PREPARED:
-                self._entries.popitem(last=False)
+                self._forget(self._entries.popitem(last=False)[1])
         return results[0] if len(results) == 1 else results or None, entry
 
     def _again(self, entry, places, numbers, results, stream):

@@ -112,7 +112,7 @@ class Entry:
     `make`, where there is one result and it is made."""
 
     __slots__ = ("launch", "makers", "makes", "make", "n_inputs", "address", "stream", "waits",
-                 "is_new", "deceives")
+                 "known", "deceives")
 
     def __init__(self, launch, makers):
         self.launch, self.makers, self.makes = launch, makers, any(makers)
@@ -121,7 +121,7 @@ class Entry:
         self.address, self.stream = launch._adapter.address, launch._stream
         self.waits = launch._says or \
             (isinstance(launch._adapter, _arrays.Jax) and launch.device.kind != "cpu")
-        self.is_new = True  # its kernel has not thought of it for quick calls yet
+        self.known = set()  # the calls that find it, or cannot, without looking in full
         self.deceives = None  # what tells arrays that are like these in all that C sees
 
     def finish(self, stream):
@@ -139,9 +139,7 @@ class Recent:
     MOST = 16
 
     def __init__(self, runtime, adapter, entries, n_objects):
-        self.entries = entries[: self.MOST]
-        for entry in entries[self.MOST:]:
-            entry.is_new = True  # to come back with its next call
+        self.entries = entries
         handles = [entry.launch._handle for entry in self.entries]
         self.handles = (c_void_p * len(handles))(*handles)
         self.tensors = (c_void_p * max(e.launch._n_tensors for e in self.entries))()

@@ -349,6 +349,22 @@ def test_torch_again():
                 assert both(x, out=given)[1] is given[1] and torch.equal(given[0], x - 1)
                 assert both(x, out=(None, given[0]))[1] is given[0]
                 assert torch.equal(given[0], x + 1)
+        text = "kernel c(x: T[N], y: T[N], up: const i64 = 1, sign: const bool = true) -> T[N] " \
+            "where T: float = T(x + y * T(up)) if sign else T(x - y * T(up))"
+        if_sign, t = tessera.parse(text).c, ones[8]
+        counting = tessera.parse(TEXT).count
+        for _ in range(3):
+            for turn in range(2):
+                assert if_sign(t, t)[0] == 2 and if_sign(t, t, 2 + turn)[0] == 3 + turn
+                assert if_sign(t, t, up=turn, sign=False)[0] == 1 - turn
+                assert if_sign(t, t, sign=False, up=turn)[0] == 1 - turn
+                assert if_sign(t, t, turn, False)[0] == 1 - turn
+                assert if_sign(t, y=t, up=3)[0] == 4 and if_sign(t, t, T="f32")[0] == 2
+                raises(TypeError, "has no parameter 'other'", if_sign, t, t, other=3)
+                raises(TypeError, "is missing", if_sign, t)
+                raises(TypeError, "takes 4", if_sign, t, t, 1, True, 3)
+            steps = torch.zeros(8, device=place)
+            assert counting(steps) is None and counting(steps) is None and steps.tolist() == [2] * 8
         complex_ones = torch.full((8,), 1 + 2j, device=place).conj()
         plain_two = torch.full((8,), 1 + 2j, device=place)
         zeros = torch.zeros(8, device=place)
