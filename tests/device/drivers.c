@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CUDA and HIP on mock drivers: what a launch passes on, and each call of the driver and each
- * allocation failing once, without a crash, a leak or silence. */
-#include "tests/driver/mock.h"
-#include "tests/unit.h"
+/* CUDA and HIP on mock drivers: each call of the driver and each allocation failing once, without a
+ * crash, a leak or silence. */
+#include "tests/device/drivers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,18 +31,12 @@ static PlanLaunch launches[1] = {{.symbol = "mock_0",
                                   .cluster = 1,
                                   .n_args = 6,
                                   .args = plan_args}};
-static const Plan PLAN = {"mock", "sm_90a", 2,        sizes, 3,    params,        1,
-                          maps,   1,        launches, 0,     NULL, .log_words = 2};
+const Plan PLAN = {"mock", "sm_90a", 2,        sizes, 3,    params,        1,
+                   maps,   1,        launches, 0,     NULL, .log_words = 2};
 
-enum { ROWS = 100, COLUMNS = 24, PITCH = 32, BYTES = ROWS * PITCH * 2 };
+int64_t pitch;
 
-static int64_t pitch; /* of both tensors; 0: they are contiguous */
-
-typedef struct Counting {
-    int allocations, fail_at, open;
-} Counting;
-
-static void *counting_alloc(void *user, size_t bytes)
+void *counting_alloc(void *user, size_t bytes)
 {
     Counting *counting = user;
     if (++counting->allocations == counting->fail_at) {
@@ -53,13 +46,13 @@ static void *counting_alloc(void *user, size_t bytes)
     return malloc(bytes);
 }
 
-static void counting_release(void *user, void *memory)
+void counting_release(void *user, void *memory)
 {
     ((Counting *)user)->open--;
     free(memory);
 }
 
-static LaunchArg tensor_arg(void *data)
+LaunchArg tensor_arg(void *data)
 {
     return (LaunchArg){.tensor = {data, DT_BF16, 2, {ROWS, COLUMNS}, pitch > 0, {pitch, 1}}};
 }
@@ -112,8 +105,8 @@ static bool run_memory(Device *device, const Plan *plan, DeviceError *error)
     return ok;
 }
 
-static bool scenario(const DeviceOps *ops, const void *driver, const Plan *plan, Counting *counting,
-                     DeviceError *error)
+bool scenario(const DeviceOps *ops, const void *driver, const Plan *plan, Counting *counting,
+              DeviceError *error)
 {
     Allocator allocator = {counting_alloc, counting_release, counting};
     Device *device = device_open(ops, allocator, MOCK_OPENED, driver, error);
@@ -157,7 +150,7 @@ static void check_told(bool ok, const DeviceError *error)
     }
 }
 
-static void check_given_back(const Counting *counting)
+void check_given_back(const Counting *counting)
 {
     ck_assert_int_eq(counting->open, 0);
     ck_assert_int_eq(mock.open, 0);
@@ -240,7 +233,7 @@ START_TEST(probes)
 }
 END_TEST
 
-static Plan plan_without_map(PlanLaunch *launch)
+Plan plan_without_map(PlanLaunch *launch)
 {
     Plan plan = PLAN;
     *launch = launches[0];
@@ -256,132 +249,6 @@ START_TEST(hip_failures)
     PlanLaunch launch;
     Plan plan = plan_without_map(&launch);
     fail_each(&device_hip, &mock_hip, &plan);
-}
-END_TEST
-
-START_TEST(cuda_passes_on)
-{
-    DeviceError error;
-    Counting counting = {0};
-    mock_reset(0);
-    mock.map_argument = 4;
-    ck_assert(scenario(&device_cuda, &mock_cuda, &PLAN, &counting, &error));
-    ck_assert_int_eq(mock.launches, 1);
-    ck_assert_str_eq(mock.function, "mock_0");
-    ck_assert_uint_eq(mock.grid, 2 * COLUMNS); /* ceil(100 / 64) tiles × 24 */
-    ck_assert_uint_eq(mock.block, 128);
-    ck_assert_uint_eq(mock.shared, 100000);
-    ck_assert_uint_eq(mock.map_rank, 2);
-    ck_assert_uint_eq(mock.map_type, CU_MAP_BF16);
-    ck_assert_uint_eq(mock.map_swizzle, CU_MAP_SWIZZLE_64);
-    ck_assert_uint_eq(mock.map_dims[0], COLUMNS);
-    ck_assert_uint_eq(mock.map_dims[1], ROWS);
-    ck_assert_uint_eq(mock.map_strides[0], COLUMNS * 2);
-    ck_assert_uint_eq(mock.map_box[0], 32);
-    ck_assert_uint_eq(mock.map_box[1], 64);
-    ck_assert_uint_eq(mock.map[17], 0x5a);
-}
-END_TEST
-
-/* Rows at a distance: it is checked, an argument of the launch, and in the descriptor. */
-START_TEST(cuda_passes_strides_on)
-{
-    static PlanTerm term_pitch = {1, 1, {2}}, term_one = {1, 0, {0}};
-    static PlanExpr strides[2] = {{1, &term_pitch}, {1, &term_one}};
-    DeviceError error;
-    Counting counting = {0};
-    PlanSize with_pitch[3] = {sizes[0], sizes[1], {"x.0", 8, 1, INT64_MAX, .stride = true}};
-    PlanParam strided[3] = {params[0], params[1], params[2]};
-    Plan plan = PLAN;
-    plan.n_sizes = 3;
-    plan.sizes = with_pitch;
-    plan.params = strided;
-    strided[0].strides = strided[2].strides = strides;
-    mock_reset(0);
-    pitch = PITCH;
-    ck_assert(!scenario(&device_cuda, &mock_cuda, &PLAN, &counting, &error));
-    ck_assert_ptr_nonnull(strstr(error.text, "axis 0 of 'in' has stride 32, but this code was "
-                                             "compiled for a contiguous tensor"));
-    mock.map_argument = 4;
-    ck_assert(scenario(&device_cuda, &mock_cuda, &plan, &counting, &error));
-    ck_assert_uint_eq(mock.map_dims[0], COLUMNS);
-    ck_assert_uint_eq(mock.map_strides[0], PITCH * 2);
-    pitch = PITCH - 2;
-    ck_assert(!scenario(&device_cuda, &mock_cuda, &plan, &counting, &error));
-    ck_assert_ptr_nonnull(strstr(error.text, "compiled for positive multiples of 8"));
-    pitch = 0;
-}
-END_TEST
-
-/* Rows of an intermediate that begin further apart than they are long. */
-START_TEST(cuda_passes_pitches_on)
-{
-    static PlanTerm pitch_terms[2] = {{8, 0, {0}}, {1, 1, {1}}}, term_one = {1, 0, {0}};
-    static PlanExpr strides[2] = {{2, pitch_terms}, {1, &term_one}};
-    static PlanScratch scratch[1] = {{DT_BF16, 2, dims, strides, 0, 0}};
-    DeviceError error;
-    Counting counting = {0};
-    PlanMap map = maps[0];
-    Plan plan = PLAN;
-    map.param = plan.n_params;
-    plan.maps = &map;
-    plan.n_scratch = 1;
-    plan.scratch = scratch;
-    mock_reset(0);
-    mock.map_argument = 4;
-    ck_assert(scenario(&device_cuda, &mock_cuda, &plan, &counting, &error));
-    ck_assert_uint_eq(mock.map_dims[0], COLUMNS);
-    ck_assert_uint_eq(mock.map_dims[1], ROWS);
-    ck_assert_uint_eq(mock.map_strides[0], (COLUMNS + 8) * 2);
-}
-END_TEST
-
-START_TEST(cuda_clusters_and_persistence)
-{
-    DeviceError error;
-    Counting counting = {0};
-    PlanLaunch launch = launches[0];
-    Plan plan = PLAN;
-    plan.launches = &launch;
-    launch.persistent = true;
-    launch.cluster = 2;
-    mock_reset(0);
-    ck_assert(scenario(&device_cuda, &mock_cuda, &plan, &counting, &error));
-    ck_assert_uint_eq(mock.grid, 10); /* units of the mock */
-    ck_assert_uint_eq(mock.cluster, 2);
-    ck_assert(!mock.large_clusters);
-    launch.cluster = 16;
-    mock_reset(0);
-    ck_assert(scenario(&device_cuda, &mock_cuda, &plan, &counting, &error));
-    ck_assert_uint_eq(mock.cluster, 16);
-    ck_assert(mock.large_clusters);
-}
-END_TEST
-
-START_TEST(cuda_refuses_shared_memory)
-{
-    DeviceError error;
-    Counting counting = {0};
-    PlanLaunch launch = launches[0];
-    Plan plan = PLAN;
-    plan.launches = &launch;
-    launch.shared_bytes = 300000;
-    mock_reset(0);
-    ck_assert(!scenario(&device_cuda, &mock_cuda, &plan, &counting, &error));
-    ck_assert_ptr_nonnull(strstr(error.text, "300000 bytes of shared memory"));
-    ck_assert_int_eq(error.kind, DIAG_ENVIRONMENT);
-}
-END_TEST
-
-START_TEST(cuda_without_optional_calls)
-{
-    DeviceError error;
-    Counting counting = {0};
-    CudaDriver old = mock_cuda;
-    old.encode_tiled = NULL;
-    mock_reset(0);
-    ck_assert(!scenario(&device_cuda, &old, &PLAN, &counting, &error));
-    ck_assert_ptr_nonnull(strstr(error.text, "cuTensorMapEncodeTiled"));
 }
 END_TEST
 
@@ -435,90 +302,6 @@ START_TEST(faults_name_the_kernel)
 }
 END_TEST
 
-/* ---- what a launch costs ---- */
-
-/* Driver calls of one launch_run, which allocates nothing; the caller's context is `place`. */
-static int calls_of_launch(const DeviceOps *ops, const void *driver, const Plan *plan,
-                           void (*place)(void))
-{
-    static _Alignas(256) char in[BYTES], out[BYTES];
-    DeviceError error;
-    Counting counting = {0};
-    Allocator allocator = {counting_alloc, counting_release, &counting};
-    DeviceImage image = {.bytes = "code", .n = 4};
-    LaunchArg args[3] = {tensor_arg(in), {.scalar = 7}, tensor_arg(out)};
-    Loaded loaded;
-    mock_reset(0);
-    Device *device = device_open(ops, allocator, MOCK_OPENED, driver, &error);
-    ck_assert(loaded_open(device, plan, &image, &loaded, &error));
-    Prepared *prepared = launch_prepare(&loaded, args, &error);
-    ck_assert_ptr_nonnull(prepared);
-    place();
-    int calls = mock.calls, allocations = counting.allocations;
-    ck_assert(launch_run(prepared, NULL, &error));
-    calls = mock.calls - calls;
-    ck_assert_int_eq(counting.allocations, allocations);
-    ck_assert_int_eq(mock.launches, 1);
-    launch_free(prepared);
-    loaded_close(&loaded);
-    device_close(device);
-    return calls;
-}
-
-static void be_on_device(void)
-{
-    mock.device = MOCK_OPENED;
-}
-
-static void be_on_callers(void)
-{
-    mock.device = MOCK_CALLERS;
-}
-
-START_TEST(launches_cost_the_driver)
-{
-    PlanLaunch launch;
-    Plan plan = plan_without_map(&launch);
-    /* Asking where we are, and the launch; elsewhere there are two more: going there and back. */
-    ck_assert_int_eq(calls_of_launch(&device_cuda, &mock_cuda, &PLAN, mock_be_inside), 2);
-    ck_assert_int_eq(calls_of_launch(&device_cuda, &mock_cuda, &PLAN, mock_be_elsewhere), 4);
-    ck_assert_int_eq(calls_of_launch(&device_hip, &mock_hip, &plan, be_on_device), 2);
-    ck_assert_int_eq(calls_of_launch(&device_hip, &mock_hip, &plan, be_on_callers), 4);
-}
-END_TEST
-
-/* The next launch gets the other address, in its arguments and in its descriptor. */
-START_TEST(other_memory_is_passed_on)
-{
-    static _Alignas(256) char in[BYTES], out[BYTES], other[BYTES];
-    DeviceError error;
-    Counting counting = {0};
-    Allocator allocator = {counting_alloc, counting_release, &counting};
-    DeviceImage image = {.bytes = "code", .n = 4};
-    LaunchArg args[3] = {tensor_arg(in), {.scalar = 7}, tensor_arg(out)};
-    Loaded loaded;
-    mock_reset(0);
-    Device *device = device_open(&device_cuda, allocator, MOCK_OPENED, &mock_cuda, &error);
-    ck_assert(loaded_open(device, &PLAN, &image, &loaded, &error));
-    Prepared *prepared = launch_prepare(&loaded, args, &error);
-    int allocations = counting.allocations;
-    ck_assert(launch_run(prepared, NULL, &error));
-    ck_assert(mock.first_argument == (int64_t)(intptr_t)in && mock.map_address == in);
-    ck_assert(launch_set(prepared, 0, other, &error));
-    ck_assert(mock.map_address == in); /* made when it is launched */
-    mock.fail_at = mock.calls + 3;
-    ck_assert(!launch_run(prepared, NULL, &error));
-    ck_assert_str_eq(mock.last, "encode_tiled");
-    ck_assert(launch_run(prepared, NULL, &error));
-    ck_assert(mock.first_argument == (int64_t)(intptr_t)other && mock.map_address == other);
-    ck_assert_int_eq(counting.allocations, allocations);
-    launch_free(prepared);
-    loaded_close(&loaded);
-    device_close(device);
-    check_given_back(&counting);
-}
-END_TEST
-
 /* A context of the caller's is used, and left alone; each call of taking it fails once. */
 START_TEST(wrapped_contexts)
 {
@@ -557,36 +340,6 @@ START_TEST(wrapped_contexts)
     ck_assert(device && device->facts.ordinal == MOCK_OPENED);
     device_close(device);
     check_given_back(&counting);
-}
-END_TEST
-
-START_TEST(bulk_copies_count_in_32_bits)
-{
-    DeviceError error;
-    Plan plan = PLAN;
-    PlanSize free_sizes[2] = {{"M", 1, 0, INT64_MAX, .by = 0}, {"N", 8, 0, INT64_MAX, .by = 0}};
-    plan.sizes = free_sizes;
-    DeviceImage image = {.bytes = "code", .n = 4};
-    Loaded loaded;
-    mock_reset(0);
-    Device *device =
-        device_open(&device_cuda, allocator_default(), MOCK_OPENED, &mock_cuda, &error);
-    ck_assert(loaded_open(device, &plan, &image, &loaded, &error));
-    LaunchArg args[3] = {tensor_arg((void *)(uintptr_t)0x100000000000),
-                         {.scalar = 7},
-                         tensor_arg((void *)(uintptr_t)0x200000000000)};
-    args[0].tensor.dims[0] = args[2].tensor.dims[0] = (int64_t)INT32_MAX + 1;
-    ck_assert_ptr_null(launch_prepare(&loaded, args, &error));
-    ck_assert_str_eq(error.text, "mock: axis 0 of 'in' has 2147483648 elements, more than bulk "
-                                 "copies can count: compile it for such a size, or with `copy "
-                                 "plain`");
-    ck_assert_int_eq(error.kind, DIAG_SOURCE);
-    args[0].tensor.dims[0] = args[2].tensor.dims[0] = INT32_MAX;
-    Prepared *prepared = launch_prepare(&loaded, args, &error);
-    ck_assert_msg(prepared != NULL, "%s", error.text);
-    launch_free(prepared);
-    loaded_close(&loaded);
-    device_close(device);
 }
 END_TEST
 
@@ -633,17 +386,8 @@ UNIT_TESTS(device_drivers)
     tcase_add_test(tests, hip_failures);
     tcase_add_test(tests, faults_name_the_kernel);
     tcase_add_test(tests, probes);
-    tcase_add_test(tests, cuda_passes_on);
-    tcase_add_test(tests, cuda_passes_strides_on);
-    tcase_add_test(tests, cuda_passes_pitches_on);
-    tcase_add_test(tests, cuda_clusters_and_persistence);
-    tcase_add_test(tests, cuda_refuses_shared_memory);
-    tcase_add_test(tests, cuda_without_optional_calls);
     tcase_add_test(tests, load_errors_carry_the_log);
-    tcase_add_test(tests, launches_cost_the_driver);
-    tcase_add_test(tests, other_memory_is_passed_on);
     tcase_add_test(tests, wrapped_contexts);
-    tcase_add_test(tests, bulk_copies_count_in_32_bits);
     tcase_add_test(tests, hip_property_layouts);
     tcase_add_test(tests, no_such_device);
     return tests;
