@@ -87,6 +87,7 @@ static bool look_task(void *user)
 
 TesseraStatus tessera_kernel_accesses(TesseraKernel *kernel, TesseraAccesses *accesses)
 {
+    REFUSE_FREED(kernel);
     LookTask task = {kernel, accesses};
     if (!kernel || !accesses) {
         return context_null(kernel ? kernel->work.context : NULL, __func__,

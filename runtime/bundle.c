@@ -9,6 +9,7 @@
 #include <string.h>
 
 struct TesseraBundled {
+    Handle handle;
     Work work;
     TesseraBytes header, object;
 };
@@ -500,11 +501,12 @@ TesseraStatus tessera_bundle(TesseraProgram *program, const TesseraBundleOptions
     if (out) {
         *out = NULL;
     }
+    REFUSE_FREED(program);
     if (null) {
         return context_null(context, __func__, null);
     }
     TesseraStatus status = check_options(program, options);
-    TesseraBundled *bundled = status == TESSERA_OK ? context_take(context, sizeof *bundled) : NULL;
+    TesseraBundled *bundled = status == TESSERA_OK ? handle_take(context, sizeof *bundled) : NULL;
     if (!bundled) {
         return status == TESSERA_OK ? TESSERA_ENVIRONMENT : status;
     }
@@ -526,19 +528,22 @@ TesseraStatus tessera_bundle(TesseraProgram *program, const TesseraBundleOptions
 
 void tessera_bundled_free(TesseraBundled *bundled)
 {
+    ANSWER_FREED(bundled, );
     if (bundled) {
         TesseraContext *context = bundled->work.context;
         work_free(&bundled->work);
-        context_drop(context, bundled);
+        handle_drop(context, &bundled->handle);
     }
 }
 
 const TesseraBytes *tessera_bundled_header(const TesseraBundled *bundled)
 {
+    ANSWER_FREED(bundled, NULL);
     return bundled ? &bundled->header : NULL;
 }
 
 const TesseraBytes *tessera_bundled_object(const TesseraBundled *bundled)
 {
+    ANSWER_FREED(bundled, NULL);
     return bundled ? &bundled->object : NULL;
 }

@@ -207,6 +207,7 @@ static void reproducer(void *user, Text *out)
 TesseraStatus tessera_kernel_explain(TesseraKernel *kernel, TesseraExplain form,
                                      TesseraBytes *bytes)
 {
+    REFUSE_FREED(kernel);
     Task task = {kernel, form, bytes};
     if (!kernel || !bytes) {
         return context_null(kernel ? kernel->work.context : NULL, __func__,

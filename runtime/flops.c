@@ -79,8 +79,8 @@ static double times_of(Count *count, const Op *loop, const Op *dot)
         double whole = extent(count, dims->dims[i]);
         int64_t step = steps && i < steps->n ? steps->ints[i] : 0;
         const Value *arg = i < loop->regions[0]->n_args ? loop->regions[0]->args[i] : NULL;
-        const DimVar *var = arg && arg->type->kind == TYPE_RANGE
-                                ? poly_as_range(arg->type->dims[0]) : NULL;
+        const DimVar *var =
+            arg && arg->type->kind == TYPE_RANGE ? poly_as_range(arg->type->dims[0]) : NULL;
         if (!var) {
             times *= whole;
         } else if (!mentions(dot->results[0]->type, var) &&
@@ -117,8 +117,8 @@ static bool give_ranges(Count *count)
         if (var->kind == DIM_SIZE && count->values[i] < 0) {
             return false;
         }
-        if (var->kind == DIM_RANGE && (!var->whole || !poly_eval(var->whole, count->values,
-                                                                 &count->values[i]))) {
+        if (var->kind == DIM_RANGE &&
+            (!var->whole || !poly_eval(var->whole, count->values, &count->values[i]))) {
             return false;
         }
     }

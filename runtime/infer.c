@@ -307,6 +307,7 @@ TesseraStatus tessera_infer(TesseraProgram *program, const TesseraOptions *optio
     if (inferred) {
         *inferred = (TesseraInferred){0};
     }
+    REFUSE_FREED(program);
     if (null) {
         return context_null(context, __func__, null);
     }

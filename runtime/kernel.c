@@ -101,7 +101,7 @@ void compilation_reproducer(void *user, Text *out)
 
 void tessera_kernel_free(TesseraKernel *kernel)
 {
-    if (!kernel) {
+    if (!kernel || handle_is_freed(&kernel->handle)) {
         return;
     }
     TesseraContext *context = kernel->work.context;
@@ -111,18 +111,19 @@ void tessera_kernel_free(TesseraKernel *kernel)
         tessera_kernel_free(variant);
     }
     for (OnDevice *at = kernel->devices; at; at = at->next) {
-        loaded_close(&at->loaded);
+        loaded_end(at->device, &at->loaded);
         if (at->jit) {
             jit_free(at->jit);
         }
     }
     work_free(&kernel->work);
     context_drop(context, kernel->bucket);
-    context_drop(context, kernel);
+    handle_drop(context, &kernel->handle);
 }
 
 const TesseraSignature *tessera_kernel_signature(const TesseraKernel *kernel)
 {
+    ANSWER_FREED(kernel, NULL);
     return kernel ? &kernel->signature : NULL;
 }
 
@@ -141,6 +142,7 @@ static const DimVar *size_at(const TesseraKernel *kernel, size_t index)
 
 TesseraStatus tessera_kernel_fact(const TesseraKernel *kernel, size_t index, TesseraFact *fact)
 {
+    REFUSE_FREED(kernel);
     if (!kernel || !fact) {
         return context_null(kernel ? kernel->work.context : NULL, __func__,
                             kernel ? "fact" : "kernel");
@@ -156,6 +158,7 @@ TesseraStatus tessera_kernel_fact(const TesseraKernel *kernel, size_t index, Tes
 
 bool tessera_kernel_follows(const TesseraKernel *kernel, size_t index)
 {
+    ANSWER_FREED(kernel, false);
     const DimVar *var = kernel ? size_at(kernel, index) : NULL;
     return var && var->by > 0;
 }
@@ -284,6 +287,7 @@ static void emit_reproducer(void *user, Text *out)
 
 TesseraStatus tessera_kernel_emit(TesseraKernel *kernel, const char *kind, TesseraBytes *bytes)
 {
+    REFUSE_FREED(kernel);
     EmitTask task = {kernel, kind, bytes};
     if (bytes) {
         *bytes = (TesseraBytes){0};
@@ -334,6 +338,7 @@ static bool schedule_task(void *user)
 
 TesseraStatus tessera_kernel_schedule(TesseraKernel *kernel, bool reasons, const char **text)
 {
+    REFUSE_FREED(kernel);
     ExplainTask task = {.kernel = kernel, .reasons = reasons, .text = text};
     if (!kernel || !text) {
         return context_null(kernel ? kernel->work.context : NULL, __func__,
@@ -409,6 +414,7 @@ static void explain_reproducer(void *user, Text *out)
 
 TesseraStatus tessera_kernel_resources(TesseraKernel *kernel, TesseraResources *resources)
 {
+    REFUSE_FREED(kernel);
     ExplainTask task = {.kernel = kernel, .resources = resources};
     if (!kernel || !resources) {
         return context_null(kernel ? kernel->work.context : NULL, __func__,
@@ -462,6 +468,7 @@ static bool shape_task(void *user)
 TesseraStatus tessera_kernel_shape(const TesseraKernel *kernel, size_t index,
                                    const TesseraSize *sizes, size_t n_sizes, TesseraTensor *tensor)
 {
+    REFUSE_FREED(kernel);
     const char *null = !kernel ? "kernel" : !tensor ? "tensor" : NULL;
     for (size_t i = 0; i < n_sizes && !null; i++) {
         null = !sizes ? "sizes" : !sizes[i].name ? "a name of sizes" : NULL;

@@ -165,7 +165,7 @@ static TesseraStatus load_failed(LoadTask *task)
 static TesseraStatus load_on(TesseraKernel *kernel, TesseraDevice *device, OnDevice **out)
 {
     for (*out = kernel->devices; *out; *out = (*out)->next) {
-        if ((*out)->device == device) {
+        if ((*out)->device == device && (*out)->loaded.device) {
             return TESSERA_OK;
         }
     }
@@ -180,6 +180,7 @@ static TesseraStatus load_on(TesseraKernel *kernel, TesseraDevice *device, OnDev
                      &task.error)) {
         return load_failed(&task);
     }
+    loaded_keep(device, &task.made->loaded);
     task.made->next = kernel->devices;
     kernel->devices = *out = task.made;
     return TESSERA_OK;
@@ -187,6 +188,8 @@ static TesseraStatus load_on(TesseraKernel *kernel, TesseraDevice *device, OnDev
 
 TesseraStatus tessera_kernel_load(TesseraKernel *kernel, TesseraDevice *device)
 {
+    REFUSE_FREED(device);
+    REFUSE_FREED(kernel);
     OnDevice *on;
     if (!kernel || !device) {
         return context_null(kernel ? kernel->work.context : NULL, __func__,
@@ -206,6 +209,8 @@ TesseraStatus tessera_prepare(TesseraKernel *kernel, TesseraDevice *device, cons
     if (out) {
         *out = NULL;
     }
+    REFUSE_FREED(device);
+    REFUSE_FREED(kernel);
     if (null) {
         return context_null(context, __func__, null);
     }

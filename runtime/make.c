@@ -70,7 +70,7 @@ static void compile_reproducer(void *user, Text *out)
 
 static TesseraStatus make(TesseraContext *context, CompileTask *task)
 {
-    TesseraKernel *kernel = task->kernel = context_take(context, sizeof *kernel);
+    TesseraKernel *kernel = task->kernel = handle_take(context, sizeof *kernel);
     if (!kernel) {
         return TESSERA_ENVIRONMENT;
     }
@@ -161,6 +161,7 @@ TesseraStatus tessera_compile(TesseraProgram *program, const TesseraOptions *opt
     if (out) {
         *out = NULL;
     }
+    REFUSE_FREED(program);
     if (null) {
         return context_null(context, __func__, null);
     }

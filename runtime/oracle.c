@@ -222,6 +222,7 @@ static void oracle_reproducer(void *user, Text *out)
 TesseraStatus tessera_interpret(TesseraProgram *program, const TesseraOptions *options,
                                 const TesseraArg *args, size_t n_args)
 {
+    REFUSE_FREED(program);
     Work work;
     const TesseraSignature *signature;
     if (!program || !options || (!args && n_args > 0)) {

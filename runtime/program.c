@@ -107,7 +107,7 @@ static TesseraStatus parse_text(TesseraContext *context, const ParseTask *what,
                                 TesseraProgram **out)
 {
     ParseTask task = *what;
-    TesseraProgram *program = context_take(context, sizeof *program);
+    TesseraProgram *program = handle_take(context, sizeof *program);
     if (!program) {
         return TESSERA_ENVIRONMENT;
     }
@@ -139,12 +139,13 @@ TesseraStatus tessera_program_parse(TesseraContext *context, const char *name, c
 
 void tessera_program_free(TesseraProgram *program)
 {
+    ANSWER_FREED(program, );
     if (program) {
         TesseraContext *context = program->work.context;
         work_free(&program->inferred);
         work_free(&program->tuning);
         work_free(&program->work);
-        context_drop(context, program);
+        handle_drop(context, &program->handle);
     }
 }
 
@@ -217,11 +218,13 @@ TesseraStatus tessera_program_read(TesseraContext *context, const char *path,
 
 size_t tessera_program_kernels(const TesseraProgram *program)
 {
+    ANSWER_FREED(program, 0);
     return program ? program->signatures.n : 0;
 }
 
 const char *tessera_program_file(const TesseraProgram *program, size_t index)
 {
+    ANSWER_FREED(program, NULL);
     if (!program || !program->imports.folder || index > program->imports.texts.n) {
         return NULL;
     }
@@ -230,6 +233,7 @@ const char *tessera_program_file(const TesseraProgram *program, size_t index)
 
 const TesseraSignature *tessera_program_kernel(const TesseraProgram *program, size_t index)
 {
+    ANSWER_FREED(program, NULL);
     return program && index < program->signatures.n ? &program->signatures.items[index] : NULL;
 }
 
@@ -251,6 +255,7 @@ static TesseraStatus say_which(const TesseraProgram *program)
 TesseraStatus tessera_program_find(const TesseraProgram *program, const char *name,
                                    const TesseraSignature **signature)
 {
+    REFUSE_FREED(program);
     TesseraContext *context = program ? program->work.context : NULL;
     const TesseraSignature *nearest = NULL;
     if (!program || !signature) {

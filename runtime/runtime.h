@@ -74,6 +74,7 @@ Importer imports_kept(Imports *imports);
 Imports *imports_copy(Arena *arena, const Imports *imports);
 
 struct TesseraProgram {
+    Handle handle;
     Work work;
     const char *name, *text;
     size_t n;
@@ -116,6 +117,7 @@ struct OnDevice {
 };
 
 struct TesseraKernel {
+    Handle handle;
     Work work;
     Compilation compilation;
     TesseraSignature signature;

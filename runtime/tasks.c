@@ -10,6 +10,7 @@
 #include <string.h>
 
 struct TesseraTask {
+    Handle handle;
     TesseraContext *context; /* the caller's */
     TesseraContext *own;
     Work options_work; /* holds `options` */
@@ -113,7 +114,7 @@ static void drop_task(TesseraTask *task)
     tessera_kernel_free(task->kernel);
     work_free(&task->options_work);
     tessera_context_free(task->own);
-    context_drop(task->context, task);
+    handle_drop(task->context, &task->handle);
 }
 
 typedef struct KeepTask {
@@ -139,8 +140,7 @@ static TesseraStatus open_own(TesseraTask *task)
         return context_fail(from, status, 0, "out of memory");
     }
     status = context_like(task->own, from);
-    return status == TESSERA_OK ? status
-                                : context_fail(from, status, 0, task->own->error.message);
+    return status == TESSERA_OK ? status : context_fail(from, status, 0, task->own->error.message);
 }
 
 static TesseraStatus begin(TesseraTask *task, const TesseraOptions *options)
@@ -170,12 +170,13 @@ TesseraStatus tessera_compile_start(TesseraProgram *program, const TesseraOption
     if (out) {
         *out = NULL;
     }
+    REFUSE_FREED(program);
     if (null) {
         return context_null(context, __func__, null);
     }
     TesseraStatus status = options_suit_compiling(program, options, &signature);
     TaskGate *gate = status == TESSERA_OK ? gate_of(context) : NULL;
-    TesseraTask *task = gate ? context_take(context, sizeof *task) : NULL;
+    TesseraTask *task = gate ? handle_take(context, sizeof *task) : NULL;
     if (!task) {
         return status == TESSERA_OK ? TESSERA_ENVIRONMENT : status;
     }
@@ -196,11 +197,13 @@ TesseraStatus tessera_compile_start(TesseraProgram *program, const TesseraOption
 
 bool tessera_task_finished(const TesseraTask *task)
 {
+    ANSWER_FREED(task, true);
     return !task || atomic_load(&task->finished);
 }
 
 void tessera_task_cancel(TesseraTask *task)
 {
+    ANSWER_FREED(task, );
     if (task) {
         atomic_store(&task->cancelled, true);
     }
@@ -234,6 +237,7 @@ TesseraStatus tessera_task_wait(TesseraTask *task, TesseraKernel **kernel)
     if (kernel) {
         *kernel = NULL;
     }
+    REFUSE_FREED(task);
     if (!task || !kernel) {
         return context_null(task ? task->context : NULL, __func__, task ? "kernel" : "task");
     }
@@ -246,6 +250,7 @@ TesseraStatus tessera_task_wait(TesseraTask *task, TesseraKernel **kernel)
 
 void tessera_task_free(TesseraTask *task)
 {
+    ANSWER_FREED(task, );
     if (task) {
         tessera_task_cancel(task);
         join(task);
@@ -275,6 +280,7 @@ static TesseraStatus wait_all(TesseraTask **tasks, TesseraRequest *requests, siz
 TesseraStatus tessera_compile_all(TesseraContext *context, TesseraRequest *requests, size_t n,
                                   TesseraDevice *device)
 {
+    REFUSE_FREED(device);
     if (!context || (n > 0 && !requests)) {
         return context_null(context, __func__, context ? "requests" : "context");
     }

@@ -59,6 +59,8 @@ TesseraStatus tessera_tuning(TesseraProgram *program, const TesseraOptions *opti
     if (tuning) {
         *tuning = (TesseraTuning){0};
     }
+    REFUSE_FREED(device);
+    REFUSE_FREED(program);
     if (null) {
         return context_null(context, __func__, null);
     }

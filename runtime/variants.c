@@ -64,7 +64,7 @@ static TesseraKernel *find_variant(const TesseraKernel *kernel, const char *buck
 /* A kernel that is remembered as one that cannot be. */
 static TesseraKernel *no_variant(TesseraContext *context)
 {
-    TesseraKernel *none = context_take(context, sizeof *none);
+    TesseraKernel *none = handle_take(context, sizeof *none);
     if (none) {
         work_init(&none->work, context);
         none->is_failed = true;

@@ -7,7 +7,9 @@
  * a time; threads have contexts of their own. Text and bytes that a call hands out live as long as
  * the object that they were asked of. Objects are freed by their `_free`, NULL allowed: launches
  * before the devices that they run on, the context last. Any other argument that is NULL where
- * something is needed is an error of usage, or an answer of nothing. */
+ * something is needed is an error of usage, or an answer of nothing. So is one that has been freed,
+ * unless 64 others of the context have been freed since, and a launch whose device or kernel has;
+ * freeing twice does nothing. A stream of another context is an error of the driver's. */
 #ifndef TESSERA_LAUNCH_H
 #define TESSERA_LAUNCH_H
 

@@ -35,7 +35,8 @@
  * that a call hands out live as long as the object that they were asked of. Objects are freed by
  * their `_free`, NULL allowed: launches before kernels, kernels before the devices on which they
  * were prepared, the context last. Any other argument that is NULL where something is needed is an
- * error of usage, or an answer of nothing.
+ * error of usage, or an answer of nothing. So is one that has been freed, unless 64 others of the
+ * context have been freed since, and a launch whose device or kernel has.
  *
  * Compiling and kernels run in the calling process, or for it, and end only by themselves: who
  * compiles what others wrote gives that a process and a limit of time (tessera_isolate), and so

@@ -48,6 +48,7 @@ typedef struct Loaded {
     const Plan *plan;
     DeviceModule module;
     DeviceKernel *kernels; /* one a launch of the plan */
+    struct Loaded *next;   /* of the caller's, who keeps a list of them */
 } Loaded;
 bool loaded_open(Device *device, const Plan *plan, const DeviceImage *image, Loaded *loaded,
                  DeviceError *error);

@@ -363,19 +363,19 @@ static TesseraStatus make_launch(const Call *call, int index, const LaunchArg *a
     const BundleVariant *variant = &call->on->table.variants[index];
     DeviceError error;
     TesseraStatus status = load(call, index);
-    TesseraLaunch *launch = status == TESSERA_OK ? context_take(context, sizeof *launch) : NULL;
-    if (!launch) {
-        return status == TESSERA_OK ? TESSERA_ENVIRONMENT : status;
+    if (status != TESSERA_OK) {
+        return status;
     }
-    *launch = (TesseraLaunch){.device = device,
-                              .plan = &variant->plan,
-                              .prepared = launch_prepare(&call->on->loaded[index], args, &error),
-                              .variant = variant->about};
-    if (!launch->prepared) {
-        context_drop(context, launch);
+    const Loaded *loaded = &call->on->loaded[index];
+    Prepared *prepared = launch_prepare(loaded, args, &error);
+    if (!prepared) {
         return context_device_fail(context, &error);
     }
-    *out = launch;
+    *out = launch_keep(device, loaded, prepared);
+    if (!*out) {
+        return TESSERA_ENVIRONMENT;
+    }
+    (*out)->variant = variant->about;
     return TESSERA_OK;
 }
 
@@ -433,7 +433,7 @@ TesseraStatus call_prepare(const Call *call, TesseraLaunch **launch)
 
 const char *tessera_launch_variant(const TesseraLaunch *launch)
 {
-    return launch ? launch->variant : NULL;
+    return launch && launch->prepared ? launch->variant : NULL;
 }
 
 static TesseraStatus check_args(TesseraContext *context, const char *kernel, const TesseraArg *args,
@@ -461,6 +461,7 @@ TesseraStatus tessera_bundle_prepare(const TesseraBundle *bundle, const char *ke
     if (launch) {
         *launch = NULL;
     }
+    REFUSE_FREED(device);
     if (null) {
         return context_null(device ? device->context : NULL, __func__, null);
     }

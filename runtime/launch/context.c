@@ -52,6 +52,7 @@ void tessera_context_free(TesseraContext *context)
         context_drop(context, context->message);
         context_drop(context, context->reproducer);
         said_free(context);
+        handles_release(context);
         context_drop(context, context);
     }
 }

@@ -18,6 +18,14 @@ typedef struct ContextHooks {
     bool (*makes)(const char *target);
 } ContextHooks;
 
+/* The beginning of every object that has a handle. What is freed stays for a while: as long as no
+ * MOST_FREED others are freed after it, using it is an error that is told. */
+typedef struct Handle {
+    TesseraContext *context; /* that it came from, or of the task that made it */
+    bool is_freed;
+} Handle;
+enum { MOST_FREED = 64 };
+
 struct TesseraContext {
     Allocator allocator;
     int abi; /* of the caller's header: what it does not know is neither read nor written */
@@ -28,21 +36,29 @@ struct TesseraContext {
     void *log_user;
     const ContextHooks *hooks; /* NULL: there is no compiler */
     struct Compiler *compiler; /* runtime/runtime.h */
+    Handle *freed[MOST_FREED]; /* a ring; NULL: not used yet */
+    unsigned n_freed;
 };
 
 struct TesseraDevice {
+    Handle handle;
     TesseraContext *context;
     Device *device;
     TesseraDeviceInfo info;
     TesseraAllocation *listed;    /* by the last tessera_memory_list; from the allocator */
     struct DeviceBundle *bundles; /* bundle.c: those that were used on it */
+    TesseraLaunch *launches;      /* that were prepared on it */
+    Loaded *loaded;               /* code of kernels, which they close or the device does */
 };
 
 struct TesseraLaunch {
+    Handle handle;
     TesseraDevice *device;
     const Plan *plan;
-    Prepared *prepared;
+    const Loaded *loaded;
+    Prepared *prepared;  /* NULL: its device or kernel has been freed */
     const char *variant; /* of a bundle; NULL: it is from none */
+    TesseraLaunch *next; /* of the device */
 };
 
 /* ---- contexts and errors (context.c) ---- */
@@ -69,6 +85,44 @@ TesseraStatus status_of(DiagClass kind);
 void *context_take(TesseraContext *context, size_t bytes);
 void context_drop(TesseraContext *context, void *memory);
 
+/* ---- handles (handles.c) ---- */
+
+/* The same, as the beginning of an object with a handle. */
+void *handle_take(TesseraContext *context, size_t bytes);
+/* Of one that is not freed yet. */
+void handle_drop(TesseraContext *context, Handle *handle);
+/* All that are kept. */
+void handles_release(TesseraContext *context);
+/* NULL is none, and is looked at by who wants another. */
+static inline bool handle_is_freed(const Handle *handle)
+{
+    return handle && handle->is_freed;
+}
+/* In a call that has a status, before the handle is looked at in any other way. */
+TesseraStatus handle_refuse(const Handle *handle, const char *call, const char *what);
+#define REFUSE_FREED(object)                                                                       \
+    do {                                                                                           \
+        if ((object) && handle_is_freed(&(object)->handle)) {                                      \
+            return handle_refuse(&(object)->handle, __func__, #object);                            \
+        }                                                                                          \
+    } while (0)
+/* Of a launch that is there, while its device or kernel is not. */
+TesseraStatus handle_refuse_lost(const Handle *handle, const char *call);
+#define REFUSE_ENDED(launch)                                                                       \
+    do {                                                                                           \
+        REFUSE_FREED(launch);                                                                      \
+        if ((launch) && !(launch)->prepared) {                                                     \
+            return handle_refuse_lost(&(launch)->handle, __func__);                                \
+        }                                                                                          \
+    } while (0)
+/* In one that has none. */
+#define ANSWER_FREED(object, answer)                                                               \
+    do {                                                                                           \
+        if ((object) && handle_is_freed(&(object)->handle)) {                                      \
+            return answer;                                                                         \
+        }                                                                                          \
+    } while (0)
+
 /* To who wants to know. */
 void context_log(TesseraContext *context, TesseraLogLevel level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -93,6 +147,12 @@ void tensor_strides(const TesseraTensor *tensor, int64_t *strides);
 /* Checks and packs arguments, one a parameter of the plan. */
 TesseraStatus launch_make(TesseraDevice *device, const Loaded *loaded, const TesseraArg *args,
                           TesseraLaunch **launch);
+/* A launch that has been prepared becomes the device's; NULL: there is no memory. */
+TesseraLaunch *launch_keep(TesseraDevice *device, const Loaded *loaded, Prepared *prepared);
+/* Code that is open is known to the device from now on; and is closed, with the launches of it,
+ * whose handles are left for who frees them. Of code that went with its device nothing is left. */
+void loaded_keep(TesseraDevice *device, Loaded *loaded);
+void loaded_end(TesseraDevice *device, Loaded *loaded);
 /* As the plan has it: its axes in the plan's order. */
 void launch_pack(const PlanParam *param, const TesseraArg *from, LaunchArg *to);
 

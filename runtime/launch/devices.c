@@ -75,7 +75,7 @@ TesseraStatus tessera_device_open(TesseraContext *context, const char *kind, int
         return context_fail_code(context, TESSERA_USAGE, ERR_DEVICE_NAME, "no device %s:%d", kind,
                                  ordinal);
     }
-    TesseraDevice *device = context_take(context, sizeof *device);
+    TesseraDevice *device = handle_take(context, sizeof *device);
     if (!device) {
         return TESSERA_ENVIRONMENT;
     }
@@ -105,7 +105,7 @@ TesseraStatus tessera_device_wrap(TesseraContext *context, const char *kind, voi
         return context_fail_code(context, TESSERA_USAGE, ERR_DEVICE_NAME,
                                  "no context of '%.60s' to take: cuda or hip", kind);
     }
-    TesseraDevice *device = context_take(context, sizeof *device);
+    TesseraDevice *device = handle_take(context, sizeof *device);
     if (!device) {
         return TESSERA_ENVIRONMENT;
     }
@@ -119,19 +119,65 @@ TesseraStatus tessera_device_wrap(TesseraContext *context, const char *kind, voi
     return TESSERA_OK;
 }
 
+/* What it has on the device is given back, and its handle left. */
+static void end_launch(TesseraLaunch **place)
+{
+    TesseraLaunch *launch = *place;
+    *place = launch->next;
+    launch_free(launch->prepared);
+    launch->prepared = NULL;
+    launch->plan = NULL;
+}
+
+/* Those of this code, or of any. */
+static void end_launches(TesseraDevice *device, const Loaded *loaded)
+{
+    for (TesseraLaunch **place = &device->launches; *place;) {
+        if (!loaded || (*place)->loaded == loaded) {
+            end_launch(place);
+        } else {
+            place = &(*place)->next;
+        }
+    }
+}
+
+void loaded_keep(TesseraDevice *device, Loaded *loaded)
+{
+    loaded->next = device->loaded;
+    device->loaded = loaded;
+}
+
+void loaded_end(TesseraDevice *device, Loaded *loaded)
+{
+    if (!loaded->device) {
+        return;
+    }
+    Loaded **place = &device->loaded;
+    while (*place != loaded) {
+        place = &(*place)->next;
+    }
+    *place = loaded->next;
+    end_launches(device, loaded);
+    loaded_close(loaded);
+}
+
 void tessera_device_free(TesseraDevice *device)
 {
-    if (device) {
+    if (device && !device->handle.is_freed) {
+        end_launches(device, NULL);
+        while (device->loaded) {
+            loaded_end(device, device->loaded);
+        }
         bundles_free(device);
         memory_report(device);
         device_close(device->device);
-        context_drop(device->context, device);
+        handle_drop(device->context, &device->handle);
     }
 }
 
 const TesseraDeviceInfo *tessera_device_info(const TesseraDevice *device)
 {
-    return device ? &device->info : NULL;
+    return device && !device->handle.is_freed ? &device->info : NULL;
 }
 
 /* ---- memory ---- */
@@ -148,6 +194,7 @@ static TesseraStatus no_device(TesseraDevice *device, const char *call, const ch
 
 TesseraStatus tessera_copy_in(TesseraDevice *device, void *to, const void *from, size_t bytes)
 {
+    REFUSE_FREED(device);
     DeviceError error;
     if (!device || (bytes > 0 && (!to || !from))) {
         return no_device(device, __func__, to ? "from_host" : "to");
@@ -158,6 +205,7 @@ TesseraStatus tessera_copy_in(TesseraDevice *device, void *to, const void *from,
 
 TesseraStatus tessera_copy_out(TesseraDevice *device, void *to, const void *from, size_t bytes)
 {
+    REFUSE_FREED(device);
     DeviceError error;
     if (!device || (bytes > 0 && (!to || !from))) {
         return no_device(device, __func__, to ? "from" : "to_host");
@@ -168,6 +216,7 @@ TesseraStatus tessera_copy_out(TesseraDevice *device, void *to, const void *from
 
 TesseraStatus tessera_sync(TesseraDevice *device, void *stream)
 {
+    REFUSE_FREED(device);
     DeviceError error;
     if (!device) {
         return no_device(device, __func__, NULL);
@@ -206,6 +255,7 @@ static bool launch_work(void *user, void *stream, DeviceError *error)
 
 TesseraStatus tessera_launch_time(TesseraLaunch *launch, void *stream, int times, double *seconds)
 {
+    REFUSE_ENDED(launch);
     DeviceError error;
     if (!launch || !seconds) {
         return context_null(launch ? launch->device->context : NULL, __func__,
@@ -234,6 +284,7 @@ static bool copy_work(void *user, void *stream, DeviceError *error)
 TesseraStatus tessera_copy_time(TesseraDevice *device, void *to, const void *from, size_t bytes,
                                 int times, double *seconds)
 {
+    REFUSE_FREED(device);
     DeviceError error;
     if (!device || !seconds || (bytes > 0 && (!to || !from))) {
         return no_device(device, __func__, !seconds ? "seconds" : to ? "from" : "to");
@@ -282,35 +333,57 @@ TesseraStatus launch_make(TesseraDevice *device, const Loaded *loaded, const Tes
     DeviceError error;
     TesseraContext *context = device->context;
     const Plan *plan = loaded->plan;
-    TesseraLaunch *launch = context_take(context, sizeof *launch);
+    TesseraLaunch *launch = NULL;
     LaunchArg *packed = context_take(context, ((size_t)plan->n_params + 1) * sizeof *packed);
-    TesseraStatus status = launch && packed ? TESSERA_OK : TESSERA_ENVIRONMENT;
+    TesseraStatus status = packed ? TESSERA_OK : TESSERA_ENVIRONMENT;
     for (int i = 0; packed && i < plan->n_params; i++) {
         launch_pack(&plan->params[i], &args[i], &packed[i]);
     }
     if (status == TESSERA_OK) {
-        *launch = (TesseraLaunch){device, plan, launch_prepare(loaded, packed, &error), NULL};
-        status = told(device, launch->prepared != NULL, &error);
+        Prepared *prepared = launch_prepare(loaded, packed, &error);
+        status = told(device, prepared != NULL, &error);
+        launch = prepared ? launch_keep(device, loaded, prepared) : NULL;
+        status = prepared && !launch ? TESSERA_ENVIRONMENT : status;
     }
     context_drop(context, packed);
-    if (status != TESSERA_OK) {
-        context_drop(context, launch);
-        launch = NULL;
-    }
     *out = launch;
     return status;
 }
 
+TesseraLaunch *launch_keep(TesseraDevice *device, const Loaded *loaded, Prepared *prepared)
+{
+    TesseraLaunch *launch = handle_take(device->context, sizeof *launch);
+    if (!launch) {
+        launch_free(prepared);
+        return NULL;
+    }
+    launch->device = device;
+    launch->plan = loaded->plan;
+    launch->loaded = loaded;
+    launch->prepared = prepared;
+    launch->next = device->launches;
+    device->launches = launch;
+    return launch;
+}
+
 void tessera_launch_free(TesseraLaunch *launch)
 {
-    if (launch) {
-        launch_free(launch->prepared);
-        context_drop(launch->device->context, launch);
+    if (!launch || launch->handle.is_freed) {
+        return;
     }
+    if (launch->prepared) {
+        TesseraLaunch **place = &launch->device->launches;
+        while (*place != launch) {
+            place = &(*place)->next;
+        }
+        end_launch(place);
+    }
+    handle_drop(launch->handle.context, &launch->handle);
 }
 
 TesseraStatus tessera_launch(TesseraLaunch *launch, void *stream)
 {
+    REFUSE_ENDED(launch);
     DeviceError error;
     if (!launch) {
         return TESSERA_USAGE;
@@ -338,6 +411,7 @@ static TesseraStatus find_param(TesseraLaunch *launch, const char *call, size_t 
 
 TesseraStatus tessera_launch_set(TesseraLaunch *launch, size_t index, void *data)
 {
+    REFUSE_ENDED(launch);
     DeviceError error;
     if (!launch) {
         return TESSERA_USAGE;
@@ -352,6 +426,7 @@ TesseraStatus tessera_launch_set(TesseraLaunch *launch, size_t index, void *data
 TesseraStatus tessera_launch_set_scalar(TesseraLaunch *launch, size_t index, double number,
                                         int64_t integer)
 {
+    REFUSE_ENDED(launch);
     if (!launch) {
         return TESSERA_USAGE;
     }
@@ -380,6 +455,7 @@ static TesseraStatus count_tensors(TesseraLaunch *launch, const char *call, size
 TesseraStatus tessera_launch_with(TesseraLaunch *launch, void *stream, void *const *tensors,
                                   size_t n_tensors)
 {
+    REFUSE_ENDED(launch);
     DeviceError error;
     if (!launch || (n_tensors > 0 && !tensors)) {
         return context_null(launch ? launch->device->context : NULL, __func__,
@@ -395,6 +471,7 @@ TesseraStatus tessera_launch_with(TesseraLaunch *launch, void *stream, void *con
 
 TesseraStatus tessera_launch_reserve(TesseraLaunch *launch, void *stream)
 {
+    REFUSE_ENDED(launch);
     DeviceError error;
     if (!launch) {
         return TESSERA_USAGE;
@@ -404,5 +481,5 @@ TesseraStatus tessera_launch_reserve(TesseraLaunch *launch, void *stream)
 
 size_t tessera_workspace_size(const TesseraLaunch *launch)
 {
-    return launch ? launch_workspace(launch->prepared) : 0;
+    return launch && launch->prepared ? launch_workspace(launch->prepared) : 0;
 }

@@ -158,6 +158,7 @@ TesseraStatus tessera_dlpack_out(TesseraDevice *device, const TesseraTensor *ten
     if (managed) {
         *managed = NULL;
     }
+    REFUSE_FREED(device);
     if (null) {
         return context_null(context, __func__, null);
     }

@@ -81,7 +81,7 @@ int tessera_launch_find(const TesseraSearch *search, void *const *objects)
     }
     for (size_t i = 0; i < search->n_launches; i++) {
         const TesseraLaunch *launch = search->launches[i];
-        if (launch && suits(launch, described, search->n_objects)) {
+        if (launch && launch->prepared && suits(launch, described, search->n_objects)) {
             return (int)i;
         }
     }

@@ -30,16 +30,19 @@ static TesseraStatus take(TesseraDevice *device, const char *call, MemoryKind ki
 
 TesseraStatus tessera_alloc(TesseraDevice *device, size_t bytes, void **memory)
 {
+    REFUSE_FREED(device);
     return take(device, __func__, MEMORY_PLAIN, bytes, NULL, memory);
 }
 
 TesseraStatus tessera_alloc_host(TesseraDevice *device, size_t bytes, void **memory)
 {
+    REFUSE_FREED(device);
     return take(device, __func__, MEMORY_PINNED, bytes, NULL, memory);
 }
 
 TesseraStatus tessera_pool_alloc(TesseraDevice *device, size_t bytes, void *stream, void **memory)
 {
+    REFUSE_FREED(device);
     return take(device, __func__, MEMORY_POOLED, bytes, &stream, memory);
 }
 
@@ -55,16 +58,19 @@ static void give(TesseraDevice *device, const char *call, MemoryKind kind, void 
 
 void tessera_release(TesseraDevice *device, void *memory)
 {
+    ANSWER_FREED(device, );
     give(device, __func__, MEMORY_PLAIN, memory);
 }
 
 void tessera_release_host(TesseraDevice *device, void *memory)
 {
+    ANSWER_FREED(device, );
     give(device, __func__, MEMORY_PINNED, memory);
 }
 
 TesseraStatus tessera_pool_release(TesseraDevice *device, void *memory, void *stream)
 {
+    REFUSE_FREED(device);
     if (!device) {
         return TESSERA_USAGE;
     }
@@ -77,6 +83,7 @@ TesseraStatus tessera_pool_release(TesseraDevice *device, void *memory, void *st
 
 TesseraStatus tessera_pool_keep(TesseraDevice *device, size_t bytes)
 {
+    REFUSE_FREED(device);
     DeviceError error;
     if (!device) {
         return TESSERA_USAGE;
@@ -88,6 +95,7 @@ TesseraStatus tessera_pool_keep(TesseraDevice *device, size_t bytes)
 
 TesseraStatus tessera_memory(TesseraDevice *device, TesseraMemory *memory)
 {
+    REFUSE_FREED(device);
     if (!device || !memory) {
         return context_null(device ? device->context : NULL, __func__,
                             device ? "memory" : "device");
@@ -122,6 +130,7 @@ TesseraStatus tessera_memory_list(TesseraDevice *device, const TesseraAllocation
     if (list) {
         *list = NULL;
     }
+    REFUSE_FREED(device);
     if (!device || !list || !n) {
         return context_null(device ? device->context : NULL, __func__,
                             !device ? "device"

@@ -154,6 +154,7 @@ static void hear_log(const void *user)
 TesseraStatus tessera_launch_messages(TesseraLaunch *launch, void *stream,
                                       TesseraMessages *messages)
 {
+    REFUSE_ENDED(launch);
     DeviceError error;
     LaunchLog log;
     if (!launch || !messages) {
@@ -176,5 +177,5 @@ TesseraStatus tessera_launch_messages(TesseraLaunch *launch, void *stream,
 
 bool tessera_launch_says(const TesseraLaunch *launch)
 {
-    return launch && launch->plan->log_words > 0;
+    return launch && launch->prepared && launch->plan->log_words > 0;
 }

@@ -6,15 +6,26 @@
 #include <string.h>
 
 struct TesseraEvent {
+    Handle handle;
     TesseraDevice *device;
     DeviceMoment moment;
     bool is_recorded;
 };
 
 struct TesseraGraph {
+    Handle handle;
     TesseraDevice *device;
     DeviceGraph graph;
 };
+
+/* Of what lives on a device. */
+#define REFUSE_WITHOUT_DEVICE(object)                                                              \
+    do {                                                                                           \
+        REFUSE_FREED(object);                                                                      \
+        if ((object) && (object)->device->handle.is_freed) {                                       \
+            return handle_refuse(&(object)->handle, __func__, "the device of " #object);           \
+        }                                                                                          \
+    } while (0)
 
 static TesseraStatus told(TesseraDevice *device, bool ok, const DeviceError *error)
 {
@@ -39,6 +50,7 @@ TesseraStatus tessera_stream_new(TesseraDevice *device, void **stream)
     if (stream) {
         *stream = NULL;
     }
+    REFUSE_FREED(device);
     if (!device || !stream) {
         return no_device(device, __func__, "stream");
     }
@@ -47,6 +59,7 @@ TesseraStatus tessera_stream_new(TesseraDevice *device, void **stream)
 
 void tessera_stream_free(TesseraDevice *device, void *stream)
 {
+    ANSWER_FREED(device, );
     if (device && stream) {
         memory_leave(device->device, stream);
         streams_of(device)->close(device->device, stream);
@@ -61,10 +74,11 @@ TesseraStatus tessera_event_new(TesseraDevice *device, TesseraEvent **out)
     if (out) {
         *out = NULL;
     }
+    REFUSE_FREED(device);
     if (!device || !out) {
         return no_device(device, __func__, "event");
     }
-    TesseraEvent *event = context_take(device->context, sizeof *event);
+    TesseraEvent *event = handle_take(device->context, sizeof *event);
     if (!event) {
         return TESSERA_ENVIRONMENT;
     }
@@ -79,15 +93,18 @@ TesseraStatus tessera_event_new(TesseraDevice *device, TesseraEvent **out)
 
 void tessera_event_free(TesseraEvent *event)
 {
-    if (event) {
-        Device *device = event->device->device;
-        device->ops->forget(device, event->moment);
-        context_drop(event->device->context, event);
+    if (event && !event->handle.is_freed) {
+        if (!event->device->handle.is_freed) {
+            Device *device = event->device->device;
+            device->ops->forget(device, event->moment);
+        }
+        handle_drop(event->handle.context, &event->handle);
     }
 }
 
 TesseraStatus tessera_event_record(TesseraEvent *event, void *stream)
 {
+    REFUSE_WITHOUT_DEVICE(event);
     DeviceError error;
     if (!event) {
         return TESSERA_USAGE;
@@ -100,6 +117,7 @@ TesseraStatus tessera_event_record(TesseraEvent *event, void *stream)
 
 TesseraStatus tessera_event_wait(TesseraEvent *event, void *stream)
 {
+    REFUSE_WITHOUT_DEVICE(event);
     DeviceError error;
     if (!event) {
         return TESSERA_USAGE;
@@ -111,6 +129,7 @@ TesseraStatus tessera_event_wait(TesseraEvent *event, void *stream)
 
 TesseraStatus tessera_event_sync(TesseraEvent *event)
 {
+    REFUSE_WITHOUT_DEVICE(event);
     DeviceError error;
     if (!event) {
         return TESSERA_USAGE;
@@ -121,6 +140,8 @@ TesseraStatus tessera_event_sync(TesseraEvent *event)
 
 TesseraStatus tessera_event_elapsed(TesseraEvent *first, TesseraEvent *last, double *seconds)
 {
+    REFUSE_WITHOUT_DEVICE(first);
+    REFUSE_WITHOUT_DEVICE(last);
     DeviceError error;
     if (!first || !last || !seconds) {
         return first ? context_null(first->device->context, __func__, last ? "seconds" : "last")
@@ -150,6 +171,7 @@ static TesseraStatus no_graphs(TesseraDevice *device)
 
 TesseraStatus tessera_capture_begin(TesseraDevice *device, void *stream)
 {
+    REFUSE_FREED(device);
     DeviceError error;
     if (!device || !stream) {
         return no_device(device, __func__, "stream");
@@ -166,6 +188,7 @@ TesseraStatus tessera_capture_end(TesseraDevice *device, void *stream, TesseraGr
     if (out) {
         *out = NULL;
     }
+    REFUSE_FREED(device);
     if (!device || !stream || !out) {
         return no_device(device, __func__, stream ? "graph" : "stream");
     }
@@ -176,18 +199,20 @@ TesseraStatus tessera_capture_end(TesseraDevice *device, void *stream, TesseraGr
     if (!streams_of(device)->captured(device->device, stream, &made, &error)) {
         return context_device_fail(device->context, &error);
     }
-    TesseraGraph *graph = context_take(device->context, sizeof *graph);
+    TesseraGraph *graph = handle_take(device->context, sizeof *graph);
     if (!graph) {
         streams_of(device)->drop(device->device, made);
         return TESSERA_ENVIRONMENT;
     }
-    *graph = (TesseraGraph){device, made};
+    graph->device = device;
+    graph->graph = made;
     *out = graph;
     return TESSERA_OK;
 }
 
 TesseraStatus tessera_graph_launch(TesseraGraph *graph, void *stream)
 {
+    REFUSE_WITHOUT_DEVICE(graph);
     DeviceError error;
     if (!graph) {
         return TESSERA_USAGE;
@@ -199,10 +224,11 @@ TesseraStatus tessera_graph_launch(TesseraGraph *graph, void *stream)
 
 void tessera_graph_free(TesseraGraph *graph)
 {
-    if (graph) {
-        TesseraDevice *device = graph->device;
-        streams_of(device)->drop(device->device, graph->graph);
-        context_drop(device->context, graph);
+    if (graph && !graph->handle.is_freed) {
+        if (!graph->device->handle.is_freed) {
+            streams_of(graph->device)->drop(graph->device->device, graph->graph);
+        }
+        handle_drop(graph->handle.context, &graph->handle);
     }
 }
 
@@ -211,6 +237,7 @@ void tessera_graph_free(TesseraGraph *graph)
 TesseraStatus tessera_copy_in_async(TesseraDevice *device, void *to, const void *from, size_t bytes,
                                     void *stream)
 {
+    REFUSE_FREED(device);
     DeviceError error;
     if (!device || (bytes > 0 && (!to || !from))) {
         return no_device(device, __func__, to ? "from_host" : "to");
@@ -224,6 +251,7 @@ TesseraStatus tessera_copy_in_async(TesseraDevice *device, void *to, const void 
 TesseraStatus tessera_copy_out_async(TesseraDevice *device, void *to, const void *from,
                                      size_t bytes, void *stream)
 {
+    REFUSE_FREED(device);
     DeviceError error;
     if (!device || (bytes > 0 && (!to || !from))) {
         return no_device(device, __func__, to ? "from" : "to_host");
@@ -244,6 +272,8 @@ static TesseraStatus other_kind(TesseraDevice *to, const TesseraDevice *from)
 TesseraStatus tessera_copy(TesseraDevice *device, void *to, TesseraDevice *from_device,
                            const void *from, size_t bytes, void *stream)
 {
+    REFUSE_FREED(device);
+    REFUSE_FREED(from_device);
     DeviceError error;
     if (!device || !from_device || (bytes > 0 && (!to || !from))) {
         return no_device(device, __func__, !from_device ? "from_device" : to ? "from" : "to");

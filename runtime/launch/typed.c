@@ -134,6 +134,7 @@ TesseraStatus tessera_bundle_launch(const TesseraBundle *bundle, uint64_t functi
                                     TesseraDevice *device, void *stream, const uint64_t *values,
                                     uint64_t n_values)
 {
+    REFUSE_FREED(device);
     Call call = {.device = device, .values = values, .n = n_values};
     TesseraStatus status = begin_call(__func__, function, &call, bundle);
     Ready *ready = status == TESSERA_OK ? find_ready(&call, stream) : NULL;
@@ -156,6 +157,7 @@ TesseraStatus tessera_bundle_ready(const TesseraBundle *bundle, uint64_t functio
         return context_null(device ? device->context : NULL, __func__, "launch");
     }
     *launch = NULL;
+    REFUSE_FREED(device);
     TesseraStatus status = begin_call(__func__, function, &call, bundle);
     return status == TESSERA_OK ? call_prepare(&call, launch) : status;
 }

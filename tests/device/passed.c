@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a launch passes on to the driver, on mock drivers, and how many calls of it a launch costs. */
+/* What a launch passes on to the driver, on mock drivers, and how many calls a launch costs. */
 #include "tests/device/drivers.h"
 
 #include <stdio.h>

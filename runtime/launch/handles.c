@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Objects that are used after they were freed: what has been freed last is kept, so that this can be
+ * told. */
+#include "runtime/launch/context.h"
+
+void *handle_take(TesseraContext *context, size_t bytes)
+{
+    Handle *handle = context_take(context, bytes);
+    if (handle) {
+        handle->context = context;
+    }
+    return handle;
+}
+
+void handle_drop(TesseraContext *context, Handle *handle)
+{
+    Handle **place = &context->freed[context->n_freed++ % MOST_FREED];
+    context_drop(context, *place);
+    handle->context = context;
+    handle->is_freed = true;
+    *place = handle;
+}
+
+void handles_release(TesseraContext *context)
+{
+    for (int i = 0; i < MOST_FREED; i++) {
+        context_drop(context, context->freed[i]);
+        context->freed[i] = NULL;
+    }
+}
+
+TesseraStatus handle_refuse(const Handle *handle, const char *call, const char *what)
+{
+    return context_usage(handle->context, "%s: %s has been freed", call, what);
+}
+
+TesseraStatus handle_refuse_lost(const Handle *handle, const char *call)
+{
+    return context_usage(handle->context,
+                         "%s: the kernel or the device of the launch has been freed", call);
+}
