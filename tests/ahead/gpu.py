@@ -48,6 +48,14 @@ def make(tessera, target, folder):
             "-lpthread", "-lm", "-o", folder / source.name)
 
 
+def make_repeat(tessera, folder):
+    """Compiles at run time, so it is for all parts."""
+    prefix = tessera.parents[1]
+    headers = prefix / "include" if (prefix / "include").is_dir() else ROOT / "include"
+    run("cc", "-O2", f"-I{headers}", ROOT / "tests/ahead/repeat/main.c", f"-L{prefix}/lib",
+        "-ltessera", f"-Wl,-rpath,{prefix}/lib", "-ldl", "-o", folder / "repeat")
+
+
 def libraries():
     """With NCCL's folder, where that came with a Python package."""
     there = [str(p.parent) for path in sys.path
@@ -61,7 +69,7 @@ def good(*command):
                          env=environment)
     if ran.returncode:
         print(" ".join(map(str, command)), f"status {ran.returncode}", ran.stdout + ran.stderr)
-    elif pathlib.Path(command[0]).name in (source.name for source in BUILT):
+    elif pathlib.Path(command[0]).name in {"repeat", *(source.name for source in BUILT)}:
         print(pathlib.Path(command[0]).name, ran.stdout.strip().splitlines()[-1])
     return ran.returncode == 0
 
@@ -72,6 +80,8 @@ def main():
     parser.add_argument("--device", default="cuda", choices=PARTS)
     parser.add_argument("--made", type=pathlib.Path)
     parser.add_argument("--make-only", action="store_true")
+    parser.add_argument("--repeat", type=int, default=0, metavar="N",
+                        help="compile, launch and free as often besides, for 60 s at most")
     options = parser.parse_args()
     results = []
     with tempfile.TemporaryDirectory() as name:
@@ -84,6 +94,10 @@ def main():
                 results.append(good(folder / "consumer", options.device, target, 0, "real"))
                 results += [good(folder / "embedded", options.device, n) for n in (4096, 13, 1)]
                 results += [good(folder / s.name, options.device) for s in BUILT]
+        if options.repeat:
+            make_repeat(options.tessera, made)
+            os.environ["TESSERA_CACHE"] = str(pathlib.Path(name) / "cache")
+            results.append(good(made / "repeat", options.device, options.repeat, 60))
     print(f"{sum(results)} passed, {len(results) - sum(results)} failed")
     return 0 if all(results) else 1
 
