@@ -356,9 +356,12 @@ class Kernel:
 
     def _look(self, value, n):
         """Of a kind of arrays that has not been seen; a number is none."""
-        look = _arrays.find_look(value)
+        p = self._nth(ARRAY, n)
+        try:
+            look = _arrays.find_look(value)
+        except TypeError as problem:
+            raise TypeError(f"{self.name}: '{p.name}' is {p}: {problem}") from None
         if look is None:
-            p = self._nth(ARRAY, n)
             raise TypeError(f"{self.name}: '{p.name}' is {p}, not a number")
         return look
 

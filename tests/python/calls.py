@@ -434,6 +434,8 @@ def test_later_calls():
     assert total[0] == total[-1] == 3
     fixed = np.frombuffer(bytes(4096 * 4), np.float32)
     raises(tessera.UsageError, "read-only", update, fixed, ones)
+    raises(TypeError, "u: 'g' is f32[N]: list is no array", update, total, [1.0])
+    raises(TypeError, "u: 'p' is inout f32[N]: NoneType is no array", update, None, ones)
     scale = tessera.parse("kernel s(x: f32[N], a: i64) -> f32[N] = x * f32(a)").s
     assert scale(ones, 2)[0] == 2
     raises(TypeError, "not a number", scale, 64, ones)
