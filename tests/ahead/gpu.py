@@ -70,7 +70,7 @@ def good(*command):
     if ran.returncode:
         print(" ".join(map(str, command)), f"status {ran.returncode}", ran.stdout + ran.stderr)
     elif pathlib.Path(command[0]).name in {"repeat", *(source.name for source in BUILT)}:
-        print(pathlib.Path(command[0]).name, ran.stdout.strip().splitlines()[-1])
+        print(pathlib.Path(command[0]).name, "; ".join(ran.stdout.strip().splitlines()[-2:]))
     return ran.returncode == 0
 
 

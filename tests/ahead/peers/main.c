@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* peers KIND: memory goes from device to device, in streams, and each works on what came; with one
- * device it is opened twice. Prints how fast the copies are. gpu.py builds and runs it. */
+ * device it is opened twice. A stream of another context is an error, after which all goes on.
+ * Prints how fast the copies are. gpu.py builds and runs it. */
 #include "twice.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +21,37 @@ static void check(TesseraStatus status, int line)
     }
 }
 #define TRY(call) check((call), __LINE__)
+
+/* Launches in a stream of a context that is made here; CUDA alone has more than one a device. */
+static void try_foreign_stream(TesseraDevice *device, void *in, void *out)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), *own = NULL, *stream;
+    int (*create)(void **, unsigned, int) = NULL, (*destroy)(void *) = NULL;
+    int (*pop)(void **) = NULL;
+    TesseraDevice *other;
+    if (!library || strcmp(tessera_device_info(device)->kind, "cuda") != 0) {
+        return;
+    }
+    *(void **)&create = dlsym(library, "cuCtxCreate_v2");
+    *(void **)&destroy = dlsym(library, "cuCtxDestroy_v2");
+    *(void **)&pop = dlsym(library, "cuCtxPopCurrent_v2");
+    if (!create || !destroy || !pop || create(&own, 0, 0) != 0 || pop(&own) != 0) {
+        return;
+    }
+    TRY(tessera_device_wrap(context, "cuda", own, &other));
+    TRY(tessera_stream_new(other, &stream));
+    TesseraStatus status = twice_twice(device, stream, in, out, N);
+    printf("a stream of another context: status %d, %s\n", (int)status,
+           status ? tessera_error(context)->message : "taken");
+    tessera_stream_free(other, stream);
+    tessera_device_free(other);
+    destroy(own);
+    if (status == TESSERA_OK) {
+        exit(1);
+    }
+    TRY(twice_twice(device, NULL, in, out, N));
+    TRY(tessera_sync(device, NULL));
+}
 
 int main(int argc, char **argv)
 {
@@ -72,6 +105,7 @@ int main(int argc, char **argv)
     TRY(tessera_event_elapsed(events[0], events[1], &seconds));
     printf("%d device%s, %d of %d wrong, %.0f GB/s from one to the next\n", found,
            found == 1 ? "" : "s", wrong, N, TIMES * (double)N * sizeof *host / seconds * 1e-9);
+    try_foreign_stream(devices[0], in[0], out[0]);
     tessera_event_free(events[0]);
     tessera_event_free(events[1]);
     for (int i = 0; i < n; i++) {
