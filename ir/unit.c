@@ -141,9 +141,30 @@ bool unit_turns(const Unit *unit, DType dtype)
     return text_same(unit->word, "mma") && dtype == unit->operands && dtype_bits(dtype) == 16;
 }
 
-Layout unit_result(const Unit *unit, const int64_t *extents, const int *warps, const int *spread)
+/* The lanes' bits along the rows, the greatest first. */
+static void turn_rows(Layout *layout)
+{
+    int bits[LAYOUT_BITS], n = 0;
+    for (int i = 0; i < layout->bits[IN_LANE]; i++) {
+        if (layout->basis[IN_LANE][i][0]) {
+            bits[n++] = i;
+        }
+    }
+    for (int i = 0; i < n / 2; i++) {
+        int32_t *low = &layout->basis[IN_LANE][bits[i]][0];
+        int32_t *high = &layout->basis[IN_LANE][bits[n - 1 - i]][0], moved = *low;
+        *low = *high;
+        *high = moved;
+    }
+}
+
+Layout unit_result(const Unit *unit, const int64_t *extents, const int *warps, const int *spread,
+                   bool turned)
 {
     Layout layout = unit_layout(unit, UNIT_OUT);
+    if (turned) {
+        turn_rows(&layout);
+    }
     const int own[] = {unit->m, unit->n};
     for (int in = IN_REGISTER; in <= IN_LANE; in++) {
         for (int i = 0; i < layout.bits[in]; i++) {
@@ -257,6 +278,30 @@ UnitDepth unit_depth_runs(const Unit *unit, int64_t k, int row, int apart)
     return depth;
 }
 
+UnitDepth unit_depth_pairs(const Unit *unit, int64_t k)
+{
+    UnitDepth depth = unit_depth_plain(unit, k);
+    int own = log_of(unit->k);
+    int32_t registers = bits_of(unit, IN_REGISTER), lanes = bits_of(unit, IN_LANE), next = 1;
+    int32_t first = registers & -registers;
+    deal(&depth, unit, first, &next);
+    if (!first && k % (2 * unit->k) == 0) { /* in two instructions */
+        depth.bit[own] = next;
+        next *= 2;
+    }
+    deal(&depth, unit, lanes, &next);
+    deal(&depth, unit, registers & ~first, &next);
+    return depth;
+}
+
+bool unit_in_pairs(const Unit *unit, DType left, DType right, bool k_is_row)
+{
+    enum { WORD_BYTES = 4 };
+    int bytes = dtype_bytes(unit->operands);
+    return text_same(unit->word, "mma") && k_is_row && bytes >= WORD_BYTES &&
+           dtype_bytes(left) == bytes && dtype_bytes(right) == bytes;
+}
+
 /* Bits of the registers of a result along n, as if it went on for ever: value of the i-th. */
 static int32_t result_bit(const Unit *unit, int nth)
 {
@@ -328,27 +373,25 @@ static int32_t at_depth(const UnitDepth *depth, int32_t own)
     return at;
 }
 
-/* What a result spreads an axis of the instruction by. */
-static int32_t spread_of(const Layout *out, const Layout *result, int axis)
+/* Where a result has what lies at `own` along an axis of the instruction. */
+static int32_t placed(const Layout *out, const Layout *result, int axis, int32_t own)
 {
+    int32_t at = 0;
     for (int in = IN_REGISTER; in <= IN_LANE; in++) {
         for (int i = 0; i < out->bits[in]; i++) {
-            if (out->basis[in][i][axis]) {
-                return result->basis[in][i][axis] / out->basis[in][i][axis];
-            }
+            at |= out->basis[in][i][axis] & own ? result->basis[in][i][axis] : 0;
         }
     }
-    return 1;
+    return at;
 }
 
 Layout unit_operand(const Unit *unit, UnitTile side, const Layout *result, const UnitDepth *depth)
 {
     Layout own = unit_layout(unit, side), layout = own, out = unit_layout(unit, UNIT_OUT);
     int axis = side == UNIT_LEFT ? 0 : 1;
-    int32_t spread = spread_of(&out, result, axis);
     for (int in = IN_REGISTER; in <= IN_LANE; in++) {
         for (int i = 0; i < own.bits[in]; i++) {
-            layout.basis[in][i][0] *= spread;
+            layout.basis[in][i][0] = placed(&out, result, axis, own.basis[in][i][0]);
             layout.basis[in][i][1] = at_depth(depth, own.basis[in][i][1]);
         }
     }

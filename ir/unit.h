@@ -47,8 +47,10 @@ bool unit_turns(const Unit *unit, DType dtype);
 /* A result over a grid of warps: the instruction's registers, then its repeats along n, then along
  * m; neighbouring warps have neighbouring instructions. `spread`, by axis: so many repeats lie
  * between one another, element by element; a thread reads neighbours of an operand that is
- * contiguous along that axis for all of them at once. */
-Layout unit_result(const Unit *unit, const int64_t *extents, const int *warps, const int *spread);
+ * contiguous along that axis for all of them at once. `turned`: lanes have rows 4, 2 and 1 apart,
+ * not 1, 2 and 4 (unit_depth_pairs). */
+Layout unit_result(const Unit *unit, const int64_t *extents, const int *warps, const int *spread,
+                   bool turned);
 
 /* A left operand m × k that lies as a result over this grid does; warps beside each other have
  * copies. */
@@ -67,6 +69,12 @@ UnitDepth unit_depth_plain(const Unit *unit, int64_t k);
  * are read together. Elements that share a register are `apart` of one another, 1 or 4, if a thread
  * has so many. */
 UnitDepth unit_depth_runs(const Unit *unit, int64_t k, int row, int apart);
+/* A thread's own k are pairs, and those of the lanes beside one another follow: where k runs along
+ * rows of swizzled shared memory, lanes meet every second row of it, in banks of its own. A left
+ * operand that is contiguous along k is then read from all banks by lanes whose rows are `turned`. */
+UnitDepth unit_depth_pairs(const Unit *unit, int64_t k);
+/* Is that the order for operands of these types in memory? `k_is_row`: of the right one. */
+bool unit_in_pairs(const Unit *unit, DType left, DType right, bool k_is_row);
 /* A left operand that lies as a result does (tile m × k). False: its threads would need elements of
  * one another. */
 bool unit_depth_held(const Unit *unit, int64_t k, UnitDepth *depth);

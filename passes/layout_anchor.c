@@ -155,6 +155,15 @@ static int unit_spread(LayoutPass *pass, const Op *op, const Unit *unit, int axi
     return spread;
 }
 
+/* Both from shared memory, k along rows of the right one and within those of the left. */
+static bool turns_rows(const Op *op, const Unit *unit)
+{
+    Type left = op_access_nth(op, 0).memory->type, right = op_access_nth(op, 1).memory->type;
+    bool shared = left->kind == TYPE_SHARED && right->kind == TYPE_SHARED;
+    return shared && !op_int(op, ATTR_TA, 0) &&
+           unit_in_pairs(unit, left->dtype, right->dtype, !op_int(op, ATTR_TB, 0));
+}
+
 Layout layout_of_product(LayoutPass *pass, const Op *op)
 {
     int64_t extents[MAX_RANK];
@@ -173,7 +182,7 @@ Layout layout_of_product(LayoutPass *pass, const Op *op)
         bool whole = extents[axis] % warp == 0;
         spread[axis] = whole ? unit_spread(pass, op, unit, axis, extents[axis] / warp) : 1;
     }
-    return unit_result(unit, extents, grid, spread);
+    return unit_result(unit, extents, grid, spread, turns_rows(op, unit));
 }
 
 /* As a result lies, over the warps' rows: those beside each other hold copies. */

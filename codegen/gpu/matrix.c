@@ -91,6 +91,8 @@ static void choose_depth(Product *p)
         }
     } else if (plain) {
         p->depth = unit_depth_plain(p->unit, p->k);
+    } else if (unit_in_pairs(p->unit, p->a.dtype, p->b.dtype, !p->b.k_is_col)) {
+        p->depth = unit_depth_pairs(p->unit, p->k);
     } else {
         p->depth = unit_depth_runs(p->unit, p->k, ROW_BYTES / bytes, words ? WORD_HALVES / 2 : 1);
     }

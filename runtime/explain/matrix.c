@@ -127,8 +127,10 @@ static bool choose_depth(const Op *op, const Unit *unit, const Target *target, i
     if (left->type->kind != TYPE_SHARED) {
         return unit_depth_held(unit, k, depth);
     }
-    *depth = plain ? unit_depth_plain(unit, k)
-                   : unit_depth_runs(unit, k, ROW_BYTES / bytes, words ? PAIR_APART : 1);
+    bool pairs = unit_in_pairs(unit, dtype, right->type->dtype, !op_int(op, ATTR_TB, 0));
+    *depth = plain   ? unit_depth_plain(unit, k)
+             : pairs ? unit_depth_pairs(unit, k)
+                     : unit_depth_runs(unit, k, ROW_BYTES / bytes, words ? PAIR_APART : 1);
     return true;
 }
 

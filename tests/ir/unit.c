@@ -120,12 +120,15 @@ START_TEST(operands_agree)
             continue;
         }
         for (int spread = 1; spread <= 4; spread *= 2) {
-            Layout result = unit_result(unit, extents, (int[]){2, 2}, (int[]){1, spread});
+            Layout result =
+                unit_result(unit, extents, (int[]){2, 2}, (int[]){1, spread}, spread == 2);
             ck_assert(layout_covers(&result, extents));
             for (int64_t k = unit->k; k <= 128; k += unit->k) {
                 depth = unit_depth_plain(unit, k);
                 orders_agree(unit, &result, &depth, k);
                 depth = unit_depth_runs(unit, k, 128 / dtype_bytes(unit->operands), 1);
+                orders_agree(unit, &result, &depth, k);
+                depth = unit_depth_pairs(unit, k);
                 orders_agree(unit, &result, &depth, k);
             }
             if (unit_depth_held(unit, 128, &depth)) {
@@ -156,7 +159,7 @@ START_TEST(results_are_operands)
             continue;
         }
         Layout has = unit_left_held(unit, tile, (int[]){4, 1});
-        Layout out = unit_result(unit, result, (int[]){4, 1}, (int[]){1, 1});
+        Layout out = unit_result(unit, result, (int[]){4, 1}, (int[]){1, 1}, false);
         Layout wants = unit_operand(unit, UNIT_LEFT, &out, &depth);
         ck_assert(layout_renames(&has, &wants));
     }
