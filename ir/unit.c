@@ -141,30 +141,42 @@ bool unit_turns(const Unit *unit, DType dtype)
     return text_same(unit->word, "mma") && dtype == unit->operands && dtype_bits(dtype) == 16;
 }
 
-/* The lanes' bits along the rows, the greatest first. */
-static void turn_rows(Layout *layout)
+static int log_of(int64_t power)
 {
-    int bits[LAYOUT_BITS], n = 0;
-    for (int i = 0; i < layout->bits[IN_LANE]; i++) {
-        if (layout->basis[IN_LANE][i][0]) {
-            bits[n++] = i;
-        }
+    int log = 0;
+    while ((int64_t)1 << log < power) {
+        log++;
     }
-    for (int i = 0; i < n / 2; i++) {
-        int32_t *low = &layout->basis[IN_LANE][bits[i]][0];
-        int32_t *high = &layout->basis[IN_LANE][bits[n - 1 - i]][0], moved = *low;
-        *low = *high;
-        *high = moved;
+    return log;
+}
+
+enum { WIDE = 16 /* what PLACES_WIDE arranges */ };
+
+/* Where an axis' first bits go. */
+static int32_t place_of(UnitPlaces places, int32_t own)
+{
+    static const int32_t turned[] = {4, 2, 1, 8}, wide[] = {1, 8, 2, 4};
+    return own >= WIDE || places == PLACES_PLAIN ? own
+           : places == PLACES_TURNED             ? turned[log_of(own)]
+                                                 : wide[log_of(own)];
+}
+
+static void place_bits(Layout *layout, const UnitPlaces *places)
+{
+    for (int in = IN_REGISTER; in < IN_COUNT; in++) {
+        for (int i = 0; i < layout->bits[in]; i++) {
+            for (int axis = 0; axis < 2; axis++) {
+                int32_t *at = &layout->basis[in][i][axis];
+                *at = *at ? place_of(places[axis], *at) : 0;
+            }
+        }
     }
 }
 
 Layout unit_result(const Unit *unit, const int64_t *extents, const int *warps, const int *spread,
-                   bool turned)
+                   const UnitPlaces *places)
 {
     Layout layout = unit_layout(unit, UNIT_OUT);
-    if (turned) {
-        turn_rows(&layout);
-    }
     const int own[] = {unit->m, unit->n};
     for (int in = IN_REGISTER; in <= IN_LANE; in++) {
         for (int i = 0; i < layout.bits[in]; i++) {
@@ -177,6 +189,9 @@ Layout unit_result(const Unit *unit, const int64_t *extents, const int *warps, c
             add_bit(&layout, IN_REGISTER, axis, at);
         }
         int64_t at = own[axis] * spread[axis];
+        for (; places[axis] == PLACES_WIDE && at < WIDE; at *= 2) {
+            add_bit(&layout, IN_REGISTER, axis, at);
+        }
         for (int warp = 1; warp < warps[axis]; warp *= 2, at *= 2) {
             add_bit(&layout, IN_WARP, axis, at < extents[axis] ? at : 0);
         }
@@ -184,7 +199,13 @@ Layout unit_result(const Unit *unit, const int64_t *extents, const int *warps, c
             add_bit(&layout, IN_REGISTER, axis, at);
         }
     }
+    place_bits(&layout, places);
     return layout;
+}
+
+UnitPlaces unit_places(bool along_k, int64_t extent)
+{
+    return along_k ? PLACES_TURNED : extent % WIDE == 0 ? PLACES_WIDE : PLACES_PLAIN;
 }
 
 Layout unit_left_held(const Unit *unit, const int64_t *extents, const int *warps)
@@ -207,15 +228,6 @@ Layout unit_left_held(const Unit *unit, const int64_t *extents, const int *warps
 }
 
 /* ---- depths ---- */
-
-static int log_of(int64_t power)
-{
-    int log = 0;
-    while ((int64_t)1 << log < power) {
-        log++;
-    }
-    return log;
-}
 
 UnitDepth unit_depth_plain(const Unit *unit, int64_t k)
 {
@@ -294,12 +306,24 @@ UnitDepth unit_depth_pairs(const Unit *unit, int64_t k)
     return depth;
 }
 
+static bool as_they_are(const Unit *unit, DType left, DType right, int bytes)
+{
+    return text_same(unit->word, "mma") && dtype_bytes(unit->operands) == bytes &&
+           dtype_bytes(left) == bytes && dtype_bytes(right) == bytes;
+}
+
 bool unit_in_pairs(const Unit *unit, DType left, DType right, bool k_is_row)
 {
-    enum { WORD_BYTES = 4 };
-    int bytes = dtype_bytes(unit->operands);
-    return text_same(unit->word, "mma") && k_is_row && bytes >= WORD_BYTES &&
-           dtype_bytes(left) == bytes && dtype_bytes(right) == bytes;
+    enum { WORD_BYTES = 4, LONG_BYTES = 8 };
+    return k_is_row &&
+           (as_they_are(unit, left, right, WORD_BYTES) ||
+            (as_they_are(unit, left, right, LONG_BYTES) && !unit_one_by_one(unit, left, right)));
+}
+
+bool unit_one_by_one(const Unit *unit, DType left, DType right)
+{
+    enum { LONG_BYTES = 8 };
+    return as_they_are(unit, left, right, LONG_BYTES) && bits_of(unit, IN_REGISTER) != 0;
 }
 
 /* Bits of the registers of a result along n, as if it went on for ever: value of the i-th. */

@@ -44,13 +44,19 @@ int unit_warps(const Unit *unit);
 Layout unit_layout(const Unit *unit, UnitTile tile);
 /* Can threads read 8 × 8 elements of this type transposed (ldmatrix)? */
 bool unit_turns(const Unit *unit, DType dtype);
+/* Where the first elements of an axis of a result lie: as the instruction has them; those of lanes 1,
+ * 2 and 4 apart 4, 2 and 1; or 1, 8 and 2, and the next ones 4. */
+typedef enum UnitPlaces { PLACES_PLAIN, PLACES_TURNED, PLACES_WIDE } UnitPlaces;
+
 /* A result over a grid of warps: the instruction's registers, then its repeats along n, then along
  * m; neighbouring warps have neighbouring instructions. `spread`, by axis: so many repeats lie
  * between one another, element by element; a thread reads neighbours of an operand that is
- * contiguous along that axis for all of them at once. `turned`: lanes have rows 4, 2 and 1 apart,
- * not 1, 2 and 4 (unit_depth_pairs). */
+ * contiguous along that axis for all of them at once. `places`: by axis. */
 Layout unit_result(const Unit *unit, const int64_t *extents, const int *warps, const int *spread,
-                   bool turned);
+                   const UnitPlaces *places);
+/* How threads that read an operand of 8 bytes one by one find it in all banks of swizzled rows: half
+ * of a warp at a time, four neighbours in each of four rows. An axis that has so much (a warp's). */
+UnitPlaces unit_places(bool along_k, int64_t extent);
 
 /* A left operand m × k that lies as a result over this grid does; warps beside each other have
  * copies. */
@@ -75,6 +81,9 @@ UnitDepth unit_depth_runs(const Unit *unit, int64_t k, int row, int apart);
 UnitDepth unit_depth_pairs(const Unit *unit, int64_t k);
 /* Is that the order for operands of these types in memory? `k_is_row`: of the right one. */
 bool unit_in_pairs(const Unit *unit, DType left, DType right, bool k_is_row);
+/* Do threads read each element by itself, k as it is? An instruction of several registers of 8 bytes
+ * wants them side by side, which neighbours in memory are not: each would be moved. */
+bool unit_one_by_one(const Unit *unit, DType left, DType right);
 /* A left operand that lies as a result does (tile m × k). False: its threads would need elements of
  * one another. */
 bool unit_depth_held(const Unit *unit, int64_t k, UnitDepth *depth);

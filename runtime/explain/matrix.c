@@ -128,6 +128,7 @@ static bool choose_depth(const Op *op, const Unit *unit, const Target *target, i
         return unit_depth_held(unit, k, depth);
     }
     bool pairs = unit_in_pairs(unit, dtype, right->type->dtype, !op_int(op, ATTR_TB, 0));
+    plain = plain || unit_one_by_one(unit, dtype, right->type->dtype);
     *depth = plain   ? unit_depth_plain(unit, k)
              : pairs ? unit_depth_pairs(unit, k)
                      : unit_depth_runs(unit, k, ROW_BYTES / bytes, words ? PAIR_APART : 1);
