@@ -97,6 +97,18 @@ const Unit *unit_of_dot(const Target *target, const Op *dot)
                      rounded ? DT_TF32 : right.memory->type->dtype, dot->results[0]->type->dtype);
 }
 
+bool unit_reads_left(const Unit *unit)
+{
+    enum { WORD_BYTES = 4 };
+    return unit->along_k && dtype_bytes(unit->operands) == WORD_BYTES;
+}
+
+Layout unit_group_result(const Unit *unit, const int64_t *extents, int warps, bool turned)
+{
+    return turned && unit_reads_left(unit) ? layout_wgmma_turned(extents[0], extents[1], warps)
+                                           : layout_wgmma_acc(extents[0], extents[1], warps);
+}
+
 int unit_warps(const Unit *unit)
 {
     return unit->out ? 1 : GROUP_WARPS;

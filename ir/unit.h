@@ -16,7 +16,7 @@ typedef struct Unit {
     const char *instruction; /* for code generation */
     bool swapped;            /* the right operand goes first: the manual's layouts, transposed */
     const char *left, *right, *out; /* layouts in a warp; NULL: four warps multiply together */
-    bool along_k; /* takes operands of shared memory alone, and k must be contiguous there */
+    bool along_k; /* takes operands of shared memory alone, where k must be contiguous */
     int most_k;   /* that it may add up, as its sums keep few bits; 0: any */
 } Unit;
 
@@ -37,6 +37,11 @@ const Unit *unit_find(const Target *target, const char *word, DType left, DType 
 const Unit *unit_first(const Target *target, const char *word);
 /* The row that a dot's `unit` names; NULL: fma. */
 const Unit *unit_of_dot(const Target *target, const Op *dot);
+/* Can threads read the left operand for it, k along the rows, where it takes shared memory along k
+ * alone? */
+bool unit_reads_left(const Unit *unit);
+/* The layout of a group's result; `turned`: threads read the left operand. */
+Layout unit_group_result(const Unit *unit, const int64_t *extents, int warps, bool turned);
 /* Warps that multiply together. */
 int unit_warps(const Unit *unit);
 

@@ -182,7 +182,7 @@ Layout layout_of_product(LayoutPass *pass, const Op *op)
         return fma_layout(pass, op, extents, warps);
     }
     if (unit_warps(unit) > 1) {
-        return layout_wgmma_acc(extents[0], extents[1], warps);
+        return unit_group_result(unit, extents, warps, op_int(op, ATTR_TA, 0) != 0);
     }
     unit_grid(pass, op, unit, extents, grid);
     for (int axis = 0; axis < 2; axis++) {

@@ -10,7 +10,7 @@
  *                                     %d = dot %0, %3 : i32[M, N]
  *
  * The unit of warp groups reads operands of 16 bits from shared memory either way, all others only
- * where k is contiguous (units.def: along_k). Instructions of single warps take any, at a fraction
+ * where k is contiguous (units.def: along_k); for a left one of 32 bits threads may read it. Instructions of single warps take any, at a fraction
  * of its rate. A copy takes one launch at the memory's rate, and is pitched: rows of any length are
  * such as the copy engine walks. It pays where each element is multiplied often enough, and where
  * the product is long beside a launch. Only inputs that nothing writes are copied. Requires the
@@ -92,23 +92,25 @@ static bool find_operand(const Func *func, Op *dot, int side, Operand *found)
     return op && op->kind == OP_LOAD && is_plain(func, op);
 }
 
-/* Along k, and in rows that the copy engine walks? */
-static bool lies_well(const Operand *operand)
+/* Along k, or so that threads can read it for the unit; in rows that the copy engine walks? */
+static bool lies_well(const Operand *operand, const Unit *unit)
 {
     Access access = op_access(operand->load, 0);
-    return operand->k == access.n - 1 && an_bulk_rows(&access);
+    bool read = operand->side == 0 && unit_reads_left(unit) && operand->k == access.n - 2;
+    return (operand->k == access.n - 1 || read) && an_bulk_rows(&access);
 }
 
 static void find_operands(Op *op, void *user)
 {
     Turner *t = user;
-    if (op->kind != OP_DOT || !unit_along_k(t->func, op)) {
+    const Unit *unit = op->kind == OP_DOT ? unit_along_k(t->func, op) : NULL;
+    if (!unit) {
         return;
     }
     Operand sides[2];
     bool known = find_operand(t->func, op, 0, &sides[0]) && find_operand(t->func, op, 1, &sides[1]);
     for (int side = 0; known && side < 2; side++) {
-        if (!lies_well(&sides[side])) {
+        if (!lies_well(&sides[side], unit)) {
             sides[side].copy = an_copy_weight(op, sides[side].load->operands[0]->type);
             ARENA_PUSH(t->func->arena, &t->operands, sides[side]);
         }

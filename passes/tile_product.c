@@ -243,8 +243,9 @@ static int64_t choose_fma_unit(Func *func, const Op *group, TilePlan *plan, Axis
 /* The user's tiles and warps, where there are any. */
 static UnitTiles given_tiles(Func *func, const TilePlan *plan, const AxisPlan *m, const AxisPlan *n)
 {
-    UnitTiles tiles = {.warps = tile_known_warps(func, NULL),
-                       .along_k = tile_along_k(func, plan->dot)};
+    UnitTiles tiles = {
+        .warps = tile_known_warps(func, NULL),
+        .along_k = {tile_along_k(func, plan->dot, 0), tile_along_k(func, plan->dot, 1)}};
     for (int i = 0; i < plan->n; i++) {
         const AxisPlan *axis = &plan->items[i];
         const Line *line = schedule_given(func, "tile", axis->name);

@@ -218,7 +218,7 @@ static double elements(const Context *context, Type type)
 static double product_flops(const Context *context, const Op *op)
 {
     Type a = op->operands[0]->type, result = op->results[0]->type;
-    int last = a->rank - (op->kind == OP_DOT && op_int(op, ATTR_TA, 0) ? 2 : 1);
+    int last = a->rank - (op_int(op, ATTR_TA, 0) ? 2 : 1);
     int64_t k;
     return context_dim(context, a->dims[last], &k) ? 2 * elements(context, result) * (double)k : 0;
 }
