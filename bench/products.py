@@ -84,7 +84,8 @@ def matmul_i8(n, form="nt"):
     y = torch.empty(n, n, dtype=torch.int32, device="cuda")
     given = b if form == "nt" else b.T.contiguous()
     return Workload(eight_bits("matmul_i8", form), f"matmul {form.upper()} i8 {n}×{n}×{n}", {},
-                    {"a": a, "b": given}, y, 2 * n**3, "TFLOP/s", {"cuBLAS": lambda: torch._int_mm(a, b.T)},
+                    {"a": a, "b": given}, y, 2 * n**3, "TFLOP/s",
+                    {"cuBLAS": lambda: torch._int_mm(a, b.T)},
                     lambda: a.double() @ b.T.double(), 0, {"cuBLAS": 1.2})
 
 
