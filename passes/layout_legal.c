@@ -376,6 +376,9 @@ static const Layout *runs_first(LayoutPass *pass, const Layout *layout)
 {
     Layout runs = *layout;
     int axis = layout->rank - 1, n = 0;
+    if (layout_contiguous(layout, axis) > 1 || pass->func->target->family != FAMILY_NVPTX) {
+        return layout; /* wide enough; AMD's scalar registers spill with wider ones (attention) */
+    }
     for (int bit = 0; bit < runs.bits[IN_REGISTER]; bit++) {
         int32_t *moved = runs.basis[IN_REGISTER][bit];
         bool next = moved[axis] == 1 << n;
