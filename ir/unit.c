@@ -103,6 +103,12 @@ bool unit_reads_left(const Unit *unit)
     return unit->along_k && dtype_bytes(unit->operands) == WORD_BYTES;
 }
 
+bool unit_left_is_read(const Target *target, const Op *dot)
+{
+    const Unit *unit = op_int(dot, ATTR_TA, 0) ? unit_of_dot(target, dot) : NULL;
+    return unit && unit_reads_left(unit);
+}
+
 Layout unit_group_result(const Unit *unit, const int64_t *extents, int warps, bool turned)
 {
     return turned && unit_reads_left(unit) ? layout_wgmma_turned(extents[0], extents[1], warps)
@@ -168,7 +174,9 @@ enum { WIDE = 16 /* what PLACES_WIDE arranges */ };
 static int32_t place_of(UnitPlaces places, int32_t own)
 {
     static const int32_t turned[] = {4, 2, 1, 8}, wide[] = {1, 8, 2, 4};
+    static const int32_t crossed[] = {1, 4, 2, 8};
     return own >= WIDE || places == PLACES_PLAIN ? own
+           : places == PLACES_CROSSED            ? crossed[log_of(own)]
            : places == PLACES_TURNED             ? turned[log_of(own)]
                                                  : wide[log_of(own)];
 }
@@ -218,6 +226,14 @@ Layout unit_result(const Unit *unit, const int64_t *extents, const int *warps, c
 UnitPlaces unit_places(bool along_k, int64_t extent)
 {
     return along_k ? PLACES_TURNED : extent % WIDE == 0 ? PLACES_WIDE : PLACES_PLAIN;
+}
+
+/* Two rows of 64 bytes lie side by side; which pieces of them are XORed follows from every other
+ * row: lanes beside one another have rows 0, 1, 4 and 5. */
+UnitPlaces unit_places_packed(const Unit *unit, int64_t row_bytes)
+{
+    enum { PAIRED = 64 };
+    return text_same(unit->word, "mma") && row_bytes == PAIRED ? PLACES_CROSSED : PLACES_PLAIN;
 }
 
 Layout unit_left_held(const Unit *unit, const int64_t *extents, const int *warps)

@@ -40,6 +40,9 @@ const Unit *unit_of_dot(const Target *target, const Op *dot);
 /* Can threads read the left operand for it, k along the rows, where it takes shared memory along k
  * alone? */
 bool unit_reads_left(const Unit *unit);
+/* Does this product have its left operand read so? Registers are not written while a product that
+ * reads them is in flight: it is settled before the loop that it is in comes round. */
+bool unit_left_is_read(const Target *target, const Op *dot);
 /* The layout of a group's result; `turned`: threads read the left operand. */
 Layout unit_group_result(const Unit *unit, const int64_t *extents, int warps, bool turned);
 /* Warps that multiply together. */
@@ -50,8 +53,9 @@ Layout unit_layout(const Unit *unit, UnitTile tile);
 /* Can threads read 8 × 8 elements of this type transposed (ldmatrix)? */
 bool unit_turns(const Unit *unit, DType dtype);
 /* Where the first elements of an axis of a result lie: as the instruction has them; those of lanes 1,
- * 2 and 4 apart 4, 2 and 1; or 1, 8 and 2, and the next ones 4. */
-typedef enum UnitPlaces { PLACES_PLAIN, PLACES_TURNED, PLACES_WIDE } UnitPlaces;
+ * 2 and 4 apart 4, 2 and 1; or 1, 8 and 2, and the next ones 4; or 1,
+ * 4 and 2. */
+typedef enum UnitPlaces { PLACES_PLAIN, PLACES_TURNED, PLACES_WIDE, PLACES_CROSSED } UnitPlaces;
 
 /* A result over a grid of warps: the instruction's registers, then its repeats along n, then along
  * m; neighbouring warps have neighbouring instructions. `spread`, by axis: so many repeats lie
@@ -62,6 +66,8 @@ Layout unit_result(const Unit *unit, const int64_t *extents, const int *warps, c
 /* How threads that read an operand of 8 bytes one by one find it in all banks of swizzled rows: half
  * of a warp at a time, four neighbours in each of four rows. An axis that has so much (a warp's). */
 UnitPlaces unit_places(bool along_k, int64_t extent);
+/* The same of a right operand of four bits, along k, in rows of so many swizzled bytes. */
+UnitPlaces unit_places_packed(const Unit *unit, int64_t row_bytes);
 
 /* A left operand m × k that lies as a result over this grid does; warps beside each other have
  * copies. */

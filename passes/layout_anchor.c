@@ -110,12 +110,14 @@ static int fma_run(const Op *dot, int axis, int64_t extent)
 }
 
 /* Products done element by element: a warp holds a near-square patch, so that what it reads of each
- * operand is shared by many lanes. */
+ * operand is shared by many lanes. Of rows that are read four k at once a thread has few, for it
+ * holds them all, and those that come next: more lanes lie along them. */
 static Layout fma_layout(LayoutPass *pass, const Op *dot, const int64_t *extents, int warps)
 {
     static const int order[2] = {1, 0};
     int per_thread[2] = {fma_run(dot, 0, extents[0]), fma_run(dot, 1, extents[1])};
-    int columns = (int)least(8, up_to_power(extents[1]) / per_thread[1]);
+    int most = per_thread[0] == 1 && per_thread[1] > 1 ? pass->lanes / 8 : 8;
+    int columns = (int)least(most, up_to_power(extents[1]) / per_thread[1]);
     int lanes[2] = {pass->lanes / columns, columns};
     int split[2];
     int64_t most_rows = pass->reduces ? up_to_power(extents[0]) / (lanes[0] * per_thread[0]) : 0;
@@ -163,6 +165,10 @@ static UnitPlaces places_of(const Op *op, const Unit *unit, int axis, int64_t ex
     bool turned = op_int(op, axis ? ATTR_TB : ATTR_TA, 0) != 0, along_k = (axis == 1) == turned;
     if (left->kind != TYPE_SHARED || right->kind != TYPE_SHARED) {
         return PLACES_PLAIN;
+    }
+    if (axis == 1 && along_k && dtype_is_packed(right->dtype)) {
+        int64_t bits = poly_capacity(right->dims[right->rank - 1]) * dtype_bits(right->dtype);
+        return unit_places_packed(unit, bits / 8);
     }
     if (unit_one_by_one(unit, left->dtype, right->dtype)) {
         return unit_places(along_k, extent);

@@ -122,7 +122,7 @@ START_TEST(operands_agree)
         for (int spread = 1; spread <= 4; spread *= 2) {
             const UnitPlaces places[] = {spread == 1   ? PLACES_TURNED
                                          : spread == 2 ? PLACES_WIDE
-                                                       : PLACES_PLAIN,
+                                                       : PLACES_CROSSED,
                                          spread == 1 ? PLACES_WIDE : PLACES_PLAIN};
             Layout result = unit_result(unit, extents, (int[]){2, 2}, (int[]){1, spread}, places);
             ck_assert(layout_covers(&result, extents));
