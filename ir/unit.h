@@ -52,9 +52,8 @@ int unit_warps(const Unit *unit);
 Layout unit_layout(const Unit *unit, UnitTile tile);
 /* Can threads read 8 × 8 elements of this type transposed (ldmatrix)? */
 bool unit_turns(const Unit *unit, DType dtype);
-/* Where the first elements of an axis of a result lie: as the instruction has them; those of lanes 1,
- * 2 and 4 apart 4, 2 and 1; or 1, 8 and 2, and the next ones 4; or 1,
- * 4 and 2. */
+/* Where the first elements of an axis of a result lie: as the instruction has them; those of lanes
+ * 1, 2 and 4 apart 4, 2 and 1; or 1, 8 and 2, and the next ones 4; or 1, 4 and 2. */
 typedef enum UnitPlaces { PLACES_PLAIN, PLACES_TURNED, PLACES_WIDE, PLACES_CROSSED } UnitPlaces;
 
 /* A result over a grid of warps: the instruction's registers, then its repeats along n, then along
@@ -63,8 +62,9 @@ typedef enum UnitPlaces { PLACES_PLAIN, PLACES_TURNED, PLACES_WIDE, PLACES_CROSS
  * contiguous along that axis for all of them at once. `places`: by axis. */
 Layout unit_result(const Unit *unit, const int64_t *extents, const int *warps, const int *spread,
                    const UnitPlaces *places);
-/* How threads that read an operand of 8 bytes one by one find it in all banks of swizzled rows: half
- * of a warp at a time, four neighbours in each of four rows. An axis that has so much (a warp's). */
+/* How threads that read an operand of 8 bytes one by one find it in all banks of swizzled rows:
+ * half of a warp at a time, four neighbours in each of four rows. An axis that has so much (a
+ * warp's). */
 UnitPlaces unit_places(bool along_k, int64_t extent);
 /* The same of a right operand of four bits, along k, in rows of so many swizzled bytes. */
 UnitPlaces unit_places_packed(const Unit *unit, int64_t row_bytes);
@@ -88,12 +88,13 @@ UnitDepth unit_depth_plain(const Unit *unit, int64_t k);
 UnitDepth unit_depth_runs(const Unit *unit, int64_t k, int row, int apart);
 /* A thread's own k are pairs, and those of the lanes beside one another follow: where k runs along
  * rows of swizzled shared memory, lanes meet every second row of it, in banks of its own. A left
- * operand that is contiguous along k is then read from all banks by lanes whose rows are `turned`. */
+ * operand that is contiguous along k is then read from all banks by lanes whose rows are `turned`.
+ */
 UnitDepth unit_depth_pairs(const Unit *unit, int64_t k);
 /* Is that the order for operands of these types in memory? `k_is_row`: of the right one. */
 bool unit_in_pairs(const Unit *unit, DType left, DType right, bool k_is_row);
-/* Do threads read each element by itself, k as it is? An instruction of several registers of 8 bytes
- * wants them side by side, which neighbours in memory are not: each would be moved. */
+/* Do threads read each element by itself, k as it is? An instruction of several registers of 8
+ * bytes wants them side by side, which neighbours in memory are not: each would be moved. */
 bool unit_one_by_one(const Unit *unit, DType left, DType right);
 /* A left operand that lies as a result does (tile m × k). False: its threads would need elements of
  * one another. */

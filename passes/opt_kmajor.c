@@ -10,11 +10,12 @@
  *                                     %d = dot %0, %3 : i32[M, N]
  *
  * The unit of warp groups reads operands of 16 bits from shared memory either way, all others only
- * where k is contiguous (units.def: along_k); for a left one of 32 bits threads may read it. Instructions of single warps take any, at a fraction
- * of its rate. A copy takes one launch at the memory's rate, and is pitched: rows of any length are
- * such as the copy engine walks. It pays where each element is multiplied often enough, and where
- * the product is long beside a launch. Only inputs that nothing writes are copied. Requires the
- * tensor stage. Changes no bits of integers; sums of floats are added in the unit's order. */
+ * where k is contiguous (units.def: along_k); for a left one of 32 bits threads may read it.
+ * Instructions of single warps take any, at a fraction of its rate. A copy takes one launch at the
+ * memory's rate, and is pitched: rows of any length are such as the copy engine walks. It pays
+ * where each element is multiplied often enough, and where the product is long beside a launch.
+ * Only inputs that nothing writes are copied. Requires the tensor stage. Changes no bits of
+ * integers; sums of floats are added in the unit's order. */
 #include "ir/build.h"
 #include "ir/schedule.h"
 #include "ir/target.h"
@@ -46,7 +47,7 @@ typedef struct Turner {
 
 /* ---- what is read so ---- */
 
-/* The unit that takes these operands along k alone; NULL: there is none, or it takes them anyhow. */
+/* The unit that takes these operands along k alone; NULL: none, or it takes them anyhow. */
 static const Unit *unit_along_k(const Func *func, const Op *dot)
 {
     bool rounded = an_rounded(dot);

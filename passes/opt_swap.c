@@ -8,10 +8,10 @@
  *
  * A matrix unit of warp groups takes rows by the 64 and columns by few: 300 rows are 320 or 384 of
  * the one and 304 of the other. Both ways are reckoned by the model that chooses tiles
- * (an_waves.h). Of 32-bit operands (tf32) it takes the right one along k alone, and lets threads read
- * the left one as it lies: `a @ b` is multiplied swapped. The result leaves through shared memory, where it is written turned, element by
- * element; what is done with it must be element by element, too. Requires the tensor stage. Changes
- * no bits. */
+ * (an_waves.h). Of 32-bit operands (tf32) it takes the right one along k alone, and lets threads
+ * read the left one as it lies: `a @ b` is multiplied swapped. The result leaves through shared
+ * memory, where it is written turned, element by element; what is done with it must be element by
+ * element, too. Requires the tensor stage. Changes no bits. */
 #include "ir/build.h"
 #include "ir/schedule.h"
 #include "ir/target.h"

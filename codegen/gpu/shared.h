@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tiles of shared memory, element by element (shared.c): for what GPUs share and for the emitters of
- * one. */
+/* Tiles of shared memory, element by element (shared.c): for what GPUs share and for the emitters
+ * of one. */
 #ifndef TESSERA_CODEGEN_GPU_SHARED_H
 #define TESSERA_CODEGEN_GPU_SHARED_H
 

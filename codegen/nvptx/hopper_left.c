@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sm_90a: a left operand that threads read for the matrix unit. It takes elements of 32 bits from
- * shared memory along k alone, but from registers in any way. A tile with k along its rows is read as
- * the result lies (layout_wgmma_turned): a thread's rows are neighbours there, and lanes beside one
- * another meet all banks. */
+ * shared memory along k alone, but from registers in any way. A tile with k along its rows is read
+ * as the result lies (layout_wgmma_turned): a thread's rows are neighbours there, and lanes beside
+ * one another meet all banks. */
 #include "codegen/gpu/shared.h"
 #include "codegen/nvptx/hopper.h"
 #include "ir/unit.h"

@@ -107,8 +107,8 @@ START_TEST(wgmma_shapes_are_covered)
 END_TEST
 
 /* Where threads find a left operand of 32-bit elements, rows side by side: a thread's rows are
- * neighbours, and lanes that read at once (four of k, and those beside them) all meet other banks of
- * rows of 128 bytes. */
+ * neighbours, and lanes that read at once (four of k, and those beside them) all meet other banks
+ * of rows of 128 bytes. */
 START_TEST(turned_rows_meet_all_banks)
 {
     for (int64_t m = 64; m <= 256; m *= 2) {
