@@ -255,6 +255,31 @@ Layout unit_left_held(const Unit *unit, const int64_t *extents, const int *warps
     return layout;
 }
 
+Layout unit_left_read(const Layout *result, int64_t k)
+{
+    enum { LANE_K = 2, HALF_K = 4, SECOND_ROW = 1 /* the bit of a result's register */ };
+    Layout layout = {.rank = 2};
+    add_bit(&layout, IN_REGISTER, 0, result->basis[IN_REGISTER][SECOND_ROW][0]);
+    for (int32_t at = HALF_K; at < k; at *= 2) {
+        add_bit(&layout, IN_REGISTER, 1, at);
+    }
+    for (int i = SECOND_ROW + 1; i < result->bits[IN_REGISTER]; i++) {
+        if (result->basis[IN_REGISTER][i][0]) {
+            add_bit(&layout, IN_REGISTER, 0, result->basis[IN_REGISTER][i][0]);
+        }
+    }
+    for (int32_t at = 1; at < 1 << LANE_K; at *= 2) {
+        add_bit(&layout, IN_LANE, 1, at);
+    }
+    for (int i = LANE_K; i < result->bits[IN_LANE]; i++) {
+        add_bit(&layout, IN_LANE, 0, result->basis[IN_LANE][i][0]);
+    }
+    for (int i = 0; i < result->bits[IN_WARP]; i++) {
+        add_bit(&layout, IN_WARP, 0, result->basis[IN_WARP][i][0]);
+    }
+    return layout;
+}
+
 /* ---- depths ---- */
 
 UnitDepth unit_depth_plain(const Unit *unit, int64_t k)

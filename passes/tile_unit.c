@@ -94,8 +94,8 @@ static const char *why_not_unit(Func *func, const char *operands, const Unit *ne
     }
     if (!operands_suit(near, tiles)) {
         return arena_printf(func->arena,
-                            "%s operands: the matrix unit wants 8 bits with k contiguous in both "
-                            "(x @ w.T)",
+                            "%s operands: the matrix unit of warp groups wants k contiguous in "
+                            "both (x @ w.T, or copies: kmajor)",
                             operands);
     }
     if (tiles_suit(near, tiles)) {

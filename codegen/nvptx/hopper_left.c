@@ -7,54 +7,14 @@
 #include "codegen/nvptx/hopper.h"
 #include "ir/unit.h"
 
-enum {
-    LANE_K = 2,   /* bits of a lane that move along k; those of a row follow */
-    HALF_K = 4,   /* what the second register of a row has */
-    ROWS_BIT = 1, /* the register bit of a result that is its second row */
-    MOST_RUN = 4
-};
+enum { MOST_RUN = 4 };
 
 typedef struct Left {
     GpuEmitter *em;
     SharedTile tile;
-    Layout *layout; /* axes m and k; registers: an instruction's, its steps along k, its repeats */
+    Layout *layout; /* unit_left_read */
     int64_t m;
 } Left;
-
-static void add_bit(Layout *layout, LayoutIn in, int axis, int32_t value)
-{
-    layout->basis[in][layout->bits[in]++][axis] = value;
-}
-
-/* Bits of the result's rows but for the one of an instruction, in order. */
-static void add_repeats(Layout *layout, const Layout *result)
-{
-    for (int i = ROWS_BIT + 1; i < result->bits[IN_REGISTER]; i++) {
-        if (result->basis[IN_REGISTER][i][0]) {
-            add_bit(layout, IN_REGISTER, 0, result->basis[IN_REGISTER][i][0]);
-        }
-    }
-}
-
-static Layout left_layout(const Layout *result, int64_t k)
-{
-    Layout layout = {.rank = 2};
-    add_bit(&layout, IN_REGISTER, 0, result->basis[IN_REGISTER][ROWS_BIT][0]);
-    for (int32_t at = HALF_K; at < k; at *= 2) {
-        add_bit(&layout, IN_REGISTER, 1, at);
-    }
-    add_repeats(&layout, result);
-    for (int32_t at = 1; at < 1 << LANE_K; at *= 2) {
-        add_bit(&layout, IN_LANE, 1, at);
-    }
-    for (int i = LANE_K; i < result->bits[IN_LANE]; i++) {
-        add_bit(&layout, IN_LANE, 0, result->basis[IN_LANE][i][0]);
-    }
-    for (int i = 0; i < result->bits[IN_WARP]; i++) {
-        add_bit(&layout, IN_WARP, 0, result->basis[IN_WARP][i][0]);
-    }
-    return layout;
-}
 
 /* Rows that the tile has not are read as its first one; nobody looks at what they come to. */
 static SharedCoord row_coord(Left *left, int r)
@@ -107,7 +67,7 @@ static int dealt(const int *bits, int n, int i)
 LLVMValueRef *hopper_read_left(GpuEmitter *em, const Op *op, const Access *access, int64_t k)
 {
     Type result = op->results[0]->type;
-    Layout layout = left_layout(result->layout, k);
+    Layout layout = unit_left_read(result->layout, k);
     Left left = {.em = em,
                  .tile = gpu_shared_tile(em, access),
                  .layout = arena_copy(em->arena, &layout, sizeof layout),

@@ -135,6 +135,23 @@ static bool choose_depth(const Op *op, const Unit *unit, const Target *target, i
     return true;
 }
 
+void matrix_left_tally(Walk *walk, const Op *op, double times)
+{
+    Fragments f = {.walk = walk, .access = op_access_nth(op, 0), .in_byte = 1};
+    Type memory = f.access.memory->type;
+    const Layout *result = op->results[0]->type->layout;
+    if (!result) {
+        return;
+    }
+    f.dtype = memory->dtype;
+    f.bytes = dtype_bytes(f.dtype);
+    f.layout = unit_left_read(result, poly_capacity(memory->dims[memory->rank - 2]));
+    f.report = access_report(walk->user, op, SHARED_LOADS, f.access.memory);
+    for (int warp = 0; warp < walk->warps; warp++) {
+        tally_own(&f, warp, times);
+    }
+}
+
 void matrix_tally(Walk *walk, const Op *op, const Unit *unit, double times)
 {
     Tally *tally = walk->user;
