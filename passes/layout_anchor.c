@@ -110,14 +110,12 @@ static int fma_run(const Op *dot, int axis, int64_t extent)
 }
 
 /* Products done element by element: a warp holds a near-square patch, so that what it reads of each
- * operand is shared by many lanes. Of rows that are read four k at once a thread has few, for it
- * holds them all, and those that come next: more lanes lie along them. */
+ * operand is shared by many lanes. */
 static Layout fma_layout(LayoutPass *pass, const Op *dot, const int64_t *extents, int warps)
 {
     static const int order[2] = {1, 0};
     int per_thread[2] = {fma_run(dot, 0, extents[0]), fma_run(dot, 1, extents[1])};
-    int most = per_thread[0] == 1 && per_thread[1] > 1 ? pass->lanes / 8 : 8;
-    int columns = (int)least(most, up_to_power(extents[1]) / per_thread[1]);
+    int columns = (int)least(8, up_to_power(extents[1]) / per_thread[1]);
     int lanes[2] = {pass->lanes / columns, columns};
     int split[2];
     int64_t most_rows = pass->reduces ? up_to_power(extents[0]) / (lanes[0] * per_thread[0]) : 0;

@@ -116,7 +116,9 @@ static int64_t choose_warps(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n
     int operand = dtype_bytes(plan->dot->operands[0]->type->dtype);
     int64_t four = (int64_t)4 * 256 * SWIZZLED; /* two blocks' slots of two tiles of 128 rows */
     int64_t row = four > func->target->shared_bytes ? SWIZZLED / 2 : SWIZZLED;
-    return larger(unit->k, row / operand);
+    /* Few elements of 8 bytes make a row: with two of a ring's a step, warps wait half as often. */
+    bool ring = func->target->roles && tile_operands_stay_out(func, plan->dot);
+    return larger(unit->k, row / operand * (operand == 8 && ring ? 2 : 1));
 }
 
 /* Products of one matrix after the other are summed. */
