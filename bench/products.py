@@ -58,26 +58,34 @@ def matmul_tf32(form, n):
     return load
 
 
-def matmul_f8(n):
-    """8-bit floats; both peers are cuBLAS: sums as ours, or all in the matrix unit."""
+def eight_bits(program, form):
+    return f"bench/programs/{program}" + ("" if form == "nt" else f"_{form}")
+
+
+def matmul_f8(n, form="nt"):
+    """8-bit floats; both peers are cuBLAS: sums as ours, or all in the matrix unit. It takes NT
+    alone, and is given that where we multiply NN."""
     a, b = random("f8e4m3", n, n), random("f8e4m3", n, n)
+    given = b if form == "nt" else b.T.contiguous()
     y, one = random("bf16", n, n), torch.ones((), device="cuda")
 
     def library(fast):
         return lambda: torch._scaled_mm(a, b.T, one, one, out_dtype=torch.bfloat16,
                                         use_fast_accum=fast)
 
-    return Workload("bench/programs/matmul_f8", f"matmul NT f8e4m3 {n}×{n}×{n}", {"T": "f8e4m3"},
-                    {"a": a, "b": b}, y, 2 * n**3, "TFLOP/s",
+    return Workload(eight_bits("matmul_f8", form), f"matmul {form.upper()} f8e4m3 {n}×{n}×{n}",
+                    {"T": "f8e4m3"}, {"a": a, "b": given}, y, 2 * n**3, "TFLOP/s",
                     {"cuBLAS": library(False), "cuBLAS fast sums": library(True)},
                     lambda: a.float() @ b.T.float(), 8e-3, {"cuBLAS": 1.0})
 
 
-def matmul_i8(n):
+def matmul_i8(n, form="nt"):
     a, b = (torch.randint(-128, 128, (n, n), dtype=torch.int8, device="cuda") for _ in range(2))
     y = torch.empty(n, n, dtype=torch.int32, device="cuda")
-    return Workload("bench/programs/matmul_i8", f"matmul NT i8 {n}×{n}×{n}", {}, {"a": a, "b": b},
-                    y, 2 * n**3, "TFLOP/s", {"cuBLAS": lambda: torch._int_mm(a, b.T)},
+    given = b if form == "nt" else b.T.contiguous()
+    return Workload(eight_bits("matmul_i8", form), f"matmul {form.upper()} i8 {n}×{n}×{n}", {},
+                    {"a": a, "b": given}, y, 2 * n**3, "TFLOP/s",
+                    {"cuBLAS": lambda: torch._int_mm(a, b.T)},
                     lambda: a.double() @ b.T.double(), 0, {"cuBLAS": 1.2})
 
 
@@ -128,10 +136,13 @@ SUITE = {
                                                  {"cuBLAS": 1.0}) for form in ("", "nt", "tn")},
     **{f"matmul-f32-{n}": named(matmul, "f32", "nn", n, n, n, {"cuBLAS": 1.0})
        for n in (8192, 2048, 1024)},
-    "matmul-f64": named(matmul, "f64", "nn", 4096, 4096, 4096, {"cuBLAS": 1.0}),
-    **{f"matmul-tf32-{form}": named(matmul_tf32, form, 4096) for form in ("nn", "nt")},
+    **{f"matmul-f64{form and '-' + form}": named(matmul, "f64", form or "nn", 4096, 4096, 4096,
+                                                 {"cuBLAS": 1.0}) for form in ("", "nt", "tn")},
+    **{f"matmul-tf32-{form}": named(matmul_tf32, form, 4096) for form in ("nn", "nt", "tn")},
     **{f"matmul-f8-{n}": named(matmul_f8, n) for n in (8192, 4096, 2048)},
+    "matmul-f8-nn-4096": named(matmul_f8, 4096, "nn"),
     **{f"matmul-i8-{n}": named(matmul_i8, n) for n in (8192, 4096, 2048)},
+    "matmul-i8-nn-4096": named(matmul_i8, 4096, "nn"),
     "linear-8192": lambda: linear("bf16", 8192, 8192, 8192),
     "linear-4096": lambda: linear("bf16", 4096, 4096, 4096),
     "linear-2048": lambda: linear("bf16", 2048, 2048, 2048),

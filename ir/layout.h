@@ -70,6 +70,10 @@ Layout layout_blocked(int rank, const int64_t *extents, const int *order, const 
  * …, then (when a group has more than 64 rows) rows 64, …: a group's rows are contiguous.
  * Groups without rows of their own hold copies. */
 Layout layout_wgmma_acc(int64_t m, int64_t n, int warps);
+/* The same with its rows in another order, for left operands of 32-bit elements that lie with rows
+ * side by side: a thread's rows are neighbours, two (of 64 rows a group) or four; four lanes that
+ * share k, and their neighbours 16 rows away, meet all banks of swizzled shared memory. */
+Layout layout_wgmma_turned(int64_t m, int64_t n, int warps);
 
 /* Shared tiles: bytes from the start of one ring slot to element (row, col). The slot is held
  * as column chunks of `swizzle` bytes (0: one chunk, rows contiguous), each rows × swizzle

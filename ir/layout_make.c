@@ -94,6 +94,27 @@ Layout layout_wgmma_acc(int64_t m, int64_t n, int warps)
     return layout;
 }
 
+Layout layout_wgmma_turned(int64_t m, int64_t n, int warps)
+{
+    static const int32_t pairs[] = {16, 2, 4, 1, 8, 32}, fours[] = {16, 4, 8, 1, 32, 64, 2};
+    int64_t groups = warps < 4 ? 1 : warps / 4, whole = 128 * groups;
+    bool four = m % whole == 0 && (m / whole & (m / whole - 1)) == 0;
+    int n_bits = four ? sizeof fours / sizeof *fours : sizeof pairs / sizeof *pairs;
+    Layout layout = layout_wgmma_acc(m, n, warps);
+    for (int in = IN_REGISTER; in < IN_COUNT; in++) {
+        for (int i = 0; i < layout.bits[in]; i++) {
+            int32_t *row = &layout.basis[in][i][0];
+            for (int bit = 0; bit < n_bits; bit++) {
+                if (*row == 1 << bit) {
+                    *row = four ? fours[bit] : pairs[bit];
+                    break;
+                }
+            }
+        }
+    }
+    return layout;
+}
+
 /* ---- shared tiles ---- */
 
 /* Which 16-byte piece of its row holds a piece: the engine XORs address bits 4… with bits 7…. */

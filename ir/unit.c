@@ -97,6 +97,24 @@ const Unit *unit_of_dot(const Target *target, const Op *dot)
                      rounded ? DT_TF32 : right.memory->type->dtype, dot->results[0]->type->dtype);
 }
 
+bool unit_reads_left(const Unit *unit)
+{
+    enum { WORD_BYTES = 4 };
+    return unit->along_k && dtype_bytes(unit->operands) == WORD_BYTES;
+}
+
+bool unit_left_is_read(const Target *target, const Op *dot)
+{
+    const Unit *unit = op_int(dot, ATTR_TA, 0) ? unit_of_dot(target, dot) : NULL;
+    return unit && unit_reads_left(unit);
+}
+
+Layout unit_group_result(const Unit *unit, const int64_t *extents, int warps, bool turned)
+{
+    return turned && unit_reads_left(unit) ? layout_wgmma_turned(extents[0], extents[1], warps)
+                                           : layout_wgmma_acc(extents[0], extents[1], warps);
+}
+
 int unit_warps(const Unit *unit)
 {
     return unit->out ? 1 : GROUP_WARPS;
@@ -141,7 +159,42 @@ bool unit_turns(const Unit *unit, DType dtype)
     return text_same(unit->word, "mma") && dtype == unit->operands && dtype_bits(dtype) == 16;
 }
 
-Layout unit_result(const Unit *unit, const int64_t *extents, const int *warps, const int *spread)
+static int log_of(int64_t power)
+{
+    int log = 0;
+    while ((int64_t)1 << log < power) {
+        log++;
+    }
+    return log;
+}
+
+enum { WIDE = 16 /* what PLACES_WIDE arranges */ };
+
+/* Where an axis' first bits go. */
+static int32_t place_of(UnitPlaces places, int32_t own)
+{
+    static const int32_t turned[] = {4, 2, 1, 8}, wide[] = {1, 8, 2, 4};
+    static const int32_t crossed[] = {1, 4, 2, 8};
+    return own >= WIDE || places == PLACES_PLAIN ? own
+           : places == PLACES_CROSSED            ? crossed[log_of(own)]
+           : places == PLACES_TURNED             ? turned[log_of(own)]
+                                                 : wide[log_of(own)];
+}
+
+static void place_bits(Layout *layout, const UnitPlaces *places)
+{
+    for (int in = IN_REGISTER; in < IN_COUNT; in++) {
+        for (int i = 0; i < layout->bits[in]; i++) {
+            for (int axis = 0; axis < 2; axis++) {
+                int32_t *at = &layout->basis[in][i][axis];
+                *at = *at ? place_of(places[axis], *at) : 0;
+            }
+        }
+    }
+}
+
+Layout unit_result(const Unit *unit, const int64_t *extents, const int *warps, const int *spread,
+                   const UnitPlaces *places)
 {
     Layout layout = unit_layout(unit, UNIT_OUT);
     const int own[] = {unit->m, unit->n};
@@ -156,6 +209,9 @@ Layout unit_result(const Unit *unit, const int64_t *extents, const int *warps, c
             add_bit(&layout, IN_REGISTER, axis, at);
         }
         int64_t at = own[axis] * spread[axis];
+        for (; places[axis] == PLACES_WIDE && at < WIDE; at *= 2) {
+            add_bit(&layout, IN_REGISTER, axis, at);
+        }
         for (int warp = 1; warp < warps[axis]; warp *= 2, at *= 2) {
             add_bit(&layout, IN_WARP, axis, at < extents[axis] ? at : 0);
         }
@@ -163,7 +219,21 @@ Layout unit_result(const Unit *unit, const int64_t *extents, const int *warps, c
             add_bit(&layout, IN_REGISTER, axis, at);
         }
     }
+    place_bits(&layout, places);
     return layout;
+}
+
+UnitPlaces unit_places(bool along_k, int64_t extent)
+{
+    return along_k ? PLACES_TURNED : extent % WIDE == 0 ? PLACES_WIDE : PLACES_PLAIN;
+}
+
+/* Two rows of 64 bytes lie side by side; which pieces of them are XORed follows from every other
+ * row: lanes beside one another have rows 0, 1, 4 and 5. */
+UnitPlaces unit_places_packed(const Unit *unit, int64_t row_bytes)
+{
+    enum { PAIRED = 64 };
+    return text_same(unit->word, "mma") && row_bytes == PAIRED ? PLACES_CROSSED : PLACES_PLAIN;
 }
 
 Layout unit_left_held(const Unit *unit, const int64_t *extents, const int *warps)
@@ -185,16 +255,32 @@ Layout unit_left_held(const Unit *unit, const int64_t *extents, const int *warps
     return layout;
 }
 
-/* ---- depths ---- */
-
-static int log_of(int64_t power)
+Layout unit_left_read(const Layout *result, int64_t k)
 {
-    int log = 0;
-    while ((int64_t)1 << log < power) {
-        log++;
+    enum { LANE_K = 2, HALF_K = 4, SECOND_ROW = 1 /* the bit of a result's register */ };
+    Layout layout = {.rank = 2};
+    add_bit(&layout, IN_REGISTER, 0, result->basis[IN_REGISTER][SECOND_ROW][0]);
+    for (int32_t at = HALF_K; at < k; at *= 2) {
+        add_bit(&layout, IN_REGISTER, 1, at);
     }
-    return log;
+    for (int i = SECOND_ROW + 1; i < result->bits[IN_REGISTER]; i++) {
+        if (result->basis[IN_REGISTER][i][0]) {
+            add_bit(&layout, IN_REGISTER, 0, result->basis[IN_REGISTER][i][0]);
+        }
+    }
+    for (int32_t at = 1; at < 1 << LANE_K; at *= 2) {
+        add_bit(&layout, IN_LANE, 1, at);
+    }
+    for (int i = LANE_K; i < result->bits[IN_LANE]; i++) {
+        add_bit(&layout, IN_LANE, 0, result->basis[IN_LANE][i][0]);
+    }
+    for (int i = 0; i < result->bits[IN_WARP]; i++) {
+        add_bit(&layout, IN_WARP, 0, result->basis[IN_WARP][i][0]);
+    }
+    return layout;
 }
+
+/* ---- depths ---- */
 
 UnitDepth unit_depth_plain(const Unit *unit, int64_t k)
 {
@@ -255,6 +341,42 @@ UnitDepth unit_depth_runs(const Unit *unit, int64_t k, int row, int apart)
     }
     deal(&depth, unit, lanes, &next);
     return depth;
+}
+
+UnitDepth unit_depth_pairs(const Unit *unit, int64_t k)
+{
+    UnitDepth depth = unit_depth_plain(unit, k);
+    int own = log_of(unit->k);
+    int32_t registers = bits_of(unit, IN_REGISTER), lanes = bits_of(unit, IN_LANE), next = 1;
+    int32_t first = registers & -registers;
+    deal(&depth, unit, first, &next);
+    if (!first && k % (2 * unit->k) == 0) { /* in two instructions */
+        depth.bit[own] = next;
+        next *= 2;
+    }
+    deal(&depth, unit, lanes, &next);
+    deal(&depth, unit, registers & ~first, &next);
+    return depth;
+}
+
+static bool as_they_are(const Unit *unit, DType left, DType right, int bytes)
+{
+    return text_same(unit->word, "mma") && dtype_bytes(unit->operands) == bytes &&
+           dtype_bytes(left) == bytes && dtype_bytes(right) == bytes;
+}
+
+bool unit_in_pairs(const Unit *unit, DType left, DType right, bool k_is_row)
+{
+    enum { WORD_BYTES = 4, LONG_BYTES = 8 };
+    return k_is_row &&
+           (as_they_are(unit, left, right, WORD_BYTES) ||
+            (as_they_are(unit, left, right, LONG_BYTES) && !unit_one_by_one(unit, left, right)));
+}
+
+bool unit_one_by_one(const Unit *unit, DType left, DType right)
+{
+    enum { LONG_BYTES = 8 };
+    return as_they_are(unit, left, right, LONG_BYTES) && bits_of(unit, IN_REGISTER) != 0;
 }
 
 /* Bits of the registers of a result along n, as if it went on for ever: value of the i-th. */
@@ -328,27 +450,25 @@ static int32_t at_depth(const UnitDepth *depth, int32_t own)
     return at;
 }
 
-/* What a result spreads an axis of the instruction by. */
-static int32_t spread_of(const Layout *out, const Layout *result, int axis)
+/* Where a result has what lies at `own` along an axis of the instruction. */
+static int32_t placed(const Layout *out, const Layout *result, int axis, int32_t own)
 {
+    int32_t at = 0;
     for (int in = IN_REGISTER; in <= IN_LANE; in++) {
         for (int i = 0; i < out->bits[in]; i++) {
-            if (out->basis[in][i][axis]) {
-                return result->basis[in][i][axis] / out->basis[in][i][axis];
-            }
+            at |= out->basis[in][i][axis] & own ? result->basis[in][i][axis] : 0;
         }
     }
-    return 1;
+    return at;
 }
 
 Layout unit_operand(const Unit *unit, UnitTile side, const Layout *result, const UnitDepth *depth)
 {
     Layout own = unit_layout(unit, side), layout = own, out = unit_layout(unit, UNIT_OUT);
     int axis = side == UNIT_LEFT ? 0 : 1;
-    int32_t spread = spread_of(&out, result, axis);
     for (int in = IN_REGISTER; in <= IN_LANE; in++) {
         for (int i = 0; i < own.bits[in]; i++) {
-            layout.basis[in][i][0] *= spread;
+            layout.basis[in][i][0] = placed(&out, result, axis, own.basis[in][i][0]);
             layout.basis[in][i][1] = at_depth(depth, own.basis[in][i][1]);
         }
     }

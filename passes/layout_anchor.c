@@ -146,7 +146,8 @@ static int unit_spread(LayoutPass *pass, const Op *op, const Unit *unit, int axi
     bool turned = op_int(op, axis ? ATTR_TB : ATTR_TA, 0) != 0, along_k = (axis == 1) == turned;
     DType dtype = access.memory->type->dtype;
     int spread = pass->func->target->vector_bytes / dtype_bytes(dtype);
-    if (access.memory->type->kind != TYPE_SHARED || along_k || unit_turns(unit, dtype)) {
+    if (access.memory->type->kind != TYPE_SHARED || along_k || unit_turns(unit, dtype) ||
+        unit_one_by_one(unit, dtype, dtype)) {
         return 1;
     }
     while (spread > 1 && rows % spread != 0) {
@@ -155,25 +156,46 @@ static int unit_spread(LayoutPass *pass, const Op *op, const Unit *unit, int axi
     return spread;
 }
 
+/* Where an axis of the result has the places that its operand in shared memory is read at. */
+static UnitPlaces places_of(const Op *op, const Unit *unit, int axis, int64_t extent)
+{
+    Type left = op_access_nth(op, 0).memory->type, right = op_access_nth(op, 1).memory->type;
+    bool turned = op_int(op, axis ? ATTR_TB : ATTR_TA, 0) != 0, along_k = (axis == 1) == turned;
+    if (left->kind != TYPE_SHARED || right->kind != TYPE_SHARED) {
+        return PLACES_PLAIN;
+    }
+    if (axis == 1 && along_k && dtype_is_packed(right->dtype)) {
+        int64_t bits = poly_capacity(right->dims[right->rank - 1]) * dtype_bits(right->dtype);
+        return unit_places_packed(unit, bits / 8);
+    }
+    if (unit_one_by_one(unit, left->dtype, right->dtype)) {
+        return unit_places(along_k, extent);
+    }
+    bool pairs = unit_in_pairs(unit, left->dtype, right->dtype, !op_int(op, ATTR_TB, 0));
+    return pairs && along_k ? PLACES_TURNED : PLACES_PLAIN;
+}
+
 Layout layout_of_product(LayoutPass *pass, const Op *op)
 {
     int64_t extents[MAX_RANK];
     int grid[2], spread[2], warps = layout_warps(pass, op->parent);
+    UnitPlaces places[2] = {PLACES_PLAIN, PLACES_PLAIN};
     const Unit *unit = unit_of_dot(pass->func->target, op);
     layout_extents(pass, op->results[0]->type, extents);
     if (!unit) {
         return fma_layout(pass, op, extents, warps);
     }
     if (unit_warps(unit) > 1) {
-        return layout_wgmma_acc(extents[0], extents[1], warps);
+        return unit_group_result(unit, extents, warps, op_int(op, ATTR_TA, 0) != 0);
     }
     unit_grid(pass, op, unit, extents, grid);
     for (int axis = 0; axis < 2; axis++) {
         int64_t warp = (int64_t)(axis ? unit->n : unit->m) * grid[axis];
         bool whole = extents[axis] % warp == 0;
         spread[axis] = whole ? unit_spread(pass, op, unit, axis, extents[axis] / warp) : 1;
+        places[axis] = whole ? places_of(op, unit, axis, extents[axis] / grid[axis]) : PLACES_PLAIN;
     }
-    return unit_result(unit, extents, grid, spread);
+    return unit_result(unit, extents, grid, spread, places);
 }
 
 /* As a result lies, over the warps' rows: those beside each other hold copies. */

@@ -370,10 +370,46 @@ static void legalize_load(LayoutPass *pass, Op *op)
     }
 }
 
-static void legalize_store(LayoutPass *pass, Op *op)
+/* The same with registers numbered so that neighbours along the last axis follow one another, as
+ * accesses take them: those of a product that is made as its transpose are rows. */
+static const Layout *runs_first(LayoutPass *pass, const Layout *layout)
+{
+    Layout runs = *layout;
+    int axis = layout->rank - 1, n = 0;
+    if (layout_contiguous(layout, axis) > 1 || pass->func->target->family != FAMILY_NVPTX) {
+        return layout; /* wide enough; AMD's scalar registers spill with wider ones (attention) */
+    }
+    for (int bit = 0; bit < runs.bits[IN_REGISTER]; bit++) {
+        int32_t *moved = runs.basis[IN_REGISTER][bit];
+        bool next = moved[axis] == 1 << n;
+        for (int i = 0; i < axis; i++) {
+            next = next && moved[i] == 0;
+        }
+        if (next) {
+            int32_t basis[MAX_RANK];
+            memcpy(basis, moved, sizeof basis);
+            memmove(runs.basis[IN_REGISTER][n + 1], runs.basis[IN_REGISTER][n],
+                    sizeof basis * (size_t)(bit - n));
+            memcpy(runs.basis[IN_REGISTER][n++], basis, sizeof basis);
+            bit = n - 1; /* the next one may stand before it */
+        }
+    }
+    return n == 0 || layout_equal(&runs, layout) ? layout : layout_intern(pass, runs);
+}
+
+static void legalize_shared_store(LayoutPass *pass, Op *op)
 {
     int at = op->n_operands - 1;
     want_any(pass, op, at);
+    if (op->operands[at]->type->layout) {
+        want(pass, op, at, runs_first(pass, op->operands[at]->type->layout));
+    }
+}
+
+static void legalize_store(LayoutPass *pass, Op *op)
+{
+    int at = op->n_operands - 1;
+    legalize_shared_store(pass, op);
     Type type = op->operands[at]->type;
     const Layout *better = type->layout ? coalesced_instead(pass, op, type, type->layout) : NULL;
     if (better) {
@@ -483,7 +519,7 @@ static void legalize_op(LayoutPass *pass, Op *op)
     case OP_SCATTER: legalize_effect(pass, op); return;
     case OP_LOAD: legalize_load(pass, op); return;
     case OP_STORE: legalize_store(pass, op); return;
-    case OP_SHARED_STORE: want_any(pass, op, op->n_operands - 1); return;
+    case OP_SHARED_STORE: legalize_shared_store(pass, op); return;
     case OP_SQUEEZE:
         if (!layout_spreads(op->results[0])) {
             want_any(pass, op, 0);

@@ -13,10 +13,13 @@
  * A warp group that multiplies alone would leave the matrix unit idle from the end of a product to
  * the issue of the next one; several cover for each other. It holds a slot of the ring longer, so
  * that rings of less than three stay as they are. The last step hands its slot (and its turn) back
- * inside of the loop: behind it an assembler puts work on the result first. Requires: stage.
+ * inside of the loop: behind it an assembler puts work on the result first. Products whose left
+ * operand threads read for the unit (tf32) stay as they are: the next step's reads would overwrite
+ * what is in flight. Requires: stage.
  * Changes no bits. */
 #include "ir/build.h"
 #include "ir/schedule.h"
+#include "ir/unit.h"
 #include "passes/pass.h"
 
 enum { GROUP_WARPS = 4, MOST_FLIGHTS = 4, LEAST_SLOTS = 3 };
@@ -80,7 +83,8 @@ static bool takes_op(Flight *f, Op *op)
 {
     switch (op->kind) {
     case OP_WAIT: return !f->settle;
-    case OP_DOT_ASYNC: return !f->settle && ++f->dots <= MOST_FLIGHTS;
+    case OP_DOT_ASYNC:
+        return !f->settle && ++f->dots <= MOST_FLIGHTS && !unit_left_is_read(f->func->target, op);
     case OP_SETTLE:
         if (f->settle || op_int(op, ATTR_PENDING, 0) || op->n_operands != f->dots) {
             return false;

@@ -18,22 +18,18 @@
 #include "ir/schedule.h"
 #include "ir/target.h"
 #include "ir/unit.h"
+#include "passes/an_copies.h"
 #include "passes/an_width.h"
 #include "passes/pass.h"
 
-/* From the H200 (docs/performance.md): products through registers reach 0.13 of the unit's rate,
- * tiles of the engine half of it, so that a multiplication costs 11 fs less; an element is copied
- * in 1.3 ps, and a launch takes 3 us. */
 enum {
     ROW_BYTES =
         128, /* the engine wants 16; what it brings of a row is then one line of the cache */
-    LEAST_USES = 128,    /* of each element */
-    LEAST_WORK = 1 << 28 /* multiplications */
 };
 
 typedef struct Operand {
     Op *load;
-    bool known, pays; /* its sizes; the copy, by them */
+    CopyWeight copy;
 } Operand;
 
 typedef struct Pitcher {
@@ -69,61 +65,13 @@ static bool lies_badly(const Func *func, const Op *load)
            !an_bulk_rows(&access);
 }
 
-/* ---- does it pay? ---- */
-
-/* Of a range: what it is a part of. */
-static int64_t most_along(Type type, int axis)
-{
-    const DimVar *range = poly_as_range(type->dims[axis]);
-    return poly_most(range ? range->whole : type->dims[axis]);
-}
-
-static int64_t times(int64_t a, int64_t b)
-{
-    int64_t product;
-    return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
-}
-
-/* Times that loops around the op walk an axis element by element. */
-static int64_t rounds(const Op *op)
-{
-    int64_t n = 1;
-    for (const Op *up = op->parent->parent; up; up = up->parent->parent) {
-        const Attr *dims = op_attr(up, ATTR_DIMS);
-        for (int i = 0; dims && i < dims->n && i < up->regions[0]->n_args; i++) {
-            bool range = up->regions[0]->args[i]->type->kind == TYPE_RANGE;
-            n = range ? n : times(n, poly_most(dims->dims[i]));
-        }
-    }
-    return n;
-}
-
-static int64_t most_elements(Type type)
-{
-    int64_t n = 1;
-    for (int i = 0; i < type->rank; i++) {
-        n = times(n, most_along(type, i));
-    }
-    return n;
-}
-
-static void weigh(const Op *dot, Operand *operand)
-{
-    Type a = dot->operands[0]->type;
-    int64_t elements = most_elements(operand->load->operands[0]->type);
-    int64_t work = times(most_elements(dot->results[0]->type), most_along(a, a->rank - 1));
-    work = times(work, rounds(dot));
-    operand->known = work < INT64_MAX && elements < INT64_MAX;
-    operand->pays = operand->known && work >= LEAST_WORK && work / LEAST_USES >= elements;
-}
-
 static void find_operands(Op *op, void *user)
 {
     Pitcher *p = user;
     for (int side = 0; op->kind == OP_DOT && side < 2; side++) {
         Operand operand = {.load = operand_load(op->operands[side])};
         if (operand.load && lies_badly(p->func, operand.load)) {
-            weigh(op, &operand);
+            operand.copy = an_copy_weight(op, operand.load->operands[0]->type);
             ARENA_PUSH(p->func->arena, &p->operands, operand);
         }
     }
@@ -159,7 +107,7 @@ static const char *reason(const Pitcher *p, bool pays)
 {
     bool known = false;
     for (size_t i = 0; i < p->operands.n; i++) {
-        known |= p->operands.items[i].known;
+        known |= p->operands.items[i].copy.known;
     }
     return pays ? "rows are no multiple of 16 bytes: a copy of which they are lets the copy engine "
                   "bring tiles"
@@ -177,7 +125,7 @@ void pass_opt_pitch(Func *func)
     func_walk(func, find_operands, &p);
     bool pays = false;
     for (size_t i = 0; i < p.operands.n; i++) {
-        pays |= p.operands.items[i].pays;
+        pays |= p.operands.items[i].copy.pays;
     }
     if (p.operands.n == 0) {
         return;
@@ -187,7 +135,7 @@ void pass_opt_pitch(Func *func)
     for (size_t i = 0; text_same(on, "on") && i < p.operands.n; i++) {
         const Operand *operand = &p.operands.items[i];
         const Value *tensor = operand->load->operands[0];
-        if ((given || operand->pays) && func->params.items[tensor->index].io == PARAM_IN) {
+        if ((given || operand->copy.pays) && func->params.items[tensor->index].io == PARAM_IN) {
             move_reads(&p, tensor);
         }
     }

@@ -8,13 +8,15 @@
  *
  * A matrix unit of warp groups takes rows by the 64 and columns by few: 300 rows are 320 or 384 of
  * the one and 304 of the other. Both ways are reckoned by the model that chooses tiles
- * (an_waves.h). The result leaves through shared memory, where it is written turned, element by
- * element; what is done with it must be element by element, too. Requires the tensor stage. Changes
- * no bits. */
+ * (an_waves.h). Of 32-bit operands (tf32) it takes the right one along k alone, and lets threads
+ * read the left one as it lies: `a @ b` is multiplied swapped. The result leaves through shared
+ * memory, where it is written turned, element by element; what is done with it must be element by
+ * element, too. Requires the tensor stage. Changes no bits. */
 #include "ir/build.h"
 #include "ir/schedule.h"
 #include "ir/target.h"
 #include "ir/unit.h"
+#include "passes/an_factor.h"
 #include "passes/an_product.h"
 #include "passes/an_width.h"
 #include "passes/pass.h"
@@ -83,8 +85,8 @@ static const Op *load_of(const Value *value, bool *turned)
 {
     const Op *op = value->def;
     *turned = false;
-    while (op && op->kind == OP_PERMUTE) {
-        *turned = !*turned;
+    while (op && (op->kind == OP_PERMUTE || op->kind == OP_TF32)) {
+        *turned ^= op->kind == OP_PERMUTE;
         op = op->operands[0]->def;
     }
     return op && op->kind == OP_LOAD ? op : NULL;
@@ -143,12 +145,24 @@ static double gain_of(const Func *func, const ProductSize *plain, const ProductS
     return 100 * (1 - other / one);
 }
 
-static bool takes(const Func *func, const Op *dot)
+/* The unit of warp groups that multiplies it, if its operands lie well. */
+static const Unit *unit_for(const Func *func, const Op *dot)
 {
-    Type a = dot->operands[0]->type, c = dot->results[0]->type;
-    return c->rank == 2 && dot->n_operands == 2 && c->dtype == DT_F32 &&
-           (a->dtype == DT_F16 || a->dtype == DT_BF16) && func->target->bulk_copy &&
-           unit_first(func->target, "wgmma");
+    Type a = dot->operands[0]->type, b = dot->operands[1]->type, c = dot->results[0]->type;
+    bool plain = c->rank == 2 && dot->n_operands == 2 && c->dtype == DT_F32;
+    bool rounded = an_rounded(dot);
+    return plain && func->target->bulk_copy
+               ? unit_find(func->target, "wgmma", rounded ? DT_TF32 : a->dtype,
+                           rounded ? DT_TF32 : b->dtype, DT_F32)
+               : NULL;
+}
+
+/* Does the unit take the right operand where k is contiguous alone, which it is in the left one? */
+static bool lies_swapped(const Unit *unit, const Op *dot)
+{
+    bool turned[2];
+    bool loads = load_of(dot->operands[0], &turned[0]) && load_of(dot->operands[1], &turned[1]);
+    return unit_reads_left(unit) && loads && !turned[0] && !turned[1];
 }
 
 static void swap(Func *func, Op *dot)
@@ -176,18 +190,22 @@ void pass_opt_swap(Func *func)
     ProductSize plain, swapped;
     func_walk(func, find_dot, &dot);
     Swap s = {.func = func, .dot = dot};
-    if (!dot || !func->target || !rates_of(func->target) || !takes(func, dot) || !is_alone(&s) ||
-        !measure(dot, &plain, &swapped)) {
+    const Unit *unit = dot && func->target && rates_of(func->target) ? unit_for(func, dot) : NULL;
+    bool lies = unit && lies_swapped(unit, dot);
+    if (!unit || (unit->along_k && !lies) || !is_alone(&s) || !measure(dot, &plain, &swapped)) {
         return;
     }
     plain.ops = s.ops;
     swapped.ops = s.ops + TURNED_STORE;
-    double gain = gain_of(func, &plain, &swapped);
-    bool pays = gain > LEAST_GAIN;
+    double gain = lies ? 0 : gain_of(func, &plain, &swapped);
+    bool wide = lies && plain.n > FEW_ROWS;
+    bool pays = wide || gain > LEAST_GAIN;
     const char *on = schedule_word(
         func, "swap", "", pays ? "on" : "off",
-        pays ? "tiles of the transpose fill the device better: %.0f %% less time is expected"
-             : "tiles of the transpose would not fill the device better",
+        wide ? "the matrix unit of warp groups takes the right operand along k alone, as the left "
+               "one lies"
+        : pays ? "tiles of the transpose fill the device better: %.0f %% less time is expected"
+               : "tiles of the transpose would not fill the device better",
         gain);
     if (text_same(on, "on")) {
         swap(func, dot);

@@ -116,7 +116,9 @@ static int64_t choose_warps(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n
     int operand = dtype_bytes(plan->dot->operands[0]->type->dtype);
     int64_t four = (int64_t)4 * 256 * SWIZZLED; /* two blocks' slots of two tiles of 128 rows */
     int64_t row = four > func->target->shared_bytes ? SWIZZLED / 2 : SWIZZLED;
-    return larger(unit->k, row / operand);
+    /* Few elements of 8 bytes make a row: with two of a ring's a step, warps wait half as often. */
+    bool ring = func->target->roles && tile_operands_stay_out(func, plan->dot);
+    return larger(unit->k, row / operand * (operand == 8 && ring ? 2 : 1));
 }
 
 /* Products of one matrix after the other are summed. */
@@ -243,8 +245,9 @@ static int64_t choose_fma_unit(Func *func, const Op *group, TilePlan *plan, Axis
 /* The user's tiles and warps, where there are any. */
 static UnitTiles given_tiles(Func *func, const TilePlan *plan, const AxisPlan *m, const AxisPlan *n)
 {
-    UnitTiles tiles = {.warps = tile_known_warps(func, NULL),
-                       .along_k = tile_along_k(func, plan->dot)};
+    UnitTiles tiles = {
+        .warps = tile_known_warps(func, NULL),
+        .along_k = {tile_along_k(func, plan->dot, 0), tile_along_k(func, plan->dot, 1)}};
     for (int i = 0; i < plan->n; i++) {
         const AxisPlan *axis = &plan->items[i];
         const Line *line = schedule_given(func, "tile", axis->name);

@@ -133,10 +133,10 @@ UnitOperands tile_operands(const Func *func, const Op *dot);
 /* Tiles of a product, as far as they are known; 0: not yet. */
 typedef struct UnitTiles {
     int64_t rows, columns, depth, warps;
-    bool along_k; /* both operands */
+    bool along_k[2]; /* left, right */
 } UnitTiles;
-/* Are both operands loads whose rows run along k? */
-bool tile_along_k(const Func *func, const Op *dot);
+/* Is the operand a load whose rows run along k? */
+bool tile_along_k(const Func *func, const Op *dot, int side);
 /* The row of units.def, or NULL: fused multiply-adds. Records the schedule line. */
 const Unit *tile_unit(Func *func, const UnitOperands *of, DType result, const UnitTiles *tiles);
 /* Warps that the user gives; else those of the launch around the product (NULL: none yet). */

@@ -5,8 +5,8 @@
 #include "ir/errors.h"
 #include "passes/an_factor.h"
 
-/* Is the operand a load whose rows run along k? A mask is a copy in registers, as it lies there. */
-static bool runs_along_k(const Func *func, const Op *dot, int side)
+/* A mask is a copy in registers, as it lies there. */
+bool tile_along_k(const Func *func, const Op *dot, int side)
 {
     const Op *load = dot->operands[side]->def;
     Factored found;
@@ -22,11 +22,6 @@ static bool runs_along_k(const Func *func, const Op *dot, int side)
     return load && turned == (side == 1) && !(masked && side == 1);
 }
 
-bool tile_along_k(const Func *func, const Op *dot)
-{
-    return runs_along_k(func, dot, 0) && runs_along_k(func, dot, 1);
-}
-
 static bool tiles_suit(const Unit *unit, const UnitTiles *tiles)
 {
     return tiles->rows % unit->m == 0 && tiles->columns % unit->n == 0 &&
@@ -35,7 +30,8 @@ static bool tiles_suit(const Unit *unit, const UnitTiles *tiles)
 
 static bool operands_suit(const Unit *unit, const UnitTiles *tiles)
 {
-    return tiles->along_k || !unit->along_k;
+    bool left = tiles->along_k[0] || unit_reads_left(unit);
+    return (left && tiles->along_k[1]) || !unit->along_k;
 }
 
 static bool suits(const Unit *unit, const UnitTiles *tiles)
@@ -98,8 +94,8 @@ static const char *why_not_unit(Func *func, const char *operands, const Unit *ne
     }
     if (!operands_suit(near, tiles)) {
         return arena_printf(func->arena,
-                            "%s operands: the matrix unit wants 8 bits with k contiguous in both "
-                            "(x @ w.T)",
+                            "%s operands: the matrix unit of warp groups wants k contiguous in "
+                            "both (x @ w.T, or copies: kmajor)",
                             operands);
     }
     if (tiles_suit(near, tiles)) {
@@ -225,7 +221,10 @@ const Unit *product_unit(Func *func, const Op *dot)
     Type a = dot->operands[0]->type, c = dot->results[0]->type;
     UnitOperands of = tile_operands(func, dot);
     const Dim *rows = c->dims + c->rank - 2, *depth = a->dims + a->rank - 1;
-    UnitTiles tiles = {poly_capacity(rows[0]), poly_capacity(rows[1]), poly_capacity(depth[0]),
-                       tile_known_warps(func, dot), tile_along_k(func, dot)};
+    UnitTiles tiles = {poly_capacity(rows[0]),
+                       poly_capacity(rows[1]),
+                       poly_capacity(depth[0]),
+                       tile_known_warps(func, dot),
+                       {tile_along_k(func, dot, 0), tile_along_k(func, dot, 1)}};
     return tile_unit(func, &of, c->dtype, &tiles);
 }

@@ -89,8 +89,10 @@ static void choose_depth(Product *p)
         if (!unit_depth_held(p->unit, p->k, &p->depth)) {
             gpu_bug(p->em, p->op, "its left operand cannot be in registers");
         }
-    } else if (plain) {
+    } else if (plain || unit_one_by_one(p->unit, p->a.dtype, p->b.dtype)) {
         p->depth = unit_depth_plain(p->unit, p->k);
+    } else if (unit_in_pairs(p->unit, p->a.dtype, p->b.dtype, !p->b.k_is_col)) {
+        p->depth = unit_depth_pairs(p->unit, p->k);
     } else {
         p->depth = unit_depth_runs(p->unit, p->k, ROW_BYTES / bytes, words ? WORD_HALVES / 2 : 1);
     }

@@ -4,6 +4,7 @@
 #define TESSERA_CODEGEN_GPU_TILES_H
 
 #include "codegen/gpu/emit.h"
+#include "codegen/gpu/shared.h"
 
 /* shape.c */
 void gpu_emit_const(GpuEmitter *em, const Op *op);
@@ -145,30 +146,6 @@ void gpu_emit_fold(GpuEmitter *em, Op *op);
 void gpu_place_shared(GpuEmitter *em, Op *launch);
 void gpu_emit_shared_load(GpuEmitter *em, const Op *op);
 void gpu_emit_shared_store(GpuEmitter *em, const Op *op);
-
-/* A shared tile as code sees it: one slot, its last two axes. */
-typedef struct SharedTile {
-    LLVMValueRef base;
-    int64_t rows, cols;
-    int elem_bytes, swizzle, skew;
-    DType dtype;
-    bool packed; /* two elements a byte; columns count elements */
-} SharedTile;
-/* A coordinate in it: a part known at run time, which may set `bits`, and a constant part that
- * shares no bits with it. */
-typedef struct SharedCoord {
-    LLVMValueRef part; /* i32; NULL: 0 */
-    uint32_t bits;
-    int64_t constant;
-} SharedCoord;
-SharedTile gpu_shared_tile(GpuEmitter *em, const Access *access);
-LLVMValueRef gpu_shared_at(GpuEmitter *em, const SharedTile *tile, SharedCoord row,
-                           SharedCoord col);
-/* Elements that one access may take without crossing a swizzled piece or losing alignment. */
-int gpu_shared_vector(const SharedTile *tile);
-/* `n` consecutive elements, as they are in registers (bool: i1). */
-void gpu_shared_read(GpuEmitter *em, const SharedTile *tile, LLVMValueRef at, int n,
-                     LLVMValueRef *out);
 
 /* dot.c: fused multiply-adds; matrix.c: an instruction of a warp */
 void gpu_emit_dot(GpuEmitter *em, const Op *op);

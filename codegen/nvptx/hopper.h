@@ -49,6 +49,11 @@ void hopper_cluster_send(GpuEmitter *em, LLVMValueRef at, LLVMValueRef block, LL
                          LLVMValueRef mailbox);
 void hopper_cluster_receive(GpuEmitter *em, LLVMValueRef mailbox);
 
+/* The left operand of a product, with k along the rows of its tile, in registers: i32, for each
+ * repeat of 64 rows, for each step along k (as if there were a power of two), those of an
+ * instruction (hopper_left.c). */
+LLVMValueRef *hopper_read_left(GpuEmitter *em, const Op *op, const Access *access, int64_t k);
+
 void hopper_emit_dot_async(GpuEmitter *em, Op *op);
 void hopper_emit_settle(GpuEmitter *em, Op *op);
 

@@ -14,7 +14,7 @@
 #include "codegen/nvptx/hopper.h"
 #include "ir/unit.h"
 
-enum { GROUP_ROWS = 64, GROUP_WARPS_BITS = 2, MOST_N = 256, A_REGISTERS = 4 };
+enum { GROUP_ROWS = 64, GROUP_WARPS_BITS = 2, MOST_N = 256, A_REGISTERS = 4, WORD_BYTES = 4 };
 
 typedef struct Operand {
     HopperTile tile;
@@ -26,10 +26,11 @@ typedef struct Product {
     GpuEmitter *em;
     Op *op;
     int64_t m, n, k;
-    int repeats;            /* of 64 rows, a warp group */
-    int row_registers;      /* registers of one repeat */
-    const GpuValue *a_regs; /* NULL: A is in shared memory */
-    int a_row_registers;
+    int repeats;           /* of 64 rows, a warp group */
+    int row_registers;     /* registers of one repeat */
+    LLVMValueRef *a_words; /* registers of A; NULL: it is in shared memory */
+    int a_row_words;       /* of one repeat, */
+    int a_stride;          /* which begins so many after the one before */
     Operand a, b;
     const GpuValue *acc; /* NULL: zero */
     const char *type;    /* of an operand, as PTX calls it */
@@ -105,6 +106,15 @@ static LLVMValueRef group_offset(Product *p, LLVMValueRef row)
 
 /* ---- reading the op ---- */
 
+static int log2_of(int64_t value)
+{
+    int bits = 0;
+    while (INT64_C(1) << bits < value) {
+        bits++;
+    }
+    return bits;
+}
+
 static Operand shared_operand(Product *p, const Access *access, bool k_rows)
 {
     Operand operand = {.tile = hopper_tile(p->em, p->op, access), .k_rows = k_rows};
@@ -129,6 +139,36 @@ static bool is_zero(const Value *value)
     return dtype_is_float(value->type->dtype) ? constant->f == 0.0 : constant->i == 0;
 }
 
+/* Two 16-bit values in one register. Two roundings from f32 are one instruction. */
+static LLVMValueRef pack_pair(GpuEmitter *em, LLVMValueRef low, LLVMValueRef high)
+{
+    LLVMTypeRef pair = LLVMVectorType(LLVMTypeOf(low), 2);
+    LLVMValueRef both;
+    if (LLVMIsAFPTruncInst(low) && LLVMIsAFPTruncInst(high) &&
+        LLVMTypeOf(LLVMGetOperand(low, 0)) == em->f32) {
+        const char *name =
+            LLVMTypeOf(low) == em->bf16 ? "llvm.nvvm.ff2bf16x2.rn" : "llvm.nvvm.ff2f16x2.rn";
+        both = gpu_intrinsic(em, name, 0, NULL, 2,
+                             (LLVMValueRef[]){LLVMGetOperand(high, 0), LLVMGetOperand(low, 0)});
+    } else {
+        both = LLVMBuildInsertElement(em->builder, LLVMGetPoison(pair), low, gpu_i32(em, 0), "");
+        both = LLVMBuildInsertElement(em->builder, both, high, gpu_i32(em, 1), "");
+    }
+    return LLVMBuildBitCast(em->builder, both, em->i32, "");
+}
+
+/* A's fragment is the accumulator's: pairs along the columns are one register, in its order. */
+static void pack_a(Product *p, const GpuValue *value, int registers)
+{
+    int n = registers / 2;
+    p->a_row_words = p->a_stride = n / p->repeats;
+    p->a_words = ARENA_ARRAY(p->em->arena, LLVMValueRef, n);
+    for (int i = 0; i < n; i++) {
+        LLVMValueRef low = value->regs[2 * i], high = value->regs[2 * i + 1];
+        p->a_words[i] = low && high ? pack_pair(p->em, low, high) : NULL;
+    }
+}
+
 static void read_a(Product *p, const Access *a)
 {
     GpuEmitter *em = p->em;
@@ -138,8 +178,13 @@ static void read_a(Product *p, const Access *a)
         if (!type->layout || !layout_equal(type->layout, &wanted)) {
             gpu_bug(em, p->op, "A in registers has the accumulator's layout");
         }
-        p->a_regs = gpu_value(em, a->memory);
-        p->a_row_registers = layout_registers(&wanted) / p->repeats;
+        pack_a(p, gpu_value(em, a->memory), layout_registers(&wanted));
+        return;
+    }
+    p->a_row_words = (int)(p->k / p->depth) * A_REGISTERS;
+    if (op_int(p->op, ATTR_TA, 0) && p->elem_bytes == WORD_BYTES) {
+        p->a_words = hopper_read_left(em, p->op, a, p->k);
+        p->a_stride = A_REGISTERS << log2_of(p->k / p->depth);
         return;
     }
     p->a = shared_operand(p, a, op_int(p->op, ATTR_TA, 0) != 0);
@@ -158,20 +203,13 @@ static void check_extents(Product *p)
                 "wgmma multiplies 64 rows, 8 columns (of integers 16), 32 bytes deep (or "
                 "multiples), into f32 or 32-bit integers");
     }
-    Layout wanted = layout_wgmma_acc(p->m, p->n, p->em->role->warps);
+    const int64_t extents[] = {p->m, p->n};
+    Layout wanted = unit_group_result(unit_of_dot(p->em->func->target, p->op), extents,
+                                      p->em->role->warps, op_int(p->op, ATTR_TA, 0) != 0);
     const Layout *layout = p->op->results[0]->type->layout;
     if (!layout || !layout_equal(layout, &wanted)) {
         gpu_bug(p->em, p->op, "the result has the accumulator's layout");
     }
-}
-
-static int log2_of(int64_t value)
-{
-    int bits = 0;
-    while (INT64_C(1) << bits < value) {
-        bits++;
-    }
-    return bits;
 }
 
 static void read_types(Product *p, DType operands)
@@ -233,31 +271,11 @@ static void add_arg(Statement *s, const char *constraint, LLVMValueRef arg)
     s->args[s->n_args++] = arg;
 }
 
-/* Two 16-bit values in one register. Two roundings from f32 are one instruction. */
-static LLVMValueRef pack_pair(GpuEmitter *em, LLVMValueRef low, LLVMValueRef high)
-{
-    LLVMTypeRef pair = LLVMVectorType(LLVMTypeOf(low), 2);
-    LLVMValueRef both;
-    if (LLVMIsAFPTruncInst(low) && LLVMIsAFPTruncInst(high) &&
-        LLVMTypeOf(LLVMGetOperand(low, 0)) == em->f32) {
-        const char *name =
-            LLVMTypeOf(low) == em->bf16 ? "llvm.nvvm.ff2bf16x2.rn" : "llvm.nvvm.ff2f16x2.rn";
-        both = gpu_intrinsic(em, name, 0, NULL, 2,
-                             (LLVMValueRef[]){LLVMGetOperand(high, 0), LLVMGetOperand(low, 0)});
-    } else {
-        both = LLVMBuildInsertElement(em->builder, LLVMGetPoison(pair), low, gpu_i32(em, 0), "");
-        both = LLVMBuildInsertElement(em->builder, both, high, gpu_i32(em, 1), "");
-    }
-    return LLVMBuildBitCast(em->builder, both, em->i32, "");
-}
-
-/* A's fragment is the accumulator's: pairs along the columns are one register, in its order. */
 static void add_a_registers(Statement *s)
 {
-    Product *p = s->p;
-    LLVMValueRef *regs = p->a_regs->regs + s->repeat * p->a_row_registers;
-    for (int64_t pair = 0; pair < p->k / 4; pair++) {
-        add_arg(s, "r", pack_pair(p->em, regs[2 * pair], regs[2 * pair + 1]));
+    const Product *p = s->p;
+    for (int i = 0; i < p->a_row_words; i++) {
+        add_arg(s, "r", p->a_words[s->repeat * p->a_stride + i]);
     }
 }
 
@@ -267,7 +285,7 @@ static void add_operands(Statement *s)
     for (int i = 0; i < s->results; i++) {
         text_printf(&s->constraints, "%s%s", i ? "," : "", p->ints ? "=r" : "=f");
     }
-    if (p->a_regs) {
+    if (p->a_words) {
         add_a_registers(s);
     } else {
         add_arg(s, "l", p->a.descriptor);
@@ -292,9 +310,9 @@ static void add_instruction(Statement *s, int64_t k)
 {
     Product *p = s->p;
     Text *text = &s->text;
-    int b_at = s->results + (p->a_regs ? (int)(p->k / 4) : 1);
+    int b_at = s->results + (p->a_words ? p->a_row_words : 1);
     int64_t b_offset = operand_offset(&p->b, s->n_from, k) / 16;
-    if (!p->a_regs) {
+    if (!p->a_words) {
         int64_t a_offset = operand_offset(&p->a, (int64_t)s->repeat * GROUP_ROWS, k) / 16;
         text_printf(text, "add.s64 a, $%d, %d;\n\t", s->results, (int)a_offset);
     }
@@ -304,13 +322,13 @@ static void add_instruction(Statement *s, int64_t k)
                 p->ints ? "s32" : "f32", p->type, p->type);
     add_list(text, 0, s->results);
     text_add(text, ", ");
-    if (p->a_regs) {
+    if (p->a_words) {
         add_list(text, s->results + (int)(k / p->depth) * A_REGISTERS, A_REGISTERS);
     } else {
         text_char(text, 'a');
     }
     text_add(text, p->ints ? ", b, p" : ", b, p, 1, 1");
-    if (p->elem_bytes == 2 && !p->a_regs) {
+    if (p->elem_bytes == 2 && !p->a_words) {
         text_printf(text, ", %d", p->a.k_rows);
     }
     if (p->elem_bytes == 2) {
@@ -340,7 +358,7 @@ static void emit_statement(Product *p, int repeat, int64_t n_from, bool last, Gp
                    .first = repeat * p->row_registers + (int)(n_from / 2),
                    .text = text_new(em->arena),
                    .constraints = text_new(em->arena)};
-    s.args = ARENA_ARRAY(em->arena, LLVMValueRef, s.results + p->k / 4 + 2);
+    s.args = ARENA_ARRAY(em->arena, LLVMValueRef, s.results + p->a_row_words + 2);
     add_operands(&s);
     text_add(&s.text, "{\n\t.reg .b64 a, b;\n\t.reg .pred p;\n\t");
     if (repeat == 0 && n_from == 0) {

@@ -453,6 +453,11 @@ void access_tally(Walk *walk, const Op *op, double times)
             dot_tally(walk, op, times);
         }
         break;
+    case OP_DOT_ASYNC:
+        if (unit_left_is_read(tally->target, op)) {
+            matrix_left_tally(walk, op, times);
+        }
+        break;
     default: break;
     }
 }

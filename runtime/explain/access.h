@@ -46,5 +46,7 @@ void scan_tally(Walk *walk, const Op *op, double times);    /* and folds, likewi
 void dot_tally(Walk *walk, const Op *op, double times);     /* of multiply-adds: operands there */
 /* The same of a warp's matrix instruction. */
 void matrix_tally(Walk *walk, const Op *op, const Unit *unit, double times);
+/* A left operand that threads read for a group's instruction. */
+void matrix_left_tally(Walk *walk, const Op *op, double times);
 
 #endif

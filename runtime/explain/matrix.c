@@ -127,9 +127,29 @@ static bool choose_depth(const Op *op, const Unit *unit, const Target *target, i
     if (left->type->kind != TYPE_SHARED) {
         return unit_depth_held(unit, k, depth);
     }
-    *depth = plain ? unit_depth_plain(unit, k)
-                   : unit_depth_runs(unit, k, ROW_BYTES / bytes, words ? PAIR_APART : 1);
+    bool pairs = unit_in_pairs(unit, dtype, right->type->dtype, !op_int(op, ATTR_TB, 0));
+    plain = plain || unit_one_by_one(unit, dtype, right->type->dtype);
+    *depth = plain   ? unit_depth_plain(unit, k)
+             : pairs ? unit_depth_pairs(unit, k)
+                     : unit_depth_runs(unit, k, ROW_BYTES / bytes, words ? PAIR_APART : 1);
     return true;
+}
+
+void matrix_left_tally(Walk *walk, const Op *op, double times)
+{
+    Fragments f = {.walk = walk, .access = op_access_nth(op, 0), .in_byte = 1};
+    Type memory = f.access.memory->type;
+    const Layout *result = op->results[0]->type->layout;
+    if (!result) {
+        return;
+    }
+    f.dtype = memory->dtype;
+    f.bytes = dtype_bytes(f.dtype);
+    f.layout = unit_left_read(result, poly_capacity(memory->dims[memory->rank - 2]));
+    f.report = access_report(walk->user, op, SHARED_LOADS, f.access.memory);
+    for (int warp = 0; warp < walk->warps; warp++) {
+        tally_own(&f, warp, times);
+    }
 }
 
 void matrix_tally(Walk *walk, const Op *op, const Unit *unit, double times)

@@ -2,6 +2,7 @@
 #include "runtime/explain/report.h"
 
 #include "ir/build.h"
+#include "ir/unit.h"
 #include "runtime/device/launch.h"
 #include "runtime/explain/access.h"
 #include "runtime/explain/resources.h"
@@ -198,6 +199,11 @@ static void list_op(Op *op, void *user)
     case OP_LOOKUP:
     case OP_FOLD: list_scratch(l, op); break;
     case OP_DOT: list_dot(l, op); break;
+    case OP_DOT_ASYNC:
+        if (unit_left_is_read(l->report->target, op)) {
+            list_access(l, op, SHARED_LOADS, op_access_nth(op, 0).memory);
+        }
+        break;
     case OP_SHARED: list_buffer(l, op); break;
     default: break;
     }
@@ -218,7 +224,7 @@ static double elements(const Context *context, Type type)
 static double product_flops(const Context *context, const Op *op)
 {
     Type a = op->operands[0]->type, result = op->results[0]->type;
-    int last = a->rank - (op->kind == OP_DOT && op_int(op, ATTR_TA, 0) ? 2 : 1);
+    int last = a->rank - (op_int(op, ATTR_TA, 0) ? 2 : 1);
     int64_t k;
     return context_dim(context, a->dims[last], &k) ? 2 * elements(context, result) * (double)k : 0;
 }

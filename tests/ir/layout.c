@@ -99,6 +99,36 @@ START_TEST(wgmma_shapes_are_covered)
         Layout layout = layout_wgmma_acc(cases[i].extents[0], cases[i].extents[1], cases[i].warps);
         ck_assert(layout_covers(&layout, cases[i].extents));
         each_held(&layout, cases[i].extents, cases[i].times);
+        layout = layout_wgmma_turned(cases[i].extents[0], cases[i].extents[1], cases[i].warps);
+        ck_assert(layout_covers(&layout, cases[i].extents));
+        each_held(&layout, cases[i].extents, cases[i].times);
+    }
+}
+END_TEST
+
+/* Where threads find a left operand of 32-bit elements, rows side by side: a thread's rows are
+ * neighbours, and lanes that read at once (four of k, and those beside them) all meet other banks
+ * of rows of 128 bytes. */
+START_TEST(turned_rows_meet_all_banks)
+{
+    for (int64_t m = 64; m <= 256; m *= 2) {
+        int warps = m == 64 ? 4 : 8, run = m == 256 ? 4 : 2, lanes = 32 / run;
+        Layout layout = layout_wgmma_turned(m, 64, warps);
+        int32_t second[MAX_RANK];
+        layout_apply(&layout, 2, 0, 0, second); /* the instruction's second row */
+        ck_assert_int_eq(second[0], 1);
+        for (int first = 0; first < 32; first += lanes) {
+            uint32_t met = 0;
+            for (int lane = first; lane < first + lanes; lane++) {
+                int32_t at[MAX_RANK];
+                layout_apply(&layout, 0, (uint32_t)lane, 0, at);
+                int64_t byte = shared_offset(32, m, 4, 128, 0, lane % 4, at[0]);
+                for (int word = 0; word < run; word++) {
+                    met |= UINT32_C(1) << (byte / 4 + word) % 32;
+                }
+            }
+            ck_assert_uint_eq(met, UINT32_MAX);
+        }
     }
 }
 END_TEST
@@ -219,6 +249,7 @@ UNIT_TESTS(ir_layout)
     tcase_add_test(tests, small_tiles_have_copies);
     tcase_add_test(tests, wgmma_is_as_documented);
     tcase_add_test(tests, wgmma_shapes_are_covered);
+    tcase_add_test(tests, turned_rows_meet_all_banks);
     tcase_add_test(tests, shape_ops_follow_elements);
     tcase_add_test(tests, permutes_undo_each_other);
     tcase_add_test(tests, renaming);

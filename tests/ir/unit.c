@@ -120,12 +120,18 @@ START_TEST(operands_agree)
             continue;
         }
         for (int spread = 1; spread <= 4; spread *= 2) {
-            Layout result = unit_result(unit, extents, (int[]){2, 2}, (int[]){1, spread});
+            const UnitPlaces places[] = {spread == 1   ? PLACES_TURNED
+                                         : spread == 2 ? PLACES_WIDE
+                                                       : PLACES_CROSSED,
+                                         spread == 1 ? PLACES_WIDE : PLACES_PLAIN};
+            Layout result = unit_result(unit, extents, (int[]){2, 2}, (int[]){1, spread}, places);
             ck_assert(layout_covers(&result, extents));
-            for (int64_t k = unit->k; k <= 128; k += unit->k) {
+            for (int64_t k = unit->k; k <= 128; k += k < 4 * unit->k ? unit->k : 4 * unit->k) {
                 depth = unit_depth_plain(unit, k);
                 orders_agree(unit, &result, &depth, k);
                 depth = unit_depth_runs(unit, k, 128 / dtype_bytes(unit->operands), 1);
+                orders_agree(unit, &result, &depth, k);
+                depth = unit_depth_pairs(unit, k);
                 orders_agree(unit, &result, &depth, k);
             }
             if (unit_depth_held(unit, 128, &depth)) {
@@ -149,6 +155,7 @@ START_TEST(results_are_operands)
                  {"gfx1100", "wmma", DT_BF16, false}, {"sm_90a", "wgmma", DT_BF16, false}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const Unit *unit = row_of(cases[i].target, cases[i].word, cases[i].operands);
+        const UnitPlaces plain[] = {PLACES_PLAIN, PLACES_PLAIN};
         int64_t tile[] = {4 * unit->m, 64}, result[] = {4 * unit->m, 4 * unit->n};
         UnitDepth depth;
         ck_assert_int_eq(unit_depth_held(unit, 64, &depth), cases[i].held);
@@ -156,7 +163,7 @@ START_TEST(results_are_operands)
             continue;
         }
         Layout has = unit_left_held(unit, tile, (int[]){4, 1});
-        Layout out = unit_result(unit, result, (int[]){4, 1}, (int[]){1, 1});
+        Layout out = unit_result(unit, result, (int[]){4, 1}, (int[]){1, 1}, plain);
         Layout wants = unit_operand(unit, UNIT_LEFT, &out, &depth);
         ck_assert(layout_renames(&has, &wants));
     }

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copies of what products read, made once, where the copy engine or a matrix unit can take them. */
+#ifndef TESSERA_PASSES_AN_COPIES_H
+#define TESSERA_PASSES_AN_COPIES_H
+
+#include "ir/ir.h"
+
+typedef struct CopyWeight {
+    bool known, pays; /* the sizes; the copy, by them */
+} CopyWeight;
+
+/* Of a product's operand: is each element multiplied so often, and the product so long, that a copy
+ * of the whole tensor by a launch of its own costs less than the product gains? */
+CopyWeight an_copy_weight(const Op *dot, Type tensor);
+
+#endif
