@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The course of a sweep: all candidates are weighed; batches are chosen, compiled while the one
- * before is measured, and measured; the best eight are measured together, rested. What is chosen
- * depends on what was measured and on the seed, not on who was faster: a batch is chosen when the
- * one that is measured then has just begun, by all that came before it. */
+/* The course of a sweep: all candidates are weighed; batches are chosen, compiled while those
+ * before are measured, and measured; the best eight are measured together, rested. What is chosen
+ * depends on what was measured and on the seed, not on who was faster: a batch is chosen when
+ * another has just begun to be measured, by all that came before that one. */
 #include "tune/sweep_state.h"
 
 #include "ir/base/clock.h"
@@ -11,7 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = 16, MOST_WORKERS = 512, LEAST_WEIGHED = 32 };
+enum {
+    BATCH = 16,
+    FIRST_BATCH = 8 /* nothing is known yet */,
+    MOST_WORKERS = 512,
+    LEAST_WEIGHED = 32
+};
 static const double BEAT = 0.1; /* seconds between looks at the clock */
 
 void sweep_failed(Sweep *s, TesseraStatus status, const char *format, ...)
@@ -124,6 +129,16 @@ static size_t most_candidates(const Sweep *s)
     return most < s->search.n - 1 ? most : s->search.n - 1;
 }
 
+/* Those that were chosen and are not settled. */
+static size_t on_the_way(const Sweep *s)
+{
+    size_t n = s->open;
+    for (size_t i = 0; i < s->n_making; i++) {
+        n += s->making[i].n;
+    }
+    return n;
+}
+
 /* Is there time for another batch, by how long those before took? */
 static bool has_time(const Sweep *s)
 {
@@ -136,14 +151,16 @@ static bool has_time(const Sweep *s)
         each += s->candidates.items[s->rows[i]].stage == CANDIDATE_DONE;
     }
     each = each > 0 && s->measuring_began > 0 ? (now - s->measuring_began) / each : 0;
-    double ahead = each * (BATCH + (double)(s->measuring.n ? s->measuring.open : 0));
+    double ahead = each * (double)(BATCH + on_the_way(s));
     return now - s->began + ahead + sweep_last_seconds(s) < s->options->budget;
 }
 
-static void choose(Sweep *s)
+/* False: there are no more, or there is no time for them. */
+static bool choose(Sweep *s)
 {
     size_t chosen[BATCH * 8], most = most_candidates(s);
-    size_t want = BATCH * (s->n_devices < 8 ? s->n_devices : 8);
+    size_t each = s->measuring_began > 0 ? BATCH : FIRST_BATCH;
+    size_t want = each * (s->n_devices < 8 ? s->n_devices : 8);
     want = s->taken + want > most ? most - s->taken : want;
     for (size_t i = 0; i < s->search.n; i++) {
         const Candidate *candidate = &s->candidates.items[s->rows[i]];
@@ -151,38 +168,46 @@ static void choose(Sweep *s)
         item->failed = candidate->stage == CANDIDATE_DONE && candidate->status != TUNE_OK;
         item->time = candidate->relative;
     }
-    s->making.n = s->making.next = s->making.open = 0;
     if (want == 0 || !has_time(s)) {
-        return;
+        return false;
     }
     size_t n = search_next(&s->search, want, chosen);
-    s->making.items = ARENA_ARRAY(s->arena, size_t, n + 1);
-    s->making.n = n;
+    Batch batch = {.items = ARENA_ARRAY(s->arena, size_t, n + 1), .n = n};
     for (size_t i = 0; i < n; i++) {
-        s->making.items[i] = s->rows[chosen[i]];
+        batch.items[i] = s->rows[chosen[i]];
     }
+    s->making[s->n_making] = batch;
+    s->n_making += n > 0;
     s->taken += n;
+    return n > 0;
 }
 
-static bool is_made(const Sweep *s)
+static bool is_made(const Sweep *s, const Batch *batch)
 {
-    return s->making.next == s->making.n && s->making.open == 0;
+    for (size_t i = 0; i < batch->n; i++) {
+        CandidateStage stage = s->candidates.items[batch->items[i]].stage;
+        if (stage != CANDIDATE_MADE && stage != CANDIDATE_DONE) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* What is made is measured; what could not be is kept as it is. */
 static void begin_measuring(Sweep *s)
 {
+    Batch *batch = &s->making[0];
     size_t n = 0;
-    sweep_keep(s, s->making.items, s->making.n);
-    for (size_t i = 0; i < s->making.n; i++) {
-        if (s->candidates.items[s->making.items[i]].stage == CANDIDATE_MADE) {
-            s->making.items[n++] = s->making.items[i];
+    sweep_keep(s, batch->items, batch->n);
+    for (size_t i = 0; i < batch->n; i++) {
+        if (s->candidates.items[batch->items[i]].stage == CANDIDATE_MADE) {
+            batch->items[n++] = batch->items[i];
         }
     }
-    s->measuring.items = s->making.items;
-    s->measuring.n = s->measuring.open = n;
-    s->measuring.next = 0;
-    s->making.n = s->making.next = 0;
+    s->measuring = (Batch){.items = batch->items, .n = n};
+    s->open = n;
+    s->n_making--;
+    memmove(s->making, s->making + 1, s->n_making * sizeof *s->making);
     s->measuring_began = s->measuring_began > 0 ? s->measuring_began : clock_seconds();
 }
 
@@ -210,31 +235,32 @@ static bool are_devices_ready(const Sweep *s)
     return false;
 }
 
+/* A device that compiling disturbs has a batch compiled, then measured, then the next chosen; for
+ * others AHEAD batches are compiled while one is measured. */
 static bool search(Sweep *s)
 {
-    bool apart = s->options->quiet_device;
+    bool apart = s->options->quiet_device, more = true;
+    size_t ahead = apart ? 1 : AHEAD;
     s->doing = "measuring";
-    bool owed = false; /* what was measured last was not chosen by yet */
-    choose(s);
-    for (;;) {
-        bool idle = s->measuring.open == 0;
-        if (s->making.n > 0 && is_made(s) && idle && are_devices_ready(s) &&
-            (!apart || s->bounded)) {
+    while (more && s->n_making < ahead) {
+        more = choose(s);
+    }
+    while (s->n_making > 0 || s->open > 0) {
+        bool begins = s->n_making > 0 && s->open == 0 && is_made(s, &s->making[0]) &&
+                      are_devices_ready(s) && (!apart || s->bounded);
+        if (begins) {
             begin_measuring(s);
-            owed = true;
         }
-        if (owed && (!apart || s->measuring.open == 0)) {
-            choose(s);
-            owed = false;
-        }
-        if (s->making.n == 0 && s->measuring.open == 0 && !owed) {
-            return true;
+        bool due = apart ? s->n_making == 0 && s->open == 0 : begins;
+        if (due && more) {
+            more = choose(s);
         }
         feed_devices(s);
-        if (!step(s)) {
+        if ((s->n_making > 0 || s->open > 0) && !step(s)) {
             return false;
         }
     }
+    return true;
 }
 
 /* ---- the last measurement ---- */

@@ -35,11 +35,23 @@ static void expect(Device *device, double seconds)
     device->worker.deadline = clock_seconds() + seconds;
 }
 
+void device_does(Device *device, SweepPart part)
+{
+    double now = clock_seconds();
+    bool last = device->n > 0 && device->last;
+    if (device->since > 0) {
+        device->parts[device->part] += now - device->since;
+    }
+    device->part = last ? SWEEP_LAST : part;
+    device->since = now;
+}
+
 bool device_start(Sweep *s, Device *device)
 {
     const SweepOptions *o = s->options;
     char *const *arguments = o->command(o->command_user, WORKER_MEASURES, device->name);
     device->step = DEVICE_STARTS;
+    device_does(device, SWEEP_STARTS);
     if (!worker_start(&device->worker, arguments, o->environment)) {
         sweep_failed(s, TESSERA_ENVIRONMENT, "%s cannot be run: %s", arguments[0], strerror(errno));
         return false;
@@ -81,8 +93,10 @@ static void load(Sweep *s, Device *device)
     device->waits = !s->first_made || (needs_bound(s, nth) && !s->bounded);
     if (device->waits) {
         device->worker.deadline = 0; /* until it is there */
+        device_does(device, s->derived_first > 0 ? SWEEP_WAITS : SWEEP_STARTS);
         return;
     }
+    device_does(device, s->derived_first > 0 ? SWEEP_LOADS : SWEEP_STARTS);
     expect(device, s->options->compile_seconds);
     worker_send(&device->worker, "check %zu %s %s", nth,
                 nth == 0              ? "reference"
@@ -133,6 +147,7 @@ static void load_next(Sweep *s, Device *device)
     device->at = -1;
     device->round = 0;
     device->worker.deadline = 0;
+    device_does(device, device->n > 0 ? SWEEP_TURNS : SWEEP_WAITS);
     if (device->n > 0) {
         bool any = false;
         for (size_t i = 0; i < device->n; i++) {
@@ -231,10 +246,11 @@ static void finish(Sweep *s, Device *device)
     sweep_keep(s, device->group, n);
     device->n = 0;
     device->step = DEVICE_IDLE;
+    device_does(device, SWEEP_WAITS);
     device->worker.deadline = 0;
     device->restarts = 0;
     if (!device->last) {
-        s->measuring.open -= n;
+        s->open -= n;
     }
 }
 
@@ -350,6 +366,7 @@ void device_line(Sweep *s, Device *device, char *line)
     }
     if (strcmp(what, "loaded") == 0) {
         device->launched = true;
+        device_does(device, s->derived_first > 0 ? SWEEP_COMPARES : SWEEP_STARTS);
         expect(device, kernel_seconds(s));
     } else if (strcmp(what, "ran") == 0) {
         s->candidates.items[nth].first = strtod(line_word(&line), NULL);

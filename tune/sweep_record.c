@@ -337,10 +337,23 @@ static int by_time(const void *a, const void *b)
     return (x->time.middle > y->time.middle) - (x->time.middle < y->time.middle);
 }
 
+static void take_parts(Sweep *s)
+{
+    for (size_t i = 0; i < s->n_devices; i++) {
+        device_does(&s->devices[i], SWEEP_WAITS);
+        for (int part = 0; part < SWEEP_PARTS; part++) {
+            s->result->parts[part] += s->devices[i].parts[part] / (double)s->n_devices;
+        }
+    }
+    s->result->compiled = s->compiled;
+    s->result->compiling = s->compiling;
+}
+
 void sweep_result(Sweep *s)
 {
     SweepResult *result = s->result;
     size_t done = 0;
+    take_parts(s);
     count(s, &done, &result->measured, result->failed);
     if (s->candidates.n == 0) {
         return;

@@ -10,6 +10,7 @@ enum {
     GROUP = 8,        /* candidates that take turns, beside the derived one */
     ROUNDS = 5,       /* of turns */
     MOST_ROUNDS = 25, /* of the last measurement */
+    AHEAD = 2,        /* batches that are compiled while one is measured */
     FINALISTS = 8,
 };
 
@@ -60,6 +61,9 @@ typedef struct Device {
     bool launched, waits;                   /* what is being loaded; it is not there yet */
     double samples[GROUP + 1][MOST_ROUNDS]; /* the derived one's first */
     int restarts;                           /* in a row */
+    SweepPart part;                         /* what it does, */
+    double since;                           /* since when */
+    double parts[SWEEP_PARTS];
 } Device;
 
 typedef enum JobKind { JOB_NONE, JOB_WEIGH, JOB_MAKE, JOB_BOUND } JobKind;
@@ -70,6 +74,12 @@ typedef struct Maker {
     size_t candidate;
     double began;
 } Maker;
+
+/* Candidates that were chosen together. */
+typedef struct Batch {
+    size_t *items;
+    size_t n, next; /* handed out */
+} Batch;
 
 typedef struct Sweep {
     Arena *arena;
@@ -93,11 +103,9 @@ typedef struct Sweep {
     Device *devices;
     size_t n_devices;
 
-    /* What is being compiled, and what is being measured after it. */
-    struct {
-        size_t *items;
-        size_t n, next, open; /* handed out, and not back */
-    } making, measuring;
+    /* What is being compiled, the first of them to be measured next; what is being measured. */
+    Batch making[AHEAD], measuring;
+    size_t n_making, open; /* open: of `measuring`, not settled */
     Search search;
     size_t *rows;  /* item of the search → candidate */
     size_t *items; /* candidate → item */
@@ -119,6 +127,8 @@ typedef struct Sweep {
     size_t measured_then;
     const char *doing;
     double told;
+    size_t compiled;
+    double compiling;
 } Sweep;
 
 /* ---- candidates (sweep_space.c) ---- */
@@ -147,6 +157,8 @@ void device_gone(Sweep *s, Device *device, bool late);
 void device_first_made(Sweep *s, Device *device);
 /* The interpreter's bounds are known: who waits goes on. */
 void device_bounded(Sweep *s, Device *device);
+/* What it does from now on. */
+void device_does(Device *device, SweepPart part);
 size_t sweep_last_rounds(const Sweep *s);
 double sweep_last_seconds(const Sweep *s);
 
