@@ -155,6 +155,14 @@ static bool has_time(const Sweep *s)
     return now - s->began + ahead + sweep_last_seconds(s) < s->options->budget;
 }
 
+/* There is time for the last measurement, and no more. */
+static bool is_over(const Sweep *s)
+{
+    double gone = clock_seconds() - s->began;
+    return s->options->budget > 0 && s->measuring_began > 0 &&
+           gone + sweep_last_seconds(s) >= s->options->budget;
+}
+
 /* False: there are no more, or there is no time for them. */
 static bool choose(Sweep *s)
 {
@@ -246,6 +254,10 @@ static bool search(Sweep *s)
         more = choose(s);
     }
     while (s->n_making > 0 || s->open > 0) {
+        if (is_over(s)) { /* what was chosen while there was time is left out */
+            s->n_making = 0;
+            more = false;
+        }
         bool begins = s->n_making > 0 && s->open == 0 && is_made(s, &s->making[0]) &&
                       are_devices_ready(s) && (!apart || s->bounded);
         if (begins) {
