@@ -3,6 +3,7 @@
  * What does not fit, or is refused, is found out by compiling, which is cheap. */
 #include "runtime/proposals.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_TILE = 1 << 20, MOST_VALUES = 16, WIDE = 64, THREADS = 1024 };
@@ -34,11 +35,12 @@ static const struct {
 static const struct {
     const char *key, *sub;
     const char *beside; /* where this one is derived */
-    const char *values;
+    bool cpu;           /* of CPUs, else of GPUs */
+    const char *values; /* numbers; of threads those below what the device has */
 } ABSENT[] = {
-    {"shares", "", "pipeline", "2 4 8"},
-    {"raster", "grouped", "product", "2 4 8 16"},
-    {"cluster", "", "rows", "2 4 8"},
+    {"shares", "", "pipeline", false, "2 4 8"}, {"raster", "grouped", "product", false, "2 4 8 16"},
+    {"cluster", "", "rows", false, "2 4 8"},    {"threads", "", "tile", true, "1 2 4 8 16 32 64"},
+    {"unroll", "", "tile", true, "1 2 4 8"},
 };
 
 static void add_value(Arena *arena, TuneChoice *choice, const char *value)
@@ -142,7 +144,8 @@ static const Line *line_of(const Func *func, const char *key, const char *sub)
     return NULL;
 }
 
-static void propose_absent(Arena *arena, const Func *func, size_t nth, TuneChoices *choices)
+static void propose_absent(Arena *arena, const Func *func, size_t nth, int threads,
+                           TuneChoices *choices)
 {
     const Line *beside = line_of(func, ABSENT[nth].beside, NULL);
     if (line_of(func, ABSENT[nth].key, ABSENT[nth].sub) || !beside) {
@@ -151,13 +154,18 @@ static void propose_absent(Arena *arena, const Func *func, size_t nth, TuneChoic
     TuneChoice choice = {.key = ABSENT[nth].key, .sub = ABSENT[nth].sub, .span = SPAN_NONE};
     for (const char *at = ABSENT[nth].values; *at;) {
         size_t n = strcspn(at, " ");
-        add_value(arena, &choice, arena_strndup(arena, at, n));
+        const char *value = arena_strndup(arena, at, n);
+        if (!text_same(choice.key, "threads") || atoi(value) < threads) {
+            add_value(arena, &choice, value);
+        }
         at += n + strspn(at + n, " ");
     }
-    ARENA_PUSH(arena, choices, choice);
+    if (choice.values.n > 0) {
+        ARENA_PUSH(arena, choices, choice);
+    }
 }
 
-void proposals_make(const Compilation *c, TuneChoices *choices)
+void proposals_make(const Compilation *c, int threads, TuneChoices *choices)
 {
     Arena *arena = &c->work->arena;
     const Func *func = c->func;
@@ -167,7 +175,9 @@ void proposals_make(const Compilation *c, TuneChoices *choices)
             propose_line(arena, line, choices);
         }
     }
-    for (size_t i = 0; i < sizeof ABSENT / sizeof *ABSENT && c->target->family != FAMILY_CPU; i++) {
-        propose_absent(arena, func, i, choices);
+    for (size_t i = 0; i < sizeof ABSENT / sizeof *ABSENT; i++) {
+        if (ABSENT[i].cpu == (c->target->family == FAMILY_CPU)) {
+            propose_absent(arena, func, i, threads, choices);
+        }
     }
 }

@@ -136,6 +136,8 @@ static double cpu_launch(const LaunchReport *launch, int threads)
 {
     const Roofline *r = &launch->roofline;
     double blocks = launch->blocks > 0 ? (double)launch->blocks : 1;
+    int most = launch->plan->workers;
+    threads = most > 0 && most < threads ? most : threads;
     double rounds = ceil(blocks / threads), at_once = blocks < threads ? blocks : threads;
     double even = rounds * at_once / blocks;
     double moved = r->asked_read + r->asked_written, tile = tile_bytes(launch);
