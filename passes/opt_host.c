@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* host: how many threads of a CPU share the blocks of a launch, and how many vectors its inner loops
- * take at a time.
+/* host: how many threads of a CPU share the blocks of a launch, and how many vectors its inner
+ * loops take at a time.
  *
  *   launch dims=[N] steps=[1024] {…}   →   launch dims=[N] steps=[1024] threads=4 unroll=2 {…}
  *
