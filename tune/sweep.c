@@ -253,7 +253,7 @@ static bool search(Sweep *s)
     while (more && s->n_making < ahead) {
         more = choose(s);
     }
-    while (s->n_making > 0 || s->open > 0) {
+    for (;;) {
         if (is_over(s)) { /* what was chosen while there was time is left out */
             s->n_making = 0;
             more = false;
@@ -267,12 +267,14 @@ static bool search(Sweep *s)
         if (due && more) {
             more = choose(s);
         }
+        if (s->n_making == 0 && s->open == 0) {
+            return true;
+        }
         feed_devices(s);
-        if ((s->n_making > 0 || s->open > 0) && !step(s)) {
+        if (!step(s)) {
             return false;
         }
     }
-    return true;
 }
 
 /* ---- the last measurement ---- */
