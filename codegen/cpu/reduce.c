@@ -3,7 +3,7 @@
  * halves; along another axis with one vector of results at a time. */
 #include "codegen/cpu/emit.h"
 
-enum { ACCUMULATORS = 4, MOST_ACCUMULATORS = 16, LIGHT = 6 };
+enum { ACCUMULATORS = 8, MOST_ACCUMULATORS = 16, LIGHT = 6 };
 
 typedef struct Reduce {
     const char *fn;
@@ -93,14 +93,17 @@ static void shifted_body(CpuEmitter *c, const Point *point, void *user)
 }
 
 /* As many as `unroll` says; else several where little is computed for an element, for what takes
- * long hides that latency itself. */
+ * long hides that latency itself, and not more than a row has vectors. */
 static int accumulators(const CpuEmitter *c, const Reduce *reduce)
 {
     const CpuValue *facts = &c->values[reduce->value->id];
     int64_t len;
     int n = facts->buffer || facts->cost <= LIGHT ? ACCUMULATORS : 1;
     n = c->unroll > 0 ? c->unroll : n;
-    return cpu_constant(reduce->len, &len) && len < (int64_t)n * c->lanes ? 1 : n;
+    while (n > 1 && cpu_constant(reduce->len, &len) && len < (int64_t)n * c->lanes) {
+        n /= 2;
+    }
+    return n;
 }
 
 /* What is left behind the accumulators' loop: less than one step of it. */
