@@ -79,7 +79,8 @@ void sweep_progress(void *user, const SweepProgress *p)
     show_failed(failed, sizeof failed, p->failed);
     at += (size_t)snprintf(words + at, sizeof words - at, "%s", failed);
     if (p->left >= 0) {
-        snprintf(words + at, sizeof words - at, ", %.0f s left", p->left);
+        snprintf(words + at, sizeof words - at, p->left < 20 ? ", %.1f s left" : ", %.0f s left",
+                 p->left);
     }
     if (show->terminal) {
         struct winsize window;

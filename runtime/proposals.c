@@ -63,9 +63,9 @@ static void add_number(Arena *arena, TuneChoice *choice, int64_t number, int64_t
     }
 }
 
-static void add_numbers(Arena *arena, TuneChoice *choice, size_t way, int64_t n)
+static void add_numbers(Arena *arena, TuneChoice *choice, size_t way, int64_t n, int64_t most)
 {
-    int64_t least = WAYS[way].least, most = WAYS[way].most;
+    int64_t least = WAYS[way].least;
     static const int64_t steps[] = {-1, 1, -2, 2, 3};
     switch (WAYS[way].way) {
     case WAY_POWERS:
@@ -113,8 +113,24 @@ static void add_words(Arena *arena, TuneChoice *choice, const LineKind *kind, co
     }
 }
 
-static void propose_line(Arena *arena, const Line *line, TuneChoices *choices)
+/* A tile is not worth it that has twice the elements of its axis, or more, which is of so many. */
+static int64_t most_tile(const Compilation *c, const Line *line, int64_t most)
 {
+    for (size_t i = 0; i < c->options.n_sizes && text_same(line->key, "tile"); i++) {
+        int64_t whole = 1;
+        while (whole < c->options.sizes[i].value && whole < most) {
+            whole *= 2;
+        }
+        if (text_same(c->options.sizes[i].name, line->sub)) {
+            return whole > line->number ? whole : line->number;
+        }
+    }
+    return most;
+}
+
+static void propose_line(const Compilation *c, const Line *line, TuneChoices *choices)
+{
+    Arena *arena = &c->work->arena;
     TuneChoice choice = {.key = line->key, .sub = line->sub, .span = SPAN_NONE};
     if (line->word) {
         add_value(arena, &choice, line->word);
@@ -124,7 +140,7 @@ static void propose_line(Arena *arena, const Line *line, TuneChoices *choices)
         for (size_t i = 0; i < sizeof WAYS / sizeof *WAYS; i++) {
             if (text_same(WAYS[i].key, line->key) &&
                 (!WAYS[i].sub || text_same(WAYS[i].sub, line->sub))) {
-                add_numbers(arena, &choice, i, line->number);
+                add_numbers(arena, &choice, i, line->number, most_tile(c, line, WAYS[i].most));
             }
         }
     }
@@ -172,7 +188,7 @@ void proposals_make(const Compilation *c, int threads, TuneChoices *choices)
     for (size_t i = 0; func->schedule && i < func->schedule->lines.n; i++) {
         const Line *line = &func->schedule->lines.items[i];
         if (line->origin == LINE_DERIVED) {
-            propose_line(arena, line, choices);
+            propose_line(c, line, choices);
         }
     }
     for (size_t i = 0; i < sizeof ABSENT / sizeof *ABSENT; i++) {

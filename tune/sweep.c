@@ -139,28 +139,39 @@ static size_t on_the_way(const Sweep *s)
     return n;
 }
 
-/* Is there time for another batch, by how long those before took? */
-static bool has_time(const Sweep *s)
+/* For how many more is there time, by how long those before took? For the first ones in any case. */
+static size_t has_time_for(const Sweep *s, size_t wanted)
 {
-    double now = clock_seconds();
-    if (s->options->budget <= 0) {
-        return true;
+    double each = sweep_each_seconds(s), gone = clock_seconds() - s->began;
+    double left = s->options->budget - gone - sweep_last_seconds(s);
+    double most = each > 0 ? left / each - (double)on_the_way(s) : (double)wanted;
+    if (s->options->budget <= 0 || (s->measuring_began == 0 && s->n_making == 0)) {
+        return wanted;
     }
-    double each = 0;
-    for (size_t i = 0; i < s->search.n; i++) {
-        each += s->candidates.items[s->rows[i]].stage == CANDIDATE_DONE;
-    }
-    each = each > 0 && s->measuring_began > 0 ? (now - s->measuring_began) / each : 0;
-    double ahead = each * (double)(BATCH + on_the_way(s));
-    return now - s->began + ahead + sweep_last_seconds(s) < s->options->budget;
+    return most < 1 ? 0 : most < (double)wanted ? (size_t)most : wanted;
 }
 
-/* There is time for the last measurement, and no more. */
-static bool is_over(const Sweep *s)
+/* There is time for the last measurement, and no more: what was chosen while there was is left out,
+ * but for what there is code for already where nothing was measured yet. */
+static void leave_out(Sweep *s)
 {
     double gone = clock_seconds() - s->began;
-    return s->options->budget > 0 && s->measuring_began > 0 &&
-           gone + sweep_last_seconds(s) >= s->options->budget;
+    size_t n = 0;
+    if (s->options->budget <= 0 || gone + sweep_last_seconds(s) < s->options->budget) {
+        return;
+    }
+    Batch *first = &s->making[0];
+    for (size_t i = 0; s->measuring_began == 0 && s->n_making > 0 && i < first->n; i++) {
+        if (s->candidates.items[first->items[i]].stage == CANDIDATE_MADE) {
+            first->items[n++] = first->items[i];
+        }
+    }
+    if (n > 0) {
+        first->n = first->next = n;
+        s->n_making = 1;
+    } else if (s->measuring_began > 0) {
+        s->n_making = 0;
+    }
 }
 
 /* False: there are no more, or there is no time for them. */
@@ -176,7 +187,8 @@ static bool choose(Sweep *s)
         item->failed = candidate->stage == CANDIDATE_DONE && candidate->status != TUNE_OK;
         item->time = candidate->relative;
     }
-    if (want == 0 || !has_time(s)) {
+    want = has_time_for(s, want);
+    if (want == 0) {
         return false;
     }
     size_t n = search_next(&s->search, want, chosen);
@@ -247,25 +259,20 @@ static bool are_devices_ready(const Sweep *s)
  * others AHEAD batches are compiled while one is measured. */
 static bool search(Sweep *s)
 {
-    bool apart = s->options->quiet_device, more = true;
+    bool apart = s->options->quiet_device;
     size_t ahead = apart ? 1 : AHEAD;
     s->doing = "measuring";
-    while (more && s->n_making < ahead) {
-        more = choose(s);
-    }
+    while (s->n_making < ahead && choose(s)) {}
     for (;;) {
-        if (is_over(s)) { /* what was chosen while there was time is left out */
-            s->n_making = 0;
-            more = false;
-        }
+        leave_out(s);
         bool begins = s->n_making > 0 && s->open == 0 && is_made(s, &s->making[0]) &&
                       are_devices_ready(s) && (!apart || s->bounded);
         if (begins) {
             begin_measuring(s);
         }
-        bool due = apart ? s->n_making == 0 && s->open == 0 : begins;
-        if (due && more) {
-            more = choose(s);
+        bool idle = s->n_making == 0 && s->open == 0;
+        if ((begins && !apart) || idle) {
+            choose(s);
         }
         if (s->n_making == 0 && s->open == 0) {
             return true;
@@ -321,6 +328,7 @@ static bool measure_best(Sweep *s)
             return false;
         }
     }
+    s->last_began = clock_seconds();
     device_give(s, device, best, n, true);
     while (device->n > 0) {
         if (!step(s)) {

@@ -123,7 +123,7 @@ typedef struct Sweep {
     double began, derived; /* seconds of the derived one, so far */
     double derived_first;
     size_t taken; /* candidates that were handed out */
-    double measuring_began;
+    double measuring_began, last_began;
     size_t measured_then;
     const char *doing;
     double told;
@@ -159,6 +159,9 @@ void device_first_made(Sweep *s, Device *device);
 void device_bounded(Sweep *s, Device *device);
 /* What it does from now on. */
 void device_does(Device *device, SweepPart part);
+/* That a candidate takes, of those that compile or those that measure, who takes longer; both where
+ * one waits for the other. 0: nothing is known. */
+double sweep_each_seconds(const Sweep *s);
 size_t sweep_last_rounds(const Sweep *s);
 double sweep_last_seconds(const Sweep *s);
 
