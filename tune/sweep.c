@@ -262,6 +262,7 @@ static bool search(Sweep *s)
     bool apart = s->options->quiet_device;
     size_t ahead = apart ? 1 : AHEAD;
     s->doing = "measuring";
+    s->searching_began = clock_seconds();
     while (s->n_making < ahead && choose(s)) {}
     for (;;) {
         leave_out(s);

@@ -24,6 +24,7 @@ enum {
 };
 /* Of a turn; a device's last measurement is rested and longer. */
 static const double TURN = 0.003, CPU_TURN = 0.012, LAST_TURN = 0.02, REST = 0.12;
+static const double LEAST_SLOWER = 0.1, MOST_SLOWER = 4;
 
 static double kernel_seconds(const Sweep *s)
 {
@@ -174,11 +175,15 @@ void device_give(Sweep *s, Device *device, const size_t *candidates, size_t n, b
 
 /* ---- turns ---- */
 
+/* With what turns took beside what they were given so far: lines between processes, a device that
+ * others use, too. */
 static double last_turn(const Sweep *s)
 {
     double first = s->derived > 0 ? s->derived : s->derived_first;
-    double work = LAST_TURN + (first < 0.01 ? 6 : 2) * first;
-    return s->options->quiet_device ? work : REST + work;
+    double work = (LAST_TURN > first ? LAST_TURN : first) + (first < 0.01 ? 5 : 1) * first;
+    double slower = s->turns_given > 0 ? s->turns_taken / s->turns_given : 1;
+    slower = slower < LEAST_SLOWER ? LEAST_SLOWER : slower > MOST_SLOWER ? MOST_SLOWER : slower;
+    return s->options->quiet_device ? slower * work : REST + slower * work;
 }
 
 /* As many as a quarter of the budget has time for, or what is left of it. */
@@ -195,15 +200,26 @@ double sweep_last_seconds(const Sweep *s)
     return last_turn(s) * (FINALISTS + 1) * (double)sweep_last_rounds(s);
 }
 
+/* Of a launch, as far as it is known: the first ones are slower than those that follow. */
+static double usual_seconds(const Sweep *s, size_t nth)
+{
+    const Candidate *candidate = &s->candidates.items[nth];
+    double usual = candidate->relative > 0 && s->derived > 0 ? candidate->relative * s->derived : 0;
+    return usual > 0 && (usual < candidate->first || candidate->first <= 0) ? usual
+                                                                            : candidate->first;
+}
+
 static void turn(Sweep *s, Device *device)
 {
     size_t nth = candidate_at(device, device->at);
-    double first = s->candidates.items[nth].first;
+    double first = usual_seconds(s, nth);
     double length = device->last ? LAST_TURN : s->options->quiet_device ? CPU_TURN : TURN;
     double wanted = first > 0 ? length / first : MOST_LAUNCHES;
     int launches = wanted < 1 ? 1 : wanted > MOST_LAUNCHES ? MOST_LAUNCHES : (int)wanted;
     int warm_ups = device->last && first < 0.01 ? 5 : 1;
     double rest = device->last && !s->options->quiet_device ? REST : 0;
+    device->given = first * (launches + warm_ups);
+    device->turn_began = clock_seconds() + rest;
     expect(device, rest + kernel_seconds(s) + 20 * first * (launches + warm_ups));
     worker_send(&device->worker, "turn %zu %d %d %g", nth, warm_ups, launches, rest);
 }
@@ -256,10 +272,17 @@ static void finish(Sweep *s, Device *device)
 
 static void take_turn(Sweep *s, Device *device, double seconds)
 {
+    double now = clock_seconds(), budget = s->options->budget;
+    s->turns_given += device->given;
+    s->turns_taken += now > device->turn_began ? now - device->turn_began : 0;
     device->samples[device->at + 1][device->round] = seconds;
     if (!next_good(device, &device->at)) {
         device->at = -1;
         device->round++;
+    }
+    bool over = device->last && budget > 0 && now - s->began > budget;
+    if (over && device->at < 0 && device->round >= LEAST_ROUNDS) {
+        device->rounds = device->round;
     }
     if (device->round == device->rounds) {
         finish(s, device);

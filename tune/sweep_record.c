@@ -213,24 +213,38 @@ static size_t wanted(const Sweep *s)
     return most && most < free_ones ? most : free_ones;
 }
 
+/* Where compiling and measuring take turns: by the clock; what is compiled is half done. */
+static double each_in_turn(const Sweep *s, size_t done)
+{
+    double half = 0;
+    for (size_t i = 0; i < s->search.n; i++) {
+        half += s->candidates.items[s->rows[i]].stage == CANDIDATE_MADE;
+    }
+    double all = (double)done + half / 2;
+    return all > 0 ? (clock_seconds() - s->searching_began) / all : 0;
+}
+
 double sweep_each_seconds(const Sweep *s)
 {
     size_t done = 0, measured = 0, failed[TUNE_STATUSES] = {0};
     double busy = 0, devices = (double)s->n_devices;
     count(s, &done, &measured, failed);
+    if (s->options->quiet_device) {
+        return each_in_turn(s, done);
+    }
     for (size_t i = 0; i < s->n_devices; i++) {
         const double *parts = s->devices[i].parts;
         busy += parts[SWEEP_LOADS] + parts[SWEEP_COMPARES] + parts[SWEEP_TURNS];
     }
     double measures = done > 0 ? busy / (double)done / devices : 0;
     double makes = s->compiled > 0 ? s->compiling / (double)s->compiled / (double)s->n_makers : 0;
-    return s->options->quiet_device ? measures + makes : measures > makes ? measures : makes;
+    return measures > makes ? measures : makes;
 }
 
 /* Of the last measurement: as it says itself, once some of it is done. */
 static double last_left(const Sweep *s)
 {
-    static const double enough = 0.1;
+    static const double enough = 0.06; /* a round of fifteen */
     const Device *device = s->devices;
     double share = device->rounds > 0 ? (double)device->round / (double)device->rounds : 0;
     double gone = clock_seconds() - s->last_began;

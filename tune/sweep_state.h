@@ -61,6 +61,7 @@ typedef struct Device {
     bool launched, waits;                   /* what is being loaded; it is not there yet */
     double samples[GROUP + 1][MOST_ROUNDS]; /* the derived one's first */
     int restarts;                           /* in a row */
+    double given, turn_began;               /* of a turn: seconds it should take */
     SweepPart part;                         /* what it does, */
     double since;                           /* since when */
     double parts[SWEEP_PARTS];
@@ -123,12 +124,12 @@ typedef struct Sweep {
     double began, derived; /* seconds of the derived one, so far */
     double derived_first;
     size_t taken; /* candidates that were handed out */
-    double measuring_began, last_began;
-    size_t measured_then;
+    double searching_began, measuring_began, last_began;
     const char *doing;
     double told;
     size_t compiled;
     double compiling;
+    double turns_given, turns_taken; /* seconds that turns should have taken, and took */
 } Sweep;
 
 /* ---- candidates (sweep_space.c) ---- */
