@@ -248,7 +248,7 @@ static double last_left(const Sweep *s)
     const Device *device = s->devices;
     double share = device->rounds > 0 ? (double)device->round / (double)device->rounds : 0;
     double gone = clock_seconds() - s->last_began;
-    return share >= enough ? gone / share * (1 - share) : sweep_last_seconds(s) - gone;
+    return share >= enough ? gone / share * (1 - share) : sweep_last_seconds(s);
 }
 
 /* By how long those took that are done, and by the budget. */
