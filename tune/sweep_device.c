@@ -180,7 +180,8 @@ void device_give(Sweep *s, Device *device, const size_t *candidates, size_t n, b
 static double last_turn(const Sweep *s)
 {
     double first = s->derived > 0 ? s->derived : s->derived_first;
-    double work = (LAST_TURN > first ? LAST_TURN : first) + (first < 0.01 ? 5 : 1) * first;
+    double length = LAST_TURN < MOST_LAUNCHES * first ? LAST_TURN : MOST_LAUNCHES * first;
+    double work = (length > first ? length : first) + (first < 0.01 ? 5 : 1) * first;
     double slower = s->turns_given > 0 ? s->turns_taken / s->turns_given : 1;
     slower = slower < LEAST_SLOWER ? LEAST_SLOWER : slower > MOST_SLOWER ? MOST_SLOWER : slower;
     return s->options->quiet_device ? slower * work : REST + slower * work;
