@@ -236,7 +236,7 @@ static int begin_case(One *one)
     }
     show_diagnostics(s->context);
     timeout_end();
-    if (tessera_kernel_space(s->kernel, &one->space) != TESSERA_OK) {
+    if (tessera_kernel_space(s->kernel, one->options->threads, &one->space) != TESSERA_OK) {
         return fail_context(s->context);
     }
     one->base = (TuneRecord){.kernel = kept(tuning.kernel),

@@ -98,7 +98,8 @@ void sweep_bound(SweepWork *work, int shrink)
     TesseraKernel *kernel = sweep_compile(work, "");
     TesseraOptions options = work->compile;
     TesseraSize *sizes = take(options.n_sizes * sizeof *sizes);
-    bool good = kernel && tessera_kernel_space(kernel, &space) == TESSERA_OK;
+    bool good =
+        kernel && tessera_kernel_space(kernel, work->options->threads, &space) == TESSERA_OK;
     if (good) {
         double scale = shrink_sizes(work, &space, shrink > 0 ? shrink : 1, sizes);
         options.sizes = sizes;

@@ -21,7 +21,8 @@ typedef struct Measure {
     TesseraArg *args;
     void **reference; /* of each array: the derived schedule's answer; NULL: no result */
     Envelope *envelopes;
-    void *poison; /* as many bytes as the largest result */
+    void *poison, *answer; /* as many bytes as the largest result */
+    bool pinned;           /* which the device reads and writes by itself */
     Slot *slots;
     size_t n_slots;
 } Measure;
@@ -148,13 +149,13 @@ static int compare_answers(Measure *m, const char *id, bool bits)
         if (!bits && !m->envelopes[i].known) {
             guess_envelope(array, m->reference[i], &m->envelopes[i]);
         }
-        void *got = take(array->bytes);
-        bool there = tessera_copy_out(s->device, got, array->memory, array->bytes) == TESSERA_OK;
+        bool there =
+            tessera_copy_out(s->device, m->answer, array->memory, array->bytes) == TESSERA_OK;
         size_t n = array->bytes / tessera_type_bytes(array->tensor.type);
         bool packed = tessera_type_size(array->tensor.type, 2) == 1;
-        bool same = there && sweep_compare(array->tensor.type, packed ? 2 * array->bytes : n, got,
-                                           m->reference[i], bits ? NULL : &m->envelopes[i], &d);
-        free(got);
+        bool same =
+            there && sweep_compare(array->tensor.type, packed ? 2 * array->bytes : n, m->answer,
+                                   m->reference[i], bits ? NULL : &m->envelopes[i], &d);
         if (!there || !same) {
             if (there) {
                 say_wrong(id, array, &d);
@@ -294,6 +295,23 @@ static bool obey(Measure *m, char *line)
 
 /* ---- beginning ---- */
 
+/* For each candidate results are poisoned and fetched: where the device has room for it, in memory
+ * of the host that it copies to and from at its full rate. */
+static void take_copies(Measure *m, size_t bytes)
+{
+    TesseraDevice *device = m->work->session.device;
+    m->pinned = tessera_alloc_host(device, bytes, &m->poison) == TESSERA_OK;
+    if (m->pinned && tessera_alloc_host(device, bytes, &m->answer) != TESSERA_OK) {
+        tessera_release_host(device, m->poison);
+        m->pinned = false;
+    }
+    if (!m->pinned) {
+        m->poison = take(bytes);
+        m->answer = take(bytes);
+    }
+    memset(m->poison, POISON, bytes);
+}
+
 static int begin(Measure *m)
 {
     SweepWork *work = m->work;
@@ -315,8 +333,7 @@ static int begin(Measure *m)
         size_t bytes = is_result(&work->arrays.items[i]) ? work->arrays.items[i].bytes : 0;
         largest = bytes > largest ? bytes : largest;
     }
-    m->poison = take(largest);
-    memset(m->poison, POISON, largest);
+    take_copies(m, largest);
     return 0;
 }
 
@@ -331,7 +348,13 @@ static void end(Measure *m)
     free(m->slots);
     free(m->reference);
     free(m->envelopes);
-    free(m->poison);
+    if (m->pinned) {
+        tessera_release_host(m->work->session.device, m->poison);
+        tessera_release_host(m->work->session.device, m->answer);
+    } else {
+        free(m->poison);
+        free(m->answer);
+    }
     free(m->args);
 }
 

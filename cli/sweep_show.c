@@ -79,7 +79,8 @@ void sweep_progress(void *user, const SweepProgress *p)
     show_failed(failed, sizeof failed, p->failed);
     at += (size_t)snprintf(words + at, sizeof words - at, "%s", failed);
     if (p->left >= 0) {
-        snprintf(words + at, sizeof words - at, ", %.0f s left", p->left);
+        snprintf(words + at, sizeof words - at, p->left < 20 ? ", %.1f s left" : ", %.0f s left",
+                 p->left);
     }
     if (show->terminal) {
         struct winsize window;
@@ -119,6 +120,27 @@ static void show_lines(const char *lines)
     }
 }
 
+/* What the time went into, of a device and of those who compile. */
+static void show_parts(const SweepResult *r)
+{
+    static const char *const names[SWEEP_PARTS] = {
+        [SWEEP_STARTS] = "starting",    [SWEEP_WAITS] = "waiting", [SWEEP_LOADS] = "loading",
+        [SWEEP_COMPARES] = "comparing", [SWEEP_TURNS] = "turns",   [SWEEP_LAST] = "the best again",
+    };
+    const char *gap = "time     ";
+    for (int part = 0; part < SWEEP_PARTS; part++) {
+        if (r->parts[part] >= 0.05) {
+            printf("%s%s %.1f s", gap, names[part], r->parts[part]);
+            gap = ", ";
+        }
+    }
+    if (r->compiled > 0) {
+        printf("; %zu compiled, %.2g s each\n", r->compiled, r->compiling / (double)r->compiled);
+    } else {
+        putchar('\n');
+    }
+}
+
 void sweep_result_show(const TuneRecord *base, const SweepResult *r)
 {
     char failed[160];
@@ -129,6 +151,8 @@ void sweep_result_show(const TuneRecord *base, const SweepResult *r)
     show_failed(failed, sizeof failed, r->failed);
     printf("\nmeasured %zu in %.1f s%s%s\n", r->measured, r->seconds, failed,
            r->interrupted ? "; stopped" : "");
+    show_parts(r);
+    printf("room     candidates launched that could not fit: %zu\n", r->launched_too_big);
     if (isfinite(r->agreement)) {
         printf("model    its ranking agrees with the measured one by %.2f (Spearman)\n",
                r->agreement);

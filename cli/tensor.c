@@ -71,13 +71,15 @@ void tensor_random(TesseraTensor *tensor, uint64_t seed, const char *name, bool 
     uint64_t state = stream_of(seed, name);
     tensor_bytes(tensor, &elements, &bytes);
     bool packed = tessera_type_size(tensor->type, 2) == 1;
-    size_t fresh = repeat && !packed && elements > REPEATED ? REPEATED : elements;
+    size_t piece = packed ? 2 * REPEATED : REPEATED; /* whole bytes */
+    size_t fresh = repeat && elements > piece ? piece : elements;
     for (size_t i = 0; i < fresh; i++) {
         tessera_put(tensor->type, tensor->data, i, next_value(tensor->type, &state));
     }
     for (size_t i = fresh; i < elements; i += fresh) {
         size_t n = elements - i < fresh ? elements - i : fresh;
-        memcpy((char *)tensor->data + i * width, tensor->data, n * width);
+        char *to = (char *)tensor->data + (packed ? i / 2 : i * width);
+        memcpy(to, tensor->data, packed ? (n + 1) / 2 : n * width);
     }
 }
 

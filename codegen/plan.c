@@ -349,6 +349,7 @@ static void fill_launch(Func *func, const Plan *plan, const Op *launch, size_t i
     to->most_tiles = op_int(launch, ATTR_MOST, 0);
     to->blocks_per_unit = (int)op_int(launch, ATTR_BLOCKS, 1);
     to->cluster = (int)op_int(launch, ATTR_CLUSTER, 1);
+    to->workers = (int)op_int(launch, ATTR_THREADS, 0);
     fill_axes(func, launch, to);
     fill_args(func, plan, launch, to);
 }

@@ -20,15 +20,20 @@ static bool names_target(const ScheduleDecl *schedule, const char *target)
 void block_check_dimension(Lower *l, const LineDecl *line)
 {
     Nearest nearest = nearest_to(line->sub);
+    bool found = schedule_names_axis(line->sub, NULL);
     for (size_t i = 0; i < l->kernel->signature.sizes.n; i++) {
-        nearest_try(&nearest, l->kernel->signature.sizes.items[i]);
+        const char *name = l->kernel->signature.sizes.items[i];
+        found = found || schedule_names_axis(line->sub, name);
+        nearest_try(&nearest, name);
     }
     for (size_t i = 0; i < l->func->dimvars.n; i++) {
-        if (l->func->dimvars.items[i]->name) {
-            nearest_try(&nearest, l->func->dimvars.items[i]->name);
+        const char *name = l->func->dimvars.items[i]->name;
+        found = found || (name && schedule_names_axis(line->sub, name));
+        if (name) {
+            nearest_try(&nearest, name);
         }
     }
-    if (nearest.best && nearest.distance == 0) {
+    if (found) {
         return;
     }
     Diag *diag = lower_error(l, ERR_SCHEDULE_DIM, line->sub_span, "`%s` has no dimension `%s`",

@@ -164,6 +164,15 @@ static const char *format_reason(Func *func, const char *format, va_list args)
     return text.data;
 }
 
+bool schedule_names_axis(const char *axis, const char *dimension)
+{
+    const char *name = dimension ? dimension : "axis";
+    size_t n = strlen(name);
+    const char *rest = axis + n;
+    return strncmp(axis, name, n) == 0 && (dimension || *rest) &&
+           rest[strspn(rest, "0123456789")] == '\0';
+}
+
 int64_t schedule_number(Func *func, const char *key, const char *sub, int64_t derived,
                         const char *reason, ...)
 {

@@ -50,6 +50,10 @@ const LineKind *schedule_kind(const char *key);
 /* Is the name one of these, which are separated by spaces? For the fields of LineKind. */
 bool schedule_lists(const char *names, const char *name);
 
+/* Does an axis of a line stand for this dimension: its name, or what `tile` calls a further axis of
+ * that name, K5? NULL: one whose extent is a number, axis0. */
+bool schedule_names_axis(const char *axis, const char *dimension);
+
 /* What is derived from now on is for the n-th launch of the kernel. */
 void schedule_at_launch(Func *func, int nth);
 /* Adds or replaces a user's line. Command beats source, source beats what is pinned. */

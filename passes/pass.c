@@ -59,6 +59,7 @@ static const PassOrder ORDERS[] = {
     {"peel", "bounds", "full tiles get neither guards nor masks"},
     {"tile", "narrow", "indices are those of the ranges that it makes"},
     {"accumulate", "bounds", "masks hide the product that is added"},
+    {"tile", "host", "launches are made there"},
     {"tile", "bounds", "which accesses may be ragged is known once ranges have steps"},
     {"bounds", "stage",
      "a copy may clip an access only when its guard is explicit, and padding must "

@@ -167,6 +167,25 @@ static AxisPlan *shared_axis(Func *func, const Op *group, TilePlan *plan, int64_
     return best;
 }
 
+/* Parts that are given hold the axis together, and are not so large that half of the cluster's
+ * blocks, or more, are left without any. */
+static bool check_part(Func *func, const AxisPlan *axis, int64_t blocks)
+{
+    const Line *line = schedule_given(func, "tile", axis->name);
+    int64_t most = poly_most(axis->dim), part = line ? line->number : 0;
+    int64_t wanted = (most + blocks - 1) / blocks;
+    if (part < 1 || most < 1 ||
+        (part >= wanted && (part <= 32 || (most - 1) / part >= blocks / 2))) {
+        return true;
+    }
+    Diag *d = diag_error(func->diags, ERR_NOT_HERE, line->span,
+                         "`cluster %lld`: its blocks cannot share %lld elements of %s by tiles of "
+                         "%lld",
+                         (long long)blocks, (long long)most, axis->name, (long long)part);
+    diag_help(func->diags, d, "`tile %s %lld`, or another cluster", axis->name, (long long)wanted);
+    return false;
+}
+
 void tile_choose_cluster(Func *func, const Op *group, TilePlan *plan, int64_t given)
 {
     int64_t elements = shareable(func, group, plan);
@@ -182,7 +201,10 @@ void tile_choose_cluster(Func *func, const Op *group, TilePlan *plan, int64_t gi
         return;
     }
     AxisPlan *axis = shared_axis(func, group, plan, blocks);
-    tile_set_step(func, axis, AXIS_CLUSTER, part_of(func, plan, axis, blocks),
-                  "a part of the row, in registers");
+    int64_t part = part_of(func, plan, axis, blocks);
+    if (!check_part(func, axis, blocks)) {
+        return;
+    }
+    tile_set_step(func, axis, AXIS_CLUSTER, part, "a part of the row, in registers");
     plan->cluster = blocks;
 }

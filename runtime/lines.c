@@ -64,22 +64,18 @@ static bool is_sub(const LineKind *kind, const Words *words)
     return schedule_lists(kind->subs, word) || schedule_lists(kind->subs, "*");
 }
 
-/* `name`, or what `tile` calls a further axis of that name: K, K5. */
-static bool names_axis(const char *axis, const char *name)
-{
-    size_t n = strlen(name);
-    return strncmp(axis, name, n) == 0 && axis[n + strspn(axis + n, "0123456789")] == '\0';
-}
-
 /* Sizes and loop variables of the kernel; an error names them. */
 static bool check_axis(const Said *said, const char *axis)
 {
     Func *func = said->func;
+    if (schedule_names_axis(axis, NULL)) {
+        return true;
+    }
     Text all = text_new(func->arena);
     Nearest nearest = nearest_to(axis);
     for (size_t i = 0; i < func->dimvars.n; i++) {
         const char *name = func->dimvars.items[i]->name;
-        if (name && names_axis(axis, name)) {
+        if (name && schedule_names_axis(axis, name)) {
             return true;
         }
         if (name) {

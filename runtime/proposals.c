@@ -3,6 +3,7 @@
  * What does not fit, or is refused, is found out by compiling, which is cheap. */
 #include "runtime/proposals.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_TILE = 1 << 20, MOST_VALUES = 16, WIDE = 64, THREADS = 1024 };
@@ -34,11 +35,12 @@ static const struct {
 static const struct {
     const char *key, *sub;
     const char *beside; /* where this one is derived */
-    const char *values;
+    bool cpu;           /* of CPUs, else of GPUs */
+    const char *values; /* numbers; of threads those below what the device has */
 } ABSENT[] = {
-    {"shares", "", "pipeline", "2 4 8"},
-    {"raster", "grouped", "product", "2 4 8 16"},
-    {"cluster", "", "rows", "2 4 8"},
+    {"shares", "", "pipeline", false, "2 4 8"}, {"raster", "grouped", "product", false, "2 4 8 16"},
+    {"cluster", "", "rows", false, "2 4 8"},    {"threads", "", "tile", true, "1 2 4 8 16 32 64"},
+    {"unroll", "", "tile", true, "1 2 4 8"},
 };
 
 static void add_value(Arena *arena, TuneChoice *choice, const char *value)
@@ -61,9 +63,9 @@ static void add_number(Arena *arena, TuneChoice *choice, int64_t number, int64_t
     }
 }
 
-static void add_numbers(Arena *arena, TuneChoice *choice, size_t way, int64_t n)
+static void add_numbers(Arena *arena, TuneChoice *choice, size_t way, int64_t n, int64_t most)
 {
-    int64_t least = WAYS[way].least, most = WAYS[way].most;
+    int64_t least = WAYS[way].least;
     static const int64_t steps[] = {-1, 1, -2, 2, 3};
     switch (WAYS[way].way) {
     case WAY_POWERS:
@@ -111,8 +113,24 @@ static void add_words(Arena *arena, TuneChoice *choice, const LineKind *kind, co
     }
 }
 
-static void propose_line(Arena *arena, const Line *line, TuneChoices *choices)
+/* A tile is not worth it that has twice the elements of its axis, or more, which is of so many. */
+static int64_t most_tile(const Compilation *c, const Line *line, int64_t most)
 {
+    for (size_t i = 0; i < c->options.n_sizes && text_same(line->key, "tile"); i++) {
+        int64_t whole = 1;
+        while (whole < c->options.sizes[i].value && whole < most) {
+            whole *= 2;
+        }
+        if (text_same(c->options.sizes[i].name, line->sub)) {
+            return whole > line->number ? whole : line->number;
+        }
+    }
+    return most;
+}
+
+static void propose_line(const Compilation *c, const Line *line, TuneChoices *choices)
+{
+    Arena *arena = &c->work->arena;
     TuneChoice choice = {.key = line->key, .sub = line->sub, .span = SPAN_NONE};
     if (line->word) {
         add_value(arena, &choice, line->word);
@@ -122,7 +140,7 @@ static void propose_line(Arena *arena, const Line *line, TuneChoices *choices)
         for (size_t i = 0; i < sizeof WAYS / sizeof *WAYS; i++) {
             if (text_same(WAYS[i].key, line->key) &&
                 (!WAYS[i].sub || text_same(WAYS[i].sub, line->sub))) {
-                add_numbers(arena, &choice, i, line->number);
+                add_numbers(arena, &choice, i, line->number, most_tile(c, line, WAYS[i].most));
             }
         }
     }
@@ -142,7 +160,8 @@ static const Line *line_of(const Func *func, const char *key, const char *sub)
     return NULL;
 }
 
-static void propose_absent(Arena *arena, const Func *func, size_t nth, TuneChoices *choices)
+static void propose_absent(Arena *arena, const Func *func, size_t nth, int threads,
+                           TuneChoices *choices)
 {
     const Line *beside = line_of(func, ABSENT[nth].beside, NULL);
     if (line_of(func, ABSENT[nth].key, ABSENT[nth].sub) || !beside) {
@@ -151,23 +170,30 @@ static void propose_absent(Arena *arena, const Func *func, size_t nth, TuneChoic
     TuneChoice choice = {.key = ABSENT[nth].key, .sub = ABSENT[nth].sub, .span = SPAN_NONE};
     for (const char *at = ABSENT[nth].values; *at;) {
         size_t n = strcspn(at, " ");
-        add_value(arena, &choice, arena_strndup(arena, at, n));
+        const char *value = arena_strndup(arena, at, n);
+        if (!text_same(choice.key, "threads") || atoi(value) < threads) {
+            add_value(arena, &choice, value);
+        }
         at += n + strspn(at + n, " ");
     }
-    ARENA_PUSH(arena, choices, choice);
+    if (choice.values.n > 0) {
+        ARENA_PUSH(arena, choices, choice);
+    }
 }
 
-void proposals_make(const Compilation *c, TuneChoices *choices)
+void proposals_make(const Compilation *c, int threads, TuneChoices *choices)
 {
     Arena *arena = &c->work->arena;
     const Func *func = c->func;
     for (size_t i = 0; func->schedule && i < func->schedule->lines.n; i++) {
         const Line *line = &func->schedule->lines.items[i];
         if (line->origin == LINE_DERIVED) {
-            propose_line(arena, line, choices);
+            propose_line(c, line, choices);
         }
     }
-    for (size_t i = 0; i < sizeof ABSENT / sizeof *ABSENT && c->target->family != FAMILY_CPU; i++) {
-        propose_absent(arena, func, i, choices);
+    for (size_t i = 0; i < sizeof ABSENT / sizeof *ABSENT; i++) {
+        if (ABSENT[i].cpu == (c->target->family == FAMILY_CPU)) {
+            propose_absent(arena, func, i, threads, choices);
+        }
     }
 }

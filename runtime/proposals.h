@@ -6,7 +6,7 @@
 #include "runtime/runtime.h"
 
 /* For each line that the compiler derived, what else it might have been; its own value first. What
- * cannot be is found by compiling it. */
-void proposals_make(const Compilation *c, TuneChoices *choices);
+ * cannot be is found by compiling it. `threads`: of a CPU. */
+void proposals_make(const Compilation *c, int threads, TuneChoices *choices);
 
 #endif

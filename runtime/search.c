@@ -6,6 +6,7 @@
 #include "ir/build.h"
 #include "ir/errors.h"
 #include "ir/verify.h"
+#include "runtime/device/pool.h"
 #include "runtime/explain/report.h"
 #include "runtime/proposals.h"
 
@@ -172,7 +173,7 @@ static bool space_task(void *user)
     TuneChoices choices = c->choices;
     space->declared = choices.n > 0;
     if (!space->declared) {
-        proposals_make(c, &choices);
+        proposals_make(c, task->threads, &choices);
     }
     space->axes = ARENA_ARRAY(&c->work->arena, TesseraAxis, choices.n + 1);
     for (size_t kind = 0; kind < n_kinds; kind++) {
@@ -191,9 +192,14 @@ static void reproducer(void *user, Text *out)
     compilation_reproducer(&((Task *)user)->kernel->compilation, out);
 }
 
-TesseraStatus tessera_kernel_space(TesseraKernel *kernel, TesseraSpace *space)
+static int threads_of(int threads)
 {
-    Task task = {.kernel = kernel, .space = space};
+    return threads > 0 ? threads : pool_cpus();
+}
+
+TesseraStatus tessera_kernel_space(TesseraKernel *kernel, int threads, TesseraSpace *space)
+{
+    Task task = {.kernel = kernel, .space = space, .threads = threads_of(threads)};
     if (!kernel || !space) {
         return context_null(kernel ? kernel->work.context : NULL, __func__,
                             kernel ? "space" : "kernel");
@@ -277,7 +283,7 @@ static bool predict_task(void *user)
     input.source = c->source;
     input.sizes = sizes_by_id(c->func, c->options.sizes, c->options.n_sizes);
     report_make(&input, &report);
-    Predicted predicted = report_predict(&report, task->threads > 0 ? task->threads : 1);
+    Predicted predicted = report_predict(&report, task->threads);
     Text ir = text_new(&c->work->arena), lines = text_new(&c->work->arena);
     print_func(c->func, &ir);
     schedule_print(c->func, false, &lines);
@@ -294,7 +300,7 @@ static bool predict_task(void *user)
 TesseraStatus tessera_kernel_predict(TesseraKernel *kernel, int threads,
                                      TesseraPrediction *prediction)
 {
-    Task task = {.kernel = kernel, .prediction = prediction, .threads = threads};
+    Task task = {.kernel = kernel, .prediction = prediction, .threads = threads_of(threads)};
     if (!kernel || !prediction) {
         return context_null(kernel ? kernel->work.context : NULL, __func__,
                             kernel ? "prediction" : "kernel");

@@ -27,8 +27,10 @@ typedef struct TesseraSpace {
     size_t n_folded;
     const char *ptxas; /* of NVIDIA's targets the assembler, where there is one; else NULL */
 } TesseraSpace;
-/* Of a kernel that was compiled for the sizes of its options. Lives as long as the kernel. */
-TESSERA_API TesseraStatus tessera_kernel_space(TesseraKernel *kernel, TesseraSpace *space);
+/* Of a kernel that was compiled for the sizes of its options; threads: of a CPU, 0: as many as this
+ * process may use. Lives as long as the kernel. */
+TESSERA_API TesseraStatus tessera_kernel_space(TesseraKernel *kernel, int threads,
+                                               TesseraSpace *space);
 
 /* What is known of a schedule without running it. */
 typedef struct TesseraPrediction {
@@ -43,7 +45,7 @@ typedef struct TesseraPrediction {
     const char
         *lines; /* all that were decided, a key a line, as tessera_kernel_schedule has them */
 } TesseraPrediction;
-/* threads: of a CPU. Lives as long as the kernel. */
+/* threads: as of tessera_kernel_space. Lives as long as the kernel. */
 TESSERA_API TesseraStatus tessera_kernel_predict(TesseraKernel *kernel, int threads,
                                                  TesseraPrediction *prediction);
 /* Machine code, as tessera_prepare would have it made: into the cache. */

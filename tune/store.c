@@ -6,10 +6,9 @@
 #include "ir/base/clock.h"
 #include "tune/store_file.h"
 #include "tune/store_row.h"
+#include "tune/store_table.h"
 
 #include <errno.h>
-#include <math.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -69,11 +68,6 @@ static void warn(TuneStore *store, const char *text)
 
 /* ---- opening ---- */
 
-static int run(sqlite3 *db, const char *sql)
-{
-    return sqlite3_exec(db, sql, NULL, NULL, NULL);
-}
-
 static int get_number(sqlite3 *db, const char *sql, int64_t *number)
 {
     sqlite3_stmt *query;
@@ -127,7 +121,7 @@ static int open_database(TuneStore *store)
     sqlite3_db_config(store->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     sqlite3_db_config(store->db, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, NULL);
     store->file = store_file_look(store->path);
-    return run(store->db, "PRAGMA cell_size_check=ON");
+    return store_run(store->db, "PRAGMA cell_size_check=ON");
 }
 
 static int make_table(TuneStore *store)
@@ -135,10 +129,10 @@ static int make_table(TuneStore *store)
     char sql[128];
     snprintf(sql, sizeof sql, "PRAGMA application_id=%d; PRAGMA user_version=%d", STORE_MARK,
              SCHEMA);
-    int code = run(store->db, "BEGIN IMMEDIATE");
-    code = code == SQLITE_OK ? run(store->db, TUNE_TABLE) : code;
-    code = code == SQLITE_OK ? run(store->db, sql) : code;
-    return code == SQLITE_OK ? run(store->db, "COMMIT") : code;
+    int code = store_run(store->db, "BEGIN IMMEDIATE");
+    code = code == SQLITE_OK ? store_run(store->db, TUNE_TABLE) : code;
+    code = code == SQLITE_OK ? store_run(store->db, sql) : code;
+    return code == SQLITE_OK ? store_run(store->db, "COMMIT") : code;
 }
 
 typedef enum Opened { OPENED, OPENED_NOT, OPENED_DAMAGED } Opened;
@@ -201,8 +195,8 @@ static Opened try_open(TuneStore *store, const char **why)
     }
     if (store->access == TUNE_WRITE) {
         /* 16 KiB hold any row on one page; what is deleted does not come back in a salvage. */
-        code = run(store->db, "PRAGMA page_size=16384; PRAGMA journal_mode=DELETE; "
-                              "PRAGMA synchronous=NORMAL; PRAGMA secure_delete=ON");
+        code = store_run(store->db, "PRAGMA page_size=16384; PRAGMA journal_mode=DELETE; "
+                                    "PRAGMA synchronous=NORMAL; PRAGMA secure_delete=ON");
         if (code != SQLITE_OK && !is_damage(code)) {
             set_failure(store, why, code);
             return OPENED_NOT;
@@ -212,133 +206,6 @@ static Opened try_open(TuneStore *store, const char **why)
     return opened == OPENED && store->access == TUNE_WRITE ? check_pages(store, why) : opened;
 }
 
-/* ---- rows ---- */
-
-static const char *column_text(Arena *arena, sqlite3_stmt *row, int column)
-{
-    const char *text = (const char *)sqlite3_column_text(row, column);
-    return text ? arena_strndup(arena, text, (size_t)sqlite3_column_bytes(row, column)) : "";
-}
-
-static double column_number(sqlite3_stmt *row, int column)
-{
-    return sqlite3_column_type(row, column) == SQLITE_NULL ? (double)NAN
-                                                           : sqlite3_column_double(row, column);
-}
-
-/* False: the row is not what was written. */
-static bool read_row(Arena *arena, sqlite3_stmt *row, TuneRecord *record)
-{
-    unsigned char sum[ROW_SUM];
-    for (int i = 0; i < ROW_TEXTS; i++) {
-        *row_text(record, i) = column_text(arena, row, COLUMN_TEXTS + i);
-    }
-    if (!tune_status_find(column_text(arena, row, COLUMN_STATUS), &record->status)) {
-        return false;
-    }
-    for (int i = 0; i < 5; i++) {
-        *row_number(record, i) = column_number(row, COLUMN_NUMBERS + i);
-    }
-    record->derived = sqlite3_column_int(row, COLUMN_DERIVED) != 0;
-    record->count = sqlite3_column_int64(row, COLUMN_COUNT);
-    record->when = sqlite3_column_int64(row, COLUMN_WHEN);
-    record->message = column_text(arena, row, COLUMN_MESSAGE);
-    row_sum(record, sum);
-    return sqlite3_column_bytes(row, COLUMN_SUM) == ROW_SUM &&
-           memcmp(sqlite3_column_blob(row, COLUMN_SUM), sum, ROW_SUM) == 0 &&
-           sqlite3_column_int64(row, COLUMN_ID) == row_id(record);
-}
-
-static int bind_row(sqlite3_stmt *to, const TuneRecord *record)
-{
-    unsigned char sum[ROW_SUM];
-    TuneRecord copy = *record;
-    row_sum(record, sum);
-    sqlite3_bind_int64(to, COLUMN_ID + 1, row_id(record));
-    for (int i = 0; i < ROW_TEXTS; i++) {
-        sqlite3_bind_text(to, COLUMN_TEXTS + i + 1, *row_text(&copy, i), -1, SQLITE_STATIC);
-    }
-    sqlite3_bind_text(to, COLUMN_STATUS + 1, tune_status_name(record->status), -1, SQLITE_STATIC);
-    sqlite3_bind_int(to, COLUMN_DERIVED + 1, record->derived);
-    sqlite3_bind_int64(to, COLUMN_COUNT + 1, record->count);
-    for (int i = 0; i < 5; i++) {
-        sqlite3_bind_double(to, COLUMN_NUMBERS + i + 1, *row_number(&copy, i));
-    }
-    sqlite3_bind_int64(to, COLUMN_WHEN + 1, record->when);
-    sqlite3_bind_text(to, COLUMN_MESSAGE + 1, record->message, -1, SQLITE_STATIC);
-    sqlite3_bind_blob(to, COLUMN_SUM + 1, sum, ROW_SUM, SQLITE_TRANSIENT);
-    int code = sqlite3_step(to);
-    sqlite3_reset(to);
-    return code == SQLITE_DONE ? SQLITE_OK : code;
-}
-
-typedef TuneRecord JoinRows(const TuneRecord *a, const TuneRecord *b);
-
-typedef struct Putting {
-    sqlite3_stmt *find, *put;
-    JoinRows *join; /* NULL: the new one replaces */
-    TuneMerged *merged;
-} Putting;
-
-static bool same_row(const TuneRecord *a, const TuneRecord *b)
-{
-    unsigned char left[ROW_SUM], right[ROW_SUM];
-    row_sum(a, left);
-    row_sum(b, right);
-    return memcmp(left, right, ROW_SUM) == 0;
-}
-
-static int put_row(Arena *arena, const Putting *putting, const TuneRecord *record)
-{
-    TuneRecord old = {0}, row = *record;
-    sqlite3_bind_int64(putting->find, 1, row_id(record));
-    int code = sqlite3_step(putting->find);
-    bool found = code == SQLITE_ROW && read_row(arena, putting->find, &old);
-    sqlite3_reset(putting->find);
-    if (code != SQLITE_ROW && code != SQLITE_DONE) {
-        return code;
-    }
-    if (found && putting->join) {
-        row = putting->join(&old, record);
-    }
-    bool changes = !found || !same_row(&old, &row);
-    if (putting->merged) {
-        putting->merged->added += !found;
-        putting->merged->replaced += found && changes;
-        putting->merged->kept += !changes;
-    }
-    return changes ? bind_row(putting->put, &row) : SQLITE_OK;
-}
-
-static int put_rows(TuneStore *store, Arena *arena, const TuneRecord *records, size_t n,
-                    Putting *putting)
-{
-    int code = run(store->db, "BEGIN IMMEDIATE");
-    if (code != SQLITE_OK) {
-        return code;
-    }
-    code =
-        sqlite3_prepare_v2(store->db, "SELECT * FROM records WHERE id=?", -1, &putting->find, NULL);
-    if (code == SQLITE_OK) {
-        code = sqlite3_prepare_v2(store->db,
-                                  "INSERT OR REPLACE INTO records VALUES"
-                                  "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-                                  -1, &putting->put, NULL);
-    }
-    for (size_t i = 0; i < n && code == SQLITE_OK; i++) {
-        TuneRecord clean = row_clean(arena, &records[i]);
-        code = put_row(arena, putting, &clean);
-    }
-    sqlite3_finalize(putting->find);
-    sqlite3_finalize(putting->put);
-    putting->find = putting->put = NULL;
-    code = code == SQLITE_OK ? run(store->db, "COMMIT") : code;
-    if (code != SQLITE_OK) {
-        run(store->db, "ROLLBACK");
-    }
-    return code;
-}
-
 /* ---- mending ---- */
 
 /* A new file with the rows that are whole, under another name. */
@@ -346,11 +213,12 @@ static bool write_anew(TuneStore *store, const TuneRecords *records, const char 
 {
     const char *why;
     TuneStore *fresh;
-    Putting putting = {0};
+    static const StorePutting replacing = {0};
     unlink(path);
     bool good = tune_store_open(store->arena, path, TUNE_WRITE, &fresh, &why);
     if (good) {
-        good = put_rows(fresh, store->arena, records->items, records->n, &putting) == SQLITE_OK;
+        good = store_put_rows(fresh->db, store->arena, records->items, records->n, &replacing) ==
+               SQLITE_OK;
         tune_store_close(fresh);
     }
     if (!good) {
@@ -488,7 +356,7 @@ static bool is_current(const TuneStore *store)
     return now.exists && now.inode == store->file.inode && now.device == store->file.device;
 }
 
-static bool put_all(TuneStore *store, const TuneRecord *records, size_t n, Putting putting,
+static bool put_all(TuneStore *store, const TuneRecord *records, size_t n, StorePutting putting,
                     const char **why)
 {
     Arena scratch;
@@ -507,7 +375,7 @@ static bool put_all(TuneStore *store, const TuneRecord *records, size_t n, Putti
             *putting.merged = (TuneMerged){0};
         }
         if (good) {
-            code = put_rows(store, &scratch, records, n, &putting);
+            code = store_put_rows(store->db, &scratch, records, n, &putting);
             done = code == SQLITE_OK && is_current(store);
             good = code == SQLITE_OK || (is_damage(code) && mend_once(store, why));
         }
@@ -526,7 +394,7 @@ bool tune_store_insert(TuneStore *store, const TuneRecord *records, size_t n, co
             return false;
         }
     }
-    return put_all(store, records, n, (Putting){0}, why);
+    return put_all(store, records, n, (StorePutting){0}, why);
 }
 
 bool tune_store_merge(TuneStore *into, TuneStore *from, TuneMerged *merged, const char **why)
@@ -537,36 +405,12 @@ bool tune_store_merge(TuneStore *into, TuneStore *from, TuneMerged *merged, cons
     *merged = (TuneMerged){0};
     bool good = tune_store_query(from, NULL, &arena, &records, why);
     good = good && put_all(into, records.items, records.n,
-                           (Putting){.join = tune_record_join, .merged = merged}, why);
+                           (StorePutting){.join = tune_record_join, .merged = merged}, why);
     arena_free(&arena);
     return good;
 }
 
 /* ---- reading ---- */
-
-static int read_rows(TuneStore *store, const TuneFilter *filter, Arena *arena, TuneRecords *records,
-                     size_t *damaged)
-{
-    sqlite3_stmt *row;
-    int code = sqlite3_prepare_v2(store->db, "SELECT * FROM records", -1, &row, NULL);
-    if (code != SQLITE_OK) {
-        return code;
-    }
-    while ((code = sqlite3_step(row)) == SQLITE_ROW) {
-        TuneRecord record = {0};
-        if (sqlite3_column_count(row) != ROW_COLUMNS) {
-            code = SQLITE_CORRUPT;
-            break;
-        }
-        bool whole = read_row(arena, row, &record);
-        *damaged += !whole;
-        if (whole && row_fits(&record, filter)) {
-            ARENA_PUSH(arena, records, record);
-        }
-    }
-    sqlite3_finalize(row);
-    return code == SQLITE_DONE ? SQLITE_OK : code;
-}
 
 static void take_salvaged(const TuneStore *store, const TuneFilter *filter, Arena *arena,
                           TuneRecords *records)
@@ -589,8 +433,9 @@ bool tune_store_query(TuneStore *store, const TuneFilter *filter, Arena *arena,
     for (int i = 0; i < MOST_TRIES && !store->is_salvaged; i++) {
         records->n = damaged = 0;
         code = get_number(store->db, "SELECT count(*) FROM sqlite_schema", &tables);
-        code = code == SQLITE_OK && tables > 0 ? read_rows(store, filter, arena, records, &damaged)
-                                               : code;
+        code = code == SQLITE_OK && tables > 0
+                   ? store_read_rows(store->db, filter, arena, records, &damaged)
+                   : code;
         if (!is_damage(code)) {
             break;
         }

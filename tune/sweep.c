@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The course of a sweep: all candidates are weighed; batches are chosen, compiled while the one
- * before is measured, and measured; the best eight are measured together, rested. What is chosen
- * depends on what was measured and on the seed, not on who was faster: a batch is chosen when the
- * one that is measured then has just begun, by all that came before it. */
+/* The course of a sweep: all candidates are weighed; batches are chosen, compiled while those
+ * before are measured, and measured; the best eight are measured together, rested. What is chosen
+ * depends on what was measured and on the seed, not on who was faster: a batch is chosen when
+ * another has just begun to be measured, by all that came before that one. */
 #include "tune/sweep_state.h"
 
 #include "ir/base/clock.h"
@@ -11,7 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BATCH = 16, MOST_WORKERS = 512, LEAST_WEIGHED = 32 };
+enum {
+    BATCH = 16,
+    FIRST_BATCH = 8 /* nothing is known yet */,
+    MOST_WORKERS = 512,
+    LEAST_WEIGHED = 32
+};
 static const double BEAT = 0.1; /* seconds between looks at the clock */
 
 void sweep_failed(Sweep *s, TesseraStatus status, const char *format, ...)
@@ -124,26 +129,57 @@ static size_t most_candidates(const Sweep *s)
     return most < s->search.n - 1 ? most : s->search.n - 1;
 }
 
-/* Is there time for another batch, by how long those before took? */
-static bool has_time(const Sweep *s)
+/* Those that were chosen and are not settled. */
+static size_t on_the_way(const Sweep *s)
 {
-    double now = clock_seconds();
-    if (s->options->budget <= 0) {
-        return true;
+    size_t n = s->open;
+    for (size_t i = 0; i < s->n_making; i++) {
+        n += s->making[i].n;
     }
-    double each = 0;
-    for (size_t i = 0; i < s->search.n; i++) {
-        each += s->candidates.items[s->rows[i]].stage == CANDIDATE_DONE;
-    }
-    each = each > 0 && s->measuring_began > 0 ? (now - s->measuring_began) / each : 0;
-    double ahead = each * (BATCH + (double)(s->measuring.n ? s->measuring.open : 0));
-    return now - s->began + ahead + sweep_last_seconds(s) < s->options->budget;
+    return n;
 }
 
-static void choose(Sweep *s)
+/* For how many more is there time, by how long those before took? For the first ones in any case. */
+static size_t has_time_for(const Sweep *s, size_t wanted)
+{
+    double each = sweep_each_seconds(s), gone = clock_seconds() - s->began;
+    double left = s->options->budget - gone - sweep_last_seconds(s);
+    double most = each > 0 ? left / each - (double)on_the_way(s) : (double)wanted;
+    if (s->options->budget <= 0 || (s->measuring_began == 0 && s->n_making == 0)) {
+        return wanted;
+    }
+    return most < 1 ? 0 : most < (double)wanted ? (size_t)most : wanted;
+}
+
+/* There is time for the last measurement, and no more: what was chosen while there was is left out,
+ * but for what there is code for already where nothing was measured yet. */
+static void leave_out(Sweep *s)
+{
+    double gone = clock_seconds() - s->began;
+    size_t n = 0;
+    if (s->options->budget <= 0 || gone + sweep_last_seconds(s) < s->options->budget) {
+        return;
+    }
+    Batch *first = &s->making[0];
+    for (size_t i = 0; s->measuring_began == 0 && s->n_making > 0 && i < first->n; i++) {
+        if (s->candidates.items[first->items[i]].stage == CANDIDATE_MADE) {
+            first->items[n++] = first->items[i];
+        }
+    }
+    if (n > 0) {
+        first->n = first->next = n;
+        s->n_making = 1;
+    } else if (s->measuring_began > 0) {
+        s->n_making = 0;
+    }
+}
+
+/* False: there are no more, or there is no time for them. */
+static bool choose(Sweep *s)
 {
     size_t chosen[BATCH * 8], most = most_candidates(s);
-    size_t want = BATCH * (s->n_devices < 8 ? s->n_devices : 8);
+    size_t each = s->measuring_began > 0 ? BATCH : FIRST_BATCH;
+    size_t want = each * (s->n_devices < 8 ? s->n_devices : 8);
     want = s->taken + want > most ? most - s->taken : want;
     for (size_t i = 0; i < s->search.n; i++) {
         const Candidate *candidate = &s->candidates.items[s->rows[i]];
@@ -151,38 +187,47 @@ static void choose(Sweep *s)
         item->failed = candidate->stage == CANDIDATE_DONE && candidate->status != TUNE_OK;
         item->time = candidate->relative;
     }
-    s->making.n = s->making.next = s->making.open = 0;
-    if (want == 0 || !has_time(s)) {
-        return;
+    want = has_time_for(s, want);
+    if (want == 0) {
+        return false;
     }
     size_t n = search_next(&s->search, want, chosen);
-    s->making.items = ARENA_ARRAY(s->arena, size_t, n + 1);
-    s->making.n = n;
+    Batch batch = {.items = ARENA_ARRAY(s->arena, size_t, n + 1), .n = n};
     for (size_t i = 0; i < n; i++) {
-        s->making.items[i] = s->rows[chosen[i]];
+        batch.items[i] = s->rows[chosen[i]];
     }
+    s->making[s->n_making] = batch;
+    s->n_making += n > 0;
     s->taken += n;
+    return n > 0;
 }
 
-static bool is_made(const Sweep *s)
+static bool is_made(const Sweep *s, const Batch *batch)
 {
-    return s->making.next == s->making.n && s->making.open == 0;
+    for (size_t i = 0; i < batch->n; i++) {
+        CandidateStage stage = s->candidates.items[batch->items[i]].stage;
+        if (stage != CANDIDATE_MADE && stage != CANDIDATE_DONE) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* What is made is measured; what could not be is kept as it is. */
 static void begin_measuring(Sweep *s)
 {
+    Batch *batch = &s->making[0];
     size_t n = 0;
-    sweep_keep(s, s->making.items, s->making.n);
-    for (size_t i = 0; i < s->making.n; i++) {
-        if (s->candidates.items[s->making.items[i]].stage == CANDIDATE_MADE) {
-            s->making.items[n++] = s->making.items[i];
+    sweep_keep(s, batch->items, batch->n);
+    for (size_t i = 0; i < batch->n; i++) {
+        if (s->candidates.items[batch->items[i]].stage == CANDIDATE_MADE) {
+            batch->items[n++] = batch->items[i];
         }
     }
-    s->measuring.items = s->making.items;
-    s->measuring.n = s->measuring.open = n;
-    s->measuring.next = 0;
-    s->making.n = s->making.next = 0;
+    s->measuring = (Batch){.items = batch->items, .n = n};
+    s->open = n;
+    s->n_making--;
+    memmove(s->making, s->making + 1, s->n_making * sizeof *s->making);
     s->measuring_began = s->measuring_began > 0 ? s->measuring_began : clock_seconds();
 }
 
@@ -210,24 +255,27 @@ static bool are_devices_ready(const Sweep *s)
     return false;
 }
 
+/* A device that compiling disturbs has a batch compiled, then measured, then the next chosen; for
+ * others AHEAD batches are compiled while one is measured. */
 static bool search(Sweep *s)
 {
     bool apart = s->options->quiet_device;
+    size_t ahead = apart ? 1 : AHEAD;
     s->doing = "measuring";
-    bool owed = false; /* what was measured last was not chosen by yet */
-    choose(s);
+    s->searching_began = clock_seconds();
+    while (s->n_making < ahead && choose(s)) {}
     for (;;) {
-        bool idle = s->measuring.open == 0;
-        if (s->making.n > 0 && is_made(s) && idle && are_devices_ready(s) &&
-            (!apart || s->bounded)) {
+        leave_out(s);
+        bool begins = s->n_making > 0 && s->open == 0 && is_made(s, &s->making[0]) &&
+                      are_devices_ready(s) && (!apart || s->bounded);
+        if (begins) {
             begin_measuring(s);
-            owed = true;
         }
-        if (owed && (!apart || s->measuring.open == 0)) {
+        bool idle = s->n_making == 0 && s->open == 0;
+        if ((begins && !apart) || idle) {
             choose(s);
-            owed = false;
         }
-        if (s->making.n == 0 && s->measuring.open == 0 && !owed) {
+        if (s->n_making == 0 && s->open == 0) {
             return true;
         }
         feed_devices(s);
@@ -281,6 +329,7 @@ static bool measure_best(Sweep *s)
             return false;
         }
     }
+    s->last_began = clock_seconds();
     device_give(s, device, best, n, true);
     while (device->n > 0) {
         if (!step(s)) {

@@ -13,6 +13,17 @@
 /* What a worker is for; its arguments are the program's own business. */
 typedef enum WorkerRole { WORKER_COMPILES, WORKER_MEASURES } WorkerRole;
 
+/* What the time of the devices went into. */
+typedef enum SweepPart {
+    SWEEP_STARTS,   /* until the derived schedule is there: contexts, arrays, weighing */
+    SWEEP_WAITS,    /* for code, or for what is to be measured next */
+    SWEEP_LOADS,    /* code, until it runs */
+    SWEEP_COMPARES, /* first launches, and their answers */
+    SWEEP_TURNS,
+    SWEEP_LAST, /* the last measurement */
+    SWEEP_PARTS
+} SweepPart;
+
 /* How a sweep stands, for who watches. */
 typedef struct SweepProgress {
     const char *doing;    /* "weighing", "measuring", "measuring the best" */
@@ -65,6 +76,9 @@ typedef struct SweepResult {
     bool separated;   /* best[0] is surely faster than what is derived */
     double agreement; /* rank correlation (Spearman) of the model with what was measured; NaN */
     double seconds;
+    double parts[SWEEP_PARTS]; /* of them, a device's; of several their mean */
+    size_t compiled;
+    double compiling; /* seconds of all workers */
 } SweepResult;
 
 /* `base` says what is tuned and where: kernel to arch, and the version. False: `why` says in words

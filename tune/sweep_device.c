@@ -24,6 +24,7 @@ enum {
 };
 /* Of a turn; a device's last measurement is rested and longer. */
 static const double TURN = 0.003, CPU_TURN = 0.012, LAST_TURN = 0.02, REST = 0.12;
+static const double LEAST_SLOWER = 0.1, MOST_SLOWER = 4;
 
 static double kernel_seconds(const Sweep *s)
 {
@@ -35,11 +36,23 @@ static void expect(Device *device, double seconds)
     device->worker.deadline = clock_seconds() + seconds;
 }
 
+void device_does(Device *device, SweepPart part)
+{
+    double now = clock_seconds();
+    bool last = device->n > 0 && device->last;
+    if (device->since > 0) {
+        device->parts[device->part] += now - device->since;
+    }
+    device->part = last ? SWEEP_LAST : part;
+    device->since = now;
+}
+
 bool device_start(Sweep *s, Device *device)
 {
     const SweepOptions *o = s->options;
     char *const *arguments = o->command(o->command_user, WORKER_MEASURES, device->name);
     device->step = DEVICE_STARTS;
+    device_does(device, SWEEP_STARTS);
     if (!worker_start(&device->worker, arguments, o->environment)) {
         sweep_failed(s, TESSERA_ENVIRONMENT, "%s cannot be run: %s", arguments[0], strerror(errno));
         return false;
@@ -81,8 +94,10 @@ static void load(Sweep *s, Device *device)
     device->waits = !s->first_made || (needs_bound(s, nth) && !s->bounded);
     if (device->waits) {
         device->worker.deadline = 0; /* until it is there */
+        device_does(device, s->derived_first > 0 ? SWEEP_WAITS : SWEEP_STARTS);
         return;
     }
+    device_does(device, s->derived_first > 0 ? SWEEP_LOADS : SWEEP_STARTS);
     expect(device, s->options->compile_seconds);
     worker_send(&device->worker, "check %zu %s %s", nth,
                 nth == 0              ? "reference"
@@ -133,6 +148,7 @@ static void load_next(Sweep *s, Device *device)
     device->at = -1;
     device->round = 0;
     device->worker.deadline = 0;
+    device_does(device, device->n > 0 ? SWEEP_TURNS : SWEEP_WAITS);
     if (device->n > 0) {
         bool any = false;
         for (size_t i = 0; i < device->n; i++) {
@@ -159,11 +175,16 @@ void device_give(Sweep *s, Device *device, const size_t *candidates, size_t n, b
 
 /* ---- turns ---- */
 
+/* With what turns took beside what they were given so far: lines between processes, a device that
+ * others use, too. */
 static double last_turn(const Sweep *s)
 {
     double first = s->derived > 0 ? s->derived : s->derived_first;
-    double work = LAST_TURN + (first < 0.01 ? 6 : 2) * first;
-    return s->options->quiet_device ? work : REST + work;
+    double length = LAST_TURN < MOST_LAUNCHES * first ? LAST_TURN : MOST_LAUNCHES * first;
+    double work = (length > first ? length : first) + (first < 0.01 ? 5 : 1) * first;
+    double slower = s->turns_given > 0 ? s->turns_taken / s->turns_given : 1;
+    slower = slower < LEAST_SLOWER ? LEAST_SLOWER : slower > MOST_SLOWER ? MOST_SLOWER : slower;
+    return s->options->quiet_device ? slower * work : REST + slower * work;
 }
 
 /* As many as a quarter of the budget has time for, or what is left of it. */
@@ -180,15 +201,26 @@ double sweep_last_seconds(const Sweep *s)
     return last_turn(s) * (FINALISTS + 1) * (double)sweep_last_rounds(s);
 }
 
+/* Of a launch, as far as it is known: the first ones are slower than those that follow. */
+static double usual_seconds(const Sweep *s, size_t nth)
+{
+    const Candidate *candidate = &s->candidates.items[nth];
+    double usual = candidate->relative > 0 && s->derived > 0 ? candidate->relative * s->derived : 0;
+    return usual > 0 && (usual < candidate->first || candidate->first <= 0) ? usual
+                                                                            : candidate->first;
+}
+
 static void turn(Sweep *s, Device *device)
 {
     size_t nth = candidate_at(device, device->at);
-    double first = s->candidates.items[nth].first;
+    double first = usual_seconds(s, nth);
     double length = device->last ? LAST_TURN : s->options->quiet_device ? CPU_TURN : TURN;
     double wanted = first > 0 ? length / first : MOST_LAUNCHES;
     int launches = wanted < 1 ? 1 : wanted > MOST_LAUNCHES ? MOST_LAUNCHES : (int)wanted;
     int warm_ups = device->last && first < 0.01 ? 5 : 1;
     double rest = device->last && !s->options->quiet_device ? REST : 0;
+    device->given = first * (launches + warm_ups);
+    device->turn_began = clock_seconds() + rest;
     expect(device, rest + kernel_seconds(s) + 20 * first * (launches + warm_ups));
     worker_send(&device->worker, "turn %zu %d %d %g", nth, warm_ups, launches, rest);
 }
@@ -231,19 +263,27 @@ static void finish(Sweep *s, Device *device)
     sweep_keep(s, device->group, n);
     device->n = 0;
     device->step = DEVICE_IDLE;
+    device_does(device, SWEEP_WAITS);
     device->worker.deadline = 0;
     device->restarts = 0;
     if (!device->last) {
-        s->measuring.open -= n;
+        s->open -= n;
     }
 }
 
 static void take_turn(Sweep *s, Device *device, double seconds)
 {
+    double now = clock_seconds(), budget = s->options->budget;
+    s->turns_given += device->given;
+    s->turns_taken += now > device->turn_began ? now - device->turn_began : 0;
     device->samples[device->at + 1][device->round] = seconds;
     if (!next_good(device, &device->at)) {
         device->at = -1;
         device->round++;
+    }
+    bool over = device->last && budget > 0 && now - s->began > budget;
+    if (over && device->at < 0 && device->round >= LEAST_ROUNDS) {
+        device->rounds = device->round;
     }
     if (device->round == device->rounds) {
         finish(s, device);
@@ -350,6 +390,7 @@ void device_line(Sweep *s, Device *device, char *line)
     }
     if (strcmp(what, "loaded") == 0) {
         device->launched = true;
+        device_does(device, s->derived_first > 0 ? SWEEP_COMPARES : SWEEP_STARTS);
         expect(device, kernel_seconds(s));
     } else if (strcmp(what, "ran") == 0) {
         s->candidates.items[nth].first = strtod(line_word(&line), NULL);

@@ -74,6 +74,18 @@ static bool may_bound(const Sweep *s)
     return s->shrink > 0 && !is_bounding(s) && (s->n_makers > 1 || s->to_weigh == s->candidates.n);
 }
 
+/* The next candidate to compile, those of earlier batches first; 0: there is none. */
+static size_t next_to_make(Sweep *s)
+{
+    for (size_t i = 0; i < s->n_making; i++) {
+        Batch *batch = &s->making[i];
+        if (batch->next < batch->n) {
+            return batch->items[batch->next++];
+        }
+    }
+    return 0;
+}
+
 void makers_feed(Sweep *s)
 {
     for (size_t i = 0; i < s->n_makers; i++) {
@@ -87,9 +99,11 @@ void makers_feed(Sweep *s)
             give(s, maker, JOB_BOUND, (size_t)s->shrink);
         } else if (s->to_weigh < s->candidates.n) {
             give(s, maker, JOB_WEIGH, s->to_weigh++);
-        } else if (s->making.next < s->making.n) {
-            s->making.open++;
-            give(s, maker, JOB_MAKE, s->making.items[s->making.next++]);
+        } else {
+            size_t candidate = next_to_make(s);
+            if (candidate > 0) {
+                give(s, maker, JOB_MAKE, candidate);
+            }
         }
     }
 }
@@ -149,11 +163,12 @@ static void take_first(Sweep *s, const Maker *maker, bool made, char *line)
 static void take_made(Sweep *s, const Maker *maker, bool made, char *line)
 {
     size_t nth = maker->candidate;
+    s->compiled++;
+    s->compiling += clock_seconds() - maker->began;
     if (nth == 0) {
         take_first(s, maker, made, line);
         return;
     }
-    s->making.open--;
     if (made) {
         s->candidates.items[nth].stage = CANDIDATE_MADE;
     } else {
@@ -221,7 +236,6 @@ void maker_gone(Sweep *s, Maker *maker, bool late)
     if (job == JOB_BOUND) {
         bound_failed(s);
     } else if (job != JOB_NONE) {
-        s->making.open -= job == JOB_MAKE;
         candidate_fail(s, candidate, late ? TUNE_TIMEOUT : TUNE_CRASH, how);
     }
     start(s, maker);

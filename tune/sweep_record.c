@@ -213,20 +213,56 @@ static size_t wanted(const Sweep *s)
     return most && most < free_ones ? most : free_ones;
 }
 
+/* Where compiling and measuring take turns: by the clock; what is compiled is half done. */
+static double each_in_turn(const Sweep *s, size_t done)
+{
+    double half = 0;
+    for (size_t i = 0; i < s->search.n; i++) {
+        half += s->candidates.items[s->rows[i]].stage == CANDIDATE_MADE;
+    }
+    double all = (double)done + half / 2;
+    return all > 0 ? (clock_seconds() - s->searching_began) / all : 0;
+}
+
+double sweep_each_seconds(const Sweep *s)
+{
+    size_t done = 0, measured = 0, failed[TUNE_STATUSES] = {0};
+    double busy = 0, devices = (double)s->n_devices;
+    count(s, &done, &measured, failed);
+    if (s->options->quiet_device) {
+        return each_in_turn(s, done);
+    }
+    for (size_t i = 0; i < s->n_devices; i++) {
+        const double *parts = s->devices[i].parts;
+        busy += parts[SWEEP_LOADS] + parts[SWEEP_COMPARES] + parts[SWEEP_TURNS];
+    }
+    double measures = done > 0 ? busy / (double)done / devices : 0;
+    double makes = s->compiled > 0 ? s->compiling / (double)s->compiled / (double)s->n_makers : 0;
+    return measures > makes ? measures : makes;
+}
+
+/* Of the last measurement: as it says itself, once some of it is done. */
+static double last_left(const Sweep *s)
+{
+    static const double enough = 0.06; /* a round of fifteen */
+    const Device *device = s->devices;
+    double share = device->rounds > 0 ? (double)device->round / (double)device->rounds : 0;
+    double gone = clock_seconds() - s->last_began;
+    return share >= enough ? gone / share * (1 - share) : sweep_last_seconds(s);
+}
+
 /* By how long those took that are done, and by the budget. */
 static double time_left(const Sweep *s, size_t done, size_t all)
 {
-    double now = clock_seconds(), gone = now - s->began, left = -1;
-    if (strcmp(s->doing, "measuring the best") == 0) {
-        const Device *device = s->devices;
-        double share = device->rounds > 0 ? (double)device->round / (double)device->rounds : 0;
-        return sweep_last_seconds(s) * (1 - share);
+    double left = -1, each = sweep_each_seconds(s);
+    if (s->last_began > 0) {
+        double last = last_left(s);
+        return last > 0 ? last : 0;
     }
     if (done > 0 && s->measuring_began > 0) {
-        left = (double)(all - done) * (now - s->measuring_began) / (double)done +
-               sweep_last_seconds(s);
+        left = (double)(all - done) * each + sweep_last_seconds(s);
     }
-    double budget = s->options->budget - gone;
+    double budget = s->options->budget - (clock_seconds() - s->began);
     if (s->options->budget > 0 && (left < 0 || left > budget)) {
         left = budget > 0 ? budget : 0;
     }
@@ -337,10 +373,23 @@ static int by_time(const void *a, const void *b)
     return (x->time.middle > y->time.middle) - (x->time.middle < y->time.middle);
 }
 
+static void take_parts(Sweep *s)
+{
+    for (size_t i = 0; i < s->n_devices; i++) {
+        device_does(&s->devices[i], SWEEP_WAITS);
+        for (int part = 0; part < SWEEP_PARTS; part++) {
+            s->result->parts[part] += s->devices[i].parts[part] / (double)s->n_devices;
+        }
+    }
+    s->result->compiled = s->compiled;
+    s->result->compiling = s->compiling;
+}
+
 void sweep_result(Sweep *s)
 {
     SweepResult *result = s->result;
     size_t done = 0;
+    take_parts(s);
     count(s, &done, &result->measured, result->failed);
     if (s->candidates.n == 0) {
         return;

@@ -10,6 +10,7 @@ enum {
     GROUP = 8,        /* candidates that take turns, beside the derived one */
     ROUNDS = 5,       /* of turns */
     MOST_ROUNDS = 25, /* of the last measurement */
+    AHEAD = 2,        /* batches that are compiled while one is measured */
     FINALISTS = 8,
 };
 
@@ -60,6 +61,10 @@ typedef struct Device {
     bool launched, waits;                   /* what is being loaded; it is not there yet */
     double samples[GROUP + 1][MOST_ROUNDS]; /* the derived one's first */
     int restarts;                           /* in a row */
+    double given, turn_began;               /* of a turn: seconds it should take */
+    SweepPart part;                         /* what it does, */
+    double since;                           /* since when */
+    double parts[SWEEP_PARTS];
 } Device;
 
 typedef enum JobKind { JOB_NONE, JOB_WEIGH, JOB_MAKE, JOB_BOUND } JobKind;
@@ -70,6 +75,12 @@ typedef struct Maker {
     size_t candidate;
     double began;
 } Maker;
+
+/* Candidates that were chosen together. */
+typedef struct Batch {
+    size_t *items;
+    size_t n, next; /* handed out */
+} Batch;
 
 typedef struct Sweep {
     Arena *arena;
@@ -93,11 +104,9 @@ typedef struct Sweep {
     Device *devices;
     size_t n_devices;
 
-    /* What is being compiled, and what is being measured after it. */
-    struct {
-        size_t *items;
-        size_t n, next, open; /* handed out, and not back */
-    } making, measuring;
+    /* What is being compiled, the first of them to be measured next; what is being measured. */
+    Batch making[AHEAD], measuring;
+    size_t n_making, open; /* open: of `measuring`, not settled */
     Search search;
     size_t *rows;  /* item of the search → candidate */
     size_t *items; /* candidate → item */
@@ -115,10 +124,12 @@ typedef struct Sweep {
     double began, derived; /* seconds of the derived one, so far */
     double derived_first;
     size_t taken; /* candidates that were handed out */
-    double measuring_began;
-    size_t measured_then;
+    double searching_began, measuring_began, last_began;
     const char *doing;
     double told;
+    size_t compiled;
+    double compiling;
+    double turns_given, turns_taken; /* seconds that turns should have taken, and took */
 } Sweep;
 
 /* ---- candidates (sweep_space.c) ---- */
@@ -147,6 +158,11 @@ void device_gone(Sweep *s, Device *device, bool late);
 void device_first_made(Sweep *s, Device *device);
 /* The interpreter's bounds are known: who waits goes on. */
 void device_bounded(Sweep *s, Device *device);
+/* What it does from now on. */
+void device_does(Device *device, SweepPart part);
+/* That a candidate takes, of those that compile or those that measure, who takes longer; both where
+ * one waits for the other. 0: nothing is known. */
+double sweep_each_seconds(const Sweep *s);
 size_t sweep_last_rounds(const Sweep *s);
 double sweep_last_seconds(const Sweep *s);
 

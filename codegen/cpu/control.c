@@ -449,6 +449,7 @@ void cpu_emit_launch(CpuEmitter *c, const Op *launch, const PlanLaunch *plan)
     if (op_int(launch, ATTR_PERSISTENT, 0)) {
         diag_bug(c->func->diags, "a persistent launch on a CPU");
     }
+    c->unroll = (int)op_int(launch, ATTR_UNROLL, 0);
     begin_function(c, plan);
     if (c->l->options->lines) {
         llvm_lines_launch(c->l, c->function, launch);

@@ -86,6 +86,16 @@ static void one_depth(CpuEmitter *c, const Kernel *kernel, LLVMValueRef left, LL
     }
 }
 
+static void some_depths(CpuEmitter *c, const Kernel *kernel, LLVMValueRef left, LLVMValueRef from,
+                        LLVMValueRef to, int n)
+{
+    Loop loop = cpu_loop_begin(c, from, to, n);
+    for (int i = 0; i < n; i++) {
+        one_depth(c, kernel, left, cpu_add(c, loop.counter, llvm_i64(c->l, i)));
+    }
+    cpu_loop_end(c, &loop);
+}
+
 static void register_block(CpuEmitter *c, Kernel *kernel)
 {
     const Product *product = kernel->product;
@@ -103,9 +113,14 @@ static void register_block(CpuEmitter *c, Kernel *kernel)
         store_cells(c, kernel);
         return;
     }
-    Loop loop = cpu_loop_begin(c, llvm_i64(c->l, 0), product->depth, 1);
-    one_depth(c, kernel, left, loop.counter);
-    cpu_loop_end(c, &loop);
+    LLVMValueRef from = llvm_i64(c->l, 0);
+    if (c->unroll > 1) {
+        LLVMValueRef whole =
+            LLVMBuildAnd(c->l->builder, product->depth, llvm_i64(c->l, -c->unroll), "");
+        some_depths(c, kernel, left, from, whole, c->unroll);
+        from = whole;
+    }
+    some_depths(c, kernel, left, from, product->depth, 1);
     store_cells(c, kernel);
 }
 

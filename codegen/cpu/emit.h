@@ -93,6 +93,7 @@ typedef struct CpuEmitter {
     Arena *arena;
     const Plan *plan;
     int lanes;        /* of a vector, whatever its element type */
+    int unroll;       /* vectors that inner loops take at a time; 0: as is best for each */
     CpuValue *values; /* by Value.id */
     struct {
         const Op **items;

@@ -28,19 +28,40 @@ static Chunks chunks_of(CpuEmitter *c, LLVMValueRef len, NestBody *body, void *u
     return chunks;
 }
 
+/* From `from` to `to`, n at a time. */
+static void some_chunks(CpuEmitter *c, const Chunks *chunks, Point *point, LLVMValueRef from,
+                        LLVMValueRef to, int n, bool down)
+{
+    Loop loop = cpu_loop_begin(c, from, to, (int64_t)n * c->lanes);
+    for (int i = 0; i < n; i++) {
+        LLVMValueRef at = cpu_add(c, loop.counter, llvm_i64(c->l, (int64_t)i * c->lanes));
+        if (down) {
+            LLVMValueRef last = cpu_sub(c, chunks->full, llvm_i64(c->l, c->lanes));
+            at = cpu_sub(c, last, at);
+        }
+        point->at[point->vector_axis] = at;
+        chunks->body(c, point, chunks->user);
+    }
+    cpu_loop_end(c, &loop);
+}
+
 static void whole_chunks(CpuEmitter *c, const Chunks *chunks, Point *point, bool down)
 {
+    LLVMValueRef from = llvm_i64(c->l, 0);
+    int64_t n, unroll = c->unroll > 1 ? c->unroll : 1;
+    bool known = cpu_constant(chunks->full, &n);
     if (!chunks->any) {
         return;
     }
-    Loop loop = cpu_loop_begin(c, llvm_i64(c->l, 0), chunks->full, c->lanes);
-    point->at[point->vector_axis] = loop.counter;
-    if (down) {
-        LLVMValueRef last = cpu_sub(c, chunks->full, llvm_i64(c->l, c->lanes));
-        point->at[point->vector_axis] = cpu_sub(c, last, loop.counter);
+    if (unroll > 1 && (!known || n >= unroll * c->lanes)) {
+        LLVMValueRef end =
+            LLVMBuildAnd(c->l->builder, chunks->full, llvm_i64(c->l, -unroll * c->lanes), "");
+        some_chunks(c, chunks, point, from, end, (int)unroll, down);
+        from = end;
     }
-    chunks->body(c, point, chunks->user);
-    cpu_loop_end(c, &loop);
+    if (unroll == 1 || !known || n % (unroll * c->lanes) != 0) {
+        some_chunks(c, chunks, point, from, chunks->full, 1, down);
+    }
 }
 
 static void masked_rest(CpuEmitter *c, const Chunks *chunks, Point *point)

@@ -3,7 +3,7 @@
  * halves; along another axis with one vector of results at a time. */
 #include "codegen/cpu/emit.h"
 
-enum { ACCUMULATORS = 4, LIGHT = 6 };
+enum { ACCUMULATORS = 8, MOST_ACCUMULATORS = 16, LIGHT = 6 };
 
 typedef struct Reduce {
     const char *fn;
@@ -13,6 +13,7 @@ typedef struct Reduce {
     LLVMValueRef len; /* of the axis */
     const Buffer *to;
     LLVMValueRef cell; /* the accumulator that the body adds to */
+    int n;             /* accumulators */
 } Reduce;
 
 static void accumulate(CpuEmitter *c, const Reduce *reduce, LLVMValueRef cell, const Point *point)
@@ -63,13 +64,13 @@ static LLVMValueRef fold(CpuEmitter *c, const Reduce *reduce, LLVMValueRef vecto
     return LLVMBuildExtractElement(c->l->builder, vector, llvm_i64(c->l, 0), "");
 }
 
-/* Four vectors at a time, which hides the latency of adding; returns where it stopped. */
+/* Several vectors at a time, which hides the latency of adding; returns where it stopped. */
 static LLVMValueRef wide_loop(CpuEmitter *c, Reduce *reduce, Point *point, LLVMValueRef *cells)
 {
-    int64_t step = (int64_t)ACCUMULATORS * c->lanes;
+    int64_t step = (int64_t)reduce->n * c->lanes;
     LLVMValueRef end = LLVMBuildAnd(c->l->builder, reduce->len, llvm_i64(c->l, -step), "");
     Loop loop = cpu_loop_begin(c, llvm_i64(c->l, 0), end, step);
-    for (int i = 0; i < ACCUMULATORS; i++) {
+    for (int i = 0; i < reduce->n; i++) {
         point->at[reduce->axis] = cpu_add(c, loop.counter, llvm_i64(c->l, (int64_t)i * c->lanes));
         accumulate(c, reduce, cells[i], point);
     }
@@ -91,34 +92,48 @@ static void shifted_body(CpuEmitter *c, const Point *point, void *user)
     accumulate(c, shifted->reduce, shifted->reduce->cell, &there);
 }
 
-static bool is_wide(const CpuEmitter *c, const Reduce *reduce)
+/* As many as `unroll` says; else several where little is computed for an element, for what takes
+ * long hides that latency itself, and not more than a row has vectors. */
+static int accumulators(const CpuEmitter *c, const Reduce *reduce)
 {
-    int64_t n;
-    bool shorter = cpu_constant(reduce->len, &n) && n < (int64_t)ACCUMULATORS * c->lanes;
-    bool light = c->values[reduce->value->id].buffer || c->values[reduce->value->id].cost <= LIGHT;
-    return light && !shorter;
+    const CpuValue *facts = &c->values[reduce->value->id];
+    int64_t len;
+    int n = facts->buffer || facts->cost <= LIGHT ? ACCUMULATORS : 1;
+    n = c->unroll > 0 ? c->unroll : n;
+    while (n > 1 && cpu_constant(reduce->len, &len) && len < (int64_t)n * c->lanes) {
+        n /= 2;
+    }
+    return n;
+}
+
+/* What is left behind the accumulators' loop: less than one step of it. */
+static void rest_vectors(CpuEmitter *c, Reduce *reduce, Point *point, LLVMValueRef from)
+{
+    Shifted shifted = {reduce, from};
+    int unroll = c->unroll;
+    c->unroll = 1;
+    cpu_vector_loop(c, point, cpu_sub(c, reduce->len, from), shifted_body, &shifted);
+    c->unroll = unroll;
 }
 
 static LLVMValueRef reduce_vectors(CpuEmitter *c, Reduce *reduce, Point *point)
 {
-    LLVMValueRef cells[ACCUMULATORS];
-    bool wide = is_wide(c, reduce);
-    for (int i = 0; i < (wide ? ACCUMULATORS : 1); i++) {
+    LLVMValueRef cells[MOST_ACCUMULATORS];
+    reduce->n = accumulators(c, reduce);
+    for (int i = 0; i < reduce->n; i++) {
         cells[i] = new_accumulator(c, reduce, c->lanes);
     }
     reduce->cell = cells[0];
-    if (!wide) {
+    if (reduce->n == 1) {
         cpu_vector_loop(c, point, reduce->len, chunk_body, reduce);
         return fold(c, reduce, cpu_get(c, cells[0]));
     }
-    LLVMValueRef end = wide_loop(c, reduce, point, cells);
-    Shifted shifted = {reduce, end};
-    cpu_vector_loop(c, point, cpu_sub(c, reduce->len, end), shifted_body, &shifted);
-    LLVMValueRef sums[ACCUMULATORS];
-    for (int i = 0; i < ACCUMULATORS; i++) {
+    rest_vectors(c, reduce, point, wide_loop(c, reduce, point, cells));
+    LLVMValueRef sums[MOST_ACCUMULATORS];
+    for (int i = 0; i < reduce->n; i++) {
         sums[i] = cpu_get(c, cells[i]);
     }
-    for (int n = ACCUMULATORS / 2; n >= 1; n /= 2) {
+    for (int n = reduce->n / 2; n >= 1; n /= 2) {
         for (int i = 0; i < n; i++) {
             sums[i] = scalar_combine(c->l, reduce->fn, reduce->dtype, sums[i], sums[i + n]);
         }
@@ -165,7 +180,8 @@ void cpu_emit_reduce(CpuEmitter *c, const Op *op)
                      (int)op_int(op, ATTR_AXIS, 0),
                      NULL,
                      NULL,
-                     NULL};
+                     NULL,
+                     1};
     reduce.len = cpu_dim(c, value->type->dims[reduce.axis]);
     reduce.to = cpu_buffer_for(c, result->type, facts->last);
     Nest nest = cpu_nest_over(c, result->type);

@@ -48,6 +48,7 @@ typedef struct DeviceKernel {
     void *function;
     const char *symbol; /* the plan's; for messages */
     int threads, shared_bytes, cluster;
+    int workers; /* CPU: threads that share the blocks at most; 0: all */
 } DeviceKernel;
 
 enum { DEVICE_MAP_BYTES = 128 };

@@ -99,7 +99,7 @@ static bool host_copy_inside(Device *device, void *to, const void *from, size_t 
     void *args[] = {to, (void *)(uintptr_t)from, &n};
     (void)stream;
     (void)error;
-    pool_run(device->state, copy_pieces, args, (int64_t)(n / PIECE + (n % PIECE != 0)));
+    pool_run(device->state, copy_pieces, args, (int64_t)(n / PIECE + (n % PIECE != 0)), 0);
     return true;
 }
 
@@ -131,6 +131,7 @@ static bool host_find(Device *device, DeviceModule module, const PlanLaunch *lau
     *kernel = (DeviceKernel){.function = image->symbol(image->user, launch->symbol),
                              .symbol = launch->symbol,
                              .threads = 1,
+                             .workers = launch->workers,
                              .cluster = 1};
     if (!kernel->function) {
         return device_fail(error, DIAG_INTERNAL, 0, "no symbol '%s' in the code", launch->symbol);
@@ -145,7 +146,7 @@ static bool host_launch(Device *device, const DeviceKernel *kernel, int64_t bloc
     (void)stream;
     (void)error;
     memcpy(&work, &kernel->function, sizeof work);
-    pool_run(device->state, work, args, blocks);
+    pool_run(device->state, work, args, blocks, kernel->workers);
     return true;
 }
 

@@ -109,6 +109,7 @@ typedef struct PlanLaunch {
     int blocks_per_unit;
     int64_t most_tiles; /* persistent: that a block may walk; 0: any number */
     int cluster;        /* blocks of a cluster; 1: none */
+    int workers;        /* CPU: threads that share the blocks at most; 0: all */
     int n_args;
     PlanArg *args; /* the kernel's parameters in order. CPU symbols instead are
                       void f(void *const *args, int64_t first, int64_t last): args[i] points to

@@ -14,21 +14,29 @@ enum { MOST_THREADS = 1024, PARTS_A_THREAD = 8, STACK_BYTES = 16 << 20 };
 
 static const int OF_THREADS[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS};
 
+typedef struct Team Team;
+
+typedef struct Member {
+    Team *team;
+    pthread_t thread;
+    pthread_cond_t wake; /* its own: who is not needed sleeps on */
+    bool due;            /* it is to take parts */
+} Member;
+
 /* One team a process: a forked child leaves its parent's behind, whose lock may be held. */
-typedef struct Team {
+struct Team {
     pthread_mutex_t lock;
-    pthread_cond_t wake, done;
-    uint64_t round; /* counts calls of pool_run */
-    int working;    /* threads that have not finished the round */
+    pthread_cond_t done;
+    int working; /* members that have not finished */
     bool stop;
     pid_t owner;
-    int n;          /* threads started */
+    int n; /* members started */
     PoolWork *work;
     void *const *args;
     int64_t blocks, part;
     _Atomic int64_t next;
-    pthread_t threads[];
-} Team;
+    Member members[];
+};
 
 struct Pool {
     Allocator allocator;
@@ -61,17 +69,17 @@ static void take_parts(Team *team)
 
 static void *thread_main(void *user)
 {
-    Team *team = user;
-    uint64_t seen = 0;
+    Member *member = user;
+    Team *team = member->team;
     pthread_mutex_lock(&team->lock);
     for (;;) {
-        while (team->round == seen && !team->stop) {
-            pthread_cond_wait(&team->wake, &team->lock);
+        while (!member->due && !team->stop) {
+            pthread_cond_wait(&member->wake, &team->lock);
         }
         if (team->stop) {
             break;
         }
-        seen = team->round;
+        member->due = false;
         pthread_mutex_unlock(&team->lock);
         take_parts(team);
         pthread_mutex_lock(&team->lock);
@@ -97,8 +105,14 @@ static void start_threads(Team *team, int wanted)
     }
     pthread_attr_setstacksize(&attr, STACK_BYTES);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    while (team->n < wanted &&
-           pthread_create(&team->threads[team->n], &attr, thread_main, team) == 0) {
+    while (team->n < wanted) {
+        Member *member = &team->members[team->n];
+        member->team = team;
+        pthread_cond_init(&member->wake, NULL);
+        if (pthread_create(&member->thread, &attr, thread_main, member) != 0) {
+            pthread_cond_destroy(&member->wake);
+            break;
+        }
         team->n++;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -107,14 +121,13 @@ static void start_threads(Team *team, int wanted)
 
 static Team *team_new(Allocator allocator, int wanted)
 {
-    size_t bytes = sizeof(Team) + (size_t)wanted * sizeof(pthread_t);
+    size_t bytes = sizeof(Team) + (size_t)wanted * sizeof(Member);
     Team *team = allocator.alloc(allocator.user, bytes);
     if (!team) {
         return NULL;
     }
     memset(team, 0, bytes);
     pthread_mutex_init(&team->lock, NULL);
-    pthread_cond_init(&team->wake, NULL);
     pthread_cond_init(&team->done, NULL);
     team->owner = getpid();
     start_threads(team, wanted);
@@ -125,12 +138,14 @@ static void team_free(Allocator allocator, Team *team)
 {
     pthread_mutex_lock(&team->lock);
     team->stop = true;
-    pthread_cond_broadcast(&team->wake);
+    for (int i = 0; i < team->n; i++) {
+        pthread_cond_signal(&team->members[i].wake);
+    }
     pthread_mutex_unlock(&team->lock);
     for (int i = 0; i < team->n; i++) {
-        pthread_join(team->threads[i], NULL);
+        pthread_join(team->members[i].thread, NULL);
+        pthread_cond_destroy(&team->members[i].wake);
     }
-    pthread_cond_destroy(&team->wake);
     pthread_cond_destroy(&team->done);
     pthread_mutex_destroy(&team->lock);
     allocator.release(allocator.user, team);
@@ -174,10 +189,18 @@ static Team *team_of(Pool *pool)
     return pool->team;
 }
 
-void pool_run(Pool *pool, PoolWork *work, void *const *args, int64_t blocks)
+/* Beside the caller: nobody is woken for whom there is no block. */
+static int helpers(const Team *team, int64_t blocks, int most)
 {
-    Team *team = blocks > 1 ? team_of(pool) : NULL;
-    if (!team || team->n == 0) {
+    int64_t n = blocks - 1 < team->n ? blocks - 1 : team->n;
+    return (int)(most > 0 && most - 1 < n ? most - 1 : n);
+}
+
+void pool_run(Pool *pool, PoolWork *work, void *const *args, int64_t blocks, int most)
+{
+    Team *team = blocks > 1 && most != 1 ? team_of(pool) : NULL;
+    int n = team ? helpers(team, blocks, most) : 0;
+    if (n == 0) {
         work(args, 0, blocks);
         return;
     }
@@ -185,12 +208,14 @@ void pool_run(Pool *pool, PoolWork *work, void *const *args, int64_t blocks)
     team->work = work;
     team->args = args;
     team->blocks = blocks;
-    int64_t parts = (int64_t)(team->n + 1) * PARTS_A_THREAD;
+    int64_t parts = (int64_t)(n + 1) * PARTS_A_THREAD;
     team->part = blocks / parts + (blocks % parts != 0);
     atomic_store(&team->next, 0);
-    team->working = team->n;
-    team->round++;
-    pthread_cond_broadcast(&team->wake);
+    team->working = n;
+    for (int i = 0; i < n; i++) {
+        team->members[i].due = true;
+        pthread_cond_signal(&team->members[i].wake);
+    }
     pthread_mutex_unlock(&team->lock);
     take_parts(team);
     pthread_mutex_lock(&team->lock);

@@ -17,7 +17,8 @@ int pool_cpus(void);
  * more. */
 Pool *pool_new(Allocator allocator, int threads);
 void pool_free(Pool *pool);
-/* Calls `work` for parts of [0, blocks), on all threads, until all is done. */
-void pool_run(Pool *pool, PoolWork *work, void *const *args, int64_t blocks);
+/* Calls `work` for parts of [0, blocks), on all threads, or `most` of them (0: all), until all is
+ * done. */
+void pool_run(Pool *pool, PoolWork *work, void *const *args, int64_t blocks, int most);
 
 #endif

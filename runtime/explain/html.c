@@ -86,6 +86,9 @@ static void shape(const LaunchReport *launch, Text *out)
                     launch->blocks == 1 ? "" : "s");
     }
     text_printf(out, "%d thread%s", plan->threads, plan->threads == 1 ? "" : "s");
+    if (plan->workers > 0) {
+        text_printf(out, ", %d at once", plan->workers);
+    }
     if (*launch->tiles) {
         text_printf(out, ", each %s <b>",
                     plan->persistent ? "takes, one after the other, tiles of" : "takes");

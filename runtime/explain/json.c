@@ -183,6 +183,9 @@ static void launch_json(Json *j, const Report *report, const LaunchReport *launc
     words(j, "why", launch->why);
     integer(j, "blocks", launch->blocks);
     integer(j, "threads", launch->plan->threads);
+    if (launch->plan->workers > 0) {
+        integer(j, "at_once", launch->plan->workers);
+    }
     integer(j, "shared_bytes", launch->shared_bytes);
     flag(j, "persistent", launch->plan->persistent);
     if (launch->assembled) {

@@ -6,10 +6,14 @@
  * in passes/an_waves.c: the norm of their times with exponent 4. Memory is as fast as bytes are on
  * their way: a multiprocessor needs its share of bandwidth times latency (Little's law). What a
  * multiprocessor does takes as long as that of the one with most blocks. A product that the model
- * of its tiles knows takes what that says. */
+ * of its tiles knows takes what that says.
+ *
+ * A core of a CPU does so with its caches in the place of L2; beside it each block costs what it
+ * takes to begin, and so does each run of memory; operands of products are laid out anew. */
 #include "runtime/explain/resources.h"
 
 #include "ir/rates.h"
+#include "runtime/explain/context.h"
 
 #include <math.h>
 
@@ -18,11 +22,14 @@ static const double CLOCK = 1.5e9, UNIT_BYTES = 64, START = 3500;
 static const double MEMORY_LATENCY = 700e-9, REACHED = 0.93; /* of the bandwidth, at best */
 static const double WARP_TURNS = 4; /* accesses of a warp that are under way at once */
 
-/* A CPU: a core's first-level, second-level and memory bandwidth, and arithmetic. What counts is
- * how they relate. */
-static const double CORE_L1 = 100e9, CORE_L2 = 40e9, CORE_MEMORY = 10e9, CORE_FLOPS = 50e9;
-static const double BLOCK_SECONDS = 0.05e-6, LAUNCH_SECONDS = 2e-6;
-enum { L1_BYTES = 32 << 10, L2_BYTES = 1 << 20 };
+/* A CPU: a core's clock, floating-point units, bandwidth of its caches and of memory, and what it
+ * costs to begin. What counts is how they relate; they are of a server's core with AVX-512. */
+static const double CORE_CLOCK = 3e9, CORE_ISSUED = 3 /* operations a cycle and lane */;
+static const double CORE_L1 = 250e9, CORE_L2 = 110e9, CORE_L3 = 45e9, CORE_MEMORY = 12e9,
+                    CORE_BEGINS = 25e9, CORE_PACKS = 50e9;
+static const double BLOCK_SECONDS = 0.02e-6, LAUNCH_SECONDS = 2e-6;
+enum { L1_BYTES = 40 << 10, L2_BYTES = 1 << 20, L3_BYTES = 24 << 20 };
+enum { SUMS = 8 /* of a reduction, where no line says how many */ };
 
 static double together(const double *times, int n)
 {
@@ -113,9 +120,21 @@ static double gpu_launch(const Report *report, const LaunchReport *launch)
 
 /* ---- CPUs ---- */
 
-/* Bytes of the tiles that a block goes through again and again. */
-static double tile_bytes(const LaunchReport *launch)
+/* How many of the elements that a tile has room for there are, at most. */
+static double extent_of(const Context *context, Dim dim)
 {
+    const DimVar *range = poly_as_range(dim);
+    int64_t room = poly_capacity(dim), there;
+    if (range && range->whole && context_dim(context, range->whole, &there) && there < room) {
+        room = there;
+    }
+    return room > 0 ? (double)room : 1;
+}
+
+/* Bytes of the tiles that a block goes through again and again. */
+static double tile_bytes(const Report *report, const LaunchReport *launch)
+{
+    Context context = context_of(report->input->func, report->input->sizes);
     double bytes = 0;
     for (size_t i = 0; i < launch->accesses.n; i++) {
         const AccessReport *at = &launch->accesses.items[i];
@@ -124,25 +143,47 @@ static double tile_bytes(const LaunchReport *launch)
                                                       : NULL;
         double elements = value && value->type->kind == TYPE_ARRAY ? 1 : 0;
         for (int axis = 0; elements > 0 && axis < value->type->rank; axis++) {
-            int64_t extent = poly_capacity(value->type->dims[axis]);
-            elements *= extent > 0 ? (double)extent : 1;
+            elements *= extent_of(&context, value->type->dims[axis]);
         }
         bytes += elements * (value ? dtype_bytes(value->type->dtype) : 0);
     }
     return bytes;
 }
 
-static double cpu_launch(const LaunchReport *launch, int threads)
+static double cache_rate(double bytes)
+{
+    return bytes <= L1_BYTES   ? CORE_L1
+           : bytes <= L2_BYTES ? CORE_L2
+           : bytes <= L3_BYTES ? CORE_L3
+                               : CORE_MEMORY;
+}
+
+/* What is summed in one register waits for each addition; in more of them for fewer. */
+static double chain_seconds(const LaunchReport *launch, double lanes)
+{
+    double sums = (double)op_int(launch->op, ATTR_UNROLL, SUMS);
+    return launch->host.waits / lanes / sums / CORE_CLOCK;
+}
+
+static double cpu_launch(const Report *report, const LaunchReport *launch, int threads)
 {
     const Roofline *r = &launch->roofline;
     double blocks = launch->blocks > 0 ? (double)launch->blocks : 1;
+    int most = launch->plan->workers;
+    threads = most > 0 && most < threads ? most : threads;
     double rounds = ceil(blocks / threads), at_once = blocks < threads ? blocks : threads;
     double even = rounds * at_once / blocks;
-    double moved = r->asked_read + r->asked_written, tile = tile_bytes(launch);
-    double cache = tile <= L1_BYTES ? CORE_L1 : tile <= L2_BYTES ? CORE_L2 : CORE_MEMORY;
-    double times[] = {(r->read + r->written) / (CORE_MEMORY * at_once), moved / (cache * at_once),
-                      (r->flops + r->matrix_flops) / (CORE_FLOPS * at_once)};
-    return even * together(times, 3) + rounds * BLOCK_SECONDS + LAUNCH_SECONDS;
+    double lanes = (double)report->target->vector_bytes / 4;
+    double once = r->read + r->written, again = r->asked_read + r->asked_written;
+    double walked = again + launch->host.walked;
+    /* What is folded is gone through again; else a tile is a stream. */
+    double again_bytes = launch->host.waits > 0 ? tile_bytes(report, launch) : 0;
+    double times[] = {once / cache_rate(once / at_once), walked / cache_rate(again_bytes),
+                      (r->flops + r->matrix_flops) / (CORE_CLOCK * CORE_ISSUED * lanes) +
+                          chain_seconds(launch, lanes)};
+    double begun = launch->host.begun / CORE_BEGINS * (again > once ? once / again : 1);
+    double work = together(times, 3) + begun + launch->host.packed / CORE_PACKS;
+    return even * work / at_once + rounds * BLOCK_SECONDS + LAUNCH_SECONDS;
 }
 
 Predicted report_predict(const Report *report, int threads)
@@ -154,7 +195,8 @@ Predicted report_predict(const Report *report, int threads)
         if (launch->blocks == 0) {
             continue;
         }
-        all.seconds += report->part ? gpu_launch(report, launch) : cpu_launch(launch, threads);
+        all.seconds +=
+            report->part ? gpu_launch(report, launch) : cpu_launch(report, launch, threads);
         all.roof += r->memory_bound ? r->memory_seconds : r->compute_seconds;
     }
     return all;

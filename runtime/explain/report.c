@@ -257,6 +257,42 @@ static double op_flops(const Context *context, const Op *op)
     return counts ? elements(context, type) * (op->kind == OP_FMA ? 2 : 1) : 0;
 }
 
+enum { BEGINNING = 1024 /* bytes of a run until it is brought ahead */, SUM = 4, EXTREME = 10 };
+
+/* Of a CPU: loops over what is reduced and stored; how runs begin, but for those that go on where
+ * the step before has ended. Comparing, which keeps NaN, takes longer than adding. */
+static void tally_host(const Context *context, const Op *op, double times, HostReport *host)
+{
+    bool is_load = op->kind == OP_LOAD, is_store = op->kind == OP_STORE;
+    bool is_reduce = op->kind == OP_REDUCE;
+    for (int i = 0; i < 2 && op->kind == OP_DOT; i++) {
+        Type side = op->operands[i]->type;
+        host->packed += times * elements(context, side) * dtype_bytes(side->dtype);
+    }
+    if (!is_load && !is_store && !is_reduce) {
+        return;
+    }
+    Type type = is_load    ? op->results[0]->type
+                : is_store ? op->operands[op->n_operands - 1]->type
+                           : op->operands[0]->type;
+    if (type->kind != TYPE_ARRAY || type->rank == 0) {
+        return;
+    }
+    int last = type->rank - 1;
+    double n = times * elements(context, type);
+    int64_t run = 0;
+    host->walked += is_load ? 0 : n * dtype_bytes(type->dtype);
+    if (is_reduce && op_int(op, ATTR_AXIS, 0) == last) {
+        const char *fn = op_word(op, ATTR_FN);
+        host->waits += n * (text_same(fn, "max") || text_same(fn, "min") ? EXTREME : SUM);
+    }
+    bool goes_on = op->parent->parent && op->parent->parent->kind == OP_FOR;
+    if (!is_reduce && !goes_on && context_dim(context, type->dims[last], &run) && run > 0) {
+        double bytes = (double)run * dtype_bytes(type->dtype);
+        host->begun += n / (double)run * (bytes < BEGINNING ? bytes : BEGINNING);
+    }
+}
+
 static void tally_op(Walk *walk, const Op *op, double times)
 {
     Tally *tally = walk->user;
@@ -269,6 +305,9 @@ static void tally_op(Walk *walk, const Op *op, double times)
         tally->matrix_work += matrix ? flops * bytes / 2 : 0;
     } else {
         tally->flops += times * op_flops(&walk->context, op);
+    }
+    if (tally->target->family == FAMILY_CPU) {
+        tally_host(&walk->context, op, times, &tally->launch->host);
     }
     access_tally(walk, op, times);
 }

@@ -162,6 +162,14 @@ typedef struct ProductReport {
     const char *limiter; /* NULL: nothing is known */
 } ProductReport;
 
+/* What a CPU's loops go through; 0 of GPUs. */
+typedef struct HostReport {
+    double walked; /* bytes of tiles: a loop for each that is reduced or stored */
+    double waits;  /* cycles that folding element by element would wait for the one before */
+    double packed; /* bytes of operands that are laid out for products */
+    double begun;  /* bytes at the beginnings of runs, which no prefetch brings */
+} HostReport;
+
 typedef struct LaunchReport {
     const PlanLaunch *plan;
     const Op *op;
@@ -187,6 +195,7 @@ typedef struct LaunchReport {
     Occupancy occupancy;
     Roofline roofline;
     ProductReport product;
+    HostReport host;
     struct {
         const char **items;
         size_t n, cap;

@@ -26,6 +26,9 @@ static void shape(Text *out, const LaunchReport *launch)
                     launch->blocks == 1 ? "" : "s");
     }
     text_printf(out, "%d thread%s", plan->threads, plan->threads == 1 ? "" : "s");
+    if (plan->workers > 0) {
+        text_printf(out, ", %d at once", plan->workers);
+    }
     if (launch->shared_bytes > 0) {
         text_printf(out, ", %d bytes of shared memory a block", launch->shared_bytes);
     }

@@ -117,8 +117,9 @@ static void walk_axis(Walk *walk, const Grid *grid, int axis, double times)
         walk_block(walk, grid->op->regions[0], times);
         return;
     }
-    int64_t n = grid->tiles[axis];
+    int64_t n = grid->tiles[axis], full = rounds(grid->extents[axis], grid->steps[axis]);
     int long_axes = 0;
+    n = grid->steps[axis] > 0 && full < n ? full : n; /* the others of a cluster have nothing */
     for (int i = 0; i < grid->n; i++) {
         long_axes += grid->tiles[i] > AMONG_MORE;
     }

@@ -21,16 +21,21 @@ static void visit(void *const *args, int64_t first, int64_t last)
     }
 }
 
-static bool all_visited(Pool *pool, int64_t blocks)
+static bool all_visited_by(Pool *pool, int64_t blocks, int most)
 {
     memset((void *)visits, 0, sizeof visits);
-    pool_run(pool, visit, NULL, blocks);
+    pool_run(pool, visit, NULL, blocks, most);
     for (int64_t i = 0; i < MOST_BLOCKS; i++) {
         if (visits[i] != (i < blocks)) {
             return false;
         }
     }
     return true;
+}
+
+static bool all_visited(Pool *pool, int64_t blocks)
+{
+    return all_visited_by(pool, blocks, 0);
 }
 
 START_TEST(every_block_once)
@@ -43,6 +48,40 @@ START_TEST(every_block_once)
         ck_assert(all_visited(pool, MOST_BLOCKS));
         pool_free(pool);
     }
+}
+END_TEST
+
+/* As many threads as are wanted at once, each of which waits for the others. */
+static _Atomic int here, most_here;
+
+static void meet(void *const *args, int64_t first, int64_t last)
+{
+    int wanted = *(const int *)args[0], n = atomic_fetch_add(&here, 1) + 1;
+    int most = atomic_load(&most_here);
+    while (n > most && !atomic_compare_exchange_weak(&most_here, &most, n)) {}
+    for (int i = 0; i < 200 && atomic_load(&most_here) < wanted; i++) {
+        usleep(1000);
+    }
+    atomic_fetch_sub(&here, 1);
+    visit(args, first, last);
+}
+
+START_TEST(as_many_threads_as_are_wanted)
+{
+    Pool *pool = pool_new(allocator_default(), 6);
+    for (int most = 1; most <= 8; most++) {
+        int wanted = most < 6 ? most : 6;
+        void *args[] = {&wanted};
+        atomic_store(&most_here, 0);
+        memset((void *)visits, 0, sizeof visits);
+        pool_run(pool, meet, args, 100, most);
+        ck_assert_int_eq(atomic_load(&most_here), wanted);
+        for (int64_t i = 0; i < MOST_BLOCKS; i++) {
+            ck_assert_int_eq(visits[i], i < 100);
+        }
+        ck_assert(all_visited_by(pool, 1 + 3 * most, most));
+    }
+    pool_free(pool);
 }
 END_TEST
 
@@ -222,6 +261,7 @@ UNIT_TESTS(device_host)
 {
     TCase *tests = tcase_create("host");
     tcase_add_test(tests, every_block_once);
+    tcase_add_test(tests, as_many_threads_as_are_wanted);
     tcase_add_test(tests, forked_child);
     tcase_add_test(tests, forked_child_that_only_frees);
     tcase_add_test(tests, launches);

@@ -503,7 +503,9 @@ def schedule_lines(p, n):
                lambda: f"vector {p.rnd.choice([1, 2, 4])}",
                lambda: f"peel {p.rnd.choice(['on', 'off'])}",
                lambda: f"raster grouped {p.rnd.choice([0, 2, 4])}",
-               lambda: f"pipeline {p.rnd.choice([1, 2, 3])}"]
+               lambda: f"pipeline {p.rnd.choice([1, 2, 3])}",
+               lambda: f"unroll {p.rnd.choice([1, 2, 4, 8])}",
+               lambda: f"threads {p.rnd.choice([1, 2, 3])}"]
     return [choice() for choice in p.rnd.sample(choices, n)]
 
 

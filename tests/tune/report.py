@@ -5,17 +5,14 @@ measures its pictures by itself (#selftest), and says so in its title. It names 
 it, and shows what was said of failures as it was said. Pages that were broken on purpose must say
 that they are. Prints `N passed, N failed`, and how many were skipped for want of Chromium."""
 
-import argparse
-import os
 import pathlib
 import random
 import subprocess
 import sys
-import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "explain"))
-from pages import browser, outside, verdict  # noqa: E402
+sys.path.insert(0, str(ROOT / "tests"))
+import page as pages  # noqa: E402
 
 HOSTILE = """</section><script>document.title = "mine"</script><img src="x"> & "quoted" """
 
@@ -74,49 +71,18 @@ def make_page(options, name, folder):
 def check_page(options, name, folder):
     page = make_page(options, name, folder)
     text = page.read_text()
-    if outside(text):
-        return f"names {outside(text)[0]}"
+    if pages.outside(text):
+        return f"names {pages.outside(text)[0]}"
     if text.count("<section") != len(STORES[name]) or "<img" in text:
         return "what was said of a failure is markup"
-    if options.chromium:
-        title = verdict(options.chromium, page, folder / f"profile-{page.stem}")
-        if not title.startswith("selftest passed: "):
-            return title
-        print(f"{name}: {len(text) // 1024} KiB, {title}")
-    return None
+    return pages.selftest(options, page, name)
 
 
-def check_broken(options, name, folder):
-    text = (folder / "a-sweep.html").read_text()
-    broken = BREAKS[name](text)
-    if broken == text:
-        return "nothing was broken"
-    copy = folder / f"{name.replace(' ', '-')}.html"
-    copy.write_text(broken)
-    title = verdict(options.chromium, copy, folder / f"profile-{copy.stem}")
-    return "it did not notice" if title.startswith("selftest passed") else None
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tessera", required=True, type=os.path.abspath)
-    parser.add_argument("--store", required=True, type=os.path.abspath)
-    parser.add_argument("--chromium", default=browser())
-    options = parser.parse_args()
-    counts = {"passed": 0, "failed": 0}
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        folder = pathlib.Path(folder)
-        checks = [(name, check_page) for name in STORES]
-        checks += [(name, check_broken) for name in BREAKS] if options.chromium else []
-        for name, check in checks:
-            problem = check(options, name, folder)
-            counts["failed" if problem else "passed"] += 1
-            if problem:
-                print(f"{name}: {problem}")
-    skipped = 0 if options.chromium else len(STORES) + len(BREAKS)
-    print(f"{counts['passed']} passed, {counts['failed']} failed, {skipped} skipped")
-    return 1 if counts["failed"] else 0
+def check_pages(options, folder):
+    for name in STORES:
+        yield name, check_page(options, name, folder)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(pages.run(__doc__, ["--tessera", "--store"], check_pages, len(STORES),
+                       ("a-sweep.html", BREAKS)))

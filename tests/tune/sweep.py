@@ -97,6 +97,20 @@ def on_the_cpu(s):
     return len(rows)
 
 
+def proposed_on_the_cpu(s):
+    """Without a block: tiles, unrolling and threads, as many as were asked for, in several
+    batches."""
+    source = s.source("proposed.tile", KERNEL)
+    said = s.tune(source, "proposed.db", "--set", "T=f32", "--size", "M=48,N=700", "--device",
+                  "cpu", "--threads", "3", "--candidates", "40")
+    assert "measured 40 in" in said and "could not fit: 0" in said, said
+    lines = "\n".join(row["candidate"] for row in s.rows("proposed.db")).split("\n")
+    for line in ("threads 1", "threads 2", "unroll 1", "unroll 2", "unroll 4", "unroll 8"):
+        assert line in lines, (line, lines)
+    assert "threads 4" not in lines, lines
+    return len(s.rows("proposed.db"))
+
+
 def small_answers(s):
     """Where terms cancel, and beside exact zeros, a small answer is as far off as a large one."""
     source = s.source("small.tile", SMALL)
@@ -194,7 +208,8 @@ def repeats(s):
     for store in ("first.db", "second.db"):
         said = s.tune(source, store, "--size", "N=4096", "--device", "cuda", "--candidates", "48",
                       "--seed", "7", **s.mocked(MOCK_SWEEP="0,10,0,2"))
-        found.append((re.sub(r"in [0-9.]+ s", "", said),
+        told = "".join(line for line in said.splitlines(True) if not line.startswith("time "))
+        found.append((re.sub(r"in [0-9.]+ s", "", told),
                       sorted((r["candidate"], r["status"]) for r in s.rows(store))))
     assert found[0] == found[1], found
 
@@ -242,6 +257,7 @@ def main():
         print("1 passed, 0 failed")
         return
     print(f"cpu: {on_the_cpu(s)} candidates; resumed")
+    print(f"proposed: {proposed_on_the_cpu(s)} candidates")
     print(f"small answers: {small_answers(s)} candidates")
     print(f"several: {several_cases(s)} cases")
     shards(s)
@@ -255,7 +271,7 @@ def main():
     repeats(s)
     print("mock: two devices; the same again")
     print(f"bad input: {bad_input(s)} messages")
-    print("9 passed, 0 failed")
+    print("10 passed, 0 failed")
 
 
 main()
