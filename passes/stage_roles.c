@@ -459,12 +459,12 @@ void stage_roles(Stager *s)
     produce(s, roles->regions[0], zero);
     if (s->persistent) {
         (s->teams > 1 ? consume_teams(s, roles) : consume(s, roles, zero));
-        stage_lent_store(s);
+        stage_lent_stores(s);
         op_set_int(func, s->launch, ATTR_PERSISTENT, 1);
         finish_stores(s, roles->regions[1]);
     } else {
         consume(s, roles, zero);
-        stage_lent_store(s);
+        stage_lent_stores(s);
         /* Block arguments stay the launch's: its body becomes the outer block. */
         outer->args = s->body->args;
         outer->n_args = s->body->n_args;

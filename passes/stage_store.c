@@ -58,6 +58,15 @@ static void stage_store(Stager *s, Op *store, Builder *at)
     store_through(s, store, shared, own_slot(s, &b));
 }
 
+static bool has_lent(const Stager *s, const Staged *item)
+{
+    bool found = false;
+    for (int i = 0; i < s->n_lent; i++) {
+        found = found || s->lent[i].lender == item;
+    }
+    return found;
+}
+
 /* An operand that is loaded once, alone, and is a tile like the stored one: no product reads it any
  * more by the time of the store. */
 static const Staged *lender_of(const Stager *s, const Op *store)
@@ -67,33 +76,40 @@ static const Staged *lender_of(const Stager *s, const Op *store)
         const Staged *item = &s->items[i];
         if (item->bulk && s->streams[item->stream].home == s->body &&
             s->streams[item->stream].loads == 1 && item->dot->parent != s->body &&
-            item->load->results[0]->type == value) {
+            item->load->results[0]->type == value && !has_lent(s, item)) {
             return item;
         }
     }
     return NULL;
 }
 
-/* A buffer of its own would cost the rings the slot that lets copies run ahead. */
+/* A buffer of its own would cost the rings the slot that lets copies run ahead; of several results
+ * the one that lets a step's last products run under the next step's (opt_trail.c). */
 static bool lends(const Stager *s, const Op *store, int64_t bytes)
 {
-    return !s->lent && store->parent == s->body && stage_slots_beside(s, bytes) < 2 &&
-           stage_slots_beside(s, 0) >= 2 && lender_of(s, store);
+    int64_t beside = stage_slots_beside(s, bytes), without = stage_slots_beside(s, 0);
+    bool ahead = beside < 2 && without >= 2, trails = s->n_stores > 1 && beside < 3 && without >= 3;
+    return s->n_lent < MOST_LENT && store->parent == s->body && (ahead || trails) &&
+           lender_of(s, store);
 }
 
 /* The operand's slot is handed back when the copy out of it has ended. */
-void stage_lent_store(Stager *s)
+static void stage_lent_store(Stager *s, Op *store, const Staged *lender)
 {
-    if (!s->lent) {
-        return;
-    }
-    const Stream *stream = &s->streams[s->lender->stream];
-    store_through(s, s->lent, s->lender->shared, stream->position);
+    const Stream *stream = &s->streams[lender->stream];
+    store_through(s, store, lender->shared, stream->position);
     for (Op *op = stream->home->first; op; op = op->next) {
         if (op->kind == OP_ARRIVE && op->operands[0] == stream->empty) {
             Builder b = build_before(s->func, op);
             plain(&b, OP_BULK_WAIT);
         }
+    }
+}
+
+void stage_lent_stores(Stager *s)
+{
+    for (int i = 0; i < s->n_lent; i++) {
+        stage_lent_store(s, s->lent[i].store, s->lent[i].lender);
     }
 }
 
@@ -144,12 +160,15 @@ static bool has_room(const Stager *s, int64_t bytes)
 
 void stage_stores(Stager *s, Block *block, Builder *at)
 {
+    for (const Op *op = block->first; op; op = op->next) {
+        s->n_stores += op->kind == OP_STORE && bulk_store_bytes(s, op) > 0;
+    }
     for (Op *op = block->first, *next; op; op = next) {
         next = op->next;
         int64_t bytes = op->kind == OP_STORE ? bulk_store_bytes(s, op) : 0;
         if (bytes && lends(s, op, bytes)) {
-            s->lender = lender_of(s, op);
-            s->lent = op;
+            s->lent[s->n_lent].lender = lender_of(s, op);
+            s->lent[s->n_lent++].store = op;
         } else if (has_room(s, bytes)) {
             stage_store(s, op, at);
         } else if (!bytes && op->kind == OP_STORE && has_room(s, turned_store_bytes(op))) {

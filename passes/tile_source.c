@@ -123,13 +123,15 @@ static void measure_op(Op *op, void *user)
     }
 }
 
-/* Does the loop walk all of an axis? Then this is its extent, the most that it can be; else 0. */
+/* Does the loop walk all of an axis? Then this is its extent, the most that it can be; else, or
+ * where that is not known, 0. */
 static int64_t walks_all(const Op *loop)
 {
     const Op *first = loop->operands[0]->def, *end = loop->operands[1]->def;
     bool whole = loop->kind == OP_FOR && first && first->kind == OP_CONST &&
                  op_attr(first, ATTR_VALUE)->i == 0 && end && end->kind == OP_SIZE;
-    return whole ? poly_most(op_attr(loop, ATTR_DIMS)->dims[0]) : 0;
+    int64_t most = whole ? poly_most(op_attr(loop, ATTR_DIMS)->dims[0]) : 0;
+    return most < INT32_MAX ? most : 0;
 }
 
 static int64_t walk_cost(int64_t extent, int64_t step)
