@@ -124,6 +124,7 @@ void stage_ahead(Stager *s);
 void stage_stores(Stager *s, Block *block, Builder *at);
 /* The stores that are left for the end: their buffers are operands'. */
 void stage_lent_stores(Stager *s);
+bool stage_has_lent(const Stager *s, const Stream *stream);
 /* May this store go by bulk copy? Bytes of its tile, or 0. */
 int64_t bulk_store_bytes(const Stager *s, const Op *store);
 /* A load of a view becomes a gather of what it shows (stage_views.c). */

@@ -93,6 +93,15 @@ static bool lends(const Stager *s, const Op *store, int64_t bytes)
            lender_of(s, store);
 }
 
+bool stage_has_lent(const Stager *s, const Stream *stream)
+{
+    bool found = false;
+    for (int i = 0; i < s->n_lent; i++) {
+        found = found || &s->streams[s->lent[i].lender->stream] == stream;
+    }
+    return found;
+}
+
 /* The operand's slot is handed back when the copy out of it has ended. */
 static void stage_lent_store(Stager *s, Op *store, const Staged *lender)
 {
