@@ -15,6 +15,7 @@ enum {
     STEP_COLUMNS = 32,       /* what a step of a loop costs beside its own, measured on an H200 */
     EVEN_COLUMNS = 32,       /* steps that the matrix units of all types take */
     EVEN_GAIN = 8,           /* % that another step must save */
+    GROUP_WARPS = 4,         /* that multiply 64 rows together */
 };
 
 typedef struct Steps {
@@ -320,7 +321,7 @@ void tile_choose_source(Func *func, Op *parallel)
     choose_steps(func, parallel, &steps);
     int64_t warps = 1;
     if (is_gpu(func)) {
-        warps = tile_checked_warps(func, source_warps(func, &steps),
+        warps = tile_checked_warps(func, steps.wgmma ? GROUP_WARPS : 1, source_warps(func, &steps),
                                    "a thread holds its share of the tiles");
     }
     op_set_ints(func, parallel, ATTR_WARPS, 1, &warps);
