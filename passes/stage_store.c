@@ -28,8 +28,8 @@ static Value *own_slot(Stager *s, Builder *b)
     return s->number ? s->number : build_int(b, type_scalar(s->func, DT_I32), 0);
 }
 
-/* Through this slot of shared memory. */
-static void store_through(Stager *s, Op *store, Value *shared, Value *position)
+/* Through this slot of shared memory. Returns what writes it, behind the end of earlier copies. */
+static Op *store_through(Stager *s, Op *store, Value *shared, Value *position)
 {
     Access access = op_access(store, 0);
     Value *value = store->operands[store->n_operands - 1];
@@ -37,7 +37,7 @@ static void store_through(Stager *s, Op *store, Value *shared, Value *position)
     plain(&b, OP_BULK_WAIT);
     plain(&b, OP_SYNC);
     Value *to_shared[] = {shared, position, NULL, NULL, value};
-    build_op(&b, OP_SHARED_STORE, 5, to_shared, 0, NULL, 0);
+    Op *stored = build_op(&b, OP_SHARED_STORE, 5, to_shared, 0, NULL, 0);
     plain(&b, OP_FENCE_ASYNC);
     plain(&b, OP_SYNC);
     Value *to_tensor[MAX_RANK + 8] = {shared, position, NULL, NULL, access.memory};
@@ -46,6 +46,7 @@ static void store_through(Stager *s, Op *store, Value *shared, Value *position)
     }
     build_op(&b, OP_BULK_STORE, 5 + access.n, to_tensor, 0, NULL, 0);
     op_remove(store);
+    return stored;
 }
 
 static void stage_store(Stager *s, Op *store, Builder *at)
@@ -102,16 +103,37 @@ bool stage_has_lent(const Stager *s, const Stream *stream)
     return found;
 }
 
-/* The operand's slot is handed back when the copy out of it has ended. */
+/* The slot of the tile before: the copy out of it has ended, and all threads know. */
+static void hand_back_before(Stager *s, const Stream *stream, Op *where)
+{
+    Builder b = build_before(s->func, where);
+    Type type = stream->position->type;
+    Value *before = build_binary(&b, OP_SUB, stream->position, build_int(&b, type, 1));
+    Value *any = build_cmp(&b, "gt", stream->position, build_int(&b, type, 0));
+    Value *operands[] = {stream->empty, before, any};
+    build_op(&b, OP_ARRIVE, 3, operands, 0, NULL, 0);
+}
+
+/* The operand's slot is handed back when the copy out of it has ended: of one slot at once, of two
+ * by the next tile, which does not wait for that. */
 static void stage_lent_store(Stager *s, Op *store, const Staged *lender)
 {
     const Stream *stream = &s->streams[lender->stream];
-    store_through(s, store, lender->shared, stream->position);
-    for (Op *op = stream->home->first; op; op = op->next) {
-        if (op->kind == OP_ARRIVE && op->operands[0] == stream->empty) {
-            Builder b = build_before(s->func, op);
-            plain(&b, OP_BULK_WAIT);
+    Op *stored = store_through(s, store, lender->shared, stream->position);
+    for (Op *op = stream->home->first, *next; op; op = next) {
+        next = op->next;
+        if (op->kind != OP_ARRIVE || op->operands[0] != stream->empty) {
+            continue;
         }
+        if (stream->slots > 1) {
+            op_remove(op);
+            continue;
+        }
+        Builder b = build_before(s->func, op);
+        plain(&b, OP_BULK_WAIT);
+    }
+    if (stream->slots > 1) {
+        hand_back_before(s, stream, stored);
     }
 }
 
