@@ -16,6 +16,11 @@ enum {
     EVEN_COLUMNS = 32,       /* steps that the matrix units of all types take */
     EVEN_GAIN = 8,           /* % that another step must save */
     GROUP_WARPS = 4,         /* that multiply 64 rows together */
+    GROUP_ROWS = 64,
+    THIRD_HELD_BYTES = 520, /* of THREAD_HELD_BYTES, where three groups share the registers */
+    THIRD_GAIN = 14,        /* % that a third group gains at the same steps, measured on an H200 */
+    LEAST_COLUMNS = 48,     /* of loops' steps that are made shorter for it, by UNIT_COLUMNS */
+    UNIT_COLUMNS = 16,
 };
 
 typedef struct Steps {
@@ -30,7 +35,10 @@ typedef struct Steps {
     int n_loads;
     int64_t rows, accumulators, elements; /* largest of the products and of all values */
     bool wgmma, any_dot, loops_first, ranks, looks_up;
-    bool even;        /* loops of few steps take such as leave little of the last one unused */
+    bool even;       /* loops of few steps take such as leave little of the last one unused */
+    bool third;      /* three groups of warps multiply, where the source's rows are two's */
+    int64_t columns; /* at most of a loop's step then */
+    int n_dots;
     const Unit *unit; /* of single warps, of some product; NULL: none */
 } Steps;
 
@@ -95,6 +103,7 @@ static void measure_dot(Steps *steps, const Op *op)
 {
     Type c = op->results[0]->type;
     steps->any_dot = true;
+    steps->n_dots++;
     const Unit *unit = product_unit(steps->func, op);
     steps->wgmma = (unit && unit_warps(unit) > 1) || steps->wgmma;
     steps->unit = unit && unit_warps(unit) == 1 ? unit : steps->unit;
@@ -157,27 +166,46 @@ static int64_t even_step(int64_t written, int64_t extent)
     return best;
 }
 
+/* Of a third warp group: more rows in the grid, fewer columns in the loops. */
+static int64_t third_step(const Steps *steps, const Op *op, int64_t written)
+{
+    if (op->kind == OP_FOR) {
+        return smaller(written, steps->columns);
+    }
+    return written == 2 * GROUP_ROWS ? 3 * GROUP_ROWS : written;
+}
+
 static int times_smaller(const Func *func)
 {
     return func->fit.smaller + func->fit.plain;
 }
 
 /* The step of the axis as the source has it, or the user's line. */
-static int64_t source_step(Func *func, const Value *arg, int64_t written, int64_t shrink,
-                           int64_t extent, bool exact)
+static int64_t source_step(const Steps *steps, const Op *op, const Value *arg, int64_t written,
+                           int64_t shrink, bool exact)
 {
+    Func *func = steps->func;
+    int64_t extent = steps->even ? walks_all(op) : 0;
     const DimVar *var = poly_as_range(arg->type->dims[0]);
     int64_t base = written > 0 ? written : 128;
+    int64_t source = base;
+    base = steps->third ? third_step(steps, op, base) : base;
     int64_t even = extent > 0 && !exact ? even_step(base, extent) : base;
     int64_t least = smaller(base, larger(1, LEAST_STEP >> times_smaller(func)));
     int64_t derived = exact ? base : larger(least, base / shrink);
     const char *name = var->name ? var->name : "range";
     if (exact) {
-        return base;
+        return source;
     }
     const char *why = shrink == 1 ? "as the source says"
                                   : "the source's, halved until a block has room for the products' "
                                     "tiles";
+    if (base != source) {
+        why =
+            op->kind == OP_FOR
+                ? "fewer than the source says: three warp groups share the registers"
+                : "three warp groups of 64 rows: one's work on elements hides under two's products";
+    }
     if (even != base) {
         derived = even;
         why = arena_printf(func->arena,
@@ -205,9 +233,7 @@ static void set_steps(Op *op, void *user)
         /* A matrix unit wants many rows; fused multiply-adds want square tiles. */
         int64_t alone = steps->loops_first ? LOOPS_ALONE : 1;
         int64_t shrink = op->kind == OP_FOR ? steps->shrink : steps->shrink / alone;
-        int64_t extent = steps->even ? walks_all(op) : 0;
-        attr->ints[i] =
-            source_step(steps->func, arg, attr->ints[i], larger(1, shrink), extent, exact);
+        attr->ints[i] = source_step(steps, op, arg, attr->ints[i], larger(1, shrink), exact);
         var->capacity = attr->ints[i];
     }
 }
@@ -243,10 +269,12 @@ static void save_steps(Op *op, void *user)
  * may leave through the buffer of an operand that was loaded once (stage_store.c). */
 static bool unit_steps_fit(const Func *func, const Steps *steps)
 {
-    int64_t threads = 128 * larger(1, smaller(2, steps->rows / 64));
+    int64_t groups = steps->third ? 3 : larger(1, smaller(2, steps->rows / GROUP_ROWS));
+    int64_t threads = groups * GROUP_WARPS * func->target->warp;
+    int64_t held = steps->third ? THIRD_HELD_BYTES : THREAD_HELD_BYTES;
     return steps->once + steps->stored - steps->lent + 2 * steps->walked + SHARED_SLACK <=
                func->target->shared_bytes &&
-           steps->held + steps->operand <= threads * THREAD_HELD_BYTES;
+           steps->held + steps->operand <= threads * held;
 }
 
 static bool steps_fit(const Func *func, const Steps *steps)
@@ -264,6 +292,9 @@ static bool steps_fit(const Func *func, const Steps *steps)
 
 static int64_t source_warps(const Func *func, const Steps *steps)
 {
+    if (steps->third) {
+        return 3 * GROUP_WARPS;
+    }
     if (steps->wgmma) {
         return smaller(8, power_of_two_at_least(larger(1, steps->rows / 64) * 4));
     }
@@ -279,16 +310,113 @@ static int64_t source_warps(const Func *func, const Steps *steps)
     return power_of_two_at_least(threads / func->target->warp);
 }
 
-static void try_steps(Func *func, Op *parallel, const Saved *saved, int64_t shrink, bool even,
-                      Steps *steps)
+static void restore_steps(const Saved *saved)
 {
     for (int i = 0; i < saved->n; i++) {
         saved->items[i].attr->ints[saved->items[i].at] = saved->items[i].step;
     }
+}
+
+static void try_steps(Func *func, Op *parallel, const Saved *saved, int64_t shrink, bool even,
+                      Steps *steps)
+{
+    restore_steps(saved);
     *steps = (Steps){
         .func = func, .shrink = shrink, .loops_first = steps->wgmma || steps->unit, .even = even};
     walk_group(parallel, set_steps, steps);
     walk_group(parallel, measure_op, steps);
+}
+
+/* ---- a third warp group ---- */
+
+/* The one axis of the grid that is taken in steps; NULL: none, or several. */
+static const Value *stepped_axis(const Op *parallel)
+{
+    const Attr *steps = op_attr(parallel, ATTR_STEPS);
+    const Value *found = NULL;
+    for (int i = 0; i < steps->n; i++) {
+        if (steps->ints[i] != 0) {
+            if (found) {
+                return NULL;
+            }
+            found = parallel->regions[0]->args[i];
+        }
+    }
+    return found;
+}
+
+/* Two products in a loop, of which the second one's left operand is made of the first one's result:
+ * the work between them is what other groups' products hide. */
+static bool may_have_third(Func *func, const Op *parallel, const Steps *steps)
+{
+    const Value *axis = stepped_axis(parallel);
+    return axis && func->target->roles && steps->wgmma && steps->n_dots == 2 &&
+           steps->operand > 0 && steps->rows == 2 * GROUP_ROWS &&
+           !schedule_given(func, "warps", "") &&
+           !schedule_given(func, "tile", poly_as_range(axis->type->dims[0])->name);
+}
+
+static int64_t tiles_by(int64_t extent, int64_t step)
+{
+    return (extent + step - 1) / step;
+}
+
+/* What the grid's waves take with steps of so many rows and columns, relatively; where it is not
+ * known how many there are, what one takes for each row. */
+static double grid_time(const Func *func, const Op *parallel, int64_t rows, int64_t columns)
+{
+    const Attr *dims = op_attr(parallel, ATTR_DIMS), *steps = op_attr(parallel, ATTR_STEPS);
+    double tiles = 1, each = (double)(columns + STEP_COLUMNS) / (double)columns;
+    for (int i = 0; i < dims->n; i++) {
+        int64_t most = poly_most(dims->dims[i]);
+        if (most >= INT32_MAX) {
+            return each;
+        }
+        tiles *= (double)(steps->ints[i] ? tiles_by(most, rows) : most);
+    }
+    double waves = tiles / func->target->units;
+    int64_t whole = (int64_t)waves;
+    return (double)(whole + (waves > (double)whole)) * (double)rows * each;
+}
+
+static void see_columns(Op *op, void *user)
+{
+    int64_t *widest = user;
+    const Attr *steps = op->kind == OP_FOR ? op_attr(op, ATTR_STEPS) : NULL;
+    *widest = steps ? larger(*widest, steps->ints[0]) : *widest;
+}
+
+/* Of the loop that takes most at a step. */
+static int64_t loop_columns(const Op *parallel)
+{
+    int64_t widest = 0;
+    block_walk(parallel->regions[0], see_columns, &widest);
+    return widest;
+}
+
+/* Three groups of 64 rows where two would do, with as many columns as their registers hold, if that
+ * takes less time. `steps`: of two. */
+static bool choose_third(Func *func, Op *parallel, const Saved *saved, Steps *steps)
+{
+    int64_t columns = loop_columns(parallel);
+    if (columns == 0 || !may_have_third(func, parallel, steps)) {
+        return false;
+    }
+    double two = grid_time(func, parallel, 2 * GROUP_ROWS, columns);
+    for (int64_t most = columns; most >= LEAST_COLUMNS; most -= UNIT_COLUMNS) {
+        Steps third = {.func = func, .shrink = 1, .loops_first = true, .even = true};
+        restore_steps(saved);
+        third.third = true;
+        third.columns = most;
+        walk_group(parallel, set_steps, &third);
+        walk_group(parallel, measure_op, &third);
+        if (steps_fit(func, &third)) {
+            double three = grid_time(func, parallel, 3 * GROUP_ROWS, loop_columns(parallel));
+            *steps = three * 100 < two * (100 + THIRD_GAIN) ? third : *steps;
+            return steps->third;
+        }
+    }
+    return false;
 }
 
 /* What fits as far as it can be told here; then halved as often as it turned out not to. */
@@ -300,7 +428,12 @@ static void choose_steps(Func *func, Op *parallel, Steps *steps)
     walk_group(parallel, measure_op, steps);
     if (steps->wgmma && !times_smaller(func)) {
         try_steps(func, parallel, &saved, 1, true, steps);
-        if (steps_fit(func, steps)) {
+        bool fits = steps_fit(func, steps);
+        if (fits && choose_third(func, parallel, &saved, steps)) {
+            return;
+        }
+        try_steps(func, parallel, &saved, 1, true, steps);
+        if (fits) {
             return;
         }
     }
