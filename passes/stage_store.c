@@ -85,12 +85,12 @@ static const Staged *lender_of(const Stager *s, const Op *store)
 }
 
 /* A buffer of its own would cost the rings the slot that lets copies run ahead; of several results
- * the one that lets a step's last products run under the next step's (opt_trail.c). */
+ * the third slot. */
 static bool lends(const Stager *s, const Op *store, int64_t bytes)
 {
     int64_t beside = stage_slots_beside(s, bytes), without = stage_slots_beside(s, 0);
-    bool ahead = beside < 2 && without >= 2, trails = s->n_stores > 1 && beside < 3 && without >= 3;
-    return s->n_lent < MOST_LENT && store->parent == s->body && (ahead || trails) &&
+    bool ahead = beside < 2 && without >= 2, third = s->n_stores > 1 && beside < 3 && without >= 3;
+    return s->n_lent < MOST_LENT && store->parent == s->body && (ahead || third) &&
            lender_of(s, store);
 }
 

@@ -18,8 +18,13 @@ enum {
     GROUP_WARPS = 4,         /* that multiply 64 rows together */
     GROUP_ROWS = 64,
     THIRD_HELD_BYTES = 520, /* of THREAD_HELD_BYTES, where three groups share the registers */
-    THIRD_GAIN = 14,        /* % that a third group gains at the same steps, measured on an H200 */
-    LEAST_COLUMNS = 48,     /* of loops' steps that are made shorter for it, by UNIT_COLUMNS */
+    THIRD_GAIN = 1200,   /* over the depth of scores: % that a third group gains at the same steps,
+                          measured on an H200 with 64, 80, 96 and 128 */
+    THIRD_LEAST = 3,     /* % that it must save */
+    THIRD_COLUMNS = 128, /* at most of loops' steps then */
+    TILE_COLUMNS = 1270, /* what a tile of two groups costs beside its steps */
+    THIRD_TILE_COLUMNS = 1600, /* of three */
+    LEAST_COLUMNS = 48,        /* of loops' steps that are made shorter for it, by UNIT_COLUMNS */
     UNIT_COLUMNS = 16,
 };
 
@@ -39,6 +44,7 @@ typedef struct Steps {
     bool third;      /* three groups of warps multiply, where the source's rows are two's */
     int64_t columns; /* at most of a loop's step then */
     int n_dots;
+    int64_t depth;    /* of products whose left operand is loaded */
     const Unit *unit; /* of single warps, of some product; NULL: none */
 } Steps;
 
@@ -77,6 +83,15 @@ static bool is_measured(Steps *steps, const Op *load)
     return false;
 }
 
+static bool is_loaded(const Value *operand)
+{
+    const Op *load = operand->def;
+    while (load && load->kind == OP_PERMUTE) {
+        load = load->operands[0]->def;
+    }
+    return load && load->kind == OP_LOAD;
+}
+
 static void measure_operand(Steps *steps, const Value *operand)
 {
     const Op *load = operand->def;
@@ -107,6 +122,10 @@ static void measure_dot(Steps *steps, const Op *op)
     const Unit *unit = product_unit(steps->func, op);
     steps->wgmma = (unit && unit_warps(unit) > 1) || steps->wgmma;
     steps->unit = unit && unit_warps(unit) == 1 ? unit : steps->unit;
+    if (is_loaded(op->operands[0])) {
+        Type a = op->operands[0]->type;
+        steps->depth = larger(steps->depth, poly_capacity(a->dims[a->rank - 1]));
+    }
     measure_operand(steps, op->operands[0]);
     measure_operand(steps, op->operands[1]);
     steps->rows = larger(steps->rows, poly_capacity(c->dims[0]));
@@ -361,48 +380,69 @@ static int64_t tiles_by(int64_t extent, int64_t step)
     return (extent + step - 1) / step;
 }
 
-/* What the grid's waves take with steps of so many rows and columns, relatively; where it is not
- * known how many there are, what one takes for each row. */
-static double grid_time(const Func *func, const Op *parallel, int64_t rows, int64_t columns)
+typedef struct Widest {
+    const Op *loop; /* that takes most at a step, or NULL */
+    int64_t columns;
+} Widest;
+
+static void see_loop(Op *op, void *user)
+{
+    Widest *walk = user;
+    const Attr *steps = op->kind == OP_FOR ? op_attr(op, ATTR_STEPS) : NULL;
+    if (steps && steps->ints[0] > walk->columns) {
+        *walk = (Widest){op, steps->ints[0]};
+    }
+}
+
+static Widest widest_walk(const Op *parallel)
+{
+    Widest walk = {NULL, 0};
+    block_walk(parallel->regions[0], see_loop, &walk);
+    return walk;
+}
+
+/* Tiles of so many rows; 0: not known. */
+static double count_tiles(const Op *parallel, int64_t rows)
 {
     const Attr *dims = op_attr(parallel, ATTR_DIMS), *steps = op_attr(parallel, ATTR_STEPS);
-    double tiles = 1, each = (double)(columns + STEP_COLUMNS) / (double)columns;
+    double tiles = 1;
     for (int i = 0; i < dims->n; i++) {
         int64_t most = poly_most(dims->dims[i]);
         if (most >= INT32_MAX) {
-            return each;
+            return 0;
         }
         tiles *= (double)(steps->ints[i] ? tiles_by(most, rows) : most);
     }
-    double waves = tiles / func->target->units;
-    int64_t whole = (int64_t)waves;
-    return (double)(whole + (waves > (double)whole)) * (double)rows * each;
+    return tiles;
 }
 
-static void see_columns(Op *op, void *user)
+/* What the grid's waves take with the steps as they are, relatively; where it is not known how many
+ * there are, what an element of a row takes. */
+static double grid_time(const Func *func, const Op *parallel, const Steps *steps)
 {
-    int64_t *widest = user;
-    const Attr *steps = op->kind == OP_FOR ? op_attr(op, ATTR_STEPS) : NULL;
-    *widest = steps ? larger(*widest, steps->ints[0]) : *widest;
-}
-
-/* Of the loop that takes most at a step. */
-static int64_t loop_columns(const Op *parallel)
-{
-    int64_t widest = 0;
-    block_walk(parallel->regions[0], see_columns, &widest);
-    return widest;
+    Widest walk = widest_walk(parallel);
+    int64_t rows = (steps->third ? 3 : 2) * GROUP_ROWS, columns = walk.columns;
+    int64_t extent = poly_most(op_attr(walk.loop, ATTR_DIMS)->dims[0]);
+    double pace = steps->third ? 1 + (double)THIRD_GAIN / 100 / (double)larger(1, steps->depth) : 1;
+    double tiles = count_tiles(parallel, rows);
+    if (tiles == 0 || extent >= INT32_MAX) {
+        return (double)(columns + STEP_COLUMNS) / (double)columns / pace;
+    }
+    double walked = (double)walk_cost(extent, columns) * (double)rows / (2 * GROUP_ROWS) / pace;
+    double waves = tiles / func->target->units, whole = (double)(int64_t)waves;
+    return (whole + (waves > whole)) *
+           ((steps->third ? THIRD_TILE_COLUMNS : TILE_COLUMNS) + walked);
 }
 
 /* Three groups of 64 rows where two would do, with as many columns as their registers hold, if that
  * takes less time. `steps`: of two. */
 static bool choose_third(Func *func, Op *parallel, const Saved *saved, Steps *steps)
 {
-    int64_t columns = loop_columns(parallel);
+    int64_t columns = smaller(THIRD_COLUMNS, widest_walk(parallel).columns);
     if (columns == 0 || !may_have_third(func, parallel, steps)) {
         return false;
     }
-    double two = grid_time(func, parallel, 2 * GROUP_ROWS, columns);
+    double two = grid_time(func, parallel, steps);
     for (int64_t most = columns; most >= LEAST_COLUMNS; most -= UNIT_COLUMNS) {
         Steps third = {.func = func, .shrink = 1, .loops_first = true, .even = true};
         restore_steps(saved);
@@ -411,8 +451,8 @@ static bool choose_third(Func *func, Op *parallel, const Saved *saved, Steps *st
         walk_group(parallel, set_steps, &third);
         walk_group(parallel, measure_op, &third);
         if (steps_fit(func, &third)) {
-            double three = grid_time(func, parallel, 3 * GROUP_ROWS, loop_columns(parallel));
-            *steps = three * 100 < two * (100 + THIRD_GAIN) ? third : *steps;
+            double three = grid_time(func, parallel, &third);
+            *steps = three * 100 <= two * (100 - THIRD_LEAST) ? third : *steps;
             return steps->third;
         }
     }
