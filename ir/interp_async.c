@@ -103,6 +103,10 @@ static void count_arrival(Run *run, const Op *op, Slot *slot)
 static void arrive(Run *run, const Op *op)
 {
     int64_t generation;
+    int condition = access_next(op, 0);
+    if (condition < op->n_operands && !run_integer(run, op, op->operands[condition])) {
+        return;
+    }
     Slot *slot = slot_of(run, op, op_access(op, 0), &generation);
     count_arrival(run, op, slot);
     clocks_release(run, run->agent, &slot->forming);

@@ -150,6 +150,29 @@ bool layout_covers(const Layout *layout, const int64_t *extents)
     return true;
 }
 
+/* A warp's copies are another's elements; what has bits of its own is disjoint from what registers
+ * and lanes add, in all layouts made here. */
+bool layout_held_by(const Layout *layout, const int64_t *extents, int warps)
+{
+    bool held = true;
+    for (uint32_t warp = (uint32_t)warps; warp < 1u << layout->bits[IN_WARP]; warp++) {
+        int32_t coords[MAX_RANK];
+        uint32_t first = warp;
+        bool inside = true;
+        layout_apply(layout, 0, 0, warp, coords);
+        for (int axis = 0; axis < layout->rank; axis++) {
+            inside = inside && coords[axis] < extents[axis];
+        }
+        for (int bit = 0; bit < layout->bits[IN_WARP]; bit++) {
+            static const int32_t zero[MAX_RANK] = {0};
+            bool copies = same_vector(layout->basis[IN_WARP][bit], zero, layout->rank);
+            first &= copies ? ~(1u << bit) : ~0u;
+        }
+        held = held && (!inside || first < (uint32_t)warps);
+    }
+    return held;
+}
+
 /* ---- shape ops ---- */
 
 Layout layout_drop_axis(const Layout *layout, int axis)

@@ -30,6 +30,8 @@ int layout_registers(const Layout *layout); /* 1 << bits[IN_REGISTER] */
 bool layout_equal(const Layout *a, const Layout *b);
 /* Every element of a tile of these (padded) extents is held by someone. */
 bool layout_covers(const Layout *layout, const int64_t *extents);
+/* Are they held by the first `warps` warps alone? (Three warp groups have bits for four.) */
+bool layout_held_by(const Layout *layout, const int64_t *extents, int warps);
 /* The layout of a reduction along `axis`: that axis has extent 1; contributions become zero. */
 Layout layout_drop_axis(const Layout *layout, int axis);
 /* The layout of a broadcast's operand: `rank` trailing axes kept, stretched axes made zero. Same

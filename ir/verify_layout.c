@@ -9,6 +9,26 @@ static bool spreads(const Value *value)
     return value && value->type->kind == TYPE_ARRAY && value->type->rank > 0;
 }
 
+/* Warps that run the op; 0: not known. */
+static int warps_of(const Op *op)
+{
+    for (const Block *block = op->parent; block && block->parent; block = op->parent) {
+        op = block->parent;
+        const Attr *warps = op_attr(op, ATTR_WARPS);
+        int64_t sum = 0;
+        for (int i = 0; warps && i < warps->n; i++) {
+            bool own = op->kind == OP_LAUNCH || op->regions[i] == block;
+            sum += own ? warps->ints[i] : 0;
+        }
+        if (warps) {
+            const Attr *teams = op_attr(op, ATTR_TEAMS);
+            bool last = teams && op->regions[teams->n - 1] == block;
+            return (int)(last ? sum / teams->ints[teams->n - 1] : sum);
+        }
+    }
+    return 0;
+}
+
 /* Every element has a place. */
 static void verify_cover(Verifier *v, const Op *op, const Value *value)
 {
@@ -24,6 +44,10 @@ static void verify_cover(Verifier *v, const Op *op, const Value *value)
     }
     if (!layout_covers(layout, extents)) {
         verify_fail(v, op, "L%u does not hold every element", (unsigned)layout->id);
+    }
+    int warps = warps_of(op);
+    if (warps && !layout_held_by(layout, extents, warps)) {
+        verify_fail(v, op, "L%u has elements in warps that there are not", (unsigned)layout->id);
     }
 }
 

@@ -199,11 +199,25 @@ static void legalize_settle(LayoutPass *pass, Op *op)
 
 /* ---- reductions ---- */
 
+/* Parts that warps exchange are counted in powers of two. Where some of those warps do not exist
+ * (three groups of a matrix unit's, say), elements are spread over fewer. */
+static const Layout *exchanged(LayoutPass *pass, const Op *op, const Layout *from, int axis)
+{
+    Type type = op->operands[0]->type;
+    int warps = layout_warps(pass, op->parent);
+    if (!layout_crosses(from, IN_WARP, axis) || 1 << from->bits[IN_WARP] <= warps) {
+        return from;
+    }
+    int bits = dtype_memory_bits(type->dtype);
+    return layout_intern(pass, layout_of_memory(pass, type, 1, bits, warps));
+}
+
 static void legalize_reduce(LayoutPass *pass, Op *op)
 {
     int axis = (int)op_int(op, ATTR_AXIS, 0);
     want_any(pass, op, 0);
-    const Layout *from = op->operands[0]->type->layout;
+    const Layout *from = exchanged(pass, op, op->operands[0]->type->layout, axis);
+    want(pass, op, 0, from);
     give(pass, op, layout_intern(pass, layout_drop_axis(from, axis)));
     if (!layout_crosses(from, IN_WARP, axis) || op->n_operands > 1) {
         return;
@@ -249,7 +263,7 @@ static void legalize_fold(LayoutPass *pass, Op *op)
 {
     int axis = (int)op_int(op, ATTR_AXIS, 0);
     bool scan = op->kind == OP_SCAN || op_int(op, ATTR_SCAN, 0) != 0;
-    const Layout *layout = folded_layout(pass, op);
+    const Layout *layout = exchanged(pass, op, folded_layout(pass, op), axis);
     const Layout *to = scan ? layout : layout_intern(pass, layout_drop_axis(layout, axis));
     bool has_scratch = op->n_operands > (op->kind == OP_SCAN ? 1 : 2 * op->n_results);
     for (int i = 0; i < op->n_results; i++) {

@@ -11,7 +11,7 @@
 #include "ir/schedule.h"
 #include "ir/target.h"
 
-enum { MOST_STAGED = 32, SIDE_BESIDE = 2 };
+enum { MOST_STAGED = 32, MOST_LENT = 4, SIDE_BESIDE = 2 };
 
 /* An operand of a product that is a load (perhaps transposed) and nothing else. */
 typedef struct Staged {
@@ -70,8 +70,12 @@ typedef struct Stager {
     Value *number;        /* i32: how many of the block\'s tiles come before a team\'s, or NULL */
     bool even;            /* all tiles cost the same */
     int64_t shared_bytes; /* promised so far */
-    Op *lent;             /* a store through the buffer of `lender`, or NULL */
-    const Staged *lender;
+    struct {
+        Op *store; /* goes through the buffer of the operand */
+        const Staged *lender;
+    } lent[MOST_LENT];
+    int n_lent;
+    int n_stores; /* that may go by bulk copy */
 } Stager;
 
 /* Widest of 128, 64, 32 bytes that divides a row of shared memory; 0: none does. */
@@ -118,8 +122,9 @@ void stage_settle(Func *func);
 void stage_ahead(Stager *s);
 /* Sends the stores of products' results through shared memory and bulk copies, where possible. */
 void stage_stores(Stager *s, Block *block, Builder *at);
-/* The store that is left for the end: its buffer is an operand's. */
-void stage_lent_store(Stager *s);
+/* The stores that are left for the end: their buffers are operands'. */
+void stage_lent_stores(Stager *s);
+bool stage_has_lent(const Stager *s, const Stream *stream);
 /* May this store go by bulk copy? Bytes of its tile, or 0. */
 int64_t bulk_store_bytes(const Stager *s, const Op *store);
 /* A load of a view becomes a gather of what it shows (stage_views.c). */

@@ -12,6 +12,8 @@ enum {
     MOST_SLOTS = 4,
     MOST_AHEAD = 160 * 1024, /* bytes, of smaller slots */
     SCRATCH_BYTES = 4096,    /* left for reductions across warps and barriers */
+    BARRIER_BYTES = 1024,    /* of it, where nothing crosses warps */
+    LEAST_RUN = 3,           /* slots that rings keep beside a second slot of what is loaded once */
 };
 
 /* The first item of the same load: several products may read one tile. */
@@ -168,23 +170,45 @@ int64_t stage_slots_beside(const Stager *s, int64_t more)
     return room < 0 ? 0 : each ? room / each : 1;
 }
 
+/* Slots for what is loaded once a tile: a second one lets the next tile's come under this one's
+ * work, where the rings keep what lets copies run ahead. What does not fit beside scratch memory is
+ * noticed when layouts are known, and tried again (fit.c). */
+static int64_t slots_of_tiles(const Stager *s, int64_t slots)
+{
+    int64_t once, each, tiles = 0;
+    measure(s, &once, &each);
+    for (int i = 0; i < s->n_streams; i++) {
+        bool first = s->streams[i].leader == i && s->streams[i].home == s->body;
+        tiles += first ? s->streams[i].bytes : 0;
+    }
+    int64_t beside = s->func->fit.beside ? s->func->fit.beside : BARRIER_BYTES;
+    bool fits = once + tiles + slots * each + beside <= s->func->target->shared_bytes;
+    return s->persistent && s->teams <= 1 && each && fits ? 2 : 1;
+}
+
 static void choose_slots(Stager *s)
 {
     int64_t once, each, most = stage_slots_beside(s, 0);
     measure(s, &once, &each);
     int64_t enough = each * MOST_SLOTS < MOST_AHEAD && each ? MOST_AHEAD / each : MOST_SLOTS;
     int64_t derived = most > enough ? enough : most;
+    while (derived > LEAST_RUN && slots_of_tiles(s, derived) < 2 &&
+           slots_of_tiles(s, LEAST_RUN) > 1) {
+        derived--;
+    }
     int64_t slots =
         schedule_number(s->func, "pipeline", "", derived < 1 ? 1 : derived,
-                        "%lld slots of %lld bytes fit beside %lld bytes that are there once",
-                        (long long)most, (long long)each, (long long)once);
+                        "%lld slots of %lld bytes fit beside %lld bytes that are there once%s",
+                        (long long)most, (long long)each, (long long)once,
+                        slots_of_tiles(s, derived) > 1 ? "; the next tile's come meanwhile" : "");
     if (slots < 1) {
         diag_error(s->func->diags, ERR_PIPELINE, schedule_given(s->func, "pipeline", "")->span,
                    "`pipeline %lld`: a ring has one slot at least", (long long)slots);
         slots = 1;
     }
+    int64_t tiles = slots_of_tiles(s, slots);
     for (int i = 0; i < s->n_streams; i++) {
-        s->streams[i].slots = s->streams[i].home == s->body ? 1 : slots;
+        s->streams[i].slots = s->streams[i].home == s->body ? tiles : slots;
     }
 }
 

@@ -258,9 +258,44 @@ static void build_arrive(Builder *b, Value *barrier, Value *position)
     build_op(b, OP_ARRIVE, 2, (Value *[]){barrier, position}, 0, NULL, 0);
 }
 
-/* Waits where the tiles are first read, arrives after the product (stage_dot puts its settle
- * there): around the product in its own block, or around the whole block for tiles that outlive
- * loops. */
+static bool is_inside(const Op *op, const Op *outer)
+{
+    while (op && op != outer) {
+        op = op->parent->parent;
+    }
+    return op != NULL;
+}
+
+/* The statement of the stream's home in which a product reads it last. */
+static Op *last_reader(const Stager *s, const Stream *stream)
+{
+    Op *last = NULL;
+    for (Op *op = stream->home->first; op; op = op->next) {
+        for (int i = 0; i < s->n; i++) {
+            const Staged *item = &s->items[i];
+            bool own = item->bulk && &s->streams[item->stream] == stream;
+            last = own && is_inside(item->dot, op) ? op : last;
+        }
+    }
+    return last;
+}
+
+/* Where the tiles are not read any more: behind the product in its own block (stage_dot puts its
+ * settle there), behind the loops that read tiles which outlive them, so that the next tile's come
+ * under the work on this one's result; at the end where a result leaves through their slot. */
+static Builder behind_readers(Stager *s, Stream *stream, bool same)
+{
+    if (same) {
+        return build_after(s->func, stream->dot);
+    }
+    if (stream->home == s->body && !stage_has_lent(s, stream)) {
+        return build_after(s->func, last_reader(s, stream));
+    }
+    return stream->home->last->kind == OP_YIELD ? build_before(s->func, stream->home->last)
+                                                : build_at_end(s->func, stream->home);
+}
+
+/* Waits where the tiles are first read, arrives behind the last reader. */
 static void consume_stream(Stager *s, Stream *stream)
 {
     Op *first = NULL;
@@ -277,10 +312,7 @@ static void consume_stream(Stager *s, Stream *stream)
     bool same = stream->dot->parent == stream->home && !stream->many;
     Builder before = build_before(s->func, same && !beside ? stream->dot : first);
     build_wait(s, &before, stream->full, stream->position, false);
-    Builder after = same ? build_after(s->func, stream->dot) : build_at_end(s->func, stream->home);
-    if (!same && stream->home->last->kind == OP_YIELD) {
-        after = build_before(s->func, stream->home->last);
-    }
+    Builder after = behind_readers(s, stream, same);
     build_arrive(&after, stream->empty, stream->position);
 }
 
@@ -459,12 +491,12 @@ void stage_roles(Stager *s)
     produce(s, roles->regions[0], zero);
     if (s->persistent) {
         (s->teams > 1 ? consume_teams(s, roles) : consume(s, roles, zero));
-        stage_lent_store(s);
+        stage_lent_stores(s);
         op_set_int(func, s->launch, ATTR_PERSISTENT, 1);
         finish_stores(s, roles->regions[1]);
     } else {
         consume(s, roles, zero);
-        stage_lent_store(s);
+        stage_lent_stores(s);
         /* Block arguments stay the launch's: its body becomes the outer block. */
         outer->args = s->body->args;
         outer->n_args = s->body->n_args;

@@ -28,8 +28,8 @@ static Value *own_slot(Stager *s, Builder *b)
     return s->number ? s->number : build_int(b, type_scalar(s->func, DT_I32), 0);
 }
 
-/* Through this slot of shared memory. */
-static void store_through(Stager *s, Op *store, Value *shared, Value *position)
+/* Through this slot of shared memory. Returns what writes it, behind the end of earlier copies. */
+static Op *store_through(Stager *s, Op *store, Value *shared, Value *position)
 {
     Access access = op_access(store, 0);
     Value *value = store->operands[store->n_operands - 1];
@@ -37,7 +37,7 @@ static void store_through(Stager *s, Op *store, Value *shared, Value *position)
     plain(&b, OP_BULK_WAIT);
     plain(&b, OP_SYNC);
     Value *to_shared[] = {shared, position, NULL, NULL, value};
-    build_op(&b, OP_SHARED_STORE, 5, to_shared, 0, NULL, 0);
+    Op *stored = build_op(&b, OP_SHARED_STORE, 5, to_shared, 0, NULL, 0);
     plain(&b, OP_FENCE_ASYNC);
     plain(&b, OP_SYNC);
     Value *to_tensor[MAX_RANK + 8] = {shared, position, NULL, NULL, access.memory};
@@ -46,6 +46,7 @@ static void store_through(Stager *s, Op *store, Value *shared, Value *position)
     }
     build_op(&b, OP_BULK_STORE, 5 + access.n, to_tensor, 0, NULL, 0);
     op_remove(store);
+    return stored;
 }
 
 static void stage_store(Stager *s, Op *store, Builder *at)
@@ -58,6 +59,15 @@ static void stage_store(Stager *s, Op *store, Builder *at)
     store_through(s, store, shared, own_slot(s, &b));
 }
 
+static bool has_lent(const Stager *s, const Staged *item)
+{
+    bool found = false;
+    for (int i = 0; i < s->n_lent; i++) {
+        found = found || s->lent[i].lender == item;
+    }
+    return found;
+}
+
 /* An operand that is loaded once, alone, and is a tile like the stored one: no product reads it any
  * more by the time of the store. */
 static const Staged *lender_of(const Stager *s, const Op *store)
@@ -67,33 +77,70 @@ static const Staged *lender_of(const Stager *s, const Op *store)
         const Staged *item = &s->items[i];
         if (item->bulk && s->streams[item->stream].home == s->body &&
             s->streams[item->stream].loads == 1 && item->dot->parent != s->body &&
-            item->load->results[0]->type == value) {
+            item->load->results[0]->type == value && !has_lent(s, item)) {
             return item;
         }
     }
     return NULL;
 }
 
-/* A buffer of its own would cost the rings the slot that lets copies run ahead. */
+/* A buffer of its own would cost the rings the slot that lets copies run ahead; of several results
+ * the third slot. */
 static bool lends(const Stager *s, const Op *store, int64_t bytes)
 {
-    return !s->lent && store->parent == s->body && stage_slots_beside(s, bytes) < 2 &&
-           stage_slots_beside(s, 0) >= 2 && lender_of(s, store);
+    int64_t beside = stage_slots_beside(s, bytes), without = stage_slots_beside(s, 0);
+    bool ahead = beside < 2 && without >= 2, third = s->n_stores > 1 && beside < 3 && without >= 3;
+    return s->n_lent < MOST_LENT && store->parent == s->body && (ahead || third) &&
+           lender_of(s, store);
 }
 
-/* The operand's slot is handed back when the copy out of it has ended. */
-void stage_lent_store(Stager *s)
+bool stage_has_lent(const Stager *s, const Stream *stream)
 {
-    if (!s->lent) {
-        return;
+    bool found = false;
+    for (int i = 0; i < s->n_lent; i++) {
+        found = found || &s->streams[s->lent[i].lender->stream] == stream;
     }
-    const Stream *stream = &s->streams[s->lender->stream];
-    store_through(s, s->lent, s->lender->shared, stream->position);
-    for (Op *op = stream->home->first; op; op = op->next) {
-        if (op->kind == OP_ARRIVE && op->operands[0] == stream->empty) {
-            Builder b = build_before(s->func, op);
-            plain(&b, OP_BULK_WAIT);
+    return found;
+}
+
+/* The slot of the tile before: the copy out of it has ended, and all threads know. */
+static void hand_back_before(Stager *s, const Stream *stream, Op *where)
+{
+    Builder b = build_before(s->func, where);
+    Type type = stream->position->type;
+    Value *before = build_binary(&b, OP_SUB, stream->position, build_int(&b, type, 1));
+    Value *any = build_cmp(&b, "gt", stream->position, build_int(&b, type, 0));
+    Value *operands[] = {stream->empty, before, any};
+    build_op(&b, OP_ARRIVE, 3, operands, 0, NULL, 0);
+}
+
+/* The operand's slot is handed back when the copy out of it has ended: of one slot at once, of two
+ * by the next tile, which does not wait for that. */
+static void stage_lent_store(Stager *s, Op *store, const Staged *lender)
+{
+    const Stream *stream = &s->streams[lender->stream];
+    Op *stored = store_through(s, store, lender->shared, stream->position);
+    for (Op *op = stream->home->first, *next; op; op = next) {
+        next = op->next;
+        if (op->kind != OP_ARRIVE || op->operands[0] != stream->empty) {
+            continue;
         }
+        if (stream->slots > 1) {
+            op_remove(op);
+            continue;
+        }
+        Builder b = build_before(s->func, op);
+        plain(&b, OP_BULK_WAIT);
+    }
+    if (stream->slots > 1) {
+        hand_back_before(s, stream, stored);
+    }
+}
+
+void stage_lent_stores(Stager *s)
+{
+    for (int i = 0; i < s->n_lent; i++) {
+        stage_lent_store(s, s->lent[i].store, s->lent[i].lender);
     }
 }
 
@@ -144,12 +191,15 @@ static bool has_room(const Stager *s, int64_t bytes)
 
 void stage_stores(Stager *s, Block *block, Builder *at)
 {
+    for (const Op *op = block->first; op; op = op->next) {
+        s->n_stores += op->kind == OP_STORE && bulk_store_bytes(s, op) > 0;
+    }
     for (Op *op = block->first, *next; op; op = next) {
         next = op->next;
         int64_t bytes = op->kind == OP_STORE ? bulk_store_bytes(s, op) : 0;
         if (bytes && lends(s, op, bytes)) {
-            s->lender = lender_of(s, op);
-            s->lent = op;
+            s->lent[s->n_lent].lender = lender_of(s, op);
+            s->lent[s->n_lent++].store = op;
         } else if (has_room(s, bytes)) {
             stage_store(s, op, at);
         } else if (!bytes && op->kind == OP_STORE && has_room(s, turned_store_bytes(op))) {

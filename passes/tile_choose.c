@@ -466,7 +466,7 @@ void tile_choose(Func *func, Op *group, TilePlan *plan)
     }
     if (is_gpu(func)) {
         plan->warps = tile_checked_warps(
-            func, plan->warps,
+            func, plan->dot && plan->unit ? unit_warps(plan->unit) : 1, plan->warps,
             plan->dot                    ? "a thread holds its share of the product's tile"
             : tile_is_heavy(func, group) ? "few elements a thread: each takes many registers"
                                          : elements_a_thread(func, plan));

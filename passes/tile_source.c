@@ -15,6 +15,17 @@ enum {
     STEP_COLUMNS = 32,       /* what a step of a loop costs beside its own, measured on an H200 */
     EVEN_COLUMNS = 32,       /* steps that the matrix units of all types take */
     EVEN_GAIN = 8,           /* % that another step must save */
+    GROUP_WARPS = 4,         /* that multiply 64 rows together */
+    GROUP_ROWS = 64,
+    THIRD_HELD_BYTES = 520, /* of THREAD_HELD_BYTES, where three groups share the registers */
+    THIRD_GAIN = 1200,   /* over the depth of scores: % that a third group gains at the same steps,
+                          measured on an H200 with 64, 80, 96 and 128 */
+    THIRD_LEAST = 3,     /* % that it must save */
+    THIRD_COLUMNS = 128, /* at most of loops' steps then */
+    TILE_COLUMNS = 1270, /* what a tile of two groups costs beside its steps */
+    THIRD_TILE_COLUMNS = 1600, /* of three */
+    LEAST_COLUMNS = 48,        /* of loops' steps that are made shorter for it, by UNIT_COLUMNS */
+    UNIT_COLUMNS = 16,
 };
 
 typedef struct Steps {
@@ -29,7 +40,11 @@ typedef struct Steps {
     int n_loads;
     int64_t rows, accumulators, elements; /* largest of the products and of all values */
     bool wgmma, any_dot, loops_first, ranks, looks_up;
-    bool even;        /* loops of few steps take such as leave little of the last one unused */
+    bool even;       /* loops of few steps take such as leave little of the last one unused */
+    bool third;      /* three groups of warps multiply, where the source's rows are two's */
+    int64_t columns; /* at most of a loop's step then */
+    int n_dots;
+    int64_t depth;    /* of products whose left operand is loaded */
     const Unit *unit; /* of single warps, of some product; NULL: none */
 } Steps;
 
@@ -68,6 +83,15 @@ static bool is_measured(Steps *steps, const Op *load)
     return false;
 }
 
+static bool is_loaded(const Value *operand)
+{
+    const Op *load = operand->def;
+    while (load && load->kind == OP_PERMUTE) {
+        load = load->operands[0]->def;
+    }
+    return load && load->kind == OP_LOAD;
+}
+
 static void measure_operand(Steps *steps, const Value *operand)
 {
     const Op *load = operand->def;
@@ -94,9 +118,14 @@ static void measure_dot(Steps *steps, const Op *op)
 {
     Type c = op->results[0]->type;
     steps->any_dot = true;
+    steps->n_dots++;
     const Unit *unit = product_unit(steps->func, op);
     steps->wgmma = (unit && unit_warps(unit) > 1) || steps->wgmma;
     steps->unit = unit && unit_warps(unit) == 1 ? unit : steps->unit;
+    if (is_loaded(op->operands[0])) {
+        Type a = op->operands[0]->type;
+        steps->depth = larger(steps->depth, poly_capacity(a->dims[a->rank - 1]));
+    }
     measure_operand(steps, op->operands[0]);
     measure_operand(steps, op->operands[1]);
     steps->rows = larger(steps->rows, poly_capacity(c->dims[0]));
@@ -123,13 +152,15 @@ static void measure_op(Op *op, void *user)
     }
 }
 
-/* Does the loop walk all of an axis? Then this is its extent, the most that it can be; else 0. */
+/* Does the loop walk all of an axis? Then this is its extent, the most that it can be; else, or
+ * where that is not known, 0. */
 static int64_t walks_all(const Op *loop)
 {
     const Op *first = loop->operands[0]->def, *end = loop->operands[1]->def;
     bool whole = loop->kind == OP_FOR && first && first->kind == OP_CONST &&
                  op_attr(first, ATTR_VALUE)->i == 0 && end && end->kind == OP_SIZE;
-    return whole ? poly_most(op_attr(loop, ATTR_DIMS)->dims[0]) : 0;
+    int64_t most = whole ? poly_most(op_attr(loop, ATTR_DIMS)->dims[0]) : 0;
+    return most < INT32_MAX ? most : 0;
 }
 
 static int64_t walk_cost(int64_t extent, int64_t step)
@@ -154,27 +185,46 @@ static int64_t even_step(int64_t written, int64_t extent)
     return best;
 }
 
+/* Of a third warp group: more rows in the grid, fewer columns in the loops. */
+static int64_t third_step(const Steps *steps, const Op *op, int64_t written)
+{
+    if (op->kind == OP_FOR) {
+        return smaller(written, steps->columns);
+    }
+    return written == 2 * GROUP_ROWS ? 3 * GROUP_ROWS : written;
+}
+
 static int times_smaller(const Func *func)
 {
     return func->fit.smaller + func->fit.plain;
 }
 
 /* The step of the axis as the source has it, or the user's line. */
-static int64_t source_step(Func *func, const Value *arg, int64_t written, int64_t shrink,
-                           int64_t extent, bool exact)
+static int64_t source_step(const Steps *steps, const Op *op, const Value *arg, int64_t written,
+                           int64_t shrink, bool exact)
 {
+    Func *func = steps->func;
+    int64_t extent = steps->even ? walks_all(op) : 0;
     const DimVar *var = poly_as_range(arg->type->dims[0]);
     int64_t base = written > 0 ? written : 128;
+    int64_t source = base;
+    base = steps->third ? third_step(steps, op, base) : base;
     int64_t even = extent > 0 && !exact ? even_step(base, extent) : base;
     int64_t least = smaller(base, larger(1, LEAST_STEP >> times_smaller(func)));
     int64_t derived = exact ? base : larger(least, base / shrink);
     const char *name = var->name ? var->name : "range";
     if (exact) {
-        return base;
+        return source;
     }
     const char *why = shrink == 1 ? "as the source says"
                                   : "the source's, halved until a block has room for the products' "
                                     "tiles";
+    if (base != source) {
+        why =
+            op->kind == OP_FOR
+                ? "fewer than the source says: three warp groups share the registers"
+                : "three warp groups of 64 rows: one's work on elements hides under two's products";
+    }
     if (even != base) {
         derived = even;
         why = arena_printf(func->arena,
@@ -202,9 +252,7 @@ static void set_steps(Op *op, void *user)
         /* A matrix unit wants many rows; fused multiply-adds want square tiles. */
         int64_t alone = steps->loops_first ? LOOPS_ALONE : 1;
         int64_t shrink = op->kind == OP_FOR ? steps->shrink : steps->shrink / alone;
-        int64_t extent = steps->even ? walks_all(op) : 0;
-        attr->ints[i] =
-            source_step(steps->func, arg, attr->ints[i], larger(1, shrink), extent, exact);
+        attr->ints[i] = source_step(steps, op, arg, attr->ints[i], larger(1, shrink), exact);
         var->capacity = attr->ints[i];
     }
 }
@@ -240,10 +288,12 @@ static void save_steps(Op *op, void *user)
  * may leave through the buffer of an operand that was loaded once (stage_store.c). */
 static bool unit_steps_fit(const Func *func, const Steps *steps)
 {
-    int64_t threads = 128 * larger(1, smaller(2, steps->rows / 64));
+    int64_t groups = steps->third ? 3 : larger(1, smaller(2, steps->rows / GROUP_ROWS));
+    int64_t threads = groups * GROUP_WARPS * func->target->warp;
+    int64_t held = steps->third ? THIRD_HELD_BYTES : THREAD_HELD_BYTES;
     return steps->once + steps->stored - steps->lent + 2 * steps->walked + SHARED_SLACK <=
                func->target->shared_bytes &&
-           steps->held + steps->operand <= threads * THREAD_HELD_BYTES;
+           steps->held + steps->operand <= threads * held;
 }
 
 static bool steps_fit(const Func *func, const Steps *steps)
@@ -261,6 +311,9 @@ static bool steps_fit(const Func *func, const Steps *steps)
 
 static int64_t source_warps(const Func *func, const Steps *steps)
 {
+    if (steps->third) {
+        return 3 * GROUP_WARPS;
+    }
     if (steps->wgmma) {
         return smaller(8, power_of_two_at_least(larger(1, steps->rows / 64) * 4));
     }
@@ -276,16 +329,134 @@ static int64_t source_warps(const Func *func, const Steps *steps)
     return power_of_two_at_least(threads / func->target->warp);
 }
 
-static void try_steps(Func *func, Op *parallel, const Saved *saved, int64_t shrink, bool even,
-                      Steps *steps)
+static void restore_steps(const Saved *saved)
 {
     for (int i = 0; i < saved->n; i++) {
         saved->items[i].attr->ints[saved->items[i].at] = saved->items[i].step;
     }
+}
+
+static void try_steps(Func *func, Op *parallel, const Saved *saved, int64_t shrink, bool even,
+                      Steps *steps)
+{
+    restore_steps(saved);
     *steps = (Steps){
         .func = func, .shrink = shrink, .loops_first = steps->wgmma || steps->unit, .even = even};
     walk_group(parallel, set_steps, steps);
     walk_group(parallel, measure_op, steps);
+}
+
+/* ---- a third warp group ---- */
+
+/* The one axis of the grid that is taken in steps; NULL: none, or several. */
+static const Value *stepped_axis(const Op *parallel)
+{
+    const Attr *steps = op_attr(parallel, ATTR_STEPS);
+    const Value *found = NULL;
+    for (int i = 0; i < steps->n; i++) {
+        if (steps->ints[i] != 0) {
+            if (found) {
+                return NULL;
+            }
+            found = parallel->regions[0]->args[i];
+        }
+    }
+    return found;
+}
+
+/* Two products in a loop, of which the second one's left operand is made of the first one's result:
+ * the work between them is what other groups' products hide. */
+static bool may_have_third(Func *func, const Op *parallel, const Steps *steps)
+{
+    const Value *axis = stepped_axis(parallel);
+    return axis && func->target->roles && steps->wgmma && steps->n_dots == 2 &&
+           steps->operand > 0 && steps->rows == 2 * GROUP_ROWS &&
+           !schedule_given(func, "warps", "") &&
+           !schedule_given(func, "tile", poly_as_range(axis->type->dims[0])->name);
+}
+
+static int64_t tiles_by(int64_t extent, int64_t step)
+{
+    return (extent + step - 1) / step;
+}
+
+typedef struct Widest {
+    const Op *loop; /* that takes most at a step, or NULL */
+    int64_t columns;
+} Widest;
+
+static void see_loop(Op *op, void *user)
+{
+    Widest *walk = user;
+    const Attr *steps = op->kind == OP_FOR ? op_attr(op, ATTR_STEPS) : NULL;
+    if (steps && steps->ints[0] > walk->columns) {
+        *walk = (Widest){op, steps->ints[0]};
+    }
+}
+
+static Widest widest_walk(const Op *parallel)
+{
+    Widest walk = {NULL, 0};
+    block_walk(parallel->regions[0], see_loop, &walk);
+    return walk;
+}
+
+/* Tiles of so many rows; 0: not known. */
+static double count_tiles(const Op *parallel, int64_t rows)
+{
+    const Attr *dims = op_attr(parallel, ATTR_DIMS), *steps = op_attr(parallel, ATTR_STEPS);
+    double tiles = 1;
+    for (int i = 0; i < dims->n; i++) {
+        int64_t most = poly_most(dims->dims[i]);
+        if (most >= INT32_MAX) {
+            return 0;
+        }
+        tiles *= (double)(steps->ints[i] ? tiles_by(most, rows) : most);
+    }
+    return tiles;
+}
+
+/* What the grid's waves take with the steps as they are, relatively; where it is not known how many
+ * there are, what an element of a row takes. */
+static double grid_time(const Func *func, const Op *parallel, const Steps *steps)
+{
+    Widest walk = widest_walk(parallel);
+    int64_t rows = (steps->third ? 3 : 2) * GROUP_ROWS, columns = walk.columns;
+    int64_t extent = poly_most(op_attr(walk.loop, ATTR_DIMS)->dims[0]);
+    double pace = steps->third ? 1 + (double)THIRD_GAIN / 100 / (double)larger(1, steps->depth) : 1;
+    double tiles = count_tiles(parallel, rows);
+    if (tiles == 0 || extent >= INT32_MAX) {
+        return (double)(columns + STEP_COLUMNS) / (double)columns / pace;
+    }
+    double walked = (double)walk_cost(extent, columns) * (double)rows / (2 * GROUP_ROWS) / pace;
+    double waves = tiles / func->target->units, whole = (double)(int64_t)waves;
+    return (whole + (waves > whole)) *
+           ((steps->third ? THIRD_TILE_COLUMNS : TILE_COLUMNS) + walked);
+}
+
+/* Three groups of 64 rows where two would do, with as many columns as their registers hold, if that
+ * takes less time. `steps`: of two. */
+static bool choose_third(Func *func, Op *parallel, const Saved *saved, Steps *steps)
+{
+    int64_t columns = smaller(THIRD_COLUMNS, widest_walk(parallel).columns);
+    if (columns == 0 || !may_have_third(func, parallel, steps)) {
+        return false;
+    }
+    double two = grid_time(func, parallel, steps);
+    for (int64_t most = columns; most >= LEAST_COLUMNS; most -= UNIT_COLUMNS) {
+        Steps third = {.func = func, .shrink = 1, .loops_first = true, .even = true};
+        restore_steps(saved);
+        third.third = true;
+        third.columns = most;
+        walk_group(parallel, set_steps, &third);
+        walk_group(parallel, measure_op, &third);
+        if (steps_fit(func, &third)) {
+            double three = grid_time(func, parallel, &third);
+            *steps = three * 100 <= two * (100 - THIRD_LEAST) ? third : *steps;
+            return steps->third;
+        }
+    }
+    return false;
 }
 
 /* What fits as far as it can be told here; then halved as often as it turned out not to. */
@@ -297,7 +468,12 @@ static void choose_steps(Func *func, Op *parallel, Steps *steps)
     walk_group(parallel, measure_op, steps);
     if (steps->wgmma && !times_smaller(func)) {
         try_steps(func, parallel, &saved, 1, true, steps);
-        if (steps_fit(func, steps)) {
+        bool fits = steps_fit(func, steps);
+        if (fits && choose_third(func, parallel, &saved, steps)) {
+            return;
+        }
+        try_steps(func, parallel, &saved, 1, true, steps);
+        if (fits) {
             return;
         }
     }
@@ -318,7 +494,7 @@ void tile_choose_source(Func *func, Op *parallel)
     choose_steps(func, parallel, &steps);
     int64_t warps = 1;
     if (is_gpu(func)) {
-        warps = tile_checked_warps(func, source_warps(func, &steps),
+        warps = tile_checked_warps(func, steps.wgmma ? GROUP_WARPS : 1, source_warps(func, &steps),
                                    "a thread holds its share of the tiles");
     }
     op_set_ints(func, parallel, ATTR_WARPS, 1, &warps);

@@ -244,6 +244,7 @@ typedef struct Grid {
     int64_t grouped;
     int64_t cluster; /* tiles of the last axis, some of which may lie past its end; 1: none */
     bool descending;
+    bool paired; /* along the last axis, long tiles and short ones in turn */
 } Grid;
 
 static Grid make_grid(GpuEmitter *em, const Op *op)
@@ -345,15 +346,28 @@ static void align_row(Grid *grid, int64_t aligned, Value *const *args)
     range->regs[0] = LLVMBuildSub(b, range->regs[0], shift, "");
 }
 
+/* The last one, the first one, the last but one, the second one, … */
+static LLVMValueRef fold(Grid *grid, LLVMValueRef tile)
+{
+    LLVMBuilderRef b = grid->em->builder;
+    LLVMValueRef one = gpu_i32(grid->em, 1), half = LLVMBuildLShr(b, tile, one, "");
+    LLVMValueRef last = LLVMBuildSub(b, grid->counts[grid->n - 1], one, "");
+    LLVMValueRef odd = LLVMBuildTrunc(b, tile, grid->em->i1, "");
+    return LLVMBuildSelect(b, odd, half, LLVMBuildSub(b, last, half, ""), "");
+}
+
 static void define_tile(Grid *grid, LLVMValueRef id, Value *const *args)
 {
     GpuEmitter *em = grid->em;
     LLVMValueRef tile[MAX_RANK];
-    if (grid->descending) {
+    if (grid->descending && !grid->paired) {
         LLVMValueRef last = LLVMBuildSub(em->builder, count_tiles(grid), gpu_i32(em, 1), "");
         id = LLVMBuildSub(em->builder, last, id, "");
     }
     split(grid, id, tile);
+    if (grid->paired) {
+        tile[grid->n - 1] = fold(grid, tile[grid->n - 1]);
+    }
     for (int axis = 0; axis < grid->n; axis++) {
         int64_t step = grid->steps[axis];
         LLVMValueRef first = LLVMBuildZExt(em->builder, tile[axis], em->i64, "");
@@ -365,6 +379,20 @@ static void define_tile(Grid *grid, LLVMValueRef id, Value *const *args)
         }
         define_step(em, args[axis], first, step, extent);
     }
+}
+
+/* Tiles of which each costs more than the one before: a block takes two after the other of those
+ * that `fold` orders, and goes on behind all blocks' pairs, so that all have about the same to do.
+ * Where there is but one tile a block, that one. */
+static LLVMValueRef pair_step(GpuEmitter *em, LLVMValueRef i, LLVMValueRef blocks,
+                              LLVMValueRef pairs)
+{
+    LLVMBuilderRef b = em->builder;
+    LLVMValueRef past =
+        LLVMBuildSub(b, LLVMBuildShl(b, blocks, gpu_i32(em, 1), ""), gpu_i32(em, 1), "");
+    LLVMValueRef odd = LLVMBuildTrunc(b, i, em->i1, "");
+    LLVMValueRef next = LLVMBuildSelect(b, odd, past, gpu_i32(em, 1), "");
+    return LLVMBuildSelect(b, pairs, next, blocks, "");
 }
 
 /* Each team of the role takes its share of the block's tiles, as if it were a block of its own. */
@@ -382,13 +410,20 @@ void gpu_emit_tiles(GpuEmitter *em, Op *op)
         first = LLVMBuildAdd(b, first, LLVMBuildMul(b, em->role->team, blocks, ""), "");
         step = LLVMBuildMul(b, blocks, gpu_i32(em, em->role->teams), "");
     }
-    CountedLoop loop = open_loop(em, op, first, count_tiles(&grid), 0, grid.n);
+    LLVMValueRef total = count_tiles(&grid), pairs = NULL;
+    grid.paired = grid.descending && !numbered && grid.grouped <= 1;
+    if (grid.paired) {
+        pairs = LLVMBuildICmp(b, LLVMIntSGT, total, blocks, "pairs");
+        first = LLVMBuildShl(b, first, LLVMBuildZExt(b, pairs, em->i32, ""), "");
+    }
+    CountedLoop loop = open_loop(em, op, first, total, 0, grid.n);
     define_tile(&grid, loop.i, op->regions[0]->args);
     if (numbered) {
         LLVMValueRef number = LLVMBuildUDiv(b, loop.i, blocks, "number");
         gpu_define_scalar(em, op->regions[0]->args[grid.n], number);
     }
     gpu_emit_block(em, op->regions[0]);
+    step = grid.paired ? pair_step(em, loop.i, blocks, pairs) : step;
     close_loop(em, &loop, step);
 }
 

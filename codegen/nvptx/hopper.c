@@ -239,7 +239,12 @@ static void emit_arrive(GpuEmitter *em, const Op *op)
         gpu_asm(em, LLVMVoidTypeInContext(em->context), "bar.warp.sync 0xffffffff;", "~{memory}",
                 true, 0, NULL);
     }
-    emit_one_arrival(em, slot, LLVMBuildICmp(em->builder, LLVMIntEQ, who, gpu_i32(em, 0), ""));
+    LLVMValueRef first = LLVMBuildICmp(em->builder, LLVMIntEQ, who, gpu_i32(em, 0), "");
+    int condition = access_next(op, 0);
+    emit_one_arrival(
+        em, slot,
+        gpu_both(em, first,
+                 condition < op->n_operands ? gpu_scalar(em, op->operands[condition]) : NULL));
 }
 
 /* ---- roles ---- */
