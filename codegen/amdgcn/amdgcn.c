@@ -2,6 +2,7 @@
 /* AMD: waves, LDS, code objects. Guarded accesses are branches, which LLVM turns into masks. */
 
 #include "ir/errors.h"
+#include "codegen/amdgcn/copy.h"
 #include "codegen/amdgcn/matrix.h"
 #include "codegen/amdgcn/rewrite.h"
 #include "codegen/gpu/emit.h"
@@ -285,6 +286,12 @@ static bool finish(GpuEmitter *em, EmitKind kind, Code *code)
     return false;
 }
 
+static void rewrite(GpuEmitter *em)
+{
+    amdgcn_rewrite(em);
+    amdgcn_copies_apart(em);
+}
+
 const GpuTarget gpu_amdgcn = {
     .name = "amdgcn",
     .shared_space = 3,
@@ -303,8 +310,11 @@ const GpuTarget gpu_amdgcn = {
     .fast_exp2 = fast_exp2,
     .multiply = amdgcn_multiply,
     .settle = amdgcn_settle,
+    .copy = amdgcn_copy,
+    .copy_commit = amdgcn_copy_commit,
+    .copy_wait = amdgcn_copy_wait,
     .passes = PASSES,
     .left_out = LEFT_OUT,
-    .rewrite = amdgcn_rewrite,
+    .rewrite = rewrite,
     .finish = finish,
 };

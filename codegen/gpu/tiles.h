@@ -170,6 +170,10 @@ int gpu_shared_vector(const SharedTile *tile);
 void gpu_shared_read(GpuEmitter *em, const SharedTile *tile, LLVMValueRef at, int n,
                      LLVMValueRef *out);
 
+/* copy.c */
+void gpu_emit_copy_load(GpuEmitter *em, const Op *op);
+void gpu_emit_copy_wait(GpuEmitter *em, const Op *op);
+
 /* dot.c: fused multiply-adds; matrix.c: an instruction of a warp */
 void gpu_emit_dot(GpuEmitter *em, const Op *op);
 void gpu_emit_matrix(GpuEmitter *em, const Op *op, const Unit *unit);
