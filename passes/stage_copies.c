@@ -9,7 +9,7 @@
  *                                        if lo + 2 * 64 > hi { copy_wait pending=0 }
  *                                        %r = for lo, hi, %z, 0                   %k, %c, %i
  *                                          copy_wait pending=1; sync
- *                                          if %k + 2 * 64 < hi { copy_load … %sa[%i + 2]; … }
+ *                                          if %k + 2 * 64 < hi { the same for it, %sa[%i + 2] }
  *                                          copy_commit
  *                                          yield dot %sa[%i], %sb[%i], %c, %i + 1
  *
@@ -203,12 +203,13 @@ static int64_t choose_slots(const Copies *c)
     wanted = wanted > MOST_SLOTS ? MOST_SLOTS : wanted < LEAST_SLOTS ? LEAST_SLOTS : wanted;
     wanted = wanted > share ? share : wanted;
     wanted = wanted < LEAST_SLOTS ? LEAST_SLOTS : wanted;
-    int64_t slots = schedule_number(func, "pipeline", "", wanted > fit ? fit < 1 ? 1 : fit : wanted,
-                                    "%lld bytes a step; %lld cycles of latency want %lld on their "
-                                    "way to a multiprocessor, %lld "
-                                    "blocks share it, %lld slots fit",
-                                    (long long)c->bytes, (long long)COPY_LATENCY, (long long)flight,
-                                    (long long)held, (long long)fit);
+    int64_t slots = schedule_number(
+        func, "pipeline", "", wanted > fit ? fit < 1 ? 1 : fit : wanted,
+        "%lld bytes a step; what comes in %d cycles, %lld, should be on its way to a "
+        "multiprocessor%s; %lld slots fit",
+        (long long)c->bytes, COPY_LATENCY, (long long)flight,
+        held > 1 ? arena_printf(func->arena, ", which holds %lld blocks", (long long)held) : "",
+        (long long)fit);
     if (slots < 1) {
         diag_error(func->diags, ERR_PIPELINE, schedule_given(func, "pipeline", "")->span,
                    "`pipeline %lld`: a ring has one slot at least", (long long)slots);
@@ -351,7 +352,9 @@ static void build_turn(Copies *c, Value *position, Value *hi)
     Op *branch = build_if(&b, more, 0, NULL);
     Builder yes = build_at_end(c->func, branch->regions[0]),
             no = build_at_end(c->func, branch->regions[1]);
-    Op *later = build_loop(c, &yes, start, hi, 0, NULL);
+    Value *past =
+        build_binary(&yes, OP_ADD, start, build_i64(&yes, op_attr(c->loop, ATTR_STEPS)->ints[0]));
+    Op *later = build_loop(c, &yes, start, build_binary(&yes, OP_MIN, past, hi), 0, NULL);
     op_set_int(c->func, later, ATTR_ONCE, 1);
     Builder in = build_at_end(c->func, later->regions[0]);
     build_copies(c, &in, later->regions[0]->args[0], slot);
