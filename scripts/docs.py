@@ -127,7 +127,7 @@ def unit_targets(text):
 def targets():
     fields = ["target", "family", "warp", "threads of a block", "of a unit", "its blocks",
               "shared bytes", "registers", "registers of a thread", "units",
-              "blocks of a cluster", "vector bytes", "bulk copies", "roles", "pairs"]
+              "blocks of a cluster", "vector bytes", "bulk copies", "roles", "pairs", "copies"]
     families = {"CPU": "CPU", "NVPTX": "NVIDIA", "AMDGCN": "AMD"}
     body = title("Targets", "ir/targets.def")
     body += "The facts that passes read; what each means: `ir/target.h`.\n\n"

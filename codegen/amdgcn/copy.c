@@ -7,6 +7,7 @@
 #include "codegen/amdgcn/copy.h"
 
 #include "codegen/gpu/tiles.h"
+#include "ir/build.h"
 
 #include <string.h>
 
@@ -45,14 +46,37 @@ void amdgcn_copy_commit(GpuEmitter *em)
     (void)em;
 }
 
-/* S_WAITCNT of gfx9: vmcnt in bits 0 to 3, 14 and 15, the others' counts at their most. */
-static void wait(GpuEmitter *em, int64_t newest)
+enum { MOST_LOADS = 63, MOST_LOCAL = 15 };
+
+/* S_WAITCNT of gfx9: vmcnt in bits 0 to 3, 14 and 15, expcnt in 4 to 6, lgkmcnt in 8 to 11. */
+static void wait_counts(GpuEmitter *em, int64_t loads, int64_t local)
 {
-    enum { MOST = 63, LOW = 15, HIGH_SHIFT = 14, OTHERS = 7 << 4 | 15 << 8 };
-    newest = newest < MOST ? newest : MOST;
-    int64_t code = (newest & LOW) | newest >> 4 << HIGH_SHIFT | OTHERS;
+    int64_t code = (loads & 15) | loads >> 4 << 14 | 7 << 4 | local << 8;
     LLVMValueRef arg = gpu_i32(em, code);
     gpu_intrinsic(em, "llvm.amdgcn.s.waitcnt", 0, NULL, 1, &arg);
+}
+
+static void wait(GpuEmitter *em, int64_t newest)
+{
+    wait_counts(em, newest < MOST_LOADS ? newest : MOST_LOADS, MOST_LOCAL);
+}
+
+void amdgcn_wait_local(GpuEmitter *em)
+{
+    wait_counts(em, MOST_LOADS, 0);
+}
+
+static void find_copy(Op *op, void *user)
+{
+    bool *found = user;
+    *found = *found || op->kind == OP_COPY_LOAD;
+}
+
+bool amdgcn_copies(GpuEmitter *em)
+{
+    bool found = false;
+    block_walk(em->launch->regions[0], find_copy, &found);
+    return found;
 }
 
 void amdgcn_copy_wait(GpuEmitter *em, int pending, LLVMValueRef full)
