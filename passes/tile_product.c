@@ -97,18 +97,18 @@ static int64_t choose_groups(Func *func, const Op *group, TilePlan *plan, AxisPl
     return tiles.depth;
 }
 
-/* Can threads copy both operands to shared memory past their registers? */
+/* Can threads copy both operands to shared memory past their registers, in few pieces? */
 static bool are_copied(Func *func, const Op *dot)
 {
     const Line *line = schedule_given(func, "copy", "");
-    int narrowest = func->target->copies & -func->target->copies;
-    bool good = narrowest > 0 && !(line && text_same(line->word, "plain")) && !an_rounded(dot);
+    int64_t widest = power_of_two_at_most(func->target->copies);
+    bool good =
+        func->target->copies > 0 && !(line && text_same(line->word, "plain")) && !an_rounded(dot);
     for (int side = 0; side < 2 && good; side++) {
         const Op *load = an_operand_load(func, dot, side);
         Access access = load ? op_access(load, 0) : (Access){.n = 0};
-        good =
-            access.n > 1 && !func_windows_of(func, access.memory) &&
-            an_row_divisor(&access) * dtype_bits(access.memory->type->dtype) / 8 % narrowest == 0;
+        good = access.n > 1 && !func_windows_of(func, access.memory) &&
+               an_row_divisor(&access) * dtype_bits(access.memory->type->dtype) / 8 % widest == 0;
     }
     return good;
 }
