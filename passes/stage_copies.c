@@ -51,7 +51,9 @@ typedef struct Copies {
 int64_t stage_copy_width(const Stager *s, const Op *load)
 {
     DType dtype = load->results[0]->type->dtype;
+    const Line *line = schedule_given(s->func, "vector", "");
     int64_t each = dtype_bytes(dtype), most = an_width(s->func, load) * each;
+    most = line && line->number * each < most ? line->number * each : most;
     int64_t row = poly_capacity(load->results[0]->type->dims[1]) * each;
     for (int64_t bytes = 16; bytes >= 4 && !dtype_is_packed(dtype); bytes /= 2) {
         if ((s->func->target->copies & bytes) && bytes <= most && bytes >= each &&

@@ -9,7 +9,7 @@
  * first element's check is the check of all. Of an index: how many of a thread's registers lie side
  * by side from a multiple of as many on.
  *
- * Copies past registers have what `stage` gave them, and less if less is asked for.
+ * Copies past registers have what `stage` gave them.
  *
  * Requires layouts. Does nothing on targets whose tiles have none (CPU). Changes no values. */
 #include "ir/build.h"
@@ -94,24 +94,9 @@ static void set_index_vector(Op *op, void *user)
     }
 }
 
-/* The widest that the target can copy, of what `stage` allows. */
-static void cap_copy(const Vectorizer *v, Op *op)
-{
-    int bytes = dtype_bytes(op_access(op, 0).memory->type->dtype);
-    int64_t width = op_int(op, ATTR_VECTOR, 1), left = width;
-    while (left > 0 && (left > v->cap || !(v->func->target->copies & left * bytes))) {
-        left /= 2;
-    }
-    op_set_int(v->func, op, ATTR_VECTOR, left ? left : width);
-}
-
 static void set_vector(Op *op, void *user)
 {
     Vectorizer *v = user;
-    if (op->kind == OP_COPY_LOAD) {
-        cap_copy(v, op);
-        return;
-    }
     if (op->kind == OP_MASK) {
         set_mask_vector(v->func, op);
     }
