@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stage, in parts: stage.c (which operands of products go through shared memory, and how),
  * stage_rings.c (buffers, barriers and their depth), stage_roles.c (producer and consumer),
- * stage_shares.c (their warps and registers), stage_teams.c (teams of consumers), stage_ahead.c
- * (loads a step ahead, without roles), stage_copies.c (copies some steps ahead, likewise), stage_dot.c (products from shared memory), stage_views.c
- * (views that the engine does not bring). Room-private. */
+ * stage_shares.c (their warps and registers), stage_teams.c (teams of consumers), stage_copies.c
+ * (rings that threads fill, without roles), stage_ahead.c (loads a step ahead, likewise),
+ * stage_dot.c (products from shared memory), stage_views.c (views that the engine does not bring).
+ * Room-private. */
 #ifndef TESSERA_PASSES_STAGE_H
 #define TESSERA_PASSES_STAGE_H
 
@@ -116,7 +117,8 @@ void stage_dot(Stager *s, Op *dot);
 void stage_settle(Func *func);
 /* Loops whose operands pass through registers, a step ahead of the products of single warps. */
 void stage_ahead(Stager *s);
-/* Can threads copy it ahead, past their registers? Elements that they take at once; 0: they cannot. */
+/* Can threads copy it ahead, past their registers? Elements that they take at once; 0: they
+ * cannot. */
 int64_t stage_copy_width(const Stager *s, const Op *load);
 bool stage_can_copy(const Stager *s, const Staged *item);
 /* Loops whose operands they copy so. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loads of global memory to LDS: lane i of a wave fills the i-th piece behind an address that all of
- * them share (M0). They are counted with the loads to registers (vmcnt), in their order, so that
+/* Loads of global memory to LDS: lane i of a wave fills the i-th piece behind an address that all
+ * of them share (M0). They are counted with the loads to registers (vmcnt), in their order, so that
  * "all but the newest n groups" is a number of instructions, where each wave has issued as many:
  * else all are waited for. LLVM would wait for all of them before each read of LDS, which may be of
  * another slot; that the two never meet is said in its terms. */

@@ -301,8 +301,8 @@ LLVMValueRef gpu_map(GpuEmitter *em, const Op *op);
  * scalar. */
 LLVMValueRef gpu_access_first(GpuEmitter *em, const Access *access, int axis);
 
-/* Instructions of a warp's for each group of copies, the fewest of all groups; 0: not all warps have
- * as many. */
+/* Instructions of a warp's for each group of copies, the fewest of all groups; 0: not all warps
+ * have as many. */
 int64_t gpu_copies_of_group(GpuEmitter *em);
 
 /* ---- small LLVM helpers ---- */
