@@ -8,6 +8,8 @@
 
 #include "ir/build.h"
 
+enum { MOST_KEPT = 8 };
+
 typedef struct Copy {
     GpuEmitter *em;
     const Op *op;
@@ -219,6 +221,10 @@ void gpu_emit_copy_load(GpuEmitter *em, const Op *op)
     Copy c = copy_of(em, op);
     c.tile = gpu_shared_tile(em, &to);
     find_tensor(&c);
+    bool many = chunks_of(&c) * turns_of(&c) > MOST_KEPT;
+    if (many && !em->target->load_if && !LLVMIsConstant(c.pitch)) {
+        c.pitch = gpu_formed_again(em, c.pitch); /* as in global.c, form_in_place */
+    }
     for (int64_t chunk = 0; chunk < chunks_of(&c); chunk++) {
         for (int64_t turn = 0; turn < turns_of(&c); turn++) {
             copy_piece(&c, chunk, turn);

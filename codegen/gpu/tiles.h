@@ -170,6 +170,9 @@ int gpu_shared_vector(const SharedTile *tile);
 void gpu_shared_read(GpuEmitter *em, const SharedTile *tile, LLVMValueRef at, int n,
                      LLVMValueRef *out);
 
+/* The i64, uniform in a warp, as LLVM does not move it, and what follows from it, out of loops. */
+LLVMValueRef gpu_formed_again(GpuEmitter *em, LLVMValueRef i64);
+
 /* copy.c */
 void gpu_emit_copy_load(GpuEmitter *em, const Op *op);
 void gpu_emit_copy_wait(GpuEmitter *em, const Op *op);
