@@ -3,7 +3,8 @@
  *
  * A barrier's generation hands on, to whoever waits for it, the clocks of all who arrived at it.
  * A bulk load writes under the stamp (its barrier slot, the generation that it completes), a bulk
- * store and a product read under a component of their agent's own. */
+ * store and a product read, and a copy by threads writes, under a component of their agent's own:
+ * of copies the number of their group, which is known when it was waited for and all have met. */
 #include "ir/interp_run.h"
 
 #include <string.h>
@@ -12,7 +13,7 @@
 
 static uint32_t n_clocks(const Run *run)
 {
-    return 3 * MOST_AGENTS + run->n_slots;
+    return BY_SLOTS + run->n_slots;
 }
 
 static void later(uint32_t *at, uint32_t than)
@@ -27,6 +28,7 @@ static void clocks_join(Clocks *into, const Clocks *from, uint32_t n)
     }
     for (uint32_t i = 0; i < MOST_AGENTS; i++) {
         later(&into->fenced[i], from->fenced[i]);
+        later(&into->fenced_copies[i], from->fenced_copies[i]);
     }
 }
 
@@ -34,9 +36,11 @@ void clocks_release(const Run *run, const Agent *agent, Clocks *into)
 {
     clocks_join(into, &agent->known, n_clocks(run));
     later(&into->at[agent->id], agent->clock);
-    later(&into->at[MOST_AGENTS + agent->id], agent->stores_done);
-    later(&into->at[2 * MOST_AGENTS + agent->id], agent->products_done);
+    later(&into->at[BY_STORES + agent->id], agent->stores_done);
+    later(&into->at[BY_PRODUCTS + agent->id], agent->products_done);
+    later(&into->at[BY_COPIES + agent->id], agent->copies_done);
     later(&into->fenced[agent->id], agent->fenced_at);
+    later(&into->fenced_copies[agent->id], agent->copies_fenced);
 }
 
 void async_sync(Run *run)
@@ -62,7 +66,7 @@ void interp_barrier(Run *run, const Op *op)
     ring->slots = (Slot *)(void *)ring->owned->bytes;
     for (int64_t i = 0; i < ring->count; i++) {
         ring->slots[i].ring = ring;
-        ring->slots[i].component = 3 * MOST_AGENTS + run->n_slots++;
+        ring->slots[i].component = BY_SLOTS + run->n_slots++;
     }
     ARENA_PUSH(run->arena, &run->rings, ring);
     run->cells[op->results[0]->id].ring = ring;
@@ -189,10 +193,49 @@ bool async_complete_one(Run *run)
 static void bulk_store(Run *run, const Op *op)
 {
     Agent *agent = run->agent;
-    Stamp as = {(uint32_t)(MOST_AGENTS + agent->id), ++agent->stores};
+    Stamp as = {(uint32_t)(BY_STORES + agent->id), ++agent->stores};
     Array *value = shared_read(run, op, op_access_nth(op, 0), as);
     tensor_write(run, op, op_access_nth(op, 1), value, MOVER_ENGINE);
     array_drop(run, value);
+}
+
+/* ---- copies by threads ---- */
+
+/* They are there at once, but nobody may look before its group was waited for, and what was there
+ * before may be gone from now on. */
+static void copy_load(Run *run, const Op *op)
+{
+    Agent *agent = run->agent;
+    Access to = op_access_nth(op, 1);
+    Shared *shared = run->cells[to.memory->id].shared;
+    Array *payload = tensor_read(run, op, op_access_nth(op, 0), MOVER_THREADS);
+    View view = shared_view(run, op, to);
+    if (view.n != payload->n || shared->dtype != payload->dtype) {
+        run_fail(run, op, "%lld %s elements for %lld %s ones", (long long)payload->n,
+                 dtype_name(payload->dtype), (long long)view.n, dtype_name(shared->dtype));
+    }
+    agent->copied = agent->copies + 1;
+    shared_take(run, op, shared, &view,
+                (Stamp){(uint32_t)(BY_COPIES + agent->id), agent->copied});
+    shared_put(shared, &view, payload);
+    array_drop(run, payload);
+}
+
+static void copy_commit(Agent *agent)
+{
+    agent->copies++;
+    agent->copies_empty = agent->copied < agent->copies ? agent->copies : agent->copies_empty;
+}
+
+static void copy_wait(Run *run, const Op *op)
+{
+    Agent *agent = run->agent;
+    int64_t pending = op_int(op, ATTR_PENDING, 0), done = (int64_t)agent->copies - pending;
+    bool full = op->n_operands && run_integer(run, op, op->operands[0]);
+    if (full && agent->copies_empty > 0 && (int64_t)agent->copies_empty > done) {
+        run_fail(run, op, "one of the newest %lld groups is empty", (long long)pending);
+    }
+    later(&agent->copies_done, done > 0 ? (uint32_t)done : 0);
 }
 
 /* ---- products ---- */
@@ -230,7 +273,7 @@ static void dot_async(Run *run, const Op *op)
 {
     Agent *agent = run->agent;
     uint32_t number = ++agent->products;
-    Array *result = product(run, op, (Stamp){(uint32_t)(2 * MOST_AGENTS + agent->id), number});
+    Array *result = product(run, op, (Stamp){(uint32_t)(BY_PRODUCTS + agent->id), number});
     result->agent = agent->id;
     result->product = number;
     run_result(run, op, 0, result);
@@ -268,6 +311,9 @@ bool interp_is_sync(OpKind kind)
     case OP_BULK_LOAD:
     case OP_BULK_STORE:
     case OP_BULK_WAIT:
+    case OP_COPY_LOAD:
+    case OP_COPY_COMMIT:
+    case OP_COPY_WAIT:
     case OP_WAIT:
     case OP_ARRIVE:
     case OP_DOT_ASYNC:
@@ -281,12 +327,18 @@ bool interp_async(Run *run, const Op *op)
     Agent *agent = run->agent;
     switch (op->kind) {
     case OP_SYNC: async_sync(run); return true;
-    case OP_FENCE_ASYNC: agent->fenced_at = agent->clock++; return true;
+    case OP_FENCE_ASYNC:
+        agent->fenced_at = agent->clock++;
+        agent->copies_fenced = agent->copies_done;
+        return true;
     case OP_TAKE_TURN:
     case OP_PASS_TURN: return true; /* the warp groups of a role are one here */
     case OP_BULK_LOAD: bulk_load(run, op); return true;
     case OP_BULK_STORE: bulk_store(run, op); return true;
     case OP_BULK_WAIT: agent->stores_done = agent->stores; return true;
+    case OP_COPY_LOAD: copy_load(run, op); return true;
+    case OP_COPY_COMMIT: copy_commit(agent); return true;
+    case OP_COPY_WAIT: copy_wait(run, op); return true;
     case OP_WAIT: return wait(run, op);
     case OP_ARRIVE: arrive(run, op); return true;
     case OP_DOT_ASYNC: dot_async(run, op); return true;
@@ -300,6 +352,9 @@ void async_end_agent(Run *run, const Agent *agent, const Op *op)
 {
     if (agent->products_done < agent->products) {
         run_fail(run, op, "%s ends with products that were never settled", agent->name);
+    }
+    if (agent->copies_done < agent->copied) {
+        run_fail(run, op, "%s ends while copies are on their way", agent->name);
     }
     if (agent->stores_done < agent->stores) {
         run_fail(run, op, "%s ends while bulk stores may still read shared memory", agent->name);

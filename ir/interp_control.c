@@ -243,6 +243,8 @@ static void begin_block(Run *run)
     agent->clock = 1;
     agent->fenced_at = agent->stores = agent->stores_done = 0;
     agent->products = agent->products_done = 0;
+    agent->copies = agent->copies_done = agent->copied = agent->copies_empty =
+        agent->copies_fenced = 0;
     run->n_agents = 1;
 }
 

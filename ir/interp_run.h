@@ -16,7 +16,16 @@
 #include "ir/interp.h"
 
 enum { SAMPLES = 8, SAFETY = 2, MOST_ROUNDS = 1 << 20 };
-enum { MOST_AGENTS = 16, MOST_SLOTS = 464, MOST_CLOCKS = 3 * MOST_AGENTS + MOST_SLOTS };
+enum { MOST_AGENTS = 16, MOST_SLOTS = 464 };
+/* Components of vector clocks: the agents, then their bulk stores, products and copies, then the
+ * barriers' slots (bulk loads: the generation that they complete). */
+enum {
+    BY_STORES = MOST_AGENTS,
+    BY_PRODUCTS = 2 * MOST_AGENTS,
+    BY_COPIES = 3 * MOST_AGENTS,
+    BY_SLOTS = 4 * MOST_AGENTS,
+    MOST_CLOCKS = BY_SLOTS + MOST_SLOTS
+};
 
 /* ---- values (interp_value.c) ---- */
 
@@ -84,15 +93,15 @@ unsigned char *memory_place(const Memory *memory, int64_t offset, size_t *index)
 
 /* ---- the state of a block (interp_memory.c, interp_async.c) ---- */
 
-/* Who did it, when: a component of the vector clocks and its value. Components: the agents, their
- * bulk stores, their products, the barrier slots (bulk loads: the generation they complete). */
+/* Who did it, when: a component of the vector clocks and its value. */
 typedef struct Stamp {
     uint32_t by, at;
 } Stamp;
 
 typedef struct Clocks {
     uint32_t at[MOST_CLOCKS];
-    uint32_t fenced[MOST_AGENTS]; /* what of an agent's stores async engines may see */
+    /* What of an agent's stores async engines may see, and of its copies. */
+    uint32_t fenced[MOST_AGENTS], fenced_copies[MOST_AGENTS];
 } Clocks;
 
 typedef struct Shared {
@@ -106,8 +115,8 @@ typedef struct Shared {
     uint8_t *poison;
     double *bounds;
     Stamp *written;
-    uint32_t *read[3 * MOST_AGENTS]; /* last read by that component; NULL: none */
-    Buffer *owned[3 * MOST_AGENTS + 4];
+    uint32_t *read[BY_COPIES]; /* last read by that component; NULL: none */
+    Buffer *owned[BY_COPIES + 4];
     int n_owned;
     Buffer *self;
     Memory *scattered; /* the same elements as scatters see them; NULL until there is one */
@@ -186,6 +195,9 @@ typedef struct Agent {
     const Op *waiting;
     uint32_t clock, fenced_at;
     uint32_t stores, stores_done, products, products_done;
+    uint32_t copies, copies_done; /* groups that are committed, that were waited for */
+    uint32_t copied, copies_empty; /* the last group with copies, the last one without */
+    uint32_t copies_fenced;        /* the last one that engines may see */
     Clocks known;  /* what is ordered before the next access of all its threads */
     Clocks joined; /* what will be after the next sync */
 } Agent;

@@ -72,13 +72,16 @@ static const char *who(Run *run, uint32_t by)
     uint32_t agent = by % MOST_AGENTS;
     const char *name =
         agent == 0 ? "the block" : arena_printf(run->arena, "role %u", (unsigned)(agent - 1));
-    if (by >= 3 * MOST_AGENTS) {
+    if (by >= BY_SLOTS) {
         return "a bulk load";
     }
-    if (by >= 2 * MOST_AGENTS) {
+    if (by >= BY_COPIES) {
+        return arena_printf(run->arena, "a copy of %s", name);
+    }
+    if (by >= BY_PRODUCTS) {
         return arena_printf(run->arena, "a product of %s", name);
     }
-    return by >= MOST_AGENTS ? arena_printf(run->arena, "a bulk store of %s", name) : name;
+    return by >= BY_STORES ? arena_printf(run->arena, "a bulk store of %s", name) : name;
 }
 
 static const char *name_of(const Access *access)
@@ -129,8 +132,10 @@ static void check_read(const Use *use, int64_t offset, int64_t position)
                  : "race: @ wrote, and nothing orders this read after it,",
              written.by);
     }
-    bool async = use->as.by >= MOST_AGENTS && written.by < MOST_AGENTS;
-    if (async && written.at > known->fenced[written.by]) {
+    bool async = use->as.by >= MOST_AGENTS, own_kind = written.by < MOST_AGENTS;
+    bool copied = written.by >= BY_COPIES && written.by < BY_SLOTS;
+    if (async && ((own_kind && written.at > known->fenced[written.by]) ||
+                  (copied && written.at > known->fenced_copies[written.by - BY_COPIES]))) {
         race(use, position, "race: @ stored, without a fence_async and then a sync,", written.by);
     }
 }
@@ -214,7 +219,7 @@ static void check_write(const Use *use, int64_t offset, int64_t position)
     if (written.at > known->at[written.by]) {
         race(use, position, "race: overwrites what @ wrote, unordered,", written.by);
     }
-    for (uint32_t by = 0; by < 3 * MOST_AGENTS; by++) {
+    for (uint32_t by = 0; by < BY_COPIES; by++) {
         const uint32_t *reads = use->shared->read[by];
         if (reads && reads[offset] > known->at[by]) {
             race(use, position, "race: overwrites what @ may still read:", by);
@@ -350,7 +355,7 @@ const char *shared_change(Run *run, Shared *shared, int64_t at)
     if (!changed && written.at > known->at[written.by]) {
         return "race: changes what was stored, unordered,";
     }
-    for (uint32_t by = 0; by < 3 * MOST_AGENTS; by++) {
+    for (uint32_t by = 0; by < BY_COPIES; by++) {
         const uint32_t *reads = shared->read[by];
         if (reads && reads[at] > known->at[by]) {
             return "race: changes what may still be read:";

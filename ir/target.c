@@ -7,10 +7,11 @@
 
 #define TARGET(name, family, triple, cpu, features, warp, max_threads, unit_threads, unit_blocks,  \
                shared_bytes, registers, registers_thread, units, cluster, vector_bytes, bulk_copy, \
-               roles, pairs)                                                                       \
+               roles, pairs, copies)                                                               \
     {name,        FAMILY_##family, triple,       cpu,          features,  warp,                    \
      max_threads, unit_threads,    unit_blocks,  shared_bytes, registers, registers_thread,        \
-     units,       cluster,         vector_bytes, bulk_copy,    roles,     pairs},
+     units,       cluster,         vector_bytes, bulk_copy,    roles,     pairs,                   \
+     copies},
 
 #define NATIVE_VECTOR 16
 static const struct Target ROWS_16[] = {

@@ -25,6 +25,7 @@ struct Target {
     bool bulk_copy;       /* tensor copies by descriptor, with barriers (TMA, mbarrier) */
     bool roles;           /* registers move between warps of a block (setmaxnreg) */
     bool pairs;           /* two pairs of 16-bit floats are compared at once */
+    int copies;           /* bytes that a thread may copy past its registers: the sum of 4, 8, 16 */
 };
 
 /* NULL when there is none. */

@@ -79,7 +79,7 @@ static void check_counts(Verifier *v, const Op *op)
         verify_fail(v, op, "%d operands, not %d", op->n_operands, info->operands);
     }
     bool needs_some = (info->traits & (TRAIT_ACCESS | TRAIT_REGION)) == TRAIT_ACCESS &&
-                      op->kind != OP_SETTLE; /* it may wait alone */
+                      op->kind != OP_SETTLE && op->kind != OP_COPY_WAIT; /* they may wait alone */
     if (info->operands == VARIES && needs_some && op->n_operands == 0) {
         verify_fail(v, op, "no operands");
     }

@@ -509,6 +509,30 @@ static void verify_range_operand(Verifier *v, const Op *op)
     }
 }
 
+static void verify_copy_load(Verifier *v, const Op *op)
+{
+    static const TypeKind kinds[] = {TYPE_TENSOR, TYPE_SHARED};
+    verify_kinds(v, op, 2, kinds);
+    const Attr *guard = op_attr(op, ATTR_GUARD), *value = op_attr(op, ATTR_VALUE);
+    if (guard && guard->n != op_access(op, 0).n) {
+        verify_fail(v, op, "`guard` has not one entry an axis");
+    }
+    if (value && (value->f != 0 || value->i != 0)) {
+        verify_fail(v, op, "what is outside of a tensor arrives as zeros");
+    }
+}
+
+static void verify_copy_wait(Verifier *v, const Op *op)
+{
+    bool none = op->n_operands == 0;
+    if (!none && (op->n_operands != 1 || !type_is_scalar(operand_type(op, 0)) ||
+                  operand_type(op, 0)->dtype != DT_BOOL)) {
+        verify_fail(v, op, "its operand is no bool scalar");
+    } else if (op_int(op, ATTR_PENDING, 0) < 0) {
+        verify_fail(v, op, "`pending` is negative");
+    }
+}
+
 static void verify_const(Verifier *v, const Op *op)
 {
     if (!op_attr(op, op->kind == OP_CONST ? ATTR_VALUE : ATTR_DIM)) {
@@ -557,6 +581,8 @@ void verify_op(Verifier *v, const Op *op)
     case OP_ROLES: verify_roles(v, op); break;
     case OP_SETTLE: verify_settle(v, op); break;
     case OP_BULK_LOAD: verify_kinds(v, op, 3, bulk_load); break;
+    case OP_COPY_LOAD: verify_copy_load(v, op); break;
+    case OP_COPY_WAIT: verify_copy_wait(v, op); break;
     case OP_BULK_STORE: verify_kinds(v, op, 2, bulk_store); break;
     case OP_WAIT:
     case OP_ARRIVE: verify_kinds(v, op, 1, barrier); break;

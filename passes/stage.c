@@ -7,8 +7,9 @@
  *     yield dot %a, %b, %c                       %e = settle %d, arrive %empty[%i], yield %e }
  *
  * Operands of products go through shared memory. Where the target has bulk copies and the tensor
- * can be described to them, a producer role copies ahead through rings; otherwise each thread
- * loads, stores to shared memory and waits for the block. CPUs have no shared memory: nothing
+ * can be described to them, a producer role copies ahead through rings; else the threads fill rings
+ * themselves, where they can copy past their registers; otherwise each thread loads, stores to
+ * shared memory and waits for the block. CPUs have no shared memory: nothing
  * happens there. Requires: bounds. Establishes: the staged stage. Changes no bits. */
 #include "passes/stage.h"
 
@@ -274,24 +275,48 @@ static const char *why_not_bulk(const Func *func)
                : "this device has no bulk copies";
 }
 
-static bool choose_bulk(Stager *s)
+static const char *why_not_async(const Func *func)
 {
-    int n = 0;
+    return func->target->copies ? "no operand of a product is a tile, loaded in each step of a "
+                                  "loop, whose rows begin "
+                                  "at multiples of what a thread of this device can copy"
+                                : "threads of this device cannot copy past their registers";
+}
+
+typedef enum Way { WAY_PLAIN, WAY_ASYNC, WAY_BULK } Way;
+
+static void refuse_way(const Stager *s, const char *copy, const char *why)
+{
+    const Line *line = schedule_given(s->func, "copy", "");
+    Diag *d = diag_error(s->func->diags, ERR_NOT_HERE, line ? line->span : SPAN_NONE,
+                         "`copy %s` is not possible: %s", copy, why);
+    diag_help(s->func->diags, d, "`copy plain`, or leave the line out");
+}
+
+static Way choose_way(Stager *s)
+{
+    static const char *const words[] = {"plain", "async", "bulk"};
+    int bulk = 0, async = 0;
     for (int i = 0; i < s->n; i++) {
-        n += s->items[i].bulk;
+        bulk += s->items[i].bulk;
+        async += stage_can_copy(s, &s->items[i]);
     }
-    bool possible = n > 0 && s->func->target->roles;
-    const char *copy =
-        schedule_word(s->func, "copy", "", possible ? "bulk" : "plain", "%s",
-                      possible ? "one thread copies whole tiles, and no register holds them"
-                               : why_not_bulk(s->func));
+    bool possible = bulk > 0 && s->func->target->roles;
+    Way best = possible ? WAY_BULK : async > 0 ? WAY_ASYNC : WAY_PLAIN;
+    const char *why = best == WAY_BULK ? "one thread copies whole tiles, and no register holds them"
+                      : best == WAY_ASYNC
+                          ? "threads copy for later steps, and no register holds what they copy"
+                      : s->func->target->bulk_copy ? why_not_bulk(s->func)
+                                                   : why_not_async(s->func);
+    const char *copy = schedule_word(s->func, "copy", "", words[best], "%s", why);
     if (!possible && text_same(copy, "bulk")) {
-        const Line *line = schedule_given(s->func, "copy", "");
-        Diag *d = diag_error(s->func->diags, ERR_NOT_HERE, line ? line->span : SPAN_NONE,
-                             "`copy bulk` is not possible: %s", why_not_bulk(s->func));
-        diag_help(s->func->diags, d, "`copy plain`, or leave the line out");
+        refuse_way(s, copy, why_not_bulk(s->func));
+    } else if (!async && text_same(copy, "async")) {
+        refuse_way(s, copy, why_not_async(s->func));
     }
-    return possible && text_same(copy, "bulk");
+    return possible && text_same(copy, "bulk") ? WAY_BULK
+           : text_same(copy, "async")          ? WAY_ASYNC
+                                               : WAY_PLAIN;
 }
 
 /* Does it depend on which tile this is? */
@@ -396,7 +421,8 @@ static void stage_launch(Func *func, Op *launch)
         return;
     }
     choose_order(&s);
-    s.roles = choose_bulk(&s);
+    Way way = choose_way(&s);
+    s.roles = way == WAY_BULK;
     block_walk(s.body, gather_view, &s);
     find_operands(&s);
     if (s.roles) {
@@ -404,6 +430,9 @@ static void stage_launch(Func *func, Op *launch)
     } else {
         for (int i = 0; i < s.n; i++) {
             s.items[i].bulk = false;
+        }
+        if (way == WAY_ASYNC) {
+            stage_copies(&s);
         }
         stage_ahead(&s);
         dots.n = 0;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stage, in parts: stage.c (which operands of products go through shared memory, and how),
  * stage_rings.c (buffers, barriers and their depth), stage_roles.c (producer and consumer),
- * stage_shares.c (their warps and registers), stage_teams.c (teams of consumers), stage_ahead.c
- * (loads a step ahead, without roles), stage_dot.c (products from shared memory), stage_views.c
- * (views that the engine does not bring). Room-private. */
+ * stage_shares.c (their warps and registers), stage_teams.c (teams of consumers), stage_copies.c
+ * (rings that threads fill, without roles), stage_ahead.c (loads a step ahead, likewise),
+ * stage_dot.c (products from shared memory), stage_views.c (views that the engine does not bring).
+ * Room-private. */
 #ifndef TESSERA_PASSES_STAGE_H
 #define TESSERA_PASSES_STAGE_H
 
@@ -21,7 +22,7 @@ typedef struct Staged {
     bool transposed; /* a permute lies between */
     Op *mask;        /* a mask of the inner axis lies between, or NULL */
     bool rounded;    /* to tf32, on the way */
-    bool bulk;       /* the copy engine can describe it */
+    bool bulk;       /* the copy engine can describe it; or a ring of shared memory has it */
     int64_t rows, cols;
     int stream;
     Value *shared;
@@ -120,6 +121,16 @@ void stage_dot(Stager *s, Op *dot);
 void stage_settle(Func *func);
 /* Loops whose operands pass through registers, a step ahead of the products of single warps. */
 void stage_ahead(Stager *s);
+/* Can threads copy it ahead, past their registers? Elements that they take at once; 0: they
+ * cannot. */
+int64_t stage_copy_width(const Stager *s, const Op *load);
+bool stage_can_copy(const Stager *s, const Staged *item);
+/* Loops whose operands they copy so. */
+void stage_copies(Stager *s);
+/* Carries one more value through a loop. Returns its argument; `*result` is its last value. The
+ * caller adds the operand of the yield. */
+Value *stage_carry(Func *func, Op *loop, Value *init, Value **result);
+void stage_yield_more(Func *func, Op *yield, Value *value);
 /* Sends the stores of products' results through shared memory and bulk copies, where possible. */
 void stage_stores(Stager *s, Block *block, Builder *at);
 /* The stores that are left for the end: their buffers are operands'. */

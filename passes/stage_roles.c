@@ -199,9 +199,7 @@ static void produce_block(Producer *p, Builder *b, const Block *from, Positions 
 
 /* ---- the consumer ---- */
 
-/* Carries one more value through a loop. Returns its argument; `*result` is its last value. The
- * caller adds the operand of the yield. */
-static Value *loop_carry(Func *func, Op *loop, Value *init, Value **result)
+Value *stage_carry(Func *func, Op *loop, Value *init, Value **result)
 {
     int n = loop->n_operands;
     Value **operands = ARENA_ARRAY(func->arena, Value *, n + 1);
@@ -214,7 +212,7 @@ static Value *loop_carry(Func *func, Op *loop, Value *init, Value **result)
     return block_arg(func, loop->regions[0], init->type, "p");
 }
 
-static void yield_more(Func *func, Op *yield, Value *value)
+void stage_yield_more(Func *func, Op *yield, Value *value)
 {
     int n = yield->n_operands;
     Value **operands = ARENA_ARRAY(func->arena, Value *, n + 1);
@@ -236,7 +234,7 @@ static Value *consume_position(Stager *s, const Block *home, Value *start, Value
     }
     Value *arg = start, *results[MOST_STAGED];
     for (int i = n; i-- > 0;) {
-        arg = loop_carry(s->func, path[i], arg, &results[i]);
+        arg = stage_carry(s->func, path[i], arg, &results[i]);
     }
     *inside = arg;
     if (n == 0) {
@@ -248,7 +246,7 @@ static Value *consume_position(Stager *s, const Block *home, Value *start, Value
     for (int i = 0; i < n; i++) {
         Op *yield = path[i]->regions[0]->last;
         Builder b = build_before(s->func, yield);
-        yield_more(s->func, yield, i == 0 ? next_position(s, &b, arg) : results[i - 1]);
+        stage_yield_more(s->func, yield, i == 0 ? next_position(s, &b, arg) : results[i - 1]);
     }
     return results[n - 1];
 }

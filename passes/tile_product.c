@@ -13,6 +13,8 @@ enum {
     CPU_DEPTH_BYTES = 768, /* the longer an edge, the less often the other operand is packed */
     FMA_LEAST = 8,         /* elements of an axis, of derived tiles of fused multiply-adds */
     RASTER_ROWS = 1024,    /* of tiles beside each other (measured: tiles of 128 and 256 rows) */
+    WARP_SUMS = 4096,      /* of 32 bits, that a warp has at most, where that leaves */
+    LEAST_WARPS = 4,       /* one for each scheduler */
     WIDENED_DEPTH = 128,   /* elements of a step where an operand is widened */
     LEAST_STEPS = 4,       /* of a share, */
     MOST_SHARES = 16,      /* which a thread adds at once */
@@ -95,6 +97,35 @@ static int64_t choose_groups(Func *func, const Op *group, TilePlan *plan, AxisPl
     return tiles.depth;
 }
 
+/* Can threads copy both operands to shared memory past their registers, in few pieces? */
+static bool are_copied(Func *func, const Op *dot)
+{
+    const Line *line = schedule_given(func, "copy", "");
+    int64_t widest = power_of_two_at_most(func->target->copies);
+    bool good =
+        func->target->copies > 0 && !(line && text_same(line->word, "plain")) && !an_rounded(dot);
+    for (int side = 0; side < 2 && good; side++) {
+        const Op *load = an_operand_load(func, dot, side);
+        Access access = load ? op_access(load, 0) : (Access){.n = 0};
+        good = access.n > 1 && !func_windows_of(func, access.memory) &&
+               an_row_divisor(&access) * dtype_bits(access.memory->type->dtype) / 8 % widest == 0;
+    }
+    return good;
+}
+
+/* Warps of a tile. Where no thread holds what comes for later steps, a warp has 64 by 64 elements,
+ * for which it reads half as many bytes of shared memory a product as for 32 by 32. */
+static int64_t product_warps(Func *func, const TilePlan *plan, const AxisPlan *m, const AxisPlan *n)
+{
+    int64_t wide = dtype_bytes(plan->unit->result) / 4;
+    int64_t dots = power_of_two_at_least(plan->n_dots), most = 256 / func->target->warp;
+    int64_t threads = product_threads(m, n) * wide * dots;
+    int64_t warps = smaller(most, power_of_two_at_most(threads / func->target->warp));
+    int64_t sums = (m ? m->step : 1) * (n ? n->step : 1) * wide;
+    int64_t least = larger(LEAST_WARPS, power_of_two_at_most(sums / WARP_SUMS));
+    return dots == 1 && least < warps && are_copied(func, plan->dot) ? least : warps;
+}
+
 /* Each warp multiplies by itself: its fragments serve as many of another operand's as its tile is
  * wide, and its share of the result stays in registers. */
 static int64_t choose_warps(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
@@ -110,9 +141,7 @@ static int64_t choose_warps(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n
         set_halved(func, n, larger(unit->n, fitted(n->dim, columns)), unit->n, TURN_COLUMNS,
                    "columns that share each fragment of the left operand");
     }
-    int64_t threads = product_threads(m, n) * wide * power_of_two_at_least(plan->n_dots);
-    plan->warps =
-        smaller(256 / func->target->warp, power_of_two_at_most(threads / func->target->warp));
+    plan->warps = product_warps(func, plan, m, n);
     int operand = dtype_bytes(plan->dot->operands[0]->type->dtype);
     int64_t four = (int64_t)4 * 256 * SWIZZLED; /* two blocks' slots of two tiles of 128 rows */
     int64_t row = four > func->target->shared_bytes ? SWIZZLED / 2 : SWIZZLED;

@@ -9,6 +9,8 @@
  * first element's check is the check of all. Of an index: how many of a thread's registers lie side
  * by side from a multiple of as many on.
  *
+ * Copies past registers have what `stage` gave them.
+ *
  * Requires layouts. Does nothing on targets whose tiles have none (CPU). Changes no values. */
 #include "ir/build.h"
 #include "ir/layout.h"
@@ -48,7 +50,10 @@ static bool moves_global(const Op *op)
 static void measure(Op *op, void *user)
 {
     Vectorizer *v = user;
-    if (moves_global(op) && moved_value(op)->type->rank > 0) {
+    if (op->kind == OP_COPY_LOAD) {
+        int width = (int)op_int(op, ATTR_VECTOR, 1);
+        v->widest = width > v->widest ? width : v->widest;
+    } else if (moves_global(op) && moved_value(op)->type->rank > 0) {
         int width = access_vector(v, op);
         v->widest = width > v->widest ? width : v->widest;
         v->narrowest = v->narrowest == 0 || width < v->narrowest ? width : v->narrowest;

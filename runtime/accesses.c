@@ -56,6 +56,7 @@ static void look(Op *op, void *user)
     case OP_LOAD:
     case OP_STORE:
     case OP_GATHER:
+    case OP_COPY_LOAD:
     case OP_SCATTER:
         if (op->operands[0]->type->kind == TYPE_TENSOR) {
             *(is_guarded(op) ? &l->found->guarded : &l->found->inside) += 1;

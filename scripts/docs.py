@@ -127,13 +127,14 @@ def unit_targets(text):
 def targets():
     fields = ["target", "family", "warp", "threads of a block", "of a unit", "its blocks",
               "shared bytes", "registers", "registers of a thread", "units",
-              "blocks of a cluster", "vector bytes", "bulk copies", "roles", "pairs"]
+              "blocks of a cluster", "vector bytes", "bulk copies", "roles", "pairs", "copies"]
     families = {"CPU": "CPU", "NVPTX": "NVIDIA", "AMDGCN": "AMD"}
     body = title("Targets", "ir/targets.def")
     body += "The facts that passes read; what each means: `ir/target.h`.\n\n"
     body += table(fields, [
         [f"`{r[0]}`", families[r[1]], *r[5:14], "this machine's" if "NATIVE" in r[14] else r[14],
-         *("yes" if x == "true" else "no" for x in r[15:18])]
+         *("yes" if x == "true" else "no" for x in r[15:18]),
+         ", ".join(str(n) for n in (4, 8, 16) if int(r[18]) & n) or "no"]
         for r in rows("ir/targets.def", "TARGET")])
     body += "\n## Matrix units\n\n"
     body += ("What multiplies by itself, from `ir/units.def`: the value of the schedule line "

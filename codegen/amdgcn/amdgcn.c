@@ -2,6 +2,7 @@
 /* AMD: waves, LDS, code objects. Guarded accesses are branches, which LLVM turns into masks. */
 
 #include "ir/errors.h"
+#include "codegen/amdgcn/copy.h"
 #include "codegen/amdgcn/matrix.h"
 #include "codegen/amdgcn/rewrite.h"
 #include "codegen/gpu/emit.h"
@@ -212,8 +213,22 @@ static void fence_local(GpuEmitter *em, const char *scope, LLVMAtomicOrdering or
                     LLVMMetadataAsValue(em->context, tag));
 }
 
+/* With copies to LDS on their way, a release would wait for all of them: here a wave waits for what
+ * it has done to LDS itself, and copy_wait for the copies. */
+static void sync_beside_copies(GpuEmitter *em)
+{
+    fence_local(em, "wavefront", LLVMAtomicOrderingRelease);
+    amdgcn_wait_local(em);
+    gpu_intrinsic(em, "llvm.amdgcn.s.barrier", 0, NULL, 0, NULL);
+    fence_local(em, "wavefront", LLVMAtomicOrderingAcquire);
+}
+
 static void sync_block(GpuEmitter *em)
 {
+    if (amdgcn_copies(em)) {
+        sync_beside_copies(em);
+        return;
+    }
     fence_local(em, "workgroup", LLVMAtomicOrderingRelease);
     gpu_intrinsic(em, "llvm.amdgcn.s.barrier", 0, NULL, 0, NULL);
     fence_local(em, "workgroup", LLVMAtomicOrderingAcquire);
@@ -285,6 +300,12 @@ static bool finish(GpuEmitter *em, EmitKind kind, Code *code)
     return false;
 }
 
+static void rewrite(GpuEmitter *em)
+{
+    amdgcn_rewrite(em);
+    amdgcn_copies_apart(em);
+}
+
 const GpuTarget gpu_amdgcn = {
     .name = "amdgcn",
     .shared_space = 3,
@@ -303,8 +324,11 @@ const GpuTarget gpu_amdgcn = {
     .fast_exp2 = fast_exp2,
     .multiply = amdgcn_multiply,
     .settle = amdgcn_settle,
+    .copy = amdgcn_copy,
+    .copy_commit = amdgcn_copy_commit,
+    .copy_wait = amdgcn_copy_wait,
     .passes = PASSES,
     .left_out = LEFT_OUT,
-    .rewrite = amdgcn_rewrite,
+    .rewrite = rewrite,
     .finish = finish,
 };

@@ -129,6 +129,9 @@ void gpu_emit_op(GpuEmitter *em, Op *op)
     case OP_LOOKUP: gpu_emit_lookup(em, op); return;
     case OP_SHARED_LOAD: gpu_emit_shared_load(em, op); return;
     case OP_SHARED_STORE: gpu_emit_shared_store(em, op); return;
+    case OP_COPY_LOAD: gpu_emit_copy_load(em, op); return;
+    case OP_COPY_COMMIT: em->target->copy_commit(em); return;
+    case OP_COPY_WAIT: gpu_emit_copy_wait(em, op); return;
     case OP_SYNC: em->target->sync(em); return;
     case OP_FOR: gpu_emit_for(em, op); return;
     case OP_IF: gpu_emit_if(em, op); return;

@@ -66,6 +66,14 @@ typedef struct GpuFragment {
     bool words;
 } GpuFragment;
 
+/* What a thread copies to shared memory at once. */
+typedef struct GpuPiece {
+    LLVMValueRef from, to;
+    LLVMValueRef first;  /* where its warp's first lane copies to; lanes follow one another */
+    LLVMValueRef inside; /* i1: else it is zeros; NULL: it is */
+    int bytes;           /* 4, 8, 16: one of target->copies */
+} GpuPiece;
+
 /* What one vendor does in its own way. Hooks emit at the builder's cursor. */
 typedef struct GpuTarget {
     const char *name;
@@ -137,6 +145,11 @@ typedef struct GpuTarget {
      * of lane 8 * matrix + row: lane i gets word i % 4 of row i / 4, or, `turned`, the transposed
      * matrix' of 8 × 8 elements of 16 bits. NULL: the target has no such instruction. */
     void (*load_matrices)(GpuEmitter *em, LLVMValueRef at, int n, bool turned, LLVMValueRef *words);
+    /* Copies past registers, in groups (COPY_LOAD, COPY_COMMIT, COPY_WAIT). `full`: i1, each of the
+     * groups that may be on their way has copies; NULL: nobody knows. NULL: the target has none. */
+    void (*copy)(GpuEmitter *em, const GpuPiece *piece);
+    void (*copy_commit)(GpuEmitter *em);
+    void (*copy_wait)(GpuEmitter *em, int pending, LLVMValueRef full);
     /* The tensor map that a bulk_load or bulk_store needs; box, swizzle, rank (param is set). */
     void (*describe_map)(GpuEmitter *em, const Op *op, PlanMap *map);
     /* First thing in the kernel, outside of roles, when it has barriers: initialize, fence,
@@ -287,6 +300,10 @@ LLVMValueRef gpu_map(GpuEmitter *em, const Op *op);
 /* First index (i64) that an access has on memory axis `axis`: 0, the range's first, or the
  * scalar. */
 LLVMValueRef gpu_access_first(GpuEmitter *em, const Access *access, int axis);
+
+/* Instructions of a warp's for each group of copies, the fewest of all groups; 0: not all warps
+ * have as many. */
+int64_t gpu_copies_of_group(GpuEmitter *em);
 
 /* ---- small LLVM helpers ---- */
 LLVMValueRef gpu_i32(GpuEmitter *em, int64_t value);

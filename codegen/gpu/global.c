@@ -231,7 +231,7 @@ static int count_runs(GlobalAccess *g)
     return n;
 }
 
-static LLVMValueRef uniform_i64(GpuEmitter *em, LLVMValueRef i64)
+LLVMValueRef gpu_formed_again(GpuEmitter *em, LLVMValueRef i64)
 {
     LLVMBuilderRef b = em->builder;
     LLVMValueRef shift = gpu_i64(em, 32);
@@ -269,7 +269,7 @@ static void form_in_place(GlobalAccess *g)
     }
     for (int axis = 0; axis < g->access.n; axis++) {
         if (!LLVMIsConstant(g->strides[axis])) {
-            g->strides[axis] = uniform_i64(g->em, g->strides[axis]);
+            g->strides[axis] = gpu_formed_again(g->em, g->strides[axis]);
         }
     }
 }

@@ -147,6 +147,13 @@ void gpu_place_shared(GpuEmitter *em, Op *launch);
 void gpu_emit_shared_load(GpuEmitter *em, const Op *op);
 void gpu_emit_shared_store(GpuEmitter *em, const Op *op);
 
+/* The i64, uniform in a warp, as LLVM does not move it, and what follows from it, out of loops. */
+LLVMValueRef gpu_formed_again(GpuEmitter *em, LLVMValueRef i64);
+
+/* copy.c */
+void gpu_emit_copy_load(GpuEmitter *em, const Op *op);
+void gpu_emit_copy_wait(GpuEmitter *em, const Op *op);
+
 /* dot.c: fused multiply-adds; matrix.c: an instruction of a warp */
 void gpu_emit_dot(GpuEmitter *em, const Op *op);
 void gpu_emit_matrix(GpuEmitter *em, const Op *op, const Unit *unit);

@@ -337,6 +337,37 @@ static void store_if(GpuEmitter *em, LLVMValueRef condition, LLVMValueRef ptr, L
     gpu_asm(em, em->l->nothing, text.data, constraints.data, true, 2 + words.n, args);
 }
 
+/* ---- copies past registers ---- */
+
+/* Whole pieces of 16 bytes go past the first-level cache, too. What is outside is a source of no
+ * bytes, which is not read; the rest of the piece becomes zeros. */
+static void copy(GpuEmitter *em, const GpuPiece *piece)
+{
+    const char *cache = piece->bytes == 16 ? "cg" : "ca";
+    const char *sized = piece->inside ? ".s" : "";
+    const char *name = arena_printf(em->arena, "llvm.nvvm.cp.async.%s.shared.global.%d%s", cache,
+                                    piece->bytes, sized);
+    LLVMValueRef args[] = {piece->to, piece->from, NULL};
+    if (piece->inside) {
+        args[2] = LLVMBuildSelect(em->builder, piece->inside, gpu_i32(em, piece->bytes),
+                                  gpu_i32(em, 0), "");
+    }
+    gpu_intrinsic(em, name, 0, NULL, piece->inside ? 3 : 2, args);
+}
+
+static void copy_commit(GpuEmitter *em)
+{
+    gpu_intrinsic(em, "llvm.nvvm.cp.async.commit.group", 0, NULL, 0, NULL);
+}
+
+/* The unit counts groups, empty ones too. */
+static void copy_wait(GpuEmitter *em, int pending, LLVMValueRef full)
+{
+    LLVMValueRef newest = gpu_i32(em, pending);
+    (void)full;
+    gpu_intrinsic(em, "llvm.nvvm.cp.async.wait.group", 0, NULL, 1, &newest);
+}
+
 /* ---- forms ---- */
 
 static bool finish(GpuEmitter *em, EmitKind kind, Code *code)
@@ -383,6 +414,9 @@ const GpuTarget gpu_nvptx = {
     .load_matrices = nvptx_load_matrices,
     .widen_word = nvptx_widen_word,
     .widen_pair = nvptx_widen_pair,
+    .copy = copy,
+    .copy_commit = copy_commit,
+    .copy_wait = copy_wait,
     .load_if = load_if,
     .store_if = store_if,
     .describe_map = hopper_describe_map,

@@ -5,6 +5,8 @@
 #include "passes/an_banks.h"
 #include "runtime/explain/request.h"
 
+#include <math.h>
+
 enum { MOST_SHARED_BYTES = 16 };
 
 /* ---- totals ---- */
@@ -386,12 +388,12 @@ static void global_tally(Walk *walk, const Op *op, Traffic kind, double times)
     }
 }
 
-/* ---- the copy engine ---- */
+/* ---- whole tiles: of the copy engine, and of threads that copy past their registers ---- */
 
 static void bulk_tally(Walk *walk, const Op *op, Traffic kind, double times)
 {
     Tally *tally = walk->user;
-    Access access = op_access_nth(op, op->kind == OP_BULK_LOAD ? 0 : 1);
+    Access access = op_access_nth(op, op->kind == OP_BULK_STORE ? 1 : 0);
     AccessReport *report = access_report(tally, op, kind, access.memory);
     double bytes = dtype_memory_bits(access.memory->type->dtype) / 8.0;
     for (int axis = 0; axis < access.n; axis++) {
@@ -406,7 +408,8 @@ static void bulk_tally(Walk *walk, const Op *op, Traffic kind, double times)
         }
         bytes *= (double)extent;
     }
-    report->requests += times;
+    double each = (double)report->bytes * tally->target->warp; /* of a warp's request */
+    report->requests += kind == COPIES ? times * ceil(bytes / each) : times;
     report->moved += times * bytes;
     report->sectors += times * bytes / tally->sector;
     report->least_sectors += times * bytes / tally->sector;
@@ -433,6 +436,7 @@ void access_tally(Walk *walk, const Op *op, double times)
             scatter_tally(walk, op, times);
         }
         break;
+    case OP_COPY_LOAD: bulk_tally(walk, op, COPIES, times); break;
     case OP_BULK_LOAD: bulk_tally(walk, op, BULK_LOADS, times); break;
     case OP_BULK_STORE: bulk_tally(walk, op, BULK_STORES, times); break;
     default: break;

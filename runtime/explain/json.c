@@ -89,8 +89,8 @@ static void access(Json *j, const Report *report, const AccessReport *at)
 static void totals(Json *j, const LaunchReport *launch)
 {
     static const char *const names[N_TRAFFIC] = {
-        "load",         "store",         "atomic",    "shared_load",
-        "shared_store", "shared_atomic", "bulk_load", "bulk_store",
+        "load",          "store",     "atomic",     "shared_load", "shared_store",
+        "shared_atomic", "bulk_load", "bulk_store", "copy",
     };
     open(j, "totals", '{');
     for (int kind = 0; kind < N_TRAFFIC; kind++) {

@@ -71,17 +71,20 @@ static double imbalance(const LaunchReport *launch, double units)
     return blocks < room ? each * units / blocks : 1 + 0.5 * units / blocks;
 }
 
-/* Bytes that a multiprocessor has on their way: of its resident warps, a few accesses each; of the
- * copy engine, the rings that are not being worked on. */
+/* Bytes that a multiprocessor has on their way: of its resident warps, a few accesses each; of
+ * rings, the slots that are not being worked on. */
 static double bytes_under_way(const Report *report, const LaunchReport *launch)
 {
     double widest = 0, ahead = 0;
+    bool copied = false;
     for (size_t i = 0; i < launch->accesses.n; i++) {
         const AccessReport *at = &launch->accesses.items[i];
         bool bulk = at->kind == BULK_LOADS;
+        copied = copied || at->kind == COPIES;
         widest = at->kind == LOADS && at->bytes > widest ? at->bytes : widest;
         ahead += bulk ? at->bytes : 0;
     }
+    ahead += copied ? (double)launch->product.slot_bytes : 0;
     double warps = launch->occupancy.warps;
     double slots = launch->product.slots > 1 ? launch->product.slots - 1 : 1;
     return warps * report->target->warp * widest * WARP_TURNS +

@@ -9,8 +9,8 @@
 #include "runtime/explain/words.h"
 
 static const char *const TRAFFIC[N_TRAFFIC] = {
-    "load",         "store",         "atomic",    "shared load",
-    "shared store", "shared atomic", "bulk load", "bulk store",
+    "load",          "store",     "atomic",     "shared load", "shared store",
+    "shared atomic", "bulk load", "bulk store", "copy",
 };
 static const char *const LIMITS[N_LIMIT] = {"warps", "blocks", "registers", "shared memory",
                                             "the grid"};
@@ -187,6 +187,7 @@ static void list_op(Op *op, void *user)
             list_access(l, op, SHARED_ATOMICS, memory);
         }
         break;
+    case OP_COPY_LOAD: list_access(l, op, COPIES, memory); break;
     case OP_BULK_LOAD: list_access(l, op, BULK_LOADS, memory); break;
     case OP_BULK_STORE: list_access(l, op, BULK_STORES, op_access_nth(op, 1).memory); break;
     case OP_SHARED_LOAD: list_access(l, op, SHARED_LOADS, memory); break;

@@ -65,6 +65,7 @@ typedef enum Traffic {
     SHARED_ATOMICS,
     BULK_LOADS,
     BULK_STORES,
+    COPIES, /* by threads, past their registers */
     N_TRAFFIC,
 } Traffic;
 const char *traffic_name(Traffic kind); /* "load" */

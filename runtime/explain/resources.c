@@ -69,7 +69,7 @@ static double tensor_bytes(const Value *tensor, const int64_t *sizes)
 
 static bool reads(Traffic kind)
 {
-    return kind == LOADS || kind == BULK_LOADS || kind == ATOMICS;
+    return kind == LOADS || kind == BULK_LOADS || kind == COPIES || kind == ATOMICS;
 }
 
 static bool writes(Traffic kind)

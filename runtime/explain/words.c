@@ -115,6 +115,10 @@ const char *width_words(Func *func, const Op *op, Traffic kind)
     if (traffic_is_bulk(kind)) {
         return "the copy engine moves whole tiles";
     }
+    if (kind == COPIES) {
+        return "as many neighbours as rows are aligned for, and a thread can copy past its "
+               "registers";
+    }
     if (traffic_is_shared(kind)) {
         return op->kind == OP_SHARED_LOAD || op->kind == OP_SHARED_STORE
                    ? "as many neighbours as a thread holds, 16 bytes at most"

@@ -38,6 +38,18 @@ static const Fault faults[] = {
     {product_shared, "sync ; first", "", "may still read"},
     {product_shared, "sync ; second", "", "without a sync"},
     {product_shared, "shared_store %sb[%zero, :, :], %b\n", "", "padding or unset memory"},
+    /* copies past registers */
+    {product_copies, "copy_wait %full pending=1\n", "", "race: a copy|copies are on their way"},
+    {product_copies, "copy_wait %full pending=1", "copy_wait %full pending=2",
+     "race: a copy|copies are on their way|groups is empty"},
+    {product_copies, "sync ; each step", "", "race: a copy|may still read"},
+    {product_copies, "%last = const value=2", "%last = const value=3", "race|may still read"},
+    {product_copies, "shared<T[3, 16, 8]>", "shared<T[2, 16, 8]>",
+     "race|may still read|overwrites"},
+    {product_copies, "copy_commit ; each step", "", "groups is empty|race|copies are on their way"},
+    {product_copies, "copy_wait %full pending=1", "copy_wait %always pending=1", "groups is empty"},
+    {product_copies, "copy_load %w[%n, %k3], %sb[%slot, :, :] guard=[1, 1]",
+     "copy_load %w[%n, %k3], %sb[%slot, :, :]", "reads outside|padding or unset"},
     /* accesses */
     {product_padded, "load %x[%m, %k] guard=[1, 1]", "load %x[%m, %k] guard=[1, 0]",
      "reads outside|padding or unset"},

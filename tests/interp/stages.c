@@ -3,7 +3,7 @@
 #include "tests/interp/product.h"
 
 static const char *const stages[] = {product_tensor, product_launch, product_padded,
-                                     product_shared, product_roles};
+                                     product_shared, product_copies, product_roles};
 static const char *const types[] = {"f32", "bf16", "f16"};
 static const int64_t shapes[][3] = {{37, 29, 21}, {16, 12, 8}, {1, 1, 1}, {64, 48, 40}, {5, 40, 0},
                                     {0, 7, 5}};

@@ -6,7 +6,7 @@ metadata.
 
 Checks of every kernel: no scratch memory, no vector or scalar register spilled, no hidden argument,
 local memory within 64 KiB. Checks of products whose sizes are free: 16 bytes an access, from global
-and from local memory.
+and from local memory; or copies from one to the other, of 4 bytes a lane on gfx942.
 """
 
 import argparse
@@ -61,7 +61,7 @@ def faults(asm, wide):
         yield "no kernel"
     if ".value_kind:     hidden" in asm:
         yield "hidden arguments"
-    if wide and not re.search(r"global_load_(b128|dwordx4)", asm):
+    if wide and not re.search(r"global_load_(b128|dwordx4|lds_dword)", asm):
         yield "no load of 16 bytes from global memory"
     if wide and not re.search(r"ds_(read|load)(_b128|2?\w*_b64)", asm):
         yield "no load of 16 bytes, whole or in two halves, from local memory"

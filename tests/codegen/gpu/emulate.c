@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An AMD GPU's threads as coroutines of this process: what emulate.py calls where the code says
  * intrinsics. A wave's threads meet at its shuffles, a block's at its barriers; whoever comes to
- * another one is reported. Blocks run one after the other. Shared memory starts as NaNs. */
+ * another one is reported. Blocks run one after the other. Shared memory starts as NaNs. What is
+ * copied to it comes when its thread waits for it, not before. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -9,9 +10,14 @@
 #include <string.h>
 #include <ucontext.h>
 
-enum { MOST_THREADS = 1024, STACK_BYTES = 64 * 1024 };
+enum { MOST_THREADS = 1024, STACK_BYTES = 64 * 1024, MOST_COPIES = 64, MOST_COPY = 16 };
 
 typedef enum State { READY, AT_WAVE, AT_BARRIER, DONE } State;
+
+typedef struct Copy { /* on its way; the bytes were read when it began */
+    unsigned char *to, bytes[MOST_COPY];
+    int size;
+} Copy;
 
 typedef struct Thread {
     ucontext_t context;
@@ -20,6 +26,8 @@ typedef struct Thread {
     long given;                /* the lanes that gave an odd value, a bit each */
     char *stack;
     unsigned char operands[2][64]; /* of a matrix instruction: left, right */
+    Copy copies[MOST_COPIES];      /* oldest first */
+    int n_copies;
 } Thread;
 
 static Thread threads[MOST_THREADS];
@@ -63,6 +71,8 @@ int emu_ballot(_Bool holds);
 long emu_ballot_wide(_Bool holds);
 void emu_wave(void);
 float emu_exp2(float x);
+void emu_copy(const void *from, void *first, int size, int offset, int policy);
+void emu_wait(int counters);
 void emu_matrix(int family, int depth, int kind, int is_signed, const void *a, const void *b,
                 const void *c, void *d);
 void emu_run(void (*code)(void), int n_blocks, int n_threads, int n_wave, void *shared, long bytes);
@@ -163,6 +173,35 @@ void emu_wave(void)
 float emu_exp2(float x)
 {
     return exp2f(x);
+}
+
+/* ---- copies to shared memory ---- */
+
+/* The wave's lanes fill what follows the first one's address, which all of them give. */
+void emu_copy(const void *from, void *first, int size, int offset, int policy)
+{
+    Thread *thread = &threads[current];
+    if (thread->n_copies == MOST_COPIES || (size != 4 && size != 16) || offset || policy) {
+        stop("a copy of another form, or too many on their way");
+    }
+    Copy *copy = &thread->copies[thread->n_copies++];
+    copy->to = (unsigned char *)first + current % wave * size;
+    copy->size = size;
+    memcpy(copy->bytes, from, (size_t)size);
+}
+
+/* All but the newest, of the counter that counts them: bits 0 to 3, 14 and 15. */
+void emu_wait(int counters)
+{
+    Thread *thread = &threads[current];
+    int left = (counters & 15) | (counters >> 14 & 3) << 4, done = thread->n_copies - left;
+    for (int i = 0; i < done; i++) {
+        memcpy(thread->copies[i].to, thread->copies[i].bytes, (size_t)thread->copies[i].size);
+    }
+    if (done > 0) {
+        memmove(thread->copies, thread->copies + done, (size_t)left * sizeof(Copy));
+        thread->n_copies = left;
+    }
 }
 
 /* ---- matrix instructions: 16 by 16, as AMD's manuals have them ---- */
@@ -291,6 +330,7 @@ static void start(Thread *thread)
     thread->context.uc_link = NULL;
     makecontext(&thread->context, enter, 0);
     thread->state = READY;
+    thread->n_copies = 0;
 }
 
 static void resume_ready(void)

@@ -43,6 +43,8 @@ INTRINSICS = {
     "llvm.amdgcn.ballot.i64": "emu_ballot_wide",
     "llvm.amdgcn.wave.barrier": "emu_wave",
     "llvm.amdgcn.exp2.f32": "emu_exp2",
+    "llvm.amdgcn.global.load.lds": "emu_copy",
+    "llvm.amdgcn.s.waitcnt": "emu_wait",
 }
 # Matrix instructions, by the ISA's name for their operands (emulate.c, emu_matrix).
 KINDS = {"f16": 0, "bf16": 1, "f32": 2, "f64": 3, "i8": 4, "iu8": 4, "fp8": 5, "bf8": 6}
