@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The layouts that everything else follows: what products and coalesced accesses want. */
 #include "ir/build.h"
+#include "ir/schedule.h"
 #include "passes/layout_pass.h"
 
 static int64_t up_to_power(int64_t value)
@@ -83,6 +84,13 @@ Block *layout_value_block(const Value *value)
     return value->def ? value->def->parent : value->block;
 }
 
+int layout_capped(LayoutPass *pass, int vector)
+{
+    bool may = !pass->reduces && !pass->folds;
+    const Line *line = may ? schedule_given(pass->func, "vector", "") : NULL;
+    return line && line->number >= 1 && line->number < vector ? (int)line->number : vector;
+}
+
 /* ---- products ---- */
 
 /* Warps as a grid of rows × columns (powers of two): tiles of the result nearest to square, or,
@@ -102,11 +110,11 @@ static void split_warps(const int64_t *extents, int64_t warps, int64_t most_rows
  * where they are neighbours in shared memory. Where k is contiguous there, an access takes k.
  * Neighbours then serve the wide accesses of what follows, but rows of a ring, as the copy engine
  * swizzles them, are in different banks only for threads that hold every eighth. */
-static int fma_run(const Op *dot, int axis, int64_t extent)
+static int fma_run(LayoutPass *pass, const Op *dot, int axis, int64_t extent)
 {
     bool single = axis == 0 ? !op_int(dot, ATTR_TA, 0)
                             : op_int(dot, ATTR_TB, 0) && op_enclosing(dot, OP_ROLES);
-    return single ? 1 : (int)least(4, up_to_power(extent));
+    return single ? 1 : layout_capped(pass, (int)least(4, up_to_power(extent)));
 }
 
 /* Products done element by element: a warp holds a near-square patch, so that what it reads of each
@@ -114,7 +122,7 @@ static int fma_run(const Op *dot, int axis, int64_t extent)
 static Layout fma_layout(LayoutPass *pass, const Op *dot, const int64_t *extents, int warps)
 {
     static const int order[2] = {1, 0};
-    int per_thread[2] = {fma_run(dot, 0, extents[0]), fma_run(dot, 1, extents[1])};
+    int per_thread[2] = {fma_run(pass, dot, 0, extents[0]), fma_run(pass, dot, 1, extents[1])};
     int columns = (int)least(8, up_to_power(extents[1]) / per_thread[1]);
     int lanes[2] = {pass->lanes / columns, columns};
     int split[2];

@@ -397,6 +397,7 @@ static void anchor_by_memory(LayoutPass *pass, const Value *value)
     int wide = 8 * pass->func->target->vector_bytes / facts.narrowest;
     wide = facts.arranged ? 1 : wide;
     int vector = facts.ragged ? 1 : facts.widest ? facts.widest : wide;
+    vector = layout_capped(pass, vector);
     int warps = layout_warps(pass, layout_value_block(value));
     Layout layout =
         layout_of_memory(pass, value->type, lane_vector(&facts, vector), facts.narrowest, warps);

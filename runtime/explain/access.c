@@ -164,7 +164,8 @@ int shared_most(const Access *access)
     while (bytes > elem && pitch % bytes) {
         bytes /= 2;
     }
-    return bytes / elem;
+    int most = (int)op_int(access->memory->def, ATTR_VECTOR, bytes / elem);
+    return most < bytes / elem ? most : bytes / elem;
 }
 
 /* ---- global memory ---- */
