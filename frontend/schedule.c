@@ -68,6 +68,12 @@ static void refuse_twice(Lower *l, const ScheduleDecl *first, size_t n_first, co
     }
 }
 
+/* Is it one of those with the name, or one of those without any? */
+static bool is_called(const ScheduleDecl *schedule, const char *name)
+{
+    return name ? schedule->name && text_same(schedule->name, name) : !schedule->name;
+}
+
 /* All lines of the i-th block against those before them. */
 static void check_lines_twice(Lower *l, size_t nth, const char *target, bool named)
 {
@@ -77,7 +83,7 @@ static void check_lines_twice(Lower *l, size_t nth, const char *target, bool nam
         for (size_t k = 0; k < nth; k++) {
             const ScheduleDecl *earlier = l->module->schedules.items[k];
             bool plain = !earlier->tune && !earlier->when && !schedule->when &&
-                         !earlier->name == !schedule->name;
+                         is_called(earlier, schedule->name);
             if (plain && block_applies(l, earlier, target, named)) {
                 refuse_twice(l, earlier, earlier->lines.n, &schedule->lines.items[i]);
             }
@@ -104,12 +110,6 @@ static void apply_block(Lower *l, size_t nth, const BlockSelection *for_what, bo
     }
 }
 
-/* Is it one of those with the name, or one of those without any? */
-static bool is_called(const ScheduleDecl *schedule, const char *name)
-{
-    return name ? schedule->name && text_same(schedule->name, name) : !schedule->name;
-}
-
 static void apply_kind(Lower *l, const BlockSelection *for_what, bool named, bool conditional)
 {
     for (size_t i = 0; i < l->module->schedules.n; i++) {
@@ -132,9 +132,11 @@ static void apply_kinds(Lower *l, const BlockSelection *for_what)
 
 /* Does the kernel have a schedule of this name, for any target? Else a failure names those that it
  * has. */
-static bool check_name(Lower *l, const char *name)
+static bool check_name(Lower *l, const char *name, const char *target)
 {
     Nearest nearest = nearest_to(name);
+    const ScheduleDecl *found = NULL;
+    bool here = false;
     Text all = text_new(l->arena);
     const char *last = "";
     for (size_t i = 0; i < l->module->schedules.n; i++) {
@@ -143,12 +145,21 @@ static bool check_name(Lower *l, const char *name)
             continue;
         }
         nearest_try(&nearest, schedule->name);
-        if (!text_same(schedule->name, last)) {
+        if (text_same(schedule->name, name)) {
+            found = schedule;
+            here = here || schedule->targets.n == 0 || names_target(schedule, target);
+        } else if (!text_same(schedule->name, last)) {
             text_printf(&all, "%s`%s`", all.n ? ", " : "", schedule->name);
         }
         last = schedule->name;
     }
-    if (nearest.best && nearest.distance == 0) {
+    if (found && !here) {
+        diag_warning(l->diags, 0, found->span,
+                     "the schedule `%s` has no block for this target: it decides "
+                     "nothing",
+                     name);
+    }
+    if (found) {
         return true;
     }
     Diag *diag = diag_failure_at(l->diags, DIAG_USAGE, ERR_LINE, SPAN_NONE,
@@ -191,7 +202,7 @@ bool frontend_schedule(Module *module, const KernelSignature *kernel, Func *func
     Lower l = block_lower(module, kernel, func);
     check_conditions(&l);
     apply_kinds(&l, &plain);
-    if (chosen && !check_name(&l, chosen)) {
+    if (chosen && !check_name(&l, chosen, target_name)) {
         return false;
     }
     if (chosen) {

@@ -273,11 +273,14 @@ static void anchor_products(LayoutPass *pass)
 {
     for (size_t i = 0; i < pass->ops.n; i++) {
         const Op *op = pass->ops.items[i];
+        Layout left;
+        if (layout_of_outer(pass, op, &left)) {
+            decide(pass, op->results[0], left);
+        }
         if (op->kind != OP_DOT && op->kind != OP_DOT_ASYNC) {
             continue;
         }
         decide(pass, op->results[0], layout_of_product(pass, op));
-        Layout left;
         if (layout_of_left(pass, op, &left)) {
             decide(pass, op->operands[0], left);
         }
