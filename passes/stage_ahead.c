@@ -373,6 +373,8 @@ static void run_ahead(Ahead *a)
         Type type = a->values[i]->type;
         a->tiles[i] = shared_tile(a->s, &top, type->dtype, SLOTS, poly_capacity(type->dims[0]),
                                   poly_capacity(type->dims[1]));
+        const Op *load = a->values[i]->def;
+        a->tiles[i]->name = load->kind == OP_LOAD ? load->operands[0]->name : NULL;
     }
     Value *lo = for_lo(a->loop);
     Value *hi = build_binary(&b, OP_MIN, for_hi(a->loop),

@@ -189,6 +189,7 @@ static void add_operand(Stager *s, Operands *o, Op *dot, int side, Builder *befo
         value = item->rounded ? build_unary(&at, OP_TF32, value) : value;
     }
     Value *shared = stored_tile(s, &at, value, group);
+    shared->name = item && !shared->name ? item->load->operands[0]->name : shared->name;
     add_shared(o, shared, zero_position(before));
 }
 

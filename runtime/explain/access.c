@@ -5,7 +5,7 @@
 #include "passes/an_banks.h"
 #include "runtime/explain/request.h"
 
-enum { MOST_SHARED_BYTES = 16 };
+enum { MOST_SHARED_BYTES = 16, LINE_BYTES = 128 };
 
 /* ---- totals ---- */
 
@@ -31,7 +31,7 @@ static void keep_sample(AccessReport *report, const Request *request, int turns)
 
 void access_request(Tally *tally, AccessReport *report, const Request *request, double times)
 {
-    int least;
+    int least, unused;
     if (!request->active) {
         return;
     }
@@ -47,6 +47,8 @@ void access_request(Tally *tally, AccessReport *report, const Request *request, 
     }
     int sectors = request_sectors(request, tally->sector, &least);
     report->sectors += times * sectors;
+    int lines = request_sectors(request, LINE_BYTES, &unused);
+    report->lines += times * lines;
     report->least_sectors += times * least;
     keep_sample(report, request, sectors);
 }

@@ -91,6 +91,7 @@ typedef struct AccessReport {
     const char *why_width, *guard;
     double requests;           /* of warps */
     double sectors;            /* of global memory */
+    double lines;              /* of it, of 128 bytes: a turn of the first-level cache each */
     double least_sectors;      /* that would do for these bytes */
     double turns, least_turns; /* of shared memory: wavefronts */
     double moved;              /* bytes that threads, or the copy engine, ask for */
@@ -187,6 +188,8 @@ typedef struct LaunchReport {
     Occupancy occupancy;
     Roofline roofline;
     ProductReport product;
+    double predicted;    /* seconds, by the model; 0: not known */
+    const char *limiter; /* what takes most of them; NULL: not known */
     struct {
         const char **items;
         size_t n, cap;
