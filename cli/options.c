@@ -26,7 +26,7 @@ const OptionRow option_rows[] = {
     {"--assume", "\"N % 16 == 0, M <= 4096\"", VERB_COMPILE | VERB_EXPLAIN,
      "what holds for sizes that are not given"},
     {"--strides", "\"x=*8,1\"", TUNED, "how a tensor lies: a stride an axis, `*` is any"},
-    {"--schedule", "\"tile M 128, N 256\"", TUNED, "a schedule line; it beats the source's"},
+    {"--schedule", "\"tile M 128, N 256\"", TUNED, "a schedule line, or the name of one of the source's schedules"},
     {"--pins", "FILE.tune", CHECKED,
      "schedules that were measured (default: those beside the source)"},
     {"--no-pins", NULL, CHECKED, "no schedules that were measured"},

@@ -150,7 +150,7 @@ static bool is_spread(const Value *value, int axis)
 }
 
 /* Does a loop add up products of a column with a row? */
-static bool is_outer_sum(const Op *op)
+bool layout_sums_outer(const Op *op)
 {
     const Op *product = op;
     const Value *sum = op->kind == OP_FMA ? op->operands[2] : NULL;
@@ -167,7 +167,7 @@ static bool is_outer_sum(const Op *op)
 bool layout_of_outer(LayoutPass *pass, const Op *op, Layout *layout)
 {
     int64_t extents[MAX_RANK];
-    if (!is_outer_sum(op)) {
+    if (!layout_sums_outer(op)) {
         return false;
     }
     layout_extents(pass, op->results[0]->type, extents);

@@ -336,7 +336,7 @@ static bool wastes_sectors(const Layout *layout, int bits, int width)
 static void note_product(Op *op, void *user)
 {
     bool *found = user;
-    *found = *found || op->kind == OP_DOT || op->kind == OP_DOT_ASYNC;
+    *found = *found || op->kind == OP_DOT || op->kind == OP_DOT_ASYNC || layout_sums_outer(op);
 }
 
 /* What feeds products is staged by itself, and their results have memory or none to spare. */

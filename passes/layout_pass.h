@@ -62,8 +62,9 @@ void layout_solve(LayoutPass *pass);
 /* ---- layout_anchor.c ---- */
 /* What the unit of a dot or dot_async fixes for its result. */
 Layout layout_of_product(LayoutPass *pass, const Op *op);
-/* Of a sum of products of columns with rows, which a loop adds up: the same as a product's, for the
- * same reason. False: it is none. */
+/* Does a loop add up products of columns with rows, as `copy none` leaves them? */
+bool layout_sums_outer(const Op *op);
+/* Then: the same layout as a product's, for the same reason. False: it is none. */
 bool layout_of_outer(LayoutPass *pass, const Op *op, Layout *layout);
 /* Coalesced: runs of `vector` elements, lanes along the last axis, warps over the rows. */
 Layout layout_of_memory(LayoutPass *pass, Type type, int vector, int narrowest_bits, int warps);

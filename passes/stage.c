@@ -377,13 +377,15 @@ static void choose_swizzle(Stager *s)
 {
     Func *func = s->func;
     const char *why = wants_swizzle(s);
-    s->swizzle = an_swizzled(func);
-    if (!s->swizzle && why) {
-        const Line *line = schedule_given(func, "swizzle", "");
-        Diag *d = diag_error(func->diags, ERR_NOT_HERE, line ? line->span : SPAN_NONE,
+    if (!why) {
+        s->swizzle = an_swizzled(func);
+        return;
+    }
+    const Line *line = schedule_given(func, "swizzle", "");
+    if (line && text_same(line->word, "off")) {
+        Diag *d = diag_error(func->diags, ERR_NOT_HERE, line->span,
                              "`swizzle off` is not possible: %s", why);
         diag_help(func->diags, d, "leave the line out");
-        s->swizzle = true;
     }
 }
 
