@@ -25,8 +25,8 @@ SMALL = [(1, 1, 1), (17, 33, 65), (129, 65, 31), (256, 192, 128), (300, 257, 100
          (1000, 1, 77)]
 TOLERANCE = 8e-3  # of the norm of the difference: one rounding to bf16
 WORDS = {"load": "loads", "store": "stores", "shared load": "reads of shared memory, tiles",
-         "shared store": "writes to shared memory, tiles", "bulk load": "copies by the engine, tiles",
-         "bulk store": "stores by the engine, tiles"}
+         "shared store": "writes to shared memory, tiles",
+         "bulk load": "copies by the engine, tiles", "bulk store": "stores by the engine, tiles"}
 
 
 def blocks():

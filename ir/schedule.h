@@ -21,8 +21,8 @@ typedef struct Line {
     const char *word;      /* a value that is a name; NULL: the number counts */
     int64_t number;
     LineOrigin origin;
-    const char *reason;       /* derived lines; of pinned ones: where they stand; of the source's: of
-                                 the block of which name, or NULL */
+    const char *reason;       /* derived lines; of pinned ones: where they stand; of those of a
+                                 block with a name: whose they are */
     Span span;                /* lines from a file */
     bool used;                /* a pass asked for it: an unused user line gets a warning */
     int launch;               /* derived lines: for which one of the kernel */

@@ -184,22 +184,25 @@ static bool loads_something(const Ahead *a)
     return false;
 }
 
+static const char *why_slots(const Ahead *a, bool fits, int64_t both)
+{
+    if (!a->single) {
+        return "a step's tiles, loaded ahead, would take registers from the product's sums";
+    }
+    return arena_printf(a->func->arena,
+                        fits ? "a step's tiles are loaded while the one before it multiplies: "
+                               "%lld bytes"
+                             : "two slots of tiles are more than there is room for: %lld bytes",
+                        (long long)both);
+}
+
 static bool is_wanted(Ahead *a)
 {
     Func *func = a->func;
     int64_t both = SLOTS * a->bytes, room = func->target->shared_bytes - LEFT_BYTES;
     bool fits = a->s->shared_bytes + both <= room;
     int64_t slots = schedule_number(func, "pipeline", "", fits && a->single ? SLOTS : 1, "%s",
-                                    !a->single ? "a step's tiles, loaded ahead, would take "
-                                                 "registers from the product's sums"
-                                    : fits     ? arena_printf(func->arena,
-                                                              "a step's tiles are loaded while the one "
-                                                                  "before it multiplies: %lld bytes",
-                                                              (long long)both)
-                                               : arena_printf(func->arena,
-                                                              "two slots of tiles are more than there "
-                                                                  "is room for: %lld bytes",
-                                                              (long long)both));
+                                    why_slots(a, fits, both));
     const Line *given = schedule_given(func, "pipeline", "");
     if (given && (slots < 1 || slots > SLOTS)) {
         diag_error(func->diags, ERR_PIPELINE, given->span,

@@ -94,8 +94,8 @@ static double memory_time(const Report *report, const LaunchReport *launch, cons
     return launch->roofline.memory_seconds / (share * busy);
 }
 
-/* Products whose operands no engine brings, of counted accesses: registers, shared memory and caches
- * have more to do than memory. */
+/* Products whose operands no engine brings, of counted accesses: registers, shared memory and
+ * caches have more to do than memory. */
 static bool multiplies(const Report *report, const LaunchReport *launch)
 {
     const Roofline *r = &launch->roofline;

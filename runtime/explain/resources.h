@@ -18,7 +18,7 @@ typedef struct Pipes {
 } Pipes;
 /* Of a launch without copies by the engine, whose accesses are counted. */
 Pipes pipes_of(const Report *report, const LaunchReport *launch);
-/* predict.c: seconds, and what takes most of them. Of GPUs whose rates are known, with all sizes. */
+/* predict.c: seconds, and what takes most of them, of GPUs whose rates and sizes are known. */
 void predict_make(const Report *report, LaunchReport *launch);
 void advice_make(const Report *report, LaunchReport *launch);
 
