@@ -186,8 +186,9 @@ static bool loads_something(const Ahead *a)
 
 static const char *why_slots(const Ahead *a, bool fits, int64_t both)
 {
-    if (!a->single) {
-        return "a step's tiles, loaded ahead, would take registers from the product's sums";
+    if (!a->single && !a->group) {
+        return "other blocks of a multiprocessor multiply while one waits: tiles that are loaded "
+               "ahead would take registers from them";
     }
     return arena_printf(a->func->arena,
                         fits ? "a step's tiles are loaded while the one before it multiplies: "
@@ -201,8 +202,9 @@ static bool is_wanted(Ahead *a)
     Func *func = a->func;
     int64_t both = SLOTS * a->bytes, room = func->target->shared_bytes - LEFT_BYTES;
     bool fits = a->s->shared_bytes + both <= room;
-    int64_t slots = schedule_number(func, "pipeline", "", fits && a->single ? SLOTS : 1, "%s",
-                                    why_slots(a, fits, both));
+    int64_t slots =
+        schedule_number(func, "pipeline", "", fits && (a->single || a->group) ? SLOTS : 1, "%s",
+                        why_slots(a, fits, both));
     const Line *given = schedule_given(func, "pipeline", "");
     if (given && (slots < 1 || slots > SLOTS)) {
         diag_error(func->diags, ERR_PIPELINE, given->span,

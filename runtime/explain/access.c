@@ -5,7 +5,7 @@
 #include "passes/an_banks.h"
 #include "runtime/explain/request.h"
 
-enum { MOST_SHARED_BYTES = 16, LINE_BYTES = 128 };
+enum { MOST_SHARED_BYTES = 16 };
 
 /* ---- totals ---- */
 
@@ -31,7 +31,7 @@ static void keep_sample(AccessReport *report, const Request *request, int turns)
 
 void access_request(Tally *tally, AccessReport *report, const Request *request, double times)
 {
-    int least, unused;
+    int least;
     if (!request->active) {
         return;
     }
@@ -47,8 +47,7 @@ void access_request(Tally *tally, AccessReport *report, const Request *request, 
     }
     int sectors = request_sectors(request, tally->sector, &least);
     report->sectors += times * sectors;
-    int lines = request_sectors(request, LINE_BYTES, &unused);
-    report->lines += times * lines;
+    report->first += times * request_first(request);
     report->least_sectors += times * least;
     keep_sample(report, request, sectors);
 }

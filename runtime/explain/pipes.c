@@ -4,7 +4,7 @@
  *   issue     instructions of its warps: products, accesses and their addresses, narrow elements
  *             that are widened, steps of loops
  *   matrix    the matrix unit
- *   first     turns of the first-level cache, which looks up one line of 128 bytes in each
+ *   first     turns of the first-level cache: its lines lie over 32 banks of 4 bytes
  *   shared    turns of shared memory, which is the same memory: both wait for one another
  *   second    bytes that the second-level cache brings: what a block loads again while it is still
  *             in the first-level cache does not count
@@ -15,6 +15,7 @@
 #include "runtime/explain/resources.h"
 
 #include "ir/build.h"
+#include "ir/layout.h"
 #include "ir/rates.h"
 
 #include <math.h>
@@ -23,15 +24,24 @@ enum {
     WARP = 32,
     SCHEDULERS = 4,
     UNIT_BYTES = 64,
+    MOST_COLUMNS = 256,
     MATRIX16 = 4096,
     ADDRESS_OPS = 3, /* beside an access of global memory: 64 bits, in two halves */
+    GUARD_OPS = 3,   /* of one that may lie outside of its tensor, where there are more of them */
+    PREDICATES = 6,  /* than registers for conditions */
     STEP_OPS = 12,   /* of a warp, of a step of a loop */
     LINE_BYTES = 128,
-    NEAR = 45,              /* cycles until the first-level cache answers, */
-    FAR = 600,              /* until the second-level cache or memory does */
-    MEETING = 90,           /* storing to shared memory, and waiting for all threads of a block */
-    FIRST_LEVEL = 256 << 10 /* bytes, shared memory among them */
+    NEAR = 45,               /* cycles until the first-level cache answers, */
+    FAR = 600,               /* until the second-level cache or memory does */
+    MEETING = 90,            /* storing to shared memory, and waiting for all threads of a block */
+    FIRST_LEVEL = 256 << 10, /* bytes, shared memory among them */
+    TURN_BYTES = 128,        /* of shared memory */
 };
+
+/* Measured on products of threads (docs/performance.md): instructions of each narrow element of a
+ * wider access, which is half of a word; the share of issue slots that warps fill at best, as they
+ * also wait for one another's registers and ports. */
+static const double WIDEN_OPS = 1.5, ISSUED = 0.82;
 
 static double together(double a, double b)
 {
@@ -123,21 +133,50 @@ static bool is_widened(const AccessReport *at)
     return dtype_bits(dtype) < 32 && (at->kind == LOADS || at->kind == SHARED_LOADS);
 }
 
+/* Conditions that a loop would have to hold over all of its steps are made anew in each. */
+static bool is_guarded(const Op *op)
+{
+    const Attr *guard = op_attr(op, ATTR_GUARD);
+    bool any = false;
+    for (int i = 0; guard && i < guard->n; i++) {
+        any = any || guard->ints[i];
+    }
+    Type type = op->n_results ? op->results[0]->type : op->operands[op->n_operands - 1]->type;
+    int held = type->layout ? layout_registers(type->layout) : 1;
+    return any && held / (int)op_int(op, ATTR_VECTOR, 1) > PREDICATES;
+}
+
 static double instructions(const LaunchReport *launch)
 {
     double sum = launch->roofline.flops / (2 * WARP);
     for (size_t i = 0; i < launch->accesses.n; i++) {
         const AccessReport *at = &launch->accesses.items[i];
         bool product = at->op->kind == OP_DOT || !launch->product.op;
-        double each = traffic_is_bulk(at->kind)     ? 0
-                      : traffic_is_shared(at->kind) ? 1
-                                                    : 1 + ADDRESS_OPS;
+        double each = traffic_is_bulk(at->kind) ? 0
+                      : traffic_is_shared(at->kind)
+                          ? 1
+                          : 1 + ADDRESS_OPS + GUARD_OPS * is_guarded(at->op);
+        double elements = (double)at->bytes / dtype_bytes(at->value->type->dtype);
         each += product && is_widened(at) && !launch->product.instruction
-                    ? (double)at->bytes / dtype_bytes(at->value->type->dtype)
+                    ? elements * (elements > 1 ? WIDEN_OPS : 1)
                     : 0;
         sum += at->requests * each;
     }
     return sum;
+}
+
+/* Turns of shared memory in which the matrix unit of a group of warps reads its operands: what one
+ * instruction multiplies, each element once. */
+static double matrix_turns(const LaunchReport *launch)
+{
+    const ProductReport *p = &launch->product;
+    const Unit *unit = p->instruction;
+    if (!unit || unit_warps(unit) == 1 || p->op->kind != OP_DOT_ASYNC) {
+        return 0;
+    }
+    double n = p->n_columns < MOST_COLUMNS ? (double)p->n_columns : MOST_COLUMNS;
+    double bytes = (unit->m + n) * unit->k * dtype_bytes(unit->operands);
+    return launch->roofline.matrix_flops / (2.0 * unit->m * n * unit->k) * bytes / TURN_BYTES;
 }
 
 /* ---- steps ---- */
@@ -201,26 +240,26 @@ static double total(const LaunchReport *launch, bool shared)
     for (size_t i = 0; i < launch->accesses.n; i++) {
         const AccessReport *at = &launch->accesses.items[i];
         bool own = traffic_is_shared(at->kind) == shared && !traffic_is_bulk(at->kind);
-        sum += !own ? 0 : shared ? at->turns : at->lines;
+        sum += !own ? 0 : shared ? at->turns : at->first;
     }
     return sum;
 }
 
-static const char *slowest(const Pipes *pipes, double waits, double others)
+static const char *slowest(const Pipes *pipes, double waits, double works)
 {
     struct {
         double cycles;
         const char *name;
     } parts[] = {{pipes->issue, "instructions that warps issue"},
                  {pipes->matrix, "the matrix units"},
-                 {pipes->first, "lines that the first-level cache looks up"},
+                 {pipes->first, "turns of the first-level cache"},
                  {pipes->shared, "turns of shared memory"},
                  {pipes->second, "bytes from the second-level cache"}};
     int worst = 0;
     for (int i = 1; i < 5; i++) {
         worst = parts[i].cycles > parts[worst].cycles ? i : worst;
     }
-    return waits > others ? "waiting for what each step loads" : parts[worst].name;
+    return waits > works ? "waiting for what each step loads" : parts[worst].name;
 }
 
 Pipes pipes_of(const Report *report, const LaunchReport *launch)
@@ -232,8 +271,8 @@ Pipes pipes_of(const Report *report, const LaunchReport *launch)
     Steps steps = {0};
     add_steps(report, launch->op->regions[0], 1, &steps);
     double warps = blocks * launch->warps * steps.n;
-    double first = total(launch, false), shared = total(launch, true);
-    Pipes p = {.issue = (instructions(launch) + warps * STEP_OPS) / (SCHEDULERS * units),
+    double first = total(launch, false), shared = total(launch, true) + matrix_turns(launch);
+    Pipes p = {.issue = (instructions(launch) + warps * STEP_OPS) / (SCHEDULERS * ISSUED * units),
                .matrix = r->matrix_work / ((rates ? rates->product16 : MATRIX16) * units),
                .first = first / units,
                .shared = shared / units,
@@ -249,8 +288,10 @@ Pipes pipes_of(const Report *report, const LaunchReport *launch)
     }
     wait = steps.n * (wait + (steps.meets ? MEETING : 0));
     resident = fmin(resident > 0 ? resident : 1, ceil(blocks / units));
-    double held = resident * each, alone = each + wait;
-    p.cycles = together(held, alone) * blocks / (resident * units);
-    p.limiter = slowest(&p, alone, held);
+    /* Other blocks' work hides what one waits for, as far as it goes. */
+    double others = (resident - 1) * each;
+    double exposed = wait > 0 ? wait * wait / (wait + others) : 0;
+    p.cycles = (resident * each + exposed) * blocks / (resident * units);
+    p.limiter = slowest(&p, exposed, resident * each / 2);
     return p;
 }

@@ -14,7 +14,7 @@
 #include <math.h>
 
 /* Where no rates of a target are known: those of the generation that most were measured on. */
-static const double CLOCK = 1.5e9, UNIT_BYTES = 64, START = 3500;
+static const double CLOCK = 1.5e9, UNIT_BYTES = 64, START = 3500, LANES = 128;
 static const double MEMORY_LATENCY = 700e-9, REACHED = 0.93; /* of the bandwidth, at best */
 static const double WARP_TURNS = 4; /* accesses of a warp that are under way at once */
 
@@ -50,6 +50,14 @@ static Gpu gpu_of(const Report *report)
         gpu.start = rates->start / gpu.clock;
     }
     return gpu;
+}
+
+/* While the matrix units rest, power allows the highest clock: that of the part's f32 rate. */
+static double thread_clock(const Report *report)
+{
+    const Rates *rates = rates_of(report->target);
+    double lanes = rates ? rates->lanes : LANES;
+    return report->part->flops32 * 1e12 / (2 * lanes * report->target->units);
 }
 
 /* How much longer than if all multiprocessors had as much to do. */
@@ -119,7 +127,8 @@ static double gpu_launch(const Report *report, const LaunchReport *launch, const
     double cache = gpu.unit_bytes * gpu.units * gpu.clock;
     if (multiplies(report, launch)) {
         Pipes pipes = pipes_of(report, launch);
-        double parts[] = {memory_time(report, launch, &gpu), even * pipes.cycles / gpu.clock};
+        double clock = r->matrix_flops > 0 ? gpu.clock : thread_clock(report);
+        double parts[] = {memory_time(report, launch, &gpu), even * pipes.cycles / clock};
         *limiter = parts[0] > parts[1] ? "memory" : pipes.limiter;
         return together(parts, 2) + gpu.start;
     }

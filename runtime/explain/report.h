@@ -91,7 +91,7 @@ typedef struct AccessReport {
     const char *why_width, *guard;
     double requests;           /* of warps */
     double sectors;            /* of global memory */
-    double lines;              /* of it, of 128 bytes: a turn of the first-level cache each */
+    double first;              /* turns of the first-level cache */
     double least_sectors;      /* that would do for these bytes */
     double turns, least_turns; /* of shared memory: wavefronts */
     double moved;              /* bytes that threads, or the copy engine, ask for */
