@@ -256,6 +256,8 @@ def main():
     if options.measure:
         record = measure(tessera, steps, options.rounds)
         options.record.write_text(json.dumps(record, indent=1) + "\n")
+        if not options.document:
+            return 0
     else:
         record = json.loads(options.record.read_text())
     reports = {(step, size): explain(tessera, step, size) for step in steps for size in SIZES}
