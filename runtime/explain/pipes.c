@@ -32,8 +32,8 @@ enum {
     STEP_OPS = 12,   /* of a warp, of a step of a loop */
     LINE_BYTES = 128,
     NEAR = 45,               /* cycles until the first-level cache answers, */
-    FAR = 600,               /* until the second-level cache or memory does */
-    MEETING = 90,            /* storing to shared memory, and waiting for all threads of a block */
+    FAR = 950,               /* until the second-level cache or memory does */
+    MEETING = 60,            /* storing to shared memory, and waiting for all threads of a block */
     FIRST_LEVEL = 256 << 10, /* bytes, shared memory among them */
     TURN_BYTES = 128,        /* of shared memory */
 };
@@ -222,10 +222,11 @@ static void add_steps(const Report *report, const Block *block, double times, St
     for (const Op *op = block->first; op; op = op->next) {
         double n = op->kind == OP_FOR ? times * rounds_of(report, op) : times;
         for (int i = 0; i < op->n_regions; i++) {
-            if (op->kind == OP_FOR && loads_in(op->regions[i]) && !op_int(op, ATTR_ONCE, 0) &&
-                n > steps->n) {
-                steps->n = n;
-                steps->meets = meets_in(op->regions[i]);
+            bool loads =
+                op->kind == OP_FOR && loads_in(op->regions[i]) && !op_int(op, ATTR_ONCE, 0);
+            bool meets = loads && meets_in(op->regions[i]);
+            if (loads && (n > steps->n || (n >= steps->n && meets))) {
+                *steps = (Steps){n, meets}; /* of loops over the same steps the one that meets */
             }
             add_steps(report, op->regions[i], n, steps);
         }
