@@ -246,6 +246,12 @@ static double total(const LaunchReport *launch, bool shared)
     return sum;
 }
 
+static double all_pipes(const Pipes *p)
+{
+    return together(together(p->issue, p->matrix),
+                    together(p->first + p->shared + p->unit, p->second));
+}
+
 static const char *slowest(const Pipes *pipes, double waits, double works)
 {
     struct {
@@ -254,7 +260,7 @@ static const char *slowest(const Pipes *pipes, double waits, double works)
     } parts[] = {{pipes->issue, "instructions that warps issue"},
                  {pipes->matrix, "the matrix units"},
                  {pipes->first, "turns of the first-level cache"},
-                 {pipes->shared, "turns of shared memory"},
+                 {pipes->shared + pipes->unit, "turns of shared memory"},
                  {pipes->second, "bytes from the second-level cache"}};
     int worst = 0;
     for (int i = 1; i < 5; i++) {
@@ -263,31 +269,43 @@ static const char *slowest(const Pipes *pipes, double waits, double works)
     return waits > works ? "waiting for what each step loads" : parts[worst].name;
 }
 
+/* Cycles of a block that its own work does not fill: `each` is that work. */
+static double waits(const LaunchReport *launch, const Steps *steps, const Pipes *p, double each,
+                    double missed)
+{
+    double wait = missed < 1 ? NEAR + missed * FAR : FAR;
+    if (steps->n == 0) {
+        return 0;
+    }
+    if (steps->meets && launch->product.slots > 1) {
+        wait = fmax(0, FAR - each / steps->n); /* loaded a step ahead */
+    }
+    /* A group of warps brings the next tiles when its products are done. */
+    double busy = all_pipes(p), unit = together(p->matrix, p->unit);
+    double threads = together(together(p->issue, p->first + p->shared), p->second);
+    double after = p->unit > 0 ? each * fmax(0, (unit + threads) / busy - 1) : 0;
+    return steps->n * (wait + (steps->meets ? MEETING : 0)) + after;
+}
+
 Pipes pipes_of(const Report *report, const LaunchReport *launch)
 {
     const Rates *rates = rates_of(report->target);
     const Roofline *r = &launch->roofline;
     double units = report->target->units, resident = launch->occupancy.resident;
     double blocks = launch->blocks > 0 ? (double)launch->blocks : 1;
+    double brings = rates ? rates->unit_bytes : UNIT_BYTES;
     Steps steps = {0};
     add_steps(report, launch->op->regions[0], 1, &steps);
     double warps = blocks * launch->warps * steps.n;
-    double first = total(launch, false), shared = total(launch, true) + matrix_turns(launch);
     Pipes p = {.issue = (instructions(launch) + warps * STEP_OPS) / (SCHEDULERS * ISSUED * units),
                .matrix = r->matrix_work / ((rates ? rates->product16 : MATRIX16) * units),
-               .first = first / units,
-               .shared = shared / units,
-               .second = second_bytes(report, launch) /
-                         ((rates ? rates->unit_bytes : UNIT_BYTES) * units)};
-    double busy = together(together(p.issue, p.matrix), together(p.first + p.shared, p.second));
-    double each = busy * units / blocks; /* of a block alone */
-    double asked = r->asked_read > 0 ? r->asked_read : 1;
-    double missed = p.second * units * UNIT_BYTES / asked;
-    double wait = missed < 1 ? NEAR + missed * FAR : FAR;
-    if (steps.meets && launch->product.slots > 1 && steps.n > 0) {
-        wait = fmax(0, FAR - each / steps.n); /* loaded a step ahead */
-    }
-    wait = steps.n * (wait + (steps.meets ? MEETING : 0));
+               .first = total(launch, false) / units,
+               .shared = total(launch, true) / units,
+               .unit = matrix_turns(launch) / units,
+               .second = second_bytes(report, launch) / (brings * units)};
+    double each = all_pipes(&p) * units / blocks; /* of a block */
+    double missed = p.second * units * brings / (r->asked_read > 0 ? r->asked_read : 1);
+    double wait = waits(launch, &steps, &p, each, missed);
     resident = fmin(resident > 0 ? resident : 1, ceil(blocks / units));
     /* Other blocks' work hides what one waits for, as far as it goes. */
     double others = (resident - 1) * each;

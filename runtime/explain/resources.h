@@ -12,8 +12,8 @@ void roofline_make(const Report *report, const int64_t *sizes, LaunchReport *lau
 void product_make(const Report *report, LaunchReport *launch, int64_t tiles);
 /* pipes.c: cycles of a multiprocessor, of what all of them share evenly. */
 typedef struct Pipes {
-    double issue, matrix, first, shared, second;
-    double cycles; /* of all, with what blocks wait for */
+    double issue, matrix, first, shared, unit, second; /* unit: what it reads of shared memory */
+    double cycles;                                     /* of all, with what blocks wait for */
     const char *limiter;
 } Pipes;
 /* Of a launch without copies by the engine, whose accesses are counted. */
