@@ -173,6 +173,7 @@ typedef struct ScheduleDecl {
     const Expr *when; /* NULL: always */
     bool tune; /* what a search may try; it decides nothing here */
     const char *kernel;
+    const char *name; /* it counts where it is asked for; NULL: always */
     Span span;
     struct { const char **items; size_t n, cap; } targets; /* none: all */
     struct { LineDecl *items; size_t n, cap; } lines;

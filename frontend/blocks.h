@@ -9,6 +9,7 @@
 typedef struct BlockSelection {
     const char *target;
     const int64_t *sizes; /* given ones, by DimVar.id; may be NULL */
+    const char *chosen;   /* the name of a schedule; NULL: none */
 } BlockSelection;
 
 Lower block_lower(Module *module, const KernelSignature *kernel, Func *func);

@@ -61,9 +61,10 @@ Func *frontend_lower(Module *module, const KernelSignature *kernel, const Bindin
                      size_t n);
 /* Gives func->schedule the lines of the kernel's `schedule` blocks that are for this target and
  * whose `when` holds: by the sizes that are given (by DimVar.id, negative: not; may be NULL),
- * and by what is known of the others now. False after errors. */
+ * and by what is known of the others now. Blocks with a name count where it is `chosen` (NULL: none
+ * is), more than others. False after errors; an unknown name is a failure of kind usage. */
 bool frontend_schedule(Module *module, const KernelSignature *kernel, Func *func,
-                       const char *target_name, const int64_t *sizes);
+                       const char *target_name, const int64_t *sizes, const char *chosen);
 
 /* A line of a `tune` block with the values to try, as they are written, in its order. */
 typedef struct TuneChoice {

@@ -235,12 +235,28 @@ static const char *parse_target(Parser *p)
     return name;
 }
 
-static ScheduleDecl *parse_head(Parser *p)
+/* What it is chosen by, where a line may stand: no line begins so. */
+static const char *parse_own_name(Parser *p)
+{
+    Span span = p->token.span;
+    const char *name = parser_name(p, "the name of this schedule");
+    if (!p->recovering && schedule_kind(name)) {
+        front_error(p->diags, ERR_SCHEDULE_KEY, span,
+                    "a schedule cannot be called `%s`: that is a line", name);
+    }
+    return name;
+}
+
+static ScheduleDecl *parse_head(Parser *p, bool tune)
 {
     ScheduleDecl *schedule = ARENA_NEW(p->arena, ScheduleDecl);
+    schedule->tune = tune;
     parser_next(p);
     schedule->span = p->token.span;
     schedule->kernel = parser_name(p, "the name of a kernel");
+    if (!tune && !p->recovering && parser_take_word(p, "as")) {
+        schedule->name = parse_own_name(p);
+    }
     if (!p->recovering && parser_take_word(p, "on")) {
         do {
             ARENA_PUSH(p->arena, &schedule->targets, parse_target(p));
@@ -279,7 +295,7 @@ static void parse_lines(Parser *p, ScheduleDecl *schedule, bool tune)
 
 void parse_schedule(Parser *p)
 {
-    ScheduleDecl *schedule = parse_head(p);
+    ScheduleDecl *schedule = parse_head(p, false);
     parse_lines(p, schedule, false);
     ARENA_PUSH(p->arena, &p->module->schedules, schedule);
 }
@@ -287,8 +303,7 @@ void parse_schedule(Parser *p)
 /* What may be tried is checked and left to `tessera tune`. */
 void parse_tune(Parser *p)
 {
-    ScheduleDecl *schedule = parse_head(p);
-    schedule->tune = true;
+    ScheduleDecl *schedule = parse_head(p, true);
     parse_lines(p, schedule, true);
     ARENA_PUSH(p->arena, &p->module->schedules, schedule);
 }

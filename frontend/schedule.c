@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which schedule blocks of the source count for a compilation, and which line of theirs wins:
  * blocks for all targets, then those that name this one; of each kind those without `when`
- * first. */
+ * first; and behind them, in the same order, those of the name that was chosen. */
 #include "frontend/blocks.h"
 #include "frontend/when.h"
 
@@ -48,8 +48,8 @@ static void apply_schedule(Lower *l, const ScheduleDecl *schedule)
         if (text_same(line->key, "tile")) {
             block_check_dimension(l, line);
         }
-        schedule_give(l->func, line->key, line->sub, line->word, line->number, LINE_SOURCE,
-                      line->span);
+        schedule_choose(l->func, line->key, line->sub, line->word, line->number, line->span,
+                        schedule->name);
     }
 }
 
@@ -73,6 +73,12 @@ static void refuse_twice(Lower *l, const ScheduleDecl *first, size_t n_first, co
     }
 }
 
+/* Is it one of those with the name, or one of those without any? */
+static bool is_called(const ScheduleDecl *schedule, const char *name)
+{
+    return name ? schedule->name && text_same(schedule->name, name) : !schedule->name;
+}
+
 /* All lines of the i-th block against those before them. */
 static void check_lines_twice(Lower *l, size_t nth, const char *target, bool named)
 {
@@ -81,7 +87,8 @@ static void check_lines_twice(Lower *l, size_t nth, const char *target, bool nam
         refuse_twice(l, schedule, i, &schedule->lines.items[i]);
         for (size_t k = 0; k < nth; k++) {
             const ScheduleDecl *earlier = l->module->schedules.items[k];
-            bool plain = !earlier->tune && !earlier->when && !schedule->when;
+            bool plain = !earlier->tune && !earlier->when && !schedule->when &&
+                         is_called(earlier, schedule->name);
             if (plain && block_applies(l, earlier, target, named)) {
                 refuse_twice(l, earlier, earlier->lines.n, &schedule->lines.items[i]);
             }
@@ -112,11 +119,63 @@ static void apply_kind(Lower *l, const BlockSelection *for_what, bool named, boo
 {
     for (size_t i = 0; i < l->module->schedules.n; i++) {
         const ScheduleDecl *schedule = l->module->schedules.items[i];
-        if (block_applies(l, schedule, for_what->target, named) &&
+        if (is_called(schedule, for_what->chosen) &&
+            block_applies(l, schedule, for_what->target, named) &&
             (schedule->when != NULL) == conditional) {
             apply_block(l, i, for_what, named);
         }
     }
+}
+
+static void apply_kinds(Lower *l, const BlockSelection *for_what)
+{
+    for (int named = 0; named <= 1; named++) {
+        apply_kind(l, for_what, named, false);
+        apply_kind(l, for_what, named, true);
+    }
+}
+
+/* Does the kernel have a schedule of this name, for any target? Else a failure names those that it
+ * has. */
+static bool check_name(Lower *l, const char *name, const char *target)
+{
+    Nearest nearest = nearest_to(name);
+    const ScheduleDecl *found = NULL;
+    bool here = false;
+    Text all = text_new(l->arena);
+    const char *last = "";
+    for (size_t i = 0; i < l->module->schedules.n; i++) {
+        const ScheduleDecl *schedule = l->module->schedules.items[i];
+        if (!schedule->name || !text_same(schedule->kernel, l->kernel->name)) {
+            continue;
+        }
+        nearest_try(&nearest, schedule->name);
+        if (text_same(schedule->name, name)) {
+            found = schedule;
+            here = here || schedule->targets.n == 0 || names_target(schedule, target);
+        } else if (!text_same(schedule->name, last)) {
+            text_printf(&all, "%s`%s`", all.n ? ", " : "", schedule->name);
+        }
+        last = schedule->name;
+    }
+    if (found && !here) {
+        diag_warning(l->diags, 0, found->span,
+                     "the schedule `%s` has no block for this target: it decides "
+                     "nothing",
+                     name);
+    }
+    if (found) {
+        return true;
+    }
+    Diag *diag = diag_failure_at(l->diags, DIAG_USAGE, ERR_LINE, SPAN_NONE,
+                                 "%s has no schedule, and schedules no line, called `%s`",
+                                 l->kernel->name, name);
+    if (nearest_found(&nearest)) {
+        diag_help(l->diags, diag, "did you mean `%s`?", nearest_found(&nearest));
+    } else if (all.n) {
+        diag_help(l->diags, diag, "its schedules are %s", all.data);
+    }
+    return false;
 }
 
 static void check_conditions(Lower *l)
@@ -141,15 +200,18 @@ Lower block_lower(Module *module, const KernelSignature *kernel, Func *func)
 }
 
 bool frontend_schedule(Module *module, const KernelSignature *kernel, Func *func,
-                       const char *target_name, const int64_t *sizes)
+                       const char *target_name, const int64_t *sizes, const char *chosen)
 {
-    BlockSelection for_what = {target_name, sizes};
+    BlockSelection plain = {target_name, sizes, NULL}, by_name = {target_name, sizes, chosen};
     int errors = module->diags->errors;
     Lower l = block_lower(module, kernel, func);
     check_conditions(&l);
-    for (int named = 0; named <= 1; named++) {
-        apply_kind(&l, &for_what, named, false);
-        apply_kind(&l, &for_what, named, true);
+    apply_kinds(&l, &plain);
+    if (chosen && !check_name(&l, chosen, target_name)) {
+        return false;
+    }
+    if (chosen) {
+        apply_kinds(&l, &by_name);
     }
     return module->diags->errors == errors;
 }

@@ -124,6 +124,20 @@ void schedule_give(Func *func, const char *key, const char *sub, const char *wor
                       .span = span});
 }
 
+void schedule_choose(Func *func, const char *key, const char *sub, const char *word, int64_t number,
+                     Span span, const char *name)
+{
+    const char *reason =
+        name ? arena_printf(func->arena, "given in the source, by `%s`", name) : NULL;
+    give(func, (Line){.key = key,
+                      .sub = sub,
+                      .word = word,
+                      .number = number,
+                      .origin = LINE_SOURCE,
+                      .reason = reason,
+                      .span = span});
+}
+
 void schedule_pin(Func *func, const char *key, const char *sub, const char *word, int64_t number,
                   Span span, const char *where)
 {
@@ -223,7 +237,7 @@ static const char *line_reason(const Line *line)
 {
     switch (line->origin) {
     case LINE_PINNED: return line->reason ? line->reason : "pinned";
-    case LINE_SOURCE: return "given in the source";
+    case LINE_SOURCE: return line->reason ? line->reason : "given in the source";
     case LINE_COMMAND: return "given on the command line";
     default: return line->reason;
     }

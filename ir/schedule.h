@@ -21,7 +21,8 @@ typedef struct Line {
     const char *word;      /* a value that is a name; NULL: the number counts */
     int64_t number;
     LineOrigin origin;
-    const char *reason;       /* derived lines; of pinned ones: where they stand */
+    const char *reason;       /* derived lines; of pinned ones: where they stand; of those of a
+                                 block with a name: whose they are */
     Span span;                /* lines from a file */
     bool used;                /* a pass asked for it: an unused user line gets a warning */
     int launch;               /* derived lines: for which one of the kernel */
@@ -59,6 +60,9 @@ void schedule_at_launch(Func *func, int nth);
 /* Adds or replaces a user's line. Command beats source, source beats what is pinned. */
 void schedule_give(Func *func, const char *key, const char *sub, const char *word, int64_t number,
                    LineOrigin origin, Span span);
+/* A line of the source, of a block that counts always (name NULL) or was chosen by its name. */
+void schedule_choose(Func *func, const char *key, const char *sub, const char *word, int64_t number,
+                     Span span, const char *name);
 /* A pinned one; `where` it stands, for people. */
 void schedule_pin(Func *func, const char *key, const char *sub, const char *word, int64_t number,
                   Span span, const char *where);

@@ -1,7 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/an_banks.h"
 
+#include "ir/base/text.h"
+#include "ir/schedule.h"
+
 enum { BANKS = 32, BANK_BYTES = 4, TURN_BYTES = 128, PIECE_BYTES = 16 };
+
+bool an_swizzled(Func *func)
+{
+    return text_same(schedule_word(func, "swizzle", "", "on",
+                                   "lanes find their pieces of shared memory in different banks"),
+                     "on");
+}
 
 static int64_t tile_rows(const SharedTile *tile)
 {

@@ -23,4 +23,7 @@ int64_t an_shared_turns(const SharedTile *tile, const Layout *layout);
 /* May this swizzle be used: chunks divide rows, patterns divide the slot. */
 bool an_swizzle_fits(const SharedTile *tile, int swizzle);
 
+/* Are pieces of rows permuted at all: the schedule's line `swizzle`. */
+bool an_swizzled(Func *func);
+
 #endif

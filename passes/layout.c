@@ -31,6 +31,7 @@ static void note_op(Op *op, void *user)
     LayoutPass *pass = user;
     ARENA_PUSH(pass->func->arena, &pass->ops, op);
     pass->reduces |= op->kind == OP_REDUCE;
+    pass->folds |= op->kind == OP_FOLD || op->kind == OP_SCAN || op->kind == OP_SCATTER;
     for (int i = 0; i < op->n_results; i++) {
         note_value(pass, op->results[i]);
     }
@@ -102,5 +103,6 @@ void pass_layout(Func *func)
     layout_legalize(&pass);
     layout_check_held(&pass);
     layout_share_units(&pass);
+    layout_skew(&pass);
     layout_place_shared(&pass);
 }

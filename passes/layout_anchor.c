@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The layouts that everything else follows: what products and coalesced accesses want. */
 #include "ir/build.h"
+#include "ir/schedule.h"
 #include "passes/layout_pass.h"
 
 static int64_t up_to_power(int64_t value)
@@ -83,6 +84,13 @@ Block *layout_value_block(const Value *value)
     return value->def ? value->def->parent : value->block;
 }
 
+int layout_capped(LayoutPass *pass, int vector)
+{
+    bool may = !pass->reduces && !pass->folds;
+    const Line *line = may ? schedule_given(pass->func, "vector", "") : NULL;
+    return line && line->number >= 1 && line->number < vector ? (int)line->number : vector;
+}
+
 /* ---- products ---- */
 
 /* Warps as a grid of rows × columns (powers of two): tiles of the result nearest to square, or,
@@ -102,25 +110,70 @@ static void split_warps(const int64_t *extents, int64_t warps, int64_t most_rows
  * where they are neighbours in shared memory. Where k is contiguous there, an access takes k.
  * Neighbours then serve the wide accesses of what follows, but rows of a ring, as the copy engine
  * swizzles them, are in different banks only for threads that hold every eighth. */
-static int fma_run(const Op *dot, int axis, int64_t extent)
+static int fma_run(LayoutPass *pass, const Op *dot, int axis, int64_t extent)
 {
     bool single = axis == 0 ? !op_int(dot, ATTR_TA, 0)
                             : op_int(dot, ATTR_TB, 0) && op_enclosing(dot, OP_ROLES);
-    return single ? 1 : (int)least(4, up_to_power(extent));
+    return single ? 1 : layout_capped(pass, (int)least(4, up_to_power(extent)));
 }
 
 /* Products done element by element: a warp holds a near-square patch, so that what it reads of each
  * operand is shared by many lanes. */
-static Layout fma_layout(LayoutPass *pass, const Op *dot, const int64_t *extents, int warps)
+static Layout patch_layout(LayoutPass *pass, const int64_t *extents, const int *per_thread,
+                           int warps)
 {
     static const int order[2] = {1, 0};
-    int per_thread[2] = {fma_run(dot, 0, extents[0]), fma_run(dot, 1, extents[1])};
     int columns = (int)least(8, up_to_power(extents[1]) / per_thread[1]);
     int lanes[2] = {pass->lanes / columns, columns};
     int split[2];
     int64_t most_rows = pass->reduces ? up_to_power(extents[0]) / (lanes[0] * per_thread[0]) : 0;
     split_warps(extents, down_to_power(warps), most_rows, split);
     return layout_blocked(2, extents, order, per_thread, lanes, split);
+}
+
+static Layout fma_layout(LayoutPass *pass, const Op *dot, const int64_t *extents, int warps)
+{
+    int per_thread[2] = {fma_run(pass, dot, 0, extents[0]), fma_run(pass, dot, 1, extents[1])};
+    return patch_layout(pass, extents, per_thread, warps);
+}
+
+/* A row or a column that all of the other axis has. */
+static bool is_spread(const Value *value, int axis)
+{
+    const Op *broadcast = value->def, *expand;
+    if (!broadcast || broadcast->kind != OP_BROADCAST) {
+        return false;
+    }
+    expand = broadcast->operands[0]->def;
+    return expand && expand->kind == OP_EXPAND && expand->operands[0]->type->rank == 1 &&
+           op_int(expand, ATTR_AXIS, -1) == axis;
+}
+
+/* Does a loop add up products of a column with a row? */
+bool layout_sums_outer(const Op *op)
+{
+    const Op *product = op;
+    const Value *sum = op->kind == OP_FMA ? op->operands[2] : NULL;
+    if (op->kind == OP_ADD && op->operands[0]->def && op->operands[0]->def->kind == OP_MUL) {
+        product = op->operands[0]->def;
+        sum = op->operands[1];
+    }
+    bool carried = sum && !sum->def && sum->block == op->parent && op->parent->parent &&
+                   op->parent->parent->kind == OP_FOR;
+    return carried && sum->type->rank == 2 && is_spread(product->operands[0], 1) &&
+           is_spread(product->operands[1], 0);
+}
+
+bool layout_of_outer(LayoutPass *pass, const Op *op, Layout *layout)
+{
+    int64_t extents[MAX_RANK];
+    if (!layout_sums_outer(op)) {
+        return false;
+    }
+    layout_extents(pass, op->results[0]->type, extents);
+    int run = layout_capped(pass, (int)least(4, up_to_power(extents[1])));
+    *layout = patch_layout(pass, extents, (int[]){1, run}, layout_warps(pass, op->parent));
+    return true;
 }
 
 /* Warps of a unit as rows × columns, each with instructions of its own as long as there are some.

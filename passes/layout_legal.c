@@ -94,7 +94,7 @@ static void want_any(LayoutPass *pass, Op *op, int operand)
         return;
     }
     int bits = dtype_memory_bits(value->type->dtype);
-    int wide = 8 * pass->func->target->vector_bytes / bits;
+    int wide = layout_capped(pass, 8 * pass->func->target->vector_bytes / bits);
     int warps = layout_warps(pass, op->parent);
     Layout layout = layout_of_memory(pass, value->type, wide, bits, warps);
     want(pass, op, operand, layout_intern(pass, layout));
@@ -350,7 +350,7 @@ static bool wastes_sectors(const Layout *layout, int bits, int width)
 static void note_product(Op *op, void *user)
 {
     bool *found = user;
-    *found = *found || op->kind == OP_DOT || op->kind == OP_DOT_ASYNC;
+    *found = *found || op->kind == OP_DOT || op->kind == OP_DOT_ASYNC || layout_sums_outer(op);
 }
 
 /* What feeds products is staged by itself, and their results have memory or none to spare. */
@@ -361,13 +361,22 @@ static bool has_product(const Op *launch)
     return found;
 }
 
+/* Do elements of the tile lie side by side in memory? Else no layout brings lanes together. */
+static bool is_along_memory(const Op *op)
+{
+    Access access = op_access(op, 0);
+    const Value *last = access.n ? access.indices[access.n - 1] : NULL;
+    return !last || last->type->kind == TYPE_RANGE;
+}
+
 /* The layout whose accesses are coalesced, where `has` wastes most of what it moves and another
  * does not. NULL: it is good enough. */
 static const Layout *coalesced_instead(LayoutPass *pass, const Op *op, Type type, const Layout *has)
 {
     int bits = dtype_memory_bits(type->dtype);
     int width = an_vector(pass->func, op);
-    if (!wastes_sectors(has, bits, width) || has_product(op_enclosing(op, OP_LAUNCH))) {
+    if (!is_along_memory(op) || !wastes_sectors(has, bits, width) ||
+        has_product(op_enclosing(op, OP_LAUNCH))) {
         return NULL;
     }
     int warps = layout_warps(pass, op->parent);

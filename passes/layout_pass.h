@@ -6,6 +6,7 @@
  *   layout_legal.c   renames, rematerializes or moves where uses want another layout
  *   layout_held.c    do the tiles that live across products fit the registers? how many blocks
  *                    share them?
+ *   layout_skew.c    swizzled operands: which rows permute pieces differently
  *   layout_shared.c  scratch memory: swizzle, sharing; offsets and the budget */
 #ifndef TESSERA_PASSES_LAYOUT_PASS_H
 #define TESSERA_PASSES_LAYOUT_PASS_H
@@ -26,6 +27,7 @@ typedef struct LayoutPass {
     Func *func;
     int lanes;              /* of a warp */
     bool reduces;           /* some axis is reduced */
+    bool folds;             /* or folded, or scanned, or something is summed at one place */
     uint32_t n_values;      /* as many as there were at the start */
     Value **values;         /* by id */
     uint32_t *parent;       /* union-find over ids */
@@ -60,8 +62,15 @@ void layout_solve(LayoutPass *pass);
 /* ---- layout_anchor.c ---- */
 /* What the unit of a dot or dot_async fixes for its result. */
 Layout layout_of_product(LayoutPass *pass, const Op *op);
+/* Does a loop add up products of columns with rows, as `copy none` leaves them? */
+bool layout_sums_outer(const Op *op);
+/* Then: the same layout as a product's, for the same reason. False: it is none. */
+bool layout_of_outer(LayoutPass *pass, const Op *op, Layout *layout);
 /* Coalesced: runs of `vector` elements, lanes along the last axis, warps over the rows. */
 Layout layout_of_memory(LayoutPass *pass, Type type, int vector, int narrowest_bits, int warps);
+/* No more elements side by side in a thread than the user's line `vector`: lanes are side by side
+ * instead. Where that changes no order of sums. */
+int layout_capped(LayoutPass *pass, int vector);
 /* The same, but a warp has elements in a row along the axis, where that leaves none idle: what is
  * folded in order crosses warps once then, not once a register. */
 void layout_join_warps_last(LayoutPass *pass, Type type, int axis, Layout *layout);
@@ -90,6 +99,10 @@ Value *layout_fold_scratch(LayoutPass *pass, const Op *fold);
 Value *layout_rank_scratch(LayoutPass *pass, const Op *op);
 /* Gives every shared and barrier allocation its offset. Reports what cannot fit. */
 void layout_place_shared(LayoutPass *pass);
+
+/* ---- layout_skew.c ---- */
+/* Where lanes read rows that are some apart: shifts them for the fewest conflicts of banks. */
+void layout_skew(LayoutPass *pass);
 
 /* ---- layout_held.c ---- */
 /* Reports what products hold beyond the registers of a thread. */

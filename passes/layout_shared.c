@@ -59,12 +59,13 @@ static Value *momentary(LayoutPass *pass, const Op *at, Type type, const SharedT
     return scratch.shared;
 }
 
-static void choose_swizzle(SharedTile *tile, const Layout *store, const Layout *load)
+static void choose_swizzle(Func *func, SharedTile *tile, const Layout *store, const Layout *load)
 {
     static const int candidates[] = {0, 32, 64, 128};
     SharedTile best = *tile;
     int64_t fewest = INT64_MAX;
-    for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
+    size_t n = an_swizzled(func) ? sizeof candidates / sizeof *candidates : 1;
+    for (size_t i = 0; i < n; i++) {
         tile->swizzle = candidates[i];
         for (tile->skew = 0; tile->skew <= (tile->swizzle ? MOST_SKEW : 0); tile->skew++) {
             int64_t turns = an_swizzle_fits(tile, tile->swizzle)
@@ -93,7 +94,7 @@ Value *layout_scratch(LayoutPass *pass, const Op *at, const Value *value, const 
     for (int axis = 0; axis < type->rank; axis++) {
         dims[axis + 1] = tile.extents[axis];
     }
-    choose_swizzle(&tile, type->layout, to);
+    choose_swizzle(pass->func, &tile, type->layout, to);
     Type shared = type_shared(pass->func, type->dtype, type->rank + 1, dims);
     return kept ? new_shared(pass, at, shared, &tile) : momentary(pass, at, shared, &tile);
 }

@@ -273,11 +273,14 @@ static void anchor_products(LayoutPass *pass)
 {
     for (size_t i = 0; i < pass->ops.n; i++) {
         const Op *op = pass->ops.items[i];
+        Layout left;
+        if (layout_of_outer(pass, op, &left)) {
+            decide(pass, op->results[0], left);
+        }
         if (op->kind != OP_DOT && op->kind != OP_DOT_ASYNC) {
             continue;
         }
         decide(pass, op->results[0], layout_of_product(pass, op));
-        Layout left;
         if (layout_of_left(pass, op, &left)) {
             decide(pass, op->operands[0], left);
         }
@@ -397,6 +400,7 @@ static void anchor_by_memory(LayoutPass *pass, const Value *value)
     int wide = 8 * pass->func->target->vector_bytes / facts.narrowest;
     wide = facts.arranged ? 1 : wide;
     int vector = facts.ragged ? 1 : facts.widest ? facts.widest : wide;
+    vector = layout_capped(pass, vector);
     int warps = layout_warps(pass, layout_value_block(value));
     Layout layout =
         layout_of_memory(pass, value->type, lane_vector(&facts, vector), facts.narrowest, warps);

@@ -103,8 +103,20 @@ static void move_reads(Pitcher *p, const Value *tensor)
     }
 }
 
-static const char *reason(const Pitcher *p, bool pays)
+/* Do the user's lines leave tiles to the copy engine? */
+static bool engine_brings(Func *func)
 {
+    const Line *copy = schedule_given(func, "copy", ""),
+               *unit = schedule_given(func, "product", "");
+    return (!copy || !copy->word || text_same(copy->word, "bulk")) &&
+           (!unit || !unit->word || text_same(unit->word, "wgmma"));
+}
+
+static const char *reason(const Pitcher *p, bool brings, bool pays)
+{
+    if (!brings) {
+        return "the copy engine brings no tiles here";
+    }
     bool known = false;
     for (size_t i = 0; i < p->operands.n; i++) {
         known |= p->operands.items[i].copy.known;
@@ -123,15 +135,17 @@ void pass_opt_pitch(Func *func)
         return;
     }
     func_walk(func, find_operands, &p);
-    bool pays = false;
+    bool pays = false, brings = engine_brings(func);
     for (size_t i = 0; i < p.operands.n; i++) {
+        p.operands.items[i].copy.pays = p.operands.items[i].copy.pays && brings;
         pays |= p.operands.items[i].copy.pays;
     }
     if (p.operands.n == 0) {
         return;
     }
     bool given = schedule_given(func, "pitch", "") != NULL;
-    const char *on = schedule_word(func, "pitch", "", pays ? "on" : "off", "%s", reason(&p, pays));
+    const char *on =
+        schedule_word(func, "pitch", "", pays ? "on" : "off", "%s", reason(&p, brings, pays));
     for (size_t i = 0; text_same(on, "on") && i < p.operands.n; i++) {
         const Operand *operand = &p.operands.items[i];
         const Value *tensor = operand->load->operands[0];

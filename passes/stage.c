@@ -14,6 +14,7 @@
 #include "passes/stage.h"
 
 #include "ir/errors.h"
+#include "passes/an_banks.h"
 #include "passes/an_width.h"
 #include "passes/pass.h"
 #include "passes/tile.h"
@@ -381,6 +382,38 @@ static void list_dots(Op *op, void *user)
     }
 }
 
+/* Threads load what they multiply, where the user wants it so. */
+static bool is_direct(Stager *s, const DotList *dots)
+{
+    const Line *line = schedule_given(s->func, "copy", "");
+    return line && line->word && text_same(line->word, "none") &&
+           stage_may_direct(s, dots->items, dots->n);
+}
+
+/* What reads rows of shared memory whose pieces are permuted, and nothing else; NULL: nothing. */
+static const char *wants_swizzle(const Stager *s)
+{
+    return s->group   ? "groups of warps multiply rows whose pieces are permuted"
+           : s->roles ? "the copy engine permutes pieces of rows as it brings them (`copy plain`)"
+                      : NULL;
+}
+
+static void choose_swizzle(Stager *s)
+{
+    Func *func = s->func;
+    const char *why = wants_swizzle(s);
+    if (!why) {
+        s->swizzle = an_swizzled(func);
+        return;
+    }
+    const Line *line = schedule_given(func, "swizzle", "");
+    if (line && text_same(line->word, "off")) {
+        Diag *d = diag_error(func->diags, ERR_NOT_HERE, line->span,
+                             "`swizzle off` is not possible: %s", why);
+        diag_help(func->diags, d, "leave the line out");
+    }
+}
+
 /* ---- views ---- */
 
 static bool is_brought(const Stager *s, const Op *load)
@@ -411,7 +444,8 @@ static void find_operands(Stager *s)
 
 static void stage_launch(Func *func, Op *launch)
 {
-    Stager s = {.func = func, .launch = launch, .body = launch->regions[0], .teams = 1};
+    Stager s = {
+        .func = func, .launch = launch, .body = launch->regions[0], .teams = 1, .swizzle = true};
     DotList dots = {.n = 0};
     block_walk(s.body, find_unit, &s);
     find_operands(&s);
@@ -425,6 +459,13 @@ static void stage_launch(Func *func, Op *launch)
     s.roles = way == WAY_BULK;
     block_walk(s.body, gather_view, &s);
     find_operands(&s);
+    if (is_direct(&s, &dots)) {
+        for (int i = 0; i < dots.n; i++) {
+            stage_direct(&s, dots.items[i]);
+        }
+        return;
+    }
+    choose_swizzle(&s);
     if (s.roles) {
         stage_roles(&s);
     } else {

@@ -3,7 +3,8 @@
  * stage_rings.c (buffers, barriers and their depth), stage_roles.c (producer and consumer),
  * stage_shares.c (their warps and registers), stage_teams.c (teams of consumers), stage_copies.c
  * (rings that threads fill, without roles), stage_ahead.c (loads a step ahead, likewise),
- * stage_dot.c (products from shared memory), stage_views.c (views that the engine does not bring).
+ * stage_dot.c (products from shared memory), stage_views.c (views that the engine does not bring),
+ * stage_direct.c (products without shared memory).
  * Room-private. */
 #ifndef TESSERA_PASSES_STAGE_H
 #define TESSERA_PASSES_STAGE_H
@@ -66,6 +67,7 @@ typedef struct Stager {
     int n_stored;
     bool group; /* groups of warps multiply here */
     bool roles, persistent;
+    bool swizzle; /* tiles of shared memory are */
     int teams;            /* of the consumer's warps, each with tiles of its own; 1: none */
     Op *team_loop;        /* in which a team multiplies, or NULL */
     Value *number;        /* i32: how many of the block\'s tiles come before a team\'s, or NULL */
@@ -117,9 +119,15 @@ bool stage_by_group(const Stager *s, const Op *dot);
 bool stage_stays(const Stager *s, const Op *dot, int side);
 /* Rewrites one product to read shared memory; `s->items` say which operands are there already. */
 void stage_dot(Stager *s, Op *dot);
+/* The product, when it is done. */
+Op *stage_settled(Stager *s, Builder *b, Value *unsettled);
+/* `copy none` (stage_direct.c): the product becomes a loop over k in which threads load what they
+ * multiply. May all of these? Else it is an error. */
+bool stage_may_direct(Stager *s, Op *const *dots, int n);
+void stage_direct(Stager *s, Op *dot);
 /* Products that do not need each other settle together (stage_settle.c). */
 void stage_settle(Func *func);
-/* Loops whose operands pass through registers, a step ahead of the products of single warps. */
+/* Loops whose operands pass through registers, a step ahead of the products. */
 void stage_ahead(Stager *s);
 /* Can threads copy it ahead, past their registers? Elements that they take at once; 0: they
  * cannot. */

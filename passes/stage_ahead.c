@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products of single warps whose operands pass through registers: what a step multiplies was loaded
+/* Products whose operands pass through registers: what a step multiplies was loaded
  * while the step before it multiplied.
  *
  *   %r = for lo, hi, %z                  for lo, min(lo + 64, hi) { shared_store %sa[0], … }
@@ -12,6 +12,7 @@
  *                                        %r = if lo < hi { dot %sa[%j], %sb[%j], %s } else { %s }
  *
  * Two slots of shared memory: what is stored was read a step ago, and threads meet once a step.
+ * Groups of warps settle their product before they store, and fence what they stored.
  * What is worked out between a load and its product comes behind the products. Only for loops in
  * which the products' operands, and nothing else, follow from the step. */
 #include "passes/stage.h"
@@ -39,6 +40,8 @@ typedef struct Ahead {
     Value *values[MOST_TILES], *tiles[MOST_TILES]; /* that are stored, and where */
     int n_tiles;
     int64_t bytes; /* of a slot of all of them */
+    bool single;   /* units of single warps multiply; else groups of warps, or threads */
+    bool group;
     Type position;
 } Ahead;
 
@@ -159,9 +162,12 @@ static bool takes_products(Ahead *a)
             continue;
         }
         const Unit *unit = op->kind == OP_DOT ? product_unit(a->func, op) : NULL;
-        bool product = unit && unit_warps(unit) == 1 && takes_operand(a, op->operands[0]) &&
+        bool dot = op->kind == OP_DOT;
+        bool product = dot && !(unit && unit->most_k) && takes_operand(a, op->operands[0]) &&
                        takes_operand(a, op->operands[1]);
-        if (!takes_step(a, op) || (op->kind == OP_DOT && !product)) {
+        a->single = a->single || (unit && unit_warps(unit) == 1);
+        a->group = a->group || (unit && unit_warps(unit) > 1);
+        if (!takes_step(a, op) || (dot && !product)) {
             return false;
         }
     }
@@ -178,17 +184,27 @@ static bool loads_something(const Ahead *a)
     return false;
 }
 
+static const char *why_slots(const Ahead *a, bool fits, int64_t both)
+{
+    if (!a->single && !a->group) {
+        return "other blocks of a multiprocessor multiply while one waits: tiles that are loaded "
+               "ahead would take registers from them";
+    }
+    return arena_printf(a->func->arena,
+                        fits ? "a step's tiles are loaded while the one before it multiplies: "
+                               "%lld bytes"
+                             : "two slots of tiles are more than there is room for: %lld bytes",
+                        (long long)both);
+}
+
 static bool is_wanted(Ahead *a)
 {
     Func *func = a->func;
     int64_t both = SLOTS * a->bytes, room = func->target->shared_bytes - LEFT_BYTES;
     bool fits = a->s->shared_bytes + both <= room;
-    int64_t slots = schedule_number(func, "pipeline", "", fits ? SLOTS : 1,
-                                    fits ? "a step's tiles are loaded while the one before it "
-                                           "multiplies: %lld bytes"
-                                         : "two slots of tiles are more than there is room for: "
-                                           "%lld bytes",
-                                    (long long)both);
+    int64_t slots =
+        schedule_number(func, "pipeline", "", fits && (a->single || a->group) ? SLOTS : 1, "%s",
+                        why_slots(a, fits, both));
     const Line *given = schedule_given(func, "pipeline", "");
     if (given && (slots < 1 || slots > SLOTS)) {
         diag_error(func->diags, ERR_PIPELINE, given->span,
@@ -220,6 +236,9 @@ static void store_tiles(Ahead *a, Builder *b, const CloneMap *map, Value *positi
         Value *operands[] = {a->tiles[i], position, NULL, NULL, clone_get(map, a->values[i])};
         build_op(b, OP_SHARED_STORE, 5, operands, 0, NULL, 0);
     }
+    if (a->group) {
+        build_plain(b, OP_FENCE_ASYNC);
+    }
 }
 
 /* The product of the tiles at a position. */
@@ -234,7 +253,8 @@ static void build_product(Ahead *a, Builder *b, CloneMap *map, Op *dot, Value *p
     }
     bool onto = dot->n_operands > 2;
     operands[8] = onto ? clone_get(map, dot->operands[2]) : NULL;
-    Op *product = build_op(b, OP_DOT, onto ? 9 : 8, operands, 1, &dot->results[0]->type, 0);
+    OpKind kind = a->group ? OP_DOT_ASYNC : OP_DOT;
+    Op *product = build_op(b, kind, onto ? 9 : 8, operands, 1, &dot->results[0]->type, 0);
     if (transposed[0]) {
         op_set_int(a->func, product, ATTR_TA, 1);
     }
@@ -242,10 +262,11 @@ static void build_product(Ahead *a, Builder *b, CloneMap *map, Op *dot, Value *p
         op_set_int(a->func, product, ATTR_TB, 1);
     }
     const Unit *unit = product_unit(a->func, dot);
-    op_set_word(a->func, product, ATTR_UNIT, unit->word);
-    if (unit->operands == DT_TF32) {
+    op_set_word(a->func, product, ATTR_UNIT, unit ? unit->word : "fma");
+    if (unit && unit->operands == DT_TF32) {
         op_set_word(a->func, product, ATTR_PRECISION, "tf32");
     }
+    product = a->group ? stage_settled(a->s, b, product->results[0]) : product;
     product->results[0]->name = dot->results[0]->name;
     clone_map_value(map, dot->results[0], product->results[0]);
 }
@@ -357,6 +378,8 @@ static void run_ahead(Ahead *a)
         Type type = a->values[i]->type;
         a->tiles[i] = shared_tile(a->s, &top, type->dtype, SLOTS, poly_capacity(type->dims[0]),
                                   poly_capacity(type->dims[1]));
+        const Op *load = a->values[i]->def;
+        a->tiles[i]->name = load->kind == OP_LOAD ? load->operands[0]->name : NULL;
     }
     Value *lo = for_lo(a->loop);
     Value *hi = build_binary(&b, OP_MIN, for_hi(a->loop),

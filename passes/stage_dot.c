@@ -10,7 +10,7 @@ Value *shared_tile(Stager *s, Builder *at, DType dtype, int64_t slots, int64_t r
 {
     Type type = type_shared(s->func, dtype, 3, (int64_t[]){slots, rows, cols});
     Op *op = build_op(at, OP_SHARED, 0, NULL, 1, &type, 0);
-    op_set_int(s->func, op, ATTR_SWIZZLE, swizzle_for(cols * dtype_bytes(dtype)));
+    op_set_int(s->func, op, ATTR_SWIZZLE, s->swizzle ? swizzle_for(cols * dtype_bytes(dtype)) : 0);
     s->shared_bytes += slots * rows * cols * dtype_bytes(dtype);
     return op->results[0];
 }
@@ -189,6 +189,7 @@ static void add_operand(Stager *s, Operands *o, Op *dot, int side, Builder *befo
         value = item->rounded ? build_unary(&at, OP_TF32, value) : value;
     }
     Value *shared = stored_tile(s, &at, value, group);
+    shared->name = item && !shared->name ? item->load->operands[0]->name : shared->name;
     add_shared(o, shared, zero_position(before));
 }
 
@@ -222,7 +223,7 @@ static Op *build_product(Stager *s, Builder *b, Op *dot, OpKind kind)
     return product;
 }
 
-static Op *build_settle(Stager *s, Builder *b, Value *unsettled)
+Op *stage_settled(Stager *s, Builder *b, Value *unsettled)
 {
     Op *settle = build_op(b, OP_SETTLE, 1, &unsettled, 1, &unsettled->type, 0);
     op_set_int(s->func, settle, ATTR_PENDING, 0);
@@ -235,7 +236,7 @@ void stage_dot(Stager *s, Op *dot)
     bool group = stage_by_group(s, dot);
     Op *product = build_product(s, &b, dot, group ? OP_DOT_ASYNC : OP_DOT);
     if (group) {
-        product = build_settle(s, &b, product->results[0]);
+        product = stage_settled(s, &b, product->results[0]);
     }
     if (dot->n_operands == 3 && adds_apart(s, dot)) {
         product = build_binary(&b, OP_ADD, dot->operands[2], product->results[0])->def;

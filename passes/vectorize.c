@@ -7,7 +7,8 @@
  * The widest that the layout holds contiguously, that is aligned by what is known of extents and
  * starts, and that no guard can cut: a guarded vector lies inside or outside as a whole, so its
  * first element's check is the check of all. Of an index: how many of a thread's registers lie side
- * by side from a multiple of as many on.
+ * by side from a multiple of as many on. Where the user caps the width, so are accesses of shared
+ * memory by threads.
  *
  * Copies past registers have what `stage` gave them.
  *
@@ -115,6 +116,31 @@ static void set_vector(Op *op, void *user)
     }
 }
 
+/* What a unit of whole warps or the copy engine reads and writes is not of single threads. */
+static void find_unit_read(Op *op, void *user)
+{
+    Value **shared = user;
+    bool product = op->kind == OP_DOT || op->kind == OP_DOT_ASYNC;
+    const char *unit = product ? op_word(op, ATTR_UNIT) : NULL;
+    for (int nth = 0; unit && !text_same(unit, "fma") && nth < 2; nth++) {
+        *shared = op_access_nth(op, nth).memory == *shared ? NULL : *shared;
+    }
+}
+
+/* Threads take no more of shared memory at a time than the user says. */
+static void set_shared_vector(Op *op, void *user)
+{
+    const Vectorizer *v = user;
+    if (op->kind != OP_SHARED) {
+        return;
+    }
+    Value *shared = op->results[0];
+    block_walk(op->parent, find_unit_read, &shared);
+    if (shared) {
+        op_set_int(v->func, op, ATTR_VECTOR, v->cap);
+    }
+}
+
 static void check_cap(Vectorizer *v)
 {
     int64_t most = 2 * v->func->target->vector_bytes; /* of halves of a byte */
@@ -146,4 +172,7 @@ void pass_vectorize(Func *func)
                             func->target->name, func->target->vector_bytes);
     check_cap(&v);
     func_walk(func, set_vector, &v);
+    if (schedule_given(func, "vector", "")) {
+        func_walk(func, set_shared_vector, &v);
+    }
 }

@@ -55,8 +55,9 @@ static bool lower(Compilation *c)
         return false;
     }
     const int64_t *sizes = sizes_by_id(c->func, options->sizes, options->n_sizes);
-    const char *target = c->target ? c->target->name : "";
-    return frontend_schedule(module, kernel, c->func, target, sizes) &&
+    const char *target = c->target ? c->target->name : "", *chosen;
+    return lines_name(c->func, options->lines, options->n_lines, &chosen) &&
+           frontend_schedule(module, kernel, c->func, target, sizes, chosen) &&
            frontend_choices(module, kernel, c->func, target, sizes, &c->choices);
 }
 

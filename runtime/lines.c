@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Schedule lines from the command line or the API, in the syntax of a source's schedule block:
- * "tile M 128, N 256", "warps 8 producer 4". */
+ * "tile M 128, N 256", "warps 8 producer 4"; or the name of one of its schedules. */
 #include "frontend/errors.h"
 #include "runtime/runtime.h"
 
@@ -145,6 +145,12 @@ static bool give_one(const Said *said, const LineKind *kind, Words *words)
     return true;
 }
 
+/* One word that is no key: which of the source's named schedules is meant (frontend/schedule.c). */
+static bool is_name(const Said *said, const Words *words)
+{
+    return said->origin == LINE_COMMAND && words->n == 1 && !schedule_kind(words->items[0]);
+}
+
 static bool give_line(const Said *said)
 {
     Words words = {.n = 0};
@@ -152,6 +158,9 @@ static bool give_line(const Said *said)
         return false;
     }
     const LineKind *kind = schedule_kind(words.items[words.at++]);
+    if (is_name(said, &words)) {
+        return true;
+    }
     if (!kind) {
         return complain(said, "no such key:", words.items[0]);
     }
@@ -187,6 +196,25 @@ bool lines_give(Func *func, const char *const *lines, size_t n)
         ok = give_line(&(Said){func, lines[i], LINE_COMMAND, SPAN_NONE, NULL}) && ok;
     }
     return ok;
+}
+
+bool lines_name(Func *func, const char *const *lines, size_t n, const char **name)
+{
+    *name = NULL;
+    for (size_t i = 0; i < n; i++) {
+        Said said = {func, lines[i], LINE_COMMAND, SPAN_NONE, NULL};
+        Words words = {.n = 0};
+        if (!split(&said, &words)) {
+            return false;
+        }
+        if (is_name(&said, &words)) {
+            if (*name && !text_same(*name, words.items[0])) {
+                return complain(&said, "another schedule was chosen already:", *name);
+            }
+            *name = words.items[0];
+        }
+    }
+    return true;
 }
 
 bool line_pin(Func *func, const char *line, Span span, const char *where)

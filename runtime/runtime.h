@@ -250,6 +250,8 @@ void compilation_record(Compilation *c, const char *pass);
 /* facts.c */
 bool facts_give(Func *func, const TesseraOptions *options, const Target *target);
 bool lines_give(Func *func, const char *const *lines, size_t n); /* lines.c */
+/* The name of a schedule among them, or NULL; false: several. */
+bool lines_name(Func *func, const char *const *lines, size_t n, const char **name);
 /* One that is pinned; where: for people. */
 bool line_pin(Func *func, const char *line, Span span, const char *where);
 void lines_warn_unused(Func *func);

@@ -135,6 +135,7 @@ SharedTile gpu_shared_tile(GpuEmitter *em, const Access *access)
     tile.elem_bytes = dtype_bytes(type->dtype);
     tile.swizzle = (int)op_int(op, ATTR_SWIZZLE, 0);
     tile.skew = (int)op_int(op, ATTR_SKEW, 0);
+    tile.most = (int)op_int(op, ATTR_VECTOR, 0);
     for (int axis = 1; axis + 1 < type->rank; axis++) {
         tile.rows *= gpu_extent(em, type, axis);
     }
@@ -224,7 +225,8 @@ int gpu_shared_vector(const SharedTile *tile)
     while (bytes > tile->elem_bytes && pitch % bytes) {
         bytes /= 2;
     }
-    return bytes / tile->elem_bytes * (tile->packed ? 2 : 1);
+    int fits = bytes / tile->elem_bytes * (tile->packed ? 2 : 1);
+    return tile->most && tile->most < fits ? tile->most : fits;
 }
 
 /* Elements of four bits in a byte each. Not as a vector: of its bytes' lower halves LLVM makes

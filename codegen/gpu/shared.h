@@ -11,6 +11,7 @@ typedef struct SharedTile {
     LLVMValueRef base;
     int64_t rows, cols;
     int elem_bytes, swizzle, skew;
+    int most; /* elements of an access; 0: as many as fit */
     DType dtype;
     bool packed; /* two elements a byte; columns count elements */
 } SharedTile;

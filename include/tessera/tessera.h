@@ -237,7 +237,7 @@ typedef struct TesseraOptions {
      * `@4` where addresses are multiples of 4 bytes only. */
     const TesseraPair *strides;
     size_t n_strides;
-    const char *const *lines; /* lines of a schedule: "tile M 128, N 256" */
+    const char *const *lines; /* lines of a schedule: "tile M 128, N 256"; or the name of one */
     size_t n_lines;
     int optimize; /* 0: as normal; 1…3: LLVM's level; -1: its level 0 */
     bool wide;    /* of tessera_interpret: all floats are f64, those of the arguments, too */

@@ -49,6 +49,7 @@ void access_request(Tally *tally, AccessReport *report, const Request *request, 
     }
     int sectors = request_sectors(request, tally->sector, &least);
     report->sectors += times * sectors;
+    report->first += times * request_first(request);
     report->least_sectors += times * least;
     keep_sample(report, request, sectors);
 }
@@ -166,7 +167,8 @@ int shared_most(const Access *access)
     while (bytes > elem && pitch % bytes) {
         bytes /= 2;
     }
-    return bytes / elem;
+    int most = (int)op_int(access->memory->def, ATTR_VECTOR, bytes / elem);
+    return most < bytes / elem ? most : bytes / elem;
 }
 
 /* ---- global memory ---- */

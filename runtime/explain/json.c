@@ -199,6 +199,10 @@ static void launch_json(Json *j, const Report *report, const LaunchReport *launc
         roofline(j, launch);
         totals(j, launch);
     }
+    if (launch->predicted > 0) {
+        number(j, "predicted_seconds", launch->predicted);
+        words(j, "predicted_limiter", launch->limiter);
+    }
     if (launch->product.op) {
         product(j, &launch->product);
     }

@@ -18,7 +18,7 @@
 #include <math.h>
 
 /* Where no rates of a target are known: those of the generation that most were measured on. */
-static const double CLOCK = 1.5e9, UNIT_BYTES = 64, START = 3500;
+static const double CLOCK = 1.5e9, UNIT_BYTES = 64, START = 3500, LANES = 128;
 static const double MEMORY_LATENCY = 700e-9, REACHED = 0.93; /* of the bandwidth, at best */
 static const double WARP_TURNS = 4; /* accesses of a warp that are under way at once */
 
@@ -57,6 +57,14 @@ static Gpu gpu_of(const Report *report)
         gpu.start = rates->start / gpu.clock;
     }
     return gpu;
+}
+
+/* While the matrix units rest, power allows the highest clock: that of the part's f32 rate. */
+static double thread_clock(const Report *report)
+{
+    const Rates *rates = rates_of(report->target);
+    double lanes = rates ? rates->lanes : LANES;
+    return report->part->flops32 * 1e12 / (2 * lanes * report->target->units);
 }
 
 /* How much longer than if all multiprocessors had as much to do. */
@@ -104,18 +112,37 @@ static double memory_time(const Report *report, const LaunchReport *launch, cons
     return launch->roofline.memory_seconds / (share * busy);
 }
 
-static double gpu_launch(const Report *report, const LaunchReport *launch)
+/* Products whose operands no engine brings, of counted accesses: registers, shared memory and
+ * caches have more to do than memory. */
+static bool multiplies(const Report *report, const LaunchReport *launch)
+{
+    const Roofline *r = &launch->roofline;
+    bool fma = launch->product.op && !launch->product.modelled;
+    return !report->input->brief && !launch->plan->persistent && launch->blocks > 0 &&
+           launch->warps > 0 && (fma || (!r->memory_bound && r->asked_read > 4 * r->read));
+}
+
+static double gpu_launch(const Report *report, const LaunchReport *launch, const char **limiter)
 {
     const Roofline *r = &launch->roofline;
     Gpu gpu = gpu_of(report);
     double even = imbalance(launch, gpu.units);
     if (launch->product.modelled) {
+        *limiter = launch->product.limiter;
         /* Slots of a ring hide what a step waits for: one hides nothing. */
         double slots = launch->product.slots > 0 ? launch->product.slots : 1;
         return launch->product.cycles / gpu.clock * (1 + 0.3 / (slots * slots)) + gpu.start;
     }
     double asked = r->asked_read + r->asked_written;
     double cache = gpu.unit_bytes * gpu.units * gpu.clock;
+    if (multiplies(report, launch)) {
+        Pipes pipes = pipes_of(report, launch);
+        double clock = r->matrix_flops > 0 ? gpu.clock : thread_clock(report);
+        double parts[] = {memory_time(report, launch, &gpu), even * pipes.cycles / clock};
+        *limiter = parts[0] > parts[1] ? "memory" : pipes.limiter;
+        return together(parts, 2) + gpu.start;
+    }
+    *limiter = NULL;
     double times[] = {memory_time(report, launch, &gpu), even * asked / cache,
                       even * 1.2 * r->compute_seconds};
     return together(times, 3) + gpu.start;
@@ -189,6 +216,13 @@ static double cpu_launch(const Report *report, const LaunchReport *launch, int t
     return even * work / at_once + rounds * BLOCK_SECONDS + LAUNCH_SECONDS;
 }
 
+void predict_make(const Report *report, LaunchReport *launch)
+{
+    if (report->part && report->sized && launch->blocks > 0 && rates_of(report->target)) {
+        launch->predicted = gpu_launch(report, launch, &launch->limiter);
+    }
+}
+
 Predicted report_predict(const Report *report, int threads)
 {
     Predicted all = {0};
@@ -198,8 +232,9 @@ Predicted report_predict(const Report *report, int threads)
         if (launch->blocks == 0) {
             continue;
         }
-        all.seconds +=
-            report->part ? gpu_launch(report, launch) : cpu_launch(report, launch, threads);
+        const char *limiter;
+        all.seconds += report->part ? gpu_launch(report, launch, &limiter)
+                                    : cpu_launch(report, launch, threads);
         all.roof += r->memory_bound ? r->memory_seconds : r->compute_seconds;
     }
     return all;

@@ -12,7 +12,11 @@ enum { GROUP_ROWS = 64, MOST_COLUMNS = 256, DEPTH = 16, MOST_LOSS = 20 /* percen
 static void find_product(Op *op, void *user)
 {
     ProductReport *product = user;
-    if (op->kind == OP_DOT_ASYNC || op->kind == OP_DOT) {
+    bool dot = op->kind == OP_DOT_ASYNC || op->kind == OP_DOT;
+    if (dot && product->op && op_enclosing(product->op, OP_FOR) && !op_enclosing(op, OP_FOR)) {
+        return; /* of the last step, behind the loop */
+    }
+    if (dot) {
         const Op *last = product->op;
         bool same = !last || (op->parent == last->parent && op->kind == last->kind &&
                               op->results[0]->type == last->results[0]->type);
@@ -138,12 +142,15 @@ static bool measure(const Report *report, const LaunchReport *launch, ProductRep
     *size = (ProductSize){.m = whole[0],
                           .n = whole[1],
                           .k = whole[2],
-                           .rounds = count_rounds(report, loop),
-                           .left_lines = lines_of(launch, op, 0),
-                           .right_lines = lines_of(launch, op, 1),
-                           .dots = product->n,
+                          .rounds = count_rounds(report, loop),
+                          .left_lines = lines_of(launch, op, 0),
+                          .right_lines = lines_of(launch, op, 1),
+                          .dots = product->n,
                           .bytes = dtype_bytes(access.memory->type->dtype),
                           .ops = product->ops};
+    if (size->left_lines == 0 && size->right_lines == 0) {
+        return false; /* threads bring the operands: pipes.c */
+    }
     int64_t each = ((whole[0] - 1) / tiles->m + 1) * ((whole[1] - 1) / tiles->n + 1) * shares;
     size->batch = count / each > 0 ? count / each : 1;
     return true;

@@ -448,6 +448,7 @@ static void make_launch(Report *report, const Op *op, int nth)
         roofline_make(report, report->input->sizes, launch);
     }
     product_make(report, launch, tiles_of(report, launch->plan));
+    predict_make(report, launch);
     advice_make(report, launch);
 }
 

@@ -92,6 +92,7 @@ typedef struct AccessReport {
     const char *why_width, *guard;
     double requests;           /* of warps */
     double sectors;            /* of global memory */
+    double first;              /* turns of the first-level cache */
     double least_sectors;      /* that would do for these bytes */
     double turns, least_turns; /* of shared memory: wavefronts */
     double moved;              /* bytes that threads, or the copy engine, ask for */
@@ -197,6 +198,8 @@ typedef struct LaunchReport {
     Roofline roofline;
     ProductReport product;
     HostReport host;
+    double predicted;    /* seconds, by the model; 0: not known */
+    const char *limiter; /* what takes most of them; NULL: not known */
     struct {
         const char **items;
         size_t n, cap;

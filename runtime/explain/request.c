@@ -74,3 +74,11 @@ int request_turns(const Request *request, int *least)
     }
     return turns;
 }
+
+int request_first(const Request *request)
+{
+    enum { LINE_BYTES = 128, LOOKUPS = 4 };
+    int least, lines = request_sectors(request, LINE_BYTES, &least);
+    int lookups = (lines + LOOKUPS - 1) / LOOKUPS, turns = request_turns(request, &least);
+    return turns > lookups ? turns : lookups;
+}

@@ -14,4 +14,8 @@ int request_turns(const Request *request, int *least);
 /* Lanes of such a group. */
 int request_group(const Request *request);
 
+/* Turns of the first-level cache: its lines lie over the same banks as shared memory does, and it
+ * looks up four of them at a time. */
+int request_first(const Request *request);
+
 #endif

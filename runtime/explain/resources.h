@@ -10,6 +10,16 @@ void occupancy_make(const Report *report, LaunchReport *launch);
 void roofline_make(const Report *report, const int64_t *sizes, LaunchReport *launch);
 /* product.c */
 void product_make(const Report *report, LaunchReport *launch, int64_t tiles);
+/* pipes.c: cycles of a multiprocessor, of what all of them share evenly. */
+typedef struct Pipes {
+    double issue, matrix, first, shared, unit, second; /* unit: what it reads of shared memory */
+    double cycles;                                     /* of all, with what blocks wait for */
+    const char *limiter;
+} Pipes;
+/* Of a launch without copies by the engine, whose accesses are counted. */
+Pipes pipes_of(const Report *report, const LaunchReport *launch);
+/* predict.c: seconds, and what takes most of them, of GPUs whose rates and sizes are known. */
+void predict_make(const Report *report, LaunchReport *launch);
 void advice_make(const Report *report, LaunchReport *launch);
 
 #endif

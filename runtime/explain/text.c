@@ -84,6 +84,15 @@ static void roof(const Report *report, const LaunchReport *launch, Text *out)
     text_char(out, '\n');
 }
 
+static void expected(const LaunchReport *launch, Text *out)
+{
+    if (launch->predicted > 0) {
+        text_add(out, "#   the model expects ");
+        seconds(out, launch->predicted);
+        text_printf(out, launch->limiter ? ", limited by %s\n" : "\n", launch->limiter);
+    }
+}
+
 static void product(const LaunchReport *launch, Text *out)
 {
     const ProductReport *p = &launch->product;
@@ -165,6 +174,7 @@ void report_text(const Report *report, Text *out)
         resident(report, launch, out);
         roof(report, launch, out);
         product(launch, out);
+        expected(launch, out);
         accesses(report, launch, out);
         if (launch->uncertain) {
             text_add(out, "#   some of its branches or loops depend on data: counted as if each "

@@ -283,6 +283,14 @@ case(
     types=("f32", "bf16", "f16"),
 )
 case(
+    "ladder",
+    PRODUCTS,
+    lambda rng, s: {"a": normal(rng, s["M"], s["K"]), "b": normal(rng, s["N"], s["K"])},
+    lambda a, b: {"": a @ b.T},
+    1e-5,
+    types=("f32", "bf16", "f16"),
+)
+case(
     "batched",
     [{"B": b, **s} for b, s in zip((1, 3, 2, 5), PRODUCTS)],
     lambda rng, s: {

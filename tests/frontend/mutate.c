@@ -163,7 +163,7 @@ static void lower(Module *module, const KernelSignature *kernel)
     }
     Func *func = frontend_lower(module, kernel, given, n);
     if (func) {
-        frontend_schedule(module, kernel, func, "sm_90a", NULL);
+        frontend_schedule(module, kernel, func, "sm_90a", NULL, NULL);
     }
 }
 

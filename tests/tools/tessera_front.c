@@ -63,7 +63,8 @@ static void dump_kernel(Module *module, const KernelSignature *kernel, const Opt
                         Text *out)
 {
     Func *func = frontend_lower(module, kernel, options->bindings, options->n);
-    if (func && frontend_schedule(module, kernel, func, options->target, NULL) && !options->quiet) {
+    bool good = func && frontend_schedule(module, kernel, func, options->target, NULL, NULL);
+    if (good && !options->quiet) {
         print_func(func, out);
     }
 }

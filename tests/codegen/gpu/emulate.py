@@ -374,7 +374,7 @@ def read_test(options, folder):
     wanted = dict(re.findall(r"^; WANT (\w+): (.*)$", text, flags=re.M))
     wanted.update(want.split(": ", 1) for want in options.want)
     for word in options.words:
-        old, new = word.split("=")
+        old, new = word.split("=", 1)
         text = re.sub(rf"\b{old}\b", new, text)
     path = os.path.join(folder, "test.ir")
     with open(path, "w") as file:
