@@ -242,6 +242,20 @@ static void emit_arrive(GpuEmitter *em, const Op *op)
     emit_one_arrival(em, slot, LLVMBuildICmp(em->builder, LLVMIntEQ, who, gpu_i32(em, 0), ""));
 }
 
+/* ---- launches ---- */
+
+void hopper_launches_wait(GpuEmitter *em)
+{
+    gpu_asm(em, LLVMVoidTypeInContext(em->context), "griddepcontrol.wait;", "~{memory}", true, 0,
+            NULL);
+}
+
+void hopper_launches_next(GpuEmitter *em)
+{
+    gpu_asm(em, LLVMVoidTypeInContext(em->context), "griddepcontrol.launch_dependents;",
+            "~{memory}", true, 0, NULL);
+}
+
 /* ---- roles ---- */
 
 /* Registers that a thread has at the kernel's entry: all of them, dealt evenly. */

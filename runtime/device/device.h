@@ -48,6 +48,7 @@ typedef struct DeviceKernel {
     void *function;
     const char *symbol; /* the plan's; for messages */
     int threads, shared_bytes, cluster;
+    bool early; /* see PlanLaunch */
 } DeviceKernel;
 
 enum { DEVICE_MAP_BYTES = 128 };

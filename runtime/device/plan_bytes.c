@@ -5,7 +5,7 @@
 
 /* Whoever adds a member adds it here, too. */
 _Static_assert(sizeof(PlanSize) == 72 && sizeof(PlanParam) == 112 && sizeof(PlanScratch) == 32 &&
-                   sizeof(PlanMap) == 208 && sizeof(PlanLaunch) == 64 &&
+                   sizeof(PlanMap) == 208 && sizeof(PlanLaunch) == 72 &&
                    sizeof(PlanMessage) == 48 && sizeof(Plan) == 112,
                "a member of the plan is not in its bytes");
 
@@ -145,6 +145,8 @@ static void pass_launch(Way *way, const Plan *plan, PlanLaunch *launch)
     pass_int(way, &launch->blocks_per_unit, 0, INT32_MAX);
     pass_i64(way, &launch->most_tiles);
     pass_int(way, &launch->cluster, 0, INT32_MAX);
+    pass_bool(way, &launch->early);
+    pass_bool(way, &launch->beside);
     launch->args = pass_items(way, launch->args, &launch->n_args, sizeof *launch->args);
     for (int i = 0; i < launch->n_args; i++) {
         pass_arg(way, plan, &launch->args[i]);
