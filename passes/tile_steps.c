@@ -27,7 +27,7 @@ int64_t tile_checked_warps(Func *func, int64_t derived, const char *reason)
 {
     int64_t most = func->target->max_threads / func->target->warp;
     int64_t warps = schedule_number(func, "warps", "", derived, "%s", reason);
-    if (warps < 1 || warps > most || (warps & (warps - 1))) {
+    if (warps < 1 || warps > most || ((warps & (warps - 1)) && warps != derived)) {
         const Line *line = schedule_given(func, "warps", "");
         Diag *d =
             diag_error(func->diags, ERR_WARPS, line ? line->span : SPAN_NONE,
