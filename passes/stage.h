@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stage, in parts: stage.c (which operands of products go through shared memory, and how),
- * stage_rings.c (buffers, barriers and their depth), stage_roles.c (producer and consumer),
- * stage_join.c (products that share an
- * instruction), stage_shares.c (their warps and registers), stage_teams.c (teams of consumers), stage_ahead.c
- * (loads a step ahead, without roles), stage_dot.c (products from shared memory), stage_views.c
- * (views that the engine does not bring). Room-private. */
+ * stage_rings.c (buffers, barriers and their depth), stage_join.c (products that share an
+ * instruction), stage_roles.c (producer and consumer), stage_shares.c (their warps and registers),
+ * stage_teams.c (teams of consumers), stage_ahead.c (loads a step ahead, without roles),
+ * stage_dot.c (products from shared memory), stage_views.c (views that the engine does not bring).
+ * Room-private. */
 #ifndef TESSERA_PASSES_STAGE_H
 #define TESSERA_PASSES_STAGE_H
 
