@@ -82,9 +82,52 @@ static void add(Starter *s, const Touched *own)
     s->touched.says |= own->says;
 }
 
+typedef struct Walk {
+    const Op *tiles; /* the first of a launch, or NULL */
+} Walk;
+
+static void find_tiles(Op *op, void *user)
+{
+    Walk *walk = user;
+    walk->tiles = walk->tiles ? walk->tiles : op->kind == OP_TILES ? op : NULL;
+}
+
+/* Tiles that are walked, where that is known; else 0. */
+static int64_t count_tiles(const Op *tiles)
+{
+    const Attr *dims = op_attr(tiles, ATTR_DIMS), *steps = op_attr(tiles, ATTR_STEPS);
+    int64_t all = 1;
+    for (int i = 0; i < dims->n; i++) {
+        int64_t most = poly_most(dims->dims[i]), step = steps->ints[i] > 0 ? steps->ints[i] : 1;
+        if (most == INT64_MAX || __builtin_mul_overflow(all, (most - 1) / step + 1, &all)) {
+            return 0;
+        }
+    }
+    return all;
+}
+
+/* Does the launch leave an eighth of the multiprocessors idle, each of which has room for one of
+ * its blocks? Those that were idle before get its first blocks if it begins early, the others come
+ * where there is room first, and parts of the device that share a way to the second-level cache get
+ * more of them than others. All at once they are dealt out evenly. */
+static bool leaves_idle(const Func *func, const Op *launch)
+{
+    Walk walk = {NULL};
+    if (!op_int(launch, ATTR_PERSISTENT, 0) || op_int(launch, ATTR_BLOCKS, 1) > 1) {
+        return false;
+    }
+    block_walk(launch->regions[0], find_tiles, &walk);
+    int64_t tiles = walk.tiles ? count_tiles(walk.tiles) : 0;
+    return tiles > 0 && 8 * tiles <= 7 * (int64_t)func->target->units;
+}
+
 static void set_waits(Func *func, Op *launch, Starter *s, bool first)
 {
     Touched own = touched_by(func, launch);
+    if (leaves_idle(func, launch)) {
+        s->touched = own;
+        return;
+    }
     bool waits = first || needs(s, &own);
     op_set_word(func, launch, ATTR_WAITS, waits ? "first" : "last");
     if (waits) {

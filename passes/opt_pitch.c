@@ -28,8 +28,7 @@ enum {
     ROW_BYTES =
         128, /* the engine wants 16; what it brings of a row is then one line of the cache */
     LEAST_USES = 128,    /* of each element */
-    LEAST_WORK = 1 << 28, /* multiplications */
-    PASSING_BYTES = 32 << 20 /* of more, not all stays in the second-level cache with its copy */
+    LEAST_WORK = 1 << 28 /* multiplications */
 };
 
 typedef struct Operand {
@@ -139,9 +138,6 @@ static Value *pitched_copy(Func *func, const Value *tensor)
         func->body->first ? build_before(func, func->body->first) : build_at_end(func, func->body);
     Value *all = build_load(&b, (Value *)tensor, WHOLE);
     int64_t multiple = ROW_BYTES / dtype_bytes(tensor->type->dtype);
-    if (times(most_elements(all->type), dtype_bytes(all->type->dtype)) > PASSING_BYTES) {
-        op_set_int(func, all->def, ATTR_PASSING, 1); /* it leaves room for the copy */
-    }
     Value *scratch = func_pitched_scratch(func, all->type, multiple);
     build_store(&b, scratch, WHOLE, all);
     return scratch;

@@ -84,9 +84,9 @@ static Staged *right_item(Stager *s, const Op *dot)
 
 static bool is_wanted(Stager *s)
 {
-    return text_same(schedule_word(s->func, "join", "", "on",
-                                   "products of the same rows: one instruction for the columns of "
-                                   "both reads these once"),
+    return text_same(schedule_word(s->func, "join", "", "off",
+                                   "one instruction for the columns of both products was not "
+                                   "measured to be faster"),
                      "on");
 }
 

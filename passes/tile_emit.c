@@ -206,9 +206,6 @@ static void emit_load(Emitter *e, Frame *frame, const Op *op)
     Value *indices[MAX_RANK];
     emit_indices(e, frame, op, op->results[0], indices);
     Value *value = build_load(&frame->at, op->operands[0], indices);
-    if (op_int(op, ATTR_PASSING, 0)) {
-        op_set_int(e->func, value->def, ATTR_PASSING, 1);
-    }
     clone_map_value(&frame->values, op->results[0], restore_axes(e, frame, op->results[0], value));
 }
 

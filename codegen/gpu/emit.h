@@ -197,7 +197,6 @@ struct GpuEmitter {
     GpuValue *values;    /* by Value.id */
     LLVMValueRef *sizes; /* i64, by DimVar.id (DIM_SIZE) */
     LLVMValueRef log;    /* of print and assert */
-    bool passing;        /* what is loaded now need not stay in caches */
     struct {
         const Layout *layout;
         LLVMValueRef *regs;   /* i1, by register; NULL: all */

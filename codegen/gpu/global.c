@@ -420,7 +420,6 @@ void gpu_emit_load(GpuEmitter *em, const Op *op)
         out->regs[0] = load_scalar(&g);
         return;
     }
-    em->passing = op_int(op, ATTR_PASSING, 0) != 0;
     int length = gpu_access_run(&g);
     bool shifted = op_int(op, ATTR_SHIFTED, 0) && length > 1;
     if (shifted) {
@@ -437,7 +436,6 @@ void gpu_emit_load(GpuEmitter *em, const Op *op)
     for (int r = 0; r < out->n; r++) {
         out->regs[r] = out->regs[gpu_canonical(g.type->layout, r)];
     }
-    em->passing = false;
 }
 
 /* ---- store ---- */

@@ -293,8 +293,7 @@ static LLVMValueRef load_if(GpuEmitter *em, LLVMValueRef condition, LLVMValueRef
     Text text = text_new(em->arena), constraints = text_new(em->arena);
     LLVMValueRef args[6] = {ptr, condition};
     LLVMTypeRef parts[4];
-    text_printf(&text, "@$%d ld.global%s%s%s ", words.n + 1, em->passing ? ".cs" : "",
-                constant ? ".nc" : "", words.suffix);
+    text_printf(&text, "@$%d ld.global%s%s ", words.n + 1, constant ? ".nc" : "", words.suffix);
     add_list(&text, 0, words.n);
     text_printf(&text, ", [$%d];", words.n);
     for (int i = 0; i < words.n; i++) {
