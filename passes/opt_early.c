@@ -14,6 +14,9 @@
  * it. Launches let the next one begin once they have waited, and not before: what runs beside them
  * must not meet what came before them.
  *
+ * Not so products that leave many multiprocessors idle: their blocks are dealt out when all are
+ * free.
+ *
  * Requires layouts (it looks at what is moved to and from memory). Does nothing on targets without
  * such launches. Changes no values. */
 #include "ir/build.h"
