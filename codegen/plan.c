@@ -121,6 +121,12 @@ static void fill_param(Func *func, const Param *from, PlanParam *to)
 
 /* ---- intermediates ---- */
 
+static bool runs_beside(const Op *launch)
+{
+    const char *waits = op_word(launch, ATTR_WAITS);
+    return waits && text_same(waits, "last");
+}
+
 typedef struct Uses {
     const Value *value;
     bool found;
@@ -148,6 +154,9 @@ static void fill_scratch(Func *func, const Value *value, PlanScratch *to)
             to->last = to->first > to->last ? (int)i : to->last;
             to->first = (int)i;
         }
+    }
+    while (to->first > 0 && to->first <= to->last && runs_beside(launches.items[to->first])) {
+        to->first--; /* it may be filled as early */
     }
 }
 
@@ -350,6 +359,8 @@ static void fill_launch(Func *func, const Plan *plan, const Op *launch, size_t i
     to->blocks_per_unit = (int)op_int(launch, ATTR_BLOCKS, 1);
     to->cluster = (int)op_int(launch, ATTR_CLUSTER, 1);
     to->workers = (int)op_int(launch, ATTR_THREADS, 0);
+    to->early = op_word(launch, ATTR_WAITS) != NULL;
+    to->beside = runs_beside(launch);
     fill_axes(func, launch, to);
     fill_args(func, plan, launch, to);
 }

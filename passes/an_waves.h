@@ -13,6 +13,9 @@
 
 typedef struct Target Target;
 
+/* Of a tile that three warp groups share. */
+enum { THIRDS_ROWS = 192, THIRDS_WARPS = 12 };
+
 typedef struct ProductSize {
     int64_t m, n, k, batch; /* of the whole product */
     int64_t rounds;         /* products over k that are summed: the taps of a convolution */
@@ -22,6 +25,7 @@ typedef struct ProductSize {
     bool may_share;                    /* can a second launch add what shares come to? */
     bool apart;                        /* are a step's sums held beside those of all steps? */
     int left_lines, right_lines;       /* of the cache, that 128 bytes of a row take; 0: 1 */
+    bool thirds;                       /* may three warp groups share a tile? */
     int dots;                          /* products of the same extents and left operand */
     int bytes;                         /* of an element of an operand, and of the result */
     int ops;                           /* done with each element of the result */
@@ -31,6 +35,7 @@ typedef struct ProductTiles {
     int64_t m, n, depth;
     int64_t shares; /* of what is contracted, each a tile of its own; 1: none */
     int64_t count;  /* tiles in all */
+    bool thirds;    /* three warp groups share one */
     double cycles;  /* from the first product to the last store */
 } ProductTiles;
 

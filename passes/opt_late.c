@@ -85,6 +85,21 @@ static bool stands_before(const Op *op, const Op *where)
     return op != NULL;
 }
 
+static bool makes_scalar(const Op *op)
+{
+    return op_has(op, TRAIT_PURE) && op->n_regions == 0 && op->n_results == 1 &&
+           type_is_scalar(op->results[0]->type);
+}
+
+/* Numbers that stand at `where` stay: what is brought there may be made of them. */
+static Op *behind_scalars(Op *where, const Op *dot)
+{
+    while (where != dot && makes_scalar(where)) {
+        where = where->next;
+    }
+    return where;
+}
+
 /* Is it there before `where`, or a number that can be made there? */
 static bool is_there(const Late *late, const Value *value, const Op *where)
 {
@@ -92,8 +107,7 @@ static bool is_there(const Late *late, const Value *value, const Op *where)
     if (!op || op->parent != late->block || stands_before(op, where)) {
         return true;
     }
-    bool there = op_has(op, TRAIT_PURE) && op->n_regions == 0 && op->n_results == 1 &&
-                 type_is_scalar(op->results[0]->type);
+    bool there = makes_scalar(op);
     for (int i = 0; i < op->n_operands && there; i++) {
         there = is_there(late, op->operands[i], where);
     }
@@ -139,7 +153,7 @@ static Op *raise(const Late *late, Op *dot, Op *where)
     for (Op *op = where, *next; op != dot; op = next) {
         next = op->next;
         if (op == where && op->kind == OP_WAIT) {
-            where = next; /* it is there already */
+            where = behind_scalars(next, dot); /* it is there already */
         } else if (op->kind == OP_WAIT) {
             bring(late, op, where);
         }
@@ -165,6 +179,7 @@ static void raise_all(const Late *late)
     Op *first = next_dot(late->block->first), *where = first->next;
     for (Op *dot = next_dot(where), *next; dot; dot = next) {
         next = next_dot(dot->next);
+        where = stands_before(where, dot) ? behind_scalars(where, dot) : where;
         if (stands_before(where, dot) && can_rise(late, dot, where)) {
             where = raise(late, dot, where);
         }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stage, in parts: stage.c (which operands of products go through shared memory, and how),
- * stage_rings.c (buffers, barriers and their depth), stage_roles.c (producer and consumer),
- * stage_shares.c (their warps and registers), stage_teams.c (teams of consumers), stage_copies.c
- * (rings that threads fill, without roles), stage_ahead.c (loads a step ahead, likewise),
- * stage_dot.c (products from shared memory), stage_views.c (views that the engine does not bring),
- * stage_direct.c (products without shared memory).
+ * stage_rings.c (buffers, barriers and their depth), stage_join.c (products that share an
+ * instruction), stage_roles.c (producer and consumer), stage_shares.c (their warps and registers),
+ * stage_teams.c (teams of consumers), stage_copies.c (rings that threads fill, without roles),
+ * stage_ahead.c (loads a step ahead, likewise), stage_dot.c (products from shared memory),
+ * stage_views.c (views that the engine does not bring), stage_direct.c (products without shared
+ * memory).
  * Room-private. */
 #ifndef TESSERA_PASSES_STAGE_H
 #define TESSERA_PASSES_STAGE_H
@@ -26,6 +27,8 @@ typedef struct Staged {
     bool bulk;       /* the copy engine can describe it; or a ring of shared memory has it */
     int64_t rows, cols;
     int stream;
+    int parts, part; /* of a ring that two products' right operands share; 0: it has its own */
+    const Op *with;  /* the first of the two */
     Value *shared;
 } Staged;
 
@@ -96,6 +99,10 @@ Value *stage_team_start(Stager *s);
 bool stage_is_plain(const Stager *s, const Value *value);
 /* Of one slot. */
 int64_t stage_item_bytes(const Staged *item);
+/* Finds products that one instruction can multiply (stage_join.c). */
+void stage_join(Stager *s);
+/* The slot of the item's ring, of a position of its stream. */
+Value *stage_place(const Stager *s, Builder *b, const Staged *item, Value *position);
 /* Groups the bulk items into streams. */
 void stage_streams(Stager *s);
 /* Chooses slots, makes buffers and barriers at the launch's start. */

@@ -172,7 +172,8 @@ static void add_operand(Stager *s, Operands *o, Op *dot, int side, Builder *befo
         if (item->mask) {
             mask_tail(s, before, item);
         }
-        add_shared(o, item->shared, s->streams[item->stream].position);
+        Value *position = s->streams[item->stream].position;
+        add_shared(o, item->shared, stage_place(s, before, item, position));
         return;
     }
     if (stage_stays(s, dot, side)) {
@@ -219,6 +220,10 @@ static Op *build_product(Stager *s, Builder *b, Op *dot, OpKind kind)
     op_set_word(s->func, product, ATTR_UNIT, unit ? unit->word : "fma");
     if (unit && unit->operands == DT_TF32) {
         op_set_word(s->func, product, ATTR_PRECISION, "tf32");
+    }
+    const Staged *right = stage_item(s, dot, 1);
+    if (right && right->part) {
+        op_set_int(s->func, product, ATTR_JOINED, 1);
     }
     return product;
 }

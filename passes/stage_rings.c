@@ -34,12 +34,13 @@ int64_t stage_item_bytes(const Staged *item)
 
 static int stream_of(Stager *s, const Staged *item)
 {
+    Op *dot = item->with ? (Op *)(uintptr_t)item->with : item->dot;
     for (int i = 0; i < s->n_streams; i++) {
-        if (s->streams[i].home == item->load->parent && s->streams[i].dot == item->dot) {
+        if (s->streams[i].home == item->load->parent && s->streams[i].dot == dot) {
             return i;
         }
     }
-    s->streams[s->n_streams] = (Stream){.home = item->load->parent, .dot = item->dot, .slots = 1};
+    s->streams[s->n_streams] = (Stream){.home = item->load->parent, .dot = dot, .slots = 1};
     return s->n_streams++;
 }
 
@@ -63,10 +64,11 @@ static void group_items(Stager *s)
     }
 }
 
-static const Staged *item_of(const Stager *s, int stream, int side)
+static const Staged *item_of(const Stager *s, int stream, int side, int part)
 {
     for (int i = 0; i < s->n; i++) {
-        if (s->items[i].bulk && s->items[i].stream == stream && s->items[i].side == side) {
+        if (s->items[i].bulk && s->items[i].stream == stream && s->items[i].side == side &&
+            s->items[i].part == part) {
             return &s->items[i];
         }
     }
@@ -75,8 +77,9 @@ static const Staged *item_of(const Stager *s, int stream, int side)
 
 static bool same_tiles(const Staged *a, const Staged *b)
 {
-    return a == b || (a && b && a->load->operands[0] == b->load->operands[0] &&
-                      a->rows == b->rows && a->cols == b->cols);
+    return a == b ||
+           (a && b && a->parts == b->parts && a->load->operands[0] == b->load->operands[0] &&
+            a->rows == b->rows && a->cols == b->cols);
 }
 
 /* The same tiles of the same tensors, in two loops of the launch's own block: the ring runs on. (In
@@ -86,8 +89,10 @@ static bool can_share(const Stager *s, int a, int b)
     const Block *first = s->streams[a].home, *second = s->streams[b].home;
     return first != second && first->parent && second->parent && first != s->body &&
            second != s->body && first->parent->parent == s->body &&
-           second->parent->parent == s->body && same_tiles(item_of(s, a, 0), item_of(s, b, 0)) &&
-           same_tiles(item_of(s, a, 1), item_of(s, b, 1));
+           second->parent->parent == s->body &&
+           same_tiles(item_of(s, a, 0, 0), item_of(s, b, 0, 0)) &&
+           same_tiles(item_of(s, a, 1, 0), item_of(s, b, 1, 0)) &&
+           same_tiles(item_of(s, a, 1, 1), item_of(s, b, 1, 1));
 }
 
 static bool leads_in(const Stager *s, int leader, const Block *home)
@@ -260,16 +265,22 @@ static void make_buffer(Stager *s, Builder *at, Staged *item)
         return;
     }
     if (stream->leader != item->stream) {
-        item->shared = item_of(s, stream->leader, item->side)->shared;
+        item->shared = item_of(s, stream->leader, item->side, 0)->shared;
         return;
     }
-    item->shared = item->side == SIDE_BESIDE ? shared_row(s, at, item, stream->slots)
-                                             : bulk_tile(s, at, item, stream->slots);
+    if (item->part) {
+        item->shared = item_of(s, item->stream, item->side, 0)->shared;
+        return;
+    }
+    item->shared = item->side == SIDE_BESIDE
+                       ? shared_row(s, at, item, stream->slots)
+                       : bulk_tile(s, at, item, stream->slots * (item->parts ? item->parts : 1));
     item->shared->name = item->load->operands[0]->name;
 }
 
 void stage_streams(Stager *s)
 {
+    stage_join(s);
     group_items(s);
     choose_leaders(s);
 }

@@ -127,7 +127,7 @@ static void produce_load(Producer *p, Builder *b, const Staged *item, Value *pos
         operands[n++] = own_scalar(p, item->load->operands[i]);
     }
     operands[n++] = item->shared;
-    operands[n++] = position;
+    operands[n++] = stage_place(s, b, item, position);
     for (int axis = 1; axis < item->shared->type->rank; axis++) {
         operands[n++] = NULL;
     }

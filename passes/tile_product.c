@@ -65,8 +65,9 @@ static void choose_by_fit(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n)
     }
 }
 
-/* Warps of a tile: a warp group for each 64 rows, two at most; one, where a block has two tiles. */
-static void choose_teams(Func *func, TilePlan *plan, const AxisPlan *m)
+/* Warps of a tile: a warp group for each 64 rows, two at most, or three that are chosen; one, where
+ * a block has two tiles. */
+static void choose_teams(Func *func, TilePlan *plan, const AxisPlan *m, bool thirds)
 {
     bool may = func->target->roles && tile_operands_stay_out(func, plan->dot);
     bool on = may && text_same(schedule_word(func, "pingpong", "", "off",
@@ -75,7 +76,9 @@ static void choose_teams(Func *func, TilePlan *plan, const AxisPlan *m)
                                              "running at once"),
                                "on");
     plan->teams = on ? 2 : 1;
-    plan->warps = on ? 4 : smaller(8, (m ? larger(1, m->step / 64) : 1) * 4);
+    plan->warps = on       ? 4
+                  : thirds ? THIRDS_WARPS
+                           : smaller(8, (m ? larger(1, m->step / 64) : 1) * 4);
 }
 
 /* Four warps multiply together, from shared memory. Returns the step along what is contracted. */
@@ -84,16 +87,20 @@ static int64_t choose_groups(Func *func, const Op *group, TilePlan *plan, AxisPl
     const Unit *unit = plan->unit;
     ProductTiles tiles = {.depth = SWIZZLED / dtype_bytes(unit->operands)};
     const char *reason = tile_choose_waves(func, group, plan, m, n, &tiles);
+    bool thirds = false;
     if (reason) {
+        thirds = tiles.thirds;
         set_halved(func, m, tiles.m, unit->m, TURN_ROWS,
-                   tiles.m > unit->m ? "two warp groups, each of 64 rows or a multiple"
-                                     : "one warp group of 64 rows");
+                   thirds              ? "three warp groups, each of 64 rows"
+                   : tiles.m > unit->m ? "two warp groups, each of 64 rows or a multiple"
+                                       : "one warp group of 64 rows");
+        thirds = thirds && m->step == THIRDS_ROWS;
         set_halved(func, n, tiles.n, unit->n, TURN_COLUMNS, reason);
         plan->shares = tiles.shares;
     } else {
         choose_by_fit(func, plan, m, n);
     }
-    choose_teams(func, plan, m);
+    choose_teams(func, plan, m, thirds);
     return tiles.depth;
 }
 

@@ -27,7 +27,7 @@ int64_t tile_checked_warps(Func *func, int group, int64_t derived, const char *r
 {
     int64_t most = func->target->max_threads / func->target->warp;
     int64_t warps = schedule_number(func, "warps", "", derived, "%s", reason);
-    bool even = (warps & (warps - 1)) == 0 || (group > 1 && warps % group == 0);
+    bool even = (warps & (warps - 1)) == 0 || (group > 1 && warps % group == 0) || warps == derived;
     if (warps < 1 || warps > most || !even) {
         const Line *line = schedule_given(func, "warps", "");
         Diag *d =

@@ -10,6 +10,7 @@ enum {
     GROUP_ROWS = 64,
     WIDEST = 256,       /* columns of an instruction */
     MOST_PARTS = 32,    /* that a thread adds one by one */
+    FEW_OPS = 4,        /* with an element, where three warp groups share a tile */
     APART_COLUMNS = 16, /* of a tile, where registers for two sums bound it, not its rows */
 };
 
@@ -172,6 +173,45 @@ static bool has_taps(const TilePlan *plan)
     return found;
 }
 
+typedef struct Thirds {
+    Func *func;
+    bool may;
+} Thirds;
+
+/* What is made of a tile stays with the thread that has it, and is little. */
+static void check_thirds(Op *op, void *user)
+{
+    Thirds *thirds = user;
+    bool operand = op->n_operands && op->operands[0]->def && op->operands[0]->def->kind == OP_LOAD;
+    for (int i = 0; op_has(op, TRAIT_ELEMENTWISE) && i < op->n_operands; i++) {
+        const Op *def = op->operands[i]->def;
+        bool tile = def && def->kind == OP_LOAD && def->results[0]->type->rank > 1;
+        thirds->may = thirds->may && !tile; /* it would come in another layout */
+    }
+    switch (op->kind) {
+    case OP_DOT:
+    case OP_LOAD:
+    case OP_STORE:
+    case OP_BROADCAST:
+    case OP_EXPAND:
+    case OP_CONST: break;
+    case OP_PERMUTE: thirds->may = thirds->may && operand; break;
+    default: thirds->may = thirds->may && op_has(op, TRAIT_ELEMENTWISE); break;
+    }
+}
+
+/* Three warp groups have 160 registers a thread, and warps that are no power of two: rows of a tile
+ * that no warp has must be nobody's. */
+static bool may_have_thirds(Func *func, const Op *group, const TilePlan *plan, int ops)
+{
+    const Line *warps = schedule_given(func, "warps", "");
+    Thirds thirds = {func, plan->n_dots == 1 && !plan->unit->most_k && ops <= FEW_OPS &&
+                               func->target->roles && !schedule_given(func, "pingpong", "") &&
+                               (!warps || warps->number == THIRDS_WARPS)};
+    block_walk(group->regions[0], check_thirds, &thirds);
+    return thirds.may;
+}
+
 /* The extents of products alike, if they are known: the most that they can be. */
 static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n,
                          ProductSize *size)
@@ -219,6 +259,7 @@ static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *
     Result result = {plan, m, n, 0};
     block_walk(group->regions[0], count_result, &result);
     size->ops = result.ops;
+    size->thirds = may_have_thirds(func, group, plan, result.ops);
     return size->m > 0 && size->n > 0 && size->k > 0 && size->m <= PRODUCT_MOST &&
            size->n <= PRODUCT_MOST && size->k <= PRODUCT_MOST;
 }
@@ -251,6 +292,8 @@ const char *tile_choose_waves(Func *func, const Op *group, TilePlan *plan, AxisP
         return NULL;
     }
     *tiles = waves_choose(func->target, rates, &size);
+    tiles->thirds = size.thirds && tiles->m == THIRDS_ROWS &&
+                    (!size.given_m || schedule_given(func, "warps", ""));
     return waves_reason(func, rates, &size, tiles);
 }
 

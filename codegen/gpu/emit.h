@@ -121,6 +121,10 @@ typedef struct GpuTarget {
     LLVMValueRef (*load_if)(GpuEmitter *em, LLVMValueRef condition, LLVMValueRef ptr,
                             LLVMValueRef otherwise, bool constant);
     void (*store_if)(GpuEmitter *em, LLVMValueRef condition, LLVMValueRef ptr, LLVMValueRef value);
+    /* Launches that begin while those before them end; NULL: the target has none. Waits until all
+     * that was launched before is done; lets what is launched after begin. */
+    void (*launches_wait)(GpuEmitter *em);
+    void (*launches_next)(GpuEmitter *em);
     /* Clusters; NULL: the target has none. i32: which block of its cluster this one is. */
     LLVMValueRef (*cluster_rank)(GpuEmitter *em);
     /* First thing in the kernel: n mailboxes, the first one at `at`, await `bytes` each; tells the
@@ -323,6 +327,8 @@ extern const GpuTarget gpu_amdgcn; /* codegen/amdgcn/amdgcn.c */
 
 /* codegen/nvptx/hopper.c: the hooks of sm_90a that gpu_nvptx carries. */
 void hopper_describe_map(GpuEmitter *em, const Op *op, PlanMap *map);
+void hopper_launches_wait(GpuEmitter *em);
+void hopper_launches_next(GpuEmitter *em);
 void hopper_barriers_begin(GpuEmitter *em);
 bool hopper_emit_op(GpuEmitter *em, Op *op);
 

@@ -184,6 +184,24 @@ static void emit_outer_scalars(GpuEmitter *em)
     }
 }
 
+static void begin_early(GpuEmitter *em, const PlanLaunch *plan)
+{
+    if (plan->early && !plan->beside) {
+        em->target->launches_wait(em);
+    }
+    if (plan->early) {
+        em->target->launches_next(em);
+    }
+}
+
+/* The end of a launch is that of those before it, too. */
+static void end_early(GpuEmitter *em, const PlanLaunch *plan)
+{
+    if (plan->early && plan->beside) {
+        em->target->launches_wait(em);
+    }
+}
+
 static void emit_kernel(GpuEmitter *em, Op *launch, PlanLaunch *plan)
 {
     em->launch = launch;
@@ -205,9 +223,11 @@ static void emit_kernel(GpuEmitter *em, Op *launch, PlanLaunch *plan)
     if (has_barriers(em) && em->target->barriers_begin) {
         em->target->barriers_begin(em);
     }
+    begin_early(em, plan);
     emit_outer_scalars(em);
     gpu_emit_launch(em, launch);
     gpu_cluster_end(em);
+    end_early(em, plan);
     LLVMBuildRetVoid(em->builder);
     llvm_lines_leave(em->l);
 }

@@ -175,9 +175,30 @@ static void init_barrier(GpuEmitter *em, const Op *op)
     }
 }
 
+static bool is_of_launch(const GpuEmitter *em, const GpuMap *map)
+{
+    bool found = false;
+    for (size_t i = 0; i < map->ops.n; i++) {
+        found = found || op_enclosing(map->ops.items[i], OP_LAUNCH) == em->launch;
+    }
+    return found;
+}
+
+/* Descriptors are on their way to the copy engine while the block begins. */
+static void fetch_maps(GpuEmitter *em)
+{
+    for (size_t i = 0; i < em->maps.n; i++) {
+        if (is_of_launch(em, &em->maps.items[i])) {
+            gpu_asm(em, LLVMVoidTypeInContext(em->context), "prefetch.tensormap [$0];",
+                    "l,~{memory}", true, 1, &em->maps.items[i].pointer);
+        }
+    }
+}
+
 void hopper_barriers_begin(GpuEmitter *em)
 {
     LLVMBasicBlockRef after = hopper_if_first_thread(em, "barriers");
+    fetch_maps(em);
     for (size_t i = 0; i < em->shareds.n; i++) {
         if (em->shareds.items[i].op->kind == OP_BARRIER) {
             init_barrier(em, em->shareds.items[i].op);
@@ -245,6 +266,20 @@ static void emit_arrive(GpuEmitter *em, const Op *op)
         em, slot,
         gpu_both(em, first,
                  condition < op->n_operands ? gpu_scalar(em, op->operands[condition]) : NULL));
+}
+
+/* ---- launches ---- */
+
+void hopper_launches_wait(GpuEmitter *em)
+{
+    gpu_asm(em, LLVMVoidTypeInContext(em->context), "griddepcontrol.wait;", "~{memory}", true, 0,
+            NULL);
+}
+
+void hopper_launches_next(GpuEmitter *em)
+{
+    gpu_asm(em, LLVMVoidTypeInContext(em->context), "griddepcontrol.launch_dependents;",
+            "~{memory}", true, 0, NULL);
 }
 
 /* ---- roles ---- */

@@ -12,6 +12,7 @@
  *                           the next chunk (leading offset); 8 steps of k are 8 * pitch bytes
  *                           (stride) */
 #include "codegen/nvptx/hopper.h"
+#include "ir/build.h"
 #include "ir/unit.h"
 
 enum { GROUP_ROWS = 64, GROUP_WARPS_BITS = 2, MOST_N = 256, A_REGISTERS = 4, WORD_BYTES = 4 };
@@ -22,9 +23,12 @@ typedef struct Operand {
     LLVMValueRef descriptor; /* i64, of the tile's start */
 } Operand;
 
-typedef struct Product {
+typedef struct Product Product;
+struct Product {
     GpuEmitter *em;
     Op *op;
+    GpuValue *out;
+    Product *joined; /* whose columns follow, in the same instructions; or NULL */
     int64_t m, n, k;
     int repeats;           /* of 64 rows, a warp group */
     int row_registers;     /* registers of one repeat */
@@ -36,7 +40,7 @@ typedef struct Product {
     const char *type;    /* of an operand, as PTX calls it */
     int elem_bytes, depth;
     bool ints; /* sums are 32-bit integers */
-} Product;
+};
 
 /* ---- descriptors ---- */
 
@@ -259,6 +263,7 @@ typedef struct Statement {
     int64_t n_from, n; /* columns */
     int repeat;
     int results; /* accumulator registers */
+    int own;     /* of them, of the product itself; the others are the joined one's */
     int first;   /* of them, in the value */
     Text text, constraints;
     LLVMValueRef *args;
@@ -279,6 +284,19 @@ static void add_a_registers(Statement *s)
     }
 }
 
+/* The statement's n-th sum, as it was, or zero: NULL. */
+static LLVMValueRef sum_before(const Statement *s, int i)
+{
+    const Product *p = i < s->own ? s->p : s->p->joined;
+    return p->acc ? p->acc->regs[s->first + (i < s->own ? i : i - s->own)] : NULL;
+}
+
+static LLVMValueRef *sum_after(const Statement *s, int i)
+{
+    const Product *p = i < s->own ? s->p : s->p->joined;
+    return &p->out->regs[s->first + (i < s->own ? i : i - s->own)];
+}
+
 static void add_operands(Statement *s)
 {
     Product *p = s->p;
@@ -292,7 +310,7 @@ static void add_operands(Statement *s)
     }
     add_arg(s, "l", p->b.descriptor);
     for (int i = 0; p->acc && i < s->results; i++) {
-        add_arg(s, arena_printf(p->em->arena, "%d", i), p->acc->regs[s->first + i]);
+        add_arg(s, arena_printf(p->em->arena, "%d", i), sum_before(s, i));
     }
     text_add(&s->constraints, ",~{memory}");
 }
@@ -346,15 +364,31 @@ static LLVMTypeRef result_type(GpuEmitter *em, LLVMTypeRef element, int n)
     return LLVMStructTypeInContext(em->context, types, (unsigned)n, false);
 }
 
-static void emit_statement(Product *p, int repeat, int64_t n_from, bool last, GpuValue *out)
+static void see_pending(Op *op, void *user)
+{
+    bool *found = user;
+    *found = *found || (op->kind == OP_SETTLE && op_int(op, ATTR_PENDING, 0) > 0);
+}
+
+/* Who waits for all but some counts a group a product: a joined one's has nothing in it then. */
+static bool groups_are_counted(GpuEmitter *em)
+{
+    bool found = false;
+    block_walk(em->launch->regions[0], see_pending, &found);
+    return found;
+}
+
+static void emit_statement(Product *p, int repeat, int64_t n_from, bool last)
 {
     GpuEmitter *em = p->em;
     int64_t n = p->n - n_from < MOST_N ? p->n - n_from : MOST_N;
+    int64_t joined = p->joined ? p->joined->n : 0;
     Statement s = {.p = p,
                    .n_from = n_from,
-                   .n = n,
+                   .n = n + joined,
                    .repeat = repeat,
-                   .results = (int)(n / 2),
+                   .results = (int)((n + joined) / 2),
+                   .own = (int)(n / 2),
                    .first = repeat * p->row_registers + (int)(n_from / 2),
                    .text = text_new(em->arena),
                    .constraints = text_new(em->arena)};
@@ -367,12 +401,89 @@ static void emit_statement(Product *p, int repeat, int64_t n_from, bool last, Gp
     for (int64_t k = 0; k < p->k; k += p->depth) {
         add_instruction(&s, k);
     }
-    text_add(&s.text, last ? "wgmma.commit_group.sync.aligned;\n\t}" : "}");
+    const char *commit = "wgmma.commit_group.sync.aligned;\n\t";
+    text_printf(&s.text, "%s%s}", last ? commit : "",
+                last && p->joined && groups_are_counted(em) ? commit : "");
     LLVMTypeRef type = result_type(em, p->ints ? em->i32 : em->f32, s.results);
     LLVMValueRef results =
         gpu_asm(em, type, s.text.data, s.constraints.data, true, s.n_args, s.args);
     for (int i = 0; i < s.results; i++) {
-        out->regs[s.first + i] = LLVMBuildExtractValue(em->builder, results, (unsigned)i, "");
+        *sum_after(&s, i) = LLVMBuildExtractValue(em->builder, results, (unsigned)i, "");
+    }
+}
+
+static void emit_product(Product *p)
+{
+    /* Of a group that has no power of two of rows, registers past them do not exist. */
+    int rows = (int)(p->m / GROUP_ROWS);
+    p->repeats = p->repeats < rows ? p->repeats : rows;
+    for (int repeat = 0; repeat < p->repeats; repeat++) {
+        for (int64_t n = 0; n < p->n; n += MOST_N) {
+            emit_statement(p, repeat, n, repeat + 1 == p->repeats && n + MOST_N >= p->n);
+        }
+    }
+}
+
+/* ---- two products in one instruction ---- */
+
+static bool only_scalar(const Op *op)
+{
+    return op->n_results == 1 && type_is_scalar(op->results[0]->type);
+}
+
+/* The product of the block that comes next, when nothing but waits and scalars stands between. */
+static Op *next_product(const Op *op)
+{
+    const Value *result = op->results[0];
+    for (Op *next = op->next; next; next = next->next) {
+        for (int i = 0; i < next->n_operands; i++) {
+            if (next->operands[i] == result) {
+                return NULL;
+            }
+        }
+        if (next->kind == OP_DOT_ASYNC) {
+            return next;
+        }
+        if (next->kind != OP_WAIT && next->kind != OP_CONST &&
+            (!op_has(next, TRAIT_PURE) || next->n_regions || !only_scalar(next))) {
+            return NULL;
+        }
+    }
+    return NULL;
+}
+
+static Op *joined_after(const Op *op)
+{
+    Op *next = next_product(op);
+    return next && op_int(next, ATTR_JOINED, 0) && !op_int(op, ATTR_JOINED, 0) ? next : NULL;
+}
+
+static Op *joined_before(const Op *op)
+{
+    Op *before = op->prev;
+    while (before && before->kind != OP_DOT_ASYNC) {
+        before = before->prev;
+    }
+    return before && joined_after(before) == op ? before : NULL;
+}
+
+/* Do both begin with sums, or both with zero? An instruction does the one or the other. */
+static bool begin_alike(const Product *p, const Product *joined)
+{
+    return (p->acc == NULL) == (joined->acc == NULL) && p->n + joined->n <= MOST_N;
+}
+
+static void emit_joined(GpuEmitter *em, Op *first, Op *second)
+{
+    Product p = read_product(em, first), joined = read_product(em, second);
+    p.out = gpu_define(em, first->results[0]);
+    joined.out = gpu_define(em, second->results[0]);
+    if (begin_alike(&p, &joined)) {
+        p.joined = &joined;
+        emit_product(&p);
+    } else {
+        emit_product(&p);
+        emit_product(&joined);
     }
 }
 
@@ -382,16 +493,17 @@ void hopper_emit_dot_async(GpuEmitter *em, Op *op)
     if (!unit || !text_same(unit, "wgmma")) {
         gpu_bug(em, op, "products in flight are of unit wgmma here");
     }
-    Product p = read_product(em, op);
-    GpuValue *out = gpu_define(em, op->results[0]);
-    /* Of a group that has no power of two of rows, registers past them do not exist. */
-    int rows = (int)(p.m / GROUP_ROWS);
-    p.repeats = p.repeats < rows ? p.repeats : rows;
-    for (int repeat = 0; repeat < p.repeats; repeat++) {
-        for (int64_t n = 0; n < p.n; n += MOST_N) {
-            emit_statement(&p, repeat, n, repeat + 1 == p.repeats && n + MOST_N >= p.n, out);
-        }
+    if (joined_after(op)) {
+        return; /* with the next one */
     }
+    Op *first = op_int(op, ATTR_JOINED, 0) ? joined_before(op) : NULL;
+    if (first) {
+        emit_joined(em, first, op);
+        return;
+    }
+    Product p = read_product(em, op);
+    p.out = gpu_define(em, op->results[0]);
+    emit_product(&p);
 }
 
 /* ---- settle ---- */

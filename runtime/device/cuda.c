@@ -272,8 +272,8 @@ static bool cuda_reaches(Device *device, const void *memory)
     bool known = !in.ok || cuda->driver.pointer_attribute(&type, CU_POINTER_MEMORY_TYPE,
                                                           (CuAddress)(uintptr_t)memory) !=
                                CU_ERROR_INVALID_VALUE;
-    known = known || cuda->driver.device_attribute(&pageable, CU_DEVICE_PAGEABLE, cuda->device) !=
-                         CU_OK;
+    known = known ||
+            cuda->driver.device_attribute(&pageable, CU_DEVICE_PAGEABLE, cuda->device) != CU_OK;
     cuda_leave(cuda, in);
     return known || pageable;
 }
@@ -397,6 +397,14 @@ static bool find(Cuda *cuda, DeviceModule module, DeviceKernel *kernel, DeviceEr
             set_attribute(cuda, kernel, CU_FUNCTION_LARGE_CLUSTERS, 1, error));
 }
 
+/* Graphs take such launches since 12.3. */
+static bool can_be_early(const Device *device)
+{
+    enum { LEAST_VERSION = 12030 };
+    const Cuda *cuda = device->state;
+    return cuda->driver.launch_ex && device->facts.driver_version >= LEAST_VERSION;
+}
+
 static bool cuda_find(Device *device, DeviceModule module, const PlanLaunch *launch,
                       DeviceKernel *kernel, DeviceError *error)
 {
@@ -404,7 +412,8 @@ static bool cuda_find(Device *device, DeviceModule module, const PlanLaunch *lau
     *kernel = (DeviceKernel){.symbol = launch->symbol,
                              .threads = launch->threads,
                              .shared_bytes = launch->shared_bytes,
-                             .cluster = launch->cluster};
+                             .cluster = launch->cluster,
+                             .early = launch->early && can_be_early(device)};
     if (launch->shared_bytes > device->facts.shared_bytes) {
         return device_fail(error, DIAG_ENVIRONMENT, 0,
                            "%s needs %d bytes of shared memory a block, %s has %d", launch->symbol,
@@ -423,12 +432,22 @@ static bool cuda_find(Device *device, DeviceModule module, const PlanLaunch *lau
 
 /* ---- launching ---- */
 
-static CuResult launch_cluster(const Cuda *cuda, const DeviceKernel *kernel, unsigned int blocks,
-                               void **args, CuStream stream)
+static CuResult launch_with(const Cuda *cuda, const DeviceKernel *kernel, unsigned int blocks,
+                            void **args, CuStream stream)
 {
-    CuLaunchAttribute cluster = {.id = CU_LAUNCH_CLUSTER};
-    cluster.value.cluster.x = (unsigned int)kernel->cluster;
-    cluster.value.cluster.y = cluster.value.cluster.z = 1;
+    CuLaunchAttribute attributes[2] = {0};
+    unsigned int n = 0;
+    if (kernel->cluster > 1) {
+        attributes[n].id = CU_LAUNCH_CLUSTER;
+        attributes[n].value.cluster.x = (unsigned int)kernel->cluster;
+        attributes[n].value.cluster.y = attributes[n].value.cluster.z = 1;
+        n++;
+    }
+    if (kernel->early) {
+        attributes[n].id = CU_LAUNCH_EARLY;
+        attributes[n].value.early = 1;
+        n++;
+    }
     CuLaunchConfig config = {blocks,
                              1,
                              1,
@@ -437,16 +456,21 @@ static CuResult launch_cluster(const Cuda *cuda, const DeviceKernel *kernel, uns
                              1,
                              (unsigned int)kernel->shared_bytes,
                              stream,
-                             &cluster,
-                             1};
+                             attributes,
+                             n};
     return cuda->driver.launch_ex(&config, kernel->function, args, NULL);
+}
+
+static bool has_attributes(const DeviceKernel *kernel)
+{
+    return kernel->cluster > 1 || kernel->early;
 }
 
 static CuResult launch(const Cuda *cuda, const DeviceKernel *kernel, unsigned int blocks,
                        void **args, CuStream stream)
 {
-    if (kernel->cluster > 1) {
-        return launch_cluster(cuda, kernel, blocks, args, stream);
+    if (has_attributes(kernel)) {
+        return launch_with(cuda, kernel, blocks, args, stream);
     }
     return cuda->driver.launch(kernel->function, blocks, 1, 1, (unsigned int)kernel->threads, 1, 1,
                                (unsigned int)kernel->shared_bytes, stream, args, NULL);
@@ -462,7 +486,7 @@ static bool cuda_launch(Device *device, const DeviceKernel *kernel, int64_t bloc
     }
     CudaEntered in = cuda_enter(cuda, error);
     bool ok = in.ok && cuda_check(cuda, launch(cuda, kernel, (unsigned int)blocks, args, stream),
-                                  kernel->cluster > 1 ? "cuLaunchKernelEx" : "cuLaunchKernel",
+                                  has_attributes(kernel) ? "cuLaunchKernelEx" : "cuLaunchKernel",
                                   kernel->symbol, error);
     cuda_leave(cuda, in);
     return ok;

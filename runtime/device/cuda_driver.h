@@ -32,6 +32,7 @@ typedef struct CuLaunchAttribute {
     union {
         char pad[64];
         struct { unsigned int x, y, z; } cluster;
+        int early; /* programmaticStreamSerializationAllowed */
     } value;
 } CuLaunchAttribute;
 
@@ -52,6 +53,7 @@ enum {
     CU_FUNCTION_SHARED_BYTES = 8,
     CU_FUNCTION_LARGE_CLUSTERS = 14,
     CU_LAUNCH_CLUSTER = 4,
+    CU_LAUNCH_EARLY = 6, /* PROGRAMMATIC_STREAM_SERIALIZATION */
     CU_STREAM_APART = 1,
     CU_HOST_PORTABLE = 1,
     CU_CAPTURE_THREAD_LOCAL = 1,

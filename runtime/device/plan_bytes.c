@@ -146,6 +146,8 @@ static void pass_launch(Way *way, const Plan *plan, PlanLaunch *launch)
     pass_i64(way, &launch->most_tiles);
     pass_int(way, &launch->cluster, 0, INT32_MAX);
     pass_int(way, &launch->workers, 0, INT32_MAX);
+    pass_bool(way, &launch->early);
+    pass_bool(way, &launch->beside);
     launch->args = pass_items(way, launch->args, &launch->n_args, sizeof *launch->args);
     for (int i = 0; i < launch->n_args; i++) {
         pass_arg(way, plan, &launch->args[i]);

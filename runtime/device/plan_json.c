@@ -191,6 +191,8 @@ static void put_launch(Text *out, const Plan *plan, const PlanLaunch *launch)
     put_int(out, "blocks_per_unit", launch->blocks_per_unit);
     text_add(out, ", ");
     put_int(out, "cluster", launch->cluster > 1 ? launch->cluster : 1);
+    put_bool(out, "early", launch->early);
+    put_bool(out, "beside", launch->beside);
     text_add(out, ",\n     \"axes\": [");
     for (int i = 0; i < launch->n_axes; i++) {
         text_add(out, i ? ", {\"extent\": " : "{\"extent\": ");

@@ -29,7 +29,8 @@ static PlanMap maps[1] = {{0,
 static PlanAxis axes[2] = {{{1, &m}, 128}, {{2, terms}, 0}};
 static PlanArg args[5] = {
     {ARG_POINTER, 2}, {ARG_SCALAR, 1}, {ARG_SIZE, 1}, {ARG_MAP, 0}, {ARG_LOG, 0}};
-static PlanLaunch launches[1] = {{"k_0", 2, axes, 256, 4096, true, 2, 5, 4, 3, 5, args}};
+static PlanLaunch launches[1] = {
+    {"k_0", 2, axes, 256, 4096, true, 2, 5, 4, 3, true, true, 5, args}};
 static const DType dtypes[3] = {DT_F32, DT_I64, DT_I64};
 static PlanMessage messages[2] = {{true, "x {1}", "a.tile", 7, 3, 2, dtypes}, {.text = NULL}};
 static const Plan PLAN = {"k", "sm_90a", 2, sizes,   2, params, 1,       maps,
@@ -72,6 +73,7 @@ START_TEST(comes_back)
     ck_assert_int_eq(plan.maps[0].windows[1].places.terms[1].coef, 3);
     ck_assert_int_eq(plan.launches[0].args[3].kind, ARG_MAP);
     ck_assert_int_eq(plan.launches[0].cluster, 4);
+    ck_assert(plan.launches[0].early && plan.launches[0].beside);
     ck_assert_str_eq(plan.messages[0].file, "a.tile");
     ck_assert_ptr_null(plan.messages[1].text);
 }

@@ -41,7 +41,7 @@ static CuResult cu_init(unsigned int flags)
 static CuResult cu_driver_version(int *version)
 {
     MOCK_CALL("driver_version");
-    *version = 13000;
+    *version = mock.version ? mock.version : 13000;
     return 0;
 }
 
@@ -251,8 +251,19 @@ static CuResult cu_launch_ex(const CuLaunchConfig *config, CuFunction function, 
 {
     (void)extra;
     CALL_INSIDE("launch_ex");
-    mock_want(config->n_attributes == 1, "no cluster");
-    mock.cluster = config->attributes[0].value.cluster.x;
+    mock.cluster = 1;
+    mock_want(config->n_attributes > 0, "no attribute");
+    for (unsigned int i = 0; i < config->n_attributes; i++) {
+        const CuLaunchAttribute *attribute = &config->attributes[i];
+        mock_want(attribute->id == CU_LAUNCH_CLUSTER || attribute->id == CU_LAUNCH_EARLY,
+                  "an unknown attribute of a launch");
+        if (attribute->id == CU_LAUNCH_CLUSTER) {
+            mock.cluster = attribute->value.cluster.x;
+        } else {
+            mock_want(attribute->value.early == 1, "early, but not");
+            mock.early++;
+        }
+    }
     mock_want(mock.cluster <= 8 || mock.large_clusters, "a large cluster that was not asked for");
     mock_note_launch(config->grid_x, config->block_x, config->shared_bytes, args);
     mock_run_code(function, args);

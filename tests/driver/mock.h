@@ -29,6 +29,7 @@ typedef struct Mock {
     int device;          /* HIP: the one that is current */
     int launches;
     unsigned int grid, block, shared, cluster;
+    int early, version; /* CUDA: launches that may begin early; the driver's version, 0: 13000 */
     bool large_clusters;                 /* of more than 8 blocks have been asked for */
     int64_t first_argument;              /* what args[0] points to, of the last launch */
     unsigned char map[DEVICE_MAP_BYTES]; /* of the last launch that has one */

@@ -51,9 +51,9 @@ static PlanParam params[] = {{"y", DT_F32, PLAN_OUT, 1, &dim_n, NULL, {0}, 4, 0,
 static PlanArg plan_args[] = {{ARG_POINTER, 0}, {ARG_SIZE, 0}};
 static PlanAxis axis = {{1, &term_one}, 0};
 static PlanLaunch launches[] = {
-    {"fill_0", 1, &axis, 1, 0, false, 1, 0, 1, 0, 2, plan_args},
-    {"fill_1", 1, &axis, 1, 0, false, 1, 0, 1, 0, 2, plan_args},
-    {"fill_2", 1, &axis, 1, 0, false, 1, 0, 1, 0, 2, plan_args},
+    {"fill_0", 1, &axis, 1, 0, false, 1, 0, 1, 0, false, false, 2, plan_args},
+    {"fill_1", 1, &axis, 1, 0, false, 1, 0, 1, 0, false, false, 2, plan_args},
+    {"fill_2", 1, &axis, 1, 0, false, 1, 0, 1, 0, false, false, 2, plan_args},
 };
 static PlanSize sizes[] = {{.name = "N", .multiple = 1, .most = INT64_MAX},
                            {.name = "N", .multiple = 8, .most = INT64_MAX},
