@@ -2,7 +2,7 @@
 /* stage, in parts: stage.c (which operands of products go through shared memory, and how),
  * stage_rings.c (buffers, barriers and their depth), stage_roles.c (producer and consumer),
  * stage_shares.c (their warps and registers), stage_teams.c (teams of consumers), stage_ahead.c
- * (loads a step ahead, without roles), stage_dot.c (products from shared memory), stage_views.c
+ * (loads a step ahead, without roles), stage_held.c (tiles in registers, a tile ahead), stage_dot.c (products from shared memory), stage_views.c
  * (views that the engine does not bring). Room-private. */
 #ifndef TESSERA_PASSES_STAGE_H
 #define TESSERA_PASSES_STAGE_H
@@ -11,13 +11,14 @@
 #include "ir/schedule.h"
 #include "ir/target.h"
 
-enum { MOST_STAGED = 32, SIDE_BESIDE = 2 };
+enum { MOST_STAGED = 32, SIDE_BESIDE = 2, SIDE_HELD = 3 };
 
 /* An operand of a product that is a load (perhaps transposed) and nothing else. */
 typedef struct Staged {
     Op *load;
     Op *dot;
-    int side;        /* 0: left, 1: right operand; SIDE_BESIDE: none of the product's */
+    int side;        /* 0: left, 1: right operand; SIDE_BESIDE: none of the product's; SIDE_HELD: of
+                        no product: registers hold it */
     bool transposed; /* a permute lies between */
     Op *mask;        /* a mask of the inner axis lies between, or NULL */
     bool rounded;    /* to tf32, on the way */
@@ -65,6 +66,7 @@ typedef struct Stager {
     int n_stored;
     bool group; /* groups of warps multiply here */
     bool roles, persistent;
+    int64_t held_slots;   /* of tiles that registers hold, which come a tile ahead; 0: none do */
     int teams;            /* of the consumer's warps, each with tiles of its own; 1: none */
     Op *team_loop;        /* in which a team multiplies, or NULL */
     Value *number;        /* i32: how many of the block\'s tiles come before a team\'s, or NULL */
@@ -87,6 +89,9 @@ Value *stage_team_start(Stager *s);
 
 /* Can the producer compute the scalar (or range) by itself? */
 bool stage_is_plain(const Stager *s, const Value *value);
+/* A `wait` for the position's generation of the barrier, or the one before it; an `arrive`. */
+void stage_wait(Stager *s, Builder *b, Value *barrier, Value *position, bool previous);
+void stage_arrive(Builder *b, Value *barrier, Value *position);
 /* Of one slot. */
 int64_t stage_item_bytes(const Staged *item);
 /* Groups the bulk items into streams. */
@@ -114,6 +119,10 @@ bool stage_stays(const Stager *s, const Op *dot, int side);
 void stage_dot(Stager *s, Op *dot);
 /* Products that do not need each other settle together (stage_settle.c). */
 void stage_settle(Func *func);
+/* Tiles that registers hold come a tile ahead (stage_held.c): chooses the items, if it pays. */
+bool stage_held(Stager *s);
+/* Loads become reads of shared memory, between a wait and an arrival. */
+void stage_consume_held(Stager *s, Stream *stream);
 /* Loops whose operands pass through registers, a step ahead of the products of single warps. */
 void stage_ahead(Stager *s);
 /* Sends the stores of products' results through shared memory and bulk copies, where possible. */
@@ -124,7 +133,8 @@ void stage_lent_store(Stager *s);
 int64_t bulk_store_bytes(const Stager *s, const Op *store);
 /* A load of a view becomes a gather of what it shows (stage_views.c). */
 void stage_gather_view(Func *func, Op *load);
-/* Can a bulk copy describe this access of a tensor? */
+/* Can a bulk copy describe this access of a tensor? `parts`: by several boxes, if it has many rows. */
 bool bulk_describes(const Access *access);
+bool bulk_describes_parts(const Access *access);
 
 #endif

@@ -382,6 +382,7 @@ void gpu_emit_tiles(GpuEmitter *em, Op *op)
         first = LLVMBuildAdd(b, first, LLVMBuildMul(b, em->role->team, blocks, ""), "");
         step = LLVMBuildMul(b, blocks, gpu_i32(em, em->role->teams), "");
     }
+    gpu_cluster_walk(em, op);
     CountedLoop loop = open_loop(em, op, first, count_tiles(&grid), 0, grid.n);
     define_tile(&grid, loop.i, op->regions[0]->args);
     if (numbered) {

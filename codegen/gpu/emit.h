@@ -123,7 +123,9 @@ typedef struct GpuTarget {
      * to its mailbox; the wait for all that a mailbox awaits. */
     void (*cluster_send)(GpuEmitter *em, LLVMValueRef at, LLVMValueRef block, LLVMValueRef value,
                          LLVMValueRef mailbox);
-    void (*cluster_receive)(GpuEmitter *em, LLVMValueRef mailbox);
+    void (*cluster_receive)(GpuEmitter *em, LLVMValueRef mailbox, LLVMValueRef parity);
+    /* Of one thread, behind its wait: the mailbox awaits so many bytes anew. */
+    void (*cluster_await)(GpuEmitter *em, LLVMValueRef mailbox, int64_t bytes);
     /* One matrix instruction: acc, n values of the result's type, becomes acc + a b. */
     void (*multiply)(GpuEmitter *em, const Unit *unit, const GpuFragment *a, const GpuFragment *b,
                      LLVMValueRef *acc, int n);
@@ -200,8 +202,9 @@ struct GpuEmitter {
     LLVMValueRef shared_base; /* NULL when the kernel has none */
     int shared_bytes;
     int handed; /* bytes from shared_base: old elements of a scatter for the warps that want them */
-    int mailboxes;             /* bytes from shared_base: one a reduction over the cluster */
+    int mailboxes;             /* bytes from shared_base: of reductions over the cluster */
     int n_mailboxes;           /* that have been used */
+    bool joined;               /* the cluster's other blocks are known to run */
     struct GpuReduce *waiting; /* reductions that the next one meets for, too; the last of them */
     int n_named_barriers;      /* handed out to roles; ids from 1 */
     struct {

@@ -47,7 +47,8 @@ void hopper_cluster_begin(GpuEmitter *em, LLVMValueRef at, int n, const int64_t 
 void hopper_cluster_wait(GpuEmitter *em);
 void hopper_cluster_send(GpuEmitter *em, LLVMValueRef at, LLVMValueRef block, LLVMValueRef value,
                          LLVMValueRef mailbox);
-void hopper_cluster_receive(GpuEmitter *em, LLVMValueRef mailbox);
+void hopper_cluster_receive(GpuEmitter *em, LLVMValueRef mailbox, LLVMValueRef parity);
+void hopper_cluster_await(GpuEmitter *em, LLVMValueRef mailbox, int64_t bytes);
 
 void hopper_emit_dot_async(GpuEmitter *em, Op *op);
 void hopper_emit_settle(GpuEmitter *em, Op *op);

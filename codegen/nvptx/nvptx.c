@@ -388,6 +388,7 @@ const GpuTarget gpu_nvptx = {
     .describe_map = hopper_describe_map,
     .cluster_rank = hopper_cluster_rank,
     .cluster_begin = hopper_cluster_begin,
+    .cluster_await = hopper_cluster_await,
     .cluster_wait = hopper_cluster_wait,
     .cluster_send = hopper_cluster_send,
     .cluster_receive = hopper_cluster_receive,
