@@ -407,7 +407,7 @@ int64_t plan_resident(const PlanLaunch *launch, int64_t blocks, int64_t units)
     int64_t most = units * launch->blocks_per_unit / cluster, each = launch->most_tiles;
     int64_t tiles = blocks / cluster; /* of whole clusters */
     int64_t least = each ? tiles / each + (tiles % each != 0) : 0;
-    most = (most > least ? most : least) * cluster;
+    most = (most > least ? most : least > 0 ? least : 1) * cluster;
     return launch->persistent && blocks > most ? most : blocks;
 }
 
