@@ -2,8 +2,9 @@
 /* stage, in parts: stage.c (which operands of products go through shared memory, and how),
  * stage_rings.c (buffers, barriers and their depth), stage_roles.c (producer and consumer),
  * stage_shares.c (their warps and registers), stage_teams.c (teams of consumers), stage_ahead.c
- * (loads a step ahead, without roles), stage_held.c (tiles in registers, a tile ahead), stage_dot.c (products from shared memory), stage_views.c
- * (views that the engine does not bring). Room-private. */
+ * (loads a step ahead, without roles), stage_held.c (tiles in registers, a tile ahead), stage_dot.c
+ * (products from shared memory), stage_views.c (views that the engine does not bring).
+ * Room-private. */
 #ifndef TESSERA_PASSES_STAGE_H
 #define TESSERA_PASSES_STAGE_H
 
@@ -133,7 +134,8 @@ void stage_lent_store(Stager *s);
 int64_t bulk_store_bytes(const Stager *s, const Op *store);
 /* A load of a view becomes a gather of what it shows (stage_views.c). */
 void stage_gather_view(Func *func, Op *load);
-/* Can a bulk copy describe this access of a tensor? `parts`: by several boxes, if it has many rows. */
+/* Can a bulk copy describe this access of a tensor? `parts`: by several boxes, if it has many
+ * rows. */
 bool bulk_describes(const Access *access);
 bool bulk_describes_parts(const Access *access);
 

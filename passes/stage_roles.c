@@ -327,12 +327,6 @@ static bool choose_persistent(Stager *s)
 
 static void choose_warps(Stager *s, Op *roles)
 {
-    if (s->held_slots) { /* one warp beside those that hold the tile: no registers move */
-        int64_t warps[] = {1, op_attr(s->launch, ATTR_WARPS)->ints[0]}, all = warps[0] + warps[1];
-        op_set_ints(s->func, s->launch, ATTR_WARPS, 1, &all);
-        op_set_ints(s->func, roles, ATTR_WARPS, 2, warps);
-        return;
-    }
     RoleShares shares = stage_shares(s, op_attr(s->launch, ATTR_WARPS)->ints[0] * s->teams);
     int64_t all = shares.warps[0] + shares.warps[1];
     op_set_ints(s->func, s->launch, ATTR_WARPS, 1, &all);

@@ -79,7 +79,8 @@ static int64_t registers_launched(const Stager *s, const RoleShares *shares)
 {
     const Target *target = s->func->target;
     int64_t threads = (shares->warps[0] + shares->warps[1]) * target->warp;
-    return target->registers / threads / REGISTER_STEP * REGISTER_STEP * threads;
+    int64_t all = target->registers / op_int(s->launch, ATTR_BLOCKS, 1);
+    return all / threads / REGISTER_STEP * REGISTER_STEP * threads;
 }
 
 static void check_sum(Stager *s, const RoleShares *shares)
