@@ -2,16 +2,16 @@
 /* Tiles that registers hold, a tile ahead: while blocks work on one, and wait for one another, the
  * copy engine brings the next one to shared memory.
  *
- *   launch cluster=16 { (%n, %m)            launch cluster=16 persistent=1 most=8 {
- *     %a = load %x[%m, %n]                    roles { tiles %n, %m, %p { wait %empty[%p]; bulk_load } }
- *     … reduce, cluster_reduce …      →             { tiles %n, %m, %p { wait %full[%p]
- *     store %y[%m, %n], %r }                            %a = shared_load %s[%p]; arrive %empty[%p]
- *                                                       … store %y[%m, %n], %r } } }
+ *   launch cluster=16 { (%n, %m)        launch cluster=16 persistent=1 most=8 {
+ *     %a = load %x[%m, %n]                roles { tiles %n, %m, %p { wait %empty[%p]; bulk_load } }
+ *     … reduce, cluster_reduce …    →           { tiles %n, %m, %p { wait %full[%p]
+ *     store %y[%m, %n], %r                        %a = shared_load %s[%p]; arrive %empty[%p]
+ *                                                 … store %y[%m, %n], %r } } }
  *
  * A cluster's blocks hold as much as registers do, so that one or two share a multiprocessor: while
- * they meet, nothing would be on its way. A cluster walks a few tiles, not its share of all of them:
- * how many clusters run at once follows from which multiprocessors a device has, and what ends early
- * makes room. */
+ * they meet, nothing would be on its way. A cluster walks a few tiles, not its share of all of
+ * them: how many clusters run at once follows from which multiprocessors a device has, and what
+ * ends early makes room. */
 #include "passes/stage.h"
 
 #include "ir/errors.h"
@@ -25,7 +25,7 @@ enum {
     LEFT_BYTES = 4096,     /* for reductions and barriers */
 };
 
-/* Ops that roles may do: they meet by the role's own barriers, and need no memory of the block's. */
+/* Ops that roles may do: they meet by the role's own barriers alone. */
 static bool is_usual(const Op *op)
 {
     bool moves = op->kind == OP_LOAD || op->kind == OP_STORE || op->kind == OP_CLUSTER_REDUCE;
