@@ -107,6 +107,8 @@ typedef struct RoleShares {
 } RoleShares;
 /* Errors leave numbers that need not fit. */
 RoleShares stage_shares(Stager *s, int64_t consumer_warps);
+/* Of a thread of the consumer, where a multiprocessor holds so many blocks. */
+int64_t stage_registers(const Stager *s, int64_t consumer_warps, int64_t blocks);
 /* Splits the launch into a producer and a consumer. */
 void stage_roles(Stager *s);
 

@@ -23,6 +23,7 @@ enum {
     LEAST_ROUNDS = 3,
     RESERVED_BYTES = 1024, /* of a multiprocessor's shared memory, for each block */
     LEFT_BYTES = 4096,     /* for reductions and barriers */
+    THREAD_BESIDE = 40,    /* registers */
 };
 
 /* Ops that roles may do: they meet by the role's own barriers alone. */
@@ -80,6 +81,33 @@ static bool find_held(Stager *s)
         }
     }
     return s->n > 0;
+}
+
+/* Registers that a thread wants: what it holds, and what it works with beside. */
+static int64_t wanted_registers(const Stager *s)
+{
+    int64_t threads = op_attr(s->launch, ATTR_WARPS)->ints[0] * s->func->target->warp, held = 0;
+    for (int i = 0; i < s->n; i++) {
+        held += (s->items[i].rows * s->items[i].cols + threads - 1) / threads;
+    }
+    return held + THREAD_BESIDE;
+}
+
+/* Warps that copy have registers, too: fewer blocks, where not enough would be left. */
+static void fit_blocks(Stager *s)
+{
+    Func *func = s->func;
+    int64_t blocks = op_int(s->launch, ATTR_BLOCKS, 1), fit = blocks;
+    int64_t warps = op_attr(s->launch, ATTR_WARPS)->ints[0], wanted = wanted_registers(s);
+    while (fit > 1 && stage_registers(s, warps, fit) < wanted) {
+        fit--;
+    }
+    if (fit < blocks && !schedule_given(func, "blocks", "")) {
+        fit = schedule_number(func, "blocks", "", fit,
+                              "a thread wants %lld registers beside warps that copy",
+                              (long long)wanted);
+        op_set_int(func, s->launch, ATTR_BLOCKS, fit);
+    }
 }
 
 /* Bytes that each of a multiprocessor's blocks may have beside what it has in any case. */
@@ -152,6 +180,7 @@ bool stage_held(Stager *s)
         s->held_slots = 1;
     }
     s->roles = true;
+    fit_blocks(s);
     if (walked) {
         op_set_int(func, s->launch, ATTR_MOST, walked);
     }
