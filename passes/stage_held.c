@@ -24,6 +24,7 @@ enum {
     RESERVED_BYTES = 1024, /* of a multiprocessor's shared memory, for each block */
     LEFT_BYTES = 4096,     /* for reductions and barriers */
     THREAD_BESIDE = 40,    /* registers */
+    RUN_BYTES = 128,       /* a line: tiles of half a line come slower than threads load them */
 };
 
 /* Ops that roles may do: they meet by the role's own barriers alone. */
@@ -147,6 +148,17 @@ static int64_t checked_walk(Stager *s, int64_t derived, const char *why)
     return walked;
 }
 
+/* Bytes that lie side by side in a tile. */
+static int64_t least_run(const Stager *s)
+{
+    int64_t least = INT64_MAX;
+    for (int i = 0; i < s->n; i++) {
+        int64_t run = s->items[i].cols * dtype_bytes(s->items[i].load->results[0]->type->dtype);
+        least = run < least ? run : least;
+    }
+    return least;
+}
+
 bool stage_held(Stager *s)
 {
     Func *func = s->func;
@@ -161,11 +173,16 @@ bool stage_held(Stager *s)
         bytes += stage_item_bytes(&s->items[i]);
     }
     int64_t most = room_of_block(s) / bytes;
-    bool pays = most > 0 && rounds(s) >= LEAST_ROUNDS;
-    int64_t walked = checked_walk(s, pays ? MOST_WALKED : 1,
-                                  pays ? "the next tile comes while blocks wait for one another"
-                                  : most > 0 ? "there are few tiles for each cluster"
-                                             : "shared memory has no room for the next tile");
+    const char *against = most < 1                   ? "shared memory has no room for the next tile"
+                          : rounds(s) < LEAST_ROUNDS ? "there are few tiles for each cluster"
+                          : least_run(s) < RUN_BYTES
+                              ? "the copy engine is slow where rows of a tile are short"
+                          : op_int(s->launch, ATTR_CLUSTER, 1) < func->target->cluster
+                              ? "blocks of a smaller cluster wait less than the engine costs"
+                              : NULL;
+    int64_t walked =
+        checked_walk(s, against ? 1 : MOST_WALKED,
+                     against ? against : "the next tile comes while blocks wait for one another");
     if (walked == 1) {
         s->n = 0;
         return false;
