@@ -108,10 +108,10 @@ typedef struct GpuTarget {
     /* An op that carries its value, of f32 x. NULL: the target takes the value. */
     LLVMValueRef (*fast)(GpuEmitter *em, OpKind kind, LLVMValueRef x);
     /* A guarded access of global memory: a value like `otherwise` (a scalar or a vector) from ptr
-     * if the condition holds. `constant`: nobody writes it during the launch. NULL hooks: a
-     * branch. */
+     * if the condition (NULL: always) holds. `constant`: nobody writes it during the launch;
+     * `line`: all of its line will be read, by others. NULL hooks: a branch. */
     LLVMValueRef (*load_if)(GpuEmitter *em, LLVMValueRef condition, LLVMValueRef ptr,
-                            LLVMValueRef otherwise, bool constant);
+                            LLVMValueRef otherwise, bool constant, bool line);
     void (*store_if)(GpuEmitter *em, LLVMValueRef condition, LLVMValueRef ptr, LLVMValueRef value);
     /* Clusters; NULL: the target has none. i32: which block of its cluster this one is. */
     LLVMValueRef (*cluster_rank)(GpuEmitter *em);

@@ -153,8 +153,8 @@ LLVMValueRef gpu_intrinsic(GpuEmitter *em, const char *name, int n_types, LLVMTy
     return llvm_intrinsic(em->l, name, n_types, types, n_args, args);
 }
 
-/* All threads come to it together, once: two branches on one condition around it must not become one
- * branch with a copy of it on each side. */
+/* All threads come to it together, once: two branches on one condition around it must not become
+ * one branch with a copy of it on each side. */
 static bool is_joint(const char *text)
 {
     return strstr(text, "barrier.cluster") != NULL;

@@ -183,8 +183,8 @@ static bool lanes_agree(const Scratch *s)
     return true;
 }
 
-/* Of few warps each thread reads all parts, one after the other (two that lie side by side at once);
- * of many a lane reads one. */
+/* Of few warps each thread reads all parts, one after the other (two that lie side by side at
+ * once); of many a lane reads one. */
 static void read_parts(const Scratch *s, int reg, int warp)
 {
     enum { FEW = 2 };
