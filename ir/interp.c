@@ -236,7 +236,7 @@ static bool burst(Run *run, Agent *agent)
             return moved;
         }
         moved = true;
-        if (op && interp_is_sync(op->kind)) {
+        if (op && (interp_is_sync(op->kind) || op->kind == OP_CLUSTER_REDUCE)) {
             return true;
         }
     }
@@ -261,6 +261,9 @@ static _Noreturn void deadlock(Run *run, Agent *agents, int n)
 /* One round: somebody moves, drawn from the seed, or a bulk load arrives. */
 static bool round_of(Run *run, Agent *agents, int n)
 {
+    if (cluster_left(run) && agents[0].id) { /* roles; the block's end is its own agent's */
+        return false;
+    }
     if (run_random(run) % 4 == 0) {
         async_complete_one(run);
     }
@@ -297,6 +300,14 @@ static void begin_role(Run *run, const Op *op, Agent *agent, int role, const Age
     ARENA_PUSH(run->arena, &agent->frames, frame);
 }
 
+/* Of a block that will be begun anew. */
+static void leave_frames(Run *run, Agent *agent)
+{
+    while (agent->frames.n) {
+        drop_block(run, agent->frames.items[--agent->frames.n].block);
+    }
+}
+
 static void run_roles(Run *run, const Op *op)
 {
     Agent *parent = run->agent;
@@ -308,10 +319,17 @@ static void run_roles(Run *run, const Op *op)
     run_agents(run, agents, op->n_regions);
     for (int i = 0; i < op->n_regions; i++) {
         run->agent = &agents[i];
+        if (cluster_left(run)) {
+            leave_frames(run, &agents[i]);
+            continue;
+        }
         async_end_agent(run, &agents[i], op);
         clocks_release(run, &agents[i], &parent->joined);
     }
     run->agent = parent;
+    if (cluster_left(run)) {
+        parent->frames.items[parent->frames.n - 1].at = NULL;
+    }
     buffer_drop(run, memory);
 }
 

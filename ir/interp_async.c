@@ -373,7 +373,7 @@ void async_end_block(Run *run)
     while (async_complete_one(run)) {}
     for (size_t i = 0; i < run->rings.n; i++) {
         Ring *ring = run->rings.items[i];
-        for (int64_t slot = 0; slot < ring->count; slot++) {
+        for (int64_t slot = 0; slot < ring->count && !cluster_left(run); slot++) {
             check_slot(run, &ring->slots[slot]);
         }
         buffer_drop(run, ring->owned);

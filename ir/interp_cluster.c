@@ -29,9 +29,14 @@ void cluster_block(Run *run, int64_t id)
     run->cluster->left = false;
 }
 
+bool cluster_left(const Run *run)
+{
+    return run->cluster && run->cluster->left;
+}
+
 void cluster_block_end(Run *run)
 {
-    if (run->cluster && !run->cluster->left) {
+    if (run->cluster && !cluster_left(run)) {
         run->cluster->done[run->cluster->block] = true;
     }
 }

@@ -303,6 +303,14 @@ static bool grid_next(Run *run, Frame *frame)
     return true;
 }
 
+/* Blocks of whole clusters, no more than there are tiles. */
+static int64_t clusters_of(const Op *op, int64_t blocks, int64_t tiles)
+{
+    int64_t size = op_int(op, ATTR_CLUSTER, 1);
+    blocks = (blocks + size - 1) / size * size;
+    return size > 1 && blocks > tiles ? tiles : blocks;
+}
+
 static void grid_begin(Run *run, const Op *op)
 {
     Frame *frame = push(run, op, op->regions[0]);
@@ -312,6 +320,7 @@ static void grid_begin(Run *run, const Op *op)
         int64_t least = tiles / most + (tiles % most != 0);
         frame->count = 2 + (int64_t)(run_random(run) % 2);
         frame->count = least > frame->count ? least : frame->count;
+        frame->count = clusters_of(op, frame->count, tiles);
     }
     shuffle(run, frame);
     if (is_outermost(run)) {

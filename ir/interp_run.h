@@ -331,6 +331,8 @@ void cluster_begin(Run *run, const Op *launch, int64_t blocks);
 /* Before a block, and at its end. */
 void cluster_block(Run *run, int64_t id);
 void cluster_block_end(Run *run);
+/* Does the block at work wait for others? */
+bool cluster_left(const Run *run);
 void interp_scan(Run *run, const Op *op); /* interp_scan.c */
 void interp_fold(Run *run, const Op *op); /* interp_fold.c */
 void interp_sort(Run *run, const Op *op); /* interp_sort.c */

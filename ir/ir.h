@@ -301,6 +301,14 @@ static inline Value *for_hi(const Op *op)
 {
     return op->operands[1];
 }
+/* i32: how many of the block's tiles come before, the first value that a `tiles` carries; NULL: it
+ * carries none. */
+static inline Value *tiles_position(const Op *tiles)
+{
+    int axes = tiles && op_attr(tiles, ATTR_DIMS) ? op_attr(tiles, ATTR_DIMS)->n : 0;
+    return tiles && tiles->regions[0]->n_args > axes ? tiles->regions[0]->args[axes] : NULL;
+}
+
 static inline int for_carried(const Op *op)
 {
     return op->n_operands - 2;

@@ -186,9 +186,12 @@ static void verify_reduce(Verifier *v, const Op *op)
 
 static void verify_cluster_reduce(Verifier *v, const Op *op)
 {
-    const Op *launch = op->parent->parent;
-    if (!launch || launch->kind != OP_LAUNCH || op_int(launch, ATTR_CLUSTER, 1) < 2) {
+    const Op *around = op->parent->parent, *launch = op_enclosing(op, OP_LAUNCH);
+    if (!launch || (around != launch && around->kind != OP_TILES) ||
+        op_int(launch, ATTR_CLUSTER, 1) < 2) {
         verify_fail(v, op, "not in the region of a launch with clusters");
+    } else if (around != launch && !tiles_position(around)) {
+        verify_fail(v, op, "in a walk over tiles that does not carry how many came before");
     }
     if (!verify_is_among(op_word(op, ATTR_FN), " sum prod max min ")) {
         verify_fail(v, op, "`fn` is none of sum prod max min");

@@ -231,8 +231,10 @@ static void legalize_cluster_reduce(LayoutPass *pass, Op *op)
     want_any(pass, op, 0);
     give(pass, op, op->operands[0]->type->layout);
     if (op->n_operands == 1) {
-        Value *operands[4] = {op->operands[0], layout_cluster_scratch(pass, op), NULL, NULL};
-        op_set_operands(pass->func, op, 4, operands);
+        Value *tile = tiles_position(op_enclosing(op, OP_TILES));
+        Value *operands[5] = {op->operands[0], layout_cluster_scratch(pass, op, tile ? 2 : 1)};
+        operands[2] = tile;
+        op_set_operands(pass->func, op, tile ? 5 : 4, operands);
     }
 }
 

@@ -91,8 +91,9 @@ Value *layout_scratch(LayoutPass *pass, const Op *at, const Value *value, const 
                       bool kept);
 /* Scratch of a reduction that crosses warps: [warps along the axis, elements of the result]. */
 Value *layout_reduce_scratch(LayoutPass *pass, const Op *reduce);
-/* Memory of a reduction over a cluster, its own: other blocks write to it. [blocks, elements] */
-Value *layout_cluster_scratch(LayoutPass *pass, const Op *reduce);
+/* Memory of a reduction over a cluster, its own: other blocks write to it. [blocks, elements], or
+ * [slots, blocks, elements] of several tiles in a row. */
+Value *layout_cluster_scratch(LayoutPass *pass, const Op *reduce, int64_t slots);
 /* Scratch of a scan or fold that crosses warps: [parts of the axis that a warp holds, bytes]. */
 Value *layout_fold_scratch(LayoutPass *pass, const Op *fold);
 /* Scratch of a histogram, rank or arrange (codegen/gpu/rank.c). */

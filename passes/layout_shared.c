@@ -119,19 +119,21 @@ Value *layout_reduce_scratch(LayoutPass *pass, const Op *reduce)
     return own ? new_shared(pass, reduce, type, &PLAIN) : momentary(pass, reduce, type, &PLAIN);
 }
 
-Value *layout_cluster_scratch(LayoutPass *pass, const Op *reduce)
+Value *layout_cluster_scratch(LayoutPass *pass, const Op *reduce, int64_t slots)
 {
     Type result = reduce->results[0]->type;
     int64_t extents[MAX_RANK];
-    int64_t dims[2] = {op_int(op_enclosing(reduce, OP_LAUNCH), ATTR_CLUSTER, 1), 1};
+    int64_t dims[3] = {slots, op_int(op_enclosing(reduce, OP_LAUNCH), ATTR_CLUSTER, 1)};
     enum { LEAST_BYTES = 4 }; /* of an element that goes to another block */
     int bytes = dtype_bytes(result->dtype);
-    dims[1] = bytes < LEAST_BYTES ? LEAST_BYTES / bytes : 1;
+    dims[2] = bytes < LEAST_BYTES ? LEAST_BYTES / bytes : 1;
     layout_extents(pass, result, extents);
     for (int i = 0; i < result->rank; i++) {
-        dims[1] *= extents[i];
+        dims[2] *= extents[i];
     }
-    return new_shared(pass, reduce, type_shared(pass->func, result->dtype, 2, dims), &PLAIN);
+    Type type = slots > 1 ? type_shared(pass->func, result->dtype, 3, dims)
+                          : type_shared(pass->func, result->dtype, 2, dims + 1);
+    return new_shared(pass, reduce, type, &PLAIN);
 }
 
 static int64_t fold_aligned(int64_t bytes)

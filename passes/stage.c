@@ -52,7 +52,18 @@ static bool can_count(Type tensor)
     return true;
 }
 
-bool bulk_describes(const Access *access)
+/* The engine takes a tile of more rows than a box may have as equal parts of them, whose rows are a
+ * multiple of those in which the swizzle repeats. */
+static bool takes_rows(int64_t rows, bool parts)
+{
+    int64_t n = (rows + MOST_BOX - 1) / MOST_BOX;
+    while (rows % n) {
+        n++;
+    }
+    return rows / n % 8 == 0 && (n == 1 || parts);
+}
+
+static bool describes(const Access *access, bool parts)
 {
     Type type = access->memory->type;
     int bits = dtype_bits(type->dtype), kept = 0;
@@ -71,11 +82,21 @@ bool bulk_describes(const Access *access)
         int64_t extent = poly_capacity(dim);
         kept++;
         if (i == access->n - 1 ? extent * bits % 8 != 0 || swizzle_for(extent * bits / 8) == 0
-                               : extent > MOST_BOX || extent % 8 != 0) {
+                               : !takes_rows(extent, parts)) {
             return false;
         }
     }
     return kept == 2 && an_bulk_rows(access);
+}
+
+bool bulk_describes(const Access *access)
+{
+    return describes(access, false);
+}
+
+bool bulk_describes_parts(const Access *access)
+{
+    return describes(access, true);
 }
 
 typedef struct Moves {
@@ -451,6 +472,9 @@ static void stage_launch(Func *func, Op *launch)
     find_operands(&s);
     block_walk(s.body, list_dots, &dots);
     if (dots.n == 0) {
+        if (stage_held(&s)) {
+            stage_roles(&s);
+        }
         block_walk(s.body, gather_view, &s);
         return;
     }

@@ -3,9 +3,9 @@
  * stage_rings.c (buffers, barriers and their depth), stage_join.c (products that share an
  * instruction), stage_roles.c (producer and consumer), stage_shares.c (their warps and registers),
  * stage_teams.c (teams of consumers), stage_copies.c (rings that threads fill, without roles),
- * stage_ahead.c (loads a step ahead, likewise), stage_dot.c (products from shared memory),
- * stage_views.c (views that the engine does not bring), stage_direct.c (products without shared
- * memory).
+ * stage_ahead.c (loads a step ahead, likewise), stage_held.c (tiles in registers, a tile ahead),
+ * stage_dot.c (products from shared memory), stage_views.c (views that the engine does not bring),
+ * stage_direct.c (products without shared memory).
  * Room-private. */
 #ifndef TESSERA_PASSES_STAGE_H
 #define TESSERA_PASSES_STAGE_H
@@ -14,13 +14,14 @@
 #include "ir/schedule.h"
 #include "ir/target.h"
 
-enum { MOST_STAGED = 32, MOST_LENT = 4, SIDE_BESIDE = 2 };
+enum { MOST_STAGED = 32, MOST_LENT = 4, SIDE_BESIDE = 2, SIDE_HELD = 3 };
 
 /* An operand of a product that is a load (perhaps transposed) and nothing else. */
 typedef struct Staged {
     Op *load;
     Op *dot;
-    int side;        /* 0: left, 1: right operand; SIDE_BESIDE: none of the product's */
+    int side;        /* 0: left, 1: right operand; SIDE_BESIDE: none of the product's; SIDE_HELD: of
+                        no product: registers hold it */
     bool transposed; /* a permute lies between */
     Op *mask;        /* a mask of the inner axis lies between, or NULL */
     bool rounded;    /* to tf32, on the way */
@@ -70,7 +71,8 @@ typedef struct Stager {
     int n_stored;
     bool group; /* groups of warps multiply here */
     bool roles, persistent;
-    bool swizzle; /* tiles of shared memory are */
+    bool swizzle;         /* tiles of shared memory are */
+    int64_t held_slots;   /* of tiles that registers hold, which come a tile ahead; 0: none do */
     int teams;            /* of the consumer's warps, each with tiles of its own; 1: none */
     Op *team_loop;        /* in which a team multiplies, or NULL */
     Value *number;        /* i32: how many of the block\'s tiles come before a team\'s, or NULL */
@@ -97,6 +99,9 @@ Value *stage_team_start(Stager *s);
 
 /* Can the producer compute the scalar (or range) by itself? */
 bool stage_is_plain(const Stager *s, const Value *value);
+/* A `wait` for the position's generation of the barrier, or the one before it; an `arrive`. */
+void stage_wait(Stager *s, Builder *b, Value *barrier, Value *position, bool previous);
+void stage_arrive(Builder *b, Value *barrier, Value *position);
 /* Of one slot. */
 int64_t stage_item_bytes(const Staged *item);
 /* Finds products that one instruction can multiply (stage_join.c). */
@@ -115,6 +120,8 @@ typedef struct RoleShares {
 } RoleShares;
 /* Errors leave numbers that need not fit. */
 RoleShares stage_shares(Stager *s, int64_t consumer_warps);
+/* Of a thread of the consumer, where a multiprocessor holds so many blocks. */
+int64_t stage_registers(const Stager *s, int64_t consumer_warps, int64_t blocks);
 /* Splits the launch into a producer and a consumer. */
 void stage_roles(Stager *s);
 
@@ -134,6 +141,10 @@ bool stage_may_direct(Stager *s, Op *const *dots, int n);
 void stage_direct(Stager *s, Op *dot);
 /* Products that do not need each other settle together (stage_settle.c). */
 void stage_settle(Func *func);
+/* Tiles that registers hold come a tile ahead (stage_held.c): chooses the items, if it pays. */
+bool stage_held(Stager *s);
+/* Loads become reads of shared memory, between a wait and an arrival. */
+void stage_consume_held(Stager *s, Stream *stream);
 /* Loops whose operands pass through registers, a step ahead of the products. */
 void stage_ahead(Stager *s);
 /* Can threads copy it ahead, past their registers? Elements that they take at once; 0: they
@@ -155,7 +166,9 @@ bool stage_has_lent(const Stager *s, const Stream *stream);
 int64_t bulk_store_bytes(const Stager *s, const Op *store);
 /* A load of a view becomes a gather of what it shows (stage_views.c). */
 void stage_gather_view(Func *func, Op *load);
-/* Can a bulk copy describe this access of a tensor? */
+/* Can a bulk copy describe this access of a tensor? `parts`: by several boxes, if it has many
+ * rows. */
 bool bulk_describes(const Access *access);
+bool bulk_describes_parts(const Access *access);
 
 #endif

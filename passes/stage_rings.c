@@ -193,6 +193,12 @@ static int64_t slots_of_tiles(const Stager *s, int64_t slots)
 
 static void choose_slots(Stager *s)
 {
+    for (int i = 0; s->held_slots && i < s->n_streams; i++) {
+        s->streams[i].slots = s->held_slots;
+    }
+    if (s->held_slots) {
+        return;
+    }
     int64_t once, each, most = stage_slots_beside(s, 0);
     measure(s, &once, &each);
     int64_t enough = each * MOST_SLOTS < MOST_AHEAD && each ? MOST_AHEAD / each : MOST_SLOTS;

@@ -94,7 +94,7 @@ static const Staged *item_of_load(const Stager *s, const Op *load)
     return NULL;
 }
 
-static void build_wait(Stager *s, Builder *b, Value *barrier, Value *position, bool previous)
+void stage_wait(Stager *s, Builder *b, Value *barrier, Value *position, bool previous)
 {
     Op *wait = build_op(b, OP_WAIT, 2, (Value *[]){barrier, position}, 0, NULL, 0);
     if (previous) {
@@ -120,7 +120,7 @@ static void produce_load(Producer *p, Builder *b, const Staged *item, Value *pos
     Value *operands[MAX_RANK + 8];
     int n = 0;
     if (is_first_load(s, item)) {
-        build_wait(s, b, stream->empty, position, true);
+        stage_wait(s, b, stream->empty, position, true);
     }
     operands[n++] = item->load->operands[0];
     for (int i = 1; i < item->load->n_operands; i++) {
@@ -251,7 +251,7 @@ static Value *consume_position(Stager *s, const Block *home, Value *start, Value
     return results[n - 1];
 }
 
-static void build_arrive(Builder *b, Value *barrier, Value *position)
+void stage_arrive(Builder *b, Value *barrier, Value *position)
 {
     build_op(b, OP_ARRIVE, 2, (Value *[]){barrier, position}, 0, NULL, 0);
 }
@@ -309,9 +309,9 @@ static void consume_stream(Stager *s, Stream *stream)
     }
     bool same = stream->dot->parent == stream->home && !stream->many;
     Builder before = build_before(s->func, same && !beside ? stream->dot : first);
-    build_wait(s, &before, stream->full, stream->position, false);
+    stage_wait(s, &before, stream->full, stream->position, false);
     Builder after = behind_readers(s, stream, same);
-    build_arrive(&after, stream->empty, stream->position);
+    stage_arrive(&after, stream->empty, stream->position);
 }
 
 /* Rows beside a product are read into registers, behind the wait for them. */
@@ -334,7 +334,7 @@ static void consume_streams(Stager *s, Positions *positions)
         *value = consume_position(s, stream->home, *value, &stream->position);
     }
     for (int i = 0; i < s->n_streams; i++) {
-        consume_stream(s, &s->streams[i]);
+        (s->held_slots ? stage_consume_held : consume_stream)(s, &s->streams[i]);
     }
     for (int i = 0; i < s->n; i++) {
         if (s->items[i].side == SIDE_BESIDE) {
@@ -378,7 +378,7 @@ static Op *build_tiles(Stager *s, Builder *b, const Positions *positions)
     const Attr *dims = op_attr(s->launch, ATTR_DIMS), *steps = op_attr(s->launch, ATTR_STEPS);
     op_set_dims(s->func, tiles, ATTR_DIMS, dims->n, dims->dims);
     op_set_ints(s->func, tiles, ATTR_STEPS, steps->n, steps->ints);
-    static const AttrKey orders[] = {ATTR_GROUPED, ATTR_DESCENDING};
+    static const AttrKey orders[] = {ATTR_GROUPED, ATTR_DESCENDING, ATTR_CLUSTER};
     for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
         if (op_attr(s->launch, orders[i])) {
             op_set_int(s->func, tiles, orders[i], op_int(s->launch, orders[i], 0));
@@ -469,6 +469,9 @@ static void consume_teams(Stager *s, Op *roles)
 
 static void finish_stores(Stager *s, Block *region)
 {
+    if (s->held_slots) { /* threads store */
+        return;
+    }
     Builder end = build_at_end(s->func, region);
     build_op(&end, OP_BULK_WAIT, 0, NULL, 0, NULL, 0);
 }
@@ -476,12 +479,14 @@ static void finish_stores(Stager *s, Block *region)
 void stage_roles(Stager *s)
 {
     Func *func = s->func;
-    s->persistent = choose_persistent(s);
+    s->persistent = s->held_slots || choose_persistent(s);
     Block *outer = build_block(func, s->launch);
     Builder b = build_at_end(func, outer);
     stage_streams(s);
-    s->teams = stage_teams(s);
-    stage_stores(s, s->body, &b);
+    if (!s->held_slots) {
+        s->teams = stage_teams(s);
+        stage_stores(s, s->body, &b);
+    }
     stage_rings(s, &b);
     Value *zero = build_int(&b, position_type(s), 0);
     Op *roles = build_op(&b, OP_ROLES, 0, NULL, 0, NULL, 2);

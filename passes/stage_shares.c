@@ -75,11 +75,12 @@ static bool check_block(Stager *s, const RoleShares *shares)
 
 /* What a block has to share out: a launch gives every thread the same count, a multiple of 8, and
  * what a multiprocessor has beyond it is nobody's (a role that waited for it would hang). */
-static int64_t registers_launched(const Stager *s, const RoleShares *shares)
+static int64_t registers_launched(const Stager *s, const RoleShares *shares, int64_t blocks)
 {
     const Target *target = s->func->target;
     int64_t threads = (shares->warps[0] + shares->warps[1]) * target->warp;
-    return target->registers / threads / REGISTER_STEP * REGISTER_STEP * threads;
+    int64_t all = target->registers / blocks;
+    return all / threads / REGISTER_STEP * REGISTER_STEP * threads;
 }
 
 static void check_sum(Stager *s, const RoleShares *shares)
@@ -88,7 +89,7 @@ static void check_sum(Stager *s, const RoleShares *shares)
     Arena *arena = s->func->arena;
     int64_t give = shares->warps[0] * target->warp, take = shares->warps[1] * target->warp;
     int64_t all = give * shares->registers[0] + take * shares->registers[1];
-    int64_t launched = registers_launched(s, shares);
+    int64_t launched = registers_launched(s, shares, op_int(s->launch, ATTR_BLOCKS, 1));
     if (all > launched) {
         bool consumer = schedule_given(s->func, "registers", "consumer") != NULL;
         refuse(s, "registers", NAMES[consumer],
@@ -103,14 +104,20 @@ static void check_sum(Stager *s, const RoleShares *shares)
 }
 
 /* What the producer leaves, as far as one thread can use it. */
-static int64_t registers_left(const Stager *s, const RoleShares *shares)
+static int64_t registers_left(const Stager *s, const RoleShares *shares, int64_t blocks)
 {
-    int64_t left = registers_launched(s, shares) / s->func->target->warp -
+    int64_t left = registers_launched(s, shares, blocks) / s->func->target->warp -
                    shares->warps[0] * shares->registers[0];
     int64_t each = left / shares->warps[1] / REGISTER_STEP * REGISTER_STEP;
     return each < LEAST_REGISTERS      ? LEAST_REGISTERS
            : each > CONSUMER_REGISTERS ? CONSUMER_REGISTERS
                                        : each;
+}
+
+int64_t stage_registers(const Stager *s, int64_t consumer_warps, int64_t blocks)
+{
+    RoleShares shares = {{PRODUCER_WARPS, consumer_warps}, {LEAST_REGISTERS, 0}};
+    return registers_left(s, &shares, blocks);
 }
 
 RoleShares stage_shares(Stager *s, int64_t consumer_warps)
@@ -125,7 +132,8 @@ RoleShares stage_shares(Stager *s, int64_t consumer_warps)
         return shares;
     }
     shares.registers[1] =
-        schedule_number(s->func, "registers", "consumer", registers_left(s, &shares),
+        schedule_number(s->func, "registers", "consumer",
+                        registers_left(s, &shares, op_int(s->launch, ATTR_BLOCKS, 1)),
                         "accumulators stay in registers");
     if (check_registers(s, &shares, 1)) {
         check_sum(s, &shares);

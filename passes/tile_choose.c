@@ -349,6 +349,14 @@ static int64_t most_a_thread(const Op *group, const TilePlan *plan)
     return smaller(power_of_two_at_most(most), tile_most_of_ops(group));
 }
 
+/* A block of one warp costs as much to begin as one of two. Where something is loaded beside a row,
+ * blocks of one row are faster all the same (docs/performance.md). */
+static int64_t rows_of_block(const Func *func, const Op *group, int64_t row)
+{
+    bool one_warp = row_threads(func, group, row) <= func->target->warp;
+    return one_warp && tile_is_narrow(group) && tile_loads_of_rows(group) == 1 ? 2 : 1;
+}
+
 static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
 {
     int64_t row = 1, given = given_elements(func, plan);
@@ -383,7 +391,7 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
         block = smaller(block, BLOCK_THREADS * tile_most_of_ops(group));
     }
     if (is_gpu(func) && is_one_row(plan, row) && row >= SMALL_BLOCK * tile_widest_access(group)) {
-        block = row;
+        block = row * rows_of_block(func, group, row);
     }
     block = (block >> func->fit.plain) / row;
     choose_grid(func, plan, plan->aligned > 1 ? 1 : power_of_two_at_most(block));

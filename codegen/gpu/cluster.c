@@ -7,6 +7,10 @@
 #include "codegen/scalar_ops.h"
 #include "ir/build.h"
 
+/* In a walk over tiles each reduction has two mailboxes, and two places for what comes, which tiles
+ * take in turns: when a block sends for a tile, all others have sent for the one before it, so that
+ * they have read what came for the tile before that one.
+ * Source: as above. */
 enum { MAILBOX_BYTES = 8, ACCESS_BYTES = 16, LEAST_BYTES = 4, MOST_RUN = 4 };
 
 typedef struct Exchange {
@@ -14,6 +18,7 @@ typedef struct Exchange {
     Type type;
     DType dtype;
     LLVMValueRef base, mailbox; /* of this block's memory */
+    LLVMValueRef position;      /* i32: the tile's number; NULL: there is one */
     int64_t elements;           /* of a part */
     int blocks, bytes;          /* of an element, as it is sent */
 } Exchange;
@@ -43,13 +48,24 @@ typedef struct Mailboxes {
     } bytes; /* that each awaits */
 } Mailboxes;
 
+/* Of a reduction; they take turns. */
+static int slots_of(GpuEmitter *em, const Op *op)
+{
+    Access access = op_access(op, 1);
+    return access.indices[0] ? (int)gpu_extent(em, access.memory->type, 0) : 1;
+}
+
+static int64_t awaited_bytes(GpuEmitter *em, const Op *op)
+{
+    Type type = op->results[0]->type;
+    return op_int(em->launch, ATTR_CLUSTER, 1) * elements_of(em, type) * sent_bytes(type->dtype);
+}
+
 static void see_reduction(Op *op, void *user)
 {
     Mailboxes *seen = user;
-    if (op->kind == OP_CLUSTER_REDUCE) {
-        Type type = op->results[0]->type;
-        int64_t blocks = op_int(seen->em->launch, ATTR_CLUSTER, 1);
-        int64_t bytes = blocks * elements_of(seen->em, type) * sent_bytes(type->dtype);
+    for (int i = 0; op->kind == OP_CLUSTER_REDUCE && i < slots_of(seen->em, op); i++) {
+        int64_t bytes = awaited_bytes(seen->em, op);
         ARENA_PUSH(seen->em->arena, &seen->bytes, bytes);
     }
 }
@@ -69,6 +85,7 @@ int gpu_mailbox_bytes(GpuEmitter *em)
 void gpu_cluster_begin(GpuEmitter *em)
 {
     em->n_mailboxes = 0;
+    em->joined = false;
     if (em->plan_launch->cluster > 1) {
         Mailboxes seen = find_mailboxes(em);
         LLVMValueRef at = em->shared_base ? gpu_at_const(em, em->shared_base, em->mailboxes) : NULL;
@@ -79,8 +96,30 @@ void gpu_cluster_begin(GpuEmitter *em)
 /* Blocks that have sent nothing have not waited for the others yet. */
 void gpu_cluster_end(GpuEmitter *em)
 {
-    if (em->plan_launch->cluster > 1 && !em->n_mailboxes) {
+    if (em->plan_launch->cluster > 1 && !em->joined) {
         em->target->cluster_wait(em);
+    }
+}
+
+static void find_reduction(Op *op, void *user)
+{
+    *(bool *)user |= op->kind == OP_CLUSTER_REDUCE;
+}
+
+static void join_cluster(GpuEmitter *em)
+{
+    if (!em->joined) { /* the others' memory is theirs only once they run */
+        em->target->cluster_wait(em);
+        em->joined = true;
+    }
+}
+
+void gpu_cluster_walk(GpuEmitter *em, const Op *tiles)
+{
+    bool found = false;
+    block_walk(tiles->regions[0], find_reduction, &found);
+    if (found) {
+        join_cluster(em);
     }
 }
 
@@ -90,15 +129,20 @@ static Exchange begin(GpuEmitter *em, const Op *op)
 {
     Type type = op->results[0]->type;
     Exchange x = {.em = em, .type = type, .dtype = type->dtype};
-    x.base = gpu_shared_slot(em, op->operands[1], NULL);
+    Access access = op_access(op, 1);
+    x.position = access.indices[0] ? gpu_scalar(em, access.indices[0]) : NULL;
+    x.base = gpu_shared_slot(em, access.memory, x.position);
     x.blocks = em->plan_launch->cluster;
     x.bytes = sent_bytes(type->dtype);
     x.elements = elements_of(em, type);
-    if (!em->n_mailboxes) { /* the others' memory is theirs only once they run */
-        em->target->cluster_wait(em);
-    }
+    join_cluster(em);
     x.mailbox = gpu_at_const(em, em->shared_base, em->mailboxes + em->n_mailboxes * MAILBOX_BYTES);
-    em->n_mailboxes++;
+    if (x.position) {
+        LLVMValueRef slot = gpu_ring_slot(em, x.position, slots_of(em, op));
+        LLVMValueRef at = LLVMBuildNUWMul(em->builder, slot, gpu_i32(em, MAILBOX_BYTES), "");
+        x.mailbox = gpu_at(em, x.mailbox, at);
+    }
+    em->n_mailboxes += slots_of(em, op);
     return x;
 }
 
@@ -211,6 +255,19 @@ static void receive_all(const Exchange *x, const char *fn, GpuValue *out)
     }
 }
 
+static void await_all(const Exchange *x, const Op *op)
+{
+    GpuEmitter *em = x->em;
+    if (!x->position) {
+        em->target->cluster_receive(em, x->mailbox, gpu_i32(em, 0));
+        return;
+    }
+    LLVMValueRef turn = gpu_ring_turn(em, x->position, slots_of(em, op));
+    em->target->cluster_receive(em, x->mailbox,
+                                LLVMBuildAnd(em->builder, turn, gpu_i32(em, 1), ""));
+    em->target->cluster_await(em, x->mailbox, awaited_bytes(em, op));
+}
+
 void gpu_emit_cluster_reduce(GpuEmitter *em, const Op *op)
 {
     if (!em->target->cluster_send || op->n_operands < 2) {
@@ -218,7 +275,7 @@ void gpu_emit_cluster_reduce(GpuEmitter *em, const Op *op)
     }
     Exchange x = begin(em, op);
     send(&x, gpu_value(em, op->operands[0]));
-    em->target->cluster_receive(em, x.mailbox);
+    await_all(&x, op);
     GpuValue *out = gpu_define(em, op->results[0]);
     receive_all(&x, op_word(op, ATTR_FN), out);
     for (int r = 0; r < out->n; r++) {

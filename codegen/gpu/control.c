@@ -416,6 +416,7 @@ void gpu_emit_tiles(GpuEmitter *em, Op *op)
         pairs = LLVMBuildICmp(b, LLVMIntSGT, total, blocks, "pairs");
         first = LLVMBuildShl(b, first, LLVMBuildZExt(b, pairs, em->i32, ""), "");
     }
+    gpu_cluster_walk(em, op);
     CountedLoop loop = open_loop(em, op, first, total, 0, grid.n);
     define_tile(&grid, loop.i, op->regions[0]->args);
     if (numbered) {

@@ -116,10 +116,10 @@ typedef struct GpuTarget {
     /* An op that carries its value, of f32 x. NULL: the target takes the value. */
     LLVMValueRef (*fast)(GpuEmitter *em, OpKind kind, LLVMValueRef x);
     /* A guarded access of global memory: a value like `otherwise` (a scalar or a vector) from ptr
-     * if the condition holds. `constant`: nobody writes it during the launch. NULL hooks: a
-     * branch. */
+     * if the condition (NULL: always) holds. `constant`: nobody writes it during the launch;
+     * `line`: all of its line will be read, by others. NULL hooks: a branch. */
     LLVMValueRef (*load_if)(GpuEmitter *em, LLVMValueRef condition, LLVMValueRef ptr,
-                            LLVMValueRef otherwise, bool constant);
+                            LLVMValueRef otherwise, bool constant, bool line);
     void (*store_if)(GpuEmitter *em, LLVMValueRef condition, LLVMValueRef ptr, LLVMValueRef value);
     /* Launches that begin while those before them end; NULL: the target has none. Waits until all
      * that was launched before is done; lets what is launched after begin. */
@@ -135,7 +135,9 @@ typedef struct GpuTarget {
      * to its mailbox; the wait for all that a mailbox awaits. */
     void (*cluster_send)(GpuEmitter *em, LLVMValueRef at, LLVMValueRef block, LLVMValueRef value,
                          LLVMValueRef mailbox);
-    void (*cluster_receive)(GpuEmitter *em, LLVMValueRef mailbox);
+    void (*cluster_receive)(GpuEmitter *em, LLVMValueRef mailbox, LLVMValueRef parity);
+    /* Of one thread, behind its wait: the mailbox awaits so many bytes anew. */
+    void (*cluster_await)(GpuEmitter *em, LLVMValueRef mailbox, int64_t bytes);
     /* One matrix instruction: acc, n values of the result's type, becomes acc + a b. */
     void (*multiply)(GpuEmitter *em, const Unit *unit, const GpuFragment *a, const GpuFragment *b,
                      LLVMValueRef *acc, int n);
@@ -217,8 +219,9 @@ struct GpuEmitter {
     LLVMValueRef shared_base; /* NULL when the kernel has none */
     int shared_bytes;
     int handed; /* bytes from shared_base: old elements of a scatter for the warps that want them */
-    int mailboxes;             /* bytes from shared_base: one a reduction over the cluster */
+    int mailboxes;             /* bytes from shared_base: of reductions over the cluster */
     int n_mailboxes;           /* that have been used */
+    bool joined;               /* the cluster's other blocks are known to run */
     struct GpuReduce *waiting; /* reductions that the next one meets for, too; the last of them */
     int n_named_barriers;      /* handed out to roles; ids from 1 */
     struct {

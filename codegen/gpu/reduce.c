@@ -297,21 +297,28 @@ static LLVMValueRef scratch_at(Reducer *red, const Scratch *scratch, LLVMValueRe
     return gpu_at(em, scratch->base, bytes);
 }
 
-static void write_partial(Reducer *red, const Scratch *scratch, LLVMValueRef first, int r)
+/* Of `n` registers whose elements lie side by side. */
+static void write_partials(Reducer *red, const Scratch *scratch, LLVMValueRef first,
+                           const int *regs, int n)
 {
     GpuEmitter *em = red->em;
+    LLVMValueRef values[MOST_RUN];
+    GpuBranch branch = {0};
     LLVMValueRef row = LLVMBuildMul(em->builder, gpu_pressed(em, em->role->warp, scratch->mask),
                                     gpu_i32(em, scratch->elements), "");
-    LLVMValueRef at = LLVMBuildAdd(em->builder, row, result_element(red, r), "");
-    LLVMValueRef may = gpu_both(em, first, result_inside(red, r));
-    LLVMValueRef value = gpu_to_memory(em, red->dtype, red->regs[r]);
-    if (!may) {
-        LLVMBuildStore(em->builder, value, scratch_at(red, scratch, at));
-        return;
+    LLVMValueRef at = LLVMBuildAdd(em->builder, row, result_element(red, regs[0]), "");
+    LLVMValueRef may = gpu_both(em, first, result_inside(red, regs[0]));
+    for (int i = 0; i < n; i++) {
+        values[i] = gpu_to_memory(em, red->dtype, red->regs[regs[i]]);
     }
-    GpuBranch branch = gpu_branch_begin(em, may);
-    LLVMBuildStore(em->builder, value, scratch_at(red, scratch, at));
-    gpu_branch_end(em, branch);
+    if (may) {
+        branch = gpu_branch_begin(em, may);
+    }
+    LLVMValueRef all = n > 1 ? gpu_pack(em, n, values) : values[0];
+    LLVMBuildStore(em->builder, all, scratch_at(red, scratch, at));
+    if (may) {
+        gpu_branch_end(em, branch);
+    }
 }
 
 /* Do all lanes of a warp want the same elements? */
@@ -547,9 +554,11 @@ static void reduce_warps(Reducer *red)
     GpuEmitter *em = red->em;
     Scratch scratch = find_scratch(red, warp_mask(red));
     LLVMValueRef first = writes(red);
+    GpuRun run;
+    int n = run_length(red, &scratch);
     for (int r = 0; r < red->n; r++) {
-        if (stands(red, r)) {
-            write_partial(red, &scratch, first, r);
+        if (stands(red, r) && gpu_run_at(em, red->from, r, n, &run)) {
+            write_partials(red, &scratch, first, run.regs, n);
         }
     }
     red->before = em->waiting;

@@ -74,6 +74,8 @@ void gpu_emit_cluster_reduce(GpuEmitter *em, const Op *op);
 int gpu_mailbox_bytes(GpuEmitter *em);
 void gpu_cluster_begin(GpuEmitter *em);
 void gpu_cluster_end(GpuEmitter *em);
+/* Before a walk over tiles that the cluster reduces. */
+void gpu_cluster_walk(GpuEmitter *em, const Op *tiles);
 /* The value, of any type, of lane ^ mask. */
 LLVMValueRef gpu_shuffle(GpuEmitter *em, LLVMValueRef value, int mask);
 /* The same in steps, while registers of the operand get their values, a group at a time. */

@@ -153,6 +153,13 @@ LLVMValueRef gpu_intrinsic(GpuEmitter *em, const char *name, int n_types, LLVMTy
     return llvm_intrinsic(em->l, name, n_types, types, n_args, args);
 }
 
+/* All threads come to it together, once: two branches on one condition around it must not become
+ * one branch with a copy of it on each side. */
+static bool is_joint(const char *text)
+{
+    return strstr(text, "barrier.cluster") != NULL;
+}
+
 LLVMValueRef gpu_asm(GpuEmitter *em, LLVMTypeRef result, const char *text, const char *constraints,
                      bool effects, int n_args, LLVMValueRef *args)
 {
@@ -164,5 +171,10 @@ LLVMValueRef gpu_asm(GpuEmitter *em, LLVMTypeRef result, const char *text, const
     LLVMValueRef code = LLVMGetInlineAsm(type, text, strlen(text), constraints, strlen(constraints),
                                          effects, false, LLVMInlineAsmDialectATT, false);
     LLVMValueRef call = LLVMBuildCall2(em->builder, type, code, args, (unsigned)n_args, "");
+    if (is_joint(text)) {
+        unsigned kind = LLVMGetEnumAttributeKindForName("convergent", strlen("convergent"));
+        LLVMAddCallSiteAttribute(call, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                                 LLVMCreateEnumAttribute(em->context, kind, 0));
+    }
     return call;
 }

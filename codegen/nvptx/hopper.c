@@ -288,7 +288,8 @@ void hopper_launches_next(GpuEmitter *em)
 static int entry_registers(GpuEmitter *em)
 {
     int threads = em->warps << em->warp_bits;
-    int registers = em->func->target->registers / threads / REGISTER_STEP * REGISTER_STEP;
+    int all = em->func->target->registers / em->plan_launch->blocks_per_unit;
+    int registers = all / threads / REGISTER_STEP * REGISTER_STEP;
     return registers < MOST_REGISTERS ? registers : MOST_REGISTERS;
 }
 
@@ -305,7 +306,7 @@ static void check_registers(GpuEmitter *em, const Op *op, const Attr *warps, con
         }
         total += wanted * (warps->ints[i] << em->warp_bits);
     }
-    if (total > em->func->target->registers) {
+    if (total > em->func->target->registers / em->plan_launch->blocks_per_unit) {
         gpu_bug(em, op, "its roles want more registers than there are");
     }
 }

@@ -47,7 +47,8 @@ void hopper_cluster_begin(GpuEmitter *em, LLVMValueRef at, int n, const int64_t 
 void hopper_cluster_wait(GpuEmitter *em);
 void hopper_cluster_send(GpuEmitter *em, LLVMValueRef at, LLVMValueRef block, LLVMValueRef value,
                          LLVMValueRef mailbox);
-void hopper_cluster_receive(GpuEmitter *em, LLVMValueRef mailbox);
+void hopper_cluster_receive(GpuEmitter *em, LLVMValueRef mailbox, LLVMValueRef parity);
+void hopper_cluster_await(GpuEmitter *em, LLVMValueRef mailbox, int64_t bytes);
 
 /* The left operand of a product, with k along the rows of its tile, in registers: i32, for each
  * repeat of 64 rows, for each step along k (as if there were a power of two), those of an

@@ -20,7 +20,7 @@ static void on_barrier(GpuEmitter *em, LLVMValueRef at, int nth, const char *tex
     gpu_asm(em, LLVMVoidTypeInContext(em->context), text, "r,r,~{memory}", true, 2, args);
 }
 
-/* All of a barrier's bytes are one generation, which its own thread opens: the first one. */
+/* All of a barrier's bytes are one generation, which its own thread opens. */
 void hopper_cluster_begin(GpuEmitter *em, LLVMValueRef at, int n, const int64_t *bytes)
 {
     LLVMTypeRef none = LLVMVoidTypeInContext(em->context);
@@ -61,7 +61,15 @@ void hopper_cluster_send(GpuEmitter *em, LLVMValueRef at, LLVMValueRef block, LL
 /* Shared memory is in no cache: the acquire of the block's own scope is enough, as it is for what
  * the copy engine brings from other blocks. One of the cluster's would empty the first-level cache.
  */
-void hopper_cluster_receive(GpuEmitter *em, LLVMValueRef mailbox)
+void hopper_cluster_receive(GpuEmitter *em, LLVMValueRef mailbox, LLVMValueRef parity)
 {
-    hopper_wait(em, hopper_address(em, mailbox), gpu_i32(em, 0));
+    hopper_wait(em, hopper_address(em, mailbox), parity);
+}
+
+/* The next generation. Nothing comes for it before the others have what this block sends later. */
+void hopper_cluster_await(GpuEmitter *em, LLVMValueRef mailbox, int64_t bytes)
+{
+    LLVMBasicBlockRef after = hopper_if_first_thread(em, "again");
+    on_barrier(em, mailbox, 0, "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", bytes);
+    hopper_elected_end(em, after);
 }

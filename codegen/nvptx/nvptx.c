@@ -285,15 +285,20 @@ static void no_effects(GpuEmitter *em, LLVMValueRef call)
     LLVMAddCallSiteAttribute(call, at, number(em, "nounwind", 0));
 }
 
-/* $0…: the words; then the address, the predicate, and the words' values before. */
+/* $0…: the words; then the address and, with a condition, the predicate and the words' values
+ * before. `line`: the rest of the 128 bytes comes to the second-level cache with it. */
 static LLVMValueRef load_if(GpuEmitter *em, LLVMValueRef condition, LLVMValueRef ptr,
-                            LLVMValueRef otherwise, bool constant)
+                            LLVMValueRef otherwise, bool constant, bool line)
 {
     Words words = to_words(em, otherwise);
     Text text = text_new(em->arena), constraints = text_new(em->arena);
     LLVMValueRef args[6] = {ptr, condition};
     LLVMTypeRef parts[4];
-    text_printf(&text, "@$%d ld.global%s%s ", words.n + 1, constant ? ".nc" : "", words.suffix);
+    if (condition) {
+        text_printf(&text, "@$%d ", words.n + 1);
+    }
+    text_printf(&text, "ld.global%s%s%s ", constant ? ".nc" : "", line ? ".L2::128B" : "",
+                words.suffix);
     add_list(&text, 0, words.n);
     text_printf(&text, ", [$%d];", words.n);
     for (int i = 0; i < words.n; i++) {
@@ -301,15 +306,15 @@ static LLVMValueRef load_if(GpuEmitter *em, LLVMValueRef condition, LLVMValueRef
         parts[i] = words.type;
         args[2 + i] = words.items[i];
     }
-    text_add(&constraints, "l,b");
-    for (int i = 0; i < words.n; i++) {
+    text_add(&constraints, condition ? "l,b" : "l");
+    for (int i = 0; i < words.n && condition; i++) {
         text_printf(&constraints, ",%d", i);
     }
     LLVMTypeRef result =
         words.n == 1 ? words.type
                      : LLVMStructTypeInContext(em->context, parts, (unsigned)words.n, false);
-    LLVMValueRef call =
-        gpu_asm(em, result, text.data, constraints.data, !constant, 2 + words.n, args);
+    LLVMValueRef call = gpu_asm(em, result, text.data, constraints.data, !constant,
+                                condition ? 2 + words.n : 1, args);
     if (constant) {
         no_effects(em, call);
     }
@@ -424,6 +429,7 @@ const GpuTarget gpu_nvptx = {
     .launches_next = hopper_launches_next,
     .cluster_rank = hopper_cluster_rank,
     .cluster_begin = hopper_cluster_begin,
+    .cluster_await = hopper_cluster_await,
     .cluster_wait = hopper_cluster_wait,
     .cluster_send = hopper_cluster_send,
     .cluster_receive = hopper_cluster_receive,

@@ -403,9 +403,11 @@ bool plan_blocks(const PlanLaunch *launch, const int64_t *sizes, int64_t *blocks
 
 int64_t plan_resident(const PlanLaunch *launch, int64_t blocks, int64_t units)
 {
-    int64_t most = units * launch->blocks_per_unit, each = launch->most_tiles;
-    int64_t least = each ? blocks / each + (blocks % each != 0) : 0;
-    most = most > least ? most : least;
+    int64_t cluster = launch->cluster > 1 ? launch->cluster : 1;
+    int64_t most = units * launch->blocks_per_unit / cluster, each = launch->most_tiles;
+    int64_t tiles = blocks / cluster; /* of whole clusters */
+    int64_t least = each ? tiles / each + (tiles % each != 0) : 0;
+    most = (most > least ? most : least > 0 ? least : 1) * cluster;
     return launch->persistent && blocks > most ? most : blocks;
 }
 

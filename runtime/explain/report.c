@@ -389,8 +389,7 @@ static int64_t tiles_of(const Report *report, const PlanLaunch *launch)
 static int64_t blocks_of(const Report *report, const PlanLaunch *launch)
 {
     int64_t blocks = tiles_of(report, launch);
-    int64_t most = (int64_t)report->target->units * launch->blocks_per_unit;
-    return launch->persistent && blocks > most ? most : blocks;
+    return blocks < 0 ? blocks : plan_resident(launch, blocks, report->target->units);
 }
 
 static const Assembled *assembled_of(const ReportInput *input, const char *symbol)

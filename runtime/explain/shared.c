@@ -101,6 +101,8 @@ void scatter_tally(Walk *walk, const Op *op, double times)
 
 /* ---- reductions across warps ---- */
 
+enum { ACCESS_BYTES = 16, MOST_RUN = 4 };
+
 typedef struct Scratch {
     Walk *walk;
     AccessReport *writes, *reads;
@@ -108,6 +110,7 @@ typedef struct Scratch {
     int axis, bytes;
     uint32_t mask; /* warp bits along the axis */
     int parts;     /* warps along the axis */
+    int run;       /* elements of the result that a thread writes and reads at once */
     int64_t elements;
     double times;
 } Scratch;
@@ -155,7 +158,7 @@ static void write_parts(const Scratch *s, int reg, int warp)
     Layout reduced = layout_drop_axis(s->from->layout, s->axis);
     uint32_t lanes = tile_copies(&reduced, IN_LANE, lanes_of(tally));
     uint32_t warps = tile_copies(&reduced, IN_WARP, s->walk->warps) & ~s->mask;
-    Request request = request_of(tally, s->bytes);
+    Request request = request_of(tally, s->bytes * s->run);
     for (int lane = 0; lane < request.lanes && !((uint32_t)warp & warps); lane++) {
         int32_t coords[MAX_RANK];
         layout_apply(s->from->layout, (uint32_t)reg, (uint32_t)lane, (uint32_t)warp, coords);
@@ -180,14 +183,16 @@ static bool lanes_agree(const Scratch *s)
     return true;
 }
 
-/* Of few warps each thread reads all parts, one after the other; of many a lane reads one. */
+/* Of few warps each thread reads all parts, one after the other (two that lie side by side at
+ * once); of many a lane reads one. */
 static void read_parts(const Scratch *s, int reg, int warp)
 {
     enum { FEW = 2 };
     Tally *tally = s->walk->user;
-    bool spread = lanes_agree(s) && s->parts > FEW && s->parts <= lanes_of(tally);
-    for (int part = 0; part < (spread ? 1 : s->parts); part++) {
-        Request request = request_of(tally, s->bytes);
+    bool spread = s->run == 1 && lanes_agree(s) && s->parts > FEW && s->parts <= lanes_of(tally);
+    bool both = s->parts == FEW && s->elements == 1;
+    for (int part = 0; part < (spread || both ? 1 : s->parts); part++) {
+        Request request = request_of(tally, s->bytes * (both ? FEW : s->run));
         for (int lane = 0; lane < request.lanes; lane++) {
             int32_t coords[MAX_RANK];
             layout_apply(s->from->layout, (uint32_t)reg, (uint32_t)lane, (uint32_t)warp, coords);
@@ -206,7 +211,7 @@ static bool stands(const Scratch *s, int reg)
             return false;
         }
     }
-    return tile_run_starts(s->from, reg, 1);
+    return tile_run_starts(s->from, reg, s->run);
 }
 
 void reduce_tally(Walk *walk, const Op *op, double times)
@@ -220,6 +225,10 @@ void reduce_tally(Walk *walk, const Op *op, double times)
     s.axis = (int)op_int(op, ATTR_AXIS, 0);
     s.bytes = dtype_bytes(s.from->dtype);
     s.times = times;
+    s.run = s.axis == s.from->rank - 1
+                ? 1
+                : tile_run_length(s.from, ACCESS_BYTES / s.bytes < MOST_RUN ? ACCESS_BYTES / s.bytes
+                                                                            : MOST_RUN);
     for (int bit = 0; bit < s.from->layout->bits[IN_WARP]; bit++) {
         s.mask |= moves(&s, IN_WARP, bit) ? 1u << bit : 0;
     }

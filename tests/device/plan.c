@@ -50,6 +50,12 @@ START_TEST(persistent_blocks_are_resident)
     ck_assert_int_eq(plan_resident(&launch, 801, 4), 9);
     launch.most_tiles = 0;
     ck_assert_int_eq(plan_resident(&launch, INT64_MAX, 4), 8);
+    launch.cluster = 4; /* whole clusters, which walk together */
+    ck_assert_int_eq(plan_resident(&launch, 800, 7), 12);
+    ck_assert_int_eq(plan_resident(&launch, 8, 7), 8);
+    launch.most_tiles = 8;
+    ck_assert_int_eq(plan_resident(&launch, 800, 7), 100);
+    ck_assert_int_eq(plan_resident(&launch, 804, 7), 104);
 }
 END_TEST
 
