@@ -99,10 +99,12 @@ static void add_numbers(Arena *arena, TuneChoice *choice, size_t way, int64_t n,
     }
 }
 
-/* Of words, all others, but no unit that only computes what others compute faster. */
+/* Of words, all others, but no unit that only computes what others compute faster, and no copies
+ * through registers where the copy engine brings tiles (4 times slower, docs/performance.md). */
 static void add_words(Arena *arena, TuneChoice *choice, const LineKind *kind, const char *derived)
 {
-    bool unit = text_same(kind->key, "product");
+    bool unit = text_same(kind->key, "product") ||
+                (text_same(kind->key, "copy") && text_same(derived, "bulk"));
     for (const char *at = kind->values; *at && !unit;) {
         size_t n = strcspn(at, " ");
         const char *word = arena_strndup(arena, at, n);

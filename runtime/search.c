@@ -11,6 +11,7 @@
 #include "runtime/proposals.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <xxhash.h>
 
 /* ---- sizes that are folded ---- */
@@ -260,6 +261,22 @@ static void check_room(const Report *report, TesseraPrediction *prediction)
     }
 }
 
+/* Of the code: who gave which line, and lines that decide nothing, are no part of it. */
+static uint64_t code_digest(Arena *arena, const Text *ir)
+{
+    static const char line[] = "  line ";
+    Text code = text_new(arena);
+    for (const char *at = ir->data, *end = at + ir->n; at < end;) {
+        const char *next = memchr(at, '\n', (size_t)(end - at));
+        next = next ? next + 1 : end;
+        if (strncmp(at, line, sizeof line - 1) != 0) {
+            text_printf(&code, "%.*s", (int)(next - at), at);
+        }
+        at = next;
+    }
+    return digest(&code);
+}
+
 static bool predict_task(void *user)
 {
     Task *task = user;
@@ -290,7 +307,7 @@ static bool predict_task(void *user)
     *prediction = (TesseraPrediction){.fits = true,
                                       .seconds = predicted.seconds,
                                       .roof = report.part ? predicted.roof : 0,
-                                      .code = digest(&ir),
+                                      .code = code_digest(&c->work->arena, &ir),
                                       .bits = bits_digest(c->func),
                                       .lines = lines.n ? lines.data : ""};
     check_room(&report, prediction);

@@ -24,7 +24,7 @@ enum {
 };
 /* Of a turn; a device's last measurement is rested and longer. */
 static const double TURN = 0.003, CPU_TURN = 0.012, LAST_TURN = 0.02, REST = 0.12;
-static const double LEAST_SLOWER = 0.1, MOST_SLOWER = 4;
+static const double LEAST_SLOWER = 0.1, MOST_SLOWER = 2;
 
 static double kernel_seconds(const Sweep *s)
 {
