@@ -321,7 +321,7 @@ static void verify_access(Verifier *v, const Op *op, TypeKind kind, bool store)
     }
 }
 
-static void verify_kinds(Verifier *v, const Op *op, int n, const TypeKind *kinds)
+void verify_kinds(Verifier *v, const Op *op, int n, const TypeKind *kinds)
 {
     int at = 0;
     for (int i = 0; i < n; i++) {
@@ -509,30 +509,6 @@ static void verify_range_operand(Verifier *v, const Op *op)
         verify_fail(v, op, "the operand is no range");
     } else if (op->kind == OP_INDEX && result_type(op)->dims[0] != operand_type(op, 0)->dims[0]) {
         verify_fail(v, op, "the result is not over that range");
-    }
-}
-
-static void verify_copy_load(Verifier *v, const Op *op)
-{
-    static const TypeKind kinds[] = {TYPE_TENSOR, TYPE_SHARED};
-    verify_kinds(v, op, 2, kinds);
-    const Attr *guard = op_attr(op, ATTR_GUARD), *value = op_attr(op, ATTR_VALUE);
-    if (guard && guard->n != op_access(op, 0).n) {
-        verify_fail(v, op, "`guard` has not one entry an axis");
-    }
-    if (value && (value->f != 0 || value->i != 0)) {
-        verify_fail(v, op, "what is outside of a tensor arrives as zeros");
-    }
-}
-
-static void verify_copy_wait(Verifier *v, const Op *op)
-{
-    bool none = op->n_operands == 0;
-    if (!none && (op->n_operands != 1 || !type_is_scalar(operand_type(op, 0)) ||
-                  operand_type(op, 0)->dtype != DT_BOOL)) {
-        verify_fail(v, op, "its operand is no bool scalar");
-    } else if (op_int(op, ATTR_PENDING, 0) < 0) {
-        verify_fail(v, op, "`pending` is negative");
     }
 }
 

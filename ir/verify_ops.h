@@ -21,6 +21,11 @@ bool verify_is_among(const char *word, const char *list);
 void verify_op(Verifier *v, const Op *op);
 /* The same for index notation, scans, folds, loops of elements, print (verify_index.c). */
 void verify_index_op(Verifier *v, const Op *op);
+/* The first operands are memory of these kinds, each with its indices (verify_ops.c). */
+void verify_kinds(Verifier *v, const Op *op, int n, const TypeKind *kinds);
+/* Copies past registers (verify_async.c). */
+void verify_copy_load(Verifier *v, const Op *op);
+void verify_copy_wait(Verifier *v, const Op *op);
 /* What it wants of layouts; for functions that have some (verify_layout.c). */
 void verify_layout(Verifier *v, const Op *op);
 
