@@ -188,7 +188,7 @@ static int64_t slots_of_tiles(const Stager *s, int64_t slots)
     }
     int64_t beside = s->func->fit.beside ? s->func->fit.beside : BARRIER_BYTES;
     bool fits = once + tiles + slots * each + beside <= s->func->target->shared_bytes;
-    return s->persistent && s->teams <= 1 && each && fits ? 2 : 1;
+    return s->persistent && s->teams <= 1 && each && tiles && fits ? 2 : 1;
 }
 
 static void choose_slots(Stager *s)
