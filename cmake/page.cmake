@@ -22,8 +22,10 @@ function(tessera_page room page symbol header)
   add_custom_command(
     OUTPUT ${source}
     COMMAND ${CMAKE_COMMAND} -D OUTPUT=${source} -D PAGE=${CMAKE_SOURCE_DIR}/${page}
-            -D HEAD=${TESSERA_PAGE_HEAD} -D SYMBOL=${symbol} -D HEADER=${header} -P ${TESSERA_PAGE_SCRIPT}
-    DEPENDS ${CMAKE_SOURCE_DIR}/${page} ${TESSERA_PAGE_HEAD} ${TESSERA_PAGE_SCRIPT}
+            -D HEAD=${TESSERA_PAGE_HEAD} -D SYMBOL=${symbol} -D HEADER=${header}
+            -P ${TESSERA_PAGE_SCRIPT}
+    DEPENDS ${CMAKE_SOURCE_DIR}/${page} ${TESSERA_PAGE_HEAD}
+            ${TESSERA_PAGE_SCRIPT}
     VERBATIM)
   target_sources(tessera_${room} PRIVATE ${source})
 endfunction()

@@ -139,7 +139,7 @@ static size_t on_the_way(const Sweep *s)
     return n;
 }
 
-/* For how many more is there time, by how long those before took? For the first ones in any case. */
+/* For how many more is there time, by how long those before took? For the first ones always. */
 static size_t has_time_for(const Sweep *s, size_t wanted)
 {
     double each = sweep_each_seconds(s), gone = clock_seconds() - s->began;

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""eta.py TESSERA MOCK FOLDER: how long a sweep says that it will take yet, on the line of a terminal,
-beside how long it took: after a quarter, a half and three quarters of sweeps of several kinds, on the
-CPU and on a driver made of plain memory (tests/driver), with a budget and without. What else the
-machine does changes while they run, so that the median error is what counts: a quarter at most.
-Prints `1 passed, 0 failed`, or fails."""
+"""eta.py TESSERA MOCK FOLDER: how long a sweep says that it will take yet, on the line of a
+terminal, beside how long it took: after a quarter, a half and three quarters of sweeps of several
+kinds, on the CPU and on a driver made of plain memory (tests/driver), with a budget and without.
+What else the machine does changes while they run, so that the median error is what counts: a
+quarter at most. Prints `1 passed, 0 failed`, or fails."""
 
 import os
 import pathlib
@@ -19,8 +19,8 @@ import time
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 LEFT = re.compile(rb"\r(\w[^\r]*?) (\d+)/(\d+)[^\r]*?([\d.]+) s left")
 SWEEPS = {
-    "softmax on the CPU": ("softmax", ["--set", "T=f32", "--size", "M=512,N=1000", "--device", "cpu",
-                                       "--candidates", "40"]),
+    "softmax on the CPU": ("softmax", ["--set", "T=f32", "--size", "M=512,N=1000",
+                                       "--device", "cpu", "--candidates", "40"]),
     "matmul on the CPU, 20 s": ("matmul", ["--set", "T=f32", "--size", "M=256,N=256,K=256",
                                            "--device", "cpu", "--budget", "20s"]),
     "add on the mock": ("add", ["--size", "N=4096", "--device", "cuda", "--candidates", "96"]),

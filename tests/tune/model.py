@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """model.py TESSERA: how the model of CPUs ranks schedules beside what was measured of them
-(recorded/*.csv, by record.py, on one thread of a server's CPU with AVX-512). Spearman's coefficient,
-and what the model's first choice loses, must not get worse than they were when it was fitted; what
-the rows of a kernel differ by little in says little, so that bounds differ. Prints `N passed, N
-failed`."""
+(recorded/*.csv, by record.py, on one thread of a server's CPU with AVX-512). Spearman's
+coefficient, and what the model's first choice loses, must not get worse than they were when it was
+fitted; what the rows of a kernel differ by little in says little, so that bounds differ. Prints
+`N passed, N failed`."""
 
 import os
 import pathlib
