@@ -35,6 +35,9 @@ bool cuda_check(const Cuda *cuda, CuResult result, const char *call, const char 
     const char *name = NULL, *text = NULL;
     cuda->driver.error_name(result, &name);
     cuda->driver.error_string(result, &text);
+    if (result == CU_ERROR_INVALID_HANDLE) {
+        return device_fail_call(error, DIAG_USAGE, (int)result, call, what, name, DEVICE_FOREIGN);
+    }
     return device_fail_call(error, is_fault(result) ? DIAG_FAULT : DIAG_ENVIRONMENT, (int)result,
                             call, what, name, text);
 }
@@ -272,8 +275,8 @@ static bool cuda_reaches(Device *device, const void *memory)
     bool known = !in.ok || cuda->driver.pointer_attribute(&type, CU_POINTER_MEMORY_TYPE,
                                                           (CuAddress)(uintptr_t)memory) !=
                                CU_ERROR_INVALID_VALUE;
-    known = known || cuda->driver.device_attribute(&pageable, CU_DEVICE_PAGEABLE, cuda->device) !=
-                         CU_OK;
+    known = known ||
+            cuda->driver.device_attribute(&pageable, CU_DEVICE_PAGEABLE, cuda->device) != CU_OK;
     cuda_leave(cuda, in);
     return known || pageable;
 }
