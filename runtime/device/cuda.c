@@ -35,6 +35,9 @@ bool cuda_check(const Cuda *cuda, CuResult result, const char *call, const char 
     const char *name = NULL, *text = NULL;
     cuda->driver.error_name(result, &name);
     cuda->driver.error_string(result, &text);
+    if (result == CU_ERROR_INVALID_HANDLE) {
+        return device_fail_call(error, DIAG_USAGE, (int)result, call, what, name, DEVICE_FOREIGN);
+    }
     return device_fail_call(error, is_fault(result) ? DIAG_FAULT : DIAG_ENVIRONMENT, (int)result,
                             call, what, name, text);
 }

@@ -31,7 +31,9 @@ typedef struct CuLaunchAttribute {
     char pad[4];
     union {
         char pad[64];
-        struct { unsigned int x, y, z; } cluster;
+        struct {
+            unsigned int x, y, z;
+        } cluster;
         int early; /* programmaticStreamSerializationAllowed */
     } value;
 } CuLaunchAttribute;
@@ -84,6 +86,9 @@ enum {
     CU_MAP_PROMOTE_256 = 3,
 };
 
+/* A stream or event of another context, or none. */
+enum { CU_ERROR_INVALID_HANDLE = 400 };
+
 /* Errors of assembling PTX. */
 enum {
     CU_ERROR_INVALID_PTX = 218,
@@ -102,7 +107,7 @@ enum {
 };
 
 typedef struct CudaDriver {
-#define CUDA_CALL(need, field, symbol, params) CuResult (*field) params;
+#define CUDA_CALL(need, field, symbol, params) CuResult(*field) params;
 #include "runtime/device/cuda.def"
 #undef CUDA_CALL
 } CudaDriver;

@@ -21,6 +21,8 @@ bool device_fail(DeviceError *error, DiagClass kind, int code, const char *forma
  * be NULL). `what`: the kernel or thing that it was for; may be empty. */
 bool device_fail_call(DeviceError *error, DiagClass kind, int code, const char *call,
                       const char *what, const char *name, const char *text);
+/* What drivers put as an invalid handle. */
+#define DEVICE_FOREIGN "the stream, or the event, is of another context, or has been destroyed"
 
 typedef struct DeviceFacts {
     char name[256];

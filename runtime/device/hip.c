@@ -32,6 +32,9 @@ bool hip_check(const Hip *hip, HipResult result, const char *call, const char *w
     }
     const char *name = hip->driver.error_name(result);
     const char *text = hip->driver.error_string(result);
+    if (result == HIP_ERROR_INVALID_HANDLE) {
+        return device_fail_call(error, DIAG_USAGE, (int)result, call, what, name, DEVICE_FOREIGN);
+    }
     return device_fail_call(error, is_fault(result) ? DIAG_FAULT : DIAG_ENVIRONMENT, (int)result,
                             call, what, name, text);
 }

@@ -11,6 +11,7 @@ enum {
     HIP_OK = 0,
     HIP_ERROR_ILLEGAL_ADDRESS = 700,
     HIP_ERROR_LAUNCH_TIMEOUT = 702,
+    HIP_ERROR_INVALID_HANDLE = 400, /* a stream or event of another device, or none */
     HIP_ERROR_ASSERT = 710,
     HIP_ERROR_LAUNCH_FAILED = 719,
     HIP_STREAM_APART = 1,
@@ -28,8 +29,8 @@ typedef struct HipLayout {
 #define HIP_LAYOUT_NEW ((HipLayout){288, 296, 308, 320, 388, 1160})
 
 typedef struct HipDriver {
-#define HIP_CALL(need, field, symbol, params) HipResult (*field) params;
-#define HIP_TEXT(need, field, symbol, params) const char *(*field) params;
+#define HIP_CALL(need, field, symbol, params) HipResult(*field) params;
+#define HIP_TEXT(need, field, symbol, params) const char *(*field)params;
 #include "runtime/device/hip.def"
 #undef HIP_CALL
 #undef HIP_TEXT

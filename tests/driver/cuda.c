@@ -238,8 +238,11 @@ static CuResult cu_launch(CuFunction function, unsigned int gx, unsigned int gy,
                           unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared,
                           CuStream stream, void **args, void **extra)
 {
-    (void)stream, (void)extra;
+    (void)extra;
     CALL_INSIDE("launch");
+    if (stream == MOCK_FOREIGN) {
+        return CU_ERROR_INVALID_HANDLE;
+    }
     mock_want(gy * gz * by * bz == 1, "a grid of more than one axis");
     mock_note_launch(gx, bx, shared, args);
     mock_run_code(function, args);
@@ -251,6 +254,9 @@ static CuResult cu_launch_ex(const CuLaunchConfig *config, CuFunction function, 
 {
     (void)extra;
     CALL_INSIDE("launch_ex");
+    if (config->stream == MOCK_FOREIGN) {
+        return CU_ERROR_INVALID_HANDLE;
+    }
     mock.cluster = 1;
     mock_want(config->n_attributes > 0, "no attribute");
     for (unsigned int i = 0; i < config->n_attributes; i++) {

@@ -152,8 +152,11 @@ static HipResult hip_launch(void *function, unsigned int gx, unsigned int gy, un
                             unsigned int bx, unsigned int by, unsigned int bz, unsigned int shared,
                             void *stream, void **args, void **extra)
 {
-    (void)function, (void)stream, (void)extra;
+    (void)function, (void)extra;
     CALL_INSIDE("launch");
+    if (stream == MOCK_FOREIGN) {
+        return HIP_ERROR_INVALID_HANDLE;
+    }
     mock_want(gy * gz * by * bz == 1, "a grid of more than one axis");
     mock_note_launch(gx, bx, shared, args);
     return 0;

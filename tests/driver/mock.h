@@ -57,6 +57,8 @@ typedef struct MockCode {
 
 /* There are two devices of each kind: device 0 is the caller's, tests open device 1. A call that
  * wants the opened device's context (HIP: the device) to be current ends the process without. */
+/* A stream of another context: launches in it are refused. */
+#define MOCK_FOREIGN ((void *)(uintptr_t)0xf0e1)
 enum { MOCK_DEVICES = 2, MOCK_CALLERS = 0, MOCK_OPENED = 1, MOCK_ERROR = 2 };
 #define MOCK_SHOWN __attribute__((visibility("default")))
 extern MOCK_SHOWN Mock mock;

@@ -177,6 +177,8 @@ START_TEST(on_a_driver)
                               {.tensor = {memory[1], TESSERA_F32, 2, {32, 32}, NULL}}};
         ck_assert_int_eq(tessera_stream_new(device, &stream), TESSERA_OK);
         ck_assert_int_eq(tessera_prepare(kernel, device, args, 2, &launch), TESSERA_OK);
+        expect(tessera_launch(launch, MOCK_FOREIGN), TESSERA_USAGE,
+               "chain_0: MOCK_ERROR_400 (400): the stream, or the event, is of another context");
         ck_assert_int_eq(tessera_launch(launch, stream), TESSERA_OK);
         ck_assert_int_eq(tessera_capture_begin(device, stream), TESSERA_OK);
         ck_assert_int_eq(tessera_capture_end(device, stream, &graph), TESSERA_OK);
