@@ -151,23 +151,39 @@ static void add_roundings(Check *c, const Arrays *arrays, const TesseraArg *want
     }
 }
 
+/* With the steps of ranges that the executor's code has. */
+static int interpret_for(const Check *c, const Executor *executor, const TesseraOptions *compile,
+                         const Arrays *arrays, TesseraArg *want)
+{
+    TesseraOptions options = *compile;
+    TesseraMessages said;
+    options.target = tessera_device_info(executor->at)->target;
+    bool ok = interpret(c, &options, arrays, want) == TESSERA_OK &&
+              tessera_interpret_messages(c->session.context, &said) == TESSERA_OK;
+    return ok ? fail_assertions(&said) : fail_context(c->session.context);
+}
+
 static int run_round(Check *c, const TesseraOptions *compile, const Arrays *arrays)
 {
-    TesseraArg *want = check_own(arrays, false);
+    TesseraArg *want = NULL, *wide = NULL;
+    const Executor *last = NULL; /* that `want` is for, and all of its device */
     int code = 0;
-    TesseraMessages said;
-    if (interpret(c, compile, arrays, want) != TESSERA_OK ||
-        tessera_interpret_messages(c->session.context, &said) != TESSERA_OK) {
-        code = fail_context(c->session.context);
-    } else {
-        code = fail_assertions(&said);
-    }
-    TesseraArg *wide = code == 0 ? run_wide(c, compile, arrays) : NULL;
-    add_roundings(c, arrays, want, wide);
     for (size_t i = 0; i < EXECUTORS && code == 0; i++) {
-        if (c->executors[i].kernel) {
-            code = execute(c, &c->executors[i], arrays, want, wide);
+        Executor *executor = &c->executors[i];
+        if (!executor->kernel) {
+            continue;
         }
+        if (!last || strcmp(last->device, executor->device) != 0) {
+            check_drop(arrays, want);
+            want = check_own(arrays, false);
+            code = interpret_for(c, executor, compile, arrays, want);
+        }
+        if (!last && code == 0) {
+            wide = run_wide(c, compile, arrays);
+            add_roundings(c, arrays, want, wide);
+        }
+        last = executor;
+        code = code ? code : execute(c, executor, arrays, want, wide);
     }
     check_drop(arrays, want);
     check_drop(arrays, wide);

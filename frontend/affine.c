@@ -206,8 +206,7 @@ Dim dim_quotient(Func *func, Dim a, int64_t by)
     if (poly_least(rest) < 0) {
         return NULL;
     }
-    const char *name = arena_printf(func->arena, "quotient.%zu", func->dimvars.n);
-    return poly_add(func, whole, poly_var(func, func_quotient(func, name, rest, by)));
+    return poly_add(func, whole, poly_var(func, func_quotient(func, NULL, rest, by)));
 }
 
 static Dim affine_bound(Func *func, const Affine *a, bool most)

@@ -10,7 +10,7 @@ static void put_dim(Text *text, Dim dim);
 
 static void put_var(Text *text, const DimVar *var)
 {
-    bool unnamed = var->by > 0 && strchr(var->name, '.');
+    bool unnamed = var->unnamed;
     if (!unnamed) {
         text_add(text, var->name);
         return;

@@ -13,14 +13,15 @@ static void find_place(int64_t at, const int64_t *dims, int rank, int64_t *place
     }
 }
 
-/* The element of the tensor, whose extents are `of`, that a place of the view shows; -1: it is
- * outside. */
-static int64_t shown(const Windows *windows, const int64_t *of, const int64_t *place, int rank)
+/* The element of the tensor, whose extents are `of`, that a place of the view shows, whose windows
+ * begin at `first`; -1: it is outside. */
+static int64_t shown(const Windows *windows, const int64_t *first, const int64_t *of,
+                     const int64_t *place, int rank)
 {
     int tap = 1 + windows->n;
     int64_t at = place[0];
     for (int i = 0; i < windows->n; i++) {
-        int64_t index = place[1 + i] * windows->axes[i].step + windows->axes[i].first;
+        int64_t index = place[1 + i] * windows->axes[i].step + first[i];
         index += windows->axes[i].apart ? place[tap++] * windows->axes[i].apart : 0;
         if (index < 0 || index >= of[1 + i]) {
             return -1;
@@ -36,7 +37,7 @@ void interp_bind_view(Run *run, const Param *param)
     const Memory *of = run->cells[param->windows->of->id].memory;
     Type type = param->value->type, given = param_given(param);
     Type whole = windows_whole(run->func, param->windows);
-    int64_t dims[MAX_RANK], place[MAX_RANK], extents[MAX_RANK];
+    int64_t dims[MAX_RANK], place[MAX_RANK], extents[MAX_RANK], first[MOST_SPATIAL];
     *memory = (Memory){.name = param->name, .dtype = type->dtype, .rank = type->rank, .n = 1};
     for (int i = 0; i < type->rank; i++) {
         memory->dims[i] = run_dim(run, NULL, run->lens, type->dims[i]);
@@ -51,12 +52,17 @@ void interp_bind_view(Run *run, const Param *param)
     for (int i = 0; i < whole->rank; i++) {
         extents[i] = run_dim(run, NULL, run->lens, whole->dims[i]);
     }
+    for (int i = 0; i < param->windows->n; i++) {
+        if (!poly_eval(param->windows->axes[i].first, run->lens, &first[i])) {
+            run_fail(run, NULL, "%s: where windows begin overflows", memory->name);
+        }
+    }
     size_t each = (size_t)dtype_bytes(type->dtype);
     memory->data = arena_alloc(run->arena, each * (size_t)memory->n);
     memset(memory->data, 0, each * (size_t)memory->n);
     for (int64_t i = 0; i < memory->n; i++) {
         find_place(i, dims, given->rank, place);
-        int64_t from = shown(param->windows, extents, place, given->rank);
+        int64_t from = shown(param->windows, first, extents, place, given->rank);
         if (from >= 0) {
             memory_get(of, from, 1, memory->data + (size_t)i * each);
         }

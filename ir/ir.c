@@ -135,7 +135,10 @@ DimVar *func_quotient(Func *func, const char *name, Dim of, int64_t by)
             return var;
         }
     }
-    DimVar *var = dimvar_new(func, DIM_SIZE, name);
+    /* A hyphen: the text form takes it for a letter, the language does not. */
+    const char *own = name ? name : arena_printf(func->arena, "quotient-%zu", func->dimvars.n);
+    DimVar *var = dimvar_new(func, DIM_SIZE, own);
+    var->unnamed = !name;
     var->of = of;
     var->by = by;
     return var;

@@ -172,7 +172,8 @@ typedef struct Windows {
     const Value *of;
     int n;
     struct {
-        int64_t step, apart, first; /* apart 0: no taps */
+        int64_t step, apart; /* apart 0: no taps */
+        Dim first;           /* of sizes */
     } axes[MOST_SPATIAL];
 } Windows;
 
@@ -232,7 +233,8 @@ Func *func_new(Arena *arena, Diags *diags, const char *name);
 DimVar *func_size(Func *func, const char *name);
 /* The same of strides. */
 DimVar *func_stride(Func *func, const char *name);
-/* The size that is of // by; a new one of that name where there is none. */
+/* The size that is of // by; a new one of that name (NULL: that no source can say) where there is
+ * none. */
 DimVar *func_quotient(Func *func, const char *name, Dim of, int64_t by);
 /* Fills in the sizes that follow from others, where they are unknown (negative) in `sizes`. A size
  * that is another than it must be, or would be negative, or overflows: it, else NULL. */

@@ -68,20 +68,20 @@ static void merged_param(Parser *p, Param *param)
     param->merged = arena_copy(p->arena, merged, sizeof *merged * (size_t)n);
 }
 
-/* `%x [1, 1, -1] [1, 1, -1]` */
+/* `%x [1, 1, -1] [2, 1, -1*half]` */
 static void windows_param(Parser *p, Param *param)
 {
     Windows windows = {.of = parse_value(p)};
-    int64_t axis[MAX_RANK];
+    Dim axis[MAX_RANK];
     size_t start = p->at;
     for (parse_skip(p); parse_peek(p) == '[' && windows.n < MOST_SPATIAL; parse_skip(p)) {
-        if (parse_int_list(p, axis, MAX_RANK) != 3) {
+        int i = windows.n++;
+        if (parse_dims(p, axis) != 3 || !poly_is_const(axis[0], &windows.axes[i].step) ||
+            !poly_is_const(axis[1], &windows.axes[i].apart)) {
             parse_fail(p, start,
                        "an axis of windows has a step, a distance of taps, a first place");
         }
-        windows.axes[windows.n].step = axis[0];
-        windows.axes[windows.n].apart = axis[1];
-        windows.axes[windows.n++].first = axis[2];
+        windows.axes[i].first = axis[2];
     }
     param->windows = arena_copy(p->arena, &windows, sizeof windows);
 }

@@ -367,8 +367,10 @@ static void put_windows(Printer *p, const Windows *windows)
         text_add(p->out, " windows ");
         put_value(p, windows->of);
         for (int i = 0; i < windows->n; i++) {
-            text_printf(p->out, " [%" PRId64 ", %" PRId64 ", %" PRId64 "]", windows->axes[i].step,
-                        windows->axes[i].apart, windows->axes[i].first);
+            text_printf(p->out, " [%" PRId64 ", %" PRId64 ", ", windows->axes[i].step,
+                        windows->axes[i].apart);
+            put_dim(p, windows->axes[i].first);
+            text_char(p->out, ']');
         }
     }
 }

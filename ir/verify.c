@@ -237,6 +237,18 @@ static void check_merged(Verifier *v, const Param *param)
     }
 }
 
+static bool is_of_sizes(Dim dim)
+{
+    for (int t = 0; t < dim->n_terms; t++) {
+        for (int k = 0; k < dim->terms[t].n; k++) {
+            if (dim->terms[t].vars[k]->kind != DIM_SIZE) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 /* A view has a place for each spatial axis, a tap for those that have them. */
 static void check_windows(Verifier *v, const Param *param)
 {
@@ -254,7 +266,7 @@ static void check_windows(Verifier *v, const Param *param)
     for (int i = 0; i < windows->n; i++) {
         good = good && windows->axes[i].step > 0 && windows->axes[i].step <= INT32_MAX &&
                windows->axes[i].apart >= 0 && windows->axes[i].apart <= INT32_MAX &&
-               windows->axes[i].first >= INT32_MIN && windows->axes[i].first <= INT32_MAX;
+               is_of_sizes(windows->axes[i].first);
         rank += windows->axes[i].apart > 0;
     }
     if (!good || type->rank != rank || type->dims[0] != of->dims[0] ||

@@ -29,16 +29,17 @@ enum { MOST_STEP = 8, NO_AXIS = -1, MOST_DEPTH = 32 };
 
 /* Of an integer array: what its first element is, and how much it grows along each axis. */
 typedef struct Affine {
-    int64_t first, growth[MAX_RANK];
+    Dim first;
+    int64_t growth[MAX_RANK];
 } Affine;
 
-static bool affine(const Value *value, int depth, Affine *out);
+static bool affine(Func *func, const Value *value, int depth, Affine *out);
 
-static bool affine_moved(const Op *op, int depth, Affine *out)
+static bool affine_moved(Func *func, const Op *op, int depth, Affine *out)
 {
     Type from = op->operands[0]->type, to = op->results[0]->type;
     Affine inner;
-    if (!affine(op->operands[0], depth, &inner)) {
+    if (!affine(func, op->operands[0], depth, &inner)) {
         return false;
     }
     *out = (Affine){.first = inner.first};
@@ -63,48 +64,65 @@ static bool is_still(const Affine *a, int rank)
     return true;
 }
 
-static bool affine_computed(const Op *op, int depth, Affine *out)
+/* a times c, one of which is the same along all axes. */
+static bool affine_product(Func *func, const Affine *a, const Affine *c, int rank, Affine *out)
 {
-    Affine a, c;
-    int rank = op->results[0]->type->rank;
-    if (!affine(op->operands[0], depth, &a) || !affine(op->operands[1], depth, &c)) {
-        return false;
-    }
-    if (op->kind == OP_MUL && is_still(&a, rank)) {
-        Affine swap = a;
+    if (is_still(a, rank)) {
+        const Affine *swap = a;
         a = c;
         c = swap;
     }
-    int64_t times = op->kind == OP_MUL ? c.first : op->kind == OP_SUB ? -1 : 1;
-    bool fits = op->kind != OP_MUL || is_still(&c, rank);
-    for (int i = 0; i <= rank; i++) {
-        int64_t *own = i < rank ? &a.growth[i] : &a.first;
-        int64_t other = i < rank ? c.growth[i] : c.first, scaled;
-        fits = fits && !(op->kind == OP_MUL ? __builtin_mul_overflow(*own, times, own)
-                                            : __builtin_mul_overflow(other, times, &scaled) ||
-                                                  __builtin_add_overflow(*own, scaled, own));
+    int64_t times = 0;
+    bool fits = is_still(c, rank) && (poly_is_const(c->first, &times) || is_still(a, rank));
+    out->first = poly_mul(func, a->first, c->first);
+    for (int i = 0; i < rank; i++) {
+        fits = fits && !__builtin_mul_overflow(a->growth[i], times, &out->growth[i]);
     }
-    *out = a;
-    return fits;
+    return fits && out->first;
 }
 
-static bool affine(const Value *value, int depth, Affine *out)
+static bool affine_sum(Func *func, const Affine *a, const Affine *c, int64_t sign, int rank,
+                       Affine *out)
+{
+    bool fits = true;
+    out->first = poly_add(func, a->first, poly_mul(func, c->first, poly_const(func, sign)));
+    for (int i = 0; i < rank; i++) {
+        int64_t scaled;
+        fits = fits && !__builtin_mul_overflow(c->growth[i], sign, &scaled) &&
+               !__builtin_add_overflow(a->growth[i], scaled, &out->growth[i]);
+    }
+    return fits && out->first;
+}
+
+static bool affine_computed(Func *func, const Op *op, int depth, Affine *out)
+{
+    Affine a, c;
+    int rank = op->results[0]->type->rank;
+    if (!affine(func, op->operands[0], depth, &a) || !affine(func, op->operands[1], depth, &c)) {
+        return false;
+    }
+    return op->kind == OP_MUL ? affine_product(func, &a, &c, rank, out)
+                              : affine_sum(func, &a, &c, op->kind == OP_SUB ? -1 : 1, rank, out);
+}
+
+static bool affine(Func *func, const Value *value, int depth, Affine *out)
 {
     const Op *op = value->def;
-    *out = (Affine){0};
+    *out = (Affine){.first = poly_const(func, 0)};
     if (!op || depth > MOST_DEPTH || value->type->dtype != DT_I64) {
         return false;
     }
     switch (op->kind) {
-    case OP_CONST: out->first = op_attr(op, ATTR_VALUE)->i; return true;
+    case OP_CONST: out->first = poly_const(func, op_attr(op, ATTR_VALUE)->i); return true;
+    case OP_SIZE: out->first = op_attr(op, ATTR_DIM)->dims[0]; return true;
     case OP_IOTA: out->growth[0] = 1; return true;
     case OP_BROADCAST:
     case OP_EXPAND:
     case OP_SQUEEZE:
-    case OP_PERMUTE: return affine_moved(op, depth + 1, out);
+    case OP_PERMUTE: return affine_moved(func, op, depth + 1, out);
     case OP_ADD:
     case OP_SUB:
-    case OP_MUL: return affine_computed(op, depth + 1, out);
+    case OP_MUL: return affine_computed(func, op, depth + 1, out);
     default: return false;
     }
 }
@@ -125,12 +143,12 @@ static bool reads_zeros(const Op *gather)
 }
 
 /* The one axis of the gather that the index walks from its first element on; NO_AXIS: others. */
-static int walked_axis(const Op *gather, int index)
+static int walked_axis(Func *func, const Op *gather, int index)
 {
     Affine walk;
     Type type = gather->results[0]->type;
     int found = NO_AXIS;
-    if (!affine(gather->operands[1 + index], 0, &walk) || walk.first != 0) {
+    if (!affine(func, gather->operands[1 + index], 0, &walk) || walk.first != poly_const(func, 0)) {
         return NO_AXIS;
     }
     for (int i = 0; i < type->rank; i++) {
@@ -144,12 +162,12 @@ static int walked_axis(const Op *gather, int index)
 }
 
 /* A place that is kept and a tap that is summed, or a place alone. */
-static bool find_spatial(Window *w, int i, unsigned summed)
+static bool find_spatial(Func *func, Window *w, int i, unsigned summed)
 {
     Affine walk;
     Type type = w->gather->results[0]->type;
     w->place[i] = w->tap[i] = NO_AXIS;
-    if (!affine(w->gather->operands[2 + i], 0, &walk)) {
+    if (!affine(func, w->gather->operands[2 + i], 0, &walk)) {
         return false;
     }
     for (int axis = 0; axis < type->rank; axis++) {
@@ -166,7 +184,7 @@ static bool find_spatial(Window *w, int i, unsigned summed)
 }
 
 /* `summed`: axes of the gather. Each of its axes must be one of an index. */
-static bool find_window(const Func *func, Op *gather, unsigned summed, Window *w)
+static bool find_window(Func *func, Op *gather, unsigned summed, Window *w)
 {
     const Value *of = gather->operands[0];
     Type from = of->type;
@@ -177,8 +195,8 @@ static bool find_window(const Func *func, Op *gather, unsigned summed, Window *w
     if (!input || from->rank < 3 || w->view.n > MOST_SPATIAL || !reads_zeros(gather)) {
         return false;
     }
-    w->images = walked_axis(gather, 0);
-    w->channels = walked_axis(gather, from->rank - 1);
+    w->images = walked_axis(func, gather, 0);
+    w->channels = walked_axis(func, gather, from->rank - 1);
     if (w->images < 0 || w->channels < 0 || (summed >> w->images & 1) ||
         !(summed >> w->channels & 1)) {
         return false;
@@ -186,7 +204,7 @@ static bool find_window(const Func *func, Op *gather, unsigned summed, Window *w
     unsigned seen = 1u << w->images | 1u << w->channels;
     int n = 2;
     for (int i = 0; i < w->view.n; i++) {
-        if (!find_spatial(w, i, summed)) {
+        if (!find_spatial(func, w, i, summed)) {
             return false;
         }
         seen |= 1u << w->place[i] | (w->tap[i] >= 0 ? 1u << w->tap[i] : 0);
@@ -300,16 +318,19 @@ static bool within(int64_t value, int64_t limit)
 static bool corner_fits(Func *func, const Window *w, int i)
 {
     Type type = w->gather->results[0]->type;
-    int64_t limit = limit_of(w->view.n), step = w->view.axes[i].step, least, most;
+    int64_t limit = limit_of(w->view.n), step = w->view.axes[i].step, least, most, lowest, highest;
     Dim extent = w->view.of->type->dims[1 + i];
     Dim last = poly_mul(func, type->dims[w->place[i]], poly_const(func, step));
-    last = poly_add(func, last, poly_const(func, 1 - step + w->view.axes[i].first));
+    last = poly_add(func, last, poly_const(func, 1 - step));
+    last = poly_add(func, last, w->view.axes[i].first);
     last = poly_add(func, last, poly_mul(func, extent, poly_const(func, -1)));
     if (!last) {
         return false;
     }
     bounds_of(func, last, &least, &most);
-    return within(least, limit) && within(most, limit) && within(w->view.axes[i].first, limit);
+    bounds_of(func, w->view.axes[i].first, &lowest, &highest);
+    return within(least, limit) && within(most, limit) && within(lowest, limit) &&
+           within(highest, limit);
 }
 
 static bool taps_fit(const Window *w, int i)

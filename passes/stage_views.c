@@ -25,6 +25,13 @@ static Value *constant(Viewed *v, int64_t value)
     return build_int(&v->b, v->type, value);
 }
 
+/* Where the first window begins. */
+static Value *first_place(Viewed *v, Dim first)
+{
+    int64_t value;
+    return poly_is_const(first, &value) ? constant(v, value) : spread(v, build_size(&v->b, first));
+}
+
 /* Along axis `at` of the result. */
 static Value *spread_along(Viewed *v, Value *line, int at)
 {
@@ -124,7 +131,7 @@ void stage_gather_view(Func *func, Op *load)
             Value *reach = scaled(&v, own[tap++], windows->axes[i].apart);
             index = build_binary(&v.b, OP_ADD, index, reach);
         }
-        indices[1 + i] = build_binary(&v.b, OP_ADD, index, constant(&v, windows->axes[i].first));
+        indices[1 + i] = build_binary(&v.b, OP_ADD, index, first_place(&v, windows->axes[i].first));
     }
     indices[rank - 1] = own[tap];
     rank = of->value->type->rank;

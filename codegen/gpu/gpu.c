@@ -31,7 +31,7 @@ static bool same_windows(const PlanMap *a, const PlanMap *c)
     bool same = a->n_windows == c->n_windows;
     for (int i = 0; same && i < a->n_windows; i++) {
         same = a->windows[i].step == c->windows[i].step &&
-               a->windows[i].first == c->windows[i].first &&
+               same_expr(&a->windows[i].first, &c->windows[i].first) &&
                same_expr(&a->windows[i].places, &c->windows[i].places);
     }
     return same;

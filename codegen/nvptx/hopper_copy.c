@@ -231,8 +231,9 @@ static void describe_windows(GpuEmitter *em, const Param *view, const Boxes *box
     map->box[0] = boxes->part_rows;
     map->box[map->rank - 1] = boxes->chunk_cols;
     for (int i = 0; i < windows->n; i++) {
-        map->windows[i] = (PlanWindows){windows->axes[i].first, windows->axes[i].step,
-                                        plan_expr(em->func, given->dims[1 + i])};
+        map->windows[i] =
+            (PlanWindows){plan_expr(em->func, windows->axes[i].first), windows->axes[i].step,
+                          plan_expr(em->func, given->dims[1 + i])};
     }
 }
 
@@ -376,7 +377,9 @@ static void pixel_place(GpuEmitter *em, const Access *tensor, int64_t ahead, LLV
         pixel = LLVMBuildUDiv(em->builder, pixel, places, "");
         at = LLVMBuildTrunc(em->builder, at, em->i32, "");
         at = LLVMBuildMul(em->builder, at, gpu_i32(em, windows->axes[i - 1].step), "");
-        place[i] = plus(em, at, windows->axes[i - 1].first);
+        LLVMValueRef first = gpu_size_value(em, windows->axes[i - 1].first);
+        first = LLVMBuildTrunc(em->builder, first, em->i32, "");
+        place[i] = LLVMBuildAdd(em->builder, at, first, "");
     }
     place[0] = LLVMBuildTrunc(em->builder, pixel, em->i32, "");
     if (back) {

@@ -529,7 +529,8 @@ TESSERA_API TesseraStatus tessera_interpret_messages(TesseraContext *context,
 /* ---- the oracle ---- */
 
 /* Runs the kernel by the plain meaning of its operations, slowly, on arrays in the host's memory.
- * options.target is not needed. */
+ * options.target is not needed; with one, ranges of the source have the steps that its schedule
+ * gives them: what is rounded once a step is rounded where code for that target does. */
 TESSERA_API TesseraStatus tessera_interpret(TesseraProgram *program, const TesseraOptions *options,
                                             const TesseraArg *args, size_t n_args);
 

@@ -26,8 +26,8 @@ CudaEntered cuda_enter(const Cuda *cuda, DeviceError *error);
 void cuda_leave(const Cuda *cuda, CudaEntered in);
 
 /* DeviceOps.map (cuda_maps.c). */
-bool cuda_map(Device *device, const PlanMap *map, const DeviceTensor *tensor, const int64_t *places,
-              void *bytes, DeviceError *error);
+bool cuda_map(Device *device, const PlanMap *map, const DeviceTensor *tensor,
+              const DeviceWindows *windows, void *bytes, DeviceError *error);
 
 extern const DeviceStreams cuda_streams;
 

@@ -36,7 +36,8 @@ typedef struct CudaBox {
     int lower[PLAN_MOST_SPATIAL], upper[PLAN_MOST_SPATIAL]; /* corners, from both ends of an axis */
 } CudaBox;
 
-static CudaBox make_box(const PlanMap *map, const DeviceTensor *tensor, const int64_t *places)
+static CudaBox make_box(const PlanMap *map, const DeviceTensor *tensor,
+                        const DeviceWindows *windows)
 {
     CudaBox box = {.steps = {1}};
     CuU64 bits = (CuU64)dtype_bits(tensor->dtype); /* of less than a byte, the engine knows bytes */
@@ -53,17 +54,17 @@ static CudaBox make_box(const PlanMap *map, const DeviceTensor *tensor, const in
     }
     for (int i = 0; i < map->n_windows; i++) {
         int at = map->n_windows - 1 - i;
-        const PlanWindows *windows = &map->windows[at];
-        int64_t last = windows->first + (places[at] - 1) * windows->step;
-        box.lower[i] = (int)windows->first;
+        int64_t step = map->windows[at].step, first = windows[at].first;
+        int64_t last = first + (windows[at].places - 1) * step;
+        box.lower[i] = (int)first;
         box.upper[i] = (int)(last - (tensor->dims[1 + at] - 1));
-        box.steps[1 + i] = (CuU32)windows->step;
+        box.steps[1 + i] = (CuU32)step;
     }
     return box;
 }
 
-bool cuda_map(Device *device, const PlanMap *map, const DeviceTensor *tensor, const int64_t *places,
-              void *bytes, DeviceError *error)
+bool cuda_map(Device *device, const PlanMap *map, const DeviceTensor *tensor,
+              const DeviceWindows *windows, void *bytes, DeviceError *error)
 {
     Cuda *cuda = device->state;
     CuTensorMapType type = map->tf32 ? CU_MAP_TF32 : map_type(tensor->dtype);
@@ -76,7 +77,7 @@ bool cuda_map(Device *device, const PlanMap *map, const DeviceTensor *tensor, co
         return device_fail(error, DIAG_ENVIRONMENT, 0, "the CUDA driver has no %s: it is too old",
                            name);
     }
-    CudaBox box = make_box(map, tensor, places);
+    CudaBox box = make_box(map, tensor, windows);
     CudaEntered in = cuda_enter(cuda, error);
     CuResult result = 0;
     if (in.ok && pixels) {

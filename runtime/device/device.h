@@ -52,6 +52,11 @@ typedef struct DeviceKernel {
 
 enum { DEVICE_MAP_BYTES = 128 };
 
+/* Windows along a spatial axis: where the first begins, how many there are. */
+typedef struct DeviceWindows {
+    int64_t first, places;
+} DeviceWindows;
+
 typedef struct DeviceTensor {
     void *data; /* the device's memory */
     DType dtype;
@@ -129,10 +134,10 @@ struct DeviceOps {
     /* The function of one launch of the plan, ready for its shared memory. */
     bool (*find)(Device *device, DeviceModule module, const PlanLaunch *launch,
                  DeviceKernel *kernel, DeviceError *error);
-    /* NULL where there are no bulk copy descriptors. `bytes` is aligned to 64. `places`: how many
-     * windows there are along each spatial axis, of a map of windows. */
+    /* NULL where there are no bulk copy descriptors. `bytes` is aligned to 64. `windows`: of
+     * each spatial axis, of a map of windows. */
     bool (*map)(Device *device, const PlanMap *map, const DeviceTensor *tensor,
-                const int64_t *places, void *bytes, DeviceError *error);
+                const DeviceWindows *windows, void *bytes, DeviceError *error);
     /* args: as PlanLaunch.args says. */
     bool (*launch)(Device *device, const DeviceKernel *kernel, int64_t blocks, void **args,
                    DeviceStream stream, DeviceError *error);

@@ -163,10 +163,10 @@ static bool check_map(const Plan *plan, const PlanMap *map, const DeviceTensor *
     return true;
 }
 
-/* Of a map of windows: the tensor by its own axes, which the code may have merged, and how many
- * windows there are along each spatial one. False: none, or they overflow. */
+/* Of a map of windows: the tensor by its own axes, which the code may have merged, and the windows
+ * along each spatial one. False: there are none, or they overflow. */
 static bool find_windows(const Prepared *p, const PlanMap *map, DeviceTensor *tensor,
-                         int64_t *places)
+                         DeviceWindows *windows)
 {
     const PlanParam *param = &p->loaded->plan->params[map->param];
     bool good = map->param < p->loaded->plan->n_params && param->rank == map->rank;
@@ -176,7 +176,9 @@ static bool find_windows(const Prepared *p, const PlanMap *map, DeviceTensor *te
         tensor->strided = false;
     }
     for (int i = 0; good && i < map->n_windows; i++) {
-        good = plan_eval(&map->windows[i].places, p->sizes, &places[i]) && places[i] > 0;
+        good = plan_eval(&map->windows[i].places, p->sizes, &windows[i].places) &&
+               plan_eval(&map->windows[i].first, p->sizes, &windows[i].first) &&
+               windows[i].places > 0;
     }
     return good;
 }
@@ -197,12 +199,12 @@ static bool make_map(Prepared *p, Frame *frame, int index, DeviceError *error)
                            plan->kernel, device->ops->name);
     }
     tensor.data = frame->pointers[map->param];
-    int64_t places[PLAN_MOST_SPATIAL] = {0};
-    if (map->n_windows && !find_windows(p, map, &tensor, places)) {
+    DeviceWindows windows[PLAN_MOST_SPATIAL] = {{0, 0}};
+    if (map->n_windows && !find_windows(p, map, &tensor, windows)) {
         return true; /* there is no block */
     }
     return check_map(plan, map, &tensor, error) &&
-           device->ops->map(device, map, &tensor, places, frame->maps + index * DEVICE_MAP_BYTES,
+           device->ops->map(device, map, &tensor, windows, frame->maps + index * DEVICE_MAP_BYTES,
                             error);
 }
 

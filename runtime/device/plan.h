@@ -61,7 +61,8 @@ typedef struct PlanScratch {
 /* Of windows along a spatial axis: where the first begins, how far it is to the next, how many
  * there are. */
 typedef struct PlanWindows {
-    int64_t first, step;
+    PlanExpr first;
+    int64_t step;
     PlanExpr places;
 } PlanWindows;
 

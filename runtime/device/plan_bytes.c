@@ -5,7 +5,7 @@
 
 /* Whoever adds a member adds it here, too. */
 _Static_assert(sizeof(PlanSize) == 72 && sizeof(PlanParam) == 112 && sizeof(PlanScratch) == 32 &&
-                   sizeof(PlanMap) == 184 && sizeof(PlanLaunch) == 64 &&
+                   sizeof(PlanMap) == 208 && sizeof(PlanLaunch) == 64 &&
                    sizeof(PlanMessage) == 48 && sizeof(Plan) == 112,
                "a member of the plan is not in its bytes");
 
@@ -101,7 +101,7 @@ static void pass_map(Way *way, PlanMap *map, int params, int sizes)
     pass_int(way, &map->few, 0, PLAN_MOST_RANK);
     pass_int(way, &map->n_windows, 0, PLAN_MOST_SPATIAL);
     for (int i = 0; i < map->n_windows; i++) {
-        pass_i64(way, &map->windows[i].first);
+        pass_expr(way, &map->windows[i].first, sizes);
         pass_i64(way, &map->windows[i].step);
         pass_expr(way, &map->windows[i].places, sizes);
         way->bad |= map->windows[i].step < 1;

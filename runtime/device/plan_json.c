@@ -139,7 +139,8 @@ static void put_maps(Text *out, const Plan *plan)
         for (int axis = 0; axis < map->n_windows; axis++) {
             const PlanWindows *windows = &map->windows[axis];
             text_add(out, axis ? ", {" : ", \"windows\": [{");
-            put_int(out, "first", windows->first);
+            text_add(out, "\"first\": ");
+            put_expr(out, &windows->first);
             text_add(out, ", ");
             put_int(out, "step", windows->step);
             text_add(out, ", \"places\": ");

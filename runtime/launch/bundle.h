@@ -10,7 +10,7 @@
 /* Format counts up when the bytes or the object change their meaning. The first three members are
  * the same in every format: older and newer libraries say what is wrong. codegen/bundle.c makes
  * the object. */
-enum { BUNDLE_FORMAT = 2 };
+enum { BUNDLE_FORMAT = 3 };
 #define BUNDLE_MAGIC UINT64_C(0x656c646e75427354) /* "TsBundle" */
 struct TesseraBundle {
     uint64_t magic, format;

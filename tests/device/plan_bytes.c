@@ -9,6 +9,7 @@
 
 static PlanTerm m = {1, 1, {0}}, nm = {-2, 2, {0, 1}};
 static PlanTerm terms[2] = {{7, 0, {0}}, {3, 1, {1}}};
+static PlanTerm minus = {-1, 0, {0}};
 static PlanExpr dims[2] = {{1, &m}, {2, terms}}, strides[2] = {{1, &nm}, {0, NULL}};
 static PlanSize sizes[2] = {
     {"M", 4, 1, INT64_MAX, .of = {1, &m}, .by = 3},
@@ -16,8 +17,15 @@ static PlanSize sizes[2] = {
 static PlanParam params[2] = {{"x", DT_BF16, PLAN_INOUT, 2, dims, strides, {1, 0}, 16, 1, {2}},
                               {"s", DT_F32, PLAN_IN, -1, .align = 0}};
 static PlanScratch scratch[1] = {{DT_I64, 1, dims, strides, 0, 1}};
-static PlanMap maps[1] = {
-    {0, 4, {64, 1, 1, 128}, 128, false, true, 1, 2, {{-1, 2, {1, &m}}, {3, 1, {2, terms}}}}};
+static PlanMap maps[1] = {{0,
+                           4,
+                           {64, 1, 1, 128},
+                           128,
+                           false,
+                           true,
+                           1,
+                           2,
+                           {{{1, &minus}, 2, {1, &m}}, {{1, &nm}, 1, {2, terms}}}}};
 static PlanAxis axes[2] = {{{1, &m}, 128}, {{2, terms}, 0}};
 static PlanArg args[5] = {
     {ARG_POINTER, 2}, {ARG_SCALAR, 1}, {ARG_SIZE, 1}, {ARG_MAP, 0}, {ARG_LOG, 0}};
@@ -59,7 +67,7 @@ START_TEST(comes_back)
     ck_assert_int_eq(plan.maps[0].box[3], 128);
     ck_assert_int_eq(plan.maps[0].n_windows, 2);
     ck_assert_int_eq(plan.maps[0].windows[0].step, 2);
-    ck_assert_int_eq(plan.maps[0].windows[1].first, 3);
+    ck_assert_int_eq(plan.maps[0].windows[1].first.terms[0].coef, -2);
     ck_assert_int_eq(plan.maps[0].windows[1].places.terms[1].coef, 3);
     ck_assert_int_eq(plan.launches[0].args[3].kind, ARG_MAP);
     ck_assert_int_eq(plan.launches[0].cluster, 4);

@@ -8,18 +8,26 @@
 #include <string.h>
 
 /* in[2, H, 12, 64], of which places along H are 2 apart, (H - 1) // 2 + 1 of them from -1 on, and
- * 13 along the next axis, from -2 on. */
+ * 13 along the next axis, from 7 - H on. */
 enum { IMAGES = 2, WIDTH = 12, CHANNELS = 64 };
 static PlanTerm two = {IMAGES, 0, {0}}, h = {1, 1, {0}}, width = {WIDTH, 0, {0}},
                 channels = {CHANNELS, 0, {0}}, rest[2] = {{-1, 0, {0}}, {1, 1, {0}}},
-                down[2] = {{1, 0, {0}}, {1, 1, {1}}}, along = {WIDTH + 1, 0, {0}};
+                down[2] = {{1, 0, {0}}, {1, 1, {1}}}, along = {WIDTH + 1, 0, {0}},
+                one = {-1, 0, {0}}, less[2] = {{7, 0, {0}}, {-1, 1, {0}}};
 static PlanExpr dims[4] = {{1, &two}, {1, &h}, {1, &width}, {1, &channels}};
 static PlanSize sizes[2] = {{"H", 1, 0, INT64_MAX, .by = 0},
                             {"P", 1, 0, INT64_MAX, .of = {2, rest}, .by = 2}};
 static PlanAxis axes[1] = {{{1, &h}, 0}};
 static PlanArg args[2] = {{ARG_POINTER, 0}, {ARG_MAP, 0}};
-static PlanMap maps[1] = {
-    {0, 4, {128, 1, 1, 64}, 128, false, true, 0, 2, {{-1, 2, {2, down}}, {-2, 1, {1, &along}}}}};
+static PlanMap maps[1] = {{0,
+                           4,
+                           {128, 1, 1, 64},
+                           128,
+                           false,
+                           true,
+                           0,
+                           2,
+                           {{{1, &one}, 2, {2, down}}, {{2, less}, 1, {1, &along}}}}};
 static PlanLaunch launches[1] = {{.symbol = "mock_0",
                                   .n_axes = 1,
                                   .axes = axes,
