@@ -349,12 +349,24 @@ static int64_t most_a_thread(const Op *group, const TilePlan *plan)
     return smaller(power_of_two_at_most(most), tile_most_of_ops(group));
 }
 
+static bool rows_are_exact(const TilePlan *plan)
+{
+    for (int i = 0; i < plan->n; i++) {
+        Dim dim = plan->items[i].dim;
+        if (tile_is_row(&plan->items[i]) && poly_divisor(dim) < poly_most(dim)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* A block of one warp costs as much to begin as one of two. Where something is loaded beside a row,
  * blocks of one row are faster all the same (docs/performance.md). */
-static int64_t rows_of_block(const Func *func, const Op *group, int64_t row)
+static int64_t rows_of_block(const Func *func, const Op *group, const TilePlan *plan, int64_t row)
 {
     bool one_warp = row_threads(func, group, row) <= func->target->warp;
-    return one_warp && tile_is_narrow(group) && tile_loads_of_rows(group) == 1 ? 2 : 1;
+    bool alone = tile_loads_of_rows(group) == 1 && rows_are_exact(plan);
+    return one_warp && tile_is_narrow(group) && alone ? 2 : 1;
 }
 
 static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
@@ -391,7 +403,7 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
         block = smaller(block, BLOCK_THREADS * tile_most_of_ops(group));
     }
     if (is_gpu(func) && is_one_row(plan, row) && row >= SMALL_BLOCK * tile_widest_access(group)) {
-        block = row * rows_of_block(func, group, row);
+        block = row * rows_of_block(func, group, plan, row);
     }
     block = (block >> func->fit.plain) / row;
     choose_grid(func, plan, plan->aligned > 1 ? 1 : power_of_two_at_most(block));
@@ -424,17 +436,6 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
     threads = larger(func->target->warp, smaller(threads, func->target->max_threads));
     plan->warps = power_of_two_at_least(threads) / func->target->warp;
     plan->elements = elements;
-}
-
-static bool rows_are_exact(const TilePlan *plan)
-{
-    for (int i = 0; i < plan->n; i++) {
-        Dim dim = plan->items[i].dim;
-        if (tile_is_row(&plan->items[i]) && poly_divisor(dim) < poly_most(dim)) {
-            return false;
-        }
-    }
-    return true;
 }
 
 /* Memory-bound blocks overlap one another's loads, work and stores: several share a

@@ -21,10 +21,13 @@
 #include "passes/an_width.h"
 #include "passes/pass.h"
 
+enum { LINE_BYTES = 128, LINE_ACCESS = 16 };
+
 typedef struct Vectorizer {
     Func *func;
     int widest, narrowest; /* over all accesses; 0: none seen */
     int64_t cap;
+    bool parts; /* loads of less than a line */
 } Vectorizer;
 
 static Value *moved_value(const Op *op)
@@ -141,6 +144,49 @@ static void set_shared_vector(Op *op, void *user)
     }
 }
 
+/* Rows of a tile that are shorter than a line, of longer ones: what is left of a line is another
+ * block's, which reads it at about the same time. */
+static bool is_part_of_lines(const Op *op)
+{
+    Access access = op_access(op, 0);
+    int last = access.n - 1;
+    const Value *index = op->kind == OP_LOAD && last > 0 ? access.indices[last] : NULL;
+    Type tensor = access.memory->type;
+    if (!index || index->type->kind != TYPE_RANGE || !type_stride_is(tensor, last, 1)) {
+        return false;
+    }
+    int64_t bytes = dtype_bytes(tensor->dtype), run = poly_capacity(index->type->dims[0]) * bytes;
+    return op_int(op, ATTR_VECTOR, 1) * bytes == LINE_ACCESS && run > LINE_ACCESS &&
+           run < LINE_BYTES && poly_most(tensor->dims[last]) > LINE_BYTES / bytes;
+}
+
+static void find_parts(Op *op, void *user)
+{
+    Vectorizer *v = user;
+    v->parts = v->parts || (moves_global(op) && is_part_of_lines(op));
+}
+
+static void set_line(Op *op, void *user)
+{
+    if (moves_global(op) && is_part_of_lines(op)) {
+        op_set_int(user, op, ATTR_LINE, 1);
+    }
+}
+
+static void choose_lines(Vectorizer *v)
+{
+    func_walk(v->func, find_parts, v);
+    if (!v->parts || v->func->target->family != FAMILY_NVPTX) {
+        return;
+    }
+    const char *lines = schedule_word(v->func, "lines", "", "part",
+                                      "`whole` pays where blocks that run together read what is "
+                                      "left of a line; it is to be measured");
+    if (text_same(lines, "whole")) {
+        func_walk(v->func, set_line, v->func);
+    }
+}
+
 static void check_cap(Vectorizer *v)
 {
     int64_t most = 2 * v->func->target->vector_bytes; /* of halves of a byte */
@@ -175,4 +221,5 @@ void pass_vectorize(Func *func)
     if (schedule_given(func, "vector", "")) {
         func_walk(func, set_shared_vector, &v);
     }
+    choose_lines(&v);
 }

@@ -299,8 +299,6 @@ static unsigned alignment(GlobalAccess *g, int n)
 
 /* ---- load ---- */
 
-enum { LINE_BYTES = 128, LINE_ACCESS = 16 };
-
 /* Inputs are written by nobody during a launch. */
 static bool is_constant(const GpuEmitter *em, const Value *memory)
 {
@@ -341,28 +339,13 @@ LLVMValueRef gpu_load_guarded(GpuEmitter *em, const Value *memory, LLVMValueRef 
     return gpu_branch_end_value(em, branch, plain_load(em, type, at, align, constant), otherwise);
 }
 
-/* Rows of a tile that are shorter than a line, of longer ones: what is left of a line is another
- * block's, which reads it at about the same time. */
-static bool is_part_of_lines(const GlobalAccess *g)
-{
-    int last = g->access.n - 1;
-    const Value *index = last > 0 ? g->access.indices[last] : NULL;
-    Type tensor = g->access.memory->type;
-    if (!index || index->type->kind != TYPE_RANGE || !type_stride_is(tensor, last, 1)) {
-        return false;
-    }
-    int64_t run = poly_capacity(index->type->dims[0]) * dtype_bytes(g->dtype);
-    return run > LINE_ACCESS && run < LINE_BYTES &&
-           poly_most(tensor->dims[last]) * dtype_bytes(g->dtype) > LINE_BYTES;
-}
-
 LLVMValueRef gpu_access_load(GlobalAccess *g, LLVMValueRef inside, LLVMValueRef at, int n)
 {
     LLVMTypeRef type = llvm_lanes(llvm_memory_type(g->em->l, g->dtype), n);
     LLVMValueRef otherwise = llvm_number(g->em->l, g->dtype, type, op_attr(g->op, ATTR_VALUE));
-    if (g->em->target->load_if && n * dtype_bytes(g->dtype) == LINE_ACCESS &&
-        is_constant(g->em, g->access.memory) && is_part_of_lines(g)) {
-        return g->em->target->load_if(g->em, inside, at, otherwise, true, true);
+    if (g->em->target->load_if && op_int(g->op, ATTR_LINE, 0)) {
+        bool constant = is_constant(g->em, g->access.memory);
+        return g->em->target->load_if(g->em, inside, at, otherwise, constant, true);
     }
     return gpu_load_guarded(g->em, g->access.memory, inside, at, otherwise, alignment(g, n));
 }
