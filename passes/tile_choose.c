@@ -466,6 +466,15 @@ static const char *elements_a_thread(const Func *func, const TilePlan *plan)
                         (long long)larger(1, each), each > 1 ? "s" : "");
 }
 
+/* Of the tile of a product that groups of warps multiply; 0: none do. */
+static int64_t rows_of_groups(TilePlan *plan)
+{
+    const Value *product = plan->dot ? plan->dot->results[0] : NULL;
+    bool grouped = product && plan->unit && unit_warps(plan->unit) > 1;
+    const AxisPlan *rows = grouped ? tile_axis_of(plan, product, product->type->rank - 2) : NULL;
+    return rows ? rows->step : 0;
+}
+
 void tile_choose(Func *func, Op *group, TilePlan *plan)
 {
     if (plan->dot) {
@@ -475,7 +484,7 @@ void tile_choose(Func *func, Op *group, TilePlan *plan)
     }
     if (is_gpu(func)) {
         plan->warps = tile_checked_warps(
-            func, plan->dot && plan->unit ? unit_warps(plan->unit) : 1, plan->warps,
+            func, rows_of_groups(plan), plan->warps,
             plan->dot                    ? "a thread holds its share of the product's tile"
             : tile_is_heavy(func, group) ? "few elements a thread: each takes many registers"
                                          : elements_a_thread(func, plan));

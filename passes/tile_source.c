@@ -494,7 +494,7 @@ void tile_choose_source(Func *func, Op *parallel)
     choose_steps(func, parallel, &steps);
     int64_t warps = 1;
     if (is_gpu(func)) {
-        warps = tile_checked_warps(func, steps.wgmma ? GROUP_WARPS : 1, source_warps(func, &steps),
+        warps = tile_checked_warps(func, steps.wgmma ? steps.rows : 0, source_warps(func, &steps),
                                    "a thread holds its share of the tiles");
     }
     op_set_ints(func, parallel, ATTR_WARPS, 1, &warps);

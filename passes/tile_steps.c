@@ -23,18 +23,23 @@ void tile_set_step(Func *func, AxisPlan *axis, AxisHow how, int64_t derived, con
         func, axis->name, schedule_number(func, "tile", axis->name, derived, "%s", reason));
 }
 
-int64_t tile_checked_warps(Func *func, int group, int64_t derived, const char *reason)
+enum { GROUP_WARPS = 4, GROUP_ROWS = 64 }; /* of wgmma: PTX ISA, asynchronous warpgroup matrices */
+
+int64_t tile_checked_warps(Func *func, int64_t rows, int64_t derived, const char *reason)
 {
     int64_t most = func->target->max_threads / func->target->warp;
     int64_t warps = schedule_number(func, "warps", "", derived, "%s", reason);
-    bool even = (warps & (warps - 1)) == 0 || (group > 1 && warps % group == 0) || warps == derived;
+    int64_t groups = warps / GROUP_WARPS;
+    bool shared =
+        groups > 0 && warps % GROUP_WARPS == 0 && rows > 0 && rows % (groups * GROUP_ROWS) == 0;
+    bool even = (warps & (warps - 1)) == 0 || shared || warps == derived;
     if (warps < 1 || warps > most || !even) {
         const Line *line = schedule_given(func, "warps", "");
         Diag *d =
             diag_error(func->diags, ERR_WARPS, line ? line->span : SPAN_NONE,
                        "`warps %lld` is not possible on %s", (long long)warps, func->target->name);
         diag_help(func->diags, d, "a power of two from 1 to %lld%s", (long long)most,
-                  group > 1 ? arena_printf(func->arena, ", or a multiple of %d", group) : "");
+                  rows > 0 ? ", or groups of four that share the tile's rows by 64" : "");
         return derived;
     }
     return warps;

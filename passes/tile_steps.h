@@ -57,8 +57,9 @@ int64_t tile_checked_step(Func *func, const char *name, int64_t step);
 /* The user's step of the axis, else the derived one, for the reason. */
 void tile_set_step(Func *func, AxisPlan *axis, AxisHow how, int64_t derived, const char *reason);
 /* The user's warps of a block, else the derived ones: a power of two, or, where groups of several
- * warps multiply, a multiple of such a group. */
-int64_t tile_checked_warps(Func *func, int group, int64_t derived, const char *reason);
+ * warps multiply, as many groups as share the tile's rows evenly; rows 0: nothing is multiplied so.
+ */
+int64_t tile_checked_warps(Func *func, int64_t rows, int64_t derived, const char *reason);
 /* The user's blocks of a multiprocessor, else as many as come to `busy` threads. */
 int64_t tile_checked_blocks(Func *func, int busy, int64_t threads);
 /* How often all of what the group reduces and keeps fits the registers: of a block; of the blocks

@@ -165,7 +165,8 @@ static LLVMValueRef pack_pair(GpuEmitter *em, LLVMValueRef low, LLVMValueRef hig
 static void pack_a(Product *p, const GpuValue *value, int registers)
 {
     int n = registers / 2;
-    p->a_row_words = p->a_stride = n / p->repeats;
+    p->a_stride = n / p->repeats; /* columns past the last one have registers, but no values */
+    p->a_row_words = (int)(p->k / p->depth) * A_REGISTERS;
     p->a_words = ARENA_ARRAY(p->em->arena, LLVMValueRef, n);
     for (int i = 0; i < n; i++) {
         LLVMValueRef low = value->regs[2 * i], high = value->regs[2 * i + 1];

@@ -121,7 +121,7 @@ CODEGEN = [
     ("CPU: folds take lanes that are not there", "codegen/cpu/fold.c",
      "«LLVMBuildSelect(c->l->builder, point->mask, out[i], neutral, \"\")»", "out[i]"),
     ("CPU: a reduction of wide rows drops a quarter", "codegen/cpu/reduce.c",
-     "cpu_sub(c, reduce->len, «end»)", "reduce->len"),
+     "cpu_sub(c, reduce->len, «from»)", "reduce->len"),
     ("CPU: a scatter's mask is dropped", "codegen/cpu/scatter.c",
      "spot->mask = «cpu_and_also(c, spot->mask, mask)»", "spot->mask ? spot->mask : mask"),
     ("CPU: halves of a byte are swapped", "codegen/cpu/packed.c",
