@@ -152,14 +152,23 @@ static void measure_op(Op *op, void *user)
     }
 }
 
+static bool begins_at_zero(const Op *loop)
+{
+    const Op *first = loop->kind == OP_FOR ? loop->operands[0]->def : NULL;
+    return first && first->kind == OP_CONST && op_attr(first, ATTR_VALUE)->i == 0;
+}
+
+static bool is_whole(const Op *loop)
+{
+    const Op *end = begins_at_zero(loop) ? loop->operands[1]->def : NULL;
+    return end && end->kind == OP_SIZE;
+}
+
 /* Does the loop walk all of an axis? Then this is its extent, the most that it can be; else, or
  * where that is not known, 0. */
 static int64_t walks_all(const Op *loop)
 {
-    const Op *first = loop->operands[0]->def, *end = loop->operands[1]->def;
-    bool whole = loop->kind == OP_FOR && first && first->kind == OP_CONST &&
-                 op_attr(first, ATTR_VALUE)->i == 0 && end && end->kind == OP_SIZE;
-    int64_t most = whole ? poly_most(op_attr(loop, ATTR_DIMS)->dims[0]) : 0;
+    int64_t most = is_whole(loop) ? poly_most(op_attr(loop, ATTR_DIMS)->dims[0]) : 0;
     return most < INT32_MAX ? most : 0;
 }
 
@@ -435,15 +444,22 @@ static double grid_time(const Func *func, const Op *parallel, const Steps *steps
 }
 
 /* Three groups of 64 rows where two would do, with as many columns as their registers hold, if that
- * takes less time. `steps`: of two. */
+ * takes less time. `steps`: of two. A walk that ends with the tile's rows, as under a causal mask,
+ * wants steps that divide them: of 64 elements a head 404 TFLOP/s by 96 columns, 384 by 112 and 399
+ * by 128, which spill (H200). One that begins behind the axis' begin, too, is masked at both ends,
+ * which takes more registers than three groups have. */
 static bool choose_third(Func *func, Op *parallel, const Saved *saved, Steps *steps)
 {
-    int64_t columns = smaller(THIRD_COLUMNS, widest_walk(parallel).columns);
-    if (columns == 0 || !may_have_third(func, parallel, steps)) {
+    Widest walk = widest_walk(parallel);
+    int64_t columns = smaller(THIRD_COLUMNS, walk.columns);
+    if (columns == 0 || !begins_at_zero(walk.loop) || !may_have_third(func, parallel, steps)) {
         return false;
     }
     double two = grid_time(func, parallel, steps);
     for (int64_t most = columns; most >= LEAST_COLUMNS; most -= UNIT_COLUMNS) {
+        if (!is_whole(walk.loop) && 3 * GROUP_ROWS % most) {
+            continue;
+        }
         Steps third = {.func = func, .shrink = 1, .loops_first = true, .even = true};
         restore_steps(saved);
         third.third = true;
