@@ -248,14 +248,16 @@ static void find_operand(Stager *s, Op *dot, int side)
 /* A row beside a product's operands that is read in each step, as a scale is. */
 static bool is_beside(const Stager *s, const Op *load, const Op *dot)
 {
+    if (load->kind != OP_LOAD) {
+        return false;
+    }
     Type type = load->results[0]->type;
     Access access = op_access(load, 0);
     const Value *last = access.n > 1 ? access.indices[access.n - 1] : NULL;
     int64_t bytes = type->rank == 1 ? poly_capacity(type->dims[0]) * dtype_bytes(type->dtype) : 0;
-    return load->kind == OP_LOAD && last && last->type->kind == TYPE_RANGE && bytes > 0 &&
-           bytes % ROW_ALIGN == 0 && poly_capacity(type->dims[0]) <= MOST_BOX &&
-           !dtype_is_packed(type->dtype) && an_bulk_rows(&access) &&
-           can_count(access.memory->type) && access.n <= MOST_BULK_RANK &&
+    return last && last->type->kind == TYPE_RANGE && bytes > 0 && bytes % ROW_ALIGN == 0 &&
+           poly_capacity(type->dims[0]) <= MOST_BOX && !dtype_is_packed(type->dtype) &&
+           an_bulk_rows(&access) && can_count(access.memory->type) && access.n <= MOST_BULK_RANK &&
            loops_are_plain(s, load) && stage_may_bulk(s->launch, access.memory) &&
            dot->parent->parent->kind == OP_FOR;
 }
