@@ -33,15 +33,6 @@ static const OpInfo op_table[OP_COUNT] = {
 #undef OP
 };
 
-static const struct {
-    const char *name;
-    AttrKind kind;
-} attr_table[ATTR_COUNT] = {
-#define ATTR(id, name, kind) {name, ATTR_KIND_##kind},
-#include "ir/attrs.def"
-#undef ATTR
-};
-
 const OpInfo *op_info(OpKind kind)
 {
     return &op_table[kind];
@@ -66,16 +57,6 @@ bool op_from_name(const char *name, size_t n, OpKind *out)
         }
     }
     return false;
-}
-
-const char *attr_name(AttrKey key)
-{
-    return attr_table[key].name;
-}
-
-AttrKind attr_kind(AttrKey key)
-{
-    return attr_table[key].kind;
 }
 
 /* ---- functions ---- */
@@ -448,88 +429,6 @@ void op_set_operands(Func *func, Op *op, int n, Value *const *operands)
 {
     op->operands = arena_copy(func->arena, operands, sizeof(Value *) * (size_t)n);
     op->n_operands = (uint16_t)n;
-}
-
-/* ---- attributes ---- */
-
-static Attr *attr_slot(Func *func, Op *op, AttrKey key)
-{
-    for (int i = 0; i < op->n_attrs; i++) {
-        if (op->attrs[i].key == key) {
-            op->attrs[i] = (Attr){.key = key};
-            return &op->attrs[i];
-        }
-    }
-    Attr *attrs = ARENA_ARRAY(func->arena, Attr, op->n_attrs + 1);
-    if (op->n_attrs) {
-        memcpy(attrs, op->attrs, sizeof(Attr) * op->n_attrs);
-    }
-    op->attrs = attrs;
-    op->attrs[op->n_attrs].key = key;
-    return &op->attrs[op->n_attrs++];
-}
-
-void op_set_int(Func *func, Op *op, AttrKey key, int64_t value)
-{
-    attr_slot(func, op, key)->i = value;
-}
-
-void op_set_num(Func *func, Op *op, AttrKey key, double f, int64_t i)
-{
-    Attr *attr = attr_slot(func, op, key);
-    attr->f = f;
-    attr->i = i;
-}
-
-void op_set_word(Func *func, Op *op, AttrKey key, const char *word)
-{
-    attr_slot(func, op, key)->word = arena_strdup(func->arena, word);
-}
-
-void op_set_ints(Func *func, Op *op, AttrKey key, int n, const int64_t *ints)
-{
-    Attr *attr = attr_slot(func, op, key);
-    attr->n = n;
-    attr->ints = arena_copy(func->arena, ints, sizeof(int64_t) * (size_t)n);
-}
-
-void op_set_dims(Func *func, Op *op, AttrKey key, int n, const Dim *dims)
-{
-    Attr *attr = attr_slot(func, op, key);
-    attr->n = n;
-    attr->dims = arena_copy(func->arena, dims, sizeof(Dim) * (size_t)n);
-}
-
-void op_drop_attr(Op *op, AttrKey key)
-{
-    for (int i = 0; i < op->n_attrs; i++) {
-        if (op->attrs[i].key == key) {
-            op->attrs[i] = op->attrs[--op->n_attrs];
-            return;
-        }
-    }
-}
-
-const Attr *op_attr(const Op *op, AttrKey key)
-{
-    for (int i = 0; i < op->n_attrs; i++) {
-        if (op->attrs[i].key == key) {
-            return &op->attrs[i];
-        }
-    }
-    return NULL;
-}
-
-int64_t op_int(const Op *op, AttrKey key, int64_t otherwise)
-{
-    const Attr *attr = op_attr(op, key);
-    return attr ? attr->i : otherwise;
-}
-
-const char *op_word(const Op *op, AttrKey key)
-{
-    const Attr *attr = op_attr(op, key);
-    return attr ? attr->word : NULL;
 }
 
 /* ---- operands ---- */

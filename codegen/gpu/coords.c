@@ -218,3 +218,35 @@ void gpu_known_strides(GpuEmitter *em, Type tensor, LLVMValueRef *strides)
         }
     }
 }
+
+LLVMValueRef gpu_range_length(GpuEmitter *em, const Value *range)
+{
+    GpuValue *bounds = gpu_value(em, range);
+    LLVMValueRef length = LLVMBuildSub(em->builder, bounds->regs[1], bounds->regs[0], "");
+    return LLVMBuildTrunc(em->builder, length, em->i32, "");
+}
+
+/* ---- registers that lie side by side ---- */
+
+int gpu_run_bits(const Layout *layout, int axis, int most, int *bits)
+{
+    int n = 0;
+    for (bool found = true; found && n < most;) {
+        found = false;
+        for (int i = 0; i < layout->bits[IN_REGISTER] && !found; i++) {
+            found = unit_moves(layout->basis[IN_REGISTER][i], axis, 1 << n);
+            bits[n] = i;
+        }
+        n += found;
+    }
+    return n;
+}
+
+int gpu_dealt(const int *bits, int n, int i)
+{
+    int r = 0;
+    for (int at = 0; at < n; at++) {
+        r |= (i >> at & 1) << bits[at];
+    }
+    return r;
+}

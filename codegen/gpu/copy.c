@@ -35,13 +35,6 @@ static bool is_guarded(const Op *op, int axis)
     return guard && guard->ints[axis];
 }
 
-static LLVMValueRef range_length(GpuEmitter *em, const Value *range)
-{
-    GpuValue *bounds = gpu_value(em, range);
-    LLVMValueRef length = LLVMBuildSub(em->builder, bounds->regs[1], bounds->regs[0], "");
-    return LLVMBuildTrunc(em->builder, length, em->i32, "");
-}
-
 static void guard_scalar(Copy *c, int axis)
 {
     GpuEmitter *em = c->em;
@@ -66,9 +59,9 @@ static void find_tensor(Copy *c)
         offset = LLVMBuildAdd(b, offset, LLVMBuildMul(b, first, strides[axis], ""), "");
         if (tile && kept++ == 0) {
             c->pitch = LLVMBuildMul(b, strides[axis], each, "");
-            c->row_limit = is_guarded(c->op, axis) && range ? range_length(em, index) : NULL;
+            c->row_limit = is_guarded(c->op, axis) && range ? gpu_range_length(em, index) : NULL;
         } else if (tile) {
-            c->col_limit = is_guarded(c->op, axis) && range ? range_length(em, index) : NULL;
+            c->col_limit = is_guarded(c->op, axis) && range ? gpu_range_length(em, index) : NULL;
         } else if (is_guarded(c->op, axis)) {
             guard_scalar(c, axis);
         }

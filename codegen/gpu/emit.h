@@ -307,6 +307,12 @@ LLVMValueRef gpu_map(GpuEmitter *em, const Op *op);
 /* First index (i64) that an access has on memory axis `axis`: 0, the range's first, or the
  * scalar. */
 LLVMValueRef gpu_access_first(GpuEmitter *em, const Access *access, int axis);
+/* i32: how many elements of a range exist. */
+LLVMValueRef gpu_range_length(GpuEmitter *em, const Value *range);
+/* Register bits of neighbours along an axis, lowest first, `most` at most; how many there are. */
+int gpu_run_bits(const Layout *layout, int axis, int most, int *bits);
+/* The register number whose bits `bits` are those of i. */
+int gpu_dealt(const int *bits, int n, int i);
 
 /* Instructions of a warp's for each group of copies, the fewest of all groups; 0: not all warps
  * have as many. */

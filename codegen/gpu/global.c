@@ -40,21 +40,13 @@ LLVMValueRef gpu_access_first(GpuEmitter *em, const Access *access, int axis)
 
 /* ---- guards ---- */
 
-/* i32: how many elements of a range exist. */
-static LLVMValueRef range_length(GpuEmitter *em, const Value *range)
-{
-    GpuValue *bounds = gpu_value(em, range);
-    LLVMValueRef length = LLVMBuildSub(em->builder, bounds->regs[1], bounds->regs[0], "");
-    return LLVMBuildTrunc(em->builder, length, em->i32, "");
-}
-
 static void guard_tile_axis(GlobalAccess *g, int axis)
 {
     GpuEmitter *em = g->em;
     int tile_axis = g->axes[axis];
     const Value *index = g->access.indices[axis];
     if (is_guarded(g->op, axis) && is_range(index)) {
-        g->limits[tile_axis] = range_length(em, index);
+        g->limits[tile_axis] = gpu_range_length(em, index);
         g->skips[tile_axis] = gpu_skipped(em, index->type->dims[0]);
     } else if (gpu_overhangs(em, g->type, tile_axis)) {
         g->limits[tile_axis] = gpu_i32(em, gpu_extent(em, g->type, tile_axis));

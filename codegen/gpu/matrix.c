@@ -204,30 +204,11 @@ static LLVMValueRef address(Product *p, const Side *side, const Layout *layout, 
                           : gpu_shared_at(em, &side->tile, depth, free);
 }
 
-/* Register bits of neighbours in memory, lowest first; how many there are. */
+/* Register bits of neighbours in memory. */
 static int run_bits(const Side *side, int *bits)
 {
-    const Layout *layout = side->layout;
-    int axis = side->k_is_col ? 1 : 0, n = 0, most = bits_in(gpu_shared_vector(&side->tile));
-    for (bool found = true; found && n < most;) {
-        found = false;
-        for (int i = 0; i < layout->bits[IN_REGISTER] && !found; i++) {
-            found = unit_moves(layout->basis[IN_REGISTER][i], axis, 1 << n);
-            bits[n] = i;
-        }
-        n += found;
-    }
-    return n;
-}
-
-/* The register number whose bits `bits` are those of i. */
-static int dealt(const int *bits, int n, int i)
-{
-    int r = 0;
-    for (int at = 0; at < n; at++) {
-        r |= (i >> at & 1) << bits[at];
-    }
-    return r;
+    int most = bits_in(gpu_shared_vector(&side->tile));
+    return gpu_run_bits(side->layout, side->k_is_col ? 1 : 0, most, bits);
 }
 
 /* As the unit takes it? A tf32 is an f32 in memory, rounded on its way there. */
@@ -282,7 +263,7 @@ static void read_run(Product *p, Side *side, int r)
 {
     int bits[LAYOUT_BITS];
     LLVMValueRef out[MOST_RUN];
-    int n = run_bits(side, bits), all = dealt(bits, n, -1);
+    int n = run_bits(side, bits), all = gpu_dealt(bits, n, -1);
     LLVMValueRef at = address(p, side, side->layout, r & ~all);
     if (side->tile.packed) {
         read_packed(p, side, at, 1 << n, out);
@@ -290,10 +271,11 @@ static void read_run(Product *p, Side *side, int r)
         gpu_shared_read(p->em, &side->tile, at, 1 << n, out);
     }
     for (int i = 0; i < 1 << n; i++) {
-        side->elements[(r & ~all) | dealt(bits, n, i)] = out[i];
+        side->elements[(r & ~all) | gpu_dealt(bits, n, i)] = out[i];
     }
     for (int i = 0; i < 1 << n && !side->tile.packed; i += 2) {
-        int first = (r & ~all) | dealt(bits, n, i), second = (r & ~all) | dealt(bits, n, i | 1);
+        int first = (r & ~all) | gpu_dealt(bits, n, i),
+            second = (r & ~all) | gpu_dealt(bits, n, i | 1);
         widen(p, side, &side->elements[first], n ? &side->elements[second] : NULL);
     }
 }
@@ -302,11 +284,11 @@ static void read_matrices(Product *p, Side *side, int r)
 {
     LLVMValueRef words[MOST_MATRICES];
     int n = bits_in(side->n_matrices);
-    int first = r & ~(dealt(side->matrix_bits, n, -1) | ((1 << side->word_bits) - 1));
+    int first = r & ~(gpu_dealt(side->matrix_bits, n, -1) | ((1 << side->word_bits) - 1));
     LLVMValueRef at = address(p, side, side->rows, first);
     p->em->target->load_matrices(p->em, at, side->n_matrices, !side->k_is_col, words);
     for (int i = 0; i < side->n_matrices; i++) {
-        side->elements[(first | dealt(side->matrix_bits, n, i)) >> side->word_bits] = words[i];
+        side->elements[(first | gpu_dealt(side->matrix_bits, n, i)) >> side->word_bits] = words[i];
     }
 }
 

@@ -7,7 +7,7 @@
 #include "codegen/nvptx/hopper.h"
 #include "ir/unit.h"
 
-enum { MOST_RUN = 4 };
+enum { MOST_RUN_BITS = 2, MOST_RUN = 1 << MOST_RUN_BITS };
 
 typedef struct Left {
     GpuEmitter *em;
@@ -40,30 +40,6 @@ static LLVMValueRef address(Left *left, int r)
     return gpu_shared_at(em, &left->tile, depth, row_coord(left, r));
 }
 
-/* The register bits of neighbouring rows, lowest first; how many there are. */
-static int run_bits(const Left *left, int *bits)
-{
-    int n = 0;
-    for (bool found = true; found && 1 << n < MOST_RUN;) {
-        found = false;
-        for (int i = 0; i < left->layout->bits[IN_REGISTER] && !found; i++) {
-            found = unit_moves(left->layout->basis[IN_REGISTER][i], 0, 1 << n);
-            bits[n] = i;
-        }
-        n += found;
-    }
-    return n;
-}
-
-static int dealt(const int *bits, int n, int i)
-{
-    int r = 0;
-    for (int at = 0; at < n; at++) {
-        r |= (i >> at & 1) << bits[at];
-    }
-    return r;
-}
-
 LLVMValueRef *hopper_read_left(GpuEmitter *em, const Op *op, const Access *access, int64_t k)
 {
     Type result = op->results[0]->type;
@@ -72,7 +48,8 @@ LLVMValueRef *hopper_read_left(GpuEmitter *em, const Op *op, const Access *acces
                  .tile = gpu_shared_tile(em, access),
                  .layout = arena_copy(em->arena, &layout, sizeof layout),
                  .m = gpu_extent(em, result, 0)};
-    int bits[LAYOUT_BITS], n = run_bits(&left, bits), all = dealt(bits, n, -1);
+    int bits[LAYOUT_BITS], n = gpu_run_bits(left.layout, 0, MOST_RUN_BITS, bits),
+                           all = gpu_dealt(bits, n, -1);
     LLVMValueRef *words = ARENA_ARRAY(em->arena, LLVMValueRef, layout_registers(&layout));
     for (int r = 0; r < layout_registers(&layout); r++) {
         LLVMValueRef run[MOST_RUN];
@@ -81,7 +58,7 @@ LLVMValueRef *hopper_read_left(GpuEmitter *em, const Op *op, const Access *acces
         }
         gpu_shared_read(em, &left.tile, address(&left, r), 1 << n, run);
         for (int i = 0; i < 1 << n; i++) {
-            words[r | dealt(bits, n, i)] = LLVMBuildBitCast(em->builder, run[i], em->i32, "");
+            words[r | gpu_dealt(bits, n, i)] = LLVMBuildBitCast(em->builder, run[i], em->i32, "");
         }
     }
     return words;
