@@ -253,7 +253,9 @@ static void build_product(Ahead *a, Builder *b, CloneMap *map, Op *dot, Value *p
     }
     bool onto = dot->n_operands > 2;
     operands[8] = onto ? clone_get(map, dot->operands[2]) : NULL;
-    OpKind kind = a->group ? OP_DOT_ASYNC : OP_DOT;
+    const Unit *unit = product_unit(a->func, dot);
+    bool flies = unit && unit_warps(unit) > 1; /* products of other units may stand beside it */
+    OpKind kind = flies ? OP_DOT_ASYNC : OP_DOT;
     Op *product = build_op(b, kind, onto ? 9 : 8, operands, 1, &dot->results[0]->type, 0);
     if (transposed[0]) {
         op_set_int(a->func, product, ATTR_TA, 1);
@@ -261,12 +263,11 @@ static void build_product(Ahead *a, Builder *b, CloneMap *map, Op *dot, Value *p
     if (transposed[1]) {
         op_set_int(a->func, product, ATTR_TB, 1);
     }
-    const Unit *unit = product_unit(a->func, dot);
     op_set_word(a->func, product, ATTR_UNIT, unit ? unit->word : "fma");
     if (unit && unit->operands == DT_TF32) {
         op_set_word(a->func, product, ATTR_PRECISION, "tf32");
     }
-    product = a->group ? stage_settled(a->s, b, product->results[0]) : product;
+    product = flies ? stage_settled(a->s, b, product->results[0]) : product;
     product->results[0]->name = dot->results[0]->name;
     clone_map_value(map, dot->results[0], product->results[0]);
 }

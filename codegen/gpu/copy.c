@@ -20,9 +20,10 @@ typedef struct Copy {
     int64_t per_row;  /* pieces of it */
     int64_t per_part; /* of a chunk */
     int64_t threads, warp;
-    int phases, shift;                 /* the row's bits that permute 16-byte pieces */
-    LLVMValueRef start;                /* the tile's first element in the tensor */
-    LLVMValueRef pitch;                /* i64: bytes from one row to the next */
+    int phases, shift;  /* the row's bits that permute 16-byte pieces */
+    LLVMValueRef start; /* the tile's first element in the tensor */
+    LLVMValueRef pitch; /* i64: bytes from one row to the next */
+    LLVMValueRef step;  /* i64: bytes from one column to the next; NULL: an element */
     LLVMValueRef row_limit, col_limit; /* i32: what is below exists; NULL: all does */
     LLVMValueRef inside;               /* i1: of scalar indices; NULL: they are */
 } Copy;
@@ -61,6 +62,9 @@ static void find_tensor(Copy *c)
             c->pitch = LLVMBuildMul(b, strides[axis], each, "");
             c->row_limit = is_guarded(c->op, axis) && range ? gpu_range_length(em, index) : NULL;
         } else if (tile) {
+            bool dense =
+                LLVMIsConstant(strides[axis]) && LLVMConstIntGetZExtValue(strides[axis]) == 1;
+            c->step = dense ? NULL : LLVMBuildMul(b, strides[axis], each, "");
             c->col_limit = is_guarded(c->op, axis) && range ? gpu_range_length(em, index) : NULL;
         } else if (is_guarded(c->op, axis)) {
             guard_scalar(c, axis);
@@ -149,17 +153,33 @@ static LLVMValueRef below(GpuEmitter *em, LLVMValueRef part, int64_t constant, L
     return LLVMBuildICmp(em->builder, LLVMIntSLT, at, limit, "");
 }
 
+/* i64: bytes in the tensor to the column that lies `across` bytes from a row's begin in the slot. */
+static LLVMValueRef tensor_column(const Copy *c, LLVMValueRef across)
+{
+    LLVMBuilderRef b = c->em->builder;
+    if (!c->step) {
+        return LLVMBuildZExt(b, across, c->em->i64, "");
+    }
+    LLVMValueRef col = divided(c->em, across, c->tile.elem_bytes);
+    return LLVMBuildMul(b, LLVMBuildZExt(b, col, c->em->i64, ""), c->step, "");
+}
+
 static LLVMValueRef tensor_place(const Copy *c, const PiecePlace *at, LLVMValueRef across,
                                  int64_t chunk)
 {
     GpuEmitter *em = c->em;
     LLVMBuilderRef b = em->builder;
     LLVMValueRef down = LLVMBuildMul(b, LLVMBuildZExt(b, at->row, em->i64, ""), c->pitch, "");
-    LLVMValueRef offset = LLVMBuildAdd(b, down, LLVMBuildZExt(b, across, em->i64, ""), "");
+    LLVMValueRef offset = LLVMBuildAdd(b, down, tensor_column(c, across), "");
     LLVMValueRef thread = LLVMBuildGEP2(b, em->i8, c->start, &offset, 1, "");
     LLVMValueRef more = LLVMBuildMul(b, gpu_i64(em, at->constant), c->pitch, "");
     thread = LLVMBuildGEP2(b, em->i8, thread, &more, 1, "");
-    return gpu_at_const(em, thread, chunk * c->row);
+    if (!c->step) {
+        return gpu_at_const(em, thread, chunk * c->row);
+    }
+    LLVMValueRef cols = gpu_i64(em, chunk * c->row / c->tile.elem_bytes);
+    LLVMValueRef before = LLVMBuildMul(b, cols, c->step, "");
+    return LLVMBuildGEP2(b, em->i8, thread, &before, 1, "");
 }
 
 static void copy_piece(const Copy *c, int64_t chunk, int64_t turn)

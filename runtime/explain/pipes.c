@@ -134,16 +134,16 @@ static bool is_widened(const AccessReport *at)
 }
 
 /* Conditions that a loop would have to hold over all of its steps are made anew in each. */
-static bool is_guarded(const Op *op)
+static bool is_guarded(const AccessReport *at)
 {
-    const Attr *guard = op_attr(op, ATTR_GUARD);
+    const Attr *guard = op_attr(at->op, ATTR_GUARD);
     bool any = false;
     for (int i = 0; guard && i < guard->n; i++) {
         any = any || guard->ints[i];
     }
-    Type type = op->n_results ? op->results[0]->type : op->operands[op->n_operands - 1]->type;
+    Type type = at->value->type;
     int held = type->layout ? layout_registers(type->layout) : 1;
-    return any && held / (int)op_int(op, ATTR_VECTOR, 1) > PREDICATES;
+    return any && held / (int)op_int(at->op, ATTR_VECTOR, 1) > PREDICATES;
 }
 
 static double instructions(const LaunchReport *launch)
@@ -152,10 +152,9 @@ static double instructions(const LaunchReport *launch)
     for (size_t i = 0; i < launch->accesses.n; i++) {
         const AccessReport *at = &launch->accesses.items[i];
         bool product = at->op->kind == OP_DOT || !launch->product.op;
-        double each = traffic_is_bulk(at->kind) ? 0
-                      : traffic_is_shared(at->kind)
-                          ? 1
-                          : 1 + ADDRESS_OPS + GUARD_OPS * is_guarded(at->op);
+        double each = traffic_is_bulk(at->kind)     ? 0
+                      : traffic_is_shared(at->kind) ? 1
+                                                    : 1 + ADDRESS_OPS + GUARD_OPS * is_guarded(at);
         double elements = (double)at->bytes / dtype_bytes(at->value->type->dtype);
         each += product && is_widened(at) && !launch->product.instruction
                     ? elements * (elements > 1 ? WIDEN_OPS : 1)
