@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""lang.py --tessera PROGRAM [--device interp,cpu] [PATTERN]: the language against NumPy.
+"""lang.py --tessera PROGRAM [--device interp,cpu] [PATTERN]: the language against NumPy. Of targets, as
+--device sm_90a,gfx942, it asks that each program is compiled and explained for these sizes.
 
 Programs are in inputs/*.tile. Each file has a module of the same name here, whose functions are the
 references: one a kernel, in float64 (or whole numbers), found by the decorator `kernel`:
@@ -35,6 +36,7 @@ import suite  # noqa: E402
 NUMPY = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "bool": np.bool_,
          **{f"{k}{b}": np.dtype(f"{n}{b}") for k, n in (("i", "int"), ("u", "uint"))
             for b in (8, 16, 32, 64)}}
+EXECUTORS = ("interp", "cpu", "cuda", "hip")  # other devices are targets: nothing runs there
 PROGRAMS = []
 
 
@@ -170,8 +172,22 @@ def heard(said, done):
                 None)
 
 
+def explain_case(options, program, sizes, target):
+    """None, or what went wrong: is it compiled, and explained, for these very sizes?"""
+    kernel = HERE / "inputs" / f"{program.file}.tile:{program.name}"
+    command = [options.tessera, "explain", kernel, "--target", target]
+    command += ["--set", program.set] if program.set else []
+    command += ["--size", ",".join(f"{k}={v}" for k, v in sizes.items())] if sizes else []
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    if done.returncode:
+        return f"exit {done.returncode}: {' '.join(map(str, command))}\n{done.stderr[-1500:]}"
+    return None
+
+
 def run_case(options, program, sizes, device):
     """None, or what went wrong."""
+    if device not in EXECUTORS:
+        return explain_case(options, program, sizes, device)
     rng = np.random.default_rng(zlib.crc32(f"{program.name} {sizes}".encode()))
     inputs = {name: draw(rng, text, sizes) for name, text in program.inputs.items()}
     wanted = inspect.signature(program.reference).parameters
