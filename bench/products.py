@@ -115,6 +115,29 @@ def skinny(m):
     return load
 
 
+def grouped(dtype, r, e, k, n):
+    """Rows of experts, of uneven numbers; the peers take them expert by expert, or as one call."""
+    x, w = random(dtype, r, k), random(dtype, e, k, n)
+    group = torch.randint(0, e, (r,), device="cuda", dtype=torch.int32).sort().values
+    ends = torch.bincount(group, minlength=e).cumsum(0)
+    y, z, first = random(dtype, r, n), random(dtype, r, n), [0, *ends.tolist()]
+
+    def each():
+        for i in range(e):
+            part = slice(first[i], first[i + 1])
+            torch.mm(x[part], w[i], out=z[part])
+
+    def together():
+        return torch._grouped_mm(x, w, offs=ends.to(torch.int32), out_dtype=x.dtype)
+
+    return Workload("examples/grouped_matmul", f"grouped matmul {dtype} {r} rows, {e} of {k}×{n}",
+                    {"T": dtype}, {"x": x, "w": w, "group": group}, y, 2 * r * k * n, "TFLOP/s",
+                    attention.offered({"cuBLAS, one by one": each, "grouped_mm": together}),
+                    lambda: torch.cat([x[a:b].float() @ w[i].float()
+                                       for i, (a, b) in enumerate(zip(first, first[1:]))]),
+                    {"f16": 2e-3, "bf16": 8e-3}[dtype], {"best": 1.0})
+
+
 LARGE = [(8192, 8192, 8192), (4096, 4096, 4096), (2048, 2048, 2048), (16384, 4096, 1024)]
 ODD = [(4097, 4095, 1031), (1000, 1000, 1000), (3001, 5003, 2047), (8191, 8193, 4099),
        (2050, 2046, 2042), (511, 16381, 4093)]
@@ -149,5 +172,6 @@ SUITE = {
     "linear-k1024": lambda: linear("bf16", 16384, 4096, 1024),
     "linear-odd": lambda: linear("bf16", 4000, 4104, 4096),
     "linear-f16-4096": lambda: linear("f16", 4096, 4096, 4096),
+    **{f"grouped-{e}": named(grouped, "bf16", 16384, e, 2048, 2048) for e in (8, 64)},
     **attention.SUITE,
 }

@@ -20,6 +20,8 @@ sys.path[:0] = [str(ROOT / "tests" / "agree"), str(ROOT / "tests")]
 import suite  # noqa: E402
 from arrays import EPSILON, load, round_to, save  # noqa: E402
 import attention_references  # noqa: E402, F401
+import product_references  # noqa: E402, F401
+import window_references  # noqa: E402, F401
 from references import CASES  # noqa: E402
 
 

@@ -35,6 +35,7 @@ MATRICES = [
     {"M": 33, "N": 129},
     {"M": 128, "N": 257},
 ]
+PLANES = [{"H": 1, "W": 1}, {"H": 2, "W": 3}, {"H": 17, "W": 64}, {"H": 65, "W": 127}]
 
 
 def sigmoid(x):
@@ -52,6 +53,10 @@ def erf(x):
 
 def two(rng, s):
     return {"x": normal(rng, s["N"]), "y": normal(rng, s["N"])}
+
+
+def plane(rng, s):
+    return {"x": normal(rng, s["H"], s["W"])}
 
 
 def matrix(rng, s):
@@ -260,121 +265,6 @@ case(
     lambda x, start: {"y": [x[a:b].sum() for a, b in zip(start[:-1], start[1:])]},
     1e-5,
 )
-case(
-    "gemv",
-    MATRICES,
-    lambda rng, s: {"a": normal(rng, s["M"], s["N"]), "x": normal(rng, s["N"])},
-    lambda a, x: {"y": a @ x},
-    1e-5,
-    types=("f32", "bf16"),
-)
-PRODUCTS = [
-    {"M": 1, "N": 1, "K": 1},
-    {"M": 7, "N": 5, "K": 3},
-    {"M": 64, "N": 128, "K": 65},
-    {"M": 129, "N": 257, "K": 100},
-]
-case(
-    "matmul",
-    PRODUCTS,
-    lambda rng, s: {"a": normal(rng, s["M"], s["K"]), "b": normal(rng, s["K"], s["N"])},
-    lambda a, b: {"": a @ b},
-    1e-5,
-    types=("f32", "bf16", "f16"),
-)
-case(
-    "ladder",
-    PRODUCTS,
-    lambda rng, s: {"a": normal(rng, s["M"], s["K"]), "b": normal(rng, s["N"], s["K"])},
-    lambda a, b: {"": a @ b.T},
-    1e-5,
-    types=("f32", "bf16", "f16"),
-)
-case(
-    "batched",
-    [{"B": b, **s} for b, s in zip((1, 3, 2, 5), PRODUCTS)],
-    lambda rng, s: {
-        "a": normal(rng, s["B"], s["M"], s["K"]),
-        "b": normal(rng, s["B"], s["K"], s["N"]),
-        "c": normal(rng, s["K"], s["N"]),
-    },
-    lambda a, b, c: {"x": a @ b, "y": a @ c},
-    1e-5,
-    types=("f32", "bf16"),
-)
-case(
-    "einsum",
-    [
-        {"B": 1, "H": 1, "I": 1, "J": 1, "D": 1},
-        {"B": 2, "H": 3, "I": 17, "J": 9, "D": 8},
-        {"B": 2, "H": 2, "I": 64, "J": 65, "D": 32},
-    ],
-    lambda rng, s: {
-        "q": normal(rng, s["B"], s["H"], s["I"], s["D"]),
-        "k": normal(rng, s["B"], s["J"], s["H"], s["D"]),
-    },
-    lambda q, k: {"y": np.einsum("bhid,bjhd->bhij", q, k)},
-    1e-5,
-    types=("f32", "bf16"),
-)
-case(
-    "residual",
-    PRODUCTS,
-    lambda rng, s: {
-        "x": normal(rng, s["M"], s["K"]),
-        "w": normal(rng, s["N"], s["K"]),
-        "b": normal(rng, s["N"]),
-        "r": normal(rng, s["M"], s["N"]),
-    },
-    lambda x, w, b, r: {"": r + np.maximum(x @ w.T + b, 0)},
-    1e-5,
-    types=("f32", "bf16"),
-)
-case(
-    "int8_matmul",
-    PRODUCTS,
-    lambda rng, s: {
-        "a": rng.integers(-128, 128, (s["M"], s["K"])).astype(np.int8),
-        "b": rng.integers(-128, 128, (s["N"], s["K"])).astype(np.int8),
-        "sa": normal(rng, s["M"]),
-        "sb": normal(rng, s["N"]),
-    },
-    lambda a, b, sa, sb: {"": (a.astype(int) @ b.T.astype(int)) * sa[:, None] * sb},
-)
-case(
-    "f8_matmul",
-    PRODUCTS,
-    lambda rng, s: {
-        "a": normal(rng, s["M"], s["K"]),
-        "b": normal(rng, s["N"], s["K"]),
-        "sa": normal(rng, s["M"]),
-        "sb": normal(rng, s["N"]),
-    },
-    lambda a, b, sa, sb: {"": (a @ b.T) * sa[:, None] * sb},
-    1e-4,
-    types=("f32",),
-)
-
-
-def int4_full(w, scale):
-    """Each weight by the scale of its 128."""
-    return w * np.repeat(scale, 128, axis=0)[: w.shape[1]].T
-
-
-case(
-    "int4_matmul",
-    PRODUCTS + [{"M": 16, "N": 256, "K": 1024}, {"M": 70, "N": 136, "K": 320}],
-    lambda rng, s: {
-        "x": normal(rng, s["M"], s["K"]),
-        "w": rng.integers(-8, 8, (s["N"], s["K"])).astype(np.int8),
-        "scale": normal(rng, (s["K"] + 127) // 128, s["N"]),
-    },
-    lambda x, w, scale: {"y": x @ int4_full(w.astype(float), scale).T},
-    1e-3,
-    types=("f32", "f16", "bf16"),
-)
-
-
 def quantize(x):
     s = (
         np.maximum(np.abs(np.float32(x)).max(axis=1, keepdims=True), np.float32(1e-12))
@@ -384,150 +274,6 @@ def quantize(x):
 
 
 case("quantize", MATRICES, matrix, quantize)
-
-
-def conv2d(x, w, bias, stride=2, pad=1):
-    n, h, wd, c = x.shape
-    o, r, s, _ = w.shape
-    x = np.pad(x, ((0, 0), (pad, pad), (pad, pad), (0, 0)))
-    p, q = (h + 2 * pad - r) // stride + 1, (wd + 2 * pad - s) // stride + 1
-    y = np.zeros((n, p, q, o)) + bias
-    for i in range(r):
-        for j in range(s):
-            y += (
-                x[:, i : i + stride * (p - 1) + 1 : stride, j : j + stride * (q - 1) + 1 : stride]
-                @ w[:, i, j].T
-            )
-    return {"y": np.maximum(y, 0)}
-
-
-def conv2d_inputs(rng, s):
-    return {
-        "x": normal(rng, s["B"], s["H"], s["W"], s["C"]),
-        "w": normal(rng, s["O"], s["R"], s["R"], s["C"]),
-        "bias": normal(rng, s["O"]),
-        "set": {"stride": 2, "pad": 1},
-    }
-
-
-case(
-    "conv2d",
-    [
-        {"B": 1, "H": 3, "W": 3, "C": 1, "O": 1, "R": 3},
-        {"B": 2, "H": 8, "W": 7, "C": 3, "O": 5, "R": 3},
-        {"B": 1, "H": 14, "W": 14, "C": 16, "O": 33, "R": 3},
-        {"B": 1, "H": 9, "W": 11, "C": 4, "O": 8, "R": 1},
-    ],
-    conv2d_inputs,
-    conv2d,
-    1e-5,
-    types=("f32", "bf16"),
-)
-
-
-def depthwise(x, w):
-    r, s, _ = w.shape
-    xp = np.pad(x, ((0, 0), (r // 2, r - 1 - r // 2), (s // 2, s - 1 - s // 2), (0, 0)))
-    return {
-        "y": sum(
-            xp[:, i : i + x.shape[1], j : j + x.shape[2]] * w[i, j]
-            for i in range(r)
-            for j in range(s)
-        )
-    }
-
-
-IMAGES = [
-    {"B": 1, "H": 1, "W": 1, "C": 1},
-    {"B": 2, "H": 9, "W": 7, "C": 3},
-    {"B": 1, "H": 33, "W": 31, "C": 16},
-]
-case(
-    "depthwise",
-    IMAGES,
-    lambda rng, s: {
-        "x": normal(rng, s["B"], s["H"], s["W"], s["C"]),
-        "w": normal(rng, 3, 3, s["C"]),
-    },
-    depthwise,
-    1e-5,
-)
-
-
-def conv_transpose(x, w):
-    b, n, _ = x.shape
-    r, _, o = w.shape
-    y = np.zeros((b, (n - 1) * 2 + r, o))
-    for i in range(n):
-        for k in range(r):
-            y[:, i * 2 + k] += x[:, i] @ w[k]
-    return {"y": y}
-
-
-case(
-    "conv_transpose",
-    [{"B": 1, "L": 1, "C": 1}, {"B": 2, "L": 17, "C": 5}],
-    lambda rng, s: {"x": normal(rng, s["B"], s["L"], s["C"]), "w": normal(rng, 3, s["C"], 4)},
-    conv_transpose,
-    1e-5,
-)
-
-
-def max_pool(x):
-    xp = np.pad(x, ((0, 0), (1, 2), (1, 2), (0, 0)), constant_values=-np.inf)
-    p, q = (x.shape[1] - 1) // 2 + 1, (x.shape[2] - 1) // 2 + 1
-    return {
-        "y": np.max(
-            [
-                xp[:, i : i + 2 * p : 2, j : j + 2 * q : 2][:, :p, :q]
-                for i in range(3)
-                for j in range(3)
-            ],
-            axis=0,
-        )
-    }
-
-
-case(
-    "max_pool",
-    IMAGES,
-    lambda rng, s: {"x": normal(rng, s["B"], s["H"], s["W"], s["C"])},
-    max_pool,
-    0,
-)
-PLANES = [{"H": 1, "W": 1}, {"H": 2, "W": 3}, {"H": 17, "W": 64}, {"H": 65, "W": 127}]
-
-
-def plane(rng, s):
-    return {"x": normal(rng, s["H"], s["W"])}
-
-
-def jacobi(x):
-    y = x.copy()
-    y[1:-1, 1:-1] = 0.25 * (x[:-2, 1:-1] + x[2:, 1:-1] + x[1:-1, :-2] + x[1:-1, 2:])
-    return {"y": y}
-
-
-def blur(x):
-    p = np.pad(x, 1)
-    rows = (p[:, :-2] + p[:, 1:-1] + p[:, 2:]) / 3
-    return {"y": (rows[:-2] + rows[1:-1] + rows[2:]) / 3}
-
-
-def life(x):
-    near = sum(np.roll(x.astype(int), (r, s), (0, 1)) for r in (-1, 0, 1) for s in (-1, 0, 1)) - x
-    return {"y": (near == 3) | ((near == 2) & (x == 1))}
-
-
-case("jacobi", PLANES, plane, jacobi)
-case("blur", PLANES, plane, blur)
-case(
-    "life",
-    PLANES,
-    lambda rng, s: {"x": rng.integers(0, 2, (s["H"], s["W"])).astype(np.uint8)},
-    life,
-    0,
-)
 
 
 def mandelbrot(xs, ys):
@@ -838,30 +584,4 @@ case(
     lambda rng, s: {"x": rng.integers(0, 256, (s["M"], s["N"])).astype(np.uint8)},
     lambda x: {"c": [zlib.crc32(row.tobytes()) for row in x]},
     0,
-)
-
-
-def gated_mlp(x, gate, up, down):
-    g = x @ gate.T
-    return {"": (g * sigmoid(g) * (x @ up.T)) @ down.T}
-
-
-case(
-    "gated_mlp",
-    [
-        {"M": 1, "N": 1, "K": 1},
-        {"M": 3, "N": 5, "K": 7},
-        {"M": 64, "N": 128, "K": 64},
-        {"M": 131, "N": 67, "K": 61},
-        {"M": 200, "N": 264, "K": 136},
-    ],
-    lambda rng, s: {
-        "x": normal(rng, s["M"], s["K"]),
-        "gate": normal(rng, s["N"], s["K"]) / math.sqrt(s["K"]),
-        "up": normal(rng, s["N"], s["K"]) / math.sqrt(s["K"]),
-        "down": normal(rng, s["K"], s["N"]) / math.sqrt(s["N"]),
-    },
-    gated_mlp,
-    1e-5,
-    types=("f32", "bf16"),
 )
