@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dot, unit fma: operands in shared memory, the accumulator in registers. A loop at run time walks
  * k in chunks; a chunk is straight code. Along k it goes in blocks of one wide access of a; in a
- * block each access of b (a run of columns at one k, or a column at all k of the block) is a step:
- * all products that it takes part in. Reads are emitted some steps before their use, so that they
- * are under way while others multiply (register blocking and double buffering as in maxas, Gray
- * 2014, and CUTLASS). Sums run over k in ascending order. */
+ * block all products of one k (where b is read along k: of a column at all k) are a step. Reads are
+ * emitted some steps before their use, so that they are under way while others multiply (register
+ * blocking and double buffering as in maxas, Gray 2014, and CUTLASS). A step goes through the rows
+ * to and fro: NVIDIA's register file gives a multiply-add two operands a cycle, and keeps what the
+ * last one read, so that one of a's and one of b's are there at each turn. Sums run over k in
+ * ascending order. */
 #include "codegen/gpu/tiles.h"
 #include "codegen/scalar_ops.h"
 
@@ -247,7 +249,7 @@ static void read_block(DotLoop *dot, DotSide *side, int at, int n, LLVMValueRef 
 
 /* ---- steps ---- */
 
-/* What an access of b takes part in: columns [col, col + cols) at k [k, k + depth) of a chunk. */
+/* Products that are emitted together: columns [col, col + cols) at k [k, k + depth) of a chunk. */
 typedef struct Step {
     int k, depth, col, cols;
 } Step;
@@ -258,7 +260,7 @@ static Step first_step(const DotLoop *dot)
 {
     bool narrow = dot->a.tile.dtype != dot->type->dtype || dot->b.tile.dtype != dot->type->dtype;
     return dot->b.k_is_col ? (Step){0, dot->block, 0, narrow ? dot->b.n : 1}
-                           : (Step){0, 1, 0, dot->b.vector};
+                           : (Step){0, 1, 0, dot->b.n};
 }
 
 static int count_steps(const DotLoop *dot)
@@ -281,8 +283,10 @@ static void read_step(DotLoop *dot, const Step *step, LLVMValueRef k)
     }
     if (dot->b.k_is_col) {
         read_block(dot, &dot->b, step->col, step->cols, k, step->k);
-    } else {
-        read_piece(dot, &dot->b, step->col, k, step->k);
+        return;
+    }
+    for (int col = step->col; col < step->col + step->cols; col += dot->b.vector) {
+        read_piece(dot, &dot->b, col, k, step->k);
     }
 }
 
@@ -305,16 +309,22 @@ static LLVMValueRef element_at(DotLoop *dot, const DotSide *side, int at, int k)
                        dot->type->dtype);
 }
 
+static void multiply(DotLoop *dot, int row, int col, int k, LLVMValueRef *acc)
+{
+    int r = dot->registers[row * dot->b.n + col];
+    if (r >= 0) {
+        acc[r] = multiply_add(dot, element_at(dot, &dot->a, row, k),
+                              element_at(dot, &dot->b, col, k), acc[r]);
+    }
+}
+
 static void multiply_step(DotLoop *dot, const Step *step, LLVMValueRef *acc)
 {
+    int last = step->cols - 1;
     for (int k = step->k; k < step->k + step->depth; k++) {
-        for (int col = step->col; col < step->col + step->cols; col++) {
-            LLVMValueRef b = element_at(dot, &dot->b, col, k);
-            for (int row = 0; row < dot->a.n; row++) {
-                int r = dot->registers[row * dot->b.n + col];
-                if (r >= 0) {
-                    acc[r] = multiply_add(dot, element_at(dot, &dot->a, row, k), b, acc[r]);
-                }
+        for (int row = 0; row < dot->a.n; row++) {
+            for (int i = 0; i <= last; i++) {
+                multiply(dot, row, step->col + (row % 2 ? last - i : i), k, acc);
             }
         }
     }
