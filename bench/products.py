@@ -153,12 +153,14 @@ SUITE = {
     **{f"matmul-between-{m}x{n}x{k}": named(matmul, "bf16", "nn", m, n, k)
        for m, n, k in BETWEEN},
     **{f"matmul-rows-{m}": named(skinny, m) for m in (1, 4, 16, 64)},
-    **{f"int4-{m}": named(int4, m) for m in (1, 4, 16, 64, 256, 4096)},
+    **{f"int4-{m}": named(int4, m) for m in (1, 4, 16, 64, 256, 512, 1024, 4096)},
     "int4-bf16-16": named(int4, 16, 8192, 8192, "bf16"),
     **{f"matmul-f32{form and '-' + form}": named(matmul, "f32", form or "nn", 4096, 4096, 4096,
                                                  {"cuBLAS": 1.0}) for form in ("", "nt", "tn")},
     **{f"matmul-f32-{n}": named(matmul, "f32", "nn", n, n, n, {"cuBLAS": 1.0})
        for n in (8192, 2048, 1024)},
+    **{f"matmul-f32-{m}x{n}x{k}": named(matmul, "f32", "nn", m, n, k, {"cuBLAS": 1.0})
+       for m, n, k in ODD},
     **{f"matmul-f64{form and '-' + form}": named(matmul, "f64", form or "nn", 4096, 4096, 4096,
                                                  {"cuBLAS": 1.0}) for form in ("", "nt", "tn")},
     **{f"matmul-tf32-{form}": named(matmul_tf32, form, 4096) for form in ("nn", "nt", "tn")},

@@ -9,6 +9,7 @@ enum {
     LEAST_USES = 128,    /* of each element */
     LEAST_WORK = 1 << 28 /* multiplications */
 };
+static const double LAUNCH = 3e12; /* attoseconds */
 
 /* Of a range: what it is a part of. */
 static int64_t most_along(Type type, int axis)
@@ -46,12 +47,24 @@ static int64_t most_elements(Type type)
     return n;
 }
 
-CopyWeight an_copy_weight(const Op *dot, Type tensor)
+static int64_t multiplications(const Op *dot)
 {
     Type a = dot->operands[0]->type;
-    int64_t elements = most_elements(tensor);
     int64_t work = times(most_elements(dot->results[0]->type), most_along(a, a->rank - 1));
-    work = times(work, rounds(dot));
+    return times(work, rounds(dot));
+}
+
+CopyWeight an_copy_weight(const Op *dot, Type tensor)
+{
+    int64_t elements = most_elements(tensor), work = multiplications(dot);
     bool known = work < INT64_MAX && elements < INT64_MAX;
     return (CopyWeight){known, known && work >= LEAST_WORK && work / LEAST_USES >= elements};
+}
+
+CopyWeight an_copy_gain(const Op *dot, Type tensor, int64_t gain, int64_t cost)
+{
+    int64_t elements = most_elements(tensor), work = multiplications(dot);
+    bool known = work < INT64_MAX && elements < INT64_MAX;
+    double saved = (double)work * (double)gain, spent = (double)elements * (double)cost + LAUNCH;
+    return (CopyWeight){known, known && saved > spent};
 }

@@ -13,4 +13,7 @@ typedef struct CopyWeight {
  * of the whole tensor by a launch of its own costs less than the product gains? */
 CopyWeight an_copy_weight(const Op *dot, Type tensor);
 
+/* The same, where a multiplication gains, and an element's copy costs, so many attoseconds. */
+CopyWeight an_copy_gain(const Op *dot, Type tensor, int64_t gain, int64_t cost);
+
 #endif

@@ -13,7 +13,7 @@
 /* Does an op write memory, or have one in its regions that does? */
 bool fuse_has_effect(const Op *op);
 
-/* A copy with longer rows (opt_pitch.c, opt_kmajor.c): who reads it wants it as it lies. */
+/* A copy with longer rows (opt_pitch.c, opt_widen.c, turned.h): who reads it wants it so. */
 bool fuse_is_pitched_copy(const Op *store);
 
 /* ---- fuse_gather.c ---- */

@@ -15,7 +15,7 @@ static bool is_scratch(const Func *func, const Value *memory)
 bool fuse_is_pitched_copy(const Op *store)
 {
     const Op *load = store->operands[store->n_operands - 1]->def;
-    while (load && load->kind == OP_PERMUTE) {
+    while (load && (load->kind == OP_PERMUTE || load->kind == OP_CAST)) {
         load = load->operands[0]->def;
     }
     return store->operands[0]->type->strides && load && load->kind == OP_LOAD;

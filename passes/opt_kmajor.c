@@ -20,27 +20,15 @@
 #include "ir/schedule.h"
 #include "ir/target.h"
 #include "ir/unit.h"
-#include "passes/an_copies.h"
 #include "passes/an_factor.h"
 #include "passes/an_width.h"
 #include "passes/pass.h"
-
-enum { ROW_BYTES = 128 /* of which rows of a copy are a multiple: a line of the cache */ };
-
-/* An operand: a tensor whose axes are permuted, and rounded perhaps. */
-typedef struct Operand {
-    Op *dot, *load;
-    int side, k;             /* k: which axis of the tensor */
-    int64_t order[MAX_RANK]; /* the tensor's axes, as the product has them */
-    bool rounded;
-    CopyWeight copy;
-    Value *scratch; /* its copy: the axes but k in their order, then k */
-} Operand;
+#include "passes/turned.h"
 
 typedef struct Turner {
     Func *func;
     struct {
-        Operand *items;
+        TurnedOperand *items;
         size_t n, cap;
     } operands;
 } Turner;
@@ -59,42 +47,8 @@ static const Unit *unit_along_k(const Func *func, const Op *dot)
     return unit && unit->along_k ? unit : NULL;
 }
 
-/* Every axis of the tensor as it is, or a part of it. */
-static bool is_plain(const Func *func, const Op *load)
-{
-    Access access = op_access(load, 0);
-    const Value *memory = access.memory;
-    bool plain = memory->type->kind == TYPE_TENSOR && access.n > 1 &&
-                 load->results[0]->type->rank == access.n &&
-                 func->params.items[memory->index].io == PARAM_IN && !func_windows_of(func, memory);
-    for (int i = 0; plain && i < access.n; i++) {
-        plain = !access.indices[i] || access.indices[i]->type->kind == TYPE_RANGE;
-    }
-    return plain;
-}
-
-static bool find_operand(const Func *func, Op *dot, int side, Operand *found)
-{
-    const Value *value = dot->operands[side];
-    int rank = value->type->rank;
-    *found = (Operand){.dot = dot, .side = side};
-    for (int i = 0; i < rank; i++) {
-        found->order[i] = i;
-    }
-    Op *op = value->def;
-    for (; op && (op->kind == OP_PERMUTE || op->kind == OP_TF32); op = op->operands[0]->def) {
-        found->rounded |= op->kind == OP_TF32;
-        for (int i = 0; op->kind == OP_PERMUTE && i < rank; i++) {
-            found->order[i] = op_attr(op, ATTR_PERM)->ints[found->order[i]];
-        }
-    }
-    found->load = op;
-    found->k = (int)found->order[rank - (side == 0 ? 1 : 2)];
-    return op && op->kind == OP_LOAD && is_plain(func, op);
-}
-
 /* Along k, or so that threads can read it for the unit; in rows that the copy engine walks? */
-static bool lies_well(const Operand *operand, const Unit *unit)
+static bool lies_well(const TurnedOperand *operand, const Unit *unit)
 {
     Access access = op_access(operand->load, 0);
     bool read = operand->side == 0 && unit_reads_left(unit) && operand->k == access.n - 2;
@@ -108,89 +62,14 @@ static void find_operands(Op *op, void *user)
     if (!unit) {
         return;
     }
-    Operand sides[2];
-    bool known = find_operand(t->func, op, 0, &sides[0]) && find_operand(t->func, op, 1, &sides[1]);
+    TurnedOperand sides[2];
+    bool known = turned_find(t->func, op, 0, &sides[0]) && turned_find(t->func, op, 1, &sides[1]);
     for (int side = 0; known && side < 2; side++) {
         if (!lies_well(&sides[side], unit)) {
             sides[side].copy = an_copy_weight(op, sides[side].load->operands[0]->type);
             ARENA_PUSH(t->func->arena, &t->operands, sides[side]);
         }
     }
-}
-
-/* ---- copies ---- */
-
-/* The copy's axes, as the tensor has them numbered. */
-static void copy_order(const Operand *operand, int rank, int64_t *order)
-{
-    int n = 0;
-    for (int i = 0; i < rank; i++) {
-        if (i != operand->k) {
-            order[n++] = i;
-        }
-    }
-    order[n] = operand->k;
-}
-
-static bool is_identity(const int64_t *perm, int rank)
-{
-    bool same = true;
-    for (int i = 0; i < rank; i++) {
-        same = same && perm[i] == i;
-    }
-    return same;
-}
-
-static Value *permuted(Builder *b, Value *value, const int64_t *perm)
-{
-    return is_identity(perm, value->type->rank) ? value : build_permute(b, value, perm);
-}
-
-/* One copy serves all products that read the tensor along the same axis. */
-static Value *copy_of(Turner *t, Operand *operand)
-{
-    static Value *const WHOLE[MAX_RANK];
-    Func *func = t->func;
-    const Value *tensor = operand->load->operands[0];
-    for (Operand *other = t->operands.items; other < operand; other++) {
-        if (other->scratch && other->load->operands[0] == tensor && other->k == operand->k) {
-            return other->scratch;
-        }
-    }
-    Builder b =
-        func->body->first ? build_before(func, func->body->first) : build_at_end(func, func->body);
-    int64_t order[MAX_RANK];
-    Value *all = build_load(&b, (Value *)tensor, WHOLE);
-    copy_order(operand, all->type->rank, order);
-    Value *turned = permuted(&b, all, order);
-    int64_t multiple = ROW_BYTES / dtype_bytes(tensor->type->dtype);
-    Value *scratch = func_pitched_scratch(func, turned->type, multiple);
-    build_store(&b, scratch, WHOLE, turned);
-    return scratch;
-}
-
-static void read_copy(Turner *t, Operand *operand)
-{
-    Op *dot = operand->dot;
-    int rank = operand->load->results[0]->type->rank;
-    int64_t order[MAX_RANK], places[MAX_RANK], perm[MAX_RANK];
-    Value *indices[MAX_RANK];
-    Access access = op_access(operand->load, 0);
-    operand->scratch = copy_of(t, operand);
-    copy_order(operand, rank, order);
-    for (int i = 0; i < rank; i++) {
-        indices[i] = access.indices[order[i]];
-        places[order[i]] = i;
-    }
-    for (int i = 0; i < rank; i++) {
-        perm[i] = places[operand->order[i]];
-    }
-    Builder b = build_before(t->func, dot);
-    b.span = operand->load->span;
-    Value *value = build_load(&b, operand->scratch, indices);
-    value->name = operand->load->results[0]->name;
-    value = operand->rounded ? build_unary(&b, OP_TF32, value) : value;
-    dot->operands[operand->side] = permuted(&b, value, perm);
 }
 
 static const char *reason(const Turner *t, bool pays)
@@ -224,7 +103,7 @@ void pass_opt_kmajor(Func *func)
     const char *on = schedule_word(func, "kmajor", "", pays ? "on" : "off", "%s", reason(&t, pays));
     for (size_t i = 0; text_same(on, "on") && i < t.operands.n; i++) {
         if (given || t.operands.items[i].copy.pays) {
-            read_copy(&t, &t.operands.items[i]);
+            turned_read_copy(func, t.operands.items, &t.operands.items[i]);
         }
     }
     func_remove_dead(func);

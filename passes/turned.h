@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Copies of products' operands in which another axis is contiguous, made by launches of their own
+ * (opt_kmajor.c, opt_mnmajor.c). They are pitched: rows of any length are such as the copy engine
+ * walks. */
+#ifndef TESSERA_PASSES_TURNED_H
+#define TESSERA_PASSES_TURNED_H
+
+#include "ir/ir.h"
+#include "passes/an_copies.h"
+
+/* An operand: a tensor whose axes are permuted, and rounded perhaps. */
+typedef struct TurnedOperand {
+    Op *dot, *load;
+    int side, k, free;       /* k, and m or n: which axes of the tensor */
+    int last;                /* which one the copy has contiguous; k, unless set */
+    int64_t order[MAX_RANK]; /* the tensor's axes, as the product has them */
+    bool rounded;
+    CopyWeight copy;
+    Value *scratch; /* its copy: the axes but `last` in their order, then that */
+} TurnedOperand;
+
+/* Is the operand a load of an input as it is, or of a part of it? */
+bool turned_find(const Func *func, Op *dot, int side, TurnedOperand *found);
+
+/* The product reads a copy. `operands`: the ones that may have made it. */
+void turned_read_copy(Func *func, const TurnedOperand *operands, TurnedOperand *operand);
+
+#endif
