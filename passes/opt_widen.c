@@ -9,7 +9,7 @@
  *   %d = dot %a, (mul %b, %s)      →    %d = dot %a, (mul %b, %s)
  *
  * The matrix unit of warp groups reads what it multiplies from shared memory, as it lies there;
- * single warps widen elements on their way to theirs, which has half the rate, for each tile of the
+ * single warps widen elements on their way to theirs, which is slower, for each tile of the
  * other operand anew. With many rows that costs more than to widen each element once, and to read
  * four times the bytes. The other operand's type holds each of these elements; scales stay behind
  * the product (opt_factor.c). Only inputs that nothing writes. Requires the tensor stage. Changes
@@ -22,8 +22,8 @@
 #include "passes/pass.h"
 
 /* From the H200 (docs/performance.md): a multiplication by single warps takes so many attoseconds
- * longer; half a byte is read, two are written in 0.7 ps. */
-enum { GAIN = 2900, COST = 700000, ROW_BYTES = 128 };
+ * longer; half a byte is read, two are written in 0.8 ps. */
+enum { GAIN = 2360, COST = 800000, ROW_BYTES = 128 };
 
 typedef struct Narrow {
     Op *load;
@@ -131,7 +131,7 @@ static const char *reason(const Widener *w, bool pays)
     for (size_t i = 0; i < w->narrows.n; i++) {
         known |= w->narrows.items[i].copy.known;
     }
-    return pays    ? "warp groups multiply 16 bits at twice the rate: a copy that is widened once "
+    return pays    ? "warp groups multiply 16 bits faster: a copy that is widened once "
                      "takes less time than it saves"
            : known ? "a copy that is widened once would take longer than it saves"
                    : "what is not known does not ask for a copy that is widened";
