@@ -536,6 +536,13 @@ class Timer:
         return half / self.copies[key]
 
 
+def listed(small):
+    """(case, type, size), each case's first size before any second one."""
+    sizes = [(rank, case, dtype, size) for case in CASES for dtype in case.types
+             for rank, size in enumerate([case.small] if small else case.sizes)]
+    return [entry[1:] for entry in sorted(sizes, key=lambda entry: entry[0])]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tessera", type=pathlib.Path, default=ROOT / "bin" / "tessera")
@@ -554,35 +561,33 @@ def main():
     done = {json.loads(line)["name"] for line in options.json.open()} if (
         options.json and options.json.exists()) else set()
     number = 0
-    for case in CASES:
-        for dtype in case.types:
-            for size in [case.small] if options.cpu else case.sizes:
-                consts = case.consts(*size) if case.consts else {}
-                name = f"{case.kernel} {dtype} {'x'.join(map(str, size))}"
-                name += "".join(f" {k}={v}" for k, v in consts.items() if k != "N")
-                if not re.search(options.only, name) or time.perf_counter() - begin > options.seconds:
-                    continue
-                number += 1
-                if name in done:
-                    continue
-                if options.warm:
-                    part, parts = map(int, options.warm.split("/"))
-                    if number % parts == part:
-                        warm(program, case, dtype, size, consts, device)
-                    continue
-                if options.json:  # a case that ends the process is not begun again
-                    with options.json.open("a") as file:
-                        file.write(json.dumps({"name": name, "begun": True}) + "\n")
-                begun = time.perf_counter()
-                row = measure(library, program, timer, case, dtype, size, consts, device, options)
-                row["name"], row["wall"] = name, time.perf_counter() - begun
-                failed += "problem" in row
-                print(show(row), flush=True)
-                if options.json:
-                    with options.json.open("a") as file:
-                        file.write(json.dumps(row) + "\n")
-                if device == "cuda":
-                    torch.cuda.empty_cache()
+    for case, dtype, size in listed(options.cpu):
+        consts = case.consts(*size) if case.consts else {}
+        name = f"{case.kernel} {dtype} {'x'.join(map(str, size))}"
+        name += "".join(f" {k}={v}" for k, v in consts.items() if k != "N")
+        number += 1
+        if not re.search(options.only, name) or time.perf_counter() - begin > options.seconds:
+            continue
+        if name in done:
+            continue
+        if options.warm:
+            part, parts = map(int, options.warm.split("/"))
+            if number % parts == part:
+                warm(program, case, dtype, size, consts, device)
+            continue
+        if options.json:  # a case that ends the process is not begun again
+            with options.json.open("a") as file:
+                file.write(json.dumps({"name": name, "begun": True}) + "\n")
+        begun = time.perf_counter()
+        row = measure(library, program, timer, case, dtype, size, consts, device, options)
+        row["name"], row["wall"] = name, time.perf_counter() - begun
+        failed += "problem" in row
+        print(show(row), flush=True)
+        if options.json:
+            with options.json.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+        if device == "cuda":
+            torch.cuda.empty_cache()
     print(f"# {time.perf_counter() - begin:.0f} s, {failed} failed")
     return 1 if failed else 0
 
