@@ -171,6 +171,33 @@ bool dim_is_natural(Func *func, Dim dim)
     return lower && lower != dim && poly_least(lower) >= 0;
 }
 
+/* Quotients that leave no remainder, by the facts: the product of one with its divisor is what was
+ * divided. */
+static Dim quotients_exact(Func *func, Dim dim)
+{
+    Dim sum = poly_const(func, 0);
+    for (int i = 0; dim && i < dim->n_terms; i++) {
+        const PolyTerm *term = &dim->terms[i];
+        int64_t coef = term->coef;
+        Dim product = poly_const(func, 1);
+        for (int j = 0; j < term->n; j++) {
+            const DimVar *var = term->vars[j];
+            bool whole = var->kind == DIM_SIZE && var->by > 0 && coef % var->by == 0 &&
+                         poly_divisor(var->of) % var->by == 0;
+            coef = whole ? coef / var->by : coef;
+            product = poly_mul(func, product, whole ? var->of : poly_var(func, term->vars[j]));
+        }
+        sum = poly_add(func, sum, poly_mul(func, product, poly_const(func, coef)));
+    }
+    return sum;
+}
+
+bool dim_same(Func *func, Dim a, Dim b)
+{
+    Dim rest = a && b && a != b ? quotients_exact(func, dim_sub(func, a, b)) : NULL;
+    return a && b && (a == b || (rest && is_zero(rest)));
+}
+
 /* What of it is divisible, divided, and the rest. */
 static bool divide_terms(Func *func, Dim dim, int64_t by, Dim *whole, Dim *rest)
 {
@@ -193,6 +220,13 @@ static bool divide_terms(Func *func, Dim dim, int64_t by, Dim *whole, Dim *rest)
     return *whole && *rest;
 }
 
+static Dim without_constant(Func *func, Dim dim)
+{
+    const PolyTerm *first = &dim->terms[0];
+    bool constant = dim->n_terms > 0 && first->n == 0;
+    return constant ? poly_add(func, dim, poly_const(func, -first->coef)) : dim;
+}
+
 Dim dim_quotient(Func *func, Dim a, int64_t by)
 {
     Dim whole, rest;
@@ -205,6 +239,10 @@ Dim dim_quotient(Func *func, Dim a, int64_t by)
     }
     if (poly_least(rest) < 0) {
         return NULL;
+    }
+    Dim varying = without_constant(func, rest);
+    if (poly_divisor(varying) % by == 0) {
+        rest = varying; /* what is beside a multiple is less than `by` */
     }
     return poly_add(func, whole, poly_var(func, func_quotient(func, NULL, rest, by)));
 }

@@ -40,6 +40,8 @@ Dim affine_most(Func *func, const Affine *a);
 bool affine_inside(Func *func, const Affine *a, Dim extent);
 /* Never negative, by the facts about sizes? */
 bool dim_is_natural(Func *func, Dim dim);
+/* Equal for all sizes, by the facts about them? Not if one is NULL. */
+bool dim_same(Func *func, Dim a, Dim b);
 Dim dim_sub(Func *func, Dim a, Dim b);
 /* a // by, rounded down: a new size where it is none yet; NULL when it might be negative. */
 Dim dim_quotient(Func *func, Dim a, int64_t by);

@@ -263,7 +263,7 @@ static bool target_shape(Lower *l, const Expr *expr, const Shape *from, Shape *t
     for (int i = 0; i < from->rank; i++) {
         left = poly_mul(l->func, left, from->dims[i]);
     }
-    if (left && left == right) {
+    if (dim_same(l->func, left, right)) {
         return true;
     }
     Diag *diag = lower_error(l, ERR_VIEW, expr->span, "a reshape keeps the number of elements");
@@ -290,7 +290,7 @@ static Group next_group(Lower *l, const Shape *from, const Shape *to, const Grou
         }
         Dim right = poly_const(l->func, 1);
         for (int b = group.to; b <= to->rank; b++) {
-            if (left == right && (a > group.from || b > group.to)) {
+            if (dim_same(l->func, left, right) && (a > group.from || b > group.to)) {
                 group.from_end = a;
                 group.to_end = b;
                 return group;

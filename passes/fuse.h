@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuse, in parts: fuse.c (units of statements, their order, launches), fuse_group.c (one launch's
  * statements, copied), fuse_order.c (which statements stay behind others), fuse_split.c (what one
- * launch cannot hold, or should not), fuse_columns.c (folds of columns beside rows), fuse_memory.c
- * (intermediates in memory, reads of memory that changes), fuse_gather.c (gathers from arrays),
- * fuse_serial.c (loops that mix elements). Private to fuse. */
+ * launch cannot hold, or should not; fuse_starved.c: folds of few blocks), fuse_columns.c (folds of
+ * columns beside rows), fuse_memory.c (intermediates in memory, reads of memory that changes),
+ * fuse_gather.c (gathers from arrays), fuse_serial.c (loops that mix elements). Private to fuse. */
 #ifndef TESSERA_PASSES_FUSE_H
 #define TESSERA_PASSES_FUSE_H
 

@@ -5,39 +5,18 @@
  * make (a reduction, a scan, a product) is made once, before; so is what a product reads, where
  * making it costs more than reading it back. A reduction along a stored axis (softmax) stays when a
  * block can walk the whole row and there are rows enough. */
-#include "passes/fuse.h"
-
-#include "ir/target.h"
+#include "passes/fuse_split.h"
 
 enum {
     MOST_AXES = 48,        /* of one group */
     FEW_ELEMENTS = 64,     /* of a reduction that each block may as well do itself */
-    FEW_ROWS = 64,         /* blocks, too few to walk long rows alone */
-    LONG_ROW = 32768,      /* elements */
     MOST_OPERAND_OPS = 6,  /* element-wise ops on what a product reads */
     MOST_LOOKS = 256,      /* at ops, for whether they are so many */
     MOST_FOLDS = 4,        /* each of which reads what the one before it leaves */
     SIZE_UNKNOWN = 1 << 20 /* elements, taken for an extent that is not known */
 };
 
-typedef struct Splitter {
-    Func *func;
-    const Group *group;
-    const Block *block;
-    Axes axes;
-    uint64_t *seen;  /* by value id: classes that it has, or has folded */
-    uint16_t *folds; /* by value id: so many follow one another below it */
-    uint32_t *met;   /* by value id: the search that came by last; behind them, the one at work */
-    int classes[64];
-    int64_t most[64];
-    int n_classes;
-    uint64_t stored, folded; /* classes that are */
-    uint64_t walked;         /* the class that blocks share out, for rows and for columns */
-    bool apart;              /* there is such a class, but each has a walk of its own */
-    const Op *dot;           /* the first product */
-} Splitter;
-
-static uint64_t class_bit(Splitter *s, const Value *value, int axis)
+uint64_t split_class(Splitter *s, const Value *value, int axis)
 {
     int class = axes_class(&s->axes, value, axis), i = 0;
     if (class < 0) {
@@ -61,12 +40,12 @@ static uint64_t classes_of(Splitter *s, const Value *value)
 {
     uint64_t bits = 0;
     for (int i = 0; value->type->kind == TYPE_ARRAY && i < value->type->rank; i++) {
-        bits |= class_bit(s, value, i);
+        bits |= split_class(s, value, i);
     }
     return bits;
 }
 
-static int64_t elements(const Splitter *s, uint64_t bits)
+int64_t split_elements(const Splitter *s, uint64_t bits)
 {
     int64_t n = 1;
     for (int i = 0; i < s->n_classes; i++) {
@@ -77,19 +56,19 @@ static int64_t elements(const Splitter *s, uint64_t bits)
     return n;
 }
 
-static bool is_fold(const Op *op)
+bool split_is_fold(const Op *op)
 {
     return op->kind == OP_REDUCE || op->kind == OP_SCAN || op->kind == OP_FOLD;
 }
 
-static bool is_scan(const Op *op)
+bool split_is_scan(const Op *op)
 {
     return op->kind == OP_SCAN || (op->kind == OP_FOLD && op_int(op, ATTR_SCAN, 0));
 }
 
 static bool is_work(const Op *op)
 {
-    return is_fold(op) || op->kind == OP_DOT || (op->n_regions && !fuse_has_effect(op));
+    return split_is_fold(op) || op->kind == OP_DOT || (op->n_regions && !fuse_has_effect(op));
 }
 
 /* ---- facts ---- */
@@ -114,13 +93,13 @@ static void gather_facts(Op *op, void *user)
             bits |= op->operands[k] ? s->seen[op->operands[k]->id] : 0;
         }
         s->seen[op->results[i]->id] = bits;
-        s->folds[op->results[i]->id] = (uint16_t)(folds_below(s, op) + is_fold(op));
+        s->folds[op->results[i]->id] = (uint16_t)(folds_below(s, op) + split_is_fold(op));
     }
     if (written) {
         s->stored |= classes_of(s, written);
     }
-    if (is_fold(op)) {
-        s->folded |= class_bit(s, op->operands[0], (int)op_int(op, ATTR_AXIS, 0));
+    if (split_is_fold(op)) {
+        s->folded |= split_class(s, op->operands[0], (int)op_int(op, ATTR_AXIS, 0));
     }
     if (op->kind == OP_DOT && !s->dot) {
         s->dot = op;
@@ -160,7 +139,7 @@ static const Op *find_below(const Splitter *s, const Value *value, Matches *matc
     return search_below(s, value, matches, NULL);
 }
 
-static bool is_made_of(const Splitter *s, const Op *op, const Op *wanted)
+bool split_is_made_of(const Splitter *s, const Op *op, const Op *wanted)
 {
     bool found = false;
     s->met[s->axes.n_values]++;
@@ -194,7 +173,7 @@ static int weigh(const Splitter *s, const Value *value, int *looks)
 }
 
 /* What is read of an op: a fold may have results that nothing does. */
-static const Value *used_result(const Splitter *s, const Op *op)
+const Value *split_used_result(const Splitter *s, const Op *op)
 {
     for (int i = 0; i < op->n_results; i++) {
         if (value_has_uses(s->func, op->results[i])) {
@@ -220,7 +199,7 @@ static bool sums_products(const Op *op)
 /* A product and what folds its result do not share a grid. */
 static const Value *folded_product(const Splitter *s, const Op *op)
 {
-    for (int i = 0; is_fold(op) && !sums_products(op) && i < op->n_operands; i++) {
+    for (int i = 0; split_is_fold(op) && !sums_products(op) && i < op->n_operands; i++) {
         const Op *dot = find_below(s, op->operands[i], is_dot);
         if (dot) {
             const Value *from = op->operands[i];
@@ -235,9 +214,9 @@ static const Value *folded_product(const Splitter *s, const Op *op)
 /* A product's grid tiles what is stored: no block has all of a row. */
 static const Value *row_beside_product(Splitter *s, const Op *op)
 {
-    bool own = s->dot && is_fold(op) &&
-               (s->stored & class_bit(s, op->operands[0], (int)op_int(op, ATTR_AXIS, 0)));
-    return own ? used_result(s, op) : NULL;
+    bool own = s->dot && split_is_fold(op) &&
+               (s->stored & split_class(s, op->operands[0], (int)op_int(op, ATTR_AXIS, 0)));
+    return own ? split_used_result(s, op) : NULL;
 }
 
 /* What a product reads is read once for each tile of the other operand. */
@@ -275,7 +254,7 @@ static const Value *other_product(const Splitter *s, const Op *op)
 /* Made again by every tile of a stored axis that it does not walk. */
 static const Value *repeated(const Splitter *s, const Op *op)
 {
-    const Value *result = is_work(op) ? used_result(s, op) : NULL;
+    const Value *result = is_work(op) ? split_used_result(s, op) : NULL;
     if (!result) {
         return NULL;
     }
@@ -284,20 +263,8 @@ static const Value *repeated(const Splitter *s, const Op *op)
     for (int i = 0; i < op->n_operands; i++) {
         kept |= op->operands[i] ? s->seen[op->operands[i]->id] : 0;
     }
-    bool little = elements(s, kept & ~s->stored) <= FEW_ELEMENTS && op->kind != OP_DOT;
+    bool little = split_elements(s, kept & ~s->stored) <= FEW_ELEMENTS && op->kind != OP_DOT;
     return (s->stored & ~own) && !little ? result : NULL;
-}
-
-/* A few long rows would be walked by as few blocks. */
-static const Value *starved(const Splitter *s, const Op *op)
-{
-    uint64_t rows = s->stored & s->folded & ~s->walked;
-    if (!is_fold(op) || is_scan(op) || !rows) {
-        return NULL;
-    }
-    bool own = rows & s->seen[op->operands[0]->id];
-    bool starves = elements(s, rows) > LONG_ROW && elements(s, s->stored & ~rows) < FEW_ROWS;
-    return own && starves ? used_result(s, op) : NULL;
 }
 
 /* Scatters whose old elements are used are in no loop of a row. */
@@ -308,18 +275,18 @@ static const Value *before_scatter(const Splitter *s, const Op *op)
         old = old || (fuse_has_effect(other) && other->n_results);
     }
     uint64_t rows = s->stored & s->folded;
-    bool own = is_fold(op) && (s->seen[op->operands[0]->id] & rows);
-    return old && own ? used_result(s, op) : NULL;
+    bool own = split_is_fold(op) && (s->seen[op->operands[0]->id] & rows);
+    return old && own ? split_used_result(s, op) : NULL;
 }
 
 static bool is_forward_scan(const Op *op)
 {
-    return is_scan(op) && !op_int(op, ATTR_REVERSE, 0);
+    return split_is_scan(op) && !op_int(op, ATTR_REVERSE, 0);
 }
 
 static bool is_backward_scan(const Op *op)
 {
-    return is_scan(op) && op_int(op, ATTR_REVERSE, 0);
+    return split_is_scan(op) && op_int(op, ATTR_REVERSE, 0);
 }
 
 /* A loop along a row goes one way: scans of the other direction are there before. */
@@ -331,23 +298,23 @@ static const Value *goes_both_ways(const Splitter *s, const Op *op)
     if (!forward || !backward) {
         return NULL;
     }
-    return used_result(s, backward == value->def ? forward : backward);
+    return split_used_result(s, backward == value->def ? forward : backward);
 }
 
 /* A loop along a scanned axis carries what came before: an array over the other axes, which none of
  * them may walk inside of it. */
 static const Value *scanned_across(const Splitter *s, const Op *op)
 {
-    const Op *scan = is_fold(op) ? find_below(s, op->operands[0], is_scan) : NULL;
-    for (int i = 1; !scan && is_fold(op) && op->kind == OP_FOLD && i < op->n_results; i++) {
-        scan = find_below(s, op->operands[i], is_scan);
+    const Op *scan = split_is_fold(op) ? find_below(s, op->operands[0], split_is_scan) : NULL;
+    for (int i = 1; !scan && split_is_fold(op) && op->kind == OP_FOLD && i < op->n_results; i++) {
+        scan = find_below(s, op->operands[i], split_is_scan);
     }
     if (!scan) {
         return NULL;
     }
     int own = axes_class(&s->axes, op->operands[0], (int)op_int(op, ATTR_AXIS, 0));
     int other = axes_class(&s->axes, scan->operands[0], (int)op_int(scan, ATTR_AXIS, 0));
-    return own == other || other < 0 ? NULL : used_result(s, scan);
+    return own == other || other < 0 ? NULL : split_used_result(s, scan);
 }
 
 static bool reads_intermediate(const Splitter *s, const Op *op)
@@ -383,7 +350,7 @@ static int reads_below(const Splitter *s, const Value *value)
  * the chain's length. */
 static const Value *long_chain(const Splitter *s, const Op *op)
 {
-    for (int i = 0; is_fold(op) && i < op->n_operands; i++) {
+    for (int i = 0; split_is_fold(op) && i < op->n_operands; i++) {
         const Value *value = op->operands[i];
         if (s->folds[value->id] >= MOST_FOLDS || reads_below(s, value) > MOST_FOLDS) {
             return value;
@@ -396,16 +363,18 @@ static const Value *long_chain(const Splitter *s, const Op *op)
  * of that row's fold, that is. */
 static const Value *scanned_beside_row(Splitter *s, const Op *op)
 {
-    if (!is_scan(op)) {
+    if (!split_is_scan(op)) {
         return NULL;
     }
-    uint64_t own = class_bit(s, op->operands[0], (int)op_int(op, ATTR_AXIS, 0));
+    uint64_t own = split_class(s, op->operands[0], (int)op_int(op, ATTR_AXIS, 0));
     uint64_t rows = classes_of(s, op->operands[0]) & s->stored & s->folded & ~own;
     for (const Op *other = s->block->first; rows && other; other = other->next) {
-        uint64_t row =
-            is_fold(other) ? class_bit(s, other->operands[0], (int)op_int(other, ATTR_AXIS, 0)) : 0;
+        uint64_t row = split_is_fold(other)
+                           ? split_class(s, other->operands[0], (int)op_int(other, ATTR_AXIS, 0))
+                           : 0;
         if (row & rows) {
-            return is_made_of(s, op, other) ? used_result(s, other) : used_result(s, op);
+            return split_is_made_of(s, op, other) ? split_used_result(s, other)
+                                                  : split_used_result(s, op);
         }
     }
     return NULL;
@@ -423,7 +392,7 @@ static const Value *broken_rule(Splitter *s, const Op *op)
     value = value ? value : scanned_across(s, op);
     value = value ? value : long_chain(s, op);
     value = value ? value : scanned_beside_row(s, op);
-    return value ? value : starved(s, op);
+    return value ? value : split_starved(s, op);
 }
 
 /* The stored value itself is already made by this launch alone. */
