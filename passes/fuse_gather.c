@@ -18,8 +18,6 @@ enum {
 
 /* ---- may it be computed at the place? ---- */
 
-static int weigh(const Func *func, const Value *value, int most);
-
 /* What is written later may have changed at the place of the gather. */
 static bool is_unchanging(const Func *func, const Value *memory)
 {
@@ -27,18 +25,90 @@ static bool is_unchanging(const Func *func, const Value *memory)
     return io == PARAM_IN || io == PARAM_SCRATCH;
 }
 
-static int weigh_operands(const Func *func, const Op *op, int first, int most)
+/* The axis of `shape` whose coordinate the index is; -1: of none. */
+static int own_axis(const Value *index, Type shape)
+{
+    const Op *op = index ? index->def : NULL;
+    if (!index || type_is_scalar(index->type)) {
+        return -1;
+    }
+    int axis = -1, rank = index->type->rank;
+    const Op *chain[MAX_RANK];
+    int n = 0;
+    for (; op && (op->kind == OP_BROADCAST || op->kind == OP_EXPAND) && n < MAX_RANK;
+         op = op->operands[0]->def) {
+        chain[n++] = op;
+    }
+    if (!op || op->kind != OP_IOTA) {
+        return -1;
+    }
+    for (axis = 0; n-- > 0;) {
+        int grown = chain[n]->results[0]->type->rank - chain[n]->operands[0]->type->rank;
+        bool before = chain[n]->kind == OP_BROADCAST || op_int(chain[n], ATTR_AXIS, 0) <= axis;
+        axis += before ? grown : 0;
+    }
+    axis += shape->rank - rank;
+    return axis >= 0 && shape->dims[axis] == op_attr(op, ATTR_DIM)->dims[0] ? axis : -1;
+}
+
+/* Is each element asked for at its own place: is the value, as an array of `shape`, what is read? */
+static bool is_at_own_places(const Value *value, const Value *const *indices, Type shape)
+{
+    int last = -1;
+    for (int i = 0; i < value->type->rank; i++) {
+        int64_t extent;
+        int axis = own_axis(indices[i], shape);
+        if (poly_is_const(value->type->dims[i], &extent) && extent == 1) {
+            continue;
+        }
+        if (axis <= last || shape->dims[axis] != value->type->dims[i]) {
+            return false;
+        }
+        last = axis;
+    }
+    return true;
+}
+
+/* The indices of an operand of an op that moves elements: NULL, where it is the first one. */
+static void indices_below(const Op *op, const Value *const *indices, const Value **inner)
+{
+    Type from = op->operands[0]->type, to = op->results[0]->type;
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    for (int i = 0; i < from->rank; i++) {
+        int k = i + to->rank - from->rank;
+        switch (op->kind) {
+        case OP_EXPAND: inner[i] = indices[i < axis ? i : i + 1]; break;
+        case OP_SQUEEZE: inner[i] = i == axis ? NULL : indices[i < axis ? i : i - 1]; break;
+        case OP_BROADCAST: inner[i] = from->dims[i] != to->dims[k] ? NULL : indices[k]; break;
+        default: break;
+        }
+    }
+    for (int i = 0; op->kind == OP_PERMUTE && i < to->rank; i++) {
+        inner[op_attr(op, ATTR_PERM)->ints[i]] = indices[i];
+    }
+}
+
+typedef struct Asked {
+    const Func *func;
+    Type shape; /* of the gather's result */
+} Asked;
+
+static int weigh(const Asked *a, const Value *value, const Value *const *indices, int most);
+
+static int weigh_operands(const Asked *a, const Op *op, const Value *const *indices, int first,
+                          int most)
 {
     int sum = 0;
     for (int i = first; i < op->n_operands && sum <= most; i++) {
-        sum += op->operands[i] ? weigh(func, op->operands[i], most - sum) : 0;
+        sum += op->operands[i] ? weigh(a, op->operands[i], indices, most - sum) : 0;
     }
     return sum;
 }
 
-static int weigh(const Func *func, const Value *value, int most)
+static int weigh(const Asked *a, const Value *value, const Value *const *indices, int most)
 {
     const Op *op = value->def;
+    const Value *inner[MAX_RANK];
     if (type_is_scalar(value->type)) {
         return 0;
     }
@@ -48,18 +118,25 @@ static int weigh(const Func *func, const Value *value, int most)
     switch (op->kind) {
     case OP_CONST:
     case OP_IOTA: return 0;
-    case OP_LOAD: return is_unchanging(func, op->operands[0]) ? 0 : most + 1;
+    case OP_LOAD: return is_unchanging(a->func, op->operands[0]) ? 0 : most + 1;
     case OP_BROADCAST:
     case OP_EXPAND:
     case OP_SQUEEZE:
-    case OP_PERMUTE: return weigh_operands(func, op, 0, most);
-    case OP_GATHER:
-        return type_is_memory(op->operands[0]->type) && is_unchanging(func, op->operands[0])
-                   ? 1 + weigh_operands(func, op, 1, most - 1)
-                   : most + 1;
-    default:
-        return op_has(op, TRAIT_ELEMENTWISE) ? 1 + weigh_operands(func, op, 0, most - 1) : most + 1;
+    case OP_PERMUTE:
+        indices_below(op, indices, inner);
+        return weigh(a, op->operands[0], inner, most);
+    default: break;
     }
+    if (is_at_own_places(value, indices, a->shape)) {
+        return 0;
+    }
+    if (op->kind == OP_GATHER) {
+        return type_is_memory(op->operands[0]->type) && is_unchanging(a->func, op->operands[0])
+                   ? 1 + weigh_operands(a, op, indices, 1, most - 1)
+                   : most + 1;
+    }
+    return op_has(op, TRAIT_ELEMENTWISE) ? 1 + weigh_operands(a, op, indices, 0, most - 1)
+                                         : most + 1;
 }
 
 /* As many elements are asked for as there are: a shift, a flip, a piece. */
@@ -72,8 +149,12 @@ static bool asks_once(const Op *gather)
 static bool is_cheap_there(const Func *func, const Op *gather)
 {
     int most = asks_once(gather) ? MOST_OPS_ONCE : MOST_OPS;
-    const Value *value = gather->operands[0];
-    return weigh(func, value, most) <= most;
+    const Asked asked = {func, gather->results[0]->type};
+    const Value *indices[MAX_RANK];
+    for (int i = 1; i < gather->n_operands; i++) {
+        indices[i - 1] = gather->operands[i];
+    }
+    return weigh(&asked, gather->operands[0], indices, most) <= most;
 }
 
 /* ---- computing it at the place ---- */
@@ -172,9 +253,40 @@ static Value *computed_at(Spot *p, const Op *op, Value *const *indices)
     return copy->results[0];
 }
 
+/* The value as an array of the result's shape. */
+static Value *taken_as_it_is(Spot *p, Value *value, Value *const *indices)
+{
+    bool has[MAX_RANK] = {false};
+    for (int i = value->type->rank; i-- > 0;) {
+        int64_t extent;
+        if (poly_is_const(value->type->dims[i], &extent) && extent == 1) {
+            value = build_squeeze(&p->at, value, i);
+        } else {
+            has[own_axis(indices[i], p->shape)] = true;
+        }
+    }
+    if (type_is_scalar(value->type)) {
+        return spread(p, value);
+    }
+    for (int k = 0; k < p->shape->rank; k++) {
+        value = has[k] ? value : build_expand(&p->at, value, k);
+    }
+    return build_broadcast(&p->at, value, p->shape->rank, p->shape->dims);
+}
+
+static bool is_computed(const Op *op)
+{
+    return op->kind != OP_LOAD && op->kind != OP_IOTA && op->kind != OP_CONST &&
+           op->kind != OP_BROADCAST && op->kind != OP_EXPAND && op->kind != OP_SQUEEZE &&
+           op->kind != OP_PERMUTE;
+}
+
 static Value *made_at(Spot *p, Value *value, Value *const *indices)
 {
     const Op *op = value->def;
+    if (is_computed(op) && is_at_own_places(value, (const Value *const *)indices, p->shape)) {
+        return taken_as_it_is(p, value, indices);
+    }
     switch (op->kind) {
     case OP_LOAD: return load_at(p, op, indices);
     case OP_GATHER: return gather_at(p, op, indices);

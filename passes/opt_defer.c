@@ -9,19 +9,14 @@
  *
  * A reduction crosses threads, and warps meet for it: once a loop instead of once a step, for as
  * many registers as the tile has elements a thread. Requires: stage (padding is neutral, loops are
- * final). Reassociates reductions. */
-#include "ir/build.h"
+ * final). Reassociates reductions. Folds of an extreme and its place: opt_defer_extremes.c. */
+#include "passes/opt_defer.h"
+
 #include "ir/target.h"
 #include "passes/an_reduce.h"
 #include "passes/pass.h"
 
 enum { MOST_REGISTERS = 32 }; /* of a thread, that one loop may take for this */
-
-typedef struct Defer {
-    Func *func;
-    Op *loop;
-    int64_t registers; /* taken so far */
-} Defer;
 
 /* The reduction that the loop combines with carried value `i`, and with nothing else; else NULL. */
 static Op *carried_reduce(const Defer *d, int i)
@@ -54,7 +49,7 @@ static int64_t threads_of(const Defer *d)
     return warps && warps->n == 1 ? warps->ints[0] * d->func->target->warp : 0;
 }
 
-static int64_t registers_of(const Defer *d, Type type)
+int64_t defer_registers(const Defer *d, Type type)
 {
     int64_t elements = 1, threads = threads_of(d);
     for (int i = 0; i < type->rank; i++) {
@@ -69,7 +64,7 @@ static int64_t registers_of(const Defer *d, Type type)
 }
 
 /* The tile's type without the loop's range: it outlives the loop. */
-static Type outliving(const Defer *d, Type type)
+Type defer_outliving(const Defer *d, Type type)
 {
     const Value *walker = d->loop->regions[0]->args[0];
     Dim dims[MAX_RANK];
@@ -90,7 +85,7 @@ static void defer(Defer *d, int i, const Op *reduce)
     Value *carried = body->args[1 + i];
     const char *fn = op_word(reduce, ATTR_FN);
     Op *old = body->last->operands[i]->def;
-    Type type = outliving(d, tile->type);
+    Type type = defer_outliving(d, tile->type);
 
     Builder before = build_before(func, loop), inside = build_before(func, old);
     Builder after = build_after(func, loop);
@@ -119,9 +114,19 @@ static void defer_in(Op *op, void *user)
          extent <= op_attr(op, ATTR_STEPS)->ints[0])) {
         return;
     }
+    for (int i = 0; i + 1 < op->n_results; i++) {
+        const Op *fold = defer_carried_extreme(&d, i);
+        int64_t registers = fold ? defer_registers(&d, fold->operands[0]->type) +
+                                       defer_registers(&d, fold->operands[1]->type)
+                                 : INT64_MAX;
+        if (fold && registers <= MOST_REGISTERS - d.registers) {
+            d.registers += registers;
+            defer_extreme(&d, i, fold);
+        }
+    }
     for (int i = 0; i < op->n_results; i++) {
         const Op *reduce = carried_reduce(&d, i);
-        int64_t registers = reduce ? registers_of(&d, reduce->operands[0]->type) : INT64_MAX;
+        int64_t registers = reduce ? defer_registers(&d, reduce->operands[0]->type) : INT64_MAX;
         if (registers <= MOST_REGISTERS - d.registers) {
             d.registers += registers;
             defer(&d, i, reduce);

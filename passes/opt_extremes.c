@@ -16,6 +16,10 @@
 #include "passes/pass.h"
 #include "passes/tile.h"
 
+enum {
+    COLUMN = 128
+}; /* elements across memory that a block has at once: of longer ones it walks */
+
 /* Where the indices are those of one axis, its extent: more than any. Else more than an i64 may be
  * of what is in memory. */
 static Value *past_all(Builder *b, const Value *index)
@@ -45,8 +49,11 @@ static Value *best_of(Builder *b, const char *extreme, Value *values, int axis)
 
 static bool may_shorten(Func *func, const Op *fold)
 {
-    Dim lo, hi, extent = fold->operands[0]->type->dims[op_int(fold, ATTR_AXIS, 0)];
-    return op_word(fold, ATTR_EXTREME) && poly_most(extent) <= tile_longest_row(func) &&
+    Type type = fold->operands[0]->type;
+    int axis = (int)op_int(fold, ATTR_AXIS, 0);
+    Dim lo, hi, extent = type->dims[axis];
+    int64_t held = axis == type->rank - 1 ? tile_longest_row(func) : COLUMN;
+    return op_word(fold, ATTR_EXTREME) && poly_most(extent) <= held &&
            value_count_uses(func, fold->results[0]) == 0 &&
            an_index_range(func, fold->operands[1], &lo, &hi) && poly_least(lo) >= 0;
 }

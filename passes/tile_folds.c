@@ -255,6 +255,9 @@ static Op *fold_of(Emitter *e, Frame *frame, const Op *op, Value *const *tiles, 
     Op *fold =
         build_fold(&frame->at, n, tiles, neutrals, axis, scan, scan && op_int(op, ATTR_REVERSE, 0),
                    scan && op_int(op, ATTR_EXCLUSIVE, 0));
+    if (!scan && op_word(op, ATTR_EXTREME)) {
+        op_set_word(e->func, fold, ATTR_EXTREME, op_word(op, ATTR_EXTREME));
+    }
     CloneMap map = clone_map_new(e->func);
     const Block *from = op->regions[0];
     Block *to = fold->regions[0];
