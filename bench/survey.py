@@ -100,6 +100,8 @@ def to_f32(x):
 one("sum_all", FLAT, lambda x: torch.sum(x, dtype=to_f32(x).dtype)[None], (1000,))
 one("norm_all", FLAT[:1], lambda x: torch.linalg.vector_norm(x, dtype=to_f32(x).dtype)[None], (1000,))
 one("max_all", FLAT[:1], lambda x: torch.max(x)[None], (1000,))
+one("var_all", FLAT[:1], lambda x: torch.var(to_f32(x), correction=0)[None], (1000,))
+one("softmax_all", FLAT[:1], lambda x: torch.softmax(x, 0), (1000,))
 one("argmax_all", FLAT[:1], lambda x: torch.argmax(x)[None], (1000,), types=WIDE)
 one("count", FLAT[:1], lambda x: torch.sum(x > 0.5)[None], (1000,))
 two("dot_all", FLAT[:1], lambda x, y: torch.dot(x, y)[None].to(to_f32(x).dtype), (1000,))
@@ -458,7 +460,7 @@ add("distances", [(4096, 4096, 64)], lambda make, m, n, d: {"x": make(m, d), "y"
     lambda x, y: torch.cdist(x, y), small=(30, 33, 7), types=WIDE, flops=product)
 add("nearest", [(65536, 1024, 64)], lambda make, m, n, d: {"x": make(m, d), "y": make(n, d)},
     lambda x, y: torch.cdist(x, y).argmin(1), small=(30, 33, 7), types=WIDE, flops=product)
-add("pi", [(2**27,)], lambda make, n: {}, lambda: torch.tensor([3.14159]), small=(10**5,), types=WIDE,
+add("pi", [(2**27,)], lambda make, n: {}, lambda: torch.tensor([3.14159265], device="cuda" if torch.cuda.is_available() else "cpu"), small=(10**5,), types=WIDE,
     consts=lambda n: {"N": n})
 
 
