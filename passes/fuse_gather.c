@@ -6,6 +6,7 @@
  *                                            %e = sub %p, %q
  *                                            %g = select %inside, %e, 0
  *
+ * What its rows come to (a sum of each) and is asked for at its own places is taken as it is.
  * Otherwise the array is stored, and the gather reads it from memory. */
 #include "passes/fuse.h"
 
@@ -51,7 +52,7 @@ static int own_axis(const Value *index, Type shape)
     return axis >= 0 && shape->dims[axis] == op_attr(op, ATTR_DIM)->dims[0] ? axis : -1;
 }
 
-/* Is each element asked for at its own place: is the value, as an array of `shape`, what is read? */
+/* Is each element asked for at its own place: is the value, as a `shape`, what is read? */
 static bool is_at_own_places(const Value *value, const Value *const *indices, Type shape)
 {
     int last = -1;

@@ -105,7 +105,7 @@ static void check_size(Division *v, LLVMValueRef value)
     v->good = gpu_both(v->em, v->good, is_moderate(v, value));
 }
 
-/* Whole numbers are 0 or moderate, and never -0: over a positive constant the short way is exact. */
+/* Whole numbers are 0 or moderate, never -0: over a positive constant the short way is exact. */
 static bool is_whole(LLVMValueRef a, LLVMValueRef d)
 {
     LLVMBool loses;
