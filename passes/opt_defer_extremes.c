@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where the greatest element is (`extreme` of a fold): each thread carries the first pair of its
- * own elements, and the pairs meet after the loop in two plain reductions, the greatest value and the
- * least place that has it.
+ * own elements, and the pairs meet after the loop in two plain reductions, the greatest value and
+ * the least place that has it.
  *
  *   %v, %i = for …, %nothing {               %t, %p = for …, %nothing {
  *     (%k: range, %a: f32[1], %b: i64[1])      (%k: range, %a: f32[64], %b: i64[64])
