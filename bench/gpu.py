@@ -20,11 +20,12 @@ import fused
 import memory
 import ours
 import products
+import survey
 import verdict
 from timing import compare
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-SUITE = memory.SUITE | products.SUITE | fused.SUITE
+SUITE = memory.SUITE | products.SUITE | fused.SUITE | survey.SUITE
 
 
 def relative_error(result, reference):
@@ -67,8 +68,8 @@ def measure(library, root, name, rounds):
     competitors = dict(load.peers)
     try:
         begin = time.perf_counter()
-        launch = ours.prepare(library, root / f"{load.program}.tile", load.consts, load.inputs,
-                              load.result)
+        path = f"{root / load.program}.tile" + (f":{load.kernel}" if load.kernel else "")
+        launch = ours.prepare(library, path, load.consts, load.inputs, load.result)
         for result in load.results().values():
             poison(result)
         launch()

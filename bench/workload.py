@@ -23,6 +23,7 @@ class Workload:
     reference: object  # () → what ours is compared with, in result's form
     tolerance: float   # of the norm of the difference, relative
     goals: dict = field(default_factory=dict)  # peer, or "best" of them → least ratio
+    kernel: str = ""  # of a program of several
 
     def results(self):
         return self.result if isinstance(self.result, dict) else {"": self.result}
