@@ -120,6 +120,7 @@ typedef struct Lower {
     int branches;        /* of conditions that are not known when compiling, around this place */
     Val mask;            /* ARRAY of bool: where stores happen; else everywhere */
     Lane lanes[MOST_LANES];
+    const Expr *target; /* `y[…]` of the statement at work; NULL: none */
     int n_lanes;
     uint32_t n_index_vars;
     int n_sayings;  /* of print and assert, so far */

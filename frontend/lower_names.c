@@ -124,6 +124,22 @@ bool lower_near(Lower *l, Diag *diag, const Expr *expr)
     return lower_fix_near(l, diag, expr->span, &nearest);
 }
 
+/* The name is within an index of what is written, where it binds nothing. */
+static bool help_unbound(Lower *l, Diag *diag, const char *name)
+{
+    for (size_t i = 0; l->target && i < l->target->args.n; i++) {
+        if (expr_mentions(l->target->args.items[i], name)) {
+            diag_help(
+                l->diags, diag,
+                "only a plain index binds a name, as in `y[%s]`: write `parallel %s in N { … }` "
+                "around the statement",
+                name, name);
+            return true;
+        }
+    }
+    return false;
+}
+
 static void unknown_name(Lower *l, const Expr *expr)
 {
     const Module *home;
@@ -131,7 +147,7 @@ static void unknown_name(Lower *l, const Expr *expr)
     Diag *diag = lower_error(l, ERR_NAME, expr->span, "nothing is called `%s` here", expr->name);
     if (is_fn) {
         diag_help(l->diags, diag, "it is a function: call it, `%s(…)`", expr->name);
-    } else {
+    } else if (!help_unbound(l, diag, expr->name)) {
         lower_near(l, diag, expr);
     }
     define(l, expr->name, expr->span, poison_val()); /* said once */

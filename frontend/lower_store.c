@@ -286,6 +286,8 @@ void lower_store(Lower *l, const Stmt *stmt)
     Symbol *symbols = l->symbols;
     int lanes = l->n_lanes;
     bool fresh = open_fresh(l, target, base.value->type);
+    const Expr *around = l->target;
+    l->target = target;
     Val value = lower_operand(l, stmt->value);
     Symbol *local = base.is_local ? holder(l, base.value) : NULL;
     bool whole = fresh && local && local_by_index(l, stmt, local, &value, lanes);
@@ -295,5 +297,6 @@ void lower_store(Lower *l, const Stmt *stmt)
         store_places(l, stmt, base.value, target, &value);
     }
     close_lanes(l, lanes);
+    l->target = around;
     l->symbols = symbols;
 }
