@@ -44,7 +44,6 @@ MENDED = (
     "argmax_columns",
     "cross_entropy_rows",
     "conv_transposed",
-    "from_u8",
 )
 
 

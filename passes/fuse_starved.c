@@ -6,10 +6,11 @@
 #include "ir/target.h"
 
 enum {
-    FEW_ROWS = 64,      /* blocks, too few to walk long rows alone */
-    LONG_ROW = 32768,   /* elements: of longer ones a block holds none */
-    FEW_WALKS_CPU = 16, /* blocks, of a CPU */
-    RUN_BYTES = 64,     /* of neighbouring columns, that a block takes at least */
+    FEW_ROWS = 64,             /* blocks, too few to walk long rows alone */
+    LONG_ROW = 32768,          /* elements: of longer ones a block holds none */
+    LONG_WALK_BYTES = 1 << 19, /* of a block: twice, it takes as long as two launches more */
+    FEW_WALKS_CPU = 16,        /* blocks, of a CPU */
+    RUN_BYTES = 64,            /* of neighbouring columns, that a block takes at least */
 };
 
 /* Would too few blocks walk the rows of what `op` folds, which are too long to be held? Of rows
@@ -47,6 +48,7 @@ const Value *split_starved(Splitter *s, const Op *op)
     }
     uint64_t rows = s->stored & s->folded & ~s->walked;
     uint64_t row = split_class(s, op->operands[0], (int)op_int(op, ATTR_AXIS, 0));
+    int64_t walk = LONG_WALK_BYTES * 8 / dtype_bits(op->operands[0]->type->dtype);
     bool own = rows & s->seen[op->operands[0]->id];
     bool gpu = s->func->target && s->func->target->family != FAMILY_CPU;
     int64_t cluster = gpu && s->func->target->cluster > 1 ? s->func->target->cluster : 1;
@@ -54,7 +56,7 @@ const Value *split_starved(Splitter *s, const Op *op)
         own &&
         ((split_elements(s, rows) > LONG_ROW && split_elements(s, s->stored & ~rows) < FEW_ROWS) ||
          few_would_walk(s, op, rows, cluster * LONG_ROW));
-    bool again = row && !(row & (s->stored | s->walked)) && few_would_walk(s, op, row, LONG_ROW) &&
+    bool again = row && !(row & (s->stored | s->walked)) && few_would_walk(s, op, row, walk) &&
                  is_folded_again(s, op, row);
     return starves || again ? split_used_result(s, op) : NULL;
 }

@@ -105,22 +105,6 @@ static void check_size(Division *v, LLVMValueRef value)
     v->good = gpu_both(v->em, v->good, is_moderate(v, value));
 }
 
-/* Whole numbers are 0 or moderate, never -0: over a positive constant the short way is exact. */
-static bool is_whole(LLVMValueRef a, LLVMValueRef d)
-{
-    LLVMBool loses;
-    bool cast = LLVMIsAUIToFPInst(a) || LLVMIsASIToFPInst(a);
-    return cast && LLVMGetIntTypeWidth(LLVMTypeOf(LLVMGetOperand(a, 0))) <= 32 &&
-           LLVMIsAConstantFP(d) && LLVMConstRealGetDouble(d, &loses) > 0;
-}
-
-static void check_dividend(Division *v, int r)
-{
-    if (!is_whole(v->a[r], v->d[r])) {
-        check_size(v, v->a[r]);
-    }
-}
-
 static LLVMValueRef one_of(Division *v)
 {
     return LLVMConstReal(v->em->f32, 1);
@@ -166,7 +150,7 @@ static void emit_shared(Division *v)
         }
         v->high[r] = v->high[first];
         v->low[r] = v->low[first];
-        check_dividend(v, r);
+        check_size(v, v->a[r]);
         v->quotient[r] = divide_by_shared(v, r);
     }
 }
@@ -183,7 +167,7 @@ static void emit_own(Division *v)
 {
     for (int r = 0; r < v->n; r++) {
         if (v->a[r]) {
-            check_dividend(v, r);
+            check_size(v, v->a[r]);
             check_size(v, v->d[r]);
             v->quotient[r] = divide_by_own(v, v->a[r], v->d[r]);
         }
@@ -305,7 +289,7 @@ static LLVMValueRef check_piece(Division *v, int first, int end, LLVMValueRef us
     v->good = NULL;
     for (int r = first; r < end; r++) {
         if (v->a[r]) {
-            check_dividend(v, r);
+            check_size(v, v->a[r]);
         }
     }
     if (!used || !v->good) {
