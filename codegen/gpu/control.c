@@ -241,6 +241,7 @@ typedef struct Grid {
     LLVMValueRef extents[MAX_RANK]; /* i64 */
     LLVMValueRef counts[MAX_RANK];  /* i32: tiles along each axis */
     int64_t steps[MAX_RANK];
+    bool single[MAX_RANK]; /* of the axis there is one tile, or no tile at all */
     int64_t grouped;
     int64_t cluster; /* tiles of the last axis, some of which may lie past its end; 1: none */
     bool descending;
@@ -268,9 +269,11 @@ static Grid make_grid(GpuEmitter *em, const Op *op)
             count = LLVMBuildUDiv(em->builder, count, gpu_i64(em, step), "");
         }
         grid.counts[axis] = LLVMBuildTrunc(em->builder, count, em->i32, "");
+        grid.single[axis] = poly_most(dims->dims[axis]) <= step;
     }
     if (grid.cluster > 1) {
         grid.counts[grid.n - 1] = gpu_i32(em, grid.cluster);
+        grid.single[grid.n - 1] = false;
     }
     return grid;
 }
@@ -298,7 +301,8 @@ static void split_grouped(Grid *grid, LLVMValueRef id, LLVMValueRef *tile)
     tile[grid->n - 2] = LLVMBuildAdd(b, first, row, "");
 }
 
-/* Which tile (i32 on each axis) has this number. */
+/* Which tile (i32 on each axis) has this number. The division by how many tiles an axis has stands
+ * in front of a block's first load: none where a tile holds the axis. */
 static void split(Grid *grid, LLVMValueRef id, LLVMValueRef *tile)
 {
     bool grouped = grid->grouped > 1 && grid->n >= 2;
@@ -314,7 +318,11 @@ static void split(Grid *grid, LLVMValueRef id, LLVMValueRef *tile)
         left -= 2;
     }
     for (int axis = left - 1; axis > 0; axis--) {
-        id = divide(grid, id, grid->counts[axis], &tile[axis]);
+        if (grid->single[axis]) {
+            tile[axis] = gpu_i32(grid->em, 0);
+        } else {
+            id = divide(grid, id, grid->counts[axis], &tile[axis]);
+        }
     }
     if (left > 0) {
         tile[0] = id;
