@@ -129,11 +129,13 @@ def column_sum(m, n):
                     y, 4 * m * n, "TB/s", peers, lambda: x.double().sum(0), 1e-5, {"copy": 0.85})
 
 
-def softmax_columns(m, n):
-    x, y, w = random("f32", m, n), random("f32", m, n), random("f32", m, n)
-    peers = {"copy": copy_peer(8 * m * n), "torch": lambda: torch.softmax(x, 0, out=w)}
-    return Workload("bench/programs/softmax_columns", f"softmax axis 0 f32 {m}×{n}", {"T": "f32"},
-                    {"x": x}, y, 8 * m * n, "TB/s", peers, lambda: torch.softmax(x, 0), 1e-5,
+def softmax_columns(dtype, m, n):
+    x, y, w = random(dtype, m, n), random(dtype, m, n), random(dtype, m, n)
+    moved = 2 * x.numel() * x.element_size()
+    peers = {"copy": copy_peer(moved), "torch": lambda: torch.softmax(x, 0, out=w)}
+    return Workload("bench/programs/softmax_columns", f"softmax axis 0 {dtype} {m}×{n}",
+                    {"T": dtype}, {"x": x}, y, moved, "TB/s", peers,
+                    lambda: torch.softmax(x.float(), 0), 1e-5 if dtype == "f32" else EXACT_TO[dtype],
                     {"copy": 0.85})
 
 
@@ -271,6 +273,9 @@ BETWEEN = [("bf16", 26112, 5120), ("bf16", 26112, 5000), ("bf16", 10880, 12288),
            ("bf16", 8192, 16383), ("bf16", 131072, 1001), ("f32", 8192, 8192),
            ("f32", 131072, 512), ("f32", 4608, 14336), ("f32", 8192, 8191), ("f32", 65536, 1001),
            ("f32", 1024, 65536)]
+COLUMNS = [("f32", 1024, 131072), ("f32", 4096, 32768), ("f32", 12000, 10000),
+           ("bf16", 1024, 131072), ("bf16", 4096, 65536), ("bf16", 8192, 32768),
+           ("bf16", 12000, 10000), ("bf16", 16384, 16384)]
 
 
 SUITE = {
@@ -283,7 +288,9 @@ SUITE = {
        for name, (make, sizes) in NORMS.items() for dtype in ("bf16", "f32") for m, n in sizes},
     **{f"between-softmax-{dtype}-{m}x{n}": named(softmax, dtype, m, n) for dtype, m, n in BETWEEN},
     "columns-sum": named(column_sum, 16384, 16384),
-    "columns-softmax": named(softmax_columns, 16384, 16384),
+    "columns-softmax": named(softmax_columns, "f32", 16384, 16384),
+    **{f"columns-softmax-{dtype}-{m}x{n}": named(softmax_columns, dtype, m, n)
+       for dtype, m, n in COLUMNS},
     "max-pool": named(max_pool, 64, 64, 112, 112, False),
     "max-pool-last": named(max_pool, 64, 64, 112, 112, True),
     "batch-norm": named(batch_norm, 64, 256, 3136),

@@ -170,25 +170,6 @@ static LLVMValueRef place_of(const Exchange *x, LLVMValueRef element)
     return gpu_at(x->em, x->base, LLVMBuildMul(x->em->builder, element, bytes, ""));
 }
 
-/* The element's bits, as they are sent. */
-static LLVMValueRef message(const Exchange *x, LLVMValueRef value)
-{
-    GpuEmitter *em = x->em;
-    value = gpu_to_memory(em, x->dtype, value);
-    LLVMTypeRef own = LLVMIntTypeInContext(em->context, (unsigned)dtype_bytes(x->dtype) * 8);
-    value = LLVMBuildBitCast(em->builder, value, own, "");
-    return x->bytes == LEAST_BYTES ? LLVMBuildZExt(em->builder, value, em->i32, "") : value;
-}
-
-static LLVMValueRef from_message(const Exchange *x, LLVMValueRef word)
-{
-    GpuEmitter *em = x->em;
-    LLVMTypeRef own = LLVMIntTypeInContext(em->context, (unsigned)dtype_bytes(x->dtype) * 8);
-    word = LLVMBuildTruncOrBitCast(em->builder, word, own, "");
-    word = LLVMBuildBitCast(em->builder, word, llvm_memory_type(em->l, x->dtype), "");
-    return gpu_from_memory(em, x->dtype, word);
-}
-
 /* Of the first warp that holds an element the lanes that do share out the blocks among them. */
 static void send(const Exchange *x, const GpuValue *in)
 {
@@ -208,7 +189,7 @@ static void send(const Exchange *x, const GpuValue *in)
         }
         LLVMValueRef may = gpu_both(em, first, gpu_in_tile(em, x->type, r));
         LLVMValueRef at = place_of(x, LLVMBuildAdd(em->builder, mine, element_of(x, r), ""));
-        LLVMValueRef value = message(x, in->regs[r]);
+        LLVMValueRef value = gpu_to_word(em, x->dtype, x->bytes, in->regs[r]);
         GpuBranch branch = {0};
         if (may) {
             branch = gpu_branch_begin(em, may);
@@ -224,7 +205,8 @@ static void send(const Exchange *x, const GpuValue *in)
 }
 
 /* Elements that lie side by side, from register r on: `n` of them, whose sums go to `sums`. */
-static void receive(const Exchange *x, const char *fn, const int *regs, int n, LLVMValueRef *sums)
+static void receive(const Exchange *x, const char *fn, int parts, const int *regs, int n,
+                    LLVMValueRef *sums)
 {
     GpuEmitter *em = x->em;
     LLVMTypeRef word = LLVMIntTypeInContext(em->context, (unsigned)x->bytes * 8);
@@ -233,11 +215,11 @@ static void receive(const Exchange *x, const char *fn, const int *regs, int n, L
         element = LLVMBuildSelect(em->builder, inside, element, gpu_i32(em, 0), "");
     }
     LLVMValueRef from = place_of(x, element), words[MOST_RUN];
-    for (int block = 0; block < x->blocks; block++) {
+    for (int block = 0; block < parts; block++) {
         LLVMValueRef place = gpu_at_const(em, from, block * x->elements * x->bytes);
         gpu_load_run(em, word, place, n, words);
         for (int i = 0; i < n; i++) {
-            LLVMValueRef part = from_message(x, words[i]);
+            LLVMValueRef part = gpu_from_word(em, x->dtype, x->bytes, words[i]);
             LLVMValueRef *sum = &sums[regs[i]];
             *sum = *sum ? scalar_combine(em->l, fn, x->dtype, *sum, part) : part;
         }
@@ -247,10 +229,24 @@ static void receive(const Exchange *x, const char *fn, const int *regs, int n, L
 static void receive_all(const Exchange *x, const char *fn, GpuValue *out)
 {
     GpuRun run;
+    int parts = x->blocks, results = 0;
+    for (int r = 0; r < out->n; r++) {
+        results += stands(x, r);
+    }
+    if (gpu_shares_parts(results, parts)) {
+        gpu_combine_parts(x->em, &(GpuParts){.base = x->base,
+                                             .elements = x->elements,
+                                             .n = parts,
+                                             .bytes = x->bytes,
+                                             .fn = fn,
+                                             .dtype = x->dtype});
+        x->em->target->sync(x->em);
+        parts = 1;
+    }
     int n = gpu_run_length(x->em, x->type, ACCESS_BYTES / x->bytes);
     for (int r = 0; r < out->n; r++) {
         if (gpu_run_at(x->em, x->type, r, n, &run)) {
-            receive(x, fn, run.regs, n, out->regs);
+            receive(x, fn, parts, run.regs, n, out->regs);
         }
     }
 }

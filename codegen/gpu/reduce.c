@@ -2,7 +2,7 @@
 /* reduce: registers of a thread, then lanes by butterflies, then warps through shared scratch.
  * Reductions that stand together meet once (passes/opt_meet.c). Every step combines in an order
  * that does not depend on the thread: all holders of a result get the same bits, on every run. */
-#include "codegen/gpu/tiles.h"
+#include "codegen/gpu/reduce.h"
 #include "codegen/scalar_ops.h"
 #include "ir/build.h"
 
@@ -14,23 +14,7 @@ enum {
     MOST_RUN = 4
 };
 
-struct GpuReduce {
-    GpuEmitter *em;
-    const Op *op;
-    const char *fn;
-    DType dtype;
-    int axis;
-    Type from, to;
-    LLVMValueRef *regs; /* of the operand, combined in place */
-    int n;
-    const GpuValue *pairs; /* two elements of 16 bits a word, which the operand widens; or NULL */
-    LLVMValueRef *words;   /* of those, combined in place */
-    GpuReduce *before;     /* that meets with it */
-};
-
-typedef GpuReduce Reducer;
-
-static LLVMValueRef combine(Reducer *red, LLVMValueRef a, LLVMValueRef c)
+LLVMValueRef gpu_reduce_combine(Reducer *red, LLVMValueRef a, LLVMValueRef c)
 {
     if (!a || !c) {
         return a ? a : c;
@@ -38,7 +22,7 @@ static LLVMValueRef combine(Reducer *red, LLVMValueRef a, LLVMValueRef c)
     return scalar_combine(red->em->l, red->fn, red->dtype, a, c);
 }
 
-static bool moves_along(const Reducer *red, const int32_t *basis)
+bool gpu_reduce_moves(const Reducer *red, const int32_t *basis)
 {
     if (basis[red->axis] == 0) {
         return false;
@@ -65,93 +49,16 @@ static LLVMValueRef element(Reducer *red, LLVMValueRef value, int r)
     return LLVMBuildSelect(em->builder, inside, value, neutral, "");
 }
 
-/* The register that gathers what r and those of other groups hold: a group's elements go on side
- * by side, so that each waits for its own predecessor only; fewer of them where registers are
- * short. */
-static int gathers(const Reducer *red, int r)
+int gpu_reduce_target(const Reducer *red, int r)
 {
     const Layout *layout = red->from->layout;
     int side = red->n > GPU_MANY ? GPU_GROUP / 2 : GPU_GROUP;
     for (int bit = 0; bit < layout->bits[IN_REGISTER]; bit++) {
-        if (1 << bit >= side && moves_along(red, layout->basis[IN_REGISTER][bit])) {
+        if (1 << bit >= side && gpu_reduce_moves(red, layout->basis[IN_REGISTER][bit])) {
             r &= ~(1 << bit);
         }
     }
     return r;
-}
-
-/* ---- two elements at a time ---- */
-
-/* Is it widened anew behind the reduction (passes/opt_again.c)? */
-static bool is_narrow_behind(const Op *reduce, const Value *narrow)
-{
-    for (const Op *op = reduce->next; op; op = op->next) {
-        if (op->kind == OP_AGAIN && op->operands[0] == narrow) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The greatest of 16-bit floats, widened, is the greatest of what was widened: words that hold two
- * of them are compared as they were loaded, where what is widened need not be there yet. */
-static const GpuValue *find_pairs(Reducer *red)
-{
-    const Op *cast = red->op->operands[0]->def;
-    bool extreme = strcmp(red->fn, "max") == 0 || strcmp(red->fn, "min") == 0;
-    if (!extreme || !red->em->target->extreme_pair || !cast || cast->kind != OP_CAST ||
-        red->dtype != DT_F32 || gpu_overhangs(red->em, red->from, red->axis)) {
-        return NULL;
-    }
-    DType narrow = cast->operands[0]->type->dtype;
-    const GpuValue *in = gpu_value(red->em, cast->operands[0]);
-    bool pairs = (narrow == DT_BF16 || narrow == DT_F16) && in->halves &&
-                 is_narrow_behind(red->op, cast->operands[0]);
-    return pairs ? in : NULL;
-}
-
-/* The word of registers r and r + 1, of which both are along the axis; or NULL. */
-static LLVMValueRef pair_at(const Reducer *red, int r)
-{
-    const Layout *layout = red->from->layout;
-    if (!red->pairs || r % 2 || r + 1 >= red->n ||
-        !moves_along(red, layout->basis[IN_REGISTER][0])) {
-        return NULL;
-    }
-    const GpuHalf *halves = red->pairs->halves + r;
-    return halves[1].word == halves[0].word ? halves[0].word : NULL;
-}
-
-static void take_pair(Reducer *red, LLVMValueRef word, int r)
-{
-    LLVMValueRef *to = &red->words[gathers(red, r)];
-    DType dtype = red->op->operands[0]->def->operands[0]->type->dtype;
-    bool most = strcmp(red->fn, "max") == 0;
-    *to = *to ? red->em->target->extreme_pair(red->em, most, dtype, *to, word) : word;
-}
-
-/* Both elements of a word, widened. */
-static void widen_word(Reducer *red, LLVMValueRef word, LLVMValueRef *out)
-{
-    GpuEmitter *em = red->em;
-    DType dtype = red->op->operands[0]->def->operands[0]->type->dtype;
-    LLVMTypeRef pair = LLVMVectorType(gpu_type(em, dtype), 2);
-    gpu_unpack(em, LLVMBuildBitCast(em->builder, word, pair, ""), 2, out);
-    for (int i = 0; i < 2; i++) {
-        out[i] = LLVMBuildFPExt(em->builder, out[i], em->f32, "");
-    }
-}
-
-static void end_pairs(Reducer *red)
-{
-    for (int r = 0; r < red->n; r++) {
-        if (red->words[r]) {
-            LLVMValueRef both[2];
-            widen_word(red, red->words[r], both);
-            red->regs[r] = combine(red, red->regs[r], both[0]);
-            red->regs[r + 1] = combine(red, red->regs[r + 1], both[1]);
-        }
-    }
 }
 
 /* Halves the registers along each bit of the axis, highest first: short chains. */
@@ -159,41 +66,17 @@ static void reduce_registers(Reducer *red)
 {
     const Layout *layout = red->from->layout;
     for (int bit = layout->bits[IN_REGISTER] - 1; bit >= 0; bit--) {
-        if (!moves_along(red, layout->basis[IN_REGISTER][bit])) {
+        if (!gpu_reduce_moves(red, layout->basis[IN_REGISTER][bit])) {
             continue;
         }
         for (int r = 0; r < red->n; r++) {
             if (!(r >> bit & 1)) {
-                red->regs[r] = combine(red, red->regs[r], red->regs[r | 1 << bit]);
+                red->regs[r] = gpu_reduce_combine(red, red->regs[r], red->regs[r | 1 << bit]);
             } else {
                 red->regs[r] = NULL;
             }
         }
     }
-}
-
-LLVMValueRef gpu_shuffle(GpuEmitter *em, LLVMValueRef value, int mask)
-{
-    LLVMTypeRef type = LLVMTypeOf(value);
-    unsigned bits = LLVMGetTypeKind(type) == LLVMIntegerTypeKind ? LLVMGetIntTypeWidth(type)
-                    : type == em->f64                            ? 64
-                    : type == em->f32                            ? 32
-                                                                 : 16;
-    LLVMTypeRef whole = LLVMIntTypeInContext(em->context, bits);
-    LLVMValueRef word = LLVMBuildBitCast(em->builder, value, whole, "");
-    if (bits <= 32) {
-        word = em->target->shuffle_xor(em, LLVMBuildZExt(em->builder, word, em->i32, ""), mask);
-        return LLVMBuildBitCast(em->builder, LLVMBuildTrunc(em->builder, word, whole, ""), type,
-                                "");
-    }
-    LLVMValueRef shift = gpu_i64(em, 32);
-    LLVMValueRef low = LLVMBuildTrunc(em->builder, word, em->i32, "");
-    LLVMValueRef high = LLVMBuildLShr(em->builder, word, shift, "");
-    low = em->target->shuffle_xor(em, low, mask);
-    high = em->target->shuffle_xor(em, LLVMBuildTrunc(em->builder, high, em->i32, ""), mask);
-    high = LLVMBuildShl(em->builder, LLVMBuildZExt(em->builder, high, em->i64, ""), shift, "");
-    word = LLVMBuildOr(em->builder, LLVMBuildZExt(em->builder, low, em->i64, ""), high, "");
-    return LLVMBuildBitCast(em->builder, word, type, "");
 }
 
 /* Is r the register that stands for its result? */
@@ -206,13 +89,13 @@ static void reduce_lanes(Reducer *red)
 {
     const Layout *layout = red->from->layout;
     for (int bit = layout->bits[IN_LANE] - 1; bit >= 0; bit--) {
-        if (!moves_along(red, layout->basis[IN_LANE][bit])) {
+        if (!gpu_reduce_moves(red, layout->basis[IN_LANE][bit])) {
             continue;
         }
         for (int r = 0; r < red->n; r++) {
             if (stands(red, r)) {
                 LLVMValueRef other = gpu_shuffle(red->em, red->regs[r], 1 << bit);
-                red->regs[r] = combine(red, red->regs[r], other);
+                red->regs[r] = gpu_reduce_combine(red, red->regs[r], other);
             }
         }
     }
@@ -224,7 +107,7 @@ static uint32_t warp_mask(const Reducer *red)
 {
     uint32_t mask = 0;
     for (int bit = 0; bit < red->from->layout->bits[IN_WARP]; bit++) {
-        if (moves_along(red, red->from->layout->basis[IN_WARP][bit])) {
+        if (gpu_reduce_moves(red, red->from->layout->basis[IN_WARP][bit])) {
             mask |= 1u << bit;
         }
     }
@@ -347,7 +230,7 @@ static LLVMValueRef gather_partials(Reducer *red, const Scratch *scratch, LLVMVa
     LLVMValueRef sum = LLVMBuildLoad2(em->builder, type, from, "");
     sum = gpu_from_memory(em, red->dtype, sum);
     for (int mask = warps / 2; mask > 0; mask /= 2) {
-        sum = combine(red, sum, gpu_shuffle(em, sum, mask));
+        sum = gpu_reduce_combine(red, sum, gpu_shuffle(em, sum, mask));
     }
     return sum;
 }
@@ -373,7 +256,7 @@ static void read_partials(Reducer *red, const Scratch *scratch, const int *regs,
         for (int i = 0; i < n; i++) {
             LLVMValueRef *sum = &red->regs[regs[i]];
             LLVMValueRef part = gpu_from_memory(em, red->dtype, parts[i]);
-            *sum = warp ? combine(red, *sum, part) : part;
+            *sum = warp ? gpu_reduce_combine(red, *sum, part) : part;
         }
     }
 }
@@ -442,7 +325,7 @@ GpuReduce *gpu_reduce_begin(GpuEmitter *em, const Op *op)
                      .n = gpu_registers(em, operand->type)};
     red->regs = ARENA_ARRAY(em->arena, LLVMValueRef, red->n);
     red->words = ARENA_ARRAY(em->arena, LLVMValueRef, red->n);
-    red->pairs = find_pairs(red);
+    red->pairs = gpu_reduce_find_pairs(red);
     return red;
 }
 
@@ -451,12 +334,12 @@ void gpu_reduce_take(GpuReduce *red, int from, int n)
     const GpuValue *in = gpu_value(red->em, red->op->operands[0]);
     for (int r = from; r < from + n; r++) {
         bool counts = in->regs[r] && gpu_canonical(red->from->layout, r) == r;
-        LLVMValueRef word = counts && r + 1 < from + n ? pair_at(red, r) : NULL;
+        LLVMValueRef word = counts && r + 1 < from + n ? gpu_reduce_pair_at(red, r) : NULL;
         if (word) {
-            take_pair(red, word, r++);
+            gpu_reduce_take_pair(red, word, r++);
         } else if (counts) {
-            int to = gathers(red, r);
-            red->regs[to] = combine(red, red->regs[to], element(red, in->regs[r], r));
+            int to = gpu_reduce_target(red, r);
+            red->regs[to] = gpu_reduce_combine(red, red->regs[to], element(red, in->regs[r], r));
         }
     }
 }
@@ -539,14 +422,46 @@ static bool meets_before_next(const Reducer *last)
     return meets;
 }
 
+/* Are parts combined once, and not by all threads that want them? */
+static bool shares_parts(Reducer *red, const Scratch *scratch)
+{
+    int results = 0;
+    for (int r = 0; r < red->n; r++) {
+        results += stands(red, r);
+    }
+    return gpu_shares_parts(results, 1 << __builtin_popcount(scratch->mask));
+}
+
 static void finish(Reducer *red)
 {
     if (red->before) {
         finish(red->before);
     }
     Scratch scratch = find_scratch(red, warp_mask(red));
+    scratch.mask = shares_parts(red, &scratch) ? 0 : scratch.mask;
     read_all_partials(red, &scratch);
     define_result(red);
+}
+
+/* Of all reductions that meet here. */
+static void combine_all_parts(Reducer *last)
+{
+    bool some = false;
+    for (Reducer *red = last; red; red = red->before) {
+        Scratch scratch = find_scratch(red, warp_mask(red));
+        if (shares_parts(red, &scratch)) {
+            gpu_combine_parts(red->em, &(GpuParts){.base = scratch.base,
+                                                   .elements = scratch.elements,
+                                                   .n = 1 << __builtin_popcount(scratch.mask),
+                                                   .bytes = scratch.bytes,
+                                                   .fn = red->fn,
+                                                   .dtype = red->dtype});
+            some = true;
+        }
+    }
+    if (some) {
+        last->em->target->sync(last->em);
+    }
 }
 
 static void reduce_warps(Reducer *red)
@@ -567,6 +482,7 @@ static void reduce_warps(Reducer *red)
         return;
     }
     em->target->sync(em);
+    combine_all_parts(red);
     finish(red);
     if (!meets_before_next(red)) {
         em->target->sync(em);
@@ -575,9 +491,10 @@ static void reduce_warps(Reducer *red)
 
 void gpu_reduce_end(GpuReduce *red)
 {
-    end_pairs(red);
-    reduce_registers(red);
-    reduce_lanes(red);
+    if (!gpu_reduce_end_pairs(red)) {
+        reduce_registers(red);
+        reduce_lanes(red);
+    }
     if (warp_mask(red)) {
         reduce_warps(red);
     } else {

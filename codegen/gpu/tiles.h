@@ -76,8 +76,6 @@ void gpu_cluster_begin(GpuEmitter *em);
 void gpu_cluster_end(GpuEmitter *em);
 /* Before a walk over tiles that the cluster reduces. */
 void gpu_cluster_walk(GpuEmitter *em, const Op *tiles);
-/* The value, of any type, of lane ^ mask. */
-LLVMValueRef gpu_shuffle(GpuEmitter *em, LLVMValueRef value, int mask);
 /* The same in steps, while registers of the operand get their values, a group at a time. */
 typedef struct GpuReduce GpuReduce;
 GpuReduce *gpu_reduce_begin(GpuEmitter *em, const Op *op);
@@ -159,6 +157,24 @@ void gpu_emit_copy_wait(GpuEmitter *em, const Op *op);
 /* dot.c: fused multiply-adds; matrix.c: an instruction of a warp */
 void gpu_emit_dot(GpuEmitter *em, const Op *op);
 void gpu_emit_matrix(GpuEmitter *em, const Op *op, const Unit *unit);
+
+/* parts.c: the value, of any type, of lane ^ mask. */
+LLVMValueRef gpu_shuffle(GpuEmitter *em, LLVMValueRef value, int mask);
+/* An element of a result as a word of shared memory, of so many bytes, and back. */
+LLVMValueRef gpu_to_word(GpuEmitter *em, DType dtype, int bytes, LLVMValueRef value);
+LLVMValueRef gpu_from_word(GpuEmitter *em, DType dtype, int bytes, LLVMValueRef word);
+/* Parts of a result, one behind the other in shared memory: `n` of so many elements. */
+typedef struct GpuParts {
+    LLVMValueRef base;
+    int64_t elements;
+    int n, bytes; /* bytes of an element */
+    const char *fn;
+    DType dtype;
+} GpuParts;
+/* Should few threads combine the parts for all, where each thread wants so many results? */
+bool gpu_shares_parts(int results, int parts);
+/* Combines them in place of the first part. All parts are there; all threads meet behind it. */
+void gpu_combine_parts(GpuEmitter *em, const GpuParts *parts);
 
 /* control.c */
 void gpu_emit_for(GpuEmitter *em, Op *op);
