@@ -26,7 +26,7 @@ enum {
     THREAD_BESIDE = 16,       /* registers of a thread beside those of one value */
     LOADS_BESIDE = 24,        /* and these, where weights are loaded along a row */
     GUARDS_BESIDE = 8,        /* and these, where a row may end before its tiles */
-    WAIT_BESIDE = 8,          /* and these, where blocks wait with all that is loaded */
+    COLUMN_BESIDE = 2,        /* and these of each column: its result, and a reciprocal */
     WALK_REGISTERS = 128,     /* of a thread that walks rows and holds what columns come to */
     WALK_BESIDE = 28,         /* of them, beside tiles */
     LONG_ROW = 4096,          /* of 16-bit elements: worth more of them a thread */
@@ -430,7 +430,7 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
     if (plan->cluster > 1 && tile_is_row(&plan->items[plan->n - 1])) {
         /* Blocks wait for one another: more of them, of fewer threads. */
         threads = smaller(row_threads(func, group, elements), MOST_MEETING / 2);
-    } else if (plan->cluster > 1 && threads >= MOST_MEETING && !tile_is_narrow(group)) {
+    } else if (plan->cluster > 1 && threads > MOST_MEETING / 2) {
         threads /= 2; /* columns: likewise */
     }
     threads = larger(func->target->warp, smaller(threads, func->target->max_threads));
@@ -449,8 +449,8 @@ static int64_t choose_blocks(Func *func, const Op *group, const TilePlan *plan, 
     if (plan->cluster > 1 && an_narrow_rows(group->regions[0])) { /* two in one (opt_again.c) */
         held = (held + 1) / 2;
         beside = beside / 2 + (rows_are_exact(plan) ? 0 : GUARDS_BESIDE);
-    } else if (plan->cluster > 1 && !tile_is_narrow(group)) {
-        beside += WAIT_BESIDE;
+    } else if (plan->cluster > 1) {
+        beside += COLUMN_BESIDE * tile_widest_access(group);
     }
     int64_t all =
         walks_rows(plan) ? held * walk_words(plan) + WALK_BESIDE : held + THREAD_BESIDE + beside;

@@ -276,16 +276,19 @@ static LLVMValueRef least_of_thread(GpuEmitter *em, const GpuPower *power)
     return llvm_call2(em->l, "llvm.minimum", both[0], both[1]);
 }
 
-/* The greatest of the row; NULL: a thread has several rows. */
-static LLVMValueRef greatest_of_row(GpuEmitter *em, const GpuPower *power)
+/* The greatest of the thread's rows, of columns several: no element lies further below its own. */
+static LLVMValueRef greatest_of_thread(GpuEmitter *em, const GpuPower *power)
 {
-    const GpuValue *most = gpu_value(em, power->greatest);
-    for (int r = 1; r < most->n; r++) {
-        if (most->regs[r] != most->regs[0]) {
-            return NULL;
+    const GpuValue *in = gpu_value(em, power->greatest);
+    LLVMValueRef most = in->regs[0];
+    for (int r = 1; r < in->n; r++) {
+        bool new = in->regs[r] != NULL;
+        for (int i = 0; i < r && new; i++) {
+            new = in->regs[i] != in->regs[r];
         }
+        most = new ? llvm_call2(em->l, "llvm.maximum", most, in->regs[r]) : most;
     }
-    return most->regs[0];
+    return most;
 }
 
 LLVMValueRef gpu_power_check(GpuEmitter *em, const GpuPower *power)
@@ -293,7 +296,7 @@ LLVMValueRef gpu_power_check(GpuEmitter *em, const GpuPower *power)
     if (!em->target->extreme_pair) {
         return NULL;
     }
-    LLVMValueRef most = greatest_of_row(em, power);
+    LLVMValueRef most = greatest_of_thread(em, power);
     LLVMValueRef least = most ? least_of_thread(em, power) : NULL;
     if (!least) {
         return NULL;

@@ -178,9 +178,10 @@ static void sync_role(GpuEmitter *em)
     gpu_intrinsic(em, "llvm.nvvm.barrier.cta.sync.aligned.count", 0, NULL, 2, args);
 }
 
+/* rcp.approx.ftz.f32, once for all that divides by the same. */
 static LLVMValueRef reciprocal(GpuEmitter *em, LLVMValueRef x)
 {
-    return gpu_asm(em, em->f32, "rcp.approx.ftz.f32 $0, $1;", "=f,f", false, 1, &x);
+    return gpu_intrinsic(em, "llvm.nvvm.rcp.approx.ftz.f", 0, NULL, 1, &x);
 }
 
 static LLVMValueRef fast_exp2(GpuEmitter *em, LLVMValueRef x)
