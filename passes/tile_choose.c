@@ -26,7 +26,7 @@ enum {
     THREAD_BESIDE = 16,       /* registers of a thread beside those of one value */
     LOADS_BESIDE = 24,        /* and these, where weights are loaded along a row */
     GUARDS_BESIDE = 8,        /* and these, where a row may end before its tiles */
-    COLUMN_BESIDE = 2,        /* and these of each column: its result, and a reciprocal */
+    COLUMN_BESIDE = 3,        /* and these of each column: result, reciprocal, what is made of it */
     WALK_REGISTERS = 128,     /* of a thread that walks rows and holds what columns come to */
     WALK_BESIDE = 28,         /* of them, beside tiles */
     LONG_ROW = 4096,          /* of 16-bit elements: worth more of them a thread */

@@ -93,11 +93,15 @@ int64_t tile_room_of_cluster(Func *func, const Op *group, const TilePlan *plan, 
 /* A row that one block does not hold well is taken apart into parts of so many bytes: of smaller
  * ones what a block costs beside them (it begins, and waits twice) is too much, of larger ones a
  * multiprocessor holds too few blocks that go on while others wait (docs/performance.md). A block
- * that loads more than the row holds less of it well. */
-static int64_t derived_blocks(const Func *func, const Op *group, int64_t elements)
+ * that loads more than the row holds less of it well. Of columns what blocks send one another grows
+ * with the cluster: parts are as large as a block holds. */
+static int64_t derived_blocks(const Func *func, const Op *group, const TilePlan *plan,
+                              int64_t elements)
 {
     int64_t blocks = 1, most = func->target->cluster;
-    int64_t part = PART_BYTES * tile_widest_access(group) / ACCESS_BYTES;
+    bool columns = !tile_is_row(&plan->items[plan->n - 1]);
+    int64_t part =
+        columns ? CLUSTER_ELEMENTS : PART_BYTES * tile_widest_access(group) / ACCESS_BYTES;
     bool beside = tile_loads_of_rows(group) > FEW_LOADS;
     int64_t whole = beside ? smaller(CLUSTER_ELEMENTS, part + part / 2) : CLUSTER_ELEMENTS;
     while (elements > whole && blocks < most && elements / blocks > part) {
@@ -192,7 +196,7 @@ void tile_choose_cluster(Func *func, const Op *group, TilePlan *plan, int64_t gi
     if (!elements || __builtin_mul_overflow(elements, given, &elements)) {
         return;
     }
-    int64_t derived = derived_blocks(func, group, elements);
+    int64_t derived = derived_blocks(func, group, plan, elements);
     if (derived < 2 && !schedule_given(func, "cluster", "")) {
         return;
     }

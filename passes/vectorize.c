@@ -27,7 +27,8 @@ typedef struct Vectorizer {
     Func *func;
     int widest, narrowest; /* over all accesses; 0: none seen */
     int64_t cap;
-    bool parts; /* loads of less than a line */
+    bool parts;    /* loads of less than a line, */
+    bool clusters; /* in clusters of blocks */
 } Vectorizer;
 
 static Value *moved_value(const Op *op)
@@ -163,7 +164,10 @@ static bool is_part_of_lines(const Op *op)
 static void find_parts(Op *op, void *user)
 {
     Vectorizer *v = user;
-    v->parts = v->parts || (moves_global(op) && is_part_of_lines(op));
+    if (moves_global(op) && is_part_of_lines(op)) {
+        v->parts = true;
+        v->clusters |= op_int(op_enclosing(op, OP_LAUNCH), ATTR_CLUSTER, 1) > 1;
+    }
 }
 
 static void set_line(Op *op, void *user)
@@ -179,9 +183,11 @@ static void choose_lines(Vectorizer *v)
     if (!v->parts || v->func->target->family != FAMILY_NVPTX) {
         return;
     }
-    const char *lines = schedule_word(v->func, "lines", "", "part",
-                                      "`whole` pays where blocks that run together read what is "
-                                      "left of a line; it is to be measured");
+    const char *lines =
+        schedule_word(v->func, "lines", "", v->clusters ? "whole" : "part", "%s",
+                      v->clusters ? "clusters that run beside one another read the rest of a line"
+                                  : "`whole` pays where blocks that run together read what is left "
+                                    "of a line; it is to be measured");
     if (text_same(lines, "whole")) {
         func_walk(v->func, set_line, v->func);
     }

@@ -170,7 +170,8 @@ static LLVMValueRef place_of(const Exchange *x, LLVMValueRef element)
     return gpu_at(x->em, x->base, LLVMBuildMul(x->em->builder, element, bytes, ""));
 }
 
-/* Of the first warp that holds an element the lanes that do share out the blocks among them. */
+/* Of the first warp that holds an element the lanes that do share out the blocks among them. What
+ * lies side by side is one message: receivers count messages one by one. */
 static void send(const Exchange *x, const GpuValue *in)
 {
     GpuEmitter *em = x->em;
@@ -183,20 +184,24 @@ static void send(const Exchange *x, const GpuValue *in)
         LLVMValueRef blocks = gpu_i32(em, x->blocks);
         first = gpu_both(em, first, LLVMBuildICmp(em->builder, LLVMIntULT, copy, blocks, ""));
     }
+    GpuRun run;
+    int n = gpu_run_length(em, x->type, ACCESS_BYTES / x->bytes);
     for (int r = 0; r < in->n; r++) {
-        if (!stands(x, r)) {
+        if (!stands(x, r) || !gpu_run_at(em, x->type, r, n, &run)) {
             continue;
         }
-        LLVMValueRef may = gpu_both(em, first, gpu_in_tile(em, x->type, r));
+        LLVMValueRef may = gpu_both(em, first, gpu_in_tile(em, x->type, r)), words[MOST_RUN];
         LLVMValueRef at = place_of(x, LLVMBuildAdd(em->builder, mine, element_of(x, r), ""));
-        LLVMValueRef value = gpu_to_word(em, x->dtype, x->bytes, in->regs[r]);
+        for (int i = 0; i < n; i++) {
+            words[i] = gpu_to_word(em, x->dtype, x->bytes, in->regs[run.regs[i]]);
+        }
         GpuBranch branch = {0};
         if (may) {
             branch = gpu_branch_begin(em, may);
         }
         for (int block = 0; block < x->blocks; block += copies) {
             LLVMValueRef to = LLVMBuildAdd(em->builder, copy, gpu_i32(em, block), "");
-            em->target->cluster_send(em, at, to, value, x->mailbox);
+            em->target->cluster_send(em, at, to, n, words, x->mailbox);
         }
         if (may) {
             gpu_branch_end(em, branch);

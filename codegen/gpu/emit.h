@@ -131,10 +131,10 @@ typedef struct GpuTarget {
      * others so. And the wait until all others have. */
     void (*cluster_begin)(GpuEmitter *em, LLVMValueRef at, int n, const int64_t *bytes);
     void (*cluster_wait)(GpuEmitter *em);
-    /* A value of 4 or 8 bytes to where block `block` has what this one has at `at`, and word of it
-     * to its mailbox; the wait for all that a mailbox awaits. */
-    void (*cluster_send)(GpuEmitter *em, LLVMValueRef at, LLVMValueRef block, LLVMValueRef value,
-                         LLVMValueRef mailbox);
+    /* n words of 4 or 8 bytes, together 16 at most, to where block `block` has what this one has at
+     * `at`, and word of it to its mailbox; the wait for all that a mailbox awaits. */
+    void (*cluster_send)(GpuEmitter *em, LLVMValueRef at, LLVMValueRef block, int n,
+                         LLVMValueRef *words, LLVMValueRef mailbox);
     void (*cluster_receive)(GpuEmitter *em, LLVMValueRef mailbox, LLVMValueRef parity);
     /* Of one thread, behind its wait: the mailbox awaits so many bytes anew. */
     void (*cluster_await)(GpuEmitter *em, LLVMValueRef mailbox, int64_t bytes);

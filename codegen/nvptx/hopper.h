@@ -45,8 +45,8 @@ void hopper_wait(GpuEmitter *em, LLVMValueRef barrier, LLVMValueRef parity);
 LLVMValueRef hopper_cluster_rank(GpuEmitter *em);
 void hopper_cluster_begin(GpuEmitter *em, LLVMValueRef at, int n, const int64_t *bytes);
 void hopper_cluster_wait(GpuEmitter *em);
-void hopper_cluster_send(GpuEmitter *em, LLVMValueRef at, LLVMValueRef block, LLVMValueRef value,
-                         LLVMValueRef mailbox);
+void hopper_cluster_send(GpuEmitter *em, LLVMValueRef at, LLVMValueRef block, int n,
+                         LLVMValueRef *words, LLVMValueRef mailbox);
 void hopper_cluster_receive(GpuEmitter *em, LLVMValueRef mailbox, LLVMValueRef parity);
 void hopper_cluster_await(GpuEmitter *em, LLVMValueRef mailbox, int64_t bytes);
 

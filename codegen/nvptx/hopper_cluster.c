@@ -43,19 +43,31 @@ void hopper_cluster_wait(GpuEmitter *em)
             "~{memory}", true, 0, NULL);
 }
 
-void hopper_cluster_send(GpuEmitter *em, LLVMValueRef at, LLVMValueRef block, LLVMValueRef value,
-                         LLVMValueRef mailbox)
+void hopper_cluster_send(GpuEmitter *em, LLVMValueRef at, LLVMValueRef block, int n,
+                         LLVMValueRef *words, LLVMValueRef mailbox)
 {
-    bool wide = LLVMTypeOf(value) == em->i64;
-    LLVMValueRef args[] = {hopper_address(em, at), block, value, hopper_address(em, mailbox)};
+    enum { MOST_WORDS = 4 };
+    static const char *const values[] = {"$3", "{$3, $4}", NULL, "{$3, $4, $5, $6}"};
+    bool wide = LLVMTypeOf(words[0]) == em->i64;
+    LLVMValueRef args[3 + MOST_WORDS] = {hopper_address(em, at), block,
+                                         hopper_address(em, mailbox)};
+    Text constraints = text_new(em->arena);
+    text_add(&constraints, "r,r,r");
+    for (int i = 0; i < n; i++) {
+        args[3 + i] = words[i];
+        text_add(&constraints, wide ? ",l" : ",r");
+    }
+    text_add(&constraints, ",~{memory}");
     const char *text = arena_printf(
         em->arena,
         "{\n\t.reg .b32 there, told;\n\tmapa.shared::cluster.u32 there, $0, $1;\n\t"
-        "mapa.shared::cluster.u32 told, $3, $1;\n\t"
-        "st.async.shared::cluster.mbarrier::complete_tx::bytes.b%d [there], $2, [told];\n\t}",
-        wide ? 64 : 32);
-    gpu_asm(em, LLVMVoidTypeInContext(em->context), text,
-            wide ? "r,r,l,r,~{memory}" : "r,r,r,r,~{memory}", true, 4, args);
+        "mapa.shared::cluster.u32 told, $2, $1;\n\t"
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes%s.b%d [there], %s, [told];\n\t}",
+        n == 4   ? ".v4"
+        : n == 2 ? ".v2"
+                 : "",
+        wide ? 64 : 32, values[n - 1]);
+    gpu_asm(em, LLVMVoidTypeInContext(em->context), text, constraints.data, true, 3 + n, args);
 }
 
 /* Shared memory is in no cache: the acquire of the block's own scope is enough, as it is for what
