@@ -430,8 +430,8 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
     if (plan->cluster > 1 && tile_is_row(&plan->items[plan->n - 1])) {
         /* Blocks wait for one another: more of them, of fewer threads. */
         threads = smaller(row_threads(func, group, elements), MOST_MEETING / 2);
-    } else if (plan->cluster > 1 && threads > MOST_MEETING / 2) {
-        threads /= 2; /* columns: likewise */
+    } else if (plan->cluster > 1 && threads > MOST_MEETING / 2) { /* columns: likewise */
+        threads = larger(MOST_MEETING / 2, elements / (2 * ROW_ELEMENTS));
     }
     threads = larger(func->target->warp, smaller(threads, func->target->max_threads));
     plan->warps = power_of_two_at_least(threads) / func->target->warp;
