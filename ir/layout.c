@@ -25,6 +25,12 @@ void layout_apply(const Layout *layout, uint32_t reg, uint32_t lane, uint32_t wa
     xor_basis(layout, IN_WARP, warp, coords);
 }
 
+bool layout_parts_shared(int results, int parts)
+{
+    enum { MOST_PARTS = 32 }; /* that a thread reads by itself in the time of a meeting */
+    return parts > 1 && results * parts > MOST_PARTS;
+}
+
 int layout_registers(const Layout *layout)
 {
     return 1 << layout->bits[IN_REGISTER];

@@ -27,6 +27,9 @@ void layout_apply(const Layout *layout, uint32_t reg, uint32_t lane, uint32_t wa
                   int32_t *coords);
 /* What a register alone contributes (lane and warp add by XOR). */
 int layout_registers(const Layout *layout); /* 1 << bits[IN_REGISTER] */
+/* Where a thread wants so many results, each of so many parts in shared memory: do few threads
+ * combine the parts for all? It takes another meeting of the block. */
+bool layout_parts_shared(int results, int parts);
 bool layout_equal(const Layout *a, const Layout *b);
 /* Every element of a tile of these (padded) extents is held by someone. */
 bool layout_covers(const Layout *layout, const int64_t *extents);

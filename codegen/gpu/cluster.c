@@ -238,7 +238,7 @@ static void receive_all(const Exchange *x, const char *fn, GpuValue *out)
     for (int r = 0; r < out->n; r++) {
         results += stands(x, r);
     }
-    if (gpu_shares_parts(results, parts)) {
+    if (layout_parts_shared(results, parts)) {
         gpu_combine_parts(x->em, &(GpuParts){.base = x->base,
                                              .elements = x->elements,
                                              .n = parts,

@@ -6,9 +6,6 @@
 #include "codegen/gpu/tiles.h"
 #include "codegen/scalar_ops.h"
 
-/* What a thread reads by itself: in the time of another meeting of the block. */
-enum { MOST_PARTS = 32 };
-
 LLVMValueRef gpu_shuffle(GpuEmitter *em, LLVMValueRef value, int mask)
 {
     LLVMTypeRef type = LLVMTypeOf(value);
@@ -52,11 +49,6 @@ LLVMValueRef gpu_from_word(GpuEmitter *em, DType dtype, int bytes, LLVMValueRef 
 }
 
 /* ---- parts ---- */
-
-bool gpu_shares_parts(int results, int parts)
-{
-    return parts > 1 && results * parts > MOST_PARTS;
-}
 
 /* One element: what its parts come to takes the place of the first. */
 static void combine_element(GpuEmitter *em, const GpuParts *parts, LLVMValueRef element)

@@ -429,7 +429,7 @@ static bool shares_parts(Reducer *red, const Scratch *scratch)
     for (int r = 0; r < red->n; r++) {
         results += stands(red, r);
     }
-    return gpu_shares_parts(results, 1 << __builtin_popcount(scratch->mask));
+    return layout_parts_shared(results, 1 << __builtin_popcount(scratch->mask));
 }
 
 static void finish(Reducer *red)

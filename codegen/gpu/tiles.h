@@ -171,8 +171,6 @@ typedef struct GpuParts {
     const char *fn;
     DType dtype;
 } GpuParts;
-/* Should few threads combine the parts for all, where each thread wants so many results? */
-bool gpu_shares_parts(int results, int parts);
 /* Combines them in place of the first part. All parts are there; all threads meet behind it. */
 void gpu_combine_parts(GpuEmitter *em, const GpuParts *parts);
 

@@ -204,6 +204,22 @@ static void read_parts(const Scratch *s, int reg, int warp)
     }
 }
 
+/* Few threads read all parts, an element each, and write what they come to in place of the first. */
+static void combine_parts(const Scratch *s)
+{
+    Tally *tally = s->walk->user;
+    for (int64_t first = 0; first < s->elements; first += lanes_of(tally)) {
+        for (int part = 0; part <= s->parts; part++) {
+            Request request = request_of(tally, s->bytes);
+            int64_t row = part < s->parts ? part : 0;
+            for (int lane = 0; lane < request.lanes && first + lane < s->elements; lane++) {
+                request_add(&request, lane, (row * s->elements + first + lane) * s->bytes);
+            }
+            access_request(tally, part < s->parts ? s->reads : s->writes, &request, s->times);
+        }
+    }
+}
+
 static bool stands(const Scratch *s, int reg)
 {
     for (int bit = 0; bit < s->from->layout->bits[IN_REGISTER]; bit++) {
@@ -239,7 +255,16 @@ void reduce_tally(Walk *walk, const Op *op, double times)
     }
     s.writes = access_report(tally, op, SHARED_STORES, memory);
     s.reads = access_report(tally, op, SHARED_LOADS, memory);
-    for (int reg = 0; s.mask && reg < layout_registers(s.from->layout); reg++) {
+    int registers = layout_registers(s.from->layout), results = 0;
+    for (int reg = 0; s.mask && reg < registers; reg++) {
+        results += stands(&s, reg) ? s.run : 0;
+    }
+    bool shared = layout_parts_shared(results, s.parts);
+    if (shared) {
+        combine_parts(&s);
+        s.parts = 1; /* for each to read */
+    }
+    for (int reg = 0; s.mask && reg < registers; reg++) {
         for (int warp = 0; stands(&s, reg) && warp < walk->warps; warp++) {
             write_parts(&s, reg, warp);
             read_parts(&s, reg, warp);
