@@ -135,8 +135,8 @@ def softmax_columns(dtype, m, n):
     peers = {"copy": copy_peer(moved), "torch": lambda: torch.softmax(x, 0, out=w)}
     return Workload("bench/programs/softmax_columns", f"softmax axis 0 {dtype} {m}×{n}",
                     {"T": dtype}, {"x": x}, y, moved, "TB/s", peers,
-                    lambda: torch.softmax(x.float(), 0), 1e-5 if dtype == "f32" else EXACT_TO[dtype],
-                    {"copy": 0.85})
+                    lambda: torch.softmax(x.float(), 0),
+                    1e-5 if dtype == "f32" else EXACT_TO[dtype], {"copy": 0.85})
 
 
 def torch_peers(moved, function):

@@ -204,7 +204,8 @@ static void read_parts(const Scratch *s, int reg, int warp)
     }
 }
 
-/* Few threads read all parts, an element each, and write what they come to in place of the first. */
+/* Few threads read all parts, an element each, and write what they come to in place of the first
+ * part. */
 static void combine_parts(const Scratch *s)
 {
     Tally *tally = s->walk->user;
