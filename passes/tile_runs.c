@@ -175,7 +175,9 @@ int64_t tile_choose_runs(Func *func, const Op *group, TilePlan *plan, RowRoom ro
     /* A row that is held whole is read once: worth shorter runs. */
     int64_t run = held_run(func, &runs, plan, wanted, BURST_BYTES, room.block / SHARED_BLOCKS);
     run = run ? run : held_run(func, &runs, plan, wanted, BURST_BYTES, room.block / FEW_BLOCKS);
-    run = run ? run : held_run(func, &runs, plan, wanted, BURST_BYTES, room.cluster);
+    /* Of short elements a smaller cluster, which sends less, is worth more than whole lines. */
+    int64_t shared = runs.bytes < 4 && !plan->turned ? BURST_BYTES / runs.bytes : wanted;
+    run = run ? run : held_run(func, &runs, plan, shared, BURST_BYTES, room.cluster);
     if (!run && worth_half_bursts(group)) {
         run = held_run(func, &runs, plan, LEAST_BYTES / runs.bytes, LEAST_BYTES,
                        larger(room.block, room.cluster));
