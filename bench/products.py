@@ -38,6 +38,17 @@ def matmul(dtype, form, m, n, k, goals=None):
                     goals or {"cuBLAS": 0.97})
 
 
+def bmm(dtype, batch, m, n, k):
+    """Many small products at once."""
+    a, b = random(dtype, batch, m, k), random(dtype, batch, k, n)
+    y, z = random(dtype, batch, m, n), random(dtype, batch, m, n)
+    return Workload("bench/programs/bmm", f"matmul NN {dtype} {batch}×{m}×{n}×{k}", {"T": dtype},
+                    {"a": a, "b": b}, y, 2 * batch * m * n * k, "TFLOP/s",
+                    {"cuBLAS": lambda: torch.bmm(a, b, out=z)},
+                    lambda: a.float() @ b.float(), {"f16": 2e-3, "bf16": 8e-3}[dtype],
+                    {"cuBLAS": 0.97})
+
+
 def in_tf32(multiply):
     """The library may round the operands of f32 products to tf32 meanwhile."""
     def call():
@@ -144,6 +155,8 @@ ODD = [(4097, 4095, 1031), (1000, 1000, 1000), (3001, 5003, 2047), (8191, 8193, 
 BETWEEN = [(4000, 4104, 4096), (6144, 5120, 2560), (3072, 3072, 3072), (1536, 6144, 1536),
            (512, 4096, 4096), (300, 7168, 7168), (777, 2048, 4096), (1280, 8192, 1024),
            (100, 5000, 3000), (2304, 2304, 768), (192, 8192, 8192), (8192, 192, 8192)]
+SMALL = [(256, 256, 256), (512, 512, 512), (1024, 1024, 1024), (128, 128, 8192), (64, 64, 65536)]
+BATCHES = [(64, 128, 128, 128), (512, 256, 256, 64)]
 
 SUITE = {
     **{f"matmul-{dtype}-{form}-{m}x{n}x{k}": named(matmul, dtype, form, m, n, k)
@@ -152,6 +165,9 @@ SUITE = {
        for m, n, k in ODD},
     **{f"matmul-between-{m}x{n}x{k}": named(matmul, "bf16", "nn", m, n, k)
        for m, n, k in BETWEEN},
+    **{f"matmul-small-{m}x{n}x{k}": named(matmul, "bf16", "nn", m, n, k) for m, n, k in SMALL},
+    **{f"matmul-batch-{b}x{m}x{n}x{k}": named(bmm, "bf16", b, m, n, k)
+       for b, m, n, k in BATCHES},
     **{f"matmul-rows-{m}": named(skinny, m) for m in (1, 4, 16, 64)},
     **{f"int4-{m}": named(int4, m) for m in (1, 4, 16, 64, 256, 512, 1024, 4096)},
     "int4-bf16-16": named(int4, 16, 8192, 8192, "bf16"),

@@ -334,14 +334,21 @@ static void fill_axes(Func *func, const Op *launch, PlanLaunch *to)
     if (to->n_axes && (!steps || steps->n != dims->n)) {
         diag_bug(func->diags, "launch of %s: dims and steps differ in number", func->name);
     }
-    to->axes = ARENA_ARRAY(func->arena, PlanAxis, to->n_axes);
+    to->axes = ARENA_ARRAY(func->arena, PlanAxis, to->n_axes + 1);
     for (int i = 0; i < to->n_axes; i++) {
         if (steps->ints[i] < 0) {
             diag_bug(func->diags, "launch of %s: the step of axis %d is still open", func->name, i);
         }
         to->axes[i] = (PlanAxis){plan_expr(func, dims->dims[i]), steps->ints[i]};
     }
-    if (to->cluster > 1) { /* always as many */
+    const Attr *beside = op_attr(launch, ATTR_MULTICAST);
+    for (int i = 0; beside && i < to->n_axes; i++) { /* whole clusters: steps of all their tiles */
+        to->cluster *= (int)beside->ints[i];
+        to->axes[i].step *= beside->ints[i];
+    }
+    if (beside) {
+        to->axes[to->n_axes++] = (PlanAxis){plan_expr(func, poly_const(func, to->cluster)), 1};
+    } else if (to->cluster > 1) { /* always as many */
         int last = to->n_axes - 1;
         Dim all = poly_const(func, to->cluster * steps->ints[last]);
         to->axes[last].extent = plan_expr(func, all);

@@ -82,6 +82,17 @@ int64_t range_aligned(const DimVar *range)
     return last ? op_int(op, ATTR_ALIGNED, 1) : 1;
 }
 
+/* Tiles side by side that run together: the last of them may lie past the end. */
+static bool may_be_nobodys(const DimVar *range)
+{
+    const Op *op = binding(range);
+    const Attr *beside = op ? op_attr(op, ATTR_MULTICAST) : NULL;
+    int64_t n = beside && range->binder->index < (uint32_t)beside->n
+                    ? beside->ints[range->binder->index]
+                    : 1;
+    return n > 1 && poly_divisor(range->whole) % (n * range->capacity) != 0;
+}
+
 /* Of a cluster's tiles some may lie past the end of the axis, if that may be so short. */
 static bool may_lie_outside(const DimVar *range)
 {
@@ -99,7 +110,7 @@ static bool may_lie_outside(const DimVar *range)
 bool range_is_full(const DimVar *range)
 {
     const Op *op = binding(range);
-    if (range_aligned(range) > 1 || may_lie_outside(range)) {
+    if (range_aligned(range) > 1 || may_lie_outside(range) || may_be_nobodys(range)) {
         return false;
     }
     if (op && op_int(op, ATTR_FULL, 0)) {

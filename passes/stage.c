@@ -493,6 +493,9 @@ static void stage_launch(Func *func, Op *launch)
     choose_order(&s);
     Way way = choose_way(&s);
     s.roles = way == WAY_BULK;
+    if (!s.roles) {
+        stage_multicast(&s);
+    }
     block_walk(s.body, gather_view, &s);
     find_operands(&s);
     if (is_direct(&s, &dots)) {

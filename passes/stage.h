@@ -2,7 +2,7 @@
 /* stage, in parts: stage.c (which operands of products go through shared memory, and how),
  * stage_rings.c (buffers, barriers and their depth), stage_join.c (products that share an
  * instruction), stage_roles.c (producer and consumer), stage_shares.c (their warps and registers),
- * stage_teams.c (teams of consumers), stage_copies.c (rings that threads fill, without roles),
+ * stage_teams.c (teams of consumers), stage_multicast.c (tiles that blocks bring for one another), stage_copies.c (rings that threads fill, without roles),
  * stage_ahead.c (loads a step ahead, likewise), stage_held.c (tiles in registers, a tile ahead),
  * stage_dot.c (products from shared memory), stage_views.c (views that the engine does not bring),
  * stage_direct.c (products without shared memory).
@@ -28,6 +28,7 @@ typedef struct Staged {
     bool bulk;       /* the copy engine can describe it; or a ring of shared memory has it */
     int64_t rows, cols;
     int stream;
+    int64_t together; /* blocks that each bring a part of it for all; 0, 1: each brings its own */
     int parts, part; /* of a ring that two products' right operands share; 0: it has its own */
     const Op *with;  /* the first of the two */
     Value *shared;
@@ -76,6 +77,7 @@ typedef struct Stager {
     int teams;            /* of the consumer's warps, each with tiles of its own; 1: none */
     Op *team_loop;        /* in which a team multiplies, or NULL */
     Value *number;        /* i32: how many of the block\'s tiles come before a team\'s, or NULL */
+    int64_t together;     /* blocks that run together, to bring what they share once; 0, 1: none */
     bool even;            /* all tiles cost the same */
     int64_t shared_bytes; /* promised so far */
     struct {
@@ -122,6 +124,8 @@ typedef struct RoleShares {
 RoleShares stage_shares(Stager *s, int64_t consumer_warps);
 /* Of a thread of the consumer, where a multiprocessor holds so many blocks. */
 int64_t stage_registers(const Stager *s, int64_t consumer_warps, int64_t blocks);
+/* Which tiles the blocks of a cluster bring for one another (stage_multicast.c). */
+void stage_multicast(Stager *s);
 /* Splits the launch into a producer and a consumer. */
 void stage_roles(Stager *s);
 

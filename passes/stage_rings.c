@@ -236,6 +236,9 @@ static void make_ring(Stager *s, Builder *at, int n)
     Stream *stream = &s->streams[n];
     stream->full = barrier_ring(s, at, stream->slots, stream->loads);
     stream->empty = barrier_ring(s, at, stream->slots, 1);
+    if (s->together > 1) { /* others write to this block's slots, too */
+        op_set_int(s->func, stream->empty->def, ATTR_CLUSTER, s->together);
+    }
     stream->full->name = "full";
     stream->empty->name = "empty";
 }

@@ -138,6 +138,9 @@ static void produce_load(Producer *p, Builder *b, const Staged *item, Value *pos
     if (item->rounded) {
         op_set_word(s->func, copy, ATTR_PRECISION, "tf32");
     }
+    if (item->together > 1) {
+        op_set_int(s->func, copy, ATTR_CLUSTER, item->together);
+    }
 }
 
 static void produce_block(Producer *p, Builder *b, const Block *from, Positions *positions);
@@ -384,6 +387,10 @@ static Op *build_tiles(Stager *s, Builder *b, const Positions *positions)
             op_set_int(s->func, tiles, orders[i], op_int(s->launch, orders[i], 0));
         }
     }
+    const Attr *beside = op_attr(s->launch, ATTR_MULTICAST);
+    if (beside) {
+        op_set_ints(s->func, tiles, ATTR_MULTICAST, beside->n, beside->ints);
+    }
     return tiles;
 }
 
@@ -403,6 +410,17 @@ static void tiles_iterators(Producer *p, Op *tiles, const Block *from)
     }
 }
 
+/* What other blocks tell this one's barriers is told before it ends: each slot is empty. */
+static void produce_end(Stager *s, Builder *b, const Value *position)
+{
+    Value *next = (Value *)position;
+    const Stream *stream = &s->streams[0];
+    for (int64_t i = 0; s->together > 1 && i < stream->slots; i++) {
+        stage_wait(s, b, stream->empty, next, true);
+        next = next_position(s, b, next);
+    }
+}
+
 static void produce(Stager *s, Block *region, Value *zero)
 {
     Producer p = {s, clone_map_new(s->func)};
@@ -410,6 +428,7 @@ static void produce(Stager *s, Block *region, Value *zero)
     Builder b = build_at_end(s->func, region);
     if (!s->persistent) {
         produce_block(&p, &b, s->body, &positions);
+        produce_end(s, &b, positions.values[0]);
         return;
     }
     Op *tiles = build_tiles(s, &b, &positions);
@@ -420,6 +439,7 @@ static void produce(Stager *s, Block *region, Value *zero)
     Builder inside = build_at_end(s->func, tiles->regions[0]);
     produce_block(&p, &inside, s->body, &positions);
     build_yield(&inside, positions.n, positions.values);
+    produce_end(s, &b, tiles->results[0]);
 }
 
 /* The launch's statements become the consumer's region, or the region of its tiles. */
@@ -487,6 +507,7 @@ void stage_roles(Stager *s)
         s->teams = stage_teams(s);
         stage_stores(s, s->body, &b);
     }
+    stage_multicast(s);
     stage_rings(s, &b);
     Value *zero = build_int(&b, position_type(s), 0);
     Op *roles = build_op(&b, OP_ROLES, 0, NULL, 0, NULL, 2);

@@ -33,6 +33,7 @@ typedef struct AxisPlan {
     unsigned flags;   /* an_axes.h */
     AxisHow how;
     int64_t step; /* 0: one element at a time, an i64 */
+    int64_t together; /* blocks beside each other that bring what they have in common once */
     bool held;    /* the steps of a loop mix it: a block holds all of it */
     bool walked;  /* stored and folded in one walk (an_walk.h): no row */
     int64_t run;  /* a grid axis' least step, for coalesced accesses (tile_runs.c) */

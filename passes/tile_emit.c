@@ -440,6 +440,22 @@ static void set_launch(const Emitter *e, Op *launch)
     }
 }
 
+/* `items`: of the launch's axes; -1: of the shares. */
+static void set_multicast(const Emitter *e, Op *launch, const int *items)
+{
+    int64_t beside[MAX_RANK * 2];
+    int n = op_attr(launch, ATTR_DIMS)->n;
+    bool any = false;
+    for (int i = 0; i < n; i++) {
+        int64_t blocks = items[i] < 0 ? 1 : e->plan->items[items[i]].together;
+        beside[i] = blocks > 1 ? blocks : 1;
+        any = any || blocks > 1;
+    }
+    if (any) {
+        op_set_ints(e->func, launch, ATTR_MULTICAST, n, beside);
+    }
+}
+
 Op *emit_launch(Emitter *e, Op *group, Frame *frame, Dim shares, const char *name)
 {
     Dim dims[MAX_RANK * 2];
@@ -472,6 +488,7 @@ Op *emit_launch(Emitter *e, Op *group, Frame *frame, Dim shares, const char *nam
     Builder before = build_before(e->func, group);
     Op *launch = build_parallel(&before, OP_LAUNCH, n, dims, steps, names);
     set_launch(e, launch);
+    set_multicast(e, launch, items);
     for (int i = shares != NULL; i < n; i++) {
         Value *arg = launch->regions[0]->args[i];
         frame->ranges[items[i]] = arg;

@@ -2,6 +2,7 @@
 /* The steps of a group around a product. */
 #include "passes/tile_steps.h"
 
+#include "ir/errors.h"
 #include "passes/an_factor.h"
 #include "passes/an_width.h"
 
@@ -18,6 +19,7 @@ enum {
     WIDENED_DEPTH = 128,   /* elements of a step where an operand is widened */
     LEAST_STEPS = 4,       /* of a share, */
     MOST_SHARES = 16,      /* which a thread adds at once */
+    MOST_TOGETHER = 8,     /* blocks of a cluster that any part of the device takes */
     BESIDE = 16384,        /* elements of what else is reduced over the product's tile */
 };
 
@@ -81,6 +83,30 @@ static void choose_teams(Func *func, TilePlan *plan, const AxisPlan *m, bool thi
                            : smaller(8, (m ? larger(1, m->step / 64) : 1) * 4);
 }
 
+/* Blocks beside each other along one of the axes that bring what they have in common once. */
+static void choose_multicast(Func *func, AxisPlan *axis, AxisPlan *other, int64_t derived)
+{
+    const Line *line = schedule_given(func, "multicast", axis->name);
+    if (!line && derived < 2) {
+        return;
+    }
+    int64_t most = func->target->cluster < MOST_TOGETHER ? func->target->cluster : MOST_TOGETHER;
+    int64_t blocks =
+        schedule_number(func, "multicast", axis->name, derived,
+                        "tiles side by side share an operand: each block brings a part "
+                        "of it for all of them");
+    bool may = blocks >= 1 && blocks <= most && (blocks & (blocks - 1)) == 0;
+    if (!may || (blocks > 1 && other && other->together > 1)) {
+        Diag *d = diag_error(func->diags, ERR_NOT_HERE, line ? line->span : SPAN_NONE,
+                             may ? "`multicast %s %lld` is not possible beside that of another axis"
+                                 : "`multicast %s %lld` is not possible",
+                             axis->name, (long long)blocks);
+        diag_help(func->diags, d, "a power of two from 1 to %lld, along one axis", (long long)most);
+        return;
+    }
+    axis->together = blocks;
+}
+
 /* Four warps multiply together, from shared memory. Returns the step along what is contracted. */
 static int64_t choose_groups(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n)
 {
@@ -101,6 +127,10 @@ static int64_t choose_groups(Func *func, const Op *group, TilePlan *plan, AxisPl
         choose_by_fit(func, plan, m, n);
     }
     choose_teams(func, plan, m, thirds);
+    if (m && n && func->target->cluster > 1) {
+        choose_multicast(func, m, NULL, 1);
+        choose_multicast(func, n, m, 1);
+    }
     return tiles.depth;
 }
 

@@ -86,7 +86,7 @@ void gpu_cluster_begin(GpuEmitter *em)
 {
     em->n_mailboxes = 0;
     em->joined = false;
-    if (em->plan_launch->cluster > 1) {
+    if (em->plan_launch->cluster > 1 && !op_attr(em->launch, ATTR_MULTICAST)) {
         Mailboxes seen = find_mailboxes(em);
         LLVMValueRef at = em->shared_base ? gpu_at_const(em, em->shared_base, em->mailboxes) : NULL;
         em->target->cluster_begin(em, at, (int)seen.bytes.n, seen.bytes.items);
@@ -96,7 +96,7 @@ void gpu_cluster_begin(GpuEmitter *em)
 /* Blocks that have sent nothing have not waited for the others yet. */
 void gpu_cluster_end(GpuEmitter *em)
 {
-    if (em->plan_launch->cluster > 1 && !em->joined) {
+    if (em->plan_launch->cluster > 1 && !em->joined && !op_attr(em->launch, ATTR_MULTICAST)) {
         em->target->cluster_wait(em);
     }
 }

@@ -243,10 +243,31 @@ typedef struct Grid {
     int64_t steps[MAX_RANK];
     bool single[MAX_RANK]; /* of the axis there is one tile, or no tile at all */
     int64_t grouped;
-    int64_t cluster; /* tiles of the last axis, some of which may lie past its end; 1: none */
+    int64_t cluster;  /* tiles of the last axis, some of which may lie past its end; 1: none */
+    int64_t together; /* tiles side by side along `beside` that go to blocks of a cluster */
+    int beside;       /* -1: none do */
     bool descending;
     bool paired; /* along the last axis, long tiles and short ones in turn */
 } Grid;
+
+/* Counts are of what goes to one cluster, along the axis that its tiles lie on. */
+static void find_together(Grid *grid, const Op *op)
+{
+    const Attr *beside = op_attr(op, ATTR_MULTICAST);
+    for (int axis = 0; beside && axis < grid->n; axis++) {
+        if (beside->ints[axis] > 1) {
+            LLVMBuilderRef b = grid->em->builder;
+            grid->together = beside->ints[axis];
+            grid->beside = axis;
+            LLVMValueRef more = gpu_i32(grid->em, grid->together - 1);
+            LLVMValueRef count = LLVMBuildAdd(b, grid->counts[axis], more, "");
+            grid->counts[axis] = LLVMBuildUDiv(b, count, gpu_i32(grid->em, grid->together), "");
+        }
+    }
+    if (grid->beside >= 0 && grid->beside == grid->n - 2 && grid->grouped > 1) {
+        grid->grouped = (grid->grouped + grid->together - 1) / grid->together;
+    }
+}
 
 static Grid make_grid(GpuEmitter *em, const Op *op)
 {
@@ -255,6 +276,8 @@ static Grid make_grid(GpuEmitter *em, const Op *op)
                  .n = dims ? dims->n : 0,
                  .grouped = op_int(op, ATTR_GROUPED, 0),
                  .cluster = op_int(op, ATTR_CLUSTER, 1),
+                 .together = 1,
+                 .beside = -1,
                  .descending = op_int(op, ATTR_DESCENDING, 0) != 0};
     if (grid.n > MAX_RANK) {
         gpu_bug(em, op, "has too many axes");
@@ -275,6 +298,7 @@ static Grid make_grid(GpuEmitter *em, const Op *op)
         grid.counts[grid.n - 1] = gpu_i32(em, grid.cluster);
         grid.single[grid.n - 1] = false;
     }
+    find_together(&grid, op);
     return grid;
 }
 
@@ -301,8 +325,8 @@ static void split_grouped(Grid *grid, LLVMValueRef id, LLVMValueRef *tile)
     tile[grid->n - 2] = LLVMBuildAdd(b, first, row, "");
 }
 
-/* Which tile (i32 on each axis) has this number. The division by how many tiles an axis has stands
- * in front of a block's first load: none where a tile holds the axis. */
+/* Which tile (i32 on each axis) has this number; of a cluster's, the first one. The division by how
+ * many tiles an axis has stands in front of a block's first load: none where a tile holds the axis. */
 static void split(Grid *grid, LLVMValueRef id, LLVMValueRef *tile)
 {
     bool grouped = grid->grouped > 1 && grid->n >= 2;
@@ -335,7 +359,7 @@ static LLVMValueRef count_tiles(Grid *grid)
     for (int axis = 0; axis < grid->n; axis++) {
         total = LLVMBuildMul(grid->em->builder, total, grid->counts[axis], "");
     }
-    return total;
+    return LLVMBuildMul(grid->em->builder, total, gpu_i32(grid->em, grid->together), "");
 }
 
 /* The last range begins at a multiple of `aligned` elements in memory, before its row. */
@@ -372,7 +396,16 @@ static void define_tile(Grid *grid, LLVMValueRef id, Value *const *args)
         LLVMValueRef last = LLVMBuildSub(em->builder, count_tiles(grid), gpu_i32(em, 1), "");
         id = LLVMBuildSub(em->builder, last, id, "");
     }
-    split(grid, id, tile);
+    if (grid->beside >= 0) {
+        LLVMValueRef rank;
+        id = divide(grid, id, gpu_i32(em, grid->together), &rank);
+        split(grid, id, tile);
+        LLVMValueRef *at = &tile[grid->beside];
+        *at = LLVMBuildMul(em->builder, *at, gpu_i32(em, grid->together), "");
+        *at = LLVMBuildAdd(em->builder, *at, rank, "");
+    } else {
+        split(grid, id, tile);
+    }
     if (grid->paired) {
         tile[grid->n - 1] = fold(grid, tile[grid->n - 1]);
     }
@@ -381,7 +414,8 @@ static void define_tile(Grid *grid, LLVMValueRef id, Value *const *args)
         LLVMValueRef first = LLVMBuildZExt(em->builder, tile[axis], em->i64, "");
         first = LLVMBuildNSWMul(em->builder, first, gpu_i64(em, step ? step : 1), "");
         LLVMValueRef extent = grid->extents[axis];
-        if (grid->cluster > 1 && axis == grid->n - 1) { /* past the end a tile has no elements */
+        bool outside = axis == grid->beside || (grid->cluster > 1 && axis == grid->n - 1);
+        if (outside) { /* past the end a tile has no elements */
             LLVMValueRef past = LLVMBuildICmp(em->builder, LLVMIntSGT, first, extent, "");
             extent = LLVMBuildSelect(em->builder, past, first, extent, "");
         }
@@ -419,7 +453,7 @@ void gpu_emit_tiles(GpuEmitter *em, Op *op)
         step = LLVMBuildMul(b, blocks, gpu_i32(em, em->role->teams), "");
     }
     LLVMValueRef total = count_tiles(&grid), pairs = NULL;
-    grid.paired = grid.descending && !numbered && grid.grouped <= 1;
+    grid.paired = grid.descending && !numbered && grid.grouped <= 1 && grid.beside < 0;
     if (grid.paired) {
         pairs = LLVMBuildICmp(b, LLVMIntSGT, total, blocks, "pairs");
         first = LLVMBuildShl(b, first, LLVMBuildZExt(b, pairs, em->i32, ""), "");

@@ -164,6 +164,7 @@ static void init_barrier(GpuEmitter *em, const Op *op)
     const Value *barrier = op->results[0];
     int weight = arrival_weight(em, barrier);
     int64_t count = op_int(op, ATTR_ARRIVALS, 1) * (weight ? weight : 1);
+    count *= op_int(op, ATTR_CLUSTER, 1);
     int64_t slots = 1;
     poly_is_const(barrier->type->dims[0], &slots);
     LLVMValueRef first = hopper_address(em, gpu_shared_slot(em, barrier, NULL));
@@ -209,6 +210,9 @@ void hopper_barriers_begin(GpuEmitter *em)
     hopper_elected_end(em, after);
     hopper_clear_few(em);
     em->target->sync(em);
+    if (op_attr(em->launch, ATTR_MULTICAST)) { /* before others tell these barriers something */
+        hopper_cluster_meet(em);
+    }
 }
 
 static LLVMValueRef barrier_slot(GpuEmitter *em, const Access *access)
@@ -260,12 +264,18 @@ static void emit_arrive(GpuEmitter *em, const Op *op)
         gpu_asm(em, LLVMVoidTypeInContext(em->context), "bar.warp.sync 0xffffffff;", "~{memory}",
                 true, 0, NULL);
     }
-    LLVMValueRef first = LLVMBuildICmp(em->builder, LLVMIntEQ, who, gpu_i32(em, 0), "");
+    int64_t blocks = op_int(access.memory->def, ATTR_CLUSTER, 1);
+    LLVMValueRef some = blocks > 1
+                            ? LLVMBuildICmp(em->builder, LLVMIntULT, who, gpu_i32(em, blocks), "")
+                            : LLVMBuildICmp(em->builder, LLVMIntEQ, who, gpu_i32(em, 0), "");
     int condition = access_next(op, 0);
-    emit_one_arrival(
-        em, slot,
-        gpu_both(em, first,
-                 condition < op->n_operands ? gpu_scalar(em, op->operands[condition]) : NULL));
+    some = gpu_both(em, some,
+                    condition < op->n_operands ? gpu_scalar(em, op->operands[condition]) : NULL);
+    if (blocks > 1) {
+        hopper_cluster_arrive(em, slot, who, some);
+    } else {
+        emit_one_arrival(em, slot, some);
+    }
 }
 
 /* ---- launches ---- */

@@ -45,6 +45,11 @@ void hopper_wait(GpuEmitter *em, LLVMValueRef barrier, LLVMValueRef parity);
 LLVMValueRef hopper_cluster_rank(GpuEmitter *em);
 void hopper_cluster_begin(GpuEmitter *em, LLVMValueRef at, int n, const int64_t *bytes);
 void hopper_cluster_wait(GpuEmitter *em);
+/* All threads of all blocks of the cluster; their barriers are made. */
+void hopper_cluster_meet(GpuEmitter *em);
+/* Where `which` holds, an arrival at that barrier of a block of the cluster. */
+void hopper_cluster_arrive(GpuEmitter *em, LLVMValueRef barrier, LLVMValueRef block,
+                           LLVMValueRef which);
 void hopper_cluster_send(GpuEmitter *em, LLVMValueRef at, LLVMValueRef block, int n,
                          LLVMValueRef *words, LLVMValueRef mailbox);
 void hopper_cluster_receive(GpuEmitter *em, LLVMValueRef mailbox, LLVMValueRef parity);

@@ -20,6 +20,14 @@ static void on_barrier(GpuEmitter *em, LLVMValueRef at, int nth, const char *tex
     gpu_asm(em, LLVMVoidTypeInContext(em->context), text, "r,r,~{memory}", true, 2, args);
 }
 
+/* What a barrier is made of goes before, by a fence of its own: nothing else needs one. */
+static void arrive(GpuEmitter *em)
+{
+    gpu_asm(em, LLVMVoidTypeInContext(em->context),
+            "bar.warp.sync 0xffffffff;\n\tbarrier.cluster.arrive.relaxed.aligned;", "~{memory}",
+            true, 0, NULL);
+}
+
 /* All of a barrier's bytes are one generation, which its own thread opens. */
 void hopper_cluster_begin(GpuEmitter *em, LLVMValueRef at, int n, const int64_t *bytes)
 {
@@ -33,14 +41,30 @@ void hopper_cluster_begin(GpuEmitter *em, LLVMValueRef at, int n, const int64_t 
         on_barrier(em, at, i, "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", bytes[i]);
     }
     hopper_elected_end(em, after);
-    gpu_asm(em, none, "bar.warp.sync 0xffffffff;\n\tbarrier.cluster.arrive.relaxed.aligned;",
-            "~{memory}", true, 0, NULL);
+    arrive(em);
 }
 
 void hopper_cluster_wait(GpuEmitter *em)
 {
     gpu_asm(em, LLVMVoidTypeInContext(em->context), "barrier.cluster.wait.acquire.aligned;",
             "~{memory}", true, 0, NULL);
+}
+
+void hopper_cluster_meet(GpuEmitter *em)
+{
+    arrive(em);
+    hopper_cluster_wait(em);
+}
+
+/* Once for each block of the cluster, by as many lanes. */
+void hopper_cluster_arrive(GpuEmitter *em, LLVMValueRef barrier, LLVMValueRef block,
+                           LLVMValueRef which)
+{
+    LLVMValueRef args[] = {barrier, block, which};
+    gpu_asm(em, LLVMVoidTypeInContext(em->context),
+            "{\n\t.reg .b32 there;\n\tmapa.shared::cluster.u32 there, $0, $1;\n\t"
+            "@$2 mbarrier.arrive.shared::cluster.b64 _, [there];\n\t}",
+            "r,r,b,~{memory}", true, 3, args);
 }
 
 void hopper_cluster_send(GpuEmitter *em, LLVMValueRef at, LLVMValueRef block, int n,

@@ -99,6 +99,7 @@ typedef struct Boxes {
     int64_t extent[MOST_BULK_RANK];
     int64_t chunks, chunk_cols; /* along the last axis */
     int64_t parts, part_rows;   /* along `rows` */
+    int64_t blocks;             /* of a cluster, each of which brings so many parts for all */
     int64_t box_bytes;
 } Boxes;
 
@@ -109,7 +110,8 @@ static Boxes cut_boxes(GpuEmitter *em, const Op *op)
     if (tensor.n > MOST_BULK_RANK) {
         gpu_bug(em, op, "the copy engine takes tensors of at most 5 axes");
     }
-    Boxes boxes = {.rank = tensor.n, .rows = rows_axis(&tensor), .parts = 1};
+    Boxes boxes = {.rank = tensor.n, .rows = rows_axis(&tensor), .parts = 1, .blocks = 1};
+    boxes.blocks = op->kind == OP_BULK_LOAD ? op_int(op, ATTR_CLUSTER, 1) : 1;
     int elem_bytes = dtype_bytes(shared->type->dtype);
     int swizzle = (int)op_int(allocation(em, shared), ATTR_SWIZZLE, 0);
     int64_t cols = index_extent(&tensor, tensor.n - 1) / (is_packed(em, shared) ? 2 : 1);
@@ -119,6 +121,7 @@ static Boxes cut_boxes(GpuEmitter *em, const Op *op)
     for (int axis = 0; axis < tensor.n; axis++) {
         boxes.extent[axis] = index_extent(&tensor, axis);
         if (axis == boxes.rows) {
+            boxes.extent[axis] /= boxes.blocks;
             boxes.part_rows = box_part(boxes.extent[axis]);
             boxes.parts = boxes.extent[axis] / boxes.part_rows;
             boxes.extent[axis] = boxes.part_rows;
@@ -130,7 +133,8 @@ static Boxes cut_boxes(GpuEmitter *em, const Op *op)
     if (cols % boxes.chunk_cols || boxes.chunk_cols > MOST_BOX) {
         gpu_bug(em, op, "the tile's columns are no whole number of boxes");
     }
-    if (boxes.parts > 1 && boxes.part_rows % 8) { /* the swizzle repeats every 8 rows */
+    if (boxes.parts * boxes.blocks > 1 &&
+        boxes.part_rows % 8) { /* the swizzle repeats every 8 rows */
         gpu_bug(em, op, "the tile's rows are no whole number of boxes");
     }
     return boxes;
@@ -152,7 +156,8 @@ static void see_load(Op *op, void *user)
         Access tensor = tensor_access(op);
         int axis = rows_axis(&tensor);
         Dim rows = axis < 0 ? NULL : tensor.memory->type->dims[axis];
-        loads->alike = loads->alike && rows && (!loads->rows || loads->rows == rows) &&
+        loads->alike = loads->alike && rows && !op_attr(op, ATTR_CLUSTER) &&
+                       (!loads->rows || loads->rows == rows) &&
                        !func_windows_of(loads->func, tensor.memory);
         loads->rows = rows;
     } else if (op->kind == OP_SHARED_STORE && op->operands[0] == loads->shared) {
@@ -290,7 +295,7 @@ static LLVMValueRef plus(GpuEmitter *em, LLVMValueRef value, int64_t by)
 /* Where box (part, chunk) lies in the slot. */
 static int64_t box_offset(const Boxes *boxes, int64_t part, int64_t chunk)
 {
-    return (chunk * boxes->parts + part) * boxes->box_bytes;
+    return (chunk * boxes->parts * boxes->blocks + part) * boxes->box_bytes;
 }
 
 /* "{$2, $3}" with the fastest axis first, operands from `at`. */
@@ -316,6 +321,15 @@ static void emit_boxes(GpuEmitter *em, const Op *op, const Boxes *boxes, BulkOp 
     Access tensor = tensor_access(op);
     LLVMValueRef first[MOST_BULK_RANK], address = bulk->args[0];
     first_indices(em, &tensor, first);
+    if (boxes->blocks > 1) { /* this block's parts */
+        LLVMValueRef rank = hopper_cluster_rank(em);
+        LLVMValueRef rows = gpu_i32(em, boxes->parts * boxes->part_rows);
+        LLVMValueRef bytes = gpu_i32(em, boxes->parts * boxes->box_bytes);
+        LLVMValueRef *row = &first[boxes->rows];
+        *row = LLVMBuildAdd(em->builder, *row, LLVMBuildMul(em->builder, rank, rows, ""), "");
+        bytes = LLVMBuildMul(em->builder, rank, bytes, "");
+        address = LLVMBuildAdd(em->builder, address, bytes, "");
+    }
     for (int64_t chunk = 0; chunk < boxes->chunks; chunk++) {
         for (int64_t part = 0; part < boxes->parts; part++) {
             bulk->args[0] = plus(em, address, box_offset(boxes, part, chunk));
@@ -445,7 +459,8 @@ void hopper_emit_bulk_load(GpuEmitter *em, Op *op)
     LLVMValueRef position = gpu_scalar(em, barrier.indices[0]);
     LLVMValueRef slot = hopper_address(em, gpu_shared_slot(em, barrier.memory, position));
     Dim few = few_rows(em, shared.memory);
-    LLVMValueRef bytes = gpu_i32(em, boxes.box_bytes * boxes.parts * boxes.chunks);
+    int64_t all = boxes.box_bytes * boxes.parts * boxes.blocks * boxes.chunks;
+    LLVMValueRef bytes = gpu_i32(em, all);
     if (few) {
         LLVMValueRef row = gpu_i32(em, boxes.box_bytes / boxes.part_rows * boxes.chunks);
         bytes = LLVMBuildMul(em->builder, rows_there(em, few), row, "");
@@ -460,10 +475,13 @@ void hopper_emit_bulk_load(GpuEmitter *em, Op *op)
         return;
     }
     bulk.constraints = bulk_constraints(em, "r,l,r", boxes.rank);
+    const char *all_of = boxes.blocks > 1 ? ".multicast::cluster" : "";
+    const char *mask =
+        boxes.blocks > 1 ? arena_printf(em->arena, ", 0x%x", (1u << boxes.blocks) - 1) : "";
     bulk.text = arena_printf(em->arena,
                              "cp.async.bulk.tensor.%dd.shared::cluster.global"
-                             ".mbarrier::complete_tx::bytes [$0], [$1, %s], [$2];",
-                             boxes.rank, coordinate_list(em, boxes.rank, 3));
+                             ".mbarrier::complete_tx::bytes%s [$0], [$1, %s], [$2]%s;",
+                             boxes.rank, all_of, coordinate_list(em, boxes.rank, 3), mask);
     emit_boxes(em, op, &boxes, &bulk);
     hopper_elected_end(em, after);
 }

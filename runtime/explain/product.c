@@ -129,7 +129,8 @@ static bool measure(const Report *report, const LaunchReport *launch, ProductRep
     }
     const Op *end = for_hi(loop)->def;
     int64_t shares = 1;
-    if (end && end->kind == OP_MIN && launch->plan->n_axes > 2) { /* the first axis is theirs */
+    const Attr *dims = op_attr(launch->op, ATTR_DIMS);
+    if (end && end->kind == OP_MIN && dims && dims->n > 2) { /* the first axis is theirs */
         poly_is_const(op_attr(launch->op, ATTR_DIMS)->dims[0], &shares);
     }
     tiles->m = poly_capacity(type->dims[0]);
