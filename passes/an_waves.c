@@ -8,6 +8,9 @@
  * most: the last wave costs as much as a full one ("wave quantization": NVIDIA, Matrix
  * Multiplication Background User's Guide). Nothing goes faster than memory brings the operands.
  *
+ * What blocks side by side bring for one another (multicast) is asked of the second-level cache once,
+ * but arrives at each of them: it helps where rows take more lines of the cache than they have bytes.
+ *
  * Where that leaves many idle, what is contracted is shared out ("split-K"); what the shares come
  * to goes through memory to a launch that adds it. */
 #include "passes/an_waves.h"
@@ -16,7 +19,7 @@
 
 enum {
     GROUP_ROWS = 64,
-    MOST_TILE = 32768, /* elements: 128 accumulators a thread of two warp groups */
+    MOST_TILE = 32768,    /* elements: 128 accumulators a thread of two warp groups */
     THIRDS_COLUMNS = 192, /* 96 accumulators a thread of three groups, which have 160 registers */
     MOST_APART = 26624,   /* where each has one for the step and one for all steps */
     MOST_ROWS = 256,
@@ -29,11 +32,16 @@ enum {
     MOST_SHARES = 16,   /* that a thread adds at once */
     SLOT_BYTES = 16384, /* a step that brings no more is made twice as deep */
     STORE_OPS = 8,      /* of an element: to its type, to shared memory */
+    PAIR = 2,           /* blocks side by side */
     TILE_CYCLES = 400,  /* until the first of a tile's results is there */
 };
 
 /* Of an element's operation: some are folded into others (measured on `linear`: gelu). */
 static const double OP_CYCLES = 0.65;
+
+/* Blocks that bring for one another wait for one another: a step takes longer, and they are chosen
+ * for more than the model may err by. */
+static const double TOGETHER_CYCLES = 20, TOGETHER_GAIN = 1.03;
 
 /* Three groups are chosen for more than the model may err by. */
 static const double THIRDS_GAIN = 1.04;
@@ -70,9 +78,14 @@ static double step_cycles(const Rates *rates, const ProductSize *size, const Pro
     int64_t columns = tiles->n < size->n ? tiles->n : size->n;
     int left = size->left_lines > 1 ? size->left_lines : 1;
     int right = size->right_lines > 1 ? size->right_lines : 1;
-    int64_t lines = rows * left + columns * size->dots * right;
+    int64_t beside_m = tiles->beside_m > 1 ? tiles->beside_m : 1;
+    int64_t beside_n = tiles->beside_n > 1 ? tiles->beside_n : 1;
+    int64_t asked = rows * left / beside_n + columns * size->dots * right / beside_m;
+    int64_t arrives = rows + columns * size->dots;
+    int64_t lines = asked > arrives ? asked : arrives;
     double bring = (double)(lines * tiles->depth * size->bytes) / rates->unit_bytes;
-    return together(multiply_cycles(rates, size, tiles), bring) + rates->meeting;
+    return together(multiply_cycles(rates, size, tiles), bring) + rates->meeting +
+           (beside_m * beside_n > 1 ? TOGETHER_CYCLES : 0);
 }
 
 static double memory_cycles(const Rates *rates, const ProductSize *size)
@@ -114,14 +127,48 @@ double waves_cycles(const WaveCosts *costs)
     return together((double)costs->walked * tile, costs->memory) + costs->sum;
 }
 
+static ProductTiles priced(const Target *target, const Rates *rates, const ProductSize *size,
+                           ProductTiles tiles)
+{
+    int64_t beside_m = tiles.beside_m > 1 ? tiles.beside_m : 1;
+    int64_t beside_n = tiles.beside_n > 1 ? tiles.beside_n : 1;
+    int64_t rows = parts(size->m, tiles.m * beside_m) * beside_m;
+    int64_t columns = parts(size->n, tiles.n * beside_n) * beside_n;
+    tiles.count = rows * columns * size->batch * tiles.shares;
+    WaveCosts costs = waves_costs(target, rates, size, &tiles);
+    tiles.cycles = waves_cycles(&costs);
+    return tiles;
+}
+
+/* Blocks side by side that bring what they share for one another, where that gains enough: along
+ * either axis, in pairs. A tensor of one tile's rows is not brought so. */
+static ProductTiles better_together(const Target *target, const Rates *rates,
+                                    const ProductSize *size, ProductTiles best)
+{
+    ProductTiles alone = best;
+    bool given = size->given_beside_m || size->given_beside_n;
+    if (given) {
+        best.beside_m = size->given_beside_m;
+        best.beside_n = size->given_beside_n;
+        return priced(target, rates, size, best);
+    }
+    for (int along_n = 0; along_n < 2 && size->may_meet; along_n++) {
+        ProductTiles tiles = alone;
+        *(along_n ? &tiles.beside_n : &tiles.beside_m) = PAIR;
+        bool several = along_n ? size->n > tiles.n : size->m > tiles.m;
+        tiles = priced(target, rates, size, tiles);
+        if (several && tiles.cycles * TOGETHER_GAIN < alone.cycles && tiles.cycles < best.cycles) {
+            best = tiles;
+        }
+    }
+    return best;
+}
+
 ProductTiles waves_of(const Target *target, const Rates *rates, const ProductSize *size, int64_t m,
                       int64_t n, int64_t shares)
 {
     ProductTiles tiles = {.m = m, .n = n, .depth = depth_of(size, m, n), .shares = shares};
-    tiles.count = parts(size->m, m) * parts(size->n, n) * size->batch * shares;
-    WaveCosts costs = waves_costs(target, rates, size, &tiles);
-    tiles.cycles = waves_cycles(&costs);
-    return tiles;
+    return better_together(target, rates, size, priced(target, rates, size, tiles));
 }
 
 double waves_count(const Target *target, const ProductTiles *tiles)

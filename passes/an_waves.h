@@ -20,23 +20,26 @@ typedef struct ProductSize {
     int64_t m, n, k, batch; /* of the whole product */
     int64_t rounds;         /* products over k that are summed: the taps of a convolution */
     int64_t columns_of;     /* a tile's columns are a multiple of it (where more than it) */
-    int64_t given_m, given_n, given_k; /* the user's tiles; 0: none */
-    int64_t given_shares;              /* of what is contracted; 0: none */
-    bool may_share;                    /* can a second launch add what shares come to? */
-    bool apart;                        /* are a step's sums held beside those of all steps? */
-    int left_lines, right_lines;       /* of the cache, that 128 bytes of a row take; 0: 1 */
-    bool thirds;                       /* may three warp groups share a tile? */
-    int dots;                          /* products of the same extents and left operand */
-    int bytes;                         /* of an element of an operand, and of the result */
-    int ops;                           /* done with each element of the result */
+    int64_t given_m, given_n, given_k;      /* the user's tiles; 0: none */
+    int64_t given_shares;                   /* of what is contracted; 0: none */
+    int64_t given_beside_m, given_beside_n; /* blocks that bring together; 0: none given */
+    bool may_share;                         /* can a second launch add what shares come to? */
+    bool apart;                             /* are a step's sums held beside those of all steps? */
+    int left_lines, right_lines;            /* of the cache, that 128 bytes of a row take; 0: 1 */
+    bool may_meet;                          /* may blocks bring what they share for one another? */
+    bool thirds;                            /* may three warp groups share a tile? */
+    int dots;                               /* products of the same extents and left operand */
+    int bytes;                              /* of an element of an operand, and of the result */
+    int ops;                                /* done with each element of the result */
 } ProductSize;
 
 typedef struct ProductTiles {
     int64_t m, n, depth;
-    int64_t shares; /* of what is contracted, each a tile of its own; 1: none */
-    int64_t count;  /* tiles in all */
-    bool thirds;    /* three warp groups share one */
-    double cycles;  /* from the first product to the last store */
+    int64_t shares;             /* of what is contracted, each a tile of its own; 1: none */
+    int64_t beside_m, beside_n; /* tiles side by side that bring what they share once; 0, 1: none */
+    int64_t count;              /* tiles in all */
+    bool thirds;                /* three warp groups share one */
+    double cycles;              /* from the first product to the last store */
 } ProductTiles;
 
 /* What a product's time is made of, in cycles. */

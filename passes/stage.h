@@ -2,11 +2,11 @@
 /* stage, in parts: stage.c (which operands of products go through shared memory, and how),
  * stage_rings.c (buffers, barriers and their depth), stage_join.c (products that share an
  * instruction), stage_roles.c (producer and consumer), stage_shares.c (their warps and registers),
- * stage_teams.c (teams of consumers), stage_multicast.c (tiles that blocks bring for one another), stage_copies.c (rings that threads fill, without roles),
- * stage_ahead.c (loads a step ahead, likewise), stage_held.c (tiles in registers, a tile ahead),
- * stage_dot.c (products from shared memory), stage_views.c (views that the engine does not bring),
- * stage_direct.c (products without shared memory).
- * Room-private. */
+ * stage_teams.c (teams of consumers), stage_multicast.c (tiles that blocks bring for one another),
+ * stage_copies.c (rings that threads fill, without roles), stage_ahead.c (loads a step ahead,
+ * likewise), stage_held.c (tiles in registers, a tile ahead), stage_dot.c (products from shared
+ * memory), stage_views.c (views that the engine does not bring), stage_direct.c (products without
+ * shared memory). Room-private. */
 #ifndef TESSERA_PASSES_STAGE_H
 #define TESSERA_PASSES_STAGE_H
 

@@ -128,8 +128,8 @@ static int64_t choose_groups(Func *func, const Op *group, TilePlan *plan, AxisPl
     }
     choose_teams(func, plan, m, thirds);
     if (m && n && func->target->cluster > 1) {
-        choose_multicast(func, m, NULL, 1);
-        choose_multicast(func, n, m, 1);
+        choose_multicast(func, m, NULL, tiles.beside_m);
+        choose_multicast(func, n, m, tiles.beside_n);
     }
     return tiles.depth;
 }

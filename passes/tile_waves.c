@@ -47,9 +47,9 @@ bool tile_operands_stay_out(const Func *func, const Op *dot)
     return func->target->bulk_copy;
 }
 
-static int64_t given_step(Func *func, const AxisPlan *axis)
+static int64_t given_along(Func *func, const char *key, const AxisPlan *axis)
 {
-    const Line *line = axis ? schedule_given(func, "tile", axis->name) : NULL;
+    const Line *line = axis ? schedule_given(func, key, axis->name) : NULL;
     return line && line->number > 0 ? line->number : 0;
 }
 
@@ -233,10 +233,12 @@ static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *
         .columns_of = plan->unit->most_k ? APART_COLUMNS : product_columns(columns_lie(dot), bytes),
         .left_lines = lines_of(func, dot, 0),
         .right_lines = lines_of(func, dot, 1),
-        .given_m = given_step(func, m),
-        .given_n = given_step(func, n),
-        .given_k = given_step(func, k),
+        .given_m = given_along(func, "tile", m),
+        .given_n = given_along(func, "tile", n),
+        .given_k = given_along(func, "tile", k),
         .given_shares = given_shares(func),
+        .given_beside_m = given_along(func, "multicast", m),
+        .given_beside_n = given_along(func, "multicast", n),
         .may_share = tile_may_share(plan),
         .apart = plan->unit->most_k != 0,
         .dots = plan->n_dots,
@@ -260,6 +262,9 @@ static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *
     block_walk(group->regions[0], count_result, &result);
     size->ops = result.ops;
     size->thirds = may_have_thirds(func, group, plan, result.ops);
+    const Line *turns = schedule_given(func, "pingpong", "");
+    size->may_meet = func->target->roles && func->target->cluster > 1 && plan->n_dots == 1 &&
+                     !has_taps(plan) && !(turns && text_same(turns->word, "on"));
     return size->m > 0 && size->n > 0 && size->k > 0 && size->m <= PRODUCT_MOST &&
            size->n <= PRODUCT_MOST && size->k <= PRODUCT_MOST;
 }

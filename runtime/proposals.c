@@ -28,7 +28,8 @@ static const struct {
     {"warps", "producer", WAY_NONE, 0, 0},    {"blocks", "", WAY_STEPS, 1, 16},
     {"align", "", WAY_LESS, 1, 1 << 14},      {"raster", "grouped", WAY_GROUPS, 2, 32},
     {"raster", "descending", WAY_LIST, 0, 1}, {"pipeline", "", WAY_STEPS, 1, 12},
-    {"registers", NULL, WAY_NONE, 0, 0},      {"vector", "", WAY_LESS, 1, 64},
+    {"multicast", NULL, WAY_POWERS, 1, 8},    {"registers", NULL, WAY_NONE, 0, 0},
+    {"vector", "", WAY_LESS, 1, 64},
 };
 
 /* Lines that are not there unless they say something: how they might begin. */

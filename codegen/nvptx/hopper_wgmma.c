@@ -15,7 +15,14 @@
 #include "ir/build.h"
 #include "ir/unit.h"
 
-enum { GROUP_ROWS = 64, GROUP_WARPS_BITS = 2, MOST_N = 256, A_REGISTERS = 4, WORD_BYTES = 4 };
+enum {
+    GROUP_ROWS = 64,
+    GROUP_WARPS_BITS = 2,
+    MOST_N = 256,
+    A_REGISTERS = 4,
+    WORD_BYTES = 4,
+    ADDRESS_BITS = 0x3ffff, /* of a byte of a block's shared memory */
+};
 
 typedef struct Operand {
     HopperTile tile;
@@ -64,6 +71,9 @@ static uint64_t descriptor_bits(const Operand *operand)
 
 static LLVMValueRef descriptor_at(GpuEmitter *em, const Operand *operand, LLVMValueRef address)
 {
+    if (em->plan_launch->cluster > 1) { /* which block of it stands above the address */
+        address = LLVMBuildAnd(em->builder, address, gpu_i32(em, ADDRESS_BITS), "");
+    }
     LLVMValueRef unit = LLVMBuildLShr(em->builder, address, gpu_i32(em, 4), "");
     LLVMValueRef wide = LLVMBuildZExt(em->builder, unit, em->i64, "");
     uint64_t bits = descriptor_bits(operand);

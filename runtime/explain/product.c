@@ -113,6 +113,17 @@ static int lines_of(const LaunchReport *launch, const Op *op, int side)
     return brought.lines;
 }
 
+/* Tiles of the last two axes that blocks bring together. */
+static void note_together(const Op *op, const Value *product, ProductTiles *tiles)
+{
+    const Attr *beside = op_attr(op, ATTR_MULTICAST), *dims = op_attr(op, ATTR_DIMS);
+    for (int i = 0; beside && i < beside->n; i++) {
+        const DimVar *rows = poly_as_range(product->type->dims[0]);
+        bool along_m = rows && rows->whole == dims->dims[i];
+        *(along_m ? &tiles->beside_m : &tiles->beside_n) *= beside->ints[i];
+    }
+}
+
 /* The sizes of the product, and its tiles; false: it is not one that the model knows. */
 static bool measure(const Report *report, const LaunchReport *launch, ProductReport *product,
                     ProductSize *size, ProductTiles *tiles)
@@ -137,6 +148,8 @@ static bool measure(const Report *report, const LaunchReport *launch, ProductRep
     tiles->n = poly_capacity(type->dims[1]);
     tiles->depth = op_attr(loop, ATTR_STEPS)->ints[0];
     tiles->shares = shares;
+    tiles->beside_m = tiles->beside_n = 1;
+    note_together(launch->op, op->results[0], tiles);
     tiles->count = count;
     block_walk(launch->op->regions[0], count_op, product);
     Access access = op_access_nth(op, 1);
