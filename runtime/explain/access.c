@@ -410,6 +410,7 @@ static void bulk_tally(Walk *walk, const Op *op, Traffic kind, double times)
         }
         bytes *= (double)extent;
     }
+    bytes /= (double)op_int(op, ATTR_CLUSTER, 1); /* a part, for all blocks of the cluster */
     double each = (double)report->bytes * tally->target->warp; /* of a warp's request */
     report->requests += kind == COPIES ? times * ceil(bytes / each) : times;
     report->moved += times * bytes;

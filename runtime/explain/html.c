@@ -89,6 +89,9 @@ static void shape(const LaunchReport *launch, Text *out)
     if (plan->workers > 0) {
         text_printf(out, ", %d at once", plan->workers);
     }
+    if (plan->cluster > 1) {
+        text_printf(out, ", in clusters of %d", plan->cluster);
+    }
     if (*launch->tiles) {
         text_printf(out, ", each %s <b>",
                     plan->persistent ? "takes, one after the other, tiles of" : "takes");

@@ -186,6 +186,9 @@ static void launch_json(Json *j, const Report *report, const LaunchReport *launc
     if (launch->plan->workers > 0) {
         integer(j, "at_once", launch->plan->workers);
     }
+    if (launch->plan->cluster > 1) {
+        integer(j, "cluster", launch->plan->cluster);
+    }
     integer(j, "shared_bytes", launch->shared_bytes);
     flag(j, "persistent", launch->plan->persistent);
     if (launch->assembled) {

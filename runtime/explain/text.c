@@ -32,6 +32,9 @@ static void shape(Text *out, const LaunchReport *launch)
     if (launch->shared_bytes > 0) {
         text_printf(out, ", %d bytes of shared memory a block", launch->shared_bytes);
     }
+    if (plan->cluster > 1) {
+        text_printf(out, ", in clusters of %d", plan->cluster);
+    }
     text_add(out, plan->persistent ? ", persistent\n" : "\n");
     if (*launch->tiles) {
         text_printf(out, "#   a block takes %s%s\n", launch->tiles,
