@@ -29,7 +29,7 @@ enum {
     SUM_BYTES = 4,   /* of what a share comes to: an f32 */
     LEAST_STEPS = 4, /* of a share */
     MOST_WAVES = 4,
-    MOST_SHARES = 16,   /* that a thread adds at once */
+    MOST_SHARES = 128,  /* beyond, they take longer to add than they save */
     SLOT_BYTES = 16384, /* a step that brings no more is made twice as deep */
     STORE_OPS = 8,      /* of an element: to its type, to shared memory */
     PAIR = 2,           /* blocks side by side */

@@ -9,7 +9,7 @@
 enum {
     GROUP_ROWS = 64,
     WIDEST = 256,       /* columns of an instruction */
-    MOST_PARTS = 32,    /* that a thread adds one by one */
+    MOST_PARTS = 16,    /* that a thread adds one by one; more are shared out over threads */
     FEW_OPS = 4,        /* with an element, where three warp groups share a tile */
     APART_COLUMNS = 16, /* of a tile, where registers for two sums bound it, not its rows */
 };
