@@ -84,5 +84,9 @@ void stage_multicast(Stager *s)
     }
     if (s->together < 2) {
         refuse(s, tile);
+        return;
     }
+    schedule_number(s->func, "multicast", tile->name, blocks,
+                    "rows straddle lines of the cache, which are asked for once: each block brings "
+                    "a part of what they share for all of them");
 }

@@ -83,28 +83,25 @@ static void choose_teams(Func *func, TilePlan *plan, const AxisPlan *m, bool thi
                            : smaller(8, (m ? larger(1, m->step / 64) : 1) * 4);
 }
 
-/* Blocks beside each other along one of the axes that bring what they have in common once. */
-static void choose_multicast(Func *func, AxisPlan *axis, AxisPlan *other, int64_t derived)
+/* Blocks beside each other along one of the axes that bring what they have in common once. Whether
+ * their copies can is known later (stage_multicast.c), which records the line. */
+static void choose_multicast(Func *func, AxisPlan *axis, const AxisPlan *other, int64_t derived)
 {
     const Line *line = schedule_given(func, "multicast", axis->name);
-    if (!line && derived < 2) {
-        return;
-    }
-    int64_t most = func->target->cluster < MOST_TOGETHER ? func->target->cluster : MOST_TOGETHER;
-    int64_t blocks =
-        schedule_number(func, "multicast", axis->name, derived,
-                        "tiles side by side share an operand: each block brings a part "
-                        "of it for all of them");
+    int64_t most = smaller(func->target->cluster, MOST_TOGETHER);
+    int64_t blocks = line ? line->number : derived;
     bool may = blocks >= 1 && blocks <= most && (blocks & (blocks - 1)) == 0;
-    if (!may || (blocks > 1 && other && other->together > 1)) {
-        Diag *d = diag_error(func->diags, ERR_NOT_HERE, line ? line->span : SPAN_NONE,
+    if (line && (!may || (blocks > 1 && other && other->together > 1))) {
+        Diag *d = diag_error(func->diags, ERR_NOT_HERE, line->span,
                              may ? "`multicast %s %lld` is not possible beside that of another axis"
                                  : "`multicast %s %lld` is not possible",
                              axis->name, (long long)blocks);
         diag_help(func->diags, d, "a power of two from 1 to %lld, along one axis", (long long)most);
-        return;
+    } else if (blocks > 1) {
+        axis->together = blocks;
+    } else if (line) {
+        schedule_number(func, "multicast", axis->name, 1, "each block brings its own");
     }
-    axis->together = blocks;
 }
 
 /* Four warps multiply together, from shared memory. Returns the step along what is contracted. */
