@@ -8,8 +8,9 @@
  * most: the last wave costs as much as a full one ("wave quantization": NVIDIA, Matrix
  * Multiplication Background User's Guide). Nothing goes faster than memory brings the operands.
  *
- * What blocks side by side bring for one another (multicast) is asked of the second-level cache once,
- * but arrives at each of them: it helps where rows take more lines of the cache than they have bytes.
+ * What blocks side by side bring for one another (multicast) is asked of the second-level cache
+ * once, but arrives at each of them: it helps where rows take more lines of the cache than they
+ * have bytes.
  *
  * Where that leaves many idle, what is contracted is shared out ("split-K"); what the shares come
  * to goes through memory to a launch that adds it. */
