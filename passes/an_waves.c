@@ -43,7 +43,6 @@ static const double OP_CYCLES = 0.65;
 /* Blocks that bring for one another wait for one another: a step takes longer, and they are chosen
  * for more than the model may err by. */
 static const double TOGETHER_CYCLES = 20, TOGETHER_GAIN = 1.03;
-static const bool DERIVED = false; /* a line, until its gain is measured */
 
 /* Three groups are chosen for more than the model may err by. */
 static const double THIRDS_GAIN = 1.04;
@@ -154,7 +153,7 @@ static ProductTiles better_together(const Target *target, const Rates *rates,
         best.beside_n = size->given_beside_n;
         return priced(target, rates, size, best);
     }
-    for (int along_n = 0; along_n < 2 && size->may_meet && DERIVED; along_n++) {
+    for (int along_n = 0; along_n < 2 && size->may_meet; along_n++) {
         ProductTiles tiles = alone;
         *(along_n ? &tiles.beside_n : &tiles.beside_m) = PAIR;
         bool several = along_n ? size->n > tiles.n : size->m > tiles.m;
