@@ -61,8 +61,9 @@ const char *sweep_why(const SweepWork *work);
 bool sweep_read(char **line, size_t *room);
 
 int sweep_measure(SweepWork *work); /* sweep_measure.c */
-/* The interpreter's bounds, with sizes that are folded divided by `shrink` (sweep_bound.c). */
-void sweep_bound(SweepWork *work, int shrink);
+/* How far answers with these lines may be from the derived schedule's, by runs of the interpreter
+ * that walk `cost` elements (sweep_bound.c). */
+void sweep_bound(SweepWork *work, double cost, const char *lines);
 
 /* ---- comparing (sweep_compare.c) ---- */
 

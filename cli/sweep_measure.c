@@ -19,8 +19,9 @@ typedef struct Slot {
 typedef struct Measure {
     SweepWork *work;
     TesseraArg *args;
-    void **reference; /* of each array: the derived schedule's answer; NULL: no result */
-    Envelope *envelopes;
+    void **reference;     /* of each array: the derived schedule's answer; NULL: no result */
+    Envelope **envelopes; /* by the parent's number, of each array */
+    size_t n_envelopes;
     void *poison, *answer; /* as many bytes as the largest result */
     bool pinned;           /* which the device reads and writes by itself */
     Slot *slots;
@@ -136,18 +137,40 @@ static void say_wrong(const char *id, const Array *array, const SweepDifference 
            id, array->param->name, d->different, d->first, d->got, d->want, d->bound);
 }
 
-/* 1: the same, 0: it was said that it is not, -1: the device fails. */
-static int compare_answers(Measure *m, const char *id, bool bits)
+/* Of each array, those that the parent has a number for. */
+static Envelope *envelopes_of(Measure *m, const char *number)
+{
+    size_t nth = (size_t)strtoull(number, NULL, 10);
+    if (nth >= m->n_envelopes) {
+        size_t n = nth + 16;
+        Envelope **more = take(n * sizeof *more);
+        for (size_t i = 0; i < m->n_envelopes; i++) {
+            more[i] = m->envelopes[i];
+        }
+        free(m->envelopes);
+        m->envelopes = more;
+        m->n_envelopes = n;
+    }
+    if (!m->envelopes[nth]) {
+        m->envelopes[nth] = take(m->work->arrays.n * sizeof *m->envelopes[nth]);
+    }
+    return m->envelopes[nth];
+}
+
+/* `how`: "bits", or the number of envelopes. 1: the same, 0: it was said that it is not, -1: the
+ * device fails. */
+static int compare_answers(Measure *m, const char *id, const char *how)
 {
     const Session *s = &m->work->session;
+    Envelope *envelopes = strcmp(how, "bits") == 0 ? NULL : envelopes_of(m, how);
     for (size_t i = 0; i < m->work->arrays.n; i++) {
         const Array *array = &m->work->arrays.items[i];
         SweepDifference d;
         if (!is_result(array)) {
             continue;
         }
-        if (!bits && !m->envelopes[i].known) {
-            guess_envelope(array, m->reference[i], &m->envelopes[i]);
+        if (envelopes && !envelopes[i].known) {
+            guess_envelope(array, m->reference[i], &envelopes[i]);
         }
         bool there =
             tessera_copy_out(s->device, m->answer, array->memory, array->bytes) == TESSERA_OK;
@@ -155,7 +178,7 @@ static int compare_answers(Measure *m, const char *id, bool bits)
         bool packed = tessera_type_size(array->tensor.type, 2) == 1;
         bool same =
             there && sweep_compare(array->tensor.type, packed ? 2 * array->bytes : n, m->answer,
-                                   m->reference[i], bits ? NULL : &m->envelopes[i], &d);
+                                   m->reference[i], envelopes ? &envelopes[i] : NULL, &d);
         if (!there || !same) {
             if (there) {
                 say_wrong(id, array, &d);
@@ -222,7 +245,7 @@ static bool check(Measure *m, const char *id, const char *how, const char *lines
     if (reference && !take_reference(m)) {
         return say_fault(m, id);
     }
-    int same = reference ? 1 : compare_answers(m, id, strcmp(how, "bits") == 0);
+    int same = reference ? 1 : compare_answers(m, id, how);
     if (same < 0) {
         return say_fault(m, id);
     }
@@ -262,12 +285,14 @@ static bool turn(Measure *m, const char *id, const char *numbers)
     return true;
 }
 
-/* By the array's name: "envelope out e:bound …". */
-static void take_envelope(Measure *m, const char *name, const char *text)
+/* By its number and the array's name: "envelope 0 out e:bound …". */
+static void take_envelope(Measure *m, const char *number, char *text)
 {
+    const char *name = strsep(&text, " ");
+    Envelope *envelopes = envelopes_of(m, number);
     for (size_t i = 0; i < m->work->arrays.n; i++) {
         if (strcmp(m->work->arrays.items[i].param->name, name) == 0) {
-            envelope_read(&m->envelopes[i], text);
+            envelope_read(&envelopes[i], text ? text : "");
         }
     }
 }
@@ -328,7 +353,6 @@ static int begin(Measure *m)
     }
     m->args = arrays_args(&work->arrays, true);
     m->reference = take(work->arrays.n * sizeof *m->reference);
-    m->envelopes = take(work->arrays.n * sizeof *m->envelopes);
     for (size_t i = 0; i < work->arrays.n; i++) {
         size_t bytes = is_result(&work->arrays.items[i]) ? work->arrays.items[i].bytes : 0;
         largest = bytes > largest ? bytes : largest;
@@ -347,6 +371,9 @@ static void end(Measure *m)
     }
     free(m->slots);
     free(m->reference);
+    for (size_t i = 0; i < m->n_envelopes; i++) {
+        free(m->envelopes[i]);
+    }
     free(m->envelopes);
     if (m->pinned) {
         tessera_release_host(m->work->session.device, m->poison);

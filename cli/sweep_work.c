@@ -87,8 +87,8 @@ static void weigh(SweepWork *work, const char *id, const char *lines)
         for (char *at = one; *at; at++) {
             *at = (char)(*at == '\n' ? ';' : *at);
         }
-        printf("weighed %s ok %.9g %.9g %" PRIx64 " %" PRIx64 " %s\n", id, p.seconds, p.roof,
-               p.code, p.bits, one);
+        printf("weighed %s ok %.9g %.9g %" PRIx64 " %" PRIx64 " %s %s\n", id, p.seconds, p.roof,
+               p.code, p.bits, *p.steps ? p.steps : "-", one);
         free(one);
     }
     tessera_kernel_free(kernel);
@@ -120,7 +120,8 @@ static int compile_for(SweepWork *work)
         } else if (strcmp(what, "make") == 0) {
             make(work, id, rest ? rest : "");
         } else if (strcmp(what, "bound") == 0) {
-            sweep_bound(work, atoi(id));
+            double cost = strtod(rest ? rest : "", &rest);
+            sweep_bound(work, cost, rest + (*rest == ' '));
         }
         fflush(stdout);
     }

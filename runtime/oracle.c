@@ -5,6 +5,7 @@
 #include "codegen/plan.h"
 #include "ir/build.h"
 #include "ir/interp.h"
+#include "runtime/steps.h"
 
 #include <math.h>
 #include <string.h>
@@ -122,75 +123,6 @@ static bool run_interp(OracleTask *task)
     return tell_trace(task, &watch);
 }
 
-/* ---- steps of ranges ---- */
-
-/* The kernel as it runs on the target; NULL: it does not compile there, which is not told here. */
-static const Func *scheduled(const Compilation *c, const char *target)
-{
-    Diags *diags = &c->work->diags;
-    size_t told = diags->list.n;
-    int errors = diags->errors;
-    Compilation again = {.work = c->work,
-                         .name = c->name,
-                         .text = c->text,
-                         .n = c->n,
-                         .imports = c->imports,
-                         .options = c->options};
-    again.options.target = target;
-    bool good = compile(&again);
-    diags->list.n = told;
-    diags->errors = errors;
-    return good ? again.func : NULL;
-}
-
-/* 0: the schedule does not say, or not the same for all launches. */
-static int64_t step_of(const Func *func, const char *range)
-{
-    for (size_t i = 0; func->schedule && i < func->schedule->lines.n; i++) {
-        const Line *line = &func->schedule->lines.items[i];
-        if (text_same(line->key, "tile") && text_same(line->sub, range)) {
-            return line->used && !line->other ? line->number : 0;
-        }
-    }
-    return 0;
-}
-
-typedef struct Steps {
-    const Func *from; /* NULL: only whether there are any is asked */
-    bool any;
-} Steps;
-
-static void take_steps(Op *op, void *user)
-{
-    Steps *steps = user;
-    Attr *attr = (Attr *)op_attr(op, ATTR_STEPS);
-    bool chosen = (op->kind == OP_PARALLEL || op->kind == OP_FOR) && !op_int(op, ATTR_EXACT, 0);
-    for (int i = 0; attr && chosen && i < attr->n; i++) {
-        DimVar *var = attr->ints[i] ? poly_as_range(op->regions[0]->args[i]->type->dims[0]) : NULL;
-        if (!var || !var->name) {
-            continue;
-        }
-        steps->any = true;
-        int64_t step = steps->from ? step_of(steps->from, var->name) : 0;
-        if (step > 0) {
-            attr->ints[i] = step;
-            var->capacity = step;
-        }
-    }
-}
-
-/* Where a range is walked in steps, what is rounded once a step depends on them (attention rounds
- * weights as they are beside the greatest score so far), and `by n` is only a default. */
-static void walk_as_on(const OracleTask *task, const char *target)
-{
-    Steps steps = {NULL, false};
-    block_walk(task->c.func->body, take_steps, &steps);
-    steps.from = steps.any ? scheduled(&task->c, target) : NULL;
-    if (steps.from) {
-        block_walk(task->c.func->body, take_steps, &steps);
-    }
-}
-
 /* The meaning is that of the source, with the steps of the target's schedule; a debugging stop
  * gives that of the IR up to a pass. */
 static bool oracle_task(void *user)
@@ -209,7 +141,7 @@ static bool oracle_task(void *user)
         return false;
     }
     if (!stop && target && !c->options.wide) {
-        walk_as_on(task, target);
+        steps_as_on(c, target);
     }
     return run_interp(task);
 }

@@ -9,6 +9,7 @@
 #include "runtime/device/pool.h"
 #include "runtime/explain/report.h"
 #include "runtime/proposals.h"
+#include "runtime/steps.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,18 +19,22 @@
 
 typedef struct Folded {
     Func *func;
-    bool *vars; /* by DimVar.id */
+    bool *vars, *ends; /* by DimVar.id */
 } Folded;
+
+static void note_in(const Func *func, Dim dim, bool *vars)
+{
+    const DimVar *range = dim ? poly_as_range(dim) : NULL;
+    for (size_t i = 0; dim && i < func->dimvars.n; i++) {
+        bool whole = range && range->whole && poly_mentions(range->whole, func->dimvars.items[i]);
+        bool own = poly_mentions(dim, func->dimvars.items[i]);
+        vars[i] = vars[i] || own || whole;
+    }
+}
 
 static void note_dim(Folded *folded, Dim dim)
 {
-    const DimVar *range = dim ? poly_as_range(dim) : NULL;
-    for (size_t i = 0; dim && i < folded->func->dimvars.n; i++) {
-        bool whole =
-            range && range->whole && poly_mentions(range->whole, folded->func->dimvars.items[i]);
-        bool own = poly_mentions(dim, folded->func->dimvars.items[i]);
-        folded->vars[i] = folded->vars[i] || own || whole;
-    }
+    note_in(folded->func, dim, folded->vars);
 }
 
 /* A loop that ends where a part of another axis does walks as far as that. */
@@ -41,7 +46,7 @@ static void note_end(Folded *folded, const Value *value, int depth)
     }
     for (int i = 0; i < op->n_operands; i++) {
         if (op->kind == OP_END && op->operands[i]) {
-            note_dim(folded, op->operands[i]->type->dims[0]);
+            note_in(folded->func, op->operands[i]->type->dims[0], folded->ends);
         } else {
             note_end(folded, op->operands[i], depth - 1);
         }
@@ -87,7 +92,7 @@ static void note_op(Op *op, void *user)
 }
 
 /* As the source has it: before any pass. */
-static bool find_folded(TesseraKernel *kernel, TesseraSpace *space)
+static bool find_folded(TesseraKernel *kernel, Folded *folded)
 {
     Compilation *c = &kernel->compilation;
     size_t told = c->work->diags.list.n;
@@ -104,16 +109,55 @@ static bool find_folded(TesseraKernel *kernel, TesseraSpace *space)
         return false;
     }
     c->work->diags.list.n = told;
-    Func *func = again.func;
-    Folded folded = {func, ARENA_ARRAY(&c->work->arena, bool, func->dimvars.n)};
-    const char **names = ARENA_ARRAY(&c->work->arena, const char *, func->dimvars.n);
-    block_walk(func->body, note_op, &folded);
+    *folded = (Folded){again.func, ARENA_ARRAY(&c->work->arena, bool, again.func->dimvars.n),
+                       ARENA_ARRAY(&c->work->arena, bool, again.func->dimvars.n)};
+    block_walk(again.func->body, note_op, folded);
+    return true;
+}
+
+static bool has_size(const Func *func, const char *name)
+{
     for (size_t i = 0; i < func->dimvars.n; i++) {
-        if (folded.vars[i] && func->dimvars.items[i]->kind == DIM_SIZE) {
-            names[space->n_folded++] = func->dimvars.items[i]->name;
+        const DimVar *var = func->dimvars.items[i];
+        if (var->kind == DIM_SIZE && text_same(var->name, name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void name_fixed(const Compilation *c, const Func *func, TesseraSpace *space)
+{
+    const char **names = ARENA_ARRAY(&c->work->arena, const char *, c->options.n_sizes);
+    for (size_t i = 0; i < c->options.n_sizes; i++) {
+        if (!has_size(func, c->options.sizes[i].name)) {
+            names[space->n_fixed++] = c->options.sizes[i].name;
+        }
+    }
+    space->fixed = names;
+}
+
+static bool name_folded(TesseraKernel *kernel, TesseraSpace *space)
+{
+    Folded folded;
+    if (!find_folded(kernel, &folded)) {
+        return false;
+    }
+    const Func *func = folded.func;
+    Arena *arena = &kernel->compilation.work->arena;
+    const char **names = ARENA_ARRAY(arena, const char *, func->dimvars.n);
+    const char **ends = ARENA_ARRAY(arena, const char *, func->dimvars.n);
+    for (size_t i = 0; i < func->dimvars.n; i++) {
+        const DimVar *var = func->dimvars.items[i];
+        if (folded.vars[i] && var->kind == DIM_SIZE) {
+            names[space->n_folded++] = var->name;
+        } else if (folded.ends[i] && var->kind == DIM_SIZE) {
+            ends[space->n_ends++] = var->name;
         }
     }
     space->folded = names;
+    space->ends = ends;
+    name_fixed(&kernel->compilation, func, space);
     return true;
 }
 
@@ -185,7 +229,7 @@ static bool space_task(void *user)
         }
     }
     space->ptxas = c->target->family == FAMILY_NVPTX ? ptxas_find(&c->work->arena) : NULL;
-    return find_folded(task->kernel, space);
+    return name_folded(task->kernel, space);
 }
 
 static void reproducer(void *user, Text *out)
@@ -287,12 +331,14 @@ static bool predict_task(void *user)
     Code code;
     Plan plan;
     Report report;
+    Folded folded;
     if (c->stopped || !c->target) {
         diag_failure(&c->work->diags, DIAG_USAGE,
                      "the compilation was stopped: only its IR is there");
         return false;
     }
-    if (!codegen_emit(c->func, EMIT_LLVM, &options, &code, &plan)) {
+    if (!codegen_emit(c->func, EMIT_LLVM, &options, &code, &plan) ||
+        !find_folded(task->kernel, &folded)) {
         return false;
     }
     input.func = c->func;
@@ -309,6 +355,7 @@ static bool predict_task(void *user)
                                       .roof = report.part ? predicted.roof : 0,
                                       .code = code_digest(&c->work->arena, &ir),
                                       .bits = bits_digest(c->func),
+                                      .steps = steps_words(c, folded.func, folded.vars),
                                       .lines = lines.n ? lines.data : ""};
     check_room(&report, prediction);
     return true;

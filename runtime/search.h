@@ -25,6 +25,11 @@ typedef struct TesseraSpace {
     /* Sizes along which results are made of many elements: those of sums, loops, sorts. */
     const char *const *folded;
     size_t n_folded;
+    const char *const *ends; /* others, that say where a loop along such a one ends */
+    size_t n_ends;
+    const char *const
+        *fixed; /* that are numbers in the code: no other is as good (`assume D in`) */
+    size_t n_fixed;
     const char *ptxas; /* of NVIDIA's targets the assembler, where there is one; else NULL */
 } TesseraSpace;
 /* Of a kernel that was compiled for the sizes of its options; threads: of a CPU, 0: as many as this
@@ -42,6 +47,9 @@ typedef struct TesseraPrediction {
     /* Of the lines that change bits: kernels with the same and no floating-point atomics have the
      * same bits as results. */
     uint64_t bits;
+    /* Steps of ranges on which roundings may depend, as "j=128,k=64"; "": none. The interpreter
+     * takes the same with `tile j 128` as lines. */
+    const char *steps;
     const char
         *lines; /* all that were decided, a key a line, as tessera_kernel_schedule has them */
 } TesseraPrediction;

@@ -55,7 +55,8 @@ static void take_event(Sweep *s, const Event *event)
     bool is_maker = event->worker < s->n_makers;
     Maker *maker = is_maker ? &s->makers[event->worker] : NULL;
     Device *device = is_maker ? NULL : &s->devices[event->worker - s->n_makers];
-    bool bounded = s->bounded;
+    bool bounds = is_maker && maker->job == JOB_BOUND;
+    size_t nth = is_maker ? maker->candidate : 0;
     if (event->kind == EVENT_LINE && is_maker) {
         maker_line(s, maker, event->line);
     } else if (event->kind == EVENT_LINE) {
@@ -65,8 +66,9 @@ static void take_event(Sweep *s, const Event *event)
     } else {
         device_gone(s, device, event->kind == EVENT_LATE);
     }
-    for (size_t i = 0; i < s->n_devices && s->bounded && !bounded; i++) {
-        device_bounded(s, &s->devices[i]);
+    bounds = bounds && bound_settled(&s->bounds.items[nth]);
+    for (size_t i = 0; i < s->n_devices && bounds; i++) {
+        device_bounded(s, &s->devices[i], nth);
     }
 }
 
@@ -195,6 +197,7 @@ static bool choose(Sweep *s)
     Batch batch = {.items = ARENA_ARRAY(s->arena, size_t, n + 1), .n = n};
     for (size_t i = 0; i < n; i++) {
         batch.items[i] = s->rows[chosen[i]];
+        bound_for(s, batch.items[i]);
     }
     s->making[s->n_making] = batch;
     s->n_making += n > 0;
@@ -255,6 +258,16 @@ static bool are_devices_ready(const Sweep *s)
     return false;
 }
 
+static bool is_bounding(const Sweep *s)
+{
+    for (size_t i = 0; i < s->bounds.n; i++) {
+        if (!bound_settled(&s->bounds.items[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* A device that compiling disturbs has a batch compiled, then measured, then the next chosen; for
  * others AHEAD batches are compiled while one is measured. */
 static bool search(Sweep *s)
@@ -267,7 +280,7 @@ static bool search(Sweep *s)
     for (;;) {
         leave_out(s);
         bool begins = s->n_making > 0 && s->open == 0 && is_made(s, &s->making[0]) &&
-                      are_devices_ready(s) && (!apart || s->bounded);
+                      are_devices_ready(s) && (!apart || !is_bounding(s));
         if (begins) {
             begin_measuring(s);
         }
@@ -376,11 +389,11 @@ bool sweep_run(Arena *arena, const TesseraSpace *space, const TuneRecord *base,
                .options = options,
                .store = store,
                .result = result,
-               .shrink = 1,
                .make_seconds = options->compile_seconds,
                .doing = "starting",
                .began = clock_seconds()};
     *result = (SweepResult){.agreement = (double)NAN};
+    bounds_begin(&s);
     sweep_enumerate(&s);
     bool whole = !s.failed && makers_start(&s) && devices_start(&s) && weigh(&s);
     if (whole && options->resume) {

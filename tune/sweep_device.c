@@ -69,11 +69,6 @@ static size_t candidate_at(const Device *device, int at)
     return at < 0 ? 0 : device->group[at];
 }
 
-static bool needs_bound(const Sweep *s, size_t nth)
-{
-    return nth > 0 && s->candidates.items[nth].bits != s->candidates.items[0].bits;
-}
-
 static void finish(Sweep *s, Device *device);
 static void turn(Sweep *s, Device *device);
 
@@ -91,7 +86,8 @@ static void load(Sweep *s, Device *device)
     size_t nth = candidate_at(device, device->at);
     device->step = DEVICE_LOADS;
     device->launched = false;
-    device->waits = !s->first_made || (needs_bound(s, nth) && !s->bounded);
+    const Bound *bound = bound_for(s, nth);
+    device->waits = !s->first_made || (bound && !bound_settled(bound));
     if (device->waits) {
         device->worker.deadline = 0; /* until it is there */
         device_does(device, s->derived_first > 0 ? SWEEP_WAITS : SWEEP_STARTS);
@@ -99,20 +95,20 @@ static void load(Sweep *s, Device *device)
     }
     device_does(device, s->derived_first > 0 ? SWEEP_LOADS : SWEEP_STARTS);
     expect(device, s->options->compile_seconds);
-    worker_send(&device->worker, "check %zu %s %s", nth,
-                nth == 0              ? "reference"
-                : needs_bound(s, nth) ? "bound"
-                                      : "bits",
-                s->candidates.items[nth].asked);
+    const char *how = nth == 0 ? "reference"
+                      : !bound ? "bits"
+                               : arena_printf(s->arena, "%zu", (size_t)(bound - s->bounds.items));
+    worker_send(&device->worker, "check %zu %s %s", nth, how, s->candidates.items[nth].asked);
 }
 
-void device_bounded(Sweep *s, Device *device)
+void device_bounded(Sweep *s, Device *device, size_t nth)
 {
     if (device->worker.process <= 0 || device->step == DEVICE_STARTS) {
         return; /* it is told when it is ready */
     }
-    for (size_t i = 0; i < s->bounds.n; i++) {
-        worker_send(&device->worker, "%s", s->bounds.items[i]);
+    const Bound *bound = &s->bounds.items[nth];
+    for (size_t i = 0; i < bound->lines.n; i++) {
+        worker_send(&device->worker, "envelope %zu %s", nth, bound->lines.items[i]);
     }
     if (device->step == DEVICE_LOADS && device->waits) {
         load(s, device);
@@ -374,8 +370,10 @@ void device_line(Sweep *s, Device *device, char *line)
     const char *what = line_word(&line);
     if (strcmp(what, "ready") == 0 && device->step == DEVICE_STARTS) {
         device->step = DEVICE_IDLE;
-        if (s->bounded) {
-            device_bounded(s, device);
+        for (size_t i = 0; i < s->bounds.n; i++) {
+            if (bound_settled(&s->bounds.items[i])) {
+                device_bounded(s, device, i);
+            }
         }
         device->at = -1;
         load(s, device); /* the derived one, then what is left of the group */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The workers that compile: they weigh candidates by the model, make their code, into a folder of
- * the compile cache that those who measure read, and one of them asks the interpreter for its
- * bounds. */
+ * the compile cache that those who measure read, and ask the interpreter how far answers may be
+ * apart. */
 #include "tune/sweep_state.h"
 
 #include "ir/base/clock.h"
@@ -11,15 +11,14 @@
 #include <string.h>
 #include <sys/wait.h>
 
-enum { BOUND_SECONDS = 6, MOST_SHRINK = 4096, STARTS_SECONDS = 60, TIMES = 8 };
+enum { BOUND_SECONDS = 6, STARTS_SECONDS = 60, TIMES = 8 };
 static const double LEAST_SECONDS = 3; /* for a compilation */
 
 static bool start(Sweep *s, Maker *maker)
 {
     const SweepOptions *o = s->options;
     char *const *arguments = o->command(o->command_user, WORKER_COMPILES, NULL);
-    maker->job = JOB_BOUND; /* until it says that it is there */
-    maker->candidate = 0;
+    maker->job = JOB_START; /* until it says that it is there */
     if (!worker_start(&maker->worker, arguments, o->environment)) {
         sweep_failed(s, TESSERA_ENVIRONMENT, "%s cannot be run: %s", arguments[0], strerror(errno));
         return false;
@@ -43,24 +42,16 @@ bool makers_start(Sweep *s)
     return true;
 }
 
-static bool is_bounding(const Sweep *s)
-{
-    for (size_t i = 0; i < s->n_makers; i++) {
-        if (s->makers[i].job == JOB_BOUND && s->makers[i].candidate > 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void give(Sweep *s, Maker *maker, JobKind job, size_t candidate)
 {
     const Candidate *items = s->candidates.items;
     maker->job = job;
     maker->candidate = candidate;
     if (job == JOB_BOUND) {
+        const Bound *bound = &s->bounds.items[candidate];
         maker->worker.deadline = clock_seconds() + BOUND_SECONDS;
-        worker_send(&maker->worker, "bound %zu", candidate);
+        worker_send(&maker->worker, "bound %zu %g %s", candidate, bound->cost,
+                    items[bound->candidate].asked);
         return;
     }
     maker->began = clock_seconds();
@@ -69,9 +60,11 @@ static void give(Sweep *s, Maker *maker, JobKind job, size_t candidate)
                 items[candidate].asked);
 }
 
-static bool may_bound(const Sweep *s)
+/* A worker that is alone weighs first. */
+static Bound *next_to_bound(Sweep *s)
 {
-    return s->shrink > 0 && !is_bounding(s) && (s->n_makers > 1 || s->to_weigh == s->candidates.n);
+    bool may = s->n_makers > 1 || s->to_weigh == s->candidates.n;
+    return may ? bound_to_ask(s) : NULL;
 }
 
 /* The next candidate to compile, those of earlier batches first; 0: there is none. */
@@ -93,10 +86,11 @@ void makers_feed(Sweep *s)
         if (maker->worker.process <= 0 || maker->job != JOB_NONE) {
             continue;
         }
+        Bound *bound = NULL;
         if (!s->first_made && i == 0) {
             give(s, maker, JOB_MAKE, 0);
-        } else if (may_bound(s)) {
-            give(s, maker, JOB_BOUND, (size_t)s->shrink);
+        } else if ((bound = next_to_bound(s))) {
+            give(s, maker, JOB_BOUND, (size_t)(bound - s->bounds.items));
         } else if (s->to_weigh < s->candidates.n) {
             give(s, maker, JOB_WEIGH, s->to_weigh++);
         } else {
@@ -116,7 +110,7 @@ static void rest(Maker *maker)
     maker->worker.deadline = 0;
 }
 
-/* ok SECONDS ROOF CODE BITS LINES, room WORDS, refused WORDS */
+/* ok SECONDS ROOF CODE BITS STEPS LINES, room WORDS, refused WORDS */
 static void take_weight(Sweep *s, size_t nth, char *line)
 {
     Candidate *candidate = &s->candidates.items[nth];
@@ -129,19 +123,11 @@ static void take_weight(Sweep *s, size_t nth, char *line)
     candidate->roof = strtod(line_word(&line), NULL);
     candidate->code = strtoull(line_word(&line), NULL, 16);
     candidate->bits = strtoull(line_word(&line), NULL, 16);
+    candidate->steps = arena_strdup(s->arena, line_word(&line));
     Text searched = text_new(s->arena);
     space_searched(s->space, line, &searched);
     candidate->searched = searched.data;
     candidate->stage = CANDIDATE_WEIGHED;
-}
-
-/* The next try is with shorter sums; without any, answers are compared by their type's precision.
- * */
-static void bound_failed(Sweep *s)
-{
-    s->shrink = s->shrink < MOST_SHRINK ? s->shrink * 4 : 0;
-    s->bounds.n = 0;
-    s->bounded = s->shrink == 0;
 }
 
 /* Code that takes far longer to make than the derived one is far longer, and no faster. */
@@ -179,12 +165,15 @@ static void take_made(Sweep *s, const Maker *maker, bool made, char *line)
 
 void maker_line(Sweep *s, Maker *maker, char *line)
 {
-    char *all = arena_strdup(s->arena, line);
-    const char *what = line_word(&line);
-    if (strcmp(what, "envelope") == 0) {
-        ARENA_PUSH(s->arena, &s->bounds, all);
+    if (maker->job == JOB_BOUND) {
+        Bound *bound = &s->bounds.items[maker->candidate];
+        bound_line(s, bound, line);
+        if (!bound->asked) {
+            rest(maker);
+        }
         return;
     }
+    const char *what = line_word(&line);
     if (strcmp(what, "weighed") == 0 && maker->job == JOB_WEIGH) {
         line_word(&line);
         take_weight(s, maker->candidate, line);
@@ -192,11 +181,6 @@ void maker_line(Sweep *s, Maker *maker, char *line)
                maker->job == JOB_MAKE) {
         line_word(&line);
         take_made(s, maker, what[0] == 'm', line);
-    } else if (strcmp(what, "bounded") == 0) {
-        s->shrink = 0;
-        s->bounded = true;
-    } else if (strcmp(what, "unbounded") == 0) {
-        bound_failed(s);
     } else if (strcmp(what, "hello") != 0) {
         return;
     }
@@ -219,9 +203,8 @@ void maker_gone(Sweep *s, Maker *maker, bool late)
 {
     JobKind job = maker->job;
     size_t candidate = maker->candidate;
-    bool began = job != JOB_BOUND || candidate > 0;
     const char *how = how_ended(s->arena, &maker->worker);
-    if (!began) { /* it would not begin the next time, either */
+    if (job == JOB_START) { /* it would not begin the next time, either */
         sweep_failed(s, TESSERA_ENVIRONMENT, "a worker that compiles does not begin: %s", how);
         return;
     }
@@ -234,7 +217,7 @@ void maker_gone(Sweep *s, Maker *maker, bool late)
         return;
     }
     if (job == JOB_BOUND) {
-        bound_failed(s);
+        bound_failed(&s->bounds.items[candidate]);
     } else if (job != JOB_NONE) {
         candidate_fail(s, candidate, late ? TUNE_TIMEOUT : TUNE_CRASH, how);
     }

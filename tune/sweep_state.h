@@ -30,8 +30,9 @@ typedef struct Candidate {
     const char *message; /* or NULL */
     double predicted, roof;
     uint64_t code, bits;
-    double first;    /* seconds of its first launch */
-    double relative; /* to the derived one, median of turns; NaN */
+    const char *steps; /* of ranges, on which roundings depend */
+    double first;      /* seconds of its first launch */
+    double relative;   /* to the derived one, median of turns; NaN */
     double ratios[ROUNDS];
     size_t n_ratios;
     bool final;
@@ -67,14 +68,29 @@ typedef struct Device {
     double parts[SWEEP_PARTS];
 } Device;
 
-typedef enum JobKind { JOB_NONE, JOB_WEIGH, JOB_MAKE, JOB_BOUND } JobKind;
+typedef enum JobKind { JOB_NONE, JOB_START, JOB_WEIGH, JOB_MAKE, JOB_BOUND } JobKind;
 
 typedef struct Maker {
     Worker worker;
     JobKind job;
-    size_t candidate;
+    size_t candidate; /* JOB_BOUND: of `bounds` */
     double began;
 } Maker;
+
+typedef struct Lines {
+    const char **items;
+    size_t n, cap;
+} Lines;
+
+/* How far answers may be from the derived schedule's, by the interpreter: of candidates that walk
+ * ranges in the same steps. */
+typedef struct Bound {
+    const char *steps;
+    size_t candidate;    /* one of those; the derived one: 0 */
+    double cost;         /* that is tried next; 0: it is settled */
+    bool asked;          /* a worker is at it */
+    Lines lines, coming; /* for the workers that measure; of the try under way */
+} Bound;
 
 /* Candidates that were chosen together. */
 typedef struct Batch {
@@ -111,13 +127,10 @@ typedef struct Sweep {
     size_t *rows;  /* item of the search → candidate */
     size_t *items; /* candidate → item */
 
-    /* The interpreter's bounds: lines for the workers that measure. */
     struct {
-        const char **items;
+        Bound *items;
         size_t n, cap;
-    } bounds;
-    int shrink; /* of folded sizes, that is being tried; 0: it is done */
-    bool bounded;
+    } bounds; /* the derived one's first */
 
     bool first_made;       /* the derived one's code: nothing is loaded before */
     double make_seconds;   /* that compiling a candidate may take */
@@ -147,6 +160,19 @@ void makers_feed(Sweep *s);
 void maker_line(Sweep *s, Maker *maker, char *line);
 void maker_gone(Sweep *s, Maker *maker, bool late);
 
+/* ---- what the interpreter allows (sweep_allowed.c) ---- */
+
+void bounds_begin(Sweep *s);
+/* The one for a candidate, which is asked for from now on; NULL: its bits are to be the derived
+ * one's. */
+Bound *bound_for(Sweep *s, size_t candidate);
+bool bound_settled(const Bound *bound);
+/* One that a worker is to be asked for; NULL: there is none. */
+Bound *bound_to_ask(Sweep *s);
+/* A worker has a line for it: "envelope", "bounded SECONDS WHOLE", or it failed. */
+void bound_line(Sweep *s, Bound *bound, const char *line);
+void bound_failed(Bound *bound);
+
 /* ---- workers that measure (sweep_device.c) ---- */
 
 bool device_start(Sweep *s, Device *device);
@@ -156,8 +182,8 @@ void device_line(Sweep *s, Device *device, char *line);
 void device_gone(Sweep *s, Device *device, bool late);
 /* The derived schedule's code is there. */
 void device_first_made(Sweep *s, Device *device);
-/* The interpreter's bounds are known: who waits goes on. */
-void device_bounded(Sweep *s, Device *device);
+/* What the interpreter allows is known: who waits for it goes on. */
+void device_bounded(Sweep *s, Device *device, size_t bound);
 /* What it does from now on. */
 void device_does(Device *device, SweepPart part);
 /* That a candidate takes, of those that compile or those that measure, who takes longer; both where

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "runtime/steps.h"
+
+#include "ir/build.h"
+
+#include <string.h>
+
+/* The kernel as it runs on the target; NULL: it does not compile there. */
+static const Func *scheduled(const Compilation *c, const char *target)
+{
+    Diags *diags = &c->work->diags;
+    size_t told = diags->list.n;
+    int errors = diags->errors;
+    Compilation again = {.work = c->work,
+                         .name = c->name,
+                         .text = c->text,
+                         .n = c->n,
+                         .imports = c->imports,
+                         .options = c->options};
+    again.options.target = target;
+    bool good = compile(&again);
+    diags->list.n = told;
+    diags->errors = errors;
+    return good ? again.func : NULL;
+}
+
+/* 0: the schedule does not say, or not the same for all launches. */
+static int64_t step_of(const Func *func, const char *range)
+{
+    for (size_t i = 0; func->schedule && i < func->schedule->lines.n; i++) {
+        const Line *line = &func->schedule->lines.items[i];
+        if (text_same(line->key, "tile") && text_same(line->sub, range)) {
+            return line->used && !line->other ? line->number : 0;
+        }
+    }
+    return 0;
+}
+
+typedef struct Steps {
+    const Func *from;   /* whose schedule says them */
+    const bool *folded; /* only those of loops, and along which something is folded; NULL: all */
+    void (*each)(struct Steps *steps, Attr *attr, int nth, DimVar *range);
+    Text *words;
+    bool any;
+} Steps;
+
+/* Ranges whose steps the schedule may choose. */
+static void each_step(Op *op, void *user)
+{
+    Steps *steps = user;
+    Attr *attr = (Attr *)op_attr(op, ATTR_STEPS);
+    bool chosen = (op->kind == OP_PARALLEL || op->kind == OP_FOR) && !op_int(op, ATTR_EXACT, 0);
+    for (int i = 0; attr && chosen && i < attr->n; i++) {
+        DimVar *range =
+            attr->ints[i] ? poly_as_range(op->regions[0]->args[i]->type->dims[0]) : NULL;
+        if (range && range->name &&
+            (!steps->folded || op->kind == OP_FOR || steps->folded[range->id])) {
+            steps->each(steps, attr, i, range);
+        }
+    }
+}
+
+static void note_any(Steps *steps, Attr *attr, int nth, DimVar *range)
+{
+    (void)attr;
+    (void)nth;
+    (void)range;
+    steps->any = true;
+}
+
+static void take_step(Steps *steps, Attr *attr, int nth, DimVar *range)
+{
+    int64_t step = step_of(steps->from, range->name);
+    if (step > 0) {
+        attr->ints[nth] = step;
+        range->capacity = step;
+    }
+}
+
+void steps_as_on(Compilation *c, const char *target)
+{
+    Steps steps = {.each = note_any};
+    block_walk(c->func->body, each_step, &steps);
+    steps.from = steps.any ? scheduled(c, target) : NULL;
+    steps.each = take_step;
+    if (steps.from) {
+        block_walk(c->func->body, each_step, &steps);
+    }
+}
+
+/* Loops may share a name, and then the line of the schedule. */
+static void add_words(Steps *steps, Attr *attr, int nth, DimVar *range)
+{
+    int64_t step = step_of(steps->from, range->name);
+    size_t length = strlen(range->name);
+    for (const char *at = steps->words->data; *at; at += strcspn(at, ","), at += *at == ',') {
+        if (strncmp(at, range->name, length) == 0 && at[length] == '=') {
+            return;
+        }
+    }
+    text_printf(steps->words, "%s%s=%lld", steps->words->n ? "," : "", range->name,
+                (long long)(step > 0 ? step : attr->ints[nth]));
+}
+
+const char *steps_words(const Compilation *c, const Func *source, const bool *folded)
+{
+    Text words = text_new(&c->work->arena);
+    Steps steps = {.from = c->func, .folded = folded, .each = add_words, .words = &words};
+    text_add(&words, "");
+    block_walk(source->body, each_step, &steps);
+    return words.data;
+}
