@@ -5,7 +5,7 @@
 #include "codegen/plan.h"
 #include "ir/build.h"
 #include "ir/interp.h"
-#include "runtime/steps.h"
+#include "ir/steps.h"
 
 #include <math.h>
 #include <string.h>
@@ -123,6 +123,38 @@ static bool run_interp(OracleTask *task)
     return tell_trace(task, &watch);
 }
 
+/* ---- steps of ranges ---- */
+
+/* The kernel as it runs on the target; NULL: it does not compile there, which is not told here. */
+static const Func *scheduled(const Compilation *c, const char *target)
+{
+    Diags *diags = &c->work->diags;
+    size_t told = diags->list.n;
+    int errors = diags->errors;
+    Compilation again = {.work = c->work,
+                         .name = c->name,
+                         .text = c->text,
+                         .n = c->n,
+                         .imports = c->imports,
+                         .options = c->options};
+    again.options.target = target;
+    bool good = compile(&again);
+    diags->list.n = told;
+    diags->errors = errors;
+    return good ? again.func : NULL;
+}
+
+/* Where a range is walked in steps, what is rounded once a step depends on them (attention rounds
+ * weights as they are beside the greatest score so far), and `by n` is only a default. */
+static void walk_as_on(const OracleTask *task, const char *target)
+{
+    Func *func = task->c.func;
+    const Func *from = steps_any(func) ? scheduled(&task->c, target) : NULL;
+    if (from) {
+        steps_take(func, from);
+    }
+}
+
 /* The meaning is that of the source, with the steps of the target's schedule; a debugging stop
  * gives that of the IR up to a pass. */
 static bool oracle_task(void *user)
@@ -141,7 +173,7 @@ static bool oracle_task(void *user)
         return false;
     }
     if (!stop && target && !c->options.wide) {
-        steps_as_on(c, target);
+        walk_as_on(task, target);
     }
     return run_interp(task);
 }

@@ -5,11 +5,11 @@
 #include "codegen/nvptx/ptxas.h"
 #include "ir/build.h"
 #include "ir/errors.h"
+#include "ir/steps.h"
 #include "ir/verify.h"
 #include "runtime/device/pool.h"
 #include "runtime/explain/report.h"
 #include "runtime/proposals.h"
-#include "runtime/steps.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -347,15 +347,17 @@ static bool predict_task(void *user)
     input.sizes = sizes_by_id(c->func, c->options.sizes, c->options.n_sizes);
     report_make(&input, &report);
     Predicted predicted = report_predict(&report, task->threads);
-    Text ir = text_new(&c->work->arena), lines = text_new(&c->work->arena);
+    Text ir = text_new(&c->work->arena), lines = text_new(&c->work->arena),
+         steps = text_new(&c->work->arena);
     print_func(c->func, &ir);
     schedule_print(c->func, false, &lines);
+    steps_words(folded.func, c->func, folded.vars, &steps);
     *prediction = (TesseraPrediction){.fits = true,
                                       .seconds = predicted.seconds,
                                       .roof = report.part ? predicted.roof : 0,
                                       .code = code_digest(&c->work->arena, &ir),
                                       .bits = bits_digest(c->func),
-                                      .steps = steps_words(c, folded.func, folded.vars),
+                                      .steps = steps.data,
                                       .lines = lines.n ? lines.data : ""};
     check_room(&report, prediction);
     return true;

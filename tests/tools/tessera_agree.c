@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs a program in the interpreter before the first pass and after every pass, with several orders
  * of blocks and roles, and compares: what a pass breaks is seen at that pass, without any device.
+ * From the pass on that chooses in which steps ranges are walked, it is compared with the program
+ * as it was before the first pass, walked in those steps: what is rounded once a step depends on
+ * them.
  *
  *     tessera-agree [--target NAME] [--set KEY[.SUB]=VALUE]… [--seeds N] [--facts]
  *                   --size M=5,N=7 FILE
@@ -9,6 +12,7 @@
  * bounds), as a compilation for known sizes does. Exit code 5 when answers differ. */
 #include "ir/interp.h"
 #include "ir/schedule.h"
+#include "ir/steps.h"
 #include "ir/target.h"
 #include "ir/verify.h"
 #include "passes/pass.h"
@@ -39,6 +43,7 @@ typedef struct Run {
     void *first[MOST_PARAMS]; /* what inout tensors hold before */
     void *want[MOST_PARAMS];
     double *bound[MOST_PARAMS];
+    Func *walked; /* as it was, in the steps of its schedule; NULL: they are the same, or taken */
     uint64_t seeds;
     int64_t compared, different;
 } Run;
@@ -191,9 +196,6 @@ static void make_tensor(Run *run, size_t p, uint64_t *state)
     if (param->io == PARAM_INOUT) {
         run->first[p] = arena_copy(run->arena, data, bytes);
     }
-    if (param->io != PARAM_IN) {
-        run->args[p].tensor.bound = ARENA_ARRAY(run->arena, double, n + 1);
-    }
 }
 
 static void make_args(Run *run)
@@ -209,12 +211,12 @@ static void make_args(Run *run)
     }
 }
 
-static bool interpret(Run *run, uint64_t seed, bool bounds, const char *when)
+static bool interpret(Run *run, Func *func, uint64_t seed, bool bounds, const char *when)
 {
     InterpOptions options = {.seed = seed, .bounds = bounds};
     Text problem = text_new(run->arena);
-    func_derive_sizes(run->func, run->sizes); /* a pass may have made one */
-    if (interp_func(run->func, run->args, run->sizes, &options, &problem)) {
+    func_derive_sizes(func, run->sizes); /* a pass may have made one */
+    if (interp_func(func, run->args, run->sizes, &options, &problem)) {
         return true;
     }
     fprintf(stderr, "after %s, seed %" PRIu64 ": %s\n", when, seed, problem.data);
@@ -272,7 +274,7 @@ static bool run_and_compare(Run *run, const char *when)
         for (size_t p = 0; p < run->func->params.n; p++) {
             reset_param(run, p);
         }
-        if (!interpret(run, seed, false, when)) {
+        if (!interpret(run, run->func, seed, false, when)) {
             return false;
         }
         for (size_t p = 0; p < run->func->params.n; p++) {
@@ -284,11 +286,34 @@ static bool run_and_compare(Run *run, const char *when)
     return run->different == 0;
 }
 
+/* What is wanted, and how far it may be off. */
+static bool take_answers(Run *run, Func *func, const char *when)
+{
+    for (size_t p = 0; p < run->func->params.n; p++) {
+        Type type = run->func->params.items[p].value->type;
+        if (type->kind == TYPE_TENSOR && run->func->params.items[p].io != PARAM_IN) {
+            reset_param(run, p);
+            run->args[p].tensor.bound = ARENA_ARRAY(run->arena, double, run->elements[p] + 1);
+        }
+    }
+    if (!interpret(run, func, 0, true, when)) {
+        return false;
+    }
+    keep_answers(run);
+    return true;
+}
+
 static bool after_pass(void *user, const Pass *pass, Func *func, double seconds)
 {
     Run *run = user;
     (void)func;
     (void)seconds;
+    if (run->walked && !run->diags->errors && strcmp(pass->name, "tile") == 0) {
+        if (!take_answers(run, run->walked, "the front end, in the schedule's steps")) {
+            return false;
+        }
+        run->walked = NULL;
+    }
     if (run->diags->errors || run_and_compare(run, pass->name)) {
         return true;
     }
@@ -298,18 +323,47 @@ static bool after_pass(void *user, const Pass *pass, Func *func, double seconds)
     return false;
 }
 
-static int run_all(Run *run, const Options *o)
+static bool begin(Run *run, const Options *o)
 {
     run->func->target = target_find(o->target ? o->target : "sm_90a");
     if (!run->func->target || !read_sizes(run, o)) {
-        return usage("unknown target, or sizes that are not M=1,N=2");
+        return false;
     }
     give_lines(run, o);
+    return true;
+}
+
+/* The program once more, to be walked in the steps that the passes choose; NULL: they choose none,
+ * or fail, which is told when they run for good. */
+static Func *walk_as_scheduled(const Run *run, const Options *o, int source)
+{
+    Run again = {.arena = run->arena, .diags = run->diags};
+    size_t told = run->diags->list.n;
+    int errors = run->diags->errors;
+    again.func = parse_func(run->arena, run->diags, source);
+    Func *walked = steps_any(again.func) ? parse_func(run->arena, run->diags, source) : NULL;
+    PassHooks hooks = {0};
+    if (walked && begin(&again, o) && passes_run(again.func, &hooks) &&
+        run->diags->errors == errors) {
+        steps_take(walked, again.func);
+    } else {
+        walked = NULL;
+    }
+    run->diags->list.n = told;
+    run->diags->errors = errors;
+    return walked;
+}
+
+static int run_all(Run *run, const Options *o, int source)
+{
+    if (!begin(run, o)) {
+        return usage("unknown target, or sizes that are not M=1,N=2");
+    }
+    run->walked = walk_as_scheduled(run, o, source);
     make_args(run);
-    if (!interpret(run, 0, true, "the front end")) {
+    if (!take_answers(run, run->func, "the front end")) {
         return 5;
     }
-    keep_answers(run);
     PassHooks hooks = {.user = run, .after = after_pass, .verify = true};
     bool done = passes_run(run->func, &hooks);
     Text text = text_new(run->arena);
@@ -347,10 +401,10 @@ int main(int argc, char **argv)
     run->arena = &arena;
     run->diags = &diags;
     run->seeds = o.seeds;
-    run->func = parse_func(&arena, &diags, diags_add_source(&diags, o.file, text, n));
-    int status = 1;
+    int source = diags_add_source(&diags, o.file, text, n), status = 1;
+    run->func = parse_func(&arena, &diags, source);
     if (run->func) {
-        status = run_all(run, &o);
+        status = run_all(run, &o, source);
     } else {
         Text problems = text_new(&arena);
         diags_render(&diags, &problems);

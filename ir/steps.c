@@ -1,28 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "runtime/steps.h"
+#include "ir/steps.h"
 
 #include "ir/build.h"
+#include "ir/schedule.h"
 
 #include <string.h>
-
-/* The kernel as it runs on the target; NULL: it does not compile there. */
-static const Func *scheduled(const Compilation *c, const char *target)
-{
-    Diags *diags = &c->work->diags;
-    size_t told = diags->list.n;
-    int errors = diags->errors;
-    Compilation again = {.work = c->work,
-                         .name = c->name,
-                         .text = c->text,
-                         .n = c->n,
-                         .imports = c->imports,
-                         .options = c->options};
-    again.options.target = target;
-    bool good = compile(&again);
-    diags->list.n = told;
-    diags->errors = errors;
-    return good ? again.func : NULL;
-}
 
 /* 0: the schedule does not say, or not the same for all launches. */
 static int64_t step_of(const Func *func, const char *range)
@@ -77,15 +59,17 @@ static void take_step(Steps *steps, Attr *attr, int nth, DimVar *range)
     }
 }
 
-void steps_as_on(Compilation *c, const char *target)
+bool steps_any(const Func *source)
 {
     Steps steps = {.each = note_any};
-    block_walk(c->func->body, each_step, &steps);
-    steps.from = steps.any ? scheduled(c, target) : NULL;
-    steps.each = take_step;
-    if (steps.from) {
-        block_walk(c->func->body, each_step, &steps);
-    }
+    block_walk(source->body, each_step, &steps);
+    return steps.any;
+}
+
+void steps_take(Func *source, const Func *scheduled)
+{
+    Steps steps = {.from = scheduled, .each = take_step};
+    block_walk(source->body, each_step, &steps);
 }
 
 /* Loops may share a name, and then the line of the schedule. */
@@ -102,11 +86,9 @@ static void add_words(Steps *steps, Attr *attr, int nth, DimVar *range)
                 (long long)(step > 0 ? step : attr->ints[nth]));
 }
 
-const char *steps_words(const Compilation *c, const Func *source, const bool *folded)
+void steps_words(const Func *source, const Func *scheduled, const bool *folded, Text *words)
 {
-    Text words = text_new(&c->work->arena);
-    Steps steps = {.from = c->func, .folded = folded, .each = add_words, .words = &words};
-    text_add(&words, "");
+    Steps steps = {.from = scheduled, .folded = folded, .each = add_words, .words = words};
+    text_add(words, "");
     block_walk(source->body, each_step, &steps);
-    return words.data;
 }
