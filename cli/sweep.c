@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 #include <dirent.h>
 #include <fcntl.h>
@@ -46,6 +47,19 @@ static void remove_folder(const char *folder)
     rmdir(folder);
 }
 
+/* Code that there was no room for is compiled again by who measures, one after the other. */
+static void check_folder(const char *folder)
+{
+    enum { LEAST = 256 << 10 };
+    struct statvfs disk;
+    if (statvfs(folder, &disk) == 0 && disk.f_blocks > 0 &&
+        disk.f_bavail * (uint64_t)disk.f_frsize < LEAST) {
+        show_note("%.200s is full: compiled code could not be kept there and was compiled once "
+                  "more; $TMPDIR names another folder",
+                  folder);
+    }
+}
+
 static int make_folder(char *folder, size_t n)
 {
     const char *where = getenv("TMPDIR");
@@ -67,7 +81,7 @@ static char **make_environment(const char *folder, const char *ptxas)
     char **out = keep((n + 4) * sizeof *out);
     for (size_t i = 0; i < n; i++) {
         bool ours = strncmp(environ[i], "TESSERA_CACHE", 13) == 0 ||
-                    strncmp(environ[i], "TESSERA_PTXAS=", 14) == 0;
+                    (ptxas && strncmp(environ[i], "TESSERA_PTXAS=", 14) == 0);
         if (!ours) {
             out[kept++] = environ[i];
         }
@@ -305,6 +319,9 @@ static int run_case(One *one, SweepOptions *sweep, Arena *arena, const char *fol
                     why ? why : "the sweep failed");
     }
     sweep_result_show(&one->base, &result);
+    if (result.unkept) {
+        return tune_failed(result.unkept);
+    }
     return result.interrupted ? 128 + (stopped ? stopped : SIGINT) : 0;
 }
 
@@ -366,6 +383,7 @@ static int sweep_cases(const Options *options, const SweepCases *cases, TuneStor
         left -= clock_seconds() - began;
         left = left < 1 && sweep.budget > 0 ? 1 : left;
     }
+    check_folder(folder);
     remove_folder(folder);
     return code;
 }

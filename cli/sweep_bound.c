@@ -20,7 +20,7 @@
 enum {
     MOST = 8,  /* of a size along which nothing is summed */
     SIDES = 2, /* candidate and derived: both may be off */
-    SAFETY = 2 /* few elements are looked at */
+    SAFETY = 4 /* few rows are looked at */
 };
 
 /* ---- the smaller run ---- */
@@ -135,28 +135,55 @@ static TesseraArg *interpret(Runs *r, const char *steps)
     return args;
 }
 
+/* The square root of the mean square. */
+static double usual_size(TesseraType type, const void *packed, size_t n)
+{
+    double sum = 0, counted = 0;
+    for (size_t k = 0; k < n; k++) {
+        double value = tessera_get(type, packed, k);
+        sum += isfinite(value) ? value * value : 0;
+        counted += isfinite(value);
+    }
+    return counted > 0 ? sqrt(sum / counted) : 0;
+}
+
+/* What other steps round otherwise is as far off where large terms cancel: it is noted of all
+ * elements below the usual size together. */
+static void add_elements(const Array *array, size_t n, const TesseraArg *arg,
+                         const TesseraArg *derived, Envelope *envelope)
+{
+    TesseraType type = array->tensor.type;
+    void *packed = tensor_packed(&arg->tensor), *other = tensor_packed(&derived->tensor);
+    double usual = usual_size(type, other, n), farthest = 0;
+    for (size_t k = 0; k < n; k++) {
+        double value = tessera_get(type, packed, k), beside = tessera_get(type, other, k);
+        double apart = isfinite(value) && isfinite(beside) ? SAFETY * fabs(value - beside) : 0;
+        double bound = arg == derived ? SIDES * arg->bound[k] : arg->bound[k] + derived->bound[k];
+        value = fabs(beside) > fabs(value) ? beside : value;
+        bool small = fabs(value) < usual;
+        farthest = small && apart > farthest ? apart : farthest;
+        envelope_add(envelope, value, bound + (small ? 0 : apart));
+    }
+    for (size_t k = 0; k < n && farthest > 0; k++) {
+        double value = tessera_get(type, other, k);
+        envelope_add(envelope, value,
+                     fabs(value) < usual ? arg->bound[k] + derived->bound[k] + farthest : 0);
+    }
+    free(packed);
+    free(other);
+}
+
 static void tell(const Runs *r, const TesseraArg *args, const TesseraArg *derived, double scale)
 {
     for (size_t i = 0; i < r->arrays.n; i++) {
         const Array *array = &r->arrays.items[i];
-        TesseraType type = array->tensor.type;
         size_t elements, bytes;
         tensor_bytes(&array->tensor, &elements, &bytes);
         if (!check_is_result(array) || !args[i].bound || elements == 0) {
             continue;
         }
         Envelope envelope = {0};
-        void *packed = tensor_packed(&args[i].tensor), *other = tensor_packed(&derived[i].tensor);
-        for (size_t k = 0; k < elements; k++) {
-            double value = tessera_get(type, packed, k), beside = tessera_get(type, other, k);
-            double apart = isfinite(value) && isfinite(beside) ? fabs(value - beside) : 0;
-            double bound =
-                args == derived ? SIDES * args[i].bound[k] : args[i].bound[k] + derived[i].bound[k];
-            envelope_add(&envelope, fabs(beside) > fabs(value) ? beside : value,
-                         bound + SAFETY * apart);
-        }
-        free(packed);
-        free(other);
+        add_elements(array, elements, &args[i], &derived[i], &envelope);
         envelope_close(&envelope, scale);
         printf("envelope %s", array->param->name);
         envelope_write(&envelope, stdout);

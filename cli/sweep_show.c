@@ -175,7 +175,8 @@ void sweep_result_show(const TuneRecord *base, const SweepResult *r)
         }
     }
     if (r->interrupted) {
-        puts("winner   not decided: the sweep was stopped; --resume goes on");
+        printf("winner   not decided: the sweep was stopped%s\n",
+               r->unkept ? "" : "; --resume goes on");
     } else if (r->n_best > 0 && r->separated) {
         puts("winner   the best one: its interval and the derived one's are apart");
     } else {

@@ -45,7 +45,7 @@ char *line_word(char **line)
 
 static bool is_stopped(const Sweep *s)
 {
-    return s->failed || (s->options->stop && *s->options->stop);
+    return s->failed || s->result->unkept || (s->options->stop && *s->options->stop);
 }
 
 /* ---- workers' news ---- */

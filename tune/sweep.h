@@ -64,6 +64,7 @@ typedef struct SweepWinner {
 
 typedef struct SweepResult {
     bool interrupted, empty; /* empty: there is nothing to search, which is a failure */
+    const char *unkept;      /* why the store could not be read, or takes no more; else NULL */
     size_t points;           /* of the space; UINT64_MAX: or more */
     size_t weighed, distinct, measured;
     size_t failed[TUNE_STATUSES];

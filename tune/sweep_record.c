@@ -67,7 +67,7 @@ static void keep(Sweep *s, const TuneRecord *records, size_t n)
 {
     const char *why = NULL;
     if (s->store && n > 0 && !tune_store_insert(s->store, records, n, &why)) {
-        sweep_failed(s, TESSERA_ENVIRONMENT, "%s", why);
+        s->result->unkept = arena_strdup(s->arena, why); /* what was found is told at least */
         s->store = NULL;
     }
 }
@@ -158,7 +158,7 @@ void sweep_resume(Sweep *s)
     const char *why = NULL;
     double derived = 0;
     if (!s->store || !tune_store_query(s->store, &filter, s->arena, &records, &why)) {
-        sweep_failed(s, TESSERA_ENVIRONMENT, "%s", why ? why : "--resume wants a store");
+        s->result->unkept = arena_strdup(s->arena, why ? why : "--resume wants one");
         return;
     }
     for (size_t i = 0; i < records.n; i++) {

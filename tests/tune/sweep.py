@@ -10,6 +10,7 @@ import io
 import os
 import pathlib
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -201,6 +202,40 @@ def is_stopped(s):
         assert len(s.rows(store)) >= 4
 
 
+def takes_no_more(s):
+    """A store that cannot grow in the middle of a sweep: what was found is told, with the error."""
+    source = s.source("full.tile", KERNEL)
+
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 15, 1 << 15))
+
+    full = subprocess.run(s.command(source, "full.db", *SIZE, "--device", "cpu", "--candidates",
+                                    "30"), capture_output=True, text=True, env=s.environment,
+                          preexec_fn=limit, timeout=300)
+    assert full.returncode == 3 and "error[E1051]: tuning store" in full.stderr, full
+    assert "derived  " in full.stdout and "winner   not decided" in full.stdout, full.stdout
+    s.clean()
+
+
+def stopped_early(s):
+    """Ctrl-C while the first candidates are weighed and compiled."""
+    source = s.source("early.tile", KERNEL)
+    for seconds in (0.3, 0.8):
+        sweep = subprocess.Popen(s.command(source, "early.db", "--set", "T=f32", "--size",
+                                           "M=2000,N=4000", "--device", "cpu", "--budget", "10m"),
+                                 env=s.environment, stdout=subprocess.PIPE,
+                                 stderr=subprocess.STDOUT, text=True)
+        deadline = time.monotonic() + 60
+        while not s.workers() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        time.sleep(seconds)
+        sweep.send_signal(signal.SIGINT)
+        said = sweep.communicate(timeout=60)[0]
+        assert sweep.returncode == 130 and "winner   not decided" in said, (sweep.returncode, said)
+        s.clean()
+
+
 def on_the_mock(s, candidates, mixture):
     """Kernels that hang, fault and lie are marked, and the others are measured."""
     source = s.source("add.tile", "kernel add(x: f32[N], y: f32[N]) -> f32[N] = x + y\n")
@@ -293,6 +328,8 @@ def main():
     shards(s)
     print("shards: apart, and merged")
     is_stopped(s)
+    stopped_early(s)
+    takes_no_more(s)
     print("stopped: kept, and nothing stays")
     counts = on_the_mock(s, 32, "15,30,15,2")
     assert min(counts.get(name, 0) for name in ("ok", "timeout", "crash", "wrong")) > 0, counts
@@ -301,7 +338,7 @@ def main():
     repeats(s)
     print("mock: two devices; the same again")
     print(f"bad input: {bad_input(s)} messages")
-    print("11 passed, 0 failed")
+    print("13 passed, 0 failed")
 
 
 main()
