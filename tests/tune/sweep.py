@@ -27,6 +27,7 @@ SMALL = """kernel mix(q: i4[N, K], s: f32[N, G], x: f16[M, K]) -> y: f16[M, N] w
 """
 # Weights are rounded as they are beside the greatest score so far: once a step.
 STEPS = """kernel steps(x: bf16[M, N], v: bf16[N, D]) -> o: bf16[M, D] {
+    assume D in 64
     parallel i in M by 16 {
         var m = fill(-inf, f32[i, 1])
         var l = zeros(f32[i, 1])
