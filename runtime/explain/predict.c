@@ -26,7 +26,7 @@ static const double WARP_TURNS = 4; /* accesses of a warp that are under way at 
  * costs to begin. What counts is how they relate; they are of a server's core with AVX-512. */
 static const double CORE_CLOCK = 3e9, CORE_ISSUED = 3 /* operations a cycle and lane */;
 static const double CORE_L1 = 250e9, CORE_L2 = 110e9, CORE_L3 = 45e9, CORE_MEMORY = 12e9,
-                    CORE_BEGINS = 25e9, CORE_PACKS = 50e9;
+                    CORE_BEGINS = 25e9, CORE_PACKS = 50e9, CORE_LINES = 400e9, CORE_FAR = 12e9;
 static const double BLOCK_SECONDS = 0.02e-6, LAUNCH_SECONDS = 2e-6;
 enum { L1_BYTES = 40 << 10, L2_BYTES = 1 << 20, L3_BYTES = 24 << 20 };
 enum { SUMS = 8 /* of a reduction, where no line says how many */ };
@@ -212,7 +212,8 @@ static double cpu_launch(const Report *report, const LaunchReport *launch, int t
                       (r->flops + r->matrix_flops) / (CORE_CLOCK * CORE_ISSUED * lanes) +
                           chain_seconds(launch, lanes)};
     double begun = launch->host.begun / CORE_BEGINS * (again > once ? once / again : 1);
-    double work = together(times, 3) + begun + launch->host.packed / CORE_PACKS;
+    double lines = launch->host.lines / CORE_LINES + launch->host.far / CORE_FAR;
+    double work = together(times, 3) + lines + begun + launch->host.packed / CORE_PACKS;
     return even * work / at_once + rounds * BLOCK_SECONDS + LAUNCH_SECONDS;
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/explain/report.h"
 
+#include <math.h>
+
 #include "ir/build.h"
 #include "ir/unit.h"
 #include "runtime/device/launch.h"
@@ -260,6 +262,63 @@ static double op_flops(const Context *context, const Op *op)
 
 enum { BEGINNING = 1024 /* bytes of a run until it is brought ahead */, SUM = 4, EXTREME = 10 };
 
+/* Caches of a CPU's core: the places for lines that lie `stride` bytes apart, of `ways` a set. */
+enum {
+    HOST_LINE = 64,
+    FIRST_SPAN = 4 << 10,
+    FIRST_WAYS = 12,
+    SECOND_SPAN = 64 << 10,
+    SECOND_WAYS = 16,
+    PAGES = 1024
+};
+
+static int64_t room_for(int64_t stride, int64_t span, int64_t ways)
+{
+    int64_t step = stride & -stride; /* sizes are powers of two */
+    step = step < HOST_LINE ? HOST_LINE : step > span ? span : step;
+    return span / step * ways;
+}
+
+/* Bytes from one row of what was loaded to the next along its axis; 0: not known. */
+static int64_t row_stride(const Context *context, const Op *load, int axis)
+{
+    Access access = op_access(load, 0);
+    Type memory = access.memory->type;
+    int64_t stride = dtype_bytes(memory->dtype), extent;
+    for (int i = memory->rank - 1, at = load->results[0]->type->rank - 1; i >= 0; i--) {
+        bool held = !access.indices[i] || access.indices[i]->type->kind == TYPE_RANGE;
+        if (held && at-- == axis) {
+            return stride;
+        }
+        stride *= context_dim(context, memory->dims[i], &extent) ? extent : 0;
+    }
+    return 0;
+}
+
+/* A tile that is walked across its rows opens a cache line for each: where a cache has not room for
+ * as many, each element brings one from the next, else each line comes once. */
+static void tally_across(const Context *context, const Op *op, double times, HostReport *host)
+{
+    const Attr *perm = op_attr(op, ATTR_PERM);
+    const Op *load = op->operands[0]->def;
+    Type from = op->operands[0]->type;
+    int last = from->rank - 1;
+    int64_t run = 1, rows = 1;
+    if (from->kind != TYPE_ARRAY || last < 1 || perm->ints[last] == last || !load ||
+        load->kind != OP_LOAD || !context_dim(context, from->dims[last], &run) ||
+        !context_dim(context, from->dims[perm->ints[last]], &rows) || run < 1) {
+        return;
+    }
+    double line = fmin((double)HOST_LINE / dtype_bytes(from->dtype), (double)run);
+    double each = times * elements(context, from) * HOST_LINE;
+    int64_t stride = row_stride(context, load, (int)perm->ints[last]);
+    bool first = rows <= room_for(stride, FIRST_SPAN, FIRST_WAYS);
+    bool second = rows <= room_for(stride, SECOND_SPAN, SECOND_WAYS);
+    host->lines += first ? each / line : second ? each : 0;
+    /* Memory sends each line once, as far as pages of as many rows are known by address. */
+    host->far += second ? 0 : each / 2 + each / 2 / (rows <= PAGES ? line : 1);
+}
+
 /* Of a CPU: loops over what is reduced and stored; how runs begin, but for those that go on where
  * the step before has ended. Comparing, which keeps NaN, takes longer than adding. */
 static void tally_host(const Context *context, const Op *op, double times, HostReport *host)
@@ -269,6 +328,9 @@ static void tally_host(const Context *context, const Op *op, double times, HostR
     for (int i = 0; i < 2 && op->kind == OP_DOT; i++) {
         Type side = op->operands[i]->type;
         host->packed += times * elements(context, side) * dtype_bytes(side->dtype);
+    }
+    if (op->kind == OP_PERMUTE) {
+        tally_across(context, op, times, host);
     }
     if (!is_load && !is_store && !is_reduce) {
         return;
@@ -288,7 +350,10 @@ static void tally_host(const Context *context, const Op *op, double times, HostR
         host->waits += n * (text_same(fn, "max") || text_same(fn, "min") ? EXTREME : SUM);
     }
     bool goes_on = op->parent->parent && op->parent->parent->kind == OP_FOR;
-    if (!is_reduce && !goes_on && context_dim(context, type->dims[last], &run) && run > 0) {
+    const Op *made = is_store ? op->operands[op->n_operands - 1]->def : NULL;
+    bool across = made && made->kind == OP_PERMUTE; /* which waits for its lines */
+    if (!is_reduce && !across && !goes_on && context_dim(context, type->dims[last], &run) &&
+        run > 0) {
         double bytes = (double)run * dtype_bytes(type->dtype);
         host->begun += n / (double)run * (bytes < BEGINNING ? bytes : BEGINNING);
     }

@@ -170,6 +170,8 @@ typedef struct HostReport {
     double waits;  /* cycles that folding element by element would wait for the one before */
     double packed; /* bytes of operands that are laid out for products */
     double begun;  /* bytes at the beginnings of runs, which no prefetch brings */
+    double lines;  /* bytes of cache lines that walks across rows bring from the second level, */
+    double far;    /* and from beyond */
 } HostReport;
 
 typedef struct LaunchReport {
