@@ -321,6 +321,18 @@ static uint64_t code_digest(Arena *arena, const Text *ir)
     return digest(&code);
 }
 
+/* Has a GPU's launch a product that threads bring operands for? Then its accesses are counted. */
+static bool multiplies_itself(const Report *report)
+{
+    for (int i = 0; i < report->n_launches && report->part; i++) {
+        const ProductReport *product = &report->launches[i].product;
+        if (product->op && product->op->kind == OP_DOT) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool predict_task(void *user)
 {
     Task *task = user;
@@ -346,6 +358,11 @@ static bool predict_task(void *user)
     input.source = c->source;
     input.sizes = sizes_by_id(c->func, c->options.sizes, c->options.n_sizes);
     report_make(&input, &report);
+    if (multiplies_itself(&report)) {
+        input.brief = false;
+        input.sampled = true; /* what limits it is shared memory, too */
+        report_make(&input, &report);
+    }
     Predicted predicted = report_predict(&report, task->threads);
     Text ir = text_new(&c->work->arena), lines = text_new(&c->work->arena),
          steps = text_new(&c->work->arena);

@@ -141,7 +141,12 @@ static bool is_guarded(const AccessReport *at)
     for (int i = 0; guard && i < guard->n; i++) {
         any = any || guard->ints[i];
     }
-    Type type = at->value->type;
+    const Op *op = at->op;
+    const Value *value = op->n_results ? op->results[0] : op->operands[op->n_operands - 1];
+    if (!value) { /* a copy's, whose last index is a whole axis */
+        return false;
+    }
+    Type type = value->type;
     int held = type->layout ? layout_registers(type->layout) : 1;
     return any && held / (int)op_int(at->op, ATTR_VECTOR, 1) > PREDICATES;
 }
@@ -205,8 +210,7 @@ static bool meets_in(const Block *block)
     return false;
 }
 
-/* Rounds of a loop within the one around it. */
-static double rounds_of(const Report *report, const Op *loop)
+double rounds_of(const Report *report, const Op *loop)
 {
     const Op *from = for_lo(loop)->def;
     int64_t step = op_attr(loop, ATTR_STEPS)->ints[0];
@@ -302,6 +306,11 @@ Pipes pipes_of(const Report *report, const LaunchReport *launch)
                .shared = total(launch, true) / units,
                .unit = matrix_turns(launch) / units,
                .second = second_bytes(report, launch) / (brings * units)};
+    /* A scheduler and its part of the matrix unit work for their own warps. */
+    double working = (resident > 1 ? resident : 1) * (double)warps_that_compute(launch);
+    double idle = working < SCHEDULERS ? SCHEDULERS / working : 1;
+    p.issue *= idle;
+    p.matrix *= idle;
     double each = all_pipes(&p) * units / blocks; /* of a block */
     double missed = p.second * units * brings / (r->asked_read > 0 ? r->asked_read : 1);
     double wait = waits(launch, &steps, &p, each, missed);

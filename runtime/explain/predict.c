@@ -28,7 +28,7 @@ static const double CORE_CLOCK = 3e9, CORE_ISSUED = 3 /* operations a cycle and 
 static const double CORE_L1 = 250e9, CORE_L2 = 110e9, CORE_L3 = 45e9, CORE_MEMORY = 12e9,
                     CORE_BEGINS = 25e9, CORE_PACKS = 50e9, CORE_LINES = 400e9, CORE_FAR = 12e9;
 static const double BLOCK_SECONDS = 0.02e-6, LAUNCH_SECONDS = 2e-6;
-enum { L1_BYTES = 40 << 10, L2_BYTES = 1 << 20, L3_BYTES = 24 << 20 };
+enum { L1_BYTES = 48 << 10, L2_BYTES = 1 << 20, L3_BYTES = 24 << 20 };
 enum { SUMS = 8 /* of a reduction, where no line says how many */ };
 
 static double together(const double *times, int n)
@@ -117,9 +117,11 @@ static double memory_time(const Report *report, const LaunchReport *launch, cons
 static bool multiplies(const Report *report, const LaunchReport *launch)
 {
     const Roofline *r = &launch->roofline;
-    bool fma = launch->product.op && !launch->product.modelled;
-    return !report->input->brief && !launch->plan->persistent && launch->blocks > 0 &&
-           launch->warps > 0 && (fma || (!r->memory_bound && r->asked_read > 4 * r->read));
+    const Op *product = launch->product.op;
+    bool fma = product && !launch->product.modelled;
+    bool walks = launch->plan->persistent && !(product && product->kind == OP_DOT);
+    return !report->input->brief && !walks && launch->blocks > 0 && launch->warps > 0 &&
+           (fma || (!r->memory_bound && r->asked_read > 4 * r->read));
 }
 
 static double gpu_launch(const Report *report, const LaunchReport *launch, const char **limiter)
@@ -133,19 +135,29 @@ static double gpu_launch(const Report *report, const LaunchReport *launch, const
         double slots = launch->product.slots > 0 ? launch->product.slots : 1;
         return launch->product.cycles / gpu.clock * (1 + 0.3 / (slots * slots)) + gpu.start;
     }
+    double turns = groups_cycles(report, launch);
+    if (turns > 0) {
+        *limiter = NULL;
+        double parts[] = {turns / gpu.clock, memory_time(report, launch, &gpu)};
+        return together(parts, 2) + gpu.start;
+    }
     double asked = r->asked_read + r->asked_written;
     double cache = gpu.unit_bytes * gpu.units * gpu.clock;
     if (multiplies(report, launch)) {
         Pipes pipes = pipes_of(report, launch);
+        double cycles = chained_cycles(report, launch, pipes.cycles);
         double clock = r->matrix_flops > 0 ? gpu.clock : thread_clock(report);
-        double parts[] = {memory_time(report, launch, &gpu), even * pipes.cycles / clock};
+        double parts[] = {memory_time(report, launch, &gpu), even * cycles / clock};
         *limiter = parts[0] > parts[1] ? "memory" : pipes.limiter;
         return together(parts, 2) + gpu.start;
     }
     *limiter = NULL;
     double times[] = {memory_time(report, launch, &gpu), even * asked / cache,
                       even * 1.2 * r->compute_seconds};
-    return together(times, 3) + gpu.start;
+    double memory = times[0] > times[1] ? times[0] : times[1];
+    double course =
+        launch->product.op ? 0 : course_seconds(report, launch, thread_clock(report), memory);
+    return (course > 0 ? course : together(times, 3)) + gpu.start;
 }
 
 /* ---- CPUs ---- */
@@ -161,21 +173,47 @@ static double extent_of(const Context *context, Dim dim)
     return room > 0 ? (double)room : 1;
 }
 
-/* Bytes of the tiles that a block goes through again and again. */
+static double held_bytes(const Context *context, const AccessReport *at)
+{
+    const Value *value = at->op->n_results        ? at->op->results[0]
+                         : at->op->n_operands > 1 ? at->op->operands[at->op->n_operands - 1]
+                                                  : NULL;
+    double elements = value && value->type->kind == TYPE_ARRAY ? 1 : 0;
+    for (int axis = 0; elements > 0 && axis < value->type->rank; axis++) {
+        elements *= extent_of(context, value->type->dims[axis]);
+    }
+    return elements * (value ? dtype_bytes(value->type->dtype) : 0);
+}
+
+static double whole_bytes(const Context *context, const Value *tensor)
+{
+    double bytes = dtype_bytes(tensor->type->dtype);
+    for (int axis = 0; axis < tensor->type->rank; axis++) {
+        int64_t extent;
+        bytes *= context_dim(context, tensor->type->dims[axis], &extent) ? (double)extent : 0;
+    }
+    return bytes;
+}
+
+/* Bytes of the tiles that a block goes through again and again, each tensor's once. Where loops go
+ * through what there is once, only what many blocks read comes again. */
 static double tile_bytes(const Report *report, const LaunchReport *launch)
 {
     Context context = context_of(report->input->func, report->input->sizes);
+    bool once = launch->host.walked <= 1.1 * (launch->roofline.read + launch->roofline.written);
     double bytes = 0;
     for (size_t i = 0; i < launch->accesses.n; i++) {
         const AccessReport *at = &launch->accesses.items[i];
-        const Value *value = at->op->n_results        ? at->op->results[0]
-                             : at->op->n_operands > 1 ? at->op->operands[at->op->n_operands - 1]
-                                                      : NULL;
-        double elements = value && value->type->kind == TYPE_ARRAY ? 1 : 0;
-        for (int axis = 0; elements > 0 && axis < value->type->rank; axis++) {
-            elements *= extent_of(&context, value->type->dims[axis]);
+        if (once && at->moved <= 1.1 * whole_bytes(&context, at->value)) {
+            continue;
         }
-        bytes += elements * (value ? dtype_bytes(value->type->dtype) : 0);
+        double own = held_bytes(&context, at), before = 0;
+        for (size_t k = 0; k < i; k++) {
+            const AccessReport *other = &launch->accesses.items[k];
+            double its = other->value == at->value ? held_bytes(&context, other) : 0;
+            before = its > before ? its : before;
+        }
+        bytes += own > before ? own - before : 0;
     }
     return bytes;
 }

@@ -408,7 +408,7 @@ static void tally_launch(const Report *report, LaunchReport *launch)
     Walk walk = {.context = context_of(input->func, input->sizes),
                  .each = tally_op,
                  .user = &tally,
-                 .costly = input->brief || is_costly(launch),
+                 .costly = input->brief || input->sampled || is_costly(launch),
                  .warps = launch->warps,
                  .blocks = (double)(launch->blocks > 0 ? launch->blocks : 1)};
     walk_launch(&walk, launch->op);

@@ -46,7 +46,8 @@ typedef struct ReportInput {
     int source;           /* of func->diags */
     const char *schedule; /* with reasons */
     const char *variant;  /* what launches have that this code is for: "N % 8 == 0", "any size" */
-    bool brief;           /* for report_predict: shared memory is not counted */
+    bool brief;           /* for report_predict: shared memory is not counted, */
+    bool sampled;         /* or it is; few rounds of loops are looked at in any case */
     Listings listings;    /* passes, then LLVM, then assembly */
     struct {
         Assembled *items;

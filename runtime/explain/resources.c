@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/explain/resources.h"
 
+#include "ir/build.h"
+#include "ir/layout.h"
+
 /* ---- occupancy ---- */
 
 static int up(int n, int step)
@@ -8,12 +11,54 @@ static int up(int n, int step)
     return (n + step - 1) / step * step;
 }
 
+enum { BESIDE = 24, MOST_REGISTERS = 255 };
+
+typedef struct Held {
+    int largest, carried; /* registers of a thread: of a value; of what a loop hands on */
+} Held;
+
+static int registers_of(Type type)
+{
+    bool held = type->kind == TYPE_ARRAY && type->layout;
+    int words = held ? layout_registers(type->layout) * (dtype_bits(type->dtype) > 32 ? 2 : 1) : 0;
+    return held && dtype_bits(type->dtype) < 32 ? words * dtype_bits(type->dtype) / 32 : words;
+}
+
+static void see_held(Op *op, void *user)
+{
+    Held *held = user;
+    int carried = 0;
+    for (int i = 0; i < op->n_results; i++) {
+        int own = registers_of(op->results[i]->type);
+        held->largest = own > held->largest ? own : held->largest;
+        carried += op->kind == OP_FOR ? own : 0;
+    }
+    held->carried = carried > held->carried ? carried : held->carried;
+}
+
+/* Of a thread, before there is machine code: what it holds, as far as the blocks that a
+ * multiprocessor is to hold leave as many. */
+Registers registers_expected(const Report *report, const LaunchReport *launch)
+{
+    Held held = {0};
+    int blocks = launch->plan->blocks_per_unit > 0 ? launch->plan->blocks_per_unit : 1;
+    int room = report->target->registers / (blocks * launch->warps * report->target->warp);
+    block_walk(launch->op->regions[0], see_held, &held);
+    int wanted = BESIDE + held.carried + held.largest * (held.carried > 0 ? 3 : 2) / 2;
+    room = room < MOST_REGISTERS ? room : MOST_REGISTERS;
+    room -= room % (report->part->register_step > 0 ? report->part->register_step : 1);
+    return (Registers){wanted < room ? wanted : room, wanted > room ? wanted - room : 0};
+}
+
 /* Each scheduler has its share of the registers, and its warps share that. */
 static int blocks_by_registers(const Report *report, const LaunchReport *launch)
 {
     const Part *part = report->part;
     int most = part->unit_warps / part->schedulers;
-    int thread = launch->assembled ? launch->assembled->registers : 0;
+    bool expects = report->input->brief || report->input->sampled;
+    int thread = launch->assembled ? launch->assembled->registers
+                 : expects         ? registers_expected(report, launch).used
+                                   : 0;
     if (thread <= 0) {
         return part->unit_blocks;
     }

@@ -6,6 +6,11 @@
 #include "runtime/explain/report.h"
 
 void occupancy_make(const Report *report, LaunchReport *launch);
+/* Of a thread, guessed from what it holds: that it has, and that do not fit. */
+typedef struct Registers {
+    int used, spilled;
+} Registers;
+Registers registers_expected(const Report *report, const LaunchReport *launch);
 /* `sizes` by DimVar.id. */
 void roofline_make(const Report *report, const int64_t *sizes, LaunchReport *launch);
 /* product.c */
@@ -16,8 +21,21 @@ typedef struct Pipes {
     double cycles;                                     /* of all, with what blocks wait for */
     const char *limiter;
 } Pipes;
+/* Rounds of a loop within the one around it. */
+double rounds_of(const Report *report, const Op *loop);
 /* Of a launch without copies by the engine, whose accesses are counted. */
 Pipes pipes_of(const Report *report, const LaunchReport *launch);
+/* Of a block, without those that only copy. */
+int64_t warps_that_compute(const LaunchReport *launch);
+/* Cycles of products that depend on one another; 0: there are none (groups.c). */
+double groups_cycles(const Report *report, const LaunchReport *launch);
+/* Where warps multiply by themselves what they have computed from another product, they do one after
+ * the other: others of their scheduler fill that. `alone`: by pipes.c, which knows of none. */
+double chained_cycles(const Report *report, const LaunchReport *launch, double alone);
+/* Seconds of a launch of rounds of blocks that load, compute and store; `memory`: of its bytes, with
+ * as many on their way as may be. 0: it is not one of those, or nothing is known (course.c). */
+double course_seconds(const Report *report, const LaunchReport *launch, double clock,
+                      double memory);
 /* predict.c: seconds, and what takes most of them, of GPUs whose rates and sizes are known. */
 void predict_make(const Report *report, LaunchReport *launch);
 void advice_make(const Report *report, LaunchReport *launch);

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Products that depend on one another within a step, as in attention: warp groups multiply what
+ * they have computed from another product. What a step multiplies and what it computes overlap as
+ * far as there are groups that take turns, or products that run under the next step's work.
+ *
+ * Fitted to 83 schedules of causal attention on an H200 (tests/tune/recorded, model.py). */
+#include "runtime/explain/resources.h"
+
+#include "ir/build.h"
+#include "ir/rates.h"
+#include "ir/schedule.h"
+
+#include <math.h>
+
+enum { GROUP_ROWS = 64, GROUP_WARPS = 4, SCHEDULERS = 4 };
+
+/* Cycles: of a step, for barriers and what its waits expose; more with a ring of one slot; of a
+ * tile that begins and ends by itself. Instructions for each operation that is counted: casts,
+ * masks, shuffles. How far both overlap: 1 not at all. */
+static const double STEP = 130, ALONE = 760, TILE = 1250, EACH = 4;
+static const double UNDER = 4, TURNS = 2;
+
+static void see_roles(Op *op, void *user)
+{
+    const Op **roles = user;
+    *roles = op->kind == OP_ROLES ? op : *roles;
+}
+
+int64_t warps_that_compute(const LaunchReport *launch)
+{
+    const Op *roles = NULL;
+    block_walk(launch->op->regions[0], see_roles, &roles);
+    const Attr *warps = roles ? op_attr(roles, ATTR_WARPS) : NULL;
+    int64_t sum = 0;
+    for (int i = 1; warps && i < warps->n; i++) {
+        sum += warps->ints[i];
+    }
+    return sum > 0 ? sum : launch->warps;
+}
+
+static bool overlaps(const Report *report)
+{
+    const Schedule *schedule = report->input->func->schedule;
+    for (size_t i = 0; schedule && i < schedule->lines.n; i++) {
+        const Line *line = &schedule->lines.items[i];
+        if (text_same(line->key, "overlap") && line->used && line->word) {
+            return text_same(line->word, "on");
+        }
+    }
+    return false;
+}
+
+/* Of a step: products, and operations on elements. */
+typedef struct Step {
+    int products;
+    double ops;
+} Step;
+
+static double elements(Type type)
+{
+    double n = type->kind == TYPE_ARRAY ? 1 : 0;
+    for (int i = 0; n > 0 && i < type->rank; i++) {
+        n *= (double)poly_capacity(type->dims[i]);
+    }
+    return n;
+}
+
+/* The loop that has most products; of those alike the one that masks nothing. Others begin or end
+ * what it does. */
+static void see_loop(Op *op, void *user)
+{
+    Step *most = user, own = {0};
+    for (const Op *at = op->kind == OP_FOR ? op->regions[0]->first : NULL; at; at = at->next) {
+        own.products += at->kind == OP_DOT_ASYNC || at->kind == OP_DOT;
+        own.ops += op_has(at, TRAIT_ELEMENTWISE) ? elements(at->results[0]->type) : 0;
+        own.ops += at->kind == OP_REDUCE ? elements(at->operands[0]->type) : 0;
+    }
+    bool less = own.products == most->products && own.ops < most->ops;
+    *most = own.products > most->products || less ? own : *most;
+}
+
+double groups_cycles(const Report *report, const LaunchReport *launch)
+{
+    const ProductReport *p = &launch->product;
+    const Rates *rates = rates_of(report->target);
+    const Op *loop = p->op ? op_enclosing(p->op, OP_FOR) : NULL;
+    double flops = launch->roofline.matrix_flops, known = report->input->product_flops;
+    if (!rates || !loop || p->op->kind != OP_DOT_ASYNC || p->modelled || p->alike || p->m < 1) {
+        return 0;
+    }
+    Step body = {0};
+    block_walk(launch->op->regions[0], see_loop, &body);
+    /* Loops of persistent blocks end where their tiles say, which only the source tells. */
+    double scale = known > 0 && known < flops ? known / flops : 1;
+    int64_t groups = warps_that_compute(launch) / GROUP_WARPS,
+            rows = GROUP_ROWS * (groups > 0 ? groups : 1);
+    double whole = (double)((p->m + rows - 1) / rows * rows) / (double)p->m;
+    double depth = (double)op_attr(loop, ATTR_STEPS)->ints[0];
+    double step_flops = 2.0 * body.products * (double)p->m * (double)p->n_columns * depth;
+    double steps = scale * flops / step_flops / report->target->units;
+    double multiply = whole * step_flops / rates->product16;
+    double compute = whole * EACH * body.ops / rates->lanes;
+    double way = groups < 2 ? 1 : overlaps(report) ? UNDER : TURNS;
+    double step =
+        pow(pow(multiply, way) + pow(compute, way), 1 / way) + STEP + (p->slots > 1 ? 0 : ALONE);
+    double tiles = (double)p->tiles / report->target->units;
+    return steps * step + (launch->plan->persistent ? 0 : tiles * TILE);
+}
+
+double chained_cycles(const Report *report, const LaunchReport *launch, double alone)
+{
+    const ProductReport *p = &launch->product;
+    const Rates *rates = rates_of(report->target);
+    const Op *loop = p->op ? op_enclosing(p->op, OP_FOR) : NULL;
+    double flops = launch->roofline.matrix_flops;
+    if (!rates || !loop || p->op->kind != OP_DOT || p->alike || p->m < 1 || flops <= 0) {
+        return alone;
+    }
+    Step body = {0};
+    block_walk(launch->op->regions[0], see_loop, &body);
+    double depth = (double)op_attr(loop, ATTR_STEPS)->ints[0];
+    double step = 2.0 * body.products * (double)p->m * (double)p->n_columns * depth;
+    double compute = EACH * body.ops / rates->lanes * flops / step / report->target->units;
+    double resident = launch->occupancy.resident > 1 ? launch->occupancy.resident : 1;
+    double each = resident * (double)warps_that_compute(launch) / SCHEDULERS;
+    return (alone + compute) * (1 + 1 / each);
+}
