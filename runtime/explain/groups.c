@@ -50,10 +50,10 @@ static bool overlaps(const Report *report)
     return false;
 }
 
-/* Of a step: products, and operations on elements. */
+/* Of a step: products and what they multiply, and operations on elements. */
 typedef struct Step {
     int products;
-    double ops;
+    double flops, ops;
 } Step;
 
 static double elements(Type type)
@@ -79,48 +79,54 @@ static void see_loop(Op *op, void *user)
     *most = own.products > most->products || less ? own : *most;
 }
 
+/* The loop's step; false: there is no loop of such products, or the model knows better. */
+static bool step_of(const Report *report, const LaunchReport *launch, OpKind kind, Step *step)
+{
+    const ProductReport *p = &launch->product;
+    const Op *loop = p->op ? op_enclosing(p->op, OP_FOR) : NULL;
+    if (!rates_of(report->target) || !loop || p->op->kind != kind || p->modelled || p->alike ||
+        p->m < 1 || launch->roofline.matrix_flops <= 0) {
+        return false;
+    }
+    *step = (Step){0};
+    block_walk(launch->op->regions[0], see_loop, step);
+    step->flops = 2.0 * step->products * (double)p->m * (double)p->n_columns *
+                  (double)op_attr(loop, ATTR_STEPS)->ints[0];
+    return step->flops > 0;
+}
+
 double groups_cycles(const Report *report, const LaunchReport *launch)
 {
     const ProductReport *p = &launch->product;
     const Rates *rates = rates_of(report->target);
-    const Op *loop = p->op ? op_enclosing(p->op, OP_FOR) : NULL;
     double flops = launch->roofline.matrix_flops, known = report->input->product_flops;
-    if (!rates || !loop || p->op->kind != OP_DOT_ASYNC || p->modelled || p->alike || p->m < 1) {
+    Step body;
+    if (!step_of(report, launch, OP_DOT_ASYNC, &body)) {
         return 0;
     }
-    Step body = {0};
-    block_walk(launch->op->regions[0], see_loop, &body);
     /* Loops of persistent blocks end where their tiles say, which only the source tells. */
-    double scale = known > 0 && known < flops ? known / flops : 1;
-    int64_t groups = warps_that_compute(launch) / GROUP_WARPS,
-            rows = GROUP_ROWS * (groups > 0 ? groups : 1);
+    flops = known > 0 && known < flops ? known : flops;
+    int64_t groups = warps_that_compute(launch) / GROUP_WARPS;
+    int64_t rows = GROUP_ROWS * (groups > 0 ? groups : 1);
     double whole = (double)((p->m + rows - 1) / rows * rows) / (double)p->m;
-    double depth = (double)op_attr(loop, ATTR_STEPS)->ints[0];
-    double step_flops = 2.0 * body.products * (double)p->m * (double)p->n_columns * depth;
-    double steps = scale * flops / step_flops / report->target->units;
-    double multiply = whole * step_flops / rates->product16;
+    double multiply = whole * body.flops / rates->product16;
     double compute = whole * EACH * body.ops / rates->lanes;
     double way = groups < 2 ? 1 : overlaps(report) ? UNDER : TURNS;
     double step =
         pow(pow(multiply, way) + pow(compute, way), 1 / way) + STEP + (p->slots > 1 ? 0 : ALONE);
-    double tiles = (double)p->tiles / report->target->units;
-    return steps * step + (launch->plan->persistent ? 0 : tiles * TILE);
+    double tiles = launch->plan->persistent ? 0 : (double)p->tiles;
+    return (flops / body.flops * step + tiles * TILE) / report->target->units;
 }
 
 double chained_cycles(const Report *report, const LaunchReport *launch, double alone)
 {
-    const ProductReport *p = &launch->product;
     const Rates *rates = rates_of(report->target);
-    const Op *loop = p->op ? op_enclosing(p->op, OP_FOR) : NULL;
-    double flops = launch->roofline.matrix_flops;
-    if (!rates || !loop || p->op->kind != OP_DOT || p->alike || p->m < 1 || flops <= 0) {
+    Step body;
+    if (!step_of(report, launch, OP_DOT, &body)) {
         return alone;
     }
-    Step body = {0};
-    block_walk(launch->op->regions[0], see_loop, &body);
-    double depth = (double)op_attr(loop, ATTR_STEPS)->ints[0];
-    double step = 2.0 * body.products * (double)p->m * (double)p->n_columns * depth;
-    double compute = EACH * body.ops / rates->lanes * flops / step / report->target->units;
+    double steps = launch->roofline.matrix_flops / body.flops / report->target->units;
+    double compute = steps * EACH * body.ops / rates->lanes;
     double resident = launch->occupancy.resident > 1 ? launch->occupancy.resident : 1;
     double each = resident * (double)warps_that_compute(launch) / SCHEDULERS;
     return (alone + compute) * (1 + 1 / each);

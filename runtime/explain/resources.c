@@ -64,7 +64,8 @@ static int blocks_by_registers(const Report *report, const LaunchReport *launch)
     }
     int warp = up(thread, part->register_step) * report->target->warp;
     int warps = report->target->registers / part->schedulers / warp;
-    return (warps < most ? warps : most) * part->schedulers / launch->warps;
+    int blocks = (warps < most ? warps : most) * part->schedulers / launch->warps;
+    return blocks < 1 && !launch->assembled ? 1 : blocks; /* a guess refuses nothing */
 }
 
 static int blocks_by_shared(const Part *part, int bytes)

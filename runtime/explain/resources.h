@@ -29,11 +29,12 @@ Pipes pipes_of(const Report *report, const LaunchReport *launch);
 int64_t warps_that_compute(const LaunchReport *launch);
 /* Cycles of products that depend on one another; 0: there are none (groups.c). */
 double groups_cycles(const Report *report, const LaunchReport *launch);
-/* Where warps multiply by themselves what they have computed from another product, they do one after
- * the other: others of their scheduler fill that. `alone`: by pipes.c, which knows of none. */
+/* Where warps multiply by themselves what they have computed from another product, they do one
+ * after the other, and others of their scheduler fill that. `alone`: by pipes.c, which knows of
+ * no such waiting. */
 double chained_cycles(const Report *report, const LaunchReport *launch, double alone);
-/* Seconds of a launch of rounds of blocks that load, compute and store; `memory`: of its bytes, with
- * as many on their way as may be. 0: it is not one of those, or nothing is known (course.c). */
+/* Seconds of a launch of blocks that load, reduce and store; `memory`: of its bytes. 0: it is not
+ * one of those, or nothing is known (course.c). */
 double course_seconds(const Report *report, const LaunchReport *launch, double clock,
                       double memory);
 /* predict.c: seconds, and what takes most of them, of GPUs whose rates and sizes are known. */
