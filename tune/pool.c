@@ -109,6 +109,17 @@ const char *worker_words(Arena *arena, const Worker *worker)
     return words;
 }
 
+const char *worker_how(Arena *arena, Worker *worker)
+{
+    const char *said = worker_words(arena, worker);
+    int status = worker_end(worker);
+    const char *gap = *said ? ": " : "";
+    return WIFSIGNALED(status) ? arena_printf(arena, "the worker was ended by %s%s%s",
+                                              strsignal(WTERMSIG(status)), gap, said)
+                               : arena_printf(arena, "the worker ended with status %d%s%s",
+                                              WEXITSTATUS(status), gap, said);
+}
+
 bool worker_begin(pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -11,7 +11,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
 enum {
     STARTS_SECONDS = 120, /* until the arrays are there */
@@ -301,20 +300,9 @@ static void mark(Sweep *s, Device *device, TuneStatus status, const char *messag
     device->bad[device->at] = true;
 }
 
-static const char *how_ended(Arena *arena, Worker *worker)
-{
-    const char *said = worker_words(arena, worker);
-    int status = worker_end(worker);
-    const char *gap = *said ? ": " : "";
-    return WIFSIGNALED(status)
-               ? arena_printf(arena, "%s%s%s", strsignal(WTERMSIG(status)), gap, said)
-               : arena_printf(arena, "the worker ended with status %d%s%s", WEXITSTATUS(status),
-                              gap, said);
-}
-
 void device_gone(Sweep *s, Device *device, bool late)
 {
-    const char *how = how_ended(s->arena, &device->worker);
+    const char *how = worker_how(s->arena, &device->worker);
     if (device->step == DEVICE_STARTS || ++device->restarts > MOST_RESTARTS + (int)device->n) {
         device->step = DEVICE_GONE;
         sweep_failed(s, TESSERA_ENVIRONMENT, "%s cannot be measured on: %s", device->name,

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 
 enum { BOUND_SECONDS = 6, STARTS_SECONDS = 60, TIMES = 8 };
 static const double LEAST_SECONDS = 3; /* for a compilation */
@@ -187,23 +186,11 @@ void maker_line(Sweep *s, Maker *maker, char *line)
     rest(maker);
 }
 
-/* How a worker ended that nobody asked to. */
-static const char *how_ended(Arena *arena, Worker *worker)
-{
-    const char *said = worker_words(arena, worker);
-    int status = worker_end(worker);
-    const char *gap = *said ? ": " : "";
-    return WIFSIGNALED(status) ? arena_printf(arena, "the worker was ended by %s%s%s",
-                                              strsignal(WTERMSIG(status)), gap, said)
-                               : arena_printf(arena, "the worker ended with status %d%s%s",
-                                              WEXITSTATUS(status), gap, said);
-}
-
 void maker_gone(Sweep *s, Maker *maker, bool late)
 {
     JobKind job = maker->job;
     size_t candidate = maker->candidate;
-    const char *how = how_ended(s->arena, &maker->worker);
+    const char *how = worker_how(s->arena, &maker->worker);
     if (job == JOB_START) { /* it would not begin the next time, either */
         sweep_failed(s, TESSERA_ENVIRONMENT, "a worker that compiles does not begin: %s", how);
         return;
