@@ -321,12 +321,13 @@ static uint64_t code_digest(Arena *arena, const Text *ir)
     return digest(&code);
 }
 
-/* Has a GPU's launch a product that threads bring operands for? Then its accesses are counted. */
+/* Has a GPU's launch products that depend on one another, of which threads bring the operands? Then
+ * its accesses are counted, which takes ten times as long. */
 static bool multiplies_itself(const Report *report)
 {
     for (int i = 0; i < report->n_launches && report->part; i++) {
         const ProductReport *product = &report->launches[i].product;
-        if (product->op && product->op->kind == OP_DOT) {
+        if (product->op && product->op->kind == OP_DOT && product->n > 1 && !product->alike) {
             return true;
         }
     }
