@@ -45,14 +45,18 @@ def words(causal):
     return " causal" if causal else ""
 
 
-def forward(dtype, b, h, s, d, causal, goal=1.0):
-    q, k, v, o = (random(dtype, b, h, s, d) for _ in range(4))
+def forward(dtype, b, h, s, d, causal, length=None, goal=1.0):
+    """s queries of each head, and as many keys, or `length`."""
+    keys = length or s
+    q, o = random(dtype, b, h, s, d), random(dtype, b, h, s, d)
+    k, v = random(dtype, b, h, keys, d), random(dtype, b, h, keys, d)
     options = {"is_causal": causal, "scale": 1 / math.sqrt(d)}
     peers = libraries(q, k, v, **options)
-    return Workload("examples/attention", f"attention {dtype} {b}×{h}×{s}, d{d}{words(causal)}",
+    size = f"{s} to {keys}" if length else s
+    return Workload("examples/attention", f"attention {dtype} {b}×{h}×{size}, d{d}{words(causal)}",
                     {"T": dtype, "D": d, "causal": "true" if causal else "false"},
                     {"q": q, "k": k, "v": v, "scale": options["scale"]}, o,
-                    flops(b, h, s, s, d, causal), "TFLOP/s", peers,
+                    flops(b, h, s, keys, d, causal), "TFLOP/s", peers,
                     library(SDPBackend.FLASH_ATTENTION, q, k, v, **options), TOLERANCE[dtype],
                     {"cuDNN" if "cuDNN" in peers else "best": goal})
 
@@ -63,21 +67,23 @@ def logarithms(q, k, v, causal, scale):
     return found[0], found[1]
 
 
-def grouped(dtype, b, h, g, s, d, causal):
+def grouped(dtype, b, h, g, s, d, causal, length=None):
+    keys = length or s
     q, o = random(dtype, b, h, s, d), random(dtype, b, h, s, d)
-    k, v = random(dtype, b, g, s, d), random(dtype, b, g, s, d)
+    k, v = random(dtype, b, g, keys, d), random(dtype, b, g, keys, d)
     scale = 1 / math.sqrt(d)
+    size = f"{s} to {keys}" if length else s
 
     def reference():
         wide = [x.repeat_interleave(h // g, dim=1) for x in (k, v)]
         return dict(zip(("o", "lse"), logarithms(q, *wide, causal, scale), strict=True))
 
     return Workload("examples/attention_grouped",
-                    f"attention {dtype} {b}×{h}/{g}×{s}, d{d}{words(causal)}",
+                    f"attention {dtype} {b}×{h}/{g}×{size}, d{d}{words(causal)}",
                     {"T": dtype, "D": d, "causal": "true" if causal else "false"},
                     {"q": q, "k": k, "v": v, "scale": scale},
                     {"o": o, "lse": torch.empty(b, h, s, device="cuda")},
-                    flops(b, h, s, s, d, causal), "TFLOP/s",
+                    flops(b, h, s, keys, d, causal), "TFLOP/s",
                     libraries(q, k, v, is_causal=causal, scale=scale, enable_gqa=True), reference,
                     TOLERANCE[dtype], {"cuDNN": 1.0})
 
@@ -115,6 +121,52 @@ def decode(dtype, b, h, g, length, d):
                     f"attention {dtype} decode {b}×{h}/{g}, cache {length}, d{d}",
                     {"T": dtype, "D": d}, {"q": q, "k": k, "v": v, "scale": scale}, o, moved,
                     "TB/s", peers, reference, TOLERANCE[dtype], {"copy": 0.85})
+
+
+def window(dtype, b, h, s, d, reach):
+    """Of each query the latest `reach` keys."""
+    q, k, v, o = (random(dtype, b, h, s, d) for _ in range(4))
+    turned, scale = [x.transpose(1, 2) for x in (q, k, v)], 1 / math.sqrt(d)
+
+    def flash():
+        return torch.ops.aten._flash_attention_forward(*turned, None, None, s, s, 0.0, True, False,
+                                                       scale=scale, window_size_left=reach - 1,
+                                                       window_size_right=0)[0].transpose(1, 2)
+
+    pairs = sum(min(i + 1, reach) for i in range(s))
+    return Workload("examples/attention_window",
+                    f"attention {dtype} {b}×{h}×{s}, latest {reach}, d{d}", {"T": dtype, "D": d},
+                    {"q": q, "k": k, "v": v, "scale": scale, "W": reach}, o,
+                    4 * b * h * pairs * d, "TFLOP/s", offered({"FlashAttention-2": flash}), flash,
+                    TOLERANCE[dtype], {"best": 1.0})
+
+
+def paged(dtype, b, h, g, s, length, d, page):
+    """The latest s tokens of each sequence, against all of it in pages that lie anywhere; cuDNN
+    has it in one piece."""
+    pages = length // page
+    q, o = random(dtype, b, h, s, d), random(dtype, b, h, s, d)
+    k, v = random(dtype, b * pages, g, page, d), random(dtype, b * pages, g, page, d)
+    table = torch.randperm(b * pages, device="cuda").view(b, pages).to(torch.int32)
+    whole = [x[table.long()].transpose(1, 2).reshape(b, g, length, d) for x in (k, v)]
+    row = torch.arange(length, device="cuda")
+    hidden = row[None, :] > (row[-s:])[:, None]
+    scale = 1 / math.sqrt(d)
+    peers = libraries(q, *whole, scale=scale, enable_gqa=True) if s == 1 else {}
+
+    def reference():
+        wide = [x.repeat_interleave(h // g, dim=1).float() for x in whole]
+        scores = (q.float() @ wide[0].transpose(2, 3)) * scale
+        return torch.softmax(scores.masked_fill(hidden, float("-inf")), dim=3) @ wide[1]
+
+    moved = 2 * 2 * b * g * length * d
+    peers["copy"] = copy_peer(moved)
+    return Workload("examples/attention_paged",
+                    f"attention {dtype} paged {b}×{h}/{g}×{s}, cache {length}, d{d}",
+                    {"T": dtype, "D": d, "R": page},
+                    {"q": q, "k": k, "v": v, "table": table, "scale": scale,
+                     "length": torch.full((b,), length, device="cuda")}, o, moved, "TB/s", peers,
+                    reference, TOLERANCE[dtype], {"copy": 0.85})
 
 
 def gradients(backend, tensors, g, deterministic, **options):
@@ -169,3 +221,26 @@ SUITE = {
     "attention-backward-full": named(backward, "bf16", 4, 32, 4096, 128, False),
     "attention-backward-d64": named(backward, "bf16", 4, 32, 4096, 64, True),
 }
+
+# Rows between those: a batch of 16384 tokens in sequences of many lengths, few heads, few queries.
+WIDE = {
+    **{f"attention-wide-{s}-d{d}{'-causal' if causal else ''}":
+       named(forward, "bf16", max(1, 16384 // s), 2048 // d, s, d, causal)
+       for d in (64, 128) for causal in (False, True) for s in (64, 128, 200, 500, 1000, 2000, 8192)},
+    **{f"attention-heads-{h}x{s}{'-causal' if causal else ''}":
+       named(forward, "bf16", 1, h, s, 128, causal)
+       for h, s in ((8, 512), (8, 2048), (4, 4096), (1, 8192)) for causal in (False, True)},
+    **{f"attention-queries-{b}x{h}x{s}": named(forward, "bf16", b, h, s, 128, False, 8192)
+       for b, h in ((8, 32), (1, 16)) for s in (1, 4, 16, 64)},
+    "attention-grouped-512": named(grouped, "bf16", 4, 32, 8, 512, 128, False, 4096),
+    "attention-grouped-16": named(grouped, "bf16", 16, 32, 8, 16, 128, False, 8192),
+    "attention-window-4096": named(window, "bf16", 1, 32, 16384, 128, 4096),
+    "attention-window-300": named(window, "bf16", 4, 32, 4096, 128, 300),
+    "attention-packed-d64": named(packed, "bf16", LENGTHS, 16, 64),
+    "attention-packed-short": named(packed, "bf16", [64 + i for i in range(128)], 16, 128),
+    "attention-paged": named(paged, "bf16", 16, 32, 8, 1, 8192, 128, 64),
+    "attention-paged-64": named(paged, "bf16", 4, 32, 8, 64, 8192, 128, 128),
+    **{f"attention-decode-{b}x{length}": named(decode, "bf16", b, 32, 8, length, 128)
+       for b, length in ((1, 4096), (1, 131072), (64, 1000))},
+}
+SUITE |= WIDE
