@@ -9,6 +9,9 @@
  *     yield acc                              settle s; … f …; settle a; yield f(s, a)
  *                                          last: acc = dot_async p, v[last], c
  *
+ * Loops that go on from one another by whole steps, as `peel` leaves them, are one: the first step
+ * of the later one, too, runs over the last product of the earlier one.
+ *
  * This is the software pipeline of FlashAttention-3 (Shah et al. 2024, section 3.2), for any loop
  * of that shape: the first product needs nothing that the loop carries but ring positions, and the
  * second one's result goes to the next step only. With `turns on`, of several warp groups each
@@ -18,7 +21,10 @@
 #include "ir/schedule.h"
 #include "passes/pass.h"
 
-enum { GROUP_WARPS = 4 };
+enum {
+    GROUP_WARPS = 4,
+    MOST_CHAIN = 3, /* loops that peel makes of one */
+};
 
 typedef struct Overlap {
     Func *func;
@@ -26,9 +32,10 @@ typedef struct Overlap {
     Block *body;
     Op *first, *first_settle, *second, *second_settle;
     Op *wait, *arrive; /* of the second product's ring */
-    Op *repair;  /* what overwrites the padding of its tile, between the wait and it; NULL: none */
-    bool turns;  /* the warp groups take turns */
-    int carried; /* which carried value is the second product's result */
+    Op *repair;   /* what overwrites the padding of its tile, between the wait and it; NULL: none */
+    bool turns;   /* the warp groups take turns */
+    Value *begin; /* of the first loop that this one goes on from: where all steps start */
+    int carried;  /* which carried value is the second product's result */
     Value *tile, *onto; /* its left operand and accumulator */
 } Overlap;
 
@@ -263,15 +270,24 @@ static void build_yields(Overlap *o, Builder *b, CloneMap *map)
     build_yield(b, n + 1, values);
 }
 
-/* Step 0: everything but the second product. */
-static Op *build_start(Overlap *o, Builder *b, Value *hi)
+/* What step 0 starts from: what the loop does, and no tile yet; or the loop before it. */
+static Value *const *start_values(const Overlap *o, Builder *b, const Op *before)
 {
     int n = for_carried(o->loop);
     Value **inits = ARENA_ARRAY(o->func->arena, Value *, n + 1);
     for (int i = 0; i < n; i++) {
         inits[i] = o->loop->operands[2 + i];
     }
-    inits[n] = build_float(b, fixed_type(o), 0);
+    inits[n] = before ? NULL : build_float(b, fixed_type(o), 0);
+    return before ? before->results : inits;
+}
+
+/* Step 0: everything but the second product. Of a loop that goes on from another one, none if that
+ * had any. */
+static Op *build_start(Overlap *o, Builder *b, Value *second, const Op *before)
+{
+    Value *hi = build_binary(b, OP_MIN, second, for_hi(o->loop));
+    Value *const *inits = start_values(o, b, before);
     CloneMap map = clone_map_new(o->func);
     Op *loop = build_loop(o, b, for_lo(o->loop), hi, inits, &map);
     Builder in = build_at_end(o->func, loop->regions[0]);
@@ -363,7 +379,7 @@ static Op *build_rest(Overlap *o, Builder *b, Value *lo, const Op *start)
 /* Where the last step starts; where the loop ends, if there is none. */
 static Value *last_start(Overlap *o, Builder *b, Value *hi)
 {
-    Value *step = build_i64(b, step_of(o->loop)), *lo = for_lo(o->loop);
+    Value *step = build_i64(b, step_of(o->loop)), *lo = o->begin;
     Value *before = build_binary(b, OP_SUB, build_binary(b, OP_SUB, hi, lo), build_i64(b, 1));
     Value *steps = build_binary(b, OP_MUL, build_binary(b, OP_DIV, before, step), step);
     return build_binary(b, OP_MAX, lo, build_binary(b, OP_ADD, lo, steps));
@@ -393,18 +409,72 @@ static Value *build_end(Overlap *o, Builder *b, const Op *rest)
     return loop->results[0];
 }
 
-static void overlap_loop(Overlap *o)
+/* The steps of one loop, all but the last second product. */
+static Op *overlap_loop(Overlap *o, const Op *before)
 {
     Builder b = build_before(o->func, o->loop);
-    Value *second = build_binary(&b, OP_ADD, for_lo(o->loop), build_i64(&b, step_of(o->loop)));
-    Value *hi = build_binary(&b, OP_MIN, second, for_hi(o->loop));
-    Op *start = build_start(o, &b, hi);
-    Op *rest = build_rest(o, &b, second, start);
-    Value *acc = build_end(o, &b, rest);
-    for (int i = 0; i < o->loop->n_results; i++) {
-        func_replace_uses(o->func, o->loop->results[i], i == o->carried ? acc : rest->results[i]);
+    Value *second = build_binary(&b, OP_ADD, o->begin, build_i64(&b, step_of(o->loop)));
+    Op *start = build_start(o, &b, second, before);
+    Value *lo = before ? build_binary(&b, OP_MAX, for_lo(o->loop), second) : second;
+    return build_rest(o, &b, lo, start);
+}
+
+static void overlap_chain(Overlap *chain, int n)
+{
+    Op *rest = NULL;
+    for (int i = 0; i < n; i++) {
+        chain[i].begin = for_lo(chain[0].loop);
+        rest = overlap_loop(&chain[i], rest);
     }
-    op_remove(o->loop);
+    Overlap *last = &chain[n - 1];
+    Builder b = build_before(last->func, last->loop);
+    Value *acc = build_end(last, &b, rest);
+    for (int i = 0; i < last->loop->n_results; i++) {
+        func_replace_uses(last->func, last->loop->results[i],
+                          i == last->carried ? acc : rest->results[i]);
+    }
+    for (int i = n - 1; i >= 0; i--) {
+        op_remove(chain[i].loop);
+    }
+}
+
+/* ---- loops that go on from one another ---- */
+
+/* The loop whose full steps end where this one begins, with all that it carries, which nobody else
+ * reads; or NULL. */
+static Op *loop_before(const Func *func, const Op *loop)
+{
+    int n = for_carried(loop);
+    Op *before = n > 0 ? loop->operands[2]->def : NULL;
+    bool is = before && before->kind == OP_FOR && before->parent == loop->parent &&
+              op_int(before, ATTR_FULL, 0) && for_carried(before) == n &&
+              for_hi(before) == for_lo(loop) && step_of(before) == step_of(loop) &&
+              op_attr(before, ATTR_DIMS)->dims[0] == op_attr(loop, ATTR_DIMS)->dims[0];
+    for (int i = 0; i < n && is; i++) {
+        is = loop->operands[2 + i] == before->results[i] &&
+             value_count_uses(func, before->results[i]) == 1;
+    }
+    return is ? before : NULL;
+}
+
+static Op *loop_after(const Func *func, const Op *loop)
+{
+    for (Op *op = loop->next; op; op = op->next) {
+        if (op->kind == OP_FOR && loop_before(func, op) == loop) {
+            return op;
+        }
+    }
+    return NULL;
+}
+
+/* The same products of the same rings, at the same carried positions. */
+static bool goes_on(const Overlap *o, const Overlap *before)
+{
+    return before->carried == o->carried && before->wait->operands[0] == o->wait->operands[0] &&
+           before->wait->operands[1]->index == o->wait->operands[1]->index &&
+           before->arrive->operands[0] == o->arrive->operands[0] &&
+           op_access_nth(before->second, 1).memory == op_access_nth(o->second, 1).memory &&
+           fixed_type(before) == fixed_type(o);
 }
 
 /* On an H200 turns gain 7 % with three groups, whose products fill the unit while the others'
@@ -428,22 +498,44 @@ static bool choose_turns(const Overlap *o)
                      "on");
 }
 
+static bool find_shape(Overlap *o, Func *func, Op *loop)
+{
+    *o = (Overlap){.func = func, .loop = loop, .body = loop->regions[0]};
+    return matches(o);
+}
+
+/* Does the loop after this one take it along? */
+static bool is_taken_along(Func *func, const Overlap *o)
+{
+    Op *after = loop_after(func, o->loop);
+    Overlap next;
+    return after && find_shape(&next, func, after) && goes_on(&next, o);
+}
+
+/* Of loops that go on from one another, the last one takes all. */
 static void try_loop(Op *op, void *user)
 {
     Func *func = user;
-    Overlap o = {.func = func, .loop = op};
-    if (op->kind != OP_FOR) {
+    Overlap chain[MOST_CHAIN];
+    int first = MOST_CHAIN - 1;
+    if (op->kind != OP_FOR || !find_shape(&chain[first], func, op) ||
+        is_taken_along(func, &chain[first]) ||
+        !text_same(schedule_word(func, "overlap", "", "on",
+                                 "the second product of a step runs under the next step's "
+                                 "element-wise work"),
+                   "on")) {
         return;
     }
-    o.body = op->regions[0];
-    if (matches(&o) &&
-        text_same(schedule_word(func, "overlap", "", "on",
-                                "the second product of a step runs under the next step's "
-                                "element-wise work"),
-                  "on")) {
-        o.turns = choose_turns(&o);
-        overlap_loop(&o);
+    Op *before = loop_before(func, op);
+    while (before && first > 0 && find_shape(&chain[first - 1], func, before) &&
+           goes_on(&chain[first], &chain[first - 1])) {
+        before = loop_before(func, before);
+        first--;
     }
+    for (int i = first; i < MOST_CHAIN; i++) {
+        chain[i].turns = choose_turns(&chain[i]);
+    }
+    overlap_chain(chain + first, MOST_CHAIN - first);
 }
 
 void pass_opt_overlap(Func *func)
