@@ -115,6 +115,7 @@ void stage_streams(Stager *s);
 /* Chooses slots, makes buffers and barriers at the launch's start. */
 void stage_rings(Stager *s, Builder *at);
 /* Slots of all rings that fit beside `more` bytes of other buffers. */
+int64_t stage_room(const Stager *s); /* shared memory of a block, in bytes */
 int64_t stage_slots_beside(const Stager *s, int64_t more);
 /* Of the producer and the consumer. */
 typedef struct RoleShares {

@@ -21,10 +21,9 @@ enum {
     MOST_SLOTS = 2,
     MOST_WALKED = 8, /* tiles: the first one's way is an eighth of what is waited for */
     LEAST_ROUNDS = 3,
-    RESERVED_BYTES = 1024, /* of a multiprocessor's shared memory, for each block */
-    LEFT_BYTES = 4096,     /* for reductions and barriers */
-    THREAD_BESIDE = 40,    /* registers */
-    RUN_BYTES = 128,       /* a line: tiles of half a line come slower than threads load them */
+    LEFT_BYTES = 4096,  /* for reductions and barriers */
+    THREAD_BESIDE = 40, /* registers */
+    RUN_BYTES = 128,    /* a line: tiles of half a line come slower than threads load them */
 };
 
 /* Ops that roles may do: they meet by the role's own barriers alone. */
@@ -114,8 +113,7 @@ static void fit_blocks(Stager *s)
 /* Bytes that each of a multiprocessor's blocks may have beside what it has in any case. */
 static int64_t room_of_block(const Stager *s)
 {
-    int64_t blocks = op_int(s->launch, ATTR_BLOCKS, 1);
-    return (s->func->target->shared_bytes + RESERVED_BYTES) / blocks - RESERVED_BYTES - LEFT_BYTES;
+    return stage_room(s) - LEFT_BYTES;
 }
 
 /* Tiles of the grid for each cluster that the device holds at once; sizes that are not known may be

@@ -13,6 +13,7 @@ enum {
     MOST_AHEAD = 160 * 1024, /* bytes, of smaller slots */
     SCRATCH_BYTES = 4096,    /* left for reductions across warps and barriers */
     BARRIER_BYTES = 1024,    /* of it, where nothing crosses warps */
+    RESERVED_BYTES = 1024,   /* of a multiprocessor's shared memory, for each block */
     LEAST_RUN = 3,           /* slots that rings keep beside a second slot of what is loaded once */
 };
 
@@ -166,12 +167,19 @@ static void measure(const Stager *s, int64_t *once, int64_t *each)
     }
 }
 
+/* Of a multiprocessor's blocks, each has its share. */
+int64_t stage_room(const Stager *s)
+{
+    int64_t all = s->func->target->shared_bytes + RESERVED_BYTES;
+    return all / op_int(s->launch, ATTR_BLOCKS, 1) - RESERVED_BYTES;
+}
+
 int64_t stage_slots_beside(const Stager *s, int64_t more)
 {
     int64_t once, each;
     measure(s, &once, &each);
     int64_t beside = s->func->fit.beside ? s->func->fit.beside : SCRATCH_BYTES;
-    int64_t room = s->func->target->shared_bytes - beside - once - more;
+    int64_t room = stage_room(s) - beside - once - more;
     return room < 0 ? 0 : each ? room / each : 1;
 }
 
@@ -187,7 +195,7 @@ static int64_t slots_of_tiles(const Stager *s, int64_t slots)
         tiles += first ? s->streams[i].bytes : 0;
     }
     int64_t beside = s->func->fit.beside ? s->func->fit.beside : BARRIER_BYTES;
-    bool fits = once + tiles + slots * each + beside <= s->func->target->shared_bytes;
+    bool fits = once + tiles + slots * each + beside <= stage_room(s);
     return s->persistent && s->teams <= 1 && each && tiles && fits ? 2 : 1;
 }
 

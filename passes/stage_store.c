@@ -186,7 +186,7 @@ static bool has_room(const Stager *s, int64_t bytes)
     if (s->teams > 1) {
         return bytes && stage_slots_beside(s, bytes * s->teams) >= LEAST_SLOTS;
     }
-    return bytes && s->shared_bytes + bytes <= s->func->target->shared_bytes / 3;
+    return bytes && s->shared_bytes + bytes <= stage_room(s) / 3;
 }
 
 void stage_stores(Stager *s, Block *block, Builder *at)

@@ -6,6 +6,7 @@
 enum {
     LOOPS_ALONE = 4,         /* steps of loops shrink by up to this before those of grids do */
     SHARED_SLACK = 4096,     /* of shared memory, for reductions and barriers */
+    RESERVED_BYTES = 1024,   /* of a multiprocessor's, for each block */
     LEAST_STEP = 16,         /* unless it turns out that not even that fits */
     MOST_SHRINK = 64,        /* of the source's steps, before it is known what does not fit */
     THREAD_RANKED = 8,       /* elements that are ranked where no table says their places: digits,
@@ -18,6 +19,9 @@ enum {
     GROUP_WARPS = 4,         /* that multiply 64 rows together */
     GROUP_ROWS = 64,
     THIRD_HELD_BYTES = 520, /* of THREAD_HELD_BYTES, where three groups share the registers */
+    SINGLE_HELD_BYTES =
+        960,             /* of a group alone, less a byte for each element a head: 256 spill beside
+                                80 keys, not beside 64 */
     THIRD_GAIN = 1200,   /* over the depth of scores: % that a third group gains at the same steps,
                           measured on an H200 with 64, 80, 96 and 128 */
     THIRD_LEAST = 3,     /* % that it must save */
@@ -42,6 +46,7 @@ typedef struct Steps {
     bool wgmma, any_dot, loops_first, ranks, looks_up;
     bool even;       /* loops of few steps take such as leave little of the last one unused */
     bool third;      /* three groups of warps multiply, where the source's rows are two's */
+    bool single;     /* one group does */
     int64_t columns; /* at most of a loop's step then */
     int n_dots;
     int64_t depth;    /* of products whose left operand is loaded */
@@ -203,6 +208,14 @@ static int64_t third_step(const Steps *steps, const Op *op, int64_t written)
     return written == 2 * GROUP_ROWS ? 3 * GROUP_ROWS : written;
 }
 
+static int64_t single_step(const Steps *steps, const Op *op, int64_t written)
+{
+    if (op->kind == OP_FOR) {
+        return smaller(written, steps->columns);
+    }
+    return written == 2 * GROUP_ROWS ? GROUP_ROWS : written;
+}
+
 static int times_smaller(const Func *func)
 {
     return func->fit.smaller + func->fit.plain;
@@ -218,6 +231,7 @@ static int64_t source_step(const Steps *steps, const Op *op, const Value *arg, i
     int64_t base = written > 0 ? written : 128;
     int64_t source = base;
     base = steps->third ? third_step(steps, op, base) : base;
+    base = steps->single ? single_step(steps, op, base) : base;
     int64_t even = extent > 0 && !exact ? even_step(base, extent) : base;
     int64_t least = smaller(base, larger(1, LEAST_STEP >> times_smaller(func)));
     int64_t derived = exact ? base : larger(least, base / shrink);
@@ -228,9 +242,14 @@ static int64_t source_step(const Steps *steps, const Op *op, const Value *arg, i
     const char *why = shrink == 1 ? "as the source says"
                                   : "the source's, halved until a block has room for the products' "
                                     "tiles";
-    if (base != source) {
+    if (base < source && op->kind != OP_FOR) {
+        why = "one warp group of 64 rows: the device holds as many tiles at once as there are, or "
+              "larger ones would be as many";
+    } else if (base != source) {
         why =
-            op->kind == OP_FOR
+            op->kind == OP_FOR && steps->single
+                ? "fewer than the source says: the blocks of a multiprocessor share its memory"
+            : op->kind == OP_FOR
                 ? "fewer than the source says: three warp groups share the registers"
                 : "three warp groups of 64 rows: one's work on elements hides under two's products";
     }
@@ -293,19 +312,29 @@ static void save_steps(Op *op, void *user)
     }
 }
 
+/* Of products of warp groups, one unless the user says so. */
+static int64_t given_blocks(Func *func)
+{
+    const Line *line = func->target->roles ? schedule_given(func, "blocks", "") : NULL;
+    return line && line->number > 1 ? line->number : 1;
+}
+
 /* A matrix unit's tiles: two slots of what loops bring, and registers for accumulators. A result
  * may leave through the buffer of an operand that was loaded once (stage_store.c). */
-static bool unit_steps_fit(const Func *func, const Steps *steps)
+static bool unit_steps_fit(Func *func, const Steps *steps)
 {
     int64_t groups = steps->third ? 3 : larger(1, smaller(2, steps->rows / GROUP_ROWS));
     int64_t threads = groups * GROUP_WARPS * func->target->warp;
     int64_t held = steps->third ? THIRD_HELD_BYTES : THREAD_HELD_BYTES;
-    return steps->once + steps->stored - steps->lent + 2 * steps->walked + SHARED_SLACK <=
-               func->target->shared_bytes &&
+    held = steps->single ? smaller(held, SINGLE_HELD_BYTES - steps->depth) : held;
+    int64_t room = (func->target->shared_bytes + RESERVED_BYTES) / given_blocks(func);
+    return steps->once + steps->stored - steps->lent + 2 * steps->walked + SHARED_SLACK +
+                   RESERVED_BYTES <=
+               room &&
            steps->held + steps->operand <= threads * held;
 }
 
-static bool steps_fit(const Func *func, const Steps *steps)
+static bool steps_fit(Func *func, const Steps *steps)
 {
     if (!is_gpu(func) || !steps->any_dot) {
         return true;
@@ -355,7 +384,7 @@ static void try_steps(Func *func, Op *parallel, const Saved *saved, int64_t shri
     walk_group(parallel, measure_op, steps);
 }
 
-/* ---- a third warp group ---- */
+/* ---- one warp group, or a third ---- */
 
 /* The one axis of the grid that is taken in steps; NULL: none, or several. */
 static const Value *stepped_axis(const Op *parallel)
@@ -375,7 +404,7 @@ static const Value *stepped_axis(const Op *parallel)
 
 /* Two products in a loop, of which the second one's left operand is made of the first one's result:
  * the work between them is what other groups' products hide. */
-static bool may_have_third(Func *func, const Op *parallel, const Steps *steps)
+static bool is_made_of_scores(Func *func, const Op *parallel, const Steps *steps)
 {
     const Value *axis = stepped_axis(parallel);
     return axis && func->target->roles && steps->wgmma && steps->n_dots == 2 &&
@@ -425,6 +454,32 @@ static double count_tiles(const Op *parallel, int64_t rows)
     return tiles;
 }
 
+/* One group of 64 rows where two would be waves of no less tiles, each of which takes longer: few
+ * queries of each head, or few heads. */
+static bool choose_single(Func *func, Op *parallel, const Saved *saved, Steps *steps)
+{
+    double units = func->target->units;
+    double one = count_tiles(parallel, GROUP_ROWS), two = count_tiles(parallel, 2 * GROUP_ROWS);
+    bool as_few = one > 0 && (one <= two || one <= units);
+    if (!as_few || !is_made_of_scores(func, parallel, steps)) {
+        return false;
+    }
+    Widest walk = widest_walk(parallel);
+    for (int64_t most = walk.columns; most >= LEAST_COLUMNS; most -= UNIT_COLUMNS) {
+        Steps single = {.func = func, .shrink = 1, .loops_first = true, .even = true};
+        restore_steps(saved);
+        single.single = true;
+        single.columns = most;
+        walk_group(parallel, set_steps, &single);
+        walk_group(parallel, measure_op, &single);
+        if (steps_fit(func, &single)) {
+            *steps = single;
+            return true;
+        }
+    }
+    return false;
+}
+
 /* What the grid's waves take with the steps as they are, relatively; where it is not known how many
  * there are, what an element of a row takes. */
 static double grid_time(const Func *func, const Op *parallel, const Steps *steps)
@@ -452,7 +507,7 @@ static bool choose_third(Func *func, Op *parallel, const Saved *saved, Steps *st
 {
     Widest walk = widest_walk(parallel);
     int64_t columns = smaller(THIRD_COLUMNS, walk.columns);
-    if (columns == 0 || !begins_at_zero(walk.loop) || !may_have_third(func, parallel, steps)) {
+    if (columns == 0 || !begins_at_zero(walk.loop) || !is_made_of_scores(func, parallel, steps)) {
         return false;
     }
     double two = grid_time(func, parallel, steps);
@@ -485,7 +540,8 @@ static void choose_steps(Func *func, Op *parallel, Steps *steps)
     if (steps->wgmma && !times_smaller(func)) {
         try_steps(func, parallel, &saved, 1, true, steps);
         bool fits = steps_fit(func, steps);
-        if (fits && choose_third(func, parallel, &saved, steps)) {
+        if (choose_single(func, parallel, &saved, steps) ||
+            (fits && choose_third(func, parallel, &saved, steps))) {
             return;
         }
         try_steps(func, parallel, &saved, 1, true, steps);
@@ -514,4 +570,8 @@ void tile_choose_source(Func *func, Op *parallel)
                                    "a thread holds its share of the tiles");
     }
     op_set_ints(func, parallel, ATTR_WARPS, 1, &warps);
+    if (is_gpu(func) && steps.wgmma && given_blocks(func) > 1) {
+        int64_t blocks = tile_checked_blocks(func, 0, warps * func->target->warp);
+        op_set_int(func, parallel, ATTR_BLOCKS, blocks);
+    }
 }
