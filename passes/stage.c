@@ -357,39 +357,6 @@ bool stage_varies(const Value *value, int depth)
     return found;
 }
 
-/* A share of the axis: from anywhere, as far as every other one, except at the axis' end. */
-static bool is_share(const Op *loop)
-{
-    const Op *end = for_hi(loop)->def,
-             *add = end && end->kind == OP_MIN ? end->operands[0]->def : NULL;
-    return add && add->kind == OP_ADD && add->operands[0] == for_lo(loop) &&
-           !stage_varies(add->operands[1], 0) && !stage_varies(end->operands[1], 0);
-}
-
-static bool bounds_are_even(const Op *op)
-{
-    return op->kind != OP_FOR || is_share(op) ||
-           (!stage_varies(for_lo(op), 0) && !stage_varies(for_hi(op), 0));
-}
-
-static void note_uneven(Op *op, void *user)
-{
-    bool *even = user;
-    *even = *even && bounds_are_even(op);
-}
-
-/* Where the work of a tile grows along an axis, as under a causal mask, the long ones go first:
- * what is left to fill the end with is short. */
-static void choose_order(Stager *s)
-{
-    s->even = true;
-    block_walk(s->body, note_uneven, &s->even);
-    if (!s->even && schedule_number(s->func, "raster", "descending", 1,
-                                    "later tiles cost more: the long ones go first")) {
-        op_set_int(s->func, s->launch, ATTR_DESCENDING, 1);
-    }
-}
-
 /* ---- products ---- */
 
 typedef struct DotList {
@@ -490,7 +457,7 @@ static void stage_launch(Func *func, Op *launch)
         block_walk(s.body, gather_view, &s);
         return;
     }
-    choose_order(&s);
+    stage_order(&s);
     Way way = choose_way(&s);
     s.roles = way == WAY_BULK;
     if (!s.roles) {

@@ -94,6 +94,8 @@ Value *shared_tile(Stager *s, Builder *at, DType dtype, int64_t slots, int64_t r
 
 /* Does it depend on which tile this is? (`depth`: 0.) */
 bool stage_varies(const Value *value, int depth);
+/* Do all tiles cost the same? If not, which ones go first? */
+void stage_order(Stager *s);
 /* Teams of the consumer's warps: what the launch asks for, if its statements allow it; 1: none. */
 int stage_teams(Stager *s);
 /* i32, before the team's loop: steps of all tiles before this one. */
