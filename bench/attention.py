@@ -226,7 +226,8 @@ SUITE = {
 WIDE = {
     **{f"attention-wide-{s}-d{d}{'-causal' if causal else ''}":
        named(forward, "bf16", max(1, 16384 // s), 2048 // d, s, d, causal)
-       for d in (64, 128) for causal in (False, True) for s in (64, 128, 200, 500, 1000, 2000, 8192)},
+       for d in (64, 128) for causal in (False, True)
+       for s in (64, 128, 200, 500, 1000, 2000, 8192)},
     **{f"attention-heads-{h}x{s}{'-causal' if causal else ''}":
        named(forward, "bf16", 1, h, s, 128, causal)
        for h, s in ((8, 512), (8, 2048), (4, 4096), (1, 8192)) for causal in (False, True)},
