@@ -79,6 +79,7 @@ typedef struct Stager {
     Value *number;        /* i32: how many of the block\'s tiles come before a team\'s, or NULL */
     int64_t together;     /* blocks that run together, to bring what they share once; 0, 1: none */
     bool even;            /* all tiles cost the same */
+    bool paired;          /* each costs more than the one before: blocks walk long and short ones */
     int64_t shared_bytes; /* promised so far */
     struct {
         Op *store; /* goes through the buffer of the operand */

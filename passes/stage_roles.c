@@ -350,11 +350,14 @@ static void consume_streams(Stager *s, Positions *positions)
 
 static bool choose_persistent(Stager *s)
 {
-    bool even = s->even;
+    bool even = s->even || s->paired;
     const char *on =
         schedule_word(s->func, "persistent", "", even ? "on" : "off", "%s",
-                      even ? "all tiles cost the same: copies for the next run under this one's end"
-                           : "tiles differ in cost: the device hands them out as blocks end");
+                      s->paired ? "a long tile and a short one in turn: copies for the next run "
+                                  "under this one's end"
+                      : even ? "all tiles cost the same: copies for the next run under this one's "
+                               "end"
+                             : "tiles differ in cost: the device hands them out as blocks end");
     return text_same(on, "on");
 }
 
