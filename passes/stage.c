@@ -437,9 +437,7 @@ static void find_operands(Stager *s)
 {
     s->n = 0;
     block_walk(s->body, find_dots, s);
-    if (!s->group || one_product(s)) {
-        find_beside(s);
-    }
+    find_beside(s);
 }
 
 static void stage_launch(Func *func, Op *launch)
