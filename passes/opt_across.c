@@ -24,7 +24,11 @@
 #include "ir/unit.h"
 #include "passes/pass.h"
 
-enum { MOST_ARRIVES = 8, LEAST_SLOTS = 2 };
+enum {
+    MOST_ARRIVES = 8,
+    LEAST_SLOTS = 2,
+    SPARE_REGISTERS = 16, /* of a thread, for addresses: with 8 an assembler lets no product fly */
+};
 
 typedef struct Across {
     Func *func;
@@ -161,6 +165,43 @@ static bool has_shape(Across *a)
            !op_int(a->loop, ATTR_ONCE, 0) && find_settles(a) && ends_behind(a) && goes_on(a);
 }
 
+/* ---- registers ---- */
+
+static int64_t bytes_of(const Value *value)
+{
+    int64_t n = dtype_bytes(value->type->dtype);
+    for (int i = 0; i < value->type->rank; i++) {
+        n *= poly_capacity(value->type->dims[i]);
+    }
+    return n;
+}
+
+/* Sums that the loop carries, what the last product reads from registers, and what the first ones
+ * come to: all of it is held at once. */
+static bool has_room(const Across *a)
+{
+    const Op *roles = op_enclosing(a->loop, OP_ROLES);
+    const Attr *warps = roles ? op_attr(roles, ATTR_WARPS) : NULL;
+    const Attr *registers = roles ? op_attr(roles, ATTR_REGISTERS) : NULL;
+    if (!warps || !registers) {
+        return false;
+    }
+    int64_t held = 0;
+    for (int i = 1; i < a->body->n_args; i++) {
+        const Value *arg = a->body->args[i];
+        held += arg->type->kind == TYPE_ARRAY && arg->type->rank > 1 ? bytes_of(arg) : 0;
+    }
+    const Value *left = op_access_nth(a->dot, 0).memory;
+    held += type_is_memory(left->type) ? 0 : bytes_of(left);
+    for (const Op *op = a->body->first; op != a->first; op = op->next) {
+        held += op->kind == OP_DOT_ASYNC ? bytes_of(op->results[0]) : 0;
+    }
+    const Attr *teams = op_attr(roles, ATTR_TEAMS);
+    int last = warps->n - 1; /* the consumer */
+    int64_t threads = warps->ints[last] * a->func->target->warp / (teams ? teams->ints[last] : 1);
+    return held / 4 / threads <= registers->ints[last] - SPARE_REGISTERS;
+}
+
 static bool is_wanted(const Across *a)
 {
     return text_same(schedule_word(a->func, "overlap", "", "on",
@@ -239,7 +280,7 @@ static void settle_behind(const Across *a)
 static void try_loop(Op *op, void *user)
 {
     Across a = {.func = user, .loop = op, .body = op->n_regions ? op->regions[0] : NULL};
-    if (op->kind != OP_FOR || !has_shape(&a) || !is_wanted(&a)) {
+    if (op->kind != OP_FOR || !has_shape(&a) || !has_room(&a) || !is_wanted(&a)) {
         return;
     }
     if (a.last->n_operands > 1) {
