@@ -19,6 +19,7 @@ enum {
     MOST_KEPT = 8,
     SPARE_REGISTERS = 28, /* of a thread: addresses, and what is at work of a tile */
     FEW_COLUMNS = 64,     /* of a product whose operands take all that shared memory brings */
+    LEAST_PRODUCTS = 3,   /* of a step: two leave shared memory free under the work between them */
 };
 
 typedef struct Keep {
@@ -27,6 +28,7 @@ typedef struct Keep {
     Block *body;
     Op *dots[MOST_KEPT];
     int n;
+    int products;
     int64_t held, more; /* bytes that a step holds; of the operands to be kept */
 } Keep;
 
@@ -70,6 +72,7 @@ static void measure(Keep *keep)
         if (op->kind != OP_DOT_ASYNC) {
             continue;
         }
+        keep->products++;
         Access access = op_access_nth(op, 0);
         int right = access_next(op, 0);
         bool goes_on = access_next(op, right) < op->n_operands;
@@ -126,7 +129,7 @@ static void try_loop(Op *op, void *user)
         return;
     }
     measure(&keep);
-    if (keep.n == 0 || !has_room(&keep) ||
+    if (keep.n == 0 || keep.products < LEAST_PRODUCTS || !has_room(&keep) ||
         !text_same(schedule_word(keep.func, "left", "", "registers",
                                  "a step of %d columns asks shared memory for no more than the "
                                  "right operands",
