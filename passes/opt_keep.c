@@ -130,9 +130,9 @@ static void try_loop(Op *op, void *user)
     }
     measure(&keep);
     if (keep.n == 0 || keep.products < LEAST_PRODUCTS || !has_room(&keep) ||
-        !text_same(schedule_word(keep.func, "left", "", "registers",
-                                 "a step of %d columns asks shared memory for no more than the "
-                                 "right operands",
+        !text_same(schedule_word(keep.func, "left", "", "shared",
+                                 "products of %d columns read both operands there; registers could "
+                                 "hold the left ones",
                                  FEW_COLUMNS),
                    "registers")) {
         return;
