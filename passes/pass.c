@@ -84,8 +84,6 @@ static const PassOrder ORDERS[] = {
     {"again", "layout", "tiles that are made anew want layouts, too"},
     {"defer", "meet", "reductions have left their loops"},
     {"meet", "layout", "each reduction that crosses warps gets memory of its own there"},
-    {"stage", "keep", "which tiles lie in shared memory is settled there"},
-    {"keep", "overlap", "which products read shared memory alone is known"},
     {"stage", "overlap", "only staged products can be in flight"},
     {"overlap", "late", "what it takes settles where it says"},
     {"late", "layout", "products in flight hold their registers"},
