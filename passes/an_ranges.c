@@ -57,22 +57,33 @@ int64_t value_divisor(const Value *value)
     return divisor_at(value, 0);
 }
 
+/* Is the value the axis' end, or some whole steps behind the loop's begin? */
+static bool ends_whole(const Op *loop, const DimVar *range, const Value *value, int depth)
+{
+    const Op *op = value->def;
+    int64_t extent;
+    if (value == for_lo(loop) || !op || depth > MOST_DEPTH) {
+        return value == for_lo(loop);
+    }
+    switch (op->kind) {
+    case OP_SIZE: return op_attr(op, ATTR_DIM)->dims[0] == range->whole;
+    case OP_CONST:
+        return poly_is_const(range->whole, &extent) && op_attr(op, ATTR_VALUE)->i >= extent;
+    case OP_MIN:
+    case OP_MAX: /* one of both */
+        return ends_whole(loop, range, op->operands[0], depth + 1) &&
+               ends_whole(loop, range, op->operands[1], depth + 1);
+    case OP_ADD:
+        return op->operands[0] == for_lo(loop) && range->capacity > 0 &&
+               value_divisor(op->operands[1]) % range->capacity == 0;
+    default: return false;
+    }
+}
+
 bool range_walks_whole(const DimVar *range)
 {
     const Op *op = binding(range);
-    if (!op || op->kind != OP_FOR) {
-        return op != NULL;
-    }
-    const Op *hi = for_hi(op)->def;
-    int64_t extent;
-    if (!hi) {
-        return false;
-    }
-    if (hi->kind == OP_SIZE) {
-        return op_attr(hi, ATTR_DIM)->dims[0] == range->whole;
-    }
-    return hi->kind == OP_CONST && poly_is_const(range->whole, &extent) &&
-           op_attr(hi, ATTR_VALUE)->i >= extent;
+    return op && (op->kind != OP_FOR || ends_whole(op, range, for_hi(op), 0));
 }
 
 int64_t range_aligned(const DimVar *range)

@@ -10,8 +10,8 @@ bool range_is_full(const DimVar *range);
 /* The elements to whose multiples in memory the tiles of its rows begin (a launch's `aligned`);
  * they may then lie past both ends of a row. 1: they begin with their rows. */
 int64_t range_aligned(const DimVar *range);
-/* It ends only where its whole axis ends (not before, as in `L[: end(i)]`): what lies past a tail
- * is outside of the tensor. */
+/* It ends where its whole axis ends, or behind a whole tile (not anywhere, as in `L[: end(i)]`):
+ * what lies past a tail is outside of the tensor. */
 bool range_walks_whole(const DimVar *range);
 /* A number that divides an integer scalar whatever the sizes are; 1 when nothing is known. */
 int64_t value_divisor(const Value *value);

@@ -102,11 +102,11 @@ static Value *build_first(const Peel *p, Builder *b)
     return build_binary(b, OP_MAX, lo, build_binary(b, OP_MIN, first, loop_end(p, b)));
 }
 
-/* lo, plus as many whole steps as end at or before the limits. */
-static Value *build_mid(const Peel *p, Builder *b)
+/* lo, plus as many whole steps as end at or before the limit (NULL: none) and the loop's end. */
+static Value *build_mid(const Peel *p, Builder *b, Value *limit)
 {
     Value *lo = for_lo(p->loop), *step = build_i64(b, p->range->capacity), *hi = loop_end(p, b);
-    hi = p->limit ? build_binary(b, OP_MIN, hi, p->limit) : hi;
+    hi = limit ? build_binary(b, OP_MIN, hi, limit) : hi;
     Value *steps = build_binary(b, OP_DIV, build_binary(b, OP_SUB, hi, lo), step);
     Value *mid = build_binary(b, OP_ADD, lo, build_binary(b, OP_MUL, steps, step));
     return build_binary(b, OP_MAX, lo, mid);
@@ -130,22 +130,43 @@ static void peel_first(Peel *p, Builder *b)
     go_on_from(p->loop, copy);
 }
 
+/* Full tiles up to `mid`, by a loop before the others. */
+static void peel_full(Peel *p, Builder *b, CloneMap *map, Value *mid)
+{
+    Op *full = clone_op(b, map, p->loop);
+    op_set_int(p->func, full, ATTR_FULL, 1);
+    full->operands[1] = mid;
+    p->loop->operands[0] = mid;
+    go_on_from(p->loop, full);
+}
+
+/* A tail that ends among real data is mended in shared memory, between products that would else be
+ * in flight together (passes/opt_late.c): masked tiles that are full have a loop without it. Of two
+ * products, `overlap` has an eye to it. */
+static bool tail_is_mended(const Peel *p)
+{
+    int dots = 0;
+    for (const Op *op = p->loop->regions[0]->first; op; op = op->next) {
+        dots += op->kind == OP_DOT;
+    }
+    return p->limit && dots > 2 && !range_is_full(p->range) && !range_walks_whole(p->range);
+}
+
 static void peel_loop(Peel *p, Builder *b)
 {
     if (p->from) {
         peel_first(p, b);
     }
-    Value *mid = build_mid(p, b);
     CloneMap map = clone_map_new(p->func);
-    Op *full = clone_op(b, &map, p->loop);
-    op_set_int(p->func, full, ATTR_FULL, 1);
-    full->operands[1] = mid;
+    peel_full(p, b, &map, build_mid(p, b, p->limit));
     for (int i = 0; i < p->n; i++) {
         Op *mask = clone_get(&map, p->masks[i]->results[0])->def;
         func_replace_uses(p->func, mask->results[0], mask->operands[1]);
     }
-    p->loop->operands[0] = mid;
-    go_on_from(p->loop, full);
+    if (tail_is_mended(p)) {
+        CloneMap masked = clone_map_new(p->func);
+        peel_full(p, b, &masked, build_mid(p, b, NULL));
+    }
 }
 
 /* Products of groups of warps: elsewhere masks are cheap beside the products, and the second loop's

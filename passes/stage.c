@@ -423,23 +423,11 @@ static void gather_view(Op *op, void *user)
     }
 }
 
-/* Of products that follow each other, as attention's, what is read beside one stays where it is. */
-static bool one_product(const Stager *s)
-{
-    bool one = true;
-    for (int i = 1; i < s->n; i++) {
-        one = one && s->items[i].dot == s->items[0].dot;
-    }
-    return one;
-}
-
 static void find_operands(Stager *s)
 {
     s->n = 0;
     block_walk(s->body, find_dots, s);
-    if (!s->group || one_product(s)) {
-        find_beside(s);
-    }
+    find_beside(s);
 }
 
 static void stage_launch(Func *func, Op *launch)

@@ -26,10 +26,33 @@ static bool bounds_are_even(const Op *op)
            (!stage_varies(for_lo(op), 0) && !stage_varies(for_hi(op), 0));
 }
 
+typedef struct Uneven {
+    Block *body;
+    bool some, later; /* loops; of them, one that ends later in later tiles */
+} Uneven;
+
+typedef struct Begin {
+    const Value *at;
+    bool found;
+} Begin;
+
+static void find_begin(Op *op, void *user)
+{
+    Begin *begin = user;
+    begin->found = begin->found || (op->kind == OP_FOR && for_lo(op) == begin->at);
+}
+
+/* Where another loop begins, one was cut in two. */
 static void note_uneven(Op *op, void *user)
 {
-    bool *even = user;
-    *even = *even && bounds_are_even(op);
+    Uneven *uneven = user;
+    if (bounds_are_even(op)) {
+        return;
+    }
+    uneven->some = true;
+    Begin next = {for_hi(op), false};
+    block_walk(uneven->body, find_begin, &next);
+    uneven->later = uneven->later || (stage_varies(for_hi(op), 0) && !next.found);
 }
 
 /* ---- longest first ---- */
@@ -100,13 +123,18 @@ static bool walks_pairs(const Stager *s)
 }
 
 /* Where the work of a tile grows along an axis, as under a causal mask, the long ones go first:
- * what is left to fill the end with is short. */
+ * what is left to fill the end with is short. Loops that begin later in later tiles, and end where
+ * all do, have the long ones first as they are. */
 void stage_order(Stager *s)
 {
-    s->even = true;
-    block_walk(s->body, note_uneven, &s->even);
-    if (!s->even && schedule_number(s->func, "raster", "descending", 1,
-                                    "later tiles cost more: the long ones go first")) {
+    Uneven uneven = {.body = s->body};
+    block_walk(s->body, note_uneven, &uneven);
+    s->even = !uneven.some;
+    if (!s->even &&
+        schedule_number(s->func, "raster", "descending", uneven.later, "%s",
+                        uneven.later
+                            ? "later tiles cost more: the long ones go first"
+                            : "earlier tiles cost more: the long ones go first as it is")) {
         op_set_int(s->func, s->launch, ATTR_DESCENDING, 1);
         int64_t heads = heads_together(s);
         s->paired = heads && walks_pairs(s);

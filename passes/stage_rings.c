@@ -83,6 +83,27 @@ static bool same_tiles(const Staged *a, const Staged *b)
             a->rows == b->rows && a->cols == b->cols);
 }
 
+/* The n-th row of the stream beside its product; NULL: it has fewer. */
+static const Staged *row_of(const Stager *s, int stream, int n)
+{
+    for (int i = 0; i < s->n; i++) {
+        bool row = s->items[i].bulk && s->items[i].side == SIDE_BESIDE;
+        if (row && s->items[i].stream == stream && n-- == 0) {
+            return &s->items[i];
+        }
+    }
+    return NULL;
+}
+
+static bool same_rows(const Stager *s, int a, int b)
+{
+    int n = 0;
+    while (row_of(s, a, n) && same_tiles(row_of(s, a, n), row_of(s, b, n))) {
+        n++;
+    }
+    return !row_of(s, a, n) && !row_of(s, b, n);
+}
+
 /* The same tiles of the same tensors, in two loops of the launch's own block: the ring runs on. (In
  * a loop around both each would carry a position of its own.) */
 static bool can_share(const Stager *s, int a, int b)
@@ -93,7 +114,7 @@ static bool can_share(const Stager *s, int a, int b)
            second->parent->parent == s->body &&
            same_tiles(item_of(s, a, 0, 0), item_of(s, b, 0, 0)) &&
            same_tiles(item_of(s, a, 1, 0), item_of(s, b, 1, 0)) &&
-           same_tiles(item_of(s, a, 1, 1), item_of(s, b, 1, 1));
+           same_tiles(item_of(s, a, 1, 1), item_of(s, b, 1, 1)) && same_rows(s, a, b);
 }
 
 static bool leads_in(const Stager *s, int leader, const Block *home)
@@ -273,6 +294,16 @@ static Value *bulk_tile(Stager *s, Builder *at, const Staged *item, int64_t slot
     return tile;
 }
 
+/* What the ring's first stream has in the item's place. */
+static const Staged *led_by(const Stager *s, const Staged *item)
+{
+    int leader = s->streams[item->stream].leader, nth = 0;
+    while (item->side == SIDE_BESIDE && row_of(s, item->stream, nth) != item) {
+        nth++;
+    }
+    return item->side == SIDE_BESIDE ? row_of(s, leader, nth) : item_of(s, leader, item->side, 0);
+}
+
 static void make_buffer(Stager *s, Builder *at, Staged *item)
 {
     const Stream *stream = &s->streams[item->stream];
@@ -282,7 +313,7 @@ static void make_buffer(Stager *s, Builder *at, Staged *item)
         return;
     }
     if (stream->leader != item->stream) {
-        item->shared = item_of(s, stream->leader, item->side, 0)->shared;
+        item->shared = led_by(s, item)->shared;
         return;
     }
     if (item->part) {

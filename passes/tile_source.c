@@ -349,7 +349,7 @@ static bool steps_fit(Func *func, const Steps *steps)
 
 static int64_t source_warps(const Func *func, const Steps *steps)
 {
-    if (steps->third) {
+    if (steps->third || (steps->wgmma && steps->rows == 3 * GROUP_ROWS)) {
         return 3 * GROUP_WARPS;
     }
     if (steps->wgmma) {
