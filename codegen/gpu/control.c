@@ -326,7 +326,7 @@ static void split_grouped(Grid *grid, LLVMValueRef id, LLVMValueRef *tile)
 }
 
 /* Which tile (i32 on each axis) has this number; of a cluster's, the first one. The division by how
- * many tiles an axis has stands in front of a block's first load: none where a tile holds the axis. */
+ * many tiles an axis has stands in front of a block's first load: none where a tile holds it. */
 static void split(Grid *grid, LLVMValueRef id, LLVMValueRef *tile)
 {
     bool grouped = grid->grouped > 1 && grid->n >= 2;

@@ -153,7 +153,7 @@ static LLVMValueRef below(GpuEmitter *em, LLVMValueRef part, int64_t constant, L
     return LLVMBuildICmp(em->builder, LLVMIntSLT, at, limit, "");
 }
 
-/* i64: bytes in the tensor to the column that lies `across` bytes from a row's begin in the slot. */
+/* i64: bytes in the tensor to the column that lies `across` bytes from a row's begin in a slot. */
 static LLVMValueRef tensor_column(const Copy *c, LLVMValueRef across)
 {
     LLVMBuilderRef b = c->em->builder;

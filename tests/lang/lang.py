@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""lang.py --tessera PROGRAM [--device interp,cpu] [PATTERN]: the language against NumPy. Of targets, as
---device sm_90a,gfx942, it asks that each program is compiled and explained for these sizes.
+"""lang.py --tessera PROGRAM [--device interp,cpu] [PATTERN]: the language against NumPy. Of
+targets, as --device sm_90a,gfx942, it asks that each program is compiled and explained for these
+sizes.
 
 Programs are in inputs/*.tile. Each file has a module of the same name here, whose functions are the
 references: one a kernel, in float64 (or whole numbers), found by the decorator `kernel`:
