@@ -4,6 +4,7 @@
 #include "ir/build.h"
 #include "passes/an_banks.h"
 #include "runtime/explain/request.h"
+#include "runtime/explain/seen.h"
 
 #include <math.h>
 
@@ -337,7 +338,9 @@ static void tally_warp(Global *g, int reg, int warp, int run, double times)
             request_add(&request, lane, at);
         }
     }
-    access_request(g->tally, g->report, &request, times);
+    if (!loads || !seen_again(g->tally->seen, g->op, g->access.memory, warp, &request)) {
+        access_request(g->tally, g->report, &request, times);
+    }
 }
 
 static void tally_tile(Global *g, double times)

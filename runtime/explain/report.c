@@ -8,6 +8,7 @@
 #include "runtime/device/launch.h"
 #include "runtime/explain/access.h"
 #include "runtime/explain/resources.h"
+#include "runtime/explain/seen.h"
 #include "runtime/explain/words.h"
 
 static const char *const TRAFFIC[N_TRAFFIC] = {
@@ -397,6 +398,12 @@ static bool is_costly(const LaunchReport *launch)
     return elements > 256;
 }
 
+static void forget_loads(Walk *walk)
+{
+    Tally *tally = walk->user;
+    seen_forget(tally->seen);
+}
+
 static void tally_launch(const Report *report, LaunchReport *launch)
 {
     const ReportInput *input = report->input;
@@ -404,9 +411,11 @@ static void tally_launch(const Report *report, LaunchReport *launch)
                    .target = report->target,
                    .diags = input->func->diags,
                    .brief = input->brief,
+                   .seen = seen_new(input->func->arena),
                    .sector = report->part ? report->part->sector : 32};
     Walk walk = {.context = context_of(input->func, input->sizes),
                  .each = tally_op,
+                 .begin = forget_loads,
                  .user = &tally,
                  .costly = input->brief || input->sampled || is_costly(launch),
                  .warps = launch->warps,

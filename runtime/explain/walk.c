@@ -114,6 +114,7 @@ static void walk_axis(Walk *walk, const Grid *grid, int axis, double times)
 {
     if (axis == grid->n) {
         align_row(walk, grid);
+        walk->begin(walk);
         walk_block(walk, grid->op->regions[0], times);
         return;
     }
@@ -154,8 +155,10 @@ static void walk_for(Walk *walk, const Op *op, double times)
     Samples s = choose(bounded || n < 1 ? n : 1, walk->costly ? IN_LOOP / 2 : IN_LOOP);
     for (int i = 0; i < s.n; i++) {
         bind(walk, op->regions[0]->args[0], lo + s.at[i] * (step ? step : 1), step, hi);
+        walk->begin(walk);
         walk_block(walk, op->regions[0], times * s.times[i]);
     }
+    walk->begin(walk);
 }
 
 static void find_access(Op *op, void *user)

@@ -13,6 +13,7 @@ typedef void WalkEach(Walk *walk, const Op *op, double times);
 struct Walk {
     Context context;
     WalkEach *each;
+    void (*begin)(Walk *walk); /* a round of a loop, or of the grid; also behind a loop */
     void *user;
     int warps;      /* that run the op: of its role */
     double blocks;  /* that the launch has */
