@@ -53,7 +53,7 @@ static int own_axis(const Value *index, Type shape)
 }
 
 /* Is each element asked for at its own place: is the value, as a `shape`, what is read? */
-static bool is_at_own_places(const Value *value, const Value *const *indices, Type shape)
+static bool is_at_own_places(const Value *value, Value *const *indices, Type shape)
 {
     int last = -1;
     for (int i = 0; i < value->type->rank; i++) {
@@ -71,7 +71,7 @@ static bool is_at_own_places(const Value *value, const Value *const *indices, Ty
 }
 
 /* The indices of an operand of an op that moves elements: NULL, where it is the first one. */
-static void indices_below(const Op *op, const Value *const *indices, const Value **inner)
+static void indices_below(const Op *op, Value *const *indices, Value **inner)
 {
     Type from = op->operands[0]->type, to = op->results[0]->type;
     int axis = (int)op_int(op, ATTR_AXIS, 0);
@@ -94,10 +94,9 @@ typedef struct Asked {
     Type shape; /* of the gather's result */
 } Asked;
 
-static int weigh(const Asked *a, const Value *value, const Value *const *indices, int most);
+static int weigh(const Asked *a, const Value *value, Value *const *indices, int most);
 
-static int weigh_operands(const Asked *a, const Op *op, const Value *const *indices, int first,
-                          int most)
+static int weigh_operands(const Asked *a, const Op *op, Value *const *indices, int first, int most)
 {
     int sum = 0;
     for (int i = first; i < op->n_operands && sum <= most; i++) {
@@ -106,10 +105,10 @@ static int weigh_operands(const Asked *a, const Op *op, const Value *const *indi
     return sum;
 }
 
-static int weigh(const Asked *a, const Value *value, const Value *const *indices, int most)
+static int weigh(const Asked *a, const Value *value, Value *const *indices, int most)
 {
     const Op *op = value->def;
-    const Value *inner[MAX_RANK];
+    Value *inner[MAX_RANK];
     if (type_is_scalar(value->type)) {
         return 0;
     }
@@ -151,7 +150,7 @@ static bool is_cheap_there(const Func *func, const Op *gather)
 {
     int most = asks_once(gather) ? MOST_OPS_ONCE : MOST_OPS;
     const Asked asked = {func, gather->results[0]->type};
-    const Value *indices[MAX_RANK];
+    Value *indices[MAX_RANK];
     for (int i = 1; i < gather->n_operands; i++) {
         indices[i - 1] = gather->operands[i];
     }
@@ -217,25 +216,9 @@ static Value *gather_at(Spot *p, const Op *gather, Value *const *indices)
 static Value *moved_at(Spot *p, const Op *op, Value *const *indices)
 {
     Value *inner[MAX_RANK];
-    Type from = op->operands[0]->type, to = op->results[0]->type;
-    int axis = (int)op_int(op, ATTR_AXIS, 0);
-    for (int i = 0; i < from->rank; i++) {
-        switch (op->kind) {
-        case OP_EXPAND: inner[i] = indices[i < axis ? i : i + 1]; break;
-        case OP_SQUEEZE:
-            inner[i] = i == axis ? build_i64(&p->at, 0) : indices[i < axis ? i : i - 1];
-            break;
-        case OP_BROADCAST: {
-            int k = i + to->rank - from->rank;
-            bool stretched = from->dims[i] != to->dims[k];
-            inner[i] = stretched ? build_i64(&p->at, 0) : indices[k];
-            break;
-        }
-        default: break;
-        }
-    }
-    for (int i = 0; op->kind == OP_PERMUTE && i < to->rank; i++) {
-        inner[op_attr(op, ATTR_PERM)->ints[i]] = indices[i];
+    indices_below(op, indices, inner);
+    for (int i = 0; i < op->operands[0]->type->rank; i++) {
+        inner[i] = inner[i] ? inner[i] : build_i64(&p->at, 0);
     }
     Spot there = {p->at, p->shape, p->strays, clone_map_new(p->at.func)};
     return value_at(&there, op->operands[0], inner);
@@ -285,7 +268,7 @@ static bool is_computed(const Op *op)
 static Value *made_at(Spot *p, Value *value, Value *const *indices)
 {
     const Op *op = value->def;
-    if (is_computed(op) && is_at_own_places(value, (const Value *const *)indices, p->shape)) {
+    if (is_computed(op) && is_at_own_places(value, indices, p->shape)) {
         return taken_as_it_is(p, value, indices);
     }
     switch (op->kind) {
