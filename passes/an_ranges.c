@@ -69,7 +69,6 @@ static bool ends_whole(const Op *loop, const DimVar *range, const Value *value, 
     case OP_SIZE: return op_attr(op, ATTR_DIM)->dims[0] == range->whole;
     case OP_CONST:
         return poly_is_const(range->whole, &extent) && op_attr(op, ATTR_VALUE)->i >= extent;
-    case OP_MIN:
     case OP_MAX: /* one of both */
         return ends_whole(loop, range, op->operands[0], depth + 1) &&
                ends_whole(loop, range, op->operands[1], depth + 1);

@@ -270,7 +270,20 @@ static bool is_small(const Lives *lives, const Op *op)
     return registers_of(lives->pass, op->operands[0]) < GROUP;
 }
 
-/* What an op holds beside its operands. What is divided as it is made goes through the check of a
+/* Does a loop go on with places of extremes? */
+static bool carries_places(LayoutPass *pass, const Op *op)
+{
+    bool found = false;
+    for (int i = 0; op->kind == OP_YIELD && i < op->n_operands; i++) {
+        const Value *value = op->operands[i];
+        found = found || (is_held(value) && dtype_bits(value->type->dtype) > REGISTER_BITS &&
+                          registers_of(pass, value) >= GROUP);
+    }
+    return found;
+}
+
+/* What an op holds beside its operands. Places change hands by conditions, both of them at hand.
+ * What is divided as it is made goes through the check of a
  * few quotients at a time, together with them. Wide indices are made where they are used. */
 static int64_t at_hand(const Lives *lives, const Op *op)
 {
@@ -281,6 +294,8 @@ static int64_t at_hand(const Lives *lives, const Op *op)
             return sum;
         }
         sum += GROUP; /* conditions */
+    } else if (carries_places(lives->pass, op)) {
+        sum = GROUP;
     } else if (op->kind == OP_DIV && branches(lives->pass, op)) {
         const Life *dividend = &lives->of[op->operands[0]->id];
         bool passes = !dividend->value || dividend->from > lives->met;
