@@ -18,7 +18,8 @@ bool fuse_is_pitched_copy(const Op *store)
     while (load && (load->kind == OP_PERMUTE || load->kind == OP_CAST)) {
         load = load->operands[0]->def;
     }
-    return store->operands[0]->type->strides && load && load->kind == OP_LOAD;
+    return store->operands[0]->type->strides && load &&
+           (load->kind == OP_LOAD || load->kind == OP_GATHER);
 }
 
 bool fuse_may_materialize(const Func *func, const Block *block, const Value *value)
