@@ -25,14 +25,6 @@
 #include "passes/pass.h"
 #include "passes/turned.h"
 
-typedef struct Turner {
-    Func *func;
-    struct {
-        TurnedOperand *items;
-        size_t n, cap;
-    } operands;
-} Turner;
-
 /* ---- what is read so ---- */
 
 /* The unit that takes these operands along k alone; NULL: none, or it takes them anyhow. */
@@ -72,39 +64,19 @@ static void find_operands(Op *op, void *user)
     }
 }
 
-static const char *reason(const Turner *t, bool pays)
-{
-    bool known = false;
-    for (size_t i = 0; i < t->operands.n; i++) {
-        known |= t->operands.items[i].copy.known;
-    }
-    return pays ? "the matrix unit of warp groups reads this type along k alone: a copy in which k "
-                  "is "
-                  "contiguous takes less time than it saves"
-           : known ? "a copy in which k is contiguous would take longer than it saves"
-                   : "what is not known does not ask for a copy in which k is contiguous";
-}
-
 void pass_opt_kmajor(Func *func)
 {
+    static const TurnedReasons why = {
+        .pays =
+            "the matrix unit of warp groups reads this type along k alone: a copy in which k is "
+            "contiguous takes less time than it saves",
+        .costs = "a copy in which k is contiguous would take longer than it saves",
+        .unknown = "what is not known does not ask for a copy in which k is contiguous",
+    };
     Turner t = {.func = func};
     if (!func->target || !func->target->bulk_copy || !unit_first(func->target, "wgmma")) {
         return;
     }
     func_walk(func, find_operands, &t);
-    bool pays = false;
-    for (size_t i = 0; i < t.operands.n; i++) {
-        pays |= t.operands.items[i].copy.pays;
-    }
-    if (t.operands.n == 0) {
-        return;
-    }
-    bool given = schedule_given(func, "kmajor", "") != NULL;
-    const char *on = schedule_word(func, "kmajor", "", pays ? "on" : "off", "%s", reason(&t, pays));
-    for (size_t i = 0; text_same(on, "on") && i < t.operands.n; i++) {
-        if (given || t.operands.items[i].copy.pays) {
-            turned_read_copy(func, t.operands.items, &t.operands.items[i]);
-        }
-    }
-    func_remove_dead(func);
+    turned_choose(&t, "kmajor", &why);
 }

@@ -29,14 +29,6 @@
  * are lost by an operand along k; four bytes are read and written in 2 ps. */
 enum { GAIN = 1700, COST = 2000000 };
 
-typedef struct Turner {
-    Func *func;
-    struct {
-        TurnedOperand *items;
-        size_t n, cap;
-    } operands;
-} Turner;
-
 /* No unit of the target multiplies f32 exactly, so threads do it. */
 static bool is_for_threads(const Func *func, const Op *dot)
 {
@@ -70,41 +62,20 @@ static void find_operands(Op *op, void *user)
     }
 }
 
-static const char *reason(const Turner *t, bool pays)
-{
-    bool known = false;
-    for (size_t i = 0; i < t->operands.n; i++) {
-        known |= t->operands.items[i].copy.known;
-    }
-    return pays ? "threads read what they multiply in both banks of registers: a copy in which "
-                  "rows or columns are contiguous takes less time than it saves"
-           : known
-               ? "a copy in which rows or columns are contiguous would take longer than it saves"
-               : "what is not known does not ask for a copy in which rows or columns are "
-                 "contiguous";
-}
-
 void pass_opt_mnmajor(Func *func)
 {
+    static const TurnedReasons why = {
+        .pays =
+            "threads read what they multiply in both banks of registers: a copy in which rows or "
+            "columns are contiguous takes less time than it saves",
+        .costs = "a copy in which rows or columns are contiguous would take longer than it saves",
+        .unknown =
+            "what is not known does not ask for a copy in which rows or columns are contiguous",
+    };
     Turner t = {.func = func};
     if (!func->target || !func->target->bulk_copy) {
         return;
     }
     func_walk(func, find_operands, &t);
-    bool pays = false;
-    for (size_t i = 0; i < t.operands.n; i++) {
-        pays |= t.operands.items[i].copy.pays;
-    }
-    if (t.operands.n == 0) {
-        return;
-    }
-    bool given = schedule_given(func, "mnmajor", "") != NULL;
-    const char *on =
-        schedule_word(func, "mnmajor", "", pays ? "on" : "off", "%s", reason(&t, pays));
-    for (size_t i = 0; text_same(on, "on") && i < t.operands.n; i++) {
-        if (given || t.operands.items[i].copy.pays) {
-            turned_read_copy(func, t.operands.items, &t.operands.items[i]);
-        }
-    }
-    func_remove_dead(func);
+    turned_choose(&t, "mnmajor", &why);
 }

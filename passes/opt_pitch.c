@@ -243,15 +243,22 @@ static const char *reason(const Pitcher *p, bool brings, bool pays)
     if (!brings) {
         return "the copy engine brings no tiles here";
     }
-    bool known = false;
+    bool known = false, turned = false;
     for (size_t i = 0; i < p->operands.n; i++) {
-        known |= p->operands.items[i].copy.known;
+        const Operand *operand = &p->operands.items[i];
+        known |= operand->copy.known;
+        turned |= operand->turned && (operand->copy.pays || !pays);
     }
-    return pays ? "rows are no multiple of 16 bytes: a copy of which they are lets the copy engine "
-                  "bring tiles"
-           : known
-               ? "a copy with rows of 16 bytes would take longer than tiles through registers do"
-               : "rows may be multiples of 16 bytes: what is not known does not ask for a copy";
+    if (pays) {
+        return turned ? "an operand is gathered, or contiguous along no axis of its product: a "
+                        "copy as the product has it lets the copy engine bring tiles"
+                      : "rows are no multiple of 16 bytes: a copy of which they are lets the copy "
+                        "engine bring tiles";
+    }
+    return !known   ? "rows may be multiples of 16 bytes: what is not known does not ask for a copy"
+           : turned ? "a copy of what is gathered would take longer than tiles through registers do"
+                    : "a copy with rows of 16 bytes would take longer than tiles through registers "
+                      "do";
 }
 
 void pass_opt_pitch(Func *func)

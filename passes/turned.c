@@ -2,6 +2,7 @@
 #include "passes/turned.h"
 
 #include "ir/build.h"
+#include "ir/schedule.h"
 
 enum { ROW_BYTES = 128 /* of which rows of a copy are a multiple: a line of the cache */ };
 
@@ -93,7 +94,8 @@ static Value *copy_of(Func *func, const TurnedOperand *operands, TurnedOperand *
     return scratch;
 }
 
-void turned_read_copy(Func *func, const TurnedOperand *operands, TurnedOperand *operand)
+/* The product reads a copy. `operands`: the ones that may have made it. */
+static void read_copy(Func *func, const TurnedOperand *operands, TurnedOperand *operand)
 {
     Op *dot = operand->dot;
     int rank = operand->load->results[0]->type->rank;
@@ -115,4 +117,27 @@ void turned_read_copy(Func *func, const TurnedOperand *operands, TurnedOperand *
     value->name = operand->load->results[0]->name;
     value = operand->rounded ? build_unary(&b, OP_TF32, value) : value;
     dot->operands[operand->side] = permuted(&b, value, perm);
+}
+
+void turned_choose(Turner *t, const char *key, const TurnedReasons *why)
+{
+    bool pays = false, known = false;
+    for (size_t i = 0; i < t->operands.n; i++) {
+        pays |= t->operands.items[i].copy.pays;
+        known |= t->operands.items[i].copy.known;
+    }
+    if (t->operands.n == 0) {
+        return;
+    }
+    bool given = schedule_given(t->func, key, "") != NULL;
+    const char *on = schedule_word(t->func, key, "", pays ? "on" : "off", "%s",
+                                   pays    ? why->pays
+                                   : known ? why->costs
+                                           : why->unknown);
+    for (size_t i = 0; text_same(on, "on") && i < t->operands.n; i++) {
+        if (given || t->operands.items[i].copy.pays) {
+            read_copy(t->func, t->operands.items, &t->operands.items[i]);
+        }
+    }
+    func_remove_dead(t->func);
 }

@@ -22,7 +22,22 @@ typedef struct TurnedOperand {
 /* Is the operand a load of an input as it is, or of a part of it? */
 bool turned_find(const Func *func, Op *dot, int side, TurnedOperand *found);
 
-/* The product reads a copy. `operands`: the ones that may have made it. */
-void turned_read_copy(Func *func, const TurnedOperand *operands, TurnedOperand *operand);
+/* Operands that may be read so. */
+typedef struct Turner {
+    Func *func;
+    struct {
+        TurnedOperand *items;
+        size_t n, cap;
+    } operands;
+} Turner;
+
+/* Why the line is on or off: a copy pays, it does not, or sizes that would tell are not known. */
+typedef struct TurnedReasons {
+    const char *pays, *costs, *unknown;
+} TurnedReasons;
+
+/* Decides the line `key`; the products of those operands whose copies pay, or of all where the
+ * user's line says so, read copies then. */
+void turned_choose(Turner *t, const char *key, const TurnedReasons *why);
 
 #endif
