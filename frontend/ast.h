@@ -11,9 +11,18 @@ typedef struct Expr Expr;
 typedef struct Stmt Stmt;
 
 typedef struct Axis Axis;
-typedef struct AxisList { Axis *items; size_t n, cap; } AxisList;
-typedef struct ExprList { Expr **items; size_t n, cap; } ExprList;
-typedef struct StmtList { Stmt **items; size_t n, cap; } StmtList;
+typedef struct AxisList {
+    Axis *items;
+    size_t n, cap;
+} AxisList;
+typedef struct ExprList {
+    Expr **items;
+    size_t n, cap;
+} ExprList;
+typedef struct StmtList {
+    Stmt **items;
+    size_t n, cap;
+} StmtList;
 
 typedef enum ExprKind {
     EXPR_POISON, /* an error has been reported */
@@ -40,7 +49,7 @@ typedef enum ExprKind {
 struct Expr {
     ExprKind kind;
     TokenKind op;
-    int height; /* of the tree, to bound recursion */
+    int height;         /* of the tree, to bound recursion */
     Span span, op_span; /* BINARY: of the operator */
     const char *name;
     int64_t integer;
@@ -52,19 +61,19 @@ struct Expr {
 };
 
 typedef enum StmtKind {
-    STMT_LET,      /* let name: type = value; let name[axes] = value; let (names) = value */
+    STMT_LET, /* let name: type = value; let name[axes] = value; let (names) = value */
     STMT_VAR,
-    STMT_ASSIGN,   /* target = value */
-    STMT_EXPR,     /* value, for its effect */
-    STMT_RETURN,   /* values */
-    STMT_IF,       /* value, body, otherwise */
-    STMT_FOR,      /* axes[0], body */
-    STMT_WHILE,    /* value, body */
+    STMT_ASSIGN, /* target = value */
+    STMT_EXPR,   /* value, for its effect */
+    STMT_RETURN, /* values */
+    STMT_IF,     /* value, body, otherwise */
+    STMT_FOR,    /* axes[0], body */
+    STMT_WHILE,  /* value, body */
     STMT_BREAK,
     STMT_CONTINUE,
     STMT_UNCHECKED, /* body */
-    STMT_PARALLEL, /* axes, body */
-    STMT_ASSUME,   /* target (a name), and values (in …) or value (a condition) */
+    STMT_PARALLEL,  /* axes, body */
+    STMT_ASSUME,    /* target (a name), and values (in …) or value (a condition) */
 } StmtKind;
 
 typedef enum ByKind { BY_NONE, BY_AUTO, BY_DEFAULT, BY_EXACTLY } ByKind;
@@ -95,7 +104,10 @@ typedef struct ParamDecl {
     Expr *fallback;
     bool is_const, is_inout;
 } ParamDecl;
-typedef struct ParamList { ParamDecl *items; size_t n, cap; } ParamList;
+typedef struct ParamList {
+    ParamDecl *items;
+    size_t n, cap;
+} ParamList;
 
 typedef struct GenericDecl {
     const char *name, *class_name; /* T: float */
@@ -110,8 +122,14 @@ typedef struct SizeDef { /* where P = H // 2 + 1 */
 
 /* where T: float, P = N // 2, K % 16 == 0 */
 typedef struct Where {
-    struct { GenericDecl *items; size_t n, cap; } generics;
-    struct { SizeDef *items; size_t n, cap; } defs;
+    struct {
+        GenericDecl *items;
+        size_t n, cap;
+    } generics;
+    struct {
+        SizeDef *items;
+        size_t n, cap;
+    } defs;
     ExprList rules; /* conditions on sizes */
 } Where;
 
@@ -124,7 +142,7 @@ typedef struct FnDecl {
     Expr *result_type; /* of what is returned; may be NULL */
     Expr *value;       /* `= value`, or */
     StmtList body;
-    bool waits;        /* neither has been parsed yet: they begin at `rest` of the source */
+    bool waits; /* neither has been parsed yet: they begin at `rest` of the source */
     Span rest;
 } FnDecl;
 
@@ -143,7 +161,10 @@ typedef struct KernelDecl {
     Span value_span;
     StmtList body;
     KernelSignature signature;
-    struct { AssumeSet *items; size_t n, cap; } sets;
+    struct {
+        AssumeSet *items;
+        size_t n, cap;
+    } sets;
 } KernelDecl;
 
 /* Is a call of this name a statement: print, assert? */
@@ -152,6 +173,8 @@ bool is_saying(const char *name);
 /* One item of a line: `tile M 128` is {tile, M, 128}. */
 typedef struct LineDecl {
     const char *key, *sub, *word; /* sub "": none; word NULL: number */
+    bool alone;                   /* for one launch of the kernel */
+    int launch;
     int64_t number;
     Span span, sub_span;
 } LineDecl;
@@ -166,18 +189,30 @@ typedef struct ChoiceValue {
 /* `tile M in 64, 128`. */
 typedef struct ChoiceDecl {
     LineDecl line; /* without its value */
-    struct { ChoiceValue *items; size_t n, cap; } values;
+    struct {
+        ChoiceValue *items;
+        size_t n, cap;
+    } values;
 } ChoiceDecl;
 
 typedef struct ScheduleDecl {
     const Expr *when; /* NULL: always */
-    bool tune; /* what a search may try; it decides nothing here */
+    bool tune;        /* what a search may try; it decides nothing here */
     const char *kernel;
     const char *name; /* it counts where it is asked for; NULL: always */
     Span span;
-    struct { const char **items; size_t n, cap; } targets; /* none: all */
-    struct { LineDecl *items; size_t n, cap; } lines;
-    struct { ChoiceDecl *items; size_t n, cap; } choices; /* of `tune` */
+    struct {
+        const char **items;
+        size_t n, cap;
+    } targets; /* none: all */
+    struct {
+        LineDecl *items;
+        size_t n, cap;
+    } lines;
+    struct {
+        ChoiceDecl *items;
+        size_t n, cap;
+    } choices; /* of `tune` */
 } ScheduleDecl;
 
 typedef struct ImportDecl {
@@ -189,7 +224,10 @@ typedef struct ImportDecl {
 
 /* The files of one program: each is parsed once, however often it is imported. */
 typedef struct ModuleSet {
-    struct { Module **items; size_t n, cap; } modules;
+    struct {
+        Module **items;
+        size_t n, cap;
+    } modules;
     const Importer *importer;
 } ModuleSet;
 
@@ -197,14 +235,26 @@ struct Module {
     Arena *arena;
     Diags *diags;
     int source, first_source; /* the library has several */
-    const char *path; /* below the first file's folder; NULL: the first file, the library */
+    const char *path;         /* below the first file's folder; NULL: the first file, the library */
     ModuleSet *set;
-    bool library; /* of the standard library: may use ir.… */
+    bool library;           /* of the standard library: may use ir.… */
     const Module *standard; /* NULL in the standard library itself */
-    struct { KernelDecl **items; size_t n, cap; } kernels;
-    struct { FnDecl **items; size_t n, cap; } fns;
-    struct { ScheduleDecl **items; size_t n, cap; } schedules;
-    struct { ImportDecl *items; size_t n, cap; } imports;
+    struct {
+        KernelDecl **items;
+        size_t n, cap;
+    } kernels;
+    struct {
+        FnDecl **items;
+        size_t n, cap;
+    } fns;
+    struct {
+        ScheduleDecl **items;
+        size_t n, cap;
+    } schedules;
+    struct {
+        ImportDecl *items;
+        size_t n, cap;
+    } imports;
 };
 
 /* parse_*.c: fills the module; errors are in diags. */

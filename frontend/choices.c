@@ -7,7 +7,11 @@ static TuneChoice *find_choice(TuneChoices *choices, const LineDecl *line)
 {
     for (size_t i = 0; i < choices->n; i++) {
         TuneChoice *choice = &choices->items[i];
-        if (text_same(choice->key, line->key) && text_same(choice->sub, line->sub)) {
+        LineDecl old = {.key = choice->key,
+                        .sub = choice->sub,
+                        .alone = choice->alone,
+                        .launch = choice->launch};
+        if (block_same_line(&old, line)) {
             return choice;
         }
     }
@@ -28,6 +32,8 @@ static TuneChoice make_choice(Lower *l, const ChoiceDecl *decl, int strength)
 {
     TuneChoice choice = {.key = decl->line.key,
                          .sub = decl->line.sub,
+                         .alone = decl->line.alone,
+                         .launch = decl->line.launch,
                          .span = decl->line.span,
                          .strength = strength};
     for (size_t i = 0; i < decl->values.n; i++) {
@@ -51,9 +57,9 @@ static void add_block(Lower *l, const ScheduleDecl *block, int strength, TuneCho
             block_check_dimension(l, &decl->line);
         }
         if (old && !block->when && old->strength == strength) {
-            Diag *diag = lower_error(l, ERR_SCHEDULE_TWICE, decl->line.span,
-                                     "what to try of `%s%s%s` is said twice", decl->line.key,
-                                     *decl->line.sub ? " " : "", decl->line.sub);
+            Diag *diag =
+                lower_error(l, ERR_SCHEDULE_TWICE, decl->line.span,
+                            "what to try of `%s` is said twice", block_line_name(l, &decl->line));
             diag_label(l->diags, diag, old->span, "and here");
         } else if (old) {
             *old = make_choice(l, decl, strength);

@@ -30,20 +30,32 @@ typedef struct Binding {
 /* The signature of a kernel before anything is bound. */
 typedef struct KernelParam {
     const char *name;
-    const char *dtype;  /* "f32", or the name of a generic: "T" */
-    int rank;           /* -1: a scalar */
-    const char **dims;  /* as written: "M", "128" */
-    bool is_const;      /* `const bool`: bound at compile time */
+    const char *dtype; /* "f32", or the name of a generic: "T" */
+    int rank;          /* -1: a scalar */
+    const char **dims; /* as written: "M", "128" */
+    bool is_const;     /* `const bool`: bound at compile time */
     ParamIo io;
     const char *fallback; /* default of a const, or NULL */
 } KernelParam;
 
 typedef struct KernelSignature {
     const char *name;
-    struct { KernelParam *items; size_t n, cap; } params; /* inputs, then outputs */
-    struct { const char **items; size_t n, cap; } generics; /* T */
-    struct { const char **items; size_t n, cap; } classes;  /* theirs: float, int, number, any */
-    struct { const char **items; size_t n, cap; } sizes;    /* M, N, … in order of appearance */
+    struct {
+        KernelParam *items;
+        size_t n, cap;
+    } params; /* inputs, then outputs */
+    struct {
+        const char **items;
+        size_t n, cap;
+    } generics; /* T */
+    struct {
+        const char **items;
+        size_t n, cap;
+    } classes; /* theirs: float, int, number, any */
+    struct {
+        const char **items;
+        size_t n, cap;
+    } sizes; /* M, N, … in order of appearance */
 } KernelSignature;
 
 size_t frontend_kernel_count(const Module *module);
@@ -69,7 +81,12 @@ bool frontend_schedule(Module *module, const KernelSignature *kernel, Func *func
 /* A line of a `tune` block with the values to try, as they are written, in its order. */
 typedef struct TuneChoice {
     const char *key, *sub; /* sub "": none */
-    struct { const char **items; size_t n, cap; } values;
+    bool alone;            /* of one launch of the kernel */
+    int launch;
+    struct {
+        const char **items;
+        size_t n, cap;
+    } values;
     Span span;
     int strength; /* of its block */
 } TuneChoice;

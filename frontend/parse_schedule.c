@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { MOST_CHOICES = 1024 }; /* values of a range */
+enum { MOST_CHOICES = 1024 /* values of a range */, MOST_LAUNCHES = 1000 };
 
 static bool at_line_end(const Parser *p)
 {
@@ -99,9 +99,12 @@ static bool at_sub(const Parser *p, const LineKind *kind)
     return text_same(kind->subs, "*") || schedule_lists(kind->subs, token_name(p, p->token));
 }
 
-static LineDecl parse_sub(Parser *p, const LineKind *kind, Span key_span)
+static LineDecl parse_sub(Parser *p, const LineKind *kind, const LineDecl *of)
 {
-    LineDecl line = {.key = kind->key, .sub = "", .span = key_span, .sub_span = p->token.span};
+    LineDecl line = *of;
+    line.key = kind->key;
+    line.sub = "";
+    line.sub_span = p->token.span;
     if (at_sub(p, kind)) {
         line.sub = token_name(p, p->token);
         line.span = p->token.span;
@@ -112,9 +115,33 @@ static LineDecl parse_sub(Parser *p, const LineKind *kind, Span key_span)
     return line;
 }
 
+/* `launch 1:`, whose line follows. */
+static void parse_launch(Parser *p, LineDecl *line)
+{
+    *line = (LineDecl){.span = p->token.span};
+    if (!parser_take_word(p, "launch")) {
+        return;
+    }
+    if (!parser_at(p, TOK_INT) || p->token.integer > MOST_LAUNCHES) {
+        p->recovering = true;
+        Diag *diag = front_error(p->diags, ERR_SCHEDULE_VALUE, p->token.span,
+                                 "`launch` takes the number of one of the kernel's launches");
+        diag_help(p->diags, diag,
+                  "`tessera explain` shows them: the first one is 0, as in `launch 0: warps 8`");
+        return;
+    }
+    line->alone = true;
+    line->launch = (int)p->token.integer;
+    parser_next(p);
+    parser_expect(p, TOK_COLON, "and the line that is for this launch");
+}
+
 static const LineKind *parse_key(Parser *p, Span *span)
 {
     *span = p->token.span;
+    if (p->recovering) {
+        return NULL;
+    }
     const char *name = parser_name(p, "a schedule line");
     if (p->recovering) {
         return NULL;
@@ -128,13 +155,14 @@ static const LineKind *parse_key(Parser *p, Span *span)
 
 static void parse_line(Parser *p, ScheduleDecl *schedule)
 {
-    Span span;
-    const LineKind *kind = parse_key(p, &span);
+    LineDecl of;
+    parse_launch(p, &of);
+    const LineKind *kind = parse_key(p, &of.span);
     if (kind && at_line_end(p)) {
-        wrong_value(p, kind, span);
+        wrong_value(p, kind, of.span);
     }
     while (kind && !p->recovering && !at_line_end(p)) {
-        LineDecl line = parse_sub(p, kind, span);
+        LineDecl line = parse_sub(p, kind, &of);
         if (!p->recovering && parse_value(p, kind, &line)) {
             ARENA_PUSH(p->arena, &schedule->lines, line);
             parser_count(p);
@@ -189,14 +217,18 @@ static void parse_choices(Parser *p, const LineKind *kind, ChoiceDecl *choice)
 
 static void parse_tune_line(Parser *p, ScheduleDecl *schedule)
 {
-    Span span;
-    const LineKind *kind = parse_key(p, &span);
+    LineDecl of;
+    parse_launch(p, &of);
+    const LineKind *kind = parse_key(p, &of.span);
     if (!kind) {
         return;
     }
-    ChoiceDecl choice = {.line = {.key = kind->key, .sub = "", .span = span, .sub_span = span}};
+    ChoiceDecl choice = {.line = of};
+    choice.line.key = kind->key;
+    choice.line.sub = "";
+    choice.line.sub_span = of.span;
     if (!parser_at(p, TOK_IN)) {
-        choice.line = parse_sub(p, kind, span);
+        choice.line = parse_sub(p, kind, &of);
     } else if (!schedule_lists(kind->subs, "-")) {
         wrong_value(p, kind, p->token.span);
     }

@@ -41,15 +41,42 @@ void block_check_dimension(Lower *l, const LineDecl *line)
     lower_fix_near(l, diag, line->sub_span, &nearest);
 }
 
+static Line line_of(const LineDecl *decl)
+{
+    return (Line){.key = decl->key, .sub = decl->sub, .alone = decl->alone, .launch = decl->launch};
+}
+
+bool block_same_line(const LineDecl *a, const LineDecl *b)
+{
+    Line one = line_of(a), other = line_of(b);
+    return schedule_same_name(&one, &other);
+}
+
+const char *block_line_name(Lower *l, const LineDecl *decl)
+{
+    Line line = line_of(decl);
+    return schedule_name(l->arena, &line);
+}
+
 static void apply_schedule(Lower *l, const ScheduleDecl *schedule)
 {
+    const char *reason =
+        schedule->name ? arena_printf(l->arena, "given in the source, by `%s`", schedule->name)
+                       : NULL;
     for (size_t i = 0; i < schedule->lines.n; i++) {
         const LineDecl *line = &schedule->lines.items[i];
         if (text_same(line->key, "tile")) {
             block_check_dimension(l, line);
         }
-        schedule_choose(l->func, line->key, line->sub, line->word, line->number, line->span,
-                        schedule->name);
+        schedule_give(l->func, (Line){.key = line->key,
+                                      .sub = line->sub,
+                                      .alone = line->alone,
+                                      .launch = line->launch,
+                                      .word = line->word,
+                                      .number = line->number,
+                                      .origin = LINE_SOURCE,
+                                      .reason = reason,
+                                      .span = line->span});
     }
 }
 
@@ -64,9 +91,9 @@ static void refuse_twice(Lower *l, const ScheduleDecl *first, size_t n_first, co
 {
     for (size_t i = 0; i < n_first; i++) {
         const LineDecl *other = &first->lines.items[i];
-        if (text_same(other->key, line->key) && text_same(other->sub, line->sub)) {
-            Diag *diag = lower_error(l, ERR_SCHEDULE_TWICE, line->span, "`%s%s%s` is given twice",
-                                     line->key, *line->sub ? " " : "", line->sub);
+        if (block_same_line(other, line)) {
+            Diag *diag = lower_error(l, ERR_SCHEDULE_TWICE, line->span, "`%s` is given twice",
+                                     block_line_name(l, line));
             diag_label(l->diags, diag, other->span, "and here");
             return;
         }

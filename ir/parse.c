@@ -109,8 +109,11 @@ static void param_line(Parser *p, ParamIo io)
     parse_define(p, param, name);
 }
 
+/* line KEY[.SUB] = VALUE ORIGIN, or line launch N KEY… */
 static void schedule_line(Parser *p)
 {
+    bool alone = parse_take_word(p, "launch");
+    int64_t launch = alone ? parse_integer(p) : 0;
     char *key = arena_strdup(p->arena, parse_word(p));
     char *dot = strchr(key, '.');
     const char *sub = dot ? dot + 1 : "";
@@ -124,7 +127,14 @@ static void schedule_line(Parser *p)
     const char *name = is_number ? NULL : parse_word(p);
     for (int origin = LINE_DERIVED; origin <= LINE_COMMAND; origin++) {
         if (parse_take_word(p, line_origins[origin])) {
-            schedule_give(p->func, key, sub, name, amount, (LineOrigin)origin, SPAN_NONE);
+            schedule_give(p->func, (Line){.key = key,
+                                          .sub = sub,
+                                          .word = name,
+                                          .number = amount,
+                                          .origin = (LineOrigin)origin,
+                                          .span = SPAN_NONE,
+                                          .alone = alone,
+                                          .launch = (int)launch});
             return;
         }
     }

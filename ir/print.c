@@ -411,7 +411,11 @@ static void put_schedule(Printer *p)
 {
     for (size_t i = 0; i < p->func->schedule->lines.n; i++) {
         const Line *line = &p->func->schedule->lines.items[i];
-        text_printf(p->out, "  line %s%s%s = ", line->key, line->sub[0] ? "." : "", line->sub);
+        text_add(p->out, "  line ");
+        if (line->alone) {
+            text_printf(p->out, "launch %d ", line->launch);
+        }
+        text_printf(p->out, "%s%s%s = ", line->key, line->sub[0] ? "." : "", line->sub);
         if (line->word) {
             text_add(p->out, line->word);
         } else {

@@ -48,16 +48,23 @@ static Schedule *schedule_of(Func *func)
 {
     if (!func->schedule) {
         func->schedule = ARENA_NEW(func->arena, Schedule);
+        func->schedule->launch = EVERY_LAUNCH;
     }
     return func->schedule;
 }
 
-static Line *find_line(const Func *func, const char *key, const char *sub)
+bool schedule_same_name(const Line *a, const Line *b)
+{
+    return text_same(a->key, b->key) && text_same(a->sub, b->sub) && a->alone == b->alone &&
+           (!a->alone || a->launch == b->launch);
+}
+
+/* That has the place which this one would take. */
+static Line *find_line(const Func *func, const Line *line)
 {
     for (size_t i = 0; func->schedule && i < func->schedule->lines.n; i++) {
-        Line *line = &func->schedule->lines.items[i];
-        if (text_same(line->key, key) && text_same(line->sub, sub)) {
-            return line;
+        if (schedule_same_name(&func->schedule->lines.items[i], line)) {
+            return &func->schedule->lines.items[i];
         }
     }
     return NULL;
@@ -69,18 +76,48 @@ static bool same_value(const Line *a, const Line *b)
                               : !a->word && !b->word && a->number == b->number;
 }
 
-/* What was decided for other launches, as far as it is something else. */
-static const Line *other_launches(Func *func, const Line *old, const Line *line)
+/* What was derived for each launch, with this one in its place. Nothing old changes: who tries
+ * again keeps it (passes/fit.c). */
+static const Line *with_launch(Func *func, const Line *old, const Line *line)
 {
-    const Line *chain = NULL;
-    for (; old; old = old->other) {
-        if (old->launch != line->launch && !same_value(old, line)) {
-            Line *copy = arena_copy(func->arena, old, sizeof *old);
-            copy->other = chain;
-            chain = copy;
+    Line *copy = arena_copy(func->arena, old ? old : line, sizeof *line);
+    if (old && old->launch == line->launch) {
+        *copy = *line;
+        copy->other = old->other;
+    } else if (old) {
+        copy->other = with_launch(func, old->other, line);
+    }
+    return copy;
+}
+
+const Line *schedule_for_launch(const Line *line, int launch)
+{
+    for (const Line *at = line; at; at = at->other) {
+        if (at->launch == launch) {
+            return at;
         }
     }
-    return chain;
+    return line;
+}
+
+bool schedule_differs(const Line *line)
+{
+    for (const Line *at = line->other; at; at = at->other) {
+        if (!same_value(at, line)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *schedule_name(Arena *arena, const Line *line)
+{
+    Text text = text_new(arena);
+    if (line->alone) {
+        text_printf(&text, "launch %d: ", line->launch);
+    }
+    text_printf(&text, "%s%s%s", line->key, *line->sub ? " " : "", line->sub);
+    return text.data;
 }
 
 void schedule_at_launch(Func *func, int nth)
@@ -88,76 +125,87 @@ void schedule_at_launch(Func *func, int nth)
     schedule_of(func)->launch = nth;
 }
 
+void schedule_at_op(Func *func, const Op *launch)
+{
+    int nth = 0;
+    for (const Op *op = func->body->first; op && op != launch; op = op->next) {
+        nth += op->kind == OP_LAUNCH || op->kind == OP_PARALLEL;
+    }
+    schedule_at_launch(func, nth);
+}
+
 static void put_line(Func *func, Line line)
 {
-    line.launch = schedule_of(func)->launch;
     line.key = arena_strdup(func->arena, line.key);
     line.sub = arena_strdup(func->arena, line.sub);
     line.word = line.word ? arena_strdup(func->arena, line.word) : NULL;
-    Line *old = find_line(func, line.key, line.sub);
+    Line *old = find_line(func, &line);
     if (old && old->origin == LINE_DERIVED && line.origin == LINE_DERIVED) {
-        line.other = other_launches(func, old, &line);
-    }
-    if (old) {
+        *old = *with_launch(func, old, &line);
+    } else if (old) {
         *old = line;
     } else {
         ARENA_PUSH(func->arena, &schedule_of(func)->lines, line);
     }
 }
 
-static void give(Func *func, Line line)
+static void derive(Func *func, Line line)
 {
-    const Line *old = find_line(func, line.key, line.sub);
+    line.launch = schedule_of(func)->launch;
+    line.span = SPAN_NONE;
+    line.used = true;
+    put_line(func, line);
+}
+
+void schedule_give(Func *func, Line line)
+{
+    const Line *old = find_line(func, &line);
     if (!old || old->origin <= line.origin) {
         put_line(func, line);
     }
 }
 
-void schedule_give(Func *func, const char *key, const char *sub, const char *word, int64_t number,
-                   LineOrigin origin, Span span)
+typedef struct Asked {
+    const char *key, *sub;
+    int launch;
+} Asked;
+
+static void note_asked(Func *func, const char *key, const char *sub)
 {
-    give(func, (Line){.key = key,
-                      .sub = sub,
-                      .word = word,
-                      .number = number,
-                      .origin = origin,
-                      .span = span});
+    Schedule *schedule = schedule_of(func);
+    for (size_t i = 0; i < schedule->asked.n; i++) {
+        const Asked *at = &schedule->asked.items[i];
+        if (at->launch == schedule->launch && text_same(at->key, key) && text_same(at->sub, sub)) {
+            return;
+        }
+    }
+    if (schedule->launch >= 0) {
+        Asked asked = {arena_strdup(func->arena, key), arena_strdup(func->arena, sub),
+                       schedule->launch};
+        ARENA_PUSH(func->arena, &schedule->asked, asked);
+    }
 }
 
-void schedule_choose(Func *func, const char *key, const char *sub, const char *word, int64_t number,
-                     Span span, const char *name)
-{
-    const char *reason =
-        name ? arena_printf(func->arena, "given in the source, by `%s`", name) : NULL;
-    give(func, (Line){.key = key,
-                      .sub = sub,
-                      .word = word,
-                      .number = number,
-                      .origin = LINE_SOURCE,
-                      .reason = reason,
-                      .span = span});
-}
-
-void schedule_pin(Func *func, const char *key, const char *sub, const char *word, int64_t number,
-                  Span span, const char *where)
-{
-    give(func, (Line){.key = key,
-                      .sub = sub,
-                      .word = word,
-                      .number = number,
-                      .origin = LINE_PINNED,
-                      .reason = where,
-                      .span = span});
-}
-
+/* Of what is given with the same strength, a line for one launch counts more. */
 const Line *schedule_given(Func *func, const char *key, const char *sub)
 {
-    Line *line = find_line(func, key, sub);
-    if (!line || line->origin == LINE_DERIVED) {
-        return NULL;
+    Line *found = NULL;
+    note_asked(func, key, sub);
+    for (size_t i = 0; func->schedule && i < func->schedule->lines.n; i++) {
+        Line *line = &func->schedule->lines.items[i];
+        if (line->origin == LINE_DERIVED || !text_same(line->key, key) ||
+            !text_same(line->sub, sub) || (line->alone && line->launch != func->schedule->launch)) {
+            continue;
+        }
+        if (!found || line->origin > found->origin ||
+            (line->origin == found->origin && line->alone)) {
+            found = line;
+        }
     }
-    line->used = true;
-    return line;
+    if (found) {
+        found->used = true;
+    }
+    return found;
 }
 
 bool schedule_gives(const Func *func, const char *key)
@@ -199,12 +247,7 @@ int64_t schedule_number(Func *func, const char *key, const char *sub, int64_t de
     const char *why = format_reason(func, reason, args);
     va_end(args);
     if (!given) {
-        put_line(func, (Line){.key = key,
-                              .sub = sub,
-                              .number = derived,
-                              .reason = why,
-                              .span = SPAN_NONE,
-                              .used = true});
+        derive(func, (Line){.key = key, .sub = sub, .number = derived, .reason = why});
     }
     return derived;
 }
@@ -221,12 +264,7 @@ const char *schedule_word(Func *func, const char *key, const char *sub, const ch
     const char *why = format_reason(func, reason, args);
     va_end(args);
     if (!given) {
-        put_line(func, (Line){.key = key,
-                              .sub = sub,
-                              .word = derived,
-                              .reason = why,
-                              .span = SPAN_NONE,
-                              .used = true});
+        derive(func, (Line){.key = key, .sub = sub, .word = derived, .reason = why});
     }
     return derived;
 }
@@ -274,60 +312,104 @@ static void print_reasons(const Line *const *lines, size_t n, Text *out)
     }
 }
 
-/* The bare value first, then the subkeys in the order in which they were decided. */
-static size_t lines_of_key(const Func *func, const LineKind *kind, const Line **found, size_t room)
+typedef struct LineList {
+    const Line **items;
+    size_t n, cap;
+} LineList;
+
+static void add_if(const Func *func, const Line *line, bool bare, LineList *found)
 {
-    size_t n = 0;
+    if ((*line->sub == '\0') == bare) {
+        ARENA_PUSH(func->arena, found, line);
+    }
+}
+
+/* Is a line for one launch weaker than one for all? */
+static bool is_beaten(const Func *func, const Line *line)
+{
+    Line all = *line;
+    all.alone = false;
+    const Line *found = find_line(func, &all);
+    return found && found->origin > line->origin;
+}
+
+static const Line *of_launch(const Line *line, int launch)
+{
+    const Line *found = schedule_for_launch(line, launch);
+    return found->launch == launch ? found : NULL;
+}
+
+/* Would it, given for all launches, be taken by one that asked, but derived none? */
+static bool is_partial(const Func *func, const Line *line)
+{
+    bool partial = false;
+    for (size_t i = 0; i < func->schedule->asked.n && line->origin == LINE_DERIVED; i++) {
+        const Asked *at = &func->schedule->asked.items[i];
+        partial = partial || (text_same(at->key, line->key) && text_same(at->sub, line->sub) &&
+                              !of_launch(line, at->launch));
+    }
+    return partial && line->launch >= 0;
+}
+
+/* The bare value first, then the subkeys in the order in which they were decided: for all launches
+ * (-1), or what is another one's for the n-th. */
+static LineList lines_of_key(const Func *func, const LineKind *kind, int launch)
+{
+    LineList found = {0};
     for (int bare = 1; bare >= 0; bare--) {
         for (size_t i = 0; i < func->schedule->lines.n; i++) {
             const Line *line = &func->schedule->lines.items[i];
-            if (text_same(line->key, kind->key) && (*line->sub == '\0') == (bare == 1) &&
-                n < room) {
-                found[n++] = line;
+            if (!text_same(line->key, kind->key)) {
+                continue;
+            }
+            bool partial = is_partial(func, line);
+            const Line *own = launch >= 0 ? of_launch(line, launch) : line;
+            if (line->alone ? line->launch == launch && !is_beaten(func, line)
+                            : own && (launch < 0 ? !partial : partial || !same_value(own, line))) {
+                add_if(func, own, bare == 1, &found);
             }
         }
     }
-    return n;
+    return found;
 }
 
-/* A line that is given is for all launches of a kernel; what is derived may differ. */
-static void print_others(const Func *func, const LineKind *kind, const Line *line, Text *out)
+static int last_launch(const Func *func)
 {
-    for (const Line *other = line->other; other; other = other->other) {
-        text_printf(out, "# %s_%d: %s", func->name, other->launch, kind->key);
-        print_line(other, " ", out);
-        if (other->reason && *other->reason) {
-            text_printf(out, "  # %s", other->reason);
+    int last = -1;
+    for (size_t i = 0; i < func->schedule->lines.n; i++) {
+        for (const Line *at = &func->schedule->lines.items[i]; at; at = at->other) {
+            last = at->launch > last ? at->launch : last;
         }
-        text_char(out, '\n');
     }
+    return last;
 }
 
-static void print_key(const Func *func, const LineKind *kind, bool reasons, Text *out)
+static void print_key(const Func *func, const LineKind *kind, int launch, bool reasons, Text *out)
 {
-    size_t room = func->schedule->lines.n;
-    const Line **lines = ARENA_ARRAY(func->arena, const Line *, room);
-    size_t n = lines_of_key(func, kind, lines, room);
-    if (n == 0) {
+    LineList lines = lines_of_key(func, kind, launch);
+    if (lines.n == 0) {
         return;
     }
+    if (launch >= 0) {
+        text_printf(out, "launch %d: ", launch);
+    }
     text_add(out, kind->key);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < lines.n; i++) {
         bool comma = i > 0 && text_same(kind->subs, "*");
-        print_line(lines[i], comma ? ", " : " ", out);
+        print_line(lines.items[i], comma ? ", " : " ", out);
     }
     if (reasons) {
-        print_reasons(lines, n, out);
+        print_reasons(lines.items, lines.n, out);
     }
     text_char(out, '\n');
-    for (size_t i = 0; i < n && reasons; i++) {
-        print_others(func, kind, lines[i], out);
-    }
 }
 
 void schedule_print(const Func *func, bool reasons, Text *out)
 {
-    for (size_t i = 0; func->schedule && i < sizeof KINDS / sizeof *KINDS; i++) {
-        print_key(func, &KINDS[i], reasons, out);
+    int last = func->schedule ? last_launch(func) : -2;
+    for (size_t i = 0; last >= -1 && i < sizeof KINDS / sizeof *KINDS; i++) {
+        for (int launch = -1; launch <= last; launch++) {
+            print_key(func, &KINDS[i], launch, reasons, out);
+        }
     }
 }

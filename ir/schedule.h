@@ -5,7 +5,8 @@
  *
  * A line is a key and a value, under an optional subkey: `tile M 128, N 256` is two lines,
  * (tile, M, 128) and (tile, N, 256); `warps 8 producer 4` is (warps, "", 8) and (warps,
- * producer, 4). */
+ * producer, 4). `launch 1: tile M 16` is for one launch of the kernel, and counts more there than
+ * the line for all of them. */
 #ifndef TESSERA_IR_SCHEDULE_H
 #define TESSERA_IR_SCHEDULE_H
 
@@ -25,8 +26,9 @@ typedef struct Line {
                                  block with a name: whose they are */
     Span span;                /* lines from a file */
     bool used;                /* a pass asked for it: an unused user line gets a warning */
-    int launch;               /* derived lines: for which one of the kernel */
-    const struct Line *other; /* derived otherwise for another launch */
+    bool alone;               /* given for one launch of the kernel, not for all */
+    int launch;               /* that one; of a derived line: for which it was derived */
+    const struct Line *other; /* what was derived for another launch, the same or not */
 } Line;
 
 struct Schedule {
@@ -34,8 +36,15 @@ struct Schedule {
         Line *items;
         size_t n, cap;
     } lines;
-    int launch; /* that is being decided */
+    int launch; /* that is being decided; EVERY_LAUNCH: whatever holds for the whole kernel */
+    /* Lines that passes asked for, for one launch, whether or not there were any. */
+    struct {
+        struct Asked *items;
+        size_t n, cap;
+    } asked;
 };
+
+enum { EVERY_LAUNCH = -1 };
 
 /* What a key may look like; the parser of schedule blocks and the docs read it. */
 typedef struct LineKind {
@@ -55,18 +64,17 @@ bool schedule_lists(const char *names, const char *name);
  * that name, K5? NULL: one whose extent is a number, axis0. */
 bool schedule_names_axis(const char *axis, const char *dimension);
 
-/* What is derived from now on is for the n-th launch of the kernel. */
+/* What is derived from now on is for the n-th launch of the kernel, or for EVERY_LAUNCH, as in the
+ * beginning. */
 void schedule_at_launch(Func *func, int nth);
-/* Adds or replaces a user's line. Command beats source, source beats what is pinned. */
-void schedule_give(Func *func, const char *key, const char *sub, const char *word, int64_t number,
-                   LineOrigin origin, Span span);
-/* A line of the source, of a block that counts always (name NULL) or was chosen by its name. */
-void schedule_choose(Func *func, const char *key, const char *sub, const char *word, int64_t number,
-                     Span span, const char *name);
-/* A pinned one; `where` it stands, for people. */
-void schedule_pin(Func *func, const char *key, const char *sub, const char *word, int64_t number,
-                  Span span, const char *where);
-/* The user's line, marked used, or NULL. */
+/* For this one, of the body's launches and of what becomes some. */
+void schedule_at_op(Func *func, const Op *launch);
+/* Adds or replaces a user's line, of which the fields from `key` to `span`, `alone` and `launch`
+ * count. Command beats source, source beats what is pinned. */
+void schedule_give(Func *func, Line line);
+/* Do they decide the same, for the same launches? */
+bool schedule_same_name(const Line *a, const Line *b);
+/* The user's line for the launch that is being decided, marked used, or NULL. */
 const Line *schedule_given(Func *func, const char *key, const char *sub);
 /* Is any line of the key given? It does not count as used. */
 bool schedule_gives(const Func *func, const char *key);
@@ -76,7 +84,16 @@ int64_t schedule_number(Func *func, const char *key, const char *sub, int64_t de
 const char *schedule_word(Func *func, const char *key, const char *sub, const char *derived,
                           const char *reason, ...) __attribute__((format(printf, 5, 6)));
 
-/* One line a key, in the table's order; with `reasons`, each followed by `# reason`. */
+/* What was derived for the launch, or is given for all; `line` itself where its `other` has none.
+ */
+const Line *schedule_for_launch(const Line *line, int launch);
+/* Was something else derived for another launch? */
+bool schedule_differs(const Line *line);
+/* "tile M", "launch 1: tile M" */
+const char *schedule_name(Arena *arena, const Line *line);
+
+/* One line a key, in the table's order, then what differs by launch; with `reasons`, each followed
+ * by `# reason`. Given as lines they make the same code. */
 void schedule_print(const Func *func, bool reasons, Text *out);
 
 #endif

@@ -9,13 +9,18 @@
 /* 0: the schedule does not say, or not the same for all launches. */
 static int64_t step_of(const Func *func, const char *range)
 {
+    int64_t step = 0;
     for (size_t i = 0; func->schedule && i < func->schedule->lines.n; i++) {
         const Line *line = &func->schedule->lines.items[i];
-        if (text_same(line->key, "tile") && text_same(line->sub, range)) {
-            return line->used && !line->other ? line->number : 0;
+        if (!text_same(line->key, "tile") || !text_same(line->sub, range)) {
+            continue;
         }
+        if (!line->used || line->alone || schedule_differs(line)) {
+            return 0;
+        }
+        step = line->number;
     }
-    return 0;
+    return step;
 }
 
 typedef struct Steps {

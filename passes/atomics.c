@@ -230,17 +230,17 @@ static void gather(Func *func, Op *launch, const Gathered *found, int n)
 
 void pass_atomics(Func *func)
 {
-    int nth = 0;
     for (Op *op = func->body->first; op; op = op->next) {
         Gathered found[MOST_GATHERED];
         if (op->kind != OP_LAUNCH) {
             continue;
         }
-        schedule_at_launch(func, nth++);
+        schedule_at_op(func, op);
         int n = op_attr(op, ATTR_DIMS)->n ? an_gathered(func, op, found) : 0;
         if (n > 0) {
             gather(func, op, found, n);
         }
     }
+    schedule_at_launch(func, EVERY_LAUNCH);
     func_remove_dead(func);
 }

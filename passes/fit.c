@@ -158,11 +158,17 @@ typedef struct Search {
     const char *found;
 } Search;
 
-/* `tile M 128, N 64` */
-static void describe(Text *text, const Line *line)
+/* `tile M 128, N 64`; `tile M 128; launch 1: tile M 64` */
+static void describe(Text *text, const Line *before, const Line *line)
 {
-    text_printf(text, "%s%s%s %lld", text->n ? "," : line->key, *line->sub ? " " : "", line->sub,
-                (long long)line->number);
+    bool goes_on = before && before->alone == line->alone && before->launch == line->launch &&
+                   text_same(before->key, line->key);
+    if (goes_on) {
+        text_printf(text, ", %s %lld", line->sub, (long long)line->number);
+    } else {
+        text_printf(text, "%s%s %lld", before ? "; " : "", schedule_name(text->arena, line),
+                    (long long)line->number);
+    }
 }
 
 static bool is_pipeline(const Line *line)
@@ -178,12 +184,14 @@ static bool try_less(Search *s, int which, int64_t number, int times)
     changed.lines = arena_copy(s->func->arena, s->mark->lines, sizeof(Line) * s->mark->n_lines);
     mark_restore(s->func, s->mark);
     Given given = given_lines(s->func);
+    const Line *before = NULL;
     for (int i = 0; i < given.n; i++) {
         Line *line = given.items[i];
         if (which == i || (which < 0 && !is_pipeline(line))) {
             int64_t half = line->number >> times;
             line->number = number ? number : half > 1 ? half : 1;
-            describe(&text, line);
+            describe(&text, before, line);
+            before = line;
             changed.lines[line - s->func->schedule->lines.items].number = line->number;
         }
     }

@@ -405,7 +405,11 @@ static void share_unit(LayoutPass *pass, Op *launch)
 {
     Func *func = pass->func;
     int64_t blocks = op_int(launch, ATTR_BLOCKS, 1);
-    if (blocks <= 1 || schedule_given(func, "blocks", "") || awaits(launch)) {
+    const Line *given = blocks > 1 ? schedule_given(func, "blocks", "") : NULL;
+    if (given && given->number < blocks) { /* of a launch that tiles were not chosen for */
+        op_set_int(func, launch, ATTR_BLOCKS, given->number > 1 ? given->number : 1);
+    }
+    if (blocks <= 1 || given || awaits(launch)) {
         return;
     }
     Lives lives = lives_of(pass, launch);
@@ -426,13 +430,13 @@ static void share_unit(LayoutPass *pass, Op *launch)
 
 void layout_share_units(LayoutPass *pass)
 {
-    int nth = 0;
     for (Op *op = pass->func->body->first; op; op = op->next) {
         if (op->kind == OP_LAUNCH) {
-            schedule_at_launch(pass->func, nth++);
+            schedule_at_op(pass->func, op);
             share_unit(pass, op);
         }
     }
+    schedule_at_launch(pass->func, EVERY_LAUNCH);
 }
 
 /* ---- across products ---- */

@@ -483,14 +483,14 @@ void pass_stage(Func *func)
     if (func->target->family == FAMILY_CPU) {
         return;
     }
-    int nth = 0;
     func->stage = STAGE_STAGED;
     for (Op *op = func->body->first; op; op = op->next) {
         if (op->kind == OP_LAUNCH) {
-            schedule_at_launch(func, nth++);
+            schedule_at_op(func, op);
             stage_launch(func, op);
         }
     }
+    schedule_at_launch(func, EVERY_LAUNCH);
     func_remove_dead(func);
     stage_settle(func);
 }

@@ -227,7 +227,7 @@ static void note_walk(TilePlan *plan, const Op *group)
     }
 }
 
-static void tile_group(Func *func, Op *group, int *nth, bool is_rest);
+static void tile_group(Func *func, Op *group, bool is_rest);
 
 static const Value *first_written(const Op *group)
 {
@@ -261,7 +261,7 @@ static void remove_stores(Op *group, Type shape, bool others)
 
 /* What the parts were folded from tied the axes of all that is stored. Now each shape has a grid of
  * its own. */
-static void tile_rest(Func *func, Op *group, int *nth)
+static void tile_rest(Func *func, Op *group)
 {
     for (const Value *first = first_written(group); first; first = first_written(group)) {
         CloneMap map = clone_map_new(func);
@@ -270,15 +270,15 @@ static void tile_rest(Func *func, Op *group, int *nth)
         remove_stores(one, first->type, true);
         remove_stores(group, first->type, false);
         func_remove_dead(func);
-        tile_group(func, one, nth, true);
+        tile_group(func, one, true);
     }
     op_remove(group);
 }
 
-/* `nth`: launches so far. `is_rest`: tile.h. */
-static void tile_group(Func *func, Op *group, int *nth, bool is_rest)
+/* `is_rest`: tile.h. */
+static void tile_group(Func *func, Op *group, bool is_rest)
 {
-    schedule_at_launch(func, (*nth)++);
+    schedule_at_op(func, group);
     if (tile_is_serial(group)) {
         tile_serial(func, group);
         return;
@@ -290,13 +290,12 @@ static void tile_group(Func *func, Op *group, int *nth, bool is_rest)
     tile_choose(func, group, &plan);
     SplitHow how = tile_split(func, group, &plan);
     if (how == SPLIT_REST) {
-        tile_rest(func, group, nth);
+        tile_rest(func, group);
         return;
     }
     if (how == SPLIT_NOT) {
         tile_emit(func, group, &plan);
     }
-    *nth += how == SPLIT_DONE;
     op_remove(group);
 }
 
@@ -333,7 +332,6 @@ static void tile_source(Func *func, Op *parallel)
 
 void pass_tile(Func *func)
 {
-    int nth = 0;
     for (Op *op = func->body->first; op; op = op->next) {
         if (op->kind == OP_PARALLEL && op_attr(op, ATTR_DIMS)->n > 0) {
             tile_batches(func, op);
@@ -345,12 +343,13 @@ void pass_tile(Func *func)
             continue;
         }
         if (op_attr(op, ATTR_DIMS)->n == 0) {
-            tile_group(func, op, &nth, false);
+            tile_group(func, op, false);
         } else {
-            schedule_at_launch(func, nth++);
+            schedule_at_op(func, op);
             tile_source(func, op);
         }
     }
+    schedule_at_launch(func, EVERY_LAUNCH);
     func_remove_dead(func);
     func->stage = STAGE_LAUNCH;
 }

@@ -26,6 +26,7 @@ enum { LINE_BYTES = 128, LINE_ACCESS = 16 };
 typedef struct Vectorizer {
     Func *func;
     int widest, narrowest; /* over all accesses; 0: none seen */
+    int64_t shared;        /* that threads may take of shared memory; 0: there is none */
     int64_t cap;
     bool parts;    /* loads of less than a line, */
     bool clusters; /* in clusters of blocks */
@@ -52,9 +53,35 @@ static bool moves_global(const Op *op)
     return op->kind == OP_LOAD || op->kind == OP_STORE || op->kind == OP_GATHER;
 }
 
+/* What a unit of whole warps or the copy engine reads and writes is not of single threads. */
+static void find_unit_read(Op *op, void *user)
+{
+    Value **shared = user;
+    bool product = op->kind == OP_DOT || op->kind == OP_DOT_ASYNC;
+    const char *unit = product ? op_word(op, ATTR_UNIT) : NULL;
+    for (int nth = 0; unit && !text_same(unit, "fma") && nth < 2; nth++) {
+        *shared = op_access_nth(op, nth).memory == *shared ? NULL : *shared;
+    }
+}
+
+/* Shared memory that threads read and write. */
+static bool is_of_threads(Op *op)
+{
+    Value *shared = op->kind == OP_SHARED ? op->results[0] : NULL;
+    if (shared) {
+        block_walk(op->parent, find_unit_read, &shared);
+    }
+    return shared != NULL;
+}
+
 static void measure(Op *op, void *user)
 {
     Vectorizer *v = user;
+    if (is_of_threads(op)) { /* a line that says less than this would bound these accesses, too */
+        int64_t bytes = dtype_bytes(op->results[0]->type->dtype);
+        int64_t most = v->func->target->vector_bytes / (bytes > 0 ? bytes : 1);
+        v->shared = most > v->shared ? most : v->shared;
+    }
     if (op->kind == OP_COPY_LOAD) {
         int width = (int)op_int(op, ATTR_VECTOR, 1);
         v->widest = width > v->widest ? width : v->widest;
@@ -120,27 +147,11 @@ static void set_vector(Op *op, void *user)
     }
 }
 
-/* What a unit of whole warps or the copy engine reads and writes is not of single threads. */
-static void find_unit_read(Op *op, void *user)
-{
-    Value **shared = user;
-    bool product = op->kind == OP_DOT || op->kind == OP_DOT_ASYNC;
-    const char *unit = product ? op_word(op, ATTR_UNIT) : NULL;
-    for (int nth = 0; unit && !text_same(unit, "fma") && nth < 2; nth++) {
-        *shared = op_access_nth(op, nth).memory == *shared ? NULL : *shared;
-    }
-}
-
 /* Threads take no more of shared memory at a time than the user says. */
 static void set_shared_vector(Op *op, void *user)
 {
     const Vectorizer *v = user;
-    if (op->kind != OP_SHARED) {
-        return;
-    }
-    Value *shared = op->results[0];
-    block_walk(op->parent, find_unit_read, &shared);
-    if (shared) {
+    if (is_of_threads(op)) {
         op_set_int(v->func, op, ATTR_VECTOR, v->cap);
     }
 }
@@ -218,7 +229,7 @@ void pass_vectorize(Func *func)
     if (v.widest == 0) {
         return;
     }
-    v.cap = schedule_number(func, "vector", "", v.widest,
+    v.cap = schedule_number(func, "vector", "", v.widest > v.shared ? v.widest : v.shared,
                             "%s: %d bytes an access at most, as far as rows are aligned and no "
                             "guard cuts a piece",
                             func->target->name, func->target->vector_bytes);

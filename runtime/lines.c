@@ -18,6 +18,8 @@ typedef struct Words {
 typedef struct Said {
     Func *func;
     const char *line;
+    bool alone; /* `launch 1: …` */
+    int launch;
     LineOrigin origin;
     Span span;
     const char *where; /* of a pinned one */
@@ -33,7 +35,7 @@ static bool complain(const Said *said, const char *what, const char *word)
 
 static bool split(const Said *said, Words *words)
 {
-    const char *gaps = " \t,;=\n";
+    const char *gaps = " \t,;:=\n";
     for (const char *at = said->line + strspn(said->line, gaps); *at; at += strspn(at, gaps)) {
         size_t n = strcspn(at, gaps);
         if (words->n == MOST_WORDS) {
@@ -96,22 +98,20 @@ static bool check_axis(const Said *said, const char *axis)
 }
 
 /* Of lines that disagree none is meant. */
-static bool check_once(const Said *said, const LineKind *kind, const char *sub)
+static bool check_once(const Said *said, const Line *line)
 {
     Func *func = said->func;
     for (size_t i = 0; func->schedule && i < func->schedule->lines.n; i++) {
         const Line *old = &func->schedule->lines.items[i];
-        if (old->origin == said->origin && text_same(old->key, kind->key) &&
-            text_same(old->sub, sub)) {
-            const char *gap = *sub ? " " : "";
-            Diag *diag = diag_failure_at(func->diags, DIAG_USAGE, ERR_LINE, said->span,
-                                         "schedule line '%s': '%s%s%s' is given twice", said->line,
-                                         kind->key, gap, sub);
+        if (old->origin == said->origin && schedule_same_name(old, line)) {
+            const char *name = schedule_name(func->arena, line);
+            Diag *diag =
+                diag_failure_at(func->diags, DIAG_USAGE, ERR_LINE, said->span,
+                                "schedule line '%s': '%s' is given twice", said->line, name);
             if (old->word) {
-                diag_note(func->diags, diag, "before: '%s%s%s %s'", kind->key, gap, sub, old->word);
+                diag_note(func->diags, diag, "before: '%s %s'", name, old->word);
             } else {
-                diag_note(func->diags, diag, "before: '%s%s%s %lld'", kind->key, gap, sub,
-                          (long long)old->number);
+                diag_note(func->diags, diag, "before: '%s %lld'", name, (long long)old->number);
             }
             return false;
         }
@@ -133,15 +133,19 @@ static bool give_one(const Said *said, const LineKind *kind, Words *words)
         return complain(said, "no such value:", word);
     }
     bool axis = sub_given && schedule_lists(kind->subs, "*");
-    if ((axis && !check_axis(said, sub)) || !check_once(said, kind, sub)) {
+    Line line = {.key = kind->key,
+                 .sub = sub,
+                 .word = is_number ? NULL : word,
+                 .number = number,
+                 .origin = said->origin,
+                 .reason = said->where,
+                 .span = said->span,
+                 .alone = said->alone,
+                 .launch = said->launch};
+    if ((axis && !check_axis(said, sub)) || !check_once(said, &line)) {
         return false;
     }
-    word = is_number ? NULL : word;
-    if (said->origin == LINE_PINNED) {
-        schedule_pin(said->func, kind->key, sub, word, number, said->span, said->where);
-    } else {
-        schedule_give(said->func, kind->key, sub, word, number, said->origin, said->span);
-    }
+    schedule_give(said->func, line);
     return true;
 }
 
@@ -151,20 +155,41 @@ static bool is_name(const Said *said, const Words *words)
     return said->origin == LINE_COMMAND && words->n == 1 && !schedule_kind(words->items[0]);
 }
 
-static bool give_line(const Said *said)
+/* `launch 1:` before the line itself. */
+static bool take_launch(Said *said, Words *words)
+{
+    int64_t number;
+    if (!text_same(words->items[words->at], "launch")) {
+        return true;
+    }
+    if (words->n < 3 || !as_number(words->items[1], &number)) {
+        return complain(said, "`launch` takes a number and a line, as in 'launch 0: warps 8'",
+                        NULL);
+    }
+    said->alone = true;
+    said->launch = (int)number;
+    words->at = 2;
+    return true;
+}
+
+static bool give_line(Said *said)
 {
     Words words = {.n = 0};
     if (!split(said, &words)) {
         return false;
     }
-    const LineKind *kind = schedule_kind(words.items[words.at++]);
     if (is_name(said, &words)) {
         return true;
     }
-    if (!kind) {
-        return complain(said, "no such key:", words.items[0]);
+    if (!take_launch(said, &words)) {
+        return false;
     }
-    if (words.n == 1) {
+    const char *key = words.items[words.at++];
+    const LineKind *kind = schedule_kind(key);
+    if (!kind) {
+        return complain(said, "no such key:", key);
+    }
+    if (words.n == words.at) {
         return complain(said, "it has no value", NULL);
     }
     while (words.at < words.n) {
@@ -179,10 +204,11 @@ void lines_warn_unused(Func *func)
 {
     for (size_t i = 0; func->schedule && i < func->schedule->lines.n; i++) {
         const Line *line = &func->schedule->lines.items[i];
-        if (line->origin > LINE_PINNED && !line->used) {
-            Diag *diag = diag_warning(func->diags, 0, line->span,
-                                      "schedule line `%s%s%s` decides nothing here", line->key,
-                                      *line->sub ? " " : "", line->sub);
+        bool off = line->word && text_same(line->word, "off"); /* as it is, then */
+        if (line->origin > LINE_PINNED && !line->used && !off) {
+            Diag *diag =
+                diag_warning(func->diags, 0, line->span, "schedule line `%s` decides nothing here",
+                             schedule_name(func->arena, line));
             diag_note(func->diags, diag, "it is for %s; %s on %s has none",
                       schedule_kind(line->key)->where, func->name, func->target->name);
         }
@@ -193,7 +219,8 @@ bool lines_give(Func *func, const char *const *lines, size_t n)
 {
     bool ok = true;
     for (size_t i = 0; i < n; i++) {
-        ok = give_line(&(Said){func, lines[i], LINE_COMMAND, SPAN_NONE, NULL}) && ok;
+        Said said = {.func = func, .line = lines[i], .origin = LINE_COMMAND, .span = SPAN_NONE};
+        ok = give_line(&said) && ok;
     }
     return ok;
 }
@@ -202,7 +229,7 @@ bool lines_name(Func *func, const char *const *lines, size_t n, const char **nam
 {
     *name = NULL;
     for (size_t i = 0; i < n; i++) {
-        Said said = {func, lines[i], LINE_COMMAND, SPAN_NONE, NULL};
+        Said said = {.func = func, .line = lines[i], .origin = LINE_COMMAND, .span = SPAN_NONE};
         Words words = {.n = 0};
         if (!split(&said, &words)) {
             return false;
@@ -219,5 +246,6 @@ bool lines_name(Func *func, const char *const *lines, size_t n, const char **nam
 
 bool line_pin(Func *func, const char *line, Span span, const char *where)
 {
-    return give_line(&(Said){func, line, LINE_PINNED, span, where});
+    Said said = {.func = func, .line = line, .origin = LINE_PINNED, .span = span, .where = where};
+    return give_line(&said);
 }

@@ -131,10 +131,15 @@ static int64_t most_tile(const Compilation *c, const Line *line, int64_t most)
     return most;
 }
 
-static void propose_line(const Compilation *c, const Line *line, TuneChoices *choices)
+/* `alone`: for its launch only. */
+static void propose_line(const Compilation *c, const Line *line, bool alone, TuneChoices *choices)
 {
     Arena *arena = &c->work->arena;
-    TuneChoice choice = {.key = line->key, .sub = line->sub, .span = SPAN_NONE};
+    TuneChoice choice = {.key = line->key,
+                         .sub = line->sub,
+                         .alone = alone,
+                         .launch = line->launch,
+                         .span = SPAN_NONE};
     if (line->word) {
         add_value(arena, &choice, line->word);
         add_words(arena, &choice, schedule_kind(line->key), line->word);
@@ -190,8 +195,9 @@ void proposals_make(const Compilation *c, int threads, TuneChoices *choices)
     const Func *func = c->func;
     for (size_t i = 0; func->schedule && i < func->schedule->lines.n; i++) {
         const Line *line = &func->schedule->lines.items[i];
-        if (line->origin == LINE_DERIVED) {
-            propose_line(c, line, choices);
+        bool alone = schedule_differs(line);
+        for (; line && line->origin == LINE_DERIVED; line = alone ? line->other : NULL) {
+            propose_line(c, line, alone, choices);
         }
     }
     for (size_t i = 0; i < sizeof ABSENT / sizeof *ABSENT; i++) {

@@ -170,15 +170,19 @@ typedef struct Task {
     int threads;
 } Task;
 
-static const Line *find_line(const Func *func, const char *key, const char *sub)
+/* What decides it: a line that is given for one launch more than one for all. */
+static const Line *find_line(const Func *func, const TuneChoice *choice)
 {
+    const Line *found = NULL;
     for (size_t i = 0; func->schedule && i < func->schedule->lines.n; i++) {
         const Line *line = &func->schedule->lines.items[i];
-        if (text_same(line->key, key) && text_same(line->sub, sub)) {
-            return line;
+        bool its = !line->alone || (choice->alone && line->launch == choice->launch);
+        if (its && text_same(line->key, choice->key) && text_same(line->sub, choice->sub) &&
+            (!found || line->alone)) {
+            found = line;
         }
     }
-    return NULL;
+    return found && choice->alone ? schedule_for_launch(found, choice->launch) : found;
 }
 
 static const char *value_words(Arena *arena, const Line *line)
@@ -190,22 +194,41 @@ static const char *value_words(Arena *arena, const Line *line)
 
 static void add_axis(Compilation *c, const TuneChoice *choice, TesseraSpace *space)
 {
-    const Line *line = find_line(c->func, choice->key, choice->sub);
+    Arena *arena = &c->work->arena;
+    const Line *line = find_line(c->func, choice);
     TesseraAxis *axis = (TesseraAxis *)(uintptr_t)&space->axes[space->n_axes];
     char *end;
     if (line && line->origin == LINE_COMMAND) {
-        space->given = arena_printf(&c->work->arena, "%s%s%s", choice->key, *choice->sub ? " " : "",
-                                    choice->sub);
+        space->given =
+            arena_printf(arena, "%s%s%s", choice->key, *choice->sub ? " " : "", choice->sub);
         return;
     }
-    *axis =
-        (TesseraAxis){.key = choice->key,
-                      .sub = choice->sub,
-                      .values = choice->values.items,
-                      .n_values = choice->values.n,
-                      .derived = line && line->used ? value_words(&c->work->arena, line) : NULL};
+    *axis = (TesseraAxis){
+        .key = choice->alone ? arena_printf(arena, "launch %d: %s", choice->launch, choice->key)
+                             : choice->key,
+        .sub = choice->sub,
+        .values = choice->values.items,
+        .n_values = choice->values.n,
+        .derived = line && line->used ? value_words(arena, line) : NULL};
     axis->numbers = choice->values.n > 0 && (strtoll(choice->values.items[0], &end, 10), !*end);
     space->n_axes++;
+}
+
+/* Those of a key, those of a launch together. */
+static void add_axes(Compilation *c, const TuneChoices *choices, const char *key,
+                     TesseraSpace *space)
+{
+    int last = -1;
+    for (int launch = -1; launch <= last; launch++) {
+        for (size_t i = 0; i < choices->n; i++) {
+            const TuneChoice *choice = &choices->items[i];
+            int its = choice->alone ? choice->launch : -1;
+            last = its > last ? its : last;
+            if (its == launch && text_same(choice->key, key)) {
+                add_axis(c, choice, space);
+            }
+        }
+    }
 }
 
 static bool space_task(void *user)
@@ -222,11 +245,7 @@ static bool space_task(void *user)
     }
     space->axes = ARENA_ARRAY(&c->work->arena, TesseraAxis, choices.n + 1);
     for (size_t kind = 0; kind < n_kinds; kind++) {
-        for (size_t i = 0; i < choices.n; i++) {
-            if (text_same(choices.items[i].key, kinds[kind].key)) {
-                add_axis(c, &choices.items[i], space);
-            }
-        }
+        add_axes(c, &choices, kinds[kind].key, space);
     }
     space->ptxas = c->target->family == FAMILY_NVPTX ? ptxas_find(&c->work->arena) : NULL;
     return name_folded(task->kernel, space);

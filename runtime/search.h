@@ -8,7 +8,7 @@
 
 /* A line of the schedule with the values to try, as a source has them. */
 typedef struct TesseraAxis {
-    const char *key, *sub; /* "tile", "M"; sub "": none */
+    const char *key, *sub; /* "tile" or "launch 1: tile", "M"; sub "": none */
     const char *const *values;
     size_t n_values;
     bool numbers;        /* else words */

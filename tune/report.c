@@ -31,13 +31,26 @@ static bool takes_bare(const LineKind *kind, const char *word)
            (number ? schedule_lists(kind->values, "int") : schedule_lists(kind->values, word));
 }
 
+/* "launch 1: tile" is one word of three. */
+static const char *next_key(Arena *arena, const char **at, const LineKind **kind)
+{
+    const char *key = next_word(arena, at);
+    *kind = key ? schedule_kind(key) : NULL;
+    if (key && strcmp(key, "launch") == 0) {
+        const char *number = next_word(arena, at), *rest = next_word(arena, at);
+        *kind = rest ? schedule_kind(rest) : NULL;
+        key = rest ? arena_printf(arena, "launch %s %s", number, rest) : NULL;
+    }
+    return key;
+}
+
 /* "tile M 128, N 256" is two. */
 static size_t settings_of(Arena *arena, const char *candidate, Setting settings[MOST_LINES])
 {
     size_t n = 0;
     while (*candidate) {
-        const char *key = next_word(arena, &candidate), *word;
-        const LineKind *kind = key ? schedule_kind(key) : NULL;
+        const LineKind *kind;
+        const char *key = next_key(arena, &candidate, &kind), *word;
         while (kind && n < MOST_LINES && (word = next_word(arena, &candidate))) {
             bool bare = takes_bare(kind, word);
             const char *value = bare ? word : next_word(arena, &candidate);

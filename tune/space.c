@@ -54,12 +54,19 @@ static const char *chosen(const TesseraSpace *space, size_t axis, int choice)
     return at->values[(size_t)choice - left_out(space, axis)];
 }
 
+/* "tile M" of "launch 1: tile M". */
+static const char *without_launch(const char *name)
+{
+    const char *colon = strchr(name, ':');
+    return colon ? colon + 2 : name;
+}
+
 static void add_item(Text *out, const TesseraAxis *axis, const char *value, bool first)
 {
     if (first) {
         text_printf(out, "%s%s", out->n ? "\n" : "", axis->key);
     }
-    bool comma = !first && strcmp(axis->key, "tile") == 0;
+    bool comma = !first && strcmp(without_launch(axis->key), "tile") == 0;
     text_printf(out, "%s %s%s%s", comma ? "," : "", axis->sub, *axis->sub ? " " : "", value);
 }
 
@@ -90,8 +97,8 @@ typedef struct Items {
     size_t n, cap;
 } Items;
 
-/* `key [sub] value, [sub] value…` a line; a value follows a name where it is not the first of two.
- * */
+/* `[launch n:] key [sub] value, [sub] value…` a line; a value follows a name where it is not the
+ * first of two. */
 static void read_line(Arena *arena, char *line, Items *items)
 {
     const char *words[64];
@@ -101,12 +108,17 @@ static void read_line(Arena *arena, char *line, Items *items)
          word = strtok_r(NULL, " ,", &state)) {
         words[n++] = word;
     }
-    for (size_t i = 1; i < n;) {
+    const char *key = n ? words[0] : "";
+    size_t first = 1;
+    if (n > 3 && strcmp(words[0], "launch") == 0) {
+        key = arena_printf(arena, "launch %s %s", words[1], words[2]);
+        first = 3;
+    }
+    for (size_t i = first; i < n;) {
         /* A bare value stands alone only directly behind the key: what follows has names. */
         char *end;
         bool named = strtoll(words[i], &end, 10) >= 0 && *end && i + 1 < n;
-        Item item = {named ? arena_printf(arena, "%s %s", words[0], words[i]) : words[0],
-                     words[i + named]};
+        Item item = {named ? arena_printf(arena, "%s %s", key, words[i]) : key, words[i + named]};
         ARENA_PUSH(arena, items, item);
         i += named ? 2 : 1;
     }
@@ -130,6 +142,21 @@ static const char *value_of(const Items *items, const char *name)
     return NULL;
 }
 
+static const char *axis_name(Arena *arena, const TesseraAxis *axis)
+{
+    return *axis->sub ? arena_printf(arena, "%s %s", axis->key, axis->sub) : axis->key;
+}
+
+static bool is_axis(Arena *arena, const TesseraSpace *space, const char *name)
+{
+    for (size_t i = 0; i < space->n_axes; i++) {
+        if (strcmp(axis_name(arena, &space->axes[i]), name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void space_searched(const TesseraSpace *space, const char *lines, Text *out)
 {
     Items items = {0};
@@ -138,12 +165,18 @@ void space_searched(const TesseraSpace *space, const char *lines, Text *out)
     text_add(out, "");
     for (size_t i = 0; i < space->n_axes; i++) {
         const TesseraAxis *axis = &space->axes[i];
-        const char *name =
-            *axis->sub ? arena_printf(out->arena, "%s %s", axis->key, axis->sub) : axis->key;
-        const char *value = value_of(&items, name);
+        const char *name = axis_name(out->arena, axis), *value = value_of(&items, name);
+        value = value ? value : value_of(&items, without_launch(name));
         if (value) {
             add_item(out, axis, value, strcmp(key, axis->key) != 0);
             key = axis->key;
+        }
+    }
+    /* What a line for all launches came to for one of them. */
+    for (size_t i = 0; i < items.n; i++) {
+        const char *name = items.items[i].name, *rest = without_launch(name);
+        if (rest != name && is_axis(out->arena, space, rest) && !is_axis(out->arena, space, name)) {
+            text_printf(out, "%s%s %s", out->n ? "\n" : "", name, items.items[i].value);
         }
     }
 }

@@ -26,10 +26,11 @@ START_TEST(given_lines_beat_derived_ones)
 {
     World w;
     world_init(&w);
-    schedule_give(w.func, "pipeline", "", NULL, 3, LINE_SOURCE, SPAN_NONE);
+    schedule_give(w.func, (Line){.key = "pipeline", .sub = "", .number = 3, .origin = LINE_SOURCE});
     ck_assert_int_eq(schedule_number(w.func, "pipeline", "", 4, "fits"), 3);
-    schedule_give(w.func, "pipeline", "", NULL, 5, LINE_COMMAND, SPAN_NONE);
-    schedule_give(w.func, "pipeline", "", NULL, 6, LINE_SOURCE, SPAN_NONE);
+    schedule_give(w.func,
+                  (Line){.key = "pipeline", .sub = "", .number = 5, .origin = LINE_COMMAND});
+    schedule_give(w.func, (Line){.key = "pipeline", .sub = "", .number = 6, .origin = LINE_SOURCE});
     ck_assert_int_eq(schedule_number(w.func, "pipeline", "", 4, "fits"), 5);
     ck_assert(schedule_given(w.func, "pipeline", "")->used);
     ck_assert_ptr_null(schedule_given(w.func, "warps", ""));
@@ -47,13 +48,62 @@ START_TEST(prints_as_it_may_be_written)
     schedule_number(w.func, "warps", "producer", 4, "copies");
     schedule_number(w.func, "warps", "", 8, "two groups of %d", 4);
     schedule_number(w.func, "tile", "M", 128, "square");
-    schedule_give(w.func, "tile", "N", NULL, 256, LINE_SOURCE, SPAN_NONE);
+    schedule_give(w.func, (Line){.key = "tile", .sub = "N", .number = 256, .origin = LINE_SOURCE});
     schedule_print(w.func, false, &out);
     ck_assert_str_eq(out.data, "tile M 128, N 256\nwarps 8 producer 4\n");
     out.n = 0;
     schedule_print(w.func, true, &out);
     ck_assert_ptr_nonnull(strstr(out.data, "tile M 128, N 256  # square; given in the source\n"));
     ck_assert_ptr_nonnull(strstr(out.data, "warps 8 producer 4  # two groups of 4; copies\n"));
+    arena_free(&w.arena);
+}
+END_TEST
+
+START_TEST(lines_of_one_launch)
+{
+    World w;
+    world_init(&w);
+    Text out = text_new(&w.arena);
+    schedule_at_launch(w.func, 0);
+    schedule_number(w.func, "tile", "M", 16, "rows");
+    schedule_number(w.func, "warps", "", 8, "wide");
+    schedule_at_launch(w.func, 1);
+    schedule_number(w.func, "tile", "M", 1, "sums");
+    schedule_number(w.func, "warps", "", 8, "wide");
+    schedule_print(w.func, false, &out);
+    ck_assert_str_eq(out.data, "tile M 16\nlaunch 1: tile M 1\nwarps 8\n");
+    ck_assert(schedule_differs(&w.func->schedule->lines.items[0]));
+    ck_assert(!schedule_differs(&w.func->schedule->lines.items[1]));
+    schedule_at_launch(w.func, 0); /* decided again: the other launch keeps its own */
+    schedule_number(w.func, "warps", "", 4, "less");
+    out.n = 0;
+    schedule_print(w.func, true, &out);
+    ck_assert_str_eq(out.data, "tile M 16  # rows\nlaunch 1: tile M 1  # sums\n"
+                               "warps 4  # less\nlaunch 1: warps 8  # wide\n");
+    arena_free(&w.arena);
+}
+END_TEST
+
+START_TEST(a_line_for_one_launch_counts_more)
+{
+    World w;
+    world_init(&w);
+    Line all = {.key = "warps", .sub = "", .number = 8, .origin = LINE_SOURCE}, one = all;
+    one.alone = true;
+    one.launch = 1;
+    one.number = 2;
+    schedule_give(w.func, one);
+    schedule_give(w.func, all);
+    ck_assert_int_eq(schedule_number(w.func, "warps", "", 4, "fits"), 8);
+    schedule_at_launch(w.func, 1);
+    ck_assert_int_eq(schedule_number(w.func, "warps", "", 4, "fits"), 2);
+    all.origin = LINE_COMMAND;
+    schedule_give(w.func, all); /* the stronger one, whomever it is for */
+    ck_assert_int_eq(schedule_number(w.func, "warps", "", 4, "fits"), 8);
+    Text out = text_new(&w.arena);
+    schedule_print(w.func, false, &out);
+    ck_assert_str_eq(out.data, "warps 8\n");
+    ck_assert_str_eq(schedule_name(&w.arena, &one), "launch 1: warps");
     arena_free(&w.arena);
 }
 END_TEST
@@ -87,6 +137,8 @@ UNIT_TESTS(ir_schedule)
     TCase *tests = tcase_create("schedule");
     tcase_add_test(tests, given_lines_beat_derived_ones);
     tcase_add_test(tests, prints_as_it_may_be_written);
+    tcase_add_test(tests, lines_of_one_launch);
+    tcase_add_test(tests, a_line_for_one_launch_counts_more);
     tcase_add_test(tests, kinds);
     tcase_add_test(tests, targets);
     return tests;

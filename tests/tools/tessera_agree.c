@@ -129,8 +129,12 @@ static void give_lines(Run *run, const Options *o)
         }
         char *end;
         int64_t number = strtoll(value, &end, 10);
-        schedule_give(run->func, key, sub ? sub : "", *end ? value : NULL, number, LINE_COMMAND,
-                      SPAN_NONE);
+        schedule_give(run->func, (Line){.key = key,
+                                        .sub = sub ? sub : "",
+                                        .word = *end ? value : NULL,
+                                        .number = number,
+                                        .origin = LINE_COMMAND,
+                                        .span = SPAN_NONE});
     }
 }
 

@@ -66,7 +66,12 @@ static bool give_line(Func *func, const char *line)
     char *end;
     long long number = strtoll(equals + 1, &end, 10);
     const char *word = *end ? equals + 1 : NULL;
-    schedule_give(func, key, dot ? dot + 1 : "", word, number, LINE_COMMAND, SPAN_NONE);
+    schedule_give(func, (Line){.key = key,
+                               .sub = dot ? dot + 1 : "",
+                               .word = word,
+                               .number = number,
+                               .origin = LINE_COMMAND,
+                               .span = SPAN_NONE});
     return schedule_kind(key) != NULL;
 }
 
