@@ -161,12 +161,15 @@ def paged(dtype, b, h, g, s, length, d, page):
 
     moved = 2 * 2 * b * g * length * d
     peers["copy"] = copy_peer(moved)
-    return Workload("examples/attention_paged",
+    inputs = {"q": q, "k": k, "v": v, "table": table, "scale": scale,
+              "length": torch.full((b,), length, device="cuda")}
+    if s == 1:  # the heads of a key head are the rows
+        inputs["q"], o = (x.view(b, g, h // g, d) for x in (q, o))
+    by_heads = reference if s > 1 else lambda: reference().view(o.shape)
+    return Workload("examples/attention_paged" + ("_decode" if s == 1 else ""),
                     f"attention {dtype} paged {b}×{h}/{g}×{s}, cache {length}, d{d}",
                     {"T": dtype, "D": d, "R": page},
-                    {"q": q, "k": k, "v": v, "table": table, "scale": scale,
-                     "length": torch.full((b,), length, device="cuda")}, o, moved, "TB/s", peers,
-                    reference, TOLERANCE[dtype], {"copy": 0.85})
+                    inputs, o, moved, "TB/s", peers, by_heads, TOLERANCE[dtype], {"copy": 0.85})
 
 
 def gradients(backend, tensors, g, deterministic, **options):

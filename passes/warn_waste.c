@@ -17,8 +17,12 @@ enum {
 
 typedef struct Waste {
     Func *func;
-    const Op *worst;    /* its tile has the least share of elements */
-    const Layout *unit; /* the accumulators' of a matrix unit, whose rows are no choice; or NULL */
+    const Op *worst; /* its tile has the least share of elements */
+    /* The accumulators' of a matrix unit, whose rows are no choice. */
+    struct {
+        const Layout **items;
+        size_t n, cap;
+    } units;
     int64_t elements, slots;
 } Waste;
 
@@ -149,6 +153,16 @@ static int64_t slots_of(const Layout *layout, const int64_t *extents)
     return slots;
 }
 
+static bool is_unit(const Waste *waste, const Layout *layout)
+{
+    for (size_t i = 0; i < waste->units.n; i++) {
+        if (layout_equal(layout, waste->units.items[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void check_tile(Waste *waste, const Op *op)
 {
     Type type = op->n_results > 0 ? op->results[0]->type : NULL;
@@ -162,7 +176,7 @@ static void check_tile(Waste *waste, const Op *op)
         if (extents[i] <= 0) {
             return;
         }
-        bool unit = i == 0 && waste->unit && layout_equal(type->layout, waste->unit);
+        bool unit = i == 0 && is_unit(waste, type->layout);
         extents[i] = unit && extents[i] < UNIT_ROWS ? UNIT_ROWS : extents[i];
         elements *= extents[i];
     }
@@ -187,7 +201,7 @@ static void note_unit(Op *op, void *user)
 {
     Waste *waste = user;
     if (op->kind == OP_DOT_ASYNC) {
-        waste->unit = op->results[0]->type->layout;
+        ARENA_PUSH(waste->func->arena, &waste->units, op->results[0]->type->layout);
     }
 }
 

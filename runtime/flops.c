@@ -6,6 +6,8 @@
 
 #include "ir/build.h"
 
+static const double UNKNOWN = 0x1p62; /* rounds of a loop whose ends no size says */
+
 typedef struct Count {
     Func *func;
     int64_t *values; /* of sizes and, once met, of ranges: their whole */
@@ -81,7 +83,9 @@ static double times_of(Count *count, const Op *loop, const Op *dot)
         const Value *arg = i < loop->regions[0]->n_args ? loop->regions[0]->args[i] : NULL;
         const DimVar *var =
             arg && arg->type->kind == TYPE_RANGE ? poly_as_range(arg->type->dims[0]) : NULL;
-        if (!var) {
+        if (!var && whole >= UNKNOWN) {
+            count->known = false; /* data say how often */
+        } else if (!var) {
             times *= whole;
         } else if (!mentions(dot->results[0]->type, var) &&
                    !mentions(dot->operands[0]->type, var)) {

@@ -137,6 +137,30 @@ case(
     TYPES,
 )
 
+
+def paged_decode(q, k, v, table, length, scale):
+    b, g, h, d = q.shape
+    return {"o": paged(q.reshape(b, g * h, 1, d), k, v, table, length, scale)["o"].reshape(q.shape)}
+
+
+def make_paged_decode(rng, s):
+    made = make_paged(rng, {**s, "H": s["G"] * s["H"], "S": 1})
+    made["q"] = made["q"].reshape(-1, s["G"], s["H"], s["D"])
+    return made
+
+
+case(
+    "attention_paged_decode",
+    [
+        {"length": [1], "H": 1, "G": 1, "R": 64, "D": 64},
+        {"length": [1100, 64, 2130], "H": 3, "G": 2, "R": 64, "D": 64},
+    ],
+    make_paged_decode,
+    paged_decode,
+    2e-5,
+    TYPES,
+)
+
 case(
     "attention_decode",
     [

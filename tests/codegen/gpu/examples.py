@@ -30,6 +30,7 @@ BOUND = {"attention": ["causal=true", "D=64"],
          "attention_grouped": ["causal=true", "D=64"],
          "attention_packed": ["D=64"],
          "attention_paged": ["D=64", "R=64"],
+         "attention_paged_decode": ["D=64", "R=64"],
          "attention_window": ["D=64"]}  # what has no default
 TYPES = ["bf16", "f32", "f16"]
 ZERO = ["private_segment_fixed_size", "vgpr_spill_count"]
