@@ -167,10 +167,12 @@ typedef struct FastBound {
 } FastBound;
 
 static const FastBound FAST_BOUNDS[] = {
-    {OP_FAST_LOG2, 0x1p-21, 0x1p-21, 0}, {OP_FAST_TANH, 0x1p-10, 0, 0},
-    {OP_FAST_SIN, 0, 0x1p-20, 0x1p-22},  {OP_FAST_COS, 0, 0x1p-20, 0x1p-22},
-    {OP_FAST_SQRT, 0x1p-21, 0, 0},       {OP_FAST_RSQRT, 0x1p-21, 0, 0},
-    {OP_FAST_RECIPROCAL, 0x1p-21, 0, 0},
+    {OP_FAST_LOG2, 0x1p-21, 0x1p-21, 0},  {OP_FAST_TANH, 0x1p-10, 0, 0},
+    {OP_FAST_SIN, 0, 0x1p-20, 0x1p-22},   {OP_FAST_COS, 0, 0x1p-20, 0x1p-22},
+    {OP_FAST_SQRT, 0x1p-21, 0, 0},        {OP_FAST_RSQRT, 0x1p-21, 0, 0},
+    {OP_FAST_RECIPROCAL, 0x1p-21, 0, 0},  {OP_NEAR_TANH, 0, 0x1p-21, 0},
+    {OP_NEAR_SIGMOID, 0x1p-17, 0, 0},     {OP_NEAR_SILU, 0x1p-17, 0x1p-118, 0},
+    {OP_NEAR_GELU, 0x1p-17, 0x1p-118, 0},
 };
 
 static double fast_bound(const FastBound *row, double x, double value)
@@ -232,7 +234,8 @@ void interp_elementwise(Run *run, const Op *op)
     if (op->kind == OP_FAST_EXP2 && run->options->bounds) {
         spread_fast(run, op, result, all.items[0]);
     }
-    if (op_carries_value(op->kind) && run->options->bounds) {
+    bool exact = op_is_near(op->kind) && !all.items[0]->samples;
+    if (op_carries_value(op->kind) && run->options->bounds && !exact) {
         spread_value(run, op, result, all.items[0]);
     }
     array_drop(run, hull);

@@ -48,6 +48,12 @@ bool op_carries_value(OpKind kind)
     return (op_info(kind)->traits & TRAIT_APPROX) && op_info(kind)->operands == 2;
 }
 
+bool op_is_near(OpKind kind)
+{
+    return kind == OP_NEAR_TANH || kind == OP_NEAR_SIGMOID || kind == OP_NEAR_SILU ||
+           kind == OP_NEAR_GELU;
+}
+
 bool op_from_name(const char *name, size_t n, OpKind *out)
 {
     for (int i = 0; i < OP_COUNT; i++) {

@@ -100,6 +100,8 @@ bool op_has(const Op *op, OpTrait trait);
 bool op_from_name(const char *name, size_t n, OpKind *out);
 /* An approximation whose second operand is the value: what targets without it take. */
 bool op_carries_value(OpKind kind);
+/* One that is taken where its argument is not exact, and 16 bits of the result are asked for. */
+bool op_is_near(OpKind kind);
 
 typedef enum AttrKey {
 #define ATTR(id, name, kind) ATTR_##id,

@@ -31,6 +31,8 @@ static const PassOrder ORDERS[] = {
     {"reads", "contract", "what a factor does not change along is told by plain reads"},
     {"reads", "flatten", "what a factor does not change along is told by plain reads"},
     {"flatten", "contract", "products of matrices have their axes already"},
+    {"contract", "near", "what comes from a product is told by it"},
+    {"near", "fuse", "how much work a launch does is told by it"},
     {"contract", "fuse", "products have grids of their own"},
     {"contract", "pitch", "what a product reads is an operand"},
     {"pitch", "fuse", "a copy is a launch of its own"},

@@ -100,6 +100,23 @@ void gpu_emit_index(GpuEmitter *em, const Op *op)
     gpu_emit_indices(em, op, 0, gpu_define(em, op->results[0])->n);
 }
 
+/* One more than an exponential: never denormal, which costs three instructions to look for. */
+static bool is_above_one(const Value *value)
+{
+    const Op *add = value->def && value->def->kind == OP_ADD ? value->def : NULL;
+    for (int i = 0; add && i < 2; i++) {
+        const Op *one = add->operands[i]->def, *e = add->operands[1 - i]->def;
+        while (one && one->kind == OP_BROADCAST) {
+            one = one->operands[0]->def;
+        }
+        if (one && one->kind == OP_CONST && op_attr(one, ATTR_VALUE)->f == 1 && e &&
+            e->kind == OP_FAST_EXP2) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static LLVMValueRef emit_element(GpuEmitter *em, const Op *op, const GpuValue *ins, int r)
 {
     LLVMValueRef operands[MOST_OPERANDS];
@@ -108,6 +125,9 @@ static LLVMValueRef emit_element(GpuEmitter *em, const Op *op, const GpuValue *i
     }
     if (op->kind == OP_FAST_EXP2) {
         return em->target->fast_exp2(em, operands[0]);
+    }
+    if (op->kind == OP_FAST_RECIPROCAL && em->target->reciprocal && is_above_one(op->operands[0])) {
+        return em->target->reciprocal(em, operands[0]);
     }
     return op_carries_value(op->kind) && em->target->fast
                ? em->target->fast(em, op->kind, operands[0])
