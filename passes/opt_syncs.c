@@ -35,6 +35,12 @@ static void touch(Touched *touched, const Value *buffer, bool written)
     touched->written[touched->n++] = written;
 }
 
+/* A warp group's own separates nothing of the others (opt_apart.c). */
+static bool is_sync(const Op *op)
+{
+    return op->kind == OP_SYNC && !op_attr(op, ATTR_APART);
+}
+
 static bool is_plain(const Op *op)
 {
     switch (op->kind) {
@@ -63,7 +69,7 @@ static Touched stretch(const Op *sync, bool forward)
 {
     Touched touched = {.n = 0};
     const Op *op = forward ? sync->next : sync->prev;
-    while (op && op->kind != OP_SYNC && !touched.unknown) {
+    while (op && !is_sync(op) && !touched.unknown) {
         add_op(&touched, op);
         op = forward ? op->next : op->prev;
     }
@@ -86,7 +92,7 @@ static bool conflict(const Touched *a, const Touched *b)
 static void consider(Op *op, void *user)
 {
     (void)user;
-    if (op->kind != OP_SYNC) {
+    if (!is_sync(op)) {
         return;
     }
     Touched before = stretch(op, false), after = stretch(op, true);

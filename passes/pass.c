@@ -96,6 +96,8 @@ static const PassOrder ORDERS[] = {
     {"bounds", "layout", "layouts spread padded tiles, whose extents are static"},
     {"layout", "vectorize", "how many elements an access takes follows from what a thread holds"},
     {"layout", "syncs", "moving tiles between layouts adds barriers beside those of stage"},
+    {"layout", "apart", "whose rows a warp group holds is settled there"},
+    {"apart", "syncs", "a meeting of a group separates nothing of the others"},
     {"layout", "early", "what is moved to and from memory is settled there"},
     {"bounds", "vectorize", "a guarded axis may not be read in pieces that straddle its end"},
 };

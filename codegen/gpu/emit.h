@@ -46,6 +46,7 @@ typedef struct GpuRole {
     int first_warp, warps;   /* warps: of a team */
     int teams;               /* that run the code, each on tiles of its own */
     int barrier;             /* named barrier of the role's (first) team; 0: the block's own */
+    int apart;               /* first of the named barriers of its warp groups; 0: none */
     int turns;               /* first of the named barriers of its warp groups' turns; 0: none */
     LLVMValueRef team;       /* i32: which one this is; NULL: there is one */
     LLVMBasicBlockRef entry; /* ends in a branch; what is computed once a role goes before it */

@@ -114,8 +114,23 @@ LLVMBasicBlockRef hopper_if_first_thread(GpuEmitter *em, const char *name)
     return after;
 }
 
+/* The first thread of each warp group. */
+static LLVMBasicBlockRef if_first_of_group(GpuEmitter *em)
+{
+    LLVMBasicBlockRef inside = gpu_new_block(em, "elected"), after = gpu_new_block(em, "after");
+    LLVMValueRef threads = gpu_i32(em, (GROUP_WARPS << em->warp_bits) - 1);
+    LLVMValueRef thread = LLVMBuildAnd(em->builder, em->role->thread, threads, "");
+    LLVMValueRef first = LLVMBuildICmp(em->builder, LLVMIntEQ, thread, gpu_i32(em, 0), "");
+    LLVMBuildCondBr(em->builder, first, inside, after);
+    gpu_go(em, inside);
+    return after;
+}
+
 LLVMBasicBlockRef hopper_elected(GpuEmitter *em, const Op *op)
 {
+    if (op_attr(op, ATTR_APART)) {
+        return if_first_of_group(em);
+    }
     return hopper_is_solo(op) ? NULL : hopper_if_first_thread(em, "elected");
 }
 
@@ -335,15 +350,42 @@ static void emit_registers(GpuEmitter *em, int64_t wanted)
 static void see_bulk_store(Op *op, void *user)
 {
     if (op->kind == OP_BULK_STORE) {
-        *(bool *)user = true;
+        *(const Op **)user = op;
     }
 }
 
-static bool stores_in_bulk(Block *block)
+/* The last one; NULL: there is none. */
+static const Op *bulk_store_of(Block *block)
 {
-    bool found = false;
+    const Op *found = NULL;
     block_walk(block, see_bulk_store, &found);
     return found;
+}
+
+/* ---- warp groups that store by themselves ---- */
+
+LLVMValueRef hopper_group(GpuEmitter *em)
+{
+    return LLVMBuildUDiv(em->builder, em->role->warp, gpu_i32(em, GROUP_WARPS), "");
+}
+
+static void begin_apart(GpuEmitter *em, const Op *store)
+{
+    int groups = store ? (int)op_int(store, ATTR_APART, 0) : 0;
+    em->role->apart = groups ? em->n_named_barriers + 1 : 0;
+    em->n_named_barriers += groups;
+}
+
+static bool emit_sync_apart(GpuEmitter *em, const Op *op)
+{
+    if (!op_attr(op, ATTR_APART)) {
+        return false;
+    }
+    LLVMValueRef first = gpu_i32(em, em->role->apart);
+    LLVMValueRef args[] = {LLVMBuildAdd(em->builder, first, hopper_group(em), ""),
+                           gpu_i32(em, GROUP_WARPS << em->warp_bits)};
+    gpu_intrinsic(em, "llvm.nvvm.barrier.cta.sync.aligned.count", 0, NULL, 2, args);
+    return true;
 }
 
 /* ---- turns ---- */
@@ -421,10 +463,12 @@ static void emit_role(GpuEmitter *em, const Op *op, int role)
     if (first && hopper_is_solo(first)) {
         after = hopper_if_first_thread(em, "solo");
     }
+    const Op *store = bulk_store_of(block);
     begin_turns(em, block);
+    begin_apart(em, store);
     gpu_emit_block(em, block);
-    if (stores_in_bulk(block)) { /* shared memory must outlive the copies out of it */
-        hopper_emit_bulk_wait(em, block->last);
+    if (store) { /* shared memory must outlive the copies out of it */
+        hopper_emit_bulk_wait(em, store);
     }
     hopper_elected_end(em, after);
 }
@@ -467,6 +511,7 @@ static void emit_roles(GpuEmitter *em, const Op *op)
 bool hopper_emit_op(GpuEmitter *em, Op *op)
 {
     switch (op->kind) {
+    case OP_SYNC: return emit_sync_apart(em, op);
     case OP_BARRIER: return true; /* hopper_barriers_begin */
     case OP_WAIT: emit_wait(em, op); return true;
     case OP_ARRIVE: emit_arrive(em, op); return true;

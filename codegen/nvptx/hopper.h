@@ -34,6 +34,8 @@ void hopper_elected_end(GpuEmitter *em, LLVMBasicBlockRef after);
 /* Sets tiles to 0 whose tensors may have fewer rows: every thread, before the block meets. */
 void hopper_clear_few(GpuEmitter *em);
 void hopper_emit_bulk_load(GpuEmitter *em, Op *op);
+/* i32: which warp group of its role this is. */
+LLVMValueRef hopper_group(GpuEmitter *em);
 void hopper_emit_bulk_store(GpuEmitter *em, Op *op);
 /* Of the elected thread: until its stores have read their shared memory. */
 void hopper_emit_bulk_wait(GpuEmitter *em, const Op *op);

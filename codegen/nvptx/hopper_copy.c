@@ -99,7 +99,7 @@ typedef struct Boxes {
     int64_t extent[MOST_BULK_RANK];
     int64_t chunks, chunk_cols; /* along the last axis */
     int64_t parts, part_rows;   /* along `rows` */
-    int64_t blocks;             /* of a cluster, each of which brings so many parts for all */
+    int64_t blocks; /* of a cluster, or a role's warp groups, each of which moves so many parts */
     int64_t box_bytes;
 } Boxes;
 
@@ -111,7 +111,7 @@ static Boxes cut_boxes(GpuEmitter *em, const Op *op)
         gpu_bug(em, op, "the copy engine takes tensors of at most 5 axes");
     }
     Boxes boxes = {.rank = tensor.n, .rows = rows_axis(&tensor), .parts = 1, .blocks = 1};
-    boxes.blocks = op->kind == OP_BULK_LOAD ? op_int(op, ATTR_CLUSTER, 1) : 1;
+    boxes.blocks = op_int(op, op->kind == OP_BULK_LOAD ? ATTR_CLUSTER : ATTR_APART, 1);
     int elem_bytes = dtype_bytes(shared->type->dtype);
     int swizzle = (int)op_int(allocation(em, shared), ATTR_SWIZZLE, 0);
     int64_t cols = index_extent(&tensor, tensor.n - 1) / (is_packed(em, shared) ? 2 : 1);
@@ -321,8 +321,9 @@ static void emit_boxes(GpuEmitter *em, const Op *op, const Boxes *boxes, BulkOp 
     Access tensor = tensor_access(op);
     LLVMValueRef first[MOST_BULK_RANK], address = bulk->args[0];
     first_indices(em, &tensor, first);
-    if (boxes->blocks > 1) { /* this block's parts */
-        LLVMValueRef rank = hopper_cluster_rank(em);
+    if (boxes->blocks > 1) { /* this block's parts, or this group's */
+        bool load = op->kind == OP_BULK_LOAD;
+        LLVMValueRef rank = load ? hopper_cluster_rank(em) : hopper_group(em);
         LLVMValueRef rows = gpu_i32(em, boxes->parts * boxes->part_rows);
         LLVMValueRef bytes = gpu_i32(em, boxes->parts * boxes->box_bytes);
         LLVMValueRef *row = &first[boxes->rows];
