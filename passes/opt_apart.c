@@ -12,7 +12,9 @@
  * shared memory, one of its threads copies them on: nothing that it does concerns the others' rows.
  * If all meet instead, who is done first waits with work on results for who is done last, and no
  * one multiplies meanwhile; alone, a group begins the next tile's products under the other's work.
- * Only in roles where nothing else goes from warp to warp: what does may count on these meetings.
+ * But groups out of step hold two slots of a ring, which lets copies run ahead by one less: tiles
+ * of many steps, which have little other work, stay together. So do roles where something else goes
+ * from warp to warp, which may count on these meetings, and where rings bring scales.
  * Requires layouts. Changes no values. */
 #include "ir/build.h"
 #include "ir/layout.h"
@@ -20,7 +22,12 @@
 #include "ir/target.h"
 #include "passes/pass.h"
 
-enum { GROUP_WARPS = 4, GROUP_BITS = 2, STEPS = 6 };
+enum {
+    GROUP_WARPS = 4,
+    GROUP_BITS = 2,
+    STEPS = 6,
+    FEW_STEPS = 32, /* of 64: from the H200 (docs/performance.md), 1.5 % at 16, 1 % at 32 */
+};
 
 static const OpKind SEQUENCE[STEPS] = {OP_BULK_WAIT,   OP_SYNC, OP_SHARED_STORE,
                                        OP_FENCE_ASYNC, OP_SYNC, OP_BULK_STORE};
@@ -71,6 +78,7 @@ static bool find_sequence(Op *copy, Op **ops)
 typedef struct Role {
     int groups;
     int syncs, stores; /* of a sequence each copy has two meetings and a store */
+    int64_t steps;     /* of a tile: the most in one walk, through loops in one another */
     bool plain;
     struct {
         Op **items;
@@ -78,6 +86,27 @@ typedef struct Role {
     } copies, waits;
     Func *func;
 } Role;
+
+static int64_t more(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Of a loop and of those around it; more than FEW_STEPS where it is not known. */
+static int64_t steps_of(const Op *op)
+{
+    int64_t all = 1;
+    for (; op && op->kind == OP_FOR; op = op->parent->parent) {
+        const Type range = op->regions[0]->args[0]->type;
+        int64_t step = range->kind == TYPE_RANGE ? more(1, poly_capacity(range->dims[0])) : 1;
+        int64_t most = poly_most(op_attr(op, ATTR_DIMS)->dims[0]);
+        int64_t steps = most < INT64_MAX - step ? (most + step - 1) / step : FEW_STEPS + 1;
+        if (__builtin_mul_overflow(all, steps, &all)) {
+            return INT64_MAX;
+        }
+    }
+    return all;
+}
 
 static void see(Op *op, void *user)
 {
@@ -92,9 +121,8 @@ static void see(Op *op, void *user)
     case OP_ARRIVE:
     case OP_DOT_ASYNC:
     case OP_SETTLE:
-    case OP_SHARED_LOAD:
     case OP_LOAD:
-    case OP_FOR:
+    case OP_FOR: role->steps = more(role->steps, steps_of(op)); return;
     case OP_TILES:
     case OP_YIELD: return;
     case OP_REDUCE:
@@ -143,10 +171,14 @@ static void consider(Func *func, const Op *roles, int region)
         all = find_sequence(role.copies.items[i], ops) && is_own(func, role.copies.items[i]) &&
               has_own_rows(ops[2]->operands[ops[2]->n_operands - 1]->type, role.groups);
     }
-    all = all && text_same(schedule_word(func, "stores", "", "apart",
-                                         "warp groups fall out of step: work on one's rows runs "
-                                         "under another's products"),
-                           "apart");
+    bool few = role.steps <= FEW_STEPS;
+    all =
+        all && text_same(schedule_word(func, "stores", "", few ? "apart" : "together", "%s",
+                                       few ? "few steps a tile: a warp group that is done goes on "
+                                             "to the next one"
+                                           : "many steps a tile: warp groups out of step would "
+                                             "hold slots of the rings for longer"),
+                         "apart");
     for (size_t i = 0; i < role.copies.n && all; i++) {
         Op *ops[STEPS];
         find_sequence(role.copies.items[i], ops);

@@ -5,7 +5,8 @@
  *   %s = add 1, %t                →    %r = fast_reciprocal (1 + %e)       (2 r = 1 + tanh u)
  *   %y = mul (mul 0.5, %x), %s         %y = mul %x, %r
  *
- *   %y = near_silu %x, %exact     →    %y = mul %x, fast_reciprocal (1 + fast_exp2 (%x * -1 / ln 2))
+ *                                      %e = fast_exp2 (%x * -1 / ln 2)
+ *   %y = near_silu %x, %exact     →    %y = mul %x, fast_reciprocal (1 + %e)
  *
  * The sums of a product are known within a bound, and so is what is made of them: no bits are lost
  * that were promised. The formula has no cancellation, so that its error is that of two hardware
