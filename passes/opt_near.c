@@ -187,14 +187,23 @@ static void take_tanh(Near *n, const Op *near)
     }
 }
 
+/* Below, the library's result is 0 or nearly: x times a sigmoid of 0 were NaN of -inf. */
+static Value *at_least(Builder *b, Value *x, double least)
+{
+    return build_binary(b, OP_MAX, x, build_float(b, x->type, least));
+}
+
 static Value *near_value(Builder *b, const Op *op)
 {
     Value *x = op->operands[0], *y;
     Type type = x->type;
     switch (op->kind) {
     case OP_NEAR_SIGMOID: return logistic(b, x, PER_LN2);
-    case OP_NEAR_SILU: return build_binary(b, OP_MUL, x, logistic(b, x, PER_LN2));
+    case OP_NEAR_SILU:
+        x = at_least(b, x, -110);
+        return build_binary(b, OP_MUL, x, logistic(b, x, PER_LN2));
     default: /* 2 sqrt(2 / pi) (x + 0.044715 x^3) */
+        x = at_least(b, x, -15);
         y = build_binary(b, OP_MUL, x, build_float(b, type, 0.071354816272600249));
         y = build_fma(b, y, x, build_float(b, type, 1.5957691216057308));
         return build_binary(b, OP_MUL, x, logistic(b, build_binary(b, OP_MUL, x, y), PER_LN2));
