@@ -122,13 +122,19 @@ static Value *scaled(Builder *b, Value *value, double k)
     return build_binary(b, OP_MUL, x, build_fma(b, inner, x, factor));
 }
 
+/* 1 / (1 + 2^power) */
+static Value *logistic_of(Builder *b, Value *power)
+{
+    Value *one = build_float(b, power->type, 1);
+    Value *e = build_unary(b, OP_FAST_EXP2, power);
+    Value *sum = build_binary(b, OP_ADD, one, e);
+    return build_binary(b, OP_FAST_RECIPROCAL, sum, build_binary(b, OP_DIV, one, sum));
+}
+
 /* 1 / (1 + 2^(-k value)) */
 static Value *logistic(Builder *b, Value *value, double k)
 {
-    Value *one = build_float(b, value->type, 1);
-    Value *e = build_unary(b, OP_FAST_EXP2, scaled(b, value, -k));
-    Value *sum = build_binary(b, OP_ADD, one, e);
-    return build_binary(b, OP_FAST_RECIPROCAL, sum, build_binary(b, OP_DIV, one, sum));
+    return logistic_of(b, scaled(b, value, -k));
 }
 
 static bool is_one_more(const Op *op, const Value *value)
@@ -204,9 +210,9 @@ static Value *near_value(Builder *b, const Op *op)
         return build_binary(b, OP_MUL, x, logistic(b, x, PER_LN2));
     default: /* 2 sqrt(2 / pi) (x + 0.044715 x^3) */
         x = at_least(b, x, -15);
-        y = build_binary(b, OP_MUL, x, build_float(b, type, 0.071354816272600249));
-        y = build_fma(b, y, x, build_float(b, type, 1.5957691216057308));
-        return build_binary(b, OP_MUL, x, logistic(b, build_binary(b, OP_MUL, x, y), PER_LN2));
+        y = build_binary(b, OP_MUL, x, build_float(b, type, -0.071354816272600249 * PER_LN2));
+        y = build_fma(b, y, x, build_float(b, type, -1.5957691216057308 * PER_LN2));
+        return build_binary(b, OP_MUL, x, logistic_of(b, build_binary(b, OP_MUL, x, y)));
     }
 }
 
