@@ -99,7 +99,8 @@ static int64_t steps_of(const Op *op)
     for (; op && op->kind == OP_FOR; op = op->parent->parent) {
         const Type range = op->regions[0]->args[0]->type;
         int64_t step = range->kind == TYPE_RANGE ? more(1, poly_capacity(range->dims[0])) : 1;
-        int64_t most = poly_most(op_attr(op, ATTR_DIMS)->dims[0]);
+        const Attr *dims = op_attr(op, ATTR_DIMS);
+        int64_t most = dims ? poly_most(dims->dims[0]) : INT64_MAX;
         int64_t steps = most < INT64_MAX - step ? (most + step - 1) / step : FEW_STEPS + 1;
         if (__builtin_mul_overflow(all, steps, &all)) {
             return INT64_MAX;
