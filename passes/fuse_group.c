@@ -193,26 +193,30 @@ static int cost_of(const Group *group, const Value *value, Value **costly)
     return cost;
 }
 
-/* Copies the tree below a value, each op behind its original: for one use alone. */
-static Value *own_copy(Func *func, Group *group, Value *value)
+/* Copies what a value is made of, each op behind its original, for one use alone: each value once,
+ * or, where what it is made of walks one value in two ways itself, each use of it by itself. */
+static Value *own_copy(Func *func, Group *group, Value *value, CloneMap *copies, bool each_use)
 {
     Op *op = value->def;
     if (!is_made_in(group, value) || type_is_scalar(value->type)) {
         return value;
     }
-    CloneMap map = clone_map_new(func);
+    if (!each_use && clone_get(copies, value) != value) {
+        return clone_get(copies, value);
+    }
+    CloneMap fresh = clone_map_new(func), *map = each_use ? &fresh : copies;
     for (int i = 0; i < op->n_operands; i++) {
         Value *operand = op->operands[i];
         if (operand) {
-            Value *own = own_copy(func, group, operand);
+            Value *own = own_copy(func, group, operand, map, each_use);
             if (own != operand) {
-                clone_map_value(&map, operand, own);
+                clone_map_value(map, operand, own);
             }
         }
     }
     Builder at = build_after(func, op);
-    clone_op(&at, &map, op);
-    Value *own = clone_get(&map, value);
+    clone_op(&at, map, op);
+    Value *own = clone_get(map, value);
     Value *original = fuse_original(group, value);
     if (original) {
         remember(func, group, own, original);
@@ -221,7 +225,7 @@ static Value *own_copy(Func *func, Group *group, Value *value)
 }
 
 /* One operand used by several ops, that this op walks in its own way. */
-static bool give_own(Func *func, Group *group, Op *op, int i, Value **costly)
+static bool give_own(Func *func, Group *group, Op *op, int i, bool each_use, Value **costly)
 {
     Value *operand = op->operands[i];
     Value *found = NULL;
@@ -229,7 +233,8 @@ static bool give_own(Func *func, Group *group, Op *op, int i, Value **costly)
         *costly = *costly ? *costly : fuse_original(group, found);
         return false;
     }
-    op->operands[i] = own_copy(func, group, operand);
+    CloneMap copies = clone_map_new(func);
+    op->operands[i] = own_copy(func, group, operand, &copies, each_use);
     return op->operands[i] != operand;
 }
 
@@ -285,6 +290,7 @@ typedef struct Untangler {
     Group *group;
     Axes axes;
     int pass;
+    bool each_use; /* copies have nothing twice */
     Value **costly;
 } Untangler;
 
@@ -294,7 +300,7 @@ static bool gives_own(Untangler *u, Op *op)
     for (int i = 0; turns_axes(op, u->pass) && i < op->n_operands; i++) {
         Value *operand = op->operands[i];
         if (operand && operand->def && operand->type->kind == TYPE_ARRAY) {
-            changed = give_own(u->func, u->group, op, i, u->costly) || changed;
+            changed = give_own(u->func, u->group, op, i, u->each_use, u->costly) || changed;
         }
     }
     return changed;
@@ -326,7 +332,9 @@ bool fuse_untangle(Func *func, Group *group, Value **costly)
     if (!is_tangled(&u.axes, group)) {
         return true;
     }
-    for (u.pass = 0; u.pass < 3; u.pass++) {
+    for (int round = 0; round < 6; round++) {
+        u.pass = round % 3;
+        u.each_use = round >= 3;
         if (untangles(&u, group->parallel->regions[0])) {
             return true;
         }

@@ -11,7 +11,27 @@ enum {
     LONG_WALK_BYTES = 1 << 19, /* of a block: twice, it takes as long as two launches more */
     FEW_WALKS_CPU = 16,        /* blocks, of a CPU */
     RUN_BYTES = 64,            /* of neighbouring columns, that a block takes at least */
+    MOST_STEPS = 256,          /* from a fold back to what it reads */
 };
+
+/* Bits of the narrowest element in memory that the value is made of, element by element; `most`
+ * where none is found within so many steps. */
+static int bits_in_memory(const Value *value, int most, int *steps)
+{
+    const Op *op = value->def;
+    int least = op && op->kind == OP_LOAD ? dtype_bits(op->operands[0]->type->dtype) : most;
+    bool follows = op && op_has(op, TRAIT_ELEMENTWISE);
+    for (int i = 0; follows && i < op->n_operands && (*steps)-- > 0; i++) {
+        least = bits_in_memory(op->operands[i], least, steps);
+    }
+    return least < most ? least : most;
+}
+
+static int bits_read(const Op *fold)
+{
+    int steps = MOST_STEPS;
+    return bits_in_memory(fold->operands[0], dtype_bits(fold->operands[0]->type->dtype), &steps);
+}
 
 /* Would too few blocks walk the rows of what `op` folds, which are too long to be held? Of rows
  * that lie across memory each takes a run of neighbours. A fold by itself is shared by all
@@ -22,7 +42,7 @@ static bool few_would_walk(Splitter *s, const Op *op, uint64_t rows, int64_t hel
     Type type = op->operands[0]->type;
     bool gpu = target && target->family != FAMILY_CPU;
     uint64_t last = split_class(s, op->operands[0], type->rank - 1) & s->stored & ~rows;
-    int64_t run = last ? RUN_BYTES * 8 / dtype_bits(type->dtype) : 1;
+    int64_t run = last ? RUN_BYTES * 8 / bits_read(op) : 1;
     int64_t blocks =
         split_elements(s, s->stored & ~rows & ~last) * ((split_elements(s, last) - 1) / run + 1);
     return split_elements(s, rows) > held / run && blocks < (gpu ? target->units : FEW_WALKS_CPU);
@@ -48,7 +68,7 @@ const Value *split_starved(Splitter *s, const Op *op)
     }
     uint64_t rows = s->stored & s->folded & ~s->walked;
     uint64_t row = split_class(s, op->operands[0], (int)op_int(op, ATTR_AXIS, 0));
-    int64_t walk = LONG_WALK_BYTES * 8 / dtype_bits(op->operands[0]->type->dtype);
+    int64_t walk = LONG_WALK_BYTES * 8 / bits_read(op);
     bool own = rows & s->seen[op->operands[0]->id];
     bool gpu = s->func->target && s->func->target->family != FAMILY_CPU;
     int64_t cluster = gpu && s->func->target->cluster > 1 ? s->func->target->cluster : 1;

@@ -288,14 +288,29 @@ static int64_t run_length(const int64_t *extents, int rank, int vector, int bits
     return run;
 }
 
+/* Warps over the rows first, so that a row stays in a warp; axes that are reduced come last of all:
+ * what warps hold together crosses shared memory. */
+static void deal_warps(int rank, uint32_t reduced, int64_t warps, int64_t *room, int *split)
+{
+    int last = rank - 1;
+    for (int i = 0; i < 2 * rank; i++) {
+        int axis = i % rank + 1 < rank ? last - 1 - i % rank : last;
+        if ((reduced >> axis & 1) == (uint32_t)(i >= rank)) {
+            split[axis] = (int)least(warps, room[axis]);
+            warps /= split[axis];
+        }
+    }
+    split[last] *= (int)warps;
+}
+
 /* What is left over when the tile has fewer elements than threads goes to the last axis: copies. */
-static Layout coalesced(LayoutPass *pass, Type type, int64_t run, int warps)
+static Layout coalesced(LayoutPass *pass, Type type, int64_t run, uint32_t reduced, int warps)
 {
     int rank = type->rank, last = rank - 1;
     int64_t extents[MAX_RANK], room[MAX_RANK];
     int order[MAX_RANK], per_thread[MAX_RANK], lanes[MAX_RANK], split[MAX_RANK];
     layout_extents(pass, type, extents);
-    int64_t more_lanes = pass->lanes, more_warps = down_to_power(warps);
+    int64_t more_lanes = pass->lanes;
     for (int axis = last; axis >= 0; axis--) {
         order[last - axis] = axis;
         per_thread[axis] = axis == last ? (int)run : 1;
@@ -304,24 +319,24 @@ static Layout coalesced(LayoutPass *pass, Type type, int64_t run, int warps)
         room[axis] /= lanes[axis];
         more_lanes /= lanes[axis];
     }
-    for (int i = 0; i < rank; i++) {
-        int axis =
-            i + 1 < rank ? last - 1 - i : last; /* rows first, so that a row stays in a warp */
-        split[axis] = (int)least(more_warps, room[axis]);
-        more_warps /= split[axis];
-    }
+    deal_warps(rank, reduced, down_to_power(warps), room, split);
     lanes[last] *= (int)more_lanes;
-    split[last] *= (int)more_warps;
     return layout_blocked(rank, extents, order, per_thread, lanes, split);
 }
 
 Layout layout_of_memory(LayoutPass *pass, Type type, int vector, int narrowest_bits, int warps)
 {
+    return layout_of_reduced(pass, type, vector, narrowest_bits, 0, warps);
+}
+
+Layout layout_of_reduced(LayoutPass *pass, Type type, int vector, int narrowest_bits,
+                         uint32_t reduced, int warps)
+{
     int64_t extents[MAX_RANK];
     layout_extents(pass, type, extents);
     int64_t threads = pass->lanes * down_to_power(warps);
     int64_t run = run_length(extents, type->rank, vector, narrowest_bits, threads);
-    return coalesced(pass, type, run, warps);
+    return coalesced(pass, type, run, reduced, warps);
 }
 
 /* Gives the axis' steps from `first` on to these bits, in their order, where they have such. */

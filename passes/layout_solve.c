@@ -384,6 +384,19 @@ static int folded_axis(LayoutPass *pass, const Value *value)
     return -1;
 }
 
+/* The axes along which values of the class are reduced, a bit each. */
+static uint32_t reduced_axes(LayoutPass *pass, const Value *value)
+{
+    uint32_t root = root_of(pass, value), axes = 0;
+    for (size_t i = 0; i < pass->ops.n; i++) {
+        const Op *op = pass->ops.items[i];
+        if (op->kind == OP_REDUCE && is_of_class(pass, op->operands[0], root)) {
+            axes |= 1U << op_int(op, ATTR_AXIS, 0);
+        }
+    }
+    return axes;
+}
+
 /* What is gathered is accessed an element at a time: windows, where neighbours read neighbours.
  * Lanes that lie side by side then ask for the fewest lines of the cache. */
 static int lane_vector(const MemoryFacts *facts, int vector)
@@ -402,8 +415,8 @@ static void anchor_by_memory(LayoutPass *pass, const Value *value)
     int vector = facts.ragged ? 1 : facts.widest ? facts.widest : wide;
     vector = layout_capped(pass, vector);
     int warps = layout_warps(pass, layout_value_block(value));
-    Layout layout =
-        layout_of_memory(pass, value->type, lane_vector(&facts, vector), facts.narrowest, warps);
+    Layout layout = layout_of_reduced(pass, value->type, lane_vector(&facts, vector),
+                                      facts.narrowest, reduced_axes(pass, value), warps);
     int axis = folded_axis(pass, value);
     if (axis >= 0) {
         layout_join_warps_last(pass, value->type, axis, &layout);

@@ -63,6 +63,39 @@ int64_t defer_registers(const Defer *d, Type type)
                                                : INT64_MAX;
 }
 
+/* A reduction of nothing but what one of the same kind came to: axes are reduced one by one. */
+static const Op *reduced_before(const Defer *d, const Op *reduce)
+{
+    const Op *before = reduce->operands[0]->def;
+    bool same = before && before->kind == OP_REDUCE && before->parent == reduce->parent &&
+                before->n_operands == 1 && value_count_uses(d->func, before->results[0]) == 1 &&
+                text_same(op_word(before, ATTR_FN), op_word(reduce, ATTR_FN));
+    return same ? before : NULL;
+}
+
+/* Reductions of one kind, one after the other, as many as a thread has registers for: the last one
+ * is `last`. */
+typedef struct Chain {
+    const Op *ops[MAX_RANK]; /* the last one first */
+    int n;
+    int64_t registers;
+} Chain;
+
+static Chain chain_to(const Defer *d, const Op *last)
+{
+    int64_t room = MOST_REGISTERS - d->registers;
+    Chain chain = {.registers = INT64_MAX};
+    for (const Op *op = last; op && chain.n < MAX_RANK; op = reduced_before(d, op)) {
+        int64_t registers = defer_registers(d, op->operands[0]->type);
+        if (registers > room) {
+            break;
+        }
+        chain.ops[chain.n++] = op;
+        chain.registers = registers;
+    }
+    return chain;
+}
+
 /* The tile's type without the loop's range: it outlives the loop. */
 Type defer_outliving(const Defer *d, Type type)
 {
@@ -76,8 +109,9 @@ Type defer_outliving(const Defer *d, Type type)
     return type_with_dims(d->func, type, type->rank, dims);
 }
 
-static void defer(Defer *d, int i, const Op *reduce)
+static void defer(Defer *d, int i, const Chain *chain)
 {
+    const Op *reduce = chain->ops[chain->n - 1];
     Func *func = d->func;
     Op *loop = d->loop;
     Block *body = loop->regions[0];
@@ -99,10 +133,14 @@ static void defer(Defer *d, int i, const Op *reduce)
     op_remove(old);
 
     result->type = type;
-    Value *total = build_reduce(&after, fn, result, (int)op_int(reduce, ATTR_AXIS, 0));
+    Value *total = result, *first = NULL;
+    for (int k = chain->n; k-- > 0;) {
+        total = build_reduce(&after, fn, total, (int)op_int(chain->ops[k], ATTR_AXIS, 0));
+        first = first ? first : total;
+    }
     Value *all = build_binary(&after, reduce_combiner(fn), init, total);
     func_replace_uses(func, result, all);
-    total->def->operands[0] = result;
+    first->def->operands[0] = result;
 }
 
 static void defer_in(Op *op, void *user)
@@ -126,10 +164,10 @@ static void defer_in(Op *op, void *user)
     }
     for (int i = 0; i < op->n_results; i++) {
         const Op *reduce = carried_reduce(&d, i);
-        int64_t registers = reduce ? defer_registers(&d, reduce->operands[0]->type) : INT64_MAX;
-        if (registers <= MOST_REGISTERS - d.registers) {
-            d.registers += registers;
-            defer(&d, i, reduce);
+        Chain chain = reduce ? chain_to(&d, reduce) : (Chain){0};
+        if (chain.n) {
+            d.registers += chain.registers;
+            defer(&d, i, &chain);
         }
     }
 }

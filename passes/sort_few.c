@@ -40,13 +40,16 @@ static Value *row_index(const Pairs *p)
     return build_binary(p->b, OP_SUB, index, build_broadcast(p->b, start, 1, index->type->dims));
 }
 
+/* How many elements come before each: summed along the last axis, so that it varies along the one
+ * that `bring` sums along, and both are done by one launch. */
 static Value *count_before(const Pairs *p, Value *keys, Value *index)
 {
     Value *one = as_first(p, keys), *other = as_second(p, keys);
-    Value *earlier = build_cmp(p->b, "lt", as_first(p, index), as_second(p, index));
-    Value *less = build_cmp(p->b, "lt", one, other), *same = build_cmp(p->b, "eq", one, other);
+    Value *earlier = build_cmp(p->b, "lt", as_second(p, index), as_first(p, index));
+    Value *less = build_cmp(p->b, "lt", other, one), *same = build_cmp(p->b, "eq", other, one);
     Value *before = build_binary(p->b, OP_OR, less, build_binary(p->b, OP_AND, same, earlier));
-    return sum_first(p, build_cast(p->b, before, DT_I64));
+    Value *count = build_reduce(p->b, "sum", build_cast(p->b, before, DT_I32), p->rank);
+    return build_cast(p->b, build_squeeze(p->b, count, p->rank), DT_I64);
 }
 
 /* At each place the value of the element whose place it is: all others add 0. */
