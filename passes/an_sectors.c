@@ -3,7 +3,7 @@
 
 enum { MOST_LANES = 64 };
 
-/* Where the access of a lane begins: its sector along the last axis, and the other coordinates. */
+/* Where the access of a lane begins: its sector, and the coordinates along axes that are far apart. */
 typedef struct Spot {
     int32_t coords[MAX_RANK];
 } Spot;
@@ -29,7 +29,7 @@ static int add_spot(Spot *spots, int n, const Spot *spot, int rank)
     return n + 1;
 }
 
-Sectors an_sectors(const Layout *layout, int bits, int vector)
+Sectors an_sectors(const Layout *layout, const int64_t *pitch, int bits, int vector)
 {
     Spot elements[MOST_LANES], sectors[MOST_LANES];
     int n_elements = 0, n_sectors = 0, last = layout->rank - 1;
@@ -37,6 +37,10 @@ Sectors an_sectors(const Layout *layout, int bits, int vector)
         Spot spot;
         layout_apply(layout, 0, lane, 0, spot.coords);
         n_elements = add_spot(elements, n_elements, &spot, layout->rank);
+        for (int i = 0; i < last; i++) {
+            spot.coords[last] += (int32_t)(spot.coords[i] * pitch[i]);
+            spot.coords[i] = pitch[i] ? 0 : spot.coords[i];
+        }
         spot.coords[last] = spot.coords[last] * bits / (8 * SECTOR_BYTES);
         n_sectors = add_spot(sectors, n_sectors, &spot, layout->rank);
     }

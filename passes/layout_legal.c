@@ -341,11 +341,27 @@ static void legalize_lookup(LayoutPass *pass, Op *op)
 
 enum { WORSE = 4 }; /* times the sectors: worth moving the tile through shared memory */
 
+/* How many elements apart neighbours along each axis lie: 0 where the tile does not take whole what
+ * lies between them, or takes an axis less. */
+static void find_pitches(const Op *op, Type tile, int64_t *pitch)
+{
+    Access access = op_access(op, 0);
+    Type memory = access.memory->type;
+    int64_t apart = 1;
+    bool plain = !memory->strides && memory->rank == tile->rank;
+    for (int i = tile->rank - 1; i >= 0; i--) {
+        pitch[i] = plain ? apart : 0;
+        int64_t most = plain ? poly_most(memory->dims[i]) : 0;
+        plain = plain && most <= poly_capacity(tile->dims[i]);
+        apart = plain ? apart * most : 0;
+    }
+}
+
 /* Sectors that an access with this layout moves for each that it uses. */
-static bool wastes_sectors(const Layout *layout, int bits, int width)
+static bool wastes_sectors(const Layout *layout, const int64_t *pitch, int bits, int width)
 {
     int held = layout_contiguous(layout, layout->rank - 1);
-    Sectors sectors = an_sectors(layout, bits, held < width ? held : width);
+    Sectors sectors = an_sectors(layout, pitch, bits, held < width ? held : width);
     return sectors.touched * SECTOR_BYTES >= WORSE * sectors.used;
 }
 
@@ -377,13 +393,15 @@ static const Layout *coalesced_instead(LayoutPass *pass, const Op *op, Type type
 {
     int bits = dtype_memory_bits(type->dtype);
     int width = an_vector(pass->func, op);
-    if (!is_along_memory(op) || !wastes_sectors(has, bits, width) ||
+    int64_t pitch[MAX_RANK];
+    find_pitches(op, type, pitch);
+    if (!is_along_memory(op) || !wastes_sectors(has, pitch, bits, width) ||
         has_product(op_enclosing(op, OP_LAUNCH))) {
         return NULL;
     }
     int warps = layout_warps(pass, op->parent);
     Layout layout = layout_of_memory(pass, type, width, bits, warps);
-    return wastes_sectors(&layout, bits, width) ? NULL : layout_intern(pass, layout);
+    return wastes_sectors(&layout, pitch, bits, width) ? NULL : layout_intern(pass, layout);
 }
 
 static void legalize_load(LayoutPass *pass, Op *op)

@@ -66,7 +66,8 @@ START_TEST(rows_apart_conflict_until_skewed)
 }
 END_TEST
 
-/* A warp along a row of f32 uses all that it moves; down a column, 4 bytes of each sector. */
+/* A warp along a row of f32 uses all that it moves; down a column, 4 bytes of each sector, unless
+ * its rows are so short that they follow one another in a sector. */
 START_TEST(sectors_are_counted)
 {
     Layout row = {.rank = 2, .bits = {2, 5, 0}}, column = {.rank = 2, .bits = {0, 5, 0}};
@@ -76,11 +77,13 @@ START_TEST(sectors_are_counted)
     }
     row.basis[IN_REGISTER][0][1] = 1;
     row.basis[IN_REGISTER][1][1] = 2;
-    Sectors along = an_sectors(&row, 32, 4), down = an_sectors(&column, 32, 1);
+    const int64_t apart[2] = {0, 1}, close[2] = {2, 1};
+    Sectors along = an_sectors(&row, apart, 32, 4), down = an_sectors(&column, apart, 32, 1);
     ck_assert_int_eq(along.touched, 16);
     ck_assert_int_eq(along.used, 512);
     ck_assert_int_eq(down.touched, 32);
     ck_assert_int_eq(down.used, 128);
+    ck_assert_int_eq(an_sectors(&column, close, 32, 1).touched, 8);
 }
 END_TEST
 
