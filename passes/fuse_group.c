@@ -171,26 +171,41 @@ static bool is_made_in(const Group *group, const Value *value)
     return value->def && is_within(value, group->parallel);
 }
 
-/* How many ops it takes to make the value again; more than MOST_COPIED: not worth it. */
-static int cost_of(const Group *group, const Value *value, Value **costly)
+/* What is made again for one use. */
+typedef struct Again {
+    const Value *values[MOST_COPIED];
+    int n;
+    bool each_use; /* a value that is used twice is made twice */
+} Again;
+
+static bool is_counted(const Again *again, const Value *value)
 {
-    if (!is_made_in(group, value)) {
-        return 0;
-    }
-    if (!is_cheap_op(value->def)) {
-        *costly = (Value *)value;
-        return MOST_COPIED + 1;
-    }
-    int cost = 1;
-    for (int i = 0; i < value->def->n_operands && cost <= MOST_COPIED; i++) {
-        if (value->def->operands[i]) {
-            cost += cost_of(group, value->def->operands[i], costly);
+    for (int i = 0; !again->each_use && i < again->n; i++) {
+        if (again->values[i] == value) {
+            return true;
         }
     }
-    if (cost > MOST_COPIED && !*costly) {
-        *costly = (Value *)value;
+    return false;
+}
+
+/* Does it take no more than MOST_COPIED ops to make the value again? Else which one is `costly`. */
+static bool is_worth_copying(const Group *group, Value *value, Again *again, Value **costly)
+{
+    if (!is_made_in(group, value) || is_counted(again, value)) {
+        return true;
     }
-    return cost;
+    if (!is_cheap_op(value->def) || again->n == MOST_COPIED) {
+        *costly = value;
+        return false;
+    }
+    again->values[again->n++] = value;
+    for (int i = 0; i < value->def->n_operands; i++) {
+        Value *operand = value->def->operands[i];
+        if (operand && !is_worth_copying(group, operand, again, costly)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* Copies what a value is made of, each op behind its original, for one use alone: each value once,
@@ -229,7 +244,8 @@ static bool give_own(Func *func, Group *group, Op *op, int i, bool each_use, Val
 {
     Value *operand = op->operands[i];
     Value *found = NULL;
-    if (cost_of(group, operand, &found) > MOST_COPIED) {
+    Again again = {.each_use = each_use};
+    if (!is_worth_copying(group, operand, &again, &found)) {
         *costly = *costly ? *costly : fuse_original(group, found);
         return false;
     }

@@ -4,6 +4,7 @@
  *   layout_solve.c   classes, anchors, propagation: which layout each class has
  *   layout_anchor.c  the layouts that memory accesses and products want
  *   layout_legal.c   renames, rematerializes or moves where uses want another layout
+ *   layout_sectors.c which accesses want another layout than their tile's
  *   layout_held.c    do the tiles that live across products fit the registers? how many blocks
  *                    share them?
  *   layout_skew.c    swizzled operands: which rows permute pieces differently
@@ -82,6 +83,12 @@ void layout_join_warps_last(LayoutPass *pass, Type type, int axis, Layout *layou
 Layout layout_in_order(LayoutPass *pass, Type type, int warps);
 /* What the unit wants of a left operand in registers. False: it wants none there. */
 bool layout_of_left(LayoutPass *pass, const Op *dot, Layout *layout);
+
+/* ---- layout_sectors.c ---- */
+/* The layout whose accesses are coalesced, where `has` wastes most of what it moves and another
+ * does not. NULL: it is good enough. */
+const Layout *layout_coalesced_instead(LayoutPass *pass, const Op *op, Type type,
+                                       const Layout *has);
 
 /* ---- layout_legal.c ---- */
 void layout_legalize(LayoutPass *pass);
