@@ -3,7 +3,8 @@
 
 enum { MOST_LANES = 64 };
 
-/* Where the access of a lane begins: its sector, and the coordinates along axes that are far apart. */
+/* Where the access of a lane begins: its sector, and the coordinates along axes whose elements are
+ * far apart. */
 typedef struct Spot {
     int32_t coords[MAX_RANK];
 } Spot;

@@ -14,8 +14,8 @@ typedef struct Sectors {
 } Sectors;
 
 /* One access of `vector` elements of `bits` a lane. The tile's last axis is contiguous in memory
- * and begins at a sector. Neighbours along axis i lie `pitch[i]` elements apart; 0: so far that they
- * are in other sectors. */
+ * and begins at a sector. Neighbours along axis i lie `pitch[i]` elements apart; 0: in other
+ * sectors. */
 Sectors an_sectors(const Layout *layout, const int64_t *pitch, int bits, int vector);
 
 #endif
