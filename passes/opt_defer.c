@@ -16,6 +16,8 @@
 #include "passes/an_reduce.h"
 #include "passes/pass.h"
 
+#include <math.h>
+
 enum { MOST_REGISTERS = 32 }; /* of a thread, that one loop may take for this */
 
 /* The reduction that the loop combines with carried value `i`, and with nothing else; else NULL. */
@@ -109,6 +111,18 @@ Type defer_outliving(const Defer *d, Type type)
     return type_with_dims(d->func, type, type->rank, dims);
 }
 
+/* Is it what the reduction makes nothing of? */
+static bool is_neutral(const Value *value, const char *fn)
+{
+    int64_t integer = 0;
+    const Attr *number =
+        value->def && value->def->kind == OP_CONST ? op_attr(value->def, ATTR_VALUE) : NULL;
+    double neutral = reduce_neutral(fn, value->type->dtype, &integer);
+    bool is_float = dtype_is_float(value->type->dtype);
+    return number && (is_float ? number->f == neutral && !signbit(number->f) == !signbit(neutral)
+                               : number->i == integer);
+}
+
 static void defer(Defer *d, int i, const Chain *chain)
 {
     const Op *reduce = chain->ops[chain->n - 1];
@@ -138,21 +152,35 @@ static void defer(Defer *d, int i, const Chain *chain)
         total = build_reduce(&after, fn, total, (int)op_int(chain->ops[k], ATTR_AXIS, 0));
         first = first ? first : total;
     }
-    Value *all = build_binary(&after, reduce_combiner(fn), init, total);
+    Value *all =
+        is_neutral(init, fn) ? total : build_binary(&after, reduce_combiner(fn), init, total);
     func_replace_uses(func, result, all);
     first->def->operands[0] = result;
+}
+
+/* Is the loop's result reduced further by the loop around it? Then that one may carry all of it. */
+static bool is_reduced_on(const Defer *d, int i, const char *fn)
+{
+    const Op *outer = d->loop->parent->parent;
+    const Op *next = outer && outer->kind == OP_FOR ? d->loop->next : NULL;
+    while (next && !(next->kind == OP_REDUCE && next->operands[0] == d->loop->results[i])) {
+        next = next->next;
+    }
+    return next && value_count_uses(d->func, d->loop->results[i]) == 1 &&
+           text_same(op_word(next, ATTR_FN), fn);
 }
 
 static void defer_in(Op *op, void *user)
 {
     Defer d = {.func = user, .loop = op};
     int64_t extent;
-    if (op->kind != OP_FOR || op_enclosing(op, OP_ROLES) ||
-        (poly_is_const(op_attr(op, ATTR_DIMS)->dims[0], &extent) &&
-         extent <= op_attr(op, ATTR_STEPS)->ints[0])) {
+    if (op->kind != OP_FOR || op_enclosing(op, OP_ROLES)) {
         return;
     }
-    for (int i = 0; i + 1 < op->n_results; i++) {
+    block_walk(op->regions[0], defer_in, user); /* what inner loops leave may be carried on */
+    bool once = poly_is_const(op_attr(op, ATTR_DIMS)->dims[0], &extent) &&
+                extent <= op_attr(op, ATTR_STEPS)->ints[0];
+    for (int i = 0; !once && i + 1 < op->n_results; i++) {
         const Op *fold = defer_carried_extreme(&d, i);
         int64_t registers = fold ? defer_registers(&d, fold->operands[0]->type) +
                                        defer_registers(&d, fold->operands[1]->type)
@@ -164,7 +192,8 @@ static void defer_in(Op *op, void *user)
     }
     for (int i = 0; i < op->n_results; i++) {
         const Op *reduce = carried_reduce(&d, i);
-        Chain chain = reduce ? chain_to(&d, reduce) : (Chain){0};
+        bool wanted = reduce && (!once || is_reduced_on(&d, i, op_word(reduce, ATTR_FN)));
+        Chain chain = wanted ? chain_to(&d, reduce) : (Chain){0};
         if (chain.n) {
             d.registers += chain.registers;
             defer(&d, i, &chain);
