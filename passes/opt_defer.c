@@ -123,7 +123,8 @@ static bool is_neutral(const Value *value, const char *fn)
                                : number->i == integer);
 }
 
-static void defer(Defer *d, int i, const Chain *chain)
+/* `alone`: the loop around reduces the result on, and wants nothing in between. */
+static void defer(Defer *d, int i, const Chain *chain, bool alone)
 {
     const Op *reduce = chain->ops[chain->n - 1];
     Func *func = d->func;
@@ -152,8 +153,9 @@ static void defer(Defer *d, int i, const Chain *chain)
         total = build_reduce(&after, fn, total, (int)op_int(chain->ops[k], ATTR_AXIS, 0));
         first = first ? first : total;
     }
-    Value *all =
-        is_neutral(init, fn) ? total : build_binary(&after, reduce_combiner(fn), init, total);
+    Value *all = alone && is_neutral(init, fn)
+                     ? total
+                     : build_binary(&after, reduce_combiner(fn), init, total);
     func_replace_uses(func, result, all);
     first->def->operands[0] = result;
 }
@@ -192,11 +194,11 @@ static void defer_in(Op *op, void *user)
     }
     for (int i = 0; i < op->n_results; i++) {
         const Op *reduce = carried_reduce(&d, i);
-        bool wanted = reduce && (!once || is_reduced_on(&d, i, op_word(reduce, ATTR_FN)));
-        Chain chain = wanted ? chain_to(&d, reduce) : (Chain){0};
+        bool on = reduce && is_reduced_on(&d, i, op_word(reduce, ATTR_FN));
+        Chain chain = reduce && (!once || on) ? chain_to(&d, reduce) : (Chain){0};
         if (chain.n) {
             d.registers += chain.registers;
-            defer(&d, i, &chain);
+            defer(&d, i, &chain, on);
         }
     }
 }
