@@ -29,7 +29,8 @@ typedef struct Late {
     Func *func;
     Block *block;
     Flight flights[MOST_FLIGHTS]; /* the oldest first */
-    int first, n;                 /* those before `first` are settled */
+    bool only_sends;
+    int first, n; /* those before `first` are settled */
     struct {
         Op *op;
         int after; /* flights that must be settled before it */
@@ -229,15 +230,38 @@ static void settle_before(Late *late, int n, Op *where)
     hand_back(late, where);
 }
 
-static bool ends_flights(const Op *op)
+static bool reads_shared(const Block *block, const Value *shared)
+{
+    for (const Op *op = block->first; op; op = op->next) {
+        if (op->kind == OP_DOT_ASYNC && op_reads(op, shared)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Is all that the block's threads write to shared memory a result on its way out, which no product
+ * reads? Then they meet for nothing that is in flight. */
+static bool only_sends(const Block *block)
+{
+    for (const Op *op = block->first; op; op = op->next) {
+        bool written = op->kind == OP_SHARED_STORE || op->n_regions > 0;
+        if (written && (op->n_regions > 0 || reads_shared(block, op->operands[0]))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool ends_flights(const Late *late, const Op *op)
 {
     switch (op->kind) {
-    case OP_YIELD:
+    case OP_YIELD: return true;
     case OP_SYNC:
     case OP_FENCE_ASYNC:
     case OP_SHARED_STORE:
     case OP_BULK_STORE:
-    case OP_BULK_WAIT: return true;
+    case OP_BULK_WAIT: return !late->only_sends;
     default: return op->n_regions > 0;
     }
 }
@@ -247,7 +271,7 @@ static int needs(const Late *late, const Op *op)
 {
     int n = late->first;
     for (int i = late->first; i < late->n; i++) {
-        n = op_reads(op, late->flights[i].settled) || ends_flights(op) ? i + 1 : n;
+        n = op_reads(op, late->flights[i].settled) || ends_flights(late, op) ? i + 1 : n;
     }
     return n;
 }
@@ -283,7 +307,7 @@ static void settle_all(Late *late)
 
 static void try_block(Func *func, Block *block)
 {
-    Late late = {.func = func, .block = block};
+    Late late = {.func = func, .block = block, .only_sends = only_sends(block)};
     if (!may_be_late(block) || !block->last || block->last->kind != OP_YIELD) {
         return;
     }

@@ -4,6 +4,8 @@
  * by threads, a row by neighbours. */
 #include "passes/stage.h"
 
+enum { MOST_LOOP_STORES = 4 }; /* tensors that loops of a launch store tiles of */
+
 int64_t bulk_store_bytes(const Stager *s, const Op *store)
 {
     Access access = op_access(store, 0);
@@ -49,13 +51,19 @@ static Op *store_through(Stager *s, Op *store, Value *shared, Value *position)
     return stored;
 }
 
-static void stage_store(Stager *s, Op *store, Builder *at)
+static Value *buffer_of(Stager *s, const Op *store, Builder *at)
 {
     Type value = store->operands[store->n_operands - 1]->type;
     Value *shared = shared_tile(s, at, value->dtype, s->teams, poly_capacity(value->dims[0]),
                                 poly_capacity(value->dims[1]));
-    Builder b = build_before(s->func, store);
     shared->name = op_access(store, 0).memory->name;
+    return shared;
+}
+
+static void stage_store(Stager *s, Op *store, Builder *at)
+{
+    Value *shared = buffer_of(s, store, at);
+    Builder b = build_before(s->func, store);
     store_through(s, store, shared, own_slot(s, &b));
 }
 
@@ -189,8 +197,66 @@ static bool has_room(const Stager *s, int64_t bytes)
     return bytes && s->shared_bytes + bytes <= stage_room(s) / 3;
 }
 
+/* ---- in loops ---- */
+
+typedef struct LoopStore {
+    const Value *memory;
+    Type type;
+    Value *shared;
+} LoopStore;
+
+/* A tile that the loops of a launch store into this tensor: they take turns at one buffer. */
+static Value *loop_buffer(Stager *s, LoopStore *known, int *n, const Op *store, Builder *at)
+{
+    const Value *memory = op_access(store, 0).memory;
+    int64_t bytes = bulk_store_bytes(s, store);
+    Type type = store->operands[store->n_operands - 1]->type;
+    for (int i = 0; i < *n; i++) {
+        if (known[i].memory == memory && known[i].type->dtype == type->dtype &&
+            poly_capacity(known[i].type->dims[0]) == poly_capacity(type->dims[0]) &&
+            poly_capacity(known[i].type->dims[1]) == poly_capacity(type->dims[1])) {
+            return known[i].shared;
+        }
+    }
+    if (*n == MOST_LOOP_STORES || !has_room(s, bytes)) {
+        return NULL;
+    }
+    known[*n] = (LoopStore){memory, type, buffer_of(s, store, at)};
+    return known[(*n)++].shared;
+}
+
+static bool has_product(const Block *block)
+{
+    for (const Op *op = block->first; op; op = op->next) {
+        if (op->kind == OP_DOT) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What each step of a product's loop stores leaves under the next step's products. */
+static void stage_loop_stores(Stager *s, const Block *block, Builder *at)
+{
+    LoopStore known[MOST_LOOP_STORES];
+    int n = 0;
+    for (const Op *loop = block->first; loop && s->teams == 1; loop = loop->next) {
+        bool products = loop->kind == OP_FOR && has_product(loop->regions[0]);
+        for (Op *op = products ? loop->regions[0]->first : NULL, *next; op; op = next) {
+            next = op->next;
+            bool bulk = op->kind == OP_STORE && bulk_store_bytes(s, op) > 0;
+            Value *shared = bulk ? loop_buffer(s, known, &n, op, at) : NULL;
+            if (shared) {
+                Builder b = build_before(s->func, op);
+                store_through(s, op, shared, build_int(&b, type_scalar(s->func, DT_I32), 0));
+            }
+        }
+    }
+}
+
 void stage_stores(Stager *s, Block *block, Builder *at)
 {
+    stage_loop_stores(s, block, at);
     for (const Op *op = block->first; op; op = op->next) {
         s->n_stores += op->kind == OP_STORE && bulk_store_bytes(s, op) > 0;
     }

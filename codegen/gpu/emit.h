@@ -331,6 +331,9 @@ LLVMValueRef gpu_intrinsic(GpuEmitter *em, const char *name, int n_types, LLVMTy
                            int n_args, LLVMValueRef *args);
 LLVMValueRef gpu_asm(GpuEmitter *em, LLVMTypeRef result, const char *text, const char *constraints,
                      bool effects, int n_args, LLVMValueRef *args);
+/* A copy of an i32 that is made here: what is computed of it is, too, in each step of a loop, and
+ * waits in no registers for it. Of NVIDIA's parts. */
+LLVMValueRef gpu_made_here(GpuEmitter *em, LLVMValueRef value);
 
 extern const GpuTarget gpu_nvptx;  /* codegen/nvptx/nvptx.c */
 extern const GpuTarget gpu_amdgcn; /* codegen/amdgcn/amdgcn.c */

@@ -211,6 +211,9 @@ LLVMValueRef gpu_shared_at(GpuEmitter *em, const SharedTile *tile, SharedCoord r
                    (int64_t)(row.bits >> shift & (uint32_t)mask) << 4;
     part = LLVMBuildNUWAdd(em->builder, part, scaled(em, rows, swizzle), "");
     part = LLVMBuildNUWAdd(em->builder, part, scaled(em, chunk, chunk_bytes), "");
+    if (tile->afresh) {
+        part = *tile->afresh = *tile->afresh ? *tile->afresh : gpu_made_here(em, part);
+    }
     /* Last, so that neighbours differ by this one instruction. */
     part = LLVMBuildXor(em->builder, part, gpu_i32(em, constant & bits), "");
     constant &= ~bits;
@@ -372,11 +375,23 @@ static void store_run(GpuEmitter *em, const Op *op, const SharedTile *tile, cons
     }
 }
 
+/* Beside a loop's products, whose registers are all taken. */
+static bool is_beside_products(const Op *op)
+{
+    bool found = false;
+    for (const Op *at = op->parent->first; at; at = at->next) {
+        found = found || at->kind == OP_DOT_ASYNC;
+    }
+    return found; /* Hopper alone has such products */
+}
+
 void gpu_emit_shared_store(GpuEmitter *em, const Op *op)
 {
     Access access = op_access(op, 0);
     const Value *value = op->operands[op->n_operands - 1];
     SharedTile tile = gpu_shared_tile(em, &access);
+    LLVMValueRef afresh = NULL;
+    tile.afresh = is_beside_products(op) ? &afresh : NULL;
     int length = tile_run(em, op, &tile, value->type);
     LLVMValueRef first = gpu_first_holder(em, value->type->layout);
     for (int r = 0; r < gpu_value(em, value)->n; r++) {
