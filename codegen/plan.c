@@ -261,10 +261,14 @@ static void add_args(PlanLaunch *launch, PlanArgKind kind, const Plan *plan)
     }
 }
 
+/* On AMD's parts LLVM loads three arguments of 8 bytes as four. That the fourth lies within what
+ * the metadata declares, the last argument is there twice, and the second of them not used. */
+enum { WORDS_READ_AS_FOUR = 3 };
+
 static void fill_args(Func *func, const Plan *plan, const Op *op, PlanLaunch *launch)
 {
     launch->args =
-        ARENA_ARRAY(func->arena, PlanArg, plan->n_params + plan->n_scratch + plan->n_sizes + 1);
+        ARENA_ARRAY(func->arena, PlanArg, plan->n_params + plan->n_scratch + plan->n_sizes + 2);
     add_args(launch, ARG_POINTER, plan);
     add_args(launch, ARG_SCALAR, plan);
     for (int i = 0; i < plan->n_sizes; i++) {
@@ -272,6 +276,10 @@ static void fill_args(Func *func, const Plan *plan, const Op *op, PlanLaunch *la
     }
     if (says(func, op)) {
         launch->args[launch->n_args++] = (PlanArg){ARG_LOG, 0};
+    }
+    if (func->target->family == FAMILY_AMDGCN && launch->n_args >= WORDS_READ_AS_FOUR) {
+        launch->args[launch->n_args] = launch->args[launch->n_args - 1];
+        launch->n_args++;
     }
 }
 

@@ -8,7 +8,12 @@
  *
  *     bitcast <2 x i32> { or i32 (trunc %x), (not i32 (zext %y)), -1 } to i64
  *
- * The other known fault, a v_dot4 from sums of i8 products, is kept off by target features. */
+ * The other known fault, a v_dot4 from sums of i8 products, is kept off by target features.
+ *
+ *     extractelement <16 x i4> %v, n
+ *
+ * is made by InstCombine of shifts of loaded words. The back end lays such a vector into scratch
+ * memory, and keeps its place there even where no access is left: words are shifted again. */
 #include "codegen/amdgcn/rewrite.h"
 
 static bool is_op(LLVMValueRef value, LLVMOpcode opcode)
@@ -48,8 +53,38 @@ static void split_or(GpuEmitter *em, LLVMValueRef op, LLVMValueRef x, LLVMValueR
     LLVMInstructionEraseFromParent(op);
 }
 
+/* The element of a vector of i4, of its words. */
+static void take_half(GpuEmitter *em, LLVMValueRef op)
+{
+    enum { HALF = 4, WORD = 32 };
+    LLVMBuilderRef b = em->builder;
+    LLVMValueRef vector = LLVMGetOperand(op, 0), index = LLVMGetOperand(op, 1);
+    LLVMTypeRef type = LLVMTypeOf(op);
+    unsigned bits = LLVMGetVectorSize(LLVMTypeOf(vector)) * HALF;
+    if (type != LLVMIntTypeInContext(em->context, HALF) || !LLVMIsAConstantInt(index)) {
+        return;
+    }
+    uint64_t at = LLVMConstIntGetZExtValue(index) * HALF;
+    bool has_words = bits > WORD && bits % WORD == 0;
+    LLVMTypeRef word = LLVMIntTypeInContext(em->context, has_words ? WORD : bits);
+    LLVMPositionBuilderBefore(b, op);
+    LLVMTypeRef all = has_words ? LLVMVectorType(word, bits / WORD) : word;
+    LLVMValueRef value = LLVMBuildBitCast(b, vector, all, "");
+    if (has_words) {
+        value = LLVMBuildExtractElement(b, value, gpu_i32(em, (int32_t)(at / WORD)), "");
+        at %= WORD;
+    }
+    value = LLVMBuildLShr(b, value, LLVMConstInt(word, at, false), "");
+    LLVMReplaceAllUsesWith(op, LLVMBuildTrunc(b, value, type, ""));
+    LLVMInstructionEraseFromParent(op);
+}
+
 static void visit(GpuEmitter *em, LLVMValueRef op)
 {
+    if (is_op(op, LLVMExtractElement)) {
+        take_half(em, op);
+        return;
+    }
     if (!is_op(op, LLVMOr) || LLVMTypeOf(op) != em->i64) {
         return;
     }

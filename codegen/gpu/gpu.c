@@ -146,6 +146,9 @@ static void take_arguments(GpuEmitter *em)
         const PlanArg *arg = &em->plan_launch->args[i];
         LLVMValueRef value = LLVMGetParam(em->kernel, (unsigned)i);
         const Value *param = NULL;
+        if (plan_arg(em->plan_launch, arg->kind, arg->index) != i) {
+            continue; /* there to be read past the others (plan.c) */
+        }
         switch (arg->kind) {
         case ARG_POINTER: gpu_define(em, plan_param(em->func, arg->index))->regs[0] = value; break;
         case ARG_SCALAR:
