@@ -194,8 +194,9 @@ class Run:
         return found
 
 
-def emulate(emulator, obj, plan, arguments, folder, timeout=300):
-    """What the outputs are, by name. Raises Failure with what the emulator says."""
+def emulate(emulator, obj, plan, arguments, folder, said=None, timeout=300):
+    """What the outputs are, by name. Raises Failure with what the emulator says. `said`: a list for
+    a line a launch, the symbol and what it took."""
     sizes = sizes_of(plan, arguments)
     if not holds(plan, sizes):
         raise Failure("the code is not for these sizes")
@@ -208,6 +209,8 @@ def emulate(emulator, obj, plan, arguments, folder, timeout=300):
         raise Failure("it takes too long") from None
     if done.returncode:
         raise Failure(done.stderr.strip() or f"the emulator ends with {done.returncode}")
+    if said is not None:
+        said += done.stdout.splitlines()
     return run.answers()
 
 

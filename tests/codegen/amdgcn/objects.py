@@ -6,8 +6,8 @@
     objects.py --tessera PROGRAM --emulator PROGRAM [--target NAME,…] [--program NAME] [--long]
 
 Each case runs code for sizes that are not known (as it comes where its description allows the
-case's sizes, else without assumptions), and code that knows them. --long: on each target; without, on one
-target each, which differs from case to case. Prints `N passed, N failed`.
+case's sizes, else without assumptions), and code that knows them. --long: on each target;
+without, on one target each, which differs from case to case. Prints `N passed, N failed`.
 """
 
 import pathlib
@@ -71,7 +71,10 @@ def run_case(options, name, dtype, sizes, target, knows):
     tolerance += 0 if dtype == "f32" or not tolerance else 2 * EPSILON[dtype]
     with tempfile.TemporaryDirectory() as folder:
         obj, plan = code_for(options, name, target, words, arguments, knows)
-        answers = launcher.emulate(options.emulator, obj, plan, arguments, folder)
+        said = []
+        answers = launcher.emulate(options.emulator, obj, plan, arguments, folder, said)
+    if not all(line.endswith(" 0 bytes of scratch") for line in said):
+        options.spilled.append(title((name, dtype, sizes, target, knows)))
     with np.errstate(all="ignore"):
         wanted = examples.result_names(name, reference, arguments)
     return examples.check(reference, arguments, renamed(answers, wanted), tolerance)
@@ -114,8 +117,11 @@ def main():
     options = suite.options_of(parser)
     with tempfile.TemporaryDirectory() as folder:
         options.compiler = launcher.Compiler(options.tessera, folder)
-        return suite.run(options, jobs_of(options), lambda job: attempt(options, job),
-                         title)
+        options.spilled = []
+        status = suite.run(options, jobs_of(options), lambda job: attempt(options, job), title)
+    for words in sorted(options.spilled):
+        print(f"note: scratch memory in {words}")
+    return status
 
 
 if __name__ == "__main__":

@@ -431,7 +431,7 @@ static const char *decode_part(Inst *inst, char *line, int major)
         return problem;
     }
     static Handler *(*const FAMILIES[])(const char *, Inst *, int) = {
-        find_special, find_matrix, find_vector, find_local, find_memory, find_scalar};
+        find_special, find_matrix, find_vector, find_local, find_memory, find_private, find_scalar};
     for (size_t i = 0; i < sizeof FAMILIES / sizeof *FAMILIES && !inst->run; i++) {
         inst->run = FAMILIES[i](name, inst, major);
     }

@@ -95,7 +95,7 @@ typedef struct Hidden {
 
 typedef struct Kernel {
     const char *name;
-    int kernarg_bytes, lds_bytes, wave_size, max_threads, required_threads;
+    int kernarg_bytes, lds_bytes, scratch_bytes, wave_size, max_threads, required_threads;
     int args[256][2], n_args; /* explicit ones: offset, size */
     Hidden hidden[32];
     int n_hidden;
@@ -173,6 +173,7 @@ struct Wave {
     uint32_t v[N_VECTORS][MOST_LANES];
     uint8_t vector_waits[N_VECTORS], scalar_waits[N_SCALARS];
     Pending *first, *last;
+    uint8_t *scratch; /* of each lane, one after the other */
 };
 
 _Noreturn void stop(const Wave *wave, const Inst *inst, const char *format, ...)
@@ -196,6 +197,7 @@ Handler *find_scalar(const char *name, Inst *inst, int major);
 Handler *find_vector(const char *name, Inst *inst, int major);
 Handler *find_special(const char *name, Inst *inst, int major);
 Handler *find_memory(const char *name, Inst *inst, int major);
+Handler *find_private(const char *name, Inst *inst, int major);
 Handler *find_local(const char *name, Inst *inst, int major);
 Handler *find_matrix(const char *name, Inst *inst, int major);
 

@@ -144,7 +144,8 @@ static void launch(const char *symbol, unsigned blocks, int threads)
                         .size = (uint64_t)kernel->kernarg_bytes,
                         .address = FIRST_ADDRESS - APART};
     uint64_t steps = launch_grid(&object, kernel, blocks, threads, segment->address);
-    printf("%s: %" PRIu64 " instructions\n", symbol, steps);
+    printf("%s: %" PRIu64 " instructions, %d bytes of scratch\n", symbol, steps,
+           kernel->scratch_bytes);
     n_buffers--;
     n_args = 0;
     memset(given, 0, sizeof given);

@@ -141,6 +141,7 @@ static void read_kernel(Reader *reader, Kernel *kernel)
         int *to;
     } NUMBERS[] = {{".kernarg_segment_size", &kernel->kernarg_bytes},
                    {".group_segment_fixed_size", &kernel->lds_bytes},
+                   {".private_segment_fixed_size", &kernel->scratch_bytes},
                    {".wavefront_size", &kernel->wave_size},
                    {".max_flat_workgroup_size", &kernel->max_threads}};
     for (int64_t n = next_value(reader).number; n-- > 0;) {
@@ -163,9 +164,9 @@ static void read_kernel(Reader *reader, Kernel *kernel)
             }
             continue;
         }
-        if (is(key, ".private_segment_fixed_size") || is(key, ".uses_dynamic_stack")) {
+        if (is(key, ".uses_dynamic_stack")) {
             if (next_value(reader).number != 0) {
-                bad("a kernel has scratch memory");
+                bad("a kernel has a stack");
             }
             continue;
         }
@@ -246,8 +247,8 @@ static void read_descriptor(Object *object, Kernel *kernel, const uint8_t *bytes
     if ((int)word(bytes) != kernel->lds_bytes || (int)word(bytes + 8) != kernel->kernarg_bytes) {
         bad("descriptor and metadata differ in local memory or arguments");
     }
-    if (word(bytes + 4) != 0) {
-        bad("a kernel has scratch memory");
+    if ((int)word(bytes + 4) != kernel->scratch_bytes) {
+        bad("descriptor and metadata differ in scratch memory");
     }
     if ((first >> 12 & 15) != 0 || (first >> 16 & 15) != 15) {
         bad("another rounding mode than to nearest, or denormals that are flushed");

@@ -70,8 +70,8 @@ static void start_scalars(Wave *wave, uint64_t kernarg)
     if (at > count) {
         unsupported(kernel, "a descriptor with fewer user registers than it asks for");
     }
-    if (second & 1) {
-        unsupported(kernel, "scratch");
+    if (!(second & 1) && kernel->scratch_bytes) {
+        unsupported(kernel, "scratch that the descriptor does not ask for");
     }
     at = count;
     if (wave->major >= 12) {
@@ -131,6 +131,9 @@ static void start_wave(Wave *wave, Block *block, int index, uint64_t kernarg)
         wave->first = next;
     }
     wave->last = NULL;
+    size_t scratch = (size_t)block->kernel->scratch_bytes * MOST_LANES;
+    wave->scratch = realloc(wave->scratch, scratch + 1);
+    memset(wave->scratch, (int)(POISON & 255), scratch);
     memset(wave->vector_waits, 0, sizeof wave->vector_waits);
     memset(wave->scalar_waits, 0, sizeof wave->scalar_waits);
 }

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Scratch memory, a lane's own: what registers are spilled to. As gfx940 and later have it. */
+#include "tests/codegen/amdgcn/emulator/emulator.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Of the address operands from `at` on: a vector register or none, a scalar one or none. */
+static uint8_t *scratch_at(Wave *wave, const Inst *inst, int at, int other, int lane)
+{
+    const Operand *vector = &inst->operands[at], *scalar = &inst->operands[other];
+    int64_t place = inst->offset, size = wave->block->kernel->scratch_bytes;
+    place += vector->kind == VECTOR ? (int32_t)wave->v[vector->at][lane] : 0;
+    place += scalar->kind == SCALAR ? (int32_t)scalar_get(wave, inst, scalar, 0) : 0;
+    if (place < 0 || place + inst->width > size) {
+        stop(wave, inst, "%lld of scratch, of which there are %lld bytes", (long long)place,
+             (long long)size);
+    }
+    return wave->scratch + lane * size + place;
+}
+
+static void run_load(Wave *wave, const Inst *inst)
+{
+    int words = inst->width / 4;
+    Pending *entry = pending_new(wave, VM, inst->operands[0].at, words);
+    for (int lane = 0; lane < wave->n; lane++) {
+        if (entry->exec >> lane & 1) {
+            const uint8_t *from = scratch_at(wave, inst, 1, 2, lane);
+            for (int i = 0; i < words; i++) {
+                memcpy(&entry->data[i][lane], from + 4 * i, 4);
+            }
+        }
+    }
+    pending_add(wave, entry);
+}
+
+static void run_store(Wave *wave, const Inst *inst)
+{
+    const Operand *data = &inst->operands[1];
+    uint64_t exec = exec_of(wave);
+    for (int i = 0; i < data->count; i++) {
+        if (wave->vector_waits[data->at + i]) {
+            stop(wave, inst, "v%d is stored before its load was waited for", data->at + i);
+        }
+    }
+    for (int lane = 0; lane < wave->n; lane++) {
+        for (int i = 0; i < data->count && (exec >> lane & 1); i++) {
+            memcpy(scratch_at(wave, inst, 0, 2, lane) + 4 * i, &wave->v[data->at + i][lane], 4);
+        }
+    }
+    if (wave->major == 9) {
+        pending_add(wave, pending_new(wave, VM, 0, 0));
+    }
+}
+
+Handler *find_private(const char *name, Inst *inst, int major)
+{
+    int bits, words = 1;
+    (void)major;
+    bool loads = strncmp(name, "scratch_load_", 13) == 0;
+    if (!loads && strncmp(name, "scratch_store_", 14) != 0) {
+        return NULL;
+    }
+    name += loads ? 13 : 14;
+    if (sscanf(name, "dwordx%d", &words) == 1 || strcmp(name, "dword") == 0) {
+        inst->width = 4 * words;
+    } else if (sscanf(name, "b%d", &bits) == 1 && bits % 32 == 0) {
+        inst->width = bits / 8;
+    } else {
+        return NULL;
+    }
+    return loads ? run_load : run_store;
+}
