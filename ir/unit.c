@@ -59,13 +59,17 @@ bool unit_takes(const Unit *unit, DType left, DType right, DType result)
     return same && takes(unit, left) && takes(unit, right);
 }
 
-const Unit *unit_find(const Target *target, const char *word, DType left, DType right, DType result)
+enum { ANY_DEPTH = 0 };
+
+/* Of those that divide the depth: one whose operands are as they are, else the first. */
+static const Unit *find(const Target *target, const char *word, DType left, DType right,
+                        DType result, int64_t depth)
 {
     const Unit *found = NULL;
     for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
         const Unit *unit = &ROWS[i];
         if (unit_on(unit, target) && (!word || text_same(word, unit->word)) &&
-            unit_takes(unit, left, right, result)) {
+            (!unit->out || depth % unit->k == 0) && unit_takes(unit, left, right, result)) {
             if (unit->operands == left || unit->operands == right) {
                 return unit;
             }
@@ -73,6 +77,11 @@ const Unit *unit_find(const Target *target, const char *word, DType left, DType 
         }
     }
     return found;
+}
+
+const Unit *unit_find(const Target *target, const char *word, DType left, DType right, DType result)
+{
+    return find(target, word, left, right, result, ANY_DEPTH);
 }
 
 const Unit *unit_first(const Target *target, const char *word)
@@ -85,6 +94,14 @@ const Unit *unit_first(const Target *target, const char *word)
     return NULL;
 }
 
+/* How many products a sum has, of a tile. */
+static int64_t depth_of(const Op *dot, Type right)
+{
+    int axis = right->rank - (op_int(dot, ATTR_TB, 0) ? 1 : 2);
+    int64_t depth = axis < 0 ? -1 : poly_capacity(right->dims[axis]);
+    return depth < 0 ? ANY_DEPTH : depth;
+}
+
 const Unit *unit_of_dot(const Target *target, const Op *dot)
 {
     const char *word = op_word(dot, ATTR_UNIT);
@@ -93,8 +110,9 @@ const Unit *unit_of_dot(const Target *target, const Op *dot)
     }
     const Access left = op_access_nth(dot, 0), right = op_access_nth(dot, 1);
     bool rounded = op_attr(dot, ATTR_PRECISION) != NULL;
-    return unit_find(target, word, rounded ? DT_TF32 : left.memory->type->dtype,
-                     rounded ? DT_TF32 : right.memory->type->dtype, dot->results[0]->type->dtype);
+    return find(target, word, rounded ? DT_TF32 : left.memory->type->dtype,
+                rounded ? DT_TF32 : right.memory->type->dtype, dot->results[0]->type->dtype,
+                depth_of(dot, right.memory->type));
 }
 
 bool unit_reads_left(const Unit *unit)

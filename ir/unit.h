@@ -35,7 +35,7 @@ const Unit *unit_find(const Target *target, const char *word, DType left, DType 
                       DType result);
 /* The target's first row (of the word, if any). NULL: none. */
 const Unit *unit_first(const Target *target, const char *word);
-/* The row that a dot's `unit` names; NULL: fma. */
+/* The row that a dot's `unit` names, whose depth divides the tile's; NULL: fma. */
 const Unit *unit_of_dot(const Target *target, const Op *dot);
 /* Can threads read the left operand for it, k along the rows, where it takes shared memory along k
  * alone? */

@@ -22,7 +22,7 @@ from plants import PLANTS
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 UNITS = {"frontend": ["frontend"], "passes": ["passes", "ir"], "codegen": ["codegen"],
          "runtime": ["device", "runtime"]}
-TOOLS = ["fuzz", "interp", "opt", "emit", "agree", "front"]
+TOOLS = ["fuzz", "interp", "opt", "emit", "agree", "front", "amdgcn"]
 TARGETS = ["tessera", *(f"tessera-{tool}" for tool in TOOLS),
            *(f"unit_{unit}" for units in UNITS.values() for unit in units)]
 ENOUGH = 0.95
@@ -33,6 +33,7 @@ SUITES = {
     "frontend": ["meaning", "lang", "text", "stdlib", "units", "examples"],
     "passes": ["fuzz", "own", "lang", "units", "text", "agree"],
     "codegen/gpu": ["text"],
+    "codegen/amdgcn": ["objects"],
     "codegen": ["fuzz", "lang", "text", "units", "agree"],
     "runtime": ["units", "fuzz", "lang", "text"],
 }
@@ -125,6 +126,9 @@ def commands(options, suite, name):
     if suite == "agree":
         return [[python, tests / "agree/agree.py", "--tessera", tessera, "--few", "--device",
                  "cpu"]]
+    if suite == "objects":
+        return [[python, tests / "codegen/amdgcn/objects.py", "--tessera", tessera, "--emulator",
+                 built / "tests/tessera-amdgcn", "--jobs", "1"]]
     if suite == "stdlib":
         return [[python, tests / "stdlib/stdlib.py", "--tessera", tessera]]
     return [[python, tests / "examples/examples.py", "--tessera", tessera, "--jobs", "1"]]

@@ -1,19 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Every example's code objects for AMD, executed by an emulator of the instruction sets
-(emulator/) and compared with NumPy, as tests/examples does it with devices.
+(emulator/) and compared with NumPy, as tests/examples and tests/agree do it with devices.
 
     objects.py --tessera PROGRAM --emulator PROGRAM [--target NAME,…] [--program NAME] [--long]
 
 Each case runs code for sizes that are not known (as it comes where its description allows the
 case's sizes, else without assumptions), and code that knows them. --long: on each target;
-without, on one target each, which differs from case to case. Prints `N passed, N failed`.
+without, on one target each, which differs from case to case. Prints `N passed, N failed`, and
+which kernels had to use scratch memory.
 """
 
 import pathlib
 import sys
 import tempfile
 import zlib
+from dataclasses import dataclass
+from typing import Callable
 
 import numpy as np
 
@@ -23,6 +26,7 @@ sys.path[:0] = [str(HERE), str(TESTS / "examples"), str(TESTS / "agree"), str(TE
 
 import examples  # noqa: E402
 import launcher  # noqa: E402
+import programs  # noqa: E402
 import suite  # noqa: E402
 from arrays import EPSILON  # noqa: E402
 from references import CASES  # noqa: E402
@@ -31,81 +35,125 @@ ROOT = TESTS.parent
 TARGETS = ["gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"]
 
 
-def any_sizes(plan):
-    """Options for code that assumes nothing of its sizes."""
-    return ["--assume", ", ".join(f"{size['name']} % 1 == 0" for size in plan["sizes"]
-                                  if not size["by"])]
+@dataclass
+class Case:
+    title: str
+    program: str
+    words: list      # of the command that compiles
+    make: Callable   # the arguments by name
+    check: Callable  # of arguments and answers: None, or what is wrong
 
 
-def renamed(answers, wanted):
-    """What the references call "" is the one result."""
-    if "" in wanted and len(answers) == 1:
-        return {"": next(iter(answers.values()))}
-    return answers
+# ---- those of tests/examples ----
+
+def set_words(values):
+    return [word for key, value in values.items() for word in ("--set", f"{key}={value}")]
 
 
-def code_for(options, name, target, words, arguments, knows):
-    source = ROOT / "examples" / f"{name}.tile"
-    obj, plan = options.compiler.compile(source, target, words)
-    sizes = launcher.sizes_of(plan, arguments)
-    if knows:
-        given = ",".join(f"{size['name']}={sizes[i]}" for i, size in enumerate(plan["sizes"])
-                         if not size["by"])
-        return options.compiler.compile(source, target, [*words, "--size", given])
-    if launcher.holds(plan, sizes):
-        return obj, plan
-    return options.compiler.compile(source, target, words + any_sizes(plan))
+def bound_sizes(name, arguments):
+    """Of attention: sizes that code must know."""
+    if not name.startswith("attention"):
+        return {}
+    shape = arguments["k"].shape
+    return {"D": shape[-1], **({"R": shape[-2]} if name == "attention_paged" else {})}
 
 
-def run_case(options, name, dtype, sizes, target, knows):
+def example_case(name, dtype, sizes):
     _, make, reference, tolerance, types = CASES[name]
     rng = np.random.default_rng(zlib.crc32(f"{name} {dtype} {sizes}".encode()))
-    arguments = {k: examples.rounded(dtype, v) for k, v in make(rng, sizes).items()}
-    sets = dict(arguments.pop("set", {}))
+    given = {k: examples.rounded(dtype, v) for k, v in make(rng, sizes).items()}
+    sets = dict(given.pop("set", {}))
     if len(types) > 1 or name == "f8_matmul":
         sets["T"] = dtype
-    words = [word for key, value in sets.items() for word in ("--set", f"{key}={value}")]
-    if name.startswith("attention"):
-        for size in ["D", "R"][:2 if name == "attention_paged" else 1]:
-            words += ["--set", f"{size}={arguments['k'].shape[-1 if size == 'D' else -2]}"]
+    sets.update(bound_sizes(name, given))
     tolerance += 0 if dtype == "f32" or not tolerance else 2 * EPSILON[dtype]
-    with tempfile.TemporaryDirectory() as folder:
-        obj, plan = code_for(options, name, target, words, arguments, knows)
-        said = []
-        answers = launcher.emulate(options.emulator, obj, plan, arguments, folder, said)
-    if not all(line.endswith(" 0 bytes of scratch") for line in said):
-        options.spilled.append(title((name, dtype, sizes, target, knows)))
-    with np.errstate(all="ignore"):
-        wanted = examples.result_names(name, reference, arguments)
-    return examples.check(reference, arguments, renamed(answers, wanted), tolerance)
+
+    def check(arguments, answers):
+        with np.errstate(all="ignore"):
+            wanted = examples.result_names(name, reference, arguments)
+        if "" in wanted and len(answers) == 1:
+            answers = {"": next(iter(answers.values()))}
+        return examples.check(reference, arguments, answers, tolerance)
+
+    return Case(f"{name} {dtype} {sizes}", name, set_words(sets), lambda: given, check)
+
+
+# ---- those of tests/agree ----
+
+def agree_case(case):
+    inputs, reference = programs.PROGRAMS[case.program]
+    rng = np.random.default_rng(zlib.crc32(str(case).encode()))
+    given = {**inputs(case, rng), **case.scalars}
+    sets = {**case.consts, **({"T": case.dtype} if case.program != "add" else {})}
+    if case.program == "attention":
+        sets["D"] = case.sizes["D"]
+
+    def check(arguments, answers):
+        exact = {k: v.astype(np.float64) for k, v in arguments.items() if k not in case.scalars}
+        with np.errstate(all="ignore"):
+            value, bound = reference(case, **exact)
+        got = next(iter(answers.values())).astype(np.float64)
+        bad = ~((np.abs(got - value) <= bound) | (np.isnan(got) & np.isnan(value)))
+        return f"{int(bad.sum())} of {bad.size} differ" if bad.any() else None
+
+    return Case(str(case), case.program, set_words(sets), lambda: given, check)
+
+
+# ---- running ----
+
+def code_for(options, case, target, arguments, knows):
+    source = ROOT / "examples" / f"{case.program}.tile"
+    obj, plan = options.compiler.compile(source, target, case.words)
+    sizes = launcher.sizes_of(plan, arguments)
+    names = [size["name"] for size in plan["sizes"] if not size["by"]]
+    if knows:
+        given = ",".join(f"{name}={sizes[i]}" for i, name in enumerate(names))
+        return options.compiler.compile(source, target, [*case.words, "--size", given])
+    if launcher.holds(plan, sizes):
+        return obj, plan
+    free = ", ".join(f"{name} % 1 == 0" for name in names)
+    return options.compiler.compile(source, target, [*case.words, "--assume", free])
+
+
+def title(job):
+    case, target, knows = job
+    return f"{case.title} {target}{' (sizes known)' if knows else ''}"
 
 
 def attempt(options, job):
+    case, target, knows = job
+    arguments, said = case.make(), []
     try:
-        return run_case(options, *job)
+        with tempfile.TemporaryDirectory() as folder:
+            obj, plan = code_for(options, case, target, arguments, knows)
+            answers = launcher.emulate(options.emulator, obj, plan, arguments, folder, said)
+        problem = case.check(arguments, answers)
     except launcher.Failure as failure:
         return str(failure)
     except AssertionError:
         return "the answer has not the properties it should have"
+    if not all(line.endswith(" 0 bytes of scratch") for line in said):
+        options.spilled.append(title(job))
+    return problem
+
+
+def cases_of(options):
+    for name in sorted(CASES):
+        sizes, _, _, _, types = CASES[name]
+        yield from (example_case(name, dtype, size) for dtype in types for size in sizes
+                    if not options.program or name in options.program)
+    wanted = [name for name in programs.PROGRAMS
+              if not options.program or name in options.program]
+    for case in programs.cases(False, wanted, ("f32", "bf16", "f16")):
+        yield agree_case(case)
 
 
 def jobs_of(options):
-    count = 0
-    for name in options.program or sorted(CASES):
-        sizes, _, _, _, types = CASES[name]
-        for dtype in types:
-            for size in sizes:
-                count += 1
-                for at, target in enumerate(options.target):
-                    for knows in (False, True):
-                        turn = (count + 2 * knows) % len(options.target)
-                        if options.long or at == turn:
-                            yield name, dtype, size, target, knows
-
-
-def title(job):
-    name, dtype, sizes, target, knows = job
-    return f"{name} {dtype} {sizes} {target}{' (sizes known)' if knows else ''}"
+    for count, case in enumerate(cases_of(options)):
+        for at, target in enumerate(options.target):
+            for knows in (False, True):
+                if options.long or at == (count + 2 * knows) % len(options.target):
+                    yield case, target, knows
 
 
 def main():
@@ -115,9 +163,9 @@ def main():
     parser.add_argument("--program", action="append")
     parser.add_argument("--long", action="store_true")
     options = suite.options_of(parser)
+    options.spilled = []
     with tempfile.TemporaryDirectory() as folder:
         options.compiler = launcher.Compiler(options.tessera, folder)
-        options.spilled = []
         status = suite.run(options, jobs_of(options), lambda job: attempt(options, job), title)
     for words in sorted(options.spilled):
         print(f"note: scratch memory in {words}")
