@@ -12,8 +12,9 @@
  *
  *     extractelement <16 x i4> %v, n
  *
- * is made by InstCombine of shifts of loaded words. The back end lays such a vector into scratch
- * memory, and keeps its place there even where no access is left: words are shifted again. */
+ * is made by InstCombine of shifts of loaded words, and such vectors go from block to block. The back
+ * end lays them into scratch memory, and keeps their place there even where no access is left: words
+ * are shifted, and go from block to block, again. */
 #include "codegen/amdgcn/rewrite.h"
 
 static bool is_op(LLVMValueRef value, LLVMOpcode opcode)
@@ -53,34 +54,77 @@ static void split_or(GpuEmitter *em, LLVMValueRef op, LLVMValueRef x, LLVMValueR
     LLVMInstructionEraseFromParent(op);
 }
 
-/* The element of a vector of i4, of its words. */
+/* ---- vectors of i4 ---- */
+
+enum { HALF = 4, WORD = 32 };
+
+static bool is_halves(GpuEmitter *em, LLVMTypeRef type)
+{
+    return LLVMGetTypeKind(type) == LLVMVectorTypeKind &&
+           LLVMGetElementType(type) == LLVMIntTypeInContext(em->context, HALF);
+}
+
+/* What holds as many bits: words, or one integer. */
+static LLVMTypeRef words_of(GpuEmitter *em, LLVMTypeRef halves)
+{
+    unsigned bits = LLVMGetVectorSize(halves) * HALF;
+    return bits > WORD && bits % WORD == 0 ? LLVMVectorType(em->i32, bits / WORD)
+                                           : LLVMIntTypeInContext(em->context, bits);
+}
+
 static void take_half(GpuEmitter *em, LLVMValueRef op)
 {
-    enum { HALF = 4, WORD = 32 };
     LLVMBuilderRef b = em->builder;
     LLVMValueRef vector = LLVMGetOperand(op, 0), index = LLVMGetOperand(op, 1);
-    LLVMTypeRef type = LLVMTypeOf(op);
-    unsigned bits = LLVMGetVectorSize(LLVMTypeOf(vector)) * HALF;
-    if (type != LLVMIntTypeInContext(em->context, HALF) || !LLVMIsAConstantInt(index)) {
+    if (!is_halves(em, LLVMTypeOf(vector)) || !LLVMIsAConstantInt(index)) {
         return;
     }
+    LLVMTypeRef type = LLVMTypeOf(op), words = words_of(em, LLVMTypeOf(vector));
     uint64_t at = LLVMConstIntGetZExtValue(index) * HALF;
-    bool has_words = bits > WORD && bits % WORD == 0;
-    LLVMTypeRef word = LLVMIntTypeInContext(em->context, has_words ? WORD : bits);
     LLVMPositionBuilderBefore(b, op);
-    LLVMTypeRef all = has_words ? LLVMVectorType(word, bits / WORD) : word;
-    LLVMValueRef value = LLVMBuildBitCast(b, vector, all, "");
-    if (has_words) {
+    LLVMValueRef value = LLVMBuildBitCast(b, vector, words, "");
+    if (LLVMGetTypeKind(words) == LLVMVectorTypeKind) {
         value = LLVMBuildExtractElement(b, value, gpu_i32(em, (int32_t)(at / WORD)), "");
         at %= WORD;
     }
+    LLVMTypeRef word = LLVMTypeOf(value);
     value = LLVMBuildLShr(b, value, LLVMConstInt(word, at, false), "");
     LLVMReplaceAllUsesWith(op, LLVMBuildTrunc(b, value, type, ""));
     LLVMInstructionEraseFromParent(op);
 }
 
+/* A phi of words in place of one of their halves. */
+static void carry_words(GpuEmitter *em, LLVMValueRef op)
+{
+    LLVMBuilderRef b = em->builder;
+    LLVMTypeRef halves = LLVMTypeOf(op);
+    if (!is_halves(em, halves)) {
+        return;
+    }
+    LLVMPositionBuilderBefore(b, op);
+    LLVMValueRef carried = LLVMBuildPhi(b, words_of(em, halves), "");
+    LLVMValueRef after = op;
+    while (is_op(after, LLVMPHI)) {
+        after = LLVMGetNextInstruction(after);
+    }
+    LLVMPositionBuilderBefore(b, after);
+    LLVMReplaceAllUsesWith(op, LLVMBuildBitCast(b, carried, halves, ""));
+    for (unsigned i = 0; i < LLVMCountIncoming(op); i++) {
+        LLVMBasicBlockRef from = LLVMGetIncomingBlock(op, i);
+        LLVMPositionBuilderBefore(b, LLVMGetBasicBlockTerminator(from));
+        LLVMValueRef value = LLVMGetIncomingValue(op, i);
+        value = LLVMBuildBitCast(b, value, LLVMTypeOf(carried), "");
+        LLVMAddIncoming(carried, &value, &from, 1);
+    }
+    LLVMInstructionEraseFromParent(op);
+}
+
 static void visit(GpuEmitter *em, LLVMValueRef op)
 {
+    if (is_op(op, LLVMPHI)) {
+        carry_words(em, op);
+        return;
+    }
     if (is_op(op, LLVMExtractElement)) {
         take_half(em, op);
         return;
