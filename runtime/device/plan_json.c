@@ -71,7 +71,7 @@ static void put_tensor(Text *out, const char *name, DType dtype, const char *io,
 {
     text_printf(out,
                 "{\"name\": \"%s\", \"dtype\": \"%s\", \"bits\": %d, \"io\": \"%s\", \"rank\": %d",
-                name, dtype_name(dtype), dtype_bits(dtype), io, rank);
+                name, dtype_name(dtype), dtype_memory_bits(dtype), io, rank);
 }
 
 static void put_param(Text *out, const PlanParam *param)

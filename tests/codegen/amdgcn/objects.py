@@ -55,7 +55,7 @@ def bound_sizes(name, arguments):
     if not name.startswith("attention"):
         return {}
     shape = arguments["k"].shape
-    return {"D": shape[-1], **({"R": shape[-2]} if name == "attention_paged" else {})}
+    return {"D": shape[-1], **({"R": shape[-2]} if "paged" in name else {})}
 
 
 def example_case(name, dtype, sizes):
