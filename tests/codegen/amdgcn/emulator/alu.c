@@ -160,6 +160,11 @@ static uint32_t permuted(uint32_t a, uint32_t b, uint32_t c)
     return out;
 }
 
+static int32_t saturated(int64_t x)
+{
+    return x < INT32_MIN ? INT32_MIN : x > INT32_MAX ? INT32_MAX : (int32_t)x;
+}
+
 static uint32_t to_u32(double x)
 {
     return isnan(x) || x <= 0 ? 0 : x >= 4294967295.0 ? UINT32_MAX : (uint32_t)x;

@@ -190,6 +190,20 @@ static Handler *find_compare(const char *name, Inst *inst)
 
 /* ---- names ---- */
 
+/* Integers with clamp are operations of their own, without a carry in their name. */
+static void saturate(char *plain, Inst *inst)
+{
+    const char *kinds[] = {"u32", "i32"};
+    for (int i = 0; i < 2 && inst->clamps; i++) {
+        char *at = strstr(plain, kinds[i]);
+        if (at && !strstr(plain, "cvt")) {
+            at = strstr(plain, "_nc_") ? strstr(plain, "_nc_") + 1 : at;
+            sprintf(at, "%s_sat", kinds[i]);
+            inst->clamps = false;
+        }
+    }
+}
+
 Handler *find_vector(const char *name, Inst *inst, int major)
 {
     (void)major;
@@ -203,6 +217,7 @@ Handler *find_vector(const char *name, Inst *inst, int major)
         snprintf(plain, sizeof plain, "v_fma_%s", strrchr(name, '_') + 1);
         inst->flag = true;
     }
+    saturate(plain, inst);
     inst->op = name[0] == 'v' ? lane_op(plain) : NULL;
     if (!inst->op) {
         return NULL;
