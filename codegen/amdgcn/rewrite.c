@@ -12,9 +12,9 @@
  *
  *     extractelement <16 x i4> %v, n
  *
- * is made by InstCombine of shifts of loaded words, and such vectors go from block to block. The back
- * end lays them into scratch memory, and keeps their place there even where no access is left: words
- * are shifted, and go from block to block, again. */
+ * is made by InstCombine of shifts of loaded words, and such vectors go from block to block. The
+ * back end lays them into scratch memory, and keeps their place there even where no access is left:
+ * words are shifted, and go from block to block, again. */
 #include "codegen/amdgcn/rewrite.h"
 
 static bool is_op(LLVMValueRef value, LLVMOpcode opcode)
