@@ -121,7 +121,9 @@ def strides_of(param, shape, sizes):
 
 
 def bytes_of(param, shape):
-    return (int(np.prod(shape)) * param["bits"] + 7) // 8
+    """Of elements of less than a word whole words: atomics change those."""
+    size = (int(np.prod(shape)) * param["bits"] + 7) // 8
+    return size if param["io"] == "in" else -(-size // 4) * 4
 
 
 class Run:
@@ -147,7 +149,8 @@ class Run:
             if list(value.shape) != shape:
                 raise Failure(f"{param['name']} is {value.shape}, not {shape}")
             file = self.folder / f"{i}.in"
-            file.write_bytes(to_memory(param["dtype"], value))
+            data = to_memory(param["dtype"], value)
+            file.write_bytes(data + bytes(size - len(data)))
         io = "in" if param["io"] == "in" else "out"
         self.lines.append(f"buffer p{i} {io} {size} {file}")
         if param["io"] in ("out", "inout"):

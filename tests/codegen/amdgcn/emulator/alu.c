@@ -160,6 +160,16 @@ static uint32_t permuted(uint32_t a, uint32_t b, uint32_t c)
     return out;
 }
 
+static uint32_t least16(uint32_t a, uint32_t b)
+{
+    return (int16_t)a < (int16_t)b ? a : b;
+}
+
+static uint32_t most16(uint32_t a, uint32_t b)
+{
+    return (int16_t)a > (int16_t)b ? a : b;
+}
+
 static int32_t saturated(int64_t x)
 {
     return x < INT32_MIN ? INT32_MIN : x > INT32_MAX ? INT32_MAX : (int32_t)x;

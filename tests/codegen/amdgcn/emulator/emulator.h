@@ -25,6 +25,9 @@ enum {
     S_NULL = 125,
     S_EXEC = 126,
     MOST_WAVES = 32,
+    MOST_KERNELS = 1024,
+    MOST_ARGS = 256,
+    MOST_HIDDEN = 32,
 };
 
 #define POISON 0xfff7fff7u /* a NaN in each float type, an address that nothing has */
@@ -96,8 +99,8 @@ typedef struct Hidden {
 typedef struct Kernel {
     const char *name;
     int kernarg_bytes, lds_bytes, scratch_bytes, wave_size, max_threads, required_threads;
-    int args[256][2], n_args; /* explicit ones: offset, size */
-    Hidden hidden[32];
+    int args[MOST_ARGS][2], n_args; /* explicit ones: offset, size */
+    Hidden hidden[MOST_HIDDEN];
     int n_hidden;
     const uint8_t *descriptor;
     uint64_t entry;
@@ -109,7 +112,7 @@ typedef struct Object {
     size_t size;
     char target[16];
     int major; /* 9, 11, 12 */
-    Kernel kernels[64];
+    Kernel kernels[MOST_KERNELS];
     int n_kernels;
     Inst *code;
     size_t n_code;

@@ -25,7 +25,7 @@ enum { MOST_KERNARG = 4096 };
 static Object object;
 static uint8_t kernarg[MOST_KERNARG];
 static uint8_t given[MOST_KERNARG]; /* bytes of it that are arguments */
-static int args[256][2], n_args;
+static int args[MOST_ARGS][2], n_args;
 
 _Noreturn static void fail(const char *what, const char *name)
 {
@@ -69,7 +69,7 @@ static void add_buffer(const char *name, const char *io, uint64_t size, const ch
 
 static void add_argument(unsigned offset, unsigned size, uint64_t value)
 {
-    if (offset + size > MOST_KERNARG || size > 8) {
+    if (offset + size > MOST_KERNARG || size > 8 || n_args == MOST_ARGS) {
         fail("an argument", "lies too far");
     }
     memcpy(kernarg + offset, &value, size);
