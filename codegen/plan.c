@@ -347,7 +347,9 @@ static void fill_axes(Func *func, const Op *launch, PlanLaunch *to)
         if (steps->ints[i] < 0) {
             diag_bug(func->diags, "launch of %s: the step of axis %d is still open", func->name, i);
         }
-        to->axes[i] = (PlanAxis){plan_expr(func, dims->dims[i]), steps->ints[i]};
+        int64_t upto = walk_upto(walked, i);
+        to->axes[i] = (PlanAxis){plan_expr(func, dims->dims[i]), steps->ints[i],
+                                 walk_from(walked, i), upto < INT64_MAX ? upto : 0};
     }
     const Attr *beside = op_attr(launch, ATTR_MULTICAST);
     for (int i = 0; beside && i < to->n_axes; i++) { /* whole clusters: steps of all their tiles */
@@ -355,7 +357,7 @@ static void fill_axes(Func *func, const Op *launch, PlanLaunch *to)
         to->axes[i].step *= beside->ints[i];
     }
     if (beside) {
-        to->axes[to->n_axes++] = (PlanAxis){plan_expr(func, poly_const(func, to->cluster)), 1};
+        to->axes[to->n_axes++] = (PlanAxis){plan_expr(func, poly_const(func, to->cluster)), 1, 0, 0};
     } else if (to->cluster > 1) { /* always as many */
         int last = to->n_axes - 1;
         Dim all = poly_const(func, to->cluster * steps->ints[last]);

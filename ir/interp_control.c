@@ -172,7 +172,10 @@ static void grid_extents(Run *run, Frame *frame)
     for (int i = 0; i < dims->n; i++) {
         frame->dims[i] = run_dim(run, frame->op, run->lens, dims->dims[i]);
         frame->steps[i] = step_of(run, frame->op, i, frame->dims[i]);
-        frame->tiles[i] = (frame->dims[i] + frame->steps[i] - 1) / frame->steps[i];
+        int64_t upto = walk_upto(frame->op, i);
+        frame->dims[i] = frame->dims[i] < upto ? frame->dims[i] : upto;
+        int64_t all = frame->dims[i] - walk_from(frame->op, i);
+        frame->tiles[i] = all > 0 ? (all + frame->steps[i] - 1) / frame->steps[i] : 0;
         if (i == dims->n - 1 && op_int(frame->op, ATTR_CLUSTER, 1) > 1) {
             frame->tiles[i] = op_int(frame->op, ATTR_CLUSTER, 1);
         }
@@ -227,8 +230,8 @@ static void bind_tile(Run *run, const Frame *frame, int64_t id)
     int n = op_attr(frame->op, ATTR_DIMS)->n;
     tile_at(frame, n, id, at);
     for (int i = 0; i < n && i < frame->block->n_args; i++) {
-        bind_iterator(run, frame->block->args[i], at[i] * frame->steps[i], frame->steps[i],
-                      frame->dims[i]);
+        int64_t first = walk_from(frame->op, i) + at[i] * frame->steps[i];
+        bind_iterator(run, frame->block->args[i], first, frame->steps[i], frame->dims[i]);
     }
     if (run->func->padded && op_int(frame->op, ATTR_ALIGNED, 1) > 1) {
         align_row(run, frame, n, at);

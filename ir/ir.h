@@ -295,6 +295,19 @@ static inline int fold_count(const Op *op)
     return op->n_results;
 }
 /* FOR: operands lo, hi, then the carried values' inits. */
+/* Of an axis of a launch or its tiles, the elements that they walk. */
+static inline int64_t walk_from(const Op *op, int axis)
+{
+    const Attr *from = op_attr(op, ATTR_FROM);
+    return from && axis < from->n ? from->ints[axis] : 0;
+}
+
+static inline int64_t walk_upto(const Op *op, int axis)
+{
+    const Attr *upto = op_attr(op, ATTR_UPTO);
+    return upto && axis < upto->n && upto->ints[axis] > 0 ? upto->ints[axis] : INT64_MAX;
+}
+
 static inline Value *for_lo(const Op *op)
 {
     return op->operands[0];

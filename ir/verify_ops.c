@@ -370,6 +370,26 @@ static bool verify_axes(Verifier *v, const Op *op)
     return true;
 }
 
+/* What is walked begins with a whole tile. */
+static void verify_part(Verifier *v, const Op *op)
+{
+    static const AttrKey keys[] = {ATTR_FROM, ATTR_UPTO};
+    const Attr *steps = op_attr(op, ATTR_STEPS);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        const Attr *part = op_attr(op, keys[i]);
+        if (part && part->n != steps->n) {
+            verify_fail(v, op, "`from` and `upto` have as many elements as there are axes");
+            return;
+        }
+        for (int axis = 0; part && axis < part->n; axis++) {
+            int64_t step = steps->ints[axis] > 0 ? steps->ints[axis] : 1;
+            if (part->ints[axis] < 0 || (i == 0 && part->ints[axis] % step != 0)) {
+                verify_fail(v, op, "axis %d is walked from no multiple of its step", axis);
+            }
+        }
+    }
+}
+
 static void verify_iterators(Verifier *v, const Op *op)
 {
     const Attr *steps = op_attr(op, ATTR_STEPS);
@@ -397,6 +417,7 @@ static void verify_launch(Verifier *v, const Op *op)
         return;
     }
     bool persistent = op_int(op, ATTR_PERSISTENT, 0) != 0;
+    verify_part(v, op);
     if (op_int(op, ATTR_MOST, 1) < 1) {
         verify_fail(v, op, "`most` is less than one tile");
     }
@@ -433,6 +454,9 @@ static void verify_loop(Verifier *v, const Op *op, int first)
 /* Of a numbered one: nothing carried, one more argument. */
 static void verify_tiles(Verifier *v, const Op *op)
 {
+    if (op_attr(op, ATTR_STEPS)) {
+        verify_part(v, op);
+    }
     if (!op_int(op, ATTR_NUMBERED, 0)) {
         verify_loop(v, op, 0);
         return;

@@ -69,7 +69,8 @@ static bool ends_whole(const Op *loop, const DimVar *range, const Value *value, 
     case OP_SIZE: return op_attr(op, ATTR_DIM)->dims[0] == range->whole;
     case OP_CONST:
         return poly_is_const(range->whole, &extent) && op_attr(op, ATTR_VALUE)->i >= extent;
-    case OP_MAX: /* one of both */
+    case OP_MIN: /* one of both */
+    case OP_MAX:
         return ends_whole(loop, range, op->operands[0], depth + 1) &&
                ends_whole(loop, range, op->operands[1], depth + 1);
     case OP_ADD:
@@ -79,10 +80,19 @@ static bool ends_whole(const Op *loop, const DimVar *range, const Value *value, 
     }
 }
 
+/* A grid that ends within the axis may do so within a tile. */
+static bool may_be_cut(const DimVar *range)
+{
+    const Op *op = binding(range);
+    int64_t upto = op ? walk_upto(op, (int)range->binder->index) : INT64_MAX;
+    return upto < INT64_MAX && upto % range->capacity != 0;
+}
+
 bool range_walks_whole(const DimVar *range)
 {
     const Op *op = binding(range);
-    return op && (op->kind != OP_FOR || ends_whole(op, range, for_hi(op), 0));
+    return op && !may_be_cut(range) &&
+           (op->kind != OP_FOR || ends_whole(op, range, for_hi(op), 0));
 }
 
 int64_t range_aligned(const DimVar *range)
@@ -120,7 +130,7 @@ static bool may_lie_outside(const DimVar *range)
 bool range_is_full(const DimVar *range)
 {
     const Op *op = binding(range);
-    if (range_aligned(range) > 1 || may_lie_outside(range) || may_be_nobodys(range)) {
+    if (may_be_cut(range) || range_aligned(range) > 1 || may_lie_outside(range) || may_be_nobodys(range)) {
         return false;
     }
     if (op && op_int(op, ATTR_FULL, 0)) {

@@ -30,6 +30,8 @@ enum {
     SUM_BYTES = 4,   /* of what a share comes to: an f32 */
     LEAST_STEPS = 4, /* of a share */
     MOST_WAVES = 4,
+    MOST_TAIL_SHARES = 16, /* that a thread of the launch behind adds one by one */
+    TAIL_CYCLES = 1500,    /* until a launch that began early has its first operands */
     MOST_SHARES = 128,  /* beyond, they take longer to add than they save */
     SLOT_BYTES = 16384, /* a step that brings no more is made twice as deep */
     STORE_OPS = 8,      /* of an element: to its type, to shared memory */
@@ -46,6 +48,9 @@ static const double TOGETHER_CYCLES = 20, TOGETHER_GAIN = 1.03;
 
 /* Three groups are chosen for more than the model may err by. */
 static const double THIRDS_GAIN = 1.04;
+
+/* So are tails: three launches, each of which begins and ends. */
+static const double TAIL_GAIN = 1.05;
 
 /* Of two things that go on at once. */
 static double together(double a, double b)
@@ -96,11 +101,10 @@ static double memory_cycles(const Rates *rates, const ProductSize *size)
     return (m * k + right + m * n) * (double)(size->batch * size->bytes) / rates->memory_bytes;
 }
 
-/* A launch that adds what the shares come to, element by element. */
+/* A launch that adds what the shares of so many elements come to, one by one. */
 static double sum_cycles(const Target *target, const Rates *rates, const ProductSize *size,
-                         int64_t shares)
+                         double elements, int64_t shares)
 {
-    double elements = (double)size->m * (double)size->n * (double)size->batch;
     double moved = 2 * elements * (double)shares * SUM_BYTES / rates->memory_bytes;
     double work =
         elements * (size->ops * OP_CYCLES + STORE_OPS) / ((double)rates->lanes * target->units);
@@ -111,12 +115,13 @@ WaveCosts waves_costs(const Target *target, const Rates *rates, const ProductSiz
                       const ProductTiles *tiles)
 {
     double ops = STORE_OPS + (tiles->shares > 1 ? 0 : size->ops * OP_CYCLES);
+    double elements = (double)size->m * (double)size->n * (double)size->batch;
     return (WaveCosts){
         .multiply = multiply_cycles(rates, size, tiles),
         .step = step_cycles(rates, size, tiles),
         .end = (double)(tiles->m * tiles->n) * ops / rates->lanes + TILE_CYCLES,
         .memory = memory_cycles(rates, size),
-        .sum = tiles->shares > 1 ? sum_cycles(target, rates, size, tiles->shares) : 0,
+        .sum = tiles->shares > 1 ? sum_cycles(target, rates, size, elements, tiles->shares) : 0,
         .steps = parts(parts(size->k, tiles->depth) * size->rounds, tiles->shares),
         .walked = parts(tiles->count, target->units),
     };
@@ -139,6 +144,75 @@ static ProductTiles priced(const Target *target, const Rates *rates, const Produ
     WaveCosts costs = waves_costs(target, rates, size, &tiles);
     tiles.cycles = waves_cycles(&costs);
     return tiles;
+}
+
+/* ---- a tail of shares ---- */
+
+/* The same tiles, of which `tail` rows or columns of them have shares, behind all others: what the
+ * others take in full waves, then a wave of shares, then the launch that adds them. */
+static ProductTiles with_tail(const Target *target, const Rates *rates, const ProductSize *size,
+                              ProductTiles tiles, int64_t lines, int64_t tail, int64_t shares)
+{
+    WaveCosts costs = waves_costs(target, rates, size, &tiles);
+    int64_t each = tiles.count / lines, along = tiles.tail_along_n ? tiles.n : tiles.m;
+    double tile = (double)costs.steps * costs.step + costs.end;
+    double whole = (double)parts((lines - tail) * each, target->units) * tile;
+    double part = (double)(parts(costs.steps, shares) * parts(tail * each * shares, target->units)) *
+                      costs.step +
+                  costs.end + TAIL_CYCLES;
+    double elements = (double)(tail * along) * (double)(tiles.tail_along_n ? size->m : size->n);
+    tiles.tail = tail;
+    tiles.shares = shares;
+    tiles.count += tail * each * (shares - 1);
+    tiles.cycles = together(whole + part, costs.memory) +
+                   sum_cycles(target, rates, size, elements, shares);
+    return tiles;
+}
+
+/* Of so many rows or columns of tiles, those that no full wave has: all blocks have a part of them.
+ */
+static ProductTiles best_tail(const Target *target, const Rates *rates, const ProductSize *size,
+                              ProductTiles tiles, ProductTiles best)
+{
+    int64_t m = parts(size->m, tiles.m), n = parts(size->n, tiles.n);
+    int64_t lines = tiles.tail_along_n ? n : m, each = tiles.count / lines;
+    int64_t beside = tiles.tail_along_n ? tiles.beside_n : tiles.beside_m;
+    int64_t given = tiles.tail_along_n ? size->given_tail_n : size->given_tail_m;
+    int64_t keep = tiles.count / target->units * target->units / each, tail = lines - keep;
+    tail = given ? parts(given, tiles.tail_along_n ? tiles.n : tiles.m) : tail;
+    tail = beside > 1 ? parts(tail, beside) * beside : tail;
+    bool fits = given % (tiles.tail_along_n ? tiles.n : tiles.m) == 0;
+    if (tail < 1 || tail >= lines || !fits) {
+        return best;
+    }
+    int64_t steps = parts(size->k, tiles.depth) / LEAST_STEPS;
+    int64_t most = target->units / (tail * each);
+    most = given && most < 2 ? 2 : most;
+    most = most < MOST_TAIL_SHARES ? most : MOST_TAIL_SHARES;
+    int64_t least = size->given_shares ? size->given_shares : 2;
+    most = size->given_shares ? size->given_shares : most < steps ? most : steps;
+    for (int64_t shares = least; shares <= most; shares++) {
+        ProductTiles tailed = with_tail(target, rates, size, tiles, lines, tail, shares);
+        best = (given && !best.tail) || tailed.cycles < best.cycles ? tailed : best;
+    }
+    return best;
+}
+
+/* Where the last wave is far from full, its tiles have shares of what is contracted. */
+static ProductTiles better_tail(const Target *target, const Rates *rates, const ProductSize *size,
+                                ProductTiles whole)
+{
+    ProductTiles best = whole;
+    bool given = size->given_tail_m || size->given_tail_n;
+    bool may = size->may_tail && whole.shares == 1 && size->batch == 1 && size->rounds == 1 &&
+               (!size->given_shares || given) && whole.count > 0;
+    for (int along_n = 0; along_n < 2 && may; along_n++) {
+        whole.tail_along_n = along_n;
+        if (!given || (along_n ? size->given_tail_n : size->given_tail_m)) {
+            best = best_tail(target, rates, size, whole, best);
+        }
+    }
+    return best;
 }
 
 /* Blocks side by side that bring what they share for one another, where that gains enough: along
@@ -196,11 +270,18 @@ static bool may_be(const ProductSize *size, int64_t m, int64_t n)
 static ProductTiles best_shares(const Target *target, const Rates *rates, const ProductSize *size,
                                 int64_t m, int64_t n)
 {
-    int64_t given = size->given_shares;
+    bool tail = size->given_tail_m || size->given_tail_n; /* whose shares are given */
+    int64_t given = tail ? 0 : size->given_shares;
     ProductTiles best = waves_of(target, rates, size, m, n, given ? given : 1);
+    best = better_tail(target, rates, size, best);
+    if (tail) {
+        best.cycles = best.tail ? best.cycles : INFINITY; /* others have none of the given size */
+        return best;
+    }
+    int64_t count = waves_of(target, rates, size, m, n, 1).count;
     int64_t steps = parts(size->k, best.depth) / LEAST_STEPS;
     for (int64_t waves = 1; waves <= MOST_WAVES && size->may_share && !given; waves *= 2) {
-        int64_t shares = best.count > 0 ? waves * target->units / (best.count / best.shares) : 1;
+        int64_t shares = count > 0 ? waves * target->units / count : 1;
         shares = shares > steps ? steps : shares;
         shares = shares > MOST_SHARES ? MOST_SHARES : shares;
         if (shares > 1) {
@@ -227,7 +308,7 @@ static ProductTiles better_columns(const Target *target, const Rates *rates,
     return best;
 }
 
-ProductTiles waves_choose(const Target *target, const Rates *rates, const ProductSize *size)
+static ProductTiles best_tiles(const Target *target, const Rates *rates, const ProductSize *size)
 {
     ProductTiles best = {.m = 0};
     int64_t m = size->given_m ? size->given_m : GROUP_ROWS;
@@ -240,4 +321,18 @@ ProductTiles waves_choose(const Target *target, const Rates *rates, const Produc
         best = thirds.cycles * THIRDS_GAIN < best.cycles ? thirds : best;
     }
     return best;
+}
+
+ProductTiles waves_choose(const Target *target, const Rates *rates, const ProductSize *size)
+{
+    ProductSize plain = *size;
+    plain.may_tail = false;
+    plain.given_tail_m = plain.given_tail_n = 0;
+    ProductTiles best = best_tiles(target, rates, &plain);
+    if (!size->may_tail) {
+        return best;
+    }
+    bool given = size->given_tail_m || size->given_tail_n;
+    ProductTiles tailed = best_tiles(target, rates, size);
+    return tailed.tail && (given || tailed.cycles * TAIL_GAIN < best.cycles) ? tailed : best;
 }

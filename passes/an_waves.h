@@ -23,6 +23,8 @@ typedef struct ProductSize {
     int64_t given_m, given_n, given_k;      /* the user's tiles; 0: none */
     int64_t given_shares;                   /* of what is contracted; 0: none */
     int64_t given_beside_m, given_beside_n; /* blocks that bring together; 0: none given */
+    int64_t given_tail_m, given_tail_n;     /* elements that alone have shares; 0: none given */
+    bool may_tail;                          /* may they be some of the tiles only? */
     bool may_share;                         /* can a second launch add what shares come to? */
     bool apart;                             /* are a step's sums held beside those of all steps? */
     int left_lines, right_lines;            /* of the cache, that 128 bytes of a row take; 0: 1 */
@@ -37,6 +39,8 @@ typedef struct ProductTiles {
     int64_t m, n, depth;
     int64_t shares;             /* of what is contracted, each a tile of its own; 1: none */
     int64_t beside_m, beside_n; /* tiles side by side that bring what they share once; 0, 1: none */
+    int64_t tail;               /* of rows, or columns, of tiles: these alone have shares; 0: all */
+    bool tail_along_n;
     int64_t count;              /* tiles in all */
     bool thirds;                /* three warp groups share one */
     double cycles;              /* from the first product to the last store */

@@ -47,6 +47,8 @@ static int64_t range_end_divisor(const Value *range, int depth)
         return 1;
     }
     divisor = gcd(divisor, poly_divisor(dims->dims[range->index]));
+    int64_t upto = walk_upto(op, (int)range->index);
+    divisor = upto < INT64_MAX ? gcd(divisor, upto) : divisor;
     return op->kind == OP_FOR ? gcd(divisor, divisor_at(for_hi(op), depth)) : divisor;
 }
 

@@ -102,6 +102,8 @@ static int64_t count_tiles(const Op *tiles)
     int64_t all = 1;
     for (int i = 0; i < dims->n; i++) {
         int64_t most = poly_most(dims->dims[i]), step = steps->ints[i] > 0 ? steps->ints[i] : 1;
+        most = most < walk_upto(tiles, i) ? most : walk_upto(tiles, i);
+        most = most < INT64_MAX ? most - walk_from(tiles, i) : most;
         if (most == INT64_MAX || __builtin_mul_overflow(all, (most - 1) / step + 1, &all)) {
             return 0;
         }

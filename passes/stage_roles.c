@@ -390,9 +390,12 @@ static Op *build_tiles(Stager *s, Builder *b, const Positions *positions)
             op_set_int(s->func, tiles, orders[i], op_int(s->launch, orders[i], 0));
         }
     }
-    const Attr *beside = op_attr(s->launch, ATTR_MULTICAST);
-    if (beside) {
-        op_set_ints(s->func, tiles, ATTR_MULTICAST, beside->n, beside->ints);
+    static const AttrKey lists[] = {ATTR_MULTICAST, ATTR_FROM, ATTR_UPTO};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        const Attr *list = op_attr(s->launch, lists[i]);
+        if (list) {
+            op_set_ints(s->func, tiles, lists[i], list->n, list->ints);
+        }
     }
     return tiles;
 }

@@ -228,6 +228,20 @@ static void note_walk(TilePlan *plan, const Op *group)
 }
 
 static void tile_group(Func *func, Op *group, bool is_rest);
+static const Value *first_written(const Op *group);
+
+/* What is left of a tail is that much of the axes that are written. */
+static void note_limits(TilePlan *plan, const Op *group)
+{
+    const Value *written = first_written(group);
+    const Attr *upto = op_attr(group, ATTR_UPTO);
+    for (int i = 0; upto && i < upto->n; i++) {
+        AxisPlan *axis = tile_axis_of(plan, written, i);
+        if (axis) {
+            axis->upto = upto->ints[i];
+        }
+    }
+}
 
 static const Value *first_written(const Op *group)
 {
@@ -287,6 +301,7 @@ static void tile_group(Func *func, Op *group, bool is_rest)
     TilePlan plan = {.axes = &axes, .is_rest = is_rest};
     tile_collect(func, &plan, group);
     note_walk(&plan, group);
+    note_limits(&plan, group);
     tile_choose(func, group, &plan);
     SplitHow how = tile_split(func, group, &plan);
     if (how == SPLIT_REST) {

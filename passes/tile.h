@@ -36,6 +36,7 @@ typedef struct AxisPlan {
     int64_t together; /* blocks beside each other that bring what they have in common once */
     bool held;    /* the steps of a loop mix it: a block holds all of it */
     bool walked;  /* stored and folded in one walk (an_walk.h): no row */
+    int64_t from, upto; /* the grid's elements of it; upto 0: to its end */
     int64_t run;  /* a grid axis' least step, for coalesced accesses (tile_runs.c) */
 } AxisPlan;
 
@@ -50,6 +51,8 @@ typedef struct TilePlan {
     const Unit *unit; /* of it; NULL: fused multiply-adds, or not chosen yet */
     int64_t grouped;  /* raster group; 0: rows */
     int64_t shares;   /* of what the product contracts; 0, 1: none */
+    AxisPlan *tail;   /* of it only the first elements have shares, `tail_upto`; NULL: all have */
+    int64_t tail_upto;
     int64_t warps;
     int64_t teams;    /* of so many warps, each on tiles of its own; 0, 1: none */
     int64_t elements; /* of a block's tile */
@@ -101,7 +104,7 @@ typedef enum SplitHow {
 } SplitHow;
 
 /* Where few blocks would walk a long axis: a launch that has the axis shared out. */
-SplitHow tile_split(Func *func, Op *group, const TilePlan *plan);
+SplitHow tile_split(Func *func, Op *group, TilePlan *plan);
 
 /* What does this product of tiles here; NULL: fused multiply-adds. Records the schedule line. */
 const Unit *product_unit(Func *func, const Op *dot);

@@ -441,6 +441,25 @@ static void set_launch(const Emitter *e, Op *launch)
 }
 
 /* `items`: of the launch's axes; -1: of the shares. */
+static void set_part(const Emitter *e, Op *launch, const int *items)
+{
+    int64_t from[MAX_RANK * 2] = {0}, upto[MAX_RANK * 2] = {0};
+    int n = op_attr(launch, ATTR_DIMS)->n;
+    bool begins = false, ends = false;
+    for (int i = 0; i < n; i++) {
+        from[i] = items[i] < 0 ? 0 : e->plan->items[items[i]].from;
+        upto[i] = items[i] < 0 ? 0 : e->plan->items[items[i]].upto;
+        begins = begins || from[i] > 0;
+        ends = ends || upto[i] > 0;
+    }
+    if (begins) {
+        op_set_ints(e->func, launch, ATTR_FROM, n, from);
+    }
+    if (ends) {
+        op_set_ints(e->func, launch, ATTR_UPTO, n, upto);
+    }
+}
+
 static void set_multicast(const Emitter *e, Op *launch, const int *items)
 {
     int64_t beside[MAX_RANK * 2];
@@ -489,6 +508,7 @@ Op *emit_launch(Emitter *e, Op *group, Frame *frame, Dim shares, const char *nam
     Op *launch = build_parallel(&before, OP_LAUNCH, n, dims, steps, names);
     set_launch(e, launch);
     set_multicast(e, launch, items);
+    set_part(e, launch, items);
     for (int i = shares != NULL; i < n; i++) {
         Value *arg = launch->regions[0]->args[i];
         frame->ranges[items[i]] = arg;

@@ -20,6 +20,7 @@ enum {
     LEAST_STEPS = 4,       /* of a share, */
     MOST_SHARES = 16,      /* which a thread adds at once */
     MOST_TOGETHER = 8,     /* blocks of a cluster that any part of the device takes */
+    LEAST_TAIL = 2,        /* shares of a tail */
     BESIDE = 16384,        /* elements of what else is reduced over the product's tile */
 };
 
@@ -104,6 +105,32 @@ static void choose_multicast(Func *func, AxisPlan *axis, const AxisPlan *other, 
     }
 }
 
+/* Tiles of the first elements of an axis have shares, in the place of the last wave. */
+static void choose_tail(Func *func, const Op *group, TilePlan *plan, AxisPlan *axis,
+                        int64_t derived)
+{
+    const Line *line = axis ? schedule_given(func, "tail", axis->name) : NULL;
+    if (!axis || (!derived && !line) || !tile_may_tail(func, group, plan)) {
+        return;
+    }
+    int64_t step = axis->step * larger(1, axis->together);
+    derived = derived % step == 0 ? derived : 0; /* tiles that were halved since */
+    int64_t upto = schedule_number(func, "tail", axis->name, derived,
+                                   "their tiles would be a last wave that leaves multiprocessors "
+                                   "idle: a part of one is each block's");
+    if (upto < 0 || upto % step != 0 || (upto > 0 && plan->tail)) {
+        Diag *d = diag_error(func->diags, ERR_NOT_HERE, line->span, "`tail %s %lld` is not possible%s",
+                             axis->name, (long long)upto,
+                             plan->tail ? " beside that of another axis" : "");
+        diag_help(func->diags, d, "a multiple of %lld, whole tiles, along one axis",
+                  (long long)step);
+    } else if (upto > 0) {
+        plan->tail = axis;
+        plan->tail_upto = upto;
+        plan->shares = larger(LEAST_TAIL, plan->shares);
+    }
+}
+
 /* Four warps multiply together, from shared memory. Returns the step along what is contracted. */
 static int64_t choose_groups(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n)
 {
@@ -128,6 +155,8 @@ static int64_t choose_groups(Func *func, const Op *group, TilePlan *plan, AxisPl
         choose_multicast(func, m, NULL, tiles.beside_m);
         choose_multicast(func, n, m, tiles.beside_n);
     }
+    plan->tail_upto = tiles.tail * (tiles.tail_along_n ? tiles.n : tiles.m);
+    plan->tail = !tiles.tail ? NULL : tiles.tail_along_n ? n : m;
     return tiles.depth;
 }
 
@@ -453,6 +482,13 @@ void tile_choose_product(Func *func, const Op *group, TilePlan *plan)
         }
     }
     choose_beside(func, group, plan);
+    const AxisPlan *tail = plan->tail; /* as the model has it */
+    plan->tail = NULL;
+    choose_tail(func, group, plan, m, tail && tail == m ? plan->tail_upto : 0);
+    choose_tail(func, group, plan, n, tail && tail == n ? plan->tail_upto : 0);
+    if (!plan->tail && tail) {
+        plan->shares = 0;
+    }
     if (is_gpu(func) && plan->n_stored == 2) {
         int64_t derived =
             plan->unit && m ? smaller(8, larger(1, RASTER_ROWS / larger(64, m->step))) : 8;

@@ -176,7 +176,10 @@ static bool choose_contracted(const Emitter *e, Split *split)
     *split = (Split){.item = item,
                      .shares = given_shares(
                          e, item, derived,
-                         "too few tiles for the device: parts of %s, which a second launch adds"),
+                         plan->tail ? "parts of %s for each tile of the tail, which a launch "
+                                      "behind adds"
+                                    : "too few tiles for the device: parts of %s, which a second "
+                                      "launch adds"),
                      .n = 1};
     split->ops[0] = dot;
     return split->shares > 1 && plan->items[item].how == AXIS_LOOP;
@@ -235,7 +238,9 @@ static Value *new_part(Emitter *e, const Split *split, const Value *operand, int
     dims[n++] = poly_const(e->func, split->shares);
     for (int i = 0; i < type->rank; i++) {
         if (i != axis) {
-            dims[n++] = type->dims[i];
+            int item = emit_item(e, operand, i);
+            int64_t upto = item < 0 ? 0 : e->plan->items[item].upto;
+            dims[n++] = upto > 0 ? poly_const(e->func, upto) : type->dims[i];
         }
     }
     const char *name = arena_printf(e->func->arena, "part%zu", e->func->params.n);
@@ -396,7 +401,15 @@ static void use_parts(Func *func, const Split *split, int k)
     Value **parts = ARENA_ARRAY(func->arena, Value *, op->n_results);
     for (int i = 0; i < op->n_results; i++) {
         Value *whole[MAX_RANK] = {0};
+        Dim dims[MAX_RANK];
         parts[i] = build_load(&b, split->parts[k][i], whole);
+        for (int d = 0; axis < 0 && d < op->results[i]->type->rank; d++) {
+            dims[1 + d] = op->results[i]->type->dims[d]; /* of a tail, too: as all else here */
+        }
+        if (axis < 0) {
+            dims[0] = parts[i]->type->dims[0];
+            parts[i]->type = type_with_dims(func, parts[i]->type, parts[i]->type->rank, dims);
+        }
     }
     Value **totals = reduce_parts(func, &b, op, parts);
     for (int i = 0; i < op->n_results; i++) {
@@ -406,12 +419,43 @@ static void use_parts(Func *func, const Split *split, int k)
     }
 }
 
-SplitHow tile_split(Func *func, Op *group, const TilePlan *plan)
+/* ---- a tail ---- */
+
+/* What the axis is of the values that are written: the launch behind has the same part of it. */
+static void limit_rest(Func *func, Op *group, TilePlan *plan)
+{
+    const Op *store = group->regions[0]->first;
+    int64_t upto[MAX_RANK] = {0};
+    while (!axes_written(store)) {
+        store = store->next;
+    }
+    const Value *written = axes_written(store);
+    for (int i = 0; i < written->type->rank; i++) {
+        upto[i] = tile_axis_of(plan, written, i) == plan->tail ? plan->tail_upto : 0;
+    }
+    op_set_ints(func, group, ATTR_UPTO, written->type->rank, upto);
+}
+
+/* All but the tail's tiles have a launch of their own, before that of the shares. */
+static void emit_body(Func *func, Op *group, TilePlan *plan)
+{
+    plan->tail->from = plan->tail_upto;
+    tile_emit(func, group, plan);
+    plan->tail->from = 0;
+    plan->tail->upto = plan->tail_upto;
+    limit_rest(func, group, plan);
+}
+
+SplitHow tile_split(Func *func, Op *group, TilePlan *plan)
 {
     Split split;
     Emitter e = {.func = func, .plan = plan};
     if (!choose(&e, group, &split)) {
         return SPLIT_NOT;
+    }
+    if (plan->tail) {
+        emit_body(func, group, plan);
+        schedule_at_op(func, group);
     }
     if (split.scans && is_gpu(func) && tile_lookback(func, group, plan, &split)) {
         return SPLIT_DONE;

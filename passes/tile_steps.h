@@ -120,6 +120,8 @@ const char *tile_choose_waves(Func *func, const Op *group, TilePlan *plan, AxisP
 bool tile_is_summed_batch(const TilePlan *plan, const AxisPlan *axis);
 /* Can what the group's product contracts be shared out? It has no other axis that is walked. */
 bool tile_may_share(const TilePlan *plan);
+/* Can some of the product's tiles have shares, and the others none? */
+bool tile_may_tail(const Func *func, const Op *group, TilePlan *plan);
 /* Of what the shares of a product came to, few are added one by one by each thread. Are there such?
  */
 bool tile_choose_parts(const Op *group, TilePlan *plan);

@@ -53,6 +53,12 @@ static int64_t given_along(Func *func, const char *key, const AxisPlan *axis)
     return line && line->number > 0 ? line->number : 0;
 }
 
+static bool is_given_zero(Func *func, const char *key, const AxisPlan *axis)
+{
+    const Line *line = schedule_given(func, key, axis->name);
+    return line && line->number == 0;
+}
+
 /* Does the right operand lie with the product's columns side by side? */
 static bool columns_lie(const Op *dot)
 {
@@ -82,6 +88,37 @@ bool tile_may_share(const TilePlan *plan)
         may = &plan->items[i] == k;
     }
     return may;
+}
+
+typedef struct Tailed {
+    TilePlan *plan;
+    bool may;
+} Tailed;
+
+/* Launches that have a part of the rows, or columns, each: nothing else may be written. */
+static void check_tailed(Op *op, void *user)
+{
+    Tailed *tailed = user;
+    const Value *product = tailed->plan->dot->results[0], *written = axes_written(op);
+    for (int i = 0; written && i < product->type->rank; i++) {
+        const AxisPlan *axis = tile_axis_of(tailed->plan, product, i);
+        bool found = false;
+        for (int k = 0; k < written->type->rank; k++) {
+            found = found || tile_axis_of(tailed->plan, written, k) == axis;
+        }
+        tailed->may = tailed->may && found && op->kind == OP_STORE;
+    }
+    tailed->may = tailed->may && op->n_regions == 0;
+}
+
+bool tile_may_tail(const Func *func, const Op *group, TilePlan *plan)
+{
+    Tailed tailed = {plan, is_gpu(func) && tile_may_share(plan) && plan->n_stored == 2 &&
+                               plan->dot->results[0]->type->rank == 2};
+    if (tailed.may) {
+        block_walk(group->regions[0], check_tailed, &tailed);
+    }
+    return tailed.may;
 }
 
 typedef struct Result {
@@ -239,6 +276,10 @@ static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *
         .given_shares = given_shares(func),
         .given_beside_m = given_along(func, "multicast", m),
         .given_beside_n = given_along(func, "multicast", n),
+        .given_tail_m = given_along(func, "tail", m),
+        .given_tail_n = given_along(func, "tail", n),
+        .may_tail = tile_may_tail(func, group, plan) && func->target->roles &&
+                    !is_given_zero(func, "tail", m) && !is_given_zero(func, "tail", n),
         .may_share = tile_may_share(plan),
         .apart = plan->unit->most_k != 0,
         .dots = plan->n_dots,

@@ -338,8 +338,15 @@ static Grid grid_of(CpuEmitter *c, const Op *launch)
     for (int i = 0; i < grid.n; i++) {
         int64_t step = steps->ints[i];
         grid.extents[i] = grid.tiles[i] = cpu_dim(c, dims->dims[i]);
+        if (walk_upto(launch, i) < INT64_MAX) {
+            grid.tiles[i] = cpu_min(c, grid.tiles[i], llvm_i64(c->l, walk_upto(launch, i)));
+            grid.extents[i] = grid.tiles[i];
+        }
+        if (walk_from(launch, i)) {
+            grid.tiles[i] = cpu_sub(c, grid.tiles[i], llvm_i64(c->l, walk_from(launch, i)));
+        }
         if (step > 1) {
-            LLVMValueRef up = cpu_add(c, grid.extents[i], llvm_i64(c->l, step - 1));
+            LLVMValueRef up = cpu_add(c, grid.tiles[i], llvm_i64(c->l, step - 1));
             grid.tiles[i] = divide(c, up, llvm_i64(c->l, step));
         }
     }
@@ -380,12 +387,16 @@ static void bind_tile(CpuEmitter *c, const Op *launch, const Grid *grid, int axi
 {
     const Value *arg = launch->regions[0]->args[axis];
     int64_t step = op_attr(launch, ATTR_STEPS)->ints[axis];
+    int64_t from = walk_from(launch, axis);
     if (arg->type->kind != TYPE_RANGE) {
-        c->values[arg->id].scalar = grid->at[axis];
+        LLVMValueRef at = grid->at[axis];
+        c->values[arg->id].scalar = from ? cpu_add(c, at, llvm_i64(c->l, from)) : at;
         return;
     }
     LLVMValueRef start = cpu_mul_const(c, grid->at[axis], step), len = llvm_i64(c->l, step);
-    if (!divides(op_attr(launch, ATTR_DIMS)->dims[axis], step)) {
+    start = from ? cpu_add(c, start, llvm_i64(c->l, from)) : start;
+    if (!divides(op_attr(launch, ATTR_DIMS)->dims[axis], step) ||
+        (walk_upto(launch, axis) < INT64_MAX && walk_upto(launch, axis) % step != 0)) {
         len = cpu_min(c, cpu_sub(c, grid->extents[axis], start), len);
     }
     bind_range(c, arg, start, len);

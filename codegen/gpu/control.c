@@ -241,6 +241,7 @@ typedef struct Grid {
     LLVMValueRef extents[MAX_RANK]; /* i64 */
     LLVMValueRef counts[MAX_RANK];  /* i32: tiles along each axis */
     int64_t steps[MAX_RANK];
+    int64_t from[MAX_RANK]; /* the first element */
     bool single[MAX_RANK]; /* of the axis there is one tile, or no tile at all */
     int64_t grouped;
     int64_t cluster;  /* tiles of the last axis, some of which may lie past its end; 1: none */
@@ -285,8 +286,20 @@ static Grid make_grid(GpuEmitter *em, const Op *op)
     for (int axis = 0; axis < grid.n; axis++) {
         int64_t step = steps->ints[axis];
         LLVMValueRef count = gpu_size_value(em, dims->dims[axis]);
+        if (walk_upto(op, axis) < INT64_MAX) {
+            LLVMValueRef end = gpu_i64(em, walk_upto(op, axis));
+            LLVMValueRef less = LLVMBuildICmp(em->builder, LLVMIntSLT, count, end, "");
+            count = LLVMBuildSelect(em->builder, less, count, end, "");
+        }
         grid.extents[axis] = count;
         grid.steps[axis] = step;
+        grid.from[axis] = walk_from(op, axis);
+        if (grid.from[axis]) { /* of an axis that ends before it there are no tiles */
+            LLVMValueRef from = gpu_i64(em, grid.from[axis]);
+            LLVMValueRef some = LLVMBuildICmp(em->builder, LLVMIntSGT, count, from, "");
+            count = LLVMBuildSub(em->builder, count, from, "");
+            count = LLVMBuildSelect(em->builder, some, count, gpu_i64(em, 0), "");
+        }
         if (step > 1) {
             count = LLVMBuildNSWAdd(em->builder, count, gpu_i64(em, step - 1), "");
             count = LLVMBuildUDiv(em->builder, count, gpu_i64(em, step), "");
@@ -413,6 +426,9 @@ static void define_tile(Grid *grid, LLVMValueRef id, Value *const *args)
         int64_t step = grid->steps[axis];
         LLVMValueRef first = LLVMBuildZExt(em->builder, tile[axis], em->i64, "");
         first = LLVMBuildNSWMul(em->builder, first, gpu_i64(em, step ? step : 1), "");
+        if (grid->from[axis]) {
+            first = LLVMBuildNSWAdd(em->builder, first, gpu_i64(em, grid->from[axis]), "");
+        }
         LLVMValueRef extent = grid->extents[axis];
         bool outside = axis == grid->beside || (grid->cluster > 1 && axis == grid->n - 1);
         if (outside) { /* past the end a tile has no elements */

@@ -387,7 +387,9 @@ bool plan_blocks(const PlanLaunch *launch, const int64_t *sizes, int64_t *blocks
         if (!plan_eval(&launch->axes[i].extent, sizes, &extent)) {
             return false;
         }
-        extent = extent < 0 ? 0 : extent;
+        int64_t from = launch->axes[i].from, upto = launch->axes[i].upto;
+        extent = upto > 0 && upto < extent ? upto : extent;
+        extent = extent < from ? 0 : extent - from;
         int64_t tiles = step > 1 ? extent / step + (extent % step != 0) : extent;
         if (tiles == 0) {
             *blocks = 0;

@@ -93,10 +93,12 @@ typedef struct PlanArg {
     int index;
 } PlanArg;
 
-/* One axis of a launch: ceil(extent / step) tiles (step 0: extent of them). */
+/* One axis of a launch: ceil(extent / step) tiles (step 0: extent of them), where extent is what
+ * lies between `from` and `upto` (0: its end). */
 typedef struct PlanAxis {
     PlanExpr extent;
     int64_t step;
+    int64_t from, upto;
 } PlanAxis;
 
 typedef struct PlanLaunch {

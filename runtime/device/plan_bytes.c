@@ -137,7 +137,9 @@ static void pass_launch(Way *way, const Plan *plan, PlanLaunch *launch)
     for (int i = 0; i < launch->n_axes; i++) {
         pass_expr(way, &launch->axes[i].extent, plan->n_sizes);
         pass_i64(way, &launch->axes[i].step);
-        way->bad |= launch->axes[i].step < 0;
+        pass_i64(way, &launch->axes[i].from);
+        pass_i64(way, &launch->axes[i].upto);
+        way->bad |= launch->axes[i].step < 0 || launch->axes[i].from < 0 || launch->axes[i].upto < 0;
     }
     pass_int(way, &launch->threads, 1, INT32_MAX);
     pass_int(way, &launch->shared_bytes, 0, INT32_MAX);

@@ -197,7 +197,14 @@ static void put_launch(Text *out, const Plan *plan, const PlanLaunch *launch)
     for (int i = 0; i < launch->n_axes; i++) {
         text_add(out, i ? ", {\"extent\": " : "{\"extent\": ");
         put_expr(out, &launch->axes[i].extent);
-        text_printf(out, ", \"step\": %" PRId64 "}", launch->axes[i].step);
+        text_printf(out, ", \"step\": %" PRId64, launch->axes[i].step);
+        if (launch->axes[i].from > 0) {
+            text_printf(out, ", \"from\": %" PRId64, launch->axes[i].from);
+        }
+        if (launch->axes[i].upto > 0) {
+            text_printf(out, ", \"upto\": %" PRId64, launch->axes[i].upto);
+        }
+        text_char(out, '}');
     }
     text_char(out, ']');
     put_args(out, plan, launch);

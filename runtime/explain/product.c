@@ -32,6 +32,21 @@ static bool is_whole(const ReportInput *input, Dim dim, int64_t *out)
     return poly_eval(range && range->whole ? range->whole : dim, input->sizes, out) && *out > 0;
 }
 
+/* The same, of an axis of a grid that may be walked in part. */
+static bool is_walked(const ReportInput *input, const Op *launch, Dim dim, int64_t *out)
+{
+    const DimVar *range = poly_as_range(dim);
+    const Attr *dims = op_attr(launch, ATTR_DIMS);
+    bool whole = is_whole(input, dim, out);
+    for (int i = 0; whole && dims && i < dims->n; i++) {
+        if (range && range->whole == dims->dims[i] && walk_upto(launch, i) < *out) {
+            *out = walk_upto(launch, i);
+        }
+        *out -= range && range->whole == dims->dims[i] ? walk_from(launch, i) : 0;
+    }
+    return whole && *out > 0;
+}
+
 static bool reads_before(const Op *op, int side, const Value *memory)
 {
     for (const Op *other = op->parent->first; other; other = other->next) {
@@ -133,8 +148,8 @@ static bool measure(const Report *report, const LaunchReport *launch, ProductRep
     Type type = op->results[0]->type;
     int64_t whole[3];
     if (!report->sized || op->kind != OP_DOT_ASYNC || !product->alike || !loop || type->rank != 2 ||
-        count_rounds(report, loop) == 0 || !is_whole(report->input, type->dims[0], &whole[0]) ||
-        !is_whole(report->input, type->dims[1], &whole[1]) ||
+        count_rounds(report, loop) == 0 || !is_walked(report->input, launch->op, type->dims[0], &whole[0]) ||
+        !is_walked(report->input, launch->op, type->dims[1], &whole[1]) ||
         !is_whole(report->input, op_attr(loop, ATTR_DIMS)->dims[0], &whole[2]) || count < 1) {
         return false;
     }

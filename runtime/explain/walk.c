@@ -80,9 +80,12 @@ static bool make_grid(const Walk *walk, const Op *op, Grid *grid)
         if (!context_dim(&walk->context, dims->dims[i], &grid->extents[i])) {
             return false;
         }
+        int64_t upto = walk_upto(op, i);
+        grid->extents[i] = grid->extents[i] < upto ? grid->extents[i] : upto;
         bool clustered = i == grid->n - 1 && op_int(op, ATTR_CLUSTER, 1) > 1;
         grid->tiles[i] =
-            clustered ? op_int(op, ATTR_CLUSTER, 1) : rounds(grid->extents[i], grid->steps[i]);
+            clustered ? op_int(op, ATTR_CLUSTER, 1)
+                      : rounds(grid->extents[i] - walk_from(op, i), grid->steps[i]);
     }
     return true;
 }
@@ -118,7 +121,8 @@ static void walk_axis(Walk *walk, const Grid *grid, int axis, double times)
         walk_block(walk, grid->op->regions[0], times);
         return;
     }
-    int64_t n = grid->tiles[axis], full = rounds(grid->extents[axis], grid->steps[axis]);
+    int64_t from = walk_from(grid->op, axis), n = grid->tiles[axis];
+    int64_t full = rounds(grid->extents[axis] - from, grid->steps[axis]);
     int long_axes = 0;
     n = grid->steps[axis] > 0 && full < n ? full : n; /* the others of a cluster have nothing */
     for (int i = 0; i < grid->n; i++) {
@@ -131,8 +135,8 @@ static void walk_axis(Walk *walk, const Grid *grid, int axis, double times)
     Samples s = choose(n, walk->costly ? (most + COSTLY - 1) / COSTLY : most);
     for (int i = 0; i < s.n; i++) {
         bind(walk, grid->op->regions[0]->args[axis],
-             s.at[i] * grid->steps[axis] + (grid->steps[axis] ? 0 : s.at[i]), grid->steps[axis],
-             grid->extents[axis]);
+             from + s.at[i] * grid->steps[axis] + (grid->steps[axis] ? 0 : s.at[i]),
+             grid->steps[axis], grid->extents[axis]);
         walk_axis(walk, grid, axis + 1, times * s.times[i]);
     }
 }

@@ -10,7 +10,7 @@
 /* out[M, N] = in[M, N] * scale, as a plan that code generation could have made. */
 static PlanTerm term_m = {1, 1, {0}}, term_n = {1, 1, {1}};
 static PlanExpr dims[2] = {{1, &term_m}, {1, &term_n}};
-static PlanAxis axes[2] = {{{1, &term_m}, 64}, {{1, &term_n}, 0}};
+static PlanAxis axes[2] = {{{1, &term_m}, 64, 0, 0}, {{1, &term_n}, 0, 0, 0}};
 static PlanSize sizes[2] = {{"M", 1, 0, INT64_MAX, .by = 0}, {"N", 8, 0, 4096, .by = 0}};
 static PlanParam params[3] = {
     {"in", DT_BF16, PLAN_IN, 2, dims, .align = 16},

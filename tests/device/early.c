@@ -9,7 +9,7 @@ enum { ROWS = 4 };
 static PlanTerm four = {ROWS, 0, {0}};
 static PlanExpr dims[1] = {{1, &four}};
 static PlanParam params[1] = {{"out", DT_F32, PLAN_OUT, 1, dims, .align = 16}};
-static PlanAxis axes[1] = {{{1, &four}, 1}};
+static PlanAxis axes[1] = {{{1, &four}, 1, 0, 0}};
 static PlanArg args[1] = {{ARG_POINTER, 0}};
 
 static void *plain_alloc(void *user, size_t bytes)

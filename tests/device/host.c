@@ -145,7 +145,7 @@ static void *find_kernel(void *user, const char *name)
 
 static PlanTerm n_term = {1, 1, {0}};
 static PlanExpr n_dim = {1, &n_term};
-static PlanAxis axis = {{1, &n_term}, 16};
+static PlanAxis axis = {{1, &n_term}, 16, 0, 0};
 static PlanSize size = {"N", 1, 0, INT64_MAX, .by = 0};
 static PlanParam params[3] = {{"x", DT_F32, PLAN_IN, 1, &n_dim, .align = 4},
                               {"scale", DT_F32, PLAN_IN, -1, NULL, .align = 4},

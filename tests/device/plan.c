@@ -23,7 +23,7 @@ END_TEST
 START_TEST(counts_blocks)
 {
     int64_t blocks;
-    PlanAxis axes[2] = {{{1, &m}, 128}, {{1, &n}, 0}};
+    PlanAxis axes[2] = {{{1, &m}, 128, 0, 0}, {{1, &n}, 0, 0, 0}};
     PlanLaunch launch = {.n_axes = 2, .axes = axes};
     ck_assert(plan_blocks(&launch, (int64_t[]){129, 5}, &blocks));
     ck_assert_int_eq(blocks, 10);

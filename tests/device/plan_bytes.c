@@ -26,7 +26,7 @@ static PlanMap maps[1] = {{0,
                            1,
                            2,
                            {{{1, &minus}, 2, {1, &m}}, {{1, &nm}, 1, {2, terms}}}}};
-static PlanAxis axes[2] = {{{1, &m}, 128}, {{2, terms}, 0}};
+static PlanAxis axes[2] = {{{1, &m}, 128, 256, 0}, {{2, terms}, 0, 0, 7}};
 static PlanArg args[5] = {
     {ARG_POINTER, 2}, {ARG_SCALAR, 1}, {ARG_SIZE, 1}, {ARG_MAP, 0}, {ARG_LOG, 0}};
 static PlanLaunch launches[1] = {

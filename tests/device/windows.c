@@ -17,7 +17,7 @@ static PlanTerm two = {IMAGES, 0, {0}}, h = {1, 1, {0}}, width = {WIDTH, 0, {0}}
 static PlanExpr dims[4] = {{1, &two}, {1, &h}, {1, &width}, {1, &channels}};
 static PlanSize sizes[2] = {{"H", 1, 0, INT64_MAX, .by = 0},
                             {"P", 1, 0, INT64_MAX, .of = {2, rest}, .by = 2}};
-static PlanAxis axes[1] = {{{1, &h}, 0}};
+static PlanAxis axes[1] = {{{1, &h}, 0, 0, 0}};
 static PlanArg args[2] = {{ARG_POINTER, 0}, {ARG_MAP, 0}};
 static PlanMap maps[1] = {{0,
                            4,

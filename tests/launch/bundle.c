@@ -49,7 +49,7 @@ static PlanTerm term_n = {1, 1, {0}}, term_one = {1, 0, {0}};
 static PlanExpr dim_n = {1, &term_n};
 static PlanParam params[] = {{"y", DT_F32, PLAN_OUT, 1, &dim_n, NULL, {0}, 4, 0, {0}}};
 static PlanArg plan_args[] = {{ARG_POINTER, 0}, {ARG_SIZE, 0}};
-static PlanAxis axis = {{1, &term_one}, 0};
+static PlanAxis axis = {{1, &term_one}, 0, 0, 0};
 static PlanLaunch launches[] = {
     {"fill_0", 1, &axis, 1, 0, false, 1, 0, 1, 0, false, false, 2, plan_args},
     {"fill_1", 1, &axis, 1, 0, false, 1, 0, 1, 0, false, false, 2, plan_args},
