@@ -357,7 +357,8 @@ static void fill_axes(Func *func, const Op *launch, PlanLaunch *to)
         to->axes[i].step *= beside->ints[i];
     }
     if (beside) {
-        to->axes[to->n_axes++] = (PlanAxis){plan_expr(func, poly_const(func, to->cluster)), 1, 0, 0};
+        to->axes[to->n_axes++] =
+            (PlanAxis){plan_expr(func, poly_const(func, to->cluster)), 1, 0, 0};
     } else if (to->cluster > 1) { /* always as many */
         int last = to->n_axes - 1;
         Dim all = poly_const(func, to->cluster * steps->ints[last]);

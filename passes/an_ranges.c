@@ -91,8 +91,7 @@ static bool may_be_cut(const DimVar *range)
 bool range_walks_whole(const DimVar *range)
 {
     const Op *op = binding(range);
-    return op && !may_be_cut(range) &&
-           (op->kind != OP_FOR || ends_whole(op, range, for_hi(op), 0));
+    return op && !may_be_cut(range) && (op->kind != OP_FOR || ends_whole(op, range, for_hi(op), 0));
 }
 
 int64_t range_aligned(const DimVar *range)
@@ -130,7 +129,8 @@ static bool may_lie_outside(const DimVar *range)
 bool range_is_full(const DimVar *range)
 {
     const Op *op = binding(range);
-    if (may_be_cut(range) || range_aligned(range) > 1 || may_lie_outside(range) || may_be_nobodys(range)) {
+    if (may_be_cut(range) || range_aligned(range) > 1 || may_lie_outside(range) ||
+        may_be_nobodys(range)) {
         return false;
     }
     if (op && op_int(op, ATTR_FULL, 0)) {

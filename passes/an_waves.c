@@ -32,11 +32,11 @@ enum {
     MOST_WAVES = 4,
     MOST_TAIL_SHARES = 16, /* that a thread of the launch behind adds one by one */
     TAIL_CYCLES = 1500,    /* until a launch that began early has its first operands */
-    MOST_SHARES = 128,  /* beyond, they take longer to add than they save */
-    SLOT_BYTES = 16384, /* a step that brings no more is made twice as deep */
-    STORE_OPS = 8,      /* of an element: to its type, to shared memory */
-    PAIR = 2,           /* blocks side by side */
-    TILE_CYCLES = 400,  /* until the first of a tile's results is there */
+    MOST_SHARES = 128,     /* beyond, they take longer to add than they save */
+    SLOT_BYTES = 16384,    /* a step that brings no more is made twice as deep */
+    STORE_OPS = 8,         /* of an element: to its type, to shared memory */
+    PAIR = 2,              /* blocks side by side */
+    TILE_CYCLES = 400,     /* until the first of a tile's results is there */
 };
 
 /* Of an element's operation: some are folded into others (measured on `linear`: gelu). */
@@ -157,15 +157,16 @@ static ProductTiles with_tail(const Target *target, const Rates *rates, const Pr
     int64_t each = tiles.count / lines, along = tiles.tail_along_n ? tiles.n : tiles.m;
     double tile = (double)costs.steps * costs.step + costs.end;
     double whole = (double)parts((lines - tail) * each, target->units) * tile;
-    double part = (double)(parts(costs.steps, shares) * parts(tail * each * shares, target->units)) *
-                      costs.step +
-                  costs.end + TAIL_CYCLES;
+    double part =
+        (double)(parts(costs.steps, shares) * parts(tail * each * shares, target->units)) *
+            costs.step +
+        costs.end + TAIL_CYCLES;
     double elements = (double)(tail * along) * (double)(tiles.tail_along_n ? size->m : size->n);
     tiles.tail = tail;
     tiles.shares = shares;
     tiles.count += tail * each * (shares - 1);
-    tiles.cycles = together(whole + part, costs.memory) +
-                   sum_cycles(target, rates, size, elements, shares);
+    tiles.cycles =
+        together(whole + part, costs.memory) + sum_cycles(target, rates, size, elements, shares);
     return tiles;
 }
 
@@ -216,7 +217,9 @@ static ProductTiles better_tail(const Target *target, const Rates *rates, const 
 }
 
 /* Blocks side by side that bring what they share for one another, where that gains enough: along
- * either axis, in pairs. A tensor of one tile's rows is not brought so. */
+ * either axis, in pairs; where both gain as much, those that share the left operand: tiles of one
+ * group of the raster share the right one in the second-level cache as it is. A tensor of one tile's
+ * rows is not brought so. */
 static ProductTiles better_together(const Target *target, const Rates *rates,
                                     const ProductSize *size, ProductTiles best)
 {
@@ -227,7 +230,7 @@ static ProductTiles better_together(const Target *target, const Rates *rates,
         best.beside_n = size->given_beside_n;
         return priced(target, rates, size, best);
     }
-    for (int along_n = 0; along_n < 2 && size->may_meet; along_n++) {
+    for (int along_n = 2; along_n-- > 0 && size->may_meet;) {
         ProductTiles tiles = alone;
         *(along_n ? &tiles.beside_n : &tiles.beside_m) = PAIR;
         bool several = along_n ? size->n > tiles.n : size->m > tiles.m;

@@ -18,6 +18,7 @@ enum {
     LEAST_WARPS = 4,       /* one for each scheduler */
     WIDENED_DEPTH = 128,   /* elements of a step where an operand is widened */
     LEAST_STEPS = 4,       /* of a share, */
+    PLAIN_STEPS = 2,       /* where threads bring operands, which takes a microsecond a step */
     MOST_SHARES = 16,      /* which a thread adds at once */
     MOST_TOGETHER = 8,     /* blocks of a cluster that any part of the device takes */
     LEAST_TAIL = 2,        /* shares of a tail */
@@ -45,6 +46,35 @@ static void set_halved(Func *func, AxisPlan *axis, int64_t step, int64_t least, 
     }
     tile_set_step(func, axis, turn == TURN_DEPTH ? AXIS_LOOP : AXIS_GRID, less,
                   less < step ? "halved until a block has room for it" : reason);
+}
+
+/* Of the longest that the axis may be. */
+static int64_t tiles_of(const AxisPlan *axis, int64_t step)
+{
+    int64_t most = axis ? poly_most(axis->dim) : 1;
+    return most == INT64_MAX ? most : (most + step - 1) / step;
+}
+
+/* Where few tiles leave multiprocessors idle, what is contracted is shared out: as many blocks as
+ * there are multiprocessors, of `least` steps and more. 1: none. */
+static int64_t shares_of_few(Func *func, TilePlan *plan, const AxisPlan *m, const AxisPlan *n,
+                             int64_t depth, int64_t least)
+{
+    const Op *dot = plan->dot;
+    const AxisPlan *k = tile_axis_of(plan, dot->operands[0], dot->operands[0]->type->rank - 1);
+    int64_t blocks = 1;
+    for (int i = 0; i < plan->n_stored; i++) {
+        const AxisPlan *axis = &plan->items[i];
+        int64_t tiles = tiles_of(axis, axis == m || axis == n ? axis->step : 1);
+        if (tiles >= func->target->units || blocks * tiles >= func->target->units) {
+            return 1;
+        }
+        blocks *= larger(1, tiles);
+    }
+    int64_t steps = k ? poly_most(k->dim) / depth / least : 1;
+    return tile_may_share(plan)
+               ? larger(1, smaller(MOST_SHARES, smaller(steps, func->target->units / blocks)))
+               : 1;
 }
 
 /* Of sizes that are not known, or of several products. */
@@ -119,8 +149,8 @@ static void choose_tail(Func *func, const Op *group, TilePlan *plan, AxisPlan *a
                                    "their tiles would be a last wave that leaves multiprocessors "
                                    "idle: a part of one is each block's");
     if (upto < 0 || upto % step != 0 || (upto > 0 && plan->tail)) {
-        Diag *d = diag_error(func->diags, ERR_NOT_HERE, line->span, "`tail %s %lld` is not possible%s",
-                             axis->name, (long long)upto,
+        Diag *d = diag_error(func->diags, ERR_NOT_HERE, line->span,
+                             "`tail %s %lld` is not possible%s", axis->name, (long long)upto,
                              plan->tail ? " beside that of another axis" : "");
         diag_help(func->diags, d, "a multiple of %lld, whole tiles, along one axis",
                   (long long)step);
@@ -149,6 +179,9 @@ static int64_t choose_groups(Func *func, const Op *group, TilePlan *plan, AxisPl
         plan->shares = tiles.shares;
     } else {
         choose_by_fit(func, plan, m, n);
+        bool bulk = tile_operands_stay_out(func, plan->dot);
+        plan->shares = m && n && !bulk ? shares_of_few(func, plan, m, n, tiles.depth, PLAIN_STEPS)
+                                       : plan->shares;
     }
     choose_teams(func, plan, m, thirds);
     if (m && n && func->target->cluster > 1) {
@@ -274,12 +307,6 @@ static int64_t product_depth(const Func *func, const Op *dot)
 typedef struct FmaTile {
     int64_t rows, cols, cost;
 } FmaTile;
-
-static int64_t tiles_of(const AxisPlan *axis, int64_t step)
-{
-    int64_t most = axis ? poly_most(axis->dim) : 1;
-    return most == INT64_MAX ? most : (most + step - 1) / step;
-}
 
 /* What all tiles take, in turns of all multiprocessors; 0: not known. */
 static double fma_time(const Func *func, const AxisPlan *m, const AxisPlan *n, const FmaTile *tile)
@@ -425,13 +452,7 @@ static int64_t choose_widened(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan 
     set_halved(func, n, columns, unit->n, TURN_COLUMNS,
                "columns that share each element of the left operand");
     plan->warps = 8;
-    int64_t down = tiles_of(m, m->step), across = tiles_of(n, n->step);
-    const AxisPlan *k = tile_axis_of(plan, plan->dot->operands[0], 1);
-    int64_t steps = k ? poly_most(k->dim) / WIDENED_DEPTH / LEAST_STEPS : 1;
-    if (down < INT32_MAX && across < INT32_MAX && down * across < func->target->units &&
-        tile_may_share(plan)) {
-        plan->shares = smaller(MOST_SHARES, smaller(steps, func->target->units / (down * across)));
-    }
+    plan->shares = shares_of_few(func, plan, m, n, WIDENED_DEPTH, LEAST_STEPS);
     return WIDENED_DEPTH;
 }
 

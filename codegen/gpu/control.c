@@ -242,7 +242,7 @@ typedef struct Grid {
     LLVMValueRef counts[MAX_RANK];  /* i32: tiles along each axis */
     int64_t steps[MAX_RANK];
     int64_t from[MAX_RANK]; /* the first element */
-    bool single[MAX_RANK]; /* of the axis there is one tile, or no tile at all */
+    bool single[MAX_RANK];  /* of the axis there is one tile, or no tile at all */
     int64_t grouped;
     int64_t cluster;  /* tiles of the last axis, some of which may lie past its end; 1: none */
     int64_t together; /* tiles side by side along `beside` that go to blocks of a cluster */

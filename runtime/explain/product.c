@@ -148,7 +148,8 @@ static bool measure(const Report *report, const LaunchReport *launch, ProductRep
     Type type = op->results[0]->type;
     int64_t whole[3];
     if (!report->sized || op->kind != OP_DOT_ASYNC || !product->alike || !loop || type->rank != 2 ||
-        count_rounds(report, loop) == 0 || !is_walked(report->input, launch->op, type->dims[0], &whole[0]) ||
+        count_rounds(report, loop) == 0 ||
+        !is_walked(report->input, launch->op, type->dims[0], &whole[0]) ||
         !is_walked(report->input, launch->op, type->dims[1], &whole[1]) ||
         !is_whole(report->input, op_attr(loop, ATTR_DIMS)->dims[0], &whole[2]) || count < 1) {
         return false;

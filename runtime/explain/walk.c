@@ -83,9 +83,8 @@ static bool make_grid(const Walk *walk, const Op *op, Grid *grid)
         int64_t upto = walk_upto(op, i);
         grid->extents[i] = grid->extents[i] < upto ? grid->extents[i] : upto;
         bool clustered = i == grid->n - 1 && op_int(op, ATTR_CLUSTER, 1) > 1;
-        grid->tiles[i] =
-            clustered ? op_int(op, ATTR_CLUSTER, 1)
-                      : rounds(grid->extents[i] - walk_from(op, i), grid->steps[i]);
+        grid->tiles[i] = clustered ? op_int(op, ATTR_CLUSTER, 1)
+                                   : rounds(grid->extents[i] - walk_from(op, i), grid->steps[i]);
     }
     return true;
 }
