@@ -164,7 +164,7 @@ static ProductTiles with_tail(const Target *target, const Rates *rates, const Pr
     double elements = (double)(tail * along) * (double)(tiles.tail_along_n ? size->m : size->n);
     tiles.tail = tail;
     tiles.shares = shares;
-    tiles.count += tail * each * (shares - 1);
+    tiles.count -= tail * each;
     tiles.cycles =
         together(whole + part, costs.memory) + sum_cycles(target, rates, size, elements, shares);
     return tiles;

@@ -41,7 +41,7 @@ typedef struct ProductTiles {
     int64_t beside_m, beside_n; /* tiles side by side that bring what they share once; 0, 1: none */
     int64_t tail;               /* of rows, or columns, of tiles: these alone have shares; 0: all */
     bool tail_along_n;
-    int64_t count;              /* tiles in all */
+    int64_t count;              /* tiles in all; without those of a tail */
     bool thirds;                /* three warp groups share one */
     double cycles;              /* from the first product to the last store */
 } ProductTiles;

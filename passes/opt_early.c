@@ -15,7 +15,7 @@
  * must not meet what came before them.
  *
  * Not so products that leave many multiprocessors idle: their blocks are dealt out when all are
- * free.
+ * free; but for a product's tail, which runs where the others' last tiles leave room.
  *
  * Requires layouts (it looks at what is moved to and from memory). Does nothing on targets without
  * such launches. Changes no values. */
@@ -129,11 +129,12 @@ static bool leaves_idle(const Func *func, const Op *launch)
 static void set_waits(Func *func, Op *launch, Starter *s, bool first)
 {
     Touched own = touched_by(func, launch);
-    if (leaves_idle(func, launch)) {
+    bool waits = first || needs(s, &own);
+    bool tail = !waits && op_attr(launch, ATTR_UPTO); /* beside what fills the device */
+    if (!tail && leaves_idle(func, launch)) {
         s->touched = own;
         return;
     }
-    bool waits = first || needs(s, &own);
     op_set_word(func, launch, ATTR_WAITS, waits ? "first" : "last");
     if (waits) {
         s->touched = own;

@@ -119,6 +119,7 @@ static bool measure(const Op *dot, ProductSize *plain, ProductSize *swapped)
                            .left_lines = lines[0],
                            .right_lines = lines[1],
                            .may_share = true,
+                           .may_tail = true,
                            .may_meet = true,
                            .dots = 1,
                            .bytes = bytes};

@@ -316,8 +316,8 @@ static const char *waves_reason(Func *func, const Rates *rates, const ProductSiz
 {
     const Target *target = func->target;
     Text why = text_new(func->arena);
-    text_printf(&why, "%lld tiles on %d multiprocessors: %.2f waves", (long long)tiles->count,
-                target->units, waves_count(target, tiles));
+    text_printf(&why, "%lld tiles%s on %d multiprocessors: %.2f waves", (long long)tiles->count,
+                tiles->tail ? " beside the tail" : "", target->units, waves_count(target, tiles));
     int64_t m = smaller(128, larger(GROUP_ROWS, power_of_two_at_least(smaller(size->m, 128))));
     int64_t n = WIDEST / power_of_two_at_least(size->dots);
     ProductTiles usual = waves_of(target, rates, size, m, n, 1);

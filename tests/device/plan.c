@@ -34,6 +34,18 @@ START_TEST(counts_blocks)
     ck_assert(plan_blocks(&launch, (int64_t[]){INT64_MAX, 0}, &blocks));
     ck_assert_int_eq(blocks, 0);
     ck_assert(!plan_blocks(&launch, (int64_t[]){INT64_MAX, INT64_MAX}, &blocks));
+    axes[0].from = 256; /* an axis that is walked in part */
+    ck_assert(plan_blocks(&launch, (int64_t[]){385, 5}, &blocks));
+    ck_assert_int_eq(blocks, 10);
+    ck_assert(plan_blocks(&launch, (int64_t[]){256, 5}, &blocks));
+    ck_assert_int_eq(blocks, 0);
+    ck_assert(plan_blocks(&launch, (int64_t[]){100, 5}, &blocks));
+    ck_assert_int_eq(blocks, 0);
+    axes[0] = (PlanAxis){{1, &m}, 128, 0, 256};
+    ck_assert(plan_blocks(&launch, (int64_t[]){1000, 5}, &blocks));
+    ck_assert_int_eq(blocks, 10);
+    ck_assert(plan_blocks(&launch, (int64_t[]){100, 5}, &blocks));
+    ck_assert_int_eq(blocks, 5);
     launch.n_axes = 0;
     ck_assert(plan_blocks(&launch, NULL, &blocks));
     ck_assert_int_eq(blocks, 1);
