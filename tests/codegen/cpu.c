@@ -230,6 +230,9 @@ static int64_t blocks_of(const PlanLaunch *launch, const int64_t *by_index)
             }
             extent += product;
         }
+        int64_t from = launch->axes[i].from, upto = launch->axes[i].upto;
+        extent = upto > 0 && upto < extent ? upto : extent;
+        extent = extent > from ? extent - from : 0;
         blocks *= (extent + step - 1) / step;
     }
     return blocks;

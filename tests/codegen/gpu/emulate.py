@@ -162,7 +162,9 @@ def harness(plan, shared, wave, sizes):
         blocks = 1
         for axis in launch["axes"]:
             step = axis["step"] or 1
-            blocks *= -(-evaluate(axis["extent"], sizes) // step)
+            extent = evaluate(axis["extent"], sizes)
+            extent = max(0, min(extent, axis.get("upto", extent)) - axis.get("from", 0))
+            blocks *= -(-extent // step)
         if launch["persistent"]:
             blocks = min(blocks, 3)
         memory = "0, 0"
