@@ -49,8 +49,9 @@ typedef struct Steps {
     bool single;     /* one group does */
     int64_t columns; /* at most of a loop's step then */
     int n_dots;
-    int64_t depth;    /* of products whose left operand is loaded */
-    const Unit *unit; /* of single warps, of some product; NULL: none */
+    int64_t depth;     /* of products whose left operand is loaded */
+    const Unit *unit;  /* of single warps, of some product; NULL: none */
+    unsigned narrowed; /* bits of the grid's axes whose steps are less than the source's */
 } Steps;
 
 static int64_t elements_of(Type type)
@@ -239,9 +240,11 @@ static int64_t source_step(const Steps *steps, const Op *op, const Value *arg, i
     if (exact) {
         return source;
     }
-    const char *why = shrink == 1 ? "as the source says"
-                                  : "the source's, halved until a block has room for the products' "
-                                    "tiles";
+    bool narrowed = op->kind == OP_PARALLEL && (steps->narrowed >> arg->index & 1);
+    const char *why = shrink == 1 && !narrowed
+                          ? "as the source says"
+                          : "the source's, halved until a block has room for the products' "
+                            "tiles";
     if (base < source && op->kind != OP_FOR) {
         why = "one warp group of 64 rows: the device holds as many tiles at once as there are, or "
               "larger ones would be as many";
@@ -378,8 +381,11 @@ static void try_steps(Func *func, Op *parallel, const Saved *saved, int64_t shri
                       Steps *steps)
 {
     restore_steps(saved);
-    *steps = (Steps){
-        .func = func, .shrink = shrink, .loops_first = steps->wgmma || steps->unit, .even = even};
+    *steps = (Steps){.func = func,
+                     .shrink = shrink,
+                     .loops_first = steps->wgmma || steps->unit,
+                     .even = even,
+                     .narrowed = steps->narrowed};
     walk_group(parallel, set_steps, steps);
     walk_group(parallel, measure_op, steps);
 }
@@ -530,6 +536,41 @@ static bool choose_third(Func *func, Op *parallel, const Saved *saved, Steps *st
     return false;
 }
 
+/* The grid's widest axis, down to the rows of a warp group; false: none is wider. */
+static bool narrow_widest(const Op *parallel, Saved *saved, Steps *steps)
+{
+    const Attr *grid = op_attr(parallel, ATTR_STEPS);
+    int widest = -1;
+    for (int i = 0; i < saved->n && !op_int(parallel, ATTR_EXACT, 0); i++) {
+        bool wide = saved->items[i].attr == grid && saved->items[i].step > GROUP_ROWS;
+        bool most = widest < 0 || saved->items[i].step > saved->items[widest].step;
+        widest = wide && most ? i : widest;
+    }
+    if (widest >= 0) {
+        saved->items[widest].step /= 2;
+        steps->narrowed |= 1u << saved->items[widest].at;
+    }
+    return widest >= 0;
+}
+
+/* Steps of loops are halved first, as far as they are alone. What a matrix unit of warp groups has
+ * no room for even so are accumulators: the grid's widest axis is halved, and the loops have their
+ * steps again. */
+static int64_t halve_steps(Func *func, Op *parallel, Saved *saved, Steps *steps)
+{
+    bool wgmma = steps->wgmma;
+    int64_t shrink = 1;
+    try_steps(func, parallel, saved, shrink, false, steps);
+    while (shrink < MOST_SHRINK && !steps_fit(func, steps)) {
+        bool narrows = wgmma && (shrink == LOOPS_ALONE || !steps->wgmma) &&
+                       narrow_widest(parallel, saved, steps);
+        shrink = narrows ? 1 : 2 * shrink;
+        steps->wgmma |= narrows;
+        try_steps(func, parallel, saved, shrink, false, steps);
+    }
+    return shrink;
+}
+
 /* What fits as far as it can be told here; then halved as often as it turned out not to. */
 static void choose_steps(Func *func, Op *parallel, Steps *steps)
 {
@@ -549,12 +590,7 @@ static void choose_steps(Func *func, Op *parallel, Steps *steps)
             return;
         }
     }
-    int64_t shrink = 1;
-    try_steps(func, parallel, &saved, shrink, false, steps);
-    while (shrink < MOST_SHRINK && !steps_fit(func, steps)) {
-        shrink *= 2;
-        try_steps(func, parallel, &saved, shrink, false, steps);
-    }
+    int64_t shrink = halve_steps(func, parallel, &saved, steps);
     if (times_smaller(func)) {
         try_steps(func, parallel, &saved, shrink << times_smaller(func), false, steps);
     }
