@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""survey_products.py --tessera PROGRAM: products of sizes that nobody chose, beside cuBLAS, quickly.
+"""survey_products.py --tessera PROGRAM: products of sizes nobody chose, beside cuBLAS, quickly.
 
 bench/gpu.py measures few sizes well; this one draws sizes from a seed (multiples of 64, of 8, odd
 ones; few rows, batches of small ones; every order of the operands) and measures each in short

@@ -13,7 +13,9 @@
  * have bytes.
  *
  * Where that leaves many idle, what is contracted is shared out ("split-K"); what the shares come
- * to goes through memory to a launch that adds it. */
+ * to goes through memory to a launch that adds it. Where it leaves many idle in the last wave alone,
+ * only as many rows or columns of tiles as that has are shared out ("stream-K" behind full waves:
+ * Osama et al. 2023), by a launch that runs as the others' last tiles end. */
 #include "passes/an_waves.h"
 
 #include <math.h>
@@ -218,8 +220,8 @@ static ProductTiles better_tail(const Target *target, const Rates *rates, const 
 
 /* Blocks side by side that bring what they share for one another, where that gains enough: along
  * either axis, in pairs; where both gain as much, those that share the left operand: tiles of one
- * group of the raster share the right one in the second-level cache as it is. A tensor of one tile's
- * rows is not brought so. */
+ * group of the raster share the right one in the second-level cache as it is. A tensor of one
+ * tile's rows is not brought so. */
 static ProductTiles better_together(const Target *target, const Rates *rates,
                                     const ProductSize *size, ProductTiles best)
 {

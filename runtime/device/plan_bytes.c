@@ -139,7 +139,8 @@ static void pass_launch(Way *way, const Plan *plan, PlanLaunch *launch)
         pass_i64(way, &launch->axes[i].step);
         pass_i64(way, &launch->axes[i].from);
         pass_i64(way, &launch->axes[i].upto);
-        way->bad |= launch->axes[i].step < 0 || launch->axes[i].from < 0 || launch->axes[i].upto < 0;
+        way->bad |=
+            launch->axes[i].step < 0 || launch->axes[i].from < 0 || launch->axes[i].upto < 0;
     }
     pass_int(way, &launch->threads, 1, INT32_MAX);
     pass_int(way, &launch->shared_bytes, 0, INT32_MAX);
