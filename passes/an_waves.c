@@ -13,7 +13,7 @@
  * have bytes.
  *
  * Where that leaves many idle, what is contracted is shared out ("split-K"); what the shares come
- * to goes through memory to a launch that adds it. Where it leaves many idle in the last wave alone,
+ * to goes through memory to a launch that adds it. Where it leaves many idle in the last wave only,
  * only as many rows or columns of tiles as that has are shared out ("stream-K" behind full waves:
  * Osama et al. 2023), by a launch that runs as the others' last tiles end. */
 #include "passes/an_waves.h"

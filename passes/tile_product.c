@@ -179,7 +179,8 @@ static int64_t choose_groups(Func *func, const Op *group, TilePlan *plan, AxisPl
         plan->shares = tiles.shares;
     } else {
         choose_by_fit(func, plan, m, n);
-        bool bulk = tile_operands_stay_out(func, plan->dot);
+        /* Tiles that are given would be those of the launch that adds the shares, too. */
+        bool bulk = tile_operands_stay_out(func, plan->dot) || schedule_gives(func, "tile");
         plan->shares = m && n && !bulk ? shares_of_few(func, plan, m, n, tiles.depth, PLAIN_STEPS)
                                        : plan->shares;
     }
