@@ -57,7 +57,18 @@ int64_t value_divisor(const Value *value)
     return divisor_at(value, 0);
 }
 
-/* Is the value the axis' end, or some whole steps behind the loop's begin? */
+static bool multiplies(const Op *loop)
+{
+    const Op *op = loop->regions[0]->first;
+    while (op && op->kind != OP_DOT && op->kind != OP_DOT_ASYNC) {
+        op = op->next;
+    }
+    return op != NULL;
+}
+
+/* Is the value the axis' end, or some whole steps behind the loop's begin? The lesser of both ends
+ * a share: what that multiplies would be mended in shared memory, while products wait; what it scans
+ * is masked in registers, of which that takes fewer. */
 static bool ends_whole(const Op *loop, const DimVar *range, const Value *value, int depth)
 {
     const Op *op = value->def;
@@ -71,7 +82,8 @@ static bool ends_whole(const Op *loop, const DimVar *range, const Value *value, 
         return poly_is_const(range->whole, &extent) && op_attr(op, ATTR_VALUE)->i >= extent;
     case OP_MIN: /* one of both */
     case OP_MAX:
-        return ends_whole(loop, range, op->operands[0], depth + 1) &&
+        return (op->kind == OP_MAX || multiplies(loop)) &&
+               ends_whole(loop, range, op->operands[0], depth + 1) &&
                ends_whole(loop, range, op->operands[1], depth + 1);
     case OP_ADD:
         return op->operands[0] == for_lo(loop) && range->capacity > 0 &&
