@@ -67,7 +67,7 @@ static bool multiplies(const Op *loop)
 }
 
 /* Is the value the axis' end, or some whole steps behind the loop's begin? The lesser of both ends
- * a share: what that multiplies would be mended in shared memory, while products wait; what it scans
+ * a share: what that multiplies would be mended in shared memory while products wait; what it scans
  * is masked in registers, of which that takes fewer. */
 static bool ends_whole(const Op *loop, const DimVar *range, const Value *value, int depth)
 {
