@@ -2,101 +2,39 @@
 # SPDX-License-Identifier: Apache-2.0
 """What `tessera explain` predicts beside what Nsight Compute counts, over the examples: Markdown.
 
-    python3 bench/ncu.py [--program softmax]... [-o table.md]
+    python3 bench/ncu.py [--program softmax]... [--keep counters.json] [-o table.md]
+    python3 bench/ncu.py --counters counters.json -o table.md
 
 Needs an NVIDIA GPU, `ncu` (in PATH, or --ncu) with the right to read counters, and bin/tessera
 beside this folder (or --tessera). Each program is launched by `tessera bench`; its first launches
 are profiled with the caches flushed before each, and clocks left alone. What a program's data
-decide (gathers by given indices, atomics) is predicted as if spread evenly, and marked.
+decide (gathers by given indices, atomics) is predicted as if spread evenly, and marked. A program
+that fails is named at the end, and the others go on.
+
+What was counted can be kept and set beside other predictions later, without a GPU, as long as the
+code is the same: registers that differ say that it is not.
 """
 
 import argparse
+import concurrent.futures
 import csv
 import io
 import json
+import math
 import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
+import time
+
+from ncu_programs import CASES, INPUTS
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 WITHIN = 0.10
-
-# Sizes whose arrays are several times as large as the L2 cache, where the work allows.
-PROGRAMS = {
-    "adam": ("", "N=128M"),
-    "add": ("", "N=256M"),
-    "argmax": ("T=f32", "M=16k,N=4k"),
-    "attention": ("T=bf16,causal=true", "B=4,H=16,S=2k,L=2k,D=128"),
-    "batched": ("T=bf16", "B=64,M=512,K=512,N=512"),
-    "black_scholes": ("", "N=32M"),
-    "blur": ("", "H=8k,W=8k"),
-    "chain": ("T=f32", "N=256M"),
-    "collatz": ("", "N=1M"),
-    "conv2d": ("T=bf16", "B=16,H=56,W=56,C=64,O=64,R=3,S=3"),
-    "conv_transpose": ("", "B=8,L=1k,C=64,R=4,O=64"),
-    "crc": ("", "M=64k,N=1k"),
-    "cross_entropy": ("", "M=16k,N=4k"),
-    "cumsum": ("", "N=16M"),
-    "depthwise": ("", "B=16,H=112,W=112,C=128,R=3,S=3"),
-    "dft": ("", "B=256,N=512"),
-    "dropout": ("", "N=64M"),
-    "einsum": ("T=bf16", "B=4,H=16,I=1k,J=1k,D=64"),
-    "embedding": ("T=f32", "V=64k,D=1k,B=16,S=2k"),
-    "flip": ("", "M=8k,N=4k"),
-    "gemv": ("T=f32", "M=16k,N=8k"),
-    "gqa_decode": ("", "B=32,H=32,G=8,L=1k,D=128"),
-    "histogram": ("", "N=64M"),
-    "image": ("", "H=8k,W=8k"),
-    "int8_matmul": ("", "M=1k,N=1k,K=1k"),
-    "interpolate": ("rows=4096,columns=4096", "H=2k,W=2k"),
-    "jacobi": ("", "H=8k,W=8k"),
-    "kl_divergence": ("", "M=16k,N=4k"),
-    "kmeans": ("", "N=1M,D=16,K=16"),
-    "layer_norm": ("T=bf16", "M=128k,N=4k"),
-    "layer_norm_backward": ("", "M=16k,N=4k"),
-    "life": ("", "H=16k,W=16k"),
-    "linear": ("T=bf16", "M=8k,N=8k,K=4k"),
-    "linear_attention": ("", "B=16,S=512,D=64,E=64"),
-    "mandelbrot": ("", "H=2k,W=2k"),
-    "matmul": ("T=bf16", "M=8k,N=8k,K=4k"),
-    "max_pool": ("", "B=16,H=224,W=224,C=64"),
-    "moe_gate": ("", "M=256k,E=64"),
-    "monte_carlo": ("n=1000000", ""),
-    "nbody": ("", "N=16k"),
-    "pairwise": ("", "M=4k,N=4k,D=64"),
-    "power": ("", "N=4M"),
-    "quantize": ("", "M=16k,N=4k"),
-    "rank_sort": ("", "N=16k"),
-    "recurrence": ("", "B=4k,L=4k"),
-    "residual": ("T=bf16", "M=8k,N=8k,K=2k"),
-    "rms_norm": ("T=bf16", "M=32k,N=4k"),
-    "rotary": ("T=f32", "B=8,H=32,S=2k,D=128"),
-    "saxpy": ("", "N=256M"),
-    "scatter_add": ("", "N=1M,D=64"),
-    "search": ("", "T=1M,N=16M"),
-    "segment_sum": ("", "N=16M,S=16k"),
-    "smooth_l1": ("", "N=64M"),
-    "softmax": ("T=bf16", "M=128k,N=4k"),
-    "softmax_online": ("", "M=4k,N=16k"),
-    "swiglu": ("T=bf16", "M=64k,N=8k"),
-    "top2": ("", "M=16k,N=4k"),
-    "total": ("", "N=64M"),
-    "transpose": ("T=f32", "M=16k,N=16k"),
-    "welford": ("", "M=16k,N=4k"),
-}
-# A second look at some, at sizes that do not divide, where guards and unaligned rows cost.
-RAGGED = {
-    "softmax": ("T=f32", "M=16001,N=4003"),
-    "transpose": ("T=f32", "M=8001,N=8003"),
-    "add": ("", "N=64000001"),
-    "layer_norm": ("T=bf16", "M=32001,N=3003"),
-    "matmul": ("T=f32", "M=1003,N=1001,K=999"),
-    "linear": ("T=bf16", "M=4001,N=4008,K=4104"),
-    "blur": ("", "H=8001,W=8003"),
-}
 
 GLOBAL = "l1tex__t_{}_pipe_lsu_mem_global_op_{}.sum"
 METRICS = {
@@ -119,23 +57,66 @@ METRICS = {
     "DRAM written": "dram__bytes_write.sum",
     "L2 read": "lts__t_sectors_srcunit_tex_op_read.sum",
     "L2 written": "lts__t_sectors_srcunit_tex_op_write.sum",
+    # Not judged: to find why something else is off.
+    "copy sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ldgsts.sum",
+    "copy requests": "l1tex__t_requests_pipe_lsu_mem_global_op_ldgsts.sum",
+    "shared load instructions": "smsp__inst_executed_op_shared_ld.sum",
+    "shared store instructions": "smsp__inst_executed_op_shared_st.sum",
+    "local load instructions": "smsp__inst_executed_op_local_ld.sum",
+    "L2 misses": "lts__t_sectors_op_read_lookup_miss.sum",
+    "L2 looked up": "lts__t_sectors_op_read.sum",
+    "cycles": "sm__cycles_active.avg",
+    "nanoseconds": "gpu__time_duration.sum",
 }
 
 
-def arguments(sets, sizes):
-    words = []
-    words += ["--set", sets] if sets else []
+def arguments(case, sizes):
+    words = [str(ROOT / "examples" / f"{case.program}.tile"), *case.words]
+    words += ["--set", case.sets] if case.sets else []
     words += ["--size", sizes] if sizes else []
     return words
 
 
-def explain(options, program, sets, sizes):
-    command = [options.tessera, "explain", str(ROOT / "examples" / f"{program}.tile"), "--json",
-               "--target", options.target, *arguments(sets, sizes)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(command)}\n{done.stderr.strip()[-600:]}")
-    return json.loads(done.stdout)
+def title(case, sizes):
+    return " ".join(word for word in (sizes, case.sets, *case.words) if word)
+
+
+def run(command, timeout):
+    """All of its processes end with it, whatever they are at."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          errors="replace", start_new_session=True) as child:
+        try:
+            out, err = child.communicate(timeout=timeout)
+        except BaseException:
+            os.killpg(child.pid, signal.SIGKILL)
+            raise
+        return child.returncode, out, err
+
+
+def inputs_of(case, folder):
+    """Words for `bench`, and the sizes."""
+    if not case.inputs:
+        return [], case.sizes
+    import numpy as np
+
+    arrays, sizes = INPUTS[case.inputs](np)
+    words = []
+    for name, value in arrays.items():
+        if isinstance(value, np.ndarray):
+            path = pathlib.Path(folder) / f"{case.program}-{name}.npy"
+            np.save(path, value)
+            value = path
+        words.append(f"{name}={value}")
+    return words, sizes
+
+
+def explain(options, case, sizes):
+    command = [options.tessera, "explain", *arguments(case, sizes), "--json",
+               "--target", options.target]
+    code, out, err = run(command, options.timeout)
+    if code != 0:
+        raise RuntimeError(f"{' '.join(command)}\n{err.strip()[-600:]}")
+    return json.loads(out)
 
 
 def read_csv(text, symbols):
@@ -171,17 +152,17 @@ def number(text):
         return None
 
 
-def measure(options, program, sets, sizes, symbols):
+def measure(options, case, sizes, words, symbols):
     """Asks for what this ncu knows: a name that it does not is left out, once and for all."""
     while True:
         pattern = "regex:^(" + "|".join(re.escape(s) for s in symbols) + ")$"
         command = [options.ncu, "--clock-control", "none", "--csv", "--print-units", "base",
-                   "--target-processes", "all", "--kernel-name", pattern,
+                   "--target-processes", "all", "--kernel-name", pattern, "--kill", "yes",
                    "--launch-count", str(len(symbols)), "--metrics", ",".join(METRICS.values()),
-                   options.tessera, "bench", str(ROOT / "examples" / f"{program}.tile"),
-                   "--device", "cuda", "--rounds", "1", *arguments(sets, sizes)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=options.timeout)
-        output = done.stdout + done.stderr
+                   options.tessera, "bench", *arguments(case, sizes), *words,
+                   "--device", "cuda", "--rounds", "1"]
+        _, out, err = run(command, options.timeout)
+        output = out + err
         errors = [line for line in output.splitlines() if "ERROR" in line]
         unknown = [what for what, name in METRICS.items()
                    if any(name in line or name.rsplit(".", 1)[0] in line for line in errors)]
@@ -189,7 +170,7 @@ def measure(options, program, sets, sizes, symbols):
             break
         for what in unknown:
             print(f"ncu knows no {METRICS.pop(what)}", file=sys.stderr)
-    launches = read_csv(done.stdout, symbols)
+    launches = read_csv(out, symbols)
     if not launches:
         raise RuntimeError(f"{' '.join(command)}\n{output.strip()[-900:]}")
     return launches
@@ -255,19 +236,25 @@ def short(value):
     return "" if value is None else f"{value:.5g}"
 
 
-def rows_of(options, program, sets, sizes, counts):
-    said = explain(options, program, sets, sizes)
-    symbols = [launch["symbol"] for launch in said["launches"]]
-    got = measure(options, program, sets, sizes, symbols)
-    by_symbol = {clean(launch["symbol"]): measured(launch) for launch in got}
+def counters(options, case, sizes, words, said, kept):
+    """Of each launch's symbol: from the device, or from what was kept."""
+    key = f"{case.program} {title(case, sizes)}"
+    if not options.counters:
+        start = time.monotonic()
+        symbols = [launch["symbol"] for launch in said["launches"]]
+        kept[key] = measure(options, case, sizes, words, symbols)
+        print(f"{case.program}: {time.monotonic() - start:.1f} s", file=sys.stderr, flush=True)
+    return {clean(launch["symbol"]): measured(launch) for launch in kept.get(key, [])}
+
+
+def rows_of(options, case, sizes, said, by_symbol, counts):
+    named = title(case, sizes)
     for launch in said["launches"]:
         if launch["symbol"] not in by_symbol:
-            yield [launch["symbol"], "", "not profiled", "", "", ""]
+            yield [launch["symbol"], named, "not profiled", "", "", ""]
             continue
         want, have = predicted(launch), by_symbol[launch["symbol"]]
-        kinds = {"load": "load", "store": "store", "atomic": "atomic"}
-        assumed = {kinds[a["kind"]] for a in launch["accesses"]
-                   if a.get("assumed") and a["kind"] in kinds}
+        assumed = {a["kind"] for a in launch["accesses"] if a.get("assumed")}
         for what in JUDGED:
             verdict = judge(what, want, have)
             if verdict is None or verdict[0] == "":
@@ -278,12 +265,12 @@ def rows_of(options, program, sets, sizes, counts):
             counts["judged"] += not by_data
             counts["within"] += verdict[1] and not by_data
             counts["by data"] += bool(by_data)
-            yield [launch["symbol"], sizes, what, short(want[what]), short(have.get(what)),
+            yield [launch["symbol"], named, what, short(want[what]), short(have.get(what)),
                    f"{verdict[0]} {note}".strip()]
         if options.all:
-            for what in want:
+            for what in {**have, **want}:
                 if what not in JUDGED:
-                    yield [launch["symbol"], sizes, what, short(want[what]),
+                    yield [launch["symbol"], named, what, short(want.get(what)),
                            short(have.get(what)), ""]
 
 
@@ -303,33 +290,58 @@ def find_tessera():
     return shutil.which("tessera")
 
 
-def main():
+def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--program", action="append", help="default: all")
+    parser.add_argument("--without", action="append", default=[], help="not this one")
     parser.add_argument("--tessera", default=find_tessera())
     parser.add_argument("--ncu", default=shutil.which("ncu") or "/usr/local/cuda/bin/ncu")
     parser.add_argument("--target", default="sm_90a")
-    parser.add_argument("--timeout", type=float, default=300)
+    parser.add_argument("--timeout", type=float, default=60, help="of one program, seconds")
+    parser.add_argument("--seconds", type=float, default=math.inf,
+                        help="of all: no program begins later")
+    parser.add_argument("--jobs", type=int, default=min(8, os.cpu_count() or 1),
+                        help="predictions at once")
+    parser.add_argument("--keep", help="a file for what was counted")
+    parser.add_argument("--counters", help="a file with what was counted: no GPU is needed")
     parser.add_argument("--all", action="store_true", help="also what is not judged")
     parser.add_argument("--dry", action="store_true", help="only predict: no GPU is needed")
     parser.add_argument("-o", "--output")
-    options = parser.parse_args()
-    wanted = [(name, *case) for table in (PROGRAMS, RAGGED) for name, case in table.items()
-              if not options.program or name in options.program]
-    lines, counts = [], {"judged": 0, "within": 0, "by data": 0}
+    return parser.parse_args()
+
+
+def main():
+    options, begun = parse(), time.monotonic()
+    wanted = [case for case in CASES if case.program not in options.without and
+              (not options.program or case.program in options.program)]
+    lines, counts, kept = [], {"judged": 0, "within": 0, "by data": 0}, {}
+    if options.counters:
+        kept = json.loads(pathlib.Path(options.counters).read_text())
     failed = []
-    for name, sets, sizes in wanted:
-        try:
-            if options.dry:
-                said = explain(options, name, sets, sizes)
-                print(name, [launch["symbol"] for launch in said["launches"]])
+    with (tempfile.TemporaryDirectory() as folder,
+          concurrent.futures.ThreadPoolExecutor(options.jobs) as pool):
+        given = [inputs_of(case, folder) for case in wanted]
+        said = [pool.submit(explain, options, case, sizes)
+                for case, (_, sizes) in zip(wanted, given, strict=True)]
+        for case, (words, sizes), future in zip(wanted, given, said, strict=True):
+            if time.monotonic() - begun > options.seconds:
+                failed.append(f"{case.program} (no time)")
                 continue
-            for row in rows_of(options, name, sets, sizes, counts):
-                lines.append("| " + " | ".join(row) + " |")
-                print(lines[-1], flush=True)
-        except (RuntimeError, subprocess.TimeoutExpired, KeyError) as problem:
-            failed.append(name)
-            print(f"{name}: {problem}", file=sys.stderr)
+            try:
+                report = future.result()
+                if options.dry:
+                    print(case.program, [launch["symbol"] for launch in report["launches"]])
+                    continue
+                have = counters(options, case, sizes, words, report, kept)
+                for row in rows_of(options, case, sizes, report, have, counts):
+                    lines.append("| " + " | ".join(row) + " |")
+                    print(lines[-1], flush=True)
+            except (RuntimeError, OSError, ValueError, KeyError,
+                    subprocess.TimeoutExpired) as problem:
+                failed.append(case.program)
+                print(f"{case.program}: {problem}", file=sys.stderr, flush=True)
+            if options.keep:
+                pathlib.Path(options.keep).write_text(json.dumps(kept, indent=1))
     head = ["| launch | sizes | quantity | predicted | measured | ratio |",
             "| --- | --- | --- | ---: | ---: | ---: |"]
     foot = ["", f"{counts['within']} of {counts['judged']} within {WITHIN:.0%}; "
@@ -338,7 +350,7 @@ def main():
         pathlib.Path(options.output).write_text("\n".join(head + lines + foot) + "\n")
     print("\n".join(foot))
     if failed:
-        print("failed: " + " ".join(failed))
+        print("failed: " + ", ".join(failed))
     return 1 if failed or counts["within"] < counts["judged"] else 0
 
 
