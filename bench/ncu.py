@@ -302,6 +302,7 @@ def parse():
                         help="of all: no program begins later")
     parser.add_argument("--jobs", type=int, default=min(8, os.cpu_count() or 1),
                         help="predictions at once")
+    parser.add_argument("--metric", action="append", default=[], help="count this, too")
     parser.add_argument("--keep", help="a file for what was counted")
     parser.add_argument("--counters", help="a file with what was counted: no GPU is needed")
     parser.add_argument("--all", action="store_true", help="also what is not judged")
@@ -312,6 +313,7 @@ def parse():
 
 def main():
     options, begun = parse(), time.monotonic()
+    METRICS.update({name: name for name in options.metric})
     wanted = [case for case in CASES if case.program not in options.without and
               (not options.program or case.program in options.program)]
     lines, counts, kept = [], {"judged": 0, "within": 0, "by data": 0}, {}

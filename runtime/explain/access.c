@@ -32,9 +32,10 @@ static void keep_sample(AccessReport *report, const Request *request, int turns)
     }
 }
 
-void access_request(Tally *tally, AccessReport *report, const Request *request, double times)
+void access_request(Tally *tally, AccessReport *report, Request *request, double times)
 {
     int least;
+    request->pairs = tally->target->family == FAMILY_NVPTX;
     if (!request->active) {
         return;
     }

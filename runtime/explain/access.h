@@ -27,7 +27,7 @@ void access_tally(Walk *walk, const Op *op, double times);
 
 AccessReport *access_report(Tally *tally, const Op *op, Traffic kind, const Value *memory);
 /* Adds a warp's request to the totals. */
-void access_request(Tally *tally, AccessReport *report, const Request *request, double times);
+void access_request(Tally *tally, AccessReport *report, Request *request, double times);
 /* A thread's part of a tile: runs of `length` registers along the last axis. */
 int tile_run_length(Type type, int64_t most);
 bool tile_run_starts(Type type, int reg, int length);

@@ -164,7 +164,7 @@ void html_banks(const AccessReport *access, Text *out)
 {
     const Request *request = &access->sample;
     Banks banks = {.n = 0};
-    int least, turns, group = request->lanes ? request_group(request) : 0;
+    int least, turns, group = request->lanes ? request_group(request, 0) : 0;
     if (!group) {
         return;
     }

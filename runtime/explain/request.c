@@ -42,10 +42,35 @@ int request_sectors(const Request *request, int sector, int *least)
     return n;
 }
 
-int request_group(const Request *request)
+/* Lanes of so many bytes that ask for 128. */
+static int plain_group(const Request *request)
 {
     int group = request->bytes <= BANK_BYTES ? BANK_COUNT : TURN_BYTES / request->bytes;
     return group < request->lanes ? group : request->lanes;
+}
+
+/* Each lane's neighbour at that distance wants the same place, or nothing. */
+static bool neighbours_agree(const Request *request, int first, int n, int distance)
+{
+    for (int lane = first; lane < first + n; lane++) {
+        int other = lane ^ distance;
+        if (is_active(request, lane) && is_active(request, other) &&
+            request->at[lane] != request->at[other]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+int request_group(const Request *request, int first)
+{
+    int group = plain_group(request), both = 2 * group;
+    bool pairs = request->pairs && request->bytes > BANK_BYTES && first % both == 0 &&
+                 first + both <= request->lanes;
+    return pairs && (neighbours_agree(request, first, both, 1) ||
+                     neighbours_agree(request, first, both, 2))
+               ? both
+               : group;
 }
 
 static int group_turns(const Request *request, int first, int n)
@@ -65,9 +90,10 @@ static int group_turns(const Request *request, int first, int n)
 
 int request_turns(const Request *request, int *least)
 {
-    int turns = 0, group = request_group(request);
+    int turns = 0, group;
     *least = 0;
     for (int first = 0; first < request->lanes; first += group) {
+        group = request_group(request, first);
         int taken = group_turns(request, first, group);
         turns += taken;
         *least += taken > 0;

@@ -77,13 +77,13 @@ static uint32_t silent_lanes(const Totals *t, int lanes)
     return tile_copies(&totals, IN_LANE, lanes);
 }
 
-/* The total of `of` warp that the threads of `warp` name by this register. */
-static void total_request(const Totals *t, AccessReport *report, int reg, int warp, int of)
+/* The totals of `run` warps from `of` that the threads of `warp` name by this register. */
+static void total_request(const Totals *t, AccessReport *report, int reg, int warp, int of, int run)
 {
     Tally *tally = t->walk->user;
     int lanes = lanes_of(tally);
     uint32_t silent = report == t->writes ? silent_lanes(t, lanes) : 0;
-    Request request = {.lanes = lanes, .bytes = t->bytes};
+    Request request = {.lanes = lanes, .bytes = t->bytes * run};
     for (int lane = 0; lane < lanes; lane++) {
         int32_t coords[MAX_RANK];
         layout_apply(t->type->layout, (uint32_t)reg, (uint32_t)lane, (uint32_t)warp, coords);
@@ -109,6 +109,15 @@ static bool names_total(const Totals *t, int reg)
     return tile_run_starts(t->type, reg, 1);
 }
 
+/* All threads read all warps' totals; where these lie side by side, assemblers make wide accesses
+ * of that. */
+static int totals_at_once(const Totals *t, int warps)
+{
+    enum { ACCESS_BYTES = 16 };
+    int most = t->groups * t->rows == 1 ? ACCESS_BYTES / t->bytes : 1;
+    return warps < most ? warps : most;
+}
+
 void scan_tally(Walk *walk, const Op *op, double times)
 {
     int parts = op->kind == OP_SCAN ? 1 : fold_count(op);
@@ -123,11 +132,12 @@ void scan_tally(Walk *walk, const Op *op, double times)
     t.reads = access_report(walk->user, op, SHARED_LOADS, op->operands[at]);
     for (int part = 0; t.mask && part < parts; part++) {
         t.bytes = dtype_bytes(op->operands[part]->type->dtype);
+        int warps = 1 << __builtin_popcount(t.mask), run = totals_at_once(&t, warps);
         for (int reg = 0; reg < layout_registers(t.type->layout); reg++) {
             for (int warp = 0; names_total(&t, reg) && warp < walk->warps; warp++) {
-                total_request(&t, t.writes, reg, warp, own_warp(&t, warp));
-                for (int of = 0; of < 1 << __builtin_popcount(t.mask); of++) {
-                    total_request(&t, t.reads, reg, warp, of);
+                total_request(&t, t.writes, reg, warp, own_warp(&t, warp), 1);
+                for (int of = 0; of < warps; of += run) {
+                    total_request(&t, t.reads, reg, warp, of, run);
                 }
             }
         }

@@ -51,6 +51,23 @@ START_TEST(counts_turns)
 }
 END_TEST
 
+START_TEST(groups_that_agree_come_as_one)
+{
+    Request all = lanes_at(16, 64, 0), wide = lanes_at(8, 0, 0), two = {.lanes = 32, .bytes = 16};
+    expect_turns(all, 4, 4);
+    all.pairs = wide.pairs = two.pairs = true;
+    expect_turns(all, 2, 2);
+    expect_turns(wide, 1, 1);
+    for (int lane = 0; lane < 32; lane++) {
+        request_add(&two, lane, (lane / 4 * 2 + lane % 2) * 16); /* as those two further on */
+    }
+    expect_turns(two, 2, 2);
+    Request apart = lanes_at(16, 0, 16);
+    apart.pairs = true;
+    expect_turns(apart, 4, 4);
+}
+END_TEST
+
 START_TEST(lanes_that_are_off_ask_for_nothing)
 {
     Request none = {.lanes = 32, .bytes = 4};
@@ -68,6 +85,7 @@ UNIT_TESTS(explain_requests)
     TCase *tests = tcase_create("requests");
     tcase_add_test(tests, counts_sectors);
     tcase_add_test(tests, counts_turns);
+    tcase_add_test(tests, groups_that_agree_come_as_one);
     tcase_add_test(tests, lanes_that_are_off_ask_for_nothing);
     return tests;
 }
