@@ -193,8 +193,8 @@ def predicted(launch):
         "occupancy": 100 * occupancy["share"],
         "blocks by registers": occupancy["by_registers"],
         "blocks by shared": occupancy["by_shared"],
-        "DRAM read": roof["read_bytes"],
-        "DRAM written": roof["written_bytes"],
+        "DRAM read": roof["memory_read_bytes"],
+        "DRAM written": roof["memory_written_bytes"],
         "L2 read": roof["asked_read_bytes"],
         "L2 written": roof["asked_written_bytes"],
     }

@@ -28,6 +28,16 @@ bool context_dim(const Context *context, Dim dim, int64_t *out)
     return poly_eval(dim, context->dims, out);
 }
 
+void context_bind(Context *context, const Value *arg, int64_t first, int64_t step, int64_t end)
+{
+    int64_t past = step ? first + step : first + 1;
+    end = end > first ? end : first; /* of a cluster's tile past the end */
+    context->bound[arg->id] = (Bound){true, first, past < end ? past : end, first};
+    if (arg->type->kind == TYPE_RANGE) {
+        context->dims[poly_as_range(arg->type->dims[0])->id] = context->bound[arg->id].end - first;
+    }
+}
+
 /* ---- one element ---- */
 
 static bool eval(Context *c, const Value *value, const int32_t *coords, int depth, int64_t *out);

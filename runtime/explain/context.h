@@ -21,6 +21,8 @@ typedef struct Context {
 
 Context context_of(Func *func, const int64_t *sizes);
 bool context_dim(const Context *context, Dim dim, int64_t *out);
+/* An argument of a loop or grid in the round that begins at `first`; `step` 0: it is an index. */
+void context_bind(Context *context, const Value *arg, int64_t first, int64_t step, int64_t end);
 /* Element `coords` of an integer or bool value; what data decides is guessed, always alike, and
  * `guessed` set. False when nothing can be said. */
 bool context_eval(Context *context, const Value *value, const int32_t *coords, int64_t *out);

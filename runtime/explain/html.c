@@ -209,6 +209,11 @@ static void cost(const Report *report, const LaunchReport *launch, Text *out)
     text_add(out, "<h3>Cost</h3><table><tr><td>memory, each array once<td>");
     scaled_words(out, r->read, "B read, ");
     scaled_words(out, r->written, "B written");
+    if (report->part) {
+        text_add(out, "<tr><td>memory, expected, with what caches lose and keep<td>");
+        scaled_words(out, r->memory_read, "B read, ");
+        scaled_words(out, r->memory_written, "B written");
+    }
     text_add(out, "<tr><td>asked of the caches<td>");
     scaled_words(out, r->asked_read, "B read, ");
     scaled_words(out, r->asked_written, "B written");

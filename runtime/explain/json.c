@@ -132,6 +132,8 @@ static void roofline(Json *j, const LaunchReport *launch)
     number(j, "read_bytes", r->read);
     number(j, "written_bytes", r->written);
     number(j, "asked_read_bytes", r->asked_read);
+    number(j, "memory_read_bytes", r->memory_read);
+    number(j, "memory_written_bytes", r->memory_written);
     number(j, "asked_written_bytes", r->asked_written);
     number(j, "intensity", r->intensity);
     number(j, "memory_seconds", r->memory_seconds);

@@ -519,6 +519,7 @@ static void make_launch(Report *report, const Op *op, int nth)
     if (report->sized) {
         tally_launch(report, launch);
         roofline_make(report, report->input->sizes, launch);
+        memory_make(report, launch, tiles_of(report, launch->plan));
     }
     product_make(report, launch, tiles_of(report, launch->plan));
     predict_make(report, launch);

@@ -13,6 +13,8 @@ typedef struct Registers {
 Registers registers_expected(const Report *report, const LaunchReport *launch);
 /* `sizes` by DimVar.id. */
 void roofline_make(const Report *report, const int64_t *sizes, LaunchReport *launch);
+/* memory.c; `tiles` of its grid */
+void memory_make(const Report *report, LaunchReport *launch, int64_t tiles);
 /* product.c */
 void product_make(const Report *report, LaunchReport *launch, int64_t tiles);
 /* pipes.c: cycles of a multiprocessor, of what all of them share evenly. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 enum { MOST_ACCESSES = 12 };
+static const double READ_AGAIN = 1.05; /* that is worth a line */
 
 static void seconds(Text *out, double value)
 {
@@ -85,6 +86,10 @@ static void roof(const Report *report, const LaunchReport *launch, Text *out)
         seconds(out, r->memory_bound ? r->memory_seconds : r->compute_seconds);
     }
     text_char(out, '\n');
+    if (r->memory_read > READ_AGAIN * r->read) {
+        text_add(out, "#   the second-level cache loses some before it is read again: ");
+        scaled_words(out, r->memory_read, "B come from memory\n");
+    }
 }
 
 static void expected(const LaunchReport *launch, Text *out)

@@ -2,6 +2,7 @@
 #include "runtime/explain/walk.h"
 
 #include "ir/build.h"
+#include "runtime/explain/grid.h"
 
 enum {
     MOST_SAMPLES = 24,
@@ -51,71 +52,12 @@ static int64_t rounds(int64_t extent, int64_t step)
     return extent <= 0 ? 0 : step > 0 ? (extent + step - 1) / step : extent;
 }
 
-static void bind(Walk *walk, const Value *arg, int64_t first, int64_t step, int64_t end)
-{
-    Context *c = &walk->context;
-    int64_t past = step ? first + step : first + 1;
-    end = end > first ? end : first; /* of a cluster's tile past the end */
-    c->bound[arg->id] = (Bound){true, first, past < end ? past : end, first};
-    if (arg->type->kind == TYPE_RANGE) {
-        c->dims[poly_as_range(arg->type->dims[0])->id] = c->bound[arg->id].end - first;
-    }
-}
-
 /* ---- grids ---- */
-
-typedef struct Grid {
-    const Op *op;
-    int n;
-    int64_t extents[MAX_RANK], steps[MAX_RANK], tiles[MAX_RANK];
-} Grid;
-
-static bool make_grid(const Walk *walk, const Op *op, Grid *grid)
-{
-    const Attr *dims = op_attr(op, ATTR_DIMS), *steps = op_attr(op, ATTR_STEPS);
-    grid->op = op;
-    grid->n = dims ? dims->n : 0;
-    for (int i = 0; i < grid->n; i++) {
-        grid->steps[i] = steps->ints[i];
-        if (!context_dim(&walk->context, dims->dims[i], &grid->extents[i])) {
-            return false;
-        }
-        int64_t upto = walk_upto(op, i);
-        grid->extents[i] = grid->extents[i] < upto ? grid->extents[i] : upto;
-        bool clustered = i == grid->n - 1 && op_int(op, ATTR_CLUSTER, 1) > 1;
-        grid->tiles[i] = clustered ? op_int(op, ATTR_CLUSTER, 1)
-                                   : rounds(grid->extents[i] - walk_from(op, i), grid->steps[i]);
-    }
-    return true;
-}
-
-static double grid_tiles(const Grid *grid)
-{
-    double tiles = 1;
-    for (int i = 0; i < grid->n; i++) {
-        tiles *= (double)grid->tiles[i];
-    }
-    return tiles;
-}
-
-/* The last range begins at a multiple of `aligned` elements in memory, before its row. */
-static void align_row(Walk *walk, const Grid *grid)
-{
-    int64_t row = 0, aligned = op_int(grid->op, ATTR_ALIGNED, 1);
-    Value **args = grid->op->regions[0]->args;
-    for (int i = 0; aligned > 1 && i < grid->n - 1; i++) {
-        row = row * grid->extents[i] + walk->context.bound[args[i]->id].first;
-    }
-    if (aligned > 1) {
-        Bound *last = &walk->context.bound[args[grid->n - 1]->id];
-        last->first -= (row * grid->extents[grid->n - 1]) & (aligned - 1);
-    }
-}
 
 static void walk_axis(Walk *walk, const Grid *grid, int axis, double times)
 {
     if (axis == grid->n) {
-        align_row(walk, grid);
+        grid_align(&walk->context, grid);
         walk->begin(walk);
         walk_block(walk, grid->op->regions[0], times);
         return;
@@ -133,9 +75,7 @@ static void walk_axis(Walk *walk, const Grid *grid, int axis, double times)
                                              : AMONG_MORE;
     Samples s = choose(n, walk->costly ? (most + COSTLY - 1) / COSTLY : most);
     for (int i = 0; i < s.n; i++) {
-        bind(walk, grid->op->regions[0]->args[axis],
-             from + s.at[i] * grid->steps[axis] + (grid->steps[axis] ? 0 : s.at[i]),
-             grid->steps[axis], grid->extents[axis]);
+        grid_bind(&walk->context, grid, axis, s.at[i]);
         walk_axis(walk, grid, axis + 1, times * s.times[i]);
     }
 }
@@ -157,7 +97,7 @@ static void walk_for(Walk *walk, const Op *op, double times)
     int64_t n = rounds(hi - lo, step);
     Samples s = choose(bounded || n < 1 ? n : 1, walk->costly ? IN_LOOP / 2 : IN_LOOP);
     for (int i = 0; i < s.n; i++) {
-        bind(walk, op->regions[0]->args[0], lo + s.at[i] * (step ? step : 1), step, hi);
+        context_bind(c, op->regions[0]->args[0], lo + s.at[i] * (step ? step : 1), step, hi);
         walk->begin(walk);
         walk_block(walk, op->regions[0], times * s.times[i]);
     }
@@ -208,12 +148,12 @@ static void walk_op(Walk *walk, const Op *op, double times)
     case OP_IF: walk_if(walk, op, times); break;
     case OP_ROLES: walk_roles(walk, op, times); break;
     case OP_PARALLEL:
-        if (make_grid(walk, op, &grid)) {
+        if (grid_make(&walk->context, op, &grid)) {
             walk_axis(walk, &grid, 0, times);
         }
         break;
     case OP_TILES: /* all blocks together walk each once */
-        if (make_grid(walk, op, &grid)) {
+        if (grid_make(&walk->context, op, &grid)) {
             walk_axis(walk, &grid, 0, times / walk->blocks);
         }
         break;
@@ -238,7 +178,7 @@ void walk_launch(Walk *walk, const Op *launch)
     Grid grid;
     if (op_int(launch, ATTR_PERSISTENT, 0)) {
         walk_block(walk, launch->regions[0], walk->blocks);
-    } else if (make_grid(walk, launch, &grid)) {
+    } else if (grid_make(&walk->context, launch, &grid)) {
         walk_axis(walk, &grid, 0, 1);
     }
 }

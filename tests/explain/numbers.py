@@ -36,6 +36,19 @@ def softmax():
     assert totals["shared_store"]["wavefronts"] == 8192 * 2 * 2  # two reductions, two warps
 
 
+def cumsum():
+    first, second = report["launches"]
+    n = 16 * MIB * 4  # larger than the cache: read forward, then backward from where it ended
+    for launch, lost in ((first, 0.44), (second, 0.86)):  # as counted on an H200
+        roof = launch["roofline"]
+        assert roof["asked_read_bytes"] >= 2 * n and n <= roof["read_bytes"] < 1.01 * n
+        near(roof["memory_read_bytes"], (1 + lost) * n, 0.03)
+
+
+def fits():
+    assert launch["roofline"]["memory_read_bytes"] == launch["roofline"]["read_bytes"]
+
+
 def column():
     x, y = launch["accesses"][:2]
     assert (x["memory"], y["memory"]) == ("x", "y")
