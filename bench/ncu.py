@@ -180,8 +180,9 @@ def predicted(launch):
     """The same quantities, as predicted."""
     totals, roof, occupancy = launch["totals"], launch["roofline"], launch["occupancy"]
     return {
-        "load requests": totals["load"]["requests"],
-        "load sectors": totals["load"]["sectors"],
+        # copies past registers are loads to the counters
+        "load requests": totals["load"]["requests"] + totals["copy"]["requests"],
+        "load sectors": totals["load"]["sectors"] + totals["copy"]["sectors"],
         "store requests": totals["store"]["requests"],
         "store sectors": totals["store"]["sectors"],
         "atomic sectors": totals["atomic"]["sectors"],

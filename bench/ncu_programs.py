@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The launches of ncu.py: each example, at sizes whose arrays are larger than the L2 cache where the
-work allows, and some at sizes that tiles do not divide, where guards and unaligned rows cost."""
+"""The launches of ncu.py: each example, at sizes whose arrays are larger than the L2 cache where
+the work allows, and some that tiles do not divide, where guards and unaligned rows cost."""
 
 from typing import NamedTuple
 

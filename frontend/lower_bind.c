@@ -340,7 +340,11 @@ static void bind_defs(Lower *l)
 {
     for (size_t i = 0; i < l->kernel->where.defs.n; i++) {
         const SizeDef *def = &l->kernel->where.defs.items[i];
-        define(l, def->name, def->span, defined_size(l, def, def->name));
+        Val val = defined_size(l, def, def->name);
+        if (val.kind == VAL_DIM) {
+            func_name_dim(l->func, val.dim, def->name);
+        }
+        define(l, def->name, def->span, val);
     }
 }
 

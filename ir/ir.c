@@ -114,6 +114,23 @@ DimVar *func_stride(Func *func, const char *name)
     return named(func, DIM_STRIDE, name);
 }
 
+void func_name_dim(Func *func, Dim dim, const char *name)
+{
+    if (dim->n_terms > 1 && !func_dim_name(func, dim)) {
+        ARENA_PUSH(func->arena, &func->named, ((NamedDim){dim, name}));
+    }
+}
+
+const char *func_dim_name(const Func *func, Dim dim)
+{
+    for (size_t i = 0; i < func->named.n; i++) {
+        if (func->named.items[i].dim == dim) {
+            return func->named.items[i].name;
+        }
+    }
+    return NULL;
+}
+
 DimVar *func_quotient(Func *func, const char *name, Dim of, int64_t by)
 {
     for (size_t i = 0; i < func->dimvars.n; i++) {

@@ -207,6 +207,11 @@ typedef struct FuncFit {
     int64_t beside; /* bytes of shared memory beside the buffers of `stage`; 0: not known yet */
 } FuncFit;
 
+typedef struct NamedDim {
+    Dim dim;
+    const char *name;
+} NamedDim;
+
 struct Func {
     Arena *arena;
     Diags *diags;
@@ -222,6 +227,10 @@ struct Func {
         DimVar **items;
         size_t n, cap;
     } dimvars;
+    struct {
+        NamedDim *items;
+        size_t n, cap;
+    } named; /* sums of sizes that the source has names for: for people, the text form has none */
     Block *body;
     Schedule *schedule;
     const Target *target; /* NULL before a target is chosen */
@@ -238,6 +247,9 @@ DimVar *func_stride(Func *func, const char *name);
 /* The size that is of // by; a new one of that name (NULL: that no source can say) where there is
  * none. */
 DimVar *func_quotient(Func *func, const char *name, Dim of, int64_t by);
+/* The source's name of a sum of sizes; NULL: it has none, or is a size itself. */
+void func_name_dim(Func *func, Dim dim, const char *name);
+const char *func_dim_name(const Func *func, Dim dim);
 /* Fills in the sizes that follow from others, where they are unknown (negative) in `sizes`. A size
  * that is another than it must be, or would be negative, or overflows: it, else NULL. */
 const DimVar *func_derive_sizes(const Func *func, int64_t *sizes);

@@ -5,6 +5,8 @@
 #include "ir/verify.h"
 #include "passes/an_width.h"
 
+#include <string.h>
+
 const char *value_words(const Func *func, const Value *value)
 {
     for (size_t i = 0; i < func->params.n; i++) {
@@ -18,12 +20,41 @@ const char *value_words(const Func *func, const Value *value)
     return value->name ? value->name : "";
 }
 
+static void add_term(Func *func, Text *text, const PolyTerm *term)
+{
+    int64_t coef = term->coef < 0 ? -term->coef : term->coef;
+    text_add(text, term->coef < 0 ? (text->n ? " - " : "-") : text->n ? " + " : "");
+    if (coef != 1 || term->n == 0) {
+        text_printf(text, term->n ? "%lld*" : "%lld", (long long)coef);
+    }
+    for (int i = 0; i < term->n; i++) {
+        text_add(text, i ? "*" : "");
+        print_dim(func, poly_var(func, term->vars[i]), text);
+    }
+}
+
+/* As one would write it: `H - R + 1`; what is added comes first, numbers last. */
+static const char *sum_words(Func *func, Dim dim)
+{
+    Text text = text_new(func->arena);
+    const char *name = func_dim_name(func, dim);
+    for (int pass = 0; pass < 3 && !name; pass++) {
+        for (int i = 0; i < dim->n_terms; i++) {
+            const PolyTerm *term = &dim->terms[i];
+            int own = term->n == 0 ? 2 : term->coef < 0 ? 1 : 0;
+            if (own == pass) {
+                add_term(func, &text, term);
+            }
+        }
+    }
+    return name ? name : text.n ? text.data : "0";
+}
+
 static void add_factor(Func *func, Text *text, Dim dim)
 {
-    bool sum = dim->n_terms > 1;
-    text_add(text, sum ? "(" : "");
-    print_dim(func, dim, text);
-    text_add(text, sum ? ")" : "");
+    const char *words = sum_words(func, dim);
+    bool sum = strpbrk(words, " -") != NULL;
+    text_printf(text, sum ? "(%s)" : "%s", words);
 }
 
 /* Of several axes that have become one: as their product. */
@@ -50,10 +81,8 @@ static bool add_product(Func *func, Text *text, Dim dim)
 const char *dim_words(Func *func, Dim dim)
 {
     Text text = text_new(func->arena);
-    if (dim->n_terms < 2 || !add_product(func, &text, dim)) {
-        print_dim(func, dim, &text);
-    }
-    return text.data;
+    bool product = dim->n_terms > 1 && add_product(func, &text, dim);
+    return product ? text.data : sum_words(func, dim);
 }
 
 void scaled_words(Text *out, double value, const char *unit)
