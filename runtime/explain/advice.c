@@ -30,8 +30,8 @@ static void spills(const Report *report, LaunchReport *launch)
         say(report, launch,
             arena_printf(report->input->func->arena,
                          "registers spill %d bytes a thread: smaller tiles (--schedule \"tile …\") "
-                         "or fewer blocks a multiprocessor (\"blocks …\")",
-                         launch->assembled->spilled));
+                         "or fewer blocks a %s (\"blocks …\")",
+                         launch->assembled->spilled, unit_words(report->target)));
     }
 }
 
@@ -98,9 +98,11 @@ static void conflicts(const Report *report, LaunchReport *launch, const AccessRe
         is_greatest(launch, at)) {
         say(report, launch,
             arena_printf(report->input->func->arena,
-                         "%s%s: shared memory takes %.1f times the turns without conflicts of "
-                         "banks: another tile, or other warps, change the layout",
-                         place(report, at), at->what, at->turns / at->least_turns));
+                         "%s%s of %s takes %.1f times the turns of shared memory that it would "
+                         "without conflicts of banks: another tile, or other warps, change the "
+                         "layout",
+                         place(report, at), traffic_name(at->kind), at->memory,
+                         at->turns / at->least_turns));
     }
 }
 
@@ -122,10 +124,11 @@ static void grid(const Report *report, LaunchReport *launch)
     }
     if (launch->blocks > 0 && launch->blocks < report->target->units) {
         say(report, launch,
-            arena_printf(arena, "%lld blocks leave %lld of %d multiprocessors idle: smaller tiles",
-                         (long long)launch->blocks,
-                         (long long)(report->target->units - launch->blocks),
-                         report->target->units));
+            arena_printf(arena, "%lld block%s leave%s %lld of %d %ss idle: smaller tiles",
+                         (long long)launch->blocks, launch->blocks == 1 ? "" : "s",
+                         launch->blocks == 1 ? "s" : "",
+                         (long long)(report->target->units - launch->blocks), report->target->units,
+                         unit_words(report->target)));
     } else if (!launch->plan->persistent && o->waves > 1 && o->waves < 4 && rest > 0 &&
                rest < 0.5) {
         say(report, launch,

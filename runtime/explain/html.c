@@ -45,7 +45,7 @@ static void head(const Report *report, Text *out)
     text_printf(out, "<h1>%s on %s</h1>\n<p class=soft>", func->name, report->target->name);
     if (report->part) {
         html_words(out, report->part->name);
-        text_printf(out, ", %d multiprocessors", report->target->units);
+        text_printf(out, ", %d %ss", report->target->units, unit_words(report->target));
     } else {
         text_add(out, "a CPU");
     }
@@ -77,28 +77,18 @@ static void schedule(const Report *report, Text *out)
 
 /* ---- a launch ---- */
 
-static void shape(const LaunchReport *launch, Text *out)
+static void shape(const Report *report, const LaunchReport *launch, Text *out)
 {
-    const PlanLaunch *plan = launch->plan;
     text_add(out, "<p>");
-    if (launch->blocks >= 0) {
-        text_printf(out, "%lld block%s of ", (long long)launch->blocks,
-                    launch->blocks == 1 ? "" : "s");
-    }
-    text_printf(out, "%d thread%s", plan->threads, plan->threads == 1 ? "" : "s");
-    if (plan->workers > 0) {
-        text_printf(out, ", %d at once", plan->workers);
-    }
-    if (plan->cluster > 1) {
-        text_printf(out, ", in clusters of %d", plan->cluster);
-    }
+    shape_words(report, launch, out);
     if (*launch->tiles) {
-        text_printf(out, ", each %s <b>",
-                    plan->persistent ? "takes, one after the other, tiles of" : "takes");
+        text_printf(out, "; each block takes%s <b>",
+                    launch->plan->persistent ? ", one after the other, tiles of" : "");
         html_words(out, launch->tiles);
         text_add(out, "</b>");
     }
-    text_printf(out, "; %d bytes of shared memory a block.", launch->shared_bytes);
+    text_printf(out, launch->shared_bytes ? "; %d bytes of shared memory a block." : ".",
+                launch->shared_bytes);
     if (*launch->why) {
         text_add(out, " It is a launch of its own: ");
         html_words(out, launch->why);
@@ -117,11 +107,9 @@ static void occupancy(const Report *report, const LaunchReport *launch, Text *ou
     if (!o->known) {
         return;
     }
-    text_printf(out,
-                "<h3>Occupancy</h3><p>A multiprocessor holds %d block%s: %d of %d warps, "
-                "%.0f %%.",
-                o->resident, o->resident == 1 ? "" : "s", o->warps, report->part->unit_warps,
-                100 * o->share);
+    text_printf(out, "<h3>Occupancy</h3><p>A %s holds %d block%s: %d of %d %ss, %.0f %%.",
+                unit_words(report->target), o->resident, o->resident == 1 ? "" : "s", o->warps,
+                report->part->unit_warps, warp_words(report->target), 100 * o->share);
     if (launch->assembled) {
         text_printf(out, " %d registers a thread", launch->assembled->registers);
         text_printf(out, launch->assembled->scalars ? ", %d a wave" : "",
@@ -182,11 +170,11 @@ static void accesses(const Report *report, const LaunchReport *launch, Text *out
         return;
     }
     text_printf(out,
-                "<h3>Accesses</h3><p class=soft>Requests are of warps; a sector is %d bytes, "
+                "<h3>Accesses</h3><p class=soft>Requests are of %ss; a sector is %d bytes, "
                 "and the column beside it says how many times those needed if the bytes lay "
                 "side by side. Shared memory serves each bank once a turn: conflicts are "
                 "further turns.</p>",
-                report->part ? report->part->sector : 32);
+                warp_words(report->target), report->part ? report->part->sector : 32);
     text_add(out, "<div class=wide><table class=lines><tr><th class=n>line<th>access<th class=n>"
                   "bytes<th>why so wide");
     text_add(out, report->sized && report->part
@@ -266,7 +254,7 @@ static void launch_section(const Report *report, int nth, Text *out)
 {
     const LaunchReport *launch = &report->launches[nth];
     text_printf(out, "<h2 id=launch%d>%s</h2>\n", nth, launch->plan->symbol);
-    shape(launch, out);
+    shape(report, launch, out);
     cost(report, launch, out);
     advice(launch, out);
     accesses(report, launch, out);

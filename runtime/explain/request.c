@@ -62,17 +62,6 @@ static bool neighbours_agree(const Request *request, int first, int n, int dista
     return true;
 }
 
-int request_group(const Request *request, int first)
-{
-    int group = plain_group(request), both = 2 * group;
-    bool pairs = request->pairs && request->bytes > BANK_BYTES && first % both == 0 &&
-                 first + both <= request->lanes;
-    return pairs && (neighbours_agree(request, first, both, 1) ||
-                     neighbours_agree(request, first, both, 2))
-               ? both
-               : group;
-}
-
 static int group_turns(const Request *request, int first, int n)
 {
     int64_t words[BANK_COUNT][MOST_WORDS];
@@ -86,6 +75,18 @@ static int group_turns(const Request *request, int first, int n)
         }
     }
     return most;
+}
+
+int request_group(const Request *request, int first)
+{
+    int group = plain_group(request), both = 2 * group;
+    bool pairs =
+        request->pairs && request->bytes > BANK_BYTES && first % both == 0 &&
+        first + both <= request->lanes &&
+        (neighbours_agree(request, first, both, 1) || neighbours_agree(request, first, both, 2));
+    int apart =
+        pairs ? group_turns(request, first, group) + group_turns(request, first + group, group) : 0;
+    return pairs && group_turns(request, first, both) < apart ? both : group;
 }
 
 int request_turns(const Request *request, int *least)

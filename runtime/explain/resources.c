@@ -60,7 +60,7 @@ static int blocks_by_registers(const Report *report, const LaunchReport *launch)
                  : expects         ? registers_expected(report, launch).used
                                    : 0;
     if (thread <= 0) {
-        return part->unit_blocks;
+        return part->unit_warps;
     }
     int warp = up(thread, part->register_step) * report->target->warp;
     int warps = report->target->registers / part->schedulers / warp;
@@ -71,7 +71,7 @@ static int blocks_by_registers(const Report *report, const LaunchReport *launch)
 static int blocks_by_shared(const Part *part, int bytes)
 {
     int taken = up(bytes + part->block_shared, part->shared_step);
-    return taken > 0 ? part->unit_shared / taken : part->unit_blocks;
+    return taken > 0 ? part->unit_shared / taken : part->unit_warps; /* no more blocks than warps */
 }
 
 void occupancy_make(const Report *report, LaunchReport *launch)

@@ -18,32 +18,28 @@ static void seconds(Text *out, double value)
     }
 }
 
-static void shape(Text *out, const LaunchReport *launch)
+static void shape(const Report *report, const LaunchReport *launch, Text *out)
 {
-    const PlanLaunch *plan = launch->plan;
-    text_printf(out, "# %s: ", plan->symbol);
-    if (launch->blocks >= 0) {
-        text_printf(out, "%lld block%s of ", (long long)launch->blocks,
-                    launch->blocks == 1 ? "" : "s");
-    }
-    text_printf(out, "%d thread%s", plan->threads, plan->threads == 1 ? "" : "s");
-    if (plan->workers > 0) {
-        text_printf(out, ", %d at once", plan->workers);
-    }
+    text_printf(out, "# %s: ", launch->plan->symbol);
+    shape_words(report, launch, out);
     if (launch->shared_bytes > 0) {
         text_printf(out, ", %d bytes of shared memory a block", launch->shared_bytes);
     }
-    if (plan->cluster > 1) {
-        text_printf(out, ", in clusters of %d", plan->cluster);
-    }
-    text_add(out, plan->persistent ? ", persistent\n" : "\n");
+    text_add(out, launch->plan->persistent ? ", persistent\n" : "\n");
     if (*launch->tiles) {
         text_printf(out, "#   a block takes %s%s\n", launch->tiles,
-                    plan->persistent ? ", one tile after the other" : "");
+                    launch->plan->persistent ? ", one tile after the other" : "");
     }
     if (*launch->why) {
         text_printf(out, "#   a launch of its own: %s\n", launch->why);
     }
+}
+
+static const char *limit_words(const Report *report, Limit limit)
+{
+    bool waves = limit == LIMIT_WARPS;
+    return waves ? arena_printf(report->input->func->arena, "%ss", warp_words(report->target))
+                 : limit_name(limit);
 }
 
 static void resident(const Report *report, const LaunchReport *launch, Text *out)
@@ -52,20 +48,27 @@ static void resident(const Report *report, const LaunchReport *launch, Text *out
     if (!o->known) {
         return;
     }
-    text_printf(out, "#   a multiprocessor holds %d block%s, %d of %d warps (%.0f %%), ",
-                o->resident, o->resident == 1 ? "" : "s", o->warps, report->part->unit_warps,
-                100 * o->share);
+    text_printf(out, "#   a %s holds %d block%s, %d of %d %ss (%.0f %%), ",
+                unit_words(report->target), o->resident, o->resident == 1 ? "" : "s", o->warps,
+                report->part->unit_warps, warp_words(report->target), 100 * o->share);
     if (launch->assembled) {
-        text_printf(out, "limited by %s; %d registers a thread", limit_name(o->limit),
+        text_printf(out, "limited by %s; %d registers a thread", limit_words(report, o->limit),
                     launch->assembled->registers);
         if (launch->assembled->spilled > 0) {
             text_printf(out, ", %d bytes spilled", launch->assembled->spilled);
         }
     } else {
-        text_printf(out, "by %s; registers are not known without ptxas", limit_name(o->limit));
+        text_printf(out, "by %s; registers are not known without ptxas",
+                    limit_words(report, o->limit));
     }
-    if (o->waves > 0 && !launch->plan->persistent) {
+    bool once = o->waves > 0 && !launch->plan->persistent;
+    if (once && o->waves >= 1) {
         text_printf(out, "; %.3g rounds", o->waves);
+    } else if (once) {
+        text_printf(out,
+                    o->waves < 0.01 ? "; the grid fills less than 1 %% of the device"
+                                    : "; the grid fills %.0f %% of the device",
+                    100 * o->waves);
     }
     text_char(out, '\n');
 }
@@ -81,9 +84,15 @@ static void roof(const Report *report, const LaunchReport *launch, Text *out)
     scaled_words(out, r->written, "B written, ");
     scaled_words(out, r->flops + r->matrix_flops, "FLOP");
     if (report->part) {
-        text_printf(out, ": %s of %s, at least ", r->memory_bound ? "memory" : "arithmetic",
+        double least = r->memory_bound ? r->memory_seconds : r->compute_seconds;
+        text_printf(out, ": %s of %s, ", r->memory_bound ? "memory" : "arithmetic",
                     report->part->name);
-        seconds(out, r->memory_bound ? r->memory_seconds : r->compute_seconds);
+        if (least < 0.01e-6) {
+            text_add(out, "no time to speak of");
+        } else {
+            text_add(out, "at least ");
+            seconds(out, least);
+        }
     }
     text_char(out, '\n');
     if (r->memory_read > READ_AGAIN * r->read) {
@@ -140,7 +149,14 @@ static void access_line(const Report *report, const AccessReport *at, Text *out)
     Text name = text_new(report->input->func->arena);
     text_printf(&name, "%s %s", traffic_name(at->kind), at->memory);
     text_printf(out, at->line ? "#   %5d" : "#        ", at->line);
-    text_printf(out, "  %-20s %5d", name.data, at->bytes);
+    text_printf(out, "  %-20s ", name.data);
+    if (report->target->family != FAMILY_CPU) {
+        text_printf(out, "%5d", at->bytes);
+    } else if (report->sized) {
+        Text moved = text_new(report->input->func->arena);
+        scaled_words(&moved, at->moved, "B");
+        text_printf(out, "%9s", moved.data);
+    }
     if (report->sized && report->part) {
         count(out, at->requests);
         if (traffic_is_shared(at->kind)) {
@@ -161,7 +177,10 @@ static void accesses(const Report *report, const LaunchReport *launch, Text *out
     if (launch->accesses.n == 0) {
         return;
     }
-    text_printf(out, "#   %5s  %-20s %5s", "line", "access", "bytes");
+    bool cpu = report->target->family == FAMILY_CPU; /* which has no warps that ask at once */
+    text_printf(out, "#   %5s  %-20s ", "line", "access");
+    text_printf(out, cpu ? report->sized ? "%9s" : "%s" : "%5s",
+                cpu ? report->sized ? "asked" : "" : "bytes");
     text_printf(out, counts ? " %9s %9s %9s" : "", "requests", "sectors", "conflicts");
     text_add(out, "  guard\n");
     for (size_t i = 0; i < launch->accesses.n && i < MOST_ACCESSES; i++) {
@@ -178,7 +197,7 @@ void report_text(const Report *report, Text *out)
     text_add(out, report->input->schedule);
     for (int i = 0; i < report->n_launches; i++) {
         const LaunchReport *launch = &report->launches[i];
-        shape(out, launch);
+        shape(report, launch, out);
         resident(report, launch, out);
         roof(report, launch, out);
         product(launch, out);

@@ -85,6 +85,16 @@ const char *dim_words(Func *func, Dim dim)
     return product ? text.data : sum_words(func, dim);
 }
 
+const char *unit_words(const Target *target)
+{
+    return target->family == FAMILY_AMDGCN ? "compute unit" : "multiprocessor";
+}
+
+const char *warp_words(const Target *target)
+{
+    return target->family == FAMILY_AMDGCN ? "wave" : "warp";
+}
+
 void scaled_words(Text *out, double value, const char *unit)
 {
     static const char *const scales[] = {"", "k", "M", "G", "T", "P"};
@@ -96,14 +106,37 @@ void scaled_words(Text *out, double value, const char *unit)
     text_printf(out, "%.3g %s%s", value, scales[scale], unit);
 }
 
+void shape_words(const Report *report, const LaunchReport *launch, Text *out)
+{
+    const PlanLaunch *plan = launch->plan;
+    bool known = launch->blocks >= 0, one = launch->blocks == 1;
+    if (known) {
+        text_printf(out, "%lld block%s", (long long)launch->blocks, one ? "" : "s");
+    }
+    if (report->target->family == FAMILY_CPU) {
+        text_add(out, known ? ", which " : "blocks, which ");
+        text_add(out, one ? "a thread takes" : "threads take one after the other");
+    } else {
+        text_add(out, known ? " of " : "blocks of ");
+        text_printf(out, "%d thread%s", plan->threads, plan->threads == 1 ? "" : "s");
+    }
+    if (plan->workers > 0) {
+        text_printf(out, ", %d at once", plan->workers);
+    }
+    if (plan->cluster > 1) {
+        text_printf(out, ", in clusters of %d", plan->cluster);
+    }
+}
+
 const char *tiles_words(Func *func, const Op *launch)
 {
     const Attr *dims = op_attr(launch, ATTR_DIMS), *steps = op_attr(launch, ATTR_STEPS);
     Text text = text_new(func->arena);
     for (int i = 0; dims && i < dims->n; i++) {
         int64_t step = steps->ints[i] ? steps->ints[i] : 1;
-        text_printf(&text, "%s%s by %lld", i ? ", " : "", dim_words(func, dims->dims[i]),
-                    (long long)step);
+        bool number = dims->dims[i]->n_terms == 1 && dims->dims[i]->terms[0].n == 0;
+        text_printf(&text, "%s%s%s by %lld", i ? ", " : "", number ? "an axis of " : "",
+                    dim_words(func, dims->dims[i]), (long long)step);
     }
     return text.data;
 }

@@ -8,8 +8,13 @@
 /* A parameter's own name; of other values the printed one, or "". */
 const char *value_words(const Func *func, const Value *value);
 const char *dim_words(Func *func, Dim dim);
+/* What its maker calls them: "multiprocessor" or "compute unit", "warp" or "wave". */
+const char *unit_words(const Target *target);
+const char *warp_words(const Target *target);
 /* "134 MB": three digits. */
 void scaled_words(Text *out, double value, const char *unit);
+/* "1024 blocks of 256 threads, in clusters of 2" */
+void shape_words(const Report *report, const LaunchReport *launch, Text *out);
 /* "M by 128, N by 256" */
 const char *tiles_words(Func *func, const Op *launch);
 /* Why an access is as wide as it is. */

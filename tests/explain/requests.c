@@ -62,6 +62,10 @@ START_TEST(groups_that_agree_come_as_one)
         request_add(&two, lane, (lane / 4 * 2 + lane % 2) * 16); /* as those two further on */
     }
     expect_turns(two, 2, 2);
+    for (int lane = 0; lane < 32; lane++) {
+        request_add(&two, lane, lane / 2 * 128); /* of one bank, and nothing is gained */
+    }
+    expect_turns(two, 16, 4);
     Request apart = lanes_at(16, 0, 16);
     apart.pairs = true;
     expect_turns(apart, 4, 4);
