@@ -121,10 +121,8 @@ static void occupancy(const Report *report, const LaunchReport *launch, Text *ou
     } else {
         text_add(out, " Registers are not known without ptxas.");
     }
-    text_printf(out,
-                o->waves > 0 && !launch->plan->persistent ? " The grid takes %.3g rounds of them."
-                                                          : "",
-                o->waves);
+    const char *rounds = rounds_words(report, launch);
+    text_printf(out, *rounds ? " T%s." : "", *rounds ? rounds + 1 : ""); /* it begins "the" */
     text_add(out, "</p><table class=bars><tr><th>limit<th class=n>blocks<th>");
     int most = 1;
     for (int i = 0; i < LIMIT_GRID; i++) {
@@ -215,7 +213,14 @@ static void cost(const Report *report, const LaunchReport *launch, Text *out)
                     r->memory_seconds * 1e6, r->compute_seconds * 1e6,
                     r->memory_bound ? "memory" : "arithmetic");
     }
+    if (launch->predicted > 0) {
+        text_add(out, "<tr><td>the model expects<td>");
+        expected_words(out, launch);
+    }
     text_add(out, "</table>\n");
+    const char *unit = product_words(report, launch), *tiles = product_tiles_words(report, launch);
+    text_printf(out, *unit ? "<p>Products: %s.</p>\n" : "", unit);
+    text_printf(out, *tiles ? "<p>%s.</p>\n" : "", tiles);
 }
 
 static void pictures(const Report *report, const LaunchReport *launch, Text *out)

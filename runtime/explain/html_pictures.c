@@ -170,7 +170,7 @@ void html_banks(const AccessReport *access, Text *out)
     }
     turns = request_turns(request, &least);
     fill_banks(request, 0, group, &banks);
-    text_printf(out, "<details><summary>%s of <b>", access->what);
+    text_printf(out, "<details><summary>%s of <b>", traffic_name(access->kind));
     html_words(out, access->memory);
     text_printf(out, "</b>: a warp's %d bytes a lane in %d turn%s", request->bytes, turns,
                 turns == 1 ? "" : "s");

@@ -9,15 +9,6 @@
 enum { MOST_ACCESSES = 12 };
 static const double READ_AGAIN = 1.05; /* that is worth a line */
 
-static void seconds(Text *out, double value)
-{
-    if (value < 999.5e-6) {
-        text_printf(out, "%.3g us", value * 1e6);
-    } else {
-        text_printf(out, "%.3g ms", value * 1e3);
-    }
-}
-
 static void shape(const Report *report, const LaunchReport *launch, Text *out)
 {
     text_printf(out, "# %s: ", launch->plan->symbol);
@@ -61,15 +52,8 @@ static void resident(const Report *report, const LaunchReport *launch, Text *out
         text_printf(out, "by %s; registers are not known without ptxas",
                     limit_words(report, o->limit));
     }
-    bool once = o->waves > 0 && !launch->plan->persistent;
-    if (once && o->waves >= 1) {
-        text_printf(out, "; %.3g rounds", o->waves);
-    } else if (once) {
-        text_printf(out,
-                    o->waves < 0.01 ? "; the grid fills less than 1 %% of the device"
-                                    : "; the grid fills %.0f %% of the device",
-                    100 * o->waves);
-    }
+    const char *rounds = rounds_words(report, launch);
+    text_printf(out, *rounds ? "; %s" : "", rounds);
     text_char(out, '\n');
 }
 
@@ -91,7 +75,7 @@ static void roof(const Report *report, const LaunchReport *launch, Text *out)
             text_add(out, "no time to speak of");
         } else {
             text_add(out, "at least ");
-            seconds(out, least);
+            seconds_words(out, least);
         }
     }
     text_char(out, '\n');
@@ -101,37 +85,15 @@ static void roof(const Report *report, const LaunchReport *launch, Text *out)
     }
 }
 
-static void expected(const LaunchReport *launch, Text *out)
+static void model(const Report *report, const LaunchReport *launch, Text *out)
 {
+    const char *unit = product_words(report, launch), *tiles = product_tiles_words(report, launch);
+    text_printf(out, *unit ? "#   products: %s\n" : "", unit);
+    text_printf(out, *tiles ? "#   %s\n" : "", tiles);
     if (launch->predicted > 0) {
         text_add(out, "#   the model expects ");
-        seconds(out, launch->predicted);
-        text_printf(out, launch->limiter ? ", limited by %s\n" : "\n", launch->limiter);
-    }
-}
-
-static void product(const LaunchReport *launch, Text *out)
-{
-    const ProductReport *p = &launch->product;
-    if (!p->op || !p->instruction || !p->m) {
-        return;
-    }
-    bool groups = unit_warps(p->instruction) > 1;
-    int64_t columns = groups ? (p->n_columns < 256 ? p->n_columns : 256) : p->instruction->n;
-    text_printf(out, "#   products: %s, %d rows by %lld columns, %d deep, an instruction", p->unit,
-                p->instruction->m, (long long)columns, p->instruction->k);
-    if (p->slots > 1) {
-        text_printf(out, "; a step brings %lld bytes, %lld are on their way meanwhile",
-                    (long long)p->slot_bytes, (long long)(p->slot_bytes * (p->slots - 1)));
-    }
-    text_char(out, '\n');
-    if (p->limiter) {
-        text_printf(
-            out,
-            "#   %lld tiles: %.2f waves, %.0f %% idle in the last; %s%.0f %% of the roofline "
-            "expected, limited by %s\n",
-            (long long)p->tiles, p->waves, 100 * p->tail, p->modelled ? "" : "at most ",
-            100 * p->share, p->limiter);
+        expected_words(out, launch);
+        text_char(out, '\n');
     }
 }
 
@@ -200,8 +162,7 @@ void report_text(const Report *report, Text *out)
         shape(report, launch, out);
         resident(report, launch, out);
         roof(report, launch, out);
-        product(launch, out);
-        expected(launch, out);
+        model(report, launch, out);
         accesses(report, launch, out);
         if (launch->uncertain) {
             text_add(out, "#   some of its branches or loops depend on data: counted as if each "

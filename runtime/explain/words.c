@@ -17,6 +17,12 @@ const char *value_words(const Func *func, const Value *value)
                                   : param->name;
         }
     }
+    for (size_t i = 0; value->name && i < func->params.n; i++) { /* what is held of windows */
+        const Param *param = &func->params.items[i];
+        if (param->windows && text_same(param->value->name, value->name)) {
+            return value_words(func, param->value);
+        }
+    }
     return value->name ? value->name : "";
 }
 
@@ -126,6 +132,60 @@ void shape_words(const Report *report, const LaunchReport *launch, Text *out)
     if (plan->cluster > 1) {
         text_printf(out, ", in clusters of %d", plan->cluster);
     }
+}
+
+const char *rounds_words(const Report *report, const LaunchReport *launch)
+{
+    Arena *arena = report->input->func->arena;
+    double rounds = launch->plan->persistent ? 0 : launch->occupancy.waves;
+    return rounds <= 0   ? ""
+           : rounds >= 1 ? arena_printf(arena, "the grid takes %.3g rounds", rounds)
+           : rounds >= 0.01
+               ? arena_printf(arena, "the grid fills %.0f %% of the device", 100 * rounds)
+               : "the grid fills less than 1 % of the device";
+}
+
+const char *product_words(const Report *report, const LaunchReport *launch)
+{
+    const ProductReport *p = &launch->product;
+    Text text = text_new(report->input->func->arena);
+    if (!p->op || !p->instruction || !p->m) {
+        return "";
+    }
+    bool groups = unit_warps(p->instruction) > 1;
+    int64_t columns = groups ? (p->n_columns < 256 ? p->n_columns : 256) : p->instruction->n;
+    text_printf(&text, "%s, %d rows by %lld columns, %d deep, an instruction", p->unit,
+                p->instruction->m, (long long)columns, p->instruction->k);
+    if (p->slots > 1) {
+        text_printf(&text, "; a step brings %lld bytes, %lld are on their way meanwhile",
+                    (long long)p->slot_bytes, (long long)(p->slot_bytes * (p->slots - 1)));
+    }
+    return text.data;
+}
+
+const char *product_tiles_words(const Report *report, const LaunchReport *launch)
+{
+    const ProductReport *p = &launch->product;
+    bool known = p->op && p->instruction && p->m && p->limiter;
+    return known
+               ? arena_printf(report->input->func->arena,
+                              "%lld tiles: %.2f waves, %.0f %% idle in the last; %s%.0f %% of the "
+                              "roofline expected, limited by %s",
+                              (long long)p->tiles, p->waves, 100 * p->tail,
+                              p->modelled ? "" : "at most ", 100 * p->share, p->limiter)
+               : "";
+}
+
+void seconds_words(Text *out, double value)
+{
+    bool small = value < 999.5e-6;
+    text_printf(out, small ? "%.3g us" : "%.3g ms", value * (small ? 1e6 : 1e3));
+}
+
+void expected_words(Text *out, const LaunchReport *launch)
+{
+    seconds_words(out, launch->predicted);
+    text_printf(out, launch->limiter ? ", limited by %s" : "", launch->limiter);
 }
 
 const char *tiles_words(Func *func, const Op *launch)

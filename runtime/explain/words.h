@@ -15,6 +15,15 @@ const char *warp_words(const Target *target);
 void scaled_words(Text *out, double value, const char *unit);
 /* "1024 blocks of 256 threads, in clusters of 2" */
 void shape_words(const Report *report, const LaunchReport *launch, Text *out);
+/* "the grid takes 5.17 rounds", or what of the device the grid fills; "" where neither is known. */
+const char *rounds_words(const Report *report, const LaunchReport *launch);
+/* Which instruction multiplies, and what comes meanwhile; how its tiles fill the device. "": there
+ * is none, or nothing is known. */
+const char *product_words(const Report *report, const LaunchReport *launch);
+const char *product_tiles_words(const Report *report, const LaunchReport *launch);
+/* "116 us"; the same of what the model expects, with what limits it. */
+void seconds_words(Text *out, double value);
+void expected_words(Text *out, const LaunchReport *launch);
 /* "M by 128, N by 256" */
 const char *tiles_words(Func *func, const Op *launch);
 /* Why an access is as wide as it is. */
