@@ -72,12 +72,14 @@ static const char *name_at(Arena *arena, const char *at, const char *ends)
 /* "Compiling entry function 'name' for …", then "8 bytes spill stores", "Used 40 registers". */
 static void read_ptxas(Arena *arena, const char *said, ReportInput *input)
 {
+    enum { LEAST = 16 };
     static const char entry[] = "Compiling entry function '", used[] = "Used ";
     static const char spilled[] = "bytes stack frame, ";
     for (const char *at = strstr(said, entry); at;) {
         const char *next = strstr(at + 1, entry), *end = next ? next : at + strlen(at);
+        int named = number_after(at, end, used); /* a launch has at least 16 a thread */
         Assembled one = {.symbol = name_at(arena, at + strlen(entry), "'"),
-                         .registers = number_after(at, end, used),
+                         .registers = named > 0 && named < LEAST ? LEAST : named,
                          .spilled = number_after(at, end, spilled)};
         ARENA_PUSH(arena, &input->assembled, one);
         at = next;

@@ -12,6 +12,7 @@
 #include "codegen/nvptx/hopper.h"
 
 #include "codegen/plan.h"
+#include "ir/few_rows.h"
 #include "ir/build.h"
 
 enum { MOST_BOX = 256, MOST_BULK_RANK = 5, WIDE_L2_BYTES = 128, CLEAR_BYTES = 16 };
@@ -63,15 +64,6 @@ static Access shared_access(const Op *op)
     return op_access_nth(op, op->kind == OP_BULK_LOAD ? 1 : 0);
 }
 
-static int64_t index_extent(const Access *tensor, int axis)
-{
-    const Value *index = tensor->indices[axis];
-    if (!index) {
-        return poly_capacity(tensor->memory->type->dims[axis]);
-    }
-    return index->type->kind == TYPE_RANGE ? poly_capacity(index->type->dims[0]) : 1;
-}
-
 /* The largest part that a box may have and that divides the extent. */
 static int64_t box_part(int64_t extent)
 {
@@ -80,18 +72,6 @@ static int64_t box_part(int64_t extent)
         parts++;
     }
     return extent / parts;
-}
-
-/* The axes of the tensor that the tile's rows and columns are: `rows` is the first with an extent
- * above 1 before the last (-1: none). Only that one and the last may be cut. */
-static int rows_axis(const Access *tensor)
-{
-    for (int axis = 0; axis + 1 < tensor->n; axis++) {
-        if (index_extent(tensor, axis) > 1) {
-            return axis;
-        }
-    }
-    return -1;
 }
 
 typedef struct Boxes {
@@ -110,16 +90,16 @@ static Boxes cut_boxes(GpuEmitter *em, const Op *op)
     if (tensor.n > MOST_BULK_RANK) {
         gpu_bug(em, op, "the copy engine takes tensors of at most 5 axes");
     }
-    Boxes boxes = {.rank = tensor.n, .rows = rows_axis(&tensor), .parts = 1, .blocks = 1};
+    Boxes boxes = {.rank = tensor.n, .rows = bulk_rows_axis(&tensor), .parts = 1, .blocks = 1};
     boxes.blocks = op_int(op, op->kind == OP_BULK_LOAD ? ATTR_CLUSTER : ATTR_APART, 1);
     int elem_bytes = dtype_bytes(shared->type->dtype);
     int swizzle = (int)op_int(allocation(em, shared), ATTR_SWIZZLE, 0);
-    int64_t cols = index_extent(&tensor, tensor.n - 1) / (is_packed(em, shared) ? 2 : 1);
+    int64_t cols = bulk_extent(&tensor, tensor.n - 1) / (is_packed(em, shared) ? 2 : 1);
     boxes.chunk_cols = swizzle ? swizzle / elem_bytes : cols;
     boxes.chunks = cols / boxes.chunk_cols;
     boxes.box_bytes = elem_bytes;
     for (int axis = 0; axis < tensor.n; axis++) {
-        boxes.extent[axis] = index_extent(&tensor, axis);
+        boxes.extent[axis] = bulk_extent(&tensor, axis);
         if (axis == boxes.rows) {
             boxes.extent[axis] /= boxes.blocks;
             boxes.part_rows = box_part(boxes.extent[axis]);
@@ -141,41 +121,6 @@ static Boxes cut_boxes(GpuEmitter *em, const Op *op)
 }
 
 /* ---- tensors of few rows ---- */
-
-typedef struct Loads {
-    const Func *func;
-    const Value *shared;
-    Dim rows;   /* of the tensors that are copied there */
-    bool alike; /* nothing else is written there, and all have so many */
-} Loads;
-
-static void see_load(Op *op, void *user)
-{
-    Loads *loads = user;
-    if (op->kind == OP_BULK_LOAD && shared_access(op).memory == loads->shared) {
-        Access tensor = tensor_access(op);
-        int axis = rows_axis(&tensor);
-        Dim rows = axis < 0 ? NULL : tensor.memory->type->dims[axis];
-        loads->alike = loads->alike && rows && !op_attr(op, ATTR_CLUSTER) &&
-                       (!loads->rows || loads->rows == rows) &&
-                       !func_windows_of(loads->func, tensor.memory);
-        loads->rows = rows;
-    } else if (op->kind == OP_SHARED_STORE && op->operands[0] == loads->shared) {
-        loads->alike = false;
-    }
-}
-
-/* Rows of all tensors that go to this memory, when one tile has them all and may have more. */
-static Dim few_rows(const GpuEmitter *em, const Value *shared)
-{
-    Type type = shared->type;
-    Loads loads = {.func = em->func, .shared = shared, .alike = true};
-    int64_t rows = type->rank == 3 ? poly_capacity(type->dims[1]) : 0;
-    block_walk(op_enclosing(shared->def, OP_LAUNCH)->regions[0], see_load, &loads);
-    bool few = loads.alike && loads.rows && rows <= MOST_BOX && poly_most(loads.rows) <= rows &&
-               poly_least(loads.rows) < rows;
-    return few ? loads.rows : NULL;
-}
 
 /* i32: as many of the rows as there are. */
 static LLVMValueRef rows_there(GpuEmitter *em, Dim rows)
@@ -212,7 +157,7 @@ void hopper_clear_few(GpuEmitter *em)
     bool any = false;
     for (size_t i = 0; i < em->shareds.n; i++) {
         const Op *op = em->shareds.items[i].op;
-        if (op->kind == OP_SHARED && few_rows(em, op->results[0])) {
+        if (op->kind == OP_SHARED && bulk_few_rows(em->func, op->results[0])) {
             clear_tiles(em, op->results[0]);
             any = true;
         }
@@ -245,7 +190,7 @@ static void describe_windows(GpuEmitter *em, const Param *view, const Boxes *box
 void hopper_describe_map(GpuEmitter *em, const Op *op, PlanMap *map)
 {
     Boxes boxes = cut_boxes(em, op);
-    bool few = op->kind == OP_BULK_LOAD && few_rows(em, shared_access(op).memory);
+    bool few = op->kind == OP_BULK_LOAD && bulk_few_rows(em->func, shared_access(op).memory);
     map->rank = boxes.rank;
     map->few = few ? boxes.rows + 1 : 0;
     for (int axis = 0; axis < boxes.rank; axis++) {
@@ -459,7 +404,7 @@ void hopper_emit_bulk_load(GpuEmitter *em, Op *op)
     HopperTile tile = hopper_tile(em, op, &shared);
     LLVMValueRef position = gpu_scalar(em, barrier.indices[0]);
     LLVMValueRef slot = hopper_address(em, gpu_shared_slot(em, barrier.memory, position));
-    Dim few = few_rows(em, shared.memory);
+    Dim few = bulk_few_rows(em->func, shared.memory);
     int64_t all = boxes.box_bytes * boxes.parts * boxes.blocks * boxes.chunks;
     LLVMValueRef bytes = gpu_i32(em, all);
     if (few) {

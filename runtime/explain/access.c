@@ -35,7 +35,7 @@ static void keep_sample(AccessReport *report, const Request *request, int turns)
 void access_request(Tally *tally, AccessReport *report, Request *request, double times)
 {
     int least;
-    request->pairs = tally->target->family == FAMILY_NVPTX;
+    request->pairs = tally->target->family == FAMILY_NVPTX && report->kind == SHARED_LOADS;
     if (!request->active) {
         return;
     }
@@ -80,13 +80,13 @@ static uint32_t thread_bits(const Layout *layout, int axis)
     return bits;
 }
 
-/* The register bit that steps by so much along the last axis, and no other. */
-static bool has_step(const Layout *layout, int step)
+/* The register bit that steps by so much along this axis, and no other. */
+static bool has_step(const Layout *layout, int along, int step)
 {
     for (int bit = 0; bit < layout->bits[IN_REGISTER]; bit++) {
-        bool alone = layout->basis[IN_REGISTER][bit][layout->rank - 1] == step;
-        for (int axis = 0; axis + 1 < layout->rank; axis++) {
-            alone = alone && layout->basis[IN_REGISTER][bit][axis] == 0;
+        bool alone = layout->basis[IN_REGISTER][bit][along] == step;
+        for (int axis = 0; axis < layout->rank; axis++) {
+            alone = alone && (axis == along || layout->basis[IN_REGISTER][bit][axis] == 0);
         }
         if (alone) {
             return true;
@@ -95,11 +95,11 @@ static bool has_step(const Layout *layout, int step)
     return false;
 }
 
-int tile_run_length(Type type, int64_t most)
+int tile_run_length(Type type, int axis, int64_t most)
 {
-    int last = type->rank - 1, n = 1;
-    while (2 * n <= most && extent_of(type, last) % (2 * n) == 0 && has_step(type->layout, n) &&
-           !(thread_bits(type->layout, last) & (uint32_t)n)) {
+    int n = 1;
+    while (2 * n <= most && extent_of(type, axis) % (2 * n) == 0 &&
+           has_step(type->layout, axis, n) && !(thread_bits(type->layout, axis) & (uint32_t)n)) {
         n *= 2;
     }
     return n;
@@ -112,14 +112,14 @@ static int register_coord(const Layout *layout, int axis, int reg)
     return coords[axis];
 }
 
-bool tile_run_starts(Type type, int reg, int length)
+bool tile_run_starts(Type type, int axis, int reg, int length)
 {
     int64_t extents[MAX_RANK];
-    for (int axis = 0; axis < type->rank; axis++) {
-        extents[axis] = extent_of(type, axis);
+    for (int i = 0; i < type->rank; i++) {
+        extents[i] = extent_of(type, i);
     }
     return layout_register_exists(type->layout, extents, (uint32_t)reg) &&
-           (register_coord(type->layout, type->rank - 1, reg) & (length - 1)) == 0;
+           (register_coord(type->layout, axis, reg) & (length - 1)) == 0;
 }
 
 uint32_t tile_copies(const Layout *layout, LayoutIn in, int count)
@@ -160,12 +160,24 @@ int64_t shared_place(const Access *access, const int32_t *coords)
     return an_shared_offset(&tile, coords);
 }
 
+int shared_run_axis(const Access *access)
+{
+    Type type = access->memory->type;
+    int axis = type->rank - 1;
+    bool moved =
+        op_int(access->memory->def, ATTR_SWIZZLE, 0) || op_int(access->memory->def, ATTR_SKEW, 0);
+    while (!moved && axis > 1 && extent_of(type, axis) == 1) {
+        axis--;
+    }
+    return axis - 1;
+}
+
 int shared_most(const Access *access)
 {
     Type type = access->memory->type;
     int elem = dtype_bytes(type->dtype), bytes = MOST_SHARED_BYTES;
     int64_t swizzle = op_int(access->memory->def, ATTR_SWIZZLE, 0);
-    int64_t pitch = swizzle ? swizzle : extent_of(type, type->rank - 1) * elem;
+    int64_t pitch = swizzle ? swizzle : extent_of(type, shared_run_axis(access) + 1) * elem;
     while (bytes > elem && pitch % bytes) {
         bytes /= 2;
     }
@@ -347,11 +359,13 @@ static void tally_warp(Global *g, int reg, int warp, int run, double times)
 static void tally_tile(Global *g, double times)
 {
     const Layout *layout = g->tile->layout;
-    int run = tile_run_length(g->tile, op_int(g->op, ATTR_VECTOR, 1));
+    int last = g->tile->rank - 1;
+    int run = tile_run_length(g->tile, last, op_int(g->op, ATTR_VECTOR, 1));
     bool loads = g->report->kind == LOADS;
     uint32_t copies = loads ? 0 : tile_copies(layout, IN_WARP, g->walk->warps);
     for (int reg = 0; reg < layout_registers(layout); reg++) {
-        for (int warp = 0; tile_run_starts(g->tile, reg, run) && warp < g->walk->warps; warp++) {
+        for (int warp = 0; tile_run_starts(g->tile, last, reg, run) && warp < g->walk->warps;
+             warp++) {
             if (!((uint32_t)warp & copies)) {
                 tally_warp(g, reg, warp, run, times);
             }
@@ -452,6 +466,7 @@ void access_tally(Walk *walk, const Op *op, double times)
         return;
     }
     switch (op->kind) {
+    case OP_SHARED: clear_tally(walk, op, times); break;
     case OP_SHARED_LOAD:
     case OP_SHARED_STORE: shared_tally(walk, op, times); break;
     case OP_REDUCE: reduce_tally(walk, op, times); break;

@@ -28,19 +28,22 @@ void access_tally(Walk *walk, const Op *op, double times);
 AccessReport *access_report(Tally *tally, const Op *op, Traffic kind, const Value *memory);
 /* Adds a warp's request to the totals. */
 void access_request(Tally *tally, AccessReport *report, Request *request, double times);
-/* A thread's part of a tile: runs of `length` registers along the last axis. */
-int tile_run_length(Type type, int64_t most);
-bool tile_run_starts(Type type, int reg, int length);
+/* A thread's part of a tile: runs of `length` registers along an axis. */
+int tile_run_length(Type type, int axis, int64_t most);
+bool tile_run_starts(Type type, int axis, int reg, int length);
 /* A bit for each lane, or warp of so many, that holds what one with a 0 there holds, too. */
 uint32_t tile_copies(const Layout *layout, LayoutIn in, int count);
 bool tile_inside(Type type, const int32_t *coords);
 /* Element of a slot of shared memory, in bytes. */
 int64_t shared_place(const Access *access, const int32_t *coords);
+/* The axis of its tiles along which elements lie side by side: the last, but for extents of 1. */
+int shared_run_axis(const Access *access);
 /* Elements that one access may take of it. */
 int shared_most(const Access *access);
 int lanes_of(const Tally *tally);
 
 void shared_tally(Walk *walk, const Op *op, double times);  /* shared_load, shared_store */
+void clear_tally(Walk *walk, const Op *op, double times);   /* of what no copy brings */
 void scatter_tally(Walk *walk, const Op *op, double times); /* into shared memory */
 void reduce_tally(Walk *walk, const Op *op, double times);  /* through scratch */
 void scan_tally(Walk *walk, const Op *op, double times);    /* and folds, likewise */

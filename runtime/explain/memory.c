@@ -117,9 +117,106 @@ static void touch_rows(Course *course, const Box *box, int axis, int64_t at, dou
     course->moved += (double)(end - from);
 }
 
+/* ---- gathers: runs whose ends say that what is between them lies side by side ---- */
+
+typedef struct Gather {
+    Course *course;
+    Access access;
+    Type tile;
+    int64_t strides[MAX_RANK], extents[MAX_RANK], limits[MAX_RANK];
+    int64_t base;
+    double bits;
+} Gather;
+
+static bool gather_place(Gather *g, const int32_t *coords, int64_t *at)
+{
+    Context *c = &g->course->context;
+    *at = 0;
+    g->course->visits++;
+    for (int axis = 0; axis < g->access.n; axis++) {
+        int32_t none[MAX_RANK] = {0};
+        const Value *index = g->access.indices[axis];
+        int64_t place;
+        if (!context_eval(c, index, index->type->rank ? coords : none, &place)) {
+            return false;
+        }
+        place = c->guessed && g->extents[axis] > 0 ? place % g->extents[axis] : place;
+        if (place < 0 || place >= g->extents[axis]) {
+            return false;
+        }
+        *at += place * g->strides[axis];
+    }
+    return true;
+}
+
+/* Elements [from, end) of the last axis. */
+static void touch_run(Gather *g, int32_t *coords, int64_t from, int64_t end)
+{
+    int last = g->tile->rank - 1;
+    int64_t a, b, n = end - from;
+    coords[last] = (int32_t)from;
+    bool first = gather_place(g, coords, &a);
+    coords[last] = (int32_t)(end - 1);
+    bool final = gather_place(g, coords, &b);
+    coords[last] = (int32_t)(from + n / 2);
+    if (!first && !final && !gather_place(g, coords, &a)) {
+        return; /* outside of the tensor from end to end */
+    }
+    if (n > 1 && (!first || !final || (b - a != n - 1 && a - b != n - 1 && a != b))) {
+        touch_run(g, coords, from, from + n / 2);
+        touch_run(g, coords, from + n / 2, end);
+    } else if (first && final) {
+        int64_t lo = (int64_t)((double)(a < b ? a : b) * g->bits / 8);
+        int64_t hi = (int64_t)((double)((a < b ? b : a) + 1) * g->bits / 8);
+        hi = hi > lo ? hi : lo + 1;
+        level2_note(g->course->level2, (float)g->course->moved, g->base + lo, g->base + hi, false);
+        g->course->pieces += 1 + (double)(hi - lo) / LINE_BYTES;
+        g->course->moved += (double)(hi - lo);
+    }
+}
+
+static void touch_runs(Gather *g, int32_t *coords, int axis)
+{
+    if (axis == g->tile->rank - 1) {
+        touch_run(g, coords, 0, g->limits[axis]);
+        return;
+    }
+    for (int64_t i = 0; i < g->limits[axis] && !g->course->gave_up; i++) {
+        coords[axis] = (int32_t)i;
+        touch_runs(g, coords, axis + 1);
+    }
+}
+
+static void follow_gather(Course *course, const Op *op)
+{
+    Gather g = {.course = course, .access = op_access(op, 0), .tile = op->results[0]->type};
+    Type type = g.access.memory->type;
+    const Context *c = &course->context;
+    int32_t coords[MAX_RANK] = {0};
+    int64_t stride = 1;
+    for (int axis = g.access.n; axis-- > 0; stride *= g.extents[axis]) {
+        g.strides[axis] = stride;
+        if (!g.access.indices[axis] || !context_dim(c, type->dims[axis], &g.extents[axis]) ||
+            (type->strides && !context_dim(c, type->strides[axis], &g.strides[axis]))) {
+            return;
+        }
+    }
+    for (int axis = 0; axis < g.tile->rank; axis++) {
+        if (!context_dim(c, g.tile->dims[axis], &g.limits[axis]) || g.limits[axis] < 1) {
+            return;
+        }
+    }
+    g.base = (int64_t)g.access.memory->id << 44;
+    g.bits = dtype_memory_bits(type->dtype);
+    if (g.tile->rank > 0) {
+        touch_runs(&g, coords, 0);
+    }
+}
+
 static bool is_followed(const Func *func, const Op *op, Access *access)
 {
-    bool reads = op->kind == OP_LOAD || op->kind == OP_BULK_LOAD || op->kind == OP_COPY_LOAD;
+    bool reads = op->kind == OP_LOAD || op->kind == OP_BULK_LOAD || op->kind == OP_COPY_LOAD ||
+                 op->kind == OP_GATHER;
     bool writes = op->kind == OP_STORE || op->kind == OP_BULK_STORE;
     if (!reads && !writes) {
         return false;
@@ -132,7 +229,10 @@ static void follow_access(Course *course, const Op *op)
 {
     Access access;
     Box box;
-    if (is_followed(course->func, op, &access) && find_box(course, &access, &box)) {
+    bool followed = is_followed(course->func, op, &access);
+    if (followed && op->kind == OP_GATHER) {
+        follow_gather(course, op);
+    } else if (followed && find_box(course, &access, &box)) {
         bool writes = op->kind == OP_STORE || op->kind == OP_BULK_STORE;
         double bits = dtype_memory_bits(access.memory->type->dtype);
         join_axes(&box);
@@ -252,8 +352,9 @@ static void follow_one(Course *course, const LaunchReport *launch)
     }
 }
 
-/* Rounds of as many blocks as there are at once; of persistent ones, of their tiles. */
-static void follow_rounds(Course *course, const LaunchReport *launch, int64_t tiles, int64_t room,
+/* Rounds of as many blocks as there are at once; of persistent ones, of their tiles. False: not to
+ * the end, from where what is read is taken to go on alike. */
+static bool follow_rounds(Course *course, const LaunchReport *launch, int64_t tiles, int64_t room,
                           Moved *all)
 {
     bool persistent = launch->plan->persistent;
@@ -276,7 +377,7 @@ static void follow_rounds(Course *course, const LaunchReport *launch, int64_t ti
     *all = level2_moved(course->level2);
     double rest = i > from ? (double)(n - i) / (double)(i - from) : 0;
     all->read += (all->read - half.read) * rest;
-    all->written += (all->written - half.written) * rest;
+    return i == n;
 }
 
 /* What is read and written once takes its parts of the cache, where a part of what is written
@@ -310,7 +411,12 @@ void memory_make(const Report *report, LaunchReport *launch, int64_t tiles)
     if (!report->part || tiles < 1 || room < 1) {
         return;
     }
-    r->memory_written -= left_behind(r->read, r->written, cache);
+    if (launch->assembled && launch->blocks > 0) { /* registers that spill are written, too */
+        r->memory_written += (double)launch->assembled->spilled * (double)launch->blocks *
+                             launch->warps * report->target->warp;
+    }
+    double written = r->memory_written;
+    r->memory_written -= left_behind(r->read, written, cache);
     if (input->brief || input->sampled || accesses_otherwise(input->func, launch) ||
         r->asked_read <= AGAIN * r->read || r->read + r->written < KEPT * cache) {
         return;
@@ -325,9 +431,10 @@ void memory_make(const Report *report, LaunchReport *launch, int64_t tiles)
                      .context = context_of(input->func, input->sizes),
                      .level2 = level2_new(input->func->arena, (int64_t)(KEPT * cache), rate),
                      .blocks = launch->blocks};
-    follow_rounds(&course, launch, tiles, room, &all);
+    bool ended = follow_rounds(&course, launch, tiles, room, &all);
     if (!course.gave_up) {
         r->memory_read = all.read > r->read ? all.read : r->read;
-        r->memory_written = all.written;
+        r->memory_written = ended ? all.written + (written - r->written)
+                                  : written - left_behind(r->memory_read, written, cache);
     }
 }

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "ir/build.h"
+#include "ir/few_rows.h"
 #include "ir/unit.h"
 #include "runtime/device/launch.h"
 #include "runtime/explain/access.h"
@@ -208,7 +209,12 @@ static void list_op(Op *op, void *user)
             list_access(l, op, SHARED_LOADS, op_access_nth(op, 0).memory);
         }
         break;
-    case OP_SHARED: list_buffer(l, op); break;
+    case OP_SHARED:
+        list_buffer(l, op);
+        if (bulk_few_rows(l->report->input->func, op->results[0])) {
+            list_access(l, op, SHARED_STORES, op->results[0]);
+        }
+        break;
     default: break;
     }
 }

@@ -79,7 +79,7 @@ enum { BANK_COUNT = 32, MOST_LANES = 64 };
 typedef struct Request {
     int lanes;              /* of a warp */
     int bytes;              /* of a lane */
-    bool pairs;             /* NVIDIA: lanes that agree let groups of lanes come as one */
+    bool pairs;             /* NVIDIA's loads: lanes that agree let groups of lanes come as one */
     uint64_t active;        /* a bit a lane */
     int64_t at[MOST_LANES]; /* bytes from where the memory begins */
 } Request;

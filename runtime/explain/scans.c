@@ -106,7 +106,7 @@ static bool names_total(const Totals *t, int reg)
             return false;
         }
     }
-    return tile_run_starts(t->type, reg, 1);
+    return tile_run_starts(t->type, t->type->rank - 1, reg, 1);
 }
 
 /* All threads read all warps' totals; where these lie side by side, assemblers make wide accesses

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Accesses of shared memory: tiles, partial results of reductions, operands of products. */
+#include "ir/build.h"
+#include "ir/few_rows.h"
 #include "runtime/explain/access.h"
 #include "runtime/explain/request.h"
 
@@ -28,6 +30,30 @@ static void tile_request(Walk *walk, AccessReport *report, const Access *access,
     access_request(tally, report, &request, times);
 }
 
+typedef struct Uses {
+    const Value *value;
+    const Op *user;
+    int n;
+} Uses;
+
+static void see_use(Op *op, void *user)
+{
+    Uses *uses = user;
+    for (int i = 0; i < op->n_operands; i++) {
+        uses->n += op->operands[i] == uses->value;
+        uses->user = op->operands[i] == uses->value ? op : uses->user;
+    }
+}
+
+/* Its one use is to be stored: only warps that store it load it. */
+static bool only_stored(const Op *load)
+{
+    Uses uses = {.value = load->results[0]};
+    block_walk(load->parent, see_use, &uses);
+    return uses.n == 1 && uses.user->kind == OP_STORE &&
+           uses.user->operands[uses.user->n_operands - 1] == uses.value;
+}
+
 void shared_tally(Walk *walk, const Op *op, double times)
 {
     Tally *tally = walk->user;
@@ -39,15 +65,38 @@ void shared_tally(Walk *walk, const Op *op, double times)
     if (!type->layout || access.memory->type->rank != type->rank + 1) {
         return;
     }
-    int run = tile_run_length(type, shared_most(&access));
-    uint32_t copies = loads ? 0 : tile_copies(type->layout, IN_WARP, walk->warps);
+    int axis = shared_run_axis(&access), run = tile_run_length(type, axis, shared_most(&access));
+    uint32_t copies =
+        loads && !only_stored(op) ? 0 : tile_copies(type->layout, IN_WARP, walk->warps);
     for (int reg = 0; reg < layout_registers(type->layout); reg++) {
-        for (int warp = 0; tile_run_starts(type, reg, run) && warp < walk->warps; warp++) {
+        for (int warp = 0; tile_run_starts(type, axis, reg, run) && warp < walk->warps; warp++) {
             if (!((uint32_t)warp & copies)) {
                 tile_request(walk, report, &access, type, reg, warp, run, times);
             }
         }
     }
+}
+
+/* All threads clear all slots, 16 bytes each. */
+void clear_tally(Walk *walk, const Op *op, double times)
+{
+    enum { CLEAR_BYTES = 16 };
+    Tally *tally = walk->user;
+    const Value *shared = op->results[0];
+    if (!bulk_few_rows(walk->context.func, shared)) {
+        return;
+    }
+    AccessReport *report = access_report(tally, op, SHARED_STORES, shared);
+    Request request = request_of(tally, CLEAR_BYTES);
+    int64_t elements = 1;
+    for (int axis = 0; axis < shared->type->rank; axis++) {
+        elements *= poly_capacity(shared->type->dims[axis]);
+    }
+    for (int lane = 0; lane < request.lanes; lane++) {
+        request_add(&request, lane, lane * CLEAR_BYTES);
+    }
+    double bytes = (double)elements * dtype_memory_bits(shared->type->dtype) / 8;
+    access_request(tally, report, &request, times * bytes / (request.lanes * CLEAR_BYTES));
 }
 
 /* ---- atomics ---- */
@@ -83,7 +132,8 @@ void scatter_tally(Walk *walk, const Op *op, double times)
     AccessReport *report = access_report(tally, op, SHARED_ATOMICS, access.memory);
     int bytes = dtype_bytes(access.memory->type->dtype);
     for (int reg = 0; type->layout && reg < layout_registers(type->layout); reg++) {
-        for (int warp = 0; tile_run_starts(type, reg, 1) && warp < walk->warps; warp++) {
+        for (int warp = 0; tile_run_starts(type, type->rank - 1, reg, 1) && warp < walk->warps;
+             warp++) {
             Request request = request_of(tally, bytes);
             for (int lane = 0; lane < request.lanes; lane++) {
                 int32_t coords[MAX_RANK];
@@ -228,7 +278,7 @@ static bool stands(const Scratch *s, int reg)
             return false;
         }
     }
-    return tile_run_starts(s->from, reg, s->run);
+    return tile_run_starts(s->from, s->from->rank - 1, reg, s->run);
 }
 
 void reduce_tally(Walk *walk, const Op *op, double times)
@@ -244,8 +294,9 @@ void reduce_tally(Walk *walk, const Op *op, double times)
     s.times = times;
     s.run = s.axis == s.from->rank - 1
                 ? 1
-                : tile_run_length(s.from, ACCESS_BYTES / s.bytes < MOST_RUN ? ACCESS_BYTES / s.bytes
-                                                                            : MOST_RUN);
+                : tile_run_length(s.from, s.from->rank - 1,
+                                  ACCESS_BYTES / s.bytes < MOST_RUN ? ACCESS_BYTES / s.bytes
+                                                                    : MOST_RUN);
     for (int bit = 0; bit < s.from->layout->bits[IN_WARP]; bit++) {
         s.mask |= moves(&s, IN_WARP, bit) ? 1u << bit : 0;
     }
@@ -315,7 +366,7 @@ static void open_side(Walk *walk, const Op *op, int operand, bool k_is_col, Side
     for (int reg = 0; reg < layout_registers(type->layout); reg++) {
         int32_t coords[MAX_RANK];
         layout_apply(type->layout, (uint32_t)reg, 0, 0, coords);
-        if (tile_run_starts(type, reg, 1)) {
+        if (tile_run_starts(type, type->rank - 1, reg, 1)) {
             add_coord(side, coords[operand]);
         }
     }
