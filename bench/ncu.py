@@ -215,7 +215,7 @@ def measured(launch):
     for way in ("shared load", "shared store"):
         turns, all_turns = got.get(f"{way} turns"), got.get(f"{way} wavefronts")
         if turns is not None and all_turns is not None:
-            got[f"{way} conflicts"] -= all_turns - turns
+            got[f"{way} conflicts"] = max(0, got[f"{way} conflicts"] - (all_turns - turns))
             got[f"{way} beside others"] = all_turns - turns
             got[f"{way} wavefronts"] = turns
     return got

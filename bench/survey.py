@@ -22,6 +22,7 @@ import ours
 import survey_folds  # noqa: F401: each adds its cases
 import survey_moves  # noqa: F401
 import survey_windows  # noqa: F401
+import timing
 from survey_cases import CASES, Make, wide
 from workload import Workload, copy_peer, named
 
@@ -110,29 +111,19 @@ def answers(case, inputs):
 
 
 class Timer:
-    """Short bursts: the median of three of about 3 ms each."""
+    """Short bursts that do not rest: the median of three of about 3 ms each."""
 
     def __init__(self):
         self.copies = {}
 
-    @staticmethod
-    def burst(launch, launches):
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
-        for _ in range(launches):
-            launch()
-        end.record()
-        end.synchronize()
-        return begin.elapsed_time(end) / 1e3 / launches
-
     def __call__(self, launch):
         launch()
-        once = self.burst(launch, 1)
+        once = timing.burst(launch, 1, 0, 0)
         if once > 0.05:
             return once
         launches = max(2, min(50, round(0.003 / once)))
         return statistics.median(
-            self.burst(launch, launches) for _ in range(3 if once < 0.02 else 1)
+            timing.burst(launch, launches, 0, 0) for _ in range(3 if once < 0.02 else 1)
         )
 
     def copy(self, moved):

@@ -22,12 +22,12 @@ class Timed:
     spread: float  # (slowest - fastest) / median of the rounds
 
 
-def burst(launch, launches):
+def burst(launch, launches, rest=REST, warmups=WARMUPS):
     """Seconds of one launch."""
     torch.cuda.synchronize()
-    time.sleep(REST)
+    time.sleep(rest)
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    for _ in range(WARMUPS):
+    for _ in range(warmups):
         launch()
     begin.record()
     for _ in range(launches):

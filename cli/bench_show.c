@@ -58,16 +58,23 @@ static void show_text(const Bench *b)
 
 enum { MOST_NUMBERS = 8 };
 typedef struct Numbers {
-    struct { const char *name; double value; } items[MOST_NUMBERS];
+    struct {
+        const char *name;
+        double value;
+    } items[MOST_NUMBERS];
     size_t n;
 } Numbers;
 
 static Numbers numbers_of(const Bench *b)
 {
     const BaseEntry *base = earlier(b);
-    Numbers numbers = {{{"seconds", b->seconds}, {"spread", b->spread}, {"bytes", b->bytes},
-                        {"copy_rate", b->copy_rate}, {"flops", b->flops},
-                        {"compile_seconds", b->compile_seconds}}, 6};
+    Numbers numbers = {{{"seconds", b->seconds},
+                        {"spread", b->spread},
+                        {"bytes", b->bytes},
+                        {"copy_rate", b->copy_rate},
+                        {"flops", b->flops},
+                        {"compile_seconds", b->compile_seconds}},
+                       6};
     if (b->options->compare) {
         double nothing = (double)NAN;
         numbers.items[numbers.n].name = "base_seconds";
@@ -81,7 +88,9 @@ static Numbers numbers_of(const Bench *b)
 static void show_json(const Bench *b)
 {
     const TesseraDeviceInfo *info = tessera_device_info(b->session.device);
-    const struct { const char *name, *value; } words[] = {
+    const struct {
+        const char *name, *value;
+    } words[] = {
         {"kernel", b->session.signature->name}, {"device", info->name}, {"target", info->target}};
     Numbers numbers = numbers_of(b);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {

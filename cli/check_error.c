@@ -4,8 +4,11 @@
 
 #include <math.h>
 
-static const struct { TesseraType type; int mantissa, least; } FLOATS[] = {
-    {TESSERA_F64, 52, -1022}, {TESSERA_F32, 23, -126},  {TESSERA_F16, 10, -14},
+static const struct {
+    TesseraType type;
+    int mantissa, least;
+} FLOATS[] = {
+    {TESSERA_F64, 52, -1022}, {TESSERA_F32, 23, -126}, {TESSERA_F16, 10, -14},
     {TESSERA_BF16, 7, -126},  {TESSERA_F8E4M3, 3, -6}, {TESSERA_F8E5M2, 2, -14},
 };
 

@@ -258,6 +258,7 @@ typedef struct OutFile {
 int out_open(const char *path, OutFile *out);
 int out_close(OutFile *out);
 void out_cancel(OutFile *out);
+int out_bytes(const char *path, const TesseraBytes *bytes);
 
 /* ---- arrays (npy.c, arrays.c, scalar.c, tensor.c) ---- */
 

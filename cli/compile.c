@@ -38,17 +38,6 @@ static bool is_binary(const char *kind)
     return strcmp(kind, "cubin") == 0 || strcmp(kind, "hsaco") == 0 || strcmp(kind, "obj") == 0;
 }
 
-static int write_bytes(const char *path, const TesseraBytes *bytes)
-{
-    OutFile out;
-    int code = out_open(path, &out);
-    if (code != 0) {
-        return code;
-    }
-    fwrite(bytes->data, 1, bytes->n, out.file);
-    return out_close(&out);
-}
-
 static int emit(const Options *options, Session *session, const char *target)
 {
     TesseraBytes bytes;
@@ -69,7 +58,7 @@ static int emit(const Options *options, Session *session, const char *target)
     if (tessera_kernel_emit(session->kernel, kind, &bytes) != TESSERA_OK) {
         return fail_context(session->context);
     }
-    return write_bytes(path ? path : "-", &bytes);
+    return out_bytes(path ? path : "-", &bytes);
 }
 
 /* `-o NAME=FILE` names a result of a run; here it would make a file of a strange name. */

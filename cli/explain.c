@@ -2,17 +2,6 @@
 /* `tessera explain`: how a kernel does what it does, and what that costs. */
 #include "cli/cli.h"
 
-static int write_page(const char *path, const TesseraBytes *bytes)
-{
-    OutFile out;
-    int code = out_open(path, &out);
-    if (code != 0) {
-        return code;
-    }
-    fwrite(bytes->data, 1, bytes->n, out.file);
-    return out_close(&out);
-}
-
 static int explain(const Options *options, Session *session)
 {
     TesseraBytes bytes;
@@ -22,7 +11,7 @@ static int explain(const Options *options, Session *session)
     if (tessera_kernel_explain(session->kernel, form, &bytes) != TESSERA_OK) {
         return fail_context(session->context);
     }
-    return write_page(options->html ? options->html : "-", &bytes);
+    return out_bytes(options->html ? options->html : "-", &bytes);
 }
 
 int verb_explain(const Options *options)

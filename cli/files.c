@@ -128,6 +128,17 @@ int out_close(OutFile *out)
     return 0;
 }
 
+int out_bytes(const char *path, const TesseraBytes *bytes)
+{
+    OutFile out;
+    int code = out_open(path, &out);
+    if (code != 0) {
+        return code;
+    }
+    fwrite(bytes->data, 1, bytes->n, out.file);
+    return out_close(&out);
+}
+
 void out_cancel(OutFile *out)
 {
     if (out->file && out->file != stdout) {

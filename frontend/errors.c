@@ -13,6 +13,8 @@ static const ErrorRow ROWS[] = {
 static const ErrorExample EXAMPLES[] = {
 #define EXAMPLE(code, wrong, mended) {code, wrong, mended},
 #include "frontend/error_examples.def"
+#define EXAMPLE(code, wrong, mended) {code, wrong, mended},
+#include "frontend/usage_examples.def"
 };
 
 const ErrorRow *error_row(size_t index)

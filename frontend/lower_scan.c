@@ -10,6 +10,22 @@ typedef struct ScanOptions {
     bool backward, excludes;
 } ScanOptions;
 
+/* Neither bools, nor what is computed for each element of a loop apart. */
+static bool is_refused(Lower *l, const Expr *expr, const Val *x, const char *name)
+{
+    if (dtype_of(x) == DT_BOOL) {
+        Diag *diag = lower_error(l, ERR_OPERATOR, expr->args.items[0]->span,
+                                 "`%s` does not apply to bool", name);
+        diag_help(l->diags, diag, "cast it: `i32(…)`");
+        return true;
+    }
+    if (l->lane_loop) {
+        mixes_lanes(l, expr->span, name);
+        return true;
+    }
+    return false;
+}
+
 Val lower_cumulative(Lower *l, const Expr *expr, const char *name)
 {
     ScanOptions o = {.axis = NULL};
@@ -28,13 +44,7 @@ Val lower_cumulative(Lower *l, const Expr *expr, const char *name)
         !choose_one(l, expr, o.axis, shape_of(&x).rank, &axis)) {
         return poison_val();
     }
-    if (dtype_of(&x) == DT_BOOL) {
-        Diag *diag = lower_error(l, ERR_OPERATOR, arg->span, "`%s` does not apply to bool", name);
-        diag_help(l->diags, diag, "cast it: `i32(…)`");
-        return poison_val();
-    }
-    if (l->lane_loop) {
-        mixes_lanes(l, expr->span, name);
+    if (is_refused(l, expr, &x, name)) {
         return poison_val();
     }
     const char *fn = name + sizeof "cum" - 1;
@@ -149,13 +159,7 @@ Val lower_arg_extreme(Lower *l, const Expr *expr, const char *name)
     if (is_poison(&x)) {
         return x;
     }
-    if (dtype_of(&x) == DT_BOOL) {
-        Diag *diag = lower_error(l, ERR_OPERATOR, arg->span, "`%s` does not apply to bool", name);
-        diag_help(l->diags, diag, "cast it: `i32(…)`");
-        return poison_val();
-    }
-    if (l->lane_loop) {
-        mixes_lanes(l, expr->span, name);
+    if (is_refused(l, expr, &x, name)) {
         return poison_val();
     }
     if (!named) {

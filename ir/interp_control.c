@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Regions. A frame is a region at work; its op's meaning decides what happens at the region's end:
  * the next iteration, the next block, or back to the frame below. */
+#include "ir/base/gcd.h"
 #include "ir/interp_run.h"
 
 #include <string.h>
@@ -142,11 +143,6 @@ static void for_begin(Run *run, const Op *op)
 }
 
 /* ---- grids ---- */
-
-static int64_t gcd(int64_t a, int64_t b)
-{
-    return b ? gcd(b, a % b) : a;
-}
 
 /* An order in which every block comes once: i * stride + shift, modulo the count. */
 static void shuffle(Run *run, Frame *frame)

@@ -2,6 +2,7 @@
 /* Scatters: elements in an order drawn from the seed. Memory that is scattered to remembers how
  * each place was written last, so that what depends on the order is noted, and what may not meet is
  * an error. */
+#include "ir/base/gcd.h"
 #include "ir/interp_places.h"
 #include "ir/interp_reduce.h"
 
@@ -265,11 +266,6 @@ static void scatter_element(const Scattering *s, int64_t i)
     if (s->places.inexact || (s->mask && s->mask->samples)) {
         note_inexact(s, i, place, at);
     }
-}
-
-static int64_t gcd(int64_t a, int64_t b)
-{
-    return b ? gcd(b, a % b) : a;
 }
 
 static void scatter_all(const Scattering *s)

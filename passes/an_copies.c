@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/an_copies.h"
 
+#include "ir/base/text.h"
+#include "ir/schedule.h"
+
 /* From the H200 (docs/performance.md): products through registers, or by single warps, reach 0.13
  * to 0.25 of the unit's rate, tiles of the engine half of it and more, so that a multiplication
  * costs 11 fs less and more where operands are wider; two bytes are copied in 1.3 ps, and a launch
@@ -67,4 +70,16 @@ CopyWeight an_copy_gain(const Op *dot, Type tensor, int64_t gain, int64_t cost)
     bool known = work < INT64_MAX && elements < INT64_MAX;
     double saved = (double)work * (double)gain, spent = (double)elements * (double)cost + LAUNCH;
     return (CopyWeight){known, known && saved > spent};
+}
+
+CopyLine an_copy_line(Func *func, const char *key, bool pays, const char *reason)
+{
+    bool given = schedule_given(func, key, "") != NULL;
+    const char *on = schedule_word(func, key, "", pays ? "on" : "off", "%s", reason);
+    return (CopyLine){given, text_same(on, "on")};
+}
+
+bool an_copy_is_made(const CopyLine *line, const CopyWeight *weight)
+{
+    return line->on && (line->given || weight->pays);
 }

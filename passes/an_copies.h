@@ -16,4 +16,11 @@ CopyWeight an_copy_weight(const Op *dot, Type tensor);
 /* The same, where a multiplication gains, and an element's copy costs, so many attoseconds. */
 CopyWeight an_copy_gain(const Op *dot, Type tensor, int64_t gain, int64_t cost);
 
+/* A line that makes such copies: on where one pays, or as the user says, of all. */
+typedef struct CopyLine {
+    bool given, on;
+} CopyLine;
+CopyLine an_copy_line(Func *func, const char *key, bool pays, const char *reason);
+bool an_copy_is_made(const CopyLine *line, const CopyWeight *weight);
+
 #endif

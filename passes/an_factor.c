@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/an_factor.h"
 
+#include "ir/base/gcd.h"
 #include "ir/schedule.h"
 #include "ir/target.h"
 #include "passes/an_width.h"
 
 enum { MOST_DEPTH = 32 };
-
-static int64_t gcd(int64_t a, int64_t b)
-{
-    return b ? gcd(b, a % b) : a;
-}
 
 /* ---- how often a value changes along an axis: every so many elements; 0: never ---- */
 

@@ -1,17 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/an_ranges.h"
 
-enum { MOST_DEPTH = 16 };
+#include "ir/base/gcd.h"
 
-static int64_t gcd(int64_t a, int64_t b)
-{
-    while (b) {
-        int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a < 0 ? -a : a;
-}
+enum { MOST_DEPTH = 16 };
 
 static const Op *binding(const DimVar *range)
 {

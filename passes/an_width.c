@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/an_width.h"
 
+#include "ir/base/gcd.h"
 #include "ir/build.h"
 #include "ir/target.h"
 #include "passes/an_ranges.h"
@@ -9,16 +10,6 @@
 enum { MAX_DEPTH = 16, BULK_ALIGN = 16 };
 
 static const int64_t ANY = (int64_t)1 << 62;
-
-static int64_t gcd(int64_t a, int64_t b)
-{
-    while (b) {
-        int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a < 0 ? -a : a;
-}
 
 static int64_t divisor_at(const Value *value, int depth);
 

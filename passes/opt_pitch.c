@@ -276,13 +276,11 @@ void pass_opt_pitch(Func *func)
     if (p.operands.n == 0) {
         return;
     }
-    bool given = schedule_given(func, "pitch", "") != NULL;
-    const char *on =
-        schedule_word(func, "pitch", "", pays ? "on" : "off", "%s", reason(&p, brings, pays));
-    for (size_t i = 0; text_same(on, "on") && i < p.operands.n; i++) {
+    CopyLine line = an_copy_line(func, "pitch", pays, reason(&p, brings, pays));
+    for (size_t i = 0; i < p.operands.n; i++) {
         const Operand *operand = &p.operands.items[i];
         const Value *tensor = operand->load->operands[0];
-        if (!given && !operand->copy.pays) {
+        if (!an_copy_is_made(&line, &operand->copy)) {
             continue;
         }
         if (operand->turned) {

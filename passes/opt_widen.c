@@ -151,10 +151,9 @@ void pass_opt_widen(Func *func)
     if (w.narrows.n == 0) {
         return;
     }
-    bool given = schedule_given(func, "widen", "") != NULL;
-    const char *on = schedule_word(func, "widen", "", pays ? "on" : "off", "%s", reason(&w, pays));
-    for (size_t i = 0; text_same(on, "on") && i < w.narrows.n; i++) {
-        if (given || w.narrows.items[i].copy.pays) {
+    CopyLine line = an_copy_line(func, "widen", pays, reason(&w, pays));
+    for (size_t i = 0; i < w.narrows.n; i++) {
+        if (an_copy_is_made(&line, &w.narrows.items[i].copy)) {
             read_copy(func, &w.narrows.items[i]);
         }
     }

@@ -129,13 +129,12 @@ void turned_choose(Turner *t, const char *key, const TurnedReasons *why)
     if (t->operands.n == 0) {
         return;
     }
-    bool given = schedule_given(t->func, key, "") != NULL;
-    const char *on = schedule_word(t->func, key, "", pays ? "on" : "off", "%s",
-                                   pays    ? why->pays
-                                   : known ? why->costs
-                                           : why->unknown);
-    for (size_t i = 0; text_same(on, "on") && i < t->operands.n; i++) {
-        if (given || t->operands.items[i].copy.pays) {
+    CopyLine line = an_copy_line(t->func, key, pays,
+                                 pays    ? why->pays
+                                 : known ? why->costs
+                                         : why->unknown);
+    for (size_t i = 0; i < t->operands.n; i++) {
+        if (an_copy_is_made(&line, &t->operands.items[i].copy)) {
             read_copy(t->func, t->operands.items, &t->operands.items[i]);
         }
     }

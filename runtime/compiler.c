@@ -61,6 +61,16 @@ static bool lower(Compilation *c)
            frontend_choices(module, kernel, c->func, target, sizes, &c->choices);
 }
 
+Compilation compilation_again(const Compilation *c)
+{
+    return (Compilation){.work = c->work,
+                         .name = c->name,
+                         .text = c->text,
+                         .n = c->n,
+                         .imports = c->imports,
+                         .options = c->options};
+}
+
 bool compile(Compilation *c)
 {
     if (!choose_target(c)) {

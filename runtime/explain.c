@@ -143,14 +143,9 @@ static bool add_code(Compilation *c, bool listed, ReportInput *input, Plan *plan
 static bool compile_again(Compilation *c, Compilation *again, Listings *listings)
 {
     size_t told = c->work->diags.list.n;
-    *again = (Compilation){.work = c->work,
-                           .name = c->name,
-                           .text = c->text,
-                           .n = c->n,
-                           .imports = c->imports,
-                           .options = c->options,
-                           .pinned = pins_again(&c->pinned),
-                           .record = listings};
+    *again = compilation_again(c);
+    again->pinned = pins_again(&c->pinned);
+    again->record = listings;
     bool good = compile(again);
     if (good) {
         c->work->diags.list.n = told;

@@ -131,12 +131,7 @@ static const Func *scheduled(const Compilation *c, const char *target)
     Diags *diags = &c->work->diags;
     size_t told = diags->list.n;
     int errors = diags->errors;
-    Compilation again = {.work = c->work,
-                         .name = c->name,
-                         .text = c->text,
-                         .n = c->n,
-                         .imports = c->imports,
-                         .options = c->options};
+    Compilation again = compilation_again(c);
     again.options.target = target;
     bool good = compile(&again);
     diags->list.n = told;

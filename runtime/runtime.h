@@ -216,6 +216,8 @@ TesseraStatus work_run(Work *work, WorkTask *task, WorkReproducer *reproducer, v
 
 /* The one screen: compiler.c */
 bool compile(Compilation *c);
+/* What was compiled, to be compiled again with other options or to be told of. */
+Compilation compilation_again(const Compilation *c);
 /* The front end alone: the kernel typed, its identity known, and how its tensors lie. */
 bool compilation_type(Compilation *c, Module **module, const KernelSignature **kernel);
 /* Copies what options point to. */

@@ -96,12 +96,7 @@ static bool find_folded(TesseraKernel *kernel, Folded *folded)
 {
     Compilation *c = &kernel->compilation;
     size_t told = c->work->diags.list.n;
-    Compilation again = {.work = c->work,
-                         .name = c->name,
-                         .text = c->text,
-                         .n = c->n,
-                         .imports = c->imports,
-                         .options = c->options};
+    Compilation again = compilation_again(c);
     again.options.target = NULL;
     again.options.n_lines = 0;
     again.options.pins = "";

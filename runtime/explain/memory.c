@@ -400,26 +400,27 @@ static bool accesses_otherwise(const Func *func, const LaunchReport *launch)
     return false;
 }
 
-void memory_make(const Report *report, LaunchReport *launch, int64_t tiles)
+/* Registers that spill are written, too; where the next block of a multiprocessor writes the same
+ * again before it gives way, not to memory. */
+static double spilled(const LaunchReport *launch, int lanes, double room, double cache)
+{
+    const Roofline *r = &launch->roofline;
+    double threads = (double)launch->warps * lanes;
+    double each = launch->assembled ? launch->assembled->spilled * threads : 0;
+    double rounds = (double)launch->blocks / room;
+    bool stays = rounds <= 1 || (r->read + r->written) / rounds + room * each <= KEPT * cache;
+    return stays ? 0 : each * (double)launch->blocks;
+}
+
+/* By the blocks' walk; false: that is not to be had, or not needed. */
+static bool walk_memory(const Report *report, LaunchReport *launch, int64_t tiles, int64_t room,
+                        double cache, double spills)
 {
     const ReportInput *input = report->input;
     Roofline *r = &launch->roofline;
-    r->memory_read = r->read;
-    r->memory_written = r->written;
-    int64_t room = (int64_t)launch->occupancy.resident * report->target->units;
-    double cache = report->part ? report->part->l2_mib * 1048576.0 : 0;
-    if (!report->part || tiles < 1 || room < 1) {
-        return;
-    }
-    if (launch->assembled && launch->blocks > 0) { /* registers that spill are written, too */
-        r->memory_written += (double)launch->assembled->spilled * (double)launch->blocks *
-                             launch->warps * report->target->warp;
-    }
-    double written = r->memory_written;
-    r->memory_written -= left_behind(r->read, written, cache);
     if (input->brief || input->sampled || accesses_otherwise(input->func, launch) ||
         r->asked_read <= AGAIN * r->read || r->read + r->written < KEPT * cache) {
-        return;
+        return false;
     }
     int64_t rate = 1;
     double lines = (r->asked_read + r->asked_written) / LINE_BYTES;
@@ -432,9 +433,30 @@ void memory_make(const Report *report, LaunchReport *launch, int64_t tiles)
                      .level2 = level2_new(input->func->arena, (int64_t)(KEPT * cache), rate),
                      .blocks = launch->blocks};
     bool ended = follow_rounds(&course, launch, tiles, room, &all);
-    if (!course.gave_up) {
-        r->memory_read = all.read > r->read ? all.read : r->read;
-        r->memory_written = ended ? all.written + (written - r->written)
-                                  : written - left_behind(r->memory_read, written, cache);
+    if (course.gave_up) {
+        return false;
     }
+    double written = r->written + spills;
+    r->memory_read = all.read > r->read ? all.read : r->read;
+    r->memory_written =
+        ended ? all.written + spills : written - left_behind(r->memory_read, written, cache);
+    return true;
+}
+
+void memory_make(const Report *report, LaunchReport *launch, int64_t tiles)
+{
+    Roofline *r = &launch->roofline;
+    r->memory_read = r->read;
+    r->memory_written = r->written;
+    int64_t room = (int64_t)launch->occupancy.resident * report->target->units;
+    double cache = report->part ? report->part->l2_mib * 1048576.0 : 0;
+    if (!report->part || tiles < 1 || room < 1 || launch->blocks < 1) {
+        return;
+    }
+    double spills = spilled(launch, report->target->warp, (double)room, cache);
+    if (!walk_memory(report, launch, tiles, room, cache, spills)) {
+        double written = r->written + spills;
+        r->memory_written = written - left_behind(r->read, written, cache);
+    }
+    r->memory_read += r->written_in_parts;
 }

@@ -139,6 +139,7 @@ typedef struct Roofline {
     double matrix_work;                 /* as if of 16 bits */
     double matrix_flops, flops;         /* on matrix units, and without */
     double read, written;               /* bytes, each tensor once: the least */
+    double written_in_parts;            /* bytes of sectors, of which memory brings the rest */
     double asked_read, asked_written;   /* bytes that the accesses ask of L2 */
     double memory_read, memory_written; /* bytes that memory is expected to move, L2 empty before */
     double memory_seconds, compute_seconds;

@@ -4,6 +4,8 @@
 #include "ir/build.h"
 #include "ir/layout.h"
 
+#include <math.h>
+
 /* ---- occupancy ---- */
 
 static int up(int n, int step)
@@ -103,6 +105,8 @@ void occupancy_make(const Report *report, LaunchReport *launch)
 
 /* ---- roofline ---- */
 
+static const double WHOLE = 0.75; /* of sectors: less is written in parts */
+
 static double tensor_bytes(const Value *tensor, const int64_t *sizes)
 {
     double bytes = dtype_memory_bits(tensor->type->dtype) / 8.0;
@@ -137,6 +141,19 @@ static double asked(const LaunchReport *launch, const Value *tensor, bool (*does
     return bytes;
 }
 
+/* Bytes of elements that it stores; what atomics change and data place is not known to lie apart. */
+static double stored(const LaunchReport *launch, const Value *tensor)
+{
+    double bytes = 0;
+    for (size_t i = 0; i < launch->accesses.n; i++) {
+        const AccessReport *at = &launch->accesses.items[i];
+        if (at->value == tensor && writes(at->kind)) {
+            bytes += at->assumed || at->kind == ATOMICS ? INFINITY : at->moved;
+        }
+    }
+    return bytes;
+}
+
 void roofline_make(const Report *report, const int64_t *sizes, LaunchReport *launch)
 {
     Roofline *r = &launch->roofline;
@@ -152,7 +169,9 @@ void roofline_make(const Report *report, const int64_t *sizes, LaunchReport *lau
             r->asked_read += in;
             r->asked_written += out;
             r->read += in < whole ? in : whole;
-            r->written += out < whole ? out : whole;
+            out = out < whole ? out : whole;
+            r->written += out;
+            r->written_in_parts += stored(launch, tensor) < WHOLE * out ? out : 0;
         }
     }
     double bytes = r->read + r->written;
