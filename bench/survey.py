@@ -19,7 +19,8 @@ import time
 import torch
 
 import ours
-import survey_folds  # noqa: F401: each adds its cases
+import survey_convolutions  # noqa: F401: each adds its cases
+import survey_folds  # noqa: F401
 import survey_moves  # noqa: F401
 import survey_windows  # noqa: F401
 import timing
@@ -27,7 +28,7 @@ from survey_cases import CASES, Make, wide
 from workload import Workload, copy_peer, named
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
-TOLERANCE = {"f32": 2e-5, "bf16": 6e-3}
+TOLERANCE = {"f32": 2e-5, "bf16": 6e-3, "f16": 1e-3}
 
 
 # What it found to be far from the card's rate, and is mended: rows of bench/gpu.py.
@@ -52,17 +53,24 @@ MENDED = (
 )
 
 
+def written(size):
+    """Of numbers, or of the extents of arrays and what follows them."""
+    extents = [entry for entry in size if not isinstance(entry, tuple)]
+    arrays = [entry for entry in size if isinstance(entry, tuple) and isinstance(entry[0], int)]
+    return " ".join("x".join(map(str, entry)) for entry in [*arrays, extents] if entry)
+
+
 def workload(case, dtype, size):
     """A row of bench/gpu.py."""
     inputs = case.inputs(Make(dtype, "cuda"), *size)
     library = case.library or case.peer
     result = case.peer(**inputs)
     moved = sum(map(size_of, [*inputs.values(), result]))
-    label = f"{case.kernel.replace('_', ' ')} {dtype} {'×'.join(map(str, size))}"
+    label = f"{case.kernel.replace('_', ' ')} {dtype} {written(size).replace('x', '×')}"
     return Workload(
-        "bench/programs/survey",
+        f"bench/programs/{case.program}",
         label,
-        {},
+        case.consts(*size) if case.consts else {},
         inputs,
         torch.empty_like(result),
         moved,
@@ -75,7 +83,7 @@ def workload(case, dtype, size):
 
 
 SUITE = {
-    f"survey-{case.kernel}-{dtype}-{'x'.join(map(str, size))}": named(workload, case, dtype, size)
+    f"survey-{case.kernel}-{dtype}-{written(size)}": named(workload, case, dtype, size)
     for case in CASES
     if case.kernel in MENDED
     for dtype in case.types
@@ -106,7 +114,7 @@ def size_of(tensor):
 
 def answers(case, inputs):
     """What torch makes, in f64 if it can: {result: array}."""
-    made = case.peer(**{name: wide(x) for name, x in inputs.items()})
+    made = case.peer(**{name: wide(x, case.exact_in) for name, x in inputs.items()})
     return made if isinstance(made, dict) else {"": made}
 
 
@@ -162,7 +170,10 @@ def main():
     options = parser.parse_args()
     begin, library, timer, failed = time.perf_counter(), ours.use(options.tessera), Timer(), 0
     device = "cpu" if options.cpu else "cuda"
-    program = library.load(ROOT / "bench/programs/survey.tile")
+    programs = {
+        name: library.load(ROOT / f"bench/programs/{name}.tile")
+        for name in {case.program for case in CASES}
+    }
     torch.manual_seed(1)
     torch.backends.cudnn.allow_tf32 = False
     done = (
@@ -173,8 +184,9 @@ def main():
     number = 0
     for case, dtype, size in listed(options.cpu):
         consts = case.consts(*size) if case.consts else {}
-        name = f"{case.kernel} {dtype} {'x'.join(map(str, size))}"
+        name = f"{case.kernel} {dtype} {written(size)}"
         name += "".join(f" {k}={v}" for k, v in consts.items() if k != "N")
+        program = programs[case.program]
         number += 1
         if not re.search(options.only, name) or time.perf_counter() - begin > options.seconds:
             continue
@@ -255,7 +267,8 @@ def measure(library, program, timer, case, dtype, size, consts, device, options)
         moved = sum(map(size_of, inputs.values())) + sum(size_of(a) for a in made.values())
         row["ours"] = timer(launch)
         peer = case.library or case.peer
-        row["torch"] = timer(lambda: peer(**inputs))
+        with torch.backends.cudnn.flags(benchmark=True, allow_tf32=False):
+            row["torch"] = timer(lambda: peer(**inputs))
         row["copy"] = timer.copy(moved)
         row["rate"] = moved / row["ours"] / 1e12
         if case.flops:

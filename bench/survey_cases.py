@@ -23,6 +23,8 @@ class Case:
     exact: bool = False
     made: object = None  # what ours writes if it is not in the form of torch's result
     library: object = None  # what is timed, where `peer` is no fair competitor
+    program: str = "survey"  # in programs/
+    exact_in: object = torch.float64  # what torch's answer to inputs of 16 bits is made in
 
 
 class Make:
@@ -39,8 +41,11 @@ class Make:
         return torch.randint(limit, shape, device=self.device, dtype=dtype)
 
 
-def wide(x):
-    return x.double() if x.is_floating_point() else x
+def wide(x, narrow=torch.float64):
+    """In f64, or what is of 16 bits in `narrow`."""
+    if not x.is_floating_point():
+        return x
+    return x.to(narrow if x.dtype.itemsize == 2 else torch.float64)
 
 
 def x_of(*shape_names):
