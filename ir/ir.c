@@ -257,6 +257,16 @@ const Windows *func_windows_of(const Func *func, const Value *memory)
     return tensor ? func->params.items[memory->index].windows : NULL;
 }
 
+int view_places(const Param *view)
+{
+    int axis = 0, given = 0;
+    while (given < 1 + view->windows->n) {
+        given += view->merged ? (int)view->merged[axis] : 1;
+        axis++;
+    }
+    return given == 1 + view->windows->n ? axis : 0;
+}
+
 Type windows_whole(const Func *func, const Windows *windows)
 {
     return param_given(&func->params.items[windows->of->index]);

@@ -192,6 +192,8 @@ typedef struct Param {
 bool param_is_callers(const Param *param);
 /* The type of what it is a view of, as the caller gives it. */
 Type windows_whole(const Func *func, const Windows *windows);
+/* How many of a view's axes are images and places; 0: one of them was merged with what is none. */
+int view_places(const Param *view);
 /* What it is a view of; NULL: it has memory. */
 const Windows *func_windows_of(const Func *func, const Value *memory);
 /* As the caller gives it, but for the order of its axes. */

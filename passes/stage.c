@@ -63,11 +63,12 @@ static bool takes_rows(int64_t rows, bool parts)
     return rows / n % 8 == 0 && (n == 1 || parts);
 }
 
-static bool describes(const Access *access, bool parts)
+/* But for the number of axes. */
+static bool describes_tile(const Access *access, bool parts)
 {
     Type type = access->memory->type;
     int bits = dtype_bits(type->dtype), kept = 0;
-    if (type->rank < 2 || type->rank > MOST_BULK_RANK || !can_count(type)) {
+    if (type->rank < 2 || !can_count(type)) {
         return false;
     }
     for (int i = 0; i < access->n; i++) {
@@ -91,12 +92,12 @@ static bool describes(const Access *access, bool parts)
 
 bool bulk_describes(const Access *access)
 {
-    return describes(access, false);
+    return access->memory->type->rank <= MOST_BULK_RANK && describes_tile(access, false);
 }
 
 bool bulk_describes_parts(const Access *access)
 {
-    return describes(access, true);
+    return access->memory->type->rank <= MOST_BULK_RANK && describes_tile(access, true);
 }
 
 typedef struct Moves {
@@ -190,28 +191,33 @@ static bool reads_rings(const Stager *s, const Op *dot)
                     : warps->ints[0] % ROLE_WARPS == 0 && (single ? wide || left != right : wide);
 }
 
-/* The engine walks all pixels as one axis, at one tap. */
-static bool is_rows_of_pixels(const Func *func, const Access *access)
+/* The engine walks pixels as one axis, at one tap, from any of them on. Past the end of a row that is
+ * an axis of its own it goes on with the next one: a product may have such rows, which nobody
+ * stores, but not sum them. */
+static bool is_rows_of_pixels(const Func *func, const Access *access, const Op *dot)
 {
     const Param *view = &func->params.items[access->memory->index];
-    bool good = view->merged && view->merged[0] == 1 + view->windows->n &&
-                access->n == view->value->type->rank;
+    int n = view_places(view);
+    bool good = n > 0 && access->n == view->value->type->rank;
     for (int i = 0; good && i < access->n; i++) {
         const Value *index = access->indices[i];
         bool range = index && index->type->kind == TYPE_RANGE;
-        good = i == 0 ? range : i == access->n - 1 ? range || !index : index && !range;
+        good = i == n - 1 ? range : i == access->n - 1 ? range || !index : index && !range;
     }
-    return good;
+    Type left = dot->operands[0]->type;
+    return good && (n == 1 || left->dims[left->rank - 1] != access->indices[n - 1]->type->dims[0]);
 }
 
 static bool can_be_bulk(const Stager *s, const Op *load, const Op *dot)
 {
     Access access = op_access(load, 0);
-    if (func_windows_of(s->func, access.memory) && !is_rows_of_pixels(s->func, &access)) {
+    bool view = func_windows_of(s->func, access.memory) != NULL;
+    if (view ? !is_rows_of_pixels(s->func, &access, dot) || !describes_tile(&access, false)
+             : !bulk_describes(&access)) {
         return false;
     }
-    return s->func->target->bulk_copy && reads_rings(s, dot) && bulk_describes(&access) &&
-           loops_are_plain(s, load) && stage_may_bulk(s->launch, access.memory);
+    return s->func->target->bulk_copy && reads_rings(s, dot) && loops_are_plain(s, load) &&
+           stage_may_bulk(s->launch, access.memory);
 }
 
 static void find_operand(Stager *s, Op *dot, int side)

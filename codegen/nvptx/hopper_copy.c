@@ -76,7 +76,7 @@ static int64_t box_part(int64_t extent)
 
 typedef struct Boxes {
     int rank, rows; /* rows: the axis that is cut into parts; -1: none */
-    int64_t extent[MOST_BULK_RANK];
+    int64_t extent[MAX_RANK];
     int64_t chunks, chunk_cols; /* along the last axis */
     int64_t parts, part_rows;   /* along `rows` */
     int64_t blocks; /* of a cluster, or a role's warp groups, each of which moves so many parts */
@@ -87,7 +87,7 @@ static Boxes cut_boxes(GpuEmitter *em, const Op *op)
 {
     Access tensor = tensor_access(op);
     const Value *shared = shared_access(op).memory;
-    if (tensor.n > MOST_BULK_RANK) {
+    if (tensor.n > MOST_BULK_RANK && !func_windows_of(em->func, tensor.memory)) {
         gpu_bug(em, op, "the copy engine takes tensors of at most 5 axes");
     }
     Boxes boxes = {.rank = tensor.n, .rows = bulk_rows_axis(&tensor), .parts = 1, .blocks = 1};
@@ -317,19 +317,44 @@ static LLVMBasicBlockRef go_to_source(GpuEmitter *em, LLVMValueRef value)
     return last ? now : NULL;
 }
 
+/* Pixels of all images together may be too many for 32 bits. */
+static bool are_many(Type given, int n)
+{
+    double most = 1;
+    for (int i = 0; i <= n; i++) {
+        most *= (double)poly_most(given->dims[i]);
+    }
+    return most > INT32_MAX - MOST_BOX * MOST_BOX;
+}
+
+/* The tile's first pixel, among those of all images. */
+static LLVMValueRef first_pixel(GpuEmitter *em, const Access *tensor, int n, LLVMTypeRef type)
+{
+    LLVMValueRef pixel = NULL;
+    for (int axis = 0; axis < n; axis++) {
+        LLVMValueRef at = gpu_access_first(em, tensor, axis);
+        at = LLVMBuildIntCast2(em->builder, at, type, false, "");
+        LLVMValueRef extent = gpu_size_value(em, tensor->memory->type->dims[axis]);
+        extent = LLVMBuildIntCast2(em->builder, extent, type, false, "");
+        pixel = !pixel ? at
+                       : LLVMBuildAdd(em->builder, LLVMBuildMul(em->builder, pixel, extent, ""), at,
+                                      "");
+    }
+    return pixel;
+}
+
 /* i32: the images' index, then where the window of a pixel begins on each spatial axis. */
 static void pixel_place(GpuEmitter *em, const Access *tensor, int64_t ahead, LLVMValueRef *place)
 {
     const Param *view = &em->func->params.items[tensor->memory->index];
     const Windows *windows = view->windows;
     Type given = param_given(view);
+    int n = view_places(view);
     LLVMValueRef source = gpu_value(em, tensor->indices[0])->regs[0];
-    LLVMBasicBlockRef back = go_to_source(em, source);
-    bool wide = poly_most(tensor->memory->type->dims[0]) > INT32_MAX - MOST_BOX * MOST_BOX;
-    LLVMTypeRef type = wide ? em->i64 : em->i32;
-    LLVMValueRef pixel = gpu_access_first(em, tensor, 0);
-    pixel = LLVMBuildAdd(em->builder, pixel, gpu_i64(em, ahead), "");
-    pixel = LLVMBuildIntCast2(em->builder, pixel, type, false, "");
+    LLVMBasicBlockRef back = n == 1 ? go_to_source(em, source) : NULL;
+    LLVMTypeRef type = are_many(given, windows->n) ? em->i64 : em->i32;
+    LLVMValueRef pixel = first_pixel(em, tensor, n, type);
+    pixel = LLVMBuildAdd(em->builder, pixel, LLVMConstInt(type, (uint64_t)ahead, false), "");
     for (int i = windows->n; i > 0; i--) {
         LLVMValueRef places = gpu_size_value(em, given->dims[i]);
         places = LLVMBuildIntCast2(em->builder, places, type, false, "");
@@ -352,7 +377,7 @@ static void tap_offsets(GpuEmitter *em, const Access *tensor, const Windows *win
                         LLVMValueRef *offsets)
 {
     LLVMTypeRef i16 = em->i16;
-    int tap = 1;
+    int tap = view_places(&em->func->params.items[tensor->memory->index]);
     for (int i = 0; i < windows->n; i++) {
         LLVMValueRef *offset = &offsets[windows->n - 1 - i];
         *offset = LLVMConstNull(i16);
