@@ -431,6 +431,7 @@ static void bind_tensor(Run *run, const Param *param, const InterpArg *arg)
         memory->data = arena_alloc(run->arena, bytes);
         memset(memory->data, run->options->seed & 1 ? 0x7f : 0xff, bytes);
         memory->bounds = run->options->bounds ? ARENA_ARRAY(run->arena, double, memory->n) : NULL;
+        memory->changes = ARENA_NEW(run->arena, uint64_t);
     }
     if (param->io != PARAM_IN) {
         memory->writers = ARENA_ARRAY(run->arena, uint32_t, memory->n);

@@ -219,6 +219,9 @@ void memory_put(const Memory *memory, int64_t offset, int64_t count, const void 
     size_t bytes = (size_t)dtype_bytes(memory->dtype), index;
     bool packed = dtype_is_packed(memory->dtype);
     int64_t n = at_once(memory, count);
+    if (memory->changes) {
+        ++*memory->changes;
+    }
     for (int64_t i = 0; i < count; i += n, in += (size_t)n * bytes) {
         unsigned char *at = memory_place(memory, offset + i, &index);
         if (packed) {
@@ -329,7 +332,7 @@ static void spread_read(Reading *r)
 
 Array *tensor_read(Run *run, const Op *op, Access access, Mover mover)
 {
-    const Memory *memory = run->cells[access.memory->id].memory;
+    const Memory *memory = interp_shown(run, access.memory);
     View view = view_of(run, op, access, memory->rank, memory->dims);
     Reading reading = {.run = run, .op = op, .memory = memory, .view = &view, .mover = mover};
     reading.to = array_of_view(run, memory->dtype, &view);

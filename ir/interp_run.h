@@ -82,6 +82,8 @@ typedef struct Memory {
     uint32_t *writers; /* which block wrote an element last; NULL: an input */
     uint8_t *unset;    /* 1: never written; NULL: all of it came from outside */
     Marks *marks;      /* NULL until something is scattered */
+    uint64_t *changes; /* how often an intermediate was written; NULL: not counted */
+    uint64_t seen;     /* of a view of an intermediate: how often, when it was made */
 } Memory;
 
 /* Elements of a tensor, from and to planes of arrays. */
@@ -324,6 +326,8 @@ void interp_elementwise(Run *run, const Op *op);
 Array *interp_apply(Run *run, OpKind kind, const char *pred, DType out, int n, Array *const *items);
 /* What a view shows, once what it is a view of is bound. */
 void interp_bind_view(Run *run, const Param *param);
+/* The memory of a tensor; of a view of what was written since, made anew. */
+const Memory *interp_shown(Run *run, const Value *tensor);
 void interp_shape(Run *run, const Op *op);
 void interp_reduce(Run *run, const Op *op);         /* interp_reduce.c */
 void interp_cluster_reduce(Run *run, const Op *op); /* interp_cluster.c */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Views of windows, made whole before anything runs: what they show never changes. */
+/* Views of windows, made whole: of inputs before anything runs, of intermediates when they are read
+ * after a change. */
 #include "ir/interp_run.h"
 
 #include <string.h>
@@ -31,21 +32,12 @@ static int64_t shown(const Windows *windows, const int64_t *first, const int64_t
     return at * of[1 + windows->n] + place[rank - 1];
 }
 
-void interp_bind_view(Run *run, const Param *param)
+/* What the tensor shows now. */
+static void show(Run *run, const Param *param, Memory *memory)
 {
-    Memory *memory = ARENA_NEW(run->arena, Memory);
     const Memory *of = run->cells[param->windows->of->id].memory;
-    Type type = param->value->type, given = param_given(param);
-    Type whole = windows_whole(run->func, param->windows);
+    Type given = param_given(param), whole = windows_whole(run->func, param->windows);
     int64_t dims[MAX_RANK], place[MAX_RANK], extents[MAX_RANK], first[MOST_SPATIAL];
-    *memory = (Memory){.name = param->name, .dtype = type->dtype, .rank = type->rank, .n = 1};
-    for (int i = 0; i < type->rank; i++) {
-        memory->dims[i] = run_dim(run, NULL, run->lens, type->dims[i]);
-        if (__builtin_mul_overflow(memory->n, memory->dims[i], &memory->n) ||
-            memory->n > INT64_MAX / 16) {
-            run_fail(run, NULL, "%s is too large", memory->name);
-        }
-    }
     for (int i = 0; i < given->rank; i++) {
         dims[i] = run_dim(run, NULL, run->lens, given->dims[i]);
     }
@@ -57,8 +49,7 @@ void interp_bind_view(Run *run, const Param *param)
             run_fail(run, NULL, "%s: where windows begin overflows", memory->name);
         }
     }
-    size_t each = (size_t)dtype_bytes(type->dtype);
-    memory->data = arena_alloc(run->arena, each * (size_t)memory->n);
+    size_t each = (size_t)dtype_bytes(memory->dtype);
     memset(memory->data, 0, each * (size_t)memory->n);
     for (int64_t i = 0; i < memory->n; i++) {
         find_place(i, dims, given->rank, place);
@@ -67,5 +58,35 @@ void interp_bind_view(Run *run, const Param *param)
             memory_get(of, from, 1, memory->data + (size_t)i * each);
         }
     }
+    memory->seen = of->changes ? *of->changes : 0;
+}
+
+void interp_bind_view(Run *run, const Param *param)
+{
+    Memory *memory = ARENA_NEW(run->arena, Memory);
+    Type type = param->value->type;
+    *memory = (Memory){.name = param->name, .dtype = type->dtype, .rank = type->rank, .n = 1};
+    for (int i = 0; i < type->rank; i++) {
+        memory->dims[i] = run_dim(run, NULL, run->lens, type->dims[i]);
+        if (__builtin_mul_overflow(memory->n, memory->dims[i], &memory->n) ||
+            memory->n > INT64_MAX / 16) {
+            run_fail(run, NULL, "%s is too large", memory->name);
+        }
+    }
+    memory->data = arena_alloc(run->arena, (size_t)dtype_bytes(type->dtype) * (size_t)memory->n);
     run->cells[param->value->id].memory = memory;
+    show(run, param, memory);
+}
+
+const Memory *interp_shown(Run *run, const Value *tensor)
+{
+    Memory *memory = run->cells[tensor->id].memory;
+    const Param *param = &run->func->params.items[tensor->index];
+    if (param->windows) {
+        const Memory *of = run->cells[param->windows->of->id].memory;
+        if (of->changes && *of->changes != memory->seen) {
+            show(run, param, memory);
+        }
+    }
+    return memory;
 }

@@ -257,6 +257,12 @@ const Windows *func_windows_of(const Func *func, const Value *memory)
     return tensor ? func->params.items[memory->index].windows : NULL;
 }
 
+const Value *func_memory_of(const Func *func, const Value *memory)
+{
+    const Windows *windows = func_windows_of(func, memory);
+    return windows ? windows->of : memory;
+}
+
 int view_places(const Param *view)
 {
     int axis = 0, given = 0;

@@ -165,7 +165,8 @@ typedef enum ParamIo {
     PARAM_SCRATCH, /* an intermediate in memory: made for one launch, seen by nobody outside */
 } ParamIo;
 
-/* A tensor that lies nowhere: a view of the windows of another one, `of`, whose axes are images,
+/* A tensor that lies nowhere: a view of the windows of another one, `of`, an input or an
+ * intermediate that is written before the view is read. The axes of `of` are images,
  * `n` spatial ones, channels. Its own axes are the images, a place along each spatial axis, a tap
  * along each that has them, the channels; along a spatial axis it reads place * step + tap * apart
  * + first, and 0 where that is outside. */
@@ -196,6 +197,8 @@ Type windows_whole(const Func *func, const Windows *windows);
 int view_places(const Param *view);
 /* What it is a view of; NULL: it has memory. */
 const Windows *func_windows_of(const Func *func, const Value *memory);
+/* The tensor whose memory is read or written there: what a view is of, or itself. */
+const Value *func_memory_of(const Func *func, const Value *memory);
 /* As the caller gives it, but for the order of its axes. */
 Type param_given(const Param *param);
 /* The caller's axis. */

@@ -261,7 +261,8 @@ static void check_windows(Verifier *v, const Param *param)
     bool good = param->io == PARAM_IN && type->kind == TYPE_TENSOR && !type->strides &&
                 of->kind == TYPE_TENSOR && windows->n > 0 && of->rank == 2 + windows->n &&
                 of->dtype == type->dtype &&
-                v->func->params.items[windows->of->index].io == PARAM_IN;
+                (v->func->params.items[windows->of->index].io == PARAM_IN ||
+                 v->func->params.items[windows->of->index].io == PARAM_SCRATCH);
     good = good && !func_windows_of(v->func, windows->of);
     for (int i = 0; i < windows->n; i++) {
         good = good && windows->axes[i].step > 0 && windows->axes[i].step <= INT32_MAX &&

@@ -257,12 +257,17 @@ static void remove_statements(const Units *units)
 
 /* ---- intermediates that nothing reads any more ---- */
 
+typedef struct Unread {
+    const Func *func;
+    uint32_t *reads; /* by value */
+} Unread;
+
 static void count_read(Op *op, void *user)
 {
-    uint32_t *reads = user;
+    const Unread *unread = user;
     for (int i = 0; i < op->n_operands; i++) {
         if (op->operands[i] && (i > 0 || op->kind != OP_STORE)) {
-            reads[op->operands[i]->id]++;
+            unread->reads[func_memory_of(unread->func, op->operands[i])->id]++;
         }
     }
 }
@@ -271,11 +276,6 @@ static bool is_unread(const Func *func, const uint32_t *reads, const Value *memo
 {
     return func->params.items[memory->index].io == PARAM_SCRATCH && reads[memory->id] == 0;
 }
-
-typedef struct Unread {
-    const Func *func;
-    const uint32_t *reads;
-} Unread;
 
 static void drop_store(Op *op, void *user)
 {
@@ -290,8 +290,8 @@ static void drop_unread(Func *func)
 {
     uint32_t *reads = ARENA_ARRAY(func->arena, uint32_t, func->n_values);
     size_t kept = 0;
-    func_walk(func, count_read, reads);
     Unread unread = {func, reads};
+    func_walk(func, count_read, &unread);
     func_walk(func, drop_store, &unread);
     for (size_t i = 0; i < func->params.n; i++) {
         Param param = func->params.items[i];

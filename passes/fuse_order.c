@@ -6,6 +6,7 @@
 /* ---- what a statement touches ---- */
 
 typedef struct Reach {
+    const Func *func;
     Touches *touches;
     uint8_t *seen; /* by value id */
 } Reach;
@@ -15,23 +16,25 @@ static void set(uint64_t *bits, uint32_t param)
     bits[param / 64] |= (uint64_t)1 << param % 64;
 }
 
-static void touch(Op *op, const Touches *touches)
+/* What a view shows is no value that a store has. */
+static void touch(const Func *func, Op *op, const Touches *touches)
 {
     const Value *memory = op->n_operands ? op->operands[0] : NULL;
     if (!memory || memory->type->kind != TYPE_TENSOR) {
         return;
     }
     bool writes = op->kind == OP_STORE || op->kind == OP_SCATTER;
-    set(writes                ? touches->writes
-        : op->kind == OP_LOAD ? touches->loads
-                              : touches->others,
-        memory->index);
+    bool plain = op->kind == OP_LOAD && !func_windows_of(func, memory);
+    set(writes  ? touches->writes
+        : plain ? touches->loads
+                : touches->others,
+        func_memory_of(func, memory)->index);
 }
 
 static void reach(Op *op, void *user)
 {
     Reach *r = user;
-    touch(op, r->touches);
+    touch(r->func, op, r->touches);
     for (int i = 0; i < op->n_operands; i++) {
         const Value *value = op->operands[i];
         if (value && value->def && !r->seen[value->id]) {
@@ -54,7 +57,7 @@ Touches fuse_touches(Func *func, Op *statement)
     size_t words = words_of(func);
     uint64_t *bits = ARENA_ARRAY(func->arena, uint64_t, 3 * words);
     Touches touches = {statement, bits, bits + words, bits + 2 * words};
-    Reach r = {&touches, ARENA_ARRAY(func->arena, uint8_t, func->n_values)};
+    Reach r = {func, &touches, ARENA_ARRAY(func->arena, uint8_t, func->n_values)};
     reach(statement, &r);
     return touches;
 }

@@ -43,8 +43,7 @@ static void touch(Op *op, void *user)
     for (int at = 0; at < op->n_operands; at = access_next(op, at)) {
         const Value *memory = op->operands[at];
         if (memory && memory->type->kind == TYPE_TENSOR) {
-            const Windows *windows = func_windows_of(s->func, memory);
-            uint32_t index = windows ? windows->of->index : memory->index;
+            uint32_t index = func_memory_of(s->func, memory)->index;
             uint64_t *bits = writes ? s->touched.writes : s->touched.reads;
             bits[index / 64] |= (uint64_t)1 << index % 64;
         }
