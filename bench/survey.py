@@ -267,7 +267,7 @@ def measure(library, program, timer, case, dtype, size, consts, device, options)
         moved = sum(map(size_of, inputs.values())) + sum(size_of(a) for a in made.values())
         row["ours"] = timer(launch)
         peer = case.library or case.peer
-        with torch.backends.cudnn.flags(benchmark=True, allow_tf32=False):
+        with torch.backends.cudnn.flags(enabled=True, benchmark=True, allow_tf32=False):
             row["torch"] = timer(lambda: peer(**inputs))
         row["copy"] = timer.copy(moved)
         row["rate"] = moved / row["ours"] / 1e12

@@ -275,6 +275,10 @@ int64_t poly_divisor(Dim poly)
     for (int i = 0; i < poly->n_terms; i++) {
         divisor = gcd(divisor, term_divisor(&poly->terms[i]));
     }
+    if (divisor == 1 && poly->n_terms > 1) { /* together they may be a number that is known */
+        int64_t most = poly_most(poly);
+        divisor = most > 1 && most < INT64_MAX && poly_least(poly) == most ? (uint64_t)most : 1;
+    }
     /* Everything divides zero; one large power of two says so without being zero itself. */
     bool as_zero = divisor == 0 || divisor > INT64_MAX;
     return as_zero ? (int64_t)1 << 62 : (int64_t)divisor;

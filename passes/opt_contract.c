@@ -57,6 +57,31 @@ static unsigned windows(const Value *value, int depth)
     }
 }
 
+/* The axes of a view of windows that are neither images nor channels. */
+static unsigned viewed(const Func *func, const Value *value, int depth)
+{
+    const Op *op = value->def;
+    unsigned axes = 0;
+    if (!op || depth > MOST_BELOW) {
+        return 0;
+    }
+    switch (op->kind) {
+    case OP_BROADCAST:
+    case OP_EXPAND:
+    case OP_SQUEEZE:
+    case OP_PERMUTE: return an_axes_moved(op, viewed(func, op->operands[0], depth + 1));
+    case OP_LOAD:
+        return func_windows_of(func, op->operands[0])
+                   ? an_all_axes(value->type) & ~(1u | 1u << (value->type->rank - 1))
+                   : 0;
+    default:
+        for (int i = 0; op_has(op, TRAIT_ELEMENTWISE) && i < op->n_operands; i++) {
+            axes |= viewed(func, op->operands[i], depth + 1);
+        }
+        return axes;
+    }
+}
+
 /* ---- what is a product ---- */
 
 typedef struct Contraction {
@@ -97,7 +122,7 @@ static void swap_factors(Contraction *c)
 
 /* A product may be held either way; the columns are what the result has last, but what is
  * gathered stays where the source has it: only the left factor may pass through registers. */
-static bool choose_axes(Contraction *c)
+static bool choose_axes(const Func *func, Contraction *c)
 {
     const Op *mul = c->sums.mul;
     Type type = mul->results[0]->type;
@@ -107,7 +132,8 @@ static bool choose_axes(Contraction *c)
     c->n = last_axis(kept & right & ~left, type);
     unsigned inner = c->sums.summed & left & right;
     unsigned window = windows(mul->operands[0], 0) | windows(mul->operands[1], 0);
-    c->k = last_axis(inner & ~window, type);
+    unsigned taps = viewed(func, mul->operands[0], 0) | viewed(func, mul->operands[1], 0);
+    c->k = last_axis(inner & ~window & ~taps, type);
     c->k = c->k < 0 ? last_axis(inner, type) : c->k;
     bool found = c->m >= 0 && c->n >= 0 && c->k >= 0;
     if (found && c->m > c->n && !window) {
@@ -194,7 +220,7 @@ static void contract_op(Op *op, void *user)
     Func *func = user;
     Contraction c;
     int batches[MAX_RANK], n = 0;
-    if (!an_summed_product(func, op, &c.sums) || !choose_axes(&c)) {
+    if (!an_summed_product(func, op, &c.sums) || !choose_axes(func, &c)) {
         return;
     }
     for (int pass = 0; pass < 2; pass++) { /* the summed ones last */

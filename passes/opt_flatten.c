@@ -321,12 +321,21 @@ static Value *merged(Flat *f, Value *value, int at)
 
 /* ---- the function ---- */
 
-/* The only op that does something, where it is a store; all others are pure. */
+/* A copy that a view is of: its own axes are nobody else's. */
+static bool is_copy(const Func *func, const Op *op)
+{
+    return op->kind == OP_STORE && func->params.items[op->operands[0]->index].io == PARAM_SCRATCH;
+}
+
+/* The only op that does something, where it is a store; all others are pure, or make copies. */
 static Op *only_store(const Func *func)
 {
     Op *store = NULL;
     for (Op *op = func->body->first; op; op = op->next) {
         bool writes = op->kind == OP_STORE;
+        if (is_copy(func, op)) {
+            continue;
+        }
         if (op->n_regions || (writes && store) || (!writes && !op_has(op, TRAIT_PURE))) {
             return NULL;
         }

@@ -11,19 +11,22 @@
  * kept and a tap that is summed; what is outside reads 0. From then on it is a tensor like any
  * other, whose rows of pixels are one axis (flatten) of a product (contract). Only what the copy
  * engine brings by itself is made one: the view has no memory, and the limits are those of the
- * engine's descriptors (im2col mode). What becomes no operand of a matrix unit's tiles is a gather
- * again (passes/stage_views.c). Requires the tensor stage. Changes no bits. */
-#include "ir/build.h"
+ * engine's descriptors (im2col mode). Images that lie otherwise are copied first, where that pays
+ * (passes/opt_windows_copy.c): channels that are not last, or no multiple of 16 bytes, or so few
+ * that a tap would leave most of a product's depth empty. What becomes no operand of a matrix unit's
+ * tiles is a gather again (passes/stage_views.c). Requires the tensor stage. Changes the order of
+ * sums where it copies. */
+#include "passes/windows.h"
+
 #include "ir/errors.h"
 #include "ir/schedule.h"
 #include "ir/target.h"
 #include "ir/unit.h"
-#include "passes/an_products.h"
 #include "passes/an_varies.h"
 #include "passes/an_width.h"
 #include "passes/pass.h"
 
-enum { MOST_STEP = 8, NO_AXIS = -1, MOST_DEPTH = 32 };
+enum { MOST_STEP = 8, NO_AXIS = WINDOW_NO_AXIS, MOST_DEPTH = 32 };
 
 /* ---- affine indices ---- */
 
@@ -129,13 +132,6 @@ static bool affine(Func *func, const Value *value, int depth, Affine *out)
 
 /* ---- which of the gather's axes are what ---- */
 
-typedef struct Window {
-    Op *gather;
-    Windows view;
-    int images, channels; /* axes of the gather */
-    int place[MOST_SPATIAL], tap[MOST_SPATIAL];
-} Window;
-
 static bool reads_zeros(const Op *gather)
 {
     const Attr *value = op_attr(gather, ATTR_VALUE);
@@ -167,7 +163,7 @@ static bool find_spatial(Func *func, Window *w, int i, unsigned summed)
     Affine walk;
     Type type = w->gather->results[0]->type;
     w->place[i] = w->tap[i] = NO_AXIS;
-    if (!affine(func, w->gather->operands[2 + i], 0, &walk)) {
+    if (!affine(func, w->gather->operands[1 + w->from[1 + i]], 0, &walk)) {
         return false;
     }
     for (int axis = 0; axis < type->rank; axis++) {
@@ -183,6 +179,34 @@ static bool find_spatial(Func *func, Window *w, int i, unsigned summed)
     return w->place[i] >= 0;
 }
 
+/* The first index that walks an axis which is kept is that of images, the last that walks one which
+ * is summed that of channels; those between are spatial, in their order. */
+static bool order_axes(Func *func, Window *w, unsigned summed)
+{
+    int rank = w->view.of->type->rank, images = NO_AXIS, channels = NO_AXIS, n = 1;
+    for (int i = 0; i < rank; i++) {
+        int axis = walked_axis(func, w->gather, i);
+        if (axis >= 0 && (summed >> axis & 1)) {
+            channels = i;
+            w->channels = axis;
+        } else if (axis >= 0 && images < 0) {
+            images = i;
+            w->images = axis;
+        }
+    }
+    if (images < 0 || channels < 0) {
+        return false;
+    }
+    w->from[0] = images;
+    for (int i = 0; i < rank; i++) {
+        if (i != images && i != channels) {
+            w->from[n++] = i;
+        }
+    }
+    w->from[n] = channels;
+    return true;
+}
+
 /* `summed`: axes of the gather. Each of its axes must be one of an index. */
 static bool find_window(Func *func, Op *gather, unsigned summed, Window *w)
 {
@@ -192,13 +216,8 @@ static bool find_window(Func *func, Op *gather, unsigned summed, Window *w)
                  func->params.items[of->index].io == PARAM_IN &&
                  !func->params.items[of->index].order;
     *w = (Window){.gather = gather, .view = {.of = of, .n = from->rank - 2}};
-    if (!input || from->rank < 3 || w->view.n > MOST_SPATIAL || !reads_zeros(gather)) {
-        return false;
-    }
-    w->images = walked_axis(func, gather, 0);
-    w->channels = walked_axis(func, gather, from->rank - 1);
-    if (w->images < 0 || w->channels < 0 || (summed >> w->images & 1) ||
-        !(summed >> w->channels & 1)) {
+    if (!input || from->rank < 3 || w->view.n > MOST_SPATIAL || !reads_zeros(gather) ||
+        !order_axes(func, w, summed)) {
         return false;
     }
     unsigned seen = 1u << w->images | 1u << w->channels;
@@ -265,6 +284,11 @@ static bool find_factor(Func *func, const SummedProduct *sums, int side, Window 
         columns = columns || (kept && axes[i] < 0 && (other >> i & 1));
         apart = apart && !(kept && axes[i] >= 0 && (other >> i & 1));
     }
+    w->sums = *sums;
+    w->side = side;
+    for (int i = 0; i < sums->rank; i++) {
+        w->axes[i] = axes[i];
+    }
     return columns && apart;
 }
 
@@ -319,7 +343,7 @@ static bool corner_fits(Func *func, const Window *w, int i)
 {
     Type type = w->gather->results[0]->type;
     int64_t limit = limit_of(w->view.n), step = w->view.axes[i].step, least, most, lowest, highest;
-    Dim extent = w->view.of->type->dims[1 + i];
+    Dim extent = w->view.of->type->dims[w->from[1 + i]];
     Dim last = poly_mul(func, type->dims[w->place[i]], poly_const(func, step));
     last = poly_add(func, last, poly_const(func, 1 - step));
     last = poly_add(func, last, w->view.axes[i].first);
@@ -345,10 +369,6 @@ static bool taps_fit(const Window *w, int i)
 static const char *why_not(Func *func, const Window *w)
 {
     const Value *of = w->view.of;
-    Access rows = {.memory = (Value *)of, .n = of->type->rank};
-    if (!an_bulk_rows(&rows)) {
-        return "the channels of a pixel are no multiple of 16 bytes";
-    }
     for (int i = 0; i < of->type->rank; i++) {
         int64_t most = poly_most(of->type->dims[i]);
         if (most > INT32_MAX && most != INT64_MAX) {
@@ -407,19 +427,69 @@ static void refuse(Func *func, const char *reason)
     diag_help(func->diags, d, "`windows gather`, or leave the line out");
 }
 
-static void view_window(Func *func, const Window *w)
+static bool lies_badly(const Window *w)
 {
+    Access rows = {.memory = (Value *)w->view.of, .n = w->view.of->type->rank};
+    return !an_bulk_rows(&rows);
+}
+
+/* NULL: the engine can walk it, or a copy of it. */
+static const char *why_no_copy(const Window *w, WindowCopy copy, bool asked)
+{
+    if (copy == COPY_NONE || asked || window_copy_pays(w, copy)) {
+        return copy == COPY_NONE && lies_badly(w)
+                   ? "the channels of a pixel are no multiple of 16 bytes"
+                   : NULL;
+    }
+    return copy != COPY_TURNED
+               ? "the channels of a pixel are no multiple of 16 bytes, and too little is known to "
+                 "be "
+                 "multiplied for a copy of which they are"
+               : "channels are not last, and too little is known to be multiplied for a copy of "
+                 "which they are";
+}
+
+static const char *reason_of(WindowCopy copy)
+{
+    switch (copy) {
+    case COPY_TURNED: return "the copy engine walks rows of pixels, of a copy with channels last";
+    case COPY_PADDED:
+        return "the copy engine walks rows of pixels, of a copy whose channels end with zeros, so "
+               "that they are a multiple of 16 bytes";
+    case COPY_JOINED:
+        return "pixels have few channels: a copy has what the taps along the last axis read side "
+               "by side, and the copy engine walks its rows";
+    default:
+        return "the copy engine walks rows of pixels, with what is outside 0: no register holds "
+               "them";
+    }
+}
+
+static void view_window(Func *func, Window *w)
+{
+    const Line *given = schedule_given(func, "windows", "");
+    bool asked = given && given->word && text_same(given->word, "bulk");
+    WindowCopy copy = window_copy(w);
+    if (copy == COPY_JOINED && !asked && !window_copy_pays(w, copy) && !lies_badly(w)) {
+        copy = COPY_NONE;
+    }
     const char *reason = why_not(func, w);
+    reason = reason ? reason : why_no_copy(w, copy, asked);
     const char *how = schedule_word(func, "windows", "", reason ? "gather" : "bulk", "%s",
-                                    reason ? reason
-                                           : "the copy engine walks rows of pixels, with what is "
-                                             "outside 0: no register holds them");
+                                    reason ? reason : reason_of(copy));
     if (text_same(how, "gather")) {
         return;
     }
     if (reason) {
         refuse(func, reason);
         return;
+    }
+    if (copy == COPY_JOINED || copy == COPY_PADDED) {
+        window_join(func, w, copy);
+        return;
+    }
+    if (copy == COPY_TURNED) {
+        window_turn(func, w);
     }
     Value *view = load_view(func, w);
     view->name = w->gather->results[0]->name;
