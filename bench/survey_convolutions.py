@@ -46,19 +46,26 @@ def planes_deep(x, w, **named):
     return functional.conv2d(x, w[:, None], groups=x.shape[1], **named)
 
 
-def work(kernel, x, w, **named):
+# Of images, of filters: where their spatial axes begin, and how many there are.
+SPATIAL = {
+    "conv_line": (1, 1, 1),
+    "conv_last": (1, 1, 2),
+    "conv_volume": (1, 1, 3),
+    "conv_groups": (1, 2, 2),
+    "conv_depth": (1, 0, 2),
+    "conv_planes": (2, 2, 2),
+    "conv_planes_depth": (2, 1, 2),
+}
+
+
+def work(kernel, x, w, stride=1, pad=0, dilation=1):
     """Floating-point operations; a transposed convolution has those of its gradient."""
     if kernel == "conv_up":
         return 2 * torch.Size(x[:-1]).numel() * torch.Size(w).numel()
-    spatial = x[2:] if "planes" in kernel else x[1 : len(w) - 1] if kernel != "conv_groups" else x[1:3]
-    taps = w[2:] if kernel == "conv_planes" else w[1:] if "planes" in kernel else None
-    taps = taps or {"conv_depth": w[:2], "conv_groups": w[2:4]}.get(kernel, w[1:-1])
-    if kernel == "conv_depth":
-        spatial = x[1:3]
+    first, taps, n = SPATIAL[kernel]
     places = x[0]
-    for extent, tap in zip(spatial, taps):
-        reach = named.get("dilation", 1) * (tap - 1) + 1
-        places *= (extent + 2 * named.get("pad", 0) - reach) // named.get("stride", 1) + 1
+    for extent, tap in zip(x[first : first + n], w[taps : taps + n]):
+        places *= (extent + 2 * pad - dilation * (tap - 1) - 1) // stride + 1
     return 2 * places * torch.Size(w).numel()
 
 
@@ -118,11 +125,14 @@ convolve("conv_volume", plain, (4, 16, 28, 28, 128), (128, 3, 3, 3, 128), small=
 GROUPS = (2, 8, 9, 3, 5), (3, 7, 3, 3, 5)
 for side, c in (56, 4), (28, 8), (14, 16), (7, 32):
     types = BOTH if side in (56, 14) else NARROW
-    convolve("conv_groups", grouped, (32, side, side, 32, c), (32, c, 3, 3, c), types, GROUPS, pad=1)
+    size = (32, side, side, 32, c), (32, c, 3, 3, c)
+    convolve("conv_groups", grouped, *size, types, GROUPS, pad=1)
 convolve("conv_groups", grouped, (32, 28, 28, 2, 128), (2, 128, 3, 3, 128), small=GROUPS, pad=1)
 DEPTH = (2, 8, 9, 5), (3, 3, 5)
-for side, c, size, stride in (112, 64, 3, 1), (56, 144, 3, 2), (14, 480, 5, 1), (7, 960, 5, 1), (14, 384, 7, 1):
-    convolve("conv_depth", deep, (32, side, side, c), (size, size, c), BOTH, DEPTH, pad=size // 2, stride=stride)
+for shape in (112, 64, 3, 1), (56, 144, 3, 2), (14, 480, 5, 1), (7, 960, 5, 1), (14, 384, 7, 1):
+    side, c, size, stride = shape
+    shape = (32, side, side, c), (size, size, c)
+    convolve("conv_depth", deep, *shape, BOTH, DEPTH, pad=size // 2, stride=stride)
 UP = (2, 4, 5, 7), (5, 3, 3, 7)
 convolve("conv_up", up, (16, 56, 56, 128), (128, 2, 2, 128), BOTH, UP, stride=2)
 convolve("conv_up", up, (16, 28, 28, 512), (256, 2, 2, 512), small=UP, stride=2)

@@ -6,8 +6,8 @@
  *   %c = add %a, %b : f32[1, %m]
  *   %d = squeeze %c axis=0 : f32[%m]
  *
- * An index that is the same for all elements becomes a scalar; so does that of a tensor's own axis of
- * one element, in what is read before its last axis. Batches of a grid are walked one
+ * An index that is the same for all elements becomes a scalar; so does that of a tensor's own axis
+ * of one element, in what is read before its last axis. Batches of a grid are walked one
  * element at a time: tile leaves such axes behind. What is left is a plain tile, which later passes
  * know. Requires: tile. Changes no bits. */
 #include "passes/axis_drop.h"

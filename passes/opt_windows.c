@@ -13,9 +13,9 @@
  * engine brings by itself is made one: the view has no memory, and the limits are those of the
  * engine's descriptors (im2col mode). Images that lie otherwise are copied first, where that pays
  * (passes/opt_windows_copy.c): channels that are not last, or no multiple of 16 bytes, or so few
- * that a tap would leave most of a product's depth empty. What becomes no operand of a matrix unit's
- * tiles is a gather again (passes/stage_views.c). Requires the tensor stage. Changes the order of
- * sums where it copies. */
+ * that a tap would leave most of a product's depth empty. What becomes no operand of a matrix
+ * unit's tiles is a gather again (passes/stage_views.c). Requires the tensor stage. Changes the
+ * order of sums where it copies. */
 #include "passes/windows.h"
 
 #include "ir/errors.h"
@@ -366,7 +366,7 @@ static bool taps_fit(const Window *w, int i)
 }
 
 /* NULL: it does. */
-static const char *why_not(Func *func, const Window *w)
+static const char *why_not(Func *func, const Window *w, WindowCopy copy)
 {
     const Value *of = w->view.of;
     for (int i = 0; i < of->type->rank; i++) {
@@ -375,7 +375,8 @@ static const char *why_not(Func *func, const Window *w)
             return "an axis has more elements than the copy engine counts";
         }
     }
-    for (int i = 0; i < w->view.n; i++) {
+    int walked = copy == COPY_JOINED ? w->view.n - w->joined : w->view.n;
+    for (int i = 0; i < walked; i++) {
         if (w->view.axes[i].step > MOST_STEP) {
             return "places are more than 8 pixels apart, more than the copy engine's steps";
         }
@@ -457,8 +458,8 @@ static const char *reason_of(WindowCopy copy)
         return "the copy engine walks rows of pixels, of a copy whose channels end with zeros, so "
                "that they are a multiple of 16 bytes";
     case COPY_JOINED:
-        return "pixels have few channels: a copy has what the taps along the last axis read side "
-               "by side, and the copy engine walks its rows";
+        return "pixels have few channels: a copy has what the taps of a row, or of windows that do "
+               "not overlap, read side by side, and the copy engine walks it";
     default:
         return "the copy engine walks rows of pixels, with what is outside 0: no register holds "
                "them";
@@ -469,11 +470,11 @@ static void view_window(Func *func, Window *w)
 {
     const Line *given = schedule_given(func, "windows", "");
     bool asked = given && given->word && text_same(given->word, "bulk");
-    WindowCopy copy = window_copy(w);
-    if (copy == COPY_JOINED && !asked && !window_copy_pays(w, copy) && !lies_badly(w)) {
-        copy = COPY_NONE;
+    WindowCopy copy = window_copy(w, true);
+    if (copy == COPY_JOINED && !asked && !window_copy_pays(w, copy)) {
+        copy = window_copy(w, false);
     }
-    const char *reason = why_not(func, w);
+    const char *reason = why_not(func, w, copy);
     reason = reason ? reason : why_no_copy(w, copy, asked);
     const char *how = schedule_word(func, "windows", "", reason ? "gather" : "bulk", "%s",
                                     reason ? reason : reason_of(copy));

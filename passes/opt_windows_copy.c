@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies for pass windows, of what the copy engine cannot walk: made once, by launches of their own.
+/* Copies for pass windows, of what the copy engine cannot walk, made once, by their own launches.
  *
  * Images whose channels are not last are copied with channels last; those whose channels are no
  * multiple of 16 bytes with zeros behind them. Where a pixel has few channels, each tap would fill
@@ -11,7 +11,8 @@
  *   v[o, r, k] = w[o, r, k // C, k % C]             →   sum(r, k) z[b, 2*p + r, q, k] * v[o, r, k]
  *
  * The copy has as many elements as there are taps along that axis for each place, not for each
- * pixel's whole window. Zeros are added to the sum, and its order changes. */
+ * pixel's whole window; windows that do not overlap are copied whole. Zeros are added to the sum,
+ * and its order changes. */
 #include "passes/windows.h"
 
 #include "passes/an_varies.h"
@@ -24,7 +25,10 @@ enum {
     LEAST_USES = 64,  /* multiplications of each element of a copy, */
     LEAST_WORK = 1 << 26, /* and of all, that a launch is worth */
     MOST_ELEMENTS = 1 << 30,
+    MOST_TAPS = 64, /* of an axis, that are joined */
 };
+
+static const double MOST_GROWTH = 1.25; /* of a copy of whole windows, over its tensor */
 
 /* ---- which ---- */
 
@@ -82,16 +86,11 @@ static Op *whole_load(const Value *value, int *axes)
     return whole ? op : NULL;
 }
 
-/* The other factor changes along all taps and channels, and nothing else shares its axes. */
-static bool may_join(const Window *w)
+/* Does the other factor change along the product's axis that is this of the gather's? */
+static bool is_weighed(const Window *w, int axis)
 {
-    int last = w->view.n - 1, tap = w->tap[last];
-    if (tap < 0) {
-        return false;
-    }
     unsigned varies = an_varies(w->sums.mul->operands[1 - w->side]);
-    unsigned both = 1u << product_axis(w, tap) | 1u << product_axis(w, w->channels);
-    return (varies & both) == both;
+    return axis >= 0 && (varies >> product_axis(w, axis) & 1);
 }
 
 /* Steps of the product's depth, for each place. */
@@ -100,16 +99,25 @@ static int64_t steps(int64_t taps, int64_t channels)
     return taps * ((channels + DEPTH - 1) / DEPTH);
 }
 
-/* Few channels, so that steps are emptier than those of taps that are joined. */
-static bool joins(const Window *w)
+/* How many of the last spatial axes have taps that are joined with few channels: all, where their
+ * windows do not overlap, or else one, where steps are emptier without. */
+static int joined_axes(const Window *w)
 {
-    if (!may_join(w)) {
-        return false;
+    int64_t channels = known(extent_of(w, w->channels)), all = 1, last = 1;
+    double grows = 1;
+    if (channels <= 0 || channels >= DEPTH || !is_weighed(w, w->channels)) {
+        return 0;
     }
-    int64_t channels = known(extent_of(w, w->channels)),
-            taps = known(extent_of(w, w->tap[w->view.n - 1]));
-    return channels > 0 && taps > 1 && channels < DEPTH && taps <= DEPTH &&
-           2 * steps(1, taps * channels) <= steps(taps, channels);
+    for (int i = 0; i < w->view.n; i++) {
+        last = is_weighed(w, w->tap[i]) ? known(extent_of(w, w->tap[i])) : -1;
+        bool good = all > 0 && last > 0 && last <= MOST_TAPS;
+        all = good ? all * last : -1;
+        grows *= good ? (double)last / (double)w->view.axes[i].step : 1;
+    }
+    return all > 1 && grows <= MOST_GROWTH ? w->view.n
+           : last > 1 && last <= MOST_TAPS && 2 * steps(1, last * channels) <= steps(last, channels)
+               ? 1
+               : 0;
 }
 
 /* Are channels whole pieces of 16 bytes? */
@@ -119,25 +127,21 @@ static bool is_whole_pieces(const Window *w)
     return poly_divisor(extent_of(w, w->channels)) * bytes % PIXEL_BYTES == 0;
 }
 
-static bool may_pad(const Window *w)
-{
-    return (an_varies(w->sums.mul->operands[1 - w->side]) >> product_axis(w, w->channels) & 1);
-}
-
 /* Factors of 16 bits, which the matrix unit multiplies. */
 static bool is_narrow(DType dtype)
 {
     return dtype == DT_F16 || dtype == DT_BF16;
 }
 
-WindowCopy window_copy(const Window *w)
+WindowCopy window_copy(Window *w, bool joins)
 {
-    bool whole = is_whole_pieces(w);
-    return !is_narrow(w->view.of->type->dtype) ? COPY_NONE
-           : joins(w)                          ? COPY_JOINED
-           : whole                             ? (is_ordered(w) ? COPY_NONE : COPY_TURNED)
-           : may_pad(w)                        ? COPY_PADDED
-                                               : COPY_NONE;
+    bool narrow = is_narrow(w->view.of->type->dtype);
+    w->joined = narrow && joins ? joined_axes(w) : 0;
+    return !narrow                      ? COPY_NONE
+           : w->joined                  ? COPY_JOINED
+           : is_whole_pieces(w)         ? (is_ordered(w) ? COPY_NONE : COPY_TURNED)
+           : is_weighed(w, w->channels) ? COPY_PADDED
+                                        : COPY_NONE;
 }
 
 bool window_copy_pays(const Window *w, WindowCopy copy)
@@ -150,11 +154,10 @@ bool window_copy_pays(const Window *w, WindowCopy copy)
     for (int i = 0; i < all->rank; i++) {
         work *= (double)poly_most(all->dims[i]);
     }
-    int last = w->view.n - 1;
-    if (copy == COPY_JOINED) {
-        elements *= (double)poly_most(extent_of(w, w->tap[last])) *
-                    (double)poly_most(extent_of(w, w->place[last])) /
-                    (double)poly_most(of->dims[w->from[1 + last]]);
+    for (int i = w->view.n - w->joined; copy == COPY_JOINED && i < w->view.n; i++) {
+        elements *= (double)poly_most(extent_of(w, w->tap[i])) *
+                    (double)poly_most(extent_of(w, w->place[i])) /
+                    (double)poly_most(of->dims[w->from[1 + i]]);
     }
     return work >= LEAST_WORK && elements <= MOST_ELEMENTS && work / LEAST_USES >= elements;
 }
@@ -192,9 +195,11 @@ typedef struct Joined {
     Func *func;
     Builder b;
     const Window *w;
-    int last;      /* spatial axis */
-    int tap, deep; /* of the product: the axis that is dropped (or none), the one that is longer */
-    Dim channels, depth;
+    int first;     /* spatial axis whose taps are joined */
+    unsigned taps; /* axes of the product that are dropped */
+    int deep;      /* the one that is longer */
+    Dim depth;     /* with zeros, */
+    Dim filled;    /* without */
 } Joined;
 
 /* A number for each element of an array of this type, counted along one axis. */
@@ -212,18 +217,32 @@ static Value *sized(Builder *b, Type type, Dim dim)
     return build_broadcast(b, build_size(b, dim), type->rank, type->dims);
 }
 
-/* What is counted along the joined axis: the tap, the channel. */
-static Value *tap_at(Joined *j, Type type, int axis)
+/* What lies along the joined axis for each element of the next of these: channels alone, channels
+ * and the last axis' taps, … */
+static Dim beside(const Joined *j, int spatial)
 {
-    return build_binary(&j->b, OP_DIV, counted(&j->b, type, axis), sized(&j->b, type, j->channels));
+    const Window *w = j->w;
+    Dim dim = extent_of(w, w->channels);
+    for (int i = spatial + 1; i < w->view.n; i++) {
+        dim = poly_mul(j->func, dim, extent_of(w, w->tap[i]));
+    }
+    return dim;
+}
+
+/* Of what is counted along the joined axis: the tap, which is none of its own behind the last. */
+static Value *tap_at(Joined *j, Type type, int axis, int spatial)
+{
+    Value *tap = build_binary(&j->b, OP_DIV, counted(&j->b, type, axis),
+                              sized(&j->b, type, beside(j, spatial)));
+    Dim taps = extent_of(j->w, j->w->tap[spatial]);
+    return spatial == j->first ? tap : build_binary(&j->b, OP_MOD, tap, sized(&j->b, type, taps));
 }
 
 static Value *channel_at(Joined *j, Type type, int axis)
 {
-    if (j->tap < 0) {
-        return counted(&j->b, type, axis);
-    }
-    return build_binary(&j->b, OP_MOD, counted(&j->b, type, axis), sized(&j->b, type, j->channels));
+    Value *at = counted(&j->b, type, axis);
+    Dim channels = extent_of(j->w, j->w->channels);
+    return j->taps ? build_binary(&j->b, OP_MOD, at, sized(&j->b, type, channels)) : at;
 }
 
 static Value *scaled(Builder *b, Value *value, int64_t by)
@@ -231,18 +250,18 @@ static Value *scaled(Builder *b, Value *value, int64_t by)
     return by == 1 ? value : build_binary(b, OP_MUL, value, build_int(b, value->type, by));
 }
 
-/* Where the last spatial axis is read: at a place's tap, or plainly. */
-static Value *last_index(Joined *j, Type type, int axis)
+/* Where a spatial axis is read: at a place's tap; outside, behind the last. */
+static Value *place_at(Joined *j, Type type, int spatial)
 {
     const Window *w = j->w;
-    Value *place = counted(&j->b, type, axis);
-    if (j->tap < 0) {
-        return place;
-    }
-    place = scaled(&j->b, place, w->view.axes[j->last].step);
-    Value *tap = scaled(&j->b, tap_at(j, type, axis + 1), w->view.axes[j->last].apart);
+    int deep = type->rank - 1;
+    Value *place = scaled(&j->b, counted(&j->b, type, 1 + spatial), w->view.axes[spatial].step);
+    Value *tap = scaled(&j->b, tap_at(j, type, deep, spatial), w->view.axes[spatial].apart);
     place = build_binary(&j->b, OP_ADD, place, tap);
-    return build_binary(&j->b, OP_ADD, place, sized(&j->b, type, w->view.axes[j->last].first));
+    place = build_binary(&j->b, OP_ADD, place, sized(&j->b, type, w->view.axes[spatial].first));
+    Value *here = build_cmp(&j->b, "lt", counted(&j->b, type, deep), sized(&j->b, type, j->filled));
+    return spatial == j->first ? build_select(&j->b, here, place, build_int(&j->b, type, -1))
+                               : place;
 }
 
 /* The images: images, spatial axes, places along the last one, taps beside channels. */
@@ -256,13 +275,14 @@ static Value *joined_images(Joined *j)
     for (int i = 0; i < rank; i++) {
         dims[i] = of->dims[w->from[i]];
     }
-    dims[n] = j->tap < 0 ? dims[n] : extent_of(w, w->place[j->last]);
+    for (int i = j->first; i < n; i++) {
+        dims[1 + i] = extent_of(w, w->place[i]);
+    }
     dims[n + 1] = j->depth;
     Type type = type_array(j->func, DT_I64, rank, dims);
-    for (int i = 0; i < n; i++) {
-        indices[w->from[i]] = counted(&j->b, type, i);
+    for (int i = 0; i < n + 1; i++) {
+        indices[w->from[i]] = i > j->first ? place_at(j, type, i - 1) : counted(&j->b, type, i);
     }
-    indices[w->from[n]] = last_index(j, type, n);
     indices[w->from[n + 1]] = channel_at(j, type, n + 1);
     Value *all = build_gather(&j->b, (Value *)w->view.of, indices);
     Value *scratch = func_scratch(j->func, all->type);
@@ -273,7 +293,7 @@ static Value *joined_images(Joined *j)
 /* The product's axes without the taps. */
 static int fewer(const Joined *j, int axis)
 {
-    return axis - (j->tap >= 0 && axis > j->tap);
+    return axis - __builtin_popcount(j->taps & ((1u << axis) - 1));
 }
 
 /* Of a value whose axis i is axis axes[i] of the new product, stretched to all of its axes. */
@@ -308,10 +328,10 @@ static Value *image_factor(Joined *j, const Dim *dims, int rank)
     Dim places[MOST_SPATIAL], taps[MOST_SPATIAL];
     int axes[MAX_RANK], n = 0;
     view.of = joined_images(j);
-    if (j->tap >= 0) {
-        view.axes[j->last].step = 1;
-        view.axes[j->last].apart = 0;
-        view.axes[j->last].first = poly_const(j->func, 0);
+    for (int i = j->first; i < view.n; i++) {
+        view.axes[i].step = 1;
+        view.axes[i].apart = 0;
+        view.axes[i].first = poly_const(j->func, 0);
     }
     axes[n++] = fewer(j, product_axis(w, w->images));
     for (int i = 0; i < view.n; i++) {
@@ -329,44 +349,55 @@ static Value *image_factor(Joined *j, const Dim *dims, int rank)
     return spread(j, value, axes, dims, rank);
 }
 
-/* The other factor: taps beside channels likewise. */
+/* The spatial axis whose tap is this of the product's axes; WINDOW_NO_AXIS: none that is joined. */
+static int tap_of(const Joined *j, int axis)
+{
+    for (int i = j->first; i < j->w->view.n; i++) {
+        if (product_axis(j->w, j->w->tap[i]) == axis) {
+            return i;
+        }
+    }
+    return WINDOW_NO_AXIS;
+}
+
+/* The other factor: taps beside channels likewise, which are its last axis. */
 static Value *filter_factor(Joined *j, const Dim *dims, int rank)
 {
-    Value *value = j->w->sums.mul->operands[1 - j->w->side];
+    const SummedProduct *sums = &j->w->sums;
+    Value *value = sums->mul->operands[1 - j->w->side], *indices[MAX_RANK];
     unsigned varies = an_varies(value);
-    int own[MAX_RANK], axes[MAX_RANK], in[MAX_RANK], n = 0, at = 0;
-    for (int i = j->w->sums.rank; i-- > 0;) {
+    int own[MAX_RANK], axes[MAX_RANK], in[MAX_RANK], n = 0, kept = 0;
+    for (int i = sums->rank; i-- > 0;) {
         value = varies >> i & 1 ? value : axis_dropped(&j->b, value, i);
     }
-    for (int i = 0; i < j->w->sums.rank; i++) {
-        if (varies >> i & 1) {
-            own[n++] = i;
-        }
-    }
-    const Op *load = whole_load(value, in);
-    Value *from = load ? load->operands[0] : value;
     Dim shape[MAX_RANK];
-    for (int i = 0; i < n; i++) {
-        if (own[i] != j->tap) {
-            axes[at] = fewer(j, own[i]);
-            shape[at] = own[i] == j->deep ? j->depth : value->type->dims[i];
-            at++;
+    for (int i = 0; i < sums->rank; i++) {
+        if (!(varies >> i & 1)) {
+            continue;
         }
+        if (i != j->deep && !(j->taps >> i & 1)) {
+            axes[kept] = fewer(j, i);
+            shape[kept++] = value->type->dims[n];
+        }
+        own[n++] = i;
     }
-    Type type = type_array(j->func, DT_I64, at, shape);
-    Value *indices[MAX_RANK];
+    axes[kept] = fewer(j, j->deep);
+    shape[kept] = j->depth;
+    const Op *load = whole_load(value, in);
+    Type type = type_array(j->func, DT_I64, kept + 1, shape);
     for (int i = 0, to = 0; i < n; i++) {
-        int deep = 0;
-        while (axes[deep] != fewer(j, j->deep)) {
-            deep++;
-        }
-        Value *index = own[i] == j->tap    ? tap_at(j, type, deep)
-                       : own[i] == j->deep ? channel_at(j, type, deep)
-                                           : counted(&j->b, type, to);
-        to += own[i] != j->tap;
-        indices[load ? in[i] : i] = index;
+        int tap = tap_of(j, own[i]);
+        indices[load ? in[i] : i] = tap >= 0            ? tap_at(j, type, kept, tap)
+                                    : own[i] == j->deep ? channel_at(j, type, kept)
+                                                        : counted(&j->b, type, to++);
     }
-    return spread(j, build_gather(&j->b, from, indices), axes, dims, rank);
+    Value *all = build_gather(&j->b, load ? load->operands[0] : value, indices);
+    if (load) {
+        Value *scratch = func_scratch(j->func, all->type);
+        build_store(&j->b, scratch, WHOLE, all);
+        all = build_load(&j->b, scratch, WHOLE);
+    }
+    return spread(j, all, axes, dims, rank);
 }
 
 /* The product's axes in the order of the sum's result. */
@@ -374,11 +405,13 @@ static Value *restored(Joined *j, Value *sum)
 {
     const SummedProduct *sums = &j->w->sums;
     for (int i = 0; i < sums->rank; i++) {
-        if (i != j->tap && (sums->summed >> i & 1)) {
+        if ((sums->summed & ~j->taps) >> i & 1) {
             sum = build_reduce(&j->b, "sum", sum, fewer(j, i));
         }
     }
-    sum = j->tap < 0 ? sum : build_expand(&j->b, sum, j->tap);
+    for (int i = 0; i < sums->rank; i++) {
+        sum = j->taps >> i & 1 ? build_expand(&j->b, sum, i) : sum;
+    }
     for (int i = sums->rank; i-- > 0;) {
         sum = sums->dropped >> i & 1 ? build_squeeze(&j->b, sum, i) : sum;
     }
@@ -399,21 +432,22 @@ static Dim whole_pieces(Func *func, Dim elements, DType dtype)
 
 void window_join(Func *func, const Window *w, WindowCopy copy)
 {
-    Joined j = {.func = func, .w = w, .last = w->view.n - 1};
+    Joined j = {.func = func, .w = w, .first = w->view.n - (copy == COPY_JOINED ? w->joined : 0)};
     Type type = w->sums.mul->results[0]->type;
     Dim dims[MAX_RANK];
     j.b = build_before(func, w->sums.last);
-    j.tap = copy == COPY_JOINED ? product_axis(w, w->tap[j.last]) : WINDOW_NO_AXIS;
     j.deep = product_axis(w, w->channels);
-    j.channels = extent_of(w, w->channels);
-    Dim deep = j.tap < 0 ? j.channels : poly_mul(func, j.channels, extent_of(w, w->tap[j.last]));
-    j.depth = whole_pieces(func, deep, w->view.of->type->dtype);
+    for (int i = j.first; i < w->view.n; i++) {
+        j.taps |= 1u << product_axis(w, w->tap[i]);
+    }
+    j.filled = beside(&j, j.first - 1);
+    j.depth = whole_pieces(func, j.filled, w->view.of->type->dtype);
+    int rank = 0;
     for (int i = 0; i < type->rank; i++) {
-        if (i != j.tap) {
-            dims[fewer(&j, i)] = i == j.deep ? j.depth : type->dims[i];
+        if (!(j.taps >> i & 1)) {
+            dims[rank++] = i == j.deep ? j.depth : type->dims[i];
         }
     }
-    int rank = type->rank - (j.tap >= 0);
     Value *images = image_factor(&j, dims, rank);
     Value *filters = filter_factor(&j, dims, rank);
     Value *first = w->side == 0 ? images : filters, *second = w->side == 0 ? filters : images;

@@ -191,8 +191,8 @@ static bool reads_rings(const Stager *s, const Op *dot)
                     : warps->ints[0] % ROLE_WARPS == 0 && (single ? wide || left != right : wide);
 }
 
-/* The engine walks pixels as one axis, at one tap, from any of them on. Past the end of a row that is
- * an axis of its own it goes on with the next one: a product may have such rows, which nobody
+/* The engine walks pixels as one axis, at one tap, from any of them on. Past the end of a row that
+ * is an axis of its own it goes on with the next one: a product may have such rows, which nobody
  * stores, but not sum them. */
 static bool is_rows_of_pixels(const Func *func, const Access *access, const Op *dot)
 {

@@ -18,6 +18,7 @@ typedef struct Window {
     SummedProduct sums;         /* whose factor it is, … */
     int side;                   /* … and which */
     int axes[MAX_RANK];         /* of the product's axes: the gather's */
+    int joined; /* spatial axes, the last ones, whose taps are joined with channels */
 } Window;
 
 typedef enum WindowCopy {
@@ -27,7 +28,8 @@ typedef enum WindowCopy {
     COPY_JOINED, /* the taps of a row and their few channels, side by side, are a product's depth */
 } WindowCopy;
 
-WindowCopy window_copy(const Window *window);
+/* Also decides how many axes are joined, if any may be. */
+WindowCopy window_copy(Window *window, bool joins);
 /* Do the sizes that are known say that the copy takes less time than the product gains? */
 bool window_copy_pays(const Window *window, WindowCopy copy);
 /* Of a turned copy: its view is ready to be read. */
