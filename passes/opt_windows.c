@@ -180,8 +180,10 @@ static bool find_spatial(Func *func, Window *w, int i, unsigned summed)
 }
 
 /* The first index that walks an axis which is kept is that of images, the last that walks one which
- * is summed that of channels; those between are spatial, in their order. */
-static bool order_axes(Func *func, Window *w, unsigned summed)
+ * is summed that of channels; those between are spatial, in their order. Where the filters have one
+ * of the kept axes, too, as groups do, each of its elements is a product of its own: it comes first
+ * instead, and images are walked as places are. */
+static bool order_axes(Func *func, Window *w, unsigned summed, unsigned groups)
 {
     int rank = w->view.of->type->rank, images = NO_AXIS, channels = NO_AXIS, n = 1;
     for (int i = 0; i < rank; i++) {
@@ -189,7 +191,7 @@ static bool order_axes(Func *func, Window *w, unsigned summed)
         if (axis >= 0 && (summed >> axis & 1)) {
             channels = i;
             w->channels = axis;
-        } else if (axis >= 0 && images < 0) {
+        } else if (axis >= 0 && (groups ? groups >> axis & 1 : images < 0)) {
             images = i;
             w->images = axis;
         }
@@ -207,8 +209,9 @@ static bool order_axes(Func *func, Window *w, unsigned summed)
     return true;
 }
 
-/* `summed`: axes of the gather. Each of its axes must be one of an index. */
-static bool find_window(Func *func, Op *gather, unsigned summed, Window *w)
+/* `summed`, `groups` (kept, and the filters' own): axes of the gather. Each of its axes must be one
+ * of an index. */
+static bool find_window(Func *func, Op *gather, unsigned summed, unsigned groups, Window *w)
 {
     const Value *of = gather->operands[0];
     Type from = of->type;
@@ -217,7 +220,7 @@ static bool find_window(Func *func, Op *gather, unsigned summed, Window *w)
                  !func->params.items[of->index].order;
     *w = (Window){.gather = gather, .view = {.of = of, .n = from->rank - 2}};
     if (!input || from->rank < 3 || w->view.n > MOST_SPATIAL || !reads_zeros(gather) ||
-        !order_axes(func, w, summed)) {
+        !order_axes(func, w, summed, groups)) {
         return false;
     }
     unsigned seen = 1u << w->images | 1u << w->channels;
@@ -266,30 +269,30 @@ static Op *factor_gather(const Value *factor, int *axes)
     return op;
 }
 
-/* The other factor has columns of its own, and is the same for all images and places. */
+/* The other factor has columns of its own, and is the same for all images and places, but for those
+ * of one axis: groups. */
 static bool find_factor(Func *func, const SummedProduct *sums, int side, Window *w)
 {
     int axes[MAX_RANK];
     Op *gather = factor_gather(sums->mul->operands[side], axes);
-    unsigned summed = 0, other = an_varies(sums->mul->operands[1 - side]);
-    bool columns = false, apart = true;
+    unsigned summed = 0, groups = 0, other = an_varies(sums->mul->operands[1 - side]);
+    bool columns = false;
     for (int i = 0; gather && i < sums->rank; i++) {
-        summed |= axes[i] >= 0 && (sums->summed >> i & 1) ? 1u << axes[i] : 0;
+        bool kept = !(sums->summed >> i & 1), weighed = other >> i & 1;
+        summed |= axes[i] >= 0 && !kept ? 1u << axes[i] : 0;
+        groups |= axes[i] >= 0 && kept && weighed ? 1u << axes[i] : 0;
+        columns = columns || (kept && axes[i] < 0 && weighed);
     }
-    if (!gather || !find_window(func, gather, summed, w)) {
+    if (!gather || !columns || (groups & (groups - 1)) ||
+        !find_window(func, gather, summed, groups, w)) {
         return false;
-    }
-    for (int i = 0; i < sums->rank; i++) {
-        bool kept = !(sums->summed >> i & 1);
-        columns = columns || (kept && axes[i] < 0 && (other >> i & 1));
-        apart = apart && !(kept && axes[i] >= 0 && (other >> i & 1));
     }
     w->sums = *sums;
     w->side = side;
     for (int i = 0; i < sums->rank; i++) {
         w->axes[i] = axes[i];
     }
-    return columns && apart;
+    return true;
 }
 
 /* ---- what the engine takes ---- */

@@ -22,12 +22,14 @@
 enum {
     PIXEL_BYTES = 16, /* the engine's rows begin at multiples of so many */
     DEPTH = 64,       /* elements of a product's step that a tap with fewer channels leaves empty */
-    LEAST_USES = 64,  /* multiplications of each element of a copy, */
-    LEAST_WORK = 1 << 26, /* and of all, that a launch is worth */
+    COLUMNS = 128,    /* of a tile that gathers */
     MOST_ELEMENTS = 1 << 30,
     MOST_TAPS = 64, /* of an axis, that are joined */
 };
 
+/* From the H200 (docs/performance.md), in picoseconds: an element that is gathered into a tile took
+ * 3 to 18, one that is copied and brought takes 1.3 a time; two launches take 3 us each. */
+static const double GATHER = 3, COPY = 3, LAUNCHES = 6e6;
 static const double MOST_GROWTH = 1.25; /* of a copy of whole windows, over its tensor */
 
 /* ---- which ---- */
@@ -144,22 +146,31 @@ WindowCopy window_copy(Window *w, bool joins)
                                         : COPY_NONE;
 }
 
+/* Elements that tiles would gather: of each place's window, once for each tile of columns. */
+static double gathered(const Window *w)
+{
+    Type all = w->sums.mul->results[0]->type;
+    unsigned varies = an_varies(w->sums.mul->operands[w->side]);
+    double window = 1, columns = 1;
+    for (int i = 0; i < all->rank; i++) {
+        *(varies >> i & 1 ? &window : &columns) *= (double)poly_most(all->dims[i]);
+    }
+    return window * (columns < COLUMNS ? 1 : columns / COLUMNS);
+}
+
 bool window_copy_pays(const Window *w, WindowCopy copy)
 {
-    Type of = w->view.of->type, all = w->sums.mul->results[0]->type;
-    double elements = 1, work = 1;
+    Type of = w->view.of->type;
+    double elements = 1;
     for (int i = 0; i < of->rank; i++) {
         elements *= (double)poly_most(of->dims[i]);
-    }
-    for (int i = 0; i < all->rank; i++) {
-        work *= (double)poly_most(all->dims[i]);
     }
     for (int i = w->view.n - w->joined; copy == COPY_JOINED && i < w->view.n; i++) {
         elements *= (double)poly_most(extent_of(w, w->tap[i])) *
                     (double)poly_most(extent_of(w, w->place[i])) /
                     (double)poly_most(of->dims[w->from[1 + i]]);
     }
-    return work >= LEAST_WORK && elements <= MOST_ELEMENTS && work / LEAST_USES >= elements;
+    return elements <= MOST_ELEMENTS && gathered(w) * GATHER > elements * COPY + LAUNCHES;
 }
 
 /* ---- copies ---- */
