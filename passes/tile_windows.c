@@ -52,7 +52,7 @@ void tile_choose_windows(const Op *group, TilePlan *plan)
     for (int i = plan->n; i-- > plan->n_stored;) {
         AxisPlan *axis = &plan->items[i];
         bool small =
-            poly_is_const(axis->dim, &extent) && extent > 0 && extent * elements <= WINDOW_ELEMENTS;
+            tile_exact(axis->dim, &extent) && extent > 0 && extent * elements <= WINDOW_ELEMENTS;
         if (small && !(axis->flags & AXIS_SCANNED) && is_gathered(group, plan, axis)) {
             axis->how = AXIS_UNROLL;
             axis->step = 0;
@@ -66,6 +66,7 @@ void tile_choose_windows(const Op *group, TilePlan *plan)
 typedef struct Stencil {
     TilePlan *plan;
     AxisPlan *lanes, *run, *tap;
+    int64_t apart; /* places of the run: so many elements */
 } Stencil;
 
 /* How an index of a gather moves: a stored axis, one that is only reduced; false: otherwise. */
@@ -113,6 +114,7 @@ static bool find_stencil(TilePlan *plan, const Op *gather, Stencil *found)
         if (moves.stored && moves.reduced && !found->run) {
             found->run = moves.stored;
             found->tap = moves.reduced;
+            found->apart = moves.step;
         }
     }
     return found->run != NULL;
@@ -165,10 +167,11 @@ static int64_t lane_step(const Func *func, Dim dim)
     return best;
 }
 
-/* Runs of one length, no more of them than of the longest. */
-static int64_t run_step(Dim dim)
+/* Runs of one length, no more of them than of the longest: of places that lie apart fewer, whose
+ * windows cover as many elements. */
+static int64_t run_step(Dim dim, int64_t apart)
 {
-    int64_t extent, run = fitted(dim, RUN);
+    int64_t extent, run = fitted(dim, larger(2, RUN / larger(1, apart)));
     if (tile_exact(dim, &extent) && extent > 0) {
         int64_t runs = (extent + run - 1) / run;
         run = (extent + runs - 1) / runs;
@@ -197,7 +200,7 @@ bool tile_choose_stencil(Func *func, const Op *group, TilePlan *plan)
             tile_set_step(func, axis, AXIS_GRID, lane_step(func, axis->dim),
                           "neighbours in memory, side by side");
         } else if (axis == stencil.run) {
-            tile_set_step(func, axis, AXIS_GRID, run_step(axis->dim),
+            tile_set_step(func, axis, AXIS_GRID, run_step(axis->dim, stencil.apart),
                           "places of a thread, whose windows overlap");
         } else {
             tile_set_step(func, axis, AXIS_GRID, 1, "one at a time: a run has elements enough");
