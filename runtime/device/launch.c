@@ -163,14 +163,15 @@ static bool check_map(const Plan *plan, const PlanMap *map, const DeviceTensor *
     return true;
 }
 
-/* Of a map of windows: the tensor by its own axes, which the code may have merged, and the windows
- * along each spatial one. False: there are none, or they overflow. */
+/* Of a map of windows: a parameter by its own axes, which the code may have merged, as it has no
+ * intermediate's; and the windows along each spatial one. False: there are none, or they overflow. */
 static bool find_windows(const Prepared *p, const PlanMap *map, DeviceTensor *tensor,
                          DeviceWindows *windows)
 {
-    const PlanParam *param = &p->loaded->plan->params[map->param];
-    bool good = map->param < p->loaded->plan->n_params && param->rank == map->rank;
-    for (int axis = 0; good && param->n_merged && axis < param->rank; axis++) {
+    const Plan *plan = p->loaded->plan;
+    const PlanParam *param = map->param < plan->n_params ? &plan->params[map->param] : NULL;
+    bool good = (param ? param->rank : tensor->rank) == map->rank;
+    for (int axis = 0; good && param && param->n_merged && axis < param->rank; axis++) {
         good = plan_eval(&param->dims[axis], p->sizes, &tensor->dims[axis]);
         tensor->rank = param->rank;
         tensor->strided = false;
