@@ -49,23 +49,28 @@ static void plain_release(void *user, void *memory)
     free(memory);
 }
 
-static bool run(const CudaDriver *driver, PlanParam *param, int64_t height, DeviceError *error)
+static bool run_plan(const CudaDriver *driver, Plan *plan, int64_t height, DeviceError *error)
 {
     static char memory[IMAGES * 64 * WIDTH * CHANNELS * 2];
-    Plan plan = {"mock", "sm_90a", 2,        sizes, 1,    param,         1,
-                 maps,   1,        launches, 0,     NULL, .log_words = 0};
     Allocator allocator = {plain_alloc, plain_release, NULL};
     DeviceImage image = {.bytes = "code", .n = 4};
     LaunchArg arg = {.tensor = {memory, DT_BF16, 4, {IMAGES, height, WIDTH, CHANNELS}, false, {0}}};
     Loaded loaded;
     Device *device = device_open(&device_cuda, allocator, MOCK_OPENED, driver, error);
-    ck_assert(device && loaded_open(device, &plan, &image, &loaded, error));
+    ck_assert(device && loaded_open(device, plan, &image, &loaded, error));
     Prepared *prepared = launch_prepare(&loaded, &arg, error);
     bool ok = prepared && launch_run(prepared, NULL, error);
     launch_free(prepared);
     loaded_close(&loaded);
     device_close(device);
     return ok;
+}
+
+static bool run(const CudaDriver *driver, PlanParam *param, int64_t height, DeviceError *error)
+{
+    Plan plan = {"mock", "sm_90a", 2,        sizes, 1,    param,         1,
+                 maps,   1,        launches, 0,     NULL, .log_words = 0};
+    return run_plan(driver, &plan, height, error);
 }
 
 static void check_map(void)
@@ -110,6 +115,24 @@ START_TEST(merged_axes)
 }
 END_TEST
 
+/* Of what a launch before has written. */
+START_TEST(intermediates)
+{
+    PlanParam param = {"in", DT_BF16, PLAN_IN, 4, dims, .align = 16};
+    PlanScratch scratch = {DT_BF16, 4, dims, NULL, 0, 0};
+    PlanMap map = maps[0];
+    map.param = 1;
+    Plan plan = {"mock", "sm_90a", 2,        sizes, 1,    &param,        1,
+                 &map,   1,        launches, 0,     NULL, .log_words = 0};
+    plan.n_scratch = 1;
+    plan.scratch = &scratch;
+    DeviceError error;
+    mock_reset(0);
+    ck_assert_msg(run_plan(&mock_cuda, &plan, 9, &error), "%s", error.text);
+    check_map();
+}
+END_TEST
+
 /* No place, no descriptor. */
 START_TEST(no_windows)
 {
@@ -139,6 +162,7 @@ UNIT_TESTS(device_windows)
     TCase *tests = tcase_create("windows");
     tcase_add_test(tests, corners);
     tcase_add_test(tests, merged_axes);
+    tcase_add_test(tests, intermediates);
     tcase_add_test(tests, no_windows);
     tcase_add_test(tests, old_drivers);
     return tests;
