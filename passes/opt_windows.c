@@ -447,8 +447,7 @@ static const char *why_no_copy(const Window *w, WindowCopy copy, bool asked)
     }
     return copy != COPY_TURNED
                ? "the channels of a pixel are no multiple of 16 bytes, and too little is known to "
-                 "be "
-                 "multiplied for a copy of which they are"
+                 "be multiplied for a copy of which they are"
                : "channels are not last, and too little is known to be multiplied for a copy of "
                  "which they are";
 }
