@@ -57,7 +57,7 @@ static int64_t known(Dim dim)
     return poly_least(dim) == most ? most : -1;
 }
 
-static bool is_ordered(const Window *w)
+bool window_is_ordered(const Window *w)
 {
     for (int i = 0; i < w->view.n + 2; i++) {
         if (w->from[i] != i) {
@@ -141,7 +141,7 @@ WindowCopy window_copy(Window *w, bool joins)
     w->joined = narrow && joins ? joined_axes(w) : 0;
     return !narrow                      ? COPY_NONE
            : w->joined                  ? COPY_JOINED
-           : is_whole_pieces(w)         ? (is_ordered(w) ? COPY_NONE : COPY_TURNED)
+           : is_whole_pieces(w)         ? (window_is_ordered(w) ? COPY_NONE : COPY_TURNED)
            : is_weighed(w, w->channels) ? COPY_PADDED
                                         : COPY_NONE;
 }
@@ -194,7 +194,7 @@ void window_turn(Func *func, Window *w)
     for (int i = 0; i < w->view.n + 2; i++) {
         perm[i] = w->from[i];
     }
-    all = is_ordered(w) ? all : build_permute(&b, all, perm);
+    all = window_is_ordered(w) ? all : build_permute(&b, all, perm);
     Value *scratch = func_scratch(func, all->type);
     build_store(&b, scratch, WHOLE, all);
     settle(w, scratch);

@@ -28,6 +28,8 @@ typedef enum WindowCopy {
     COPY_JOINED, /* the taps of a row and their few channels, side by side, are a product's depth */
 } WindowCopy;
 
+/* Has the tensor its images first, its channels last? */
+bool window_is_ordered(const Window *window);
 /* Also decides how many axes are joined, if any may be. */
 WindowCopy window_copy(Window *window, bool joins);
 /* Do the sizes that are known say that the copy takes less time than the product gains? */
