@@ -163,8 +163,9 @@ static bool check_map(const Plan *plan, const PlanMap *map, const DeviceTensor *
     return true;
 }
 
-/* Of a map of windows: a parameter by its own axes, which the code may have merged, as it has no
- * intermediate's; and the windows along each spatial one. False: there are none, or they overflow. */
+/* Of a map of windows: a parameter by its own axes, which the code may have merged, as it has none
+ * of an intermediate's; and the windows along each spatial one. False: there are none, or they
+ * overflow. */
 static bool find_windows(const Prepared *p, const PlanMap *map, DeviceTensor *tensor,
                          DeviceWindows *windows)
 {
