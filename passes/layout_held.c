@@ -392,6 +392,20 @@ static void note_await(Op *op, void *user)
     *found = *found || op->kind == OP_AWAIT;
 }
 
+static void note_roles(Op *op, void *user)
+{
+    bool *found = user;
+    *found = *found || op->kind == OP_ROLES;
+}
+
+/* Registers move between roles: their shares of a block's were chosen with its tiles. */
+static bool has_roles(const Op *launch)
+{
+    bool found = false;
+    block_walk(launch->regions[0], note_roles, &found);
+    return found;
+}
+
 /* Do its blocks wait for one another? How many do is chosen with their tiles (tile_lookback.c): a
  * scan's code goes through its elements in order, and holds less than all of them twice. */
 static bool awaits(const Op *launch)
@@ -409,7 +423,7 @@ static void share_unit(LayoutPass *pass, Op *launch)
     if (given && given->number < blocks) { /* of a launch that tiles were not chosen for */
         op_set_int(func, launch, ATTR_BLOCKS, given->number > 1 ? given->number : 1);
     }
-    if (blocks <= 1 || given || awaits(launch)) {
+    if (blocks <= 1 || given || awaits(launch) || has_roles(launch)) {
         return;
     }
     Lives lives = lives_of(pass, launch);

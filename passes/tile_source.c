@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Steps of a `parallel` of the source: what it says, the user's lines, or less where a block cannot
  * hold that much. */
-#include "passes/tile_steps.h"
+#include "passes/tile_source.h"
 
 enum {
     LOOPS_ALONE = 4,         /* steps of loops shrink by up to this before those of grids do */
@@ -12,47 +12,17 @@ enum {
     THREAD_RANKED = 8,       /* elements that are ranked where no table says their places: digits,
                                 ranks, values, and what comes with them */
     THREAD_HELD_BYTES = 840, /* of accumulators and operands that a thread may hold */
-    MOST_LOADS = 32,         /* that are told apart */
     STEP_COLUMNS = 32,       /* what a step of a loop costs beside its own, measured on an H200 */
     EVEN_COLUMNS = 32,       /* steps that the matrix units of all types take */
     EVEN_GAIN = 8,           /* % that another step must save */
-    GROUP_WARPS = 4,         /* that multiply 64 rows together */
-    GROUP_ROWS = 64,
-    THIRD_HELD_BYTES = 520, /* of THREAD_HELD_BYTES, where three groups share the registers */
-    SINGLE_HELD_BYTES =
-        960,             /* of a group alone, less a byte for each element a head: 256 spill beside
-                                80 keys, not beside 64 */
-    THIRD_GAIN = 1200,   /* over the depth of scores: % that a third group gains at the same steps,
-                          measured on an H200 with 64, 80, 96 and 128 */
-    THIRD_LEAST = 3,     /* % that it must save */
-    THIRD_COLUMNS = 128, /* at most of loops' steps then */
-    TILE_COLUMNS = 1270, /* what a tile of two groups costs beside its steps */
-    THIRD_TILE_COLUMNS = 1600, /* of three */
-    LEAST_COLUMNS = 48,        /* of loops' steps that are made shorter for it, by UNIT_COLUMNS */
-    UNIT_COLUMNS = 16,
+    HELD_BESIDE = 90,        /* bytes of a thread's registers that are no accumulators, and half a
+                                byte for each element of the scores' depth: nothing spills then */
+    SCARCE = 144,            /* registers: where there are fewer, */
+    SCARCE_BESIDE = 24,      /* so many bytes more */
+    LEAST_REGISTERS = 24,    /* of a thread that copies */
+    REGISTER_STEP = 8,
+    MOST_CONSUMER = 240,
 };
-
-typedef struct Steps {
-    Func *func;
-    int64_t shrink; /* divides the source's steps of loops, and beyond LOOPS_ALONE of grids too */
-    int64_t shared; /* bytes of products' operands */
-    int64_t once, walked, stored; /* of it: loaded once, by a loop's step; results' tiles */
-    int64_t lent;                 /* of the results' tiles: fit into what is loaded once */
-    Type loaded;                  /* that is loaded once */
-    int64_t held, operand; /* bytes in registers: accumulators, the largest of their operands */
-    const Op *loads[MOST_LOADS]; /* that are measured: several products may read one tile */
-    int n_loads;
-    int64_t rows, accumulators, elements; /* largest of the products and of all values */
-    bool wgmma, any_dot, loops_first, ranks, looks_up;
-    bool even;       /* loops of few steps take such as leave little of the last one unused */
-    bool third;      /* three groups of warps multiply, where the source's rows are two's */
-    bool single;     /* one group does */
-    int64_t columns; /* at most of a loop's step then */
-    int n_dots;
-    int64_t depth;     /* of products whose left operand is loaded */
-    const Unit *unit;  /* of single warps, of some product; NULL: none */
-    unsigned narrowed; /* bits of the grid's axes whose steps are less than the source's */
-} Steps;
 
 static int64_t elements_of(Type type)
 {
@@ -200,21 +170,35 @@ static int64_t even_step(int64_t written, int64_t extent)
     return best;
 }
 
-/* Of a third warp group: more rows in the grid, fewer columns in the loops. */
-static int64_t third_step(const Steps *steps, const Op *op, int64_t written)
+/* Of other warp groups than the source's: their rows in the grid, their columns in the loops. */
+static int64_t planned_step(const GroupPlan *plan, const Op *op, int64_t written)
 {
-    if (op->kind == OP_FOR) {
-        return smaller(written, steps->columns);
+    if (op->kind == OP_FOR && plan->columns) {
+        return written == plan->widest ? plan->columns : smaller(written, plan->columns);
     }
-    return written == 2 * GROUP_ROWS ? 3 * GROUP_ROWS : written;
+    bool rows = op->kind != OP_FOR && plan->groups && written == 2 * GROUP_ROWS;
+    return rows ? plan->groups * GROUP_ROWS : written;
 }
 
-static int64_t single_step(const Steps *steps, const Op *op, int64_t written)
+/* Why a planned step is another one than the source's. */
+static const char *planned_why(const GroupPlan *plan, const Op *op, int64_t step, int64_t source)
 {
     if (op->kind == OP_FOR) {
-        return smaller(written, steps->columns);
+        return step > source       ? "more than the source says: fewer steps, or less of the last "
+                                     "one unused"
+               : plan->blocks > 1  ? "fewer than the source says: the blocks of a multiprocessor "
+                                     "share its memory and registers"
+               : plan->groups == 3 ? "fewer than the source says: three warp groups share the "
+                                     "registers"
+                                   : "fewer than the source says: less of the last step unused";
     }
-    return written == 2 * GROUP_ROWS ? GROUP_ROWS : written;
+    return plan->groups == 3 ? "three warp groups of 64 rows: one's work on elements hides under "
+                               "two's products"
+           : plan->blocks > 1
+               ? "one warp group of 64 rows a block: groups are never in step, and few rows of the "
+                 "last tile are none"
+               : "one warp group of 64 rows: the device holds as many tiles at once as there are, "
+                 "or larger ones would be as many";
 }
 
 static int times_smaller(const Func *func)
@@ -231,8 +215,7 @@ static int64_t source_step(const Steps *steps, const Op *op, const Value *arg, i
     const DimVar *var = poly_as_range(arg->type->dims[0]);
     int64_t base = written > 0 ? written : 128;
     int64_t source = base;
-    base = steps->third ? third_step(steps, op, base) : base;
-    base = steps->single ? single_step(steps, op, base) : base;
+    base = planned_step(&steps->plan, op, base);
     int64_t even = extent > 0 && !exact ? even_step(base, extent) : base;
     int64_t least = smaller(base, larger(1, LEAST_STEP >> times_smaller(func)));
     int64_t derived = exact ? base : larger(least, base / shrink);
@@ -245,16 +228,8 @@ static int64_t source_step(const Steps *steps, const Op *op, const Value *arg, i
                           ? "as the source says"
                           : "the source's, halved until a block has room for the products' "
                             "tiles";
-    if (base < source && op->kind != OP_FOR) {
-        why = "one warp group of 64 rows: the device holds as many tiles at once as there are, or "
-              "larger ones would be as many";
-    } else if (base != source) {
-        why =
-            op->kind == OP_FOR && steps->single
-                ? "fewer than the source says: the blocks of a multiprocessor share its memory"
-            : op->kind == OP_FOR
-                ? "fewer than the source says: three warp groups share the registers"
-                : "three warp groups of 64 rows: one's work on elements hides under two's products";
+    if (base != source && !narrowed) {
+        why = planned_why(&steps->plan, op, base, source);
     }
     if (even != base) {
         derived = even;
@@ -294,16 +269,6 @@ static void walk_group(Op *parallel, WalkFn *fn, Steps *steps)
     block_walk(parallel->regions[0], fn, steps);
 }
 
-/* The source's own steps, to start again from when they are halved. */
-typedef struct Saved {
-    struct {
-        Attr *attr;
-        int64_t step;
-        int at;
-    } items[64];
-    int n;
-} Saved;
-
 static void save_steps(Op *op, void *user)
 {
     Saved *saved = user;
@@ -315,29 +280,45 @@ static void save_steps(Op *op, void *user)
     }
 }
 
-/* Of products of warp groups, one unless the user says so. */
-static int64_t given_blocks(Func *func)
+int64_t source_blocks(Func *func)
 {
     const Line *line = func->target->roles ? schedule_given(func, "blocks", "") : NULL;
     return line && line->number > 1 ? line->number : 1;
+}
+
+static int64_t blocks_of(Func *func, const Steps *steps)
+{
+    return steps->plan.blocks ? steps->plan.blocks : source_blocks(func);
+}
+
+/* Bytes of accumulators and operands that a thread of so many groups may hold: what those that copy
+ * leave of its share of the registers (stage_shares.c). */
+static int64_t held_by(const Func *func, const Steps *steps, int64_t groups, int64_t blocks)
+{
+    int64_t group = GROUP_WARPS * func->target->warp;
+    int64_t each = func->target->registers / blocks / ((groups + 1) * group);
+    int64_t left = each / REGISTER_STEP * REGISTER_STEP * (groups + 1) - LEAST_REGISTERS;
+    int64_t registers = smaller(MOST_CONSUMER, left / groups / REGISTER_STEP * REGISTER_STEP);
+    int64_t beside = HELD_BESIDE + steps->depth / 2 + (registers < SCARCE ? SCARCE_BESIDE : 0);
+    return registers * (int64_t)sizeof(int32_t) - beside - steps->plan.beside;
 }
 
 /* A matrix unit's tiles: two slots of what loops bring, and registers for accumulators. A result
  * may leave through the buffer of an operand that was loaded once (stage_store.c). */
 static bool unit_steps_fit(Func *func, const Steps *steps)
 {
-    int64_t groups = steps->third ? 3 : larger(1, smaller(2, steps->rows / GROUP_ROWS));
+    int64_t most = steps->rows == 3 * GROUP_ROWS ? 3 : 2;
+    int64_t groups = larger(1, smaller(most, steps->rows / GROUP_ROWS));
     int64_t threads = groups * GROUP_WARPS * func->target->warp;
-    int64_t held = steps->third ? THIRD_HELD_BYTES : THREAD_HELD_BYTES;
-    held = steps->single ? smaller(held, SINGLE_HELD_BYTES - steps->depth) : held;
-    int64_t room = (func->target->shared_bytes + RESERVED_BYTES) / given_blocks(func);
+    int64_t held = held_by(func, steps, groups, steps->plan.blocks ? steps->plan.blocks : 1);
+    int64_t room = (func->target->shared_bytes + RESERVED_BYTES) / blocks_of(func, steps);
     return steps->once + steps->stored - steps->lent + 2 * steps->walked + SHARED_SLACK +
                    RESERVED_BYTES <=
                room &&
            steps->held + steps->operand <= threads * held;
 }
 
-static bool steps_fit(Func *func, const Steps *steps)
+bool source_fits(Func *func, const Steps *steps)
 {
     if (!is_gpu(func) || !steps->any_dot) {
         return true;
@@ -352,7 +333,7 @@ static bool steps_fit(Func *func, const Steps *steps)
 
 static int64_t source_warps(const Func *func, const Steps *steps)
 {
-    if (steps->third || (steps->wgmma && steps->rows == 3 * GROUP_ROWS)) {
+    if (steps->wgmma && steps->rows == 3 * GROUP_ROWS) {
         return 3 * GROUP_WARPS;
     }
     if (steps->wgmma) {
@@ -390,150 +371,12 @@ static void try_steps(Func *func, Op *parallel, const Saved *saved, int64_t shri
     walk_group(parallel, measure_op, steps);
 }
 
-/* ---- one warp group, or a third ---- */
-
-/* The one axis of the grid that is taken in steps; NULL: none, or several. */
-static const Value *stepped_axis(const Op *parallel)
+void source_try(Func *func, Op *parallel, const Saved *saved, GroupPlan plan, Steps *steps)
 {
-    const Attr *steps = op_attr(parallel, ATTR_STEPS);
-    const Value *found = NULL;
-    for (int i = 0; i < steps->n; i++) {
-        if (steps->ints[i] != 0) {
-            if (found) {
-                return NULL;
-            }
-            found = parallel->regions[0]->args[i];
-        }
-    }
-    return found;
-}
-
-/* Two products in a loop, of which the second one's left operand is made of the first one's result:
- * the work between them is what other groups' products hide. */
-static bool is_made_of_scores(Func *func, const Op *parallel, const Steps *steps)
-{
-    const Value *axis = stepped_axis(parallel);
-    return axis && func->target->roles && steps->wgmma && steps->n_dots == 2 &&
-           steps->operand > 0 && steps->rows == 2 * GROUP_ROWS &&
-           !schedule_given(func, "warps", "") &&
-           !schedule_given(func, "tile", poly_as_range(axis->type->dims[0])->name);
-}
-
-static int64_t tiles_by(int64_t extent, int64_t step)
-{
-    return (extent + step - 1) / step;
-}
-
-typedef struct Widest {
-    const Op *loop; /* that takes most at a step, or NULL */
-    int64_t columns;
-} Widest;
-
-static void see_loop(Op *op, void *user)
-{
-    Widest *walk = user;
-    const Attr *steps = op->kind == OP_FOR ? op_attr(op, ATTR_STEPS) : NULL;
-    if (steps && steps->ints[0] > walk->columns) {
-        *walk = (Widest){op, steps->ints[0]};
-    }
-}
-
-static Widest widest_walk(const Op *parallel)
-{
-    Widest walk = {NULL, 0};
-    block_walk(parallel->regions[0], see_loop, &walk);
-    return walk;
-}
-
-/* Tiles of so many rows; 0: not known. */
-static double count_tiles(const Op *parallel, int64_t rows)
-{
-    const Attr *dims = op_attr(parallel, ATTR_DIMS), *steps = op_attr(parallel, ATTR_STEPS);
-    double tiles = 1;
-    for (int i = 0; i < dims->n; i++) {
-        int64_t most = poly_most(dims->dims[i]);
-        if (most >= INT32_MAX) {
-            return 0;
-        }
-        tiles *= (double)(steps->ints[i] ? tiles_by(most, rows) : most);
-    }
-    return tiles;
-}
-
-/* One group of 64 rows where two would be waves of no less tiles, each of which takes longer: few
- * queries of each head, or few heads. */
-static bool choose_single(Func *func, Op *parallel, const Saved *saved, Steps *steps)
-{
-    double units = func->target->units;
-    double one = count_tiles(parallel, GROUP_ROWS), two = count_tiles(parallel, 2 * GROUP_ROWS);
-    bool as_few = one > 0 && (one <= two || one <= units);
-    if (!as_few || !is_made_of_scores(func, parallel, steps)) {
-        return false;
-    }
-    Widest walk = widest_walk(parallel);
-    for (int64_t most = walk.columns; most >= LEAST_COLUMNS; most -= UNIT_COLUMNS) {
-        Steps single = {.func = func, .shrink = 1, .loops_first = true, .even = true};
-        restore_steps(saved);
-        single.single = true;
-        single.columns = most;
-        walk_group(parallel, set_steps, &single);
-        walk_group(parallel, measure_op, &single);
-        if (steps_fit(func, &single)) {
-            *steps = single;
-            return true;
-        }
-    }
-    return false;
-}
-
-/* What the grid's waves take with the steps as they are, relatively; where it is not known how many
- * there are, what an element of a row takes. */
-static double grid_time(const Func *func, const Op *parallel, const Steps *steps)
-{
-    Widest walk = widest_walk(parallel);
-    int64_t rows = (steps->third ? 3 : 2) * GROUP_ROWS, columns = walk.columns;
-    int64_t extent = poly_most(op_attr(walk.loop, ATTR_DIMS)->dims[0]);
-    double pace = steps->third ? 1 + (double)THIRD_GAIN / 100 / (double)larger(1, steps->depth) : 1;
-    double tiles = count_tiles(parallel, rows);
-    if (tiles == 0 || extent >= INT32_MAX) {
-        return (double)(columns + STEP_COLUMNS) / (double)columns / pace;
-    }
-    double walked = (double)walk_cost(extent, columns) * (double)rows / (2 * GROUP_ROWS) / pace;
-    double waves = tiles / func->target->units, whole = (double)(int64_t)waves;
-    return (whole + (waves > whole)) *
-           ((steps->third ? THIRD_TILE_COLUMNS : TILE_COLUMNS) + walked);
-}
-
-/* Three groups of 64 rows where two would do, with as many columns as their registers hold, if that
- * takes less time. `steps`: of two. A walk that ends with the tile's rows, as under a causal mask,
- * wants steps that divide them: of 64 elements a head 404 TFLOP/s by 96 columns, 384 by 112 and 399
- * by 128, which spill (H200). One that begins behind the axis' begin, too, is masked at both ends,
- * which takes more registers than three groups have. */
-static bool choose_third(Func *func, Op *parallel, const Saved *saved, Steps *steps)
-{
-    Widest walk = widest_walk(parallel);
-    int64_t columns = smaller(THIRD_COLUMNS, walk.columns);
-    if (columns == 0 || !begins_at_zero(walk.loop) || !is_made_of_scores(func, parallel, steps)) {
-        return false;
-    }
-    double two = grid_time(func, parallel, steps);
-    for (int64_t most = columns; most >= LEAST_COLUMNS; most -= UNIT_COLUMNS) {
-        if (!is_whole(walk.loop) && 3 * GROUP_ROWS % most) {
-            continue;
-        }
-        Steps third = {.func = func, .shrink = 1, .loops_first = true, .even = true};
-        restore_steps(saved);
-        third.third = true;
-        third.columns = most;
-        walk_group(parallel, set_steps, &third);
-        walk_group(parallel, measure_op, &third);
-        if (steps_fit(func, &third)) {
-            double three = grid_time(func, parallel, &third);
-            *steps = three * 100 <= two * (100 - THIRD_LEAST) ? third : *steps;
-            return steps->third;
-        }
-    }
-    return false;
+    restore_steps(saved);
+    *steps = (Steps){.func = func, .shrink = 1, .loops_first = true, .plan = plan};
+    walk_group(parallel, set_steps, steps);
+    walk_group(parallel, measure_op, steps);
 }
 
 /* The grid's widest axis, down to the rows of a warp group; false: none is wider. */
@@ -561,7 +404,7 @@ static int64_t halve_steps(Func *func, Op *parallel, Saved *saved, Steps *steps)
     bool wgmma = steps->wgmma;
     int64_t shrink = 1;
     try_steps(func, parallel, saved, shrink, false, steps);
-    while (shrink < MOST_SHRINK && !steps_fit(func, steps)) {
+    while (shrink < MOST_SHRINK && !source_fits(func, steps)) {
         bool narrows = wgmma && (shrink == LOOPS_ALONE || !steps->wgmma) &&
                        narrow_widest(parallel, saved, steps);
         shrink = narrows ? 1 : 2 * shrink;
@@ -580,9 +423,8 @@ static void choose_steps(Func *func, Op *parallel, Steps *steps)
     walk_group(parallel, measure_op, steps);
     if (steps->wgmma && !times_smaller(func)) {
         try_steps(func, parallel, &saved, 1, true, steps);
-        bool fits = steps_fit(func, steps);
-        if (choose_single(func, parallel, &saved, steps) ||
-            (fits && choose_third(func, parallel, &saved, steps))) {
+        bool fits = source_fits(func, steps);
+        if (tile_choose_groups(func, parallel, &saved, steps)) {
             return;
         }
         try_steps(func, parallel, &saved, 1, true, steps);
@@ -606,8 +448,10 @@ void tile_choose_source(Func *func, Op *parallel)
                                    "a thread holds its share of the tiles");
     }
     op_set_ints(func, parallel, ATTR_WARPS, 1, &warps);
-    if (is_gpu(func) && steps.wgmma && given_blocks(func) > 1) {
-        int64_t blocks = tile_checked_blocks(func, 0, warps * func->target->warp);
+    if (is_gpu(func) && steps.wgmma && blocks_of(func, &steps) > 1) {
+        int64_t threads = warps * func->target->warp;
+        int64_t blocks =
+            tile_checked_blocks(func, (int)(blocks_of(func, &steps) * threads), threads);
         op_set_int(func, parallel, ATTR_BLOCKS, blocks);
     }
 }
