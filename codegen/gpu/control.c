@@ -338,6 +338,21 @@ static void split_grouped(Grid *grid, LLVMValueRef id, LLVMValueRef *tile)
     tile[grid->n - 2] = LLVMBuildAdd(b, first, row, "");
 }
 
+/* The first `left` axes; the last of them the fastest. */
+static void split_axes(Grid *grid, LLVMValueRef id, int left, LLVMValueRef *tile)
+{
+    for (int axis = left - 1; axis > 0; axis--) {
+        if (grid->single[axis]) {
+            tile[axis] = gpu_i32(grid->em, 0);
+        } else {
+            id = divide(grid, id, grid->counts[axis], &tile[axis]);
+        }
+    }
+    if (left > 0) {
+        tile[0] = id;
+    }
+}
+
 /* Which tile (i32 on each axis) has this number; of a cluster's, the first one. The division by how
  * many tiles an axis has stands in front of a block's first load: none where a tile holds it. */
 static void split(Grid *grid, LLVMValueRef id, LLVMValueRef *tile)
@@ -354,16 +369,7 @@ static void split(Grid *grid, LLVMValueRef id, LLVMValueRef *tile)
         split_grouped(grid, within, tile);
         left -= 2;
     }
-    for (int axis = left - 1; axis > 0; axis--) {
-        if (grid->single[axis]) {
-            tile[axis] = gpu_i32(grid->em, 0);
-        } else {
-            id = divide(grid, id, grid->counts[axis], &tile[axis]);
-        }
-    }
-    if (left > 0) {
-        tile[0] = id;
-    }
+    split_axes(grid, id, left, tile);
 }
 
 static LLVMValueRef count_tiles(Grid *grid)
@@ -391,14 +397,27 @@ static void align_row(Grid *grid, int64_t aligned, Value *const *args)
     range->regs[0] = LLVMBuildSub(b, range->regs[0], shift, "");
 }
 
-/* The last one, the first one, the last but one, the second one, … */
-static LLVMValueRef fold(Grid *grid, LLVMValueRef tile)
+/* Tiles in twos that cost as much as any other two: the last one of a row and the first one of the
+ * row beside it, the last but one and the second one, … So each row may have an odd number of them;
+ * of a row that is left alone, its own last and first one. */
+static void split_paired(Grid *grid, LLVMValueRef id, LLVMValueRef *tile)
 {
     LLVMBuilderRef b = grid->em->builder;
-    LLVMValueRef one = gpu_i32(grid->em, 1), half = LLVMBuildLShr(b, tile, one, "");
-    LLVMValueRef last = LLVMBuildSub(b, grid->counts[grid->n - 1], one, "");
-    LLVMValueRef odd = LLVMBuildTrunc(b, tile, grid->em->i1, "");
-    return LLVMBuildSelect(b, odd, half, LLVMBuildSub(b, last, half, ""), "");
+    int last = grid->n - 1;
+    LLVMValueRef one = gpu_i32(grid->em, 1), rows = one, within;
+    for (int axis = 0; axis < last; axis++) {
+        rows = LLVMBuildMul(b, rows, grid->counts[axis], "");
+    }
+    LLVMValueRef both = LLVMBuildShl(b, grid->counts[last], one, "");
+    LLVMValueRef row = LLVMBuildShl(b, divide(grid, id, both, &within), one, "");
+    LLVMValueRef beside = LLVMBuildAdd(b, row, one, "");
+    LLVMValueRef odd = LLVMBuildTrunc(b, within, grid->em->i1, "");
+    LLVMValueRef there = LLVMBuildICmp(b, LLVMIntULT, beside, rows, "");
+    row = LLVMBuildSelect(b, LLVMBuildAnd(b, odd, there, ""), beside, row, "");
+    LLVMValueRef half = LLVMBuildLShr(b, within, one, "");
+    LLVMValueRef back = LLVMBuildSub(b, LLVMBuildSub(b, grid->counts[last], one, ""), half, "");
+    tile[last] = LLVMBuildSelect(b, odd, half, back, "");
+    split_axes(grid, row, last, tile);
 }
 
 static void define_tile(Grid *grid, LLVMValueRef id, Value *const *args)
@@ -417,10 +436,7 @@ static void define_tile(Grid *grid, LLVMValueRef id, Value *const *args)
         *at = LLVMBuildMul(em->builder, *at, gpu_i32(em, grid->together), "");
         *at = LLVMBuildAdd(em->builder, *at, rank, "");
     } else {
-        split(grid, id, tile);
-    }
-    if (grid->paired) {
-        tile[grid->n - 1] = fold(grid, tile[grid->n - 1]);
+        (grid->paired ? split_paired : split)(grid, id, tile);
     }
     for (int axis = 0; axis < grid->n; axis++) {
         int64_t step = grid->steps[axis];
@@ -440,7 +456,7 @@ static void define_tile(Grid *grid, LLVMValueRef id, Value *const *args)
 }
 
 /* Tiles of which each costs more than the one before: a block takes two after the other of those
- * that `fold` orders, and goes on behind all blocks' pairs, so that all have about the same to do.
+ * that `split_paired` orders, and goes on behind all blocks' pairs, so that all have about the same to do.
  * Where there is but one tile a block, that one. */
 static LLVMValueRef pair_step(GpuEmitter *em, LLVMValueRef i, LLVMValueRef blocks,
                               LLVMValueRef pairs)
