@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Warp groups for scores: two products in a loop, of which the second one's left operand is made of
- * the first one's result. What is done with the scores' elements hides under other groups' products:
- * of the same block, which share what is loaded, or of others of a multiprocessor, which never wait
- * for one another. What takes the least time is chosen: a model of a multiprocessor's groups, whose
+ * the first one's result. What is done with scores hides under other groups' products: of the same
+ * block, which share what is loaded, or of others of a multiprocessor, which never wait for one
+ * another. What takes the least time is chosen, by a model of a multiprocessor's groups whose
  * constants were fitted to 165 measurements on an H200 (docs/performance.md). */
 #include "passes/tile_source.h"
 

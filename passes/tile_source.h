@@ -54,7 +54,8 @@ typedef struct Saved {
 /* Gives the source its steps again, or these, and measures what their tiles need. */
 void source_try(Func *func, Op *parallel, const Saved *saved, GroupPlan plan, Steps *steps);
 bool source_fits(Func *func, const Steps *steps);
-/* Blocks of a multiprocessor that the user wants around products of warp groups; 1: says nothing. */
+/* Blocks of a multiprocessor that the user wants around products of warp groups; 1: says nothing.
+ */
 int64_t source_blocks(Func *func);
 /* The warp groups, and blocks of them, that take the least time for scores: products whose left
  * operand is made of another one's result. `steps`: as the source has them. False: nothing is

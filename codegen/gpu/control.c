@@ -456,8 +456,8 @@ static void define_tile(Grid *grid, LLVMValueRef id, Value *const *args)
 }
 
 /* Tiles of which each costs more than the one before: a block takes two after the other of those
- * that `split_paired` orders, and goes on behind all blocks' pairs, so that all have about the same to do.
- * Where there is but one tile a block, that one. */
+ * that `split_paired` orders, and goes on behind all blocks' pairs, so that all have about the same
+ * to do. Where there is but one tile a block, that one. */
 static LLVMValueRef pair_step(GpuEmitter *em, LLVMValueRef i, LLVMValueRef blocks,
                               LLVMValueRef pairs)
 {
