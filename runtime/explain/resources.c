@@ -141,7 +141,7 @@ static double asked(const LaunchReport *launch, const Value *tensor, bool (*does
     return bytes;
 }
 
-/* Bytes of elements that it stores; what atomics change and data place is not known to lie apart. */
+/* Bytes of elements that it stores; what atomics change and what data place may lie together. */
 static double stored(const LaunchReport *launch, const Value *tensor)
 {
     double bytes = 0;
