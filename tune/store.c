@@ -212,15 +212,13 @@ static Opened try_open(TuneStore *store, const char **why)
 static bool write_anew(TuneStore *store, const TuneRecords *records, const char *path)
 {
     const char *why;
-    TuneStore *fresh;
+    TuneStore fresh = {.arena = store->arena, .path = path, .access = TUNE_WRITE};
     static const StorePutting replacing = {0};
     unlink(path);
-    bool good = tune_store_open(store->arena, path, TUNE_WRITE, &fresh, &why);
-    if (good) {
-        good = store_put_rows(fresh->db, store->arena, records->items, records->n, &replacing) ==
-               SQLITE_OK;
-        tune_store_close(fresh);
-    }
+    bool good =
+        store_file_make(path) && try_open(&fresh, &why) == OPENED &&
+        store_put_rows(fresh.db, store->arena, records->items, records->n, &replacing) == SQLITE_OK;
+    close_database(&fresh);
     if (!good) {
         unlink(path);
     }
@@ -267,19 +265,20 @@ static bool mend_once(TuneStore *store, const char **why)
         return mend(store, why);
     }
     close_database(store);
-    int lock = store_file_lock(store->arena, store->path);
+    int lock = store_file_lock(store->arena, store->path, STORE_ALONE);
     Opened opened = try_open(store, why);
-    bool good = opened == OPENED || (opened == OPENED_DAMAGED && mend(store, why));
-    store_file_unlock(store->arena, store->path, lock);
-    if (good && !store->db) {
-        good = try_open(store, why) == OPENED;
+    if (opened == OPENED_DAMAGED && mend(store, why)) {
+        opened = try_open(store, why);
     }
-    return good;
+    store_file_unlock(lock);
+    return opened == OPENED;
 }
 
 static bool open_or_mend(TuneStore *store, const char **why)
 {
+    int lock = store_file_lock(store->arena, store->path, STORE_SHARED);
     Opened opened = try_open(store, why);
+    store_file_unlock(lock);
     return opened == OPENED || (opened == OPENED_DAMAGED && mend_once(store, why));
 }
 
@@ -356,6 +355,36 @@ static bool is_current(const TuneStore *store)
     return now.exists && now.inode == store->file.inode && now.device == store->file.device;
 }
 
+/* Under its name there may be another file by now, mended or new. */
+static Opened follow(TuneStore *store, const char **why)
+{
+    if (store->db && is_current(store)) {
+        return OPENED;
+    }
+    close_database(store);
+    return try_open(store, why);
+}
+
+/* One try, with the file shared; SQLite's code, or why it could not be opened. */
+static Opened put_shared(TuneStore *store, Arena *scratch, const TuneRecord *records, size_t n,
+                         const StorePutting *putting, int *code, const char **why)
+{
+    Opened opened = OPENED_NOT;
+    int lock = store_file_lock(scratch, store->path, STORE_SHARED);
+    *code = SQLITE_OK;
+    if (store_file_make(store->path)) {
+        opened = follow(store, why);
+    } else {
+        set_why(store, why, arena_printf(store->arena, "it cannot be made: %s", strerror(errno)));
+    }
+    if (opened == OPENED) {
+        *code = store_put_rows(store->db, scratch, records, n, putting);
+        opened = *code == SQLITE_OK ? OPENED : is_damage(*code) ? OPENED_DAMAGED : OPENED_NOT;
+    }
+    store_file_unlock(lock);
+    return opened;
+}
+
 static bool put_all(TuneStore *store, const TuneRecord *records, size_t n, StorePutting putting,
                     const char **why)
 {
@@ -367,24 +396,18 @@ static bool put_all(TuneStore *store, const TuneRecord *records, size_t n, Store
     arena_init(&scratch, store->arena->allocator);
     bool done = false, good = true;
     for (int i = 0; i < MOST_TRIES && good && !done; i++) {
-        if (!store->db || !is_current(store)) { /* it was mended, or removed */
-            close_database(store);
-            good = store_file_make(store->path) && open_or_mend(store, why);
-        }
         if (putting.merged) {
             *putting.merged = (TuneMerged){0};
         }
-        if (good) {
-            code = store_put_rows(store->db, &scratch, records, n, &putting);
-            done = code == SQLITE_OK && is_current(store);
-            good = code == SQLITE_OK || (is_damage(code) && mend_once(store, why));
-        }
+        Opened opened = put_shared(store, &scratch, records, n, &putting, &code, why);
+        done = opened == OPENED && is_current(store);
+        good = opened == OPENED || (opened == OPENED_DAMAGED && mend_once(store, why));
     }
     arena_free(&scratch);
     if (!done && code != SQLITE_OK) {
         return set_failure(store, why, code);
     }
-    return done || set_why(store, why, "others replace it all the time");
+    return done || (good && set_why(store, why, "others replace it all the time"));
 }
 
 bool tune_store_insert(TuneStore *store, const TuneRecord *records, size_t n, const char **why)
@@ -423,23 +446,37 @@ static void take_salvaged(const TuneStore *store, const TuneFilter *filter, Aren
     }
 }
 
+/* One try, with the file shared. One that was removed is still read. */
+static Opened read_shared(TuneStore *store, const TuneFilter *filter, Arena *arena,
+                          TuneRecords *records, size_t *damaged, int *code, const char **why)
+{
+    int64_t tables = 0;
+    int lock = store_file_lock(arena, store->path, STORE_SHARED);
+    Opened opened = store_file_look(store->path).exists ? follow(store, why) : OPENED;
+    if (opened == OPENED) {
+        *code = get_number(store->db, "SELECT count(*) FROM sqlite_schema", &tables);
+        if (*code == SQLITE_OK && tables > 0) {
+            *code = store_read_rows(store->db, filter, arena, records, damaged);
+        }
+        opened = is_damage(*code) ? OPENED_DAMAGED : OPENED;
+    }
+    store_file_unlock(lock);
+    return opened;
+}
+
 bool tune_store_query(TuneStore *store, const TuneFilter *filter, Arena *arena,
                       TuneRecords *records, const char **why)
 {
     size_t damaged = 0;
-    int64_t tables = 1;
     *records = (TuneRecords){0};
     int code = SQLITE_OK;
     for (int i = 0; i < MOST_TRIES && !store->is_salvaged; i++) {
         records->n = damaged = 0;
-        code = get_number(store->db, "SELECT count(*) FROM sqlite_schema", &tables);
-        code = code == SQLITE_OK && tables > 0
-                   ? store_read_rows(store->db, filter, arena, records, &damaged)
-                   : code;
-        if (!is_damage(code)) {
+        Opened opened = read_shared(store, filter, arena, records, &damaged, &code, why);
+        if (opened == OPENED) {
             break;
         }
-        if (!mend_once(store, why)) {
+        if (opened == OPENED_NOT || !mend_once(store, why)) {
             return false;
         }
     }

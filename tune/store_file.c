@@ -261,21 +261,28 @@ const char *store_file_replace(Arena *arena, const char *path, const char *with)
     return NULL;
 }
 
-int store_file_lock(Arena *arena, const char *path)
+int store_file_lock(Arena *arena, const char *path, StoreSharing sharing)
 {
-    const char *name = arena_printf(arena, "%s-mend", path);
-    int lock = open(name, O_RDWR | O_CREAT | O_CLOEXEC, S_IRUSR | S_IWUSR);
-    if (lock >= 0 && flock(lock, LOCK_EX) != 0) {
+    const char *slash = strrchr(path, '/');
+    const char *folder = slash ? arena_strndup(arena, path, (size_t)(slash - path) + 1) : ".";
+    int lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (lock < 0) {
+        return -1;
+    }
+    int locked;
+    do {
+        locked = flock(lock, sharing == STORE_ALONE ? LOCK_EX : LOCK_SH);
+    } while (locked != 0 && errno == EINTR);
+    if (locked != 0) {
         close(lock);
-        lock = -1;
+        return -1;
     }
     return lock;
 }
 
-void store_file_unlock(Arena *arena, const char *path, int lock)
+void store_file_unlock(int lock)
 {
     if (lock >= 0) {
-        unlink(arena_printf(arena, "%s-mend", path));
         close(lock);
     }
 }

@@ -27,8 +27,12 @@ bool store_file_salvage(Arena *arena, const char *path, TuneRecords *records, bo
 /* Puts the file `with` in the place of `path`, which stays as PATH.damaged-N; returns that name, or
  * NULL. Its journal goes with it. */
 const char *store_file_replace(Arena *arena, const char *path, const char *with);
-/* One process at a time; -1: it cannot be locked, which is no reason not to go on. */
-int store_file_lock(Arena *arena, const char *path);
-void store_file_unlock(Arena *arena, const char *path, int lock);
+/* Who opens, reads or writes the file of this name shares it; who puts another file in its place
+ * has it alone. Else SQLite would take the new file's journal for one that a crash left to the old
+ * file, and delete it. The lock is the folder's: it leaves nothing behind. -1: it cannot be locked,
+ * which is no reason not to go on. */
+typedef enum StoreSharing { STORE_SHARED, STORE_ALONE } StoreSharing;
+int store_file_lock(Arena *arena, const char *path, StoreSharing sharing);
+void store_file_unlock(int lock);
 
 #endif

@@ -2,6 +2,7 @@
 /* The tuning store never gives anything but what it was given: whatever happens to its file, to its
  * writers, to the disk. */
 #include "tests/tune/rows.h"
+#include "tune/store_file.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -301,6 +302,23 @@ END_TEST
 
 /* ---- many at once ---- */
 
+/* In a process of its own, which must not write to where Check counts: it is killed. */
+static void write_without_end(void)
+{
+    TuneStore *store;
+    const char *why = "";
+    bool good = tune_store_open(&arena, path, TUNE_WRITE, &store, &why);
+    for (unsigned k = 0; good; k++) {
+        TuneRecord rows[3];
+        for (unsigned i = 0; i < 3; i++) {
+            rows[i] = row_of(k * 3 % 60 + i);
+        }
+        good = tune_store_insert(store, rows, 3, &why);
+    }
+    fprintf(stderr, "%s\n", why);
+    _exit(1);
+}
+
 START_TEST(killed_writers_leave_nothing_torn)
 {
     TuneStore *store = opened(TUNE_WRITE);
@@ -309,14 +327,13 @@ START_TEST(killed_writers_leave_nothing_torn)
     for (unsigned i = 0; i < KILLED; i++) {
         pid_t writer = fork();
         if (writer == 0) {
-            store = opened(TUNE_WRITE);
-            for (unsigned k = 0;; k++) {
-                put_rows(store, k * 3 % 60, 3);
-            }
+            write_without_end();
         }
+        int status;
         usleep(2000 + i * 37 % 9000);
         kill(writer, SIGKILL);
-        ck_assert_int_eq(waitpid(writer, NULL, 0), writer);
+        ck_assert_int_eq(waitpid(writer, &status, 0), writer);
+        ck_assert_msg(WIFSIGNALED(status), "the writer ended by itself");
         store = opened(TUNE_WRITE);
         size_t n = count_right(store);
         ck_assert_uint_ge(n, 4);
@@ -401,6 +418,42 @@ START_TEST(many_processes_mend_one)
 }
 END_TEST
 
+/* A file that others have open stays where it is: SQLite knows journals by the file's name, and would
+ * roll the new file's back into the old one. */
+START_TEST(who_mends_waits_for_who_reads)
+{
+    TuneStore *store = opened(TUNE_WRITE);
+    put_rows(store, 0, 3);
+    tune_store_close(store);
+    size_t n;
+    char *bytes = file_bytes(path, &n);
+    memset(bytes, 0, 60);
+    write_bytes(path, bytes, n);
+    free(bytes);
+    ino_t inode = store_file_look(path).inode;
+    int lock = store_file_lock(&arena, path, STORE_SHARED);
+    ck_assert_int_ge(lock, 0);
+    pid_t child = fork();
+    if (child == 0) {
+        close(lock);
+        write_some(1);
+    }
+    int status;
+    for (int i = 0; i < 10; i++) {
+        usleep(20000);
+        ck_assert_int_eq(waitpid(child, &status, WNOHANG), 0);
+        ck_assert_uint_eq(store_file_look(path).inode, inode);
+    }
+    store_file_unlock(lock);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    ck_assert_uint_ne(store_file_look(path).inode, inode);
+    store = opened(TUNE_READ);
+    ck_assert_uint_eq(count_right(store), 3 + OPERATIONS);
+    tune_store_close(store);
+}
+END_TEST
+
 UNIT_TESTS(tune_store_file)
 {
     TCase *tests = tcase_create("files of tuning stores");
@@ -418,5 +471,6 @@ UNIT_TESTS(tune_store_file)
     tcase_add_test(tests, killed_writers_leave_nothing_torn);
     tcase_add_test(tests, many_processes_share_one);
     tcase_add_test(tests, many_processes_mend_one);
+    tcase_add_test(tests, who_mends_waits_for_who_reads);
     return tests;
 }
