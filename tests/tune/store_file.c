@@ -418,7 +418,7 @@ START_TEST(many_processes_mend_one)
 }
 END_TEST
 
-/* A file that others have open stays where it is: SQLite knows journals by the file's name, and would
+/* A file that others have open stays where it is: SQLite knows journals by a name, and would
  * roll the new file's back into the old one. */
 START_TEST(who_mends_waits_for_who_reads)
 {
