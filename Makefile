@@ -54,11 +54,16 @@ check-asan: setup
 	@cmake --build build-asan -j $(JOBS)
 	@$(PYTHON) tests/run.py build-asan
 
-# On a machine with a GPU. With TESSERA set, a packaged program is tested and nothing is built.
+# On a machine with a GPU. With TESSERA set, a packaged program is tested and nothing is built; with
+# SANITIZE=racecheck,memcheck what hands shared memory over runs under compute-sanitizer too.
+ON_GPU = --tessera $(or $(TESSERA),$(BUILD)/bin/tessera) --device cuda
 check-gpu: $(if $(TESSERA),,build)
-	@$(PYTHON) tests/agree/agree.py --tessera $(or $(TESSERA),$(BUILD)/bin/tessera) --device cuda
-	@$(PYTHON) tests/agree/agree.py --tessera $(or $(TESSERA),$(BUILD)/bin/tessera) --device cuda --few --strided 1
-	@$(PYTHON) tests/lang/lang.py --tessera $(or $(TESSERA),$(BUILD)/bin/tessera) --device cuda --strided 1
+	@$(PYTHON) tests/examples/examples.py $(ON_GPU)
+	@$(PYTHON) tests/stdlib/stdlib.py $(ON_GPU)
+	@$(PYTHON) tests/mechanisms/mechanisms.py $(ON_GPU) --sanitize '$(SANITIZE)'
+	@$(PYTHON) tests/lang/lang.py $(ON_GPU) --strided 1
+	@$(PYTHON) tests/agree/agree.py $(ON_GPU)
+	@$(PYTHON) tests/agree/agree.py $(ON_GPU) --few --strided 1
 	@$(PYTHON) tests/ahead/gpu.py --tessera $(or $(TESSERA),$(BUILD)/bin/tessera)
 
 package: build
