@@ -8,6 +8,14 @@
  *
  *     bitcast <2 x i32> { or i32 (trunc %x), (not i32 (zext %y)), -1 } to i64
  *
+ *     while: %n = phi i32 …        each lane leaves when its own condition fails
+ *     done:  … %n …
+ *
+ * A count that all lanes share is in a scalar register; what a lane counted is copied to a vector
+ * register in each round. PeepholeOptimizer merges that copy with another one that the loop needs,
+ * and SIFoldOperands then reads the scalar behind the loop: each lane gets the last lane's count.
+ * An empty instruction whose result is in a vector register makes it each lane's own (amdgcn_carry).
+ *
  * The other known fault, a v_dot4 from sums of i8 products, is kept off by target features.
  *
  *     extractelement <16 x i4> %v, n
@@ -52,6 +60,34 @@ static void split_or(GpuEmitter *em, LLVMValueRef op, LLVMValueRef x, LLVMValueR
     pair = LLVMBuildInsertElement(b, pair, low, gpu_i32(em, 0), "");
     LLVMReplaceAllUsesWith(op, LLVMBuildBitCast(b, pair, em->i64, ""));
     LLVMInstructionEraseFromParent(op);
+}
+
+/* An instruction of no bytes, that has the value in a vector register, and gives it back. Inline
+ * assembly has registers for words and for pairs of them on all parts. */
+static LLVMValueRef opaque(GpuEmitter *em, LLVMValueRef value, bool stays)
+{
+    LLVMBuilderRef b = em->builder;
+    LLVMTypeRef type = LLVMTypeOf(value), i16 = LLVMIntTypeInContext(em->context, 16);
+    LLVMTypeKind kind = LLVMGetTypeKind(type);
+    bool is_half = kind == LLVMHalfTypeKind || kind == LLVMBFloatTypeKind;
+    value = is_half ? LLVMBuildBitCast(b, value, i16, "") : value;
+    LLVMTypeRef integer = LLVMTypeOf(value);
+    bool is_narrow =
+        LLVMGetTypeKind(integer) == LLVMIntegerTypeKind && LLVMGetIntTypeWidth(integer) < 32;
+    value = is_narrow ? LLVMBuildZExt(b, value, em->i32, "") : value;
+    value = gpu_asm(em, LLVMTypeOf(value), "", "=v,0", stays, 1, &value);
+    value = is_narrow ? LLVMBuildTrunc(b, value, integer, "") : value;
+    return is_half ? LLVMBuildBitCast(b, value, type, "") : value;
+}
+
+LLVMValueRef amdgcn_carry(GpuEmitter *em, LLVMValueRef value)
+{
+    return opaque(em, value, false);
+}
+
+LLVMValueRef amdgcn_here(GpuEmitter *em, LLVMValueRef value)
+{
+    return opaque(em, value, true);
 }
 
 /* ---- vectors of i4 ---- */

@@ -6,5 +6,8 @@
 
 /* Takes apart what LLVM 22.1.8 miscompiles; after the middle end, which would rebuild it. */
 void amdgcn_rewrite(GpuEmitter *em);
+/* Hooks of codegen/gpu/emit.h: `carry`, for the same reason, and `here`. */
+LLVMValueRef amdgcn_carry(GpuEmitter *em, LLVMValueRef value);
+LLVMValueRef amdgcn_here(GpuEmitter *em, LLVMValueRef value);
 
 #endif

@@ -122,6 +122,11 @@ typedef struct GpuTarget {
     LLVMValueRef (*load_if)(GpuEmitter *em, LLVMValueRef condition, LLVMValueRef ptr,
                             LLVMValueRef otherwise, bool constant, bool line);
     void (*store_if)(GpuEmitter *em, LLVMValueRef condition, LLVMValueRef ptr, LLVMValueRef value);
+    /* The value, computed at this place and not where a branch first wants it. NULL: no need. */
+    LLVMValueRef (*here)(GpuEmitter *em, LLVMValueRef value);
+    /* What a loop that lanes leave one by one takes to its next round: each lane has its own. NULL:
+     * LLVM keeps it so. */
+    LLVMValueRef (*carry)(GpuEmitter *em, LLVMValueRef value);
     /* Launches that begin while those before them end; NULL: the target has none. Waits until all
      * that was launched before is done; lets what is launched after begin. */
     void (*launches_wait)(GpuEmitter *em);

@@ -192,6 +192,16 @@ static void write_all(Folder *f, const FoldWarps *warps)
     }
 }
 
+/* What is before this warp is chosen among as many values as there are warps: chosen here, not where
+ * a branch wants it, up to which all of them would be kept. */
+static void choose_here(const Folder *f, Made *made)
+{
+    GpuEmitter *em = f->em;
+    for (int i = 0; i < f->n_parts && f->scan && em->target->here; i++) {
+        made->first[i] = em->target->here(em, made->first[i]);
+    }
+}
+
 void fold_warps(Folder *f, FoldWarps *warps)
 {
     GpuEmitter *em = f->em;
@@ -210,6 +220,7 @@ void fold_warps(Folder *f, FoldWarps *warps)
         Made *made = fold_made(f, &read, own, own, &known);
         if (!known) {
             join_warps(f, warps, r, made);
+            choose_here(f, made);
         }
         if (f->scan) {
             fold_set_before(f, r, fold_surrounded(f, &joins, r, made->first));

@@ -120,6 +120,8 @@ typedef struct Object {
 } Object;
 
 void object_read(Object *object, const char *path);
+void object_load(Object *object, const uint8_t *bytes, size_t size); /* which it goes on using */
+void object_drop(Object *object);
 void object_decode(Object *object, const uint8_t *text, size_t size, uint64_t address);
 size_t object_at(const Object *object, uint64_t address);
 const char *decode_one(Inst *inst, const char *text, int major); /* what is not known, or NULL */
@@ -133,9 +135,11 @@ typedef struct Buffer {
     bool is_written;
 } Buffer;
 
-enum { MOST_BUFFERS = 128 };
+enum { MOST_BUFFERS = 1024 };
 extern Buffer buffers[MOST_BUFFERS];
 extern int n_buffers;
+bool sized_half(const char *name,
+                Inst *inst); /* the width that a name of a load or store ends with */
 uint8_t *memory_at(Wave *wave, const Inst *inst, uint64_t address, unsigned size, bool writes);
 
 /* ---- running ---- */
@@ -182,6 +186,7 @@ struct Wave {
 _Noreturn void stop(const Wave *wave, const Inst *inst, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+bool extends_by_zeros(const Inst *inst);
 uint64_t exec_of(const Wave *wave);
 uint64_t mask_get(const Wave *wave, const Inst *inst, const Operand *operand);
 void mask_put(Wave *wave, const Inst *inst, const Operand *operand, uint64_t mask);

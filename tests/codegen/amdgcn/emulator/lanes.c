@@ -65,6 +65,19 @@ uint32_t float_to_bf16(float value)
 
 /* ---- reading ---- */
 
+/* Literals have 32 bits. As 64 those of numbers with a sign are extended by it, all others by
+ * zeros; LLVM gives the former none that differs. */
+bool extends_by_zeros(const Inst *inst)
+{
+    const char *end = inst->text + strcspn(inst->text, " ");
+    for (const char *at = inst->text; at < end; at++) {
+        if (strncmp(at, "_b64", 4) == 0 || strncmp(at, "_u64", 4) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static uint64_t constant(const Wave *wave, const Inst *inst, const Operand *operand, char type)
 {
     bool is_wide = type == 'q' || type == 'd';
@@ -86,7 +99,8 @@ static uint64_t constant(const Wave *wave, const Inst *inst, const Operand *oper
     if (type == 'd' && operand->is_hex && bits <= UINT32_MAX) {
         return bits << 32;
     }
-    if (type == 'q' && operand->is_hex && bits > INT32_MAX && bits <= UINT32_MAX) {
+    if (type == 'q' && operand->is_hex && bits > INT32_MAX && bits <= UINT32_MAX &&
+        !extends_by_zeros(inst)) {
         stop(wave, inst, "is a literal of 32 bits extended by its sign?");
     }
     return is_wide ? bits : (uint32_t)bits;

@@ -484,7 +484,7 @@ static bool starts(const char **name, const char *with)
 }
 
 /* short_d16, d16_hi_b16, ubyte_d16_hi: half a register. */
-static bool sized_half(const char *name, Inst *inst)
+bool sized_half(const char *name, Inst *inst)
 {
     char plain[32];
     const char *at = strstr(name, "d16");

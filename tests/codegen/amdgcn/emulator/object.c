@@ -306,6 +306,22 @@ static void read_file(Object *object, const char *path)
 void object_read(Object *object, const char *path)
 {
     read_file(object, path);
+    object_load(object, object->bytes, object->size);
+}
+
+void object_drop(Object *object)
+{
+    for (size_t i = 0; i < object->n_code; i++) {
+        free((void *)(uintptr_t)object->code[i].text);
+        free(object->code[i].second);
+    }
+    free(object->code);
+}
+
+void object_load(Object *object, const uint8_t *bytes, size_t size)
+{
+    object->bytes = bytes;
+    object->size = size;
     const Elf64_Ehdr *head = (const void *)part(object, 0, sizeof *head);
     if (memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 || head->e_machine != 224 /* EM_AMDGPU */) {
         bad("no ELF for AMDGPU");

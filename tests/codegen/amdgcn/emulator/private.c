@@ -2,7 +2,6 @@
 /* Scratch memory, a lane's own: what registers are spilled to. As gfx940 and later have it. */
 #include "tests/codegen/amdgcn/emulator/emulator.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* Of the address operands from `at` on: a vector register or none, a scalar one or none. */
@@ -21,14 +20,20 @@ static uint8_t *scratch_at(Wave *wave, const Inst *inst, int at, int other, int 
 
 static void run_load(Wave *wave, const Inst *inst)
 {
-    int words = inst->width / 4;
+    int words = (inst->width + 3) / 4;
     Pending *entry = pending_new(wave, VM, inst->operands[0].at, words);
+    entry->half = inst->bits != WHOLE ? (Half)inst->bits : inst->operands[0].half;
     for (int lane = 0; lane < wave->n; lane++) {
-        if (entry->exec >> lane & 1) {
-            const uint8_t *from = scratch_at(wave, inst, 1, 2, lane);
-            for (int i = 0; i < words; i++) {
-                memcpy(&entry->data[i][lane], from + 4 * i, 4);
-            }
+        if (!(entry->exec >> lane & 1)) {
+            continue;
+        }
+        const uint8_t *from = scratch_at(wave, inst, 1, 2, lane);
+        for (int i = 0; i < words; i++) {
+            uint32_t value = 0;
+            memcpy(&value, from + 4 * i, inst->width < 4 ? (size_t)inst->width : 4);
+            entry->data[i][lane] = !inst->flag        ? value
+                                   : inst->width == 1 ? (uint32_t)(int8_t)value
+                                                      : (uint32_t)(int16_t)value;
         }
     }
     pending_add(wave, entry);
@@ -37,6 +42,7 @@ static void run_load(Wave *wave, const Inst *inst)
 static void run_store(Wave *wave, const Inst *inst)
 {
     const Operand *data = &inst->operands[1];
+    bool high = inst->bits == HIGH || data->half == HIGH;
     uint64_t exec = exec_of(wave);
     for (int i = 0; i < data->count; i++) {
         if (wave->vector_waits[data->at + i]) {
@@ -45,7 +51,9 @@ static void run_store(Wave *wave, const Inst *inst)
     }
     for (int lane = 0; lane < wave->n; lane++) {
         for (int i = 0; i < data->count && (exec >> lane & 1); i++) {
-            memcpy(scratch_at(wave, inst, 0, 2, lane) + 4 * i, &wave->v[data->at + i][lane], 4);
+            uint32_t value = wave->v[data->at + i][lane] >> (high ? 16 : 0);
+            memcpy(scratch_at(wave, inst, 0, 2, lane) + 4 * i, &value,
+                   inst->width < 4 ? (size_t)inst->width : 4);
         }
     }
     if (wave->major == 9) {
@@ -55,18 +63,12 @@ static void run_store(Wave *wave, const Inst *inst)
 
 Handler *find_private(const char *name, Inst *inst, int major)
 {
-    int bits, words = 1;
     (void)major;
     bool loads = strncmp(name, "scratch_load_", 13) == 0;
     if (!loads && strncmp(name, "scratch_store_", 14) != 0) {
         return NULL;
     }
-    name += loads ? 13 : 14;
-    if (sscanf(name, "dwordx%d", &words) == 1 || strcmp(name, "dword") == 0) {
-        inst->width = 4 * words;
-    } else if (sscanf(name, "b%d", &bits) == 1 && bits % 32 == 0) {
-        inst->width = bits / 8;
-    } else {
+    if (!sized_half(name + (loads ? 13 : 14), inst)) {
         return NULL;
     }
     return loads ? run_load : run_store;

@@ -47,7 +47,7 @@ uint64_t scalar_get64(const Wave *wave, const Inst *inst, const Operand *operand
         return bits;
     }
     if (operand->kind == INTEGER && operand->is_hex && operand->integer > INT32_MAX &&
-        operand->integer <= UINT32_MAX && strncmp(inst->text, "s_mov_b64", 9) != 0) {
+        operand->integer <= UINT32_MAX && !extends_by_zeros(inst)) {
         stop(wave, inst, "is a literal of 32 bits extended by its sign?");
     }
     return scalar_get(wave, inst, operand, 0) | (uint64_t)scalar_get(wave, inst, operand, 1) << 32;
@@ -327,6 +327,20 @@ static void run_barrier(Wave *w, const Inst *in)
     }
 }
 
+/* To and from addresses: what branches do not reach. way 0: where the next one is; 1: goes there;
+ * 2: both. */
+static void run_jump(Wave *w, const Inst *in)
+{
+    uint64_t next = in->address + (uint64_t)in->bytes, to = next;
+    if (in->way > 0) {
+        to = scalar_get64(w, in, &in->operands[in->way - 1]);
+        w->pc = object_at(w->block->object, to);
+    }
+    if (in->way != 1) {
+        scalar_put64(w, in, &in->operands[0], next);
+    }
+}
+
 static void run_wait(Wave *w, const Inst *in)
 {
     static const struct {
@@ -395,6 +409,9 @@ static const Name NAMES[] = {
     {"s_cbranch_vccz", run_branch, 4, 0, 1},
     {"s_cbranch_execnz", run_branch, 5, 0, 1},
     {"s_cbranch_execz", run_branch, 6, 0, 1},
+    {"s_getpc_b64", run_jump, 0, 0, 0},
+    {"s_setpc_b64", run_jump, 1, 0, 0},
+    {"s_swappc_b64", run_jump, 2, 0, 0},
     {"s_endpgm", run_end, 0, 0, 0},
     {"s_barrier", run_barrier, 2, 0, 0},
     {"s_barrier_signal", run_barrier, 0, 0, 0},
