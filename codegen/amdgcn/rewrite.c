@@ -14,7 +14,8 @@
  * A count that all lanes share is in a scalar register; what a lane counted is copied to a vector
  * register in each round. PeepholeOptimizer merges that copy with another one that the loop needs,
  * and SIFoldOperands then reads the scalar behind the loop: each lane gets the last lane's count.
- * An empty instruction whose result is in a vector register makes it each lane's own (amdgcn_carry).
+ * An empty instruction whose result is in a vector register makes it each lane's own
+ * (amdgcn_carry).
  *
  * The other known fault, a v_dot4 from sums of i8 products, is kept off by target features.
  *

@@ -192,8 +192,8 @@ static void write_all(Folder *f, const FoldWarps *warps)
     }
 }
 
-/* What is before this warp is chosen among as many values as there are warps: chosen here, not where
- * a branch wants it, up to which all of them would be kept. */
+/* What is before this warp is chosen among as many values as there are warps: here, and not where a
+ * branch wants it, up to which all of them would be kept. */
 static void choose_here(const Folder *f, Made *made)
 {
     GpuEmitter *em = f->em;

@@ -98,6 +98,16 @@ static double most64(double a, double b)
     return isnan(a) ? b : isnan(b) ? a : a > b || (a == b && !signbit(a)) ? a : b;
 }
 
+static double minimum64(double a, double b)
+{
+    return isnan(a) ? a : isnan(b) ? b : least64(a, b);
+}
+
+static double maximum64(double a, double b)
+{
+    return isnan(a) ? a : isnan(b) ? b : most64(a, b);
+}
+
 static float middle(float a, float b, float c)
 {
     if (isnan(a) || isnan(b) || isnan(c)) {
@@ -173,6 +183,21 @@ static uint32_t most16(uint32_t a, uint32_t b)
 static int32_t saturated(int64_t x)
 {
     return x < INT32_MIN ? INT32_MIN : x > INT32_MAX ? INT32_MAX : (int32_t)x;
+}
+
+static uint32_t within16(int32_t x)
+{
+    return (uint32_t)(x < INT16_MIN ? INT16_MIN : x > INT16_MAX ? INT16_MAX : x) & 0xffff;
+}
+
+static uint32_t within8(int32_t x)
+{
+    return (uint32_t)(x < 0 ? 0 : x > 255 ? 255 : x);
+}
+
+static int32_t within8s(int32_t x)
+{
+    return x < -128 ? -128 : x > 127 ? 127 : x;
 }
 
 static uint32_t to_u32(double x)

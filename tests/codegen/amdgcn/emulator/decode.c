@@ -84,6 +84,10 @@ static bool operand_of(char *text, Operand *operand)
 {
     *operand = (Operand){.kind = OPERAND_OFF};
     size_t n = strlen(text);
+    if (strncmp(text, "lit(", 4) == 0 && text[n - 1] == ')') { /* in 32 bits, though it is short */
+        text[n - 1] = 0;
+        return number(text + 4, operand);
+    }
     if (number(text, operand)) {
         return true;
     }

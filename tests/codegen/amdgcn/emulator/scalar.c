@@ -165,6 +165,47 @@ static u lane_binary(const char *name, f a, f b)
     return to.u[0];
 }
 
+static u lane_pair(const char *name, u a, u b)
+{
+    Row x = {.u = {a & 0xffff}}, y = {.u = {b & 0xffff}}, to;
+    lane_op(name)->run(&to, &x, &y, NULL, 1);
+    return to.u[0] & 0xffff;
+}
+
+static u signs64(q a)
+{
+    q other = a >> 63 ? ~a : a;
+    return other ? (u)__builtin_clzll(other) : UINT32_MAX;
+}
+
+static q replicated(u a)
+{
+    q out = 0;
+    for (int k = 0; k < 32; k++) {
+        out |= (q)(a >> k & 1) * 3 << 2 * k;
+    }
+    return out;
+}
+
+/* One bit, or all four, for four lanes any of which has its own. */
+static q quad_mask(q a)
+{
+    q out = 0;
+    for (int k = 0; k < 16; k++) {
+        out |= (q)((a >> 4 * k & 15) != 0) << k;
+    }
+    return out;
+}
+
+static q quads(q a)
+{
+    q out = 0;
+    for (int k = 0; k < 16; k++) {
+        out |= (a >> 4 * k & 15) != 0 ? (q)15 << 4 * k : 0;
+    }
+    return out;
+}
+
 static u field(u value, u packed)
 {
     u at = packed & 31, n = packed >> 16 & 127;
@@ -237,6 +278,20 @@ static l signed_field64(q value, u packed)
         A a = get_##A(w, in, 0), b = get_##A(w, in, 1);                                            \
         w->scc = (expression);                                                                     \
     }
+#define BIT_COMPARE(name, expression)                                                              \
+    static void s_##name(Wave *w, const Inst *in)                                                  \
+    {                                                                                              \
+        q a = get_q(w, in, 0);                                                                     \
+        u b = get_u(w, in, 1);                                                                     \
+        w->scc = (expression);                                                                     \
+    }
+#define HALF_COMPARE(name, expression)                                                             \
+    static void s_##name(Wave *w, const Inst *in)                                                  \
+    {                                                                                              \
+        f a = half_to_float(get_u(w, in, 0) & 0xffff),                                             \
+          b = half_to_float(get_u(w, in, 1) & 0xffff);                                             \
+        w->scc = (expression);                                                                     \
+    }
 #include "tests/codegen/amdgcn/emulator/scalar.def"
 #undef C2
 #undef K2
@@ -244,6 +299,8 @@ static l signed_field64(q value, u packed)
 #undef K1
 #undef IN_PLACE
 #undef COMPARE
+#undef BIT_COMPARE
+#undef HALF_COMPARE
 
 /* ---- masks of lanes ---- */
 
@@ -257,12 +314,18 @@ static void run_save_exec(Wave *w, const Inst *in)
     switch (in->way) {
     case 0: after = source & before; break;
     case 1: after = source | before; break;
-    case 2: after = source & ~before; break; /* andn2: of the source, without exec */
-    case 3: after = before & ~source; break;
-    default: after = source ^ before; break;
+    case 2: after = source & ~before; break; /* andn2, and_not1 */
+    case 3: after = before & ~source; break; /* andn1, and_not0 */
+    case 4: after = source ^ before; break;
+    case 5: after = ~(source & before); break;
+    case 6: after = ~(source | before); break;
+    case 7: after = ~(source ^ before); break;
+    case 8: after = source | ~before; break;
+    default: after = before | ~source; break;
     }
     after = wide ? after : (u)after;
     w->scc = after != 0;
+    before = in->flag ? after : before; /* wrexec */
     if (wide) {
         put_q(w, in, before);
         scalar_put64(w, in, &exec, after);
@@ -390,18 +453,10 @@ typedef struct Name {
 #define K1(name, R, A, e) {"s_" #name, s_##name, 0, 0, 0},
 #define IN_PLACE(name, R, A, B, e, c) {"s_" #name, s_##name, 0, 0, 0},
 #define COMPARE(name, A, e) {"s_" #name, s_##name, 0, 0, 0},
+#define BIT_COMPARE(name, e) {"s_" #name, s_##name, 0, 0, 0},
+#define HALF_COMPARE(name, e) {"s_" #name, s_##name, 0, 0, 0},
 static const Name NAMES[] = {
 #include "tests/codegen/amdgcn/emulator/scalar.def"
-    {"s_and_saveexec_b64", run_save_exec, 0, 64, 0},
-    {"s_or_saveexec_b64", run_save_exec, 1, 64, 0},
-    {"s_andn2_saveexec_b64", run_save_exec, 2, 64, 0},
-    {"s_andn1_saveexec_b64", run_save_exec, 3, 64, 0},
-    {"s_xor_saveexec_b64", run_save_exec, 4, 64, 0},
-    {"s_and_saveexec_b32", run_save_exec, 0, 32, 0},
-    {"s_or_saveexec_b32", run_save_exec, 1, 32, 0},
-    {"s_and_not1_saveexec_b32", run_save_exec, 2, 32, 0},
-    {"s_and_not0_saveexec_b32", run_save_exec, 3, 32, 0},
-    {"s_xor_saveexec_b32", run_save_exec, 4, 32, 0},
     {"s_branch", run_branch, 0, 0, 1},
     {"s_cbranch_scc1", run_branch, 1, 0, 1},
     {"s_cbranch_scc0", run_branch, 2, 0, 1},
@@ -425,9 +480,35 @@ static const Name NAMES[] = {
     {"s_wait_idle", run_wait_idle, 0, 0, 0},
 };
 
+/* s_and_saveexec_b64, s_and_not1_wrexec_b32 */
+static bool find_save_exec(const char *name, Inst *inst)
+{
+    static const struct {
+        const char *name;
+        int way;
+    } WAYS[] = {{"and", 0},      {"or", 1},      {"andn2", 2}, {"and_not1", 2}, {"andn1", 3},
+                {"and_not0", 3}, {"xor", 4},     {"nand", 5},  {"nor", 6},      {"xnor", 7},
+                {"orn2", 8},     {"or_not1", 8}, {"orn1", 9},  {"or_not0", 9}};
+    const char *end = strstr(name, "_saveexec_b"), *writes = strstr(name, "_wrexec_b");
+    const char *at = end ? end : writes;
+    for (size_t k = 0; at && k < sizeof WAYS / sizeof *WAYS; k++) {
+        size_t n = (size_t)(at - name) - 2;
+        if (strlen(WAYS[k].name) == n && strncmp(name + 2, WAYS[k].name, n) == 0) {
+            inst->way = WAYS[k].way;
+            inst->width = strcmp(at + strlen(at) - 2, "64") == 0 ? 64 : 32;
+            inst->flag = writes != NULL;
+            return true;
+        }
+    }
+    return false;
+}
+
 Handler *find_scalar(const char *name, Inst *inst, int major)
 {
     (void)major;
+    if (find_save_exec(name, inst)) {
+        return run_save_exec;
+    }
     for (size_t k = 0; k < sizeof NAMES / sizeof *NAMES; k++) {
         if (strcmp(name, NAMES[k].name) != 0) {
             continue;

@@ -315,6 +315,19 @@ static int classes64(double x)
     }
 }
 
+static int classes16(uint32_t x)
+{
+    bool negative = x >> 15 & 1;
+    uint32_t exponent = x >> 10 & 31, mantissa = x & 1023;
+    if (exponent == 31) {
+        return mantissa ? (mantissa >> 9 ? 2 : 1) : negative ? 4 : 512;
+    }
+    if (exponent) {
+        return negative ? 8 : 256;
+    }
+    return mantissa ? (negative ? 16 : 128) : negative ? 32 : 64;
+}
+
 static void run_class(Wave *wave, const Inst *inst)
 {
     Row a, b;
@@ -323,8 +336,9 @@ static void run_class(Wave *wave, const Inst *inst)
     const void *from = fetch(wave, inst, 1, type, &a);
     fetch_row(wave, inst, 2, 'u', &b);
     for (int i = 0; i < wave->n; i++) {
-        int is =
-            type == 'd' ? classes64(((const double *)from)[i]) : classes(((const float *)from)[i]);
+        int is = type == 'd'   ? classes64(((const double *)from)[i])
+                 : type == 'h' ? classes16(((const uint32_t *)from)[i])
+                               : classes(((const float *)from)[i]);
         out |= (uint64_t)((is & (int)b.u[i]) != 0) << i;
     }
     mask_put(wave, inst, &inst->operands[0], out & exec_of(wave));
@@ -401,21 +415,73 @@ static void run_packed_move(Wave *wave, const Inst *inst)
 }
 
 /* Products of four bytes, or of two halves, summed. */
+/* Elements of `width` bits: 16, 8 or 4. way 1: each side's sign is its neg_lo bit; `high`: the
+ * result is what is added to. */
 static void run_dot(Wave *wave, const Inst *inst)
 {
     Row a, b, c;
-    fetch_row(wave, inst, 1, 'u', &a);
-    fetch_row(wave, inst, 2, 'u', &b);
-    fetch_row(wave, inst, 3, 'u', &c);
+    Inst plain = *inst;
+    plain.negates = 0;
+    for (int k = 1; k < plain.n_operands; k++) {
+        plain.operands[k].negated = false;
+    }
+    fetch_row(wave, &plain, 1, 'u', &a);
+    fetch_row(wave, &plain, 2, 'u', &b);
+    fetch_row(wave, &plain, inst->high ? 0 : 3, 'u', &c);
+    int bits = inst->width, spare = 32 - bits;
+    bool first = inst->way ? inst->negates & 1 : inst->flag;
+    bool second = inst->way ? inst->negates >> 1 & 1 : inst->flag;
     for (int i = 0; i < wave->n; i++) {
-        for (int k = 0; k < 4; k++) {
-            int32_t x = (int32_t)(a.u[i] >> 8 * k & 255), y = (int32_t)(b.u[i] >> 8 * k & 255);
-            x = inst->flag ? (int8_t)x : x;
-            y = inst->flag ? (int8_t)y : y;
-            c.u[i] += (uint32_t)(x * y);
+        for (int k = 0; k < 32 / bits; k++) {
+            uint32_t x = a.u[i] >> bits * k << spare, y = b.u[i] >> bits * k << spare;
+            x = first ? (uint32_t)((int32_t)x >> spare) : x >> spare;
+            y = second ? (uint32_t)((int32_t)y >> spare) : y >> spare;
+            c.u[i] += x * y;
         }
     }
-    store(wave, inst, 0, 'u', &c);
+    store(wave, &plain, 0, 'u', &c);
+}
+
+/* Two registers change places; way: their halves. */
+static void run_swap(Wave *wave, const Inst *inst)
+{
+    const Operand *one = &inst->operands[0], *two = &inst->operands[1];
+    int low = one->half == HIGH ? 16 : 0, other = two->half == HIGH ? 16 : 0;
+    for (int i = 0; i < wave->n; i++) {
+        uint32_t *a = &wave->v[one->at][i], *b = &wave->v[two->at][i], was = *a, is = *b;
+        if (!(exec_of(wave) >> i & 1)) {
+            continue;
+        }
+        if (inst->way) {
+            *a = (was & ~(0xffffu << low)) | (is >> other & 0xffff) << low;
+            *b = (*b & ~(0xffffu << other)) | (was >> low & 0xffff) << other;
+        } else {
+            *a = is;
+            *b = was;
+        }
+    }
+}
+
+/* A register that m0 counts from: way 1: of the source, 2: of the result, 3: of both. */
+static void run_move_indexed(Wave *wave, const Inst *inst)
+{
+    Inst moved = *inst;
+    uint32_t by = wave->s[S_M0];
+    Row row;
+    moved.operands[1].at += inst->way & 1 ? (int)by : 0;
+    moved.operands[0].at += inst->way & 2 ? (int)by : 0;
+    for (int k = 0; k < 2; k++) {
+        const Operand *operand = &moved.operands[k];
+        if (operand->kind == VECTOR &&
+            (operand->at < 0 || operand->at >= wave->block->kernel->vgprs)) {
+            stop(wave, inst, "v%d is not allocated", operand->at);
+        }
+    }
+    const void *from = fetch(wave, &moved, 1, 'u', &row);
+    if (from != &row) {
+        memcpy(row.u, from, sizeof row.u);
+    }
+    store(wave, &moved, 0, 'u', &row);
 }
 
 static void run_scalar_unary(Wave *wave, const Inst *inst)
@@ -472,8 +538,23 @@ static const Special TABLE[] = {
     {"v_fma_mixlo_f16", run_mixed, 0, 'h', 0, 0},
     {"v_fma_mixhi_f16", run_mixed, 0, 'h', 0, 1},
     {"v_pk_mov_b32", run_packed_move, 0, 0, 0, 0},
-    {"v_dot4_i32_i8", run_dot, 0, 0, 1, 0},
-    {"v_dot4_u32_u8", run_dot, 0, 0, 0, 0},
+    {"v_cmp_class_f16", run_class, 0, 'h', 0, 0},
+    {"v_dot2_i32_i16", run_dot, 0, 16, 1, 0},
+    {"v_dot2_u32_u16", run_dot, 0, 16, 0, 0},
+    {"v_dot2c_i32_i16", run_dot, 0, 16, 1, 1},
+    {"v_dot4_i32_i8", run_dot, 0, 8, 1, 0},
+    {"v_dot4_u32_u8", run_dot, 0, 8, 0, 0},
+    {"v_dot4_i32_iu8", run_dot, 1, 8, 0, 0},
+    {"v_dot4c_i32_i8", run_dot, 0, 8, 1, 1},
+    {"v_dot8_i32_i4", run_dot, 0, 4, 1, 0},
+    {"v_dot8_u32_u4", run_dot, 0, 4, 0, 0},
+    {"v_dot8_i32_iu4", run_dot, 1, 4, 0, 0},
+    {"v_dot8c_i32_i4", run_dot, 0, 4, 1, 1},
+    {"v_swap_b32", run_swap, 0, 0, 0, 0},
+    {"v_swap_b16", run_swap, 1, 0, 0, 0},
+    {"v_movrels_b32", run_move_indexed, 1, 0, 0, 0},
+    {"v_movreld_b32", run_move_indexed, 2, 0, 0, 0},
+    {"v_movrelsd_b32", run_move_indexed, 3, 0, 0, 0},
 };
 
 Handler *find_special(const char *name, Inst *inst, int major)

@@ -33,20 +33,24 @@ static void packed_part(Wave *wave, const Inst *inst, int part, Row *result)
     Row rows[3];
     const void *from[3] = {NULL, NULL, NULL};
     for (int i = 0; op->types[i]; i++) {
+        int at = inst->flag && i == 2 ? 0 : i + 1; /* flag: the result is also added to */
         Inst one = *inst;
-        Operand *operand = &one.operands[i + 1];
+        Operand *operand = &one.operands[at];
         bool upper = (part ? inst->selects_high : inst->selects) >> i & 1;
         bool negated = (part ? inst->negates_high : inst->negates) >> i & 1;
         bool is_word = op->types[i] == 'f' || op->types[i] == 'u';
         operand->negated ^= negated;
-        one.selects = upper && !is_word ? 1 << i : 0;
+        one.selects = upper && !is_word && at > 0 ? 1 << i : 0;
+        if (upper && !is_word && at == 0) {
+            operand->half = HIGH;
+        }
         if (is_word && upper && operand->kind >= VECTOR && operand->kind <= SCALAR) {
             operand->at += 1;
         }
         if (is_word) {
             operand->count = 1;
         }
-        const void *got = fetch(wave, &one, i + 1, op->types[i], &rows[i]);
+        const void *got = fetch(wave, &one, at, op->types[i], &rows[i]);
         if (got != &rows[i]) {
             memcpy(&rows[i], got, sizeof rows[i].u);
         }
@@ -213,8 +217,12 @@ Handler *find_vector(const char *name, Inst *inst, int major)
     bool packed = strncmp(name, "v_pk_", 5) == 0;
     char plain[64];
     snprintf(plain, sizeof plain, "v_%s", name + (packed ? 5 : 2));
-    if (strncmp(name, "v_fmac_", 7) == 0 || strncmp(name, "v_mac_", 6) == 0) {
+    if (strncmp(plain, "v_fmac_", 7) == 0 || strncmp(plain, "v_mac_", 6) == 0) {
         snprintf(plain, sizeof plain, "v_fma_%s", strrchr(name, '_') + 1);
+        inst->flag = true;
+    }
+    if (strcmp(plain, "v_dot2c_f32_f16") == 0 || strcmp(plain, "v_dot2acc_f32_f16") == 0) {
+        snprintf(plain, sizeof plain, "v_dot2_f32_f16");
         inst->flag = true;
     }
     saturate(plain, inst);
