@@ -171,6 +171,9 @@ static void end(Llvm *l)
     if (l->module) {
         LLVMDisposeModule(l->module);
     }
+    if (l->spare) {
+        LLVMDisposeModule(l->spare);
+    }
     if (l->machine) {
         LLVMDisposeTargetMachine(l->machine);
     }

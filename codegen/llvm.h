@@ -22,6 +22,7 @@ typedef struct Llvm {
     LLVMContextRef context;
     LlvmGate *gate;        /* before llvm_emit, and where nothing is left out, NULL */
     LLVMModuleRef module;
+    LLVMModuleRef spare; /* a copy to emit from again; NULL: none */
     LLVMBuilderRef builder; /* where code goes; callers position it */
     LLVMTargetMachineRef machine;
     LLVMTypeRef nothing, i1, i8, i16, i32, i64, f16, bf16, f32, f64, ptr;

@@ -5,6 +5,7 @@
 #include "codegen/amdgcn/copy.h"
 #include "codegen/amdgcn/matrix.h"
 #include "codegen/amdgcn/rewrite.h"
+#include "codegen/amdgcn/spill.h"
 #include "codegen/gpu/emit.h"
 #include "codegen/gpu/files.h"
 #include "codegen/link.h"
@@ -281,7 +282,7 @@ static bool make_code_object(GpuEmitter *em, Code *code)
     if (!folder) {
         return false;
     }
-    llvm_emit(em->l, LLVMObjectFile, &object);
+    amdgcn_emit(em, LLVMObjectFile, &object);
     bool good = link_object(em, folder, &object, code);
     gpu_folder_remove(em->func, folder);
     return good;
@@ -290,8 +291,8 @@ static bool make_code_object(GpuEmitter *em, Code *code)
 static bool finish(GpuEmitter *em, EmitKind kind, Code *code)
 {
     switch (kind) {
-    case EMIT_ASM: llvm_emit(em->l, LLVMAssemblyFile, code); return true;
-    case EMIT_OBJ: llvm_emit(em->l, LLVMObjectFile, code); return true;
+    case EMIT_ASM: amdgcn_emit(em, LLVMAssemblyFile, code); return true;
+    case EMIT_OBJ: amdgcn_emit(em, LLVMObjectFile, code); return true;
     case EMIT_HSACO: return make_code_object(em, code);
     default: break;
     }
