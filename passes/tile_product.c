@@ -339,22 +339,13 @@ static FmaTile choose_fma_tile(const Func *func, const TilePlan *plan, const Axi
     return *best;
 }
 
-/* What a sum takes of a thread's registers, compared with others: AMD's multiplications of integers
- * take many cycles, and LLVM has as many of them under way as there are sums. */
-static int64_t sums_of_integers(const Func *func, const Op *dot)
-{
-    bool amd = is_gpu(func) && func->target->family == FAMILY_AMDGCN;
-    return amd && !dtype_is_float(dot->results[0]->type->dtype) ? 2 : 1;
-}
-
 static int64_t choose_fma_unit(Func *func, const Op *group, TilePlan *plan, AxisPlan *m,
                                AxisPlan *n)
 {
     /* Narrow operands take registers twice on a GPU: as they are, and widened. */
     bool twice = is_gpu(func) && dtype_bytes(plan->dot->operands[0]->type->dtype) < 4;
-    int64_t sums = sums_of_integers(func, plan->dot);
     FmaTile tile = choose_fma_tile(func, plan, m, n);
-    int64_t rows = is_gpu(func) ? tile.rows / sums : CPU_EDGE;
+    int64_t rows = is_gpu(func) ? tile.rows : CPU_EDGE;
     int64_t cols = is_gpu(func) ? (twice ? 64 : tile.cols) / power_of_two_at_least(plan->n_dots)
                                 : cached_columns(group, plan, m, n);
     if (m) {
@@ -366,7 +357,7 @@ static int64_t choose_fma_unit(Func *func, const Op *group, TilePlan *plan, Axis
                    "columns that share each element of the left operand");
     }
     plan->warps = smaller(256 / func->target->warp,
-                          power_of_two_at_most(sums * product_threads(m, n) / func->target->warp));
+                          power_of_two_at_most(product_threads(m, n) / func->target->warp));
     /* Rings of large tiles: threads meet, and wait for what they read first, half as often. */
     return product_depth(func, plan->dot) * (is_gpu(func) && cols > 128 ? 2 : 1);
 }
