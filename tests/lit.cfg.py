@@ -8,7 +8,8 @@ A test that needs what not every machine has says so: `REQUIRES: ptxas`, `nvdisa
 GPU). %tessera the program; %opt tests/tools/tessera_opt.c, likewise its neighbours; %FileCheck;
 %exit 1 COMMAND (succeeds when the command exits with 1); %s this file; %S its folder; %t a
 temporary name of this test; %examples the folder of examples; %python a Python with NumPy; %mock
-a folder of mock drivers (tests/driver).
+a folder of mock drivers (tests/driver); %emulated one with HIP's runtime over an emulator of AMD's
+parts (tests/codegen/amdgcn/emulator/hip.c).
 """
 
 import glob
@@ -34,6 +35,7 @@ config.substitutions += [
     ("%FileCheck", config.filecheck + " --allow-unused-prefixes=false"),
     ("%exit", want_exit),
     ("%mock", os.path.join(config.tessera_build, "tests", "mock")),
+    ("%emulated", os.path.join(config.tessera_build, "tests", "emulated")),
     ("%examples", os.path.join(source, "examples")),
     ("%python", config.python),
 ]

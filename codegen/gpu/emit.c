@@ -49,13 +49,55 @@ GpuRole *gpu_role_enter(GpuEmitter *em, int first_warp, int warps, int teams, in
     return role;
 }
 
+/* Sums between loads. LLVM moves what nobody needs yet behind the branches of later loads: all that
+ * was loaded would be kept until the end. */
+typedef struct Sums {
+    Op *last;   /* a sum since `loaded` was 0; NULL: none */
+    int loaded; /* registers */
+} Sums;
+
+static void note(GpuEmitter *em, Sums *sums, Op *op)
+{
+    Type type = op->n_results == 1 ? op->results[0]->type : NULL;
+    if (!type || type->kind != TYPE_ARRAY || !type->layout) {
+        return;
+    }
+    if (op->kind == OP_LOAD || op->kind == OP_GATHER) {
+        sums->loaded += gpu_registers(em, type);
+    } else if ((op->kind == OP_FMA || op->kind == OP_ADD) && dtype_is_float(type->dtype)) {
+        sums->last = op;
+    }
+}
+
+static void make_here(GpuEmitter *em, Sums *sums)
+{
+    enum { MANY = 16 };
+    const Value *sum = sums->last && sums->loaded >= MANY ? sums->last->results[0] : NULL;
+    LLVMValueRef *regs = sum ? em->values[sum->id].regs : NULL;
+    for (int r = 0; regs && r < em->values[sum->id].n; r++) {
+        int from = gpu_canonical(sum->type->layout, r);
+        if (regs[r]) {
+            regs[r] = from < r ? regs[from] : em->target->here(em, regs[r]);
+        }
+    }
+    *sums = regs ? (Sums){NULL, 0} : *sums;
+}
+
 void gpu_emit_block(GpuEmitter *em, Block *block)
 {
+    Sums sums = {NULL, 0};
     for (Op *op = block->first; op; op = op->next) {
+        Op *first = op;
+        if (em->target->here && (op->kind == OP_LOAD || op->kind == OP_GATHER)) {
+            make_here(em, &sums);
+        }
         if (gpu_starts_chain(op)) {
             op = gpu_emit_chain(em, op);
         } else {
             gpu_emit_op(em, op);
+        }
+        for (Op *done = first; done != op->next; done = done->next) {
+            note(em, &sums, done);
         }
     }
 }

@@ -30,7 +30,9 @@ enum {
     MOST_HIDDEN = 32,
 };
 
-#define POISON 0xfff7fff7u /* a NaN in each float type, an address that nothing has */
+/* What nobody has written: a NaN in each float type, an address that nothing has; or what the
+ * environment's TESSERA_EMULATED_POISON says, in hexadecimal digits. Answers do not depend on it. */
+uint32_t poison(void);
 
 /* ---- decoded code ---- */
 
