@@ -102,6 +102,8 @@ static Ranker ranker_new(GpuEmitter *em, const Op *op, int64_t groups)
 
 /* ---- a warp's own counts ---- */
 
+/* The column behind the digits, too: elements that do not count read it, and what they read is part
+ * of an address. */
 static void clear_row(const Ranker *k)
 {
     GpuEmitter *em = k->em;
@@ -110,7 +112,7 @@ static void clear_row(const Ranker *k)
         LLVMValueRef column = LLVMBuildAdd(em->builder, em->role->lane, gpu_i32(em, first), "");
         LLVMBuildStore(em->builder, gpu_i32(em, 0), column_at(k, k->own, column));
     }
-    for (int64_t first = whole; first < k->groups; first++) {
+    for (int64_t first = whole; first <= k->groups; first++) {
         LLVMBuildStore(em->builder, gpu_i32(em, 0), column_at(k, k->own, gpu_i32(em, first)));
     }
     em->target->warp_sync(em);
