@@ -415,6 +415,30 @@ static bool awaits(const Op *launch)
     return found;
 }
 
+/* Blocks of the grid that a multiprocessor gets at most: more need no registers. Where that is not
+ * known, or blocks are not dealt out one by one: very many. */
+static int64_t dealt_out(const LayoutPass *pass, const Op *launch)
+{
+    const Attr *dims = op_attr(launch, ATTR_DIMS), *steps = op_attr(launch, ATTR_STEPS);
+    int64_t blocks = 1;
+    if (!dims || !steps || op_int(launch, ATTR_PERSISTENT, 0) ||
+        op_int(launch, ATTR_CLUSTER, 1) > 1 || op_attr(launch, ATTR_MULTICAST)) {
+        return INT64_MAX;
+    }
+    for (int i = 0; i < dims->n; i++) {
+        int64_t most = poly_most(dims->dims[i]);
+        if (steps->ints[i] <= 0 || most > INT32_MAX) {
+            return INT64_MAX;
+        }
+        int64_t tiles = most / steps->ints[i] + (most % steps->ints[i] != 0);
+        blocks *= tiles > 1 ? tiles : 1;
+        if (blocks > INT32_MAX) {
+            return INT64_MAX;
+        }
+    }
+    return (blocks + pass->func->target->units - 1) / pass->func->target->units;
+}
+
 static void share_unit(LayoutPass *pass, Op *launch)
 {
     Func *func = pass->func;
@@ -425,6 +449,12 @@ static void share_unit(LayoutPass *pass, Op *launch)
     }
     if (blocks <= 1 || given || awaits(launch) || has_roles(launch)) {
         return;
+    }
+    int64_t dealt = dealt_out(pass, launch);
+    if (dealt < blocks) {
+        blocks = schedule_number(func, "blocks", "", dealt,
+                                 "a multiprocessor gets no more of the grid's");
+        op_set_int(func, launch, ATTR_BLOCKS, blocks);
     }
     Lives lives = lives_of(pass, launch);
     block_walk(launch->regions[0], note_beside, &lives);

@@ -399,6 +399,23 @@ static void run_ahead(Ahead *a)
     op_remove(a->loop);
 }
 
+/* permute, tf32 → tf32, permute: what is stored is then as it was loaded, and transposed by those
+ * who read it. Units of 32 bits take it along k alone. */
+static void round_first(Func *func, Block *body)
+{
+    for (Op *op = body->first, *next; op; op = next) {
+        next = op->next;
+        const Op *turn = op->kind == OP_TF32 ? op->operands[0]->def : NULL;
+        if (turn && turn->kind == OP_PERMUTE) {
+            Builder b = build_before(func, op);
+            Value *rounded = build_unary(&b, OP_TF32, turn->operands[0]);
+            Value *turned = build_permute(&b, rounded, op_attr(turn, ATTR_PERM)->ints);
+            func_replace_uses(func, op->results[0], turned);
+            op_remove(op);
+        }
+    }
+}
+
 static void try_loop(Op *op, void *user)
 {
     Stager *s = user;
@@ -408,6 +425,7 @@ static void try_loop(Op *op, void *user)
     }
     Ahead *a = ARENA_NEW(s->func->arena, Ahead);
     *a = (Ahead){.s = s, .func = s->func, .loop = op, .body = op->regions[0]};
+    round_first(s->func, a->body);
     if (sort_ops(a) && takes_products(a) && loads_something(a) && is_wanted(a)) {
         run_ahead(a);
     }
