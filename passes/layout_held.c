@@ -19,8 +19,11 @@ enum {
     BESIDE_TILE = 8,   /* the address of what it came from, conditions */
     BESIDE_ALL = 8,    /* what all threads have; or, where that is more, the addresses of tensors */
     ADDRESS = 2,
-    GROUP = 8,     /* elements that are worked on at once */
-    QUOTIENTS = 4, /* so many are divided together; fewer have no branch */
+    WIDE_BESIDE = 48, /* constants and parts of functions of f64 */
+    GROUP = 8,        /* elements that are worked on at once */
+    SCHEDULERS = 4,   /* of an NVIDIA multiprocessor */
+    SURE = 2,         /* twice what is counted is enough, whatever lies beside */
+    QUOTIENTS = 4,    /* so many are divided together; fewer have no branch */
 };
 
 /* Where a value is made, and where it is read last, in program order; a loop around the reader but
@@ -329,6 +332,7 @@ static bool is_read(const Value *value)
 static int64_t wanted_at(const Lives *lives, const Op *op, int at)
 {
     int64_t sum = lives->beside + at_hand(lives, op);
+    bool wide = false;
     for (uint32_t id = 0; id < lives->n; id++) {
         const Life *life = &lives->of[id];
         if (!life->value || life->from >= at || life->to < at ||
@@ -339,22 +343,24 @@ static int64_t wanted_at(const Lives *lives, const Op *op, int at)
         if (own < GROUP) {
             continue; /* is among what lies beside */
         }
+        wide = wide || life->value->type->dtype == DT_F64;
         /* What a loop carries then changes hands a few elements at a time. */
         bool carried = op->kind == OP_YIELD && outlived(lives, op, life);
         int words = (dtype_bits(life->value->type->dtype) + REGISTER_BITS - 1) / REGISTER_BITS;
         sum += own + (is_read(life->value) ? words * BESIDE_TILE : 0) + (carried ? GROUP : 0);
     }
-    return sum;
+    return sum + (wide ? WIDE_BESIDE : 0);
 }
 
 static void find_wanted(Lives *lives, const Block *block)
 {
     for (const Op *op = block->first; op; op = op->next) {
         int at = ++lives->now;
-        if (meets(lives->pass, op)) {
+        bool met = meets(lives->pass, op);
+        if (met || op->kind == OP_REDUCE) { /* what it comes to is made of all elements */
             int64_t wanted = wanted_at(lives, op, at);
             lives->most = wanted > lives->most ? wanted : lives->most;
-            lives->met = at;
+            lives->met = met ? at : lives->met;
         }
         for (int i = 0; i < op->n_regions; i++) {
             find_wanted(lives, op->regions[i]);
@@ -439,6 +445,16 @@ static int64_t dealt_out(const LayoutPass *pass, const Op *launch)
     return (blocks + pass->func->target->units - 1) / pass->func->target->units;
 }
 
+/* Blocks for whose threads so many registers are there. Warps are dealt out to the schedulers of a
+ * multiprocessor, each with registers of its own. */
+static int64_t blocks_of_registers(LayoutPass *pass, const Op *launch, int64_t each)
+{
+    const Target *target = pass->func->target;
+    int64_t parts = target->family == FAMILY_NVPTX ? SCHEDULERS : 1;
+    int64_t warps = target->registers / parts / ((int64_t)pass->lanes * each) * parts;
+    return warps / (int64_t)layout_warps(pass, launch->regions[0]);
+}
+
 static void share_unit(LayoutPass *pass, Op *launch)
 {
     Func *func = pass->func;
@@ -450,21 +466,19 @@ static void share_unit(LayoutPass *pass, Op *launch)
     if (blocks <= 1 || given || awaits(launch) || has_roles(launch)) {
         return;
     }
-    int64_t dealt = dealt_out(pass, launch);
-    if (dealt < blocks) {
-        blocks = schedule_number(func, "blocks", "", dealt,
-                                 "a multiprocessor gets no more of the grid's");
-        op_set_int(func, launch, ATTR_BLOCKS, blocks);
-    }
     Lives lives = lives_of(pass, launch);
     block_walk(launch->regions[0], note_beside, &lives);
     lives.beside = lives.beside > BESIDE_ALL ? lives.beside : BESIDE_ALL;
     lives.beside += lives.places;
     find_wanted(&lives, launch->regions[0]);
     int64_t each = (lives.most + REGISTER_STEP - 1) / REGISTER_STEP * REGISTER_STEP;
-    int64_t threads = (int64_t)layout_warps(pass, launch->regions[0]) * pass->lanes;
-    int64_t room = func->target->registers / (threads * (each ? each : 1));
-    if (room < blocks) {
+    int64_t dealt = dealt_out(pass, launch);
+    int64_t room = blocks_of_registers(pass, launch, each ? each : 1);
+    if (dealt < blocks && dealt <= room && room < SURE * blocks) {
+        blocks = schedule_number(func, "blocks", "", dealt,
+                                 "a multiprocessor gets no more of the grid's");
+        op_set_int(func, launch, ATTR_BLOCKS, blocks);
+    } else if (room < blocks) {
         blocks =
             schedule_number(func, "blocks", "", room > 1 ? room : 1,
                             "a thread holds values in %lld registers at once", (long long)each);
