@@ -19,6 +19,7 @@ enum {
     BESIDE_TILE = 8,   /* the address of what it came from, conditions */
     BESIDE_ALL = 8,    /* what all threads have; or, where that is more, the addresses of tensors */
     ADDRESS = 2,
+    GUARDED = 1,      /* an end along an axis, and what is compared with it */
     WIDE_BESIDE = 48, /* constants and parts of functions of f64 */
     GROUP = 8,        /* elements that are worked on at once */
     SCHEDULERS = 4,   /* of an NVIDIA multiprocessor */
@@ -332,6 +333,7 @@ static bool is_read(const Value *value)
 static int64_t wanted_at(const Lives *lives, const Op *op, int at)
 {
     int64_t sum = lives->beside + at_hand(lives, op);
+    int64_t few = 0;
     bool wide = false;
     for (uint32_t id = 0; id < lives->n; id++) {
         const Life *life = &lives->of[id];
@@ -341,7 +343,8 @@ static int64_t wanted_at(const Lives *lives, const Op *op, int at)
         }
         int64_t own = registers_of(lives->pass, life->value);
         if (own < GROUP) {
-            continue; /* is among what lies beside */
+            few += own; /* is among what lies beside, as far as that goes */
+            continue;
         }
         wide = wide || life->value->type->dtype == DT_F64;
         /* What a loop carries then changes hands a few elements at a time. */
@@ -349,7 +352,7 @@ static int64_t wanted_at(const Lives *lives, const Op *op, int at)
         int words = (dtype_bits(life->value->type->dtype) + REGISTER_BITS - 1) / REGISTER_BITS;
         sum += own + (is_read(life->value) ? words * BESIDE_TILE : 0) + (carried ? GROUP : 0);
     }
-    return sum + (wide ? WIDE_BESIDE : 0);
+    return sum + (few > BESIDE_ALL ? few - BESIDE_ALL : 0) + (wide ? WIDE_BESIDE : 0);
 }
 
 static void find_wanted(Lives *lives, const Block *block)
@@ -384,7 +387,13 @@ static void note_beside(Op *op, void *user)
     const Type made = op->n_results ? op->results[0]->type : NULL;
     lives->wide |=
         op->kind == OP_INDEX && made->rank > 0 && dtype_bits(made->dtype) > REGISTER_BITS;
-    lives->beside += op->kind == OP_LOAD || op->kind == OP_STORE ? ADDRESS : 0;
+    if (op->kind == OP_LOAD || op->kind == OP_STORE) {
+        const Attr *guard = op_attr(op, ATTR_GUARD);
+        lives->beside += ADDRESS;
+        for (int i = 0; guard && i < guard->n; i++) {
+            lives->beside += guard->ints[i] ? GUARDED : 0;
+        }
+    }
     if (op->kind == OP_GATHER && is_held(op->results[0])) { /* each access has its own */
         int64_t places = 2 * ADDRESS * registers_of(lives->pass, op->results[0]);
         places /= an_width(lives->pass->func, op);
