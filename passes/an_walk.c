@@ -88,18 +88,22 @@ static void count(const Axes *axes, const Block *block, Walk *walk)
 Walk an_walk(const Axes *axes, const Block *block)
 {
     Walk walk = {.class = -1};
-    for (const Op *op = block->first; op && is_plain(block); op = op->next) {
+    int other = -1; /* the class that was looked at last: many results have it */
+    for (const Op *op = is_plain(block) ? block->first : NULL; op; op = op->next) {
         const Value *written = axes_written(op);
         for (int i = 0; written && i < written->type->rank; i++) {
             int class = axes_class(axes, written, i);
             unsigned flags = class < 0 ? 0 : axes_flags(axes, class);
-            if (flags == (AXIS_STORED | AXIS_REDUCED) && !is_last(axes, block, class) &&
-                is_walk(axes, block, class)) {
+            if (flags != (AXIS_STORED | AXIS_REDUCED) || class == other) {
+                continue;
+            }
+            if (!is_last(axes, block, class) && is_walk(axes, block, class)) {
                 walk.class = class;
                 walk.dim = written->type->dims[i];
                 count(axes, block, &walk);
                 return walk;
             }
+            other = class;
         }
     }
     return walk;
