@@ -108,13 +108,15 @@ static int64_t grid_blocks(const TilePlan *plan)
     return blocks;
 }
 
-/* Elements that a block meets on its way along an axis; of sizes that are not known many. */
+/* Elements that a block meets on its way along an axis; of sizes that are not known many. Of other
+ * axes that are stored it has a tile, of those that are folded as well all. */
 static int64_t work_along(const TilePlan *plan, int item)
 {
     int64_t work = larger(1, poly_most(plan->items[item].dim));
-    for (int i = 0; i < plan->n_stored; i++) {
-        int64_t step = i == item ? 1 : larger(1, plan->items[i].step);
-        if (__builtin_mul_overflow(work, step, &work)) {
+    for (int i = 0; i < plan->n; i++) {
+        const AxisPlan *axis = &plan->items[i];
+        int64_t met = i < plan->n_stored ? axis->step : poly_most(axis->dim);
+        if (i != item && __builtin_mul_overflow(work, larger(1, met), &work)) {
             return INT64_MAX;
         }
     }
