@@ -27,6 +27,19 @@ static void add_record(TuneGroup *group, const TuneRecord *record)
     }
 }
 
+/* Records come by their medians. A faster median whose interval meets the derived one's is less
+ * than a slower one that surely is faster. */
+static void choose_best(TuneGroup *group)
+{
+    for (size_t i = 0; i < group->n && group->derived; i++) {
+        const TuneRecord *record = &group->records[i];
+        if (record->status == TUNE_OK && record->high < group->derived->low) {
+            group->best = record;
+            return;
+        }
+    }
+}
+
 void tune_groups(Arena *arena, const TuneRecords *records, TuneGroups *groups)
 {
     *groups = (TuneGroups){0};
@@ -36,6 +49,9 @@ void tune_groups(Arena *arena, const TuneRecords *records, TuneGroups *groups)
             ARENA_PUSH(arena, groups, (TuneGroup){.records = record});
         }
         add_record(&groups->items[groups->n - 1], record);
+    }
+    for (size_t i = 0; i < groups->n; i++) {
+        choose_best(&groups->items[i]);
     }
 }
 

@@ -9,7 +9,7 @@
 typedef struct TuneGroup {
     const TuneRecord *records; /* as tune_store_query sorts them: the fastest first */
     size_t n;
-    const TuneRecord *best;    /* of those measured; NULL: none */
+    const TuneRecord *best;    /* the fastest of those that win, else of those measured; or NULL */
     const TuneRecord *derived; /* measured; NULL: it was not */
     size_t counts[TUNE_STATUSES];
 } TuneGroup;

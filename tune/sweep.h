@@ -72,7 +72,7 @@ typedef struct SweepResult {
     Median derived;          /* of what the compiler derives */
     const char *derived_lines;
     double roof;
-    SweepWinner *best; /* the finalists, the fastest first */
+    SweepWinner *best; /* the finalists, the fastest first; before them one that surely wins */
     size_t n_best;
     bool separated;   /* best[0] is surely faster than what is derived */
     double agreement; /* rank correlation (Spearman) of the model with what was measured; NaN */

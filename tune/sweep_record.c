@@ -385,6 +385,19 @@ static void take_parts(Sweep *s)
     s->result->compiling = s->compiling;
 }
 
+/* The fastest of those that are surely faster than what is derived goes before all others. */
+static void first_that_wins(SweepResult *result)
+{
+    for (size_t i = 0; i < result->n_best && !result->separated; i++) {
+        if (median_is_below(&result->best[i].time, &result->derived)) {
+            SweepWinner winner = result->best[i];
+            memmove(result->best + 1, result->best, i * sizeof winner);
+            result->best[0] = winner;
+            result->separated = true;
+        }
+    }
+}
+
 void sweep_result(Sweep *s)
 {
     SweepResult *result = s->result;
@@ -411,6 +424,5 @@ void sweep_result(Sweep *s)
         take_best_so_far(s, result);
     }
     qsort(result->best, result->n_best, sizeof *result->best, by_time);
-    result->separated =
-        result->n_best > 0 && median_is_below(&result->best[0].time, &result->derived);
+    first_that_wins(result);
 }
