@@ -124,7 +124,9 @@ static void grid(const Report *report, LaunchReport *launch)
     }
     if (launch->blocks > 0 && launch->blocks < report->target->units) {
         say(report, launch,
-            arena_printf(arena, "%lld block%s leave%s %lld of %d %ss idle: smaller tiles",
+            arena_printf(arena,
+                         "%lld block%s leave%s %lld of %d %ss idle: smaller tiles, or more "
+                         "`shares` of an axis that is folded",
                          (long long)launch->blocks, launch->blocks == 1 ? "" : "s",
                          launch->blocks == 1 ? "s" : "",
                          (long long)(report->target->units - launch->blocks), report->target->units,
@@ -154,13 +156,32 @@ static void reuse(const Report *report, LaunchReport *launch)
     }
 }
 
+/* The roofline bounds nothing that the model expects to take many times as long: FLOP are not all
+ * that warps issue. */
+static bool is_far(const LaunchReport *launch, double *times)
+{
+    const Roofline *r = &launch->roofline;
+    double least = r->memory_seconds > r->compute_seconds ? r->memory_seconds : r->compute_seconds;
+    *times = launch->predicted / least;
+    bool modelled = r->matrix_flops > r->flops && launch->product.modelled;
+    return !modelled && launch->predicted > 4 * least;
+}
+
 static void bound(const Report *report, LaunchReport *launch)
 {
     const Roofline *r = &launch->roofline;
+    double times;
     if (!report->sized || is_small(launch)) {
         return;
     }
-    if (r->memory_bound) {
+    if (is_far(launch, &times)) {
+        say(report, launch,
+            arena_printf(report->input->func->arena,
+                         "far from the roofline: the model expects %.0f times the least time; "
+                         "instructions, idle %ss or what a step waits for cost more than %s",
+                         times, unit_words(report->target),
+                         r->memory_bound ? "memory" : "arithmetic"));
+    } else if (r->memory_bound) {
         say(report, launch,
             "bound by memory: what would make it faster is fewer bytes, by a narrower type or by "
             "fusing with what makes or takes these arrays");
