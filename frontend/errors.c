@@ -78,6 +78,23 @@ Diag *front_unsupported(Diags *diags, Span span, const char *format, ...)
     return report(diags, ERR_UNSUPPORTED, span, text.data);
 }
 
+const char *habit_help(const char *word)
+{
+    static const struct {
+        const char *word, *help;
+    } HABITS[] = {
+#define HABIT(word, help) {word, help},
+#include "frontend/habits.def"
+#undef HABIT
+    };
+    for (size_t i = 0; i < sizeof HABITS / sizeof *HABITS; i++) {
+        if (strcmp(HABITS[i].word, word) == 0) {
+            return HABITS[i].help;
+        }
+    }
+    return NULL;
+}
+
 Nearest nearest_to(const char *wanted)
 {
     return (Nearest){wanted, NULL, 1 << 20};

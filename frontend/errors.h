@@ -44,6 +44,8 @@ typedef struct Nearest {
     const char *wanted, *best;
     int distance;
 } Nearest;
+/* What is written here for a word of another language; NULL: it is none. */
+const char *habit_help(const char *word);
 Nearest nearest_to(const char *wanted);
 void nearest_try(Nearest *nearest, const char *candidate);
 /* The best one if it is near enough to be a slip of the fingers, else NULL. */

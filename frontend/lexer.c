@@ -37,6 +37,16 @@ const char *token_text(TokenKind kind)
     return TEXTS[kind];
 }
 
+bool token_is_keyword(TokenKind kind)
+{
+    for (size_t i = 0; i < sizeof KEYWORDS / sizeof *KEYWORDS; i++) {
+        if (KEYWORDS[i].kind == kind) {
+            return true;
+        }
+    }
+    return false;
+}
+
 Lexer lexer_new(Diags *diags, int source)
 {
     const Source *from = &diags->sources.items[source];
@@ -258,6 +268,36 @@ static void scan_string(Lexer *lexer, Token *token)
     }
 }
 
+/* What editors and other languages put where ASCII is wanted. */
+static const char *bad_help(const char *text, size_t n)
+{
+    static const struct {
+        const char *text, *help;
+    } LIKE[] = {
+        {"!", "a condition is negated by `not`, an array of bool by `~` or `not`"},
+        {"'", "text stands in straight double quotes: \"text\""},
+        {"\xe2\x80\x9c", "text stands in straight double quotes: \"text\""},
+        {"\xe2\x80\x9d", "text stands in straight double quotes: \"text\""},
+        {"\xe2\x88\x92", "write `-`"},
+        {"\xe2\x80\x93", "write `-`"},
+        {"\xc3\x97", "write `*`"},
+        {"\xc2\xb7", "write `*`"},
+        {"\xe2\x89\xa4", "write `<=`"},
+        {"\xe2\x89\xa5", "write `>=`"},
+        {"\xe2\x89\xa0", "write `!=`"},
+        {"\xe2\x86\x92", "write `->`"},
+        {"\xc2\xa0", "this is a space that does not break: write a plain one"},
+    };
+    for (size_t i = 0; i < sizeof LIKE / sizeof *LIKE; i++) {
+        size_t m = strlen(LIKE[i].text);
+        if (n >= m && memcmp(text, LIKE[i].text, m) == 0) {
+            return LIKE[i].help;
+        }
+    }
+    return "names are made of the letters a to z and A to Z, digits and `_`; comments may hold "
+           "anything";
+}
+
 /* A run of bytes that mean nothing is one error. */
 static void scan_bad(Lexer *lexer, Token *token)
 {
@@ -267,10 +307,17 @@ static void scan_bad(Lexer *lexer, Token *token)
     while (lexer->at < lexer->n && ((unsigned char)at(lexer, 0) >= 0x80 || at(lexer, 0) == 0)) {
         lexer->at++;
     }
+    bool utf16 =
+        start == 0 && lexer->n > 1 &&
+        (memcmp(lexer->text, "\xff\xfe", 2) == 0 || memcmp(lexer->text, "\xfe\xff", 2) == 0);
     if (lexer->diags) {
-        front_error(lexer->diags, ERR_CHARACTER, span_from(lexer, start),
-                    "this character means nothing here");
+        Diag *diag = front_error(lexer->diags, ERR_CHARACTER, span_from(lexer, start),
+                                 "this character means nothing here");
+        diag_help(lexer->diags, diag, "%s",
+                  utf16 ? "this is UTF-16: save the file as UTF-8"
+                        : bad_help(lexer->text + start, lexer->at - start));
     }
+    lexer->at = utf16 ? lexer->n : lexer->at; /* each of its characters would be an error */
 }
 
 static void scan_punctuation(Lexer *lexer, Token *token)

@@ -31,5 +31,7 @@ Lexer lexer_new(Diags *diags, int source);
 Token lexer_next(Lexer *lexer);
 /* How a kind of token is called in messages: `->`, a name. */
 const char *token_text(TokenKind kind);
+/* Is it spelt like a name, and none? */
+bool token_is_keyword(TokenKind kind);
 
 #endif

@@ -139,8 +139,10 @@ static bool check_operator(Lower *l, const Expr *expr, DType dtype)
                operator_error(l, expr, what, "`//` divides integers; or cast to f32");
     case TOK_FLOOR: return dtype_is_int(dtype) || operator_error(l, expr, what, "write `a / b`");
     case TOK_AMP:
-    case TOK_BAR:
-    case TOK_CARET: return !dtype_is_float(dtype) || operator_error(l, expr, what, NULL);
+    case TOK_BAR: return !dtype_is_float(dtype) || operator_error(l, expr, what, NULL);
+    case TOK_CARET:
+        return !dtype_is_float(dtype) ||
+               operator_error(l, expr, what, "a power is `pow(x, y)`, a square `x * x`");
     case TOK_SHL:
     case TOK_SHR: return dtype_is_int(dtype) || operator_error(l, expr, what, NULL);
     case TOK_PLUS:

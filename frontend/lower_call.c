@@ -375,7 +375,12 @@ static Val call_intrinsic(Lower *l, const Expr *expr, const char *name)
 static Val not_a_function(Lower *l, const Expr *expr)
 {
     if (expr->a->kind != EXPR_POISON) {
-        lower_error(l, ERR_FUNCTION, expr->a->span, "this is not a function");
+        Diag *diag = lower_error(l, ERR_FUNCTION, expr->a->span, "this is not a function");
+        if (expr->a->kind == EXPR_FIELD) {
+            diag_help(l->diags, diag, "arrays have no methods: write `%s(x)`", expr->a->name);
+        } else if (expr->a->kind == EXPR_NAME) {
+            diag_help(l->diags, diag, "`%s` is a value here: give it another name", expr->a->name);
+        }
     }
     return poison_val();
 }

@@ -329,10 +329,29 @@ static bool is_active(const Lower *l, const FnDecl *fn)
     return false;
 }
 
+/* The first argument by a name that no parameter has; NULL: none. */
+static const Expr *stray_name(const Expr *expr, const FnDecl *fn)
+{
+    for (size_t i = 0; i < expr->args.n; i++) {
+        const Expr *arg = expr->args.items[i];
+        bool known = arg->kind != EXPR_NAMED;
+        for (size_t k = 0; k < fn->params.n && !known; k++) {
+            known = text_same(fn->params.items[k].name, arg->name);
+        }
+        if (!known) {
+            return arg;
+        }
+    }
+    return NULL;
+}
+
 static Val wrong_count(Lower *l, const Expr *expr, const FnDecl *fn)
 {
-    Diag *diag = lower_error(l, ERR_ARGUMENTS, expr->span, "`%s` takes %zu %s", fn->name,
-                             fn->params.n, fn->params.n == 1 ? "argument" : "arguments");
+    const Expr *stray = stray_name(expr, fn);
+    Diag *diag = stray ? lower_error(l, ERR_ARGUMENTS, stray->span, "`%s` has no parameter `%s`",
+                                     fn->name, stray->name)
+                       : lower_error(l, ERR_ARGUMENTS, expr->span, "`%s` takes %zu %s", fn->name,
+                                     fn->params.n, fn->params.n == 1 ? "argument" : "arguments");
     diag_help(l->diags, diag, "write `%s`", usage(l, fn));
     return poison_val();
 }

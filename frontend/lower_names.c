@@ -95,6 +95,16 @@ static void try_fns(const Lower *l, Nearest *nearest)
     }
 }
 
+static bool is_kernel(const Lower *l, const char *name)
+{
+    for (size_t i = 0; i < l->module->kernels.n; i++) {
+        if (text_same(l->module->kernels.items[i]->name, name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void unknown_function(Lower *l, const Expr *callee, const char *name)
 {
     if (is_saying(name)) {
@@ -110,6 +120,11 @@ void unknown_function(Lower *l, const Expr *callee, const char *name)
     if (dot && find_fn(l, dot + 1, &home)) { /* `random.uniform`, after `import random` */
         diag_help(l->diags, diag, "functions go by their own name: `%s`", dot + 1);
         lower_fix(l, diag, callee->span, "%s", dot + 1);
+    } else if (habit_help(name)) {
+        diag_help(l->diags, diag, "%s", habit_help(name));
+    } else if (is_kernel(l, name)) {
+        diag_help(l->diags, diag, "`%s` is a kernel: what is called is a function, `fn %s`", name,
+                  name);
     } else {
         lower_fix_near(l, diag, callee->span, &nearest);
     }

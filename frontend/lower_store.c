@@ -5,6 +5,33 @@
 
 #include <string.h>
 
+/* Reductions keep their axes: the commonest reason why a result has one axis too many. */
+static void say_how_to_fit(Lower *l, Diag *diag, const Shape *from, const Shape *slot)
+{
+    int64_t one;
+    Text index = text_new(l->arena);
+    int taken = 0;
+    for (int i = 0; i < from->rank; i++) {
+        bool kept = taken < slot->rank && from->dims[i] == slot->dims[taken] &&
+                    from->rank - i > slot->rank - taken - 1;
+        bool drops =
+            from->rank - i > slot->rank - taken && poly_is_const(from->dims[i], &one) && one == 1;
+        if (!kept && !drops) {
+            break;
+        }
+        text_add(&index, drops ? ", 0" : ", :");
+        taken += !drops;
+    }
+    if (from->rank > slot->rank && taken == slot->rank && index.n == (size_t)(3 * from->rank)) {
+        diag_help(l->diags, diag, "an axis of extent 1 goes by an index: `x[%s]`", index.data + 2);
+    } else if (from->rank > 0 && slot->rank == 1 && poly_is_const(slot->dims[0], &one) &&
+               one == 1) {
+        diag_help(l->diags, diag,
+                  "one element is wanted: fold the axes, as `sum(x)` does, or "
+                  "take one by its indices");
+    }
+}
+
 Value *fit_to_slot(Lower *l, Span span, const Val *value, DType dtype, const Shape *slot)
 {
     Shape from = shape_of(value), both;
@@ -16,8 +43,9 @@ Value *fit_to_slot(Lower *l, Span span, const Val *value, DType dtype, const Sha
         return NULL;
     }
     if (!shape_equal(&both, slot)) {
-        lower_error(l, ERR_RESULT, span, "%s does not fit into %s", val_text(l, value),
-                    shape_text(l, dtype, slot));
+        Diag *diag = lower_error(l, ERR_RESULT, span, "%s does not fit into %s", val_text(l, value),
+                                 shape_text(l, dtype, slot));
+        say_how_to_fit(l, diag, &from, slot);
         return NULL;
     }
     return materialize(l, value, dtype, slot);

@@ -262,8 +262,10 @@ bool const_int(Lower *l, const Expr *expr, int64_t *out)
     }
     if (!is_poison(&val)) {
         Diag *diag = lower_error(l, ERR_NOT_CONST, expr->span, "this is not a constant integer");
-        diag_help(l->diags, diag,
-                  "write a number, a const parameter, or a size of an `assume … in`");
+        diag_help(l->diags, diag, "%s",
+                  val.kind == VAL_TUPLE
+                      ? "several stand in brackets: `axis=[0, 1]`"
+                      : "write a number, a const parameter, or a size of an `assume … in`");
     }
     return false;
 }

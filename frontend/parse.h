@@ -33,6 +33,9 @@ bool parser_expect(Parser *p, TokenKind kind, const char *where);
 Diag *parser_error(Parser *p, const char *what);
 Diag *parser_unsupported(Parser *p, Span span, const char *what);
 const char *parser_name(Parser *p, const char *what); /* "" after an error */
+/* Help with what stands here: a word that no name can be; one of another language. NULL: none. */
+void parser_say_reserved(Parser *p, Diag *diag);
+void parser_say_habit(Parser *p, Diag *diag);
 /* Takes a string: the text between its quotes, escapes resolved. */
 const char *parser_string(Parser *p);
 const char *token_name(const Parser *p, Token token);

@@ -50,7 +50,7 @@ static void parse_named_result(Parser *p, ParamList *results)
         parser_next(p);
     }
     if (parser_at(p, TOK_INOUT) || parser_at(p, TOK_CONST)) {
-        parser_error(p, "a type");
+        parser_say_reserved(p, parser_error(p, "a type"));
         return;
     }
     result.type = parse_type(p);
@@ -175,7 +175,7 @@ static void parse_where(Parser *p, Where *where)
 static void end_value(Parser *p)
 {
     if (!p->recovering && !p->token.first && !parser_at(p, TOK_SEMI)) {
-        parser_error(p, "the end of this declaration");
+        parser_say_habit(p, parser_error(p, "the end of this declaration"));
     }
 }
 
@@ -320,6 +320,16 @@ static void skip_to_declaration(Parser *p)
     }
 }
 
+static void no_declaration(Parser *p)
+{
+    bool comment = parser_at(p, TOK_FLOOR) || parser_at(p, TOK_SLASH);
+    Diag *diag = parser_error(p, "`kernel`, `fn`, `schedule`, `tune` or `import`");
+    if (diag && comment) {
+        diag_help(p->diags, diag, "a comment begins with `#`");
+    }
+    parser_say_habit(p, diag);
+}
+
 static void parse_declaration(Parser *p)
 {
     switch (p->token.kind) {
@@ -329,7 +339,7 @@ static void parse_declaration(Parser *p)
     case TOK_TUNE: parse_tune(p); break;
     case TOK_SEMI: parser_next(p); break;
     case TOK_IMPORT: parse_import(p); break;
-    default: parser_error(p, "`kernel`, `fn`, `schedule`, `tune` or `import`"); break;
+    default: no_declaration(p); break;
     }
 }
 

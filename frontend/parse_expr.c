@@ -208,11 +208,22 @@ static Expr *parse_list(Parser *p)
     return expr_grown(p, expr);
 }
 
+/* The token stands behind another one of its kind, without a space: `**`, `&&`. */
+static bool twice(Parser *p, TokenKind kind)
+{
+    return parser_at(p, kind) && p->last.end == p->token.span.start &&
+           text_same(source_text(p->diags, p->arena, p->last), token_text(kind));
+}
+
 static void no_expression(Parser *p)
 {
-    bool power = parser_at(p, TOK_STAR) && p->last.end == p->token.span.start &&
-                 text_same(source_text(p->diags, p->arena, p->last), "*");
+    bool power = twice(p, TOK_STAR);
+    const char *both = twice(p, TOK_AMP) ? "and" : twice(p, TOK_BAR) ? "or" : NULL;
     Diag *diag = parser_error(p, "an expression");
+    parser_say_reserved(p, diag);
+    if (diag && both) {
+        diag_help(p->diags, diag, "of conditions it is `a %s b`", both);
+    }
     if (diag && power) {
         diag_help(p->diags, diag, "there is no `**`: a power is `pow(x, y)`, a square `x * x`");
     }

@@ -55,7 +55,12 @@ static Stmt *parse_definition(Parser *p, StmtKind kind)
     if (parser_take(p, TOK_COLON)) {
         stmt->type = parse_type(p);
     }
-    if (parser_expect(p, TOK_ASSIGN, "and a value")) {
+    if (stmt->kind == STMT_VAR && parser_at(p, TOK_LBRACKET)) {
+        Diag *diag = parser_error(p, "`=` and a value");
+        diag_help(p->diags, diag,
+                  "`let` makes an array by its indices, `let a[i in N] = …`; then `var %s = a`",
+                  stmt->name);
+    } else if (parser_expect(p, TOK_ASSIGN, "and a value")) {
         stmt->value = parse_expr(p);
     }
     return stmt;
@@ -264,6 +269,10 @@ static void end_statement(Parser *p)
     Diag *diag = front_error(p->diags, ERR_STATEMENT_END, p->token.span,
                              "expected the end of the statement, found %s", parser_found(p));
     bool is_default = parser_at(p, TOK_ELSE);
+    if (parser_at(p, TOK_NAME) && habit_help(token_name(p, p->token))) {
+        parser_say_habit(p, diag);
+        return;
+    }
     diag_help(p->diags, diag, "%s",
               is_default ? "a read with a default has parentheses of its own: `(x[…] else v)`"
                          : "statements end with their line, or with `;`");

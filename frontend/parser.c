@@ -130,10 +130,26 @@ bool parser_expect(Parser *p, TokenKind kind, const char *where)
     return false;
 }
 
+void parser_say_reserved(Parser *p, Diag *diag)
+{
+    if (diag && token_is_keyword(p->token.kind)) {
+        diag_help(p->diags, diag, "`%s` is a word of the language: take another name",
+                  token_text(p->token.kind));
+    }
+}
+
+void parser_say_habit(Parser *p, Diag *diag)
+{
+    const char *help = parser_at(p, TOK_NAME) ? habit_help(token_name(p, p->token)) : NULL;
+    if (diag && help) {
+        diag_help(p->diags, diag, "%s", help);
+    }
+}
+
 const char *parser_name(Parser *p, const char *what)
 {
     if (!parser_at(p, TOK_NAME)) {
-        parser_error(p, what);
+        parser_say_reserved(p, parser_error(p, what));
         return "";
     }
     const char *name = token_name(p, p->token);

@@ -130,7 +130,10 @@ static void unknown_type(Signer *s, const Expr *type)
     Diag *diag =
         front_error(s->diags, ERR_TYPE_NAME, type->span, "no type is called `%s`", type->name);
     bool generic = type->name[0] >= 'A' && type->name[0] <= 'Z';
-    if (nearest_found(&nearest) && !generic) {
+    const char *habit = habit_help(type->name);
+    if (habit) {
+        diag_help(s->diags, diag, "%s", habit);
+    } else if (nearest_found(&nearest) && !generic) {
         diag_help(s->diags, diag, "did you mean `%s`?", nearest_found(&nearest));
         diag_fix(s->diags, diag, type->span, "%s", nearest_found(&nearest));
     } else {
