@@ -16,8 +16,31 @@ static size_t param_index(const TesseraSignature *signature, const char *name)
     return i;
 }
 
+/* A size that stands like an argument, as behind a space in `--size M=3 N=4`; NULL: it is none. */
+static const char *size_option(const TesseraSignature *signature, const char *text)
+{
+    size_t n = strcspn(text, "=");
+    for (size_t i = 0; i < signature->n_sizes; i++) {
+        if (strlen(signature->sizes[i]) == n && strncmp(signature->sizes[i], text, n) == 0) {
+            return "--size";
+        }
+    }
+    for (size_t i = 0; i < signature->n_generics; i++) {
+        if (strlen(signature->generics[i]) == n && strncmp(signature->generics[i], text, n) == 0) {
+            return "--set";
+        }
+    }
+    return NULL;
+}
+
 static int unknown_param(const TesseraSignature *signature, const char *text)
 {
+    const char *option = size_option(signature, text);
+    if (option) {
+        return fail_code(FAIL_PARAMETER, TESSERA_USAGE,
+                         "%s has no parameter for '%.60s': that is given as %s %.60s",
+                         signature->name, text, option, text);
+    }
     char list[256] = "";
     size_t n = 0;
     for (size_t i = 0; i < signature->n_params && n < sizeof list; i++) {

@@ -239,7 +239,8 @@ int check_device_name(const char *kind)
             return 0;
         }
     }
-    const char *nearest = nearest_name(kind, device_name);
+    /* what is near to `gpu` is cpu, which is not meant */
+    const char *nearest = strncmp(kind, "gpu", 3) == 0 ? NULL : nearest_name(kind, device_name);
     return fail_code(FAIL_DEVICE, TESSERA_USAGE, "no device '%.60s': %s%s%s", kind,
                      nearest ? "did you mean '" : "auto, cpu, cuda, hip, or interp to run",
                      nearest ? nearest : "", nearest ? "'?" : "");

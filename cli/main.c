@@ -76,6 +76,17 @@ static int finish(int code)
                : code;
 }
 
+/* `tessera run --help`: what `tessera help run` says. */
+static bool asks_for_help(int argc, char **argv)
+{
+    for (int i = 2; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 int main(int argc, char **argv)
 {
     interrupts_begin();
@@ -92,6 +103,10 @@ int main(int argc, char **argv)
         return no_verb(argv[1]);
     }
     Options options;
+    if (asks_for_help(argc, argv)) {
+        options = (Options){.path = verb->name};
+        return finish(verb_help(&options));
+    }
     int code = options_read(verb, argc - 2, argv + 2, &options);
     code = finish(code == 0 ? verb->run(&options) : code);
     kept_free();

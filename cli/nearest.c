@@ -36,7 +36,9 @@ const char *nearest_name(const char *text, const char *(*at)(size_t index))
     const char *best = NULL, *name;
     int fewest = MOST_EDITS + 1;
     for (size_t i = 0; strlen(text) < MOST_LETTERS && (name = at(i)); i++) {
-        int n = edits(text, name);
+        /* --sched is short for --schedule rather than like --seed */
+        bool begins = strlen(text) > 3 && strncmp(name, text, strlen(text)) == 0;
+        int n = begins ? 0 : edits(text, name);
         bool alike = n < (int)strlen(name) && n < fewest;
         best = alike ? name : best;
         fewest = alike ? n : fewest;

@@ -130,7 +130,13 @@ static bool give_one(const Said *said, const LineKind *kind, Words *words)
         return complain(said, "it needs a name before", word);
     }
     if (is_number ? !schedule_lists(kind->values, "int") : !schedule_lists(kind->values, word)) {
-        return complain(said, "no such value:", word);
+        Diag *diag = diag_failure_at(said->func->diags, DIAG_USAGE, ERR_LINE, said->span,
+                                     "schedule line '%s': no such value: '%s'", said->line, word);
+        bool counts = schedule_lists(kind->values, "int");
+        diag_help(said->func->diags, diag, "`%s` takes %s", kind->key,
+                  counts ? "a number"
+                         : arena_printf(said->func->arena, "one of: %s", kind->values));
+        return false;
     }
     bool axis = sub_given && schedule_lists(kind->subs, "*");
     Line line = {.key = kind->key,
@@ -172,6 +178,24 @@ static bool take_launch(Said *said, Words *words)
     return true;
 }
 
+static bool no_key(const Said *said, const char *key)
+{
+    size_t n;
+    const LineKind *kinds = schedule_kinds(&n);
+    Nearest nearest = nearest_to(key);
+    for (size_t i = 0; i < n; i++) {
+        nearest_try(&nearest, kinds[i].key);
+    }
+    Diag *diag = diag_failure_at(said->func->diags, DIAG_USAGE, ERR_LINE, said->span,
+                                 "schedule line '%s': no such key: '%s'", said->line, key);
+    if (nearest_found(&nearest)) {
+        diag_help(said->func->diags, diag, "did you mean '%s'?", nearest_found(&nearest));
+    } else {
+        diag_help(said->func->diags, diag, "keys are those that `tessera explain` prints");
+    }
+    return false;
+}
+
 static bool give_line(Said *said)
 {
     Words words = {.n = 0};
@@ -187,7 +211,7 @@ static bool give_line(Said *said)
     const char *key = words.items[words.at++];
     const LineKind *kind = schedule_kind(key);
     if (!kind) {
-        return complain(said, "no such key:", key);
+        return no_key(said, key);
     }
     if (words.n == words.at) {
         return complain(said, "it has no value", NULL);
@@ -200,6 +224,15 @@ static bool give_line(Said *said)
     return true;
 }
 
+static int n_launches(const Func *func)
+{
+    int n = 0;
+    for (const Op *op = func->body->first; op; op = op->next) {
+        n += op->kind == OP_LAUNCH;
+    }
+    return n;
+}
+
 void lines_warn_unused(Func *func)
 {
     for (size_t i = 0; func->schedule && i < func->schedule->lines.n; i++) {
@@ -209,36 +242,85 @@ void lines_warn_unused(Func *func)
             Diag *diag =
                 diag_warning(func->diags, 0, line->span, "schedule line `%s` decides nothing here",
                              schedule_name(func->arena, line));
-            diag_note(func->diags, diag, "it is for %s; %s on %s has none",
-                      schedule_kind(line->key)->where, func->name, func->target->name);
+            int launches = n_launches(func);
+            if (line->alone && line->launch >= launches) {
+                diag_note(func->diags, diag, "%s on %s has %d launch%s, counted from 0", func->name,
+                          func->target->name, launches, launches == 1 ? "" : "es");
+            } else {
+                diag_note(func->diags, diag, "it is for %s; %s on %s has none",
+                          schedule_kind(line->key)->where, func->name, func->target->name);
+            }
         }
     }
+}
+
+/* What stands between `;` are lines of their own. A text of nothing but these is one line, which is
+ * complained of. */
+static const char **parts_of(const Func *func, const char *text, size_t *n)
+{
+    const char **parts = ARENA_ARRAY(func->arena, const char *, strlen(text) + 1);
+    *n = 0;
+    for (const char *at = text; *at; at += *at == ';') {
+        at += strspn(at, " \t\n");
+        size_t length = strcspn(at, ";");
+        if (length > 0) {
+            parts[(*n)++] = arena_strndup(func->arena, at, length);
+        }
+        at += length;
+    }
+    if (*n == 0) {
+        parts[(*n)++] = text;
+    }
+    return parts;
+}
+
+static bool give_text(Func *func, const char *text)
+{
+    bool ok = true;
+    size_t n;
+    const char **parts = parts_of(func, text, &n);
+    for (size_t i = 0; i < n; i++) {
+        Said said = {.func = func, .line = parts[i], .origin = LINE_COMMAND, .span = SPAN_NONE};
+        ok = give_line(&said) && ok;
+    }
+    return ok;
 }
 
 bool lines_give(Func *func, const char *const *lines, size_t n)
 {
     bool ok = true;
     for (size_t i = 0; i < n; i++) {
-        Said said = {.func = func, .line = lines[i], .origin = LINE_COMMAND, .span = SPAN_NONE};
-        ok = give_line(&said) && ok;
+        ok = give_text(func, lines[i]) && ok;
     }
     return ok;
+}
+
+static bool name_in(Func *func, const char *line, const char **name)
+{
+    Said said = {.func = func, .line = line, .origin = LINE_COMMAND, .span = SPAN_NONE};
+    Words words = {.n = 0};
+    if (!split(&said, &words)) {
+        return false;
+    }
+    if (is_name(&said, &words)) {
+        if (*name && !text_same(*name, words.items[0])) {
+            return complain(&said, "another schedule was chosen already:", *name);
+        }
+        *name = words.items[0];
+    }
+    return true;
 }
 
 bool lines_name(Func *func, const char *const *lines, size_t n, const char **name)
 {
     *name = NULL;
     for (size_t i = 0; i < n; i++) {
-        Said said = {.func = func, .line = lines[i], .origin = LINE_COMMAND, .span = SPAN_NONE};
-        Words words = {.n = 0};
-        if (!split(&said, &words)) {
-            return false;
-        }
-        if (is_name(&said, &words)) {
-            if (*name && !text_same(*name, words.items[0])) {
-                return complain(&said, "another schedule was chosen already:", *name);
+        size_t n_parts;
+        const char **parts = parts_of(func, lines[i], &n_parts);
+        for (size_t k = 0; k < n_parts; k++) {
+            if (!name_in(func, parts[k], name)) {
+                return false;
             }
-            *name = words.items[0];
         }
     }
     return true;
