@@ -8,7 +8,7 @@ static void show_options(unsigned int bit)
 {
     for (size_t i = 0; i < n_option_rows; i++) {
         const OptionRow *row = &option_rows[i];
-        if (row->verbs & bit) {
+        if (row->verbs & bit && row->doc) {
             char head[64];
             snprintf(head, sizeof head, "%s %s", row->name, row->value ? row->value : "");
             printf("  %-42s %s\n", head, row->doc);
@@ -22,7 +22,8 @@ static int help_verb(const char *name)
     const Verb *rows = verb_rows(&n);
     for (size_t i = 0; i < n; i++) {
         if (strcmp(rows[i].name, name) == 0) {
-            printf("tessera %s %s\n%s\n", rows[i].name, rows[i].synopsis, rows[i].doc);
+            printf("tessera %s%s%s\n%s\n", rows[i].name, *rows[i].synopsis ? " " : "",
+                   rows[i].synopsis, rows[i].doc);
             show_options(rows[i].bit & ~(unsigned int)VERB_OTHER);
             return 0;
         }

@@ -120,7 +120,8 @@ def passes():
 def unit_targets(text):
     """The targets that a row's text names, which may be a macro of the table."""
     table_text = (ROOT / "ir/units.def").read_text()
-    macros = dict(re.findall(r'^#define (\w+) "(.*)"$', table_text, flags=re.M))
+    macros = dict(re.findall(r'^#define (\w+) "([^"]*)"', table_text, flags=re.M))
+    assert text in macros or not text.isupper(), f"{text} of ir/units.def is no macro"
     return " ".join(f"`{name}`" for name in macros.get(text, text).split())
 
 

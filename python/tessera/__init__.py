@@ -28,4 +28,6 @@ __all__ = ["AssertionFailed", "Compiled", "Device", "Error", "FaultError", "Inte
 def __getattr__(name):
     if name == "torch":
         return importlib.import_module("tessera.torch")
+    if name == "__version__":
+        return version()
     raise AttributeError(f"tessera has no {name}")

@@ -135,9 +135,10 @@ class NumPy(Adapter):
 
     def describe(self, a, written):
         if not a.dtype.isnative:
-            raise UsageError("an array whose bytes are in the other order")
+            raise UsageError("an array whose bytes are in the other order: "
+                             "a.astype(a.dtype.newbyteorder('=')) turns them")
         if written and not a.flags.writeable:
-            raise UsageError("an array that is read-only cannot be written")
+            raise UsageError("an array that is read-only cannot be written: give a copy")
         return Look(NUMPY.get(a.dtype.name, a.dtype.name), a.shape,
                     in_elements(a.strides, a.dtype.itemsize), a.ctypes.data, "cpu", 0)
 

@@ -135,7 +135,10 @@ class Kernel:
             found = _arrays.adapter_of(value)
             if found is None:
                 raise TypeError(f"{self.name}: '{p.name}' is {p}, not a number")
-            look = found.describe(value, "given" if write else None)
+            try:
+                look = found.describe(value, "given" if write else None)
+            except UsageError as problem:
+                raise UsageError(f"{self.name}: '{p.name}' is {p}: {problem}") from None
             looks.append(_arrays.as_parameter(look, p.type))
             if first is None:
                 first = value.array if isinstance(value, _arrays.View) else value
@@ -433,6 +436,8 @@ def load(path):
 
 def parse(text, name="<text>"):
     """The kernels of a text."""
+    if not isinstance(text, str):
+        raise TypeError(f"the text of a program is str, not {type(text).__name__}")
     runtime, text = _abi.runtime(), text.encode()
     handle = runtime.handle("program_parse", runtime.context, name.encode(), text, len(text))
     return Program(handle, runtime, name)

@@ -84,7 +84,10 @@ class Parameters:
                 values.append(None)
             else:
                 raise TypeError(f"{self.kernel}: '{p.name}' is missing")
+        taken = {p.name for p in self.inputs}
         for name in named:
+            if name in taken:
+                raise TypeError(f"{self.kernel}: '{name}' is given twice, in its place and by name")
             if name not in self.generics and name not in self.sizes:
                 raise TypeError(f"{self.kernel} has no parameter '{name}'")
         return values, {n: v for n, v in named.items() if v is not None}

@@ -158,6 +158,14 @@ def test_errors():
     raises(tessera.SourceError, "holds f64", program.add, ones, ones.astype(np.float64), 1.0)
     raises(TypeError, "'a' is missing", program.add, ones, ones)
     raises(TypeError, "takes 3 arguments", program.add, ones, ones, 1, 2)
+    raises(TypeError, "'x' is given twice", program.add, ones, ones, 1, x=ones)
+    raises(tessera.UsageError, "add: 'y' is f32[N]: arrays of complex64 are not known",
+           program.add, ones, ones.astype(np.complex64), 1.0)
+    raises(tessera.UsageError, "'y' is f32[N]: an array whose bytes are in the other order",
+           program.add, ones, ones.astype(">f4"), 1.0)
+    raises(TypeError, "is str, not bytes", tessera.parse, TEXT.encode())
+    raises(TypeError, "is str, not NoneType", tessera.parse, None)
+    assert tessera.__version__ == tessera.version()
     raises(TypeError, "not a number", program.add, 1.0, ones, 1)
     raises(TypeError, "list is no array", program.add, [1.0], ones, 1)
     raises(TypeError, "has 2 results", program.two, ones, out=ones)
