@@ -31,7 +31,7 @@ enum {
 };
 
 /* What nobody has written: a NaN in each float type, an address that nothing has; or what the
- * environment's TESSERA_EMULATED_POISON says, in hexadecimal digits. Answers do not depend on it. */
+ * environment's TESSERA_EMULATED_POISON says, in hexadecimal digits. No answer depends on it. */
 uint32_t poison(void);
 
 /* ---- decoded code ---- */
