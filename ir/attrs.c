@@ -103,3 +103,9 @@ const char *op_word(const Op *op, AttrKey key)
     const Attr *attr = op_attr(op, key);
     return attr ? attr->word : NULL;
 }
+
+bool op_is_guarded(const Op *op, int axis)
+{
+    const Attr *guard = op_attr(op, ATTR_GUARD);
+    return guard && axis < guard->n && guard->ints[axis];
+}

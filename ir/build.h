@@ -120,6 +120,7 @@ void func_replace_uses(Func *func, const Value *old, Value *by);    /* in the wh
 void block_replace_uses(Block *block, const Value *old, Value *by); /* in it and below */
 bool value_has_uses(const Func *func, const Value *value);
 int value_count_uses(const Func *func, const Value *value);
+int block_count_uses(Block *block, const Value *value); /* in it and below */
 
 /* Cloning with renaming. A value that is not in the map stays itself. */
 typedef struct CloneMap {
@@ -142,6 +143,8 @@ void clone_block_into(Builder *b, CloneMap *map, const Block *block);
 typedef void WalkFn(Op *op, void *user);
 /* Pre-order over all ops below; the callback may remove or replace the op that it is given. */
 void block_walk(Block *block, WalkFn *fn, void *user);
+/* Is there an op of the kind in the block or below? */
+bool block_contains(const Block *block, OpKind kind);
 /* Is the value an operand of it, or of what its regions hold? */
 bool op_reads(const Op *op, const Value *value);
 void func_walk(Func *func, WalkFn *fn, void *user);

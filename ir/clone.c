@@ -21,12 +21,25 @@ void block_walk(Block *block, WalkFn *fn, void *user)
     }
 }
 
-bool op_reads(const Op *op, const Value *value)
+bool block_contains(const Block *block, OpKind kind)
 {
-    for (int i = 0; i < op->n_operands; i++) {
-        if (op->operands[i] == value) {
+    for (const Op *op = block->first; op; op = op->next) {
+        if (op->kind == kind) {
             return true;
         }
+        for (int i = 0; i < op->n_regions; i++) {
+            if (block_contains(op->regions[i], kind)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+bool op_reads(const Op *op, const Value *value)
+{
+    if (op_has_operand(op, value)) {
+        return true;
     }
     for (int r = 0; r < op->n_regions; r++) {
         for (const Op *in = op->regions[r]->first; in; in = in->next) {
@@ -81,11 +94,16 @@ static void count_in_op(Op *op, void *user)
     }
 }
 
-int value_count_uses(const Func *func, const Value *value)
+int block_count_uses(Block *block, const Value *value)
 {
     Count count = {value, 0};
-    block_walk(func->body, count_in_op, &count);
+    block_walk(block, count_in_op, &count);
     return count.n;
+}
+
+int value_count_uses(const Func *func, const Value *value)
+{
+    return block_count_uses(func->body, value);
 }
 
 bool value_has_uses(const Func *func, const Value *value)

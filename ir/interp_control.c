@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Regions. A frame is a region at work; its op's meaning decides what happens at the region's end:
  * the next iteration, the next block, or back to the frame below. */
-#include "ir/base/gcd.h"
+#include "ir/base/integer.h"
 #include "ir/interp_run.h"
 
 #include <string.h>
@@ -102,7 +102,7 @@ static int64_t step_of(Run *run, const Op *op, int axis, int64_t extent)
         return step ? step : 1;
     }
     int64_t parts = 1 + (int64_t)(run_random(run) % 3);
-    return extent > parts ? (extent + parts - 1) / parts : 1;
+    return extent > parts ? div_up(extent, parts) : 1;
 }
 
 static bool for_next(Run *run, Frame *frame, Array **carried)
@@ -306,7 +306,7 @@ static bool grid_next(Run *run, Frame *frame)
 static int64_t clusters_of(const Op *op, int64_t blocks, int64_t tiles)
 {
     int64_t size = op_int(op, ATTR_CLUSTER, 1);
-    blocks = (blocks + size - 1) / size * size;
+    blocks = round_up(blocks, size);
     return size > 1 && blocks > tiles ? tiles : blocks;
 }
 

@@ -2,7 +2,7 @@
 /* Scatters: elements in an order drawn from the seed. Memory that is scattered to remembers how
  * each place was written last, so that what depends on the order is noted, and what may not meet is
  * an error. */
-#include "ir/base/gcd.h"
+#include "ir/base/integer.h"
 #include "ir/interp_places.h"
 #include "ir/interp_reduce.h"
 

@@ -509,6 +509,26 @@ Access op_access_nth(const Op *op, int nth)
     return op_access(op, at);
 }
 
+Value *op_moved(const Op *op)
+{
+    return op->n_results > 0 ? op->results[0] : op->operands[op->n_operands - 1];
+}
+
+bool op_has_operand(const Op *op, const Value *value)
+{
+    for (int i = 0; i < op->n_operands; i++) {
+        if (op->operands[i] == value) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const Op *value_made_by(const Value *value, OpKind kind)
+{
+    return value->def && value->def->kind == kind ? value->def : NULL;
+}
+
 Op *op_enclosing(const Op *op, OpKind kind)
 {
     for (Op *up = op->parent ? op->parent->parent : NULL; up;

@@ -59,6 +59,7 @@ Type type_with_layout(Func *func, Type type, const Layout *layout);
 /* A tensor, shared memory or barrier: an operand that is followed by its indices. */
 bool type_is_memory(Type type);
 bool type_is_scalar(Type type);
+bool type_is_tile(Type type); /* an array with axes */
 
 /* ---- operations ---- */
 
@@ -278,6 +279,14 @@ void func_forget_layouts(Func *func);
 const Attr *op_attr(const Op *op, AttrKey key);
 int64_t op_int(const Op *op, AttrKey key, int64_t otherwise);
 const char *op_word(const Op *op, AttrKey key); /* NULL when absent */
+/* Does the access check its place along the axis? */
+bool op_is_guarded(const Op *op, int axis);
+/* What a load or a gather reads; what a store, a scatter or a copy writes. */
+Value *op_moved(const Op *op);
+/* Is the value one of its operands? (op_reads looks into its regions, too.) */
+bool op_has_operand(const Op *op, const Value *value);
+/* The op that makes the value, where it is of that kind; else NULL. */
+const Op *value_made_by(const Value *value, OpKind kind);
 
 /* The memory operand at `at` and its indices, or a plain operand. Use to walk operands:
  *     for (int at = 0; at < op->n_operands; at = access_next(op, at)) … */

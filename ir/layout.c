@@ -41,6 +41,29 @@ static bool same_vector(const int32_t *a, const int32_t *b, int rank)
     return rank == 0 || memcmp(a, b, sizeof *a * (size_t)rank) == 0;
 }
 
+uint32_t layout_thread_bits(const Layout *layout, int axis)
+{
+    uint32_t bits = 0;
+    for (int in = IN_LANE; in <= IN_WARP; in++) {
+        for (int bit = 0; bit < layout->bits[in]; bit++) {
+            bits |= (uint32_t)layout->basis[in][bit][axis];
+        }
+    }
+    return bits;
+}
+
+bool layout_lanes_along(const Layout *layout, int axis)
+{
+    for (int bit = 0; bit < layout->bits[IN_LANE]; bit++) {
+        for (int other = 0; other < layout->rank; other++) {
+            if (other != axis && layout->basis[IN_LANE][bit][other]) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 bool layout_equal(const Layout *a, const Layout *b)
 {
     if (a->rank != b->rank || memcmp(a->bits, b->bits, sizeof a->bits) != 0) {

@@ -27,6 +27,12 @@ void layout_apply(const Layout *layout, uint32_t reg, uint32_t lane, uint32_t wa
                   int32_t *coords);
 /* What a register alone contributes (lane and warp add by XOR). */
 int layout_registers(const Layout *layout); /* 1 << bits[IN_REGISTER] */
+/* The next bit of this input moves so far along `axis`; past LAYOUT_BITS it is dropped. */
+void layout_add_bit(Layout *layout, LayoutIn in, int axis, int64_t value);
+/* All bits along `axis` that lanes and warps contribute. */
+uint32_t layout_thread_bits(const Layout *layout, int axis);
+/* Do the lanes of a warp hold elements that differ along `axis` alone? */
+bool layout_lanes_along(const Layout *layout, int axis);
 /* Where a thread wants so many results, each of so many parts in shared memory: do few threads
  * combine the parts for all? It takes another meeting of the block. */
 bool layout_parts_shared(int results, int parts);

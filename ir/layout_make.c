@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The layouts that there are: blocked, wgmma accumulators, shared tiles. */
+#include "ir/base/integer.h"
 #include "ir/layout.h"
 
 /* ---- blocked ---- */
@@ -53,7 +54,7 @@ Layout layout_blocked(int rank, const int64_t *extents, const int *order, const 
 
 /* ---- wgmma ---- */
 
-static void add_bit(Layout *layout, LayoutIn in, int axis, int64_t value)
+void layout_add_bit(Layout *layout, LayoutIn in, int axis, int64_t value)
 {
     if (layout->bits[in] < LAYOUT_BITS) {
         layout->basis[in][layout->bits[in]++][axis] = (int32_t)value;
@@ -63,33 +64,24 @@ static void add_bit(Layout *layout, LayoutIn in, int axis, int64_t value)
 static void add_bits(Layout *layout, LayoutIn in, int axis, int64_t from, int64_t below)
 {
     for (int64_t value = from; value < below; value *= 2) {
-        add_bit(layout, in, axis, value);
+        layout_add_bit(layout, in, axis, value);
     }
-}
-
-static int64_t up_to_power(int64_t value)
-{
-    int64_t power = 1;
-    while (power < value) {
-        power *= 2;
-    }
-    return power;
 }
 
 Layout layout_wgmma_acc(int64_t m, int64_t n, int warps)
 {
     int64_t groups = warps < 4 ? 1 : warps / 4;
-    int64_t rows = 64 * up_to_power((m + 64 * groups - 1) / (64 * groups)); /* of a group */
+    int64_t rows = 64 * power_of_two_at_least(div_up(m, 64 * groups)); /* of a group */
     Layout layout = {.rank = 2};
-    add_bit(&layout, IN_REGISTER, 1, 1);
-    add_bit(&layout, IN_REGISTER, 0, 8);
+    layout_add_bit(&layout, IN_REGISTER, 1, 1);
+    layout_add_bit(&layout, IN_REGISTER, 0, 8);
     add_bits(&layout, IN_REGISTER, 1, 8, n);
     add_bits(&layout, IN_REGISTER, 0, 64, rows);
     add_bits(&layout, IN_LANE, 1, 2, 8);
     add_bits(&layout, IN_LANE, 0, 1, 8);
     add_bits(&layout, IN_WARP, 0, 16, 64);
     for (int64_t group = 1; group < groups; group *= 2) {
-        add_bit(&layout, IN_WARP, 0, group * rows < m ? group * rows : 0);
+        layout_add_bit(&layout, IN_WARP, 0, group * rows < m ? group * rows : 0);
     }
     return layout;
 }

@@ -161,3 +161,8 @@ bool type_is_scalar(Type type)
 {
     return type->kind == TYPE_ARRAY && type->rank == 0;
 }
+
+bool type_is_tile(Type type)
+{
+    return type->kind == TYPE_ARRAY && type->rank > 0;
+}

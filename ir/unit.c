@@ -140,13 +140,6 @@ int unit_warps(const Unit *unit)
 
 /* ---- layouts in a warp ---- */
 
-static void add_bit(Layout *layout, LayoutIn in, int axis, int64_t value)
-{
-    if (layout->bits[in] < LAYOUT_BITS) {
-        layout->basis[in][layout->bits[in]++][axis] = (int32_t)value;
-    }
-}
-
 Layout unit_layout(const Unit *unit, UnitTile tile)
 {
     const char *at = tile == UNIT_LEFT ? unit->left : tile == UNIT_RIGHT ? unit->right : unit->out;
@@ -160,12 +153,12 @@ Layout unit_layout(const Unit *unit, UnitTile tile)
             in = IN_LANE;
             at++;
         } else if (*at == '0') {
-            add_bit(&layout, in, 0, 0);
+            layout_add_bit(&layout, in, 0, 0);
             at++;
         } else {
             char *end;
             int axis = *at == second ? 1 : 0;
-            add_bit(&layout, in, axis, strtol(at + 1, &end, 10));
+            layout_add_bit(&layout, in, axis, strtol(at + 1, &end, 10));
             at = end;
         }
     }
@@ -224,17 +217,17 @@ Layout unit_result(const Unit *unit, const int64_t *extents, const int *warps, c
     }
     for (int axis = 1; axis >= 0; axis--) {
         for (int at = 1; at < spread[axis]; at *= 2) {
-            add_bit(&layout, IN_REGISTER, axis, at);
+            layout_add_bit(&layout, IN_REGISTER, axis, at);
         }
         int64_t at = own[axis] * spread[axis];
         for (; places[axis] == PLACES_WIDE && at < WIDE; at *= 2) {
-            add_bit(&layout, IN_REGISTER, axis, at);
+            layout_add_bit(&layout, IN_REGISTER, axis, at);
         }
         for (int warp = 1; warp < warps[axis]; warp *= 2, at *= 2) {
-            add_bit(&layout, IN_WARP, axis, at < extents[axis] ? at : 0);
+            layout_add_bit(&layout, IN_WARP, axis, at < extents[axis] ? at : 0);
         }
         for (; at < extents[axis]; at *= 2) {
-            add_bit(&layout, IN_REGISTER, axis, at);
+            layout_add_bit(&layout, IN_REGISTER, axis, at);
         }
     }
     place_bits(&layout, places);
@@ -259,15 +252,15 @@ Layout unit_left_held(const Unit *unit, const int64_t *extents, const int *warps
     Layout layout = unit_layout(unit, UNIT_OUT);
     const int own[] = {unit->m, unit->n};
     for (int warp = 1; warp < warps[1]; warp *= 2) {
-        add_bit(&layout, IN_WARP, 1, 0);
+        layout_add_bit(&layout, IN_WARP, 1, 0);
     }
     for (int axis = 1; axis >= 0; axis--) {
         int64_t at = own[axis];
         for (int warp = 1; axis == 0 && warp < warps[0]; warp *= 2, at *= 2) {
-            add_bit(&layout, IN_WARP, 0, at < extents[0] ? at : 0);
+            layout_add_bit(&layout, IN_WARP, 0, at < extents[0] ? at : 0);
         }
         for (; at < extents[axis]; at *= 2) {
-            add_bit(&layout, IN_REGISTER, axis, at);
+            layout_add_bit(&layout, IN_REGISTER, axis, at);
         }
     }
     return layout;
@@ -277,23 +270,23 @@ Layout unit_left_read(const Layout *result, int64_t k)
 {
     enum { LANE_K = 2, HALF_K = 4, SECOND_ROW = 1 /* the bit of a result's register */ };
     Layout layout = {.rank = 2};
-    add_bit(&layout, IN_REGISTER, 0, result->basis[IN_REGISTER][SECOND_ROW][0]);
+    layout_add_bit(&layout, IN_REGISTER, 0, result->basis[IN_REGISTER][SECOND_ROW][0]);
     for (int32_t at = HALF_K; at < k; at *= 2) {
-        add_bit(&layout, IN_REGISTER, 1, at);
+        layout_add_bit(&layout, IN_REGISTER, 1, at);
     }
     for (int i = SECOND_ROW + 1; i < result->bits[IN_REGISTER]; i++) {
         if (result->basis[IN_REGISTER][i][0]) {
-            add_bit(&layout, IN_REGISTER, 0, result->basis[IN_REGISTER][i][0]);
+            layout_add_bit(&layout, IN_REGISTER, 0, result->basis[IN_REGISTER][i][0]);
         }
     }
     for (int32_t at = 1; at < 1 << LANE_K; at *= 2) {
-        add_bit(&layout, IN_LANE, 1, at);
+        layout_add_bit(&layout, IN_LANE, 1, at);
     }
     for (int i = LANE_K; i < result->bits[IN_LANE]; i++) {
-        add_bit(&layout, IN_LANE, 0, result->basis[IN_LANE][i][0]);
+        layout_add_bit(&layout, IN_LANE, 0, result->basis[IN_LANE][i][0]);
     }
     for (int i = 0; i < result->bits[IN_WARP]; i++) {
-        add_bit(&layout, IN_WARP, 0, result->basis[IN_WARP][i][0]);
+        layout_add_bit(&layout, IN_WARP, 0, result->basis[IN_WARP][i][0]);
     }
     return layout;
 }
@@ -491,15 +484,15 @@ Layout unit_operand(const Unit *unit, UnitTile side, const Layout *result, const
         }
     }
     for (int i = log_of(unit->k); i < depth->n; i++) {
-        add_bit(&layout, IN_REGISTER, 1, depth->bit[i]);
+        layout_add_bit(&layout, IN_REGISTER, 1, depth->bit[i]);
     }
     for (int i = out.bits[IN_REGISTER]; i < result->bits[IN_REGISTER]; i++) {
         if (result->basis[IN_REGISTER][i][axis]) {
-            add_bit(&layout, IN_REGISTER, 0, result->basis[IN_REGISTER][i][axis]);
+            layout_add_bit(&layout, IN_REGISTER, 0, result->basis[IN_REGISTER][i][axis]);
         }
     }
     for (int i = 0; i < result->bits[IN_WARP]; i++) {
-        add_bit(&layout, IN_WARP, 0, result->basis[IN_WARP][i][axis]);
+        layout_add_bit(&layout, IN_WARP, 0, result->basis[IN_WARP][i][axis]);
     }
     return layout;
 }

@@ -6,7 +6,7 @@
 
 static bool spreads(const Value *value)
 {
-    return value && value->type->kind == TYPE_ARRAY && value->type->rank > 0;
+    return value && type_is_tile(value->type);
 }
 
 /* Warps that run the op; 0: not known. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/an_copies.h"
 
+#include "ir/base/integer.h"
 #include "ir/base/text.h"
 #include "ir/schedule.h"
 
@@ -21,12 +22,6 @@ static int64_t most_along(Type type, int axis)
     return poly_most(range ? range->whole : type->dims[axis]);
 }
 
-static int64_t times(int64_t a, int64_t b)
-{
-    int64_t product;
-    return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
-}
-
 /* Times that loops around the op walk an axis element by element. */
 static int64_t rounds(const Op *op)
 {
@@ -35,7 +30,7 @@ static int64_t rounds(const Op *op)
         const Attr *dims = op_attr(up, ATTR_DIMS);
         for (int i = 0; dims && i < dims->n && i < up->regions[0]->n_args; i++) {
             bool range = up->regions[0]->args[i]->type->kind == TYPE_RANGE;
-            n = range ? n : times(n, poly_most(dims->dims[i]));
+            n = range ? n : mul_sat(n, poly_most(dims->dims[i]));
         }
     }
     return n;
@@ -45,7 +40,7 @@ static int64_t most_elements(Type type)
 {
     int64_t n = 1;
     for (int i = 0; i < type->rank; i++) {
-        n = times(n, most_along(type, i));
+        n = mul_sat(n, most_along(type, i));
     }
     return n;
 }
@@ -53,8 +48,8 @@ static int64_t most_elements(Type type)
 static int64_t multiplications(const Op *dot)
 {
     Type a = dot->operands[0]->type;
-    int64_t work = times(most_elements(dot->results[0]->type), most_along(a, a->rank - 1));
-    return times(work, rounds(dot));
+    int64_t work = mul_sat(most_elements(dot->results[0]->type), most_along(a, a->rank - 1));
+    return mul_sat(work, rounds(dot));
 }
 
 CopyWeight an_copy_weight(const Op *dot, Type tensor)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/an_factor.h"
 
-#include "ir/base/gcd.h"
+#include "ir/base/integer.h"
 #include "ir/schedule.h"
 #include "ir/target.h"
 #include "passes/an_width.h"
@@ -46,7 +46,7 @@ static int64_t all_change(const Op *op, int first, int axis, int depth)
     int64_t each = 0;
     for (int i = first; i < op->n_operands; i++) {
         const Value *operand = op->operands[i];
-        bool array = operand && operand->type->kind == TYPE_ARRAY && operand->type->rank > 0;
+        bool array = operand && type_is_tile(operand->type);
         each = array ? gcd(each, changes(operand, axis, depth)) : each;
     }
     return each;

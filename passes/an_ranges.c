@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/an_ranges.h"
 
-#include "ir/base/gcd.h"
+#include "ir/base/integer.h"
 
 enum { MOST_DEPTH = 16 };
 
@@ -126,7 +126,7 @@ static bool may_lie_outside(const DimVar *range)
     if (blocks < 2) {
         return false;
     }
-    least = divisor > 1 && least > 0 ? (least + divisor - 1) / divisor * divisor : least;
+    least = divisor > 1 && least > 0 ? round_up(least, divisor) : least;
     return least / blocks < range->capacity;
 }
 

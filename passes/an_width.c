@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/an_width.h"
 
-#include "ir/base/gcd.h"
+#include "ir/base/integer.h"
 #include "ir/build.h"
 #include "ir/target.h"
 #include "passes/an_ranges.h"

@@ -33,11 +33,6 @@ bool fuse_is_serial(const Op *op)
     return found;
 }
 
-static bool is_array(const Value *value)
-{
-    return value->type->kind == TYPE_ARRAY && value->type->rank > 0;
-}
-
 typedef struct Classes {
     int items[256];
     int n;
@@ -57,7 +52,7 @@ typedef struct Mixing {
 
 static void add_classes(const Mixing *m, Classes *to, const Value *value)
 {
-    for (int k = 0; is_array(value) && k < value->type->rank && to->n < 256; k++) {
+    for (int k = 0; type_is_tile(value->type) && k < value->type->rank && to->n < 256; k++) {
         to->items[to->n++] = axes_class(&m->axes, value, k);
     }
 }
@@ -169,7 +164,7 @@ static void look_for_mixing(Op *op, void *user)
 static bool is_uniform(const Op *op)
 {
     return op->kind == OP_FOR || op->kind == OP_IF ||
-           (op->kind == OP_WHILE && !is_array(op->regions[0]->last->operands[0]));
+           (op->kind == OP_WHILE && !type_is_tile(op->regions[0]->last->operands[0]->type));
 }
 
 bool fuse_mixes(Func *func, Op *op)
@@ -359,7 +354,7 @@ Op *fuse_serialize(Func *func, Op *op)
     Carried *carried = ARENA_ARRAY(func->arena, Carried, n + 1);
     Builder b = build_before(func, op);
     for (int i = 0; i < n; i++) {
-        if (is_array(op->results[i])) {
+        if (type_is_tile(op->results[i]->type)) {
             carried[i].now = func_scratch(func, op->results[i]->type);
             carried[i].next = carried[i].now;
             if (op->kind != OP_IF) {

@@ -1,28 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The layouts that everything else follows: what products and coalesced accesses want. */
+#include "ir/base/integer.h"
 #include "ir/build.h"
 #include "ir/schedule.h"
 #include "passes/layout_pass.h"
 
-static int64_t up_to_power(int64_t value)
-{
-    int64_t power = 1;
-    while (power < value) {
-        power *= 2;
-    }
-    return power;
-}
-
 /* Warps past a power of two would hold elements of warps that are not there: they hold copies. */
 static int64_t down_to_power(int64_t value)
 {
-    int64_t power = up_to_power(value);
+    int64_t power = power_of_two_at_least(value);
     return power > value ? power / 2 : power;
-}
-
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
 }
 
 void layout_extents(LayoutPass *pass, Type type, int64_t *extents)
@@ -114,7 +101,7 @@ static int fma_run(LayoutPass *pass, const Op *dot, int axis, int64_t extent)
 {
     bool single = axis == 0 ? !op_int(dot, ATTR_TA, 0)
                             : op_int(dot, ATTR_TB, 0) && op_enclosing(dot, OP_ROLES);
-    return single ? 1 : layout_capped(pass, (int)least(4, up_to_power(extent)));
+    return single ? 1 : layout_capped(pass, (int)smaller(4, power_of_two_at_least(extent)));
 }
 
 /* Products done element by element: a warp holds a near-square patch, so that what it reads of each
@@ -123,10 +110,11 @@ static Layout patch_layout(LayoutPass *pass, const int64_t *extents, const int *
                            int warps)
 {
     static const int order[2] = {1, 0};
-    int columns = (int)least(8, up_to_power(extents[1]) / per_thread[1]);
+    int columns = (int)smaller(8, power_of_two_at_least(extents[1]) / per_thread[1]);
     int lanes[2] = {pass->lanes / columns, columns};
     int split[2];
-    int64_t most_rows = pass->reduces ? up_to_power(extents[0]) / (lanes[0] * per_thread[0]) : 0;
+    int64_t most_rows =
+        pass->reduces ? power_of_two_at_least(extents[0]) / (lanes[0] * per_thread[0]) : 0;
     split_warps(extents, down_to_power(warps), most_rows, split);
     return layout_blocked(2, extents, order, per_thread, lanes, split);
 }
@@ -171,7 +159,7 @@ bool layout_of_outer(LayoutPass *pass, const Op *op, Layout *layout)
         return false;
     }
     layout_extents(pass, op->results[0]->type, extents);
-    int run = layout_capped(pass, (int)least(4, up_to_power(extents[1])));
+    int run = layout_capped(pass, (int)smaller(4, power_of_two_at_least(extents[1])));
     *layout = patch_layout(pass, extents, (int[]){1, run}, layout_warps(pass, op->parent));
     return true;
 }
@@ -182,7 +170,8 @@ bool layout_of_outer(LayoutPass *pass, const Op *op, Layout *layout)
 static void unit_grid(LayoutPass *pass, const Op *op, const Unit *unit, const int64_t *extents,
                       int *grid)
 {
-    int64_t most[] = {up_to_power(extents[0]) / unit->m, up_to_power(extents[1]) / unit->n};
+    int64_t most[] = {power_of_two_at_least(extents[0]) / unit->m,
+                      power_of_two_at_least(extents[1]) / unit->n};
     bool rows_only = pass->reduces || layout_spreads(op->operands[0]);
     grid[0] = grid[1] = 1;
     for (int64_t left = down_to_power(layout_warps(pass, op->parent)); left > 1; left /= 2) {
@@ -279,9 +268,9 @@ static int64_t run_length(const int64_t *extents, int rank, int vector, int bits
 {
     int64_t total = 1;
     for (int i = 0; i < rank; i++) {
-        total *= up_to_power(extents[i]);
+        total *= power_of_two_at_least(extents[i]);
     }
-    int64_t run = least(vector, up_to_power(extents[rank - 1]));
+    int64_t run = smaller(vector, power_of_two_at_least(extents[rank - 1]));
     while (run > 1 && run * bits > 32 && total / run < threads) {
         run /= 2;
     }
@@ -296,7 +285,7 @@ static void deal_warps(int rank, uint32_t reduced, int64_t warps, int64_t *room,
     for (int i = 0; i < 2 * rank; i++) {
         int axis = i % rank + 1 < rank ? last - 1 - i % rank : last;
         if ((reduced >> axis & 1) == (uint32_t)(i >= rank)) {
-            split[axis] = (int)least(warps, room[axis]);
+            split[axis] = (int)smaller(warps, room[axis]);
             warps /= split[axis];
         }
     }
@@ -314,8 +303,8 @@ static Layout coalesced(LayoutPass *pass, Type type, int64_t run, uint32_t reduc
     for (int axis = last; axis >= 0; axis--) {
         order[last - axis] = axis;
         per_thread[axis] = axis == last ? (int)run : 1;
-        room[axis] = up_to_power(extents[axis]) / per_thread[axis];
-        lanes[axis] = (int)least(more_lanes, room[axis]);
+        room[axis] = power_of_two_at_least(extents[axis]) / per_thread[axis];
+        lanes[axis] = (int)smaller(more_lanes, room[axis]);
         room[axis] /= lanes[axis];
         more_lanes /= lanes[axis];
     }
@@ -360,7 +349,7 @@ void layout_join_warps_last(LayoutPass *pass, Type type, int axis, Layout *layou
         int32_t own = layout->basis[IN_WARP][bit][axis];
         first = own && (!first || own < first) ? own : first;
     }
-    if (first && extents[axis] == up_to_power(extents[axis])) {
+    if (first && extents[axis] == power_of_two_at_least(extents[axis])) {
         int32_t step = deal_steps(layout, IN_REGISTER, axis, first, first);
         deal_steps(layout, IN_WARP, axis, first, step);
     }

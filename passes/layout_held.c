@@ -401,33 +401,17 @@ static void note_beside(Op *op, void *user)
     }
 }
 
-static void note_await(Op *op, void *user)
-{
-    bool *found = user;
-    *found = *found || op->kind == OP_AWAIT;
-}
-
-static void note_roles(Op *op, void *user)
-{
-    bool *found = user;
-    *found = *found || op->kind == OP_ROLES;
-}
-
 /* Registers move between roles: their shares of a block's were chosen with its tiles. */
 static bool has_roles(const Op *launch)
 {
-    bool found = false;
-    block_walk(launch->regions[0], note_roles, &found);
-    return found;
+    return block_contains(launch->regions[0], OP_ROLES);
 }
 
 /* Do its blocks wait for one another? How many do is chosen with their tiles (tile_lookback.c): a
  * scan's code goes through its elements in order, and holds less than all of them twice. */
 static bool awaits(const Op *launch)
 {
-    bool found = false;
-    block_walk(launch->regions[0], note_await, &found);
-    return found;
+    return block_contains(launch->regions[0], OP_AWAIT);
 }
 
 /* Blocks of the grid that a multiprocessor gets at most: more need no registers. Where that is not

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared memory that layouts need, where every allocation lies, and whether all of it fits. */
+#include "ir/base/integer.h"
 #include "ir/errors.h"
 #include "passes/an_banks.h"
 #include "passes/fit.h"
@@ -255,7 +256,7 @@ static void place_all(Placer *placer)
         for (size_t i = 0; i < placer->places.n; i++) {
             SharedPlace *place = &placer->places.items[i];
             if (place->align == align) {
-                placer->total = (placer->total + align - 1) / align * align;
+                placer->total = round_up(placer->total, align);
                 op_set_int(placer->func, place->op, ATTR_OFFSET, placer->total);
                 placer->total += place->bytes;
             }

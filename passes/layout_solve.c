@@ -14,7 +14,7 @@ enum {
 
 bool layout_spreads(const Value *value)
 {
-    return value && value->type->kind == TYPE_ARRAY && value->type->rank > 0;
+    return value && type_is_tile(value->type);
 }
 
 static bool is_shape_op(const Op *op)

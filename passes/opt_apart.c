@@ -16,6 +16,7 @@
  * of many steps, which have little other work, stay together. So do roles where something else goes
  * from warp to warp, which may count on these meetings, and where rings bring scales.
  * Requires layouts. Changes no values. */
+#include "ir/base/integer.h"
 #include "ir/build.h"
 #include "ir/layout.h"
 #include "ir/schedule.h"
@@ -101,7 +102,7 @@ static int64_t steps_of(const Op *op)
         int64_t step = range->kind == TYPE_RANGE ? more(1, poly_capacity(range->dims[0])) : 1;
         const Attr *dims = op_attr(op, ATTR_DIMS);
         int64_t most = dims ? poly_most(dims->dims[0]) : INT64_MAX;
-        int64_t steps = most < INT64_MAX - step ? (most + step - 1) / step : FEW_STEPS + 1;
+        int64_t steps = most < INT64_MAX ? div_up(most, step) : FEW_STEPS + 1;
         if (__builtin_mul_overflow(all, steps, &all)) {
             return INT64_MAX;
         }
@@ -135,25 +136,10 @@ static void see(Op *op, void *user)
     }
 }
 
-typedef struct Uses {
-    const Value *memory;
-    int n;
-} Uses;
-
-static void count_uses(Op *op, void *user)
-{
-    Uses *uses = user;
-    for (int i = 0; i < op->n_operands; i++) {
-        uses->n += op->operands[i] == uses->memory;
-    }
-}
-
 /* Memory of the store's own: what an operand lends is read by other groups until all have met. */
 static bool is_own(Func *func, const Op *copy)
 {
-    Uses uses = {copy->operands[0], 0};
-    func_walk(func, count_uses, &uses);
-    return uses.n == 2;
+    return value_count_uses(func, copy->operands[0]) == 2;
 }
 
 static void consider(Func *func, const Op *roles, int region)

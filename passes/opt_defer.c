@@ -12,6 +12,7 @@
  * final). Reassociates reductions. Folds of an extreme and its place: opt_defer_extremes.c. */
 #include "passes/opt_defer.h"
 
+#include "ir/base/integer.h"
 #include "ir/target.h"
 #include "passes/an_reduce.h"
 #include "passes/pass.h"
@@ -61,8 +62,7 @@ int64_t defer_registers(const Defer *d, Type type)
         }
     }
     int words = dtype_bytes(type->dtype) > 4 ? 2 : 1;
-    return threads && elements < INT64_MAX / 2 ? (elements + threads - 1) / threads * words
-                                               : INT64_MAX;
+    return threads && elements < INT64_MAX / 2 ? div_up(elements, threads) * words : INT64_MAX;
 }
 
 /* A reduction of nothing but what one of the same kind came to: axes are reduced one by one. */

@@ -34,11 +34,6 @@ static bool from_product(const Value *value, int depth)
     return false;
 }
 
-static const Op *defined_by(const Value *value, OpKind kind)
-{
-    return value->def && value->def->kind == kind ? value->def : NULL;
-}
-
 /* -(row * k), spread over the tile. k is a constant: 1 / ln 2, mostly. */
 static Value *row_shift(Builder *b, Value *row, double k, Type tile)
 {
@@ -49,8 +44,8 @@ static Value *row_shift(Builder *b, Value *row, double k, Type tile)
 /* Scores times one number: its spread factor; NULL when it is something else. */
 static Value *scale_of(const Value *scores)
 {
-    const Op *mul = defined_by(scores, OP_MUL);
-    const Op *spread = mul ? defined_by(mul->operands[1], OP_BROADCAST) : NULL;
+    const Op *mul = value_made_by(scores, OP_MUL);
+    const Op *spread = mul ? value_made_by(mul->operands[1], OP_BROADCAST) : NULL;
     bool one =
         spread && type_is_scalar(spread->operands[0]->type) && from_product(mul->operands[0], 0);
     return one ? spread->operands[0] : NULL;
@@ -115,10 +110,10 @@ static bool unscale(Func *func, Op *op, const Op *shifted, double k, Value *row)
 static void contract(Op *op, void *user)
 {
     Func *func = user;
-    const Op *scaled = op->kind == OP_FAST_EXP2 ? defined_by(op->operands[0], OP_MUL) : NULL;
-    const Op *factor = scaled ? defined_by(scaled->operands[1], OP_CONST) : NULL;
-    const Op *shifted = factor ? defined_by(scaled->operands[0], OP_SUB) : NULL;
-    const Op *spread = shifted ? defined_by(shifted->operands[1], OP_BROADCAST) : NULL;
+    const Op *scaled = op->kind == OP_FAST_EXP2 ? value_made_by(op->operands[0], OP_MUL) : NULL;
+    const Op *factor = scaled ? value_made_by(scaled->operands[1], OP_CONST) : NULL;
+    const Op *shifted = factor ? value_made_by(scaled->operands[0], OP_SUB) : NULL;
+    const Op *spread = shifted ? value_made_by(shifted->operands[1], OP_BROADCAST) : NULL;
     Type tile = op->n_results ? op->results[0]->type : NULL;
     if (!spread || spread->operands[0]->type->rank != tile->rank ||
         !from_product(spread->operands[0], 0)) {

@@ -21,6 +21,7 @@
  * the other one: there the second launch masks what it reads, unless its steps leave out the same.
  * Requires: tile (the steps are known).
  * Changes bits by the order in which a product's transpose is added. */
+#include "ir/base/integer.h"
 #include "ir/build.h"
 #include "ir/rates.h"
 #include "ir/schedule.h"
@@ -54,12 +55,6 @@ typedef struct Kept {
 
 /* ---- what it saves ---- */
 
-static int64_t times(int64_t a, int64_t b)
-{
-    int64_t product;
-    return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
-}
-
 /* Of an element of the tile that a grid's and a loop's ranges make: axes of neither count. */
 static double operations(const Op *dot)
 {
@@ -67,7 +62,7 @@ static double operations(const Op *dot)
     Dim dims[] = {a->dims[a->rank - 2], a->dims[a->rank - 1], b->dims[b->rank - 1]};
     int64_t n = 2;
     for (int i = 0; i < 3; i++) {
-        n = poly_as_range(dims[i]) ? n : times(n, poly_most(dims[i]));
+        n = poly_as_range(dims[i]) ? n : mul_sat(n, poly_most(dims[i]));
     }
     return (double)n;
 }
@@ -315,7 +310,7 @@ static int64_t bytes_of(const Kept *k)
 {
     int64_t n = dtype_bytes(k->read->type->dtype);
     for (int i = 0; i < k->vars.n; i++) {
-        n = times(n, poly_most(extent(k->vars.items[i].a)));
+        n = mul_sat(n, poly_most(extent(k->vars.items[i].a)));
     }
     return n;
 }

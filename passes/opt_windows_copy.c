@@ -13,6 +13,7 @@
  * The copy has as many elements as there are taps along that axis for each place, not for each
  * pixel's whole window; windows that do not overlap are copied whole. Zeros are added to the sum,
  * and its order changes. */
+#include "ir/base/integer.h"
 #include "passes/windows.h"
 
 #include "passes/an_varies.h"
@@ -434,7 +435,7 @@ static Dim whole_pieces(Func *func, Dim elements, DType dtype)
 {
     int64_t piece = PIXEL_BYTES / dtype_bytes(dtype), n = known(elements);
     if (n >= 0) {
-        return poly_const(func, (n + piece - 1) / piece * piece);
+        return poly_const(func, round_up(n, piece));
     }
     Dim up = poly_add(func, elements, poly_const(func, piece - 1));
     return poly_mul(func, poly_const(func, piece),

@@ -19,6 +19,7 @@
  * compare each with each (sort_few.c). Requires the tensor stage. Changes no bits. */
 #include "passes/sort.h"
 
+#include "ir/base/integer.h"
 #include "ir/target.h"
 #include "passes/pass.h"
 
@@ -418,7 +419,7 @@ static void make_counts(Sort *s)
     Dim row = s->type->dims[s->rank - 1], more = poly_const(s->func, s->chunk - 1);
     int64_t extent;
     if (poly_is_const(row, &extent)) {
-        s->chunks = poly_const(s->func, (extent + s->chunk - 1) / s->chunk);
+        s->chunks = poly_const(s->func, div_up(extent, s->chunk));
     } else {
         const char *name = arena_printf(s->func->arena, "sort_chunks%zu", s->func->dimvars.n);
         more = poly_add(s->func, row, more);

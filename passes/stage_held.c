@@ -12,6 +12,7 @@
  * they meet, nothing would be on its way. A cluster walks a few tiles, not its share of all of
  * them: how many clusters run at once follows from which multiprocessors a device has, and what
  * ends early makes room. */
+#include "ir/base/integer.h"
 #include "passes/stage.h"
 
 #include "ir/errors.h"
@@ -126,7 +127,7 @@ static int64_t rounds(const Stager *s)
     int64_t tiles = 1;
     for (int i = 0; i + 1 < dims->n; i++) {
         int64_t most = poly_most(dims->dims[i]), step = steps->ints[i] ? steps->ints[i] : 1;
-        if (most == INT64_MAX || __builtin_mul_overflow(tiles, (most + step - 1) / step, &tiles)) {
+        if (most == INT64_MAX || __builtin_mul_overflow(tiles, div_up(most, step), &tiles)) {
             return INT64_MAX;
         }
     }

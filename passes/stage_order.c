@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The order of tiles that differ in cost. */
+#include "ir/base/integer.h"
 #include "passes/stage.h"
-
-#include "passes/tile_steps.h"
 
 enum {
     CACHED_BYTES = 32 << 20, /* of what heads in one group read over and over: it should stay in the
@@ -92,8 +91,7 @@ static void see_growth(Op *op, void *user)
     }
     growth->found = growth->found || dots == 2;
     growth->unknown = extent >= INT32_MAX;
-    growth->bytes =
-        growth->unknown ? 0 : larger(growth->bytes, each * ((extent + step - 1) / step));
+    growth->bytes = growth->unknown ? 0 : larger(growth->bytes, each * div_up(extent, step));
 }
 
 /* Heads whose tiles go out together, the longest of all of them first: a device that deals them out

@@ -131,19 +131,6 @@ static void collect_held(Op *op, void *user)
     }
 }
 
-static void find_product(Op *op, void *user)
-{
-    bool *found = user;
-    *found = *found || op->kind == OP_DOT;
-}
-
-static bool holds_product(const Op *group)
-{
-    bool found = false;
-    block_walk(group->regions[0], find_product, &found);
-    return found;
-}
-
 /* What an axis's reductions come from: by value, the classes of axes that were reduced before. */
 typedef struct Dependence {
     const Collector *collector;
@@ -211,7 +198,7 @@ void tile_collect(Func *func, TilePlan *plan, const Op *group)
     block_walk(group->regions[0], collect_stored, &c);
     block_walk(group->regions[0], collect_held, &c);
     Dependence d = {.collector = &c, .reduced = ARENA_ARRAY(func->arena, uint64_t, func->n_values)};
-    if (is_gpu(func) && !holds_product(group)) {
+    if (is_gpu(func) && !block_contains(group->regions[0], OP_DOT)) {
         block_walk(group->regions[0], hold_again, &d);
     }
     plan->n_stored = plan->n;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which step each axis gets. Everything here ends in a schedule line: what the user wrote, else
  * what is derived from the target's facts and what is known of the sizes, with the reason. */
+#include "ir/base/integer.h"
 #include "passes/tile_steps.h"
 
 #include "ir/errors.h"
@@ -73,8 +74,8 @@ static int64_t row_threads(const Func *func, const Op *group, int64_t elements)
                 loads <= FEW_LOADS;
     bool beside = loads > 1 && elements < 2 * LONG_ROW; /* weights take registers, too */
     int64_t each = beside ? ROW_ELEMENTS + ROW_ELEMENTS / 2 : 2 * ROW_ELEMENTS;
-    int64_t fewest = (elements + each - 1) / each;
-    int64_t threads = most < ROW_ELEMENTS ? (elements + most - 1) / most
+    int64_t fewest = div_up(elements, each);
+    int64_t threads = most < ROW_ELEMENTS ? div_up(elements, most)
                       : many              ? fewest
                                           : elements / ROW_ELEMENTS; /* or a quarter more each */
     threads = power_of_two_at_least(larger(func->target->warp, threads));
@@ -93,8 +94,7 @@ static int64_t row_step(const Func *func, const Op *group, int64_t most)
         return power_of_two_at_least(larger(1, most));
     }
     int64_t round = row_threads(func, group, most) * tile_widest_access(group);
-    return most <= round ? power_of_two_at_least(larger(1, most))
-                         : (most + round - 1) / round * round;
+    return most <= round ? power_of_two_at_least(larger(1, most)) : round_up(most, round);
 }
 
 /* Says of the user's `rows resident` why it cannot be. */

@@ -2,6 +2,7 @@
 /* Rows that a cluster of blocks holds together (PTX ISA, "Cooperative thread arrays in a cluster"):
  * each has a part of the row in its registers, and they meet in each other's shared memory for what
  * the row is reduced to. The row is read once. */
+#include "ir/base/integer.h"
 #include "passes/tile_steps.h"
 
 #include "ir/errors.h"
@@ -144,8 +145,8 @@ static int64_t part_of(Func *func, const TilePlan *plan, const AxisPlan *axis, i
     enum { PART_MULTIPLE = 32 }; /* elements: 16 bytes of the narrowest, and more */
     int64_t most = poly_most(axis->dim), multiple = is_last_row(plan, axis) ? PART_MULTIPLE : 1;
     const Line *given = schedule_given(func, "tile", axis->name);
-    int64_t part = ((most + blocks - 1) / blocks + multiple - 1) / multiple * multiple;
-    return given && given->number >= 1 && given->number >= (most + blocks - 1) / blocks
+    int64_t part = round_up(div_up(most, blocks), multiple);
+    return given && given->number >= 1 && given->number >= div_up(most, blocks)
                ? smaller(given->number, most)
                : part;
 }
@@ -177,7 +178,7 @@ static bool check_part(Func *func, const AxisPlan *axis, int64_t blocks)
 {
     const Line *line = schedule_given(func, "tile", axis->name);
     int64_t most = poly_most(axis->dim), part = line ? line->number : 0;
-    int64_t wanted = (most + blocks - 1) / blocks;
+    int64_t wanted = div_up(most, blocks);
     if (part < 1 || most < 1 ||
         (part >= wanted && (part <= 32 || (most - 1) / part >= blocks / 2))) {
         return true;

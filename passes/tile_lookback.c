@@ -16,6 +16,7 @@
  *
  * A tile is in registers from the first access to the last. Full ones need no guards; the one that
  * is not full is walked in small steps, twice. */
+#include "ir/base/integer.h"
 #include "passes/tile_emit.h"
 
 #include "passes/tile_steps.h"
@@ -165,7 +166,7 @@ static void choose_tile(Lookback *l, const Op *group)
         tile_set_step(func, axis, AXIS_LOOP, WIDE_THREAD * threads,
                       "8 elements a thread of a scan: each takes several registers");
     }
-    int64_t elements = (axis->step + threads - 1) / threads;
+    int64_t elements = div_up(axis->step, threads);
     int64_t each = registers_held(l, group, elements);
     int64_t busy = smaller(UNIT_REGISTERS / each, UNIT_THREADS);
     l->plan.blocks = schedule_number(func, "blocks", "", larger(1, busy / threads),
@@ -215,7 +216,7 @@ static Dim count_tiles(Func *func, const AxisPlan *axis)
 {
     int64_t extent;
     if (poly_is_const(axis->dim, &extent)) {
-        return poly_const(func, (extent + axis->step - 1) / axis->step);
+        return poly_const(func, div_up(extent, axis->step));
     }
     Dim more = poly_add(func, axis->dim, poly_const(func, axis->step - 1));
     const char *name = arena_printf(func->arena, "%s_tiles%zu", axis->name, func->params.n);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The steps of a group around a product. */
+#include "ir/base/integer.h"
 #include "passes/tile_steps.h"
 
 #include "ir/errors.h"
@@ -52,7 +53,7 @@ static void set_halved(Func *func, AxisPlan *axis, int64_t step, int64_t least, 
 static int64_t tiles_of(const AxisPlan *axis, int64_t step)
 {
     int64_t most = axis ? poly_most(axis->dim) : 1;
-    return most == INT64_MAX ? most : (most + step - 1) / step;
+    return most == INT64_MAX ? most : div_up(most, step);
 }
 
 /* Where few tiles leave multiprocessors idle, what is contracted is shared out: as many blocks as

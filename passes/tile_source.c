@@ -3,6 +3,8 @@
  * hold that much. */
 #include "passes/tile_source.h"
 
+#include "ir/base/integer.h"
+
 enum {
     LOOPS_ALONE = 4,         /* steps of loops shrink by up to this before those of grids do */
     SHARED_SLACK = 4096,     /* of shared memory, for reductions and barriers */
@@ -150,7 +152,7 @@ static int64_t walks_all(const Op *loop)
 
 static int64_t walk_cost(int64_t extent, int64_t step)
 {
-    return (extent + step - 1) / step * (step + STEP_COLUMNS);
+    return div_up(extent, step) * (step + STEP_COLUMNS);
 }
 
 /* The step near the source's that walks a short axis in the least time: 320 keys are two steps of

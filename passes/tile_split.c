@@ -11,6 +11,7 @@
  * A scan's second launch has the shares again, each beginning with what those before it (of a
  * reverse scan: behind it) come to. On GPUs scans of lines go in one pass where they can
  * (tile_lookback.c). */
+#include "ir/base/integer.h"
 #include "passes/tile_emit.h"
 
 #include "ir/errors.h"
@@ -101,7 +102,7 @@ static int64_t grid_blocks(const TilePlan *plan)
         const AxisPlan *axis = &plan->items[i];
         int64_t most = poly_most(axis->dim);
         if (axis->how != AXIS_LOOP) {
-            int64_t tiles = most == INT64_MAX ? MANY : (most + axis->step - 1) / axis->step;
+            int64_t tiles = most == INT64_MAX ? MANY : div_up(most, axis->step);
             blocks *= larger(1, tiles);
         }
     }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the choices of steps share: arithmetic, a step that fits its axis, the user's step. Private
+/* What the choices of steps share: a step that fits its axis, the user's step. Private
  * to tile. */
 #ifndef TESSERA_PASSES_TILE_STEPS_H
 #define TESSERA_PASSES_TILE_STEPS_H
 
+#include "ir/base/integer.h"
 #include "passes/an_waves.h"
 #include "passes/tile.h"
 
@@ -16,30 +17,6 @@ enum {
     CLUSTER_ELEMENTS = 16384, /* of a block of a cluster: two or three share a multiprocessor */
     THREAD_ELEMENTS = 16,     /* of one value that a GPU thread holds in a memory-bound kernel */
 };
-
-static inline int64_t power_of_two_at_least(int64_t n)
-{
-    int64_t power = 1;
-    while (power < n && power < ((int64_t)1 << 40)) {
-        power *= 2;
-    }
-    return power;
-}
-
-static inline int64_t power_of_two_at_most(int64_t n)
-{
-    return n < 1 ? 1 : power_of_two_at_least(n / 2 + 1);
-}
-
-static inline int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static inline int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 static inline bool is_gpu(const Func *func)
 {

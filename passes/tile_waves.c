@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the model of a product's tiles (an_waves.h) is given, and what is said of its answer. */
+#include "ir/base/integer.h"
 #include "passes/tile_steps.h"
 
 #include "passes/an_factor.h"
@@ -175,12 +176,6 @@ static bool all_alike(Func *func, const Op *group, TilePlan *plan)
     return all.alike;
 }
 
-static int64_t times(int64_t a, int64_t b)
-{
-    int64_t product;
-    return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
-}
-
 /* Of an axis that several have become the bounds of each are closer than those of their product, in
  * which a size may both add and take away. */
 static int64_t most_along(const Func *func, Dim dim)
@@ -192,7 +187,7 @@ static int64_t most_along(const Func *func, Dim dim)
         for (int axis = 0; param->merged && axis < param->value->type->rank; axis++) {
             int64_t product = 1;
             for (int k = 0; k < param->merged[axis]; k++) {
-                product = times(product, poly_most(param->given->dims[from++]));
+                product = mul_sat(product, poly_most(param->given->dims[from++]));
             }
             bool same = param->value->type->dims[axis] == dim;
             most = same && product < most ? product : most;

@@ -30,20 +30,10 @@ static bool is_whole_row(const Value *value, int rank)
            (op->kind == OP_LOAD || op_has(op, TRAIT_ELEMENTWISE));
 }
 
-static bool uses(const Op *op, const Value *value)
-{
-    for (int i = 0; i < op->n_operands; i++) {
-        if (op->operands[i] == value) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool used_after(const Op *op, const Value *value)
 {
     for (op = op->next; op; op = op->next) {
-        if (uses(op, value)) {
+        if (op_has_operand(op, value)) {
             return true;
         }
     }

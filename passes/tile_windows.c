@@ -8,6 +8,7 @@
  * reads as many elements of x as its windows cover together, once, and each weight once for all of
  * them. The taps along v are written out, where their number is known: what two places read of one
  * element is then one load. */
+#include "ir/base/integer.h"
 #include "passes/tile_steps.h"
 
 #include "passes/an_affine.h"
@@ -161,8 +162,8 @@ static int64_t lane_step(const Func *func, Dim dim)
     int64_t extent, best = fitted(dim, LANE_ELEMENTS);
     bool known = tile_exact(dim, &extent);
     for (int64_t step = best; known && step >= func->target->warp; step /= 2) {
-        int64_t padded = (extent + step - 1) / step * step;
-        best = padded < (extent + best - 1) / best * best ? step : best;
+        int64_t padded = round_up(extent, step);
+        best = padded < round_up(extent, best) ? step : best;
     }
     return best;
 }
@@ -173,8 +174,8 @@ static int64_t run_step(Dim dim, int64_t apart)
 {
     int64_t extent, run = fitted(dim, larger(2, RUN / larger(1, apart)));
     if (tile_exact(dim, &extent) && extent > 0) {
-        int64_t runs = (extent + run - 1) / run;
-        run = (extent + runs - 1) / runs;
+        int64_t runs = div_up(extent, run);
+        run = div_up(extent, runs);
     }
     return run;
 }

@@ -32,14 +32,9 @@ typedef struct Vectorizer {
     bool clusters; /* in clusters of blocks */
 } Vectorizer;
 
-static Value *moved_value(const Op *op)
-{
-    return op->n_results > 0 ? op->results[0] : op->operands[op->n_operands - 1];
-}
-
 static int access_vector(const Vectorizer *v, const Op *op)
 {
-    Type type = moved_value(op)->type;
+    Type type = op_moved(op)->type;
     if (type->rank == 0 || !type->layout) {
         return 1;
     }
@@ -85,7 +80,7 @@ static void measure(Op *op, void *user)
     if (op->kind == OP_COPY_LOAD) {
         int width = (int)op_int(op, ATTR_VECTOR, 1);
         v->widest = width > v->widest ? width : v->widest;
-    } else if (moves_global(op) && moved_value(op)->type->rank > 0) {
+    } else if (moves_global(op) && op_moved(op)->type->rank > 0) {
         int width = access_vector(v, op);
         v->widest = width > v->widest ? width : v->widest;
         v->narrowest = v->narrowest == 0 || width < v->narrowest ? width : v->narrowest;

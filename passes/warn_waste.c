@@ -26,11 +26,6 @@ typedef struct Waste {
     int64_t elements, slots;
 } Waste;
 
-static const Value *moved(const Op *op)
-{
-    return op->n_results > 0 ? op->results[0] : op->operands[op->n_operands - 1];
-}
-
 /* ---- coalescing ---- */
 
 /* Does a loop inside of the launch change it? Then what a transaction moves in excess is read in
@@ -107,7 +102,7 @@ static bool lies_otherwise(const Func *func, const Value *memory)
 
 static void check_access(Waste *waste, const Op *op)
 {
-    Type type = moved(op)->type;
+    Type type = op_moved(op)->type;
     Access access = op_access_nth(op, 0);
     Type memory = access.memory ? access.memory->type : NULL;
     if (type->rank == 0 || !type->layout || access.n < 2 || !is_column(&access) ||

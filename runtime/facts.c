@@ -4,6 +4,7 @@
  * four round numbers an octave (4, 5, 6, 7, 8, 10, 12, …) that it does not pass; one that is such
  * a number itself is known exactly, so that a row of 4096 or 5120 fills its tile, one of 131072
  * those of a cluster. The plan carries the facts; every launch is checked against them. */
+#include "ir/base/integer.h"
 #include "runtime/runtime.h"
 
 #include "ir/build.h"
@@ -64,7 +65,7 @@ static int64_t next_fine(int64_t value)
         step *= 2;
     }
     return value <= FINE_STEP || value > step * 2 * FINE_STEPS ? next_round(value)
-                                                               : (value + step - 1) / step * step;
+                                                               : round_up(value, step);
 }
 
 static void facts_of_value(DimVar *var, int64_t value, bool fine)
@@ -129,18 +130,10 @@ static bool give_facts(Func *func, DimVar *var, const TesseraOptions *options, b
     return can_be(func, var);
 }
 
-static void note_product(Op *op, void *user)
-{
-    bool *found = user;
-    *found = *found || op->kind == OP_DOT;
-}
-
 /* Are tiles chosen by how many there are? */
 static bool counts_tiles(Func *func, const Target *target)
 {
-    bool product = false;
-    func_walk(func, note_product, &product);
-    return product && rates_of(target);
+    return block_contains(func->body, OP_DOT) && rates_of(target);
 }
 
 static bool give_sizes(Func *func, DimVar *var, const TesseraOptions *options, bool fine, bool *any)

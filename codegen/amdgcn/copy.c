@@ -66,17 +66,9 @@ void amdgcn_wait_local(GpuEmitter *em)
     wait_counts(em, MOST_LOADS, 0);
 }
 
-static void find_copy(Op *op, void *user)
-{
-    bool *found = user;
-    *found = *found || op->kind == OP_COPY_LOAD;
-}
-
 bool amdgcn_copies(GpuEmitter *em)
 {
-    bool found = false;
-    block_walk(em->launch->regions[0], find_copy, &found);
-    return found;
+    return block_contains(em->launch->regions[0], OP_COPY_LOAD);
 }
 
 void amdgcn_copy_wait(GpuEmitter *em, int pending, LLVMValueRef full)

@@ -65,7 +65,7 @@ bool cpu_is_pointwise(const Op *op)
 
 static bool is_array(const Value *value)
 {
-    return value && value->type->kind == TYPE_ARRAY && value->type->rank > 0;
+    return value && type_is_tile(value->type);
 }
 
 /* Tensors that this launch writes. */

@@ -3,17 +3,13 @@
  * lives do not overlap in program order. */
 #include "codegen/cpu/emit.h"
 
+#include "ir/base/integer.h"
 #include "ir/errors.h"
 
 #include <string.h>
 
 enum { SLOT_ALIGN = 64 };
 static const int64_t MOST_STACK = 3 << 19; /* beside what a host keeps on a thread of its own */
-
-static int64_t round_up(int64_t n, int64_t to)
-{
-    return (n + to - 1) / to * to;
-}
 
 /* Whole vectors; two at a time once there is more than one, for the product's register blocks. */
 static int64_t padded(const CpuEmitter *c, int64_t extent)

@@ -6,6 +6,7 @@
  * Both operands have a sign, or none: the left one's sign bits are turned. Its bytes are then off
  * by 128, which a product with 128 in every place takes back. All of it wraps as i32 does. */
 #include "codegen/cpu/dot.h"
+#include "ir/base/integer.h"
 
 enum { QUAD = 4 };
 
@@ -24,7 +25,7 @@ static bool left_unsigned(const Product *product)
 
 int64_t cpu_bytes_room(const CpuEmitter *c, const Product *product)
 {
-    return (product->depth_capacity + c->lanes - 1) / c->lanes * c->lanes;
+    return round_up(product->depth_capacity, c->lanes);
 }
 
 static LLVMValueRef byte_at(CpuEmitter *c, LLVMValueRef base, LLVMValueRef offset)
@@ -191,7 +192,7 @@ static void pack_quads(CpuEmitter *c, const Lines *lines)
 LLVMValueRef cpu_pack_right_bytes(CpuEmitter *c, const Product *product)
 {
     const Side *side = &product->right;
-    int64_t columns = (side->capacity + product->columns - 1) / product->columns;
+    int64_t columns = div_up(side->capacity, product->columns);
     int64_t bytes = columns * product->columns * cpu_bytes_room(c, product);
     Lines lines = {product, side, room_for(c, bytes)};
     if (cpu_contiguous(c, side->value, side->free_axis)) {

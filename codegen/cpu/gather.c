@@ -243,12 +243,6 @@ static void add_axis(CpuEmitter *c, Lanes *offset, const Lanes *lanes, LLVMValue
     offset->each = LLVMBuildAdd(c->l->builder, lanes_as_vector(c, offset), part, "");
 }
 
-static bool is_guarded(const Op *op, int axis)
-{
-    const Attr *guard = op_attr(op, ATTR_GUARD);
-    return guard && axis < guard->n && guard->ints[axis];
-}
-
 Spot cpu_indexed_spot(CpuEmitter *c, const Op *op, const Point *point)
 {
     Access access = op_access(op, 0);
@@ -260,7 +254,7 @@ Spot cpu_indexed_spot(CpuEmitter *c, const Op *op, const Point *point)
     for (int axis = type->rank - 1; axis >= 0; axis--) {
         Lanes lanes = lanes_of(c, access.indices[axis], point);
         LLVMValueRef extent = cpu_dim(c, type->dims[axis]);
-        if (is_guarded(op, axis)) {
+        if (op_is_guarded(op, axis)) {
             add_guard(c, &spot, &lanes, extent);
         }
         add_axis(c, &offset, &lanes, strides[axis]);

@@ -2,6 +2,7 @@
 /* Operands of a product, converted to its type and laid out for the register block. A right operand
  * whose columns lie far apart (x @ w.T) is read along the sum and transposed in registers. */
 #include "codegen/cpu/dot.h"
+#include "ir/base/integer.h"
 
 static LLVMValueRef converted(CpuEmitter *c, const Product *product, const Value *value,
                               const Point *point)
@@ -206,11 +207,6 @@ static void pack_transposed(CpuEmitter *c, const Pack *pack)
         pack_single(c, pack, whole_columns, len, zero);
     }
     c->known.n = 0;
-}
-
-static int64_t round_up(int64_t n, int64_t to)
-{
-    return (n + to - 1) / to * to;
 }
 
 LLVMValueRef cpu_pack_right(CpuEmitter *c, const Product *product)

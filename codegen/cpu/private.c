@@ -21,16 +21,6 @@ static bool combining(const char *fn, OpKind *kind)
     return false;
 }
 
-static bool touches(const Op *op, const Value *memory)
-{
-    for (int i = 0; i < op->n_operands; i++) {
-        if (op->operands[i] == memory) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* What all scatters to the memory do, when nothing else touches it; NULL: something does. */
 static const char *only_change(const CpuEmitter *c, const Value *memory)
 {
@@ -38,7 +28,7 @@ static const char *only_change(const CpuEmitter *c, const Value *memory)
     OpKind kind;
     for (size_t i = 0; i < c->ops.n; i++) {
         const Op *op = c->ops.items[i];
-        if (!touches(op, memory)) {
+        if (!op_has_operand(op, memory)) {
             continue;
         }
         const char *own = op->kind == OP_SCATTER && !op->n_results ? op_word(op, ATTR_FN) : NULL;

@@ -15,17 +15,12 @@ typedef struct Carried {
     LLVMBasicBlockRef from, header;
 } Carried;
 
-static bool is_tile(const Value *value)
-{
-    return value->type->kind == TYPE_ARRAY && value->type->rank > 0;
-}
-
 /* The value in the registers of another type of the same tile. */
 static GpuValue as_type(GpuEmitter *em, const Op *op, const Value *value, Type type)
 {
     GpuValue out = {.n = gpu_registers(em, type)};
     out.regs = ARENA_ARRAY(em->arena, LLVMValueRef, out.n);
-    if (is_tile(value)) {
+    if (type_is_tile(value->type)) {
         gpu_renamed(em, op, value->type, gpu_value(em, value), type, &out);
     } else {
         out.regs[0] = gpu_scalar(em, value);
@@ -35,12 +30,12 @@ static GpuValue as_type(GpuEmitter *em, const Op *op, const Value *value, Type t
 
 static bool is_computed(const Value *arg, int r)
 {
-    return !is_tile(arg) || gpu_canonical(arg->type->layout, r) == r;
+    return !type_is_tile(arg->type) || gpu_canonical(arg->type->layout, r) == r;
 }
 
 static void define_copies(const Value *value, GpuValue *out)
 {
-    for (int r = 0; is_tile(value) && r < out->n; r++) {
+    for (int r = 0; type_is_tile(value->type) && r < out->n; r++) {
         out->regs[r] = out->regs[gpu_canonical(value->type->layout, r)];
     }
 }

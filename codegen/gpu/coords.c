@@ -15,21 +15,10 @@ int gpu_register_coord(const Layout *layout, int axis, int r)
     return coord;
 }
 
-uint32_t gpu_thread_bits(const Layout *layout, int axis)
-{
-    uint32_t bits = 0;
-    for (int in = IN_LANE; in <= IN_WARP; in++) {
-        for (int bit = 0; bit < layout->bits[in]; bit++) {
-            bits |= (uint32_t)layout->basis[in][bit][axis];
-        }
-    }
-    return bits;
-}
-
 bool gpu_is_disjoint(const Layout *layout, int axis)
 {
     uint32_t mine = (uint32_t)gpu_register_coord(layout, axis, layout_registers(layout) - 1);
-    return (mine & gpu_thread_bits(layout, axis)) == 0;
+    return (mine & layout_thread_bits(layout, axis)) == 0;
 }
 
 static LLVMValueRef shifted(GpuEmitter *em, LLVMValueRef id, uint32_t mask, int shift)
@@ -88,7 +77,7 @@ LLVMValueRef gpu_coord(GpuEmitter *em, const Layout *layout, int axis, int r)
     if (mine == 0) {
         return thread;
     }
-    if (gpu_thread_bits(layout, axis) & (uint32_t)mine) {
+    if (layout_thread_bits(layout, axis) & (uint32_t)mine) {
         return LLVMBuildXor(em->builder, thread, gpu_i32(em, mine), "");
     }
     return LLVMBuildNUWAdd(em->builder, thread, gpu_i32(em, mine), "");
@@ -168,7 +157,7 @@ LLVMValueRef gpu_pressed(GpuEmitter *em, LLVMValueRef id, uint32_t mask)
 
 bool gpu_overhangs(GpuEmitter *em, Type type, int axis)
 {
-    uint32_t most = gpu_thread_bits(type->layout, axis);
+    uint32_t most = layout_thread_bits(type->layout, axis);
     for (int bit = 0; bit < type->layout->bits[IN_REGISTER]; bit++) {
         most |= (uint32_t)type->layout->basis[IN_REGISTER][bit][axis];
     }

@@ -6,6 +6,7 @@
  * a warp reads whole rows. */
 #include "codegen/gpu/tiles.h"
 
+#include "ir/base/integer.h"
 #include "ir/build.h"
 
 enum { MOST_KEPT = 8 };
@@ -225,7 +226,7 @@ static int64_t chunks_of(const Copy *c)
 
 static int64_t turns_of(const Copy *c)
 {
-    return (c->per_part + c->threads - 1) / c->threads;
+    return div_up(c->per_part, c->threads);
 }
 
 void gpu_emit_copy_load(GpuEmitter *em, const Op *op)

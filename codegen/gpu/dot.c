@@ -87,7 +87,7 @@ static bool contiguous_at(const DotSide *side, int at, int n)
 static int free_vector(const DotLoop *dot, const DotSide *side)
 {
     int n = gpu_shared_vector(&side->tile);
-    uint32_t thread = gpu_thread_bits(dot->type->layout, side->acc_axis);
+    uint32_t thread = layout_thread_bits(dot->type->layout, side->acc_axis);
     for (; n > 1; n /= 2) {
         bool whole = (thread & (uint32_t)(n - 1)) == 0 && side->n % n == 0;
         for (int at = 0; whole && at < side->n; at += n) {
@@ -207,7 +207,7 @@ static SharedCoord free_coord(DotLoop *dot, const DotSide *side, int coord)
     const Layout *layout = dot->type->layout;
     LLVMValueRef part = gpu_thread_coord(em, layout, side->acc_axis);
     if (!gpu_overhangs(em, dot->type, side->acc_axis)) {
-        return (SharedCoord){part, gpu_thread_bits(layout, side->acc_axis), coord};
+        return (SharedCoord){part, layout_thread_bits(layout, side->acc_axis), coord};
     }
     int64_t last = gpu_extent(em, dot->type, side->acc_axis) - 1;
     LLVMValueRef limit = gpu_i32(em, side->k_is_col ? last : last - last % side->vector);

@@ -277,8 +277,6 @@ LLVMValueRef gpu_in_tile(GpuEmitter *em, Type type, int r);
 bool gpu_is_disjoint(const Layout *layout, int axis);
 /* i32: what this thread contributes to the coordinate on an axis. */
 LLVMValueRef gpu_thread_coord(GpuEmitter *em, const Layout *layout, int axis);
-/* The bits that lanes and warps may set in it. */
-uint32_t gpu_thread_bits(const Layout *layout, int axis);
 /* i32: coordinate on `axis` of register r. */
 LLVMValueRef gpu_coord(GpuEmitter *em, const Layout *layout, int axis, int r);
 int gpu_register_coord(const Layout *layout, int axis, int r);

@@ -5,12 +5,6 @@
 #include "codegen/gpu/global.h"
 #include "ir/layout.h"
 
-static bool is_guarded(const Op *op, int axis)
-{
-    const Attr *guard = op_attr(op, ATTR_GUARD);
-    return guard && axis < guard->n && guard->ints[axis];
-}
-
 static bool is_range(const Value *index)
 {
     return index && index->type->kind == TYPE_RANGE;
@@ -45,7 +39,7 @@ static void guard_tile_axis(GlobalAccess *g, int axis)
     GpuEmitter *em = g->em;
     int tile_axis = g->axes[axis];
     const Value *index = g->access.indices[axis];
-    if (is_guarded(g->op, axis) && is_range(index)) {
+    if (op_is_guarded(g->op, axis) && is_range(index)) {
         g->limits[tile_axis] = gpu_range_length(em, index);
         g->skips[tile_axis] = gpu_skipped(em, index->type->dims[0]);
     } else if (gpu_overhangs(em, g->type, tile_axis)) {
@@ -67,7 +61,7 @@ static void find_guards(GlobalAccess *g)
     for (int axis = 0; axis < g->access.n; axis++) {
         if (g->axes[axis] >= 0) {
             guard_tile_axis(g, axis);
-        } else if (is_guarded(g->op, axis)) {
+        } else if (op_is_guarded(g->op, axis)) {
             guard_scalar_index(g, axis);
         }
     }

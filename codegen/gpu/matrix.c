@@ -169,7 +169,7 @@ static void lay_out_rows(Product *p, Side *side)
 
 static int32_t most_coord(const Layout *layout)
 {
-    int32_t most = (int32_t)gpu_thread_bits(layout, 0);
+    int32_t most = (int32_t)layout_thread_bits(layout, 0);
     for (int i = 0; i < layout->bits[IN_REGISTER]; i++) {
         most |= layout->basis[IN_REGISTER][i][0];
     }
@@ -182,7 +182,7 @@ static SharedCoord free_coord(Product *p, const Side *side, const Layout *layout
     GpuEmitter *em = p->em;
     int constant = gpu_register_coord(layout, 0, r);
     LLVMValueRef part = gpu_thread_coord(em, layout, 0);
-    uint32_t bits = gpu_thread_bits(layout, 0);
+    uint32_t bits = layout_thread_bits(layout, 0);
     if (most_coord(layout) < side->free) {
         return (SharedCoord){bits ? part : NULL, bits, constant};
     }
@@ -196,7 +196,7 @@ static SharedCoord free_coord(Product *p, const Side *side, const Layout *layout
 static LLVMValueRef address(Product *p, const Side *side, const Layout *layout, int r)
 {
     GpuEmitter *em = p->em;
-    uint32_t bits = gpu_thread_bits(layout, 1);
+    uint32_t bits = layout_thread_bits(layout, 1);
     SharedCoord free = free_coord(p, side, layout, r);
     SharedCoord depth = {bits ? gpu_thread_coord(em, layout, 1) : NULL, bits,
                          gpu_register_coord(layout, 1, r)};

@@ -112,7 +112,7 @@ int gpu_run_length(GpuEmitter *em, Type type, int most)
     int64_t extent = gpu_extent(em, type, last);
     while (2 * n <= most && 2 * n <= (int)(sizeof(((GpuRun *)0)->regs) / sizeof(int)) &&
            extent % (2 * n) == 0 && bit_of_step(type->layout, n) >= 0 &&
-           !(gpu_thread_bits(type->layout, last) & (uint32_t)n)) {
+           !(layout_thread_bits(type->layout, last) & (uint32_t)n)) {
         n *= 2;
     }
     return n;

@@ -38,14 +38,9 @@ typedef struct Interval {
 
 /* ---- matching ---- */
 
-static const Op *made_by(const Value *value, OpKind kind)
-{
-    return value->def && value->def->kind == kind ? value->def : NULL;
-}
-
 static bool is_constant(const Value *value, double *number)
 {
-    const Op *op = made_by(value, OP_CONST);
+    const Op *op = value_made_by(value, OP_CONST);
     if (op) {
         const Attr *attr = op_attr(op, ATTR_VALUE);
         *number = dtype_is_float(value->type->dtype) ? attr->f : (double)attr->i;
@@ -62,10 +57,10 @@ static bool is_number(const Value *value, double wanted)
 /* Of 2^n, made of the bits of t: t, or NULL. */
 static const Value *turned(const Value *value)
 {
-    const Op *float_of = made_by(value, OP_BITCAST);
-    const Op *sum = float_of ? made_by(float_of->operands[0], OP_ADD) : NULL;
-    const Op *shift = sum ? made_by(sum->operands[0], OP_SHL) : NULL;
-    const Op *bits = shift ? made_by(shift->operands[0], OP_BITCAST) : NULL;
+    const Op *float_of = value_made_by(value, OP_BITCAST);
+    const Op *sum = float_of ? value_made_by(float_of->operands[0], OP_ADD) : NULL;
+    const Op *shift = sum ? value_made_by(sum->operands[0], OP_SHL) : NULL;
+    const Op *bits = shift ? value_made_by(shift->operands[0], OP_BITCAST) : NULL;
     bool matches = bits && is_number(sum->operands[1], 0x3f800000) &&
                    is_number(shift->operands[1], EXPONENT) && value->type->dtype == DT_F32 &&
                    bits->operands[0]->type->dtype == DT_F32;
@@ -74,7 +69,7 @@ static const Value *turned(const Value *value)
 
 static const Value *loaded(const Value *value)
 {
-    while (made_by(value, OP_AGAIN)) {
+    while (value_made_by(value, OP_AGAIN)) {
         value = value->def->operands[0];
     }
     return value;
@@ -87,7 +82,7 @@ static bool is_greatest(const Value *value, const Value *narrow)
     while (op && (op->kind == OP_BROADCAST || op->kind == OP_CLUSTER_REDUCE)) {
         op = op->operands[0]->def;
     }
-    const Op *cast = op && op->kind == OP_REDUCE ? made_by(op->operands[0], OP_CAST) : NULL;
+    const Op *cast = op && op->kind == OP_REDUCE ? value_made_by(op->operands[0], OP_CAST) : NULL;
     return cast && strcmp(op_word(op, ATTR_FN), "max") == 0 &&
            loaded(cast->operands[0]) == loaded(narrow);
 }
@@ -96,11 +91,11 @@ static bool is_greatest(const Value *value, const Value *narrow)
 static bool match_argument(GpuPower *power, const Value *t)
 {
     double clamp, k, rounder;
-    const Op *turns = made_by(t, OP_FMA);
+    const Op *turns = value_made_by(t, OP_FMA);
     power->turns = turns;
-    power->clamp = turns ? made_by(turns->operands[0], OP_MAX) : NULL;
-    const Op *less = power->clamp ? made_by(power->clamp->operands[0], OP_SUB) : NULL;
-    const Op *cast = less ? made_by(less->operands[0], OP_CAST) : NULL;
+    power->clamp = turns ? value_made_by(turns->operands[0], OP_MAX) : NULL;
+    const Op *less = power->clamp ? value_made_by(power->clamp->operands[0], OP_SUB) : NULL;
+    const Op *cast = less ? value_made_by(less->operands[0], OP_CAST) : NULL;
     if (!cast || !is_constant(power->clamp->operands[1], &clamp) ||
         !is_constant(turns->operands[1], &k) || !is_constant(turns->operands[2], &rounder)) {
         return false;
@@ -117,10 +112,10 @@ static bool match_argument(GpuPower *power, const Value *t)
 /* r = (c - n a) - n b, of which |c k - n| <= 1/2: its bound, or a negative number. */
 static double bound_rest(GpuPower *power, const Value *value)
 {
-    const Op *second = made_by(value, OP_FMA);
-    const Op *first = second ? made_by(second->operands[2], OP_FMA) : NULL;
-    const Op *minus = first ? made_by(first->operands[0], OP_NEG) : NULL;
-    const Op *n = minus ? made_by(minus->operands[0], OP_SUB) : NULL;
+    const Op *second = value_made_by(value, OP_FMA);
+    const Op *first = second ? value_made_by(second->operands[2], OP_FMA) : NULL;
+    const Op *minus = first ? value_made_by(first->operands[0], OP_NEG) : NULL;
+    const Op *n = minus ? value_made_by(minus->operands[0], OP_SUB) : NULL;
     double a, b, k;
     bool matches = n && second->operands[0] == first->operands[0] &&
                    n->operands[0] == power->turns->results[0] &&
@@ -205,25 +200,10 @@ static bool is_moderate(GpuPower *power, const Value *p)
     return most > 0 && most < 1;
 }
 
-typedef struct Uses {
-    const Value *value;
-    int n;
-} Uses;
-
-static void count_uses(Op *op, void *user)
-{
-    Uses *uses = user;
-    for (int i = 0; i < op->n_operands; i++) {
-        uses->n += op->operands[i] == uses->value;
-    }
-}
-
 /* Is the value used so often in the launch, and no more? */
 static bool is_used(const GpuEmitter *em, const Value *value, int n)
 {
-    Uses uses = {value, 0};
-    block_walk(em->launch->regions[0], count_uses, &uses);
-    return uses.n == n;
+    return block_count_uses(em->launch->regions[0], value) == n;
 }
 
 /* What the shorter way makes otherwise, t, its bits, f and p f, nobody else reads. */
@@ -241,7 +221,7 @@ static bool is_apart(const GpuEmitter *em, const GpuPower *power)
 
 bool gpu_power_match(const GpuEmitter *em, const Op *op, GpuPower *power)
 {
-    const Op *inner = op->kind == OP_MUL ? made_by(op->operands[0], OP_MUL) : NULL;
+    const Op *inner = op->kind == OP_MUL ? value_made_by(op->operands[0], OP_MUL) : NULL;
     bool lowered = inner && is_number(op->operands[1], 0x1p-32);
     const Value *t = lowered ? turned(inner->operands[1]) : NULL;
     if (!t) {

@@ -204,20 +204,6 @@ static void write_partials(Reducer *red, const Scratch *scratch, LLVMValueRef fi
     }
 }
 
-/* Do all lanes of a warp want the same elements? */
-static bool lanes_agree(const Reducer *red)
-{
-    const Layout *layout = red->from->layout;
-    for (int bit = 0; bit < layout->bits[IN_LANE]; bit++) {
-        for (int axis = 0; axis < layout->rank; axis++) {
-            if (axis != red->axis && layout->basis[IN_LANE][bit][axis]) {
-                return false;
-            }
-        }
-    }
-    return true;
-}
-
 /* A lane reads the part of one warp, and lanes combine them: few registers, and short chains. */
 static LLVMValueRef gather_partials(Reducer *red, const Scratch *scratch, LLVMValueRef from)
 {
@@ -246,7 +232,8 @@ static void read_partials(Reducer *red, const Scratch *scratch, const int *regs,
     }
     LLVMValueRef from = scratch_at(red, scratch, element), parts[MOST_RUN];
     int warps = 1 << __builtin_popcount(scratch->mask);
-    if (n == 1 && lanes_agree(red) && warps > FEW_WARPS && warps <= 1 << em->warp_bits) {
+    if (n == 1 && layout_lanes_along(red->from->layout, red->axis) && warps > FEW_WARPS &&
+        warps <= 1 << em->warp_bits) {
         red->regs[regs[0]] = gather_partials(red, scratch, from);
         return;
     }
@@ -375,19 +362,6 @@ static bool meets_with_next(const Reducer *red)
     return crosses_warps(red->em, op) && !reads_waiting(red, op);
 }
 
-typedef struct Uses {
-    const Value *memory;
-    int n;
-} Uses;
-
-static void count_uses(Op *op, void *user)
-{
-    Uses *uses = user;
-    for (int i = 0; i < op->n_operands; i++) {
-        uses->n += op->operands[i] == uses->memory;
-    }
-}
-
 static bool is_repeated(const Op *op)
 {
     return op_enclosing(op, OP_FOR) || op_enclosing(op, OP_WHILE) || op_enclosing(op, OP_TILES);
@@ -409,9 +383,7 @@ static bool meets_before_next(const Reducer *last)
 {
     GpuEmitter *em = last->em;
     for (const Reducer *r = last; r; r = r->before) {
-        Uses uses = {r->op->operands[1], 0};
-        block_walk(em->launch->regions[0], count_uses, &uses);
-        if (uses.n > 1) {
+        if (block_count_uses(em->launch->regions[0], r->op->operands[1]) > 1) {
             return false;
         }
     }

@@ -7,15 +7,10 @@
 
 enum { MOST_OPERANDS = 4 };
 
-static bool is_tile(const Value *value)
-{
-    return value->type->kind == TYPE_ARRAY && value->type->rank > 0;
-}
-
 /* Is register r of the value one to compute? Copies take what their first has. */
 static bool starts(GpuEmitter *em, const Value *value, const GpuValue *out, int r)
 {
-    if (!is_tile(value)) {
+    if (!type_is_tile(value->type)) {
         return true;
     }
     if (!gpu_exists(em, value->type, r)) {
@@ -35,7 +30,8 @@ void gpu_emit_const(GpuEmitter *em, const Op *op)
     DType dtype = result->type->dtype;
     LLVMValueRef value = llvm_number(em->l, dtype, gpu_type(em, dtype), op_attr(op, ATTR_VALUE));
     for (int r = 0; r < out->n; r++) {
-        out->regs[r] = !is_tile(result) || gpu_exists(em, result->type, r) ? value : NULL;
+        out->regs[r] =
+            !type_is_tile(result->type) || gpu_exists(em, result->type, r) ? value : NULL;
     }
 }
 
@@ -47,7 +43,7 @@ static LLVMValueRef index_of_thread(GpuEmitter *em, const Layout *layout, LLVMVa
     for (int bit = 0; bit < layout->bits[IN_REGISTER]; bit++) {
         registers |= (uint32_t)layout->basis[IN_REGISTER][bit][0];
     }
-    if (LLVMTypeOf(first) != em->i64 || (registers & gpu_thread_bits(layout, 0))) {
+    if (LLVMTypeOf(first) != em->i64 || (registers & layout_thread_bits(layout, 0))) {
         return NULL;
     }
     LLVMValueRef own = LLVMBuildZExt(em->builder, gpu_thread_coord(em, layout, 0), em->i64, "");
@@ -238,7 +234,8 @@ static bool rounds(const Op *user, int operand)
 
 bool gpu_is_division(const Op *op)
 {
-    return op->kind == OP_DIV && is_tile(op->results[0]) && op->results[0]->type->dtype == DT_F32 &&
+    return op->kind == OP_DIV && type_is_tile(op->results[0]->type) &&
+           op->results[0]->type->dtype == DT_F32 &&
            !is_used_only(op, carries); /* LLVM drops what only an approximation carries */
 }
 
@@ -256,7 +253,7 @@ void gpu_emit_elementwise(GpuEmitter *em, const Op *op)
     for (int i = 0; i < op->n_operands; i++) {
         const Value *operand = op->operands[i];
         ins[i] = *gpu_value(em, operand);
-        if (is_tile(operand) && operand->type->layout != result->type->layout) {
+        if (type_is_tile(operand->type) && operand->type->layout != result->type->layout) {
             ins[i] = (GpuValue){.regs = ARENA_ARRAY(em->arena, LLVMValueRef, out->n), .n = out->n};
             gpu_renamed(em, op, operand->type, gpu_value(em, operand), result->type, &ins[i]);
             renamed = true;
@@ -350,19 +347,20 @@ static void emit_splat(GpuEmitter *em, const Op *op, LLVMValueRef scalar)
     const Value *result = op->results[0];
     GpuValue *out = gpu_define(em, result);
     for (int r = 0; r < out->n; r++) {
-        out->regs[r] = !is_tile(result) || gpu_exists(em, result->type, r) ? scalar : NULL;
+        out->regs[r] =
+            !type_is_tile(result->type) || gpu_exists(em, result->type, r) ? scalar : NULL;
     }
 }
 
 void gpu_emit_rename(GpuEmitter *em, const Op *op)
 {
     const Value *from = op->operands[0], *to = op->results[0];
-    if (!is_tile(from)) {
+    if (!type_is_tile(from->type)) {
         emit_splat(em, op, gpu_scalar(em, from));
         return;
     }
     GpuValue *in = gpu_value(em, from), *out = gpu_define(em, to);
-    if (!is_tile(to)) { /* squeezed to a scalar: all threads must hold it */
+    if (!type_is_tile(to->type)) { /* squeezed to a scalar: all threads must hold it */
         check_threads(em, op);
         out->regs[0] = in->regs[0];
         return;

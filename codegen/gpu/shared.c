@@ -273,7 +273,7 @@ static SharedCoord row_coord(GpuEmitter *em, const Op *op, Type type, int r)
     SharedCoord row = {0};
     int64_t stride = 1;
     for (int axis = type->rank - 2; axis >= 0; axis--) {
-        uint32_t bits = gpu_thread_bits(type->layout, axis);
+        uint32_t bits = layout_thread_bits(type->layout, axis);
         if (bits) {
             LLVMValueRef part = scaled(em, gpu_thread_coord(em, type->layout, axis), stride);
             row.part = row.part ? LLVMBuildNUWAdd(em->builder, row.part, part, "") : part;
@@ -291,7 +291,7 @@ static SharedCoord row_coord(GpuEmitter *em, const Op *op, Type type, int r)
 static SharedCoord col_coord(GpuEmitter *em, Type type, int r)
 {
     int last = type->rank - 1;
-    uint32_t bits = gpu_thread_bits(type->layout, last);
+    uint32_t bits = layout_thread_bits(type->layout, last);
     return (SharedCoord){bits ? gpu_thread_coord(em, type->layout, last) : NULL, bits,
                          gpu_register_coord(type->layout, last, r)};
 }
@@ -301,7 +301,7 @@ static void check_disjoint(GpuEmitter *em, const Op *op, Type type)
     for (int axis = 0; axis < type->rank; axis++) {
         int all = layout_registers(type->layout) - 1;
         uint32_t mine = (uint32_t)gpu_register_coord(type->layout, axis, all);
-        if (mine & gpu_thread_bits(type->layout, axis)) {
+        if (mine & layout_thread_bits(type->layout, axis)) {
             gpu_bug(em, op, "a layout whose registers and threads move by the same bits");
         }
     }

@@ -21,7 +21,7 @@ static SharedCoord row_coord(Left *left, int r)
 {
     GpuEmitter *em = left->em;
     LLVMValueRef part = gpu_thread_coord(em, left->layout, 0);
-    uint32_t bits = gpu_thread_bits(left->layout, 0);
+    uint32_t bits = layout_thread_bits(left->layout, 0);
     int constant = gpu_register_coord(left->layout, 0, r);
     if ((left->m & (left->m - 1)) == 0) {
         return (SharedCoord){part, bits, constant};
@@ -35,7 +35,7 @@ static SharedCoord row_coord(Left *left, int r)
 static LLVMValueRef address(Left *left, int r)
 {
     GpuEmitter *em = left->em;
-    SharedCoord depth = {gpu_thread_coord(em, left->layout, 1), gpu_thread_bits(left->layout, 1),
+    SharedCoord depth = {gpu_thread_coord(em, left->layout, 1), layout_thread_bits(left->layout, 1),
                          gpu_register_coord(left->layout, 1, r)};
     return gpu_shared_at(em, &left->tile, depth, row_coord(left, r));
 }

@@ -68,18 +68,6 @@ static int64_t extent_of(Type type, int axis)
     return poly_capacity(type->dims[axis]);
 }
 
-/* The bits that threads may set in a coordinate. */
-static uint32_t thread_bits(const Layout *layout, int axis)
-{
-    uint32_t bits = 0;
-    for (int in = IN_LANE; in <= IN_WARP; in++) {
-        for (int bit = 0; bit < layout->bits[in]; bit++) {
-            bits |= (uint32_t)layout->basis[in][bit][axis];
-        }
-    }
-    return bits;
-}
-
 /* The register bit that steps by so much along this axis, and no other. */
 static bool has_step(const Layout *layout, int along, int step)
 {
@@ -99,7 +87,8 @@ int tile_run_length(Type type, int axis, int64_t most)
 {
     int n = 1;
     while (2 * n <= most && extent_of(type, axis) % (2 * n) == 0 &&
-           has_step(type->layout, axis, n) && !(thread_bits(type->layout, axis) & (uint32_t)n)) {
+           has_step(type->layout, axis, n) &&
+           !(layout_thread_bits(type->layout, axis) & (uint32_t)n)) {
         n *= 2;
     }
     return n;
@@ -203,12 +192,6 @@ typedef struct Global {
     int bits;                                  /* of an element */
 } Global;
 
-static bool guards(const Op *op, int axis)
-{
-    const Attr *guard = op_attr(op, ATTR_GUARD);
-    return guard && axis < guard->n && guard->ints[axis];
-}
-
 static bool find_strides(Global *g)
 {
     const Context *c = &g->walk->context;
@@ -234,7 +217,7 @@ static void find_range(Global *g, int axis, int at)
     if (index) {
         const Bound *bound = &g->walk->context.bound[index->id];
         g->first[axis] = bound->first;
-        if (guards(g->op, axis)) {
+        if (op_is_guarded(g->op, axis)) {
             g->limits[at] = bound->end - bound->first;
             g->skips[at] = bound->least - bound->first;
         }
@@ -253,7 +236,8 @@ static void find_scalar(Global *g, int axis)
     if (c->guessed && g->extents[axis] > 0) {
         g->first[axis] %= g->extents[axis];
     }
-    g->outside |= guards(g->op, axis) && (g->first[axis] < 0 || g->first[axis] >= g->extents[axis]);
+    g->outside |=
+        op_is_guarded(g->op, axis) && (g->first[axis] < 0 || g->first[axis] >= g->extents[axis]);
 }
 
 static void find_places(Global *g)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/explain/grid.h"
 
-static int64_t quotient_up(int64_t a, int64_t b)
+#include "ir/base/integer.h"
+
+int64_t steps_over(int64_t extent, int64_t step)
 {
-    return a <= 0 ? 0 : b > 0 ? (a + b - 1) / b : a;
+    return extent <= 0 ? 0 : step > 0 ? div_up(extent, step) : extent;
 }
 
 bool grid_make(const Context *context, const Op *op, Grid *grid)
@@ -21,7 +23,7 @@ bool grid_make(const Context *context, const Op *op, Grid *grid)
         bool clustered = i == grid->n - 1 && op_int(op, ATTR_CLUSTER, 1) > 1;
         grid->tiles[i] = clustered
                              ? op_int(op, ATTR_CLUSTER, 1)
-                             : quotient_up(grid->extents[i] - walk_from(op, i), grid->steps[i]);
+                             : steps_over(grid->extents[i] - walk_from(op, i), grid->steps[i]);
     }
     return true;
 }
@@ -74,13 +76,13 @@ static Numbers numbers_of(const Grid *grid)
         if (beside && beside->ints[axis] > 1) {
             n.together = beside->ints[axis];
             n.beside = axis;
-            n.counts[axis] = quotient_up(n.counts[axis], n.together);
+            n.counts[axis] = steps_over(n.counts[axis], n.together);
         }
         n.all *= (double)n.counts[axis];
     }
     n.all *= (double)n.together;
     if (n.beside >= 0 && n.beside == grid->n - 2 && n.grouped > 1) {
-        n.grouped = quotient_up(n.grouped, n.together);
+        n.grouped = steps_over(n.grouped, n.together);
     }
     return n;
 }

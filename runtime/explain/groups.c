@@ -4,6 +4,7 @@
  * far as there are groups that take turns, or products that run under the next step's work.
  *
  * Fitted to 83 schedules of causal attention on an H200 (tests/tune/recorded, model.py). */
+#include "ir/base/integer.h"
 #include "runtime/explain/resources.h"
 
 #include "ir/build.h"
@@ -108,7 +109,7 @@ double groups_cycles(const Report *report, const LaunchReport *launch)
     flops = known > 0 && known < flops ? known : flops;
     int64_t groups = warps_that_compute(launch) / GROUP_WARPS;
     int64_t rows = GROUP_ROWS * (groups > 0 ? groups : 1);
-    double whole = (double)((p->m + rows - 1) / rows * rows) / (double)p->m;
+    double whole = (double)round_up(p->m, rows) / (double)p->m;
     double multiply = whole * body.flops / rates->product16;
     double compute = whole * EACH * body.ops / rates->lanes;
     double way = groups < 2 ? 1 : overlaps(report) ? UNDER : TURNS;

@@ -3,6 +3,7 @@
  * cache has kept a part of that. Blocks are walked as they run, as many at once as the device
  * holds, all of them as far along as the others; what they touch goes through a model of the cache,
  * which begins empty. After a while the rest of the launch is taken to go on alike. */
+#include "ir/base/integer.h"
 #include "runtime/explain/resources.h"
 
 #include "ir/build.h"
@@ -358,7 +359,7 @@ static bool follow_rounds(Course *course, const LaunchReport *launch, int64_t ti
                           Moved *all)
 {
     bool persistent = launch->plan->persistent;
-    int64_t at_once = persistent ? launch->blocks : room, n = (tiles + at_once - 1) / at_once;
+    int64_t at_once = persistent ? launch->blocks : room, n = div_up(tiles, at_once);
     Moved half = {0};
     int64_t from = 0, i = 0;
     for (; i < n && course->visits < MOST_VISITS && course->pieces < MOST_PIECES; i++) {

@@ -220,26 +220,14 @@ static void write_parts(const Scratch *s, int reg, int warp)
     access_request(tally, s->writes, &request, s->times);
 }
 
-static bool lanes_agree(const Scratch *s)
-{
-    const Layout *layout = s->from->layout;
-    for (int bit = 0; bit < layout->bits[IN_LANE]; bit++) {
-        for (int axis = 0; axis < layout->rank; axis++) {
-            if (axis != s->axis && layout->basis[IN_LANE][bit][axis]) {
-                return false;
-            }
-        }
-    }
-    return true;
-}
-
 /* Of few warps each thread reads all parts, one after the other (two that lie side by side at
  * once); of many a lane reads one. */
 static void read_parts(const Scratch *s, int reg, int warp)
 {
     enum { FEW = 2 };
     Tally *tally = s->walk->user;
-    bool spread = s->run == 1 && lanes_agree(s) && s->parts > FEW && s->parts <= lanes_of(tally);
+    bool spread = s->run == 1 && layout_lanes_along(s->from->layout, s->axis) && s->parts > FEW &&
+                  s->parts <= lanes_of(tally);
     bool both = s->parts == FEW && s->elements == 1;
     for (int part = 0; part < (spread || both ? 1 : s->parts); part++) {
         Request request = request_of(tally, s->bytes * (both ? FEW : s->run));
@@ -372,22 +360,12 @@ static void open_side(Walk *walk, const Op *op, int operand, bool k_is_col, Side
     }
 }
 
-static uint32_t bits_along(const Layout *layout, int axis)
-{
-    uint32_t bits = 0;
-    for (int in = IN_LANE; in <= IN_WARP; in++) {
-        for (int bit = 0; bit < layout->bits[in]; bit++) {
-            bits |= (uint32_t)layout->basis[in][bit][axis];
-        }
-    }
-    return bits;
-}
-
 static int free_vector(const Side *side, const Layout *layout)
 {
     int n = shared_most(&side->access);
     for (; n > 1; n /= 2) {
-        bool whole = !(bits_along(layout, side->axis) & (uint32_t)(n - 1)) && side->n % n == 0;
+        bool whole =
+            !(layout_thread_bits(layout, side->axis) & (uint32_t)(n - 1)) && side->n % n == 0;
         for (int at = 0; whole && at < side->n; at += n) {
             whole =
                 side->coords[at] % n == 0 && side->coords[at + n - 1] - side->coords[at] == n - 1;

@@ -47,11 +47,6 @@ static Samples choose(int64_t n, int most)
 
 static void walk_block(Walk *walk, const Block *block, double times);
 
-static int64_t rounds(int64_t extent, int64_t step)
-{
-    return extent <= 0 ? 0 : step > 0 ? (extent + step - 1) / step : extent;
-}
-
 /* ---- grids ---- */
 
 static void walk_axis(Walk *walk, const Grid *grid, int axis, double times)
@@ -63,7 +58,7 @@ static void walk_axis(Walk *walk, const Grid *grid, int axis, double times)
         return;
     }
     int64_t from = walk_from(grid->op, axis), n = grid->tiles[axis];
-    int64_t full = rounds(grid->extents[axis] - from, grid->steps[axis]);
+    int64_t full = steps_over(grid->extents[axis] - from, grid->steps[axis]);
     int long_axes = 0;
     n = grid->steps[axis] > 0 && full < n ? full : n; /* the others of a cluster have nothing */
     for (int i = 0; i < grid->n; i++) {
@@ -94,7 +89,7 @@ static void walk_for(Walk *walk, const Op *op, double times)
     }
     hi = bounded && hi < whole ? hi : whole;
     lo = bounded ? lo : 0;
-    int64_t n = rounds(hi - lo, step);
+    int64_t n = steps_over(hi - lo, step);
     Samples s = choose(bounded || n < 1 ? n : 1, walk->costly ? IN_LOOP / 2 : IN_LOOP);
     for (int i = 0; i < s.n; i++) {
         context_bind(c, op->regions[0]->args[0], lo + s.at[i] * (step ? step : 1), step, hi);

@@ -203,11 +203,6 @@ const char *tiles_words(Func *func, const Op *launch)
 
 /* ---- width ---- */
 
-static const Value *moved_value(const Op *op)
-{
-    return op->n_results > 0 ? op->results[0] : op->operands[op->n_operands - 1];
-}
-
 /* Less than the memory allows by what is known of it. */
 static const char *narrow_words(Func *func, const Op *op, int width, int bytes)
 {
@@ -249,7 +244,7 @@ const char *width_words(Func *func, const Op *op, Traffic kind)
     if (op->kind == OP_SCATTER || (op->kind == OP_GATHER && an_width(func, op) == 1)) {
         return "places are computed, an element at a time";
     }
-    Type type = moved_value(op)->type;
+    Type type = op_moved(op)->type;
     if (type->rank == 0) {
         return "one element for the whole block";
     }
@@ -274,12 +269,6 @@ const char *width_words(Func *func, const Op *op, Traffic kind)
 }
 
 /* ---- guard ---- */
-
-static bool guarded_on(const Op *op, int axis)
-{
-    const Attr *guard = op_attr(op, ATTR_GUARD);
-    return guard && axis < guard->n && guard->ints[axis];
-}
 
 static void guard_axis(Func *func, const Access *access, const Op *op, int axis, Text *text)
 {
@@ -323,7 +312,7 @@ const char *guard_words(Func *func, const Op *op, Traffic kind)
     }
     Access access = op_access(op, 0);
     for (int axis = 0; axis < access.n; axis++) {
-        if (guarded_on(op, axis)) {
+        if (op_is_guarded(op, axis)) {
             guard_axis(func, &access, op, axis, &text);
         }
     }
