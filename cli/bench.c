@@ -3,19 +3,14 @@
  * that are walked. */
 #include "cli/bench.h"
 
+#include "ir/base/clock.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 enum { WARM_UPS = 5, MOST_LAUNCHES = 1000, MOST_COPY = 1 << 30 };
 static const double ROUND_SECONDS = 0.02, REST_SECONDS = 0.15;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static int compare_doubles(const void *a, const void *b)
 {
@@ -124,11 +119,11 @@ static int prepare(Bench *bench)
     }
     TesseraArg *args = arrays_args(&bench->arrays, true);
     timeout_begin(bench->options);
-    double start = now();
+    double start = clock_seconds();
     bool ok =
         tessera_prepare(s->kernel, s->device, args, bench->arrays.n, &bench->launch) == TESSERA_OK;
     timeout_end();
-    bench->compile_seconds += now() - start;
+    bench->compile_seconds += clock_seconds() - start;
     ok = ok && tessera_kernel_resources(s->kernel, &resources) == TESSERA_OK;
     bench->flops = ok ? resources.flops : 0;
     free(args);
@@ -161,9 +156,9 @@ static int bench_in_session(Bench *bench)
     code = code ? code : session_device(bench->options, device, s);
     code = code ? code : session_options(&with_consts, s, bench->arrays.known, &bench->compile);
     arrays_lie(&bench->arrays, &bench->compile);
-    double start = now();
+    double start = clock_seconds();
     code = code ? code : session_compile(bench->options, s, &bench->compile);
-    bench->compile_seconds = now() - start;
+    bench->compile_seconds = clock_seconds() - start;
     code = code ? code : arrays_complete(bench->options, s, &bench->compile, true, &bench->arrays);
     return code ? code : measure(bench);
 }
@@ -183,17 +178,6 @@ static int bench_once(const Options *options, const Baseline *base, size_t nth)
 
 /* ---- sizes that are walked ---- */
 
-/* The next value of a range, or false: start again. */
-static bool step(const SizeRange *range, int64_t *value)
-{
-    int64_t next;
-    bool over = range->factor ? __builtin_mul_overflow(*value, range->factor, &next)
-                              : __builtin_add_overflow(*value, range->step, &next);
-    over = over || next > range->last || next == *value;
-    *value = over ? range->first : next;
-    return !over;
-}
-
 /* All combinations, the last range fastest. */
 static int sweep(const Options *options, const Baseline *base)
 {
@@ -211,7 +195,7 @@ static int sweep(const Options *options, const Baseline *base)
         int code = bench_once(&here, base, nth);
         size_t i = n;
         while (code == 0 && i > 0 &&
-               !step(&options->ranges.items[i - 1], &sizes[fixed + i - 1].value)) {
+               !size_range_next(&options->ranges.items[i - 1], &sizes[fixed + i - 1].value)) {
             i--;
         }
         if (code != 0 || i == 0) {

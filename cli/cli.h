@@ -24,6 +24,8 @@ typedef struct SizeRange {
     const char *name;
     int64_t first, last, factor, step; /* one of factor and step is 0 */
 } SizeRange;
+/* The next value; false: there was none, and it is the first one again. */
+bool size_range_next(const SizeRange *range, int64_t *value);
 
 typedef struct Options {
     const char *path, *kernel; /* FILE.tile:KERNEL */

@@ -331,3 +331,13 @@ int session_compile(const Options *options, Session *session, const TesseraOptio
     show_diagnostics(session->context);
     return 0;
 }
+
+bool size_range_next(const SizeRange *range, int64_t *value)
+{
+    int64_t next;
+    bool over = range->factor ? __builtin_mul_overflow(*value, range->factor, &next)
+                              : __builtin_add_overflow(*value, range->step, &next);
+    over = over || next > range->last || next == *value;
+    *value = over ? range->first : next;
+    return !over;
+}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `tessera run`: compile, load, launch, compare, write. */
 #include "cli/cli.h"
+#include "ir/base/clock.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -18,13 +19,6 @@ typedef struct Run {
     FILE *to; /* what is told */
     double compile_seconds, run_seconds;
 } Run;
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- what the kernel says ---- */
 
@@ -54,11 +48,11 @@ static int launch(Run *run)
         return code;
     }
     TesseraArg *args = arrays_args(&run->arrays, true);
-    double start = now();
+    double start = clock_seconds();
     timeout_begin(run->options);
     bool ok = tessera_prepare(s->kernel, s->device, args, run->arrays.n, &prepared) == TESSERA_OK;
     timeout_end();
-    run->compile_seconds += now() - start;
+    run->compile_seconds += clock_seconds() - start;
     TesseraMessages said;
     run_begin_on(run->options, s->signature->name, s->device);
     ok = ok && tessera_launch_time(prepared, NULL, 1, &run->run_seconds) == TESSERA_OK &&
@@ -75,11 +69,11 @@ static int interpret(Run *run)
 {
     Session *s = &run->session;
     TesseraArg *args = arrays_args(&run->arrays, false);
-    double start = now();
+    double start = clock_seconds();
     run_begin(run->options, false, s->signature->name, "the interpreter");
     TesseraStatus status = tessera_interpret(s->program, &run->compile, args, run->arrays.n);
     run_end();
-    run->run_seconds = now() - start;
+    run->run_seconds = clock_seconds() - start;
     TesseraMessages said;
     free(args);
     bool ok = status == TESSERA_OK && tessera_interpret_messages(s->context, &said) == TESSERA_OK;
@@ -273,7 +267,7 @@ static int execute(Run *run, FILE *to)
 static int compile_for_run(Run *run, FILE *to)
 {
     Session *s = &run->session;
-    double start = now();
+    double start = clock_seconds();
     int code;
     if (!run->interpreted) {
         code = session_compile(run->options, s, &run->compile);
@@ -289,7 +283,7 @@ static int compile_for_run(Run *run, FILE *to)
         int again = session_debug(run->options, s->context, run->options->trace ? to : stderr);
         code = code ? code : again;
     }
-    run->compile_seconds = now() - start;
+    run->compile_seconds = clock_seconds() - start;
     return code;
 }
 

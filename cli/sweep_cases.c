@@ -73,17 +73,6 @@ static int read_groups(const Strings *texts, bool sizes, Groups *groups)
     return 0;
 }
 
-/* The next value of a range, or false: start again. */
-static bool next_value(const SizeRange *range, int64_t *value)
-{
-    int64_t next;
-    bool over = range->factor ? __builtin_mul_overflow(*value, range->factor, &next)
-                              : __builtin_add_overflow(*value, range->step, &next);
-    over = over || next > range->last || next == *value;
-    *value = over ? range->first : next;
-    return !over;
-}
-
 static void add_case(const Options *options, const Options *sets, const Options *sizes,
                      const int64_t *values, SweepCases *cases)
 {
@@ -113,7 +102,7 @@ static void add_walk(const Options *options, const Options *sets, const Options 
     }
     do {
         add_case(options, sets, sizes, values, cases);
-        for (i = n; i > 0 && !next_value(&sizes->ranges.items[i - 1], &values[i - 1]); i--) {}
+        for (i = n; i > 0 && !size_range_next(&sizes->ranges.items[i - 1], &values[i - 1]); i--) {}
     } while (i > 0);
 }
 

@@ -2,6 +2,7 @@
 /* The worker of a sweep that has a device: loads candidates, compares their answers with those of
  * the derived schedule, times them in turns as the parent says. After a fault the device's context
  * is not to be trusted, and the worker ends. */
+#include "cli/check.h"
 #include "cli/sweep.h"
 
 #include <stdlib.h>
@@ -27,11 +28,6 @@ typedef struct Measure {
     Slot *slots;
     size_t n_slots;
 } Measure;
-
-static bool is_result(const Array *array)
-{
-    return array->param->rank >= 0 && array->param->io != TESSERA_IN;
-}
 
 /* ---- slots ---- */
 
@@ -81,7 +77,7 @@ static bool prepare_results(Measure *m)
     const Session *s = &m->work->session;
     for (size_t i = 0; i < m->work->arrays.n; i++) {
         const Array *array = &m->work->arrays.items[i];
-        if (is_result(array)) {
+        if (check_is_result(array)) {
             const void *from = array->param->io == TESSERA_INOUT ? array->block : m->poison;
             if (tessera_copy_in(s->device, array->memory, from, array->bytes) != TESSERA_OK) {
                 return false;
@@ -96,7 +92,7 @@ static bool take_reference(Measure *m)
     const Session *s = &m->work->session;
     for (size_t i = 0; i < m->work->arrays.n; i++) {
         const Array *array = &m->work->arrays.items[i];
-        if (is_result(array)) {
+        if (check_is_result(array)) {
             m->reference[i] = m->reference[i] ? m->reference[i] : take(array->bytes);
             if (tessera_copy_out(s->device, m->reference[i], array->memory, array->bytes) !=
                 TESSERA_OK) {
@@ -166,7 +162,7 @@ static int compare_answers(Measure *m, const char *id, const char *how)
     for (size_t i = 0; i < m->work->arrays.n; i++) {
         const Array *array = &m->work->arrays.items[i];
         SweepDifference d;
-        if (!is_result(array)) {
+        if (!check_is_result(array)) {
             continue;
         }
         if (envelopes && !envelopes[i].known) {
@@ -354,7 +350,7 @@ static int begin(Measure *m)
     m->args = arrays_args(&work->arrays, true);
     m->reference = take(work->arrays.n * sizeof *m->reference);
     for (size_t i = 0; i < work->arrays.n; i++) {
-        size_t bytes = is_result(&work->arrays.items[i]) ? work->arrays.items[i].bytes : 0;
+        size_t bytes = check_is_result(&work->arrays.items[i]) ? work->arrays.items[i].bytes : 0;
         largest = bytes > largest ? bytes : largest;
     }
     take_copies(m, largest);

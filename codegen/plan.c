@@ -127,19 +127,6 @@ static bool runs_beside(const Op *launch)
     return waits && text_same(waits, "last");
 }
 
-typedef struct Uses {
-    const Value *value;
-    bool found;
-} Uses;
-
-static void find_use(Op *op, void *user)
-{
-    Uses *uses = user;
-    for (int i = 0; i < op->n_operands; i++) {
-        uses->found = uses->found || op->operands[i] == uses->value;
-    }
-}
-
 static void fill_scratch(Func *func, const Value *value, PlanScratch *to)
 {
     LaunchOps launches = plan_launch_ops(func);
@@ -148,9 +135,7 @@ static void fill_scratch(Func *func, const Value *value, PlanScratch *to)
     to->dims = plan_exprs(func, type->rank, type->dims);
     to->strides = type->strides ? plan_exprs(func, type->rank, type->strides) : NULL;
     for (size_t i = launches.n; i-- > 0;) {
-        Uses uses = {value, false};
-        block_walk(launches.items[i]->regions[0], find_use, &uses);
-        if (uses.found) {
+        if (op_reads(launches.items[i], value)) {
             to->last = to->first > to->last ? (int)i : to->last;
             to->first = (int)i;
         }

@@ -281,11 +281,6 @@ LLVMValueRef scalar_combine(Llvm *l, const char *fn, DType dtype, LLVMValueRef a
     return emit_binary(l, combining_op(l, fn), dtype, a, c);
 }
 
-static int64_t least_int(DType dtype)
-{
-    return dtype_is_signed(dtype) ? (int64_t)(UINT64_MAX << (dtype_bits(dtype) - 1)) : 0;
-}
-
 LLVMValueRef scalar_neutral(const Llvm *l, const char *fn, DType dtype, LLVMTypeRef type)
 {
     (void)l;
@@ -293,5 +288,5 @@ LLVMValueRef scalar_neutral(const Llvm *l, const char *fn, DType dtype, LLVMType
     if (dtype_is_float(dtype)) {
         return llvm_float(type, prod ? 1.0 : max ? -__builtin_inf() : min ? __builtin_inf() : 0.0);
     }
-    return llvm_int(type, prod ? 1 : max ? least_int(dtype) : min ? ~least_int(dtype) : 0);
+    return llvm_int(type, prod ? 1 : max ? dtype_least(dtype) : min ? ~dtype_least(dtype) : 0);
 }

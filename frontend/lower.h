@@ -38,7 +38,7 @@ typedef struct Val {
     Scalar scalar;  /* CONST */
     bool is_inout;  /* TENSOR: written, and read too */
     Value *value, *lo, *hi;
-    Dim from, to;    /* PART: its ends, where they are made of sizes; NULL: others, or none */
+    Dim from, to;  /* PART: its ends, where they are made of sizes; NULL: others, or none */
     bool is_local; /* TENSOR: a result of the function that is inlined */
     Value *held; /* TENSOR that is inout or local: the elements it was given last, as a whole … */
     Lanes held_lanes; /* … and their lanes, of a local one */
@@ -188,7 +188,8 @@ Type lower_type(Lower *l, const Expr *type);
 Val array_val(Value *value); /* without lanes */
 Val lanes_val(Value *value, Lanes lanes);
 Val shaped_val(Value *value, const Shape *shape);
-Val dim_val(Dim dim); /* CONST or DIM */
+Val dim_val(Dim dim);                  /* CONST or DIM */
+Dim val_dim(Lower *l, const Val *val); /* of those; NULL: it is none of integers */
 Val int_val(int64_t value, bool literal);
 Val float_val(double value);
 Val bool_val(bool value);

@@ -170,7 +170,7 @@ static Val fold(OpKind kind, const char *pred, DType dtype, const Val *a, const 
     return val;
 }
 
-static Dim as_dim(Lower *l, const Val *val)
+Dim val_dim(Lower *l, const Val *val)
 {
     if (val->kind == VAL_DIM) {
         return val->dim;
@@ -182,7 +182,7 @@ static Dim as_dim(Lower *l, const Val *val)
 /* Sums and products of sizes stay sizes. */
 static bool fold_dims(Lower *l, OpKind kind, const Val *a, const Val *b, Val *out)
 {
-    Dim x = as_dim(l, a), y = as_dim(l, b), dim = NULL;
+    Dim x = val_dim(l, a), y = val_dim(l, b), dim = NULL;
     int64_t value;
     if (!x || !y) {
         return false;
@@ -223,7 +223,7 @@ static Val build_both(Lower *l, const Expr *expr, OpKind kind, const char *pred,
 
 const Affine *affine_of(Lower *l, const Val *val)
 {
-    Dim dim = as_dim(l, val);
+    Dim dim = val_dim(l, val);
     return dim ? affine_const(l->func, dim) : val->kind == VAL_ARRAY ? val->affine : NULL;
 }
 

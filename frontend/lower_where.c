@@ -7,15 +7,6 @@
 
 /* ---- what is known of sizes ---- */
 
-static Dim dim_of(Lower *l, const Val *val)
-{
-    if (val->kind == VAL_DIM) {
-        return val->dim;
-    }
-    bool number = val->kind == VAL_CONST && dtype_is_int(val->dtype);
-    return number ? poly_const(l->func, val->scalar.i) : NULL;
-}
-
 /* a >= b + more, whatever the sizes are? */
 static bool at_least(Lower *l, Dim a, Dim b, int64_t more)
 {
@@ -32,7 +23,7 @@ static bool is_multiple(Lower *l, const Expr *rule)
         return false;
     }
     Val whole = lower_expr(l, rule->a->a);
-    Dim dim = dim_of(l, &whole);
+    Dim dim = val_dim(l, &whole);
     return dim && const_int(l, rule->a->b, &by) && const_int(l, rule->b, &zero) && zero == 0 &&
            by > 0 && poly_divisor(dim) % by == 0;
 }
@@ -62,7 +53,7 @@ bool rule_holds(Lower *l, const Expr *rule, bool *never)
         return !is_poison(&val) && rule->kind == EXPR_BINARY;
     }
     Val a = lower_expr(l, rule->a), b = lower_expr(l, rule->b);
-    Dim left = dim_of(l, &a), right = dim_of(l, &b);
+    Dim left = val_dim(l, &a), right = val_dim(l, &b);
     return left && right && compares(l, rule->op, left, right);
 }
 
@@ -72,7 +63,7 @@ bool rule_holds(Lower *l, const Expr *rule, bool *never)
 static void put_sizes(Lower *l, const Expr *expr, Text *out)
 {
     const Symbol *symbol = expr && expr->kind == EXPR_NAME ? find_symbol(l, expr->name) : NULL;
-    Dim dim = symbol ? dim_of(l, &symbol->val) : NULL;
+    Dim dim = symbol ? val_dim(l, &symbol->val) : NULL;
     const char *mark = symbol ? arena_printf(l->arena, "`%s`", symbol->name) : NULL;
     if (dim && !strstr(out->data, mark)) {
         text_printf(out, "%s%s is %s", out->data[0] ? ", " : "", mark, dim_text(l, dim));
@@ -166,7 +157,7 @@ static bool bind_def(Lower *l, const Expr *call, const FnDecl *fn, const SizeDef
         define(l, def->name, def->span, val);
         return true;
     }
-    Dim have = dim_of(l, &symbol->val), want = dim_of(l, &val);
+    Dim have = val_dim(l, &symbol->val), want = val_dim(l, &val);
     if (have == want) {
         return true;
     }

@@ -104,6 +104,12 @@ const char *op_word(const Op *op, AttrKey key)
     return attr ? attr->word : NULL;
 }
 
+bool gather_reads_zeros(const Op *gather)
+{
+    const Attr *value = op_attr(gather, ATTR_VALUE);
+    return !value || (value->f == 0 && value->i == 0);
+}
+
 bool op_is_guarded(const Op *op, int axis)
 {
     const Attr *guard = op_attr(op, ATTR_GUARD);

@@ -48,6 +48,16 @@ Value *build_int(Builder *b, Type type, int64_t value)
     return result;
 }
 
+void build_bare(Builder *b, OpKind kind)
+{
+    build_op(b, kind, 0, NULL, 0, NULL, 0);
+}
+
+Value *build_previous(Builder *b, Value *position)
+{
+    return build_binary(b, OP_SUB, position, build_int(b, position->type, 1));
+}
+
 Value *build_i64(Builder *b, int64_t value)
 {
     return build_int(b, type_scalar(b->func, DT_I64), value);

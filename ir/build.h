@@ -39,6 +39,8 @@ void op_set_operands(Func *func, Op *op, int n, Value *const *operands);
 /* Values */
 Value *build_float(Builder *b, Type type, double value);
 Value *build_int(Builder *b, Type type, int64_t value);
+void build_bare(Builder *b, OpKind kind);           /* without operands and results */
+Value *build_previous(Builder *b, Value *position); /* one less */
 Value *build_i64(Builder *b, int64_t value);
 Value *build_size(Builder *b, Dim dim);                    /* i64 */
 Value *build_index(Builder *b, Value *range, DType dtype); /* dtype[r] */

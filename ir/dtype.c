@@ -77,14 +77,19 @@ bool dtype_is_signed(DType dtype)
     return dtypes[dtype].class == 'I' || dtypes[dtype].class == 'F';
 }
 
-static uint32_t bits_of(float value)
+int64_t dtype_least(DType dtype)
+{
+    return dtype_is_signed(dtype) ? (int64_t)(UINT64_MAX << (dtype_bits(dtype) - 1)) : 0;
+}
+
+uint32_t f32_bits(float value)
 {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);
     return bits;
 }
 
-static float float_of(uint32_t bits)
+float f32_from_bits(uint32_t bits)
 {
     float value;
     memcpy(&value, &bits, sizeof value);
@@ -93,7 +98,7 @@ static float float_of(uint32_t bits)
 
 float bf16_to_f32(uint16_t bits)
 {
-    return float_of((uint32_t)bits << 16);
+    return f32_from_bits((uint32_t)bits << 16);
 }
 
 float f32_to_tf32(float value)
@@ -111,7 +116,7 @@ float f32_to_tf32(float value)
 
 uint16_t f32_to_bf16(float value)
 {
-    uint32_t bits = bits_of(value);
+    uint32_t bits = f32_bits(value);
     if ((bits & 0x7fffffffu) > 0x7f800000u) {
         return (uint16_t)((bits >> 16) | 0x40u);
     }
@@ -124,18 +129,18 @@ float f16_to_f32(uint16_t bits)
     uint32_t exponent = (bits >> 10) & 0x1fu;
     uint32_t mantissa = bits & 0x3ffu;
     if (exponent == 0x1fu) {
-        return float_of(sign | 0x7f800000u | (mantissa << 13) | (mantissa ? 0x400000u : 0u));
+        return f32_from_bits(sign | 0x7f800000u | (mantissa << 13) | (mantissa ? 0x400000u : 0u));
     }
     if (exponent == 0) { /* zero or subnormal: mantissa * 2^-24, exact in f32 */
         float magnitude = (float)mantissa * 0x1p-24f;
         return sign ? -magnitude : magnitude;
     }
-    return float_of(sign | ((exponent + 112u) << 23) | (mantissa << 13));
+    return f32_from_bits(sign | ((exponent + 112u) << 23) | (mantissa << 13));
 }
 
 uint16_t f32_to_f16(float value)
 {
-    uint32_t bits = bits_of(value);
+    uint32_t bits = f32_bits(value);
     uint16_t sign = (uint16_t)((bits >> 16) & 0x8000u);
     uint32_t magnitude = bits & 0x7fffffffu;
     if (magnitude > 0x7f800000u) {
@@ -145,8 +150,8 @@ uint16_t f32_to_f16(float value)
         return (uint16_t)(sign | 0x7c00u);
     }
     if (magnitude < 0x38800000u) { /* subnormal: adding 0.5 leaves the rounded bits in place */
-        float shifted = float_of(magnitude) + 0.5f;
-        return (uint16_t)(sign | (bits_of(shifted) - 0x3f000000u));
+        float shifted = f32_from_bits(magnitude) + 0.5f;
+        return (uint16_t)(sign | (f32_bits(shifted) - 0x3f000000u));
     }
     uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
     return (uint16_t)(sign | ((rounded - 0x38000000u) >> 13));
@@ -167,19 +172,19 @@ static float f8_to_f32(Format8 format, uint8_t bits)
     uint32_t magnitude = bits & 0x7fu;
     if (magnitude > format.most) {
         bool infinite = format.bias == 15 && magnitude == 0x7cu;
-        return float_of(sign | (infinite ? 0x7f800000u : 0x7fc00000u));
+        return f32_from_bits(sign | (infinite ? 0x7f800000u : 0x7fc00000u));
     }
     if (magnitude >> format.mantissa == 0) { /* subnormal: a multiple of the smallest number */
         uint32_t least = (uint32_t)(128 - format.bias - format.mantissa) << 23;
-        return float_of(sign | bits_of((float)magnitude * float_of(least)));
+        return f32_from_bits(sign | f32_bits((float)magnitude * f32_from_bits(least)));
     }
     uint32_t rebased = magnitude << (23 - format.mantissa);
-    return float_of(sign | (rebased + ((uint32_t)(127 - format.bias) << 23)));
+    return f32_from_bits(sign | (rebased + ((uint32_t)(127 - format.bias) << 23)));
 }
 
 static uint8_t f32_to_f8(Format8 format, float value)
 {
-    uint32_t bits = bits_of(value), magnitude = bits & 0x7fffffffu;
+    uint32_t bits = f32_bits(value), magnitude = bits & 0x7fffffffu;
     uint8_t sign = (uint8_t)(bits >> 24 & 0x80u);
     if (magnitude > 0x7f800000u) {
         return 0x7f;
@@ -188,7 +193,7 @@ static uint8_t f32_to_f8(Format8 format, float value)
     int shift = 23 - format.mantissa;
     if (magnitude < normal) { /* adding the power of two whose last place is the smallest number */
         uint32_t anchor = (uint32_t)(128 - format.bias + shift) << 23;
-        rounded = bits_of(float_of(magnitude) + float_of(anchor)) - anchor;
+        rounded = f32_bits(f32_from_bits(magnitude) + f32_from_bits(anchor)) - anchor;
     } else {
         uint32_t odd = magnitude >> shift & 1u;
         rounded = (magnitude + (1u << (shift - 1)) - 1u + odd) >> shift;

@@ -30,10 +30,13 @@ size_t dtype_size(DType dtype, size_t n);
 /* A float of 16 bits or fewer: arithmetic on it is f32. */
 bool dtype_is_narrow(DType dtype);
 bool dtype_is_float(DType dtype);
-bool dtype_is_int(DType dtype); /* signed or unsigned, not bool */
+int64_t dtype_least(DType dtype); /* of the numbers of an integer type */
+bool dtype_is_int(DType dtype);   /* signed or unsigned, not bool */
 bool dtype_is_signed(DType dtype);
 
 /* f16 and bf16 <-> f32: to nearest even; NaN stays NaN (quiet). */
+uint32_t f32_bits(float value);
+float f32_from_bits(uint32_t bits);
 float f32_to_tf32(float value);
 float f16_to_f32(uint16_t bits);
 uint16_t f32_to_f16(float value);

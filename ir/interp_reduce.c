@@ -40,15 +40,10 @@ Axes reduce_axes(Run *run, const Op *op, const Array *from)
     return axes;
 }
 
-static int64_t least_int(DType dtype)
-{
-    return dtype_is_signed(dtype) ? (int64_t)(UINT64_MAX << (dtype_bits(dtype) - 1)) : 0;
-}
-
 static Scalar greatest_int(DType dtype)
 {
     if (dtype_is_signed(dtype)) {
-        return (Scalar){.i = ~least_int(dtype)};
+        return (Scalar){.i = ~dtype_least(dtype)};
     }
     return scalar_op(OP_NOT, NULL, dtype, dtype, &(Scalar){.i = 0});
 }
@@ -60,7 +55,7 @@ Scalar axes_neutral(const Axes *axes)
     case FOLD_SUM: return is_float ? (Scalar){.f = 0} : (Scalar){.i = 0};
     case FOLD_PROD: return is_float ? (Scalar){.f = 1} : (Scalar){.i = 1};
     case FOLD_MAX:
-        return is_float ? (Scalar){.f = -INFINITY} : (Scalar){.i = least_int(axes->dtype)};
+        return is_float ? (Scalar){.f = -INFINITY} : (Scalar){.i = dtype_least(axes->dtype)};
     default: return is_float ? (Scalar){.f = INFINITY} : greatest_int(axes->dtype);
     }
 }

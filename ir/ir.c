@@ -509,6 +509,12 @@ Access op_access_nth(const Op *op, int nth)
     return op_access(op, at);
 }
 
+Value *dot_accumulator(const Op *dot)
+{
+    int at = access_next(dot, access_next(dot, 0));
+    return at < dot->n_operands ? dot->operands[at] : NULL;
+}
+
 Value *op_moved(const Op *op)
 {
     return op->n_results > 0 ? op->results[0] : op->operands[op->n_operands - 1];

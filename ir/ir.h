@@ -281,6 +281,8 @@ int64_t op_int(const Op *op, AttrKey key, int64_t otherwise);
 const char *op_word(const Op *op, AttrKey key); /* NULL when absent */
 /* Does the access check its place along the axis? */
 bool op_is_guarded(const Op *op, int axis);
+/* Is what it reads past the ends zero? */
+bool gather_reads_zeros(const Op *gather);
 /* What a load or a gather reads; what a store, a scatter or a copy writes. */
 Value *op_moved(const Op *op);
 /* Is the value one of its operands? (op_reads looks into its regions, too.) */
@@ -314,6 +316,9 @@ Op *op_enclosing(const Op *op, OpKind kind);
 bool op_is_same(const Op *a, const Op *b);
 
 enum { MOST_TABLES = 2 }; /* of a rank */
+
+/* DOT, DOT_ASYNC: the sum that it goes on from, or NULL. */
+Value *dot_accumulator(const Op *dot);
 
 /* FOLD: n arrays, n neutral elements. */
 static inline int fold_count(const Op *op)

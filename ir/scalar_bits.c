@@ -4,31 +4,17 @@
 #include <math.h>
 #include <string.h>
 
-static float float_of(uint32_t bits)
-{
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static uint32_t bits_of(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
 float scalar_to_odd(double value)
 {
     float near = (float)value;
     if (isnan(value) || isinf(value) || (double)near == value) {
         return near;
     }
-    uint32_t bits = bits_of(near);
+    uint32_t bits = f32_bits(near);
     if (fabs((double)near) > fabs(value)) {
         bits--;
     }
-    return float_of(bits | 1u);
+    return f32_from_bits(bits | 1u);
 }
 
 int64_t scalar_wrap(DType dtype, uint64_t value)
@@ -52,7 +38,7 @@ Scalar scalar_load(DType dtype, const void *from)
     case DT_BF16: value.f = (double)bf16_to_f32((uint16_t)bits); break;
     case DT_F8E4M3: value.f = (double)f8e4m3_to_f32((uint8_t)bits); break;
     case DT_F8E5M2: value.f = (double)f8e5m2_to_f32((uint8_t)bits); break;
-    case DT_F32: value.f = (double)float_of((uint32_t)bits); break;
+    case DT_F32: value.f = (double)f32_from_bits((uint32_t)bits); break;
     case DT_F64: memcpy(&value.f, &bits, sizeof bits); break;
     case DT_BOOL: value.i = bits != 0; break;
     default: value.i = scalar_wrap(dtype, bits); break;
@@ -92,7 +78,7 @@ void scalar_store(DType dtype, void *to, Scalar value)
         bits = isinf(value.f) ? 0x7cu | (value.f < 0 ? 0x80u : 0)
                               : f32_to_f8e5m2(scalar_to_odd(value.f));
         break;
-    case DT_F32: bits = bits_of((float)value.f); break;
+    case DT_F32: bits = f32_bits((float)value.f); break;
     case DT_F64: memcpy(&bits, &value.f, sizeof bits); break;
     case DT_BOOL: bits = value.i != 0; break;
     default: break;

@@ -139,15 +139,9 @@ static void note_block(Lives *lives, const Block *block)
 
 /* ---- at a product ---- */
 
-static const Value *accumulator_of(const Op *op)
-{
-    int at = access_next(op, access_next(op, 0));
-    return at < op->n_operands ? op->operands[at] : NULL;
-}
-
 static bool holds(const Life *life, const Op *product, int at)
 {
-    return life->value && life->value != accumulator_of(product) &&
+    return life->value && life->value != dot_accumulator(product) &&
            (life->value == product->results[0] || (life->from < at && life->to >= at));
 }
 

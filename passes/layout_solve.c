@@ -143,13 +143,6 @@ static void tie_fold(LayoutPass *pass, const Op *op)
     }
 }
 
-/* The accumulator: the third operand of a product, when there is one. */
-static Value *accumulator(const Op *dot)
-{
-    int at = access_next(dot, access_next(dot, 0));
-    return at < dot->n_operands ? dot->operands[at] : NULL;
-}
-
 static void tie_op(LayoutPass *pass, const Op *op)
 {
     switch (op->kind) {
@@ -178,7 +171,7 @@ static void tie_op(LayoutPass *pass, const Op *op)
         }
         return;
     case OP_DOT:
-    case OP_DOT_ASYNC: tie(pass, accumulator(op), op->results[0]); return;
+    case OP_DOT_ASYNC: tie(pass, dot_accumulator(op), op->results[0]); return;
     default: break;
     }
     if (op_has(op, TRAIT_ELEMENTWISE) || op->kind == OP_MASK) {

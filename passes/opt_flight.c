@@ -144,17 +144,13 @@ static bool is_wanted(const Flight *f)
 
 /* ---- the loop ---- */
 
-static Value *previous(Builder *b, Value *position)
-{
-    return build_binary(b, OP_SUB, position, build_int(b, position->type, 1));
-}
-
 /* Slots that have been read: of this step, or of the one before. */
 static void hand_back(const Flight *f, Builder *b, bool before)
 {
     for (int i = 0; i < f->n_arrives; i++) {
         Value *position = f->arrives[i]->operands[1];
-        Value *operands[] = {f->arrives[i]->operands[0], before ? previous(b, position) : position};
+        Value *operands[] = {f->arrives[i]->operands[0],
+                             before ? build_previous(b, position) : position};
         build_op(b, OP_ARRIVE, 2, operands, 0, NULL, 0);
     }
 }

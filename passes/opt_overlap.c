@@ -192,11 +192,6 @@ static Type fixed_type(const Overlap *o)
     return type_with_dims(o->func, o->tile->type, o->tile->type->rank, dims);
 }
 
-static Value *previous_position(Builder *b, Value *position)
-{
-    return build_binary(b, OP_SUB, position, build_int(b, position->type, 1));
-}
-
 /* The second product over `tile` and `onto`, at a ring position. */
 static Op *build_second(Overlap *o, Builder *b, Value *tile, Value *onto, Value *position)
 {
@@ -356,7 +351,7 @@ static Op *build_rest(Overlap *o, Builder *b, Value *lo, const Op *start)
             continue;
         }
         if (op == o->first_settle) {
-            position = previous_position(&in, clone_get(&map, o->wait->operands[1]));
+            position = build_previous(&in, clone_get(&map, o->wait->operands[1]));
             flying = issue_both(o, &in, &map, body->args[body->n_args - 1], position);
         } else if (flying && is_late(&late, op)) {
             late.ops[late.n++] = op;
@@ -392,7 +387,7 @@ static Value *build_end(Overlap *o, Builder *b, const Op *rest)
     Value *hi = build_binary(b, OP_MIN, for_hi(o->loop), build_size(b, dim));
     Value *onto = rest->results[o->carried], *tile = rest->results[rest->n_results - 1];
     int at = (int)o->wait->operands[1]->index - 1;
-    Value *position = previous_position(b, rest->results[at]);
+    Value *position = build_previous(b, rest->results[at]);
     Op *loop = build_for(b, dim, op_attr(o->loop, ATTR_STEPS)->ints[0], o->body->args[0]->name,
                          last_start(o, b, hi), hi, 1, &onto);
     Builder in = build_at_end(o->func, loop->regions[0]);

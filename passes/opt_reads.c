@@ -66,18 +66,11 @@ static bool find_walk(Value *index, Dim extent, Walked *walked)
     return axis >= 0 && axis < rank && index->type->dims[axis] == walked->extent;
 }
 
-/* Where an index is a number or a range, zeros lie outside. */
-static bool reads_zeros(const Op *gather)
-{
-    const Attr *value = op_attr(gather, ATTR_VALUE);
-    return !value || (value->f == 0 && value->i == 0);
-}
-
 /* Which of the result's axes each index walks; false: this is no plain read. */
 static bool is_plain(const Op *gather, Walked *walked)
 {
     Type from = gather->operands[0]->type;
-    bool part = type_is_memory(from) && reads_zeros(gather);
+    bool part = type_is_memory(from) && gather_reads_zeros(gather);
     unsigned seen = 0;
     for (int i = 0; i < from->rank; i++) {
         Walked *at = &walked[i];

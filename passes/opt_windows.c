@@ -132,12 +132,6 @@ static bool affine(Func *func, const Value *value, int depth, Affine *out)
 
 /* ---- which of the gather's axes are what ---- */
 
-static bool reads_zeros(const Op *gather)
-{
-    const Attr *value = op_attr(gather, ATTR_VALUE);
-    return !value || (value->f == 0 && value->i == 0);
-}
-
 /* The one axis of the gather that the index walks from its first element on; NO_AXIS: others. */
 static int walked_axis(Func *func, const Op *gather, int index)
 {
@@ -219,7 +213,7 @@ static bool find_window(Func *func, Op *gather, unsigned summed, unsigned groups
                  func->params.items[of->index].io == PARAM_IN &&
                  !func->params.items[of->index].order;
     *w = (Window){.gather = gather, .view = {.of = of, .n = from->rank - 2}};
-    if (!input || from->rank < 3 || w->view.n > MOST_SPATIAL || !reads_zeros(gather) ||
+    if (!input || from->rank < 3 || w->view.n > MOST_SPATIAL || !gather_reads_zeros(gather) ||
         !order_axes(func, w, summed, groups)) {
         return false;
     }

@@ -225,11 +225,6 @@ static void clone_part(Ahead *a, Builder *b, CloneMap *map, Part part)
     }
 }
 
-static void build_plain(Builder *b, OpKind kind)
-{
-    build_op(b, kind, 0, NULL, 0, NULL, 0);
-}
-
 static void store_tiles(Ahead *a, Builder *b, const CloneMap *map, Value *position)
 {
     for (int i = 0; i < a->n_tiles; i++) {
@@ -237,7 +232,7 @@ static void store_tiles(Ahead *a, Builder *b, const CloneMap *map, Value *positi
         build_op(b, OP_SHARED_STORE, 5, operands, 0, NULL, 0);
     }
     if (a->group) {
-        build_plain(b, OP_FENCE_ASYNC);
+        build_bare(b, OP_FENCE_ASYNC);
     }
 }
 
@@ -334,7 +329,7 @@ static Op *build_rest(Ahead *a, Builder *b, Value *lo, Value *hi)
     clone_part(a, &in, &map, PART_LATE);
     Value *next = build_binary(&in, OP_ADD, position, build_int(&in, a->position, 1));
     store_tiles(a, &in, &map, next);
-    build_plain(&in, OP_SYNC);
+    build_bare(&in, OP_SYNC);
     for (int i = 0; i < n; i++) {
         values[i] = clone_get(&map, a->body->last->operands[i]);
     }
@@ -387,9 +382,9 @@ static void run_ahead(Ahead *a)
                              build_size(&b, op_attr(a->loop, ATTR_DIMS)->dims[0]));
     Value *second =
         build_binary(&b, OP_ADD, lo, build_i64(&b, op_attr(a->loop, ATTR_STEPS)->ints[0]));
-    build_plain(&b, OP_SYNC); /* who still reads tiles of a loop before */
+    build_bare(&b, OP_SYNC); /* who still reads tiles of a loop before */
     build_start(a, &b, lo, build_binary(&b, OP_MIN, second, hi));
-    build_plain(&b, OP_SYNC);
+    build_bare(&b, OP_SYNC);
     Op *rest = build_rest(a, &b, second, hi);
     Op *end = build_end(a, &b, build_cmp(&b, "lt", lo, hi), rest);
     for (int i = 0; i < a->loop->n_results; i++) {

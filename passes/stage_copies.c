@@ -226,11 +226,6 @@ static Value *position_of(Builder *b, int64_t value)
     return build_int(b, type_scalar(b->func, DT_I32), value);
 }
 
-static void build_plain(Builder *b, OpKind kind)
-{
-    build_op(b, kind, 0, NULL, 0, NULL, 0);
-}
-
 static void make_buffers(Copies *c)
 {
     Builder top = build_before(c->func, c->s->launch->regions[0]->first);
@@ -313,7 +308,7 @@ static void build_start(Copies *c, Builder *b, Value *lo, Value *hi)
     Block *body = loop->regions[0];
     Builder in = build_at_end(c->func, body);
     build_copies(c, &in, body->args[0], body->args[1]);
-    build_plain(&in, OP_COPY_COMMIT);
+    build_bare(&in, OP_COPY_COMMIT);
     Value *next = build_binary(&in, OP_ADD, body->args[1], position_of(&in, 1));
     build_yield(&in, 1, &next);
     if (c->slots > 2) { /* fewer groups than steps count on */
@@ -344,11 +339,11 @@ static void build_turn(Copies *c, Value *position, Value *hi)
     op_set_int(c->func, wait, ATTR_PENDING, c->slots - 2);
     for (int i = 0; i < c->n; i++) {
         if (stage_by_group(c->s, c->items[i]->dot)) {
-            build_plain(&b, OP_FENCE_ASYNC);
+            build_bare(&b, OP_FENCE_ASYNC);
             break;
         }
     }
-    build_plain(&b, OP_SYNC);
+    build_bare(&b, OP_SYNC);
     Value *more = is_step(c, &b, c->slots - 1, hi, &start);
     Value *slot = build_binary(&b, OP_ADD, position, position_of(&b, c->slots - 1));
     Op *branch = build_if(&b, more, 0, NULL);
@@ -363,7 +358,7 @@ static void build_turn(Copies *c, Value *position, Value *hi)
     build_yield(&in, 0, NULL);
     build_yield(&yes, 0, NULL);
     build_yield(&no, 0, NULL);
-    build_plain(&b, OP_COPY_COMMIT);
+    build_bare(&b, OP_COPY_COMMIT);
 }
 
 static void run_ahead(Copies *c)
@@ -375,7 +370,7 @@ static void run_ahead(Copies *c)
     Value *lo = for_lo(c->loop);
     Value *hi = build_binary(&b, OP_MIN, for_hi(c->loop),
                              build_size(&b, op_attr(c->loop, ATTR_DIMS)->dims[0]));
-    build_plain(&b, OP_SYNC); /* who still reads tiles of a loop before */
+    build_bare(&b, OP_SYNC); /* who still reads tiles of a loop before */
     build_start(c, &b, lo, hi);
     Value *last, *position = stage_carry(func, c->loop, position_of(&b, 0), &last);
     c->s->streams[c->stream] =

@@ -84,11 +84,6 @@ bool stage_stays(const Stager *s, const Op *dot, int side)
            unit_depth_held(unit, poly_capacity(value->type->dims[1]), &depth);
 }
 
-static void build_plain(Builder *b, OpKind kind)
-{
-    build_op(b, kind, 0, NULL, 0, NULL, 0);
-}
-
 /* Registers to a new shared tile. The first sync lets earlier readers of the tile finish. */
 static Value *store_tile(Stager *s, Builder *b, Value *value, bool group)
 {
@@ -96,13 +91,13 @@ static Value *store_tile(Stager *s, Builder *b, Value *value, bool group)
     Type type = value->type;
     Value *shared = shared_tile(s, &start, type->dtype, 1, poly_capacity(type->dims[0]),
                                 poly_capacity(type->dims[1]));
-    build_plain(b, OP_SYNC);
+    build_bare(b, OP_SYNC);
     Value *operands[] = {shared, zero_position(b), NULL, NULL, value};
     build_op(b, OP_SHARED_STORE, 5, operands, 0, NULL, 0);
     if (group) {
-        build_plain(b, OP_FENCE_ASYNC);
+        build_bare(b, OP_FENCE_ASYNC);
     }
-    build_plain(b, OP_SYNC);
+    build_bare(b, OP_SYNC);
     return shared;
 }
 
@@ -153,10 +148,10 @@ static void mask_tail(Stager *s, Builder *b, const Staged *item)
     place[4] = build_op(&in, OP_SHARED_LOAD, 4, place, 1, &loaded->type, 0)->results[0];
     const Attr *value = op_attr(item->mask, ATTR_VALUE);
     place[4] = build_mask(&in, place[4], axis, value->f);
-    build_plain(&in, OP_SYNC);
+    build_bare(&in, OP_SYNC);
     build_op(&in, OP_SHARED_STORE, 5, place, 0, NULL, 0);
-    build_plain(&in, OP_FENCE_ASYNC);
-    build_plain(&in, OP_SYNC);
+    build_bare(&in, OP_FENCE_ASYNC);
+    build_bare(&in, OP_SYNC);
     build_yield(&in, 0, NULL);
     build_yield(&no, 0, NULL);
 }

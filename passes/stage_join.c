@@ -32,33 +32,16 @@ static bool same_tile(const Staged *a, const Staged *b)
            a->load->results[0]->type->dtype == b->load->results[0]->type->dtype;
 }
 
-typedef struct Reader {
-    const Value *value;
-    bool found;
-} Reader;
-
-static void see_reader(Op *op, void *user)
-{
-    Reader *reader = user;
-    for (int i = 0; i < op->n_operands; i++) {
-        reader->found = reader->found || op->operands[i] == reader->value;
-    }
-}
-
 /* All that stands between them, and the second one, could as well stand before the first. */
 static bool are_apart(const Op *first, const Op *second)
 {
-    Reader reader = {first->results[0], false};
-    Op *op = first->next;
-    while (op && op != second && op_has(op, TRAIT_PURE) && op->n_regions == 0) {
-        see_reader(op, &reader);
+    const Value *result = first->results[0];
+    const Op *op = first->next;
+    while (op && op != second && op_has(op, TRAIT_PURE) && op->n_regions == 0 &&
+           !op_has_operand(op, result)) {
         op = op->next;
     }
-    if (op != second) {
-        return false;
-    }
-    see_reader(op, &reader);
-    return !reader.found;
+    return op == second && !op_has_operand(op, result);
 }
 
 static bool can_join(const Stager *s, const Op *first, const Op *second)

@@ -469,11 +469,6 @@ static void consume(Stager *s, Op *roles, Value *zero)
     build_yield(&end, positions.n, positions.values);
 }
 
-static void build_turn(Builder *b, OpKind kind)
-{
-    build_op(b, kind, 0, NULL, 0, NULL, 0);
-}
-
 /* The same for teams: what a tile begins with follows from its number. */
 static void consume_teams(Stager *s, Op *roles)
 {
@@ -486,8 +481,8 @@ static void consume_teams(Stager *s, Op *roles)
     positions = positions_start(s, stage_team_start(s));
     Builder before = build_before(s->func, s->team_loop);
     Builder after = build_after(s->func, s->team_loop);
-    build_turn(&before, OP_TAKE_TURN);
-    build_turn(&after, OP_PASS_TURN);
+    build_bare(&before, OP_TAKE_TURN);
+    build_bare(&after, OP_PASS_TURN);
     consume_streams(s, &positions);
     Builder end = build_at_end(s->func, s->body);
     build_yield(&end, 0, NULL);

@@ -18,11 +18,6 @@ int64_t bulk_store_bytes(const Stager *s, const Op *store)
            dtype_bytes(value->dtype);
 }
 
-static void plain(Builder *b, OpKind kind)
-{
-    build_op(b, kind, 0, NULL, 0, NULL, 0);
-}
-
 /* Teams have a slot each: in turns at one they would wait with the work on their results, which an
  * assembler puts behind the wait. */
 static Value *own_slot(Stager *s, Builder *b)
@@ -36,12 +31,12 @@ static Op *store_through(Stager *s, Op *store, Value *shared, Value *position)
     Access access = op_access(store, 0);
     Value *value = store->operands[store->n_operands - 1];
     Builder b = build_before(s->func, store);
-    plain(&b, OP_BULK_WAIT);
-    plain(&b, OP_SYNC);
+    build_bare(&b, OP_BULK_WAIT);
+    build_bare(&b, OP_SYNC);
     Value *to_shared[] = {shared, position, NULL, NULL, value};
     Op *stored = build_op(&b, OP_SHARED_STORE, 5, to_shared, 0, NULL, 0);
-    plain(&b, OP_FENCE_ASYNC);
-    plain(&b, OP_SYNC);
+    build_bare(&b, OP_FENCE_ASYNC);
+    build_bare(&b, OP_SYNC);
     Value *to_tensor[MAX_RANK + 8] = {shared, position, NULL, NULL, access.memory};
     for (int i = 0; i < access.n; i++) {
         to_tensor[5 + i] = access.indices[i];
@@ -138,7 +133,7 @@ static void stage_lent_store(Stager *s, Op *store, const Staged *lender)
             continue;
         }
         Builder b = build_before(s->func, op);
-        plain(&b, OP_BULK_WAIT);
+        build_bare(&b, OP_BULK_WAIT);
     }
     if (stream->slots > 1) {
         hand_back_before(s, stream, stored);
@@ -179,9 +174,9 @@ static void stage_turned_store(Stager *s, Op *store, Builder *at)
     b.span = store->span;
     shared->name = op_access(store, 0).memory->name;
     Value *place[] = {shared, own_slot(s, &b), NULL, NULL, store->operands[last]};
-    plain(&b, OP_SYNC);
+    build_bare(&b, OP_SYNC);
     build_op(&b, OP_SHARED_STORE, 5, place, 0, NULL, 0);
-    plain(&b, OP_SYNC);
+    build_bare(&b, OP_SYNC);
     store->operands[last] = build_op(&b, OP_SHARED_LOAD, 4, place, 1, &value, 0)->results[0];
 }
 

@@ -65,7 +65,7 @@ const char *options_null(const TesseraOptions *o)
     return lists ? NULL : "a list of options";
 }
 
-static bool has_size(const TesseraSignature *signature, const char *name)
+bool signature_has_size(const TesseraSignature *signature, const char *name)
 {
     for (size_t i = 0; i < signature->n_sizes; i++) {
         if (text_same(signature->sizes[i], name)) {
@@ -91,7 +91,7 @@ static TesseraStatus no_size(TesseraContext *context, const TesseraSignature *si
 static TesseraStatus check_fact(TesseraContext *context, const TesseraSignature *signature,
                                 const TesseraFact *fact)
 {
-    if (!has_size(signature, fact->name)) {
+    if (!signature_has_size(signature, fact->name)) {
         return no_size(context, signature, fact->name);
     }
     if (fact->multiple < 0 || fact->least < 0 || fact->most < 0) {
@@ -107,7 +107,7 @@ static TesseraStatus check_fact(TesseraContext *context, const TesseraSignature 
 static TesseraStatus check_size(TesseraContext *context, const TesseraSignature *signature,
                                 const TesseraSize *size)
 {
-    if (!has_size(signature, size->name)) {
+    if (!signature_has_size(signature, size->name)) {
         return no_size(context, signature, size->name);
     }
     return size->value >= 0 ? TESSERA_OK

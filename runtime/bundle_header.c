@@ -352,13 +352,6 @@ static void add_function(const Making *making, size_t index, Text *out)
     text_add(out, ");\n\n");
 }
 
-/* "softmax.tile", wherever it lies. */
-static const char *file_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 void bundle_header(const Making *making, Text *out)
 {
     Text guard = text_new(out->arena);
@@ -370,7 +363,7 @@ void bundle_header(const Making *making, Text *out)
                 " * <tessera/launch.h>. */\n#ifndef %s_BUNDLE_H\n#define %s_BUNDLE_H\n\n"
                 "#include <tessera/launch.h>\n\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n"
                 "extern const TesseraBundle %s_bundle;\n\n",
-                TESSERA_VERSION, file_name(making->program->name), guard.data, guard.data,
+                TESSERA_VERSION, path_file(making->program->name), guard.data, guard.data,
                 making->name);
     for (size_t i = 0; i < making->functions.n; i++) {
         add_function(making, i, out);

@@ -34,21 +34,11 @@ static bool is_param(const TesseraSignature *signature, const char *name)
     return false;
 }
 
-static bool is_size(const TesseraSignature *signature, const char *name)
-{
-    for (size_t i = 0; i < signature->n_sizes; i++) {
-        if (text_same(signature->sizes[i], name)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* Has the kernel something of this name? */
 static bool has_name(const TesseraSignature *signature, const char *name)
 {
     return is_generic(signature, name) || is_choice(signature, name) || is_param(signature, name) ||
-           is_size(signature, name);
+           signature_has_size(signature, name);
 }
 
 static bool any_has(const Making *making, const char *name)

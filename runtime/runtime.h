@@ -30,13 +30,13 @@ typedef struct Compiler {
     struct Cache *cache;  /* cached.c; NULL: was not asked yet */
     char *cache_folder;   /* NULL: as the environment says */
     int64_t cache_limit;
-    char *host;        /* this CPU as keys have it: asking it takes longer than a hit; or NULL */
-    bool cache_only;             /* nothing is compiled to machine code */
+    char *host;      /* this CPU as keys have it: asking it takes longer than a hit; or NULL */
+    bool cache_only; /* nothing is compiled to machine code */
     TesseraIsolate isolate;
-    double isolate_seconds; /* 0: as normal */
-    char *worker;           /* from the allocator; NULL: it is looked for */
-    char *pins;             /* the file of pins, or "off"; NULL: beside the source */
-    struct TaskGate *gate;       /* tasks.c; NULL: no task yet */
+    double isolate_seconds;       /* 0: as normal */
+    char *worker;                 /* from the allocator; NULL: it is looked for */
+    char *pins;                   /* the file of pins, or "off"; NULL: beside the source */
+    struct TaskGate *gate;        /* tasks.c; NULL: no task yet */
     const atomic_bool *cancelled; /* of a task's own context; NULL: nobody can */
     struct CacheListing *listing; /* of the last tessera_cache_list; NULL: none */
     struct Doctor *doctor;        /* doctor.c; NULL: was not asked */
@@ -171,6 +171,7 @@ EmitKind kernel_kind(const TesseraKernel *kernel);
 
 /* ---- arguments (arguments.c) ---- */
 
+bool signature_has_size(const TesseraSignature *signature, const char *name);
 TesseraStatus args_check(TesseraContext *context, const TesseraSignature *signature,
                          const TesseraArg *args, size_t n);
 /* What of the options is NULL and may not be; NULL: nothing. */

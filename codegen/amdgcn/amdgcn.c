@@ -63,12 +63,6 @@ static void unused_inputs(GpuEmitter *em)
     }
 }
 
-static LLVMAttributeRef number(GpuEmitter *em, const char *name, uint64_t value)
-{
-    unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
-    return LLVMCreateEnumAttribute(em->context, kind, value);
-}
-
 /* The metadata of the code object then says how many threads a block has, not only the most. */
 static void require_block(GpuEmitter *em, int threads)
 {
@@ -98,8 +92,8 @@ static void kernel_attributes(GpuEmitter *em, int threads, int blocks_per_unit)
         PlanArgKind kind = em->plan_launch->args[i].kind;
         if (kind == ARG_POINTER || kind == ARG_LOG) {
             LLVMAttributeIndex at = (LLVMAttributeIndex)(i + 1);
-            LLVMAddAttributeAtIndex(em->kernel, at, number(em, "noalias", 0));
-            LLVMAddAttributeAtIndex(em->kernel, at, number(em, "align", TENSOR_ALIGN));
+            LLVMAddAttributeAtIndex(em->kernel, at, gpu_attribute(em, "noalias", 0));
+            LLVMAddAttributeAtIndex(em->kernel, at, gpu_attribute(em, "align", TENSOR_ALIGN));
         }
     }
 }

@@ -187,6 +187,7 @@ LLVMValueRef cpu_dim(CpuEmitter *c, Dim dim);
 /* Static extent of an array's axis: what its buffer holds. */
 int64_t cpu_capacity(CpuEmitter *c, Dim dim);
 bool cpu_constant(LLVMValueRef value, int64_t *out);
+bool cpu_is_constant(LLVMValueRef value, int64_t wanted);
 
 /* ---- eval.c ---- */
 /* One vector (or element) of an array. */

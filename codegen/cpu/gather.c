@@ -5,31 +5,26 @@
 
 /* ---- i64 arithmetic of the program's own indices, which may wrap ---- */
 
-static bool is_number(LLVMValueRef value, int64_t wanted)
-{
-    int64_t found;
-    return cpu_constant(value, &found) && found == wanted;
-}
-
 static LLVMValueRef plus(CpuEmitter *c, LLVMValueRef a, LLVMValueRef b)
 {
-    if (is_number(a, 0)) {
+    if (cpu_is_constant(a, 0)) {
         return b;
     }
-    return is_number(b, 0) ? a : LLVMBuildAdd(c->l->builder, a, b, "");
+    return cpu_is_constant(b, 0) ? a : LLVMBuildAdd(c->l->builder, a, b, "");
 }
 
 static LLVMValueRef minus(CpuEmitter *c, LLVMValueRef a, LLVMValueRef b)
 {
-    return is_number(b, 0) ? a : LLVMBuildSub(c->l->builder, a, b, "");
+    return cpu_is_constant(b, 0) ? a : LLVMBuildSub(c->l->builder, a, b, "");
 }
 
 static LLVMValueRef times(CpuEmitter *c, LLVMValueRef a, LLVMValueRef b)
 {
-    if (is_number(a, 1) || is_number(b, 0)) {
+    if (cpu_is_constant(a, 1) || cpu_is_constant(b, 0)) {
         return b;
     }
-    return is_number(b, 1) || is_number(a, 0) ? a : LLVMBuildMul(c->l->builder, a, b, "");
+    return cpu_is_constant(b, 1) || cpu_is_constant(a, 0) ? a
+                                                          : LLVMBuildMul(c->l->builder, a, b, "");
 }
 
 /* ---- lanes ---- */
@@ -118,7 +113,7 @@ static bool affine_sum(CpuEmitter *c, const Value *const *of, bool subtract, con
         (of[2] && !affine(c, of[2], point, &d))) {
         return false;
     }
-    if (!is_number(a.step, 0) && !is_number(b.step, 0)) {
+    if (!cpu_is_constant(a.step, 0) && !cpu_is_constant(b.step, 0)) {
         return false;
     }
     LLVMValueRef step = plus(c, times(c, a.step, b.first), times(c, a.first, b.step));
@@ -217,10 +212,10 @@ static LLVMValueRef lanes_as_vector(CpuEmitter *c, const Lanes *lanes)
 static void add_guard(CpuEmitter *c, Spot *spot, const Lanes *lanes, LLVMValueRef extent)
 {
     LLVMValueRef inside;
-    if (!lanes->each && is_number(lanes->step, 0)) {
+    if (!lanes->each && cpu_is_constant(lanes->step, 0)) {
         inside = cpu_within(c, lanes->first, extent);
         spot->inside = cpu_and_also(c, spot->inside, inside);
-    } else if (!lanes->each && is_number(lanes->step, 1)) {
+    } else if (!lanes->each && cpu_is_constant(lanes->step, 1)) {
         inside = cpu_lanes_within(c, lanes->first, extent);
         spot->mask = cpu_and_also(c, spot->mask, inside);
     } else {
@@ -262,7 +257,7 @@ Spot cpu_indexed_spot(CpuEmitter *c, const Op *op, const Point *point)
     spot.each = offset.each;
     if (!offset.each) {
         spot.offset = offset.first;
-        spot.stride = is_number(offset.step, 1) ? NULL : offset.step;
+        spot.stride = cpu_is_constant(offset.step, 1) ? NULL : offset.step;
     }
     cpu_spot_address(c, access.memory, &spot);
     return spot;

@@ -69,7 +69,7 @@ bool cpu_constant(LLVMValueRef value, int64_t *out)
     return true;
 }
 
-static bool is_constant(LLVMValueRef value, int64_t wanted)
+bool cpu_is_constant(LLVMValueRef value, int64_t wanted)
 {
     int64_t found;
     return cpu_constant(value, &found) && found == wanted;
@@ -77,23 +77,25 @@ static bool is_constant(LLVMValueRef value, int64_t wanted)
 
 LLVMValueRef cpu_add(CpuEmitter *c, LLVMValueRef a, LLVMValueRef b)
 {
-    if (is_constant(a, 0)) {
+    if (cpu_is_constant(a, 0)) {
         return b;
     }
-    return is_constant(b, 0) ? a : LLVMBuildNSWAdd(c->l->builder, a, b, "");
+    return cpu_is_constant(b, 0) ? a : LLVMBuildNSWAdd(c->l->builder, a, b, "");
 }
 
 LLVMValueRef cpu_sub(CpuEmitter *c, LLVMValueRef a, LLVMValueRef b)
 {
-    return is_constant(b, 0) ? a : LLVMBuildNSWSub(c->l->builder, a, b, "");
+    return cpu_is_constant(b, 0) ? a : LLVMBuildNSWSub(c->l->builder, a, b, "");
 }
 
 LLVMValueRef cpu_mul(CpuEmitter *c, LLVMValueRef a, LLVMValueRef b)
 {
-    if (is_constant(a, 1) || is_constant(b, 0)) {
+    if (cpu_is_constant(a, 1) || cpu_is_constant(b, 0)) {
         return b;
     }
-    return is_constant(b, 1) || is_constant(a, 0) ? a : LLVMBuildNSWMul(c->l->builder, a, b, "");
+    return cpu_is_constant(b, 1) || cpu_is_constant(a, 0)
+               ? a
+               : LLVMBuildNSWMul(c->l->builder, a, b, "");
 }
 
 LLVMValueRef cpu_mul_const(CpuEmitter *c, LLVMValueRef a, int64_t by)

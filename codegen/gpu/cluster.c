@@ -29,15 +29,6 @@ static int sent_bytes(DType dtype)
     return bytes < LEAST_BYTES ? LEAST_BYTES : bytes;
 }
 
-static int64_t elements_of(GpuEmitter *em, Type type)
-{
-    int64_t elements = 1;
-    for (int axis = 0; axis < type->rank; axis++) {
-        elements *= gpu_extent(em, type, axis);
-    }
-    return elements;
-}
-
 /* ---- mailboxes ---- */
 
 typedef struct Mailboxes {
@@ -58,7 +49,7 @@ static int slots_of(GpuEmitter *em, const Op *op)
 static int64_t awaited_bytes(GpuEmitter *em, const Op *op)
 {
     Type type = op->results[0]->type;
-    return op_int(em->launch, ATTR_CLUSTER, 1) * elements_of(em, type) * sent_bytes(type->dtype);
+    return op_int(em->launch, ATTR_CLUSTER, 1) * gpu_elements(em, type) * sent_bytes(type->dtype);
 }
 
 static void see_reduction(Op *op, void *user)
@@ -134,7 +125,7 @@ static Exchange begin(GpuEmitter *em, const Op *op)
     x.base = gpu_shared_slot(em, access.memory, x.position);
     x.blocks = em->plan_launch->cluster;
     x.bytes = sent_bytes(type->dtype);
-    x.elements = elements_of(em, type);
+    x.elements = gpu_elements(em, type);
     join_cluster(em);
     x.mailbox = gpu_at_const(em, em->shared_base, em->mailboxes + em->n_mailboxes * MAILBOX_BYTES);
     if (x.position) {
@@ -157,11 +148,6 @@ static LLVMValueRef element_of(const Exchange *x, int r)
         element = LLVMBuildAdd(em->builder, element, gpu_coord(em, x->type->layout, axis, r), "");
     }
     return element;
-}
-
-static bool stands(const Exchange *x, int r)
-{
-    return gpu_exists(x->em, x->type, r) && gpu_canonical(x->type->layout, r) == r;
 }
 
 static LLVMValueRef place_of(const Exchange *x, LLVMValueRef element)
@@ -187,7 +173,7 @@ static void send(const Exchange *x, const GpuValue *in)
     GpuRun run;
     int n = gpu_run_length(em, x->type, ACCESS_BYTES / x->bytes);
     for (int r = 0; r < in->n; r++) {
-        if (!stands(x, r) || !gpu_run_at(em, x->type, r, n, &run)) {
+        if (!gpu_holds(x->em, x->type, r) || !gpu_run_at(em, x->type, r, n, &run)) {
             continue;
         }
         LLVMValueRef may = gpu_both(em, first, gpu_in_tile(em, x->type, r)), words[MOST_RUN];
@@ -236,7 +222,7 @@ static void receive_all(const Exchange *x, const char *fn, GpuValue *out)
     GpuRun run;
     int parts = x->blocks, results = 0;
     for (int r = 0; r < out->n; r++) {
-        results += stands(x, r);
+        results += gpu_holds(x->em, x->type, r);
     }
     if (layout_parts_shared(results, parts)) {
         gpu_combine_parts(x->em, &(GpuParts){.base = x->base,

@@ -69,12 +69,6 @@ static int coord_at(const DotSide *side, int coord)
     return i;
 }
 
-/* Is this the register to compute? Others do not exist or are copies. */
-static bool computes(const DotLoop *dot, int r)
-{
-    return gpu_exists(dot->em, dot->type, r) && gpu_canonical(dot->type->layout, r) == r;
-}
-
 static bool contiguous_at(const DotSide *side, int at, int n)
 {
     if (at + n > side->n || side->coords[at] % n) {
@@ -111,7 +105,7 @@ static void open_side(DotLoop *dot, DotSide *side, int operand, int acc_axis, bo
     side->acc_axis = acc_axis;
     side->coords = ARENA_ARRAY(dot->em->arena, int, dot->n + 1);
     for (int r = 0; r < dot->n; r++) {
-        if (computes(dot, r)) {
+        if (gpu_holds(dot->em, dot->type, r)) {
             add_coord(side, gpu_register_coord(dot->type->layout, acc_axis, r));
         }
     }
@@ -126,7 +120,7 @@ static void find_registers(DotLoop *dot)
         dot->registers[i] = -1;
     }
     for (int r = 0; r < dot->n; r++) {
-        if (computes(dot, r)) {
+        if (gpu_holds(dot->em, dot->type, r)) {
             int row = coord_at(&dot->a, gpu_register_coord(layout, 0, r));
             int col = coord_at(&dot->b, gpu_register_coord(layout, 1, r));
             dot->registers[row * dot->b.n + col] = r;
@@ -355,7 +349,7 @@ static void emit_loop(DotLoop *dot)
     gpu_go(em, loop);
     LLVMValueRef k = LLVMBuildPhi(em->builder, em->i32, "k");
     for (int r = 0; r < dot->n; r++) {
-        if (computes(dot, r)) {
+        if (gpu_holds(dot->em, dot->type, r)) {
             acc[r] = phis[r] = LLVMBuildPhi(em->builder, LLVMTypeOf(dot->acc[r]), "");
         }
     }

@@ -263,10 +263,13 @@ LLVMValueRef gpu_scalar(GpuEmitter *em, const Value *value);
 int gpu_registers(GpuEmitter *em, Type type);
 /* Static extent of an axis of a tile. */
 int64_t gpu_extent(GpuEmitter *em, Type type, int axis);
+int64_t gpu_elements(GpuEmitter *em, Type type);
 /* Does register r hold an element for any thread? */
 bool gpu_exists(GpuEmitter *em, Type type, int r);
 /* The first register with the same element (zero basis vectors cleared). */
 int gpu_canonical(const Layout *layout, int r);
+/* Does register r hold an element of its own? Others do not exist, or are copies. */
+bool gpu_holds(GpuEmitter *em, Type type, int r);
 LLVMValueRef gpu_size_value(GpuEmitter *em, Dim dim); /* i64 */
 
 /* ---- coords.c ---- */
@@ -337,6 +340,7 @@ LLVMValueRef gpu_asm(GpuEmitter *em, LLVMTypeRef result, const char *text, const
 /* A copy of an i32 that is made here: what is computed of it is, too, in each step of a loop, and
  * waits in no registers for it. Of NVIDIA's parts. */
 LLVMValueRef gpu_made_here(GpuEmitter *em, LLVMValueRef value);
+LLVMAttributeRef gpu_attribute(GpuEmitter *em, const char *name, uint64_t value);
 
 extern const GpuTarget gpu_nvptx;  /* codegen/nvptx/nvptx.c */
 extern const GpuTarget gpu_amdgcn; /* codegen/amdgcn/amdgcn.c */

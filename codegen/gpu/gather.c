@@ -223,7 +223,7 @@ static LLVMValueRef address(const Places *places, LLVMValueRef at)
 
 bool gpu_stands(GpuEmitter *em, Type type, int r)
 {
-    return type->rank == 0 || (gpu_exists(em, type, r) && gpu_canonical(type->layout, r) == r);
+    return type->rank == 0 || gpu_holds(em, type, r);
 }
 
 /* ---- gather ---- */

@@ -17,19 +17,10 @@ enum {
 
 /* ---- places ---- */
 
-static int64_t element_count(GpuEmitter *em, Type type)
-{
-    int64_t count = 1;
-    for (int axis = 0; axis < type->rank; axis++) {
-        count *= gpu_extent(em, type, axis);
-    }
-    return count;
-}
-
 static int64_t memory_bytes(GpuEmitter *em, const Value *memory)
 {
     bool barrier = memory->type->kind == TYPE_BARRIER;
-    int64_t count = element_count(em, memory->type);
+    int64_t count = gpu_elements(em, memory->type);
     return op_int(memory->def, ATTR_PACKED, 0)
                ? count / 2
                : count * (barrier ? BARRIER_BYTES : dtype_bytes(memory->type->dtype));

@@ -74,6 +74,15 @@ int64_t gpu_extent(GpuEmitter *em, Type type, int axis)
     return extent;
 }
 
+int64_t gpu_elements(GpuEmitter *em, Type type)
+{
+    int64_t elements = 1;
+    for (int axis = 0; axis < type->rank; axis++) {
+        elements *= gpu_extent(em, type, axis);
+    }
+    return elements;
+}
+
 bool gpu_exists(GpuEmitter *em, Type type, int r)
 {
     for (int axis = 0; axis < type->rank; axis++) {
@@ -93,6 +102,11 @@ int gpu_canonical(const Layout *layout, int r)
         }
     }
     return r;
+}
+
+bool gpu_holds(GpuEmitter *em, Type type, int r)
+{
+    return gpu_exists(em, type, r) && gpu_canonical(type->layout, r) == r;
 }
 
 /* ---- sizes ---- */
@@ -182,4 +196,10 @@ LLVMValueRef gpu_asm(GpuEmitter *em, LLVMTypeRef result, const char *text, const
 LLVMValueRef gpu_made_here(GpuEmitter *em, LLVMValueRef value)
 {
     return gpu_asm(em, em->i32, "mov.b32 $0, $1;", "=r,r", true, 1, &value);
+}
+
+LLVMAttributeRef gpu_attribute(GpuEmitter *em, const char *name, uint64_t value)
+{
+    unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
+    return LLVMCreateEnumAttribute(em->context, kind, value);
 }

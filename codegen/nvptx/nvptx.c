@@ -32,12 +32,6 @@ static void number_attribute(GpuEmitter *em, const char *key, int value)
     llvm_string_attribute(em->l, em->kernel, key, arena_printf(em->arena, "%d", value));
 }
 
-static LLVMAttributeRef number(GpuEmitter *em, const char *name, uint64_t value)
-{
-    unsigned kind = LLVMGetEnumAttributeKindForName(name, strlen(name));
-    return LLVMCreateEnumAttribute(em->context, kind, value);
-}
-
 /* A tensor map goes by value; its address is what the copy instructions take. */
 static void map_attributes(GpuEmitter *em, LLVMAttributeIndex at)
 {
@@ -45,7 +39,7 @@ static void map_attributes(GpuEmitter *em, LLVMAttributeIndex at)
     unsigned kind = LLVMGetEnumAttributeKindForName(byval, sizeof byval - 1);
     LLVMTypeRef bytes = LLVMArrayType2(em->i8, MAP_BYTES);
     LLVMAddAttributeAtIndex(em->kernel, at, LLVMCreateTypeAttribute(em->context, kind, bytes));
-    LLVMAddAttributeAtIndex(em->kernel, at, number(em, "align", MAP_ALIGN));
+    LLVMAddAttributeAtIndex(em->kernel, at, gpu_attribute(em, "align", MAP_ALIGN));
     LLVMAddAttributeAtIndex(
         em->kernel, at,
         LLVMCreateStringAttribute(em->context, constant, sizeof constant - 1, "", 0));
@@ -53,8 +47,8 @@ static void map_attributes(GpuEmitter *em, LLVMAttributeIndex at)
 
 static void pointer_attributes(GpuEmitter *em, LLVMAttributeIndex at)
 {
-    LLVMAddAttributeAtIndex(em->kernel, at, number(em, "noalias", 0));
-    LLVMAddAttributeAtIndex(em->kernel, at, number(em, "align", TENSOR_ALIGN));
+    LLVMAddAttributeAtIndex(em->kernel, at, gpu_attribute(em, "noalias", 0));
+    LLVMAddAttributeAtIndex(em->kernel, at, gpu_attribute(em, "align", TENSOR_ALIGN));
 }
 
 static void kernel_attributes(GpuEmitter *em, int threads, int blocks_per_unit)
@@ -124,11 +118,6 @@ static LLVMValueRef warp_uniform(GpuEmitter *em, LLVMValueRef i32)
 static LLVMValueRef shuffle_xor(GpuEmitter *em, LLVMValueRef i32, int mask)
 {
     return shuffle(em, "llvm.nvvm.shfl.sync.bfly.i32", i32, mask);
-}
-
-static LLVMValueRef opaque(GpuEmitter *em, LLVMValueRef i32)
-{
-    return gpu_asm(em, em->i32, "mov.b32 $0, $1;", "=r,r", true, 1, &i32);
 }
 
 static LLVMValueRef extreme_pair(GpuEmitter *em, bool most, DType dtype, LLVMValueRef a,
@@ -282,8 +271,8 @@ static void add_list(Text *text, int first, int n)
 static void no_effects(GpuEmitter *em, LLVMValueRef call)
 {
     LLVMAttributeIndex at = (LLVMAttributeIndex)LLVMAttributeFunctionIndex;
-    LLVMAddCallSiteAttribute(call, at, number(em, "memory", 0));
-    LLVMAddCallSiteAttribute(call, at, number(em, "nounwind", 0));
+    LLVMAddCallSiteAttribute(call, at, gpu_attribute(em, "memory", 0));
+    LLVMAddCallSiteAttribute(call, at, gpu_attribute(em, "nounwind", 0));
 }
 
 /* $0…: the words; then the address and, with a condition, the predicate and the words' values
@@ -407,7 +396,7 @@ const GpuTarget gpu_nvptx = {
     .block_count = block_count,
     .warp_uniform = warp_uniform,
     .shuffle_xor = shuffle_xor,
-    .opaque = opaque,
+    .opaque = gpu_made_here,
     .extreme_pair = extreme_pair,
     .ballot = ballot,
     .same_bit = same_bit,

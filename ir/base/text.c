@@ -168,6 +168,18 @@ bool text_same(const char *a, const char *b)
     return a == b || (a && b && strcmp(a, b) == 0);
 }
 
+const char *text_line_end(const char *at)
+{
+    const char *end = strchr(at, '\n');
+    return end ? end : at + strlen(at);
+}
+
+const char *path_file(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
 int text_distance(const char *a, const char *b)
 {
     enum { LONGEST = 63 };

@@ -33,6 +33,10 @@ void text_double(Text *text, double value);
 void text_json(Text *out, const char *text, size_t n);
 
 bool text_same(const char *a, const char *b);
+/* The end of the line that begins here. */
+const char *text_line_end(const char *at);
+/* "softmax.tile" of "examples/softmax.tile". */
+const char *path_file(const char *path);
 /* Bytes of the mark with which some editors begin a file of UTF-8, and which means nothing. */
 size_t text_mark(const char *text, size_t n);
 /* Edit distance (Levenshtein), for "did you mean". */

@@ -61,12 +61,6 @@ static const char *doc_of(const char *name)
                                        : "";
 }
 
-static const char *line_end(const char *at)
-{
-    const char *end = strchr(at, '\n');
-    return end ? end : at + strlen(at);
-}
-
 /* Neighbours from one line of the source share an element. */
 static void listing_lines(const Listing *listing, size_t most, Text *out)
 {
@@ -74,7 +68,7 @@ static void listing_lines(const Listing *listing, size_t most, Text *out)
     size_t from = out->n;
     int open = 0, i = 0;
     for (; *at && out->n - from < most; i++) {
-        const char *end = line_end(at);
+        const char *end = text_line_end(at);
         int line = i < listing->n ? listing->lines[i] : 0;
         if (line != open) {
             text_add(out, open ? "</span>" : "");

@@ -19,12 +19,6 @@ static int count_lines(const char *text)
     return n;
 }
 
-static const char *line_end(const char *at)
-{
-    const char *end = strchr(at, '\n');
-    return end ? end : at + strlen(at);
-}
-
 /* Where `words` begin in [at, end), or NULL. */
 static const char *find(const char *at, const char *end, const char *words)
 {
@@ -58,13 +52,15 @@ typedef struct Locations {
 static Locations read_locations(Arena *arena, const char *text)
 {
     Locations all = {.n = 0};
-    for (const char *at = text; *at; at = *line_end(at) ? line_end(at) + 1 : line_end(at)) {
+    for (const char *at = text; *at;
+         at = *text_line_end(at) ? text_line_end(at) + 1 : text_line_end(at)) {
         int id = *at == '!' && isdigit((unsigned char)at[1]) ? atoi(at + 1) : -1;
         all.n = id >= all.n ? id + 1 : all.n;
     }
     all.items = ARENA_ARRAY(arena, Location, all.n + 1);
-    for (const char *at = text; *at; at = *line_end(at) ? line_end(at) + 1 : line_end(at)) {
-        const char *end = line_end(at);
+    for (const char *at = text; *at;
+         at = *text_line_end(at) ? text_line_end(at) + 1 : text_line_end(at)) {
+        const char *end = text_line_end(at);
         if (*at == '!' && isdigit((unsigned char)at[1]) && find(at, end, "!DILocation(")) {
             all.items[atoi(at + 1)] = (Location){number_behind(at, end, "line: "),
                                                  number_behind(at, end, "inlinedAt: !")};
@@ -90,16 +86,10 @@ static int location_line(const Locations *all, int id)
 
 enum { MOST_FILES = 64 };
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
-}
-
 /* `.file 1 "folder" "name.tile"`: is it this source? */
 static bool names_source(const char *at, const char *end, const char *source)
 {
-    const char *name = base_name(source);
+    const char *name = path_file(source);
     size_t n = strlen(name);
     while (end > at && *end != '"') {
         end--;
@@ -115,8 +105,9 @@ typedef struct Assembly {
 
 static void read_files(const char *text, const char *source, Assembly *a)
 {
-    for (const char *at = text; *at; at = *line_end(at) ? line_end(at) + 1 : line_end(at)) {
-        const char *end = line_end(at), *file = at + strspn(at, " \t");
+    for (const char *at = text; *at;
+         at = *text_line_end(at) ? text_line_end(at) + 1 : text_line_end(at)) {
+        const char *end = text_line_end(at), *file = at + strspn(at, " \t");
         if (strncmp(file, ".file", 5) == 0 && (file[5] == ' ' || file[5] == '\t')) {
             long id = strtol(file + 5, NULL, 10);
             if (id >= 0 && id < MOST_FILES && find(file, end, "\"")) {
@@ -135,13 +126,13 @@ static void read_loc(const char *at, Assembly *a)
     if (strncmp(loc, ".loc", 4) == 0 && (loc[4] == ' ' || loc[4] == '\t')) {
         long file = strtol(loc + 4, &next, 10);
         long line = strtol(next, NULL, 10);
-        const char *inlined = find(loc, line_end(loc), "inlined_at ");
+        const char *inlined = find(loc, text_line_end(loc), "inlined_at ");
         if (inlined) {
             file = strtol(inlined + strlen("inlined_at "), &next, 10);
             line = strtol(next, NULL, 10);
         }
         a->line = file >= 0 && file < MOST_FILES && a->ours[file] ? (int)line : 0;
-    } else if (*loc == '.' && find(loc, line_end(loc), ".entry")) {
+    } else if (*loc == '.' && find(loc, text_line_end(loc), ".entry")) {
         a->line = 0;
     }
 }
@@ -155,7 +146,7 @@ void listing_lines_of_code(Arena *arena, const char *source, Listing *listing)
     listing->lines = ARENA_ARRAY(arena, int, listing->n);
     const char *at = listing->text;
     for (int i = 0; i < listing->n; i++) {
-        const char *end = line_end(at);
+        const char *end = text_line_end(at);
         read_loc(at, &assembly);
         int id = number_behind(at, end, "!dbg !");
         listing->lines[i] = id ? location_line(&locations, id) : assembly.line;

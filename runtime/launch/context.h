@@ -76,6 +76,10 @@ TesseraStatus context_fail_code(TesseraContext *context, TesseraStatus status, i
 /* The error as it is, and a code of it, for who reads diagnostics. */
 void context_tell_code(TesseraContext *context, TesseraStatus status, int code);
 TesseraStatus context_device_fail(TesseraContext *context, const DeviceError *error);
+/* What a driver's call came to. */
+TesseraStatus device_told(TesseraDevice *device, bool ok, const DeviceError *error);
+/* The call lacks its device or, where it has one, what is named. */
+TesseraStatus device_missing(TesseraDevice *device, const char *call, const char *what);
 /* The error alone; the hook does not hear of it. */
 TesseraStatus context_set_error(TesseraContext *context, TesseraStatus status, int driver_code,
                                 const char *message);

@@ -180,27 +180,27 @@ const TesseraDeviceInfo *tessera_device_info(const TesseraDevice *device)
     return device && !device->handle.is_freed ? &device->info : NULL;
 }
 
-/* ---- memory ---- */
-
-static TesseraStatus told(TesseraDevice *device, bool ok, const DeviceError *error)
+TesseraStatus device_told(TesseraDevice *device, bool ok, const DeviceError *error)
 {
     return ok ? TESSERA_OK : context_device_fail(device->context, error);
 }
 
-static TesseraStatus no_device(TesseraDevice *device, const char *call, const char *what)
+TesseraStatus device_missing(TesseraDevice *device, const char *call, const char *what)
 {
     return context_null(device ? device->context : NULL, call, device ? what : "device");
 }
+
+/* ---- memory ---- */
 
 TesseraStatus tessera_copy_in(TesseraDevice *device, void *to, const void *from, size_t bytes)
 {
     REFUSE_FREED(device);
     DeviceError error;
     if (!device || (bytes > 0 && (!to || !from))) {
-        return no_device(device, __func__, to ? "from_host" : "to");
+        return device_missing(device, __func__, to ? "from_host" : "to");
     }
     Device *d = device->device;
-    return told(device, d->ops->copy_in(d, to, from, bytes, &error), &error);
+    return device_told(device, d->ops->copy_in(d, to, from, bytes, &error), &error);
 }
 
 TesseraStatus tessera_copy_out(TesseraDevice *device, void *to, const void *from, size_t bytes)
@@ -208,10 +208,10 @@ TesseraStatus tessera_copy_out(TesseraDevice *device, void *to, const void *from
     REFUSE_FREED(device);
     DeviceError error;
     if (!device || (bytes > 0 && (!to || !from))) {
-        return no_device(device, __func__, to ? "from" : "to_host");
+        return device_missing(device, __func__, to ? "from" : "to_host");
     }
     Device *d = device->device;
-    return told(device, d->ops->copy_out(d, to, from, bytes, &error), &error);
+    return device_told(device, d->ops->copy_out(d, to, from, bytes, &error), &error);
 }
 
 TesseraStatus tessera_sync(TesseraDevice *device, void *stream)
@@ -219,14 +219,14 @@ TesseraStatus tessera_sync(TesseraDevice *device, void *stream)
     REFUSE_FREED(device);
     DeviceError error;
     if (!device) {
-        return no_device(device, __func__, NULL);
+        return device_missing(device, __func__, NULL);
     }
     Device *d = device->device;
     bool ok = d->ops->sync(d, stream, &error);
     if (ok) {
         memory_settle(d, stream);
     }
-    return told(device, ok, &error);
+    return device_told(device, ok, &error);
 }
 
 /* ---- time ---- */
@@ -262,10 +262,10 @@ TesseraStatus tessera_launch_time(TesseraLaunch *launch, void *stream, int times
                             launch ? "seconds" : "launch");
     }
     *seconds = 0;
-    return told(launch->device,
-                timed(launch->device->device, stream, times, launch_work, launch->prepared, seconds,
-                      &error),
-                &error);
+    return device_told(launch->device,
+                       timed(launch->device->device, stream, times, launch_work, launch->prepared,
+                             seconds, &error),
+                       &error);
 }
 
 typedef struct CopyWork {
@@ -287,12 +287,12 @@ TesseraStatus tessera_copy_time(TesseraDevice *device, void *to, const void *fro
     REFUSE_FREED(device);
     DeviceError error;
     if (!device || !seconds || (bytes > 0 && (!to || !from))) {
-        return no_device(device, __func__, !seconds ? "seconds" : to ? "from" : "to");
+        return device_missing(device, __func__, !seconds ? "seconds" : to ? "from" : "to");
     }
     CopyWork copy = {device->device, to, from, bytes};
     *seconds = 0;
-    return told(device, timed(device->device, NULL, times, copy_work, &copy, seconds, &error),
-                &error);
+    return device_told(
+        device, timed(device->device, NULL, times, copy_work, &copy, seconds, &error), &error);
 }
 
 /* ---- launches ---- */
@@ -341,7 +341,7 @@ TesseraStatus launch_make(TesseraDevice *device, const Loaded *loaded, const Tes
     }
     if (status == TESSERA_OK) {
         Prepared *prepared = launch_prepare(loaded, packed, &error);
-        status = told(device, prepared != NULL, &error);
+        status = device_told(device, prepared != NULL, &error);
         launch = prepared ? launch_keep(device, loaded, prepared) : NULL;
         status = prepared && !launch ? TESSERA_ENVIRONMENT : status;
     }
@@ -388,7 +388,7 @@ TesseraStatus tessera_launch(TesseraLaunch *launch, void *stream)
     if (!launch) {
         return TESSERA_USAGE;
     }
-    return told(launch->device, launch_run(launch->prepared, stream, &error), &error);
+    return device_told(launch->device, launch_run(launch->prepared, stream, &error), &error);
 }
 
 /* ---- other arguments for what is prepared ---- */
@@ -419,8 +419,8 @@ TesseraStatus tessera_launch_set(TesseraLaunch *launch, size_t index, void *data
     TesseraStatus status = find_param(launch, __func__, index, true);
     return status != TESSERA_OK
                ? status
-               : told(launch->device, launch_set(launch->prepared, (int)index, data, &error),
-                      &error);
+               : device_told(launch->device, launch_set(launch->prepared, (int)index, data, &error),
+                             &error);
 }
 
 TesseraStatus tessera_launch_set_scalar(TesseraLaunch *launch, size_t index, double number,
@@ -463,10 +463,10 @@ TesseraStatus tessera_launch_with(TesseraLaunch *launch, void *stream, void *con
     }
     TesseraStatus status = count_tensors(launch, __func__, n_tensors);
     return status != TESSERA_OK ? status
-                                : told(launch->device,
-                                       launch_set_all(launch->prepared, tensors, &error) &&
-                                           launch_run(launch->prepared, stream, &error),
-                                       &error);
+                                : device_told(launch->device,
+                                              launch_set_all(launch->prepared, tensors, &error) &&
+                                                  launch_run(launch->prepared, stream, &error),
+                                              &error);
 }
 
 TesseraStatus tessera_launch_reserve(TesseraLaunch *launch, void *stream)
@@ -476,7 +476,7 @@ TesseraStatus tessera_launch_reserve(TesseraLaunch *launch, void *stream)
     if (!launch) {
         return TESSERA_USAGE;
     }
-    return told(launch->device, launch_reserve(launch->prepared, stream, &error), &error);
+    return device_told(launch->device, launch_reserve(launch->prepared, stream, &error), &error);
 }
 
 size_t tessera_workspace_size(const TesseraLaunch *launch)

@@ -27,16 +27,6 @@ struct TesseraGraph {
         }                                                                                          \
     } while (0)
 
-static TesseraStatus told(TesseraDevice *device, bool ok, const DeviceError *error)
-{
-    return ok ? TESSERA_OK : context_device_fail(device->context, error);
-}
-
-static TesseraStatus no_device(TesseraDevice *device, const char *call, const char *what)
-{
-    return context_null(device ? device->context : NULL, call, device ? what : "device");
-}
-
 static const DeviceStreams *streams_of(const TesseraDevice *device)
 {
     return device->device->ops->streams;
@@ -52,9 +42,9 @@ TesseraStatus tessera_stream_new(TesseraDevice *device, void **stream)
     }
     REFUSE_FREED(device);
     if (!device || !stream) {
-        return no_device(device, __func__, "stream");
+        return device_missing(device, __func__, "stream");
     }
-    return told(device, streams_of(device)->open(device->device, stream, &error), &error);
+    return device_told(device, streams_of(device)->open(device->device, stream, &error), &error);
 }
 
 void tessera_stream_free(TesseraDevice *device, void *stream)
@@ -76,7 +66,7 @@ TesseraStatus tessera_event_new(TesseraDevice *device, TesseraEvent **out)
     }
     REFUSE_FREED(device);
     if (!device || !out) {
-        return no_device(device, __func__, "event");
+        return device_missing(device, __func__, "event");
     }
     TesseraEvent *event = handle_take(device->context, sizeof *event);
     if (!event) {
@@ -112,7 +102,7 @@ TesseraStatus tessera_event_record(TesseraEvent *event, void *stream)
     TesseraDevice *device = event->device;
     bool ok = streams_of(device)->record(device->device, event->moment, stream, &error);
     event->is_recorded |= ok;
-    return told(device, ok, &error);
+    return device_told(device, ok, &error);
 }
 
 TesseraStatus tessera_event_wait(TesseraEvent *event, void *stream)
@@ -123,8 +113,8 @@ TesseraStatus tessera_event_wait(TesseraEvent *event, void *stream)
         return TESSERA_USAGE;
     }
     TesseraDevice *device = event->device;
-    return told(device, streams_of(device)->wait(device->device, stream, event->moment, &error),
-                &error);
+    return device_told(
+        device, streams_of(device)->wait(device->device, stream, event->moment, &error), &error);
 }
 
 TesseraStatus tessera_event_sync(TesseraEvent *event)
@@ -135,7 +125,8 @@ TesseraStatus tessera_event_sync(TesseraEvent *event)
         return TESSERA_USAGE;
     }
     TesseraDevice *device = event->device;
-    return told(device, streams_of(device)->settle(device->device, event->moment, &error), &error);
+    return device_told(device, streams_of(device)->settle(device->device, event->moment, &error),
+                       &error);
 }
 
 TesseraStatus tessera_event_elapsed(TesseraEvent *first, TesseraEvent *last, double *seconds)
@@ -156,8 +147,9 @@ TesseraStatus tessera_event_elapsed(TesseraEvent *first, TesseraEvent *last, dou
                              __func__, first->is_recorded ? "last" : "first");
     }
     Device *device = first->device->device;
-    return told(first->device,
-                device->ops->elapsed(device, first->moment, last->moment, seconds, &error), &error);
+    return device_told(first->device,
+                       device->ops->elapsed(device, first->moment, last->moment, seconds, &error),
+                       &error);
 }
 
 /* ---- graphs ---- */
@@ -174,12 +166,12 @@ TesseraStatus tessera_capture_begin(TesseraDevice *device, void *stream)
     REFUSE_FREED(device);
     DeviceError error;
     if (!device || !stream) {
-        return no_device(device, __func__, "stream");
+        return device_missing(device, __func__, "stream");
     }
     if (!streams_of(device)->capture) {
         return no_graphs(device);
     }
-    return told(device, streams_of(device)->capture(device->device, stream, &error), &error);
+    return device_told(device, streams_of(device)->capture(device->device, stream, &error), &error);
 }
 
 TesseraStatus tessera_capture_end(TesseraDevice *device, void *stream, TesseraGraph **out)
@@ -190,7 +182,7 @@ TesseraStatus tessera_capture_end(TesseraDevice *device, void *stream, TesseraGr
     }
     REFUSE_FREED(device);
     if (!device || !stream || !out) {
-        return no_device(device, __func__, stream ? "graph" : "stream");
+        return device_missing(device, __func__, stream ? "graph" : "stream");
     }
     if (!streams_of(device)->captured) {
         return no_graphs(device);
@@ -218,8 +210,8 @@ TesseraStatus tessera_graph_launch(TesseraGraph *graph, void *stream)
         return TESSERA_USAGE;
     }
     TesseraDevice *device = graph->device;
-    return told(device, streams_of(device)->replay(device->device, graph->graph, stream, &error),
-                &error);
+    return device_told(
+        device, streams_of(device)->replay(device->device, graph->graph, stream, &error), &error);
 }
 
 void tessera_graph_free(TesseraGraph *graph)
@@ -240,12 +232,12 @@ TesseraStatus tessera_copy_in_async(TesseraDevice *device, void *to, const void 
     REFUSE_FREED(device);
     DeviceError error;
     if (!device || (bytes > 0 && (!to || !from))) {
-        return no_device(device, __func__, to ? "from_host" : "to");
+        return device_missing(device, __func__, to ? "from_host" : "to");
     }
-    return told(device,
-                bytes == 0 ||
-                    streams_of(device)->copy_in(device->device, to, from, bytes, stream, &error),
-                &error);
+    return device_told(
+        device,
+        bytes == 0 || streams_of(device)->copy_in(device->device, to, from, bytes, stream, &error),
+        &error);
 }
 
 TesseraStatus tessera_copy_out_async(TesseraDevice *device, void *to, const void *from,
@@ -254,12 +246,12 @@ TesseraStatus tessera_copy_out_async(TesseraDevice *device, void *to, const void
     REFUSE_FREED(device);
     DeviceError error;
     if (!device || (bytes > 0 && (!to || !from))) {
-        return no_device(device, __func__, to ? "from" : "to_host");
+        return device_missing(device, __func__, to ? "from" : "to_host");
     }
-    return told(device,
-                bytes == 0 ||
-                    streams_of(device)->copy_out(device->device, to, from, bytes, stream, &error),
-                &error);
+    return device_told(
+        device,
+        bytes == 0 || streams_of(device)->copy_out(device->device, to, from, bytes, stream, &error),
+        &error);
 }
 
 /* Between kinds of devices there is no way but the host's memory. */
@@ -276,7 +268,7 @@ TesseraStatus tessera_copy(TesseraDevice *device, void *to, TesseraDevice *from_
     REFUSE_FREED(from_device);
     DeviceError error;
     if (!device || !from_device || (bytes > 0 && (!to || !from))) {
-        return no_device(device, __func__, !from_device ? "from_device" : to ? "from" : "to");
+        return device_missing(device, __func__, !from_device ? "from_device" : to ? "from" : "to");
     }
     Device *d = device->device;
     if (d->ops != from_device->device->ops) {
@@ -286,5 +278,5 @@ TesseraStatus tessera_copy(TesseraDevice *device, void *to, TesseraDevice *from_
               (device == from_device ? d->ops->copy(d, to, from, bytes, stream, &error)
                                      : streams_of(device)->copy_peer(d, to, from_device->device,
                                                                      from, bytes, stream, &error));
-    return told(device, ok, &error);
+    return device_told(device, ok, &error);
 }
