@@ -238,8 +238,6 @@ Value *add_lanes(Lower *l, const Val *val, Lanes lanes);
 Val lower_prefix(Lower *l, const Expr *expr);
 /* An error: inside of a loop whose elements end by themselves nothing mixes elements. */
 void mixes_lanes(Lower *l, Span span, const char *name);
-/* What changes no sum, product, greatest or least. */
-Val neutral_val(const char *fn, DType dtype);
 /* The type in which elements of this one are reduced. */
 DType reduced_dtype(DType dtype, const char *fn);
 
@@ -276,7 +274,6 @@ bool is_atomic(const char *name);
 void lower_saying(Lower *l, const Expr *expr, const char *name);
 /* `old`: the elements before are a value. */
 Val lower_atomic(Lower *l, const Expr *expr, const char *name, bool old);
-Val lower_intrinsic(Lower *l, const Expr *expr, const char *name);
 Val inline_fn(Lower *l, const Expr *expr, FnDecl *fn, const Module *home);
 /* Builtins that other files name, for "did you mean". */
 const char *builtin_name(size_t n); /* NULL after the last */

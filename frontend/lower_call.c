@@ -313,7 +313,7 @@ static Val apply_intrinsic(Lower *l, const Expr *expr, OpKind kind, const Operan
     return shaped_val(op->results[0], &operands->shape);
 }
 
-Val lower_intrinsic(Lower *l, const Expr *expr, const char *name)
+static Val lower_intrinsic(Lower *l, const Expr *expr, const char *name)
 {
     OpKind kind;
     Operands operands;

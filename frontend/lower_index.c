@@ -149,7 +149,8 @@ static void say_outside(Lower *l, const AxisAt *place, Span whole)
     }
 }
 
-bool check_inside(Lower *l, const Accessed *places, const Expr *access)
+/* Reports indices that may lie outside. */
+static bool check_inside(Lower *l, const Accessed *places, const Expr *access)
 {
     bool good = true;
     for (int i = 0; i < places->n; i++) {

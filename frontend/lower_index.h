@@ -36,8 +36,6 @@ bool lower_places(Lower *l, const Expr *expr, DType dtype, const Shape *memory, 
 bool lower_slice(Lower *l, const Expr *expr, AxisAt *place);
 /* NULL: not a multiple. */
 Dim dim_divided(Func *func, Dim dim, int64_t by);
-/* Reports indices that may lie outside. */
-bool check_inside(Lower *l, const Accessed *places, const Expr *access);
 /* The lane whose variable this is, when it walks an axis of this extent as a whole; else -1. */
 int whole_lane(const Lower *l, const Val *val, Dim extent);
 /* Are all axes taken whole, by a range, at a scalar, or by a lane of their own? Then the lanes that

@@ -28,7 +28,7 @@ static bool int_extreme(DType dtype, bool most, int64_t *out)
 }
 
 /* What changes no sum, product, greatest or least. */
-Val neutral_val(const char *fn, DType dtype)
+static Val neutral_val(const char *fn, DType dtype)
 {
     Val val = {.kind = VAL_CONST, .dtype = dtype};
     bool least = text_same(fn, "max"), most = text_same(fn, "min");

@@ -213,7 +213,7 @@ void memory_get(const Memory *memory, int64_t offset, int64_t count, void *to)
     }
 }
 
-void memory_put(const Memory *memory, int64_t offset, int64_t count, const void *from)
+static void memory_put(const Memory *memory, int64_t offset, int64_t count, const void *from)
 {
     const unsigned char *in = from;
     size_t bytes = (size_t)dtype_bytes(memory->dtype), index;

@@ -88,7 +88,6 @@ typedef struct Memory {
 
 /* Elements of a tensor, from and to planes of arrays. */
 void memory_get(const Memory *memory, int64_t offset, int64_t count, void *to);
-void memory_put(const Memory *memory, int64_t offset, int64_t count, const void *from);
 /* Where element `offset`, counted in row-major order, lies: as element *index from what is
  * returned, 0 but in packed memory. */
 unsigned char *memory_place(const Memory *memory, int64_t offset, size_t *index);
@@ -197,11 +196,11 @@ typedef struct Agent {
     const Op *waiting;
     uint32_t clock, fenced_at;
     uint32_t stores, stores_done, products, products_done;
-    uint32_t copies, copies_done; /* groups that are committed, that were waited for */
+    uint32_t copies, copies_done;  /* groups that are committed, that were waited for */
     uint32_t copied, copies_empty; /* the last group with copies, the last one without */
     uint32_t copies_fenced;        /* the last one that engines may see */
-    Clocks known;  /* what is ordered before the next access of all its threads */
-    Clocks joined; /* what will be after the next sync */
+    Clocks known;                  /* what is ordered before the next access of all its threads */
+    Clocks joined;                 /* what will be after the next sync */
 } Agent;
 
 /* Blocks of a cluster run one after the other: one that needs what others have not come to yet is

@@ -44,7 +44,8 @@ static int64_t divisor_at(const Value *value, int depth)
     }
 }
 
-int64_t value_divisor(const Value *value)
+/* A number that divides an integer scalar whatever the sizes are; 1 when nothing is known. */
+static int64_t value_divisor(const Value *value)
 {
     return divisor_at(value, 0);
 }

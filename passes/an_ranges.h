@@ -13,7 +13,5 @@ int64_t range_aligned(const DimVar *range);
 /* It ends where its whole axis ends, or behind a whole tile (not anywhere, as in `L[: end(i)]`):
  * what lies past a tail is outside of the tensor. */
 bool range_walks_whole(const DimVar *range);
-/* A number that divides an integer scalar whatever the sizes are; 1 when nothing is known. */
-int64_t value_divisor(const Value *value);
 
 #endif

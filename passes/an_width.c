@@ -143,7 +143,9 @@ static bool is_row_of(const Access *access, const Op *launch)
     return true;
 }
 
-int64_t an_aligned(const Access *access)
+/* What the first element in memory of each of its tiles is a multiple of, in a launch whose rows
+ * are aligned; pieces then straddle both ends of a row. 1: it is no such access. */
+static int64_t an_aligned(const Access *access)
 {
     const Value *index = access->n ? access->indices[access->n - 1] : NULL;
     bool range = index && index->type->kind == TYPE_RANGE;
@@ -203,7 +205,9 @@ static bool lies_forwards(Type tensor)
     return good;
 }
 
-int an_shifted_width(const Func *func, const Op *op)
+/* Of a load whose runs begin anywhere: can two aligned pieces bring one, and does nobody look at
+ * what comes for padding? How many elements then; 1: no. */
+static int an_shifted_width(const Func *func, const Op *op)
 {
     Access access = op_access(op, 0);
     Type type = access.memory->type;

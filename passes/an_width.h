@@ -18,9 +18,6 @@ int an_width(const Func *func, const Op *access);
 /* Before tiles: does a gather take neighbours along the last axis, two at least in an access? */
 bool an_gathers_runs(const Op *gather);
 
-/* Of a load whose runs begin anywhere: can two aligned pieces bring one, and does nobody look at
- * what comes for padding? How many elements then; 1: no. */
-int an_shifted_width(const Func *func, const Op *load);
 /* The greater of both. */
 int an_vector(const Func *func, const Op *access);
 
@@ -31,10 +28,6 @@ int64_t an_row_divisor(const Access *access);
 /* Of a tensor of several axes: can the copy engine walk its rows? They begin at multiples of 16
  * bytes, one behind the other, with their elements side by side. */
 bool an_bulk_rows(const Access *access);
-
-/* What the first element in memory of each of its tiles is a multiple of, in a launch whose rows
- * are aligned; pieces then straddle both ends of a row. 1: it is no such access. */
-int64_t an_aligned(const Access *access);
 
 /* A number that divides where a range ends, whatever the sizes are. */
 int64_t an_end_divisor(const Value *range);

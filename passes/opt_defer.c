@@ -52,7 +52,8 @@ static int64_t threads_of(const Defer *d)
     return warps && warps->n == 1 ? warps->ints[0] * d->func->target->warp : 0;
 }
 
-int64_t defer_registers(const Defer *d, Type type)
+/* Registers of a thread that hold its share of a tile; INT64_MAX / 2 at least: it is not known. */
+static int64_t defer_registers(const Defer *d, Type type)
 {
     int64_t elements = 1, threads = threads_of(d);
     for (int i = 0; i < type->rank; i++) {

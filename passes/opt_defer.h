@@ -11,8 +11,6 @@ typedef struct Defer {
     int64_t registers; /* taken so far */
 } Defer;
 
-/* Registers of a thread that hold its share of a tile; INT64_MAX / 2 at least: it is not known. */
-int64_t defer_registers(const Defer *d, Type type);
 /* The tile's type without the loop's range: it outlives the loop. */
 Type defer_outliving(const Defer *d, Type type);
 

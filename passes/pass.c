@@ -14,6 +14,11 @@ static const Pass ROWS[] = {
 
 enum { N_ROWS = sizeof ROWS / sizeof *ROWS };
 
+/* `before` must run before `after`, because. */
+typedef struct PassOrder {
+    const char *before, *after, *reason;
+} PassOrder;
+
 static const PassOrder ORDERS[] = {
     {"turn", "reads", "a gather walks the axes that the tensor has in memory"},
     {"turn", "fuse", "what is read in another order is a permuted read"},
@@ -111,12 +116,6 @@ const Pass *pass_rows(size_t *n)
 {
     *n = N_ROWS;
     return ROWS;
-}
-
-const PassOrder *pass_orders(size_t *n)
-{
-    *n = N_ORDERS;
-    return ORDERS;
 }
 
 /* -1: no such pass. */

@@ -17,11 +17,6 @@ typedef struct Pass {
 /* The rows of passes.def, in the order in which they run. */
 const Pass *pass_rows(size_t *n);
 
-/* before must run before after, because. Checked by passes_check_order. */
-typedef struct PassOrder {
-    const char *before, *after, *reason;
-} PassOrder;
-const PassOrder *pass_orders(size_t *n);
 /* One line in `out` per constraint that the table of passes breaks; returns how many. */
 int passes_check_order(Text *out);
 

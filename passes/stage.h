@@ -29,8 +29,8 @@ typedef struct Staged {
     int64_t rows, cols;
     int stream;
     int64_t together; /* blocks that each bring a part of it for all; 0, 1: each brings its own */
-    int parts, part; /* of a ring that two products' right operands share; 0: it has its own */
-    const Op *with;  /* the first of the two */
+    int parts, part;  /* of a ring that two products' right operands share; 0: it has its own */
+    const Op *with;   /* the first of the two */
     Value *shared;
 } Staged;
 
@@ -155,9 +155,6 @@ bool stage_held(Stager *s);
 void stage_consume_held(Stager *s, Stream *stream);
 /* Loops whose operands pass through registers, a step ahead of the products. */
 void stage_ahead(Stager *s);
-/* Can threads copy it ahead, past their registers? Elements that they take at once; 0: they
- * cannot. */
-int64_t stage_copy_width(const Stager *s, const Op *load);
 bool stage_can_copy(const Stager *s, const Staged *item);
 /* Loops whose operands they copy so. */
 void stage_copies(Stager *s);
@@ -170,8 +167,6 @@ void stage_stores(Stager *s, Block *block, Builder *at);
 /* The stores that are left for the end: their buffers are operands'. */
 void stage_lent_stores(Stager *s);
 bool stage_has_lent(const Stager *s, const Stream *stream);
-/* May this store go by bulk copy? Bytes of its tile, or 0. */
-int64_t bulk_store_bytes(const Stager *s, const Op *store);
 /* A load of a view becomes a gather of what it shows (stage_views.c). */
 void stage_gather_view(Func *func, Op *load);
 /* Can a bulk copy describe this access of a tensor? `parts`: by several boxes, if it has many

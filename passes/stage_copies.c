@@ -48,7 +48,9 @@ typedef struct Copies {
 
 /* ---- which loads ---- */
 
-int64_t stage_copy_width(const Stager *s, const Op *load)
+/* Can threads copy it ahead, past their registers? Elements that they take at once; 0: they
+ * cannot. */
+static int64_t stage_copy_width(const Stager *s, const Op *load)
 {
     DType dtype = load->results[0]->type->dtype;
     const Line *line = schedule_given(s->func, "vector", "");

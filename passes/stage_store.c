@@ -6,7 +6,8 @@
 
 enum { MOST_LOOP_STORES = 4 }; /* tensors that loops of a launch store tiles of */
 
-int64_t bulk_store_bytes(const Stager *s, const Op *store)
+/* May this store go by bulk copy? Bytes of its tile, or 0. */
+static int64_t bulk_store_bytes(const Stager *s, const Op *store)
 {
     Access access = op_access(store, 0);
     Type value = store->operands[store->n_operands - 1]->type;

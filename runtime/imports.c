@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files that a program imports: below the folder of its first file, never through a symbolic link.
  * Compilations parse again what was read once. */
+#include "ir/base/file.h"
 #include "runtime/runtime.h"
 
 #include <errno.h>
@@ -57,13 +58,9 @@ static const char *open_error(void)
 static char *read_bytes(Arena *arena, int file, size_t bytes, const char **why)
 {
     char *text = ARENA_ARRAY(arena, char, bytes + 1);
-    for (size_t n = 0; n < bytes;) {
-        ssize_t got = read(file, text + n, bytes - n);
-        if (got <= 0) {
-            *why = got < 0 ? strerror(errno) : "the file became shorter while it was read";
-            return NULL;
-        }
-        n += (size_t)got;
+    if (!file_read(file, text, bytes)) {
+        *why = errno ? strerror(errno) : "the file became shorter while it was read";
+        return NULL;
     }
     return text;
 }

@@ -3,6 +3,7 @@
  * unless another is named; one that cannot be used costs a warning, and no more. */
 #include "runtime/pins.h"
 
+#include "ir/base/file.h"
 #include "runtime/runtime.h"
 
 #include "ir/errors.h"
@@ -51,12 +52,9 @@ static char *read_file(Arena *arena, const char *path, size_t *n)
     bool fits = fstat(file, &info) == 0 && S_ISREG(info.st_mode) && info.st_size <= MOST_FILE;
     errno = 0;
     if (fits) {
-        text = arena_alloc(arena, (size_t)info.st_size + 1);
-        ssize_t got = 1;
-        for (*n = 0; *n < (size_t)info.st_size && got > 0; *n += got > 0 ? (size_t)got : 0) {
-            got = read(file, text + *n, (size_t)info.st_size - *n);
-        }
-        text = got < 0 ? NULL : text;
+        *n = (size_t)info.st_size;
+        text = arena_alloc(arena, *n + 1);
+        text = file_read(file, text, *n) ? text : NULL;
     }
     close(file);
     return text;

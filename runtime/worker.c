@@ -5,6 +5,7 @@
 #include "runtime/worker.h"
 
 #include "ir/base/clock.h"
+#include "ir/base/file.h"
 #include "ir/base/object.h"
 
 #include <errno.h>
@@ -82,14 +83,7 @@ static void close_files(const Run *run)
 
 static bool put_order(int file, const Text *bytes)
 {
-    for (size_t at = 0; at < bytes->n;) {
-        ssize_t n = write(file, bytes->data + at, bytes->n - at);
-        if (n < 0 && errno != EINTR) {
-            return false;
-        }
-        at += n > 0 ? (size_t)n : 0;
-    }
-    return lseek(file, 0, SEEK_SET) == 0;
+    return file_write(file, bytes->data, bytes->n) && lseek(file, 0, SEEK_SET) == 0;
 }
 
 static Code get_file(Arena *arena, int file)

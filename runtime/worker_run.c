@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The worker's side: reads its order, compiles, answers with a status and the code or the words. */
+#include "ir/base/file.h"
 #include "runtime/worker.h"
 
 #include <errno.h>
@@ -29,22 +30,11 @@ static bool read_input(Arena *arena, char **bytes, size_t *n)
     }
 }
 
-static bool write_output(const void *bytes, size_t n)
-{
-    for (size_t at = 0; at < n;) {
-        ssize_t put = write(STDOUT_FILENO, (const char *)bytes + at, n - at);
-        if (put < 0 && errno != EINTR) {
-            return false;
-        }
-        at += put > 0 ? (size_t)put : 0;
-    }
-    return true;
-}
-
 static int answer(TesseraStatus status, const char *bytes, size_t n)
 {
     uint64_t head = (uint64_t)status;
-    return write_output(&head, sizeof head) && write_output(bytes, n) ? 0 : 1;
+    return file_write(STDOUT_FILENO, &head, sizeof head) && file_write(STDOUT_FILENO, bytes, n) ? 0
+                                                                                                : 1;
 }
 
 static int answer_error(const TesseraContext *context)

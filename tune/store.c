@@ -321,11 +321,6 @@ void tune_store_close(TuneStore *store)
     }
 }
 
-const char *tune_store_path(const TuneStore *store)
-{
-    return store->path;
-}
-
 const char *tune_store_warning(TuneStore *store)
 {
     const char *warning = store->warning;

@@ -75,7 +75,6 @@ const char *tune_store_place(Arena *arena);
 bool tune_store_open(Arena *arena, const char *path, TuneAccess access, TuneStore **store,
                      const char **why);
 void tune_store_close(TuneStore *store);
-const char *tune_store_path(const TuneStore *store);
 /* What was found damaged, or else should be known, since this was last asked: one line, or NULL. */
 const char *tune_store_warning(TuneStore *store);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tune/store_file.h"
 
+#include "ir/base/file.h"
 #include "tune/store_row.h"
 
 #include <errno.h>
@@ -200,13 +201,9 @@ static unsigned char *read_file(Arena *arena, const char *path, size_t *n)
     int file = open(path, O_RDONLY | O_CLOEXEC);
     unsigned char *bytes = NULL;
     if (file >= 0 && fstat(file, &info) == 0 && S_ISREG(info.st_mode)) {
-        bytes = arena_alloc(arena, (size_t)info.st_size + 1);
-        ssize_t got;
-        *n = 0;
-        while (*n < (size_t)info.st_size &&
-               (got = read(file, bytes + *n, (size_t)info.st_size - *n)) > 0) {
-            *n += (size_t)got;
-        }
+        *n = (size_t)info.st_size;
+        bytes = arena_alloc(arena, *n + 1);
+        bytes = file_read(file, bytes, *n) ? bytes : NULL;
     }
     if (file >= 0) {
         close(file);

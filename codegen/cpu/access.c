@@ -182,7 +182,8 @@ static LLVMValueRef load_one(CpuEmitter *c, DType dtype, const Spot *spot, LLVMV
     return LLVMBuildSelect(b, spot->inside, value, outside, "");
 }
 
-LLVMValueRef cpu_spot_load(CpuEmitter *c, DType dtype, const Spot *spot, LLVMValueRef outside)
+static LLVMValueRef cpu_spot_load(CpuEmitter *c, DType dtype, const Spot *spot,
+                                  LLVMValueRef outside)
 {
     if (dtype_is_packed(dtype)) {
         return cpu_packed_load(c, dtype, spot, outside);

@@ -25,7 +25,6 @@ LLVMValueRef cpu_within(CpuEmitter *c, LLVMValueRef index, LLVMValueRef extent);
 LLVMValueRef cpu_lanes_within(CpuEmitter *c, LLVMValueRef index, LLVMValueRef extent);
 /* Lanes that are wanted and inside; NULL: all. */
 LLVMValueRef cpu_spot_mask(CpuEmitter *c, const Spot *spot);
-LLVMValueRef cpu_spot_load(CpuEmitter *c, DType dtype, const Spot *spot, LLVMValueRef outside);
 /* Of a spot at a point: one element for all lanes is read once. */
 LLVMValueRef cpu_point_load(CpuEmitter *c, DType dtype, Spot spot, const Point *point,
                             LLVMValueRef outside);

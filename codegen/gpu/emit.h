@@ -305,7 +305,6 @@ const GpuShared *gpu_shared(GpuEmitter *em, const Value *memory);
 /* Pointer (shared space) to a ring slot of a shared or barrier value: `position` modulo the extent
  * of axis 0; NULL position: slot 0. */
 LLVMValueRef gpu_shared_slot(GpuEmitter *em, const Value *memory, LLVMValueRef position);
-int64_t gpu_slot_bytes(GpuEmitter *em, const Value *memory);
 /* i32: position modulo extent, and position / extent. */
 LLVMValueRef gpu_ring_slot(GpuEmitter *em, LLVMValueRef position, int64_t extent);
 LLVMValueRef gpu_ring_turn(GpuEmitter *em, LLVMValueRef position, int64_t extent);

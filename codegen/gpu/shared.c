@@ -74,7 +74,7 @@ const GpuShared *gpu_shared(GpuEmitter *em, const Value *memory)
 
 /* ---- ring slots ---- */
 
-int64_t gpu_slot_bytes(GpuEmitter *em, const Value *memory)
+static int64_t gpu_slot_bytes(GpuEmitter *em, const Value *memory)
 {
     int64_t slots = gpu_extent(em, memory->type, 0);
     return memory_bytes(em, memory) / (slots ? slots : 1);

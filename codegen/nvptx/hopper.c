@@ -95,7 +95,8 @@ static bool solo_block(const Block *block)
     return true;
 }
 
-bool hopper_is_solo(const Op *op)
+/* Does one thread run the whole role (it only waits and copies)? Then nothing in it elects one. */
+static bool hopper_is_solo(const Op *op)
 {
     const Op *roles = op_enclosing(op, OP_ROLES);
     return roles && solo_block(roles->regions[region_of(op, roles)]);

@@ -22,8 +22,6 @@ typedef struct HopperTile {
 HopperTile hopper_tile(GpuEmitter *em, const Op *op, const Access *access);
 /* i32: a pointer into shared memory as the instructions take it. */
 LLVMValueRef hopper_address(GpuEmitter *em, LLVMValueRef ptr);
-/* Does one thread run the whole role (it only waits and copies)? Then nothing in it elects one. */
-bool hopper_is_solo(const Op *op);
 /* Code for one thread of the role: opens a branch unless the role is solo; hopper_elected_end
  * closes it. Returns where it goes on; NULL: no branch. */
 /* Code for the role's first thread alone, until hopper_elected_end. */

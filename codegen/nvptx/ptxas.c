@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "codegen/nvptx/ptxas.h"
 
+#include "ir/base/file.h"
 #include "ir/errors.h"
 #include "ir/target.h"
 
@@ -112,19 +113,6 @@ static void close_files(const Files *files)
     }
 }
 
-static bool write_all(int file, const Code *code)
-{
-    size_t at = 0;
-    while (at < code->n) {
-        ssize_t n = write(file, code->bytes + at, code->n - at);
-        if (n < 0 && errno != EINTR) {
-            return false;
-        }
-        at += n > 0 ? (size_t)n : 0;
-    }
-    return true;
-}
-
 static bool read_all(Arena *arena, int file, Code *code)
 {
     struct stat info;
@@ -133,15 +121,8 @@ static bool read_all(Arena *arena, int file, Code *code)
     }
     code->n = (size_t)info.st_size;
     code->bytes = arena_alloc(arena, code->n + 1);
-    for (size_t at = 0; at < code->n;) {
-        ssize_t n = pread(file, code->bytes + at, code->n - at, (off_t)at);
-        if (n == 0 || (n < 0 && errno != EINTR)) {
-            return false;
-        }
-        at += n > 0 ? (size_t)n : 0;
-    }
     code->bytes[code->n] = '\0';
-    return true;
+    return file_read_first(file, code->bytes, code->n);
 }
 
 /* A copy onto itself is what a child inherits. */
@@ -215,7 +196,7 @@ bool ptxas_assemble(Func *func, const CodegenOptions *options, const Code *ptx, 
         return false;
     }
     Files files = open_files();
-    bool good = is_open(&files) && write_all(files.in, ptx);
+    bool good = is_open(&files) && file_write(files.in, (ptx)->bytes, (ptx)->n);
     if (!good) {
         diag_failure(func->diags, DIAG_ENVIRONMENT, "no memory for the assembler's files: %s",
                      strerror(errno));
@@ -232,8 +213,8 @@ const char *ptxas_version(Arena *arena, const char *ptxas)
     char *arguments[] = {arena_strdup(arena, ptxas), "--version", NULL};
     Files files = open_files();
     Code said = {"", 0};
-    bool good = is_open(&files) && run(ptxas, arguments, &files) == 0 &&
-                read_all(arena, files.log, &said);
+    bool good =
+        is_open(&files) && run(ptxas, arguments, &files) == 0 && read_all(arena, files.log, &said);
     close_files(&files);
     const char *at = good ? strstr(said.bytes, before) : NULL;
     at = at ? at + sizeof before - 1 : NULL;
@@ -247,7 +228,7 @@ bool ptxas_says(Func *func, const CodegenOptions *options, const Code *ptx, Code
         return false;
     }
     Files files = open_files();
-    bool good = is_open(&files) && write_all(files.in, ptx) &&
+    bool good = is_open(&files) && file_write(files.in, (ptx)->bytes, (ptx)->n) &&
                 run_on(func, ptxas, options->optimize, &files) == 0 &&
                 read_all(func->arena, files.log, said);
     close_files(&files);

@@ -2,6 +2,8 @@
 /* The folder: whose it is, and files of it, each written elsewhere and renamed. */
 #include "runtime/cache/folder.h"
 
+#include "ir/base/file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -59,30 +61,6 @@ bool folder_open(Cache *cache, bool make)
     return true;
 }
 
-static bool read_all(int file, char *bytes, size_t n)
-{
-    for (size_t done = 0; done < n;) {
-        ssize_t got = read(file, bytes + done, n - done);
-        if (got <= 0 && !(got < 0 && errno == EINTR)) {
-            return false;
-        }
-        done += got > 0 ? (size_t)got : 0;
-    }
-    return true;
-}
-
-static bool write_all(int file, const char *bytes, size_t n)
-{
-    for (size_t done = 0; done < n;) {
-        ssize_t put = write(file, bytes + done, n - done);
-        if (put <= 0 && !(put < 0 && errno == EINTR)) {
-            return false;
-        }
-        done += put > 0 ? (size_t)put : 0;
-    }
-    return true;
-}
-
 /* What is used is kept longest; to the hour, so that a hit is no write. */
 static void touch(int file, time_t used)
 {
@@ -115,7 +93,7 @@ bool folder_read(Cache *cache, const char *name, bool is_use, EntryFile *out)
                 info.st_size <= MOST_ENTRY && make_room(cache, (size_t)info.st_size);
     if (good) {
         *out = (EntryFile){cache->buffer, (size_t)info.st_size};
-        good = read_all(file, cache->buffer, out->n);
+        good = file_read(file, cache->buffer, out->n);
         if (is_use) {
             touch(file, info.st_mtime);
         }
@@ -138,7 +116,7 @@ bool folder_write(Cache *cache, const char *name, const char *bytes, size_t n)
     if (file < 0) {
         return false;
     }
-    bool good = write_all(file, bytes, n);
+    bool good = file_write(file, bytes, n);
     good = close(file) == 0 && good;
     good = good && renameat(cache->at, temporary, cache->at, name) == 0;
     if (!good) {

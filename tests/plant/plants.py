@@ -95,7 +95,7 @@ PASSES = [
     ("order: what others have stored is read at once", "passes/order.c",
      "«meets(o, since.writes, own.reads)» ||", "false"),
     ("overlap: the last product reads a slot too far", "passes/opt_overlap.c",
-     "«previous_position(b, rest->results[at])»", "rest->results[at]"),
+     "«build_previous(b, rest->results[at])»", "rest->results[at]"),
     ("layout: a tile is stored where another is still read", "passes/layout_legal.c",
      "operands[n] = value;\n    «build_op(b, OP_SYNC, 0, NULL, 0, NULL, 0)»;", "NULL"),
     ("syncs: reads after writes need no meeting", "passes/opt_syncs.c",
