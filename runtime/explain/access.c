@@ -192,6 +192,7 @@ typedef struct Global {
     int bits;                                  /* of an element */
 } Global;
 
+/* False: a size is not known, or the tensor has more bits than an address can count. */
 static bool find_strides(Global *g)
 {
     const Context *c = &g->walk->context;
@@ -205,9 +206,11 @@ static bool find_strides(Global *g)
         if (type->strides && !context_dim(c, type->strides[axis], &g->strides[axis])) {
             return false;
         }
-        stride *= g->extents[axis];
+        if (__builtin_mul_overflow(stride, g->extents[axis], &stride)) {
+            return false;
+        }
     }
-    return true;
+    return !__builtin_mul_overflow(stride, g->bits, &stride);
 }
 
 static void find_range(Global *g, int axis, int at)

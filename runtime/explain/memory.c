@@ -73,7 +73,9 @@ static bool find_box(Course *course, const Access *access, Box *box)
             !context_dim(&course->context, type->strides[axis], &box->strides[axis])) {
             return false;
         }
-        stride *= extent;
+        if (__builtin_mul_overflow(stride, extent, &stride)) {
+            return false;
+        }
     }
     return true;
 }
@@ -195,10 +197,11 @@ static void follow_gather(Course *course, const Op *op)
     const Context *c = &course->context;
     int32_t coords[MAX_RANK] = {0};
     int64_t stride = 1;
-    for (int axis = g.access.n; axis-- > 0; stride *= g.extents[axis]) {
+    for (int axis = g.access.n; axis-- > 0;) {
         g.strides[axis] = stride;
         if (!g.access.indices[axis] || !context_dim(c, type->dims[axis], &g.extents[axis]) ||
-            (type->strides && !context_dim(c, type->strides[axis], &g.strides[axis]))) {
+            (type->strides && !context_dim(c, type->strides[axis], &g.strides[axis])) ||
+            __builtin_mul_overflow(stride, g.extents[axis], &stride)) {
             return;
         }
     }

@@ -21,6 +21,11 @@
 static const double CLOCK = 1.5e9, UNIT_BYTES = 64, START = 3500, LANES = 128;
 static const double MEMORY_LATENCY = 700e-9, REACHED = 0.93; /* of the bandwidth, at best */
 static const double WARP_TURNS = 4; /* accesses of a warp that are under way at once */
+/* Fitted to sweeps on the H200 (docs/performance.md): of a multiprocessor's blocks, what the last
+ * round loses; what a ring of one slot adds to a product's time, by the square of its slots; what
+ * meetings and addresses add to arithmetic. */
+static const double LAST_ROUND = 0.5, UNHIDDEN = 0.3, BESIDE_ARITHMETIC = 1.2;
+static const double ABOUT = 1.1; /* times what a walk through a tensor once moves: edges */
 
 /* A CPU: a core's clock, floating-point units, bandwidth of its caches and of memory, and what it
  * costs to begin. What counts is how they relate; they are of a server's core with AVX-512. */
@@ -76,7 +81,7 @@ static double imbalance(const LaunchReport *launch, double units)
         return 1;
     }
     /* Blocks that end at different times hand their places on: only whole rounds are lost. */
-    return blocks < room ? each * units / blocks : 1 + 0.5 * units / blocks;
+    return blocks < room ? each * units / blocks : 1 + LAST_ROUND * units / blocks;
 }
 
 /* Bytes that a multiprocessor has on their way: of its resident warps, a few accesses each; of
@@ -133,7 +138,7 @@ static double gpu_launch(const Report *report, const LaunchReport *launch, const
         *limiter = launch->product.limiter;
         /* Slots of a ring hide what a step waits for: one hides nothing. */
         double slots = launch->product.slots > 0 ? launch->product.slots : 1;
-        return launch->product.cycles / gpu.clock * (1 + 0.3 / (slots * slots)) + gpu.start;
+        return launch->product.cycles / gpu.clock * (1 + UNHIDDEN / (slots * slots)) + gpu.start;
     }
     double turns = groups_cycles(report, launch);
     if (turns > 0) {
@@ -153,7 +158,7 @@ static double gpu_launch(const Report *report, const LaunchReport *launch, const
     }
     *limiter = NULL;
     double times[] = {memory_time(report, launch, &gpu), even * asked / cache,
-                      even * 1.2 * r->compute_seconds};
+                      even * BESIDE_ARITHMETIC * r->compute_seconds};
     double memory = times[0] > times[1] ? times[0] : times[1];
     double course =
         launch->product.op ? 0 : course_seconds(report, launch, thread_clock(report), memory);
@@ -200,11 +205,11 @@ static double whole_bytes(const Context *context, const Value *tensor)
 static double tile_bytes(const Report *report, const LaunchReport *launch)
 {
     Context context = context_of(report->input->func, report->input->sizes);
-    bool once = launch->host.walked <= 1.1 * (launch->roofline.read + launch->roofline.written);
+    bool once = launch->host.walked <= ABOUT * (launch->roofline.read + launch->roofline.written);
     double bytes = 0;
     for (size_t i = 0; i < launch->accesses.n; i++) {
         const AccessReport *at = &launch->accesses.items[i];
-        if (once && at->moved <= 1.1 * whole_bytes(&context, at->value)) {
+        if (once && at->moved <= ABOUT * whole_bytes(&context, at->value)) {
             continue;
         }
         double own = held_bytes(&context, at), before = 0;

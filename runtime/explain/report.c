@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "ir/base/integer.h"
 #include "ir/build.h"
 #include "ir/few_rows.h"
 #include "ir/unit.h"
@@ -297,7 +298,7 @@ static int64_t row_stride(const Context *context, const Op *load, int axis)
         if (held && at-- == axis) {
             return stride;
         }
-        stride *= context_dim(context, memory->dims[i], &extent) ? extent : 0;
+        stride = context_dim(context, memory->dims[i], &extent) ? mul_sat(stride, extent) : 0;
     }
     return 0;
 }

@@ -69,7 +69,7 @@ static int group_turns(const Request *request, int first, int n)
     for (int lane = first; lane < first + n; lane++) {
         for (int byte = 0; is_active(request, lane) && byte < request->bytes; byte += BANK_BYTES) {
             int64_t word = (request->at[lane] + byte) / BANK_BYTES;
-            int bank = (int)(word % BANK_COUNT);
+            int bank = (int)((uint64_t)word % BANK_COUNT);
             counts[bank] = note(words[bank], counts[bank], word);
             most = counts[bank] > most ? counts[bank] : most;
         }
