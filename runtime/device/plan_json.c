@@ -193,6 +193,9 @@ static void put_launch(Text *out, const Plan *plan, const PlanLaunch *launch)
     put_int(out, "cluster", launch->cluster > 1 ? launch->cluster : 1);
     put_bool(out, "early", launch->early);
     put_bool(out, "beside", launch->beside);
+    if (launch->most_tiles > 0) {
+        text_printf(out, ", \"most_tiles\": %" PRId64, launch->most_tiles);
+    }
     text_add(out, ",\n     \"axes\": [");
     for (int i = 0; i < launch->n_axes; i++) {
         text_add(out, i ? ", {\"extent\": " : "{\"extent\": ");

@@ -127,8 +127,9 @@ def commands(options, suite, name):
         return [[python, tests / "agree/agree.py", "--tessera", tessera, "--few", "--device",
                  "cpu"]]
     if suite == "objects":
-        return [[python, tests / "codegen/amdgcn/objects.py", "--tessera", tessera, "--emulator",
-                 built / "tests/tessera-amdgcn", "--jobs", "1"]]
+        return [[python, tests / "codegen/emulator/objects.py", "--tessera", tessera, "--emulator",
+                 built / "tests/tessera-amdgcn", "--target", "gfx90a,gfx942,gfx950,gfx1100,gfx1201",
+                 "--jobs", "1"]]
     if suite == "stdlib":
         return [[python, tests / "stdlib/stdlib.py", "--tessera", tessera]]
     return [[python, tests / "examples/examples.py", "--tessera", tessera, "--jobs", "1"]]

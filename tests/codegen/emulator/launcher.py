@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a kernel's code object for AMD on the emulator, by nothing but its launch description (the
-JSON of `tessera compile --emit launch`, docs/tools.md) and its metadata. As outsiders would."""
+"""Runs a kernel's code for a GPU on the emulator of its instruction set, by nothing but its launch
+description (the JSON of `tessera compile --emit launch`, docs/tools.md), and the metadata of a code
+object. As outsiders would."""
 
 import json
 import pathlib
@@ -101,11 +102,60 @@ def holds(plan, sizes):
 
 
 def blocks_of(launch, sizes):
-    blocks = 1
+    blocks, cluster = 1, launch["cluster"]
     for axis in launch["axes"]:
         extent = evaluate(axis["extent"], sizes)
+        extent = max(min(extent, axis.get("upto", extent)) - axis.get("from", 0), 0)
         blocks *= -(-extent // axis["step"]) if axis["step"] else extent
-    return min(blocks, UNITS * launch["blocks_per_unit"]) if launch["persistent"] else blocks
+    least = -(-(blocks // cluster) // launch["most_tiles"]) if "most_tiles" in launch else 1
+    most = max(UNITS * launch["blocks_per_unit"] // cluster, least, 1) * cluster
+    return min(blocks, most) if launch["persistent"] else blocks
+
+
+# ---- maps ----
+
+def merged(dims, strides, counts):
+    """Neighbouring axes as one, as many each time as `counts` says."""
+    made, at = ([], []), 0
+    for count in counts:
+        made[0].append(int(np.prod(dims[at:at + count], dtype=object)))
+        made[1].append(strides[at + count - 1])
+        at += count
+    return made
+
+
+def map_line(plan, description, sizes):
+    """What the driver is to be told of a map, its axes from the fastest."""
+    param = plan["params"][description["param"]]
+    dims = [evaluate(dim, sizes) for dim in param["dims"]]
+    strides, windows = strides_of(param, dims, sizes), description.get("windows", [])
+    if "merged" in param and not windows:
+        dims, strides = merged(dims, strides, param["merged"])
+    bits, in_byte = param["bits"], max(1, 8 // param["bits"])
+    box = list(description["box"])
+    if "few" in description:
+        box[description["few"]] = min(box[description["few"]], dims[description["few"]])
+    bounds = []
+    for axis, window in enumerate(windows):
+        first, places = evaluate(window["first"], sizes), evaluate(window["places"], sizes)
+        last = first + (places - 1) * window["step"]
+        bounds = [first, last - (dims[1 + axis] - 1), window["step"], *bounds]
+        box[1] = box[0]  # channels, then pixels
+    dims = [*dims[:-1], -(-dims[-1] // in_byte)]
+    bytes_apart = [stride * bits // 8 for stride in strides[:-1]] + [0]
+    if windows:
+        box = [0] * (len(box) - 2) + [box[0], box[-1]]
+    numbers = [max(1, bits // 8), description["swizzle"], int(description.get("tf32", False)),
+               len(dims), len(windows), *reversed(dims), *rotated(bytes_apart), *reversed(box),
+               *bounds]
+    empty = any(dim == 0 for dim in dims) or any(
+        evaluate(window["places"], sizes) <= 0 for window in windows)
+    return None if empty else " ".join(map(str, numbers))
+
+
+def rotated(bytes_apart):
+    """The fastest axis has none: its elements are side by side."""
+    return [0, *reversed(bytes_apart[:-1])]
 
 
 # ---- memory ----
@@ -165,8 +215,15 @@ class Run:
         elif arg["kind"] == "size":
             value = self.sizes[arg["index"]] & (1 << 64) - 1
             self.lines.append(f"value {offset} {size} {value}")
+        elif arg["kind"] == "map":
+            description = self.plan["maps"][arg["index"]]
+            words = map_line(self.plan, description, self.sizes)
+            self.lines.append(f"map {offset} p{description['param']} {words}" if words
+                              else f"nothing {offset} {size}")
         elif arg["kind"] == "scalar":
             param = self.plan["params"][arg["index"]]
+            if param["name"] not in self.arguments:
+                raise Failure(f"{param['name']} is not bound")
             data = to_memory(param["dtype"], np.array([self.arguments[param["name"]]]))
             self.lines.append(f"value {offset} {size} {int.from_bytes(data, 'little')}")
         else:
@@ -186,6 +243,8 @@ class Run:
                 continue
             for arg in launch["args"]:
                 self.add_argument(arg)
+            if launch["shared"] or launch["cluster"] > 1:  # of AMD the object says it
+                self.lines.append(f"shared {launch['shared']} {launch['cluster']}")
             self.lines.append(f"launch {launch['symbol']} {blocks} {launch['threads']}")
         self.lines += [f"save p{i} {file}" for _, _, file, i in self.outputs.values()]
 
@@ -249,7 +308,8 @@ class Compiler:
 
     def run(self, source, target, words, path):
         command = [self.tessera, "compile", str(source), "--target", target, *words]
-        done = subprocess.run([*command, "--emit", "hsaco", "-o", str(path)], capture_output=True,
+        kind = "ptx" if target.startswith("sm_") else "hsaco"
+        done = subprocess.run([*command, "--emit", kind, "-o", str(path)], capture_output=True,
                               text=True)
         if done.returncode:
             return done.stderr.strip()[:1500]

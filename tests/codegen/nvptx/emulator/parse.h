@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESSERA_TESTS_PTX_PARSE_H
+#define TESSERA_TESTS_PTX_PARSE_H
+
+#include "tests/codegen/nvptx/emulator/emulator.h"
+
+enum { MOST_MAIN = 20, MOST_EXTRA = 512, MOST_DEPTH = 8, NAME = 192 };
+
+typedef struct Register {
+    char name[NAME]; /* of a range: its prefix */
+    char type;       /* 'p', 'u', 'q' */
+    int at, count;   /* count: of a range; 0: a name */
+    int scope;
+} Register;
+
+typedef struct Label {
+    char name[NAME];
+    int scope, pc;
+} Label;
+
+typedef struct Fixup {
+    char name[NAME];
+    int scope, inst;
+} Fixup;
+
+typedef struct Number {
+    char type;
+    uint64_t bits;
+    int at;
+} Number;
+
+typedef struct Parser {
+    const char *at;
+    int line;
+    const char *path;
+    Kernel *kernel;
+    char param_names[MOST_PARAMS][NAME];
+    int room, code_room; /* of rows, of code */
+    int scopes[MOST_DEPTH], depth, last_scope;
+    Register *registers;
+    int n_registers;
+    Label *labels;
+    int n_labels;
+    Fixup *fixups;
+    int n_fixups;
+    Number *numbers;
+    int n_numbers;
+    Operand main[MOST_MAIN], extra[MOST_EXTRA];
+    int n_main, n_extra;
+} Parser;
+
+_Noreturn void parse_fail(const Parser *parser, const char *what, const char *name);
+void skip_space(Parser *parser);
+bool read_name(Parser *parser, char *name);
+bool take(Parser *parser, char c);
+int new_row(Parser *parser, char type);
+int number_row(Parser *parser, char type, uint64_t bits);
+/* An instruction, up to its semicolon. */
+void parse_instruction(Parser *parser);
+
+#define GROW(array, n)                                                                             \
+    do {                                                                                           \
+        if (((n) & ((n)-1)) == 0) {                                                                \
+            (array) = realloc((array), sizeof *(array) * (size_t)((n) ? 2 * (n) : 1));             \
+        }                                                                                          \
+    } while (0)
+
+#endif
