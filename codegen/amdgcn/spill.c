@@ -75,6 +75,9 @@ static long scratch_of(GpuEmitter *em, const Code *code, bool is_text, LLVMModul
     return sum;
 }
 
+/* More than the scheduler's doing is not undone by it, and takes LLVM long. */
+enum { MOST_SCRATCH = 1024 };
+
 void amdgcn_emit(GpuEmitter *em, LLVMCodeGenFileType type, Code *code)
 {
     Llvm *l = em->l;
@@ -86,7 +89,7 @@ void amdgcn_emit(GpuEmitter *em, LLVMCodeGenFileType type, Code *code)
     l->spare = LLVMCloneModule(l->module); /* emitting changes it */
     llvm_emit(l, type, code);
     long scratch = scratch_of(em, code, is_text, l->spare);
-    if (scratch > 0) {
+    if (scratch > 0 && scratch <= MOST_SCRATCH) {
         Code again;
         LLVMModuleRef spare = l->spare;
         l->spare = l->module;

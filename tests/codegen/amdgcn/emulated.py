@@ -41,7 +41,7 @@ def suites(options):
     with tempfile.TemporaryDirectory() as out:
         count = "200" if options.long else "40"
         yield "fuzz", python("fuzz/fuzz.py", "--fuzz", options.fuzz, *hip, "--no-shrink", "--out",
-                             out, "--first", "500", "--count", count), "gfx950"
+                             out, "--seconds", "120", "--first", "500", "--count", count), "gfx950"
     if options.long:
         yield "examples", python("examples/examples.py", *tessera, *hip), None
 
