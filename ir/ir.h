@@ -207,10 +207,11 @@ int param_axis(const Param *param, int axis);
 
 /* What was learnt when derived tiles did not fit a block (passes/fit.c). */
 typedef struct FuncFit {
-    int smaller;    /* so many times derived steps are halved again around products, */
-    int plain;      /* and where there is none */
-    bool is_plain;  /* what did not fit is such a launch */
-    int64_t beside; /* bytes of shared memory beside the buffers of `stage`; 0: not known yet */
+    int smaller;      /* so many times derived steps are halved again around products, */
+    int plain;        /* and where there is none */
+    bool is_plain;    /* what did not fit is such a launch */
+    int64_t beside;   /* bytes of shared memory beside the buffers of `stage`; 0: not known yet */
+    bool takes_turns; /* buffers that are never needed at once have one place */
 } FuncFit;
 
 typedef struct NamedDim {

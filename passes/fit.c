@@ -100,7 +100,8 @@ bool fit_note(Func *func, const Op *launch)
 }
 
 /* First the same tiles, now that it is known what lies beside the buffers of `stage`; then smaller
- * ones. False: they are as small as they get. */
+ * ones; then all again with buffers that take turns, for which threads wait more often. False: they
+ * are as small as they get. */
 static bool next_try(Func *func, bool *learnt)
 {
     if (func->fit.is_plain) {
@@ -113,7 +114,12 @@ static bool next_try(Func *func, bool *learnt)
     }
     *learnt = false;
     func->fit.beside = 0;
-    return ++func->fit.smaller <= MOST_SMALLER;
+    if (++func->fit.smaller <= MOST_SMALLER) {
+        return true;
+    }
+    bool untried = !func->fit.takes_turns;
+    func->fit = (FuncFit){.takes_turns = true};
+    return untried;
 }
 
 /* ---- what the user's lines could be ---- */
@@ -140,7 +146,7 @@ static Given given_lines(Func *func)
 static bool would_fit(Func *func, const Mark *mark, const PassHooks *hooks, int first, FitRun *run)
 {
     const PassHooks quiet = {.user = hooks->user, .skip = hooks->skip};
-    func->fit = (FuncFit){.smaller = MOST_SMALLER, .plain = MOST_PLAIN};
+    func->fit = (FuncFit){.smaller = MOST_SMALLER, .plain = MOST_PLAIN, .takes_turns = true};
     bool fits = run(func, &quiet, first);
     if (!fits && did_not_fit(func, mark) && func->fit.beside) {
         mark_restore(func, mark);

@@ -8,7 +8,8 @@
  *   layout_held.c    do the tiles that live across products fit the registers? how many blocks
  *                    share them?
  *   layout_skew.c    swizzled operands: which rows permute pieces differently
- *   layout_shared.c  scratch memory: swizzle, sharing; offsets and the budget */
+ *   layout_shared.c  scratch memory: swizzle, sharing; offsets and the budget
+ *   layout_turns.c   buffers that are never needed at once become one */
 #ifndef TESSERA_PASSES_LAYOUT_PASS_H
 #define TESSERA_PASSES_LAYOUT_PASS_H
 
@@ -120,5 +121,10 @@ void layout_skew(LayoutPass *pass);
 void layout_check_held(LayoutPass *pass);
 /* Fewer blocks a multiprocessor where its registers would not hold what their threads do. */
 void layout_share_units(LayoutPass *pass);
+
+/* ---- layout_turns.c ---- */
+
+/* Buffers of one type that hold what is needed at different times of a step become one. */
+void layout_take_turns(LayoutPass *pass, Op *launch);
 
 #endif

@@ -322,10 +322,13 @@ static void report(const Placer *placer, const Op *launch)
 
 static void place_launch(Op *launch, void *user)
 {
-    const LayoutPass *pass = user;
+    LayoutPass *pass = user;
     Func *func = pass->func;
     if (launch->kind != OP_LAUNCH) {
         return;
+    }
+    if (func->fit.takes_turns) {
+        layout_take_turns(pass, launch);
     }
     Placer placer = {.func = func, .first_new = pass->n_values};
     block_walk(launch->regions[0], collect, &placer);

@@ -48,6 +48,18 @@ static bool is_walked(const Op *load)
     return false;
 }
 
+/* So does what a loop makes of its range: a page that a table names. */
+static bool is_placed(const Op *load)
+{
+    for (int i = 1; i < load->n_operands; i++) {
+        const Op *def = load->operands[i] ? load->operands[i]->def : NULL;
+        if (def && def->parent->parent && def->parent->parent->kind == OP_FOR) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool is_measured(Steps *steps, const Op *load)
 {
     for (int i = 0; i < steps->n_loads; i++) {
@@ -81,7 +93,9 @@ static void measure_operand(Steps *steps, const Value *operand)
     if (loaded && is_measured(steps, load)) {
         return;
     }
-    steps->shared += bytes;
+    bool in_turn = steps->func->fit.takes_turns && loaded && (is_walked(load) || is_placed(load));
+    steps->shared += in_turn ? larger(0, bytes - steps->in_turn) : bytes;
+    steps->in_turn = in_turn ? larger(bytes, steps->in_turn) : steps->in_turn;
     if (!loaded) {
         steps->operand = larger(steps->operand, bytes);
     } else if (is_walked(load)) {
@@ -329,7 +343,8 @@ bool source_fits(Func *func, const Steps *steps)
         return unit_steps_fit(func, steps);
     }
     /* A product by fma also stages operands that come from registers, and loops keep two tiles. */
-    return steps->shared <= func->target->shared_bytes * 7 / 8 &&
+    int64_t room = func->target->shared_bytes;
+    return steps->shared <= (func->fit.takes_turns ? room : room * 7 / 8) &&
            steps->accumulators <= (int64_t)256 * THREAD_ACCUMULATORS;
 }
 

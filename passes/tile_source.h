@@ -26,8 +26,9 @@ typedef struct Steps {
     int64_t shrink; /* divides the source's steps of loops, and beyond LOOPS_ALONE of grids too */
     int64_t shared; /* bytes of products' operands */
     int64_t once, walked, stored; /* of it: loaded once, by a loop's step; results' tiles */
-    int64_t lent;                 /* of the results' tiles: fit into what is loaded once */
-    Type loaded;                  /* that is loaded once */
+    int64_t in_turn;       /* the largest of those by a step: beside it the others take none */
+    int64_t lent;          /* of the results' tiles: fit into what is loaded once */
+    Type loaded;           /* that is loaded once */
     int64_t held, operand; /* bytes in registers: accumulators, the largest of their operands */
     const Op *loads[MOST_LOADS]; /* that are measured: several products may read one tile */
     int n_loads;
