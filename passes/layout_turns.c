@@ -12,9 +12,10 @@
  *         dot %p, %v[0, :, :]                  dot %p, %k[0, :, :]
  *     }                                    }
  *
- * Of two buffers of one type that one block of ops fills as a whole and then reads, the first one's
- * last use lies before the second one is filled, and threads meet between. Since they are one value
- * then, `syncs` keeps those meetings. Copies that run beside the code (bulk, async) are left alone. */
+ * Of two buffers of one type that one block of ops fills as a whole and then reads, the first
+ * one's last use lies before the second one is filled, and threads meet between. Since they are one
+ * value then, `syncs` keeps those meetings. Copies that run beside the code (bulk, async) are left
+ * alone. */
 #include "passes/layout_pass.h"
 
 /* Where a buffer is used: in one block of ops, or in what stands there. */
