@@ -8,17 +8,17 @@ static void write_reports(const Options *options, Arena *arena, const Report *re
                           Text *out)
 {
     if (options->html) {
-        report_html(arena, reports, n, out);
+        tune_report_html(arena, reports, n, out);
         return;
     }
     text_add(out, options->json ? "[" : "");
     for (size_t i = 0; i < n; i++) {
         if (options->json) {
             text_add(out, i ? ",\n " : "\n ");
-            report_json(&reports[i], out);
+            tune_report_json(&reports[i], out);
         } else {
             text_add(out, i ? "\n" : "");
-            report_text(arena, &reports[i], out);
+            tune_report_text(arena, &reports[i], out);
         }
     }
     text_add(out, options->json ? "\n]\n" : "");
@@ -47,7 +47,7 @@ int tune_report(const Options *options)
         tune_groups(&arena, &records, &groups);
         Report *reports = ARENA_ARRAY(&arena, Report, groups.n);
         for (size_t i = 0; i < groups.n; i++) {
-            report_make(&arena, &groups.items[i], &reports[i]);
+            tune_report_make(&arena, &groups.items[i], &reports[i]);
         }
         write_reports(options, &arena, reports, groups.n, &text);
         fwrite(text.data, 1, text.n, out.file);

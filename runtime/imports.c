@@ -58,7 +58,7 @@ static const char *open_error(void)
 static char *read_bytes(Arena *arena, int file, size_t bytes, const char **why)
 {
     char *text = ARENA_ARRAY(arena, char, bytes + 1);
-    if (!file_read(file, text, bytes)) {
+    if (!fd_read(file, text, bytes)) {
         *why = errno ? strerror(errno) : "the file became shorter while it was read";
         return NULL;
     }

@@ -54,7 +54,7 @@ static char *read_file(Arena *arena, const char *path, size_t *n)
     if (fits) {
         *n = (size_t)info.st_size;
         text = arena_alloc(arena, *n + 1);
-        text = file_read(file, text, *n) ? text : NULL;
+        text = fd_read(file, text, *n) ? text : NULL;
     }
     close(file);
     return text;

@@ -83,7 +83,7 @@ static void close_files(const Run *run)
 
 static bool put_order(int file, const Text *bytes)
 {
-    return file_write(file, bytes->data, bytes->n) && lseek(file, 0, SEEK_SET) == 0;
+    return fd_write(file, bytes->data, bytes->n) && lseek(file, 0, SEEK_SET) == 0;
 }
 
 static Code get_file(Arena *arena, int file)

@@ -33,8 +33,7 @@ static bool read_input(Arena *arena, char **bytes, size_t *n)
 static int answer(TesseraStatus status, const char *bytes, size_t n)
 {
     uint64_t head = (uint64_t)status;
-    return file_write(STDOUT_FILENO, &head, sizeof head) && file_write(STDOUT_FILENO, bytes, n) ? 0
-                                                                                                : 1;
+    return fd_write(STDOUT_FILENO, &head, sizeof head) && fd_write(STDOUT_FILENO, bytes, n) ? 0 : 1;
 }
 
 static int answer_error(const TesseraContext *context)

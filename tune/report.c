@@ -343,7 +343,7 @@ static void fill_reasons(Arena *arena, const TuneGroup *group, Report *report)
     }
 }
 
-void report_make(Arena *arena, const TuneGroup *group, Report *report)
+void tune_report_make(Arena *arena, const TuneGroup *group, Report *report)
 {
     *report = (Report){.group = group};
     fill_space(arena, group, report);

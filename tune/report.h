@@ -50,13 +50,13 @@ typedef struct Report {
     ReportRanks ranks;
 } Report;
 
-void report_make(Arena *arena, const TuneGroup *group, Report *report);
-void report_text(Arena *arena, const Report *report, Text *out);
-void report_json(const Report *report, Text *out);
+void tune_report_make(Arena *arena, const TuneGroup *group, Report *report);
+void tune_report_text(Arena *arena, const Report *report, Text *out);
+void tune_report_json(const Report *report, Text *out);
 /* The page of all of them. */
-void report_html(Arena *arena, const Report *reports, size_t n, Text *out);
+void tune_report_html(Arena *arena, const Report *reports, size_t n, Text *out);
 
 /* What a page is filled into (page.html). */
-extern const char report_page[];
+extern const char tune_report_page[];
 
 #endif

@@ -319,11 +319,11 @@ static void put_report(Arena *arena, const Report *report, size_t nth, Text *out
     text_add(out, "</section>\n");
 }
 
-void report_html(Arena *arena, const Report *reports, size_t n, Text *out)
+void tune_report_html(Arena *arena, const Report *reports, size_t n, Text *out)
 {
     static const char place_of_body[] = "<!--body-->";
-    const char *body = strstr(report_page, place_of_body);
-    text_add_n(out, report_page, (size_t)(body - report_page));
+    const char *body = strstr(tune_report_page, place_of_body);
+    text_add_n(out, tune_report_page, (size_t)(body - tune_report_page));
     text_add(out, "<h1>What tuning came to</h1>\n<nav>\n");
     for (size_t i = 0; i < n; i++) {
         text_printf(out, "<a href=\"#s%zu\">", i);

@@ -69,7 +69,7 @@ static void put_ranks(const ReportRanks *ranks, Text *out)
         ranks->n, ranks->spearman, ranks->kendall, ranks->place, ranks->first);
 }
 
-void report_text(Arena *arena, const Report *report, Text *out)
+void tune_report_text(Arena *arena, const Report *report, Text *out)
 {
     const TuneGroup *group = report->group;
     tune_group_name(group, out);
@@ -151,7 +151,7 @@ static void json_line(const ReportLine *line, Text *out)
     text_add(out, "]}");
 }
 
-void report_json(const Report *report, Text *out)
+void tune_report_json(const Report *report, Text *out)
 {
     const TuneRecord *of = report->group->records;
     text_char(out, '{');

@@ -203,7 +203,7 @@ static unsigned char *read_file(Arena *arena, const char *path, size_t *n)
     if (file >= 0 && fstat(file, &info) == 0 && S_ISREG(info.st_mode)) {
         *n = (size_t)info.st_size;
         bytes = arena_alloc(arena, *n + 1);
-        bytes = file_read(file, bytes, *n) ? bytes : NULL;
+        bytes = fd_read(file, bytes, *n) ? bytes : NULL;
     }
     if (file >= 0) {
         close(file);

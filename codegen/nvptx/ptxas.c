@@ -122,7 +122,7 @@ static bool read_all(Arena *arena, int file, Code *code)
     code->n = (size_t)info.st_size;
     code->bytes = arena_alloc(arena, code->n + 1);
     code->bytes[code->n] = '\0';
-    return file_read_first(file, code->bytes, code->n);
+    return fd_read_first(file, code->bytes, code->n);
 }
 
 /* A copy onto itself is what a child inherits. */
@@ -196,7 +196,7 @@ bool ptxas_assemble(Func *func, const CodegenOptions *options, const Code *ptx, 
         return false;
     }
     Files files = open_files();
-    bool good = is_open(&files) && file_write(files.in, (ptx)->bytes, (ptx)->n);
+    bool good = is_open(&files) && fd_write(files.in, (ptx)->bytes, (ptx)->n);
     if (!good) {
         diag_failure(func->diags, DIAG_ENVIRONMENT, "no memory for the assembler's files: %s",
                      strerror(errno));
@@ -228,7 +228,7 @@ bool ptxas_says(Func *func, const CodegenOptions *options, const Code *ptx, Code
         return false;
     }
     Files files = open_files();
-    bool good = is_open(&files) && file_write(files.in, (ptx)->bytes, (ptx)->n) &&
+    bool good = is_open(&files) && fd_write(files.in, (ptx)->bytes, (ptx)->n) &&
                 run_on(func, ptxas, options->optimize, &files) == 0 &&
                 read_all(func->arena, files.log, said);
     close_files(&files);

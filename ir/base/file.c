@@ -16,7 +16,7 @@ static bool count(ssize_t moved, size_t *done)
     return moved > 0 || (moved < 0 && errno == EINTR);
 }
 
-bool file_read(int file, void *bytes, size_t n)
+bool fd_read(int file, void *bytes, size_t n)
 {
     for (size_t done = 0; done < n;) {
         if (!count(read(file, (char *)bytes + done, n - done), &done)) {
@@ -26,7 +26,7 @@ bool file_read(int file, void *bytes, size_t n)
     return true;
 }
 
-bool file_read_first(int file, void *bytes, size_t n)
+bool fd_read_first(int file, void *bytes, size_t n)
 {
     for (size_t done = 0; done < n;) {
         if (!count(pread(file, (char *)bytes + done, n - done, (off_t)done), &done)) {
@@ -36,7 +36,7 @@ bool file_read_first(int file, void *bytes, size_t n)
     return true;
 }
 
-bool file_write(int file, const void *bytes, size_t n)
+bool fd_write(int file, const void *bytes, size_t n)
 {
     for (size_t done = 0; done < n;) {
         if (!count(write(file, (const char *)bytes + done, n - done), &done)) {

@@ -7,9 +7,9 @@
 #include <stddef.h>
 
 /* False: errno says why; 0: the file ends before. */
-bool file_read(int file, void *bytes, size_t n);
-bool file_write(int file, const void *bytes, size_t n);
+bool fd_read(int file, void *bytes, size_t n);
+bool fd_write(int file, const void *bytes, size_t n);
 /* From its beginning, wherever the file is read and written otherwise. */
-bool file_read_first(int file, void *bytes, size_t n);
+bool fd_read_first(int file, void *bytes, size_t n);
 
 #endif

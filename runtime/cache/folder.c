@@ -93,7 +93,7 @@ bool folder_read(Cache *cache, const char *name, bool is_use, EntryFile *out)
                 info.st_size <= MOST_ENTRY && make_room(cache, (size_t)info.st_size);
     if (good) {
         *out = (EntryFile){cache->buffer, (size_t)info.st_size};
-        good = file_read(file, cache->buffer, out->n);
+        good = fd_read(file, cache->buffer, out->n);
         if (is_use) {
             touch(file, info.st_mtime);
         }
@@ -116,7 +116,7 @@ bool folder_write(Cache *cache, const char *name, const char *bytes, size_t n)
     if (file < 0) {
         return false;
     }
-    bool good = file_write(file, bytes, n);
+    bool good = fd_write(file, bytes, n);
     good = close(file) == 0 && good;
     good = good && renameat(cache->at, temporary, cache->at, name) == 0;
     if (!good) {
