@@ -17,6 +17,19 @@ static const ErrorExample EXAMPLES[] = {
 #include "frontend/usage_examples.def"
 };
 
+/* A code that two rows have does not compile. */
+static bool is_code(int number)
+{
+    switch (number) {
+#define ERROR(id, code, title, explanation) case code:
+#include "frontend/errors.def"
+#define ERROR(id, code, title, explanation) case code:
+#include "ir/errors.def"
+        return true;
+    default: return false;
+    }
+}
+
 const ErrorRow *error_row(size_t index)
 {
     return index < sizeof ROWS / sizeof *ROWS ? &ROWS[index] : NULL;
@@ -24,7 +37,7 @@ const ErrorRow *error_row(size_t index)
 
 const ErrorExample *error_example(int code)
 {
-    for (size_t i = 0; i < sizeof EXAMPLES / sizeof *EXAMPLES; i++) {
+    for (size_t i = 0; is_code(code) && i < sizeof EXAMPLES / sizeof *EXAMPLES; i++) {
         if (EXAMPLES[i].code == code) {
             return &EXAMPLES[i];
         }

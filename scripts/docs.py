@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""docs.py [--check]: writes docs/ops.md, passes.md, targets.md and stdlib.md from the tables and
-comments of the sources; with --check only says whether they are current."""
+"""docs.py [--check]: writes docs/ops.md, passes.md, targets.md, stdlib.md, schedule.md and errors.md
+from the tables and comments of the sources; with --check only says whether they are current."""
 
 import pathlib
 import re
@@ -39,7 +39,7 @@ def rows(path, macro):
 
 def value(tokens):
     if tokens and all(t.startswith('"') for t in tokens):
-        return "".join(t[1:-1] for t in tokens).replace('\\"', '"')
+        return re.sub(r'\\(["\\])', r"\1", "".join(t[1:-1] for t in tokens))
     return " ".join(tokens)
 
 
@@ -227,10 +227,19 @@ def stdlib():
     return body.rstrip("\n") + "\n"
 
 
+def errors():
+    body = title("Errors", "frontend/errors.def, ir/errors.def")
+    body += "`tessera explain E0412` shows an example, too.\n"
+    found = rows("frontend/errors.def", "ERROR") + rows("ir/errors.def", "ERROR")
+    for _, code, name, explanation in sorted(found, key=lambda row: int(row[1])):
+        body += f"\n**{'W' if int(code) // 1000 == 2 else 'E'}{int(code):04}** {name}. {explanation}\n"
+    return body
+
+
 def main():
     stale = []
     for name, make in (("ops", ops), ("passes", passes), ("targets", targets),
-                       ("stdlib", stdlib), ("schedule", schedule)):
+                       ("stdlib", stdlib), ("schedule", schedule), ("errors", errors)):
         path, text = ROOT / "docs" / f"{name}.md", make()
         if not path.is_file() or path.read_text() != text:
             stale.append(str(path.relative_to(ROOT)))

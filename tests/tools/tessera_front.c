@@ -2,11 +2,9 @@
 /* The front end alone, for its text tests and for fuzzing:
  *
  *     tessera-front FILE [--kernel NAME] [--target NAME] [--quiet] [NAME=VALUE]…
- *     tessera-front --errors
  *
- * --errors prints docs/errors.md. Otherwise: the verified IR of the tensor stage; exit code 1 after
- * errors in the source, 2 after a wrong use, 70 after a bug of ours. */
-#include "frontend/errors.h"
+ * Prints the verified IR of the tensor stage; exit code 1 after errors in the source, 2 after a
+ * wrong use, 70 after a bug of ours. */
 #include "frontend/frontend.h"
 #include "ir/schedule.h"
 #include "ir/verify.h"
@@ -88,31 +86,6 @@ static void dump(Arena *arena, Diags *diags, int source, const Options *options,
     }
 }
 
-static const ErrorRow *row_of(int code)
-{
-    for (size_t i = 0; error_row(i); i++) {
-        if (error_row(i)->code == code) {
-            return error_row(i);
-        }
-    }
-    return NULL;
-}
-
-static int print_errors(void)
-{
-    printf("# Errors\n\nMade by `tessera-front --errors` from frontend/errors.def and "
-           "ir/errors.def.\n`tessera explain E0412` shows an example, too.\n");
-    for (int code = 1; code < 10000; code++) {
-        const ErrorRow *row = row_of(code);
-        char name[8];
-        diag_code_text(code, name);
-        if (row) {
-            printf("\n**%s** %s. %s\n", name, row->title, row->explanation);
-        }
-    }
-    return 0;
-}
-
 static int status(const Diags *diags)
 {
     int worst = 0;
@@ -133,9 +106,6 @@ int main(int argc, char **argv)
     Arena arena;
     Diags diags;
     jmp_buf guard;
-    if (argc == 2 && text_same(argv[1], "--errors")) {
-        return print_errors();
-    }
     arena_init(&arena, allocator_default());
     arena.guard = &guard;
     diags_init(&diags, &arena);
