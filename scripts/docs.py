@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""docs.py [--check]: writes docs/ops.md, passes.md, targets.md, stdlib.md, schedule.md and errors.md
+"""docs.py [--check]: writes docs/ops.md, passes.md, targets.md, stdlib.md, schedule.md, errors.md
 from the tables and comments of the sources; with --check only says whether they are current."""
 
 import pathlib
 import re
 import sys
 
+FIRST_WARNING = 2000  # as in ir/base/diag.h
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|/\*.*?\*/|//[^\n]*|[(),]|[^\s"(),]+', re.S)
 
@@ -232,7 +233,8 @@ def errors():
     body += "`tessera explain E0412` shows an example, too.\n"
     found = rows("frontend/errors.def", "ERROR") + rows("ir/errors.def", "ERROR")
     for _, code, name, explanation in sorted(found, key=lambda row: int(row[1])):
-        body += f"\n**{'W' if int(code) // 1000 == 2 else 'E'}{int(code):04}** {name}. {explanation}\n"
+        letter = "W" if int(code) >= FIRST_WARNING else "E"
+        body += f"\n**{letter}{int(code):04}** {name}. {explanation}\n"
     return body
 
 
