@@ -244,6 +244,7 @@ struct Func {
     uint32_t n_values;
     FuncFit fit;
     struct FuncInterns *interns;
+    struct AxesMemory *spare_axes; /* of passes/an_axes.c */
 };
 
 Func *func_new(Arena *arena, Diags *diags, const char *name);

@@ -3,20 +3,32 @@
 
 #include "ir/build.h"
 
-#include <string.h>
+/* Tables over the values of a function; those of one that nobody asked about this time are stale. */
+typedef struct AxesMemory {
+    int32_t *parent; /* union-find over value id * MAX_RANK + axis */
+    uint8_t *flags;  /* by class */
+    uint32_t *asked; /* by value: when */
+    uint32_t now, cap;
+    struct AxesMemory *next; /* that nobody uses, either */
+} AxesMemory;
 
-static int32_t find(const Axes *axes, int32_t node)
+static int32_t find(const Axes *axes, const Value *value, int axis)
 {
-    while (axes->parent[node] != node) {
-        axes->parent[node] = axes->parent[axes->parent[node]];
-        node = axes->parent[node];
+    AxesMemory *memory = axes->memory;
+    int32_t *parent = memory->parent, node = (int32_t)value->id * MAX_RANK + axis;
+    if (memory->asked[value->id] != memory->now) {
+        memory->asked[value->id] = memory->now;
+        for (int i = 0; i < MAX_RANK; i++) {
+            int32_t own = (int32_t)value->id * MAX_RANK + i;
+            parent[own] = own;
+            memory->flags[own] = 0;
+        }
+    }
+    while (parent[node] != node) {
+        parent[node] = parent[parent[node]];
+        node = parent[node];
     }
     return node;
-}
-
-static int32_t node_of(const Value *value, int axis)
-{
-    return (int32_t)value->id * MAX_RANK + axis;
 }
 
 /* An axis that nobody has to choose a loop for: one element, or a range that the source walks. */
@@ -29,7 +41,7 @@ static bool is_settled(Dim dim)
 static void tie(Axes *axes, const Value *a, int i, const Value *b, int k)
 {
     if (!is_settled(a->type->dims[i]) && !is_settled(b->type->dims[k])) {
-        axes->parent[find(axes, node_of(a, i))] = find(axes, node_of(b, k));
+        axes->memory->parent[find(axes, a, i)] = find(axes, b, k);
     }
 }
 
@@ -177,7 +189,7 @@ static void flag(Axes *axes, const Value *value, int axis, unsigned flags)
 {
     int class = axes_class(axes, value, axis);
     if (class >= 0) {
-        axes->flags[class] |= (uint8_t)flags;
+        axes->memory->flags[class] |= (uint8_t)flags;
     }
 }
 
@@ -250,19 +262,32 @@ static void tie_one(Op *op, void *user)
     tying->first = tying->first ? tying->first : value;
 }
 
+/* Twice as many as are needed, since asking makes copies. */
+static AxesMemory *new_memory(Func *func)
+{
+    AxesMemory *memory = ARENA_NEW(func->arena, AxesMemory);
+    memory->cap = 2 * func->n_values;
+    size_t n = (size_t)memory->cap * MAX_RANK;
+    memory->parent = arena_alloc_raw(func->arena, sizeof(int32_t) * n);
+    memory->flags = arena_alloc_raw(func->arena, n);
+    memory->asked = ARENA_ARRAY(func->arena, uint32_t, memory->cap);
+    return memory;
+}
+
 static void make_room(Axes *axes)
 {
     Func *func = axes->func;
     axes->n_values = func->n_values;
-    if (axes->cap < func->n_values) {
-        axes->cap = 2 * axes->cap > func->n_values ? 2 * axes->cap : func->n_values;
-        axes->parent = ARENA_ARRAY(func->arena, int32_t, axes->cap * MAX_RANK);
-        axes->flags = ARENA_ARRAY(func->arena, uint8_t, axes->cap * MAX_RANK);
+    if (axes->memory && axes->memory->cap < func->n_values) {
+        axes->memory = NULL; /* too small for any that will be */
     }
-    memset(axes->flags, 0, axes->n_values * MAX_RANK);
-    for (uint32_t i = 0; i < axes->n_values * MAX_RANK; i++) {
-        axes->parent[i] = (int32_t)i;
+    while (!axes->memory && func->spare_axes) {
+        AxesMemory *spare = func->spare_axes;
+        func->spare_axes = spare->next;
+        axes->memory = spare->cap >= func->n_values ? spare : NULL;
     }
+    axes->memory = axes->memory ? axes->memory : new_memory(func);
+    axes->memory->now++;
 }
 
 void axes_again(Axes *axes, Block *block)
@@ -280,14 +305,23 @@ Axes an_axes(Func *func, Block *block)
     return axes;
 }
 
+void axes_done(Axes *axes)
+{
+    if (axes->memory) {
+        axes->memory->next = axes->func->spare_axes;
+        axes->func->spare_axes = axes->memory;
+        axes->memory = NULL;
+    }
+}
+
 int axes_class(const Axes *axes, const Value *value, int axis)
 {
-    return is_settled(value->type->dims[axis]) ? -1 : find(axes, node_of(value, axis));
+    return is_settled(value->type->dims[axis]) ? -1 : find(axes, value, axis);
 }
 
 unsigned axes_flags(const Axes *axes, int class)
 {
-    return axes->flags[class];
+    return axes->memory->flags[class];
 }
 
 static bool walks_twice(const Axes *axes, const Value *value)

@@ -9,9 +9,8 @@
 
 typedef struct Axes {
     Func *func;
-    int32_t *parent; /* union-find over value id * MAX_RANK + axis */
-    uint8_t *flags;  /* by class */
-    uint32_t n_values, cap;
+    struct AxesMemory *memory;
+    uint32_t n_values; /* of the function, when they were tied */
 } Axes;
 
 enum { AXIS_STORED = 1, AXIS_REDUCED = 2, AXIS_CONTRACTED = 4, AXIS_SCANNED = 8 };
@@ -20,6 +19,8 @@ enum { AXIS_STORED = 1, AXIS_REDUCED = 2, AXIS_CONTRACTED = 4, AXIS_SCANNED = 8 
 Axes an_axes(Func *func, Block *block);
 /* The same for a block that has changed, in the same memory. */
 void axes_again(Axes *axes, Block *block);
+/* They are not asked again: the next ones have their memory. */
+void axes_done(Axes *axes);
 /* The class of an axis; -1 for an axis of literal extent 1, and for a range of the source's. */
 int axes_class(const Axes *axes, const Value *value, int axis);
 unsigned axes_flags(const Axes *axes, int class);

@@ -87,4 +87,5 @@ void fuse_note_columns(Op *op, void *user)
     if (walk.class >= 0) {
         is_beside(func, &axes, op->regions[0], &walk, true);
     }
+    axes_done(&axes);
 }

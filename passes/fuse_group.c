@@ -341,19 +341,23 @@ static bool untangles(Untangler *u, const Block *block)
     return false;
 }
 
-bool fuse_untangle(Func *func, Group *group, Value **costly)
+static bool untangles_somehow(Untangler *u, const Block *block)
 {
-    Untangler u = {.func = func, .group = group, .axes = {.func = func}, .costly = costly};
-    *costly = NULL;
-    if (!is_tangled(&u.axes, group)) {
-        return true;
-    }
     for (int round = 0; round < 6; round++) {
-        u.pass = round % 3;
-        u.each_use = round >= 3;
-        if (untangles(&u, group->parallel->regions[0])) {
+        u->pass = round % 3;
+        u->each_use = round >= 3;
+        if (untangles(u, block)) {
             return true;
         }
     }
     return false;
+}
+
+bool fuse_untangle(Func *func, Group *group, Value **costly)
+{
+    Untangler u = {.func = func, .group = group, .axes = {.func = func}, .costly = costly};
+    *costly = NULL;
+    bool good = !is_tangled(&u.axes, group) || untangles_somehow(&u, group->parallel->regions[0]);
+    axes_done(&u.axes);
+    return good;
 }

@@ -147,6 +147,7 @@ static bool is_pointwise(Reads *reads, const Op *load)
     for (int i = 0; same && i < read->type->rank; i++) {
         same = axes_class(&axes, read, i) == axes_class(&axes, written, i);
     }
+    axes_done(&axes);
     op_remove(group.parallel);
     return same;
 }

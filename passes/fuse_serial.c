@@ -180,6 +180,7 @@ bool fuse_mixes(Func *func, Op *op)
     m.axes = an_axes(func, m.block);
     block_walk(m.block, collect_carried, &m);
     block_walk(m.block, look_for_mixing, &m);
+    axes_done(&m.axes);
     op_remove(group.parallel);
     return m.found;
 }

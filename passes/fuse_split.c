@@ -476,18 +476,17 @@ static Splitter splitter(Func *func, const Group *group)
 bool fuse_shares_grid(Func *func, const Group *group)
 {
     Splitter s = splitter(func, group);
-    const Block *block = s.block;
     const Value *first = NULL;
     uint64_t rows = walked_rows(&s);
-    for (const Op *op = block->first; op; op = op->next) {
+    bool shares = true;
+    for (const Op *op = s.block->first; op && shares; op = op->next) {
         const Value *written = axes_written(op);
         first = first ? first : written;
-        if (written && ((s.stored & ~classes_of(&s, written) & ~rows) ||
-                        (!(s.stored & s.folded) && !same_order(&s, first, written)))) {
-            return false;
-        }
+        shares = !written || (!(s.stored & ~classes_of(&s, written) & ~rows) &&
+                              ((s.stored & s.folded) || same_order(&s, first, written)));
     }
-    return true;
+    axes_done(&s.axes);
+    return shares;
 }
 
 /* A group has axes for so many loops at most: it is cut where about half of them are. */
@@ -503,6 +502,7 @@ bool fuse_is_sound(Func *func, const Group *group)
     for (const Op *op = s.block->first; op && sound; op = op->next) {
         sound = !broken_rule(&s, op);
     }
+    axes_done(&s.axes);
     return sound;
 }
 
@@ -528,18 +528,22 @@ static Value *cut(const Splitter *s, const Block *body)
     return NULL;
 }
 
-Value *fuse_split(Func *func, const Block *body, const Group *group)
+static Value *broken_apart(Splitter *s, const Block *body)
 {
-    Splitter s = splitter(func, group);
-    if (is_crowded(&s)) {
-        return cut(&s, body);
-    }
-    for (const Op *op = s.block->first; op; op = op->next) {
-        const Value *value = broken_rule(&s, op);
-        Value *original = value && !is_root(&s, value) ? fuse_original(group, value) : NULL;
-        if (original && fuse_may_materialize(func, body, original)) {
+    for (const Op *op = s->block->first; op; op = op->next) {
+        const Value *value = broken_rule(s, op);
+        Value *original = value && !is_root(s, value) ? fuse_original(s->group, value) : NULL;
+        if (original && fuse_may_materialize(s->func, body, original)) {
             return original;
         }
     }
     return NULL;
+}
+
+Value *fuse_split(Func *func, const Block *body, const Group *group)
+{
+    Splitter s = splitter(func, group);
+    Value *found = is_crowded(&s) ? cut(&s, body) : broken_apart(&s, body);
+    axes_done(&s.axes);
+    return found;
 }

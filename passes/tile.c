@@ -291,14 +291,15 @@ static void tile_group(Func *func, Op *group, bool is_rest)
     note_limits(&plan, group);
     tile_choose(func, group, &plan);
     SplitHow how = tile_split(func, group, &plan);
-    if (how == SPLIT_REST) {
-        tile_rest(func, group);
-        return;
-    }
     if (how == SPLIT_NOT) {
         tile_emit(func, group, &plan);
     }
-    op_remove(group);
+    axes_done(&axes);
+    if (how == SPLIT_REST) {
+        tile_rest(func, group);
+    } else {
+        op_remove(group);
+    }
 }
 
 /* An axis of symbolic extent inside a `parallel` of the source must be a range. */

@@ -284,6 +284,7 @@ static void tile_here(Serial *s, Op *group)
     keep_apart(s, &plan, group);
     tile_choose(s->func, group, &plan);
     tile_emit_here(s->func, group, &plan);
+    axes_done(&axes);
     op_remove(group);
     s->warps = larger(s->warps, plan.warps);
 }
