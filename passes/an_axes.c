@@ -3,7 +3,7 @@
 
 #include "ir/build.h"
 
-/* Tables over the values of a function; those of one that nobody asked about this time are stale. */
+/* Tables over the values of a function; those of one that was not asked about are stale. */
 typedef struct AxesMemory {
     int32_t *parent; /* union-find over value id * MAX_RANK + axis */
     uint8_t *flags;  /* by class */
