@@ -29,11 +29,11 @@ bool parser_at(const Parser *p, TokenKind kind);
 bool parser_take(Parser *p, TokenKind kind);
 /* Takes it, or says that it is missing; `where` completes "expected `:` …". */
 bool parser_expect(Parser *p, TokenKind kind, const char *where);
-/* Reports once until the next statement; NULL when it was silent. */
+/* Reports once until the next statement; after that what nobody sees. Never NULL. */
 Diag *parser_error(Parser *p, const char *what);
 Diag *parser_unsupported(Parser *p, Span span, const char *what);
 const char *parser_name(Parser *p, const char *what); /* "" after an error */
-/* Help with what stands here: a word that no name can be; one of another language. NULL: none. */
+/* Help with what stands here: a word that no name can be; one of another language. */
 void parser_say_reserved(Parser *p, Diag *diag);
 void parser_say_habit(Parser *p, Diag *diag);
 /* Takes a string: the text between its quotes, escapes resolved. */

@@ -324,7 +324,7 @@ static void no_declaration(Parser *p)
 {
     bool comment = parser_at(p, TOK_FLOOR) || parser_at(p, TOK_SLASH);
     Diag *diag = parser_error(p, "`kernel`, `fn`, `schedule`, `tune` or `import`");
-    if (diag && comment) {
+    if (comment) {
         diag_help(p->diags, diag, "a comment begins with `#`");
     }
     parser_say_habit(p, diag);

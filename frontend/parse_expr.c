@@ -221,10 +221,10 @@ static void no_expression(Parser *p)
     const char *both = twice(p, TOK_AMP) ? "and" : twice(p, TOK_BAR) ? "or" : NULL;
     Diag *diag = parser_error(p, "an expression");
     parser_say_reserved(p, diag);
-    if (diag && both) {
+    if (both) {
         diag_help(p->diags, diag, "of conditions it is `a %s b`", both);
     }
-    if (diag && power) {
+    if (power) {
         diag_help(p->diags, diag, "there is no `**`: a power is `pow(x, y)`, a square `x * x`");
     }
 }

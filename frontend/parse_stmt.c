@@ -231,10 +231,8 @@ static Stmt *parse_assignment(Parser *p)
 static Stmt *inner_function(Parser *p)
 {
     Diag *diag = parser_unsupported(p, p->token.span, "functions inside of functions are");
-    if (diag) {
-        diag_help(p->diags, diag,
-                  "define it beside the kernel; what it reads here is an argument then");
-    }
+    diag_help(p->diags, diag,
+              "define it beside the kernel; what it reads here is an argument then");
     return NULL;
 }
 
@@ -320,9 +318,7 @@ StmtList parse_block(Parser *p)
     parser_leave(p);
     if (!parser_take(p, TOK_RBRACE)) {
         Diag *diag = parser_error(p, "`}` at the end of this block");
-        if (diag) {
-            diag_label(p->diags, diag, open, "it begins here");
-        }
+        diag_label(p->diags, diag, open, "it begins here");
     }
     return list;
 }

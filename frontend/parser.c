@@ -99,14 +99,20 @@ const char *parser_found(const Parser *p)
     return named ? text : arena_printf(p->arena, "`%s`", text);
 }
 
+/* What was said already; callers add to it as if it were not. */
+static Diag *unseen(Parser *p)
+{
+    return ARENA_NEW(p->arena, Diag);
+}
+
 Diag *parser_error(Parser *p, const char *what)
 {
     if (p->recovering || p->stopped) {
-        return NULL;
+        return unseen(p);
     }
     p->recovering = true;
     if (parser_at(p, TOK_BAD)) {
-        return NULL; /* the lexer has said it */
+        return unseen(p); /* the lexer has said it */
     }
     return front_error(p->diags, ERR_EXPECTED, p->token.span, "expected %s, found %s", what,
                        parser_found(p));
@@ -115,7 +121,7 @@ Diag *parser_error(Parser *p, const char *what)
 Diag *parser_unsupported(Parser *p, Span span, const char *what)
 {
     if (p->recovering) {
-        return NULL;
+        return unseen(p);
     }
     p->recovering = true;
     return front_unsupported(p->diags, span, "%s", what);
@@ -132,7 +138,7 @@ bool parser_expect(Parser *p, TokenKind kind, const char *where)
 
 void parser_say_reserved(Parser *p, Diag *diag)
 {
-    if (diag && token_is_keyword(p->token.kind)) {
+    if (token_is_keyword(p->token.kind)) {
         diag_help(p->diags, diag, "`%s` is a word of the language: take another name",
                   token_text(p->token.kind));
     }
@@ -141,7 +147,7 @@ void parser_say_reserved(Parser *p, Diag *diag)
 void parser_say_habit(Parser *p, Diag *diag)
 {
     const char *help = parser_at(p, TOK_NAME) ? habit_help(token_name(p, p->token)) : NULL;
-    if (diag && help) {
+    if (help) {
         diag_help(p->diags, diag, "%s", help);
     }
 }
