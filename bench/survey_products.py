@@ -22,6 +22,7 @@ import time
 import torch
 
 import ours
+from timing import burst
 from workload import DTYPES
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -96,23 +97,9 @@ class Product:
         return None if error <= TOLERANCE[self.dtype] else f"wrong: relative error {error:.2g}"
 
 
-def burst(launch, launches, rest):
-    torch.cuda.synchronize()
-    time.sleep(rest)
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    for _ in range(3):
-        launch()
-    begin.record()
-    for _ in range(launches):
-        launch()
-    end.record()
-    end.synchronize()
-    return begin.elapsed_time(end) / 1e3 / launches
-
-
 def times_of(launches, rounds, rest=0.04):
     """Seconds of each; the rounds go over all."""
-    counts = [max(10, min(100, round(0.004 / burst(one, 3, 0)))) for one in launches]
+    counts = [max(10, min(100, round(0.004 / burst(one, 3, rest=0)))) for one in launches]
     times = [[] for _ in launches]
     for turn in range(rounds):
         order = range(len(launches))

@@ -29,9 +29,11 @@ static bool is_one_axis(unsigned axes)
     return (axes & (axes - 1)) == 0;
 }
 
-/* The axes that are read together with another one, by `x[p + r]`: of a window, and as short as it
- * is, or of the places where it lies. */
-static unsigned windows(const Value *value, int depth)
+/* What the op that reads memory says of the axes of its result. */
+typedef unsigned ReadAxes(const Func *func, const Op *read);
+
+/* The same of a value that element-wise work and moved axes make of what is read. */
+static unsigned axes_read(const Func *func, const Value *value, ReadAxes *own, int depth)
 {
     const Op *op = value->def;
     unsigned axes = 0;
@@ -42,44 +44,41 @@ static unsigned windows(const Value *value, int depth)
     case OP_BROADCAST:
     case OP_EXPAND:
     case OP_SQUEEZE:
-    case OP_PERMUTE: return an_axes_moved(op, windows(op->operands[0], depth + 1));
+    case OP_PERMUTE: return an_axes_moved(op, axes_read(func, op->operands[0], own, depth + 1));
     case OP_GATHER:
-        for (int i = 1; i < op->n_operands; i++) {
-            unsigned own = op->operands[i]->type->rank ? an_varies(op->operands[i]) : 0;
-            axes |= is_one_axis(own) ? 0 : own;
-        }
-        return axes;
+    case OP_LOAD: return own(func, op);
     default:
         for (int i = 0; op_has(op, TRAIT_ELEMENTWISE) && i < op->n_operands; i++) {
-            axes |= windows(op->operands[i], depth + 1);
+            axes |= axes_read(func, op->operands[i], own, depth + 1);
         }
         return axes;
     }
 }
 
-/* The axes of a view of windows that are neither images nor channels. */
-static unsigned viewed(const Func *func, const Value *value, int depth)
+/* The axes that are read together with another one, by `x[p + r]`: of a window, and as short as it
+ * is, or of the places where it lies. */
+static unsigned read_together(const Func *func, const Op *read)
 {
-    const Op *op = value->def;
     unsigned axes = 0;
-    if (!op || depth > MOST_BELOW) {
-        return 0;
+    (void)func;
+    for (int i = 1; read->kind == OP_GATHER && i < read->n_operands; i++) {
+        unsigned own = read->operands[i]->type->rank ? an_varies(read->operands[i]) : 0;
+        axes |= is_one_axis(own) ? 0 : own;
     }
-    switch (op->kind) {
-    case OP_BROADCAST:
-    case OP_EXPAND:
-    case OP_SQUEEZE:
-    case OP_PERMUTE: return an_axes_moved(op, viewed(func, op->operands[0], depth + 1));
-    case OP_LOAD:
-        return func_windows_of(func, op->operands[0])
-                   ? an_all_axes(value->type) & ~(1u | 1u << (value->type->rank - 1))
-                   : 0;
-    default:
-        for (int i = 0; op_has(op, TRAIT_ELEMENTWISE) && i < op->n_operands; i++) {
-            axes |= viewed(func, op->operands[i], depth + 1);
-        }
-        return axes;
-    }
+    return axes;
+}
+
+/* The axes of a view of windows that are neither images nor channels. */
+static unsigned taps_viewed(const Func *func, const Op *read)
+{
+    bool views = read->kind == OP_LOAD && func_windows_of(func, read->operands[0]);
+    Type type = read->results[0]->type;
+    return views ? an_all_axes(type) & ~(1u | 1u << (type->rank - 1)) : 0;
+}
+
+static unsigned of_factors(const Func *func, const Op *mul, ReadAxes *own)
+{
+    return axes_read(func, mul->operands[0], own, 0) | axes_read(func, mul->operands[1], own, 0);
 }
 
 /* ---- what is a product ---- */
@@ -131,8 +130,8 @@ static bool choose_axes(const Func *func, Contraction *c)
     c->m = last_axis(kept & left & ~right, type);
     c->n = last_axis(kept & right & ~left, type);
     unsigned inner = c->sums.summed & left & right;
-    unsigned window = windows(mul->operands[0], 0) | windows(mul->operands[1], 0);
-    unsigned taps = viewed(func, mul->operands[0], 0) | viewed(func, mul->operands[1], 0);
+    unsigned window = of_factors(func, mul, read_together);
+    unsigned taps = of_factors(func, mul, taps_viewed);
     c->k = last_axis(inner & ~window & ~taps, type);
     c->k = c->k < 0 ? last_axis(inner, type) : c->k;
     bool found = c->m >= 0 && c->n >= 0 && c->k >= 0;
