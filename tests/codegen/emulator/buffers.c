@@ -24,21 +24,51 @@ Buffer *buffer_named(const char *name)
     fail("no such buffer", name);
 }
 
-void buffer_add(const char *name, const char *io, uint64_t size, const char *path)
+uint32_t poison_word(void)
 {
-    if (n_buffers == MOST_BUFFERS) {
+    static uint32_t value;
+    static bool is_known;
+    const char *digits = is_known ? NULL : getenv("TESSERA_EMULATED_POISON");
+    if (!is_known) {
+        value = digits ? (uint32_t)strtoul(digits, NULL, 16) : 0xfff7fff7u;
+        is_known = true;
+    }
+    return value;
+}
+
+Buffer *buffer_new(const char *name, uint64_t size, bool is_written)
+{
+    int at = 0;
+    while (at < n_buffers && buffers[at].bytes) {
+        at++;
+    }
+    if (at == MOST_BUFFERS - 1) {
         fail("too many buffers", name);
     }
-    Buffer *buffer = &buffers[n_buffers];
+    n_buffers = at == n_buffers ? at + 1 : n_buffers;
+    Buffer *buffer = &buffers[at];
     snprintf(buffer->name, sizeof buffer->name, "%.63s", name);
-    buffer->address = FIRST_ADDRESS + (uint64_t)n_buffers++ * APART;
+    buffer->address = FIRST_ADDRESS + (uint64_t)at * APART;
     buffer->size = size;
     buffer->bytes = malloc(size + 4);
-    buffer->is_written = strcmp(io, "out") == 0;
+    buffer->is_written = is_written;
     for (uint64_t i = 0; i < size; i += 4) {
-        uint32_t poison = POISON;
-        memcpy(buffer->bytes + i, &poison, sizeof poison);
+        uint32_t nothing = poison_word();
+        memcpy(buffer->bytes + i, &nothing, sizeof nothing);
     }
+    return buffer;
+}
+
+void buffer_free(Buffer *buffer)
+{
+    free(buffer->bytes);
+    buffer->bytes = NULL;
+    buffer->size = 0;
+}
+
+void buffer_add(const char *name, const char *io, uint64_t size, const char *path)
+{
+    Buffer *buffer = buffer_new(name, size, strcmp(io, "out") == 0);
     FILE *file = *path ? fopen(path, "rb") : NULL;
     if (*path && (!file || fread(buffer->bytes, 1, size, file) != size)) {
         fail("cannot be read", path);

@@ -8,7 +8,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define POISON 0xfff7fff7u /* a NaN in each float type, an address that nothing has */
 #define FIRST_ADDRESS UINT64_C(0x7f0000000000)
 #define APART UINT64_C(0x100000000)
 
@@ -19,11 +18,17 @@ typedef struct Buffer {
     bool is_written;
 } Buffer;
 
-enum { MOST_BUFFERS = 128 };
+enum { MOST_BUFFERS = 1024 };
 extern Buffer buffers[MOST_BUFFERS];
 extern int n_buffers;
 
 _Noreturn void fail(const char *what, const char *name);
+/* What nobody has written: a NaN in each float type, an address that nothing has; or what the
+ * environment's TESSERA_EMULATED_POISON says, in hexadecimal digits. No answer depends on it. */
+uint32_t poison_word(void);
+/* Memory of its own, poison. The last place stays free, for a launch's own arguments. */
+Buffer *buffer_new(const char *name, uint64_t size, bool is_written);
+void buffer_free(Buffer *buffer);
 Buffer *buffer_named(const char *name);
 /* Poison, or the bytes of the file at `path`, which may be empty. */
 void buffer_add(const char *name, const char *io, uint64_t size, const char *path);

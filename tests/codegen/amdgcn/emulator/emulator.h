@@ -9,6 +9,9 @@
 #ifndef TESSERA_TESTS_EMULATOR_H
 #define TESSERA_TESTS_EMULATOR_H
 
+#include "tests/codegen/emulator/buffers.h"
+#include "tests/codegen/emulator/numbers.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -29,10 +32,6 @@ enum {
     MOST_ARGS = 256,
     MOST_HIDDEN = 32,
 };
-
-/* What nobody has written: a NaN in each float type, an address that nothing has; or what the
- * environment's TESSERA_EMULATED_POISON says, in hexadecimal digits. No answer depends on it. */
-uint32_t poison(void);
 
 /* ---- decoded code ---- */
 
@@ -130,16 +129,6 @@ const char *decode_one(Inst *inst, const char *text, int major); /* what is not 
 
 /* ---- memory ---- */
 
-typedef struct Buffer {
-    char name[64];
-    uint64_t address, size;
-    uint8_t *bytes;
-    bool is_written;
-} Buffer;
-
-enum { MOST_BUFFERS = 1024 };
-extern Buffer buffers[MOST_BUFFERS];
-extern int n_buffers;
 bool sized_half(const char *name,
                 Inst *inst); /* the width that a name of a load or store ends with */
 uint8_t *memory_at(Wave *wave, const Inst *inst, uint64_t address, unsigned size, bool writes);
@@ -230,11 +219,5 @@ typedef union Row {
 /* The operand's values in all lanes, with its modifiers: in `row`, or where they are. */
 const void *fetch(Wave *wave, const Inst *inst, int at, char type, Row *row);
 void store(Wave *wave, const Inst *inst, int at, char type, const Row *row);
-
-float half_to_float(uint32_t bits);
-uint32_t float_to_half(double value, bool toward_zero);
-uint32_t float_to_bf16(float value);
-float bits_to_float(uint32_t bits);
-uint32_t float_to_bits(float value);
 
 #endif

@@ -105,7 +105,7 @@ static uint8_t *at_address(uintptr_t address, size_t n)
             return buffers[i].bytes + offset;
         }
     }
-    emulator_fail("a copy", "from or to what is no memory of the device");
+    fail("a copy", "from or to what is no memory of the device");
 }
 
 static HipResult hip_alloc(void **memory, size_t bytes)
@@ -124,9 +124,7 @@ static HipResult hip_release(void *memory)
     pthread_mutex_lock(&lock);
     for (int i = 0; memory && i < n_buffers; i++) {
         if (buffers[i].address == (uintptr_t)memory) {
-            free(buffers[i].bytes);
-            buffers[i].bytes = NULL;
-            buffers[i].size = 0;
+            buffer_free(&buffers[i]);
         }
     }
     pthread_mutex_unlock(&lock);
@@ -212,7 +210,7 @@ static HipResult hip_module_load(void **made, const void *image)
     memcpy(module->image, image, size);
     object_load(&module->object, module->image, size);
     if (strcmp(module->object.target, target()) != 0) {
-        emulator_fail("the code is for another part", module->object.target);
+        fail("the code is for another part", module->object.target);
     }
     *made = module;
     pthread_mutex_unlock(&lock);
@@ -255,7 +253,7 @@ static void give_arguments(const Kernel *kernel, void **args)
         uint64_t value = 0;
         unsigned size = (unsigned)kernel->args[i][1];
         if (size > sizeof value) {
-            emulator_fail("an argument of more than 8 bytes", kernel->name);
+            fail("an argument of more than 8 bytes", kernel->name);
         }
         memcpy(&value, args[i], size);
         launch_argument((unsigned)kernel->args[i][0], size, value);
@@ -270,13 +268,13 @@ static HipResult hip_launch(void *launched, unsigned int gx, unsigned int gy, un
     uint64_t steps;
     (void)stream;
     if (gx == 0 || gy * gz * by * bz != 1 || shared || extra) {
-        emulator_fail("a launch of another form", function->symbol);
+        fail("a launch of another form", function->symbol);
     }
     pthread_mutex_lock(&lock);
     give_arguments(kernel_named(function->object, function->symbol), args);
     const Kernel *kernel = launch_kernel(function->object, function->symbol, gx, (int)bx, &steps);
     if (kernel->scratch_bytes && !getenv("TESSERA_EMULATED_SCRATCH")) {
-        emulator_fail("scratch memory", function->symbol);
+        fail("scratch memory", function->symbol);
     }
     pthread_mutex_unlock(&lock);
     return HIP_OK;

@@ -7,58 +7,15 @@
 #include <string.h>
 
 enum { MOST_KERNARG = 4096 };
-#define FIRST_ADDRESS UINT64_C(0x7f0000000000)
-#define APART UINT64_C(0x100000000)
 
 static uint8_t kernarg[MOST_KERNARG];
 static uint8_t given[MOST_KERNARG]; /* bytes of it that are arguments */
 static int args[MOST_ARGS][2], n_args;
 
-_Noreturn void emulator_fail(const char *what, const char *name)
-{
-    fprintf(stderr, "emulator: %s: %s\n", what, name);
-    exit(1);
-}
-
-uint32_t poison(void)
-{
-    static uint32_t value;
-    static bool is_known;
-    const char *digits = is_known ? NULL : getenv("TESSERA_EMULATED_POISON");
-    if (!is_known) {
-        value = digits ? (uint32_t)strtoul(digits, NULL, 16) : 0xfff7fff7u;
-        is_known = true;
-    }
-    return value;
-}
-
-Buffer *buffer_new(const char *name, uint64_t size, bool is_written)
-{
-    int at = 0;
-    while (at < n_buffers && buffers[at].bytes) {
-        at++;
-    }
-    if (at == MOST_BUFFERS - 1) {
-        emulator_fail("too many buffers", name);
-    }
-    n_buffers = at == n_buffers ? at + 1 : n_buffers;
-    Buffer *buffer = &buffers[at];
-    snprintf(buffer->name, sizeof buffer->name, "%.63s", name);
-    buffer->address = FIRST_ADDRESS + (uint64_t)at * APART;
-    buffer->size = size;
-    buffer->bytes = malloc(size + 4);
-    buffer->is_written = is_written;
-    for (uint64_t i = 0; i < size; i += 4) {
-        uint32_t nothing = poison();
-        memcpy(buffer->bytes + i, &nothing, sizeof nothing);
-    }
-    return buffer;
-}
-
 void launch_argument(unsigned offset, unsigned size, uint64_t value)
 {
     if (offset + size > MOST_KERNARG || size > 8 || n_args == MOST_ARGS) {
-        emulator_fail("an argument", "lies too far");
+        fail("an argument", "lies too far");
     }
     memcpy(kernarg + offset, &value, size);
     memset(given + offset, 1, size);
@@ -88,7 +45,7 @@ static void add_hidden(const Kernel *kernel, const Hidden *hidden, unsigned bloc
     }
     if (hidden->offset < 0 || hidden->offset + hidden->size > kernel->kernarg_bytes ||
         given[hidden->offset]) {
-        emulator_fail("a hidden argument lies outside, or on another", kind);
+        fail("a hidden argument lies outside, or on another", kind);
     }
     memcpy(kernarg + hidden->offset, &value, (size_t)hidden->size);
 }
@@ -96,14 +53,14 @@ static void add_hidden(const Kernel *kernel, const Hidden *hidden, unsigned bloc
 static void check_arguments(const Kernel *kernel)
 {
     if (kernel->n_args != n_args) {
-        emulator_fail("the metadata has another number of arguments", kernel->name);
+        fail("the metadata has another number of arguments", kernel->name);
     }
     for (int i = 0; i < n_args; i++) {
         if (memcmp(kernel->args[i], args[i], sizeof args[i]) != 0) {
-            emulator_fail("the metadata has an argument elsewhere", kernel->name);
+            fail("the metadata has an argument elsewhere", kernel->name);
         }
         if (args[i][0] + args[i][1] > kernel->kernarg_bytes) {
-            emulator_fail("an argument lies past the segment", kernel->name);
+            fail("an argument lies past the segment", kernel->name);
         }
     }
 }
@@ -126,14 +83,14 @@ const Kernel *launch_kernel(const Object *object, const char *symbol, unsigned b
 {
     const Kernel *kernel = kernel_named(object, symbol);
     if (!kernel) {
-        emulator_fail("no such kernel", symbol);
+        fail("no such kernel", symbol);
     }
     if (kernel->required_threads != threads || threads > kernel->max_threads) {
-        emulator_fail("the metadata asks for another number of threads", symbol);
+        fail("the metadata asks for another number of threads", symbol);
     }
     check_arguments(kernel);
     for (size_t i = 0; i < sizeof kernarg; i++) {
-        kernarg[i] = given[i] ? kernarg[i] : poison() & 255;
+        kernarg[i] = given[i] ? kernarg[i] : poison_word() & 255;
     }
     for (int i = 0; i < kernel->n_hidden; i++) {
         add_hidden(kernel, &kernel->hidden[i], blocks, threads);

@@ -13,10 +13,6 @@ const Kernel *launch_kernel(const Object *object, const char *symbol, unsigned b
                             uint64_t *steps);
 const Kernel *kernel_named(const Object *object, const char *symbol); /* or NULL */
 
-/* Memory of its own, poison. */
-Buffer *buffer_new(const char *name, uint64_t size, bool is_written);
-_Noreturn void emulator_fail(const char *what, const char *name);
-
 /* Runs all blocks; how many instructions that were. */
 uint64_t launch_grid(const Object *object, const Kernel *kernel, unsigned blocks, int threads,
                      uint64_t kernarg);

@@ -20,40 +20,6 @@
 
 static Object object;
 
-static Buffer *buffer_named(const char *name)
-{
-    for (int i = 0; i < n_buffers; i++) {
-        if (strcmp(buffers[i].name, name) == 0) {
-            return &buffers[i];
-        }
-    }
-    emulator_fail("no such buffer", name);
-}
-
-static void add_buffer(const char *name, const char *io, uint64_t size, const char *path)
-{
-    if (n_buffers == MOST_BUFFERS) {
-        emulator_fail("too many buffers", name);
-    }
-    Buffer *buffer = buffer_new(name, size, strcmp(io, "out") == 0);
-    FILE *file = *path ? fopen(path, "rb") : NULL;
-    if (*path && (!file || fread(buffer->bytes, 1, size, file) != size)) {
-        emulator_fail("cannot be read", path);
-    }
-    if (file) {
-        fclose(file);
-    }
-}
-
-static void save(const char *name, const char *path)
-{
-    const Buffer *buffer = buffer_named(name);
-    FILE *file = fopen(path, "wb");
-    if (!file || fwrite(buffer->bytes, 1, buffer->size, file) != buffer->size || fclose(file)) {
-        emulator_fail("cannot be written", path);
-    }
-}
-
 static void step(const char *line)
 {
     char name[256], path[4096] = "", io[8];
@@ -63,7 +29,7 @@ static void step(const char *line)
     if (sscanf(line, "object %4095s", path) == 1) {
         object_read(&object, path);
     } else if (sscanf(line, "buffer %63s %7s %" SCNu64 " %4095s", name, io, &number, path) >= 3) {
-        add_buffer(name, io, number, path);
+        buffer_add(name, io, number, path);
     } else if (sscanf(line, "value %u %u %" SCNu64, &offset, &size, &number) == 3) {
         launch_argument(offset, size, number);
     } else if (sscanf(line, "address %u %63s", &offset, name) == 2) {
@@ -73,18 +39,14 @@ static void step(const char *line)
         printf("%s: %" PRIu64 " instructions, %d bytes of scratch\n", name, steps,
                kernel->scratch_bytes);
     } else if (sscanf(line, "save %63s %4095s", name, path) == 2) {
-        save(name, path);
+        buffer_save(name, path);
     } else {
-        emulator_fail("this line says nothing", line);
+        fail("this line says nothing", line);
     }
 }
 
 int main(void)
 {
-    static char line[8192];
-    while (fgets(line, sizeof line, stdin)) {
-        line[strcspn(line, "\n")] = 0;
-        step(line);
-    }
+    each_line(step);
     return 0;
 }

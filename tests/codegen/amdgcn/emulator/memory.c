@@ -7,32 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-Buffer buffers[MOST_BUFFERS];
-int n_buffers;
-
 uint8_t *memory_at(Wave *wave, const Inst *inst, uint64_t address, unsigned size, bool writes)
 {
-    static int last;
-    for (int i = -1; i < n_buffers; i++) {
-        const Buffer *buffer = &buffers[i < 0 ? last : i];
-        if (address - buffer->address < buffer->size &&
-            size <= buffer->size - (address - buffer->address)) {
-            if (writes && !buffer->is_written) {
-                stop(wave, inst, "%s is written, which is an input", buffer->name);
-            }
-            last = i < 0 ? last : i;
-            return buffer->bytes + (address - buffer->address);
-        }
+    char why[160];
+    uint8_t *found = buffer_at(address, size, writes, why, sizeof why);
+    if (!found) {
+        stop(wave, inst, "%s", why);
     }
-    for (int i = 0; i < n_buffers; i++) {
-        const Buffer *buffer = &buffers[i];
-        if (address + (1u << 20) - buffer->address < buffer->size + (2u << 20)) {
-            stop(wave, inst, "%u bytes at %lld of %s, which has %llu", size,
-                 (long long)(address - buffer->address), buffer->name,
-                 (unsigned long long)buffer->size);
-        }
-    }
-    stop(wave, inst, "%u bytes at 0x%llx, where nothing is", size, (unsigned long long)address);
+    return found;
 }
 
 /* ---- what is under way ---- */

@@ -99,7 +99,7 @@ static void start_vectors(Wave *wave)
     for (int i = 0; i < N_VECTORS; i++) {
         int limit = i < FIRST_ACC ? vgprs : FIRST_ACC + vgprs;
         for (int lane = 0; i < limit && lane < MOST_LANES; lane++) {
-            wave->v[i][lane] = poison();
+            wave->v[i][lane] = poison_word();
         }
     }
     for (int lane = 0; lane < wave->n; lane++) { /* x, y, z in 10 bits each; blocks have one row */
@@ -118,7 +118,7 @@ static void start_wave(Wave *wave, Block *block, int index, uint64_t kernarg)
     wave->pc = object_at(block->object, block->kernel->entry);
     wave->scc = false;
     for (int i = 0; i < N_SCALARS; i++) {
-        wave->s[i] = poison();
+        wave->s[i] = poison_word();
     }
     start_scalars(wave, kernarg);
     start_vectors(wave);
@@ -133,7 +133,7 @@ static void start_wave(Wave *wave, Block *block, int index, uint64_t kernarg)
     wave->last = NULL;
     size_t scratch = (size_t)block->kernel->scratch_bytes * MOST_LANES;
     wave->scratch = realloc(wave->scratch, scratch + 1);
-    memset(wave->scratch, (int)(poison() & 255), scratch);
+    memset(wave->scratch, (int)(poison_word() & 255), scratch);
     memset(wave->vector_waits, 0, sizeof wave->vector_waits);
     memset(wave->scalar_waits, 0, sizeof wave->scalar_waits);
 }
@@ -192,7 +192,7 @@ static void run_block(Block *block, uint64_t kernarg)
     const Kernel *kernel = block->kernel;
     block->alive = block->n_waves;
     block->arrived = block->phase = 0;
-    uint32_t nothing = poison();
+    uint32_t nothing = poison_word();
     for (size_t i = 0; i < sizeof block->lds; i += 4) {
         memcpy(block->lds + i, &nothing, sizeof nothing);
     }

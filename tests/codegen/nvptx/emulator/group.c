@@ -245,7 +245,7 @@ static Sums *sums_for(Warp *warp, const Inst *inst)
         products_add_copy(warp, part(inst, to, i), part(inst, to, i));
         found->at[i] = part(inst, to, i)->at;
         for (int lane = 0; lane < LANES; lane++) {
-            warp->rows[found->at[i] + lane] = POISON;
+            warp->rows[found->at[i] + lane] = poison_word();
         }
     }
     found->users++;

@@ -87,9 +87,9 @@ void shared_check(const Warp *warp, const Inst *inst, uint32_t offset, unsigned 
 
 void poison(uint8_t *bytes, size_t size)
 {
-    static const uint8_t pattern[4] = {0xf7, 0xff, 0xf7, 0xff};
+    uint32_t word = poison_word();
     for (size_t i = 0; i < size; i++) {
-        bytes[i] = pattern[i % 4];
+        bytes[i] = (uint8_t)(word >> (i % 4) * 8);
     }
 }
 

@@ -96,7 +96,7 @@ int new_row(Parser *parser, char type)
         kernel->rows = realloc(kernel->rows, sizeof *kernel->rows * (size_t)parser->room);
     }
     for (int i = at; i < kernel->n_rows; i++) {
-        kernel->rows[i] = POISON;
+        kernel->rows[i] = poison_word();
     }
     return at;
 }

@@ -232,7 +232,7 @@ static Step run_shuffle(Warp *warp, const Inst *inst, uint32_t mask)
         out[lane] = row32(warp, &inst->operands[inst->n - 4])[from];
         got |= (uint32_t)inside << lane;
         if (!(mask >> from & 1) && mask >> lane & 1) {
-            out[lane] = POISON;
+            out[lane] = poison_word();
         }
     }
     for (int lane = 0; lane < LANES; lane++) {
