@@ -73,14 +73,18 @@ int gpu_mailbox_bytes(GpuEmitter *em)
     return (int)find_mailboxes(em).bytes.n * MAILBOX_BYTES;
 }
 
+static LLVMValueRef mailboxes_at(GpuEmitter *em)
+{
+    return gpu_at_const(em, em->shared_base, em->mailboxes);
+}
+
 void gpu_cluster_begin(GpuEmitter *em)
 {
     em->n_mailboxes = 0;
     em->joined = false;
     if (em->plan_launch->cluster > 1 && !op_attr(em->launch, ATTR_MULTICAST)) {
-        Mailboxes seen = find_mailboxes(em);
-        LLVMValueRef at = em->shared_base ? gpu_at_const(em, em->shared_base, em->mailboxes) : NULL;
-        em->target->cluster_begin(em, at, (int)seen.bytes.n, seen.bytes.items);
+        int n = (int)find_mailboxes(em).bytes.n;
+        em->target->cluster_begin(em, n ? mailboxes_at(em) : NULL, n);
     }
 }
 
@@ -100,7 +104,9 @@ static void find_reduction(Op *op, void *user)
 static void join_cluster(GpuEmitter *em)
 {
     if (!em->joined) { /* the others' memory is theirs only once they run */
+        Mailboxes seen = find_mailboxes(em);
         em->target->cluster_wait(em);
+        em->target->cluster_expect(em, mailboxes_at(em), (int)seen.bytes.n, seen.bytes.items);
         em->joined = true;
     }
 }

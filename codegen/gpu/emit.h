@@ -133,10 +133,11 @@ typedef struct GpuTarget {
     void (*launches_next)(GpuEmitter *em);
     /* Clusters; NULL: the target has none. i32: which block of its cluster this one is. */
     LLVMValueRef (*cluster_rank)(GpuEmitter *em);
-    /* First thing in the kernel: n mailboxes, the first one at `at`, await `bytes` each; tells the
-     * others so. And the wait until all others have. */
-    void (*cluster_begin)(GpuEmitter *em, LLVMValueRef at, int n, const int64_t *bytes);
+    /* First thing in the kernel: makes n mailboxes, the first one at `at`; tells the others so. The
+     * wait until all others have. And what each mailbox awaits then. */
+    void (*cluster_begin)(GpuEmitter *em, LLVMValueRef at, int n);
     void (*cluster_wait)(GpuEmitter *em);
+    void (*cluster_expect)(GpuEmitter *em, LLVMValueRef at, int n, const int64_t *bytes);
     /* n words of 4 or 8 bytes, together 16 at most, to where block `block` has what this one has at
      * `at`, and word of it to its mailbox; the wait for all that a mailbox awaits. */
     void (*cluster_send)(GpuEmitter *em, LLVMValueRef at, LLVMValueRef block, int n,

@@ -43,8 +43,9 @@ void hopper_wait(GpuEmitter *em, LLVMValueRef barrier, LLVMValueRef parity);
 
 /* Clusters (hopper_cluster.c): the hooks of GpuTarget. */
 LLVMValueRef hopper_cluster_rank(GpuEmitter *em);
-void hopper_cluster_begin(GpuEmitter *em, LLVMValueRef at, int n, const int64_t *bytes);
+void hopper_cluster_begin(GpuEmitter *em, LLVMValueRef at, int n);
 void hopper_cluster_wait(GpuEmitter *em);
+void hopper_cluster_expect(GpuEmitter *em, LLVMValueRef at, int n, const int64_t *bytes);
 /* All threads of all blocks of the cluster; their barriers are made. */
 void hopper_cluster_meet(GpuEmitter *em);
 /* Where `which` holds, an arrival at that barrier of a block of the cluster. */

@@ -28,8 +28,7 @@ static void arrive(GpuEmitter *em)
             true, 0, NULL);
 }
 
-/* All of a barrier's bytes are one generation, which its own thread opens. */
-void hopper_cluster_begin(GpuEmitter *em, LLVMValueRef at, int n, const int64_t *bytes)
+void hopper_cluster_begin(GpuEmitter *em, LLVMValueRef at, int n)
 {
     LLVMTypeRef none = LLVMVoidTypeInContext(em->context);
     LLVMBasicBlockRef after = hopper_if_first_thread(em, "mailboxes");
@@ -37,9 +36,6 @@ void hopper_cluster_begin(GpuEmitter *em, LLVMValueRef at, int n, const int64_t 
         on_barrier(em, at, i, "mbarrier.init.shared::cta.b64 [$0], $1;", 1);
     }
     gpu_asm(em, none, "fence.mbarrier_init.release.cluster;", "~{memory}", true, 0, NULL);
-    for (int i = 0; i < n; i++) {
-        on_barrier(em, at, i, "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", bytes[i]);
-    }
     hopper_elected_end(em, after);
     arrive(em);
 }
@@ -48,6 +44,18 @@ void hopper_cluster_wait(GpuEmitter *em)
 {
     gpu_asm(em, LLVMVoidTypeInContext(em->context), "barrier.cluster.wait.acquire.aligned;",
             "~{memory}", true, 0, NULL);
+}
+
+/* All of a barrier's bytes are one generation, which its own thread opens. Bytes may come before:
+ * the generation ends only when it was opened too. Behind the meeting, since racecheck takes what
+ * makes a barrier for another lane's work: it is of the warp's uniform path. */
+void hopper_cluster_expect(GpuEmitter *em, LLVMValueRef at, int n, const int64_t *bytes)
+{
+    LLVMBasicBlockRef after = hopper_if_first_thread(em, "generations");
+    for (int i = 0; i < n; i++) {
+        on_barrier(em, at, i, "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", bytes[i]);
+    }
+    hopper_elected_end(em, after);
 }
 
 void hopper_cluster_meet(GpuEmitter *em)

@@ -421,6 +421,7 @@ const GpuTarget gpu_nvptx = {
     .cluster_begin = hopper_cluster_begin,
     .cluster_await = hopper_cluster_await,
     .cluster_wait = hopper_cluster_wait,
+    .cluster_expect = hopper_cluster_expect,
     .cluster_send = hopper_cluster_send,
     .cluster_receive = hopper_cluster_receive,
     .barriers_begin = hopper_barriers_begin,
