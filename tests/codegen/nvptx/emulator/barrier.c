@@ -90,7 +90,7 @@ static Step run_wait(Warp *warp, const Inst *inst, uint32_t mask)
             const uint8_t *at = barrier_of(warp, inst, &inst->operands[1], lane);
             Barrier barrier = barrier_read(warp, inst, at);
             uint32_t parity = (uint32_t)lane_get(warp, &inst->operands[2], lane) & 1;
-            done |= (uint32_t)(parity != (barrier.expected & PARITY) >> 15) << lane;
+            done |= (uint32_t)(parity != (uint32_t)(barrier.expected & PARITY) >> 15) << lane;
         }
     }
     Split *split = &warp->splits[warp->current];
