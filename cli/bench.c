@@ -184,7 +184,9 @@ static int sweep(const Options *options, const Baseline *base)
     Options here = *options;
     size_t fixed = options->sizes.n, n = options->ranges.n;
     TesseraSize *sizes = keep((fixed + n) * sizeof *sizes);
-    memcpy(sizes, options->sizes.items, fixed * sizeof *sizes);
+    for (size_t i = 0; i < fixed; i++) {
+        sizes[i] = options->sizes.items[i];
+    }
     for (size_t i = 0; i < n; i++) {
         sizes[fixed + i] =
             (TesseraSize){options->ranges.items[i].name, options->ranges.items[i].first};

@@ -52,7 +52,7 @@ static void compare_one(Check *c, Executor *executor, size_t nth, const Array *a
     }
     executor->worst = d.worst > executor->worst ? d.worst : executor->worst;
     executor->exact = executor->exact && memcmp(got, wanted, bytes) == 0;
-    if (wide) {
+    if (wide && wide->tensor.type == TESSERA_F64) {
         rounding_add(&c->roundings[nth], type, elements, got, wide->tensor.data);
     }
     free(wanted);

@@ -7,6 +7,8 @@
  * block can walk the whole row and there are rows enough. */
 #include "passes/fuse_split.h"
 
+#include "ir/base/integer.h"
+
 enum {
     MOST_AXES = 48,        /* of one group */
     FEW_ELEMENTS = 64,     /* of a reduction that each block may as well do itself */
@@ -50,7 +52,7 @@ int64_t split_elements(const Splitter *s, uint64_t bits)
     int64_t n = 1;
     for (int i = 0; i < s->n_classes; i++) {
         if (bits >> i & 1) {
-            n = n > ((int64_t)1 << 40) ? n : n * (s->most[i] > 0 ? s->most[i] : 1);
+            n = mul_sat(n, larger(1, s->most[i]));
         }
     }
     return n;

@@ -3,6 +3,7 @@
  * of the device share the axis (tile_split.c). */
 #include "passes/fuse_split.h"
 
+#include "ir/base/integer.h"
 #include "ir/target.h"
 
 enum {
@@ -44,7 +45,7 @@ static bool few_would_walk(Splitter *s, const Op *op, uint64_t rows, int64_t hel
     uint64_t last = split_class(s, op->operands[0], type->rank - 1) & s->stored & ~rows;
     int64_t run = last ? RUN_BYTES * 8 / bits_read(op) : 1;
     int64_t blocks =
-        split_elements(s, s->stored & ~rows & ~last) * ((split_elements(s, last) - 1) / run + 1);
+        mul_sat(split_elements(s, s->stored & ~rows & ~last), div_up(split_elements(s, last), run));
     return split_elements(s, rows) > held / run && blocks < (gpu ? target->units : FEW_WALKS_CPU);
 }
 

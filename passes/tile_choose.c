@@ -162,9 +162,9 @@ static int64_t longest_row(const TilePlan *plan)
 /* Is a tile of so many elements one row, held whole? */
 static bool is_one_row(const TilePlan *plan, int64_t elements)
 {
-    const AxisPlan *last = &plan->items[plan->n - 1];
-    bool whole = last->how == AXIS_ROW || last->how == AXIS_CLUSTER;
-    return plan->n && whole && last->step == elements;
+    const AxisPlan *last = plan->n ? &plan->items[plan->n - 1] : NULL;
+    bool whole = last && (last->how == AXIS_ROW || last->how == AXIS_CLUSTER);
+    return whole && last->step == elements;
 }
 
 static bool has_loop_of_elements(const Block *block)

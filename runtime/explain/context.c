@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "runtime/explain/context.h"
 
+#include "ir/base/integer.h"
 #include "ir/base/text.h"
 
 #include <string.h>
@@ -30,7 +31,7 @@ bool context_dim(const Context *context, Dim dim, int64_t *out)
 
 void context_bind(Context *context, const Value *arg, int64_t first, int64_t step, int64_t end)
 {
-    int64_t past = step ? first + step : first + 1;
+    int64_t past = first + smaller(step ? step : 1, INT64_MAX - first);
     end = end > first ? end : first; /* of a cluster's tile past the end */
     context->bound[arg->id] = (Bound){true, first, past < end ? past : end, first};
     if (arg->type->kind == TYPE_RANGE) {

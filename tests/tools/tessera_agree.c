@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_PARAMS = 16, MOST_LINES = 32 };
+enum { MOST_PARAMS = 64, MOST_LINES = 32 };
 
 typedef struct Options {
     const char *target, *file, *sizes;
@@ -205,6 +205,10 @@ static void make_tensor(Run *run, size_t p, uint64_t *state)
 static void make_args(Run *run)
 {
     uint64_t state = 42;
+    if (run->func->params.n > MOST_PARAMS) {
+        fprintf(stderr, "more than %d parameters\n", MOST_PARAMS);
+        exit(2);
+    }
     for (size_t p = 0; p < run->func->params.n; p++) {
         if (run->func->params.items[p].value->type->kind == TYPE_TENSOR) {
             make_tensor(run, p, &state);

@@ -93,12 +93,12 @@ struct Inst {
 /* ---- an object ---- */
 
 typedef struct Hidden {
-    const char *kind;
+    char *kind;
     int offset, size;
 } Hidden;
 
 typedef struct Kernel {
-    const char *name;
+    char *name;
     int kernarg_bytes, lds_bytes, scratch_bytes, wave_size, max_threads, required_threads;
     int args[MOST_ARGS][2], n_args; /* explicit ones: offset, size */
     Hidden hidden[MOST_HIDDEN];

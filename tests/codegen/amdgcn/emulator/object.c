@@ -103,7 +103,7 @@ static void skip(Reader *reader)
     }
 }
 
-static const char *copy_text(Value value)
+static char *copy_text(Value value)
 {
     char *copy = calloc(1, (size_t)value.number + 1);
     memcpy(copy, value.text, (size_t)value.number);
@@ -113,7 +113,7 @@ static const char *copy_text(Value value)
 static void read_argument(Reader *reader, Kernel *kernel)
 {
     int64_t offset = -1, size = -1;
-    const char *kind = "";
+    char *kind = NULL;
     for (int64_t n = next_value(reader).number; n-- > 0;) {
         Value key = next_value(reader);
         if (is(key, ".offset")) {
@@ -121,16 +121,18 @@ static void read_argument(Reader *reader, Kernel *kernel)
         } else if (is(key, ".size")) {
             size = next_value(reader).number;
         } else if (is(key, ".value_kind")) {
+            free(kind);
             kind = copy_text(next_value(reader));
         } else {
             skip(reader);
         }
     }
-    if (strncmp(kind, "hidden_", 7) == 0) {
+    if (kind && strncmp(kind, "hidden_", 7) == 0) {
         kernel->hidden[kernel->n_hidden++] = (Hidden){kind, (int)offset, (int)size};
     } else {
         kernel->args[kernel->n_args][0] = (int)offset;
         kernel->args[kernel->n_args++][1] = (int)size;
+        free(kind);
     }
 }
 
@@ -156,6 +158,7 @@ static void read_kernel(Reader *reader, Kernel *kernel)
             continue;
         }
         if (is(key, ".symbol")) {
+            free(kernel->name);
             kernel->name = copy_text(next_value(reader));
             continue;
         }
@@ -196,9 +199,10 @@ static void read_metadata(Object *object, const uint8_t *bytes, size_t size)
                 read_kernel(&reader, &object->kernels[object->n_kernels++]);
             }
         } else if (is(key, "amdhsa.target")) {
-            const char *target = copy_text(next_value(&reader));
+            char *target = copy_text(next_value(&reader));
             const char *name = strrchr(target, '-') + 1;
             snprintf(object->target, sizeof object->target, "%.*s", (int)strcspn(name, ":"), name);
+            free(target);
         } else {
             skip(&reader);
         }
@@ -316,6 +320,12 @@ void object_drop(Object *object)
         free(object->code[i].second);
     }
     free(object->code);
+    for (int i = 0; i < object->n_kernels; i++) {
+        for (int k = 0; k < object->kernels[i].n_hidden; k++) {
+            free(object->kernels[i].hidden[k].kind);
+        }
+        free(object->kernels[i].name);
+    }
 }
 
 void object_load(Object *object, const uint8_t *bytes, size_t size)
