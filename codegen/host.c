@@ -5,17 +5,10 @@
 #include "codegen/llvm.h"
 #include "codegen/nvptx/ptxas.h"
 
-static const char *take_text(Arena *arena, char *message)
-{
-    const char *text = arena_strdup(arena, message ? message : "");
-    LLVMDisposeMessage(message);
-    return text;
-}
-
 void codegen_host_cpu(Arena *arena, CodegenHost *host)
 {
-    *host = (CodegenHost){.cpu = take_text(arena, LLVMGetHostCPUName()),
-                          .features = take_text(arena, LLVMGetHostCPUFeatures())};
+    *host = (CodegenHost){.cpu = llvm_text(arena, LLVMGetHostCPUName()),
+                          .features = llvm_text(arena, LLVMGetHostCPUFeatures())};
 }
 
 void codegen_host(Arena *arena, CodegenHost *host)

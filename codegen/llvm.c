@@ -59,11 +59,20 @@ static void fill_types(Llvm *l)
     l->ptr = LLVMPointerTypeInContext(c, 0);
 }
 
-/* LLVM's strings, copied so that nothing of its own outlives the call. */
-static const char *take_message(Llvm *l, char *message)
+char *llvm_text(Arena *arena, char *message)
 {
-    const char *copy = arena_strdup(l->arena, message);
+    jmp_buf *outer = arena->guard, here;
+    char *volatile copy = NULL;
+    int failed = setjmp(here);
+    if (!failed) {
+        arena->guard = &here;
+        copy = arena_strdup(arena, message ? message : "");
+    }
+    arena->guard = outer;
     LLVMDisposeMessage(message);
+    if (failed && outer) {
+        longjmp(*outer, failed);
+    }
     return copy;
 }
 
@@ -80,9 +89,9 @@ static MachineFacts machine_facts(Llvm *l)
 {
     const Target *target = l->target;
     if (is_native(target)) {
-        return (MachineFacts){take_message(l, LLVMGetDefaultTargetTriple()),
-                              take_message(l, LLVMGetHostCPUName()),
-                              take_message(l, LLVMGetHostCPUFeatures())};
+        return (MachineFacts){llvm_text(l->arena, LLVMGetDefaultTargetTriple()),
+                              llvm_text(l->arena, LLVMGetHostCPUName()),
+                              llvm_text(l->arena, LLVMGetHostCPUFeatures())};
     }
     return (MachineFacts){target->triple, target->cpu ? target->cpu : "",
                           target->features ? target->features : ""};
@@ -238,7 +247,7 @@ void llvm_verify(Llvm *l)
 {
     char *message = NULL;
     bool bad = LLVMVerifyModule(l->module, LLVMReturnStatusAction, &message);
-    const char *text = take_message(l, message);
+    const char *text = llvm_text(l->arena, message);
     if (bad) {
         diag_bug(l->diags, "LLVM rejects the code of %s: %s", l->func->name, text);
     }
@@ -262,10 +271,8 @@ void llvm_optimize(Llvm *l, const char *passes)
 
 void llvm_print(Llvm *l, Code *code)
 {
-    char *text = LLVMPrintModuleToString(l->module);
-    code->n = strlen(text);
-    code->bytes = arena_strdup(l->arena, text);
-    LLVMDisposeMessage(text);
+    code->bytes = llvm_text(l->arena, LLVMPrintModuleToString(l->module));
+    code->n = strlen(code->bytes);
 }
 
 void llvm_emit(Llvm *l, LLVMCodeGenFileType kind, Code *code)
@@ -277,7 +284,7 @@ void llvm_emit(Llvm *l, LLVMCodeGenFileType kind, Code *code)
     }
     if (LLVMTargetMachineEmitToMemoryBuffer(l->machine, l->module, kind, &message, &buffer)) {
         diag_bug(l->diags, "LLVM emits no code for %s: %s", l->func->name,
-                 take_message(l, message));
+                 llvm_text(l->arena, message));
     }
     code->n = LLVMGetBufferSize(buffer);
     code->bytes = arena_alloc(l->arena, code->n + 1);

@@ -20,9 +20,9 @@ typedef struct Llvm {
     Diags *diags;
     const Target *target;
     LLVMContextRef context;
-    LlvmGate *gate;        /* before llvm_emit, and where nothing is left out, NULL */
+    LlvmGate *gate; /* before llvm_emit, and where nothing is left out, NULL */
     LLVMModuleRef module;
-    LLVMModuleRef spare; /* a copy to emit from again; NULL: none */
+    LLVMModuleRef spare;    /* a copy to emit from again; NULL: none */
     LLVMBuilderRef builder; /* where code goes; callers position it */
     LLVMTargetMachineRef machine;
     LLVMTypeRef nothing, i1, i8, i16, i32, i64, f16, bf16, f32, f64, ptr;
@@ -32,18 +32,20 @@ typedef struct Llvm {
     const CodegenOptions *options;
     const char *const *left_out;
     struct LlvmLines *lines; /* NULL: nothing has a place */
-    double since;          /* when the present part of the work began */
+    double since;            /* when the present part of the work began */
 } Llvm;
 
 typedef struct LlvmOptions {
     const CodegenOptions *codegen;
-    bool keep_names;  /* for readable IR; dropping them is faster */
+    bool keep_names;             /* for readable IR; dropping them is faster */
     const char *const *left_out; /* passes of LLVM's back end, as gate.h says; NULL: none */
 } LlvmOptions;
 
 typedef bool LlvmBody(Llvm *l, void *user);
 /* LLVM's registry of targets is the process's: once, whoever comes first. */
 void llvm_register_targets(void);
+/* A string of LLVM's, copied, so that nothing of its own outlives the call; NULL is "". */
+char *llvm_text(Arena *arena, char *message);
 /* Runs `body` on an empty module for func->target. Also frees LLVM's memory when the body leaves
  * through the arena's or the diagnostics' guard. False after a diagnostic. */
 bool llvm_run(Func *func, const LlvmOptions *options, LlvmBody *body, void *user);
@@ -103,7 +105,7 @@ void llvm_lines_end(Llvm *l);
 void llvm_verify(Llvm *l);
 /* `passes` as `opt -passes=` takes them. */
 void llvm_optimize(Llvm *l, const char *passes);
-void llvm_print(Llvm *l, Code *code);                               /* the module as text */
-void llvm_emit(Llvm *l, LLVMCodeGenFileType kind, Code *code);      /* assembly or object */
+void llvm_print(Llvm *l, Code *code);                          /* the module as text */
+void llvm_emit(Llvm *l, LLVMCodeGenFileType kind, Code *code); /* assembly or object */
 
 #endif

@@ -49,6 +49,7 @@ struct TesseraDevice {
     struct DeviceBundle *bundles; /* bundle.c: those that were used on it */
     TesseraLaunch *launches;      /* that were prepared on it */
     Loaded *loaded;               /* code of kernels, which they close or the device does */
+    TesseraEvent *events;         /* that are not freed */
 };
 
 struct TesseraLaunch {
@@ -163,6 +164,8 @@ void launch_pack(const PlanParam *param, const TesseraArg *from, LaunchArg *to);
 /* ---- bundles (bundle.c) ---- */
 
 void bundles_free(TesseraDevice *device);
+/* Events of a device that ends: the device's part of them. */
+void events_end(TesseraDevice *device);
 
 /* ---- what kernels say (messages.c) ---- */
 

@@ -169,6 +169,7 @@ void tessera_device_free(TesseraDevice *device)
             loaded_end(device, device->loaded);
         }
         bundles_free(device);
+        events_end(device);
         memory_report(device);
         device_close(device->device);
         handle_drop(device->context, &device->handle);

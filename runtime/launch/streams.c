@@ -8,8 +8,9 @@
 struct TesseraEvent {
     Handle handle;
     TesseraDevice *device;
-    DeviceMoment moment;
+    DeviceMoment moment; /* NULL: its device has been freed, which took it along */
     bool is_recorded;
+    TesseraEvent *next; /* of the device */
 };
 
 struct TesseraGraph {
@@ -77,16 +78,38 @@ TesseraStatus tessera_event_new(TesseraDevice *device, TesseraEvent **out)
         context_drop(device->context, event);
         return context_device_fail(device->context, &error);
     }
+    event->next = device->events;
+    device->events = event;
     *out = event;
     return TESSERA_OK;
+}
+
+static void forget(TesseraEvent *event)
+{
+    Device *device = event->device->device;
+    device->ops->forget(device, event->moment);
+    event->moment = NULL;
+}
+
+void events_end(TesseraDevice *device)
+{
+    while (device->events) {
+        TesseraEvent *event = device->events;
+        device->events = event->next;
+        forget(event);
+    }
 }
 
 void tessera_event_free(TesseraEvent *event)
 {
     if (event && !event->handle.is_freed) {
-        if (!event->device->handle.is_freed) {
-            Device *device = event->device->device;
-            device->ops->forget(device, event->moment);
+        if (event->moment) {
+            TesseraEvent **place = &event->device->events;
+            while (*place != event) {
+                place = &(*place)->next;
+            }
+            *place = event->next;
+            forget(event);
         }
         handle_drop(event->handle.context, &event->handle);
     }

@@ -50,7 +50,7 @@ END_TEST
 
 START_TEST(wrong_handles)
 {
-    TesseraDevice *other;
+    TesseraDevice *other, *wrapped;
     TesseraEvent *a, *b;
     void *memory;
     double seconds;
@@ -67,7 +67,7 @@ START_TEST(wrong_handles)
     expect(tessera_copy_in_async(device, NULL, x, 4, NULL), TESSERA_USAGE, "to is NULL");
     expect(tessera_copy_out_async(device, x, NULL, 4, NULL), TESSERA_USAGE, "from is NULL");
     expect(tessera_copy(device, x, NULL, y, 4, NULL), TESSERA_USAGE, "from_device is NULL");
-    expect(tessera_device_wrap(context, "cpu", x, &other), TESSERA_USAGE, "no context of 'cpu'");
+    expect(tessera_device_wrap(context, "cpu", x, &wrapped), TESSERA_USAGE, "no context of 'cpu'");
     expect(tessera_memory(device, NULL), TESSERA_USAGE, "memory is NULL");
     ck_assert_int_eq(tessera_stream_new(NULL, &memory), TESSERA_USAGE);
     ck_assert_int_eq(tessera_event_record(NULL, NULL), TESSERA_USAGE);
@@ -81,6 +81,7 @@ START_TEST(wrong_handles)
     tessera_release_host(device, NULL);
     tessera_event_free(a);
     tessera_event_free(b);
+    tessera_device_free(other);
 }
 END_TEST
 
