@@ -82,7 +82,7 @@ static bool is_loaded(const Value *operand)
     return load && load->kind == OP_LOAD;
 }
 
-static void measure_operand(Steps *steps, const Value *operand)
+static void measure_operand(Steps *steps, Phase *phase, const Value *operand)
 {
     const Op *load = operand->def;
     int64_t bytes = elements_of(operand->type) * dtype_bytes(operand->type->dtype);
@@ -99,18 +99,91 @@ static void measure_operand(Steps *steps, const Value *operand)
     if (!loaded) {
         steps->operand = larger(steps->operand, bytes);
     } else if (is_walked(load)) {
-        steps->walked += bytes;
+        phase->walked += bytes;
     } else {
         steps->once += bytes;
         steps->loaded = load->results[0]->type;
     }
 }
 
+/* ---- loops one after another ---- */
+
+/* The statement of the block that an operation is in, with a region; NULL: it is one itself. */
+static const Op *statement_around(const Op *op, const Block *block)
+{
+    while (op && op->parent != block) {
+        op = op->parent->parent;
+    }
+    return op && op->n_regions ? op : NULL;
+}
+
+static bool uses(const Op *op, const Value *value)
+{
+    bool found = op_has_operand(op, value);
+    for (int i = 0; i < op->n_regions; i++) {
+        found |= block_count_uses(op->regions[i], value) > 0;
+    }
+    return found;
+}
+
+/* Is a result of an earlier loop read in this one, or behind it? What it begins with is its own. */
+static bool lives_across(const Value *value, const Op *loop)
+{
+    for (int i = 0; i < loop->n_regions; i++) {
+        if (block_count_uses(loop->regions[i], value) > 0) {
+            return true;
+        }
+    }
+    const Op *op = loop->next;
+    while (op && !uses(op, value)) {
+        op = op->next;
+    }
+    return op != NULL;
+}
+
+/* Bytes of the results of earlier loops that stay while this one runs. */
+static int64_t held_across(const Op *loop)
+{
+    int64_t bytes = 0;
+    for (const Op *op = loop->prev; op; op = op->prev) {
+        for (int i = 0; op->n_regions && i < op->n_results; i++) {
+            Type type = op->results[i]->type;
+            if (type->kind == TYPE_ARRAY && lives_across(op->results[i], loop)) {
+                bytes += elements_of(type) * dtype_bytes(type->dtype);
+            }
+        }
+    }
+    return bytes;
+}
+
+static void end_phase(Steps *steps)
+{
+    const Phase *phase = &steps->phase, *beside = &steps->beside;
+    steps->held = larger(steps->held, beside->held + phase->held);
+    steps->walked = larger(steps->walked, beside->walked + phase->walked);
+    int n_dots = beside->n_dots + phase->n_dots;
+    steps->n_dots = n_dots > steps->n_dots ? n_dots : steps->n_dots;
+}
+
+static Phase *phase_of(Steps *steps, const Op *dot)
+{
+    const Op *loop = statement_around(dot, steps->block);
+    if (!loop) {
+        return &steps->beside;
+    }
+    if (steps->phase.loop != loop) {
+        end_phase(steps);
+        steps->phase = (Phase){.loop = loop, .held = held_across(loop)};
+    }
+    return &steps->phase;
+}
+
 static void measure_dot(Steps *steps, const Op *op)
 {
     Type c = op->results[0]->type;
+    Phase *phase = phase_of(steps, op);
     steps->any_dot = true;
-    steps->n_dots++;
+    phase->n_dots++;
     const Unit *unit = product_unit(steps->func, op);
     steps->wgmma = (unit && unit_warps(unit) > 1) || steps->wgmma;
     steps->unit = unit && unit_warps(unit) == 1 ? unit : steps->unit;
@@ -118,11 +191,11 @@ static void measure_dot(Steps *steps, const Op *op)
         Type a = op->operands[0]->type;
         steps->depth = larger(steps->depth, poly_capacity(a->dims[a->rank - 1]));
     }
-    measure_operand(steps, op->operands[0]);
-    measure_operand(steps, op->operands[1]);
+    measure_operand(steps, phase, op->operands[0]);
+    measure_operand(steps, phase, op->operands[1]);
     steps->rows = larger(steps->rows, poly_capacity(c->dims[0]));
     steps->accumulators = larger(steps->accumulators, elements_of(c));
-    steps->held += elements_of(c) * dtype_bytes(c->dtype);
+    phase->held += elements_of(c) * dtype_bytes(c->dtype);
 }
 
 static void measure_op(Op *op, void *user)
@@ -285,6 +358,13 @@ static void walk_group(Op *parallel, WalkFn *fn, Steps *steps)
     block_walk(parallel->regions[0], fn, steps);
 }
 
+static void measure(Op *parallel, Steps *steps)
+{
+    steps->block = parallel->regions[0];
+    walk_group(parallel, measure_op, steps);
+    end_phase(steps);
+}
+
 static void save_steps(Op *op, void *user)
 {
     Saved *saved = user;
@@ -385,7 +465,7 @@ static void try_steps(Func *func, Op *parallel, const Saved *saved, int64_t shri
                      .even = even,
                      .narrowed = steps->narrowed};
     walk_group(parallel, set_steps, steps);
-    walk_group(parallel, measure_op, steps);
+    measure(parallel, steps);
 }
 
 void source_try(Func *func, Op *parallel, const Saved *saved, GroupPlan plan, Steps *steps)
@@ -393,7 +473,7 @@ void source_try(Func *func, Op *parallel, const Saved *saved, GroupPlan plan, St
     restore_steps(saved);
     *steps = (Steps){.func = func, .shrink = 1, .loops_first = true, .plan = plan};
     walk_group(parallel, set_steps, steps);
-    walk_group(parallel, measure_op, steps);
+    measure(parallel, steps);
 }
 
 /* The grid's widest axis, down to the rows of a warp group; false: none is wider. */
@@ -437,7 +517,7 @@ static void choose_steps(Func *func, Op *parallel, Steps *steps)
     Saved saved = {.n = 0};
     save_steps(parallel, &saved);
     block_walk(parallel->regions[0], save_steps, &saved);
-    walk_group(parallel, measure_op, steps);
+    measure(parallel, steps);
     if (steps->wgmma && !times_smaller(func)) {
         try_steps(func, parallel, &saved, 1, true, steps);
         bool fits = source_fits(func, steps);

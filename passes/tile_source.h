@@ -21,11 +21,21 @@ typedef struct GroupPlan {
     int64_t widest;  /* the widest loop's step in the source */
 } GroupPlan;
 
+/* Loops of a block come one after another: what the products of one hold, and its steps bring, is
+ * beside what the others leave alone. */
+typedef struct Phase {
+    const Op *loop; /* a statement of the block, with all that is in it; NULL: of no loop */
+    int64_t held, walked;
+    int n_dots;
+} Phase;
+
 typedef struct Steps {
     Func *func;
+    const Block *block; /* what is measured */
     int64_t shrink; /* divides the source's steps of loops, and beyond LOOPS_ALONE of grids too */
     int64_t shared; /* bytes of products' operands */
     int64_t once, walked, stored; /* of it: loaded once, by a loop's step; results' tiles */
+    Phase phase, beside;          /* whose products are being measured; of no loop */
     int64_t in_turn;       /* the largest of those by a step: beside it the others take none */
     int64_t lent;          /* of the results' tiles: fit into what is loaded once */
     Type loaded;           /* that is loaded once */
@@ -36,7 +46,7 @@ typedef struct Steps {
     bool wgmma, any_dot, loops_first, ranks, looks_up;
     bool even; /* loops of few steps take such as leave little of the last one unused */
     GroupPlan plan;
-    int n_dots;
+    int n_dots;        /* of the loop with the most */
     int64_t depth;     /* of products whose left operand is loaded */
     const Unit *unit;  /* of single warps, of some product; NULL: none */
     unsigned narrowed; /* bits of the grid's axes whose steps are less than the source's */
