@@ -190,6 +190,9 @@ static void end(Llvm *l)
         LLVMContextDispose(l->context);
     }
     llvm_gate_free(l->gate);
+    if (l->emitted) {
+        LLVMDisposeMemoryBuffer(l->emitted);
+    }
 }
 
 /* The guards that were set when llvm_run was called. */
@@ -278,18 +281,18 @@ void llvm_print(Llvm *l, Code *code)
 void llvm_emit(Llvm *l, LLVMCodeGenFileType kind, Code *code)
 {
     char *message = NULL;
-    LLVMMemoryBufferRef buffer = NULL;
     if (l->left_out && !l->gate) {
         l->gate = llvm_gate_new(l->context, l->left_out);
     }
-    if (LLVMTargetMachineEmitToMemoryBuffer(l->machine, l->module, kind, &message, &buffer)) {
+    if (LLVMTargetMachineEmitToMemoryBuffer(l->machine, l->module, kind, &message, &l->emitted)) {
         diag_bug(l->diags, "LLVM emits no code for %s: %s", l->func->name,
                  llvm_text(l->arena, message));
     }
-    code->n = LLVMGetBufferSize(buffer);
+    code->n = LLVMGetBufferSize(l->emitted);
     code->bytes = arena_alloc(l->arena, code->n + 1);
-    memcpy(code->bytes, LLVMGetBufferStart(buffer), code->n);
-    LLVMDisposeMemoryBuffer(buffer);
+    memcpy(code->bytes, LLVMGetBufferStart(l->emitted), code->n);
+    LLVMDisposeMemoryBuffer(l->emitted);
+    l->emitted = NULL;
     check_problems(l, "emitting");
     llvm_lap(l, "llvm-back");
 }

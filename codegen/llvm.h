@@ -20,7 +20,8 @@ typedef struct Llvm {
     Diags *diags;
     const Target *target;
     LLVMContextRef context;
-    LlvmGate *gate; /* before llvm_emit, and where nothing is left out, NULL */
+    LlvmGate *gate;              /* before llvm_emit, and where nothing is left out, NULL */
+    LLVMMemoryBufferRef emitted; /* while it is copied */
     LLVMModuleRef module;
     LLVMModuleRef spare;    /* a copy to emit from again; NULL: none */
     LLVMBuilderRef builder; /* where code goes; callers position it */
