@@ -11,6 +11,8 @@
 enum {
     BLOCK_ELEMENTS = 4096, /* of a memory-bound block, unless a row is longer */
     SMALL_BLOCK = 128,     /* accesses of 16 bytes: worth a block, if it is a row */
+    BEGIN_BYTES = 6144,    /* that memory moves while a block of the device begins (1.25 ns) */
+    BEGIN_BLOCKS = 8,      /* of a multiprocessor, without which nothing begins too slowly */
     BLOCK_THREADS = 256,   /* of one whose threads hold little */
     MOST_MEETING = 512,    /* threads of a row: more would take long to meet */
     LOOPED_THREAD = 16,    /* where a loop carries as many beside those of its step */
@@ -360,13 +362,27 @@ static bool rows_are_exact(const TilePlan *plan)
     return true;
 }
 
-/* A block of one warp costs as much to begin as one of two. Where something is loaded beside a row,
- * blocks of one row are faster all the same (docs/performance.md). */
-static int64_t rows_of_block(const Func *func, const Op *group, const TilePlan *plan, int64_t row)
+/* Rows of the grid, at most. */
+static int64_t count_rows(const TilePlan *plan)
 {
-    bool one_warp = row_threads(func, group, row) <= func->target->warp;
-    bool alone = tile_loads_of_rows(group) == 1 && rows_are_exact(plan);
-    return one_warp && tile_is_narrow(group) && alone ? 2 : 1;
+    int64_t rows = 1;
+    for (int i = 0; i < plan->n_stored; i++) {
+        int64_t most = tile_is_row(&plan->items[i]) ? 1 : poly_most(plan->items[i].dim);
+        rows *= smaller(larger(1, most), INT32_MAX / rows);
+    }
+    return rows;
+}
+
+/* Rows of a block of which one would be enough. Blocks begin one after the other over all of the
+ * device, at 0.8 a nanosecond on an H200, whatever their size; while one does, memory moves
+ * BEGIN_BYTES. Where so little of a row is moved, several share a block, if enough blocks are left.
+ */
+static int64_t rows_of_block(const Func *func, const Op *group, const TilePlan *plan)
+{
+    int64_t bytes = smaller(longest_row(plan) * tile_bytes_of_rows(group), BEGIN_BYTES);
+    int64_t rows = bytes > 0 ? power_of_two_at_least(div_up(BEGIN_BYTES, bytes)) : 1;
+    int64_t most = count_rows(plan) / (func->target->units * (int64_t)BEGIN_BLOCKS);
+    return smaller(rows, power_of_two_at_most(larger(1, most)));
 }
 
 static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
@@ -402,8 +418,10 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
     if (is_gpu(func) && row > 1) {
         block = smaller(block, BLOCK_THREADS * tile_most_of_ops(group));
     }
-    if (is_gpu(func) && is_one_row(plan, row) && row >= SMALL_BLOCK * tile_widest_access(group)) {
-        block = row * rows_of_block(func, group, plan, row);
+    bool own = is_gpu(func) && is_one_row(plan, row) &&
+               row >= SMALL_BLOCK * tile_widest_access(group); /* a row is worth a block */
+    if (own) {
+        block = row * rows_of_block(func, group, plan);
     }
     block = (block >> func->fit.plain) / row;
     choose_grid(func, plan, plan->aligned > 1 ? 1 : power_of_two_at_most(block));
@@ -424,8 +442,8 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
     if (row > 1 && threads > MOST_MEETING && thread >= ROW_ELEMENTS) {
         threads = MOST_MEETING;
     }
-    if (is_gpu(func) && is_one_row(plan, elements) && !walks(plan)) {
-        threads = row_threads(func, group, longest_row(plan));
+    if (is_gpu(func) && (own || is_one_row(plan, elements)) && !walks(plan)) {
+        threads = elements / row * row_threads(func, group, longest_row(plan));
     }
     if (plan->cluster > 1 && tile_is_row(&plan->items[plan->n - 1])) {
         /* Blocks wait for one another: more of them, of fewer threads. */
@@ -449,8 +467,8 @@ static int64_t choose_blocks(Func *func, const Op *group, const TilePlan *plan, 
     if (plan->cluster > 1 && an_narrow_rows(group->regions[0])) { /* two in one (opt_again.c) */
         held = (held + 1) / 2;
         beside = beside / 2 + (rows_are_exact(plan) ? 0 : GUARDS_BESIDE);
-    } else if (plan->cluster > 1) {
-        beside += COLUMN_BESIDE * tile_widest_access(group);
+    } else if (plan->cluster > 1 && !tile_is_row(&plan->items[plan->n - 1])) {
+        beside += COLUMN_BESIDE * tile_widest_access(group); /* a row's are among all threads' */
     }
     int64_t all =
         walks_rows(plan) ? held * walk_words(plan) + WALK_BESIDE : held + THREAD_BESIDE + beside;

@@ -70,6 +70,8 @@ bool tile_aligned_fits(const TilePlan *plan);
 int64_t tile_widest_access(const Op *group);
 /* Elements of 16 bits or less: a thread may have more of them for as many bytes. */
 bool tile_is_narrow(const Op *group);
+/* Bytes that are loaded and stored of an element of the rows. */
+int64_t tile_bytes_of_rows(const Op *group);
 /* Loads along the axis that a reduction folds. */
 int tile_loads_of_rows(const Op *group);
 /* Elements of a row that a thread may hold: by the ops alone; by what is kept of each, too. */

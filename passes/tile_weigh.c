@@ -78,22 +78,51 @@ bool tile_is_narrow(const Op *group)
     return tile_widest_access(group) > ACCESS_BYTES / 4;
 }
 
-/* Loads along the axis that a reduction folds. */
-int tile_loads_of_rows(const Op *group)
+/* The axis that a reduction folds; NULL: there is none. */
+static Dim folded(const Op *group)
 {
     const Op *reduce = group->regions[0]->first;
-    int loads = 0;
     while (reduce && reduce->kind != OP_REDUCE) {
         reduce = reduce->next;
     }
-    Dim row = reduce ? reduce->operands[0]->type->dims[op_int(reduce, ATTR_AXIS, 0)] : NULL;
-    for (const Op *op = group->regions[0]->first; op && row; op = op->next) {
-        Type type = op->kind == OP_LOAD ? op->results[0]->type : NULL;
-        for (int i = 0; type && i < type->rank; i++) {
-            loads += type->dims[i] == row;
-        }
+    return reduce ? reduce->operands[0]->type->dims[op_int(reduce, ATTR_AXIS, 0)] : NULL;
+}
+
+static int count_along(Type type, Dim row)
+{
+    int n = 0;
+    for (int i = 0; row && i < type->rank; i++) {
+        n += type->dims[i] == row;
+    }
+    return n;
+}
+
+int tile_loads_of_rows(const Op *group)
+{
+    int loads = 0;
+    Dim row = folded(group);
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        loads += op->kind == OP_LOAD ? count_along(op->results[0]->type, row) : 0;
     }
     return loads;
+}
+
+/* What has fewer axes than the rows is the same for all of them. */
+int64_t tile_bytes_of_rows(const Op *group)
+{
+    int64_t bytes = 0;
+    int rank = 0;
+    Dim row = folded(group);
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        const Value *value = op->kind == OP_LOAD    ? op->results[0]
+                             : op->kind == OP_STORE ? op->operands[op->n_operands - 1]
+                                                    : NULL;
+        if (value && value->type->rank >= rank && count_along(value->type, row)) {
+            bytes = (value->type->rank > rank ? 0 : bytes) + dtype_bytes(value->type->dtype);
+            rank = value->type->rank;
+        }
+    }
+    return bytes;
 }
 
 typedef struct Most {
