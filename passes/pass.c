@@ -67,6 +67,8 @@ static const PassOrder ORDERS[] = {
     {"units", "stage", "operands of products are plain loads without them"},
     {"tile", "hoist", "before it there are no loops over parts of axes"},
     {"hoist", "stage", "a tile that a loop does not change is staged once, in one slot"},
+    {"hoist", "sink", "what leaves one loop may go behind the loop around it"},
+    {"sink", "stage", "what is staged before a loop holds shared memory under its products"},
     {"tile", "accumulate", "before it a group's sums are not carried by loops"},
     {"bounds", "fast", "padding is known through the plain difference"},
     {"fast", "stage", "scores are told by the products that they come from"},

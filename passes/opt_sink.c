@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sink: what only the work behind a loop of products needs is made behind it.
+ *
+ *   %r = load %x[%i, %j]                   for %k … { … dot %a, %b … }
+ *   for %k … { … dot %a, %b … }      →     %r = load %x[%i, %j]
+ *   %y = add %r, %sums                     %y = add %r, %sums
+ *
+ * Whoever writes `r + x @ w` has r read first. Held across the products it takes as many registers
+ * as their sums, so that tiles of half the size were what fits. What the loop reads or carries
+ * stands before it; so does a load of memory that the loop writes. Loops without products hold no
+ * sums that leave no room. Requires: tile (the loops are there). Changes no bits. */
+#include "ir/build.h"
+#include "passes/pass.h"
+
+static bool has_product(const Block *block)
+{
+    for (const Op *op = block->first; op; op = op->next) {
+        if (op->kind == OP_DOT) {
+            return true;
+        }
+        for (int i = 0; i < op->n_regions; i++) {
+            if (has_product(op->regions[i])) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Does the op, or what is inside of it, have this value among its operands? */
+static bool uses(const Op *op, const Value *value)
+{
+    for (int i = 0; i < op->n_operands; i++) {
+        if (op->operands[i] == value) {
+            return true;
+        }
+    }
+    for (int r = 0; r < op->n_regions; r++) {
+        for (const Op *inner = op->regions[r]->first; inner; inner = inner->next) {
+            if (uses(inner, value)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool writes(const Op *op, const Value *memory)
+{
+    if (op->n_regions == 0) {
+        return !op_has(op, TRAIT_PURE) && uses(op, memory);
+    }
+    for (int r = 0; r < op->n_regions; r++) {
+        for (const Op *inner = op->regions[r]->first; inner; inner = inner->next) {
+            if (writes(inner, memory)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+typedef struct Sink {
+    const Op *loop;
+    bool *behind; /* by value: used behind the loop alone */
+} Sink;
+
+/* Nothing from here to the loop's end asks for it, but for what goes behind the loop itself. */
+static bool is_asked_behind(const Sink *s, const Op *op)
+{
+    bool reads = op->kind == OP_LOAD || op->kind == OP_GATHER;
+    for (const Op *between = op->next;; between = between->next) {
+        bool goes = between->n_results == 1 && s->behind[between->results[0]->id];
+        if ((!goes && uses(between, op->results[0])) ||
+            (reads && writes(between, op->operands[0]))) {
+            return false;
+        }
+        if (between == s->loop) {
+            return true;
+        }
+    }
+}
+
+static bool makes_tile(const Op *op)
+{
+    return op->n_results == 1 && op->n_regions == 0 && op_has(op, TRAIT_PURE) &&
+           type_is_tile(op->results[0]->type);
+}
+
+/* Is it made of memory and numbers alone? Else its operands would be held in its place. */
+static bool leaves_nothing(const Sink *s, const Op *op)
+{
+    for (int i = 0; i < op->n_operands; i++) {
+        const Value *value = op->operands[i];
+        if (value && type_is_tile(value->type) && !s->behind[value->id] &&
+            !(value->def && value->def->kind == OP_CONST)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void sink_behind(Op *loop, void *user)
+{
+    Sink *s = user;
+    if (loop->kind != OP_FOR || !has_product(loop->regions[0])) {
+        return;
+    }
+    s->loop = loop;
+    Op *first = loop;
+    for (Op *op = loop->prev; op; op = op->prev) {
+        if (makes_tile(op)) {
+            s->behind[op->results[0]->id] = is_asked_behind(s, op);
+        }
+        first = op;
+    }
+    for (Op *op = first; op != loop; op = op->next) {
+        if (makes_tile(op)) {
+            bool *behind = &s->behind[op->results[0]->id];
+            *behind = *behind && leaves_nothing(s, op);
+        }
+    }
+    for (Op *op = loop->prev, *before; op; op = before) {
+        before = op->prev;
+        if (makes_tile(op) && s->behind[op->results[0]->id]) {
+            /* not if an op that stays, because of what it is made of, asks for it */
+            s->behind[op->results[0]->id] = is_asked_behind(s, op);
+            if (s->behind[op->results[0]->id]) {
+                op_move_before(op, loop->next);
+            }
+        }
+    }
+}
+
+void pass_opt_sink(Func *func)
+{
+    Sink sink = {.behind = ARENA_ARRAY(func->arena, bool, func->n_values)};
+    func_walk(func, sink_behind, &sink);
+}
