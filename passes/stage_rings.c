@@ -195,11 +195,48 @@ int64_t stage_room(const Stager *s)
     return all / op_int(s->launch, ATTR_BLOCKS, 1) - RESERVED_BYTES;
 }
 
+/* Elements that other threads ask for, whatever the layouts. */
+static void see_crossing(Op *op, void *user)
+{
+    bool stays = op_has(op, TRAIT_ELEMENTWISE);
+    switch (op->kind) {
+    case OP_CONST:
+    case OP_SIZE:
+    case OP_INDEX:
+    case OP_LOAD:
+    case OP_STORE:
+    case OP_DOT:
+    case OP_PERMUTE:
+    case OP_BROADCAST:
+    case OP_EXPAND:
+    case OP_SQUEEZE:
+    case OP_FOR:
+    case OP_YIELD:
+    case OP_SHARED_STORE: /* of a result on its way to the copy engine */
+    case OP_SYNC:
+    case OP_FENCE_ASYNC:
+    case OP_BULK_STORE:
+    case OP_BULK_WAIT: stays = true; break;
+    default: break;
+    }
+    *(bool *)user |= !stays;
+}
+
+/* What layouts add to the buffers of `stage`: little where each element is made of those of its own
+ * place, so that a slot more may fit. If layouts ask for more than that, it is noticed then, and
+ * tried again with what they asked for (fit.c). */
+static int64_t scratch_bytes(const Stager *s)
+{
+    bool crosses = false;
+    block_walk(s->body, see_crossing, &crosses);
+    return s->func->fit.beside ? s->func->fit.beside : crosses ? SCRATCH_BYTES : BARRIER_BYTES;
+}
+
 int64_t stage_slots_beside(const Stager *s, int64_t more)
 {
     int64_t once, each;
     measure(s, &once, &each);
-    int64_t beside = s->func->fit.beside ? s->func->fit.beside : SCRATCH_BYTES;
+    int64_t beside = scratch_bytes(s);
     int64_t room = stage_room(s) - beside - once - more;
     return room < 0 ? 0 : each ? room / each : 1;
 }
