@@ -198,16 +198,50 @@ static bool sums_products(const Op *op)
     return op && op->kind == OP_DOT;
 }
 
-/* A product and what folds its result do not share a grid. */
+/* Is all that the program makes of the product made of this value, too? */
+static bool stands_for(const Splitter *s, const Value *value, const Op *dot)
+{
+    const Value *own = fuse_original(s->group, value);
+    const Value *product = fuse_original(s->group, dot->results[0]);
+    if (!s->body || !own || !product) {
+        return true;
+    }
+    Splitter all = *s;
+    bool found = false;
+    all.block = s->body;
+    s->met[s->axes.n_values]++;
+    s->met[own->id] = s->met[s->axes.n_values];
+    for (const Op *op = s->body->first; op && !found; op = op->next) {
+        for (int i = 0; fuse_has_effect(op) && i < op->n_operands && !found; i++) {
+            found = search_below(&all, op->operands[i], NULL, product->def) != NULL;
+        }
+    }
+    return !found;
+}
+
+/* A product and what folds its result do not share a grid. What goes through memory is the last
+ * value that all which is made of the product is made of: if |y| did, because a row's greatest is
+ * that of |y|, y itself would be multiplied once more. */
 static const Value *folded_product(const Splitter *s, const Op *op)
 {
     for (int i = 0; split_is_fold(op) && !sums_products(op) && i < op->n_operands; i++) {
         const Op *dot = find_below(s, op->operands[i], is_dot);
+        const Value *value = op->operands[i];
+        Type type = dot ? dot->results[0]->type : NULL;
+        while (dot && value != dot->results[0] &&
+               (value->type != type_with_dtype(s->func, type, value->type->dtype) ||
+                !stands_for(s, value, dot))) {
+            const Op *made = value->def;
+            for (int k = 0; k < made->n_operands; k++) {
+                s->met[s->axes.n_values]++;
+                if (search_below(s, made->operands[k], NULL, dot)) {
+                    value = made->operands[k];
+                    break;
+                }
+            }
+        }
         if (dot) {
-            const Value *from = op->operands[i];
-            bool same =
-                from->type == type_with_dtype(s->func, dot->results[0]->type, from->type->dtype);
-            return same ? from : dot->results[0];
+            return value;
         }
     }
     return NULL;
@@ -545,6 +579,7 @@ static Value *broken_apart(Splitter *s, const Block *body)
 Value *fuse_split(Func *func, const Block *body, const Group *group)
 {
     Splitter s = splitter(func, group);
+    s.body = body;
     Value *found = is_crowded(&s) ? cut(&s, body) : broken_apart(&s, body);
     axes_done(&s.axes);
     return found;

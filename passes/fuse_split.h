@@ -10,6 +10,7 @@ typedef struct Splitter {
     Func *func;
     const Group *group;
     const Block *block;
+    const Block *body; /* of the whole program; NULL: what is found is not asked for */
     Axes axes;
     uint64_t *seen;  /* by value id: classes that it has, or has folded */
     uint16_t *folds; /* by value id: so many follow one another below it */
