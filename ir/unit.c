@@ -52,11 +52,17 @@ static bool takes(const Unit *unit, DType operands)
     return as_they_are ? operands == unit->operands : unit_widens(operands, unit->operands);
 }
 
+bool unit_widens_left(const Unit *unit, DType left)
+{
+    bool half = unit->operands == DT_F16 || unit->operands == DT_BF16;
+    return !unit->out && half && (left == DT_I4 || left == DT_U4);
+}
+
 bool unit_takes(const Unit *unit, DType left, DType right, DType result)
 {
     bool same = unit->result == result || (dtype_is_int(result) && dtype_is_int(unit->result) &&
                                            dtype_bits(result) == dtype_bits(unit->result));
-    return same && takes(unit, left) && takes(unit, right);
+    return same && (takes(unit, left) || unit_widens_left(unit, left)) && takes(unit, right);
 }
 
 enum { ANY_DEPTH = 0 };
@@ -123,8 +129,11 @@ bool unit_reads_left(const Unit *unit)
 
 bool unit_left_is_read(const Target *target, const Op *dot)
 {
-    const Unit *unit = op_int(dot, ATTR_TA, 0) ? unit_of_dot(target, dot) : NULL;
-    return unit && unit_reads_left(unit);
+    const Unit *unit = unit_of_dot(target, dot);
+    Access left = op_access_nth(dot, 0);
+    return unit && left.n > 0 &&
+           (op_int(dot, ATTR_TA, 0) ? unit_reads_left(unit)
+                                    : unit_widens_left(unit, left.memory->type->dtype));
 }
 
 Layout unit_group_result(const Unit *unit, const int64_t *extents, int warps, bool turned)

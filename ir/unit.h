@@ -28,6 +28,9 @@ const Unit *unit_rows(size_t *n);
 bool unit_on(const Unit *unit, const Target *target);
 /* Does every value of `from` have one of the same value in `to`? */
 bool unit_widens(DType from, DType to);
+/* Does a unit of warp groups take a left operand of this type, narrower than its own, that threads
+ * read along k and widen in registers on their way to it? */
+bool unit_widens_left(const Unit *unit, DType left);
 /* Can it multiply operands of these types, as they are or widened? */
 bool unit_takes(const Unit *unit, DType left, DType right, DType result);
 /* The row for a product on the target; `word` NULL: the first of any. NULL: none. */

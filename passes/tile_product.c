@@ -368,7 +368,8 @@ static UnitTiles given_tiles(Func *func, const TilePlan *plan, const AxisPlan *m
 {
     UnitTiles tiles = {
         .warps = tile_known_warps(func, NULL),
-        .along_k = {tile_along_k(func, plan->dot, 0), tile_along_k(func, plan->dot, 1)}};
+        .along_k = {tile_along_k(func, plan->dot, 0), tile_along_k(func, plan->dot, 1)},
+        .stay_out = tile_operands_stay_out(func, plan->dot)};
     for (int i = 0; i < plan->n; i++) {
         const AxisPlan *axis = &plan->items[i];
         const Line *line = schedule_given(func, "tile", axis->name);
@@ -458,13 +459,27 @@ static int64_t choose_widened(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan 
     return WIDENED_DEPTH;
 }
 
+/* Warp groups multiply, and widen the left operand in registers, for all columns of the tile. Its
+ * scales are applied to what a step comes to, so that sums take twice the registers. */
+static int64_t choose_widened_left(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n,
+                                   bool scaled)
+{
+    const Unit *unit = plan->unit;
+    set_halved(func, m, larger(unit->m, fitted(m->dim, 128)), unit->m, TURN_ROWS,
+               "two warp groups of 64 rows, or one where there are no more rows");
+    set_halved(func, n, larger(unit->n, fitted(n->dim, scaled ? 128 : 256)), unit->n, TURN_COLUMNS,
+               scaled ? "a step's sums and the sums of all steps share a thread's registers"
+                      : "columns that share each widened element");
+    choose_teams(func, plan, m, false);
+    plan->shares = shares_of_few(func, plan, m, n, WIDENED_DEPTH, LEAST_STEPS);
+    return WIDENED_DEPTH;
+}
+
 static bool is_widened(const Func *func, const TilePlan *plan, const UnitOperands *of,
                        const AxisPlan *m, const AxisPlan *n)
 {
-    const Unit *unit = plan->unit;
     return m && n && plan->n_dots == 1 && plan->dot->results[0]->type->rank == 2 &&
-           unit_warps(unit) == 1 && func->target->roles && of->left != of->right &&
-           tile_operands_stay_out(func, plan->dot);
+           func->target->roles && of->left != of->right && tile_operands_stay_out(func, plan->dot);
 }
 
 void tile_choose_product(Func *func, const Op *group, TilePlan *plan)
@@ -477,10 +492,13 @@ void tile_choose_product(Func *func, const Op *group, TilePlan *plan)
     int64_t same = same_factor(func, plan->dot, &tiles, &of);
     const Unit *unit = tile_unit(func, &of, plan->dot->results[0]->type->dtype, &tiles);
     plan->unit = unit;
-    int64_t depth = !unit                               ? choose_fma_unit(func, group, plan, m, n)
-                    : unit_warps(unit) > 1              ? choose_groups(func, group, plan, m, n)
-                    : is_widened(func, plan, &of, m, n) ? choose_widened(func, plan, m, n)
-                                                        : choose_warps(func, plan, m, n);
+    bool groups = unit && unit_warps(unit) > 1,
+         widened = unit && is_widened(func, plan, &of, m, n);
+    int64_t depth = !unit              ? choose_fma_unit(func, group, plan, m, n)
+                    : groups && widened ? choose_widened_left(func, plan, m, n, same != 0)
+                    : groups            ? choose_groups(func, group, plan, m, n)
+                    : widened           ? choose_widened(func, plan, m, n)
+                                        : choose_warps(func, plan, m, n);
     bool whole = !same || depth <= same;
     depth = whole ? depth : same;
     int bytes = dtype_bytes(of.left);

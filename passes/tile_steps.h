@@ -117,6 +117,7 @@ UnitOperands tile_operands(const Func *func, const Op *dot);
 typedef struct UnitTiles {
     int64_t rows, columns, depth, warps;
     bool along_k[2]; /* left, right */
+    bool stay_out;   /* both, of registers: the copy engine can bring them */
 } UnitTiles;
 /* Is the operand a load whose rows run along k? */
 bool tile_along_k(const Func *func, const Op *dot, int side);

@@ -28,15 +28,18 @@ static bool tiles_suit(const Unit *unit, const UnitTiles *tiles)
            tiles->depth % unit->k == 0 && (!unit->most_k || tiles->depth <= unit->most_k);
 }
 
-static bool operands_suit(const Unit *unit, const UnitTiles *tiles)
+static bool operands_suit(const Unit *unit, const UnitOperands *of, const UnitTiles *tiles)
 {
+    if (unit_widens_left(unit, of->left)) { /* from shared memory, where it lies as it is stored */
+        return tiles->along_k[0] && tiles->stay_out;
+    }
     bool left = tiles->along_k[0] || unit_reads_left(unit);
     return (left && tiles->along_k[1]) || !unit->along_k;
 }
 
-static bool suits(const Unit *unit, const UnitTiles *tiles)
+static bool suits(const Unit *unit, const UnitOperands *of, const UnitTiles *tiles)
 {
-    return tiles_suit(unit, tiles) && operands_suit(unit, tiles) &&
+    return tiles_suit(unit, tiles) && operands_suit(unit, of, tiles) &&
            tiles->warps % unit_warps(unit) == 0;
 }
 
@@ -72,7 +75,7 @@ static Choice choose_row(const Func *func, const char *word, const UnitOperands 
             continue;
         }
         bool better = !choice.unit || (!is_exact(choice.unit, of) && is_exact(row, of));
-        if (!suits(row, tiles)) {
+        if (!suits(row, of, tiles)) {
             choice.near = choice.near ? choice.near : row;
         } else if (better) {
             choice.unit = row;
@@ -81,9 +84,10 @@ static Choice choose_row(const Func *func, const char *word, const UnitOperands 
     return choice;
 }
 
-static const char *why_not_unit(Func *func, const char *operands, const Unit *near,
+static const char *why_not_unit(Func *func, const UnitOperands *of, const Unit *near,
                                 const UnitTiles *tiles)
 {
+    const char *operands = operand_names(func, of);
     if (!unit_first(func->target, NULL)) {
         return arena_printf(func->arena, "%s operands, but no matrix unit that is used here",
                             operands);
@@ -92,7 +96,13 @@ static const char *why_not_unit(Func *func, const char *operands, const Unit *ne
         return arena_printf(func->arena, "%s operands: no matrix unit here multiplies them exactly",
                             operands);
     }
-    if (!operands_suit(near, tiles)) {
+    if (!operands_suit(near, of, tiles)) {
+        if (unit_widens_left(near, of->left)) {
+            return arena_printf(func->arena,
+                                "%s operands: what warp groups widen has k contiguous, and rows "
+                                "that the copy engine brings",
+                                operands);
+        }
         return arena_printf(func->arena,
                             "%s operands: the matrix unit of warp groups wants k contiguous in "
                             "both (x @ w.T, or copies: kmajor)",
@@ -186,7 +196,7 @@ const Unit *tile_unit(Func *func, const UnitOperands *of, DType result, const Un
         return choice.unit;
     }
     if (!fma) {
-        const char *reason = why_not_unit(func, operand_names(func, of), choice.near, tiles);
+        const char *reason = why_not_unit(func, of, choice.near, tiles);
         schedule_word(func, "product", "", "fma", "%s", reason);
         if (word && func->diags->errors == 0) {
             refuse_unit(func, word, reason);
@@ -225,6 +235,7 @@ const Unit *product_unit(Func *func, const Op *dot)
                        poly_capacity(rows[1]),
                        poly_capacity(depth[0]),
                        tile_known_warps(func, dot),
-                       {tile_along_k(func, dot, 0), tile_along_k(func, dot, 1)}};
+                       {tile_along_k(func, dot, 0), tile_along_k(func, dot, 1)},
+                       tile_operands_stay_out(func, dot)};
     return tile_unit(func, &of, c->dtype, &tiles);
 }

@@ -60,6 +60,9 @@ void hopper_cluster_await(GpuEmitter *em, LLVMValueRef mailbox, int64_t bytes);
  * repeat of 64 rows, for each step along k (as if there were a power of two), those of an
  * instruction (hopper_left.c). */
 LLVMValueRef *hopper_read_left(GpuEmitter *em, const Op *op, const Access *access, int64_t k);
+/* The same of elements of four bits along k, widened to 16. */
+LLVMValueRef *hopper_widen_left(GpuEmitter *em, const Op *op, const Access *access, DType to,
+                                int64_t k);
 
 void hopper_emit_dot_async(GpuEmitter *em, Op *op);
 void hopper_emit_settle(GpuEmitter *em, Op *op);

@@ -12,6 +12,7 @@
  *                           the next chunk (leading offset); 8 steps of k are 8 * pitch bytes
  *                           (stride) */
 #include "codegen/nvptx/hopper.h"
+#include "codegen/scalar_ops.h"
 #include "ir/build.h"
 #include "ir/unit.h"
 
@@ -172,14 +173,19 @@ static LLVMValueRef pack_pair(GpuEmitter *em, LLVMValueRef low, LLVMValueRef hig
 }
 
 /* A's fragment is the accumulator's: pairs along the columns are one register, in its order. */
-static void pack_a(Product *p, const GpuValue *value, int registers)
+static void pack_a(Product *p, const GpuValue *value, DType from, int registers)
 {
+    DType to = unit_of_dot(p->em->func->target, p->op)->operands;
     int n = registers / 2;
     p->a_stride = n / p->repeats; /* columns past the last one have registers, but no values */
     p->a_row_words = (int)(p->k / p->depth) * A_REGISTERS;
     p->a_words = ARENA_ARRAY(p->em->arena, LLVMValueRef, n);
     for (int i = 0; i < n; i++) {
         LLVMValueRef low = value->regs[2 * i], high = value->regs[2 * i + 1];
+        if (low && high && from != to) {
+            low = scalar_cast(p->em->l, low, from, to);
+            high = scalar_cast(p->em->l, high, from, to);
+        }
         p->a_words[i] = low && high ? pack_pair(p->em, low, high) : NULL;
     }
 }
@@ -193,12 +199,18 @@ static void read_a(Product *p, const Access *a)
         if (!type->layout || !layout_equal(type->layout, &wanted)) {
             gpu_bug(em, p->op, "A in registers has the accumulator's layout");
         }
-        pack_a(p, gpu_value(em, a->memory), layout_registers(&wanted));
+        pack_a(p, gpu_value(em, a->memory), type->dtype, layout_registers(&wanted));
         return;
     }
     p->a_row_words = (int)(p->k / p->depth) * A_REGISTERS;
     if (op_int(p->op, ATTR_TA, 0) && p->elem_bytes == WORD_BYTES) {
         p->a_words = hopper_read_left(em, p->op, a, p->k);
+        p->a_stride = A_REGISTERS << log2_of(p->k / p->depth);
+        return;
+    }
+    const Unit *unit = unit_of_dot(em->func->target, p->op);
+    if (unit_widens_left(unit, a->memory->type->dtype)) {
+        p->a_words = hopper_widen_left(em, p->op, a, unit->operands, p->k);
         p->a_stride = A_REGISTERS << log2_of(p->k / p->depth);
         return;
     }

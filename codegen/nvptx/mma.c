@@ -139,28 +139,31 @@ bool nvptx_widen_pair(GpuEmitter *em, DType from, LLVMValueRef *a, LLVMValueRef 
     return true;
 }
 
-/* Two numbers of four bits, `shift` bits up in both halves of a word. Their bits are made the last
- * ones of a float that is a large power of two (of a signed number with its sign turned, which adds
- * 8), and what is too much is subtracted: two instructions, and exact. */
-static LLVMValueRef widen_two(GpuEmitter *em, bool is_signed, DType to, LLVMValueRef word,
-                              int shift)
+/* Two numbers of four bits, `low` and `high` bits up in the halves of a word. Their bits are made
+ * the last ones of a float that is a large power of two (of a signed number with its sign turned,
+ * which adds 8), and what is too much is subtracted: two instructions, and exact. */
+static LLVMValueRef widen_two(GpuEmitter *em, bool is_signed, DType to, LLVMValueRef word, int low,
+                              int high)
 {
     LLVMBuilderRef b = em->builder;
     bool half = to == DT_F16;
-    LLVMTypeRef type = llvm_lanes(half ? em->f16 : em->bf16, 2);
-    int64_t one = half ? 0x6400 : 0x4300, high = half ? 1024 : 128, place = 1 << shift;
-    int64_t turn = is_signed ? 8 * place : 0;
-    /* (word & mask) ^ one: by name, as the assembler makes two of it. */
-    LLVMValueRef taken[] = {word, gpu_i32(em, 0xf000f * place),
-                            gpu_i32(em, (one | turn) * 0x10001)};
-    LLVMValueRef bits =
+    LLVMTypeRef element = half ? em->f16 : em->bf16, type = llvm_lanes(element, 2);
+    int64_t one = half ? 0x6400 : 0x4300, mask = 0, bits = 0;
+    LLVMValueRef times[2], less[2];
+    for (int i = 0; i < 2; i++) {
+        int64_t place = (int64_t)1 << (i ? high : low);
+        mask |= (0xf * place) << 16 * i;
+        bits |= (one | (is_signed ? 8 * place : 0)) << 16 * i;
+        times[i] = LLVMConstReal(element, 1.0 / (double)place);
+        less[i] = LLVMConstReal(element, -(double)(half ? 1024 : 128) / (double)place -
+                                             (is_signed ? 8 : 0));
+    }
+    /* (word & mask) ^ bits: by name, as the assembler makes two of it. */
+    LLVMValueRef taken[] = {word, gpu_i32(em, mask), gpu_i32(em, bits)};
+    LLVMValueRef made =
         gpu_asm(em, em->i32, "lop3.b32 $0, $1, $2, $3, 0x6a;", "=r,r,r,r", false, 3, taken);
-    LLVMValueRef times = LLVMConstReal(LLVMGetElementType(type), 1.0 / (double)place);
-    LLVMValueRef less = LLVMConstReal(LLVMGetElementType(type),
-                                      -(double)high / (double)place - (is_signed ? 8 : 0));
-    LLVMValueRef both[] = {LLVMBuildBitCast(b, bits, type, ""),
-                           LLVMConstVector((LLVMValueRef[]){times, times}, 2),
-                           LLVMConstVector((LLVMValueRef[]){less, less}, 2)};
+    LLVMValueRef both[] = {LLVMBuildBitCast(b, made, type, ""), LLVMConstVector(times, 2),
+                           LLVMConstVector(less, 2)};
     return gpu_intrinsic(em, "llvm.fma", 1, &type, 3, both);
 }
 
@@ -175,9 +178,26 @@ bool nvptx_widen_word(GpuEmitter *em, DType from, DType to, LLVMValueRef word, L
     for (int i = 0; i < PAIRS; i++) {
         int shift = to == DT_F16 ? 4 * (i % 2) : 0;
         LLVMValueRef moved = LLVMBuildLShr(em->builder, word, gpu_i32(em, 4 * i - shift), "");
-        LLVMValueRef two = widen_two(em, from == DT_I4, to, moved, shift);
+        LLVMValueRef two = widen_two(em, from == DT_I4, to, moved, shift, shift);
         out[i] = LLVMBuildExtractElement(em->builder, two, gpu_i32(em, 0), "");
         out[i + PAIRS] = LLVMBuildExtractElement(em->builder, two, gpu_i32(em, 1), "");
     }
     return true;
+}
+
+/* The byte goes into both halves of a word, for the second of bf16 four bits down: its seven bits
+ * have no room for a number four bits up. */
+LLVMValueRef nvptx_widen_byte(GpuEmitter *em, DType from, DType to, LLVMValueRef word,
+                              LLVMValueRef byte)
+{
+    enum { SECOND = 8, FROM_OTHER = 4, HALF = 4 };
+    LLVMBuilderRef b = em->builder;
+    bool half = to == DT_F16;
+    LLVMValueRef other = half ? word : LLVMBuildLShr(b, word, gpu_i32(em, HALF), "");
+    LLVMValueRef second = half ? byte : LLVMBuildOr(b, byte, gpu_i32(em, FROM_OTHER), "");
+    LLVMValueRef which = LLVMBuildOr(b, byte, LLVMBuildShl(b, second, gpu_i32(em, SECOND), ""), "");
+    LLVMValueRef taken = gpu_intrinsic(em, "llvm.nvvm.prmt", 0, NULL, 3,
+                                       (LLVMValueRef[]){word, other, which});
+    LLVMValueRef two = widen_two(em, from == DT_I4, to, taken, 0, half ? HALF : 0);
+    return LLVMBuildBitCast(b, two, em->i32, "");
 }
