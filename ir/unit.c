@@ -300,6 +300,22 @@ Layout unit_left_read(const Layout *result, int64_t k)
     return layout;
 }
 
+Layout unit_left_words(const Layout *result, int64_t k)
+{
+    Layout layout = {.rank = 2};
+    for (int32_t at = 1; at < k; at *= 2) {
+        layout_add_bit(&layout, IN_REGISTER, 1, at);
+    }
+    for (int in = IN_REGISTER; in < IN_COUNT; in++) {
+        for (int i = 0; i < result->bits[in]; i++) {
+            if (in != IN_REGISTER || result->basis[in][i][0]) {
+                layout_add_bit(&layout, in, 0, result->basis[in][i][0]);
+            }
+        }
+    }
+    return layout;
+}
+
 /* ---- depths ---- */
 
 UnitDepth unit_depth_plain(const Unit *unit, int64_t k)

@@ -49,6 +49,8 @@ bool unit_left_is_read(const Target *target, const Op *dot);
 /* Then axes m and k of what a thread reads, from the layout of the result: the registers of an
  * instruction, its steps along k (as if there were a power of two), its repeats. */
 Layout unit_left_read(const Layout *result, int64_t k);
+/* Where threads read a left operand that they widen, which lies along k: all k of their rows. */
+Layout unit_left_words(const Layout *result, int64_t k);
 /* The layout of a group's result; `turned`: threads read the left operand. */
 Layout unit_group_result(const Unit *unit, const int64_t *extents, int warps, bool turned);
 /* Warps that multiply together. */

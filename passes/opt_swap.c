@@ -9,8 +9,9 @@
  * A matrix unit of warp groups takes rows by the 64 and columns by few: 300 rows are 320 or 384 of
  * the one and 304 of the other. Both ways are reckoned by the model that chooses tiles
  * (an_waves.h). Of 32-bit operands (tf32) it takes the right one along k alone, and lets threads
- * read the left one as it lies: `a @ b` is multiplied swapped. The result leaves through shared
- * memory, where it is written turned, element by element; what is done with it must be element by
+ * read the left one as it lies: `a @ b` is multiplied swapped. Of a right operand of four bits it
+ * takes none, but a left one, which threads widen in registers: `x @ w.T` is multiplied swapped, too,
+ * with so many columns that single warps would be slower. The result leaves through shared memory, where it is written turned, element by element; what is done with it must be element by
  * element, too. Requires the tensor stage. Changes no bits. */
 #include "ir/build.h"
 #include "ir/schedule.h"
@@ -24,6 +25,7 @@
 enum {
     FEW_ROWS = 64,    /* a tile's least: what has no more is bound by memory */
     LEAST_GAIN = 10,  /* percent: the model may be wrong by as much */
+    NARROW_ROWS = 16, /* that single warps multiply as fast, of a narrow right operand */
     TURNED_STORE = 1, /* more operations of an element: two of 16 bits do not leave together */
 };
 
@@ -92,13 +94,14 @@ static const Op *load_of(const Value *value, bool *turned)
     return op && op->kind == OP_LOAD ? op : NULL;
 }
 
-static bool measure(const Op *dot, ProductSize *plain, ProductSize *swapped)
+static bool measure(const Func *func, const Op *dot, ProductSize *plain, ProductSize *swapped)
 {
     Type a = dot->operands[0]->type, c = dot->results[0]->type;
-    bool turned[2];
+    bool turned[2] = {false, false};
     int lines[2];
     for (int side = 0; side < 2; side++) {
         const Op *load = load_of(dot->operands[side], &turned[side]);
+        load = load ? load : an_operand_load(func, dot, side);
         if (!load) {
             return false;
         }
@@ -147,6 +150,23 @@ static double gain_of(const Func *func, const ProductSize *plain, const ProductS
     return 100 * (1 - other / one);
 }
 
+/* The unit of warp groups that multiplies the transpose, of whose left operand, narrow along k,
+ * threads widen elements; NULL: there is none, or no need. */
+static const Unit *unit_that_widens(const Func *func, const Op *dot)
+{
+    Factored found;
+    Type c = dot->results[0]->type;
+    if (c->rank != 2 || dot->n_operands != 2 || !func->target->bulk_copy ||
+        !an_factored(func, dot, &found) ||
+        unit_find(func->target, "wgmma", found.left, found.right, DT_F32)) {
+        return NULL;
+    }
+    const FactorSide *right = &found.sides[1];
+    return right->along_k == right->narrow->type->rank - 1
+               ? unit_find(func->target, "wgmma", found.right, found.left, DT_F32)
+               : NULL;
+}
+
 /* The unit of warp groups that multiplies it, if its operands lie well. */
 static const Unit *unit_for(const Func *func, const Op *dot)
 {
@@ -180,6 +200,19 @@ static void swap(Func *func, Op *dot)
     op_remove(dot);
 }
 
+/* More rows than single warps share widened elements for: from so many on warp groups are faster. */
+static void swap_narrow(Func *func, Op *dot, int64_t rows)
+{
+    bool pays = rows > NARROW_ROWS && rows <= PRODUCT_MOST;
+    const char *on = schedule_word(
+        func, "swap", "", pays ? "on" : "off",
+        pays ? "warp groups multiply faster, and widen a left operand alone"
+             : "so few rows are multiplied as fast by single warps, which widen either operand");
+    if (text_same(on, "on")) {
+        swap(func, dot);
+    }
+}
+
 static void find_dot(Op *op, void *user)
 {
     Op **dot = user;
@@ -192,9 +225,18 @@ void pass_opt_swap(Func *func)
     ProductSize plain, swapped;
     func_walk(func, find_dot, &dot);
     Swap s = {.func = func, .dot = dot};
-    const Unit *unit = dot && func->target && rates_of(func->target) ? unit_for(func, dot) : NULL;
+    bool may = dot && func->target && rates_of(func->target);
+    const Unit *unit = may ? unit_for(func, dot) : NULL, *widens = NULL;
+    if (may && !unit) {
+        unit = widens = unit_that_widens(func, dot);
+    }
     bool lies = unit && lies_swapped(unit, dot);
-    if (!unit || (unit->along_k && !lies) || !is_alone(&s) || !measure(dot, &plain, &swapped)) {
+    if (!unit || (unit->along_k && !lies) || !is_alone(&s) ||
+        !measure(func, dot, &plain, &swapped)) {
+        return;
+    }
+    if (widens) {
+        swap_narrow(func, dot, plain.m);
         return;
     }
     plain.ops = s.ops;

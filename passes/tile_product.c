@@ -492,9 +492,8 @@ void tile_choose_product(Func *func, const Op *group, TilePlan *plan)
     int64_t same = same_factor(func, plan->dot, &tiles, &of);
     const Unit *unit = tile_unit(func, &of, plan->dot->results[0]->type->dtype, &tiles);
     plan->unit = unit;
-    bool groups = unit && unit_warps(unit) > 1,
-         widened = unit && is_widened(func, plan, &of, m, n);
-    int64_t depth = !unit              ? choose_fma_unit(func, group, plan, m, n)
+    bool groups = unit && unit_warps(unit) > 1, widened = unit && is_widened(func, plan, &of, m, n);
+    int64_t depth = !unit               ? choose_fma_unit(func, group, plan, m, n)
                     : groups && widened ? choose_widened_left(func, plan, m, n, same != 0)
                     : groups            ? choose_groups(func, group, plan, m, n)
                     : widened           ? choose_widened(func, plan, m, n)

@@ -101,8 +101,7 @@ static int along(const Layout *layout, int r, int64_t k)
 LLVMValueRef *hopper_widen_left(GpuEmitter *em, const Op *op, const Access *access, DType to,
                                 int64_t k)
 {
-    Layout layout =
-        layout_wgmma_acc(gpu_extent(em, op->results[0]->type, 0), k, em->role->warps);
+    Layout layout = layout_wgmma_acc(gpu_extent(em, op->results[0]->type, 0), k, em->role->warps);
     Left left = {.em = em,
                  .tile = gpu_shared_tile(em, access),
                  .layout = arena_copy(em->arena, &layout, sizeof layout),

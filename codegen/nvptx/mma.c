@@ -155,8 +155,8 @@ static LLVMValueRef widen_two(GpuEmitter *em, bool is_signed, DType to, LLVMValu
         mask |= (0xf * place) << 16 * i;
         bits |= (one | (is_signed ? 8 * place : 0)) << 16 * i;
         times[i] = LLVMConstReal(element, 1.0 / (double)place);
-        less[i] = LLVMConstReal(element, -(double)(half ? 1024 : 128) / (double)place -
-                                             (is_signed ? 8 : 0));
+        less[i] = LLVMConstReal(element,
+                                -(double)(half ? 1024 : 128) / (double)place - (is_signed ? 8 : 0));
     }
     /* (word & mask) ^ bits: by name, as the assembler makes two of it. */
     LLVMValueRef taken[] = {word, gpu_i32(em, mask), gpu_i32(em, bits)};
@@ -196,8 +196,8 @@ LLVMValueRef nvptx_widen_byte(GpuEmitter *em, DType from, DType to, LLVMValueRef
     LLVMValueRef other = half ? word : LLVMBuildLShr(b, word, gpu_i32(em, HALF), "");
     LLVMValueRef second = half ? byte : LLVMBuildOr(b, byte, gpu_i32(em, FROM_OTHER), "");
     LLVMValueRef which = LLVMBuildOr(b, byte, LLVMBuildShl(b, second, gpu_i32(em, SECOND), ""), "");
-    LLVMValueRef taken = gpu_intrinsic(em, "llvm.nvvm.prmt", 0, NULL, 3,
-                                       (LLVMValueRef[]){word, other, which});
+    LLVMValueRef taken =
+        gpu_intrinsic(em, "llvm.nvvm.prmt", 0, NULL, 3, (LLVMValueRef[]){word, other, which});
     LLVMValueRef two = widen_two(em, from == DT_I4, to, taken, 0, half ? HALF : 0);
     return LLVMBuildBitCast(b, two, em->i32, "");
 }

@@ -137,7 +137,7 @@ static bool choose_depth(const Op *op, const Unit *unit, const Target *target, i
 
 void matrix_left_tally(Walk *walk, const Op *op, double times)
 {
-    Fragments f = {.walk = walk, .access = op_access_nth(op, 0), .in_byte = 1};
+    Fragments f = {.walk = walk, .access = op_access_nth(op, 0)};
     Type memory = f.access.memory->type;
     const Layout *result = op->results[0]->type->layout;
     if (!result) {
@@ -145,7 +145,10 @@ void matrix_left_tally(Walk *walk, const Op *op, double times)
     }
     f.dtype = memory->dtype;
     f.bytes = dtype_bytes(f.dtype);
-    f.layout = unit_left_read(result, poly_capacity(memory->dims[memory->rank - 2]));
+    f.in_byte = elements_in_byte(f.access.memory);
+    f.k_is_col = !op_int(op, ATTR_TA, 0); /* then they widen it */
+    int64_t k = poly_capacity(memory->dims[memory->rank - (f.k_is_col ? 1 : 2)]);
+    f.layout = f.k_is_col ? unit_left_words(result, k) : unit_left_read(result, k);
     f.report = access_report(walk->user, op, SHARED_LOADS, f.access.memory);
     for (int warp = 0; warp < walk->warps; warp++) {
         tally_own(&f, warp, times);

@@ -175,6 +175,10 @@ START_TEST(types_are_widened)
     ck_assert(unit_widens(DT_F8E4M3, DT_F16) && unit_widens(DT_F16, DT_F32));
     ck_assert(unit_widens(DT_U4, DT_I8) && !unit_widens(DT_U8, DT_I8));
     ck_assert(!unit_widens(DT_BF16, DT_F16) && !unit_widens(DT_F32, DT_F64));
+    const Unit *half = unit_find(target_find("sm_90a"), "wgmma", DT_I4, DT_F16, DT_F32);
+    ck_assert(half && half->operands == DT_F16 && unit_widens_left(half, DT_U4));
+    ck_assert(!unit_find(target_find("sm_90a"), "wgmma", DT_F16, DT_I4, DT_F32));
+    ck_assert(!unit_find(target_find("sm_90a"), "wgmma", DT_I4, DT_F8E4M3, DT_F32));
     const Target *target = target_find("gfx90a");
     ck_assert(unit_find(target, NULL, DT_F16, DT_F16, DT_F32)->operands == DT_F32);
     ck_assert(unit_find(target_find("sm_89"), NULL, DT_F8E4M3, DT_F8E4M3, DT_F32)->operands ==

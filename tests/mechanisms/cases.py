@@ -9,6 +9,7 @@ BACKWARD = ("examples/attention_backward.tile --set T=bf16,D={},causal={}"
             " --size B={},H={},S={},L={} scale=0.1")
 MATMUL = "examples/matmul.tile --set T={} --size M={},N={},K={}"
 LINEAR = "examples/linear.tile --set T=bf16 --size M={},N={},K={}"
+INT4 = "examples/int4_matmul.tile --set T={} --size M={},N={},K={}"
 GATED = "examples/gated_mlp.tile --set T=bf16 --size M={},N={},K={}"
 CONVOLUTIONS = "bench/programs/convolutions.tile"
 PLANES = CONVOLUTIONS + ":conv_planes --set T=bf16 --size B={},C={},H={},W={},O={},R={},S={}"
@@ -47,6 +48,9 @@ DERIVED = [
     Case("product, f32", MATMUL.format("f32", 300, 301, 302)),
     Case("product, f64", MATMUL.format("f64", 130, 70, 90)),
     Case("product and bias and gelu", LINEAR.format(300, 520, 264)),
+    Case("weights of four bits, few rows", INT4.format("f16", 5, 264, 1024)),
+    Case("weights of four bits, by warp groups", INT4.format("f16", 300, 520, 640), raced=True),
+    Case("weights of four bits, in shares", INT4.format("bf16", 40, 264, 2048), raced=True),
     Case("two products joined", GATED.format(200, 333, 264)),
     Case("convolution", PLANES.format(3, 72, 11, 13, 40, 3, 3) + " --set stride=1,pad=1"),
     Case("convolution, few channels",
