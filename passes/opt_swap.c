@@ -9,10 +9,13 @@
  * A matrix unit of warp groups takes rows by the 64 and columns by few: 300 rows are 320 or 384 of
  * the one and 304 of the other. Both ways are reckoned by the model that chooses tiles
  * (an_waves.h). Of 32-bit operands (tf32) it takes the right one along k alone, and lets threads
- * read the left one as it lies: `a @ b` is multiplied swapped. Of a right operand of four bits it
- * takes none, but a left one, which threads widen in registers: `x @ w.T` is multiplied swapped, too,
- * with so many columns that single warps would be slower. The result leaves through shared memory, where it is written turned, element by element; what is done with it must be element by
- * element, too. Requires the tensor stage. Changes no bits. */
+ * read the left one as it lies: `a @ b` is multiplied swapped. Of four bits it takes a left operand
+ * alone, which threads widen in registers: `x @ w.T` is multiplied swapped, where single warps,
+ * which widen either, are not as fast.
+ *
+ * The result leaves through shared memory, where it is written turned, element by element; what is
+ * done with it must be element by element, too. Requires the tensor stage. Changes no bits but by
+ * the order in which another unit adds. */
 #include "ir/build.h"
 #include "ir/schedule.h"
 #include "ir/target.h"
