@@ -28,7 +28,7 @@
 enum {
     FEW_ROWS = 64,    /* a tile's least: what has no more is bound by memory */
     LEAST_GAIN = 10,  /* percent: the model may be wrong by as much */
-    NARROW_ROWS = 16, /* that single warps multiply as fast, of a narrow right operand */
+    NARROW_ROWS = 32, /* that single warps multiply as fast, of a narrow right operand */
     TURNED_STORE = 1, /* more operations of an element: two of 16 bits do not leave together */
 };
 

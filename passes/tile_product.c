@@ -459,17 +459,58 @@ static int64_t choose_widened(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan 
     return WIDENED_DEPTH;
 }
 
+/* What tiles with so many columns, of rows that a warp group widens, take: cycles of a multiprocessor
+ * (H200, docs/performance.md). Of a step the unit takes 8 a column; the rest is what it waits for. */
+static int64_t widened_cycles(Func *func, TilePlan *plan, const AxisPlan *m, AxisPlan *n,
+                              int64_t columns)
+{
+    enum { COLUMN = 866, STEP = 28800, LAUNCH = 500000 }; /* in hundredths */
+    const Op *dot = plan->dot;
+    const AxisPlan *k = tile_axis_of(plan, dot->operands[0], dot->operands[0]->type->rank - 1);
+    int64_t steps = div_up(k ? poly_most(k->dim) : 1, WIDENED_DEPTH);
+    n->step = columns;
+    int64_t shares = shares_of_few(func, plan, m, n, WIDENED_DEPTH, LEAST_STEPS);
+    int64_t tiles = tiles_of(m, m->step) * tiles_of(n, columns) * shares;
+    return div_up(tiles, func->target->units) * div_up(steps, shares) * (COLUMN * columns + STEP) +
+           (shares > 1 ? LAUNCH : 0);
+}
+
+static bool is_known(const AxisPlan *axis)
+{
+    return axis && poly_most(axis->dim) <= MOST_KNOWN;
+}
+
+/* So many columns that the last wave is full, or nearly; `most`, of sizes that are not known. */
+static int64_t widened_columns(Func *func, TilePlan *plan, const AxisPlan *m, AxisPlan *n,
+                               int64_t most)
+{
+    const Op *dot = plan->dot;
+    const AxisPlan *k = tile_axis_of(plan, dot->operands[0], dot->operands[0]->type->rank - 1);
+    int64_t unit = plan->unit->n, best = larger(unit, fitted(n->dim, power_of_two_at_most(most)));
+    if (!is_known(m) || !is_known(n) || !is_known(k)) {
+        return best;
+    }
+    int64_t least = widened_cycles(func, plan, m, n, best);
+    for (int64_t columns = unit; columns <= most; columns += unit) {
+        int64_t cycles = widened_cycles(func, plan, m, n, columns);
+        best = cycles < least ? columns : best;
+        least = smaller(least, cycles);
+    }
+    return best;
+}
+
 /* Warp groups multiply, and widen the left operand in registers, for all columns of the tile. Its
  * scales are applied to what a step comes to, so that sums take twice the registers. */
 static int64_t choose_widened_left(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n,
                                    bool scaled)
 {
+    enum { MOST_SCALED = 192, MOST_PLAIN = 256 };
     const Unit *unit = plan->unit;
     set_halved(func, m, larger(unit->m, fitted(m->dim, 128)), unit->m, TURN_ROWS,
                "two warp groups of 64 rows, or one where there are no more rows");
-    set_halved(func, n, larger(unit->n, fitted(n->dim, scaled ? 128 : 256)), unit->n, TURN_COLUMNS,
-               scaled ? "a step's sums and the sums of all steps share a thread's registers"
-                      : "columns that share each widened element");
+    int64_t columns = widened_columns(func, plan, m, n, scaled ? MOST_SCALED : MOST_PLAIN);
+    set_halved(func, n, columns, unit->n, TURN_COLUMNS,
+               "columns that share each widened element; the last wave is nearly full");
     choose_teams(func, plan, m, false);
     plan->shares = shares_of_few(func, plan, m, n, WIDENED_DEPTH, LEAST_STEPS);
     return WIDENED_DEPTH;

@@ -15,7 +15,7 @@
 #include "ir/few_rows.h"
 #include "ir/build.h"
 
-enum { MOST_BOX = 256, MOST_BULK_RANK = 5, WIDE_L2_BYTES = 64, CLEAR_BYTES = 16 };
+enum { MOST_BOX = 256, MOST_BULK_RANK = 5, WIDE_L2_BYTES = 128, CLEAR_BYTES = 16 };
 
 static const Op *allocation(GpuEmitter *em, const Value *memory)
 {
@@ -198,7 +198,7 @@ void hopper_describe_map(GpuEmitter *em, const Op *op, PlanMap *map)
     }
     map->swizzle = (int)op_int(allocation(em, shared_access(op).memory), ATTR_SWIZZLE, 0);
     map->tf32 = op_attr(op, ATTR_PRECISION) != NULL;
-    map->wide_l2 = op->kind == OP_BULK_LOAD && map->swizzle >= WIDE_L2_BYTES;
+    map->wide_l2 = op->kind == OP_BULK_LOAD && map->swizzle == WIDE_L2_BYTES;
     const Value *tensor = tensor_access(op).memory;
     if (func_windows_of(em->func, tensor)) {
         describe_windows(em, &em->func->params.items[tensor->index], &boxes, map);
