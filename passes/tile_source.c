@@ -406,7 +406,9 @@ static bool unit_steps_fit(Func *func, const Steps *steps)
     int64_t most = steps->rows == 3 * GROUP_ROWS ? 3 : 2;
     int64_t groups = larger(1, smaller(most, steps->rows / GROUP_ROWS));
     int64_t threads = groups * GROUP_WARPS * func->target->warp;
-    int64_t held = held_by(func, steps, groups, steps->plan.blocks ? steps->plan.blocks : 1);
+    bool own = !steps->plan.groups && groups <= 2; /* the source's steps: nothing to weigh */
+    int64_t held = own ? THREAD_HELD_BYTES
+                       : held_by(func, steps, groups, larger(1, steps->plan.blocks));
     int64_t room = (func->target->shared_bytes + RESERVED_BYTES) / blocks_of(func, steps);
     return steps->once + steps->stored - steps->lent + 2 * steps->walked + SHARED_SLACK +
                    RESERVED_BYTES <=
