@@ -6,6 +6,8 @@
  *   %y = mul (sub %s, %v), k                %y = fma %d, c * k, -(%v * k)
  *   %p = fast_exp2 %y                       %p = fast_exp2 %y
  *
+ *   %y = mul (fma %d, %c, %v), k            %y = fma %d, c * k, %v * k
+ *
  * %d comes from a product, %c is one number, %v a row's value, %w's or more. The greatest of scaled
  * scores is the greatest score, scaled: rounding keeps order, so %w has the same bits. %y gets the
  * rounding of %v * k and of c * k, 2^-24 of them: the scores' own bound, 2^-24 times the terms of
@@ -107,11 +109,45 @@ static bool unscale(Func *func, Op *op, const Op *shifted, double k, Value *row)
     return true;
 }
 
+/* What `%c` or `%v` is before it is spread over the tile; NULL: each element has its own. */
+static Value *spread_from(const Value *value)
+{
+    const Op *spread = value_made_by(value, OP_BROADCAST);
+    return spread ? spread->operands[0] : NULL;
+}
+
+static Value *build_scaled(Builder *b, Value *value, double k, Type tile)
+{
+    value = build_binary(b, OP_MUL, value, build_float(b, value->type, k));
+    return build_broadcast(b, value, tile->rank, tile->dims);
+}
+
+/* Scores that are scaled and shifted in one step, as where the shift is known beforehand: the
+ * constant goes into both. Where they cancel, the scores are as large as the shift, and their bound
+ * covers the rounding of it, too. */
+static bool contract_fused(Func *func, Op *op, const Op *fused, double k)
+{
+    Value *c = spread_from(fused->operands[1]), *shift = spread_from(fused->operands[2]);
+    if (!c || !shift || !type_is_scalar(c->type) || !from_product(fused->operands[0], 0) ||
+        value_count_uses(func, fused->results[0]) != 1) {
+        return false;
+    }
+    Builder b = build_before(func, op);
+    Type tile = op->results[0]->type;
+    Value *factor = build_scaled(&b, c, k, tile);
+    op->operands[0] = build_fma(&b, fused->operands[0], factor, build_scaled(&b, shift, k, tile));
+    return true;
+}
+
 static void contract(Op *op, void *user)
 {
     Func *func = user;
     const Op *scaled = op->kind == OP_FAST_EXP2 ? value_made_by(op->operands[0], OP_MUL) : NULL;
     const Op *factor = scaled ? value_made_by(scaled->operands[1], OP_CONST) : NULL;
+    const Op *fused = factor ? value_made_by(scaled->operands[0], OP_FMA) : NULL;
+    if (fused && contract_fused(func, op, fused, op_attr(factor, ATTR_VALUE)->f)) {
+        return;
+    }
     const Op *shifted = factor ? value_made_by(scaled->operands[0], OP_SUB) : NULL;
     const Op *spread = shifted ? value_made_by(shifted->operands[1], OP_BROADCAST) : NULL;
     Type tile = op->n_results ? op->results[0]->type : NULL;
