@@ -116,6 +116,28 @@ static bool moved(Look look, const Op *op, Scalar *out)
     return from && from->kind == OP_CONST && constant(from, out);
 }
 
+/* `i >= j`, written either way round, where j's range ends with i's: no padding of j satisfies it. */
+static bool fails_behind(const Op *cmp, const DimVar *range)
+{
+    const char *pred = op_word(cmp, ATTR_PRED);
+    bool forward = text_same(pred, "ge") || text_same(pred, "gt");
+    bool backward = text_same(pred, "le") || text_same(pred, "lt");
+    const DimVar *more = range_of_index(cmp->operands[forward ? 0 : 1]);
+    const DimVar *less = range_of_index(cmp->operands[forward ? 1 : 0]);
+    return (forward || backward) && more && more != range && less == range &&
+           range_ends_with(range, more);
+}
+
+/* Of the padding a choice is its second value where the condition holds for none of it, in rows that
+ * exist. */
+static bool chosen(Look look, const Op *op, Scalar *out)
+{
+    const Op *cmp = value_made_by(op->operands[0], OP_CMP);
+    const DimVar *range = poly_as_range(op->results[0]->type->dims[look.axis]);
+    return (cmp && range && fails_behind(cmp, range)) ? known(look, op->operands[2], out)
+                                                      : computed(look, op, out);
+}
+
 static bool holds(Look look, const Value *value, Scalar *out)
 {
     const Op *op = value->def;
@@ -131,6 +153,7 @@ static bool holds(Look look, const Value *value, Scalar *out)
     case OP_EXPAND:
     case OP_SQUEEZE:
     case OP_PERMUTE: return moved(look, op, out);
+    case OP_SELECT: return chosen(look, op, out);
     default: return op_has(op, TRAIT_ELEMENTWISE) && computed(look, op, out);
     }
 }

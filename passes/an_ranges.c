@@ -150,3 +150,22 @@ bool range_is_full(const DimVar *range)
     return value_divisor(for_lo(op)) % range->capacity == 0 &&
            value_divisor(for_hi(op)) % range->capacity == 0;
 }
+
+/* The whole axis must not end before the other range does. */
+bool range_ends_with(const DimVar *range, const DimVar *other)
+{
+    const Op *loop = binding(range);
+    const Op *end = loop && loop->kind == OP_FOR ? value_made_by(for_hi(loop), OP_END) : NULL;
+    bool behind =
+        range->whole == other->whole || poly_most(other->whole) <= poly_least(range->whole);
+    return end && behind && poly_as_range(end->operands[0]->type->dims[0]) == other;
+}
+
+const DimVar *range_of_index(const Value *value)
+{
+    const Op *op = value->def;
+    while (op && (op->kind == OP_BROADCAST || op->kind == OP_EXPAND)) {
+        op = op->operands[0]->def;
+    }
+    return op && op->kind == OP_INDEX ? poly_as_range(op->operands[0]->type->dims[0]) : NULL;
+}

@@ -13,5 +13,10 @@ int64_t range_aligned(const DimVar *range);
 /* It ends where its whole axis ends, or behind a whole tile (not anywhere, as in `L[: end(i)]`):
  * what lies past a tail is outside of the tensor. */
 bool range_walks_whole(const DimVar *range);
+/* A loop's range that ends with another one, as in `L[: end(i)]`: its padding lies behind every
+ * element of that. */
+bool range_ends_with(const DimVar *range, const DimVar *other);
+/* The range whose absolute indices the value holds, spread over a tile; NULL: another value. */
+const DimVar *range_of_index(const Value *value);
 
 #endif

@@ -29,16 +29,6 @@ typedef struct Peel {
         *limit; /* i64: tiles that end at or before it satisfy all conditions; NULL: no condition */
 } Peel;
 
-/* The range whose absolute index this is, spread over a tile; NULL. */
-static const DimVar *index_of(const Value *value)
-{
-    const Op *op = value->def;
-    while (op && (op->kind == OP_BROADCAST || op->kind == OP_EXPAND)) {
-        op = op->operands[0]->def;
-    }
-    return op && op->kind == OP_INDEX ? poly_as_range(op->operands[0]->type->dims[0]) : NULL;
-}
-
 typedef struct Condition {
     const DimVar *outer; /* the range around that the loop's is compared with; NULL: none */
     bool late;           /* it holds where the loop's index is the greater one */
@@ -54,8 +44,8 @@ static Condition condition_of(const Peel *p, const Op *cmp)
     if (!forward && !backward) {
         return (Condition){.outer = NULL};
     }
-    const DimVar *more = index_of(cmp->operands[forward ? 0 : 1]);
-    const DimVar *less = index_of(cmp->operands[forward ? 1 : 0]);
+    const DimVar *more = range_of_index(cmp->operands[forward ? 0 : 1]);
+    const DimVar *less = range_of_index(cmp->operands[forward ? 1 : 0]);
     bool late = more == p->range;
     const DimVar *own = late ? more : less, *other = late ? less : more;
     return (Condition){own == p->range && other != own ? other : NULL, late, pred[1] == 'e'};
