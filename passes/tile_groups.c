@@ -20,8 +20,9 @@ enum {
 };
 
 /* In cycles of a multiprocessor; what depends on it, for each element of the depth. */
-static const double START = 6030,                     /* of a launch */
-    TILE = 345, TILE_DEPTH = 20,                      /* of a group's chain: what a tile takes, */
+static const double START = 6030, /* of a launch */
+    TILE = 345, TILE_DEPTH = 20,  /* of a group's chain: what a tile takes, */
+    TILE_ENDS = 3400,             /* that ends within a step, by three groups, */
     STEP = 249, COLUMN = 0.58, COLUMN_DEPTH = 0.0742, /* a step, a column of it */
     ISSUE_TILE = 981, ISSUE = 4.21,
                     ISSUE_DEPTH = 0.046,   /* of the issue slots and the matrix unit */
@@ -163,7 +164,8 @@ static double time_of(const Func *func, const ScoreWalk *walk, const Steps *step
     double all =
         pow(pow(chain, OVERLAP) + pow(issue, OVERLAP) + pow(cache, OVERLAP) + pow(memory, OVERLAP),
             1 / OVERLAP);
-    return START + all * (plan->groups == 3 ? THIRD + THIRD_DEPTH * depth : 1);
+    double ends = plan->groups == 3 && walk->grows ? TILE_ENDS * tiles / places : 0;
+    return START + ends + all * (plan->groups == 3 ? THIRD + THIRD_DEPTH * depth : 1);
 }
 
 /* ---- the choice ---- */
@@ -177,14 +179,15 @@ typedef struct Choice {
     double time; /* 0: none yet */
 } Choice;
 
-/* Masked steps are as few as can be, and hold more registers; a walk that begins behind the axis'
- * begin is masked at both ends. Three groups' rows are too many for walks that end with them: two
- * take less time at all lengths but the longest, by 1 %. */
+/* Masked steps are as few as can be, and hold more registers, except of three groups, whose masks
+ * take constants (codegen/gpu/shape.c); a walk that begins behind the axis' begin is masked at both
+ * ends. Three groups take the source's steps: 64 elements a head, 4×32×4096: 612 us by 128, 637 by
+ * 96. */
 static bool may_take(const ScoreWalk *walk, const GroupPlan *plan)
 {
     int64_t rows = plan->groups * GROUP_ROWS;
     bool even = rows % plan->columns == 0 || plan->columns % rows == 0;
-    bool plain = plan->groups < 3 && plan->blocks == 1;
+    bool plain = (plan->groups < 3 || walk->grows) && plan->blocks == 1;
     return walk->whole || (plain && plan->columns == walk->columns) ||
            (walk->from_zero && plan->groups < 3 && even);
 }
@@ -193,7 +196,7 @@ static void consider(Choice *best, GroupPlan plan)
 {
     Steps steps;
     plan.widest = best->walk.columns;
-    plan.beside = best->walk.whole ? 0 : HELD_MASKED;
+    plan.beside = best->walk.whole || plan.groups == 3 ? 0 : HELD_MASKED;
     if (!may_take(&best->walk, &plan)) {
         return;
     }
@@ -210,7 +213,8 @@ static void consider(Choice *best, GroupPlan plan)
     made.columns = columns;
     double time = time_of(best->func, &best->walk, &steps, &made);
     bool source = best->plan.groups == 2 && best->plan.columns == best->walk.columns;
-    int64_t gain = !source ? 0 : plan.groups == 3 ? GAIN_THIRD : GAIN;
+    bool unsure = plan.groups == 3 && !best->walk.grows;
+    int64_t gain = !source ? 0 : unsure ? GAIN_THIRD : GAIN;
     if (best->time == 0 || time < best->time * (double)(100 - gain) / 100) {
         best->plan = plan;
         best->time = time;
