@@ -516,14 +516,16 @@ static int64_t halve_steps(Func *func, Op *parallel, Saved *saved, Steps *steps)
 
 typedef struct Loops {
     int64_t widest;        /* of their steps in the source */
-    int64_t before, after; /* what walks of known lengths take, as they are and by twice that */
+    int64_t before, after; /* what walks of known lengths take, as they are, and by twice that */
 } Loops;
 
 static void see_loop(Op *op, void *user)
 {
     Loops *loops = user;
     const Attr *steps = op->kind == OP_FOR ? op_attr(op, ATTR_STEPS) : NULL;
-    int64_t step = steps ? steps->ints[0] : 0, extent = step > 0 ? walks_all(op) : 0;
+    int64_t step = steps ? steps->ints[0] : 0;
+    int64_t most = step > 0 ? poly_most(op_attr(op, ATTR_DIMS)->dims[0]) : INT32_MAX;
+    int64_t extent = most < INT32_MAX ? most : 0;
     loops->widest = larger(loops->widest, step);
     loops->before += extent > 0 ? walk_cost(extent, step) : 0;
     loops->after += extent > 0 ? walk_cost(extent, 2 * step) : 0;
