@@ -179,10 +179,9 @@ typedef struct Choice {
     double time; /* 0: none yet */
 } Choice;
 
-/* Masked steps are as few as can be, and hold more registers, except of three groups, whose masks
- * take constants (codegen/gpu/shape.c); a walk that begins behind the axis' begin is masked at both
- * ends. Three groups take the source's steps: 64 elements a head, 4×32×4096: 612 us by 128, 637 by
- * 96. */
+/* Masked steps are as few as can be, and hold more registers, except of three groups, which make
+ * the columns' indices anew; a walk that begins behind the axis' begin is masked at both ends. Three
+ * groups take the source's steps: 64 elements a head, 4×32×4096: 612 us by 128, 637 by 96. */
 static bool may_take(const ScoreWalk *walk, const GroupPlan *plan)
 {
     int64_t rows = plan->groups * GROUP_ROWS;

@@ -113,62 +113,11 @@ static bool is_above_one(const Value *value)
     return false;
 }
 
-/* The range whose indices of 32 bits a tile holds, spread over it; NULL: another value. */
-static const DimVar *indexed(const Value *value)
-{
-    const Op *op = value->def;
-    while (op && (op->kind == OP_BROADCAST || op->kind == OP_EXPAND || op->kind == OP_CONVERT)) {
-        op = op->operands[0]->def;
-    }
-    bool found = op && op->kind == OP_INDEX && value->type->dtype == DT_I32;
-    return found ? poly_as_range(op->operands[0]->type->dims[0]) : NULL;
-}
-
-static bool is_plus(LLVMValueRef value)
-{
-    return LLVMIsAInstruction(value) && LLVMGetInstructionOpcode(value) == LLVMAdd;
-}
-
-/* value = *own + the constant that is returned: a register's part of an index. */
-static LLVMValueRef take_constant(GpuEmitter *em, LLVMValueRef value, LLVMValueRef *own)
-{
-    *own = value;
-    LLVMValueRef right = is_plus(value) ? LLVMGetOperand(value, 1) : value;
-    if (is_plus(value) && LLVMIsAConstantInt(right)) {
-        *own = LLVMGetOperand(value, 0);
-        return right;
-    }
-    if (is_plus(value) && is_plus(right) && LLVMIsAConstantInt(LLVMGetOperand(right, 1))) {
-        *own = LLVMBuildAdd(em->builder, LLVMGetOperand(value, 0), LLVMGetOperand(right, 0), "");
-        return LLVMGetOperand(right, 1);
-    }
-    return gpu_i32(em, 0);
-}
-
-/* Indices of two ranges, neither of them negative, are compared by their difference without the
- * registers' own parts along the last axis: a constant for each element of a row, where each would
- * have a sum of its own. */
-static void compare_by_difference(GpuEmitter *em, const Op *op, LLVMValueRef *operands)
-{
-    const DimVar *last = poly_as_range(op->results[0]->type->dims[op->results[0]->type->rank - 1]);
-    const DimVar *left = indexed(op->operands[0]), *right = indexed(op->operands[1]);
-    if (!last || !left || !right || (left == last) == (right == last)) {
-        return;
-    }
-    int along = left == last ? 0 : 1;
-    LLVMValueRef own, step = take_constant(em, operands[along], &own);
-    operands[1 - along] = LLVMBuildSub(em->builder, operands[1 - along], own, "");
-    operands[along] = step;
-}
-
 static LLVMValueRef emit_element(GpuEmitter *em, const Op *op, const GpuValue *ins, int r)
 {
     LLVMValueRef operands[MOST_OPERANDS];
     for (int i = 0; i < op->n_operands; i++) {
         operands[i] = ins[i].n == 1 ? ins[i].regs[0] : ins[i].regs[r];
-    }
-    if (op->kind == OP_CMP && type_is_tile(op->results[0]->type)) {
-        compare_by_difference(em, op, operands);
     }
     if (op->kind == OP_FAST_EXP2) {
         return em->target->fast_exp2(em, operands[0]);
