@@ -244,7 +244,7 @@ struct Func {
     uint32_t n_values;
     FuncFit fit;
     struct FuncInterns *interns;
-    struct AxesMemory *spare_axes; /* of passes/an_axes.c */
+    struct AxesMemory *spare_axes; /* of passes/analysis/axes.c */
 };
 
 Func *func_new(Arena *arena, Diags *diags, const char *name);

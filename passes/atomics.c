@@ -15,8 +15,8 @@
 #include "ir/build.h"
 #include "ir/schedule.h"
 #include "ir/target.h"
-#include "passes/an_atomics.h"
-#include "passes/an_reduce.h"
+#include "passes/analysis/atomics.h"
+#include "passes/analysis/reduce.h"
 #include "passes/pass.h"
 
 #include <string.h>

@@ -14,10 +14,10 @@
 #include "ir/base/table.h"
 #include "ir/build.h"
 #include "ir/target.h"
-#include "passes/an_affine.h"
-#include "passes/an_padding.h"
-#include "passes/an_ranges.h"
-#include "passes/an_reduce.h"
+#include "passes/analysis/affine.h"
+#include "passes/analysis/padding.h"
+#include "passes/analysis/ranges.h"
+#include "passes/analysis/reduce.h"
 #include "passes/pass.h"
 
 static bool index_needs_guard(const Value *memory, int axis, const Value *index)

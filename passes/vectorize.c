@@ -18,7 +18,7 @@
 #include "ir/errors.h"
 #include "ir/schedule.h"
 #include "ir/target.h"
-#include "passes/an_width.h"
+#include "passes/analysis/width.h"
 #include "passes/pass.h"
 
 enum { LINE_BYTES = 128, LINE_ACCESS = 16 };

@@ -75,14 +75,14 @@ def ops():
 
 def contract(function):
     """The comment at the head of a pass's file, as text."""
-    for path in (ROOT / "passes").glob("*.c"):
+    for path in (ROOT / "passes").rglob("*.c"):
         text = path.read_text()
         if re.search(rf"^void pass_{function}\(", text, re.M):
             comments = re.findall(r"/\*.*?\*/", text.split("#include")[0], re.S)
             lines = [re.sub(r"^(/\*+ ?| \* ?| \*/)|\s*\*/$", "", line)
                      for comment in comments if "SPDX" not in comment
                      for line in comment.split("\n")]
-            return f"passes/{path.name}", "\n".join(lines).strip()
+            return path.relative_to(ROOT).as_posix(), "\n".join(lines).strip()
     return None, ""
 
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reduce: registers of a thread, then lanes by butterflies, then warps through shared scratch.
- * Reductions that stand together meet once (passes/opt_meet.c). Every step combines in an order
+ * Reductions that stand together meet once (passes/opt/meet.c). Every step combines in an order
  * that does not depend on the thread: all holders of a result get the same bits, on every run. */
 #include "codegen/gpu/reduce.h"
 #include "codegen/scalar_ops.h"

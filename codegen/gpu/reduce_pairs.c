@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Is it widened anew behind the reduction (passes/opt_again.c)? */
+/* Is it widened anew behind the reduction (passes/opt/again.c)? */
 static bool is_narrow_behind(const Op *reduce, const Value *narrow)
 {
     for (const Op *op = reduce->next; op; op = op->next) {

@@ -2,7 +2,7 @@
 #include "runtime/explain/access.h"
 
 #include "ir/build.h"
-#include "passes/an_banks.h"
+#include "passes/analysis/banks.h"
 #include "runtime/explain/request.h"
 #include "runtime/explain/seen.h"
 

@@ -2,7 +2,7 @@
 /* What to try next: what costs most first. */
 #include "runtime/explain/resources.h"
 
-#include "passes/an_width.h"
+#include "passes/analysis/width.h"
 #include "runtime/explain/words.h"
 
 enum { MOST_ADVICE = 5 };

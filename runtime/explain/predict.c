@@ -2,9 +2,9 @@
 /* How long a kernel takes, by what its launches ask of the parts of a device: a ranking of
  * schedules before any of them runs, not a promise.
  *
- * A launch waits for memory, the second-level cache and arithmetic, which overlap as
- * in passes/an_waves.c: the norm of their times with exponent 4. Memory is as fast as bytes are on
- * their way: a multiprocessor needs its share of bandwidth times latency (Little's law). What a
+ * A launch waits for memory, the second-level cache and arithmetic, which overlap as in
+ * passes/analysis/waves.c: the norm of their times with exponent 4. Memory is as fast as bytes are
+ * on their way: a multiprocessor needs its share of bandwidth times latency (Little's law). What a
  * multiprocessor does takes as long as that of the one with most blocks. A product that the model
  * of its tiles knows takes what that says.
  *

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a launch's product does in a step, how many tiles there are for how many multiprocessors,
  * and what keeps it from the matrix units' rate, by the model that chose its tiles
- * (passes/an_waves.c). */
+ * (passes/analysis/waves.c). */
 #include "runtime/explain/resources.h"
 
 #include "ir/build.h"
-#include "passes/an_product.h"
+#include "passes/analysis/product.h"
 
 enum { GROUP_ROWS = 64, MOST_COLUMNS = 256, DEPTH = 16, MOST_LOSS = 20 /* percent */ };
 

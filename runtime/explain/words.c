@@ -3,7 +3,7 @@
 
 #include "ir/build.h"
 #include "ir/verify.h"
-#include "passes/an_width.h"
+#include "passes/analysis/width.h"
 
 #include <string.h>
 

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fuse: groups whole-tensor statements into launches.
+ *
+ *   %0 = load %x[:]                      parallel dims=[] steps=[] {
+ *   %1 = load %y[:]               →        %0 = load %x[:]
+ *   %2 = add %0, %1                        %1 = load %y[:]
+ *   store %z[:], %2                        %2 = add %0, %1
+ *                                          store %z[:], %2
+ *                                        }
+ *
+ * A group is a `parallel` without axes: one launch, whose grid `tile` chooses. Statements over the
+ * same extents share a group where no order between them forbids it; each group computes again what
+ * it needs from memory. What one launch cannot hold (split.c) goes through `scratch` tensors,
+ * which launches before it fill. Rows and folds of columns share a group where one walk does for
+ * both (columns.c). `parallel` statements of the source are groups already. Requires: the
+ * tensor stage. Changes no bits; `columns` does, by the shares that `tile` makes of the walk. */
+#include "passes/fuse/fuse.h"
+
+#include "passes/pass.h"
+
+static void look_for_effect(Op *op, void *user)
+{
+    bool *found = user;
+    *found = *found || axes_written(op) || op->kind == OP_PARALLEL;
+}
+
+bool fuse_has_effect(const Op *op)
+{
+    bool found = axes_written(op) || op->kind == OP_PARALLEL;
+    for (int r = 0; r < op->n_regions; r++) {
+        block_walk(op->regions[r], look_for_effect, &found);
+    }
+    return found;
+}
+
+/* ---- what must be in memory ---- */
+
+/* A group that was built to look at it: its values' numbers are free again, or tables by number
+ * would grow with every look. */
+static void drop_trial(Func *func, Group *group, uint32_t n_values)
+{
+    op_remove(group->parallel);
+    func->n_values = n_values;
+}
+
+/* A value that has to be made before this statement runs; NULL: none. */
+static Value *wanted_before(Func *func, Op *statement)
+{
+    uint32_t n_values = func->n_values;
+    Block *block = statement->parent;
+    Value *read = fuse_changed_read(func, statement);
+    if (read || statement->kind == OP_PARALLEL) {
+        return read;
+    }
+    if (statement->kind == OP_YIELD || fuse_is_serial(statement)) {
+        Value *value = fuse_wanted_outside(func, statement);
+        return value && value->def->parent == block ? value : NULL;
+    }
+    Builder at = build_at_end(func, block);
+    Group group = fuse_group(func, &at, 1, &statement);
+    Value *costly = NULL;
+    if (fuse_untangle(func, &group, &costly)) {
+        costly = fuse_split(func, block, &group);
+    }
+    drop_trial(func, &group, n_values);
+    bool own = axes_written(statement) == costly; /* alone already */
+    return costly && !own && fuse_may_materialize(func, block, costly) ? costly : NULL;
+}
+
+/* The old elements that a scatter gives are used by what follows it. */
+static void keep_results(Func *func, Block *block)
+{
+    for (Op *op = block->first; op; op = op->next) {
+        for (int i = 0; fuse_has_effect(op) && i < op->n_results; i++) {
+            if (value_has_uses(func, op->results[i])) {
+                fuse_materialize(func, op->results[i]);
+            }
+        }
+    }
+}
+
+static void split(Func *func, Block *block)
+{
+    Op *op = block->first;
+    while (op) {
+        bool asks = fuse_has_effect(op) || op->kind == OP_YIELD;
+        Value *value = asks ? wanted_before(func, op) : NULL;
+        op = value ? fuse_materialize(func, value) : op->next;
+    }
+}
+
+/* ---- which statements share a launch ---- */
+
+typedef struct Unit {
+    Op *statements[64];
+    Touches touches[64];
+    int n;
+} Unit;
+
+typedef struct Units {
+    Unit **items;
+    size_t n, cap;
+} Units;
+
+static bool same_extents(Type a, Type b)
+{
+    bool same = a->rank == b->rank;
+    for (int i = 0; same && i < a->rank; i++) {
+        same = a->dims[i] == b->dims[i];
+    }
+    return same;
+}
+
+/* One may be what reductions leave of the other's rows. */
+static bool may_share(const Op *a, const Op *b)
+{
+    const Value *left = axes_written(a), *right = axes_written(b);
+    if (!left || !right || same_extents(left->type, right->type)) {
+        return left && right;
+    }
+    bool any = false, scatters = a->kind != OP_STORE || b->kind != OP_STORE;
+    for (int i = 0; i < left->type->rank && !scatters; i++) {
+        for (int k = 0; k < right->type->rank; k++) {
+            int64_t extent;
+            any = any || (left->type->dims[i] == right->type->dims[k] &&
+                          !poly_is_const(left->type->dims[i], &extent));
+        }
+    }
+    return any;
+}
+
+static bool fit_together(Func *func, const Unit *unit, Op *statement)
+{
+    uint32_t n_values = func->n_values;
+    Op *all[65];
+    Value *costly;
+    if (unit->n == 64 || !may_share(unit->statements[0], statement)) {
+        return false;
+    }
+    for (int i = 0; i < unit->n; i++) {
+        all[i] = unit->statements[i];
+    }
+    all[unit->n] = statement;
+    Block *block = statement->parent;
+    Builder at = build_at_end(func, block);
+    Group group = fuse_group(func, &at, unit->n + 1, all);
+    bool fits = fuse_untangle(func, &group, &costly) && fuse_is_sound(func, &group) &&
+                !fuse_goes_both_ways(func, &group) && fuse_shares_grid(func, &group);
+    drop_trial(func, &group, n_values);
+    return fits;
+}
+
+/* A scatter and the store of its old elements are one. */
+static bool must_join(const Unit *unit, const Op *statement)
+{
+    const Value *value = statement->kind == OP_STORE ? axes_written(statement) : NULL;
+    while (value && value->def && value->def->kind == OP_EXPAND) {
+        value = value->def->operands[0];
+    }
+    for (int i = 0; value && i < unit->n; i++) {
+        if (value->def == unit->statements[i]) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static Order unit_order(const Func *func, const Unit *unit, const Touches *statement)
+{
+    Order order = ORDER_NONE;
+    for (int i = 0; i < unit->n && order != ORDER_STRICT; i++) {
+        Order own = fuse_order(func, &unit->touches[i], statement);
+        order = own > order ? own : order;
+    }
+    return order;
+}
+
+static void join(Unit *unit, Op *statement, Touches touches)
+{
+    unit->touches[unit->n] = touches;
+    unit->statements[unit->n++] = statement;
+}
+
+static void place(Func *func, Units *units, Op *statement)
+{
+    Touches touches = fuse_touches(func, statement);
+    for (size_t i = units->n; i-- > 0;) {
+        if (must_join(units->items[i], statement)) {
+            join(units->items[i], statement, touches);
+            return;
+        }
+    }
+    size_t earliest = units->n; /* the first unit that it may join */
+    for (Order order = ORDER_NONE; earliest > 0 && order == ORDER_NONE;) {
+        order = unit_order(func, units->items[earliest - 1], &touches);
+        earliest -= order != ORDER_STRICT;
+    }
+    for (size_t i = earliest; i < units->n; i++) {
+        if (fit_together(func, units->items[i], statement)) {
+            join(units->items[i], statement, touches);
+            return;
+        }
+    }
+    Unit *unit = ARENA_NEW(func->arena, Unit);
+    join(unit, statement, touches);
+    ARENA_PUSH(func->arena, units, unit);
+}
+
+/* ---- launches ---- */
+
+/* What is computed outside of a `parallel` moves into it. */
+static void sink_into(Func *func, Op *group)
+{
+    Op *first = group->regions[0]->first;
+    if (!first) {
+        return;
+    }
+    CloneMap map = clone_map_new(func);
+    Builder at = build_before(func, first);
+    for (Op *op = group->parent->first; op != group; op = op->next) {
+        if (!fuse_has_effect(op)) {
+            clone_op(&at, &map, op);
+            for (int i = 0; i < op->n_results; i++) {
+                block_replace_uses(group->regions[0], op->results[i],
+                                   clone_get(&map, op->results[i]));
+            }
+        }
+    }
+}
+
+static void build_unit(Func *func, Builder *at, const Unit *unit)
+{
+    Op *first = unit->statements[0];
+    if (first->kind == OP_PARALLEL) {
+        sink_into(func, first);
+        op_move_to_end(first, at->block);
+        return;
+    }
+    Value *costly;
+    Group group = fuse_group(func, at, unit->n, unit->statements);
+    if (!fuse_is_serial(first) && !fuse_untangle(func, &group, &costly)) {
+        diag_bug(func->diags, "a launch walks one value along an axis twice");
+    }
+}
+
+static void remove_statements(const Units *units)
+{
+    for (size_t i = units->n; i-- > 0;) {
+        const Unit *unit = units->items[i];
+        for (int k = unit->n; k-- > 0;) {
+            if (unit->statements[k]->kind != OP_PARALLEL) {
+                op_remove(unit->statements[k]);
+            }
+        }
+    }
+}
+
+/* ---- intermediates that nothing reads any more ---- */
+
+typedef struct Unread {
+    const Func *func;
+    uint32_t *reads; /* by value */
+} Unread;
+
+static void count_read(Op *op, void *user)
+{
+    const Unread *unread = user;
+    for (int i = 0; i < op->n_operands; i++) {
+        if (op->operands[i] && (i > 0 || op->kind != OP_STORE)) {
+            unread->reads[func_memory_of(unread->func, op->operands[i])->id]++;
+        }
+    }
+}
+
+static bool is_unread(const Func *func, const uint32_t *reads, const Value *memory)
+{
+    return func->params.items[memory->index].io == PARAM_SCRATCH && reads[memory->id] == 0;
+}
+
+static void drop_store(Op *op, void *user)
+{
+    const Unread *unread = user;
+    if (op->kind == OP_STORE && is_unread(unread->func, unread->reads, op->operands[0])) {
+        op_remove(op);
+    }
+}
+
+/* Every launch that wanted one may have been given the value itself. */
+static void drop_unread(Func *func)
+{
+    uint32_t *reads = ARENA_ARRAY(func->arena, uint32_t, func->n_values);
+    size_t kept = 0;
+    Unread unread = {func, reads};
+    func_walk(func, count_read, &unread);
+    func_walk(func, drop_store, &unread);
+    for (size_t i = 0; i < func->params.n; i++) {
+        Param param = func->params.items[i];
+        if (!is_unread(func, reads, param.value)) {
+            param.value->index = (uint32_t)kept;
+            func->params.items[kept++] = param;
+        }
+    }
+    func->params.n = kept;
+}
+
+/* ---- a body: the function's, or a region's of a loop that mixes elements ---- */
+
+static void fuse_block(Func *func, Block *block);
+
+/* Loops that mix elements get groups in their regions. */
+static void fuse_regions(Func *func, Block *block)
+{
+    for (Op *op = block->first, *next; op; op = next) {
+        next = op->next;
+        if (op->n_regions && fuse_mixes(func, op)) {
+            op = fuse_serialize(func, op);
+            next = op->next;
+            for (Value *v = fuse_wanted_outside(func, op);
+                 v; /* each is read from an intermediate then */
+                 v = fuse_wanted_outside(func, op)) {
+                fuse_materialize(func, v);
+            }
+            for (int r = 0; r < op->n_regions; r++) {
+                fuse_block(func, op->regions[r]);
+            }
+        }
+    }
+}
+
+static void fuse_block(Func *func, Block *block)
+{
+    Units units = {0};
+    fuse_gathers(func, block);
+    fuse_regions(func, block);
+    fuse_gathers(func, block);
+    keep_results(func, block);
+    split(func, block);
+    Op *yield = block->last && block->last->kind == OP_YIELD ? block->last : NULL;
+    for (Op *op = block->first; op; op = op->next) {
+        if (fuse_has_effect(op)) {
+            place(func, &units, op);
+        }
+    }
+    Builder at = build_at_end(func, block);
+    for (size_t i = 0; i < units.n; i++) {
+        build_unit(func, &at, units.items[i]);
+    }
+    remove_statements(&units);
+    if (yield) {
+        op_move_to_end(yield, block);
+        fuse_copy_operands(func, yield);
+    }
+    func_remove_dead(func);
+}
+
+void pass_fuse(Func *func)
+{
+    func_remove_dead(func);
+    fuse_block(func, func->body);
+    drop_unread(func);
+    func_remove_dead(func);
+    func_walk(func, fuse_note_columns, func);
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fuse, in parts: fuse.c (units of statements, their order, launches), group.c (one launch's
+ * statements, copied), order.c (which statements stay behind others), split.c (what one
+ * launch cannot hold, or should not; starved.c: folds of few blocks), columns.c (folds of
+ * columns beside rows), memory.c (intermediates in memory, reads of memory that changes),
+ * gather.c (gathers from arrays), serial.c (loops that mix elements). Private to fuse. */
+#ifndef TESSERA_PASSES_FUSE_FUSE_H
+#define TESSERA_PASSES_FUSE_FUSE_H
+
+#include "ir/build.h"
+#include "passes/analysis/walk.h"
+
+/* Does an op write memory, or have one in its regions that does? */
+bool fuse_has_effect(const Op *op);
+
+/* A copy with longer rows (opt/pitch.c, opt/widen.c, opt/turned.h): who reads it wants it so. */
+bool fuse_is_pitched_copy(const Op *store);
+
+/* ---- gather.c ---- */
+/* Makes gathers from arrays gathers from memory: by what the array is computed from, where that is
+ * cheap, else by an intermediate. */
+void fuse_gathers(Func *func, Block *block);
+
+/* ---- memory.c ---- */
+/* Stores a value to an intermediate tensor right where it is made, and reads
+ * it from there in every other op. Returns the store. */
+Op *fuse_materialize(Func *func, Value *value);
+/* Is the value made in a block, by something other than a read of an intermediate? */
+bool fuse_may_materialize(const Func *func, const Block *block, const Value *value);
+/* A read of memory which is written again before the reader of it runs, or by the reader itself at
+ * other places; NULL when there is none. `group`: of the reader alone. */
+Value *fuse_changed_read(Func *func, const Op *reader);
+
+/* ---- group.c ---- */
+/* A launch: `parallel` without axes that holds the statements. */
+typedef struct Group {
+    Op *parallel;
+    CloneMap copies; /* from the body's values */
+    Table originals; /* back */
+} Group;
+Group fuse_group(Func *func, Builder *at, int n, Op *const *statements);
+/* Puts copies of what an op needs right before it. */
+void fuse_copy_operands(Func *func, Op *op);
+/* The body's value that this one of the group is a copy of, or NULL. */
+Value *fuse_original(const Group *group, const Value *copy);
+/* Gives uses that walk a value differently their own copies of it. False when a value is in the
+ * way that costs too much to compute twice: `*costly`, of the body. */
+bool fuse_untangle(Func *func, Group *group, Value **costly);
+
+/* ---- order.c ---- */
+/* What a statement and all that it computes from touch of each parameter: whole reads, other reads,
+ * writes of both kinds, as bits by its number. */
+typedef struct Touches {
+    const Op *statement;
+    uint64_t *loads, *others, *writes;
+} Touches;
+Touches fuse_touches(Func *func, Op *statement);
+/* Must `b` stay behind `a`? Forward: it loads an intermediate that `a` stores, which it may have
+ * from `a` in the same launch. */
+typedef enum Order { ORDER_NONE, ORDER_FORWARD, ORDER_STRICT } Order;
+Order fuse_order(const Func *func, const Touches *a, const Touches *b);
+
+/* ---- split.c ---- */
+/* Does one statement scan forwards and backwards? Then not all that it scans is in its launch. */
+bool fuse_goes_both_ways(Func *func, const Group *group);
+/* No value of the group should be made by a launch of its own. */
+bool fuse_is_sound(Func *func, const Group *group);
+/* Do statements that write less than others leave out rows alone, which a block walks whole? */
+bool fuse_shares_grid(Func *func, const Group *group);
+/* A value that should be made by a launch of its own before this group; NULL: all is well. */
+Value *fuse_split(Func *func, const Block *body, const Group *group);
+
+/* ---- columns.c ---- */
+/* Should a launch that has this walk do all of it? */
+bool fuse_is_beside(Func *func, const Axes *axes, const Block *block, const Walk *walk);
+/* Says so of a launch that does, whatever else was looked at; `group`: any op of the function. */
+void fuse_note_columns(Op *group, void *func);
+
+/* ---- serial.c ---- */
+/* Do the steps of a loop, or what a choice does, mix elements of what they make? */
+bool fuse_mixes(Func *func, Op *op);
+/* The op again, with its arrays in memory. */
+Op *fuse_serialize(Func *func, Op *op);
+/* An op that has groups in its regions. */
+bool fuse_is_serial(const Op *op);
+/* A value from outside of the op that it must not make again each time; NULL: none. */
+Value *fuse_wanted_outside(Func *func, Op *op);
+
+#endif

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which of two statements must stay behind the other: what they read and write of the memory that
+ * launches write. */
+#include "passes/fuse/fuse.h"
+
+/* ---- what a statement touches ---- */
+
+typedef struct Reach {
+    const Func *func;
+    Touches *touches;
+    uint8_t *seen; /* by value id */
+} Reach;
+
+static void set(uint64_t *bits, uint32_t param)
+{
+    bits[param / 64] |= (uint64_t)1 << param % 64;
+}
+
+/* What a view shows is no value that a store has. */
+static void touch(const Func *func, Op *op, const Touches *touches)
+{
+    const Value *memory = op->n_operands ? op->operands[0] : NULL;
+    if (!memory || memory->type->kind != TYPE_TENSOR) {
+        return;
+    }
+    bool writes = op->kind == OP_STORE || op->kind == OP_SCATTER;
+    bool plain = op->kind == OP_LOAD && !func_windows_of(func, memory);
+    set(writes  ? touches->writes
+        : plain ? touches->loads
+                : touches->others,
+        func_memory_of(func, memory)->index);
+}
+
+static void reach(Op *op, void *user)
+{
+    Reach *r = user;
+    touch(r->func, op, r->touches);
+    for (int i = 0; i < op->n_operands; i++) {
+        const Value *value = op->operands[i];
+        if (value && value->def && !r->seen[value->id]) {
+            r->seen[value->id] = 1;
+            reach(value->def, r);
+        }
+    }
+    for (int i = 0; i < op->n_regions; i++) {
+        block_walk(op->regions[i], reach, r);
+    }
+}
+
+static size_t words_of(const Func *func)
+{
+    return func->params.n / 64 + 1;
+}
+
+Touches fuse_touches(Func *func, Op *statement)
+{
+    size_t words = words_of(func);
+    uint64_t *bits = ARENA_ARRAY(func->arena, uint64_t, 3 * words);
+    Touches touches = {statement, bits, bits + words, bits + 2 * words};
+    Reach r = {func, &touches, ARENA_ARRAY(func->arena, uint8_t, func->n_values)};
+    reach(statement, &r);
+    return touches;
+}
+
+/* ---- order ---- */
+
+/* Memory that changes, as bits by number of the parameter; `scratch`: intermediates alone. */
+static uint64_t changing(const Func *func, size_t word, bool scratch)
+{
+    uint64_t bits = 0;
+    for (size_t i = 64 * word; i < func->params.n && i < 64 * (word + 1); i++) {
+        const Param *param = &func->params.items[i];
+        bool counts = scratch ? param->io == PARAM_SCRATCH : param->io != PARAM_IN;
+        bits |= counts && param->value->type->kind == TYPE_TENSOR ? (uint64_t)1 << i % 64 : 0;
+    }
+    return bits;
+}
+
+/* Is it a store of all of a tensor? Who reads that may take the stored value instead. */
+static bool stores_whole(const Op *op)
+{
+    bool whole = op->kind == OP_STORE && !fuse_is_pitched_copy(op);
+    for (int i = 1; whole && i <= op_access(op, 0).n; i++) {
+        whole = !op->operands[i];
+    }
+    return whole;
+}
+
+Order fuse_order(const Func *func, const Touches *a, const Touches *b)
+{
+    bool forwards = false;
+    for (size_t i = 0; i < words_of(func); i++) {
+        uint64_t reads_a = a->loads[i] | a->others[i], reads_b = b->loads[i] | b->others[i];
+        uint64_t clash = (a->writes[i] & (reads_b | b->writes[i])) | (reads_a & b->writes[i]);
+        uint64_t only_loads = a->writes[i] & b->loads[i] & ~b->others[i] & ~b->writes[i];
+        if (!only_loads || !stores_whole(a->statement)) {
+            only_loads = 0;
+        } else {
+            only_loads &= changing(func, i, true);
+        }
+        if (clash & ~only_loads & changing(func, i, false)) {
+            return ORDER_STRICT;
+        }
+        forwards = forwards || only_loads;
+    }
+    return forwards ? ORDER_FORWARD : ORDER_NONE;
+}

@@ -1,0 +1,586 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What one launch cannot hold, or should not: which value gets a launch of its own.
+ *
+ * Blocks of a launch know nothing of one another. What many blocks need and what takes long to
+ * make (a reduction, a scan, a product) is made once, before; so is what a product reads, where
+ * making it costs more than reading it back. A reduction along a stored axis (softmax) stays when a
+ * block can walk the whole row and there are rows enough. */
+#include "passes/fuse/split.h"
+
+#include "ir/base/integer.h"
+
+enum {
+    MOST_AXES = 48,        /* of one group */
+    FEW_ELEMENTS = 64,     /* of a reduction that each block may as well do itself */
+    MOST_OPERAND_OPS = 6,  /* element-wise ops on what a product reads */
+    MOST_LOOKS = 256,      /* at ops, for whether they are so many */
+    MOST_FOLDS = 4,        /* each of which reads what the one before it leaves */
+    SIZE_UNKNOWN = 1 << 20 /* elements, taken for an extent that is not known */
+};
+
+uint64_t split_class(Splitter *s, const Value *value, int axis)
+{
+    int class = axes_class(&s->axes, value, axis), i = 0;
+    if (class < 0) {
+        return 0;
+    }
+    while (i < s->n_classes && s->classes[i] != class) {
+        i++;
+    }
+    if (i == 64) {
+        return 0; /* is_crowded: what is known of this group does not count */
+    }
+    if (i == s->n_classes) {
+        int64_t most = poly_most(value->type->dims[axis]);
+        s->classes[s->n_classes] = class;
+        s->most[s->n_classes++] = most == INT64_MAX ? SIZE_UNKNOWN : most;
+    }
+    return (uint64_t)1 << i;
+}
+
+static uint64_t classes_of(Splitter *s, const Value *value)
+{
+    uint64_t bits = 0;
+    for (int i = 0; value->type->kind == TYPE_ARRAY && i < value->type->rank; i++) {
+        bits |= split_class(s, value, i);
+    }
+    return bits;
+}
+
+int64_t split_elements(const Splitter *s, uint64_t bits)
+{
+    int64_t n = 1;
+    for (int i = 0; i < s->n_classes; i++) {
+        if (bits >> i & 1) {
+            n = mul_sat(n, larger(1, s->most[i]));
+        }
+    }
+    return n;
+}
+
+bool split_is_fold(const Op *op)
+{
+    return op->kind == OP_REDUCE || op->kind == OP_SCAN || op->kind == OP_FOLD;
+}
+
+bool split_is_scan(const Op *op)
+{
+    return op->kind == OP_SCAN || (op->kind == OP_FOLD && op_int(op, ATTR_SCAN, 0));
+}
+
+static bool is_work(const Op *op)
+{
+    return split_is_fold(op) || op->kind == OP_DOT || (op->n_regions && !fuse_has_effect(op));
+}
+
+/* ---- facts ---- */
+
+static int folds_below(const Splitter *s, const Op *op)
+{
+    int most = 0;
+    for (int i = 0; i < op->n_operands; i++) {
+        int below = op->operands[i] ? s->folds[op->operands[i]->id] : 0;
+        most = below > most ? below : most;
+    }
+    return most < UINT16_MAX - 1 ? most : UINT16_MAX - 1;
+}
+
+static void gather_facts(Op *op, void *user)
+{
+    Splitter *s = user;
+    const Value *written = axes_written(op);
+    for (int i = 0; i < op->n_results; i++) {
+        uint64_t bits = classes_of(s, op->results[i]);
+        for (int k = 0; k < op->n_operands; k++) {
+            bits |= op->operands[k] ? s->seen[op->operands[k]->id] : 0;
+        }
+        s->seen[op->results[i]->id] = bits;
+        s->folds[op->results[i]->id] = (uint16_t)(folds_below(s, op) + split_is_fold(op));
+    }
+    if (written) {
+        s->stored |= classes_of(s, written);
+    }
+    if (split_is_fold(op)) {
+        s->folded |= split_class(s, op->operands[0], (int)op_int(op, ATTR_AXIS, 0));
+    }
+    if (op->kind == OP_DOT && !s->dot) {
+        s->dot = op;
+    }
+}
+
+/* ---- searching a tree ---- */
+
+typedef bool Matches(const Op *op);
+
+/* What many read is looked at once. `wanted`: that op alone. */
+static const Op *search_below(const Splitter *s, const Value *value, Matches *matches,
+                              const Op *wanted)
+{
+    const Op *op = value ? value->def : NULL;
+    uint32_t search = s->met[s->axes.n_values];
+    if (!op || op->parent != s->block || s->met[value->id] == search) {
+        return NULL;
+    }
+    s->met[value->id] = search;
+    if (wanted ? op == wanted : matches(op)) {
+        return op;
+    }
+    for (int i = 0; i < op->n_operands; i++) {
+        const Op *found = search_below(s, op->operands[i], matches, wanted);
+        if (found) {
+            return found;
+        }
+    }
+    return NULL;
+}
+
+/* An op below `value` in the group for which it holds. */
+static const Op *find_below(const Splitter *s, const Value *value, Matches *matches)
+{
+    s->met[s->axes.n_values]++;
+    return search_below(s, value, matches, NULL);
+}
+
+bool split_is_made_of(const Splitter *s, const Op *op, const Op *wanted)
+{
+    bool found = false;
+    s->met[s->axes.n_values]++;
+    for (int i = 0; i < op->n_operands && !found; i++) {
+        found = search_below(s, op->operands[i], NULL, wanted) != NULL;
+    }
+    return found;
+}
+
+static bool is_dot(const Op *op)
+{
+    return op->kind == OP_DOT;
+}
+
+/* `looks`: that are left, in a tree where only some of the ops count. */
+static int weigh(const Splitter *s, const Value *value, int *looks)
+{
+    const Op *op = value->def;
+    if (!op || op->parent != s->block || op->kind == OP_GATHER) {
+        return 0;
+    }
+    if (--*looks < 0) {
+        return MOST_OPERAND_OPS + 1;
+    }
+    bool counts = op->n_results && dtype_is_float(op->results[0]->type->dtype);
+    int sum = op_has(op, TRAIT_ELEMENTWISE) && op->kind != OP_CAST && counts;
+    for (int i = 0; i < op->n_operands && sum <= MOST_OPERAND_OPS; i++) {
+        sum += op->operands[i] ? weigh(s, op->operands[i], looks) : 0;
+    }
+    return sum;
+}
+
+/* What is read of an op: a fold may have results that nothing does. */
+const Value *split_used_result(const Splitter *s, const Op *op)
+{
+    for (int i = 0; i < op->n_results; i++) {
+        if (value_has_uses(s->func, op->results[i])) {
+            return op->results[i];
+        }
+    }
+    return NULL;
+}
+
+/* ---- rules: each names the copy of a value to make before, or NULL ---- */
+
+/* Sums of products, one a batch, go on in one accumulator. */
+static bool sums_products(const Op *op)
+{
+    while (op && op->kind == OP_REDUCE && text_same(op_word(op, ATTR_FN), "sum")) {
+        const Op *from = op->operands[0]->def;
+        bool batch = op_int(op, ATTR_AXIS, 0) < op->operands[0]->type->rank - 2;
+        op = batch ? from : NULL;
+    }
+    return op && op->kind == OP_DOT;
+}
+
+/* Is all that the program makes of the product made of this value, too? */
+static bool stands_for(const Splitter *s, const Value *value, const Op *dot)
+{
+    const Value *own = fuse_original(s->group, value);
+    const Value *product = fuse_original(s->group, dot->results[0]);
+    if (!s->body || !own || !product) {
+        return true;
+    }
+    Splitter all = *s;
+    bool found = false;
+    all.block = s->body;
+    s->met[s->axes.n_values]++;
+    s->met[own->id] = s->met[s->axes.n_values];
+    for (const Op *op = s->body->first; op && !found; op = op->next) {
+        for (int i = 0; fuse_has_effect(op) && i < op->n_operands && !found; i++) {
+            found = search_below(&all, op->operands[i], NULL, product->def) != NULL;
+        }
+    }
+    return !found;
+}
+
+/* A product and what folds its result do not share a grid. What goes through memory is the last
+ * value that all which is made of the product is made of: if |y| did, because a row's greatest is
+ * that of |y|, y itself would be multiplied once more. */
+static const Value *folded_product(const Splitter *s, const Op *op)
+{
+    for (int i = 0; split_is_fold(op) && !sums_products(op) && i < op->n_operands; i++) {
+        const Op *dot = find_below(s, op->operands[i], is_dot);
+        const Value *value = op->operands[i];
+        Type type = dot ? dot->results[0]->type : NULL;
+        while (dot && value != dot->results[0] &&
+               (value->type != type_with_dtype(s->func, type, value->type->dtype) ||
+                !stands_for(s, value, dot))) {
+            const Op *made = value->def;
+            for (int k = 0; k < made->n_operands; k++) {
+                s->met[s->axes.n_values]++;
+                if (search_below(s, made->operands[k], NULL, dot)) {
+                    value = made->operands[k];
+                    break;
+                }
+            }
+        }
+        if (dot) {
+            return value;
+        }
+    }
+    return NULL;
+}
+
+/* A product's grid tiles what is stored: no block has all of a row. */
+static const Value *row_beside_product(Splitter *s, const Op *op)
+{
+    bool own = s->dot && split_is_fold(op) &&
+               (s->stored & split_class(s, op->operands[0], (int)op_int(op, ATTR_AXIS, 0)));
+    return own ? split_used_result(s, op) : NULL;
+}
+
+/* What a product reads is read once for each tile of the other operand. */
+static const Value *costly_operand(const Splitter *s, const Op *op)
+{
+    for (int i = 0; op->kind == OP_DOT && i < 2; i++) {
+        const Value *value = op->operands[i];
+        while (value->def && value->def->parent == s->block &&
+               (value->def->kind == OP_PERMUTE || value->def->kind == OP_BROADCAST ||
+                value->def->kind == OP_EXPAND || value->def->kind == OP_SQUEEZE)) {
+            value = value->def->operands[0];
+        }
+        int looks = MOST_LOOKS;
+        if (find_below(s, value, is_work) || weigh(s, value, &looks) > MOST_OPERAND_OPS) {
+            return value;
+        }
+    }
+    return NULL;
+}
+
+/* Products of one launch share rows and columns. */
+static const Value *other_product(const Splitter *s, const Op *op)
+{
+    if (op->kind != OP_DOT || op == s->dot) {
+        return NULL;
+    }
+    const Value *a = s->dot->results[0], *b = op->results[0];
+    bool same = a->type->rank == b->type->rank;
+    for (int i = 0; same && i < a->type->rank; i++) {
+        same = axes_class(&s->axes, a, i) == axes_class(&s->axes, b, i);
+    }
+    return same ? NULL : b;
+}
+
+/* Made again by every tile of a stored axis that it does not walk. */
+static const Value *repeated(const Splitter *s, const Op *op)
+{
+    const Value *result = is_work(op) ? split_used_result(s, op) : NULL;
+    if (!result) {
+        return NULL;
+    }
+    uint64_t own = s->seen[result->id];
+    uint64_t kept = 0;
+    for (int i = 0; i < op->n_operands; i++) {
+        kept |= op->operands[i] ? s->seen[op->operands[i]->id] : 0;
+    }
+    bool little = split_elements(s, kept & ~s->stored) <= FEW_ELEMENTS && op->kind != OP_DOT;
+    return (s->stored & ~own) && !little ? result : NULL;
+}
+
+/* Scatters whose old elements are used are in no loop of a row. */
+static const Value *before_scatter(const Splitter *s, const Op *op)
+{
+    bool old = false;
+    for (const Op *other = s->block->first; other; other = other->next) {
+        old = old || (fuse_has_effect(other) && other->n_results);
+    }
+    uint64_t rows = s->stored & s->folded;
+    bool own = split_is_fold(op) && (s->seen[op->operands[0]->id] & rows);
+    return old && own ? split_used_result(s, op) : NULL;
+}
+
+static bool is_forward_scan(const Op *op)
+{
+    return split_is_scan(op) && !op_int(op, ATTR_REVERSE, 0);
+}
+
+static bool is_backward_scan(const Op *op)
+{
+    return split_is_scan(op) && op_int(op, ATTR_REVERSE, 0);
+}
+
+/* A loop along a row goes one way: scans of the other direction are there before. */
+static const Value *goes_both_ways(const Splitter *s, const Op *op)
+{
+    const Value *value = op->kind == OP_STORE ? op->operands[op->n_operands - 1] : NULL;
+    const Op *forward = find_below(s, value, is_forward_scan);
+    const Op *backward = find_below(s, value, is_backward_scan);
+    if (!forward || !backward) {
+        return NULL;
+    }
+    return split_used_result(s, backward == value->def ? forward : backward);
+}
+
+/* A loop along a scanned axis carries what came before: an array over the other axes, which none of
+ * them may walk inside of it. */
+static const Value *scanned_across(const Splitter *s, const Op *op)
+{
+    const Op *scan = split_is_fold(op) ? find_below(s, op->operands[0], split_is_scan) : NULL;
+    for (int i = 1; !scan && split_is_fold(op) && op->kind == OP_FOLD && i < op->n_results; i++) {
+        scan = find_below(s, op->operands[i], split_is_scan);
+    }
+    if (!scan) {
+        return NULL;
+    }
+    int own = axes_class(&s->axes, op->operands[0], (int)op_int(op, ATTR_AXIS, 0));
+    int other = axes_class(&s->axes, scan->operands[0], (int)op_int(scan, ATTR_AXIS, 0));
+    return own == other || other < 0 ? NULL : split_used_result(s, scan);
+}
+
+static bool reads_intermediate(const Splitter *s, const Op *op)
+{
+    return op->kind == OP_LOAD && op->operands[0]->type->kind == TYPE_TENSOR &&
+           s->func->params.items[op->operands[0]->index].io == PARAM_SCRATCH;
+}
+
+static int count_below(const Splitter *s, const Value *value)
+{
+    const Op *op = value ? value->def : NULL;
+    uint32_t search = s->met[s->axes.n_values];
+    if (!op || op->parent != s->block || s->met[value->id] == search) {
+        return 0;
+    }
+    s->met[value->id] = search;
+    int n = reads_intermediate(s, op);
+    for (int i = 0; i < op->n_operands; i++) {
+        n += count_below(s, op->operands[i]);
+    }
+    return n;
+}
+
+/* Reads of intermediates that the value is made of. */
+static int reads_below(const Splitter *s, const Value *value)
+{
+    s->met[s->axes.n_values]++;
+    return count_below(s, value);
+}
+
+/* Folds of which each reads what the one before it leaves: every one makes again what lies between
+ * them, in a loop of the same launch or in one of its own. The work would grow with the square of
+ * the chain's length. */
+static const Value *long_chain(const Splitter *s, const Op *op)
+{
+    for (int i = 0; split_is_fold(op) && i < op->n_operands; i++) {
+        const Value *value = op->operands[i];
+        if (s->folds[value->id] >= MOST_FOLDS || reads_below(s, value) > MOST_FOLDS) {
+            return value;
+        }
+    }
+    return NULL;
+}
+
+/* Nor may the loop over another row, if that is inside: the scan is there before; where it is made
+ * of that row's fold, that is. */
+static const Value *scanned_beside_row(Splitter *s, const Op *op)
+{
+    if (!split_is_scan(op)) {
+        return NULL;
+    }
+    uint64_t own = split_class(s, op->operands[0], (int)op_int(op, ATTR_AXIS, 0));
+    uint64_t rows = classes_of(s, op->operands[0]) & s->stored & s->folded & ~own;
+    for (const Op *other = s->block->first; rows && other; other = other->next) {
+        uint64_t row = split_is_fold(other)
+                           ? split_class(s, other->operands[0], (int)op_int(other, ATTR_AXIS, 0))
+                           : 0;
+        if (row & rows) {
+            return split_is_made_of(s, op, other) ? split_used_result(s, other)
+                                                  : split_used_result(s, op);
+        }
+    }
+    return NULL;
+}
+
+static const Value *broken_rule(Splitter *s, const Op *op)
+{
+    const Value *value = folded_product(s, op);
+    value = value ? value : row_beside_product(s, op);
+    value = value ? value : costly_operand(s, op);
+    value = value ? value : other_product(s, op);
+    value = value ? value : repeated(s, op);
+    value = value ? value : before_scatter(s, op);
+    value = value ? value : goes_both_ways(s, op);
+    value = value ? value : scanned_across(s, op);
+    value = value ? value : long_chain(s, op);
+    value = value ? value : scanned_beside_row(s, op);
+    return value ? value : split_starved(s, op);
+}
+
+/* The stored value itself is already made by this launch alone. */
+static bool is_root(const Splitter *s, const Value *value)
+{
+    for (const Op *op = s->block->first; op; op = op->next) {
+        if (op->kind == OP_STORE && op->operands[op->n_operands - 1] == value) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool fuse_goes_both_ways(Func *func, const Group *group)
+{
+    const Block *block = group->parallel->regions[0];
+    Splitter s = {.func = func, .group = group, .block = block};
+    s.axes.n_values = func->n_values;
+    s.met = ARENA_ARRAY(func->arena, uint32_t, func->n_values + 1);
+    for (const Op *op = block->first; op; op = op->next) {
+        if (goes_both_ways(&s, op)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Without rows there is little to share: what is written in another order has a grid of its own. */
+static bool same_order(const Splitter *s, const Value *a, const Value *b)
+{
+    int i = 0, k = 0;
+    for (;;) { /* past axes of one element */
+        while (i < a->type->rank && axes_class(&s->axes, a, i) < 0) {
+            i++;
+        }
+        while (k < b->type->rank && axes_class(&s->axes, b, k) < 0) {
+            k++;
+        }
+        if (i == a->type->rank || k == b->type->rank) {
+            return i == a->type->rank && k == b->type->rank;
+        }
+        if (axes_class(&s->axes, a, i++) != axes_class(&s->axes, b, k++)) {
+            return false;
+        }
+    }
+}
+
+/* Rows that a block surely walks alone: a long scan may be shared out. */
+static uint64_t walked_rows(Splitter *s)
+{
+    uint64_t rows = s->stored & s->folded;
+    for (int i = 0; i < s->n_classes; i++) {
+        bool scanned = axes_flags(&s->axes, s->classes[i]) & AXIS_SCANNED;
+        rows &= scanned ? ~((uint64_t)1 << i) : ~(uint64_t)0;
+    }
+    return rows;
+}
+
+static void note_walk(Splitter *s)
+{
+    Walk walk = an_walk(&s->axes, s->block);
+    bool any = walk.class >= 0, beside = any && fuse_is_beside(s->func, &s->axes, s->block, &walk);
+    for (int i = 0; beside && i < s->n_classes; i++) {
+        s->walked |= s->classes[i] == walk.class ? (uint64_t)1 << i : 0;
+    }
+    s->apart = any && !beside;
+}
+
+static Splitter splitter(Func *func, const Group *group)
+{
+    Block *block = group->parallel->regions[0];
+    Splitter s = {.func = func, .group = group, .block = block, .axes = an_axes(func, block)};
+    s.seen = ARENA_ARRAY(func->arena, uint64_t, func->n_values);
+    s.folds = ARENA_ARRAY(func->arena, uint16_t, func->n_values);
+    s.met = ARENA_ARRAY(func->arena, uint32_t, func->n_values + 1);
+    block_walk(block, gather_facts, &s);
+    note_walk(&s);
+    return s;
+}
+
+bool fuse_shares_grid(Func *func, const Group *group)
+{
+    Splitter s = splitter(func, group);
+    const Value *first = NULL;
+    uint64_t rows = walked_rows(&s);
+    bool shares = true;
+    for (const Op *op = s.block->first; op && shares; op = op->next) {
+        const Value *written = axes_written(op);
+        first = first ? first : written;
+        shares = !written || (!(s.stored & ~classes_of(&s, written) & ~rows) &&
+                              ((s.stored & s.folded) || same_order(&s, first, written)));
+    }
+    axes_done(&s.axes);
+    return shares;
+}
+
+/* A group has axes for so many loops at most: it is cut where about half of them are. */
+static bool is_crowded(const Splitter *s)
+{
+    return s->n_classes > MOST_AXES;
+}
+
+bool fuse_is_sound(Func *func, const Group *group)
+{
+    Splitter s = splitter(func, group);
+    bool sound = !is_crowded(&s) && !s.apart;
+    for (const Op *op = s.block->first; op && sound; op = op->next) {
+        sound = !broken_rule(&s, op);
+    }
+    axes_done(&s.axes);
+    return sound;
+}
+
+static int count_bits(uint64_t bits)
+{
+    int n = 0;
+    for (; bits; bits &= bits - 1) {
+        n++;
+    }
+    return n;
+}
+
+static Value *cut(const Splitter *s, const Block *body)
+{
+    for (const Op *op = s->block->first; op; op = op->next) {
+        const Value *value = op->n_results ? op->results[0] : NULL;
+        Value *original = value ? fuse_original(s->group, value) : NULL;
+        if (original && count_bits(s->seen[value->id]) > MOST_AXES / 2 && !is_root(s, value) &&
+            fuse_may_materialize(s->func, body, original)) {
+            return original;
+        }
+    }
+    return NULL;
+}
+
+static Value *broken_apart(Splitter *s, const Block *body)
+{
+    for (const Op *op = s->block->first; op; op = op->next) {
+        const Value *value = broken_rule(s, op);
+        Value *original = value && !is_root(s, value) ? fuse_original(s->group, value) : NULL;
+        if (original && fuse_may_materialize(s->func, body, original)) {
+            return original;
+        }
+    }
+    return NULL;
+}
+
+Value *fuse_split(Func *func, const Block *body, const Group *group)
+{
+    Splitter s = splitter(func, group);
+    s.body = body;
+    Value *found = is_crowded(&s) ? cut(&s, body) : broken_apart(&s, body);
+    axes_done(&s.axes);
+    return found;
+}

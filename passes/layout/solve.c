@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Decides each class's layout and writes it into the types. Elementwise ops, loops and masks tie
+ * values into classes; products fix theirs first; layouts then spread along shape ops, from results
+ * back to operands and on to results; classes that no product reaches are anchored by their memory
+ * accesses, largest first. */
+#include "passes/analysis/width.h"
+#include "passes/layout/layout.h"
+
+enum {
+    CHEAP_DEPTH = 6,
+    MANY_GATHERS = 4, /* for each plain access */
+    WORD_BITS = 32,   /* that lanes side by side take at least */
+};
+
+bool layout_spreads(const Value *value)
+{
+    return value && type_is_tile(value->type);
+}
+
+static bool is_shape_op(const Op *op)
+{
+    return op->kind == OP_BROADCAST || op->kind == OP_EXPAND || op->kind == OP_SQUEEZE ||
+           op->kind == OP_PERMUTE || op->kind == OP_REDUCE;
+}
+
+static bool cheap_at(const Value *value, int depth)
+{
+    const Op *op = value->def;
+    if (!layout_spreads(value)) {
+        return true;
+    }
+    if (!op || depth > CHEAP_DEPTH) {
+        return false;
+    }
+    bool follows = op_has(op, TRAIT_ELEMENTWISE) || (is_shape_op(op) && op->kind != OP_REDUCE);
+    for (int i = 0; follows && i < op->n_operands; i++) {
+        follows = cheap_at(op->operands[i], depth + 1);
+    }
+    return follows || op->kind == OP_CONST || op->kind == OP_INDEX || op->kind == OP_IOTA;
+}
+
+bool layout_is_cheap(const Value *value)
+{
+    return cheap_at(value, 0);
+}
+
+/* ---- classes ---- */
+
+static uint32_t root_of(LayoutPass *pass, const Value *value)
+{
+    uint32_t at = value->id;
+    while (pass->parent[at] != at) {
+        pass->parent[at] = pass->parent[pass->parent[at]];
+        at = pass->parent[at];
+    }
+    return at;
+}
+
+static bool has_class(const Value *value)
+{
+    return layout_spreads(value) && !layout_is_cheap(value);
+}
+
+static void tie(LayoutPass *pass, const Value *a, const Value *b)
+{
+    if (has_class(a) && has_class(b)) {
+        pass->parent[root_of(pass, a)] = root_of(pass, b);
+    }
+}
+
+static void tie_loop(LayoutPass *pass, const Op *op, int first_init, int first_arg)
+{
+    const Block *region = op->regions[0];
+    for (int i = 0; i < op->n_results; i++) {
+        tie(pass, op->operands[first_init + i], op->results[i]);
+        tie(pass, region->args[first_arg + i], op->results[i]);
+        tie(pass, region->last->operands[i], op->results[i]);
+    }
+}
+
+static void tie_if(LayoutPass *pass, const Op *op)
+{
+    for (int region = 0; region < op->n_regions; region++) {
+        for (int i = 0; i < op->n_results; i++) {
+            tie(pass, op->regions[region]->last->operands[i], op->results[i]);
+        }
+    }
+}
+
+/* Everything that has axes among operands and results is one tile. */
+static void tie_all(LayoutPass *pass, const Op *op)
+{
+    const Value *first = NULL;
+    for (int i = 0; i < op->n_operands + op->n_results; i++) {
+        const Value *value = i < op->n_operands ? op->operands[i] : op->results[i - op->n_operands];
+        if (has_class(value)) {
+            first = first ? first : value;
+            tie(pass, value, first);
+        }
+    }
+}
+
+/* The values of one element go together; where the condition is a scalar each goes by itself. */
+static void tie_while(LayoutPass *pass, const Op *op)
+{
+    const Value *condition = op->regions[0]->last->operands[0];
+    const Op *outer = op_enclosing(op, OP_WHILE);
+    if (layout_spreads(condition)) {
+        tie_all(pass, op);
+        tie(pass, condition, op->results[0]);
+    }
+    if (layout_spreads(condition) && outer && outer->n_results &&
+        outer->results[0]->type->rank == condition->type->rank) {
+        tie(pass, op->results[0], outer->results[0]); /* whose elements it walks */
+    }
+    for (int i = 0; i < op->n_results; i++) {
+        tie(pass, op->regions[0]->args[i], op->results[i]);
+        tie(pass, op->regions[1]->args[i], op->results[i]);
+        tie(pass, op->regions[1]->last->operands[i], op->results[i]);
+        tie(pass, op->operands[i], op->results[i]);
+    }
+}
+
+/* The first of them that has a class; NULL: none. */
+static Value *first_classed(int n, Value *const *values)
+{
+    for (int i = 0; i < n; i++) {
+        if (has_class(values[i])) {
+            return values[i];
+        }
+    }
+    return NULL;
+}
+
+/* The values of one element go together; results without the axis are their own. */
+static void tie_fold(LayoutPass *pass, const Op *op)
+{
+    const Value *first = first_classed(op->n_results, op->operands);
+    bool scan = op_int(op, ATTR_SCAN, 0) != 0;
+    for (int i = 0; i < op->n_results; i++) {
+        tie(pass, op->operands[i], first);
+        tie(pass, op->results[i], scan && first ? first : op->results[0]);
+    }
+}
+
+static void tie_op(LayoutPass *pass, const Op *op)
+{
+    switch (op->kind) {
+    case OP_FOR: tie_loop(pass, op, 2, 1); return;
+    case OP_TILES: tie_loop(pass, op, 0, op_attr(op, ATTR_DIMS)->n); return;
+    case OP_IF: tie_if(pass, op); return;
+    case OP_WHILE: tie_while(pass, op); return;
+    case OP_FOLD: tie_fold(pass, op); return;
+    case OP_GATHER:
+    case OP_AWAIT:
+    case OP_SCATTER:
+    case OP_PRINT:
+    case OP_ASSERT:
+    case OP_SCAN: tie_all(pass, op); return;
+    case OP_RANK:
+        for (int i = 0; i < op->n_results; i++) {
+            tie(pass, op->operands[0], op->results[i]);
+        }
+        return;
+    case OP_ARRANGE: tie(pass, op->operands[0], op->operands[1]); return;
+    case OP_LOOKUP: tie(pass, op->operands[1], op->results[0]); return;
+    case OP_CLUSTER_REDUCE: tie(pass, op->operands[0], op->results[0]); return;
+    case OP_SETTLE:
+        for (int i = 0; i < op->n_results; i++) {
+            tie(pass, op->operands[i], op->results[i]);
+        }
+        return;
+    case OP_DOT:
+    case OP_DOT_ASYNC: tie(pass, dot_accumulator(op), op->results[0]); return;
+    default: break;
+    }
+    if (op_has(op, TRAIT_ELEMENTWISE) || op->kind == OP_MASK) {
+        for (int i = 0; i < op->n_operands; i++) {
+            tie(pass, op->operands[i], op->results[0]);
+        }
+    }
+}
+
+/* ---- deciding ---- */
+
+const Layout *layout_intern(LayoutPass *pass, Layout layout)
+{
+    Layout compact = layout_compact(&layout);
+    return func_intern_layout(pass->func, &compact);
+}
+
+static const Layout *decided(LayoutPass *pass, const Value *value)
+{
+    return has_class(value) ? pass->layouts[root_of(pass, value)] : NULL;
+}
+
+/* The first to speak for a class decides. */
+static bool decide(LayoutPass *pass, const Value *value, Layout layout)
+{
+    if (!has_class(value) || decided(pass, value)) {
+        return false;
+    }
+    pass->layouts[root_of(pass, value)] = layout_intern(pass, layout);
+    return true;
+}
+
+static bool spread_back(LayoutPass *pass, const Op *op)
+{
+    const Layout *to = decided(pass, op->results[0]);
+    const Value *from = op->operands[0];
+    if (!to || op->kind == OP_REDUCE || !has_class(from) || decided(pass, from)) {
+        return false;
+    }
+    return decide(pass, from, layout_of_operand(op, to));
+}
+
+static bool spread_on(LayoutPass *pass, const Op *op)
+{
+    const Layout *from = decided(pass, op->operands[0]);
+    const Value *to = op->results[0];
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    if (!from || !has_class(to) || decided(pass, to)) {
+        return false;
+    }
+    switch (op->kind) {
+    case OP_EXPAND: return decide(pass, to, layout_insert_axis(from, axis));
+    case OP_SQUEEZE: return decide(pass, to, layout_remove_axis(from, axis));
+    case OP_PERMUTE:
+        return decide(pass, to, layout_permute_result(from, op_attr(op, ATTR_PERM)->ints));
+    case OP_REDUCE: return decide(pass, to, layout_drop_axis(from, axis));
+    default: return false;
+    }
+}
+
+/* The results of a fold have the operands' layout without the axis. */
+static bool spread_fold(LayoutPass *pass, const Op *op)
+{
+    const Value *from = first_classed(op->n_results, op->operands);
+    const Layout *layout = from ? decided(pass, from) : NULL;
+    if (!layout || op_int(op, ATTR_SCAN, 0)) {
+        return false;
+    }
+    return decide(pass, op->results[0], layout_drop_axis(layout, (int)op_int(op, ATTR_AXIS, 0)));
+}
+
+static void spread(LayoutPass *pass)
+{
+    bool changed = true;
+    while (changed) {
+        changed = false;
+        for (size_t i = 0; i < pass->ops.n; i++) {
+            const Op *op = pass->ops.items[i];
+            if (op->kind == OP_FOLD) {
+                changed |= spread_fold(pass, op);
+            } else if (is_shape_op(op)) {
+                changed |= spread_back(pass, op);
+                changed |= spread_on(pass, op);
+            }
+        }
+    }
+}
+
+/* ---- anchors ---- */
+
+static void anchor_products(LayoutPass *pass)
+{
+    for (size_t i = 0; i < pass->ops.n; i++) {
+        const Op *op = pass->ops.items[i];
+        Layout left;
+        if (layout_of_outer(pass, op, &left)) {
+            decide(pass, op->results[0], left);
+        }
+        if (op->kind != OP_DOT && op->kind != OP_DOT_ASYNC) {
+            continue;
+        }
+        decide(pass, op->results[0], layout_of_product(pass, op));
+        if (layout_of_left(pass, op, &left)) {
+            decide(pass, op->operands[0], left);
+        }
+    }
+}
+
+static void anchor_ranks(LayoutPass *pass)
+{
+    for (size_t i = 0; i < pass->ops.n; i++) {
+        const Op *op = pass->ops.items[i];
+        if (op->kind == OP_RANK) {
+            int warps = layout_warps(pass, op->parent);
+            decide(pass, op->results[0], layout_in_order(pass, op->results[0]->type, warps));
+        }
+    }
+}
+
+static int64_t elements(LayoutPass *pass, const Value *value)
+{
+    int64_t extents[MAX_RANK];
+    int64_t product = 1;
+    layout_extents(pass, value->type, extents);
+    for (int i = 0; i < value->type->rank; i++) {
+        product *= extents[i];
+    }
+    return product;
+}
+
+/* The largest value of a class without a layout; the first of equals. */
+static Value *largest_undecided(LayoutPass *pass)
+{
+    Value *best = NULL;
+    for (uint32_t id = 0; id < pass->n_values; id++) {
+        Value *value = pass->values[id];
+        if (value && has_class(value) && !decided(pass, value) &&
+            (!best || elements(pass, value) > elements(pass, best))) {
+            best = value;
+        }
+    }
+    return best;
+}
+
+typedef struct MemoryFacts {
+    int widest;    /* elements of an access; 0: no access */
+    bool ragged;   /* some access cannot take more than one */
+    bool arranged; /* something is brought into an order that it leaves memory in */
+    int narrowest; /* bits of an element in memory */
+    int moved;     /* times that each element is loaded or stored, */
+    int gathered;  /* and gathered */
+    bool single;   /* by a gather that cannot take more than one */
+} MemoryFacts;
+
+static bool is_of_class(LayoutPass *pass, const Value *value, uint32_t root)
+{
+    return has_class(value) && root_of(pass, value) == root;
+}
+
+static MemoryFacts memory_facts(LayoutPass *pass, const Value *value)
+{
+    MemoryFacts facts = {.narrowest = dtype_memory_bits(value->type->dtype)};
+    uint32_t root = root_of(pass, value);
+    for (size_t i = 0; i < pass->ops.n; i++) {
+        const Op *op = pass->ops.items[i];
+        if (op->kind == OP_ARRANGE && has_class(op->results[0])) {
+            facts.arranged |= root_of(pass, op->results[0]) == root;
+        }
+        bool moves = op->kind == OP_LOAD || op->kind == OP_STORE;
+        const Value *moved = !moves                ? NULL
+                             : op->kind == OP_LOAD ? op->results[0]
+                                                   : op->operands[op->n_operands - 1];
+        if (op->kind == OP_GATHER && is_of_class(pass, op->results[0], root)) {
+            facts.gathered++;
+            facts.single |= an_width(pass->func, op) == 1;
+        }
+        if (!moved || !is_of_class(pass, moved, root)) {
+            continue;
+        }
+        facts.moved++;
+        int width = an_vector(pass->func, op);
+        int bits = dtype_memory_bits(moved->type->dtype);
+        facts.widest = width > facts.widest ? width : facts.widest;
+        facts.ragged |= width == 1;
+        facts.narrowest = bits < facts.narrowest ? bits : facts.narrowest;
+    }
+    return facts;
+}
+
+/* An axis along which values of the class are folded in order; -1: none. */
+static int folded_axis(LayoutPass *pass, const Value *value)
+{
+    uint32_t root = root_of(pass, value);
+    for (size_t i = 0; i < pass->ops.n; i++) {
+        const Op *op = pass->ops.items[i];
+        bool folds = op->kind == OP_SCAN || op->kind == OP_FOLD;
+        for (int k = 0; folds && k < op->n_results; k++) {
+            if (has_class(op->operands[k]) && root_of(pass, op->operands[k]) == root) {
+                return (int)op_int(op, ATTR_AXIS, 0);
+            }
+        }
+    }
+    return -1;
+}
+
+/* The axes along which values of the class are reduced, a bit each. */
+static uint32_t reduced_axes(LayoutPass *pass, const Value *value)
+{
+    uint32_t root = root_of(pass, value), axes = 0;
+    for (size_t i = 0; i < pass->ops.n; i++) {
+        const Op *op = pass->ops.items[i];
+        if (op->kind == OP_REDUCE && is_of_class(pass, op->operands[0], root)) {
+            axes |= 1U << op_int(op, ATTR_AXIS, 0);
+        }
+    }
+    return axes;
+}
+
+/* What is gathered is accessed an element at a time: windows, where neighbours read neighbours.
+ * Lanes that lie side by side then ask for the fewest lines of the cache. */
+static int lane_vector(const MemoryFacts *facts, int vector)
+{
+    int word = facts->narrowest < WORD_BITS ? WORD_BITS / facts->narrowest : 1;
+    bool windows = facts->single && facts->gathered >= MANY_GATHERS * facts->moved;
+    return facts->moved && windows && word < vector ? word : vector;
+}
+
+/* Without accesses of memory, runs as an access would have them keep later stores wide. */
+static void anchor_by_memory(LayoutPass *pass, const Value *value)
+{
+    MemoryFacts facts = memory_facts(pass, value);
+    int wide = 8 * pass->func->target->vector_bytes / facts.narrowest;
+    wide = facts.arranged ? 1 : wide;
+    int vector = facts.ragged ? 1 : facts.widest ? facts.widest : wide;
+    vector = layout_capped(pass, vector);
+    int warps = layout_warps(pass, layout_value_block(value));
+    Layout layout = layout_of_reduced(pass, value->type, lane_vector(&facts, vector),
+                                      facts.narrowest, reduced_axes(pass, value), warps);
+    int axis = folded_axis(pass, value);
+    if (axis >= 0) {
+        layout_join_warps_last(pass, value->type, axis, &layout);
+    }
+    decide(pass, value, layout);
+}
+
+void layout_solve(LayoutPass *pass)
+{
+    for (size_t i = 0; i < pass->ops.n; i++) {
+        tie_op(pass, pass->ops.items[i]);
+    }
+    anchor_products(pass);
+    anchor_ranks(pass);
+    spread(pass);
+    for (Value *value = largest_undecided(pass); value; value = largest_undecided(pass)) {
+        anchor_by_memory(pass, value);
+        spread(pass);
+    }
+    for (uint32_t id = 0; id < pass->n_values; id++) {
+        const Layout *layout = pass->values[id] ? decided(pass, pass->values[id]) : NULL;
+        if (layout) {
+            pass->values[id]->type = type_with_layout(pass->func, pass->values[id]->type, layout);
+        }
+    }
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* contract: sums of products become products of matrices.
+ *
+ *   %p = mul %a, %b : f32[M, N, K]           (%a does not change along N, %b not along M)
+ *   %s = reduce %p fn=sum axis=2       →     %s = dot %a', %b' : f32[M, N]
+ *
+ * One axis of the left factor alone, one of the right alone and one that is summed make the
+ * product; every other axis is a batch, of which those that are summed are summed after: a
+ * convolution is a product for each offset of its window, over channels, wherever they stand.
+ * Factors of 16 bits stay so: they multiply exactly in f32. What has no such axes, or too little in
+ * them for a matrix unit, stays. Requires the tensor stage. Reassociates the sum, whose products
+ * enter it unrounded. */
+#include "ir/build.h"
+#include "passes/analysis/products.h"
+#include "passes/analysis/varies.h"
+#include "ir/axis_drop.h"
+#include "passes/pass.h"
+
+enum {
+    LEAST_EDGE = 4, /* rows, columns, depth that are worth it, where they are known … */
+    GOOD_EDGE = 16, /* … and that leave no matrix unit half empty */
+    MOST_BELOW = VARIES_DEPTH,
+};
+
+/* ---- windows ---- */
+
+static bool is_one_axis(unsigned axes)
+{
+    return (axes & (axes - 1)) == 0;
+}
+
+/* What the op that reads memory says of the axes of its result. */
+typedef unsigned ReadAxes(const Func *func, const Op *read);
+
+/* The same of a value that element-wise work and moved axes make of what is read. */
+static unsigned axes_read(const Func *func, const Value *value, ReadAxes *own, int depth)
+{
+    const Op *op = value->def;
+    unsigned axes = 0;
+    if (!op || depth > MOST_BELOW) {
+        return 0;
+    }
+    switch (op->kind) {
+    case OP_BROADCAST:
+    case OP_EXPAND:
+    case OP_SQUEEZE:
+    case OP_PERMUTE: return an_axes_moved(op, axes_read(func, op->operands[0], own, depth + 1));
+    case OP_GATHER:
+    case OP_LOAD: return own(func, op);
+    default:
+        for (int i = 0; op_has(op, TRAIT_ELEMENTWISE) && i < op->n_operands; i++) {
+            axes |= axes_read(func, op->operands[i], own, depth + 1);
+        }
+        return axes;
+    }
+}
+
+/* The axes that are read together with another one, by `x[p + r]`: of a window, and as short as it
+ * is, or of the places where it lies. */
+static unsigned read_together(const Func *func, const Op *read)
+{
+    unsigned axes = 0;
+    (void)func;
+    for (int i = 1; read->kind == OP_GATHER && i < read->n_operands; i++) {
+        unsigned own = read->operands[i]->type->rank ? an_varies(read->operands[i]) : 0;
+        axes |= is_one_axis(own) ? 0 : own;
+    }
+    return axes;
+}
+
+/* The axes of a view of windows that are neither images nor channels. */
+static unsigned taps_viewed(const Func *func, const Op *read)
+{
+    bool views = read->kind == OP_LOAD && func_windows_of(func, read->operands[0]);
+    Type type = read->results[0]->type;
+    return views ? an_all_axes(type) & ~(1u | 1u << (type->rank - 1)) : 0;
+}
+
+static unsigned of_factors(const Func *func, const Op *mul, ReadAxes *own)
+{
+    return axes_read(func, mul->operands[0], own, 0) | axes_read(func, mul->operands[1], own, 0);
+}
+
+/* ---- what is a product ---- */
+
+typedef struct Contraction {
+    SummedProduct sums;
+    int m, n, k; /* axes */
+} Contraction;
+
+static bool is_worth(Type type, int axis, int64_t least)
+{
+    int64_t extent;
+    return !poly_is_const(type->dims[axis], &extent) || extent >= least;
+}
+
+/* The last such axis, which is contiguous, as a rule; one that is long enough first. */
+static int last_axis(unsigned axes, Type type)
+{
+    static const int64_t least[] = {GOOD_EDGE, LEAST_EDGE};
+    for (int pass = 0; pass < 2; pass++) {
+        for (int i = type->rank; i-- > 0;) {
+            if ((axes >> i & 1) && is_worth(type, i, least[pass])) {
+                return i;
+            }
+        }
+    }
+    return -1;
+}
+
+/* Factors in the other order: `w[o, k] * x[m, k]` for y[m, o]. */
+static void swap_factors(Contraction *c)
+{
+    Value **factors = c->sums.mul->operands, *first = factors[0];
+    int rows = c->m;
+    factors[0] = factors[1];
+    factors[1] = first;
+    c->m = c->n;
+    c->n = rows;
+}
+
+/* A product may be held either way; the columns are what the result has last, but what is
+ * gathered stays where the source has it: only the left factor may pass through registers. */
+static bool choose_axes(const Func *func, Contraction *c)
+{
+    const Op *mul = c->sums.mul;
+    Type type = mul->results[0]->type;
+    unsigned kept = an_all_axes(type) & ~c->sums.summed;
+    unsigned left = an_varies(mul->operands[0]), right = an_varies(mul->operands[1]);
+    c->m = last_axis(kept & left & ~right, type);
+    c->n = last_axis(kept & right & ~left, type);
+    unsigned inner = c->sums.summed & left & right;
+    unsigned window = of_factors(func, mul, read_together);
+    unsigned taps = of_factors(func, mul, taps_viewed);
+    c->k = last_axis(inner & ~window & ~taps, type);
+    c->k = c->k < 0 ? last_axis(inner, type) : c->k;
+    bool found = c->m >= 0 && c->n >= 0 && c->k >= 0;
+    if (found && c->m > c->n && !window) {
+        swap_factors(c);
+    }
+    return found;
+}
+
+/* ---- the product ---- */
+
+static bool moves_axes(const Op *op)
+{
+    return op && (op->kind == OP_BROADCAST || op->kind == OP_PERMUTE || op->kind == OP_EXPAND ||
+                  op->kind == OP_SQUEEZE);
+}
+
+/* The 16 bits that a factor was widened from, or its own type. */
+static DType narrow_type(const Value *value)
+{
+    const Op *op = value->def;
+    while (moves_axes(op)) {
+        op = op->operands[0]->def;
+    }
+    DType from = op && op->kind == OP_CAST ? op->operands[0]->type->dtype : DT_F32;
+    return from == DT_F16 || from == DT_BF16 ? from : DT_F32;
+}
+
+/* The factor before it was widened. */
+static Value *narrowed(Builder *b, Value *value)
+{
+    const Op *op = value->def;
+    if (op->kind == OP_CAST) {
+        return op->operands[0];
+    }
+    Value *operand = narrowed(b, op->operands[0]);
+    Type type = type_with_dtype(b->func, value->type, operand->type->dtype);
+    Op *copy = build_op(b, op->kind, 1, &operand, 1, &type, 0);
+    copy->n_attrs = op->n_attrs;
+    copy->attrs = op->attrs;
+    return copy->results[0];
+}
+
+/* A factor over batches, then two axes; `other`: the axis that it does not have. */
+static Value *factor(Builder *b, const Contraction *c, int which, const int *batches, int n)
+{
+    Value *value = c->sums.mul->operands[which];
+    int other = which ? c->m : c->n;
+    int first = which ? c->k : c->m, second = which ? c->n : c->k;
+    int64_t perm[MAX_RANK];
+    DType narrow = narrow_type(value);
+    if (narrow != DT_F32 && narrow == narrow_type(c->sums.mul->operands[1 - which])) {
+        value = narrowed(b, value);
+    }
+    value = axis_dropped(b, value, other);
+    bool ordered = true;
+    for (int i = 0; i < n + 2; i++) {
+        int axis = i < n ? batches[i] : i == n ? first : second;
+        perm[i] = axis - (axis > other);
+        ordered = ordered && perm[i] == i;
+    }
+    return ordered ? value : build_permute(b, value, perm);
+}
+
+/* The product's axes in the order of the sum's result, one element along those that are summed. */
+static Value *restored(Builder *b, const Contraction *c, Value *value, const int *batches, int n)
+{
+    int64_t perm[MAX_RANK];
+    value = build_expand(b, value, n + 2); /* k */
+    for (int i = 0; i < n; i++) {
+        perm[batches[i]] = i;
+    }
+    perm[c->m] = n;
+    perm[c->n] = n + 1;
+    perm[c->k] = n + 2;
+    value = build_permute(b, value, perm);
+    for (int i = c->sums.rank; i-- > 0;) {
+        value = c->sums.dropped >> i & 1 ? build_squeeze(b, value, i) : value;
+    }
+    return value;
+}
+
+static void contract_op(Op *op, void *user)
+{
+    Func *func = user;
+    Contraction c;
+    int batches[MAX_RANK], n = 0;
+    if (!an_summed_product(func, op, &c.sums) || !choose_axes(func, &c)) {
+        return;
+    }
+    for (int pass = 0; pass < 2; pass++) { /* the summed ones last */
+        for (int i = 0; i < c.sums.rank; i++) {
+            if (i != c.m && i != c.n && i != c.k && (int)(c.sums.summed >> i & 1) == pass) {
+                batches[n++] = i;
+            }
+        }
+    }
+    Builder b = build_before(func, op);
+    Value *left = factor(&b, &c, 0, batches, n), *right = factor(&b, &c, 1, batches, n);
+    Value *sum = build_dot(&b, left, right, NULL, DT_F32);
+    for (int i = n; i-- > 0;) {
+        sum = c.sums.summed >> batches[i] & 1 ? build_reduce(&b, "sum", sum, i) : sum;
+    }
+    sum = restored(&b, &c, sum, batches, n);
+    sum->name = op->results[0]->name;
+    func_replace_uses(func, op->results[0], sum);
+}
+
+void pass_opt_contract(Func *func)
+{
+    /* The outermost sum of several comes last, and takes the others with it. */
+    for (Op *op = func->body->last, *before; op; op = before) {
+        before = op->prev;
+        contract_op(op, func);
+    }
+    func_remove_dead(func);
+}

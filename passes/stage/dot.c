@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Products from shared memory. An operand is in a ring already (a bulk item), or goes there through
+ * registers: everyone waits, stores, waits. The left operand of a matrix unit may stay in
+ * registers. */
+#include "passes/stage/stage.h"
+
+#include "passes/tile/tile.h"
+
+Value *shared_tile(Stager *s, Builder *at, DType dtype, int64_t slots, int64_t rows, int64_t cols)
+{
+    Type type = type_shared(s->func, dtype, 3, (int64_t[]){slots, rows, cols});
+    Op *op = build_op(at, OP_SHARED, 0, NULL, 1, &type, 0);
+    op_set_int(s->func, op, ATTR_SWIZZLE, s->swizzle ? swizzle_for(cols * dtype_bytes(dtype)) : 0);
+    s->shared_bytes += slots * rows * cols * dtype_bytes(dtype);
+    return op->results[0];
+}
+
+const Staged *stage_item(const Stager *s, const Op *dot, int side)
+{
+    for (int i = 0; i < s->n; i++) {
+        if (s->items[i].dot == dot && s->items[i].side == side) {
+            return &s->items[i];
+        }
+    }
+    return NULL;
+}
+
+const Staged *stage_beside(const Stager *s, const Op *load)
+{
+    for (int i = 0; i < s->n; i++) {
+        if (s->items[i].load == load && s->items[i].side == SIDE_BESIDE) {
+            return &s->items[i];
+        }
+    }
+    return NULL;
+}
+
+static Value *zero_position(Builder *b)
+{
+    return build_int(b, type_scalar(b->func, DT_I32), 0);
+}
+
+bool stage_by_group(const Stager *s, const Op *dot)
+{
+    const Unit *unit = product_unit(s->func, dot);
+    return unit && unit_warps(unit) > 1;
+}
+
+/* Is it made of a product's result, element by element? */
+static bool follows_product(const Value *value, int depth)
+{
+    const Op *op = value ? value->def : NULL;
+    if (!op || depth > 16) {
+        return false;
+    }
+    if (op->kind == OP_DOT || op->kind == OP_SETTLE) {
+        return true;
+    }
+    bool found = false;
+    bool follows = op_has(op, TRAIT_ELEMENTWISE) || op->kind == OP_MASK;
+    for (int i = 0; follows && !found && i < op->n_operands; i++) {
+        found = op->operands[i]->type->rank == value->type->rank &&
+                follows_product(op->operands[i], depth + 1);
+    }
+    return found;
+}
+
+/* A left operand may, where threads hold what they multiply: as it is loaded for groups of warps,
+ * which share no rows, if their unit takes it there; for single ones what they have made of a
+ * product themselves. */
+bool stage_stays(const Stager *s, const Op *dot, int side)
+{
+    const Staged *item = stage_item(s, dot, side);
+    const Unit *unit = product_unit(s->func, dot);
+    UnitDepth depth;
+    if (side != 0 || !unit || (item && item->bulk)) {
+        return false;
+    }
+    if (unit_warps(unit) > 1) {
+        return !(item && item->load->parent != dot->parent) && !unit->along_k;
+    }
+    const Value *value = dot->operands[0];
+    return !item && follows_product(value, 0) &&
+           unit_depth_held(unit, poly_capacity(value->type->dims[1]), &depth);
+}
+
+/* Registers to a new shared tile. The first sync lets earlier readers of the tile finish. */
+static Value *store_tile(Stager *s, Builder *b, Value *value, bool group)
+{
+    Builder start = build_before(s->func, s->launch->regions[0]->first);
+    Type type = value->type;
+    Value *shared = shared_tile(s, &start, type->dtype, 1, poly_capacity(type->dims[0]),
+                                poly_capacity(type->dims[1]));
+    build_bare(b, OP_SYNC);
+    Value *operands[] = {shared, zero_position(b), NULL, NULL, value};
+    build_op(b, OP_SHARED_STORE, 5, operands, 0, NULL, 0);
+    if (group) {
+        build_bare(b, OP_FENCE_ASYNC);
+    }
+    build_bare(b, OP_SYNC);
+    return shared;
+}
+
+/* A product of warps has read its operands when it is done: another one of the block reads the same
+ * tile. (Groups of warps go on reading behind it.) */
+static Value *stored_tile(Stager *s, Builder *b, Value *value, bool group)
+{
+    const Block *block = b->block;
+    for (int i = 0; !group && i < s->n_stored; i++) {
+        if (s->stored[i].value == value && s->stored[i].block == block) {
+            return s->stored[i].shared;
+        }
+    }
+    Value *shared = store_tile(s, b, value, group);
+    if (!group && s->n_stored < MOST_STAGED) {
+        s->stored[s->n_stored++] = (Stored){value, block, shared};
+    }
+    return shared;
+}
+
+typedef struct Operands {
+    Value *items[16];
+    int n;
+    bool transposed[2];
+} Operands;
+
+static void add_shared(Operands *o, Value *shared, Value *position)
+{
+    o->items[o->n++] = shared;
+    o->items[o->n++] = position;
+    o->items[o->n++] = NULL;
+    o->items[o->n++] = NULL;
+}
+
+/* What the copy engine brought from past the range's end is real data of the tensor: where a tile
+ * is not full, its rows there are overwritten with the mask's value. */
+static void mask_tail(Stager *s, Builder *b, const Staged *item)
+{
+    int axis = (int)op_int(item->mask, ATTR_AXIS, 0);
+    Value *loaded = item->load->results[0], *position = s->streams[item->stream].position;
+    const DimVar *range = poly_as_range(loaded->type->dims[axis]);
+    Value *ragged = build_cmp(b, "lt", build_range_fact(b, OP_LEN, range->binder),
+                              build_i64(b, range->capacity));
+    Op *branch = build_op(b, OP_IF, 1, &ragged, 0, NULL, 2);
+    Builder in = build_at_end(s->func, branch->regions[0]),
+            no = build_at_end(s->func, branch->regions[1]);
+    Value *place[] = {item->shared, position, NULL, NULL, NULL};
+    place[4] = build_op(&in, OP_SHARED_LOAD, 4, place, 1, &loaded->type, 0)->results[0];
+    const Attr *value = op_attr(item->mask, ATTR_VALUE);
+    place[4] = build_mask(&in, place[4], axis, value->f);
+    build_bare(&in, OP_SYNC);
+    build_op(&in, OP_SHARED_STORE, 5, place, 0, NULL, 0);
+    build_bare(&in, OP_FENCE_ASYNC);
+    build_bare(&in, OP_SYNC);
+    build_yield(&in, 0, NULL);
+    build_yield(&no, 0, NULL);
+}
+
+/* A loop-invariant load is stored once, where it is loaded; else just before the product. */
+static void add_operand(Stager *s, Operands *o, Op *dot, int side, Builder *before)
+{
+    const Staged *item = stage_item(s, dot, side);
+    bool group = stage_by_group(s, dot);
+    Value *value = dot->operands[side];
+    if (item && item->bulk) {
+        o->transposed[side] = item->transposed;
+        if (item->mask) {
+            mask_tail(s, before, item);
+        }
+        Value *position = s->streams[item->stream].position;
+        add_shared(o, item->shared, stage_place(s, before, item, position));
+        return;
+    }
+    if (stage_stays(s, dot, side)) {
+        o->items[o->n++] = value;
+        return;
+    }
+    Builder at = *before;
+    if (item && !item->mask) {
+        value = item->load->results[0];
+        o->transposed[side] = item->transposed;
+        if (item->load->parent != dot->parent) {
+            at = build_after(s->func, item->load);
+        }
+        value = item->rounded ? build_unary(&at, OP_TF32, value) : value;
+    }
+    Value *shared = stored_tile(s, &at, value, group);
+    shared->name = item && !shared->name ? item->load->operands[0]->name : shared->name;
+    add_shared(o, shared, zero_position(before));
+}
+
+/* Its unit's sums keep few bits: others add up those of a step. */
+static bool adds_apart(const Stager *s, const Op *dot)
+{
+    const Unit *unit = product_unit(s->func, dot);
+    return unit && unit->most_k;
+}
+
+static Op *build_product(Stager *s, Builder *b, Op *dot, OpKind kind)
+{
+    Operands o = {.n = 0};
+    add_operand(s, &o, dot, 0, b);
+    add_operand(s, &o, dot, 1, b);
+    if (dot->n_operands == 3 && !adds_apart(s, dot)) {
+        o.items[o.n++] = dot->operands[2];
+    }
+    Op *product = build_op(b, kind, o.n, o.items, 1, &dot->results[0]->type, 0);
+    if (o.transposed[0]) {
+        op_set_int(s->func, product, ATTR_TA, 1);
+    }
+    if (o.transposed[1]) {
+        op_set_int(s->func, product, ATTR_TB, 1);
+    }
+    const Unit *unit = product_unit(s->func, dot);
+    op_set_word(s->func, product, ATTR_UNIT, unit ? unit->word : "fma");
+    if (unit && unit->operands == DT_TF32) {
+        op_set_word(s->func, product, ATTR_PRECISION, "tf32");
+    }
+    const Staged *right = stage_item(s, dot, 1);
+    if (right && right->part) {
+        op_set_int(s->func, product, ATTR_JOINED, 1);
+    }
+    return product;
+}
+
+Op *stage_settled(Stager *s, Builder *b, Value *unsettled)
+{
+    Op *settle = build_op(b, OP_SETTLE, 1, &unsettled, 1, &unsettled->type, 0);
+    op_set_int(s->func, settle, ATTR_PENDING, 0);
+    return settle;
+}
+
+void stage_dot(Stager *s, Op *dot)
+{
+    Builder b = build_before(s->func, dot);
+    bool group = stage_by_group(s, dot);
+    Op *product = build_product(s, &b, dot, group ? OP_DOT_ASYNC : OP_DOT);
+    if (group) {
+        product = stage_settled(s, &b, product->results[0]);
+    }
+    if (dot->n_operands == 3 && adds_apart(s, dot)) {
+        product = build_binary(&b, OP_ADD, dot->operands[2], product->results[0])->def;
+    }
+    product->results[0]->name = dot->results[0]->name;
+    func_replace_uses(s->func, dot->results[0], product->results[0]);
+    op_remove(dot);
+}

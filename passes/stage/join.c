@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Two products of the same rows, of which neither needs the other: their right operands lie side by
+ * side in one ring, so that one instruction multiplies both.
+ *
+ *   dot_async %a[%p], %b[%p], %c               dot_async %a[%p], %b[2 %p], %c
+ *   dot_async %a[%p], %d[%p], %e          →    dot_async %a[%p], %b[2 %p + 1], %e joined=1
+ *
+ * An instruction reads its rows of A anew for its columns: twice as many columns halve what is read
+ * for A, and shared memory is what wide products wait for. */
+#include "passes/stage/stage.h"
+
+#include "passes/tile/tile.h"
+enum { MOST_COLUMNS = 256, CHUNK_BYTES = 128 };
+
+static bool is_operand_of(const Staged *item, int side)
+{
+    return item && item->side == side && item->bulk && !item->mask && !item->rounded &&
+           item->load->parent == item->dot->parent;
+}
+
+/* Along k in one chunk of a row, or columns along a row: what follows a tile in memory then are its
+ * further columns. */
+static bool lies_on(const Staged *right)
+{
+    int64_t bytes = right->cols * dtype_bytes(right->load->results[0]->type->dtype);
+    return !right->transposed || bytes <= CHUNK_BYTES;
+}
+
+static bool same_tile(const Staged *a, const Staged *b)
+{
+    return a->rows == b->rows && a->cols == b->cols && a->transposed == b->transposed &&
+           a->load->results[0]->type->dtype == b->load->results[0]->type->dtype;
+}
+
+/* All that stands between them, and the second one, could as well stand before the first. */
+static bool are_apart(const Op *first, const Op *second)
+{
+    const Value *result = first->results[0];
+    const Op *op = first->next;
+    while (op && op != second && op_has(op, TRAIT_PURE) && op->n_regions == 0 &&
+           !op_has_operand(op, result)) {
+        op = op->next;
+    }
+    return op == second && !op_has_operand(op, result);
+}
+
+static bool can_join(const Stager *s, const Op *first, const Op *second)
+{
+    const Staged *left = stage_item(s, first, 0), *same = stage_item(s, second, 0),
+                 *one = stage_item(s, first, 1), *other = stage_item(s, second, 1);
+    const Unit *unit = product_unit(s->func, first);
+    if (!is_operand_of(left, 0) || !is_operand_of(same, 0) || left->load != same->load ||
+        left->transposed != same->transposed || !is_operand_of(one, 1) ||
+        !is_operand_of(other, 1) || one->load == other->load || one->parts || other->parts) {
+        return false;
+    }
+    int64_t columns = one->transposed ? one->rows : one->cols;
+    return stage_by_group(s, first) && unit == product_unit(s->func, second) && !unit->most_k &&
+           same_tile(one, other) && 2 * columns <= MOST_COLUMNS && lies_on(one) &&
+           are_apart(first, second);
+}
+
+static Staged *right_item(Stager *s, const Op *dot)
+{
+    return (Staged *)(uintptr_t)stage_item(s, dot, 1);
+}
+
+static bool is_wanted(Stager *s)
+{
+    return text_same(schedule_word(s->func, "join", "", "off",
+                                   "one instruction for the columns of both products was not "
+                                   "measured to be faster"),
+                     "on");
+}
+
+void stage_join(Stager *s)
+{
+    for (int i = 0; i < s->n; i++) {
+        for (int k = i + 1; k < s->n; k++) {
+            const Op *first = s->items[i].dot, *second = s->items[k].dot;
+            if (first == second || s->items[i].side != 1 || s->items[k].side != 1 ||
+                !can_join(s, first, second) || !is_wanted(s)) {
+                continue;
+            }
+            Staged *one = right_item(s, first), *other = right_item(s, second);
+            one->parts = other->parts = 2;
+            other->part = 1;
+            one->with = other->with = first;
+        }
+    }
+}
+
+Value *stage_place(const Stager *s, Builder *b, const Staged *item, Value *position)
+{
+    if (!item->parts) {
+        return position;
+    }
+    Type type = type_scalar(s->func, DT_I32);
+    Value *first = build_binary(b, OP_MUL, position, build_int(b, type, item->parts));
+    return item->part ? build_binary(b, OP_ADD, first, build_int(b, type, item->part)) : first;
+}

@@ -1,0 +1,502 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stage: shared memory, movement, barriers, roles.
+ *
+ *   %c1 = for %k: K by 64, %c = %z           roles warps=[4, 8] { producer: for %k, %i: bulk_load }
+ *     %a = load %x[%m, %k]             →     { consumer: for %k, %c, %i: wait %full[%i],
+ *     %b = load %w[%k, %n]                       %d = dot_async %sa[%i, :, :], %sb[%i, :, :], %c
+ *     yield dot %a, %b, %c                       %e = settle %d, arrive %empty[%i], yield %e }
+ *
+ * Operands of products go through shared memory. Where the target has bulk copies and the tensor
+ * can be described to them, a producer role copies ahead through rings; else the threads fill rings
+ * themselves, where they can copy past their registers; otherwise each thread loads, stores to
+ * shared memory and waits for the block. CPUs have no shared memory: nothing
+ * happens there. Requires: bounds. Establishes: the staged stage. Changes no bits. */
+#include "passes/stage/stage.h"
+
+#include "ir/errors.h"
+#include "passes/analysis/banks.h"
+#include "passes/analysis/width.h"
+#include "passes/pass.h"
+#include "passes/tile/tile.h"
+
+int64_t swizzle_for(int64_t row_bytes)
+{
+    for (int64_t bytes = 128; bytes >= 32; bytes /= 2) {
+        if (row_bytes % bytes == 0) {
+            return bytes;
+        }
+    }
+    return 0;
+}
+
+/* ---- which operands are loads ---- */
+
+enum {
+    MOST_BOX = 256,
+    MOST_BULK_RANK = 5,
+    ROLE_WARPS = 4,
+    LEAST_FMA_BYTES = 4,
+    ROW_ALIGN = 128, /* bytes, of where the engine puts a row that is not swizzled */
+};
+
+/* The engine counts elements in 32 bits. What may be of any size is checked at each launch; where
+ * a size is known to be of this order, copies are plain. */
+static bool can_count(Type tensor)
+{
+    for (int i = 0; i < tensor->rank; i++) {
+        int64_t most = poly_most(tensor->dims[i]);
+        if (most > INT32_MAX && most != INT64_MAX) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The engine takes a tile of more rows than a box may have as equal parts of them, whose rows are a
+ * multiple of those in which the swizzle repeats. */
+static bool takes_rows(int64_t rows, bool parts)
+{
+    int64_t n = (rows + MOST_BOX - 1) / MOST_BOX;
+    while (rows % n) {
+        n++;
+    }
+    return rows / n % 8 == 0 && (n == 1 || parts);
+}
+
+/* But for the number of axes. */
+static bool describes_tile(const Access *access, bool parts)
+{
+    Type type = access->memory->type;
+    int bits = dtype_bits(type->dtype), kept = 0;
+    if (type->rank < 2 || !can_count(type)) {
+        return false;
+    }
+    for (int i = 0; i < access->n; i++) {
+        Value *index = access->indices[i];
+        if (index && index->type->kind != TYPE_RANGE) {
+            if (i == access->n - 1) {
+                return false;
+            }
+            continue;
+        }
+        Dim dim = index ? index->type->dims[0] : type->dims[i];
+        int64_t extent = poly_capacity(dim);
+        kept++;
+        if (i == access->n - 1 ? extent * bits % 8 != 0 || swizzle_for(extent * bits / 8) == 0
+                               : !takes_rows(extent, parts)) {
+            return false;
+        }
+    }
+    return kept == 2 && an_bulk_rows(access);
+}
+
+bool bulk_describes(const Access *access)
+{
+    return access->memory->type->rank <= MOST_BULK_RANK && describes_tile(access, false);
+}
+
+bool bulk_describes_parts(const Access *access)
+{
+    return access->memory->type->rank <= MOST_BULK_RANK && describes_tile(access, true);
+}
+
+typedef struct Moves {
+    const Value *tensor;
+    bool reads, writes;
+} Moves;
+
+static void find_moves(Op *op, void *user)
+{
+    Moves *moves = user;
+    bool own = op->n_operands && op->operands[0] == moves->tensor;
+    bool writes = op->kind == OP_STORE || op->kind == OP_SCATTER;
+    moves->writes = moves->writes || (own && writes);
+    moves->reads = moves->reads || (own && !writes);
+}
+
+bool stage_may_bulk(const Op *launch, const Value *tensor)
+{
+    Moves moves = {tensor, false, false};
+    block_walk(launch->regions[0], find_moves, &moves);
+    return !moves.reads || !moves.writes;
+}
+
+/* A number that this launch finds in memory, and does not write. */
+static bool is_read(const Stager *s, const Op *op)
+{
+    return (op->kind == OP_LOAD || op->kind == OP_GATHER) && op->n_results == 1 &&
+           type_is_scalar(op->results[0]->type) && stage_may_bulk(s->launch, op->operands[0]);
+}
+
+static bool scalar_is_plain(const Stager *s, const Value *value, int depth)
+{
+    const Op *op = value ? value->def : NULL;
+    if (!value || depth > 32) {
+        return depth <= 32;
+    }
+    if (!op) { /* iterators and parameters, but no carried values */
+        const Op *binder = value->block ? value->block->parent : NULL;
+        const Attr *dims = binder ? op_attr(binder, ATTR_DIMS) : NULL;
+        return !binder || (dims && value->index < (uint32_t)dims->n);
+    }
+    if (!op_has(op, TRAIT_PURE) || op->n_regions || (op->kind == OP_LOAD && !is_read(s, op))) {
+        return false;
+    }
+    for (int i = is_read(s, op); i < op->n_operands; i++) {
+        if (!scalar_is_plain(s, op->operands[i], depth + 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool stage_is_plain(const Stager *s, const Value *value)
+{
+    return scalar_is_plain(s, value, 0);
+}
+
+/* Every loop from the launch to the load is one whose bounds the producer can compute by itself. */
+static bool loops_are_plain(const Stager *s, const Op *load)
+{
+    for (const Op *up = load->parent->parent; up && up != s->launch; up = up->parent->parent) {
+        if (up->kind != OP_FOR || !stage_is_plain(s, for_lo(up)) ||
+            !stage_is_plain(s, for_hi(up))) {
+            return false;
+        }
+    }
+    for (int i = 1; i < load->n_operands; i++) {
+        if (!stage_is_plain(s, load->operands[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void find_unit(Op *op, void *user)
+{
+    Stager *s = user;
+    s->group = s->group || (op->kind == OP_DOT && stage_by_group(s, op));
+}
+
+/* Units of groups of warps read what the copy engine writes. Others do, too, but not beside such a
+ * unit, which wants all shared memory. Their warps must be whole groups, between which registers
+ * move. Narrow elements pass through registers for fused multiply-adds in any case, and single
+ * warps' units read them well without: but not those that are widened on their way. */
+static bool reads_rings(const Stager *s, const Op *dot)
+{
+    const Attr *warps = op_attr(s->launch, ATTR_WARPS);
+    DType left = dot->operands[0]->type->dtype, right = dot->operands[1]->type->dtype;
+    bool wide = dtype_bytes(left) >= LEAST_FMA_BYTES, single = product_unit(s->func, dot) != NULL;
+    return s->group ? stage_by_group(s, dot)
+                    : warps->ints[0] % ROLE_WARPS == 0 && (single ? wide || left != right : wide);
+}
+
+/* The engine walks pixels as one axis, at one tap, from any of them on. Past the end of a row that
+ * is an axis of its own it goes on with the next one: a product may have such rows, which nobody
+ * stores, but not sum them. */
+static bool is_rows_of_pixels(const Func *func, const Access *access, const Op *dot)
+{
+    const Param *view = &func->params.items[access->memory->index];
+    int n = view_places(view);
+    bool good = n > 0 && access->n == view->value->type->rank;
+    for (int i = 0; good && i < access->n; i++) {
+        const Value *index = access->indices[i];
+        bool range = index && index->type->kind == TYPE_RANGE;
+        good = i == n - 1 ? range : i == access->n - 1 ? range || !index : index && !range;
+    }
+    Type left = dot->operands[0]->type;
+    return good && (n == 1 || left->dims[left->rank - 1] != access->indices[n - 1]->type->dims[0]);
+}
+
+static bool can_be_bulk(const Stager *s, const Op *load, const Op *dot)
+{
+    Access access = op_access(load, 0);
+    bool view = func_windows_of(s->func, access.memory) != NULL;
+    if (view ? !is_rows_of_pixels(s->func, &access, dot) || !describes_tile(&access, false)
+             : !bulk_describes(&access)) {
+        return false;
+    }
+    return s->func->target->bulk_copy && reads_rings(s, dot) && loops_are_plain(s, load) &&
+           stage_may_bulk(s->launch, access.memory);
+}
+
+static void find_operand(Stager *s, Op *dot, int side)
+{
+    Op *load = dot->operands[side]->def;
+    Op *mask = NULL;
+    bool transposed = false, rounded = false;
+    while (load && (load->kind == OP_PERMUTE || load->kind == OP_TF32 ||
+                    (load->kind == OP_MASK && !mask))) {
+        transposed ^= load->kind == OP_PERMUTE;
+        rounded = rounded || load->kind == OP_TF32;
+        mask = load->kind == OP_MASK ? load : mask;
+        load = load->operands[0]->def;
+    }
+    if (!load || load->kind != OP_LOAD || load->results[0]->type->rank != 2) {
+        return;
+    }
+    if (s->n == MOST_STAGED) {
+        diag_bug(s->func->diags, "more than %d operands of products", MOST_STAGED);
+    }
+    Type type = load->results[0]->type;
+    s->items[s->n++] = (Staged){.load = load,
+                                .dot = dot,
+                                .side = side,
+                                .transposed = transposed,
+                                .mask = mask,
+                                .rounded = rounded,
+                                .bulk = can_be_bulk(s, load, dot) &&
+                                        (!mask || mask->operands[0] == load->results[0]),
+                                .rows = poly_capacity(type->dims[0]),
+                                .cols = poly_capacity(type->dims[1])};
+}
+
+/* A row beside a product's operands that is read in each step, as a scale is. */
+static bool is_beside(const Stager *s, const Op *load, const Op *dot)
+{
+    if (load->kind != OP_LOAD) {
+        return false;
+    }
+    Type type = load->results[0]->type;
+    Access access = op_access(load, 0);
+    const Value *last = access.n > 1 ? access.indices[access.n - 1] : NULL;
+    int64_t bytes = type->rank == 1 ? poly_capacity(type->dims[0]) * dtype_bytes(type->dtype) : 0;
+    return last && last->type->kind == TYPE_RANGE && bytes > 0 && bytes % ROW_ALIGN == 0 &&
+           poly_capacity(type->dims[0]) <= MOST_BOX && !dtype_is_packed(type->dtype) &&
+           an_bulk_rows(&access) && can_count(access.memory->type) && access.n <= MOST_BULK_RANK &&
+           loops_are_plain(s, load) && stage_may_bulk(s->launch, access.memory) &&
+           dot->parent->parent->kind == OP_FOR;
+}
+
+/* Rows that are read beside the bulk operands of a product, in its own block. */
+static void find_beside(Stager *s)
+{
+    for (int i = 0, n = s->n; i < n; i++) {
+        const Staged *item = &s->items[i];
+        bool first = item->side == 1 && item->bulk && item->load->parent == item->dot->parent;
+        for (Op *op = item->dot->parent->first; first && op; op = op->next) {
+            if (op->n_results == 1 && op->results[0]->type->kind == TYPE_ARRAY &&
+                is_beside(s, op, item->dot) && !stage_beside(s, op) && s->n < MOST_STAGED) {
+                s->items[s->n++] = (Staged){.load = op,
+                                            .dot = item->dot,
+                                            .side = SIDE_BESIDE,
+                                            .bulk = true,
+                                            .rows = 1,
+                                            .cols = poly_capacity(op->results[0]->type->dims[0])};
+            }
+        }
+    }
+}
+
+static void find_dots(Op *op, void *user)
+{
+    Stager *s = user;
+    if (op->kind == OP_DOT) {
+        find_operand(s, op, 0);
+        find_operand(s, op, 1);
+    }
+}
+
+static const char *why_not_bulk(const Func *func)
+{
+    return func->target->bulk_copy
+               ? "no operand of a product is a tile that the copy engine can describe "
+                 "(its rows must be a multiple of 16 bytes)"
+               : "this device has no bulk copies";
+}
+
+static const char *why_not_async(const Func *func)
+{
+    return func->target->copies ? "no operand of a product is a tile, loaded in each step of a "
+                                  "loop, whose rows begin "
+                                  "at multiples of what a thread of this device can copy"
+                                : "threads of this device cannot copy past their registers";
+}
+
+typedef enum Way { WAY_PLAIN, WAY_ASYNC, WAY_BULK } Way;
+
+static void refuse_way(const Stager *s, const char *copy, const char *why)
+{
+    const Line *line = schedule_given(s->func, "copy", "");
+    Diag *d = diag_error(s->func->diags, ERR_NOT_HERE, line ? line->span : SPAN_NONE,
+                         "`copy %s` is not possible: %s", copy, why);
+    diag_help(s->func->diags, d, "`copy plain`, or leave the line out");
+}
+
+static Way choose_way(Stager *s)
+{
+    static const char *const words[] = {"plain", "async", "bulk"};
+    int bulk = 0, async = 0;
+    for (int i = 0; i < s->n; i++) {
+        bulk += s->items[i].bulk;
+        async += stage_can_copy(s, &s->items[i]);
+    }
+    bool possible = bulk > 0 && s->func->target->roles;
+    Way best = possible ? WAY_BULK : async > 0 ? WAY_ASYNC : WAY_PLAIN;
+    const char *why = best == WAY_BULK ? "one thread copies whole tiles, and no register holds them"
+                      : best == WAY_ASYNC
+                          ? "threads copy for later steps, and no register holds what they copy"
+                      : s->func->target->bulk_copy ? why_not_bulk(s->func)
+                                                   : why_not_async(s->func);
+    const char *copy = schedule_word(s->func, "copy", "", words[best], "%s", why);
+    if (!possible && text_same(copy, "bulk")) {
+        refuse_way(s, copy, why_not_bulk(s->func));
+    } else if (!async && text_same(copy, "async")) {
+        refuse_way(s, copy, why_not_async(s->func));
+    }
+    return possible && text_same(copy, "bulk") ? WAY_BULK
+           : text_same(copy, "async")          ? WAY_ASYNC
+                                               : WAY_PLAIN;
+}
+
+/* Does it depend on which tile this is? */
+bool stage_varies(const Value *value, int depth)
+{
+    const Op *op = value ? value->def : NULL;
+    if (!op) {
+        return value && value->block;
+    }
+    bool found = depth > 32;
+    for (int i = 0; i < op->n_operands && !found; i++) {
+        found = stage_varies(op->operands[i], depth + 1);
+    }
+    return found;
+}
+
+/* ---- products ---- */
+
+typedef struct DotList {
+    Op *items[MOST_STAGED];
+    int n;
+} DotList;
+
+static void list_dots(Op *op, void *user)
+{
+    DotList *list = user;
+    if (op->kind == OP_DOT && !op_attr(op, ATTR_UNIT) && list->n < MOST_STAGED) {
+        list->items[list->n++] = op;
+    }
+}
+
+/* Threads load what they multiply, where the user wants it so. */
+static bool is_direct(Stager *s, const DotList *dots)
+{
+    const Line *line = schedule_given(s->func, "copy", "");
+    return line && line->word && text_same(line->word, "none") &&
+           stage_may_direct(s, dots->items, dots->n);
+}
+
+/* What reads rows of shared memory whose pieces are permuted, and nothing else; NULL: nothing. */
+static const char *wants_swizzle(const Stager *s)
+{
+    return s->group   ? "groups of warps multiply rows whose pieces are permuted"
+           : s->roles ? "the copy engine permutes pieces of rows as it brings them (`copy plain`)"
+                      : NULL;
+}
+
+static void choose_swizzle(Stager *s)
+{
+    Func *func = s->func;
+    const char *why = wants_swizzle(s);
+    if (!why) {
+        s->swizzle = an_swizzled(func);
+        return;
+    }
+    const Line *line = schedule_given(func, "swizzle", "");
+    if (line && text_same(line->word, "off")) {
+        Diag *d = diag_error(func->diags, ERR_NOT_HERE, line->span,
+                             "`swizzle off` is not possible: %s", why);
+        diag_help(func->diags, d, "leave the line out");
+    }
+}
+
+/* ---- views ---- */
+
+static bool is_brought(const Stager *s, const Op *load)
+{
+    bool bulk = false;
+    for (int i = 0; i < s->n && s->roles; i++) {
+        bulk = bulk || (s->items[i].load == load && s->items[i].bulk);
+    }
+    return bulk;
+}
+
+static void gather_view(Op *op, void *user)
+{
+    Stager *s = user;
+    if (op->kind == OP_LOAD && func_windows_of(s->func, op->operands[0]) && !is_brought(s, op)) {
+        stage_gather_view(s->func, op);
+    }
+}
+
+static void find_operands(Stager *s)
+{
+    s->n = 0;
+    block_walk(s->body, find_dots, s);
+    find_beside(s);
+}
+
+static void stage_launch(Func *func, Op *launch)
+{
+    Stager s = {
+        .func = func, .launch = launch, .body = launch->regions[0], .teams = 1, .swizzle = true};
+    DotList dots = {.n = 0};
+    block_walk(s.body, find_unit, &s);
+    find_operands(&s);
+    block_walk(s.body, list_dots, &dots);
+    if (dots.n == 0) {
+        if (stage_held(&s)) {
+            stage_roles(&s);
+        }
+        block_walk(s.body, gather_view, &s);
+        return;
+    }
+    stage_order(&s);
+    Way way = choose_way(&s);
+    s.roles = way == WAY_BULK;
+    if (!s.roles) {
+        stage_multicast(&s);
+    }
+    block_walk(s.body, gather_view, &s);
+    find_operands(&s);
+    if (is_direct(&s, &dots)) {
+        for (int i = 0; i < dots.n; i++) {
+            stage_direct(&s, dots.items[i]);
+        }
+        return;
+    }
+    choose_swizzle(&s);
+    if (s.roles) {
+        stage_roles(&s);
+    } else {
+        for (int i = 0; i < s.n; i++) {
+            s.items[i].bulk = false;
+        }
+        if (way == WAY_ASYNC) {
+            stage_copies(&s);
+        }
+        stage_ahead(&s);
+        dots.n = 0;
+        block_walk(s.body, list_dots, &dots);
+    }
+    for (int i = 0; i < dots.n; i++) {
+        stage_dot(&s, dots.items[i]);
+    }
+}
+
+void pass_stage(Func *func)
+{
+    if (func->target->family == FAMILY_CPU) {
+        return;
+    }
+    func->stage = STAGE_STAGED;
+    for (Op *op = func->body->first; op; op = op->next) {
+        if (op->kind == OP_LAUNCH) {
+            schedule_at_op(func, op);
+            stage_launch(func, op);
+        }
+    }
+    schedule_at_launch(func, EVERY_LAUNCH);
+    func_remove_dead(func);
+    stage_settle(func);
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stage, in parts: stage.c (which operands of products go through shared memory, and how),
+ * rings.c (buffers, barriers and their depth), join.c (products that share an
+ * instruction), roles.c (producer and consumer), shares.c (their warps and registers),
+ * teams.c (teams of consumers), multicast.c (tiles that blocks bring for one another),
+ * copies.c (rings that threads fill, without roles), ahead.c (loads a step ahead,
+ * likewise), held.c (tiles in registers, a tile ahead), dot.c (products from shared
+ * memory), views.c (views that the engine does not bring), direct.c (products without
+ * shared memory). Room-private. */
+#ifndef TESSERA_PASSES_STAGE_STAGE_H
+#define TESSERA_PASSES_STAGE_STAGE_H
+
+#include "ir/build.h"
+#include "ir/schedule.h"
+#include "ir/target.h"
+
+enum { MOST_STAGED = 32, MOST_LENT = 4, SIDE_BESIDE = 2, SIDE_HELD = 3 };
+
+/* An operand of a product that is a load (perhaps transposed) and nothing else. */
+typedef struct Staged {
+    Op *load;
+    Op *dot;
+    int side;        /* 0: left, 1: right operand; SIDE_BESIDE: none of the product's; SIDE_HELD: of
+                        no product: registers hold it */
+    bool transposed; /* a permute lies between */
+    Op *mask;        /* a mask of the inner axis lies between, or NULL */
+    bool rounded;    /* to tf32, on the way */
+    bool bulk;       /* the copy engine can describe it; or a ring of shared memory has it */
+    int64_t rows, cols;
+    int stream;
+    int64_t together; /* blocks that each bring a part of it for all; 0, 1: each brings its own */
+    int parts, part;  /* of a ring that two products' right operands share; 0: it has its own */
+    const Op *with;   /* the first of the two */
+    Value *shared;
+} Staged;
+
+/* Loads that one product of one block waits for together. A ring of slots and two barriers serves
+ * one stream, or the same stream of several loops in a row (`leader` is the first). */
+typedef struct Stream {
+    Block *home; /* where the loads are */
+    Op *dot;
+    int leader;           /* whose ring it uses: a stream's number, often its own */
+    int64_t slots, bytes; /* of one slot */
+    int loads;
+    bool many; /* more products than `dot` read it */
+    Value *full, *empty;
+    Value *position; /* the consumer's ring position in `home` */
+} Stream;
+
+struct Stager;
+/* The item of a row beside a product's operands; NULL: the load is none. */
+const Staged *stage_beside(const struct Stager *s, const Op *load);
+/* May the copy engine move the tensor: nothing in the launch both reads and writes it. */
+bool stage_may_bulk(const Op *launch, const Value *tensor);
+
+/* What went to shared memory through registers; further products of its block read it there. */
+typedef struct Stored {
+    const Value *value;
+    const Block *block;
+    Value *shared;
+} Stored;
+
+typedef struct Stager {
+    Func *func;
+    Op *launch;
+    Block *body; /* the launch's statements */
+    Staged items[MOST_STAGED];
+    int n;
+    Stream streams[MOST_STAGED];
+    int n_streams;
+    Stored stored[MOST_STAGED];
+    int n_stored;
+    bool group; /* groups of warps multiply here */
+    bool roles, persistent;
+    bool swizzle;         /* tiles of shared memory are */
+    int64_t held_slots;   /* of tiles that registers hold, which come a tile ahead; 0: none do */
+    int teams;            /* of the consumer's warps, each with tiles of its own; 1: none */
+    Op *team_loop;        /* in which a team multiplies, or NULL */
+    Value *number;        /* i32: how many of the block\'s tiles come before a team\'s, or NULL */
+    int64_t together;     /* blocks that run together, to bring what they share once; 0, 1: none */
+    bool even;            /* all tiles cost the same */
+    bool paired;          /* each costs more than the one before: blocks walk long and short ones */
+    int64_t shared_bytes; /* promised so far */
+    struct {
+        Op *store; /* goes through the buffer of the operand */
+        const Staged *lender;
+    } lent[MOST_LENT];
+    int n_lent;
+    int n_stores; /* that may go by bulk copy */
+} Stager;
+
+/* Widest of 128, 64, 32 bytes that divides a row of shared memory; 0: none does. */
+int64_t swizzle_for(int64_t row_bytes);
+Value *shared_tile(Stager *s, Builder *at, DType dtype, int64_t slots, int64_t rows, int64_t cols);
+
+/* Does it depend on which tile this is? (`depth`: 0.) */
+bool stage_varies(const Value *value, int depth);
+/* Do all tiles cost the same? If not, which ones go first? */
+void stage_order(Stager *s);
+/* Teams of the consumer's warps: what the launch asks for, if its statements allow it; 1: none. */
+int stage_teams(Stager *s);
+/* i32, before the team's loop: steps of all tiles before this one. */
+Value *stage_team_start(Stager *s);
+
+/* Can the producer compute the scalar (or range) by itself? */
+bool stage_is_plain(const Stager *s, const Value *value);
+/* A `wait` for the position's generation of the barrier, or the one before it; an `arrive`. */
+void stage_wait(Stager *s, Builder *b, Value *barrier, Value *position, bool previous);
+void stage_arrive(Builder *b, Value *barrier, Value *position);
+/* Of one slot. */
+int64_t stage_item_bytes(const Staged *item);
+/* Finds products that one instruction can multiply (join.c). */
+void stage_join(Stager *s);
+/* The slot of the item's ring, of a position of its stream. */
+Value *stage_place(const Stager *s, Builder *b, const Staged *item, Value *position);
+/* Groups the bulk items into streams. */
+void stage_streams(Stager *s);
+/* Chooses slots, makes buffers and barriers at the launch's start. */
+void stage_rings(Stager *s, Builder *at);
+/* Slots of all rings that fit beside `more` bytes of other buffers. */
+int64_t stage_room(const Stager *s); /* shared memory of a block, in bytes */
+int64_t stage_slots_beside(const Stager *s, int64_t more);
+/* Of the producer and the consumer. */
+typedef struct RoleShares {
+    int64_t warps[2], registers[2]; /* a thread */
+} RoleShares;
+/* Errors leave numbers that need not fit. */
+RoleShares stage_shares(Stager *s, int64_t consumer_warps);
+/* Of a thread of the consumer, where a multiprocessor holds so many blocks. */
+int64_t stage_registers(const Stager *s, int64_t consumer_warps, int64_t blocks);
+/* Which tiles the blocks of a cluster bring for one another (multicast.c). */
+void stage_multicast(Stager *s);
+/* Splits the launch into a producer and a consumer. */
+void stage_roles(Stager *s);
+
+/* The operand of this product, if it is a load; do groups of warps compute the product, from
+ * shared memory, asynchronously? */
+const Staged *stage_item(const Stager *s, const Op *dot, int side);
+bool stage_by_group(const Stager *s, const Op *dot);
+/* Does the operand stay in registers? */
+bool stage_stays(const Stager *s, const Op *dot, int side);
+/* Rewrites one product to read shared memory; `s->items` say which operands are there already. */
+void stage_dot(Stager *s, Op *dot);
+/* The product, when it is done. */
+Op *stage_settled(Stager *s, Builder *b, Value *unsettled);
+/* `copy none` (direct.c): the product becomes a loop over k in which threads load what they
+ * multiply. May all of these? Else it is an error. */
+bool stage_may_direct(Stager *s, Op *const *dots, int n);
+void stage_direct(Stager *s, Op *dot);
+/* Products that do not need each other settle together (settle.c). */
+void stage_settle(Func *func);
+/* Tiles that registers hold come a tile ahead (held.c): chooses the items, if it pays. */
+bool stage_held(Stager *s);
+/* Loads become reads of shared memory, between a wait and an arrival. */
+void stage_consume_held(Stager *s, Stream *stream);
+/* Loops whose operands pass through registers, a step ahead of the products. */
+void stage_ahead(Stager *s);
+bool stage_can_copy(const Stager *s, const Staged *item);
+/* Loops whose operands they copy so. */
+void stage_copies(Stager *s);
+/* Carries one more value through a loop. Returns its argument; `*result` is its last value. The
+ * caller adds the operand of the yield. */
+Value *stage_carry(Func *func, Op *loop, Value *init, Value **result);
+void stage_yield_more(Func *func, Op *yield, Value *value);
+/* Sends the stores of products' results through shared memory and bulk copies, where possible. */
+void stage_stores(Stager *s, Block *block, Builder *at);
+/* The stores that are left for the end: their buffers are operands'. */
+void stage_lent_stores(Stager *s);
+bool stage_has_lent(const Stager *s, const Stream *stream);
+/* A load of a view becomes a gather of what it shows (views.c). */
+void stage_gather_view(Func *func, Op *load);
+/* Can a bulk copy describe this access of a tensor? `parts`: by several boxes, if it has many
+ * rows. */
+bool bulk_describes(const Access *access);
+bool bulk_describes_parts(const Access *access);
+
+#endif

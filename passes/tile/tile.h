@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* tile, in parts: tile.c (the pass); which step each axis gets, as schedule lines: choose.c (rows
+ * and elements), weigh.c (what an element takes), runs.c (coalescing), cluster.c (rows that
+ * several blocks share), unit.c (what multiplies), product.c (products), waves.c (by how many
+ * tiles each multiprocessor gets), source.c (parallels of the source, whose batches are walked by
+ * batches.c), windows.c (windows and stencils), steps.c (what they share); emit.c (the group
+ * again, over ranges) and its parts; split.c (long axes that few blocks would walk), lookback.c
+ * (scans of them in one pass); serial.c (loops that mix elements). Room-private. */
+#ifndef TESSERA_PASSES_TILE_TILE_H
+#define TESSERA_PASSES_TILE_TILE_H
+
+#include "ir/build.h"
+#include "ir/schedule.h"
+#include "ir/target.h"
+#include "ir/unit.h"
+#include "passes/analysis/walk.h"
+
+typedef enum AxisHow {
+    AXIS_GRID,    /* blocks of the grid each take a tile of it */
+    AXIS_ROW,     /* one tile holds all of it: a grid axis with a single tile */
+    AXIS_CLUSTER, /* a grid axis whose tiles are those of one row, in blocks that run together */
+    AXIS_LOOP,    /* a loop inside the block walks it */
+    AXIS_UNROLL,  /* a window's: each of its elements is written out */
+    AXIS_SCALAR,  /* a grid axis, one element at a time: an i64 */
+} AxisHow;
+
+typedef struct AxisPlan {
+    int class;
+    Dim dim;
+    const char *name; /* M, as in `tile M 128` */
+    unsigned flags;   /* analysis/axes.h */
+    AxisHow how;
+    int64_t step;       /* 0: one element at a time, an i64 */
+    int64_t together;   /* blocks beside each other that bring what they have in common once */
+    bool held;          /* the steps of a loop mix it: a block holds all of it */
+    bool walked;        /* stored and folded in one walk (analysis/walk.h): no row */
+    int64_t from, upto; /* the grid's elements of it; upto 0: to its end */
+    int64_t run;        /* a grid axis' least step, for coalesced accesses (runs.c) */
+} AxisPlan;
+
+typedef struct TilePlan {
+    const Axes *axes;
+    AxisPlan items[64];
+    int n;
+    int n_stored; /* the first ones, in the order of the stored value's axes */
+    Walk walk;    /* of the group, whose axis is `walked` */
+    Op *dot;      /* a product that contracts a loop, or NULL */
+    int n_dots;
+    const Unit *unit; /* of it; NULL: fused multiply-adds, or not chosen yet */
+    int64_t grouped;  /* raster group; 0: rows */
+    int64_t shares;   /* of what the product contracts; 0, 1: none */
+    AxisPlan *tail;   /* of it only the first elements have shares, `tail_upto`; NULL: all have */
+    int64_t tail_upto;
+    int64_t warps;
+    int64_t teams;    /* of so many warps, each on tiles of its own; 0, 1: none */
+    int64_t elements; /* of a block's tile */
+    int64_t aligned;  /* elements in memory to whose multiples rows' tiles begin; 0, 1: with them */
+    int64_t cluster;  /* blocks that share a row; 0, 1: none */
+    int64_t blocks;   /* that a multiprocessor should hold at once */
+    int64_t most_cached; /* elements of a row that a CPU should hold */
+    int64_t most_thread; /* elements of a row that a thread should hold */
+    int turned;          /* bytes of an element, where runs go along several axes; else 0 */
+    AxisPlan *outer;     /* of the items, one that the launch walks around all groups; NULL: none */
+    Value *outer_range;
+    bool persistent;
+    bool is_rest; /* of a group whose long part has a launch of its own */
+} TilePlan;
+
+/* Puts the group's axes into `plan`, those of its grid first. */
+void tile_collect(Func *func, TilePlan *plan, const Op *group);
+
+/* Elements of a row that the registers of a GPU's block hold at most. */
+int64_t tile_longest_row(const Func *func);
+
+/* Does it hold groups of its own? */
+bool tile_is_serial(const Op *op);
+/* Puts a launch in the place of such a group. */
+void tile_serial(Func *func, Op *group);
+
+/* Decides every axis of `plan` (class, dim, name and flags are filled in). */
+void tile_choose(Func *func, Op *group, TilePlan *plan);
+
+/* Is the extent known, by what is known of sizes? */
+bool tile_exact(Dim dim, int64_t *extent);
+
+/* For a `parallel` of the source: steps of its ranges and of loops inside, warps. */
+void tile_choose_source(Func *func, Op *parallel);
+
+/* Products with batches become loops over matrices. */
+void tile_batches(Func *func, Op *parallel);
+
+/* Puts a launch before the group that does the group's work by the plan. */
+void tile_emit(Func *func, Op *group, const TilePlan *plan);
+
+/* Puts loops in the group's place that do its work by the plan. */
+void tile_emit_here(Func *func, Op *group, const TilePlan *plan);
+
+typedef enum SplitHow {
+    SPLIT_NOT,  /* it is no such group */
+    SPLIT_DONE, /* all of its work is done by launches before it */
+    SPLIT_REST, /* a launch before it did the long part; the group is what is left */
+} SplitHow;
+
+/* Where few blocks would walk a long axis: a launch that has the axis shared out. */
+SplitHow tile_split(Func *func, Op *group, TilePlan *plan);
+
+/* What does this product of tiles here; NULL: fused multiply-adds. Records the schedule line. */
+const Unit *product_unit(Func *func, const Op *dot);
+
+#endif
