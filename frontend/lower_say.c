@@ -123,9 +123,22 @@ static Value *axis_index(Lower *l, const Saying *s, int axis)
     return materialize(l, &index, DT_I64, &s->slot);
 }
 
+/* Of a program that is tiled by hand, the tile: its begin along each axis. */
+static int tile_values(Lower *l, const Saying *s, Value **out)
+{
+    int n = l->parallel_block ? l->parallel_block->n_args : 0;
+    for (int i = 0; out && i < n; i++) {
+        Value *arg = l->parallel_block->args[i];
+        bool range = arg->type->kind == TYPE_RANGE;
+        Val at = array_val(range ? build_range_fact(&l->b, OP_START, arg) : arg);
+        out[i] = materialize(l, &at, DT_I64, &s->slot);
+    }
+    return n;
+}
+
 static int place_values(Lower *l, const Saying *s, Value **out)
 {
-    int n = 0;
+    int n = tile_values(l, s, out);
     for (int i = 0; i < l->n_lanes; i++) {
         if (s->slot.lanes >> i & 1) {
             out[n++] = materialize(l, &l->lanes[i].index, DT_I64, &s->slot);
@@ -137,11 +150,12 @@ static int place_values(Lower *l, const Saying *s, Value **out)
     return n;
 }
 
-/* An assertion says where it failed; own axes have no name that a print could have said. */
+/* An assertion says where it failed; own axes have no name that a print could have said. Tiles are
+ * for the order alone. */
 static void add_place(Lower *l, Saying *s)
 {
     const char *before = " where ";
-    int at = s->n - s->fails;
+    int at = s->n - s->fails + tile_values(l, s, NULL);
     for (int i = 0; i < l->n_lanes; i++) {
         if (s->slot.lanes >> i & 1) {
             if (s->fails) {
@@ -175,7 +189,7 @@ static Value *condition_value(Lower *l, const Saying *s)
 
 static void build_saying(Lower *l, Saying *s)
 {
-    Value *values[MOST_SAID + MAX_RANK];
+    Value *values[MOST_SAID + 2 * MAX_RANK];
     Shape full;
     int first = s->fails ? 1 : 0, n = 0;
     s->slot.lanes |= lanes_from(l, 0);
