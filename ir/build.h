@@ -149,6 +149,8 @@ void block_walk(Block *block, WalkFn *fn, void *user);
 bool block_contains(const Block *block, OpKind kind);
 /* Is the value an operand of it, or of what its regions hold? */
 bool op_reads(const Op *op, const Value *value);
+/* May it, or what its regions hold, write the memory? */
+bool op_writes(const Op *op, const Value *memory);
 void func_walk(Func *func, WalkFn *fn, void *user);
 /* Removes pure ops without uses until none is left. Returns how many. */
 int func_remove_dead(Func *func);

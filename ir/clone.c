@@ -51,6 +51,21 @@ bool op_reads(const Op *op, const Value *value)
     return false;
 }
 
+bool op_writes(const Op *op, const Value *memory)
+{
+    if (op->n_regions == 0) {
+        return !op_has(op, TRAIT_PURE) && op->kind != OP_YIELD && op_has_operand(op, memory);
+    }
+    for (int r = 0; r < op->n_regions; r++) {
+        for (const Op *in = op->regions[r]->first; in; in = in->next) {
+            if (op_writes(in, memory)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 void func_walk(Func *func, WalkFn *fn, void *user)
 {
     block_walk(func->body, fn, user);

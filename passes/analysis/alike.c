@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/analysis/alike.h"
+#include "ir/build.h"
 
 #include <string.h>
 
@@ -53,25 +54,6 @@ static bool pair(LoopVars *vars, const Value *a, const Value *b)
 
 /* ---- memory ---- */
 
-static bool writes(const Op *op, const Value *memory)
-{
-    if (!op_has(op, TRAIT_PURE) && op->n_regions == 0 && op->kind != OP_YIELD) {
-        for (int i = 0; i < op->n_operands; i++) {
-            if (op->operands[i] == memory) {
-                return true;
-            }
-        }
-    }
-    for (int r = 0; r < op->n_regions; r++) {
-        for (const Op *inner = op->regions[r]->first; inner; inner = inner->next) {
-            if (writes(inner, memory)) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
 /* An input, or an intermediate that is there before. */
 static bool is_steady(const LoopVars *vars, const Value *memory)
 {
@@ -81,7 +63,7 @@ static bool is_steady(const LoopVars *vars, const Value *memory)
     ParamIo io = vars->func->params.items[memory->index].io;
     bool steady = io == PARAM_IN || io == PARAM_SCRATCH;
     for (const Op *op = vars->from; io == PARAM_SCRATCH && steady && op; op = op->next) {
-        steady = !writes(op, memory);
+        steady = !op_writes(op, memory);
         if (op == vars->to) {
             break;
         }

@@ -104,28 +104,6 @@ typedef struct Reads {
     Value *found;
 } Reads;
 
-typedef struct Writes {
-    const Value *memory;
-    bool found;
-} Writes;
-
-static void find_write(Op *op, void *user)
-{
-    Writes *writes = user;
-    bool writes_it = op->kind == OP_STORE || op->kind == OP_SCATTER;
-    writes->found = writes->found || (writes_it && op->operands[0] == writes->memory);
-}
-
-static bool op_writes(Op *op, const Value *memory)
-{
-    Writes writes = {memory, false};
-    find_write(op, &writes);
-    for (int r = 0; r < op->n_regions && !writes.found; r++) {
-        block_walk(op->regions[r], find_write, &writes);
-    }
-    return writes.found;
-}
-
 /* A plain store of all of a tensor, element for element what was read there. */
 static bool is_pointwise(Reads *reads, const Op *load)
 {
@@ -160,7 +138,7 @@ static bool is_stale(Reads *reads, const Op *load)
             return true;
         }
     }
-    return op_writes((Op *)reads->reader, memory) && !is_pointwise(reads, load);
+    return op_writes(reads->reader, memory) && !is_pointwise(reads, load);
 }
 
 static bool same_value(const void *item, const void *key)

@@ -31,31 +31,10 @@ static bool is_inside(const Value *value, const Op *loop)
     return false;
 }
 
-/* Does something below have this memory among its operands and do more than read it? */
-static bool writes(const Block *block, const Value *memory)
-{
-    for (const Op *op = block->first; op; op = op->next) {
-        for (int i = 0; i < op->n_operands && !op_has(op, TRAIT_PURE); i++) {
-            if (op->operands[i] == memory) {
-                return true;
-            }
-        }
-        for (int i = 0; i < op->n_regions; i++) {
-            if (writes(op->regions[i], memory)) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
 static bool reads_what_changes(const Op *op, const Op *loop)
 {
-    bool reads = op->kind == OP_LOAD || op->kind == OP_GATHER, changes = false;
-    for (int r = 0; reads && r < loop->n_regions; r++) {
-        changes = changes || writes(loop->regions[r], op->operands[0]);
-    }
-    return changes;
+    bool reads = op->kind == OP_LOAD || op->kind == OP_GATHER;
+    return reads && op_writes(loop, op->operands[0]);
 }
 
 /* The ranges that its result's shape names are operands' ranges, or bound around the loop. */

@@ -12,54 +12,6 @@
 #include "ir/build.h"
 #include "passes/pass.h"
 
-static bool has_product(const Block *block)
-{
-    for (const Op *op = block->first; op; op = op->next) {
-        if (op->kind == OP_DOT) {
-            return true;
-        }
-        for (int i = 0; i < op->n_regions; i++) {
-            if (has_product(op->regions[i])) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-/* Does the op, or what is inside of it, have this value among its operands? */
-static bool uses(const Op *op, const Value *value)
-{
-    for (int i = 0; i < op->n_operands; i++) {
-        if (op->operands[i] == value) {
-            return true;
-        }
-    }
-    for (int r = 0; r < op->n_regions; r++) {
-        for (const Op *inner = op->regions[r]->first; inner; inner = inner->next) {
-            if (uses(inner, value)) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
-static bool writes(const Op *op, const Value *memory)
-{
-    if (op->n_regions == 0) {
-        return !op_has(op, TRAIT_PURE) && uses(op, memory);
-    }
-    for (int r = 0; r < op->n_regions; r++) {
-        for (const Op *inner = op->regions[r]->first; inner; inner = inner->next) {
-            if (writes(inner, memory)) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
 typedef struct Sink {
     const Op *loop;
     bool *behind; /* by value: used behind the loop alone */
@@ -71,8 +23,8 @@ static bool is_asked_behind(const Sink *s, const Op *op)
     bool reads = op->kind == OP_LOAD || op->kind == OP_GATHER;
     for (const Op *between = op->next;; between = between->next) {
         bool goes = between->n_results == 1 && s->behind[between->results[0]->id];
-        if ((!goes && uses(between, op->results[0])) ||
-            (reads && writes(between, op->operands[0]))) {
+        if ((!goes && op_reads(between, op->results[0])) ||
+            (reads && op_writes(between, op->operands[0]))) {
             return false;
         }
         if (between == s->loop) {
@@ -103,7 +55,7 @@ static bool leaves_nothing(const Sink *s, const Op *op)
 static void sink_behind(Op *loop, void *user)
 {
     Sink *s = user;
-    if (loop->kind != OP_FOR || !has_product(loop->regions[0])) {
+    if (loop->kind != OP_FOR || !block_contains(loop->regions[0], OP_DOT)) {
         return;
     }
     s->loop = loop;
