@@ -127,6 +127,17 @@ static bool runs_beside(const Op *launch)
     return waits && text_same(waits, "last");
 }
 
+/* Itself, or as windows of it. */
+static bool touches(const Func *func, const Op *launch, const Value *memory)
+{
+    bool found = op_reads(launch, memory);
+    for (size_t i = 0; !found && i < func->params.n; i++) {
+        const Param *param = &func->params.items[i];
+        found = param->windows && param->windows->of == memory && op_reads(launch, param->value);
+    }
+    return found;
+}
+
 static void fill_scratch(Func *func, const Value *value, PlanScratch *to)
 {
     LaunchOps launches = plan_launch_ops(func);
@@ -135,7 +146,7 @@ static void fill_scratch(Func *func, const Value *value, PlanScratch *to)
     to->dims = plan_exprs(func, type->rank, type->dims);
     to->strides = type->strides ? plan_exprs(func, type->rank, type->strides) : NULL;
     for (size_t i = launches.n; i-- > 0;) {
-        if (op_reads(launches.items[i], value)) {
+        if (touches(func, launches.items[i], value)) {
             to->last = to->first > to->last ? (int)i : to->last;
             to->first = (int)i;
         }

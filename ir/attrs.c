@@ -110,6 +110,17 @@ bool gather_reads_zeros(const Op *gather)
     return !value || (value->f == 0 && value->i == 0);
 }
 
+bool op_turns(const Op *op)
+{
+    const Attr *perm = op->kind == OP_PERMUTE ? op_attr(op, ATTR_PERM) : NULL;
+    for (int i = 0; perm && i < perm->n; i++) {
+        if (perm->ints[i] != i) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool op_is_guarded(const Op *op, int axis)
 {
     const Attr *guard = op_attr(op, ATTR_GUARD);

@@ -285,6 +285,8 @@ const char *op_word(const Op *op, AttrKey key); /* NULL when absent */
 bool op_is_guarded(const Op *op, int axis);
 /* Is what it reads past the ends zero? */
 bool gather_reads_zeros(const Op *gather);
+/* Is it a permute that moves an axis? */
+bool op_turns(const Op *op);
 /* What a load or a gather reads; what a store, a scatter or a copy writes. */
 Value *op_moved(const Op *op);
 /* Is the value one of its operands? (op_reads looks into its regions, too.) */

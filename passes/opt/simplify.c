@@ -199,16 +199,6 @@ static Value *select_identity(const Op *op)
     return !condition ? NULL : op->operands[condition->i ? 1 : 2];
 }
 
-static bool is_ordered(const Attr *perm)
-{
-    for (int i = 0; i < perm->n; i++) {
-        if (perm->ints[i] != i) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* The operand of the operand, when both ops are of these kinds. */
 static Value *undone(const Op *op, OpKind inner)
 {
@@ -236,7 +226,7 @@ static Value *identity(const Op *op)
     case OP_BITCAST:
     case OP_BROADCAST:
         return op->operands[0]->type == op->results[0]->type ? op->operands[0] : NULL;
-    case OP_PERMUTE: return is_ordered(op_attr(op, ATTR_PERM)) ? op->operands[0] : NULL;
+    case OP_PERMUTE: return op_turns(op) ? NULL : op->operands[0];
     case OP_NEG:
     case OP_NOT: return undone(op, op->kind);
     case OP_SQUEEZE: return axis_undone(op, OP_EXPAND);

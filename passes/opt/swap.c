@@ -91,7 +91,7 @@ static const Op *load_of(const Value *value, bool *turned)
     const Op *op = value->def;
     *turned = false;
     while (op && (op->kind == OP_PERMUTE || op->kind == OP_TF32)) {
-        *turned ^= op->kind == OP_PERMUTE;
+        *turned ^= op_turns(op);
         op = op->operands[0]->def;
     }
     return op && op->kind == OP_LOAD ? op : NULL;

@@ -109,7 +109,7 @@ static Value *stored(Value *value, bool *transposed)
 {
     *transposed = false;
     while (value->def && value->def->kind == OP_PERMUTE) {
-        *transposed = !*transposed;
+        *transposed ^= op_turns(value->def);
         value = value->def->operands[0];
     }
     return value;

@@ -227,7 +227,7 @@ static void find_operand(Stager *s, Op *dot, int side)
     bool transposed = false, rounded = false;
     while (load && (load->kind == OP_PERMUTE || load->kind == OP_TF32 ||
                     (load->kind == OP_MASK && !mask))) {
-        transposed ^= load->kind == OP_PERMUTE;
+        transposed ^= op_turns(load);
         rounded = rounded || load->kind == OP_TF32;
         mask = load->kind == OP_MASK ? load : mask;
         load = load->operands[0]->def;
