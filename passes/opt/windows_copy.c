@@ -224,9 +224,12 @@ static Value *counted(Builder *b, Type type, int axis)
     return build_broadcast(b, line, type->rank, type->dims);
 }
 
+/* A number that is known is one that is divided by cheaply. */
 static Value *sized(Builder *b, Type type, Dim dim)
 {
-    return build_broadcast(b, build_size(b, dim), type->rank, type->dims);
+    int64_t n = known(dim);
+    return n >= 0 ? build_int(b, type, n)
+                  : build_broadcast(b, build_size(b, dim), type->rank, type->dims);
 }
 
 /* What lies along the joined axis for each element of the next of these: channels alone, channels
