@@ -61,6 +61,7 @@ check-gpu: $(if $(TESSERA),,build)
 	@$(PYTHON) tests/examples/examples.py $(ON_GPU)
 	@$(PYTHON) tests/stdlib/stdlib.py $(ON_GPU)
 	@$(PYTHON) tests/mechanisms/mechanisms.py $(ON_GPU) --sanitize '$(SANITIZE)'
+	@$(PYTHON) tests/mechanisms/windows.py $(ON_GPU)
 	@$(PYTHON) tests/lang/lang.py $(ON_GPU) --strided 1
 	@$(PYTHON) tests/agree/agree.py $(ON_GPU)
 	@$(PYTHON) tests/agree/agree.py $(ON_GPU) --few --strided 1
