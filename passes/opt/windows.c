@@ -431,12 +431,9 @@ static bool lies_badly(const Window *w)
     return !an_bulk_rows(&rows);
 }
 
-/* Copies are made where a line asks for them: what they gain was not measured yet. */
-static const bool COPIES_ARE_DERIVED = false;
-
 static bool copies(const Window *w, WindowCopy copy, bool asked)
 {
-    return asked || (COPIES_ARE_DERIVED && window_copy_pays(w, copy));
+    return asked || window_copy_pays(w, copy);
 }
 
 /* NULL: the engine can walk it, or a copy of it. */
@@ -450,11 +447,10 @@ static const char *why_no_copy(const Window *w, WindowCopy copy, bool asked)
                    ? "the channels of a pixel are no multiple of 16 bytes"
                    : NULL;
     }
-    return copy != COPY_TURNED
-               ? "the channels of a pixel are no multiple of 16 bytes: `windows bulk` copies them "
-                 "so "
-                 "that they are"
-               : "channels are not last: `windows bulk` copies them so that they are";
+    return copy == COPY_TURNED
+               ? "channels are not last: `windows bulk` copies them so that they are"
+               : "the channels of a pixel are no multiple of 16 bytes: `windows bulk` copies them "
+                 "so that they are";
 }
 
 static const char *reason_of(WindowCopy copy)

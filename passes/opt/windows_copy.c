@@ -28,9 +28,15 @@ enum {
     MOST_TAPS = 64, /* of an axis, that are joined */
 };
 
-/* From the H200 (docs/performance.md), in picoseconds: an element that is gathered into a tile took
- * 3 to 18, one that is copied and brought takes 1.3 a time; two launches take 3 us each. */
-static const double GATHER = 3, COPY = 3, LAUNCHES = 6e6;
+/* From the H200 (docs/performance.md), in picoseconds. An element that is gathered into a tile
+ * takes 1.75 to 11, one of few channels, where each has an address of its own, 14 to 110; one that
+ * is copied and brought takes up to 2, or 5. Two launches take 3 us each. */
+typedef struct CopyCosts {
+    double gather, copy;
+} CopyCosts;
+
+static const CopyCosts WHOLE_PIXELS = {1.75, 2}, JOINED_TAPS = {14, 5};
+static const double LAUNCHES = 6e6;
 static const double MOST_GROWTH = 1.25; /* of a copy of whole windows, over its tensor */
 
 /* ---- which ---- */
@@ -159,6 +165,18 @@ static double gathered(const Window *w)
     return window * (columns < COLUMNS ? 1 : columns / COLUMNS);
 }
 
+/* Are the filters memory's, as it has them? What is computed of them first, as a transposed
+ * convolution picks the taps of a phase, would be a product's operand in f32. */
+static bool filters_are_loaded(const Window *w)
+{
+    const Op *op = w->sums.mul->operands[1 - w->side]->def;
+    while (op && (op->kind == OP_BROADCAST || op->kind == OP_EXPAND || op->kind == OP_SQUEEZE ||
+                  op->kind == OP_PERMUTE || op->kind == OP_CAST)) {
+        op = op->operands[0]->def;
+    }
+    return op && op->kind == OP_LOAD;
+}
+
 bool window_copy_pays(const Window *w, WindowCopy copy)
 {
     Type of = w->view.of->type;
@@ -171,7 +189,9 @@ bool window_copy_pays(const Window *w, WindowCopy copy)
                     (double)poly_most(extent_of(w, w->place[i])) /
                     (double)poly_most(of->dims[w->from[1 + i]]);
     }
-    return elements <= MOST_ELEMENTS && gathered(w) * GATHER > elements * COPY + LAUNCHES;
+    const CopyCosts *costs = copy == COPY_JOINED ? &JOINED_TAPS : &WHOLE_PIXELS;
+    return (copy == COPY_TURNED || filters_are_loaded(w)) && elements <= MOST_ELEMENTS &&
+           gathered(w) * costs->gather > elements * costs->copy + LAUNCHES;
 }
 
 /* ---- copies ---- */

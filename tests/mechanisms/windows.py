@@ -43,7 +43,8 @@ class Case:
         sizes = {"B": draw.randint(1, 3), "H": draw.randint(9, 34), "W": draw.randint(9, 34),
                  "C": draw.choice([1, 2, 3, 4, 5, 12, 20, 36, 64, 100]),
                  "O": draw.choice([7, 24, 40, 64, 100, 130]), **taps}
-        named = {"stride": draw.choice([1, 1, 2, 3]), "pad": min(draw.randint(0, 3), *taps.values())}
+        pad = min(draw.randint(0, 3), *taps.values())
+        named = {"stride": draw.choice([1, 1, 2, 3]), "pad": pad}
         if self.kind == "patches":
             side = draw.choice([2, 3, 4, 7, 8, 14, 16])
             sizes.update(R=side, S=side, C=draw.choice([1, 3, 4, 5, 8, 12]))
@@ -113,7 +114,8 @@ def emulated(options, case):
         with tempfile.TemporaryDirectory() as folder:
             code, plan = launcher.Compiler(options.tessera, folder).compile(
                 source, "sm_90a", [*case.words(), "--verify"])
-            walked = [plan["params"][entry["param"]] for entry in plan["maps"] if "windows" in entry]
+            maps = [entry for entry in plan["maps"] if "windows" in entry]
+            walked = [plan["params"][entry["param"]] for entry in maps]
             lives = [param.get("launches", [0, 1]) for param in walked]
             if not walked or any(last == first for first, last in lives):
                 return "no windows are walked, or of what lives no longer than it is filled"
