@@ -1,64 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shapes: in words, broadcast, and from type expressions. */
 #include "frontend/lower.h"
+#include "ir/verify.h"
 
 #include <string.h>
 
 /* ---- in words ---- */
 
-static void put_dim(Text *text, Dim dim);
-
-static void put_var(Text *text, const DimVar *var)
-{
-    bool unnamed = var->unnamed;
-    if (!unnamed) {
-        text_add(text, var->name);
-        return;
-    }
-    text_add(text, "(");
-    put_dim(text, var->of);
-    text_printf(text, ") // %lld", (long long)var->by);
-}
-
-static void put_term(Text *text, const PolyTerm *term, bool first)
-{
-    int64_t coef = term->coef;
-    bool minus = coef < 0;
-    text_add(text, first ? (minus ? "-" : "") : (minus ? " - " : " + "));
-    uint64_t size = minus ? 0 - (uint64_t)coef : (uint64_t)coef;
-    if (size != 1 || term->n == 0) {
-        text_printf(text, "%llu%s", (unsigned long long)size, term->n ? "*" : "");
-    }
-    for (int i = 0; i < term->n; i++) {
-        text_add(text, i ? "*" : "");
-        put_var(text, term->vars[i]);
-    }
-}
-
-/* What is added first, then what is taken away, the number last. */
-static void put_dim(Text *text, Dim dim)
-{
-    bool first = true;
-    for (int pass = 0; pass < 3; pass++) {
-        for (int i = 0; i < dim->n_terms; i++) {
-            const PolyTerm *term = &dim->terms[i];
-            int when = term->n == 0 ? 2 : term->coef < 0;
-            if (when == pass) {
-                put_term(text, term, first);
-                first = false;
-            }
-        }
-    }
-    if (first) {
-        text_char(text, '0');
-    }
-}
-
-/* As a source would write it. */
 const char *dim_text(Lower *l, Dim dim)
 {
     Text text = text_new(l->arena);
-    put_dim(&text, dim);
+    say_dim(NULL, dim, &text);
     return text.data;
 }
 

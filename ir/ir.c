@@ -148,6 +148,14 @@ DimVar *func_quotient(Func *func, const char *name, Dim of, int64_t by)
     return var;
 }
 
+DimVar *func_own_quotient(Func *func, const char *name, Dim of, int64_t by)
+{
+    size_t before = func->dimvars.n;
+    DimVar *var = func_quotient(func, name, of, by);
+    var->unnamed = var->unnamed || func->dimvars.n > before;
+    return var;
+}
+
 /* Are the sizes known that the polynomial is made of? */
 static bool is_known(Dim dim, const int64_t *sizes)
 {
@@ -331,7 +339,7 @@ static Dim pitch_of(Func *func, Dim extent, int64_t multiple)
     do {
         name = arena_printf(func->arena, "pitch%zu", n++);
     } while (has_size(func, name));
-    Dim whole = poly_var(func, func_quotient(func, name, extent, multiple));
+    Dim whole = poly_var(func, func_own_quotient(func, name, extent, multiple));
     return poly_add(func, poly_mul(func, all, whole), all);
 }
 

@@ -255,6 +255,8 @@ DimVar *func_stride(Func *func, const char *name);
 /* The size that is of // by; a new one of that name (NULL: that no source can say) where there is
  * none. */
 DimVar *func_quotient(Func *func, const char *name, Dim of, int64_t by);
+/* One that a pass needs: by the name it is known in the text form alone. */
+DimVar *func_own_quotient(Func *func, const char *name, Dim of, int64_t by);
 /* The source's name of a sum of sizes; NULL: it has none, or is a size itself. */
 void func_name_dim(Func *func, Dim dim, const char *name);
 const char *func_dim_name(const Func *func, Dim dim);

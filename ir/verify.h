@@ -18,6 +18,9 @@ typedef struct PrintSpans {
 void print_func_spans(const Func *func, Text *out, PrintSpans *spans);
 void print_type(const Func *func, Type type, Text *out);
 void print_dim(const Func *func, Dim dim, Text *out);
+/* As a source would write it: `N - K + 1`, `N // 2`; by the name that the source has for it, where
+ * `func` is not NULL. */
+void say_dim(const Func *func, Dim dim, Text *out);
 /* One op without its regions, for messages. */
 void print_op(const Func *func, const Op *op, Text *out);
 

@@ -445,6 +445,9 @@ static bool shape_task(void *user)
     if (type->kind != TYPE_TENSOR) {
         return true;
     }
+    if (!sizes_derived(func, sizes)) {
+        return false;
+    }
     task->tensor->rank = type->rank;
     for (int axis = 0; axis < type->rank; axis++) {
         for (size_t i = 0; i < func->dimvars.n; i++) {

@@ -263,6 +263,8 @@ double func_flops(Func *func, const TesseraOptions *options); /* flops.c */
 int64_t *sizes_by_id(Func *func, const TesseraSize *sizes, size_t n); /* shapes.c */
 /* How many parameters the caller gives: all but the intermediates, which stand last. */
 size_t params_given(const Func *func); /* shapes.c */
+/* What follows from the sizes that are known; false after a diagnostic. */
+bool sizes_derived(Func *func, int64_t *sizes); /* shapes.c */
 /* From the arguments' shapes, and what these leave open from the options; false after a
  * diagnostic. */
 bool sizes_from_args(Func *func, const TesseraOptions *options, const TesseraArg *args,

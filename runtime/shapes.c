@@ -78,7 +78,7 @@ static bool check_dims(Func *func, const Param *param, const TesseraTensor *tens
         int at = param_axis(param, axis);
         if (!poly_eval(type->dims[axis], sizes, &want) || want != tensor->dims[at]) {
             Text dim = text_new(func->arena);
-            print_dim(func, type->dims[axis], &dim);
+            say_dim(func, type->dims[axis], &dim);
             diag_failure_at(func->diags, DIAG_SOURCE, ERR_GIVEN_SHAPE, SPAN_NONE,
                             "%s: axis %d of '%s' has %" PRId64 " elements; %s is %" PRId64
                             " by the other tensors",
@@ -100,7 +100,7 @@ static bool solve_axis(Func *func, const Param *param, const TesseraTensor *tens
     Solved solved = poly_solve(dim, sizes, tensor->dims[at], &var, &value);
     if (solved == SOLVE_NEVER) {
         Text text = text_new(func->arena);
-        print_dim(func, dim, &text);
+        say_dim(func, dim, &text);
         diag_failure_at(func->diags, DIAG_SOURCE, ERR_GIVEN_SHAPE, SPAN_NONE,
                         "%s: axis %d of '%s' has %" PRId64 " elements; no size %s makes it %s",
                         func->name, at, param->name, tensor->dims[at], var->name, text.data);
@@ -113,16 +113,20 @@ static bool solve_axis(Func *func, const Param *param, const TesseraTensor *tens
     return true;
 }
 
-static bool wrong_quotient(Func *func, const DimVar *var, const int64_t *sizes)
+bool sizes_derived(Func *func, int64_t *sizes)
 {
+    const DimVar *wrong = func_derive_sizes(func, sizes);
+    if (!wrong) {
+        return true;
+    }
     Text text = text_new(func->arena);
     int64_t of = 0;
-    print_dim(func, var->of, &text);
-    poly_eval(var->of, sizes, &of);
+    say_dim(func, wrong->of, &text);
+    poly_eval(wrong->of, sizes, &of);
     diag_failure(func->diags, DIAG_SOURCE,
                  "%s: size %s is (%s) // %" PRId64 ", of %" PRId64 " here: negative, or another "
                  "than that of a tensor",
-                 func->name, var->name, text.data, var->by, of);
+                 func->name, wrong->unnamed ? "of an axis" : wrong->name, text.data, wrong->by, of);
     return false;
 }
 
@@ -131,9 +135,8 @@ static bool solve_axes(Func *func, const TesseraArg *args, int64_t *sizes)
 {
     for (bool found = true; found;) {
         found = false;
-        const DimVar *wrong = func_derive_sizes(func, sizes);
-        if (wrong) {
-            return wrong_quotient(func, wrong, sizes);
+        if (!sizes_derived(func, sizes)) {
+            return false;
         }
         for (size_t i = 0; i < params_given(func); i++) {
             const Param *param = &func->params.items[i];
@@ -214,7 +217,7 @@ static void fill_param(Func *func, const Param *from, TesseraParam *to)
     const char **dims = ARENA_ARRAY(func->arena, const char *, type->rank);
     for (int axis = 0; is_tensor && axis < type->rank; axis++) {
         Text dim = text_new(func->arena);
-        print_dim(func, type->dims[axis], &dim);
+        say_dim(func, type->dims[axis], &dim);
         dims[param_axis(from, axis)] = dim.data;
     }
     *to = (TesseraParam){.name = from->name,

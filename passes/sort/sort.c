@@ -423,7 +423,7 @@ static void make_counts(Sort *s)
     } else {
         const char *name = arena_printf(s->func->arena, "sort_chunks%zu", s->func->dimvars.n);
         more = poly_add(s->func, row, more);
-        s->chunks = poly_var(s->func, func_quotient(s->func, name, more, s->chunk));
+        s->chunks = poly_var(s->func, func_own_quotient(s->func, name, more, s->chunk));
     }
     s->counts = digits_memory(s, "counts", DT_I32, true);
     s->before = digits_memory(s, "before", s->place, true);

@@ -220,7 +220,7 @@ static Dim count_tiles(Func *func, const AxisPlan *axis)
     }
     Dim more = poly_add(func, axis->dim, poly_const(func, axis->step - 1));
     const char *name = arena_printf(func->arena, "%s_tiles%zu", axis->name, func->params.n);
-    return poly_var(func, func_quotient(func, name, more, axis->step));
+    return poly_var(func, func_own_quotient(func, name, more, axis->step));
 }
 
 static Dim slots_of(const Lookback *l)

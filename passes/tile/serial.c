@@ -337,7 +337,7 @@ static Op *build_launch(Func *func, Op *group, const Apart *apart)
         return build_parallel(&before, OP_LAUNCH, 0, NULL, NULL, NULL);
     }
     const DimVar *var = poly_as_var(apart->dim);
-    const char *name = var && var->name ? var->name : "axis1";
+    const char *name = var && var->name && !var->unnamed ? var->name : "axis1";
     int64_t step = tile_checked_step(
         func, name,
         schedule_number(

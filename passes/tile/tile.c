@@ -36,7 +36,8 @@ static const DimVar *name_giver(Dim dim)
 static const char *axis_name(Func *func, const TilePlan *plan, Dim dim, int position)
 {
     const DimVar *var = name_giver(dim);
-    const char *name = var && var->name ? var->name : arena_printf(func->arena, "axis%d", position);
+    bool named = var && var->name && !var->unnamed;
+    const char *name = named ? var->name : arena_printf(func->arena, "axis%d", position);
     for (int i = 0; i < plan->n; i++) {
         if (text_same(plan->items[i].name, name)) {
             return arena_printf(func->arena, "%s%d", name, position + 1);
@@ -314,7 +315,7 @@ static void check_static(Op *op, void *user)
                 continue;
             }
             Text dim = text_new(func->arena);
-            print_dim(func, type->dims[i], &dim);
+            say_dim(func, type->dims[i], &dim);
             Diag *d = diag_error(func->diags, ERR_UNKNOWN_EXTENT, op->span,
                                  "a tile holds the whole axis %s, whose extent is not known when "
                                  "compiling",

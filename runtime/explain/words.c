@@ -26,39 +26,16 @@ const char *value_words(const Func *func, const Value *value)
     return value->name ? value->name : "";
 }
 
-static void add_term(Func *func, Text *text, const PolyTerm *term)
-{
-    int64_t coef = term->coef < 0 ? -term->coef : term->coef;
-    text_add(text, term->coef < 0 ? (text->n ? " - " : "-") : text->n ? " + " : "");
-    if (coef != 1 || term->n == 0) {
-        text_printf(text, term->n ? "%lld*" : "%lld", (long long)coef);
-    }
-    for (int i = 0; i < term->n; i++) {
-        text_add(text, i ? "*" : "");
-        print_dim(func, poly_var(func, term->vars[i]), text);
-    }
-}
-
-/* As one would write it: `H - R + 1`; what is added comes first, numbers last. */
-static const char *sum_words(Func *func, Dim dim)
+static const char *said(const Func *func, Dim dim)
 {
     Text text = text_new(func->arena);
-    const char *name = func_dim_name(func, dim);
-    for (int pass = 0; pass < 3 && !name; pass++) {
-        for (int i = 0; i < dim->n_terms; i++) {
-            const PolyTerm *term = &dim->terms[i];
-            int own = term->n == 0 ? 2 : term->coef < 0 ? 1 : 0;
-            if (own == pass) {
-                add_term(func, &text, term);
-            }
-        }
-    }
-    return name ? name : text.n ? text.data : "0";
+    say_dim(func, dim, &text);
+    return text.data;
 }
 
 static void add_factor(Func *func, Text *text, Dim dim)
 {
-    const char *words = sum_words(func, dim);
+    const char *words = said(func, dim);
     bool sum = strpbrk(words, " -") != NULL;
     text_printf(text, sum ? "(%s)" : "%s", words);
 }
@@ -88,7 +65,7 @@ const char *dim_words(Func *func, Dim dim)
 {
     Text text = text_new(func->arena);
     bool product = dim->n_terms > 1 && add_product(func, &text, dim);
-    return product ? text.data : sum_words(func, dim);
+    return product ? text.data : said(func, dim);
 }
 
 const char *unit_words(const Target *target)
