@@ -34,7 +34,6 @@ static const PassOrder ORDERS[] = {
     {"turn", "flatten", "axes become one in the order in which their elements lie"},
     {"flatten", "contract", "what is no product of matrices yet has its axes in one order"},
     {"reads", "contract", "what a factor does not change along is told by plain reads"},
-    {"reads", "flatten", "what a factor does not change along is told by plain reads"},
     {"flatten", "contract", "products of matrices have their axes already"},
     {"contract", "near", "what comes from a product is told by it"},
     {"near", "fuse", "how much work a launch does is told by it"},
