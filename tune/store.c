@@ -302,9 +302,12 @@ bool tune_store_open(Arena *arena, const char *path, TuneAccess access, TuneStor
     if (!file.exists) {
         return set_why(store, why, "there is no such file: `tessera tune` makes it");
     }
+    if (!file.is_file) {
+        return set_why(store, why, "it is no file");
+    }
     /* One that was named may be a colleague's, to be looked at. */
     if (file.is_other && (access == TUNE_WRITE || !path)) {
-        return set_why(store, why, "others own it, or may write to it; or it is no file");
+        return set_why(store, why, "others own it, or may write to it");
     }
     if (!open_or_mend(store, why)) {
         close_database(store);

@@ -41,11 +41,12 @@ StoreFile store_file_look(const char *path)
 {
     struct stat info;
     if (stat(path, &info) != 0) {
-        return (StoreFile){.exists = errno != ENOENT, .is_other = errno != ENOENT};
+        bool hidden = errno != ENOENT; /* behind a folder that may not be searched, for instance */
+        return (StoreFile){.exists = hidden, .is_file = hidden, .is_other = hidden};
     }
-    bool ours = S_ISREG(info.st_mode) && info.st_uid == geteuid() &&
-                (info.st_mode & (S_IWGRP | S_IWOTH)) == 0;
-    return (StoreFile){true, !ours, info.st_dev, info.st_ino, info.st_size};
+    bool is_file = S_ISREG(info.st_mode);
+    bool ours = is_file && info.st_uid == geteuid() && (info.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+    return (StoreFile){true, is_file, !ours, info.st_dev, info.st_ino, info.st_size};
 }
 
 static void make_folders(Arena *arena, const char *path)

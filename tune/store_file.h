@@ -12,6 +12,7 @@ enum { STORE_MARK = 0x54535475, STORE_PAGE = 16384 }; /* SQLite's application_id
 
 typedef struct StoreFile {
     bool exists;
+    bool is_file;  /* and no folder, device or pipe */
     bool is_other; /* no file, or one that others own or may write to */
     dev_t device;
     ino_t inode;

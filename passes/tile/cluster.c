@@ -85,10 +85,12 @@ static int64_t shareable(Func *func, const Op *group, const TilePlan *plan)
 int64_t tile_room_of_cluster(Func *func, const Op *group, const TilePlan *plan, int64_t given)
 {
     int64_t elements = shareable(func, group, plan);
-    int64_t blocks = schedule_given(func, "cluster", "")
-                         ? schedule_given(func, "cluster", "")->number
-                         : func->target->cluster;
-    return elements ? blocks * CLUSTER_ELEMENTS / elements / given : 0;
+    if (!elements) {
+        return 0;
+    }
+    const Line *line = schedule_given(func, "cluster", "");
+    int64_t blocks = line ? line->number : func->target->cluster;
+    return blocks * CLUSTER_ELEMENTS / elements / given;
 }
 
 /* A row that one block does not hold well is taken apart into parts of so many bytes: of smaller

@@ -241,6 +241,14 @@ START_TEST(others_stores_are_only_read)
 }
 END_TEST
 
+START_TEST(what_is_no_file_is_no_store)
+{
+    expect_none(folder, TUNE_READ, "it is no file");
+    expect_none(folder, TUNE_WRITE, "it is no file");
+    expect_none("/dev/null", TUNE_READ, "it is no file");
+}
+END_TEST
+
 /* As another user, whom modes bind. */
 START_TEST(a_folder_may_be_read_only)
 {
@@ -466,6 +474,7 @@ UNIT_TESTS(tune_store_file)
     tcase_add_test(tests, foreign_files_stay_as_they_are);
     tcase_add_test(tests, the_environment_says_where);
     tcase_add_test(tests, others_stores_are_only_read);
+    tcase_add_test(tests, what_is_no_file_is_no_store);
     tcase_add_test(tests, a_folder_may_be_read_only);
     tcase_add_test(tests, a_full_disk_loses_nothing);
     tcase_add_test(tests, killed_writers_leave_nothing_torn);
