@@ -165,8 +165,8 @@ bool lower_slice(Lower *l, const Expr *expr, AxisAt *place)
     Dim count = strided_count(l, length, stride);
     if (!count) {
         Diag *diag = lower_error(l, ERR_SLICE, expr->span,
-                                 "every %lld-th of %s elements: how many is no size expression",
-                                 (long long)stride, dim_text(l, length));
+                                 "%s elements in steps of %lld: how many is no size expression",
+                                 dim_text(l, length), (long long)stride);
         diag_help(l->diags, diag,
                   "write indices, with the result's extent in the signature: `y[i] = x[%lld*i]`",
                   (long long)slice.step);

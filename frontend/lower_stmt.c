@@ -476,8 +476,8 @@ static void return_from_kernel(Lower *l, const Stmt *stmt)
         return;
     }
     if (stmt->values.n != kernel->results.n) {
-        lower_error(l, ERR_RESULT, stmt->span, "the kernel has %zu results, not %zu",
-                    kernel->results.n, stmt->values.n);
+        lower_error(l, ERR_RESULT, stmt->span, "the kernel has %zu result%s, not %zu",
+                    kernel->results.n, kernel->results.n == 1 ? "" : "s", stmt->values.n);
         return;
     }
     for (size_t i = 0; i < stmt->values.n; i++) {

@@ -215,12 +215,23 @@ static bool twice(Parser *p, TokenKind kind)
            text_same(source_text(p->diags, p->arena, p->last), token_text(kind));
 }
 
+static bool begins_declaration(const Parser *p)
+{
+    return parser_at(p, TOK_KERNEL) || parser_at(p, TOK_FN) || parser_at(p, TOK_SCHEDULE) ||
+           parser_at(p, TOK_TUNE) || parser_at(p, TOK_IMPORT);
+}
+
 static void no_expression(Parser *p)
 {
     bool power = twice(p, TOK_STAR);
     const char *both = twice(p, TOK_AMP) ? "and" : twice(p, TOK_BAR) ? "or" : NULL;
     Diag *diag = parser_error(p, "an expression");
-    parser_say_reserved(p, diag);
+    if (begins_declaration(p)) {
+        diag_help(p->diags, diag, "`%s` begins a declaration, which stands by itself, in no other",
+                  token_text(p->token.kind));
+    } else {
+        parser_say_reserved(p, diag);
+    }
     if (both) {
         diag_help(p->diags, diag, "of conditions it is `a %s b`", both);
     }

@@ -132,7 +132,10 @@ bool parser_expect(Parser *p, TokenKind kind, const char *where)
     if (parser_take(p, kind)) {
         return true;
     }
-    parser_error(p, arena_printf(p->arena, "`%s` %s", token_text(kind), where));
+    Diag *diag = parser_error(p, arena_printf(p->arena, "`%s` %s", token_text(kind), where));
+    if (kind == TOK_LBRACE && parser_at(p, TOK_ASSIGN)) {
+        diag_help(p->diags, diag, "`==` compares");
+    }
     return false;
 }
 
