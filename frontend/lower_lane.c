@@ -179,6 +179,7 @@ void may_be_negative(Lower *l, Span span, Dim extent)
     } else {
         diag_help(l->diags, diag, "say with `assume` what is known of its sizes");
     }
+    diag_note(l->diags, diag, "it has %s", dim_text(l, extent));
 }
 
 static bool bound_twice(Lower *l, const Axis *axis, int from)

@@ -175,8 +175,10 @@ Dim lower_dim(Lower *l, const Expr *expr)
     }
     if (!dim && !is_poison(&val)) {
         Diag *diag = lower_error(l, ERR_SIZE, expr->span, "this is not an extent");
-        diag_help(l->diags, diag,
-                  "an extent is a range, or made of sizes and integers, and not negative");
+        diag_help(
+            l->diags, diag,
+            "an extent is a range, or made of sizes and integers, and not negative; a quotient "
+            "that could be has a name: `where P = …`");
     }
     return dim;
 }
