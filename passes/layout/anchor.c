@@ -80,6 +80,16 @@ int layout_capped(LayoutPass *pass, int vector)
 
 /* ---- products ---- */
 
+/* Elements of a product side by side in a thread: four, or fewer where the user's `vector` is less
+ * than the widest access of one operand's elements takes. */
+static int product_run(LayoutPass *pass, const Op *op, int64_t extent)
+{
+    int bits = dtype_memory_bits(op->operands[0]->type->dtype);
+    int wide = 8 * pass->func->target->vector_bytes / bits, capped = layout_capped(pass, wide);
+    int run = (int)smaller(4, power_of_two_at_least(extent));
+    return capped < wide && capped < run ? capped : run;
+}
+
 /* Warps as a grid of rows × columns (powers of two): tiles of the result nearest to square, or,
  * where rows are reduced too, by rows alone, so that a row stays in a warp and in the same one
  * everywhere. */
@@ -101,7 +111,7 @@ static int fma_run(LayoutPass *pass, const Op *dot, int axis, int64_t extent)
 {
     bool single = axis == 0 ? !op_int(dot, ATTR_TA, 0)
                             : op_int(dot, ATTR_TB, 0) && op_enclosing(dot, OP_ROLES);
-    return single ? 1 : layout_capped(pass, (int)smaller(4, power_of_two_at_least(extent)));
+    return single ? 1 : product_run(pass, dot, extent);
 }
 
 /* Products done element by element: a warp holds a near-square patch, so that what it reads of each
@@ -159,7 +169,7 @@ bool layout_of_outer(LayoutPass *pass, const Op *op, Layout *layout)
         return false;
     }
     layout_extents(pass, op->results[0]->type, extents);
-    int run = layout_capped(pass, (int)smaller(4, power_of_two_at_least(extents[1])));
+    int run = product_run(pass, op, extents[1]);
     *layout = patch_layout(pass, extents, (int[]){1, run}, layout_warps(pass, op->parent));
     return true;
 }
