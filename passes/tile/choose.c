@@ -36,9 +36,17 @@ enum {
     WINDOW_ELEMENTS = 32,     /* of a window that is written out */
 };
 
+/* The largest power of two up to `wanted` that divides the axis, if it is no less than `least` (0:
+ * any will do, whether it divides or not). */
+static int64_t whole_step(Dim dim, int64_t wanted, int64_t least)
+{
+    int64_t divisor = poly_divisor(dim), whole = divisor & -divisor;
+    return least > 0 && whole >= least && whole < wanted ? whole : wanted;
+}
+
 /* Gives the stored axes that are left steps that multiply to about `elements`, last axis first, and
- * none less than its run. */
-static void choose_grid(Func *func, TilePlan *plan, int64_t elements)
+ * none less than its run. `least`: of a step that divides its axis. */
+static void choose_grid(Func *func, TilePlan *plan, int64_t elements, int64_t least)
 {
     int64_t runs = 1;
     for (int i = 0; i < plan->n_stored; i++) {
@@ -50,7 +58,8 @@ static void choose_grid(Func *func, TilePlan *plan, int64_t elements)
             continue;
         }
         runs /= axis->run;
-        tile_set_step(func, axis, AXIS_GRID, fitted(axis->dim, larger(axis->run, elements / runs)),
+        int64_t wanted = fitted(axis->dim, larger(axis->run, elements / runs));
+        tile_set_step(func, axis, AXIS_GRID, whole_step(axis->dim, wanted, least),
                       axis->run > 1 && runs > 1
                           ? "runs of elements that lie side by side, along several axes"
                           : "enough elements a block for wide, overlapping accesses");
@@ -377,12 +386,43 @@ static int64_t count_rows(const TilePlan *plan)
  * device, at 0.8 a nanosecond on an H200, whatever their size; while one does, memory moves
  * BEGIN_BYTES. Where so little of a row is moved, several share a block, if enough blocks are left.
  */
-static int64_t rows_of_block(const Func *func, const Op *group, const TilePlan *plan)
+static int64_t rows_of_block(const Func *func, const Op *group, const TilePlan *plan,
+                             int64_t elements)
 {
-    int64_t bytes = smaller(longest_row(plan) * tile_bytes_of_rows(group), BEGIN_BYTES);
+    int64_t bytes = smaller(elements * tile_bytes_of_rows(group), BEGIN_BYTES);
     int64_t rows = bytes > 0 ? power_of_two_at_least(div_up(BEGIN_BYTES, bytes)) : 1;
     int64_t most = count_rows(plan) / (func->target->units * (int64_t)BEGIN_BLOCKS);
     return smaller(rows, power_of_two_at_most(larger(1, most)));
+}
+
+/* Does a tile of whole rows end past theirs? Each access then has a predicate for that; one more
+ * for rows past the last one, and predicates run out: of 32 loads of a thread, two at a time were
+ * on their way (softmax of f32 rows of 7, docs/performance.md). */
+static bool rows_are_guarded(const TilePlan *plan)
+{
+    bool guarded = false;
+    for (int i = 0; i < plan->n; i++) {
+        const AxisPlan *axis = &plan->items[i];
+        guarded = guarded || (axis->how == AXIS_ROW && axis->step > 0 &&
+                              poly_divisor(axis->dim) % axis->step != 0);
+    }
+    return guarded;
+}
+
+/* Of short rows whose elements meet those of another axis, as in ranking by comparing, a block
+ * takes several, and fewer steps of that axis at a time: what it does once is as much for few rows
+ * as for many. */
+static int64_t rows_beside_walk(Func *func, const Op *group, const TilePlan *plan, int64_t row)
+{
+    bool walked = false;
+    for (int i = 0; i < plan->n && row > 1; i++) {
+        const AxisPlan *axis = &plan->items[i];
+        for (int k = 0; k < plan->n && !is_in_grid(axis) && !tile_is_row(axis); k++) {
+            walked = walked ||
+                     (tile_is_row(&plan->items[k]) && meet(group, plan, axis, &plan->items[k]));
+        }
+    }
+    return is_gpu(func) && walked ? rows_of_block(func, group, plan, row) : 1;
 }
 
 static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
@@ -403,7 +443,7 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
     }
     tile_choose_windows(group, plan);
     bool parts = is_gpu(func) && tile_choose_parts(group, plan);
-    row = choose_reduced(func, group, plan, row, given);
+    row = choose_reduced(func, group, plan, row, given * rows_beside_walk(func, group, plan, row));
     bool loops = is_gpu(func) && has_loop_of_elements(group->regions[0]);
     bool heavy = is_gpu(func) && row == 1 && tile_is_heavy(func, group);
     bool numbered = is_gpu(func) && row == 1 && tile_gathers_runs(group);
@@ -421,10 +461,13 @@ static void choose_memory_bound(Func *func, const Op *group, TilePlan *plan)
     bool own = is_gpu(func) && is_one_row(plan, row) &&
                row >= SMALL_BLOCK * tile_widest_access(group); /* a row is worth a block */
     if (own) {
-        block = row * rows_of_block(func, group, plan);
+        block = row * rows_of_block(func, group, plan, longest_row(plan));
     }
     block = (block >> func->fit.plain) / row;
-    choose_grid(func, plan, plan->aligned > 1 ? 1 : power_of_two_at_most(block));
+    int64_t least = is_gpu(func) && rows_are_guarded(plan)
+                        ? larger(1, func->target->warp * ROW_ELEMENTS / row)
+                        : 0;
+    choose_grid(func, plan, plan->aligned > 1 ? 1 : power_of_two_at_most(block), least);
     int64_t elements = row;
     for (int i = 0; i < plan->n_stored; i++) {
         const AxisPlan *axis = &plan->items[i];
