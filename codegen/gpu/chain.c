@@ -7,10 +7,11 @@
 
 #include "codegen/gpu/tiles.h"
 
-static bool can_join(const Op *op, const Layout *layout)
+static bool can_join(GpuEmitter *em, const Op *op, const Layout *layout)
 {
-    if (op->kind == OP_INDEX) {
-        return op->results[0]->type->layout == layout;
+    if (op->kind == OP_INDEX || op->kind == OP_LOAD) {
+        return op->results[0]->type->layout == layout &&
+               (op->kind == OP_INDEX || gpu_load_joins(em, op));
     }
     if (!op_has(op, TRAIT_ELEMENTWISE) || op->kind == OP_AGAIN) {
         return false;
@@ -45,6 +46,8 @@ typedef struct Run {
     Op **items;
     size_t n, cap;
     const GpuPower *power; /* whose shorter way is taken; or NULL */
+    GpuLoad **loads;       /* of those that are loads; else NULL */
+    int n_loads;
 } Run;
 
 static void emit_group(GpuEmitter *em, const Op *op, int from, int n, GpuDivide how,
@@ -186,7 +189,9 @@ static void emit_groups(GpuEmitter *em, const Run *run, const Taker *taker, GpuD
         int group = n - from < most ? n - from : most;
         for (size_t i = 0; i < run->n; i++) {
             bool done = run->power && gpu_power_emit(em, run->power, run->items[i], from, group);
-            if (!done) {
+            if (run->loads && run->loads[i]) {
+                gpu_load_take(run->loads[i], from, group);
+            } else if (!done) {
                 emit_group(em, run->items[i], from, group, how, good);
             }
         }
@@ -337,7 +342,7 @@ static void drop(Run *run, const Op *op)
 static bool is_read_behind(const Op *op, const Op *last)
 {
     Op *items[] = {(Op *)op};
-    return any_reads(last->next, &(Run){items, 1, 1, NULL});
+    return any_reads(last->next, &(Run){.items = items, .n = 1});
 }
 
 typedef struct RunWay {
@@ -406,21 +411,62 @@ static bool emit_powers(GpuEmitter *em, Run *run, const Op *last)
     return true;
 }
 
+/* ---- loads ---- */
+
+/* Beside loads of the run: what is made of no element of it may come before them. */
+static bool can_come_first(const Run *run, const Op *op)
+{
+    bool pure = op->kind == OP_LOAD || op->kind == OP_BROADCAST || op->kind == OP_EXPAND ||
+                op_has(op, TRAIT_ELEMENTWISE);
+    for (int i = 0; i < op->n_operands; i++) {
+        pure = pure && !(op->operands[i] && is_made_by(run, op->operands[i]));
+    }
+    return pure && run->n_loads > 0 && op->n_results == 1;
+}
+
+/* Where a run is emitted in several ways, or divides in groups of its own, loads come before it. */
+static void begin_loads(GpuEmitter *em, Run *run)
+{
+    GpuPower power;
+    bool whole = has_division(run);
+    for (size_t i = 0; i < run->n; i++) {
+        whole = whole || gpu_power_match(em, run->items[i], &power);
+    }
+    Run loads = *run;
+    loads.items = arena_copy(em->arena, run->items, run->n * sizeof *run->items);
+    for (size_t i = 0; i < loads.n && whole; i++) {
+        if (loads.items[i]->kind == OP_LOAD) {
+            gpu_emit_op(em, loads.items[i]);
+            drop(run, loads.items[i]);
+            run->n_loads--;
+        }
+    }
+    run->loads = ARENA_ARRAY(em->arena, GpuLoad *, run->n);
+    for (size_t i = 0; i < run->n; i++) {
+        bool is_load = run->items[i]->kind == OP_LOAD;
+        run->loads[i] = is_load ? gpu_load_begin(em, run->items[i], run->n_loads) : NULL;
+    }
+}
+
 Op *gpu_emit_chain(GpuEmitter *em, Op *first)
 {
     Run run = {0};
     const Layout *layout = first->results[0]->type->layout;
     Op *last = first;
     for (Op *op = first; op; op = op->next) {
-        if (can_join(op, layout)) {
+        if (can_join(em, op, layout)) {
             ARENA_PUSH(em->arena, &run, op);
             gpu_define(em, op->results[0]);
-        } else if (can_precede(op, first)) {
+            run.n_loads += op->kind == OP_LOAD;
+        } else if (can_precede(op, first) || can_come_first(&run, op)) {
             gpu_emit_op(em, op);
         } else {
             break;
         }
         last = op;
+    }
+    if (run.n_loads > 0) {
+        begin_loads(em, &run);
     }
     bool stores = only_stores(&run, last);
     bool many = gpu_registers(em, first->results[0]->type) > GPU_MANY;
@@ -442,9 +488,9 @@ Op *gpu_emit_chain(GpuEmitter *em, Op *first)
     return end_taker(&taker, last);
 }
 
-bool gpu_starts_chain(const Op *op)
+bool gpu_starts_chain(GpuEmitter *em, const Op *op)
 {
     const Layout *layout = op->n_results == 1 ? op->results[0]->type->layout : NULL;
-    return layout && can_join(op, layout) && op->next &&
+    return layout && can_join(em, op, layout) && op->next &&
            (op_has(op->next, TRAIT_PURE) || op->next->kind == OP_STORE);
 }

@@ -91,7 +91,7 @@ void gpu_emit_block(GpuEmitter *em, Block *block)
         if (em->target->here && (op->kind == OP_LOAD || op->kind == OP_GATHER)) {
             make_here(em, &sums);
         }
-        if (gpu_starts_chain(op)) {
+        if (gpu_starts_chain(em, op)) {
             op = gpu_emit_chain(em, op);
         } else {
             gpu_emit_op(em, op);

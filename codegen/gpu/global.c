@@ -235,23 +235,28 @@ static void find_room(GlobalAccess *g, int axis)
     if (!g->limits[axis] || !gpu_is_disjoint(g->type->layout, axis)) {
         return;
     }
-    LLVMValueRef limit = em->target->warp_uniform(em, g->limits[axis]);
+    bool stays = em->target->load_if == NULL;
+    LLVMValueRef limit = stays ? em->target->warp_uniform(em, g->limits[axis]) : g->limits[axis];
     LLVMValueRef part = gpu_thread_coord(em, g->type->layout, axis);
     g->rooms[axis] = LLVMBuildSub(em->builder, limit, part, "");
 }
 
-/* Where a guard is a branch, each access of many has a mask, a coordinate and an offset of its own
- * that are the same in each round of a loop. LLVM would keep them all, and run out of registers.
- * What warp_uniform returns is not moved out of loops: all are formed again, in an instruction or
- * two. */
+/* Each access of many has a coordinate of its own that is the same in each round of a loop: LLVM
+ * would keep them all, and run out of registers. Where a guard is a branch, each has a mask and an
+ * offset of its own, too. What warp_uniform returns is not moved out of loops: all are formed again,
+ * in an instruction or two. */
 static void form_in_place(GlobalAccess *g)
 {
-    enum { MOST_KEPT = 8 };
-    if (g->em->target->load_if || g->type->rank == 0 || count_runs(g) <= MOST_KEPT) {
+    enum { MOST_KEPT = 8, MOST_COMPARED = 16 };
+    bool branches = g->em->target->load_if == NULL;
+    if (g->type->rank == 0 || count_runs(g) <= (branches ? MOST_KEPT : MOST_COMPARED)) {
         return;
     }
     for (int axis = 0; axis < g->type->rank; axis++) {
         find_room(g, axis);
+    }
+    if (!branches) {
+        return;
     }
     for (int axis = 0; axis < g->access.n; axis++) {
         if (!LLVMIsConstant(g->strides[axis])) {
@@ -260,7 +265,7 @@ static void form_in_place(GlobalAccess *g)
     }
 }
 
-static void begin(GlobalAccess *g)
+void gpu_access_begin(GlobalAccess *g)
 {
     g->access = op_access(g->op, 0);
     g->dtype = g->access.memory->type->dtype;
@@ -376,7 +381,7 @@ static void load_packed(GlobalAccess *g, LLVMValueRef inside, LLVMValueRef at, i
     gpu_packed_load(g->em, g->access.memory, inside, at, value, n, regs);
 }
 
-static void load_run(GlobalAccess *g, GpuValue *out, const GpuRun *run)
+void gpu_access_load_run(GlobalAccess *g, GpuValue *out, const GpuRun *run)
 {
     LLVMValueRef at = gpu_register_place(g, run->regs[0]);
     LLVMValueRef inside = register_inside(g, run->regs[0]);
@@ -405,7 +410,7 @@ void gpu_emit_load(GpuEmitter *em, const Op *op)
 {
     GlobalAccess g = {.em = em, .op = op, .type = op->results[0]->type};
     GpuValue *out = gpu_define(em, op->results[0]);
-    begin(&g);
+    gpu_access_begin(&g);
     if (g.type->rank == 0) {
         out->regs[0] = load_scalar(&g);
         return;
@@ -420,7 +425,7 @@ void gpu_emit_load(GpuEmitter *em, const Op *op)
     for (int r = 0; r < out->n && !shifted && !gpu_has_edges(&g); r++) {
         GpuRun run;
         if (gpu_run_at(em, g.type, r, length, &run)) {
-            load_run(&g, out, &run);
+            gpu_access_load_run(&g, out, &run);
         }
     }
     for (int r = 0; r < out->n; r++) {
@@ -493,7 +498,7 @@ GpuStore *gpu_store_begin(GpuEmitter *em, const Op *op)
     GpuStore *store = ARENA_NEW(em->arena, GpuStore);
     GlobalAccess *g = &store->access;
     *g = (GlobalAccess){.em = em, .op = op, .type = op->operands[op->n_operands - 1]->type};
-    begin(g);
+    gpu_access_begin(g);
     store->first = gpu_first_holder(em, g->type->layout);
     store->length = gpu_access_run(g);
     store->clipped = gpu_has_edges(g);
@@ -557,6 +562,6 @@ void gpu_emit_store(GpuEmitter *em, const Op *op)
         return;
     }
     GlobalAccess g = {.em = em, .op = op, .type = value->type};
-    begin(&g);
+    gpu_access_begin(&g);
     store_scalar(&g, gpu_value(em, value)->regs[0]);
 }

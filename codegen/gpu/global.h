@@ -22,6 +22,8 @@ typedef struct GlobalAccess {
     bool disjoint;                /* registers add to the thread's part */
 } GlobalAccess;
 
+/* Finds guards, strides and addresses of op's access. */
+void gpu_access_begin(GlobalAccess *g);
 /* i1: is register r of the tile inside on these first axes? NULL: it is. */
 LLVMValueRef gpu_inside_on(GlobalAccess *g, int axes, int r);
 /* The place of register r's element: a pointer, of packed elements how many are before it. */
@@ -33,6 +35,7 @@ int gpu_access_run(GlobalAccess *g);
 LLVMValueRef gpu_access_load(GlobalAccess *g, LLVMValueRef inside, LLVMValueRef at, int n);
 /* They become the registers of a run. */
 void gpu_define_run(GlobalAccess *g, GpuValue *out, const GpuRun *run, LLVMValueRef vector);
+void gpu_access_load_run(GlobalAccess *g, GpuValue *out, const GpuRun *run);
 /* n registers as neighbours, if inside. */
 void gpu_access_store(GlobalAccess *g, LLVMValueRef inside, LLVMValueRef at, int n,
                       const LLVMValueRef *regs);

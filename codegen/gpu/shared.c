@@ -366,14 +366,23 @@ static void store_run(GpuEmitter *em, const Op *op, const SharedTile *tile, cons
     }
 }
 
-/* Beside a loop's products, whose registers are all taken. */
-static bool is_beside_products(const Op *op)
+static void see_product(Op *op, void *user)
+{
+    bool *found = user;
+    *found |= op->kind == OP_DOT_ASYNC; /* Hopper alone has such products */
+}
+
+bool gpu_is_beside_products(const Op *op)
 {
     bool found = false;
-    for (const Op *at = op->parent->first; at; at = at->next) {
-        found = found || at->kind == OP_DOT_ASYNC;
+    const Op *around = op;
+    while (around->parent && around->parent->parent) {
+        around = around->parent->parent;
     }
-    return found; /* Hopper alone has such products */
+    for (int i = 0; i < around->n_regions; i++) {
+        block_walk(around->regions[i], see_product, &found);
+    }
+    return found;
 }
 
 void gpu_emit_shared_store(GpuEmitter *em, const Op *op)
@@ -382,7 +391,7 @@ void gpu_emit_shared_store(GpuEmitter *em, const Op *op)
     const Value *value = op->operands[op->n_operands - 1];
     SharedTile tile = gpu_shared_tile(em, &access);
     LLVMValueRef afresh = NULL;
-    tile.afresh = is_beside_products(op) ? &afresh : NULL;
+    tile.afresh = gpu_is_beside_products(op) ? &afresh : NULL;
     int length = tile_run(em, op, &tile, value->type);
     LLVMValueRef first = gpu_first_holder(em, value->type->layout);
     for (int r = 0; r < gpu_value(em, value)->n; r++) {

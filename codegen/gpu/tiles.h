@@ -15,7 +15,7 @@ void gpu_emit_elementwise(GpuEmitter *em, const Op *op);
 /* One register of an op whose operands have its layout; the result is defined already. */
 void gpu_emit_register(GpuEmitter *em, const Op *op, int r);
 /* chain.c: emits the run of ops that begins here; returns the last one. */
-bool gpu_starts_chain(const Op *op);
+bool gpu_starts_chain(GpuEmitter *em, const Op *op);
 Op *gpu_emit_chain(GpuEmitter *em, Op *first);
 enum {
     GPU_GROUP = 8, /* registers at a time: enough independent work for a warp to issue */
@@ -88,6 +88,14 @@ LLVMValueRef gpu_skipped(GpuEmitter *em, Dim dim);
 void gpu_emit_load(GpuEmitter *em, const Op *op);
 void gpu_emit_store(GpuEmitter *em, const Op *op);
 /* A store of a tile in steps, likewise. */
+/* loads.c: a load that a chain takes a few registers at a time. */
+typedef struct GpuLoad GpuLoad;
+bool gpu_load_joins(GpuEmitter *em, const Op *op);
+/* `loads`: of the chain. */
+GpuLoad *gpu_load_begin(GpuEmitter *em, const Op *op, int loads);
+void gpu_load_take(GpuLoad *load, int from, int n);
+/* shared.c: do products of warp groups take the registers of this launch? */
+bool gpu_is_beside_products(const Op *op);
 typedef struct GpuStore GpuStore;
 GpuStore *gpu_store_begin(GpuEmitter *em, const Op *op);
 void gpu_store_take(GpuStore *store, int from, int n);

@@ -7,8 +7,9 @@
  *
  * Whoever writes `r + x @ w` has r read first. Held across the products it takes as many registers
  * as their sums, so that tiles of half the size were what fits. What the loop reads or carries
- * stands before it; so does a load of memory that the loop writes. Loops without products hold no
- * sums that leave no room. Requires: tile (the loops are there). Changes no bits. */
+ * stands before it; so does a load of memory that the loop writes. What goes behind stands before the
+ * first op that asks for it: not all operands of a long epilogue are there at once. Loops without
+ * products hold no sums that leave no room. Requires: tile (the loops are there). Changes no bits. */
 #include "ir/build.h"
 #include "passes/pass.h"
 
@@ -17,20 +18,34 @@ typedef struct Sink {
     bool *behind; /* by value: used behind the loop alone */
 } Sink;
 
+static bool reads_memory(const Op *op)
+{
+    return op->kind == OP_LOAD || op->kind == OP_GATHER;
+}
+
 /* Nothing from here to the loop's end asks for it, but for what goes behind the loop itself. */
 static bool is_asked_behind(const Sink *s, const Op *op)
 {
-    bool reads = op->kind == OP_LOAD || op->kind == OP_GATHER;
     for (const Op *between = op->next;; between = between->next) {
         bool goes = between->n_results == 1 && s->behind[between->results[0]->id];
         if ((!goes && op_reads(between, op->results[0])) ||
-            (reads && op_writes(between, op->operands[0]))) {
+            (reads_memory(op) && op_writes(between, op->operands[0]))) {
             return false;
         }
         if (between == s->loop) {
             return true;
         }
     }
+}
+
+/* The first op from here on that asks for it, or that may change what it reads. */
+static Op *first_asking(const Op *op, Op *from)
+{
+    while (from->next && !op_reads(from, op->results[0]) &&
+           !(reads_memory(op) && op_writes(from, op->operands[0]))) {
+        from = from->next;
+    }
+    return from;
 }
 
 static bool makes_tile(const Op *op)
@@ -78,7 +93,7 @@ static void sink_behind(Op *loop, void *user)
             /* not if an op that stays, because of what it is made of, asks for it */
             s->behind[op->results[0]->id] = is_asked_behind(s, op);
             if (s->behind[op->results[0]->id]) {
-                op_move_before(op, loop->next);
+                op_move_before(op, first_asking(op, loop->next));
             }
         }
     }
