@@ -132,6 +132,35 @@ static void add_shared(Operands *o, Value *shared, Value *position)
     o->items[o->n++] = NULL;
 }
 
+/* The extent of the tensor along the axis that a range indexes; NULL: another index does. */
+static Dim extent_along(const Op *load, const DimVar *range)
+{
+    Access access = op_access(load, 0);
+    for (int axis = 0; axis < access.n; axis++) {
+        const Value *index = access.indices[axis];
+        if (index && index->type->kind == TYPE_RANGE &&
+            poly_as_range(index->type->dims[0]) == range) {
+            return access.memory->type->dims[axis];
+        }
+    }
+    return NULL;
+}
+
+/* bool: is the tile not full, and what the copy engine brought in the place of what it has not
+ * other than the mask's value? Past the tensor's end it brings zeros. */
+static Value *is_torn(Builder *b, const Staged *item, const DimVar *range)
+{
+    Value *ragged = build_cmp(b, "lt", build_range_fact(b, OP_LEN, range->binder),
+                              build_i64(b, range->capacity));
+    Dim extent = extent_along(item->load, range);
+    if (!extent || op_attr(item->mask, ATTR_VALUE)->f != 0) {
+        return ragged;
+    }
+    Value *on =
+        build_cmp(b, "lt", build_range_fact(b, OP_END, range->binder), build_size(b, extent));
+    return build_binary(b, OP_AND, ragged, on);
+}
+
 /* What the copy engine brought from past the range's end is real data of the tensor: where a tile
  * is not full, its rows there are overwritten with the mask's value. */
 static void mask_tail(Stager *s, Builder *b, const Staged *item)
@@ -139,9 +168,8 @@ static void mask_tail(Stager *s, Builder *b, const Staged *item)
     int axis = (int)op_int(item->mask, ATTR_AXIS, 0);
     Value *loaded = item->load->results[0], *position = s->streams[item->stream].position;
     const DimVar *range = poly_as_range(loaded->type->dims[axis]);
-    Value *ragged = build_cmp(b, "lt", build_range_fact(b, OP_LEN, range->binder),
-                              build_i64(b, range->capacity));
-    Op *branch = build_op(b, OP_IF, 1, &ragged, 0, NULL, 2);
+    Value *torn = is_torn(b, item, range);
+    Op *branch = build_op(b, OP_IF, 1, &torn, 0, NULL, 2);
     Builder in = build_at_end(s->func, branch->regions[0]),
             no = build_at_end(s->func, branch->regions[1]);
     Value *place[] = {item->shared, position, NULL, NULL, NULL};
