@@ -10,6 +10,8 @@
 
 enum {
     LONG = 8192,        /* what is not known */
+    LONG_READ = 2048,   /* a walk whose bounds are read from memory: of one sequence of many */
+    MOST_DEPTH = 16,    /* of what bounds are made of */
     MOST_TILES = 4096,  /* of an axis that are counted one by one */
     MOST_GROUPS = 3,    /* of a block, and of the blocks of a multiprocessor */
     LEAST_COLUMNS = 48, /* of loops' steps */
@@ -23,6 +25,7 @@ enum {
 static const double START = 6030, /* of a launch */
     TILE = 345, TILE_DEPTH = 20,  /* of a group's chain: what a tile takes, */
     TILE_ENDS = 3400,             /* that ends within a step, by three groups, */
+    TILE_ALONE = 11500,           /* that a block of its own takes, beside no other, */
     STEP = 249, COLUMN = 0.58, COLUMN_DEPTH = 0.0742, /* a step, a column of it */
     ISSUE_TILE = 981, ISSUE = 4.21,
                     ISSUE_DEPTH = 0.046,   /* of the issue slots and the matrix unit */
@@ -65,7 +68,18 @@ typedef struct ScoreWalk {
     bool from_zero;       /* every tile begins with the extent, */
     bool whole;           /* and walks all of it, */
     bool grows;           /* or up to the tile's own end */
+    bool read;            /* or what memory says: the device deals such tiles out */
 } ScoreWalk;
+
+static bool is_read(const Value *bound, int depth)
+{
+    const Op *op = depth < MOST_DEPTH ? bound->def : NULL;
+    bool found = op && op->kind == OP_LOAD;
+    for (int i = 0; op && !found && i < op->n_operands; i++) {
+        found = op->operands[i] && is_read(op->operands[i], depth + 1);
+    }
+    return found;
+}
 
 static void see_loop(Op *op, void *user)
 {
@@ -103,7 +117,9 @@ static ScoreWalk walk_of(const Op *parallel)
     walk.from_zero = first && first->kind == OP_CONST && op_attr(first, ATTR_VALUE)->i == 0;
     walk.whole = walk.from_zero && end && end->kind == OP_SIZE;
     walk.grows = walk.from_zero && end && end->kind == OP_END;
+    walk.read = is_read(for_lo(walk.loop), 0) || is_read(for_hi(walk.loop), 0);
     walk.extent = known(op_attr(walk.loop, ATTR_DIMS)->dims[0]);
+    walk.extent = walk.read ? smaller(walk.extent, LONG_READ) : walk.extent;
     return walk;
 }
 
@@ -165,7 +181,8 @@ static double time_of(const Func *func, const ScoreWalk *walk, const Steps *step
         pow(pow(chain, OVERLAP) + pow(issue, OVERLAP) + pow(cache, OVERLAP) + pow(memory, OVERLAP),
             1 / OVERLAP);
     double ends = plan->groups == 3 && walk->grows ? TILE_ENDS * tiles / places : 0;
-    return START + ends + all * (plan->groups == 3 ? THIRD + THIRD_DEPTH * depth : 1);
+    double alone = walk->read && plan->blocks == 1 ? TILE_ALONE * tiles / places : 0;
+    return START + ends + alone + all * (plan->groups == 3 ? THIRD + THIRD_DEPTH * depth : 1);
 }
 
 /* ---- the choice ---- */
@@ -181,13 +198,15 @@ typedef struct Choice {
 
 /* Masked steps are as few as can be, and hold more registers, except of three groups, which make
  * the columns' indices anew; a walk that begins behind the axis' begin is masked at both ends.
+ * Where the device deals tiles out, one block's beginning hides under another one's products.
  * Three groups take the source's steps: 64 elements a head, 4×32×4096: 612 us by 128, 637 by 96. */
 static bool may_take(const ScoreWalk *walk, const GroupPlan *plan)
 {
     int64_t rows = plan->groups * GROUP_ROWS;
     bool even = rows % plan->columns == 0 || plan->columns % rows == 0;
     bool plain = (plan->groups < 3 || walk->grows) && plan->blocks == 1;
-    return walk->whole || (plain && plan->columns == walk->columns) ||
+    bool beside = walk->read && plan->groups == 1 && plan->blocks > 1;
+    return walk->whole || ((plain || beside) && plan->columns == walk->columns) ||
            (walk->from_zero && plan->groups < 3 && even);
 }
 
@@ -230,8 +249,11 @@ bool tile_choose_groups(Func *func, Op *parallel, const Saved *saved, Steps *ste
     best.walk = walk_of(parallel);
     int64_t given = schedule_given(func, "blocks", "") ? source_blocks(func) : 0;
     int64_t unit = UNIT_BYTES / dtype_bytes(steps->loaded->dtype), source = best.walk.columns;
-    if (source == 0) {
-        return false;
+    if (source == 0) { /* loops without steps */
+        GroupPlan one = {.groups = 1, .blocks = 1};
+        bool few = given <= 1 && best.walk.rows > 0 && best.walk.rows <= GROUP_ROWS;
+        source_try(func, parallel, saved, few ? one : (GroupPlan){.groups = 0}, steps);
+        return few;
     }
     if (given <= 1) {
         consider(&best, (GroupPlan){.groups = 2, .blocks = 1, .columns = source});
