@@ -243,8 +243,8 @@ static void find_room(GlobalAccess *g, int axis)
 
 /* Each access of many has a coordinate of its own that is the same in each round of a loop: LLVM
  * would keep them all, and run out of registers. Where a guard is a branch, each has a mask and an
- * offset of its own, too. What warp_uniform returns is not moved out of loops: all are formed again,
- * in an instruction or two. */
+ * offset of its own, too. What warp_uniform returns is not moved out of loops: all are formed
+ * again, in an instruction or two. */
 static void form_in_place(GlobalAccess *g)
 {
     enum { MOST_KEPT = 8, MOST_COMPARED = 16 };

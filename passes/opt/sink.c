@@ -7,9 +7,10 @@
  *
  * Whoever writes `r + x @ w` has r read first. Held across the products it takes as many registers
  * as their sums, so that tiles of half the size were what fits. What the loop reads or carries
- * stands before it; so does a load of memory that the loop writes. What goes behind stands before the
- * first op that asks for it: not all operands of a long epilogue are there at once. Loops without
- * products hold no sums that leave no room. Requires: tile (the loops are there). Changes no bits. */
+ * stands before it; so does a load of memory that the loop writes. What goes behind stands before
+ * the first op that asks for it: not all operands of a long epilogue are there at once. Loops
+ * without products hold no sums that leave no room. Requires: tile (the loops are there). Changes
+ * no bits. */
 #include "ir/build.h"
 #include "passes/pass.h"
 
