@@ -443,7 +443,7 @@ static LLVMValueRef axis_length(GpuEmitter *em, Type type, int axis)
     return LLVMBuildTrunc(em->builder, length, em->i32, "");
 }
 
-enum { MOST_PLACES = 24 };
+enum { MOST_PLACES = 32, MOST_BESIDE = 16 /* another mask, which holds as many */ };
 
 typedef struct Mask {
     const Op *op;
@@ -469,7 +469,8 @@ static Mask open_mask(GpuEmitter *em, const Op *op)
     const Value *result = op->results[0];
     Mask mask = {.op = op, .layout = result->type->layout, .axis = (int)op_int(op, ATTR_AXIS, 0)};
     mask.length = axis_length(em, result->type, mask.axis);
-    if (gpu_is_disjoint(mask.layout, mask.axis) && places(&mask) > MOST_PLACES) {
+    int most = value_made_by(op->operands[0], OP_SELECT) ? MOST_BESIDE : MOST_PLACES;
+    if (gpu_is_disjoint(mask.layout, mask.axis) && places(&mask) > most) {
         LLVMValueRef part = gpu_thread_coord(em, mask.layout, mask.axis);
         mask.room = LLVMBuildSub(em->builder, mask.length, part, "");
     }
