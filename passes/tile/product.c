@@ -17,6 +17,7 @@ enum {
     RASTER_ROWS = 1024,    /* of tiles beside each other (measured: tiles of 128 and 256 rows) */
     WARP_SUMS = 4096,      /* of 32 bits, that a warp has at most, where that leaves */
     LEAST_WARPS = 4,       /* one for each scheduler */
+    BESIDE_SUMS = 32,      /* registers of a thread beside sums and fragments: places, counters */
     WIDENED_DEPTH = 128,   /* elements of a step where an operand is widened */
     LEAST_STEPS = 4,       /* of a share, */
     PLAIN_STEPS = 2,       /* where threads bring operands, which takes a microsecond a step */
@@ -211,16 +212,34 @@ static bool are_copied(Func *func, const Op *dot)
     return good;
 }
 
+/* Registers of a thread whose warp has its share of the tile, as square as it can be: sums, and the
+ * fragments of both operands for an instruction along k. */
+static int64_t warp_registers(const Func *func, const Unit *unit, int64_t rows, int64_t columns,
+                              int64_t warps)
+{
+    for (; warps > 1; warps /= 2) {
+        *(rows > columns ? &rows : &columns) /= 2;
+    }
+    int64_t sums = rows * columns * dtype_bytes(unit->result);
+    int64_t fragments = (rows + columns) * unit->k * dtype_bytes(unit->operands);
+    return (sums + fragments) / ((int64_t)func->target->warp * 4) + BESIDE_SUMS;
+}
+
 /* Warps of a tile. Where no thread holds what comes for later steps, a warp has 64 by 64 elements,
- * for which it reads half as many bytes of shared memory a product as for 32 by 32. */
+ * for which it reads half as many bytes of shared memory a product as for 32 by 32: if its threads
+ * have the registers. */
 static int64_t product_warps(Func *func, const TilePlan *plan, const AxisPlan *m, const AxisPlan *n)
 {
     int64_t wide = dtype_bytes(plan->unit->result) / 4;
     int64_t dots = power_of_two_at_least(plan->n_dots), most = 256 / func->target->warp;
     int64_t threads = product_threads(m, n) * wide * dots;
     int64_t warps = smaller(most, power_of_two_at_most(threads / func->target->warp));
-    int64_t sums = (m ? m->step : 1) * (n ? n->step : 1) * wide;
-    int64_t least = larger(LEAST_WARPS, power_of_two_at_most(sums / WARP_SUMS));
+    int64_t rows = m ? m->step : 1, columns = n ? n->step : 1;
+    int64_t least = larger(LEAST_WARPS, power_of_two_at_most(rows * columns * wide / WARP_SUMS));
+    while (least < warps && warp_registers(func, plan->unit, rows, columns, least) >
+                                func->target->registers_thread) {
+        least *= 2;
+    }
     return dots == 1 && least < warps && are_copied(func, plan->dot) ? least : warps;
 }
 
