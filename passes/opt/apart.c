@@ -13,8 +13,10 @@
  * If all meet instead, who is done first waits with work on results for who is done last, and no
  * one multiplies meanwhile; alone, a group begins the next tile's products under the other's work.
  * But groups out of step hold two slots of a ring, which lets copies run ahead by one less: tiles
- * of many steps, which have little other work, stay together. So do roles where something else goes
- * from warp to warp, which may count on these meetings, and where rings bring scales.
+ * of many steps, which have little other work, stay together, unless threads add what steps come to:
+ * one group's sums run under the other's products where they are out of step. Roles where something
+ * else goes from warp to warp, which may count on these meetings, stay together, and where rings
+ * bring scales.
  * Requires layouts. Changes no values. */
 #include "ir/base/integer.h"
 #include "ir/build.h"
@@ -80,6 +82,7 @@ typedef struct Role {
     int groups;
     int syncs, stores; /* of a sequence each copy has two meetings and a store */
     int64_t steps;     /* of a tile: the most in one walk, through loops in one another */
+    bool adds;         /* what steps come to is added by threads */
     bool plain;
     struct {
         Op **items;
@@ -110,9 +113,20 @@ static int64_t steps_of(const Op *op)
     return all;
 }
 
+static bool adds_settled(const Op *op)
+{
+    bool settled = false;
+    for (int i = 0; op->kind == OP_ADD && i < op->n_operands; i++) {
+        const Op *def = op->operands[i]->def;
+        settled = settled || (def && def->kind == OP_SETTLE);
+    }
+    return settled;
+}
+
 static void see(Op *op, void *user)
 {
     Role *role = user;
+    role->adds = role->adds || adds_settled(op);
     switch (op->kind) {
     case OP_SYNC: role->syncs++; return;
     case OP_SHARED_STORE: role->stores++; return;
@@ -158,14 +172,17 @@ static void consider(Func *func, const Op *roles, int region)
         all = find_sequence(role.copies.items[i], ops) && is_own(func, role.copies.items[i]) &&
               has_own_rows(ops[2]->operands[ops[2]->n_operands - 1]->type, role.groups);
     }
-    bool few = role.steps <= FEW_STEPS;
-    all =
-        all && text_same(schedule_word(func, "stores", "", few ? "apart" : "together", "%s",
-                                       few ? "few steps a tile: a warp group that is done goes on "
-                                             "to the next one"
-                                           : "many steps a tile: warp groups out of step would "
-                                             "hold slots of the rings for longer"),
-                         "apart");
+    bool few = role.adds || role.steps <= FEW_STEPS;
+    all = all &&
+          text_same(schedule_word(
+                        func, "stores", "", few ? "apart" : "together", "%s",
+                        role.adds ? "what steps come to is added by threads: one warp group's sums "
+                                    "run under another's products"
+                        : few     ? "few steps a tile: a warp group that is done goes on "
+                                    "to the next one"
+                                  : "many steps a tile: warp groups out of step would "
+                                    "hold slots of the rings for longer"),
+                    "apart");
     for (size_t i = 0; i < role.copies.n && all; i++) {
         Op *ops[STEPS];
         find_sequence(role.copies.items[i], ops);
