@@ -17,6 +17,7 @@ enum {
     RASTER_ROWS = 1024,    /* of tiles beside each other (measured: tiles of 128 and 256 rows) */
     WARP_SUMS = 4096,      /* of 32 bits, that a warp has at most, where that leaves */
     LEAST_WARPS = 4,       /* one for each scheduler */
+    TURN_BESIDE = 2,       /* columns of f64 that a tile's beginning and end take */
     BESIDE_SUMS = 32,      /* registers of a thread beside sums and fragments: places, counters */
     WIDENED_DEPTH = 128,   /* elements of a step where an operand is widened */
     LEAST_STEPS = 4,       /* of a share, */
@@ -227,8 +228,10 @@ static int64_t warp_registers(const Func *func, const Unit *unit, int64_t rows, 
 
 /* Warps of a tile. Where no thread holds what comes for later steps, a warp has 64 by 64 elements,
  * for which it reads half as many bytes of shared memory a product as for 32 by 32: if its threads
- * have the registers. */
-static int64_t product_warps(Func *func, const TilePlan *plan, const AxisPlan *m, const AxisPlan *n)
+ * have the registers. A block that is alone on its multiprocessor has two for each scheduler: one
+ * does not hide how long its own fragments of f64 take. */
+static int64_t product_warps(Func *func, const TilePlan *plan, const AxisPlan *m, const AxisPlan *n,
+                             bool alone)
 {
     int64_t wide = dtype_bytes(plan->unit->result) / 4;
     int64_t dots = power_of_two_at_least(plan->n_dots), most = 256 / func->target->warp;
@@ -236,11 +239,36 @@ static int64_t product_warps(Func *func, const TilePlan *plan, const AxisPlan *m
     int64_t warps = smaller(most, power_of_two_at_most(threads / func->target->warp));
     int64_t rows = m ? m->step : 1, columns = n ? n->step : 1;
     int64_t least = larger(LEAST_WARPS, power_of_two_at_most(rows * columns * wide / WARP_SUMS));
+    if (alone) {
+        int64_t all = div_up(rows, plan->unit->m) * div_up(columns, plan->unit->n);
+        least = smaller(2 * LEAST_WARPS, larger(LEAST_WARPS, power_of_two_at_most(all)));
+        return smaller(most, least);
+    }
     while (least < warps && warp_registers(func, plan->unit, rows, columns, least) >
                                 func->target->registers_thread) {
         least *= 2;
     }
     return dots == 1 && least < warps && are_copied(func, plan->dot) ? least : warps;
+}
+
+/* Where f64's tiles come through rings, a multiprocessor walks one after the other: fewer columns,
+ * where that leaves less of the last wave idle. */
+static int64_t wave_columns(const Func *func, const TilePlan *plan, const AxisPlan *m,
+                            const AxisPlan *n, int64_t most)
+{
+    int64_t row = SWIZZLED / dtype_bytes(plan->unit->operands); /* in other banks each */
+    int64_t least = INT64_MAX, best = most, down = tiles_of(m, m->step);
+    for (int64_t columns = most; columns >= larger(row, most / 2); columns -= row) {
+        int64_t across = tiles_of(n, columns), tiles;
+        if (__builtin_mul_overflow(down, across, &tiles) || tiles >= INT32_MAX) {
+            return most;
+        }
+        int64_t turns = div_up(tiles, func->target->units);
+        int64_t cost = turns * (columns + TURN_BESIDE);
+        best = cost < least ? columns : best;
+        least = smaller(least, cost);
+    }
+    return best;
 }
 
 /* Each warp multiplies by itself: its fragments serve as many of another operand's as its tile is
@@ -250,20 +278,22 @@ static int64_t choose_warps(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan *n
     const Unit *unit = plan->unit;
     int64_t wide = dtype_bytes(unit->result) / 4;
     int64_t columns = larger(unit->n, 128 / wide / power_of_two_at_least(plan->n_dots));
+    int operand = dtype_bytes(plan->dot->operands[0]->type->dtype);
+    bool ring = func->target->roles && tile_operands_stay_out(func, plan->dot);
     if (m) {
         set_halved(func, m, larger(unit->m, fitted(m->dim, 128)), unit->m, TURN_ROWS,
                    "rows that share each fragment of the right operand");
     }
     if (n) {
-        set_halved(func, n, larger(unit->n, fitted(n->dim, columns)), unit->n, TURN_COLUMNS,
-                   "columns that share each fragment of the left operand");
+        columns = larger(unit->n, fitted(n->dim, columns));
+        bool waves = m && ring && operand == 8 && plan->n_stored == 2;
+        set_halved(func, n, waves ? wave_columns(func, plan, m, n, columns) : columns, unit->n,
+                   TURN_COLUMNS, "columns that share each fragment of the left operand");
     }
-    plan->warps = product_warps(func, plan, m, n);
-    int operand = dtype_bytes(plan->dot->operands[0]->type->dtype);
+    plan->warps = product_warps(func, plan, m, n, wide > 1 && ring);
     int64_t four = (int64_t)4 * 256 * SWIZZLED; /* two blocks' slots of two tiles of 128 rows */
     int64_t row = four > func->target->shared_bytes ? SWIZZLED / 2 : SWIZZLED;
     /* Few elements of 8 bytes make a row: with two of a ring's a step, warps wait half as often. */
-    bool ring = func->target->roles && tile_operands_stay_out(func, plan->dot);
     return larger(unit->k, row / operand * (operand == 8 && ring ? 2 : 1));
 }
 
