@@ -305,7 +305,8 @@ static ProductTiles better_columns(const Target *target, const Rates *rates,
     int64_t most_n = size->given_n ? n : m == THIRDS_ROWS ? THIRDS_COLUMNS : MOST_COLUMNS;
     for (; n <= most_n; n += COLUMNS) {
         ProductTiles tiles = best_shares(target, rates, size, m, n);
-        bool fits = m == THIRDS_ROWS ? columns_suit(size, n) : may_be(size, m, n);
+        bool thirds = m == THIRDS_ROWS && !size->given_n;
+        bool fits = thirds ? columns_suit(size, n) : may_be(size, m, n);
         if (fits && (!best.m || tiles.cycles < best.cycles)) {
             best = tiles;
         }

@@ -66,6 +66,14 @@ int64_t layout_role_registers(const Op *roles, const Op *op)
     return op_attr(roles, ATTR_REGISTERS)->ints[region_index(roles, block)];
 }
 
+int64_t layout_launch_registers(const LayoutPass *pass, int64_t warps)
+{
+    enum { STEP = 8 }; /* in which they are handed out */
+    const Target *target = pass->func->target;
+    int64_t each = target->registers / (warps * pass->lanes) / STEP * STEP;
+    return each < target->registers_thread ? each : target->registers_thread;
+}
+
 Block *layout_value_block(const Value *value)
 {
     return value->def ? value->def->parent : value->block;

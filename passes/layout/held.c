@@ -190,13 +190,10 @@ static void find_worst(Lives *lives, const Block *block)
 static int64_t registers_there(LayoutPass *pass, const Op *product)
 {
     const Op *roles = op_enclosing(product, OP_ROLES);
-    const Target *target = pass->func->target;
     if (roles && op_attr(roles, ATTR_REGISTERS)) {
         return layout_role_registers(roles, product);
     }
-    int64_t threads = (int64_t)layout_warps(pass, product->parent) * pass->lanes;
-    int64_t each = target->registers / threads / REGISTER_STEP * REGISTER_STEP;
-    return each < target->registers_thread ? each : target->registers_thread;
+    return layout_launch_registers(pass, layout_warps(pass, product->parent));
 }
 
 /* ---- at a branch or a meeting ---- */

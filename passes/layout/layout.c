@@ -101,7 +101,11 @@ void pass_layout(Func *func)
     }
     layout_solve(&pass);
     layout_legalize(&pass);
+    int errors = func->diags->errors;
     layout_check_held(&pass);
+    if (func->diags->errors == errors) {
+        layout_check_groups(&pass);
+    }
     layout_share_units(&pass);
     layout_skew(&pass);
     layout_place_shared(&pass);

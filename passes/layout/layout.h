@@ -7,6 +7,7 @@
  *   sectors.c which accesses want another layout than their tile's
  *   held.c    do the tiles that live across products fit the registers? how many blocks
  *             share them?
+ *   group.c   does an instruction of a warp group fit what its threads begin with?
  *   skew.c    swizzled operands: which rows permute pieces differently
  *   shared.c  scratch memory: swizzle, sharing; offsets and the budget
  *   turns.c   buffers that are never needed at once become one */
@@ -55,6 +56,8 @@ void layout_extents(LayoutPass *pass, Type type, int64_t *extents);
 int layout_warps(LayoutPass *pass, const Block *block);
 /* Of a thread of the role that `op` is in. */
 int64_t layout_role_registers(const Op *roles, const Op *op);
+/* That a launch gives each thread, of so many warps on a multiprocessor. */
+int64_t layout_launch_registers(const LayoutPass *pass, int64_t warps);
 Block *layout_value_block(const Value *value);
 
 /* ---- solve.c ---- */
@@ -121,6 +124,10 @@ void layout_skew(LayoutPass *pass);
 void layout_check_held(LayoutPass *pass);
 /* Fewer blocks a multiprocessor where its registers would not hold what their threads do. */
 void layout_share_units(LayoutPass *pass);
+
+/* ---- group.c ---- */
+/* Reports instructions of warp groups that take more registers than their launch begins with. */
+void layout_check_groups(LayoutPass *pass);
 
 /* ---- turns.c ---- */
 
