@@ -15,6 +15,7 @@ enum {
     ACCESS_BYTES = 16,        /* of one access of a thread */
     TURNED_BYTES = 32768,     /* of a tile that goes through shared memory to change its order */
     CLUSTER_ELEMENTS = 16384, /* of a block of a cluster: two or three share a multiprocessor */
+    FMA_LEAST = 8,            /* elements of an axis, of derived tiles of fused multiply-adds */
     THREAD_ELEMENTS = 16,     /* of one value that a GPU thread holds in a memory-bound kernel */
 };
 
@@ -125,6 +126,38 @@ bool tile_along_k(const Func *func, const Op *dot, int side);
 const Unit *tile_unit(Func *func, const UnitOperands *of, DType result, const UnitTiles *tiles);
 /* Warps that the user gives; else those of the launch around the product (NULL: none yet). */
 int64_t tile_known_warps(Func *func, const Op *dot);
+
+/* Threads of a product's tile, by fused multiply-adds. */
+static inline int64_t product_threads(const AxisPlan *m, const AxisPlan *n)
+{
+    int64_t elements = (m ? m->step : 1) * (n ? n->step : 1);
+    return larger(1, elements / THREAD_ACCUMULATORS);
+}
+
+/* Where tiles did not fit they are halved: columns first, then rows, then the depth. */
+typedef enum Turn { TURN_COLUMNS, TURN_ROWS, TURN_DEPTH, TURNS } Turn;
+
+static inline void set_halved(Func *func, AxisPlan *axis, int64_t step, int64_t least, Turn turn,
+                              const char *reason)
+{
+    int times = (func->fit.smaller + TURNS - 1 - (int)turn) / TURNS;
+    int64_t less = step;
+    while (times-- > 0 && less / 2 >= least) {
+        less = less / 2 / least * least;
+    }
+    tile_set_step(func, axis, turn == TURN_DEPTH ? AXIS_LOOP : AXIS_GRID, less,
+                  less < step ? "halved until a block has room for it" : reason);
+}
+
+/* Of the longest that the axis may be. */
+static inline int64_t tiles_of(const AxisPlan *axis, int64_t step)
+{
+    int64_t most = axis ? poly_most(axis->dim) : 1;
+    return most == INT64_MAX ? most : div_up(most, step);
+}
+
+/* Tiles of a product without a matrix unit. Returns the step along what is contracted. */
+int64_t tile_choose_fma(Func *func, const Op *group, TilePlan *plan, AxisPlan *m, AxisPlan *n);
 /* For a group with a product. */
 void tile_choose_product(Func *func, const Op *group, TilePlan *plan);
 
