@@ -49,6 +49,7 @@ typedef struct ProductTiles {
 /* What a product's time is made of, in cycles. */
 typedef struct WaveCosts {
     double multiply, step; /* of a step: the matrix units alone; with all that it waits for */
+    double bring;          /* of a step: what it brings alone */
     double end;            /* of a tile: the work on its result */
     double memory;         /* of all: what memory takes to bring the operands once */
     double sum;            /* of all: the launch that adds what shares come to */
@@ -64,6 +65,10 @@ ProductTiles waves_of(const Target *target, const Rates *rates, const ProductSiz
                       int64_t n, int64_t shares);
 /* The tiles that cost least. */
 ProductTiles waves_choose(const Target *target, const Rates *rates, const ProductSize *size);
+/* Do the tiles want to be dealt out evenly, more than to begin early? They are one wave, and wait
+ * longer for operands that others of them have, too, than for the matrix units. */
+bool waves_are_even(const Target *target, const Rates *rates, const ProductSize *size,
+                    const ProductTiles *tiles);
 /* Tiles that a multiprocessor gets when all have as many; 1.5: half of them idle at the end. */
 double waves_count(const Target *target, const ProductTiles *tiles);
 

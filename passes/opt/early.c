@@ -14,8 +14,9 @@
  * it. Launches let the next one begin once they have waited, and not before: what runs beside them
  * must not meet what came before them.
  *
- * Not so products that leave many multiprocessors idle: their blocks are dealt out when all are
- * free; but for a product's tail, which runs where the others' last tiles leave room.
+ * Not so products that leave many multiprocessors idle, or that are alone and wait long for what
+ * their tiles have in common: their blocks are dealt out when all are free; but for a product's
+ * tail, which runs where the others' last tiles leave room.
  *
  * Requires layouts (it looks at what is moved to and from memory). Does nothing on targets without
  * such launches. Changes no values. */
@@ -125,12 +126,35 @@ static bool leaves_idle(const Func *func, const Op *launch)
     return tiles > 0 && 8 * tiles <= 7 * (int64_t)func->target->units;
 }
 
+static bool is_alone(const Func *func, const Op *launch)
+{
+    bool alone = true;
+    for (const Op *op = func->body->first; op; op = op->next) {
+        alone = alone && (op->kind != OP_LAUNCH || op == launch);
+    }
+    return alone;
+}
+
+static bool begins_early(Func *func, const Op *launch, bool tail)
+{
+    bool idle = !tail && leaves_idle(func, launch);
+    bool even = op_int(launch, ATTR_EVEN, 0) && is_alone(func, launch);
+    const char *reason = idle ? "blocks of few tiles are dealt out evenly when all multiprocessors "
+                                "are free"
+                         : even ? "blocks that wait for what their tiles have in common are dealt "
+                                  "out evenly when all multiprocessors are free"
+                                : "blocks take their places while those before them end";
+    return text_same(schedule_word(func, "early", "", idle || even ? "off" : "on", "%s", reason),
+                     "on");
+}
+
 static void set_waits(Func *func, Op *launch, Starter *s, bool first)
 {
     Touched own = touched_by(func, launch);
     bool waits = first || needs(s, &own);
     bool tail = !waits && op_attr(launch, ATTR_UPTO); /* beside what fills the device */
-    if (!tail && leaves_idle(func, launch)) {
+    schedule_at_op(func, launch);
+    if (!begins_early(func, launch, tail)) {
         s->touched = own;
         return;
     }
@@ -149,10 +173,7 @@ static bool can_be_early(const Target *target)
 
 void pass_opt_early(Func *func)
 {
-    if (!can_be_early(func->target) ||
-        !text_same(schedule_word(func, "early", "", "on",
-                                 "blocks take their places while those before them end"),
-                   "on")) {
+    if (!can_be_early(func->target)) {
         return;
     }
     Starter s = {.func = func, .words = func->params.n / 64 + 1};
@@ -163,4 +184,5 @@ void pass_opt_early(Func *func)
             first = false;
         }
     }
+    schedule_at_launch(func, EVERY_LAUNCH);
 }

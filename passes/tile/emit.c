@@ -438,6 +438,9 @@ static void set_launch(const Emitter *e, Op *launch)
     if (e->plan->grouped) {
         op_set_int(e->func, launch, ATTR_GROUPED, e->plan->grouped);
     }
+    if (e->plan->even) {
+        op_set_int(e->func, launch, ATTR_EVEN, 1);
+    }
 }
 
 /* `items`: of the launch's axes; -1: of the shares. */

@@ -336,6 +336,7 @@ const char *tile_choose_waves(Func *func, const Op *group, TilePlan *plan, AxisP
     *tiles = waves_choose(func->target, rates, &size);
     tiles->thirds = size.thirds && tiles->m == THIRDS_ROWS &&
                     (!size.given_m || schedule_given(func, "warps", ""));
+    plan->even = waves_are_even(func->target, rates, &size, tiles);
     return waves_reason(func, rates, &size, tiles);
 }
 
