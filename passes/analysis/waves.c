@@ -55,8 +55,9 @@ static const double THIRDS_GAIN = 1.04;
 static const double TAIL_GAIN = 1.05;
 
 /* Of what one wave waits for, the part that it waits longer where blocks came as places became free,
- * at least, and the cycles that beginning so gains (measured on the H200). */
-static const double UNEVEN_LOSS = 0.08, EARLY_CYCLES = 2300;
+ * at least: where bringing takes so many times what multiplying does, or some tiles bring less than
+ * others, and end first. And the cycles that beginning so gains (measured on the H200). */
+static const double UNEVEN_LOSS = 0.08, UNEVEN_BRINGS = 1.3, EARLY_CYCLES = 2300;
 
 /* Of two things that go on at once. */
 static double together(double a, double b)
@@ -262,14 +263,22 @@ ProductTiles waves_of(const Target *target, const Rates *rates, const ProductSiz
     return better_together(target, rates, size, priced(target, rates, size, tiles));
 }
 
+/* Does the last row or column of tiles have less than half of what the others have? */
+static bool ends_short(int64_t extent, int64_t tile)
+{
+    int64_t rest = extent % tile;
+    return rest > 0 && 2 * rest < tile;
+}
+
 bool waves_are_even(const Target *target, const Rates *rates, const ProductSize *size,
                     const ProductTiles *tiles)
 {
     WaveCosts costs = waves_costs(target, rates, size, tiles);
     bool both = size->m > tiles->m && size->n > tiles->n;
     bool once = tiles->count <= target->units && tiles->shares <= 1 && !tiles->tail;
-    return both && once && costs.bring >= costs.multiply &&
-           (double)costs.steps * costs.bring * UNEVEN_LOSS > EARLY_CYCLES;
+    bool ragged = size->open || ends_short(size->m, tiles->m) || ends_short(size->n, tiles->n);
+    bool waits = costs.bring >= (ragged ? 1 : UNEVEN_BRINGS) * costs.multiply;
+    return both && once && waits && (double)costs.steps * costs.bring * UNEVEN_LOSS > EARLY_CYCLES;
 }
 
 double waves_count(const Target *target, const ProductTiles *tiles)

@@ -26,6 +26,7 @@ typedef struct ProductSize {
     int64_t given_tail_m, given_tail_n;     /* elements that alone have shares; 0: none given */
     bool may_tail;                          /* may they be some of the tiles only? */
     bool may_share;                         /* can a second launch add what shares come to? */
+    bool open;                              /* may m or n be less? */
     bool apart;                             /* are a step's sums held beside those of all steps? */
     int left_lines, right_lines;            /* of the cache, that 128 bytes of a row take; 0: 1 */
     bool may_meet;                          /* may blocks bring what they share for one another? */
@@ -66,7 +67,8 @@ ProductTiles waves_of(const Target *target, const Rates *rates, const ProductSiz
 /* The tiles that cost least. */
 ProductTiles waves_choose(const Target *target, const Rates *rates, const ProductSize *size);
 /* Do the tiles want to be dealt out evenly, more than to begin early? They are one wave, and wait
- * longer for operands that others of them have, too, than for the matrix units. */
+ * longer for operands that others of them have, too, than for the matrix units: much longer, or some
+ * tiles have less to wait for than others. */
 bool waves_are_even(const Target *target, const Rates *rates, const ProductSize *size,
                     const ProductTiles *tiles);
 /* Tiles that a multiprocessor gets when all have as many; 1.5: half of them idle at the end. */

@@ -14,9 +14,9 @@
  * it. Launches let the next one begin once they have waited, and not before: what runs beside them
  * must not meet what came before them.
  *
- * Not so products that leave many multiprocessors idle, or that are alone and wait long for what
- * their tiles have in common: their blocks are dealt out when all are free; but for a product's
- * tail, which runs where the others' last tiles leave room.
+ * Not so a product that is alone and waits long for what its tiles have in common (analysis/waves.h),
+ * nor, where that is not known, one that leaves many multiprocessors idle: their blocks are dealt out
+ * when all are free; but for a product's tail, which runs where the others' last tiles leave room.
  *
  * Requires layouts (it looks at what is moved to and from memory). Does nothing on targets without
  * such launches. Changes no values. */
@@ -137,8 +137,9 @@ static bool is_alone(const Func *func, const Op *launch)
 
 static bool begins_early(Func *func, const Op *launch, bool tail)
 {
-    bool idle = !tail && leaves_idle(func, launch);
-    bool even = op_int(launch, ATTR_EVEN, 0) && is_alone(func, launch);
+    bool known = op_attr(launch, ATTR_EVEN) && is_alone(func, launch);
+    bool idle = !tail && !known && leaves_idle(func, launch);
+    bool even = known && op_int(launch, ATTR_EVEN, 0);
     const char *reason = idle ? "blocks of few tiles are dealt out evenly when all multiprocessors "
                                 "are free"
                          : even ? "blocks that wait for what their tiles have in common are dealt "

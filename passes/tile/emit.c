@@ -438,8 +438,8 @@ static void set_launch(const Emitter *e, Op *launch)
     if (e->plan->grouped) {
         op_set_int(e->func, launch, ATTR_GROUPED, e->plan->grouped);
     }
-    if (e->plan->even) {
-        op_set_int(e->func, launch, ATTR_EVEN, 1);
+    if (e->plan->is_timed) {
+        op_set_int(e->func, launch, ATTR_EVEN, e->plan->even);
     }
 }
 

@@ -62,7 +62,8 @@ typedef struct TilePlan {
     int turned;          /* bytes of an element, where runs go along several axes; else 0 */
     AxisPlan *outer;     /* of the items, one that the launch walks around all groups; NULL: none */
     Value *outer_range;
-    bool even; /* one wave of a product's tiles waits for what they have in common */
+    bool is_timed; /* a product whose tiles the model of waves chose: */
+    bool even;     /* are they one wave that waits for what they have in common? */
     bool persistent;
     bool is_rest; /* of a group whose long part has a launch of its own */
 } TilePlan;

@@ -277,6 +277,7 @@ static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *
         .may_tail = tile_may_tail(func, group, plan) && func->target->roles &&
                     !is_given_zero(func, "tail", m) && !is_given_zero(func, "tail", n),
         .may_share = tile_may_share(plan),
+        .open = poly_least(m->dim) < poly_most(m->dim) || poly_least(n->dim) < poly_most(n->dim),
         .apart = plan->unit->most_k != 0,
         .dots = plan->n_dots,
         .bytes = bytes};
@@ -336,6 +337,7 @@ const char *tile_choose_waves(Func *func, const Op *group, TilePlan *plan, AxisP
     *tiles = waves_choose(func->target, rates, &size);
     tiles->thirds = size.thirds && tiles->m == THIRDS_ROWS &&
                     (!size.given_m || schedule_given(func, "warps", ""));
+    plan->is_timed = true;
     plan->even = waves_are_even(func->target, rates, &size, tiles);
     return waves_reason(func, rates, &size, tiles);
 }
