@@ -54,8 +54,8 @@ static const double THIRDS_GAIN = 1.04;
 /* So are tails: three launches, each of which begins and ends. */
 static const double TAIL_GAIN = 1.05;
 
-/* Of what one wave waits for, the part that it waits longer where blocks came as places became free,
- * at least: where bringing takes so many times what multiplying does, or some tiles bring less than
+/* Of what one wave waits for, the part that it waits longer where blocks came as places became
+ * free, at least: where bringing takes so many times what multiplying does, or some tiles bring less than
  * others, and end first. And the cycles that beginning so gains (measured on the H200). */
 static const double UNEVEN_LOSS = 0.08, UNEVEN_BRINGS = 1.3, EARLY_CYCLES = 2300;
 

@@ -67,8 +67,8 @@ ProductTiles waves_of(const Target *target, const Rates *rates, const ProductSiz
 /* The tiles that cost least. */
 ProductTiles waves_choose(const Target *target, const Rates *rates, const ProductSize *size);
 /* Do the tiles want to be dealt out evenly, more than to begin early? They are one wave, and wait
- * longer for operands that others of them have, too, than for the matrix units: much longer, or some
- * tiles have less to wait for than others. */
+ * longer for operands that others of them have, too, than for the matrix units: much longer, or
+ * some tiles have less to wait for than others. */
 bool waves_are_even(const Target *target, const Rates *rates, const ProductSize *size,
                     const ProductTiles *tiles);
 /* Tiles that a multiprocessor gets when all have as many; 1.5: half of them idle at the end. */

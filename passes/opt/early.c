@@ -14,9 +14,10 @@
  * it. Launches let the next one begin once they have waited, and not before: what runs beside them
  * must not meet what came before them.
  *
- * Not so a product that is alone and waits long for what its tiles have in common (analysis/waves.h),
- * nor, where that is not known, one that leaves many multiprocessors idle: their blocks are dealt out
- * when all are free; but for a product's tail, which runs where the others' last tiles leave room.
+ * Not so a product that is alone and waits long for what its tiles have in common
+ * (analysis/waves.h), nor, where that is not known, one that leaves many multiprocessors idle:
+ * their blocks are dealt out when all are free; but for a product's tail, which runs where the
+ * others' last tiles leave room.
  *
  * Requires layouts (it looks at what is moved to and from memory). Does nothing on targets without
  * such launches. Changes no values. */
