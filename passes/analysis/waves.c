@@ -55,8 +55,8 @@ static const double THIRDS_GAIN = 1.04;
 static const double TAIL_GAIN = 1.05;
 
 /* Of what one wave waits for, the part that it waits longer where blocks came as places became
- * free, at least: where bringing takes so many times what multiplying does, or some tiles bring less than
- * others, and end first. And the cycles that beginning so gains (measured on the H200). */
+ * free, at least: where bringing takes so many times what multiplying does, or some tiles bring
+ * less than others, and end first. Then the cycles that beginning so gains (measured: H200). */
 static const double UNEVEN_LOSS = 0.08, UNEVEN_BRINGS = 1.3, EARLY_CYCLES = 2300;
 
 /* Of two things that go on at once. */

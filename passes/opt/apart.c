@@ -15,8 +15,8 @@
  * But groups out of step hold two slots of a ring, which lets copies run ahead by one less: tiles
  * of many steps, which have little other work, stay together, unless threads add what steps come
  * to: one group's sums run under the other's products where they are out of step. Roles where
- * something else goes from warp to warp, which may count on these meetings, stay together, and where
- * rings bring scales.
+ * something else goes from warp to warp, which may count on these meetings, stay together, and
+ * where rings bring scales.
  * Requires layouts. Changes no values. */
 #include "ir/base/integer.h"
 #include "ir/build.h"
