@@ -357,7 +357,8 @@ static void fill_axes(Func *func, const Op *launch, PlanLaunch *to)
             (PlanAxis){plan_expr(func, poly_const(func, to->cluster)), 1, 0, 0};
     } else if (to->cluster > 1) { /* always as many */
         int last = to->n_axes - 1;
-        Dim all = poly_const(func, to->cluster * steps->ints[last]);
+        int64_t step = steps->ints[last] ? steps->ints[last] : 1;
+        Dim all = poly_const(func, to->cluster * step);
         to->axes[last].extent = plan_expr(func, all);
     }
 }

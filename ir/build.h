@@ -61,6 +61,8 @@ Value *build_permute(Builder *b, Value *a, const int64_t *perm);
 Value *build_mask(Builder *b, Value *a, int axis, double value);
 Value *build_reduce(Builder *b, const char *fn, Value *a, int axis);
 Value *build_cluster_reduce(Builder *b, const char *fn, Value *a);
+/* `part`: what stands for the axis in the result. */
+Value *build_cluster_scatter(Builder *b, const char *fn, Value *a, int axis, Dim part);
 /* acc may be NULL; result type: acc's, else `dtype`. Register operands. */
 Value *build_dot(Builder *b, Value *a, Value *c, Value *acc, DType dtype);
 

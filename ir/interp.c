@@ -131,6 +131,7 @@ static void run_leaf(Run *run, const Op *op)
     switch (op->kind) {
     case OP_REDUCE: interp_reduce(run, op); break;
     case OP_CLUSTER_REDUCE: interp_cluster_reduce(run, op); break;
+    case OP_CLUSTER_SCATTER: interp_cluster_scatter(run, op); break;
     case OP_SCAN: interp_scan(run, op); break;
     case OP_FOLD: interp_fold(run, op); break;
     case OP_SORT: interp_sort(run, op); break;
@@ -236,7 +237,8 @@ static bool burst(Run *run, Agent *agent)
             return moved;
         }
         moved = true;
-        if (op && (interp_is_sync(op->kind) || op->kind == OP_CLUSTER_REDUCE)) {
+        if (op && (interp_is_sync(op->kind) || op->kind == OP_CLUSTER_REDUCE ||
+                   op->kind == OP_CLUSTER_SCATTER)) {
             return true;
         }
     }
@@ -345,6 +347,7 @@ static bool begins_samples(OpKind kind)
     switch (kind) {
     case OP_REDUCE:
     case OP_CLUSTER_REDUCE:
+    case OP_CLUSTER_SCATTER:
     case OP_SCAN:
     case OP_FOLD:
     case OP_SORT:

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reductions over the blocks of a cluster. Blocks run one after the other: the first ones to come
- * to a reduction leave their part and stop; when all have, they are begun anew, and find the
- * result. What a block does before it stops it does again: it may store, but not add. */
+/* Reductions over the blocks of a cluster, whose result each has, or a part of it. Blocks run one
+ * after the other: the first ones to come to a reduction leave their part and stop; when all have,
+ * they are begun anew, and find the result. What a block does before it stops it does again: it may
+ * store, but not add. */
 #include "ir/interp_reduce.h"
 
 #include <string.h>
@@ -90,7 +91,20 @@ static Array *joined(Run *run, const ClusterParts *parts, int64_t size)
     return all;
 }
 
-void interp_cluster_reduce(Run *run, const Op *op)
+/* The block will be begun anew. */
+static void leave_block(Run *run)
+{
+    Frame *frame = &run->agent->frames.items[run->agent->frames.n - 1];
+    while (frame->op && frame->op->kind == OP_FOR) {
+        drop_block(run, frame->block);
+        run->agent->frames.n--;
+        frame--;
+    }
+    frame->at = NULL;
+}
+
+/* What all blocks have, folded; NULL: some have not come here yet, and the block has stopped. */
+static Array *met(Run *run, const Op *op)
 {
     Cluster *cluster = run->cluster;
     Array *from = run_operand(run, op, 0);
@@ -103,13 +117,65 @@ void interp_cluster_reduce(Run *run, const Op *op)
     *mine = *mine ? *mine : array_keep(from);
     if (parts->known < cluster->size) {
         cluster->left = cluster->waiting = true;
-        run->agent->frames.items[run->agent->frames.n - 1].at = NULL;
-        return;
+        leave_block(run);
+        return NULL;
     }
     Array *all = joined(run, parts, cluster->size);
-    Axes axes = reduce_axes(run, op, all); /* along axis 0 */
-    Array *to = array_of_type(run, op, op->results[0]->type);
+    Axes axes = reduce_axes(run, op, all);
+    axes.outer = 1;
+    axes.len = all->dims[0];
+    axes.inner = all->dims[1];
+    Array *to = array_of_type(run, op, op->operands[0]->type);
     reduce_into(run, op, &axes, all, to);
+    array_drop(run, all);
+    return to;
+}
+
+void interp_cluster_reduce(Run *run, const Op *op)
+{
+    Array *all = met(run, op);
+    if (all) {
+        run_result(run, op, 0, all);
+    }
+}
+
+/* Elements of one plane from `first` on along the axis, `size` bytes each. */
+static void copy_part(const Array *from, const unsigned char *in, Array *to, unsigned char *out,
+                      int axis, int64_t first, int64_t size)
+{
+    int64_t outer = 1, inner = size;
+    for (int i = 0; i < from->rank; i++) {
+        outer *= i < axis ? from->dims[i] : 1;
+        inner *= i > axis ? from->dims[i] : 1;
+    }
+    int64_t row = from->dims[axis] * inner, part = to->dims[axis] * inner;
+    for (int64_t i = 0; i < outer && part > 0; i++) {
+        memcpy(out + i * part, in + i * row + first * inner, (size_t)part);
+    }
+}
+
+void interp_cluster_scatter(Run *run, const Op *op)
+{
+    Array *all = met(run, op);
+    if (!all) {
+        return;
+    }
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    int64_t size = dtype_bytes(all->dtype);
+    int64_t first =
+        run->cluster->block % run->cluster->size * poly_capacity(op->results[0]->type->dims[axis]);
+    Array *to = array_of_type(run, op, op->results[0]->type);
+    copy_part(all, array_plane(all, -1), to, array_plane(to, -1), axis, first, size);
+    if (all->poison) {
+        array_want_poison(run, to);
+        copy_part(all, all->poison->bytes, to, to->poison->bytes, axis, first, 1);
+    }
+    if (all->samples) {
+        array_want_samples(run, to);
+    }
+    for (int sample = 0; sample < SAMPLES && all->samples; sample++) {
+        copy_part(all, array_plane(all, sample), to, array_plane(to, sample), axis, first, size);
+    }
     array_drop(run, all);
     run_result(run, op, 0, to);
 }

@@ -107,9 +107,10 @@ static int64_t step_of(Run *run, const Op *op, int axis, int64_t extent)
 
 static bool for_next(Run *run, Frame *frame, Array **carried)
 {
-    if (frame->next >= frame->count) {
+    if (frame->next >= frame->count && !frame->empty) {
         return false;
     }
+    frame->empty = false;
     int64_t at = frame->next, past = frame->count - 1 - frame->first;
     if (op_int(frame->op, ATTR_DESCENDING, 0)) {
         at = frame->first + past / frame->step * frame->step - (frame->next - frame->first);
@@ -130,7 +131,9 @@ static void for_begin(Run *run, const Op *op)
     frame->next = frame->first = run_integer(run, op, for_lo(op));
     frame->count = hi < extent ? hi : extent;
     frame->step = step_of(run, op, 0, extent);
-    bool one = frame->first < frame->count && frame->count - frame->first <= frame->step;
+    frame->empty = op_int(op, ATTR_ONCE, 0) > 1 && frame->first >= frame->count;
+    bool one =
+        frame->empty || (frame->first < frame->count && frame->count - frame->first <= frame->step);
     if (op_int(op, ATTR_ONCE, 0) && !one) {
         run_fail(run, op, "is said to have one step, and walks from %lld to %lld by %lld",
                  (long long)frame->first, (long long)frame->count, (long long)frame->step);

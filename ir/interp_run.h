@@ -177,7 +177,8 @@ typedef struct Frame {
     const Block *block;
     const Op *at;              /* the next op */
     int64_t next, count, step; /* for: index, end; grids: how many blocks are begun, of how many */
-    int64_t first;             /* for: where it begins */
+    int64_t first;             /* for: where it begins, */
+    bool empty;                /* and that its one step, which is still to come, has no elements */
     int64_t stride, shift;     /* grids: the order is a permutation i -> i * stride + shift */
     int64_t tiles[MAX_RANK], steps[MAX_RANK], dims[MAX_RANK];
     Array **carried; /* while: the values at work, */
@@ -330,6 +331,7 @@ const Memory *interp_shown(Run *run, const Value *tensor);
 void interp_shape(Run *run, const Op *op);
 void interp_reduce(Run *run, const Op *op);         /* interp_reduce.c */
 void interp_cluster_reduce(Run *run, const Op *op); /* interp_cluster.c */
+void interp_cluster_scatter(Run *run, const Op *op);
 void cluster_begin(Run *run, const Op *launch, int64_t blocks);
 /* Before a block, and at its end. */
 void cluster_block(Run *run, int64_t id);

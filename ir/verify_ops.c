@@ -184,23 +184,6 @@ static void verify_reduce(Verifier *v, const Op *op)
     }
 }
 
-static void verify_cluster_reduce(Verifier *v, const Op *op)
-{
-    const Op *around = op->parent->parent, *launch = op_enclosing(op, OP_LAUNCH);
-    if (!launch || (around != launch && around->kind != OP_TILES) ||
-        op_int(launch, ATTR_CLUSTER, 1) < 2) {
-        verify_fail(v, op, "not in the region of a launch with clusters");
-    } else if (around != launch && !tiles_position(around)) {
-        verify_fail(v, op, "in a walk over tiles that does not carry how many came before");
-    }
-    if (!verify_is_among(op_word(op, ATTR_FN), " sum prod max min ")) {
-        verify_fail(v, op, "`fn` is none of sum prod max min");
-    }
-    if (operand_type(op, 0) != result_type(op)) {
-        verify_fail(v, op, "the result has another type than the operand");
-    }
-}
-
 /* The axes of an access that are not dropped. */
 static int accessed_dims(const Access *access, Dim *dims)
 {
@@ -570,6 +553,7 @@ void verify_op(Verifier *v, const Op *op)
     case OP_MASK: verify_mask(v, op); break;
     case OP_REDUCE: verify_reduce(v, op); break;
     case OP_CLUSTER_REDUCE: verify_cluster_reduce(v, op); break;
+    case OP_CLUSTER_SCATTER: verify_cluster_scatter(v, op); break;
     case OP_DOT:
     case OP_DOT_ASYNC: verify_dot(v, op); break;
     case OP_LOAD: verify_access(v, op, TYPE_TENSOR, false); break;

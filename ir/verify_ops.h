@@ -26,6 +26,9 @@ void verify_kinds(Verifier *v, const Op *op, int n, const TypeKind *kinds);
 /* Copies past registers (verify_async.c). */
 void verify_copy_load(Verifier *v, const Op *op);
 void verify_copy_wait(Verifier *v, const Op *op);
+/* Reductions over a cluster (verify_cluster.c). */
+void verify_cluster_reduce(Verifier *v, const Op *op);
+void verify_cluster_scatter(Verifier *v, const Op *op);
 /* What it wants of layouts; for functions that have some (verify_layout.c). */
 void verify_layout(Verifier *v, const Op *op);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cluster_reduce: each block sends what it has into the shared memory of all blocks of its cluster,
- * and combines what all have sent, in the same order. A mailbox of each reduction counts what has
- * come: a block waits for nothing else, and is done only when nobody writes to it any more.
+ * and combines what all have sent, in the same order; cluster_reduce_scatter: to each its part. A
+ * mailbox of each reduction counts what has come: a block waits for nothing else, and is done only
+ * when nobody writes to it any more.
  * Source: CUDA C++ Programming Guide, "Distributed Shared Memory". */
 #include "codegen/gpu/tiles.h"
 #include "codegen/scalar_ops.h"
@@ -43,7 +44,9 @@ typedef struct Mailboxes {
 static int slots_of(GpuEmitter *em, const Op *op)
 {
     Access access = op_access(op, 1);
-    return access.indices[0] ? (int)gpu_extent(em, access.memory->type, 0) : 1;
+    return op->kind == OP_CLUSTER_REDUCE && access.indices[0]
+               ? (int)gpu_extent(em, access.memory->type, 0)
+               : 1;
 }
 
 static int64_t awaited_bytes(GpuEmitter *em, const Op *op)
@@ -55,7 +58,8 @@ static int64_t awaited_bytes(GpuEmitter *em, const Op *op)
 static void see_reduction(Op *op, void *user)
 {
     Mailboxes *seen = user;
-    for (int i = 0; op->kind == OP_CLUSTER_REDUCE && i < slots_of(seen->em, op); i++) {
+    bool meets = op->kind == OP_CLUSTER_REDUCE || op->kind == OP_CLUSTER_SCATTER;
+    for (int i = 0; meets && i < slots_of(seen->em, op); i++) {
         int64_t bytes = awaited_bytes(seen->em, op);
         ARENA_PUSH(seen->em->arena, &seen->bytes, bytes);
     }
@@ -127,7 +131,8 @@ static Exchange begin(GpuEmitter *em, const Op *op)
     Type type = op->results[0]->type;
     Exchange x = {.em = em, .type = type, .dtype = type->dtype};
     Access access = op_access(op, 1);
-    x.position = access.indices[0] ? gpu_scalar(em, access.indices[0]) : NULL;
+    bool slots = op->kind == OP_CLUSTER_REDUCE && access.indices[0];
+    x.position = slots ? gpu_scalar(em, access.indices[0]) : NULL;
     x.base = gpu_shared_slot(em, access.memory, x.position);
     x.blocks = em->plan_launch->cluster;
     x.bytes = sent_bytes(type->dtype);
@@ -271,6 +276,81 @@ void gpu_emit_cluster_reduce(GpuEmitter *em, const Op *op)
     await_all(&x, op);
     GpuValue *out = gpu_define(em, op->results[0]);
     receive_all(&x, op_word(op, ATTR_FN), out);
+    for (int r = 0; r < out->n; r++) {
+        if (gpu_exists(em, x.type, r)) {
+            out->regs[r] = out->regs[gpu_canonical(x.type->layout, r)];
+        }
+    }
+}
+
+/* ---- a part for each ---- */
+
+/* What one thread has side by side goes to the block whose part it is in, behind what the blocks
+ * before this one have for it. */
+static void send_run(const Exchange *x, Type type, int axis, LLVMValueRef rank, const GpuRun *run,
+                     int n, const GpuValue *in)
+{
+    GpuEmitter *em = x->em;
+    LLVMBuilderRef b = em->builder;
+    LLVMValueRef to = NULL, element = rank, words[MOST_RUN];
+    for (int i = 0; i < type->rank; i++) {
+        int64_t extent = gpu_extent(em, x->type, i);
+        LLVMValueRef at = gpu_coord(em, type->layout, i, run->regs[0]);
+        if (i == axis) {
+            to = LLVMBuildUDiv(b, at, gpu_i32(em, extent), "");
+            at = LLVMBuildURem(b, at, gpu_i32(em, extent), "");
+        }
+        element = LLVMBuildMul(b, element, gpu_i32(em, extent), "");
+        element = LLVMBuildAdd(b, element, at, "");
+    }
+    for (int i = 0; i < n; i++) {
+        words[i] = gpu_to_word(em, x->dtype, x->bytes, in->regs[run->regs[i]]);
+    }
+    em->target->cluster_send(em, place_of(x, element), to, n, words, x->mailbox);
+}
+
+/* By the first of the threads that hold an element. */
+static void send_parts(const Exchange *x, const Op *op)
+{
+    GpuEmitter *em = x->em;
+    Type type = op->operands[0]->type;
+    int axis = (int)op_int(op, ATTR_AXIS, 0);
+    const GpuValue *in = gpu_value(em, op->operands[0]);
+    LLVMValueRef first = gpu_acting_thread(em, type), rank = em->target->cluster_rank(em);
+    GpuRun run;
+    int n = gpu_run_length(em, type, ACCESS_BYTES / x->bytes);
+    for (int r = 0; r < in->n; r++) {
+        if (!gpu_holds(em, type, r) || !gpu_run_at(em, type, r, n, &run)) {
+            continue;
+        }
+        LLVMValueRef may = gpu_both(em, first, gpu_in_tile(em, type, r));
+        GpuBranch branch = {0};
+        if (may) {
+            branch = gpu_branch_begin(em, may);
+        }
+        send_run(x, type, axis, rank, &run, n, in);
+        if (may) {
+            gpu_branch_end(em, branch);
+        }
+    }
+}
+
+void gpu_emit_cluster_scatter(GpuEmitter *em, const Op *op)
+{
+    if (!em->target->cluster_send || op->n_operands < 2) {
+        gpu_bug(em, op, "no clusters here, or no memory for it");
+    }
+    Exchange x = begin(em, op);
+    send_parts(&x, op);
+    await_all(&x, op);
+    GpuValue *out = gpu_define(em, op->results[0]);
+    GpuRun run;
+    int n = gpu_run_length(em, x.type, ACCESS_BYTES / x.bytes);
+    for (int r = 0; r < out->n; r++) {
+        if (gpu_run_at(em, x.type, r, n, &run)) {
+            receive(&x, op_word(op, ATTR_FN), x.blocks, run.regs, n, out->regs);
+        }
+    }
     for (int r = 0; r < out->n; r++) {
         if (gpu_exists(em, x.type, r)) {
             out->regs[r] = out->regs[gpu_canonical(x.type->layout, r)];

@@ -184,6 +184,11 @@ void gpu_emit_for(GpuEmitter *em, Op *op)
     int64_t step = op_attr(op, ATTR_STEPS)->ints[0];
     LLVMValueRef whole = gpu_size_value(em, op_attr(op, ATTR_DIMS)->dims[0]);
     LLVMValueRef hi = least(em, gpu_scalar(em, for_hi(op)), whole);
+    if (op_int(op, ATTR_ONCE, 0) > 1) { /* past the end it has no elements */
+        LLVMValueRef lo = gpu_scalar(em, for_lo(op));
+        LLVMValueRef past = LLVMBuildICmp(em->builder, LLVMIntSGT, lo, hi, "");
+        hi = LLVMBuildSelect(em->builder, past, lo, hi, "");
+    }
     if (op_int(op, ATTR_ONCE, 0)) {
         emit_once(em, op, step, hi);
         return;

@@ -155,6 +155,7 @@ void gpu_emit_op(GpuEmitter *em, Op *op)
     case OP_MASK: gpu_emit_mask(em, op); return;
     case OP_REDUCE: gpu_emit_reduce(em, op); return;
     case OP_CLUSTER_REDUCE: gpu_emit_cluster_reduce(em, op); return;
+    case OP_CLUSTER_SCATTER: gpu_emit_cluster_scatter(em, op); return;
     case OP_DOT: emit_dot(em, op); return;
     case OP_LOAD: gpu_emit_load(em, op); return;
     case OP_STORE: gpu_emit_store(em, op); return;

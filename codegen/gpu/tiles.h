@@ -70,6 +70,7 @@ void gpu_renamed(GpuEmitter *em, const Op *op, Type from, const GpuValue *in, Ty
 void gpu_emit_reduce(GpuEmitter *em, const Op *op);
 /* cluster.c */
 void gpu_emit_cluster_reduce(GpuEmitter *em, const Op *op);
+void gpu_emit_cluster_scatter(GpuEmitter *em, const Op *op);
 /* Shared memory of the launch's mailboxes, and the two ends of a kernel with clusters. */
 int gpu_mailbox_bytes(GpuEmitter *em);
 void gpu_cluster_begin(GpuEmitter *em);

@@ -2,6 +2,7 @@
 /* sm_90a: barriers of shared memory, warp roles, and the table of this folder's ops. */
 #include "codegen/nvptx/hopper.h"
 
+#include "codegen/gpu/tiles.h"
 #include "ir/build.h"
 
 enum {
@@ -474,6 +475,17 @@ static void emit_role(GpuEmitter *em, const Op *op, int role)
     hopper_elected_end(em, after);
 }
 
+/* Who arrived where the cluster meets waits there, too, before he ends: one that ends in between
+ * would count twice. */
+static void end_role(GpuEmitter *em)
+{
+    if (!em->joined && em->plan_launch->cluster > 1) {
+        gpu_asm(em, LLVMVoidTypeInContext(em->context), "bar.warp.sync 0xffffffff;", "~{memory}",
+                true, 0, NULL);
+    }
+    gpu_cluster_end(em);
+}
+
 /* A chain of branches on the warp. Each role is one branch: that is what lets registers move. */
 static void emit_roles(GpuEmitter *em, const Op *op)
 {
@@ -499,12 +511,15 @@ static void emit_roles(GpuEmitter *em, const Op *op)
         int teams = teams_of(op, i);
         em->role = gpu_role_enter(em, first, count, teams, em->n_named_barriers + 1);
         em->n_named_barriers += teams;
+        em->joined = false;
         emit_role(em, op, i);
+        end_role(em);
         LLVMBuildBr(em->builder, joined);
         em->role = outer;
         gpu_go(em, next);
         first += count;
     }
+    em->joined = true;
 }
 
 /* ---- the table ---- */

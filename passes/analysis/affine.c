@@ -151,11 +151,12 @@ static Interval of_range(Func *func, const Op *op)
     Dim zero = poly_const(func, 0);
     /* CPUs walk the elements that there are; threads of a GPU have others too. */
     bool walked = func->target && func->target->family == FAMILY_CPU;
-    int64_t past = walked || range_is_full(range) ? 0 : range->capacity - 1;
+    int64_t past = walked ? 0 : range_past(range);
+    int64_t outside = past < range->capacity ? 0 : past; /* of a part that no element is in */
     switch (op->kind) {
     case OP_INDEX: return (Interval){zero, plus(func, range->whole, past - 1)};
-    case OP_START: return (Interval){zero, plus(func, range->whole, -1)};
-    case OP_END: return (Interval){zero, range->whole};
+    case OP_START: return (Interval){zero, plus(func, range->whole, outside - 1)};
+    case OP_END: return (Interval){zero, plus(func, range->whole, outside)};
     default: return (Interval){zero, poly_const(func, range->capacity)};
     }
 }

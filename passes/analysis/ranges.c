@@ -106,10 +106,19 @@ int64_t range_aligned(const DimVar *range)
     return last ? op_int(op, ATTR_ALIGNED, 1) : 1;
 }
 
+static int64_t blocks_of(const Op *op)
+{
+    const Op *launch = op_enclosing(op, OP_LAUNCH);
+    return launch ? op_int(launch, ATTR_CLUSTER, 1) : 1;
+}
+
 /* Tiles side by side that run together: the last of them may lie past the end. */
 static bool may_be_nobodys(const DimVar *range)
 {
     const Op *op = binding(range);
+    if (op && op->kind == OP_FOR && op_int(op, ATTR_ONCE, 0) > 1) { /* its blocks' parts of one */
+        return poly_divisor(range->whole) % (blocks_of(op) * range->capacity) != 0;
+    }
     const Attr *beside = op ? op_attr(op, ATTR_MULTICAST) : NULL;
     int64_t n = beside && range->binder->index < (uint32_t)beside->n
                     ? beside->ints[range->binder->index]
@@ -129,6 +138,13 @@ static bool may_lie_outside(const DimVar *range)
     }
     least = divisor > 1 && least > 0 ? round_up(least, divisor) : least;
     return least / blocks < range->capacity;
+}
+
+int64_t range_past(const DimVar *range)
+{
+    const Op *op = binding(range);
+    bool part = op && op->kind == OP_FOR && op_int(op, ATTR_ONCE, 0) > 1;
+    return range_is_full(range) ? 0 : (part ? blocks_of(op) : 1) * range->capacity - 1;
 }
 
 bool range_is_full(const DimVar *range)

@@ -13,9 +13,11 @@
  * have bytes.
  *
  * Where that leaves many idle, what is contracted is shared out ("split-K"); what the shares come
- * to goes through memory to a launch that adds it. Where it leaves many idle in the last wave only,
- * only as many rows or columns of tiles as that has are shared out ("stream-K" behind full waves:
- * Osama et al. 2023), by a launch that runs as the others' last tiles end. */
+ * to goes through memory to a launch that adds it, or, if the blocks that share a tile are a
+ * cluster, through their shared memory; of clusters fewer blocks run at once. Where it leaves many
+ * idle in the last wave only, only as many rows or columns of tiles as that has are shared out
+ * ("stream-K" behind full waves: Osama et al. 2023), by a launch that runs as the others' last
+ * tiles end. */
 #include "passes/analysis/waves.h"
 
 #include <math.h>
@@ -39,6 +41,13 @@ enum {
     STORE_OPS = 8,         /* of an element: to its type, to shared memory */
     PAIR = 2,              /* blocks side by side */
     TILE_CYCLES = 400,     /* until the first of a tile's results is there */
+    MOST_CLUSTER = 8,      /* blocks of a cluster that any part of the device takes */
+    MOST_SENT = 65536,     /* of a tile's sums, which others send, beside the rings */
+    CLUSTER_CYCLES = 500,  /* until the last block's sums are there */
+    SENT_BYTES = 8,        /* from one multiprocessor to others, in a cycle */
+    HOST_CYCLES = 6000,    /* from one launch to the next, by the host */
+    REGION = 16,           /* multiprocessors of which clusters are made: some have fewer, */
+    PAIRED = 2,            /* but always two at a time */
 };
 
 /* Of an element's operation: some are folded into others (measured on `linear`: gelu). */
@@ -58,6 +67,10 @@ static const double TAIL_GAIN = 1.05;
  * free, at least: where bringing takes so many times what multiplying does, or some tiles bring
  * less than others, and end first. Then the cycles that beginning so gains (measured: H200). */
 static const double UNEVEN_LOSS = 0.08, UNEVEN_BRINGS = 1.3, EARLY_CYCLES = 2300;
+
+/* And clusters that add shares: by the rate at which all ask the second-level cache, and by that
+ * of one alone. */
+static const double CLUSTER_GAIN = 1.1, LEAST_GAIN = 1.03;
 
 /* Of two things that go on at once. */
 static double together(double a, double b)
@@ -124,6 +137,23 @@ static double sum_cycles(const Target *target, const Rates *rates, const Product
     return rates->start + moved + work;
 }
 
+/* Clusters lie within a part of the device, and one part has less than the others: of 132
+ * multiprocessors 30 clusters of 4, 15 of 8 or 7 of 16 blocks run at once, as the driver says. */
+int64_t waves_held(const Target *target, int64_t cluster)
+{
+    int64_t held = cluster > PAIRED ? target->units - REGION : target->units;
+    return held / cluster * cluster;
+}
+
+/* What blocks send of a tile, and the part of it that each adds and stores. */
+static double exchange_cycles(const Rates *rates, const ProductSize *size,
+                              const ProductTiles *tiles)
+{
+    double elements = (double)(tiles->m * tiles->n);
+    double part = elements / (double)tiles->shares * (size->ops * OP_CYCLES + STORE_OPS);
+    return CLUSTER_CYCLES + elements * SUM_BYTES / SENT_BYTES + part / rates->lanes;
+}
+
 WaveCosts waves_costs(const Target *target, const Rates *rates, const ProductSize *size,
                       const ProductTiles *tiles)
 {
@@ -133,11 +163,15 @@ WaveCosts waves_costs(const Target *target, const Rates *rates, const ProductSiz
         .multiply = multiply_cycles(rates, size, tiles),
         .step = step_cycles(rates, size, tiles),
         .bring = bring_cycles(rates, size, tiles),
-        .end = (double)(tiles->m * tiles->n) * ops / rates->lanes + TILE_CYCLES,
+        .end = (double)(tiles->m * tiles->n) * ops / rates->lanes + TILE_CYCLES +
+               (tiles->clustered ? exchange_cycles(rates, size, tiles) : 0),
         .memory = memory_cycles(rates, size),
-        .sum = tiles->shares > 1 ? sum_cycles(target, rates, size, elements, tiles->shares) : 0,
+        .sum = tiles->shares > 1 && !tiles->clustered
+                   ? sum_cycles(target, rates, size, elements, tiles->shares)
+                   : 0,
         .steps = parts(parts(size->k, tiles->depth) * size->rounds, tiles->shares),
-        .walked = parts(tiles->count, target->units),
+        .walked = parts(tiles->count,
+                        tiles->clustered ? waves_held(target, tiles->shares) : target->units),
     };
 }
 
@@ -359,16 +393,84 @@ static ProductTiles best_tiles(const Target *target, const Rates *rates, const P
     return best;
 }
 
+/* ---- clusters that add shares ---- */
+
+/* Of m × n, in shares that are the blocks of a cluster each, where they all run at once; else
+ * `best`, if none costs less. */
+static ProductTiles better_shares(const Target *target, const Rates *rates, const ProductSize *size,
+                                  int64_t m, int64_t n, ProductTiles best)
+{
+    int64_t given = size->given_shares ? size->given_shares : size->given_cluster;
+    for (int64_t shares = 2; shares <= MOST_CLUSTER; shares *= 2) {
+        int64_t depth = depth_of(size, m, n);
+        ProductTiles tiles = {.m = m, .n = n, .depth = depth, .shares = shares, .clustered = true};
+        tiles = priced(target, rates, size, tiles);
+        bool once = tiles.count <= waves_held(target, shares) &&
+                    parts(size->k, depth) >= shares * LEAST_STEPS;
+        if ((given ? shares == given : once) && tiles.cycles < best.cycles) {
+            best = tiles;
+        }
+    }
+    return best;
+}
+
+/* What two thirds of the rate bring from the second-level cache: as much as it was seen to bring
+ * when all multiprocessors ask it and nothing else. That tells apart what moves more by larger
+ * tiles from what moves more by more shares. */
+static Rates asked_by_all(const Rates *rates)
+{
+    Rates all = *rates;
+    all.unit_bytes = rates->unit_bytes * 2 / 3;
+    return all;
+}
+
+/* A host starts no launch sooner after another. */
+static double by_host(double cycles, int64_t launches)
+{
+    return cycles > (double)(launches * HOST_CYCLES) ? cycles : (double)(launches * HOST_CYCLES);
+}
+
+static ProductTiles better_clustered(const Target *target, const Rates *rates,
+                                     const ProductSize *size, ProductTiles best)
+{
+    Rates all = asked_by_all(rates);
+    bool must = size->given_cluster > 1;
+    bool may = best.m && size->may_cluster && size->given_cluster != 1 && !best.tail &&
+               !size->given_beside_m && !size->given_beside_n;
+    if (!may) {
+        return best;
+    }
+    ProductTiles found = {.cycles = INFINITY};
+    int64_t m = size->given_m ? size->given_m : GROUP_ROWS, most_m = size->given_m ? m : MOST_ROWS;
+    int64_t n0 = size->given_n ? size->given_n : COLUMNS,
+            most_n = size->given_n ? n0 : MOST_COLUMNS;
+    for (; m <= most_m; m *= 2) {
+        for (int64_t n = n0; n <= most_n; n += COLUMNS) {
+            bool fits = m * n * SUM_BYTES <= MOST_SENT && may_be(size, m, n);
+            found = fits ? better_shares(target, &all, size, m, n, found) : found;
+        }
+    }
+    if (!found.m) {
+        return best;
+    }
+    WaveCosts costs = waves_costs(target, &all, size, &best);
+    int64_t launches = best.shares > 1 ? 2 : 1;
+    bool less = by_host(found.cycles, 1) * CLUSTER_GAIN < by_host(waves_cycles(&costs), launches);
+    found = priced(target, rates, size, found);
+    less = less && by_host(found.cycles, 1) * LEAST_GAIN < by_host(best.cycles, launches);
+    return must || less ? found : best;
+}
+
 ProductTiles waves_choose(const Target *target, const Rates *rates, const ProductSize *size)
 {
     ProductSize plain = *size;
     plain.may_tail = false;
     plain.given_tail_m = plain.given_tail_n = 0;
     ProductTiles best = best_tiles(target, rates, &plain);
-    if (!size->may_tail) {
-        return best;
+    if (size->may_tail) {
+        bool given = size->given_tail_m || size->given_tail_n;
+        ProductTiles tailed = best_tiles(target, rates, size);
+        best = tailed.tail && (given || tailed.cycles * TAIL_GAIN < best.cycles) ? tailed : best;
     }
-    bool given = size->given_tail_m || size->given_tail_n;
-    ProductTiles tailed = best_tiles(target, rates, size);
-    return tailed.tail && (given || tailed.cycles * TAIL_GAIN < best.cycles) ? tailed : best;
+    return better_clustered(target, rates, size, best);
 }

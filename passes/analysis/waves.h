@@ -27,6 +27,8 @@ typedef struct ProductSize {
     bool may_tail;                          /* may they be some of the tiles only? */
     bool may_share;                         /* can a second launch add what shares come to? */
     bool open;                              /* may m or n be less? */
+    bool may_cluster;                       /* can a cluster? */
+    int64_t given_cluster;                  /* 1: it must not, more: it must; 0: nothing given */
     bool apart;                             /* are a step's sums held beside those of all steps? */
     int left_lines, right_lines;            /* of the cache, that 128 bytes of a row take; 0: 1 */
     bool may_meet;                          /* may blocks bring what they share for one another? */
@@ -39,6 +41,7 @@ typedef struct ProductSize {
 typedef struct ProductTiles {
     int64_t m, n, depth;
     int64_t shares;             /* of what is contracted, each a tile of its own; 1: none */
+    bool clustered;             /* a cluster has them, and adds them */
     int64_t beside_m, beside_n; /* tiles side by side that bring what they share once; 0, 1: none */
     int64_t tail;               /* of rows, or columns, of tiles: these alone have shares; 0: all */
     bool tail_along_n;
@@ -71,6 +74,8 @@ ProductTiles waves_choose(const Target *target, const Rates *rates, const Produc
  * some tiles have less to wait for than others. */
 bool waves_are_even(const Target *target, const Rates *rates, const ProductSize *size,
                     const ProductTiles *tiles);
+/* Blocks of clusters of so many that run at once, at least. */
+int64_t waves_held(const Target *target, int64_t cluster);
 /* Tiles that a multiprocessor gets when all have as many; 1.5: half of them idle at the end. */
 double waves_count(const Target *target, const ProductTiles *tiles);
 

@@ -108,6 +108,8 @@ Value *layout_reduce_scratch(LayoutPass *pass, const Op *reduce);
 /* Memory of a reduction over a cluster, its own: other blocks write to it. [blocks, elements], or
  * [slots, blocks, elements] of several tiles in a row. */
 Value *layout_cluster_scratch(LayoutPass *pass, const Op *reduce, int64_t slots);
+/* The same where each block gets a part: [blocks, elements of a part]. */
+Value *layout_scatter_scratch(LayoutPass *pass, const Op *scatter);
 /* Scratch of a scan or fold that crosses warps: [parts of the axis that a warp holds, bytes]. */
 Value *layout_fold_scratch(LayoutPass *pass, const Op *fold);
 /* Scratch of a histogram, rank or arrange (codegen/gpu/rank.c). */

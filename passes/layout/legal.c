@@ -237,6 +237,17 @@ static void legalize_cluster_reduce(LayoutPass *pass, Op *op)
     }
 }
 
+/* What comes is read as the result's users like it. */
+static void legalize_cluster_scatter(LayoutPass *pass, Op *op)
+{
+    want_any(pass, op, 0);
+    if (op->n_operands == 1) {
+        Value *memory = layout_scatter_scratch(pass, op);
+        Value *operands[6] = {op->operands[0], memory};
+        op_set_operands(pass->func, op, 2 + memory->type->rank, operands);
+    }
+}
+
 /* ---- scans and folds ---- */
 
 /* What the first of the operands that have one has. */
@@ -485,6 +496,7 @@ static void legalize_op(LayoutPass *pass, Op *op)
     case OP_DOT_ASYNC: legalize_product(pass, op); return;
     case OP_REDUCE: legalize_reduce(pass, op); return;
     case OP_CLUSTER_REDUCE: legalize_cluster_reduce(pass, op); return;
+    case OP_CLUSTER_SCATTER: legalize_cluster_scatter(pass, op); return;
     case OP_SCAN:
     case OP_FOLD: legalize_fold(pass, op); return;
     case OP_HISTOGRAM: legalize_histogram(pass, op); return;

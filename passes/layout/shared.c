@@ -137,6 +137,21 @@ Value *layout_cluster_scratch(LayoutPass *pass, const Op *reduce, int64_t slots)
     return new_shared(pass, reduce, type, &PLAIN);
 }
 
+Value *layout_scatter_scratch(LayoutPass *pass, const Op *scatter)
+{
+    enum { LEAST_BYTES = 4 }; /* as above */
+    Type part = scatter->results[0]->type;
+    int64_t extents[MAX_RANK];
+    int64_t dims[2] = {op_int(op_enclosing(scatter, OP_LAUNCH), ATTR_CLUSTER, 1)};
+    int bytes = dtype_bytes(part->dtype);
+    dims[1] = bytes < LEAST_BYTES ? LEAST_BYTES / bytes : 1;
+    layout_extents(pass, part, extents);
+    for (int i = 0; i < part->rank; i++) {
+        dims[1] *= extents[i];
+    }
+    return new_shared(pass, scatter, type_shared(pass->func, part->dtype, 2, dims), &PLAIN);
+}
+
 static int64_t fold_aligned(int64_t bytes)
 {
     return (bytes + FOLD_ALIGN - 1) / FOLD_ALIGN * FOLD_ALIGN;

@@ -44,7 +44,7 @@ static void find_begin(Op *op, void *user)
 static void note_uneven(Op *op, void *user)
 {
     Uneven *uneven = user;
-    if (bounds_are_even(op)) {
+    if (bounds_are_even(op) || op_int(op, ATTR_ONCE, 0)) {
         return;
     }
     uneven->some = true;

@@ -161,6 +161,10 @@ static void add_plain(Op *op, void *user)
     Plain *plain = user;
     if (op->kind == OP_DOT) {
         plain->bytes += plain_operand(plain->s, op, 0) + plain_operand(plain->s, op, 1);
+    } else if (op->kind == OP_CLUSTER_SCATTER) { /* what the others send */
+        Type type = op->operands[0]->type;
+        plain->bytes +=
+            poly_capacity(type->dims[0]) * poly_capacity(type->dims[1]) * dtype_bytes(type->dtype);
     }
 }
 

@@ -5,6 +5,8 @@
  * position, carried through its loops, and through the tiles of a persistent launch. */
 #include "passes/stage/stage.h"
 
+#include "ir/errors.h"
+
 /* Where each ring stands, by its leader's number, on one side. */
 typedef struct Positions {
     int leaders[MOST_STAGED];
@@ -375,6 +377,16 @@ static bool reads_own(const Stager *s)
 
 static bool choose_persistent(Stager *s)
 {
+    const Line *line = schedule_given(s->func, "persistent", "");
+    if (block_contains(s->body, OP_CLUSTER_SCATTER)) {
+        if (line && text_same(line->word, "on")) {
+            Diag *d = diag_error(s->func->diags, ERR_NOT_HERE, line->span,
+                                 "`persistent on` is not possible where a cluster adds shares");
+            diag_help(s->func->diags, d, "leave the line out, or `cluster 1`");
+        }
+        schedule_word(s->func, "persistent", "", "off", "a cluster has one tile");
+        return false;
+    }
     bool even = s->even || s->paired, own = s->even && reads_own(s);
     const char *on =
         schedule_word(s->func, "persistent", "", even && !own ? "on" : "off", "%s",

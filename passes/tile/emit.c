@@ -98,7 +98,7 @@ static void add_scans(Emitter *e, Frame *inside, Value *value, CloneMap *seen)
     add_scans_of(e, inside, value->def, seen);
 }
 
-static Frame frame_at(Emitter *e, Frame *outer, Op *op, Builder at)
+Frame emit_frame_in(Emitter *e, Frame *outer, Op *op, Builder at)
 {
     Frame frame = {.outer = outer, .op = op, .class = -1, .at = at};
     size_t n = (size_t)e->plan->n;
@@ -110,7 +110,7 @@ static Frame frame_at(Emitter *e, Frame *outer, Op *op, Builder at)
 
 Frame emit_element(Emitter *e, Frame *frame, int item, int64_t k)
 {
-    Frame inside = frame_at(e, frame, NULL, frame->at);
+    Frame inside = emit_frame_in(e, frame, NULL, frame->at);
     inside.class = e->plan->items[item].class;
     inside.ranges[item] = build_i64(&frame->at, k);
     inside.dims[item] = poly_const(e->func, 1);
@@ -141,7 +141,7 @@ Op *emit_loop(Emitter *e, Frame *frame, int item, int n, Value *const *inits, in
     if (scans.n_scans && op_int(scans.scans[0], ATTR_REVERSE, 0)) {
         op_set_int(e->func, loop, ATTR_DESCENDING, 1);
     }
-    *inside = frame_at(e, frame, loop, build_at_end(e->func, loop->regions[0]));
+    *inside = emit_frame_in(e, frame, loop, build_at_end(e->func, loop->regions[0]));
     inside->class = axis->class;
     Value *walker = loop->regions[0]->args[0];
     inside->ranges[item] = walker;
@@ -484,11 +484,9 @@ Op *emit_launch(Emitter *e, Op *group, Frame *frame, Dim shares, const char *nam
     int64_t steps[MAX_RANK * 2];
     const char *names[MAX_RANK * 2];
     int items[MAX_RANK * 2], n = 0;
-    if (shares) {
-        items[n] = -1;
-        names[n] = name;
-        dims[n] = shares;
-        steps[n++] = 0;
+    bool neighbours = e->plan->cluster > 1; /* in the grid: the blocks of a cluster */
+    if (shares && !neighbours) {
+        items[n++] = -1;
     }
     for (int i = 0; i < e->plan->n_stored && n < MAX_RANK * 2; i++) {
         const AxisPlan *axis = &e->plan->items[i];
@@ -498,24 +496,29 @@ Op *emit_launch(Emitter *e, Op *group, Frame *frame, Dim shares, const char *nam
     }
     for (int i = 0; i < e->plan->n_stored && n < MAX_RANK * 2; i++) {
         if (e->plan->items[i].how == AXIS_CLUSTER) {
-            items[n++] = i; /* neighbours in the grid */
+            items[n++] = i;
         }
     }
-    for (int i = shares != NULL; i < n; i++) {
-        const AxisPlan *axis = &e->plan->items[items[i]];
-        names[i] = axis->name;
-        dims[i] = axis->dim;
-        steps[i] = axis->step;
+    if (shares && neighbours) {
+        items[n++] = -1;
+    }
+    for (int i = 0; i < n; i++) {
+        const AxisPlan *axis = items[i] < 0 ? NULL : &e->plan->items[items[i]];
+        names[i] = axis ? axis->name : name;
+        dims[i] = axis ? axis->dim : shares;
+        steps[i] = axis ? axis->step : 0;
     }
     Builder before = build_before(e->func, group);
     Op *launch = build_parallel(&before, OP_LAUNCH, n, dims, steps, names);
     set_launch(e, launch);
     set_multicast(e, launch, items);
     set_part(e, launch, items);
-    for (int i = shares != NULL; i < n; i++) {
+    for (int i = 0; i < n; i++) {
         Value *arg = launch->regions[0]->args[i];
-        frame->ranges[items[i]] = arg;
-        frame->dims[items[i]] = steps[i] ? arg->type->dims[0] : poly_const(e->func, 1);
+        if (items[i] >= 0) {
+            frame->ranges[items[i]] = arg;
+            frame->dims[items[i]] = steps[i] ? arg->type->dims[0] : poly_const(e->func, 1);
+        }
     }
     frame->at = build_at_end(e->func, launch->regions[0]);
     return launch;

@@ -69,13 +69,19 @@ bool emit_is_unrolled(const Emitter *e, int item);
 bool emit_has_effect(const Op *op);
 void emit_effect(Emitter *e, Frame *frame, const Op *op);
 void emit_effects(Emitter *e, const Op *group, Frame *frame);
-/* A launch's frame, and a launch by the plan. `shares`: its first axis is these; NULL: none. */
+/* A launch's frame, and a launch by the plan. `shares`: its first axis is these, or, if a cluster's
+ * blocks have one each, its last; NULL: none. */
 Frame emit_frame(const Emitter *e);
+/* What is in the region of `op`, inside of `outer`. */
+Frame emit_frame_in(Emitter *e, Frame *outer, Op *op, Builder at);
 Op *emit_launch(Emitter *e, Op *group, Frame *frame, Dim shares, const char *name);
 
 /* folds.c: results are mapped in the frame. */
 void emit_reduce(Emitter *e, Frame *frame, const Op *op);
 void emit_dot(Emitter *e, Frame *frame, const Op *op);
+/* The product's tile as a matrix, and one as what the source has there: with the axes before. */
+Value *emit_matrix(Emitter *e, Frame *frame, const Op *dot);
+void emit_map_matrix(Frame *frame, const Op *op, Value *matrix);
 void emit_scan(Emitter *e, Frame *frame, const Op *op);
 void emit_fold(Emitter *e, Frame *frame, const Op *op);
 /* A reduction, fold or scan in parts. What the tile here comes to, an array a result: */
@@ -95,6 +101,11 @@ void emit_walk(Emitter *e, Frame *frame, int item, int n_folds, Op *const *folds
 /* What a scan carries into a loop's first step, and out of each. */
 int emit_scan_inits(Emitter *e, Frame *frame, const Op *scan, Value **inits);
 int emit_scan_next(Emitter *e, Frame *inside, const Op *scan, int carried, Value **next);
+
+/* split.c: which part of the split axis share `c` has. */
+void emit_take_share(Emitter *e, Frame *frame, Split *split, Value *c);
+/* together.c: all of the group's work, by clusters whose blocks have a share each. */
+void tile_emit_together(Emitter *e, Op *group, Split *split);
 
 /* lookback.c: scans along a split axis, in one pass. False: they are not of that kind. */
 bool tile_lookback(Func *func, Op *group, const TilePlan *plan, const Split *split);

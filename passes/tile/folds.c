@@ -55,7 +55,7 @@ static Value *add_products(Emitter *e, Frame *frame, const Op *op, Value *sum)
 }
 
 /* A matrix as the value that the source has there: one element along the axes before. */
-static void map_matrix(Frame *frame, const Op *op, Value *matrix)
+void emit_map_matrix(Frame *frame, const Op *op, Value *matrix)
 {
     for (int i = 2; i < op->results[0]->type->rank; i++) {
         matrix = build_expand(&frame->at, matrix, 0);
@@ -139,7 +139,7 @@ void emit_reduce(Emitter *e, Frame *frame, const Op *op)
     const char *fn = op_word(op, ATTR_FN);
     if (sums_products(e, op)) {
         Value *zero = reduce_neutral_tile(&frame->at, "sum", matrix_type(e, frame, op));
-        map_matrix(frame, op, add_products(e, frame, op, zero));
+        emit_map_matrix(frame, op, add_products(e, frame, op, zero));
         return;
     }
     if (emit_is_unrolled(e, item)) {
@@ -198,7 +198,13 @@ void emit_dot(Emitter *e, Frame *frame, const Op *op)
     Value *sum = op->n_operands == 3
                      ? matrix_of(e, frame, op->operands[2])
                      : reduce_neutral_tile(&frame->at, "sum", matrix_type(e, frame, op));
-    map_matrix(frame, op, add_dot(e, frame, op, sum));
+    emit_map_matrix(frame, op, add_dot(e, frame, op, sum));
+}
+
+Value *emit_matrix(Emitter *e, Frame *frame, const Op *dot)
+{
+    return add_dot(e, frame, dot,
+                   reduce_neutral_tile(&frame->at, "sum", matrix_type(e, frame, dot)));
 }
 
 /* ---- the program's own function ---- */

@@ -148,6 +148,7 @@ static int64_t choose_groups(Func *func, const Op *group, TilePlan *plan, AxisPl
         thirds = thirds && m->step == THIRDS_ROWS;
         set_halved(func, n, tiles.n, unit->n, TURN_COLUMNS, reason);
         plan->shares = tiles.shares;
+        plan->together = tiles.clustered ? tiles.shares : 0;
     } else {
         choose_by_fit(func, plan, m, n);
         /* Tiles that are given would be those of the launch that adds the shares, too. */
@@ -369,6 +370,7 @@ static int64_t choose_widened(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan 
                "columns that share each element of the left operand");
     plan->warps = 8;
     plan->shares = shares_of_few(func, plan, m, n, WIDENED_DEPTH, LEAST_STEPS);
+    plan->together = tile_held_together(func, plan);
     return WIDENED_DEPTH;
 }
 
@@ -427,6 +429,7 @@ static int64_t choose_widened_left(Func *func, TilePlan *plan, AxisPlan *m, Axis
                "columns that share each widened element; the last wave is nearly full");
     choose_teams(func, plan, m, false);
     plan->shares = shares_of_few(func, plan, m, n, WIDENED_DEPTH, LEAST_STEPS);
+    plan->together = tile_held_together(func, plan);
     return WIDENED_DEPTH;
 }
 
@@ -484,7 +487,8 @@ void tile_choose_product(Func *func, const Op *group, TilePlan *plan)
     if (!plan->tail && tail) {
         plan->shares = 0;
     }
-    if (is_gpu(func) && plan->n_stored == 2) {
+    tile_choose_together(func, group, plan, plan->together > 1);
+    if (is_gpu(func) && plan->n_stored == 2 && plan->together < 2) {
         int64_t derived =
             plan->unit && m ? smaller(8, larger(1, RASTER_ROWS / larger(64, m->step))) : 8;
         plan->grouped = schedule_number(

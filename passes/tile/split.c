@@ -176,14 +176,16 @@ static bool choose_contracted(const Emitter *e, Split *split)
         return false;
     }
     int item = emit_item(e, dot->operands[0], dot->operands[0]->type->rank - 1);
-    *split = (Split){.item = item,
-                     .shares = given_shares(
-                         e, item, derived,
-                         plan->tail ? "parts of %s for each tile of the tail, which a launch "
-                                      "behind adds"
-                                    : "too few tiles for the device: parts of %s, which a second "
-                                      "launch adds"),
-                     .n = 1};
+    *split =
+        (Split){.item = item,
+                .shares = given_shares(
+                    e, item, derived,
+                    plan->tail ? "parts of %s for each tile of the tail, which a launch "
+                                 "behind adds"
+                    : plan->together > 1
+                        ? "too few tiles for the device: parts of %s, which a cluster adds"
+                        : "too few tiles for the device: parts of %s, which a second launch adds"),
+                .n = 1};
     split->ops[0] = dot;
     return split->shares > 1 && plan->items[item].how == AXIS_LOOP;
 }
@@ -212,7 +214,7 @@ static bool choose(const Emitter *e, const Op *group, Split *split)
 /* ---- the shares ---- */
 
 /* Which part of the axis share `c` has. */
-static void take_share(Emitter *e, Frame *frame, Split *split, Value *c)
+void emit_take_share(Emitter *e, Frame *frame, Split *split, Value *c)
 {
     const AxisPlan *axis = &e->plan->items[split->item];
     Builder *b = &frame->at;
@@ -360,7 +362,7 @@ static void emit_scans(Emitter *e, Op *group, Split *split)
 {
     Frame frame = emit_frame(e);
     Op *launch = emit_launch(e, group, &frame, poly_const(e->func, split->shares), "share");
-    take_share(e, &frame, split, launch->regions[0]->args[0]);
+    emit_take_share(e, &frame, split, launch->regions[0]->args[0]);
     for (int k = 0; k < split->n; k++) {
         split->inits[k] = ARENA_ARRAY(e->func->arena, Value *, split->ops[k]->n_results);
         combine_parts(e, &frame, split, k, split->inits[k]);
@@ -463,9 +465,14 @@ SplitHow tile_split(Func *func, Op *group, TilePlan *plan)
     if (split.scans && is_gpu(func) && tile_lookback(func, group, plan, &split)) {
         return SPLIT_DONE;
     }
+    if (plan->dot && plan->together > 1) {
+        plan->cluster = plan->together;
+        tile_emit_together(&e, group, &split);
+        return SPLIT_DONE;
+    }
     Frame first = emit_frame(&e);
     Op *launch = emit_launch(&e, group, &first, poly_const(func, split.shares), "share");
-    take_share(&e, &first, &split, launch->regions[0]->args[0]);
+    emit_take_share(&e, &first, &split, launch->regions[0]->args[0]);
     e.split = &split;
     store_parts(&e, group, &first, &split);
     if (split.scans) {

@@ -53,6 +53,15 @@ int64_t tile_choose_runs(Func *func, const Op *group, TilePlan *plan, RowRoom ro
  * target has them and the group's work allows it. `given`: elements of the tile for each of a row.
  */
 void tile_choose_cluster(Func *func, const Op *group, TilePlan *plan, int64_t given);
+/* Can they be, of tiles of some size? */
+bool tile_may_cluster(Func *func, const Op *group, TilePlan *plan);
+/* The shares of each tile, if clusters that have them all run at once; else 0. */
+int64_t tile_held_together(const Func *func, TilePlan *plan);
+/* Are the blocks that have the shares of a product's tile a cluster, which adds them? `derived`: it
+ * should be, if it can. Records the line (together.c). */
+void tile_choose_together(Func *func, const Op *group, TilePlan *plan, bool derived);
+/* Is all that the group writes written by stores, along both axes of its product? */
+bool tile_stores_product(const Op *group, TilePlan *plan);
 /* How often the rows fit those of the largest cluster; 0: they cannot be a cluster's. */
 int64_t tile_room_of_cluster(Func *func, const Op *group, const TilePlan *plan, int64_t given);
 /* Is all that the group writes written along the axis? */

@@ -48,7 +48,8 @@ typedef struct TilePlan {
     int n_dots;
     const Unit *unit; /* of it; NULL: fused multiply-adds, or not chosen yet */
     int64_t grouped;  /* raster group; 0: rows */
-    int64_t shares;   /* of what the product contracts; 0, 1: none */
+    int64_t shares;   /* of what the product contracts; 0, 1: none; */
+    int64_t together; /* blocks with a share each that are a cluster and add them; 0, 1: none */
     AxisPlan *tail;   /* of it only the first elements have shares, `tail_upto`; NULL: all have */
     int64_t tail_upto;
     int64_t warps;

@@ -113,14 +113,17 @@ static void check_tailed(Op *op, void *user)
     tailed->may = tailed->may && op->n_regions == 0;
 }
 
+bool tile_stores_product(const Op *group, TilePlan *plan)
+{
+    Tailed tailed = {plan, true};
+    block_walk(group->regions[0], check_tailed, &tailed);
+    return tailed.may;
+}
+
 bool tile_may_tail(const Func *func, const Op *group, TilePlan *plan)
 {
-    Tailed tailed = {plan, is_gpu(func) && tile_may_share(plan) && plan->n_stored == 2 &&
-                               plan->dot->results[0]->type->rank == 2};
-    if (tailed.may) {
-        block_walk(group->regions[0], check_tailed, &tailed);
-    }
-    return tailed.may;
+    return is_gpu(func) && tile_may_share(plan) && plan->n_stored == 2 &&
+           plan->dot->results[0]->type->rank == 2 && tile_stores_product(group, plan);
 }
 
 typedef struct Result {
@@ -257,6 +260,7 @@ static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *
         return false;
     }
     int bytes = dtype_bytes(left->dtype);
+    const Line *cluster = schedule_given(func, "cluster", "");
     *size = (ProductSize){
         .m = most_along(func, m->dim),
         .n = most_along(func, n->dim),
@@ -278,6 +282,8 @@ static bool product_size(Func *func, const Op *group, TilePlan *plan, AxisPlan *
                     !is_given_zero(func, "tail", m) && !is_given_zero(func, "tail", n),
         .may_share = tile_may_share(plan),
         .open = poly_least(m->dim) < poly_most(m->dim) || poly_least(n->dim) < poly_most(n->dim),
+        .may_cluster = tile_may_cluster(func, group, plan),
+        .given_cluster = cluster ? cluster->number : 0,
         .apart = plan->unit->most_k != 0,
         .dots = plan->n_dots,
         .bytes = bytes};

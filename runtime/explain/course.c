@@ -58,7 +58,8 @@ static void follow(Course *course, const Block *block, double times)
         course->ops += times * goes_through(op);
         course->unknown = course->unknown || is_unknown(op);
         course->meets += op->kind == OP_SYNC || op->kind == OP_REDUCE ? times : 0;
-        course->cluster_meets += op->kind == OP_CLUSTER_REDUCE ? times : 0;
+        bool meets = op->kind == OP_CLUSTER_REDUCE || op->kind == OP_CLUSTER_SCATTER;
+        course->cluster_meets += meets ? times : 0;
         loads = loads || (op->kind == OP_LOAD && op->results[0]->type->rank > 0);
         for (int i = 0; i < op->n_regions; i++) {
             double rounds = op->kind == OP_FOR ? rounds_of(course->report, op) : 1;

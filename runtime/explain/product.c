@@ -157,9 +157,11 @@ static bool measure(const Report *report, const LaunchReport *launch, ProductRep
     const Op *end = for_hi(loop)->def;
     int64_t shares = 1;
     const Attr *dims = op_attr(launch->op, ATTR_DIMS);
-    if (end && end->kind == OP_MIN && dims && dims->n > 2) { /* the first axis is theirs */
-        poly_is_const(op_attr(launch->op, ATTR_DIMS)->dims[0], &shares);
+    bool cluster = op_int(launch->op, ATTR_CLUSTER, 1) > 1;
+    if (end && end->kind == OP_MIN && dims && dims->n > 2) { /* the first axis is theirs, or last */
+        poly_is_const(dims->dims[cluster ? dims->n - 1 : 0], &shares);
     }
+    tiles->clustered = cluster && shares > 1;
     tiles->m = poly_capacity(type->dims[0]);
     tiles->n = poly_capacity(type->dims[1]);
     tiles->depth = op_attr(loop, ATTR_STEPS)->ints[0];
