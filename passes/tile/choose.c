@@ -409,15 +409,17 @@ static bool rows_are_guarded(const TilePlan *plan)
     return guarded;
 }
 
-/* Of short rows whose elements meet those of another axis, as in ranking by comparing, a block
- * takes several, and fewer steps of that axis at a time: what it does once is as much for few rows
- * as for many. */
+/* Of short rows whose elements meet those of another short axis, as in ranking by comparing, a
+ * block takes several, and fewer steps of that axis at a time: what it does once is as much for few
+ * rows as for many. A walk that no tile has whole is long enough to hide that. */
 static int64_t rows_beside_walk(Func *func, const Op *group, const TilePlan *plan, int64_t row)
 {
     bool walked = false;
     for (int i = 0; i < plan->n && row > 1; i++) {
         const AxisPlan *axis = &plan->items[i];
-        for (int k = 0; k < plan->n && !is_in_grid(axis) && !tile_is_row(axis); k++) {
+        bool loop = !is_in_grid(axis) && !tile_is_row(axis);
+        bool brief = loop && poly_most(axis->dim) <= BLOCK_ELEMENTS / row;
+        for (int k = 0; k < plan->n && brief; k++) {
             walked = walked ||
                      (tile_is_row(&plan->items[k]) && meet(group, plan, axis, &plan->items[k]));
         }
