@@ -70,7 +70,7 @@ static const double UNEVEN_LOSS = 0.08, UNEVEN_BRINGS = 1.3, EARLY_CYCLES = 2300
 
 /* And clusters that add shares: by the rate at which all ask the second-level cache, and by that
  * of one alone. */
-static const double CLUSTER_GAIN = 1.1, LEAST_GAIN = 1.03;
+static const double CLUSTER_GAIN = 1.15, LEAST_GAIN = 1.03;
 
 /* Of two things that go on at once. */
 static double together(double a, double b)

@@ -67,9 +67,9 @@ static Staged *right_item(Stager *s, const Op *dot)
 
 static bool is_wanted(Stager *s)
 {
-    return text_same(schedule_word(s->func, "join", "", "off",
-                                   "one instruction for the columns of both products was not "
-                                   "measured to be faster"),
+    return text_same(schedule_word(s->func, "join", "", "on",
+                                   "one instruction for the columns of both products reads their "
+                                   "rows once"),
                      "on");
 }
 
