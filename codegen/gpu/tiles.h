@@ -88,7 +88,6 @@ LLVMValueRef gpu_skipped(GpuEmitter *em, Dim dim);
 /* global.c */
 void gpu_emit_load(GpuEmitter *em, const Op *op);
 void gpu_emit_store(GpuEmitter *em, const Op *op);
-/* A store of a tile in steps, likewise. */
 /* loads.c: a load that a chain takes a few registers at a time. */
 typedef struct GpuLoad GpuLoad;
 bool gpu_load_joins(GpuEmitter *em, const Op *op);
@@ -97,6 +96,7 @@ GpuLoad *gpu_load_begin(GpuEmitter *em, const Op *op, int loads);
 void gpu_load_take(GpuLoad *load, int from, int n);
 /* shared.c: do products of warp groups take the registers of this launch? */
 bool gpu_is_beside_products(const Op *op);
+/* A store of a tile in steps: a chain gives it a few registers at a time. */
 typedef struct GpuStore GpuStore;
 GpuStore *gpu_store_begin(GpuEmitter *em, const Op *op);
 void gpu_store_take(GpuStore *store, int from, int n);
