@@ -246,7 +246,9 @@ static bool give_own(Func *func, Group *group, Op *op, int i, bool each_use, Val
     Value *found = NULL;
     Again again = {.each_use = each_use};
     if (!is_worth_copying(group, operand, &again, &found)) {
-        *costly = *costly ? *costly : fuse_original(group, found);
+        /* Too many ops: the operand itself goes through memory, not whichever op was the last. */
+        Value *whole = again.n == MOST_COPIED ? fuse_original(group, operand) : NULL;
+        *costly = *costly ? *costly : whole ? whole : fuse_original(group, found);
         return false;
     }
     CloneMap copies = clone_map_new(func);

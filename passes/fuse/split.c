@@ -219,6 +219,31 @@ static bool stands_for(const Splitter *s, const Value *value, const Op *dot)
     return !found;
 }
 
+/* The product with the sums of its batches and the moves of axes that only it goes through: what
+ * the program means by it. */
+static const Value *product_root(const Splitter *s, const Op *dot)
+{
+    const Value *root = dot->results[0];
+    for (;;) {
+        const Op *user = NULL;
+        int n = 0;
+        for (const Op *op = s->block->first; op; op = op->next) {
+            for (int i = 0; i < op->n_operands; i++) {
+                if (op->operands[i] == root) {
+                    n++;
+                    user = op;
+                }
+            }
+        }
+        bool moves = user && (user->kind == OP_EXPAND || user->kind == OP_SQUEEZE ||
+                              user->kind == OP_PERMUTE);
+        if (n != 1 || !(moves || sums_products(user))) {
+            return root;
+        }
+        root = user->results[0];
+    }
+}
+
 /* A product and what folds its result do not share a grid. What goes through memory is the last
  * value that all which is made of the product is made of: if |y| did, because a row's greatest is
  * that of |y|, y itself would be multiplied once more. */
@@ -227,8 +252,9 @@ static const Value *folded_product(const Splitter *s, const Op *op)
     for (int i = 0; split_is_fold(op) && !sums_products(op) && i < op->n_operands; i++) {
         const Op *dot = find_below(s, op->operands[i], is_dot);
         const Value *value = op->operands[i];
-        Type type = dot ? dot->results[0]->type : NULL;
-        while (dot && value != dot->results[0] &&
+        const Value *root = dot ? product_root(s, dot) : NULL;
+        Type type = dot ? root->type : NULL;
+        while (dot && value != root && value != dot->results[0] &&
                (value->type != type_with_dtype(s->func, type, value->type->dtype) ||
                 !stands_for(s, value, dot))) {
             const Op *made = value->def;
@@ -252,7 +278,9 @@ static const Value *row_beside_product(Splitter *s, const Op *op)
 {
     bool own = s->dot && split_is_fold(op) &&
                (s->stored & split_class(s, op->operands[0], (int)op_int(op, ATTR_AXIS, 0)));
-    return own ? split_used_result(s, op) : NULL;
+    bool contracts = op->kind == OP_DOT &&
+                     (s->stored & split_class(s, op->operands[0], op->operands[0]->type->rank - 1));
+    return own || contracts ? split_used_result(s, op) : NULL;
 }
 
 /* What a product reads is read once for each tile of the other operand. */

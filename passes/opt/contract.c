@@ -132,6 +132,9 @@ static bool choose_axes(const Func *func, Contraction *c)
     unsigned inner = c->sums.summed & left & right;
     unsigned window = of_factors(func, mul, read_together);
     unsigned taps = of_factors(func, mul, taps_viewed);
+    if (c->sums.summed & (left ^ right)) {
+        return false; /* a sum along what one factor alone has is no contraction: the sum below may be */
+    }
     c->k = last_axis(inner & ~window & ~taps, type);
     c->k = c->k < 0 ? last_axis(inner, type) : c->k;
     bool found = c->m >= 0 && c->n >= 0 && c->k >= 0;

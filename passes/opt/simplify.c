@@ -95,9 +95,12 @@ static bool moves_elements(const Op *op)
            op->kind == OP_PERMUTE;
 }
 
+static bool is_number(const Value *value, double number);
+
 static bool fold(Simplifier *s, Op *op)
 {
     bool same = op->kind == OP_SUB && op->operands[0] == op->operands[1];
+    same = same || (op->kind == OP_MOD && is_number(op->operands[1], 1));
     if (same && !dtype_is_float(op->results[0]->type->dtype)) {
         replace(s, op, make_constant(s, op, op->results[0]->type, (Scalar){.i = 0}));
         return true;
@@ -180,7 +183,7 @@ static Value *arithmetic_identity(const Op *op)
     bool is_float = dtype_is_float(a->type->dtype);
     switch (op->kind) {
     case OP_MUL: return is_number(b, 1) ? a : is_number(a, 1) ? b : NULL;
-    case OP_DIV: return is_float && is_number(b, 1) ? a : NULL;
+    case OP_DIV: return is_number(b, 1) ? a : NULL;
     case OP_SUB: return is_number(b, 0) ? a : NULL;
     case OP_ADD: {
         double zero = is_float ? -0.0 : 0.0;
