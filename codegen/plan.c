@@ -33,6 +33,8 @@ int plan_param_index(const Func *func, const Value *value)
     diag_bug(func->diags, "%%%s is no parameter of %s", value->name ? value->name : "", func->name);
 }
 
+_Static_assert((int)PLAN_MAX_DEGREE >= (int)MAX_DEGREE, "a term of a size: two limits");
+
 static void fill_term(Func *func, const PolyTerm *from, PlanTerm *to)
 {
     to->coef = from->coef;

@@ -30,6 +30,7 @@ typedef enum TypeKind {
 
 /* Of arrays: a window over several axes has indices beside them; of tensors that are parameters. */
 enum { MAX_RANK = 12, TENSOR_RANK = 8 };
+_Static_assert((int)MAX_DEGREE >= (int)MAX_RANK, "an array's number of elements is one term");
 
 typedef struct TypeData {
     TypeKind kind;

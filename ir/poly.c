@@ -8,8 +8,6 @@
 #include <limits.h>
 #include <string.h>
 
-enum { MAX_DEGREE = 4 };
-
 typedef struct Sum {
     Arena *arena;
     struct {

@@ -39,10 +39,14 @@ typedef struct DimVar {
     Value *binder;    /* the block argument, of type range */
 } DimVar;
 
+/* Factors of a term. The number of elements of an array has one for each of its axes, of which
+ * there are at most MAX_RANK (ir/ir.h). */
+enum { MAX_DEGREE = 12 };
+
 typedef struct PolyTerm {
     int64_t coef;
     uint8_t n; /* factors, sorted by id, repeated for powers */
-    DimVar *vars[4];
+    DimVar *vars[MAX_DEGREE];
 } PolyTerm;
 
 struct Poly {
@@ -52,7 +56,7 @@ struct Poly {
 
 Dim poly_const(Func *func, int64_t value);
 Dim poly_var(Func *func, DimVar *var);
-/* NULL on overflow of a coefficient or of the degree (4), and when an operand is NULL. */
+/* NULL on overflow of a coefficient or of the degree, and when an operand is NULL. */
 Dim poly_add(Func *func, Dim a, Dim b);
 Dim poly_mul(Func *func, Dim a, Dim b);
 

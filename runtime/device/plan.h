@@ -10,13 +10,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PLAN_MOST_RANK = 8, PLAN_MOST_SPATIAL = 3 };
+enum { PLAN_MOST_RANK = 8, PLAN_MOST_SPATIAL = 3, PLAN_MAX_DEGREE = 12 };
 
 /* A size expression over the plan's sizes: sum of coef * product of sizes[var]. */
 typedef struct PlanTerm {
     int64_t coef;
     int n;
-    int vars[4]; /* indices into Plan.sizes */
+    int vars[PLAN_MAX_DEGREE]; /* indices into Plan.sizes */
 } PlanTerm;
 typedef struct PlanExpr {
     int n;

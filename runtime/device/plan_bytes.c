@@ -20,12 +20,11 @@ static void pass_dtype(Way *way, DType *dtype)
 
 static void pass_expr(Way *way, PlanExpr *expr, int sizes)
 {
-    enum { MOST_VARS = sizeof((PlanTerm *)0)->vars / sizeof *((PlanTerm *)0)->vars };
     expr->terms = pass_items(way, expr->terms, &expr->n, sizeof *expr->terms);
     for (int i = 0; i < expr->n; i++) {
         PlanTerm *term = &expr->terms[i];
         pass_i64(way, &term->coef);
-        pass_int(way, &term->n, 0, MOST_VARS);
+        pass_int(way, &term->n, 0, PLAN_MAX_DEGREE);
         for (int v = 0; v < term->n; v++) {
             pass_int(way, &term->vars[v], 0, sizes - 1);
         }
