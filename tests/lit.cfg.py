@@ -5,7 +5,8 @@
     // CHECK: reduce
 
 A test that needs what not every machine has says so: `REQUIRES: ptxas`, `nvdisasm`, `cuda` (a
-GPU). %tessera the program; %opt tests/tools/tessera_opt.c, likewise its neighbours; %FileCheck;
+GPU). %moment: the seconds that a kernel that never ends is given, in which all else has to end;
+%tessera the program; %opt tests/tools/tessera_opt.c, likewise its neighbours; %FileCheck;
 %exit 1 COMMAND (succeeds when the command exits with 1); %s this file; %S its folder; %t a
 temporary name of this test; %examples the folder of examples; %python a Python with NumPy; %mock
 a folder of mock drivers (tests/driver); %emulated one with HIP's runtime over an emulator of AMD's
@@ -13,6 +14,7 @@ parts (tests/codegen/amdgcn/emulator/hip.c).
 """
 
 import glob
+import math
 import os
 import shutil
 import sys
@@ -20,6 +22,7 @@ import sys
 source = config.tessera_source
 tests = os.path.join(source, "tests")
 sys.path.insert(0, tests)
+import patience  # noqa: E402
 from text_format import TextTest  # noqa: E402
 
 config.name = "tessera"
@@ -38,6 +41,7 @@ config.substitutions += [
     ("%emulated", os.path.join(config.tessera_build, "tests", "emulated")),
     ("%examples", os.path.join(source, "examples")),
     ("%python", config.python),
+    ("%moment", str(math.ceil(1 + patience.slowness()))),
 ]
 # tests/tools/tessera_opt.c is %opt, and so on.
 for name in sorted(os.listdir(os.path.join(tests, "tools"))):
@@ -45,8 +49,8 @@ for name in sorted(os.listdir(os.path.join(tests, "tools"))):
     if name.endswith(".c") and tool.startswith("tessera_"):
         path = os.path.join(config.tessera_build, "tests", tool.replace("_", "-"))
         config.substitutions.append(("%" + tool[len("tessera_"):], path))
-for name in ("TESSERA_PTXAS", "TESSERA_SEED", "TESSERA_PLANTED", "ASAN_OPTIONS", "UBSAN_OPTIONS",
-             "CUDA_HOME"):
+for name in ("TESSERA_PTXAS", "TESSERA_SEED", "TESSERA_PLANTED", "TESSERA_PROBE", "TESSERA_SUITE",
+             "ASAN_OPTIONS", "UBSAN_OPTIONS", "CUDA_HOME"):
     if name in os.environ:
         config.environment[name] = os.environ[name]
 # No state of the user's: a cache of its own, no device unless a test asks for one.

@@ -1,23 +1,50 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the suites that CTest knows of builds, and sums what they count. Long ones run when they
-are asked for, and then alone. Last line, alone: `N passed, N failed`. The exit status is 1 when
-anything failed.
+"""Runs the suites that CTest knows of builds, and sums what they count. Those that take longest
+begin first; long ones run when they are asked for, and then alone. Last line, alone:
+`N passed, N failed, N skipped`. The exit status is 1 when anything failed.
 
-    run.py BUILD [--also BUILD] [--long] [--only PATTERN]"""
+    run.py BUILD [--also BUILD] [--long] [--only PATTERN] [--slowest N]
+
+A suite gets the seconds that CTest's property TIMEOUT says, longer on a slow or loaded machine
+(patience.py); one that takes longer is ended with all processes that it started, wherever they
+moved to. With --slowest the N text tests that took the most CPU time are listed."""
 
 import argparse
 import concurrent.futures
 import json
 import os
 import re
+import resource
+import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
+import uuid
+from dataclasses import dataclass
+
+import patience
 
 OWN = re.compile(r"^(?:\S+: )?(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$", re.M)
 CHECK = re.compile(r"^\d+%: Checks: (\d+), Failures: (\d+), Errors: (\d+)$", re.M)
-LIT = re.compile(r"^ +(Passed|Failed|Unresolved|Timed Out|Unexpectedly Passed) *: +(\d+)", re.M)
+LIT = re.compile(r"^ +(Passed|Failed|Unresolved|Timed Out|Unexpectedly Passed|Unsupported|Skipped)"
+                 r" *: +(\d+)", re.M)
+MARK = "TESSERA_SUITE"  # in the environment of all that a suite starts
+TICK = 0.1  # seconds between two looks at a suite
+STOP = threading.Event()  # all suites are to end
+
+
+@dataclass
+class Result:
+    name: str
+    passed: int
+    failed: int
+    skipped: int
+    output: str
+    seconds: float  # that it took
+    cpu: float      # seconds of CPU time, of it and all that it waited for
 
 
 def suites(build, options):
@@ -31,62 +58,183 @@ def suites(build, options):
 
 
 def counts(output):
-    """(passed, failed) as a suite's output says, or None."""
+    """(passed, failed, skipped) as a suite's output says, or None."""
     own = OWN.findall(output)
     if own:
-        return int(own[-1][0]), int(own[-1][1])
+        return tuple(int(n or 0) for n in own[-1])
     check = CHECK.findall(output)
     if check:
         total, failures, errors = (sum(int(row[i]) for row in check) for i in range(3))
-        return total - failures - errors, failures + errors
+        return total - failures - errors, failures + errors, 0
     lit = {name: int(n) for name, n in LIT.findall(output)}
     if lit:
-        passed = lit.pop("Passed", 0)
-        return passed, sum(lit.values())
+        skipped = lit.pop("Unsupported", 0) + lit.pop("Skipped", 0)
+        return lit.pop("Passed", 0), sum(lit.values()), skipped
     return None
+
+
+# ---- processes ----
+
+def read(path):
+    """What a file of /proc says; nothing where the process has ended or is another user's."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def processes_of(session, mark):
+    """What a suite started and still runs: of its session, or with its mark in the environment,
+    which also those have that began a session of their own or lost their parent."""
+    found = []
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        stat = read(f"/proc/{name}/stat").rsplit(b") ", 1)[-1].split()
+        if len(stat) < 4 or stat[0] == b"Z":
+            continue
+        if int(stat[3]) == session or mark.encode() in read(f"/proc/{name}/environ").split(b"\0"):
+            found.append(int(name))
+    return found
+
+
+def kill_all(session, mark):
+    """Until none is left: one that is about to start another one may have been missed."""
+    for _ in range(100):
+        left = processes_of(session, mark)
+        if not left:
+            return
+        for process in left:
+            try:
+                os.kill(process, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        time.sleep(0.01)
+
+
+class Clock:
+    """Seconds that have passed, as an idle machine of the reference's speed would count them."""
+
+    def __init__(self):
+        self.spent, self.last, self.slow, self.looked = 0.0, time.monotonic(), 1.0, 0.0
+
+    def tick(self):
+        now = time.monotonic()
+        if now - self.looked > 2:
+            self.looked, self.slow = now, patience.slowness()
+        self.spent, self.last = self.spent + (now - self.last) / self.slow, now
+        return self.spent
+
+
+def ends(process, limit):
+    """False when the limit has passed, or all is to stop. What the process was is not taken away
+    yet: its number names nothing else until then."""
+    clock = Clock()
+    while not os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+        if clock.tick() > limit or STOP.is_set():
+            return False
+        time.sleep(TICK)
+    return True
+
+
+def execute(command, folder, limit, settings=()):
+    """(output, exit status, CPU seconds). Nothing that the command started runs afterwards."""
+    mark = f"{MARK}={uuid.uuid4()}"
+    environment = {**os.environ, **dict(settings), MARK: mark.split("=")[1]}
+    with tempfile.TemporaryFile() as file:
+        process = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=file,
+                                   stderr=subprocess.STDOUT, env=environment,
+                                   start_new_session=True)
+        in_time = ends(process, limit)
+        kill_all(process.pid, mark)
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        file.seek(0)
+        output = file.read().decode(errors="replace")
+    if not in_time:
+        output += f"\ntimed out after {limit:.0f} seconds of an idle machine\n"
+    return output, process.returncode if in_time else 124, usage.ru_utime + usage.ru_stime
 
 
 def run(name, command, properties):
     begin = time.time()
     if not command:
-        return name, 0, 1, "its program was not built\n", 0.0
-    try:
-        done = subprocess.run(command, cwd=properties.get("WORKING_DIRECTORY"), text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, errors="replace",
-                              timeout=float(properties.get("TIMEOUT", 600)))
-        output, code = done.stdout, done.returncode
-    except subprocess.TimeoutExpired as late:
-        output, code = (late.stdout or b"").decode(errors="replace") + "\ntimed out\n", 124
-    passed, failed = counts(output) or ((1, 0) if code == 0 else (0, 1))
+        return Result(name, 0, 1, 0, "its program was not built\n", 0.0, 0.0)
+    settings = [setting.split("=", 1) for setting in properties.get("ENVIRONMENT", [])]
+    settings += [("CK_TIMEOUT_MULTIPLIER", f"{10 * patience.slowness():.0f}")]
+    output, code, cpu = execute(command, properties.get("WORKING_DIRECTORY"),
+                                float(properties.get("TIMEOUT", 600)), settings)
+    passed, failed, skipped = counts(output) or ((1, 0, 0) if code == 0 else (0, 1, 0))
     if code != 0 and failed == 0:
         failed = 1
-    return name, passed, failed, output, time.time() - begin
+    return Result(name, passed, failed, skipped, output, time.time() - begin, cpu)
 
 
-def main():
+# ---- what is told ----
+
+def tell(done):
+    if done.failed:
+        print(done.output, end="" if done.output.endswith("\n") else "\n")
+    print(f"{'FAIL' if done.failed else 'ok':4} {done.name:24} {done.passed:6} passed,"
+          f" {done.failed} failed, {done.skipped} skipped  {done.seconds:6.1f} s,"
+          f" {done.cpu:6.1f} s of CPU", flush=True)
+
+
+def tell_slowest(path, n):
+    """Of the text tests: text_format.py has written what each took."""
+    with open(path) as file:
+        rows = [line.split(" ", 1) for line in file]
+    for took, name in sorted(rows, key=lambda row: -float(row[0]))[:n]:
+        print(f"{float(took):6.1f} s of CPU  {name}", end="")
+
+
+def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("build")
     parser.add_argument("--also", action="append", default=[], help="another build")
     parser.add_argument("--long", action="store_true")
     parser.add_argument("--only", default="", help="suites whose name has this pattern")
-    options = parser.parse_args()
+    parser.add_argument("--slowest", type=int, default=0, metavar="N")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    return parser.parse_args()
+
+
+def run_all(listed, options):
+    """Their results, one after the other as they end. Ctrl-C ends what runs."""
+    os.environ["TESSERA_PROBE"] = str(min(patience.probe() for _ in range(5)))
+    with concurrent.futures.ThreadPoolExecutor(max_workers=options.jobs) as pool:
+        try:
+            started = [pool.submit(run, *suite) for suite in listed]
+            for done in concurrent.futures.as_completed(started):
+                yield done.result()
+        except BaseException:
+            STOP.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def main():
+    options = arguments()
+    for number in (signal.SIGINT, signal.SIGTERM):  # what a shell has in the background ignores one
+        signal.signal(number, signal.default_int_handler)
     os.environ["TESSERA_CACHE"] = "off"  # what is tested is made
     listed = [suite for build in [options.build, *options.also]
               for suite in suites(build, options)]
-    total = [0, 0]
-    with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
-        for done in concurrent.futures.as_completed([pool.submit(run, *s) for s in listed]):
-            name, passed, failed, output, seconds = done.result()
-            total[0] += passed
-            total[1] += failed
-            if failed:
-                print(output, end="" if output.endswith("\n") else "\n")
-            print(f"{'FAIL' if failed else 'ok':4} {name:24} {passed:6} passed, {failed} failed"
-                  f"  {seconds:6.1f} s", flush=True)
+    listed.sort(key=lambda suite: -float(suite[2].get("COST", 0)))
+    begin, total = time.time(), [0, 0, 0]
+    with tempfile.NamedTemporaryFile() as times:
+        os.environ["TESSERA_TEXT_TIMES"] = times.name
+        for result in run_all(listed, options):
+            total = [a + b for a, b in zip(total, (result.passed, result.failed, result.skipped))]
+            tell(result)
+        tell_slowest(times.name, options.slowest)
     if not listed:
         print("no suite: is the build configured?")
         total[1] += 1
-    print(f"{total[0]} passed, {total[1]} failed")
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"{time.time() - begin:.0f} s, {usage.ru_utime + usage.ru_stime:.0f} s of CPU")
+    print(f"{total[0]} passed, {total[1]} failed, {total[2]} skipped")
     return 1 if total[1] else 0
 
 
