@@ -10,6 +10,8 @@ import shutil
 import subprocess
 import tempfile
 
+import patience
+
 OUTSIDE = re.compile(r"""(?:src|href|action|data)\s*=\s*["']?(?!\#)[^"'\#\s>]
                          | url\( | @import | https?://""", re.X)
 
@@ -25,7 +27,7 @@ def verdict(chromium, page, folder):
     """The title after the page has tested itself."""
     command = [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
                f"--user-data-dir={folder}", "--dump-dom", f"file://{page}#selftest"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=patience.seconds(120))
     found = re.search(r"<title>([^<]*)</title>", done.stdout)
     return found[1] if found else f"no page (exit {done.returncode}): {done.stderr[-300:]}"
 

@@ -22,6 +22,7 @@ from arrays import STYLES, load, save, save_laid
 from programs import PROGRAMS, cases
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import patience  # noqa: E402
 import suite  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -73,7 +74,8 @@ def run_case(options, case, device):
         command = command_line(options.under.split(), options.tessera, options.examples, case,
                                device, folder, device != "interp")
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=options.timeout)
+            done = subprocess.run(command, capture_output=True, text=True,
+                                  timeout=patience.seconds(options.timeout))
         except subprocess.TimeoutExpired:
             return "timed out: " + " ".join(command)
         if done.returncode != 0:

@@ -525,7 +525,7 @@ START_TEST(makers_may_die)
     clock_gettime(CLOCK_MONOTONIC, &begin);
     cache_begin(other, key, 0.05);
     clock_gettime(CLOCK_MONOTONIC, &end);
-    ck_assert_int_le(end.tv_sec - begin.tv_sec, 5);
+    ck_assert_int_le(end.tv_sec - begin.tv_sec, 30);
     cache_close(one);
     cache_close(other);
 }

@@ -12,6 +12,9 @@ import sys
 
 import numpy as np
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import patience  # noqa: E402
+
 MUTATIONS = 150
 
 
@@ -21,7 +24,8 @@ class Failed(Exception):
 
 def run(tessera, source, path, answer):
     command = [tessera, "run", str(source), "--device", "interp", f"x={path}", "-o", str(answer)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, errors="replace")
+    return subprocess.run(command, capture_output=True, text=True,
+                          timeout=patience.seconds(60), errors="replace")
 
 
 def dims(rank):

@@ -20,6 +20,9 @@ import tempfile
 import numpy as np
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+import patience  # noqa: E402
+
 # Where no example can be run: what is not the same on every machine, or never there.
 ELSEWHERE = {
     "E1011": "a driver may be there",
@@ -68,7 +71,8 @@ class Case:
             name, value = words.pop(0).split("=", 1)
             environment[name] = value
         done = subprocess.run([self.tessera] + words[1:], cwd=self.folder, env=environment,
-                              stdin=subprocess.DEVNULL, capture_output=True, timeout=120)
+                              stdin=subprocess.DEVNULL, capture_output=True,
+                              timeout=patience.seconds(120))
         return done.returncode, done.stderr.decode(errors="replace")
 
     def compile(self, text, *more):

@@ -23,6 +23,9 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+import patience  # noqa: E402
+
 NUMBER = r"-?\d+(?:\.\d+)?(?:e[+-]?\d+)?"
 ANY = re.compile(r"(…)|(-?\d+\.\d+(?:e[+-]?\d+)?)")
 FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.M | re.S)
@@ -83,7 +86,8 @@ def run_block(name, block, folder, tessera, report):
     environment.pop("TESSERA_CACHE", None)
     for command, expected in commands(block):
         done = subprocess.run(["sh", "-c", command], cwd=folder, env=environment, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              timeout=patience.seconds(300))
         report.note(matches(expected, done.stdout),
                     f"{name}: $ {command}\nsays\n{done.stdout}\nnot\n" + "\n".join(expected))
 
@@ -93,7 +97,7 @@ def run_program(name, words, block, folder, tessera, report):
     if len(words) > 1:
         command = [tessera, "run", words[0], *words[1:], "--device", "cpu", "--check"]
         done = subprocess.run(command, cwd=folder, text=True, stdout=subprocess.PIPE,
-                              stderr=subprocess.STDOUT, timeout=300)
+                              stderr=subprocess.STDOUT, timeout=patience.seconds(300))
         report.note(done.returncode == 0, f"{name}: {words[0]}: {done.stdout}")
 
 
@@ -110,7 +114,8 @@ def run_python(name, blocks, folder, tessera, report):
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "TESSERA_CACHE": "off",
                    "TESSERA_LIBRARY": str(tessera.parents[1] / "lib" / "libtessera.so.0")}
     done = subprocess.run([sys.executable, "-c", program], cwd=folder, env=environment, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          timeout=patience.seconds(300))
     report.note(done.returncode == 0, f"{name}: its Python: {done.stdout}")
 
 

@@ -17,6 +17,7 @@ import numpy as np
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests" / "agree"), str(ROOT / "tests")]
 
+import patience  # noqa: E402
 import suite  # noqa: E402
 from arrays import EPSILON, load, round_to, save  # noqa: E402
 import attention_references  # noqa: E402, F401
@@ -113,7 +114,8 @@ def run_case(options, name, dtype, sizes, device):
                 f"{result}={folder / ('out-' + result)}.npy" if result else f"{folder}/out-.npy",
             ]
         command += [] if device == "interp" else ["--check"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=options.timeout)
+        done = subprocess.run(command, capture_output=True, text=True,
+                              timeout=patience.seconds(options.timeout))
         if done.returncode != 0:
             return f"exit {done.returncode}: {' '.join(command)}\n{done.stderr.strip()[-1500:]}"
         answers = {result: load(folder / f"out-{result}.npy") for result in results}

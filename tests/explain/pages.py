@@ -14,6 +14,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 import page as pages  # noqa: E402
+import patience  # noqa: E402
 
 TARGETS = ["sm_90a", "gfx942", "native"]
 PAGES = {
@@ -37,7 +38,7 @@ def check_page(options, name, target, folder):
     page = folder / f"{name}-{target}.html"
     command = [options.tessera, "explain", str(ROOT / "examples" / f"{name}.tile"),
                "--target", target, *PAGES[name], "--html", str(page)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=patience.seconds(120))
     if done.returncode != 0:
         return f"exit {done.returncode}: {done.stderr[-500:]}"
     text = page.read_text()

@@ -19,6 +19,7 @@ import generate
 from shrink import shrink
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import patience  # noqa: E402
 import suite  # noqa: E402
 
 BAD = {"differs", "outside", "fault", "internal", "crash", "timeout", "invalid", "refused",
@@ -30,7 +31,7 @@ MENDED = pathlib.Path(__file__).with_name("mended.tile")
 
 def run(options, text, jobs, seconds=None):
     command = [options.fuzz, "--jobs", str(jobs), "--device", options.device, "--seconds",
-               str(seconds or options.seconds)]
+               f"{patience.seconds(seconds or options.seconds):.0f}"]
     done = subprocess.run(command, input=text, capture_output=True, text=True, errors="replace")
     if done.returncode:
         sys.exit(f"{' '.join(command)}: {done.stderr}")

@@ -32,6 +32,7 @@ import numpy as np
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "agree"), str(HERE.parent)]
 import arrays  # noqa: E402
+import patience  # noqa: E402
 import suite  # noqa: E402
 
 NUMPY = {"f16": np.float16, "f32": np.float32, "f64": np.float64, "bool": np.bool_,
@@ -179,7 +180,7 @@ def explain_case(options, program, sizes, target):
     command = [options.tessera, "explain", kernel, "--target", target]
     command += ["--set", program.set] if program.set else []
     command += ["--size", ",".join(f"{k}={v}" for k, v in sizes.items())] if sizes else []
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=patience.seconds(120))
     if done.returncode:
         return f"exit {done.returncode}: {' '.join(map(str, command))}\n{done.stderr[-1500:]}"
     return None
@@ -202,7 +203,8 @@ def run_case(options, program, sizes, device):
         folder = pathlib.Path(name)
         command = command_line(options, program, device, sizes, inputs, folder, len(want))
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+            done = subprocess.run(command, capture_output=True, text=True,
+                                  timeout=patience.seconds(120))
         except subprocess.TimeoutExpired:
             return "timed out: " + " ".join(map(str, command))
         problem = heard(said, done)

@@ -17,6 +17,7 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 import cases  # noqa: E402
+import patience  # noqa: E402
 import suite  # noqa: E402
 
 SECONDS = 60
@@ -26,7 +27,7 @@ TARGET = "sm_90a"
 def done(command):
     try:
         return subprocess.run(command, capture_output=True, text=True, cwd=HERE.parents[1],
-                              timeout=SECONDS)
+                              timeout=patience.seconds(SECONDS))
     except subprocess.TimeoutExpired:
         return subprocess.CompletedProcess(command, 124, "", f"not done in {SECONDS} s")
 

@@ -21,6 +21,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 TESTS = HERE.parent
 sys.path[:0] = [str(TESTS / "codegen" / "emulator"), str(TESTS)]
 import launcher  # noqa: E402
+import patience  # noqa: E402
 import suite  # noqa: E402
 
 ROOT = TESTS.parent
@@ -133,7 +134,8 @@ def checked(options, case):
     command = [options.tessera, "run", f"{PROGRAM}:conv_{case.kernel}", *case.words(), "--device",
                options.device, "--check"]
     try:
-        ran = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=SECONDS)
+        ran = subprocess.run(command, capture_output=True, text=True, cwd=ROOT,
+                             timeout=patience.seconds(SECONDS))
     except subprocess.TimeoutExpired:
         return f"not done in {SECONDS} s"
     said = (ran.stdout + ran.stderr).strip().splitlines()

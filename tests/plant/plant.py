@@ -19,6 +19,9 @@ import time
 
 from plants import PLANTS
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import patience  # noqa: E402
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 UNITS = {"frontend": ["frontend"], "passes": ["passes", "ir"], "codegen": ["codegen"],
          "runtime": ["device", "runtime"]}
@@ -141,7 +144,7 @@ def notices(options, suite, name, awake):
             done = subprocess.run([str(c) for c in command], cwd=options.work / "tree",
                                   env={**os.environ, "TESSERA_PLANTED": str(awake),
                                        "TESSERA_CACHE": "off"},
-                                  capture_output=True, timeout=options.seconds)
+                                  capture_output=True, timeout=patience.seconds(options.seconds))
         except subprocess.TimeoutExpired:
             return True
         if done.returncode:

@@ -13,6 +13,7 @@ import tempfile
 import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import patience  # noqa: E402
 import suite  # noqa: E402
 
 ARGUMENTS = {"x": "f32[M, N]", "y": "f32[M, N]", "z": "f32[M, N]", "w": "f32[N]", "b": "f32[N]",
@@ -209,7 +210,8 @@ def run_kernel(tessera, device, text, values, reference, tolerance):
             np.save(folder / f"{name}.npy", value)
         command = [tessera, "run", str(folder / "k.tile"), "--device", device, "--check"]
         command += [f"{n}={folder / n}.npy" for n in values] + ["-o", str(folder / "out.npy")]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, capture_output=True, text=True,
+                              timeout=patience.seconds(120))
         if done.returncode:
             return f"exit {done.returncode}: {done.stderr.strip()[-600:]}"
         got = np.load(folder / "out.npy").astype(np.float64)

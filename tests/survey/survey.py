@@ -26,6 +26,7 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
+import patience  # noqa: E402
 import suite  # noqa: E402
 from cases import TARGETS, Cases  # noqa: E402
 
@@ -145,10 +146,11 @@ class Survey:
         used = self.used / str(number)
         command = [*self.command(case), "--json", "--verify", "--time-passes", "--no-pins"]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=300,
+            done = subprocess.run(command, capture_output=True, text=True,
+                                  timeout=patience.seconds(300),
                                   env={**self.environment, "SURVEY_USED": str(used)})
         except subprocess.TimeoutExpired:
-            return self.told(case, ["takes more than 300 s"])
+            return self.told(case, ["takes more than 300 s of an idle machine"])
         if done.returncode in (1, 2) and REFUSED.search(done.stderr):
             self.counts["refused"] += 1
             self.record(number, case, refused=done.stderr)

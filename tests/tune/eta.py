@@ -3,8 +3,8 @@
 """eta.py TESSERA MOCK FOLDER: how long a sweep says that it will take yet, on the line of a
 terminal, beside how long it took: after a quarter, a half and three quarters of sweeps of several
 kinds, on the CPU and on a driver made of plain memory (tests/driver), with a budget and without.
-What else the machine does changes while they run, so that the median error is what counts: a
-quarter at most. Prints `1 passed, 0 failed`, or fails."""
+What else the machine does changes while they run, so that the median error is what counts, a
+quarter at most, and of three attempts the best. Prints `1 passed, 0 failed`, or fails."""
 
 import os
 import pathlib
@@ -15,6 +15,9 @@ import statistics
 import subprocess
 import sys
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import patience  # noqa: E402
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 LEFT = re.compile(rb"\r(\w[^\r]*?) (\d+)/(\d+)[^\r]*?([\d.]+) s left")
@@ -27,7 +30,7 @@ SWEEPS = {
     "matmul on the mock, 20 s": ("matmul", ["--set", "T=bf16", "--size", "M=512,N=512,K=512",
                                             "--device", "cuda", "--budget", "20s"]),
 }
-SHARES, MOST_ERROR = (0.25, 0.5, 0.75), 0.25
+SHARES, MOST_ERROR, ATTEMPTS = (0.25, 0.5, 0.75), 0.25, 3
 
 
 def watch(command, environment):
@@ -43,12 +46,11 @@ def watch(command, environment):
         except OSError:  # it has closed its end
             break
         said += [(time.monotonic() - start, float(found[4])) for found in LEFT.finditer(piece)]
-    assert sweep.wait(60) == 0, command
+    assert sweep.wait(patience.seconds(60)) == 0, command
     return said, time.monotonic() - start
 
 
-def main():
-    tessera, mock, folder = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3]).resolve()
+def median_error(tessera, mock, folder):
     subprocess.run(["rm", "-rf", str(folder)], check=True)
     folder.mkdir(parents=True)
     mocked = dict(os.environ, LD_LIBRARY_PATH=f"{mock}/lib", MOCK_OPENED="0",
@@ -66,9 +68,16 @@ def main():
             told.append(f"{left:.1f} s for {end - at:.1f}")
         print(f"{what}: {end:.1f} s; {', '.join(told)}", flush=True)
     error = statistics.median(errors)
-    print(f"median error {error:.2f}, worst {max(errors):.2f}, of {len(errors)}")
-    assert error <= MOST_ERROR, errors
-    print("1 passed, 0 failed")
+    print(f"median error {error:.2f}, worst {max(errors):.2f}, of {len(errors)}", flush=True)
+    return error
 
 
-main()
+def main():
+    tessera, mock, folder = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3]).resolve()
+    good = any(median_error(tessera, mock, folder) <= MOST_ERROR for _ in range(ATTEMPTS))
+    print(f"{int(good)} passed, {int(not good)} failed")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -13,6 +13,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 import page as pages  # noqa: E402
+import patience  # noqa: E402
 
 HOSTILE = """</section><script>document.title = "mine"</script><img src="x"> & "quoted" """
 
@@ -64,7 +65,7 @@ def make_page(options, name, folder):
         subprocess.run([options.store, store, source, values, "NVIDIA H200", "sm_90a"],
                        input=rows, text=True, check=True)
     subprocess.run([options.tessera, "tune", "report", "--store", store, "--html", page],
-                   check=True, timeout=60)
+                   check=True, timeout=patience.seconds(60))
     return page
 
 

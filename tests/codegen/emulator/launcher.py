@@ -6,9 +6,13 @@ object. As outsiders would."""
 import json
 import pathlib
 import subprocess
+import sys
 import threading
 
 import numpy as np
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+import patience  # noqa: E402
 
 UNITS = 3  # multiprocessors of the device that persistent kernels are launched for
 NUMPY = {"f32": "<f4", "f64": "<f8", "f16": "<f2", "bool": "|u1", "i8": "|i1", "u8": "|u1",
@@ -266,7 +270,7 @@ def emulate(emulator, obj, plan, arguments, folder, said=None, timeout=300):
     run.add(obj)
     try:
         done = subprocess.run([emulator], input="\n".join(run.lines) + "\n", capture_output=True,
-                              text=True, timeout=timeout)
+                              text=True, timeout=patience.seconds(timeout))
     except subprocess.TimeoutExpired:
         raise Failure("it takes too long") from None
     if done.returncode:
