@@ -273,14 +273,22 @@ static const Value *folded_product(const Splitter *s, const Op *op)
     return NULL;
 }
 
-/* A product's grid tiles what is stored: no block has all of a row. */
+/* The class of the axis that the op reduces: many of its operands' elements become one along it. */
+static uint64_t reduced_class(Splitter *s, const Op *op)
+{
+    const Value *from = op->operands[0];
+    if (op->kind == OP_DOT) {
+        return split_class(s, from, from->type->rank - 1);
+    }
+    return split_is_fold(op) ? split_class(s, from, (int)op_int(op, ATTR_AXIS, 0)) : 0;
+}
+
+/* The grid of a product has tiles of each axis that is stored: no block has all that lies along
+ * such an axis, for a fold, or for the product itself, whose operand may be what is stored. */
 static const Value *row_beside_product(Splitter *s, const Op *op)
 {
-    bool own = s->dot && split_is_fold(op) &&
-               (s->stored & split_class(s, op->operands[0], (int)op_int(op, ATTR_AXIS, 0)));
-    bool contracts = op->kind == OP_DOT &&
-                     (s->stored & split_class(s, op->operands[0], op->operands[0]->type->rank - 1));
-    return own || contracts ? split_used_result(s, op) : NULL;
+    bool reduces = s->dot && (split_is_fold(op) || op->kind == OP_DOT);
+    return reduces && (s->stored & reduced_class(s, op)) ? split_used_result(s, op) : NULL;
 }
 
 /* What a product reads is read once for each tile of the other operand. */

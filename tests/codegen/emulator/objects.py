@@ -5,11 +5,11 @@ NumPy, as tests/examples and tests/agree do it with devices: code objects for AM
 (../amdgcn/emulator), PTX (../nvptx/emulator).
 
     objects.py --tessera PROGRAM --emulator PROGRAM --target NAME,…
-               [--program NAME] [--schedule LINE] [--long] [--lang]
+               [--program NAME…] [--schedule LINE] [--long] [--lang]
 
 Each case runs code for sizes that are not known (as it comes where its description allows the
 case's sizes, else without assumptions), and code that knows them. --lang: the programs of
-tests/lang instead. --long: on each target;
+tests/lang instead, of which a NAME may also be a file's. --long: on each target;
 without, on one target each, which differs from case to case. A kernel with scratch memory fails.
 Prints `N passed, N failed`.
 """
@@ -138,7 +138,8 @@ def lang_cases(options):
     for program in lang.PROGRAMS:
         kinds = " ".join([program.set, *program.inputs.values()])
         if program.says or "f8" in kinds or (options.program and
-                                             program.name not in options.program):
+                                             program.name not in options.program and
+                                             program.file not in options.program):
             continue
         yield from (lang_case(program, sizes) for sizes in program.sizes)
 
