@@ -369,10 +369,24 @@ static int read_number(const char *name, const char *text, int least, int most, 
 {
     long long value;
     if (!read_integer(text, least, most, &value)) {
-        return fail_code(FAIL_VALUE, TESSERA_USAGE, "%s %.60s: a number from %d to %d is wanted",
-                         name, text, least, most);
+        return fail_code(FAIL_VALUE, TESSERA_USAGE,
+                         "%s %.60s: a whole number from %d to %d is wanted", name, text, least,
+                         most);
     }
     *out = (int)value;
+    return 0;
+}
+
+static int read_timeout(const char *text, int *seconds)
+{
+    enum { MOST_SECONDS = 1000000 };
+    long long value;
+    if (!read_integer(text, 0, MOST_SECONDS, &value)) {
+        return fail_code(FAIL_VALUE, TESSERA_USAGE,
+                         "--timeout %.60s: whole seconds are wanted, from 1 to %d; 0: any time",
+                         text, (int)MOST_SECONDS);
+    }
+    *seconds = (int)value;
     return 0;
 }
 
@@ -380,8 +394,8 @@ static int read_seed(const char *text, uint64_t *seed)
 {
     long long value;
     if (!read_integer(text, 0, INT64_MAX, &value)) {
-        return fail_code(FAIL_VALUE, TESSERA_USAGE, "--seed %.60s: a number from 0 on is wanted",
-                         text);
+        return fail_code(FAIL_VALUE, TESSERA_USAGE,
+                         "--seed %.60s: a whole number from 0 on is wanted", text);
     }
     *seed = (uint64_t)value;
     return 0;
@@ -475,7 +489,7 @@ static int take_option(const OptionRow *row, const char *value, Options *options
     } else if (is(row, "--workers")) {
         return read_number(row->name, value, 1, 256, &options->workers);
     } else if (is(row, "--timeout")) {
-        return read_number(row->name, value, 0, 1000000, &options->timeout);
+        return read_timeout(value, &options->timeout);
     } else if (is(row, "--limit")) {
         return take_size(&value, &options->limit) && !*value
                    ? 0

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "frontend/errors.h"
 
+#include "ir/schedule.h"
+#include "ir/target.h"
+
+#include <ctype.h>
+#include <limits.h>
 #include <string.h>
 
 static const ErrorRow ROWS[] = {
@@ -110,7 +115,7 @@ const char *habit_help(const char *word)
 
 Nearest nearest_to(const char *wanted)
 {
-    return (Nearest){wanted, NULL, 1 << 20};
+    return (Nearest){wanted, NULL, INT_MAX};
 }
 
 void nearest_try(Nearest *nearest, const char *candidate)
@@ -126,10 +131,73 @@ void nearest_try(Nearest *nearest, const char *candidate)
 
 const char *nearest_found(const Nearest *nearest)
 {
-    size_t n = strlen(nearest->wanted);
-    int allowed = n <= 2 ? 1 : n <= 5 ? 2 : 3;
-    bool near = nearest->best && nearest->distance <= allowed && (size_t)nearest->distance < n;
+    int n = (int)strlen(nearest->wanted);
+    int allowed = TEXT_EDIT * (n <= 2 ? 1 : n <= 5 ? 2 : 3);
+    bool near = nearest->best && nearest->distance <= allowed && nearest->distance < TEXT_EDIT * n;
     return near ? nearest->best : NULL;
+}
+
+typedef struct Habit {
+    const char *word, *here;
+} Habit;
+
+static const Habit LINE_HABITS[] = {
+#define LINE_HABIT(word, key) {word, key},
+#include "frontend/line_habits.def"
+};
+
+static const Habit TARGET_HABITS[] = {
+#define TARGET_HABIT(word, target) {word, target},
+#include "frontend/target_habits.def"
+};
+
+/* num-warps and NumWarps are num_warps. */
+static bool same_word(const char *a, const char *b)
+{
+    for (;;) {
+        a += strspn(a, "_-");
+        b += strspn(b, "_-");
+        if (!*a || tolower((unsigned char)*a) != tolower((unsigned char)*b)) {
+            return *a == *b;
+        }
+        a++;
+        b++;
+    }
+}
+
+static const char *find_habit(const Habit *habits, size_t n, const char *word)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (same_word(word, habits[i].word)) {
+            return habits[i].here;
+        }
+    }
+    return NULL;
+}
+
+const char *nearest_line(const char *word)
+{
+    size_t n;
+    const LineKind *kinds = schedule_kinds(&n);
+    const char *habit = find_habit(LINE_HABITS, sizeof LINE_HABITS / sizeof *LINE_HABITS, word);
+    Nearest nearest = nearest_to(word);
+    for (size_t i = 0; i < n; i++) {
+        nearest_try(&nearest, kinds[i].key);
+    }
+    return habit ? habit : nearest_found(&nearest);
+}
+
+const char *nearest_target(const char *word)
+{
+    size_t n;
+    const Target *rows = target_rows(&n);
+    const char *habit =
+        find_habit(TARGET_HABITS, sizeof TARGET_HABITS / sizeof *TARGET_HABITS, word);
+    Nearest nearest = nearest_to(word);
+    for (size_t i = 0; i < n; i++) {
+        nearest_try(&nearest, rows[i].name);
+    }
+    return habit ? habit : nearest_found(&nearest);
 }
 
 Span span_join(Span a, Span b)

@@ -50,6 +50,10 @@ Nearest nearest_to(const char *wanted);
 void nearest_try(Nearest *nearest, const char *candidate);
 /* The best one if it is near enough to be a slip of the fingers, else NULL. */
 const char *nearest_found(const Nearest *nearest);
+/* The key of a schedule line, the target, that is meant by a word that is none: what other systems
+ * call it, or a slip of the fingers; NULL: nobody knows. */
+const char *nearest_line(const char *word);
+const char *nearest_target(const char *word);
 
 /* There were so many that nobody reads on: stop. */
 bool errors_are_enough(const Diags *diags);

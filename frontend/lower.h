@@ -143,6 +143,8 @@ void lower_fix(Lower *l, Diag *diag, Span span, const char *format, ...)
 void lower_fix_around(Lower *l, Diag *diag, Span span, const char *before, const char *after);
 void lower_fix_assume(Lower *l, Diag *diag, const char *rule);
 bool lower_fix_near(Lower *l, Diag *diag, Span span, const Nearest *nearest);
+/* E0403 of a call that is written otherwise: what it was passed; the help says what is wanted. */
+Diag *lower_wrong_call(Lower *l, const Expr *call);
 Diag *lower_unsupported(Lower *l, Span span, const char *what);
 Val poison_val(void);
 bool is_poison(const Val *val);

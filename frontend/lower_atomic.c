@@ -30,7 +30,7 @@ typedef struct Atomic {
 static bool wrong_use(Lower *l, const Expr *expr, const char *name)
 {
     bool cas = text_same(name, "atomic.cas");
-    Diag *diag = lower_error(l, ERR_ARGUMENTS, expr->span, "wrong arguments");
+    Diag *diag = lower_wrong_call(l, expr);
     diag_help(l->diags, diag, cas ? "write `%s(y[i], compare, value)`" : "write `%s(y[i], value)`",
               name);
     return false;

@@ -6,7 +6,7 @@
 
 static Val wrong_arguments(Lower *l, const Expr *expr, const char *usage)
 {
-    Diag *diag = lower_error(l, ERR_ARGUMENTS, expr->span, "wrong arguments");
+    Diag *diag = lower_wrong_call(l, expr);
     diag_help(l->diags, diag, "%s", usage);
     return poison_val();
 }
@@ -89,7 +89,8 @@ static Val filled(Lower *l, const Expr *expr, const Expr *type_expr, const Expr 
         return poison_val();
     }
     if (from.rank > 0) {
-        lower_error(l, ERR_ARGUMENTS, expr->span, "an array is filled with a scalar, not with %s",
+        lower_error(l, ERR_ARGUMENTS, expr->span,
+                    "%s was passed, where a scalar that fills the array is wanted",
                     val_text(l, &value));
         return poison_val();
     }
@@ -139,7 +140,7 @@ static Val lower_range_fact(Lower *l, const Expr *expr, const char *name)
     if (range.kind != VAL_RANGE) {
         if (!is_poison(&range)) {
             Diag *diag = lower_error(l, ERR_ARGUMENTS, expr->args.items[0]->span,
-                                     "%s is not a range", val_text(l, &range));
+                                     "%s was passed, where a range is wanted", val_text(l, &range));
             diag_help(l->diags, diag, "%s", usage);
         }
         return poison_val();
@@ -236,7 +237,8 @@ static Val lower_sort(Lower *l, const Expr *expr)
         return wrong_arguments(l, expr, "`ir.sort(x, descending)`, of numbers");
     }
     if (shape.rank == 0) {
-        lower_error(l, ERR_ARGUMENTS, expr->span, "%s has no axis to sort along", val_text(l, &x));
+        lower_error(l, ERR_ARGUMENTS, expr->span,
+                    "%s was passed, where an axis to sort along is wanted", val_text(l, &x));
         return poison_val();
     }
     if (l->lane_loop) {

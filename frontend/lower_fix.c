@@ -2,6 +2,8 @@
 /* Helps that a tool can apply: edits of the user's text. */
 #include "frontend/lower.h"
 
+#include <string.h>
+
 static bool is_users(const Lower *l, Span span)
 {
     const Module *standard = l->module->standard;
@@ -45,4 +47,22 @@ bool lower_fix_near(Lower *l, Diag *diag, Span span, const Nearest *nearest)
         lower_fix(l, diag, span, "%s", name);
     }
     return name != NULL;
+}
+
+/* "`sum` does not take `(x, 1)`" */
+Diag *lower_wrong_call(Lower *l, const Expr *call)
+{
+    enum { LONGEST = 60 };
+    Span name = call->a->span, given = {call->span.source, name.end, call->span.end};
+    const char *callee = source_text(l->diags, l->arena, name);
+    const char *passed = source_text(l->diags, l->arena, given);
+    size_t n = call->args.n;
+    if (n == 0) {
+        return lower_error(l, ERR_ARGUMENTS, call->span, "`%s` was passed nothing", callee);
+    }
+    if (strlen(passed) > LONGEST || strchr(passed, '\n')) {
+        return lower_error(l, ERR_ARGUMENTS, call->span, "`%s` does not take %s %zu argument%s",
+                           callee, n == 1 ? "this" : "these", n, n == 1 ? "" : "s");
+    }
+    return lower_error(l, ERR_ARGUMENTS, call->span, "`%s` does not take `%s`", callee, passed);
 }

@@ -20,8 +20,9 @@ bool class_allows(const char *name, DType dtype, bool *is_class)
 
 static Val argument_error(Lower *l, const Expr *arg, const ParamDecl *param, const Val *val)
 {
-    Diag *diag = lower_error(l, ERR_ARGUMENTS, arg->span, "`%s` is %s, not %s", param->name,
-                             param->type->name, val_text(l, val));
+    Diag *diag =
+        lower_error(l, ERR_ARGUMENTS, arg->span, "%s was passed as `%s`, where %s is wanted",
+                    val_text(l, val), param->name, param->type->name);
     diag_help(l->diags, diag, "cast the argument");
     return poison_val();
 }
@@ -345,13 +346,37 @@ static const Expr *stray_name(const Expr *expr, const FnDecl *fn)
     return NULL;
 }
 
+/* The first argument by the name of a parameter that has another one already; NULL: none. */
+static const Expr *passed_again(const Expr *expr, const FnDecl *fn)
+{
+    for (size_t i = 0; i < expr->args.n; i++) {
+        const Expr *arg = expr->args.items[i];
+        for (size_t k = 0; k < i && arg->kind == EXPR_NAMED; k++) {
+            const Expr *before = expr->args.items[k];
+            const char *name = before->kind == EXPR_NAMED ? before->name
+                               : k < fn->params.n         ? fn->params.items[k].name
+                                                          : "";
+            if (text_same(name, arg->name)) {
+                return arg;
+            }
+        }
+    }
+    return NULL;
+}
+
 static Val wrong_count(Lower *l, const Expr *expr, const FnDecl *fn)
 {
-    const Expr *stray = stray_name(expr, fn);
-    Diag *diag = stray ? lower_error(l, ERR_ARGUMENTS, stray->span, "`%s` has no parameter `%s`",
-                                     fn->name, stray->name)
-                       : lower_error(l, ERR_ARGUMENTS, expr->span, "`%s` takes %zu %s", fn->name,
-                                     fn->params.n, fn->params.n == 1 ? "argument" : "arguments");
+    const Expr *stray = stray_name(expr, fn), *again = passed_again(expr, fn);
+    size_t n = expr->args.n;
+    Diag *diag =
+        stray ? lower_error(l, ERR_ARGUMENTS, stray->span, "`%s` has no parameter `%s`", fn->name,
+                            stray->name)
+        : again
+            ? lower_error(l, ERR_ARGUMENTS, again->span,
+                          "`%s` was passed `%s` twice, where once is wanted", fn->name, again->name)
+            : lower_error(l, ERR_ARGUMENTS, expr->span,
+                          "`%s` was passed %zu argument%s, where %zu %s wanted", fn->name, n,
+                          n == 1 ? "" : "s", fn->params.n, fn->params.n == 1 ? "is" : "are");
     diag_help(l->diags, diag, "write `%s`", usage(l, fn));
     return poison_val();
 }

@@ -15,8 +15,9 @@ static bool is_shaped(const ParamDecl *param)
 
 static Val not_of_class(Lower *l, const Expr *arg, const ParamDecl *param, const Val *val)
 {
-    Diag *diag = lower_error(l, ERR_ARGUMENTS, arg->span, "`%s` is %s, not %s", param->name,
-                             param->type->a->name, val_text(l, val));
+    Diag *diag =
+        lower_error(l, ERR_ARGUMENTS, arg->span, "%s was passed as `%s`, where %s is wanted",
+                    val_text(l, val), param->name, param->type->a->name);
     diag_help(l->diags, diag, "cast the argument");
     return poison_val();
 }
@@ -70,8 +71,8 @@ static bool bind_dtype(Lower *l, const Expr *call, const ParamDecl *param, const
     if (symbol->val.kind == VAL_DTYPE && symbol->val.dtype == dtype_of(val)) {
         return true;
     }
-    Diag *diag = lower_error(l, ERR_ARGUMENTS, call->span, "`%s` is %s, where %s is %s",
-                             param->name, val_text(l, val), type->name,
+    Diag *diag = lower_error(l, ERR_ARGUMENTS, call->span, "%s was passed as `%s`, where %s is %s",
+                             val_text(l, val), param->name, type->name,
                              symbol->val.kind == VAL_DTYPE ? dtype_name(symbol->val.dtype)
                                                            : val_text(l, &symbol->val));
     diag_label(l->diags, diag, param->type->span, "declared here");
@@ -113,8 +114,9 @@ static bool bind_unshaped(Lower *l, const Expr *call, const FnDecl *fn, const Va
 static bool wrong_rank(Lower *l, const Expr *call, const ParamDecl *param, const Val *val)
 {
     size_t n = param->type->args.n;
-    Diag *diag = lower_error(l, ERR_ARGUMENTS, call->span, "`%s` has %zu %s, not %s", param->name,
-                             n, n == 1 ? "axis" : "axes", val_text(l, val));
+    Diag *diag =
+        lower_error(l, ERR_ARGUMENTS, call->span, "%s was passed as `%s`, where %zu %s wanted",
+                    val_text(l, val), param->name, n, n == 1 ? "axis is" : "axes are");
     diag_label(l->diags, diag, param->type->span, "declared here");
     return false;
 }

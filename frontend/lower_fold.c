@@ -62,7 +62,8 @@ static bool fold_neutrals(Lower *l, Fold *f)
     int n;
     bool tuple;
     if (!f->init) {
-        Diag *diag = lower_error(l, ERR_ARGUMENTS, f->expr->span, "`%s` wants an `init`", f->name);
+        Diag *diag = lower_error(l, ERR_ARGUMENTS, f->expr->span,
+                                 "`%s` was passed no `init`, which it wants", f->name);
         diag_help(l->diags, diag, "the function's neutral element: `init=0` for a sum");
         return false;
     }
@@ -76,7 +77,8 @@ static bool fold_neutrals(Lower *l, Fold *f)
     }
     for (int i = 0; i < n; i++) {
         if (shape_of(&f->neutral[i]).rank || f->neutral[i].lanes) {
-            lower_error(l, ERR_ARGUMENTS, f->init->span, "a neutral element is a scalar, not %s",
+            lower_error(l, ERR_ARGUMENTS, f->init->span,
+                        "%s was passed as the neutral element, where a scalar is wanted",
                         val_text(l, &f->neutral[i]));
             return false;
         }

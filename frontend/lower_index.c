@@ -122,6 +122,37 @@ bool lower_places(Lower *l, const Expr *expr, DType dtype, const Shape *memory, 
 
 /* ---- inside? ---- */
 
+/* Would the index be inside if this size were at least so much? */
+static bool inside_from(Lower *l, const AxisAt *place, const Affine *affine, DimVar *var,
+                        int64_t least)
+{
+    int64_t known = var->least;
+    var->least = least > known ? least : known;
+    bool inside = affine && affine_inside(l->func, affine, place->extent);
+    var->least = known;
+    return inside && least > known;
+}
+
+/* The size that keeps the index from being proven inside only because it may be 0, or so small:
+ * `least` is what it would have to be. NULL: it is not that. */
+static const DimVar *too_small(Lower *l, const AxisAt *place, const Affine *affine, int64_t *least)
+{
+    bool constant = place->val.kind == VAL_CONST && place->val.scalar.i >= 0;
+    int64_t tries[] = {1, constant ? place->val.scalar.i + 1 : 1};
+    for (size_t k = 0; k < sizeof tries / sizeof *tries; k++) {
+        for (size_t i = 0; i < l->func->dimvars.n; i++) {
+            DimVar *var = l->func->dimvars.items[i];
+            bool candidate = var->kind == DIM_SIZE && !var->unnamed && var->by == 0;
+            *least = tries[k];
+            if (candidate && poly_mentions(place->extent, var) &&
+                inside_from(l, place, affine, var, *least)) {
+                return var;
+            }
+        }
+    }
+    return NULL;
+}
+
 /* `whole`: the access. */
 static void say_outside(Lower *l, const AxisAt *place, Span whole)
 {
@@ -129,23 +160,31 @@ static void say_outside(Lower *l, const AxisAt *place, Span whole)
     Diag *diag = lower_error(l, ERR_OUTSIDE, place->expr->span,
                              "this index is not provably inside of %s", axis);
     const Affine *affine = affine_of(l, &place->val);
-    Dim least = affine_least(l->func, affine), most = affine_most(l->func, affine);
-    if (place->val.kind == VAL_CONST && poly_as_var(place->extent) && place->val.scalar.i >= 0) {
-        const char *rule =
-            arena_printf(l->arena, "%s >= %lld", axis, (long long)place->val.scalar.i + 1);
-        diag_help(l->diags, diag, "if it always is: `assume %s`", rule);
+    Dim first = affine_least(l->func, affine), last = affine_most(l->func, affine);
+    Dim end = dim_sub(l->func, place->extent, poly_const(l->func, 1));
+    int64_t least;
+    const DimVar *small = too_small(l, place, affine, &least);
+    const char *why = "";
+    if (small) {
+        const char *rule = arena_printf(l->arena, "%s >= %lld", small->name, (long long)least);
+        why = arena_printf(l->arena, "; %s may be %lld: nothing says that %s", small->name,
+                           (long long)(small->least > 0 ? small->least : 0), rule);
+        diag_help(l->diags, diag, "if it always is: `assume %s`; else `(x[…] else 0)`", rule);
         lower_fix_assume(l, diag, rule);
     } else if (place->val.kind == VAL_CONST && place->val.scalar.i < 0) {
         diag_help(l->diags, diag, "indices count from 0: the last element is at %s",
-                  dim_text(l, dim_sub(l->func, place->extent, poly_const(l->func, 1))));
+                  dim_text(l, end));
     } else {
         diag_help(l->diags, diag, "say what is read outside: `(x[…] else 0)`");
         lower_fix_around(l, diag, whole, "(", " else 0)");
     }
-    if (least && most) {
-        diag_note(l->diags, diag, "it is from %s to %s, and the axis from 0 to %s",
-                  dim_text(l, least), dim_text(l, most),
-                  dim_text(l, dim_sub(l->func, place->extent, poly_const(l->func, 1))));
+    if (first && last) {
+        bool one = first == last;
+        diag_note(l->diags, diag, "it is %s%s%s%s, and the axis from 0 to %s%s", one ? "" : "from ",
+                  dim_text(l, first), one ? "" : " to ", one ? "" : dim_text(l, last),
+                  dim_text(l, end), why);
+    } else if (small) {
+        diag_note(l->diags, diag, "%s", why + 2);
     }
 }
 

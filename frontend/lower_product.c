@@ -123,7 +123,9 @@ static bool named_precision(Lower *l, const Expr *named, Precision *out)
             return true;
         }
     }
-    Diag *diag = lower_error(l, ERR_ARGUMENTS, named->a->span, "this is no precision");
+    Diag *diag = lower_error(l, ERR_ARGUMENTS, named->a->span,
+                             "`%s` was passed, where a precision is wanted",
+                             source_text(l->diags, l->arena, named->a->span));
     diag_help(l->diags, diag,
               "there are f32, tf32, bf16 and f16; for 8 bits cast the operands: `f8e4m3(a)`");
     return false;
@@ -137,7 +139,8 @@ static Val rounded(Lower *l, const Expr *expr, Val val, Precision precision)
         return val;
     }
     if (!dtype_is_float(dtype) || dtype == DT_F64) {
-        Diag *diag = lower_error(l, ERR_ARGUMENTS, expr->span, "%s has no such precision",
+        Diag *diag = lower_error(l, ERR_ARGUMENTS, expr->span,
+                                 "%s was passed, where a float of at most 32 bits is wanted",
                                  val_text(l, &val));
         diag_help(l->diags, diag, "`precision` is for products of f32 and narrower floats");
         return poison_val();
@@ -159,7 +162,7 @@ Val lower_dot(Lower *l, const Expr *expr, const char *name)
     bool has_precision = n == 3 && last->kind == EXPR_NAMED && text_same(last->name, "precision");
     if ((n != 2 && !has_precision) || expr->args.items[0]->kind == EXPR_NAMED ||
         expr->args.items[1]->kind == EXPR_NAMED) {
-        Diag *diag = lower_error(l, ERR_ARGUMENTS, expr->span, "wrong arguments");
+        Diag *diag = lower_wrong_call(l, expr);
         diag_help(l->diags, diag, "write `%s(a, b)`, or `%s(a, b, precision=tf32)`", name, name);
         return poison_val();
     }

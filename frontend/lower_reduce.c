@@ -29,7 +29,7 @@ bool take_options(Lower *l, const Expr *call, size_t positional, const Option *o
         }
     }
     if (!good) {
-        Diag *diag = lower_error(l, ERR_ARGUMENTS, call->span, "wrong arguments");
+        Diag *diag = lower_wrong_call(l, call);
         diag_help(l->diags, diag, "write `%s`", usage);
         const Expr *last = call->args.n == 2 ? call->args.items[1] : NULL;
         if (last && last->kind == EXPR_INT && positional == 1) {

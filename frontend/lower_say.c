@@ -17,7 +17,7 @@ typedef struct Saying {
 
 static bool wrong_use(Lower *l, const Saying *s)
 {
-    Diag *diag = lower_error(l, ERR_ARGUMENTS, s->expr->span, "wrong arguments");
+    Diag *diag = lower_wrong_call(l, s->expr);
     diag_help(l->diags, diag, "%s",
               s->fails ? "write `assert(condition)`, or `assert(condition, \"text\", x, …)`"
                        : "write `print(\"text\", x, …)`: texts and values in any order");

@@ -29,7 +29,7 @@ bool view_arguments(Lower *l, const Expr *expr, const char *const *names, size_t
         good = good && out[i];
     }
     if (!good) {
-        Diag *diag = lower_error(l, ERR_ARGUMENTS, expr->span, "wrong arguments");
+        Diag *diag = lower_wrong_call(l, expr);
         diag_help(l->diags, diag, "write `%s`", usage);
     }
     return good;

@@ -18,18 +18,17 @@ static void unknown_key(Parser *p, Span span, const char *key)
 {
     size_t n;
     const LineKind *kinds = schedule_kinds(&n);
-    Nearest nearest = nearest_to(key);
+    const char *near = nearest_line(key);
     Text all = text_new(p->arena);
     for (size_t i = 0; i < n; i++) {
-        nearest_try(&nearest, kinds[i].key);
         text_printf(&all, "%s%s", i ? ", " : "", kinds[i].key);
     }
     p->recovering = true;
     Diag *diag =
         front_error(p->diags, ERR_SCHEDULE_KEY, span, "no schedule line is called `%s`", key);
-    if (nearest_found(&nearest)) {
-        diag_help(p->diags, diag, "did you mean `%s`?", nearest_found(&nearest));
-        diag_fix(p->diags, diag, span, "%s", nearest_found(&nearest));
+    if (near) {
+        diag_help(p->diags, diag, "did you mean `%s`?", near);
+        diag_fix(p->diags, diag, span, "%s", near);
     } else {
         diag_help(p->diags, diag, "there are %s", all.data);
     }
@@ -253,16 +252,13 @@ static const char *parse_target(Parser *p)
     if (p->recovering || target_find(name)) {
         return name;
     }
-    size_t n;
-    const Target *rows = target_rows(&n);
-    Nearest nearest = nearest_to(name);
-    for (size_t i = 0; i < n; i++) {
-        nearest_try(&nearest, rows[i].name);
-    }
+    const char *near = nearest_target(name);
     Diag *diag = front_error(p->diags, ERR_TARGET, span, "no target is called `%s`", name);
-    if (nearest_found(&nearest)) {
-        diag_help(p->diags, diag, "did you mean `%s`?", nearest_found(&nearest));
-        diag_fix(p->diags, diag, span, "%s", nearest_found(&nearest));
+    if (near) {
+        diag_help(p->diags, diag, "did you mean `%s`?", near);
+        diag_fix(p->diags, diag, span, "%s", near);
+    } else {
+        diag_help(p->diags, diag, "`tessera targets` lists all");
     }
     return name;
 }

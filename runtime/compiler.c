@@ -13,16 +13,15 @@ static bool choose_target(Compilation *c)
     const char *name = c->options.target;
     c->target = name ? target_find(name) : NULL;
     if (name && !c->target) {
-        size_t n;
-        const Target *rows = target_rows(&n);
-        Nearest nearest = nearest_to(name);
-        for (size_t i = 0; i < n; i++) {
-            nearest_try(&nearest, rows[i].name);
-        }
+        const char *near = nearest_target(name);
         Diag *diag = diag_failure_at(&c->work->diags, DIAG_USAGE, ERR_TARGET_NAME, SPAN_NONE,
                                      "no target '%s'", name);
-        diag_help(&c->work->diags, diag, "did you mean '%s'? `tessera targets` lists all",
-                  nearest.best);
+        if (near) {
+            diag_help(&c->work->diags, diag, "did you mean '%s'? `tessera targets` lists all",
+                      near);
+        } else {
+            diag_help(&c->work->diags, diag, "`tessera targets` lists all");
+        }
     }
     return !name || c->target;
 }

@@ -180,16 +180,11 @@ static bool take_launch(Said *said, Words *words)
 
 static bool no_key(const Said *said, const char *key)
 {
-    size_t n;
-    const LineKind *kinds = schedule_kinds(&n);
-    Nearest nearest = nearest_to(key);
-    for (size_t i = 0; i < n; i++) {
-        nearest_try(&nearest, kinds[i].key);
-    }
+    const char *near = nearest_line(key);
     Diag *diag = diag_failure_at(said->func->diags, DIAG_USAGE, ERR_LINE, said->span,
                                  "schedule line '%s': no such key: '%s'", said->line, key);
-    if (nearest_found(&nearest)) {
-        diag_help(said->func->diags, diag, "did you mean '%s'?", nearest_found(&nearest));
+    if (near) {
+        diag_help(said->func->diags, diag, "did you mean '%s'?", near);
     } else {
         diag_help(said->func->diags, diag, "keys are those that `tessera explain` prints");
     }

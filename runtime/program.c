@@ -3,6 +3,8 @@
  * of its own, so that it can be freed with all it made. */
 #include "runtime/runtime.h"
 
+#include "frontend/errors.h"
+
 #include "ir/errors.h"
 
 #include <errno.h>
@@ -237,14 +239,20 @@ const TesseraSignature *tessera_program_kernel(const TesseraProgram *program, si
     return program && index < program->signatures.n ? &program->signatures.items[index] : NULL;
 }
 
-static TesseraStatus say_which(const TesseraProgram *program)
+static void list_kernels(const TesseraProgram *program, char names[256])
 {
-    char names[256] = "";
-    for (size_t i = 0, n = 0; i < program->signatures.n && n < sizeof names; i++) {
-        n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "",
+    names[0] = '\0';
+    for (size_t i = 0, n = 0; i < program->signatures.n && n < 256; i++) {
+        n += (size_t)snprintf(names + n, 256 - n, "%s%s", i ? ", " : "",
                               program->signatures.items[i].name);
     }
+}
+
+static TesseraStatus say_which(const TesseraProgram *program)
+{
+    char names[256];
     size_t n = program->signatures.n;
+    list_kernels(program, names);
     return n == 0 ? context_fail_code(program->work.context, TESSERA_USAGE, ERR_NO_KERNEL,
                                       "%s has no kernel", program->name)
                   : context_fail_code(program->work.context, TESSERA_USAGE, ERR_WHICH_KERNEL,
@@ -257,7 +265,6 @@ TesseraStatus tessera_program_find(const TesseraProgram *program, const char *na
 {
     REFUSE_FREED(program);
     TesseraContext *context = program ? program->work.context : NULL;
-    const TesseraSignature *nearest = NULL;
     if (!program || !signature) {
         return context_null(context, __func__, program ? "signature" : "program");
     }
@@ -269,17 +276,22 @@ TesseraStatus tessera_program_find(const TesseraProgram *program, const char *na
     if (!name) {
         return say_which(program);
     }
+    Nearest nearest = nearest_to(name);
     for (size_t i = 0; i < program->signatures.n; i++) {
         const TesseraSignature *at = &program->signatures.items[i];
         if (text_same(at->name, name)) {
             *signature = at;
             return TESSERA_OK;
         }
-        if (!nearest || text_distance(name, at->name) < text_distance(name, nearest->name)) {
-            nearest = at;
-        }
+        nearest_try(&nearest, at->name);
     }
-    return context_fail_code(
-        context, TESSERA_USAGE, ERR_NO_KERNEL, "%s has no kernel '%.100s'%s%s%s", program->name,
-        name, nearest ? ": did you mean '" : "", nearest ? nearest->name : "", nearest ? "'?" : "");
+    const char *near = nearest_found(&nearest);
+    char names[256];
+    list_kernels(program, names);
+    return context_fail_code(context, TESSERA_USAGE, ERR_NO_KERNEL,
+                             "%s has no kernel '%.100s'%s%s%s", program->name, name,
+                             near     ? ": did you mean '"
+                             : *names ? ": it has "
+                                      : "",
+                             near ? near : names, near ? "'?" : "");
 }

@@ -180,28 +180,64 @@ const char *path_file(const char *path)
     return slash ? slash + 1 : path;
 }
 
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static char small(char c)
+{
+    return (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
+}
+
+/* Of a character that only one of the two has. */
+static int cost_alone(char c)
+{
+    return c == '_' || c == '-' ? 1 : is_digit(c) ? TEXT_EDIT + 1 : TEXT_EDIT;
+}
+
+static int cost_replaced(char a, char b)
+{
+    if (a == b) {
+        return 0;
+    }
+    if (small(a) == small(b)) {
+        return 1;
+    }
+    bool joins = cost_alone(a) == 1 && cost_alone(b) == 1; /* `_` for `-` */
+    return joins ? 1 : is_digit(a) && is_digit(b) ? 2 * (TEXT_EDIT + 1) : TEXT_EDIT;
+}
+
+static int lesser(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* Optimal string alignment, three rows of its table at a time. */
 int text_distance(const char *a, const char *b)
 {
     enum { LONGEST = 63 };
     size_t na = strlen(a), nb = strlen(b);
     if (na > LONGEST || nb > LONGEST) {
-        return LONGEST;
+        return LONGEST * TEXT_EDIT;
     }
-    int row[LONGEST + 1];
-    for (size_t j = 0; j <= nb; j++) {
-        row[j] = (int)j;
+    int rows[3][LONGEST + 1];
+    rows[0][0] = 0;
+    for (size_t j = 1; j <= nb; j++) {
+        rows[0][j] = rows[0][j - 1] + cost_alone(b[j - 1]);
     }
     for (size_t i = 1; i <= na; i++) {
-        int diagonal = row[0];
-        row[0] = (int)i;
+        int *row = rows[i % 3], *last = rows[(i + 2) % 3], *before = rows[(i + 1) % 3];
+        row[0] = last[0] + cost_alone(a[i - 1]);
         for (size_t j = 1; j <= nb; j++) {
-            int substitute = diagonal + (a[i - 1] != b[j - 1]);
-            int best = row[j] + 1 < row[j - 1] + 1 ? row[j] + 1 : row[j - 1] + 1;
-            diagonal = row[j];
-            row[j] = substitute < best ? substitute : best;
+            int best = last[j - 1] + cost_replaced(a[i - 1], b[j - 1]);
+            best = lesser(best, last[j] + cost_alone(a[i - 1]));
+            best = lesser(best, row[j - 1] + cost_alone(b[j - 1]));
+            bool swapped = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+            row[j] = swapped ? lesser(best, before[j - 2] + TEXT_EDIT) : best;
         }
     }
-    return row[nb];
+    return rows[na % 3][nb];
 }
 
 size_t text_mark(const char *text, size_t n)

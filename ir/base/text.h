@@ -39,7 +39,11 @@ const char *text_line_end(const char *at);
 const char *path_file(const char *path);
 /* Bytes of the mark with which some editors begin a file of UTF-8, and which means nothing. */
 size_t text_mark(const char *text, size_t n);
-/* Edit distance (Levenshtein), for "did you mean". */
+/* How far `b` is from what somebody wrote as `a`, for "did you mean": edits (insert, leave out,
+ * replace, swap two neighbours), a whole one TEXT_EDIT. Where words are joined, and large or small
+ * letters, people do not remember: sm90 is nearly sm_90. A number is not another one by a slip of
+ * the fingers: sm_90 is not sm_80. */
+enum { TEXT_EDIT = 4 };
 int text_distance(const char *a, const char *b);
 
 #endif
