@@ -256,7 +256,9 @@ TESSERA_API TesseraStatus tessera_copy_in_async(TesseraDevice *device, void *to,
                                                 const void *from_host, size_t bytes, void *stream);
 TESSERA_API TesseraStatus tessera_copy_out_async(TesseraDevice *device, void *to_host,
                                                  const void *from, size_t bytes, void *stream);
-/* Within a device, or from another of its kind, in a stream of the one that it goes to. */
+/* Within a device, or from another of its kind, in a stream of the one that it goes to. The first
+ * copy between two gives each access to the other's memory, so that copies take the link between
+ * them; where there is none, they go by way of the host. */
 TESSERA_API TesseraStatus tessera_copy(TesseraDevice *device, void *to, TesseraDevice *from_device,
                                        const void *from, size_t bytes, void *stream);
 

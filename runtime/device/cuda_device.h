@@ -6,11 +6,15 @@
 #include "runtime/device/cuda_driver.h"
 #include "runtime/device/device.h"
 
+enum { MAX_CUDA_PEERS = 16 }; /* of one machine; the access of more is enabled again and again */
+
 typedef struct Cuda {
     CudaDriver driver;
     CuDevice device;
     CuContext context;
-    bool is_wrapped; /* the context is the caller's */
+    bool is_wrapped;                 /* the context is the caller's */
+    CuContext peers[MAX_CUDA_PEERS]; /* between them and this one access has been enabled */
+    unsigned int n_peers;
 } Cuda;
 
 /* True when the call succeeded. `what`: the kernel or thing that it was for; may be empty. */

@@ -121,11 +121,63 @@ static bool cuda_copy_out_async(Device *device, void *to, const void *from, size
     return ok;
 }
 
+/* ---- copies from other devices ---- */
+
+static bool is_peer(const Cuda *cuda, CuContext context)
+{
+    for (unsigned int i = 0; i < MAX_CUDA_PEERS && i < cuda->n_peers; i++) {
+        if (cuda->peers[i] == context) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void add_peer(Cuda *cuda, CuContext context)
+{
+    cuda->peers[cuda->n_peers++ % MAX_CUDA_PEERS] = context;
+}
+
+/* Maps the memory of `peer` into the context of `cuda`. It decides only how fast copies are: where
+ * it cannot be done, or somebody has done it before, the driver's answer changes nothing. */
+static void enable_access(const Cuda *cuda, const Cuda *peer)
+{
+    int can = 0;
+    DeviceError untold;
+    CudaEntered in = cuda_enter(cuda, &untold);
+    if (in.ok && cuda->driver.peer_possible(&can, cuda->device, peer->device) == CU_OK && can) {
+        cuda->driver.peer_enable(peer->context, 0);
+    }
+    cuda_leave(cuda, in);
+}
+
+/* Without access to each other's memory the driver copies by way of the host, at a tenth of the
+ * speed of NVLink. It is enabled at the first copy, since each allocation of either device is
+ * mapped into both contexts from then on. Both devices note it: when one of them is opened anew, in
+ * a context that may have the old one's address, that one's list is empty. */
+static void connect_peers(Cuda *cuda, Cuda *peer)
+{
+    const CudaDriver *d = &cuda->driver;
+    CuCaptureMode mode = CU_CAPTURE_RELAXED; /* to map memory is not a part of what is captured */
+    if (!d->peer_possible || !d->peer_enable || cuda->device == peer->device ||
+        (is_peer(cuda, peer->context) && is_peer(peer, cuda->context))) {
+        return;
+    }
+    bool is_exchanged = d->capture_mode && d->capture_mode(&mode) == CU_OK;
+    enable_access(cuda, peer);
+    enable_access(peer, cuda);
+    if (is_exchanged) {
+        d->capture_mode(&mode);
+    }
+    add_peer(cuda, peer->context);
+    add_peer(peer, cuda->context);
+}
+
 static bool cuda_copy_peer(Device *device, void *to, Device *other, const void *from, size_t n,
                            DeviceStream stream, DeviceError *error)
 {
-    Cuda *cuda = device->state;
-    const Cuda *peer = other->state;
+    Cuda *cuda = device->state, *peer = other->state;
+    connect_peers(cuda, peer);
     CudaEntered in = cuda_enter(cuda, error);
     bool ok = in.ok && cuda_check(cuda,
                                   cuda->driver.copy_peer((CuAddress)(uintptr_t)to, cuda->context,

@@ -6,9 +6,12 @@
 #include "runtime/device/device.h"
 #include "runtime/device/hip_driver.h"
 
+enum { MAX_HIP_PEERS = 64 }; /* device numbers; the access of later ones is enabled each time */
+
 typedef struct Hip {
     HipDriver driver;
     int ordinal;
+    uint64_t peers; /* a bit for each device with which access has been enabled, both ways */
 } Hip;
 
 /* As cuda_check and its kin. */

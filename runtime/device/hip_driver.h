@@ -17,6 +17,7 @@ enum {
     HIP_STREAM_APART = 1,
     HIP_HOST_PORTABLE = 1,
     HIP_CAPTURE_THREAD_LOCAL = 1,
+    HIP_CAPTURE_RELAXED = 2,
     HIP_PROPERTIES_BYTES = 4096, /* more than any version writes */
 };
 

@@ -117,11 +117,51 @@ static bool hip_copy_out_async(Device *device, void *to, const void *from, size_
     return ok;
 }
 
+/* ---- copies from other devices ---- */
+
+/* As in cuda_streams.c. An error is taken back, since the next hipGetLastError of whoever else uses
+ * HIP in this thread would have it. */
+static void enable_access(const Hip *hip, const Hip *peer)
+{
+    int can = 0;
+    DeviceError untold;
+    HipEntered in = hip_enter(hip, &untold);
+    if (in.ok && hip->driver.peer_possible(&can, hip->ordinal, peer->ordinal) == HIP_OK && can &&
+        hip->driver.peer_enable(peer->ordinal, 0) != HIP_OK && hip->driver.last_error) {
+        hip->driver.last_error();
+    }
+    hip_leave(hip, in);
+}
+
+static uint64_t bit_of(const Hip *hip)
+{
+    return hip->ordinal < MAX_HIP_PEERS ? UINT64_C(1) << hip->ordinal : 0;
+}
+
+static void connect_peers(Hip *hip, Hip *peer)
+{
+    const HipDriver *d = &hip->driver;
+    unsigned int mode = HIP_CAPTURE_RELAXED;
+    if (!d->peer_possible || !d->peer_enable || hip->ordinal == peer->ordinal ||
+        (hip->peers & bit_of(peer))) {
+        return;
+    }
+    bool is_exchanged = d->capture_mode && d->capture_mode(&mode) == HIP_OK;
+    enable_access(hip, peer);
+    enable_access(peer, hip);
+    if (is_exchanged) {
+        d->capture_mode(&mode);
+    }
+    hip->peers |= bit_of(peer);
+    peer->peers |= bit_of(hip);
+}
+
 static bool hip_copy_peer(Device *device, void *to, Device *other, const void *from, size_t n,
                           DeviceStream stream, DeviceError *error)
 {
     Hip *hip = device->state;
-    const Hip *peer = other->state;
+    Hip *peer = other->state;
+    connect_peers(hip, peer);
     HipEntered in = hip_enter(hip, error);
     bool ok =
         in.ok &&

@@ -2,12 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """gpu.py --tessera PROGRAM [--device cuda] [--made FOLDER] [--make-only]: the programs of
 tests/ahead and examples/host on a GPU, some on all: code for that very part, and code for an
-earlier one that the driver assembles. With --make-only they are made into the folder, with --made
-run from there: where a GPU is there need not be a compiler. Prints `N passed, N failed`."""
+earlier one that the driver assembles; copies between two GPUs beside torch's, where it is. With
+--make-only they are made into the folder, with --made run from there: where a GPU is there need not
+be a compiler. Prints `N passed, N failed`."""
 
 import argparse
+import importlib.util
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -69,6 +72,8 @@ def good(*command):
                          env=environment)
     if ran.returncode:
         print(" ".join(map(str, command)), f"status {ran.returncode}", ran.stdout + ran.stderr)
+    elif command[0] == sys.executable:
+        print(ran.stdout, end="")
     elif pathlib.Path(command[0]).name in {"repeat", *(source.name for source in BUILT)}:
         print(pathlib.Path(command[0]).name, "; ".join(ran.stdout.strip().splitlines()[-2:]))
     return ran.returncode == 0
@@ -94,6 +99,11 @@ def main():
                 results.append(good(folder / "consumer", options.device, target, 0, "real"))
                 results += [good(folder / "embedded", options.device, n) for n in (4096, 13, 1)]
                 results += [good(folder / s.name, options.device) for s in BUILT]
+        library = made / "libtessera-launch.so"
+        if options.make_only or not library.exists():
+            shutil.copyfile(options.tessera.parents[1] / "lib/libtessera-launch.so", library)
+        if not options.make_only and importlib.util.find_spec("torch"):
+            results.append(good(sys.executable, PEERS / "torch_peers.py", library))
         if options.repeat:
             make_repeat(options.tessera, made)
             os.environ["TESSERA_CACHE"] = str(pathlib.Path(name) / "cache")

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static CuContext retained;
+static CuContext retained[MOCK_MOST];
 static char others;
 
 void mock_be_elsewhere(void)
@@ -15,12 +15,23 @@ void mock_be_elsewhere(void)
 
 void mock_be_inside(void)
 {
-    mock.current = retained;
+    mock.current = retained[MOCK_OPENED];
+}
+
+/* The device of the context; -1: it is none of ours. */
+static int device_of(CuContext context)
+{
+    for (int i = 0; context && i < MOCK_MOST; i++) {
+        if (context == retained[i]) {
+            return i;
+        }
+    }
+    return -1;
 }
 
 static void want_context(void)
 {
-    mock_want(mock.current == retained, "the device's context is not current");
+    mock_want(device_of(mock.current) >= 0, "the device's context is not current");
 }
 
 #define CALL_INSIDE(name)                                                                          \
@@ -105,19 +116,20 @@ static CuResult cu_device_memory(size_t *bytes, CuDevice device)
 
 static CuResult cu_context_retain(CuContext *context, CuDevice device)
 {
-    (void)device;
     MOCK_CALL("context_retain");
-    retained = mock.retained++ == 0 ? mock_open(1) : retained;
-    *context = retained;
+    retained[device] = mock.retained[device]++ == 0 ? mock_open(1) : retained[device];
+    *context = retained[device];
     return 0;
 }
 
 static CuResult cu_context_release(CuDevice device)
 {
-    (void)device;
-    if (--mock.retained == 0) {
-        mock_close(retained);
-        retained = NULL;
+    if (--mock.retained[device] == 0) {
+        mock_close(retained[device]);
+        retained[device] = NULL;
+        for (int i = 0; i < MOCK_MOST; i++) {
+            mock.reaches[device][i] = mock.reaches[i][device] = 0;
+        }
     }
     MOCK_CALL("context_release");
     return 0;
@@ -133,7 +145,7 @@ static CuResult cu_context_current(CuContext *context)
 static CuResult cu_context_push(CuContext context)
 {
     MOCK_CALL("context_push");
-    mock_want(context == retained, "another context is pushed");
+    mock_want(device_of(context) >= 0, "another context is pushed");
     mock_want(mock.pushed < 4, "contexts are pushed and pushed");
     mock.below[mock.pushed++] = mock.current;
     mock.current = context;
@@ -452,8 +464,33 @@ static CuResult cu_copy_peer(CuAddress to, CuContext to_context, CuAddress from,
 {
     (void)stream;
     CALL_INSIDE("copy_peer");
-    mock_want(to_context == retained && from_context, "a copy to another context");
+    mock_want(to_context == mock.current && device_of(from_context) >= 0,
+              "a copy to another context");
+    mock_note_copy(device_of(to_context), device_of(from_context));
     memcpy((void *)(uintptr_t)to, (void *)(uintptr_t)from, n);
+    return 0;
+}
+
+static CuResult cu_peer_possible(int *can, CuDevice device, CuDevice peer)
+{
+    MOCK_CALL("peer_possible");
+    *can = device != peer && !mock.apart;
+    return 0;
+}
+
+static CuResult cu_peer_enable(CuContext peer, unsigned int flags)
+{
+    CALL_INSIDE("peer_enable");
+    mock_want(device_of(peer) >= 0 && flags == 0, "access to no context");
+    return mock_reach(device_of(mock.current), device_of(peer));
+}
+
+static CuResult cu_capture_mode(CuCaptureMode *mode)
+{
+    MOCK_CALL("capture_mode");
+    CuCaptureMode before = mock.capture;
+    mock.capture = *mode;
+    *mode = before;
     return 0;
 }
 
@@ -461,6 +498,7 @@ static CuResult cu_capture_begin(CuStream stream, CuCaptureMode mode)
 {
     CALL_INSIDE("capture_begin");
     mock_want(stream && mode == CU_CAPTURE_THREAD_LOCAL, "a capture that stops other threads");
+    mock.captures = true;
     return 0;
 }
 
@@ -468,6 +506,7 @@ static CuResult cu_capture_end(CuStream stream, CuGraph *graph)
 {
     (void)stream;
     CALL_INSIDE("capture_end");
+    mock.captures = false;
     *graph = mock_open(1);
     return 0;
 }

@@ -259,10 +259,42 @@ static HipResult hip_copy_out_async(void *to, void *from, size_t n, void *stream
 static HipResult hip_copy_peer(void *to, int to_device, const void *from, int from_device, size_t n,
                                void *stream)
 {
-    (void)from_device, (void)stream;
+    (void)stream;
     CALL_INSIDE("copy_peer");
     mock_want(to_device == mock.opened, "a copy to another device");
+    mock_note_copy(to_device, from_device);
     memcpy(to, from, n);
+    return 0;
+}
+
+static HipResult hip_peer_possible(int *can, int device, int peer)
+{
+    MOCK_CALL("peer_possible");
+    *can = device != peer && !mock.apart;
+    return 0;
+}
+
+static HipResult hip_peer_enable(int peer, unsigned int flags)
+{
+    MOCK_CALL("peer_enable");
+    mock_want(flags == 0, "access with flags");
+    mock.untaken = mock_reach(mock.device, peer);
+    return mock.untaken;
+}
+
+static HipResult hip_last_error(void)
+{
+    HipResult last = mock.untaken;
+    mock.untaken = 0;
+    return last;
+}
+
+static HipResult hip_capture_mode(unsigned int *mode)
+{
+    MOCK_CALL("capture_mode");
+    unsigned int before = mock.capture;
+    mock.capture = *mode;
+    *mode = before;
     return 0;
 }
 
@@ -270,6 +302,7 @@ static HipResult hip_capture_begin(void *stream, unsigned int mode)
 {
     CALL_INSIDE("capture_begin");
     mock_want(stream && mode == HIP_CAPTURE_THREAD_LOCAL, "a capture that stops other threads");
+    mock.captures = true;
     return 0;
 }
 
@@ -277,6 +310,7 @@ static HipResult hip_capture_end(void *stream, void **graph)
 {
     (void)stream;
     CALL_INSIDE("capture_end");
+    mock.captures = false;
     *graph = mock_open(1);
     return 0;
 }

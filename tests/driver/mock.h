@@ -10,27 +10,29 @@
 #include "runtime/device/hip_driver.h"
 #include "runtime/device/launch.h"
 
+enum { MOCK_MOST = 16 }; /* devices */
+
 typedef struct Mock {
     int calls;          /* so far */
     int fail_at;        /* this call, counted from 1, fails; 0: none */
     bool fail_on;       /* and all after it, as in a context that a kernel has broken */
     unsigned int error; /* what fails returns */
     int n_devices;
-    int major;           /* CUDA: of the part: 9 for sm_90a, 8 for sm_80 */
-    const void *foreign; /* CUDA: memory of the host that it does not know */
-    bool wrong;          /* what it computes */
-    bool hangs;          /* what is launched never ends */
-    int open;            /* contexts, memory, modules, events */
-    int retained;        /* CUDA: how often the primary context is */
-    int pushed;          /* contexts made current */
-    void *current;       /* CUDA: the context that is; NULL: none */
-    void *below[4];      /* those that it hides */
-    int opened;          /* HIP: the device that calls are meant for */
-    int device;          /* HIP: the one that is current */
+    int major;               /* CUDA: of the part: 9 for sm_90a, 8 for sm_80 */
+    const void *foreign;     /* CUDA: memory of the host that it does not know */
+    bool wrong;              /* what it computes */
+    bool hangs;              /* what is launched never ends */
+    int open;                /* contexts, memory, modules, events */
+    int retained[MOCK_MOST]; /* CUDA: how often the primary context of each device is */
+    int pushed;              /* contexts made current */
+    void *current;           /* CUDA: the context that is; NULL: none */
+    void *below[4];          /* those that it hides */
+    int opened;              /* HIP: the device that calls are meant for */
+    int device;              /* HIP: the one that is current */
     int launches;
     unsigned int grid, block, shared, cluster;
-    int early, version; /* CUDA: launches that may begin early; the driver's version, 0: 13000 */
-    bool large_clusters;                 /* of more than 8 blocks have been asked for */
+    int early, version;  /* CUDA: launches that may begin early; the driver's version, 0: 13000 */
+    bool large_clusters; /* of more than 8 blocks have been asked for */
     int64_t first_argument;              /* what args[0] points to, of the last launch */
     unsigned char map[DEVICE_MAP_BYTES]; /* of the last launch that has one */
     void *map_address;
@@ -45,7 +47,13 @@ typedef struct Mock {
     bool sweeps, broken; /* kernels differ (state.c); one of them has broken the context */
     int sweep[4]; /* of a hundred: those that hang, fault, lie; the argument that these change */
     int loaded;   /* modules */
-    float milliseconds; /* that launches take; 0: 5 in all */
+    float milliseconds;                /* that launches take; 0: 5 in all */
+    bool apart;                        /* no device can reach the memory of another */
+    int reaches[MOCK_MOST][MOCK_MOST]; /* how often access to the second has been enabled */
+    int near, far;        /* copies between devices: with access both ways, by way of the host */
+    unsigned int capture; /* mode of this thread */
+    bool captures;        /* a stream is captured */
+    unsigned int untaken; /* HIP: an error that hipGetLastError has for whoever asks next */
 } Mock;
 
 /* A module, and the kernel in it. */
@@ -86,6 +94,13 @@ void mock_wait(void);
 void mock_note_launch(unsigned int grid, unsigned int block, unsigned int shared, void **args);
 /* NULL for numbers that are none. */
 const char *mock_error_name(unsigned int result);
+
+/* Access of one device to the memory of another; what the driver answers. */
+unsigned int mock_reach(int device, int peer);
+/* A copy between two. */
+void mock_note_copy(int to, int from);
+#define MOCK_ALREADY 704u /* it has been enabled before */
+#define MOCK_UNSAFE 900u  /* not while a stream is captured, unless the thread says "relaxed" */
 
 #define MOCK_CALL(name)                                                                            \
     do {                                                                                           \

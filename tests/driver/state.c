@@ -142,6 +142,24 @@ void mock_want(bool good, const char *words)
     }
 }
 
+unsigned int mock_reach(int device, int peer)
+{
+    mock_want(device != peer, "a device that asks for access to itself");
+    if (mock.captures && mock.capture != CU_CAPTURE_RELAXED) {
+        return MOCK_UNSAFE;
+    }
+    return mock.reaches[device][peer]++ ? MOCK_ALREADY : 0;
+}
+
+void mock_note_copy(int to, int from)
+{
+    if (to != from) {
+        bool is_near = mock.reaches[to][from] && mock.reaches[from][to];
+        mock.near += is_near;
+        mock.far += !is_near;
+    }
+}
+
 void *mock_open(size_t bytes)
 {
     mock.open++;

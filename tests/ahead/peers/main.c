@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* peers KIND: memory goes from device to device, in streams, and each works on what came; with one
  * device it is opened twice. A stream of another context is an error, after which all goes on.
- * Prints how fast the copies are. gpu.py builds and runs it. */
+ * Prints how fast the copies are, from the first device to the second and back, in memory of
+ * tessera_alloc and of the pool; torch_peers.py has torch's beside them. gpu.py builds and runs
+ * it. */
 #include "twice.h"
 
 #include <dlfcn.h>
@@ -53,6 +55,46 @@ static void try_foreign_stream(TesseraDevice *device, void *in, void *out)
     TRY(tessera_sync(device, NULL));
 }
 
+/* GB/s of copies back to back, by the clock of the device that they go to. The first one, which
+ * makes the devices reach each other's memory, is not among them. */
+static double speed(TesseraDevice *device, void *to, TesseraDevice *from_device, const void *from,
+                    void *stream)
+{
+    size_t bytes = N * sizeof(float);
+    TesseraEvent *events[2];
+    double seconds;
+    TRY(tessera_event_new(device, &events[0]));
+    TRY(tessera_event_new(device, &events[1]));
+    TRY(tessera_copy(device, to, from_device, from, bytes, stream));
+    TRY(tessera_event_record(events[0], stream));
+    for (int i = 0; i < TIMES; i++) {
+        TRY(tessera_copy(device, to, from_device, from, bytes, stream));
+    }
+    TRY(tessera_event_record(events[1], stream));
+    TRY(tessera_event_elapsed(events[0], events[1], &seconds));
+    tessera_event_free(events[0]);
+    tessera_event_free(events[1]);
+    return TIMES * (double)bytes / seconds * 1e-9;
+}
+
+static void print_speeds(TesseraDevice *const *devices, void *const *to, void *const *from,
+                         void *const *streams)
+{
+    void *pooled[2];
+    for (int i = 0; i < 2; i++) {
+        TRY(tessera_pool_alloc(devices[i], N * sizeof(float), streams[i], &pooled[i]));
+    }
+    printf("GB/s from the first device to the second and back: %.0f and %.0f",
+           speed(devices[1], to[1], devices[0], from[0], streams[1]),
+           speed(devices[0], to[0], devices[1], from[1], streams[0]));
+    printf(", in memory of the pool %.0f and %.0f\n",
+           speed(devices[1], pooled[1], devices[0], pooled[0], streams[1]),
+           speed(devices[0], pooled[0], devices[1], pooled[1], streams[0]));
+    for (int i = 0; i < 2; i++) {
+        TRY(tessera_pool_release(devices[i], pooled[i], streams[i]));
+    }
+}
+
 int main(int argc, char **argv)
 {
     const char *kind = argc > 1 ? argv[1] : "cuda";
@@ -60,7 +102,6 @@ int main(int argc, char **argv)
     void *streams[MOST], *in[MOST], *out[MOST];
     float *host = malloc(N * sizeof *host);
     int n = 0, wrong = 0;
-    double seconds;
     TRY(tessera_context_new(NULL, &context));
     while (n < MOST && tessera_device_open(context, kind, n, &devices[n]) == TESSERA_OK) {
         n++;
@@ -94,20 +135,9 @@ int main(int argc, char **argv)
     for (int i = 0; i < N; i++) {
         wrong += host[i] != (float)(i % 1000) * (float)(1 << n);
     }
-    TesseraEvent *events[2];
-    TRY(tessera_event_new(devices[1], &events[0]));
-    TRY(tessera_event_new(devices[1], &events[1]));
-    TRY(tessera_event_record(events[0], streams[1]));
-    for (int i = 0; i < TIMES; i++) {
-        TRY(tessera_copy(devices[1], in[1], devices[0], out[0], N * sizeof *host, streams[1]));
-    }
-    TRY(tessera_event_record(events[1], streams[1]));
-    TRY(tessera_event_elapsed(events[0], events[1], &seconds));
-    printf("%d device%s, %d of %d wrong, %.0f GB/s from one to the next\n", found,
-           found == 1 ? "" : "s", wrong, N, TIMES * (double)N * sizeof *host / seconds * 1e-9);
     try_foreign_stream(devices[0], in[0], out[0]);
-    tessera_event_free(events[0]);
-    tessera_event_free(events[1]);
+    printf("%d device%s, %d of %d wrong\n", found, found == 1 ? "" : "s", wrong, N);
+    print_speeds(devices, in, out, streams);
     for (int i = 0; i < n; i++) {
         tessera_stream_free(devices[i], streams[i]);
         tessera_release(devices[i], in[i]);

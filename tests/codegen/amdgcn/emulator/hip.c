@@ -175,6 +175,31 @@ static HipResult hip_copy_peer(void *to, int to_device, const void *from, int fr
     return hip_copy(to, (void *)(uintptr_t)from, n, stream);
 }
 
+/* There is one device. */
+static HipResult hip_peer_possible(int *can, int device, int peer)
+{
+    (void)device, (void)peer;
+    *can = 0;
+    return HIP_OK;
+}
+
+static HipResult hip_peer_enable(int peer, unsigned int flags)
+{
+    (void)peer, (void)flags;
+    return HIP_OK;
+}
+
+static HipResult hip_last_error(void)
+{
+    return HIP_OK;
+}
+
+static HipResult hip_capture_mode(unsigned int *mode)
+{
+    (void)mode;
+    return HIP_OK;
+}
+
 static HipResult hip_host_alloc(void **memory, size_t bytes, unsigned int flags)
 {
     (void)flags;
