@@ -65,10 +65,43 @@ static bool dominates(const Value *w, const Value *x, int axis)
            op_int(op, ATTR_AXIS, -1) == axis && op->operands[0] == x;
 }
 
+/* The operand's axis that is the result's `axis`; -1: it has none, or it is stretched. */
+static int axis_before(const Op *op, int axis)
+{
+    Type from = op->operands[0]->type, to = op->results[0]->type;
+    int at = (int)op_int(op, ATTR_AXIS, 0);
+    switch (op->kind) {
+    case OP_PERMUTE: return (int)op_attr(op, ATTR_PERM)->ints[axis];
+    case OP_EXPAND: return axis == at ? -1 : axis < at ? axis : axis - 1;
+    case OP_SQUEEZE: return axis < at ? axis : axis + 1;
+    default: /* broadcast */
+        axis -= to->rank - from->rank;
+        return axis >= 0 && poly_as_range(from->dims[axis]) ? axis : -1;
+    }
+}
+
+/* w is never -inf: `select (w == -inf), c, w` has replaced it (softmax_reference of the library). */
+static bool replaces_minus_inf(const Value *w)
+{
+    const Op *select = value_made_by(w, OP_SELECT);
+    const Op *cmp = select ? value_made_by(select->operands[0], OP_CMP) : NULL;
+    const Op *by = select ? value_made_by(unspread(select->operands[1]), OP_CONST) : NULL;
+    const Op *inf = cmp ? value_made_by(unspread(cmp->operands[1]), OP_CONST) : NULL;
+    Scalar c, limit;
+    return by && inf && text_same(op_word(cmp, ATTR_PRED), "eq") &&
+           cmp->operands[0] == select->operands[2] && constant(by, &c) && constant(inf, &limit) &&
+           limit.f == -INFINITY && isfinite(c.f);
+}
+
+/* x - w of padding x = -inf, where w is one value for each row: -inf unless w is -inf or NaN. If w
+ * is NaN, so are the row's own elements; the same if w is -inf and none of them exceeds it. */
 static bool is_row_shift(const Op *op, Look look, Scalar *out)
 {
+    const Op *spread = value_made_by(op->operands[1], OP_BROADCAST);
+    bool finite = spread && axis_before(spread, look.axis) < 0 &&
+                  replaces_minus_inf(unspread(op->operands[1]));
     return op->kind == OP_SUB && known(look, op->operands[0], out) && isinf(out->f) && out->f < 0 &&
-           dominates(op->operands[1], op->operands[0], look.axis);
+           (finite || dominates(op->operands[1], op->operands[0], look.axis));
 }
 
 static bool computed(Look look, const Op *op, Scalar *out)
@@ -88,21 +121,6 @@ static bool computed(Look look, const Op *op, Scalar *out)
                      op->results[0]->type->dtype, operands);
     return !op_has(op, TRAIT_APPROX) ||
            (op->kind == OP_FAST_EXP2 && operands[0].f == -INFINITY); /* exactly 0 there */
-}
-
-/* The operand's axis that is the result's `axis`; -1: it has none, or it is stretched. */
-static int axis_before(const Op *op, int axis)
-{
-    Type from = op->operands[0]->type, to = op->results[0]->type;
-    int at = (int)op_int(op, ATTR_AXIS, 0);
-    switch (op->kind) {
-    case OP_PERMUTE: return (int)op_attr(op, ATTR_PERM)->ints[axis];
-    case OP_EXPAND: return axis == at ? -1 : axis < at ? axis : axis - 1;
-    case OP_SQUEEZE: return axis < at ? axis : axis + 1;
-    default: /* broadcast */
-        axis -= to->rank - from->rank;
-        return axis >= 0 && poly_as_range(from->dims[axis]) ? axis : -1;
-    }
 }
 
 /* Along an axis that the operand does not have, only a constant is known. */

@@ -27,13 +27,60 @@ def heads(rng, s, names, count, rows):
     return {n: normal(rng, s["B"], s[count], s[rows], s["D"]) for n in names}
 
 
+EDGES = ("first", "all", "inf", "nan")
+
+
+def edged(made, s, axis=-2, first=128):
+    """Scores of the first keys, or of all, become -inf; the last key's become +inf or NaN. `axis`:
+    which one of k its keys are."""
+    if "edge" in s:
+        keys = {"first": slice(first), "all": slice(None)}.get(s["edge"], slice(-1, None))
+        made["q"][..., 0] = 1
+        k = np.moveaxis(made["k"], axis, 0)
+        k[keys, ..., 0] = {"inf": np.inf, "nan": np.nan}.get(s["edge"], -np.inf)
+    return made
+
+
+def with_edges(sizes, edges=EDGES):
+    return [{**sizes, "edge": edge} for edge in edges]
+
+
+def empty_softmax(s):
+    return softmax(s) if s.shape[-1] else s
+
+
+def full(q, k, v, scale):
+    return {"o": empty_softmax(scores(q, k)) @ v}
+
+
+case(
+    "attention",
+    [
+        {"B": 1, "H": 1, "S": 3, "L": 0, "D": 64},
+        {"B": 1, "H": 2, "S": 130, "L": 257, "D": 80},
+        *with_edges({"B": 1, "H": 1, "S": 130, "L": 300, "D": 64}),
+    ],
+    lambda rng, s: edged({
+        **heads(rng, s, "q", "H", "S"),
+        **heads(rng, s, "kv", "H", "L"),
+        "scale": SCALE,
+        "set": {"causal": "false"},
+    }, s),
+    full,
+    2e-5,
+    TYPES,
+)
+
+
 def for_heads(q, k):
     return np.arange(q.shape[1]) * k.shape[1] // q.shape[1]
 
 
 def grouped(q, k, v, scale):
     s = scores(q, k[:, for_heads(q, k)], back(q.shape[2], k.shape[2]) >= 0)
-    return {"o": softmax(s) @ v[:, for_heads(q, k)], "lse": log_sum(s)}
+    finite = s if s.shape[-1] else np.full((*s.shape[:-1], 1), -np.inf)
+    lse = np.where((finite == -np.inf).all(axis=-1), -np.inf, log_sum(finite))
+    return {"o": empty_softmax(s) @ v[:, for_heads(q, k)], "lse": lse}
 
 
 case(
@@ -42,13 +89,15 @@ case(
         {"B": 1, "H": 1, "G": 1, "S": 1, "L": 1, "D": 64},
         {"B": 2, "H": 6, "G": 2, "S": 130, "L": 257, "D": 80},
         {"B": 1, "H": 3, "G": 3, "S": 257, "L": 131, "D": 64},
+        {"B": 1, "H": 1, "G": 1, "S": 3, "L": 0, "D": 64},
+        *with_edges({"B": 1, "H": 2, "G": 1, "S": 300, "L": 260, "D": 64}),
     ],
-    lambda rng, s: {
+    lambda rng, s: edged({
         **heads(rng, s, "q", "H", "S"),
         **heads(rng, s, "kv", "G", "L"),
         "scale": SCALE,
         "set": {"causal": "true"},
-    },
+    }, s),
     grouped,
     2e-5,
     TYPES,
@@ -66,8 +115,9 @@ case(
         {"B": 1, "H": 1, "S": 1, "D": 64, "W": 1},
         {"B": 1, "H": 2, "S": 300, "D": 64, "W": 70},
         {"B": 1, "H": 1, "S": 257, "D": 64, "W": 1000},
+        *with_edges({"B": 1, "H": 1, "S": 300, "D": 64, "W": 40}),
     ],
-    lambda rng, s: {**heads(rng, s, "qkv", "H", "S"), "scale": SCALE, "W": s["W"]},
+    lambda rng, s: edged({**heads(rng, s, "qkv", "H", "S"), "scale": SCALE, "W": s["W"]}, s),
     window,
     2e-5,
     TYPES,
@@ -86,12 +136,16 @@ def packed(q, k, v, at, scale):
 
 case(
     "attention_packed",
-    [{"at": [0, 1]}, {"at": [0, 100, 103, 103, 331, 400]}],
-    lambda rng, s: {
+    [
+        {"at": [0, 1]},
+        {"at": [0, 100, 103, 103, 331, 400]},
+        *with_edges({"at": [0, 100, 103, 103, 500]}),
+    ],
+    lambda rng, s: edged({
         **{n: normal(rng, s["at"][-1], 2, 64) for n in "qkv"},
         "at": np.array(s["at"], np.int32),
         "scale": SCALE,
-    },
+    }, s, 0, 256),
     packed,
     2e-5,
     TYPES,
@@ -108,7 +162,7 @@ def paged(q, k, v, table, length, scale):
         )
         own = for_heads(q, keys[None])
         seen = back(rows, length[i]) + length[i] - rows >= 0
-        o[i] = softmax(scores(q[i], keys[own], seen)) @ values[own]
+        o[i] = empty_softmax(scores(q[i], keys[own], seen)) @ values[own]
     return {"o": o}
 
 
@@ -116,13 +170,18 @@ def make_paged(rng, s):
     pages = -(-max(s["length"]) // s["R"])
     b = len(s["length"])
     table = rng.permutation(b * pages + 1)[: b * pages].reshape(b, pages)
-    return {
+    made = {
         "q": normal(rng, b, s["H"], s["S"], s["D"]),
         **{n: normal(rng, b * pages + 1, s["G"], s["R"], s["D"]) for n in "kv"},
         "table": table.astype(np.int32),
         "length": np.array(s["length"], np.int64),
         "scale": SCALE,
     }
+    if "edge" in s:  # of each sequence's first page, of all pages, or of its last one
+        walked = {"first": table[:, 0], "all": table}.get(s["edge"], table[:, -1])
+        made["q"][..., 0] = 1
+        made["k"][walked.ravel(), ..., 0] = {"inf": np.inf, "nan": np.nan}.get(s["edge"], -np.inf)
+    return made
 
 
 case(
@@ -130,6 +189,8 @@ case(
     [
         {"length": [1], "H": 1, "G": 1, "S": 1, "R": 64, "D": 64},
         {"length": [200, 64, 130], "H": 4, "G": 2, "S": 3, "R": 64, "D": 64},
+        {"length": [0, 70, 1], "H": 1, "G": 1, "S": 3, "R": 64, "D": 64},
+        *with_edges({"length": [200, 64, 130], "H": 1, "G": 1, "S": 3, "R": 64, "D": 64}),
     ],
     make_paged,
     paged,
@@ -154,6 +215,8 @@ case(
     [
         {"length": [1], "H": 1, "G": 1, "R": 64, "D": 64},
         {"length": [1100, 64, 2130], "H": 3, "G": 2, "R": 64, "D": 64},
+        {"length": [0, 70, 1], "H": 1, "G": 1, "R": 64, "D": 64},
+        *with_edges({"length": [1100, 64, 2130], "H": 3, "G": 1, "R": 64, "D": 64}),
     ],
     make_paged_decode,
     paged_decode,
@@ -166,14 +229,16 @@ case(
     [
         {"B": 1, "G": 1, "R": 1, "L": 1, "D": 64},
         {"B": 2, "G": 3, "R": 4, "L": 700, "D": 64},
+        {"B": 1, "G": 1, "R": 2, "L": 0, "D": 64},
+        *with_edges({"B": 1, "G": 2, "R": 4, "L": 700, "D": 64}),
     ],
-    lambda rng, s: {
+    lambda rng, s: edged({
         **heads(rng, s, "q", "G", "R"),
         **heads(rng, s, "kv", "G", "L"),
         "scale": SCALE,
         "set": {"C": 256},
-    },
-    lambda q, k, v, scale: {"o": softmax(scores(q, k)) @ v},
+    }, s),
+    full,
     2e-5,
     TYPES,
 )

@@ -57,7 +57,8 @@ def compare(name, got, want, tolerance):
     if got.shape != want.shape:
         return f"{name}: shape {got.shape}, not {want.shape}"
     with np.errstate(all="ignore"):
-        bad = ~((got == want) | (np.abs(got - want) <= tolerance * (1 + np.abs(want))))
+        near = np.abs(got - want) <= tolerance * (1 + np.abs(want))
+        bad = ~((got == want) | near | (np.isnan(got) & np.isnan(want)))
     if not bad.any():
         return None
     at = tuple(int(i) for i in np.argwhere(bad)[0])

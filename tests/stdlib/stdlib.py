@@ -56,6 +56,7 @@ ROWS = [
     ("f32(bits_of(x) >> 31)", "f32[M, N]", lambda x: np.signbit(x).astype(float), 0),
     ("softmax(x)", "f32[M, N]", lambda x: softmax(x), 1e-5),
     ("softmax(x, axis=0)", "f32[M, N]", lambda x: softmax(x, 0), 1e-5),
+    ("softmax_reference(where(x > 0, x, -inf))", "f32[M, N]", lambda x: np.maximum(x, 0), 0),
     ("logsumexp(x)", "f32[M, 1]", lambda x: logsumexp(x), 1e-5),
     ("log_softmax(x)", "f32[M, N]", lambda x: x - logsumexp(x), 1e-5),
     ("moments(x)", "f32[M, 1]", None, 0),

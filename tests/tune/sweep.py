@@ -38,9 +38,10 @@ STEPS = """kernel steps(x: bf16[M, N], v: bf16[N, D]) -> o: bf16[M, D] {
         for j in N by 64 {
             let s = f32(x[i, j])
             let m1 = max(m, max(s, axis=1))
-            let p = exp(s - m1)
-            l = l * exp(m - m1) + sum(p, axis=1)
-            acc = bf16(f32(acc) * exp(m - m1) + f32(bf16(p) @ v[j, :]))
+            let top = softmax_reference(m1)
+            let p = exp(s - top)
+            l = l * exp(m - top) + sum(p, axis=1)
+            acc = bf16(f32(acc) * exp(m - top) + f32(bf16(p) @ v[j, :]))
             m = m1
         }
         o[i, :] = bf16(f32(acc) / l)
