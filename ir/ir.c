@@ -365,6 +365,7 @@ Value *func_pitched_scratch(Func *func, Type type, int64_t multiple)
 Block *build_block(Func *func, Op *parent)
 {
     Block *block = ARENA_NEW(func->arena, Block);
+    block->func = func;
     block->parent = parent;
     return block;
 }

@@ -154,6 +154,7 @@ struct Op {
 };
 
 struct Block {
+    Func *func;
     Value **args;
     uint16_t n_args;
     Op *first, *last;
@@ -246,6 +247,7 @@ struct Func {
     FuncFit fit;
     struct FuncInterns *interns;
     struct AxesMemory *spare_axes; /* of passes/analysis/axes.c */
+    struct Memo *spare_memos;      /* of memo.c */
 };
 
 Func *func_new(Arena *arena, Diags *diags, const char *name);

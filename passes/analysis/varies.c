@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/analysis/varies.h"
 
+#include "ir/build.h"
+
 unsigned an_axes_moved(const Op *op, unsigned inner)
 {
     Type from = op->operands[0]->type, to = op->results[0]->type;
@@ -22,36 +24,55 @@ unsigned an_all_axes(Type type)
     return (1u << type->rank) - 1;
 }
 
-static unsigned varies(const Value *value, int depth)
+static unsigned made_of(Memo *memo, const Op *op)
 {
-    const Op *op = value->def;
     unsigned axes = 0;
-    if (!op || depth > VARIES_DEPTH) {
-        return an_all_axes(value->type);
-    }
+    int first = op->kind == OP_GATHER;
     switch (op->kind) {
     case OP_CONST: return 0;
     case OP_BROADCAST:
     case OP_EXPAND:
     case OP_SQUEEZE:
-    case OP_PERMUTE: return an_axes_moved(op, varies(op->operands[0], depth + 1));
-    case OP_GATHER:
-        for (int i = 1; i < op->n_operands; i++) {
-            axes |= op->operands[i]->type->rank ? varies(op->operands[i], depth + 1) : 0;
-        }
-        return axes;
+    case OP_PERMUTE: return an_axes_moved(op, an_varies(memo, op->operands[0]));
     default:
-        if (!op_has(op, TRAIT_ELEMENTWISE)) {
-            return an_all_axes(value->type);
+        if (op->kind != OP_GATHER && !op_has(op, TRAIT_ELEMENTWISE)) {
+            return an_all_axes(op->results[0]->type);
         }
-        for (int i = 0; i < op->n_operands; i++) {
-            axes |= varies(op->operands[i], depth + 1);
+        for (int i = first; i < op->n_operands; i++) {
+            axes |= op->operands[i]->type->rank ? an_varies(memo, op->operands[i]) : 0;
         }
         return axes;
     }
 }
 
-unsigned an_varies(const Value *value)
+unsigned an_varies(Memo *memo, const Value *value)
 {
-    return varies(value, 0);
+    int64_t found;
+    const Op *op = value->def;
+    if (!op || op->n_results != 1) {
+        return an_all_axes(value->type);
+    }
+    if (!memo) {
+        memo = memo_open(op->parent->func);
+        unsigned axes = an_varies(memo, value);
+        memo_close(memo);
+        return axes;
+    }
+    return memo_known(memo, value, 0, &found)
+               ? (unsigned)found
+               : (unsigned)memo_keep(memo, value, 0, made_of(memo, op));
+}
+
+static void note(Op *op, void *user)
+{
+    for (int i = 0; i < op->n_results; i++) {
+        an_varies(user, op->results[i]);
+    }
+}
+
+Memo *an_varies_all(Func *func)
+{
+    Memo *memo = memo_open(func);
+    func_walk(func, note, memo); /* operands before what is made of them: no deep recursion */
+    return memo;
 }

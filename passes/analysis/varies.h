@@ -3,11 +3,12 @@
 #ifndef TESSERA_PASSES_ANALYSIS_VARIES_H
 #define TESSERA_PASSES_ANALYSIS_VARIES_H
 
-#include "ir/ir.h"
+#include "ir/memo.h"
 
-enum { VARIES_DEPTH = 64 }; /* ops between a value and what it is read from */
-
-unsigned an_varies(const Value *value);
+/* `memo`: of this question alone; NULL: the value is asked about once. */
+unsigned an_varies(Memo *memo, const Value *value);
+/* A memo that knows the answer for all values that there are. */
+Memo *an_varies_all(Func *func);
 unsigned an_all_axes(Type type);
 /* The operand's axes as those of the result of an op that moves axes; new and stretched ones are
  * none of them. */

@@ -250,7 +250,7 @@ static const Op *walked_index(const Value *index, unsigned along, int depth, int
     case OP_ADD:
         for (int i = 0; i < 2; i++) {
             const Value *still = op->operands[1 - i];
-            if (op->operands[i]->type->rank && !(an_varies(still) & along)) {
+            if (op->operands[i]->type->rank && !(an_varies(NULL, still) & along)) {
                 *divisor = gcd(*divisor, an_divisor(still));
                 return walked_index(op->operands[i], along, depth + 1, divisor);
             }
@@ -273,13 +273,13 @@ static const Op *walked_by(const Op *op, int64_t *divisor)
     unsigned along = 1u << (type->rank - 1);
     for (int axis = 0; axis + 1 < access.n; axis++) {
         const Value *index = access.indices[axis];
-        if (index->type->rank && (an_varies(index) & along)) {
+        if (index->type->rank && (an_varies(NULL, index) & along)) {
             return NULL;
         }
     }
     const Value *last = access.indices[access.n - 1];
     *divisor = an_row_divisor(&access);
-    return last->type->rank && an_varies(last) == along ? walked_index(last, along, 0, divisor)
+    return last->type->rank && an_varies(NULL, last) == along ? walked_index(last, along, 0, divisor)
                                                         : NULL;
 }
 

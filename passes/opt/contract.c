@@ -19,8 +19,13 @@
 enum {
     LEAST_EDGE = 4, /* rows, columns, depth that are worth it, where they are known … */
     GOOD_EDGE = 16, /* … and that leave no matrix unit half empty */
-    MOST_BELOW = VARIES_DEPTH,
 };
+
+/* What is known of values, each asked once. */
+typedef struct Contract {
+    Func *func;
+    Memo *varies, *axes[2]; /* `axes`: of read_together and taps_viewed; NULL: not asked yet */
+} Contract;
 
 /* ---- windows ---- */
 
@@ -29,56 +34,77 @@ static bool is_one_axis(unsigned axes)
     return (axes & (axes - 1)) == 0;
 }
 
-/* What the op that reads memory says of the axes of its result. */
-typedef unsigned ReadAxes(const Func *func, const Op *read);
-
-/* The same of a value that element-wise work and moved axes make of what is read. */
-static unsigned axes_read(const Func *func, const Value *value, ReadAxes *own, int depth)
-{
-    const Op *op = value->def;
-    unsigned axes = 0;
-    if (!op || depth > MOST_BELOW) {
-        return 0;
-    }
-    switch (op->kind) {
-    case OP_BROADCAST:
-    case OP_EXPAND:
-    case OP_SQUEEZE:
-    case OP_PERMUTE: return an_axes_moved(op, axes_read(func, op->operands[0], own, depth + 1));
-    case OP_GATHER:
-    case OP_LOAD: return own(func, op);
-    default:
-        for (int i = 0; op_has(op, TRAIT_ELEMENTWISE) && i < op->n_operands; i++) {
-            axes |= axes_read(func, op->operands[i], own, depth + 1);
-        }
-        return axes;
-    }
-}
-
 /* The axes that are read together with another one, by `x[p + r]`: of a window, and as short as it
  * is, or of the places where it lies. */
-static unsigned read_together(const Func *func, const Op *read)
+static unsigned read_together(const Contract *pass, const Op *read)
 {
     unsigned axes = 0;
-    (void)func;
     for (int i = 1; read->kind == OP_GATHER && i < read->n_operands; i++) {
-        unsigned own = read->operands[i]->type->rank ? an_varies(read->operands[i]) : 0;
+        bool array = read->operands[i]->type->rank > 0;
+        unsigned own = array ? an_varies(pass->varies, read->operands[i]) : 0;
         axes |= is_one_axis(own) ? 0 : own;
     }
     return axes;
 }
 
 /* The axes of a view of windows that are neither images nor channels. */
-static unsigned taps_viewed(const Func *func, const Op *read)
+static unsigned taps_viewed(const Contract *pass, const Op *read)
 {
-    bool views = read->kind == OP_LOAD && func_windows_of(func, read->operands[0]);
+    bool views = read->kind == OP_LOAD && func_windows_of(pass->func, read->operands[0]);
     Type type = read->results[0]->type;
     return views ? an_all_axes(type) & ~(1u | 1u << (type->rank - 1)) : 0;
 }
 
-static unsigned of_factors(const Func *func, const Op *mul, ReadAxes *own)
+typedef enum ReadAxes { READ_TOGETHER, TAPS_VIEWED } ReadAxes;
+
+/* The same of a value that element-wise work and moved axes make of what is read. */
+static unsigned axes_read(const Contract *pass, const Value *value, ReadAxes which)
 {
-    return axes_read(func, mul->operands[0], own, 0) | axes_read(func, mul->operands[1], own, 0);
+    const Op *op = value->def;
+    unsigned axes = 0;
+    int64_t found;
+    if (!op || memo_known(pass->axes[which], value, 0, &found)) {
+        return op ? (unsigned)found : 0;
+    }
+    switch (op->kind) {
+    case OP_BROADCAST:
+    case OP_EXPAND:
+    case OP_SQUEEZE:
+    case OP_PERMUTE: axes = an_axes_moved(op, axes_read(pass, op->operands[0], which)); break;
+    case OP_GATHER:
+    case OP_LOAD:
+        axes = which == TAPS_VIEWED ? taps_viewed(pass, op) : read_together(pass, op);
+        break;
+    default:
+        for (int i = 0; op_has(op, TRAIT_ELEMENTWISE) && i < op->n_operands; i++) {
+            axes |= axes_read(pass, op->operands[i], which);
+        }
+    }
+    return (unsigned)memo_keep(pass->axes[which], value, 0, axes);
+}
+
+static void note_axes(Op *op, void *user)
+{
+    for (int i = 0; i < op->n_results; i++) {
+        axes_read(user, op->results[i], READ_TOGETHER);
+        axes_read(user, op->results[i], TAPS_VIEWED);
+    }
+}
+
+/* Of all values that there are: operands before what is made of them. */
+static void read_axes(Contract *pass)
+{
+    if (!pass->varies) {
+        pass->varies = an_varies_all(pass->func);
+        pass->axes[READ_TOGETHER] = memo_open(pass->func);
+        pass->axes[TAPS_VIEWED] = memo_open(pass->func);
+        func_walk(pass->func, note_axes, pass);
+    }
+}
+
+static unsigned of_factors(const Contract *pass, const Op *mul, ReadAxes which)
+{
+    return axes_read(pass, mul->operands[0], which) | axes_read(pass, mul->operands[1], which);
 }
 
 /* ---- what is a product ---- */
@@ -121,17 +147,18 @@ static void swap_factors(Contraction *c)
 
 /* A product may be held either way; the columns are what the result has last, but what is
  * gathered stays where the source has it: only the left factor may pass through registers. */
-static bool choose_axes(const Func *func, Contraction *c)
+static bool choose_axes(const Contract *pass, Contraction *c)
 {
     const Op *mul = c->sums.mul;
     Type type = mul->results[0]->type;
     unsigned kept = an_all_axes(type) & ~c->sums.summed;
-    unsigned left = an_varies(mul->operands[0]), right = an_varies(mul->operands[1]);
+    unsigned left = an_varies(pass->varies, mul->operands[0]);
+    unsigned right = an_varies(pass->varies, mul->operands[1]);
     c->m = last_axis(kept & left & ~right, type);
     c->n = last_axis(kept & right & ~left, type);
     unsigned inner = c->sums.summed & left & right;
-    unsigned window = of_factors(func, mul, read_together);
-    unsigned taps = of_factors(func, mul, taps_viewed);
+    unsigned window = of_factors(pass, mul, READ_TOGETHER);
+    unsigned taps = of_factors(pass, mul, TAPS_VIEWED);
     if (c->sums.summed & (left ^ right)) {
         return false; /* a sum along what one factor alone has is no contraction: the sum below may be */
     }
@@ -217,17 +244,21 @@ static Value *restored(Builder *b, const Contraction *c, Value *value, const int
     return value;
 }
 
-static void contract_op(Op *op, void *user)
+static void contract_op(Contract *pass, Op *op)
 {
-    Func *func = user;
+    Func *func = pass->func;
     Contraction c;
     int batches[MAX_RANK], n = 0;
-    if (!an_summed_product(func, op, &c.sums) || !choose_axes(func, &c)) {
+    if (!an_summed_product(func, op, &c.sums)) {
         return;
     }
-    for (int pass = 0; pass < 2; pass++) { /* the summed ones last */
+    read_axes(pass);
+    if (!choose_axes(pass, &c)) {
+        return;
+    }
+    for (int summed = 0; summed < 2; summed++) { /* the summed ones last */
         for (int i = 0; i < c.sums.rank; i++) {
-            if (i != c.m && i != c.n && i != c.k && (int)(c.sums.summed >> i & 1) == pass) {
+            if (i != c.m && i != c.n && i != c.k && (int)(c.sums.summed >> i & 1) == summed) {
                 batches[n++] = i;
             }
         }
@@ -245,10 +276,16 @@ static void contract_op(Op *op, void *user)
 
 void pass_opt_contract(Func *func)
 {
+    Contract pass = {.func = func};
     /* The outermost sum of several comes last, and takes the others with it. */
     for (Op *op = func->body->last, *before; op; op = before) {
         before = op->prev;
-        contract_op(op, func);
+        contract_op(&pass, op);
+    }
+    if (pass.varies) {
+        memo_close(pass.varies);
+        memo_close(pass.axes[READ_TOGETHER]);
+        memo_close(pass.axes[TAPS_VIEWED]);
     }
     func_remove_dead(func);
 }

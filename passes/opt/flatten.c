@@ -27,7 +27,8 @@ typedef struct Flat {
         const Value **items; /* that are taken as they are */
         size_t n, cap;
     } kept;
-    Table made; /* values, by those that they were made of */
+    Table made;   /* values, by those that they were made of */
+    Memo *varies; /* of an_varies */
 } Flat;
 
 static Value *merged(Flat *f, Value *value, int at);
@@ -94,18 +95,18 @@ static Value *keep(Flat *f, Value *value)
     return value;
 }
 
-/* Does it read a tensor that is merged? `left`: values that may be looked at. */
-static bool reads_merged(const Flat *f, const Value *value, int *left)
+/* Does it read a tensor that is merged? `seen`: values whose operands were looked at. */
+static bool reads_merged(const Flat *f, const Value *value, Memo *seen)
 {
     const Op *op = value->def;
-    if (--*left < 0) {
-        return true;
+    if (!op || !memo_visit(seen, value)) {
+        return false;
     }
-    for (int i = 0; op && i < op->n_operands; i++) {
+    for (int i = 0; i < op->n_operands; i++) {
         const Value *operand = op->operands[i];
         bool memory = operand && operand->type->kind == TYPE_TENSOR;
         if (memory ? operand->index >= 64 || f->axis[operand->index] >= 0
-                   : operand && reads_merged(f, operand, left)) {
+                   : operand && reads_merged(f, operand, seen)) {
             return true;
         }
     }
@@ -114,11 +115,12 @@ static bool reads_merged(const Flat *f, const Value *value, int *left)
 
 static bool keeps_merged(const Flat *f)
 {
-    int left = 4096;
+    Memo *seen = memo_open(f->func);
     bool found = false;
     for (size_t i = 0; i < f->kept.n && !found; i++) {
-        found = reads_merged(f, f->kept.items[i], &left);
+        found = reads_merged(f, f->kept.items[i], seen);
     }
+    memo_close(seen);
     return found;
 }
 
@@ -190,14 +192,14 @@ static Value *merged_broadcast(Flat *f, const Op *op, int at)
 
 /* ---- sums and products ---- */
 
-static bool has_both(const Value *value, int at)
+static bool has_both(const Flat *f, const Value *value, int at)
 {
-    return (an_varies(value) >> at & 3) == 3;
+    return (an_varies(f->varies, value) >> at & 3) == 3;
 }
 
-static bool has_none(const Value *value, int at)
+static bool has_none(const Flat *f, const Value *value, int at)
 {
-    return (an_varies(value) >> at & 3) == 0;
+    return (an_varies(f->varies, value) >> at & 3) == 0;
 }
 
 static Value *merged_reduce(Flat *f, const Op *op, int at)
@@ -209,8 +211,8 @@ static Value *merged_reduce(Flat *f, const Op *op, int at)
     }
     if (mul && mul->kind == OP_MUL && text_same(op_word(op, ATTR_FN), "sum")) {
         const Value *a = mul->operands[0], *b = mul->operands[1];
-        f->pays =
-            f->pays || (has_both(a, at) && has_none(b, at)) || (has_both(b, at) && has_none(a, at));
+        f->pays = f->pays || (has_both(f, a, at) && has_none(f, b, at)) ||
+                  (has_both(f, b, at) && has_none(f, a, at));
     }
     Value *from = merged(f, op->operands[0], at);
     return !from || f->tries
@@ -225,7 +227,7 @@ static Value *merged_dot(Flat *f, const Op *op, int at)
     Value *left = op->operands[0], *right = op->operands[1];
     bool batches = at + 1 < last - 1, rows = at == last - 2;
     if (op->n_operands != 2 || op->n_attrs || (!batches && !rows) ||
-        (rows && (an_varies(right) >> at & 1))) {
+        (rows && (an_varies(f->varies, right) >> at & 1))) {
         return NULL;
     }
     f->pays = f->pays || rows;
@@ -397,8 +399,12 @@ static Flat flat_new(Func *func, Op *store, bool tries)
 static bool pays(Func *func, Op *store, int at, Flat *f)
 {
     *f = flat_new(func, store, true);
-    bool can = !is_chosen(func, store->operands[0]->type->dims[at]) && takes_tensor(f, store, at) &&
-               merged(f, store->operands[store->n_operands - 1], at) && f->pays;
+    if (is_chosen(func, store->operands[0]->type->dims[at]) || !takes_tensor(f, store, at)) {
+        return false;
+    }
+    f->varies = an_varies_all(func);
+    bool can = merged(f, store->operands[store->n_operands - 1], at) && f->pays;
+    memo_close(f->varies);
     for (size_t i = 0; can && i < func->params.n && i < 64; i++) {
         const Value *tensor = func->params.items[i].value;
         can = f->axis[i] < 0 || f->accesses[i] == accesses_of(func, tensor);
@@ -414,7 +420,9 @@ static Op *flatten(Func *func, Op *store, int at, const Flat *tried)
         }
     }
     Flat f = flat_new(func, store, false);
+    f.varies = an_varies_all(func);
     Value *value = merged(&f, store->operands[store->n_operands - 1], at);
+    memo_close(f.varies);
     Op *fewer = build_store(&f.b, store->operands[0], WHOLE, value);
     fewer->span = store->span;
     op_remove(store);

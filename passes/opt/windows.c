@@ -26,23 +26,30 @@
 #include "passes/analysis/width.h"
 #include "passes/pass.h"
 
-enum { MOST_STEP = 8, NO_AXIS = WINDOW_NO_AXIS, MOST_DEPTH = 32 };
+enum { MOST_STEP = 8, NO_AXIS = WINDOW_NO_AXIS };
 
 /* ---- affine indices ---- */
 
 /* Of an integer array: what its first element is, and how much it grows along each axis. */
 typedef struct Affine {
+    bool known; /* else it is none */
     Dim first;
     int64_t growth[MAX_RANK];
 } Affine;
 
-static bool affine(Func *func, const Value *value, int depth, Affine *out);
+/* What is known of values, each asked once. */
+typedef struct Finder {
+    Func *func;
+    Memo *varies, *affine; /* of an_varies; of `affine`, a pointer to its answer */
+} Finder;
 
-static bool affine_moved(Func *func, const Op *op, int depth, Affine *out)
+static bool affine(const Finder *pass, const Value *value, Affine *out);
+
+static bool affine_moved(const Finder *pass, const Op *op, Affine *out)
 {
     Type from = op->operands[0]->type, to = op->results[0]->type;
     Affine inner;
-    if (!affine(func, op->operands[0], depth, &inner)) {
+    if (!affine(pass, op->operands[0], &inner)) {
         return false;
     }
     *out = (Affine){.first = inner.first};
@@ -97,24 +104,22 @@ static bool affine_sum(Func *func, const Affine *a, const Affine *c, int64_t sig
     return fits && out->first;
 }
 
-static bool affine_computed(Func *func, const Op *op, int depth, Affine *out)
+static bool affine_computed(const Finder *pass, const Op *op, Affine *out)
 {
     Affine a, c;
+    Func *func = pass->func;
     int rank = op->results[0]->type->rank;
-    if (!affine(func, op->operands[0], depth, &a) || !affine(func, op->operands[1], depth, &c)) {
+    if (!affine(pass, op->operands[0], &a) || !affine(pass, op->operands[1], &c)) {
         return false;
     }
     return op->kind == OP_MUL ? affine_product(func, &a, &c, rank, out)
                               : affine_sum(func, &a, &c, op->kind == OP_SUB ? -1 : 1, rank, out);
 }
 
-static bool affine(Func *func, const Value *value, int depth, Affine *out)
+static bool affine_op(const Finder *pass, const Op *op, Affine *out)
 {
-    const Op *op = value->def;
+    Func *func = pass->func;
     *out = (Affine){.first = poly_const(func, 0)};
-    if (!op || depth > MOST_DEPTH || value->type->dtype != DT_I64) {
-        return false;
-    }
     switch (op->kind) {
     case OP_CONST: out->first = poly_const(func, op_attr(op, ATTR_VALUE)->i); return true;
     case OP_SIZE: out->first = op_attr(op, ATTR_DIM)->dims[0]; return true;
@@ -122,23 +127,48 @@ static bool affine(Func *func, const Value *value, int depth, Affine *out)
     case OP_BROADCAST:
     case OP_EXPAND:
     case OP_SQUEEZE:
-    case OP_PERMUTE: return affine_moved(func, op, depth + 1, out);
+    case OP_PERMUTE: return affine_moved(pass, op, out);
     case OP_ADD:
     case OP_SUB:
-    case OP_MUL: return affine_computed(func, op, depth + 1, out);
+    case OP_MUL: return affine_computed(pass, op, out);
     default: return false;
+    }
+}
+
+static bool affine(const Finder *pass, const Value *value, Affine *out)
+{
+    int64_t found;
+    if (!value->def || value->type->dtype != DT_I64) {
+        return false;
+    }
+    if (!memo_known(pass->affine, value, 0, &found)) {
+        Affine *answer = ARENA_NEW(pass->func->arena, Affine);
+        bool known = affine_op(pass, value->def, answer);
+        answer->known = known;
+        found = memo_keep(pass->affine, value, 0, (intptr_t)answer);
+    }
+    *out = *(const Affine *)(intptr_t)found;
+    return out->known;
+}
+
+static void note_affine(Op *op, void *user)
+{
+    for (int i = 0; i < op->n_results; i++) {
+        Affine answer;
+        affine(user, op->results[i], &answer);
     }
 }
 
 /* ---- which of the gather's axes are what ---- */
 
 /* The one axis of the gather that the index walks from its first element on; NO_AXIS: others. */
-static int walked_axis(Func *func, const Op *gather, int index)
+static int walked_axis(const Finder *pass, const Op *gather, int index)
 {
     Affine walk;
     Type type = gather->results[0]->type;
     int found = NO_AXIS;
-    if (!affine(func, gather->operands[1 + index], 0, &walk) || walk.first != poly_const(func, 0)) {
+    if (!affine(pass, gather->operands[1 + index], &walk) ||
+        walk.first != poly_const(pass->func, 0)) {
         return NO_AXIS;
     }
     for (int i = 0; i < type->rank; i++) {
@@ -152,12 +182,12 @@ static int walked_axis(Func *func, const Op *gather, int index)
 }
 
 /* A place that is kept and a tap that is summed, or a place alone. */
-static bool find_spatial(Func *func, Window *w, int i, unsigned summed)
+static bool find_spatial(const Finder *pass, Window *w, int i, unsigned summed)
 {
     Affine walk;
     Type type = w->gather->results[0]->type;
     w->place[i] = w->tap[i] = NO_AXIS;
-    if (!affine(func, w->gather->operands[1 + w->from[1 + i]], 0, &walk)) {
+    if (!affine(pass, w->gather->operands[1 + w->from[1 + i]], &walk)) {
         return false;
     }
     for (int axis = 0; axis < type->rank; axis++) {
@@ -177,11 +207,11 @@ static bool find_spatial(Func *func, Window *w, int i, unsigned summed)
  * is summed that of channels; those between are spatial, in their order. Where the filters have one
  * of the kept axes, too, as groups do, each of its elements is a product of its own: it comes first
  * instead, and images are walked as places are. */
-static bool order_axes(Func *func, Window *w, unsigned summed, unsigned groups)
+static bool order_axes(const Finder *pass, Window *w, unsigned summed, unsigned groups)
 {
     int rank = w->view.of->type->rank, images = NO_AXIS, channels = NO_AXIS, n = 1;
     for (int i = 0; i < rank; i++) {
-        int axis = walked_axis(func, w->gather, i);
+        int axis = walked_axis(pass, w->gather, i);
         if (axis >= 0 && (summed >> axis & 1)) {
             channels = i;
             w->channels = axis;
@@ -205,22 +235,24 @@ static bool order_axes(Func *func, Window *w, unsigned summed, unsigned groups)
 
 /* `summed`, `groups` (kept, and the filters' own): axes of the gather. Each of its axes must be one
  * of an index. */
-static bool find_window(Func *func, Op *gather, unsigned summed, unsigned groups, Window *w)
+static bool find_window(const Finder *pass, Op *gather, unsigned summed, unsigned groups, Window *w)
 {
+    const Func *func = pass->func;
     const Value *of = gather->operands[0];
     Type from = of->type;
     bool input = from->kind == TYPE_TENSOR && !from->strides && !from->align &&
                  func->params.items[of->index].io == PARAM_IN &&
                  !func->params.items[of->index].order;
-    *w = (Window){.gather = gather, .view = {.of = of, .n = from->rank - 2}};
+    *w =
+        (Window){.gather = gather, .varies = pass->varies, .view = {.of = of, .n = from->rank - 2}};
     if (!input || from->rank < 3 || w->view.n > MOST_SPATIAL || !gather_reads_zeros(gather) ||
-        !order_axes(func, w, summed, groups)) {
+        !order_axes(pass, w, summed, groups)) {
         return false;
     }
     unsigned seen = 1u << w->images | 1u << w->channels;
     int n = 2;
     for (int i = 0; i < w->view.n; i++) {
-        if (!find_spatial(func, w, i, summed)) {
+        if (!find_spatial(pass, w, i, summed)) {
             return false;
         }
         seen |= 1u << w->place[i] | (w->tap[i] >= 0 ? 1u << w->tap[i] : 0);
@@ -265,11 +297,12 @@ static Op *factor_gather(const Value *factor, int *axes)
 
 /* The other factor has columns of its own, and is the same for all images and places, but for those
  * of one axis: groups. */
-static bool find_factor(Func *func, const SummedProduct *sums, int side, Window *w)
+static bool find_factor(const Finder *pass, const SummedProduct *sums, int side, Window *w)
 {
     int axes[MAX_RANK];
     Op *gather = factor_gather(sums->mul->operands[side], axes);
-    unsigned summed = 0, groups = 0, other = an_varies(sums->mul->operands[1 - side]);
+    unsigned summed = 0, groups = 0;
+    unsigned other = an_varies(pass->varies, sums->mul->operands[1 - side]);
     bool columns = false;
     for (int i = 0; gather && i < sums->rank; i++) {
         bool kept = !(sums->summed >> i & 1), weighed = other >> i & 1;
@@ -278,7 +311,7 @@ static bool find_factor(Func *func, const SummedProduct *sums, int side, Window 
         columns = columns || (kept && axes[i] < 0 && weighed);
     }
     if (!gather || !columns || (groups & (groups - 1)) ||
-        !find_window(func, gather, summed, groups, w)) {
+        !find_window(pass, gather, summed, groups, w)) {
         return false;
     }
     w->sums = *sums;
@@ -505,14 +538,18 @@ void pass_opt_windows(Func *func)
     if (!func->target || !func->target->bulk_copy || !unit_first(func->target, "wgmma")) {
         return;
     }
+    Finder pass = {func, an_varies_all(func), memo_open(func)};
+    func_walk(func, note_affine, &pass); /* operands before what is made of them */
     for (Op *op = func->body->last; op; op = op->prev) {
         SummedProduct sums;
         for (int side = 0; side < 2; side++) {
             Window w;
-            if (an_summed_product(func, op, &sums) && find_factor(func, &sums, side, &w)) {
+            if (an_summed_product(func, op, &sums) && find_factor(&pass, &sums, side, &w)) {
                 view_window(func, &w);
             }
         }
     }
+    memo_close(pass.varies);
+    memo_close(pass.affine);
     func_remove_dead(func);
 }

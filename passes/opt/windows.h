@@ -5,12 +5,14 @@
 #define TESSERA_PASSES_OPT_WINDOWS_H
 
 #include "ir/build.h"
+#include "ir/memo.h"
 #include "passes/analysis/products.h"
 
 enum { WINDOW_NO_AXIS = -1 };
 
 typedef struct Window {
     Op *gather;
+    Memo *varies;         /* of an_varies */
     Windows view;         /* its spatial axes in the order in which the tensor has them */
     int images, channels; /* axes of the gather */
     int place[MOST_SPATIAL], tap[MOST_SPATIAL];

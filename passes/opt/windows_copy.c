@@ -98,7 +98,7 @@ static Op *whole_load(const Value *value, int *axes)
 /* Does the other factor change along the product's axis that is this of the gather's? */
 static bool is_weighed(const Window *w, int axis)
 {
-    unsigned varies = an_varies(w->sums.mul->operands[1 - w->side]);
+    unsigned varies = an_varies(w->varies, w->sums.mul->operands[1 - w->side]);
     return axis >= 0 && (varies >> product_axis(w, axis) & 1);
 }
 
@@ -157,7 +157,7 @@ WindowCopy window_copy(Window *w, bool joins)
 static double gathered(const Window *w)
 {
     Type all = w->sums.mul->results[0]->type;
-    unsigned varies = an_varies(w->sums.mul->operands[w->side]);
+    unsigned varies = an_varies(w->varies, w->sums.mul->operands[w->side]);
     double window = 1, columns = 1;
     for (int i = 0; i < all->rank; i++) {
         *(varies >> i & 1 ? &window : &columns) *= (double)poly_most(all->dims[i]);
@@ -400,7 +400,7 @@ static Value *filter_factor(Joined *j, const Dim *dims, int rank)
 {
     const SummedProduct *sums = &j->w->sums;
     Value *value = sums->mul->operands[1 - j->w->side], *indices[MAX_RANK];
-    unsigned varies = an_varies(value);
+    unsigned varies = an_varies(j->w->varies, value);
     int own[MAX_RANK], axes[MAX_RANK], in[MAX_RANK], n = 0, kept = 0;
     for (int i = sums->rank; i-- > 0;) {
         value = varies >> i & 1 ? value : axis_dropped(&j->b, value, i);

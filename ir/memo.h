@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a walk over operands has found out about each value. Values share operands: a walk that looks
+ * at an operand once for each of its uses takes time that is exponential in the depth of the
+ * program. So every recursive walk over `operands[i]->def` asks a memo first.
+ *
+ *     int64_t found;
+ *     if (memo_known(memo, value, key, &found)) { return found; }
+ *     …
+ *     return memo_keep(memo, value, key, result);
+ *
+ * `key` is what else the answer depends on: an axis, which of several questions; 0 where it is
+ * nothing. A memo is opened for one question, or for a pass while what it found stays true. */
+#ifndef TESSERA_IR_MEMO_H
+#define TESSERA_IR_MEMO_H
+
+#include "ir/ir.h"
+
+typedef struct Memo Memo;
+
+/* An empty one. Its memory is that of a memo which was closed before, where there is one. */
+Memo *memo_open(Func *func);
+void memo_close(Memo *memo);
+/* Forgets everything. */
+void memo_clear(Memo *memo);
+
+bool memo_known(const Memo *memo, const Value *value, int key, int64_t *found);
+/* Returns `found`. */
+int64_t memo_keep(Memo *memo, const Value *value, int key, int64_t found);
+/* Is it the first time that the walk comes to this value? */
+bool memo_visit(Memo *memo, const Value *value);
+
+#endif
