@@ -468,8 +468,9 @@ void tile_choose_product(Func *func, const Op *group, TilePlan *plan)
             axis->how = AXIS_LOOP;
             axis->step = 0;
         } else if (axis->flags & AXIS_CONTRACTED) {
-            int64_t least = unit ? unit->k : FMA_LEAST;
-            set_halved(func, axis, depth, least, TURN_DEPTH,
+            /* Threads multiply each step that exists of a tile: a short axis has a short tile. */
+            int64_t least = unit ? unit->k : smaller(FMA_LEAST, fitted(axis->dim, depth));
+            set_halved(func, axis, unit ? depth : fitted(axis->dim, depth), least, TURN_DEPTH,
                        !unit    ? "as deep as the operands' tiles stay small"
                        : !whole ? "no factor of an operand changes in it"
                        : depth * bytes > SWIZZLED
