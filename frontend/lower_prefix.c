@@ -42,9 +42,15 @@ static Val neutral_val(const char *fn, DType dtype)
     return val;
 }
 
+/* A condition that is known when compiling may be false, too. */
+static bool all_count(const Prefix *p)
+{
+    return p->condition.kind == VAL_CONST && p->condition.scalar.i;
+}
+
 static Val where_counted(Lower *l, const Prefix *p, Val val, Val otherwise)
 {
-    if (p->condition.kind == VAL_CONST && p->condition.scalar.i) {
+    if (all_count(p)) {
         return val;
     }
     Val v[3] = {p->condition, val, otherwise};
@@ -134,7 +140,7 @@ static Val prefix_logical(Lower *l, const Prefix *p)
 static Val count_lanes(Lower *l, const Prefix *p, DType dtype)
 {
     Val one = {.kind = VAL_CONST, .dtype = DT_I64, .scalar.i = 1};
-    if (p->condition.kind != VAL_CONST) {
+    if (!all_count(p)) {
         Val count = reduce_body(l, p, "sum", &one);
         return lanes_val(build_cast(&l->b, count.value, dtype), count.lanes);
     }

@@ -4,6 +4,7 @@
  * (passes/analysis/waves.c). */
 #include "runtime/explain/resources.h"
 
+#include "ir/base/integer.h"
 #include "ir/build.h"
 #include "passes/analysis/product.h"
 
@@ -148,7 +149,7 @@ static bool measure(const Report *report, const LaunchReport *launch, ProductRep
     Type type = op->results[0]->type;
     int64_t whole[3];
     if (!report->sized || op->kind != OP_DOT_ASYNC || !product->alike || !loop || type->rank != 2 ||
-        count_rounds(report, loop) == 0 ||
+        op_attr(loop, ATTR_STEPS)->ints[0] < 1 || count_rounds(report, loop) == 0 ||
         !is_walked(report->input, launch->op, type->dims[0], &whole[0]) ||
         !is_walked(report->input, launch->op, type->dims[1], &whole[1]) ||
         !is_whole(report->input, op_attr(loop, ATTR_DIMS)->dims[0], &whole[2]) || count < 1) {
@@ -183,7 +184,7 @@ static bool measure(const Report *report, const LaunchReport *launch, ProductRep
     if (size->left_lines == 0 && size->right_lines == 0) {
         return false; /* threads bring the operands: pipes.c */
     }
-    int64_t each = ((whole[0] - 1) / tiles->m + 1) * ((whole[1] - 1) / tiles->n + 1) * shares;
+    int64_t each = mul_sat(mul_sat(div_up(whole[0], tiles->m), div_up(whole[1], tiles->n)), shares);
     size->batch = count / each > 0 ? count / each : 1;
     return true;
 }
