@@ -6,6 +6,9 @@
 
 #include <string.h>
 
+_Static_assert((int)PLAN_MOST_RANK == (int)TENSOR_RANK, "axes of a parameter: two limits");
+_Static_assert((int)PLAN_SCRATCH_RANK == (int)MAX_RANK, "axes of an intermediate: two limits");
+
 int plan_size_index(const Func *func, const DimVar *var)
 {
     int index = 0;

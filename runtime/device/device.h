@@ -65,9 +65,9 @@ typedef struct DeviceTensor {
     void *data; /* the device's memory */
     DType dtype;
     int rank;
-    int64_t dims[8];
-    bool strided;       /* else contiguous: */
-    int64_t strides[8]; /* in elements */
+    int64_t dims[PLAN_SCRATCH_RANK];
+    bool strided;                       /* else contiguous: */
+    int64_t strides[PLAN_SCRATCH_RANK]; /* in elements */
 } DeviceTensor;
 
 /* What there is of a kind, without opening a device. */

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { MOST_RANK = 8 };
+enum { MOST_RANK = PLAN_MOST_RANK }; /* intermediates are never compared */
 
 static uint64_t magnitude(int64_t value)
 {

@@ -10,7 +10,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { PLAN_MOST_RANK = 8, PLAN_MOST_SPATIAL = 3, PLAN_MAX_DEGREE = 12 };
+/* Axes of a parameter, of an intermediate, spatial axes of a copy of windows, and factors of a term
+ * of a size, at most. */
+enum {
+    PLAN_MOST_RANK = 8,
+    PLAN_SCRATCH_RANK = 12,
+    PLAN_MOST_SPATIAL = 3,
+    PLAN_MAX_DEGREE = 12
+};
 
 /* A size expression over the plan's sizes: sum of coef * product of sizes[var]. */
 typedef struct PlanTerm {

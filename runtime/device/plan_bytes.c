@@ -80,7 +80,7 @@ static void pass_param(Way *way, PlanParam *param, int sizes)
 static void pass_scratch(Way *way, PlanScratch *scratch, int sizes)
 {
     pass_dtype(way, &scratch->dtype);
-    pass_int(way, &scratch->rank, 0, PLAN_MOST_RANK);
+    pass_int(way, &scratch->rank, 0, PLAN_SCRATCH_RANK);
     pass_exprs(way, &scratch->dims, scratch->rank, sizes);
     pass_exprs(way, &scratch->strides, scratch->rank, sizes);
     pass_int(way, &scratch->first, INT32_MIN, INT32_MAX);
