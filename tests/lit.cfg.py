@@ -10,7 +10,8 @@ GPU). %moment: the seconds that a kernel that never ends is given, in which all 
 %exit 1 COMMAND (succeeds when the command exits with 1); %s this file; %S its folder; %t a
 temporary name of this test; %examples the folder of examples; %python a Python with NumPy; %mock
 a folder of mock drivers (tests/driver); %emulated one with HIP's runtime over an emulator of AMD's
-parts (tests/codegen/amdgcn/emulator/hip.c).
+parts (tests/codegen/amdgcn/emulator/hip.c), %emulator that emulator as a program, which with
+--decode only disassembles; %llc LLVM's back end.
 """
 
 import glob
@@ -39,6 +40,8 @@ config.substitutions += [
     ("%exit", want_exit),
     ("%mock", os.path.join(config.tessera_build, "tests", "mock")),
     ("%emulated", os.path.join(config.tessera_build, "tests", "emulated")),
+    ("%emulator", os.path.join(config.tessera_build, "tests", "tessera-amdgcn")),
+    ("%llc", os.path.join(os.path.dirname(config.filecheck), "llc-22")),
     ("%examples", os.path.join(source, "examples")),
     ("%python", config.python),
     ("%moment", str(math.ceil(1 + patience.slowness()))),

@@ -23,7 +23,9 @@
  *
  * is made by InstCombine of shifts of loaded words, and such vectors go from block to block. The
  * back end lays them into scratch memory, and keeps their place there even where no access is left:
- * words are shifted, and go from block to block, again. */
+ * words are shifted, and go from block to block, again.
+ *
+ * What it makes of words of other lanes: dpp.c. */
 #include "codegen/amdgcn/rewrite.h"
 
 static bool is_op(LLVMValueRef value, LLVMOpcode opcode)
@@ -166,6 +168,7 @@ static void visit(GpuEmitter *em, LLVMValueRef op)
         take_half(em, op);
         return;
     }
+    amdgcn_hide_exchange(em, op);
     if (!is_op(op, LLVMOr) || LLVMTypeOf(op) != em->i64) {
         return;
     }

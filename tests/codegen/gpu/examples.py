@@ -2,12 +2,13 @@
 """Every example becomes machine code, for each target, with nothing but its source known, and keeps
 its values in registers.
 
-    examples.py --tessera PROGRAM --examples FOLDER --target NAME…
+    examples.py --tessera PROGRAM --examples FOLDER --target NAME… [--emulator TOOL]
 
 A program that is generic has another element type for each next target. NVIDIA: the assembler tells
 of no stack and no spill, and warns of nothing. AMD, in the metadata of the code object: no scratch
 memory, no vector register spilled, hidden arguments for persistent launches alone; version 5; the
-block, its arguments and where they lie are those of the launch description, and local memory fits.
+block, its arguments and where they lie are those of the launch description, and local memory fits;
+all of its code can be disassembled (--emulator).
 """
 
 import argparse
@@ -96,6 +97,9 @@ def amd(options, source, dtype, target, path):
                compile_one(options, source, dtype, target, "launch", path + ".json"))
     if problem:
         return [problem]
+    decoded = subprocess.run([options.emulator, "--decode", path], capture_output=True, text=True)
+    if decoded.returncode:
+        return [decoded.stderr]
     notes = subprocess.run([options.readobj, "--notes", "--file-header", path], capture_output=True,
                            text=True).stdout
     launches = json.loads(pathlib.Path(path + ".json").read_text())["launches"]
@@ -121,6 +125,7 @@ def main():
     parser.add_argument("--tessera", required=True)
     parser.add_argument("--examples", required=True, type=pathlib.Path)
     parser.add_argument("--target", dest="targets", action="append", required=True)
+    parser.add_argument("--emulator", help="tessera-amdgcn, for AMD")
     options = parser.parse_args()
     options.ptxas = find_tool("ptxas", "TESSERA_PTXAS")
     options.readobj = shutil.which("llvm-readobj-22") or "llvm-readobj"

@@ -2,8 +2,9 @@
 """Every elementwise op on every element type goes through every GPU back end: LLVM ends the process
 on an instruction that it cannot select, so this finds what a target must not receive.
 
-    ops.py --emit TOOL --target NAME --kind ptx
-"""
+    ops.py --emit TOOL --target NAME --kind ptx [--emulator TOOL]
+
+With --emulator, for AMD: all that is made can be disassembled."""
 
 import argparse
 import os
@@ -64,14 +65,19 @@ def main():
     parser.add_argument("--emit", required=True)
     parser.add_argument("--target", required=True)
     parser.add_argument("--kind", required=True)
+    parser.add_argument("--emulator")
     options = parser.parse_args()
     failed = []
     with tempfile.TemporaryDirectory() as folder:
+        code = os.path.join(folder, "code")
         for dtype in FLOATS + INTEGERS + NARROW + ["bool"]:
             done = subprocess.run(
                 [options.emit, "--target", options.target, "--pass", "layout", "--pass",
-                 "vectorize", "--emit", options.kind, "-o", os.path.join(folder, "code"), "-"],
+                 "vectorize", "--emit", options.kind, "-o", code, "-"],
                 input=function(dtype), capture_output=True, text=True)
+            if not done.returncode and options.emulator:
+                done = subprocess.run([options.emulator, "--decode", code], capture_output=True,
+                                      text=True)
             if done.returncode:
                 failed.append(f"{dtype}: exit {done.returncode}: {done.stderr[:500]}")
     if failed:

@@ -118,6 +118,7 @@ typedef struct Object {
     Inst *code;
     size_t n_code;
     uint64_t code_begin;
+    bool only_decoded; /* nothing is run: what is not emulated may be there */
 } Object;
 
 void object_read(Object *object, const char *path);

@@ -9,6 +9,7 @@
  *   launch SYMBOL BLOCKS THREADS        arguments that were given, hidden ones as the metadata asks
  *   save NAME FILE
  *
+ * tessera-amdgcn --decode FILE… only disassembles code objects.
  * Ends with status 1 when a kernel does what it may not, with 2 when something is not emulated. */
 #include "tests/codegen/amdgcn/emulator/emulator.h"
 #include "tests/codegen/amdgcn/emulator/launch.h"
@@ -45,8 +46,17 @@ static void step(const char *line)
     }
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    each_line(step);
+    object.only_decoded = argc > 1 && strcmp(argv[1], "--decode") == 0;
+    for (int i = 2; object.only_decoded && i < argc; i++) {
+        object_read(&object, argv[i]);
+        printf("%s: %zu instructions\n", argv[i], object.n_code);
+        object_drop(&object);
+        object = (Object){.only_decoded = true};
+    }
+    if (!object.only_decoded) {
+        each_line(step);
+    }
     return 0;
 }

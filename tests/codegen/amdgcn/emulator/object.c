@@ -3,6 +3,7 @@
 #include "tests/codegen/amdgcn/emulator/emulator.h"
 
 #include <elf.h>
+#include <inttypes.h>
 #include <llvm-c/Disassembler.h>
 #include <llvm-c/Target.h>
 #include <stdio.h>
@@ -347,7 +348,7 @@ void object_load(Object *object, const uint8_t *bytes, size_t size)
             read_notes(object, part(object, sections[i].sh_offset, sections[i].sh_size),
                        sections[i].sh_size);
         }
-        if (sections[i].sh_type == SHT_RELA && sections[i].sh_size) {
+        if (sections[i].sh_type == SHT_RELA && sections[i].sh_size && !object->only_decoded) {
             bad("relocations");
         }
     }
@@ -390,11 +391,17 @@ void object_decode(Object *object, const uint8_t *text, size_t size, uint64_t ad
         char line[256];
         size_t n = LLVMDisasmInstruction(context, (uint8_t *)text + at, size - at, address + at,
                                          line, sizeof line);
+        if (n == 0) {
+            fprintf(stderr, "emulator: %s: no instruction at 0x%" PRIx64 "\n", object->target,
+                    address + at);
+            exit(1);
+        }
         Inst *inst = &object->code[object->n_code++];
-        inst->text = strdup(n ? line + strspn(line, " \t") : "no instruction");
+        inst->text = strdup(line + strspn(line, " \t"));
         inst->address = address + at;
-        inst->bytes = n ? (int)n : 4;
-        const char *problem = n ? decode_one(inst, inst->text, object->major) : NULL;
+        inst->bytes = (int)n;
+        const char *problem =
+            object->only_decoded ? NULL : decode_one(inst, inst->text, object->major);
         if (problem) {
             fprintf(stderr, "emulator: %s: %s is not emulated: %s\n", object->target, problem,
                     inst->text);
