@@ -3,6 +3,7 @@
 
 #include "ir/build.h"
 #include "ir/target.h"
+#include "ir/verify.h"
 
 #include <string.h>
 
@@ -75,7 +76,9 @@ static void fill_sizes(Func *func, Plan *plan)
     for (size_t i = 0; i < func->dimvars.n; i++) {
         const DimVar *var = func->dimvars.items[i];
         if (var->kind != DIM_RANGE) {
-            PlanSize size = {arena_strdup(func->arena, var->name),
+            Text name = text_new(func->arena);
+            say_size(var, &name);
+            PlanSize size = {arena_strdup(func->arena, name.data),
                              var->multiple,
                              var->least,
                              var->most,

@@ -4,7 +4,7 @@
 #ifndef TESSERA_FRONTEND_AFFINE_H
 #define TESSERA_FRONTEND_AFFINE_H
 
-#include "ir/ir.h"
+#include "frontend/facts.h"
 
 /* An integer with bounds, both included; NULL: none known. They hold wherever its value is used. */
 typedef struct IndexVar {
@@ -38,12 +38,5 @@ Dim affine_least(Func *func, const Affine *a);
 Dim affine_most(Func *func, const Affine *a);
 /* 0 <= a < extent? */
 bool affine_inside(Func *func, const Affine *a, Dim extent);
-/* Never negative, by the facts about sizes? */
-bool dim_is_natural(Func *func, Dim dim);
-/* Equal for all sizes, by the facts about them? Not if one is NULL. */
-bool dim_same(Func *func, Dim a, Dim b);
-Dim dim_sub(Func *func, Dim a, Dim b);
-/* a // by, rounded down: a new size where it is none yet; NULL when it might be negative. */
-Dim dim_quotient(Func *func, Dim a, int64_t by);
 
 #endif

@@ -52,88 +52,171 @@ static void add_params(Lower *l)
     }
 }
 
-/* ---- assume ---- */
-
-static DimVar *assumed_size(const Lower *l, const Expr *expr)
+/* A size that `where` defines is at least 0: a launch checks it, in an axis or by itself. */
+static void check_defined(Lower *l)
 {
-    const Symbol *symbol = expr->kind == EXPR_NAME ? find_symbol(l, expr->name) : NULL;
-    return symbol && symbol->val.kind == VAL_DIM ? poly_as_var(symbol->val.dim) : NULL;
-}
-
-static void assume_multiple(Lower *l, const Stmt *stmt, DimVar *size, int64_t multiple)
-{
-    if (multiple < 1) {
-        lower_error(l, ERR_ASSUME, stmt->span, "a size is a multiple of a positive number");
-    } else if (multiple > size->multiple) {
-        size->multiple = multiple;
+    for (size_t i = 0; i < l->kernel->where.defs.n; i++) {
+        const Symbol *symbol = find_symbol(l, l->kernel->where.defs.items[i].name);
+        bool sum = symbol && symbol->val.kind == VAL_DIM && symbol->val.dim;
+        if (sum && !dim_is_natural(l->func, symbol->val.dim)) {
+            dim_assume_natural(l->func, symbol->val.dim);
+        }
     }
 }
 
-static void assume_least(DimVar *size, int64_t least)
-{
-    size->least = least > size->least ? least : size->least;
-}
-
-static void assume_most(DimVar *size, int64_t most)
-{
-    size->most = most < size->most ? most : size->most;
-}
+/* ---- assume ---- */
 
 static bool is_modulo(const Expr *expr)
 {
     return expr->kind == EXPR_BINARY && expr->op == TOK_PERCENT;
 }
 
-/* N % 16 == 0, N >= 1, N <= 4096, N > 0, N < 4096. */
-static bool assume_fact(Lower *l, const Stmt *stmt)
+/* A size, or a sum of sizes, of which a fact says something. */
+static DimVar *assumed_size(Lower *l, Dim dim)
 {
-    const Expr *fact = stmt->value;
-    int64_t value, multiple;
-    if (fact->kind != EXPR_BINARY) {
-        return false;
-    }
-    const Expr *left = is_modulo(fact->a) ? fact->a->a : fact->a;
-    DimVar *size = assumed_size(l, left);
-    if (!size) {
-        return false;
-    }
-    if (!const_int(l, fact->b, &value)) {
-        return true; /* said */
-    }
-    if (is_modulo(fact->a)) {
-        if (fact->op != TOK_EQ || value != 0 || !const_int(l, fact->a->b, &multiple)) {
-            return false;
+    DimVar *size = poly_as_var(dim);
+    return size ? size : func_quotient(l->func, NULL, dim, 1);
+}
+
+static void refuse_given(Lower *l, const Expr *fact)
+{
+    Diag *diag = lower_error(l, ERR_ASSUME, fact->span, "this does not hold for the sizes given");
+    diag->kind = DIAG_USAGE;
+}
+
+/* dim % by == 0 */
+static void assume_multiple(Lower *l, const Expr *fact, Dim dim, int64_t by)
+{
+    int64_t value;
+    if (by < 1) {
+        lower_error(l, ERR_ASSUME, fact->span, "a size is a multiple of a positive number");
+    } else if (poly_is_const(dim, &value)) {
+        if (value % by != 0) {
+            refuse_given(l, fact);
         }
-        assume_multiple(l, stmt, size, multiple);
-        return true;
-    }
-    switch (fact->op) {
-    case TOK_GE: assume_least(size, value); return true;
-    case TOK_GT: assume_least(size, value < INT64_MAX ? value + 1 : value); return true;
-    case TOK_LE: assume_most(size, value); return true;
-    case TOK_LT: assume_most(size, value > INT64_MIN ? value - 1 : value); return true;
-    default: return false;
+    } else {
+        DimVar *size = assumed_size(l, dim);
+        size->multiple = by > size->multiple ? by : size->multiple;
     }
 }
 
-/* With the sizes bound the fact may be decided already. */
-static bool known_fact(Lower *l, const Stmt *stmt)
+/* dim >= 0: a bound of a size where it is about one, else a fact of its own. */
+static void assume_natural(Lower *l, const Expr *fact, Dim dim)
 {
-    const Expr *fact = stmt->value;
-    const Expr *left = fact->kind == EXPR_BINARY && is_modulo(fact->a) ? fact->a->a : fact->a;
-    if (fact->kind != EXPR_BINARY || assumed_size(l, left)) {
+    const PolyTerm *last = &dim->terms[dim->n_terms - 1];
+    int64_t value = dim->terms[0].n == 0 ? dim->terms[0].coef : 0;
+    bool one = last->n == 1 && dim->n_terms == (value ? 2 : 1) && last->coef != INT64_MIN;
+    if (last->n == 0) {
+        if (value < 0) {
+            refuse_given(l, fact);
+        }
+    } else if (one && last->coef > 0) {
+        DimVar *size = last->vars[0];
+        int64_t least = value < 0 ? (last->coef - 1 - value) / last->coef : 0;
+        size->least = least > size->least ? least : size->least;
+    } else if (one && value >= 0) {
+        DimVar *size = last->vars[0];
+        int64_t most = value / -last->coef;
+        size->most = most < size->most ? most : size->most;
+    } else if (!dim_is_natural(l->func, dim)) {
+        dim_assume_natural(l->func, dim);
+    }
+}
+
+static Dim side(Lower *l, const Expr *expr)
+{
+    Val val = lower_expr(l, expr);
+    return val_dim(l, &val);
+}
+
+/* `rule` of sizes that are all known by now: N % 16 == 0, N >= 1, H + 2*pad >= R. */
+static bool assume_fact(Lower *l, const Expr *rule)
+{
+    int64_t by, zero;
+    if (rule->kind != EXPR_BINARY) {
         return false;
     }
-    Val val = lower_expr(l, fact);
-    if (val.kind != VAL_CONST || val.dtype != DT_BOOL) {
-        return is_poison(&val);
+    const Expr *of = is_modulo(rule->a) ? rule->a->a : rule->a;
+    Dim left = side(l, of), right = side(l, rule->b);
+    if (!left || !right) {
+        return false;
     }
-    if (!val.scalar.i) {
-        Diag *diag =
-            lower_error(l, ERR_ASSUME, stmt->span, "this does not hold for the sizes given");
-        diag->kind = DIAG_USAGE;
+    if (is_modulo(rule->a)) {
+        Dim divisor = side(l, rule->a->b);
+        if (rule->op != TOK_EQ || !divisor || !poly_is_const(divisor, &by) ||
+            !poly_is_const(right, &zero) || zero != 0) {
+            return false;
+        }
+        assume_multiple(l, rule, left, by);
+        return true;
     }
-    return true;
+    Dim one = poly_const(l->func, 1), room = NULL;
+    switch (rule->op) {
+    case TOK_GE: room = dim_sub(l->func, left, right); break;
+    case TOK_GT: room = dim_sub(l->func, dim_sub(l->func, left, right), one); break;
+    case TOK_LE: room = dim_sub(l->func, right, left); break;
+    case TOK_LT: room = dim_sub(l->func, dim_sub(l->func, right, left), one); break;
+    default: break;
+    }
+    if (room) {
+        assume_natural(l, rule, room);
+    }
+    return room != NULL;
+}
+
+/* With the sizes bound the fact may be decided already. */
+static bool known_fact(Lower *l, const Expr *rule)
+{
+    Val val = lower_expr(l, rule);
+    if (val.kind == VAL_CONST && val.dtype == DT_BOOL && !val.scalar.i) {
+        refuse_given(l, rule);
+    }
+    return is_poison(&val) || (val.kind == VAL_CONST && val.dtype == DT_BOOL);
+}
+
+/* Are all names in it those of sizes and constants that are known by now? */
+static bool names_sizes(Lower *l, const Expr *expr)
+{
+    if (!expr || expr->kind == EXPR_INT) {
+        return true;
+    }
+    if (expr->kind == EXPR_NAME) {
+        const Symbol *symbol = find_symbol(l, expr->name);
+        return symbol && (symbol->val.kind == VAL_DIM || symbol->val.kind == VAL_CONST);
+    }
+    return expr->kind == EXPR_BINARY && names_sizes(l, expr->a) && names_sizes(l, expr->b);
+}
+
+/* What a kernel says of its sizes holds from its signature on, whichever line says it: what sizes
+ * and parameters are made of may need it. What is wrong is reported in its place. */
+static void assume_early(Lower *l, const Expr *rule)
+{
+    Dim left = NULL, right = NULL;
+    if (rule->kind == EXPR_BINARY && names_sizes(l, rule)) {
+        const Expr *of = is_modulo(rule->a) ? rule->a->a : rule->a;
+        left = side(l, of);
+        right = side(l, rule->b);
+    }
+    int64_t a, b, by = 1;
+    bool constant = left && right && poly_is_const(left, &a) && poly_is_const(right, &b);
+    Dim divisor = left && is_modulo(rule->a) ? side(l, rule->a->b) : NULL;
+    bool divides = !divisor || (poly_is_const(divisor, &by) && by > 0);
+    if (left && right && !constant && divides) {
+        assume_fact(l, rule);
+    }
+}
+
+void assume_all_early(Lower *l)
+{
+    for (size_t i = 0; i < l->kernel->where.rules.n; i++) {
+        assume_early(l, l->kernel->where.rules.items[i]);
+    }
+    for (size_t i = 0; i < l->kernel->body.n; i++) {
+        const Stmt *stmt = l->kernel->body.items[i];
+        if (stmt->kind == STMT_ASSUME && stmt->values.n == 0) {
+            assume_early(l, stmt->value);
+        }
+    }
 }
 
 /* `assume D in 64, 80` of a kernel was bound before its body; a function's is checked. */
@@ -163,14 +246,14 @@ void lower_assume(Lower *l, const Stmt *stmt)
         assume_set(l, stmt);
         return;
     }
-    if (known_fact(l, stmt) || assume_fact(l, stmt) ||
+    if (assume_fact(l, stmt->value) || known_fact(l, stmt->value) ||
         (l->calls && rule_holds(l, stmt->value, &never))) {
         return;
     }
     Diag *diag = lower_error(l, ERR_ASSUME, stmt->span, "this cannot be assumed");
     diag_help(l->diags, diag,
-              "write `assume N in 64, 128`, `assume N %% 16 == 0`, `assume N >= 1` or "
-              "`assume N <= 4096`");
+              "write `assume N in 64, 128`, `assume N %% 16 == 0`, or a comparison of sizes by "
+              "< <= > >=: `assume N >= 1`, `assume H + 2 >= R`");
 }
 
 /* ---- the body ---- */
@@ -242,6 +325,7 @@ Func *frontend_lower(Module *module, const KernelSignature *kernel, const Bindin
         return NULL;
     }
     add_params(&l);
+    check_defined(&l);
     if (diags->errors > errors) {
         return NULL; /* parameters are missing: what the body says of them would be noise */
     }

@@ -302,6 +302,8 @@ void lower_parallel(Lower *l, const Stmt *stmt);
 
 /* ---- the kernel ---- */
 void lower_assume(Lower *l, const Stmt *stmt);
+/* The kernel's rules and assumptions about sizes that are known by now. */
+void assume_all_early(Lower *l);
 bool bind_all(Lower *l, const Binding *bindings, size_t n);
 /* A size that `where` defines; a quotient that is new is called `name`. */
 Val defined_size(Lower *l, const SizeDef *def, const char *name);

@@ -195,6 +195,7 @@ static bool fold_dims(Lower *l, OpKind kind, const Val *a, const Val *b, Val *ou
     } else if (kind == OP_DIV && poly_is_const(y, &value) && value > 0) {
         dim = dim_quotient(l->func, x, value);
     }
+    dim = dim ? dim_exact(l->func, dim) : NULL;
     if (!dim || dim->n_terms > MOST_TERMS) {
         return false;
     }

@@ -330,10 +330,7 @@ Val defined_size(Lower *l, const SizeDef *def, const char *name)
     if (poly_is_const(of, &value)) {
         return int_val(value / den - (value % den < 0), false);
     }
-    if (den == 1) {
-        return dim_val(of);
-    }
-    return dim_val(poly_var(l->func, func_quotient(l->func, name, of, den)));
+    return dim_val(den == 1 ? of : dim_defined_quotient(l->func, name, of, den));
 }
 
 static void bind_defs(Lower *l)
@@ -357,6 +354,8 @@ bool bind_all(Lower *l, const Binding *bindings, size_t n)
     bind_generics(l, bindings, n);
     bind_consts(l, bindings, n);
     bind_sizes(l, bindings, n);
+    assume_all_early(l);
     bind_defs(l);
+    assume_all_early(l); /* what speaks of the sizes that follow from others */
     return l->diags->errors == errors;
 }

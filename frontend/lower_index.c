@@ -153,6 +153,20 @@ static const DimVar *too_small(Lower *l, const AxisAt *place, const Affine *affi
     return NULL;
 }
 
+/* The comparison of sizes that would show that first >= 0 and last <= end; NULL where there is none,
+ * or where it would take two. */
+static const char *comparison_inside(Lower *l, Dim first, Dim last, Dim end)
+{
+    bool low = first && dim_is_natural(l->func, first);
+    Dim room = last ? dim_sub(l->func, end, last) : NULL;
+    bool high = room && dim_is_natural(l->func, room);
+    if (low && !high && room && poly_most(room) >= 0) {
+        return arena_printf(l->arena, "%s <= %s", dim_text(l, last), dim_text(l, end));
+    }
+    bool may = !low && high && first && poly_most(first) >= 0;
+    return may ? arena_printf(l->arena, "%s >= 0", dim_text(l, first)) : NULL;
+}
+
 /* `whole`: the access. */
 static void say_outside(Lower *l, const AxisAt *place, Span whole)
 {
@@ -175,7 +189,9 @@ static void say_outside(Lower *l, const AxisAt *place, Span whole)
         diag_help(l->diags, diag, "indices count from 0: the last element is at %s",
                   dim_text(l, end));
     } else {
-        diag_help(l->diags, diag, "say what is read outside: `(x[…] else 0)`");
+        const char *rule = comparison_inside(l, first, last, end);
+        diag_help(l->diags, diag, "%ssay what is read outside: `(x[…] else 0)`",
+                  rule ? arena_printf(l->arena, "if it always is: `assume %s`; else ", rule) : "");
         lower_fix_around(l, diag, whole, "(", " else 0)");
     }
     if (first && last) {

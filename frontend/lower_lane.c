@@ -177,7 +177,7 @@ void may_be_negative(Lower *l, Span span, Dim extent)
         diag_help(l->diags, diag, "if it never has: `assume %s >= %lld`", var->name,
                   (long long)least);
     } else {
-        diag_help(l->diags, diag, "say with `assume` what is known of its sizes");
+        diag_help(l->diags, diag, "if it never has: `assume %s >= 0`", dim_text(l, extent));
     }
     diag_note(l->diags, diag, "it has %s", dim_text(l, extent));
 }

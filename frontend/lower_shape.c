@@ -111,8 +111,16 @@ static const char *axis_words(Lower *l, Dim dim)
     return arena_printf(l->arena, "`%s`", dim_text(l, dim));
 }
 
+/* As it stands before `%`. */
+static const char *dim_factor_text(Lower *l, Dim dim)
+{
+    return poly_as_var(dim) ? dim_text(l, dim) : arena_printf(l->arena, "(%s)", dim_text(l, dim));
+}
+
 static void explain_axes(Lower *l, Diag *diag, int from_right, Dim a, Dim b)
 {
+    int64_t by;
+    Dim whole;
     diag_note(l->diags, diag, "axis -%d is %s on the left and %s on the right", from_right,
               axis_words(l, a), axis_words(l, b));
     if (poly_as_range(a) && poly_as_range(b)) {
@@ -122,6 +130,9 @@ static void explain_axes(Lower *l, Diag *diag, int from_right, Dim a, Dim b)
     } else if (poly_as_range(a) || poly_as_range(b)) {
         diag_help(l->diags, diag, "index the whole axis with the range, `x[%s, …]`",
                   poly_as_range(a) ? poly_as_range(a)->name : poly_as_range(b)->name);
+    } else if ((whole = dim_same_if_divisible(l->func, a, b, &by)) != NULL) {
+        diag_help(l->diags, diag, "they are the same where `%s %% %lld == 0`: say so with `assume`",
+                  dim_factor_text(l, whole), (long long)by);
     } else {
         diag_help(l->diags, diag,
                   "only a literal 1 is stretched; for a column write `[:, None]`, "

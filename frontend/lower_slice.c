@@ -119,6 +119,22 @@ static const char *rule_for(Lower *l, Dim extent, const Slice *slice)
     return size ? arena_printf(l->arena, "%s >= %lld", size->name, (long long)most) : NULL;
 }
 
+/* The first comparison of sizes that is not known to hold; NULL where none can be written. */
+static const char *comparison_for(Lower *l, Dim extent, const Slice *slice, Dim count)
+{
+    if (!count) {
+        return NULL;
+    }
+    if (!dim_is_natural(l->func, slice->first)) {
+        return arena_printf(l->arena, "%s >= 0", dim_text(l, slice->first));
+    }
+    Dim low = dim_is_natural(l->func, count) ? slice->past : slice->first;
+    Dim high = low == slice->past ? extent : slice->past;
+    return poly_most(dim_sub(l->func, high, low)) < 0
+               ? NULL
+               : arena_printf(l->arena, "%s <= %s", dim_text(l, low), dim_text(l, high));
+}
+
 static bool check_slice(Lower *l, const Expr *expr, Dim extent, const Slice *slice)
 {
     Dim length = dim_sub(l->func, slice->past, slice->first);
@@ -131,6 +147,7 @@ static bool check_slice(Lower *l, const Expr *expr, Dim extent, const Slice *sli
         return true;
     }
     const char *rule = rule_for(l, extent, slice);
+    rule = rule ? rule : comparison_for(l, extent, slice, count);
     Diag *diag =
         lower_error(l, ERR_SLICE, expr->span, "this slice is not provably a part of an axis of %s",
                     dim_text(l, extent));

@@ -163,7 +163,7 @@ static Val lower_repeat(Lower *l, const Expr *expr, const char *name)
     if (is_poison(&from) || !times || !view_axis(l, args[2], shape.rank, 0, &axis)) {
         return poison_val();
     }
-    Dim extent = poly_mul(l->func, shape.dims[axis], times);
+    Dim extent = dim_exact(l->func, poly_mul(l->func, shape.dims[axis], times));
     if (!extent || !dim_is_natural(l->func, times)) {
         lower_error(l, ERR_VIEW, args[1]->span, "%s is no number of repetitions",
                     dim_text(l, times));

@@ -35,7 +35,7 @@ static bool compares(Lower *l, TokenKind op, Dim a, Dim b)
     case TOK_GT: return at_least(l, a, b, 1);
     case TOK_LE: return at_least(l, b, a, 0);
     case TOK_LT: return at_least(l, b, a, 1);
-    case TOK_EQ: return a == b;
+    case TOK_EQ: return dim_same(l->func, a, b);
     case TOK_NE: return at_least(l, a, b, 1) || at_least(l, b, a, 1);
     default: return false;
     }
@@ -59,6 +59,17 @@ bool rule_holds(Lower *l, const Expr *rule, bool *never)
 
 /* ---- in words ---- */
 
+/* `swapped`: with its sides exchanged. */
+static const char *comparison_text(TokenKind op, bool swapped)
+{
+    switch (op) {
+    case TOK_GE: return swapped ? "<=" : ">=";
+    case TOK_GT: return swapped ? "<" : ">";
+    case TOK_LE: return swapped ? ">=" : "<=";
+    default: return swapped ? ">" : "<";
+    }
+}
+
 /* "`N` is 2*K, `K` is 3": the sizes that the rule names, each once. */
 static void put_sizes(Lower *l, const Expr *expr, Text *out)
 {
@@ -74,20 +85,28 @@ static void put_sizes(Lower *l, const Expr *expr, Text *out)
     }
 }
 
-/* The rule in the caller's words, where it is one that a kernel can assume; NULL: it is not. */
+/* The rule in the caller's words, as a kernel can assume it; NULL: it cannot. */
 static const char *assumption(Lower *l, const Expr *rule)
 {
-    const Expr *size =
-        rule->a->kind == EXPR_BINARY && rule->a->op == TOK_PERCENT ? rule->a->a : rule->a;
-    const Symbol *symbol = size->kind == EXPR_NAME ? find_symbol(l, size->name) : NULL;
-    const DimVar *var = symbol && symbol->val.kind == VAL_DIM ? poly_as_var(symbol->val.dim) : NULL;
-    bool plain =
-        rule->b->kind == EXPR_INT && rule->op != TOK_NE && (rule->op != TOK_EQ || size != rule->a);
-    if (!var || var->by > 0 || !plain) {
+    bool modulo = rule->a->kind == EXPR_BINARY && rule->a->op == TOK_PERCENT;
+    Val a = lower_expr(l, modulo ? rule->a->a : rule->a), b = lower_expr(l, rule->b);
+    Dim left = val_dim(l, &a), right = val_dim(l, &b);
+    int64_t by;
+    bool comparison = rule->op == TOK_GE || rule->op == TOK_GT || rule->op == TOK_LE ||
+                      rule->op == TOK_LT;
+    if (!left || !right || (modulo ? rule->op != TOK_EQ : !comparison)) {
         return NULL;
     }
-    Span rest = {size->span.source, size->span.end, rule->span.end};
-    return arena_printf(l->arena, "%s %s", var->name, source_text(l->diags, l->arena, rest));
+    if (!modulo) { /* the size stands on the left, as in `B > 3` */
+        bool swap = poly_is_const(left, &by);
+        return arena_printf(l->arena, "%s %s %s", dim_text(l, swap ? right : left),
+                            comparison_text(rule->op, swap), dim_text(l, swap ? left : right));
+    }
+    bool one = poly_as_var(left) != NULL;
+    return !const_int(l, rule->a->b, &by)
+               ? NULL
+               : arena_printf(l->arena, "%s%s%s %% %lld == 0", one ? "" : "(", dim_text(l, left),
+                              one ? "" : ")", (long long)by);
 }
 
 static void refuse_rule(Lower *l, const Expr *call, const FnDecl *fn, const Expr *rule, bool never)
@@ -158,7 +177,7 @@ static bool bind_def(Lower *l, const Expr *call, const FnDecl *fn, const SizeDef
         return true;
     }
     Dim have = val_dim(l, &symbol->val), want = val_dim(l, &val);
-    if (have == want) {
+    if (dim_same(l->func, have, want)) {
         return true;
     }
     Span whole = span_join(def->span, def->value->span);

@@ -298,11 +298,16 @@ static int64_t var_most(const DimVar *var)
 /* A size that is a multiple of 8, and not 0, is 8 or more. */
 static int64_t var_least(const DimVar *var)
 {
-    if (var->kind != DIM_SIZE || var->least <= 0) {
+    if (var->kind != DIM_SIZE) {
         return var->kind != DIM_RANGE && var->least > 0 ? var->least : 0;
     }
-    int64_t over = var->multiple > 1 ? var->least % var->multiple : 0;
-    return over ? var->least - over + var->multiple : var->least;
+    int64_t least = var->least > 0 ? var->least : 0;
+    if (var->by > 0) {
+        int64_t of = poly_least(var->of);
+        least = of / var->by > least ? of / var->by : least;
+    }
+    int64_t over = var->multiple > 1 ? least % var->multiple : 0;
+    return over ? least - over + var->multiple : least;
 }
 
 /* The product of the factors' bounds; false when there is none. */

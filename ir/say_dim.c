@@ -12,6 +12,10 @@ static bool is_name(Dim dim)
 
 static void put_quotient(Text *text, const DimVar *var)
 {
+    if (var->by == 1) { /* a fact about a sum */
+        put_sum(text, var->of);
+        return;
+    }
     text_add(text, is_name(var->of) ? "" : "(");
     put_sum(text, var->of);
     text_printf(text, is_name(var->of) ? " // %lld" : ") // %lld", (long long)var->by);
@@ -70,4 +74,9 @@ void say_dim(const Func *func, Dim dim, Text *out)
     } else {
         put_sum(out, dim);
     }
+}
+
+void say_size(const DimVar *var, Text *out)
+{
+    put_factor(out, var, true);
 }

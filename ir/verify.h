@@ -21,6 +21,8 @@ void print_dim(const Func *func, Dim dim, Text *out);
 /* As a source would write it: `N - K + 1`, `N // 2`; by the name that the source has for it, where
  * `func` is not NULL. */
 void say_dim(const Func *func, Dim dim, Text *out);
+/* A size that a source has no name for by what it is made of. */
+void say_size(const DimVar *var, Text *out);
 /* One op without its regions, for messages. */
 void print_op(const Func *func, const Op *op, Text *out);
 

@@ -10,6 +10,7 @@
 #include "ir/build.h"
 #include "ir/errors.h"
 #include "ir/rates.h"
+#include "ir/verify.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -110,9 +111,12 @@ static bool may_be(Func *func, const DimVar *var, int64_t value)
         snprintf(rule, sizeof rule, "<= %" PRId64, var->most);
     }
     if (*rule) {
+        Text name = text_new(func->arena);
+        say_size(var, &name);
+        bool sum = var->unnamed && var->by == 1;
         diag_failure_at(func->diags, DIAG_SOURCE, ERR_SIZE_ASSUMED, SPAN_NONE,
-                        "%s: size %s is %" PRId64 ", but %s %s is assumed", func->name, var->name,
-                        value, var->name, rule);
+                        "%s: size %s is %" PRId64 ", but %s%s%s %s is assumed", func->name,
+                        name.data, value, sum ? "(" : "", name.data, sum ? ")" : "", rule);
     }
     return !*rule;
 }
@@ -167,13 +171,20 @@ static bool is_row(const Func *func, const DimVar *var)
     return false;
 }
 
-/* What is known of the sizes gives the quotients made of them. */
-static void give_quotient(DimVar *var, const int64_t *sizes, bool *any)
+/* What is known of the sizes gives the quotients made of them. What only states a fact about a sum
+ * (by is 1) is in no tensor, and code for other values of it is the same. */
+static bool give_quotient(Func *func, DimVar *var, const int64_t *sizes, bool *any)
 {
     if (var->by > 0 && sizes[var->id] >= 0) {
-        facts_of_value(var, sizes[var->id], false);
+        if (!may_be(func, var, sizes[var->id])) {
+            return false;
+        }
+        if (var->by > 1) {
+            facts_of_value(var, sizes[var->id], false);
+        }
         *any = true;
     }
+    return true;
 }
 
 /* Is it made of a size of which something is told? Then that is all that is known of it. */
@@ -201,7 +212,9 @@ bool facts_give(Func *func, const TesseraOptions *options, const Target *target)
         if (!give_facts(func, var, options, &any) || !give_sizes(func, var, options, fine, &any)) {
             return false;
         }
-        give_quotient(var, sizes, &any);
+        if (!give_quotient(func, var, sizes, &any)) {
+            return false;
+        }
         told[i] = any = any || follows_told(func, var, told);
         if (!any && is_row(func, var)) {
             add_multiple(var, DEFAULT_MULTIPLE);

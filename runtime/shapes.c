@@ -123,6 +123,12 @@ bool sizes_derived(Func *func, int64_t *sizes)
     int64_t of = 0;
     say_dim(func, wrong->of, &text);
     poly_eval(wrong->of, sizes, &of);
+    if (wrong->by == 1) {
+        diag_failure(func->diags, DIAG_SOURCE,
+                     "%s: %s is %" PRId64 " here, but it must not be negative", func->name,
+                     text.data, of);
+        return false;
+    }
     diag_failure(func->diags, DIAG_SOURCE,
                  "%s: size %s is (%s) // %" PRId64 ", of %" PRId64 " here: negative, or another "
                  "than that of a tensor",
