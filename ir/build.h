@@ -33,6 +33,8 @@ void op_set_dims(Func *func, Op *op, AttrKey key, int n, const Dim *dims);
 void op_drop_attr(Op *op, AttrKey key);
 /* One more result. */
 Value *op_add_result(Func *func, Op *op, Type type);
+/* Replaces one operand. */
+void op_set_operand(Op *op, int at, Value *value);
 /* Replaces the whole operand list. */
 void op_set_operands(Func *func, Op *op, int n, Value *const *operands);
 
@@ -122,9 +124,20 @@ void op_move_before(Op *op, Op *where);
 void op_move_to_end(Op *op, Block *block);
 void func_replace_uses(Func *func, const Value *old, Value *by);    /* in the whole function */
 void block_replace_uses(Block *block, const Value *old, Value *by); /* in it and below */
+/* The ops that have the value as an operand, one after the other, in no order: an op comes as often
+ * as it does. `within`: those alone that are in the block or below.
+ *     for (const ValueUse *use = use_first(value, block); use; use = use_next(use, block)) … use->op */
+const ValueUse *use_first(const Value *value, const Block *within);
+const ValueUse *use_next(const ValueUse *use, const Block *within);
 bool value_has_uses(const Func *func, const Value *value);
+/* The only op that has it as an operand, once; NULL: none does, or more. */
+Op *value_only_user(const Func *func, const Value *value);
+/* Of two ops of one block: does `a` come before `b`? */
+bool op_is_before(const Op *a, const Op *b);
+/* Is the op in the block or below? */
+bool op_is_within(const Op *op, const Block *block);
 int value_count_uses(const Func *func, const Value *value);
-int block_count_uses(Block *block, const Value *value); /* in it and below */
+int block_count_uses(const Block *block, const Value *value); /* in it and below */
 
 /* Cloning with renaming. A value that is not in the map stays itself. */
 typedef struct CloneMap {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Walking, replacing, cloning. Uses are found by walking: functions are small. */
+/* Walking, replacing, cloning. */
 #include "ir/build.h"
 
 #include <string.h>
@@ -38,14 +38,16 @@ bool block_contains(const Block *block, OpKind kind)
 
 bool op_reads(const Op *op, const Value *value)
 {
-    if (op_has_operand(op, value)) {
-        return true;
+    if (op->n_regions == 0 || op_has_operand(op, value)) {
+        return op_has_operand(op, value);
     }
-    for (int r = 0; r < op->n_regions; r++) {
-        for (const Op *in = op->regions[r]->first; in; in = in->next) {
-            if (op_reads(in, value)) {
-                return true;
-            }
+    for (const ValueUse *use = value->uses; use; use = use->next) {
+        const Op *user = use->op;
+        while (user && user != op) {
+            user = user->parent ? user->parent->parent : NULL;
+        }
+        if (user) {
+            return true;
         }
     }
     return false;
@@ -71,24 +73,40 @@ void func_walk(Func *func, WalkFn *fn, void *user)
     block_walk(func->body, fn, user);
 }
 
-typedef struct Replace {
-    const Value *old;
-    Value *by;
-} Replace;
+/* ---- uses ---- */
 
-static void replace_in_op(Op *op, void *user)
+bool op_is_within(const Op *op, const Block *block)
 {
-    const Replace *replace = user;
-    for (int i = 0; i < op->n_operands; i++) {
-        if (op->operands[i] == replace->old) {
-            op->operands[i] = replace->by;
-        }
+    while (op && op->parent != block) {
+        op = op->parent ? op->parent->parent : NULL;
     }
+    return op != NULL;
+}
+
+static const ValueUse *use_within(const ValueUse *use, const Block *within)
+{
+    while (use && !op_is_within(use->op, within)) {
+        use = use->next;
+    }
+    return use;
+}
+
+const ValueUse *use_first(const Value *value, const Block *within)
+{
+    return use_within(value->uses, within);
+}
+
+const ValueUse *use_next(const ValueUse *use, const Block *within)
+{
+    return use_within(use->next, within);
 }
 
 void block_replace_uses(Block *block, const Value *old, Value *by)
 {
-    block_walk(block, replace_in_op, &(Replace){old, by});
+    for (const ValueUse *use = use_first(old, block), *next; use && by != old; use = next) {
+        next = use_next(use, block);
+        op_set_operand(use->op, (int)(use - use->op->uses), by);
+    }
 }
 
 void func_replace_uses(Func *func, const Value *old, Value *by)
@@ -96,24 +114,13 @@ void func_replace_uses(Func *func, const Value *old, Value *by)
     block_replace_uses(func->body, old, by);
 }
 
-typedef struct Count {
-    const Value *value;
-    int n;
-} Count;
-
-static void count_in_op(Op *op, void *user)
+int block_count_uses(const Block *block, const Value *value)
 {
-    Count *count = user;
-    for (int i = 0; i < op->n_operands; i++) {
-        count->n += op->operands[i] == count->value;
+    int n = 0;
+    for (const ValueUse *use = use_first(value, block); use; use = use_next(use, block)) {
+        n++;
     }
-}
-
-int block_count_uses(Block *block, const Value *value)
-{
-    Count count = {value, 0};
-    block_walk(block, count_in_op, &count);
-    return count.n;
+    return n;
 }
 
 int value_count_uses(const Func *func, const Value *value)
@@ -123,7 +130,13 @@ int value_count_uses(const Func *func, const Value *value)
 
 bool value_has_uses(const Func *func, const Value *value)
 {
-    return value_count_uses(func, value) > 0;
+    return use_first(value, func->body) != NULL;
+}
+
+Op *value_only_user(const Func *func, const Value *value)
+{
+    const ValueUse *use = use_first(value, func->body);
+    return use && !use_next(use, func->body) ? use->op : NULL;
 }
 
 /* ---- cloning ---- */

@@ -4,6 +4,7 @@
 #include "ir/build.h"
 
 typedef struct Life {
+    Func *func;
     bool *lives; /* by value id */
     bool changed;
     int removed;
@@ -149,6 +150,14 @@ static int keep_living(const Life *life, const Op *op, Value **all, int first)
     return n;
 }
 
+/* Of `from`, whose operands from `first` on belong to the results of `op`. */
+static void drop_operands(const Life *life, const Op *op, Op *from, int first)
+{
+    Value **left = arena_copy(life->func->arena, from->operands,
+                              sizeof(Value *) * (size_t)(first + op->n_results));
+    op_set_operands(life->func, from, keep_living(life, op, left, first), left);
+}
+
 static void renumber(Value **values, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -168,7 +177,7 @@ static void drop_results(const Life *life, Op *op)
     for (int r = 0; r < op->n_regions; r++) {
         Block *region = op->regions[r];
         if (!is_condition(op, r)) {
-            region->last->n_operands = (uint16_t)keep_living(life, op, region->last->operands, 0);
+            drop_operands(life, op, region->last, 0);
         }
         if (op->kind != OP_IF) {
             region->n_args = (uint16_t)keep_living(life, op, region->args, first_arg(op));
@@ -176,7 +185,7 @@ static void drop_results(const Life *life, Op *op)
         }
     }
     if (op->kind != OP_IF) {
-        op->n_operands = (uint16_t)keep_living(life, op, op->operands, first_init(op));
+        drop_operands(life, op, op, first_init(op));
     }
     op->n_results = (uint16_t)keep_living(life, op, op->results, 0);
     renumber(op->results, op->n_results);
@@ -202,7 +211,7 @@ static void remove_in(Life *life, Block *block)
 
 int func_remove_dead(Func *func)
 {
-    Life life = {.lives = ARENA_ARRAY(func->arena, bool, func->n_values)};
+    Life life = {.func = func, .lives = ARENA_ARRAY(func->arena, bool, func->n_values)};
     do {
         life.changed = false;
         keep_in(&life, func->body);

@@ -388,6 +388,9 @@ Value *block_arg(Func *func, Block *block, Type type, const char *name)
     return arg;
 }
 
+/* Between the numbers of two ops that follow each other, for those that are put between them. */
+#define ORDER_GAP ((uint64_t)1 << 32)
+
 static void block_insert(Block *block, Op *op, Op *before)
 {
     op->parent = block;
@@ -403,6 +406,104 @@ static void block_insert(Block *block, Op *op, Op *before)
     } else {
         block->last = op;
     }
+    uint64_t least = op->prev ? op->prev->order : 0;
+    uint64_t most = before ? before->order : least + 2 * ORDER_GAP;
+    op->order = least + (most - least) / 2;
+    block->numbered = block->numbered && op->order > least && most > least;
+}
+
+bool op_is_before(const Op *a, const Op *b)
+{
+    Block *block = a->parent;
+    uint64_t order = 0;
+    for (Op *op = block->numbered ? NULL : block->first; op; op = op->next) {
+        op->order = order += ORDER_GAP;
+    }
+    block->numbered = true;
+    return a->order < b->order;
+}
+
+/* ---- operands and their uses ---- */
+
+static void use_unlink(ValueUse *use)
+{
+    if (use->link) {
+        *use->link = use->next;
+        if (use->next) {
+            use->next->link = use->link;
+        }
+        use->link = NULL;
+    }
+}
+
+static void use_link(ValueUse *use, Value *value)
+{
+    if (value) {
+        use->next = value->uses;
+        use->link = &value->uses;
+        if (use->next) {
+            use->next->link = &use->next;
+        }
+        value->uses = use;
+    }
+}
+
+static void unlink_operands(Op *op)
+{
+    for (int i = 0; i < op->n_operands; i++) {
+        use_unlink(&op->uses[i]);
+    }
+}
+
+/* Of an op that leaves the function, and of what its regions hold; not of a region that another op
+ * has been given. */
+static void unlink_all(Op *op)
+{
+    unlink_operands(op);
+    for (int r = 0; r < op->n_regions; r++) {
+        for (Op *in = op->regions[r]->first; in && op->regions[r]->parent == op; in = in->next) {
+            unlink_all(in);
+        }
+    }
+}
+
+/* Of an op that comes back. */
+static void link_again(Op *op)
+{
+    for (int i = 0; i < op->n_operands; i++) {
+        if (op->operands[i] && !op->uses[i].link) {
+            use_link(&op->uses[i], op->operands[i]);
+        }
+    }
+    for (int r = 0; r < op->n_regions; r++) {
+        for (Op *in = op->regions[r]->first; in; in = in->next) {
+            link_again(in);
+        }
+    }
+}
+
+static void give_operands(Arena *arena, Op *op, int n, Value *const *operands)
+{
+    op->n_operands = (uint16_t)n;
+    op->operands = arena_copy(arena, operands, sizeof(Value *) * (size_t)n);
+    op->uses = ARENA_ARRAY(arena, ValueUse, n);
+    for (int i = 0; i < n; i++) {
+        op->uses[i].op = op;
+        use_link(&op->uses[i], op->operands[i]);
+    }
+}
+
+void op_set_operands(Func *func, Op *op, int n, Value *const *operands)
+{
+    unlink_operands(op);
+    give_operands(func->arena, op, n, operands);
+}
+
+void op_set_operand(Op *op, int at, Value *value)
+{
+    use_unlink(&op->uses[at]);
+    ((Value **)(uintptr_t)op->operands)[at] = value;
+    use_link(&op->uses[at], value);
 }
 
 Op *build_op(Builder *b, OpKind kind, int n_operands, Value *const *operands, int n_results,
@@ -412,8 +513,7 @@ Op *build_op(Builder *b, OpKind kind, int n_operands, Value *const *operands, in
     Op *op = ARENA_NEW(arena, Op);
     op->kind = kind;
     op->span = b->span;
-    op->n_operands = (uint16_t)n_operands;
-    op->operands = arena_copy(arena, operands, sizeof(Value *) * (size_t)n_operands);
+    give_operands(arena, op, n_operands, operands);
     op->n_results = (uint16_t)n_results;
     op->results = ARENA_ARRAY(arena, Value *, n_results);
     for (int i = 0; i < n_results; i++) {
@@ -444,7 +544,7 @@ Value *op_add_result(Func *func, Op *op, Type type)
     return result;
 }
 
-void op_remove(Op *op)
+static void block_take_out(Op *op)
 {
     Block *block = op->parent;
     if (op->prev) {
@@ -461,22 +561,24 @@ void op_remove(Op *op)
     op->parent = NULL;
 }
 
+void op_remove(Op *op)
+{
+    block_take_out(op);
+    unlink_all(op);
+}
+
 void op_move_before(Op *op, Op *where)
 {
-    op_remove(op);
+    block_take_out(op);
     block_insert(where->parent, op, where);
+    link_again(op);
 }
 
 void op_move_to_end(Op *op, Block *block)
 {
-    op_remove(op);
+    block_take_out(op);
     block_insert(block, op, NULL);
-}
-
-void op_set_operands(Func *func, Op *op, int n, Value *const *operands)
-{
-    op->operands = arena_copy(func->arena, operands, sizeof(Value *) * (size_t)n);
-    op->n_operands = (uint16_t)n;
+    link_again(op);
 }
 
 /* ---- operands ---- */

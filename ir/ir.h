@@ -132,11 +132,20 @@ typedef struct Attr {
     Dim *dims;        /* DIMS */
 } Attr;
 
+/* That an op has a value as an operand. A value lists its uses, so that whoever wants its readers
+ * walks no block for them. */
+typedef struct ValueUse {
+    Op *op;                 /* &op->uses[i] is the use of op->operands[i] */
+    struct ValueUse *next;  /* of the same value */
+    struct ValueUse **link; /* what points to this one; NULL: it is in no list */
+} ValueUse;
+
 struct Value {
     Type type;
     const char *name; /* as the source calls it; may be NULL; not unique */
     Op *def;          /* the op whose result it is, or */
     Block *block;     /* the block whose argument it is; both NULL: a parameter of the function */
+    ValueUse *uses;   /* the newest first; also by ops in blocks that the function has no more */
     uint32_t id;      /* unique in the function, < Func.n_values */
     uint32_t index;   /* which result, argument or parameter */
 };
@@ -144,12 +153,14 @@ struct Value {
 struct Op {
     OpKind kind;
     uint16_t n_operands, n_results, n_regions, n_attrs;
-    Value **operands; /* NULL only as an index: the whole axis */
+    Value *const *operands; /* NULL only as an index: the whole axis; op_set_operand writes them */
+    ValueUse *uses;         /* of the operands */
     Value **results;
     Block **regions;
     Attr *attrs;
     Op *prev, *next;
     Block *parent;
+    uint64_t order; /* grows along the block, while that is numbered */
     Span span;
 };
 
@@ -159,6 +170,7 @@ struct Block {
     uint16_t n_args;
     Op *first, *last;
     Op *parent; /* NULL: the body of the function */
+    bool numbered;
 };
 
 typedef enum ParamIo {
@@ -302,10 +314,10 @@ const Op *value_made_by(const Value *value, OpKind kind);
 /* The memory operand at `at` and its indices, or a plain operand. Use to walk operands:
  *     for (int at = 0; at < op->n_operands; at = access_next(op, at)) … */
 typedef struct Access {
-    Value *memory;   /* or the plain operand */
-    Value **indices; /* into op->operands; NULL entries: whole axis */
-    int n;           /* indices; 0 for a plain operand */
-    int at;          /* operand number of `memory` */
+    Value *memory;         /* or the plain operand */
+    Value *const *indices; /* into op->operands; NULL entries: whole axis */
+    int n;                 /* indices; 0 for a plain operand */
+    int at;                /* operand number of `memory` */
 } Access;
 Access op_access(const Op *op, int at);
 int access_next(const Op *op, int at);

@@ -35,10 +35,18 @@ Memo *memo_open(Func *func)
     return memo;
 }
 
+Memo *memo_about(const Value *value)
+{
+    const Block *block = value->def ? value->def->parent : value->block;
+    return block ? memo_open(block->func) : NULL;
+}
+
 void memo_close(Memo *memo)
 {
-    memo->next = memo->func->spare_memos;
-    memo->func->spare_memos = memo;
+    if (memo) {
+        memo->next = memo->func->spare_memos;
+        memo->func->spare_memos = memo;
+    }
 }
 
 void memo_clear(Memo *memo)
@@ -64,8 +72,8 @@ static uint64_t key_of(const Value *value, int key)
 
 bool memo_known(const Memo *memo, const Value *value, int key, int64_t *found)
 {
-    const Entry *entry = entry_of(memo, key_of(value, key));
-    bool known = entry->round == memo->round;
+    const Entry *entry = memo ? entry_of(memo, key_of(value, key)) : NULL;
+    bool known = entry && entry->round == memo->round;
     *found = known ? entry->found : 0;
     return known;
 }
@@ -86,7 +94,10 @@ static void grow(Memo *memo)
 int64_t memo_keep(Memo *memo, const Value *value, int key, int64_t found)
 {
     uint64_t all = key_of(value, key);
-    Entry *entry = entry_of(memo, all);
+    Entry *entry = memo ? entry_of(memo, all) : NULL;
+    if (!entry) {
+        return found;
+    }
     if (entry->round != memo->round) {
         if (2 * ++memo->n > memo->cap) {
             grow(memo);

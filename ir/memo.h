@@ -19,6 +19,9 @@ typedef struct Memo Memo;
 
 /* An empty one. Its memory is that of a memo which was closed before, where there is one. */
 Memo *memo_open(Func *func);
+/* The same for a question about this value, which belongs to the function; NULL, as good as a memo
+ * here, of a parameter, which is made of nothing. */
+Memo *memo_about(const Value *value);
 void memo_close(Memo *memo);
 /* Forgets everything. */
 void memo_clear(Memo *memo);

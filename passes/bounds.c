@@ -140,9 +140,10 @@ static void mask_operand(Func *func, Op *op, int n, int axis, double f, int64_t 
     Builder before = build_before(func, op);
     Value *masked = build_mask(&before, value, axis, f);
     op_set_num(func, masked->def, ATTR_VALUE, f, i);
-    for (Op *later = op; later; later = later->next) {
-        for (int k = 0; k < later->n_operands; k++) {
-            later->operands[k] = later->operands[k] == value ? masked : later->operands[k];
+    for (const ValueUse *use = use_first(value, op->parent), *next; use; use = next) {
+        next = use_next(use, op->parent);
+        if (use->op->parent == op->parent && !op_is_before(use->op, op)) {
+            op_set_operand(use->op, (int)(use - use->op->uses), masked);
         }
     }
 }
@@ -239,7 +240,7 @@ static void mask_fold(Func *func, Op *op)
     Value *there = elements_there(&b, type, axis);
     for (int i = 0; i < n; i++) {
         Value *neutral = build_broadcast(&b, op->operands[n + i], type->rank, type->dims);
-        op->operands[i] = build_select(&b, there, op->operands[i], neutral);
+        op_set_operand(op, i, build_select(&b, there, op->operands[i], neutral));
     }
 }
 
@@ -281,7 +282,7 @@ static void mask_scatter(Func *func, Op *op)
 static void mask_condition(Func *func, Op *op, int operand, int neutral)
 {
     Builder b = build_before(func, op);
-    op->operands[operand] = masked_bool(&b, op->operands[operand], neutral);
+    op_set_operand(op, operand, masked_bool(&b, op->operands[operand], neutral));
 }
 
 /* What is no digit counts nowhere. */

@@ -69,7 +69,7 @@ static void turn_indices(Func *func, Op *op, const int64_t *order)
         guards[i] = guard && order[i] < guard->n ? guard->ints[order[i]] : 0;
     }
     for (int i = 0; i < access.n; i++) {
-        access.indices[i] = old[order[i]];
+        op_set_operand(op, access.at + 1 + i, old[order[i]]);
     }
     if (guard) {
         op_set_ints(func, op, ATTR_GUARD, access.n, guards);
@@ -130,8 +130,8 @@ static void turn_store(Func *func, Op *op, const int64_t *order)
     turn_indices(func, op, order);
     if (kept_order(op, order, kept)) {
         Builder b = build_before(func, op);
-        Value **value = &op->operands[op->n_operands - 1];
-        *value = build_permute(&b, *value, kept);
+        int last = op->n_operands - 1;
+        op_set_operand(op, last, build_permute(&b, op->operands[last], kept));
     }
 }
 

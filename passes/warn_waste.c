@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/warn_waste.h"
 
+#include "ir/memo.h"
 #include "ir/build.h"
 #include "ir/errors.h"
 #include "ir/layout.h"
@@ -30,19 +31,32 @@ typedef struct Waste {
 
 /* Does a loop inside of the launch change it? Then what a transaction moves in excess is read in
  * the next rounds. */
-static bool varies(const Value *value, int depth)
+static bool find_change(Memo *seen, const Value *value, int depth)
 {
     const Op *parent = value->block ? value->block->parent : NULL;
     const Op *def = value->def;
+    int64_t known;
     if (depth == 0 || (parent && parent->kind != OP_LAUNCH)) {
         return true;
     }
+    if (memo_known(seen, value, depth, &known)) {
+        return false; /* or the search would have ended */
+    }
+    memo_keep(seen, value, depth, 1);
     for (int i = 0; def && i < def->n_operands; i++) {
-        if (varies(def->operands[i], depth - 1)) {
+        if (find_change(seen, def->operands[i], depth - 1)) {
             return true;
         }
     }
     return false;
+}
+
+static bool varies(const Value *value)
+{
+    Memo *seen = memo_about(value);
+    bool found = find_change(seen, value, MOST_DEPTH);
+    memo_close(seen);
+    return found;
 }
 
 /* One column of a tensor, the same for the whole launch or a block of it. Where the last axis is
@@ -56,7 +70,7 @@ static bool is_column(const Access *access)
         }
     }
     const Value *last = access->indices[access->n - 1];
-    return last && last->type->kind != TYPE_RANGE && !varies(last, MOST_DEPTH);
+    return last && last->type->kind != TYPE_RANGE && !varies(last);
 }
 
 static bool lanes_move(const Layout *layout)

@@ -125,7 +125,7 @@ static bool affine_sum(CpuEmitter *c, const Value *const *of, bool subtract, con
 
 static bool affine_op(CpuEmitter *c, const Op *op, const Point *point, Lanes *out)
 {
-    Value **of = op->operands;
+    Value *const *of = op->operands;
     Point inner;
     switch (op->kind) {
     case OP_INDEX:

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/analysis/affine.h"
 
+#include "ir/memo.h"
 #include "ir/target.h"
 #include "passes/analysis/ranges.h"
 
@@ -11,7 +12,13 @@ typedef struct Interval {
     Dim lo, hi;
 } Interval;
 
-static Interval interval(Func *func, const Value *value, int depth);
+/* A question, and what was found out on the way to its answer. */
+typedef struct Asked {
+    Func *func;
+    Memo *memo;
+} Asked;
+
+static Interval interval(const Asked *asked, const Value *value, int depth);
 
 static bool is_const(Dim dim, int64_t *value)
 {
@@ -207,10 +214,11 @@ static Interval of_divided(Func *func, const Op *op, Interval a, Interval b)
                               : (Interval){poly_const(func, 0), plus(func, b.lo, -1)};
 }
 
-static Interval of_binary(Func *func, const Op *op, int depth)
+static Interval of_binary(const Asked *asked, const Op *op, int depth)
 {
-    Interval a = interval(func, op->operands[0], depth);
-    Interval b = interval(func, op->operands[1], depth);
+    Func *func = asked->func;
+    Interval a = interval(asked, op->operands[0], depth);
+    Interval b = interval(asked, op->operands[1], depth);
     switch (op->kind) {
     case OP_ADD: return (Interval){sum(func, a.lo, b.lo), sum(func, a.hi, b.hi)};
     case OP_SUB:
@@ -227,8 +235,9 @@ static Interval of_binary(Func *func, const Op *op, int depth)
 }
 
 /* A variable of a loop or of a grid. */
-static Interval of_argument(Func *func, const Value *value, int depth)
+static Interval of_argument(const Asked *asked, const Value *value, int depth)
 {
+    Func *func = asked->func;
     const Op *binder = value->block ? value->block->parent : NULL;
     const Attr *dims = binder ? op_attr(binder, ATTR_DIMS) : NULL;
     if (!dims || value->index >= (uint32_t)dims->n) {
@@ -236,13 +245,14 @@ static Interval of_argument(Func *func, const Value *value, int depth)
     }
     Interval first = {poly_const(func, 0), NULL};
     if (binder->kind == OP_FOR) {
-        first = interval(func, for_lo(binder), depth);
+        first = interval(asked, for_lo(binder), depth);
     }
     return (Interval){first.lo, plus(func, dims->dims[value->index], -1)};
 }
 
-static Interval of_op(Func *func, const Op *op, int depth)
+static Interval of_op(const Asked *asked, const Op *op, int depth)
 {
+    Func *func = asked->func;
     switch (op->kind) {
     case OP_CONST: {
         Dim value = poly_const(func, op_attr(op, ATTR_VALUE)->i);
@@ -264,10 +274,10 @@ static Interval of_op(Func *func, const Op *op, int depth)
     case OP_PERMUTE:
     case OP_FIX:
     case OP_CONVERT:
-    case OP_CAST: return interval(func, op->operands[0], depth);
+    case OP_CAST: return interval(asked, op->operands[0], depth);
     case OP_SELECT: {
-        Interval a = interval(func, op->operands[1], depth);
-        Interval b = interval(func, op->operands[2], depth);
+        Interval a = interval(asked, op->operands[1], depth);
+        Interval b = interval(asked, op->operands[2], depth);
         return (Interval){least_of(func, a.lo, b.lo, true), most_of(func, a.hi, b.hi, true)};
     }
     case OP_ADD:
@@ -276,48 +286,70 @@ static Interval of_op(Func *func, const Op *op, int depth)
     case OP_DIV:
     case OP_MOD:
     case OP_MIN:
-    case OP_MAX: return of_binary(func, op, depth);
+    case OP_MAX: return of_binary(asked, op, depth);
     default: return (Interval){NULL, NULL};
     }
 }
 
 /* What wraps is not where it seems to be. */
-static Interval interval(Func *func, const Value *value, int depth)
+static Interval unwrapped(const Asked *asked, const Value *value, int depth)
 {
-    DType dtype = value->type->dtype;
     Interval none = {NULL, NULL};
-    if (depth > MOST_DEPTH || (dtype != DT_I64 && dtype != DT_I32)) {
-        return none;
-    }
     Interval result =
-        value->def ? of_op(func, value->def, depth + 1) : of_argument(func, value, depth + 1);
-    if (dtype == DT_I32 && (!result.lo || !result.hi || poly_least(result.lo) < INT32_MIN ||
-                            poly_most(result.hi) > INT32_MAX)) {
+        value->def ? of_op(asked, value->def, depth + 1) : of_argument(asked, value, depth + 1);
+    if (value->type->dtype == DT_I32 &&
+        (!result.lo || !result.hi || poly_least(result.lo) < INT32_MIN ||
+         poly_most(result.hi) > INT32_MAX)) {
         return none;
     }
     return result;
 }
 
-static bool is_below(Func *func, const Value *value, Dim extent, int depth)
+static Interval interval(const Asked *asked, const Value *value, int depth)
 {
-    Interval all = interval(func, value, 0);
-    if (all.hi && ordered(func, plus(func, all.hi, 1), extent)) {
-        return true;
+    DType dtype = value->type->dtype;
+    int64_t found;
+    if (depth > MOST_DEPTH || (dtype != DT_I64 && dtype != DT_I32)) {
+        return (Interval){NULL, NULL};
     }
+    if (!memo_known(asked->memo, value, depth, &found)) {
+        Interval result = unwrapped(asked, value, depth);
+        const Interval *kept = arena_copy(asked->func->arena, &result, sizeof result);
+        found = memo_keep(asked->memo, value, depth, (intptr_t)kept);
+    }
+    return *(const Interval *)(intptr_t)found;
+}
+
+static bool is_below(const Asked *asked, const Value *value, Dim extent, int depth)
+{
+    enum { BELOW = MOST_DEPTH + 1 }; /* of the keys, behind those of `interval` */
+    int64_t found;
+    if (memo_known(asked->memo, value, BELOW + depth, &found)) {
+        return found != 0;
+    }
+    Interval all = interval(asked, value, 0);
     const Op *op = value->def;
     bool min = op && op->kind == OP_MIN && depth < MOST_DEPTH;
-    return min && (is_below(func, op->operands[0], extent, depth + 1) ||
-                   is_below(func, op->operands[1], extent, depth + 1));
+    bool below = (all.hi && ordered(asked->func, plus(asked->func, all.hi, 1), extent)) ||
+                 (min && (is_below(asked, op->operands[0], extent, depth + 1) ||
+                          is_below(asked, op->operands[1], extent, depth + 1)));
+    return memo_keep(asked->memo, value, BELOW + depth, below) != 0;
 }
 
 bool an_index_inside(Func *func, const Value *index, Dim extent)
 {
-    return never_below(interval(func, index, 0).lo, 0) && is_below(func, index, extent, 0);
+    Asked asked = {func, memo_open(func)};
+    bool inside =
+        never_below(interval(&asked, index, 0).lo, 0) && is_below(&asked, index, extent, 0);
+    memo_close(asked.memo);
+    return inside;
 }
 
 bool an_index_range(Func *func, const Value *index, Dim *lo, Dim *hi)
 {
-    Interval all = interval(func, index, 0);
+    Asked asked = {func, memo_open(func)};
+    Interval all = interval(&asked, index, 0);
+    memo_close(asked.memo);
     *lo = all.lo;
     *hi = all.hi;
     return all.lo && all.hi;
@@ -325,9 +357,9 @@ bool an_index_range(Func *func, const Value *index, Dim *lo, Dim *hi)
 
 /* ---- strides ---- */
 
-static bool stride_of(const Value *value, int axis, int depth, int64_t *stride);
+static bool stride_of(Memo *memo, const Value *value, int axis, int depth, int64_t *stride);
 
-static bool stride_moved(const Op *op, int axis, int depth, int64_t *stride)
+static bool stride_moved(Memo *memo, const Op *op, int axis, int depth, int64_t *stride)
 {
     Type from = op->operands[0]->type, to = op->results[0]->type;
     int at = (int)op_int(op, ATTR_AXIS, 0);
@@ -340,7 +372,7 @@ static bool stride_moved(const Op *op, int axis, int depth, int64_t *stride)
         axis = axis >= 0 && from->dims[axis] == to->dims[axis + to->rank - from->rank] ? axis : -1;
     }
     *stride = 0;
-    return axis < 0 || stride_of(op->operands[0], axis, depth, stride);
+    return axis < 0 || stride_of(memo, op->operands[0], axis, depth, stride);
 }
 
 static bool integer_constant(const Value *value, int64_t *number)
@@ -353,12 +385,12 @@ static bool integer_constant(const Value *value, int64_t *number)
     return op && op->kind == OP_CONST;
 }
 
-static bool stride_computed(const Op *op, int axis, int depth, int64_t *stride)
+static bool stride_computed(Memo *memo, const Op *op, int axis, int depth, int64_t *stride)
 {
     int64_t own[4] = {0}, factor;
     bool still = true;
     for (int i = 0; i < op->n_operands && i < 4; i++) {
-        if (!stride_of(op->operands[i], axis, depth, &own[i])) {
+        if (!stride_of(memo, op->operands[i], axis, depth, &own[i])) {
             return false;
         }
         still = still && own[i] == 0;
@@ -384,7 +416,7 @@ static bool stride_computed(const Op *op, int axis, int depth, int64_t *stride)
     }
 }
 
-static bool stride_of(const Value *value, int axis, int depth, int64_t *stride)
+static bool stride_made(Memo *memo, const Value *value, int axis, int depth, int64_t *stride)
 {
     const Op *op = value->def;
     *stride = 0;
@@ -401,14 +433,31 @@ static bool stride_of(const Value *value, int axis, int depth, int64_t *stride)
     case OP_BROADCAST:
     case OP_EXPAND:
     case OP_SQUEEZE:
-    case OP_PERMUTE: return stride_moved(op, axis, depth + 1, stride);
+    case OP_PERMUTE: return stride_moved(memo, op, axis, depth + 1, stride);
     case OP_CONVERT:
-    case OP_FIX: return stride_of(op->operands[0], axis, depth + 1, stride);
-    default: return op_has(op, TRAIT_ELEMENTWISE) && stride_computed(op, axis, depth + 1, stride);
+    case OP_FIX: return stride_of(memo, op->operands[0], axis, depth + 1, stride);
+    default:
+        return op_has(op, TRAIT_ELEMENTWISE) && stride_computed(memo, op, axis, depth + 1, stride);
     }
+}
+
+static bool stride_of(Memo *memo, const Value *value, int axis, int depth, int64_t *stride)
+{
+    int key = 2 * (depth * MAX_RANK + axis); /* the stride; and behind it: is it known? */
+    int64_t known;
+    if (memo_known(memo, value, key + 1, &known)) {
+        memo_known(memo, value, key, stride);
+        return known != 0;
+    }
+    known = stride_made(memo, value, axis, depth, stride);
+    memo_keep(memo, value, key, *stride);
+    return memo_keep(memo, value, key + 1, known) != 0;
 }
 
 bool an_index_stride(const Value *index, int axis, int64_t *stride)
 {
-    return stride_of(index, axis, 0, stride);
+    Memo *memo = memo_about(index);
+    bool known = stride_of(memo, index, axis, 0, stride);
+    memo_close(memo);
+    return known;
 }

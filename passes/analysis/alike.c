@@ -129,7 +129,7 @@ static bool alike_elements(LoopVars *vars, const Op *a, const Op *b, bool turned
     if (!same_attr(a, b, ATTR_PRED) || a->n_operands != b->n_operands) {
         return false;
     }
-    Value **x = a->operands, **y = b->operands;
+    Value *const *x = a->operands, *const *y = b->operands;
     bool two = a->n_operands >= 2;
     bool first = two ? alike_pair(vars, x[0], y[0], x[1], y[1], turned) ||
                            (commutes(a->kind) && alike_pair(vars, x[0], y[1], x[1], y[0], turned))
@@ -142,7 +142,7 @@ static bool alike_dots(LoopVars *vars, const Op *a, const Op *b, bool turned)
     Type left = a->operands[0]->type;
     bool plain = a->n_operands == 2 && b->n_operands == 2 && left->rank == 2 &&
                  !poly_as_range(left->dims[1]);
-    Value **x = a->operands, **y = b->operands;
+    Value *const *x = a->operands, *const *y = b->operands;
     if (!plain) { /* a sum over a part of an axis */
         return false;
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/analysis/atomics.h"
 
+#include "ir/memo.h"
 #include "ir/build.h"
 #include "ir/schedule.h"
 #include "ir/target.h"
@@ -98,7 +99,9 @@ static void look(Op *op, void *user)
 /* ---- counts ---- */
 
 /* The greatest magnitude of an integer's elements; -1: not known. */
-static int64_t magnitude(const Value *value, int depth)
+static int64_t magnitude(Memo *memo, const Value *value, int depth);
+
+static int64_t magnitude_made(Memo *memo, const Value *value, int depth)
 {
     const Op *op = value->def;
     int bits = dtype_bits(value->type->dtype);
@@ -115,21 +118,37 @@ static int64_t magnitude(const Value *value, int depth)
         if (dtype_is_float(op->operands[0]->type->dtype)) {
             return own;
         }
-        a = magnitude(op->operands[0], depth + 1);
+        a = magnitude(memo, op->operands[0], depth + 1);
         return a >= 0 && dtype_is_signed(op->operands[0]->type->dtype) &&
                        !dtype_is_signed(value->type->dtype)
                    ? own
                    : a;
     case OP_SELECT:
-        a = magnitude(op->operands[1], depth + 1);
-        b = magnitude(op->operands[2], depth + 1);
+        a = magnitude(memo, op->operands[1], depth + 1);
+        b = magnitude(memo, op->operands[2], depth + 1);
         return a < 0 || b < 0 ? own : a > b ? a : b;
     case OP_BROADCAST:
     case OP_EXPAND:
     case OP_SQUEEZE:
-    case OP_PERMUTE: return magnitude(op->operands[0], depth + 1);
+    case OP_PERMUTE: return magnitude(memo, op->operands[0], depth + 1);
     default: return own;
     }
+}
+
+static int64_t magnitude(Memo *memo, const Value *value, int depth)
+{
+    int64_t found;
+    return memo_known(memo, value, depth, &found)
+               ? found
+               : memo_keep(memo, value, depth, magnitude_made(memo, value, depth));
+}
+
+static int64_t most_of(Func *func, const Value *value)
+{
+    Memo *memo = memo_open(func);
+    int64_t most = magnitude(memo, value, 0);
+    memo_close(memo);
+    return most;
 }
 
 typedef struct Count {
@@ -155,7 +174,7 @@ static void count_scatter(Op *op, void *user)
         return;
     }
     const Value *value = axes_written(op);
-    int64_t most = runs_once(op, count->launch) ? magnitude(value, 0) : -1;
+    int64_t most = runs_once(op, count->launch) ? most_of(count->launch->parent->func, value) : -1;
     for (int i = 0; i < value->type->rank && most > 0; i++) {
         int64_t extent = poly_capacity(value->type->dims[i]);
         most = extent > 0 && most < INT32_MAX / extent ? most * extent : -1;

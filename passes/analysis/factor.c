@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/analysis/factor.h"
 
+#include "ir/memo.h"
 #include "ir/base/integer.h"
 #include "ir/schedule.h"
 #include "ir/target.h"
@@ -10,7 +11,7 @@ enum { MOST_DEPTH = 32 };
 
 /* ---- how often a value changes along an axis: every so many elements; 0: never ---- */
 
-static int64_t changes(const Value *value, int axis, int depth);
+static int64_t changes(Memo *memo, const Value *value, int axis, int depth);
 
 static bool is_index(const Value *value)
 {
@@ -32,27 +33,27 @@ static const Op *constant_of(const Value *value)
 }
 
 /* An index that is not negative, by a number: in runs of it. */
-static int64_t quotient_changes(const Op *op, int axis, int depth)
+static int64_t quotient_changes(Memo *memo, const Op *op, int axis, int depth)
 {
     const Op *by = constant_of(op->operands[1]);
-    int64_t each = changes(op->operands[0], axis, depth);
+    int64_t each = changes(memo, op->operands[0], axis, depth);
     bool whole = by && dtype_is_int(op->results[0]->type->dtype) && is_index(op->operands[0]);
     int64_t n = whole ? op_attr(by, ATTR_VALUE)->i : 0;
     return each == 0 ? 0 : n > 0 ? each * n : 1;
 }
 
-static int64_t all_change(const Op *op, int first, int axis, int depth)
+static int64_t all_change(Memo *memo, const Op *op, int first, int axis, int depth)
 {
     int64_t each = 0;
     for (int i = first; i < op->n_operands; i++) {
         const Value *operand = op->operands[i];
         bool array = operand && type_is_tile(operand->type);
-        each = array ? gcd(each, changes(operand, axis, depth)) : each;
+        each = array ? gcd(each, changes(memo, operand, axis, depth)) : each;
     }
     return each;
 }
 
-static int64_t changes(const Value *value, int axis, int depth)
+static int64_t changes_made(Memo *memo, const Value *value, int axis, int depth)
 {
     const Op *op = value->def;
     int at = op ? (int)op_int(op, ATTR_AXIS, 0) : 0;
@@ -65,16 +66,26 @@ static int64_t changes(const Value *value, int axis, int depth)
         Type from = op->operands[0]->type, to = value->type;
         int inner = axis - (to->rank - from->rank);
         bool stretched = inner < 0 || from->dims[inner] != to->dims[axis];
-        return stretched ? 0 : changes(op->operands[0], inner, depth);
+        return stretched ? 0 : changes(memo, op->operands[0], inner, depth);
     }
-    case OP_EXPAND: return axis == at ? 0 : changes(op->operands[0], axis - (axis > at), depth);
-    case OP_SQUEEZE: return changes(op->operands[0], axis + (axis >= at), depth);
+    case OP_EXPAND:
+        return axis == at ? 0 : changes(memo, op->operands[0], axis - (axis > at), depth);
+    case OP_SQUEEZE: return changes(memo, op->operands[0], axis + (axis >= at), depth);
     case OP_PERMUTE:
-        return changes(op->operands[0], (int)op_attr(op, ATTR_PERM)->ints[axis], depth);
-    case OP_GATHER: return all_change(op, 1, axis, depth);
-    case OP_DIV: return quotient_changes(op, axis, depth);
-    default: return op_has(op, TRAIT_ELEMENTWISE) ? all_change(op, 0, axis, depth) : 1;
+        return changes(memo, op->operands[0], (int)op_attr(op, ATTR_PERM)->ints[axis], depth);
+    case OP_GATHER: return all_change(memo, op, 1, axis, depth);
+    case OP_DIV: return quotient_changes(memo, op, axis, depth);
+    default: return op_has(op, TRAIT_ELEMENTWISE) ? all_change(memo, op, 0, axis, depth) : 1;
     }
+}
+
+static int64_t changes(Memo *memo, const Value *value, int axis, int depth)
+{
+    int64_t found;
+    int key = depth * MAX_RANK + axis;
+    return memo_known(memo, value, key, &found)
+               ? found
+               : memo_keep(memo, value, key, changes_made(memo, value, axis, depth));
 }
 
 /* ---- operands ---- */
@@ -107,7 +118,9 @@ static bool find_side(const Op *dot, int side, FactorSide *found, int64_t *block
     const Op *op = value->def;
     for (int i = 0; op && op->kind == OP_MUL && i < 2; i++) {
         Value *factor = op->operands[1 - i];
-        int64_t each = changes(factor, axis, 0);
+        Memo *memo = memo_about(factor);
+        int64_t each = changes(memo, factor, axis, 0);
+        memo_close(memo);
         if (is_widened(op->operands[i]) && each != 1) {
             *block = gcd(*block, each);
             found->factor = factor;

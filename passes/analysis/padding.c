@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/analysis/padding.h"
 
+#include "ir/memo.h"
 #include "ir/base/table.h"
 #include "passes/analysis/ranges.h"
 
@@ -52,14 +53,18 @@ static const Value *unspread(const Value *value)
 }
 
 /* w >= every element of x in its row: a maximum of x along the axis, alone or beside another. */
-static bool dominates(const Value *w, const Value *x, int axis)
+static bool dominates(Memo *seen, const Value *w, const Value *x, int axis)
 {
     const Op *op = unspread(w)->def;
+    if (op && !memo_visit(seen, op->results[0])) {
+        return false; /* or it would have been found */
+    }
     if (op && op->kind == OP_CLUSTER_REDUCE) {
-        return dominates(op->operands[0], x, axis);
+        return dominates(seen, op->operands[0], x, axis);
     }
     if (op && op->kind == OP_MAX) {
-        return dominates(op->operands[0], x, axis) || dominates(op->operands[1], x, axis);
+        return dominates(seen, op->operands[0], x, axis) ||
+               dominates(seen, op->operands[1], x, axis);
     }
     return op && op->kind == OP_REDUCE && text_same(op_word(op, ATTR_FN), "max") &&
            op_int(op, ATTR_AXIS, -1) == axis && op->operands[0] == x;
@@ -100,8 +105,13 @@ static bool is_row_shift(const Op *op, Look look, Scalar *out)
     const Op *spread = value_made_by(op->operands[1], OP_BROADCAST);
     bool finite = spread && axis_before(spread, look.axis) < 0 &&
                   replaces_minus_inf(unspread(op->operands[1]));
-    return op->kind == OP_SUB && known(look, op->operands[0], out) && isinf(out->f) && out->f < 0 &&
-           (finite || dominates(op->operands[1], op->operands[0], look.axis));
+    if (op->kind != OP_SUB || !known(look, op->operands[0], out) || !isinf(out->f) || out->f > 0) {
+        return false;
+    }
+    Memo *seen = memo_open(look.func);
+    bool shift = finite || dominates(seen, op->operands[1], op->operands[0], look.axis);
+    memo_close(seen);
+    return shift;
 }
 
 static bool computed(Look look, const Op *op, Scalar *out)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/analysis/ranges.h"
 
+#include "ir/memo.h"
 #include "ir/base/integer.h"
 
 enum { MOST_DEPTH = 16 };
@@ -11,7 +12,9 @@ static const Op *binding(const DimVar *range)
 }
 
 /* 0 is divided by everything: gcd(0, n) = n. */
-static int64_t divisor_at(const Value *value, int depth)
+static int64_t divisor_at(Memo *memo, const Value *value, int depth);
+
+static int64_t divisor_made(Memo *memo, const Value *value, int depth)
 {
     const Op *op = value->def;
     if (!op || depth > MOST_DEPTH) {
@@ -32,22 +35,35 @@ static int64_t divisor_at(const Value *value, int depth)
     case OP_MAX:
     case OP_ADD:
     case OP_SUB:
-        return gcd(divisor_at(op->operands[0], depth + 1), divisor_at(op->operands[1], depth + 1));
+        return gcd(divisor_at(memo, op->operands[0], depth + 1),
+                   divisor_at(memo, op->operands[1], depth + 1));
     case OP_MUL: {
-        int64_t a = divisor_at(op->operands[0], depth + 1);
-        int64_t b = divisor_at(op->operands[1], depth + 1), both;
+        int64_t a = divisor_at(memo, op->operands[0], depth + 1);
+        int64_t b = divisor_at(memo, op->operands[1], depth + 1), both;
         return __builtin_mul_overflow(a, b, &both) ? 1 : both;
     }
     case OP_SELECT:
-        return gcd(divisor_at(op->operands[1], depth + 1), divisor_at(op->operands[2], depth + 1));
+        return gcd(divisor_at(memo, op->operands[1], depth + 1),
+                   divisor_at(memo, op->operands[2], depth + 1));
     default: return 1;
     }
+}
+
+static int64_t divisor_at(Memo *memo, const Value *value, int depth)
+{
+    int64_t found;
+    return memo_known(memo, value, depth, &found)
+               ? found
+               : memo_keep(memo, value, depth, divisor_made(memo, value, depth));
 }
 
 /* A number that divides an integer scalar whatever the sizes are; 1 when nothing is known. */
 static int64_t value_divisor(const Value *value)
 {
-    return divisor_at(value, 0);
+    Memo *memo = memo_about(value);
+    int64_t divisor = divisor_at(memo, value, 0);
+    memo_close(memo);
+    return divisor;
 }
 
 static bool multiplies(const Op *loop)
@@ -62,10 +78,15 @@ static bool multiplies(const Op *loop)
 /* Is the value the axis' end, or some whole steps behind the loop's begin? The lesser of both ends
  * a share: what that multiplies would be mended in shared memory while products wait; what it scans
  * is masked in registers, of which that takes fewer. */
-static bool ends_whole(const Op *loop, const DimVar *range, const Value *value, int depth)
+static bool ends_whole(Memo *memo, const Op *loop, const DimVar *range, const Value *value,
+                       int depth)
 {
     const Op *op = value->def;
-    int64_t extent;
+    int64_t extent, found;
+    if (memo_known(memo, value, depth, &found)) {
+        return true; /* or the question would have been answered */
+    }
+    memo_keep(memo, value, depth, 1);
     if (value == for_lo(loop) || !op || depth > MOST_DEPTH) {
         return value == for_lo(loop);
     }
@@ -76,8 +97,8 @@ static bool ends_whole(const Op *loop, const DimVar *range, const Value *value, 
     case OP_MIN: /* one of both */
     case OP_MAX:
         return (op->kind == OP_MAX || multiplies(loop)) &&
-               ends_whole(loop, range, op->operands[0], depth + 1) &&
-               ends_whole(loop, range, op->operands[1], depth + 1);
+               ends_whole(memo, loop, range, op->operands[0], depth + 1) &&
+               ends_whole(memo, loop, range, op->operands[1], depth + 1);
     case OP_ADD:
         return op->operands[0] == for_lo(loop) && range->capacity > 0 &&
                value_divisor(op->operands[1]) % range->capacity == 0;
@@ -96,7 +117,13 @@ static bool may_be_cut(const DimVar *range)
 bool range_walks_whole(const DimVar *range)
 {
     const Op *op = binding(range);
-    return op && !may_be_cut(range) && (op->kind != OP_FOR || ends_whole(op, range, for_hi(op), 0));
+    if (!op || may_be_cut(range) || op->kind != OP_FOR) {
+        return op && !may_be_cut(range);
+    }
+    Memo *memo = memo_open(op->parent->func);
+    bool whole = ends_whole(memo, op, range, for_hi(op), 0);
+    memo_close(memo);
+    return whole;
 }
 
 int64_t range_aligned(const DimVar *range)

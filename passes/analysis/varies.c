@@ -53,7 +53,7 @@ unsigned an_varies(Memo *memo, const Value *value)
         return an_all_axes(value->type);
     }
     if (!memo) {
-        memo = memo_open(op->parent->func);
+        memo = memo_about(value);
         unsigned axes = an_varies(memo, value);
         memo_close(memo);
         return axes;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "passes/analysis/width.h"
 
+#include "ir/memo.h"
 #include "ir/base/integer.h"
 #include "ir/build.h"
 #include "ir/target.h"
@@ -11,10 +12,10 @@ enum { MAX_DEPTH = 16, BULK_ALIGN = 16 };
 
 static const int64_t ANY = (int64_t)1 << 62;
 
-static int64_t divisor_at(const Value *value, int depth);
+static int64_t divisor_at(Memo *memo, const Value *value, int depth);
 
 /* A range starts at a multiple of its step, counted from where its loop starts. */
-static int64_t range_start_divisor(const Value *range, int depth)
+static int64_t range_start_divisor(Memo *memo, const Value *range, int depth)
 {
     const Op *op = range->block ? range->block->parent : NULL;
     if (range_aligned(poly_as_range(range->type->dims[0])) > 1) {
@@ -25,13 +26,13 @@ static int64_t range_start_divisor(const Value *range, int depth)
         return 1;
     }
     int64_t step = steps->ints[range->index];
-    return op->kind == OP_FOR ? gcd(step, divisor_at(for_lo(op), depth)) : step;
+    return op->kind == OP_FOR ? gcd(step, divisor_at(memo, for_lo(op), depth)) : step;
 }
 
 /* It ends a step later, or where its loop or its axis ends. */
-static int64_t range_end_divisor(const Value *range, int depth)
+static int64_t range_end_divisor(Memo *memo, const Value *range, int depth)
 {
-    int64_t divisor = range_start_divisor(range, depth);
+    int64_t divisor = range_start_divisor(memo, range, depth);
     const Op *op = range->block ? range->block->parent : NULL;
     const Attr *dims = op ? op_attr(op, ATTR_DIMS) : NULL;
     if (!dims || range->index >= (uint32_t)dims->n) {
@@ -40,7 +41,7 @@ static int64_t range_end_divisor(const Value *range, int depth)
     divisor = gcd(divisor, poly_divisor(dims->dims[range->index]));
     int64_t upto = walk_upto(op, (int)range->index);
     divisor = upto < INT64_MAX ? gcd(divisor, upto) : divisor;
-    return op->kind == OP_FOR ? gcd(divisor, divisor_at(for_hi(op), depth)) : divisor;
+    return op->kind == OP_FOR ? gcd(divisor, divisor_at(memo, for_hi(op), depth)) : divisor;
 }
 
 static int64_t product_divisor(int64_t a, int64_t b)
@@ -49,50 +50,62 @@ static int64_t product_divisor(int64_t a, int64_t b)
     return __builtin_mul_overflow(a, b, &product) ? a : product;
 }
 
-static int64_t result_divisor(const Op *op, int depth)
+static int64_t result_divisor(Memo *memo, const Op *op, int depth)
 {
     const Value *a = op->n_operands > 0 ? op->operands[0] : NULL;
     const Value *b = op->n_operands > 1 ? op->operands[1] : NULL;
     switch (op->kind) {
     case OP_CONST: return op_attr(op, ATTR_VALUE)->i ? gcd(op_attr(op, ATTR_VALUE)->i, 0) : ANY;
     case OP_SIZE: return poly_divisor(op_attr(op, ATTR_DIM)->dims[0]);
-    case OP_START: return divisor_at(a, depth);
+    case OP_START: return divisor_at(memo, a, depth);
     case OP_END:
-    case OP_LEN: return range_end_divisor(a, depth);
+    case OP_LEN: return range_end_divisor(memo, a, depth);
     case OP_CAST:
     case OP_BROADCAST:
-    case OP_EXPAND: return divisor_at(a, depth);
-    case OP_NEG: return divisor_at(a, depth);
-    case OP_MUL: return product_divisor(divisor_at(a, depth), divisor_at(b, depth));
+    case OP_EXPAND: return divisor_at(memo, a, depth);
+    case OP_NEG: return divisor_at(memo, a, depth);
+    case OP_MUL: return product_divisor(divisor_at(memo, a, depth), divisor_at(memo, b, depth));
     case OP_ADD:
     case OP_SUB:
     case OP_MIN:
-    case OP_MAX: return gcd(divisor_at(a, depth), divisor_at(b, depth));
-    case OP_SELECT: return gcd(divisor_at(b, depth), divisor_at(op->operands[2], depth));
+    case OP_MAX: return gcd(divisor_at(memo, a, depth), divisor_at(memo, b, depth));
+    case OP_SELECT:
+        return gcd(divisor_at(memo, b, depth), divisor_at(memo, op->operands[2], depth));
     default: return 1;
     }
 }
 
-static int64_t divisor_at(const Value *value, int depth)
+static int64_t divisor_at(Memo *memo, const Value *value, int depth)
 {
+    int64_t found;
     if (depth > MAX_DEPTH) {
         return 1;
     }
     if (value->type->kind == TYPE_RANGE) {
-        return range_start_divisor(value, depth + 1);
+        return range_start_divisor(memo, value, depth + 1);
     }
-    return value->def && dtype_is_int(value->type->dtype) ? result_divisor(value->def, depth + 1)
-                                                          : 1;
+    if (!value->def || !dtype_is_int(value->type->dtype)) {
+        return 1;
+    }
+    return memo_known(memo, value, depth, &found)
+               ? found
+               : memo_keep(memo, value, depth, result_divisor(memo, value->def, depth + 1));
 }
 
 int64_t an_end_divisor(const Value *range)
 {
-    return range_end_divisor(range, 0);
+    Memo *memo = memo_about(range);
+    int64_t divisor = range_end_divisor(memo, range, 0);
+    memo_close(memo);
+    return divisor;
 }
 
 int64_t an_divisor(const Value *value)
 {
-    return divisor_at(value, 0);
+    Memo *memo = memo_about(value);
+    int64_t divisor = divisor_at(memo, value, 0);
+    memo_close(memo);
+    return divisor;
 }
 
 /* Rows start at multiples of the last extent, and all other strides are multiples of it; those of a
@@ -279,8 +292,9 @@ static const Op *walked_by(const Op *op, int64_t *divisor)
     }
     const Value *last = access.indices[access.n - 1];
     *divisor = an_row_divisor(&access);
-    return last->type->rank && an_varies(NULL, last) == along ? walked_index(last, along, 0, divisor)
-                                                        : NULL;
+    return last->type->rank && an_varies(NULL, last) == along
+               ? walked_index(last, along, 0, divisor)
+               : NULL;
 }
 
 bool an_gathers_runs(const Op *op)
@@ -335,7 +349,7 @@ int an_width(const Func *func, const Op *op)
     divisor = gcd(divisor, index ? an_divisor(index) : ANY);
     if (is_guarded(op, last) && !has_room(func, op, &access)) {
         divisor = gcd(divisor, poly_divisor(access.memory->type->dims[last]));
-        divisor = gcd(divisor, index ? range_end_divisor(index, 0) : ANY);
+        divisor = gcd(divisor, index ? an_end_divisor(index) : ANY);
     }
     return widest(divisor, bits, most_bytes);
 }

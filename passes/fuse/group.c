@@ -134,7 +134,7 @@ void fuse_copy_operands(Func *func, Op *op)
     Copier c = {.func = func, .group = &group, .at = build_before(func, op)};
     for (int i = 0; i < op->n_operands; i++) {
         copy_value(&c, op->operands[i]);
-        op->operands[i] = clone_get(&group.copies, op->operands[i]);
+        op_set_operand(op, i, clone_get(&group.copies, op->operands[i]));
     }
 }
 
@@ -252,7 +252,7 @@ static bool give_own(Func *func, Group *group, Op *op, int i, bool each_use, Val
         return false;
     }
     CloneMap copies = clone_map_new(func);
-    op->operands[i] = own_copy(func, group, operand, &copies, each_use);
+    op_set_operand(op, i, own_copy(func, group, operand, &copies, each_use));
     return op->operands[i] != operand;
 }
 

@@ -75,7 +75,6 @@ Op *fuse_materialize(Func *func, Value *value)
     static Value *const WHOLE[MAX_RANK];
     Builder b = build_after(func, value->def);
     b.span = value->def->span;
-    Op *after = b.before;
     Value *stored = with_axis(&b, value);
     Value *scratch = memory_for(func, value, stored->type);
     Op *store = build_store(&b, scratch, WHOLE, stored);
@@ -84,12 +83,10 @@ Op *fuse_materialize(Func *func, Value *value)
         read = build_squeeze(&b, read, 0);
     }
     read->name = value->name;
-    for (Op *op = after; op; op = op->next) {
-        for (int i = 0; i < op->n_operands; i++) {
-            op->operands[i] = op->operands[i] == value ? read : op->operands[i];
-        }
-        for (int r = 0; r < op->n_regions; r++) {
-            block_replace_uses(op->regions[r], value, read);
+    for (const ValueUse *use = use_first(value, store->parent), *next; use; use = next) {
+        next = use_next(use, store->parent);
+        if (use->op->parent != store->parent || op_is_before(store, use->op)) {
+            op_set_operand(use->op, (int)(use - use->op->uses), read);
         }
     }
     return store;

@@ -39,7 +39,7 @@ static Value *remade(LayoutPass *pass, Builder *b, Value *value, const Layout *l
     CloneMap map = clone_map_new(pass->func);
     Op *again = clone_op(b, &map, op);
     for (int i = 0; i < op->n_operands; i++) {
-        again->operands[i] = operands[i];
+        op_set_operand(again, i, operands[i]);
     }
     set_layout(pass, again->results[0], layout);
     return again->results[0];
@@ -81,7 +81,7 @@ static void want(LayoutPass *pass, Op *op, int operand, const Layout *layout)
 {
     Builder b = build_before(pass->func, op);
     if (layout_spreads(op->operands[operand])) {
-        op->operands[operand] = with_layout(pass, &b, op, op->operands[operand], layout);
+        op_set_operand(op, operand, with_layout(pass, &b, op, op->operands[operand], layout));
     }
 }
 
@@ -117,7 +117,9 @@ static void give_nth(LayoutPass *pass, Op *op, int nth, const Layout *layout)
     func_replace_uses(pass->func, result, other);
     for (Op *made = op->next; made != before; made = made->next) {
         for (int i = 0; i < made->n_operands; i++) {
-            made->operands[i] = made->operands[i] == other ? result : made->operands[i];
+            if (made->operands[i] == other) {
+                op_set_operand(made, i, result);
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
  * values into classes; products fix theirs first; layouts then spread along shape ops, from results
  * back to operands and on to results; classes that no product reaches are anchored by their memory
  * accesses, largest first. */
+#include "ir/memo.h"
 #include "passes/analysis/width.h"
 #include "passes/layout/layout.h"
 
@@ -23,25 +24,38 @@ static bool is_shape_op(const Op *op)
            op->kind == OP_PERMUTE || op->kind == OP_REDUCE;
 }
 
-static bool cheap_at(const Value *value, int depth)
+static bool cheap_at(Memo *memo, const Value *value, int depth);
+
+static bool made_cheaply(Memo *memo, const Op *op, int depth)
+{
+    bool follows = op_has(op, TRAIT_ELEMENTWISE) || (is_shape_op(op) && op->kind != OP_REDUCE);
+    for (int i = 0; follows && i < op->n_operands; i++) {
+        follows = cheap_at(memo, op->operands[i], depth + 1);
+    }
+    return follows || op->kind == OP_CONST || op->kind == OP_INDEX || op->kind == OP_IOTA;
+}
+
+static bool cheap_at(Memo *memo, const Value *value, int depth)
 {
     const Op *op = value->def;
+    int64_t found;
     if (!layout_spreads(value)) {
         return true;
     }
     if (!op || depth > CHEAP_DEPTH) {
         return false;
     }
-    bool follows = op_has(op, TRAIT_ELEMENTWISE) || (is_shape_op(op) && op->kind != OP_REDUCE);
-    for (int i = 0; follows && i < op->n_operands; i++) {
-        follows = cheap_at(op->operands[i], depth + 1);
-    }
-    return follows || op->kind == OP_CONST || op->kind == OP_INDEX || op->kind == OP_IOTA;
+    return memo_known(memo, value, depth, &found)
+               ? found != 0
+               : memo_keep(memo, value, depth, made_cheaply(memo, op, depth)) != 0;
 }
 
 bool layout_is_cheap(const Value *value)
 {
-    return cheap_at(value, 0);
+    Memo *memo = memo_about(value);
+    bool cheap = cheap_at(memo, value, 0);
+    memo_close(memo);
+    return cheap;
 }
 
 /* ---- classes ---- */

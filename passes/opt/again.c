@@ -126,8 +126,9 @@ static void rewrite(Func *func, const Op *launch)
     for (Op *op = block->first; op; op = op->next) {
         for (int i = 0; i < op->n_operands && meeting; i++) {
             Builder at = build_before(func, op);
-            op->operands[i] =
-                op->operands[i] ? made_again(&again, &at, op->operands[i], meeting) : NULL;
+            if (op->operands[i]) {
+                op_set_operand(op, i, made_again(&again, &at, op->operands[i], meeting));
+            }
         }
         if (op->kind == OP_CLUSTER_REDUCE || (!cluster && compares_pairs(func, op) &&
                                               holds_many(func, launch, op->operands[0]->type))) {

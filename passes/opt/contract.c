@@ -137,10 +137,11 @@ static int last_axis(unsigned axes, Type type)
 /* Factors in the other order: `w[o, k] * x[m, k]` for y[m, o]. */
 static void swap_factors(Contraction *c)
 {
-    Value **factors = c->sums.mul->operands, *first = factors[0];
+    Op *mul = c->sums.mul;
+    Value *first = mul->operands[0];
     int rows = c->m;
-    factors[0] = factors[1];
-    factors[1] = first;
+    op_set_operand(mul, 0, mul->operands[1]);
+    op_set_operand(mul, 1, first);
     c->m = c->n;
     c->n = rows;
 }

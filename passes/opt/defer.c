@@ -140,12 +140,12 @@ static void defer(Defer *d, int i, const Chain *chain, bool alone)
     Builder before = build_before(func, loop), inside = build_before(func, old);
     Builder after = build_after(func, loop);
     inside.span = after.span = reduce->span;
-    loop->operands[2 + i] = reduce_neutral_tile(&before, fn, type);
+    op_set_operand(loop, 2 + i, reduce_neutral_tile(&before, fn, type));
     if (type != tile->type) {
         tile = build_op(&inside, OP_FIX, 1, &tile, 1, &type, 0)->results[0];
     }
     carried->type = type;
-    body->last->operands[i] = build_binary(&inside, reduce_combiner(fn), carried, tile);
+    op_set_operand(body->last, i, build_binary(&inside, reduce_combiner(fn), carried, tile));
     op_remove(old);
 
     result->type = type;
@@ -158,7 +158,7 @@ static void defer(Defer *d, int i, const Chain *chain, bool alone)
                      ? total
                      : build_binary(&after, reduce_combiner(fn), init, total);
     func_replace_uses(func, result, all);
-    first->def->operands[0] = result;
+    op_set_operand(first->def, 0, result);
 }
 
 /* Is the loop's result reduced further by the loop around it? Then that one may carry all of it. */

@@ -180,9 +180,9 @@ void defer_extreme(Defer *d, int i, const Op *fold)
             tiles[k] = build_op(&inside, OP_FIX, 1, &tiles[k], 1, &type, 0)->results[0];
         }
         Value *neutral = fold->operands[2 + k];
-        loop->operands[2 + i + k] = spread(&before, neutral, type);
+        op_set_operand(loop, 2 + i + k, spread(&before, neutral, type));
         found[k] = body->args[1 + i + k];
-        body->last->operands[i + k] = loop->operands[2 + i + k]; /* who used it is dead now */
+        op_set_operand(body->last, i + k, loop->operands[2 + i + k]); /* who used it is dead now */
     }
     remove_cone(body, i, fold);
     for (int k = 0; k < 2; k++) {
@@ -194,7 +194,7 @@ void defer_extreme(Defer *d, int i, const Op *fold)
     Value *is = build_unary(&inside, OP_NOT, is_negative(&inside, tiles[1]));
     take = build_binary(&inside, OP_AND, is, take);
     for (int k = 0; k < 2; k++) {
-        body->last->operands[i + k] = build_select(&inside, take, tiles[k], found[k]);
+        op_set_operand(body->last, i + k, build_select(&inside, take, tiles[k], found[k]));
     }
     Value *mark[2]; /* stands for the results until all is made of them */
     for (int k = 0; k < 2; k++) {

@@ -15,25 +15,36 @@
  * else reads them, only the difference is contracted. Requires: tile. Changes the low bits of an
  * approximate op's argument within the bound that the interpreter computes. */
 #include "ir/build.h"
+#include "ir/memo.h"
 #include "passes/pass.h"
 
 #include <math.h>
 
-static bool from_product(const Value *value, int depth)
+static bool find_product(Memo *seen, const Value *value, int depth)
 {
     const Op *op = value->def;
-    if (!op || depth > 12) {
-        return false;
+    int64_t found;
+    if (!op || depth > 12 || memo_known(seen, value, depth, &found)) {
+        return false; /* where it was seen: or the search would have ended */
     }
+    memo_keep(seen, value, depth, 1);
     if (op->kind == OP_DOT) {
         return true;
     }
     for (int i = 0; i < op->n_operands && op->kind != OP_LOAD && op->n_regions == 0; i++) {
-        if (from_product(op->operands[i], depth + 1)) {
+        if (find_product(seen, op->operands[i], depth + 1)) {
             return true;
         }
     }
     return false;
+}
+
+static bool from_product(const Value *value)
+{
+    Memo *seen = memo_about(value);
+    bool found = find_product(seen, value, 0);
+    memo_close(seen);
+    return found;
 }
 
 /* -(row * k), spread over the tile. k is a constant: 1 / ln 2, mostly. */
@@ -49,7 +60,7 @@ static Value *scale_of(const Value *scores)
     const Op *mul = value_made_by(scores, OP_MUL);
     const Op *spread = mul ? value_made_by(mul->operands[1], OP_BROADCAST) : NULL;
     bool one =
-        spread && type_is_scalar(spread->operands[0]->type) && from_product(mul->operands[0], 0);
+        spread && type_is_scalar(spread->operands[0]->type) && from_product(mul->operands[0]);
     return one ? spread->operands[0] : NULL;
 }
 
@@ -104,7 +115,7 @@ static bool unscale(Func *func, Op *op, const Op *shifted, double k, Value *row)
     Type tile = op->results[0]->type;
     Value *factor = build_binary(&b, OP_MUL, c, build_float(&b, c->type, k));
     factor = build_broadcast(&b, factor, tile->rank, tile->dims);
-    op->operands[0] = build_fma(&b, plain, factor, row_shift(&b, row, k, tile));
+    op_set_operand(op, 0, build_fma(&b, plain, factor, row_shift(&b, row, k, tile)));
     unscale_maximum(func, reduce, plain, c);
     return true;
 }
@@ -128,14 +139,15 @@ static Value *build_scaled(Builder *b, Value *value, double k, Type tile)
 static bool contract_fused(Func *func, Op *op, const Op *fused, double k)
 {
     Value *c = spread_from(fused->operands[1]), *shift = spread_from(fused->operands[2]);
-    if (!c || !shift || !type_is_scalar(c->type) || !from_product(fused->operands[0], 0) ||
+    if (!c || !shift || !type_is_scalar(c->type) || !from_product(fused->operands[0]) ||
         value_count_uses(func, fused->results[0]) != 1) {
         return false;
     }
     Builder b = build_before(func, op);
     Type tile = op->results[0]->type;
     Value *factor = build_scaled(&b, c, k, tile);
-    op->operands[0] = build_fma(&b, fused->operands[0], factor, build_scaled(&b, shift, k, tile));
+    op_set_operand(op, 0,
+                   build_fma(&b, fused->operands[0], factor, build_scaled(&b, shift, k, tile)));
     return true;
 }
 
@@ -152,14 +164,14 @@ static void contract(Op *op, void *user)
     const Op *spread = shifted ? value_made_by(shifted->operands[1], OP_BROADCAST) : NULL;
     Type tile = op->n_results ? op->results[0]->type : NULL;
     if (!spread || spread->operands[0]->type->rank != tile->rank ||
-        !from_product(spread->operands[0], 0)) {
+        !from_product(spread->operands[0])) {
         return;
     }
     double k = op_attr(factor, ATTR_VALUE)->f;
     if (!unscale(func, op, shifted, k, spread->operands[0])) {
         Builder b = build_before(func, op);
         Value *shift = row_shift(&b, spread->operands[0], k, tile);
-        op->operands[0] = build_fma(&b, shifted->operands[0], scaled->operands[1], shift);
+        op_set_operand(op, 0, build_fma(&b, shifted->operands[0], scaled->operands[1], shift));
     }
 }
 

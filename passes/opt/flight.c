@@ -165,7 +165,7 @@ static void build_settle(const Flight *f, Builder *b, int n, Value **values)
     op_set_int(f->func, settle, ATTR_PENDING, 0);
     for (int i = 0; i < n; i++) {
         func_replace_uses(f->func, values[i], settle->results[i]);
-        settle->operands[i] = values[i];
+        op_set_operand(settle, i, values[i]);
         settle->results[i]->name = values[i]->name;
     }
 }

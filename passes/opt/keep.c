@@ -23,6 +23,7 @@
  * Changes bits by the order in which a product's transpose is added. */
 #include "ir/base/integer.h"
 #include "ir/build.h"
+#include "ir/memo.h"
 #include "ir/rates.h"
 #include "ir/schedule.h"
 #include "ir/target.h"
@@ -76,20 +77,34 @@ static double all_operations(const Op *loop)
     return n;
 }
 
-/* Does the op end in `kept` alone? */
-static bool ends_in(const Op *op, const Value *kept)
+/* Does the op end in `kept` alone? `seen`: ops that do. */
+static bool ends_in(const Op *op, const Value *kept, Memo *seen)
 {
+    const Block *block = kept->def->parent;
     if (op == kept->def) {
         return true;
     }
-    bool only = op->n_results == 1 && op->n_regions == 0 && op_has(op, TRAIT_PURE), any = false;
-    for (const Op *later = op->next; only && later; later = later->next) {
-        if (op_reads(later, op->results[0])) {
-            any = true;
-            only = ends_in(later, kept);
-        }
+    bool only = op->n_results == 1 && op->n_regions == 0 && op_has(op, TRAIT_PURE);
+    const ValueUse *use = only ? use_first(op->results[0], block) : NULL;
+    if (!use || !memo_visit(seen, op->results[0])) {
+        return use != NULL; /* one that does not would have ended the search */
     }
-    return only && any;
+    for (; use && only; use = use_next(use, block)) {
+        const Op *user = use->op;
+        while (user->parent != block) {
+            user = user->parent->parent;
+        }
+        only = ends_in(user, kept, seen);
+    }
+    return only;
+}
+
+static bool ends_in_it(const Op *op, const Value *kept)
+{
+    Memo *seen = memo_about(kept);
+    bool ends = ends_in(op, kept, seen);
+    memo_close(seen);
+    return ends;
 }
 
 /* Operations of products that only the tile needs. */
@@ -97,7 +112,7 @@ static double saved_by(const Value *kept)
 {
     double n = 0;
     for (const Op *op = kept->def->parent->first; op != kept->def; op = op->next) {
-        n += op->kind == OP_DOT && ends_in(op, kept) ? operations(op) : 0;
+        n += op->kind == OP_DOT && ends_in_it(op, kept) ? operations(op) : 0;
     }
     return n;
 }
@@ -114,11 +129,12 @@ static const Value *index_of(const Value *value)
 }
 
 /* Does the mask say that `less` is less than `more`, or the same? */
-static bool says(const Value *mask, const Value *less, const Value *more)
+static bool look_for(Memo *seen, const Value *mask, const Value *less, const Value *more)
 {
     const Op *op = mask->def;
     if (op && op->kind == OP_AND) {
-        return says(op->operands[0], less, more) || says(op->operands[1], less, more);
+        return memo_visit(seen, mask) && (look_for(seen, op->operands[0], less, more) ||
+                                          look_for(seen, op->operands[1], less, more));
     }
     if (!op || op->kind != OP_CMP) {
         return false;
@@ -130,6 +146,14 @@ static bool says(const Value *mask, const Value *less, const Value *more)
            (down && index_of(op->operands[0]) == more && index_of(op->operands[1]) == less);
 }
 
+static bool says(const Value *mask, const Value *less, const Value *more)
+{
+    Memo *seen = memo_about(mask);
+    bool found = look_for(seen, mask, less, more);
+    memo_close(seen);
+    return found;
+}
+
 static bool is_zero(const Value *value)
 {
     const Op *op = value->def;
@@ -138,16 +162,18 @@ static bool is_zero(const Value *value)
 }
 
 /* Masks outside of which the tile is zero. */
-static int masks_of(Value *value, Value **masks, int n)
+static int find_masks(Memo *seen, Value *value, Value **masks, int n)
 {
     Op *op = value->def;
-    if (!op || n == MOST_MASKS) {
+    if (!op || n == MOST_MASKS || !memo_visit(seen, value)) {
         return n;
     }
     switch (op->kind) {
     case OP_CAST:
-    case OP_NEG: return masks_of(op->operands[0], masks, n);
-    case OP_MUL: return masks_of(op->operands[1], masks, masks_of(op->operands[0], masks, n));
+    case OP_NEG: return find_masks(seen, op->operands[0], masks, n);
+    case OP_MUL:
+        n = find_masks(seen, op->operands[0], masks, n);
+        return find_masks(seen, op->operands[1], masks, n);
     case OP_SELECT:
         if (is_zero(op->operands[2])) {
             masks[n++] = op->operands[0];
@@ -155,6 +181,14 @@ static int masks_of(Value *value, Value **masks, int n)
         return n;
     default: return n;
     }
+}
+
+static int masks_of(Value *value, Value **masks)
+{
+    Memo *seen = memo_about(value);
+    int n = find_masks(seen, value, masks, 0);
+    memo_close(seen);
+    return n;
 }
 
 typedef enum Bound { BOUND_NONE, BOUND_WHOLE, BOUND_MASKED } Bound;
@@ -175,7 +209,7 @@ static bool is_last(const Value *hi, Dim dim)
 static Bound bound_of(const Op *loop, Value *tile)
 {
     Value *masks[MOST_MASKS], *var = loop->regions[0]->args[0];
-    int n = masks_of(tile, masks, 0);
+    int n = masks_of(tile, masks);
     const Op *lo = for_lo(loop)->def, *hi = for_hi(loop)->def;
     bool first = is_first(for_lo(loop)), last = is_last(for_hi(loop), an_walked(var));
     bool from = lo && lo->kind == OP_START, to = hi && hi->kind == OP_END;
@@ -390,7 +424,7 @@ static Value *read_kept(Kept *k, Value *memory, Value *const *axes)
     Value *value = build_load(&b, memory, axes);
     value = k->turned ? build_permute(&b, value, TURN) : value;
     bool masked = bound_of(k->made_in, k->made) == BOUND_MASKED && !leave_out_the_same(k);
-    int n = masked ? masks_of(k->read, masks, 0) : 0;
+    int n = masked ? masks_of(k->read, masks) : 0;
     for (int i = 0; i < n; i++) {
         value = build_select(&b, masks[i], value, build_float(&b, value->type, 0));
     }

@@ -15,6 +15,7 @@
  * a slot is handed back when the products before that place are settled. Loops that `overlap` has
  * taken stay as they are. Requires: stage. Changes no bits. */
 #include "ir/build.h"
+#include "ir/memo.h"
 #include "ir/schedule.h"
 #include "passes/pass.h"
 
@@ -80,10 +81,7 @@ static bool may_be_late(const Block *block)
 
 static bool stands_before(const Op *op, const Op *where)
 {
-    while (op && op != where) {
-        op = op->next;
-    }
-    return op != NULL;
+    return op->parent == where->parent && !op_is_before(where, op);
 }
 
 static bool makes_scalar(const Op *op)
@@ -102,27 +100,28 @@ static Op *behind_scalars(Op *where, const Op *dot)
 }
 
 /* Is it there before `where`, or a number that can be made there? */
-static bool is_there(const Late *late, const Value *value, const Op *where)
+static bool is_there(const Late *late, Memo *seen, const Value *value, const Op *where)
 {
     const Op *op = value ? value->def : NULL;
-    if (!op || op->parent != late->block || stands_before(op, where)) {
-        return true;
+    if (!op || op->parent != late->block || stands_before(op, where) || !memo_visit(seen, value)) {
+        return true; /* where it was seen: or the search would have ended */
     }
     bool there = makes_scalar(op);
     for (int i = 0; i < op->n_operands && there; i++) {
-        there = is_there(late, op->operands[i], where);
+        there = is_there(late, seen, op->operands[i], where);
     }
     return there;
 }
 
 static bool all_there(const Late *late, const Op *op, const Op *where)
 {
-    for (int i = 0; i < op->n_operands; i++) {
-        if (!is_there(late, op->operands[i], where)) {
-            return false;
-        }
+    Memo *seen = memo_open(late->func);
+    bool all = true;
+    for (int i = 0; i < op->n_operands && all; i++) {
+        all = is_there(late, seen, op->operands[i], where);
     }
-    return true;
+    memo_close(seen);
+    return all;
 }
 
 static void bring(const Late *late, Op *op, Op *where)

@@ -11,8 +11,11 @@
  * (codegen/gpu/reduce.c). What a later one reduces is made between them, element by element. What
  * is made `again` stays where it is. Does nothing on CPUs. Changes no bits. */
 #include "ir/build.h"
+#include "ir/memo.h"
 #include "ir/target.h"
 #include "passes/pass.h"
+
+#include <string.h>
 
 static bool may_move(const Op *op)
 {
@@ -23,30 +26,31 @@ static bool may_move(const Op *op)
 /* Does `op` stand behind `from` in its block, at `to` or before it? */
 static bool stands_between(const Op *op, const Op *from, const Op *to)
 {
-    for (const Op *at = from->next; at; at = at->next) {
-        if (at == op) {
-            return true;
-        }
-        if (at == to) {
-            return false;
-        }
-    }
-    return false;
+    return op->parent == from->parent && op_is_before(from, op) && !op_is_before(to, op);
 }
 
-/* Can all that `op` reads be made without `first`? */
-static bool is_ready(const Op *op, const Op *first)
+/* Can all that `op` reads be made without `first`? `seen`: what can be, or the answer was found. */
+static bool find_ready(Memo *seen, const Op *op, const Op *first)
 {
     for (int i = 0; i < op->n_operands; i++) {
         const Op *def = op->operands[i] ? op->operands[i]->def : NULL;
-        if (!def || (def != first && !stands_between(def, first, op))) {
+        if (!def || (def != first && !stands_between(def, first, op)) ||
+            !memo_visit(seen, op->operands[i])) {
             continue;
         }
-        if (def == first || !may_move(def) || !is_ready(def, first)) {
+        if (def == first || !may_move(def) || !find_ready(seen, def, first)) {
             return false;
         }
     }
     return true;
+}
+
+static bool is_ready(const Op *op, const Op *first)
+{
+    Memo *seen = memo_open(op->parent->func);
+    bool ready = find_ready(seen, op, first);
+    memo_close(seen);
+    return ready;
 }
 
 /* Puts the op, and what it reads of what stands behind `end`, before it. Returns the new end. */
@@ -65,17 +69,42 @@ static Op *lift(Op *op, Op *end)
     return end;
 }
 
-static void gather(Op *first, void *user)
+typedef struct Reductions {
+    Op **items;
+    size_t n, cap;
+} Reductions;
+
+/* Puts those behind `at` that need nothing of it right behind it, in the list, too. */
+static void gather(Reductions *all, size_t at)
 {
-    (void)user;
-    if (first->kind != OP_REDUCE) {
-        return;
-    }
+    const Op *first = all->items[at];
     Op *end = first->next;
-    for (Op *op = end, *next; op; op = next) {
-        next = op->next;
-        if (op->kind == OP_REDUCE && is_ready(op, first)) {
+    size_t gathered = at + 1;
+    for (size_t i = at + 1; i < all->n; i++) {
+        Op *op = all->items[i];
+        if (is_ready(op, first)) {
             end = lift(op, end);
+            memmove(&all->items[gathered + 1], &all->items[gathered],
+                    sizeof(Op *) * (i - gathered));
+            all->items[gathered++] = op;
+        }
+    }
+}
+
+static void gather_in(Func *func, const Block *block)
+{
+    Reductions all = {0};
+    for (Op *op = block->first; op; op = op->next) {
+        if (op->kind == OP_REDUCE) {
+            ARENA_PUSH(func->arena, &all, op);
+        }
+    }
+    for (size_t i = 0; i < all.n; i++) {
+        gather(&all, i);
+    }
+    for (const Op *op = block->first; op; op = op->next) {
+        for (int r = 0; r < op->n_regions; r++) {
+            gather_in(func, op->regions[r]);
         }
     }
 }
@@ -84,7 +113,7 @@ void pass_opt_meet(Func *func)
 {
     for (Op *op = func->body->first; op; op = op->next) {
         if (op->kind == OP_LAUNCH && func->target->family != FAMILY_CPU) {
-            block_walk(op->regions[0], gather, NULL);
+            gather_in(func, op->regions[0]);
         }
     }
 }

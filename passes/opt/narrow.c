@@ -10,6 +10,7 @@
  * when no step of that can leave 32 bits; and for an element that becomes an index: where a float
  * saturates, either is outside. Requires: tile. Changes no bits. */
 #include "ir/build.h"
+#include "ir/memo.h"
 #include "ir/target.h"
 #include "passes/analysis/affine.h"
 #include "passes/pass.h"
@@ -77,10 +78,15 @@ static bool is_index_arithmetic(OpKind kind)
 }
 
 /* Made of nothing but indices, sizes and arithmetic, of which no result leaves 32 bits. */
-static bool stays_narrow(Func *func, const Value *value, int depth)
+static bool keeps_narrow(Func *func, Memo *seen, const Value *value, int depth)
 {
     Dim lo, hi;
+    int64_t known;
     const Op *op = value->def;
+    if (memo_known(seen, value, depth, &known)) {
+        return true; /* or the answer would have been found */
+    }
+    memo_keep(seen, value, depth, 1);
     if (!op || depth > MOST_DEPTH || value->type->dtype != DT_I64 ||
         !an_index_range(func, value, &lo, &hi) || !fits(lo) || !fits(hi)) {
         return false;
@@ -94,34 +100,56 @@ static bool stays_narrow(Func *func, const Value *value, int depth)
         const Value *operand = op->operands[i];
         bool scalar = type_is_scalar(operand->type); /* cast as a whole */
         if (scalar ? !an_index_range(func, operand, &lo, &hi) || !fits(lo) || !fits(hi)
-                   : !stays_narrow(func, operand, depth + 1)) {
+                   : !keeps_narrow(func, seen, operand, depth + 1)) {
             return false;
         }
     }
     return true;
 }
 
+static bool stays_narrow(Func *func, const Value *value)
+{
+    Memo *seen = memo_open(func);
+    bool narrow = keeps_narrow(func, seen, value, 0);
+    memo_close(seen);
+    return narrow;
+}
+
 /* An element, perhaps with bounds. The integer of 32 bits that is nearest to it is inside of an
  * axis where it is, and the same there: casts saturate, and minima and maxima keep the order. */
-static bool saturates_alike(Func *func, const Value *value, int depth)
+static bool keeps_alike(Func *func, Memo *seen, const Value *value, int depth)
 {
+    int64_t known;
     const Op *op = value->def;
+    if (memo_known(seen, value, depth, &known)) {
+        return known != 0;
+    }
+    memo_keep(seen, value, depth, 0);
     if (!op || depth > MOST_DEPTH || value->type->dtype != DT_I64) {
         return false;
     }
     if (op->kind == OP_CAST) {
         DType from = op->operands[0]->type->dtype;
-        return dtype_is_float(from) || dtype_bits(from) + !dtype_is_signed(from) <= 32;
+        bool alike = dtype_is_float(from) || dtype_bits(from) + !dtype_is_signed(from) <= 32;
+        return memo_keep(seen, value, depth, alike) != 0;
     }
     bool bounds = !type_is_scalar(value->type) && (op->kind == OP_MIN || op->kind == OP_MAX);
     for (int i = 0; i < op->n_operands; i++) {
         const Value *operand = op->operands[i];
-        if ((!bounds && !is_shape_op(op->kind)) || (!saturates_alike(func, operand, depth + 1) &&
-                                                    !stays_narrow(func, operand, depth + 1))) {
+        if ((!bounds && !is_shape_op(op->kind)) ||
+            (!keeps_alike(func, seen, operand, depth + 1) && !stays_narrow(func, operand))) {
             return false;
         }
     }
-    return op->n_operands > 0;
+    return memo_keep(seen, value, depth, op->n_operands > 0) != 0;
+}
+
+static bool saturates_alike(Func *func, const Value *value)
+{
+    Memo *seen = memo_open(func);
+    bool alike = keeps_alike(func, seen, value, 0);
+    memo_close(seen);
+    return alike;
 }
 
 static Value *in_32_bits(Func *func, CloneMap *made, Value *value)
@@ -165,9 +193,9 @@ static void narrow_indices(Func *func, Op *op)
     for (int i = 0; i < access.n && func->target && func->target->warp > 1; i++) {
         Value *index = access.indices[i];
         if (index->type->rank > 0 &&
-            (stays_narrow(func, index, 0) ||
-             (fits(access.memory->type->dims[i]) && saturates_alike(func, index, 0)))) {
-            access.indices[i] = in_32_bits(func, &made, index);
+            (stays_narrow(func, index) ||
+             (fits(access.memory->type->dims[i]) && saturates_alike(func, index)))) {
+            op_set_operand(op, access.at + 1 + i, in_32_bits(func, &made, index));
         }
     }
 }
@@ -179,8 +207,8 @@ static bool chooses_narrow(Func *func, const Value *value)
     while (op && is_shape_op(op->kind)) {
         op = op->operands[0]->def;
     }
-    return op && op->kind == OP_SELECT && stays_narrow(func, op->operands[1], 0) &&
-           stays_narrow(func, op->operands[2], 0);
+    return op && op->kind == OP_SELECT && stays_narrow(func, op->operands[1]) &&
+           stays_narrow(func, op->operands[2]);
 }
 
 /* The least or the greatest of indices is one of them. */
@@ -208,8 +236,8 @@ static void narrow_op(Op *op, void *user)
         narrow_indices(func, op);
     }
     if (op->kind == OP_CMP && is_narrow(op->operands[0]) && is_narrow(op->operands[1])) {
-        op->operands[0] = narrowed(func, op->operands[0]);
-        op->operands[1] = narrowed(func, op->operands[1]);
+        op_set_operand(op, 0, narrowed(func, op->operands[0]));
+        op_set_operand(op, 1, narrowed(func, op->operands[1]));
     }
 }
 

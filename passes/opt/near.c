@@ -157,8 +157,8 @@ static void use_twice(Near *n, Value *sum, Value *r)
         }
         Value *x = times_const(op->operands[1 - at], &half);
         if (x && half == 0.5) {
-            op->operands[0] = x;
-            op->operands[1] = r;
+            op_set_operand(op, 0, x);
+            op_set_operand(op, 1, r);
         }
     }
     Builder b = build_after(n->func, r->def);

@@ -12,6 +12,7 @@
  * twice; three times where first tiles have the mask, as in a loop over queries. Requires: tile.
  * Changes no bits. */
 #include "ir/build.h"
+#include "ir/memo.h"
 #include "ir/schedule.h"
 #include "ir/target.h"
 #include "passes/analysis/ranges.h"
@@ -105,7 +106,7 @@ static Value *build_mid(const Peel *p, Builder *b, Value *limit)
 static void go_on_from(Op *loop, const Op *before)
 {
     for (int i = 0; i < before->n_results; i++) {
-        loop->operands[2 + i] = before->results[i];
+        op_set_operand(loop, 2 + i, before->results[i]);
     }
 }
 
@@ -115,8 +116,8 @@ static void peel_first(Peel *p, Builder *b)
     Value *first = build_first(p, b);
     CloneMap map = clone_map_new(p->func);
     Op *copy = clone_op(b, &map, p->loop);
-    copy->operands[1] = first;
-    p->loop->operands[0] = first;
+    op_set_operand(copy, 1, first);
+    op_set_operand(p->loop, 0, first);
     go_on_from(p->loop, copy);
 }
 
@@ -125,8 +126,8 @@ static void peel_full(Peel *p, Builder *b, CloneMap *map, Value *mid)
 {
     Op *full = clone_op(b, map, p->loop);
     op_set_int(p->func, full, ATTR_FULL, 1);
-    full->operands[1] = mid;
-    p->loop->operands[0] = mid;
+    op_set_operand(full, 1, mid);
+    op_set_operand(p->loop, 0, mid);
     go_on_from(p->loop, full);
 }
 
@@ -174,16 +175,27 @@ static bool has_products(Func *func, const Op *loop)
 
 /* Does a product of the loop lie behind it, through element-wise work? Then its padding is no
  * zeros. */
-static bool is_made(const Peel *p, const Value *operand, int depth)
+static bool find_made(const Peel *p, Memo *seen, const Value *operand, int depth)
 {
     const Op *op = operand->def;
-    if (!op || op->parent != p->loop->regions[0] || depth > 12) {
-        return false;
+    int64_t found;
+    if (!op || op->parent != p->loop->regions[0] || depth > 12 ||
+        memo_known(seen, operand, depth, &found)) {
+        return false; /* where it was seen: or the search would have ended */
     }
+    memo_keep(seen, operand, depth, 1);
     bool made = op->kind == OP_DOT;
     for (int i = 0; i < op->n_operands && op_has(op, TRAIT_ELEMENTWISE) && !made; i++) {
-        made = is_made(p, op->operands[i], depth + 1);
+        made = find_made(p, seen, op->operands[i], depth + 1);
     }
+    return made;
+}
+
+static bool is_made(const Peel *p, const Value *operand)
+{
+    Memo *seen = memo_open(p->func);
+    bool made = find_made(p, seen, operand, 0);
+    memo_close(seen);
     return made;
 }
 
@@ -193,7 +205,7 @@ static bool masks_its_tail(const Peel *p)
 {
     for (const Op *op = p->loop->regions[0]->first; op; op = op->next) {
         const Value *left = op->kind == OP_DOT ? op->operands[0] : NULL;
-        bool along = left && poly_as_range(left->type->dims[1]) == p->range && is_made(p, left, 0);
+        bool along = left && poly_as_range(left->type->dims[1]) == p->range && is_made(p, left);
         if (op->kind == OP_REDUCE || along) {
             return true;
         }

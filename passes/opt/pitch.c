@@ -186,7 +186,7 @@ static void move_reads(Pitcher *p, const Value *tensor)
     for (size_t i = 0; i < p->operands.n; i++) {
         Op *load = p->operands.items[i].load;
         if (load->operands[0] == tensor && !p->operands.items[i].turned) {
-            load->operands[0] = copy;
+            op_set_operand(load, 0, copy);
         }
     }
 }

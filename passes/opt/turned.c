@@ -116,7 +116,7 @@ static void read_copy(Func *func, const TurnedOperand *operands, TurnedOperand *
     Value *value = build_load(&b, operand->scratch, indices);
     value->name = operand->load->results[0]->name;
     value = operand->rounded ? build_unary(&b, OP_TF32, value) : value;
-    dot->operands[operand->side] = permuted(&b, value, perm);
+    op_set_operand(dot, operand->side, permuted(&b, value, perm));
 }
 
 void turned_choose(Turner *t, const char *key, const TurnedReasons *why)

@@ -32,7 +32,9 @@ static void use_scalars(Op *op)
     }
     for (int i = 0; arrays > 0 && i < access.n; i++) {
         Value *scalar = scalar_of(access.indices[i]);
-        access.indices[i] = scalar ? scalar : access.indices[i];
+        if (scalar) {
+            op_set_operand(op, access.at + 1 + i, scalar);
+        }
     }
 }
 

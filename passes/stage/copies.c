@@ -20,6 +20,7 @@
  * waits for all before it begins. */
 #include "passes/stage/stage.h"
 
+#include "ir/memo.h"
 #include "ir/errors.h"
 #include "passes/analysis/width.h"
 #include "passes/tile/tile.h"
@@ -112,16 +113,27 @@ static bool is_copied(const Stager *s, const Staged *item)
 
 /* Is something of it that is loaded in this block, and not as an operand by itself, on its way to
  * an operand? */
-static bool needs_registers(const Value *value, const Block *body, int depth)
+static bool find_registers(Memo *seen, const Value *value, const Block *body, int depth)
 {
     const Op *op = value ? value->def : NULL;
-    if (!op || op->parent != body || op->kind == OP_DOT || depth > 32) {
-        return false;
+    int64_t known;
+    if (!op || op->parent != body || op->kind == OP_DOT || depth > 32 ||
+        memo_known(seen, value, depth, &known)) {
+        return false; /* where it was seen: or the search would have ended */
     }
+    memo_keep(seen, value, depth, 1);
     bool found = op->results[0]->type->rank > 1 && (op->kind == OP_LOAD || op->kind == OP_GATHER);
     for (int i = 0; i < op->n_operands && !found; i++) {
-        found = needs_registers(op->operands[i], body, depth + 1);
+        found = find_registers(seen, op->operands[i], body, depth + 1);
     }
+    return found;
+}
+
+static bool needs_registers(const Value *value, const Block *body)
+{
+    Memo *seen = memo_open(body->func);
+    bool found = find_registers(seen, value, body, 0);
+    memo_close(seen);
     return found;
 }
 
@@ -137,8 +149,7 @@ static void look_at_product(Op *op, void *user)
     for (int side = 0; op->kind == OP_DOT && side < 2; side++) {
         const Staged *item = stage_item(whole->s, op, side);
         bool copied = item && item->load->parent == whole->body && is_copied(whole->s, item);
-        whole->good =
-            whole->good && (copied || !needs_registers(op->operands[side], whole->body, 0));
+        whole->good = whole->good && (copied || !needs_registers(op->operands[side], whole->body));
     }
 }
 

@@ -4,6 +4,7 @@
  * registers. */
 #include "passes/stage/stage.h"
 
+#include "ir/memo.h"
 #include "passes/tile/tile.h"
 
 Value *shared_tile(Stager *s, Builder *at, DType dtype, int64_t slots, int64_t rows, int64_t cols)
@@ -47,12 +48,14 @@ bool stage_by_group(const Stager *s, const Op *dot)
 }
 
 /* Is it made of a product's result, element by element? */
-static bool follows_product(const Value *value, int depth)
+static bool find_product(Memo *seen, const Value *value, int depth)
 {
     const Op *op = value ? value->def : NULL;
-    if (!op || depth > 16) {
-        return false;
+    int64_t known;
+    if (!op || depth > 16 || memo_known(seen, value, depth, &known)) {
+        return false; /* where it was seen: or the search would have ended */
     }
+    memo_keep(seen, value, depth, 1);
     if (op->kind == OP_DOT || op->kind == OP_SETTLE) {
         return true;
     }
@@ -60,8 +63,16 @@ static bool follows_product(const Value *value, int depth)
     bool follows = op_has(op, TRAIT_ELEMENTWISE) || op->kind == OP_MASK;
     for (int i = 0; follows && !found && i < op->n_operands; i++) {
         found = op->operands[i]->type->rank == value->type->rank &&
-                follows_product(op->operands[i], depth + 1);
+                find_product(seen, op->operands[i], depth + 1);
     }
+    return found;
+}
+
+static bool follows_product(const Value *value)
+{
+    Memo *seen = memo_about(value);
+    bool found = find_product(seen, value, 0);
+    memo_close(seen);
     return found;
 }
 
@@ -80,7 +91,7 @@ bool stage_stays(const Stager *s, const Op *dot, int side)
         return !(item && item->load->parent != dot->parent) && !unit->along_k;
     }
     const Value *value = dot->operands[0];
-    return !item && follows_product(value, 0) &&
+    return !item && follows_product(value) &&
            unit_depth_held(unit, poly_capacity(value->type->dims[1]), &depth);
 }
 

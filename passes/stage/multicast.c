@@ -9,22 +9,36 @@
  * tiles of an odd number the last one may lie past the end, where nothing is read or written. */
 #include "passes/stage/stage.h"
 
+#include "ir/memo.h"
 #include "ir/errors.h"
 
 enum { SWIZZLE_ROWS = 8, MOST_DEPTH = 32 };
 
-static bool depends(const Value *value, const Value *on, int depth)
+static bool find_dependence(Memo *seen, const Value *value, const Value *on, int depth)
 {
     const Op *op = value ? value->def : NULL;
+    int64_t known;
     if (!value || value == on || depth > MOST_DEPTH) {
         return value != NULL;
     }
+    if (memo_known(seen, value, depth, &known)) {
+        return false; /* or the search would have ended */
+    }
+    memo_keep(seen, value, depth, 1);
     for (int i = 0; op && i < op->n_operands; i++) {
-        if (depends(op->operands[i], on, depth + 1)) {
+        if (find_dependence(seen, op->operands[i], on, depth + 1)) {
             return true;
         }
     }
     return false;
+}
+
+static bool depends(const Value *value, const Value *on)
+{
+    Memo *seen = value ? memo_about(value) : NULL;
+    bool found = find_dependence(seen, value, on, 0);
+    memo_close(seen);
+    return found;
 }
 
 /* Does each tile along the axis read the same, in rows that can be shared out? A tensor of no more
@@ -35,7 +49,7 @@ static bool is_common(const Stager *s, const Staged *item, const Value *axis, in
                 item->rows % (blocks * SWIZZLE_ROWS) == 0 &&
                 !func_windows_of(s->func, item->load->operands[0]);
     for (int i = 1; same && i < item->load->n_operands; i++) {
-        same = !depends(item->load->operands[i], axis, 0);
+        same = !depends(item->load->operands[i], axis);
     }
     return same;
 }

@@ -15,13 +15,13 @@ static bool is_share(const Op *loop)
     const Op *end = for_hi(loop)->def,
              *add = end && end->kind == OP_MIN ? end->operands[0]->def : NULL;
     return add && add->kind == OP_ADD && add->operands[0] == for_lo(loop) &&
-           !stage_varies(add->operands[1], 0) && !stage_varies(end->operands[1], 0);
+           !stage_varies(add->operands[1]) && !stage_varies(end->operands[1]);
 }
 
 static bool bounds_are_even(const Op *op)
 {
     return op->kind != OP_FOR || is_share(op) ||
-           (!stage_varies(for_lo(op), 0) && !stage_varies(for_hi(op), 0));
+           (!stage_varies(for_lo(op)) && !stage_varies(for_hi(op)));
 }
 
 typedef struct Uneven {
@@ -50,7 +50,7 @@ static void note_uneven(Op *op, void *user)
     uneven->some = true;
     Begin next = {for_hi(op), false};
     block_walk(uneven->body, find_begin, &next);
-    uneven->later = uneven->later || (stage_varies(for_hi(op), 0) && !next.found);
+    uneven->later = uneven->later || (stage_varies(for_hi(op)) && !next.found);
 }
 
 /* ---- longest first ---- */

@@ -13,6 +13,7 @@
  * happens there. Requires: bounds. Establishes: the staged stage. Changes no bits. */
 #include "passes/stage/stage.h"
 
+#include "ir/memo.h"
 #include "ir/errors.h"
 #include "passes/analysis/banks.h"
 #include "passes/analysis/width.h"
@@ -128,12 +129,17 @@ static bool is_read(const Stager *s, const Op *op)
            type_is_scalar(op->results[0]->type) && stage_may_bulk(s->launch, op->operands[0]);
 }
 
-static bool scalar_is_plain(const Stager *s, const Value *value, int depth)
+static bool scalar_is_plain(const Stager *s, Memo *seen, const Value *value, int depth)
 {
     const Op *op = value ? value->def : NULL;
+    int64_t known;
     if (!value || depth > 32) {
         return depth <= 32;
     }
+    if (memo_known(seen, value, depth, &known)) {
+        return true; /* or the answer would have been found */
+    }
+    memo_keep(seen, value, depth, 1);
     if (!op) { /* iterators and parameters, but no carried values */
         const Op *binder = value->block ? value->block->parent : NULL;
         const Attr *dims = binder ? op_attr(binder, ATTR_DIMS) : NULL;
@@ -143,7 +149,7 @@ static bool scalar_is_plain(const Stager *s, const Value *value, int depth)
         return false;
     }
     for (int i = is_read(s, op); i < op->n_operands; i++) {
-        if (!scalar_is_plain(s, op->operands[i], depth + 1)) {
+        if (!scalar_is_plain(s, seen, op->operands[i], depth + 1)) {
             return false;
         }
     }
@@ -152,7 +158,10 @@ static bool scalar_is_plain(const Stager *s, const Value *value, int depth)
 
 bool stage_is_plain(const Stager *s, const Value *value)
 {
-    return scalar_is_plain(s, value, 0);
+    Memo *seen = memo_open(s->func);
+    bool plain = scalar_is_plain(s, seen, value, 0);
+    memo_close(seen);
+    return plain;
 }
 
 /* Every loop from the launch to the load is one whose bounds the producer can compute by itself. */
@@ -349,17 +358,29 @@ static Way choose_way(Stager *s)
                                                : WAY_PLAIN;
 }
 
-/* Does it depend on which tile this is? */
-bool stage_varies(const Value *value, int depth)
+static bool find_tile(Memo *seen, const Value *value, int depth)
 {
     const Op *op = value ? value->def : NULL;
+    int64_t known;
     if (!op) {
         return value && value->block;
     }
+    if (memo_known(seen, value, depth, &known)) {
+        return false; /* or the search would have ended */
+    }
+    memo_keep(seen, value, depth, 1);
     bool found = depth > 32;
     for (int i = 0; i < op->n_operands && !found; i++) {
-        found = stage_varies(op->operands[i], depth + 1);
+        found = find_tile(seen, op->operands[i], depth + 1);
     }
+    return found;
+}
+
+bool stage_varies(const Value *value)
+{
+    Memo *seen = value ? memo_about(value) : NULL;
+    bool found = find_tile(seen, value, 0);
+    memo_close(seen);
     return found;
 }
 

@@ -94,7 +94,7 @@ int64_t swizzle_for(int64_t row_bytes);
 Value *shared_tile(Stager *s, Builder *at, DType dtype, int64_t slots, int64_t rows, int64_t cols);
 
 /* Does it depend on which tile this is? (`depth`: 0.) */
-bool stage_varies(const Value *value, int depth);
+bool stage_varies(const Value *value);
 /* Do all tiles cost the same? If not, which ones go first? */
 void stage_order(Stager *s);
 /* Teams of the consumer's warps: what the launch asks for, if its statements allow it; 1: none. */

@@ -178,7 +178,8 @@ static void stage_turned_store(Stager *s, Op *store, Builder *at)
     build_bare(&b, OP_SYNC);
     build_op(&b, OP_SHARED_STORE, 5, place, 0, NULL, 0);
     build_bare(&b, OP_SYNC);
-    store->operands[last] = build_op(&b, OP_SHARED_LOAD, 4, place, 1, &value, 0)->results[0];
+    const Op *load = build_op(&b, OP_SHARED_LOAD, 4, place, 1, &value, 0);
+    op_set_operand(store, last, load->results[0]);
 }
 
 /* ---- all stores of a launch ---- */

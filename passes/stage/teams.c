@@ -31,7 +31,7 @@ static Op *only_loop(const Stager *s)
             loop = op;
         }
     }
-    bool even = loop && !stage_varies(for_lo(loop), 0) && !stage_varies(for_hi(loop), 0) &&
+    bool even = loop && !stage_varies(for_lo(loop)) && !stage_varies(for_hi(loop)) &&
                 !op_int(loop, ATTR_DESCENDING, 0) && !op_int(loop, ATTR_ONCE, 0);
     return even ? loop : NULL;
 }

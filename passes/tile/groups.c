@@ -6,6 +6,8 @@
  * constants were fitted to 165 measurements on an H200 (docs/performance.md). */
 #include "passes/tile/source.h"
 
+#include "ir/memo.h"
+
 #include <math.h>
 
 enum {
@@ -71,13 +73,26 @@ typedef struct ScoreWalk {
     bool read;            /* or what memory says: the device deals such tiles out */
 } ScoreWalk;
 
-static bool is_read(const Value *bound, int depth)
+static bool find_read(Memo *seen, const Value *bound, int depth)
 {
     const Op *op = depth < MOST_DEPTH ? bound->def : NULL;
     bool found = op && op->kind == OP_LOAD;
-    for (int i = 0; op && !found && i < op->n_operands; i++) {
-        found = op->operands[i] && is_read(op->operands[i], depth + 1);
+    int64_t known;
+    if (memo_known(seen, bound, depth, &known)) {
+        return false; /* or the search would have ended */
     }
+    memo_keep(seen, bound, depth, 1);
+    for (int i = 0; op && !found && i < op->n_operands; i++) {
+        found = op->operands[i] && find_read(seen, op->operands[i], depth + 1);
+    }
+    return found;
+}
+
+static bool is_read(const Value *bound)
+{
+    Memo *seen = memo_about(bound);
+    bool found = find_read(seen, bound, 0);
+    memo_close(seen);
     return found;
 }
 
@@ -117,7 +132,7 @@ static ScoreWalk walk_of(const Op *parallel)
     walk.from_zero = first && first->kind == OP_CONST && op_attr(first, ATTR_VALUE)->i == 0;
     walk.whole = walk.from_zero && end && end->kind == OP_SIZE;
     walk.grows = walk.from_zero && end && end->kind == OP_END;
-    walk.read = is_read(for_lo(walk.loop), 0) || is_read(for_hi(walk.loop), 0);
+    walk.read = is_read(for_lo(walk.loop)) || is_read(for_hi(walk.loop));
     walk.extent = known(op_attr(walk.loop, ATTR_DIMS)->dims[0]);
     walk.extent = walk.read ? smaller(walk.extent, LONG_READ) : walk.extent;
     return walk;

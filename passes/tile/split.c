@@ -390,7 +390,7 @@ static Value **reduce_parts(Func *func, Builder *b, const Op *op, Value **parts)
         for (int axis = 0; axis < type->rank; axis++) {
             dims[axis] = axis ? type->dims[axis] : poly_const(func, 1);
         }
-        fold->operands[i] = parts[i];
+        op_set_operand(fold, i, parts[i]);
         fold->results[i]->type = type_with_dims(func, type, type->rank, dims);
     }
     return fold->results;
