@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Proofs about size expressions. Each fact is a polynomial that is never negative: an extent of a
  * parameter, what a quotient divides (a launch refuses a negative one), and the two bounds of a
- * quotient q = of // by: by * q <= of < by * q + by. A polynomial is shown to be at least 0 by taking
- * positive multiples of facts from it until what is left is at least 0 by the bounds of its sizes:
- * a search for a certificate as Farkas' lemma has it, cut off at a small depth. */
+ * quotient q = of // by: by * q <= of < by * q + by. A polynomial is shown to be at least 0 by
+ * taking positive multiples of facts from it until what is left is at least 0 by the bounds of its
+ * sizes: a search for a certificate as Farkas' lemma has it, cut off at a small depth. */
 #include "frontend/facts.h"
 
 enum {
