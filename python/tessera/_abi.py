@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import threading
+import weakref
 from ctypes import POINTER, Structure, c_bool, c_char, c_char_p, c_double, c_int, c_int64
 from ctypes import c_size_t, c_uint64, c_void_p
 
@@ -190,9 +191,9 @@ class AssertionFailed(Error, AssertionError):
     """What a kernel asserts did not hold; `messages` has where and what. Its results are there all
     the same, whatever they are."""
 
-    def __init__(self, message, messages):
+    def __init__(self, message, messages=()):
         super().__init__(message)
-        self.messages = messages
+        self.messages = list(messages)
 
 
 class InternalError(Error):
@@ -242,6 +243,7 @@ class Runtime:
         self.c = _load()
         self.find = find_with_objects(self.c)
         self.lock = threading.RLock()
+        _runtimes.add(self)
         self.context = self.handle("context_open", ABI, None)
         self.devices = {}
 
@@ -278,10 +280,21 @@ class Runtime:
         with self.lock:
             found = self.devices.get((kind, ordinal))
             if found is None:
-                handle = self.handle("device_open", self.context, kind.encode(), ordinal)
+                handle = self.handle("device_open", self.context,
+                                     text_of("the kind of a device", kind), ordinal)
                 info = self.c.tessera_device_info(handle).contents
                 found = self.devices[kind, ordinal] = Device(self, handle, info)
             return found
+
+
+def text_of(what, value):
+    """For C, where text ends at the first zero byte."""
+    if not isinstance(value, (str, bytes)):
+        raise TypeError(f"{what} is str, not {type(value).__name__}")
+    code = value if isinstance(value, bytes) else value.encode(errors="surrogateescape")
+    if b"\0" in code:
+        raise UsageError(f"{what} has a zero byte in it: {value!r}")
+    return code
 
 
 class Owned:
@@ -307,7 +320,15 @@ class Owned:
                 self.drop()
 
 
-class Device:
+class OfProcess:
+    """What is made of the library's handles, which no other process has."""
+
+    def __reduce__(self):
+        raise TypeError(f"a tessera.{type(self).__name__} is of the process that made it: pickle "
+                        "or copy its kernel")
+
+
+class Device(OfProcess):
     """A device that is open. `kind`, `name`, `target`, `units` as tessera_device_info says."""
 
     def __init__(self, runtime, handle, info):
@@ -325,6 +346,33 @@ class Device:
 
 _runtime = None
 _starting = threading.Lock()
+_runtimes = weakref.WeakSet()
+
+
+class AcrossFork:
+    """A process forks while no call is in the library: else the child would have a lock that a
+    thread holds which it has not, and what that thread was changing half changed."""
+
+    held = []
+
+    @classmethod
+    def begin(cls):
+        _starting.acquire()
+        cls.held = sorted(_runtimes, key=id)
+        for runtime in cls.held:
+            runtime.lock.acquire()
+
+    @classmethod
+    def end(cls):
+        for runtime in cls.held:
+            runtime.lock.release()
+        cls.held = []
+        _starting.release()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=AcrossFork.begin, after_in_parent=AcrossFork.end,
+                        after_in_child=AcrossFork.end)
 
 
 def runtime():

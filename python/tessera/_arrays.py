@@ -24,6 +24,18 @@ NAMES = {ours: theirs for theirs, ours in NUMPY.items()}
 byte_at = c_char.from_buffer
 
 
+def type_name(what, value):
+    """Of "f32", numpy.float32, numpy.dtype("float32") or torch.float32: "f32"."""
+    name = value
+    if not isinstance(value, str):
+        named = getattr(value, "name", None) or getattr(value, "__name__", None) or value
+        theirs = str(named).rsplit(".", 1)[-1]
+        name = NUMPY.get(theirs, theirs)
+    if name not in TYPE_OF:
+        raise UsageError(f"{what}: no type {name}: {', '.join(TYPE_OF)}")
+    return name
+
+
 class Look:
     """An array in Tessera's words: `strides` in elements, None where it is contiguous."""
 
@@ -68,6 +80,18 @@ def in_elements(strides, size):
 
 class Adapter:
     describes = None  # the address of a C function that describes its arrays, see exchange
+    changed = None  # is called with a list of arrays that are written behind their library's back
+
+    def refuse_type(self, cls):
+        """An error where no array of this class can be taken."""
+
+    def refuse(self, a, written):
+        """An error where a launch with this array would do what nobody wants."""
+
+    @staticmethod
+    def may_record(arrays):
+        """Quick: False where `refuse` need not be asked about these again."""
+        return False
 
     def current_stream(self, ordinal):
         return None
@@ -145,6 +169,12 @@ class NumPy(Adapter):
     def maker(self, name, dims, like):
         return partial(self.numpy.empty, dims, self.dtype(name))
 
+    def refuse_type(self, cls):
+        masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
+        if masked and issubclass(cls, masked):
+            raise UsageError("a masked array, whose mask no kernel sees: give .filled(value), or "
+                             ".data where the mask does not matter")
+
 
 # ---- torch ----
 
@@ -159,13 +189,22 @@ class Torch(Adapter):
             self.current_stream = torch._C._cuda_getCurrentRawStream
         self.address = torch.Tensor.data_ptr
         self.describes = exchange(torch.Tensor)
+        self.grads_on, self.forward = torch.is_grad_enabled, torch.autograd.forward_ad
+        self.changed = getattr(torch._C, "_increment_version", self.changed_singly)
         self.names = {getattr(torch, theirs): ours for theirs, ours in NUMPY.items()
                       if hasattr(torch, theirs)}
 
     def look(self, t):
+        try:
+            return self.look_at(t)
+        except RuntimeError:  # `describe` says what it is
+            return ("a tensor without memory",), 0
+
+    def look_at(self, t):
         address = t.data_ptr()
         lies = True if t.is_contiguous() and t.numel() != 1 else (t.stride(), t.is_neg())
-        return (t.dtype, t.shape, lies, t.get_device(), address & 15), address
+        recorded = self.is_recorded(t)  # such are refused: what is prepared is for the others
+        return (t.dtype, t.shape, lies, t.get_device(), recorded, address & 15), address
 
     def may_deceive(self, t):
         """Negative lazily or not, it looks the same to C: such views are of every other number."""
@@ -175,12 +214,51 @@ class Torch(Adapter):
     def deceives(t):
         return t.is_neg()
 
+    # ---- gradients ----
+
+    def is_recorded(self, t):
+        """Would torch record what is done with it, or carry a tangent along? Not in the forward of
+        an autograd.Function, nor under torch.no_grad()."""
+        return bool(t.requires_grad and self.grads_on()) or \
+            (self.forward._current_level >= 0 and self.forward.unpack_dual(t).tangent is not None)
+
+    def may_record(self, tensors):
+        for t in tensors:
+            if t.requires_grad and self.grads_on():
+                return True
+        return self.forward._current_level >= 0
+
+    def refuse(self, t, written):
+        if not self.is_recorded(t):
+            return
+        if written:
+            leaf = "leaf " if t.is_leaf else ""
+            raise UsageError(f"a {leaf}tensor that requires grad is not written to, since its "
+                             "gradient would be of what it was before: give its .detach(), or call "
+                             "under torch.no_grad()")
+        raise UsageError("a tensor that requires grad, and a kernel has no gradient: give its "
+                         ".detach(), call under torch.no_grad(), or call in the forward of a "
+                         "torch.autograd.Function whose backward says what the gradient is")
+
+    @staticmethod
+    def changed_singly(tensors):
+        """Before torch._C took several."""
+        from torch.autograd.graph import increment_version
+        for t in tensors:
+            increment_version(t)
+
     def describe(self, t, written):
         if t.layout != self.torch.strided or t.device.type not in ("cpu", "cuda"):
             raise UsageError(f"a {t.layout} tensor on {t.device}: dense ones on a GPU or the CPU "
                              "can be taken")
         if t.is_conj() or t.is_neg():
             raise UsageError("a tensor that is a lazy conjugate or negative: resolve it first")
+        try:
+            t.data_ptr()
+        except RuntimeError:
+            raise UsageError("a tensor without memory, as the transforms of torch.func and what "
+                             "torch.compile traces have: tessera.torch.operator makes an operator "
+                             "of the kernel") from None
         kind = "cpu" if t.device.type == "cpu" else self.kind
         return Look(self.names.get(t.dtype, str(t.dtype)), t.shape, t.stride(), t.data_ptr(), kind,
                     max(t.get_device(), 0))
@@ -257,6 +335,11 @@ class Jax(Adapter):
         import jax
         self.jax = jax
         self.types = (type(jax.numpy.zeros(())),)
+
+    def refuse_type(self, cls):
+        if issubclass(cls, self.jax.core.Tracer):
+            raise UsageError("a value that JAX traces, which has no memory: call the kernel outside "
+                             "of jit, grad and vmap, or by jax.pure_callback")
 
     def look(self, a):
         a.block_until_ready()
@@ -337,6 +420,10 @@ def read_interface(a):
 class Foreign(Adapter):
     """Looked at anew in each call."""
 
+    def refuse(self, a, written):
+        if getattr(a, "requires_grad", None) is True:
+            raise UsageError("an array that requires grad, and a kernel has no gradient: detach it")
+
     def read(self, a):
         if hasattr(a, "__cuda_array_interface__"):
             return read_interface(a)
@@ -381,6 +468,9 @@ class Views(Adapter):
         seen, address = find_look(v.array)(v.array)
         return (v.type, v.dims, seen), address
 
+    def refuse(self, v, written):
+        adapter_of(v.array).refuse(v.array, written)
+
     def describe(self, v, written):
         there = adapter_of(v.array).describe(v.array, written)
         return Look(v.type, v.dims, None, there.data, there.kind, there.ordinal)
@@ -390,8 +480,7 @@ def view(array, dtype, shape=None):
     """The memory of a contiguous array as elements of another type: `i4` and `u4`, two in a byte,
     of bytes; `bf16` of 16 bits where NumPy has none. shape: else that of the array, with the last
     axis as long as its bytes make it."""
-    if dtype not in TYPE_OF:
-        raise UsageError(f"no type {dtype}: {', '.join(TYPE_OF)}")
+    dtype = type_name("a view", dtype)
     adapter = adapter_of(array)
     if adapter is None:
         raise TypeError(f"a view is of an array, not of {words_of(array)}")
@@ -404,13 +493,20 @@ def view(array, dtype, shape=None):
             raise UsageError(f"an axis of {look.dims[-1] if look.dims else 1} {look.type} is no "
                              f"whole number of {dtype}: give a shape")
         shape = (*look.dims[:-1], look.dims[-1] * bits // ours)
-    shape = (shape,) if isinstance(shape, int) else tuple(shape)
-    if any(n < 0 for n in shape):
-        raise UsageError(f"the shape {shape} has a negative size")
+    shape = dims_of(shape if hasattr(shape, "__iter__") else (shape,))
     have, want = product(look.dims) * bits // 8, (product(shape) * ours + 7) // 8
     if want != have:
         raise UsageError(f"{dtype} of shape {shape} take {want} bytes, the array has {have}")
     return View(array, dtype, shape)
+
+
+def dims_of(shape):
+    """Of an array that the caller describes."""
+    from ._signature import whole_number
+    dims = tuple(whole_number("a size of a shape", n) for n in shape)
+    if any(n < 0 for n in dims):
+        raise UsageError(f"the shape {dims} has a negative size")
+    return dims
 
 
 def bits_of(dtype):
@@ -454,6 +550,7 @@ def adapter_of(value):
         if made and base.__module__.split(".")[0] in sys.modules:
             adapter = _made.setdefault(made, None) or made()
             _made[made] = adapter
+            adapter.refuse_type(cls)
             if issubclass(cls, adapter.types):
                 found = adapter
                 break
@@ -467,13 +564,34 @@ def adapter_of(value):
     return found
 
 
+def is_number(value):
+    """What is no number at first sight may be one, as NumPy's are; an array never is."""
+    if not hasattr(value, "__float__") and not hasattr(value, "__index__"):
+        return False
+    try:
+        return adapter_of(value) is None
+    except UsageError:  # an array that is refused
+        return False
+
+
 def words_of(value):
     """For messages."""
-    adapter = adapter_of(value) if hasattr(value, "shape") else None
-    if adapter is None:
+    if not hasattr(value, "shape") or is_number(value):
         return f"a {type(value).__name__}"
     shape = tuple(value.shape)
     return f"an array of shape {shape}" + ("" if shape else ": give its .item()")
+
+
+def note_changes(arrays):
+    """Tells their libraries that these have been written, as far as they want to know."""
+    told = {}
+    for array in arrays:
+        array = array.array if type(array) is View else array
+        changed = adapter_of(array).changed
+        if changed is not None:
+            told.setdefault(changed, []).append(array)
+    for changed, of in told.items():
+        changed(of)
 
 
 def is_read_only(array):

@@ -7,11 +7,12 @@ from ctypes import byref, c_char_p
 
 from . import _abi, _arrays
 from ._abi import Arg, Fact, Options, Pair, Size, Tensor, UsageError
+from ._signature import FLOATS, check_number, number_of, whole_number, whole_of
 
 MOST_COMPILED = 256  # of a kernel; those used last stay
 
 
-class Compiled:
+class Compiled(_abi.OfProcess):
     """A kernel for one target and such arguments."""
 
     def __init__(self, runtime, handle, options, inferred):
@@ -43,12 +44,16 @@ class Compiled:
         """"ir", "llvm", "ptx", "cubin", "asm", "hsaco", "obj" or "launch", as bytes."""
         out = _abi.Bytes()
         with self._runtime.lock:
-            self._runtime.call("kernel_emit", self._handle, kind.encode(), byref(out))
+            self._runtime.call("kernel_emit", self._handle,
+                               _abi.text_of("what is emitted", kind), byref(out))
             return ctypes.string_at(out.data, out.n)
 
     def shape(self, index):
         """(element type, shape) of parameter `index` of those that a launch has; a number has no
         shape: None."""
+        index = whole_number("the number of a parameter", index)
+        if index < 0:
+            raise UsageError(f"no parameter has the number {index}")
         out, sizes = Tensor(), _abi.array(Size, [Size(n.encode(), v)
                                                  for n, v in self.sizes.items()])
         self._runtime.call("kernel_shape", self._handle, index, sizes, len(sizes), byref(out))
@@ -75,17 +80,20 @@ class Compiler:
     def _options(self, target, values, named, looks, device):
         """tessera_infer's answer as options: (options, what they point to, bindings, sizes)."""
         params, given = self._params, self._given
-        bindings = {n: v for n, v in named.items() if n in params.generics}
-        bindings.update((p.name, v) for p, v in zip(params.inputs, values)
-                        if p.is_const and v is not None)
-        pairs = _abi.array(Pair, [Pair(n.encode(), text_of(v).encode())
+        where = f"{params.kernel}: "
+        bindings = {n: _arrays.type_name(where + n, v) for n, v in named.items()
+                    if n in params.generics}
+        bindings.update((p.name, constant_of(params.kernel, p, v))
+                        for p, v in zip(params.inputs, values) if p.is_const and v is not None)
+        pairs = _abi.array(Pair, [Pair(n.encode(), _abi.text_of(where + n, v))
                                   for n, v in bindings.items()])
         sizes = _abi.array(Size, [Size(n.encode(), int(v)) for n, v in named.items()
                                   if n in params.sizes])
         facts = _abi.array(Fact, [Fact(n.encode(), *f)
                                   for n, f in given.get("facts", {}).items()])
-        lines = _abi.array(c_char_p, [line.encode() for line in given.get("lines", ())])
-        options = Options(kernel=params.kernel.encode(), target=target.encode(),
+        lines = _abi.array(c_char_p, [_abi.text_of("a line of a schedule", line)
+                                      for line in given.get("lines", ())])
+        options = Options(kernel=params.kernel.encode(), target=_abi.text_of("a target", target),
                           bindings=pairs, n_bindings=len(pairs), sizes=sizes, n_sizes=len(sizes),
                           facts=facts, n_facts=len(facts), lines=lines, n_lines=len(lines),
                           optimize=given.get("optimize", 0),
@@ -146,11 +154,17 @@ class Compiler:
                 args[i].tensor = tensor_of(_arrays.Look(dtype, dims, None, 0, "cpu", 0))
 
 
-def text_of(value):
-    """A binding as the language writes it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
+def constant_of(kernel, param, value):
+    """What a const parameter is bound to, as the language writes it."""
+    if isinstance(value, str):
+        return value
+    if param.type in FLOATS:
+        return repr(number_of(kernel, param, param.type, value)[0])
+    check_number(kernel, param, value)
+    if param.type not in _abi.TYPE_OF:  # of a generic type, which may be any
+        return str(value).lower() if isinstance(value, bool) else str(value)
+    whole = whole_of(kernel, param, param.type, value)
+    return str(whole) if param.type != "bool" else "true" if whole else "false"
 
 
 def tensor_of(look):

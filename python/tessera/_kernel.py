@@ -12,7 +12,7 @@ from . import _abi, _arrays
 from ._abi import INOUT, UsageError
 from ._compiled import Compiler, Spec
 from ._launch import Entry, Launch, Recent, stream_of
-from ._signature import Parameters, check_number, plain
+from ._signature import Parameters, check_number, plain, whole_number
 
 MOST_PREPARED = 256  # of a kernel; those used last stay
 ARRAY, NUMBER, CONST = range(3)  # what a call looks at in an argument
@@ -24,8 +24,10 @@ words = {bool, int, float, str, type(None)}  # that a repr tells from all others
 class Program:
     """The kernels of a `.tile` file, by name: `program.softmax`, `program["softmax"]`."""
 
-    def __init__(self, handle, runtime, name):
+    def __init__(self, handle, runtime, name, made_by):
+        """made_by: a function and its arguments, which make the program again elsewhere."""
         self._handle, self._runtime, self._name = handle, runtime, name
+        self._made_by = made_by
         self._owned = _abi.Owned(runtime, "program_free", handle)
         self._kernels = {}
         for i in range(runtime.c.tessera_program_kernels(handle)):
@@ -36,7 +38,8 @@ class Program:
     def __getitem__(self, name):
         if name not in self._kernels:
             found = ctypes.POINTER(_abi.Signature)()
-            self._runtime.call("program_find", self._handle, name.encode(), byref(found))
+            self._runtime.call("program_find", self._handle,
+                               _abi.text_of("the name of a kernel", name), byref(found))
         if name not in self._made:
             self._made[name] = Kernel(self, self._kernels[name])
         return self._made[name]
@@ -45,6 +48,15 @@ class Program:
         if name.startswith("_") or name not in self._kernels:
             raise AttributeError(f"{self._name} has no kernel '{name}'")
         return self[name]
+
+    def __reduce__(self):
+        return self._made_by
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __copy__(self):
+        return self
 
     def __iter__(self):
         return iter(self._kernels)
@@ -95,6 +107,17 @@ class Kernel:
     def __repr__(self):
         return f"<tessera.Kernel {self.__doc__}>"
 
+    # ---- copies: it is as constant as a function ----
+
+    def __reduce__(self):
+        return _kernel_again, (self._program, self.name, self._given)
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __copy__(self):
+        return self
+
     # ---- options ----
 
     def given(self, *, schedule=(), facts=None, optimize=0, pins=None, **bindings):
@@ -102,12 +125,15 @@ class Kernel:
         what they are multiples of; a tuple: multiple, least, most) instead of what the arguments
         have, and with generic and const parameters bound. pins: a file of schedules that were
         measured, instead of the one beside the source; False: none."""
+        self._params.check_names(bindings, ("schedule", "facts", "optimize", "pins"))
         pins = "" if pins is False else None if pins is None else os.fspath(pins)
         lines = [schedule] if isinstance(schedule, str) else list(schedule)
         if len(lines) == 1:
             lines = [line.strip() for line in lines[0].split(";") if line.strip()]
-        facts = {n: (f, 0, 0) if isinstance(f, int) else tuple(f)
-                 for n, f in (facts or {}).items()}
+        optimize = whole_number(f"{self.name}: optimize", optimize)
+        if not -1 <= optimize <= 3:
+            raise UsageError(f"{self.name}: optimize is {optimize}: -1 to 3 are possible")
+        facts = {n: self._params.fact(n, f) for n, f in (facts or {}).items()}
         old = self._given
         return Kernel(self._program, self._raw, {
             "lines": [*old.get("lines", ()), *lines],
@@ -116,12 +142,12 @@ class Kernel:
             "pins": old.get("pins") if pins is None else pins,
             "bindings": {**old.get("bindings", {}), **bindings}})
 
-    def _bind(self, args, named):
-        return self._params.bind(args, {**self._given.get("bindings", {}), **named})
+    def _bind(self, args, named, keywords=()):
+        return self._params.bind(args, {**self._given.get("bindings", {}), **named}, keywords)
 
     # ---- compiling ----
 
-    def _looks(self, values, outputs):
+    def _looks(self, values, outputs, launches=False):
         """(looks, the arrays' adapter, the first of them, where they lie)."""
         looks, first, adapter = [], None, None
         written = [*(p.io == INOUT for p in self.inputs), *[True] * len(outputs)]
@@ -132,10 +158,10 @@ class Kernel:
             if isinstance(value, Spec):
                 looks.append(value.look())
                 continue
-            found = _arrays.adapter_of(value)
-            if found is None:
-                raise TypeError(f"{self.name}: '{p.name}' is {p}, not a number")
+            found = self._find(_arrays.adapter_of, value, p)
             try:
+                if launches:
+                    found.refuse(value, write)
                 look = found.describe(value, "given" if write else None)
             except UsageError as problem:
                 raise UsageError(f"{self.name}: '{p.name}' is {p}: {problem}") from None
@@ -152,7 +178,7 @@ class Kernel:
     def compile(self, *args, target=None, out=None, **named):
         """For arguments like these: arrays, numbers, or tessera.spec(type, *shape). target: a name
         of a target; else that of the device on which the arrays lie."""
-        values, named = self._bind(args, named)
+        values, named = self._bind(args, named, ("target", "out"))
         looks, _, _, place = self._looks(values, self._params.results(out))
         if target is None:
             real = place and any(not isinstance(v, Spec) for v in values if v is not None)
@@ -163,22 +189,24 @@ class Kernel:
 
     def explain(self, *args, target=None, form="text", **named):
         """How the kernel does it for arguments like these, and what that costs."""
+        self._params.check_names(named, ("target", "form"))
         return self.compile(*args, target=target, **named).explain(form)
 
     def schedule(self, *args, target=None, **named):
         """Every decision with its reason, for arguments like these."""
+        self._params.check_names(named, ("target",))
         return self.compile(*args, target=target, **named).schedule
 
     # ---- launching ----
 
     def prepare(self, *args, out=None, **named):
         """A launch for exactly these arrays, which is quicker than a call."""
-        values, named = self._bind(args, named)
+        values, named = self._bind(args, named, ("out",))
         return self._prepare(values, named, self._params.results(out))[0]
 
     def _prepare(self, values, named, outputs):
         params = self._params
-        looks, adapter, first, place = self._looks(values, outputs)
+        looks, adapter, first, place = self._looks(values, outputs, launches=True)
         if adapter is None:
             raise TypeError(f"{self.name}: no argument says where it runs: give out=")
         device = self._runtime.device(*place)
@@ -241,12 +269,14 @@ class Kernel:
                     return MISSED
         if out is not None:
             objects += out if type(out) is tuple else (out,)
-        types, find, search, at, n = recent.asks
+        types, find, search, at, n, may_record, changed = recent.asks
         if len(objects) != n:
             return MISSED
         for value in objects:
             if type(value) not in types:
                 return MISSED
+        if may_record(objects):
+            return MISSED
         runtime = self._runtime
         with runtime.lock:
             try:
@@ -274,6 +304,8 @@ class Kernel:
                     stream = entry.stream(launch._ordinal)
             elif type(stream) is not int:
                 stream = stream_of(stream)
+            if recent.written:
+                changed([objects[i] for i in recent.written])
             status = launch._run_with(launch._handle, stream, at, launch._n_tensors)
             if status:
                 runtime.fail(status)
@@ -296,8 +328,10 @@ class Kernel:
             entries = [entry, *(old.entries if old else ())]
             for dropped in entries[Recent.MOST:]:
                 dropped.known.discard(place)  # to come back with its next call
+            written = [self._arrays_at.index(i) for i in self._changed]
+            written += range(len(arrays), len(arrays) + len(given))
             self._recents[place] = Recent(self._runtime, adapter, entries[: Recent.MOST],
-                                          len(arrays) + len(given))
+                                          len(arrays) + len(given), written)
             self._recent, self._recent_out = map(self._recents.get, PLAIN)
 
     def _forget(self, entry):
@@ -311,7 +345,7 @@ class Kernel:
     def _call(self, args, out, stream, named):
         """The result, and what was prepared for such arguments."""
         if named or self._given or len(args) != self._n_inputs:
-            args, named = self._bind(args, named)
+            args, named = self._bind(args, named, ("out", "stream"))
         key, places, numbers = [], [], []
         if self._only_arrays:
             for value in args:
@@ -325,8 +359,8 @@ class Kernel:
             key.append(tuple((n, v.__class__, repr(v)) for n, v in named.items()))
         if out is not None:
             out = self._params.results(out)
-            for value in out:
-                look = _arrays.find_look(value) if value is not None else None
+            for value, p in zip(out, self.outputs):
+                look = self._find(_arrays.find_look, value, p) if value is not None else None
                 seen, address = look(value) if look else (None, 0)
                 key.append(_arrays.is_read_only(value))
                 key.append(seen)
@@ -335,7 +369,15 @@ class Kernel:
         entry = self._entries.get(key)
         if entry is None:
             return self._first(key, args, named, out, stream)
+        if self._changed or out is not None:
+            self._note_changes(args, out)
         return self._again(entry, places, numbers, out, stream), entry
+
+    def _note_changes(self, args, out):
+        """Of what the caller gave, this is written. Before the launch: torch refuses here to have
+        some of its tensors changed."""
+        _arrays.note_changes([*[args[i] for i in self._changed],
+                              *[value for value in out or () if value is not None]])
 
     def _look_at(self, args, key, places, numbers):
         """What a call is told apart by, addresses, and numbers, of all kinds of arguments."""
@@ -359,20 +401,26 @@ class Kernel:
 
     def _look(self, value, n):
         """Of a kind of arrays that has not been seen; a number is none."""
-        p = self._nth(ARRAY, n)
+        return self._find(_arrays.find_look, value, self._nth(ARRAY, n))
+
+    def _find(self, what, value, p):
+        """find_look or adapter_of, of what must be an array."""
         try:
-            look = _arrays.find_look(value)
-        except TypeError as problem:
-            raise TypeError(f"{self.name}: '{p.name}' is {p}: {problem}") from None
-        if look is None:
+            found = what(value)
+        except (TypeError, UsageError) as problem:
+            raise type(problem)(f"{self.name}: '{p.name}' is {p}: {problem}") from None
+        if found is None:
             raise TypeError(f"{self.name}: '{p.name}' is {p}, not a number")
-        return look
+        return found
 
     def _first(self, key, args, named, outputs, stream):
-        outputs = list(outputs or [None] * len(self.outputs))
+        given = list(outputs or [None] * len(self.outputs))
+        outputs = list(given)
         launch, makers = self._prepare(list(args), named, outputs)
         results = launch.results
         launch.values = launch.results = None  # the arrays are the caller's
+        launch._written = ()
+        self._note_changes(args, given)
         if stream is None:
             stream = launch._current()
         entry = Entry(launch, makers)
@@ -431,16 +479,24 @@ def load(path):
     """The kernels of a file."""
     runtime = _abi.runtime()
     path = os.fspath(path)
-    return Program(runtime.handle("program_read", runtime.context, path.encode()), runtime, path)
+    handle = runtime.handle("program_read", runtime.context, _abi.text_of("a path", path))
+    return Program(handle, runtime, path, (load, (os.path.abspath(path),)))
 
 
 def parse(text, name="<text>"):
     """The kernels of a text."""
     if not isinstance(text, str):
         raise TypeError(f"the text of a program is str, not {type(text).__name__}")
-    runtime, text = _abi.runtime(), text.encode()
-    handle = runtime.handle("program_parse", runtime.context, name.encode(), text, len(text))
-    return Program(handle, runtime, name)
+    runtime, code = _abi.runtime(), text.encode()
+    handle = runtime.handle("program_parse", runtime.context,
+                            _abi.text_of("the name of a program", name), code, len(code))
+    return Program(handle, runtime, name, (parse, (text, name)))
+
+
+def _kernel_again(program, name, given):
+    """Of a pickle."""
+    found = program[name]
+    return Kernel(program, found._raw, given) if given else found
 
 
 def kernel(path, name=None):
@@ -458,13 +514,14 @@ def kernel(path, name=None):
 
 def spec(dtype, *dims):
     """An array that is not there, for Kernel.compile, explain and schedule: spec("f32", 8, 64)."""
-    if dtype not in _abi.TYPE_OF:
-        raise UsageError(f"no type {dtype}: {', '.join(_abi.TYPES)}")
-    return Spec(dtype, tuple(dims))
+    return Spec(_arrays.type_name("a spec", dtype), _arrays.dims_of(dims))
 
 
 def device(kind="auto", ordinal=0):
     """An open device: "cpu", "cuda", "hip" or "auto"."""
+    ordinal = whole_number("the number of a device", ordinal)
+    if not -1 << 31 <= ordinal < 1 << 31:
+        raise UsageError(f"no device has the number {ordinal}")
     return _abi.runtime().device(kind, ordinal)
 
 

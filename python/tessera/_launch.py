@@ -6,16 +6,16 @@ from collections import namedtuple
 from ctypes import addressof, byref, c_double, c_void_p
 
 from . import _abi, _arrays
-from ._abi import Arg, AssertionFailed, Tensor
+from ._abi import IN, Arg, AssertionFailed, Tensor, UsageError
 from ._compiled import tensor_of
-from ._signature import number_of
+from ._signature import number_of, whole_number
 
 Message = namedtuple("Message", "failed text file line")
 Message.__doc__ = """What a kernel's `print` or, where it `failed`, its `assert` said, and where
 that stands (`file` None: it is not known)."""
 
 
-class Launch:
+class Launch(_abi.OfProcess):
     """A kernel prepared for these arguments: call it, with a stream or on the current one. It
     holds the arrays; `results` are those that it writes. What it prints and asserts is told by
     `messages`."""
@@ -25,6 +25,7 @@ class Launch:
         runtime = kernel._runtime
         self.compiled, self.device, self.results = compiled, device, results
         self.values = [value for _, _, value in given]
+        self._written = [value for p, _, value in given if p.io != IN]
         self._runtime, self._adapter, self._ordinal = runtime, adapter, ordinal
         self._stream = None if device.kind == "cpu" else adapter.current_stream
         self._kernel, self._numbered = kernel.name, []
@@ -63,6 +64,8 @@ class Launch:
     def __call__(self, stream=None):
         if stream is None:
             stream = self._current()
+        if self._written:
+            _arrays.note_changes(self._written)
         with self._runtime.lock:
             status = self._run(self._handle, stream_of(stream))
             if status:
@@ -70,8 +73,13 @@ class Launch:
 
     def time(self, times=1, stream=None):
         """Seconds of one launch, of so many back to back, by the device's clock."""
+        times = whole_number("how often a launch is timed", times)
+        if not 0 < times < 1 << 31:
+            raise UsageError(f"a launch is timed once or more, not {times} times")
+        if self._written:
+            _arrays.note_changes(self._written)
         seconds = c_double()
-        self._runtime.call("launch_time", self._handle, stream, times, byref(seconds))
+        self._runtime.call("launch_time", self._handle, stream_of(stream), times, byref(seconds))
         return seconds.value / times
 
     @property
@@ -138,15 +146,17 @@ class Recent:
 
     MOST = 16
 
-    def __init__(self, runtime, adapter, entries, n_objects):
+    def __init__(self, runtime, adapter, entries, n_objects, written):
+        """written: which of the objects the launch writes."""
         self.entries = entries
+        self.written = written if adapter.changed is not None else ()
         handles = [entry.launch._handle for entry in self.entries]
         self.handles = (c_void_p * len(handles))(*handles)
         self.tensors = (c_void_p * max(e.launch._n_tensors for e in self.entries))()
         self.search = _abi.Search(addressof(self.handles), len(handles), adapter.describes,
                                   n_objects, addressof(self.tensors))
         self.asks = (adapter.types, runtime.find, addressof(self.search), addressof(self.tensors),
-                     n_objects)
+                     n_objects, adapter.may_record, adapter.changed)
 
 
 def stream_of(stream):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a kernel's source says of its parameters, and what numbers they take."""
 
+import difflib
 import inspect
 import operator
 
@@ -72,11 +73,21 @@ class Parameters:
         return inspect.Signature(found, return_annotation=returns[0] if len(returns) == 1
                                  else returns)
 
-    def bind(self, args, named):
+    def check_names(self, named, keywords):
+        """They are parameters, inputs or not, or an error that says what was meant. keywords: what
+        the function that they were given to has besides."""
+        known = [*dict.fromkeys([*[p.name for p in self.inputs], *self.generics, *self.sizes])]
+        for name in named:
+            if name not in known:
+                raise TypeError(f"{self.kernel} has no parameter '{name}'"
+                                + instead_of(name, [*known, *keywords]))
+
+    def bind(self, args, named, keywords=()):
         """Arguments in order, None for const parameters that nobody gives; what else is named."""
         values = list(args)
         if len(values) > len(self.inputs):
             raise TypeError(f"{self.kernel} takes {len(self.inputs)} arguments, not {len(values)}")
+        self.check_names(named, keywords)
         for p in self.inputs[len(values):]:
             if p.name in named:
                 values.append(named.pop(p.name))
@@ -88,9 +99,18 @@ class Parameters:
         for name in named:
             if name in taken:
                 raise TypeError(f"{self.kernel}: '{name}' is given twice, in its place and by name")
-            if name not in self.generics and name not in self.sizes:
-                raise TypeError(f"{self.kernel} has no parameter '{name}'")
-        return values, {n: v for n, v in named.items() if v is not None}
+        return values, {n: whole_number(f"{self.kernel}: the size {n}", v) if n in self.sizes else v
+                        for n, v in named.items() if v is not None}
+
+    def fact(self, name, given):
+        """(multiple, least, most) of a size; 0: nothing is said."""
+        if name not in self.sizes:
+            raise UsageError(f"{self.kernel} has no size '{name}'" + instead_of(name, self.sizes))
+        parts = tuple(given) if isinstance(given, (tuple, list)) else (given, 0, 0)
+        if len(parts) != 3:
+            raise UsageError(f"{self.kernel}: a fact of {name} is a multiple, or (multiple, least, "
+                             f"most), not {given!r}")
+        return tuple(whole_number(f"{self.kernel}: a fact of {name}", part) for part in parts)
 
     def results(self, out):
         """Those of out=, None for each that is to be made."""
@@ -102,14 +122,32 @@ class Parameters:
         return given
 
 
+def instead_of(name, names):
+    """What to say after "there is no `name`"."""
+    by_letters = {n.lower(): n for n in reversed(names)}
+    near = difflib.get_close_matches(name.lower(), by_letters, 1)
+    return f": did you mean '{by_letters[near[0]]}'?" if near else \
+        f": by name there are {', '.join(names)}"
+
+
 # ---- numbers ----
+
+def whole_number(what, value):
+    """A size, or a fact about one."""
+    number = None
+    if not isinstance(value, bool) and not isinstance(value, str) and \
+            _arrays.is_number(value) and type(value).__name__ not in ("bool", "bool_"):
+        try:
+            number = operator.index(value)
+        except TypeError:
+            number = int(value) if float(value).is_integer() else None
+    if number is None or not -(1 << 63) <= number < 1 << 63:
+        raise UsageError(f"{what} is a whole number of 64 bits, not {value!r}")
+    return number
 
 def check_number(kernel, param, value):
     """What is no number at first sight may be one, as NumPy's are; an array never is."""
-    number = hasattr(value, "__float__") or hasattr(value, "__index__")
-    if number and type(value) not in plain:
-        number = _arrays.adapter_of(value) is None
-    if not number:
+    if type(value) not in plain and not _arrays.is_number(value):
         raise TypeError(f"{kernel}: '{param.name}' is {param}, a number, not "
                         f"{_arrays.words_of(value)}")
 
@@ -130,6 +168,11 @@ def number_of(kernel, param, dtype, value):
             return float(value), 0
         except OverflowError:
             raise UsageError(f"{kernel}: '{param.name}' is {dtype}: {value} is too large") from None
+    whole = whole_of(kernel, param, dtype, value)
+    return 0.0, whole - (1 << 64) if whole >= 1 << 63 else whole
+
+
+def whole_of(kernel, param, dtype, value):
     try:
         whole = operator.index(value)
     except TypeError:
@@ -138,4 +181,4 @@ def number_of(kernel, param, dtype, value):
     if whole is None or not low <= whole <= high:
         raise UsageError(f"{kernel}: '{param.name}' is {dtype}, of which there are {low} to "
                          f"{high}: not {value}")
-    return 0.0, whole - (1 << 64) if whole >= 1 << 63 else whole
+    return whole

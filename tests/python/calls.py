@@ -4,12 +4,17 @@
 where they are. Prints `N passed, N failed`."""
 
 import contextlib
+import copy
 import gc
 import importlib.util
 import inspect
 import io
 import json
+import multiprocessing
+import os
 import pathlib
+import pickle
+import signal
 import sys
 import tempfile
 import threading
@@ -343,7 +348,8 @@ def test_torch_again():
             for n, t in ones.items():
                 given = torch.empty(n, device=place)
                 assert torch.equal(add(t, t, 2.0 + turn), torch.full_like(t, 3.0 + turn))
-                assert add(t, torch.nn.Parameter(t), 2.0, out=given) is given
+                fixed = torch.nn.Parameter(t, requires_grad=False)
+                assert add(t, fixed, 2.0, out=given) is given
                 assert given.tolist() == [3.0] * n
             wide = torch.arange(16.0, device=place)
             assert add(wide[::2], wide[1::2], 1.0).tolist() == (wide[::2] + wide[1::2]).tolist()
@@ -481,6 +487,171 @@ def test_numbers():
     signs = tessera.parse("kernel d(x: f32[N], a: f32) -> f32[N] = x / a").d
     with np.errstate(all="ignore"):
         assert [signs(ones, a)[0] for a in (0.0, -0.0, 0.0)] == [np.inf, -np.inf, np.inf]
+
+
+def test_constants():
+    """As numbers are, whatever class they are of; the first time and when they are known."""
+    text = """kernel c(x: f32[N], k: const i32 = 1, f: const f32 = 1.0, b: const bool = true)
+        -> f32[N] = x * f32(k) * f if b else -x"""
+    c = tessera.parse(text).c
+    for _ in range(2):
+        for k in (3, 3.0, np.int8(3), np.float64(3), "3"):
+            assert c(ones, k)[0] == 3 and c(ones, k=k)[0] == 3, k
+        for k in (2.5, 2**31, -2**31 - 1, 2**70, float("nan"), float("inf")):
+            raises(tessera.UsageError, "c: 'k' is i32, of which there are", c, ones, k)
+        for f in (2, 2.0, np.float32(2), np.int64(2)):
+            assert c(ones, f=f)[0] == 2, f
+        assert c(ones, f=2**70)[0] == np.float32(2.0**70)
+        raises(tessera.UsageError, "is too large", c, ones, f=10**400)
+        for b in (False, np.False_, 0, 0.0, "false"):
+            assert c(ones, b=b)[0] == -1, b
+        for b in (True, np.True_, 1):
+            assert c(ones, b=b)[0] == 1, b
+        raises(tessera.UsageError, "'b' is bool", c, ones, b=2)
+        raises(TypeError, "a number, not a list", c, ones, k=[1])
+        raises(TypeError, "give its .item()", c, ones, k=np.array(1))
+
+
+def test_sizes_and_facts():
+    """Each is a whole number that 64 bits can hold."""
+    for _ in range(2):
+        for size in (3, 3.0, np.int64(3), np.uint8(3)):
+            assert program.iota(ones, 0, P=size).shape == (8, 3)
+        for wrong in (2.5, 2**70, 2**63, -2**63 - 1, True, np.True_, "3", float("nan"), 1j, [3],
+                      float("inf"), np.array(3)):
+            words = "the size P is a whole number of 64 bits"
+            raises(tessera.UsageError, words, program.iota, ones, 0, P=wrong)
+            raises(tessera.UsageError, words, program.iota.compile, ones, 0, P=wrong)
+            raises(tessera.UsageError, "a fact of N is a whole number of 64 bits",
+                   program.add.given, facts={"N": wrong if type(wrong) is not list else "x"})
+            raises(tessera.UsageError, "a whole number of 64 bits", program.add.given,
+                   facts={"N": (1, 0, wrong)})
+            raises(tessera.UsageError, "a whole number of 64 bits", tessera.spec, "f32", wrong)
+        raises(tessera.UsageError, "is negative", program.iota, ones, 0, P=-1)
+    raises(tessera.UsageError, "negative size", tessera.spec, "f32", -1)
+    raises(tessera.UsageError, "a fact of N is a multiple, or", program.add.given, facts={"N": ()})
+    raises(tessera.UsageError, "did you mean 'N'?", program.add.given, facts={"n": 1})
+    raises(tessera.UsageError, "-1 to 3", program.add.given, optimize=2**32)
+    raises(tessera.UsageError, "whole number", program.add.given, optimize="fast")
+    launch = program.add.prepare(ones, ones, 1.0)
+    for wrong in (0, -1, 2**31, 2.5, "1"):
+        raises(tessera.UsageError, "timed", launch.time, wrong)
+    raises(tessera.UsageError, "no device has", tessera.device, "cpu", 2**40)
+    raises(tessera.UsageError, "whole number", tessera.device, "cpu", 2.5)
+    raises(TypeError, "is str, not NoneType", tessera.device, None)
+    raises(TypeError, "a target is str, not int", program.add.compile, ones, ones, 1.0, target=3)
+    raises(tessera.UsageError, "a zero byte", program.add.compile, ones, ones, 1.0,
+           target="native\0sm_90a")
+    raises(tessera.UsageError, "a zero byte", tessera.load, "a.tile\0b")
+
+
+def test_types_by_name():
+    for of in ("f64", np.float64, np.dtype("float64")):
+        assert program.narrow(ones, T=of).dtype == np.float64
+        assert tessera.spec(of, 3).dtype == "f64"
+    raises(tessera.UsageError, "narrow: T: no type f33: bool, i8", program.narrow, ones, T="f33")
+    raises(tessera.UsageError, "no type complex64", program.narrow, ones, T=np.complex64)
+
+
+def test_names():
+    """What nothing has is said, with what was meant, wherever it is given."""
+    add, mean = program.add, "did you mean '{}'?".format
+    for _ in range(2):
+        raises(TypeError, mean("stream"), add, ones, ones, 1.0, strem=None)
+        raises(TypeError, mean("out"), add, ones, ones, 1.0, uot=None)
+        raises(TypeError, "add has no parameter 'A': " + mean("a"), add, ones, ones, A=1.0)
+        raises(TypeError, "by name there are x, at, N, P, out, stream", program.iota, ones, 5, Q=3)
+        raises(TypeError, mean("T"), program.narrow, ones, t="i8")
+    raises(TypeError, mean("schedule"), add.given, shedule="tile N 64")
+    raises(TypeError, mean("optimize"), add.given, optimise=1)
+    raises(TypeError, mean("up"), program.two.given, Up=True)
+    raises(TypeError, mean("target"), add.compile, ones, ones, 1.0, taget="native")
+    raises(TypeError, mean("form"), add.explain, ones, ones, 1.0, from_="json")
+    raises(TypeError, mean("target"), add.schedule, ones, ones, 1.0, targets="native")
+    raises(TypeError, "'stream'", add.prepare, ones, ones, 1.0, stream=None)
+
+
+def test_masked_arrays():
+    """However often plain ones have been taken before."""
+    masked = np.ma.masked_array(ones, [False] * 7 + [True])
+    for _ in range(3):
+        assert program.add(ones, ones, 1.0)[0] == 2
+        raises(tessera.UsageError, "add: 'x' is f32[N]: a masked array", program.add, masked, ones,
+               1.0)
+        raises(tessera.UsageError, "'y' is f32[N]: a masked array", program.add, ones, masked, 1.0)
+        raises(tessera.UsageError, "'out' is f32[N]: a masked array", program.add, ones, ones, 1.0,
+               out=masked)
+        raises(tessera.UsageError, "'x' is inout f32[N]: a masked array", program.count, masked)
+        raises(TypeError, "a number, not", program.add, ones, ones, np.ma.masked)
+        assert (program.add(masked.filled(0), masked.data, 1.0) == [2] * 7 + [1]).all()
+    raises(tessera.UsageError, "a masked array", program.add.prepare, ones, masked, 1.0)
+    raises(tessera.UsageError, "a masked array", tessera.view, masked, "i32")
+
+
+def work_of_another_process(kernel, program, x):
+    return kernel(x), program["two"](x, False)[1]
+
+
+def test_copies_of_kernels():
+    """Pickled, they are made again of their source; a deep copy is the kernel, as of a function."""
+    narrow = program.narrow.given(T="i16", facts={"N": 1}, schedule="unroll 2")
+    path = pathlib.Path(write(TEXT))
+    loaded = tessera.load(os.path.relpath(path))
+    for kernel in (narrow, pickle.loads(pickle.dumps(narrow))):
+        assert kernel(ones * 7).dtype == np.int16 and "unroll 2" in kernel.schedule(ones)
+    read = pickle.loads(pickle.dumps((loaded, loaded["total"], loaded.total)))
+    assert read[1] is read[2] is read[0].total and read[1](ones) == 8
+    assert pickle.loads(pickle.dumps(program))["add"](ones, ones, 2.0)[0] == 3
+    held = copy.deepcopy({"kernel": narrow, "program": program, "again": [narrow]})
+    assert held["kernel"] is narrow is held["again"][0] and held["program"] is program
+    assert copy.copy(narrow) is narrow
+    spec = pickle.loads(pickle.dumps(tessera.spec("bf16", 3)))
+    assert (spec.dtype, spec.dims) == ("bf16", (3,))
+    for bound in (narrow.prepare(ones), narrow.compile(ones), tessera.device("cpu")):
+        for how in (pickle.dumps, copy.deepcopy):
+            raises(TypeError, "is of the process that made it", how, bound)
+    said = tessera.AssertionFailed("no", [tessera.Message(True, "no", None, 1)])
+    assert pickle.loads(pickle.dumps(said)).messages == said.messages
+    wrong = raises(tessera.SourceError, "E1018", program.add, ones, ones[:3], 1.0)
+    assert pickle.loads(pickle.dumps(wrong)).diagnostics == wrong.diagnostics
+
+
+def test_other_processes():
+    """Kernels as arguments of processes that begin anew, and of ones that are forked."""
+    kernel = program.narrow.given(T="i32")
+    for how in ("spawn", "fork", "forkserver"):
+        with multiprocessing.get_context(how).Pool(2) as pool:
+            for narrow, twice in pool.starmap_async(work_of_another_process,
+                                                    [(kernel, program, ones * i) for i in
+                                                     range(4)]).get(120):
+                assert narrow.dtype == np.int32 and (twice == 2 * narrow).all()
+            failed = pool.apply_async(program.add, (ones, ones[:3], 1.0))
+            raises(tessera.SourceError, "size N is 8", failed.get, 120)
+
+
+def test_forks_while_others_call():
+    """No child begins with a lock that a thread of its parent held."""
+    stop = threading.Event()
+
+    def work():
+        while not stop.is_set():
+            program.add(ones, ones, 1.0)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    children = []
+    for i in range(20):
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)
+            os._exit(0 if program.add(ones, ones, 2.0)[0] == 3 and
+                     tessera.parse(TEXT).total(ones) == 8 else 1)
+        children.append(child)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert [os.waitpid(child, 0)[1] for child in children] == [0] * 20
 
 
 def test_views():
