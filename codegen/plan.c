@@ -135,36 +135,46 @@ static bool runs_beside(const Op *launch)
     return waits && text_same(waits, "last");
 }
 
+static bool has_views(const Func *func)
+{
+    for (size_t i = 0; i < func->params.n; i++) {
+        if (func->params.items[i].windows) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Itself, or as windows of it. */
-static bool touches(const Func *func, const Op *launch, const Value *memory)
+static bool touches(const Func *func, const Op *launch, const Value *memory, bool views)
 {
     bool found = op_reads(launch, memory);
-    for (size_t i = 0; !found && i < func->params.n; i++) {
+    for (size_t i = 0; views && !found && i < func->params.n; i++) {
         const Param *param = &func->params.items[i];
         found = param->windows && param->windows->of == memory && op_reads(launch, param->value);
     }
     return found;
 }
 
-static void fill_scratch(Func *func, const Value *value, PlanScratch *to)
+static void fill_scratch(Func *func, const LaunchOps *launches, const Value *value, PlanScratch *to)
 {
-    LaunchOps launches = plan_launch_ops(func);
     Type type = value->type;
     *to = (PlanScratch){.dtype = type->dtype, .rank = type->rank, .first = 1, .last = 0};
     to->dims = plan_exprs(func, type->rank, type->dims);
     to->strides = type->strides ? plan_exprs(func, type->rank, type->strides) : NULL;
-    for (size_t i = launches.n; i-- > 0;) {
-        if (touches(func, launches.items[i], value)) {
+    bool views = has_views(func);
+    for (size_t i = launches->n; i-- > 0;) {
+        if (touches(func, launches->items[i], value, views)) {
             to->last = to->first > to->last ? (int)i : to->last;
             to->first = (int)i;
         }
     }
-    while (to->first > 0 && to->first <= to->last && runs_beside(launches.items[to->first])) {
+    while (to->first > 0 && to->first <= to->last && runs_beside(launches->items[to->first])) {
         to->first--; /* it may be filled as early */
     }
 }
 
-static void fill_params(Func *func, Plan *plan)
+static void fill_params(Func *func, const LaunchOps *launches, Plan *plan)
 {
     plan->params = ARENA_ARRAY(func->arena, PlanParam, func->params.n);
     plan->scratch = ARENA_ARRAY(func->arena, PlanScratch, func->params.n);
@@ -174,7 +184,7 @@ static void fill_params(Func *func, Plan *plan)
             continue;
         }
         if (param->io == PARAM_SCRATCH) {
-            fill_scratch(func, param->value, &plan->scratch[plan->n_scratch++]);
+            fill_scratch(func, launches, param->value, &plan->scratch[plan->n_scratch++]);
         } else if (plan->n_scratch) {
             diag_bug(func->diags, "parameter '%s' of %s follows an intermediate", param->name,
                      func->name);
@@ -252,16 +262,40 @@ static bool says(Func *func, const Op *launch)
 
 /* ---- launches ---- */
 
-static void add_args(PlanLaunch *launch, PlanArgKind kind, const Plan *plan)
+/* Does the launch read or write the tensor, or do the scalars that all launches make? */
+static bool takes(const Func *func, const Op *launch, const Value *tensor, bool views)
+{
+    bool found = touches(func, launch, tensor, views);
+    for (const Op *op = func->body->first; op && !found; op = op->next) {
+        found = op->kind != OP_LAUNCH && touches(func, op, tensor, views);
+    }
+    return found;
+}
+
+/* A launch has all tensors as arguments. Of more than so many it has those that it takes: LLVM's
+ * work on a function grows with the square of its arguments, and drivers limit them. */
+enum { MANY_TENSORS = 256 };
+
+static void add_pointers(const Func *func, const Op *op, const Plan *plan, PlanLaunch *launch)
+{
+    bool all = plan->n_params + plan->n_scratch <= MANY_TENSORS, views = has_views(func);
+    int index = 0;
+    for (size_t i = 0; i < func->params.n; i++) {
+        const Param *param = &func->params.items[i];
+        bool tensor = param->value->type->kind == TYPE_TENSOR;
+        if (!param->windows && tensor && (all || takes(func, op, param->value, views))) {
+            launch->args[launch->n_args++] = (PlanArg){ARG_POINTER, index};
+        }
+        index += !param->windows;
+    }
+}
+
+static void add_scalars(const Plan *plan, PlanLaunch *launch)
 {
     for (int i = 0; i < plan->n_params; i++) {
-        bool is_scalar = plan->params[i].rank < 0;
-        if (is_scalar == (kind == ARG_SCALAR)) {
-            launch->args[launch->n_args++] = (PlanArg){kind, i};
+        if (plan->params[i].rank < 0) {
+            launch->args[launch->n_args++] = (PlanArg){ARG_SCALAR, i};
         }
-    }
-    for (int i = 0; kind == ARG_POINTER && i < plan->n_scratch; i++) {
-        launch->args[launch->n_args++] = (PlanArg){kind, plan->n_params + i};
     }
 }
 
@@ -273,8 +307,8 @@ static void fill_args(Func *func, const Plan *plan, const Op *op, PlanLaunch *la
 {
     launch->args =
         ARENA_ARRAY(func->arena, PlanArg, plan->n_params + plan->n_scratch + plan->n_sizes + 2);
-    add_args(launch, ARG_POINTER, plan);
-    add_args(launch, ARG_SCALAR, plan);
+    add_pointers(func, op, plan, launch);
+    add_scalars(plan, launch);
     for (int i = 0; i < plan->n_sizes; i++) {
         launch->args[launch->n_args++] = (PlanArg){ARG_SIZE, i};
     }
@@ -408,9 +442,9 @@ void plan_fill(Func *func, Plan *plan)
     plan->kernel = arena_strdup(func->arena, func->name);
     plan->target = func->target->name;
     fill_sizes(func, plan);
-    fill_params(func, plan);
-    fill_messages(func, plan);
     LaunchOps launches = plan_launch_ops(func);
+    fill_params(func, &launches, plan);
+    fill_messages(func, plan);
     plan->n_launches = (int)launches.n;
     plan->launches = ARENA_ARRAY(func->arena, PlanLaunch, launches.n);
     for (size_t i = 0; i < launches.n; i++) {

@@ -213,12 +213,17 @@ struct GpuEmitter {
     Op *launch;
     PlanLaunch *plan_launch;
     LLVMValueRef kernel;
-    int warps;           /* of the block, all roles */
-    int warp_bits;       /* log2 of the lanes of a warp */
-    GpuRole *role;       /* who runs the code at the cursor */
-    GpuValue *values;    /* by Value.id */
-    LLVMValueRef *sizes; /* i64, by DimVar.id (DIM_SIZE) */
-    LLVMValueRef log;    /* of print and assert */
+    int warps;        /* of the block, all roles */
+    int warp_bits;    /* log2 of the lanes of a warp */
+    GpuRole *role;    /* who runs the code at the cursor */
+    GpuValue *values; /* by Value.id */
+    struct {
+        uint32_t *items; /* ids of values that have been defined in this launch */
+        size_t n, cap;
+    } defined;
+    const Value **params; /* by their numbers in the plan */
+    LLVMValueRef *sizes;  /* i64, by DimVar.id (DIM_SIZE) */
+    LLVMValueRef log;     /* of print and assert */
     struct {
         const Layout *layout;
         LLVMValueRef *regs;   /* i1, by register; NULL: all */

@@ -140,19 +140,24 @@ static void take_map(GpuEmitter *em, int index, LLVMValueRef value)
     }
 }
 
+static bool is_same_arg(const PlanArg *a, const PlanArg *b)
+{
+    return a->kind == b->kind && a->index == b->index;
+}
+
 static void take_arguments(GpuEmitter *em)
 {
     for (int i = 0; i < em->plan_launch->n_args; i++) {
         const PlanArg *arg = &em->plan_launch->args[i];
         LLVMValueRef value = LLVMGetParam(em->kernel, (unsigned)i);
         const Value *param = NULL;
-        if (plan_arg(em->plan_launch, arg->kind, arg->index) != i) {
+        if (i > 0 && is_same_arg(arg - 1, arg)) {
             continue; /* there to be read past the others (plan.c) */
         }
         switch (arg->kind) {
-        case ARG_POINTER: gpu_define(em, plan_param(em->func, arg->index))->regs[0] = value; break;
+        case ARG_POINTER: gpu_define(em, em->params[arg->index])->regs[0] = value; break;
         case ARG_SCALAR:
-            param = plan_param(em->func, arg->index);
+            param = em->params[arg->index];
             gpu_define(em, param)->regs[0] = gpu_from_memory(em, param->type->dtype, value);
             break;
         case ARG_SIZE: take_size(em, arg->index, value); break;
@@ -205,11 +210,20 @@ static void end_early(GpuEmitter *em, const PlanLaunch *plan)
     }
 }
 
+/* What the launch before has given values, and the outer scalars, which each launch makes. */
+static void forget_values(GpuEmitter *em)
+{
+    for (size_t i = 0; i < em->defined.n; i++) {
+        em->values[em->defined.items[i]] = (GpuValue){0};
+    }
+    em->defined.n = 0;
+}
+
 static void emit_kernel(GpuEmitter *em, Op *launch, PlanLaunch *plan)
 {
     em->launch = launch;
     em->plan_launch = plan;
-    em->values = ARENA_ARRAY(em->arena, GpuValue, em->func->n_values);
+    forget_values(em);
     em->n_named_barriers = 0;
     em->warps = plan->threads >> em->warp_bits;
     gpu_place_shared(em, launch);
@@ -249,6 +263,19 @@ static const GpuTarget *gpu_target(const Target *target)
     return target->family == FAMILY_NVPTX ? &gpu_nvptx : &gpu_amdgcn;
 }
 
+/* By their numbers in the plan, which knows no views. */
+static void list_params(GpuEmitter *em)
+{
+    int n = 0;
+    em->params = ARENA_ARRAY(em->arena, const Value *, em->func->params.n + 1);
+    for (size_t i = 0; i < em->func->params.n; i++) {
+        const Param *param = &em->func->params.items[i];
+        if (!param->windows) {
+            em->params[n++] = param->value;
+        }
+    }
+}
+
 static GpuEmitter *new_emitter(Llvm *l, const GpuRequest *request)
 {
     GpuEmitter *em = ARENA_NEW(l->arena, GpuEmitter);
@@ -273,6 +300,8 @@ static GpuEmitter *new_emitter(Llvm *l, const GpuRequest *request)
     em->global_ptr = LLVMPointerTypeInContext(l->context, 1);
     em->shared_ptr = LLVMPointerTypeInContext(l->context, em->target->shared_space);
     em->sizes = ARENA_ARRAY(l->arena, LLVMValueRef, l->func->dimvars.n + 1);
+    em->values = ARENA_ARRAY(l->arena, GpuValue, l->func->n_values);
+    list_params(em);
     while (1 << em->warp_bits < l->target->warp) {
         em->warp_bits++;
     }

@@ -13,7 +13,7 @@ typedef struct SharedTile {
     int elem_bytes, swizzle, skew;
     int most; /* elements of an access; 0: as many as fit */
     DType dtype;
-    bool packed; /* two elements a byte; columns count elements */
+    bool packed;          /* two elements a byte; columns count elements */
     LLVMValueRef *afresh; /* what threads add, where it is made anew; NULL: where it is known */
 } SharedTile;
 /* A coordinate in it: a part known at run time, which may set `bits`, and a constant part that

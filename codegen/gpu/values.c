@@ -30,6 +30,7 @@ int gpu_registers(GpuEmitter *em, Type type)
 GpuValue *gpu_define(GpuEmitter *em, const Value *value)
 {
     GpuValue *out = &em->values[value->id];
+    ARENA_PUSH(em->arena, &em->defined, value->id);
     out->n = gpu_registers(em, value->type);
     out->regs = ARENA_ARRAY(em->arena, LLVMValueRef, out->n);
     return out;

@@ -16,19 +16,18 @@
  * tensor stage. Changes no bits; `columns` does, by the shares that `tile` makes of the walk. */
 #include "passes/fuse/fuse.h"
 
+#include "ir/memo.h"
 #include "passes/pass.h"
 
-static void look_for_effect(Op *op, void *user)
-{
-    bool *found = user;
-    *found = *found || axes_written(op) || op->kind == OP_PARALLEL;
-}
+#include <stdlib.h>
 
 bool fuse_has_effect(const Op *op)
 {
     bool found = axes_written(op) || op->kind == OP_PARALLEL;
-    for (int r = 0; r < op->n_regions; r++) {
-        block_walk(op->regions[r], look_for_effect, &found);
+    for (int r = 0; r < op->n_regions && !found; r++) {
+        for (const Op *in = op->regions[r]->first; in && !found; in = in->next) {
+            found = fuse_has_effect(in);
+        }
     }
     return found;
 }
@@ -100,7 +99,13 @@ typedef struct Unit {
 typedef struct Units {
     Unit **items;
     size_t n, cap;
+    size_t n_params;
+    size_t *written, *touched; /* by parameter: behind the last unit that does; 0: none does */
 } Units;
+
+/* Units that a statement is tried in, from the first one on that it may join: where so many had no
+ * place for it, a later one is unlikely to have, and the work would grow with the square. */
+enum { MAX_TRIES = 64 };
 
 static bool same_extents(Type a, Type b)
 {
@@ -129,14 +134,16 @@ static bool may_share(const Op *a, const Op *b)
     return any;
 }
 
+static bool may_try(const Unit *unit, const Op *statement)
+{
+    return unit->n < 64 && may_share(unit->statements[0], statement);
+}
+
 static bool fit_together(Func *func, const Unit *unit, Op *statement)
 {
     uint32_t n_values = func->n_values;
     Op *all[65];
     Value *costly;
-    if (unit->n == 64 || !may_share(unit->statements[0], statement)) {
-        return false;
-    }
     for (int i = 0; i < unit->n; i++) {
         all[i] = unit->statements[i];
     }
@@ -150,6 +157,16 @@ static bool fit_together(Func *func, const Unit *unit, Op *statement)
     return fits;
 }
 
+/* Does it store what an op with an effect gives? */
+static bool may_join(const Op *statement)
+{
+    const Value *value = statement->kind == OP_STORE ? axes_written(statement) : NULL;
+    while (value && value->def && value->def->kind == OP_EXPAND) {
+        value = value->def->operands[0];
+    }
+    return value && value->def && fuse_has_effect(value->def);
+}
+
 /* A scatter and the store of its old elements are one. */
 static bool must_join(const Unit *unit, const Op *statement)
 {
@@ -157,7 +174,7 @@ static bool must_join(const Unit *unit, const Op *statement)
     while (value && value->def && value->def->kind == OP_EXPAND) {
         value = value->def->operands[0];
     }
-    for (int i = 0; value && i < unit->n; i++) {
+    for (int i = 0; value && value->def && i < unit->n; i++) {
         if (value->def == unit->statements[i]) {
             return true;
         }
@@ -175,38 +192,102 @@ static Order unit_order(const Func *func, const Unit *unit, const Touches *state
     return order;
 }
 
-static void join(Unit *unit, Op *statement, Touches touches)
+/* Each unit that touches memory is the last one to do so until another one does: behind the last
+ * one that writes what the statement reads, or touches what it writes, nothing is in its way. */
+static size_t behind_conflicts(const Units *units, const Touches *touches)
 {
+    size_t behind = 0;
+    for (size_t i = 0; i < units->n_params; i++) {
+        uint64_t bit = (uint64_t)1 << i % 64;
+        bool writes = touches->writes[i / 64] & bit;
+        bool reads = (touches->loads[i / 64] | touches->others[i / 64]) & bit;
+        size_t last = writes ? units->touched[i] : reads ? units->written[i] : 0;
+        behind = last > behind ? last : behind;
+    }
+    return behind;
+}
+
+static void note_touches(Units *units, size_t unit, const Touches *touches)
+{
+    for (size_t i = 0; i < units->n_params; i++) {
+        uint64_t bit = (uint64_t)1 << i % 64;
+        bool writes = touches->writes[i / 64] & bit;
+        bool reads = (touches->loads[i / 64] | touches->others[i / 64]) & bit;
+        units->written[i] = writes && unit >= units->written[i] ? unit + 1 : units->written[i];
+        units->touched[i] =
+            (reads || writes) && unit >= units->touched[i] ? unit + 1 : units->touched[i];
+    }
+}
+
+static void join(Units *units, size_t at, Op *statement, Touches touches)
+{
+    Unit *unit = units->items[at];
     unit->touches[unit->n] = touches;
     unit->statements[unit->n++] = statement;
+    note_touches(units, at, &touches);
 }
 
 static void place(Func *func, Units *units, Op *statement)
 {
     Touches touches = fuse_touches(func, statement);
-    for (size_t i = units->n; i-- > 0;) {
+    for (size_t i = units->n; i-- > 0 && may_join(statement);) {
         if (must_join(units->items[i], statement)) {
-            join(units->items[i], statement, touches);
+            join(units, i, statement, touches);
             return;
         }
     }
-    size_t earliest = units->n; /* the first unit that it may join */
+    size_t earliest = behind_conflicts(units, &touches); /* the first unit that it may join */
     for (Order order = ORDER_NONE; earliest > 0 && order == ORDER_NONE;) {
         order = unit_order(func, units->items[earliest - 1], &touches);
         earliest -= order != ORDER_STRICT;
     }
-    for (size_t i = earliest; i < units->n; i++) {
-        if (fit_together(func, units->items[i], statement)) {
-            join(units->items[i], statement, touches);
-            return;
+    int tries = MAX_TRIES;
+    for (size_t i = earliest; i < units->n && tries > 0; i++) {
+        if (may_try(units->items[i], statement)) {
+            tries--;
+            if (fit_together(func, units->items[i], statement)) {
+                join(units, i, statement, touches);
+                return;
+            }
         }
     }
-    Unit *unit = ARENA_NEW(func->arena, Unit);
-    join(unit, statement, touches);
-    ARENA_PUSH(func->arena, units, unit);
+    ARENA_PUSH(func->arena, units, ARENA_NEW(func->arena, Unit));
+    join(units, units->n - 1, statement, touches);
 }
 
 /* ---- launches ---- */
+
+typedef struct Sinking {
+    Func *func;
+    Op *group;
+    Memo *seen;
+    struct {
+        Op **items; /* of the block around the group */
+        size_t n, cap;
+    } needed;
+} Sinking;
+
+static void note_needed(Op *op, void *user)
+{
+    Sinking *s = user;
+    for (int i = 0; i < op->n_operands; i++) {
+        Op *def = op->operands[i] ? op->operands[i]->def : NULL;
+        if (def && def->parent == s->group->parent && !fuse_has_effect(def) &&
+            memo_visit(s->seen, def->results[0])) {
+            ARENA_PUSH(s->func->arena, &s->needed, def);
+            note_needed(def, s);
+        }
+    }
+    for (int r = 0; r < op->n_regions; r++) {
+        block_walk(op->regions[r], note_needed, s);
+    }
+}
+
+static int by_order(const void *a, const void *b)
+{
+    const Op *const *left = a, *const *right = b;
+    return *left == *right ? 0 : op_is_before(*left, *right) ? -1 : 1;
+}
 
 /* What is computed outside of a `parallel` moves into it. */
 static void sink_into(Func *func, Op *group)
@@ -215,15 +296,19 @@ static void sink_into(Func *func, Op *group)
     if (!first) {
         return;
     }
+    Sinking s = {.func = func, .group = group, .seen = memo_open(func)};
+    note_needed(group, &s);
+    memo_close(s.seen);
+    if (s.needed.n) {
+        qsort(s.needed.items, s.needed.n, sizeof(Op *), by_order);
+    }
     CloneMap map = clone_map_new(func);
     Builder at = build_before(func, first);
-    for (Op *op = group->parent->first; op != group; op = op->next) {
-        if (!fuse_has_effect(op)) {
-            clone_op(&at, &map, op);
-            for (int i = 0; i < op->n_results; i++) {
-                block_replace_uses(group->regions[0], op->results[i],
-                                   clone_get(&map, op->results[i]));
-            }
+    for (size_t i = 0; i < s.needed.n; i++) {
+        const Op *op = s.needed.items[i];
+        clone_op(&at, &map, op);
+        for (int k = 0; k < op->n_results; k++) {
+            block_replace_uses(group->regions[0], op->results[k], clone_get(&map, op->results[k]));
         }
     }
 }
@@ -336,6 +421,9 @@ static void fuse_block(Func *func, Block *block)
     keep_results(func, block);
     split(func, block);
     Op *yield = block->last && block->last->kind == OP_YIELD ? block->last : NULL;
+    units.n_params = func->params.n;
+    units.written = ARENA_ARRAY(func->arena, size_t, func->params.n);
+    units.touched = ARENA_ARRAY(func->arena, size_t, func->params.n);
     for (Op *op = block->first; op; op = op->next) {
         if (fuse_has_effect(op)) {
             place(func, &units, op);

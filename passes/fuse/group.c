@@ -239,6 +239,25 @@ static Value *own_copy(Func *func, Group *group, Value *value, CloneMap *copies,
     return own;
 }
 
+/* What the copies have replaced: from this value on down, what nothing reads any more. */
+static void remove_unused(const Group *group, const Value *value)
+{
+    Op *op = value->def;
+    bool used = !is_made_in(group, value) || fuse_has_effect(op);
+    for (int i = 0; i < (op ? op->n_results : 0) && !used; i++) {
+        used = op->results[i]->uses != NULL;
+    }
+    if (used || !op->parent) {
+        return;
+    }
+    op_remove(op);
+    for (int i = 0; i < op->n_operands; i++) {
+        if (op->operands[i]) {
+            remove_unused(group, op->operands[i]);
+        }
+    }
+}
+
 /* One operand used by several ops, that this op walks in its own way. */
 static bool give_own(Func *func, Group *group, Op *op, int i, bool each_use, Value **costly)
 {
@@ -253,6 +272,9 @@ static bool give_own(Func *func, Group *group, Op *op, int i, bool each_use, Val
     }
     CloneMap copies = clone_map_new(func);
     op_set_operand(op, i, own_copy(func, group, operand, &copies, each_use));
+    if (op->operands[i] != operand) {
+        remove_unused(group, operand);
+    }
     return op->operands[i] != operand;
 }
 
@@ -260,47 +282,6 @@ static bool is_tangled(Axes *axes, const Group *group)
 {
     axes_again(axes, group->parallel->regions[0]);
     return axes_conflict(axes, group->parallel->regions[0]);
-}
-
-static void count_use(Op *op, void *user)
-{
-    uint32_t *uses = user;
-    for (int i = 0; i < op->n_operands; i++) {
-        if (op->operands[i]) {
-            uses[op->operands[i]->id]++;
-        }
-    }
-}
-
-/* The last op is what the block is for. */
-static void remove_from(Block *block, uint32_t *uses)
-{
-    for (Op *op = block->last, *before; op; op = before) {
-        bool used = fuse_has_effect(op) || !op->next;
-        before = op->prev;
-        for (int r = 0; r < op->n_regions; r++) {
-            remove_from(op->regions[r], uses);
-        }
-        for (int i = 0; i < op->n_results; i++) {
-            used = used || uses[op->results[i]->id] > 0;
-        }
-        for (int i = 0; !used && i < op->n_operands; i++) {
-            if (op->operands[i]) {
-                uses[op->operands[i]->id]--;
-            }
-        }
-        if (!used) {
-            op_remove(op);
-        }
-    }
-}
-
-/* What the copies have replaced. */
-static void remove_unused(Func *func, Block *block)
-{
-    uint32_t *uses = ARENA_ARRAY(func->arena, uint32_t, func->n_values);
-    block_walk(block, count_use, uses);
-    remove_from(block, uses);
 }
 
 typedef struct Untangler {
@@ -333,11 +314,8 @@ static bool untangles(Untangler *u, const Block *block)
                 return true;
             }
         }
-        if (gives_own(u, op)) {
-            remove_unused(u->func, u->group->parallel->regions[0]);
-            if (!is_tangled(&u->axes, u->group)) {
-                return true;
-            }
+        if (gives_own(u, op) && !is_tangled(&u->axes, u->group)) {
+            return true;
         }
     }
     return false;

@@ -3,12 +3,14 @@
  * launches write. */
 #include "passes/fuse/fuse.h"
 
+#include "ir/memo.h"
+
 /* ---- what a statement touches ---- */
 
 typedef struct Reach {
     const Func *func;
     Touches *touches;
-    uint8_t *seen; /* by value id */
+    Memo *seen;
 } Reach;
 
 static void set(uint64_t *bits, uint32_t param)
@@ -37,8 +39,7 @@ static void reach(Op *op, void *user)
     touch(r->func, op, r->touches);
     for (int i = 0; i < op->n_operands; i++) {
         const Value *value = op->operands[i];
-        if (value && value->def && !r->seen[value->id]) {
-            r->seen[value->id] = 1;
+        if (value && value->def && memo_visit(r->seen, value)) {
             reach(value->def, r);
         }
     }
@@ -57,8 +58,9 @@ Touches fuse_touches(Func *func, Op *statement)
     size_t words = words_of(func);
     uint64_t *bits = ARENA_ARRAY(func->arena, uint64_t, 3 * words);
     Touches touches = {statement, bits, bits + words, bits + 2 * words};
-    Reach r = {func, &touches, ARENA_ARRAY(func->arena, uint8_t, func->n_values)};
+    Reach r = {func, &touches, memo_open(func)};
     reach(statement, &r);
+    memo_close(r.seen);
     return touches;
 }
 
@@ -92,6 +94,9 @@ Order fuse_order(const Func *func, const Touches *a, const Touches *b)
     for (size_t i = 0; i < words_of(func); i++) {
         uint64_t reads_a = a->loads[i] | a->others[i], reads_b = b->loads[i] | b->others[i];
         uint64_t clash = (a->writes[i] & (reads_b | b->writes[i])) | (reads_a & b->writes[i]);
+        if (!clash) {
+            continue;
+        }
         uint64_t only_loads = a->writes[i] & b->loads[i] & ~b->others[i] & ~b->writes[i];
         if (!only_loads || !stores_whole(a->statement)) {
             only_loads = 0;

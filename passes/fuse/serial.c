@@ -167,11 +167,33 @@ static bool is_uniform(const Op *op)
            (op->kind == OP_WHILE && !type_is_tile(op->regions[0]->last->operands[0]->type));
 }
 
+/* Does the op hold something that may mix elements, or walk one value in two ways? Where all is
+ * element by element, whatever the op is made of decides nothing. */
+static bool may_mix(const Op *op)
+{
+    for (int r = 0; r < op->n_regions; r++) {
+        for (const Op *in = op->regions[r]->first; in; in = in->next) {
+            bool spread = in->kind == OP_BROADCAST && type_is_scalar(in->operands[0]->type);
+            bool plain = op_has(in, TRAIT_ELEMENTWISE) || in->kind == OP_CONST ||
+                         in->kind == OP_LOAD || spread || in->kind == OP_SIZE ||
+                         in->kind == OP_YIELD || is_uniform(in);
+            if (!plain || may_mix(in)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 bool fuse_mixes(Func *func, Op *op)
 {
     if (!is_uniform(op) || fuse_is_serial(op)) {
         return false;
     }
+    if (!may_mix(op)) {
+        return false;
+    }
+    uint32_t n_values = func->n_values;
     Builder at = build_before(func, op);
     Group group = fuse_group(func, &at, 1, &op);
     Value *costly;
@@ -182,6 +204,7 @@ bool fuse_mixes(Func *func, Op *op)
     block_walk(m.block, look_for_mixing, &m);
     axes_done(&m.axes);
     op_remove(group.parallel);
+    func->n_values = n_values; /* or tables by number would grow with every look */
     return m.found;
 }
 

@@ -75,11 +75,22 @@ static bool is_work(const Op *op)
 
 /* ---- facts ---- */
 
+/* Values that are made in the group are numbered behind all others. */
+uint64_t split_seen(const Splitter *s, const Value *value)
+{
+    return value->id < s->first ? 0 : s->seen[value->id - s->first];
+}
+
+static int folds_of(const Splitter *s, const Value *value)
+{
+    return value->id < s->first ? 0 : s->folds[value->id - s->first];
+}
+
 static int folds_below(const Splitter *s, const Op *op)
 {
     int most = 0;
     for (int i = 0; i < op->n_operands; i++) {
-        int below = op->operands[i] ? s->folds[op->operands[i]->id] : 0;
+        int below = op->operands[i] ? folds_of(s, op->operands[i]) : 0;
         most = below > most ? below : most;
     }
     return most < UINT16_MAX - 1 ? most : UINT16_MAX - 1;
@@ -92,10 +103,11 @@ static void gather_facts(Op *op, void *user)
     for (int i = 0; i < op->n_results; i++) {
         uint64_t bits = classes_of(s, op->results[i]);
         for (int k = 0; k < op->n_operands; k++) {
-            bits |= op->operands[k] ? s->seen[op->operands[k]->id] : 0;
+            bits |= op->operands[k] ? split_seen(s, op->operands[k]) : 0;
         }
-        s->seen[op->results[i]->id] = bits;
-        s->folds[op->results[i]->id] = (uint16_t)(folds_below(s, op) + split_is_fold(op));
+        s->seen[op->results[i]->id - s->first] = bits;
+        s->folds[op->results[i]->id - s->first] =
+            (uint16_t)(folds_below(s, op) + split_is_fold(op));
     }
     if (written) {
         s->stored |= classes_of(s, written);
@@ -117,11 +129,9 @@ static const Op *search_below(const Splitter *s, const Value *value, Matches *ma
                               const Op *wanted)
 {
     const Op *op = value ? value->def : NULL;
-    uint32_t search = s->met[s->axes.n_values];
-    if (!op || op->parent != s->block || s->met[value->id] == search) {
+    if (!op || op->parent != s->block || !memo_visit(s->met, value)) {
         return NULL;
     }
-    s->met[value->id] = search;
     if (wanted ? op == wanted : matches(op)) {
         return op;
     }
@@ -137,14 +147,14 @@ static const Op *search_below(const Splitter *s, const Value *value, Matches *ma
 /* An op below `value` in the group for which it holds. */
 static const Op *find_below(const Splitter *s, const Value *value, Matches *matches)
 {
-    s->met[s->axes.n_values]++;
+    memo_clear(s->met);
     return search_below(s, value, matches, NULL);
 }
 
 bool split_is_made_of(const Splitter *s, const Op *op, const Op *wanted)
 {
     bool found = false;
-    s->met[s->axes.n_values]++;
+    memo_clear(s->met);
     for (int i = 0; i < op->n_operands && !found; i++) {
         found = search_below(s, op->operands[i], NULL, wanted) != NULL;
     }
@@ -209,8 +219,8 @@ static bool stands_for(const Splitter *s, const Value *value, const Op *dot)
     Splitter all = *s;
     bool found = false;
     all.block = s->body;
-    s->met[s->axes.n_values]++;
-    s->met[own->id] = s->met[s->axes.n_values];
+    memo_clear(s->met);
+    memo_visit(s->met, own);
     for (const Op *op = s->body->first; op && !found; op = op->next) {
         for (int i = 0; fuse_has_effect(op) && i < op->n_operands && !found; i++) {
             found = search_below(&all, op->operands[i], NULL, product->def) != NULL;
@@ -225,19 +235,11 @@ static const Value *product_root(const Splitter *s, const Op *dot)
 {
     const Value *root = dot->results[0];
     for (;;) {
-        const Op *user = NULL;
-        int n = 0;
-        for (const Op *op = s->block->first; op; op = op->next) {
-            for (int i = 0; i < op->n_operands; i++) {
-                if (op->operands[i] == root) {
-                    n++;
-                    user = op;
-                }
-            }
-        }
+        const ValueUse *use = use_first(root, s->block);
+        const Op *user = use && !use_next(use, s->block) ? use->op : NULL;
         bool moves = user && (user->kind == OP_EXPAND || user->kind == OP_SQUEEZE ||
                               user->kind == OP_PERMUTE);
-        if (n != 1 || !(moves || sums_products(user))) {
+        if (!user || user->parent != s->block || !(moves || sums_products(user))) {
             return root;
         }
         root = user->results[0];
@@ -259,7 +261,7 @@ static const Value *folded_product(const Splitter *s, const Op *op)
                 !stands_for(s, value, dot))) {
             const Op *made = value->def;
             for (int k = 0; k < made->n_operands; k++) {
-                s->met[s->axes.n_values]++;
+                memo_clear(s->met);
                 if (search_below(s, made->operands[k], NULL, dot)) {
                     value = made->operands[k];
                     break;
@@ -330,10 +332,10 @@ static const Value *repeated(const Splitter *s, const Op *op)
     if (!result) {
         return NULL;
     }
-    uint64_t own = s->seen[result->id];
+    uint64_t own = split_seen(s, result);
     uint64_t kept = 0;
     for (int i = 0; i < op->n_operands; i++) {
-        kept |= op->operands[i] ? s->seen[op->operands[i]->id] : 0;
+        kept |= op->operands[i] ? split_seen(s, op->operands[i]) : 0;
     }
     bool little = split_elements(s, kept & ~s->stored) <= FEW_ELEMENTS && op->kind != OP_DOT;
     return (s->stored & ~own) && !little ? result : NULL;
@@ -342,13 +344,9 @@ static const Value *repeated(const Splitter *s, const Op *op)
 /* Scatters whose old elements are used are in no loop of a row. */
 static const Value *before_scatter(const Splitter *s, const Op *op)
 {
-    bool old = false;
-    for (const Op *other = s->block->first; other; other = other->next) {
-        old = old || (fuse_has_effect(other) && other->n_results);
-    }
     uint64_t rows = s->stored & s->folded;
-    bool own = split_is_fold(op) && (s->seen[op->operands[0]->id] & rows);
-    return old && own ? split_used_result(s, op) : NULL;
+    bool own = split_is_fold(op) && (split_seen(s, op->operands[0]) & rows);
+    return s->takes_old && own ? split_used_result(s, op) : NULL;
 }
 
 static bool is_forward_scan(const Op *op)
@@ -398,11 +396,9 @@ static bool reads_intermediate(const Splitter *s, const Op *op)
 static int count_below(const Splitter *s, const Value *value)
 {
     const Op *op = value ? value->def : NULL;
-    uint32_t search = s->met[s->axes.n_values];
-    if (!op || op->parent != s->block || s->met[value->id] == search) {
+    if (!op || op->parent != s->block || !memo_visit(s->met, value)) {
         return 0;
     }
-    s->met[value->id] = search;
     int n = reads_intermediate(s, op);
     for (int i = 0; i < op->n_operands; i++) {
         n += count_below(s, op->operands[i]);
@@ -413,7 +409,7 @@ static int count_below(const Splitter *s, const Value *value)
 /* Reads of intermediates that the value is made of. */
 static int reads_below(const Splitter *s, const Value *value)
 {
-    s->met[s->axes.n_values]++;
+    memo_clear(s->met);
     return count_below(s, value);
 }
 
@@ -424,7 +420,7 @@ static const Value *long_chain(const Splitter *s, const Op *op)
 {
     for (int i = 0; split_is_fold(op) && i < op->n_operands; i++) {
         const Value *value = op->operands[i];
-        if (s->folds[value->id] >= MOST_FOLDS || reads_below(s, value) > MOST_FOLDS) {
+        if (folds_of(s, value) >= MOST_FOLDS || reads_below(s, value) > MOST_FOLDS) {
             return value;
         }
     }
@@ -470,8 +466,8 @@ static const Value *broken_rule(Splitter *s, const Op *op)
 /* The stored value itself is already made by this launch alone. */
 static bool is_root(const Splitter *s, const Value *value)
 {
-    for (const Op *op = s->block->first; op; op = op->next) {
-        if (op->kind == OP_STORE && op->operands[op->n_operands - 1] == value) {
+    for (const ValueUse *use = use_first(value, s->block); use; use = use_next(use, s->block)) {
+        if (use->op->parent == s->block && use->op->kind == OP_STORE) {
             return true;
         }
     }
@@ -482,14 +478,13 @@ bool fuse_goes_both_ways(Func *func, const Group *group)
 {
     const Block *block = group->parallel->regions[0];
     Splitter s = {.func = func, .group = group, .block = block};
-    s.axes.n_values = func->n_values;
-    s.met = ARENA_ARRAY(func->arena, uint32_t, func->n_values + 1);
-    for (const Op *op = block->first; op; op = op->next) {
-        if (goes_both_ways(&s, op)) {
-            return true;
-        }
+    bool both = false;
+    s.met = memo_open(func);
+    for (const Op *op = block->first; op && !both; op = op->next) {
+        both = goes_both_ways(&s, op) != NULL;
     }
-    return false;
+    memo_close(s.met);
+    return both;
 }
 
 /* Without rows there is little to share: what is written in another order has a grid of its own. */
@@ -533,16 +528,42 @@ static void note_walk(Splitter *s)
     s->apart = any && !beside;
 }
 
+/* The least number of a value that the group makes. */
+static void note_number(Op *op, void *user)
+{
+    uint32_t *first = user;
+    for (int i = 0; i < op->n_results; i++) {
+        *first = op->results[i]->id < *first ? op->results[i]->id : *first;
+    }
+    for (int r = 0; r < op->n_regions; r++) {
+        for (int i = 0; i < op->regions[r]->n_args; i++) {
+            uint32_t id = op->regions[r]->args[i]->id;
+            *first = id < *first ? id : *first;
+        }
+    }
+}
+
 static Splitter splitter(Func *func, const Group *group)
 {
     Block *block = group->parallel->regions[0];
     Splitter s = {.func = func, .group = group, .block = block, .axes = an_axes(func, block)};
-    s.seen = ARENA_ARRAY(func->arena, uint64_t, func->n_values);
-    s.folds = ARENA_ARRAY(func->arena, uint16_t, func->n_values);
-    s.met = ARENA_ARRAY(func->arena, uint32_t, func->n_values + 1);
+    s.first = func->n_values;
+    block_walk(block, note_number, &s.first);
+    s.seen = ARENA_ARRAY(func->arena, uint64_t, func->n_values - s.first);
+    s.folds = ARENA_ARRAY(func->arena, uint16_t, func->n_values - s.first);
+    s.met = memo_open(func);
     block_walk(block, gather_facts, &s);
+    for (const Op *op = block->first; op && !s.takes_old; op = op->next) {
+        s.takes_old = op->n_results && fuse_has_effect(op);
+    }
     note_walk(&s);
     return s;
+}
+
+static void splitter_done(Splitter *s)
+{
+    axes_done(&s->axes);
+    memo_close(s->met);
 }
 
 bool fuse_shares_grid(Func *func, const Group *group)
@@ -557,7 +578,7 @@ bool fuse_shares_grid(Func *func, const Group *group)
         shares = !written || (!(s.stored & ~classes_of(&s, written) & ~rows) &&
                               ((s.stored & s.folded) || same_order(&s, first, written)));
     }
-    axes_done(&s.axes);
+    splitter_done(&s);
     return shares;
 }
 
@@ -574,7 +595,7 @@ bool fuse_is_sound(Func *func, const Group *group)
     for (const Op *op = s.block->first; op && sound; op = op->next) {
         sound = !broken_rule(&s, op);
     }
-    axes_done(&s.axes);
+    splitter_done(&s);
     return sound;
 }
 
@@ -592,7 +613,7 @@ static Value *cut(const Splitter *s, const Block *body)
     for (const Op *op = s->block->first; op; op = op->next) {
         const Value *value = op->n_results ? op->results[0] : NULL;
         Value *original = value ? fuse_original(s->group, value) : NULL;
-        if (original && count_bits(s->seen[value->id]) > MOST_AXES / 2 && !is_root(s, value) &&
+        if (original && count_bits(split_seen(s, value)) > MOST_AXES / 2 && !is_root(s, value) &&
             fuse_may_materialize(s->func, body, original)) {
             return original;
         }
@@ -617,6 +638,6 @@ Value *fuse_split(Func *func, const Block *body, const Group *group)
     Splitter s = splitter(func, group);
     s.body = body;
     Value *found = is_crowded(&s) ? cut(&s, body) : broken_apart(&s, body);
-    axes_done(&s.axes);
+    splitter_done(&s);
     return found;
 }

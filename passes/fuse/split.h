@@ -4,6 +4,7 @@
 #ifndef TESSERA_PASSES_FUSE_SPLIT_H
 #define TESSERA_PASSES_FUSE_SPLIT_H
 
+#include "ir/memo.h"
 #include "passes/fuse/fuse.h"
 
 typedef struct Splitter {
@@ -12,18 +13,22 @@ typedef struct Splitter {
     const Block *block;
     const Block *body; /* of the whole program; NULL: what is found is not asked for */
     Axes axes;
-    uint64_t *seen;  /* by value id: classes that it has, or has folded */
-    uint16_t *folds; /* by value id: so many follow one another below it */
-    uint32_t *met;   /* by value id: the search that came by last; behind them, the one at work */
+    uint32_t first;  /* number of a value of the group */
+    uint64_t *seen;  /* by number from `first`: classes that the value has, or has folded */
+    uint16_t *folds; /* likewise: so many follow one another below it */
+    Memo *met;       /* by the search that is at work */
     int classes[64];
     int64_t most[64];
     int n_classes;
     uint64_t stored, folded; /* classes that are */
     uint64_t walked;         /* the class that blocks share out, for rows and for columns */
     bool apart;              /* there is such a class, but each has a walk of its own */
+    bool takes_old;          /* the old elements of a scatter are used */
     const Op *dot;           /* the first product */
 } Splitter;
 
+/* Classes that a value has, or has folded. */
+uint64_t split_seen(const Splitter *s, const Value *value);
 /* The class of a value's axis; none of an axis of one element. */
 uint64_t split_class(Splitter *s, const Value *value, int axis);
 /* Along the axes of these classes, at most. */

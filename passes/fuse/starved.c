@@ -70,7 +70,7 @@ const Value *split_starved(Splitter *s, const Op *op)
     uint64_t rows = s->stored & s->folded & ~s->walked;
     uint64_t row = split_class(s, op->operands[0], (int)op_int(op, ATTR_AXIS, 0));
     int64_t walk = LONG_WALK_BYTES * 8 / bits_read(op);
-    bool own = rows & s->seen[op->operands[0]->id];
+    bool own = rows & split_seen(s, op->operands[0]);
     bool gpu = s->func->target && s->func->target->family != FAMILY_CPU;
     int64_t cluster = gpu && s->func->target->cluster > 1 ? s->func->target->cluster : 1;
     bool starves =
