@@ -7,15 +7,16 @@
  *
  * Error bounds. A reduction or product has a bound from analysis. What elementwise ops make of it
  * is sampled: beside its values an inexact array carries SAMPLES further executions, begun at
- * value ± bound with signs that differ by source, and the bound is SAFETY times the farthest of
- * them. That is no proof, but it needs no idea of what rint, bitcast and select do together. */
+ * value ± bound with signs that differ by source, in most of them also by element, and the bound is
+ * SAFETY times the farthest of them. That is no proof, but it needs no idea of what rint, bitcast
+ * and select do together. */
 #ifndef TESSERA_IR_INTERP_RUN_H
 #define TESSERA_IR_INTERP_RUN_H
 
 #include "ir/base/table.h"
 #include "ir/interp.h"
 
-enum { SAMPLES = 8, SAFETY = 2, MOST_ROUNDS = 1 << 20 };
+enum { SAMPLES = 12, WHOLE_SAMPLES = 4, SAFETY = 2, MOST_ROUNDS = 1 << 20 };
 enum { MOST_AGENTS = 16, MOST_SLOTS = 464 };
 /* Components of vector clocks: the agents, then their bulk stores, products and copies, then the
  * barriers' slots (bulk loads: the generation that they complete). */

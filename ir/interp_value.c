@@ -205,13 +205,18 @@ void array_fill(Array *array, Scalar value)
 
 /* ---- samples ---- */
 
-/* Signs of a two-level design: any two of seven sources see all four pairs of signs. Further
- * sources go through the samples in another order. */
-static double sign_of(uint32_t source, int sample)
+/* By the source alone in the first samples: two of three sources see all four pairs of signs, and
+ * what one source made inexact moves as a whole. By source and element in the others, since two
+ * rows of one reduction are off independently: 2 a - b of them moves little where both move alike. */
+static double sign_of(uint32_t source, int sample, int64_t i)
 {
-    uint32_t turn = source / 7, row = 1 + source % 7;
-    uint32_t column = ((uint32_t)sample * (2 * turn + 1) + turn) & (SAMPLES - 1);
-    return __builtin_parity(row & column) ? -1.0 : 1.0;
+    if (sample < WHOLE_SAMPLES) {
+        uint32_t turn = source / 3, row = 1 + source % 3;
+        uint32_t column = ((uint32_t)sample * (2 * turn + 1) + turn) & (WHOLE_SAMPLES - 1);
+        return __builtin_parity(row & column) ? -1.0 : 1.0;
+    }
+    uint64_t bits = hash_word(hash_word(source, (uint64_t)i), (uint64_t)sample);
+    return __builtin_parityll(bits) ? -1.0 : 1.0;
 }
 
 static Scalar moved(DType dtype, Scalar from, double by)
@@ -236,7 +241,7 @@ void array_spread(Run *run, Array *array, uint32_t source, int64_t i, double bou
     for (int s = 0; s < SAMPLES; s++) {
         unsigned char *at = (unsigned char *)array_plane(array, s) + (size_t)i * bytes;
         Scalar sample = scalar_load(array->dtype, at);
-        scalar_store(array->dtype, at, moved(array->dtype, sample, bound * sign_of(source, s)));
+        scalar_store(array->dtype, at, moved(array->dtype, sample, bound * sign_of(source, s, i)));
     }
 }
 
