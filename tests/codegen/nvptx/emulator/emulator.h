@@ -84,6 +84,9 @@ typedef struct Module {
     const char *path;
 } Module;
 void module_read(Module *module, const char *path);
+void module_parse(Module *module, const char *text, const char *path);
+void module_drop(Module *module);
+const Kernel *kernel_named(const Module *module, const char *symbol); /* or NULL */
 
 /* Finds the handler of an opcode and sets what it needs, or returns NULL. `words`: between dots. */
 typedef struct Opcode {

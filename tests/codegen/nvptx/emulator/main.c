@@ -16,6 +16,7 @@
  * pixels. Ends with status 1 when a kernel does what it may not, with 2 when something is not
  * emulated. */
 #include "tests/codegen/nvptx/emulator/emulator.h"
+#include "tests/codegen/nvptx/emulator/launch.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -23,17 +24,7 @@
 #include <string.h>
 
 static Module module;
-static int args[MOST_PARAMS][2], n_args, shared_bytes, cluster_blocks = 1;
-
-static void add_argument(unsigned offset, unsigned size, const void *bytes)
-{
-    if (offset + size > sizeof params || n_args == MOST_PARAMS) {
-        fail("an argument", "lies too far");
-    }
-    memcpy(params + offset, bytes, size);
-    args[n_args][0] = (int)offset;
-    args[n_args++][1] = (int)size;
-}
+static int shared_bytes, cluster_blocks = 1;
 
 static int64_t next_number(const char **line)
 {
@@ -46,89 +37,41 @@ static int64_t next_number(const char **line)
     return number;
 }
 
-static void check_map(const Map *map)
-{
-    int64_t inner = map->box[0] * map->element;
-    bool ok = map->address % 16 == 0 && inner % 16 == 0 && (!map->swizzle || inner <= map->swizzle);
-    for (int i = 0; i < map->rank; i++) {
-        ok = ok && map->dims[i] > 0 && (i == 0 || map->strides[i] % 16 == 0) &&
-             (map->n_windows ? i > 1 || map->box[i] > 0 : map->box[i] > 0 && map->box[i] <= 256);
-    }
-    if (!ok) {
-        fail("the driver would refuse it", "a map");
-    }
-}
-
 static void add_map(unsigned offset, const char *name, const char *rest)
 {
-    if (n_maps == MOST_MAPS) {
-        fail("too many maps", name);
-    }
-    Map *map = &maps[n_maps];
-    *map = (Map){.address = buffer_named(name)->address};
-    map->element = (int)next_number(&rest);
-    map->swizzle = (int)next_number(&rest);
-    map->tf32 = next_number(&rest) != 0;
-    map->rank = (int)next_number(&rest);
-    map->n_windows = (int)next_number(&rest);
-    if (map->rank > 5 || map->n_windows > 3) {
+    Map map = {.address = buffer_named(name)->address};
+    map.element = (int)next_number(&rest);
+    map.swizzle = (int)next_number(&rest);
+    map.tf32 = next_number(&rest) != 0;
+    map.rank = (int)next_number(&rest);
+    map.n_windows = (int)next_number(&rest);
+    if (map.rank > 5 || map.n_windows > 3) {
         fail("too many axes", "map");
     }
-    int64_t *const lists[] = {map->dims, map->strides, map->box};
+    int64_t *const lists[] = {map.dims, map.strides, map.box};
     for (int list = 0; list < 3; list++) {
-        for (int i = 0; i < map->rank; i++) {
+        for (int i = 0; i < map.rank; i++) {
             lists[list][i] = next_number(&rest);
         }
     }
-    for (int i = 0; i < map->n_windows; i++) {
-        map->lower[i] = next_number(&rest);
-        map->upper[i] = next_number(&rest);
-        map->step[i] = next_number(&rest);
+    for (int i = 0; i < map.n_windows; i++) {
+        map.lower[i] = next_number(&rest);
+        map.upper[i] = next_number(&rest);
+        map.step[i] = next_number(&rest);
     }
-    check_map(map);
-    uint8_t bytes[MAP_BYTES] = {(uint8_t)n_maps++};
-    add_argument(offset, MAP_BYTES, bytes);
-}
-
-static void check_arguments(const Kernel *kernel)
-{
-    if (kernel->n_params != n_args) {
-        fail("it has another number of parameters", kernel->name);
-    }
-    for (int i = 0; i < n_args; i++) {
-        if (kernel->param_offset[i] != args[i][0] || kernel->param_bytes[i] != args[i][1]) {
-            fail("it has a parameter elsewhere", kernel->name);
-        }
-    }
+    launch_map(offset, &map);
 }
 
 static void launch(const char *symbol, unsigned blocks, int threads)
 {
-    const Kernel *kernel = NULL;
-    for (int i = 0; i < module.n_kernels; i++) {
-        kernel = strcmp(module.kernels[i].name, symbol) == 0 ? &module.kernels[i] : kernel;
-    }
+    const Kernel *kernel = kernel_named(&module, symbol);
     if (!kernel) {
         fail("no such kernel", symbol);
     }
-    if (kernel->threads != threads || threads > MOST_WARPS * LANES) {
-        fail("it asks for another number of threads", symbol);
-    }
-    if (shared_bytes > SHARED_BYTES - SHARED_FIRST) {
-        fail("too much shared memory", symbol);
-    }
-    if (blocks % (unsigned)cluster_blocks) {
-        fail("blocks are not whole clusters", symbol);
-    }
-    check_arguments(kernel);
-    for (int i = 0; i < LANES && kernel->nctaid; i++) {
-        kernel->rows[kernel->nctaid + i] = blocks;
-    }
-    uint64_t steps = launch_grid(kernel, blocks, threads, shared_bytes, cluster_blocks);
+    uint64_t steps = launch_kernel(kernel, blocks, threads, shared_bytes, cluster_blocks);
     printf("%s: %" PRIu64 " instructions\n", symbol, steps);
-    n_args = n_maps = shared_bytes = 0;
+    shared_bytes = 0;
     cluster_blocks = 1;
-    memset(params, 0xf7, sizeof params);
 }
 
 static void step(const char *line)
@@ -142,15 +85,15 @@ static void step(const char *line)
     } else if (sscanf(line, "buffer %63s %7s %" SCNu64 " %4095s", name, io, &number, path) >= 3) {
         buffer_add(name, io, number, path);
     } else if (sscanf(line, "value %u %u %" SCNu64, &offset, &size, &number) == 3 && size <= 8) {
-        add_argument(offset, size, &number);
+        launch_argument(offset, size, &number);
     } else if (sscanf(line, "address %u %63s", &offset, name) == 2) {
-        add_argument(offset, 8, &buffer_named(name)->address);
+        launch_argument(offset, 8, &buffer_named(name)->address);
     } else if (sscanf(line, "map %u %63s %n", &offset, name, &rest) == 2 && rest) {
         add_map(offset, name, line + rest);
     } else if (sscanf(line, "nothing %u %u", &offset, &size) == 2) {
         uint8_t bytes[MAP_BYTES];
         memset(bytes, 0xff, sizeof bytes);
-        add_argument(offset, size <= MAP_BYTES ? size : MAP_BYTES, bytes);
+        launch_argument(offset, size <= MAP_BYTES ? size : MAP_BYTES, bytes);
     } else if (sscanf(line, "shared %d %d", &shared_bytes, &cluster_blocks) == 2) {
         return;
     } else if (sscanf(line, "launch %255s %u %d", name, &offset, &threads) == 3) {
@@ -164,7 +107,6 @@ static void step(const char *line)
 
 int main(void)
 {
-    memset(params, 0xf7, sizeof params);
     each_line(step);
     return 0;
 }

@@ -359,9 +359,8 @@ static void parse_declaration(Parser *parser, Module *module)
     }
 }
 
-void module_read(Module *module, const char *path)
+void module_parse(Module *module, const char *text, const char *path)
 {
-    char *text = read_text(path);
     Parser *parser = calloc(1, sizeof *parser);
     parser->at = text;
     parser->line = 1;
@@ -377,5 +376,35 @@ void module_read(Module *module, const char *path)
     free(parser->fixups);
     free(parser->numbers);
     free(parser);
+}
+
+void module_read(Module *module, const char *path)
+{
+    char *text = read_text(path);
+    module_parse(module, text, path);
     free(text);
+}
+
+void module_drop(Module *module)
+{
+    for (int k = 0; k < module->n_kernels; k++) {
+        Kernel *kernel = &module->kernels[k];
+        for (int i = 0; i < kernel->n_code; i++) {
+            free((char *)kernel->code[i].text);
+            free(kernel->code[i].operands);
+        }
+        free(kernel->code);
+        free(kernel->rows);
+    }
+    free(module->kernels);
+}
+
+const Kernel *kernel_named(const Module *module, const char *symbol)
+{
+    for (int i = 0; i < module->n_kernels; i++) {
+        if (strcmp(module->kernels[i].name, symbol) == 0) {
+            return &module->kernels[i];
+        }
+    }
+    return NULL;
 }
