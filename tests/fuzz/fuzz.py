@@ -29,10 +29,13 @@ KNOWN = pathlib.Path(__file__).with_name("known.txt")
 MENDED = pathlib.Path(__file__).with_name("mended.tile")
 
 
-def run(options, text, jobs, seconds=None):
+def run(options, text, jobs, seconds=None, env=None):
     command = [options.fuzz, "--jobs", str(jobs), "--device", options.device, "--seconds",
                f"{patience.seconds(seconds or options.seconds):.0f}"]
-    done = subprocess.run(command, input=text, capture_output=True, text=True, errors="replace")
+    if options.memory:
+        command = ["sh", "-c", f'ulimit -v {options.memory << 10}; exec "$@"', "sh", *command]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, errors="replace",
+                          env=env)
     if done.returncode:
         sys.exit(f"{' '.join(command)}: {done.stderr}")
     return [line.split("\t") for line in done.stdout.splitlines()]
@@ -95,6 +98,7 @@ def arguments():
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("fuzz-failures"))
     parser.add_argument("--no-shrink", dest="shrink", action="store_false")
     parser.add_argument("--seconds", type=int, default=30, help="that a program may take")
+    parser.add_argument("--memory", type=int, default=0, help="MiB that a process may have")
     parser.add_argument("--fail-fast", action="store_true", help="nothing after the first failure")
     options = suite.options_of(parser)
     options.cuda = options.device != "cpu"

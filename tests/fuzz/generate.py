@@ -9,12 +9,14 @@ Each is a function of its seed alone."""
 import argparse
 import sys
 
+import compose
 import lanes
 from arrays import SUMMED, expr
 from program import FLOATS, HALVES, INTS, MOST, MOST_PRODUCT, PACKED, Program, Value
 
 SKIPPED = ["simplify", "reads", "flatten", "contract", "extremes", "units", "hoist", "accumulate",
            "narrow", "peel", "fast", "overlap", "syncs", "vectorize"]
+COMPOSED = 0.5  # of the programs
 TARGETS = ["sm_90a", "sm_90a", "gfx942"]
 STORED = ["f32", "i32", "i64", "bool", "f64"]  # by the statements of a parallel
 CONTROLLED = ["f32", "i32", "f64", "i16"]      # what changes in loops over arrays
@@ -492,6 +494,8 @@ STATEMENTS = [(let_array, 3), (let_indexed, 2), (let_controlled, 1), (let_mixed,
               (give_stencil, 2), (give_atomic, 1), (give_scattered, 0.7), (give_inout, 1),
               (give_folded, 0.7), (give_tiles, 1), (give_outer_function, 0.5),
               (give_tiles_of, 1), (give_written, 0.7), (give_flat, 0.7)]
+BESIDE = [let_controlled, give_array, give_array, give_indexed, give_parallel, give_joined,
+          give_stencil, give_tiles, give_tiles_of, give_scattered, give_atomic]
 
 
 def schedule_lines(p, n):
@@ -523,6 +527,10 @@ def small_tiles(p):
     return lines + p.rnd.choice([[], [], ["rows looped"], ["warps 4"]])
 
 
+def kind_of(target):
+    return "ptx" if target.startswith("sm_") else "hsaco"
+
+
 def code_ways(p, options):
     """For GPUs that are not here: code is made, and what the passes made is interpreted."""
     found = [[]]
@@ -532,8 +540,7 @@ def code_ways(p, options):
     if p.rnd.random() < 0.35:
         rests.append(f" skip {p.rnd.choice(SKIPPED)}")
     target = p.rnd.choice(options.targets)
-    kind = "ptx" if target.startswith("sm_") else "hsaco"
-    code = [f"code {target} {kind} {p.rnd.choice(['O0', 'O2', 'O3'])}{p.rnd.choice(rests)}"]
+    code = [f"code {target} {kind_of(target)} {p.rnd.choice(['O0', 'O2', 'O3'])}{p.rnd.choice(rests)}"]
     return [f"passes {p.rnd.choice(options.targets)}{rest}" for rest in rests] + code
 
 
@@ -545,6 +552,9 @@ def ways(p, options):
         for _ in range(options.schedules or 1):
             lines = schedule_lines(p, p.rnd.choice([1, 1, 2]))
             found.append("O1 " + "".join(f"line {line};" for line in lines))
+    if getattr(options, "every", None):  # code for each of these, whatever the program is
+        return [f"code {target} {kind_of(target)} {p.rnd.choice(['O0', 'O2', 'O3'])}"
+                for target in options.every]
     if options.targets:
         return code_ways(p, options)
     if options.passes or p.rnd.random() < 0.2:
@@ -556,6 +566,17 @@ def ways(p, options):
 
 def program(seed, options):
     p = Program(seed)
+    if p.rnd.random() < COMPOSED:
+        compose.write(p)
+        if p.rnd.random() < 0.1:
+            p.rnd.choice(BESIDE)(p)
+    else:
+        write(p)
+    p.declare_sizes()
+    return p.text(str(seed), ways(p, options))
+
+
+def write(p):
     kinds, weights = zip(*STATEMENTS)
     statements = p.rnd.choice([1, 1, 1, 2, 2, 3])
     while statements > 0 or not (p.locals or p.results):  # one that only prints is not enough
@@ -565,8 +586,6 @@ def program(seed, options):
         last = p.locals[-1]
         y = p.result(last.dtype, last.dims)
         p.body.append(f"{y.name} = {last.name}")
-    p.declare_sizes()
-    return p.text(str(seed), ways(p, options))
 
 
 def main():

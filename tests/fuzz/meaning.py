@@ -1,21 +1,25 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What random programs mean, by NumPy alone: all executors share the front end, and would agree on
-what it gets wrong. Integers and bools only, so that every answer is exact.
+what it gets wrong. Integers and bools, so that every answer is exact; of compositions (compose.py)
+some are of floats, which NumPy computes in f64, and in f32 to see how far that is off.
 
     meaning.py --tessera PROGRAM [--count 300] [--first SEED]
 
 Prints the programs that differ, then `N passed, N failed`."""
 
 import ast
+import math
 import pathlib
 import re
 import subprocess
 import sys
 import tempfile
+import warnings
 
 import numpy as np
 
+import compose
 import generate
 import lanes
 import program
@@ -26,6 +30,7 @@ import suite  # noqa: E402
 
 NUMPY = {"bool": np.bool_, **{f"{k}{b}": np.dtype(f"{n}{b}")
                               for k, n in (("i", "int"), ("u", "uint")) for b in (8, 16, 32, 64)}}
+REAL = {"f32": np.dtype("float32"), "f64": np.dtype("float64")}
 RANK = 12  # of an expression of index variables: an axis for each
 STATEMENTS = [generate.let_array, generate.give_array, generate.give_array, generate.give_joined,
               generate.give_views, generate.give_stencil, generate.let_indexed,
@@ -121,7 +126,7 @@ def shifted(a, b, left):
 
 
 OPERATORS = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "floordiv": divided,
-             "mod": remainder, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+             "mod": remainder, "truediv": np.divide, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
              "lshift": lambda a, b: shifted(a, b, True),
              "rshift": lambda a, b: shifted(a, b, False),
              "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
@@ -152,10 +157,12 @@ class Type:
 
 
 def sum_type(dtype):
-    return dtype if dtype.itemsize == 8 else np.dtype("int32" if dtype.kind == "i" else "uint32")
+    return dtype if dtype.itemsize == 8 or dtype.kind == "f" else np.dtype("int32" if dtype.kind == "i" else "uint32")
 
 
 def least(dtype, most):
+    if dtype.kind == "f":
+        return np.inf if most else -np.inf
     info = np.iinfo(dtype)
     return info.max if most else info.min
 
@@ -212,8 +219,62 @@ def where(c, a, b):
     return Array(np.where(c.v, a, b))
 
 
+def function(f):
+    """Of arrays' elements; other arguments are numbers."""
+    def apply(*arrays, **options):
+        return Array(f(*[a.v if isinstance(a, Array) else a for a in arrays], **options))
+    return apply
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def softplus(x):
+    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+
+
+def mean(x, axis):
+    return np.mean(x, axis=axis, keepdims=True)
+
+
+def normal(x, axis, eps):
+    return (x - mean(x, axis)) / np.sqrt(np.var(x, axis=axis, keepdims=True) + x.dtype.type(eps))
+
+
+def log_sum_exp(x, axis=-1):
+    most = np.max(x, axis=axis, keepdims=True)
+    return np.log(np.sum(np.exp(x - most), axis=axis, keepdims=True)) + most
+
+
+ERF = np.vectorize(math.erf, otypes=[np.float64])
+SMOOTH = {
+    **{name: function(getattr(np, name)) for name in ("tanh", "exp", "sin", "sqrt", "square")},
+    "sigmoid": function(sigmoid), "softplus": function(softplus),
+    "silu": function(lambda x: x * sigmoid(x)),
+    "relu": function(lambda x: np.maximum(x, x.dtype.type(0))),
+    "elu": function(lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0)))),
+    "leaky_relu": function(lambda x: np.where(x >= 0, x, x.dtype.type(0.01) * x)),
+    "softsign": function(lambda x: x / (1 + np.abs(x))),
+    "hardswish": function(lambda x: x * np.clip(x + 3, 0, 6) / 6),
+    "gelu": function(lambda x: (0.5 * x * (1 + ERF(x * math.sqrt(0.5)))).astype(x.dtype)),
+    "gelu_tanh": function(lambda x: x * sigmoid(1.5957691216 * (x + x.dtype.type(0.044715) * x * x
+                                                                * x))),
+    "mish": function(lambda x: x * np.tanh(softplus(x))),
+    "rsqrt": function(lambda x: 1 / np.sqrt(x)), "mean": function(mean),
+    "var": function(lambda x, axis: np.var(x, axis=axis, keepdims=True)),
+    "logsumexp": function(log_sum_exp),
+    "softmax": function(lambda x, axis=-1: np.exp(x - log_sum_exp(x, axis))),
+    "rms_norm": function(lambda x, w: x / np.sqrt(mean(x * x, -1) + x.dtype.type(1e-6)) * w),
+    "l2_normalize": function(lambda x, axis=-1: x / np.sqrt(np.sum(x * x, axis=axis,
+                                                                   keepdims=True))),
+    "layer_norm": function(lambda x, w, b, eps: normal(x, -1, eps) * w + b),
+    "instance_norm": function(lambda x, w, b, eps: normal(x, 1, eps) * w + b),
+    "clamp": function(np.clip), "sort": function(lambda x: np.sort(x, axis=-1)),
+    "stack": lambda parts, axis: Array(np.stack([p.v for p in parts], axis)),
+}
 SCOPE = {
-    **{name: Type(name) for name in NUMPY}, "true": True, "false": False, "where": where,
+    **SMOOTH, **{name: Type(name) for name in NUMPY}, "true": True, "false": False, "where": where,
     "max": folded(np.maximum, False), "min": folded(np.minimum, True), "sum": summed(np.add),
     "prod": summed(np.multiply), "argmax": placed(np.argmax), "argmin": placed(np.argmin),
     "any": lambda a, axis: Array(np.any(a.v, axis=axis, keepdims=True)),
@@ -244,26 +305,33 @@ def along(n, slot):
 
 
 class Prefix:
-    """sum(k in N if c) body, and so on: one more axis, which is reduced."""
+    """sum(k in K, r in 0..3 if c) body, and so on: an axis more for each, which is reduced."""
     slot = 0
 
-    def __call__(self, name, n, counted, body):
-        slot, self.slot = self.slot, self.slot + 1
-        value = body(along(n, slot)).v
-        keep = counted(along(n, slot)).v if counted else np.array(True)
-        self.slot = slot
-        value, keep = np.broadcast_arrays(value, keep, np.empty([n if i == slot else 1
-                                                                 for i in range(RANK)]))[:2]
+    def __call__(self, name, ranges, counted, body):
+        first, self.slot = self.slot, self.slot + len(ranges)
+        indices = [Array(along(high - low, first + i).v + low)
+                   for i, (low, high) in enumerate(ranges)]
+        value = body(*indices).v
+        keep = counted(*indices).v if counted else np.array(True)
+        self.slot = first
+        shape = [1] * first + [high - low for low, high in ranges]
+        shape += [1] * (RANK - len(shape))
+        value, keep = np.broadcast_arrays(value, keep, np.empty(shape))[:2]
+        slots = tuple(range(first, first + len(ranges)))
         if name in ("argmax", "argmin"):
-            return placed_where(name, value, keep, slot)
+            return placed_where(name, value, keep, first)
         if name in ("any", "all"):
             start, function = name == "all", np.logical_and if name == "all" else np.logical_or
         else:
             start = least(value.dtype, name == "min") if name in ("max", "min") else 0
-            function = {"max": np.maximum, "min": np.minimum, "sum": np.add}[name]
-        dtype = sum_type(value.dtype) if name == "sum" else value.dtype
-        return Array(function.reduce(np.where(keep, value, start).astype(dtype), axis=slot,
-                                     keepdims=True, dtype=dtype, initial=start))
+            function = {"max": np.maximum, "min": np.minimum}.get(name, np.add)
+        dtype = sum_type(value.dtype) if name in ("sum", "mean") else value.dtype
+        kept = np.where(keep, value, np.array(start).astype(value.dtype)).astype(dtype)
+        whole = function.reduce(kept, axis=slots, keepdims=True, dtype=dtype, initial=start)
+        if name == "mean":
+            whole = whole / np.sum(keep, axis=slots, keepdims=True)
+        return Array(whole)
 
 
 def placed_where(name, value, keep, slot):
@@ -298,28 +366,55 @@ class Python(ast.NodeTransformer):
         self.generic_visit(node)
         return ast.UnaryOp(ast.Invert(), node.operand) if isinstance(node.op, ast.Not) else node
 
-    def visit_Call(self, node):
-        inner = node.func
-        if not isinstance(inner, ast.Call):
-            self.generic_visit(node)
-            return node
-        over, rest = inner.args[0], []
-        if isinstance(over, ast.BoolOp):
-            over, rest = over.values[0], over.values[1:]
-        names = ast.arguments([], [ast.arg(over.left.id)], None, [], [], None, [])
-        counted = ast.Lambda(names, self.visit(rest[0])) if rest else ast.Constant(None)
-        return call("prefix", ast.Constant(inner.func.id), over.comparators[0], counted,
-                    ast.Lambda(names, self.visit(node.args[0])))
-
 
 def call(name, *arguments):
     return ast.Call(ast.Name(name, ast.Load()), list(arguments), [])
 
 
+PREFIX = re.compile(r"\b(sum|max|min|mean|any|all|argmax|argmin)\((?=\w+ in )")
+ENDS = re.compile(r"[-+<>=!,&|^]| if | else | and | or ")  # what a prefix reduction's body ends before
+
+
+def closing(text, start, ends=None):
+    """Where the parentheses around `start` close, or what `ends` matches stands outside of more."""
+    depth = 0
+    for at in range(start, len(text)):
+        if depth == 0 and (text[at] in ")]" or ends and at > start and ends.match(text, at)):
+            return at
+        depth += (text[at] in "([") - (text[at] in ")]")
+    return len(text)
+
+
+def outside(text, separator):
+    """The parts between separators that are in no parentheses."""
+    parts, start = [], 0
+    while start <= len(text):
+        end = closing(text, start, re.compile(separator))
+        parts.append(text[start:end])
+        start = end + len(separator)
+    return parts
+
+
+def prefixed(text):
+    """Prefix reductions as calls, with functions of their indices."""
+    found = PREFIX.search(text)
+    if not found:
+        return text
+    close = closing(text, found.end())
+    over, *test = outside(text[found.end():close], " if ")
+    end = closing(text, close + 2, ENDS)
+    axes = [axis.split(" in ") for axis in outside(over, ", ")]
+    ranges = [extent.split("..") if ".." in extent else ("0", extent) for _, extent in axes]
+    of = f"lambda {', '.join(name for name, _ in axes)}: "
+    counted = of + f"({prefixed(test[0])})" if test else "None"
+    return (f"{text[:found.start()]}prefix({found[1]!r}, "
+            f"[{', '.join(f'({low}, {high})' for low, high in ranges)}], {counted}, "
+            f"{of}({prefixed(text[close + 1:end].strip())})) {prefixed(text[end:])}")
+
+
 def value_of(text, names):
     text = re.sub(r"\((\w+)\[([^\[\]]*)\] else ([^()]+)\)", r"\1.read((\2,), \3)", text)
-    text = re.sub(r"\((\w+ in \w+) if ", r"(\1 and ", text)
-    tree = Python().visit(ast.parse(text.strip(), mode="eval"))
+    tree = Python().visit(ast.parse(prefixed(text).strip(), mode="eval"))
     value = eval(compile(ast.fix_missing_locations(tree), text, "eval"), names)
     return value if isinstance(value, Array) else Array(value)
 
@@ -423,22 +518,33 @@ class Run:
                 self.names[name] = Array(self.names[name].v + 1)
 
 
-def evaluate(p, inputs):
-    """The results by name."""
-    names = {**SCOPE, "prefix": Prefix(), **p.sizes,
-             **{name: Array(v) for name, v in inputs.items()},
+def evaluate(p, inputs, real=np.float64):
+    """The results by name, and what is read and written; floats are computed in this type."""
+    names = {**SCOPE, "prefix": Prefix(), **p.sizes, **p.defined,
+             **{name: Array(v.astype(real) if v.dtype.kind == "f" else v)
+                for name, v in inputs.items()},
              **{n: Array(np.array(value).astype(NUMPY[kind])) for n, kind, value in p.scalars}}
     tokens = [t.strip() for t in re.findall(r"[{}]|[^{}\n]+", "\n".join(p.body))]
     Run(p, names).run(parsed([t for t in tokens if t]), np.array(True))
-    shape = {v.name: [p.extent(d) for d in v.dims] for v in p.results}
-    return {v.name: np.broadcast_to(names[v.name].v, shape[v.name]) for v in p.results}
+    return {v.name: np.broadcast_to(names[v.name].v, [p.extent(d) for d in v.dims])
+            for v in p.results + changed(p)}
+
+
+def changed(p):
+    return [v for v in p.params if v.dtype.startswith("inout")]
 
 
 # ---- programs ----
 
+KINDS = ["f32", "f32", "i32", "i64", "u32"]  # of compositions
+
+
 def made(seed):
-    """A program of integers and bools, or None."""
+    """A program of integers and bools, or a composition; or None."""
     p = Program(seed)
+    if p.rnd.random() < 0.5:
+        compose.write(p, KINDS, [])
+        return p
     for _ in range(p.rnd.choice([1, 1, 2, 3])):
         p.rnd.choice(STATEMENTS)(p)
     if not p.results:
@@ -451,9 +557,10 @@ def made(seed):
 
 def data(p, rng, value):
     shape = [p.extent(d) for d in value.dims]
-    if value.dtype == "f32":  # a size's
-        return rng.standard_normal(shape, dtype=np.float32)
-    dtype = NUMPY[value.dtype]
+    name = value.dtype.split()[-1]
+    if name in REAL:
+        return rng.standard_normal(shape, dtype=REAL[name])
+    dtype = NUMPY[name]
     if value.dtype == "bool":
         return rng.integers(0, 2, shape).astype(bool)
     info = np.iinfo(dtype)
@@ -466,17 +573,35 @@ def data(p, rng, value):
     return rng.integers(low, high, shape, dtype=dtype, endpoint=True)
 
 
-def problem(options, seed):
-    """(was it run, what is wrong)"""
+def alike(got, want, near):
+    """Bits of integers. Floats within what NumPy's f32 is off of its f64, many times over: where
+    one order of sums is off by little another may be off by more."""
+    if got.shape != want.shape:
+        return False
+    if want.dtype.kind != "f":
+        return np.array_equal(got, want)
+    usual = np.isfinite(want) & np.isfinite(near)
+    far = np.max(np.abs(want - near), initial=0, where=usual)
+    most = np.max(np.abs(want), initial=0, where=usual)
+    return not np.any(np.abs(got - want) > 64 * far + 1e-5 * most + 1e-30, where=usual)
+
+
+def ready(seed):
+    """A program whose sizes are all told, or None."""
     p = made(seed)
     if not p:
-        return False, None
+        return None
     p.declare_sizes()
     alone = {d for v in p.params + p.results for d in v.dims}
     for size in sorted(set(re.findall(r"[A-Z]", " ".join(" ".join(v.dims) for v in p.results)))):
         if size not in alone:  # a sum of two sizes says neither
             p.param("f32", (size,), "normal")
-    rng = np.random.default_rng(seed)
+    return p
+
+
+def problem(options, p):
+    """What is wrong, or None."""
+    rng = np.random.default_rng(p.seed)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         source = folder / "k.tile"
@@ -488,7 +613,7 @@ def problem(options, seed):
             command.append(f"{key}={folder / key}.npy")
         command += [f"{name}={str(bool(value)).lower() if kind == 'bool' else value}"
                     for name, kind, value in p.scalars]
-        for v in p.results:
+        for v in p.results + changed(p):
             command += ["-o", f"{v.name}={folder / v.name}.npy"]
         known = " ".join(" ".join(v.dims) for v in p.params)
         rest = [f"{k}={v}" for k, v in p.sizes.items()
@@ -497,15 +622,15 @@ def problem(options, seed):
         command += ["--size", ",".join(rest)] if rest else []
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
-            return True, f"exit {done.returncode}: {done.stderr[-800:]}{p.source()}"
-        with np.errstate(all="ignore"):
-            want = evaluate(p, inputs)
-        for key, value in want.items():
-            got = np.load(folder / f"{key}.npy")
-            if got.shape != value.shape or not np.array_equal(got, value):
-                at = np.argwhere(got != value)[0] if got.shape == value.shape else "shape"
-                return True, f"{key} differs, first at {at}\n{p.source()}"
-    return True, None
+            return f"exit {done.returncode}: {done.stderr[-800:]}{p.source()}"
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # means of nothing
+            want, near = evaluate(p, inputs), evaluate(p, inputs, np.float32)
+            for key, value in want.items():
+                got = np.load(folder / f"{key}.npy")
+                if not alike(got, value, near[key]):
+                    return f"{key} differs: {got}, not {value}\n{p.source()}"
+    return None
 
 
 def main():
@@ -513,16 +638,21 @@ def main():
     parser.add_argument("--count", type=int, default=300, help="programs that are made")
     parser.add_argument("--first", type=int, default=1)
     options = suite.options_of(parser)
+    integers_alone()
+
+    def attempt(seed):
+        p = ready(seed)
+        return problem(options, p) if p else suite.LEFT_OUT
+    return suite.run(options, range(options.first, options.first + options.count), attempt,
+                     lambda seed: f"program {seed}")
+
+
+def integers_alone():
+    """Of what generate.py writes, in this process from now on."""
     for kinds in (program.FLOATS, program.HALVES, generate.STORED, generate.CONTROLLED,
                   lanes.VARIABLES):
         kinds[:] = [kind for kind in kinds if kind in NUMPY]
     generate.compute = lambda p: p.rnd.choice([*INTS, "bool"])
-
-    def attempt(seed):
-        ran, wrong = problem(options, seed)
-        return wrong or (None if ran else suite.LEFT_OUT)
-    return suite.run(options, range(options.first, options.first + options.count), attempt,
-                     lambda seed: f"program {seed}")
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ class Program:
         self.seed = seed
         self.light = light
         self.sizes = {}
+        self.defined, self.clauses = {}, []  # sizes that follow from others, and what `where` says
         self.params, self.results, self.locals = [], [], []
         self.functions, self.body = [], []
         self.assumes = []
@@ -53,7 +54,8 @@ class Program:
                 self.sizes[name] = self.rnd.choice([1, 2, 3, 5, 7, 8])
 
     def extent(self, dim):
-        return eval(re.sub(r"[A-Z]\w*", lambda m: str(self.sizes[m.group()]), str(dim)))
+        return eval(re.sub(r"[A-Z]\w*", lambda m: str({**self.sizes, **self.defined}[m.group()]),
+                           str(dim)))
 
     def elements(self, dims):
         return math.prod(self.extent(d) for d in dims)
@@ -114,7 +116,7 @@ class Program:
 
     def told_sizes(self):
         """What the shapes tell: K + M tells one of the two."""
-        told = set()
+        told = set(self.defined)
         extents = {d for v in self.params + self.results for d in v.dims}
         for _ in self.sizes:
             unknown = [set(re.findall(r"[A-Z]\w*", d)) - told for d in extents]
@@ -147,7 +149,8 @@ class Program:
         arrow = f" -> ({results})" if results else ""
         body = "\n".join("    " + line for line in "\n".join(self.assumes + self.body).split("\n"))
         functions = "".join(f + "\n" for f in self.functions)
-        return f"{functions}kernel k({', '.join(params)}){arrow} {{\n{body}\n}}\n"
+        where = f" where {', '.join(self.clauses)}" if self.clauses else ""
+        return f"{functions}kernel k({', '.join(params)}){arrow}{where} {{\n{body}\n}}\n"
 
     def text(self, name, ways):
         head = "".join(f"#: {line}\n" for line in [f"program {name}", *self.head(ways)])
