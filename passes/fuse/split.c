@@ -15,6 +15,7 @@ enum {
     MOST_OPERAND_OPS = 6,  /* element-wise ops on what a product reads */
     MOST_LOOKS = 256,      /* at ops, for whether they are so many */
     MOST_FOLDS = 4,        /* each of which reads what the one before it leaves */
+    MAX_STEPS = 32,        /* ops between a fold and what is stored before it */
     SIZE_UNKNOWN = 1 << 20 /* elements, taken for an extent that is not known */
 };
 
@@ -413,6 +414,87 @@ static int reads_below(const Splitter *s, const Value *value)
     return count_below(s, value);
 }
 
+static void mark_below(const Block *block, Memo *below, const Value *value)
+{
+    const Op *op = value ? value->def : NULL;
+    if (op && op->parent == block && memo_visit(below, value)) {
+        for (int i = 0; i < op->n_operands; i++) {
+            mark_below(block, below, op->operands[i]);
+        }
+    }
+}
+
+/* Is a fold below `value` that is among those marked, where nothing was met yet? */
+static bool reaches_fold(const Splitter *s, const Memo *below, const Value *value)
+{
+    int64_t marked;
+    const Op *op = value ? value->def : NULL;
+    if (!op || op->parent != s->body || !memo_visit(s->met, value)) {
+        return false;
+    }
+    if (split_is_fold(op) && memo_known(below, value, 0, &marked)) {
+        return true;
+    }
+    for (int i = 0; i < op->n_operands; i++) {
+        if (reaches_fold(s, below, op->operands[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Does all that the program makes of the folds below the value go through it? */
+static bool is_bottleneck(const Splitter *s, const Value *value)
+{
+    const Value *own = fuse_original(s->group, value);
+    if (!s->body || !own) {
+        return false;
+    }
+    bool passed = false;
+    Memo *below = memo_open(s->func);
+    mark_below(s->body, below, own);
+    memo_clear(s->met);
+    memo_visit(s->met, own);
+    for (const Op *op = s->body->first; op && !passed; op = op->next) {
+        for (int i = 0; fuse_has_effect(op) && i < op->n_operands && !passed; i++) {
+            passed = reaches_fold(s, below, op->operands[i]);
+        }
+    }
+    memo_close(below);
+    return !passed;
+}
+
+/* The operand of the same extents that most folds are below, but for what has one element a row;
+ * NULL: none. */
+static const Value *deepest_operand(const Splitter *s, const Op *op)
+{
+    const Value *deepest = NULL;
+    for (int i = 0; op && op_has(op, TRAIT_ELEMENTWISE) && i < op->n_operands; i++) {
+        const Value *value = op->operands[i];
+        Type type = value->type;
+        bool same = type == type_with_dtype(s->func, op->results[0]->type, type->dtype) &&
+                    value->def && value->def->kind != OP_BROADCAST && folds_of(s, value) > 0;
+        bool more = same && (!deepest || folds_of(s, value) > folds_of(s, deepest));
+        deepest = more ? value : deepest;
+    }
+    return deepest;
+}
+
+/* What to store where a fold of `value` ends a chain: the last value that all which is made of the
+ * chain goes through. If the square went through memory, because a norm sums squares, all that
+ * comes behind would make the chain again. */
+static const Value *chain_end(const Splitter *s, const Value *value)
+{
+    const Value *end = value;
+    for (int steps = 0; end && steps < MAX_STEPS; steps++) {
+        if (is_bottleneck(s, end)) {
+            return end;
+        }
+        end = deepest_operand(s, end->def);
+    }
+    return value;
+}
+
 /* Folds of which each reads what the one before it leaves: every one makes again what lies between
  * them, in a loop of the same launch or in one of its own. The work would grow with the square of
  * the chain's length. */
@@ -421,7 +503,7 @@ static const Value *long_chain(const Splitter *s, const Op *op)
     for (int i = 0; split_is_fold(op) && i < op->n_operands; i++) {
         const Value *value = op->operands[i];
         if (folds_of(s, value) >= MOST_FOLDS || reads_below(s, value) > MOST_FOLDS) {
-            return value;
+            return s->body ? chain_end(s, value) : value;
         }
     }
     return NULL;
