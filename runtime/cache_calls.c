@@ -38,7 +38,7 @@ void cache_free(TesseraContext *context)
 TesseraStatus tessera_cache_use(TesseraContext *context, const char *folder, int64_t limit)
 {
     if (!context) {
-        return TESSERA_USAGE;
+        return context_null(NULL, __func__, "context");
     }
     if (limit < 0) {
         return context_usage(context, "a cache of %lld bytes", (long long)limit);
@@ -59,7 +59,7 @@ TesseraStatus tessera_cache_use(TesseraContext *context, const char *folder, int
 TesseraStatus tessera_cache_only(TesseraContext *context, bool only)
 {
     if (!context) {
-        return TESSERA_USAGE;
+        return context_null(NULL, __func__, "context");
     }
     context->compiler->cache_only = only;
     return TESSERA_OK;

@@ -38,7 +38,7 @@ TesseraStatus tessera_context_open(int abi, const TesseraAllocator *allocator,
     if (!compiler) {
         tessera_context_free(*context);
         *context = NULL;
-        return TESSERA_ENVIRONMENT;
+        return context_fail(NULL, TESSERA_ENVIRONMENT, 0, "out of memory");
     }
     *compiler = (Compiler){0};
     arena_init(&compiler->told, from);
@@ -86,6 +86,7 @@ void context_take_over(TesseraContext *context, TesseraContext *from)
     TesseraContext before = *context;
     Compiler *to = context->compiler, *of = from->compiler, had = *to;
     if (from->error.status != TESSERA_OK) { /* what went well leaves an earlier error */
+        context_forget_orphan();
         context->error = from->error;
         context->message = from->message;
         context->reproducer = from->reproducer;

@@ -31,7 +31,7 @@ static bool is_skippable(const char *name)
 TesseraStatus tessera_debug(TesseraContext *context, const TesseraDebug *debug)
 {
     if (!context) {
-        return TESSERA_USAGE;
+        return context_null(NULL, __func__, "context");
     }
     if (!debug) {
         context->compiler->debug = (TesseraDebug){0};

@@ -248,8 +248,11 @@ static double share(TesseraType type, size_t i, const void *got, const void *wan
 TesseraStatus tessera_compare(TesseraType type, size_t n, const void *got, const void *want,
                               const double *bound, TesseraDifference *difference)
 {
-    if (!difference || !type_is_known(type) || (n > 0 && (!got || !want))) {
-        return TESSERA_USAGE;
+    if (!type_is_known(type)) {
+        return context_usage(NULL, "%s: there is no element type %d", __func__, (int)type);
+    }
+    if (!difference || (n > 0 && (!got || !want))) {
+        return context_null(NULL, __func__, !difference ? "difference" : got ? "want" : "got");
     }
     *difference = (TesseraDifference){0};
     for (size_t i = 0; i < n; i++) {

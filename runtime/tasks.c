@@ -277,6 +277,28 @@ static TesseraStatus wait_all(TesseraTask **tasks, TesseraRequest *requests, siz
     return worst;
 }
 
+static TesseraStatus start(TesseraRequest *request, TesseraTask **task)
+{
+    request->kernel = NULL;
+    request->status = tessera_compile_start(request->program, &request->options, NULL, NULL, task);
+    return request->status;
+}
+
+/* Where several cannot start, the first of them is asked again after all: the context has its error
+ * then, and not that of the last one. */
+static void start_all(TesseraTask **tasks, TesseraRequest *requests, size_t n)
+{
+    size_t n_failed = 0, first = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (start(&requests[i], &tasks[i]) != TESSERA_OK) {
+            first = n_failed++ == 0 ? i : first;
+        }
+    }
+    if (n_failed > 1) {
+        start(&requests[first], &tasks[first]);
+    }
+}
+
 TesseraStatus tessera_compile_all(TesseraContext *context, TesseraRequest *requests, size_t n,
                                   TesseraDevice *device)
 {
@@ -288,11 +310,7 @@ TesseraStatus tessera_compile_all(TesseraContext *context, TesseraRequest *reque
     if (!tasks) {
         return TESSERA_ENVIRONMENT;
     }
-    for (size_t i = 0; i < n; i++) {
-        requests[i].kernel = NULL;
-        requests[i].status =
-            tessera_compile_start(requests[i].program, &requests[i].options, NULL, NULL, &tasks[i]);
-    }
+    start_all(tasks, requests, n);
     TesseraStatus status = wait_all(tasks, requests, n, device);
     for (size_t i = 0; i < n; i++) {
         tessera_task_free(tasks[i]);

@@ -177,7 +177,7 @@ static size_t allow(int *codes, size_t n, const char *text)
 TesseraStatus tessera_warn(TesseraContext *context, const TesseraWarnings *warnings)
 {
     if (!context) {
-        return TESSERA_USAGE;
+        return context_null(NULL, __func__, "context");
     }
     size_t n = warnings ? warnings->n_allow : 0, n_codes = 0;
     for (size_t i = 0; i < n; i++) {

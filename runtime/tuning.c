@@ -80,7 +80,7 @@ TesseraStatus tessera_tuning(TesseraProgram *program, const TesseraOptions *opti
 TesseraStatus tessera_pins_use(TesseraContext *context, const char *path)
 {
     if (!context) {
-        return TESSERA_USAGE;
+        return context_null(NULL, __func__, "context");
     }
     context_set(context, &context->compiler->pins, path);
     return TESSERA_OK;

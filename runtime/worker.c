@@ -26,7 +26,7 @@ TesseraStatus tessera_isolate(TesseraContext *context, TesseraIsolate when, cons
                               double seconds)
 {
     if (!context) {
-        return TESSERA_USAGE;
+        return context_null(NULL, __func__, "context");
     }
     if (when > TESSERA_ISOLATE_ALWAYS || !(seconds >= 0)) {
         return context_usage(context, "%s: no such way, or no such time", __func__);

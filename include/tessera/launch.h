@@ -70,7 +70,9 @@ typedef struct TesseraError {
     const char *reproducer; /* of an internal error: text to attach to a report; else NULL */
 } TesseraError;
 
-/* Of the last call that failed. Valid until the next call with the context. */
+/* Of the last call that failed: calls that succeed leave it. Valid until the next call with the
+ * context. Where that call had no context, since what it was asked of is NULL or
+ * tessera_context_new failed, it is found with any context or NULL, in the thread that called. */
 TESSERA_API const TesseraError *tessera_error(const TesseraContext *context);
 
 /* What the library does, for who wants to know: what was compiled and how long that took, what the
@@ -299,10 +301,10 @@ TESSERA_API TesseraStatus tessera_launch_set_scalar(TesseraLaunch *launch, size_
  * is a tensor, in the order of the signature. Those that are as they were cost nothing. */
 TESSERA_API TesseraStatus tessera_launch_with(TesseraLaunch *launch, void *stream,
                                               void *const *tensors, size_t n_tensors);
-/* Describes an object in DLPack's words; not 0: it cannot. DLPack's exchange interface has such a
- * function for the arrays of a library, dltensor_from_py_object_no_sync. */
-struct DLTensor;
-typedef int TesseraDescribe(void *object, struct DLTensor *tensor);
+/* Describes an object in DLPack's words: `tensor` is a DLTensor of dlpack.h; not 0: it cannot. The
+ * exchange interface of DLPack has such a function for the arrays of a library,
+ * dltensor_from_py_object_no_sync. */
+typedef int TesseraDescribe(void *object, void *tensor);
 typedef struct TesseraSearch {
     TesseraLaunch *const *launches; /* NULL ones are passed over */
     size_t n_launches;

@@ -249,8 +249,6 @@ class Runtime:
 
     def fail(self, status):
         failure = self.c.tessera_error(self.context).contents
-        if failure.status != status:  # a call that had no context to write to
-            raise ERRORS.get(status, Error)("an argument is NULL")
         found = POINTER(Diagnostic)()
         n = self.c.tessera_diagnostics(self.context, ctypes.byref(found))
         diagnostics = [json.loads(found[i].json) for i in range(n) if found[i].json]
@@ -269,8 +267,7 @@ class Runtime:
         out = c_void_p()
         if name == "context_open":
             if self.c.tessera_context_open(*arguments, ctypes.byref(out)) != 0:
-                raise UnavailableError("no context: out of memory, or the library is older than "
-                                       f"this package, whose structures are of version {ABI}")
+                raise UnavailableError(self.c.tessera_error(None).contents.message.decode())
         else:
             self.call(name, *arguments, ctypes.byref(out))
         return out.value

@@ -7,6 +7,27 @@
 
 static const char NO_MEMORY[] = "out of memory";
 
+/* The failure of a call that had no context to keep it: of this thread, and older than no other. So
+ * tessera_error never has an older one in its place. */
+static _Thread_local struct {
+    bool is_last;
+    TesseraError error;
+    char text[256];
+} orphan;
+
+static TesseraStatus fail_without_context(TesseraStatus status, const char *message)
+{
+    snprintf(orphan.text, sizeof orphan.text, "%.255s", message);
+    orphan.error = (TesseraError){.status = status, .message = orphan.text};
+    orphan.is_last = true;
+    return status;
+}
+
+void context_forget_orphan(void)
+{
+    orphan.is_last = false;
+}
+
 const char *tessera_version(void)
 {
     return TESSERA_VERSION;
@@ -26,17 +47,21 @@ TesseraStatus context_open(int abi, const TesseraAllocator *allocator, const Con
         *context = NULL;
     }
     if (abi < 1 || abi > TESSERA_ABI) {
-        return abi < 1 ? TESSERA_USAGE : TESSERA_ENVIRONMENT;
+        return context_fail(NULL, abi < 1 ? TESSERA_USAGE : TESSERA_ENVIRONMENT, 0,
+                            abi < 1 ? "tessera_context_open: no such version of the structures"
+                                    : "the library is older than the header that the program was "
+                                      "compiled with");
     }
     if (!context || (allocator && (!allocator->alloc || !allocator->release))) {
-        return TESSERA_USAGE;
+        return context_usage(NULL, "tessera_context_open: %s is NULL",
+                             context ? "a function of the allocator" : "context");
     }
     if (allocator) {
         from = (Allocator){allocator->alloc, allocator->release, allocator->user};
     }
     *context = from.alloc(from.user, sizeof **context);
     if (!*context) {
-        return TESSERA_ENVIRONMENT;
+        return context_fail(NULL, TESSERA_ENVIRONMENT, 0, NO_MEMORY);
     }
     **context =
         (TesseraContext){.allocator = from, .abi = abi, .error = {.message = ""}, .hooks = hooks};
@@ -78,6 +103,9 @@ void *context_take(TesseraContext *context, size_t bytes)
 const TesseraError *tessera_error(const TesseraContext *context)
 {
     static const TesseraError none = {TESSERA_USAGE, "the context is NULL", 0, NULL};
+    if (orphan.is_last) {
+        return &orphan.error;
+    }
     return context ? &context->error : &none;
 }
 
@@ -98,6 +126,7 @@ void context_set(TesseraContext *context, char **slot, const char *text)
 TesseraStatus context_set_error(TesseraContext *context, TesseraStatus status, int driver_code,
                                 const char *message)
 {
+    context_forget_orphan();
     context_set(context, &context->message, message);
     context_set(context, &context->reproducer, NULL);
     context->error = (TesseraError){
@@ -118,10 +147,11 @@ void context_tell_code(TesseraContext *context, TesseraStatus status, int code)
 TesseraStatus context_fail(TesseraContext *context, TesseraStatus status, int driver_code,
                            const char *message)
 {
-    if (context) {
-        context_set_error(context, status, driver_code, message);
-        context_tell_code(context, status, 0);
+    if (!context) {
+        return fail_without_context(status, message);
     }
+    context_set_error(context, status, driver_code, message);
+    context_tell_code(context, status, 0);
     return status;
 }
 
@@ -133,10 +163,11 @@ TesseraStatus context_fail_code(TesseraContext *context, TesseraStatus status, i
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    if (context) {
-        context_set_error(context, status, 0, text);
-        context_tell_code(context, status, code);
+    if (!context) {
+        return fail_without_context(status, text);
     }
+    context_set_error(context, status, 0, text);
+    context_tell_code(context, status, code);
     return status;
 }
 
@@ -173,7 +204,7 @@ TesseraStatus context_device_fail(TesseraContext *context, const DeviceError *er
 TesseraStatus tessera_log(TesseraContext *context, TesseraLog *log, void *user)
 {
     if (!context) {
-        return TESSERA_USAGE;
+        return context_null(NULL, __func__, "context");
     }
     context->log = log;
     context->log_user = user;

@@ -81,6 +81,8 @@ TesseraStatus context_device_fail(TesseraContext *context, const DeviceError *er
 TesseraStatus device_told(TesseraDevice *device, bool ok, const DeviceError *error);
 /* The call lacks its device or, where it has one, what is named. */
 TesseraStatus device_missing(TesseraDevice *device, const char *call, const char *what);
+/* What a call without a context failed with, in this thread, is not the last failure any more. */
+void context_forget_orphan(void);
 /* The error alone; the hook does not hear of it. */
 TesseraStatus context_set_error(TesseraContext *context, TesseraStatus status, int driver_code,
                                 const char *message);

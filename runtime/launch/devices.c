@@ -387,7 +387,7 @@ TesseraStatus tessera_launch(TesseraLaunch *launch, void *stream)
     REFUSE_ENDED(launch);
     DeviceError error;
     if (!launch) {
-        return TESSERA_USAGE;
+        return context_null(NULL, __func__, "launch");
     }
     return device_told(launch->device, launch_run(launch->prepared, stream, &error), &error);
 }
@@ -415,7 +415,7 @@ TesseraStatus tessera_launch_set(TesseraLaunch *launch, size_t index, void *data
     REFUSE_ENDED(launch);
     DeviceError error;
     if (!launch) {
-        return TESSERA_USAGE;
+        return context_null(NULL, __func__, "launch");
     }
     TesseraStatus status = find_param(launch, __func__, index, true);
     return status != TESSERA_OK
@@ -429,7 +429,7 @@ TesseraStatus tessera_launch_set_scalar(TesseraLaunch *launch, size_t index, dou
 {
     REFUSE_ENDED(launch);
     if (!launch) {
-        return TESSERA_USAGE;
+        return context_null(NULL, __func__, "launch");
     }
     TesseraStatus status = find_param(launch, __func__, index, false);
     if (status == TESSERA_OK) {
@@ -475,7 +475,7 @@ TesseraStatus tessera_launch_reserve(TesseraLaunch *launch, void *stream)
     REFUSE_ENDED(launch);
     DeviceError error;
     if (!launch) {
-        return TESSERA_USAGE;
+        return context_null(NULL, __func__, "launch");
     }
     return device_told(launch->device, launch_reserve(launch->prepared, stream, &error), &error);
 }

@@ -72,7 +72,7 @@ TesseraStatus tessera_pool_release(TesseraDevice *device, void *memory, void *st
 {
     REFUSE_FREED(device);
     if (!device) {
-        return TESSERA_USAGE;
+        return context_null(NULL, __func__, "device");
     }
     if (!memory || memory_give(device->device, MEMORY_POOLED, memory, &stream)) {
         return TESSERA_OK;
@@ -86,7 +86,7 @@ TesseraStatus tessera_pool_keep(TesseraDevice *device, size_t bytes)
     REFUSE_FREED(device);
     DeviceError error;
     if (!device) {
-        return TESSERA_USAGE;
+        return context_null(NULL, __func__, "device");
     }
     return memory_keep(device->device, bytes, &error)
                ? TESSERA_OK

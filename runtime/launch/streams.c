@@ -120,7 +120,7 @@ TesseraStatus tessera_event_record(TesseraEvent *event, void *stream)
     REFUSE_WITHOUT_DEVICE(event);
     DeviceError error;
     if (!event) {
-        return TESSERA_USAGE;
+        return context_null(NULL, __func__, "event");
     }
     TesseraDevice *device = event->device;
     bool ok = streams_of(device)->record(device->device, event->moment, stream, &error);
@@ -133,7 +133,7 @@ TesseraStatus tessera_event_wait(TesseraEvent *event, void *stream)
     REFUSE_WITHOUT_DEVICE(event);
     DeviceError error;
     if (!event) {
-        return TESSERA_USAGE;
+        return context_null(NULL, __func__, "event");
     }
     TesseraDevice *device = event->device;
     return device_told(
@@ -145,7 +145,7 @@ TesseraStatus tessera_event_sync(TesseraEvent *event)
     REFUSE_WITHOUT_DEVICE(event);
     DeviceError error;
     if (!event) {
-        return TESSERA_USAGE;
+        return context_null(NULL, __func__, "event");
     }
     TesseraDevice *device = event->device;
     return device_told(device, streams_of(device)->settle(device->device, event->moment, &error),
@@ -158,8 +158,10 @@ TesseraStatus tessera_event_elapsed(TesseraEvent *first, TesseraEvent *last, dou
     REFUSE_WITHOUT_DEVICE(last);
     DeviceError error;
     if (!first || !last || !seconds) {
-        return first ? context_null(first->device->context, __func__, last ? "seconds" : "last")
-                     : TESSERA_USAGE;
+        return context_null(first ? first->device->context : NULL, __func__,
+                            !first  ? "first"
+                            : !last ? "last"
+                                    : "seconds");
     }
     *seconds = 0;
     if (first->device != last->device) {
@@ -230,7 +232,7 @@ TesseraStatus tessera_graph_launch(TesseraGraph *graph, void *stream)
     REFUSE_WITHOUT_DEVICE(graph);
     DeviceError error;
     if (!graph) {
-        return TESSERA_USAGE;
+        return context_null(NULL, __func__, "graph");
     }
     TesseraDevice *device = graph->device;
     return device_told(

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """calls.py: the Python package, as it is installed, on NumPy's arrays, and on torch's and JAX's
-where they are. Prints `N passed, N failed`."""
+where they are. Prints `N passed, N failed, N skipped`."""
 
 import contextlib
 import copy
@@ -714,12 +714,13 @@ def test_jax():
 
 
 def main():
-    passed = failed = 0
+    passed = failed = skipped = 0
     for name, function in list(globals().items()):
         if not name.startswith("test_"):
             continue
         library = name[5:].split("_")[0]
         if library in ("torch", "jax") and importlib.util.find_spec(library) is None:
+            skipped += 1
             continue
         try:
             function()
@@ -728,7 +729,7 @@ def main():
             failed += 1
             print(f"{name}:")
             traceback.print_exc(file=sys.stdout)
-    print(f"{passed} passed, {failed} failed")
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed else 0
 
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """wheel.py LIBRARY: makes the wheel twice, which are the same bytes; installs it, without an index,
-in an environment of its own; and runs the package's tests there. Prints `N passed, N failed`."""
+in an environment of its own; and runs the package's tests there. Prints `N passed, N failed, N
+skipped`."""
 
 import os
 import pathlib
@@ -13,7 +14,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-COUNTS = re.compile(r"^(\d+) passed, (\d+) failed$", re.M)
+COUNTS = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$", re.M)
 
 
 def make(library, out):
@@ -24,7 +25,7 @@ def make(library, out):
 
 def main():
     library = pathlib.Path(sys.argv[1]).resolve()
-    passed = failed = 0
+    passed = failed = skipped = 0
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         first, second = make(library, folder / "1"), make(library, folder / "2")
@@ -50,8 +51,9 @@ def main():
             print(COUNTS.sub("", ran.stdout), end="")
             passed += int(counts[-1][0]) if counts else 0
             failed += int(counts[-1][1]) if counts else 1
+            skipped += int(counts[-1][2] or 0) if counts else 0
             failed += ran.returncode != 0 and bool(counts) and counts[-1][1] == "0"
-    print(f"{passed} passed, {failed} failed")
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed else 0
 
 

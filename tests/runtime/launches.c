@@ -72,10 +72,11 @@ START_TEST(other_scalars)
 END_TEST
 
 /* An object of these tests is its own description; one without a shape cannot be described. */
-static int describe(void *object, DLTensor *tensor)
+static int describe(void *object, void *tensor)
 {
-    *tensor = *(const DLTensor *)object;
-    return tensor->shape ? 0 : -1;
+    const DLTensor *own = object;
+    *(DLTensor *)tensor = *own;
+    return own->shape ? 0 : -1;
 }
 
 START_TEST(found_for_objects)

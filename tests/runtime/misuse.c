@@ -4,6 +4,8 @@
  * only after some arithmetic. */
 #include "tests/runtime/harness.h"
 
+#include <pthread.h>
+
 /* ---- sizes from extents ---- */
 
 static const char PARTS[] = "kernel parts(x: f32[N - 5], y: f32[2 * M + N]) -> f32[M] = "
@@ -229,6 +231,120 @@ START_TEST(null_where_objects_are_used)
 }
 END_TEST
 
+/* With an older failure in the context, which is of a file. */
+static void expect_of(TesseraStatus got, const char *call)
+{
+    TesseraProgram *none;
+    const TesseraError *error = tessera_error(context);
+    ck_assert_msg(got == TESSERA_USAGE && error->status == got && strstr(error->message, call),
+                  "%s: status %d, %s", call, (int)got, error->message);
+    ck_assert_int_eq(tessera_error(NULL)->status, TESSERA_USAGE);
+    ck_assert_int_eq(tessera_program_read(context, "/no/such.tile", &none), TESSERA_ENVIRONMENT);
+    expect(TESSERA_ENVIRONMENT, TESSERA_ENVIRONMENT, "/no/such.tile");
+}
+#define EXPECT_OF(call, ...) expect_of(call(__VA_ARGS__), #call)
+
+/* A call of nothing has no context to keep its error, which is the last one all the same. */
+START_TEST(failures_without_a_context)
+{
+    TesseraProgram *p;
+    TesseraLaunch *launch;
+    TesseraBytes bytes;
+    TesseraDifference d;
+    TesseraMessages messages;
+    TesseraOptions options = {.target = "native"};
+    TesseraCacheInfo info;
+    TesseraTask *task;
+    TesseraInferred in;
+    void *memory;
+    double seconds;
+    char data[8] = {0};
+    EXPECT_OF(tessera_launch, NULL, NULL);
+    EXPECT_OF(tessera_launch_set, NULL, 0, NULL);
+    EXPECT_OF(tessera_launch_set_scalar, NULL, 0, 1, 1);
+    EXPECT_OF(tessera_launch_with, NULL, NULL, NULL, 0);
+    EXPECT_OF(tessera_launch_reserve, NULL, NULL);
+    EXPECT_OF(tessera_launch_time, NULL, NULL, 1, &seconds);
+    EXPECT_OF(tessera_launch_messages, NULL, NULL, &messages);
+    EXPECT_OF(tessera_sync, NULL, NULL);
+    EXPECT_OF(tessera_alloc, NULL, 8, &memory);
+    EXPECT_OF(tessera_pool_alloc, NULL, 8, NULL, &memory);
+    EXPECT_OF(tessera_pool_release, NULL, data, NULL);
+    EXPECT_OF(tessera_pool_keep, NULL, 8);
+    EXPECT_OF(tessera_copy, NULL, data, NULL, data, 8, NULL);
+    EXPECT_OF(tessera_event_record, NULL, NULL);
+    EXPECT_OF(tessera_event_wait, NULL, NULL);
+    EXPECT_OF(tessera_event_sync, NULL);
+    EXPECT_OF(tessera_event_elapsed, NULL, NULL, &seconds);
+    EXPECT_OF(tessera_graph_launch, NULL, NULL);
+    EXPECT_OF(tessera_prepare, NULL, NULL, NULL, 0, &launch);
+    EXPECT_OF(tessera_program_parse, NULL, "t", ADD, 3, &p);
+    EXPECT_OF(tessera_compile, NULL, &options, &kernel);
+    EXPECT_OF(tessera_infer, NULL, &options, NULL, &in);
+    EXPECT_OF(tessera_interpret, NULL, &options, NULL, 0);
+    EXPECT_OF(tessera_compile_start, NULL, &options, NULL, NULL, &task);
+    EXPECT_OF(tessera_compile_all, NULL, NULL, 0, NULL);
+    EXPECT_OF(tessera_task_wait, NULL, &kernel);
+    EXPECT_OF(tessera_kernel_emit, NULL, "ir", &bytes);
+    EXPECT_OF(tessera_device_open, NULL, "cpu", 0, &device);
+    EXPECT_OF(tessera_log, NULL, NULL, NULL);
+    EXPECT_OF(tessera_warn, NULL, NULL);
+    EXPECT_OF(tessera_pins_use, NULL, NULL);
+    EXPECT_OF(tessera_isolate, NULL, TESSERA_ISOLATE_AUTO, NULL, 0);
+    EXPECT_OF(tessera_cache_use, NULL, NULL, 0);
+    EXPECT_OF(tessera_cache_only, NULL, true);
+    EXPECT_OF(tessera_cache_info, NULL, &info);
+    EXPECT_OF(tessera_compare, TESSERA_I8, 1, NULL, data, NULL, &d);
+    EXPECT_OF(tessera_compare, (TesseraType)-1, 1, data, data, NULL, &d);
+    EXPECT_OF(tessera_context_open, TESSERA_ABI, NULL, NULL);
+    EXPECT_OF(tessera_context_open, 0, NULL, &(TesseraContext *){NULL});
+}
+END_TEST
+
+static void *error_of_another_thread(void *user)
+{
+    *(TesseraStatus *)user = tessera_error(NULL)->status;
+    ck_assert_str_eq(tessera_error(NULL)->message, "the context is NULL");
+    return NULL;
+}
+
+/* It is of the thread that called, and goes with the next failure there. */
+START_TEST(failures_without_a_context_are_of_a_thread)
+{
+    pthread_t thread;
+    TesseraStatus status;
+    TesseraContext *other;
+    ck_assert_int_eq(tessera_context_open(TESSERA_ABI + 1, NULL, &other), TESSERA_ENVIRONMENT);
+    ck_assert_ptr_nonnull(strstr(tessera_error(NULL)->message, "older than the header"));
+    ck_assert_int_eq(pthread_create(&thread, NULL, error_of_another_thread, &status), 0);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_int_eq(tessera_error(NULL)->status, TESSERA_ENVIRONMENT);
+    expect(tessera_device_open(context, NULL, 0, &device), TESSERA_USAGE, "kind is NULL");
+    ck_assert_str_eq(tessera_error(NULL)->message, "the context is NULL");
+}
+END_TEST
+
+/* Of requests that cannot begin, the first one's error is the context's, as its status is. */
+START_TEST(first_of_several_failures)
+{
+    TesseraRequest requests[3] = {{.options = {.target = "native"}},
+                                  {.options = {.target = "nowhere"}},
+                                  {.options = {.target = "native", .kernel = "other"}}};
+    parse(ADD);
+    for (size_t i = 0; i < 3; i++) {
+        requests[i].program = program;
+    }
+    TesseraStatus status = tessera_compile_all(context, requests, 3, NULL);
+    expect(status, requests[1].status, "nowhere");
+    tessera_kernel_free(requests[0].kernel);
+    requests[1].options.kernel = "neither";
+    status = tessera_compile_all(context, requests, 3, NULL);
+    expect(status, requests[1].status, "neither");
+    tessera_kernel_free(requests[0].kernel);
+    ck_assert(!requests[1].kernel && !requests[2].kernel);
+}
+END_TEST
+
 START_TEST(answers_of_nothing)
 {
     TesseraType type;
@@ -276,6 +392,9 @@ UNIT_TESTS(runtime_misuse)
     tcase_add_test(tests, arguments_that_cannot_be);
     tcase_add_test(tests, null_where_objects_are_made);
     tcase_add_test(tests, null_where_objects_are_used);
+    tcase_add_test(tests, failures_without_a_context);
+    tcase_add_test(tests, failures_without_a_context_are_of_a_thread);
+    tcase_add_test(tests, first_of_several_failures);
     tcase_add_test(tests, answers_of_nothing);
     return tests;
 }
