@@ -4,7 +4,7 @@
     // RUN: %tessera compile %s --emit ir | %FileCheck %s
     // CHECK: reduce
 
-A test that needs what not every machine has says so: `REQUIRES: ptxas`, `nvdisasm`, `cuda` (a
+A line that takes long stands in `%if long %{ … %}`: `make check-long` runs it. A test that needs what not every machine has says so: `REQUIRES: ptxas`, `nvdisasm`, `cuda` (a
 GPU). %moment: the seconds that a kernel that never ends is given, in which all else has to end;
 %tessera the program; %opt tests/tools/tessera_opt.c, likewise its neighbours; %FileCheck;
 %exit 1 COMMAND (succeeds when the command exits with 1); %s this file; %S its folder; %t a
@@ -60,12 +60,20 @@ for name in ("TESSERA_PTXAS", "TESSERA_SEED", "TESSERA_PLANTED", "TESSERA_PROBE"
 config.environment["TESSERA_CACHE"] = "off"  # what is tested is made
 
 
+# What scripts/setup.sh installed, behind all that there is otherwise.
+config.environment["PATH"] += os.pathsep + os.path.join(source, ".tools", "bin")
+
+
 def has_tool(name):
     """As the compiler and the tests look for the toolkit's programs."""
-    return (shutil.which(name) or os.environ.get("TESSERA_" + name.upper())
+    return (shutil.which(name, path=config.environment["PATH"])
+            or os.environ.get("TESSERA_" + name.upper())
             or glob.glob(os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "bin", name)))
 
 
 config.available_features |= {name for name in ("ptxas", "nvdisasm") if has_tool(name)}
+# `%if long %{ … %}`: not in `make check`. With --param long=1 the tests that have such lines run.
+if lit_config.params.get("long"):
+    config.available_features.add("long")
 if os.path.exists("/dev/nvidiactl"):
     config.available_features.add("cuda")

@@ -63,8 +63,8 @@ def check_broken(options, page, name, change):
     return "it did not notice" if title.startswith("selftest passed") else None
 
 
-def run(doc, needs, checks, n_pages, breaks):
-    """`checks(options, folder)` yields (what, problem or None), of n_pages pages; then the page
+def run(doc, needs, checks, breaks):
+    """`checks(options, folder)` yields (what, problem or None) of a page each; then the page
     `breaks[0]` of the folder is broken in the ways of `breaks[1]`. Prints the counts; the exit
     status."""
     parser = argparse.ArgumentParser(description=doc)
@@ -72,16 +72,16 @@ def run(doc, needs, checks, n_pages, breaks):
         parser.add_argument(option, required=True, type=os.path.abspath)
     parser.add_argument("--chromium", default=browser())
     options = parser.parse_args()
-    counts = {"passed": 0, "failed": 0}
+    counts = {"passed": 0, "failed": 0, "skipped": 0}
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         folder = pathlib.Path(folder)
         results = list(checks(options, folder))
         for name, change in breaks[1].items() if options.chromium else ():
             results.append((name, check_broken(options, folder / breaks[0], name, change)))
     for what, problem in results:
-        counts["failed" if problem else "passed"] += 1
+        counts["failed" if problem else "passed" if options.chromium else "skipped"] += 1
         if problem:
             print(f"{what}: {problem}")
-    skipped = 0 if options.chromium else n_pages + len(breaks[1])
-    print(f"{counts['passed']} passed, {counts['failed']} failed, {skipped} skipped")
+    counts["skipped"] += 0 if options.chromium else len(breaks[1])
+    print(", ".join(f"{n} {how}" for how, n in counts.items()))
     return 1 if counts["failed"] else 0

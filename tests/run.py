@@ -4,11 +4,13 @@
 begin first; long ones run when they are asked for, and then alone. Last line, alone:
 `N passed, N failed, N skipped`. The exit status is 1 when anything failed.
 
-    run.py BUILD [--also BUILD] [--long] [--only PATTERN] [--slowest N]
+    run.py BUILD [--also BUILD] [--long] [--only PATTERN] [--slowest N] [--skips FILE]
 
 A suite gets the seconds that CTest's property TIMEOUT says, longer on a slow or loaded machine
 (patience.py); one that takes longer is ended with all processes that it started, wherever they
-moved to. With --slowest the N text tests that took the most CPU time are listed."""
+moved to. With --slowest the N text tests that took the most CPU time are listed. With --skips a
+suite that skips another number of tests than the file says has failed: lines `NAME NUMBER`, what
+follows a # aside; suites that are not named skip none."""
 
 import argparse
 import concurrent.futures
@@ -173,6 +175,21 @@ def run(name, command, properties):
 
 # ---- what is told ----
 
+def read_skips(path):
+    """Numbers of skipped tests, by suite."""
+    with open(path) as file:
+        rows = [line.split("#")[0].split() for line in file]
+    return {row[0]: int(row[1]) for row in rows if row}
+
+
+def check_skips(result, known):
+    """Another number than is known is a failure: tests went away, or a list was not kept."""
+    if known is not None and result.skipped != known.get(result.name, 0):
+        result.output += (f"{result.name}: {result.skipped} skipped, where"
+                          f" {known.get(result.name, 0)} are known\n")
+        result.failed += 1
+
+
 def tell(done):
     if done.failed:
         print(done.output, end="" if done.output.endswith("\n") else "\n")
@@ -195,6 +212,7 @@ def arguments():
     parser.add_argument("--also", action="append", default=[], help="another build")
     parser.add_argument("--long", action="store_true")
     parser.add_argument("--only", default="", help="suites whose name has this pattern")
+    parser.add_argument("--skips", metavar="FILE", help="how many tests of which suite are skipped")
     parser.add_argument("--slowest", type=int, default=0, metavar="N")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     return parser.parse_args()
@@ -222,10 +240,12 @@ def main():
     listed = [suite for build in [options.build, *options.also]
               for suite in suites(build, options)]
     listed.sort(key=lambda suite: -float(suite[2].get("COST", 0)))
+    known = read_skips(options.skips) if options.skips else None
     begin, total = time.time(), [0, 0, 0]
     with tempfile.NamedTemporaryFile() as times:
         os.environ["TESSERA_TEXT_TIMES"] = times.name
         for result in run_all(listed, options):
+            check_skips(result, known)
             total = [a + b for a, b in zip(total, (result.passed, result.failed, result.skipped))]
             tell(result)
         tell_slowest(times.name, options.slowest)

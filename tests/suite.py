@@ -5,7 +5,8 @@ import argparse
 import concurrent.futures
 import os
 
-LEFT_OUT = object()  # what an attempt returns that says nothing
+LEFT_OUT = object()  # what an attempt returns that is no test: it says nothing
+SKIPPED = object()  # what one returns that needs what is not here
 
 
 def parser(doc, program="--tessera", device=None):
@@ -31,16 +32,19 @@ def options_of(made):
 
 
 def run(options, jobs, attempt, name):
-    """attempt(job) gives None, or what went wrong. Prints that, after name(job), and the counts;
-    returns the exit status."""
+    """attempt(job) gives None, or what went wrong, LEFT_OUT or SKIPPED. Prints what went wrong, after
+    name(job), and the counts; returns the exit status."""
     jobs = list(jobs)
-    passed = failed = 0
+    passed = failed = skipped = 0
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         for job, problem in zip(jobs, pool.map(attempt, jobs)):
             if problem is LEFT_OUT:
                 continue
+            if problem is SKIPPED:
+                skipped += 1
+                continue
             passed, failed = passed + (not problem), failed + bool(problem)
             if problem:
                 print(f"{name(job)}: {problem}")
-    print(f"{passed} passed, {failed} failed")
+    print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed else 0

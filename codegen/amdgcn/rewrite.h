@@ -6,8 +6,8 @@
 
 /* Takes apart what LLVM 22.1.8 miscompiles; after the middle end, which would rebuild it. */
 void amdgcn_rewrite(GpuEmitter *em);
-/* Of one instruction: where it is a word of another lane that LLVM would fold into a reader of which
- * no part has such a form, the reader no longer sees where it is from (dpp.c). */
+/* Of one instruction: where it is a word of another lane that LLVM would fold into a reader of
+ * which no part has such a form, the reader no longer sees where it is from (dpp.c). */
 void amdgcn_hide_exchange(GpuEmitter *em, LLVMValueRef op);
 /* Hooks of codegen/gpu/emit.h: `carry`, for the same reason, and `here`. */
 LLVMValueRef amdgcn_carry(GpuEmitter *em, LLVMValueRef value);

@@ -129,8 +129,11 @@ def main():
                 print(f"{case} on {device}: {problem}")
     for key in sorted(passed | failed):
         print(f"{key[0]:10} {key[1]:5} {key[2]:7} {passed[key]:4} agree, {failed[key]} differ")
-    missing = len(set(devices) - set(present)) if options.asked else 0
-    print(f"{sum(passed.values())} passed, {sum(failed.values()) + missing} failed")
+    absent = len(set(devices) - set(present))
+    missing = absent if options.asked else 0
+    skipped = 0 if options.asked else absent * len(list(cases(not options.few, *wanted)))
+    print(f"{sum(passed.values())} passed, {sum(failed.values()) + missing} failed,"
+          f" {skipped} skipped")
     return 1 if failed or missing else 0
 
 

@@ -15,7 +15,7 @@ SIZES = (16 << 20, 64 << 20, 192 << 20)  # of f32, until one takes long enough t
 
 def stopped(tessera, program, folder, number, size):
     """The exit status and what is left, or None when the program was faster."""
-    command = [tessera, "run", program, "--device", "cpu", "--size", f"N={size}",
+    command = [tessera, "run", program, "--device", "cpu", "--size", f"N={size}", "v=1",
                "-o", str(folder / "answer.npy")]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     while process.poll() is None:
@@ -40,7 +40,7 @@ def check_stop(tessera, program, folder, number):
 
 
 def check_pipe(tessera, program):
-    command = f"'{tessera}' run '{program}' --device cpu --size N=1000000 -o - | head -c 6"
+    command = f"'{tessera}' run '{program}' --device cpu --size N=1000000 v=1 -o - | head -c 6"
     done = subprocess.run(["bash", "-c", command + "; exit ${PIPESTATUS[0]}"], capture_output=True)
     assert done.stdout == b"\x93NUMPY", done.stdout
     assert done.returncode == 128 + signal.SIGPIPE, done.returncode

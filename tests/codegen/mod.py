@@ -88,7 +88,10 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for device in ("interp", "cpu"):
             compare(device, run_program(options, device, x, y, folder), want, x, y, word)
-        for target in emulate.WAVES if shutil.which("llc-22") else ():
+        if not shutil.which("llc-22"):
+            print("left out: no llc-22")
+            return
+        for target in emulate.WAVES:
             compare(target, run_emulated(options, target, x, y, folder), want, x, y, word)
 
 

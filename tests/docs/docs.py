@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""docs.py --tessera PROGRAM: documents say what is so. Prints `N passed, N failed`.
+"""docs.py --tessera PROGRAM: documents say what is so. Prints
+`N passed, N failed, N skipped`.
 
 - the documents that are made from tables are current (scripts/docs.py)
 - blocks fenced ```tile NAME are written to that file; with arguments behind the name `tessera run`
@@ -59,7 +60,7 @@ def matches(expected, output):
 
 class Report:
     def __init__(self):
-        self.passed, self.failed = 0, 0
+        self.passed, self.failed, self.skipped = 0, 0, 0
 
     def note(self, good, message):
         self.passed += good
@@ -108,9 +109,11 @@ def sanitized(tessera):
 
 
 def run_python(name, blocks, folder, tessera, report):
-    """Only what is said of it is NumPy's: more of it runs where there is more."""
-    program = "".join(block for info, block in blocks
-                      if all(importlib.util.find_spec(module) for module in info.split()))
+    """Blocks that ask for modules that are not here are skipped."""
+    here = [block for info, block in blocks
+            if all(importlib.util.find_spec(module) for module in info.split())]
+    report.skipped += len(blocks) - len(here)
+    program = "".join(here)
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "TESSERA_CACHE": "off",
                    "TESSERA_LIBRARY": str(tessera.parents[1] / "lib" / "libtessera.so.0")}
     done = subprocess.run([sys.executable, "-c", program], cwd=folder, env=environment, text=True,
@@ -131,7 +134,9 @@ def check_file(path, tessera, report):
                 run_block(name, block, folder, tessera, report)
         python = [(info, block) for language, info, block in FENCE.findall(text)
                   if language == "python"]
-        if python and not sanitized(tessera):
+        if python and sanitized(tessera):
+            report.skipped += len(python)
+        elif python:
             run_python(name, python, folder, tessera, report)
     prose = FENCE.sub("", text)
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", prose):
@@ -158,7 +163,7 @@ def main():
     for path in [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]:
         if path.exists():
             check_file(path, tessera, report)
-    print(f"{report.passed} passed, {report.failed} failed")
+    print(f"{report.passed} passed, {report.failed} failed, {report.skipped} skipped")
     return 1 if report.failed else 0
 
 

@@ -3,7 +3,7 @@
 """The pages of `explain --html`, in headless Chromium: each folds all its folds, follows all its
 links and lights all its lines by itself (#selftest), and says so in its title. They name nothing
 outside of them and are small. Pages that were broken on purpose must say that they are.
-Prints `N passed, N failed`, and how many were skipped for want of Chromium."""
+Prints `N passed, N failed, N skipped`: all of them are skipped for want of Chromium."""
 
 import concurrent.futures
 import pathlib
@@ -69,5 +69,4 @@ def check_pages(options, folder):
 
 
 if __name__ == "__main__":
-    sys.exit(pages.run(__doc__, ["--tessera"], check_pages, len(PAGES) * len(TARGETS),
-                       ("softmax-native.html", BREAKS)))
+    sys.exit(pages.run(__doc__, ["--tessera"], check_pages, ("softmax-native.html", BREAKS)))

@@ -223,12 +223,17 @@ def main():
     parser = suite.parser(__doc__, device=["interp"])
     parser.add_argument("--strided", type=int, default=0, metavar="SEED",
                         help="tensors lie otherwise than row-major, as the seed says")
+    parser.add_argument("--some", action="store_true",
+                        help="each program and size on one of the devices, in turn")
     parser.add_argument("pattern", nargs="?", default="")
     options = suite.options_of(parser)
     sys.modules["lang"] = sys.modules["__main__"]
     for file in sorted((HERE / "inputs").glob("*.tile")):
         importlib.import_module(file.stem)
-    work = [(p, sizes, device) for p in PROGRAMS for sizes in p.sizes for device in options.device
+    cases = [(p, sizes) for p in PROGRAMS for sizes in p.sizes]
+    n = len(options.device)
+    work = [(p, sizes, device) for i, (p, sizes) in enumerate(cases)
+            for k, device in enumerate(options.device) if not options.some or i % n == k
             if re.search(options.pattern, f"{p.file}.{p.name}")
             and (p.devices is None or device in p.devices)]
     return suite.run(options, work, lambda job: run_case(options, *job),

@@ -50,6 +50,7 @@ def main():
             counts = COUNTS.findall(ran.stdout)
             print(COUNTS.sub("", ran.stdout), end="")
             passed += int(counts[-1][0]) if counts else 0
+            skipped += int(counts[-1][2] or 0) if counts else 0
             failed += int(counts[-1][1]) if counts else 1
             skipped += int(counts[-1][2] or 0) if counts else 0
             failed += ran.returncode != 0 and bool(counts) and counts[-1][1] == "0"

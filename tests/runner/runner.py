@@ -107,6 +107,23 @@ def counts_are_summed(folder):
 
 
 @case
+def skips_are_those_that_are_known(folder):
+    build(folder, [("some", "echo 3 passed, 0 failed, 2 skipped", {}),
+                   ("none", "echo 3 passed, 0 failed", {})])
+    skips = folder / "skips"
+    for text, failed, words in (
+            ("# a comment\nsome 2  # no GPU\n", 0, ""),
+            ("some 1\n", 1, "some: 2 skipped, where 1 are known"),
+            ("", 1, "some: 2 skipped, where 0 are known"),
+            ("some 2\nnone 1\n", 1, "none: 0 skipped, where 1 are known"),
+            ("some 2\nother 7\n", 0, "")):
+        skips.write_text(text)
+        code, lines = run(folder, "--skips", str(skips))
+        assert (code, lines[-1]) == (min(failed, 1), f"6 passed, {failed} failed, 2 skipped"), lines
+        assert words in "\n".join(lines), lines
+
+
+@case
 def failure_without_a_count(folder):
     """An exit status, a signal, a program that is not there."""
     build(folder, [("status", "echo 3 passed, 0 failed; exit 3", {}), ("signal", "kill -9 $$", {})])

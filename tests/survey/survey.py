@@ -9,7 +9,8 @@ elements) and a target drawn from the seed. Reported are: errors that are not th
 sizes', IR that does not verify, what ptxas warns of, shared memory beyond the part's, compilations
 that take long, and quantities of `explain` that cannot be. Spills and other local memory are
 counted; with --all they are failures, too. Nothing is run: no GPU is needed. A case that fails
-is printed with a command that shows it again. Prints `N passed, N failed`.
+is printed with a command that shows it again. Without ptxas all others are skipped. Prints
+`N passed, N failed, N skipped`.
 """
 
 import collections
@@ -159,7 +160,7 @@ class Survey:
         self.record(number, case, problems=problems, passes=pass_times(done.stderr),
                     said=done.stderr[-3000:] if done.returncode else "",
                     report=done.stdout if self.options.reports else "")
-        return self.told(case, problems)
+        return self.told(case, problems) or (None if self.assembler else suite.SKIPPED)
 
     def problems(self, case, done, used):
         if done.returncode == TIMEOUT:

@@ -56,7 +56,7 @@ def run(options, name, command, target):
     start = time.time()
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=env)
     lines = done.stdout.strip().splitlines()
-    counts = re.fullmatch(r"(\d+) passed, (\d+) failed", lines[-1] if lines else "")
+    counts = re.fullmatch(r"(\d+) passed, (\d+) failed(?:, 0 skipped)?", lines[-1] if lines else "")
     passed, failed = map(int, counts.groups()) if counts else (0, 1)
     if failed:
         print(f"{name} on {target}:", *lines[:-1], done.stderr[-2000:], sep="\n")

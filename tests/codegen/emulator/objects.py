@@ -5,12 +5,14 @@ NumPy, as tests/examples and tests/agree do it with devices: code objects for AM
 (../amdgcn/emulator), PTX (../nvptx/emulator).
 
     objects.py --tessera PROGRAM --emulator PROGRAM --target NAME,…
-               [--program NAME…] [--schedule LINE] [--long] [--lang]
+               [--program NAME…] [--schedule LINE] [--some] [--long] [--lang]
 
 Each case runs code for sizes that are not known (as it comes where its description allows the
 case's sizes, else without assumptions), and code that knows them. --lang: the programs of
 tests/lang instead, of which a NAME may also be a file's. --long: on each target;
-without, on one target each, which differs from case to case. A kernel with scratch memory fails.
+without, on one target each, which differs from case to case. --some: one of the two codes of each
+case, and of an example that is generic each size with one element type, each type with one size at
+least. A kernel with scratch memory fails.
 Prints `N passed, N failed`.
 """
 
@@ -191,8 +193,10 @@ def cases_of(options):
         return
     for name in sorted(CASES):
         sizes, _, _, _, types = CASES[name]
-        yield from (example_case(name, dtype, size) for dtype in types for size in sizes
-                    if not options.program or name in options.program)
+        if not options.program or name in options.program:
+            yield from (example_case(name, dtype, size) for i, dtype in enumerate(types)
+                        for k, size in enumerate(sizes)
+                        if not options.some or k % len(types) == i or i % len(sizes) == k)
     wanted = [name for name in programs.PROGRAMS
               if not options.program or name in options.program]
     for case in programs.cases(False, wanted, ("f32", "bf16", "f16")):
@@ -203,7 +207,9 @@ def jobs_of(options):
     for count, case in enumerate(cases_of(options)):
         for at, target in enumerate(options.target):
             for knows in (False, True):
-                if options.long or at == (count + 2 * knows) % len(options.target):
+                chosen = at == (count + 2 * knows) % len(options.target)
+                left_out = options.some and knows != bool(count // len(options.target) % 2)
+                if options.long or (chosen and not left_out):
                     yield case, target, knows
 
 
@@ -213,6 +219,7 @@ def main():
     parser.add_argument("--target", type=lambda text: text.split(","), required=True)
     parser.add_argument("--program", action="append")
     parser.add_argument("--schedule", action="append", default=[], help="a line, of all programs")
+    parser.add_argument("--some", action="store_true")
     parser.add_argument("--long", action="store_true")
     parser.add_argument("--lang", action="store_true")
     options = suite.options_of(parser)

@@ -175,25 +175,40 @@ def harness(plan, shared, wave, sizes):
     return "\n".join(out + ["void run(void);", "void run(void)", "{"] + body + ["}", ""])
 
 
-def build(options, source, sizes_by_name, folder):
+def compile_code(options, source, folder):
+    """The plan, the bytes of shared memory by kernel, the object: one for all sizes."""
     path = lambda name: os.path.join(folder, name)
     passes = [word for name in options.passes for word in ("--pass", name)]
     subprocess.run([options.emit, "--target", options.target, *passes, "--emit", "llvm", "--plan",
                     path("plan"), "-o", path("gpu.ll"), source], check=True)
     with open(path("plan")) as file:
         plan = json.load(file)
-    sizes = all_sizes(plan, sizes_by_name)
     with open(path("gpu.ll")) as file:
         text, shared = to_host(file.read(), options.target)
     with open(path("host.ll"), "w") as file:
         file.write(text)
-    with open(path("run.c"), "w") as file:
-        file.write(harness(plan, shared, WAVES[options.target], sizes))
     subprocess.run(["llc-22", "-O1", "-march=x86-64", "-mcpu=x86-64-v3", "-relocation-model=pic",
                     "-filetype=obj", path("host.ll"), "-o", path("host.o")], check=True)
-    subprocess.run(["cc", "-O1", "-w", "-shared", "-fPIC", path("run.c"), path("host.o"),
-                    os.path.join(HERE, "emulate.c"), "-o", path("run.so"), "-lm"], check=True)
-    return plan, sizes, ctypes.CDLL(path("run.so"))
+    return plan, shared, path("host.o")
+
+
+def link(options, code, sizes_by_name, folder):
+    """The plan, all sizes, a library that runs the code for them. Its name is new: a library of a
+    name that is loaded is not loaded again."""
+    plan, shared, code_object = code
+    sizes = all_sizes(plan, sizes_by_name)
+    handle, source = tempfile.mkstemp(".c", "run", folder)
+    with os.fdopen(handle, "w") as file:
+        file.write(harness(plan, shared, WAVES[options.target], sizes))
+    library = source[:-2] + ".so"
+    emulation = os.path.join(os.path.dirname(options.emit), "libemulate.a")
+    subprocess.run(["cc", "-O1", "-w", "-shared", "-fPIC", source, code_object, emulation, "-o",
+                    library, "-lm"], check=True)
+    return plan, sizes, ctypes.CDLL(library)
+
+
+def build(options, source, sizes_by_name, folder):
+    return link(options, compile_code(options, source, folder), sizes_by_name, folder)
 
 
 # ---- arrays ----
@@ -395,16 +410,17 @@ def main():
     parser.add_argument("file")
     options = parser.parse_args()
     if not shutil.which("llc-22"):
-        print("no llc-22: nothing is emulated")
+        print("left out: no llc-22")
         return
     for target in options.targets:
-        for size in options.sizes:
-            named = dict(part.split("=") for part in size.split(","))
-            named = {name: int(value) for name, value in named.items()}
-            with tempfile.TemporaryDirectory() as folder:
-                options.target = target
-                path, wanted = read_test(options, folder)
-                run(*build(options, path, named, folder), wanted)
+        with tempfile.TemporaryDirectory() as folder:
+            options.target = target
+            path, wanted = read_test(options, folder)
+            code = compile_code(options, path, folder)
+            for size in options.sizes:
+                named = dict(part.split("=") for part in size.split(","))
+                named = {name: int(value) for name, value in named.items()}
+                run(*link(options, code, named, folder), wanted)
 
 
 if __name__ == "__main__":

@@ -3,12 +3,13 @@
 its values in registers.
 
     examples.py --tessera PROGRAM --examples FOLDER --target NAME… [--emulator TOOL]
+                [--some N]
 
 A program that is generic has another element type for each next target. NVIDIA: the assembler tells
 of no stack and no spill, and warns of nothing. AMD, in the metadata of the code object: no scratch
 memory, no vector register spilled, hidden arguments for persistent launches alone; version 5; the
 block, its arguments and where they lie are those of the launch description, and local memory fits;
-all of its code can be disassembled (--emulator).
+all of its code can be disassembled (--emulator). --some: each on N of the targets, in turn.
 """
 
 import argparse
@@ -125,12 +126,14 @@ def main():
     parser.add_argument("--tessera", required=True)
     parser.add_argument("--examples", required=True, type=pathlib.Path)
     parser.add_argument("--target", dest="targets", action="append", required=True)
+    parser.add_argument("--some", type=int, default=0)
     parser.add_argument("--emulator", help="tessera-amdgcn, for AMD")
     options = parser.parse_args()
     options.ptxas = find_tool("ptxas", "TESSERA_PTXAS")
     options.readobj = shutil.which("llvm-readobj-22") or "llvm-readobj"
-    jobs = [(source, at) for source in sorted(options.examples.glob("*.tile"))
-            for at in range(len(options.targets))]
+    n = len(options.targets)
+    jobs = [(source, at) for i, source in enumerate(sorted(options.examples.glob("*.tile")))
+            for at in range(n) if not options.some or (at - i * options.some) % n < options.some]
     with tempfile.TemporaryDirectory() as folder:
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             found = list(pool.map(lambda job: check(options, folder, *job), jobs))
