@@ -31,95 +31,126 @@ static int32_t find(const Axes *axes, const Value *value, int axis)
     return node;
 }
 
-/* An axis that nobody has to choose a loop for: one element, or a range that the source walks. */
-static bool is_settled(Dim dim)
+bool axes_is_settled(Dim dim)
 {
     int64_t extent;
     return (poly_is_const(dim, &extent) && extent == 1) || poly_as_range(dim);
 }
 
-static void tie(Axes *axes, const Value *a, int i, const Value *b, int k)
+/* ---- which axes iterate together ---- */
+
+typedef struct Ties {
+    AxesTieFn *fn;
+    void *user;
+} Ties;
+
+/* `a` is operand `use` of `by`; `by` NULL: of no op, but an argument or result of a loop. */
+static void tie(const Ties *ties, Op *by, int use, Value *a, int i, Value *b, int k)
 {
-    if (!is_settled(a->type->dims[i]) && !is_settled(b->type->dims[k])) {
-        axes->memory->parent[find(axes, a, i)] = find(axes, b, k);
+    if (!axes_is_settled(a->type->dims[i]) && !axes_is_settled(b->type->dims[k])) {
+        ties->fn(&(AxesTie){by, use, a, i, b, k}, ties->user);
     }
 }
 
 /* Scalars and what is no array have nothing to tie. */
-static void tie_same(Axes *axes, const Value *a, const Value *b)
+static void tie_values(const Ties *ties, Op *by, int use, Value *a, Value *b)
 {
     bool arrays = a->type->kind == TYPE_ARRAY && b->type->kind == TYPE_ARRAY;
     for (int i = 0; arrays && a->type->rank == b->type->rank && i < a->type->rank; i++) {
-        tie(axes, a, i, b, i);
+        tie(ties, by, use, a, i, b, i);
     }
 }
 
-static void tie_unit(Axes *axes, const Op *op, const Value *longer, const Value *shorter)
+static void tie_use(const Ties *ties, Op *by, int use, Value *b)
 {
-    int64_t dropped = op_int(op, ATTR_AXIS, 0);
-    for (int i = 0; i < shorter->type->rank; i++) {
-        tie(axes, shorter, i, longer, i < dropped ? i : i + 1);
+    if (by->operands[use]) {
+        tie_values(ties, by, use, by->operands[use], b);
+    }
+}
+
+/* The operand is the longer one (squeeze), or the result is (expand). */
+static void tie_unit(const Ties *ties, Op *op)
+{
+    Value *operand = op->operands[0], *result = op->results[0];
+    bool longer = operand->type->rank > result->type->rank;
+    int dropped = (int)op_int(op, ATTR_AXIS, 0);
+    int rank = longer ? result->type->rank : operand->type->rank;
+    for (int i = 0; i < rank; i++) {
+        int past = i < dropped ? i : i + 1;
+        tie(ties, op, 0, operand, longer ? past : i, result, longer ? i : past);
     }
 }
 
 /* What a product's operands share with its result, and with one another: axes before the last two
- * are walked by all three. */
-static void tie_dot(Axes *axes, const Op *op)
+ * are iterated over by all three. */
+static void tie_dot(const Ties *ties, Op *op)
 {
-    const Value *a = op->operands[0], *b = op->operands[1], *result = op->results[0];
+    Value *a = op->operands[0], *b = op->operands[1], *result = op->results[0];
     int last = result->type->rank - 1;
     for (int i = 0; i < last - 1; i++) {
-        tie(axes, a, i, result, i);
-        tie(axes, b, i, result, i);
+        tie(ties, op, 0, a, i, result, i);
+        tie(ties, op, 1, b, i, result, i);
     }
-    tie(axes, a, last - 1, result, last - 1);
-    tie(axes, b, last, result, last);
-    tie(axes, a, last, b, last - 1);
+    tie(ties, op, 0, a, last - 1, result, last - 1);
+    tie(ties, op, 1, b, last, result, last);
+    tie(ties, op, 1, b, last - 1, a, last);
     if (op->n_operands == 3) {
-        tie_same(axes, op->operands[2], result);
+        tie_use(ties, op, 2, result);
     }
 }
 
 /* What a region yields becomes these values. */
-static void tie_yield(Axes *axes, const Block *region, int n, Value *const *values)
+static void tie_yield(const Ties *ties, const Block *region, int n, Value *const *values)
 {
-    const Op *yield = region->last;
+    Op *yield = region->last;
     for (int i = 0; yield && yield->kind == OP_YIELD && i < n && i < yield->n_operands; i++) {
-        tie_same(axes, yield->operands[i], values[i]);
+        tie_use(ties, yield, i, values[i]);
     }
 }
 
 /* Carried values: inits, arguments, yields, results. */
-static void tie_carried(Axes *axes, const Op *op, int first_init, int first_arg)
+static void tie_carried(const Ties *ties, Op *op, int first_init, int first_arg)
 {
     for (int i = 0; i < op->n_results; i++) {
-        tie_same(axes, op->operands[first_init + i], op->results[i]);
+        tie_use(ties, op, first_init + i, op->results[i]);
         for (int r = 0; r < op->n_regions; r++) {
-            tie_same(axes, op->regions[r]->args[first_arg + i], op->results[i]);
+            tie_values(ties, NULL, 0, op->regions[r]->args[first_arg + i], op->results[i]);
         }
     }
-    tie_yield(axes, op->regions[op->n_regions - 1], op->n_results, op->results);
+    tie_yield(ties, op->regions[op->n_regions - 1], op->n_results, op->results);
 }
 
-/* Arrays among the operands walk together with `result`. */
-static void tie_arrays(Axes *axes, const Op *op, int first, const Value *result)
+/* Arrays among the operands iterate together with `result`. */
+static void tie_arrays(const Ties *ties, Op *op, int first, Value *result)
 {
     for (int i = first; i < op->n_operands; i++) {
-        if (op->operands[i]) {
-            tie_same(axes, op->operands[i], result);
+        tie_use(ties, op, i, result);
+    }
+}
+
+/* Which operand of an op it writes along; -1: it writes nothing. */
+static int written_operand(const Op *op)
+{
+    switch (op->kind) {
+    case OP_STORE: return op->n_operands - 1;
+    case OP_SCATTER: {
+        const Value *value = scatter_parts(op).value;
+        int i = 0;
+        while (op->operands[i] != value) {
+            i++;
         }
+        return i;
+    }
+    case OP_PRINT:
+    case OP_ASSERT: return 0;
+    default: return -1;
     }
 }
 
 const Value *axes_written(const Op *op)
 {
-    switch (op->kind) {
-    case OP_STORE: return op->operands[op->n_operands - 1];
-    case OP_SCATTER: return scatter_parts(op).value;
-    case OP_PRINT:
-    case OP_ASSERT: return op->operands[0];
-    default: return NULL;
-    }
+    int i = written_operand(op);
+    return i < 0 ? NULL : op->operands[i];
 }
 
 /* Elements end one by one: all that is carried has one shape. A scalar condition carries
@@ -129,60 +160,123 @@ static bool goes_by_element(const Op *loop)
     return loop->regions[0]->last->operands[0]->type->rank > 0;
 }
 
-static void tie_op(Axes *axes, const Op *op)
+static void tie_while(const Ties *ties, Op *op)
 {
-    const Value *result = op->n_results ? op->results[0] : NULL;
+    tie_carried(ties, op, 0, 0);
+    tie_yield(ties, op->regions[0], 1, op->results);
+    for (int i = 1; goes_by_element(op) && i < op->n_results; i++) {
+        tie_values(ties, NULL, 0, op->results[i], op->results[0]);
+    }
+}
+
+static void tie_moved(const Ties *ties, Op *op)
+{
+    Value *operand = op->operands[0], *result = op->results[0];
+    int skip = result->type->rank - operand->type->rank;
+    const Attr *perm = op->kind == OP_PERMUTE ? op_attr(op, ATTR_PERM) : NULL;
+    for (int i = 0; i < operand->type->rank; i++) {
+        tie(ties, op, 0, operand, perm ? (int)perm->ints[i] : i, result, perm ? i : i + skip);
+    }
+}
+
+void axes_ties(Op *op, AxesTieFn *fn, void *user)
+{
+    const Ties to = {fn, user}, *ties = &to;
+    Value *result = op->n_results ? op->results[0] : NULL;
+    int written = written_operand(op);
     switch (op->kind) {
     case OP_BROADCAST:
-        for (int i = 0, skip = result->type->rank - op->operands[0]->type->rank;
-             i < op->operands[0]->type->rank; i++) {
-            tie(axes, op->operands[0], i, result, i + skip);
-        }
-        break;
-    case OP_EXPAND: tie_unit(axes, op, result, op->operands[0]); break;
-    case OP_SQUEEZE: tie_unit(axes, op, op->operands[0], result); break;
-    case OP_PERMUTE:
-        for (int i = 0; i < result->type->rank; i++) {
-            tie(axes, op->operands[0], (int)op_attr(op, ATTR_PERM)->ints[i], result, i);
-        }
-        break;
-    case OP_REDUCE: tie_same(axes, op->operands[0], result); break;
-    case OP_DOT: tie_dot(axes, op); break;
-    case OP_GATHER: tie_arrays(axes, op, op_access(op, 0).n ? 1 : op->n_operands, result); break;
+    case OP_PERMUTE: tie_moved(ties, op); break;
+    case OP_EXPAND:
+    case OP_SQUEEZE: tie_unit(ties, op); break;
+    case OP_REDUCE:
+    case OP_SCAN: tie_use(ties, op, 0, result); break;
+    case OP_DOT: tie_dot(ties, op); break;
+    case OP_GATHER: tie_arrays(ties, op, op_access(op, 0).n ? 1 : op->n_operands, result); break;
     case OP_SCATTER:
-        tie_arrays(axes, op, 1, axes_written(op));
+        tie_arrays(ties, op, 1, op->operands[written]);
         if (result) {
-            tie_same(axes, result, axes_written(op));
+            tie_values(ties, NULL, 0, result, op->operands[written]);
         }
         break;
     case OP_PRINT:
-    case OP_ASSERT: tie_arrays(axes, op, 1, axes_written(op)); break;
-    case OP_SCAN: tie_same(axes, op->operands[0], result); break;
+    case OP_ASSERT: tie_arrays(ties, op, 1, op->operands[written]); break;
     case OP_FOLD:
         for (int i = 0; i < op->n_results; i++) {
-            tie_same(axes, op->operands[i], op->results[i]);
-            tie_same(axes, op->operands[i], op->operands[0]);
+            tie_use(ties, op, i, op->results[i]);
+            tie_use(ties, op, i, op->operands[0]);
         }
         break;
-    case OP_WHILE:
-        tie_carried(axes, op, 0, 0);
-        tie_yield(axes, op->regions[0], 1, op->results);
-        for (int i = 1; goes_by_element(op) && i < op->n_results; i++) {
-            tie_same(axes, op->results[i], result);
-        }
-        break;
-    case OP_FOR: tie_carried(axes, op, 2, 1); break;
+    case OP_WHILE: tie_while(ties, op); break;
+    case OP_FOR: tie_carried(ties, op, 2, 1); break;
     case OP_IF:
-        tie_yield(axes, op->regions[0], op->n_results, op->results);
-        tie_yield(axes, op->regions[1], op->n_results, op->results);
+        tie_yield(ties, op->regions[0], op->n_results, op->results);
+        tie_yield(ties, op->regions[1], op->n_results, op->results);
         break;
     default:
         if (op_has(op, TRAIT_ELEMENTWISE)) {
-            for (int i = 0; i < op->n_operands; i++) {
-                tie_same(axes, op->operands[i], result);
-            }
+            tie_arrays(ties, op, 0, result);
         }
     }
+}
+
+/* The axes of more than one element; how many they are. */
+static int long_axes(Type type, int *list)
+{
+    int n = 0;
+    for (int i = 0; i < type->rank; i++) {
+        if (!axes_is_settled(type->dims[i])) {
+            list[n++] = i;
+        }
+    }
+    return n;
+}
+
+/* Ties axes of the same place and extent; those of `a` that none of `b` is like are counted. */
+static int tie_equal(const Ties *ties, Op *op, const Op *before)
+{
+    int use = written_operand(op), own[MAX_RANK], other[MAX_RANK], different = 0;
+    Value *a = op->operands[use], *b = before->operands[written_operand(before)];
+    int n = long_axes(a->type, own);
+    bool like = n == long_axes(b->type, other);
+    for (int i = 0; i < n; i++) {
+        if (!like || a->type->dims[own[i]] != b->type->dims[other[i]]) {
+            different++;
+        } else if (ties->fn) {
+            tie(ties, op, use, a, own[i], b, other[i]);
+        }
+    }
+    return different;
+}
+
+void axes_ties_written(Op *op, const AxesWriters *writers, AxesTieFn *fn, void *user)
+{
+    const Ties ties = {fn, user};
+    for (size_t i = 0; i < writers->n; i++) {
+        if (writers->items[i] != op) {
+            tie_equal(&ties, op, writers->items[i]);
+        }
+    }
+}
+
+void axes_add_writer(Arena *arena, AxesWriters *writers, Op *op)
+{
+    const Ties none = {NULL, NULL};
+    bool anew = axes_written(op) != NULL;
+    for (size_t i = 0; i < writers->n && anew; i++) {
+        anew = tie_equal(&none, op, writers->items[i]) > 0;
+    }
+    if (anew) {
+        ARENA_PUSH(arena, writers, op);
+    }
+}
+
+/* ---- classes of them ---- */
+
+static void join(const AxesTie *t, void *user)
+{
+    Axes *axes = user;
+    axes->memory->parent[find(axes, t->a, t->i)] = find(axes, t->b, t->k);
 }
 
 static void flag(Axes *axes, const Value *value, int axis, unsigned flags)
@@ -223,43 +317,18 @@ static void flag_op(Op *op, void *user)
 
 typedef struct Tying {
     Axes *axes;
-    const Value *first; /* that is stored */
+    AxesWriters writers;
 } Tying;
-
-/* The axes of more than one element; how many they are. */
-static int long_axes(Type type, int *list)
-{
-    int n = 0;
-    for (int i = 0; i < type->rank; i++) {
-        if (!is_settled(type->dims[i])) {
-            list[n++] = i;
-        }
-    }
-    return n;
-}
-
-/* Axes of the same place and extent, past those of one element. What two stores tie does not depend
- * on a third one: an intermediate that nothing reads is dropped later. */
-static void tie_equal(Axes *axes, const Value *a, const Value *b)
-{
-    int own[MAX_RANK], other[MAX_RANK], n = long_axes(a->type, own);
-    for (int i = 0; n == long_axes(b->type, other) && i < n; i++) {
-        if (a->type->dims[own[i]] == b->type->dims[other[i]]) {
-            tie(axes, a, own[i], b, other[i]);
-        }
-    }
-}
 
 /* All stores of a group write over the same grid: their axes are tied pairwise. */
 static void tie_one(Op *op, void *user)
 {
     Tying *tying = user;
-    tie_op(tying->axes, op);
-    const Value *value = axes_written(op);
-    if (value && tying->first) {
-        tie_equal(tying->axes, value, tying->first);
+    axes_ties(op, join, tying->axes);
+    if (axes_written(op)) {
+        axes_ties_written(op, &tying->writers, join, tying->axes);
+        axes_add_writer(tying->axes->func->arena, &tying->writers, op);
     }
-    tying->first = tying->first ? tying->first : value;
 }
 
 /* Twice as many as are needed, since asking makes copies. */
@@ -316,7 +385,7 @@ void axes_done(Axes *axes)
 
 int axes_class(const Axes *axes, const Value *value, int axis)
 {
-    return is_settled(value->type->dims[axis]) ? -1 : find(axes, value, axis);
+    return axes_is_settled(value->type->dims[axis]) ? -1 : find(axes, value, axis);
 }
 
 unsigned axes_flags(const Axes *axes, int class)

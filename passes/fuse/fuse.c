@@ -58,11 +58,10 @@ static Value *wanted_before(Func *func, Op *statement)
     Builder at = build_at_end(func, block);
     Group group = fuse_group(func, &at, 1, &statement);
     Value *costly = NULL;
-    if (fuse_untangle(func, &group, &costly)) {
-        costly = fuse_split(func, block, &group);
-    }
+    bool whole = fuse_untangle(func, &group, &costly);
+    costly = whole ? fuse_split(func, block, &group) : costly;
     drop_trial(func, &group, n_values);
-    bool own = axes_written(statement) == costly; /* alone already */
+    bool own = whole && axes_written(statement) == costly; /* alone already */
     return costly && !own && fuse_may_materialize(func, block, costly) ? costly : NULL;
 }
 

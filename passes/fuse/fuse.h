@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuse, in parts: fuse.c (units of statements, their order, launches), group.c (one launch's
- * statements, copied), order.c (which statements stay behind others), split.c (what one
+ * statements, copied), untangle.c (copies for uses that differ), order.c (which statements stay behind others), split.c (what one
  * launch cannot hold, or should not; starved.c: folds of few blocks), columns.c (folds of
  * columns beside rows), memory.c (intermediates in memory, reads of memory that changes),
  * gather.c (gathers from arrays), serial.c (loops that mix elements). Private to fuse. */
@@ -43,8 +43,13 @@ Group fuse_group(Func *func, Builder *at, int n, Op *const *statements);
 void fuse_copy_operands(Func *func, Op *op);
 /* The body's value that this one of the group is a copy of, or NULL. */
 Value *fuse_original(const Group *group, const Value *copy);
-/* Gives uses that walk a value differently their own copies of it. False when a value is in the
- * way that costs too much to compute twice: `*costly`, of the body. */
+void fuse_remember(Func *func, Group *group, const Value *copy, Value *original);
+/* Is the value made in a region of the op? */
+bool fuse_is_within(const Value *value, const Op *op);
+
+/* ---- untangle.c ---- */
+/* Gives uses that iterate over a value along different axes their own copies of it. False when a
+ * value is in the way that costs too much to compute twice: `*costly`, of the body. */
 bool fuse_untangle(Func *func, Group *group, Value **costly);
 
 /* ---- order.c ---- */
@@ -77,6 +82,10 @@ bool fuse_is_beside(Func *func, const Axes *axes, const Block *block, const Walk
 void fuse_note_columns(Op *group, void *func);
 
 /* ---- serial.c ---- */
+/* A loop or a choice whose steps are the same for all elements. */
+bool fuse_is_uniform(const Op *op);
+/* Do the steps of such ops in a group mix elements of what they carry? */
+bool fuse_steps_mix(Func *func, const Axes *axes, Block *group);
 /* Do the steps of a loop, or what a choice does, mix elements of what they make? */
 bool fuse_mixes(Func *func, Op *op);
 /* The op again, with its arrays in memory. */

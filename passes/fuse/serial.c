@@ -144,16 +144,22 @@ static bool writes_otherwise(Mixing *m, Op *op)
     return !same || reading.read;
 }
 
-static void look_for_mixing(Op *op, void *user)
+static void look_for_folds(Op *op, void *user)
 {
     Mixing *m = user;
-    bool fold = op->kind == OP_REDUCE || op->kind == OP_SCAN || op->kind == OP_FOLD;
-    if (fold) {
+    if (op->kind == OP_REDUCE || op->kind == OP_SCAN || op->kind == OP_FOLD) {
         m->found = m->found || folds_across(m, op);
     } else if (op->kind == OP_DOT) {
         const Value *a = op->operands[0];
         m->found = m->found || is_among(m, &m->carried, a, a->type->rank - 1);
-    } else if (op->kind == OP_GATHER) {
+    }
+}
+
+static void look_for_mixing(Op *op, void *user)
+{
+    Mixing *m = user;
+    look_for_folds(op, user);
+    if (op->kind == OP_GATHER) {
         m->found = m->found || op->operands[0]->type->kind == TYPE_ARRAY;
     } else if (axes_written(op)) {
         m->found = m->found || writes_otherwise(m, op);
@@ -165,6 +171,30 @@ static bool is_uniform(const Op *op)
 {
     return op->kind == OP_FOR || op->kind == OP_IF ||
            (op->kind == OP_WHILE && !type_is_tile(op->regions[0]->last->operands[0]->type));
+}
+
+bool fuse_is_uniform(const Op *op)
+{
+    return is_uniform(op) && !fuse_is_serial(op);
+}
+
+bool fuse_steps_mix(Func *func, const Axes *axes, Block *group)
+{
+    bool found = false;
+    for (Op *op = group->first; op && !found; op = op->next) {
+        if (op->n_regions && fuse_is_uniform(op)) {
+            Mixing m = {.func = func, .axes = *axes, .elements = 1, .block = group};
+            collect_carried(op, &m);
+            for (int r = 0; r < op->n_regions; r++) {
+                block_walk(op->regions[r], collect_carried, &m);
+            }
+            for (int r = 0; r < op->n_regions; r++) {
+                block_walk(op->regions[r], look_for_folds, &m);
+            }
+            found = m.found;
+        }
+    }
+    return found;
 }
 
 /* Does the op hold something that may mix elements, or walk one value in two ways? Where all is
@@ -187,10 +217,7 @@ static bool may_mix(const Op *op)
 
 bool fuse_mixes(Func *func, Op *op)
 {
-    if (!is_uniform(op) || fuse_is_serial(op)) {
-        return false;
-    }
-    if (!may_mix(op)) {
+    if (!fuse_is_uniform(op) || !may_mix(op)) {
         return false;
     }
     uint32_t n_values = func->n_values;
