@@ -342,7 +342,7 @@ class Device(OfProcess):
 
 
 _runtime = None
-_starting = threading.Lock()
+_starting = threading.RLock()
 _runtimes = weakref.WeakSet()
 
 

@@ -405,16 +405,25 @@ def read_capsule(capsule):
     return Look(dtype, dims, strides, data, kind, 0 if kind == "cpu" else t.device.id)
 
 
-def read_interface(a):
-    """The same of CUDA's array interface (numba, RAPIDS, …)."""
+def read_interface(a, written):
+    """The same of CUDA's array interface (numba, RAPIDS, …), which does not say on which device it
+    is."""
     face = a.__cuda_array_interface__
-    order, code, size = face["typestr"][0], face["typestr"][1], int(face["typestr"][2:])
+    try:
+        order, code, size = face["typestr"][0], face["typestr"][1], int(face["typestr"][2:])
+        shape, (address, fixed) = tuple(face["shape"]), face["data"]
+    except (KeyError, IndexError, TypeError, ValueError):
+        raise UsageError("its __cuda_array_interface__ does not say what it has to") from None
+    if face.get("mask") is not None:
+        raise UsageError("an array with a mask, which no kernel sees")
+    if written and fixed:
+        raise UsageError("an array that is read-only cannot be written: give a copy")
     name = {"f": "f", "i": "i", "u": "u", "b": "bool"}.get(code)
     if name is None or order == ">":
         raise UsageError(f"elements {face['typestr']} are not known")
     dtype = name if name == "bool" else f"{name}{8 * size}"
-    return Look(dtype, face["shape"], in_elements(face.get("strides"), size), face["data"][0],
-                "cuda", 0)
+    ordinal = a.__dlpack_device__()[1] if hasattr(a, "__dlpack_device__") else 0
+    return Look(dtype, shape, in_elements(face.get("strides"), size), address, "cuda", ordinal)
 
 
 class Foreign(Adapter):
@@ -424,9 +433,9 @@ class Foreign(Adapter):
         if getattr(a, "requires_grad", None) is True:
             raise UsageError("an array that requires grad, and a kernel has no gradient: detach it")
 
-    def read(self, a):
+    def read(self, a, written=None):
         if hasattr(a, "__cuda_array_interface__"):
-            return read_interface(a)
+            return read_interface(a, written)
         if a.__dlpack_device__()[0] in (2, 10, 13):  # 1: CUDA's default stream, on which we go
             return read_capsule(a.__dlpack__(stream=1 if a.__dlpack_device__()[0] != 10 else 0))
         return read_capsule(a.__dlpack__())
@@ -434,11 +443,13 @@ class Foreign(Adapter):
     def look(self, a):
         seen = self.read(a)
         address = seen.data or 0
-        return (seen.type, seen.dims, seen.strides and tuple(seen.strides), seen.kind,
+        fixed = hasattr(a, "__cuda_array_interface__") and a.__cuda_array_interface__["data"][1]
+        grad = getattr(a, "requires_grad", None) is True
+        return (fixed, grad, seen.type, seen.dims, seen.strides and tuple(seen.strides), seen.kind,
                 seen.ordinal, address & 15), address
 
     def describe(self, a, written):
-        return self.read(a)
+        return self.read(a, written)
 
     def maker(self, name, dims, like):
         if not hasattr(like, "__array_namespace__"):

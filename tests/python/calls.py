@@ -299,6 +299,30 @@ def test_foreign_arrays():
     assert isinstance(program.add(Foreign(ones), Foreign(ones), 1, out=y), np.ndarray)
     assert (y == 2).all()
     raises(tessera.UsageError, "give out=", program.two, Foreign(ones))
+    recorded = Foreign(ones)
+    for _ in range(2):
+        recorded.requires_grad = False
+        assert program.add(recorded, ones, 1, out=y)[0] == 2
+        recorded.requires_grad = True
+        raises(tessera.UsageError, "'x' is f32[N]: an array that requires grad", program.add,
+               recorded, ones, 1, out=y)
+
+    class OnGpu:
+        """What numba says of an array on a GPU."""
+
+        def __init__(self, fixed=False, **face):
+            self.__cuda_array_interface__ = {"shape": (8,), "typestr": "<f4", "version": 3,
+                                             "data": (4096, fixed), **face}
+
+    adds = program.add.prepare
+    raises(tessera.UsageError, "arrays lie on 2 devices: cpu:0, cuda:0", adds, OnGpu(), ones, 1)
+    raises(tessera.UsageError, "'out' is f32[N]: an array that is read-only", adds, OnGpu(),
+           OnGpu(), 1, out=OnGpu(fixed=True))
+    raises(tessera.UsageError, "'y' is f32[N]: an array with a mask", adds, OnGpu(),
+           OnGpu(mask=OnGpu()), 1)
+    raises(tessera.UsageError, "elements >f4", adds, OnGpu(typestr=">f4"), OnGpu(), 1)
+    for wrong in ({"typestr": "f"}, {"data": None}, {"shape": None}, {"typestr": 4}):
+        raises(tessera.UsageError, "does not say what it has to", adds, OnGpu(**wrong), OnGpu(), 1)
 
 
 def test_torch():
