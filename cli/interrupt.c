@@ -8,12 +8,16 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
-enum { MOST_PATH = 4096, MOST_WORDS = 1024, OUT_OF_TIME = 124, COMPILING_SECONDS = 60 };
+enum { MOST_PATH = 4096, MOST_WORDS = 1024, OUT_OF_TIME = 124 };
+/* That compiling may take where nothing is said: of the CPU's time, so that a busy machine changes
+ * nothing, and of any time, for want of which an assembler that hangs would never end. */
+enum { COMPILING_SECONDS = 60, COMPILING_AT_MOST = 600 };
 
 /* The last one: who reads our output has gone, as `head` does; no words are wanted. */
-static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP, SIGALRM, SIGPIPE};
+static const int SIGNALS[] = {SIGINT, SIGTERM, SIGHUP, SIGALRM, SIGPROF, SIGPIPE};
 static char under_way[MOST_PATH]; /* changed only while the signals are blocked */
 
 /* What is said, and the exit status, when something happens that is waited for. */
@@ -38,8 +42,9 @@ static void end_with(const Ending *ending)
 static void stop(int number)
 {
     static const Ending silent;
-    Ending ending = number == SIGALRM ? out_of_time : silent;
-    ending.status = number == SIGALRM ? ending.status : 128 + number;
+    bool late = number == SIGALRM || number == SIGPROF;
+    Ending ending = late ? out_of_time : silent;
+    ending.status = late ? ending.status : 128 + number;
     end_with(&ending);
 }
 
@@ -136,21 +141,31 @@ void interrupts_remove(const char *path)
 
 /* ---- the clock ---- */
 
+static void stop_clocks(void)
+{
+    alarm(0);
+    setitimer(ITIMER_PROF, &(struct itimerval){0}, NULL);
+}
+
 void timeout_begin(const Options *options)
 {
     int given = options->timeout;
-    alarm(0);
+    stop_clocks();
     out_of_time.n =
         fail_words(out_of_time.words, MOST_WORDS, FAIL_TIMEOUT,
                    "compiling takes too long; --timeout SECONDS gives more time, 0 any");
     out_of_time.status = OUT_OF_TIME;
-    alarm((unsigned int)(given == NO_TIMEOUT ? COMPILING_SECONDS : given));
+    alarm((unsigned int)(given == NO_TIMEOUT ? COMPILING_AT_MOST : given));
+    if (given == NO_TIMEOUT) {
+        struct itimerval limit = {.it_value.tv_sec = COMPILING_SECONDS};
+        setitimer(ITIMER_PROF, &limit, NULL);
+    }
 }
 
 void inputs_begin(const Options *options)
 {
     int given = options->timeout;
-    alarm(0);
+    stop_clocks();
     if (given != NO_TIMEOUT) {
         out_of_time.n = fail_words(out_of_time.words, MOST_WORDS, FAIL_TIMEOUT,
                                    "the inputs are not made after %d second%s (--timeout): give "
@@ -163,13 +178,13 @@ void inputs_begin(const Options *options)
 
 void timeout_end(void)
 {
-    alarm(0);
+    stop_clocks();
 }
 
 void run_begin(const Options *options, bool own_code, const char *kernel, const char *where)
 {
     int given = options->timeout;
-    alarm(0);
+    stop_clocks();
     fflush(stdout); /* what was told is told, however this ends */
     if (own_code) {
         set_traps(kernel, where);
@@ -192,6 +207,6 @@ void run_begin_on(const Options *options, const char *kernel, const TesseraDevic
 
 void run_end(void)
 {
-    alarm(0);
+    stop_clocks();
     drop_traps();
 }
