@@ -338,8 +338,8 @@ class Jax(Adapter):
 
     def refuse_type(self, cls):
         if issubclass(cls, self.jax.core.Tracer):
-            raise UsageError("a value that JAX traces, which has no memory: call the kernel outside "
-                             "of jit, grad and vmap, or by jax.pure_callback")
+            raise UsageError("a value that JAX traces, which has no memory: call the kernel "
+                             "outside of jit, grad and vmap, or by jax.pure_callback")
 
     def look(self, a):
         a.block_until_ready()

@@ -269,7 +269,7 @@ class Kernel:
                     return MISSED
         if out is not None:
             objects += out if type(out) is tuple else (out,)
-        types, find, search, at, n, may_record, changed = recent.asks
+        types, find, search, at, n, may_record, changed, written = recent.asks
         if len(objects) != n:
             return MISSED
         for value in objects:
@@ -304,8 +304,8 @@ class Kernel:
                     stream = entry.stream(launch._ordinal)
             elif type(stream) is not int:
                 stream = stream_of(stream)
-            if recent.written:
-                changed([objects[i] for i in recent.written])
+            if changed is not None:
+                changed(objects[written] if written else [objects[i] for i in recent.written])
             status = launch._run_with(launch._handle, stream, at, launch._n_tensors)
             if status:
                 runtime.fail(status)

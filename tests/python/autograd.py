@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""autograd.py: what torch is told of what kernels do with its tensors, and which it would lose the
-gradient of. Where torch is not installed, with the tensors of fake/. Prints `N passed, N failed`."""
+"""autograd.py: what torch is told of what kernels do with its tensors, and which it would lose
+the gradient of. Where torch is not installed, with the tensors of fake/. Prints `N passed, N
+failed`."""
 
 import importlib.util
 import pathlib
@@ -24,6 +25,11 @@ kernel two(x: f32[N]) -> (a: f32[N], b: f32[N]) {
     b = x + 2
 }
 kernel scale(x: f32[N], a: f32) -> f32[N] = x * a
+kernel both(x: inout f32[N], y: f32[N], z: inout f32[N]) -> f32[N] {
+    x = x + y
+    z = z - y
+    return y + y
+}
 """)
 add, count, two, scale = program.add, program.count, program.two, program.scale
 TURNS = 4  # the first call prepares, the second is found by Python, later ones by C
@@ -119,6 +125,14 @@ def test_versions():
     for i in range(TURNS):
         two(t, out=(z, None))
         assert z._version == before + i + 1
+    x = torch.ones(8)
+    before = z._version
+    for i in range(TURNS):
+        program.both(x, t, z)
+        assert (x._version, t._version, z._version) == (i + 1, 0, before + i + 1)
+    for i in range(TURNS):
+        program.both(x, t, z, out=torch.ones(8))
+        assert (x._version, t._version) == (TURNS + i + 1, 0)
     before = z._version
     part = z[2:6]
     for i in range(TURNS):

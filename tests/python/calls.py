@@ -411,6 +411,10 @@ def test_torch_again():
         raises(tessera.UsageError, "lazy conjugate or negative", add, complex_ones.imag, zeros, 1.0)
         raises(tessera.UsageError, "lazy conjugate or negative", add, complex_ones[:1].imag,
                zeros[:1], 1.0)
+        for _ in range(2):
+            raises(tessera.UsageError, "a tensor without memory",
+                   torch.func.vmap(lambda x: add(x, zeros, 1.0)), torch.ones(3, 8, device=place))
+            raises(tessera.UsageError, "dense ones", add, zeros.to_sparse(), zeros, 1.0)
         t = ones[8]
         for _ in range(2):  # found and refused alike, however often
             raises(TypeError, "", add, t, 3, 2.0)
@@ -729,12 +733,16 @@ def test_what_kernels_say():
 
 
 def test_jax():
+    import jax
     import jax.numpy as jnp
     j = jnp.ones(8, jnp.float32)
     y = program.add(j, j, 2.0)
     assert type(y) is type(j) and y.tolist() == [3.0] * 8
     assert program.add(j, j * 2, 2.0).tolist() == [5.0] * 8
     raises(tessera.UsageError, "do not change", program.add, j, j, 1.0, out=jnp.zeros(8))
+    for traced in (jax.jit, jax.vmap, lambda f: jax.grad(lambda x: f(x).sum())):
+        raises(tessera.UsageError, "add: 'x' is f32[N]: a value that JAX traces",
+               traced(lambda x: program.add(x, j, 2.0)), j)
 
 
 def main():
