@@ -162,6 +162,12 @@ void dim_assume_natural(Func *func, Dim dim)
 
 /* ---- quotients ---- */
 
+static bool is_zero(Dim dim)
+{
+    int64_t value;
+    return dim && poly_is_const(dim, &value) && value == 0;
+}
+
 /* Does by divide what is divided, by the facts? `given` does whatever they say. */
 static bool is_exact(Func *func, const DimVar *var, const DimVar *given)
 {
@@ -195,15 +201,44 @@ static Dim exact_with(Func *func, Dim dim, const DimVar *given)
     return dim ? sum : NULL;
 }
 
-Dim dim_exact(Func *func, Dim dim)
+/* The polynomial with by * q for what q divides without remainder: N - N // 2 is N // 2 under
+ * N % 2 == 0. Solved for the last size of what is divided that stands in it alone. */
+static Dim expanded(Func *func, Dim dim, DimVar *q)
 {
-    return exact_with(func, dim, NULL);
+    for (int i = q->of->n_terms; i-- > 0;) {
+        const PolyTerm *term = &q->of->terms[i];
+        bool alone = term->n == 1 && (term->coef == 1 || term->coef == -1);
+        Dim size = alone ? poly_var(func, term->vars[0]) : NULL;
+        Dim rest = alone ? dim_sub(func, q->of, times(func, size, term->coef)) : NULL;
+        if (alone && !poly_mentions(rest, term->vars[0]) && poly_mentions(dim, term->vars[0])) {
+            Dim whole = dim_sub(func, times(func, poly_var(func, q), q->by), rest);
+            return poly_substitute(func, dim, term->vars[0], times(func, whole, term->coef));
+        }
+    }
+    return dim;
 }
 
-static bool is_zero(Dim dim)
+static bool mentions_what_it_divides(Dim dim, const DimVar *q)
 {
-    int64_t value;
-    return dim && poly_is_const(dim, &value) && value == 0;
+    bool found = false;
+    for (int i = 0; i < q->of->n_terms && !found; i++) {
+        for (int k = 0; k < q->of->terms[i].n && !found; k++) {
+            found = poly_mentions(dim, q->of->terms[i].vars[k]);
+        }
+    }
+    return found;
+}
+
+Dim dim_exact(Func *func, Dim dim)
+{
+    for (size_t i = 0; dim && i < func->dimvars.n; i++) {
+        DimVar *var = func->dimvars.items[i];
+        if (poly_mentions(dim, var) && is_exact(func, var, NULL) &&
+            mentions_what_it_divides(dim, var)) {
+            dim = expanded(func, dim, var);
+        }
+    }
+    return exact_with(func, dim, NULL);
 }
 
 bool dim_same(Func *func, Dim a, Dim b)

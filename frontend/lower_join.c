@@ -100,7 +100,8 @@ Val lower_concat(Lower *l, const Expr *expr, const char *name)
     }
     for (int i = 0; i < pieces.n; i++) {
         pieces.vals[i] = stacks ? with_axis(l, &pieces.vals[i], axis) : pieces.vals[i];
-        extent = poly_add(l->func, extent, shape_of(&pieces.vals[i]).dims[axis]);
+        extent = dim_exact(l->func,
+                           poly_add(l->func, extent, shape_of(&pieces.vals[i]).dims[axis]));
     }
     Val out = {0};
     for (int i = 0; i < pieces.n; i++) {
@@ -137,7 +138,8 @@ static int split_extents(Lower *l, const Expr *expr, Dim whole, Dim *out, int mo
         if (!const_int(l, expr, &n)) {
             return 0;
         }
-        Dim each = n >= 1 && n <= most ? dim_divided(l->func, whole, n) : NULL;
+        bool divides = n >= 1 && n <= most && poly_divisor(whole) % n == 0;
+        Dim each = divides ? dim_quotient(l->func, whole, n) : NULL;
         if (!each) {
             Diag *diag = lower_error(l, ERR_VIEW, expr->span, "%s does not split into %lld parts",
                                      dim_text(l, whole), (long long)n);
@@ -156,7 +158,7 @@ static int split_extents(Lower *l, const Expr *expr, Dim whole, Dim *out, int mo
         }
         sum = poly_add(l->func, sum, out[n++]);
     }
-    if (sum != whole || (int)expr->args.n > most) {
+    if (!dim_same(l->func, sum, whole) || (int)expr->args.n > most) {
         lower_error(l, ERR_VIEW, expr->span, "the parts have %s elements, the axis %s",
                     dim_text(l, sum), dim_text(l, whole));
         return 0;

@@ -152,7 +152,7 @@ bool axis_extent(Lower *l, const Axis *axis, Dim *first, Dim *extent)
         return false;
     }
     *first = lo;
-    *extent = dim_sub(l->func, hi, lo);
+    *extent = dim_exact(l->func, dim_sub(l->func, hi, lo));
     Span span = axis->to ? span_join(axis->extent->span, axis->to->span) : axis->extent->span;
     int64_t elements;
     if (poly_is_const(*extent, &elements) && elements > MOST_ELEMENTS) {

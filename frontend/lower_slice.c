@@ -178,7 +178,7 @@ bool lower_slice(Lower *l, const Expr *expr, AxisAt *place)
         return false;
     }
     int64_t stride = slice.step < 0 ? -slice.step : slice.step;
-    Dim length = dim_sub(l->func, slice.past, slice.first);
+    Dim length = dim_exact(l->func, dim_sub(l->func, slice.past, slice.first));
     Dim count = strided_count(l, length, stride);
     if (!count) {
         Diag *diag = lower_error(l, ERR_SLICE, expr->span,

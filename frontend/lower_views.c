@@ -235,7 +235,7 @@ static Val lower_pad(Lower *l, const Expr *expr, const char *name)
     for (int i = 0; i < shape.rank; i++) {
         Dim more = poly_add(l->func, amounts[i][0], amounts[i][1]);
         inside[i] = more == poly_const(l->func, 0);
-        shape.dims[i] = poly_add(l->func, shape.dims[i], more);
+        shape.dims[i] = dim_exact(l->func, poly_add(l->func, shape.dims[i], more));
         Val own = iota_val(l, shape.dims[i], shape.rank - 1 - i);
         indices[i] = view_compute(l, OP_SUB, NULL, own, dim_val(amounts[i][0]));
     }
