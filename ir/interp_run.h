@@ -7,7 +7,7 @@
  *
  * Error bounds. A reduction or product has a bound from analysis. What elementwise ops make of it
  * is sampled: beside its values an inexact array carries SAMPLES further executions, begun at
- * value ± bound with signs that differ by source, in most of them also by element, and the bound is
+ * value ± bound with signs that differ by source, in most of them also by element; the bound is
  * SAFETY times the farthest of them. That is no proof, but it needs no idea of what rint, bitcast
  * and select do together. */
 #ifndef TESSERA_IR_INTERP_RUN_H

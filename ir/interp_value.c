@@ -206,8 +206,8 @@ void array_fill(Array *array, Scalar value)
 /* ---- samples ---- */
 
 /* By the source alone in the first samples: two of three sources see all four pairs of signs, and
- * what one source made inexact moves as a whole. By source and element in the others, since two
- * rows of one reduction are off independently: 2 a - b of them moves little where both move alike. */
+ * what one source made inexact moves as a whole. By source and element in the others: two rows of
+ * one reduction are off independently, and 2 a - b of them moves little where both move alike. */
 static double sign_of(uint32_t source, int sample, int64_t i)
 {
     if (sample < WHOLE_SAMPLES) {

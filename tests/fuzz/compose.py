@@ -335,7 +335,8 @@ def step_sorted(net, x, dims):
     if net.extent(dims[-1]) > 40 or not net.fits("3", *dims) or len(dims) > 3:
         return None
     x, y = net.given(dims), net.given(dims)
-    text = net.p.rnd.choice([x, f"stack([{x}, {x}, {y}], axis=0)", f"stack([{x}, {y}, {x}], axis=0)"])
+    text = net.p.rnd.choice([x, f"stack([{x}, {x}, {y}], axis=0)",
+                             f"stack([{x}, {y}, {x}], axis=0)"])
     return f"sort({text})", (("3", *dims) if text[:5] == "stack" else dims)
 
 
@@ -494,8 +495,8 @@ def give_pool(net):
         text = f"{p.rnd.choice(['sum', 'max', 'min'])}({over}) {body}"
         places, dims = "j1, j2, c1", (b, size, c)
     name = p.fresh("t")
-    p.body.append(f"let {name}[{', '.join(f'{v} in {d}' for v, d in zip(places.split(', '), dims))}]"
-                  f" = {text}")
+    axes = ", ".join(f"{v} in {d}" for v, d in zip(places.split(", "), dims))
+    p.body.append(f"let {name}[{axes}] = {text}")
     keep(net, name, dims)
 
 
@@ -520,7 +521,8 @@ def give_blocks(net):
         return
     extent = p.extent(n)
     size, count = p.rnd.choice([(f"({n} + {by - 1}) // {by}", (extent + by - 1) // by),
-                                (f"{n} // {by} + 1", extent // by + 1), (f"{n} // {by}", extent // by)])
+                                (f"{n} // {by} + 1", extent // by + 1),
+                                (f"{n} // {by}", extent // by)])
     blocks = defined(p, "H", size, count)
     x = net.let(active(net, net.given((m, n))), (m, n)).name
     name = p.fresh("t")

@@ -13,7 +13,7 @@ DIR is a build directory, or a folder with its bin/, lib/ and tests/. The kinds:
     amd      AMD's code on the emulator, likewise
 
 A line for each range of seeds and each failure, whose program is written to --out (fuzz.py makes it
-small: --first SEED --count 1). Ends with `KIND: N passed, N failed` for each."""
+small: --first SEED --count 1). Ends with `N passed, N failed` of all kinds."""
 
 import argparse
 import collections
@@ -148,14 +148,16 @@ def arguments():
 def main():
     options = arguments()
     options.out.mkdir(parents=True, exist_ok=True)
-    failures = 0
+    passed = failed = 0
     with tempfile.TemporaryDirectory() as cache:
         os.environ["XDG_CACHE_HOME"] = cache
         for kind in options.kinds:
             with concurrent.futures.ProcessPoolExecutor(options.jobs, initializer=begin,
                                                         initargs=(kind,)) as pool:
-                failures += count(options, kind, pool)[1]
-    return 1 if failures else 0
+                good, bad = count(options, kind, pool)
+                passed, failed = passed + good, failed + bad
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -540,7 +540,8 @@ def code_ways(p, options):
     if p.rnd.random() < 0.35:
         rests.append(f" skip {p.rnd.choice(SKIPPED)}")
     target = p.rnd.choice(options.targets)
-    code = [f"code {target} {kind_of(target)} {p.rnd.choice(['O0', 'O2', 'O3'])}{p.rnd.choice(rests)}"]
+    level, rest = p.rnd.choice(["O0", "O2", "O3"]), p.rnd.choice(rests)
+    code = [f"code {target} {kind_of(target)} {level}{rest}"]
     return [f"passes {p.rnd.choice(options.targets)}{rest}" for rest in rests] + code
 
 

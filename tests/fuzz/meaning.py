@@ -126,7 +126,8 @@ def shifted(a, b, left):
 
 
 OPERATORS = {"add": np.add, "sub": np.subtract, "mul": np.multiply, "floordiv": divided,
-             "mod": remainder, "truediv": np.divide, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
+             "mod": remainder, "truediv": np.divide,
+             "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor,
              "lshift": lambda a, b: shifted(a, b, True),
              "rshift": lambda a, b: shifted(a, b, False),
              "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
@@ -157,7 +158,9 @@ class Type:
 
 
 def sum_type(dtype):
-    return dtype if dtype.itemsize == 8 or dtype.kind == "f" else np.dtype("int32" if dtype.kind == "i" else "uint32")
+    if dtype.itemsize == 8 or dtype.kind == "f":
+        return dtype
+    return np.dtype("int32" if dtype.kind == "i" else "uint32")
 
 
 def least(dtype, most):
@@ -372,7 +375,7 @@ def call(name, *arguments):
 
 
 PREFIX = re.compile(r"\b(sum|max|min|mean|any|all|argmax|argmin)\((?=\w+ in )")
-ENDS = re.compile(r"[-+<>=!,&|^]| if | else | and | or ")  # what a prefix reduction's body ends before
+ENDS = re.compile(r"[-+<>=!,&|^]| if | else | and | or ")  # what such a body ends before
 
 
 def closing(text, start, ends=None):
