@@ -4,9 +4,12 @@
     // RUN: %tessera compile %s --emit ir | %FileCheck %s
     // CHECK: reduce
 
-A line that takes long stands in `%if long %{ … %}`: `make check-long` runs it. A test that needs what not every machine has says so: `REQUIRES: ptxas`, `nvdisasm`, `cuda` (a
-GPU). %moment: the seconds that a kernel that never ends is given, in which all else has to end;
-%tessera the program; %opt tests/tools/tessera_opt.c, likewise its neighbours; %FileCheck;
+A line that takes long stands in `%if long %{ … %}`: `make check-long` runs it. A test that needs
+what not every machine has says so: `REQUIRES: ptxas`, `nvdisasm`, `cuda` (a GPU); or one of its
+commands says `left out:` and why.
+
+%moment: the seconds that a kernel that never ends is given, in which all else has to end; %tessera
+the program; %opt tests/tools/tessera_opt.c, likewise its neighbours; %FileCheck;
 %exit 1 COMMAND (succeeds when the command exits with 1); %s this file; %S its folder; %t a
 temporary name of this test; %examples the folder of examples; %python a Python with NumPy; %mock
 a folder of mock drivers (tests/driver); %emulated one with HIP's runtime over an emulator of AMD's

@@ -32,8 +32,8 @@ def options_of(made):
 
 
 def run(options, jobs, attempt, name):
-    """attempt(job) gives None, or what went wrong, LEFT_OUT or SKIPPED. Prints what went wrong, after
-    name(job), and the counts; returns the exit status."""
+    """attempt(job) gives None, or what went wrong, LEFT_OUT or SKIPPED. Prints what went wrong,
+    after name(job), and the counts; returns the exit status."""
     jobs = list(jobs)
     passed = failed = skipped = 0
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:

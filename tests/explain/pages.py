@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pages of `explain --html`, in headless Chromium: each folds all its folds, follows all its
 links and lights all its lines by itself (#selftest), and says so in its title. They name nothing
-outside of them and are small. Pages that were broken on purpose must say that they are.
-Prints `N passed, N failed, N skipped`: all of them are skipped for want of Chromium."""
+outside of them and are small. Each is of one target, in turn, or with --all of all. Pages that were
+broken on purpose must say that they are. Prints
+`N passed, N failed, N skipped`: all of them are skipped for want of Chromium."""
 
 import concurrent.futures
 import pathlib
@@ -62,7 +63,8 @@ BREAKS = {
 
 
 def check_pages(options, folder):
-    jobs = [(name, target) for name in PAGES for target in TARGETS]
+    jobs = [(name, target) for i, name in enumerate(PAGES) for k, target in enumerate(TARGETS)
+            if options.all or (i + 2) % len(TARGETS) == k]  # softmax on the CPU is broken, too
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         found = pool.map(lambda job: check_page(options, *job, folder), jobs)
         yield from zip((" on ".join(job) for job in jobs), found)

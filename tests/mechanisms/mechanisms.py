@@ -3,8 +3,8 @@
 """mechanisms.py --tessera PROGRAM [--device cpu] [--sanitize TOOL,…] [PATTERN]: each way of making
 code for a GPU (cases.py), executed and compared with the interpreter.
 
-A CPU runs the programs as they are, and `explain` must find each schedule line of use on sm_90a. A
-GPU (`--device cuda`) runs them with the lines; then, with --sanitize, what hands shared memory over
+A CPU runs each program and size once, without lines, and `explain` must find each schedule line of
+use on sm_90a. A GPU (`--device cuda`) runs them with the lines; then, with --sanitize, what hands shared memory over
 runs once more under each of those tools of compute-sanitizer. Prints `N passed, N failed`."""
 
 import functools
@@ -61,14 +61,16 @@ def sanitized(options, tool, words):
 
 def jobs_of(options):
     """(title, what is run, the test)"""
-    on_cpu = options.device == "cpu"
+    on_cpu, ran = options.device == "cpu", set()
     for case in cases.DERIVED + cases.ASKED:
         lines = [word for line in case.lines for word in ("--schedule", line)]
         words = case.words.split() + ([] if on_cpu else lines)
         shown = shlex.join(case.words.split() + lines)
         if options.pattern and not re.search(options.pattern, f"{case.title} {shown}"):
             continue
-        yield case.title, shown, functools.partial(checked, options, words)
+        if not on_cpu or case.words not in ran:
+            yield case.title, shown, functools.partial(checked, options, words)
+        ran.add(case.words)
         if on_cpu and lines:
             yield case.title, shown, functools.partial(explained, options, words, lines)
         for tool in options.sanitize.split(",") if options.sanitize and case.raced else ():

@@ -33,8 +33,9 @@ def suites(options):
 
     def python(path, *words):
         return [sys.executable, str(TESTS / path), *words, *jobs]
-    yield "lang", python("lang/lang.py", *tessera, *hip), "gfx1100"
-    yield "strided", python("lang/lang.py", *tessera, *hip, "--strided", "3"), "gfx942"
+    half = [[] if options.long else ["--part", part] for part in ("0/2", "1/2")]
+    yield "lang", python("lang/lang.py", *tessera, *hip, *half[0]), "gfx1100"
+    yield "strided", python("lang/lang.py", *tessera, *hip, "--strided", "3", *half[1]), "gfx942"
     yield "stdlib", python("stdlib/stdlib.py", *tessera, *hip), "gfx1201"
     count = "400" if options.long else "100"
     yield "meaning", python("fuzz/meaning.py", *tessera, *hip, "--count", count), "gfx90a"

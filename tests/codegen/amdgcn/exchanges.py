@@ -43,12 +43,12 @@ ret void
 WORDS = [("{}f", "bitcast i32 %{} to float"), ("{}s", "trunc i32 %{} to i16"),
          ("{}h", "bitcast i16 %{}s to half"), ("{}v", "bitcast i32 %{} to <2 x half>"),
          ("{}w", "bitcast i32 %{} to <2 x i16>")]
-PAIR = """%d2 = call i32 @llvm.amdgcn.update.dpp.i32(i32 poison, i32 %a, i32 177, i32 15, i32 15, i1 true)
+PAIR = """%d2 = call i32 @llvm.amdgcn.update.dpp.i32({})
 %el = zext i32 %d to i64
 %eh = zext i32 %d2 to i64
 %es = shl i64 %eh, 32
 %e = or disjoint i64 %es, %el
-%f = bitcast i64 %e to double"""
+%f = bitcast i64 %e to double""".format("i32 poison, i32 %a, i32 177, i32 15, i32 15, i1 true")
 
 
 def both(text, x, y):

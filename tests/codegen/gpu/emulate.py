@@ -175,6 +175,12 @@ def harness(plan, shared, wave, sizes):
     return "\n".join(out + ["void run(void);", "void run(void)", "{"] + body + ["}", ""])
 
 
+def machine():
+    """The least that has conversions of halves, where this machine has it."""
+    with open("/proc/cpuinfo") as file:
+        return "x86-64-v3" if " avx2 " in file.read() else "x86-64"
+
+
 def compile_code(options, source, folder):
     """The plan, the bytes of shared memory by kernel, the object: one for all sizes."""
     path = lambda name: os.path.join(folder, name)
@@ -187,7 +193,7 @@ def compile_code(options, source, folder):
         text, shared = to_host(file.read(), options.target)
     with open(path("host.ll"), "w") as file:
         file.write(text)
-    subprocess.run(["llc-22", "-O1", "-march=x86-64", "-mcpu=x86-64-v3", "-relocation-model=pic",
+    subprocess.run(["llc-22", "-O1", "-march=x86-64", f"-mcpu={machine()}", "-relocation-model=pic",
                     "-filetype=obj", path("host.ll"), "-o", path("host.o")], check=True)
     return plan, shared, path("host.o")
 
