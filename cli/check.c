@@ -215,11 +215,36 @@ static void show_sizes(const Check *c, const TesseraSize *sizes)
     }
 }
 
+/* Code for the sizes of a round. */
+static int compile_untold(Check *c, const TesseraOptions *compile)
+{
+    for (size_t i = 0; i < EXECUTORS && compile->n_sizes > 0; i++) {
+        Executor *executor = &c->executors[i];
+        TesseraOptions options = *compile;
+        if (!executor->at) {
+            continue;
+        }
+        options.target = tessera_device_info(executor->at)->target;
+        options.optimize = executor->optimize;
+        tessera_kernel_free(executor->kernel);
+        executor->kernel = NULL;
+        timeout_begin(c->options);
+        if (tessera_compile(c->session.program, &options, &executor->kernel) != TESSERA_OK) {
+            return fail_context(c->session.context);
+        }
+        timeout_end();
+    }
+    return 0;
+}
+
 static int make_round(Check *c, const TesseraSize *sizes)
 {
     Arrays arrays;
     Options with_consts;
     TesseraOptions compile = c->compile;
+    TesseraSize *untold = keep((c->n_sizes + 1) * sizeof *untold);
+    memcpy(untold, sizes, c->n_sizes * sizeof *sizes);
+    size_t n_untold = check_untold(tessera_kernel_signature(c->session.kernel), untold, c->n_sizes);
     compile.sizes = sizes;
     compile.n_sizes = c->n_sizes;
     int code = arrays_read(&c->here, &c->session, &arrays, &with_consts);
@@ -230,7 +255,10 @@ static int make_round(Check *c, const TesseraSize *sizes)
             check_random(array, c->options->seed + c->rounds);
         }
     }
-    compile.n_sizes = 0; /* the same code for all of them */
+    /* The same code for all of them, unless tensors do not say a size. */
+    compile.sizes = untold;
+    compile.n_sizes = n_untold;
+    code = code ? code : compile_untold(c, &compile);
     code = code ? code : run_round(c, &compile, &arrays);
     arrays_free(&c->session, &arrays);
     return code;
@@ -240,14 +268,18 @@ static int run_rounds(Check *c)
 {
     TesseraSize *sizes = keep((c->n_sizes + 1) * sizeof *sizes);
     TesseraSize *tried = keep((c->n_sizes + 1) * CHECK_ROUNDS * sizeof *tried);
-    int code = 0;
+    int code = 0, left_out = 0;
     for (int round = 0; round < CHECK_ROUNDS && code == 0; round++) {
-        check_sizes(c->facts, c->n_sizes, &c->here, round, sizes);
+        check_sizes(c->session.kernel, c->facts, c->n_sizes, &c->here, round, sizes);
         bool again = c->n_sizes == 0 && round > 0;
         for (size_t i = 0; i < c->rounds && c->n_sizes; i++) {
             again = again || memcmp(&tried[i * c->n_sizes], sizes, c->n_sizes * sizeof *sizes) == 0;
         }
         if (again || !can_have(c, sizes)) {
+            continue;
+        }
+        if (check_hopeless(c->session.kernel, &c->here, sizes, c->n_sizes)) {
+            left_out++;
             continue;
         }
         memcpy(&tried[c->rounds * c->n_sizes], sizes, c->n_sizes * sizeof *sizes);
@@ -257,6 +289,11 @@ static int run_rounds(Check *c)
         c->rounds++;
     }
     puts("");
+    if (left_out > 0) {
+        printf("  left out %d of the sizes that were chosen: interpreting them would take minutes; "
+               "--size gives others\n",
+               left_out);
+    }
     return code;
 }
 

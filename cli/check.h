@@ -15,9 +15,17 @@ size_t check_variants(const TesseraSignature *signature, const Options *options)
 int check_bindings(const TesseraSignature *signature, const Options *options, size_t variant,
                    TesseraPair **pairs, size_t *n);
 /* Sizes of one round, under what is known of them (`most` 0: nothing): small ones, primes, tiles
- * and one more or less, zero. What the command line gives stays. */
-void check_sizes(const TesseraFact *facts, size_t n, const Options *options, int round,
-                 TesseraSize *sizes);
+ * and one more or less, zero; smaller where the kernel would be too much work. What the command
+ * line gives stays. */
+void check_sizes(TesseraKernel *kernel, const TesseraFact *facts, size_t n, const Options *options,
+                 int round, TesseraSize *sizes);
+/* Would these, of which not all are given, take minutes? What the source assumes of sizes (multiples
+ * of 4096) may leave no smaller ones. */
+bool check_hopeless(TesseraKernel *kernel, const Options *options, const TesseraSize *sizes,
+                    size_t n);
+/* Of the n sizes those that no tensor's extents say, as G and C of an axis G * C: to the front.
+ * Returns how many. */
+size_t check_untold(const TesseraSignature *signature, TesseraSize *sizes, size_t n);
 
 /* ---- arguments of the executors (check_args.c) ---- */
 

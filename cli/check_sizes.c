@@ -2,6 +2,8 @@
 /* What `tessera check` tries: types for what is generic, values for constants, sizes with tails. */
 #include "cli/check.h"
 
+#include "runtime/search.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,7 +114,9 @@ int check_bindings(const TesseraSignature *signature, const Options *options, si
 
 /* ---- sizes ---- */
 
-enum { PLACES = 4, MOST_WORK = 1 << 18 };
+/* MOST_ELEMENTS: of the product of all sizes; MOST_WORK: elements that the program makes, of which
+ * the interpreter, with its bounds, makes some ten million a second. */
+enum { PLACES = 4, MOST_ELEMENTS = 1 << 18, MOST_WORK = 1 << 23, HOPELESS = 32 };
 
 static const int64_t VALUES[CHECK_ROUNDS][PLACES] = {
     {1, 1, 1, 1},      {7, 5, 11, 3},     {64, 128, 32, 16}, {65, 33, 129, 17},
@@ -143,7 +147,7 @@ static bool is_given(const Options *options, const char *name, int64_t *value)
 }
 
 /* Of the sizes, and those that are bound. */
-static double work_of(const Options *options, const TesseraSize *sizes, size_t n)
+static double elements_of(const Options *options, const TesseraSize *sizes, size_t n)
 {
     double product = 1;
     for (size_t i = 0; i < n; i++) {
@@ -169,12 +173,100 @@ static bool shrink(const TesseraFact *facts, size_t n, const Options *options, T
     return false;
 }
 
-void check_sizes(const TesseraFact *facts, size_t n, const Options *options, int round,
-                 TesseraSize *sizes)
+static bool is_work(TesseraKernel *kernel, const TesseraSize *sizes, size_t n, double most)
+{
+    double work = 0;
+    return tessera_kernel_work(kernel, sizes, n, &work) == TESSERA_OK && work > most;
+}
+
+static bool is_too_much(TesseraKernel *kernel, const Options *options, const TesseraSize *sizes,
+                        size_t n)
+{
+    return elements_of(options, sizes, n) > MOST_ELEMENTS || is_work(kernel, sizes, n, MOST_WORK);
+}
+
+bool check_hopeless(TesseraKernel *kernel, const Options *options, const TesseraSize *sizes,
+                    size_t n)
+{
+    int64_t value;
+    size_t given = 0;
+    for (size_t i = 0; i < n; i++) {
+        given += is_given(options, sizes[i].name, &value);
+    }
+    return given < n && is_work(kernel, sizes, n, (double)HOPELESS * MOST_WORK);
+}
+
+void check_sizes(TesseraKernel *kernel, const TesseraFact *facts, size_t n, const Options *options,
+                 int round, TesseraSize *sizes)
 {
     for (size_t i = 0; i < n; i++) {
         sizes[i] = (TesseraSize){facts[i].name, allowed(&facts[i], VALUES[round][i % PLACES])};
         is_given(options, sizes[i].name, &sizes[i].value);
     }
-    while (work_of(options, sizes, n) > MOST_WORK && shrink(facts, n, options, sizes)) {}
+    while (is_too_much(kernel, options, sizes, n) && shrink(facts, n, options, sizes)) {}
+}
+
+/* ---- sizes that no tensor says ---- */
+
+static bool is_letter(char c)
+{
+    return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+/* The next name of an extent as a signature has it, "2*H + K"; its length, 0: there is none. */
+static size_t next_name(const char **at)
+{
+    size_t n = 0;
+    while (**at && (!is_letter(**at) || (**at >= '0' && **at <= '9'))) {
+        bool number = is_letter(**at);
+        ++*at;
+        while (number && is_letter(**at)) {
+            ++*at;
+        }
+    }
+    while (is_letter((*at)[n])) {
+        n++;
+    }
+    return n;
+}
+
+/* The one size that the extent says when those before `told` are known; n: none. */
+static size_t says_size(const char *dim, const TesseraSize *sizes, size_t told, size_t n)
+{
+    size_t found = n, length;
+    for (const char *at = dim; (length = next_name(&at)) > 0; at += length) {
+        for (size_t i = told; i < n; i++) {
+            bool is = strlen(sizes[i].name) == length && memcmp(sizes[i].name, at, length) == 0;
+            if (is && found < n) {
+                return n; /* two, or a square */
+            }
+            found = is ? i : found;
+        }
+    }
+    return strstr(dim, "//") ? n : found;
+}
+
+static bool tell_one(const TesseraSignature *signature, TesseraSize *sizes, size_t *told, size_t n)
+{
+    for (size_t i = 0; i < signature->n_params; i++) {
+        const TesseraParam *param = &signature->params[i];
+        for (int axis = 0; axis < param->rank; axis++) {
+            size_t found = says_size(param->dims[axis], sizes, *told, n);
+            if (found < n) {
+                TesseraSize swapped = sizes[found];
+                sizes[found] = sizes[*told];
+                sizes[(*told)++] = swapped;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+size_t check_untold(const TesseraSignature *signature, TesseraSize *sizes, size_t n)
+{
+    size_t told = 0;
+    while (told < n && tell_one(signature, sizes, &told, n)) {}
+    memmove(sizes, sizes + told, (n - told) * sizeof *sizes);
+    return n - told;
 }

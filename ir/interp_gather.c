@@ -61,6 +61,21 @@ PlaceKind place_at(const Places *places, int64_t i, int sample, int64_t *offset)
     return place;
 }
 
+bool place_is_wide(const Places *places, int64_t i)
+{
+    for (int axis = 0; axis < places->rank; axis++) {
+        const Array *index = places->indices[axis];
+        int64_t hull[2] = {0, 0};
+        if (index && index->samples) {
+            array_hull(index, index->n == 1 ? 0 : i, hull);
+        }
+        if (hull[1] - hull[0] > 1) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void place_fail(Run *run, const Op *op, const Places *places, int64_t i, const char *what,
                 const char *name)
 {
@@ -178,8 +193,16 @@ static void gather_element(Gathering *g, int64_t i)
 static void gather_samples(Gathering *g)
 {
     array_want_samples(g->run, g->to);
+    for (int64_t i = 0; g->places.inexact && i < g->to->n; i++) {
+        if (place_is_wide(&g->places, i)) {
+            array_any(g->run, g->to, i);
+        }
+    }
     for (int s = 0; s < SAMPLES; s++) {
         for (int64_t i = 0; i < g->to->n; i++) {
+            if (g->places.inexact && place_is_wide(&g->places, i)) {
+                continue;
+            }
             int64_t offset;
             PlaceKind place = place_at(&g->places, i, s, &offset);
             if (place == PLACE_INSIDE) {

@@ -231,6 +231,7 @@ void interp_elementwise(Run *run, const Op *op)
                  (long long)result->n);
     }
     apply(run, op->kind, op_word(op, ATTR_PRED), &all, result);
+    interp_free_steps(run, op, all.items, result);
     if (op->kind == OP_FAST_EXP2 && run->options->bounds) {
         spread_fast(run, op, result, all.items[0]);
     }

@@ -26,6 +26,8 @@ typedef enum PlaceKind {
 Places places_of(Run *run, const Op *op, Access access, int rank, const int64_t *dims);
 /* Of element i, in the base plane (-1) or a sample; `offset` counts when the place is inside. */
 PlaceKind place_at(const Places *places, int64_t i, int sample, int64_t *offset);
+/* May element i lie at places between those of its samples? */
+bool place_is_wide(const Places *places, int64_t i);
 /* Fails with the element's indices. */
 _Noreturn void place_fail(Run *run, const Op *op, const Places *places, int64_t i, const char *what,
                           const char *name);

@@ -63,7 +63,7 @@ typedef struct Marks {
     uint8_t *how;     /* the function; 0: stored plainly */
     uint32_t *serial; /* by which execution of an op */
     uint32_t *stored; /* by which block plainly */
-    uint32_t *terms;  /* atomic sums of floats: how many were added, */
+    uint32_t *terms;  /* atomic sums: how many were added, of integers by this op, */
     double *size;     /* the sum of their magnitudes, */
     double *moved;    /* and of their bounds */
 } Marks;
@@ -303,6 +303,12 @@ bool array_has_poison(const Array *array);
 /* Spreads the samples of element i to value ± bound, by the signs of that source. */
 void array_spread(Run *run, Array *array, uint32_t source, int64_t i, double bound);
 double array_bound(const Array *array, int64_t i);
+/* Least and greatest that element i of an array of integers is in any plane. */
+void array_hull(const Array *array, int64_t i, int64_t hull[2]);
+/* Element i may be anything from `least` to `most`: samples at both ends, in turns. */
+void array_free(Run *run, Array *array, int64_t i, Scalar least, Scalar most);
+/* The same, with the ends of the type; of floats infinities. */
+void array_any(Run *run, Array *array, int64_t i);
 Scalar array_scalar(const Array *array, int64_t i);
 void array_fill(Array *array, Scalar value);
 /* Elements of one plane as doubles, as i64. */
@@ -325,6 +331,8 @@ void flat_run(const Flat *flat); /* interp_flat.c */
 void interp_elementwise(Run *run, const Op *op);
 /* The same for arrays of one shape; the result is new. */
 Array *interp_apply(Run *run, OpKind kind, const char *pred, DType out, int n, Array *const *items);
+/* Elements of an elementwise op's result that their samples say too little of (interp_free.c). */
+void interp_free_steps(Run *run, const Op *op, Array *const *items, Array *result);
 /* What a view shows, once what it is a view of is bound. */
 void interp_bind_view(Run *run, const Param *param);
 /* The memory of a tensor; of a view of what was written since, made anew. */

@@ -127,6 +127,23 @@ static bool same_bits(DType dtype, Scalar a, Scalar b)
     return memcmp(x, y, sizeof x) == 0;
 }
 
+/* Of atomics whose old elements are read: how many of this op there are at a place, and by how much
+ * they change it in all. Sums of floats are counted by `tally`. */
+static void count_meeting(const Scattering *s, int64_t at, Scalar value)
+{
+    Marks *marks = s->memory->marks;
+    bool is_float = dtype_is_float(s->memory->dtype);
+    if (!s->old || !s->memory->bounds || (is_float && s->how == HOW_ADD)) {
+        return;
+    }
+    if (marks->serial[at] != s->run->serial || !marks->how[at]) {
+        marks->terms[at] = 0;
+        marks->size[at] = 0;
+    }
+    marks->terms[at]++;
+    marks->size[at] += is_float ? fabs(value.f) : fabs((double)value.i);
+}
+
 static Scalar next_of(const Scattering *s, Scalar old, Scalar value, int64_t i)
 {
     DType dtype = s->memory->dtype;
@@ -197,7 +214,9 @@ static void write_place(const Scattering *s, int64_t i, int64_t at)
     Scalar old = scalar_unpack(dtype, place, index), value = array_scalar(s->value, i);
     Scalar next = next_of(s, old, value, i);
     bound_place(s, at, i, old, value);
-    note_order(s, at, unordered, !same_bits(dtype, old, next));
+    count_meeting(s, at, value);
+    /* One that compares may find another's value and stand back, and be the first another time. */
+    note_order(s, at, unordered, !same_bits(dtype, old, s->how == HOW_CAS ? value : next));
     scalar_pack(dtype, place, index, next);
     if (s->old) {
         scalar_store(dtype, array_at(s->old, i), old);
@@ -223,9 +242,40 @@ static bool is_wanted(const Scattering *s, int64_t i)
     return !s->mask || s->mask->data->bytes[i];
 }
 
+/* All places of the box that the indices of element i may lie in. */
+static void free_box(const Scattering *s, int64_t i)
+{
+    const Places *places = &s->places;
+    int64_t from[MAX_RANK], n[MAX_RANK], all = 1;
+    for (int axis = 0; axis < places->rank; axis++) {
+        const Array *index = places->indices[axis];
+        int64_t hull[2] = {0, places->dims[axis] - 1};
+        if (index) {
+            array_hull(index, index->n == 1 ? 0 : i, hull);
+        }
+        from[axis] = hull[0] > 0 ? hull[0] : 0;
+        int64_t last = hull[1] < places->dims[axis] ? hull[1] : places->dims[axis] - 1;
+        n[axis] = last < from[axis] ? 0 : last - from[axis] + 1;
+        all *= n[axis];
+    }
+    for (int64_t k = 0; k < all; k++) {
+        int64_t at = 0, left = k;
+        for (int axis = places->rank - 1; axis >= 0; axis--) {
+            at += (from[axis] + left % n[axis]) * places->strides[axis];
+            left /= n[axis];
+        }
+        s->memory->bounds[at] = (double)INFINITY;
+    }
+}
+
 /* Where executors may differ about the place or the mask, either outcome is right. */
 static void note_inexact(const Scattering *s, int64_t i, PlaceKind base, int64_t at)
 {
+    if (s->memory->bounds && s->places.inexact && place_is_wide(&s->places, i)) {
+        interp_note(s->run, INTERP_UNORDERED, s->op);
+        free_box(s, i);
+        return;
+    }
     for (int sample = 0; s->memory->bounds && sample < SAMPLES; sample++) {
         int64_t other;
         PlaceKind place = place_at(&s->places, i, sample, &other);
@@ -268,6 +318,34 @@ static void scatter_element(const Scattering *s, int64_t i)
     }
 }
 
+/* The old element that one of several sees is any of those that there are on the way; where blocks
+ * run beside each other nobody knows how many there will be. */
+static void free_old(const Scattering *s, int64_t i)
+{
+    const Marks *marks = s->memory->marks;
+    int64_t at;
+    if (!is_wanted(s, i) || place_at(&s->places, i, -1, &at) != PLACE_INSIDE) {
+        return;
+    }
+    if (!s->run->writer && marks->terms[at] <= 1) {
+        return;
+    }
+    double size = marks->size[at];
+    bool known = s->how == HOW_ADD && !s->run->writer, is_float = dtype_is_float(s->old->dtype);
+    Scalar old = array_scalar(s->old, i), least = old, most = old;
+    if (known && is_float) {
+        least.f -= size;
+        most.f += size;
+        array_free(s->run, s->old, i, least, most);
+    } else if (known && size < 0x1p31) {
+        least.i -= (int64_t)size;
+        most.i += (int64_t)size;
+        array_free(s->run, s->old, i, least, most);
+    } else {
+        array_any(s->run, s->old, i);
+    }
+}
+
 static void scatter_all(const Scattering *s)
 {
     int64_t n = s->value->n, stride = 1;
@@ -307,6 +385,9 @@ void interp_scatter(Run *run, const Op *op)
         memset(s.old->data->bytes, 0, (size_t)s.old->n * (size_t)dtype_bytes(s.old->dtype));
     }
     scatter_all(&s);
+    for (int64_t i = 0; s.old && s.memory->bounds && i < s.value->n; i++) {
+        free_old(&s, i);
+    }
     buffer_drop(run, padding);
     if (s.old) {
         run_result(run, op, 0, s.old);

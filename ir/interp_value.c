@@ -284,6 +284,42 @@ double array_bound(const Array *array, int64_t i)
     return widened(array->dtype, middle, far);
 }
 
+void array_hull(const Array *array, int64_t i, int64_t hull[2])
+{
+    size_t at = (size_t)i * (size_t)dtype_bytes(array->dtype);
+    hull[0] = hull[1] = array_scalar(array, i).i;
+    for (int s = 0; array->samples && s < SAMPLES; s++) {
+        int64_t sample = scalar_load(array->dtype, (unsigned char *)array_plane(array, s) + at).i;
+        hull[0] = sample < hull[0] ? sample : hull[0];
+        hull[1] = sample > hull[1] ? sample : hull[1];
+    }
+}
+
+void array_free(Run *run, Array *array, int64_t i, Scalar least, Scalar most)
+{
+    size_t at = (size_t)i * (size_t)dtype_bytes(array->dtype);
+    array_want_samples(run, array);
+    for (int s = 0; s < SAMPLES; s++) {
+        scalar_store(array->dtype, (unsigned char *)array_plane(array, s) + at,
+                     s % 2 ? most : least);
+    }
+}
+
+void array_any(Run *run, Array *array, int64_t i)
+{
+    bool is_float = dtype_is_float(array->dtype), is_bool = array->dtype == DT_BOOL;
+    Scalar least = {.i = is_bool ? 0 : dtype_least(array->dtype)};
+    Scalar most = {.i = is_bool ? 1 : ~dtype_least(array->dtype)};
+    if (array->dtype == DT_U64) {
+        most.i = INT64_MAX;
+    }
+    if (is_float) {
+        least.f = -(double)INFINITY;
+        most.f = (double)INFINITY;
+    }
+    array_free(run, array, i, least, most);
+}
+
 /* ---- planes in one type ---- */
 
 static void to_doubles(DType dtype, int64_t n, const unsigned char *from, double *to)

@@ -7,12 +7,14 @@
 #include "ir/build.h"
 
 static const double UNKNOWN = 0x1p62; /* rounds of a loop whose ends no size says */
+static const double GUESSED = 16;
 
 typedef struct Count {
     Func *func;
     int64_t *values; /* of sizes and, once met, of ranges: their whole */
     double flops;
     bool known;
+    bool guess; /* rounds of which only data know: GUESSED, and the count stays known */
 } Count;
 
 static double extent(Count *count, Dim dim)
@@ -72,8 +74,15 @@ static double loop_share(Count *count, const Op *loop)
     return range ? triangle(extent(count, range->whole), extent(count, dims->dims[0])) : 1;
 }
 
-/* How often a loop runs what is in it, beyond the axes that the product's own types show. */
-static double times_of(Count *count, const Op *loop, const Op *dot)
+/* Do the types of an op's elements have the range as an axis? */
+static bool shows(const Op *op, const DimVar *var)
+{
+    return (op->n_results > 0 && mentions(op->results[0]->type, var)) ||
+           (op->n_operands > 0 && op->operands[0] && mentions(op->operands[0]->type, var));
+}
+
+/* How often a loop runs what is in it, beyond the axes that the op's own types show. */
+static double times_of(Count *count, const Op *loop, const Op *op)
 {
     const Attr *dims = op_attr(loop, ATTR_DIMS), *steps = op_attr(loop, ATTR_STEPS);
     double times = loop->kind == OP_FOR ? loop_share(count, loop) : 1;
@@ -84,11 +93,11 @@ static double times_of(Count *count, const Op *loop, const Op *dot)
         const DimVar *var =
             arg && arg->type->kind == TYPE_RANGE ? poly_as_range(arg->type->dims[0]) : NULL;
         if (!var && whole >= UNKNOWN) {
-            count->known = false; /* data say how often */
+            count->known = count->known && count->guess; /* data say how often */
+            times *= GUESSED;
         } else if (!var) {
             times *= whole;
-        } else if (!mentions(dot->results[0]->type, var) &&
-                   !mentions(dot->operands[0]->type, var)) {
+        } else if (!shows(op, var)) {
             times *= step > 0 ? (double)(((int64_t)whole + step - 1) / step) : 1;
         }
     }
@@ -137,5 +146,50 @@ double func_flops(Func *func, const TesseraOptions *options)
         return 0;
     }
     func_walk(func, count_dot, &count);
+    return count.known ? count.flops : 0;
+}
+
+/* ---- all work ---- */
+
+static double elements(Count *count, Type type)
+{
+    double n = 1;
+    for (int i = 0; type->kind == TYPE_ARRAY && i < type->rank; i++) {
+        n *= extent(count, type->dims[i]);
+    }
+    return n;
+}
+
+/* Elements that an op makes, or reads where those are more; of a product its multiplications. */
+static void count_work(Op *op, void *user)
+{
+    Count *count = user;
+    double work = op->n_results > 0 ? elements(count, op->results[0]->type) : 0;
+    for (int i = 0; i < op->n_operands; i++) {
+        double read = op->operands[i] ? elements(count, op->operands[i]->type) : 0;
+        work = read > work ? read : work;
+    }
+    if (op->kind == OP_DOT) {
+        Type a = op->operands[0]->type;
+        work = elements(count, op->results[0]->type) * extent(count, a->dims[a->rank - 1]);
+    }
+    for (const Op *at = op->parent->parent; at; at = at->parent->parent) {
+        if (at->kind == OP_FOR || at->kind == OP_PARALLEL) {
+            work *= times_of(count, at, op);
+        } else if (at->kind == OP_WHILE) {
+            work *= GUESSED;
+        }
+    }
+    count->flops += work;
+}
+
+double func_work(Func *func, const TesseraSize *sizes, size_t n)
+{
+    Count count = {.func = func, .known = true, .guess = true};
+    count.values = sizes_by_id(func, sizes, n);
+    if (!give_ranges(&count)) {
+        return 0;
+    }
+    func_walk(func, count_work, &count);
     return count.known ? count.flops : 0;
 }

@@ -259,6 +259,8 @@ bool lines_name(Func *func, const char *const *lines, size_t n, const char **nam
 bool line_pin(Func *func, const char *line, Span span, const char *where);
 void lines_warn_unused(Func *func);
 double func_flops(Func *func, const TesseraOptions *options); /* flops.c */
+/* Elements that all ops of a function make under these sizes, roughly; 0: not known. */
+double func_work(Func *func, const TesseraSize *sizes, size_t n);
 /* Values of the size variables by id, -1 where options have none. */
 int64_t *sizes_by_id(Func *func, const TesseraSize *sizes, size_t n); /* shapes.c */
 /* How many parameters the caller gives: all but the intermediates, which stand last. */

@@ -407,6 +407,33 @@ TesseraStatus tessera_kernel_predict(TesseraKernel *kernel, int threads,
     return work_run(&kernel->work, predict_task, reproducer, &task);
 }
 
+typedef struct CountTask {
+    TesseraKernel *kernel;
+    const TesseraSize *sizes;
+    size_t n_sizes;
+    double *work;
+} CountTask;
+
+static bool work_task(void *user)
+{
+    CountTask *task = user;
+    *task->work = func_work(task->kernel->compilation.func, task->sizes, task->n_sizes);
+    return true;
+}
+
+TesseraStatus tessera_kernel_work(TesseraKernel *kernel, const TesseraSize *sizes, size_t n_sizes,
+                                  double *work)
+{
+    CountTask task = {kernel, sizes, n_sizes, work};
+    if (!kernel || !work || (n_sizes > 0 && !sizes)) {
+        return context_null(kernel ? kernel->work.context : NULL, __func__,
+                            !kernel ? "kernel"
+                            : !work ? "work"
+                                    : "sizes");
+    }
+    return work_run(&kernel->work, work_task, NULL, &task);
+}
+
 TesseraStatus tessera_kernel_make(TesseraKernel *kernel)
 {
     return kernel ? kernel_make_code(kernel, kernel_kind(kernel))
