@@ -69,8 +69,8 @@ void sweep_progress(void *user, const SweepProgress *p)
     at += (size_t)snprintf(words + at, sizeof words - at, "%s %zu/%zu", p->doing, p->done, p->all);
     if (p->derived > 0 && p->best > 0) {
         show_time(best, sizeof best, p->best);
-        at += (size_t)snprintf(words + at, sizeof words - at, ", best %s, %.2f times the derived",
-                               best, p->derived / p->best);
+        at += (size_t)snprintf(words + at, sizeof words - at, ", best %s, %.3f times the derived",
+                               best, p->ratio);
         if (p->roof > 0.005 * p->best) {
             at += (size_t)snprintf(words + at, sizeof words - at, ", %.0f %% of the roofline",
                                    100 * p->roof / p->best);
@@ -98,15 +98,17 @@ void sweep_progress(void *user, const SweepProgress *p)
 
 /* ---- what came of it ---- */
 
-static void show_median(const char *what, const Median *time, double derived)
+/* `share`: of the derived one's time; NULL: it is that one. */
+static void show_median(const char *what, const Median *time, const Median *share)
 {
     char middle[32], low[32], high[32];
     show_time(middle, sizeof middle, time->middle);
     show_time(low, sizeof low, time->low);
     show_time(high, sizeof high, time->high);
     printf("%s %s, of %zu from %s to %s", what, middle, time->n, low, high);
-    if (derived > 0) {
-        printf("; %.3f times the derived", derived / time->middle);
+    if (share && share->middle > 0) {
+        printf("; %.3f times the derived, from %.3f to %.3f", 1 / share->middle, 1 / share->high,
+               1 / share->low);
     }
     putchar('\n');
 }
@@ -158,14 +160,14 @@ void sweep_result_show(const TuneRecord *base, const SweepResult *r)
                r->agreement);
     }
     if (r->derived.n > 0) {
-        show_median("derived ", &r->derived, 0);
+        show_median("derived ", &r->derived, NULL);
     }
     if (r->n_best > 0) {
-        show_median("best    ", &r->best[0].time, r->derived.middle);
+        show_median("best    ", &r->best[0].time, &r->best[0].share);
         show_lines(r->best[0].lines);
     }
     for (size_t i = 1; i < r->n_best && i < MOST_SHOWN; i++) {
-        show_median("then    ", &r->best[i].time, r->derived.middle);
+        show_median("then    ", &r->best[i].time, &r->best[i].share);
     }
     if (r->roof > 0 && r->derived.n > 0) {
         double best = r->n_best > 0 ? r->best[0].time.middle : r->derived.middle;
@@ -178,7 +180,7 @@ void sweep_result_show(const TuneRecord *base, const SweepResult *r)
         printf("winner   not decided: the sweep was stopped%s\n",
                r->unkept ? "" : "; --resume goes on");
     } else if (r->n_best > 0 && r->separated) {
-        puts("winner   the best one: its interval and the derived one's are apart");
+        puts("winner   the best one: it is surely faster than the derived one");
     } else {
         puts("winner   the derived schedule: nothing is surely faster");
     }

@@ -10,10 +10,11 @@ typedef struct Field {
     double number;           /* NaN: unknown */
 } Field;
 
-enum { N_FIELDS = 19 };
+enum { N_FIELDS = 23 };
 
 static void fields_of(const TuneRecord *r, Field fields[N_FIELDS])
 {
+    static const char *const verdicts[] = {"open", "stays", "faster"};
     const Field all[N_FIELDS] = {
         {"kernel", r->kernel, 0},
         {"digest", r->digest, 0},
@@ -32,6 +33,10 @@ static void fields_of(const TuneRecord *r, Field fields[N_FIELDS])
         {"high_s", NULL, r->high},
         {"predicted_s", NULL, r->predicted},
         {"roof_s", NULL, r->roof},
+        {"ratio", NULL, r->ratio},
+        {"ratio_low", NULL, r->ratio_low},
+        {"ratio_high", NULL, r->ratio_high},
+        {"verdict", verdicts[r->verdict], 0},
         {"when", NULL, (double)r->when},
         {"message", r->message, 0},
     };

@@ -147,8 +147,8 @@ static const char *measured_text(Arena *arena, const TuneWinner *choice)
         tune_time(won->low, &text);
         text_add(&text, ", ");
         tune_time(won->high, &text);
-        text_printf(&text, "] x%" PRId64 ", derived ", won->count);
-        tune_time(group->derived->median, &text);
+        text_printf(&text, "] x%" PRId64 ", %.3fx [%.3fx, %.3fx]", won->count, won->ratio,
+                    won->ratio_low, won->ratio_high);
     }
     return text.data;
 }
@@ -204,6 +204,9 @@ static void pin_one(Pinning *p, const TuneWinner *choice)
         p->stale++;
     } else if (!choice->groups[0].derived) {
         puts(": not pinned, what is derived was not measured beside it");
+    } else if (choice->open) {
+        puts(": not pinned, nothing is decided: no sweep got to its last measurement (`--resume` "
+             "goes on)");
     } else if (choice->candidate) {
         pins_put(p->arena, &p->pins, &pin);
         printf(": pinned, %.3f times as fast as what is derived\n", choice->ratio);

@@ -14,9 +14,9 @@ static const char *time_text(Arena *arena, double seconds)
     return text.data;
 }
 
-static void show_row(Arena *arena, const TuneGroup *group, const TuneRecord *record)
+static void show_row(Arena *arena, const TuneRecord *record)
 {
-    double ratio = group->derived ? group->derived->median / record->median : (double)NAN;
+    double ratio = tune_ratio(record);
     if (record->status != TUNE_OK) {
         printf("  %-12s %s", tune_status_name(record->status), tune_lines(arena, record));
         printf("%s%s\n", *record->message ? ": " : "", record->message);
@@ -46,7 +46,9 @@ static void show_verdict(Arena *arena, const TuneGroup *group)
 {
     if (tune_group_wins(group)) {
         printf("  best: %s, %.3f times as fast as what is derived\n",
-               tune_lines(arena, group->best), group->derived->median / group->best->median);
+               tune_lines(arena, group->best), group->best->ratio);
+    } else if (tune_group_open(group)) {
+        puts("  best: not decided; no sweep got to its last measurement");
     } else if (group->derived) {
         puts("  best: what is derived; nothing is faster beyond doubt");
     }
@@ -62,7 +64,7 @@ static void show_group(Arena *arena, const TuneGroup *group, bool all)
     for (size_t i = 0; i < group->n; i++) {
         const TuneRecord *record = &group->records[i];
         if (all || record == group->derived || (record->status == TUNE_OK && i < MOST_SHOWN)) {
-            show_row(arena, group, record);
+            show_row(arena, record);
         }
     }
 }

@@ -27,17 +27,31 @@ static void add_record(TuneGroup *group, const TuneRecord *record)
     }
 }
 
-/* Records come by their medians. A faster median whose interval meets the derived one's is less
- * than a slower one that surely is faster. */
+double tune_ratio(const TuneRecord *record)
+{
+    return record->derived ? 1 : record->ratio > 0 ? record->ratio : (double)NAN;
+}
+
+static bool is_faster(const TuneRecord *record)
+{
+    return record->status == TUNE_OK && record->verdict == TUNE_FASTER && record->ratio > 0;
+}
+
+/* Records come by their medians, which may be of several sweeps; ratios are each of one. A greater
+ * ratio that no sweep has told from 1 is less than a smaller one that is surely above it. */
 static void choose_best(TuneGroup *group)
 {
-    for (size_t i = 0; i < group->n && group->derived; i++) {
+    const TuneRecord *best = NULL;
+    for (size_t i = 0; i < group->n; i++) {
         const TuneRecord *record = &group->records[i];
-        if (record->status == TUNE_OK && record->high < group->derived->low) {
-            group->best = record;
-            return;
-        }
+        bool good = record->status == TUNE_OK && !isnan(tune_ratio(record));
+        bool better =
+            good &&
+            (!best || is_faster(record) > is_faster(best) ||
+             (is_faster(record) == is_faster(best) && tune_ratio(record) > tune_ratio(best)));
+        best = better ? record : best;
     }
+    group->best = best ? best : group->best;
 }
 
 void tune_groups(Arena *arena, const TuneRecords *records, TuneGroups *groups)
@@ -57,7 +71,17 @@ void tune_groups(Arena *arena, const TuneRecords *records, TuneGroups *groups)
 
 bool tune_group_wins(const TuneGroup *group)
 {
-    return group->best && group->derived && group->best->high < group->derived->low;
+    return group->best && is_faster(group->best);
+}
+
+bool tune_group_open(const TuneGroup *group)
+{
+    for (size_t i = 0; i < group->n; i++) {
+        if (group->records[i].verdict != TUNE_OPEN) {
+            return false;
+        }
+    }
+    return true;
 }
 
 void tune_group_name(const TuneGroup *group, Text *out)
@@ -113,21 +137,22 @@ static double ratio_of(const TuneGroup *groups, size_t n, const char *candidate,
     double sum = 0;
     *wins = false;
     for (size_t i = 0; i < n; i++) {
-        const TuneRecord *record = find(&groups[i], candidate), *derived = groups[i].derived;
-        if (!record || record->status != TUNE_OK || record->derived || !derived ||
-            record->low > derived->high) {
+        const TuneRecord *record = find(&groups[i], candidate);
+        if (!record || record->status != TUNE_OK || record->derived || !(record->ratio > 0) ||
+            record->ratio_high < 1) {
             return 0;
         }
-        *wins = *wins || record->high < derived->low;
-        sum += log(derived->median / record->median);
+        *wins = *wins || is_faster(record);
+        sum += log(record->ratio);
     }
     return exp(sum / (double)n);
 }
 
 TuneWinner tune_winner(const TuneGroup *groups, size_t n)
 {
-    TuneWinner choice = {.groups = groups};
+    TuneWinner choice = {.groups = groups, .open = true};
     while (choice.n < n && same_bucket(groups[0].records, groups[choice.n].records)) {
+        choice.open = choice.open && tune_group_open(&groups[choice.n]);
         choice.n++;
     }
     for (size_t i = 0; i < groups[0].n; i++) {

@@ -21,8 +21,13 @@ typedef struct TuneGroups {
 
 /* Of records as tune_store_query sorts them. */
 void tune_groups(Arena *arena, const TuneRecords *records, TuneGroups *groups);
-/* Is the best one faster than the derived one by more than both intervals? */
+/* Did a sweep find the best one surely faster than what is derived? */
 bool tune_group_wins(const TuneGroup *group);
+/* Did no sweep of this question get to its last measurement? Then nothing is decided. */
+bool tune_group_open(const TuneGroup *group);
+/* How many times as fast as what is derived, by a sweep's own turns; 1 of the derived one; NaN: no
+ * sweep has measured the two beside each other. */
+double tune_ratio(const TuneRecord *record);
 /* "linear, T=bf16 on NVIDIA H200 (sm_90a), M=4096" */
 void tune_group_name(const TuneGroup *group, Text *out);
 /* "182.3 us"; "-" for what was not measured. */
@@ -36,10 +41,11 @@ typedef struct TuneWinner {
     size_t n;
     const char *candidate; /* NULL: what is derived is as good */
     double ratio;          /* how much faster it is than what is derived: the geometric mean */
+    bool open;             /* no sweep of these sizes got to its last measurement */
 } TuneWinner;
 /* Of groups[0..] those of the first one's bucket. A candidate is chosen that was measured at all of
- * the sizes and lost to what is derived at none, and is the fastest of them; one that no size can
- * tell from the derived schedule is not. */
+ * the sizes and lost to what is derived at none, and is the fastest of them; one that no sweep has
+ * found surely faster than the derived schedule is not. */
 TuneWinner tune_winner(const TuneGroup *groups, size_t n);
 
 #endif

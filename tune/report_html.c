@@ -73,7 +73,9 @@ static void put_verdict(Arena *arena, const Report *report, Text *out)
         text_add(out, "<p class=warn>What is derived was not measured.\n");
     } else if (tune_group_wins(group)) {
         text_printf(out, "<p class=good>The best is %.3f times as fast as what is derived.\n",
-                    group->derived->median / group->best->median);
+                    group->best->ratio);
+    } else if (tune_group_open(group)) {
+        text_add(out, "<p class=warn>Nothing is decided: no sweep got to its last measurement.\n");
     } else {
         text_add(out, "<p>Nothing is faster than what is derived beyond doubt: it stays.\n");
     }

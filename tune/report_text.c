@@ -31,9 +31,12 @@ static void put_verdict(const TuneGroup *group, Text *out)
     if (!group->best || !group->derived) {
         return;
     }
-    double ratio = group->derived->median / group->best->median;
     if (tune_group_wins(group)) {
-        text_printf(out, "  the best is %.3f times as fast as what is derived\n", ratio);
+        const TuneRecord *best = group->best;
+        text_printf(out, "  the best is %.3f times as fast as what is derived [%.3f, %.3f]\n",
+                    best->ratio, best->ratio_low, best->ratio_high);
+    } else if (tune_group_open(group)) {
+        text_add(out, "  nothing is decided: no sweep got to its last measurement\n");
     } else {
         text_add(out, "  nothing is faster than what is derived beyond doubt\n");
     }
@@ -128,6 +131,9 @@ static void json_record(const char *name, const TuneRecord *record, Text *out)
     put_number(out, "count", (double)record->count);
     put_number(out, "predicted_s", record->predicted);
     put_number(out, "roof_s", record->roof);
+    put_number(out, "ratio", tune_ratio(record));
+    put_number(out, "ratio_low", record->ratio_low);
+    put_number(out, "ratio_high", record->ratio_high);
     text_char(out, '}');
 }
 
@@ -172,7 +178,9 @@ void tune_report_json(const Report *report, Text *out)
     text_char(out, '}');
     json_record("derived", report->group->derived, out);
     json_record("best", report->group->best, out);
-    text_printf(out, ", \"separated\": %s", tune_group_wins(report->group) ? "true" : "false");
+    text_printf(out, ", \"separated\": %s, \"decided\": %s",
+                tune_group_wins(report->group) ? "true" : "false",
+                tune_group_open(report->group) ? "false" : "true");
     text_add(out, ", \"lines\": [");
     for (size_t i = 0; i < report->lines.n; i++) {
         text_add(out, i ? ", " : "");

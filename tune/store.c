@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { SCHEMA = 1, WAIT_SECONDS = 60, MOST_TRIES = 4, LEAST_NAP_US = 1000, MOST_NAP_US = 12000 };
+enum { SCHEMA = 2, WAIT_SECONDS = 60, MOST_TRIES = 4, LEAST_NAP_US = 1000, MOST_NAP_US = 12000 };
 
 struct TuneStore {
     Arena *arena;
@@ -135,6 +135,26 @@ static int make_table(TuneStore *store)
     return code == SQLITE_OK ? store_run(store->db, "COMMIT") : code;
 }
 
+/* Columns are added behind the others, so that rows stay what they are. */
+static int add_columns(TuneStore *store)
+{
+    int64_t schema = 0;
+    int code = store_run(store->db, "BEGIN IMMEDIATE");
+    if (code != SQLITE_OK) {
+        return code;
+    }
+    code = get_number(store->db, "PRAGMA user_version", &schema);
+    if (code == SQLITE_OK && schema == 1) { /* another process may have done it by now */
+        code = store_run(store->db,
+                         TUNE_ADDED("; ALTER TABLE records ADD COLUMN ") "; PRAGMA user_version=2");
+    }
+    code = code == SQLITE_OK ? store_run(store->db, "COMMIT") : code;
+    if (code != SQLITE_OK) {
+        store_run(store->db, "ROLLBACK");
+    }
+    return code;
+}
+
 typedef enum Opened { OPENED, OPENED_NOT, OPENED_DAMAGED } Opened;
 
 /* The first page has the mark and the version; what has neither is somebody else's. */
@@ -158,6 +178,12 @@ static Opened check_schema(TuneStore *store, const char **why)
     }
     if (mark != STORE_MARK) {
         return OPENED_DAMAGED; /* or foreign: the rows will tell */
+    }
+    if (schema == 1) {
+        code = store->access == TUNE_WRITE ? add_columns(store) : SQLITE_OK;
+        return code == SQLITE_OK ? OPENED
+               : is_damage(code) ? OPENED_DAMAGED
+                                 : (set_failure(store, why, code), OPENED_NOT);
     }
     if (schema != SCHEMA) {
         set_why(store, why,

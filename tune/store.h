@@ -25,6 +25,13 @@ typedef enum TuneStatus {
 } TuneStatus;
 enum { TUNE_STATUSES = TUNE_REFUSED + 1 };
 
+/* What a sweep decided of a candidate. */
+typedef enum TuneVerdict {
+    TUNE_OPEN,   /* nothing: it was not in the last measurement, or there was none */
+    TUNE_STAYS,  /* in the last measurement, and not surely faster than what is derived */
+    TUNE_FASTER, /* in the last measurement, surely faster */
+} TuneVerdict;
+
 /* "ok", "timeout", "crash", "wrong", "does not fit", "refused". */
 const char *tune_status_name(TuneStatus status);
 /* False where it is none. */
@@ -53,7 +60,12 @@ typedef struct TuneRecord {
     double low, high; /* of the median, 95 % confidence */
     double predicted; /* by the model that ranks */
     double roof;      /* the least that the device's bandwidth and arithmetic allow */
-    int64_t when;     /* seconds since 1970 */
+    /* How many times as fast as what is derived, of turns that the two took beside each other, with
+     * the same confidence; NaN where they did not. Times of two sweeps cannot say it: a device is
+     * not as fast today as yesterday. */
+    double ratio, ratio_low, ratio_high;
+    TuneVerdict verdict;
+    int64_t when;        /* seconds since 1970 */
     const char *message; /* what was said of a failure; cut after MOST_MESSAGE bytes */
 } TuneRecord;
 

@@ -143,18 +143,19 @@ static const char *text_of(Arena *arena, const Field *field)
     return arena_strndup(arena, (const char *)field->at, field->n);
 }
 
-/* All fields of a record that begins here; false: none does. */
-static bool split(Bytes bytes, Field fields[ROW_COLUMNS])
+/* All fields of a record that begins here, as many as each of the schemas has; false: none does. */
+static bool split(Bytes bytes, Field fields[ROW_COLUMNS], int *n)
 {
     const unsigned char *start = bytes.at;
     uint64_t header;
-    if (!take_length(&bytes, &header) || header < ROW_COLUMNS + 1 ||
+    if (!take_length(&bytes, &header) || header < ROW_COLUMNS_1 + 1 ||
         header > (uint64_t)(bytes.end - start)) {
         return false;
     }
     Bytes types = {bytes.at, start + header};
     const unsigned char *body = start + header;
-    for (int i = 0; i < ROW_COLUMNS; i++) {
+    *n = 0;
+    for (int i = 0; i < ROW_COLUMNS && types.at < types.end; i++, ++*n) {
         if (!take_length(&types, &fields[i].type)) {
             return false;
         }
@@ -165,14 +166,16 @@ static bool split(Bytes bytes, Field fields[ROW_COLUMNS])
         }
         body += fields[i].n;
     }
-    return types.at == types.end && fields[COLUMN_ID].type == 0;
+    return types.at == types.end && (*n == ROW_COLUMNS || *n == ROW_COLUMNS_1) &&
+           fields[COLUMN_ID].type == 0;
 }
 
 static bool read_row(Arena *arena, Bytes bytes, TuneRecord *record)
 {
     Field fields[ROW_COLUMNS];
     unsigned char sum[ROW_SUM];
-    if (!split(bytes, fields) || fields[COLUMN_SUM].n != ROW_SUM) {
+    int n;
+    if (!split(bytes, fields, &n) || fields[COLUMN_SUM].n != ROW_SUM) {
         return false;
     }
     bool texts = is_text(&fields[COLUMN_STATUS]) && is_text(&fields[COLUMN_MESSAGE]);
@@ -185,7 +188,13 @@ static bool read_row(Arena *arena, Bytes bytes, TuneRecord *record)
     for (int i = 0; i < ROW_TEXTS; i++) {
         *row_text(record, i) = text_of(arena, &fields[COLUMN_TEXTS + i]);
     }
-    for (int i = 0; i < 5; i++) {
+    row_without_ratios(record);
+    for (int i = 0; i < ROW_RATIOS && n == ROW_COLUMNS; i++) {
+        *row_ratio(record, i) = number_of(&fields[COLUMN_RATIOS + i]);
+    }
+    int64_t verdict = n == ROW_COLUMNS ? integer_of(&fields[COLUMN_VERDICT]) : 0;
+    record->verdict = verdict > 0 && verdict <= TUNE_FASTER ? (TuneVerdict)verdict : TUNE_OPEN;
+    for (int i = 0; i < ROW_NUMBERS; i++) {
         *row_number(record, i) = number_of(&fields[COLUMN_NUMBERS + i]);
     }
     record->derived = integer_of(&fields[COLUMN_DERIVED]) != 0;

@@ -47,6 +47,18 @@ double *row_number(TuneRecord *r, int i)
     return numbers[i];
 }
 
+double *row_ratio(TuneRecord *r, int i)
+{
+    double *numbers[] = {&r->ratio, &r->ratio_low, &r->ratio_high};
+    return numbers[i];
+}
+
+void row_without_ratios(TuneRecord *record)
+{
+    record->ratio = record->ratio_low = record->ratio_high = (double)NAN;
+    record->verdict = TUNE_OPEN;
+}
+
 static void add_text(XXH3_state_t *state, const char *text)
 {
     uint64_t n = strlen(text);
@@ -92,11 +104,18 @@ void row_sum(const TuneRecord *record, unsigned char sum[ROW_SUM])
     add_text(&state, tune_status_name(record->status));
     add_integer(&state, record->derived);
     add_integer(&state, record->count);
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < ROW_NUMBERS; i++) {
         add_number(&state, *row_number(&copy, i));
     }
     add_integer(&state, record->when);
     add_text(&state, record->message);
+    bool has_ratios = record->ratio > 0 || record->verdict != TUNE_OPEN;
+    for (int i = 0; i < ROW_RATIOS && has_ratios; i++) { /* else as in schema 1 */
+        add_number(&state, *row_ratio(&copy, i));
+    }
+    if (has_ratios) {
+        add_integer(&state, record->verdict);
+    }
     XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(&state));
     memcpy(sum, canonical.digest, ROW_SUM);
 }

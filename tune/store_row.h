@@ -12,13 +12,19 @@
     "CREATE TABLE IF NOT EXISTS records(id INTEGER PRIMARY KEY, kernel TEXT, digest TEXT, "        \
     "types TEXT, bucket TEXT, sizes TEXT, device TEXT, arch TEXT, candidate TEXT, version TEXT, "  \
     "status TEXT, derived INTEGER, count INTEGER, median REAL, low REAL, high REAL, "              \
-    "predicted REAL, roof REAL, measured INTEGER, message TEXT, sum BLOB)"
+    "predicted REAL, roof REAL, measured INTEGER, message TEXT, sum BLOB" TUNE_ADDED(", ") ")"
+/* Those of schema 2, each after `before`. */
+#define TUNE_ADDED(before)                                                                         \
+    before "ratio REAL" before "ratio_low REAL" before "ratio_high REAL" before "verdict INTEGER"
 
 enum {
-    ROW_TEXTS = 9, /* kernel to version: the key */
-    ROW_COLUMNS = 21,
-    ROW_SUM = 16,    /* bytes of a digest */
-    MOST_ROW = 15000 /* bytes of texts: a row is on one page */
+    ROW_TEXTS = 9,   /* kernel to version: the key */
+    ROW_NUMBERS = 5, /* median to roof */
+    ROW_RATIOS = 3,
+    ROW_COLUMNS = 25,
+    ROW_COLUMNS_1 = 21, /* of schema 1, which has no ratios */
+    ROW_SUM = 16,       /* bytes of a digest */
+    MOST_ROW = 15000    /* bytes of texts: a row is on one page */
 };
 enum {
     COLUMN_ID,
@@ -29,12 +35,17 @@ enum {
     COLUMN_NUMBERS, /* median, low, high, predicted, roof */
     COLUMN_WHEN = COLUMN_NUMBERS + 5,
     COLUMN_MESSAGE,
-    COLUMN_SUM
+    COLUMN_SUM,
+    COLUMN_RATIOS, /* ratio, ratio_low, ratio_high */
+    COLUMN_VERDICT = COLUMN_RATIOS + ROW_RATIOS
 };
 
-/* Field i of the key, and of the numbers. */
+/* Field i of the key, of the numbers, and of the ratios. */
 const char **row_text(TuneRecord *record, int i);
 double *row_number(TuneRecord *record, int i);
+double *row_ratio(TuneRecord *record, int i);
+/* What a row of schema 1 says of them: nothing. */
+void row_without_ratios(TuneRecord *record);
 int64_t row_id(const TuneRecord *record);
 void row_sum(const TuneRecord *record, unsigned char sum[ROW_SUM]);
 bool row_fits(const TuneRecord *record, const TuneFilter *filter);

@@ -26,6 +26,19 @@ static double column_number(sqlite3_stmt *row, int column)
 }
 
 /* False: the row is not what was written. */
+static void read_ratios(sqlite3_stmt *row, TuneRecord *record)
+{
+    row_without_ratios(record);
+    if (sqlite3_column_count(row) < ROW_COLUMNS) {
+        return;
+    }
+    for (int i = 0; i < ROW_RATIOS; i++) {
+        *row_ratio(record, i) = column_number(row, COLUMN_RATIOS + i);
+    }
+    int64_t verdict = sqlite3_column_int64(row, COLUMN_VERDICT);
+    record->verdict = verdict > 0 && verdict <= TUNE_FASTER ? (TuneVerdict)verdict : TUNE_OPEN;
+}
+
 static bool read_row(Arena *arena, sqlite3_stmt *row, TuneRecord *record)
 {
     unsigned char sum[ROW_SUM];
@@ -35,7 +48,8 @@ static bool read_row(Arena *arena, sqlite3_stmt *row, TuneRecord *record)
     if (!tune_status_find(column_text(arena, row, COLUMN_STATUS), &record->status)) {
         return false;
     }
-    for (int i = 0; i < 5; i++) {
+    read_ratios(row, record);
+    for (int i = 0; i < ROW_NUMBERS; i++) {
         *row_number(record, i) = column_number(row, COLUMN_NUMBERS + i);
     }
     record->derived = sqlite3_column_int(row, COLUMN_DERIVED) != 0;
@@ -60,12 +74,16 @@ static int bind_row(sqlite3_stmt *to, const TuneRecord *record)
     sqlite3_bind_text(to, COLUMN_STATUS + 1, tune_status_name(record->status), -1, SQLITE_STATIC);
     sqlite3_bind_int(to, COLUMN_DERIVED + 1, record->derived);
     sqlite3_bind_int64(to, COLUMN_COUNT + 1, record->count);
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < ROW_NUMBERS; i++) {
         sqlite3_bind_double(to, COLUMN_NUMBERS + i + 1, *row_number(&copy, i));
     }
     sqlite3_bind_int64(to, COLUMN_WHEN + 1, record->when);
     sqlite3_bind_text(to, COLUMN_MESSAGE + 1, record->message, -1, SQLITE_STATIC);
     sqlite3_bind_blob(to, COLUMN_SUM + 1, sum, ROW_SUM, SQLITE_TRANSIENT);
+    for (int i = 0; i < ROW_RATIOS; i++) {
+        sqlite3_bind_double(to, COLUMN_RATIOS + i + 1, *row_ratio(&copy, i));
+    }
+    sqlite3_bind_int(to, COLUMN_VERDICT + 1, record->verdict);
     int code = sqlite3_step(to);
     sqlite3_reset(to);
     return code == SQLITE_DONE ? SQLITE_OK : code;
@@ -121,7 +139,7 @@ int store_put_rows(sqlite3 *db, Arena *arena, const TuneRecord *records, size_t 
     if (code == SQLITE_OK) {
         code = sqlite3_prepare_v2(db,
                                   "INSERT OR REPLACE INTO records VALUES"
-                                  "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                                  "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
                                   -1, &putting.put, NULL);
     }
     for (size_t i = 0; i < n && code == SQLITE_OK; i++) {
@@ -147,7 +165,8 @@ int store_read_rows(sqlite3 *db, const TuneFilter *filter, Arena *arena, TuneRec
     }
     while ((code = sqlite3_step(row)) == SQLITE_ROW) {
         TuneRecord record = {0};
-        if (sqlite3_column_count(row) != ROW_COLUMNS) {
+        int columns = sqlite3_column_count(row);
+        if (columns != ROW_COLUMNS && columns != ROW_COLUMNS_1) {
             code = SQLITE_CORRUPT;
             break;
         }

@@ -30,7 +30,8 @@ typedef struct SweepProgress {
     double seconds, left; /* since it began; until it ends, as far as is known; < 0: is not */
     size_t done, all;     /* candidates; all 0: is not known */
     size_t failed[TUNE_STATUSES];
-    double derived, best; /* seconds; 0: none yet */
+    double derived, best; /* seconds, of turns; 0: none yet */
+    double ratio;         /* how many times as fast as the derived one the best is, by its turns */
     double roof;          /* 0: not known */
 } SweepProgress;
 
@@ -58,8 +59,10 @@ typedef struct SweepOptions {
 typedef struct SweepWinner {
     const char *lines; /* searched lines, a key a line */
     Median time;
+    Median share; /* of the derived one's time, of turns beside each other */
     double predicted;
     TuneStatus status;
+    bool faster; /* surely, than what is derived */
 } SweepWinner;
 
 typedef struct SweepResult {

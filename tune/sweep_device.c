@@ -128,6 +128,7 @@ static void settle_slow(Sweep *s, Device *device, size_t nth)
     candidate->ratios[0] = candidate->first / s->derived_first;
     candidate->n_ratios = 1;
     candidate->relative = candidate->ratios[0];
+    candidate->seconds = candidate->first;
     candidate->stage = CANDIDATE_DONE;
     device->bad[device->at] = true;
     worker_send(&device->worker, "drop %zu", nth);
@@ -224,18 +225,21 @@ static void settle(Sweep *s, Device *device, int at)
 {
     Candidate *candidate = &s->candidates.items[device->group[at]];
     size_t n = device->round < device->rounds ? device->round : device->rounds;
+    double ratios[MOST_ROUNDS];
+    for (size_t i = 0; i < n; i++) { /* before the median sorts them */
+        ratios[i] = device->samples[at + 1][i] / device->samples[0][i];
+    }
+    Median time = median_of(device->samples[at + 1], n);
     if (device->last) {
-        candidate->time = median_of(device->samples[at + 1], n);
+        candidate->time = time;
+        candidate->share = median_of(ratios, n);
         candidate->final = true;
         return;
     }
-    double ratios[ROUNDS];
-    for (size_t i = 0; i < n; i++) {
-        ratios[i] = device->samples[at + 1][i] / device->samples[0][i];
-    }
-    memcpy(candidate->ratios, ratios, sizeof ratios);
+    memcpy(candidate->ratios, ratios, sizeof candidate->ratios);
     candidate->n_ratios = n;
     candidate->relative = median_of(ratios, n).middle;
+    candidate->seconds = time.middle;
     candidate->stage = CANDIDATE_DONE;
 }
 
@@ -252,6 +256,7 @@ static void finish(Sweep *s, Device *device)
     if (device->round > 0) {
         Median derived = median_of(device->samples[0], device->round);
         s->derived = derived.middle;
+        s->derived_turns = s->derived_turns > 0 ? s->derived_turns : derived.middle;
         s->candidates.items[0].time = derived;
         s->candidates.items[0].final = device->last;
     }

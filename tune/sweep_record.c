@@ -17,6 +17,30 @@ static const double TELL = 0.2; /* seconds */
 
 /* ---- records ---- */
 
+/* Surely faster than what is derived: the intervals of both, and that of its share, say so. */
+static bool is_faster(const Candidate *candidate, const Candidate *derived)
+{
+    return candidate->final && derived->final && candidate->share.high < 1 &&
+           median_is_below(&candidate->time, &derived->time);
+}
+
+/* Times of what is measured later, or on another day, are of another device as it were. */
+static void set_ratio(const Sweep *s, const Candidate *candidate, TuneRecord *record)
+{
+    const Candidate *derived = s->candidates.items;
+    double ratios[ROUNDS];
+    memcpy(ratios, candidate->ratios, sizeof ratios);
+    Median share = candidate->final ? candidate->share : median_of(ratios, candidate->n_ratios);
+    if (share.n > 0 && share.low > 0) {
+        record->ratio = 1 / share.middle;
+        record->ratio_low = 1 / share.high;
+        record->ratio_high = 1 / share.low;
+    }
+    if (candidate->final) {
+        record->verdict = is_faster(candidate, derived) ? TUNE_FASTER : TUNE_STAYS;
+    }
+}
+
 static TuneRecord record_of(const Sweep *s, const Candidate *candidate)
 {
     double nothing = (double)NAN;
@@ -27,6 +51,8 @@ static TuneRecord record_of(const Sweep *s, const Candidate *candidate)
     record.median = record.low = record.high = nothing;
     record.predicted = candidate->predicted > 0 ? candidate->predicted : nothing;
     record.roof = candidate->roof > 0 ? candidate->roof : nothing;
+    record.ratio = record.ratio_low = record.ratio_high = nothing;
+    record.verdict = TUNE_OPEN;
     record.when = (int64_t)time(NULL);
     record.message = candidate->message ? candidate->message : "";
     record.count = 0;
@@ -47,6 +73,11 @@ static TuneRecord record_of(const Sweep *s, const Candidate *candidate)
         record.median = median.middle;
         record.low = median.low;
         record.high = median.high;
+    }
+    if (!record.derived) {
+        set_ratio(s, candidate, &record);
+    } else if (candidate->final) {
+        record.verdict = TUNE_STAYS;
     }
     return record;
 }
@@ -124,11 +155,11 @@ void sweep_keep_all(Sweep *s)
 
 /* ---- an earlier sweep's ---- */
 
-static void take_earlier(Sweep *s, const TuneRecord *record, double derived)
+static void take_earlier(Sweep *s, const TuneRecord *record)
 {
     for (size_t i = 1; i < s->search.n; i++) {
         Candidate *candidate = &s->candidates.items[s->rows[i]];
-        bool measured = record->status == TUNE_OK && record->median > 0 && derived > 0;
+        bool measured = record->status == TUNE_OK && record->ratio > 0;
         if (strcmp(candidate->searched, record->candidate) != 0 ||
             (record->status == TUNE_OK && !measured)) {
             continue;
@@ -136,7 +167,8 @@ static void take_earlier(Sweep *s, const TuneRecord *record, double derived)
         candidate->stage = CANDIDATE_DONE;
         candidate->status = record->status;
         candidate->message = record->message;
-        candidate->relative = measured ? record->median / derived : (double)NAN;
+        candidate->relative = measured ? 1 / record->ratio : (double)NAN;
+        candidate->seconds = measured ? record->median : 0;
         candidate->earlier_count = 1;
         s->search.items[i].taken = true;
         return;
@@ -156,29 +188,25 @@ void sweep_resume(Sweep *s)
                          .version = b->version};
     TuneRecords records = {0};
     const char *why = NULL;
-    double derived = 0;
     if (!s->store || !tune_store_query(s->store, &filter, s->arena, &records, &why)) {
         s->result->unkept = arena_strdup(s->arena, why ? why : "--resume wants one");
         return;
     }
     for (size_t i = 0; i < records.n; i++) {
-        derived = records.items[i].derived && records.items[i].median > 0 ? records.items[i].median
-                                                                          : derived;
-    }
-    for (size_t i = 0; i < records.n; i++) {
-        take_earlier(s, &records.items[i], derived);
+        take_earlier(s, &records.items[i]);
     }
 }
 
 /* ---- progress ---- */
 
-static double best_relative(const Sweep *s)
+/* The least share of the derived one's time so far; NULL: nothing is faster than that. */
+static const Candidate *best_so_far(const Sweep *s)
 {
-    double best = 1;
+    const Candidate *best = NULL;
     for (size_t i = 1; i < s->candidates.n; i++) {
         const Candidate *candidate = &s->candidates.items[i];
         bool ok = candidate->stage == CANDIDATE_DONE && candidate->status == TUNE_OK;
-        best = ok && candidate->relative < best ? candidate->relative : best;
+        best = ok && candidate->relative < (best ? best->relative : 1) ? candidate : best;
     }
     return best;
 }
@@ -285,8 +313,12 @@ void sweep_tell(Sweep *s, bool now)
         progress.done = s->to_weigh;
         progress.all = s->candidates.n;
     }
-    progress.derived = s->derived;
-    progress.best = s->derived * best_relative(s);
+    /* What was measured in one set of turns stays together: of a best time and a derived one of
+     * different minutes the ratio would be that of the minutes, too. */
+    const Candidate *best = best_so_far(s);
+    progress.derived = s->derived_turns;
+    progress.best = best ? best->seconds : s->derived_turns;
+    progress.ratio = best ? 1 / best->relative : 1;
     progress.roof = s->candidates.n > 0 ? s->candidates.items[0].roof : 0;
     s->options->progress(s->options->user, &progress);
     s->told = time;
@@ -361,16 +393,21 @@ static void take_best_so_far(const Sweep *s, SweepResult *result)
     }
     if (best) {
         TuneRecord record = record_of(s, best);
+        double ratios[ROUNDS];
+        memcpy(ratios, best->ratios, sizeof ratios);
         Median time = {record.median, record.low, record.high, best->n_ratios};
-        result->best[result->n_best++] =
-            (SweepWinner){best->searched, time, best->predicted, best->status};
+        result->best[result->n_best++] = (SweepWinner){.lines = best->searched,
+                                                       .time = time,
+                                                       .share = median_of(ratios, best->n_ratios),
+                                                       .predicted = best->predicted,
+                                                       .status = best->status};
     }
 }
 
-static int by_time(const void *a, const void *b)
+static int by_share(const void *a, const void *b)
 {
     const SweepWinner *x = a, *y = b;
-    return (x->time.middle > y->time.middle) - (x->time.middle < y->time.middle);
+    return (x->share.middle > y->share.middle) - (x->share.middle < y->share.middle);
 }
 
 static void take_parts(Sweep *s)
@@ -389,7 +426,7 @@ static void take_parts(Sweep *s)
 static void first_that_wins(SweepResult *result)
 {
     for (size_t i = 0; i < result->n_best && !result->separated; i++) {
-        if (median_is_below(&result->best[i].time, &result->derived)) {
+        if (result->best[i].faster) {
             SweepWinner winner = result->best[i];
             memmove(result->best + 1, result->best, i * sizeof winner);
             result->best[0] = winner;
@@ -416,13 +453,17 @@ void sweep_result(Sweep *s)
     for (size_t i = 1; i < s->candidates.n; i++) {
         const Candidate *candidate = &s->candidates.items[i];
         if (candidate->final && candidate->status == TUNE_OK && result->n_best < FINALISTS) {
-            result->best[result->n_best++] = (SweepWinner){candidate->searched, candidate->time,
-                                                           candidate->predicted, candidate->status};
+            result->best[result->n_best++] = (SweepWinner){.lines = candidate->searched,
+                                                           .time = candidate->time,
+                                                           .share = candidate->share,
+                                                           .predicted = candidate->predicted,
+                                                           .status = candidate->status,
+                                                           .faster = is_faster(candidate, derived)};
         }
     }
     if (result->n_best == 0) {
         take_best_so_far(s, result);
     }
-    qsort(result->best, result->n_best, sizeof *result->best, by_time);
+    qsort(result->best, result->n_best, sizeof *result->best, by_share);
     first_that_wins(result);
 }

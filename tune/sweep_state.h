@@ -33,10 +33,12 @@ typedef struct Candidate {
     const char *steps; /* of ranges, on which roundings depend */
     double first;      /* seconds of its first launch */
     double relative;   /* to the derived one, median of turns; NaN */
+    double seconds;    /* median of the same turns */
     double ratios[ROUNDS];
     size_t n_ratios;
     bool final;
     Median time;                      /* of the last measurement, where `final` */
+    Median share;                     /* likewise: of the derived one's time, turn by turn */
     double earlier_low, earlier_high; /* of an earlier sweep, relative; 0: this one's */
     size_t earlier_count;
 } Candidate;
@@ -135,6 +137,7 @@ typedef struct Sweep {
     bool first_made;       /* the derived one's code: nothing is loaded before */
     double make_seconds;   /* that compiling a candidate may take */
     double began, derived; /* seconds of the derived one, so far */
+    double derived_turns;  /* of its first turns; 0: there were none */
     double derived_first;
     size_t taken; /* candidates that were handed out */
     double searching_began, measuring_began, last_began;

@@ -8,7 +8,9 @@
  *     ok 7 1.0e-6 0.9e-6 1.1e-6 1.2e-6 | tile M 4; vector 8 | message
  *
  * status (or `derived`, which is ok; `-` stands for a space in it), count, median, low, high and
- * predicted seconds, the candidate's lines, what was said. */
+ * predicted seconds, the candidate's lines, what was said. Behind the predicted seconds may stand
+ * what a sweep found: how many times as fast as the derived schedule, from and to, and `open`,
+ * `stays` or `faster`. Without them it is a row of a store of schema 1. */
 #include "tune/store.h"
 
 #include <tessera/tessera.h>
@@ -109,12 +111,19 @@ static const char *trimmed(const char *text, size_t n)
 
 static bool read_row(const char *row, TuneRecord *record)
 {
-    char status[32];
+    static const char *const verdicts[] = {"open", "stays", "faster"};
+    char status[32], verdict[32] = "open";
     long long count;
+    record->ratio = record->ratio_low = record->ratio_high = (double)NAN;
     const char *bar = strchr(row, '|'), *second = bar ? strchr(bar + 1, '|') : NULL;
-    if (sscanf(row, "%31s %lld %lf %lf %lf %lf", status, &count, &record->median, &record->low,
-               &record->high, &record->predicted) != 6) {
+    int found = sscanf(row, "%31s %lld %lf %lf %lf %lf %lf %lf %lf %31s", status, &count,
+                       &record->median, &record->low, &record->high, &record->predicted,
+                       &record->ratio, &record->ratio_low, &record->ratio_high, verdict);
+    if (found != 6 && found != 10) {
         return false;
+    }
+    for (int i = 0; i < 3; i++) {
+        record->verdict = strcmp(verdicts[i], verdict) == 0 ? (TuneVerdict)i : record->verdict;
     }
     for (char *at = status; *at; at++) {
         *at = *at == '-' ? ' ' : *at;

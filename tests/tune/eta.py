@@ -21,6 +21,7 @@ import patience  # noqa: E402
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "examples"
 LEFT = re.compile(rb"\r(\w[^\r]*?) (\d+)/(\d+)[^\r]*?([\d.]+) s left")
+BEST = re.compile(rb"\r\w[^\r]*?, best ([\d.e+-]+) (us|ms), ([\d.]+) times the derived")
 SWEEPS = {
     "softmax on the CPU": ("softmax", ["--set", "T=f32", "--size", "M=512,N=1000",
                                        "--device", "cpu", "--candidates", "40"]),
@@ -34,9 +35,9 @@ SHARES, MOST_ERROR, ATTEMPTS = (0.25, 0.5, 0.75), 0.25, 3
 
 
 def watch(command, environment):
-    """What it said, as (when, seconds left), and when it ended."""
+    """What it said, as (when, seconds left), all of it, and when it ended."""
     master, slave = pty.openpty()
-    start, said = time.monotonic(), []
+    start, said, everything = time.monotonic(), [], b""
     sweep = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=slave, env=environment)
     os.close(slave)
     while True:
@@ -45,9 +46,23 @@ def watch(command, environment):
             piece = os.read(master, 65536) if ready else b""
         except OSError:  # it has closed its end
             break
+        everything += piece
         said += [(time.monotonic() - start, float(found[4])) for found in LEFT.finditer(piece)]
     assert sweep.wait(patience.seconds(60)) == 0, command
-    return said, time.monotonic() - start
+    return said, everything, time.monotonic() - start
+
+
+def moves_apart(everything):
+    """The first line whose best time moved by what its ratio shows, and the ratio did not, or the
+    other way round; None: there is none."""
+    lines = [(float(found[1]) * (1e3 if found[2] == b"ms" else 1), float(found[3]))
+             for found in BEST.finditer(everything)]
+    assert len(lines) > 2, everything
+    for (best, ratio), (next_best, next_ratio) in zip(lines, lines[1:]):
+        moved = abs(next_best / best - 1) > 0.002
+        if moved != (ratio != next_ratio) and (moved or next_best == best):
+            return best, ratio, next_best, next_ratio
+    return None
 
 
 def median_error(tessera, mock, folder):
@@ -59,8 +74,9 @@ def median_error(tessera, mock, folder):
     for what, (kernel, arguments) in SWEEPS.items():
         command = [tessera, "tune", str(EXAMPLES / f"{kernel}.tile"), *arguments, "--store",
                    str(folder / "eta.db")]
-        said, end = watch(command, mocked if "cuda" in arguments else dict(os.environ))
+        said, everything, end = watch(command, mocked if "cuda" in arguments else dict(os.environ))
         assert said, f"{what}: nothing was said"
+        assert not moves_apart(everything), (what, moves_apart(everything))
         told = []
         for share in SHARES:
             at, left = min(said, key=lambda one: abs(one[0] - share * end))
