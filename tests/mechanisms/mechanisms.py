@@ -4,8 +4,9 @@
 code for a GPU (cases.py), executed and compared with the interpreter.
 
 A CPU runs each program and size once, without lines, and `explain` must find each schedule line of
-use on sm_90a. A GPU (`--device cuda`) runs them with the lines; then, with --sanitize, what hands shared memory over
-runs once more under each of those tools of compute-sanitizer. Prints `N passed, N failed`."""
+use on sm_90a. A GPU (`--device cuda`) runs them with the lines; then, with --sanitize, what hands
+shared memory over runs once more under each of those tools of compute-sanitizer. Prints
+`N passed, N failed, N skipped`."""
 
 import functools
 import pathlib

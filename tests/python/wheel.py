@@ -52,7 +52,6 @@ def main():
             passed += int(counts[-1][0]) if counts else 0
             skipped += int(counts[-1][2] or 0) if counts else 0
             failed += int(counts[-1][1]) if counts else 1
-            skipped += int(counts[-1][2] or 0) if counts else 0
             failed += ran.returncode != 0 and bool(counts) and counts[-1][1] == "0"
     print(f"{passed} passed, {failed} failed, {skipped} skipped")
     return 1 if failed else 0
