@@ -197,13 +197,21 @@ static Val mean(Lower *l, const Reduction *r)
     return mean_of(l, r, &r->x);
 }
 
-/* The mean square of the distances from the mean: of the whole population. */
+/* The mean square of the distances from the mean: of the whole population. The mean is rounded, so
+ * the distances have a mean of their own, whose square is subtracted (the corrected two-pass
+ * algorithm): without it, equal elements would vary by the rounding of their mean. */
 static Val variance(Lower *l, const Reduction *r)
 {
     Val middle = mean_of(l, r, &r->x);
     Val far = apply_binary(l, r->expr, OP_SUB, NULL, &r->x, &middle, r->expr, r->expr);
     Val square = apply_binary(l, r->expr, OP_MUL, NULL, &far, &far, r->expr, r->expr);
-    return is_poison(&square) ? square : mean_of(l, r, &square);
+    if (is_poison(&square)) {
+        return square;
+    }
+    Val spread = mean_of(l, r, &square), rest = mean_of(l, r, &far), zero = int_val(0, true);
+    rest = apply_binary(l, r->expr, OP_MUL, NULL, &rest, &rest, r->expr, r->expr);
+    spread = apply_binary(l, r->expr, OP_SUB, NULL, &spread, &rest, r->expr, r->expr);
+    return apply_binary(l, r->expr, OP_MAX, NULL, &spread, &zero, r->expr, r->expr);
 }
 
 static Val deviation(Lower *l, const Reduction *r)

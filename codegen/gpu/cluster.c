@@ -266,20 +266,47 @@ static void await_all(const Exchange *x, const Op *op)
     em->target->cluster_await(em, x->mailbox, awaited_bytes(em, op));
 }
 
+static void receive_result(const Exchange *x, const Op *op)
+{
+    GpuEmitter *em = x->em;
+    await_all(x, op);
+    GpuValue *out = gpu_define(em, op->results[0]);
+    receive_all(x, op_word(op, ATTR_FN), out);
+    for (int r = 0; r < out->n; r++) {
+        if (gpu_exists(em, x->type, r)) {
+            out->regs[r] = out->regs[gpu_canonical(x->type->layout, r)];
+        }
+    }
+}
+
+static bool is_cluster_reduce(const Op *op)
+{
+    return op && op->kind == OP_CLUSTER_REDUCE;
+}
+
+/* Reductions that stand together (passes/opt/meet.c) are all sent before one is waited for: the
+ * first of them emits the others, too. */
 void gpu_emit_cluster_reduce(GpuEmitter *em, const Op *op)
 {
     if (!em->target->cluster_send || op->n_operands < 2) {
         gpu_bug(em, op, "no clusters here, or no memory for it");
     }
-    Exchange x = begin(em, op);
-    send(&x, gpu_value(em, op->operands[0]));
-    await_all(&x, op);
-    GpuValue *out = gpu_define(em, op->results[0]);
-    receive_all(&x, op_word(op, ATTR_FN), out);
-    for (int r = 0; r < out->n; r++) {
-        if (gpu_exists(em, x.type, r)) {
-            out->regs[r] = out->regs[gpu_canonical(x.type->layout, r)];
-        }
+    if (is_cluster_reduce(op->prev)) {
+        return;
+    }
+    int n = 0;
+    for (const Op *at = op; is_cluster_reduce(at); at = at->next) {
+        n++;
+    }
+    Exchange *all = ARENA_ARRAY(em->arena, Exchange, n);
+    const Op *at = op;
+    for (int i = 0; i < n; i++, at = at->next) {
+        all[i] = begin(em, at);
+        send(&all[i], gpu_value(em, at->operands[0]));
+    }
+    at = op;
+    for (int i = 0; i < n; i++, at = at->next) {
+        receive_result(&all[i], at);
     }
 }
 

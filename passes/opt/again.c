@@ -22,6 +22,7 @@
 #include "ir/build.h"
 #include "ir/target.h"
 #include "passes/analysis/again.h"
+#include "passes/opt/meet.h"
 #include "passes/pass.h"
 
 enum { MANY_ELEMENTS = 32, FEW_WARPS = 4 }; /* more of a thread; at most of a block */
@@ -122,6 +123,9 @@ static void rewrite(Func *func, const Op *launch)
     Block *block = launch->regions[0];
     bool cluster = op_int(launch, ATTR_CLUSTER, 1) > 1;
     const Op *meeting = NULL;
+    if (cluster) { /* else what the later one reduces would be made anew between them */
+        meet_reductions(func, block);
+    }
     Again again = {.func = func, .rows = an_row_dims(block), .kept = clone_map_new(func)};
     for (Op *op = block->first; op; op = op->next) {
         for (int i = 0; i < op->n_operands && meeting; i++) {

@@ -8,8 +8,11 @@
  *   %c = reduce %h fn=sum                      … %b …
  *
  * Where they cross warps the threads of a block then meet once for all of them
- * (codegen/gpu/reduce.c). What a later one reduces is made between them, element by element. What
- * is made `again` stays where it is. Does nothing on CPUs. Changes no bits. */
+ * (codegen/gpu/reduce.c); likewise the blocks of a cluster for all reductions across it. What a
+ * later one reduces is made between them, element by element. What is made `again` stays where it
+ * is. Does nothing on CPUs. Changes no bits. */
+#include "passes/opt/meet.h"
+
 #include "ir/build.h"
 #include "ir/memo.h"
 #include "ir/target.h"
@@ -91,11 +94,11 @@ static void gather(Reductions *all, size_t at)
     }
 }
 
-static void gather_in(Func *func, const Block *block)
+static void gather_in(Func *func, const Block *block, OpKind kind)
 {
     Reductions all = {0};
     for (Op *op = block->first; op; op = op->next) {
-        if (op->kind == OP_REDUCE) {
+        if (op->kind == kind) {
             ARENA_PUSH(func->arena, &all, op);
         }
     }
@@ -104,16 +107,22 @@ static void gather_in(Func *func, const Block *block)
     }
     for (const Op *op = block->first; op; op = op->next) {
         for (int r = 0; r < op->n_regions; r++) {
-            gather_in(func, op->regions[r]);
+            gather_in(func, op->regions[r], kind);
         }
     }
+}
+
+void meet_reductions(Func *func, const Block *block)
+{
+    gather_in(func, block, OP_REDUCE);
+    gather_in(func, block, OP_CLUSTER_REDUCE);
 }
 
 void pass_opt_meet(Func *func)
 {
     for (Op *op = func->body->first; op; op = op->next) {
         if (op->kind == OP_LAUNCH && func->target->family != FAMILY_CPU) {
-            gather_in(func, op->regions[0]);
+            meet_reductions(func, op->regions[0]);
         }
     }
 }

@@ -22,11 +22,14 @@ enum {
     GATHERED_OPS = 16,    /* that a change of a block's own copy of a tensor counts as */
 };
 
-/* Is the value made of memory, and of as many axes as the group stores? */
-static bool is_whole_row(const Value *value, int rank)
+/* Has the value an element for each of what is reduced? A row's scalar, of extent 1, has not. */
+static bool is_whole_row(const Value *value, const Op *reduce)
 {
     const Op *op = value ? value->def : NULL;
-    return op && value->type->kind == TYPE_ARRAY && value->type->rank == rank &&
+    Type row = reduce->operands[0]->type;
+    int axis = (int)op_int(reduce, ATTR_AXIS, 0);
+    return op && value->type->kind == TYPE_ARRAY && value->type->rank == row->rank &&
+           value->type->dims[axis] == row->dims[axis] &&
            (op->kind == OP_LOAD || op_has(op, TRAIT_ELEMENTWISE));
 }
 
@@ -51,8 +54,7 @@ static int rows_kept(const Op *group)
         }
         for (const Op *op = group->regions[0]->first; op != reduce; op = op->next) {
             const Value *value = op->n_results == 1 ? op->results[0] : NULL;
-            kept +=
-                is_whole_row(value, reduce->operands[0]->type->rank) && used_after(reduce, value);
+            kept += is_whole_row(value, reduce) && used_after(reduce, value);
         }
         most = kept > most ? kept : most;
     }
