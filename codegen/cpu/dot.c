@@ -29,26 +29,30 @@ static LLVMValueRef result_address(CpuEmitter *c, const Kernel *kernel, int row,
     return cpu_buffer_address(c, product->to, at);
 }
 
-static void load_cells(CpuEmitter *c, Kernel *kernel)
+static void clear_cells(CpuEmitter *c, Kernel *kernel)
 {
-    DType dtype = kernel->product->dtype;
-    LLVMTypeRef type = llvm_lanes(llvm_type(c->l, dtype), c->lanes);
+    LLVMTypeRef type = llvm_lanes(llvm_type(c->l, kernel->product->dtype), c->lanes);
     for (int i = 0; i < kernel->rows * kernel->vectors; i++) {
         kernel->cells[i] = cpu_cell(c, type);
-        LLVMValueRef start = LLVMConstNull(type);
-        if (!kernel->from_zero) {
-            int row = i / kernel->vectors, vector = i % kernel->vectors;
-            start = cpu_load_at(c, dtype, result_address(c, kernel, row, vector), c->lanes);
-        }
-        cpu_set(c, kernel->cells[i], start);
+        cpu_set(c, kernel->cells[i], LLVMConstNull(type));
     }
 }
 
-static void store_cells(CpuEmitter *c, const Kernel *kernel)
+/* The sum over the depth of a tile begins at zero and is added to what earlier tiles gave as a
+ * whole, so that the rounding error grows with the depth of a tile plus the number of tiles, not
+ * with their product. */
+static void add_cells(CpuEmitter *c, const Kernel *kernel)
 {
+    DType dtype = kernel->product->dtype;
     for (int i = 0; i < kernel->rows * kernel->vectors; i++) {
         LLVMValueRef address = result_address(c, kernel, i / kernel->vectors, i % kernel->vectors);
-        cpu_store_at(c, kernel->product->dtype, address, cpu_get(c, kernel->cells[i]));
+        LLVMValueRef sum = cpu_get(c, kernel->cells[i]);
+        if (!kernel->from_zero) {
+            LLVMValueRef before = cpu_load_at(c, dtype, address, c->lanes);
+            sum = dtype_is_float(dtype) ? LLVMBuildFAdd(c->l->builder, before, sum, "")
+                                        : LLVMBuildAdd(c->l->builder, before, sum, "");
+        }
+        cpu_store_at(c, dtype, address, sum);
     }
 }
 
@@ -102,7 +106,7 @@ static void register_block(CpuEmitter *c, Kernel *kernel)
     LLVMValueRef offset = cpu_mul_const(c, kernel->row, kernel->left.row_stride);
     DType dtype = product->bytes ? DT_I8 : product->dtype;
     LLVMValueRef left = cpu_element(c, dtype, kernel->left.base, offset);
-    load_cells(c, kernel);
+    clear_cells(c, kernel);
     if (product->bytes) {
         BytesBlock block = {.product = product, .left = left, .panel = kernel->panel};
         block.row_stride = kernel->left.row_stride;
@@ -110,7 +114,7 @@ static void register_block(CpuEmitter *c, Kernel *kernel)
         block.vectors = kernel->vectors;
         block.cells = kernel->cells;
         cpu_bytes_block(c, &block);
-        store_cells(c, kernel);
+        add_cells(c, kernel);
         return;
     }
     LLVMValueRef from = llvm_i64(c->l, 0);
@@ -121,7 +125,7 @@ static void register_block(CpuEmitter *c, Kernel *kernel)
         from = whole;
     }
     some_depths(c, kernel, left, from, product->depth, 1);
-    store_cells(c, kernel);
+    add_cells(c, kernel);
 }
 
 /* ---- all blocks ---- */
