@@ -111,7 +111,11 @@ static Value *picked(const Drop *d, Value *value, int axis)
     Value *all = build_cast(b, value, wide);
     Value *none = dtype_is_float(wide) ? build_float(b, all->type, 0) : build_int(b, all->type, 0);
     all = build_select(b, build_broadcast(b, is, type->rank, type->dims), all, none);
-    all = build_squeeze(b, build_reduce(b, "sum", all, axis), axis);
+    all = build_reduce(b, "sum", all, axis);
+    if (b->func->stage != STAGE_TENSOR) {
+        op_set_over(b->func, all->def, type->dims[axis]); /* of the tile one element is left */
+    }
+    all = build_squeeze(b, all, axis);
     return build_cast(b, all, dtype);
 }
 
@@ -137,7 +141,9 @@ static Value *dot_without(Drop *d, const Op *dot, int batch)
     for (int i = 0; i < dot->n_operands; i++) {
         parts[i] = without(d, dot->operands[i], batch);
     }
-    return build_dot(d->b, parts[0], parts[1], parts[2], dot->results[0]->type->dtype);
+    Value *matrix = build_dot(d->b, parts[0], parts[1], parts[2], dot->results[0]->type->dtype);
+    op_inherit_over(d->b->func, matrix->def, dot);
+    return matrix;
 }
 
 static Value *made_without(Drop *d, Value *value, int axis)

@@ -31,6 +31,10 @@ void op_set_word(Func *func, Op *op, AttrKey key, const char *word);
 void op_set_ints(Func *func, Op *op, AttrKey key, int n, const int64_t *ints);
 void op_set_dims(Func *func, Op *op, AttrKey key, int n, const Dim *dims);
 void op_drop_attr(Op *op, AttrKey key);
+/* Says what a reduce, dot, fold or scan runs over: of a range, its tile. */
+void op_set_over(Func *func, Op *op, Dim over);
+/* The same as another one, whose place it takes. */
+void op_inherit_over(Func *func, Op *op, const Op *from);
 /* One more result. */
 Value *op_add_result(Func *func, Op *op, Type type);
 /* Replaces one operand. */

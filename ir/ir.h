@@ -332,6 +332,15 @@ Access op_access_nth(const Op *op, int nth);
 /* Where does op sit: the innermost op of that kind around it, or NULL. */
 Op *op_enclosing(const Op *op, OpKind kind);
 
+/* REDUCE, DOT, DOT_ASYNC, FOLD, SCAN: do elements along an axis of its operands become one? */
+bool op_reduces(const Op *op);
+/* What the operands of such an op have along that axis; NULL: they are not what they should be. */
+Dim op_reduced_extent(const Op *op);
+/* Does it run over what its operands have, and say so? */
+bool op_runs_over_tile(const Op *op);
+/* The axes of a memory operand, or of an array, that an access does not drop. */
+int access_dims(const Access *access, Dim *dims);
+
 /* Pure ops that say the same: kind, operands, attributes, result types, and regions that differ in
  * nothing but the names of what they bind. */
 bool op_is_same(const Op *a, const Op *b);

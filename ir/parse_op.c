@@ -216,6 +216,10 @@ static void operation(Parser *p, Block *into)
     op->regions = arena_copy(p->arena, regions, sizeof(Block *) * (size_t)n_regions);
     op->n_regions = (uint16_t)n_regions;
     result_types(p, op, n_results, names);
+    Dim tile = op_reduces(op) && !op_attr(op, ATTR_OVER) ? op_reduced_extent(op) : NULL;
+    if (tile && p->func->stage != STAGE_TENSOR) {
+        op_set_over(p->func, op, tile);
+    }
 }
 
 void parse_ops(Parser *p, Block *into)

@@ -255,7 +255,9 @@ static void put_op_head(Printer *p, const Op *op)
     put_operands(p, op);
     const Attr *attr = next_attr(op, -1);
     for (; attr; attr = next_attr(op, (int)attr->key)) {
-        put_attr(p, op, attr);
+        if (attr->key != ATTR_OVER || !op_runs_over_tile(op)) { /* it is understood */
+            put_attr(p, op, attr);
+        }
     }
 }
 

@@ -150,6 +150,9 @@ static void check_rules(Verifier *v, const Block *block)
     for (const Op *op = block->first; op; op = op->next) {
         int before = v->failures;
         verify_op(v, op);
+        if (v->failures == before && op_reduces(op)) {
+            verify_over(v, op);
+        }
         if (v->failures == before && v->func->interns->layouts.n > 0) {
             verify_layout(v, op);
         }

@@ -184,24 +184,6 @@ static void verify_reduce(Verifier *v, const Op *op)
     }
 }
 
-/* The axes of an access that are not dropped. */
-static int accessed_dims(const Access *access, Dim *dims)
-{
-    int rank = 0;
-    if (!type_is_memory(access->memory->type)) {
-        memcpy(dims, access->memory->type->dims, sizeof(Dim) * access->memory->type->rank);
-        return access->memory->type->rank;
-    }
-    for (int i = 0; i < access->n; i++) {
-        if (!access->indices[i]) {
-            dims[rank++] = access->memory->type->dims[i];
-        } else if (access->indices[i]->type->kind == TYPE_RANGE) {
-            dims[rank++] = access->indices[i]->type->dims[0];
-        }
-    }
-    return rank;
-}
-
 /* Equal, or of equal capacity: shared tiles have constants where register tiles have ranges. */
 static bool dims_agree(Dim a, Dim b)
 {
@@ -220,7 +202,7 @@ static void verify_dot(Verifier *v, const Op *op)
     }
     int rank = result_type(op)->rank, first = rank - 2;
     bool batches = rank == 2 || (rank > 2 && v->func->stage == STAGE_TENSOR);
-    if (accessed_dims(&left, a) != rank || accessed_dims(&right, b) != rank || !batches) {
+    if (access_dims(&left, a) != rank || access_dims(&right, b) != rank || !batches) {
         verify_fail(v, op, "not a product of matrices");
         return;
     }
@@ -265,7 +247,7 @@ static void verify_indices(Verifier *v, const Op *op, const Access *access)
 static void verify_moved(Verifier *v, const Op *op, const Access *access, Type value)
 {
     Dim dims[MAX_RANK];
-    int rank = accessed_dims(access, dims);
+    int rank = access_dims(access, dims);
     if (rank != value->rank || access->memory->type->dtype != value->dtype) {
         verify_fail(v, op, "the place and the value differ in rank or element type");
         return;

@@ -10,6 +10,8 @@ typedef struct Verifier {
     Text *out;
     bool *visible; /* by value id */
     int failures;
+    uint32_t *marks; /* by value id: the last search that came by; NULL: none has */
+    uint32_t search;
 } Verifier;
 
 void verify_fail(Verifier *v, const Op *op, const char *format, ...)
@@ -29,6 +31,9 @@ void verify_copy_wait(Verifier *v, const Op *op);
 /* Reductions over a cluster (verify_cluster.c). */
 void verify_cluster_reduce(Verifier *v, const Op *op);
 void verify_cluster_scatter(Verifier *v, const Op *op);
+/* Reductions run over all of what they name: a tile of it, and loops that carry the rest
+ * (verify_over.c). */
+void verify_over(Verifier *v, const Op *op);
 /* What it wants of layouts; for functions that have some (verify_layout.c). */
 void verify_layout(Verifier *v, const Op *op);
 

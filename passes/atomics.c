@@ -166,7 +166,9 @@ static void hand_on(Builder *b, const Own *own)
     Value *value = build_op(b, OP_SHARED_LOAD, n, operands, 1, &type, 0)->results[0];
     if (own->copies > 1) {
         int last = type->rank - 1;
-        value = build_squeeze(b, build_reduce(b, reduction(own->gathered.fn), value, last), last);
+        value = build_reduce(b, reduction(own->gathered.fn), value, last);
+        op_set_over(b->func, value->def, op_reduced_extent(value->def));
+        value = build_squeeze(b, value, last);
     }
     for (int i = 0; i < tensor->type->rank; i++) {
         indices[i] = all_indices(b, value->type, i);

@@ -3,7 +3,9 @@
 #include "passes/pass.h"
 
 #include "ir/base/clock.h"
+#include "ir/build.h"
 #include "ir/verify.h"
+#include "passes/analysis/axes.h"
 #include "passes/fit.h"
 
 static const Pass ROWS[] = {
@@ -145,10 +147,40 @@ int passes_check_order(Text *out)
     return broken;
 }
 
+typedef struct MapCheck {
+    Func *func;
+    Text *out;
+    int failures;
+} MapCheck;
+
+/* One value, one index map: the axes of a group become the launch's loops, so no value may have one
+ * of them twice. Two uses that read a value along different axes read two copies of it. */
+static void check_maps(Op *op, void *user)
+{
+    MapCheck *check = user;
+    bool group = op->kind == OP_PARALLEL && op_attr(op, ATTR_DIMS)->n == 0 &&
+                 !block_contains(op->regions[0], OP_PARALLEL);
+    if (!group) {
+        return;
+    }
+    Axes axes = an_axes(check->func, op->regions[0]);
+    if (axes_conflict(&axes, op->regions[0])) {
+        check->failures++;
+        text_printf(check->out, "a launch of %s reads one value along two axes that are one loop\n",
+                    check->func->name);
+    }
+    axes_done(&axes);
+}
+
 static void verify_after(Func *func, const Pass *pass)
 {
     Text problems = text_new(func->arena);
-    if (verify_func(func, &problems) > 0) {
+    int failures = verify_func(func, &problems);
+    MapCheck maps = {func, &problems, 0};
+    if (failures == 0 && func->stage == STAGE_TENSOR) {
+        func_walk(func, check_maps, &maps);
+    }
+    if (failures + maps.failures > 0) {
         diag_bug(func->diags, "invalid IR after pass %s of %s:\n%s", pass->name, func->name,
                  problems.data);
     }

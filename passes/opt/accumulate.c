@@ -28,6 +28,7 @@ static void accumulate(Func *func, Op *op, const Value *product, Value *onto)
     Builder b = build_before(func, op);
     const Op *dot = product->def;
     Value *sum = build_dot(&b, dot->operands[0], dot->operands[1], onto, onto->type->dtype);
+    op_inherit_over(func, sum->def, dot);
     sum->name = op->results[0]->name;
     func_replace_uses(func, op->results[0], sum);
     op_remove(op);

@@ -152,6 +152,7 @@ static void defer(Defer *d, int i, const Chain *chain, bool alone)
     Value *total = result, *first = NULL;
     for (int k = chain->n; k-- > 0;) {
         total = build_reduce(&after, fn, total, (int)op_int(chain->ops[k], ATTR_AXIS, 0));
+        op_inherit_over(func, total->def, chain->ops[k]);
         first = first ? first : total;
     }
     Value *all = alone && is_neutral(init, fn)

@@ -152,6 +152,7 @@ static void meet(Builder *b, const Op *fold, Value *values, Value *places, Value
     Value *none = is_negative(b, places);
     Value *known = build_select(b, none, reduce_neutral_tile(b, extreme, values->type), values);
     Value *best = build_reduce(b, extreme, known, axis);
+    op_inherit_over(b->func, best->def, fold);
     Value *hit = build_cmp(b, "eq", known, spread(b, best, known->type));
     if (dtype_is_float(known->type->dtype)) {
         hit = build_binary(b, OP_OR, hit, build_unary(b, OP_ISNAN, known));
@@ -159,6 +160,7 @@ static void meet(Builder *b, const Op *fold, Value *values, Value *places, Value
     hit = build_binary(b, OP_AND, hit, build_unary(b, OP_NOT, none));
     Value *past = build_int(b, places->type, INT64_MAX);
     Value *least = build_reduce(b, "min", build_select(b, hit, places, past), axis);
+    op_inherit_over(b->func, least->def, fold);
     Value *any = build_cmp(b, "lt", least, build_int(b, least->type, INT64_MAX));
     out[0] = build_select(b, any, best, spread(b, fold->operands[2], best->type));
     out[1] = build_select(b, any, least, spread(b, fold->operands[3], least->type));

@@ -132,6 +132,7 @@ static void factor(Op *dot, void *user)
     }
     Value *onto = dot->n_operands > 2 ? dot->operands[2] : NULL;
     Value *product = build_dot(&b, narrow[0], narrow[1], scale ? NULL : onto, DT_F32);
+    op_inherit_over(func, product->def, dot);
     if (scale) {
         product =
             onto ? build_fma(&b, product, scale, onto) : build_binary(&b, OP_MUL, product, scale);

@@ -92,10 +92,12 @@ static void unscale_maximum(Func *func, Op *reduce, Value *plain, Value *c)
     Builder yes = build_at_end(func, branch->regions[0]),
             no = build_at_end(func, branch->regions[1]);
     Value *greatest = build_reduce(&yes, "max", plain, axis);
+    op_inherit_over(func, greatest->def, reduce);
     greatest = build_binary(&yes, OP_MUL, greatest, build_broadcast(&yes, c, row->rank, row->dims));
     build_yield(&yes, 1, &greatest);
     Value *factor = build_broadcast(&no, c, plain->type->rank, plain->type->dims);
     Value *other = build_reduce(&no, "max", build_binary(&no, OP_MUL, plain, factor), axis);
+    op_inherit_over(func, other->def, reduce);
     build_yield(&no, 1, &other);
     branch->results[0]->name = reduce->results[0]->name;
     func_replace_uses(func, reduce->results[0], branch->results[0]);

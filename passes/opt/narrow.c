@@ -223,6 +223,7 @@ static void narrow_extreme(Func *func, Op *op)
     Value *narrow = in_32_bits(func, &made, op->operands[0]);
     Builder b = build_after(func, op);
     Value *least = build_reduce(&b, fn, narrow, (int)op_int(op, ATTR_AXIS, 0));
+    op_inherit_over(func, least->def, op);
     func_replace_uses(func, op->results[0], build_cast(&b, least, DT_I64));
 }
 

@@ -258,6 +258,7 @@ static void build_product(Ahead *a, Builder *b, CloneMap *map, Op *dot, Value *p
     if (transposed[1]) {
         op_set_int(a->func, product, ATTR_TB, 1);
     }
+    op_inherit_over(a->func, product, dot);
     op_set_word(a->func, product, ATTR_UNIT, unit ? unit->word : "fma");
     if (unit && unit->operands == DT_TF32) {
         op_set_word(a->func, product, ATTR_PRECISION, "tf32");

@@ -251,6 +251,7 @@ static Op *build_product(Stager *s, Builder *b, Op *dot, OpKind kind)
         op_set_int(s->func, product, ATTR_TB, 1);
     }
     const Unit *unit = product_unit(s->func, dot);
+    op_inherit_over(s->func, product, dot);
     op_set_word(s->func, product, ATTR_UNIT, unit ? unit->word : "fma");
     if (unit && unit->operands == DT_TF32) {
         op_set_word(s->func, product, ATTR_PRECISION, "tf32");

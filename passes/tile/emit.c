@@ -141,6 +141,9 @@ Op *emit_loop(Emitter *e, Frame *frame, int item, int n, Value *const *inits, in
     if (scans.n_scans && op_int(scans.scans[0], ATTR_REVERSE, 0)) {
         op_set_int(e->func, loop, ATTR_DESCENDING, 1);
     }
+    if (shared) {
+        op_set_int(e->func, loop, ATTR_PART, 1);
+    }
     *inside = emit_frame_in(e, frame, loop, build_at_end(e->func, loop->regions[0]));
     inside->class = axis->class;
     Value *walker = loop->regions[0]->args[0];

@@ -9,6 +9,13 @@ static bool is_scan(const Op *op)
     return op->kind == OP_SCAN || op_int(op, ATTR_SCAN, 0);
 }
 
+/* What is emitted for `op` runs over all that the group has along the axis. */
+static Value *runs_over(Emitter *e, Value *made, const Op *op)
+{
+    op_set_over(e->func, made->def, op_reduced_extent(op));
+    return made;
+}
+
 /* The type of an operand's tile with one element along the axis that is folded. */
 static Type folded_type(const Emitter *e, const Frame *frame, const Op *op, const Value *operand)
 {
@@ -148,7 +155,7 @@ void emit_reduce(Emitter *e, Frame *frame, const Op *op)
     }
     if (!emit_is_looped(e, item)) {
         Value *all = emit_value(e, frame, from);
-        Value *own = build_reduce(&frame->at, fn, all, axis);
+        Value *own = runs_over(e, build_reduce(&frame->at, fn, all, axis), op);
         /* The blocks meet once for all axes, with the little that is left. */
         bool shared = has_part_only(e, op) && !reduced_on(e, op);
         clone_map_value(&frame->values, result,
@@ -159,6 +166,7 @@ void emit_reduce(Emitter *e, Frame *frame, const Op *op)
     Frame inside;
     Op *loop = emit_loop(e, frame, item, 1, &init, 1, &from, &inside);
     Value *part = build_reduce(&inside.at, fn, emit_value(e, &inside, from), axis);
+    runs_over(e, part, op);
     Value *next = build_binary(&inside.at, reduce_combiner(fn), loop->regions[0]->args[1], part);
     emit_end(e, &inside, 1, &next);
     clone_map_value(&frame->values, result, loop->results[0]);
@@ -183,12 +191,13 @@ static Value *add_dot(Emitter *e, Frame *frame, const Op *op, Value *sum)
     DType dtype = op->results[0]->type->dtype;
     if (!emit_is_looped(e, item)) {
         Value *a = matrix_of(e, frame, operands[0]), *b = matrix_of(e, frame, operands[1]);
-        return build_dot(&frame->at, a, b, sum, dtype);
+        return runs_over(e, build_dot(&frame->at, a, b, sum, dtype), op);
     }
     Frame inside;
     Op *loop = emit_loop(e, frame, item, 1, &sum, 2, operands, &inside);
     Value *a = matrix_of(e, &inside, operands[0]), *b = matrix_of(e, &inside, operands[1]);
     Value *next = build_dot(&inside.at, a, b, loop->regions[0]->args[1], dtype);
+    runs_over(e, next, op);
     emit_end(e, &inside, 1, &next);
     return loop->results[0];
 }
@@ -293,7 +302,9 @@ static Op *fold_tiles(Emitter *e, Frame *frame, const Op *op, bool scan)
     for (int i = 0; i < op->n_results; i++) {
         tiles[i] = emit_value(e, frame, op->operands[i]);
     }
-    return fold_of(e, frame, op, tiles, (int)op_int(op, ATTR_AXIS, 0), scan);
+    Op *fold = fold_of(e, frame, op, tiles, (int)op_int(op, ATTR_AXIS, 0), scan);
+    runs_over(e, fold->results[0], op);
+    return fold;
 }
 
 static void fold_looped(Emitter *e, Frame *frame, const Op *op, int item)
@@ -378,7 +389,7 @@ void emit_totals(Emitter *e, Frame *frame, const Op *op, Value **out)
     if (op->kind != OP_FOLD) {
         Value *tile = emit_value(e, frame, op->operands[0]);
         int axis = (int)op_int(op, ATTR_AXIS, 0);
-        out[0] = build_reduce(&frame->at, op_word(op, ATTR_FN), tile, axis);
+        out[0] = runs_over(e, build_reduce(&frame->at, op_word(op, ATTR_FN), tile, axis), op);
         return;
     }
     Op *total = fold_tiles(e, frame, op, false);
@@ -389,11 +400,14 @@ void emit_totals(Emitter *e, Frame *frame, const Op *op, Value **out)
 
 void emit_fold_arrays(Emitter *e, Frame *frame, const Op *op, Value **parts)
 {
+    Dim all = parts[0]->type->dims[0];
     if (op->kind != OP_FOLD) {
         parts[0] = build_reduce(&frame->at, op_word(op, ATTR_FN), parts[0], 0);
+        op_set_over(e->func, parts[0]->def, all);
         return;
     }
     Op *fold = fold_of(e, frame, op, parts, 0, false);
+    op_set_over(e->func, fold, all);
     for (int i = 0; i < op->n_results; i++) {
         parts[i] = fold->results[i];
     }
@@ -518,6 +532,7 @@ void emit_scan(Emitter *e, Frame *frame, const Op *op)
     const char *fn = op_word(op, ATTR_FN);
     Value *scan = build_scan(&frame->at, fn, tile, axis, op_int(op, ATTR_REVERSE, 0),
                              op_int(op, ATTR_EXCLUSIVE, 0));
+    runs_over(e, scan, op);
     add_before(e, frame, op, &scan);
     clone_map_value(&frame->values, op->results[0], scan);
 }

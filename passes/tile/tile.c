@@ -327,10 +327,19 @@ static void check_static(Op *op, void *user)
     }
 }
 
+/* Where the source has tiles, it says by its own loops what becomes of what they come to. */
+static void run_over_tile(Op *op, void *user)
+{
+    if (op_reduces(op)) {
+        op_set_over(user, op, op_reduced_extent(op));
+    }
+}
+
 static void tile_source(Func *func, Op *parallel)
 {
     block_walk(parallel->regions[0], check_static, func);
     tile_choose_source(func, parallel);
+    block_walk(parallel->regions[0], run_over_tile, func);
     parallel->kind = OP_LAUNCH;
 }
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bugs to plant: what they are, the file, the expression that is right, between « and » in as much
 of its file as makes it stand there once, and the one that is wrong. Each one makes some program's
-answer wrong. A row whose expression is gone is an error of the table."""
+answer wrong. Those of AXES must be noticed by the verifier: after the pass that has the bug it
+refuses what was made of some program of tests/plant/axes.py. A row whose expression is gone is an
+error of the table."""
 
 FRONTEND = [
     ("concat takes one element too many", "frontend/lower_join.c",
@@ -174,4 +176,29 @@ RUNTIME = [
      "add_size(in, extent.unknown, «rest / extent.slope», origin)", "rest"),
 ]
 
-PLANTS = FRONTEND + PASSES + CODEGEN + RUNTIME
+AXES = [
+    ("fuse: a product shares a grid with what is stored along the axis it contracts",
+     "passes/fuse/split.c", "return reduces && «(s->stored & reduced_class(s, op))» ?", "false"),
+    ("fuse: a fold shares a grid with a product and what is stored along its axis",
+     "passes/fuse/split.c", "bool reduces = s->dot && («split_is_fold(op)» || op->kind == OP_DOT);",
+     "false"),
+    ("fuse: uses that read a value along other axes share it", "passes/fuse/group.c",
+     "bool good = «!is_tangled(&u.axes, group)» ||", "true"),
+    ("tile: a product has the first tile of what it contracts", "passes/tile/folds.c",
+     "operands[0]->type->rank - 1);\n    DType dtype = op->results[0]->type->dtype;\n"
+     "    if («!emit_is_looped(e, item)») {", "true"),
+    ("tile: a sum has the first tile of its axis", "passes/tile/folds.c",
+     "fold_elements(e, frame, op, item);\n        return;\n    }\n"
+     "    if (!is_scan(op) && «emit_is_looped(e, item)») {", "false"),
+    ("tile: each tile's sum takes the place of the one before", "passes/tile/folds.c",
+     "Value *next = «build_binary(&inside.at, reduce_combiner(fn), loop->regions[0]->args[1], "
+     "part)»;", "part"),
+    ("tile: the blocks of a cluster keep their parts", "passes/tile/folds.c",
+     "bool shared = «has_part_only(e, op)» && !reduced_on(e, op);", "false"),
+    ("tile: scans go on from nothing", "passes/tile/folds.c",
+     "if («from») {\n        emit_joined(e, frame, op, before, scanned, scanned);", "false"),
+    ("peel: what is left of a loop begins again", "passes/opt/peel.c",
+     "full->operands[1] = mid;\n    p->loop->operands[0] = «mid»;", "full->operands[0]"),
+]
+
+PLANTS = FRONTEND + PASSES + CODEGEN + RUNTIME + AXES
