@@ -5,6 +5,7 @@
 A row is the function's call, what it is made of and the same in NumPy; each becomes a kernel and is
 run with the interpreter's check, on sizes with tails. Prints `N passed, N failed`."""
 
+import math
 import pathlib
 import subprocess
 import sys
@@ -177,6 +178,95 @@ WINDOWS = [
 ]
 
 
+def each(function):
+    return np.vectorize(function, otypes=[float])
+
+
+ERFC, LOG1P = each(math.erfc), np.log1p
+# Of one argument, in f64: the function's call, and the same in NumPy.
+DOUBLES = [
+    ("sigmoid(x)", lambda x: 1 / (1 + np.exp(-x))),
+    ("silu(x)", lambda x: x / (1 + np.exp(-x))),
+    ("mish(x)", lambda x: x * np.tanh(np.logaddexp(0, x))),
+    ("gelu(x)", lambda x: 0.5 * x * ERFC(-x / math.sqrt(2))),
+    ("gelu_tanh(x)",
+     lambda x: x / (1 + np.exp(-2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3)))),
+    ("quick_gelu(x)", lambda x: x / (1 + np.exp(-1.702 * x))),
+    ("softplus(x)", lambda x: np.logaddexp(0, x)),
+    ("softplus(x, 0.3)", lambda x: np.logaddexp(0, 0.3 * x) / 0.3),
+    ("logsigmoid(x)", lambda x: -np.logaddexp(0, -x)),
+    ("leaky_relu(x)", lambda x: np.where(x < 0, 0.01 * x, x)),
+    ("rrelu(x)", lambda x: np.where(x < 0, (0.125 + 1 / 3) / 2 * x, x)),
+    ("elu(x, 0.7)", lambda x: np.where(x > 0, x, 0.7 * np.expm1(x))),
+    ("celu(x, 0.7)", lambda x: np.where(x > 0, x, 0.7 * np.expm1(x / 0.7))),
+    ("selu(x)", lambda x: np.where(x > 0, 1.0507009873554805 * x,
+                                   1.7580993408473766 * np.expm1(x))),
+    ("hardsigmoid(x)", lambda x: np.clip(x + 3, 0, 6) / 6),
+    ("hardswish(x)", lambda x: x * np.clip(x + 3, 0, 6) / 6),
+    ("hardshrink(x, 0.1)", lambda x: np.where(abs(x) <= 0.1, 0, x)),
+    ("softshrink(x, 0.1)", lambda x: np.sign(x) * np.maximum(abs(x) - 0.1, 0)),
+    ("tanhshrink(x)", lambda x: x - np.tanh(x)),
+    ("softsign(x)", lambda x: x / (1 + abs(x))),
+    ("swiglu(x, 0.1 * x)", lambda x: x / (1 + np.exp(-x)) * 0.1 * x),
+    ("geglu(x, 0.1 * x)", lambda x: 0.5 * x * ERFC(-x / math.sqrt(2)) * 0.1 * x),
+    ("glu(0.1 * x, x)", lambda x: 0.1 * x / (1 + np.exp(-x))),
+    ("erf(x)", each(math.erf)),
+    ("erfc(x)", ERFC),
+    ("exp(x)", np.exp), ("exp2(x)", np.exp2), ("exp10(0.1 * x)", lambda x: 10 ** (0.1 * x)),
+    ("expm1(x)", np.expm1), ("log(abs(x))", lambda x: np.log(abs(x))),
+    ("log2(abs(x))", lambda x: np.log2(abs(x))), ("log10(abs(x))", lambda x: np.log10(abs(x))),
+    ("log1p(abs(x))", lambda x: LOG1P(abs(x))), ("cbrt(x)", np.cbrt), ("tanh(x)", np.tanh),
+    ("sinh(x)", np.sinh), ("cosh(x)", np.cosh), ("sin(x)", np.sin), ("cos(x)", np.cos),
+    ("asinh(x)", np.arcsinh), ("atan(x)", np.arctan), ("rsqrt(abs(x))", lambda x: abs(x) ** -0.5),
+    ("logit(sigmoid(0.1 * x))", lambda x: 0.1 * x),
+    ("logaddexp(x, 0.1 * x)", lambda x: np.logaddexp(x, 0.1 * x)),
+    ("xlogy(x, abs(x))", lambda x: x * np.log(abs(x))),
+    ("entropy(abs(x))", lambda x: -abs(x) * np.log(abs(x))),
+    ("sinc(x)", np.sinc), ("degrees(x)", np.degrees), ("radians(x)", np.radians),
+    ("lerp(x, 0.1 * x, 0.5)", lambda x: 0.55 * x),
+    ("asin(0.03 * x)", lambda x: np.arcsin(0.03 * x)), ("acos(0.03 * x)",
+                                                       lambda x: np.arccos(0.03 * x)),
+    ("atan2(x, 0.3 * x - 1)", lambda x: np.arctan2(x, 0.3 * x - 1)),
+    ("acosh(1 + abs(x))", lambda x: np.arccosh(1 + abs(x))),
+    ("atanh(0.03 * x)", lambda x: np.arctanh(0.03 * x)),
+    ("sinpi(x)", lambda x: np.sinc(x) * np.pi * x),
+    ("cospi(x)", lambda x: np.cos(np.pi * np.remainder(x, 2))),
+    ("mse(x, 0.1)", lambda x: (x - 0.1) ** 2),
+    ("smooth_l1(x, 0.1, 0.3)", lambda x: np.where(abs(x - 0.1) < 0.3, (x - 0.1) ** 2 / 0.6,
+                                                  abs(x - 0.1) - 0.15)),
+    ("poisson_nll(x, 0.1)", lambda x: np.exp(x) - 0.1 * x),
+    ("binary_cross_entropy_logits(x, 0.1)", lambda x: np.logaddexp(0, x) - 0.1 * x),
+]
+WIDE = 1e-13  # of f64, relative to 1 + |value|
+
+
+def run_doubles(tessera, device, rows):
+    """All at once, each a result; f64 throughout: what is rounded to f32 is off by 1e-8."""
+    x = np.concatenate([np.linspace(-30, 30, 601) + 0.0123, 2.0 ** -np.arange(1, 40)])
+    names = [f"r{i}" for i in range(len(rows))]
+    text = (f"kernel k(x: f64[N]) -> ({', '.join(n + ': f64[N]' for n in names)}) {{\n"
+            + "".join(f"    {n} = {call}\n" for n, (call, _) in zip(names, rows)) + "}\n")
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        (folder / "k.tile").write_text(text)
+        np.save(folder / "x.npy", x)
+        command = [tessera, "run", str(folder / "k.tile"), "--device", device, "--check",
+                   f"x={folder}/x.npy"]
+        command += [word for n in names for word in ("-o", f"{n}={folder / n}.npy")]
+        done = subprocess.run(command, capture_output=True, text=True,
+                              timeout=patience.seconds(300))
+        if done.returncode:
+            return f"exit {done.returncode}: {done.stderr.strip()[-600:]}"
+        for name, (call, reference) in zip(names, rows):
+            got = np.load(folder / f"{name}.npy")
+            with np.errstate(over="ignore"):
+                want = reference(x)
+            bad = ~(abs(got - want) <= WIDE * (1 + abs(want)))
+            if bad.any():
+                return f"{call}: {bad.sum()} differ: {got[bad][0]}, not {want[bad][0]}"
+    return None
+
+
 def source(call, result):
     names = [n for n in ARGUMENTS if f"({n}," in call or f", {n}," in call or f", {n})" in call
              or f"({n})" in call]
@@ -197,14 +287,23 @@ def inputs(rng, sizes):
             "g": f(b, l, 8), "c": f(8)}
 
 
-def run_row(tessera, device, row, sizes):
+def in_doubles(text, values, tolerance):
+    """The same kernel of f64, whose answers are f64's; an exact one's are as they are."""
+    wide = {n: v.astype(np.float64) if v.dtype == np.float32 else v for n, v in values.items()}
+    return text.replace("f32[", "f64["), wide, WIDE if tolerance else 0
+
+
+def run_row(tessera, device, row, sizes, double=False):
     call, result, reference, tolerance = row
     if call.startswith("moments"):
         reference = lambda x: x.var(axis=1, keepdims=True) - x.mean(axis=1, keepdims=True) ** 2
         tolerance = 1e-5
     names, text = source(call, result)
     values = inputs(np.random.default_rng(7), sizes)
-    return run_kernel(tessera, device, text, {n: values[n] for n in names}, reference, tolerance)
+    text, values = text, {n: values[n] for n in names}
+    if double:
+        text, values, tolerance = in_doubles(text, values, tolerance)
+    return run_kernel(tessera, device, text, values, reference, tolerance)
 
 
 def run_kernel(tessera, device, text, values, reference, tolerance):
@@ -234,7 +333,7 @@ def tensor(shape):
     return f"f32[{', '.join(str(n) for n in shape)}]"
 
 
-def run_window(tessera, device, row):
+def run_window(tessera, device, row, double=False):
     call, shapes, result, reference = row
     rng = np.random.default_rng(7)
     values = {n: rng.standard_normal(shape).astype(np.float32) for n, shape in shapes.items()}
@@ -243,6 +342,8 @@ def run_window(tessera, device, row):
             "fn back(a) {\n    let (b, c) = a\n    return dequantize(b, c)\n}\n"
             f"kernel k({head}) -> {tensor(result)} = {call}\n")
     tolerance = 0.02 if "int8" in call else 0.2 if "fp8" in call else 1e-5
+    if double:
+        text, values, tolerance = in_doubles(text, values, tolerance)
     return run_kernel(tessera, device, text, values, reference, tolerance)
 
 
@@ -250,9 +351,12 @@ def main():
     options = suite.options_of(suite.parser(__doc__, device="cpu"))
     jobs = [(run_row, row, sizes) for row in ROWS for sizes in SIZES]
     jobs += [(run_window, row) for row in WINDOWS]
+    jobs += [(run_row, row, SIZES[1], True) for row in ROWS if "f32(" not in row[0] and "fma" not in row[0]]
+    jobs += [(run_window, row, True) for row in WINDOWS if "back(" not in row[0]]
+    jobs += [(run_doubles, DOUBLES[i::4]) for i in range(4)]
     return suite.run(options, jobs,
                      lambda job: job[0](options.tessera, options.device, *job[1:]),
-                     lambda job: f"{job[1][0]} {job[2:]}")
+                     lambda job: f"{job[0].__name__} {job[1][0]} {job[2:]}")
 
 
 if __name__ == "__main__":
