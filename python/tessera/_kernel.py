@@ -279,37 +279,43 @@ class Kernel:
             return MISSED
         runtime = self._runtime
         with runtime.lock:
+            if recent.busy:  # a finalizer or a signal's handler calls within such a call
+                return MISSED
+            recent.busy = True
             try:
-                which = find(search, id(objects) + ITEMS)
-            except Exception:  # noqa: BLE001 (the library's, of whatever it cannot describe)
-                return MISSED
-            if which < 0:
-                return MISSED
-            entry = recent.entries[which]
-            launch = entry.launch
-            if entry.deceives and any(map(entry.deceives, objects)):
-                return MISSED
-            if numbers:
-                launch._set_numbers(numbers)
-            if out is not None:
-                result = objects[-1] if len(self.outputs) == 1 else out
-            elif entry.make is not None:
-                result = entry.make()
-                recent.tensors[n] = entry.address(result)
-            else:
-                result = tuple([make() for make in entry.makers]) or None
-                recent.tensors[n: launch._n_tensors] = [*map(entry.address, result or ())]
-            if stream is None:
-                if entry.stream is not None:
-                    stream = entry.stream(launch._ordinal)
-            elif type(stream) is not int:
-                stream = stream_of(stream)
-            if changed is not None:
-                changed(objects[written] if written else [objects[i] for i in recent.written])
-            status = launch._run_with(launch._handle, stream, at, launch._n_tensors)
-            if status:
-                runtime.fail(status)
-        return result
+                try:
+                    which = find(search, id(objects) + ITEMS)
+                except Exception:  # noqa: BLE001 (the library's, of what it cannot describe)
+                    return MISSED
+                if which < 0:
+                    return MISSED
+                entry = recent.entries[which]
+                launch = entry.launch
+                if entry.deceives and any(map(entry.deceives, objects)):
+                    return MISSED
+                if out is not None:
+                    result = objects[-1] if len(self.outputs) == 1 else out
+                elif entry.make is not None:
+                    result = entry.make()
+                    recent.tensors[n] = entry.address(result)
+                else:
+                    result = tuple([make() for make in entry.makers]) or None
+                    recent.tensors[n: launch._n_tensors] = [*map(entry.address, result or ())]
+                if stream is None:
+                    if entry.stream is not None:
+                        stream = entry.stream(launch._ordinal)
+                elif type(stream) is not int:
+                    stream = stream_of(stream)
+                if changed is not None:
+                    changed(objects[written] if written else [objects[i] for i in recent.written])
+                if numbers:
+                    launch._set_numbers(numbers)
+                status = launch._run_with(launch._handle, stream, at, launch._n_tensors)
+                if status:
+                    runtime.fail(status)
+                return result
+            finally:
+                recent.busy = False
 
     def _remember(self, entry, variant, args, out):
         """For _quickly, from the next call on."""
@@ -442,13 +448,13 @@ class Kernel:
             result = self._results(entry, places, results)
         runtime, launch = self._runtime, entry.launch
         with runtime.lock:
-            if numbers:
-                launch._set_numbers(numbers)
             if stream is None:
                 if entry.stream is not None:
                     stream = entry.stream(launch._ordinal)
             elif type(stream) is not int:
                 stream = stream_of(stream)
+            if numbers:
+                launch._set_numbers(numbers)
             launch._tensors[:] = places
             status = launch._run_with(launch._handle, stream, launch._at, launch._n_tensors)
             if status:

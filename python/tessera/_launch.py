@@ -149,7 +149,7 @@ class Recent:
     def __init__(self, runtime, adapter, entries, n_objects, written):
         """written: which of the objects the launch writes."""
         self.entries = entries
-        self.written = written
+        self.written, self.busy = written, False
         handles = [entry.launch._handle for entry in self.entries]
         self.handles = (c_void_p * len(handles))(*handles)
         self.tensors = (c_void_p * max(e.launch._n_tensors for e in self.entries))()

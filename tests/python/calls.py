@@ -428,6 +428,40 @@ def test_torch_again():
             assert add(t, t, 2.0).tolist() == [3.0] * 8
 
 
+def test_torch_within_a_call():
+    """A finalizer or a signal's handler that calls the kernel while it is called changes nothing
+    of the outer call."""
+    import torch
+    kernels = tessera.parse("""
+kernel add(x: f32[N], y: f32[N], a: f32) -> f32[N] = x + a * y
+kernel two(x: f32[N]) -> (a: f32[N], b: f32[N]) {
+    a = x + 1
+    b = x * 2
+}""")
+    x, hundred = torch.ones(8), torch.full((8,), 100.0)
+    for kernel, arguments in ((kernels.add, (3.0,)), (kernels.two, ())):
+        arrays = 1 if kernel is kernels.two else 2
+        for _ in range(3):
+            wanted = kernel(*[x] * arrays, *arguments)
+        inner = []
+        for entry in kernel._recent.entries:
+            makers = entry.makers
+
+            def make(real, makes=makers):
+                if len(inner) < 1:
+                    inner.append(None)
+                    inner[0] = kernel(*[hundred] * arrays, *[a + 4 for a in arguments])
+                return real()
+
+            entry.makers = [lambda real=real: make(real) for real in makers]
+            entry.make = entry.makers[0] if entry.make else None
+        got = kernel(*[x] * arrays, *arguments)
+        for mine, theirs in zip(got if arrays == 1 else [got], wanted if arrays == 1 else [wanted]):
+            assert torch.equal(mine, theirs), (mine, theirs)
+        first = inner[0][0] if arrays == 1 else inner[0]
+        assert first[0] == (101 if arrays == 1 else 800)
+
+
 def test_torch_on_several_gpus():
     """Each call goes to the GPU of its arrays, whichever is the current one, from any thread."""
     import torch
