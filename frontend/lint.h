@@ -8,6 +8,8 @@
 
 /* The kernel of `l`, and the functions of its file. */
 void lint_kernel(Lower *l);
+/* Results of `l`'s function, as lowered, that the kernel may leave unwritten (lint_results.c). */
+void lint_results(Lower *l);
 /* A comparison for equality of two values of this type. */
 void lint_equality(Lower *l, const Expr *expr, DType dtype);
 

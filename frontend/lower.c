@@ -338,6 +338,7 @@ Func *frontend_lower(Module *module, const KernelSignature *kernel, const Bindin
         return NULL;
     }
     lint_kernel(&l);
+    lint_results(&l);
     func_remove_dead(l.func);
     check_result(l.func);
     return l.func;

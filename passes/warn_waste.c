@@ -5,7 +5,9 @@
 #include "ir/build.h"
 #include "ir/errors.h"
 #include "ir/layout.h"
+#include "ir/schedule.h"
 #include "ir/target.h"
+#include "passes/tile/source.h"
 
 enum {
     SECTOR = 32,          /* bytes that a transaction moves at least */
@@ -172,10 +174,43 @@ static bool is_unit(const Waste *waste, const Layout *layout)
     return false;
 }
 
+static const Line *tile_line(const Func *func, const char *axis)
+{
+    for (size_t i = 0; axis && func->schedule && i < func->schedule->lines.n; i++) {
+        const Line *line = &func->schedule->lines.items[i];
+        if (text_same(line->key, "tile") && text_same(line->sub, axis)) {
+            return line;
+        }
+    }
+    return NULL;
+}
+
+/* Has the source, or the command line, chosen how many elements this axis of the tile has? A line
+ * that was derived is the compiler's choice, unless it keeps what the source says; `by exactly`
+ * needs none. */
+static bool is_chosen(const Func *func, Dim dim)
+{
+    const DimVar *range = poly_as_range(dim);
+    const DimVar *whole = range && range->whole ? poly_as_var(range->whole) : NULL;
+    if (!range || !range->name) {
+        return false;
+    }
+    const Line *line = tile_line(func, range->name);
+    line = line || !whole ? line : tile_line(func, whole->name);
+    return !line || line->origin == LINE_SOURCE || line->origin == LINE_COMMAND ||
+           line->reason == tile_as_source;
+}
+
+static bool is_power(int64_t n)
+{
+    return (n & (n - 1)) == 0;
+}
+
 static void check_tile(Waste *waste, const Op *op)
 {
     Type type = op->n_results > 0 ? op->results[0]->type : NULL;
     int64_t extents[MAX_RANK], elements = 1;
+    bool chosen = false;
     if (!type || type->kind != TYPE_ARRAY || type->rank == 0 || !type->layout ||
         op->span.source < 0) { /* what nothing in the source stands for is no choice of it */
         return;
@@ -188,6 +223,10 @@ static void check_tile(Waste *waste, const Op *op)
         bool unit = i == 0 && is_unit(waste, type->layout);
         extents[i] = unit && extents[i] < UNIT_ROWS ? UNIT_ROWS : extents[i];
         elements *= extents[i];
+        chosen = chosen || (!is_power(extents[i]) && is_chosen(waste->func, type->dims[i]));
+    }
+    if (!chosen) {
+        return;
     }
     int64_t slots = slots_of(type->layout, extents);
     bool worse = !waste->worst || elements * waste->slots < waste->elements * slots;

@@ -291,6 +291,8 @@ static const char *planned_why(const GroupPlan *plan, const Op *op, int64_t step
                  "or larger ones would be as many";
 }
 
+const char tile_as_source[] = "as the source says";
+
 static int times_smaller(const Func *func)
 {
     return func->fit.smaller + func->fit.plain;
@@ -315,7 +317,7 @@ static int64_t source_step(const Steps *steps, const Op *op, const Value *arg, i
     }
     bool narrowed = op->kind == OP_PARALLEL && (steps->narrowed >> arg->index & 1);
     const char *why = shrink == 1 && !narrowed
-                          ? "as the source says"
+                          ? tile_as_source
                           : "the source's, halved until a block has room for the products' "
                             "tiles";
     if (base != source && !narrowed) {

@@ -73,4 +73,7 @@ int64_t source_blocks(Func *func);
  * known to be better. */
 bool tile_choose_groups(Func *func, Op *parallel, const Saved *saved, Steps *steps);
 
+/* The reason of a derived line that keeps what the source says; known by its address. */
+extern const char tile_as_source[];
+
 #endif

@@ -2,8 +2,11 @@
 /* What to try next: what costs most first. */
 #include "runtime/explain/resources.h"
 
+#include "ir/build.h"
 #include "passes/analysis/width.h"
 #include "runtime/explain/words.h"
+
+#include <string.h>
 
 enum { MOST_ADVICE = 5 };
 
@@ -167,12 +170,155 @@ static bool is_far(const LaunchReport *launch, double *times)
     return !modelled && launch->predicted > 4 * least;
 }
 
+/* Which op makes an operand of a product what it is: a load (`at` NULL: of that tensor), or
+ * arithmetic in a wide type. */
+typedef struct Origin {
+    const Op *at;        /* arithmetic; NULL: none */
+    const Value *tensor; /* that is loaded; NULL: none was found */
+} Origin;
+
+/* What is stored into shared memory, or the tensor that is copied there. */
+typedef struct Finding {
+    const Value *memory, *stored, *tensor;
+} Finding;
+
+static void find_store(Op *op, void *user)
+{
+    Finding *finding = user;
+    const Value *tensor = NULL;
+    bool here = false;
+    for (int i = 0; i < op->n_operands; i++) {
+        const Value *operand = op->operands[i];
+        here = here || operand == finding->memory;
+        tensor = operand && operand->type->kind == TYPE_TENSOR ? operand : tensor;
+    }
+    if (here && (op->kind == OP_STORE || op->kind == OP_SHARED_STORE)) {
+        finding->stored = op_moved(op);
+    }
+    finding->tensor = here && tensor ? tensor : finding->tensor;
+}
+
+static bool keeps_elements(OpKind kind)
+{
+    return kind == OP_CAST || !(op_info(kind)->traits & TRAIT_ELEMENTWISE);
+}
+
+/* What shared memory is filled with. */
+static const Value *filled_with(const LaunchReport *launch, const Value *memory, Origin *origin)
+{
+    Finding finding = {.memory = memory};
+    block_walk(launch->op->regions[0], find_store, &finding);
+    origin->tensor = finding.stored ? NULL : finding.tensor;
+    return finding.stored;
+}
+
+static Origin origin_of(const LaunchReport *launch, const Value *value)
+{
+    enum { MOST_STEPS = 64 };
+    Origin origin = {0};
+    if (value->type->kind == TYPE_SHARED) {
+        value = filled_with(launch, value, &origin);
+    }
+    for (int i = 0; value && i < MOST_STEPS; i++) {
+        const Op *op = value->def;
+        if (!op) {
+            return origin;
+        }
+        if (op->kind == OP_LOAD || op->kind == OP_GATHER || op->kind == OP_SHARED_LOAD) {
+            Access access = op_access(op, 0);
+            if (access.memory->type->kind == TYPE_TENSOR) {
+                origin.tensor = access.memory;
+                return origin;
+            }
+            value = filled_with(launch, access.memory, &origin);
+        } else if (keeps_elements(op->kind) && op->n_operands > 0) {
+            value = op->operands[0];
+        } else {
+            origin.at = op->n_operands > 0 ? op : NULL;
+            return origin;
+        }
+    }
+    return origin;
+}
+
+/* "(a) + (b)" stays as it is. */
+static const char *without_parens(Arena *arena, const char *text)
+{
+    size_t n = strlen(text);
+    int depth = 0;
+    for (size_t i = 0; i + 1 < n; i++) {
+        depth += (text[i] == '(') - (text[i] == ')');
+        if (depth == 0) {
+            return text;
+        }
+    }
+    return n > 2 && text[0] == '(' ? arena_strndup(arena, text + 1, n - 2) : text;
+}
+
+/* As the source has it, if on one line and not too long; NULL: it has not. */
+static const char *text_of(const Report *report, const Op *op)
+{
+    enum { LONGEST = 60 };
+    const Func *func = report->input->func;
+    Span span = op->span;
+    if (span.source != report->input->source || span.end <= span.start ||
+        span.end - span.start > LONGEST) {
+        return NULL;
+    }
+    const char *text =
+        arena_strndup(func->arena, func->diags->sources.items[span.source].text + span.start,
+                      (size_t)(span.end - span.start));
+    return strchr(text, '\n') ? NULL : without_parens(func->arena, text);
+}
+
+/* Which operand keeps a product from the matrix unit, and what to write. */
+static const char *operand_words(const Report *report, const LaunchReport *launch)
+{
+    Arena *arena = report->input->func->arena;
+    const Op *dot = launch->product.op;
+    if (!dot || dot->n_operands < 2 || dot->kind != OP_DOT) {
+        return NULL;
+    }
+    Origin origins[2] = {origin_of(launch, op_access_nth(dot, 0).memory),
+                         origin_of(launch, op_access_nth(dot, 1).memory)};
+    DType narrow = DT_BF16;
+    for (int i = 0; i < 2; i++) {
+        DType dtype = origins[i].tensor ? origins[i].tensor->type->dtype : DT_F32;
+        narrow = !origins[i].at && dtype == DT_F16 ? DT_F16 : narrow;
+    }
+    for (int i = 0; i < 2; i++) {
+        const char *text = origins[i].at ? text_of(report, origins[i].at) : NULL;
+        if (text) {
+            DType wide = origins[i].at->results[0]->type->dtype;
+            return arena_printf(
+                arena, "`%s` is %s, which no matrix unit multiplies exactly: write `%s(%s)`", text,
+                dtype_name(wide), dtype_name(narrow), text);
+        }
+    }
+    const Value *x = origins[0].tensor, *y = origins[1].tensor;
+    if (x && y && (x->type->dtype == DT_F32 || y->type->dtype == DT_F32)) {
+        const Value *wide = x->type->dtype == DT_F32 ? x : y;
+        return arena_printf(arena,
+                            "%s is f32: operands of 16 bits, or `dot(…, precision=tf32)`, use the "
+                            "matrix units where the target has them",
+                            value_words(report->input->func, wide));
+    }
+    return NULL;
+}
+
 static void bound(const Report *report, LaunchReport *launch)
 {
     const Roofline *r = &launch->roofline;
     double times;
     if (!report->sized || is_small(launch)) {
         return;
+    }
+    bool ordinary = r->matrix_flops <= r->flops && report->input->product_flops > r->flops / 2;
+    const char *why = ordinary ? operand_words(report, launch) : NULL;
+    if (why) {
+        say(report, launch,
+            arena_printf(report->input->func->arena, "bound by products on the ordinary units: %s",
+                         why));
     }
     if (is_far(launch, &times)) {
         say(report, launch,
@@ -195,11 +341,11 @@ static void bound(const Report *report, LaunchReport *launch)
         say(report, launch,
             "bound by the matrix units: what `tessera bench` measures beyond this bound is filling "
             "and draining pipelines, and work beside products (tile, pipeline, warps)");
-    } else if (report->input->product_flops > r->flops / 2) {
+    } else if (ordinary && !why) {
         say(report, launch,
-            "bound by products on the ordinary units: 16-bit operands (T=bf16) use the matrix "
-            "units where the target has them");
-    } else {
+            "bound by products on the ordinary units: operands of 16 bits use the matrix units "
+            "where the target has them");
+    } else if (!ordinary) {
         say(report, launch,
             "bound by arithmetic: what would make it faster is cheaper functions (`fast.exp`)");
     }

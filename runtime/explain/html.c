@@ -94,9 +94,11 @@ static void shape(const Report *report, const LaunchReport *launch, Text *out)
         html_words(out, launch->why);
         text_char(out, '.');
     }
-    if (launch->uncertain) {
-        text_add(out, " <span class=warn>Some of its branches or loops depend on data: they are "
-                      "counted as if taken half of the time, and looped once.</span>");
+    const char *course = course_words(report, launch);
+    if (*course) {
+        text_add(out, " <span class=warn>");
+        html_words(out, course);
+        text_add(out, ".</span>");
     }
     text_add(out, "</p>\n");
 }

@@ -212,6 +212,7 @@ static void launch_json(Json *j, const Report *report, const LaunchReport *launc
         product(j, &launch->product);
     }
     flag(j, "uncertain", launch->uncertain);
+    flag(j, "trip_count_is_data", launch->data_loops);
     open(j, "accesses", '[');
     for (size_t i = 0; i < launch->accesses.n; i++) {
         access(j, report, &launch->accesses.items[i]);

@@ -260,10 +260,22 @@ static double cpu_launch(const Report *report, const LaunchReport *launch, int t
     return even * work / at_once + rounds * BLOCK_SECONDS + LAUNCH_SECONDS;
 }
 
+/* What is expected is never less than the least there is. */
+static void at_least(LaunchReport *launch)
+{
+    const Roofline *r = &launch->roofline;
+    double least = r->memory_bound ? r->memory_seconds : r->compute_seconds;
+    if (launch->predicted < least) {
+        launch->predicted = least;
+        launch->limiter = r->memory_bound ? "memory" : "arithmetic";
+    }
+}
+
 void predict_make(const Report *report, LaunchReport *launch)
 {
     if (report->part && report->sized && launch->blocks > 0 && rates_of(report->target)) {
         launch->predicted = gpu_launch(report, launch, &launch->limiter);
+        at_least(launch);
     }
 }
 

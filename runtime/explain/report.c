@@ -429,6 +429,8 @@ static void tally_launch(const Report *report, LaunchReport *launch)
                  .blocks = (double)(launch->blocks > 0 ? launch->blocks : 1)};
     walk_launch(&walk, launch->op);
     launch->uncertain = walk.uncertain;
+    launch->data_loops = walk.data_loop != NULL;
+    launch->data_loop_line = walk.data_loop ? line_of(report, walk.data_loop) : 0;
     launch->roofline.flops = tally.flops;
     launch->roofline.matrix_flops = tally.matrix_flops;
     launch->roofline.matrix_work = tally.matrix_work;

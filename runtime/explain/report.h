@@ -187,7 +187,9 @@ typedef struct LaunchReport {
     int warps, shared_bytes;    /* of a block */
     int64_t blocks;             /* -1: not known */
     int line;
-    bool uncertain; /* branches or loops whose course depends on data */
+    bool uncertain;     /* branches or loops whose course depends on data */
+    bool data_loops;    /* some of them are loops: all numbers are of one round of each */
+    int data_loop_line; /* of the first one; 0: not known */
     struct {
         AccessReport *items;
         size_t n, cap;

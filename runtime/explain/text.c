@@ -164,10 +164,8 @@ void report_text(const Report *report, Text *out)
         roof(report, launch, out);
         model(report, launch, out);
         accesses(report, launch, out);
-        if (launch->uncertain) {
-            text_add(out, "#   some of its branches or loops depend on data: counted as if each "
-                          "were taken half of the time, and looped once\n");
-        }
+        const char *course = course_words(report, launch);
+        text_printf(out, *course ? "#   %s\n" : "", course);
         for (size_t k = 0; k < launch->advice.n; k++) {
             text_printf(out, "#   try: %s\n", launch->advice.items[k]);
         }

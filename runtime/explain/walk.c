@@ -11,6 +11,7 @@ enum {
     AMONG_MORE = 3,
     IN_LOOP = 4,
     COSTLY = 3,
+    MOST_WALKED = 20000, /* ops; each takes up to some 50 us */
     FEW_TILES = 96,
     WIDE = 32
 };
@@ -68,7 +69,7 @@ static void walk_axis(Walk *walk, const Grid *grid, int axis, double times)
                : long_axes <= 1              ? ALONE
                : long_axes == 2              ? AMONG_TWO
                                              : AMONG_MORE;
-    Samples s = choose(n, walk->costly ? (most + COSTLY - 1) / COSTLY : most);
+    Samples s = choose(n, walk->few ? 1 : walk->costly ? (most + COSTLY - 1) / COSTLY : most);
     for (int i = 0; i < s.n; i++) {
         grid_bind(&walk->context, grid, axis, s.at[i]);
         walk_axis(walk, grid, axis + 1, times * s.times[i]);
@@ -83,14 +84,16 @@ static void walk_for(Walk *walk, const Op *op, double times)
     int64_t lo = 0, hi = 0, whole, step = op_attr(op, ATTR_STEPS)->ints[0];
     bool known = context_dim(c, op_attr(op, ATTR_DIMS)->dims[0], &whole);
     bool bounded = context_scalar(c, for_lo(op), &lo) && context_scalar(c, for_hi(op), &hi);
-    walk->uncertain |= !known || !bounded;
-    if (!known) {
-        return;
-    }
+    bool data = !known || !bounded;
+    walk->uncertain |= data;
+    walk->data_loop = data && !walk->data_loop ? op : walk->data_loop;
+    whole = known ? whole : step > 0 ? step : 1; /* one round */
     hi = bounded && hi < whole ? hi : whole;
     lo = bounded ? lo : 0;
     int64_t n = steps_over(hi - lo, step);
-    Samples s = choose(bounded || n < 1 ? n : 1, walk->costly ? IN_LOOP / 2 : IN_LOOP);
+    Samples s = choose(bounded || n < 1 ? n : 1, walk->few      ? 1
+                                                 : walk->costly ? IN_LOOP / 2
+                                                                : IN_LOOP);
     for (int i = 0; i < s.n; i++) {
         context_bind(c, op->regions[0]->args[0], lo + s.at[i] * (step ? step : 1), step, hi);
         walk->begin(walk);
@@ -154,6 +157,7 @@ static void walk_op(Walk *walk, const Op *op, double times)
         break;
     case OP_WHILE:
         walk->uncertain = true;
+        walk->data_loop = walk->data_loop ? walk->data_loop : op;
         walk_block(walk, op->regions[0], times);
         walk_block(walk, op->regions[1], times);
         break;
@@ -168,9 +172,34 @@ static void walk_block(Walk *walk, const Block *block, double times)
     }
 }
 
+/* How many ops a walk looks at, where loops and grids have as many rounds as are sampled. */
+static double looked_at(const Block *block)
+{
+    double all = 0;
+    for (const Op *op = block->first; op; op = op->next) {
+        double within = 1, rounds = 1;
+        for (int i = 0; i < op->n_regions; i++) {
+            within += looked_at(op->regions[i]);
+        }
+        const Attr *dims = op_attr(op, ATTR_DIMS);
+        bool grid = op->kind == OP_PARALLEL || op->kind == OP_TILES;
+        for (int i = 0; grid && dims && i < dims->n; i++) {
+            rounds *= AMONG_MORE + 1;
+        }
+        all += within * (op->kind == OP_FOR ? IN_LOOP + 1 : rounds);
+    }
+    return all;
+}
+
 void walk_launch(Walk *walk, const Op *launch)
 {
     Grid grid;
+    double blocks = ALONE;
+    const Attr *dims = op_attr(launch, ATTR_DIMS);
+    for (int i = 2; dims && i < dims->n; i++) {
+        blocks *= AMONG_MORE + 1;
+    }
+    walk->few = blocks * looked_at(launch->regions[0]) > MOST_WALKED;
     if (op_int(launch, ATTR_PERSISTENT, 0)) {
         walk_block(walk, launch->regions[0], walk->blocks);
     } else if (grid_make(&walk->context, launch, &grid)) {

@@ -15,10 +15,12 @@ struct Walk {
     WalkEach *each;
     void (*begin)(Walk *walk); /* a round of a loop, or of the grid; also behind a loop */
     void *user;
-    int warps;      /* that run the op: of its role */
-    double blocks;  /* that the launch has */
-    bool costly;    /* each round takes long: fewer are looked at */
-    bool uncertain; /* met a branch or a loop whose course depends on data */
+    int warps;           /* that run the op: of its role */
+    double blocks;       /* that the launch has */
+    bool costly;         /* each round takes long: fewer are looked at */
+    bool few;            /* there would be very many: one and the last of each */
+    bool uncertain;      /* met a branch or a loop whose course depends on data */
+    const Op *data_loop; /* the first loop whose trip count is data; NULL: there is none */
 };
 
 void walk_launch(Walk *walk, const Op *launch);

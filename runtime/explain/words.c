@@ -353,3 +353,19 @@ const char *split_words(Func *func, const Op *launch)
     }
     return "its grid is another";
 }
+
+const char *course_words(const Report *report, const LaunchReport *launch)
+{
+    Arena *arena = report->input->func->arena;
+    const char *line =
+        launch->data_loop_line ? arena_printf(arena, "line %d: ", launch->data_loop_line) : "";
+    if (launch->data_loops) {
+        return arena_printf(arena,
+                            "%sthe trip count is data: all numbers, the times too, are of one "
+                            "round of such a loop, and of branches taken half of the time",
+                            line);
+    }
+    return launch->uncertain ? "some of its branches depend on data: counted as if each were taken "
+                               "half of the time"
+                             : "";
+}

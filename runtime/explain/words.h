@@ -24,6 +24,8 @@ const char *product_tiles_words(const Report *report, const LaunchReport *launch
 /* "116 us"; the same of what the model expects, with what limits it. */
 void seconds_words(Text *out, double value);
 void expected_words(Text *out, const LaunchReport *launch);
+/* What of the numbers depends on data, in a sentence without its full stop; "": nothing. */
+const char *course_words(const Report *report, const LaunchReport *launch);
 /* "M by 128, N by 256" */
 const char *tiles_words(Func *func, const Op *launch);
 /* Why an access is as wide as it is. */
