@@ -60,7 +60,7 @@ typedef struct Options {
     const char *isolate; /* or NULL */
     int timeout;         /* seconds, 0: any; or NO_TIMEOUT */
     int64_t limit;       /* bytes; -1: none is given */
-    bool check, json, print_changed, time_passes, verify;
+    bool check, json, print_changed, time_passes, count_work, verify;
     bool describe, dependencies, csv;
     const char *compare, *trace, *trap, *html;
     const char *store, *pins; /* files; NULL: where they are by themselves */

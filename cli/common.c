@@ -151,6 +151,7 @@ int session_debug(const Options *options, TesseraContext *context, FILE *to)
         .skip = options->skips.items,
         .n_skip = options->skips.n,
         .time_passes = options->time_passes,
+        .count_work = options->count_work,
         .verify = options->verify,
         .trap_nan = options->trap != NULL,
         .write = write_debug,

@@ -98,6 +98,7 @@ const OptionRow option_rows[] = {
     {"--stop-after", "PASS|frontend", ALL, "no pass after this one"},
     {"--skip", "PASS", ALL, "leave a pass out"},
     {"--time-passes", NULL, ALL, "the time of each pass"},
+    {"--count-work", NULL, ALL, "how often each pass looks at an op"},
     {"--verify", NULL, ALL, "verify the IR after each pass"},
 };
 const size_t n_option_rows = sizeof option_rows / sizeof *option_rows;
@@ -443,6 +444,7 @@ static bool *switch_slot(const OptionRow *row, Options *options)
            : is(row, "-MD")             ? &options->dependencies
            : is(row, "--print-changed") ? &options->print_changed
            : is(row, "--time-passes")   ? &options->time_passes
+           : is(row, "--count-work")    ? &options->count_work
                                         : &options->verify;
 }
 

@@ -84,6 +84,7 @@ void op_drop_attr(Op *op, AttrKey key)
 
 const Attr *op_attr(const Op *op, AttrKey key)
 {
+    op_visited(op);
     for (int i = 0; i < op->n_attrs; i++) {
         if (op->attrs[i].key == key) {
             return &op->attrs[i];

@@ -11,6 +11,7 @@ void block_walk(Block *block, WalkFn *fn, void *user)
     for (Op *op = block->first; op;) {
         Op *next = op->next;
         int n_regions = op->n_regions;
+        op_visited(op);
         Block **regions = op->regions;
         fn(op, user);
         for (int i = 0; op->parent == block && i < n_regions; i++) {
@@ -86,6 +87,7 @@ bool op_is_within(const Op *op, const Block *block)
 static const ValueUse *use_within(const ValueUse *use, const Block *within)
 {
     while (use && !op_is_within(use->op, within)) {
+        op_visited(use->op);
         use = use->next;
     }
     return use;

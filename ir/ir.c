@@ -40,6 +40,7 @@ const OpInfo *op_info(OpKind kind)
 
 bool op_has(const Op *op, OpTrait trait)
 {
+    op_visited(op);
     return (op_table[op->kind].traits & trait) != 0;
 }
 
@@ -418,6 +419,7 @@ bool op_is_before(const Op *a, const Op *b)
     uint64_t order = 0;
     for (Op *op = block->numbered ? NULL : block->first; op; op = op->next) {
         op->order = order += ORDER_GAP;
+        op_visited(op);
     }
     block->numbered = true;
     return a->order < b->order;
@@ -527,6 +529,7 @@ Op *build_op(Builder *b, OpKind kind, int n_operands, Value *const *operands, in
         op->regions[i] = build_block(b->func, op);
     }
     block_insert(b->block, op, b->before);
+    op_visited(op);
     return op;
 }
 
@@ -585,6 +588,7 @@ void op_move_to_end(Op *op, Block *block)
 
 Access op_access(const Op *op, int at)
 {
+    op_visited(op);
     Value *value = op->operands[at];
     Access access = {value, op->operands + at + 1, 0, at};
     if (value && type_is_memory(value->type)) {
@@ -633,6 +637,7 @@ Value *op_moved(const Op *op)
 
 bool op_has_operand(const Op *op, const Value *value)
 {
+    op_visited(op);
     for (int i = 0; i < op->n_operands; i++) {
         if (op->operands[i] == value) {
             return true;

@@ -260,6 +260,7 @@ struct Func {
     struct FuncInterns *interns;
     struct AxesMemory *spare_axes; /* of passes/analysis/axes.c */
     struct Memo *spare_memos;      /* of memo.c */
+    uint64_t visited;              /* looks at ops, by all that walks them (op_visited) */
 };
 
 Func *func_new(Arena *arena, Diags *diags, const char *name);
@@ -293,6 +294,15 @@ const Layout *func_intern_layout(Func *func, const Layout *layout);
 void func_forget_layouts(Func *func);
 
 /* ---- reading ops ---- */
+
+/* Counts a look at an op. What a compilation takes is about proportional to these: a test of how it
+ * grows with the program compares them, and no times (--count-work). */
+static inline void op_visited(const Op *op)
+{
+    if (op->parent) {
+        op->parent->func->visited++;
+    }
+}
 
 /* NULL when the op has no such attribute. */
 const Attr *op_attr(const Op *op, AttrKey key);

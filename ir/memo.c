@@ -73,6 +73,9 @@ static uint64_t key_of(const Value *value, int key)
 bool memo_known(const Memo *memo, const Value *value, int key, int64_t *found)
 {
     const Entry *entry = memo ? entry_of(memo, key_of(value, key)) : NULL;
+    if (memo) {
+        memo->func->visited++;
+    }
     bool known = entry && entry->round == memo->round;
     *found = known ? entry->found : 0;
     return known;

@@ -143,8 +143,9 @@ static bool emit_through_cache(Compilation *c, EmitKind kind, Code *code, Plan *
 {
     CodegenOptions options = compilation_codegen(c);
     Arena *arena = &c->work->arena;
-    Cache *cache =
-        c->work->context->compiler->debug.time_passes ? NULL : context_cache(c->work->context);
+    const TesseraDebug *debug = &c->work->context->compiler->debug;
+    bool made_anew = debug->time_passes || debug->count_work;
+    Cache *cache = made_anew ? NULL : context_cache(c->work->context);
     enum { KEY_BYTES = 32 << 10 }; /* mostly */
     Text text = text_new_for(arena, KEY_BYTES);
     text.exact = true;

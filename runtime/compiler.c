@@ -78,6 +78,7 @@ bool compile(Compilation *c)
     double start = clock_cpu_seconds();
     bool good = lower(c);
     debug_took(c, "frontend", clock_cpu_seconds() - start);
+    debug_counted(c, "frontend");
     if (!good) {
         return false;
     }

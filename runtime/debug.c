@@ -111,11 +111,24 @@ void debug_took(void *user, const char *part, double seconds)
     }
 }
 
+void debug_counted(Compilation *c, const char *part)
+{
+    const TesseraDebug *debug = &c->work->context->compiler->debug;
+    if (debug->count_work && c->func) {
+        Text text = text_new(&c->work->arena);
+        text_printf(&text, "%-12s %9llu ops\n", part,
+                    (unsigned long long)(c->func->visited - c->visited));
+        say(debug, &text);
+        c->visited = c->func->visited;
+    }
+}
+
 static bool after_pass(void *user, const Pass *pass, Func *func, double seconds)
 {
     Compilation *c = user;
     (void)func;
     debug_took(c, pass->name, seconds);
+    debug_counted(c, pass->name);
     print_if_wanted(c, pass->name);
     compilation_record(c, pass->name);
     const atomic_bool *cancelled = c->work->context->compiler->cancelled;

@@ -12,8 +12,8 @@ typedef struct TesseraDebug {
     const char *stop_after;  /* no pass after this one; "frontend": none */
     const char *const *skip; /* passes to leave out, of those that may be */
     size_t n_skip;
-    bool time_passes;
-    bool verify;             /* after each pass */
+    bool time_passes, count_work;
+    bool verify; /* after each pass */
     /* Of tessera_interpret: it fails at the first op that makes a NaN of what is none; it tells how
      * this element of this result was computed (NULL: none). */
     bool trap_nan;

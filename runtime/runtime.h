@@ -103,6 +103,7 @@ typedef struct Compilation {
     const char *before;      /* the IR as it was last printed, for print_changed */
     bool stopped;            /* by stop_after */
     double flops;
+    uint64_t visited; /* ops that were looked at until the last pass (debug_counted) */
     Pinned pinned;
 } Compilation;
 
@@ -275,6 +276,8 @@ void signature_of_func(Func *func, TesseraSignature *signature); /* shapes.c */
 
 /* Says how long a part of the compilation took, when that is wanted; `user` is a Compilation. */
 void debug_took(void *user, const char *part, double seconds);
+/* Likewise how often it looked at an op. */
+void debug_counted(Compilation *c, const char *part);
 /* Hooks that do what the context's debug settings say (debug.c). */
 PassHooks debug_hooks(Compilation *c);
 /* After the front end, which is no pass; false: stop. */

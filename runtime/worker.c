@@ -221,7 +221,7 @@ static bool run_order(Compilation *c, const char *worker, const Text *bytes, Cod
 /* What watches or changes the passes works here only. */
 static bool is_plain(const TesseraDebug *debug)
 {
-    return !debug->stop_after && debug->n_skip == 0 && !debug->time_passes;
+    return !debug->stop_after && debug->n_skip == 0 && !debug->time_passes && !debug->count_work;
 }
 
 static bool refuse_without(Compilation *c)

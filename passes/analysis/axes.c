@@ -149,6 +149,7 @@ static int written_operand(const Op *op)
 
 const Value *axes_written(const Op *op)
 {
+    op_visited(op);
     int i = written_operand(op);
     return i < 0 ? NULL : op->operands[i];
 }

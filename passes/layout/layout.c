@@ -48,6 +48,7 @@ static LayoutPass begin(Func *func)
     pass.values = ARENA_ARRAY(func->arena, Value *, func->n_values);
     pass.parent = ARENA_ARRAY(func->arena, uint32_t, func->n_values);
     pass.layouts = ARENA_ARRAY(func->arena, const Layout *, func->n_values);
+    pass.classed = ARENA_ARRAY(func->arena, uint8_t, func->n_values);
     for (uint32_t id = 0; id < func->n_values; id++) {
         pass.parent[id] = id;
     }

@@ -28,13 +28,15 @@ typedef struct LayoutScratch {
 
 typedef struct LayoutPass {
     Func *func;
-    int lanes;              /* of a warp */
-    bool reduces;           /* some axis is reduced */
-    bool folds;             /* or folded, or scanned, or something is summed at one place */
-    uint32_t n_values;      /* as many as there were at the start */
-    Value **values;         /* by id */
-    uint32_t *parent;       /* union-find over ids */
-    const Layout **layouts; /* of the class, by its root's id; NULL: not decided */
+    int lanes;                 /* of a warp */
+    bool reduces;              /* some axis is reduced */
+    bool folds;                /* or folded, or scanned, or something is summed at one place */
+    uint32_t n_values;         /* as many as there were at the start */
+    Value **values;            /* by id */
+    uint32_t *parent;          /* union-find over ids */
+    const Layout **layouts;    /* of the class, by its root's id; NULL: not decided */
+    uint8_t *classed;          /* by id: 0 not asked yet, else whether it has a class */
+    struct LayoutLinks *links; /* of solve.c: which ops have to do with a class */
     struct {
         Op **items;
         size_t n, cap;

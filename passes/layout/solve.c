@@ -7,6 +7,8 @@
 #include "passes/analysis/width.h"
 #include "passes/layout/layout.h"
 
+#include <stdlib.h>
+
 enum {
     CHEAP_DEPTH = 6,
     MANY_GATHERS = 4, /* for each plain access */
@@ -70,14 +72,23 @@ static uint32_t root_of(LayoutPass *pass, const Value *value)
     return at;
 }
 
-static bool has_class(const Value *value)
+/* While classes are made no op changes: each value is asked once. */
+static bool has_class(const LayoutPass *pass, const Value *value)
 {
-    return layout_spreads(value) && !layout_is_cheap(value);
+    enum { HAS = 1, HAS_NOT = 2 };
+    if (!layout_spreads(value)) {
+        return false;
+    }
+    uint8_t *known = &pass->classed[value->id];
+    if (!*known) {
+        *known = layout_is_cheap(value) ? HAS_NOT : HAS;
+    }
+    return *known == HAS;
 }
 
 static void tie(LayoutPass *pass, const Value *a, const Value *b)
 {
-    if (has_class(a) && has_class(b)) {
+    if (has_class(pass, a) && has_class(pass, b)) {
         pass->parent[root_of(pass, a)] = root_of(pass, b);
     }
 }
@@ -107,7 +118,7 @@ static void tie_all(LayoutPass *pass, const Op *op)
     const Value *first = NULL;
     for (int i = 0; i < op->n_operands + op->n_results; i++) {
         const Value *value = i < op->n_operands ? op->operands[i] : op->results[i - op->n_operands];
-        if (has_class(value)) {
+        if (has_class(pass, value)) {
             first = first ? first : value;
             tie(pass, value, first);
         }
@@ -136,10 +147,10 @@ static void tie_while(LayoutPass *pass, const Op *op)
 }
 
 /* The first of them that has a class; NULL: none. */
-static Value *first_classed(int n, Value *const *values)
+static Value *first_classed(const LayoutPass *pass, int n, Value *const *values)
 {
     for (int i = 0; i < n; i++) {
-        if (has_class(values[i])) {
+        if (has_class(pass, values[i])) {
             return values[i];
         }
     }
@@ -149,7 +160,7 @@ static Value *first_classed(int n, Value *const *values)
 /* The values of one element go together; results without the axis are their own. */
 static void tie_fold(LayoutPass *pass, const Op *op)
 {
-    const Value *first = first_classed(op->n_results, op->operands);
+    const Value *first = first_classed(pass, op->n_results, op->operands);
     bool scan = op_int(op, ATTR_SCAN, 0) != 0;
     for (int i = 0; i < op->n_results; i++) {
         tie(pass, op->operands[i], first);
@@ -195,6 +206,125 @@ static void tie_op(LayoutPass *pass, const Op *op)
     }
 }
 
+/* ---- which ops have to do with a class ---- */
+
+typedef struct LayoutLink {
+    uint32_t op; /* which of the pass's */
+    struct LayoutLink *next;
+} LayoutLink;
+
+typedef struct LayoutLinks {
+    LayoutLink **first, **last; /* by a class's root, in the order of the ops */
+    uint64_t *pending;          /* bits, by op: a layout beside it was decided */
+    size_t n_words;
+    Value **by_size; /* values that have a class, the largest first */
+    size_t n_values, next;
+} LayoutLinks;
+
+static void link(LayoutPass *pass, const Value *value, size_t op)
+{
+    if (!has_class(pass, value)) {
+        return;
+    }
+    LayoutLinks *links = pass->links;
+    uint32_t root = root_of(pass, value);
+    LayoutLink *last = links->last[root];
+    if (last && last->op == op) {
+        return;
+    }
+    LayoutLink *added = ARENA_NEW(pass->func->arena, LayoutLink);
+    added->op = (uint32_t)op;
+    *(last ? &last->next : &links->first[root]) = added;
+    links->last[root] = added;
+}
+
+static void link_op(LayoutPass *pass, size_t at)
+{
+    const Op *op = pass->ops.items[at];
+    bool folds = op->kind == OP_SCAN || op->kind == OP_FOLD;
+    bool reads = op->kind == OP_LOAD || op->kind == OP_GATHER || op->kind == OP_ARRANGE;
+    for (int i = 0; folds && i < op->n_results; i++) {
+        link(pass, op->operands[i], at);
+    }
+    if (reads || folds || is_shape_op(op)) {
+        link(pass, op->results[0], at);
+    }
+    if (is_shape_op(op)) {
+        link(pass, op->operands[0], at);
+    }
+    if (op->kind == OP_STORE) {
+        link(pass, op->operands[op->n_operands - 1], at);
+    }
+}
+
+static int64_t elements(LayoutPass *pass, const Value *value)
+{
+    int64_t extents[MAX_RANK];
+    int64_t product = 1;
+    layout_extents(pass, value->type, extents);
+    for (int i = 0; i < value->type->rank; i++) {
+        product *= extents[i];
+    }
+    return product;
+}
+
+typedef struct Sized {
+    Value *value;
+    int64_t elements;
+} Sized;
+
+/* The largest first; the first of equals. */
+static int by_size(const void *a, const void *b)
+{
+    const Sized *left = a, *right = b;
+    if (left->elements != right->elements) {
+        return left->elements > right->elements ? -1 : 1;
+    }
+    return left->value->id < right->value->id ? -1 : left->value->id > right->value->id;
+}
+
+static void sort_values(LayoutPass *pass)
+{
+    LayoutLinks *links = pass->links;
+    Sized *sized = ARENA_ARRAY(pass->func->arena, Sized, pass->n_values);
+    size_t n = 0;
+    for (uint32_t id = 0; id < pass->n_values; id++) {
+        Value *value = pass->values[id];
+        if (value && has_class(pass, value)) {
+            sized[n++] = (Sized){value, elements(pass, value)};
+        }
+    }
+    if (n) {
+        qsort(sized, n, sizeof *sized, by_size);
+    }
+    links->by_size = ARENA_ARRAY(pass->func->arena, Value *, n);
+    links->n_values = n;
+    for (size_t i = 0; i < n; i++) {
+        links->by_size[i] = sized[i].value;
+    }
+}
+
+/* After all are tied. */
+static void link_classes(LayoutPass *pass)
+{
+    Arena *arena = pass->func->arena;
+    LayoutLinks *links = pass->links = ARENA_NEW(arena, LayoutLinks);
+    links->first = ARENA_ARRAY(arena, LayoutLink *, pass->n_values);
+    links->last = ARENA_ARRAY(arena, LayoutLink *, pass->n_values);
+    links->n_words = pass->ops.n / 64 + 1;
+    links->pending = ARENA_ARRAY(arena, uint64_t, links->n_words);
+    for (size_t i = 0; i < pass->ops.n; i++) {
+        link_op(pass, i);
+    }
+    sort_values(pass);
+}
+
+/* The ops that have to do with the value's class, one after the other. */
+static const LayoutLink *links_of(LayoutPass *pass, const Value *value)
+{
+    return pass->links->first[root_of(pass, value)];
+}
+
 /* ---- deciding ---- */
 
 const Layout *layout_intern(LayoutPass *pass, Layout layout)
@@ -205,16 +335,19 @@ const Layout *layout_intern(LayoutPass *pass, Layout layout)
 
 static const Layout *decided(LayoutPass *pass, const Value *value)
 {
-    return has_class(value) ? pass->layouts[root_of(pass, value)] : NULL;
+    return has_class(pass, value) ? pass->layouts[root_of(pass, value)] : NULL;
 }
 
 /* The first to speak for a class decides. */
 static bool decide(LayoutPass *pass, const Value *value, Layout layout)
 {
-    if (!has_class(value) || decided(pass, value)) {
+    if (!has_class(pass, value) || decided(pass, value)) {
         return false;
     }
     pass->layouts[root_of(pass, value)] = layout_intern(pass, layout);
+    for (const LayoutLink *at = links_of(pass, value); at; at = at->next) {
+        pass->links->pending[at->op / 64] |= (uint64_t)1 << at->op % 64;
+    }
     return true;
 }
 
@@ -222,7 +355,7 @@ static bool spread_back(LayoutPass *pass, const Op *op)
 {
     const Layout *to = decided(pass, op->results[0]);
     const Value *from = op->operands[0];
-    if (!to || op->kind == OP_REDUCE || !has_class(from) || decided(pass, from)) {
+    if (!to || op->kind == OP_REDUCE || !has_class(pass, from) || decided(pass, from)) {
         return false;
     }
     return decide(pass, from, layout_of_operand(op, to));
@@ -233,7 +366,7 @@ static bool spread_on(LayoutPass *pass, const Op *op)
     const Layout *from = decided(pass, op->operands[0]);
     const Value *to = op->results[0];
     int axis = (int)op_int(op, ATTR_AXIS, 0);
-    if (!from || !has_class(to) || decided(pass, to)) {
+    if (!from || !has_class(pass, to) || decided(pass, to)) {
         return false;
     }
     switch (op->kind) {
@@ -249,7 +382,7 @@ static bool spread_on(LayoutPass *pass, const Op *op)
 /* The results of a fold have the operands' layout without the axis. */
 static bool spread_fold(LayoutPass *pass, const Op *op)
 {
-    const Value *from = first_classed(op->n_results, op->operands);
+    const Value *from = first_classed(pass, op->n_results, op->operands);
     const Layout *layout = from ? decided(pass, from) : NULL;
     if (!layout || op_int(op, ATTR_SCAN, 0)) {
         return false;
@@ -257,18 +390,31 @@ static bool spread_fold(LayoutPass *pass, const Op *op)
     return decide(pass, op->results[0], layout_drop_axis(layout, (int)op_int(op, ATTR_AXIS, 0)));
 }
 
+static void spread_op(LayoutPass *pass, const Op *op)
+{
+    op_visited(op);
+    if (op->kind == OP_FOLD) {
+        spread_fold(pass, op);
+    } else if (is_shape_op(op)) {
+        spread_back(pass, op);
+        spread_on(pass, op);
+    }
+}
+
+/* In the order of the ops, again and again until nothing is decided: of the ops those alone beside
+ * which something was. */
 static void spread(LayoutPass *pass)
 {
+    LayoutLinks *links = pass->links;
     bool changed = true;
     while (changed) {
         changed = false;
-        for (size_t i = 0; i < pass->ops.n; i++) {
-            const Op *op = pass->ops.items[i];
-            if (op->kind == OP_FOLD) {
-                changed |= spread_fold(pass, op);
-            } else if (is_shape_op(op)) {
-                changed |= spread_back(pass, op);
-                changed |= spread_on(pass, op);
+        for (size_t word = 0; word < links->n_words; word++) {
+            for (int from = 0; from < 64 && links->pending[word] >> from; from++) {
+                from += __builtin_ctzll(links->pending[word] >> from);
+                links->pending[word] &= ~((uint64_t)1 << from);
+                spread_op(pass, pass->ops.items[64 * word + (size_t)from]);
+                changed = true;
             }
         }
     }
@@ -305,29 +451,14 @@ static void anchor_ranks(LayoutPass *pass)
     }
 }
 
-static int64_t elements(LayoutPass *pass, const Value *value)
-{
-    int64_t extents[MAX_RANK];
-    int64_t product = 1;
-    layout_extents(pass, value->type, extents);
-    for (int i = 0; i < value->type->rank; i++) {
-        product *= extents[i];
-    }
-    return product;
-}
-
 /* The largest value of a class without a layout; the first of equals. */
 static Value *largest_undecided(LayoutPass *pass)
 {
-    Value *best = NULL;
-    for (uint32_t id = 0; id < pass->n_values; id++) {
-        Value *value = pass->values[id];
-        if (value && has_class(value) && !decided(pass, value) &&
-            (!best || elements(pass, value) > elements(pass, best))) {
-            best = value;
-        }
+    LayoutLinks *links = pass->links;
+    while (links->next < links->n_values && decided(pass, links->by_size[links->next])) {
+        links->next++;
     }
-    return best;
+    return links->next < links->n_values ? links->by_size[links->next] : NULL;
 }
 
 typedef struct MemoryFacts {
@@ -342,16 +473,17 @@ typedef struct MemoryFacts {
 
 static bool is_of_class(LayoutPass *pass, const Value *value, uint32_t root)
 {
-    return has_class(value) && root_of(pass, value) == root;
+    return has_class(pass, value) && root_of(pass, value) == root;
 }
 
 static MemoryFacts memory_facts(LayoutPass *pass, const Value *value)
 {
     MemoryFacts facts = {.narrowest = dtype_memory_bits(value->type->dtype)};
     uint32_t root = root_of(pass, value);
-    for (size_t i = 0; i < pass->ops.n; i++) {
-        const Op *op = pass->ops.items[i];
-        if (op->kind == OP_ARRANGE && has_class(op->results[0])) {
+    for (const LayoutLink *at = links_of(pass, value); at; at = at->next) {
+        const Op *op = pass->ops.items[at->op];
+        op_visited(op);
+        if (op->kind == OP_ARRANGE && has_class(pass, op->results[0])) {
             facts.arranged |= root_of(pass, op->results[0]) == root;
         }
         bool moves = op->kind == OP_LOAD || op->kind == OP_STORE;
@@ -379,11 +511,11 @@ static MemoryFacts memory_facts(LayoutPass *pass, const Value *value)
 static int folded_axis(LayoutPass *pass, const Value *value)
 {
     uint32_t root = root_of(pass, value);
-    for (size_t i = 0; i < pass->ops.n; i++) {
-        const Op *op = pass->ops.items[i];
+    for (const LayoutLink *at = links_of(pass, value); at; at = at->next) {
+        const Op *op = pass->ops.items[at->op];
         bool folds = op->kind == OP_SCAN || op->kind == OP_FOLD;
         for (int k = 0; folds && k < op->n_results; k++) {
-            if (has_class(op->operands[k]) && root_of(pass, op->operands[k]) == root) {
+            if (has_class(pass, op->operands[k]) && root_of(pass, op->operands[k]) == root) {
                 return (int)op_int(op, ATTR_AXIS, 0);
             }
         }
@@ -395,8 +527,8 @@ static int folded_axis(LayoutPass *pass, const Value *value)
 static uint32_t reduced_axes(LayoutPass *pass, const Value *value)
 {
     uint32_t root = root_of(pass, value), axes = 0;
-    for (size_t i = 0; i < pass->ops.n; i++) {
-        const Op *op = pass->ops.items[i];
+    for (const LayoutLink *at = links_of(pass, value); at; at = at->next) {
+        const Op *op = pass->ops.items[at->op];
         if (op->kind == OP_REDUCE && is_of_class(pass, op->operands[0], root)) {
             axes |= 1U << op_int(op, ATTR_AXIS, 0);
         }
@@ -436,6 +568,7 @@ void layout_solve(LayoutPass *pass)
     for (size_t i = 0; i < pass->ops.n; i++) {
         tie_op(pass, pass->ops.items[i]);
     }
+    link_classes(pass);
     anchor_products(pass);
     anchor_ranks(pass);
     spread(pass);
