@@ -266,7 +266,10 @@ typedef struct Sinking {
     } needed;
 } Sinking;
 
-static void note_needed(Op *op, void *user)
+static void note_needed(Op *op, Sinking *s);
+
+/* Of an op in a region: those in its own regions are looked at for themselves. */
+static void note_operands(Op *op, void *user)
 {
     Sinking *s = user;
     for (int i = 0; i < op->n_operands; i++) {
@@ -277,8 +280,13 @@ static void note_needed(Op *op, void *user)
             note_needed(def, s);
         }
     }
+}
+
+static void note_needed(Op *op, Sinking *s)
+{
+    note_operands(op, s);
     for (int r = 0; r < op->n_regions; r++) {
-        block_walk(op->regions[r], note_needed, s);
+        block_walk(op->regions[r], note_operands, s);
     }
 }
 

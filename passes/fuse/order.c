@@ -33,7 +33,10 @@ static void touch(const Func *func, Op *op, const Touches *touches)
         func_memory_of(func, memory)->index);
 }
 
-static void reach(Op *op, void *user)
+static void reach(Op *op, Reach *r);
+
+/* Of an op in a region: those in its own regions are looked at for themselves. */
+static void reach_one(Op *op, void *user)
 {
     Reach *r = user;
     touch(r->func, op, r->touches);
@@ -43,8 +46,13 @@ static void reach(Op *op, void *user)
             reach(value->def, r);
         }
     }
+}
+
+static void reach(Op *op, Reach *r)
+{
+    reach_one(op, r);
     for (int i = 0; i < op->n_regions; i++) {
-        block_walk(op->regions[i], reach, r);
+        block_walk(op->regions[i], reach_one, r);
     }
 }
 

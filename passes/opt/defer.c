@@ -181,7 +181,6 @@ static void defer_in(Op *op, void *user)
     if (op->kind != OP_FOR || op_enclosing(op, OP_ROLES)) {
         return;
     }
-    block_walk(op->regions[0], defer_in, user); /* what inner loops leave may be carried on */
     bool once = poly_is_const(op_attr(op, ATTR_DIMS)->dims[0], &extent) &&
                 extent <= op_attr(op, ATTR_STEPS)->ints[0];
     for (int i = 0; !once && i + 1 < op->n_results; i++) {
@@ -205,11 +204,23 @@ static void defer_in(Op *op, void *user)
     }
 }
 
+/* Inner loops first: what they leave may be carried on. */
+static void defer_inside(Func *func, const Block *block)
+{
+    for (Op *op = block->first; op; op = op->next) {
+        for (int r = 0; r < op->n_regions; r++) {
+            defer_inside(func, op->regions[r]);
+        }
+        defer_in(op, func);
+    }
+}
+
 void pass_opt_defer(Func *func)
 {
     if (!func->target || func->target->warp == 1) {
         return;
     }
-    func_walk(func, defer_in, func);
+    defer_inside(func, func->body);
+    func_walk(func, defer_in, func); /* what outer ones have left of them */
     func_remove_dead(func);
 }

@@ -11,25 +11,30 @@
  * nothing of the first one, nor of what stands between and cannot move. Requires: tile (the loops
  * are there). Changes no bits. */
 #include "ir/build.h"
+#include "ir/memo.h"
 #include "passes/pass.h"
 #include "passes/tile/tile.h"
-
-enum { MOST_MEMORIES = 64 };
 
 typedef struct Memories {
     struct {
         const Value *memory;
         bool written;
-    } items[MOST_MEMORIES];
-    int n;
-    bool unknown; /* effects that are no stores, or too many to tell; products by fma */
+    } * items;
+    size_t n, cap;
+    bool unknown; /* effects that are no stores; products by fma */
 } Memories;
 
-static void note_memory(Memories *m, const Value *memory, bool written)
+/* Each memory once: a list of accesses would be compared with another one, access by access. */
+static void note_memory(Func *func, Memories *m, const Value *memory, bool written)
 {
-    if (m->n == MOST_MEMORIES) {
-        m->unknown = true;
-        return;
+    for (size_t i = 0; i < m->n; i++) {
+        if (m->items[i].memory == memory) {
+            m->items[i].written |= written;
+            return;
+        }
+    }
+    if (m->n >= m->cap) {
+        m->items = arena_grow(func->arena, m->items, m->n, &m->cap, sizeof *m->items);
     }
     m->items[m->n].memory = memory;
     m->items[m->n++].written = written;
@@ -47,7 +52,7 @@ static void note_op(Func *func, Memories *m, const Op *op)
     m->unknown |= (writes && op->kind != OP_STORE) || takes_registers(func, op);
     for (int i = 0; i < op->n_operands; i++) {
         if (op->operands[i] && type_is_memory(op->operands[i]->type)) {
-            note_memory(m, op->operands[i], writes);
+            note_memory(func, m, op->operands[i], writes);
         }
     }
     for (int r = 0; r < op->n_regions; r++) {
@@ -59,8 +64,8 @@ static void note_op(Func *func, Memories *m, const Op *op)
 
 static bool conflict(const Memories *a, const Memories *b)
 {
-    for (int i = 0; i < a->n; i++) {
-        for (int k = 0; k < b->n; k++) {
+    for (size_t i = 0; i < a->n; i++) {
+        for (size_t k = 0; k < b->n; k++) {
             bool same = a->items[i].memory == b->items[k].memory;
             if (same && (a->items[i].written || b->items[k].written)) {
                 return true;
@@ -72,8 +77,8 @@ static bool conflict(const Memories *a, const Memories *b)
 
 static bool share_a_read(const Memories *a, const Memories *b)
 {
-    for (int i = 0; i < a->n; i++) {
-        for (int k = 0; k < b->n; k++) {
+    for (size_t i = 0; i < a->n; i++) {
+        for (size_t k = 0; k < b->n; k++) {
             if (a->items[i].memory == b->items[k].memory) {
                 return true;
             }
@@ -87,16 +92,14 @@ static bool share_a_read(const Memories *a, const Memories *b)
 typedef struct Merge {
     Func *func;
     Op *first, *second;
+    Memories own, between; /* of the first loop, of what stands behind it */
+    Memo *early;           /* values that are there before it, or can be */
 } Merge;
 
 static bool is_between(const Merge *m, const Op *op)
 {
-    for (const Op *at = m->first; at && at != m->second; at = at->next) {
-        if (at == op) {
-            return true;
-        }
-    }
-    return false;
+    return op->parent == m->first->parent && !op_is_before(op, m->first) &&
+           op_is_before(op, m->second);
 }
 
 static bool needs_only_earlier(const Merge *m, const Op *op);
@@ -105,8 +108,8 @@ static bool needs_only_earlier(const Merge *m, const Op *op);
 static bool is_early(const Merge *m, const Value *value)
 {
     const Op *op = value ? value->def : NULL;
-    if (!op || !is_between(m, op)) {
-        return true;
+    if (!op || !is_between(m, op) || !memo_visit(m->early, value)) {
+        return true; /* where it was seen: or the search would have ended */
     }
     bool reads = op->kind == OP_LOAD || op->kind == OP_GATHER;
     return op != m->first && op_has(op, TRAIT_PURE) && op->n_regions == 0 && !reads &&
@@ -163,18 +166,17 @@ static bool walk_alike(const Op *a, const Op *b)
 
 static bool may_merge(const Merge *m)
 {
-    Memories first = {.n = 0}, second = {.n = 0}, between = {.n = 0};
-    if (m->second->kind != OP_FOR || !walk_alike(m->first, m->second)) {
+    Memories second = {.n = 0};
+    if (m->own.unknown || m->second->kind != OP_FOR || !walk_alike(m->first, m->second)) {
         return false;
     }
-    note_op(m->func, &first, m->first);
     note_op(m->func, &second, m->second);
-    for (const Op *op = m->first->next; op != m->second; op = op->next) {
-        note_op(m->func, &between, op);
+    if (second.unknown || !share_a_read(&m->own, &second) || conflict(&m->own, &second) ||
+        conflict(&m->between, &second)) {
+        return false;
     }
-    return !first.unknown && !second.unknown && share_a_read(&first, &second) &&
-           !conflict(&first, &second) && !conflict(&between, &second) &&
-           needs_only_earlier(m, m->second);
+    memo_clear(m->early);
+    return needs_only_earlier(m, m->second);
 }
 
 /* ---- the merged loop ---- */
@@ -289,13 +291,20 @@ static void merge_from(Op *op, void *user)
     if (op->kind != OP_FOR) {
         return;
     }
+    Merge m = {.func = func, .first = op, .early = memo_open(func)};
+    note_op(func, &m.own, op);
     for (Op *later = op->next, *next; later; later = next) {
-        Merge m = {func, op, later};
+        m.second = later;
         next = later->next;
         if (may_merge(&m)) {
             merge(&m);
+            m.own.n = 0;
+            note_op(func, &m.own, op);
+        } else {
+            note_op(func, &m.between, later);
         }
     }
+    memo_close(m.early);
 }
 
 void pass_opt_merge(Func *func)

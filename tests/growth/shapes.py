@@ -116,7 +116,7 @@ def gathers(n):
 
 def doubled(n):
     return chain("kernel f(x0: f32[N], k: i64[N]) -> f32[N]", lambda i: f"let i{i + 1} = i{i} + i{i}",
-                 n, result="x0[i{}]", before="    let i0 = k % 2")
+                 n, result="(x0[i{}] else 0)", before="    let i0 = k % 2")
 
 
 # first depth, the sizes and scalars of a small run
@@ -127,5 +127,5 @@ SHAPES = {
     choices: (50, "M=3,N=5 n=2"), element_choices: (40, "M=3,N=5"), nested: (8, "M=3,N=5"),
     loops: (20, "M=3,N=5"), sorts: (3, "M=3,N=5"), scans: (12, "M=3,N=5"),
     convolutions: (6, "B=2,H=5,C=4,R=3"), attention: (3, "M=5,D=4"), gathers: (20, "N=9"),
-    doubled: (12, "N=9"),
+    doubled: (6, "N=9"),
 }
