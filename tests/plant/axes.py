@@ -15,6 +15,7 @@ import tempfile
 CASES = pathlib.Path(__file__).resolve().parents[1] / "cases"
 PROGRAMS = """
 kernel largest(x: f32[M, K], w: f32[K, K]) -> f32[M, K] = x @ w - max(x, axis=1)
+kernel running_beside(x: f32[M, K], w: f32[K, K]) -> f32[M, K] = x @ w + cumsum(x, axis=1)
 kernel columns(x: f32[M, K], v: f32[M, 1]) -> f32[1, K] = sum(x * v, axis=0)
 kernel turned(x: f32[K, K]) -> f32[K, K] = x * x.T
 kernel norms(x: f32[M, K]) -> f32[M, K] = x / sqrt(sum(x * x, axis=1))
@@ -23,7 +24,7 @@ kernel product(x: f16[M, K], w: f16[K, N]) -> f32[M, N] = x @ w
 """
 # Kernels, and what else the command says.
 JOBS = [("gate_by_score", "sm_90a"), ("householder", "native"), ("two_results", "gfx942"),
-        ("largest", "sm_90a"), ("largest", "native"), ("columns", "native"), ("turned", "native"),
+        ("largest", "sm_90a"), ("running_beside", "native"), ("columns", "native"), ("turned", "native"),
         ("norms", "sm_90a"), ("norms", "sm_90a", "--size", "M=64,K=65536"), ("running", "native"),
         ("product", "sm_90a"), ("product", "sm_90a", "--size", "M=64,N=64,K=8192")]
 

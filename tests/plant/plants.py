@@ -182,14 +182,10 @@ AXES = [
     ("fuse: a fold shares a grid with a product and what is stored along its axis",
      "passes/fuse/split.c", "bool reduces = s->dot && («split_is_fold(op)» || op->kind == OP_DOT);",
      "false"),
-    ("fuse: uses that read a value along other axes share it", "passes/fuse/group.c",
-     "bool good = «!is_tangled(&u.axes, group)» ||", "true"),
-    ("tile: a product has the first tile of what it contracts", "passes/tile/folds.c",
-     "operands[0]->type->rank - 1);\n    DType dtype = op->results[0]->type->dtype;\n"
-     "    if («!emit_is_looped(e, item)») {", "true"),
-    ("tile: a sum has the first tile of its axis", "passes/tile/folds.c",
-     "fold_elements(e, frame, op, item);\n        return;\n    }\n"
-     "    if (!is_scan(op) && «emit_is_looped(e, item)») {", "false"),
+    ("fuse: uses that read a value along other axes share it", "passes/fuse/untangle.c",
+     "if («!is_tangled(func, block)») {", "true"),
+    ("tile: each step's product takes the place of those before", "passes/tile/folds.c",
+     "Value *next = build_dot(&inside.at, a, b, «loop->regions[0]->args[1]», dtype);", "sum"),
     ("tile: each tile's sum takes the place of the one before", "passes/tile/folds.c",
      "Value *next = «build_binary(&inside.at, reduce_combiner(fn), loop->regions[0]->args[1], "
      "part)»;", "part"),
@@ -197,8 +193,6 @@ AXES = [
      "bool shared = «has_part_only(e, op)» && !reduced_on(e, op);", "false"),
     ("tile: scans go on from nothing", "passes/tile/folds.c",
      "if («from») {\n        emit_joined(e, frame, op, before, scanned, scanned);", "false"),
-    ("peel: what is left of a loop begins again", "passes/opt/peel.c",
-     "full->operands[1] = mid;\n    p->loop->operands[0] = «mid»;", "full->operands[0]"),
 ]
 
 PLANTS = FRONTEND + PASSES + CODEGEN + RUNTIME + AXES
