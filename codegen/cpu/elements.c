@@ -3,8 +3,6 @@
  * holds. A region is walked at one point of the carried arrays; what it computes stays virtual. */
 #include "codegen/cpu/emit.h"
 
-enum { MOST_CARRIED = 64 };
-
 static int lanes_at(const CpuEmitter *c, const Point *point)
 {
     return point->vector_axis < 0 ? 1 : c->lanes;
@@ -30,15 +28,12 @@ static void bind(CpuEmitter *c, const Value *value, const Point *point, LLVMValu
 
 typedef struct Carried {
     int n;
-    LLVMValueRef cells[MOST_CARRIED];
+    LLVMValueRef *cells;
 } Carried;
 
 static Carried carry(CpuEmitter *c, int n, Value *const *like, const Point *point)
 {
-    Carried carried = {.n = n};
-    if (n > MOST_CARRIED) {
-        diag_bug(c->func->diags, "a loop over elements carries more than %d values", MOST_CARRIED);
-    }
+    Carried carried = {n, ARENA_ARRAY(c->arena, LLVMValueRef, n)};
     for (int i = 0; i < n; i++) {
         carried.cells[i] = cpu_cell(c, type_at(c, like[i], point));
     }
@@ -86,7 +81,7 @@ static void set_carried(CpuEmitter *c, const Carried *carried, LLVMValueRef *val
 
 static void point_for(CpuEmitter *c, const Op *op, const Point *point)
 {
-    LLVMValueRef next[MOST_CARRIED];
+    LLVMValueRef *next = ARENA_ARRAY(c->arena, LLVMValueRef, op->n_results);
     const Block *region = op->regions[0];
     Carried carried = carry(c, op->n_results, op->operands + 2, point);
     carry_in(c, &carried, op->operands + 2, point);
@@ -106,7 +101,7 @@ static void point_for(CpuEmitter *c, const Op *op, const Point *point)
 
 static void point_if(CpuEmitter *c, const Op *op, const Point *point)
 {
-    LLVMValueRef next[MOST_CARRIED];
+    LLVMValueRef *next = ARENA_ARRAY(c->arena, LLVMValueRef, op->n_results);
     Carried carried = carry(c, op->n_results, op->results, point);
     Branch branch = cpu_if_begin(c, cpu_scalar(c, op->operands[0]));
     point_region(c, op->regions[0], point, next);
@@ -148,7 +143,7 @@ static void read_before(CpuEmitter *c, const Op *loop, const Block *region, cons
 
 static void while_body(CpuEmitter *c, const Op *op, const Point *point, const Carried *carried)
 {
-    LLVMValueRef next[MOST_CARRIED];
+    LLVMValueRef *next = ARENA_ARRAY(c->arena, LLVMValueRef, op->n_results);
     give(c, carried, op->regions[1]->args, point);
     point_region(c, op->regions[1], point, next);
     for (int i = 0; i < carried->n; i++) {
@@ -235,7 +230,7 @@ static void point_op(CpuEmitter *c, const Op *op, const Point *point)
 
 typedef struct Elements {
     const Op *op;
-    const Buffer *to[MOST_CARRIED];
+    const Buffer **to; /* by result */
 } Elements;
 
 static void elements_body(CpuEmitter *c, const Point *point, void *user)
@@ -252,8 +247,8 @@ static void elements_body(CpuEmitter *c, const Point *point, void *user)
 
 void cpu_emit_elements(CpuEmitter *c, const Op *op)
 {
-    Elements elements = {.op = op};
-    for (int i = 0; i < op->n_results && i < MOST_CARRIED; i++) {
+    Elements elements = {op, ARENA_ARRAY(c->arena, const Buffer *, op->n_results)};
+    for (int i = 0; i < op->n_results; i++) {
         const Value *result = op->results[i];
         elements.to[i] = cpu_buffer_for(c, result->type, c->values[result->id].last);
     }

@@ -11,6 +11,8 @@
 
 enum {
     MOST_AXES = 48,        /* of one group */
+    MAX_DOTS = 16,         /* of one launch: stage has places for the operands of more, not many */
+    MAX_SCANS = 16,        /* of one launch: MOST_SCANS of tile, which one loop carries */
     FEW_ELEMENTS = 64,     /* of a reduction that each block may as well do itself */
     MOST_OPERAND_OPS = 6,  /* element-wise ops on what a product reads */
     MOST_LOOKS = 256,      /* at ops, for whether they are so many */
@@ -119,6 +121,8 @@ static void gather_facts(Op *op, void *user)
     if (op->kind == OP_DOT && !s->dot) {
         s->dot = op;
     }
+    s->n_dots += op->kind == OP_DOT;
+    s->n_scans += split_is_scan(op);
 }
 
 /* ---- searching a tree ---- */
@@ -530,9 +534,22 @@ static const Value *scanned_beside_row(Splitter *s, const Op *op)
     return NULL;
 }
 
+/* One that is behind as many others as a launch may have. */
+static const Value *one_too_many(const Splitter *s, const Op *op)
+{
+    bool dot = op->kind == OP_DOT && s->n_dots > MAX_DOTS;
+    bool scan = split_is_scan(op) && s->n_scans > MAX_SCANS;
+    int before = 0;
+    for (const Op *other = op->prev; (dot || scan) && other; other = other->prev) {
+        before += dot ? other->kind == OP_DOT : split_is_scan(other);
+    }
+    return before >= (dot ? MAX_DOTS : MAX_SCANS) ? split_used_result(s, op) : NULL;
+}
+
 static const Value *broken_rule(Splitter *s, const Op *op)
 {
-    const Value *value = folded_product(s, op);
+    const Value *value = one_too_many(s, op);
+    value = value ? value : folded_product(s, op);
     value = value ? value : row_beside_product(s, op);
     value = value ? value : costly_operand(s, op);
     value = value ? value : other_product(s, op);

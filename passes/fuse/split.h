@@ -25,6 +25,7 @@ typedef struct Splitter {
     bool apart;              /* there is such a class, but each has a walk of its own */
     bool takes_old;          /* the old elements of a scatter are used */
     const Op *dot;           /* the first product */
+    int n_dots, n_scans;
 } Splitter;
 
 /* Classes that a value has, or has folded. */

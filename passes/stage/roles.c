@@ -232,12 +232,16 @@ void stage_yield_more(Func *func, Op *yield, Value *value)
  * them. `*inside` is its value in `home`. */
 static Value *consume_position(Stager *s, const Block *home, Value *start, Value **inside)
 {
-    Op *path[MOST_STAGED];
     int n = 0;
     for (const Block *b = home; b != s->body; b = b->parent->parent) {
-        path[n++] = b->parent; /* innermost first */
+        n++;
     }
-    Value *arg = start, *results[MOST_STAGED];
+    Op **path = ARENA_ARRAY(s->func->arena, Op *, n); /* innermost first */
+    Value *arg = start, **results = ARENA_ARRAY(s->func->arena, Value *, n);
+    const Block *at = home;
+    for (int i = 0; i < n; i++, at = at->parent->parent) {
+        path[i] = at->parent;
+    }
     for (int i = n; i-- > 0;) {
         arg = stage_carry(s->func, path[i], arg, &results[i]);
     }

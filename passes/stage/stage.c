@@ -244,9 +244,6 @@ static void find_operand(Stager *s, Op *dot, int side)
     if (!load || load->kind != OP_LOAD || load->results[0]->type->rank != 2) {
         return;
     }
-    if (s->n == MOST_STAGED) {
-        diag_bug(s->func->diags, "more than %d operands of products", MOST_STAGED);
-    }
     Type type = load->results[0]->type;
     s->items[s->n++] = (Staged){.load = load,
                                 .dot = dot,
@@ -388,7 +385,8 @@ bool stage_varies(const Value *value)
 
 typedef struct DotList {
     Op *items[MOST_STAGED];
-    int n;
+    int n, all; /* without a unit, and with one */
+    Op *last;
 } DotList;
 
 static void list_dots(Op *op, void *user)
@@ -397,6 +395,21 @@ static void list_dots(Op *op, void *user)
     if (op->kind == OP_DOT && !op_attr(op, ATTR_UNIT) && list->n < MOST_STAGED) {
         list->items[list->n++] = op;
     }
+    list->all += op->kind == OP_DOT;
+    list->last = op->kind == OP_DOT ? op : list->last;
+}
+
+static bool refuse_many(const Func *func, const DotList *dots)
+{
+    bool many = 2 * dots->all > MOST_STAGED;
+    if (many) {
+        Diag *d = diag_error(func->diags, ERR_NOT_HERE, dots->last->span,
+                             "a launch has at most %d products, this one has %d", MOST_STAGED / 2,
+                             dots->all);
+        diag_help(func->diags, d, "write some of them in a `parallel` of their own, or stack their "
+                                  "operands and multiply once");
+    }
+    return many;
 }
 
 /* Threads load what they multiply, where the user wants it so. */
@@ -463,8 +476,11 @@ static void stage_launch(Func *func, Op *launch)
         .func = func, .launch = launch, .body = launch->regions[0], .teams = 1, .swizzle = true};
     DotList dots = {.n = 0};
     block_walk(s.body, find_unit, &s);
-    find_operands(&s);
     block_walk(s.body, list_dots, &dots);
+    if (refuse_many(func, &dots)) {
+        return;
+    }
+    find_operands(&s);
     if (dots.n == 0) {
         if (stage_held(&s)) {
             stage_roles(&s);

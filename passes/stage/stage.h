@@ -14,7 +14,8 @@
 #include "ir/schedule.h"
 #include "ir/target.h"
 
-enum { MOST_STAGED = 32, MOST_LENT = 4, SIDE_BESIDE = 2, SIDE_HELD = 3 };
+/* Operands of the products of a launch, two each (fuse gives its own launches half as many). */
+enum { MOST_STAGED = 64, MOST_LENT = 4, SIDE_BESIDE = 2, SIDE_HELD = 3 };
 
 /* An operand of a product that is a load (perhaps transposed) and nothing else. */
 typedef struct Staged {
