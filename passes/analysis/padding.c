@@ -85,7 +85,7 @@ static int axis_before(const Op *op, int axis)
     }
 }
 
-/* w is never -inf: `select (w == -inf), c, w` has replaced it (softmax_reference of the library). */
+/* w is never -inf: `select (w == -inf), c, w` replaced it (softmax_reference of the library). */
 static bool replaces_minus_inf(const Value *w)
 {
     const Op *select = value_made_by(w, OP_SELECT);
