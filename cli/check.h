@@ -19,8 +19,8 @@ int check_bindings(const TesseraSignature *signature, const Options *options, si
  * line gives stays. */
 void check_sizes(TesseraKernel *kernel, const TesseraFact *facts, size_t n, const Options *options,
                  int round, TesseraSize *sizes);
-/* Would these, of which not all are given, take minutes? What the source assumes of sizes (multiples
- * of 4096) may leave no smaller ones. */
+/* Would these, of which not all are given, take minutes? What the source assumes of sizes
+ * (multiples of 4096) may leave no smaller ones. */
 bool check_hopeless(TesseraKernel *kernel, const Options *options, const TesseraSize *sizes,
                     size_t n);
 /* Of the n sizes those that no tensor's extents say, as G and C of an axis G * C: to the front.

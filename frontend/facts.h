@@ -11,8 +11,8 @@ Dim dim_sub(Func *func, Dim a, Dim b);
 bool dim_is_natural(Func *func, Dim dim);
 /* Equal for all sizes, by the facts about them? Not if one is NULL. */
 bool dim_same(Func *func, Dim a, Dim b);
-/* The same value in one form, where a quotient has no remainder: 8 * (O // 8) is O under O % 8 == 0,
- * and O - O // 2 is O // 2 under O % 2 == 0. */
+/* The same value in one form, where a quotient has no remainder: 8 * (O // 8) is O under O % 8
+ * == 0, and O - O // 2 is O // 2 under O % 2 == 0. */
 Dim dim_exact(Func *func, Dim dim);
 /* What would have to be a multiple of what for the two to be equal for all sizes; NULL: nothing. */
 Dim dim_same_if_divisible(Func *func, Dim a, Dim b, int64_t *by);

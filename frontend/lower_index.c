@@ -153,8 +153,8 @@ static const DimVar *too_small(Lower *l, const AxisAt *place, const Affine *affi
     return NULL;
 }
 
-/* The comparison of sizes that would show that first >= 0 and last <= end; NULL where there is none,
- * or where it would take two. */
+/* The comparison of sizes that would show that first >= 0 and last <= end; NULL where there is
+ * none, or where it would take two. */
 static const char *comparison_inside(Lower *l, Dim first, Dim last, Dim end)
 {
     bool low = first && dim_is_natural(l->func, first);

@@ -130,7 +130,7 @@ void func_replace_uses(Func *func, const Value *old, Value *by);    /* in the wh
 void block_replace_uses(Block *block, const Value *old, Value *by); /* in it and below */
 /* The ops that have the value as an operand, one after the other, in no order: an op comes as often
  * as it does. `within`: those alone that are in the block or below.
- *     for (const ValueUse *use = use_first(value, block); use; use = use_next(use, block)) … use->op */
+ *     for (const ValueUse *use = use_first(value, block); use; use = use_next(use, block)) … */
 const ValueUse *use_first(const Value *value, const Block *within);
 const ValueUse *use_next(const ValueUse *use, const Block *within);
 bool value_has_uses(const Func *func, const Value *value);

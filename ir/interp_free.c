@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Integers that a cast has made of inexact floats are whole numbers of an interval, and the samples
- * are its two ends. What keeps the order of numbers (a sum, a cast to more bits, a comparison of
- * less) maps ends to ends; a remainder, bits or an equality does not: three numbers on, `% 2` of both
- * ends may agree where that of a number between them differs. There the result is free: anything
- * that the op can give. */
+/* Integers that a cast has made of inexact floats are whole numbers of an interval, and the
+ * samples are its two ends. What keeps the order of numbers (a sum, a cast to more bits, a
+ * comparison of less) maps ends to ends; a remainder, bits or an equality does not: three
+ * numbers on, `% 2` of both ends may agree where that of a number between them differs. There
+ * the result is free: anything that the op can give. */
 #include "ir/interp_run.h"
 
 enum { MOST_VISITS = 32 };

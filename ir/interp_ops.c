@@ -217,6 +217,40 @@ static bool narrows(const Op *op)
     return op->kind == OP_CAST && dtype_is_narrow(op->results[0]->type->dtype);
 }
 
+static bool rounds(const Op *op)
+{
+    DType dtype = op->results[0]->type->dtype;
+    switch (op->kind) {
+    case OP_ADD:
+    case OP_SUB:
+    case OP_MUL:
+    case OP_DIV:
+    case OP_FMA:
+    case OP_SQRT: return dtype == DT_F32 || dtype == DT_F64;
+    default: return false;
+    }
+}
+
+/* Where an operand is off, the result may round the other way. A later difference keeps that, even
+ * where what the operands are off by cancels in it: (t - x) - (t - y) for a t that is off. */
+static void spread_rounding(const Op *op, const Operands *all, Array *result)
+{
+    for (int s = WHOLE_SAMPLES; s < SAMPLES; s++) {
+        for (int64_t i = 0; i < result->n; i++) {
+            bool off = false;
+            for (int k = 0; k < all->n && !off; k++) {
+                const Array *item = all->items[k];
+                size_t bytes = (size_t)dtype_bytes(item->dtype), at = (size_t)i * bytes;
+                off = item->samples && memcmp((unsigned char *)array_plane(item, -1) + at,
+                                              (unsigned char *)array_plane(item, s) + at, bytes);
+            }
+            if (off) {
+                array_round_either_way(result, op->results[0]->id, s, i);
+            }
+        }
+    }
+}
+
 void interp_elementwise(Run *run, const Op *op)
 {
     Operands all = operands_of(run, op);
@@ -231,6 +265,9 @@ void interp_elementwise(Run *run, const Op *op)
                  (long long)result->n);
     }
     apply(run, op->kind, op_word(op, ATTR_PRED), &all, result);
+    if (all.inexact && rounds(op)) {
+        spread_rounding(op, &all, result);
+    }
     interp_free_steps(run, op, all.items, result);
     if (op->kind == OP_FAST_EXP2 && run->options->bounds) {
         spread_fast(run, op, result, all.items[0]);

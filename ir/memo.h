@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a walk over operands has found out about each value. Values share operands: a walk that looks
- * at an operand once for each of its uses takes time that is exponential in the depth of the
+/* What a walk over operands has found out about each value. Values share operands: a walk that
+ * looks at an operand once for each of its uses takes time that is exponential in the depth of the
  * program. So every recursive walk over `operands[i]->def` asks a memo first.
  *
  *     int64_t found;

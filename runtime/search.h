@@ -56,8 +56,8 @@ typedef struct TesseraPrediction {
 /* threads: as of tessera_kernel_space. Lives as long as the kernel. */
 TESSERA_API TesseraStatus tessera_kernel_predict(TesseraKernel *kernel, int threads,
                                                  TesseraPrediction *prediction);
-/* How many elements all operations of the program make under these sizes, roughly: what interpreting
- * it costs. 0: not known. */
+/* How many elements all operations of the program make under these sizes, roughly: what
+ * interpreting it costs. 0: not known. */
 TESSERA_API TesseraStatus tessera_kernel_work(TesseraKernel *kernel, const TesseraSize *sizes,
                                               size_t n_sizes, double *work);
 /* Machine code, as tessera_prepare would have it made: into the cache. */

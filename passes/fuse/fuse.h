@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuse, in parts: fuse.c (units of statements, their order, launches), group.c (one launch's
- * statements, copied), untangle.c (copies for uses that differ), order.c (which statements stay behind others), split.c (what one
- * launch cannot hold, or should not; starved.c: folds of few blocks), columns.c (folds of
- * columns beside rows), memory.c (intermediates in memory, reads of memory that changes),
- * gather.c (gathers from arrays), serial.c (loops that mix elements). Private to fuse. */
+ * statements, copied), untangle.c (copies for uses that differ), order.c (which statements stay
+ * behind others), split.c (what one launch cannot hold, or should not; starved.c: folds of few
+ * blocks), columns.c (folds of columns beside rows), memory.c (intermediates in memory, reads
+ * of memory that changes), gather.c (gathers from arrays), serial.c (loops that mix elements).
+ * Private to fuse. */
 #ifndef TESSERA_PASSES_FUSE_FUSE_H
 #define TESSERA_PASSES_FUSE_FUSE_H
 

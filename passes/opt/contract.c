@@ -20,8 +20,9 @@
 enum {
     LEAST_EDGE = 4, /* rows, columns, depth that are worth it, where they are known … */
     GOOD_EDGE = 16, /* … and that leave no matrix unit half empty */
-    /* Multiply-adds of 16 bits that a matrix unit does while threads do one of f32 (H100: 989 and 67
-     * TFLOP/s, both dense): a sum of one factor that is shorter costs less behind the product. */
+    /* Multiply-adds of 16 bits that a matrix unit does while threads do one of f32 (H100: 989
+     * and 67 TFLOP/s, both dense): a sum of one factor that is shorter costs less behind the
+     * product. */
     NARROW_RATE = 16,
 };
 
@@ -301,7 +302,8 @@ static Value *factor_summed(Builder *b, Value *factor, unsigned varies, unsigned
     return build_broadcast(b, value, rank, dims);
 }
 
-/* Sums each such axis in the factor that has it. Returns the last sum of the product that is left. */
+/* Sums each such axis in the factor that has it. Returns the last sum of the product that is
+ * left. */
 static Op *sum_factors(Contract *pass, Op *op, const Contraction *c, unsigned first)
 {
     Builder b = build_before(pass->func, op);

@@ -16,7 +16,8 @@ PROGRAMS = [
     ("examples/softmax.tile", ["--set", "T=f32", "--size", "M=3,N=100000"]),
     ("examples/linear.tile", ["--set", "T=bf16", "--size", "M=4096,N=4096,K=4096"]),
     ("examples/linear.tile", ["--set", "T=bf16", "--size", "M=64,N=64,K=1M"]),
-    ("examples/attention.tile", ["--set", "T=bf16,causal=true,D=128", "--size", "B=1,H=8,S=2k,L=2k"]),
+    ("examples/attention.tile", ["--set", "T=bf16,causal=true,D=128",
+                                 "--size", "B=1,H=8,S=2k,L=2k"]),
     ("examples/scatter_add.tile", ["--size", "N=100k,D=64,V=1000"]),
 ]
 TARGETS = ["sm_90a", "gfx942"]

@@ -246,7 +246,7 @@ def normal(x, axis, eps):
 
 
 def log_sum_exp(x, axis=-1):
-    most = np.max(x, axis=axis, keepdims=True)
+    most = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
     return np.log(np.sum(np.exp(x - most), axis=axis, keepdims=True)) + most
 
 

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """growth.py --tessera PROGRAM: does the compiler's work grow with the program, and no faster?
 
-Each shape of shapes.py is compiled at a depth, at twice and at four times that. The work is counted,
-not timed: how often passes look at an op (`--count-work`). Doubling the depth may multiply it, and
-the size of the code, by no more than LIMIT (ABOVE: what does not hold yet). A small one of each shape is run and checked against
-the interpreter. Prints `N passed, N failed`."""
+Each shape of shapes.py is compiled at a depth, at twice and at four times that. The work is
+counted, not timed: how often passes look at an op (`--count-work`). Doubling the depth may multiply
+it, and the size of the code, by no more than LIMIT (ABOVE: what does not hold yet). A small one of
+each shape is run and checked against the interpreter. Prints `N passed, N failed`."""
 
 import pathlib
 import subprocess

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of twelve shapes and more, of any depth or width. Each is a function of how many parts it
-has; what follows its name: how many the growth test begins with, the arguments of a small run."""
+"""Programs of twelve shapes and more, of any depth or width. Each is a function of how many parts
+it has; what follows its name: how many the growth test begins with, the arguments of a small
+run."""
 
 
 def chain(head, step, n, result="x{}", before=""):
@@ -115,8 +116,9 @@ def gathers(n):
 
 
 def doubled(n):
-    return chain("kernel f(x0: f32[N], k: i64[N]) -> f32[N]", lambda i: f"let i{i + 1} = i{i} + i{i}",
-                 n, result="(x0[i{}] else 0)", before="    let i0 = k % 2")
+    return chain("kernel f(x0: f32[N], k: i64[N]) -> f32[N]",
+                 lambda i: f"let i{i + 1} = i{i} + i{i}", n, result="(x0[i{}] else 0)",
+                 before="    let i0 = k % 2")
 
 
 # first depth, the sizes and scalars of a small run

@@ -24,8 +24,9 @@ kernel product(x: f16[M, K], w: f16[K, N]) -> f32[M, N] = x @ w
 """
 # Kernels, and what else the command says.
 JOBS = [("gate_by_score", "sm_90a"), ("householder", "native"), ("two_results", "gfx942"),
-        ("largest", "sm_90a"), ("running_beside", "native"), ("columns", "native"), ("turned", "native"),
-        ("norms", "sm_90a"), ("norms", "sm_90a", "--size", "M=64,K=65536"), ("running", "native"),
+        ("largest", "sm_90a"), ("running_beside", "native"), ("columns", "native"),
+        ("turned", "native"), ("norms", "sm_90a"), ("norms", "sm_90a", "--size", "M=64,K=65536"),
+        ("running", "native"),
         ("product", "sm_90a"), ("product", "sm_90a", "--size", "M=64,N=64,K=8192")]
 
 

@@ -351,7 +351,8 @@ def main():
     options = suite.options_of(suite.parser(__doc__, device="cpu"))
     jobs = [(run_row, row, sizes) for row in ROWS for sizes in SIZES]
     jobs += [(run_window, row) for row in WINDOWS]
-    jobs += [(run_row, row, SIZES[1], True) for row in ROWS if "f32(" not in row[0] and "fma" not in row[0]]
+    jobs += [(run_row, row, SIZES[1], True) for row in ROWS
+             if "f32(" not in row[0] and "fma" not in row[0]]
     jobs += [(run_window, row, True) for row in WINDOWS if "back(" not in row[0]]
     jobs += [(run_doubles, DOUBLES[i::4]) for i in range(4)]
     return suite.run(options, jobs,
