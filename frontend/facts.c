@@ -210,9 +210,11 @@ static Dim expanded(Func *func, Dim dim, DimVar *q)
         bool alone = term->n == 1 && (term->coef == 1 || term->coef == -1);
         Dim size = alone ? poly_var(func, term->vars[0]) : NULL;
         Dim rest = alone ? dim_sub(func, q->of, times(func, size, term->coef)) : NULL;
-        if (alone && !poly_mentions(rest, term->vars[0]) && poly_mentions(dim, term->vars[0])) {
+        if (rest && !poly_mentions(rest, term->vars[0]) && poly_mentions(dim, term->vars[0])) {
             Dim whole = dim_sub(func, times(func, poly_var(func, q), q->by), rest);
-            return poly_substitute(func, dim, term->vars[0], times(func, whole, term->coef));
+            whole = times(func, whole, term->coef);
+            Dim found = whole ? poly_substitute(func, dim, term->vars[0], whole) : NULL;
+            return found ? found : dim; /* NULL: a coefficient overflows */
         }
     }
     return dim;
@@ -231,6 +233,7 @@ static bool mentions_what_it_divides(Dim dim, const DimVar *q)
 
 Dim dim_exact(Func *func, Dim dim)
 {
+    const Dim given = dim;
     for (size_t i = 0; dim && i < func->dimvars.n; i++) {
         DimVar *var = func->dimvars.items[i];
         if (poly_mentions(dim, var) && is_exact(func, var, NULL) &&
@@ -238,7 +241,8 @@ Dim dim_exact(Func *func, Dim dim)
             dim = expanded(func, dim, var);
         }
     }
-    return exact_with(func, dim, NULL);
+    Dim exact = exact_with(func, dim, NULL);
+    return exact ? exact : given;
 }
 
 bool dim_same(Func *func, Dim a, Dim b)

@@ -103,16 +103,20 @@ static void assume_multiple(Lower *l, const Expr *fact, Dim dim, int64_t by)
 /* dim >= 0: a bound of a size where it is about one, else a fact of its own. */
 static void assume_natural(Lower *l, const Expr *fact, Dim dim)
 {
-    const PolyTerm *last = &dim->terms[dim->n_terms - 1];
-    int64_t value = dim->terms[0].n == 0 ? dim->terms[0].coef : 0;
-    bool one = last->n == 1 && dim->n_terms == (value ? 2 : 1) && last->coef != INT64_MIN;
-    if (last->n == 0) {
+    int64_t value;
+    if (poly_is_const(dim, &value)) {
         if (value < 0) {
             refuse_given(l, fact);
         }
-    } else if (one && last->coef > 0) {
+        return;
+    }
+    const PolyTerm *last = &dim->terms[dim->n_terms - 1];
+    value = dim->terms[0].n == 0 ? dim->terms[0].coef : 0;
+    bool one = last->n == 1 && dim->n_terms == (value ? 2 : 1) && last->coef != INT64_MIN;
+    if (one && last->coef > 0) {
         DimVar *size = last->vars[0];
-        int64_t least = value < 0 ? (last->coef - 1 - value) / last->coef : 0;
+        int64_t missing = value >= 0 ? 0 : value == INT64_MIN ? INT64_MAX : -value;
+        int64_t least = missing / last->coef + (missing % last->coef != 0);
         size->least = least > size->least ? least : size->least;
     } else if (one && value >= 0) {
         DimVar *size = last->vars[0];
