@@ -215,12 +215,20 @@ static void defer_inside(Func *func, const Block *block)
     }
 }
 
+/* A second look at inner loops alone: one loop does not take more than a look allows it. */
+static void defer_again(Op *op, void *user)
+{
+    if (op->kind == OP_FOR && op_enclosing(op, OP_FOR)) {
+        defer_in(op, user);
+    }
+}
+
 void pass_opt_defer(Func *func)
 {
     if (!func->target || func->target->warp == 1) {
         return;
     }
     defer_inside(func, func->body);
-    func_walk(func, defer_in, func); /* what outer ones have left of them */
+    func_walk(func, defer_again, func); /* what outer ones have left of them */
     func_remove_dead(func);
 }
