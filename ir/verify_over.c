@@ -202,23 +202,33 @@ static int carried(Verifier *v, const Op *loop, const Op *op)
     return -1;
 }
 
-/* Is something made of the scan combined with a marked value? */
-static bool meets_marked(const Verifier *v, const Op *scan)
+static bool reads_both(const Verifier *v, const Block *block, const uint32_t *made, const Op *scan)
 {
-    bool *made = ARENA_ARRAY(v->func->arena, bool, v->func->n_values);
-    for (const Op *op = scan; op; op = op->next) {
-        bool uses = op == scan;
-        for (int i = 0; i < op->n_operands && !uses; i++) {
-            uses = op->operands[i] && made[op->operands[i]->id];
+    for (const Op *op = block->first; op; op = op->next) {
+        bool marked = false, uses = false;
+        for (int i = 0; op != scan && i < op->n_operands; i++) {
+            marked = marked || is_marked(v, op->operands[i]);
+            uses = uses || (op->operands[i] && made[op->operands[i]->id] == v->search);
         }
-        if (uses && op != scan && reads_marked(v, op)) {
+        for (int r = 0; r < op->n_regions && !(marked && uses); r++) {
+            marked = uses = reads_both(v, op->regions[r], made, scan);
+        }
+        if (marked && uses) {
             return true;
-        }
-        for (int i = 0; i < op->n_results && uses; i++) {
-            made[op->results[i]->id] = true;
         }
     }
     return false;
+}
+
+/* Is something made of the scan, in its block or in regions there, combined with a marked value? */
+static bool meets_marked(Verifier *v, const Op *scan)
+{
+    uint32_t *marks = v->marks, *made = ARENA_ARRAY(v->func->arena, uint32_t, v->func->n_values);
+    v->marks = made;
+    mark_results(v, scan);
+    spread(v, scan->parent);
+    v->marks = marks;
+    return reads_both(v, scan->parent, made, scan);
 }
 
 /* A scan's tile goes on from what the tiles before it have come to. */

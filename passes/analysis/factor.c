@@ -32,16 +32,6 @@ static const Op *constant_of(const Value *value)
     return op && op->kind == OP_CONST ? op : NULL;
 }
 
-/* An index that is not negative, by a number: in runs of it. */
-static int64_t quotient_changes(Memo *memo, const Op *op, int axis, int depth)
-{
-    const Op *by = constant_of(op->operands[1]);
-    int64_t each = changes(memo, op->operands[0], axis, depth);
-    bool whole = by && dtype_is_int(op->results[0]->type->dtype) && is_index(op->operands[0]);
-    int64_t n = whole ? op_attr(by, ATTR_VALUE)->i : 0;
-    return each == 0 ? 0 : n > 0 ? each * n : 1;
-}
-
 static int64_t all_change(Memo *memo, const Op *op, int first, int axis, int depth)
 {
     int64_t each = 0;
@@ -51,6 +41,17 @@ static int64_t all_change(Memo *memo, const Op *op, int first, int axis, int dep
         each = array ? gcd(each, changes(memo, operand, axis, depth)) : each;
     }
     return each;
+}
+
+/* An index that is not negative, divided by a number, changes in runs of that length. Any other
+ * quotient changes where either operand does. */
+static int64_t quotient_changes(Memo *memo, const Op *op, int axis, int depth)
+{
+    const Op *by = constant_of(op->operands[1]);
+    bool index = dtype_is_int(op->results[0]->type->dtype) && is_index(op->operands[0]);
+    int64_t n = by && index ? op_attr(by, ATTR_VALUE)->i : 0;
+    return n > 0 ? n * changes(memo, op->operands[0], axis, depth)
+                 : all_change(memo, op, 0, axis, depth);
 }
 
 static int64_t changes_made(Memo *memo, const Value *value, int axis, int depth)

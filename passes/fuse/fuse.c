@@ -20,6 +20,7 @@
 #include "passes/pass.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 bool fuse_has_effect(const Op *op)
 {
@@ -93,9 +94,11 @@ typedef struct Unit {
     Op *statements[64];
     Touches touches[64];
     int n;
+    bool taken; /* apart: take_apart */
 } Unit;
 
 typedef struct Units {
+    Func *func;
     Unit **items;
     size_t n, cap;
     size_t n_params;
@@ -252,6 +255,110 @@ static void place(Func *func, Units *units, Op *statement)
     }
     ARENA_PUSH(func->arena, units, ARENA_NEW(func->arena, Unit));
     join(units, units->n - 1, statement, touches);
+}
+
+/* ---- statements that only shared a grid through an intermediate ---- */
+
+/* An intermediate that is read nowhere but in the unit itself, which has the stored value: its
+ * store is dropped (drop_unread), and what it had in common with others is gone. */
+static bool is_dropped(const Units *units, size_t at, const Op *store, const Touches *yield)
+{
+    const Value *memory = store->kind == OP_STORE ? store->operands[0] : NULL;
+    const Func *func = units->func;
+    if (!memory || memory->type->kind != TYPE_TENSOR ||
+        func->params.items[memory->index].io != PARAM_SCRATCH || fuse_is_pitched_copy(store)) {
+        return false;
+    }
+    for (const ValueUse *use = use_first(memory, func->body); use; use = use_next(use, func->body)) {
+        if (use->op->parent != store->parent) {
+            return false;
+        }
+    }
+    size_t word = memory->index / 64;
+    uint64_t bit = (uint64_t)1 << memory->index % 64;
+    bool read = yield && ((yield->loads[word] | yield->others[word]) & bit);
+    for (size_t i = 0; i < units->n && !read; i++) {
+        for (int k = 0; i != at && k < units->items[i]->n && !read; k++) {
+            const Touches *touches = &units->items[i]->touches[k];
+            read = (touches->loads[word] | touches->others[word]) & bit;
+        }
+    }
+    return !read;
+}
+
+/* Do the statements share a grid without the stores of these intermediates? */
+static bool share_without(Func *func, const Unit *unit, const bool *dropped)
+{
+    uint32_t n_values = func->n_values;
+    Builder at = build_at_end(func, unit->statements[0]->parent);
+    Group group = fuse_group(func, &at, unit->n, unit->statements);
+    for (Op *op = group.parallel->regions[0]->first, *next; op; op = next) {
+        next = op->next;
+        for (int i = 0; i < unit->n; i++) {
+            if (dropped[i] && op->kind == OP_STORE &&
+                op->operands[0] == unit->statements[i]->operands[0]) {
+                op_remove(op);
+                break;
+            }
+        }
+    }
+    Value *costly;
+    bool shares = fuse_untangle(func, &group, &costly) && fuse_shares_grid(func, &group);
+    drop_trial(func, &group, n_values);
+    return shares;
+}
+
+static void add(Unit *unit, const Unit *from, int i)
+{
+    unit->touches[unit->n] = from->touches[i];
+    unit->statements[unit->n++] = from->statements[i];
+}
+
+/* Takes what does not share the grid of the first statement that stays out of the unit; NULL: all
+ * do. */
+static Unit *taken_out(Units *units, size_t at, const Touches *yield)
+{
+    Func *func = units->func;
+    Unit *unit = units->items[at];
+    bool dropped[64], kept[64];
+    int n_dropped = 0;
+    for (int i = 0; i < unit->n; i++) {
+        dropped[i] = is_dropped(units, at, unit->statements[i], yield);
+        n_dropped += dropped[i];
+    }
+    bool may = unit->n - n_dropped > 1 && (n_dropped || unit->taken);
+    if (!may || share_without(func, unit, dropped)) {
+        return NULL;
+    }
+    Unit *keep = ARENA_NEW(func->arena, Unit), *rest = ARENA_NEW(func->arena, Unit);
+    bool any = false;
+    for (int i = 0; i < unit->n; i++) {
+        Unit trial = *keep;
+        add(&trial, unit, i);
+        kept[trial.n - 1] = dropped[i];
+        bool stays = dropped[i] || !any || must_join(keep, unit->statements[i]) ||
+                     (!must_join(rest, unit->statements[i]) && share_without(func, &trial, kept));
+        any = any || !dropped[i];
+        add(stays ? keep : rest, unit, i);
+    }
+    *unit = *keep;
+    unit->taken = rest->taken = true;
+    return rest->n ? rest : NULL;
+}
+
+/* Each unit once more, now that it is known who reads what. */
+static void take_apart(Units *units, const Touches *yield)
+{
+    for (size_t i = 0; i < units->n; i++) {
+        Unit *rest = taken_out(units, i, yield);
+        if (rest) {
+            ARENA_PUSH(units->func->arena, units, rest);
+            memmove(&units->items[i + 2], &units->items[i + 1],
+                    (units->n - i - 2) * sizeof(Unit *));
+            units->items[i + 1] = rest;
+            i--; /* what is taken out may read what the unit stores, which is not dropped then */
+        }
+    }
 }
 
 /* ---- launches ---- */
@@ -421,7 +528,7 @@ static void fuse_regions(Func *func, Block *block)
 
 static void fuse_block(Func *func, Block *block)
 {
-    Units units = {0};
+    Units units = {.func = func};
     fuse_gathers(func, block);
     fuse_regions(func, block);
     fuse_gathers(func, block);
@@ -436,6 +543,8 @@ static void fuse_block(Func *func, Block *block)
             place(func, &units, op);
         }
     }
+    Touches yielded = yield ? fuse_touches(func, yield) : (Touches){0};
+    take_apart(&units, yield ? &yielded : NULL);
     Builder at = build_at_end(func, block);
     for (size_t i = 0; i < units.n; i++) {
         build_unit(func, &at, units.items[i]);

@@ -77,6 +77,11 @@ static void add_scans_of(Emitter *e, Frame *inside, const Op *op, CloneMap *seen
     for (int i = 0; i < op->n_operands; i++) {
         add_scans(e, inside, op->operands[i], seen);
     }
+    for (int r = 0; r < op->n_regions; r++) {
+        for (const Op *in = op->regions[r]->first; in; in = in->next) {
+            add_scans_of(e, inside, in, seen);
+        }
+    }
     bool scan = op->kind == OP_SCAN || (op->kind == OP_FOLD && op_int(op, ATTR_SCAN, 0));
     int axis = (int)op_int(op, ATTR_AXIS, 0);
     if (scan && axes_class(e->plan->axes, op->operands[0], axis) == inside->class) {
