@@ -269,7 +269,8 @@ static bool is_dropped(const Units *units, size_t at, const Op *store, const Tou
         func->params.items[memory->index].io != PARAM_SCRATCH || fuse_is_pitched_copy(store)) {
         return false;
     }
-    for (const ValueUse *use = use_first(memory, func->body); use; use = use_next(use, func->body)) {
+    const Block *all = func->body;
+    for (const ValueUse *use = use_first(memory, all); use; use = use_next(use, all)) {
         if (use->op->parent != store->parent) {
             return false;
         }

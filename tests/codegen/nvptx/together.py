@@ -4,7 +4,7 @@
 NumPy: all units and ways of copying, tiles with ends along each axis, shares that are empty, what
 is done with the product. Operands are small integers, so that every sum is exact.
 
-    together.py --tessera PROGRAM --emulator PROGRAM
+    together.py --tessera PROGRAM --emulator PROGRAM [--every N]
 """
 
 import pathlib
@@ -81,8 +81,9 @@ def attempt(options, case):
 def main():
     parser = suite.parser(__doc__)
     parser.add_argument("--emulator", required=True)
+    parser.add_argument("--every", type=int, default=1, help="one of so many cases")
     options = suite.options_of(parser)
-    return suite.run(options, CASES, lambda case: attempt(options, case),
+    return suite.run(options, CASES[::options.every], lambda case: attempt(options, case),
                      lambda case: f"{case.dtype} {case.sizes} in {case.blocks} {case.lines}")
 
 
