@@ -593,15 +593,20 @@ def words_of(value):
     return f"an array of shape {shape}" + ("" if shape else ": give its .item()")
 
 
-def note_changes(arrays):
-    """Tells their libraries that these have been written, as far as they want to know."""
+def watchers_of(arrays):
+    """[(function, its arrays)]: what to call when these have been written, as far as their
+    libraries want to know."""
     told = {}
     for array in arrays:
         array = array.array if type(array) is View else array
         changed = adapter_of(array).changed
         if changed is not None:
             told.setdefault(changed, []).append(array)
-    for changed, of in told.items():
+    return list(told.items())
+
+
+def note_changes(arrays):
+    for changed, of in watchers_of(arrays):
         changed(of)
 
 

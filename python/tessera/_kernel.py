@@ -425,7 +425,7 @@ class Kernel:
         launch, makers = self._prepare(list(args), named, outputs)
         results = launch.results
         launch.values = launch.results = None  # the arrays are the caller's
-        launch._written = ()
+        launch._watchers = ()
         self._note_changes(args, given)
         if stream is None:
             stream = launch._current()
