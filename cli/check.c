@@ -16,7 +16,7 @@ typedef struct Executor {
     size_t rounds;
 } Executor;
 
-enum { EXECUTORS = 4, MOST_PARAMS = 64 };
+enum { EXECUTORS = 4 };
 
 typedef struct Check {
     const Options *options;
@@ -26,7 +26,7 @@ typedef struct Check {
     Executor executors[EXECUTORS];
     TesseraFact *facts;
     size_t n_sizes;
-    Rounding roundings[MOST_PARAMS];
+    Rounding *roundings; /* by parameter */
     const char *no_reference; /* why there is no run in f64 */
     size_t rounds;
     bool differs;
@@ -392,7 +392,7 @@ static void show_roundings(const Check *c)
         printf("  f64      cannot be run in f64: %s\n", c->no_reference);
         return;
     }
-    for (size_t i = 0; i < bound->n_params && i < MOST_PARAMS; i++) {
+    for (size_t i = 0; i < bound->n_params; i++) {
         const Rounding *r = &c->roundings[i];
         if (r->any) {
             printf("  f64      %s: at most %.3g of its largest element from it; at most %.3g ulp "
@@ -449,6 +449,7 @@ static int check_variant(const Options *options, size_t variant)
         return code;
     }
     memcpy(c.executors, all, sizeof all);
+    c.roundings = keep(c.session.signature->n_params * sizeof *c.roundings);
     code = check_bindings(c.session.signature, options, variant, &pairs, &n);
     if (code == 0) {
         c.here.sets.items = pairs;
