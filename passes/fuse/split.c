@@ -99,6 +99,52 @@ static int folds_below(const Splitter *s, const Op *op)
     return most < UINT16_MAX - 1 ? most : UINT16_MAX - 1;
 }
 
+/* ---- folds in regions ---- */
+
+static int nests_of(const Splitter *s, const Value *value)
+{
+    bool own = value && value->id >= s->first && value->def && value->def->parent == s->block;
+    return own ? s->nests[value->id - s->first] : 0;
+}
+
+/* What the regions of an op do. */
+typedef struct Inside {
+    const Splitter *s;
+    bool folds;
+    const Value *deepest; /* that they read of the group; NULL: nothing that is made of such ops */
+} Inside;
+
+static void see_inside(Op *op, void *user)
+{
+    Inside *inside = user;
+    inside->folds = inside->folds || split_is_fold(op) || op->kind == OP_DOT;
+    for (int i = 0; i < op->n_operands; i++) {
+        bool more = nests_of(inside->s, op->operands[i]) > nests_of(inside->s, inside->deepest);
+        inside->deepest = more ? op->operands[i] : inside->deepest;
+    }
+}
+
+static Inside look_inside(const Splitter *s, const Op *op)
+{
+    Inside inside = {.s = s};
+    for (int r = 0; r < op->n_regions; r++) {
+        block_walk(op->regions[r], see_inside, &inside);
+    }
+    return inside;
+}
+
+/* How many ops with folds in their regions the op's results are made of, one of the other. */
+static int count_nests(const Splitter *s, const Op *op)
+{
+    Inside inside = look_inside(s, op);
+    int most = nests_of(s, inside.deepest);
+    for (int i = 0; i < op->n_operands; i++) {
+        int below = nests_of(s, op->operands[i]);
+        most = below > most ? below : most;
+    }
+    return most + inside.folds < UINT16_MAX ? most + inside.folds : UINT16_MAX;
+}
+
 static void gather_facts(Op *op, void *user)
 {
     Splitter *s = user;
@@ -111,6 +157,10 @@ static void gather_facts(Op *op, void *user)
         s->seen[op->results[i]->id - s->first] = bits;
         s->folds[op->results[i]->id - s->first] =
             (uint16_t)(folds_below(s, op) + split_is_fold(op));
+    }
+    int nests = op->n_results && op->parent == s->block ? count_nests(s, op) : 0;
+    for (int i = 0; i < op->n_results; i++) {
+        s->nests[op->results[i]->id - s->first] = (uint16_t)nests;
     }
     if (written) {
         s->stored |= classes_of(s, written);
@@ -513,6 +563,18 @@ static const Value *long_chain(const Splitter *s, const Op *op)
     return NULL;
 }
 
+/* The loop of a fold in a region has in it all that the folded value is made of. Where that is a
+ * region with a fold, too, nothing of it is shared with what is outside of the loop: each of them
+ * would double the code and the work. */
+static const Value *fold_within_fold(const Splitter *s, const Op *op)
+{
+    Inside inside = {0};
+    if (op->n_regions && op->parent == s->block && !fuse_has_effect(op)) {
+        inside = look_inside(s, op);
+    }
+    return inside.folds ? inside.deepest : NULL;
+}
+
 /* Nor may the loop over another row, if that is inside: the scan is there before; where it is made
  * of that row's fold, that is. */
 static const Value *scanned_beside_row(Splitter *s, const Op *op)
@@ -558,6 +620,7 @@ static const Value *broken_rule(Splitter *s, const Op *op)
     value = value ? value : goes_both_ways(s, op);
     value = value ? value : scanned_across(s, op);
     value = value ? value : long_chain(s, op);
+    value = value ? value : fold_within_fold(s, op);
     value = value ? value : scanned_beside_row(s, op);
     return value ? value : split_starved(s, op);
 }
@@ -650,6 +713,7 @@ static Splitter splitter(Func *func, const Group *group)
     block_walk(block, note_number, &s.first);
     s.seen = ARENA_ARRAY(func->arena, uint64_t, func->n_values - s.first);
     s.folds = ARENA_ARRAY(func->arena, uint16_t, func->n_values - s.first);
+    s.nests = ARENA_ARRAY(func->arena, uint16_t, func->n_values - s.first);
     s.met = memo_open(func);
     block_walk(block, gather_facts, &s);
     for (const Op *op = block->first; op && !s.takes_old; op = op->next) {

@@ -67,6 +67,13 @@ def choices(n):
                       "    return s", "}"]) + "\n"
 
 
+def folded_choices(n):
+    return "\n".join(["kernel f(x: f32[N], n: i64) -> f32[N] {", "    var s = x * 1",
+                      *(f"    if n > {i} {{ s = sum(s) * s }} else {{ s = s * 0.5 }}"
+                        for i in range(n)),
+                      "    return s", "}"]) + "\n"
+
+
 def element_choices(n):
     return "\n".join(["kernel f(x: f32[M, N]) -> y: f32[M, N] {",
                       "    parallel i in M, j in N {", "        var s = x[i, j]",
@@ -126,8 +133,8 @@ SHAPES = {
     norms: (8, "M=3,N=5"), layers: (8, "M=3,N=5"), mlps: (6, "M=3,D=4,H=5"),
     softmaxes: (12, "M=3,N=5"), diamonds: (12, "M=3,N=5"), sums: (100, "M=3,N=5"),
     wide: (20, "M=3,N=5"), results: (100, "M=3,N=5"), rows: (50, "M=3,N=5"),
-    choices: (50, "M=3,N=5 n=2"), element_choices: (40, "M=3,N=5"), nested: (8, "M=3,N=5"),
-    loops: (20, "M=3,N=5"), sorts: (3, "M=3,N=5"), scans: (12, "M=3,N=5"),
-    convolutions: (6, "B=2,H=5,C=4,R=3"), attention: (3, "M=5,D=4"), gathers: (20, "N=9"),
-    doubled: (6, "N=9"),
+    choices: (50, "M=3,N=5 n=2"), folded_choices: (5, "N=5 n=2"),
+    element_choices: (40, "M=3,N=5"), nested: (8, "M=3,N=5"), loops: (20, "M=3,N=5"),
+    sorts: (3, "M=3,N=5"), scans: (12, "M=3,N=5"), convolutions: (6, "B=2,H=5,C=4,R=3"),
+    attention: (3, "M=5,D=4"), gathers: (20, "N=9"), doubled: (6, "N=9"),
 }
