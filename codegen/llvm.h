@@ -33,6 +33,8 @@ typedef struct Llvm {
     const CodegenOptions *options;
     const char *const *left_out;
     struct LlvmLines *lines; /* NULL: nothing has a place */
+    LLVMValueRef loops_of;   /* the function that n_loops counts the loops of */
+    int n_loops;
     double since;            /* when the present part of the work began */
 } Llvm;
 
@@ -74,6 +76,10 @@ LLVMValueRef llvm_i32(const Llvm *l, int64_t value);
 LLVMValueRef llvm_i64(const Llvm *l, int64_t value);
 /* A scalar in all lanes of `type`; as it is when `type` is no vector. */
 LLVMValueRef llvm_splat(Llvm *l, LLVMValueRef scalar, LLVMTypeRef type);
+/* The bound of a loop that is about to begin: in a function of very many loops one that LLVM knows
+ * nothing of. For each loop that was left its scalar evolution keeps that the counter is not below
+ * the bound, and asks all of that at every later loop of the same bound: work by the cube. */
+LLVMValueRef llvm_bound(Llvm *l, LLVMValueRef bound);
 
 /* ---- calls ---- */
 /* An intrinsic by its base name ("llvm.fma"), with the types that it is overloaded on. */

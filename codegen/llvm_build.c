@@ -132,6 +132,24 @@ LLVMValueRef llvm_splat(Llvm *l, LLVMValueRef scalar, LLVMTypeRef type)
     return LLVMBuildShuffleVector(l->builder, one, LLVMGetPoison(vector), zeros, "");
 }
 
+LLVMValueRef llvm_bound(Llvm *l, LLVMValueRef bound)
+{
+    enum { MANY_LOOPS = 64 };
+    static const char *const constraints[] = {
+        [FAMILY_CPU] = "=r,0", [FAMILY_NVPTX] = "=l,0", [FAMILY_AMDGCN] = "=s,0"};
+    LLVMValueRef function = LLVMGetBasicBlockParent(LLVMGetInsertBlock(l->builder));
+    l->n_loops = function == l->loops_of ? l->n_loops + 1 : 0;
+    l->loops_of = function;
+    if (l->n_loops < MANY_LOOPS || LLVMIsConstant(bound)) {
+        return bound;
+    }
+    LLVMTypeRef type = LLVMTypeOf(bound), made = LLVMFunctionType(type, &type, 1, false);
+    const char *same = constraints[l->target->family];
+    LLVMValueRef code = LLVMGetInlineAsm(made, "", 0, same, strlen(same), false, false,
+                                         LLVMInlineAsmDialectATT, false);
+    return LLVMBuildCall2(l->builder, made, code, &bound, 1, "");
+}
+
 LLVMValueRef llvm_intrinsic(Llvm *l, const char *name, int n_types, LLVMTypeRef *types, int n,
                             LLVMValueRef *args)
 {

@@ -12,6 +12,7 @@ Loop cpu_loop_begin(CpuEmitter *c, LLVMValueRef lo, LLVMValueRef hi, int64_t ste
                  llvm_i64(c->l, step),
                  c->known.n};
     LLVMBasicBlockRef before = LLVMGetInsertBlock(b);
+    hi = llvm_bound(c->l, hi);
     LLVMBuildBr(b, loop.head);
     LLVMPositionBuilderAtEnd(b, loop.head);
     loop.counter = LLVMBuildPhi(b, c->l->i64, "");

@@ -101,6 +101,7 @@ static CountedLoop open_loop(GpuEmitter *em, const Op *op, LLVMValueRef lo, LLVM
     CountedLoop loop = {.header = gpu_new_block(em, "loop"), .after = NULL};
     LLVMBasicBlockRef body = gpu_new_block(em, "body");
     loop.after = gpu_new_block(em, "end");
+    hi = llvm_bound(em->l, hi);
     loop.carried = (Carried){.em = em,
                              .op = op,
                              .n = op->n_results,
