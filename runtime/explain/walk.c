@@ -12,6 +12,7 @@ enum {
     IN_LOOP = 4,
     COSTLY = 3,
     MOST_WALKED = 20000, /* ops; each takes up to some 50 us */
+    TOO_LONG = 2 * MOST_WALKED,
     FEW_TILES = 96,
     WIDE = 32
 };
@@ -46,6 +47,15 @@ static Samples choose(int64_t n, int most)
     return s;
 }
 
+/* Which rounds of n to look at: one that stands for all where the walk has taken long. */
+static Samples sample(const Walk *walk, int64_t n, int most)
+{
+    if (walk->looks > TOO_LONG && n > 1) {
+        return (Samples){.at = {n - 1}, .times = {(double)n}, .n = 1};
+    }
+    return choose(n, walk->few ? 1 : most);
+}
+
 static void walk_block(Walk *walk, const Block *block, double times);
 
 /* ---- grids ---- */
@@ -69,7 +79,7 @@ static void walk_axis(Walk *walk, const Grid *grid, int axis, double times)
                : long_axes <= 1              ? ALONE
                : long_axes == 2              ? AMONG_TWO
                                              : AMONG_MORE;
-    Samples s = choose(n, walk->few ? 1 : walk->costly ? (most + COSTLY - 1) / COSTLY : most);
+    Samples s = sample(walk, n, walk->costly ? (most + COSTLY - 1) / COSTLY : most);
     for (int i = 0; i < s.n; i++) {
         grid_bind(&walk->context, grid, axis, s.at[i]);
         walk_axis(walk, grid, axis + 1, times * s.times[i]);
@@ -91,9 +101,8 @@ static void walk_for(Walk *walk, const Op *op, double times)
     hi = bounded && hi < whole ? hi : whole;
     lo = bounded ? lo : 0;
     int64_t n = steps_over(hi - lo, step);
-    Samples s = choose(bounded || n < 1 ? n : 1, walk->few      ? 1
-                                                 : walk->costly ? IN_LOOP / 2
-                                                                : IN_LOOP);
+    int most = walk->costly ? IN_LOOP / 2 : IN_LOOP;
+    Samples s = sample(walk, bounded || n < 1 ? n : 1, most);
     for (int i = 0; i < s.n; i++) {
         context_bind(c, op->regions[0]->args[0], lo + s.at[i] * (step ? step : 1), step, hi);
         walk->begin(walk);
@@ -140,6 +149,7 @@ static void walk_roles(Walk *walk, const Op *op, double times)
 static void walk_op(Walk *walk, const Op *op, double times)
 {
     Grid grid;
+    walk->looks++;
     walk->each(walk, op, times);
     switch (op->kind) {
     case OP_FOR: walk_for(walk, op, times); break;
