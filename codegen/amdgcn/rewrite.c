@@ -25,6 +25,11 @@
  * back end lays them into scratch memory, and keeps their place there even where no access is left:
  * words are shifted, and go from block to block, again.
  *
+ *     fsub 0.0, %x
+ *
+ * is taken for the modifier `-x` of an instruction that reads it (SelectVOP3ModsImpl accepts either
+ * zero on the left), which is -0 where x is 0 and the difference is 0. The zero is hidden.
+ *
  * What it makes of words of other lanes: dpp.c. */
 #include "codegen/amdgcn/rewrite.h"
 
@@ -91,6 +96,18 @@ LLVMValueRef amdgcn_carry(GpuEmitter *em, LLVMValueRef value)
 LLVMValueRef amdgcn_here(GpuEmitter *em, LLVMValueRef value)
 {
     return opaque(em, value, true);
+}
+
+static bool subtracts_from_zero(LLVMValueRef op)
+{
+    LLVMValueRef left = is_op(op, LLVMFSub) ? LLVMGetOperand(op, 0) : NULL;
+    return left && LLVMIsConstant(left) && LLVMIsNull(left); /* -0 is no null */
+}
+
+static void hide_zero(GpuEmitter *em, LLVMValueRef op)
+{
+    LLVMPositionBuilderBefore(em->builder, op);
+    LLVMSetOperand(op, 0, opaque(em, LLVMGetOperand(op, 0), false));
 }
 
 /* ---- vectors of i4 ---- */
@@ -166,6 +183,10 @@ static void visit(GpuEmitter *em, LLVMValueRef op)
     }
     if (is_op(op, LLVMExtractElement)) {
         take_half(em, op);
+        return;
+    }
+    if (subtracts_from_zero(op)) {
+        hide_zero(em, op);
         return;
     }
     amdgcn_hide_exchange(em, op);
