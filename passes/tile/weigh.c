@@ -234,11 +234,33 @@ static void count_gathered(Op *op, void *user)
     *gathered += op->kind == OP_GATHER ? smaller(elements, MOST_WINDOW) : 0;
 }
 
+typedef struct Lanes {
+    int64_t of_vector, padding;
+} Lanes;
+
+/* A short last axis is padded to whole vectors in the tiles of a CPU (codegen/cpu/buffers.c). */
+static void count_padding(Op *op, void *user)
+{
+    Lanes *lanes = user;
+    for (int i = 0; i < op->n_results; i++) {
+        Type type = op->results[i]->type;
+        int64_t extent = 0;
+        bool constant = type_is_tile(type) && type->rank > 1 &&
+                        poly_is_const(type->dims[type->rank - 1], &extent);
+        if (constant && extent > 1 && extent < lanes->of_vector) {
+            lanes->padding = larger(lanes->padding, lanes->of_vector / extent);
+        }
+    }
+}
+
 int64_t tile_most_of_cache(const Func *func, const Op *group)
 {
     int64_t gathered = 0;
+    Lanes lanes = {func->target->vector_bytes / (int64_t)sizeof(float), 1};
     block_walk(group->regions[0], count_gathered, &gathered);
+    block_walk(group->regions[0], count_padding, &lanes);
     int64_t room = func->target->shared_bytes / larger(1, gathered * GATHERED_BYTES);
+    room = smaller(room, ROW_MOST_CPU) / lanes.padding;
     return larger(LEAST_GATHERED, power_of_two_at_most(room));
 }
 
