@@ -2,6 +2,7 @@
 /* The life of a module: made, checked, optimized, emitted, freed. */
 #include "codegen/llvm.h"
 
+#include "codegen/fatal.h"
 #include "ir/base/clock.h"
 
 #include <llvm-c/Transforms/PassBuilder.h>
@@ -24,6 +25,7 @@ static void register_targets(void)
     LLVMInitializeAMDGPUTarget();
     LLVMInitializeAMDGPUTargetMC();
     LLVMInitializeAMDGPUAsmPrinter();
+    llvm_catch_fatal_errors();
 }
 
 void llvm_register_targets(void)
@@ -158,7 +160,6 @@ void llvm_lap(Llvm *l, const char *part)
 
 static bool begin(Llvm *l, const LlvmOptions *options)
 {
-    llvm_register_targets();
     l->problems = text_new(l->arena);
     l->context = LLVMContextCreate();
     LLVMContextSetDiagnosticHandler(l->context, note_problem, l);
@@ -200,41 +201,67 @@ typedef struct Guards {
     jmp_buf *arena, *bug;
 } Guards;
 
+enum { OUT_OF_MEMORY = 1 }; /* as arena.c jumps */
+
 static void jump_on(const Guards *outer, int why)
 {
-    jmp_buf *guard = why == 1 ? outer->arena : outer->bug;
+    jmp_buf *guard = why == OUT_OF_MEMORY ? outer->arena : outer->bug;
     if (!guard) {
         abort(); /* as arena.c does: a caller without a guard is a bug of ours */
     }
     longjmp(*guard, why);
 }
 
-bool llvm_run(Func *func, const LlvmOptions *options, LlvmBody *body, void *user)
+typedef struct Run {
+    Llvm *l;
+    const LlvmOptions *options;
+    LlvmBody *body;
+    void *user;
+    bool good;
+    int jumped; /* why the body was left; 0: it was not */
+} Run;
+
+static void run_body(void *user)
 {
-    Llvm *l = ARENA_NEW(func->arena, Llvm);
-    *l = (Llvm){.func = func,
-                .arena = func->arena,
-                .diags = func->diags,
-                .target = func->target,
-                .options = options->codegen,
-                .left_out = options->left_out,
-                .since = clock_cpu_seconds()};
-    Guards outer = {func->arena->guard, func->diags->bug_guard};
+    Run *run = user;
+    Func *func = run->l->func;
     jmp_buf here;
-    volatile bool good = false;
-    int jumped = setjmp(here);
-    if (!jumped) {
+    run->jumped = setjmp(here);
+    if (!run->jumped) {
         func->arena->guard = &here;
         func->diags->bug_guard = &here;
-        good = begin(l, options) && body(l, user);
+        run->good = begin(run->l, run->options) && run->body(run->l, run->user);
     }
+}
+
+bool llvm_run(Func *func, const LlvmOptions *options, LlvmBody *body, void *user)
+{
+    Run run = {ARENA_NEW(func->arena, Llvm), options, body, user, false, 0};
+    *run.l = (Llvm){.func = func,
+                    .arena = func->arena,
+                    .diags = func->diags,
+                    .target = func->target,
+                    .options = options->codegen,
+                    .left_out = options->left_out,
+                    .since = clock_cpu_seconds()};
+    Guards outer = {func->arena->guard, func->diags->bug_guard};
+    char words[LLVM_WORDS];
+    llvm_register_targets();
+    LlvmEnd end_by = llvm_guarded(run_body, &run, words);
     func->arena->guard = outer.arena;
     func->diags->bug_guard = outer.bug;
-    end(l);
-    if (jumped) {
-        jump_on(&outer, jumped);
+    if (end_by == LLVM_GAVE_UP) {
+        diag_bug(func->diags, "LLVM gave up on %s for %s: %s", func->name, func->target->name,
+                 words);
     }
-    return good;
+    if (end_by == LLVM_OUT_OF_MEMORY) {
+        jump_on(&outer, OUT_OF_MEMORY);
+    }
+    end(run.l);
+    if (run.jumped) {
+        jump_on(&outer, run.jumped);
+    }
+    return run.good;
 }
 
 /* ---- finishing ---- */

@@ -16,7 +16,7 @@ typedef struct Splitter {
     uint32_t first;  /* number of a value of the group */
     uint64_t *seen;  /* by number from `first`: classes that the value has, or has folded */
     uint16_t *folds; /* likewise: so many follow one another below it */
-    uint16_t *nests; /* likewise: so many with folds in regions of their own are one within another */
+    uint16_t *nests; /* likewise: so many ops with folds in regions are one made of another */
     Memo *met;       /* by the search that is at work */
     int classes[64];
     int64_t most[64];
