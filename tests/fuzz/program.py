@@ -115,12 +115,12 @@ class Program:
     # ---- text ----
 
     def told_sizes(self):
-        """What the shapes tell: K + M tells one of the two."""
+        """What the shapes tell: K + M tells one of the two, and N * N does not tell N."""
         told = set(self.defined)
         extents = {d for v in self.params + self.results for d in v.dims}
         for _ in self.sizes:
-            unknown = [set(re.findall(r"[A-Z]\w*", d)) - told for d in extents]
-            told |= {size for sizes in unknown if len(sizes) == 1 for size in sizes}
+            unknown = [[n for n in re.findall(r"[A-Z]\w*", d) if n not in told] for d in extents]
+            told |= {names[0] for names in unknown if len(names) == 1}
         return told
 
     def declare_sizes(self):
