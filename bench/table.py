@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""table.py RESULTS.json [README.md]: puts what gpu.py --json kept into the tables of a document.
+"""table.py RESULTS.json [README.md [RECORDS.json]]: puts what gpu.py --json kept into documents.
 
-A row is found by its workload; the column `before` stays as it is. Rows that no table has are
-printed, to be put where they belong.
+A row is found by its workload. In the tables of the document the column `before` stays as it is;
+rows that no table has are printed, to be put where they belong. In bench/results.json a row is
+replaced or added, with today's date; `make docs` makes the tables of docs/performance.md from it.
 """
 
+import datetime
 import json
 import pathlib
 import re
 import sys
 
 import verdict
+
+HERE = pathlib.Path(__file__).resolve().parent
 
 
 def row_of(result, before):
@@ -23,18 +27,60 @@ def row_of(result, before):
     return "| " + " | ".join(cells) + " |"
 
 
-def main():
-    results, document = pathlib.Path(sys.argv[1]), pathlib.Path(
-        sys.argv[2] if len(sys.argv) > 2 else pathlib.Path(__file__).with_name("README.md"))
-    latest = {row["workload"]: row for row in map(json.loads, results.read_text().splitlines())}
-    lines = document.read_text().splitlines()
+def update_document(document, latest):
+    """Returns the results that no table of the document has."""
+    left, lines = dict(latest), document.read_text().splitlines()
     for i, line in enumerate(lines):
         cells = re.split(r" *\| *", line.strip("| "))
-        if line.startswith("| ") and cells[0] in latest:
-            lines[i] = row_of(latest.pop(cells[0]), cells[2])
+        if line.startswith("| ") and cells[0] in left:
+            lines[i] = row_of(left.pop(cells[0]), cells[2])
     document.write_text("\n".join(lines) + "\n")
-    for result in latest.values():
+    return left
+
+
+def record_of(result, date):
+    """A row of bench/results.json, as docs_results.py reads it."""
+    ours = result["ours"]["rate"]
+    return {"workload": result["workload"], "unit": result["unit"], "ours": float(f"{ours:.4g}"),
+            "peers": [{"name": name, "rate": float(f"{entry['rate']:.4g}"),
+                       "ratio": round(ours / entry["rate"], 2)}
+                      for name, entry in result["peers"].items()],
+            "goals": verdict.of(result), "rounds": result.get("rounds"), "recorded": date}
+
+
+def json_text(records):
+    """One line a row, so that a change of one row is a change of one line."""
+    parts = []
+    for name, part in records.items():
+        lines = [f"  {json.dumps(key)}: {json.dumps(value, ensure_ascii=False)},"
+                 for key, value in part.items() if key != "rows"]
+        rows = ",\n".join("   " + json.dumps(row, ensure_ascii=False) for row in part["rows"])
+        parts.append("\n".join([f" {json.dumps(name)}: {{", *lines, '  "rows": [', rows,
+                                "  ]", " }"]))
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def update_records(path, latest, date):
+    records = json.loads(path.read_text())
+    rows = {row["workload"]: row for row in records["gpu"]["rows"]}
+    for workload, result in latest.items():
+        if result.get("ours"):
+            new = record_of(result, date)
+            if rows.get(workload, {}).get("summary"):
+                new["summary"] = True
+            rows[workload] = new
+    records["gpu"]["rows"] = list(rows.values())
+    path.write_text(json_text(records))
+
+
+def main():
+    words = [pathlib.Path(word) for word in sys.argv[1:]]
+    document = words[1] if len(words) > 1 else HERE / "README.md"
+    records = words[2] if len(words) > 2 else HERE / "results.json"
+    latest = {row["workload"]: row for row in map(json.loads, words[0].read_text().splitlines())}
+    for result in update_document(document, latest).values():
         print(row_of(result, "–"))
+    update_records(records, latest, datetime.date.today().isoformat())
 
 
 if __name__ == "__main__":

@@ -101,7 +101,8 @@ static void add_numbers(Arena *arena, TuneChoice *choice, size_t way, int64_t n,
 }
 
 /* Of words, all others, but no unit that only computes what others compute faster, and no copies
- * through registers where the copy engine brings tiles (4 times slower, docs/performance.md). */
+ * through registers where the copy engine brings tiles (4 times slower,
+ * docs/lab/tuning_sweeps.md). */
 static void add_words(Arena *arena, TuneChoice *choice, const LineKind *kind, const char *derived)
 {
     bool unit = text_same(kind->key, "product") ||

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """docs.py [--check]: writes docs/ops.md, passes.md, targets.md, stdlib.md, schedule.md, errors.md
-from the tables and comments of the sources; with --check only says whether they are current."""
+from the tables and comments of the sources; with --check only says whether they are current.
+The tables of docs/performance.md come from docs_results.py."""
 
 import pathlib
 import re
 import sys
+
+from docs_results import performance
 
 FIRST_WARNING = 2000  # as in ir/base/diag.h
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -241,7 +244,8 @@ def errors():
 def main():
     stale = []
     for name, make in (("ops", ops), ("passes", passes), ("targets", targets),
-                       ("stdlib", stdlib), ("schedule", schedule), ("errors", errors)):
+                       ("stdlib", stdlib), ("schedule", schedule), ("errors", errors),
+                       ("performance", performance)):
         path, text = ROOT / "docs" / f"{name}.md", make()
         if not path.is_file() or path.read_text() != text:
             stale.append(str(path.relative_to(ROOT)))

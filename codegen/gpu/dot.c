@@ -150,7 +150,7 @@ static int chunk_registers(const DotLoop *dot, int chunk)
 
 /* Straight code: longer where a thread has many accumulators, as its first reads wait. Without a
  * loop, reads of the next tile wait for that tile as well: half a tile at most (measured on sm_90a:
- * docs/performance.md). */
+ * docs/lab/products.md). */
 static int most_products(const DotLoop *dot, int chunk)
 {
     bool many = dot->a.n * dot->b.n > FEW_ACCUMULATORS && 2 * chunk <= dot->k;

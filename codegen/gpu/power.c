@@ -15,7 +15,7 @@
  *
  * Within a cluster alone: its blocks wait for one another, so that fewer operations are less time.
  * In one block, whose work others' accesses hide, the two ways were slower than the long one alone
- * (docs/performance.md). */
+ * (docs/lab/memory_bound.md). */
 #include "codegen/gpu/tiles.h"
 #include "ir/build.h"
 

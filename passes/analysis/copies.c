@@ -5,7 +5,7 @@
 #include "ir/base/text.h"
 #include "ir/schedule.h"
 
-/* From the H200 (docs/performance.md): products through registers, or by single warps, reach 0.13
+/* From the H200 (docs/lab/products.md): products through registers, or by single warps, reach 0.13
  * to 0.25 of the unit's rate, tiles of the engine half of it and more, so that a multiplication
  * costs 11 fs less and more where operands are wider; two bytes are copied in 1.3 ps, and a launch
  * takes 3 us. */

@@ -18,7 +18,8 @@
  * Within a block it is done where it costs nothing: behind a reduction that compares the elements
  * two at a time, as they were loaded, so that nothing was widened yet; where few warps meet, each
  * of which holds many elements. With more warps, or fewer registers, widening is better done while
- * other loads are on their way (docs/performance.md). Requires: tile, bounds. Changes no bits. */
+ * other loads are on their way (docs/lab/memory_bound.md). Requires: tile, bounds. Changes no
+ * bits. */
 #include "ir/build.h"
 #include "ir/target.h"
 #include "passes/analysis/again.h"

@@ -29,7 +29,7 @@ enum {
     GROUP_WARPS = 4,
     GROUP_BITS = 2,
     STEPS = 6,
-    FEW_STEPS = 32, /* of 64: from the H200 (docs/performance.md), 1.5 % at 16, 1 % at 32 */
+    FEW_STEPS = 32, /* of 64: from the H200 (docs/lab/products.md), 1.5 % at 16, 1 % at 32 */
 };
 
 static const OpKind SEQUENCE[STEPS] = {OP_BULK_WAIT,   OP_SYNC, OP_SHARED_STORE,

@@ -30,7 +30,7 @@
 #include "passes/analysis/alike.h"
 #include "passes/pass.h"
 
-/* What is measured is so on the H200 (docs/performance.md). */
+/* What is measured is so on the H200 (docs/lab/attention.md). */
 enum {
     ROW_BYTES = 128,  /* of which rows of what is kept are a multiple: a line of the cache */
     MOST_MASKS = 8,   /* factors of a tile that are looked through for a mask */

@@ -25,7 +25,7 @@
 #include "passes/pass.h"
 #include "passes/opt/turned.h"
 
-/* From the H200 (docs/performance.md): of 40 fs that a multiplication takes, so many attoseconds
+/* From the H200 (docs/lab/products.md): of 40 fs that a multiplication takes, so many attoseconds
  * are lost by an operand along k; four bytes are read and written in 2 ps. */
 enum { GAIN = 1700, COST = 2000000 };
 

@@ -21,7 +21,7 @@
 #include "passes/analysis/factor.h"
 #include "passes/pass.h"
 
-/* From the H200 (docs/performance.md): a multiplication by single warps takes so many attoseconds
+/* From the H200 (docs/lab/products.md): a multiplication by single warps takes so many attoseconds
  * longer; half a byte is read, two are written in 0.8 ps. */
 enum { GAIN = 2360, COST = 800000, ROW_BYTES = 128 };
 

@@ -28,7 +28,7 @@ enum {
     MOST_TAPS = 64, /* of an axis, that are joined */
 };
 
-/* From the H200 (docs/performance.md), in picoseconds. An element that is gathered into a tile
+/* From the H200 (docs/lab/convolutions.md), in picoseconds. An element that is gathered into a tile
  * takes 1.75 to 11, one of few channels, where each has an address of its own, 14 to 110; one that
  * is copied and brought takes up to 2, or 5. Two launches take 3 us each. */
 typedef struct CopyCosts {

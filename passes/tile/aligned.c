@@ -74,7 +74,7 @@ int64_t tile_choose_aligned(Func *func, const Op *group, const TilePlan *plan)
         return 1;
     }
     /* What the ends of a row cost grows with the elements of a piece: 8 were slower than single
-     * accesses (docs/performance.md). */
+     * accesses (docs/lab/memory_bound.md). */
     bool few = widest <= 4;
     return schedule_number(
         func, "align", "", few ? widest : 1,

@@ -397,7 +397,7 @@ static int64_t rows_of_block(const Func *func, const Op *group, const TilePlan *
 
 /* Does a tile of whole rows end past theirs? Each access then has a predicate for that; one more
  * for rows past the last one, and predicates run out: of 32 loads of a thread, two at a time were
- * on their way (softmax of f32 rows of 7, docs/performance.md). */
+ * on their way (softmax of f32 rows of 7, docs/lab/memory_bound.md). */
 static bool rows_are_guarded(const TilePlan *plan)
 {
     bool guarded = false;

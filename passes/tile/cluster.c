@@ -95,9 +95,9 @@ int64_t tile_room_of_cluster(Func *func, const Op *group, const TilePlan *plan, 
 
 /* A row that one block does not hold well is taken apart into parts of so many bytes: of smaller
  * ones what a block costs beside them (it begins, and waits twice) is too much, of larger ones a
- * multiprocessor holds too few blocks that go on while others wait (docs/performance.md). A block
- * that loads more than the row holds less of it well. Of columns what blocks send one another grows
- * with the cluster: parts are as large as a block holds. */
+ * multiprocessor holds too few blocks that go on while others wait (docs/lab/memory_bound.md). A
+ * block that loads more than the row holds less of it well. Of columns what blocks send one
+ * another grows with the cluster: parts are as large as a block holds. */
 static int64_t derived_blocks(const Func *func, const Op *group, const TilePlan *plan,
                               int64_t elements)
 {

@@ -3,7 +3,7 @@
  * the first one's result. What is done with scores hides under other groups' products: of the same
  * block, which share what is loaded, or of others of a multiprocessor, which never wait for one
  * another. What takes the least time is chosen, by a model of a multiprocessor's groups whose
- * constants were fitted to 165 measurements on an H200 (docs/performance.md). */
+ * constants were fitted to 165 measurements on an H200 (docs/lab/attention.md). */
 #include "passes/tile/source.h"
 
 #include "ir/memo.h"

@@ -375,8 +375,8 @@ static int64_t choose_widened(Func *func, TilePlan *plan, AxisPlan *m, AxisPlan 
 }
 
 /* What tiles with so many columns, of rows that a warp group widens, take: cycles of a
- * multiprocessor (H200, docs/performance.md). Of a step the unit takes 8 a column; the rest is what
- * it waits for. */
+ * multiprocessor (H200, docs/lab/products.md). Of a step the unit takes 8 a column; the rest is
+ * what it waits for. */
 static int64_t widened_cycles(Func *func, TilePlan *plan, const AxisPlan *m, AxisPlan *n,
                               int64_t columns)
 {

@@ -38,7 +38,7 @@ enum {
     TURN_BYTES = 128,        /* of shared memory */
 };
 
-/* Measured on products of threads (docs/performance.md): instructions of each narrow element of a
+/* Measured on products of threads (docs/lab/products.md): instructions of each narrow element of a
  * wider access, which is half of a word; the share of issue slots that warps fill at best, as they
  * also wait for one another's registers and ports. */
 static const double WIDEN_OPS = 1.5, ISSUED = 0.82;

@@ -21,9 +21,9 @@
 static const double CLOCK = 1.5e9, UNIT_BYTES = 64, START = 3500, LANES = 128;
 static const double MEMORY_LATENCY = 700e-9, REACHED = 0.93; /* of the bandwidth, at best */
 static const double WARP_TURNS = 4; /* accesses of a warp that are under way at once */
-/* Fitted to sweeps on the H200 (docs/performance.md): of a multiprocessor's blocks, what the last
- * round loses; what a ring of one slot adds to a product's time, by the square of its slots; what
- * meetings and addresses add to arithmetic. */
+/* Fitted to sweeps on the H200 (docs/lab/tuning_sweeps.md): of a multiprocessor's blocks, what the
+ * last round loses; what a ring of one slot adds to a product's time, by the square of its slots;
+ * what meetings and addresses add to arithmetic. */
 static const double LAST_ROUND = 0.5, UNHIDDEN = 0.3, BESIDE_ARITHMETIC = 1.2;
 static const double ABOUT = 1.1; /* times what a walk through a tensor once moves: edges */
 

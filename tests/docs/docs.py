@@ -160,7 +160,7 @@ def main():
     made = subprocess.run([sys.executable, str(ROOT / "bench/ladder.py"), "--tessera", str(tessera),
                            "--check"], capture_output=True, text=True)
     report.note(made.returncode == 0, made.stdout + made.stderr)
-    for path in [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]:
+    for path in [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         if path.exists():
             check_file(path, tessera, report)
     print(f"{report.passed} passed, {report.failed} failed, {report.skipped} skipped")
