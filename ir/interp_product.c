@@ -5,7 +5,13 @@
 #include <math.h>
 #include <string.h>
 
-enum { PANEL = 8, F8_STEP = 128 };
+enum {
+    PANEL = 8,
+    F8_STEP = 128,
+    /* of a sum in f32, which has a total for long ones (passes/opt/chunks.c): */
+    MOST_CHAIN = 2 * 4096, /* terms that are added one after the other */
+    LEAST_CHUNK = 4096 / 2,
+};
 
 typedef struct Matrix {
     DType dtype;
@@ -139,10 +145,26 @@ static double lost_by_unit(DType operands, double terms)
     return f8 ? fmin(terms, F8_STEP) * 0x1p-13 : 0;
 }
 
-/* With s = |x| + bound: the operands' part is sa·sb - |a|·|b|, the rounding follows sa·sb. */
-static Buffer *product_bounds(Run *run, const Matrix *a, const Matrix *b, const Array *c,
-                              DType dtype)
+/* Both operands have but tf32's bits, as far as the op shows: a matrix unit adds all of k in one sum,
+ * as it does for narrower operands. */
+static bool is_tf32(const Op *op)
 {
+    const Op *a = op->operands[0]->def, *b = op->operands[1] ? op->operands[1]->def : NULL;
+    return op_attr(op, ATTR_PRECISION) || (a && a->kind == OP_TF32) || (b && b->kind == OP_TF32);
+}
+
+/* How many additions a product of the chain goes through at most. */
+static double additions(const Op *op, const Matrix *a, DType dtype, double terms)
+{
+    bool chunks = a->dtype == DT_F32 && dtype == DT_F32 && !is_tf32(op);
+    return chunks && terms > MOST_CHAIN ? MOST_CHAIN + terms / LEAST_CHUNK : terms;
+}
+
+/* With s = |x| + bound: the operands' part is sa·sb - |a|·|b|, the rounding follows sa·sb. */
+static Buffer *product_bounds(Run *run, const Op *op, const Matrix *a, const Matrix *b,
+                              const Array *c)
+{
+    DType dtype = op->results[0]->type->dtype;
     Buffer *abs_a = absolute(run, a), *abs_b = absolute(run, b);
     Buffer *exact = multiply(run, a, b, doubles(abs_a), doubles(abs_b));
     Buffer *wide = buffer_keep(exact);
@@ -153,6 +175,7 @@ static Buffer *product_bounds(Run *run, const Matrix *a, const Matrix *b, const 
     }
     Buffer *result = buffer_new(run, (size_t)(a->rows * b->cols) * sizeof(double));
     double terms = (double)a->cols + (c ? 1 : 0), lost = lost_by_unit(a->dtype, terms);
+    terms = additions(op, a, dtype, terms);
     for (int64_t i = 0; i < a->rows * b->cols; i++) {
         double size = doubles(wide)[i] + (c ? fabs(array_scalar(c, i).f) : 0);
         double apart = doubles(wide)[i] - doubles(exact)[i];
@@ -221,7 +244,7 @@ static Array *matrix_product(Run *run, const Op *op, Array *a, Array *b, Array *
         for (int s = 0; s < SAMPLES; s++) {
             add_plane(to, c, sum, s);
         }
-        spread_all(run, op, 0, to, product_bounds(run, &ma, &mb, c, to->dtype));
+        spread_all(run, op, 0, to, product_bounds(run, op, &ma, &mb, c));
     }
     buffer_drop(run, sum);
     matrix_drop(run, &ma);

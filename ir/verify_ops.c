@@ -441,6 +441,23 @@ static void verify_tiles(Verifier *v, const Op *op)
     verify_yield(v, op, region, 0);
 }
 
+/* Sums alone begin at zero again. */
+static void verify_chunks(Verifier *v, const Op *op)
+{
+    const Attr *chunks = op_attr(op, ATTR_CHUNKS);
+    if (chunks && chunks->n != for_carried(op)) {
+        verify_fail(v, op, "`chunks` has not one entry a carried value");
+        return;
+    }
+    for (int i = 0; chunks && i < chunks->n; i++) {
+        Type type = operand_type(op, 2 + i);
+        bool sums = type_is_tile(type) && dtype_is_float(type->dtype);
+        if (chunks->ints[i] < 0 || (chunks->ints[i] > 0 && !sums)) {
+            verify_fail(v, op, "carried value %d has no chunks", i);
+        }
+    }
+}
+
 static void verify_for(Verifier *v, const Op *op)
 {
     const Attr *dims = op_attr(op, ATTR_DIMS);
@@ -450,6 +467,7 @@ static void verify_for(Verifier *v, const Op *op)
         return;
     }
     verify_loop(v, op, 2);
+    verify_chunks(v, op);
 }
 
 static void verify_if(Verifier *v, const Op *op)

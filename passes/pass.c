@@ -109,6 +109,8 @@ static const PassOrder ORDERS[] = {
     {"layout", "syncs", "moving tiles between layouts adds barriers beside those of stage"},
     {"layout", "apart", "whose rows a warp group holds is settled there"},
     {"apart", "syncs", "a meeting of a group separates nothing of the others"},
+    {"layout", "chunks", "what loops carry, and in which layout, is final"},
+    {"flight", "chunks", "products in flight are no sums that a thread has"},
     {"layout", "early", "what is moved to and from memory is settled there"},
     {"bounds", "vectorize", "a guarded axis may not be read in pieces that straddle its end"},
 };

@@ -160,13 +160,16 @@ static void emit_for(CpuEmitter *c, const Op *op)
         hi = cpu_min(c, hi, cpu_dim(c, dim));
     }
     Outlet outlet = carry_in(c, op, 2);
+    CpuTotals *totals = cpu_totals_begin(c, op, outlet.buffers, cpu_sub(c, hi, lo));
     Loop loop = cpu_loop_begin(c, lo, hi, step > 0 ? step : 1);
     bind_iterator(c, op, loop_start(c, op, loop.counter, lo, hi), hi);
     for (int i = 0; i < op->n_results; i++) {
         give(c, op->regions[0]->args[1 + i], &outlet, i);
     }
     emit_block(c, op->regions[0], &outlet);
+    cpu_totals_step(c, totals, op, outlet.buffers);
     cpu_loop_end(c, &loop);
+    cpu_totals_end(c, totals, op, outlet.buffers);
     for (int i = 0; i < op->n_results; i++) {
         give(c, op->results[i], &outlet, i);
     }

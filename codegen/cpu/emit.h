@@ -249,6 +249,17 @@ void cpu_emit_reduce(CpuEmitter *c, const Op *op);
 /* ---- dot.c, pack.c ---- */
 void cpu_emit_dot(CpuEmitter *c, const Op *op);
 
+/* ---- totals.c: sums of a loop that begin at zero again every so many steps ---- */
+typedef struct CpuTotals CpuTotals;
+/* Before a loop of `len` elements, whose carried arrays are in `sums`; NULL: it has none. */
+CpuTotals *cpu_totals_begin(CpuEmitter *c, const Op *op, const Buffer *const *sums,
+                            LLVMValueRef len);
+/* Behind a step, and behind the loop. */
+void cpu_totals_step(CpuEmitter *c, const CpuTotals *totals, const Op *op,
+                     const Buffer *const *sums);
+void cpu_totals_end(CpuEmitter *c, const CpuTotals *totals, const Op *op,
+                    const Buffer *const *sums);
+
 /* ---- fold.c: scan and fold ---- */
 void cpu_emit_fold(CpuEmitter *c, const Op *op);
 

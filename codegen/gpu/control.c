@@ -11,7 +11,7 @@ typedef struct Carried {
     int n;
     Value **args, **results; /* region arguments, op results */
     LLVMValueRef **phis;     /* by value, by register; NULL: no such register */
-    int *registers;
+    GpuTotals *totals;       /* NULL: no sum begins at zero again */
     LLVMBasicBlockRef from, header;
 } Carried;
 
@@ -40,44 +40,121 @@ static void define_copies(const Value *value, GpuValue *out)
     }
 }
 
+/* ---- of those, sums that begin at zero again ---- */
+
+/* The registers of argument i that have phis, one behind the other: none where it has no total. */
+static int summed(const Carried *c, int i, const GpuValue *from, LLVMValueRef *to)
+{
+    int n = 0;
+    for (int r = 0; gpu_totals_has(c->totals, i) && r < from->n; r++) {
+        if (from->regs[r] && is_computed(c->args[i], r)) {
+            to[n++] = from->regs[r];
+        }
+    }
+    return n;
+}
+
+static void put_summed(const Carried *c, int i, const LLVMValueRef *from, GpuValue *to)
+{
+    int n = 0;
+    for (int r = 0; gpu_totals_has(c->totals, i) && r < to->n; r++) {
+        if (to->regs[r] && is_computed(c->args[i], r)) {
+            to->regs[r] = from[n++];
+        }
+    }
+}
+
+/* What the sums among the values become, behind a step (`more`) or behind the loop (NULL). */
+static void add_totals(Carried *c, GpuValue *values, LLVMValueRef more)
+{
+    if (!c->totals) {
+        return;
+    }
+    LLVMValueRef **regs = ARENA_ARRAY(c->em->arena, LLVMValueRef *, c->n);
+    int *n = ARENA_ARRAY(c->em->arena, int, c->n);
+    for (int i = 0; i < c->n; i++) {
+        regs[i] = ARENA_ARRAY(c->em->arena, LLVMValueRef, values[i].n + 1);
+        n[i] = summed(c, i, &values[i], regs[i]);
+    }
+    if (more) {
+        gpu_totals_step(c->totals, more, regs, n);
+    } else {
+        gpu_totals_end(c->totals, regs, n);
+    }
+    for (int i = 0; i < c->n; i++) {
+        put_summed(c, i, regs[i], &values[i]);
+    }
+}
+
+/* What the arguments start from; before the loop. */
+static GpuValue *starts(Carried *c, Value *const *inits)
+{
+    GpuEmitter *em = c->em;
+    GpuValue *values = ARENA_ARRAY(em->arena, GpuValue, c->n + 1);
+    for (int i = 0; i < c->n; i++) {
+        values[i] = as_type(em, c->op, inits[i], c->args[i]->type);
+        LLVMValueRef *regs = ARENA_ARRAY(em->arena, LLVMValueRef, values[i].n + 1);
+        int n = summed(c, i, &values[i], regs);
+        if (n) {
+            gpu_totals_begin(c->totals, i, regs, n);
+            put_summed(c, i, regs, &values[i]);
+        }
+    }
+    return values;
+}
+
+/* ---- phis ---- */
+
 /* At the head of the loop: a phi for each register of each argument. */
-static void open_carried(Carried *c, Value *const *inits)
+static void open_carried(Carried *c, const GpuValue *inits)
 {
     GpuEmitter *em = c->em;
     c->phis = ARENA_ARRAY(em->arena, LLVMValueRef *, c->n + 1);
     for (int i = 0; i < c->n; i++) {
-        GpuValue init = as_type(em, c->op, inits[i], c->args[i]->type);
+        const GpuValue *init = &inits[i];
         GpuValue *out = gpu_define(em, c->args[i]);
         c->phis[i] = ARENA_ARRAY(em->arena, LLVMValueRef, out->n);
         for (int r = 0; r < out->n; r++) {
-            if (init.regs[r] && is_computed(c->args[i], r)) {
-                out->regs[r] = LLVMBuildPhi(em->builder, LLVMTypeOf(init.regs[r]), "");
+            if (init->regs[r] && is_computed(c->args[i], r)) {
+                out->regs[r] = LLVMBuildPhi(em->builder, LLVMTypeOf(init->regs[r]), "");
                 c->phis[i][r] = out->regs[r];
-                LLVMAddIncoming(out->regs[r], &init.regs[r], &c->from, 1);
+                LLVMAddIncoming(out->regs[r], &init->regs[r], &c->from, 1);
             }
         }
         define_copies(c->args[i], out);
     }
 }
 
-/* At the end of the body: what the next round starts from. */
-static void feed_back(Carried *c, const Op *yield)
+/* At the end of the body: what the next round starts from. `more`: i1, there is one. */
+static void feed_back(Carried *c, const Op *yield, LLVMValueRef more)
 {
+    GpuValue *next = ARENA_ARRAY(c->em->arena, GpuValue, c->n + 1);
+    for (int i = 0; i < c->n; i++) {
+        next[i] = as_type(c->em, yield, yield->operands[i], c->args[i]->type);
+    }
+    add_totals(c, next, more);
     LLVMBasicBlockRef latch = LLVMGetInsertBlock(c->em->builder);
     for (int i = 0; i < c->n; i++) {
-        GpuValue next = as_type(c->em, yield, yield->operands[i], c->args[i]->type);
-        for (int r = 0; r < next.n; r++) {
+        for (int r = 0; r < next[i].n; r++) {
             if (c->phis[i][r]) {
-                LLVMAddIncoming(c->phis[i][r], &next.regs[r], &latch, 1);
+                LLVMAddIncoming(c->phis[i][r], &next[i].regs[r], &latch, 1);
             }
         }
     }
 }
 
-/* After the loop: the results are the phis. */
+/* After the loop: the results are the phis, and what was taken from them. */
 static void define_results(Carried *c)
 {
+    GpuValue *values = ARENA_ARRAY(c->em->arena, GpuValue, c->n + 1);
     for (int i = 0; i < c->n; i++) {
+        values[i] = *gpu_value(c->em, c->args[i]); /* nothing behind the loop reads the argument */
+    }
+    add_totals(c, values, NULL);
+    for (int i = 0; i < c->n; i++) {
+        if (gpu_totals_has(c->totals, i)) {
+            define_copies(c->args[i], &values[i]);
+        }
         GpuValue last = as_type(c->em, c->op, c->args[i], c->results[i]->type);
         GpuValue *out = gpu_define(c->em, c->results[i]);
         for (int r = 0; r < out->n; r++) {
@@ -90,7 +167,7 @@ static void define_results(Carried *c)
 
 /* A counted loop under construction: i from lo, while i < hi, by step. */
 typedef struct CountedLoop {
-    LLVMValueRef i;
+    LLVMValueRef i, hi;
     LLVMBasicBlockRef header, after;
     Carried carried;
 } CountedLoop;
@@ -98,7 +175,7 @@ typedef struct CountedLoop {
 static CountedLoop open_loop(GpuEmitter *em, const Op *op, LLVMValueRef lo, LLVMValueRef hi,
                              int first_init, int first_arg)
 {
-    CountedLoop loop = {.header = gpu_new_block(em, "loop"), .after = NULL};
+    CountedLoop loop = {.hi = hi, .header = gpu_new_block(em, "loop"), .after = NULL};
     LLVMBasicBlockRef body = gpu_new_block(em, "body");
     loop.after = gpu_new_block(em, "end");
     hi = llvm_bound(em->l, hi);
@@ -107,12 +184,14 @@ static CountedLoop open_loop(GpuEmitter *em, const Op *op, LLVMValueRef lo, LLVM
                              .n = op->n_results,
                              .args = op->regions[0]->args + first_arg,
                              .results = op->results,
-                             .from = LLVMGetInsertBlock(em->builder)};
+                             .totals = gpu_totals_open(em, op, hi)};
+    GpuValue *inits = starts(&loop.carried, op->operands + first_init);
+    loop.carried.from = LLVMGetInsertBlock(em->builder);
     LLVMBuildBr(em->builder, loop.header);
     gpu_go(em, loop.header);
     loop.i = LLVMBuildPhi(em->builder, LLVMTypeOf(lo), "i");
     LLVMAddIncoming(loop.i, &lo, &loop.carried.from, 1);
-    open_carried(&loop.carried, op->operands + first_init);
+    open_carried(&loop.carried, inits);
     LLVMValueRef more = LLVMBuildICmp(em->builder, LLVMIntSLT, loop.i, hi, "");
     LLVMBuildCondBr(em->builder, more, body, loop.after);
     gpu_go(em, body);
@@ -121,7 +200,12 @@ static CountedLoop open_loop(GpuEmitter *em, const Op *op, LLVMValueRef lo, LLVM
 
 static void close_loop(GpuEmitter *em, CountedLoop *loop, LLVMValueRef step)
 {
-    feed_back(&loop->carried, loop->carried.op->regions[0]->last);
+    LLVMValueRef more = NULL;
+    if (loop->carried.totals) {
+        more = LLVMBuildNSWAdd(em->builder, loop->i, step, "");
+        more = LLVMBuildICmp(em->builder, LLVMIntSLT, more, loop->hi, "");
+    }
+    feed_back(&loop->carried, loop->carried.op->regions[0]->last, more);
     LLVMValueRef next = LLVMBuildNSWAdd(em->builder, loop->i, step, "");
     LLVMBasicBlockRef latch = LLVMGetInsertBlock(em->builder);
     LLVMAddIncoming(loop->i, &next, &latch, 1);

@@ -6,6 +6,24 @@
 #include "codegen/gpu/emit.h"
 #include "codegen/gpu/shared.h"
 
+/* totals.c: sums of a loop that begin at zero again every so many steps. */
+typedef struct GpuTotals {
+    GpuEmitter *em;
+    const Op *op;
+    int64_t every;        /* steps */
+    LLVMValueRef many;    /* i1: the loop is longer than a chunk */
+    LLVMValueRef left;    /* address of an i32: steps until the chunk is full */
+    LLVMValueRef **parts; /* by carried value: addresses of vectors of its registers' totals */
+} GpuTotals;
+/* NULL: it has none. */
+GpuTotals *gpu_totals_open(GpuEmitter *em, const Op *op, LLVMValueRef hi);
+bool gpu_totals_has(const GpuTotals *totals, int i);
+/* Before the loop: the n registers that carried value i starts from. */
+void gpu_totals_begin(GpuTotals *totals, int i, LLVMValueRef *regs, int n);
+/* Behind a step, and behind the loop: the n[i] registers of each carried value (0: it has no total)
+ * become what the next step, or the result, starts from. `more`: i1, another step follows. */
+void gpu_totals_step(GpuTotals *totals, LLVMValueRef more, LLVMValueRef **regs, const int *n);
+void gpu_totals_end(GpuTotals *totals, LLVMValueRef **regs, const int *n);
 /* shape.c */
 void gpu_emit_const(GpuEmitter *em, const Op *op);
 void gpu_emit_index(GpuEmitter *em, const Op *op);

@@ -220,6 +220,31 @@ START_TEST(narrow_results_differ_by_a_unit)
 }
 END_TEST
 
+/* Of a long product, relative to the sum of its terms' sizes. */
+static double bound_of_long(const char *type, int k)
+{
+    Harness h;
+    product_begin(&h, product_tensor, type, 1, 1, k);
+    ck_assert_msg(harness_run(&h, 1, true), "%s", h.problem.data);
+    double size = 0, bound = h.args[2].tensor.bound[0];
+    for (int i = 0; i < k; i++) {
+        size += fabs((double)harness_get(&h, 0, i) * (double)harness_get(&h, 1, i));
+    }
+    harness_end(&h);
+    return bound / size;
+}
+
+/* Sums of f32 have a total (passes/opt/chunks.c): an error that grows with k is none of theirs. */
+START_TEST(long_products_do_not_grow)
+{
+    double chain = bound_of_long("f32", 8192), twice = bound_of_long("f32", 16384);
+    double longer = bound_of_long("f32", 8 * 8192);
+    ck_assert_msg(chain >= 8192 * 0x1p-24 && chain <= 8192 * 0x1p-21, "%g", chain);
+    ck_assert_msg(twice <= 1.01 * chain && longer <= 1.01 * chain, "%g, %g, %g", chain, twice,
+                  longer);
+}
+END_TEST
+
 static const char *const folds[] = {"sum", "prod", "max", "min"};
 static const char fold_text[] =
     "func fold stage tensor {\n"
@@ -278,6 +303,7 @@ UNIT_TESTS(interp_bounds)
     tcase_add_test(tests, attention_is_within);
     tcase_add_test(tests, elementwise_is_exact);
     tcase_add_test(tests, narrow_results_differ_by_a_unit);
+    tcase_add_test(tests, long_products_do_not_grow);
     tcase_add_loop_test(tests, folds_are_within, 0, 4);
     return tests;
 }

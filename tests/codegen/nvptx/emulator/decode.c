@@ -174,6 +174,8 @@ static void parse_symbol(Parser *parser, const char *name, Operand *operand)
     } else if (strcmp(name, "tessera_shared") == 0) {
         kernel->shared = kernel->shared ? kernel->shared : new_row(parser, 'q');
         operand->at = kernel->shared;
+    } else if (kernel->local_size && strncmp(name, "__local_depot", 13) == 0) {
+        operand->at = number_row(parser, 'q', LOCAL_FIRST);
     } else {
         parse_fail(parser, "no such name", name);
     }

@@ -27,6 +27,7 @@ enum {
     MOST_PARAMS = 256,
     N_NAMED_BARRIERS = 16,
     SHARED_FIRST = 1024, /* what comes before is the system's */
+    LOCAL_FIRST = 1024,  /* of a thread's own memory */
     SHARED_BYTES = 228 * 1024,
     RANK_SHIFT = 24, /* of an address of shared memory: which block of the cluster */
 };
@@ -71,6 +72,7 @@ typedef struct Kernel {
     char name[256];
     int param_offset[MOST_PARAMS], param_bytes[MOST_PARAMS], n_params, params_size;
     int threads;
+    int local_size; /* bytes a thread */
     Inst *code;
     int n_code;
     uint32_t *rows;                                             /* what a warp's begin as */
@@ -146,6 +148,7 @@ struct Warp {
     Block *block;
     int index; /* in its block */
     uint32_t *rows;
+    uint8_t *local; /* of its lanes */
     Split splits[LANES];
     int n_splits, current;
     uint32_t live;

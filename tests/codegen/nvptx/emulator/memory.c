@@ -7,7 +7,7 @@
 
 uint8_t params[4096 + 256];
 
-enum { GLOBAL, SHARED, PARAM };
+enum { GLOBAL, SHARED, PARAM, LOCAL };
 
 uint64_t address_of(const Warp *warp, const Operand *operand, int lane)
 {
@@ -93,6 +93,17 @@ void poison(uint8_t *bytes, size_t size)
     }
 }
 
+static uint8_t *local_at(const Warp *warp, const Inst *inst, uint64_t address, int lane,
+                         unsigned size)
+{
+    uint64_t bytes = (uint64_t)warp->block->kernel->local_size, at = address - LOCAL_FIRST;
+    if (at > bytes || size > bytes - at || at % size) {
+        stop(warp, inst, "%u bytes at %llu of %llu bytes of a thread's own memory", size,
+             (unsigned long long)at, (unsigned long long)bytes);
+    }
+    return warp->local + bytes * (uint64_t)lane + at;
+}
+
 static uint8_t *memory_at(const Warp *warp, const Inst *inst, const Operand *operand, int lane,
                           unsigned size, bool writes)
 {
@@ -103,6 +114,9 @@ static uint8_t *memory_at(const Warp *warp, const Inst *inst, const Operand *ope
             stop(warp, inst, "past the parameters");
         }
         return params + address;
+    }
+    if (inst->space == LOCAL) {
+        return local_at(warp, inst, address, lane, size);
     }
     return inst->space == SHARED ? shared_at(warp, inst, address, size, size)
                                  : global_at(warp, inst, address, size, size, writes);
@@ -235,6 +249,7 @@ Run *find_memory(const Opcode *opcode, Inst *inst)
     inst->count = opcode_has(opcode, "v4") ? 4 : opcode_has(opcode, "v2") ? 2 : 1;
     inst->space = opcode_has(opcode, "param")                                        ? PARAM
                   : opcode_has(opcode, "global")                                     ? GLOBAL
+                  : opcode_has(opcode, "local")                                      ? LOCAL
                   : opcode_has(opcode, "shared") || strstr(opcode->text, "shared::") ? SHARED
                                                                                      : -1;
     if (inst->space < 0 || !inst->bits || inst->bits > 64) {

@@ -273,6 +273,20 @@ static void parse_head(Parser *parser)
     expect(parser, '{');
 }
 
+/* What each thread has for itself: one array, at LOCAL_FIRST. */
+static void parse_local(Parser *parser)
+{
+    char word[NAME];
+    while (read_name(parser, word)) {
+        if (strcmp(word, ".align") == 0) {
+            read_number(parser);
+        }
+    }
+    expect(parser, '[');
+    parser->kernel->local_size = (int)read_number(parser);
+    expect(parser, ']');
+}
+
 /* One statement of a body; whether there was one before its end. */
 static bool parse_statement(Parser *parser)
 {
@@ -289,6 +303,8 @@ static bool parse_statement(Parser *parser)
         read_name(parser, word);
         if (strcmp(word, ".reg") == 0) {
             parse_registers(parser);
+        } else if (strcmp(word, ".local") == 0) {
+            parse_local(parser);
         } else if (strcmp(word, ".loc") == 0 || strcmp(word, ".file") == 0 ||
                    strcmp(word, ".pragma") == 0) {
             skip_line(parser);

@@ -45,6 +45,8 @@ Warp *warp_new(Block *block, int index)
     size_t bytes = sizeof *warp->rows * (size_t)kernel->n_rows;
     warp->rows = aligned_alloc(64, (bytes + 63) / 64 * 64);
     memcpy(warp->rows, kernel->rows, bytes);
+    warp->local = malloc((size_t)kernel->local_size * LANES + 8);
+    poison(warp->local, (size_t)kernel->local_size * LANES);
     int left = kernel->threads - index * LANES;
     warp->live = left >= LANES ? ALL_LANES : (1u << left) - 1;
     warp->splits[0].mask = warp->live;
@@ -65,6 +67,7 @@ Warp *warp_new(Block *block, int index)
 void warp_free(Warp *warp)
 {
     free(warp->rows);
+    free(warp->local);
     free(warp);
 }
 
