@@ -3,6 +3,7 @@
  * kept of each, loaded beside it and done with it. */
 #include "passes/tile/steps.h"
 
+#include "ir/memo.h"
 #include "passes/analysis/atomics.h"
 #include "passes/analysis/width.h"
 
@@ -33,31 +34,81 @@ static bool is_whole_row(const Value *value, const Op *reduce)
            (op->kind == OP_LOAD || op_has(op, TRAIT_ELEMENTWISE));
 }
 
-static bool used_after(const Op *op, const Value *value)
+static bool folds_alike(const Op *a, const Op *b)
 {
-    for (op = op->next; op; op = op->next) {
-        if (op_has_operand(op, value)) {
+    Type left = a->operands[0]->type, right = b->operands[0]->type;
+    int64_t axis = op_int(a, ATTR_AXIS, 0);
+    return left->rank == right->rank && axis == op_int(b, ATTR_AXIS, 0) &&
+           left->dims[axis] == right->dims[axis];
+}
+
+/* Has an earlier reduction been asked about that folds rows like this one's? */
+static bool was_asked(const Op *reduce)
+{
+    enum { MOST_LOOKS = 16 }; /* who is asked again answers the same */
+    int looks = 0;
+    for (const Op *op = reduce->prev; op && looks < MOST_LOOKS; op = op->prev) {
+        looks += op->kind == OP_REDUCE;
+        if (op->kind == OP_REDUCE && folds_alike(op, reduce)) {
             return true;
         }
     }
     return false;
 }
 
+/* Where each value is read last, by ops of the group. */
+static Memo *last_reads(Func *func, const Op *group)
+{
+    Memo *last = memo_open(func);
+    int64_t at = 0;
+    for (const Op *op = group->regions[0]->first; op; op = op->next, at++) {
+        for (int i = 0; i < op->n_operands; i++) {
+            if (op->operands[i]) {
+                memo_keep(last, op->operands[i], 0, at);
+            }
+        }
+    }
+    return last;
+}
+
+/* The most at any reduction of rows like this one's. `ends`: room for one count an op. */
+static int kept_at(const Op *group, const Op *reduce, const Memo *last, int *ends)
+{
+    int kept = 0, most = 0;
+    int64_t at = 0, end;
+    for (const Op *op = group->regions[0]->first; op; op = op->next, at++) {
+        const Value *value = op->n_results == 1 ? op->results[0] : NULL;
+        kept -= ends[at];
+        ends[at] = 0;
+        if (op->kind == OP_REDUCE && folds_alike(op, reduce)) {
+            most = kept > most ? kept : most;
+        }
+        if (is_whole_row(value, reduce) && memo_known(last, value, 0, &end) && end > at) {
+            kept++;
+            ends[end]++;
+        }
+    }
+    return most;
+}
+
 /* Values of each element of a row that are kept while the row is reduced: most at once. */
 static int rows_kept(const Op *group)
 {
+    Func *func = group->parent->func;
+    Memo *last = last_reads(func, group);
+    size_t n = 0;
     int most = 1;
-    for (const Op *reduce = group->regions[0]->first; reduce; reduce = reduce->next) {
-        int kept = 0;
-        if (reduce->kind != OP_REDUCE) {
-            continue;
-        }
-        for (const Op *op = group->regions[0]->first; op != reduce; op = op->next) {
-            const Value *value = op->n_results == 1 ? op->results[0] : NULL;
-            kept += is_whole_row(value, reduce) && used_after(reduce, value);
-        }
-        most = kept > most ? kept : most;
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        n++;
     }
+    int *ends = ARENA_ARRAY(func->arena, int, n);
+    for (const Op *op = group->regions[0]->first; op; op = op->next) {
+        if (op->kind == OP_REDUCE && !was_asked(op)) {
+            int kept = kept_at(group, op, last, ends);
+            most = kept > most ? kept : most;
+        }
+    }
+    memo_close(last);
     return most;
 }
 
