@@ -7,11 +7,15 @@
 #include "ir/build.h"
 
 typedef struct Writers {
-    const Value *memory;
     const Op *first, *last; /* in the order of the text */
     int n;
     bool atomic; /* the first is one */
 } Writers;
+
+typedef struct WrittenBy {
+    const Func *func;
+    Writers *writers; /* by parameter */
+} WrittenBy;
 
 static bool changes_only(const Op *op)
 {
@@ -20,11 +24,16 @@ static bool changes_only(const Op *op)
 
 static void see_writer(Op *op, void *user)
 {
-    Writers *writers = user;
-    if ((op->kind != OP_STORE && op->kind != OP_SCATTER) ||
-        op_access(op, 0).memory != writers->memory) {
+    const WrittenBy *all = user;
+    if (op->kind != OP_STORE && op->kind != OP_SCATTER) {
         return;
     }
+    const Value *memory = op_access(op, 0).memory;
+    if (memory->index >= all->func->params.n ||
+        all->func->params.items[memory->index].value != memory) {
+        return;
+    }
+    Writers *writers = &all->writers[memory->index];
     if (!writers->first) {
         writers->first = op;
         writers->atomic = changes_only(op);
@@ -101,16 +110,14 @@ static const char *what_is_left(Func *func, const Op *op)
 
 /* ---- a result ---- */
 
-static void check_result(Lower *l, const Param *param)
+static void check_result(Lower *l, const Param *param, const Writers *writers)
 {
-    Writers writers = {.memory = param->value};
-    func_walk(l->func, see_writer, &writers);
-    if (!writers.first) {
+    if (!writers->first) {
         return;
     }
-    if (writers.atomic) {
+    if (writers->atomic) {
         Diag *diag =
-            front_warning(l->diags, ERR_UNINITIALISED, writers.first->span,
+            front_warning(l->diags, ERR_UNINITIALISED, writers->first->span,
                           "this atomic changes `%s`, which nothing has initialised", param->name);
         diag_help(
             l->diags, diag,
@@ -119,9 +126,9 @@ static void check_result(Lower *l, const Param *param)
             param->name);
         return;
     }
-    const char *left = writers.n == 1 ? what_is_left(l->func, writers.first) : NULL;
+    const char *left = writers->n == 1 ? what_is_left(l->func, writers->first) : NULL;
     if (left) {
-        Diag *diag = front_warning(l->diags, ERR_PARTLY_WRITTEN, writers.first->span,
+        Diag *diag = front_warning(l->diags, ERR_PARTLY_WRITTEN, writers->first->span,
                                    "`%s` is written %s only", param->name, left);
         diag_help(l->diags, diag,
                   "the other elements stay what was in memory: initialise it before, as in `%s = "
@@ -132,10 +139,12 @@ static void check_result(Lower *l, const Param *param)
 
 void lint_results(Lower *l)
 {
+    WrittenBy all = {l->func, ARENA_ARRAY(l->func->arena, Writers, l->func->params.n)};
+    func_walk(l->func, see_writer, &all);
     for (size_t i = 0; i < l->func->params.n; i++) {
         const Param *param = &l->func->params.items[i];
         if (param->value->type->kind == TYPE_TENSOR && param->io == PARAM_OUT) {
-            check_result(l, param);
+            check_result(l, param, &all.writers[i]);
         }
     }
 }
