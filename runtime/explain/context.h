@@ -16,6 +16,7 @@ typedef struct Context {
     int64_t *dims; /* by DimVar.id: sizes, and how long ranges are; -1: not known */
     Bound *bound;  /* by Value.id */
     int steps;     /* left to the present evaluation */
+    int64_t taken; /* by all of them */
     bool guessed;  /* the present evaluation met what is not known */
 } Context;
 

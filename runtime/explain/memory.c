@@ -10,7 +10,7 @@
 #include "runtime/explain/grid.h"
 #include "runtime/explain/level2.h"
 
-enum { FOLLOWED = 1 << 18, LINE_BYTES = 128, MOST_RATE = 1 << 12 };
+enum { STEPS_A_VISIT = 16, FOLLOWED = 1 << 18, LINE_BYTES = 128, MOST_RATE = 1 << 12 };
 static const double MOST_VISITS = 3e6, MOST_PIECES = 4e7;
 static const double AGAIN = 1.02; /* of what arrays hold: it is read once */
 /* What is read stays in as much of the cache (an H200 keeps some of it in both halves, as the two
@@ -131,11 +131,10 @@ typedef struct Gather {
     double bits;
 } Gather;
 
-static bool gather_place(Gather *g, const int32_t *coords, int64_t *at)
+static bool find_place(Gather *g, const int32_t *coords, int64_t *at)
 {
     Context *c = &g->course->context;
     *at = 0;
-    g->course->visits++;
     for (int axis = 0; axis < g->access.n; axis++) {
         int32_t none[MAX_RANK] = {0};
         const Value *index = g->access.indices[axis];
@@ -150,6 +149,15 @@ static bool gather_place(Gather *g, const int32_t *coords, int64_t *at)
         *at += place * g->strides[axis];
     }
     return true;
+}
+
+/* Indices that take long to compute count as more visits. */
+static bool gather_place(Gather *g, const int32_t *coords, int64_t *at)
+{
+    int64_t before = g->course->context.taken;
+    bool found = find_place(g, coords, at);
+    g->course->visits += 1 + (double)(g->course->context.taken - before) / STEPS_A_VISIT;
+    return found;
 }
 
 /* Elements [from, end) of the last axis. */
