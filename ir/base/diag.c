@@ -148,7 +148,7 @@ void diag_fix(Diags *diags, Diag *diag, Span span, const char *format, ...)
     ARENA_PUSH(diags->arena, &diag->fixes, fix);
 }
 
-static _Noreturn void leave(Diags *diags)
+void diag_leave(Diags *diags)
 {
     if (diags->bug_guard) {
         longjmp(*diags->bug_guard, 2);
@@ -162,7 +162,7 @@ void diag_stop(Diags *diags, DiagClass kind, const char *format, ...)
     va_start(args, format);
     add(diags, SEVERITY_ERROR, kind, 0, SPAN_NONE, format, args);
     va_end(args);
-    leave(diags);
+    diag_leave(diags);
 }
 
 void diag_bug(Diags *diags, const char *format, ...)
@@ -175,5 +175,5 @@ void diag_bug(Diags *diags, const char *format, ...)
         diag_note(diags, diag, "in pass `%s`; this is a bug of Tessera, not of your program",
                   diags->pass);
     }
-    leave(diags);
+    diag_leave(diags);
 }

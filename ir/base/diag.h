@@ -127,6 +127,8 @@ bool diag_said(const Diags *diags, int code, Span span);
 /* A limit that was met in the middle of the work: an error, and the end of the compilation. */
 _Noreturn void diag_stop(Diags *diags, DiagClass kind, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* The end of the compilation, behind an error that it cannot go on after. */
+_Noreturn void diag_leave(Diags *diags);
 /* Our own bug. Does not return. */
 _Noreturn void diag_bug(Diags *diags, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -81,6 +81,16 @@ static void choose_swizzle(Func *func, SharedTile *tile, const Layout *store, co
     *tile = best;
 }
 
+/* Shared memory has an axis more than the tile: that of its copies. */
+static _Noreturn void refuse_rank(Diags *diags, const Op *at, int rank)
+{
+    Diag *diag = diag_error(diags, ERR_NOT_HERE, at->span,
+                            "an array of %d axes is handed from thread to thread here", rank);
+    diag_help(diags, diag, "%d axes can be: make one of two that are not folded, or fold it before",
+              MAX_RANK - 1);
+    diag_leave(diags);
+}
+
 Value *layout_scratch(LayoutPass *pass, const Op *at, const Value *value, const Layout *to,
                       bool kept)
 {
@@ -88,8 +98,7 @@ Value *layout_scratch(LayoutPass *pass, const Op *at, const Value *value, const 
     SharedTile tile = {.rank = type->rank, .elem_bytes = dtype_bytes(type->dtype)};
     int64_t dims[MAX_RANK + 1] = {1};
     if (type->rank >= MAX_RANK) {
-        diag_bug(pass->func->diags, "a tile of rank %d cannot be moved through shared memory",
-                 type->rank);
+        refuse_rank(pass->func->diags, at, type->rank);
     }
     layout_extents(pass, type, tile.extents);
     for (int axis = 0; axis < type->rank; axis++) {
