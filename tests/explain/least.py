@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """least.py TESSERA: what `explain` says does not contradict itself, over programs and targets: what
-is expected takes at least the least time, and a loop of data says so."""
+is expected takes at least the least time, a loop of data says so, and bytes, sectors and times fit
+one another at each level of memory."""
 
 import json
 import pathlib
@@ -19,8 +20,53 @@ PROGRAMS = [
     ("examples/attention.tile", ["--set", "T=bf16,causal=true,D=128",
                                  "--size", "B=1,H=8,S=2k,L=2k"]),
     ("examples/scatter_add.tile", ["--size", "N=100k,D=64,V=1000"]),
+    ("examples/transpose.tile", ["--set", "T=f32", "--size", "M=4096,N=4096"]),
+    ("examples/transpose.tile", ["--set", "T=f32", "--size", "M=1,N=3"]),
+    ("examples/embedding.tile", ["--set", "T=bf16", "--size", "B=8,S=512,V=32000,D=1024"]),
+    ("examples/layer_norm.tile", ["--set", "T=f32", "--size", "M=33,N=777"]),
 ]
 TARGETS = ["sm_90a", "gfx942"]
+
+
+SECTOR = {"sm_90a": 32}  # bytes; of AMD's accesses `explain` counts the lines of its own caches
+READS, WRITES = ("load", "bulk_load", "copy"), ("store", "bulk_store")
+
+
+def close(a, b):
+    return abs(a - b) <= 1e-3 * max(abs(a), abs(b), 1e-12)
+
+
+def bytes_fit(launch, target):
+    """What is asked of the caches, what memory moves, and the least of both; None: they fit."""
+    roof, totals, predicted = launch["roofline"], launch["totals"], launch.get("predicted_seconds")
+    least = roof["read_bytes"] + roof["written_bytes"]
+    for kind in totals:
+        kinds = [a for a in launch["accesses"] if a["kind"].replace(" ", "_") == kind]
+        for what in ("requests", "sectors"):
+            if what in totals[kind] and kinds and not close(sum(a[what] for a in kinds),
+                                                            totals[kind][what]):
+                return f"the {what} of {kind} are not those of its accesses"
+    for access in launch["accesses"]:
+        if access.get("least_sectors", 0) > access.get("sectors", 0) * 1.001:
+            return f"{access['op']} takes fewer sectors than the least"
+    if launch["uncertain"]:
+        return None
+    if target in SECTOR:
+        for kinds, asked in ((READS, "asked_read_bytes"), (WRITES, "asked_written_bytes")):
+            moved = SECTOR[target] * sum(totals[kind]["sectors"] for kind in kinds)
+            if not totals["atomic"]["sectors"] and not close(moved, roof[asked]):
+                return f"{asked} is {roof[asked]}, the sectors are {moved} bytes"
+    if roof["memory_read_bytes"] > roof["asked_read_bytes"] * 1.001:
+        return "memory gives more than is asked of the caches"
+    if least and not close(roof["intensity"], (roof["flops"] + roof["matrix_flops"]) / least):
+        return "the intensity is not that of the operations and bytes"
+    if (roof["bound"] == "compute") != (roof["compute_seconds"] > roof["memory_seconds"]):
+        return "bound by what takes less time"
+    rate = least / roof["memory_seconds"] if roof["memory_seconds"] else None
+    moved = roof["memory_read_bytes"] + roof["memory_written_bytes"]
+    if rate and predicted is not None and predicted < 0.999 * moved / rate:
+        return "memory cannot move so much in the time that is expected"
+    return None
 
 
 def check(tessera, source, arguments, target):
@@ -33,6 +79,8 @@ def check(tessera, source, arguments, target):
         least = max(roof.get("memory_seconds", 0), roof.get("compute_seconds", 0))
         expected = launch.get("predicted_seconds")
         assert expected is None or expected >= 0.999 * least, (source, target, expected, least)
+        wrong = bytes_fit(launch, target)
+        assert not wrong, (source, arguments, target, launch["symbol"], wrong)
         assert launch["uncertain"] or not launch["trip_count_is_data"], (source, target)
     return 1
 
