@@ -26,6 +26,7 @@ typedef struct Course {
     size_t since;          /* what this block has touched */
     bool gave_up;          /* a round alone costs too much */
     double visits, pieces; /* of ops; of rows that lie together: what this costs */
+    double most_visits, most_pieces;
 } Course;
 
 /* ---- one access: rows of a box ---- */
@@ -286,7 +287,8 @@ static void follow_for(Course *course, const Op *op)
     int64_t each = step ? step : 1, n = hi > lo ? (hi - lo + each - 1) / each : 0;
     bool back = op_int(op, ATTR_DESCENDING, 0) != 0;
     for (int64_t i = 0; i < n && !course->gave_up; i++) {
-        course->gave_up = course->visits > 2 * MOST_VISITS || course->pieces > 2 * MOST_PIECES;
+        course->gave_up = course->visits > 2 * course->most_visits ||
+                          course->pieces > 2 * course->most_pieces;
         context_bind(c, op->regions[0]->args[0], lo + (back ? n - 1 - i : i) * each, step, hi);
         follow_block(course, op->regions[0]);
     }
@@ -373,7 +375,8 @@ static bool follow_rounds(Course *course, const LaunchReport *launch, int64_t ti
     int64_t at_once = persistent ? launch->blocks : room, n = div_up(tiles, at_once);
     Moved half = {0};
     int64_t from = 0, i = 0;
-    for (; i < n && course->visits < MOST_VISITS && course->pieces < MOST_PIECES; i++) {
+    for (; i < n && course->visits < course->most_visits && course->pieces < course->most_pieces;
+         i++) {
         int64_t blocks = tiles - i * at_once < at_once ? tiles - i * at_once : at_once;
         for (int64_t b = 0; b < (persistent ? at_once : blocks); b++) {
             course->block = persistent ? b : i * at_once + b;
@@ -381,7 +384,7 @@ static bool follow_rounds(Course *course, const LaunchReport *launch, int64_t ti
             follow_one(course, launch);
         }
         level2_turn(course->level2);
-        if (2 * (course->visits / MOST_VISITS) < 1 && 2 * (course->pieces / MOST_PIECES) < 1) {
+        if (2 * course->visits < course->most_visits && 2 * course->pieces < course->most_pieces) {
             half = level2_moved(course->level2);
             from = i + 1;
         }
@@ -443,6 +446,8 @@ static bool walk_memory(const Report *report, LaunchReport *launch, int64_t tile
     Course course = {.func = input->func,
                      .context = context_of(input->func, input->sizes),
                      .level2 = level2_new(input->func->arena, (int64_t)(KEPT * cache), rate),
+                     .most_visits = MOST_VISITS * report_share(report),
+                     .most_pieces = MOST_PIECES * report_share(report),
                      .blocks = launch->blocks};
     bool ended = follow_rounds(&course, launch, tiles, room, &all);
     if (course.gave_up) {

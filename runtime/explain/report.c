@@ -411,6 +411,13 @@ static void forget_loads(Walk *walk)
     seen_forget(tally->seen);
 }
 
+double report_share(const Report *report)
+{
+    enum { FEW_LAUNCHES = 3 };
+    int n = report->n_launches;
+    return n > FEW_LAUNCHES ? (double)FEW_LAUNCHES / n : 1;
+}
+
 static void tally_launch(const Report *report, LaunchReport *launch)
 {
     const ReportInput *input = report->input;
@@ -426,6 +433,7 @@ static void tally_launch(const Report *report, LaunchReport *launch)
                  .user = &tally,
                  .costly = input->brief || input->sampled || is_costly(launch),
                  .warps = launch->warps,
+                 .share = report_share(report),
                  .blocks = (double)(launch->blocks > 0 ? launch->blocks : 1)};
     walk_launch(&walk, launch->op);
     launch->uncertain = walk.uncertain;

@@ -50,7 +50,7 @@ static Samples choose(int64_t n, int most)
 /* Which rounds of n to look at: one that stands for all where the walk has taken long. */
 static Samples sample(const Walk *walk, int64_t n, int most)
 {
-    if (walk->looks > TOO_LONG && n > 1) {
+    if ((double)walk->looks > TOO_LONG * walk->share && n > 1) {
         return (Samples){.at = {n - 1}, .times = {(double)n}, .n = 1};
     }
     return choose(n, walk->few ? 1 : most);
@@ -209,7 +209,7 @@ void walk_launch(Walk *walk, const Op *launch)
     for (int i = 2; dims && i < dims->n; i++) {
         blocks *= AMONG_MORE + 1;
     }
-    walk->few = blocks * looked_at(launch->regions[0]) > MOST_WALKED;
+    walk->few = blocks * looked_at(launch->regions[0]) > MOST_WALKED * walk->share;
     if (op_int(launch, ATTR_PERSISTENT, 0)) {
         walk_block(walk, launch->regions[0], walk->blocks);
     } else if (grid_make(&walk->context, launch, &grid)) {
