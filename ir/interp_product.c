@@ -145,8 +145,8 @@ static double lost_by_unit(DType operands, double terms)
     return f8 ? fmin(terms, F8_STEP) * 0x1p-13 : 0;
 }
 
-/* Both operands have but tf32's bits, as far as the op shows: a matrix unit adds all of k in one sum,
- * as it does for narrower operands. */
+/* Both operands have but tf32's bits, as far as the op shows: a matrix unit adds all of k in one
+ * sum, as it does for narrower operands. */
 static bool is_tf32(const Op *op)
 {
     const Op *a = op->operands[0]->def, *b = op->operands[1] ? op->operands[1]->def : NULL;
