@@ -128,7 +128,7 @@ static void add_total(GpuTotals *totals, int i, LLVMValueRef *regs, int n, bool 
     }
 }
 
-/* A branch around what `add_total` does to n values of each carried sum, which are then the sums or,
+/* A branch around what `add_total` does to n values of each carried sum. They are then the sums or,
  * behind a chunk, zeros. */
 static void add_if(GpuTotals *totals, LLVMValueRef condition, LLVMValueRef **regs, const int *n,
                    bool chunk)
