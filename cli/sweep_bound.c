@@ -105,10 +105,10 @@ typedef struct Runs {
 } Runs;
 
 /* "j=64,k=8" as lines. */
-static size_t step_lines(const char *steps, const char **lines, size_t most)
+static size_t step_lines(const char *steps, const char **lines)
 {
     size_t n = 0;
-    for (const char *at = steps; *at && n < most;) {
+    for (const char *at = steps; *at;) {
         size_t name = strcspn(at, "="), all = strcspn(at, ",");
         char *line = keep(all + sizeof "tile ");
         sprintf(line, "tile %.*s %.*s", (int)name, at, (int)(all - name - 1), at + name + 1);
@@ -121,11 +121,10 @@ static size_t step_lines(const char *steps, const char **lines, size_t most)
 /* Results, with bounds; NULL: the context knows why. */
 static TesseraArg *interpret(Runs *r, const char *steps)
 {
-    enum { MOST_LINES = 16 };
-    const char *lines[MOST_LINES];
+    const char **lines = keep((strlen(steps) / 2 + 1) * sizeof *lines); /* each has two letters */
     Session *s = &r->work->session;
     TesseraOptions compile = r->compile;
-    compile.n_lines = step_lines(steps, lines, MOST_LINES);
+    compile.n_lines = step_lines(steps, lines);
     compile.lines = lines; /* others change nothing of what it means */
     TesseraArg *args = check_own(&r->arrays, false);
     if (tessera_interpret(s->program, &compile, args, r->arrays.n) != TESSERA_OK) {

@@ -51,22 +51,22 @@ const char *sweep_why(const SweepWork *work)
 
 TesseraKernel *sweep_compile(SweepWork *work, const char *lines)
 {
-    enum { MOST = 128 };
-    const char *all[MOST];
+    size_t most = work->compile.n_lines + strlen(lines) / 2 + 1; /* a line has a letter at least */
+    const char **all = take(most * sizeof *all);
     TesseraOptions options = work->compile;
     TesseraKernel *kernel = NULL;
     char *copy = take_text(lines, strlen(lines)), *state = NULL;
     options.n_lines = 0;
-    for (; options.n_lines < work->compile.n_lines && options.n_lines < MOST; options.n_lines++) {
+    for (; options.n_lines < work->compile.n_lines; options.n_lines++) {
         all[options.n_lines] = work->compile.lines[options.n_lines];
     }
-    for (char *line = strtok_r(copy, ";", &state); line && options.n_lines < MOST;
-         line = strtok_r(NULL, ";", &state)) {
+    for (char *line = strtok_r(copy, ";", &state); line; line = strtok_r(NULL, ";", &state)) {
         all[options.n_lines++] = line;
     }
     options.lines = all;
     tessera_compile(work->session.program, &options, &kernel);
     free(copy);
+    free(all);
     return kernel;
 }
 

@@ -172,8 +172,8 @@ static bool eval_op(Context *c, const Value *value, const int32_t *coords, int d
         op_has(op, TRAIT_ELEMENTWISE)) {
         bool known = eval(c, op->operands[0], coords, depth, &a);
         b = a; /* of x + x, whose x may be another one: half of the work each */
-        return known &&
-               (op->operands[0] == op->operands[1] || eval(c, op->operands[1], coords, depth, &b)) &&
+        bool twice = op->operands[0] == op->operands[1];
+        return known && (twice || eval(c, op->operands[1], coords, depth, &b)) &&
                binary(op, a, b, out);
     }
     *out = guess(c, value, coords);

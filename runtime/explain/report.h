@@ -229,7 +229,7 @@ double launch_total(const LaunchReport *launch, Traffic kind, size_t field);
 #define LAUNCH_TOTAL(launch, kind, field)                                                          \
     launch_total((launch), (kind), offsetof(AccessReport, field))
 
-/* What a launch may take of the time of a report: that of many launches is no longer than of few. */
+/* What a launch may take of the time of a report: many launches take no longer than few. */
 double report_share(const Report *report);
 /* Seconds that all launches take, by the model (predict.c): schedules are ranked by it. And the
  * least that memory and arithmetic of the part allow. 0: not known; of a CPU both are about a
