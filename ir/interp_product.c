@@ -9,7 +9,7 @@ enum {
     PANEL = 8,
     F8_STEP = 128,
     /* of a sum in f32, which has a total for long ones (passes/opt/chunks.c): */
-    MOST_CHAIN = 2 * 4096, /* terms that are added one after the other */
+    MOST_CHAIN = 2 * 8192, /* terms that are added one after the other */
     LEAST_CHUNK = 4096 / 2,
 };
 

@@ -11,7 +11,8 @@ typedef struct Carried {
     int n;
     Value **args, **results; /* region arguments, op results */
     LLVMValueRef **phis;     /* by value, by register; NULL: no such register */
-    GpuTotals *totals;       /* NULL: no sum begins at zero again */
+    LLVMValueRef **chunks;   /* the same at the head of the loop over chunks */
+    GpuTotals *totals;       /* NULL: no sum begins at zero again, and there are no chunks */
     LLVMBasicBlockRef from, header;
 } Carried;
 
@@ -64,8 +65,8 @@ static void put_summed(const Carried *c, int i, const LLVMValueRef *from, GpuVal
     }
 }
 
-/* What the sums among the values become, behind a step (`more`) or behind the loop (NULL). */
-static void add_totals(Carried *c, GpuValue *values, LLVMValueRef more)
+/* What the sums among the values become, behind a chunk or behind the loop. */
+static void add_totals(Carried *c, GpuValue *values, bool chunk)
 {
     if (!c->totals) {
         return;
@@ -76,8 +77,8 @@ static void add_totals(Carried *c, GpuValue *values, LLVMValueRef more)
         regs[i] = ARENA_ARRAY(c->em->arena, LLVMValueRef, values[i].n + 1);
         n[i] = summed(c, i, &values[i], regs[i]);
     }
-    if (more) {
-        gpu_totals_step(c->totals, more, regs, n);
+    if (chunk) {
+        gpu_totals_chunk(c->totals, regs, n);
     } else {
         gpu_totals_end(c->totals, regs, n);
     }
@@ -105,52 +106,80 @@ static GpuValue *starts(Carried *c, Value *const *inits)
 
 /* ---- phis ---- */
 
-/* At the head of the loop: a phi for each register of each argument. */
-static void open_carried(Carried *c, const GpuValue *inits)
+/* Phis for the registers of argument i that start from these, which become the phis. */
+static LLVMValueRef *phis_of(Carried *c, int i, GpuValue *inits)
 {
-    GpuEmitter *em = c->em;
-    c->phis = ARENA_ARRAY(em->arena, LLVMValueRef *, c->n + 1);
+    LLVMValueRef *phis = ARENA_ARRAY(c->em->arena, LLVMValueRef, inits->n);
+    for (int r = 0; r < inits->n; r++) {
+        if (inits->regs[r] && is_computed(c->args[i], r)) {
+            phis[r] = LLVMBuildPhi(c->em->builder, LLVMTypeOf(inits->regs[r]), "");
+            LLVMAddIncoming(phis[r], &inits->regs[r], &c->from, 1);
+            inits->regs[r] = phis[r];
+        }
+    }
+    return phis;
+}
+
+static void feed_phis(Carried *c, LLVMValueRef **phis, const GpuValue *values)
+{
+    LLVMBasicBlockRef from = LLVMGetInsertBlock(c->em->builder);
     for (int i = 0; i < c->n; i++) {
-        const GpuValue *init = &inits[i];
-        GpuValue *out = gpu_define(em, c->args[i]);
-        c->phis[i] = ARENA_ARRAY(em->arena, LLVMValueRef, out->n);
-        for (int r = 0; r < out->n; r++) {
-            if (init->regs[r] && is_computed(c->args[i], r)) {
-                out->regs[r] = LLVMBuildPhi(em->builder, LLVMTypeOf(init->regs[r]), "");
-                c->phis[i][r] = out->regs[r];
-                LLVMAddIncoming(out->regs[r], &init->regs[r], &c->from, 1);
+        for (int r = 0; r < values[i].n; r++) {
+            if (phis[i][r]) {
+                LLVMAddIncoming(phis[i][r], &values[i].regs[r], &from, 1);
             }
+        }
+    }
+}
+
+/* At the head of the loop over chunks: the inits become what a chunk starts from. */
+static void open_chunks(Carried *c, GpuValue *inits)
+{
+    c->chunks = ARENA_ARRAY(c->em->arena, LLVMValueRef *, c->n + 1);
+    for (int i = 0; i < c->n; i++) {
+        c->chunks[i] = phis_of(c, i, &inits[i]);
+    }
+}
+
+/* At the head of the loop: a phi for each register of each argument. */
+static void open_carried(Carried *c, GpuValue *inits)
+{
+    c->phis = ARENA_ARRAY(c->em->arena, LLVMValueRef *, c->n + 1);
+    for (int i = 0; i < c->n; i++) {
+        GpuValue *out = gpu_define(c->em, c->args[i]);
+        c->phis[i] = phis_of(c, i, &inits[i]);
+        for (int r = 0; r < out->n; r++) {
+            out->regs[r] = c->phis[i][r] ? c->phis[i][r] : out->regs[r];
         }
         define_copies(c->args[i], out);
     }
 }
 
-/* At the end of the body: what the next round starts from. `more`: i1, there is one. */
-static void feed_back(Carried *c, const Op *yield, LLVMValueRef more)
+/* At the end of the body: what the next round starts from. */
+static void feed_back(Carried *c, const Op *yield)
 {
     GpuValue *next = ARENA_ARRAY(c->em->arena, GpuValue, c->n + 1);
     for (int i = 0; i < c->n; i++) {
         next[i] = as_type(c->em, yield, yield->operands[i], c->args[i]->type);
     }
-    add_totals(c, next, more);
-    LLVMBasicBlockRef latch = LLVMGetInsertBlock(c->em->builder);
+    feed_phis(c, c->phis, next);
+}
+
+/* The arguments as they are behind the last round, whose registers may be changed. */
+static GpuValue *last_values(Carried *c)
+{
+    GpuValue *values = ARENA_ARRAY(c->em->arena, GpuValue, c->n + 1);
     for (int i = 0; i < c->n; i++) {
-        for (int r = 0; r < next[i].n; r++) {
-            if (c->phis[i][r]) {
-                LLVMAddIncoming(c->phis[i][r], &next[i].regs[r], &latch, 1);
-            }
-        }
+        values[i] = *gpu_value(c->em, c->args[i]);
     }
+    return values;
 }
 
 /* After the loop: the results are the phis, and what was taken from them. */
 static void define_results(Carried *c)
 {
-    GpuValue *values = ARENA_ARRAY(c->em->arena, GpuValue, c->n + 1);
-    for (int i = 0; i < c->n; i++) {
-        values[i] = *gpu_value(c->em, c->args[i]); /* nothing behind the loop reads the argument */
-    }
-    add_totals(c, values, NULL);
+    GpuValue *values = last_values(c); /* nothing behind the loop reads the arguments */
+    add_totals(c, values, false);
     for (int i = 0; i < c->n; i++) {
         if (gpu_totals_has(c->totals, i)) {
             define_copies(c->args[i], &values[i]);
@@ -165,52 +194,90 @@ static void define_results(Carried *c)
 
 /* ---- loops ---- */
 
-/* A counted loop under construction: i from lo, while i < hi, by step. */
+/* A counted loop under construction: i from lo, while i < hi, by step. With totals it is the inner
+ * one of two: the outer one goes from chunk to chunk, so that a step has no branch more. */
 typedef struct CountedLoop {
-    LLVMValueRef i, hi;
-    LLVMBasicBlockRef header, after;
+    LLVMValueRef i, hi, chunk; /* chunk: where the one that is here began */
+    LLVMBasicBlockRef header, after, outer;
     Carried carried;
 } CountedLoop;
+
+/* Opens the loop over chunks. Returns where its chunk ends. */
+static LLVMValueRef open_chunk(GpuEmitter *em, CountedLoop *loop, LLVMValueRef lo, GpuValue *inits)
+{
+    Carried *c = &loop->carried;
+    loop->outer = gpu_new_block(em, "chunk");
+    LLVMBuildBr(em->builder, loop->outer);
+    gpu_go(em, loop->outer);
+    loop->chunk = LLVMBuildPhi(em->builder, LLVMTypeOf(lo), "");
+    LLVMAddIncoming(loop->chunk, &lo, &c->from, 1);
+    open_chunks(c, inits);
+    c->from = loop->outer;
+    LLVMValueRef end = LLVMBuildNSWAdd(em->builder, loop->chunk, c->totals->chunk, "");
+    return llvm_call2(em->l, "llvm.smin", end, loop->hi);
+}
 
 static CountedLoop open_loop(GpuEmitter *em, const Op *op, LLVMValueRef lo, LLVMValueRef hi,
                              int first_init, int first_arg)
 {
-    CountedLoop loop = {.hi = hi, .header = gpu_new_block(em, "loop"), .after = NULL};
+    CountedLoop loop = {.header = gpu_new_block(em, "loop"), .after = NULL};
     LLVMBasicBlockRef body = gpu_new_block(em, "body");
     loop.after = gpu_new_block(em, "end");
-    hi = llvm_bound(em->l, hi);
+    loop.hi = llvm_bound(em->l, hi);
     loop.carried = (Carried){.em = em,
                              .op = op,
                              .n = op->n_results,
                              .args = op->regions[0]->args + first_arg,
                              .results = op->results,
-                             .totals = gpu_totals_open(em, op, hi)};
+                             .totals = gpu_totals_open(em, op, loop.hi)};
     GpuValue *inits = starts(&loop.carried, op->operands + first_init);
     loop.carried.from = LLVMGetInsertBlock(em->builder);
+    LLVMValueRef end = loop.carried.totals ? open_chunk(em, &loop, lo, inits) : loop.hi;
+    lo = loop.carried.totals ? loop.chunk : lo;
     LLVMBuildBr(em->builder, loop.header);
     gpu_go(em, loop.header);
     loop.i = LLVMBuildPhi(em->builder, LLVMTypeOf(lo), "i");
     LLVMAddIncoming(loop.i, &lo, &loop.carried.from, 1);
     open_carried(&loop.carried, inits);
-    LLVMValueRef more = LLVMBuildICmp(em->builder, LLVMIntSLT, loop.i, hi, "");
+    LLVMValueRef more = LLVMBuildICmp(em->builder, LLVMIntSLT, loop.i, end, "");
     LLVMBuildCondBr(em->builder, more, body, loop.after);
     gpu_go(em, body);
     return loop;
 }
 
+/* Behind a chunk: its sums become totals, and the next chunk begins, if there is one. */
+static void close_chunk(GpuEmitter *em, CountedLoop *loop)
+{
+    Carried *c = &loop->carried;
+    LLVMBasicBlockRef next = gpu_new_block(em, "next_chunk");
+    LLVMBasicBlockRef last = gpu_new_block(em, "last_chunk");
+    LLVMValueRef more = LLVMBuildICmp(em->builder, LLVMIntSLT, loop->i, loop->hi, "");
+    LLVMBuildCondBr(em->builder, more, next, last);
+    gpu_go(em, next);
+    GpuValue *values = last_values(c);
+    for (int i = 0; i < c->n; i++) {
+        values[i].regs = arena_copy(em->arena, values[i].regs,
+                                    sizeof(LLVMValueRef) * (size_t)values[i].n);
+    }
+    add_totals(c, values, true);
+    LLVMBasicBlockRef from = LLVMGetInsertBlock(em->builder);
+    LLVMAddIncoming(loop->chunk, &loop->i, &from, 1);
+    feed_phis(c, c->chunks, values);
+    LLVMBuildBr(em->builder, loop->outer);
+    gpu_go(em, last);
+}
+
 static void close_loop(GpuEmitter *em, CountedLoop *loop, LLVMValueRef step)
 {
-    LLVMValueRef more = NULL;
-    if (loop->carried.totals) {
-        more = LLVMBuildNSWAdd(em->builder, loop->i, step, "");
-        more = LLVMBuildICmp(em->builder, LLVMIntSLT, more, loop->hi, "");
-    }
-    feed_back(&loop->carried, loop->carried.op->regions[0]->last, more);
+    feed_back(&loop->carried, loop->carried.op->regions[0]->last);
     LLVMValueRef next = LLVMBuildNSWAdd(em->builder, loop->i, step, "");
     LLVMBasicBlockRef latch = LLVMGetInsertBlock(em->builder);
     LLVMAddIncoming(loop->i, &next, &latch, 1);
     LLVMBuildBr(em->builder, loop->header);
     gpu_go(em, loop->after);
+    if (loop->carried.totals) {
+        close_chunk(em, loop);
+    }
     define_results(&loop->carried);
 }
 

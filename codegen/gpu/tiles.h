@@ -10,9 +10,8 @@
 typedef struct GpuTotals {
     GpuEmitter *em;
     const Op *op;
-    int64_t every;        /* steps */
-    LLVMValueRef many;    /* i1: the loop is longer than a chunk */
-    LLVMValueRef left;    /* address of an i32: steps until the chunk is full */
+    LLVMValueRef chunk;   /* i64: what the loop's counter goes on by in a chunk */
+    LLVMValueRef many;    /* i1: the loop is longer than that */
     LLVMValueRef **parts; /* by carried value: addresses of vectors of its registers' totals */
 } GpuTotals;
 /* NULL: it has none. */
@@ -20,9 +19,9 @@ GpuTotals *gpu_totals_open(GpuEmitter *em, const Op *op, LLVMValueRef hi);
 bool gpu_totals_has(const GpuTotals *totals, int i);
 /* Before the loop: the n registers that carried value i starts from. */
 void gpu_totals_begin(GpuTotals *totals, int i, LLVMValueRef *regs, int n);
-/* Behind a step, and behind the loop: the n[i] registers of each carried value (0: it has no total)
- * become what the next step, or the result, starts from. `more`: i1, another step follows. */
-void gpu_totals_step(GpuTotals *totals, LLVMValueRef more, LLVMValueRef **regs, const int *n);
+/* Behind a chunk that another one follows, and behind the loop: the n[i] registers of each carried
+ * value (0: it has no total) become what the next chunk starts from, or the result. */
+void gpu_totals_chunk(GpuTotals *totals, LLVMValueRef **regs, const int *n);
 void gpu_totals_end(GpuTotals *totals, LLVMValueRef **regs, const int *n);
 /* shape.c */
 void gpu_emit_const(GpuEmitter *em, const Op *op);

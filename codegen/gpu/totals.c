@@ -4,7 +4,7 @@
  * Accesses are volatile, or LLVM would make them registers. */
 #include "codegen/gpu/tiles.h"
 
-enum { WIDE = 4, WIDE_BYTES = 16 };
+enum { WIDE = 4, WIDE_BYTES = 16, BATCH = 8 };
 
 /* Stands in the kernel's entry block: memory of a frame that is there once. */
 static LLVMValueRef entry_alloca(GpuEmitter *em, LLVMTypeRef type, unsigned align)
@@ -42,14 +42,12 @@ GpuTotals *gpu_totals_open(GpuEmitter *em, const Op *op, LLVMValueRef hi)
     }
     LLVMBuilderRef b = em->builder;
     GpuTotals *totals = ARENA_NEW(em->arena, GpuTotals);
-    *totals = (GpuTotals){.em = em, .op = op, .every = every};
+    *totals = (GpuTotals){.em = em, .op = op};
     totals->parts = ARENA_ARRAY(em->arena, LLVMValueRef *, chunks->n);
-    totals->left = entry_alloca(em, em->i32, 4);
-    LLVMBuildStore(b, gpu_i32(em, every), totals->left);
     int64_t step = op_attr(op, ATTR_STEPS)->ints[0];
-    LLVMValueRef chunk = gpu_i64(em, every * (step > 0 ? step : 1));
+    totals->chunk = gpu_i64(em, every * (step > 0 ? step : 1));
     LLVMValueRef all = LLVMBuildSub(b, hi, gpu_scalar(em, for_lo(op)), "");
-    totals->many = LLVMBuildICmp(b, LLVMIntSGT, all, chunk, "");
+    totals->many = LLVMBuildICmp(b, LLVMIntSGT, all, totals->chunk, "");
     return totals;
 }
 
@@ -111,72 +109,65 @@ void gpu_totals_begin(GpuTotals *totals, int i, LLVMValueRef *regs, int n)
     }
 }
 
-/* regs += the total; `store`: the total becomes that. */
+/* regs += the total; `store`: the total becomes that. The thread's own memory is as far as the L2
+ * cache, so that BATCH loads are on their way at once: the registers of a step's operands are free
+ * here. */
 static void add_total(GpuTotals *totals, int i, LLVMValueRef *regs, int n, bool store)
 {
     GpuEmitter *em = totals->em;
-    for (int r = 0; r < n; r += WIDE) {
-        int wide = least(WIDE, n - r);
-        LLVMValueRef total = load_part(em, totals->parts[i][r / WIDE]);
-        for (int k = 0; k < wide; k++) {
-            LLVMValueRef one = LLVMBuildExtractElement(em->builder, total, gpu_i32(em, k), "");
-            regs[r + k] = LLVMBuildFAdd(em->builder, one, regs[r + k], "");
+    LLVMValueRef loaded[BATCH];
+    for (int first = 0; first < n; first += BATCH * WIDE) {
+        int end = least(n, first + BATCH * WIDE);
+        for (int r = first; r < end; r += WIDE) {
+            loaded[(r - first) / WIDE] = load_part(em, totals->parts[i][r / WIDE]);
         }
-        if (store) {
-            store_part(em, joined(em, regs + r, wide), totals->parts[i][r / WIDE]);
+        for (int r = first; r < end; r++) {
+            LLVMValueRef total = loaded[(r - first) / WIDE];
+            total = LLVMBuildExtractElement(em->builder, total, gpu_i32(em, r % WIDE), "");
+            regs[r] = LLVMBuildFAdd(em->builder, total, regs[r], "");
+        }
+        for (int r = first; store && r < end; r += WIDE) {
+            store_part(em, joined(em, regs + r, least(WIDE, end - r)), totals->parts[i][r / WIDE]);
         }
     }
 }
 
-/* A branch around what `add_total` does to n values of each carried sum. They are then the sums or,
- * behind a chunk, zeros. */
-static void add_if(GpuTotals *totals, LLVMValueRef condition, LLVMValueRef **regs, const int *n,
-                   bool chunk)
+void gpu_totals_chunk(GpuTotals *totals, LLVMValueRef **regs, const int *n)
+{
+    for (int i = 0; i < op_attr(totals->op, ATTR_CHUNKS)->n; i++) {
+        if (n[i]) {
+            add_total(totals, i, regs[i], n[i], true);
+        }
+        for (int r = 0; r < n[i]; r++) {
+            regs[i][r] = LLVMConstNull(LLVMTypeOf(regs[i][r]));
+        }
+    }
+}
+
+/* A branch around `add_total`, where the loop was shorter than a chunk. */
+void gpu_totals_end(GpuTotals *totals, LLVMValueRef **regs, const int *n)
 {
     GpuEmitter *em = totals->em;
     LLVMBasicBlockRef from = LLVMGetInsertBlock(em->builder);
     LLVMBasicBlockRef add = gpu_new_block(em, "add"), after = gpu_new_block(em, "added");
-    LLVMBuildCondBr(em->builder, condition, add, after);
+    LLVMBuildCondBr(em->builder, totals->many, add, after);
     gpu_go(em, add);
     int values = op_attr(totals->op, ATTR_CHUNKS)->n;
     LLVMValueRef **sums = ARENA_ARRAY(em->arena, LLVMValueRef *, values);
     for (int i = 0; i < values; i++) {
-        sums[i] = ARENA_ARRAY(em->arena, LLVMValueRef, n[i] + 1);
-        for (int r = 0; r < n[i]; r++) {
-            sums[i][r] = regs[i][r];
-        }
+        sums[i] = arena_copy(em->arena, regs[i], sizeof(LLVMValueRef) * (size_t)(n[i] + 1));
         if (n[i]) {
-            add_total(totals, i, sums[i], n[i], chunk);
+            add_total(totals, i, sums[i], n[i], false);
         }
-    }
-    if (chunk) {
-        LLVMBuildStore(em->builder, gpu_i32(em, totals->every), totals->left);
     }
     LLVMBuildBr(em->builder, after);
     gpu_go(em, after);
     for (int i = 0; i < values; i++) {
         for (int r = 0; r < n[i]; r++) {
-            LLVMValueRef zero = LLVMConstNull(LLVMTypeOf(regs[i][r]));
-            LLVMValueRef ways[] = {regs[i][r], chunk ? zero : sums[i][r]};
+            LLVMValueRef ways[] = {regs[i][r], sums[i][r]};
             LLVMBasicBlockRef blocks[] = {from, add};
-            regs[i][r] = LLVMBuildPhi(em->builder, LLVMTypeOf(zero), "");
+            regs[i][r] = LLVMBuildPhi(em->builder, LLVMTypeOf(ways[0]), "");
             LLVMAddIncoming(regs[i][r], ways, blocks, 2);
         }
     }
-}
-
-void gpu_totals_step(GpuTotals *totals, LLVMValueRef more, LLVMValueRef **regs, const int *n)
-{
-    GpuEmitter *em = totals->em;
-    LLVMBuilderRef b = em->builder;
-    LLVMValueRef left = LLVMBuildLoad2(b, em->i32, totals->left, "");
-    left = LLVMBuildSub(b, left, gpu_i32(em, 1), "");
-    LLVMBuildStore(b, left, totals->left);
-    LLVMValueRef done = LLVMBuildICmp(b, LLVMIntEQ, left, gpu_i32(em, 0), "");
-    add_if(totals, LLVMBuildAnd(b, done, more, ""), regs, n, true);
-}
-
-void gpu_totals_end(GpuTotals *totals, LLVMValueRef **regs, const int *n)
-{
-    add_if(totals, totals->many, regs, n, false);
 }

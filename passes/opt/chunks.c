@@ -23,7 +23,11 @@
 #include "passes/pass.h"
 
 enum {
-    GPU_TERMS = 4096, /* cuBLAS has as many in a slice of a long product; a chunk costs 0.5 % */
+    GPU_TERMS = 4096, /* cuBLAS has as many in a slice of a long product */
+    /* Where every multiprocessor multiplies all the time, a total's way through the L2 cache takes
+     * time that nothing hides, so that chunks are longer. cuBLAS does not cut all such products. */
+    GPU_TERMS_BUSY = 8192,
+    BUSY_WAVES = 2,
     CPU_STEPS = 256,  /* each adds one sum (codegen/cpu/dot.c) */
 };
 
@@ -67,14 +71,35 @@ static int64_t terms_of_dot(const Func *func, const Op *dot)
 
 static int64_t terms_of_step(const Func *func, const Op *loop, int carried);
 
-static int64_t chunk_terms(const Func *func)
+/* The tiles of what has the loop: of a persistent block's loop over tiles, or of the launch. */
+static int64_t most_tiles(const Op *loop)
 {
-    return on_gpu(func) ? GPU_TERMS : CPU_STEPS;
+    int64_t tiles = 1;
+    const Op *at = loop;
+    while (at && at->kind != OP_TILES && at->kind != OP_LAUNCH) {
+        at = at->parent->parent;
+    }
+    const Attr *dims = at ? op_attr(at, ATTR_DIMS) : NULL;
+    for (int i = 0; dims && i < dims->n; i++) {
+        int64_t step = op_attr(at, ATTR_STEPS)->ints[i], most = poly_most(dims->dims[i]);
+        step = step > 0 ? step : 1;
+        tiles = times(tiles, most < INT64_MAX ? (most + step - 1) / step : most);
+    }
+    return tiles;
+}
+
+static int64_t chunk_terms(const Func *func, const Op *loop)
+{
+    if (!on_gpu(func)) {
+        return CPU_STEPS;
+    }
+    bool busy = most_tiles(loop) > BUSY_WAVES * func->target->units;
+    return busy ? GPU_TERMS_BUSY : GPU_TERMS;
 }
 
 static bool is_long(const Func *func, const Op *loop, int64_t terms)
 {
-    return times(terms, most_trips(func, loop)) > 2 * chunk_terms(func);
+    return times(terms, most_trips(func, loop)) > 2 * chunk_terms(func, loop);
 }
 
 /* The terms of all steps of a loop in another one; 0: it is no sum of products, or a long one. */
@@ -118,9 +143,9 @@ static int64_t terms_of_step(const Func *func, const Op *loop, int carried)
 static void chunk_loop(Op *loop, void *user)
 {
     Func *func = user;
-    int64_t chunk = chunk_terms(func);
     int n = loop->kind == OP_FOR && !op_int(loop, ATTR_ONCE, 0) ? for_carried(loop) : 0;
     int64_t *chunks = ARENA_ARRAY(func->arena, int64_t, n + 1);
+    int64_t chunk = n > 0 ? chunk_terms(func, loop) : 0;
     bool any = false;
     for (int i = 0; i < n; i++) {
         int64_t terms = terms_of_step(func, loop, i);

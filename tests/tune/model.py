@@ -70,10 +70,16 @@ def spearman(a, b):
     return xy / (xx * yy) ** 0.5 if xx * yy > 0 else 0.0
 
 
+def program(kernel):
+    """The example, or, if it has changed since it was measured, what it was then."""
+    then = HERE / "recorded" / f"{kernel}.tile"
+    return then if then.exists() else EXAMPLES / f"{kernel}.tile"
+
+
 def predictions(tessera, kernel, where, arguments, schedules):
     """As a worker of a sweep weighs them."""
     worker = subprocess.Popen(
-        [tessera, "tune", str(EXAMPLES / f"{kernel}.tile"), *arguments, *where, "--work",
+        [tessera, "tune", str(program(kernel)), *arguments, *where, "--work",
          f"compile:{os.getpid()}:{TARGETS[id(where)]}"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert worker.stdout.readline() == "hello\n"
